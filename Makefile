@@ -1,0 +1,58 @@
+# Lockstep. `make` lists the targets.
+
+VERSION ?= $(shell git describe --tags --always 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+# Tools have a module of their own, so that what they need is not what the product needs.
+TOOL := go tool -modfile=tools/go.mod
+FUZZTIME ?= 10s
+
+.PHONY: help dev build setup test unit race e2e lint fmt generate verify bench fuzz cover
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+dev: build ## build and start a chain and a relay in one process
+	./bin/lockstep dev
+
+build: ## build bin/lockstep
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/lockstep ./cmd/lockstep
+
+setup: ## install what the tests need, if absent
+	./scripts/setup.sh
+
+test: setup ## unit, contract and end-to-end tests
+	go test ./...
+
+unit: ## the quick tests only
+	go test -short ./...
+
+race: setup ## all packages but the end-to-end clients, under the race detector
+	go test -race $$(go list ./... | grep -v /e2e)
+
+e2e: setup ## real clients against the real binary
+	go test -count=1 ./e2e/...
+
+lint: ## static checks and the shape of the tree
+	$(TOOL) golangci-lint run ./...
+	go test -run 'TestFloors|TestThirdParty|TestEveryPackage|TestTreeShape' .
+
+fmt: ## format the code
+	$(TOOL) golangci-lint fmt ./...
+
+generate: ## remake the generated files
+	go build -C tools -o ../bin/tools/ google.golang.org/protobuf/cmd/protoc-gen-go ./protogen
+	cd internal/hapi && ../../bin/tools/protogen ../../bin/tools/protoc-gen-go hapi.proto
+	go run ./cmd/lockstep config docs > docs/CONFIG.md
+
+verify: generate ## fail when a generated file is stale
+	git diff --exit-code -- internal/hapi docs
+
+bench: build setup ## measure, and print the figures with their spread
+	./scripts/bench.sh
+
+fuzz: ## run every fuzz target for FUZZTIME each
+	./scripts/fuzz.sh $(FUZZTIME)
+
+cover: ## test coverage by package, into cover.out
+	go test -short -coverprofile=cover.out ./...
+	go tool cover -func=cover.out | tail -n 1

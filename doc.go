@@ -1,0 +1,4 @@
+// Package lockstep is the root of a JSON-RPC relay for Hedera in one Go binary.
+// The program is in cmd/lockstep; ARCHITECTURE.md shows the rooms and the path of
+// a transaction. This folder holds only the tests that keep the tree in shape.
+package lockstep

@@ -1,0 +1,327 @@
+package eth
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// Error is an error that a client may see: a JSON-RPC code, a message and,
+// for some, data. This file is the only place that makes them.
+type Error struct {
+	Code    int
+	Message string
+	Data    any // nil: the data member is left out
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// ErrorCode returns the JSON-RPC error code.
+func (e *Error) ErrorCode() int { return e.Code }
+
+// ErrorData returns the data member, or nil for none.
+func (e *Error) ErrorData() any { return e.Data }
+
+func newError(code int, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// The codes of the catalogue. Several errors share a code; the message tells
+// them apart, as established clients expect.
+const (
+	CodeReverted            = 3
+	CodeServerError         = -32000
+	CodeNotFound            = -32001
+	CodeRejected            = -32003
+	CodeTimestampRange      = -32004
+	CodeGasLimitTooHigh     = -32005
+	CodeNotInBatch          = -32007
+	CodeGasPriceTooLow      = -32009
+	CodeRequestTimeout      = -32010
+	CodeRangeOrPages        = -32011
+	CodeImmatureRecords     = -32015
+	CodeUpstream            = -32020
+	CodeOversized           = -32201
+	CodeBatchDisabled       = -32202
+	CodeBatchTooLarge       = -32203
+	CodeWSBatchDisabled     = -32205
+	CodeWSSubscriptionsOff  = -32207
+	CodeInvalidRequest      = -32600
+	CodeMethodNotFound      = -32601
+	CodeInvalidParams       = -32602
+	CodeInternal            = -32603
+	CodeRateLimited         = -32605
+	CodeHbarLimited         = -32606
+	CodeNoLatestBlock       = -32607
+	CodeTooManySubscription = -32608
+	CodeUnsupportedAction   = -32610
+	CodeUnsupportedTxType   = -32611
+	CodeParse               = -32700
+	CodeUnknownBlock        = -39012
+	CodeInvalidBlockRange   = -39013
+)
+
+// Requests and parameters.
+
+// ErrParse says: the body is not JSON, or is over the size limit.
+func ErrParse() *Error { return newError(CodeParse, "Parse error") }
+
+// ErrInvalidRequest says: JSON, but not a JSON-RPC 2.0 call.
+func ErrInvalidRequest() *Error { return newError(CodeInvalidRequest, "Invalid Request") }
+
+// ErrMethodNotFound says: no such method here.
+func ErrMethodNotFound(method string) *Error {
+	return newError(CodeMethodNotFound, "Method %s not found", method)
+}
+
+// ErrUnsupportedMethod says: known to Ethereum, impossible or switched off here.
+func ErrUnsupportedMethod() *Error {
+	return newError(CodeMethodNotFound, "Unsupported JSON-RPC method")
+}
+
+// ErrNotYetImplemented says: a tracing method without a counterpart here.
+func ErrNotYetImplemented() *Error { return newError(CodeMethodNotFound, "Not yet implemented") }
+
+// ErrInvalidParams says: too many or malformed parameters.
+func ErrInvalidParams() *Error { return newError(CodeInvalidParams, "Invalid params") }
+
+// ErrMissingParam says: a required parameter is absent.
+func ErrMissingParam(index int) *Error {
+	return newError(CodeInvalidParams, "Missing value for required parameter %d", index)
+}
+
+// ErrInvalidParam says: the parameter at index (a number, or a quoted field name) is wrong.
+func ErrInvalidParam(index any, format string, args ...any) *Error {
+	return newError(CodeInvalidParams, "Invalid parameter %v: %s", index, fmt.Sprintf(format, args...))
+}
+
+// ErrInvalidArguments says: well-formed parameters that make no sense together or do not decode.
+func ErrInvalidArguments(format string, args ...any) *Error {
+	return newError(CodeServerError, "Invalid arguments: %s", fmt.Sprintf(format, args...))
+}
+
+// ErrInternal says: something failed that is not the client's doing.
+func ErrInternal(format string, args ...any) *Error {
+	return newError(CodeInternal, "Error invoking RPC: %s", fmt.Sprintf(format, args...))
+}
+
+// ErrRateLimited says: this address called the method too often.
+func ErrRateLimited(method string) *Error {
+	return newError(CodeRateLimited, "IP Rate limit exceeded on %s", method)
+}
+
+// ErrReadOnly says: the relay takes no transactions.
+func ErrReadOnly() *Error {
+	return newError(CodeUnsupportedAction, "Unsupported operation. Relay is in read-only mode")
+}
+
+// Prechecks of a raw transaction.
+
+// ErrCallDataSize says: more call data than the limit, both in bytes.
+func ErrCallDataSize(size, limit int) *Error {
+	return newError(CodeOversized, "Oversized data: call data size %d, call data size limit %d", size, limit)
+}
+
+// ErrInitcodeSize says: more init code than the limit, both in bytes.
+func ErrInitcodeSize(size, limit int) *Error {
+	return newError(CodeOversized, "Oversized data: initcode size %d, initcode size limit %d", size, limit)
+}
+
+// ErrTransactionSize says: a longer transaction than the limit, both in bytes.
+func ErrTransactionSize(size, limit int) *Error {
+	return newError(CodeOversized, "Oversized data: transaction size %d, transaction limit %d", size, limit)
+}
+
+// ErrTransactionType says: a transaction type that the network or the settings refuse.
+func ErrTransactionType(txType uint8) *Error {
+	return newError(CodeUnsupportedTxType, "Unsupported transaction type: txType=%d", txType)
+}
+
+// ErrGasLimitTooHigh says: more gas than one transaction may use.
+func ErrGasLimitTooHigh(limit, maximum uint64) *Error {
+	return newError(CodeGasLimitTooHigh, "Transaction gas limit '%d' exceeds max gas per sec limit '%d'", limit, maximum)
+}
+
+// ErrGasLimitTooLow says: less gas than the transaction needs before it runs.
+func ErrGasLimitTooLow(limit, intrinsic uint64) *Error {
+	return newError(CodeRejected, "Transaction gas limit provided '%d' is insufficient of intrinsic gas required '%d'", limit, intrinsic)
+}
+
+// ErrChainID says: signed for another chain.
+func ErrChainID(got *big.Int, want uint64) *Error {
+	return newError(CodeServerError, "ChainId (0x%x) not supported. The correct chainId is 0x%x", got, want)
+}
+
+// ErrValueTooLow says: a value that the network would round down to nothing.
+func ErrValueTooLow() *Error {
+	return newError(CodeInvalidParams, "Value can't be non-zero and less than 10_000_000_000 wei which is 1 tinybar")
+}
+
+// ErrNonceTooLow says: the nonce is spent.
+func ErrNonceTooLow(got, want uint64) *Error {
+	return newError(CodeServerError, "Nonce too low. Provided nonce: %d, current nonce: %d", got, want)
+}
+
+// ErrNonceTooHigh says: a nonce before this one is missing.
+func ErrNonceTooHigh(got, want uint64) *Error {
+	return newError(CodeServerError, "Nonce too high. Provided nonce: %d, current nonce: %d", got, want)
+}
+
+// ErrInsufficientFunds says: the balance does not cover value plus the gas limit's cost.
+func ErrInsufficientFunds() *Error {
+	return newError(CodeServerError, "Insufficient funds for transfer")
+}
+
+// ErrGasPriceTooLow says: the offered price is below the network's, both in weibar.
+func ErrGasPriceTooLow(offered, minimum *big.Int) *Error {
+	return newError(CodeGasPriceTooLow, "Gas price '%d' is below configured minimum gas price '%d'", offered, minimum)
+}
+
+// ErrReceiverSignature says: the receiver must sign, which an Ethereum transaction cannot give.
+func ErrReceiverSignature() *Error {
+	return newError(CodeServerError, "Operation is not supported when receiver's signature is enabled.")
+}
+
+// ErrSenderNotFound says: the network has no account for the sender.
+func ErrSenderNotFound(a common.Address) *Error { return ErrNotFound("address '%s'.", a.Hex()) }
+
+// Outcomes of a submission.
+
+// ErrRejected says: the network refused the transaction before executing it. The
+// status is its response code.
+func ErrRejected(status, detail string) *Error {
+	message := "Transaction rejected: " + status
+	if detail != "" {
+		message += " - " + detail
+	}
+	return &Error{Code: CodeRejected, Message: message, Data: map[string]any{"hederaStatus": status}}
+}
+
+// ErrConsensusNode says: the consensus node answered with a status that is neither
+// acceptance nor a rejection of this transaction.
+func ErrConsensusNode(status string, code int, detail string) *Error {
+	return &Error{
+		Code:    CodeServerError,
+		Message: fmt.Sprintf("Consensus node error: %s (%d): %s", status, code, detail),
+		Data:    map[string]any{"hederaStatus": status},
+	}
+}
+
+// ErrUnknownOutcome says: the transaction left for the network and no verdict is
+// known. It may still be executed. transactionID is the HAPI id to ask for.
+func ErrUnknownOutcome(hash common.Hash, transactionID string) *Error {
+	return &Error{
+		Code:    CodeRequestTimeout,
+		Message: "Request timeout. The transaction was submitted and its outcome is not known yet; look for its receipt before sending it again.",
+		Data:    map[string]any{"txHash": hash.Hex(), "transactionId": transactionID, "provisional": true},
+	}
+}
+
+// ErrRequestTimeout says: time ran out and nothing was sent.
+func ErrRequestTimeout() *Error {
+	return newError(CodeRequestTimeout, "Request timeout. Please try again.")
+}
+
+// ErrQueueFull says: the sender has as many transactions waiting here as it may.
+func ErrQueueFull(waiting int) *Error {
+	return &Error{
+		Code:    CodeServerError,
+		Message: fmt.Sprintf("Too many transactions of this sender are waiting: %d. Nothing was submitted; try again later.", waiting),
+		Data:    map[string]any{"queueLength": waiting},
+	}
+}
+
+// ErrTurnLost says: the sender's turn ended before the transaction was handed over.
+func ErrTurnLost() *Error {
+	return newError(CodeServerError, "The transaction was not submitted in its turn and was given up. Nothing was submitted; send it again.")
+}
+
+// ErrShuttingDown says: the relay stops and took nothing.
+func ErrShuttingDown() *Error {
+	return newError(CodeServerError, "The relay is shutting down. Nothing was submitted; send it again.")
+}
+
+// Reading.
+
+// ErrReverted says: the simulated call reverted. data is the raw revert data.
+func ErrReverted(reason string, data []byte) *Error {
+	message := "execution reverted"
+	if reason != "" {
+		message += ": " + reason
+	}
+	text := ""
+	if len(data) > 0 {
+		text = "0x" + hex.EncodeToString(data)
+	}
+	return &Error{Code: CodeReverted, Message: message, Data: text}
+}
+
+// ErrSimulation says: the call could not be simulated.
+func ErrSimulation(reason string) *Error {
+	return newError(CodeServerError, "Error occurred during transaction simulation: %s", reason)
+}
+
+// ErrNotFound says: the named thing does not exist.
+func ErrNotFound(format string, args ...any) *Error {
+	return newError(CodeNotFound, "Requested resource not found. %s", fmt.Sprintf(format, args...))
+}
+
+// ErrUnknownBlock says: no block by that number or hash.
+func ErrUnknownBlock() *Error { return newError(CodeUnknownBlock, "Unknown block") }
+
+// ErrNoLatestBlock says: the mirror node has no block at all.
+func ErrNoLatestBlock() *Error {
+	return newError(CodeNoLatestBlock, "Error encountered retrieving latest block")
+}
+
+// ErrBeyondHead says: a block number past the newest block.
+func ErrBeyondHead(requested, head uint64) *Error {
+	return newError(CodeServerError, "Request beyond head block: requested %d, head %d", requested, head)
+}
+
+// ErrImmatureRecords says: the mirror node's records did not become complete in time.
+func ErrImmatureRecords() *Error {
+	return newError(CodeImmatureRecords, "Dependent service returned immature records")
+}
+
+// ErrUpstream says: the mirror node failed. The message names no address.
+func ErrUpstream(status int, message string) *Error {
+	return &Error{
+		Code:    CodeUpstream,
+		Message: fmt.Sprintf("Mirror node upstream failure: statusCode=%d, message=%s", status, message),
+		Data:    status,
+	}
+}
+
+// ErrPages says: an answer has more pages than may be read.
+func ErrPages(limit int) *Error {
+	return newError(CodeRangeOrPages, "Exceeded maximum mirror node pagination count: %d", limit)
+}
+
+// ErrMissingFromBlock says: toBlock without fromBlock.
+func ErrMissingFromBlock() *Error {
+	return newError(CodeRangeOrPages, "Provided toBlock parameter without specifying fromBlock")
+}
+
+// ErrBlockRange says: from is after to.
+func ErrBlockRange() *Error { return newError(CodeInvalidBlockRange, "Invalid block range") }
+
+// ErrRangeTooLarge says: more blocks than one query may span.
+func ErrRangeTooLarge(limit int) *Error {
+	return newError(CodeServerError, "Exceeded maximum block range: %d", limit)
+}
+
+// ErrTimestampRange says: the blocks of a log query are more than seven days apart.
+func ErrTimestampRange(from, fromTime, to, toTime string) *Error {
+	return newError(CodeTimestampRange, "The provided fromBlock and toBlock contain timestamps that exceed the maximum allowed duration of 7 days (604800 seconds): fromBlock: %s (%s), toBlock: %s (%s)", from, fromTime, to, toTime)
+}
+
+// ErrBlockTooLarge says: more transactions than a full block answer may hold.
+func ErrBlockTooLarge(count int) *Error {
+	return newError(CodeServerError, "Exceeded max transactions that can be returned in a block: %d", count)
+}
+
+// ErrFilterNotFound says: no such filter, or it expired.
+func ErrFilterNotFound() *Error { return newError(CodeNotFound, "Filter not found") }

@@ -1,0 +1,41 @@
+package eth
+
+import (
+	"bytes"
+
+	"github.com/ethereum/go-ethereum/core/types"
+)
+
+// Gas rules that hold before a transaction runs.
+const (
+	TxGas                = 21_000
+	createGas            = 32_000
+	initcodeWordGas      = 2
+	tokenGas             = 4  // a zero byte is one token, any other four
+	floorTokenGas        = 10 // EIP-7623
+	accessAddressGas     = 2_400
+	accessStorageKeyGas  = 1_900
+	authorizationGas     = 25_000
+	tokensPerNonZeroByte = 4
+)
+
+// MaxInitcodeSize is the EIP-3860 limit on the init code of a creation, in bytes.
+const MaxInitcodeSize = 49_152
+
+// IntrinsicGas returns the gas that a transaction needs before it runs: the
+// larger of the classic intrinsic cost and the call data floor of EIP-7623.
+func IntrinsicGas(t *Tx) uint64 {
+	data := t.Data()
+	zeros := uint64(bytes.Count(data, []byte{0}))
+	tokens := zeros + tokensPerNonZeroByte*(uint64(len(data))-zeros)
+	standard := TxGas + tokenGas*tokens
+	if t.To() == nil {
+		standard += createGas + initcodeWordGas*((uint64(len(data))+31)/32)
+	}
+	if t.Type() >= types.AccessListTxType {
+		list := t.Fields().AccessList()
+		standard += accessAddressGas*uint64(len(list)) + accessStorageKeyGas*uint64(list.StorageKeys())
+	}
+	standard += authorizationGas * uint64(len(t.Fields().SetCodeAuthorizations()))
+	return max(standard, TxGas+floorTokenGas*tokens)
+}

@@ -1,0 +1,60 @@
+package hedera
+
+import "lockstep/internal/hapi"
+
+// Status is a response code of the network: a node's precheck answer or the
+// status in a receipt.
+type Status = hapi.ResponseCodeEnum
+
+// ParseStatus finds a status by its name, for example "WRONG_NONCE".
+func ParseStatus(name string) (Status, bool) {
+	v, ok := hapi.ResponseCodeEnum_value[name]
+	return Status(v), ok
+}
+
+// Succeeded tells whether a receipt status means that the transaction did what
+// it was meant to do. Besides SUCCESS the network has two statuses for it.
+func Succeeded(s Status) bool {
+	switch s {
+	case hapi.ResponseCodeEnum_SUCCESS,
+		hapi.ResponseCodeEnum_FEE_SCHEDULE_FILE_PART_UPLOADED,
+		hapi.ResponseCodeEnum_SUCCESS_BUT_MISSING_EXPECTED_OPERATION:
+		return true
+	default:
+		return false
+	}
+}
+
+// RetryAtPrecheck tells whether a node's precheck answer is about the node and
+// not about the transaction: the same bytes may be given again, there or elsewhere.
+func RetryAtPrecheck(s Status) bool {
+	switch s {
+	case hapi.ResponseCodeEnum_BUSY,
+		hapi.ResponseCodeEnum_UNKNOWN,
+		hapi.ResponseCodeEnum_PLATFORM_NOT_ACTIVE,
+		hapi.ResponseCodeEnum_PLATFORM_TRANSACTION_NOT_CREATED:
+		return true
+	default:
+		return false
+	}
+}
+
+// NeverExecuted lists the names of the receipt statuses that mean an Ethereum
+// transaction reached consensus and was refused before its sender's nonce was
+// spent. It is the default of HEDERA_SPECIFIC_REVERT_STATUSES.
+func NeverExecuted() []string {
+	return []string{
+		"WRONG_NONCE",
+		"INVALID_ACCOUNT_ID",
+		"SCHEDULE_FUTURE_THROTTLE_EXCEEDED",
+		"SCHEDULE_FUTURE_GAS_LIMIT_EXCEEDED",
+		"THROTTLED_AT_CONSENSUS",
+		"EVM_HOOK_GAS_THROTTLED",
+		"BUSY",
+		"CONSENSUS_GAS_EXHAUSTED",
+		"INVALID_SOLIDITY_ADDRESS",
+		"MAX_GAS_LIMIT_EXCEEDED",
+		"INVALID_FILE_ID",
+		"INVALID_ETHEREUM_TRANSACTION",
+	}
+}
