@@ -60,6 +60,9 @@ func recoverSender(tx *types.Transaction) (common.Address, error) {
 	}
 	var signer types.Signer = types.HomesteadSigner{}
 	if tx.Type() != types.LegacyTxType || tx.Protected() {
+		if tx.ChainId().Sign() <= 0 {
+			return common.Address{}, errors.New("the signature covers chain id 0, which no chain has")
+		}
 		signer = types.LatestSignerForChainID(tx.ChainId())
 	}
 	var signature [crypto.SignatureLength]byte

@@ -103,20 +103,24 @@ func TestDecodeTxErrors(t *testing.T) {
 	raw, _ := signed.MarshalBinary()
 	unsigned, _ := types.NewTx(everyType()["dynamicFee"]).MarshalBinary()
 	badV, _ := types.NewTx(&types.DynamicFeeTx{ChainID: chain, V: big.NewInt(7), R: big.NewInt(1), S: big.NewInt(1)}).MarshalBinary()
+	noChain, _ := types.NewTx(&types.DynamicFeeTx{ChainID: new(big.Int), V: new(big.Int), R: big.NewInt(1), S: big.NewInt(1)}).MarshalBinary()
+	legacyNoChain, _ := types.NewTx(&types.LegacyTx{V: big.NewInt(36), R: big.NewInt(1), S: big.NewInt(1)}).MarshalBinary()
 	list, _ := rlp.EncodeToBytes([]uint{1, 2, 3})
 	tests := map[string]struct {
 		raw  []byte
 		want string
 	}{
-		"empty":         {nil, "Invalid arguments: empty transaction"},
-		"unknown type":  {[]byte{0x05, 0xc0}, "Invalid arguments: unsupported transaction type: 0x05"},
-		"zero":          {[]byte{0x00}, "Invalid arguments: invalid transaction encoding"},
-		"garbage":       {[]byte{0xff, 0xff}, "Invalid arguments: invalid transaction encoding"},
-		"truncated":     {raw[:len(raw)-1], "Invalid arguments: invalid transaction encoding"},
-		"trailing":      {append(append([]byte{}, raw...), 0), "Invalid arguments: invalid transaction encoding"},
-		"too few items": {list, "Invalid arguments: invalid transaction encoding"},
-		"unsigned":      {unsigned, "Invalid arguments: the transaction is not signed"},
-		"bad parity":    {badV, "Invalid arguments: invalid signature"},
+		"empty":          {nil, "Invalid arguments: empty transaction"},
+		"unknown type":   {[]byte{0x05, 0xc0}, "Invalid arguments: unsupported transaction type: 0x05"},
+		"zero":           {[]byte{0x00}, "Invalid arguments: invalid transaction encoding"},
+		"garbage":        {[]byte{0xff, 0xff}, "Invalid arguments: invalid transaction encoding"},
+		"truncated":      {raw[:len(raw)-1], "Invalid arguments: invalid transaction encoding"},
+		"trailing":       {append(append([]byte{}, raw...), 0), "Invalid arguments: invalid transaction encoding"},
+		"too few items":  {list, "Invalid arguments: invalid transaction encoding"},
+		"unsigned":       {unsigned, "Invalid arguments: the transaction is not signed"},
+		"no chain":       {noChain, "Invalid arguments: the signature covers chain id 0"},
+		"legacy chain 0": {legacyNoChain, "Invalid arguments: the signature covers chain id 0"},
+		"bad parity":     {badV, "Invalid arguments: invalid signature"},
 	}
 	for name, test := range tests {
 		_, err := DecodeTx(test.raw)
@@ -168,6 +172,8 @@ func FuzzDecodeTx(f *testing.F) {
 		raw, _ := types.MustSignNewTx(testKey, types.LatestSignerForChainID(chain), data).MarshalBinary()
 		f.Add(raw)
 	}
+	noChain, _ := types.NewTx(&types.DynamicFeeTx{ChainID: new(big.Int), V: new(big.Int), R: big.NewInt(1), S: big.NewInt(1)}).MarshalBinary()
+	f.Add(noChain)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		tx, err := DecodeTx(raw)
 		if err != nil {
