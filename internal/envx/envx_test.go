@@ -1,0 +1,59 @@
+package envx_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"lockstep/internal/envx"
+)
+
+func TestMillis(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"30000": 30 * time.Second, "0": 0, " 250 ": 250 * time.Millisecond, "1.5s": 1500 * time.Millisecond, "2m": 2 * time.Minute, "10us": 10 * time.Microsecond,
+	} {
+		var m, again envx.Millis
+		if err := m.UnmarshalText([]byte(text)); err != nil || m.Duration() != want {
+			t.Errorf("%q = %v, %v, want %v", text, m.Duration(), err, want)
+		}
+		printed, _ := m.MarshalText()
+		if err := again.UnmarshalText(printed); err != nil || again != m {
+			t.Errorf("%q prints as %q, which is %v, %v", text, printed, again, err)
+		}
+	}
+	for _, bad := range []string{"", "abc", "-1", "-2s", "1.5", "1x", "9223372036854775807"} {
+		if err := new(envx.Millis).UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+func TestStrings(t *testing.T) {
+	for text, want := range map[string][]string{
+		"": nil, "a": {"a"}, " a , b,": {"a", "b"}, `["a","b, c"]`: {"a", "b, c"}, "[21, 50]": {"21", "50"}, "[]": {},
+	} {
+		var l envx.Strings
+		if err := l.UnmarshalText([]byte(text)); err != nil || !slices.Equal(l, want) {
+			t.Errorf("%q = %q, %v, want %q", text, l, err, want)
+		}
+	}
+	for _, bad := range []string{"[", `["a"`, `[{"a":1}]`, "[null]"} {
+		if err := new(envx.Strings).UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+func TestChainID(t *testing.T) {
+	for text, want := range map[string]string{"298": "0x12a", "0x12a": "0x12a", "0X127": "0x127"} {
+		var c envx.ChainID
+		if err := c.UnmarshalText([]byte(text)); err != nil || c.Hex() != want {
+			t.Errorf("%q = %s, %v, want %s", text, c.Hex(), err, want)
+		}
+	}
+	for _, bad := range []string{"", "0", "0x", "-1", "mainnet", "1e3"} {
+		if err := new(envx.ChainID).UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+// Package secret keeps keys and tokens out of logs, error texts and dumps of the
+// configuration: a String shows itself only to Reveal.
+package secret
+
+import "log/slog"
+
+const mask = "**********"
+
+// String is text that must not be shown. Every way of printing or encoding it
+// gives a mask; the empty String gives nothing, so that "not set" can be seen.
+type String string
+
+// Reveal returns the text itself, for the one place that needs it.
+func (s String) Reveal() string { return string(s) }
+
+// String returns the mask.
+func (s String) String() string {
+	if s == "" {
+		return ""
+	}
+	return mask
+}
+
+// GoString returns the mask for %#v.
+func (s String) GoString() string { return s.String() }
+
+// MarshalText returns the mask, also for JSON.
+func (s String) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText takes the text as it is.
+func (s *String) UnmarshalText(text []byte) error {
+	*s = String(text)
+	return nil
+}
+
+// LogValue returns the mask for log/slog.
+func (s String) LogValue() slog.Value { return slog.StringValue(s.String()) }
