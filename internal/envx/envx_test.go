@@ -10,7 +10,7 @@ import (
 
 func TestMillis(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"30000": 30 * time.Second, "0": 0, " 250 ": 250 * time.Millisecond, "1.5s": 1500 * time.Millisecond, "2m": 2 * time.Minute, "10us": 10 * time.Microsecond,
+		"30000": 30 * time.Second, "0": 0, "60_000": time.Minute, "-1": -time.Millisecond, " 250 ": 250 * time.Millisecond, "1.5s": 1500 * time.Millisecond, "2m": 2 * time.Minute, "10us": 10 * time.Microsecond,
 	} {
 		var m, again envx.Millis
 		if err := m.UnmarshalText([]byte(text)); err != nil || m.Duration() != want {
@@ -21,7 +21,7 @@ func TestMillis(t *testing.T) {
 			t.Errorf("%q prints as %q, which is %v, %v", text, printed, again, err)
 		}
 	}
-	for _, bad := range []string{"", "abc", "-1", "-2s", "1.5", "1x", "9223372036854775807"} {
+	for _, bad := range []string{"", "abc", "1.5", "1x", "9223372036854775807"} {
 		if err := new(envx.Millis).UnmarshalText([]byte(bad)); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
@@ -30,14 +30,14 @@ func TestMillis(t *testing.T) {
 
 func TestStrings(t *testing.T) {
 	for text, want := range map[string][]string{
-		"": nil, "a": {"a"}, " a , b,": {"a", "b"}, `["a","b, c"]`: {"a", "b, c"}, "[21, 50]": {"21", "50"}, "[]": {},
+		"": nil, "a": {"a"}, " a , b,": {"a", "b"}, `["a","b, c"]`: {"a", "b, c"}, "[]": {},
 	} {
 		var l envx.Strings
 		if err := l.UnmarshalText([]byte(text)); err != nil || !slices.Equal(l, want) {
 			t.Errorf("%q = %q, %v, want %q", text, l, err, want)
 		}
 	}
-	for _, bad := range []string{"[", `["a"`, `[{"a":1}]`, "[null]"} {
+	for _, bad := range []string{"[", `["a"`, `[{"a":1}]`, "[1]"} {
 		if err := new(envx.Strings).UnmarshalText([]byte(bad)); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
