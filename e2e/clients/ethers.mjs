@@ -1,0 +1,96 @@
+// ethers v6, used as its manual shows.
+
+import { Contract, ContractFactory, JsonRpcProvider, Wallet, parseEther } from 'ethers';
+import { run } from './task.mjs';
+
+function connect({ rpc, privateKey }) {
+  // By default ethers answers a repeated question from memory for 250 ms, which hides a nonce just spent.
+  const provider = new JsonRpcProvider(rpc, undefined, { cacheTimeout: -1 });
+  provider.pollingInterval = 50; // the default of 4 s suits slower chains
+  return { provider, wallet: new Wallet(privateKey, provider) };
+}
+
+// token deploys an ERC-20, moves some, and reads it all back.
+async function token(input) {
+  const { provider, wallet } = connect(input);
+  const factory = new ContractFactory(input.artifact.abi, input.artifact.bytecode, wallet);
+  const deployed = await factory.deploy('Lock', 'LCK', 1_000_000n);
+  await deployed.waitForDeployment();
+  const creation = await provider.getTransactionReceipt(deployed.deploymentTransaction().hash);
+
+  const response = await deployed.transfer(input.recipient, 1234n);
+  const receipt = await response.wait();
+  const events = await deployed.queryFilter(deployed.filters.Transfer(wallet.address), creation.blockNumber);
+  const block = await provider.getBlock(receipt.blockNumber, true);
+  const found = await provider.getTransaction(response.hash);
+
+  const stranger = new Contract(await deployed.getAddress(), input.artifact.abi, provider);
+  const refused = await stranger.transfer.staticCall(input.recipient, 5n, { from: input.stranger })
+    .then(() => null, (error) => ({ name: error.revert?.name, args: error.revert?.args?.map(String) }));
+
+  return {
+    contract: await deployed.getAddress(),
+    creationStatus: creation.status,
+    creationContract: creation.contractAddress,
+    hash: receipt.hash,
+    status: receipt.status,
+    blockHasTransaction: block.prefetchedTransactions.some((tx) => tx.hash === receipt.hash),
+    nonce: found.nonce,
+    supply: await stranger.totalSupply(),
+    balance: await stranger.balanceOf(input.recipient),
+    events: events.map((event) => ({ from: event.args.from, to: event.args.to, value: event.args.value })),
+    refused,
+  };
+}
+
+// value sends plain value and reports what it did to both balances.
+async function value(input) {
+  const { provider, wallet } = connect(input);
+  const before = await Promise.all([provider.getBalance(wallet.address), provider.getBalance(input.recipient)]);
+  const amount = parseEther('1.5');
+  const receipt = await (await wallet.sendTransaction({ to: input.recipient, value: amount })).wait();
+  const after = await Promise.all([provider.getBalance(wallet.address), provider.getBalance(input.recipient)]);
+  return {
+    status: receipt.status,
+    type: receipt.type,
+    received: after[1] - before[1],
+    spent: before[0] - after[0],
+    cost: amount + receipt.gasUsed * receipt.gasPrice,
+  };
+}
+
+// batch makes several calls in one tick, which ethers sends as one JSON-RPC batch.
+async function batch(input) {
+  const { provider, wallet } = connect(input);
+  await provider.getNetwork();
+  const sizes = [];
+  provider.on('debug', ({ action, payload }) => {
+    if (action === 'sendRpcPayload') sizes.push(Array.isArray(payload) ? payload.length : 1);
+  });
+  const [chainId, number, balance, missing] = await Promise.all([
+    provider.send('eth_chainId', []),
+    provider.send('eth_blockNumber', []),
+    provider.send('eth_getBalance', [wallet.address, 'latest']),
+    provider.send('eth_noSuchMethod', []).then(() => null, (error) => error.error?.code ?? error.code),
+  ]);
+  return { largestBatch: Math.max(...sizes), chainId, number: Number(number), balance: BigInt(balance), missing };
+}
+
+// burst signs input.count calls with consecutive nonces and sends them all at
+// once, each in a request of its own.
+async function burst(input) {
+  const { provider, wallet } = connect(input);
+  const contract = new Contract(input.contract, input.artifact.abi, wallet);
+  const first = await provider.getTransactionCount(wallet.address);
+  const { gasPrice } = await provider.getFeeData();
+  const raw = await Promise.all(Array.from({ length: input.count }, async (_, i) => {
+    const call = await contract.write.populateTransaction(BigInt(i));
+    return wallet.signTransaction({ ...call, type: 0, chainId: input.chainId, nonce: first + i, gasPrice, gasLimit: 200_000n });
+  }));
+  const single = new JsonRpcProvider(input.rpc, input.chainId, { batchMaxCount: 1, staticNetwork: true });
+  const hashes = await Promise.all(raw.map((transaction) => single.send('eth_sendRawTransaction', [transaction])));
+  const receipts = await Promise.all(hashes.map((hash) => provider.waitForTransaction(hash, 1, 60_000)));
+  return { statuses: receipts.map((receipt) => receipt.status), nonce: await provider.getTransactionCount(wallet.address) - first };
+}
+
+await run({ token, value, batch, burst });

@@ -1,0 +1,105 @@
+// web3.js v4, used as its manual shows.
+
+import { Web3 } from 'web3';
+import { run } from './task.mjs';
+
+function connect({ rpc, privateKey }) {
+  const web3 = new Web3(rpc);
+  web3.eth.transactionPollingInterval = 50;
+  const [account] = web3.eth.accounts.wallet.add(privateKey);
+  return { web3, account: account.address };
+}
+
+async function token(input) {
+  const { web3, account } = connect(input);
+  const { abi, bytecode } = input.artifact;
+  let creation;
+  const contract = await new web3.eth.Contract(abi)
+    .deploy({ data: bytecode, arguments: ['Lock', 'LCK', 1_000_000n] })
+    .send({ from: account })
+    .on('receipt', (receipt) => { creation = receipt; });
+
+  const receipt = await contract.methods.transfer(input.recipient, 1234n).send({ from: account });
+  const events = await contract.getPastEvents('Transfer', { filter: { from: account }, fromBlock: creation.blockNumber });
+  const block = await web3.eth.getBlock(receipt.blockNumber, true);
+  const found = await web3.eth.getTransaction(receipt.transactionHash);
+
+  const refused = await contract.methods.transfer(input.recipient, 5n).call({ from: input.stranger })
+    .then(() => null, (error) => ({ name: error.cause?.errorName, args: Object.values(error.cause?.errorArgs ?? {}).slice(0, 3).map(String) }));
+
+  return {
+    contract: contract.options.address,
+    creationStatus: Number(creation.status),
+    creationContract: creation.contractAddress,
+    hash: receipt.transactionHash,
+    status: Number(receipt.status),
+    blockHasTransaction: block.transactions.some((tx) => tx.hash === receipt.transactionHash),
+    nonce: Number(found.nonce),
+    supply: await contract.methods.totalSupply().call(),
+    balance: await contract.methods.balanceOf(input.recipient).call(),
+    events: events.map(({ returnValues: { from, to, value } }) => ({ from, to, value })),
+    refused,
+  };
+}
+
+async function value(input) {
+  const { web3, account } = connect(input);
+  const balances = () => Promise.all([account, input.recipient].map((address) => web3.eth.getBalance(address)));
+  const before = await balances();
+  const amount = BigInt(web3.utils.toWei('1.5', 'ether'));
+  const receipt = await web3.eth.sendTransaction({ from: account, to: input.recipient, value: amount });
+  const after = await balances();
+  return {
+    status: Number(receipt.status),
+    type: Number(receipt.type),
+    received: after[1] - before[1],
+    spent: before[0] - after[0],
+    cost: amount + receipt.gasUsed * receipt.effectiveGasPrice,
+  };
+}
+
+// batch uses the library's own batch object.
+async function batch(input) {
+  const { web3, account } = connect(input);
+  const requests = new web3.BatchRequest();
+  const call = (id, method, params = []) => requests.add({ jsonrpc: '2.0', id, method, params });
+  const pending = [
+    call(1, 'eth_chainId'),
+    call(2, 'eth_blockNumber'),
+    call(3, 'eth_getBalance', [account, 'latest']),
+    call(4, 'eth_noSuchMethod').then(() => null, (error) => error.code ?? error.cause?.code),
+  ];
+  const answers = await requests.execute({ timeout: 10_000 });
+  const [chainId, number, balance, missing] = await Promise.all(pending);
+  return { largestBatch: answers.length, chainId, number: Number(number), balance: BigInt(balance), missing };
+}
+
+// rawBatch puts input.count signed calls of one sender into one JSON-RPC batch.
+async function rawBatch(input) {
+  const { web3, account } = connect(input);
+  const contract = new web3.eth.Contract(input.artifact.abi, input.contract);
+  const first = await web3.eth.getTransactionCount(account);
+  const gasPrice = await web3.eth.getGasPrice();
+  const requests = new web3.BatchRequest();
+  const pending = [];
+  for (let i = 0; i < input.count; i++) {
+    const { rawTransaction } = await web3.eth.accounts.signTransaction({
+      to: input.contract,
+      data: contract.methods.write(i).encodeABI(),
+      chainId: input.chainId,
+      nonce: first + BigInt(i),
+      gas: 200_000n,
+      gasPrice,
+    }, input.privateKey);
+    pending.push(requests.add({ jsonrpc: '2.0', id: i + 1, method: 'eth_sendRawTransaction', params: [rawTransaction] }));
+  }
+  await requests.execute({ timeout: 60_000 });
+  const hashes = await Promise.all(pending);
+  const receipts = await Promise.all(hashes.map((hash) => web3.eth.getTransactionReceipt(hash)));
+  return {
+    statuses: receipts.map(({ status }) => Number(status)),
+    nonce: Number(await web3.eth.getTransactionCount(account) - first),
+  };
+}
+
+await run({ token, value, batch, rawBatch });

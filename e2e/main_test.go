@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// program is the path of the binary under test, set once by TestMain.
+var program string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Fprintln(os.Stderr, "e2e: needs Node.js and a build; not run with -short")
+		return
+	}
+	os.Exit(runAll(m))
+}
+
+func runAll(m *testing.M) int {
+	scratch, err := os.MkdirTemp("", "lockstep-e2e-")
+	if err != nil {
+		return refuse(err)
+	}
+	defer os.RemoveAll(scratch)
+	if err := lookForClients(); err != nil {
+		return refuse(err)
+	}
+	if err := touchSources(".."); err != nil {
+		return refuse(err)
+	}
+	if program, err = binary(scratch); err != nil {
+		return refuse(err)
+	}
+	return m.Run()
+}
+
+func refuse(err error) int {
+	fmt.Fprintln(os.Stderr, "e2e:", err)
+	return 1
+}
+
+// binary builds the program into dir, or takes the one that LOCKSTEP_BINARY names.
+func binary(dir string) (string, error) {
+	if path := os.Getenv("LOCKSTEP_BINARY"); path != "" {
+		return filepath.Abs(path)
+	}
+	path := filepath.Join(dir, "lockstep")
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, "./cmd/lockstep")
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build ./cmd/lockstep: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+func lookForClients() error {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		return fmt.Errorf("cast and forge are pinned for linux/amd64, and this is %s/%s", runtime.GOOS, runtime.GOARCH)
+	}
+	for _, path := range []string{cast, forge, "node_modules/ethers", "node_modules/@hiero-ledger/sdk"} {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("%s is not installed: run scripts/setup.sh", path)
+		}
+	}
+	return nil
+}
+
+// touchSources looks at every folder of the module. The go command remembers
+// what a test looked at, and so does not answer for a changed program from its
+// cache: it cannot know by imports that this package depends on all others.
+func touchSources(root string) error {
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a temporary file that is gone again
+		}
+		if err == nil && entry.IsDir() && path != root {
+			switch entry.Name() {
+			case "node_modules", "bin", ".git":
+				return filepath.SkipDir
+			}
+		}
+		return err
+	})
+}

@@ -1,0 +1,223 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
+)
+
+const chainID = 298
+
+// network is what the ready line of `lockstep dev --json` tells.
+type network struct {
+	Ready     bool      `json:"ready"`
+	RPC       string    `json:"rpc"`
+	WS        string    `json:"ws"`
+	Mirror    string    `json:"mirror"`
+	Consensus string    `json:"consensus"`
+	ChainID   int       `json:"chainId"`
+	Accounts  []account `json:"accounts"`
+
+	process *process
+}
+
+// account is one prefunded account.
+type account struct {
+	ID         string `json:"id"`
+	Address    string `json:"address"`
+	PrivateKey string `json:"privateKey"`
+}
+
+// startDev runs a chain and a relay in one process, on free ports.
+func startDev(t *testing.T, env []string, flags ...string) *network {
+	t.Helper()
+	free := []string{"dev", "--json", "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0"}
+	p := start(t, env, append(free, flags...)...)
+	n := &network{process: p}
+	p.readReady(n)
+	if !n.Ready || n.ChainID != chainID {
+		t.Fatalf("ready %v, chain id %d", n.Ready, n.ChainID)
+	}
+	n.Accounts = evmAccounts(n.Accounts)
+	if len(n.Accounts) < 8 {
+		t.Fatalf("%d accounts with an ECDSA key and an EVM address, want at least 8", len(n.Accounts))
+	}
+	return n
+}
+
+// evmAccounts drops the accounts that no Ethereum client can use: those with
+// another kind of key, and those known by their number alone.
+func evmAccounts(all []account) []account {
+	var usable []account
+	for _, a := range all {
+		key, err := crypto.HexToECDSA(strings.TrimPrefix(a.PrivateKey, "0x"))
+		if err == nil && crypto.PubkeyToAddress(key.PublicKey) == common.HexToAddress(a.Address) {
+			usable = append(usable, a)
+		}
+	}
+	return usable
+}
+
+func (a account) address() common.Address { return common.HexToAddress(a.Address) }
+
+func (a account) key(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := crypto.HexToECDSA(strings.TrimPrefix(a.PrivateKey, "0x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// dial gives go-ethereum's client for url, closed when the test ends.
+func dial(t *testing.T, url string) *ethclient.Client {
+	t.Helper()
+	client, err := ethclient.DialContext(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// decision is one entry of the devnet's consensus log.
+type decision struct {
+	Sender common.Address `json:"sender"`
+	Nonce  uint64         `json:"nonce"`
+	Hash   common.Hash    `json:"hash"`
+	Status string         `json:"status"`
+}
+
+// decisions reads the log of what the network decided on the sender's
+// transactions, in the order in which it did.
+func decisions(t *testing.T, mirror string, sender common.Address) []decision {
+	t.Helper()
+	var all, own []decision
+	getJSON(t, mirror+"/devnet/consensus?since=0", &all)
+	for _, d := range all {
+		if d.Sender == sender {
+			own = append(own, d)
+		}
+	}
+	return own
+}
+
+// checkOrder fails unless the network decided exactly count transactions of the
+// sender from the nonce first on, in nonce order, and executed them all.
+func checkOrder(t *testing.T, mirror string, sender common.Address, first uint64, count int) {
+	t.Helper()
+	var got []decision
+	for _, d := range decisions(t, mirror, sender) {
+		if d.Nonce >= first {
+			got = append(got, d)
+		}
+	}
+	if len(got) != count {
+		t.Errorf("the network decided %d transactions of %s, want %d: %v", len(got), sender, count, got)
+	}
+	for i, d := range got {
+		if d.Nonce != first+uint64(i) || d.Status != "SUCCESS" {
+			t.Fatalf("decision %d has nonce %d and status %s, want nonce %d and SUCCESS", i, d.Nonce, d.Status, first+uint64(i))
+		}
+	}
+}
+
+func getJSON(t *testing.T, url string, into any) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %s\n%s", url, response.Status, body)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		t.Fatalf("GET %s: %v\n%s", url, err, body)
+	}
+}
+
+// post sends body as it is and gives the HTTP status and the answer's body.
+func post(t *testing.T, url, body string) (int, []byte) {
+	t.Helper()
+	response, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, bytes.TrimSpace(answer)
+}
+
+// reply is a JSON-RPC answer.
+type reply struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Result  json.RawMessage `json:"result"`
+	Error   *replyError     `json:"error"`
+}
+
+type replyError struct {
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data"`
+}
+
+func (e *replyError) String() string {
+	if e == nil {
+		return "no error"
+	}
+	return fmt.Sprintf("%d %s", e.Code, e.Message)
+}
+
+// call makes one well-formed request. params is JSON.
+func call(t *testing.T, url, method, params string) reply {
+	t.Helper()
+	_, body := post(t, url, fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, method, params))
+	return parseReply(t, body)
+}
+
+func parseReply(t *testing.T, body []byte) reply {
+	t.Helper()
+	var r reply
+	if err := json.Unmarshal(body, &r); err != nil {
+		t.Fatalf("the answer is not JSON: %v\n%s", err, body)
+	}
+	if r.Version != "2.0" || (r.Result == nil) == (r.Error == nil) {
+		t.Fatalf("not a JSON-RPC answer: %s", body)
+	}
+	return r
+}
+
+// until polls a condition for at most 30 seconds.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("not within 30 s: %s", what)
+		case <-poll.C:
+		}
+	}
+}

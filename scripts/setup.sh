@@ -1,0 +1,57 @@
+#!/bin/sh
+# Installs what the tests need and is not there yet:
+#
+#   redis-server   from the distribution's packages (as root; otherwise it says what is missing)
+#   node and npm   only looked for: version 20 or newer
+#   e2e/node_modules   cast, forge, ethers, viem, web3.js, the Hedera SDK and solc-js, as e2e/package-lock.json pins them
+#
+# Run it as often as you like: when everything is there it returns at once.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+e2e=$here/../e2e
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# package COMMAND PACKAGE makes sure that COMMAND exists.
+package() {
+	has "$1" && return
+	has apt-get || die "$1 is missing. Install it with your distribution's package manager (Debian and Ubuntu call the package $2)."
+	[ "$(id -u)" = 0 ] || die "$1 is missing. Install it with: sudo apt-get install $2"
+	say "installing $2"
+	apt-get update -qq || say "the package lists could not be refreshed; trying with the old ones"
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$2" >/dev/null ||
+		die "apt-get could not install $2"
+	has "$1" || die "$2 is installed, but $1 is not on the PATH"
+}
+
+platform_ready() {
+	[ "$(uname -s) $(uname -m)" = "Linux x86_64" ] ||
+		die "cast and forge are pinned for Linux on x86_64, and this is $(uname -s) on $(uname -m). The unit tests run anywhere: go test -short ./..."
+}
+
+node_ready() {
+	has node || die "node is missing. Install Node.js 20 or newer (https://nodejs.org)."
+	has npm || die "npm is missing. It comes with Node.js; some distributions package it apart, as npm."
+	major=$(node -p 'process.versions.node.split(".")[0]')
+	[ "$major" -ge 20 ] || die "Node.js $(node --version) is too old: the clients need 20 or newer."
+}
+
+# npm writes what it installed into node_modules/.package-lock.json. The copy of
+# our own lock file beside it tells whether that is still what we ask for.
+clients_ready() {
+	stamp=$e2e/node_modules/.installed-lock.json
+	cmp -s "$e2e/package-lock.json" "$stamp" && return
+	say "installing the end-to-end clients into e2e/node_modules"
+	(cd "$e2e" && npm ci --no-audit --no-fund --loglevel=error) || die "npm ci failed in e2e/"
+	cp "$e2e/package-lock.json" "$stamp"
+}
+
+platform_ready
+node_ready
+package redis-server redis-server
+clients_ready
+say "ready"
