@@ -1,0 +1,289 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/hedera"
+)
+
+// Account is an account or a contract, as of now or of a moment in the past.
+type Account struct {
+	ID                hedera.ID
+	Address           common.Address // its alias, else its long-zero address
+	Balance           hedera.Tinybar
+	BalanceTime       hedera.Timestamp // when it had that balance; zero if not told
+	Nonce             *uint64          // nil: it never was, nor can be, an Ethereum sender
+	Created           hedera.Timestamp
+	Delegation        *common.Address // what an authorization made its code; nil for none
+	Deleted           bool
+	ReceiverSignature bool // it must sign what it receives
+	Transactions      []*Transaction
+	next              string
+}
+
+func readAccount(r *reader, a *Account) {
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "account":
+			a.ID = r.id()
+		case "evm_address":
+			a.Address = r.address()
+		case "balance":
+			readBalance(r, a)
+		case "ethereum_nonce":
+			a.Nonce = r.optional()
+		case "created_timestamp":
+			a.Created = r.time()
+		case "delegation_address":
+			a.Delegation = r.maybeAddress()
+		case "deleted":
+			a.Deleted = r.bool()
+		case "receiver_sig_required":
+			a.ReceiverSignature = r.bool()
+		case "transactions":
+			r.array(func() bool {
+				t := new(Transaction)
+				readTransaction(r, t)
+				a.Transactions = append(a.Transactions, t)
+				return true
+			})
+		case "links":
+			a.next = r.next()
+		default:
+			r.skip()
+		}
+	})
+	if a.Address == (common.Address{}) {
+		a.Address = a.ID.LongZero()
+	}
+}
+
+func readBalance(r *reader, a *Account) {
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "balance":
+			a.Balance = hedera.Tinybar(r.int64())
+		case "timestamp":
+			a.BalanceTime = r.time()
+		default:
+			r.skip()
+		}
+	})
+}
+
+const accountLabel = "accounts/{idOrAliasOrEvmAddress}"
+
+// Account returns the account or contract at an address as it is now, or
+// ErrNotFound. The result may be shared and must not be changed.
+func (c *Client) Account(ctx context.Context, address common.Address) (*Account, error) {
+	return get(ctx, c, accountLabel, "accounts/"+lowerHex(address)+"?transactions=false", readAccount)
+}
+
+// AccountByID is Account by entity id.
+func (c *Client) AccountByID(ctx context.Context, id hedera.ID) (*Account, error) {
+	return get(ctx, c, accountLabel, "accounts/"+id.String()+"?transactions=false", readAccount)
+}
+
+// BalanceAt returns what the account at an address had after everything that
+// happened up to and including the moment at. ErrNotFound: there was no account.
+//
+// A mirror node may know balances only at the times of its snapshots. The transfers
+// between the snapshot and the moment are then added or taken away.
+func (c *Client) BalanceAt(ctx context.Context, address common.Address, at hedera.Timestamp) (hedera.Tinybar, error) {
+	path := "accounts/" + lowerHex(address) + "?timestamp=lte:" + at.String() + "&limit=" + decimal(uint64(c.config.PageSize)) + "&order=desc"
+	account, err := get(ctx, c, accountLabel, path, readAccount)
+	if err != nil {
+		return 0, err
+	}
+	if account.Created.Compare(at) > 0 {
+		return 0, ErrNotFound
+	}
+	known := account.BalanceTime
+	switch {
+	case known.IsZero() || known == at:
+		return account.Balance, nil
+	case known.Compare(at) > 0:
+		delta, err := c.transferred(ctx, account.ID, at, known)
+		return account.Balance - delta, err
+	}
+	delta, done := sumTransfers(account, known)
+	if done || account.next == "" {
+		return account.Balance + delta, nil
+	}
+	delta, err = c.transferred(ctx, account.ID, known, at)
+	return account.Balance + delta, err
+}
+
+// sumTransfers adds up the transfers of a page of newest transactions that came
+// after a moment; done tells that the page reaches back to it.
+func sumTransfers(a *Account, after hedera.Timestamp) (sum hedera.Tinybar, done bool) {
+	for _, t := range a.Transactions {
+		if t.Timestamp.Compare(after) <= 0 {
+			return sum, true
+		}
+		sum += t.Transferred(a.ID)
+	}
+	return sum, false
+}
+
+// transferred adds up the transfers of an account after one moment, up to and
+// including another.
+func (c *Client) transferred(ctx context.Context, id hedera.ID, after, until hedera.Timestamp) (sum hedera.Tinybar, err error) {
+	var q query
+	q.add("account.id", id.String())
+	q.add("timestamp", "gt:"+after.String())
+	q.add("timestamp", "lte:"+until.String())
+	q.page(c, Ascending)
+	for t, err := range c.transactionList("transactions"+q.String()).items(ctx, c) {
+		if err != nil {
+			return 0, err
+		}
+		sum += t.Transferred(id)
+	}
+	return sum, nil
+}
+
+// reservedEntities is the highest number of the entities that exist from a
+// network's start. None of them has an alias.
+const reservedEntities = 1000
+
+// Alias returns the address by which Ethereum clients know what lives at an
+// address: the alias of a long-zero address where there is one. What has none, a
+// token for instance, keeps its long-zero address, and any other address is an
+// alias already.
+func (c *Client) Alias(ctx context.Context, address common.Address) (common.Address, error) {
+	id, ok := hedera.FromLongZero(address)
+	if !ok || id.Num <= reservedEntities {
+		return address, nil
+	}
+	if alias, ok := c.aliases.get(id); ok {
+		return alias, nil
+	}
+	account, err := c.AccountByID(ctx, id)
+	switch {
+	case err == nil:
+		c.aliases.put(id, account.Address, aliasBytes) // an alias is for life
+		return account.Address, nil
+	case !errors.Is(err, ErrNotFound):
+		return common.Address{}, err
+	}
+	isToken, err := c.TokenExists(ctx, id)
+	if err != nil {
+		return common.Address{}, err
+	}
+	if isToken {
+		c.aliases.put(id, address, aliasBytes)
+	}
+	return address, nil
+}
+
+// Transaction is a Hedera transaction of any kind.
+type Transaction struct {
+	ID        string // payer-seconds-nanos
+	Name      string // ETHEREUMTRANSACTION and so on
+	Result    string // a response code
+	Timestamp hedera.Timestamp
+	Entity    hedera.ID
+	Nonce     int64 // 0 for what a client submitted
+	Scheduled bool
+	Fee       hedera.Tinybar // what the payer was charged
+	Transfers []Transfer
+}
+
+// Transfer is a change of one account's balance.
+type Transfer struct {
+	Account hedera.ID
+	Amount  hedera.Tinybar
+}
+
+// Transferred returns by how much the transaction changed an account's balance.
+func (t *Transaction) Transferred(id hedera.ID) (sum hedera.Tinybar) {
+	for _, transfer := range t.Transfers {
+		if transfer.Account == id {
+			sum += transfer.Amount
+		}
+	}
+	return sum
+}
+
+func readTransaction(r *reader, t *Transaction) {
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "transaction_id":
+			t.ID = r.str()
+		case "name":
+			t.Name = r.str()
+		case "result":
+			t.Result = r.str()
+		case "consensus_timestamp":
+			t.Timestamp = r.time()
+		case "entity_id":
+			t.Entity = r.id()
+		case "nonce":
+			t.Nonce = r.int64()
+		case "scheduled":
+			t.Scheduled = r.bool()
+		case "charged_tx_fee":
+			t.Fee = hedera.Tinybar(r.int64())
+		case "transfers":
+			r.array(func() bool {
+				t.Transfers = append(t.Transfers, readTransfer(r))
+				return true
+			})
+		default:
+			r.skip()
+		}
+	})
+}
+
+func readTransfer(r *reader) (t Transfer) {
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "account":
+			t.Account = r.id()
+		case "amount":
+			t.Amount = hedera.Tinybar(r.int64())
+		default:
+			r.skip()
+		}
+	})
+	return t
+}
+
+func (c *Client) transactionList(path string) list[Transaction] {
+	return list[Transaction]{
+		label: "transactions", path: path, member: "transactions",
+		maxPages: c.config.MaxAccountPages, read: readTransaction,
+	}
+}
+
+// Transactions lists everything that a transaction id led to, in consensus order:
+// the transaction itself has nonce 0, what it caused comes around it. Nothing is
+// ErrNotFound.
+func (c *Client) Transactions(ctx context.Context, id hedera.TransactionID) ([]*Transaction, error) {
+	l := c.transactionList("transactions/" + id.Mirror())
+	l.label = "transactions/{transactionId}"
+	page, err := l.page(ctx, c, l.path)
+	if err != nil {
+		return nil, err
+	}
+	return page.items, nil
+}
+
+// AccountTransactions lists the transactions of a kind (such as
+// ETHEREUMTRANSACTION; empty for any) that an account took part in, newest first, up
+// to and including the moment until.
+func (c *Client) AccountTransactions(ctx context.Context, id hedera.ID, kind string, until hedera.Timestamp) iter.Seq2[*Transaction, error] {
+	var q query
+	q.add("account.id", id.String())
+	if kind != "" {
+		q.add("transactiontype", kind)
+	}
+	q.add("timestamp", "lte:"+until.String())
+	q.page(c, Descending)
+	return c.transactionList("transactions"+q.String()).items(ctx, c)
+}

@@ -1,0 +1,164 @@
+package mirror
+
+import (
+	"context"
+	"iter"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/hedera"
+)
+
+// Block is a record file: what the network did in about two seconds. It is final
+// and must not be changed.
+type Block struct {
+	Number     uint64
+	Hash       common.Hash // the first 32 of 48 bytes
+	ParentHash common.Hash // the first 32 of 48 bytes
+	From, To   hedera.Timestamp
+	Count      uint64 // all transactions, not only those of the EVM
+	GasUsed    uint64
+	Size       uint64 // bytes
+	Bloom      []byte // 256 bytes; empty when the block has no logs or the mirror node does not know
+	HAPI       string // protocol version, such as 0.69.0; may be empty
+}
+
+// Window is a closed interval of consensus time.
+type Window struct {
+	From, To hedera.Timestamp
+}
+
+// Window returns the time of the block, both ends included.
+func (b *Block) Window() Window { return Window{b.From, b.To} }
+
+func (w Window) add(q *query) {
+	if w.From != (hedera.Timestamp{}) {
+		q.add("timestamp", "gte:"+w.From.String())
+	}
+	if w.To != (hedera.Timestamp{}) {
+		q.add("timestamp", "lte:"+w.To.String())
+	}
+}
+
+func readBlock(r *reader, b *Block) {
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "number":
+			b.Number = r.uint64()
+		case "hash":
+			b.Hash = r.hash()
+		case "previous_hash":
+			b.ParentHash = r.hash()
+		case "count":
+			b.Count = r.uint64()
+		case "gas_used":
+			b.GasUsed = r.uint64()
+		case "size":
+			b.Size = r.uint64()
+		case "logs_bloom":
+			b.Bloom = r.bytes()
+		case "hapi_version":
+			b.HAPI = r.str()
+		case "timestamp":
+			b.From, b.To = r.span()
+		default:
+			r.skip()
+		}
+	})
+}
+
+// span reads an object with the members from and to.
+func (r *reader) span() (from, to hedera.Timestamp) {
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "from":
+			from = r.time()
+		case "to":
+			to = r.time()
+		default:
+			r.skip()
+		}
+	})
+	return from, to
+}
+
+const blockBytes = 600
+
+// LatestBlock returns the newest block; several callers share one request per
+// freshness interval. ErrNotFound: there is no block at all.
+func (c *Client) LatestBlock(ctx context.Context) (*Block, error) {
+	return c.head.get(ctx, func(ctx context.Context) (*Block, error) {
+		return c.endBlock(ctx, Descending)
+	})
+}
+
+// EarliestBlock returns the oldest block that the mirror node has.
+func (c *Client) EarliestBlock(ctx context.Context) (*Block, error) {
+	return c.endBlock(ctx, Ascending)
+}
+
+func (c *Client) endBlock(ctx context.Context, order Order) (*Block, error) {
+	l := c.blockList("blocks?limit=1&order=" + string(order))
+	page, err := l.page(ctx, c, l.path)
+	if err != nil {
+		return nil, err
+	}
+	if len(page.items) == 0 {
+		return nil, ErrNotFound
+	}
+	c.keepBlock(page.items[0])
+	return page.items[0], nil
+}
+
+// BlockByNumber returns the block of that number, or ErrNotFound.
+func (c *Client) BlockByNumber(ctx context.Context, number uint64) (*Block, error) {
+	return c.block(ctx, decimal(number))
+}
+
+// BlockByHash returns the block whose hash begins with these 32 bytes, or
+// ErrNotFound.
+func (c *Client) BlockByHash(ctx context.Context, hash common.Hash) (*Block, error) {
+	return c.block(ctx, hash.Hex())
+}
+
+func (c *Client) block(ctx context.Context, id string) (*Block, error) {
+	if b, ok := c.blocks.get(id); ok {
+		return b, nil
+	}
+	b, err := get(ctx, c, "blocks/{hashOrNumber}", "blocks/"+id, readBlock)
+	if err != nil {
+		return nil, err
+	}
+	c.observe(b.Number)
+	c.keepBlock(b)
+	return b, nil
+}
+
+func (c *Client) keepBlock(b *Block) {
+	if b.To == (hedera.Timestamp{}) {
+		return // not closed yet
+	}
+	c.blocks.put(decimal(b.Number), b, blockBytes)
+	c.blocks.put(b.Hash.Hex(), b, blockBytes)
+}
+
+// Blocks lists the blocks from first to last, both included, in ascending order.
+func (c *Client) Blocks(ctx context.Context, first, last uint64) iter.Seq2[*Block, error] {
+	var q query
+	q.add("block.number", "gte:"+decimal(first))
+	q.add("block.number", "lte:"+decimal(last))
+	q.page(c, Ascending)
+	return c.blockList("blocks"+q.String()).items(ctx, c)
+}
+
+func (c *Client) blockList(path string) list[Block] {
+	return list[Block]{label: "blocks", path: path, member: "blocks", maxPages: c.config.MaxBlockPages, read: readBlock}
+}
+
+// observe notes that a block exists. One beyond the shared newest block outdates
+// that: no answer may lie beyond the head that the next one is measured by.
+func (c *Client) observe(number uint64) {
+	if head, ok := c.head.peek(); ok && number > head.Number {
+		c.head.forget()
+	}
+}

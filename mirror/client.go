@@ -1,0 +1,139 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/hedera"
+)
+
+// Client reads from one mirror node. It is safe for concurrent use and owns no
+// goroutine that outlives a read.
+type Client struct {
+	config     Config
+	log        *slog.Logger
+	origin     func(context.Context) Origin
+	http       *http.Client
+	rest       *url.URL
+	web3       *url.URL
+	retryCodes map[int]bool
+	never      map[string]bool
+	flights    flights
+	metrics    metrics
+	buffers    sync.Pool // of *bytes.Buffer
+
+	head fresh[*Block]
+	fees fresh[*Fees]
+
+	blocks  *cache[string, *Block]               // by number and by hash
+	results *cache[common.Hash, *ContractResult] // complete ones, by transaction hash
+	windows *cache[Window, []*ContractResult]    // complete lists of a block
+	aliases *cache[hedera.ID, common.Address]    // the EVM address of an entity
+}
+
+// Options are what a Client is given besides its settings.
+type Options struct {
+	Log *slog.Logger
+	// Origin tells on whose behalf a request is made; nil for nobody's.
+	Origin func(context.Context) Origin
+	// Transport replaces the pooled transport that New makes; for tests.
+	Transport http.RoundTripper
+}
+
+// Origin is what the mirror node is told of the request behind a read.
+type Origin struct {
+	RequestID string // sent as requestId
+	ClientIP  string // sent as Forwarded
+}
+
+// aliasBytes is the rough size of an entry of the alias cache.
+const aliasBytes = 64
+
+// New makes a client. It opens no connection.
+func New(config Config, options Options) (*Client, error) {
+	if err := config.Check(); err != nil {
+		return nil, err
+	}
+	rest, err := baseURL(config.URL)
+	if err != nil {
+		return nil, fmt.Errorf("mirror node URL: %w", err)
+	}
+	web3 := rest
+	if config.Web3URL != "" {
+		if web3, err = baseURL(config.Web3URL); err != nil {
+			return nil, fmt.Errorf("mirror node web3 URL: %w", err)
+		}
+	}
+	codes, err := config.retryCodes()
+	if err != nil {
+		return nil, fmt.Errorf("retry codes: %w", err)
+	}
+	c := &Client{
+		config: config, log: options.Log, origin: options.Origin,
+		http: httpClient(&config, options.Transport), rest: rest, web3: web3,
+		retryCodes: codes, never: make(map[string]bool), metrics: newMetrics(),
+		blocks:  newCache[string, *Block](config.CacheEntries, config.CacheBytes/8),
+		results: newCache[common.Hash, *ContractResult](config.CacheEntries, config.CacheBytes/4),
+		windows: newCache[Window, []*ContractResult](config.CacheEntries, config.CacheBytes/2),
+		aliases: newCache[hedera.ID, common.Address](config.CacheEntries*10, config.CacheBytes/8),
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	c.flights.log = c.log
+	for _, status := range config.NeverExecuted {
+		c.never[status] = true
+	}
+	c.head = fresh[*Block]{interval: config.Freshness.Duration(), flights: &c.flights, key: "head"}
+	c.fees = fresh[*Fees]{interval: config.Freshness.Duration(), flights: &c.flights, key: "fees"}
+	return c, nil
+}
+
+// Invalidate makes every read that starts from now on ask anew for what can
+// change. It is to be called when a write is known to have taken effect.
+func (c *Client) Invalidate() {
+	c.flights.invalidate()
+	c.head.forget()
+}
+
+// Forget drops everything that is kept, also what cannot change on a real network:
+// a development network can be reset.
+func (c *Client) Forget() {
+	c.Invalidate()
+	c.fees.forget()
+	c.blocks.purge()
+	c.results.purge()
+	c.windows.purge()
+	c.aliases.purge()
+}
+
+// Collectors returns the client's metrics, for registration.
+func (c *Client) Collectors() []prometheus.Collector { return c.metrics.collectors(c) }
+
+// get reads path from the REST interface and decodes the answer. Identical reads
+// share one request and its result, which must not be changed. A 404 is
+// ErrNotFound.
+func get[T any](ctx context.Context, c *Client, label, path string, read func(*reader, *T)) (*T, error) {
+	shared, err := c.flights.do(ctx, path, func(ctx context.Context) (any, error) {
+		value := new(T)
+		err := c.exchange(ctx, request{label: label, base: c.rest, path: path}, func(r *reader) { read(r, value) })
+		if err != nil {
+			return nil, err
+		}
+		return value, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return shared.(*T), nil
+}
+
+func decimal(n uint64) string { return strconv.FormatUint(n, 10) }

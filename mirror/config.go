@@ -1,0 +1,165 @@
+package mirror
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/secret"
+)
+
+// Config is how the mirror node is reached and how much may be read from it.
+type Config struct {
+	// URL of the mirror node, without /api/v1. https is assumed when no scheme is given.
+	URL string `env:"MIRROR_NODE_URL"`
+	// URL that answers contract calls and replays, when it is not the one above.
+	Web3URL string `env:"MIRROR_NODE_URL_WEB3"`
+	// Value of the Authorization header of every request.
+	AuthHeader secret.String `env:"MIRROR_NODE_AUTH_HEADER"`
+	// Value of the x-api-key header of every request.
+	APIKey secret.String `env:"MIRROR_NODE_URL_HEADER_X_API_KEY"`
+	// Value of the Is-Modularized header of every request, true or false; empty leaves it out.
+	Modularized string `env:"USE_MIRROR_NODE_MODULARIZED_SERVICES"`
+
+	// Time that one request may take, its body included.
+	Timeout envx.Millis `env:"MIRROR_NODE_TIMEOUT" envDefault:"10000"`
+	// How often a request is repeated after no answer, or after a status of MIRROR_NODE_RETRY_CODES.
+	Retries int `env:"MIRROR_NODE_RETRIES" envDefault:"0"`
+	// HTTP statuses after which a request is repeated.
+	RetryCodes envx.Strings `env:"MIRROR_NODE_RETRY_CODES"`
+	// Wait before a repetition, multiplied by its number and with jitter; also the longest wait between two looks at an immature record.
+	RetryDelay envx.Millis `env:"MIRROR_NODE_RETRY_DELAY" envDefault:"2000"`
+	// How often a record is looked at until it is complete.
+	ImmatureAttempts int `env:"MIRROR_NODE_REQUEST_RETRY_COUNT" envDefault:"10"`
+
+	// Whether connections are kept for further requests.
+	KeepAlive bool `env:"MIRROR_NODE_HTTP_KEEP_ALIVE" envDefault:"true"`
+	// Interval of TCP keep-alive probes.
+	KeepAliveInterval envx.Millis `env:"MIRROR_NODE_HTTP_KEEP_ALIVE_MSECS" envDefault:"1000"`
+	// Most connections to one host.
+	MaxSockets int `env:"MIRROR_NODE_HTTP_MAX_SOCKETS" envDefault:"300"`
+	// Most idle connections overall.
+	MaxTotalSockets int `env:"MIRROR_NODE_HTTP_MAX_TOTAL_SOCKETS" envDefault:"300"`
+	// Time after which an idle connection is closed.
+	SocketTimeout envx.Millis `env:"MIRROR_NODE_HTTP_SOCKET_TIMEOUT" envDefault:"60000"`
+	// Most redirects that are followed; all of them on the same host.
+	MaxRedirects int `env:"MIRROR_NODE_MAX_REDIRECTS" envDefault:"5"`
+	// Longest answer that is read, in bytes.
+	MaxBody int64 `env:"MIRROR_NODE_MAX_BODY_BYTES" envDefault:"134217728"`
+
+	// Items per page.
+	PageSize int `env:"MIRROR_NODE_LIMIT_PARAM" envDefault:"100"`
+	// Most pages of a list without a limit of its own.
+	MaxPages int `env:"MIRROR_NODE_PAGINATION_MAX" envDefault:"20"`
+	// Most pages of contract results.
+	MaxResultPages int `env:"MIRROR_NODE_CONTRACT_RESULTS_PG_MAX" envDefault:"25"`
+	// Most pages of logs over a range of blocks.
+	MaxLogPages int `env:"MIRROR_NODE_CONTRACT_RESULTS_LOGS_PG_MAX" envDefault:"200"`
+	// Most pages of logs of a single block.
+	MaxBlockLogPages int `env:"MIRROR_NODE_CONTRACT_RESULTS_LOGS_BLOCK_RANGE_PG_MAX" envDefault:"500"`
+	// Most pages of an account's transactions.
+	MaxAccountPages int `env:"MIRROR_NODE_ACCOUNT_TXS_PG_MAX" envDefault:"100"`
+	// Most pages of the blocks of a fee history.
+	MaxBlockPages int `env:"FEE_HISTORY_BLOCK_PAGINATION_MAX" envDefault:"20"`
+	// How many parts of one block are read at once.
+	SliceConcurrency int `env:"MIRROR_NODE_TIMESTAMP_SLICING_CONCURRENCY" envDefault:"30"`
+	// How many transactions of a block one part is meant to hold.
+	SliceSize int `env:"MIRROR_NODE_TIMESTAMP_SLICING_MAX_LOGS_PER_SLICE" envDefault:"100"`
+
+	// How long the newest block and the fees are shared between requests; 0 shares only what is under way. Writes through this relay and newer blocks end it early.
+	Freshness envx.Millis `env:"ETH_BLOCK_NUMBER_CACHE_TTL_MS" envDefault:"200"`
+	// Most entries of each cache of what cannot change; 0 switches them off.
+	CacheEntries int `env:"CACHE_MAX" envDefault:"1000"`
+	// Most memory of the cache of blocks and contract results, in bytes.
+	CacheBytes int64 `env:"MIRROR_NODE_CACHE_BYTES" envDefault:"33554432"`
+
+	// Results that mean that a transaction was refused before it ran, so that its record never completes.
+	NeverExecuted envx.Strings `env:"HEDERA_SPECIFIC_REVERT_STATUSES" envDefault:"WRONG_NONCE,INVALID_ACCOUNT_ID,SCHEDULE_FUTURE_THROTTLE_EXCEEDED,SCHEDULE_FUTURE_GAS_LIMIT_EXCEEDED,THROTTLED_AT_CONSENSUS,EVM_HOOK_GAS_THROTTLED,BUSY,CONSENSUS_GAS_EXHAUSTED,INVALID_SOLIDITY_ADDRESS,MAX_GAS_LIMIT_EXCEEDED,INVALID_FILE_ID,INVALID_ETHEREUM_TRANSACTION"`
+}
+
+// Check returns everything that is wrong with the settings.
+func (c *Config) Check() error {
+	var errs []error
+	if c.URL == "" {
+		errs = append(errs, errors.New("MIRROR_NODE_URL is mandatory"))
+	} else if _, err := baseURL(c.URL); err != nil {
+		errs = append(errs, fmt.Errorf("MIRROR_NODE_URL: %w", err))
+	}
+	if c.Web3URL != "" {
+		if _, err := baseURL(c.Web3URL); err != nil {
+			errs = append(errs, fmt.Errorf("MIRROR_NODE_URL_WEB3: %w", err))
+		}
+	}
+	switch c.Modularized {
+	case "", "true", "false":
+	default:
+		errs = append(errs, errors.New("USE_MIRROR_NODE_MODULARIZED_SERVICES: want true or false"))
+	}
+	if _, err := c.retryCodes(); err != nil {
+		errs = append(errs, fmt.Errorf("MIRROR_NODE_RETRY_CODES: %w", err))
+	}
+	positive := []struct {
+		name  string
+		value int64
+	}{
+		{"MIRROR_NODE_TIMEOUT", int64(c.Timeout)},
+		{"MIRROR_NODE_REQUEST_RETRY_COUNT", int64(c.ImmatureAttempts)},
+		{"MIRROR_NODE_HTTP_MAX_SOCKETS", int64(c.MaxSockets)},
+		{"MIRROR_NODE_MAX_BODY_BYTES", c.MaxBody},
+		{"MIRROR_NODE_LIMIT_PARAM", int64(c.PageSize)},
+		{"MIRROR_NODE_PAGINATION_MAX", int64(c.MaxPages)},
+		{"MIRROR_NODE_CONTRACT_RESULTS_PG_MAX", int64(c.MaxResultPages)},
+		{"MIRROR_NODE_CONTRACT_RESULTS_LOGS_PG_MAX", int64(c.MaxLogPages)},
+		{"MIRROR_NODE_CONTRACT_RESULTS_LOGS_BLOCK_RANGE_PG_MAX", int64(c.MaxBlockLogPages)},
+		{"MIRROR_NODE_ACCOUNT_TXS_PG_MAX", int64(c.MaxAccountPages)},
+		{"FEE_HISTORY_BLOCK_PAGINATION_MAX", int64(c.MaxBlockPages)},
+		{"MIRROR_NODE_TIMESTAMP_SLICING_CONCURRENCY", int64(c.SliceConcurrency)},
+		{"MIRROR_NODE_TIMESTAMP_SLICING_MAX_LOGS_PER_SLICE", int64(c.SliceSize)},
+	}
+	for _, p := range positive {
+		if p.value < 1 {
+			errs = append(errs, fmt.Errorf("%s: must be at least 1, is %d", p.name, p.value))
+		}
+	}
+	if c.Retries < 0 || c.RetryDelay < 0 || c.Freshness < 0 || c.CacheEntries < 0 || c.CacheBytes < 0 || c.MaxRedirects < 0 {
+		errs = append(errs, errors.New("MIRROR_NODE_RETRIES, MIRROR_NODE_RETRY_DELAY, ETH_BLOCK_NUMBER_CACHE_TTL_MS, CACHE_MAX, MIRROR_NODE_CACHE_BYTES and MIRROR_NODE_MAX_REDIRECTS must not be negative"))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) retryCodes() (map[int]bool, error) {
+	codes := make(map[int]bool, len(c.RetryCodes))
+	for _, text := range c.RetryCodes {
+		code, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not an HTTP status", text)
+		}
+		codes[code] = true
+	}
+	return codes, nil
+}
+
+const apiPrefix = "/api/v1/"
+
+// baseURL completes a configured address to scheme://host[/prefix], without a
+// slash at the end.
+func baseURL(text string) (*url.URL, error) {
+	if !strings.Contains(text, "://") {
+		text = "https://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("not a URL") // the parse error would quote it, with any password in it
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("scheme %q: want http or https", u.Scheme)
+	}
+	if u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("want scheme://host[:port][/path]")
+	}
+	u.Path = strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/api/v1"), "/")
+	return u, nil
+}

@@ -1,0 +1,191 @@
+package mirror
+
+import (
+	"encoding/json"
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"lockstep/hedera"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+var compareBig = cmp.Comparer(func(a, b *big.Int) bool {
+	return (a == nil) == (b == nil) && (a == nil || a.Cmp(b) == 0)
+})
+
+func TestDecodeContractResult(t *testing.T) {
+	var got ContractResult
+	if err := decode([]byte(resultJSON()), func(r *reader) { readResult(r, &got) }); err != nil {
+		t.Fatal(err)
+	}
+	to := address(receiver)
+	amount, _ := new(big.Int).SetString("10000000000000000000000", 10)
+	want := ContractResult{
+		Hash: common.HexToHash(txHash), BlockHash: common.HexToHash(blockHash), BlockNumber: ptr(uint64(17)), Index: ptr(uint64(0)),
+		Timestamp: hedera.Timestamp{Seconds: 1767225600, Nanos: 1}, Result: "SUCCESS", Status: 1,
+		From: address(sender), To: &to, Address: &to, Contract: hedera.Entity(1003),
+		Type: ptr(uint64(2)), ChainID: big.NewInt(298), Nonce: ptr(uint64(5)), GasLimit: 30000, GasUsed: 21000,
+		MaxFee: big.NewInt(710_000_000_000), MaxTip: big.NewInt(1), Amount: amount, Input: []byte{0xa9, 0x05, 0x9c, 0xbb}, Output: []byte{},
+		V: big.NewInt(1), R: big.NewInt(1), S: big.NewInt(2),
+		AccessList:     types.AccessList{{Address: to, StorageKeys: []common.Hash{common.HexToHash("0x1")}}},
+		Authorizations: []Authorization{{ChainID: big.NewInt(298), Address: to, Nonce: 7, YParity: 1, R: big.NewInt(10), S: big.NewInt(11)}},
+		Bloom:          make([]byte, 256),
+		Logs:           []*Log{{Address: to, Topics: []common.Hash{common.HexToHash(txHash)}, Data: []byte{1, 2}, Index: 4}},
+	}
+	if diff := cmp.Diff(want, got, compareBig, cmpopts.IgnoreUnexported(Log{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A mirror node writes null for what it does not know.
+func TestDecodeNulls(t *testing.T) {
+	for name, read := range map[string]func(*reader){
+		"result":      func(r *reader) { readResult(r, new(ContractResult)) },
+		"block":       func(r *reader) { readBlock(r, new(Block)) },
+		"account":     func(r *reader) { readAccount(r, new(Account)) },
+		"log":         func(r *reader) { readLog(r, new(Log)) },
+		"contract":    func(r *reader) { readContract(r, new(Contract)) },
+		"transaction": func(r *reader) { readTransaction(r, new(Transaction)) },
+		"fees":        func(r *reader) { readFees(r, new(Fees)) },
+	} {
+		var members map[string]json.RawMessage
+		texts := map[string]string{
+			"result": resultJSON(), "block": blockJSON(1),
+			"account":     `{"account":"0.0.2","evm_address":"0x","balance":{},"ethereum_nonce":1,"created_timestamp":"1.0","delegation_address":"","deleted":false,"receiver_sig_required":true,"transactions":[],"links":{}}`,
+			"log":         `{"address":"0x","data":"0x","topics":[],"index":1,"block_hash":"0x","block_number":1,"timestamp":"1.0","transaction_hash":"0x","transaction_index":1}`,
+			"contract":    `{"contract_id":"0.0.1","evm_address":"0x","created_timestamp":"1.0","deleted":true,"nonce":1,"runtime_bytecode":"0x"}`,
+			"transaction": `{"transaction_id":"","name":"","result":"","consensus_timestamp":"","entity_id":"0.0.1","nonce":0,"scheduled":false,"charged_tx_fee":1,"transfers":[]}`,
+			"fees":        `{"fees":[],"timestamp":"1.0"}`,
+		}
+		if err := json.Unmarshal([]byte(texts[name]), &members); err != nil {
+			t.Fatal(name, err)
+		}
+		if err := decode([]byte(texts[name]), read); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for member := range members {
+			if err := decode([]byte(`{"`+member+`":null}`), read); err != nil {
+				t.Errorf("%s: null for %s: %v", name, member, err)
+			}
+			if err := decode([]byte(`{"`+member+`":`), read); err == nil {
+				t.Errorf("%s: a text cut after %s is accepted", name, member)
+			}
+		}
+		if err := decode([]byte("null"), read); err != nil {
+			t.Errorf("%s: null: %v", name, err)
+		}
+	}
+}
+
+func TestDecodeIncompleteResult(t *testing.T) {
+	for name, text := range map[string]string{
+		"no index":        resultJSON(`"transaction_index":0`, `"transaction_index":null`),
+		"no block number": resultJSON(`"block_number":17`, `"block_number":null`),
+		"no block hash":   resultJSON(`"block_hash":"`+blockHash+tail+`"`, `"block_hash":"0x"`),
+	} {
+		var got ContractResult
+		if err := decode([]byte(text), func(r *reader) { readResult(r, &got) }); err != nil || got.Complete() {
+			t.Errorf("%s: complete %v, %v", name, got.Complete(), err)
+		}
+	}
+}
+
+func TestDecodeWrongKinds(t *testing.T) {
+	for _, text := range []string{
+		`{"hash":17}`, `{"hash":"0xzz"}`, `{"block_number":"x"}`, `{"block_number":1.5}`, `{"block_number":-1}`, `{"from":"0x` + strings.Repeat("00", 21) + `"}`,
+		`{"created_contract_ids":"0.0.1"}`, `{"created_contract_ids":["0.1"]}`, `{"timestamp":"now"}`, `{"amount":"ten"}`, `[]`, `{"status":"0x10000000000000000"}`,
+		`{"gas_price":"0x` + strings.Repeat("f", 65) + `"}`, `{"hash":"0x00"} x`, `{"bloom":"0x0g"}`, `{"logs":[1]}`, `{hash:1}`, `{"hash"}`, `{"a":1,}`, ``,
+		`{"nested":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`,
+	} {
+		if err := decode([]byte(text), func(r *reader) { readResult(r, new(ContractResult)) }); err == nil {
+			t.Errorf("%s is accepted", text)
+		}
+	}
+}
+
+func TestErrorOf(t *testing.T) {
+	tests := map[string]struct {
+		body string
+		want Error
+	}{
+		"rest":       {`{"_status":{"messages":[{"message":"Invalid parameter: limit"}]}}`, Error{Status: 400, Message: "Invalid parameter: limit"}},
+		"web3":       {`{"_status":{"messages":[{"message":"Bad Request","detail":"gas field must be","data":""}]}}`, Error{Status: 400, Message: "Bad Request", Detail: "gas field must be"}},
+		"revert":     {`{"_status":{"messages":[{"message":"CONTRACT_REVERT_EXECUTED","detail":"no","data":"0x08"},{"message":"INSUFFICIENT_GAS","detail":"","data":"0x"}]}}`, Error{Status: 400, Message: "CONTRACT_REVERT_EXECUTED", Detail: "no", Data: "0x08", Children: []Message{{"INSUFFICIENT_GAS", "", "0x"}}}},
+		"html":       {`<html>`, Error{Status: 400, Message: "Request failed with status code 400"}},
+		"empty":      {``, Error{Status: 400, Message: "Request failed with status code 400"}},
+		"other JSON": {`{"error":"x"}`, Error{Status: 400, Message: "Request failed with status code 400"}},
+	}
+	for name, test := range tests {
+		if diff := cmp.Diff(&test.want, errorOf(400, []byte(test.body)), cmpopts.IgnoreUnexported(Error{})); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// What this decoder accepts, encoding/json must accept as well, and skip must pass
+// over exactly one value.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(resultJSON()))
+	f.Add([]byte(`{"a":[1,"\"\\",{"b":null}],"c":true}`))
+	f.Add([]byte(`"\u00e9"`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		err := decode(text, func(r *reader) { r.skip() })
+		if err == nil && !json.Valid(text) && !hasControls(text) && !hasBadEscape(text) {
+			t.Errorf("accepted %q", text)
+		}
+		if err != nil && json.Valid(text) && !strings.Contains(err.Error(), "nested too deeply") {
+			t.Errorf("refused %q: %v", text, err)
+		}
+		for _, read := range []func(*reader){
+			func(r *reader) { readResult(r, new(ContractResult)) },
+			func(r *reader) { readBlock(r, new(Block)) },
+			func(r *reader) { readAccount(r, new(Account)) },
+			func(r *reader) { readLog(r, new(Log)) },
+			func(r *reader) { readFees(r, new(Fees)) },
+			func(r *reader) { r.next() },
+		} {
+			_ = decode(text, read)
+		}
+		_ = errorOf(500, text)
+	})
+}
+
+func hasControls(text []byte) bool {
+	return strings.ContainsFunc(string(text), func(r rune) bool { return r < ' ' })
+}
+
+// Escapes are only looked at where a string's text is wanted.
+func hasBadEscape(text []byte) bool { return strings.Contains(string(text), `\`) }
+
+func TestNextPath(t *testing.T) {
+	for link, want := range map[string]string{
+		"/api/v1/blocks?limit=2&block.number=lt:5":            "blocks?limit=2&block.number=lt:5",
+		"https://evil.example/api/v1/blocks?limit=2":          "blocks?limit=2",
+		"/proxy/api/v1/contracts/results/logs?timestamp=gt:1": "contracts/results/logs?timestamp=gt:1",
+		"/api/v1/accounts/0.0.2?limit=1":                      "accounts/0.0.2?limit=1",
+	} {
+		if got, err := nextPath(link); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", link, got, err, want)
+		}
+	}
+	for _, link := range []string{"/blocks", "//evil.example/x", "/api/v1/../../secret", "/api/v1/", ":", "http://[::1/api/v1/x"} {
+		if got, err := nextPath(link); err == nil {
+			t.Errorf("%s is accepted as %q", link, got)
+		}
+	}
+}
+
+func TestPagesErrorText(t *testing.T) {
+	var pages *PagesError
+	if err := error(&PagesError{Limit: 3}); !errors.As(err, &pages) || !strings.Contains(err.Error(), "3 pages") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,156 @@
+package mirror
+
+import (
+	"context"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/hedera"
+)
+
+// Log is an event of a contract or of a token.
+type Log struct {
+	Address          common.Address
+	Topics           []common.Hash
+	Data             []byte
+	Index            uint64 // position in the block
+	TransactionHash  common.Hash
+	TransactionIndex uint64
+	BlockHash        common.Hash // the first 32 of 48 bytes
+	BlockNumber      uint64
+	Timestamp        hedera.Timestamp
+	complete         bool
+}
+
+func readLog(r *reader, l *Log) {
+	var index, transaction, block *uint64
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "index":
+			index = r.optional()
+		case "transaction_hash":
+			l.TransactionHash = r.hash()
+		case "transaction_index":
+			transaction = r.optional()
+		case "block_hash":
+			l.BlockHash = r.hash()
+		case "block_number":
+			block = r.optional()
+		case "timestamp":
+			l.Timestamp = r.time()
+		default:
+			readEvent(r, l, key)
+		}
+	})
+	l.complete = index != nil && transaction != nil && block != nil && l.BlockHash != (common.Hash{})
+	if l.complete {
+		l.Index, l.TransactionIndex, l.BlockNumber = *index, *transaction, *block
+	}
+}
+
+func readEvent(r *reader, l *Log, key []byte) {
+	switch string(key) {
+	case "address":
+		l.Address = r.address()
+	case "data":
+		l.Data = r.bytes()
+	case "topics":
+		r.array(func() bool { l.Topics = append(l.Topics, r.word32()); return true })
+	default:
+		r.skip()
+	}
+}
+
+// readInnerLog reads a log inside a contract result, which has no block of its own.
+func readInnerLog(r *reader) *Log {
+	l := new(Log)
+	r.object(func(key []byte) {
+		if string(key) == "index" {
+			l.Index = r.uint64()
+			return
+		}
+		readEvent(r, l, key)
+	})
+	return l
+}
+
+// LogsQuery selects logs. A topic search needs a window, no longer than seven days.
+type LogsQuery struct {
+	Address *common.Address // nil: of all contracts
+	Window  Window
+	// Topics by position: a log matches if each position is empty or names the
+	// log's topic there.
+	Topics      [4][]common.Hash
+	Transaction common.Hash // zero: of all transactions; not together with Address
+	// SingleBlock says that the window is one block, which allows more pages.
+	SingleBlock bool
+}
+
+func (c *Client) logsPath(q LogsQuery) string {
+	var b query
+	if q.Transaction != (common.Hash{}) {
+		b.add("transaction.hash", q.Transaction.Hex())
+	}
+	q.Window.add(&b)
+	names := [4]string{"topic0", "topic1", "topic2", "topic3"}
+	for i, topics := range q.Topics {
+		for _, topic := range topics {
+			b.add(names[i], shortHex(topic))
+		}
+	}
+	b.page(c, Ascending)
+	if q.Address != nil {
+		return "contracts/" + lowerHex(*q.Address) + "/results/logs" + b.String()
+	}
+	return "contracts/results/logs" + b.String()
+}
+
+// shortHex is a topic without leading zeros, as the mirror node compares them.
+func shortHex(topic common.Hash) string { return hexutil.EncodeBig(topic.Big())[2:] }
+
+// Logs returns logs in the order of their blocks. It waits for records that are on
+// their way and gives up with ErrImmature.
+func (c *Client) Logs(ctx context.Context, q LogsQuery) ([]*Log, error) {
+	l := list[Log]{
+		label: "contracts/results/logs", path: c.logsPath(q), member: "logs",
+		maxPages: c.config.MaxLogPages, read: readLog,
+	}
+	if q.Address != nil {
+		l.label = "contracts/{id}/results/logs"
+	}
+	if q.SingleBlock {
+		l.maxPages = c.config.MaxBlockLogPages
+	}
+	var logs []*Log
+	err := c.untilMature(ctx, func() (bool, error) {
+		logs = logs[:0]
+		for log, err := range l.items(ctx, c) {
+			if err != nil {
+				return false, err
+			}
+			if !log.complete {
+				return false, nil
+			}
+			logs = append(logs, log)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(logs) > 0 {
+		c.observe(logs[len(logs)-1].BlockNumber)
+	}
+	return logs, nil
+}
+
+// BlockLogs is Logs of one block, read in parts when the block is large. Only the
+// addresses and topics of q select.
+func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*Log, error) {
+	return sliced(ctx, c, block, func(ctx context.Context, slice Window) ([]*Log, error) {
+		q := q
+		q.Window, q.SingleBlock = slice, true
+		return c.Logs(ctx, q)
+	})
+}

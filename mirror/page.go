@@ -1,0 +1,155 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/url"
+	"strings"
+)
+
+// list is a list of the REST interface: where it starts, what its member is called
+// and how one item is read.
+type list[T any] struct {
+	label    string
+	path     string
+	member   string
+	maxPages int
+	read     func(*reader, *T)
+}
+
+// items reads a list page by page while it is consumed. Items of one page are
+// decoded together, so that no connection is held while the consumer works. A list
+// that the mirror node does not know is empty.
+func (l list[T]) items(ctx context.Context, c *Client) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		path := l.path
+		for range l.maxPages {
+			page, err := l.page(ctx, c, path)
+			if err != nil {
+				if err != ErrNotFound { //nolint:errorlint // exchange returns it bare
+					yield(nil, err)
+				}
+				return
+			}
+			for _, item := range page.items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if page.next == "" {
+				return
+			}
+			if page.next == path {
+				yield(nil, &Error{Status: StatusUnreadable, Message: "a page links to itself"})
+				return
+			}
+			path = page.next
+		}
+		yield(nil, &PagesError{Limit: l.maxPages})
+	}
+}
+
+type page[T any] struct {
+	items []*T
+	next  string // path of the next page below /api/v1/; empty on the last one
+}
+
+// page reads one page. Identical pages that are asked for at the same time are one
+// request.
+func (l list[T]) page(ctx context.Context, c *Client, path string) (*page[T], error) {
+	return get(ctx, c, l.label, path, func(r *reader, p *page[T]) {
+		r.object(func(key []byte) {
+			switch string(key) {
+			case l.member:
+				r.array(func() bool {
+					item := new(T)
+					l.read(r, item)
+					p.items = append(p.items, item)
+					return true
+				})
+			case "links":
+				p.next = r.next()
+			default:
+				r.skip()
+			}
+		})
+	})
+}
+
+// next reads a links object. Whatever host a link names, only what follows the
+// interface's prefix is used.
+func (r *reader) next() (path string) {
+	r.object(func(key []byte) {
+		if string(key) != "next" {
+			r.skip()
+			return
+		}
+		link := r.str()
+		if link == "" || r.err != nil {
+			return
+		}
+		var err error
+		if path, err = nextPath(link); err != nil {
+			r.fail("%s", err.Error())
+		}
+	})
+	return path
+}
+
+func nextPath(link string) (string, error) {
+	const longest = 8192
+	u, err := url.Parse(link)
+	if err != nil || len(link) > longest {
+		return "", fmt.Errorf("link to the next page: not a usable URL")
+	}
+	_, path, ok := strings.Cut(u.EscapedPath(), apiPrefix)
+	if !ok || path == "" || strings.Contains(path, "..") {
+		return "", fmt.Errorf("link to the next page: not below %s", apiPrefix)
+	}
+	if u.RawQuery != "" {
+		path += "?" + u.RawQuery
+	}
+	return path, nil
+}
+
+// collect reads a whole list.
+func collect[T any](items iter.Seq2[*T, error]) ([]*T, error) {
+	var all []*T
+	for item, err := range items {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, item)
+	}
+	return all, nil
+}
+
+// query builds the part of a path after the question mark. Its values are numbers,
+// hashes, addresses and timestamps and need no escaping.
+type query struct{ strings.Builder }
+
+func (q *query) add(name, value string) {
+	if q.Len() == 0 {
+		q.WriteByte('?')
+	} else {
+		q.WriteByte('&')
+	}
+	q.WriteString(name)
+	q.WriteByte('=')
+	q.WriteString(value)
+}
+
+func (q *query) page(c *Client, order Order) {
+	q.add("limit", decimal(uint64(c.config.PageSize)))
+	q.add("order", string(order))
+}
+
+// Order is the direction of a list by time.
+type Order string
+
+// The directions.
+const (
+	Ascending  Order = "asc"
+	Descending Order = "desc"
+)

@@ -1,0 +1,424 @@
+package mirror
+
+import (
+	"context"
+	"encoding/hex"
+	"iter"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"lockstep/hedera"
+)
+
+// ContractResult is what became of a transaction in the EVM. A complete one is
+// final and must not be changed.
+type ContractResult struct {
+	Hash        common.Hash
+	BlockHash   common.Hash // the first 32 of 48 bytes; zero while the block is unknown
+	BlockNumber *uint64     // nil while the block is unknown
+	Index       *uint64     // position in the block; nil while unknown and for what never ran
+	Timestamp   hedera.Timestamp
+
+	Result       string // a response code; SUCCESS if all went well
+	Status       uint64 // 1 or 0, as in Ethereum receipts
+	ErrorMessage string
+
+	From     common.Address  // often the long-zero address of the sender
+	To       *common.Address // as signed; nil for a creation
+	Address  *common.Address // the contract that was called or created
+	Contract hedera.ID
+	Created  []hedera.ID // contracts that came into being
+
+	Type           *uint64 // nil for what was no Ethereum transaction
+	ChainID        *big.Int
+	Nonce          *uint64
+	GasLimit       uint64
+	GasUsed        uint64
+	GasPrice       *big.Int // weibar, as the next two; nil where the type has none
+	MaxFee         *big.Int
+	MaxTip         *big.Int
+	Amount         *big.Int // weibar
+	Input          []byte
+	Output         []byte // what the call returned
+	V, R, S        *big.Int
+	AccessList     types.AccessList
+	Authorizations []Authorization
+
+	Bloom []byte
+	Logs  []*Log // only of a single result, and without the fields of its block
+}
+
+// Authorization is an entry of an EIP-7702 authorization list.
+type Authorization struct {
+	ChainID *big.Int
+	Address common.Address
+	Nonce   uint64
+	YParity uint64
+	R, S    *big.Int
+}
+
+// Complete tells whether the record knows its place in the chain.
+func (r *ContractResult) Complete() bool {
+	return r.Index != nil && r.BlockNumber != nil && r.BlockHash != (common.Hash{})
+}
+
+// CreatedContract tells whether the transaction itself was a creation that worked.
+func (r *ContractResult) CreatedContract() bool {
+	for _, id := range r.Created {
+		if id == r.Contract && !id.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *ContractResult) weight() int64 {
+	n := 1200 + len(r.Input) + len(r.Output)
+	for _, l := range r.Logs {
+		n += 300 + len(l.Data)
+	}
+	return int64(n)
+}
+
+func readResult(r *reader, c *ContractResult) {
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "hash":
+			c.Hash = r.hash()
+		case "block_hash":
+			c.BlockHash = r.hash()
+		case "block_number":
+			c.BlockNumber = r.optional()
+		case "transaction_index":
+			c.Index = r.optional()
+		case "timestamp":
+			c.Timestamp = r.time()
+		case "result":
+			c.Result = r.str()
+		case "status":
+			c.Status = r.smallQuantity()
+		case "error_message":
+			c.ErrorMessage = r.str()
+		case "from":
+			c.From = r.address()
+		case "to":
+			c.To = r.maybeAddress()
+		case "address":
+			c.Address = r.maybeAddress()
+		case "contract_id":
+			c.Contract = r.id()
+		case "created_contract_ids":
+			r.array(func() bool { c.Created = append(c.Created, r.id()); return true })
+		case "logs":
+			r.array(func() bool { c.Logs = append(c.Logs, readInnerLog(r)); return true })
+		default:
+			readEthereumFields(r, c, key)
+		}
+	})
+}
+
+// readEthereumFields reads what was in the transaction and what it cost.
+func readEthereumFields(r *reader, c *ContractResult, key []byte) {
+	switch string(key) {
+	case "type":
+		c.Type = r.optional()
+	case "chain_id":
+		c.ChainID = r.quantity()
+	case "nonce":
+		c.Nonce = r.optional()
+	case "gas_limit":
+		c.GasLimit = r.uint64()
+	case "gas_used":
+		c.GasUsed = r.uint64()
+	case "gas_price":
+		c.GasPrice = r.quantity()
+	case "max_fee_per_gas":
+		c.MaxFee = r.quantity()
+	case "max_priority_fee_per_gas":
+		c.MaxTip = r.quantity()
+	case "amount":
+		c.Amount = r.big()
+	case "function_parameters":
+		c.Input = r.bytes()
+	case "call_result":
+		c.Output = r.bytes()
+	case "v":
+		c.V = r.big()
+	case "r":
+		c.R = r.quantity()
+	case "s":
+		c.S = r.quantity()
+	case "access_list":
+		c.AccessList = readAccessList(r)
+	case "authorization_list":
+		r.array(func() bool { c.Authorizations = append(c.Authorizations, readAuthorization(r)); return true })
+	case "bloom":
+		c.Bloom = r.bytes()
+	default:
+		r.skip()
+	}
+}
+
+// smallQuantity reads a number in hex that fits 64 bits.
+func (r *reader) smallQuantity() uint64 {
+	n := r.quantity()
+	if n == nil {
+		return 0
+	}
+	if !n.IsUint64() {
+		r.fail("want a number of 64 bits")
+	}
+	return n.Uint64()
+}
+
+// readAccessList reads a list of objects. Older mirror nodes give hex text of the
+// encoded list instead, of which nothing can be shown.
+func readAccessList(r *reader) (list types.AccessList) {
+	if r.peek() == '"' {
+		r.skip()
+		return nil
+	}
+	r.array(func() bool {
+		var entry types.AccessTuple
+		r.object(func(key []byte) {
+			switch string(key) {
+			case "address":
+				entry.Address = r.address()
+			case "storage_keys", "storageKeys":
+				r.array(func() bool { entry.StorageKeys = append(entry.StorageKeys, r.word32()); return true })
+			default:
+				r.skip()
+			}
+		})
+		list = append(list, entry)
+		return true
+	})
+	return list
+}
+
+func readAuthorization(r *reader) (a Authorization) {
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "chain_id", "chainId":
+			a.ChainID = r.quantity()
+		case "address":
+			a.Address = r.address()
+		case "nonce":
+			a.Nonce = r.uint64()
+		case "y_parity", "yParity", "yparity":
+			a.YParity = r.anyNumber()
+		case "r":
+			a.R = r.quantity()
+		case "s":
+			a.S = r.quantity()
+		default:
+			r.skip()
+		}
+	})
+	return a
+}
+
+// anyNumber reads a number that may be written in hex or as a JSON number.
+func (r *reader) anyNumber() uint64 {
+	if r.peek() == '"' {
+		return r.smallQuantity()
+	}
+	return r.uint64()
+}
+
+const resultLabel = "contracts/results/{transactionIdOrHash}"
+
+// ContractResult returns what became of the transaction with that hash, or
+// ErrNotFound. A record that is not complete yet is looked at again for a while; if
+// it stays so, the record is returned together with ErrImmature. A record of a
+// transaction that was refused before it ran never completes: it is returned at
+// once, and Refused tells.
+func (c *Client) ContractResult(ctx context.Context, hash common.Hash) (*ContractResult, error) {
+	if r, ok := c.results.get(hash); ok {
+		return r, nil
+	}
+	var result *ContractResult
+	err := c.untilMature(ctx, func() (bool, error) {
+		var err error
+		result, err = get(ctx, c, resultLabel, "contracts/results/"+hash.Hex()+"?hbar=false", readResult)
+		return err == nil && (result.Complete() || c.Refused(result)), err
+	})
+	if err == nil {
+		c.keepResult(hash, result)
+	}
+	return result, err
+}
+
+// ContractResultByID is one look at what became of a Hedera transaction, by its id.
+// The record may be incomplete.
+func (c *Client) ContractResultByID(ctx context.Context, id hedera.TransactionID) (*ContractResult, error) {
+	return get(ctx, c, resultLabel, "contracts/results/"+id.Mirror()+"?hbar=false", readResult)
+}
+
+func (c *Client) keepResult(hash common.Hash, r *ContractResult) {
+	if r.Complete() {
+		c.observe(*r.BlockNumber)
+		c.results.put(hash, r, r.weight())
+	}
+}
+
+// untilMature looks until look says that it is enough. The pauses grow: most records
+// complete soon.
+func (c *Client) untilMature(ctx context.Context, look func() (bool, error)) error {
+	const firstPause = 100 * time.Millisecond
+	longest := c.config.RetryDelay.Duration()
+	pause := min(firstPause, longest)
+	for attempt := 1; ; attempt++ {
+		enough, err := look()
+		if enough || err != nil {
+			return err
+		}
+		if attempt >= c.config.ImmatureAttempts {
+			return ErrImmature
+		}
+		if err := wait(ctx, jitter(pause)); err != nil {
+			return err
+		}
+		pause = min(2*pause, longest)
+	}
+}
+
+// Refused tells whether the record is of a transaction that the network refused
+// before it ran: it is in no block and never will be.
+func (c *Client) Refused(r *ContractResult) bool {
+	if r.Complete() {
+		return false
+	}
+	return c.never[r.Result] || c.never[decodeASCII(r.ErrorMessage)]
+}
+
+// decodeASCII reads text that may be written in hex.
+func decodeASCII(text string) string {
+	digits, ok := strings.CutPrefix(text, "0x")
+	if !ok {
+		return text
+	}
+	raw, err := hex.DecodeString(digits)
+	if err != nil {
+		return text
+	}
+	return string(raw)
+}
+
+// ResultsQuery selects contract results. Zero fields do not select.
+type ResultsQuery struct {
+	Contract    *common.Address
+	From        *common.Address
+	Window      Window
+	BlockNumber *uint64
+	BlockHash   common.Hash
+	Index       *uint64 // needs BlockNumber or BlockHash
+	Order       Order   // Ascending if empty
+	Limit       int     // per page; the configured size if 0
+}
+
+func (c *Client) resultsPath(q ResultsQuery) string {
+	var b query
+	if q.From != nil {
+		b.add("from", lowerHex(*q.From))
+	}
+	if q.BlockNumber != nil {
+		b.add("block.number", decimal(*q.BlockNumber))
+	}
+	if q.BlockHash != (common.Hash{}) {
+		b.add("block.hash", q.BlockHash.Hex())
+	}
+	if q.Index != nil {
+		b.add("transaction.index", decimal(*q.Index))
+	}
+	q.Window.add(&b)
+	if q.Limit == 0 {
+		q.Limit = c.config.PageSize
+	}
+	if q.Order == "" {
+		q.Order = Ascending
+	}
+	b.add("limit", decimal(uint64(q.Limit)))
+	b.add("order", string(q.Order))
+	b.add("hbar", "false")
+	if q.Contract != nil {
+		return "contracts/" + lowerHex(*q.Contract) + "/results" + b.String()
+	}
+	return "contracts/results" + b.String()
+}
+
+// ContractResults lists contract results by time. Their logs are not among what is
+// read, and they may be incomplete.
+func (c *Client) ContractResults(ctx context.Context, q ResultsQuery) iter.Seq2[*ContractResult, error] {
+	return c.resultList(c.resultsPath(q)).items(ctx, c)
+}
+
+func (c *Client) resultList(path string) list[ContractResult] {
+	return list[ContractResult]{
+		label: "contracts/results", path: path, member: "results",
+		maxPages: c.config.MaxResultPages, read: readResult,
+	}
+}
+
+// ResultAt returns the result at a place in a block, or ErrNotFound, or ErrImmature.
+func (c *Client) ResultAt(ctx context.Context, q ResultsQuery) (*ContractResult, error) {
+	q.Limit = 1
+	path := c.resultsPath(q)
+	var result *ContractResult
+	err := c.untilMature(ctx, func() (bool, error) {
+		page, err := c.resultList(path).page(ctx, c, path)
+		if err != nil {
+			return false, err
+		}
+		if len(page.items) == 0 {
+			return false, ErrNotFound
+		}
+		result = page.items[0]
+		return result.Complete(), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// BlockResults returns all complete results of a block in their order. It waits for
+// records that are on their way and gives up with ErrImmature. The slice and what it
+// points to are shared.
+func (c *Client) BlockResults(ctx context.Context, block *Block) ([]*ContractResult, error) {
+	window := block.Window()
+	if all, ok := c.windows.get(window); ok {
+		return all, nil
+	}
+	var complete []*ContractResult
+	err := c.untilMature(ctx, func() (bool, error) {
+		all, err := sliced(ctx, c, block, func(ctx context.Context, slice Window) ([]*ContractResult, error) {
+			return collect(c.ContractResults(ctx, ResultsQuery{Window: slice}))
+		})
+		if err != nil {
+			return false, err
+		}
+		complete = complete[:0]
+		for _, r := range all {
+			if r.Complete() {
+				complete = append(complete, r)
+			} else if !c.Refused(r) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	weight := int64(100)
+	for _, r := range complete {
+		weight += r.weight()
+	}
+	c.windows.put(window, complete, weight)
+	return complete, nil
+}

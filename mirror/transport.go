@@ -1,0 +1,253 @@
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func httpClient(config *Config, transport http.RoundTripper) *http.Client {
+	if transport == nil {
+		dialer := &net.Dialer{Timeout: config.Timeout.Duration(), KeepAlive: config.KeepAliveInterval.Duration()}
+		transport = &http.Transport{
+			Proxy:                 http.ProxyFromEnvironment,
+			DialContext:           dialer.DialContext,
+			ForceAttemptHTTP2:     true,
+			DisableKeepAlives:     !config.KeepAlive,
+			MaxConnsPerHost:       config.MaxSockets,
+			MaxIdleConnsPerHost:   config.MaxSockets,
+			MaxIdleConns:          config.MaxTotalSockets,
+			IdleConnTimeout:       config.SocketTimeout.Duration(),
+			TLSHandshakeTimeout:   config.Timeout.Duration(),
+			ResponseHeaderTimeout: config.Timeout.Duration(),
+		}
+	}
+	return &http.Client{
+		Transport: transport,
+		CheckRedirect: func(next *http.Request, via []*http.Request) error {
+			if len(via) > config.MaxRedirects {
+				return errRedirects
+			}
+			if first := via[0].URL; next.URL.Host != first.Host || next.URL.Scheme != first.Scheme {
+				return errRedirectHost // our secrets and our requests go to one host
+			}
+			return nil
+		},
+	}
+}
+
+var (
+	errRedirects    = errors.New("too many redirects")
+	errRedirectHost = errors.New("redirected to another host")
+	errTooLong      = errors.New("the answer is longer than allowed")
+)
+
+// request is one exchange with the mirror node.
+type request struct {
+	label   string // the path with its variables left out, for metrics
+	base    *url.URL
+	path    string // below /api/v1/, with its query
+	body    []byte // nil for GET
+	retries int    // at least this many, whatever is configured
+}
+
+// exchange makes a request, repeats it where configured, and gives the body of a
+// success to read. The reader and views of it end with read.
+func (c *Client) exchange(ctx context.Context, q request, read func(*reader)) error {
+	retries := max(q.retries, c.config.Retries)
+	for attempt := 1; ; attempt++ {
+		err := c.attempt(ctx, q, read)
+		if err == nil || attempt > retries || !c.retryable(err) {
+			return err
+		}
+		delay := time.Duration(attempt) * c.config.RetryDelay.Duration()
+		c.log.DebugContext(ctx, "repeating a mirror node request", "path", q.label, "attempt", attempt, "error", err)
+		if wait(ctx, jitter(delay)) != nil {
+			return err
+		}
+	}
+}
+
+// retryable: nothing was answered, or what the settings say.
+func (c *Client) retryable(err error) bool {
+	var e *Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	return e.Status == StatusNoAnswer || e.cause != nil && e.Status == StatusTimeout || c.retryCodes[e.Status]
+}
+
+// jitter spreads a delay over 75 % to 125 % of it.
+func jitter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return d*3/4 + rand.N(d/2+1)
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *Client) attempt(ctx context.Context, q request, read func(*reader)) (err error) {
+	started := time.Now()
+	status := 0
+	defer func() { c.metrics.observe(q.label, status, err, time.Since(started)) }()
+
+	timed, cancel := context.WithTimeout(ctx, c.config.Timeout.Duration())
+	defer cancel()
+	answer, err := c.send(timed, q)
+	if err != nil {
+		return c.unanswered(ctx, err)
+	}
+	defer answer.Body.Close()
+	status = answer.StatusCode
+
+	buffer := c.spare()
+	defer c.recycle(buffer)
+	if err := readAll(buffer, answer, c.config.MaxBody); err != nil {
+		return c.unanswered(ctx, err)
+	}
+	switch {
+	case status == http.StatusNotFound && q.body == nil:
+		return ErrNotFound
+	case status < 200 || status > 299:
+		return errorOf(status, buffer.Bytes())
+	}
+	if err := decode(buffer.Bytes(), read); err != nil {
+		return &Error{Status: StatusUnreadable, Message: "unreadable answer", Detail: err.Error(), cause: err}
+	}
+	return nil
+}
+
+func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
+	method, body := http.MethodGet, io.Reader(nil)
+	if q.body != nil {
+		method, body = http.MethodPost, bytes.NewReader(q.body)
+	}
+	target := strings.TrimSuffix(q.base.String(), "/") + apiPrefix + q.path
+	r, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		return nil, fmt.Errorf("build request: %w", errors.Unwrap(err))
+	}
+	if q.body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	c.setHeaders(ctx, r.Header)
+	return c.http.Do(r)
+}
+
+func (c *Client) setHeaders(ctx context.Context, h http.Header) {
+	if c.config.AuthHeader != "" {
+		h.Set("Authorization", c.config.AuthHeader.Reveal())
+	}
+	if c.config.APIKey != "" {
+		h.Set("X-Api-Key", c.config.APIKey.Reveal())
+	}
+	if c.config.Modularized != "" {
+		h.Set("Is-Modularized", c.config.Modularized)
+	}
+	if c.origin == nil {
+		return
+	}
+	origin := c.origin(ctx)
+	if origin.RequestID != "" {
+		h.Set("Requestid", origin.RequestID)
+	}
+	if ip := net.ParseIP(origin.ClientIP); ip != nil {
+		h.Set("Forwarded", forwarded(ip))
+	}
+}
+
+func forwarded(ip net.IP) string {
+	if ip.To4() == nil {
+		return `for="[` + ip.String() + `]"`
+	}
+	return `for="` + ip.String() + `"`
+}
+
+// unanswered classifies a request without an answer. If the caller gave up, that
+// is what happened. What the transport says may name hosts and stays inside.
+func (c *Client) unanswered(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	e := &Error{Status: StatusNoAnswer, Message: "no answer", cause: err}
+	var timeout net.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
+		errors.As(err, &timeout) && timeout.Timeout():
+		e.Status = StatusTimeout
+		e.Message = fmt.Sprintf("timeout of %dms exceeded", c.config.Timeout.Duration().Milliseconds())
+	case errors.Is(err, syscall.ECONNREFUSED):
+		e.Message = "connection refused"
+	case errors.Is(err, errTooLong):
+		e.Status, e.Message = StatusUnreadable, errTooLong.Error()
+	case errors.Is(err, errRedirects), errors.Is(err, errRedirectHost):
+		e.Status, e.Message = StatusUnreadable, "redirect refused"
+	}
+	return e
+}
+
+// spare returns a buffer for an answer, used before where possible.
+func (c *Client) spare() *bytes.Buffer {
+	if b, ok := c.buffers.Get().(*bytes.Buffer); ok {
+		return b
+	}
+	return new(bytes.Buffer)
+}
+
+// recycle keeps a buffer of ordinary size.
+func (c *Client) recycle(b *bytes.Buffer) {
+	const largest = 1 << 20
+	if b.Cap() <= largest {
+		b.Reset()
+		c.buffers.Put(b)
+	}
+}
+
+func readAll(buffer *bytes.Buffer, answer *http.Response, longest int64) error {
+	if length := answer.ContentLength; length > longest {
+		return errTooLong
+	} else if length > 0 {
+		buffer.Grow(int(length) + bytes.MinRead)
+	}
+	n, err := buffer.ReadFrom(io.LimitReader(answer.Body, longest+1))
+	if err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	if n > longest {
+		return errTooLong
+	}
+	return nil
+}
+
+func statusLabel(status int, err error) string {
+	var e *Error
+	switch {
+	case status != 0:
+		return strconv.Itoa(status)
+	case errors.As(err, &e):
+		return strconv.Itoa(e.Status)
+	default:
+		return "canceled"
+	}
+}
