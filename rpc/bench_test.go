@@ -1,0 +1,120 @@
+package rpc
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const chainIDCall = `{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`
+
+func chainIDBatch(n int) string {
+	return "[" + strings.TrimSuffix(strings.Repeat(chainIDCall+",", n), ",") + "]"
+}
+
+// BenchmarkExchange is what a call costs without any network.
+func BenchmarkExchange(b *testing.B) {
+	for _, size := range []int{1, 100} {
+		b.Run(fmt.Sprintf("calls=%d", size), func(b *testing.B) {
+			d := testDispatcher(b, testConfig(), Options{})
+			body := []byte(chainIDCall)
+			if size > 1 {
+				body = []byte(chainIDBatch(size))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				req := &requestContext{Context: context.Background(), request: Request{ID: newRequestID(), IP: "127.0.0.1"}}
+				ex := d.begin(req, TransportHTTP, &req.request, body)
+				ex.finish(req)
+				ex.observeHTTP(req, ex.httpStatus())
+				ex.release()
+			}
+			b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "calls/s")
+		})
+	}
+}
+
+// BenchmarkHTTP is the whole way over loopback, client included, beside a handler
+// that does nothing with the body; cpu-µs/op is the processor time of the process.
+func BenchmarkHTTP(b *testing.B) {
+	for _, bench := range []struct {
+		name string
+		body string
+		echo bool
+		size int
+	}{
+		{"echo", chainIDCall, true, 1},
+		{"chainId", chainIDCall, false, 1},
+		{"batch=100", chainIDBatch(100), false, 100},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			d := testDispatcher(b, testConfig(), Options{Logger: slog.New(slog.DiscardHandler)})
+			var handler http.Handler = NewHTTPServer(d, HTTPOptions{})
+			if bench.echo {
+				handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					body, _ := io.ReadAll(r.Body)
+					w.Header()["Content-Type"] = []string{"application/json"}
+					w.Write(body)
+				})
+			}
+			server := &http.Server{Handler: handler}
+			ln := listen(b)
+			go server.Serve(ln)
+			defer server.Close()
+			conn, err := net.Dial("tcp", ln.Addr().String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer conn.Close()
+			request := fmt.Appendf(nil, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nContent-Type: application/json\r\n\r\n%s", len(bench.body), bench.body)
+			in := bufio.NewReaderSize(conn, 64<<10)
+			before := cpuTime(b)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := conn.Write(request); err != nil {
+					b.Fatal(err)
+				}
+				skipResponse(b, in)
+			}
+			b.ReportMetric(float64(cpuTime(b)-before)/float64(time.Microsecond)/float64(b.N), "cpu-µs/op")
+			b.ReportMetric(float64(b.N*bench.size)/b.Elapsed().Seconds(), "calls/s")
+		})
+	}
+}
+
+// skipResponse reads one response with next to no work of its own.
+func skipResponse(b *testing.B, in *bufio.Reader) {
+	length := 0
+	for {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(line) <= 2 {
+			break
+		}
+		if text, ok := strings.CutPrefix(string(line), "Content-Length: "); ok {
+			fmt.Sscan(text, &length)
+		}
+	}
+	if _, err := in.Discard(length); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

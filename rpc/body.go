@@ -1,0 +1,80 @@
+package rpc
+
+import (
+	"bufio"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+var (
+	errBodyTooLarge = errors.New("request body is over the size limit")
+	errBodyEncoding = errors.New("unsupported content encoding")
+)
+
+// readBody reads a request's body, decompressed, into buf's room. Neither the
+// body as sent nor what it decompresses to may be longer than limit bytes, and
+// memory grows with what has arrived, not with what was announced.
+func readBody(r *http.Request, buf []byte, limit int) ([]byte, error) {
+	if r.ContentLength > int64(limit) {
+		return buf[:0], errBodyTooLarge
+	}
+	encoding := r.Header.Get("Content-Encoding")
+	if encoding == "" || strings.EqualFold(encoding, "identity") {
+		return readAll(r.Body, buf, limit)
+	}
+	src, err := decompress(encoding, io.LimitReader(r.Body, int64(limit)))
+	if err != nil {
+		return buf[:0], err
+	}
+	return readAll(src, buf, limit)
+}
+
+func decompress(encoding string, src io.Reader) (io.Reader, error) {
+	in := bufio.NewReader(src)
+	switch strings.ToLower(encoding) {
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("gzip body: %w", err)
+		}
+		return z, nil
+	case "deflate":
+		// Senders disagree whether deflate has the zlib header.
+		head, err := in.Peek(2)
+		if err == nil && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+			z, err := zlib.NewReader(in)
+			if err != nil {
+				return nil, fmt.Errorf("deflate body: %w", err)
+			}
+			return z, nil
+		}
+		return flate.NewReader(in), nil
+	}
+	return nil, errBodyEncoding
+}
+
+// readAll reads src to its end, or fails once it is longer than limit bytes.
+func readAll(src io.Reader, buf []byte, limit int) ([]byte, error) {
+	buf = buf[:0]
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		n, err := src.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case len(buf) > limit:
+			return buf, errBodyTooLarge
+		case err == io.EOF: //nolint:errorlint // the contract of io.Reader
+			return buf, nil
+		case err != nil:
+			return buf, fmt.Errorf("read body: %w", err)
+		}
+	}
+}

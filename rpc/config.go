@@ -1,0 +1,164 @@
+package rpc
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"lockstep/internal/envx"
+)
+
+// Profile says whose manners the server has where clients may notice.
+type Profile string
+
+const (
+	// ProfileHiero answers as established relays of the network do, so that they can
+	// be replaced without touching a client: messages begin with "[Request ID: …] ",
+	// a failed single call has a HTTP error status, a call without id is an error.
+	ProfileHiero Profile = "hiero"
+	// ProfileEthereum answers as Ethereum nodes do: bare messages, HTTP 200 for every
+	// well-formed call, no answer to a call without id, and no text of unforeseen
+	// errors.
+	ProfileEthereum Profile = "ethereum"
+)
+
+// UnmarshalText reads a profile's name and refuses unknown ones.
+func (p *Profile) UnmarshalText(text []byte) error {
+	switch v := Profile(text); v {
+	case ProfileHiero, ProfileEthereum:
+		*p = v
+		return nil
+	}
+	return fmt.Errorf("unknown profile %q: want %s or %s", text, ProfileHiero, ProfileEthereum)
+}
+
+// Config holds the settings of the JSON-RPC servers.
+type Config struct {
+	// Manners of the server: hiero (as established relays: prefixed messages, HTTP
+	// error statuses) or ethereum (as Ethereum nodes: bare messages, HTTP 200).
+	Profile Profile `env:"RPC_PROFILE" envDefault:"hiero"`
+	// A call without an id gets the id "0" instead of an error.
+	RequestIDOptional bool `env:"REQUEST_ID_IS_OPTIONAL" envDefault:"false"`
+	// HTTP status of a well-formed single call that failed, in place of 400; 200 suits
+	// clients that read the body only after a good status. Profile hiero only.
+	ValidCallStatus int `env:"ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE" envDefault:"400"`
+	// Trust X-Forwarded-For and Forwarded for the client's address. Switch it off where
+	// clients reach the server without a proxy: they could name any address and so
+	// escape limits per address.
+	TrustProxyHeaders bool `env:"TRUST_PROXY_HEADERS" envDefault:"true"`
+
+	HTTP      HTTPConfig
+	Batch     BatchConfig
+	WebSocket WebSocketConfig
+	RateLimit RateLimitConfig
+}
+
+// HTTPConfig holds the settings of the HTTP server.
+type HTTPConfig struct {
+	// Namespaces served over HTTP: what stands before the first underscore of a method.
+	APIs envx.Strings `env:"RPC_HTTP_API" envDefault:"eth,debug,net,web3,txpool,trace,admin"`
+	// Largest request body in megabytes (1048576 bytes), after decompression.
+	InputSizeLimit int `env:"INPUT_SIZE_LIMIT" envDefault:"1"`
+	// Time for one request: for its body to arrive, and again for its calls to finish;
+	// calls that take longer answer "Request timeout". Milliseconds. WebSocket
+	// messages have the same time.
+	RequestTimeout envx.Millis `env:"SERVER_REQUEST_TIMEOUT_MS" envDefault:"60000"`
+	// How long an idle connection is kept. Milliseconds.
+	KeepAliveTimeout envx.Millis `env:"SERVER_KEEPALIVE_TIMEOUT_MS" envDefault:"650000"`
+	// Time for the headers of a request to arrive; never more than the request
+	// time-out. Milliseconds.
+	HeadersTimeout envx.Millis `env:"SERVER_HEADERS_TIMEOUT_MS" envDefault:"660000"`
+	// How long requests in progress may take to finish when the server stops.
+	// Milliseconds. WebSocket connections have the same time.
+	DrainTimeout envx.Millis `env:"SERVER_DRAIN_TIMEOUT_MS" envDefault:"20000"`
+}
+
+// BatchConfig holds the settings of batches.
+type BatchConfig struct {
+	// Allow batches over HTTP.
+	Enabled bool `env:"BATCH_REQUESTS_ENABLED" envDefault:"true"`
+	// Most items of a HTTP batch.
+	MaxSize int `env:"BATCH_REQUESTS_MAX_SIZE" envDefault:"100"`
+	// Most items of one batch that run at the same time, besides the two-phase ones,
+	// which all take their place in line at once.
+	Concurrency int `env:"BATCH_REQUESTS_CONCURRENCY" envDefault:"100"`
+	// Methods that are refused inside batches, over HTTP and WebSocket.
+	Disallowed envx.Strings `env:"BATCH_REQUESTS_DISALLOWED_METHODS" envDefault:"debug_traceTransaction,debug_traceBlockByNumber,eth_newFilter,eth_uninstallFilter,eth_getFilterChanges,eth_getFilterLogs,eth_newBlockFilter,eth_newPendingTransactionFilter"`
+}
+
+// WebSocketConfig holds the settings of the WebSocket server.
+type WebSocketConfig struct {
+	// Namespaces served over WebSocket.
+	APIs envx.Strings `env:"RPC_WS_API" envDefault:"eth,debug,net,web3,txpool,trace,admin"`
+	// Allow batches over WebSocket.
+	BatchEnabled bool `env:"WS_BATCH_REQUESTS_ENABLED" envDefault:"true"`
+	// Most items of a WebSocket batch.
+	BatchMaxSize int `env:"WS_BATCH_REQUESTS_MAX_SIZE" envDefault:"20"`
+	// Most connections in all.
+	ConnectionLimit int `env:"WS_CONNECTION_LIMIT" envDefault:"10"`
+	// Most connections from one address.
+	ConnectionLimitPerIP int `env:"WS_CONNECTION_LIMIT_PER_IP" envDefault:"10"`
+	// Largest message in megabytes (1048576 bytes); -1 for no limit.
+	InputSizeLimit int `env:"WS_INPUT_SIZE_LIMIT" envDefault:"1"`
+	// A connection on which nothing but pings went either way for so long is closed.
+	// Milliseconds.
+	InactivityTTL envx.Millis `env:"WS_MAX_INACTIVITY_TTL" envDefault:"300000"`
+	// Interval of keep-alive frames; 0 for none. Milliseconds.
+	PingInterval envx.Millis `env:"WS_PING_INTERVAL" envDefault:"100000"`
+	// Most messages of one connection in progress at the same time; the next ones wait
+	// in the network.
+	MaxInFlight int `env:"WS_MAX_IN_FLIGHT" envDefault:"128"`
+	// How long a client may take to make room for an answer before it is
+	// disconnected. Milliseconds.
+	WriteTimeout envx.Millis `env:"WS_WRITE_TIMEOUT_MS" envDefault:"10000"`
+}
+
+// RateLimitConfig holds how often one address may call one method per window.
+type RateLimitConfig struct {
+	// Turns the limit off.
+	Disabled bool `env:"RATE_LIMIT_DISABLED" envDefault:"true"`
+	// Length of the window. Milliseconds.
+	Window envx.Millis `env:"LIMIT_DURATION" envDefault:"60000"`
+	// Calls per window of methods that cost most: simulations, submissions, traces.
+	Tier1 int `env:"TIER_1_RATE_LIMIT" envDefault:"100"`
+	// Calls per window of the other eth methods.
+	Tier2 int `env:"TIER_2_RATE_LIMIT" envDefault:"800"`
+	// Calls per window of net and web3 methods.
+	Tier3 int `env:"TIER_3_RATE_LIMIT" envDefault:"1600"`
+	// Calls per window of all other methods.
+	Default int `env:"DEFAULT_RATE_LIMIT" envDefault:"200"`
+}
+
+const megabyte = 1 << 20
+
+// Validate reports every setting that makes no sense.
+func (c *Config) Validate() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	need(c.Profile == ProfileHiero || c.Profile == ProfileEthereum, "RPC_PROFILE must be hiero or ethereum.")
+	need(c.ValidCallStatus >= 200 && c.ValidCallStatus <= 599 && http.StatusText(c.ValidCallStatus) != "",
+		"ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE must be a HTTP status code that has a body.")
+	need(c.HTTP.InputSizeLimit > 0 && c.HTTP.InputSizeLimit <= 1024, "INPUT_SIZE_LIMIT must be 1 to 1024 megabytes.")
+	need(c.HTTP.RequestTimeout > 0, "SERVER_REQUEST_TIMEOUT_MS must be positive.")
+	need(c.HTTP.KeepAliveTimeout > 0, "SERVER_KEEPALIVE_TIMEOUT_MS must be positive.")
+	need(c.HTTP.HeadersTimeout > 0, "SERVER_HEADERS_TIMEOUT_MS must be positive.")
+	need(c.HTTP.DrainTimeout >= 0, "SERVER_DRAIN_TIMEOUT_MS must not be negative.")
+	need(c.Batch.MaxSize > 0, "BATCH_REQUESTS_MAX_SIZE must be positive.")
+	need(c.Batch.Concurrency > 0, "BATCH_REQUESTS_CONCURRENCY must be positive.")
+	ws := &c.WebSocket
+	need(ws.InputSizeLimit == -1 || ws.InputSizeLimit > 0 && ws.InputSizeLimit <= 1024,
+		"WS_INPUT_SIZE_LIMIT must be -1 or a positive number.")
+	need(ws.BatchMaxSize > 0, "WS_BATCH_REQUESTS_MAX_SIZE must be positive.")
+	need(ws.ConnectionLimit > 0, "WS_CONNECTION_LIMIT must be positive.")
+	need(ws.ConnectionLimitPerIP > 0, "WS_CONNECTION_LIMIT_PER_IP must be positive.")
+	need(ws.InactivityTTL > 0, "WS_MAX_INACTIVITY_TTL must be positive.")
+	need(ws.PingInterval >= 0, "WS_PING_INTERVAL must not be negative.")
+	need(ws.MaxInFlight > 0, "WS_MAX_IN_FLIGHT must be positive.")
+	need(ws.WriteTimeout > 0, "WS_WRITE_TIMEOUT_MS must be positive.")
+	need(c.RateLimit.Disabled || c.RateLimit.Window > 0, "LIMIT_DURATION must be positive.")
+	return errors.Join(errs...)
+}

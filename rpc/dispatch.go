@@ -1,0 +1,237 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/eth"
+)
+
+// unknownMethod stands for every name that is not in the table, in labels and in
+// limits: those names come from clients and there is no end of them.
+const unknownMethod = "unknown"
+
+// answerGrace is how long a call whose time is up may take to say so itself,
+// which handlers that watch their context do with a better error.
+const answerGrace = time.Second
+
+// Options are what a Dispatcher works with besides its settings.
+type Options struct {
+	Logger  *slog.Logger // required
+	Metrics *Metrics     // required
+	Limiter Limiter      // nil: no limit
+}
+
+// Dispatcher runs calls against a method table. It is shared by the HTTP and the
+// WebSocket server and safe for concurrent use.
+type Dispatcher struct {
+	config    Config
+	methods   map[string]*entry
+	faces     [2]face // by Transport
+	log       *slog.Logger
+	metrics   *Metrics
+	limiter   Limiter
+	storeType string // label of the limiter's counts
+
+	httpInFlight, wsInFlight prometheus.Gauge
+
+	batches   lazyObserver // of HTTP batches with status 200
+	exchanges sync.Pool    // of *exchange
+}
+
+// entry is a row of the method table with what the settings say about it.
+type entry struct {
+	*Method
+	served    [2]bool // by Transport
+	batchable bool
+
+	responses lazyObserver // of HTTP requests with status 200
+	results   lazyObserver // of batch items with a result
+	messages  lazyObserver // of WebSocket messages
+}
+
+// face is how one transport treats requests.
+type face struct {
+	transport     Transport
+	apis          map[string]bool
+	batchEnabled  bool
+	batchMax      int
+	batchDisabled fault
+}
+
+// NewDispatcher checks the settings and prepares the table for them.
+func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	d := &Dispatcher{
+		config:    c,
+		methods:   make(map[string]*entry, len(r.methods)),
+		log:       o.Logger,
+		metrics:   o.Metrics,
+		limiter:   o.Limiter,
+		storeType: "LruRateLimit",
+
+		httpInFlight: o.Metrics.inFlight.WithLabelValues(TransportHTTP.String()),
+		wsInFlight:   o.Metrics.inFlight.WithLabelValues(TransportWebSocket.String()),
+	}
+	if s, ok := o.Limiter.(interface{ StoreType() string }); ok {
+		d.storeType = s.StoreType()
+	}
+	d.faces = [2]face{
+		{TransportHTTP, set(c.HTTP.APIs), c.Batch.Enabled, c.Batch.MaxSize, batchDisabled()},
+		{TransportWebSocket, set(c.WebSocket.APIs), c.WebSocket.BatchEnabled, c.WebSocket.BatchMaxSize, wsBatchDisabled()},
+	}
+	disallowed := set(c.Batch.Disallowed)
+	for name, m := range r.methods {
+		api := namespace(name)
+		d.methods[name] = &entry{
+			Method: m,
+			served: [2]bool{
+				d.faces[TransportHTTP].apis[api] && !m.WebSocketOnly,
+				d.faces[TransportWebSocket].apis[api],
+			},
+			batchable: !disallowed[name],
+		}
+	}
+	d.exchanges.New = func() any { return new(exchange) }
+	return d, nil
+}
+
+func set(items []string) map[string]bool {
+	m := make(map[string]bool, len(items))
+	for _, item := range items {
+		m[item] = true
+	}
+	return m
+}
+
+// admit decides what becomes of a call before any handler sees it: the envelope,
+// the rules of batches, the namespace, the rate limit, the table, the parameters.
+// A fault is the answer.
+func (d *Dispatcher) admit(ctx context.Context, ex *exchange, c *call) (f fault, ok bool) {
+	if !d.admitEnvelope(c) {
+		return known(eth.ErrInvalidRequest()), false
+	}
+	e := d.methods[string(c.method)]
+	c.entry = e
+	switch {
+	case e != nil && ex.batch && !e.batchable:
+		return notInBatch(e.Name), false
+	case e == nil || !e.served[ex.face.transport]:
+		return d.unserved(ctx, ex, c), false
+	case !d.allowed(ctx, ex, e.Name):
+		return known(eth.ErrRateLimited(e.Name)), false
+	}
+	raw := c.message.params
+	if ex.face.transport == TransportWebSocket && raw.Null() {
+		raw = nil // established relays make no difference here
+	}
+	c.params.set(raw)
+	if err := c.params.validate(e.Method, d.config.Profile == ProfileEthereum); err != nil {
+		return known(err), false
+	}
+	return fault{}, true
+}
+
+// admitEnvelope settles the call's id and reports whether the call is one.
+func (d *Dispatcher) admitEnvelope(c *call) bool {
+	if !c.object {
+		return false
+	}
+	if !c.id.Present() {
+		switch {
+		case d.config.RequestIDOptional:
+			c.id = Value(`"0"`)
+		case d.config.Profile == ProfileEthereum && c.version && c.hasMethod:
+			c.notification = true
+			return true
+		default:
+			return false
+		}
+	}
+	return c.validID() && c.version && c.hasMethod
+}
+
+// unserved answers a method that is not in the table or not on this transport.
+// Misspelt calls count against the limit like all others.
+func (d *Dispatcher) unserved(ctx context.Context, ex *exchange, c *call) fault {
+	name := string(c.method)
+	c.entry = nil
+	if !ex.face.apis[namespace(name)] {
+		if namespace(name) == "engine" {
+			return known(eth.ErrUnsupportedMethod())
+		}
+		return known(eth.ErrMethodNotFound(name))
+	}
+	if !d.allowed(ctx, ex, unknownMethod) {
+		return known(eth.ErrRateLimited(name))
+	}
+	return methodUnknown(name, ex.face.transport)
+}
+
+func (d *Dispatcher) allowed(ctx context.Context, ex *exchange, method string) bool {
+	if d.limiter == nil || d.limiter.Allow(ctx, ex.request.IP, method) {
+		return true
+	}
+	d.metrics.rateLimited.WithLabelValues(method, d.storeType).Inc()
+	return false
+}
+
+// produce runs a handler and appends the whole answer to dst. A panic in the
+// handler, or while its result is encoded, becomes an error of this one call.
+func (d *Dispatcher) produce(dst []byte, r *Request, c *call, run func() (any, error)) (out []byte) {
+	defer func() {
+		if p := recover(); p != nil {
+			out = d.appendFault(dst, r, c, d.panicked(r, c, p))
+		}
+	}()
+	result, err := run()
+	if err != nil {
+		return d.appendFault(dst, r, c, d.fault(r, c, err))
+	}
+	out, err = appendJSON(appendResultHead(dst), result)
+	if err != nil {
+		return d.appendFault(dst, r, c, d.fault(r, c, err))
+	}
+	return appendTail(out, c.id)
+}
+
+// panicked tells the operator of a panic and the client as little as possible.
+func (d *Dispatcher) panicked(r *Request, c *call, p any) fault {
+	d.metrics.panics.WithLabelValues(c.name()).Inc()
+	d.log.Error("handler panicked", "method", c.name(), "request_id", r.ID,
+		"panic", p, "stack", string(debug.Stack()))
+	return d.config.Profile.panicFault()
+}
+
+// fault translates a handler's error and tells the operator of unforeseen ones.
+func (d *Dispatcher) fault(r *Request, c *call, err error) fault {
+	f, unexpected := d.config.Profile.translate(err)
+	if unexpected {
+		d.log.Error("call failed unexpectedly", "method", c.name(), "request_id", r.ID, "error", err)
+	}
+	return f
+}
+
+// appendFault writes the whole answer of a call that failed.
+func (d *Dispatcher) appendFault(dst []byte, r *Request, c *call, f fault) []byte {
+	c.failure = f
+	c.failed = true
+	dst = appendErrorHead(dst)
+	dst = appendErrorObject(dst, f.code, d.text(r, f), f.data)
+	return appendTail(dst, c.answerID())
+}
+
+// text is the message as the profile words it.
+func (d *Dispatcher) text(r *Request, f fault) string {
+	if d.config.Profile == ProfileHiero {
+		return "[Request ID: " + r.ID + "] " + f.message
+	}
+	return f.message
+}

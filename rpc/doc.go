@@ -1,0 +1,80 @@
+// Package rpc serves JSON-RPC 2.0 over HTTP and WebSocket.
+//
+// # Methods
+//
+// A server is a table of methods, written out by hand, and a Dispatcher that runs
+// calls against it:
+//
+//	table, err := rpc.NewRegistry(
+//		rpc.Method{
+//			Name: "eth_chainId", Inline: true, AnyParams: true,
+//			Handler: func(context.Context, *rpc.Params) (any, error) { return chainID, nil },
+//		},
+//		rpc.Method{
+//			Name:    "eth_getBalance",
+//			Params:  []rpc.Param{rpc.Required(rpc.Address()), rpc.Optional(rpc.BlockParams())},
+//			Handler: api.getBalance,
+//		},
+//		rpc.Method{
+//			Name:   "eth_sendRawTransaction",
+//			Params: []rpc.Param{rpc.Required(rpc.Hex())},
+//			Enter:  api.enterRawTransaction,
+//		},
+//	)
+//	dispatcher, err := rpc.NewDispatcher(config, table, rpc.Options{Logger: log, Metrics: metrics})
+//	ws := rpc.NewWebSocketServer(dispatcher)
+//	web := rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{Upgrade: ws})
+//
+// There are three kinds of handlers. An Inline one never waits and runs where the
+// request is read. A plain Handler may wait; it runs in a goroutine of its own
+// and is answered for when its time is up. A two-phase one has an Enter that
+// takes a place in line, called strictly in the order in which the calls stand in
+// a batch or arrive on a WebSocket connection, and a Finish that does the work
+// and may wait for the turn.
+//
+// Results are json.RawMessage, an Appender, or whatever encoding/json takes.
+// Parameters have been checked against the method's rules before a handler sees
+// them; Value reads them without a decoder.
+//
+// # Errors
+//
+// An error with an ErrorCode() int method goes to the client with its text, and
+// with what ErrorData() any returns; wrappers around it stay inside. The end of a
+// context is -32010. Everything else, panics included, is -32603 and is logged
+// with the request id.
+//
+// # Profiles
+//
+// ProfileHiero speaks as established relays do, down to message texts, HTTP
+// statuses and close codes. ProfileEthereum speaks as Ethereum nodes do. Both
+// keep the id of a call in every answer, refuse ids that are not scalars with
+// -32600, and refuse params that are not an array with -32602.
+//
+// # Bounds
+//
+// Bodies are bounded before and after decompression, batches by item count,
+// nesting by depth; an oversized batch is never executed in part. A WebSocket
+// connection has a bounded number of messages in progress, beyond which it is not
+// read, and a bounded queue of answers. Labels and rate-limit keys never hold
+// method names that are not in the table.
+//
+// # WebSocket close codes
+//
+//	1001  the server stops; answers in progress were sent before
+//	1007  a text message was not UTF-8
+//	1008  the client did not read its answers in time
+//	1009  a message was over the size limit
+//	4001  too many connections from one address
+//	4002  nothing went over the connection for too long
+//	4003  too many connections
+//
+// Codes of 4001 and up are preceded by a text frame that says the same as a
+// JSON-RPC error. A client that reads nothing at all may see the connection end
+// without a close code, because there is no room to send it.
+//
+// # Running
+//
+// HTTPServer.Run and WebSocketServer.Run serve on a listener until their context
+// ends, then stop accepting, let work in progress finish for the drain time-out,
+// and return.
+package rpc

@@ -1,0 +1,83 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// observeHTTP counts a finished HTTP request and writes its log line.
+func (ex *exchange) observeHTTP(ctx context.Context, status int) {
+	m := ex.d.metrics
+	elapsed := time.Since(ex.started)
+	label, e := ex.label()
+	switch {
+	case status == http.StatusOK && e != nil:
+		e.responses.observe(m.methodResponse, elapsed, func() []string { return []string{label, "200"} })
+	case status == http.StatusOK && ex.batch:
+		ex.d.batches.observe(m.methodResponse, elapsed, func() []string { return []string{label, "200"} })
+	default:
+		m.methodResponse.WithLabelValues(label, strconv.Itoa(status)).Observe(milliseconds(elapsed))
+	}
+	ex.observeItems()
+	ex.logLine(ctx, label, elapsed)
+}
+
+// label names what the request asked for: a method, a batch, or nothing known.
+func (ex *exchange) label() (string, *entry) {
+	switch {
+	case ex.batch:
+		return "batch_request", nil
+	case ex.failed || len(ex.calls) != 1 || !ex.calls[0].hasMethod:
+		return "undefined", nil
+	}
+	return ex.calls[0].name(), ex.calls[0].entry
+}
+
+func (ex *exchange) observeItems() {
+	if !ex.batch {
+		return
+	}
+	m := ex.d.metrics
+	for i := range ex.calls {
+		c := &ex.calls[i]
+		if !c.failed && c.entry != nil {
+			c.entry.results.observe(m.methodResult, c.elapsed, func() []string { return []string{c.name(), "200", "true"} })
+			continue
+		}
+		m.methodResult.WithLabelValues(c.name(), codeLabel(c.failure.code), "true").Observe(milliseconds(c.elapsed))
+	}
+}
+
+// logLine says what was asked and how it ended, and nothing of what was in it.
+func (ex *exchange) logLine(ctx context.Context, label string, elapsed time.Duration) {
+	log := ex.d.log
+	if !log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("request_id", ex.request.ID),
+		slog.String("transport", ex.request.Transport.String()),
+		slog.String("method", label),
+		slog.Duration("elapsed", elapsed),
+	}
+	if ex.batch {
+		attrs = append(attrs, slog.Int("calls", len(ex.calls)))
+	} else if f, failed := ex.outcome(); failed {
+		attrs = append(attrs, slog.Int("code", f.code))
+	}
+	log.LogAttrs(ctx, slog.LevelDebug, "request", attrs...)
+}
+
+// outcome is the error of a single call or of the body as a whole.
+func (ex *exchange) outcome() (fault, bool) {
+	switch {
+	case ex.failed:
+		return ex.failure, true
+	case !ex.batch && len(ex.calls) == 1 && ex.calls[0].failed:
+		return ex.calls[0].failure, true
+	}
+	return fault{}, false
+}

@@ -1,0 +1,120 @@
+package rpc
+
+import (
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/eth"
+)
+
+// Params are the positional parameters of one call. A handler sees them only
+// after the method's rules have accepted them; a parameter that was not sent is
+// an absent Value.
+type Params struct {
+	args []Value
+	raw  Value
+}
+
+// NewParams splits a params array. It is for calling handlers without a server;
+// ok is false if raw is not a JSON array.
+func NewParams(raw []byte) (p *Params, ok bool) {
+	i := skipSpace(raw, 0)
+	end := scanValue(raw, i, 0)
+	if end < 0 || raw[i] != '[' || skipSpace(raw, end) != len(raw) {
+		return nil, false
+	}
+	p = new(Params)
+	p.set(Value(raw[i:end]))
+	return p, true
+}
+
+// set splits raw if it is an array, reusing the room of an earlier call.
+func (p *Params) set(raw Value) {
+	p.raw = raw
+	p.args = p.args[:0]
+	if raw.IsArray() && len(raw) > 2 {
+		scanArray(raw, 0, 0, func(element []byte) { p.args = append(p.args, element) })
+	}
+}
+
+// Len returns how many parameters were sent.
+func (p *Params) Len() int { return len(p.args) }
+
+// At returns the parameter at index i, counted from 0.
+func (p *Params) At(i int) Value {
+	if i < 0 || i >= len(p.args) {
+		return nil
+	}
+	return p.args[i]
+}
+
+// Raw returns the params member as it stands; absent if there was none.
+func (p *Params) Raw() Value { return p.raw }
+
+// Given reports whether parameter i was sent and is not null.
+func (p *Params) Given(i int) bool { return p.At(i).Given() }
+
+// Text returns string parameter i, "" if it was not sent.
+func (p *Params) Text(i int) string { return p.At(i).Text() }
+
+// Bool returns boolean parameter i, false if it was not sent.
+func (p *Params) Bool(i int) bool { return p.At(i).Bool() }
+
+// Address returns address parameter i.
+func (p *Params) Address(i int) common.Address { return p.At(i).Address() }
+
+// Hash returns hash parameter i.
+func (p *Params) Hash(i int) common.Hash { return p.At(i).Hash() }
+
+// Bytes returns the bytes of hex parameter i.
+func (p *Params) Bytes(i int) []byte { return p.At(i).Bytes() }
+
+// Param is the rule for one positional parameter.
+type Param struct {
+	Rule     Rule
+	Required bool
+}
+
+// Required makes a parameter that must be sent.
+func Required(r Rule) Param { return Param{Rule: r, Required: true} }
+
+// Optional makes a parameter that may be left out.
+func Optional(r Rule) Param { return Param{Rule: r} }
+
+// validate checks the parameters against the method's rules; the first mistake
+// is reported. lenient accepts null for optional parameters.
+func (p *Params) validate(m *Method, lenient bool) *eth.Error {
+	if m.AnyParams {
+		return nil
+	}
+	if p.raw.Present() && !p.raw.IsArray() {
+		return p.notAnArray(m)
+	}
+	if len(p.args) > len(m.Params) {
+		return eth.ErrInvalidParams()
+	}
+	for i, rule := range m.Params {
+		v := p.At(i)
+		switch {
+		case !v.Present() && rule.Required:
+			return eth.ErrMissingParam(i)
+		case !v.Present():
+		case v.Null() && !rule.Required && lenient:
+		case v.Null():
+			return eth.ErrInvalidParam(i, "The value passed is not valid: null.")
+		default:
+			if err := rule.Rule.verify(i, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// notAnArray: parameters are positional. In an object none has a position, so the
+// first required one is missing.
+func (p *Params) notAnArray(m *Method) *eth.Error {
+	if p.raw.IsObject() && len(m.Params) > 0 && m.Params[0].Required {
+		return eth.ErrMissingParam(0)
+	}
+	return eth.ErrInvalidParams()
+}

@@ -1,0 +1,129 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Handler runs one call and returns its result or an error. The result is
+// written by appendJSON's rules: json.RawMessage and Appender as they say, all
+// else as encoding/json does. An error with an ErrorCode() method is shown to
+// the client, any other becomes -32603.
+//
+// The context carries the Request (FromContext) and ends when the request's time
+// is up, when the client goes away, or when the server gives up draining.
+type Handler func(ctx context.Context, p *Params) (any, error)
+
+// EnterHandler is the first half of a call whose place in line is its place in
+// the request. The dispatcher calls Enter for the items of a batch strictly in
+// array order, and for the messages of one WebSocket connection in order of
+// arrival; so it must not block. The Finish it returns runs later, concurrently
+// with other calls, and may wait. If Enter returns an error, that is the answer.
+//
+// A Finish that was returned is always called exactly once, be the client still
+// there or not, so that whatever Enter took can be given back.
+type EnterHandler func(ctx context.Context, p *Params) (Finish, error)
+
+// Finish is the second half of a two-phase call.
+type Finish func(ctx context.Context) (any, error)
+
+// Method is one row of the method table.
+type Method struct {
+	// Name as in the request, case-sensitive: "eth_chainId".
+	Name string
+	// Params are the rules for the positional parameters. More parameters than
+	// rules is an error.
+	Params []Param
+	// AnyParams accepts and ignores whatever the params member holds.
+	AnyParams bool
+	// Handler or Enter, exactly one of them.
+	Handler Handler
+	Enter   EnterHandler
+	// Inline declares that the handler never waits for anything: no network, no
+	// contended lock. It then runs in the goroutine that reads the request, without
+	// a deadline, and must not keep views of its parameters.
+	Inline bool
+	// WebSocketOnly hides the method from HTTP, as for subscriptions.
+	WebSocketOnly bool
+}
+
+// Registry is an immutable method table.
+type Registry struct {
+	methods map[string]*Method
+}
+
+// NewRegistry checks the rows and builds the table. All mistakes are reported at
+// once.
+func NewRegistry(methods ...Method) (*Registry, error) {
+	r := &Registry{methods: make(map[string]*Method, len(methods))}
+	var errs []error
+	for _, m := range methods {
+		if err := m.check(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if _, twice := r.methods[m.Name]; twice {
+			errs = append(errs, fmt.Errorf("method %s is declared twice", m.Name))
+			continue
+		}
+		row := m
+		r.methods[m.Name] = &row
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("method table: %w", err)
+	}
+	return r, nil
+}
+
+func (m *Method) check() error {
+	switch {
+	case m.Name == "":
+		return errors.New("a method has no name")
+	case (m.Handler == nil) == (m.Enter == nil):
+		return fmt.Errorf("method %s needs either Handler or Enter", m.Name)
+	case m.Inline && m.Enter != nil:
+		return fmt.Errorf("method %s has two phases and cannot be inline", m.Name)
+	case m.AnyParams && len(m.Params) > 0:
+		return fmt.Errorf("method %s has rules for parameters and ignores them", m.Name)
+	}
+	optional := false
+	for i, p := range m.Params {
+		if p.Rule.check == nil {
+			return fmt.Errorf("method %s: parameter %d has no rule", m.Name, i)
+		}
+		if p.Required && optional {
+			return fmt.Errorf("method %s: required parameter %d follows an optional one", m.Name, i)
+		}
+		optional = !p.Required
+	}
+	return nil
+}
+
+// Names returns the names of all methods, sorted.
+func (r *Registry) Names() []string {
+	names := make([]string, 0, len(r.methods))
+	for name := range r.methods {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Method returns the row of that name.
+func (r *Registry) Method(name string) (Method, bool) {
+	m, ok := r.methods[name]
+	if !ok {
+		return Method{}, false
+	}
+	return *m, true
+}
+
+// namespace is what stands before the first underscore; the whole name if there
+// is none.
+func namespace(method string) string {
+	before, _, _ := strings.Cut(method, "_")
+	return before
+}

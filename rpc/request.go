@@ -1,0 +1,116 @@
+package rpc
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
+)
+
+// Transport is the way a call came in.
+type Transport uint8
+
+// The transports.
+const (
+	TransportHTTP Transport = iota
+	TransportWebSocket
+)
+
+func (t Transport) String() string {
+	if t == TransportWebSocket {
+		return "ws"
+	}
+	return "http"
+}
+
+// Request is what is known of the HTTP request or WebSocket message that a call
+// came with. All items of a batch share one.
+type Request struct {
+	// ID stands in log lines and, in the profile hiero, in error messages.
+	ID string
+	// IP is the client's address as text, without port.
+	IP string
+	// Transport is the way it came in.
+	Transport Transport
+	// Conn is the WebSocket connection, nil over HTTP.
+	Conn Notifier
+}
+
+// Notifier is the connection of a WebSocket client, for methods that send to it
+// after their answer.
+type Notifier interface {
+	// Notify queues a whole JSON text for the client and never blocks. false means
+	// that the connection is closed, or is closed now because the client reads too
+	// slowly.
+	Notify(frame []byte) bool
+	// Done is closed when the connection ends.
+	Done() <-chan struct{}
+}
+
+// requestContext carries a Request. It is a context of its own because every
+// call needs one: context.WithValue would cost two allocations more.
+type requestContext struct {
+	context.Context
+	request Request
+}
+
+type requestKey struct{}
+
+func (c *requestContext) Value(key any) any {
+	if key == (requestKey{}) {
+		return &c.request
+	}
+	return c.Context.Value(key)
+}
+
+// FromContext returns the Request of the call that the context belongs to; ok is
+// false outside of one.
+func FromContext(ctx context.Context) (r Request, ok bool) {
+	p, ok := ctx.Value(requestKey{}).(*Request)
+	if !ok {
+		return Request{}, false
+	}
+	return *p, true
+}
+
+// WithRequest returns a context that carries r. It is for calling handlers
+// without a server.
+func WithRequest(ctx context.Context, r Request) context.Context {
+	return &requestContext{Context: ctx, request: r}
+}
+
+// newRequestID makes a random UUID (version 4). Request ids only have to be
+// distinct, so the fast generator will do.
+func newRequestID() string {
+	var raw [16]byte
+	binary.NativeEndian.PutUint64(raw[:8], rand.Uint64())
+	binary.NativeEndian.PutUint64(raw[8:], rand.Uint64())
+	raw[6] = raw[6]&0x0f | 0x40
+	raw[8] = raw[8]&0x3f | 0x80
+	var text [36]byte
+	hex.Encode(text[0:8], raw[0:4])
+	text[8] = '-'
+	hex.Encode(text[9:13], raw[4:6])
+	text[13] = '-'
+	hex.Encode(text[14:18], raw[6:8])
+	text[18] = '-'
+	hex.Encode(text[19:23], raw[8:10])
+	text[23] = '-'
+	hex.Encode(text[24:36], raw[10:16])
+	return string(text[:])
+}
+
+// usableRequestID reports whether a client's request id may go into headers, logs
+// and messages: not empty, not long, plain printable ASCII.
+func usableRequestID(id string) bool {
+	const longest = 128
+	if id == "" || len(id) > longest {
+		return false
+	}
+	for i := range len(id) {
+		if c := id[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,32 @@
+// profile: ethereum
+// The manners of Ethereum nodes: no prefix, nothing of unforeseen errors, and no
+// answer to calls without an id.
+>> {"jsonrpc":"2.0","id":1,"method":"eth_nope"}
+<< {"error":{"code":-32601,"message":"Method eth_nope not found"},"jsonrpc":"2.0","id":1}
+
+>> {"jsonrpc":"2.0","id":1,"method":"eth_gasPrice"}
+<< {"error":{"code":-32603,"message":"internal error"},"jsonrpc":"2.0","id":1}
+
+>> {"jsonrpc":"2.0","id":1,"method":"eth_mining"}
+<< {"error":{"code":-32603,"message":"internal error"},"jsonrpc":"2.0","id":1}
+
+>> {"jsonrpc":"2.0",
+<< {"error":{"code":-32700,"message":"Parse error"},"jsonrpc":"2.0","id":null}
+
+>> 5
+<< {"error":{"code":-32600,"message":"Invalid Request"},"jsonrpc":"2.0","id":null}
+
+>> {"jsonrpc":"2.0","method":"eth_chainId"}
+<<
+
+>> {"jsonrpc":"2.0","method":"eth_accounts"}
+<<
+
+>> [{"jsonrpc":"2.0","method":"eth_chainId"},{"jsonrpc":"2.0","method":"eth_accounts"}]
+<<
+
+>> [{"jsonrpc":"2.0","method":"eth_chainId"},{"jsonrpc":"2.0","id":2,"method":"eth_accounts"},{"jsonrpc":"2.0","method":"eth_nope"},{"jsonrpc":"2.0","method":"eth_mining"}]
+<< [{"result":[],"jsonrpc":"2.0","id":2}]
+
+>> {"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x1111111111111111111111111111111111111111",null]}
+<< {"result":"0x1","jsonrpc":"2.0","id":1}

@@ -1,0 +1,170 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/eth"
+	"lockstep/internal/envx"
+)
+
+// testConfig is the configuration that the defaults of the tags give.
+func testConfig() Config {
+	apis := envx.Strings{"eth", "debug", "net", "web3", "txpool", "trace", "admin"}
+	ms := func(n int) envx.Millis { return envx.Millis(time.Duration(n) * time.Millisecond) }
+	return Config{
+		Profile: ProfileHiero, ValidCallStatus: 400, TrustProxyHeaders: true,
+		HTTP: HTTPConfig{
+			APIs: apis, InputSizeLimit: 1, RequestTimeout: ms(60000), KeepAliveTimeout: ms(650000),
+			HeadersTimeout: ms(660000), DrainTimeout: ms(20000),
+		},
+		Batch: BatchConfig{
+			Enabled: true, MaxSize: 100, Concurrency: 100,
+			Disallowed: envx.Strings{"eth_newFilter", "debug_traceTransaction"},
+		},
+		WebSocket: WebSocketConfig{
+			APIs: apis, BatchEnabled: true, BatchMaxSize: 20, ConnectionLimit: 10, ConnectionLimitPerIP: 10,
+			InputSizeLimit: 1, InactivityTTL: ms(300000), PingInterval: ms(100000), MaxInFlight: 128,
+			WriteTimeout: ms(10000),
+		},
+		RateLimit: RateLimitConfig{Disabled: true, Window: ms(60000), Tier1: 100, Tier2: 800, Tier3: 1600, Default: 200},
+	}
+}
+
+// coldError is an error of another package that carries a code.
+type coldError struct{}
+
+func (coldError) Error() string  { return "too cold" }
+func (coldError) ErrorCode() int { return -32055 }
+func (coldError) ErrorData() any { return []int{1, 2} }
+
+type selfWriting struct{ n int }
+
+func (s selfWriting) AppendJSON(dst []byte) ([]byte, error) {
+	return fmt.Appendf(dst, `{"n":%d}`, s.n), nil
+}
+
+type explosive struct{}
+
+func (explosive) AppendJSON([]byte) ([]byte, error) { panic("while encoding") }
+
+func returns(v any) Handler {
+	return func(context.Context, *Params) (any, error) { return v, nil }
+}
+
+func fails(err error) Handler {
+	return func(context.Context, *Params) (any, error) { return nil, err }
+}
+
+// testMethods is a table with one method per behaviour.
+func testMethods() []Method {
+	return []Method{
+		{Name: "eth_chainId", Inline: true, AnyParams: true, Handler: returns(json.RawMessage(`"0x12a"`))},
+		{Name: "eth_syncing", Inline: true, AnyParams: true, Handler: returns(false)},
+		{Name: "eth_accounts", AnyParams: true, Handler: returns([]string{})},
+		{Name: "eth_getBalance", Params: []Param{Required(Address()), Optional(AnyOf(BlockNumber(), BlockHash()))}, Handler: returns("0x1")},
+		{Name: "eth_getTransactionByHash", Params: []Param{Required(TransactionHash())}, Handler: returns(nil)},
+		{Name: "eth_getLogs", Params: []Param{Required(Filter())}, Handler: returns(json.RawMessage(`[]`))},
+		{Name: "eth_call", Params: []Param{Required(Transaction()), Optional(BlockParams()), Optional(StateOverride())},
+			Handler: func(_ context.Context, p *Params) (any, error) { return p.At(0).Field("data"), nil }},
+		{Name: "eth_estimateGas", Params: []Param{Required(Transaction())}, Handler: fails(eth.ErrReverted("no", []byte{8, 0xc3}))},
+		{Name: "eth_getCode", AnyParams: true, Handler: fails(eth.ErrUpstream(501, "not here"))},
+		{Name: "eth_gasPrice", AnyParams: true, Handler: fails(errors.New("dial tcp 10.0.0.1:5551: refused"))},
+		{Name: "eth_feeHistory", AnyParams: true, Handler: fails(fmt.Errorf("inner detail: %w", coldError{}))},
+		{Name: "eth_mining", AnyParams: true, Handler: func(context.Context, *Params) (any, error) { panic("secret value") }},
+		{Name: "eth_hashrate", AnyParams: true, Handler: returns(explosive{})},
+		{Name: "eth_newFilter", AnyParams: true, Handler: returns("0x1")},
+		{Name: "eth_getFilterLogs", AnyParams: true, Handler: returns(selfWriting{7})},
+		{Name: "eth_protocolVersion", Inline: true, AnyParams: true, Handler: fails(eth.ErrUnsupportedMethod())},
+		{Name: "net_peerCount", AnyParams: true, Handler: returns(make(chan int))},
+		{Name: "web3_sha3", Params: []Param{Required(HexEvenLength())}, Inline: true,
+			Handler: func(_ context.Context, p *Params) (any, error) { return p.Text(0), nil }},
+		{Name: "txpool_status", Handler: returns(map[string]string{"a": "<b>"})},
+		{Name: "secret_method", AnyParams: true, Handler: returns("hidden")},
+	}
+}
+
+func testDispatcher(t testing.TB, c Config, o Options, methods ...Method) *Dispatcher {
+	t.Helper()
+	if methods == nil {
+		methods = testMethods()
+	}
+	r, err := NewRegistry(methods...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics()
+	}
+	d, err := NewDispatcher(c, r, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}
+
+// serveHTTP runs a server for the test's duration and returns its URL.
+func serveHTTP(t testing.TB, d *Dispatcher, o HTTPOptions) string {
+	t.Helper()
+	ln := listen(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- NewHTTPServer(d, o).Run(ctx, ln) }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return "http://" + ln.Addr().String()
+}
+
+// post sends a body with the request id "test" and returns status and answer.
+func post(t testing.TB, url, body string) (int, string) {
+	t.Helper()
+	return postWith(t, url, strings.NewReader(body), nil)
+}
+
+func postWith(t testing.TB, url string, body io.Reader, header http.Header) (int, string) {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodPost, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Request-Id", "test")
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(answer)
+}
