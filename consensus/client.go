@@ -1,0 +1,194 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"google.golang.org/grpc/connectivity"
+
+	"lockstep/hedera"
+)
+
+// Operator is an account that pays for transactions, and its key.
+type Operator struct {
+	ID  hedera.ID
+	Key *hedera.PrivateKey
+}
+
+// Client submits transactions to the consensus nodes of one network. It may be
+// used from many goroutines.
+type Client struct {
+	log      *slog.Logger
+	nodes    pool
+	operator *Operator // nil: submissions must name a payer
+	ids      *idSource
+	metrics  *metrics
+
+	attemptTimeout time.Duration
+	requestTimeout time.Duration
+	maxAttempts    int
+	pace           pace
+}
+
+// pace is how fast the client tries again. Tests quicken it.
+type pace struct {
+	retryMin, retryMax time.Duration   // pause after every node has been asked
+	reconcile          time.Duration   // how long one receipt query about an unclear attempt may take
+	receipt            []time.Duration // pauses before the receipt queries; the last one repeats
+	probe              time.Duration   // how often Run looks at the connections
+}
+
+var defaultPace = pace{
+	retryMin:  250 * time.Millisecond,
+	retryMax:  8 * time.Second,
+	reconcile: 2 * time.Second,
+	receipt: []time.Duration{
+		0, 10 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
+		100 * time.Millisecond, 200 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond,
+	},
+	probe: 250 * time.Millisecond,
+}
+
+// New builds a client. It connects to nothing and starts nothing.
+func New(cfg Config, log *slog.Logger) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	addresses, err := cfg.network()
+	if err != nil {
+		return nil, err
+	}
+	operator, err := cfg.operator()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		log:            log,
+		operator:       operator,
+		ids:            newIDSource(),
+		metrics:        newMetrics(),
+		attemptTimeout: cfg.attemptTimeout(),
+		requestTimeout: cfg.RequestTimeout.Duration(),
+		maxAttempts:    cfg.MaxAttempts,
+		pace:           defaultPace,
+	}
+	for _, a := range addresses {
+		n := newNode(a, cfg.TransportSecurity)
+		if n.secure && a.CertHash == nil {
+			log.Warn("TLS to a consensus node without a certificate hash: encrypted but not authenticated", "node", a.ID.String())
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	return c, nil
+}
+
+// Operator returns the account that pays for submissions that name no other, and
+// false when none is configured.
+func (c *Client) Operator() (hedera.ID, bool) {
+	if c.operator == nil {
+		return hedera.ID{}, false
+	}
+	return c.operator.ID, true
+}
+
+// NodeFor returns the node that a sender's transactions go to now. It stays the
+// same while the node is healthy, in this process and in every other one with the
+// same list of nodes.
+func (c *Client) NodeFor(sender common.Address) hedera.ID {
+	return c.nodes.best(sender, nil).id
+}
+
+// NodeStatus is how a node is doing.
+type NodeStatus struct {
+	ID        hedera.ID
+	Endpoints []string
+	TLS       bool
+	Healthy   bool
+	Failures  int       // in a row
+	RetryAt   time.Time // when an unhealthy node may be tried again
+	Err       error     // why it is unhealthy
+}
+
+// Nodes returns the state of every node, in the order of their accounts.
+func (c *Client) Nodes() []NodeStatus {
+	now := time.Now()
+	out := make([]NodeStatus, len(c.nodes))
+	for i, n := range c.nodes {
+		out[i] = NodeStatus{ID: n.id, Endpoints: n.address, TLS: n.secure, Healthy: n.healthy(now)}
+		n.mu.Lock()
+		out[i].Failures, out[i].Err = n.failures, n.lastErr
+		n.mu.Unlock()
+		if at := n.retryAt.Load(); at != 0 {
+			out[i].RetryAt = time.Unix(0, at)
+		}
+	}
+	return out
+}
+
+// warmFor is how long after its last call a node's connection is kept open. Nodes
+// close connections every few seconds; the next sender should not wait for a new one.
+const warmFor = time.Minute
+
+// Run looks after the connections until ctx is done: it reconnects nodes in use
+// when they close the connection, and brings lost nodes back when they can be
+// reached, so that no submission has to find out. It returns nil.
+func (c *Client) Run(ctx context.Context) error {
+	for _, n := range c.nodes {
+		n.probed.Store(true)
+		defer n.probed.Store(false)
+	}
+	tick := time.NewTicker(c.pace.probe)
+	defer tick.Stop()
+	for {
+		for _, n := range c.nodes {
+			c.probe(n, time.Now())
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (c *Client) probe(n *node, now time.Time) {
+	n.mu.Lock()
+	conn := n.conn
+	n.mu.Unlock()
+	if conn != nil {
+		switch conn.GetState() {
+		case connectivity.Idle:
+			if n.lost.Load() || now.Sub(time.Unix(0, n.usedAt.Load())) < warmFor {
+				conn.Connect()
+			}
+		case connectivity.TransientFailure:
+			if n.retryAt.Load() == 0 {
+				n.failed(errors.New("cannot connect"), true)
+				c.log.Debug("consensus node lost", "node", n.id.String())
+			}
+		case connectivity.Ready:
+			if n.lost.Load() {
+				n.worked()
+				c.log.Debug("consensus node back", "node", n.id.String())
+			}
+		}
+	}
+	value := 0.0
+	if n.healthy(now) {
+		value = 1
+	}
+	c.metrics.healthy.WithLabelValues(n.id.String()).Set(value)
+}
+
+// Close closes all connections. Calls under way end as if their connections had
+// been cut. It is idempotent.
+func (c *Client) Close() error {
+	var errs []error
+	for _, n := range c.nodes {
+		errs = append(errs, n.close())
+	}
+	return errors.Join(errs...)
+}

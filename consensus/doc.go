@@ -1,0 +1,86 @@
+// Package consensus is the client of Hedera's consensus nodes: it wraps an
+// Ethereum transaction into a HAPI transaction, signs it as the operator, gives
+// it to one node over gRPC and finds out what became of it.
+//
+// # Use
+//
+//	client, err := consensus.New(cfg, logger)
+//	go client.Run(ctx)    // keeps connections warm; everything works without it
+//	defer client.Close()
+//
+//	pending, err := client.Submit(ctx, consensus.Submission{
+//		Ethereum:   raw,            // the signed transaction as it was received
+//		Sender:     from,           // decides the node
+//		MaxFee:     maxFee,         // tinybar
+//		BeforeSend: lease.Check,    // last look before the bytes leave
+//	})
+//	receipt, err := pending.Receipt(ctx)
+//
+// Submit returns when a node has accepted the transaction at its own precheck,
+// which takes a round trip. Consensus, a few seconds later, is what Receipt waits
+// for. A nil error from Receipt means that there is a receipt, not that the
+// transaction succeeded: that is Receipt.Status.
+//
+// # How certain an error is
+//
+// The type of Submit's error says what is known, and never more than that:
+//
+//	*StatusError           a node said no at its precheck. Nothing was executed.
+//	*NotSentError          the transaction left this process towards no node.
+//	*NodeUnavailableError  Submission.SameNodeOnly, and that node cannot take it.
+//	                       No node has it; it may go elsewhere.
+//	*SentError             bytes left and the verdict is unknown. It may be executed
+//	                       or not. SentError.Pending can still ask for the receipt.
+//
+// Only the last one is open. A time-out, a cut connection, a cancelled context are
+// one of these four depending on whether the message had been handed to a
+// connection, not on what the error text says. To know that, the stream is opened
+// first, then BeforeSend is asked, then the message is written; gRPC's hidden
+// retries are switched off from that point.
+//
+// # Retries
+//
+// A transaction id is given out once per submission and kept over all attempts:
+// the network executes one id at most once, so the same id may be sent again, to
+// the same node or another, however unclear the earlier attempt was. A new id is
+// drawn only after a refusal that proves that no node has the old one
+// (TRANSACTION_EXPIRED and INVALID_TRANSACTION_START, which also teach the client
+// how far its clock is off).
+//
+//	node answers                     what happens
+//	OK                               accepted
+//	BUSY, PLATFORM_NOT_ACTIVE,       next node, same id; back-off once every
+//	PLATFORM_TRANSACTION_NOT_CREATED node has been asked
+//	INVALID_NODE_ACCOUNT             the node is not who we think: unhealthy, next node
+//	TRANSACTION_EXPIRED,             new id, if no node can have the old one
+//	INVALID_TRANSACTION_START
+//	DUPLICATE_TRANSACTION            accepted, if an earlier attempt was unclear;
+//	                                 else *StatusError
+//	UNKNOWN                          unclear, as below
+//	anything else                    *StatusError
+//	no connection                    next node
+//	error after the message left     unclear: ask that node, then another, for the
+//	                                 receipt; then send again with the same id
+//
+// Once an attempt was unclear, only an acceptance ends the submission with a
+// certain result; every other end is a *SentError.
+//
+// # Nodes and order
+//
+// A node keeps the order of what it accepted, two nodes do not. So one sender's
+// transactions go to one node: NodeFor picks it by rendezvous hashing over the
+// healthy nodes, and every relay with the same node list picks the same one. A
+// caller that must not lose order passes the node of the previous transaction in
+// Submission.Node with SameNodeOnly, and on *NodeUnavailableError waits for the
+// previous receipt before it chooses another node.
+//
+// A node that cannot be reached, or answers that it is not active, is passed over
+// for a time that grows from 250 ms to a minute. When no node is healthy the one
+// that is due first is tried all the same.
+//
+// # What it does not promise
+//
+// Acceptance is not execution: a node that falls behind may drop what it accepted.
+// Receipt then reports ErrReceiptNotFound, but only after the transaction's
+// validity is over, when it is certain that it never will be executed.
+package consensus

@@ -1,0 +1,77 @@
+package consensus
+
+import (
+	"errors"
+	"fmt"
+
+	"lockstep/hedera"
+)
+
+// ErrReceiptNotFound says that the validity of a transaction is over and the
+// network knows no receipt of it: it was not executed and never will be.
+var ErrReceiptNotFound = errors.New("no receipt, and the transaction is no longer valid")
+
+// ErrNoOperator says that the client was built without an operator and the
+// submission named no payer.
+var ErrNoOperator = errors.New("no operator account is configured")
+
+// ErrClosed says that the client is closed.
+var ErrClosed = errors.New("consensus client is closed")
+
+// StatusError is a node's refusal at its precheck. The transaction was not
+// accepted by any node and nothing was executed or charged to its sender.
+type StatusError struct {
+	Status        hedera.Status
+	Node          hedera.ID
+	TransactionID hedera.TransactionID
+	Cost          hedera.Tinybar // the fee the node wants, with INSUFFICIENT_TX_FEE
+}
+
+// Error implements error.
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("node %s refused transaction %s: %s", e.Node, e.TransactionID, e.Status)
+}
+
+// NotSentError means that the message was handed to no connection: no node can
+// have it. Err says why, for example what Submission.BeforeSend returned.
+type NotSentError struct {
+	Err error
+}
+
+// Error implements error.
+func (e *NotSentError) Error() string { return "transaction not sent: " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *NotSentError) Unwrap() error { return e.Err }
+
+// NodeUnavailableError answers a submission with SameNodeOnly whose node cannot
+// take it now. No node has the transaction.
+type NodeUnavailableError struct {
+	Node hedera.ID
+	Err  error
+}
+
+// Error implements error.
+func (e *NodeUnavailableError) Error() string {
+	return fmt.Sprintf("node %s is unavailable: %v", e.Node, e.Err)
+}
+
+// Is reports whether the reason is target. The reason is kept from errors.As: a
+// refusal such as BUSY inside is not the verdict on the submission.
+func (e *NodeUnavailableError) Is(target error) bool { return errors.Is(e.Err, target) }
+
+// SentError means that the message left this process and no verdict came back.
+// The transaction may be executed or not; Pending can be asked for its receipt.
+type SentError struct {
+	Pending *Pending
+	Err     error
+}
+
+// Error implements error.
+func (e *SentError) Error() string {
+	return fmt.Sprintf("transaction %s was sent and its fate is unknown: %v", e.Pending.ID(), e.Err)
+}
+
+// Is reports whether what went wrong last is target. It is kept from errors.As, so
+// that a refusal of a later attempt cannot pass for the verdict on the transaction.
+func (e *SentError) Is(target error) bool { return errors.Is(e.Err, target) }

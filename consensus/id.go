@@ -1,0 +1,82 @@
+package consensus
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"lockstep/hedera"
+)
+
+const (
+	// validDuration is how long a transaction may wait for consensus after its valid
+	// start. Nodes accept 15 to 180 s.
+	validDuration = 120 * time.Second
+
+	// startLead is how far in the past the valid start lies, because a node whose
+	// clock is behind ours refuses a start in its future.
+	startLead = 5 * time.Second
+
+	// skewStep is how far one refusal moves the clock. It is less than the window in
+	// which a node accepts a start (validDuration less its own 10 s), so stepping never
+	// jumps over the window.
+	skewStep = 45 * time.Second
+
+	// maxSkew bounds what refusals can do to the clock.
+	maxSkew = 10 * time.Minute
+
+	// idStride is the distance between two ids of one process. The digits below it are
+	// the process's own, so that relays which share an operator rarely draw the same id.
+	idStride = 10_000
+)
+
+// idSource draws valid starts that are unique in this process, close to the
+// network's clock, and unlikely to be drawn by another process.
+type idSource struct {
+	mu    sync.Mutex // guards all below
+	last  int64      // nanoseconds of the latest valid start
+	skew  int64      // nanoseconds to add to the local clock
+	digit int64      // 0 … idStride-1: this process's last digits
+}
+
+func newIDSource() *idSource { return &idSource{digit: rand.Int64N(idStride)} }
+
+// next draws an id. skew is what the clock was corrected by; adjust wants it back.
+func (s *idSource) next(payer hedera.ID, now time.Time) (id hedera.TransactionID, skew int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	start := max(now.Add(-startLead).UnixNano()+s.skew, s.last+1)
+	start += (s.digit - start%idStride + idStride) % idStride
+	s.last = start
+	return hedera.TransactionID{Payer: payer, ValidStart: hedera.FromNanos(start)}, s.skew
+}
+
+// adjust learns from a node that refused the valid start of an id drawn with the
+// given skew: it was expired, so the local clock is behind, or in the node's future,
+// so it is ahead. Of many refusals of one skew only the first counts.
+func (s *idSource) adjust(skew int64, behind bool) {
+	step := int64(skewStep)
+	if !behind {
+		step = -step
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.skew != skew {
+		return
+	}
+	s.skew = max(-int64(maxSkew), min(int64(maxSkew), s.skew+step))
+	// Starts may go back now, into time that ids were drawn from before: other last
+	// digits keep them apart.
+	s.respread()
+	s.last = 0
+}
+
+// collided says that an id of this process was known to a node before it was sent:
+// another process draws the same last digits.
+func (s *idSource) collided() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.respread()
+}
+
+func (s *idSource) respread() { s.digit = (s.digit + 1 + rand.Int64N(idStride-1)) % idStride }

@@ -1,0 +1,162 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// step is what to do after an attempt.
+type step int
+
+const (
+	accept    step = iota // the node has it
+	giveUp                // no attempt can change this
+	again                 // with a new id
+	elsewhere             // with the same id, on the next node
+	reconcile             // nobody knows: ask for the receipt, then the same id again
+)
+
+// judge decides what one attempt means. It also keeps the books: unclear for this
+// journey, health for the node.
+func (j *journey) judge(n *node, answer hedera.Status, err error) step {
+	switch {
+	case err == nil:
+		return j.judgeAnswer(n, answer)
+	case provablyUnsent(err):
+		j.client.metrics.attempts.WithLabelValues(resultUnsent).Inc()
+		var local *localError
+		if errors.As(err, &local) || errors.Is(err, ErrClosed) {
+			return giveUp
+		}
+		if !callersFault(err) {
+			n.failed(err, true)
+		}
+		return elsewhere
+	case status.Code(err) == codes.Unimplemented:
+		// The server knows no such method, so no handler ran: it is not a node at all.
+		j.client.metrics.attempts.WithLabelValues(resultUnsent).Inc()
+		n.failed(err, false)
+		return elsewhere
+	default:
+		j.client.metrics.attempts.WithLabelValues(resultUnclear).Inc()
+		if !callersFault(err) {
+			n.failed(err, status.Code(err) == codes.Unavailable)
+		}
+		j.doubt(n)
+		return reconcile
+	}
+}
+
+// judgeAnswer decides on a node's precheck status.
+func (j *journey) judgeAnswer(n *node, answer hedera.Status) step {
+	result := resultRefused
+	defer func() { j.client.metrics.attempts.WithLabelValues(result).Inc() }()
+	if notANode(answer) {
+		n.failed(errors.New(answer.String()), false)
+		return elsewhere
+	}
+	n.worked()
+	switch answer {
+	case hapi.ResponseCodeEnum_OK:
+		result = resultAccepted
+		return accept
+	case hapi.ResponseCodeEnum_DUPLICATE_TRANSACTION:
+		if len(j.unclear) > 0 {
+			result = resultAccepted
+			return accept
+		}
+		j.client.ids.collided()
+		return giveUp
+	case hapi.ResponseCodeEnum_UNKNOWN:
+		// By its definition: submitted to the network, fate unknown.
+		result = resultUnclear
+		j.doubt(n)
+		return reconcile
+	case hapi.ResponseCodeEnum_BUSY, hapi.ResponseCodeEnum_PLATFORM_TRANSACTION_NOT_CREATED:
+		return elsewhere
+	case hapi.ResponseCodeEnum_TRANSACTION_EXPIRED, hapi.ResponseCodeEnum_INVALID_TRANSACTION_START:
+		if len(j.unclear) > 0 {
+			return giveUp
+		}
+		j.client.ids.adjust(j.skew, answer == hapi.ResponseCodeEnum_TRANSACTION_EXPIRED)
+		return again
+	default:
+		return giveUp
+	}
+}
+
+// notANode tells whether an answer means that the node can take nothing at all now.
+func notANode(answer hedera.Status) bool {
+	switch answer {
+	case hapi.ResponseCodeEnum_PLATFORM_NOT_ACTIVE, hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT,
+		hapi.ResponseCodeEnum_CREATING_SYSTEM_ENTITIES, hapi.ResponseCodeEnum_WAITING_FOR_LEDGER_ID:
+		return true
+	default:
+		return false
+	}
+}
+
+func (j *journey) doubt(n *node) {
+	if !slices.Contains(j.unclear, n) {
+		j.unclear = append(j.unclear, n)
+	}
+}
+
+// stuck tells whether a journey bound to one node should stop trying there: at once
+// when there is no connection, after a few tries when the node says "not now".
+func (j *journey) stuck(err error) bool {
+	var refused *StatusError
+	if !errors.As(err, &refused) {
+		return true
+	}
+	j.busy++
+	return j.busy >= sameNodeTries || refused.Status == hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT
+}
+
+// callersFault tells whether an error comes from the caller's own context, which
+// says nothing about the node.
+func callersFault(err error) bool {
+	return errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled
+}
+
+// findOut asks for the receipt after an unclear attempt: the node itself, which
+// knows at once whether it accepted the transaction, then another, which knows only
+// after consensus. It returns the node that has it, or nil.
+func (j *journey) findOut(ctx context.Context, n *node) *node {
+	if answer := j.client.known(ctx, n, j.id); answer == idKnown {
+		return n
+	} else if answer == idUnknown {
+		// The node can be asked and has not got it. Once more to the same node keeps the
+		// transaction in its sender's order there; after that the others get their chance.
+		if !j.offeredAgain {
+			j.offeredAgain, j.next = true, n
+		}
+		return nil
+	}
+	other := j.client.nodes.best(j.sender, []*node{n})
+	if other != nil && j.client.known(ctx, other, j.id) == idKnown {
+		return other
+	}
+	return nil
+}
+
+// trace writes one debug line per attempt.
+func (j *journey) trace(n *node, answer hedera.Status, err error) {
+	log := j.client.log
+	if !log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	if err != nil {
+		log.Debug("offered transaction", "transaction_id", j.id.String(), "node", n.id.String(), "error", err)
+		return
+	}
+	log.Debug("offered transaction", "transaction_id", j.id.String(), "node", n.id.String(), "status", answer.String())
+}

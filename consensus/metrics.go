@@ -1,0 +1,68 @@
+package consensus
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/hedera"
+)
+
+// metrics are the client's own; Client.Collectors hands them out for registration.
+type metrics struct {
+	errors   *prometheus.CounterVec
+	attempts *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	receipts *prometheus.HistogramVec
+	healthy  *prometheus.GaugeVec
+}
+
+func newMetrics() *metrics {
+	return &metrics{
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rpc_relay_consensus_node_errors_total",
+			Help: "Submissions that ended in an error, by HAPI status; UNKNOWN where there is none.",
+		}, []string{"status_name"}),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rpc_relay_consensus_attempts_total",
+			Help: "Offers of a transaction to a node, by what came of it: accepted, refused, unsent, unclear.",
+		}, []string{"result"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "rpc_relay_consensus_submit_seconds",
+			Help:    "Time from the start of a submission to its end over all attempts.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"result"}),
+		receipts: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "rpc_relay_consensus_receipt_seconds",
+			Help:    "Time from a node's acceptance to the receipt.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2, 3, 4, 5, 7.5, 10, 20, 30, 60, 120},
+		}, []string{"result"}),
+		healthy: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "rpc_relay_consensus_node_healthy",
+			Help: "1 for a node that is chosen freely, 0 for one that is passed over.",
+		}, []string{"node"}),
+	}
+}
+
+// The values of the result labels.
+const (
+	resultAccepted = "accepted"
+	resultRefused  = "refused"
+	resultUnsent   = "unsent"
+	resultUnclear  = "unclear"
+	resultFound    = "found"
+	resultNotFound = "not_found"
+)
+
+func (m *metrics) submitted(result string, status hedera.Status, since time.Time) {
+	m.seconds.WithLabelValues(result).Observe(time.Since(since).Seconds())
+	if result != resultAccepted {
+		m.errors.WithLabelValues(status.String()).Inc()
+	}
+}
+
+// Collectors returns the client's metrics, registered nowhere.
+func (c *Client) Collectors() []prometheus.Collector {
+	m := c.metrics
+	return []prometheus.Collector{m.errors, m.attempts, m.seconds, m.receipts, m.healthy}
+}

@@ -1,0 +1,213 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+const (
+	// receiptGrace is how long after the end of a transaction's validity its receipt
+	// may still turn up: clocks differ, and a node needs time to handle a round.
+	receiptGrace = 15 * time.Second
+
+	// receiptKept is how long after a transaction's valid start the network surely
+	// still has its receipt.
+	receiptKept = 170 * time.Second
+
+	// witnesses is how many nodes must know nothing of a transaction whose validity is
+	// over, where there are that many: one node may be behind.
+	witnesses = 3
+
+	// patience is how many queries in a row a node may fail before others are asked.
+	patience = 3
+)
+
+// Receipt is the network's verdict on a transaction, from consensus.
+type Receipt struct {
+	TransactionID hedera.TransactionID
+	Status        hedera.Status
+	Node          hedera.ID // which node told
+	Account       hedera.ID // created by the transaction, or zero
+	Contract      hedera.ID // created or called, or zero
+	File          hedera.ID // created, or zero
+	// Tinybars per US cent are HbarEquivalent·10⁸/CentEquivalent; zero if not told.
+	HbarEquivalent, CentEquivalent int32
+}
+
+var errForgotten = errors.New("the network no longer keeps receipts of that time")
+
+// Pending is a transaction that a node has accepted, or, within a SentError, that
+// it may have.
+type Pending struct {
+	client *Client
+	id     hedera.TransactionID
+	node   *node
+	since  time.Time
+}
+
+// ID returns the transaction id.
+func (p *Pending) ID() hedera.TransactionID { return p.id }
+
+// Node returns the node that has the transaction.
+func (p *Pending) Node() hedera.ID { return p.node.id }
+
+// Since returns when the node accepted the transaction.
+func (p *Pending) Since() time.Time { return p.since }
+
+// Receipt waits for consensus and returns the verdict. It asks the node that took
+// the transaction, first in quick succession and then every half second, and other
+// nodes when that one stops answering.
+//
+// Without a receipt it ends when ctx is done, with ctx's error, which says nothing
+// about the transaction; or, when the transaction's validity is over, with
+// ErrReceiptNotFound if a node can say that there is none. It may be called again.
+func (p *Pending) Receipt(ctx context.Context) (Receipt, error) {
+	deadline := p.id.ValidStart.Time().Add(validDuration + receiptGrace)
+	w := &watch{Pending: p, at: p.node}
+	pauses := p.client.pace.receipt
+	for i := 0; ; i++ {
+		if err := sleep(ctx, pauses[min(i, len(pauses)-1)]); err != nil {
+			return Receipt{}, w.giveUp(err)
+		}
+		late := time.Now().After(deadline)
+		receipt := w.ask(ctx)
+		if late && receipt == nil && w.failures == 0 {
+			receipt = w.askOthers(ctx)
+		}
+		switch {
+		case receipt != nil:
+			p.client.metrics.receipts.WithLabelValues(resultFound).Observe(time.Since(p.since).Seconds())
+			return *receipt, nil
+		case ctx.Err() != nil:
+			return Receipt{}, w.giveUp(ctx.Err())
+		case time.Since(p.id.ValidStart.Time()) > receiptKept:
+			return Receipt{}, w.giveUp(errForgotten)
+		case late && w.failures == 0:
+			p.client.metrics.receipts.WithLabelValues(resultNotFound).Observe(time.Since(p.since).Seconds())
+			return Receipt{}, fmt.Errorf("transaction %s: %w", p.id, ErrReceiptNotFound)
+		}
+	}
+}
+
+// watch is one wait for a receipt.
+type watch struct {
+	*Pending
+	at       *node // who is asked
+	failures int   // in a row
+	last     error
+}
+
+// ask makes one query, and moves on to another node when this one keeps failing.
+func (w *watch) ask(ctx context.Context) *Receipt {
+	ctx, cancel := context.WithTimeout(ctx, w.client.attemptTimeout)
+	defer cancel()
+	receipt, _, err := w.client.query(ctx, w.at, w.id)
+	if w.last = err; err == nil {
+		w.failures = 0
+		return receipt
+	}
+	if w.failures++; w.failures >= patience {
+		if next := w.client.nodes.best(w.id.Payer.LongZero(), []*node{w.at}); next != nil {
+			w.at = next
+		}
+	}
+	return nil
+}
+
+// askOthers asks further nodes once, until enough of them know nothing.
+func (w *watch) askOthers(ctx context.Context) *Receipt {
+	asked := []*node{w.at}
+	for nothing := 1; nothing < witnesses; {
+		n := w.client.nodes.best(w.id.Payer.LongZero(), asked)
+		if n == nil || !n.healthy(time.Now()) {
+			return nil
+		}
+		asked = append(asked, n)
+		ctx, cancel := context.WithTimeout(ctx, w.client.pace.reconcile)
+		receipt, _, err := w.client.query(ctx, n, w.id)
+		cancel()
+		if receipt != nil {
+			return receipt
+		}
+		if err == nil {
+			nothing++
+		}
+	}
+	return nil
+}
+
+func (w *watch) giveUp(err error) error {
+	return fmt.Errorf("receipt of transaction %s: %w", w.id, join(err, w.last))
+}
+
+// knowledge is what a node knows of a transaction id.
+type knowledge int
+
+const (
+	idUnclear knowledge = iota // no answer
+	idUnknown                  // the node has never heard of it
+	idKnown                    // the node has it, with or without a receipt
+)
+
+// known asks one node about a transaction id, briefly.
+func (c *Client) known(ctx context.Context, n *node, id hedera.TransactionID) knowledge {
+	ctx, cancel := context.WithTimeout(ctx, c.pace.reconcile)
+	defer cancel()
+	_, answer, _ := c.query(ctx, n, id)
+	return answer
+}
+
+// query asks one node for a receipt once. The receipt is nil while there is none.
+func (c *Client) query(ctx context.Context, n *node, id hedera.TransactionID) (*Receipt, knowledge, error) {
+	conn, err := n.ready(ctx)
+	if err != nil {
+		return nil, idUnclear, err
+	}
+	var response hapi.Response
+	if err := call(ctx, conn, hapi.MethodGetTransactionReceipts, receiptQuery(id), nil, &response); err != nil {
+		if !callersFault(err) && provablyUnsent(err) {
+			n.failed(err, true)
+		}
+		return nil, idUnclear, fmt.Errorf("node %s: %w", n.id, err)
+	}
+	answer := response.GetTransactionGetReceipt()
+	if answer == nil {
+		return nil, idUnclear, fmt.Errorf("node %s: the answer is not a receipt", n.id)
+	}
+	switch status := answer.GetHeader().GetNodeTransactionPrecheckCode(); status {
+	case hapi.ResponseCodeEnum_OK:
+	case hapi.ResponseCodeEnum_RECEIPT_NOT_FOUND:
+		return nil, idUnknown, nil
+	case hapi.ResponseCodeEnum_UNKNOWN:
+		return nil, idKnown, nil
+	default:
+		return nil, idUnclear, fmt.Errorf("node %s: receipt query: %s", n.id, status)
+	}
+	switch answer.GetReceipt().GetStatus() {
+	case hapi.ResponseCodeEnum_UNKNOWN:
+		return nil, idKnown, nil
+	case hapi.ResponseCodeEnum_RECEIPT_NOT_FOUND:
+		return nil, idUnknown, nil
+	}
+	return newReceipt(id, n.id, answer.GetReceipt()), idKnown, nil
+}
+
+func newReceipt(id hedera.TransactionID, node hedera.ID, r *hapi.TransactionReceipt) *Receipt {
+	rate := r.GetExchangeRate().GetCurrentRate()
+	account, contract, file := r.GetAccountID(), r.GetContractID(), r.GetFileID()
+	return &Receipt{
+		TransactionID:  id,
+		Status:         r.GetStatus(),
+		Node:           node,
+		Account:        hedera.ID{Shard: account.GetShardNum(), Realm: account.GetRealmNum(), Num: account.GetAccountNum()},
+		Contract:       hedera.ID{Shard: contract.GetShardNum(), Realm: contract.GetRealmNum(), Num: contract.GetContractNum()},
+		File:           hedera.ID{Shard: file.GetShardNum(), Realm: file.GetRealmNum(), Num: file.GetFileNum()},
+		HbarEquivalent: rate.GetHbarEquiv(),
+		CentEquivalent: rate.GetCentEquiv(),
+	}
+}

@@ -1,0 +1,72 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+)
+
+// codec sends requests that are encoded already and decodes protobuf answers. Its
+// empty name keeps the content type at plain application/grpc.
+type codec struct{}
+
+func (codec) Name() string { return "" }
+
+func (codec) Marshal(v any) (mem.BufferSlice, error) {
+	b, ok := v.([]byte)
+	if !ok {
+		return nil, fmt.Errorf("consensus codec: cannot send a %T", v)
+	}
+	return mem.BufferSlice{mem.SliceBuffer(b)}, nil
+}
+
+func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+	message, ok := v.(proto.Message)
+	if !ok {
+		return fmt.Errorf("consensus codec: cannot receive into a %T", v)
+	}
+	return proto.Unmarshal(data.Materialize(), message)
+}
+
+// unsentError is a call whose message was not handed to a connection.
+type unsentError struct{ err error }
+
+func (e *unsentError) Error() string { return e.err.Error() }
+func (e *unsentError) Unwrap() error { return e.err }
+
+func provablyUnsent(err error) bool {
+	var unsent *unsentError
+	return errors.As(err, &unsent)
+}
+
+// call makes one unary call. The stream is opened first, which may mean waiting
+// for a connection; then gate, if any, is asked for the last time; then the request
+// is written. An error before that point is an *unsentError.
+//
+// The negative buffer size makes gRPC commit to the stream as soon as it is open:
+// without it, gRPC would by itself write the message again on another connection
+// when the server refuses the stream, at a time when gate no longer holds.
+func call(ctx context.Context, conn *grpc.ClientConn, method string, request []byte, gate func() error, response proto.Message) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream on every path
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{}, method,
+		grpc.ForceCodecV2(codec{}), grpc.MaxRetryRPCBufferSize(-1))
+	if err != nil {
+		return &unsentError{err}
+	}
+	if gate != nil {
+		if err := gate(); err != nil {
+			return &unsentError{err}
+		}
+	}
+	// From here on the message may be on its way: SendMsg reports only what went wrong
+	// before the transport had it; a broken stream shows in RecvMsg.
+	if err := stream.SendMsg(request); err != nil {
+		return &unsentError{err}
+	}
+	return stream.RecvMsg(response)
+}
