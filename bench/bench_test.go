@@ -1,0 +1,512 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// base is a load for f that gives up early on what the chain does not show.
+func base(f *fakeChain) Config {
+	return Config{
+		Target:  Target{URLs: []string{f.server.URL}},
+		Senders: 3, Count: 12,
+		Funder: f.funder,
+		Settle: 50 * time.Millisecond, Timeout: 5 * time.Second, FundTimeout: 5 * time.Second,
+	}
+}
+
+func mustRun(t *testing.T, cfg Config) Report {
+	t.Helper()
+	report, err := Run(t.Context(), cfg, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// figures of a run that tests look at.
+type outcome struct {
+	Sent, Accepted, Refused, Unanswered            int
+	Executed, Unconfirmed, OutOfOrder, WrongNonce  int
+	WrongNonceAtConsensus, Lost, Duplicated, Nonce int
+}
+
+func outcomeOf(t *testing.T, r RunReport) outcome {
+	t.Helper()
+	if r.Chain == nil {
+		t.Fatalf("no chain state: %s", r.ChainError)
+	}
+	c := r.Chain
+	return outcome{
+		r.Sent, r.Accepted, r.Refused, r.Unanswered,
+		c.Executed, c.ExecutedUnconfirmed, c.OutOfOrder, c.WrongNonce,
+		c.WrongNonceAtConsensus, c.Lost, c.Duplicated, c.NonceAdvance,
+	}
+}
+
+func only(n uint64) func(uint64) bool { return func(nonce uint64) bool { return nonce == n } }
+
+// Every count can be zero and something else, with the order taken from the consensus
+// log and from receipts and blocks.
+func TestCounts(t *testing.T) {
+	all := outcome{Sent: 36, Accepted: 36, Executed: 36, Nonce: 36}
+	tests := map[string]struct {
+		knobs    func(*fakeChain)
+		cfg      func(*Config)
+		log      *outcome // with the consensus log; nil: the same as receipts
+		receipts outcome
+	}{
+		"perfect": {receipts: all},
+		"perfect, shuffled": {
+			cfg:      func(c *Config) { c.ShuffleWindow = 6 },
+			receipts: all,
+		},
+		"perfect, batches": {
+			cfg:      func(c *Config) { c.Batch = 5 },
+			receipts: all,
+		},
+		"perfect, one connection per request": {
+			cfg:      func(c *Config) { c.ConnPerRequest = true },
+			receipts: all,
+		},
+		"lost": {
+			knobs:    func(f *fakeChain) { f.lose = only(11) },
+			receipts: outcome{Sent: 36, Accepted: 36, Executed: 33, Lost: 3, Nonce: 33},
+		},
+		"no answer": {
+			knobs:    func(f *fakeChain) { f.mute = only(11) },
+			cfg:      func(c *Config) { c.Timeout = 400 * time.Millisecond },
+			receipts: outcome{Sent: 36, Accepted: 33, Unanswered: 3, Executed: 33, Nonce: 33},
+		},
+		"answered with an error, yet executed": {
+			knobs:    func(f *fakeChain) { f.regret = only(4) },
+			receipts: outcome{Sent: 36, Accepted: 33, Refused: 3, Executed: 36, Unconfirmed: 3, Nonce: 36},
+		},
+		"answered with another hash": {
+			knobs:    func(f *fakeChain) { f.garble = only(4) },
+			receipts: outcome{Sent: 36, Accepted: 33, Unanswered: 3, Executed: 36, Unconfirmed: 3, Nonce: 36},
+		},
+		"reached consensus twice": {
+			knobs:    func(f *fakeChain) { f.duplicate = only(4) },
+			log:      &outcome{Sent: 36, Accepted: 36, Executed: 36, Duplicated: 3, WrongNonceAtConsensus: 3, Nonce: 36},
+			receipts: all, // a refused repetition leaves no trace in blocks
+		},
+		"in two blocks": {
+			knobs:    func(f *fakeChain) { f.repeat = only(11) },
+			log:      &all,
+			receipts: outcome{Sent: 36, Accepted: 36, Executed: 36, Duplicated: 3, Nonce: 36},
+		},
+		// Nonce 10 arrives after 11, which is refused; 10 is executed.
+		"two swapped, refused": {
+			knobs: func(f *fakeChain) { f.unordered = true; f.swap = only(10) },
+			cfg:   func(c *Config) { c.Spacing = 20 * time.Millisecond },
+			log: &outcome{Sent: 36, Accepted: 33, Refused: 3, Executed: 33, OutOfOrder: 3, WrongNonce: 3,
+				WrongNonceAtConsensus: 3, Nonce: 33},
+			receipts: outcome{Sent: 36, Accepted: 33, Refused: 3, Executed: 33, WrongNonce: 3, Nonce: 33},
+		},
+		"two swapped, answered with hashes": {
+			knobs: func(f *fakeChain) { f.optimistic = true; f.swap = only(10) },
+			cfg:   func(c *Config) { c.Spacing = 20 * time.Millisecond },
+			log: &outcome{Sent: 36, Accepted: 36, Executed: 33, OutOfOrder: 3, WrongNonce: 3,
+				WrongNonceAtConsensus: 3, Lost: 3, Nonce: 33},
+			receipts: outcome{Sent: 36, Accepted: 36, Executed: 33, Lost: 3, Nonce: 33},
+		},
+		"two swapped, the refused have receipts": {
+			knobs: func(f *fakeChain) { f.optimistic = true; f.receiptAll = true; f.swap = only(10) },
+			cfg:   func(c *Config) { c.Spacing = 20 * time.Millisecond },
+			receipts: outcome{Sent: 36, Accepted: 36, Executed: 33, OutOfOrder: 3, WrongNonce: 3,
+				WrongNonceAtConsensus: 3, Lost: 3, Nonce: 33},
+		},
+	}
+	for name, test := range tests {
+		for _, source := range []string{"receipts", "consensus log"} {
+			t.Run(name+"/"+source, func(t *testing.T) {
+				t.Parallel()
+				f := newFakeChain(t)
+				if test.knobs != nil {
+					test.knobs(f)
+				}
+				cfg := base(f)
+				if test.cfg != nil {
+					test.cfg(&cfg)
+				}
+				want := test.receipts
+				if source == "consensus log" {
+					cfg.ConsensusLog = f.server.URL
+					if test.log != nil {
+						want = *test.log
+					}
+				}
+				run := mustRun(t, cfg).Targets[0].Runs[0]
+				if diff := cmp.Diff(want, outcomeOf(t, run)); diff != "" {
+					t.Errorf("outcome (-want +got):\n%s\nerrors: %+v", diff, run.Errors)
+				}
+				if run.Chain.OrderFrom != source {
+					t.Errorf("order from %q", run.Chain.OrderFrom)
+				}
+				if clean := want == all; run.Clean() != clean {
+					t.Errorf("Clean() = %v, want %v", run.Clean(), clean)
+				}
+			})
+		}
+	}
+}
+
+func TestErrorClassesOfARun(t *testing.T) {
+	t.Parallel()
+	f := newFakeChain(t)
+	f.unordered = true
+	f.swap = only(8) // 8 comes after 9; 10 and 11 find 9 missing
+	cfg := base(f)
+	cfg.Spacing = 20 * time.Millisecond
+	run := mustRun(t, cfg).Targets[0].Runs[0]
+	want := []ErrorClass{{Code: -32000, Message: "Nonce too high. Provided nonce: #, current nonce: #", Count: run.Refused}}
+	if diff := cmp.Diff(want, run.Errors); diff != "" || run.Refused == 0 {
+		t.Errorf("errors of %d refused (-want +got):\n%s", run.Refused, diff)
+	}
+	if got := run.RefusalLatency.Count(); int(got) != run.Refused {
+		t.Errorf("refusal latency has %d records for %d refusals", got, run.Refused)
+	}
+	if got := run.Latency.Count(); int(got) != run.Accepted {
+		t.Errorf("latency has %d records for %d acceptances", got, run.Accepted)
+	}
+}
+
+func TestWebSocket(t *testing.T) {
+	t.Parallel()
+	for _, batch := range []int{1, 4} {
+		f := newFakeChain(t)
+		cfg := base(f)
+		cfg.URLs = []string{f.wsURL()} // state over WebSocket as well
+		cfg.Batch = batch
+		run := mustRun(t, cfg).Targets[0].Runs[0]
+		if !run.Clean() {
+			t.Errorf("batch %d: not clean: %+v %+v", batch, outcomeOf(t, run), run.Errors)
+		}
+	}
+}
+
+func TestWebSocketNoAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFakeChain(t)
+	f.mute = only(11)
+	cfg := base(f)
+	cfg.URLs = []string{f.wsURL()}
+	cfg.Timeout = 400 * time.Millisecond
+	run := mustRun(t, cfg).Targets[0].Runs[0]
+	want := []ErrorClass{{Message: "no answer in time", Count: 3}}
+	if diff := cmp.Diff(want, run.Errors); diff != "" {
+		t.Errorf("errors (-want +got):\n%s", diff)
+	}
+}
+
+// Several runs go on from the nonces of the one before, and do not fund twice.
+func TestRunsContinue(t *testing.T) {
+	t.Parallel()
+	f := newFakeChain(t)
+	cfg := base(f)
+	cfg.Runs = 3
+	report := mustRun(t, cfg)
+	if !report.Clean() || len(report.Targets[0].Runs) != 3 {
+		t.Fatalf("not three clean runs: %+v", report.Targets[0].Runs)
+	}
+	sends := f.methods["eth_sendRawTransaction"]
+	if want := 3*36 + 3; sends != want {
+		t.Errorf("%d transactions for three runs and one funding, want %d", sends, want)
+	}
+	for _, s := range deriveSenders(f.funder, "lockstep", 0, 0, 3) {
+		if n := f.nonces[s.addr]; n != 36 {
+			t.Errorf("nonce of %s is %d after three runs of 12", s.addr, n)
+		}
+	}
+	for _, fig := range report.Targets[0].Summary {
+		if fig.Name == "executed" && (fig.Median != 36 || fig.Min != 36 || fig.Max != 36) {
+			t.Errorf("summary of executed: %+v", fig)
+		}
+		if fig.Min > fig.Median || fig.Median > fig.Max {
+			t.Errorf("spread of %s out of order: %+v", fig.Name, fig)
+		}
+	}
+}
+
+func TestFreshSenders(t *testing.T) {
+	t.Parallel()
+	f := newFakeChain(t)
+	cfg := base(f)
+	cfg.Runs, cfg.FreshSenders = 2, true
+	if report := mustRun(t, cfg); !report.Clean() {
+		t.Fatalf("not clean: %+v", report.Targets[0].Runs)
+	}
+	for generation := range 2 {
+		for _, s := range deriveSenders(f.funder, "lockstep", 0, generation, 3) {
+			if f.nonces[s.addr] != 12 {
+				t.Errorf("generation %d: nonce of %s is %d, want 12", generation, s.addr, f.nonces[s.addr])
+			}
+		}
+	}
+}
+
+func TestAlternatingAndSticky(t *testing.T) {
+	t.Parallel()
+	for _, sticky := range []bool{false, true} {
+		f := newFakeChain(t)
+		cfg := base(f)
+		cfg.Sticky = sticky
+		other := strings.Replace(f.server.URL, "127.0.0.1", "localhost", 1)
+		cfg.URLs = []string{f.server.URL, other}
+		if report := mustRun(t, cfg); !report.Clean() {
+			t.Fatalf("not clean: %+v", report.Targets[0].Runs)
+		}
+		hosts := make(map[common.Address]map[string]map[uint64]bool)
+		for _, a := range f.arrivals {
+			if hosts[a.sender] == nil {
+				hosts[a.sender] = map[string]map[uint64]bool{}
+			}
+			if hosts[a.sender][a.host] == nil {
+				hosts[a.sender][a.host] = map[uint64]bool{}
+			}
+			hosts[a.sender][a.host][a.nonce%2] = true
+		}
+		for sender, byHost := range hosts {
+			want := 2
+			if sticky {
+				want = 1
+			}
+			if len(byHost) != want {
+				t.Errorf("sticky %v: sender %s used %d hosts, want %d", sticky, sender, len(byHost), want)
+			}
+			for host, parities := range byHost {
+				if !sticky && len(parities) != 1 {
+					t.Errorf("host %s got even and odd nonces of %s", host, sender)
+				}
+			}
+		}
+	}
+}
+
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	quick, slow := newFakeChain(t), newFakeChain(t)
+	quick.pace, slow.pace = 2*time.Millisecond, 12*time.Millisecond
+	slow.funder, slow.balances = quick.funder, map[common.Address]*big.Int{
+		crypto.PubkeyToAddress(quick.funder.PublicKey): new(big.Int).Lsh(big.NewInt(1), 90),
+	}
+	cfg := base(quick)
+	cfg.Runs = 3
+	cfg.Compare = &Target{Name: "the other", URLs: []string{slow.server.URL}}
+	var out bytes.Buffer
+	report, err := Run(t.Context(), cfg, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !report.Clean() {
+		t.Fatalf("not clean: %+v", report)
+	}
+	checked := 0
+	for _, r := range report.Ratios {
+		if r.Pairs != 3 || r.Min > r.Median || r.Median > r.Max {
+			t.Errorf("ratio %+v", r)
+		}
+		switch r.Name {
+		case "accepted rate":
+			checked++
+			if r.Median < 1.5 {
+				t.Errorf("the quick target is %.2f× as fast", r.Median)
+			}
+		case "latency p50":
+			checked++
+			if r.Median > .67 {
+				t.Errorf("the quick target has %.2f× the latency", r.Median)
+			}
+		case "executed":
+			checked++
+			if r.Median != 1 {
+				t.Errorf("ratio of executed %.2f", r.Median)
+			}
+		}
+	}
+	if checked != 3 {
+		t.Errorf("%d of 3 ratios present", checked)
+	}
+	if text := out.String(); !strings.Contains(text, "÷ the other") || !strings.Contains(text, "×") {
+		t.Errorf("no ratios in the text:\n%s", text)
+	}
+}
+
+// The end of the context stops sending, keeps what is known and says so.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	f := newFakeChain(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.swap = func(nonce uint64) bool {
+		if nonce == 5 {
+			cancel()
+		}
+		return false
+	}
+	cfg := base(f)
+	cfg.Runs, cfg.Count, cfg.Spacing = 4, 400, 20*time.Millisecond
+	var out bytes.Buffer
+	report, err := Run(ctx, cfg, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := report.Targets[0].Runs
+	if !report.Partial || len(runs) != 1 || !runs[0].Partial || report.Clean() {
+		t.Fatalf("not a partial report of one run: partial %v, %d runs", report.Partial, len(runs))
+	}
+	got := outcomeOf(t, runs[0])
+	if got.Sent == 0 || got.Sent >= runs[0].Planned || got.Executed != got.Accepted {
+		t.Errorf("outcome %+v of %d planned", got, runs[0].Planned)
+	}
+	if len(report.Targets[0].Summary) != 0 {
+		t.Error("a summary of partial runs")
+	}
+	if !strings.Contains(out.String(), "PARTIAL") {
+		t.Errorf("the text does not say that it is partial:\n%s", out.String())
+	}
+}
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	f := newFakeChain(t)
+	cfg := base(f)
+	cfg.JSON = true
+	cfg.URLs = []string{strings.Replace(f.server.URL, "http://", "http://user:hunter2@", 1) + "/v1/apikey?token=hunter3"}
+	var out bytes.Buffer
+	if _, err := Run(t.Context(), cfg, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"hunter2", "hunter3", "apikey", common.Bytes2Hex(crypto.FromECDSA(f.funder))} {
+		if strings.Contains(out.String(), secret) {
+			t.Errorf("the report contains the secret %q", secret)
+		}
+	}
+	var got struct {
+		Partial bool
+		Targets []struct {
+			Hosts []string
+			Runs  []struct {
+				Accepted int
+				Latency  struct {
+					Count int     `json:"count"`
+					P99   float64 `json:"p99_ms"`
+				}
+				Chain struct{ Executed, Lost int }
+			}
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	run := got.Targets[0].Runs[0]
+	if run.Accepted != 36 || run.Latency.Count != 36 || run.Latency.P99 <= 0 || run.Chain.Executed != 36 || got.Partial {
+		t.Errorf("JSON: %+v", got)
+	}
+	if diff := cmp.Diff([]string{f.server.URL}, got.Targets[0].Hosts); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestUnusableTargets(t *testing.T) {
+	t.Parallel()
+	f := newFakeChain(t)
+	tests := map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"nobody listens": {
+			change: func(c *Config) { c.URLs = []string{"http://127.0.0.1:1"} },
+			want:   "connect to http://127.0.0.1:1: connection refused",
+		},
+		"no money and no key": {
+			change: func(c *Config) { c.Funder = nil },
+			want:   "there is no key to fund them from",
+		},
+		"poor funder": {
+			change: func(c *Config) { c.Funder, _ = crypto.GenerateKey() },
+			want:   "Insufficient funds",
+		},
+		"consensus log elsewhere": {
+			change: func(c *Config) { c.ConsensusLog = f.server.URL + "/elsewhere" },
+			want:   "consensus log: ",
+		},
+		"not valid": {
+			change: func(c *Config) { c.Batch = -1 },
+			want:   "batch: want 1 to 1000",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeChain(t)
+			cfg := base(f)
+			test.change(&cfg)
+			report, err := Run(t.Context(), cfg, io.Discard)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("error %v, want %q", err, test.want)
+			}
+			if report.hasRuns() {
+				t.Error("runs in the report")
+			}
+		})
+	}
+}
+
+type brokenWriter struct{}
+
+var errBroken = errors.New("broken")
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
+
+func TestWriteFails(t *testing.T) {
+	t.Parallel()
+	f := newFakeChain(t)
+	report, err := Run(t.Context(), base(f), brokenWriter{})
+	if !errors.Is(err, errBroken) || !report.hasRuns() {
+		t.Errorf("error %v, runs %v", err, report.hasRuns())
+	}
+}
+
+// A target that stops answering state queries after the load keeps its measurements.
+func TestChainCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	f := newFakeChain(t)
+	cfg := base(f).withDefaults()
+	s, err := openSession(t.Context(), cfg, 0, &TargetReport{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.state.close() // every later question fails
+	v := &verifier{state: s.state, senders: s.senders, quiet: time.Millisecond,
+		txs: []transfer{{verdict: accepted}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	report := RunReport{Planned: 1, Accepted: 1, Latency: &Histogram{}, Lag: &Histogram{}}
+	s.verify(ctx, v, &report)
+	if report.Chain != nil || report.ChainError == "" {
+		t.Errorf("chain %+v, error %q", report.Chain, report.ChainError)
+	}
+	figures := summarise([]RunReport{{Latency: &Histogram{}, Lag: &Histogram{}}})
+	opts := cmpopts.IgnoreFields(Figure{}, "Unit", "Median", "Min", "Max")
+	for _, fig := range figures {
+		if cmp.Equal(fig, Figure{Name: "lost"}, opts) {
+			t.Error("a figure of the chain, though no run has one")
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+)
+
+const (
+	clientConnections = 16
+	clientTimeout     = 30 * time.Second
+	readAttempts      = 5
+)
+
+// client asks a target about chain state. It is safe for concurrent use; calls beyond
+// its connections wait.
+type client struct {
+	link link
+	ids  atomic.Uint64
+}
+
+func newClient(ctx context.Context, url string) (*client, error) {
+	l, err := dial(ctx, url, clientConnections, 0, clientTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", hostOf(url), err)
+	}
+	return &client{link: l}, nil
+}
+
+func (c *client) close() { c.link.close() }
+
+// read calls a method that changes nothing, and again if the target was busy or the
+// connection failed.
+func (c *client) read(ctx context.Context, result any, method string, params ...any) error {
+	pause := 100 * time.Millisecond
+	for attempt := 1; ; attempt++ {
+		err := c.call(ctx, result, method, params...)
+		if err == nil || attempt == readAttempts || !worthRetry(err) || ctx.Err() != nil {
+			return err
+		}
+		sleep(ctx, pause)
+		pause *= 2
+	}
+}
+
+// worthRetry tells failures that may pass from verdicts: everything of the transport,
+// and the codes by which relays report a rate limit or trouble behind them.
+func worthRetry(err error) bool {
+	var verdict *rpcError
+	if !errors.As(err, &verdict) {
+		return true
+	}
+	switch verdict.Code {
+	case -32005, -32020, -32603, -32605:
+		return true
+	}
+	return false
+}
+
+// call sends one request and decodes its result.
+func (c *client) call(ctx context.Context, result any, method string, params ...any) error {
+	if params == nil {
+		params = []any{}
+	}
+	args, err := json.Marshal(params)
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	id := c.ids.Add(1)
+	answer := make(chan reply, 1)
+	c.link.send(ctx, &exchange{
+		body: callBody(nil, id, method, args),
+		ids:  []uint64{id},
+		lane: int(id % clientConnections),
+		done: func(r reply) { answer <- r },
+	})
+	select {
+	case r := <-answer:
+		if err := decodeResult(r, id, result); err != nil {
+			return fmt.Errorf("%s: %w", method, err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", method, ctx.Err())
+	}
+}
+
+func decodeResult(r reply, id uint64, result any) error {
+	switch {
+	case r.err != nil:
+		return errors.New(transportClass(r.err))
+	case len(r.messages) != 1:
+		return errNotJSONRPC
+	}
+	m := r.messages[0]
+	if m.Error != nil {
+		return m.Error
+	}
+	if r.status != http.StatusOK {
+		return statusError(r.status)
+	}
+	if got, ok := m.id(); !ok || got != id {
+		return errors.New("the answer has another id")
+	}
+	return json.Unmarshal(m.Result, result)
+}
+
+func (c *client) quantity(ctx context.Context, method string, params ...any) (*big.Int, error) {
+	var v hexutil.Big
+	if err := c.read(ctx, &v, method, params...); err != nil {
+		return nil, err
+	}
+	return (*big.Int)(&v), nil
+}
+
+// nonce is the number of transactions of addr that are executed.
+func (c *client) nonce(ctx context.Context, addr common.Address) (uint64, error) {
+	var v hexutil.Uint64
+	err := c.read(ctx, &v, "eth_getTransactionCount", addr, "latest")
+	return uint64(v), err
+}
+
+func (c *client) balance(ctx context.Context, addr common.Address) (*big.Int, error) {
+	return c.quantity(ctx, "eth_getBalance", addr, "latest")
+}
+
+// A receipt is where a transaction landed. Relays of Hedera can also show one for a
+// transaction that consensus refused.
+type receipt struct {
+	Block  hexutil.Uint64 `json:"blockNumber"`
+	Index  hexutil.Uint64 `json:"transactionIndex"`
+	Status hexutil.Uint64 `json:"status"`
+}
+
+// receipt returns nil if the chain does not know the transaction (yet).
+func (c *client) receipt(ctx context.Context, hash common.Hash) (*receipt, error) {
+	var r *receipt
+	err := c.read(ctx, &r, "eth_getTransactionReceipt", hash)
+	return r, err
+}
+
+// blockHashes lists the transactions of a block; nil if there is no such block.
+func (c *client) blockHashes(ctx context.Context, number uint64) ([]common.Hash, error) {
+	var b *struct {
+		Transactions []common.Hash `json:"transactions"`
+	}
+	err := c.read(ctx, &b, "eth_getBlockByNumber", hexutil.Uint64(number), false)
+	if err != nil || b == nil {
+		return nil, err
+	}
+	return b.Transactions, nil
+}
+
+// each runs f for 0 … n-1 with bounded concurrency and returns the first failure, after
+// which no new f starts.
+func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(n, clientConnections) {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := f(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return context.Cause(ctx)
+}

@@ -1,0 +1,64 @@
+// Package bench is a load generator for any Ethereum JSON-RPC endpoint that takes raw
+// transactions, and above all for relays of Hedera, where the order of a sender's
+// transactions is the relay's business: a consensus node refuses a nonce that is not
+// next. It measures how fast a target takes transactions, and finds out from the chain
+// what really became of them.
+//
+//	key, err := bench.ParseKey(os.Getenv("FUNDER_KEY"))
+//	report, err := bench.Run(ctx, bench.Config{
+//		Target:  bench.Target{URLs: []string{"http://127.0.0.1:7546"}},
+//		Senders: 50, Count: 20, Spacing: time.Millisecond,
+//		Funder: key,
+//	}, os.Stdout)
+//
+// # A run
+//
+// A run makes Senders × Count EIP-1559 transactions, signed before the clock starts.
+// The senders' keys are derived from the funder's key and Seed, so a second call uses
+// the same accounts, from the nonces that they have then; the funder tops up those that
+// could not pay for a run. What they have left stays with them.
+//
+// The k-th requests of all senders leave before their k+1-th, Spacing apart, and Spacing
+// is staggered among the senders: 50 senders at 1 ms offer 50,000 requests per second. A
+// request is a transaction, or with Batch a JSON-RPC batch of consecutive ones. With
+// several URLs consecutive requests of a sender go to them in turn, unless Sticky.
+// Nothing waits for answers: the load is open, as long as there are connections left.
+//
+// # Connections
+//
+// The order on the wire is the order of the schedule: one goroutine writes all requests.
+// Over HTTP/1.1 a connection carries one request at a time, so each request that is
+// being answered needs its own. They are opened before the clock starts and reused,
+// unless ConnPerRequest. If all are busy the load waits, which the report shows as lag
+// behind the schedule. Over WebSocket the requests share a few connections, each sender
+// on one. Proxies from the environment are not used, redirects not followed.
+//
+// # What is counted
+//
+// Every transaction sent was either accepted (answered with its hash), refused (answered
+// with an error) or unanswered. Independently of that, when the chain has stood still
+// for the Settle time or everything has executed:
+//
+//   - executed: there is a receipt, and the nonce of the sender went past it. Each nonce
+//     has one transaction in a run, so the chain cannot mean another one;
+//   - lost: accepted but not executed;
+//   - wrong nonce: refused because of the nonce, by the answer or by consensus;
+//   - out of order: reached the chain after a higher nonce of its sender;
+//   - duplicated: reached the chain once more than it should.
+//
+// The last two need an order. A development network that publishes what its consensus
+// saw (Target.ConsensusLog) gives the true one, including the refused. Elsewhere it is
+// taken from the places in receipts, and from the blocks of the run for repetitions;
+// what consensus refused is then visible only if the target gives receipts for it.
+//
+// Latencies go into a histogram with logarithmic buckets, exact to 1 %. Several runs give
+// medians with minimum and maximum. With Compare two targets take turns, and the report
+// divides the figures of each pair of runs: what slows the whole machine slows both.
+//
+// # Bounds
+//
+// A run may need 512 MB at most for its transactions; Validate refuses more. Answers are
+// read up to 32 MB, error messages fall into at most 64 classes. Reports show scheme and
+// host of URLs only, and never a key. The keys of the senders are worth what the senders
+// hold: use a funder and a network made for tests.
+package bench

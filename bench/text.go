@@ -1,0 +1,123 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Write writes the report as indented JSON, or as text for people.
+func (r Report) Write(w io.Writer, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(r)
+	}
+	var out strings.Builder
+	r.text(&out)
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func (r Report) text(out *strings.Builder) {
+	l := r.Load
+	fmt.Fprintf(out, "%d senders × %d transactions, spacing %s, batch %d, runs %d",
+		l.Senders, l.Count, time.Duration(l.SpacingMS*float64(time.Millisecond)), l.Batch, l.Runs)
+	if l.ShuffleWindow > 1 {
+		fmt.Fprintf(out, ", shuffled in windows of %d", l.ShuffleWindow)
+	}
+	if l.Sticky {
+		out.WriteString(", sticky")
+	}
+	out.WriteByte('\n')
+	for _, t := range r.Targets {
+		t.text(out)
+	}
+	if len(r.Ratios) > 0 {
+		r.ratioText(out)
+	}
+	if r.Partial {
+		out.WriteString("\nPARTIAL: stopped before the end\n")
+	}
+}
+
+func (t TargetReport) text(out *strings.Builder) {
+	fmt.Fprintf(out, "\n%s (chain %s)\n", t.Name, t.ChainID)
+	if len(t.Runs) == 0 {
+		out.WriteString("  no run\n")
+		return
+	}
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(t.Summary) > 0 {
+		fmt.Fprintf(tw, "  over %d runs\tmedian\tmin\tmax\n", len(completed(t.Runs)))
+		for _, f := range t.Summary {
+			fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\n", label(f.Name, f.Unit), number(f.Median), number(f.Min), number(f.Max))
+		}
+	}
+	tw.Flush()
+	for i, run := range t.Runs {
+		run.text(out, i+1)
+	}
+}
+
+// text writes what the summary does not have: errors, notes, and cut-off runs.
+func (r RunReport) text(out *strings.Builder, number int) {
+	if r.Partial {
+		fmt.Fprintf(out, "  run %d PARTIAL: %d of %d sent, %d accepted, %d refused, %d unanswered\n",
+			number, r.Sent, r.Planned, r.Accepted, r.Refused, r.Unanswered)
+		if c := r.Chain; c != nil {
+			fmt.Fprintf(out, "  run %d PARTIAL: %d executed, %d out of order, %d wrong nonce, %d lost, %d duplicated\n",
+				number, c.Executed, c.OutOfOrder, c.WrongNonce, c.Lost, c.Duplicated)
+		}
+	}
+	for _, e := range r.Errors {
+		if e.Code == 0 {
+			fmt.Fprintf(out, "  run %d: %d × %s\n", number, e.Count, e.Message)
+		} else {
+			fmt.Fprintf(out, "  run %d: %d × %d %s\n", number, e.Count, e.Code, e.Message)
+		}
+	}
+	if r.ChainError != "" {
+		fmt.Fprintf(out, "  run %d: chain state unknown: %s\n", number, r.ChainError)
+	}
+	if r.Chain != nil {
+		for _, note := range r.Chain.Notes {
+			fmt.Fprintf(out, "  run %d: %s\n", number, note)
+		}
+	}
+}
+
+func (r Report) ratioText(out *strings.Builder) {
+	fmt.Fprintf(out, "\n%s ÷ %s\n", r.Targets[0].Name, r.Targets[1].Name)
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "  ratio\tmedian\tmin\tmax\tpairs\tbetter\n")
+	for _, q := range r.Ratios {
+		if q.Pairs == 0 {
+			fmt.Fprintf(tw, "  %s\t–\t–\t–\t0\t%s\n", q.Name, q.Better)
+			continue
+		}
+		fmt.Fprintf(tw, "  %s\t%.3g×\t%.3g×\t%.3g×\t%d\t%s\n", q.Name, q.Median, q.Min, q.Max, q.Pairs, q.Better)
+	}
+	tw.Flush()
+}
+
+func label(name, unit string) string {
+	if unit == "" {
+		return name
+	}
+	return name + ", " + unit
+}
+
+// number prints whole numbers without decimals and others with three digits that count.
+func number(v float64) string {
+	switch {
+	case v == float64(int64(v)):
+		return fmt.Sprintf("%d", int64(v))
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}

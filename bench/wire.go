@@ -1,0 +1,155 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// maxReplyBytes bounds one answer of a target.
+const maxReplyBytes = 32 << 20
+
+// A link carries JSON-RPC messages to one URL. Messages leave in the order of the
+// send calls of one goroutine: this is what makes the load's nonce order a fact about
+// the target and not about the generator.
+type link interface {
+	// send writes x to the wire and returns. x.done is called exactly once, from any
+	// goroutine, possibly before send returns.
+	send(ctx context.Context, x *exchange)
+	// close drops the connections; what is unanswered fails with errClosed. It returns
+	// when every done has been called.
+	close()
+}
+
+// An exchange is one message and its answer.
+type exchange struct {
+	body  []byte
+	ids   []uint64 // of the calls inside, in order
+	lane  int      // a WebSocket link keeps the messages of a lane on one connection
+	start time.Time
+	done  func(reply)
+}
+
+// A reply is the answer to an exchange, or the reason why there is none.
+type reply struct {
+	at       time.Time
+	status   int // HTTP status; 200 over WebSocket
+	messages []message
+	err      error
+}
+
+// A message is one JSON-RPC response.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Error  *rpcError       `json:"error"`
+}
+
+// rpcError is the error object of a response.
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *rpcError) Error() string { return fmt.Sprintf("%d %s", e.Code, e.Message) }
+
+var (
+	errClosed     = errors.New("cancelled before the answer")
+	errTimeout    = errors.New("no answer in time")
+	errNotJSONRPC = errors.New("the answer is not JSON-RPC")
+	errTooLong    = errors.New("the answer is too long")
+)
+
+// statusError is an HTTP status whose body is not JSON-RPC.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprintf("HTTP status %d", int(e)) }
+
+// id returns the numeric id of m; ok is false for null and foreign ids.
+func (m message) id() (id uint64, ok bool) {
+	id, err := strconv.ParseUint(string(m.ID), 10, 64)
+	return id, err == nil
+}
+
+// parseReply decodes a single response or a batch of them.
+func parseReply(body []byte) ([]message, error) {
+	body = bytes.TrimSpace(body)
+	if len(body) > 0 && body[0] == '[' {
+		var many []message
+		err := json.Unmarshal(body, &many)
+		return many, err
+	}
+	var one message
+	if err := json.Unmarshal(body, &one); err != nil {
+		return nil, err
+	}
+	if one.ID == nil && one.Result == nil && one.Error == nil {
+		return nil, errNotJSONRPC
+	}
+	return []message{one}, nil
+}
+
+// dial opens a link to rawURL with room for conns connections, all of them open when
+// it returns. A positive perRequest makes an HTTP link use a connection for one
+// request and open that many in all.
+func dial(ctx context.Context, rawURL string, conns, perRequest int, timeout time.Duration) (link, error) {
+	u, err := parseURL(rawURL, "http", "https", "ws", "wss")
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme == "ws" || u.Scheme == "wss" {
+		return dialWS(ctx, u, conns, timeout)
+	}
+	return dialHTTP(ctx, u, conns, perRequest, timeout)
+}
+
+// callBody writes one JSON-RPC call. params is JSON.
+func callBody(dst []byte, id uint64, method string, params []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = strconv.AppendUint(dst, id, 10)
+	dst = append(dst, `,"method":"`...)
+	dst = append(dst, method...)
+	dst = append(dst, `","params":`...)
+	dst = append(dst, params...)
+	return append(dst, '}')
+}
+
+// transportClass names a failure of the transport by its kind: a bounded set, and
+// without the addresses that the messages of package net contain.
+func transportClass(err error) string {
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var dns *net.DNSError
+	var netErr net.Error
+	var status statusError
+	switch {
+	case errors.As(err, &status), errors.Is(err, errNotJSONRPC), errors.Is(err, errTooLong):
+		return err.Error()
+	case errors.Is(err, errClosed), errors.Is(err, context.Canceled):
+		return errClosed.Error()
+	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded),
+		errors.As(err, &netErr) && netErr.Timeout():
+		return errTimeout.Error()
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "connection reset"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return "connection closed without an answer"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "out of file descriptors here"
+	case errors.As(err, &certificate), errors.As(err, &record):
+		return "TLS refused"
+	case errors.As(err, &dns):
+		return "unknown host"
+	}
+	return "transport failure"
+}
