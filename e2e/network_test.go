@@ -102,14 +102,23 @@ type decision struct {
 // transactions, in the order in which it did.
 func decisions(t *testing.T, mirror string, sender common.Address) []decision {
 	t.Helper()
-	var all, own []decision
-	getJSON(t, mirror+"/devnet/consensus?since=0", &all)
-	for _, d := range all {
-		if d.Sender == sender {
-			own = append(own, d)
+	var own []decision
+	for since := int64(0); ; {
+		var page struct {
+			Entries []decision `json:"entries"`
+			Next    int64      `json:"next"`
 		}
+		getJSON(t, fmt.Sprintf("%s/devnet/consensus?since=%d", mirror, since), &page)
+		if len(page.Entries) == 0 {
+			return own
+		}
+		for _, d := range page.Entries {
+			if d.Sender == sender {
+				own = append(own, d)
+			}
+		}
+		since = page.Next
 	}
-	return own
 }
 
 // checkOrder fails unless the network decided exactly count transactions of the
@@ -220,4 +229,17 @@ func until(t *testing.T, what string, holds func() bool) {
 		case <-poll.C:
 		}
 	}
+}
+
+func parseBatch(t *testing.T, body []byte) []reply {
+	t.Helper()
+	var items []json.RawMessage
+	if err := json.Unmarshal(body, &items); err != nil {
+		t.Fatalf("the answer is not an array: %v\n%s", err, body)
+	}
+	replies := make([]reply, len(items))
+	for i, item := range items {
+		replies[i] = parseReply(t, item)
+	}
+	return replies
 }

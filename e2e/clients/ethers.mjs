@@ -25,7 +25,7 @@ async function token(input) {
   const found = await provider.getTransaction(response.hash);
 
   const stranger = new Contract(await deployed.getAddress(), input.artifact.abi, provider);
-  const refused = await stranger.transfer.staticCall(input.recipient, 5n, { from: input.stranger })
+  const refused = await stranger.transfer.staticCall(input.recipient, 5000n, { from: input.stranger })
     .then(() => null, (error) => ({ name: error.revert?.name, args: error.revert?.args?.map(String) }));
 
   return {

@@ -38,7 +38,7 @@ async function tokenOver(input, transport) {
   const found = await client.getTransaction({ hash: receipt.transactionHash });
 
   const refused = await client
-    .simulateContract({ address, abi, functionName: 'transfer', args: [input.recipient, 5n], account: input.stranger })
+    .simulateContract({ address, abi, functionName: 'transfer', args: [input.recipient, 5000n], account: input.stranger })
     .then(() => null, (error) => {
       const revert = error instanceof BaseError && error.walk((cause) => cause instanceof ContractFunctionRevertedError);
       return { name: revert?.data?.errorName, args: revert?.data?.args?.map(String) };

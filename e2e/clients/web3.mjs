@@ -24,7 +24,7 @@ async function token(input) {
   const block = await web3.eth.getBlock(receipt.blockNumber, true);
   const found = await web3.eth.getTransaction(receipt.transactionHash);
 
-  const refused = await contract.methods.transfer(input.recipient, 5n).call({ from: input.stranger })
+  const refused = await contract.methods.transfer(input.recipient, 5000n).call({ from: input.stranger })
     .then(() => null, (error) => ({ name: error.cause?.errorName, args: Object.values(error.cause?.errorArgs ?? {}).slice(0, 3).map(String) }));
 
   return {

@@ -1,0 +1,242 @@
+package e2e
+
+import (
+	"crypto/ecdsa"
+	"fmt"
+	"math/big"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/holiman/uint256"
+)
+
+// The codes that clients tell these errors apart by.
+const (
+	codeServer         = -32000
+	codeNotFound       = -32001
+	codeRejected       = -32003
+	codeGasTooHigh     = -32005
+	codeGasPriceTooLow = -32009
+	codeOversized      = -32201
+	codeInvalidRequest = -32600
+	codeNoMethod       = -32601
+	codeInvalidParams  = -32602
+	codeTxType         = -32611
+	codeParse          = -32700
+)
+
+// TestBadInput sends what no library would send. The relay must answer each
+// with the documented error, and be there for the next one.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	n := startDev(t, nil)
+	t.Cleanup(func() {
+		select {
+		case <-n.process.ended:
+			t.Error("the process is gone")
+		default:
+		}
+	})
+	t.Run("bodies", func(t *testing.T) { badBodies(t, n) })
+	t.Run("calls", func(t *testing.T) { badCalls(t, n) })
+	t.Run("transactions", func(t *testing.T) { badTransactions(t, n) })
+}
+
+// badBodies are not JSON-RPC calls at all.
+func badBodies(t *testing.T, n *network) {
+	cases := []struct {
+		name, body string
+		status     int
+		code       int
+		id         string
+	}{
+		{"not JSON", `{"jsonrpc":"2.0","id":1,`, 400, codeParse, "null"},
+		{"binary", "\x00\x01\xff\xfe", 400, codeParse, "null"},
+		{"a lone string", `"eth_chainId"`, 400, codeParse, "null"},
+		{"over the size limit", `{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":["` + strings.Repeat("a", 1<<20) + `"]}`, 400, codeParse, "null"},
+		{"deep nesting", strings.Repeat("[", 100_000), 400, codeParse, "null"},
+		{"empty object", `{}`, 400, codeInvalidRequest, "null"},
+		{"old version", `{"jsonrpc":"1.0","id":5,"method":"eth_chainId","params":[]}`, 400, codeInvalidRequest, "5"},
+		{"no method", `{"jsonrpc":"2.0","id":5,"params":[]}`, 400, codeInvalidRequest, "5"},
+		{"a number for a method", `{"jsonrpc":"2.0","id":"five","method":5}`, 400, codeInvalidRequest, `"five"`},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			status, body := post(t, n.RPC, c.body)
+			got := parseReply(t, body)
+			expect(t, status, c.status)
+			expect(t, string(got.ID), c.id)
+			if got.Error == nil || got.Error.Code != c.code {
+				t.Errorf("got %v, want code %d", got.Error, c.code)
+			}
+			checkAlive(t, n)
+		})
+	}
+	t.Run("GET", func(t *testing.T) {
+		response, err := http.Get(n.RPC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		expect(t, response.StatusCode, http.StatusMethodNotAllowed)
+	})
+}
+
+// badCalls are calls with a wrong method or wrong parameters.
+func badCalls(t *testing.T, n *network) {
+	cases := []struct {
+		name, method, params string
+		code                 int
+		message              string
+	}{
+		{"unknown method", "eth_noSuchMethod", `[]`, codeNoMethod, "Method eth_noSuchMethod not found"},
+		{"wrong case", "ETH_CHAINID", `[]`, codeNoMethod, "not found"},
+		{"engine", "engine_newPayloadV3", `[]`, codeNoMethod, "Unsupported JSON-RPC method"},
+		{"no raw transaction", "eth_sendRawTransaction", `[]`, codeInvalidParams, "Missing value for required parameter 0"},
+		{"params null", "eth_sendRawTransaction", `null`, codeInvalidParams, ""},
+		{"null parameter", "eth_sendRawTransaction", `[null]`, codeInvalidParams, "Invalid parameter 0: The value passed is not valid: null."},
+		{"too many", "eth_sendRawTransaction", `["0x00","0x00"]`, codeInvalidParams, "Invalid params"},
+		{"an object for params", "eth_getBalance", `{"address":"0x00"}`, codeInvalidParams, "Missing value for required parameter 0"},
+		{"no address", "eth_getBalance", `[]`, codeInvalidParams, "Missing value for required parameter 0"},
+		{"short address", "eth_getBalance", `["0x1234","latest"]`, codeInvalidParams, "representing the address (20 bytes)"},
+		{"block as a number", "eth_getBlockByNumber", `[5,false]`, codeInvalidParams, "Invalid parameter 0"},
+		{"bool as a string", "eth_getBlockByNumber", `["latest","true"]`, codeInvalidParams, "Expected boolean type"},
+		{"short hash", "eth_getTransactionReceipt", `["0xabcd"]`, codeInvalidParams, "Invalid parameter 0"},
+		{"a string for a call", "eth_call", `["0x","latest"]`, codeInvalidParams, "Expected TransactionObject"},
+		{"unknown filter field", "eth_getLogs", `[{"from":"0x0"}]`, codeInvalidParams, "Unknown parameter"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			wantError(t, call(t, n.RPC, c.method, c.params), c.code, c.message)
+			checkAlive(t, n)
+		})
+	}
+	t.Run("in a batch", func(t *testing.T) {
+		status, body := post(t, n.RPC, `[{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},5,{"jsonrpc":"2.0","id":3,"method":"eth_noSuchMethod"}]`)
+		expect(t, status, http.StatusOK)
+		replies := parseBatch(t, body)
+		if len(replies) != 3 {
+			t.Fatalf("%d answers: %s", len(replies), body)
+		}
+		expect(t, string(replies[0].Result), `"0x12a"`)
+		wantError(t, replies[1], codeInvalidRequest, "")
+		wantError(t, replies[2], codeNoMethod, "Method eth_noSuchMethod not found")
+	})
+}
+
+// badTransactions decode as hex, and are refused for what they hold.
+func badTransactions(t *testing.T, n *network) {
+	key := n.Accounts[0].key(t)
+	// with gives a good transaction with one thing changed.
+	with := func(change func(*types.DynamicFeeTx)) string {
+		to := n.Accounts[1].address()
+		tx := &types.DynamicFeeTx{ChainID: big.NewInt(chainID), GasFeeCap: big.NewInt(1e12), GasTipCap: new(big.Int), Gas: 21_000, To: &to}
+		change(tx)
+		return signed(t, key, tx.ChainID, tx)
+	}
+	chain := big.NewInt(chainID)
+	price, to := uint256.NewInt(1e12), n.Accounts[1].address()
+	cases := []struct {
+		name, raw string
+		code      int
+		message   string
+	}{
+		{"garbage", "0xzz", codeInvalidParams, "Expected 0x prefixed hexadecimal value"},
+		{"no prefix", "f86c", codeInvalidParams, "Expected 0x prefixed hexadecimal value"},
+		{"empty", "0x", codeServer, "Invalid arguments: "},
+		{"odd digits", "0x02f", codeServer, "Invalid arguments: "},
+		{"noise", "0xdeadbeefdeadbeef", codeServer, "Invalid arguments: "},
+		{"cut off", with(func(*types.DynamicFeeTx) {})[:90], codeServer, "Invalid arguments: "},
+		{"unknown type", "0x05" + with(func(*types.DynamicFeeTx) {})[4:], codeServer, "Invalid arguments: "},
+		{
+			"blob", signed(t, key, chain, &types.BlobTx{ChainID: uint256.NewInt(chainID), GasFeeCap: price, GasTipCap: price, Gas: 21_000, To: to, BlobFeeCap: price, BlobHashes: []common.Hash{{1}}}),
+			codeTxType, "Unsupported transaction type: txType=3",
+		},
+		{
+			"set code", signed(t, key, chain, &types.SetCodeTx{ChainID: uint256.NewInt(chainID), GasFeeCap: price, GasTipCap: price, Gas: 60_000, To: to, AuthList: []types.SetCodeAuthorization{{Address: to}}}),
+			codeTxType, "Unsupported transaction type: txType=4",
+		},
+		{"other chain", with(func(tx *types.DynamicFeeTx) { tx.ChainID = big.NewInt(1) }), codeServer, "ChainId (0x1) not supported. The correct chainId is 0x12a"},
+		{
+			"too much call data", with(func(tx *types.DynamicFeeTx) { tx.Data, tx.Gas = make([]byte, 131_073), 15_000_000 }),
+			codeOversized, "Oversized data: call data size 131073, call data size limit 131072",
+		},
+		{
+			"too much init code", with(func(tx *types.DynamicFeeTx) { tx.Data, tx.To, tx.Gas = make([]byte, 49_153), nil, 15_000_000 }),
+			codeOversized, "Oversized data: initcode size 49153, initcode size limit 49152",
+		},
+		{"too much gas", with(func(tx *types.DynamicFeeTx) { tx.Gas = 15_000_001 }), codeGasTooHigh, "Transaction gas limit '15000001' exceeds max gas per sec limit '15000000'"},
+		{
+			"too little gas", with(func(tx *types.DynamicFeeTx) { tx.Gas = 20_999 }),
+			codeRejected, "Transaction gas limit provided '20999' is insufficient of intrinsic gas required '21000'",
+		},
+		{
+			"less than a tinybar", with(func(tx *types.DynamicFeeTx) { tx.Value = big.NewInt(9_999_999_999) }),
+			codeInvalidParams, "Value can't be non-zero and less than 10_000_000_000 wei which is 1 tinybar",
+		},
+		{"cheap", with(func(tx *types.DynamicFeeTx) { tx.GasFeeCap = big.NewInt(1e9) }), codeGasPriceTooLow, "Gas price '1000000000' is below configured minimum gas price '710000000000'"},
+		{
+			"more than there is", with(func(tx *types.DynamicFeeTx) { tx.Value = new(big.Int).Lsh(big.NewInt(1), 100) }),
+			codeServer, "Insufficient funds for transfer",
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			wantError(t, call(t, n.RPC, "eth_sendRawTransaction", fmt.Sprintf(`[%q]`, c.raw)), c.code, c.message)
+			checkAlive(t, n)
+		})
+	}
+	t.Run("unknown sender", func(t *testing.T) {
+		stranger, err := crypto.GenerateKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := crypto.PubkeyToAddress(stranger.PublicKey)
+		raw := signed(t, stranger, chain, &types.DynamicFeeTx{ChainID: chain, GasFeeCap: big.NewInt(1e12), Gas: 21_000, To: &address})
+		wantError(t, call(t, n.RPC, "eth_sendRawTransaction", fmt.Sprintf(`[%q]`, raw)), codeNotFound, "Requested resource not found. address '"+address.Hex()+"'.")
+	})
+	t.Run("nonces", func(t *testing.T) {
+		good := with(func(*types.DynamicFeeTx) {})
+		if got := call(t, n.RPC, "eth_sendRawTransaction", fmt.Sprintf(`[%q]`, good)); got.Error != nil {
+			t.Fatalf("the good transaction was refused: %v", got.Error)
+		}
+		low := with(func(tx *types.DynamicFeeTx) { tx.Value = big.NewInt(1e10) })
+		wantError(t, call(t, n.RPC, "eth_sendRawTransaction", fmt.Sprintf(`[%q]`, low)), codeServer, "Nonce too low. Provided nonce: 0, current nonce: 1")
+		high := with(func(tx *types.DynamicFeeTx) { tx.Nonce = 9 })
+		wantError(t, call(t, n.RPC, "eth_sendRawTransaction", fmt.Sprintf(`[%q]`, high)), codeServer, "Nonce too high. Provided nonce: 9, current nonce: 1")
+	})
+}
+
+func signed(t *testing.T, key *ecdsa.PrivateKey, chain *big.Int, data types.TxData) string {
+	t.Helper()
+	raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(chain), data).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hexutil.Encode(raw)
+}
+
+// wantError fails unless the answer is this error. The message may carry the
+// request id in front.
+func wantError(t *testing.T, got reply, code int, message string) {
+	t.Helper()
+	if got.Error == nil {
+		t.Fatalf("got the result %s, want error %d %s", got.Result, code, message)
+	}
+	if got.Error.Code != code || !strings.Contains(got.Error.Message, message) {
+		t.Errorf("got error %v\nwant error %d %s", got.Error, code, message)
+	}
+}
+
+// checkAlive makes one good call.
+func checkAlive(t *testing.T, n *network) {
+	t.Helper()
+	if got := call(t, n.RPC, "eth_chainId", `[]`); string(got.Result) != `"0x12a"` {
+		t.Fatalf("afterwards eth_chainId gave %s, %v", got.Result, got.Error)
+	}
+}

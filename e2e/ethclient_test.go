@@ -1,0 +1,167 @@
+package e2e
+
+import (
+	"context"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/rpc"
+)
+
+// TestEthclient uses go-ethereum's own client, whose decoders are the strictest
+// of all, over HTTP and over WebSocket.
+func TestEthclient(t *testing.T) {
+	t.Parallel()
+	n := startDev(t, nil)
+	for i, transport := range []struct{ name, url string }{{"HTTP", n.RPC}, {"WebSocket", n.WS}} {
+		t.Run(transport.name, func(t *testing.T) {
+			t.Parallel()
+			ethclientStory(t, dial(t, transport.url), n.Accounts[i])
+		})
+	}
+}
+
+func ethclientStory(t *testing.T, client *ethclient.Client, sender account) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	chain, err := client.ChainID(ctx)
+	if err != nil || chain.Int64() != chainID {
+		t.Fatalf("chain id %v, %v", chain, err)
+	}
+
+	token := contract(t, "Token")
+	parsed := token.parsed(t)
+	arguments, err := parsed.Pack("", "Lock", "LCK", big.NewInt(5000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := mine(t, ctx, client, sender, nil, append(token.code(), arguments...))
+	address := crypto.CreateAddress(sender.address(), created.nonce)
+	expect(t, created.receipt.ContractAddress, address)
+
+	to := common.HexToAddress("0x00000000000000000000000000000000000c0de1")
+	transfer, err := parsed.Pack("transfer", to, big.NewInt(42))
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := mine(t, ctx, client, sender, &address, transfer)
+
+	query := ethereum.FilterQuery{FromBlock: created.receipt.BlockNumber, Addresses: []common.Address{address}}
+	logs, err := client.FilterLogs(ctx, query)
+	if err != nil || len(logs) != 2 {
+		t.Fatalf("%d logs, %v; want those of the creation and of the transfer", len(logs), err)
+	}
+	expect(t, logs[1].TxHash, moved.receipt.TxHash)
+	if !types.BloomLookup(moved.receipt.Bloom, address) {
+		t.Error("the receipt's bloom does not hold the contract")
+	}
+	checkBlock(t, ctx, client, moved.receipt)
+
+	balance, err := parsed.Pack("balanceOf", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := client.CallContract(ctx, ethereum.CallMsg{To: &address, Data: balance}, nil)
+	if err != nil || new(big.Int).SetBytes(result).Int64() != 42 {
+		t.Errorf("balance %x, %v", result, err)
+	}
+	checkEthclientBatch(t, ctx, client, sender.address())
+}
+
+// checkBlock reads the receipt's block in every way the client knows.
+func checkBlock(t *testing.T, ctx context.Context, client *ethclient.Client, receipt *types.Receipt) {
+	t.Helper()
+	header, err := client.HeaderByNumber(ctx, receipt.BlockNumber)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if header.Number.Cmp(receipt.BlockNumber) != 0 || header.BaseFee == nil {
+		t.Errorf("header %v with base fee %v", header.Number, header.BaseFee)
+	}
+	count, err := client.TransactionCount(ctx, receipt.BlockHash)
+	if err != nil || count == 0 {
+		t.Errorf("%d transactions in the block, %v", count, err)
+	}
+	transaction, err := client.TransactionInBlock(ctx, receipt.BlockHash, receipt.TransactionIndex)
+	if err != nil || transaction.Hash() != receipt.TxHash {
+		t.Errorf("the block has %v, %v at index %d", transaction, err, receipt.TransactionIndex)
+	}
+	found, pending, err := client.TransactionByHash(ctx, receipt.TxHash)
+	if err != nil || pending || found.Hash() != receipt.TxHash {
+		t.Errorf("by hash: %v, pending %v, %v", found, pending, err)
+	}
+}
+
+func checkEthclientBatch(t *testing.T, ctx context.Context, client *ethclient.Client, owner common.Address) {
+	t.Helper()
+	var chain, nonce string
+	batch := []rpc.BatchElem{
+		{Method: "eth_chainId", Result: &chain},
+		{Method: "eth_getTransactionCount", Args: []any{owner, "latest"}, Result: &nonce},
+		{Method: "eth_noSuchMethod", Result: new(string)},
+	}
+	if err := client.Client().BatchCallContext(ctx, batch); err != nil {
+		t.Fatal(err)
+	}
+	if batch[0].Error != nil || batch[1].Error != nil || batch[2].Error == nil {
+		t.Errorf("batch errors %v, %v, %v", batch[0].Error, batch[1].Error, batch[2].Error)
+	}
+	expect(t, chain, "0x12a")
+	expect(t, nonce, "0x2")
+}
+
+// mined is a transaction with its receipt.
+type mined struct {
+	nonce   uint64
+	receipt *types.Receipt
+}
+
+// mine estimates, signs, sends and waits, and fails unless it was executed.
+func mine(t *testing.T, ctx context.Context, client *ethclient.Client, sender account, to *common.Address, data []byte) mined {
+	t.Helper()
+	nonce, err := client.PendingNonceAt(ctx, sender.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gas, err := client.EstimateGas(ctx, ethereum.CallMsg{From: sender.address(), To: to, Data: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	price, err := client.SuggestGasPrice(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer := types.LatestSignerForChainID(big.NewInt(chainID))
+	transaction, err := types.SignNewTx(sender.key(t), signer, &types.DynamicFeeTx{
+		ChainID: big.NewInt(chainID), Nonce: nonce, GasTipCap: new(big.Int), GasFeeCap: price, Gas: gas, To: to, Data: data,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.SendTransaction(ctx, transaction); err != nil {
+		t.Fatal(err)
+	}
+	receipt := receiptOf(t, ctx, client, transaction.Hash())
+	if receipt.Status != types.ReceiptStatusSuccessful {
+		t.Fatalf("transaction %s failed", transaction.Hash())
+	}
+	return mined{nonce, receipt}
+}
+
+// receiptOf waits for a receipt.
+func receiptOf(t *testing.T, ctx context.Context, client *ethclient.Client, hash common.Hash) *types.Receipt {
+	t.Helper()
+	var receipt *types.Receipt
+	until(t, "receipt of "+hash.Hex(), func() bool {
+		var err error
+		receipt, err = client.TransactionReceipt(ctx, hash)
+		return err == nil
+	})
+	return receipt
+}

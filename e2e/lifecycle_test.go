@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestStop: an operator's signal ends the program cleanly, with exit code 0.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	for name, signal := range map[string]os.Signal{"SIGTERM": syscall.SIGTERM, "SIGINT": syscall.SIGINT} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := startDev(t, nil)
+			checkAlive(t, n)
+			n.process.signal(signal)
+			if code := n.process.wait(); code != 0 {
+				t.Errorf("exit code %d\n%s", code, n.process.stderr)
+			}
+		})
+	}
+}
+
+// TestTakenPort: a port in use is an error that names the port and the flag.
+func TestTakenPort(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { taken.Close() })
+	address := taken.Addr().String()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--http", "--ws", "--mirror", "--consensus"}
+	for _, flag := range flags {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"dev", "--json"}
+			for _, other := range flags {
+				if other != flag {
+					args = append(args, other, "127.0.0.1:0")
+				}
+			}
+			p := start(t, nil, append(args, flag, address)...)
+			if code := p.wait(); code == 0 {
+				t.Error("exit code 0")
+			}
+			text := p.stderr.String()
+			if !strings.Contains(text, port) || !strings.Contains(text, flag) {
+				t.Errorf("the error names not both %s and %s:\n%s", port, flag, text)
+			}
+			if lines := strings.Count(strings.TrimSpace(text), "\n") + 1; lines > 20 || strings.Contains(text, "goroutine ") {
+				t.Errorf("the error is not a short message:\n%s", text)
+			}
+		})
+	}
+}
+
+// TestMissingSettings: serve without settings says all that is missing at once.
+func TestMissingSettings(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil, "serve")
+	if code := p.wait(); code == 0 {
+		t.Error("exit code 0")
+	}
+	for _, name := range []string{"HEDERA_NETWORK", "MIRROR_NODE_URL", "OPERATOR_ID_MAIN", "OPERATOR_KEY_MAIN"} {
+		if !strings.Contains(p.stderr.String(), name) {
+			t.Errorf("%s is not named:\n%s", name, p.stderr)
+		}
+	}
+}
+
+// TestUnknownFlag: a mistyped command line is answered with usage, not ignored.
+func TestUnknownFlag(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"dev", "--no-such-flag"}, {"no-such-command"}} {
+		p := start(t, nil, args...)
+		if code := p.wait(); code == 0 {
+			t.Errorf("%v: exit code 0", args)
+		}
+		if text := p.stderr.String(); !strings.Contains(text, "no-such-") {
+			t.Errorf("%v: the error does not name what is wrong:\n%s", args, text)
+		}
+	}
+}
