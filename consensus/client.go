@@ -36,6 +36,7 @@ type Client struct {
 // pace is how fast the client tries again. Tests quicken it.
 type pace struct {
 	retryMin, retryMax time.Duration   // pause after every node has been asked
+	wake               time.Duration   // how long a call waits for a node whose last connection failed
 	reconcile          time.Duration   // how long one receipt query about an unclear attempt may take
 	receipt            []time.Duration // pauses before the receipt queries; the last one repeats
 	probe              time.Duration   // how often Run looks at the connections
@@ -44,6 +45,7 @@ type pace struct {
 var defaultPace = pace{
 	retryMin:  250 * time.Millisecond,
 	retryMax:  8 * time.Second,
+	wake:      time.Second,
 	reconcile: 2 * time.Second,
 	receipt: []time.Duration{
 		0, 10 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,

@@ -28,10 +28,6 @@ const (
 	// connectMinTimeout is how long one attempt to connect may take.
 	connectMinTimeout = 5 * time.Second
 
-	// wakeTimeout is how long a call waits for a node whose last connection failed: the
-	// node was chosen for lack of a better one and is given one chance to come back.
-	wakeTimeout = time.Second
-
 	// keepaliveAfter and keepaliveTimeout find connections that died silently. Nodes
 	// close connections every 15 s anyway; this is for those that do not.
 	keepaliveAfter   = 20 * time.Second
@@ -111,15 +107,15 @@ func (n *node) connection() (*grpc.ClientConn, error) {
 }
 
 // ready returns the connection, and gives one that is waiting to reconnect a push
-// and a moment. Whether it connected is for the call to find out.
-func (n *node) ready(ctx context.Context) (*grpc.ClientConn, error) {
+// and a moment: the node was chosen for lack of a better one. Whether it connected is for the call to find out.
+func (n *node) ready(ctx context.Context, wake time.Duration) (*grpc.ClientConn, error) {
 	conn, err := n.connection()
 	if err != nil {
 		return nil, err
 	}
 	n.usedAt.Store(time.Now().UnixNano())
 	if conn.GetState() == connectivity.TransientFailure {
-		ctx, cancel := context.WithTimeout(ctx, wakeTimeout)
+		ctx, cancel := context.WithTimeout(ctx, wake)
 		defer cancel()
 		conn.ResetConnectBackoff()
 		conn.WaitForStateChange(ctx, connectivity.TransientFailure)

@@ -164,7 +164,7 @@ func (c *Client) known(ctx context.Context, n *node, id hedera.TransactionID) kn
 
 // query asks one node for a receipt once. The receipt is nil while there is none.
 func (c *Client) query(ctx context.Context, n *node, id hedera.TransactionID) (*Receipt, knowledge, error) {
-	conn, err := n.ready(ctx)
+	conn, err := n.ready(ctx, c.pace.wake)
 	if err != nil {
 		return nil, idUnclear, err
 	}
@@ -175,35 +175,50 @@ func (c *Client) query(ctx context.Context, n *node, id hedera.TransactionID) (*
 		}
 		return nil, idUnclear, fmt.Errorf("node %s: %w", n.id, err)
 	}
-	answer := response.GetTransactionGetReceipt()
-	if answer == nil {
-		return nil, idUnclear, fmt.Errorf("node %s: the answer is not a receipt", n.id)
+	receipt, answer, err := readReceipt(&response)
+	if err != nil {
+		return nil, idUnclear, fmt.Errorf("node %s: %w", n.id, err)
 	}
-	switch status := answer.GetHeader().GetNodeTransactionPrecheckCode(); status {
-	case hapi.ResponseCodeEnum_OK:
-	case hapi.ResponseCodeEnum_RECEIPT_NOT_FOUND:
-		return nil, idUnknown, nil
-	case hapi.ResponseCodeEnum_UNKNOWN:
-		return nil, idKnown, nil
-	default:
-		return nil, idUnclear, fmt.Errorf("node %s: receipt query: %s", n.id, status)
+	if receipt != nil {
+		receipt.TransactionID, receipt.Node = id, n.id
 	}
-	switch answer.GetReceipt().GetStatus() {
-	case hapi.ResponseCodeEnum_UNKNOWN:
-		return nil, idKnown, nil
-	case hapi.ResponseCodeEnum_RECEIPT_NOT_FOUND:
-		return nil, idUnknown, nil
-	}
-	return newReceipt(id, n.id, answer.GetReceipt()), idKnown, nil
+	return receipt, answer, nil
 }
 
-func newReceipt(id hedera.TransactionID, node hedera.ID, r *hapi.TransactionReceipt) *Receipt {
+// readReceipt reads a node's answer to a receipt query. Both the header and the
+// receipt itself may say that there is none, or none yet.
+func readReceipt(response *hapi.Response) (*Receipt, knowledge, error) {
+	answer := response.GetTransactionGetReceipt()
+	if answer == nil {
+		return nil, idUnclear, errors.New("the answer is not a receipt")
+	}
+	status := answer.GetHeader().GetNodeTransactionPrecheckCode()
+	if status == hapi.ResponseCodeEnum_OK {
+		if answer.GetReceipt() == nil {
+			return nil, idUnclear, errors.New("the answer has no receipt")
+		}
+		switch inner := answer.GetReceipt().GetStatus(); inner {
+		case hapi.ResponseCodeEnum_UNKNOWN, hapi.ResponseCodeEnum_RECEIPT_NOT_FOUND:
+			status = inner
+		default:
+			return newReceipt(answer.GetReceipt()), idKnown, nil
+		}
+	}
+	switch status {
+	case hapi.ResponseCodeEnum_UNKNOWN:
+		return nil, idKnown, nil
+	case hapi.ResponseCodeEnum_RECEIPT_NOT_FOUND:
+		return nil, idUnknown, nil
+	default:
+		return nil, idUnclear, fmt.Errorf("receipt query: %s", status)
+	}
+}
+
+func newReceipt(r *hapi.TransactionReceipt) *Receipt {
 	rate := r.GetExchangeRate().GetCurrentRate()
 	account, contract, file := r.GetAccountID(), r.GetContractID(), r.GetFileID()
 	return &Receipt{
-		TransactionID:  id,
 		Status:         r.GetStatus(),
-		Node:           node,
 		Account:        hedera.ID{Shard: account.GetShardNum(), Realm: account.GetRealmNum(), Num: account.GetAccountNum()},
 		Contract:       hedera.ID{Shard: contract.GetShardNum(), Realm: contract.GetRealmNum(), Num: contract.GetContractNum()},
 		File:           hedera.ID{Shard: file.GetShardNum(), Realm: file.GetRealmNum(), Num: file.GetFileNum()},

@@ -184,7 +184,7 @@ func (j *journey) offer(ctx context.Context, n *node) (hedera.Status, hedera.Tin
 	if err != nil {
 		return 0, 0, &unsentError{&localError{err}}
 	}
-	conn, err := n.ready(ctx)
+	conn, err := n.ready(ctx, j.client.pace.wake)
 	if err != nil {
 		return 0, 0, &unsentError{err}
 	}

@@ -47,14 +47,14 @@ func provablyUnsent(err error) bool {
 // for a connection; then gate, if any, is asked for the last time; then the request
 // is written. An error before that point is an *unsentError.
 //
-// The negative buffer size makes gRPC commit to the stream as soon as it is open:
-// without it, gRPC would by itself write the message again on another connection
-// when the server refuses the stream, at a time when gate no longer holds.
+// The buffer size of 0 makes gRPC commit to the stream once the message is written:
+// otherwise it would by itself write the message again on another connection when
+// the server refuses the stream, at a time when gate no longer holds.
 func call(ctx context.Context, conn *grpc.ClientConn, method string, request []byte, gate func() error, response proto.Message) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream on every path
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{}, method,
-		grpc.ForceCodecV2(codec{}), grpc.MaxRetryRPCBufferSize(-1))
+		grpc.ForceCodecV2(codec{}), grpc.MaxRetryRPCBufferSize(0))
 	if err != nil {
 		return &unsentError{err}
 	}

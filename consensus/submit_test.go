@@ -1,0 +1,453 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// certainty names the class of Submit's result.
+func certainty(err error) string {
+	var refused *StatusError
+	var unsent *NotSentError
+	var unavailable *NodeUnavailableError
+	var sent *SentError
+	var classes string
+	if err == nil {
+		return "accepted"
+	}
+	if errors.As(err, &refused) {
+		classes += "refused " + refused.Status.String()
+	}
+	if errors.As(err, &unsent) {
+		classes += "not sent"
+	}
+	if errors.As(err, &unavailable) {
+		classes += "unavailable"
+	}
+	if errors.As(err, &sent) {
+		classes += "sent"
+	}
+	return classes
+}
+
+var errLost = errors.New("the lease is lost")
+
+// TestOutcomes drives a submission through the scripts of two nodes, of which the
+// sender's is a. Every case says what is claimed afterwards, how often the bytes
+// arrived where, and under how many transaction ids.
+func TestOutcomes(t *testing.T) {
+	type script = func(offer) (hapi.ResponseCodeEnum, error)
+	type receipts = func(int, hedera.TransactionID) (hapi.ResponseCodeEnum, hapi.ResponseCodeEnum, error)
+	gateAt := func(n int) func() error {
+		calls := 0
+		return func() error {
+			if calls++; calls >= n {
+				return errLost
+			}
+			return nil
+		}
+	}
+	tests := []struct {
+		name            string
+		a, b            script
+		aKnows, bKnows  receipts
+		sameNode        bool
+		gate            func() error
+		attemptTimeout  time.Duration
+		want            string // certainty
+		at              int64  // node of the pending transaction
+		toA, toB, ids   int
+		is              error
+		senderMovesAway bool // the sender's next transaction goes to b
+	}{
+		{name: "accepted", want: "accepted", at: 3, toA: 1, ids: 1},
+		{name: "busy, then the other node", a: answers(statusBusy), want: "accepted", at: 4, toA: 1, toB: 1, ids: 1},
+		{
+			name: "both busy for a while", a: answers(statusBusy, statusBusy, statusOK), b: answers(statusBusy),
+			want: "accepted", at: 3, toA: 3, toB: 2, ids: 1,
+		},
+		{name: "busy for ever", a: answers(statusBusy), b: answers(statusBusy), want: "refused BUSY", toA: 3, toB: 3, ids: 1},
+		{
+			name: "not created, then the other node", a: answers(hapi.ResponseCodeEnum_PLATFORM_TRANSACTION_NOT_CREATED),
+			want: "accepted", at: 4, toA: 1, toB: 1, ids: 1,
+		},
+		{
+			name: "platform not active", a: answers(hapi.ResponseCodeEnum_PLATFORM_NOT_ACTIVE),
+			want: "accepted", at: 4, toA: 1, toB: 1, ids: 1, senderMovesAway: true,
+		},
+		{
+			name: "wrong node account", a: answers(hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT),
+			want: "accepted", at: 4, toA: 1, toB: 1, ids: 1, senderMovesAway: true,
+		},
+		{
+			name: "a definite refusal", a: answers(hapi.ResponseCodeEnum_INVALID_SIGNATURE),
+			want: "refused INVALID_SIGNATURE", toA: 1, ids: 1,
+		},
+		{name: "duplicate as the first answer", a: answers(statusDuplicate), want: "refused DUPLICATE_TRANSACTION", toA: 1, ids: 1},
+		{
+			name: "expired, then under a new id", a: answers(hapi.ResponseCodeEnum_TRANSACTION_EXPIRED, statusOK),
+			want: "accepted", at: 3, toA: 2, ids: 2,
+		},
+		{
+			name: "starts in the future, then under a new id", a: answers(hapi.ResponseCodeEnum_INVALID_TRANSACTION_START, statusOK),
+			want: "accepted", at: 3, toA: 2, ids: 2,
+		},
+		{
+			name: "cut after acceptance, and the node says so", a: cutThen(statusOK), aKnows: knows(statusOK, statusUnknown),
+			want: "accepted", at: 3, toA: 1, ids: 1,
+		},
+		{
+			name: "cut before acceptance, offered there again", a: cutThen(statusOK),
+			want: "accepted", at: 3, toA: 2, ids: 1,
+		},
+		{
+			name: "cut, and found to be a duplicate", a: cutThen(statusDuplicate),
+			want: "accepted", at: 3, toA: 2, ids: 1,
+		},
+		{
+			name: "cut, the node gone, known to the other", a: cutThen(statusOK), aKnows: cutQueries, bKnows: knows(statusOK, statusSuccess),
+			want: "accepted", at: 4, toA: 1, ids: 1,
+		},
+		{
+			name: "cut, the node gone, same id elsewhere", a: cutThen(statusOK), aKnows: cutQueries,
+			want: "accepted", at: 4, toA: 1, toB: 1, ids: 1,
+		},
+		{
+			name: "unclear, then refused elsewhere: still unclear", a: cutThen(statusOK), aKnows: cutQueries,
+			b: answers(hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE), want: "sent", at: 3, toA: 1, toB: 1, ids: 1,
+		},
+		{
+			name: "unclear, then expired: never a new id", a: cutThen(statusOK), aKnows: cutQueries,
+			b: answers(hapi.ResponseCodeEnum_TRANSACTION_EXPIRED), want: "sent", at: 3, toA: 1, toB: 1, ids: 1,
+		},
+		{
+			name: "slow, but it took it", a: hang, aKnows: knows(statusOK, statusUnknown), attemptTimeout: 50 * time.Millisecond,
+			want: "accepted", at: 3, toA: 1, ids: 1,
+		},
+		{
+			name: "slow everywhere", a: hang, b: hang, attemptTimeout: 30 * time.Millisecond,
+			want: "sent", at: 4, toA: 4, toB: 2, ids: 1,
+		},
+		{
+			name: "status UNKNOWN means submitted", a: answers(statusUnknown), aKnows: knows(statusUnknown, 0),
+			want: "accepted", at: 3, toA: 1, ids: 1,
+		},
+		{
+			name: "no such method: not a node", a: fails(codes.Unimplemented),
+			want: "accepted", at: 4, toA: 1, toB: 1, ids: 1, senderMovesAway: true,
+		},
+		{
+			name: "a server error says nothing", a: fails(codes.Internal), b: fails(codes.ResourceExhausted),
+			want: "sent", at: 4, toA: 4, toB: 2, ids: 1,
+		},
+		{name: "the gate is shut", gate: gateAt(1), want: "not sent", ids: 0, is: errLost},
+		{
+			name: "the gate shuts after a refusal", a: answers(statusBusy), gate: gateAt(2),
+			want: "not sent", toA: 1, ids: 1, is: errLost,
+		},
+		{
+			name: "the gate shuts after an unclear attempt", a: cutThen(statusOK), gate: gateAt(2),
+			want: "sent", at: 3, toA: 1, ids: 1, is: errLost,
+		},
+		{name: "same node only: busy", a: answers(statusBusy), sameNode: true, want: "unavailable", toA: 3, ids: 1},
+		{
+			name: "same node only: busy once", a: answers(statusBusy, statusOK), sameNode: true,
+			want: "accepted", at: 3, toA: 2, ids: 1,
+		},
+		{
+			name: "same node only: wrong node", a: answers(hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT), sameNode: true,
+			want: "unavailable", toA: 1, ids: 1,
+		},
+		{
+			name: "same node only: unclear, then again", a: cutThen(statusDuplicate), sameNode: true,
+			want: "accepted", at: 3, toA: 2, ids: 1,
+		},
+		{
+			name: "same node only: unclear, then busy", a: cutThen(statusBusy), sameNode: true,
+			want: "sent", at: 3, toA: 6, ids: 1,
+		},
+		{
+			name: "same node only: expired", a: answers(hapi.ResponseCodeEnum_TRANSACTION_EXPIRED, statusOK), sameNode: true,
+			want: "accepted", at: 3, toA: 2, ids: 2,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			a, b := startNode(t, 3), startNode(t, 4)
+			a.submit, a.receipt = test.a, test.aKnows
+			b.submit, b.receipt = test.b, test.bKnows
+			c := quick(t, a, b)
+			if test.attemptTimeout > 0 {
+				c.attemptTimeout = test.attemptTimeout
+			}
+			sender := senderOf(t, c, a.id)
+			pending, err := c.Submit(t.Context(), Submission{
+				Ethereum: unhex(t, goldenRaw), Sender: sender, MaxFee: 100, SameNodeOnly: test.sameNode, BeforeSend: test.gate,
+			})
+			if got := certainty(err); got != test.want {
+				t.Fatalf("%s, want %s: %v", got, test.want, err)
+			}
+			if test.is != nil && !errors.Is(err, test.is) {
+				t.Errorf("the error does not wrap %q: %v", test.is, err)
+			}
+			var sent *SentError
+			if errors.As(err, &sent) {
+				pending = sent.Pending
+			}
+			if test.at != 0 && pending.Node() != hedera.Entity(test.at) {
+				t.Errorf("pending at node %s, want 0.0.%d", pending.Node(), test.at)
+			}
+			checkOffers(t, a, b, test.toA, test.toB, test.ids, pending)
+			if away := c.NodeFor(sender) == b.id; test.senderMovesAway && !away {
+				t.Error("the sender stays with a node that cannot serve")
+			}
+		})
+	}
+}
+
+// checkOffers counts what arrived, and under which ids.
+func checkOffers(t *testing.T, a, b *scriptedNode, toA, toB, wantIDs int, pending *Pending) {
+	t.Helper()
+	offersA, offersB := a.received(), b.received()
+	if len(offersA) != toA || len(offersB) != toB {
+		t.Errorf("%d offers to a and %d to b, want %d and %d", len(offersA), len(offersB), toA, toB)
+	}
+	ids := make(map[hedera.TransactionID]bool)
+	for _, o := range append(offersA, offersB...) {
+		ids[o.id] = true
+	}
+	if len(ids) != wantIDs {
+		t.Errorf("%d transaction ids were used, want %d", len(ids), wantIDs)
+	}
+	if pending != nil && wantIDs > 0 && !ids[pending.ID()] {
+		t.Errorf("the pending id %s was never offered", pending.ID())
+	}
+}
+
+func TestExpiredMovesTheClock(t *testing.T) {
+	a := startNode(t, 3)
+	a.submit = func(o offer) (hapi.ResponseCodeEnum, error) {
+		// The network is 100 s behind this process, and checks as nodes do.
+		now := time.Now().Add(-100 * time.Second)
+		start := o.id.ValidStart.Time()
+		if start.After(now) {
+			return hapi.ResponseCodeEnum_INVALID_TRANSACTION_START, nil
+		}
+		if start.Add(validDuration - 10*time.Second).Before(now) {
+			return hapi.ResponseCodeEnum_TRANSACTION_EXPIRED, nil
+		}
+		return statusOK, nil
+	}
+	c := quick(t, a)
+	submit := func() {
+		t.Helper()
+		if _, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	submit()
+	before := len(a.received())
+	submit()
+	if got := len(a.received()) - before; got != 1 {
+		t.Errorf("after the clock was learnt a submission took %d offers", got)
+	}
+}
+
+func TestNodeDown(t *testing.T) {
+	a, b := startNode(t, 3), startNode(t, 4)
+	c := quick(t, a, b)
+	sender := senderOf(t, c, a.id)
+	a.stop()
+	pending, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}, Sender: sender})
+	if err != nil || pending.Node() != b.id {
+		t.Fatalf("Submit = %v, %v; want node %s", pending, err, b.id)
+	}
+	if c.NodeFor(sender) != b.id {
+		t.Error("the sender stays with a node that is down")
+	}
+	_, err = c.Submit(t.Context(), Submission{Ethereum: []byte{1}, Sender: sender, Node: a.id, SameNodeOnly: true})
+	var unavailable *NodeUnavailableError
+	if !errors.As(err, &unavailable) || unavailable.Node != a.id {
+		t.Errorf("bound to a node that is down: %v", err)
+	}
+	if got := len(b.received()); got != 1 {
+		t.Errorf("%d offers to b, want 1", got)
+	}
+	_, err = c.Submit(t.Context(), Submission{Ethereum: []byte{1}, Node: hedera.Entity(99), SameNodeOnly: true})
+	if !errors.As(err, &unavailable) || unavailable.Node != hedera.Entity(99) {
+		t.Errorf("bound to a node that does not exist: %v", err)
+	}
+}
+
+func TestAllNodesDownThenUp(t *testing.T) {
+	a, b := startNode(t, 3), startNode(t, 4)
+	c := quick(t, a, b)
+	c.maxAttempts = 3
+	a.stop()
+	b.stop()
+	_, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}})
+	if got := certainty(err); got != "not sent" {
+		t.Fatalf("%s with all nodes down: %v", got, err)
+	}
+	b.listen(b.endpoint)
+	// Both are unhealthy now; the least bad is tried, and at some point it is up.
+	c.maxAttempts = 1000
+	pending, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}})
+	if err != nil || pending.Node() != b.id {
+		t.Fatalf("Submit = %v, %v; want node %s", pending, err, b.id)
+	}
+}
+
+func TestNoNodeAtStart(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := listener.Addr().String()
+	_ = listener.Close()
+	c := quickNetwork(t, fmt.Sprintf(`{%q:"0.0.3"}`, endpoint))
+	c.maxAttempts = 1000
+	late := &scriptedNode{t: t, id: hedera.Entity(3), public: mustKey(t, devECDSA, hedera.FormatHexECDSA).Public()}
+	tried := make(chan struct{})
+	var once sync.Once
+	go func() {
+		eventually(t, "the first attempt", func() bool { return !c.Nodes()[0].Healthy })
+		once.Do(func() { close(tried) })
+	}()
+	result := make(chan error, 1)
+	go func() {
+		_, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}})
+		result <- err
+	}()
+	<-tried
+	late.listen(endpoint)
+	if err := <-result; err != nil {
+		t.Fatalf("Submit did not wait for the node: %v", err)
+	}
+	if got := len(late.received()); got != 1 {
+		t.Errorf("%d offers, want 1", got)
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	a := startNode(t, 3)
+	a.receipt = knows(statusOK, statusSuccess)
+	arrived := make(chan struct{})
+	a.submit = func(o offer) (hapi.ResponseCodeEnum, error) {
+		close(arrived)
+		return hang(o)
+	}
+	c := quick(t, a)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := c.Submit(ctx, Submission{Ethereum: []byte{1}})
+	if got := certainty(err); got != "not sent" || !errors.Is(err, context.Canceled) {
+		t.Errorf("%s when cancelled beforehand: %v", got, err)
+	}
+
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	_, err = c.Submit(ctx, Submission{Ethereum: []byte{1}})
+	var sent *SentError
+	if !errors.As(err, &sent) || !errors.Is(err, context.Canceled) {
+		t.Fatalf("%s when cancelled in flight: %v", certainty(err), err)
+	}
+	if !c.Nodes()[0].Healthy {
+		t.Error("the caller's cancellation is held against the node")
+	}
+	receipt, err := sent.Pending.Receipt(t.Context())
+	if err != nil || receipt.Status != statusSuccess {
+		t.Errorf("the receipt of an unclear submission = %v, %v", receipt, err)
+	}
+}
+
+// TestConnectionsThatAge submits through a node that closes its connections all the
+// time, as real ones do: nothing is lost and nothing arrives twice.
+func TestConnectionsThatAge(t *testing.T) {
+	a := startNode(t, 3, grpc.KeepaliveParams(keepalive.ServerParameters{
+		MaxConnectionAge: 20 * time.Millisecond, MaxConnectionAgeGrace: 5 * time.Second,
+	}))
+	c := quick(t, a)
+	var group sync.WaitGroup
+	const workers, each = 8, 100
+	for range workers {
+		group.Go(func() {
+			for range each {
+				if _, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}, SameNodeOnly: true}); err != nil {
+					t.Errorf("Submit: %v", err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	ids := make(map[hedera.TransactionID]int)
+	for _, o := range a.received() {
+		ids[o.id]++
+	}
+	if len(ids) != workers*each || len(a.received()) != workers*each {
+		t.Errorf("%d offers with %d ids, want %d", len(a.received()), len(ids), workers*each)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.conns) < 2 {
+		t.Errorf("%d connections: none was closed", len(a.conns))
+	}
+}
+
+func TestNothingToSend(t *testing.T) {
+	c, err := New(Config{Network: `{"127.0.0.1:1":"0.0.3"}`, MaxAttempts: 1, AttemptTimeout: 1e9, RequestTimeout: 1e9}, quickLog(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := c.Operator(); ok {
+		t.Error("an operator out of nowhere")
+	}
+	if _, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}}); !errors.Is(err, ErrNoOperator) || certainty(err) != "not sent" {
+		t.Errorf("without an operator: %v", err)
+	}
+	if _, err := c.Submit(t.Context(), Submission{}); certainty(err) != "not sent" {
+		t.Errorf("without a transaction: %v", err)
+	}
+	payer := &Operator{ID: hedera.Entity(9), Key: mustKey(t, devECDSA, hedera.FormatHexECDSA)}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}, Payer: payer}); !errors.Is(err, ErrClosed) || certainty(err) != "not sent" {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestPayerOfASubmission(t *testing.T) {
+	a := startNode(t, 3)
+	c := quick(t, a)
+	payer := &Operator{ID: hedera.Entity(77), Key: mustKey(t, devECDSA, hedera.FormatHexECDSA)}
+	pending, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}, Payer: payer, MaxGasAllowance: 5, MaxFee: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := a.received()[0]
+	if o.id.Payer != payer.ID || pending.ID() != o.id {
+		t.Errorf("transaction id %s, pending %s, want payer %s", o.id, pending.ID(), payer.ID)
+	}
+	if got := o.body.GetEthereumTransaction().GetMaxGasAllowance(); got != 5 || o.body.GetTransactionFee() != 6 {
+		t.Errorf("allowance %d, fee %d", got, o.body.GetTransactionFee())
+	}
+}
