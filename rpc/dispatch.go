@@ -53,6 +53,7 @@ type entry struct {
 	responses lazyObserver // of HTTP requests with status 200
 	results   lazyObserver // of batch items with a result
 	messages  lazyObserver // of WebSocket messages
+	calls     lazyCounter  // over WebSocket
 }
 
 // face is how one transport treats requests.

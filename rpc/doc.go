@@ -62,15 +62,16 @@
 //
 //	1001  the server stops; answers in progress were sent before
 //	1007  a text message was not UTF-8
-//	1008  the client did not read its answers in time
+//	1008  the client reads its notifications too slowly
 //	1009  a message was over the size limit
 //	4001  too many connections from one address
 //	4002  nothing went over the connection for too long
 //	4003  too many connections
 //
 // Codes of 4001 and up are preceded by a text frame that says the same as a
-// JSON-RPC error. A client that reads nothing at all may see the connection end
-// without a close code, because there is no room to send it.
+// JSON-RPC error. Answers that find no room make their connection wait, up to the
+// write time-out; a client that takes in nothing at all for so long is cut off
+// without a close code, for which there is no room either.
 //
 // # Running
 //

@@ -101,17 +101,23 @@ type httpRequest struct {
 	header [1]string // the value of X-Request-Id
 }
 
-func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
-	inFlight := s.d.httpInFlight
-	inFlight.Inc()
-	defer inFlight.Dec()
-
-	req := &httpRequest{requestContext: requestContext{Context: r.Context(), request: Request{
+// open gives a request its identity.
+func (s *HTTPServer) open(ctx context.Context, r *http.Request) (context.Context, *httpRequest) {
+	req := &httpRequest{requestContext: requestContext{Context: ctx, request: Request{
 		ID:        requestID(r.Header),
 		IP:        clientIP(r, s.d.config.TrustProxyHeaders),
 		Transport: TransportHTTP,
 	}}}
 	req.header[0] = req.request.ID
+	return req, req
+}
+
+func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
+	inFlight := s.d.httpInFlight
+	inFlight.Inc()
+	defer inFlight.Dec()
+
+	ctx, req := s.open(r.Context(), r)
 	h := w.Header()
 	h["X-Request-Id"] = req.header[:]
 	h["Content-Type"] = s.jsonType
@@ -119,13 +125,13 @@ func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
 	buf := s.bodies.Get().(*[]byte)
 	body, err := readBody(r, *buf, s.limit)
 	if err != nil {
-		s.refuseBody(w, req, err)
+		s.refuseBody(ctx, w, req, err)
 		*buf = body[:0]
 		s.bodies.Put(buf)
 		return
 	}
-	ex := s.d.begin(req, TransportHTTP, &req.request, body)
-	answer := ex.finish(req)
+	ex := s.d.begin(ctx, TransportHTTP, &req.request, body)
+	answer := ex.finish(ctx)
 	status := ex.httpStatus()
 	if len(answer) > 2048 { // below that net/http knows the length itself
 		h["Content-Length"] = []string{strconv.Itoa(len(answer))}
@@ -134,7 +140,7 @@ func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 	}
 	s.write(w, answer)
-	ex.observeHTTP(req, status)
+	ex.observeHTTP(ctx, status)
 	if ex.release() {
 		s.recycle(buf, body)
 	}
@@ -157,7 +163,7 @@ func (s *HTTPServer) write(w http.ResponseWriter, answer []byte) {
 }
 
 // refuseBody answers a body that could not be read.
-func (s *HTTPServer) refuseBody(w http.ResponseWriter, req *httpRequest, err error) {
+func (s *HTTPServer) refuseBody(ctx context.Context, w http.ResponseWriter, req *httpRequest, err error) {
 	status := http.StatusBadRequest
 	switch {
 	case errors.Is(err, errBodyEncoding):
@@ -170,7 +176,7 @@ func (s *HTTPServer) refuseBody(w http.ResponseWriter, req *httpRequest, err err
 	w.WriteHeader(status)
 	s.write(w, answer)
 	s.d.metrics.methodResponse.WithLabelValues("undefined", strconv.Itoa(status)).Observe(0)
-	s.d.log.DebugContext(req, "request body refused", "request_id", req.request.ID, "error", err)
+	s.d.log.DebugContext(ctx, "request body refused", "request_id", req.request.ID, "error", err)
 }
 
 // httpStatus is the status of the answer.

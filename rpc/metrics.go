@@ -126,6 +126,21 @@ func (l *lazyObserver) observe(v *prometheus.HistogramVec, elapsed time.Duration
 	(*p).Observe(milliseconds(elapsed))
 }
 
+// lazyCounter is lazyObserver for a counter.
+type lazyCounter struct {
+	made atomic.Pointer[prometheus.Counter]
+}
+
+func (l *lazyCounter) inc(v *prometheus.CounterVec, label string) {
+	p := l.made.Load()
+	if p == nil {
+		c := v.WithLabelValues(label)
+		p = &c
+		l.made.Store(p)
+	}
+	(*p).Inc()
+}
+
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // codeLabel is the statusCode label of a call's answer: 200 for a result.

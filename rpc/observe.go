@@ -81,3 +81,17 @@ func (ex *exchange) outcome() (fault, bool) {
 	}
 	return fault{}, false
 }
+
+// observeWS counts an answered WebSocket message and writes its log line.
+func (ex *exchange) observeWS(ctx context.Context) {
+	m := ex.d.metrics
+	elapsed := time.Since(ex.started)
+	label, e := ex.label()
+	if e != nil {
+		e.messages.observe(m.ws.messageDuration, elapsed, func() []string { return []string{label} })
+	} else {
+		m.ws.messageDuration.WithLabelValues(label).Observe(milliseconds(elapsed))
+	}
+	ex.observeItems()
+	ex.logLine(ctx, label, elapsed)
+}

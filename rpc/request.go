@@ -76,7 +76,13 @@ func FromContext(ctx context.Context) (r Request, ok bool) {
 // WithRequest returns a context that carries r. It is for calling handlers
 // without a server.
 func WithRequest(ctx context.Context, r Request) context.Context {
-	return &requestContext{Context: ctx, request: r}
+	ctx, _ = withRequest(ctx, r)
+	return ctx
+}
+
+func withRequest(ctx context.Context, r Request) (context.Context, *Request) {
+	c := &requestContext{Context: ctx, request: r}
+	return c, &c.request
 }
 
 // newRequestID makes a random UUID (version 4). Request ids only have to be

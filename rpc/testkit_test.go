@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
 	"lockstep/eth"
 	"lockstep/internal/envx"
 )
@@ -74,8 +77,10 @@ func testMethods() []Method {
 		{Name: "eth_getBalance", Params: []Param{Required(Address()), Optional(AnyOf(BlockNumber(), BlockHash()))}, Handler: returns("0x1")},
 		{Name: "eth_getTransactionByHash", Params: []Param{Required(TransactionHash())}, Handler: returns(nil)},
 		{Name: "eth_getLogs", Params: []Param{Required(Filter())}, Handler: returns(json.RawMessage(`[]`))},
-		{Name: "eth_call", Params: []Param{Required(Transaction()), Optional(BlockParams()), Optional(StateOverride())},
-			Handler: func(_ context.Context, p *Params) (any, error) { return p.At(0).Field("data"), nil }},
+		{
+			Name: "eth_call", Params: []Param{Required(Transaction()), Optional(BlockParams()), Optional(StateOverride())},
+			Handler: func(_ context.Context, p *Params) (any, error) { return p.At(0).Field("data"), nil },
+		},
 		{Name: "eth_estimateGas", Params: []Param{Required(Transaction())}, Handler: fails(eth.ErrReverted("no", []byte{8, 0xc3}))},
 		{Name: "eth_getCode", AnyParams: true, Handler: fails(eth.ErrUpstream(501, "not here"))},
 		{Name: "eth_gasPrice", AnyParams: true, Handler: fails(errors.New("dial tcp 10.0.0.1:5551: refused"))},
@@ -86,8 +91,10 @@ func testMethods() []Method {
 		{Name: "eth_getFilterLogs", AnyParams: true, Handler: returns(selfWriting{7})},
 		{Name: "eth_protocolVersion", Inline: true, AnyParams: true, Handler: fails(eth.ErrUnsupportedMethod())},
 		{Name: "net_peerCount", AnyParams: true, Handler: returns(make(chan int))},
-		{Name: "web3_sha3", Params: []Param{Required(HexEvenLength())}, Inline: true,
-			Handler: func(_ context.Context, p *Params) (any, error) { return p.Text(0), nil }},
+		{
+			Name: "web3_sha3", Params: []Param{Required(HexEvenLength())}, Inline: true,
+			Handler: func(_ context.Context, p *Params) (any, error) { return p.Text(0), nil },
+		},
 		{Name: "txpool_status", Handler: returns(map[string]string{"a": "<b>"})},
 		{Name: "secret_method", AnyParams: true, Handler: returns("hidden")},
 	}
@@ -167,4 +174,33 @@ func postWith(t testing.TB, url string, body io.Reader, header http.Header) (int
 		t.Fatal(err)
 	}
 	return res.StatusCode, string(answer)
+}
+
+// collect returns all series of a collector.
+func collect(c prometheus.Collector) []*dto.Metric {
+	ch := make(chan prometheus.Metric)
+	go func() {
+		c.Collect(ch)
+		close(ch)
+	}()
+	var all []*dto.Metric
+	for m := range ch {
+		var d dto.Metric
+		if err := m.Write(&d); err != nil {
+			panic(err)
+		}
+		all = append(all, &d)
+	}
+	return all
+}
+
+func series(c prometheus.Collector) int { return len(collect(c)) }
+
+// value is the sum of all series of a collector; of histograms, the count.
+func value(c prometheus.Collector) float64 {
+	sum := 0.0
+	for _, d := range collect(c) {
+		sum += d.GetCounter().GetValue() + d.GetGauge().GetValue() + float64(d.GetHistogram().GetSampleCount())
+	}
+	return sum
 }

@@ -1,0 +1,239 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// WebSocketServer serves JSON-RPC over WebSocket. It is a http.Handler for
+// upgrade requests, on any path; Run serves it on a listener of its own.
+type WebSocketServer struct {
+	d        *Dispatcher
+	config   *WebSocketConfig
+	upgrader websocket.Upgrader
+
+	pingOpcode  byte
+	pingPayload []byte
+
+	mu       sync.Mutex
+	conns    map[*wsConn]struct{} // guarded by mu
+	byIP     map[string]int       // open connections by address; guarded by mu
+	refusing int                  // connections being told that they are too many; guarded by mu
+	draining bool                 // guarded by mu
+	empty    chan struct{}        // closed when draining and conns is empty
+}
+
+// NewWebSocketServer makes a server for d's methods.
+func NewWebSocketServer(d *Dispatcher) *WebSocketServer {
+	s := &WebSocketServer{
+		d:      d,
+		config: &d.config.WebSocket,
+		upgrader: websocket.Upgrader{
+			ReadBufferSize:   4 << 10,
+			WriteBufferSize:  512, // only for the handshake: frames do not pass through it
+			HandshakeTimeout: 10 * time.Second,
+			// Any page may call, as over HTTP; there are no cookies to protect.
+			CheckOrigin: func(*http.Request) bool { return true },
+		},
+		pingOpcode: opPing,
+		conns:      make(map[*wsConn]struct{}),
+		byIP:       make(map[string]int),
+		empty:      make(chan struct{}),
+	}
+	if d.config.Profile == ProfileHiero {
+		s.pingOpcode = opText
+		s.pingPayload = []byte(`{"result":null,"jsonrpc":"2.0","id":null}`)
+	}
+	return s
+}
+
+// messageLimit is the largest message in bytes.
+func (s *WebSocketServer) messageLimit() int {
+	if s.config.InputSizeLimit < 0 {
+		return math.MaxInt
+	}
+	return s.config.InputSizeLimit * megabyte
+}
+
+// pings returns a channel that asks for keep-alive frames, nil if there are none.
+func (s *WebSocketServer) pings() (c <-chan time.Time, stop func()) {
+	if s.config.PingInterval == 0 {
+		return nil, func() {}
+	}
+	t := time.NewTicker(s.config.PingInterval.Duration())
+	return t.C, t.Stop
+}
+
+// ServeHTTP upgrades a request and serves the connection until it ends.
+func (s *WebSocketServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !isUpgrade(r) {
+		http.Error(w, "Not Found", http.StatusNotFound)
+		return
+	}
+	if !s.accepting() {
+		http.Error(w, "Service Unavailable", http.StatusServiceUnavailable)
+		return
+	}
+	ip := clientIP(r, s.d.config.TrustProxyHeaders)
+	ws, err := s.upgrader.Upgrade(w, r, nil)
+	if err != nil {
+		s.d.log.DebugContext(r.Context(), "websocket handshake failed", "error", err)
+		return
+	}
+	ctx, c := newWSConn(r.Context(), s, ws, ip)
+	if e, ok := s.enroll(c); !ok {
+		defer s.refused()
+		defer c.cancel()
+		refuse(ws, e)
+		return
+	}
+	started := time.Now()
+	c.serve(ctx)
+	s.dismiss(c)
+	s.d.metrics.ws.duration.Observe(time.Since(started).Seconds())
+}
+
+// accepting reports whether another handshake makes sense at all. Telling clients
+// that there are too many of them is a courtesy with a limit of its own.
+func (s *WebSocketServer) accepting() bool {
+	const mostRefusals = 64
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.draining && s.refusing < mostRefusals
+}
+
+// enroll takes a connection in, or says how to refuse it.
+func (s *WebSocketServer) enroll(c *wsConn) (e ending, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := &s.d.metrics.ws
+	switch {
+	case s.draining:
+		e = ending{code: websocket.CloseGoingAway, reason: reasonShutdown}
+	case len(s.conns) >= s.config.ConnectionLimit:
+		m.limited.Inc()
+		e = ending{code: closeTooMany, reason: reasonTooMany, notice: limitNotice(
+			closeTooMany, reasonTooMany, "max_connection", int64(s.config.ConnectionLimit))}
+	case s.byIP[c.ip] >= s.config.ConnectionLimitPerIP:
+		m.limitedByIP.WithLabelValues(c.ip).Inc()
+		e = ending{code: closeTooManyPerIP, reason: reasonTooManyPerIP, notice: limitNotice(
+			closeTooManyPerIP, reasonTooManyPerIP, "max_connection", int64(s.config.ConnectionLimitPerIP))}
+	default:
+		s.conns[c] = struct{}{}
+		s.byIP[c.ip]++
+		m.opened.Inc()
+		m.active.Inc()
+		m.activeByIP.WithLabelValues(c.ip).Inc()
+		return ending{}, true
+	}
+	s.refusing++
+	return e, false
+}
+
+func (s *WebSocketServer) refused() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusing--
+}
+
+// dismiss forgets a connection that has ended.
+func (s *WebSocketServer) dismiss(c *wsConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := &s.d.metrics.ws
+	delete(s.conns, c)
+	m.closed.Inc()
+	m.active.Dec()
+	if s.byIP[c.ip]--; s.byIP[c.ip] == 0 {
+		delete(s.byIP, c.ip)
+		m.forgetIP(c.ip)
+	} else {
+		m.activeByIP.WithLabelValues(c.ip).Dec()
+	}
+	if s.draining && len(s.conns) == 0 {
+		close(s.empty)
+	}
+}
+
+// Run serves on ln until ctx ends, then lets messages in progress finish for the
+// drain time-out and closes every connection with 1001. Where the HTTP server
+// passes upgrade requests on, ln may be nil: Run then only waits and drains. It
+// runs once. The error is nil after a complete drain.
+func (s *WebSocketServer) Run(ctx context.Context, ln net.Listener) error {
+	if ln == nil {
+		<-ctx.Done()
+		return s.drain()
+	}
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: min(s.d.config.HTTP.HeadersTimeout.Duration(), s.d.config.HTTP.RequestTimeout.Duration()),
+		IdleTimeout:       s.d.config.HTTP.KeepAliveTimeout.Duration(),
+		MaxHeaderBytes:    32 << 10,
+		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		ErrorLog:          slog.NewLogLogger(s.d.log.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	select {
+	case err := <-served:
+		return errors.Join(fmt.Errorf("serve websocket: %w", err), s.drain())
+	case <-ctx.Done():
+	}
+	// Upgraded connections are not the http.Server's any more.
+	return errors.Join(server.Close(), s.drain())
+}
+
+// drain ends all connections and waits for them, in two stages: first their
+// messages in progress may finish, then these are cancelled.
+func (s *WebSocketServer) drain() error {
+	conns := s.startDrain()
+	for _, c := range conns {
+		c.end(ending{code: websocket.CloseGoingAway, reason: reasonShutdown, drain: true})
+	}
+	if s.waitEmpty(s.d.config.HTTP.DrainTimeout.Duration()) {
+		return nil
+	}
+	for _, c := range conns {
+		c.cancel()
+	}
+	if !s.waitEmpty(closeSlack + lingerTime) {
+		for _, c := range conns {
+			_ = c.net.Close()
+		}
+	}
+	return errors.New("drain websocket: messages were still in progress")
+}
+
+func (s *WebSocketServer) startDrain() []*wsConn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = true
+	conns := make([]*wsConn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	if len(conns) == 0 {
+		close(s.empty)
+	}
+	return conns
+}
+
+func (s *WebSocketServer) waitEmpty(limit time.Duration) bool {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-s.empty:
+		return true
+	case <-t.C:
+		return false
+	}
+}

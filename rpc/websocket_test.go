@@ -1,0 +1,502 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
+
+	"lockstep/internal/envx"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 10 * time.Second
+
+// serveWS runs a server for the test's duration and returns its URL. stop ends it
+// early and returns what Run returned.
+func serveWS(t testing.TB, d *Dispatcher) (url string, stop func() error) {
+	t.Helper()
+	ln := listen(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- NewWebSocketServer(d).Run(ctx, ln) }()
+	stopped := false
+	stop = func() error {
+		stopped = true
+		cancel()
+		return <-done
+	}
+	t.Cleanup(func() {
+		if stopped {
+			return
+		}
+		if err := stop(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return "ws://" + ln.Addr().String(), stop
+}
+
+func dial(t testing.TB, url string, header http.Header) *websocket.Conn {
+	t.Helper()
+	ws, _, err := websocket.DefaultDialer.Dial(url, header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ws.Close() })
+	ws.SetReadDeadline(time.Now().Add(patience))
+	return ws
+}
+
+func send(t testing.TB, ws *websocket.Conn, text string) {
+	t.Helper()
+	if err := ws.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func receive(t testing.TB, ws *websocket.Conn) string {
+	t.Helper()
+	_, text, err := ws.ReadMessage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// wantClose reads until the connection ends and checks how.
+func wantClose(t *testing.T, ws *websocket.Conn, code int) {
+	t.Helper()
+	for {
+		_, _, err := ws.ReadMessage()
+		if err == nil {
+			continue
+		}
+		var closed *websocket.CloseError
+		if !errors.As(err, &closed) || closed.Code != code {
+			t.Fatalf("got %v, want close code %d", err, code)
+		}
+		return
+	}
+}
+
+func TestScriptsOverWebSocket(t *testing.T) {
+	for _, s := range scripts(t) {
+		if s.transport == "http" {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			c := testConfig()
+			c.Profile = s.profile
+			url, _ := serveWS(t, testDispatcher(t, c, Options{}))
+			ws := dial(t, url, nil)
+			for _, x := range s.exchanges {
+				send(t, ws, x.send)
+				if x.expect != "" { // an answer too many would be taken for the next one
+					compareJSON(t, s.name+":"+itoa(x.line), receive(t, ws), x.expect)
+				}
+			}
+		})
+	}
+}
+
+func TestWebSocketBatchLimits(t *testing.T) {
+	c := testConfig()
+	url, _ := serveWS(t, testDispatcher(t, c, Options{}))
+	ws := dial(t, url, nil)
+	send(t, ws, chainIDBatch(21))
+	compareJSON(t, "too many", receive(t, ws),
+		`[{"error":{"code":-32203,"message":"[Request ID: test] Batch request amount 21 exceeds max 20"},"jsonrpc":"2.0","id":null}]`)
+
+	c.WebSocket.BatchEnabled = false
+	url, _ = serveWS(t, testDispatcher(t, c, Options{}))
+	ws = dial(t, url, nil)
+	send(t, ws, chainIDBatch(2))
+	compareJSON(t, "disabled", receive(t, ws),
+		`[{"error":{"code":-32205,"message":"[Request ID: test] WS batch requests are disabled"},"jsonrpc":"2.0","id":null}]`)
+}
+
+func TestWebSocketConnectionLimits(t *testing.T) {
+	c := testConfig()
+	c.WebSocket.ConnectionLimit = 3
+	c.WebSocket.ConnectionLimitPerIP = 2
+	m := NewMetrics()
+	url, _ := serveWS(t, testDispatcher(t, c, Options{Metrics: m}))
+	from := func(ip string) http.Header { return http.Header{"X-Forwarded-For": {ip}} }
+	chainID := func(ws *websocket.Conn) {
+		t.Helper()
+		send(t, ws, chainIDCall)
+		compareJSON(t, "chain id", receive(t, ws), `{"result":"0x12a","jsonrpc":"2.0","id":1}`)
+	}
+
+	first := dial(t, url, from("10.0.0.1"))
+	chainID(first)
+	chainID(dial(t, url, from("10.0.0.1")))
+
+	third := dial(t, url, from("10.0.0.1"))
+	send(t, third, chainIDCall) // what it sends must not cost it the close frame
+	compareJSON(t, "per address", receive(t, third), `{"jsonrpc":"2.0","error":{"code":4001,"message":"Exceeded maximum connections from a single IP address","data":{"message":"Exceeded maximum connections from a single IP address","max_connection":2}},"id":"1"}`)
+	wantClose(t, third, 4001)
+
+	chainID(dial(t, url, from("10.0.0.2")))
+	over := dial(t, url, from("10.0.0.3"))
+	compareJSON(t, "total", receive(t, over), `{"jsonrpc":"2.0","error":{"code":4003,"message":"Connection limit exceeded","data":{"message":"Connection limit exceeded","max_connection":3}},"id":"1"}`)
+	wantClose(t, over, 4003)
+
+	if got := value(m.ws.activeByIP.WithLabelValues("10.0.0.1")); got != 2 {
+		t.Errorf("active connections of the first address: got %v, want 2", got)
+	}
+	if got := value(m.ws.limitedByIP.WithLabelValues("10.0.0.1")); got != 1 {
+		t.Errorf("refused connections of the first address: got %v, want 1", got)
+	}
+
+	// A place that becomes free can be taken.
+	first.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""))
+	wantClose(t, first, websocket.CloseNormalClosure)
+	eventually(t, func() bool { return value(m.ws.active) == 2 })
+	chainID(dial(t, url, from("10.0.0.1")))
+}
+
+// eventually polls a condition that another goroutine makes true.
+func eventually(t *testing.T, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatal("condition did not come true")
+		}
+	}
+}
+
+func TestWebSocketForgetsAddresses(t *testing.T) {
+	m := NewMetrics()
+	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{Metrics: m}))
+	for i := range 5 {
+		ws := dial(t, url, http.Header{"X-Forwarded-For": {fmt.Sprintf("10.0.0.%d", i)}})
+		send(t, ws, chainIDCall)
+		receive(t, ws)
+		ws.Close()
+	}
+	eventually(t, func() bool { return value(m.ws.closed) == 5 })
+	if n := series(m.ws.methodsByIP) + series(m.ws.activeByIP); n != 0 {
+		t.Errorf("%d series of closed connections left", n)
+	}
+	if got := value(m.ws.methods.WithLabelValues("eth_chainId")); got != 5 {
+		t.Errorf("calls: got %v, want 5", got)
+	}
+}
+
+func TestWebSocketInactivity(t *testing.T) {
+	c := testConfig()
+	c.WebSocket.InactivityTTL = envx.Millis(50 * time.Millisecond)
+	c.WebSocket.PingInterval = envx.Millis(10 * time.Millisecond) // pings do not count
+	url, _ := serveWS(t, testDispatcher(t, c, Options{}))
+	ws := dial(t, url, nil)
+	text := receive(t, ws)
+	if text != `{"result":null,"jsonrpc":"2.0","id":null}` {
+		t.Errorf("ping: got %s", text)
+	}
+	for strings.HasPrefix(text, `{"result":null`) {
+		text = receive(t, ws)
+	}
+	compareJSON(t, "notice", text, `{"jsonrpc":"2.0","error":{"code":4002,"message":"Connection timeout expired","data":{"message":"Connection timeout expired","max_inactivity_TTL":50}},"id":"1"}`)
+	wantClose(t, ws, 4002)
+}
+
+func TestWebSocketProtocolPings(t *testing.T) {
+	c := testConfig()
+	c.Profile = ProfileEthereum
+	c.WebSocket.PingInterval = envx.Millis(5 * time.Millisecond)
+	url, _ := serveWS(t, testDispatcher(t, c, Options{}))
+	ws := dial(t, url, nil)
+	pinged, ponged := make(chan struct{}), make(chan string, 1)
+	var once atomic.Bool
+	ws.SetPingHandler(func(string) error {
+		if once.CompareAndSwap(false, true) {
+			close(pinged)
+		}
+		return nil
+	})
+	ws.SetPongHandler(func(data string) error { ponged <- data; return nil })
+	go ws.ReadMessage()
+	<-pinged
+	ws.WriteControl(websocket.PingMessage, []byte("hello"), time.Now().Add(patience))
+	if data := <-ponged; data != "hello" {
+		t.Errorf("pong: got %q", data)
+	}
+}
+
+func TestWebSocketBadMessages(t *testing.T) {
+	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{}))
+
+	big := dial(t, url, nil)
+	go big.WriteMessage(websocket.TextMessage, make([]byte, 3*megabyte))
+	wantClose(t, big, websocket.CloseMessageTooBig)
+
+	notText := dial(t, url, nil)
+	notText.WriteMessage(websocket.TextMessage, []byte("\"\xff\xfe\""))
+	wantClose(t, notText, websocket.CloseInvalidFramePayloadData)
+
+	// Binary frames are read as JSON, too.
+	binary := dial(t, url, nil)
+	binary.WriteMessage(websocket.BinaryMessage, []byte(chainIDCall))
+	compareJSON(t, "binary", receive(t, binary), `{"result":"0x12a","jsonrpc":"2.0","id":1}`)
+	binary.WriteMessage(websocket.BinaryMessage, []byte("\"\xff\xfe\""))
+	compareJSON(t, "binary, not UTF-8", receive(t, binary), `{"error":{"code":-32600,"message":"[Request ID: test] Invalid request"},"jsonrpc":"2.0","id":null}`)
+
+	// A message in many fragments.
+	w, err := binary.NextWriter(websocket.TextMessage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range chainIDCall {
+		fmt.Fprintf(w, "%c", c)
+	}
+	w.Close()
+	compareJSON(t, "fragments", receive(t, binary), `{"result":"0x12a","jsonrpc":"2.0","id":1}`)
+}
+
+func TestWebSocketPlainHTTP(t *testing.T) {
+	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{}))
+	res, err := http.Get("http" + strings.TrimPrefix(url, "ws"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusNotFound {
+		t.Errorf("status: got %d, want 404", res.StatusCode)
+	}
+}
+
+// TestWebSocketOrder: messages of one connection enter in the order in which they
+// arrive, and their answers need not come in it.
+func TestWebSocketOrder(t *testing.T) {
+	const n = 100
+	o := newOrderMethod()
+	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{}, o.method()))
+	ws := dial(t, url, nil)
+	for i := range n {
+		send(t, ws, o.call(i))
+	}
+	for range n {
+		receive(t, ws)
+	}
+	o.check(t, n)
+}
+
+// TestWebSocketBackpressure: beyond the limit of messages in progress a
+// connection is not read.
+func TestWebSocketBackpressure(t *testing.T) {
+	c := testConfig()
+	c.WebSocket.MaxInFlight = 3
+	var running, most atomic.Int64
+	started := make(chan struct{}, 100)
+	release := make(chan struct{})
+	m := Method{Name: "eth_slow", AnyParams: true, Handler: func(context.Context, *Params) (any, error) {
+		if n := running.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		started <- struct{}{}
+		<-release
+		running.Add(-1)
+		return "done", nil
+	}}
+	url, _ := serveWS(t, testDispatcher(t, c, Options{}, m))
+	ws := dial(t, url, nil)
+	for range 10 {
+		send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_slow"}`)
+	}
+	for range 3 {
+		<-started
+	}
+	close(release)
+	for range 10 {
+		receive(t, ws)
+	}
+	if most.Load() != 3 {
+		t.Errorf("most messages at once: got %d, want 3", most.Load())
+	}
+}
+
+// TestWebSocketDrain: a server that stops lets messages in progress finish and
+// says goodbye with 1001.
+func TestWebSocketDrain(t *testing.T) {
+	started, release := make(chan struct{}), make(chan struct{})
+	m := Method{Name: "eth_slow", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+		close(started)
+		<-release
+		return "done", ctx.Err()
+	}}
+	url, stop := serveWS(t, testDispatcher(t, testConfig(), Options{}, m))
+	busy, quiet := dial(t, url, nil), dial(t, url, nil)
+	send(t, busy, `{"jsonrpc":"2.0","id":1,"method":"eth_slow"}`)
+	<-started
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	wantClose(t, quiet, websocket.CloseGoingAway)
+	close(release)
+	compareJSON(t, "answer", receive(t, busy), `{"result":"done","jsonrpc":"2.0","id":1}`)
+	wantClose(t, busy, websocket.CloseGoingAway)
+	if err := <-stopped; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if _, _, err := websocket.DefaultDialer.Dial(url, nil); err == nil {
+		t.Error("a stopped server took a connection")
+	}
+}
+
+// TestWebSocketDrainGivesUp: a message that does not finish in time is cancelled
+// and the server stops all the same.
+func TestWebSocketDrainGivesUp(t *testing.T) {
+	c := testConfig()
+	c.HTTP.DrainTimeout = envx.Millis(20 * time.Millisecond)
+	started := make(chan struct{})
+	m := Method{Name: "eth_slow", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+		close(started)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	url, stop := serveWS(t, testDispatcher(t, c, Options{}, m))
+	ws := dial(t, url, nil)
+	send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_slow"}`)
+	<-started
+	if err := stop(); err == nil {
+		t.Error("Run returned no error although a message was cut off")
+	}
+	compareJSON(t, "answer", receive(t, ws), `{"error":{"code":-32010,"message":"[Request ID: test] Request timeout. Please try again."},"jsonrpc":"2.0","id":1}`)
+	wantClose(t, ws, websocket.CloseGoingAway)
+}
+
+// TestWebSocketClientGone: calls of a client that went away are cancelled.
+func TestWebSocketClientGone(t *testing.T) {
+	started, cancelled := make(chan struct{}), make(chan struct{})
+	m := Method{Name: "eth_slow", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+		close(started)
+		<-ctx.Done()
+		close(cancelled)
+		return nil, ctx.Err()
+	}}
+	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{}, m))
+	ws := dial(t, url, nil)
+	send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_slow"}`)
+	<-started
+	ws.Close()
+	<-cancelled
+}
+
+// TestWebSocketSlowClient: a client that takes nothing in is cut off, and its
+// senders are not held up for longer than the write time-out.
+func TestWebSocketSlowClient(t *testing.T) {
+	c := testConfig()
+	c.WebSocket.WriteTimeout = envx.Millis(100 * time.Millisecond)
+	large := json.RawMessage(`"` + strings.Repeat("x", megabyte) + `"`)
+	met := NewMetrics()
+	m := Method{Name: "eth_large", Inline: true, AnyParams: true, Handler: returns(large)}
+	url, _ := serveWS(t, testDispatcher(t, c, Options{Metrics: met}, m))
+	ws := dial(t, url, nil)
+	go func() {
+		for ws.WriteMessage(websocket.TextMessage, []byte(`{"jsonrpc":"2.0","id":1,"method":"eth_large"}`)) == nil {
+		}
+	}()
+	eventually(t, func() bool { return value(met.ws.closed) == 1 })
+	if got := value(met.ws.slow); got != 1 {
+		t.Errorf("slow clients: got %v, want 1", got)
+	}
+}
+
+// TestWebSocketNotify: a method can send to its connection later; a client that
+// does not keep up is closed with 1008 and nobody waits for it.
+func TestWebSocketNotify(t *testing.T) {
+	conns := make(chan Notifier, 1)
+	m := Method{Name: "eth_subscribe", Inline: true, AnyParams: true, WebSocketOnly: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+		r, _ := FromContext(ctx)
+		conns <- r.Conn
+		return "0x1", nil
+	}}
+	d := testDispatcher(t, testConfig(), Options{}, m)
+	_, answer := post(t, serveHTTP(t, d, HTTPOptions{}), `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`)
+	compareJSON(t, "over HTTP", answer, `{"error":{"code":-32601,"message":"[Request ID: test] Method eth_subscribe not found"},"jsonrpc":"2.0","id":1}`)
+
+	url, _ := serveWS(t, d)
+	ws := dial(t, url, nil)
+	send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`)
+	receive(t, ws)
+	conn := <-conns
+	if !conn.Notify([]byte(`{"n":1}`)) {
+		t.Fatal("a notification was not taken")
+	}
+	if got := receive(t, ws); got != `{"n":1}` {
+		t.Errorf("notification: got %s", got)
+	}
+	frame := []byte(`"` + strings.Repeat("x", megabyte) + `"`)
+	for conn.Notify(frame) {
+	}
+	wantClose(t, ws, websocket.ClosePolicyViolation)
+	<-conn.Done()
+	if conn.Notify([]byte(`{}`)) {
+		t.Error("a closed connection took a notification")
+	}
+}
+
+// TestSharedPort: HTTP and WebSocket on one listener.
+func TestSharedPort(t *testing.T) {
+	d := testDispatcher(t, testConfig(), Options{})
+	ws := NewWebSocketServer(d)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- ws.Run(ctx, nil) }()
+	url := serveHTTP(t, d, HTTPOptions{Upgrade: ws})
+	conn := dial(t, "ws"+strings.TrimPrefix(url, "http")+"/any/path", nil)
+	send(t, conn, chainIDCall)
+	overWS := receive(t, conn)
+	_, overHTTP := post(t, url, chainIDCall)
+	if diff := cmp.Diff(overHTTP, overWS); diff != "" {
+		t.Errorf("answers differ: %s", diff)
+	}
+	cancel()
+	wantClose(t, conn, websocket.CloseGoingAway)
+	if err := <-done; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestAppendFrame(t *testing.T) {
+	for _, n := range []int{0, 1, 125, 126, 65535, 65536, 200000} {
+		payload := strings.Repeat("a", n)
+		frames := appendFrame(nil, opText, []byte(payload))
+		frames = appendCloseFrame(frames, 4003, strings.Repeat("r", 200))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			up := websocket.Upgrader{}
+			ws, err := up.Upgrade(w, r, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ws.NetConn().Write(frames)
+			ws.ReadMessage()
+			ws.Close()
+		}))
+		ws := dial(t, "ws"+strings.TrimPrefix(server.URL, "http"), nil)
+		if got := receive(t, ws); got != payload {
+			t.Errorf("%d bytes: payload differs", n)
+		}
+		wantClose(t, ws, 4003)
+		ws.Close()
+		server.Close()
+	}
+}

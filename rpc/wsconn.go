@@ -1,0 +1,371 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gorilla/websocket"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Close codes of this server's own, and the reasons that go with them.
+const (
+	closeTooManyPerIP = 4001
+	closeInactive     = 4002
+	closeTooMany      = 4003
+
+	reasonTooManyPerIP = "Exceeded maximum connections from a single IP address"
+	reasonInactive     = "Connection timeout expired"
+	reasonTooMany      = "Connection limit exceeded"
+	reasonShutdown     = "server is shutting down"
+	reasonTooBig       = "message is over the size limit"
+	reasonSlow         = "client reads too slowly"
+	reasonNotUTF8      = "text is not UTF-8"
+)
+
+// lingerTime is how long a connection that this side closed is read on, so that
+// unread input does not make the network drop the close frame.
+const lingerTime = time.Second
+
+// ending is why this side ends a connection.
+type ending struct {
+	code   int
+	reason string
+	notice []byte // a text frame's payload to send before, or nil
+	drop   bool   // do not send what still waits
+	drain  bool   // let messages in progress finish
+}
+
+// wsConn is one client. One goroutine reads messages and answers those that need
+// no waiting; one writes. Messages in progress have goroutines of their own,
+// their number bounded by slots.
+type wsConn struct {
+	server  *WebSocketServer
+	ws      *websocket.Conn // read side; only for the reader
+	net     net.Conn
+	ip      string
+	out     *outbox
+	done    <-chan struct{}    // closed when the connection's context ends
+	cancel  context.CancelFunc // ends the context of every call
+	slots   chan struct{}
+	written chan struct{} // closed when the writer has ended
+
+	lastActive atomic.Int64 // Unix nanoseconds
+	ending     atomic.Pointer[ending]
+	stop       chan struct{} // closed when ending is set
+
+	inFlight sync.WaitGroup // messages in progress; only the reader adds and waits
+
+	// Owned by the reader.
+	buf     []byte
+	counted map[*entry]prometheus.Counter // series of this address
+}
+
+// newWSConn also returns the context of the connection's calls. It ends with the
+// connection, not with the upgrade request that it came from.
+func newWSConn(upgrade context.Context, s *WebSocketServer, ws *websocket.Conn, ip string) (context.Context, *wsConn) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(upgrade))
+	c := &wsConn{
+		server:  s,
+		ws:      ws,
+		net:     ws.NetConn(),
+		ip:      ip,
+		out:     newOutbox(),
+		slots:   make(chan struct{}, s.config.MaxInFlight),
+		written: make(chan struct{}),
+		stop:    make(chan struct{}),
+		counted: make(map[*entry]prometheus.Counter),
+		done:    ctx.Done(),
+		cancel:  cancel,
+	}
+	c.touch()
+	// Everything this side sends goes through the outbox, also what the library
+	// would answer by itself.
+	ws.SetPingHandler(func(data string) error {
+		c.out.put(opPong, []byte(data))
+		return nil
+	})
+	ws.SetCloseHandler(func(int, string) error { return nil })
+	return ctx, c
+}
+
+// Done implements Notifier.
+func (c *wsConn) Done() <-chan struct{} { return c.done }
+
+// Notify implements Notifier.
+func (c *wsConn) Notify(frame []byte) bool {
+	ok, full := c.out.tryPut(opText, frame)
+	if full && c.end(ending{code: websocket.ClosePolicyViolation, reason: reasonSlow, drop: true}) {
+		c.server.d.metrics.ws.slow.Inc()
+	}
+	if ok {
+		c.touch()
+	}
+	return ok
+}
+
+func (c *wsConn) touch() { c.lastActive.Store(time.Now().UnixNano()) }
+
+// end makes the reader stop and close the connection. The first reason counts;
+// the result says whether this is it.
+func (c *wsConn) end(e ending) bool {
+	if !c.ending.CompareAndSwap(nil, &e) {
+		return false
+	}
+	close(c.stop)
+	// The error, if any, is that of a connection that is closed already.
+	_ = c.net.SetReadDeadline(time.Unix(1, 0))
+	return true
+}
+
+// serve runs the connection to its end.
+func (c *wsConn) serve(ctx context.Context) {
+	defer c.cancel()
+	go c.write()
+	err := c.read(ctx)
+	e := c.ending.Load()
+	if e == nil {
+		e = peerEnding(err)
+	}
+	if !e.drain {
+		c.cancel()
+	}
+	c.inFlight.Wait()
+	c.out.seal(e.frames(), e.drop)
+	<-c.written
+	c.linger(err)
+	_ = c.net.Close()
+}
+
+// peerEnding is what to do when reading failed on its own account: repeat the
+// client's close code, or nothing where the library has closed already or nobody
+// is there.
+func peerEnding(err error) *ending {
+	var closed *websocket.CloseError
+	if errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure {
+		code := closed.Code
+		if code == websocket.CloseNoStatusReceived {
+			code = websocket.CloseNormalClosure
+		}
+		return &ending{code: code}
+	}
+	return &ending{drop: true}
+}
+
+// frames are the last frames of a connection.
+func (e *ending) frames() []byte {
+	var frames []byte
+	if e.notice != nil {
+		frames = appendFrame(frames, opText, e.notice)
+	}
+	if e.code != 0 {
+		frames = appendCloseFrame(frames, e.code, e.reason)
+	}
+	return frames
+}
+
+// linger takes in what the client still sends, for a moment.
+func (c *wsConn) linger(readErr error) {
+	var closed *websocket.CloseError
+	if errors.As(readErr, &closed) {
+		return // the client has said its last word
+	}
+	if tcp, ok := c.net.(interface{ CloseWrite() error }); ok && tcp.CloseWrite() != nil {
+		return
+	}
+	if c.net.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	const most = 16 * megabyte
+	_, _ = io.CopyN(io.Discard, c.net, most)
+}
+
+// read handles messages until the connection ends and says why it did.
+func (c *wsConn) read(ctx context.Context) error {
+	for {
+		body, err := c.receive()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-c.stop:
+			return errStopped
+		case c.slots <- struct{}{}:
+			c.handle(ctx, body)
+		}
+	}
+}
+
+// receive reads one message. It is valid until the next one.
+func (c *wsConn) receive() ([]byte, error) {
+	select {
+	case <-c.stop: // what the network has buffered is not begun any more
+		return nil, errStopped
+	default:
+	}
+	kind, src, err := c.ws.NextReader()
+	if err != nil {
+		return nil, err
+	}
+	body, err := readAll(src, c.buf, c.server.messageLimit())
+	c.buf = body[:0]
+	switch {
+	case errors.Is(err, errBodyTooLarge):
+		c.end(ending{code: websocket.CloseMessageTooBig, reason: reasonTooBig})
+		return nil, err
+	case err != nil:
+		return nil, err
+	case kind == websocket.TextMessage && !utf8.Valid(body):
+		c.end(ending{code: websocket.CloseInvalidFramePayloadData, reason: reasonNotUTF8})
+		return nil, errNotUTF8
+	}
+	c.touch()
+	c.server.d.metrics.ws.messages.Inc()
+	return body, nil
+}
+
+var (
+	errNotUTF8 = errors.New("text message is not UTF-8")
+	errStopped = errors.New("connection is being closed")
+)
+
+// handle begins a message and, if nothing in it has to wait, finishes it. It
+// holds a slot, given back when the message is answered.
+func (c *wsConn) handle(ctx context.Context, body []byte) {
+	ctx, r := withRequest(ctx, Request{ID: newRequestID(), IP: c.ip, Transport: TransportWebSocket, Conn: c})
+	d := c.server.d
+	d.wsInFlight.Inc()
+	ex := d.begin(ctx, TransportWebSocket, r, body)
+	c.count(ex)
+	if ex.pending == 0 {
+		c.finish(ctx, ex)
+		const largest = 64 << 10
+		if cap(c.buf) > largest {
+			c.buf = nil // do not hoard the memory of rare large messages
+		}
+		return
+	}
+	c.buf = nil // handlers read from it from now on
+	c.inFlight.Go(func() { c.finish(ctx, ex) })
+}
+
+func (c *wsConn) finish(ctx context.Context, ex *exchange) {
+	answer := ex.finish(ctx)
+	if len(answer) > 0 && c.out.put(opText, answer) {
+		c.touch()
+	}
+	ex.observeWS(ctx)
+	ex.release()
+	c.server.d.wsInFlight.Dec()
+	<-c.slots
+}
+
+// count counts the calls of a message.
+func (c *wsConn) count(ex *exchange) {
+	m := &c.server.d.metrics.ws
+	for i := range ex.calls {
+		call := &ex.calls[i]
+		byIP, ok := c.counted[call.entry]
+		if !ok {
+			byIP = m.methodsByIP.WithLabelValues(c.ip, call.name())
+			c.counted[call.entry] = byIP
+		}
+		byIP.Inc()
+		if call.entry == nil {
+			m.methods.WithLabelValues(unknownMethod).Inc()
+			continue
+		}
+		call.entry.calls.inc(m.methods, call.entry.Name)
+	}
+}
+
+// write sends what is in the outbox until its last frame is out or the network
+// fails, sends keep-alive frames, and ends the connection when nothing happened
+// for too long.
+func (c *wsConn) write() {
+	defer close(c.written)
+	conf := c.server.config
+	idle := time.NewTimer(conf.InactivityTTL.Duration())
+	defer idle.Stop()
+	pings, stopPings := c.server.pings()
+	defer stopPings()
+	var spare []byte
+	for {
+		select {
+		case <-c.out.wake:
+			var last bool
+			var err error
+			if spare, last, err = c.out.flush(c.net, conf.WriteTimeout.Duration(), spare); err != nil {
+				c.failed(err)
+				return
+			}
+			if last {
+				return
+			}
+		case <-pings:
+			c.out.tryPut(c.server.pingOpcode, c.server.pingPayload)
+		case <-idle.C:
+			idle.Reset(c.checkIdle(conf.InactivityTTL.Duration()))
+		}
+	}
+}
+
+// failed gives the connection up: nothing can be sent any more.
+func (c *wsConn) failed(err error) {
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		c.server.d.metrics.ws.slow.Inc()
+	}
+	c.out.fail()
+	_ = c.net.Close()
+}
+
+// checkIdle ends the connection if nothing happened for the time to live, and
+// returns when to look again.
+func (c *wsConn) checkIdle(ttl time.Duration) time.Duration {
+	quiet := time.Since(time.Unix(0, c.lastActive.Load()))
+	if quiet < ttl {
+		return ttl - quiet
+	}
+	if c.end(ending{
+		code: closeInactive, reason: reasonInactive,
+		notice: limitNotice(closeInactive, reasonInactive, "max_inactivity_TTL", ttl.Milliseconds()),
+	}) {
+		c.server.d.metrics.ws.limitedByTTL.Inc()
+	}
+	return ttl
+}
+
+// limitNotice is the text frame that goes before a close code of this server's
+// own.
+func limitNotice(code int, message, key string, limit int64) []byte {
+	b := append([]byte(nil), `{"jsonrpc":"2.0","error":{"code":`...)
+	b = appendInt(b, int64(code))
+	b = append(b, `,"message":`...)
+	b = appendString(b, message)
+	b = append(b, `,"data":{"message":`...)
+	b = appendString(b, message)
+	b = append(b, ',')
+	b = appendString(b, key)
+	b = append(b, ':')
+	b = appendInt(b, limit)
+	return append(b, `}},"id":"1"}`...)
+}
+
+// refuse ends a connection that is one too many, after its handshake.
+func refuse(ws *websocket.Conn, e ending) {
+	c := &wsConn{net: ws.NetConn()}
+	const patience = time.Second
+	if c.net.SetWriteDeadline(time.Now().Add(patience)) == nil {
+		if _, err := c.net.Write(e.frames()); err == nil {
+			c.linger(nil)
+		}
+	}
+	_ = c.net.Close()
+}
