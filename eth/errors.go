@@ -224,6 +224,11 @@ func ErrRequestTimeout() *Error {
 	return newError(CodeRequestTimeout, "Request timeout. Please try again.")
 }
 
+// ErrNoNode says: no consensus node could be reached, and nothing was sent.
+func ErrNoNode() *Error {
+	return newError(CodeServerError, "No consensus node could be reached. Nothing was submitted; send it again.")
+}
+
 // ErrQueueFull says: the sender has as many transactions waiting here as it may.
 func ErrQueueFull(waiting int) *Error {
 	return &Error{

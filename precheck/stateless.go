@@ -1,6 +1,7 @@
 package precheck
 
 import (
+	"fmt"
 	"math/big"
 
 	"github.com/ethereum/go-ethereum/core/types"
@@ -99,4 +100,20 @@ func authorizations(tx *eth.Tx, _ Rules) *eth.Error {
 		return eth.ErrInvalidParam("authorizationList", "EIP-7702 transaction with empty auth list")
 	}
 	return nil
+}
+
+// Validate reports the first limit that makes no sense.
+func (c Config) Validate() error {
+	switch {
+	case c.CallDataSizeLimit < 0:
+		return fmt.Errorf("CALL_DATA_SIZE_LIMIT %d: want 0 or more", c.CallDataSizeLimit)
+	case c.TransactionSizeLimit < 1:
+		return fmt.Errorf("SEND_RAW_TRANSACTION_SIZE_LIMIT %d: want at least 1", c.TransactionSizeLimit)
+	case c.MaxGasLimit < eth.TxGas:
+		return fmt.Errorf("MAX_TRANSACTION_GAS_LIMIT %d: want at least %d", c.MaxGasLimit, eth.TxGas)
+	case c.GasPriceTolerance < 0:
+		return fmt.Errorf("GAS_PRICE_TINY_BAR_BUFFER %d: want 0 or more", c.GasPriceTolerance)
+	default:
+		return nil
+	}
 }
