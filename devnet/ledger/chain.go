@@ -1,0 +1,235 @@
+package ledger
+
+import (
+	"crypto/sha512"
+	"encoding/binary"
+	"sort"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/hedera"
+)
+
+// chain is the history: closed blocks, the block that is being filled, and the
+// ways to find a record. The ledger's lock guards it.
+type chain struct {
+	blocks []*Block // closed, oldest first, numbers without gaps
+	open   *Block   // nil between blocks
+	limit  int      // closed blocks kept
+
+	// Records of the open block are in these too; views filter by time.
+	byHash    map[[32]byte]int64
+	byID      map[hedera.TransactionID][]*Record
+	byTxHash  map[[32]byte]*Record
+	byEthHash map[common.Hash][]*Record
+
+	// touched lists, per closed block, what got a new version in it, so that the
+	// versions can go when the block goes.
+	touched     []touchedSet
+	openTouched touchedSet
+
+	running [4]Hash48 // running hashes of the newest records, newest first
+}
+
+// touchedSet names what got a new version.
+type touchedSet struct {
+	entities []int64
+	slots    []slotKey
+}
+
+type slotKey struct {
+	contract int64
+	key      common.Hash
+}
+
+func newChain(limit int) *chain {
+	return &chain{
+		limit:     limit,
+		byHash:    map[[32]byte]int64{},
+		byID:      map[hedera.TransactionID][]*Record{},
+		byTxHash:  map[[32]byte]*Record{},
+		byEthHash: map[common.Hash][]*Record{},
+	}
+}
+
+// latest returns the newest block that ended by a time; the oldest kept one when
+// none did.
+func (c *chain) latest(ns int64) *Block {
+	last := len(c.blocks) - 1
+	if c.blocks[last].To.UnixNano() <= ns {
+		return c.blocks[last]
+	}
+	i := sort.Search(last, func(i int) bool { return c.blocks[i].To.UnixNano() > ns })
+	return c.blocks[max(i-1, 0)]
+}
+
+// number returns a closed block that is still kept, or nil.
+func (c *chain) number(n int64) *Block {
+	i := n - c.blocks[0].Number
+	if i < 0 || i >= int64(len(c.blocks)) {
+		return nil
+	}
+	return c.blocks[i]
+}
+
+// nextNumber is the number of the open block or, without one, of the next.
+func (c *chain) nextNumber() int64 {
+	if len(c.blocks) == 0 {
+		return 0
+	}
+	return c.blocks[len(c.blocks)-1].Number + 1
+}
+
+// enter puts a handled transaction and its children, in consensus order, into the
+// open block, which begins with it when there is none.
+func (c *chain) enter(records []*Record, size int) {
+	if c.open == nil {
+		c.open = &Block{Number: c.nextNumber(), From: records[0].Consensus}
+	}
+	b := c.open
+	for _, r := range records {
+		r.Block, r.Position = b.Number, len(b.Records)
+		b.Records = append(b.Records, r)
+		b.To = r.Consensus
+		c.advanceRunning(r)
+		if r.IsChild() {
+			continue
+		}
+		id := r.ID
+		c.byID[id] = append(c.byID[id], r)
+		c.byTxHash[[32]byte(r.Hash[:32])] = r
+		if r.EthereumHash != (common.Hash{}) {
+			c.byEthHash[r.EthereumHash] = append(c.byEthHash[r.EthereumHash], r)
+		}
+		if r.Result != nil && r.Result.Index >= 0 {
+			b.results++
+			b.logs += len(r.Result.Logs)
+			b.GasUsed += r.Result.GasUsed
+			if r.Result.Bloom != nil {
+				for i, bits := range r.Result.Bloom {
+					b.Bloom[i] |= bits
+				}
+			}
+		}
+	}
+	b.Size += size
+}
+
+// advanceRunning chains a record into the running hash. The previous ones are the
+// source of the EVM's randomness.
+func (c *chain) advanceRunning(r *Record) {
+	h := sha512.New384()
+	h.Write(c.running[0][:])
+	h.Write(r.Hash[:])
+	var fixed [16]byte
+	binary.BigEndian.PutUint64(fixed[:8], uint64(r.Consensus.UnixNano()))
+	binary.BigEndian.PutUint64(fixed[8:], uint64(r.Status))
+	h.Write(fixed[:])
+	copy(c.running[1:], c.running[:3])
+	h.Sum(c.running[0][:0])
+}
+
+// seed is the randomness a transaction sees: the running hash three records back.
+func (c *chain) seed() Hash48 { return c.running[3] }
+
+// closeOpen ends the open block and publishes it. It returns nil when there is none.
+func (c *chain) closeOpen() *Block {
+	b := c.open
+	if b == nil {
+		return nil
+	}
+	if n := len(c.blocks); n > 0 {
+		b.Previous = c.blocks[n-1].Hash
+	}
+	h := sha512.New384()
+	h.Write(b.Previous[:])
+	var fixed [24]byte
+	binary.BigEndian.PutUint64(fixed[:8], uint64(b.Number))
+	binary.BigEndian.PutUint64(fixed[8:16], uint64(b.From.UnixNano()))
+	binary.BigEndian.PutUint64(fixed[16:], uint64(b.To.UnixNano()))
+	h.Write(fixed[:])
+	h.Write(c.running[0][:])
+	h.Sum(b.Hash[:0])
+
+	c.blocks = append(c.blocks, b)
+	c.touched = append(c.touched, c.openTouched)
+	c.byHash[[32]byte(b.Hash[:32])] = b.Number
+	c.open, c.openTouched = nil, touchedSet{}
+	return b
+}
+
+// forget drops the oldest blocks beyond the limit, with every version of the
+// state that only they could show.
+func (c *chain) forget(w *world) {
+	for len(c.blocks) > c.limit {
+		b, touched := c.blocks[0], c.touched[0]
+		c.blocks, c.touched = c.blocks[1:], c.touched[1:]
+		delete(c.byHash, [32]byte(b.Hash[:32]))
+		for _, r := range b.Records {
+			c.forgetRecord(r)
+		}
+		w.prune(touched, b.To.UnixNano())
+	}
+}
+
+func (c *chain) forgetRecord(r *Record) {
+	if r.IsChild() {
+		return
+	}
+	dropFirst(c.byID, r.ID)
+	if key := [32]byte(r.Hash[:32]); c.byTxHash[key] == r {
+		delete(c.byTxHash, key)
+	}
+	if r.EthereumHash != (common.Hash{}) {
+		dropFirst(c.byEthHash, r.EthereumHash)
+	}
+}
+
+// dropFirst removes the oldest record of a key: blocks go oldest first, and so do
+// the records in each list.
+func dropFirst[K comparable](m map[K][]*Record, key K) {
+	if list := m[key]; len(list) > 1 {
+		m[key] = append([]*Record(nil), list[1:]...)
+		return
+	}
+	delete(m, key)
+}
+
+// prune forgets what lies before the horizon of what was touched then.
+func (w *world) prune(t touchedSet, horizon int64) {
+	for _, num := range t.entities {
+		if e := w.entities[num]; e != nil {
+			e.prune(horizon)
+		}
+	}
+	for _, key := range t.slots {
+		if e := w.entities[key.contract]; e != nil && e.slots[key.key] != nil {
+			e.slots[key.key].prune(horizon)
+		}
+	}
+}
+
+// consensusOrder is a bounded log of what consensus saw.
+type consensusOrder struct {
+	entries []ConsensusEntry // oldest first
+	next    int64            // sequence number of the next entry
+	limit   int
+}
+
+func (o *consensusOrder) add(e ConsensusEntry) {
+	e.Sequence = o.next
+	o.next++
+	o.entries = append(o.entries, e)
+	if len(o.entries) > 2*o.limit { // trimmed in steps, so that it costs little
+		o.entries = append([]ConsensusEntry(nil), o.entries[len(o.entries)-o.limit:]...)
+	}
+}
+
+func (o *consensusOrder) since(sequence int64, limit int) []ConsensusEntry {
+	if len(o.entries) == 0 || sequence >= o.next {
+		return nil
+	}
+	skip := max(sequence-o.entries[0].Sequence, 0)
+	entries := o.entries[skip:]
+	return append([]ConsensusEntry(nil), entries[:min(len(entries), max(limit, 0))]...)
+}

@@ -1,0 +1,262 @@
+package ledger
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"lockstep/hedera"
+)
+
+// record notes what ran: the result and, on success, the children for what it
+// created. New entities get their numbers here, so that logs and actions can name
+// them.
+func (h *handling) record(r *EVMResult, out outcome) {
+	r.Index = 0 // it has one; place finds which
+	r.Address, r.Output, r.ErrorMessage = out.address, out.output, out.message
+	r.GasUsed, r.GasConsumed = out.gasUsed, out.gasUsed
+	r.Actions = out.actions
+	if h.sub.Body.GetEthereumTransaction() != nil {
+		r.SignerNonce = int64(h.o.get(r.Sender).nonce)
+	}
+	if out.ok() {
+		h.number()
+		h.recordCreations(r)
+		r.Logs, r.Bloom = h.logs(out.logs)
+	}
+	if acct := h.o.get(out.address); acct.exists && (out.ok() || !r.Create) {
+		r.Address, r.Target = acct.address, hedera.Entity(acct.num)
+		h.r.ContractID, h.r.Entity = r.Target, r.Target
+	} else if r.Create {
+		r.Address = common.Address{} // nothing was created
+	}
+	if r.Create && !out.ok() {
+		r.Output = nil
+	}
+	r.StateChanges = h.stateChanges()
+	for i := range r.Actions {
+		h.nameAction(&r.Actions[i], i == 0 && r.Create)
+	}
+}
+
+// number gives entity numbers to what the overlay created, in the order of creation.
+func (h *handling) number() {
+	for _, a := range h.o.creations() {
+		if a.num == 0 {
+			a.num = h.newNum()
+		}
+	}
+}
+
+// recordCreations notes the created contracts and accounts and makes their children.
+func (h *handling) recordCreations(r *EVMResult) {
+	for _, a := range h.o.creations() {
+		if !a.fresh {
+			h.hollowChild(a)
+			continue
+		}
+		id := hedera.Entity(a.num)
+		r.Created = append(r.Created, id)
+		if r.Create && a.address == r.Address {
+			continue // the transaction itself, not a child of it
+		}
+		h.following = append(h.following, &Record{
+			Kind: KindContractCreate, Status: okay, Entity: id, ContractID: id, EVMAddress: a.address.Bytes(),
+		})
+	}
+	for _, a := range h.o.order {
+		if a.contract && a.exists && a.num != 0 && (a.fresh || a.base == nil || int64(a.nonce) != a.base.nonce) {
+			r.Nonces = append(r.Nonces, ContractNonce{Contract: hedera.Entity(a.num), Nonce: int64(a.nonce)})
+		}
+	}
+	slices.SortFunc(r.Nonces, func(a, b ContractNonce) int { return int(a.Contract.Num - b.Contract.Num) })
+}
+
+// hollowChild is the creation of an account by a transfer to its address.
+func (h *handling) hollowChild(a *ovAccount) {
+	id := hedera.Entity(a.num)
+	h.preceding = append(h.preceding, &Record{
+		Kind: KindCryptoCreate, Status: okay, Entity: id, Account: id,
+		Alias: a.address.Bytes(), EVMAddress: a.address.Bytes(),
+	})
+}
+
+func (h *handling) logs(raw []*types.Log) ([]*Log, *types.Bloom) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	bloom := new(types.Bloom)
+	logs := make([]*Log, 0, len(raw))
+	for _, l := range raw {
+		logs = append(logs, &Log{
+			Address: l.Address, Contract: hedera.Entity(h.o.get(l.Address).num), Topics: l.Topics, Data: l.Data,
+		})
+		bloom.Add(l.Address[:])
+		for _, topic := range l.Topics {
+			bloom.Add(topic[:])
+		}
+	}
+	return logs, bloom
+}
+
+// stateChanges lists the slots that were read or written, by contract and slot.
+// Slots that a rolled back transaction wrote count as read.
+func (h *handling) stateChanges() []StateChange {
+	var changes []StateChange
+	for _, a := range h.o.order {
+		if len(a.committed) == 0 || a.num == 0 {
+			continue
+		}
+		for _, key := range slices.SortedFunc(maps.Keys(a.committed), common.Hash.Cmp) {
+			c := StateChange{Contract: hedera.Entity(a.num), Address: a.address, Slot: key, Read: a.committed[key]}
+			if written, ok := a.storage[key]; ok && written != c.Read {
+				c.Written = &written
+			}
+			changes = append(changes, c)
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b StateChange) int { return int(a.Contract.Num - b.Contract.Num) })
+	return changes
+}
+
+// nameAction finds the entities of an action's addresses.
+func (h *handling) nameAction(a *Action, root bool) {
+	a.Caller = hedera.Entity(h.o.get(a.From).num)
+	if acct := h.o.get(a.To); acct.exists {
+		a.Recipient = hedera.Entity(acct.num)
+	} else if id, ok := hedera.FromLongZero(a.To); ok && id.Num <= lastSystemNumber {
+		a.Recipient = id
+	}
+	if root {
+		a.CallType, a.Operation = CallTypeCreate, OpCreate
+	}
+}
+
+// commit brings the overlay into the world. The caller holds both locks.
+func (h *handling) commit() {
+	h.number()
+	h.l.nextNum += h.newNums
+	created := h.o.creations()
+	for _, a := range created {
+		h.describe(a)
+	}
+	touched := &h.l.chain.openTouched
+	for _, a := range h.o.order {
+		if (!a.exists && a.base == nil) || a.override {
+			continue
+		}
+		h.transfer(a)
+		if h.commitAccount(a) {
+			touched.entities = append(touched.entities, a.num)
+		}
+		for key, value := range a.storage {
+			if value == a.committed[key] {
+				continue
+			}
+			e := h.l.world.entities[a.num]
+			if e.slots == nil {
+				e.slots = map[common.Hash]*slot{}
+			}
+			if e.slots[key] == nil {
+				e.slots[key] = &slot{}
+			}
+			e.slots[key].put(slotVersion{at: h.at, value: value})
+			touched.slots = append(touched.slots, slotKey{a.num, key})
+		}
+	}
+	slices.SortFunc(h.r.Transfers, func(a, b Transfer) int { return int(a.Account.Num - b.Account.Num) })
+	for _, f := range h.files {
+		h.l.world.files[f.ID.Num] = &f
+	}
+}
+
+// transfer notes how a balance changed.
+func (h *handling) transfer(a *ovAccount) {
+	var before hedera.Tinybar
+	if a.base != nil {
+		before = a.base.balance
+	}
+	if d := a.tinybar() - before; d != 0 {
+		h.r.Transfers = append(h.r.Transfers, Transfer{Account: hedera.Entity(a.num), Amount: d})
+	}
+}
+
+// commitAccount writes a new version when something changed.
+func (h *handling) commitAccount(a *ovAccount) bool {
+	if a.destroyed {
+		m := *a.currentMeta()
+		m.deleted, m.obtainer = true, hedera.Entity(h.o.get(a.obtainer).num)
+		a.meta = &m
+	}
+	v := version{at: h.at, balance: a.tinybar(), nonce: int64(a.nonce), meta: a.currentMeta()}
+	switch {
+	case a.base == nil:
+		h.l.world.add(a.num, v)
+	case v.balance == a.base.balance && v.nonce == a.base.nonce && v.meta == a.base.meta:
+		return false
+	default:
+		a.entity.put(v)
+		if v.meta != a.base.meta {
+			h.l.world.index(a.num, v.meta)
+		}
+	}
+	return true
+}
+
+// describe makes the lasting part of what the overlay created, where no handler did.
+func (h *handling) describe(a *ovAccount) {
+	switch {
+	case a.fresh:
+		a.meta = h.contractMeta(a)
+	case a.meta == nil:
+		a.meta = h.hollowMeta(a.address)
+	}
+}
+
+func (h *handling) hollowMeta(address common.Address) *meta {
+	return &meta{
+		address: address, alias: address.Bytes(), key: hollowKey(),
+		created: h.r.Consensus, expires: h.expiry(genesisRenewal), autoRenewPeriod: genesisRenewal,
+		maxAutoAssociations: -1, stakedNode: -1,
+	}
+}
+
+func (h *handling) expiry(seconds int64) hedera.Timestamp {
+	return hedera.Timestamp{Seconds: h.r.Consensus.Seconds + seconds, Nanos: h.r.Consensus.Nanos}
+}
+
+// contractMeta is what a contract inherits from its creator, unless a handler has
+// described it already.
+func (h *handling) contractMeta(a *ovAccount) *meta {
+	m := meta{stakedNode: -1, created: h.r.Consensus, address: a.address, autoRenewPeriod: minRenewal}
+	creator := h.o.get(a.creator)
+	switch from := creator.currentMeta(); {
+	case a.meta != nil:
+		m = *a.meta
+	case from != nil:
+		m.memo, m.autoRenewPeriod, m.autoRenewAccount = from.memo, from.autoRenewPeriod, from.autoRenewAccount
+		m.stakedAccount, m.stakedNode, m.declineReward = from.stakedAccount, from.stakedNode, from.declineReward
+		m.maxAutoAssociations = from.maxAutoAssociations
+	}
+	if a.base != nil { // a hollow account becomes the contract
+		m.created = a.base.meta.created
+	}
+	if _, longZero := hedera.FromLongZero(a.address); !longZero {
+		m.alias = a.address.Bytes()
+	}
+	if m.autoRenewPeriod == 0 {
+		m.autoRenewPeriod = minRenewal
+	}
+	if m.key == nil {
+		m.key = contractKey(a.num)
+	}
+	m.expires = hedera.Timestamp{Seconds: m.created.Seconds + m.autoRenewPeriod, Nanos: m.created.Nanos}
+	c := Contract{Initcode: a.initcode, Runtime: a.code, CodeHash: a.codeHash, Creator: hedera.Entity(creator.num)}
+	if m.contract != nil {
+		c.File = m.contract.File
+	}
+	m.contract = &c
+	return &m
+}

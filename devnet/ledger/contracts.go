@@ -1,0 +1,172 @@
+package ledger
+
+import (
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/tracing"
+	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/holiman/uint256"
+
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// contractCreate runs init code at the long-zero address of a new number.
+func (h *handling) contractCreate(body *hapi.ContractCreateTransactionBody) hedera.Status {
+	code, status := h.initcode(body)
+	if status != okay {
+		return status
+	}
+	admin := body.GetAdminKey()
+	if admin != nil && (!validKey(admin) || !isContractKey(admin) && !h.sub.Signatures.Signed(admin)) {
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	num := h.newNum()
+	address := hedera.Entity(num).LongZero()
+	m := h.hollowMeta(address)
+	m.alias, m.key, m.memo, m.maxAutoAssociations = nil, admin, body.GetMemo(), body.GetMaxAutomaticTokenAssociations()
+	m.autoRenewPeriod = body.GetAutoRenewPeriod().GetSeconds()
+	m.declineReward = body.GetDeclineReward()
+	if renew := body.GetAutoRenewAccountId(); renew != nil {
+		a := h.resolve(renew)
+		if a == nil || !a.exists {
+			return hapi.ResponseCodeEnum_INVALID_AUTORENEW_ACCOUNT
+		}
+		m.autoRenewAccount = hedera.Entity(a.num)
+	}
+	if status := h.stake(m, body.GetStakedAccountId(), body.GetStakedId() != nil, body.GetStakedNodeId()); status != okay {
+		return status
+	}
+	m.contract = &Contract{}
+	if file := body.GetFileID(); file != nil {
+		m.contract.File = fileID(file)
+	}
+	a := h.o.get(address)
+	a.num, a.initcode, a.creator = num, code, h.account(h.sub.Payer).address
+	h.o.setMeta(a, m)
+	return h.evm(message{
+		data: code, at: &address, gas: uint64(body.GetGas()), value: hedera.Tinybar(body.GetInitialBalance()),
+	})
+}
+
+// initcode comes with the transaction, or from a file as hexadecimal text with the
+// constructor's parameters after it.
+func (h *handling) initcode(body *hapi.ContractCreateTransactionBody) ([]byte, hedera.Status) {
+	if body.GetFileID() == nil {
+		return body.GetInitcode(), okay
+	}
+	code, status := h.hexFile(fileID(body.GetFileID()))
+	if status != okay {
+		return nil, status
+	}
+	return append(code, body.GetConstructorParameters()...), okay
+}
+
+func isContractKey(key *hapi.Key) bool {
+	return key.GetContractID() != nil || key.GetDelegatableContractId() != nil
+}
+
+// contractCall calls a contract, or any address, on behalf of the payer.
+func (h *handling) contractCall(body *hapi.ContractCallTransactionBody) hedera.Status {
+	to, ok := contractAddress(body.GetContractID())
+	if !ok {
+		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
+	}
+	to = h.o.canonical(to)
+	if a := h.o.get(to); !a.exists && !isSystem(to) && body.GetContractID().GetEvmAddress() == nil {
+		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
+	}
+	return h.evm(message{
+		to: &to, data: body.GetFunctionParameters(),
+		gas: uint64(body.GetGas()), value: hedera.Tinybar(body.GetAmount()),
+	})
+}
+
+// contractAddress is the EVM address that a contract id means.
+func contractAddress(id *hapi.ContractID) (common.Address, bool) {
+	if id.GetShardNum() != 0 || id.GetRealmNum() != 0 {
+		return common.Address{}, false
+	}
+	if evm := id.GetEvmAddress(); evm != nil {
+		return common.BytesToAddress(evm), len(evm) == common.AddressLength
+	}
+	return hedera.Entity(id.GetContractNum()).LongZero(), id.GetContractNum() > 0
+}
+
+// evm runs what the payer asks the EVM for and pays for.
+func (h *handling) evm(msg message) hedera.Status {
+	payer, price := h.account(h.sub.Payer), h.l.cfg.GasPrice
+	msg.from, msg.gasPrice = payer.address, price
+	switch {
+	case msg.gas > maxGas:
+		return hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED
+	case msg.gas < intrinsicGas(msg.data, msg.to == nil):
+		return hapi.ResponseCodeEnum_INSUFFICIENT_GAS
+	case payer.tinybar() < hedera.Tinybar(msg.gas)*price+msg.value:
+		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
+	}
+	collector := h.o.entityAccount(feeCollector)
+	h.o.move(payer, collector, hedera.Tinybar(msg.gas)*price)
+	out := h.l.engine.run(h.o, h.l.env(h.at), msg)
+	h.o.move(collector, payer, hedera.Tinybar(msg.gas-out.gasUsed)*price)
+	h.r.Fee = hedera.Tinybar(out.gasUsed) * price
+
+	r := &EVMResult{
+		From: h.sub.Payer, Sender: payer.address, Create: msg.to == nil, Input: msg.data,
+		GasLimit: msg.gas, GasPrice: price, Amount: msg.value, SignerNonce: -1, HasResult: true,
+	}
+	if msg.to != nil {
+		r.To = msg.to.Bytes()
+	}
+	if !out.ok() {
+		h.newNums = 0 // a failed creation gives its number back
+	}
+	h.r.Result = r
+	h.record(r, out)
+	return out.status
+}
+
+// createAt does what CREATE does at an address of our choice: it runs the init code
+// as a delegate of the new account, which so has no code of its own meanwhile.
+func (x *execution) createAt(address common.Address, gas vm.GasBudget, value *uint256.Int) ([]byte, vm.GasBudget, error) {
+	holder := common.Address{0: 0xff, 1: 0xff} // no key and no CREATE leads here
+	x.o.accounts[holder] = &ovAccount{address: holder, code: x.msg.data}
+	a := x.o.get(address)
+	if !x.canTransfer(nil, x.msg.from, value) {
+		return nil, gas, vm.ErrInsufficientBalance
+	}
+	snapshot := x.o.Snapshot()
+	x.o.create(a, false)
+	x.o.CreateContract(address)
+	x.o.setNonce(a, 1)
+	x.transfer(nil, x.msg.from, address, value, nil)
+	runtime, left, err := x.evm.DelegateCall(x.msg.from, address, holder, nil, gas, value)
+	if err == nil {
+		err = x.deposit(a, runtime, &left)
+	}
+	if len(x.actions) > 0 {
+		x.actions[0].From, x.actions[0].To = x.msg.from, address
+		x.actions[0].Value = hedera.Tinybar(value.Uint64())
+	}
+	if err != nil {
+		x.o.revertTo(snapshot)
+	}
+	return runtime, left, err
+}
+
+// deposit stores the runtime code, at its price.
+func (x *execution) deposit(a *ovAccount, runtime []byte, gas *vm.GasBudget) error {
+	var err error
+	switch {
+	case len(runtime) > 0 && runtime[0] == 0xef:
+		err = vm.ErrInvalidCode
+	case !gas.ChargeExecutionOnly(uint64(len(runtime)) * codeDepositGas):
+		err = vm.ErrCodeStoreOutOfGas
+	case len(runtime) > maxCodeSize:
+		err = vm.ErrMaxCodeSizeExceeded
+	default:
+		x.o.SetCode(a.address, runtime, tracing.CodeChangeContractCreation)
+		return nil
+	}
+	gas.DrainExecution()
+	return err
+}

@@ -1,0 +1,385 @@
+package ledger
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+	"google.golang.org/protobuf/proto"
+
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+const (
+	maxTransfers   = 10
+	maxMemo        = 100 // bytes
+	minRenewPeriod = 2_592_000
+	maxRenewPeriod = 8_000_001
+)
+
+// isHollow tells whether an account waits for its key.
+func isHollow(a *ovAccount) bool {
+	m := a.currentMeta()
+	if m == nil || a.contract {
+		return false
+	}
+	list := m.key.GetKeyList()
+	return list != nil && len(list.GetKeys()) == 0
+}
+
+// resolve finds an account by number or alias. It may not exist; nil means that
+// the id is malformed.
+func (h *handling) resolve(id *hapi.AccountID) *ovAccount {
+	if id.GetShardNum() != 0 || id.GetRealmNum() != 0 {
+		return nil
+	}
+	switch by := id.GetAccount().(type) {
+	case *hapi.AccountID_AccountNum:
+		if by.AccountNum <= 0 {
+			return nil
+		}
+		return h.o.entityAccount(by.AccountNum)
+	case *hapi.AccountID_Alias:
+		if len(by.Alias) == common.AddressLength {
+			return h.o.get(common.Address(by.Alias))
+		}
+		if num, ok := h.l.world.byAlias[string(by.Alias)]; ok {
+			return h.o.entityAccount(num)
+		}
+		if address, ok := aliasAddress(by.Alias); ok {
+			return h.o.get(address)
+		}
+	}
+	return nil
+}
+
+// aliasAddress is the EVM address of a serialised secp256k1 key.
+func aliasAddress(alias []byte) (common.Address, bool) {
+	key := aliasKey(alias)
+	if key.GetECDSASecp256K1() == nil {
+		return common.Address{}, false
+	}
+	address, err := hedera.AddressOf(key.GetECDSASecp256K1())
+	return address, err == nil
+}
+
+// aliasKey reads an alias that is a serialised primitive key, nil for anything else.
+func aliasKey(alias []byte) *hapi.Key {
+	key := new(hapi.Key)
+	if len(alias) > 64 || proto.Unmarshal(alias, key) != nil {
+		return nil
+	}
+	switch key.GetKey().(type) {
+	case *hapi.Key_Ed25519, *hapi.Key_ECDSASecp256K1:
+		if validKey(key) {
+			return key
+		}
+	}
+	return nil
+}
+
+// cryptoTransfer moves hbar. Credits to addresses that nothing is at create accounts.
+func (h *handling) cryptoTransfer(body *hapi.CryptoTransferTransactionBody) hedera.Status {
+	if len(body.GetTokenTransfers()) > 0 {
+		return hapi.ResponseCodeEnum_NOT_SUPPORTED
+	}
+	list := body.GetTransfers().GetAccountAmounts()
+	accounts := make([]*ovAccount, len(list))
+	for i, entry := range list {
+		a, status := h.transferParty(entry)
+		if status != okay {
+			return status
+		}
+		if slices.Contains(accounts[:i], a) {
+			return hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS
+		}
+		accounts[i] = a
+	}
+	for i, entry := range list {
+		next := int64(accounts[i].tinybar()) + entry.GetAmount()
+		if next < 0 {
+			return hapi.ResponseCodeEnum_INSUFFICIENT_ACCOUNT_BALANCE
+		}
+		h.o.setTinybar(accounts[i], hedera.Tinybar(next))
+	}
+	for _, a := range h.o.creations() {
+		h.createdByTransfer(a)
+	}
+	return okay
+}
+
+// transferParty resolves one side of a transfer and checks that it agreed.
+func (h *handling) transferParty(entry *hapi.AccountAmount) (*ovAccount, hedera.Status) {
+	a := h.resolve(entry.GetAccountID())
+	if a == nil || !a.exists {
+		return h.missingParty(a, entry)
+	}
+	debit := entry.GetAmount() < 0
+	switch {
+	case debit && entry.GetIsApproval():
+		return nil, hapi.ResponseCodeEnum_SPENDER_DOES_NOT_HAVE_ALLOWANCE
+	case debit && !h.signedBy(a):
+		return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	case entry.GetAmount() > 0 && a.wantsSignature() && !h.signedBy(a):
+		return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	return a, okay
+}
+
+// missingParty creates the receiver of a credit to an unused alias.
+func (h *handling) missingParty(a *ovAccount, entry *hapi.AccountAmount) (*ovAccount, hedera.Status) {
+	alias := entry.GetAccountID().GetAlias()
+	switch {
+	case a != nil && a.deleted():
+		return nil, hapi.ResponseCodeEnum_ACCOUNT_DELETED
+	case len(alias) == 0 || entry.GetAmount() <= 0:
+		return nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+	case len(alias) == common.AddressLength:
+		if _, longZero := hedera.FromLongZero(common.Address(alias)); longZero {
+			return nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
+		}
+		h.o.create(a, true)
+		return a, okay
+	}
+	key := aliasKey(alias)
+	if key == nil {
+		return nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
+	}
+	m := h.hollowMeta(common.Address{})
+	m.alias, m.key = alias, key
+	return h.enter(m, a), okay
+}
+
+// enter makes an account with a number of its own. Without an address of its own,
+// it is known by its long-zero address.
+func (h *handling) enter(m *meta, at *ovAccount) *ovAccount {
+	num := h.newNum()
+	if at == nil {
+		at = h.o.get(hedera.Entity(num).LongZero())
+	}
+	h.o.create(at, false)
+	at.num, m.address = num, at.address
+	h.o.setMeta(at, m)
+	return at
+}
+
+// createdByTransfer makes the preceding child of an account creation.
+func (h *handling) createdByTransfer(a *ovAccount) {
+	if a.num == 0 {
+		a.num = h.newNum()
+	}
+	if a.meta == nil {
+		h.hollowChild(a)
+		return
+	}
+	id := hedera.Entity(a.num)
+	child := &Record{Kind: KindCryptoCreate, Status: okay, Entity: id, Account: id, Alias: a.meta.alias}
+	if _, longZero := hedera.FromLongZero(a.address); !longZero {
+		child.EVMAddress = a.address.Bytes()
+	}
+	h.preceding = append(h.preceding, child)
+}
+
+// cryptoCreate makes an account that the payer funds.
+func (h *handling) cryptoCreate(body *hapi.CryptoCreateTransactionBody) hedera.Status {
+	address, status := h.newAlias(body)
+	if status != okay {
+		return status
+	}
+	payer := h.account(h.sub.Payer)
+	initial := hedera.Tinybar(body.GetInitialBalance())
+	switch {
+	case payer.tinybar() < initial:
+		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
+	case body.GetReceiverSigRequired() && !h.sub.Signatures.Signed(body.GetKey()):
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	m := h.hollowMeta(common.Address{})
+	m.alias, m.key, m.memo = body.GetAlias(), body.GetKey(), body.GetMemo()
+	m.autoRenewPeriod = body.GetAutoRenewPeriod().GetSeconds()
+	m.expires = h.expiry(m.autoRenewPeriod)
+	m.receiverSigRequired = body.GetReceiverSigRequired()
+	m.maxAutoAssociations = body.GetMaxAutomaticTokenAssociations()
+	m.declineReward = body.GetDeclineReward()
+	if status := h.stake(m, body.GetStakedAccountId(), body.GetStakedId() != nil, body.GetStakedNodeId()); status != okay {
+		return status
+	}
+	var at *ovAccount
+	if address != nil {
+		at = h.o.get(*address)
+		h.r.EVMAddress = address.Bytes()
+	}
+	a := h.enter(m, at)
+	h.o.move(payer, a, initial)
+	h.r.Account, h.r.Entity, h.r.Alias = hedera.Entity(a.num), hedera.Entity(a.num), m.alias
+	return okay
+}
+
+// newAlias checks the alias of an account that is to be created and returns the
+// EVM address it gives, nil for none.
+func (h *handling) newAlias(body *hapi.CryptoCreateTransactionBody) (*common.Address, hedera.Status) {
+	alias := body.GetAlias()
+	if len(alias) == 0 {
+		return nil, okay
+	}
+	if len(alias) != common.AddressLength {
+		key := aliasKey(alias)
+		switch {
+		case key == nil || !proto.Equal(key, body.GetKey()):
+			return nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
+		case h.l.world.byAlias[string(alias)] != 0:
+			return nil, hapi.ResponseCodeEnum_ALIAS_ALREADY_ASSIGNED
+		case key.GetEd25519() != nil:
+			return nil, okay
+		}
+		address, _ := aliasAddress(alias)
+		return h.freeAlias(address)
+	}
+	address := common.Address(alias)
+	if _, longZero := hedera.FromLongZero(address); longZero {
+		return nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
+	}
+	if !h.ownsAddress(address, body.GetKey()) {
+		return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	return h.freeAlias(address)
+}
+
+func (h *handling) freeAlias(address common.Address) (*common.Address, hedera.Status) {
+	if a := h.o.get(address); a.exists || a.deleted() {
+		return nil, hapi.ResponseCodeEnum_ALIAS_ALREADY_ASSIGNED
+	}
+	return &address, okay
+}
+
+// ownsAddress tells whether the key behind an EVM address has signed.
+func (h *handling) ownsAddress(address common.Address, key *hapi.Key) bool {
+	if _, ok := h.sub.Signatures.Completes(address); ok {
+		return true
+	}
+	public := key.GetECDSASecp256K1()
+	if public == nil {
+		return false
+	}
+	owner, err := hedera.AddressOf(public)
+	return err == nil && owner == address && h.sub.Signatures.Signed(key)
+}
+
+// stake sets whom an account stakes to.
+func (h *handling) stake(m *meta, account *hapi.AccountID, chosen bool, node int64) hedera.Status {
+	m.stakedAccount, m.stakedNode = hedera.ID{}, -1
+	if account != nil {
+		a := h.resolve(account)
+		if a == nil || !a.exists {
+			return hapi.ResponseCodeEnum_INVALID_STAKING_ID
+		}
+		m.stakedAccount = hedera.Entity(a.num)
+		return okay
+	}
+	if chosen {
+		if node < -1 || node >= int64(len(h.l.cfg.Nodes)) {
+			return hapi.ResponseCodeEnum_INVALID_STAKING_ID
+		}
+		m.stakedNode = node
+	}
+	return okay
+}
+
+// cryptoUpdate changes what an account's owner may change.
+func (h *handling) cryptoUpdate(body *hapi.CryptoUpdateTransactionBody) hedera.Status {
+	a := h.resolve(body.GetAccountIDToUpdate())
+	switch {
+	case a == nil || !a.exists && !a.deleted():
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+	case a.deleted():
+		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
+	case !h.signedBy(a) && !h.completed(a):
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	m := *a.currentMeta()
+	if key := body.GetKey(); key != nil {
+		if !h.sub.Signatures.Signed(key) {
+			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+		}
+		m.key = key
+	}
+	if memo := body.GetMemo(); memo != nil {
+		m.memo = memo.GetValue()
+	}
+	if period := body.GetAutoRenewPeriod(); period != nil {
+		m.autoRenewPeriod = period.GetSeconds()
+	}
+	if until := body.GetExpirationTime(); until != nil {
+		t := timestamp(until)
+		if t.Compare(m.expires) < 0 {
+			return hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED
+		}
+		m.expires = t
+	}
+	if required := body.GetReceiverSigRequiredWrapper(); required != nil {
+		m.receiverSigRequired = required.GetValue()
+	}
+	if n := body.GetMaxAutomaticTokenAssociations(); n != nil {
+		m.maxAutoAssociations = n.GetValue()
+	}
+	if decline := body.GetDeclineReward(); decline != nil {
+		m.declineReward = decline.GetValue()
+	}
+	if body.GetStakedId() != nil {
+		if status := h.stake(&m, body.GetStakedAccountId(), true, body.GetStakedNodeId()); status != okay {
+			return status
+		}
+	}
+	h.o.setMeta(a, &m)
+	h.r.Account, h.r.Entity = hedera.Entity(a.num), hedera.Entity(a.num)
+	return okay
+}
+
+// completed lets the key behind a hollow account's address act for it.
+func (h *handling) completed(a *ovAccount) bool {
+	if !isHollow(a) {
+		return false
+	}
+	_, ok := h.sub.Signatures.Completes(a.address)
+	return ok
+}
+
+// cryptoDelete deletes an account and hands its balance on.
+func (h *handling) cryptoDelete(body *hapi.CryptoDeleteTransactionBody) hedera.Status {
+	a, to := h.resolve(body.GetDeleteAccountID()), h.resolve(body.GetTransferAccountID())
+	switch {
+	case a == nil || a.contract || !a.exists && !a.deleted():
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+	case a.deleted() || to != nil && to.deleted():
+		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
+	case to == nil || !to.exists:
+		return hapi.ResponseCodeEnum_INVALID_TRANSFER_ACCOUNT_ID
+	case a == to:
+		return hapi.ResponseCodeEnum_TRANSFER_ACCOUNT_SAME_AS_DELETE_ACCOUNT
+	case a.num <= lastSystemCode:
+		return hapi.ResponseCodeEnum_ENTITY_NOT_ALLOWED_TO_DELETE
+	case !h.signedBy(a), to.wantsSignature() && !h.signedBy(to):
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	h.o.move(a, to, a.tinybar())
+	m := *a.currentMeta()
+	m.deleted, m.obtainer = true, hedera.Entity(to.num)
+	h.o.setMeta(a, &m)
+	h.r.Account, h.r.Entity = hedera.Entity(a.num), hedera.Entity(a.num)
+	return okay
+}
+
+func timestamp(t *hapi.Timestamp) hedera.Timestamp {
+	return hedera.Timestamp{Seconds: t.GetSeconds(), Nanos: t.GetNanos()}
+}
+
+func validMemo(memo string) hedera.Status {
+	switch {
+	case len(memo) > maxMemo:
+		return hapi.ResponseCodeEnum_MEMO_TOO_LONG
+	case bytes.IndexByte([]byte(memo), 0) >= 0:
+		return hapi.ResponseCodeEnum_INVALID_ZERO_BYTE_IN_STRING
+	}
+	return okay
+}

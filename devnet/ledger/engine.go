@@ -1,0 +1,336 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/tracing"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/ethereum/go-ethereum/params"
+	"github.com/holiman/uint256"
+
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// Gas rules that the EVM itself does not know.
+const (
+	maxGas           = 15_000_000 // of one transaction
+	maxCallData      = 131_072    // bytes of call data or init code
+	txGas            = 21_000
+	createGas        = 32_000
+	initcodeWordGas  = 2
+	zeroByteGas      = 4
+	nonZeroByteGas   = 16
+	refundQuotient   = 5 // EIP-3529
+	maxCodeSize      = params.MaxCodeSize
+	codeDepositGas   = params.CreateDataGas
+	maxPreceding     = 3  // children before their parent
+	maxFollowing     = 50 // children after it
+	maxActions       = 4096
+	maxActionPayload = 1 << 20 // bytes of input and output kept per transaction
+
+	// lazyCreationGas is what the creation of an account by a transfer inside the
+	// EVM costs. On the network it follows from the fee schedule; this is close to
+	// what it comes to at the default prices.
+	lazyCreationGas = 587_000
+)
+
+// engine is the EVM with the network's rules. It is immutable.
+type engine struct {
+	l      *Ledger
+	chain  *params.ChainConfig
+	warmed []common.Address // precompiles that are warm from the start
+}
+
+func newEngine(l *Ledger) *engine {
+	zero, fork := new(big.Int), new(uint64)
+	e := &engine{l: l, chain: &params.ChainConfig{
+		ChainID:             new(big.Int).SetUint64(l.cfg.ChainID),
+		HomesteadBlock:      zero,
+		EIP150Block:         zero,
+		EIP155Block:         zero,
+		EIP158Block:         zero,
+		ByzantiumBlock:      zero,
+		ConstantinopleBlock: zero,
+		PetersburgBlock:     zero,
+		IstanbulBlock:       zero,
+		MuirGlacierBlock:    zero,
+		BerlinBlock:         zero,
+		LondonBlock:         zero,
+		ArrowGlacierBlock:   zero,
+		GrayGlacierBlock:    zero,
+		MergeNetsplitBlock:  zero,
+
+		TerminalTotalDifficulty: zero,
+		ShanghaiTime:            fork,
+		CancunTime:              fork,
+	}}
+	for n := byte(1); n <= 10; n++ {
+		e.warmed = append(e.warmed, common.BytesToAddress([]byte{n}))
+	}
+	return e
+}
+
+// blockEnv is what the EVM sees of its block.
+type blockEnv struct {
+	number int64
+	time   int64 // seconds
+	seed   Hash48
+	hashes func(number uint64) common.Hash
+}
+
+// message is what the EVM is to do.
+type message struct {
+	from     common.Address
+	to       *common.Address // nil to create
+	data     []byte
+	gas      uint64 // whole limit, intrinsic gas included
+	value    hedera.Tinybar
+	gasPrice hedera.Tinybar
+	at       *common.Address // where to create, nil for the usual address
+	steps    *tracing.Hooks  // opcode hooks of a replay, nil for none
+	ctx      context.Context // ends a simulation early; nil for none
+}
+
+// outcome is what became of a message. On failure the overlay is as it was.
+type outcome struct {
+	status  hedera.Status
+	message string // error message of the record
+	output  []byte
+	revert  []byte // raw revert data
+	gasUsed uint64
+	address common.Address // called or created
+	actions []Action
+	logs    []*types.Log
+}
+
+func (out *outcome) ok() bool { return out.status == hapi.ResponseCodeEnum_SUCCESS }
+
+// intrinsicGas is the gas that a transaction costs before it runs. Access lists
+// cost nothing.
+func intrinsicGas(data []byte, create bool) uint64 {
+	gas := uint64(txGas)
+	for _, b := range data {
+		if b == 0 {
+			gas += zeroByteGas
+		} else {
+			gas += nonZeroByteGas
+		}
+	}
+	if create {
+		gas += createGas + initcodeWordGas*((uint64(len(data))+31)/32)
+	}
+	return gas
+}
+
+// run executes a message on an overlay. Gas is not charged and the sender's nonce
+// not spent here; a creation takes its address from the sender's nonce.
+func (e *engine) run(o *overlay, env blockEnv, msg message) outcome {
+	intrinsic := intrinsicGas(msg.data, msg.to == nil)
+	if msg.gas < intrinsic {
+		return failed(hapi.ResponseCodeEnum_INSUFFICIENT_GAS, msg.gas)
+	}
+	x := e.newExecution(o, env, msg)
+	snapshot := o.Snapshot()
+	out := x.call(msg, msg.gas-intrinsic)
+	if out.ok() {
+		if status := x.tooManyChildren(); status != hapi.ResponseCodeEnum_SUCCESS {
+			out = outcome{status: status, message: hexStatus(status), gasUsed: msg.gas, actions: out.actions}
+		}
+	}
+	if !out.ok() {
+		o.revertTo(snapshot)
+		out.logs = nil
+		return out
+	}
+	out.gasUsed -= min(out.gasUsed/refundQuotient, o.refund)
+	out.logs = o.logs
+	return out
+}
+
+func failed(status hedera.Status, gas uint64) outcome {
+	return outcome{status: status, message: status.String(), gasUsed: gas}
+}
+
+// execution is one run of the EVM.
+type execution struct {
+	*engine
+	o   *overlay
+	env blockEnv
+	evm *vm.EVM
+	msg message
+
+	precompiles vm.PrecompiledContracts
+	frames      []frame // open frames, outermost first
+	actions     []Action
+	payload     int           // bytes kept in actions
+	halt        hedera.Status // why the innermost failing frame halted; 0 for the EVM's own reason
+	poison      hedera.Status // fails the whole transaction at the end
+}
+
+func (e *engine) newExecution(o *overlay, env blockEnv, msg message) *execution {
+	x := &execution{engine: e, o: o, env: env, msg: msg, precompiles: make(vm.PrecompiledContracts, 16)}
+	for a, p := range vm.PrecompiledContractsCancun {
+		x.precompiles[a] = p
+	}
+	x.addSystemContracts()
+
+	random := common.Hash(env.seed[:32])
+	block := vm.BlockContext{
+		CanTransfer: x.canTransfer,
+		Transfer:    x.transfer,
+		GetHash:     env.hashes,
+		Coinbase:    hedera.Entity(coinbase).LongZero(),
+		GasLimit:    msg.gas,
+		BlockNumber: big.NewInt(env.number),
+		Time:        uint64(env.time),
+		Difficulty:  new(big.Int),
+		BaseFee:     new(big.Int),
+		BlobBaseFee: big.NewInt(1),
+		Random:      &random,
+	}
+	x.evm = vm.NewEVM(block, o, e.chain, vm.Config{Tracer: x.hooks(msg.steps)})
+	x.evm.SetPrecompiles(x.precompiles)
+	x.evm.SetTxContext(vm.TxContext{Origin: msg.from, GasPrice: uint256.NewInt(uint64(msg.gasPrice))})
+	o.Prepare(x.evm.GetRules(), msg.from, common.Address{}, msg.to, e.warmed, nil)
+	return x
+}
+
+// call runs the outermost frame and classifies how it ended.
+func (x *execution) call(msg message, gas uint64) outcome {
+	defer x.evm.Release()
+	if msg.ctx != nil {
+		defer context.AfterFunc(msg.ctx, x.evm.Cancel)()
+	}
+	budget, value := vm.NewGasBudget(gas, 0), uint256.NewInt(uint64(msg.value))
+	var (
+		out  outcome
+		left vm.GasBudget
+		err  error
+	)
+	switch {
+	case msg.to != nil:
+		out.address = *msg.to
+		out.output, left, err = x.evm.Call(msg.from, *msg.to, msg.data, budget, value)
+	case msg.at != nil:
+		out.address = *msg.at
+		out.output, left, err = x.createAt(*msg.at, budget, value)
+	default:
+		out.output, out.address, left, err = x.evm.Create(msg.from, msg.data, budget, value)
+	}
+	out.gasUsed = msg.gas - left.ExecutionGas
+	out.actions = x.actions
+	if err == nil && x.poison != 0 {
+		err, x.halt, out.gasUsed = errHalt, x.poison, msg.gas
+	}
+	x.classify(&out, err)
+	return out
+}
+
+// errHalt is how a precompile of ours ends a frame; execution.halt says why.
+var errHalt = errors.New("halted")
+
+// canTransfer looks at the account itself: BALANCE shows nothing for the system.
+func (x *execution) canTransfer(_ vm.StateDB, from common.Address, amount *uint256.Int) bool {
+	return x.o.get(from).balance.Cmp(amount) >= 0
+}
+
+func (x *execution) transfer(_ vm.StateDB, from, to common.Address, amount *uint256.Int, _ *params.Rules) {
+	if amount.IsZero() {
+		return
+	}
+	x.o.move(x.o.get(from), x.o.get(to), hedera.Tinybar(amount.Uint64()))
+}
+
+// tooManyChildren checks the limits on what one transaction may create.
+func (x *execution) tooManyChildren() hedera.Status {
+	preceding, following := 0, 0
+	for _, a := range x.o.creations() {
+		if a.fresh {
+			following++
+		} else {
+			preceding++
+		}
+	}
+	if x.msg.to == nil {
+		following-- // the creation itself is no child
+	}
+	if preceding > maxPreceding || following > maxFollowing {
+		return hapi.ResponseCodeEnum_MAX_CHILD_RECORDS_EXCEEDED
+	}
+	return hapi.ResponseCodeEnum_SUCCESS
+}
+
+// classify fills status, message and output from the EVM's error.
+func (x *execution) classify(out *outcome, err error) {
+	if err == nil {
+		out.status = hapi.ResponseCodeEnum_SUCCESS
+		return
+	}
+	if errors.Is(err, vm.ErrExecutionReverted) {
+		out.revert, out.output = out.output, nil
+		out.status, out.message = revertStatus(out.revert), hexBytes(out.revert)
+		return
+	}
+	out.output = nil
+	if x.halt != 0 {
+		out.status, out.message = x.halt, x.halt.String()
+		return
+	}
+	out.status, out.message = haltStatus(err)
+}
+
+// revertStatus is CONTRACT_REVERT_EXECUTED, or the status whose name the revert
+// data spells: system contracts hand their failures up that way.
+func revertStatus(data []byte) hedera.Status {
+	switch name := string(data); name {
+	case "MAX_CONTRACT_STORAGE_EXCEEDED", "MAX_STORAGE_IN_PRICE_REGIME_HAS_BEEN_USED", "INSUFFICIENT_GAS",
+		"INVALID_CONTRACT_ID", "MAX_CHILD_RECORDS_EXCEEDED", "INSUFFICIENT_TX_FEE",
+		"INSUFFICIENT_PAYER_BALANCE", "CONTRACT_EXECUTION_EXCEPTION":
+		status, _ := hedera.ParseStatus(name)
+		return status
+	}
+	return hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED
+}
+
+// haltStatus maps an exceptional halt of the EVM.
+func haltStatus(err error) (hedera.Status, string) {
+	var (
+		opcode    *vm.ErrInvalidOpCode
+		underflow *vm.ErrStackUnderflow
+		overflow  *vm.ErrStackOverflow
+	)
+	const exception = hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION
+	switch {
+	// The interpreter wraps what a gas function finds as out of gas and keeps only
+	// the text of it, so a write in a static call has to be told by its text.
+	case errors.Is(err, vm.ErrWriteProtection), strings.HasSuffix(err.Error(), vm.ErrWriteProtection.Error()):
+		return hapi.ResponseCodeEnum_LOCAL_CALL_MODIFICATION_EXCEPTION, "ILLEGAL_STATE_CHANGE"
+	case errors.Is(err, vm.ErrOutOfGas), errors.Is(err, vm.ErrCodeStoreOutOfGas),
+		errors.Is(err, vm.ErrGasUintOverflow), errors.Is(err, vm.ErrContractAddressCollision):
+		return hapi.ResponseCodeEnum_INSUFFICIENT_GAS, "INSUFFICIENT_GAS"
+	case errors.Is(err, vm.ErrInsufficientBalance):
+		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, "INSUFFICIENT_PAYER_BALANCE"
+	case errors.As(err, &opcode):
+		return exception, "INVALID_OPERATION"
+	case errors.As(err, &underflow):
+		return exception, "INSUFFICIENT_STACK_ITEMS"
+	case errors.As(err, &overflow):
+		return exception, "TOO_MANY_STACK_ITEMS"
+	case errors.Is(err, vm.ErrInvalidJump):
+		return exception, "INVALID_JUMP_DESTINATION"
+	case errors.Is(err, vm.ErrMaxCodeSizeExceeded):
+		return exception, "CODE_TOO_LARGE"
+	case errors.Is(err, vm.ErrInvalidCode):
+		return exception, "INVALID_CODE"
+	case errors.Is(err, vm.ErrReturnDataOutOfBounds):
+		return exception, "INVALID_RETURN_DATA_BUFFER_ACCESS"
+	default:
+		return exception, "PRECOMPILE_ERROR"
+	}
+}

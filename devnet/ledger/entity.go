@@ -1,0 +1,188 @@
+package ledger
+
+import (
+	"sort"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// meta is the part of an entity that seldom changes. It is immutable: a change
+// makes a copy, so that old versions of the entity keep the old one.
+type meta struct {
+	address             common.Address
+	alias               []byte
+	key                 *hapi.Key
+	memo                string
+	created             hedera.Timestamp
+	expires             hedera.Timestamp
+	autoRenewPeriod     int64
+	autoRenewAccount    hedera.ID
+	maxAutoAssociations int32
+	receiverSigRequired bool
+	declineReward       bool
+	stakedAccount       hedera.ID
+	stakedNode          int64
+	deleted             bool
+	obtainer            hedera.ID
+	contract            *Contract
+}
+
+// version is an entity from one consensus time on, until the next version.
+type version struct {
+	at      int64 // consensus time, ns
+	balance hedera.Tinybar
+	nonce   int64
+	meta    *meta
+}
+
+// entity is an account or contract with its history, oldest version first.
+type entity struct {
+	num      int64
+	versions []version
+	slots    map[common.Hash]*slot // contracts only
+}
+
+// slot is a storage word with its history.
+type slot struct {
+	versions []slotVersion
+}
+
+type slotVersion struct {
+	at    int64
+	value common.Hash
+}
+
+// at returns the version in force at a time, nil before the entity existed.
+func (e *entity) at(ns int64) *version {
+	last := len(e.versions) - 1
+	if last < 0 {
+		return nil
+	}
+	if e.versions[last].at <= ns { // by far the most frequent question
+		return &e.versions[last]
+	}
+	i := sort.Search(last, func(i int) bool { return e.versions[i].at > ns })
+	if i == 0 {
+		return nil
+	}
+	return &e.versions[i-1]
+}
+
+// put adds a version, or replaces the newest when it has the same time.
+func (e *entity) put(v version) {
+	if n := len(e.versions); n > 0 && e.versions[n-1].at == v.at {
+		e.versions[n-1] = v
+		return
+	}
+	e.versions = append(e.versions, v)
+}
+
+// prune forgets versions that ended before the horizon. At least one stays.
+func (e *entity) prune(horizon int64) {
+	keep := sort.Search(len(e.versions), func(i int) bool { return e.versions[i].at > horizon }) - 1
+	if keep > 0 {
+		e.versions = append(e.versions[:0:0], e.versions[keep:]...)
+	}
+}
+
+func (s *slot) at(ns int64) (slotVersion, bool) {
+	i := sort.Search(len(s.versions), func(i int) bool { return s.versions[i].at > ns })
+	if i == 0 {
+		return slotVersion{}, false
+	}
+	return s.versions[i-1], true
+}
+
+func (s *slot) put(v slotVersion) {
+	if n := len(s.versions); n > 0 && s.versions[n-1].at == v.at {
+		s.versions[n-1] = v
+		return
+	}
+	s.versions = append(s.versions, v)
+}
+
+func (s *slot) prune(horizon int64) {
+	keep := sort.Search(len(s.versions), func(i int) bool { return s.versions[i].at > horizon }) - 1
+	if keep > 0 {
+		s.versions = append(s.versions[:0:0], s.versions[keep:]...)
+	}
+}
+
+// account assembles the public form of a version.
+func (e *entity) account(v *version) Account {
+	m := v.meta
+	return Account{
+		ID: hedera.Entity(e.num), Address: m.address, Alias: m.alias, Key: m.key,
+		Balance: v.balance, Nonce: v.nonce,
+		Memo: m.memo, Created: m.created, Modified: hedera.FromNanos(v.at), Expires: m.expires,
+		AutoRenewPeriod: m.autoRenewPeriod, AutoRenewAccount: m.autoRenewAccount,
+		MaxAutoAssociations: m.maxAutoAssociations, ReceiverSigRequired: m.receiverSigRequired,
+		DeclineReward: m.declineReward, StakedAccount: m.stakedAccount, StakedNode: m.stakedNode,
+		Deleted: m.deleted, Obtainer: m.obtainer, Contract: m.contract,
+	}
+}
+
+// world is everything that exists, with history. It is not safe for concurrent
+// use; the ledger's lock guards it.
+type world struct {
+	entities  map[int64]*entity
+	order     []int64 // entity numbers, ascending
+	byAddress map[common.Address]int64
+	byAlias   map[string]int64 // serialised key aliases
+	files     map[int64]*File  // as they are now: nothing shows old contents
+}
+
+func newWorld() *world {
+	return &world{
+		entities:  map[int64]*entity{},
+		byAddress: map[common.Address]int64{},
+		byAlias:   map[string]int64{},
+		files:     map[int64]*File{},
+	}
+}
+
+// add enters a new entity with its first version.
+func (w *world) add(num int64, v version) *entity {
+	e := &entity{num: num, versions: []version{v}}
+	w.entities[num] = e
+	if n := len(w.order); n > 0 && w.order[n-1] > num {
+		i := sort.Search(n, func(i int) bool { return w.order[i] > num })
+		w.order = append(w.order[:i], append([]int64{num}, w.order[i:]...)...)
+	} else {
+		w.order = append(w.order, num)
+	}
+	w.index(num, v.meta)
+	return e
+}
+
+// index makes an entity known by its addresses.
+func (w *world) index(num int64, m *meta) {
+	if _, longZero := hedera.FromLongZero(m.address); !longZero {
+		w.byAddress[m.address] = num
+	}
+	if len(m.alias) > 0 && len(m.alias) != common.AddressLength {
+		w.byAlias[string(m.alias)] = num
+	}
+}
+
+// find returns an entity and its version at a time.
+func (w *world) find(num, ns int64) (*entity, *version) {
+	e := w.entities[num]
+	if e == nil {
+		return nil, nil
+	}
+	return e, e.at(ns)
+}
+
+// resolve finds the number behind an EVM address, long-zero or alias.
+func (w *world) resolve(a common.Address) (int64, bool) {
+	if id, ok := hedera.FromLongZero(a); ok {
+		_, known := w.entities[id.Num]
+		return id.Num, known
+	}
+	num, ok := w.byAddress[a]
+	return num, ok
+}

@@ -1,0 +1,338 @@
+package ledger
+
+import (
+	"encoding/hex"
+	"math"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// deterministicDeployer is the hash of the one keyless transaction that deploys the
+// well-known CREATE2 factory. Its price of 100 gwei was signed for all chains and
+// for ever; the network takes it as that many times its own price.
+const deterministicDeployer = "0xeddf9e61fb9d8f5111840daef55e5fde0041f5702856532cdbb5a02998033d26"
+
+// ethereum handles an Ethereum transaction. The order of the checks decides which
+// status a transaction with several faults gets.
+func (h *handling) ethereum(body *hapi.EthereumTransactionBody) hedera.Status {
+	tx, status := h.hydrate(body)
+	if tx == nil {
+		return status
+	}
+	h.sub.Ethereum = tx
+	h.r.EthereumHash = tx.Hash()
+	e := &ethereumCall{handling: h, tx: tx, allowance: hedera.Tinybar(body.GetMaxGasAllowance())}
+	if status := e.malformed(); status != hapi.ResponseCodeEnum_SUCCESS {
+		return e.refuseBare(status)
+	}
+	if status := e.tooLarge(); status != hapi.ResponseCodeEnum_SUCCESS {
+		e.chargeAborted()
+		e.refuse(status)
+		e.r.Result.From = e.sub.Payer // such a result is the relayer's
+		return status
+	}
+	return e.execute()
+}
+
+// hydrate returns the transaction with its call data, which may be in a file.
+func (h *handling) hydrate(body *hapi.EthereumTransactionBody) (*eth.Tx, hedera.Status) {
+	if body.GetCallData() == nil {
+		if h.sub.Ethereum == nil {
+			return nil, hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
+		}
+		return h.sub.Ethereum, hapi.ResponseCodeEnum_SUCCESS
+	}
+	data, status := h.hexFile(fileID(body.GetCallData()))
+	if status != hapi.ResponseCodeEnum_SUCCESS {
+		return nil, status
+	}
+	bare, ok := ParseEthereum(body.GetEthereumData())
+	if !ok {
+		return nil, hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
+	}
+	raw, ok := withCallData(bare, data)
+	if !ok {
+		return nil, hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
+	}
+	tx, err := eth.DecodeTx(raw)
+	if err != nil {
+		return nil, hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
+	}
+	return tx, hapi.ResponseCodeEnum_SUCCESS
+}
+
+// hexFile reads a file that holds bytes as hexadecimal text.
+func (h *handling) hexFile(id hedera.ID) ([]byte, hedera.Status) {
+	f := h.file(id)
+	switch {
+	case f == nil:
+		return nil, hapi.ResponseCodeEnum_INVALID_FILE_ID
+	case f.Deleted:
+		return nil, hapi.ResponseCodeEnum_FILE_DELETED
+	case len(f.Contents) == 0:
+		return nil, hapi.ResponseCodeEnum_CONTRACT_FILE_EMPTY
+	}
+	data, err := hex.DecodeString(strings.TrimPrefix(strings.TrimSpace(string(f.Contents)), "0x"))
+	if err != nil {
+		return nil, hapi.ResponseCodeEnum_ERROR_DECODING_BYTESTRING
+	}
+	return data, hapi.ResponseCodeEnum_SUCCESS
+}
+
+// ParseEthereum decodes the fields of a transaction of one of the three types that
+// the network knows. It does not look at the signature.
+func ParseEthereum(raw []byte) (*types.Transaction, bool) {
+	tx := new(types.Transaction)
+	if err := tx.UnmarshalBinary(raw); err != nil || tx.Type() > types.DynamicFeeTxType {
+		return nil, false
+	}
+	return tx, true
+}
+
+// withCallData puts the call data in its place and encodes the transaction again.
+func withCallData(tx *types.Transaction, data []byte) ([]byte, bool) {
+	v, r, s := tx.RawSignatureValues()
+	var fields types.TxData
+	switch tx.Type() {
+	case types.LegacyTxType:
+		fields = &types.LegacyTx{
+			Nonce: tx.Nonce(), GasPrice: tx.GasPrice(), Gas: tx.Gas(), To: tx.To(),
+			Value: tx.Value(), Data: data, V: v, R: r, S: s,
+		}
+	case types.DynamicFeeTxType:
+		fields = &types.DynamicFeeTx{
+			ChainID: tx.ChainId(), Nonce: tx.Nonce(), GasTipCap: tx.GasTipCap(), GasFeeCap: tx.GasFeeCap(),
+			Gas: tx.Gas(), To: tx.To(), Value: tx.Value(), Data: data, V: v, R: r, S: s,
+		}
+	case types.AccessListTxType:
+		fields = &types.AccessListTx{
+			ChainID: tx.ChainId(), Nonce: tx.Nonce(), GasPrice: tx.GasPrice(), Gas: tx.Gas(), To: tx.To(),
+			Value: tx.Value(), Data: data, V: v, R: r, S: s,
+		}
+	}
+	if len(tx.AccessList()) > 0 { // an access list and call data in a file exclude each other
+		return nil, false
+	}
+	raw, err := types.NewTx(fields).MarshalBinary()
+	return raw, err == nil
+}
+
+// ethereumCall is an Ethereum transaction while it is handled.
+type ethereumCall struct {
+	*handling
+	tx        *eth.Tx
+	allowance hedera.Tinybar // what the relayer adds for gas at most
+	sender    *ovAccount     // nil until it is known to exist
+	value     hedera.Tinybar
+}
+
+const okay = hapi.ResponseCodeEnum_SUCCESS
+
+// malformed finds what is wrong before the sender is looked at.
+func (e *ethereumCall) malformed() hedera.Status {
+	switch {
+	case e.allowance < 0:
+		return hapi.ResponseCodeEnum_NEGATIVE_ALLOWANCE_AMOUNT
+	case e.tx.Protected() && (!e.tx.ChainID().IsUint64() || e.tx.ChainID().Uint64() != e.l.cfg.ChainID):
+		return hapi.ResponseCodeEnum_WRONG_CHAIN_ID
+	case e.tx.To() == nil && len(e.tx.Data()) == 0:
+		return hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
+	}
+	return okay
+}
+
+func (e *ethereumCall) tooLarge() hedera.Status {
+	switch {
+	case e.tx.Gas() > maxGas:
+		return hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED
+	case len(e.tx.Data()) > maxCallData:
+		return hapi.ResponseCodeEnum_TRANSACTION_OVERSIZE
+	}
+	return okay
+}
+
+// execute runs a transaction that is well formed.
+func (e *ethereumCall) execute() hedera.Status {
+	sender := e.o.get(e.tx.From())
+	if !sender.exists || sender.contract {
+		return e.refuse(hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID)
+	}
+	e.sender = sender
+	if isHollow(sender) {
+		if status := e.completeSender(); status != okay {
+			return e.refuse(status)
+		}
+	}
+	if e.tx.Nonce() != sender.nonce {
+		return e.refuse(hapi.ResponseCodeEnum_WRONG_NONCE)
+	}
+	fees, status := e.fees()
+	if status != okay {
+		return e.refuse(status)
+	}
+	collector := e.o.entityAccount(feeCollector)
+	relayer := e.account(e.sub.Payer)
+	e.o.move(relayer, collector, fees.relayer)
+	e.o.move(sender, collector, fees.sender)
+	out := e.l.engine.run(e.o, e.l.env(e.at), e.message())
+	e.o.setNonce(sender, e.tx.Nonce()+1)
+
+	refund := hedera.Tinybar(e.tx.Gas()-out.gasUsed) * e.l.cfg.GasPrice
+	toRelayer := min(refund, fees.relayer)
+	e.o.move(collector, relayer, toRelayer)
+	e.o.move(collector, sender, refund-toRelayer)
+	e.r.Fee = hedera.Tinybar(out.gasUsed) * e.l.cfg.GasPrice
+	return e.settle(out)
+}
+
+// completeSender gives a hollow sender the key its transaction was signed with.
+func (e *ethereumCall) completeSender() hedera.Status {
+	public, ok := recoverPublicKey(e.tx)
+	if !ok {
+		return hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
+	}
+	e.complete(e.sender, public)
+	return okay
+}
+
+// recoverPublicKey returns the compressed key a transaction was signed with.
+func recoverPublicKey(tx *eth.Tx) ([]byte, bool) {
+	fields := tx.Fields()
+	var signer types.Signer = types.HomesteadSigner{}
+	if tx.Protected() {
+		signer = types.LatestSignerForChainID(tx.ChainID())
+	}
+	v, r, s := fields.RawSignatureValues()
+	var signature [crypto.SignatureLength]byte
+	r.FillBytes(signature[:32])
+	s.FillBytes(signature[32:64])
+	switch {
+	case tx.Type() != types.LegacyTxType:
+		signature[64] = byte(v.Bit(0))
+	default:
+		signature[64] = 1 - byte(v.Bit(0)) // 27 and 35 are odd: parity 0
+	}
+	digest := signer.Hash(fields)
+	public, err := crypto.SigToPub(digest[:], signature[:])
+	if err != nil || crypto.PubkeyToAddress(*public) != tx.From() {
+		return nil, false
+	}
+	return crypto.CompressPubkey(public), true
+}
+
+func (e *ethereumCall) message() message {
+	to := e.tx.To()
+	if to != nil {
+		canonical := e.o.canonical(*to)
+		to = &canonical
+	}
+	return message{
+		from: e.sender.address, to: to, data: e.tx.Data(), gas: e.tx.Gas(),
+		value: e.value, gasPrice: e.l.cfg.GasPrice,
+	}
+}
+
+// gasFees says who advances how much for gas.
+type gasFees struct{ relayer, sender hedera.Tinybar }
+
+// fees splits the price of the gas limit between relayer and sender and checks
+// that both can pay.
+func (e *ethereumCall) fees() (gasFees, hedera.Status) {
+	limit, price := hedera.Tinybar(e.tx.Gas()), e.l.cfg.GasPrice
+	offered := e.offeredPrice()
+	f := gasFees{sender: limit * min(offered, price)}
+	f.relayer = limit*price - f.sender
+	value, ok := hedera.TinybarOf(e.tx.Value())
+	if !ok || value > totalSupply {
+		return f, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
+	}
+	e.value = value
+	if f.relayer > e.allowance {
+		return f, hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE
+	}
+	relayer := e.account(e.sub.Payer)
+	fromRelayer, fromSender := f.relayer, f.sender+value
+	if relayer == e.sender {
+		fromSender += fromRelayer
+	}
+	if relayer.tinybar() < fromRelayer || e.sender.tinybar() < fromSender {
+		return f, hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
+	}
+	return f, okay
+}
+
+// offeredPrice is what the sender pays for a unit of gas at most.
+func (e *ethereumCall) offeredPrice() hedera.Tinybar {
+	offered, ok := hedera.TinybarOf(e.tx.GasPrice())
+	if !ok {
+		return math.MaxInt64
+	}
+	if e.tx.Hash() == common.HexToHash(deterministicDeployer) {
+		return offered * e.l.cfg.GasPrice
+	}
+	return offered
+}
+
+// chargeAborted takes the price of an empty transaction from the relayer.
+func (e *ethereumCall) chargeAborted() {
+	relayer := e.account(e.sub.Payer)
+	charge := min(hedera.Tinybar(txGas)*e.l.cfg.GasPrice, relayer.tinybar(), hedera.Hbar)
+	e.o.move(relayer, e.o.entityAccount(feeCollector), charge)
+	e.r.Fee = charge
+}
+
+// result is what every outcome of an Ethereum transaction has in common.
+func (e *ethereumCall) result() *EVMResult {
+	tx := e.tx
+	r := &EVMResult{
+		Sender: tx.From(), Create: tx.To() == nil, Input: tx.Data(), GasLimit: tx.Gas(),
+		GasPrice: e.l.cfg.GasPrice, Raw: tx.Raw(), SignerNonce: -1, Index: -1, HasResult: true,
+	}
+	if to := tx.To(); to != nil {
+		r.To = to.Bytes()
+	}
+	if value, ok := hedera.TinybarOf(tx.Value()); ok {
+		r.Amount = value
+	}
+	if e.sender != nil {
+		r.From, r.Sender = hedera.Entity(e.sender.num), e.sender.address
+		r.SignerNonce = int64(e.sender.nonce)
+	}
+	return r
+}
+
+// refuseBare records a refusal without a function result.
+func (e *ethereumCall) refuseBare(status hedera.Status) hedera.Status {
+	e.r.Result = e.result()
+	e.r.Result.HasResult = false
+	e.r.Result.ErrorMessage = status.String()
+	return status
+}
+
+// refuse records a refusal with a function result: nothing ran.
+func (e *ethereumCall) refuse(status hedera.Status) hedera.Status {
+	r := e.result()
+	r.ErrorMessage = hexStatus(status)
+	if to := e.tx.To(); to != nil {
+		if acct := e.o.get(*to); acct.exists {
+			r.Address, r.Target = acct.address, hedera.Entity(acct.num)
+			e.r.ContractID = r.Target
+		}
+	}
+	e.r.Result = r
+	return status
+}
+
+// settle records what ran.
+func (e *ethereumCall) settle(out outcome) hedera.Status {
+	e.r.Result = e.result()
+	e.record(e.r.Result, out)
+	return out.status
+}

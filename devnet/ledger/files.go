@@ -1,0 +1,145 @@
+package ledger
+
+import (
+	"bytes"
+
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+const maxFileSize = 1024 * 1024 // bytes
+
+func fileID(id *hapi.FileID) hedera.ID {
+	return hedera.ID{Shard: id.GetShardNum(), Realm: id.GetRealmNum(), Num: id.GetFileNum()}
+}
+
+// file returns a file, deleted or not, nil when there is none.
+func (h *handling) file(id hedera.ID) *File {
+	if id.Shard != 0 || id.Realm != 0 {
+		return nil
+	}
+	return h.l.world.files[id.Num]
+}
+
+// writable returns a copy of a file that the signatures allow to change.
+func (h *handling) writable(id hedera.ID) (File, hedera.Status) {
+	f := h.file(id)
+	switch {
+	case f == nil:
+		return File{}, hapi.ResponseCodeEnum_INVALID_FILE_ID
+	case f.Deleted:
+		return File{}, hapi.ResponseCodeEnum_FILE_DELETED
+	case len(f.Keys) == 0:
+		return File{}, hapi.ResponseCodeEnum_UNAUTHORIZED // nobody can change a file without keys
+	case !h.allSigned(f.Keys):
+		return File{}, hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	return *f, okay
+}
+
+func (h *handling) allSigned(keys []*hapi.Key) bool {
+	for _, key := range keys {
+		if !h.sub.Signatures.Signed(key) {
+			return false
+		}
+	}
+	return true
+}
+
+func (h *handling) putFile(f File) hedera.Status {
+	f.Modified = h.r.Consensus
+	h.files = append(h.files, f)
+	h.r.Entity = f.ID
+	return okay
+}
+
+func (h *handling) fileCreate(body *hapi.FileCreateTransactionBody) hedera.Status {
+	keys := body.GetKeys().GetKeys()
+	switch {
+	case len(body.GetContents()) > maxFileSize:
+		return hapi.ResponseCodeEnum_MAX_FILE_SIZE_EXCEEDED
+	case body.GetKeys() != nil && len(keys) > 0 && !validKey(&hapi.Key{Key: &hapi.Key_KeyList{KeyList: body.GetKeys()}}):
+		return hapi.ResponseCodeEnum_INVALID_FILE_WACL
+	case !h.allSigned(keys):
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	expires := h.expiry(genesisRenewal)
+	if t := body.GetExpirationTime(); t != nil {
+		if expires = timestamp(t); expires.Compare(h.r.Consensus) <= 0 {
+			return hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME
+		}
+	}
+	id := hedera.Entity(h.newNum())
+	h.r.File = id
+	return h.putFile(File{
+		ID: id, Contents: body.GetContents(), Keys: keys, Memo: body.GetMemo(),
+		Created: h.r.Consensus, Expires: expires,
+	})
+}
+
+func (h *handling) fileAppend(body *hapi.FileAppendTransactionBody) hedera.Status {
+	f, status := h.writable(fileID(body.GetFileID()))
+	switch {
+	case status != okay:
+		return status
+	case len(f.Contents)+len(body.GetContents()) > maxFileSize:
+		return hapi.ResponseCodeEnum_MAX_FILE_SIZE_EXCEEDED
+	}
+	f.Contents = bytes.Join([][]byte{f.Contents, body.GetContents()}, nil)
+	return h.putFile(f)
+}
+
+func (h *handling) fileUpdate(body *hapi.FileUpdateTransactionBody) hedera.Status {
+	f, status := h.writable(fileID(body.GetFileID()))
+	if status != okay {
+		return status
+	}
+	if keys := body.GetKeys(); keys != nil {
+		if len(keys.GetKeys()) > 0 && !validKey(&hapi.Key{Key: &hapi.Key_KeyList{KeyList: keys}}) {
+			return hapi.ResponseCodeEnum_INVALID_FILE_WACL
+		}
+		if !h.allSigned(keys.GetKeys()) {
+			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+		}
+		f.Keys = keys.GetKeys()
+	}
+	if contents := body.GetContents(); len(contents) > 0 {
+		if len(contents) > maxFileSize {
+			return hapi.ResponseCodeEnum_MAX_FILE_SIZE_EXCEEDED
+		}
+		f.Contents = contents
+	}
+	if memo := body.GetMemo(); memo != nil {
+		f.Memo = memo.GetValue()
+	}
+	if t := body.GetExpirationTime(); t != nil {
+		if timestamp(t).Compare(f.Expires) < 0 {
+			return hapi.ResponseCodeEnum_EXPIRATION_REDUCTION_NOT_ALLOWED
+		}
+		f.Expires = timestamp(t)
+	}
+	return h.putFile(f)
+}
+
+// fileDelete needs one of the file's keys only.
+func (h *handling) fileDelete(body *hapi.FileDeleteTransactionBody) hedera.Status {
+	f := h.file(fileID(body.GetFileID()))
+	switch {
+	case f == nil:
+		return hapi.ResponseCodeEnum_INVALID_FILE_ID
+	case f.Deleted:
+		return hapi.ResponseCodeEnum_FILE_DELETED
+	case f.ID.Num <= lastSystemCode:
+		return hapi.ResponseCodeEnum_ENTITY_NOT_ALLOWED_TO_DELETE
+	case len(f.Keys) == 0:
+		return hapi.ResponseCodeEnum_UNAUTHORIZED
+	}
+	for _, key := range f.Keys {
+		if h.sub.Signatures.Signed(key) {
+			gone := *f
+			gone.Deleted, gone.Contents = true, nil
+			return h.putFile(gone)
+		}
+	}
+	return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+}

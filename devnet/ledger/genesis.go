@@ -1,0 +1,148 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// totalSupply is 50 billion ℏ. The treasury holds what no other account got.
+const totalSupply = 50_000_000_000 * hedera.Hbar
+
+const (
+	genesisRenewal = 7_776_000 // seconds of auto-renew period: 90 days
+	minRenewal     = 2_592_000 // the ledger's minimum: 30 days
+)
+
+// ExchangeRate is the price of hbar: Hbar ℏ cost Cents US cents, until Expires.
+type ExchangeRate struct {
+	Hbar, Cents int32
+	Expires     int64 // seconds since the Unix epoch
+}
+
+// rate is the bootstrap rate of every network: 1 ℏ is 12 cents.
+func (l *Ledger) rate() ExchangeRate {
+	return ExchangeRate{Hbar: 1, Cents: 12, Expires: 4_102_444_800}
+}
+
+// genesis makes the system accounts, the configured accounts and block 0.
+func (l *Ledger) genesis(now time.Time) error {
+	at := now.UnixNano()
+	operator := ed25519Key(unhex(operatorPublic))
+	system := map[int64]*hapi.Key{treasury: operator}
+	for _, num := range []int64{50, 54, 55, 56, 57, 58, 59, 60} {
+		system[num] = operator
+	}
+	for _, num := range []int64{coinbase, 800, 801, feeCollector} {
+		system[num] = nil
+	}
+	for _, id := range l.cfg.Nodes {
+		system[id.Num] = operator
+	}
+	for num, key := range system {
+		l.world.add(num, version{at: at, meta: l.genesisMeta(at, hedera.Entity(num).LongZero(), nil, key)})
+	}
+	rest, err := l.genesisAccounts(at)
+	if err != nil {
+		return err
+	}
+	l.world.entities[treasury].versions[0].balance = rest
+	l.systemFiles(at)
+
+	l.lastTime = at
+	l.chain.open = &Block{From: hedera.FromNanos(at), To: hedera.FromNanos(at)}
+	l.published = l.chain.closeOpen().To.UnixNano()
+	l.newest.Store(&View{l: l, asOf: l.published})
+	return nil
+}
+
+// genesisAccounts makes the configured accounts and returns what is left of the supply.
+func (l *Ledger) genesisAccounts(at int64) (hedera.Tinybar, error) {
+	rest := totalSupply
+	l.nextNum = firstUserNumber
+	for _, a := range l.cfg.Accounts {
+		if a.ID.Num < firstUserNumber || l.world.entities[a.ID.Num] != nil {
+			return 0, fmt.Errorf("account %s: below 0.0.%d or twice", a.ID, firstUserNumber)
+		}
+		if a.Balance < 0 || a.Balance > rest {
+			return 0, errors.New("the balances exceed the supply")
+		}
+		key, err := keyOf(a.PublicKey)
+		if err != nil {
+			return 0, fmt.Errorf("account %s: %w", a.ID, err)
+		}
+		var alias []byte
+		if a.Address != (common.Address{}) {
+			alias = a.Address.Bytes()
+		}
+		rest -= a.Balance
+		l.world.add(a.ID.Num, version{
+			at: at, balance: a.Balance,
+			meta: l.genesisMeta(at, a.EVMAddress(), alias, key),
+		})
+		l.nextNum = max(l.nextNum, a.ID.Num+1)
+	}
+	return rest, nil
+}
+
+func (l *Ledger) genesisMeta(at int64, address common.Address, alias []byte, key *hapi.Key) *meta {
+	created := hedera.FromNanos(at)
+	return &meta{
+		address: address, alias: alias, key: key, created: created,
+		expires:         hedera.Timestamp{Seconds: created.Seconds + genesisRenewal, Nanos: created.Nanos},
+		autoRenewPeriod: genesisRenewal, stakedNode: -1,
+	}
+}
+
+// systemFiles makes the files that clients read: the address books, the fee
+// schedule and the exchange rate.
+func (l *Ledger) systemFiles(at int64) {
+	created := hedera.FromNanos(at)
+	add := func(num int64, contents []byte) {
+		l.world.files[num] = &File{
+			ID: hedera.Entity(num), Contents: contents, Keys: []*hapi.Key{ed25519Key(unhex(operatorPublic))},
+			Created: created, Modified: created,
+			Expires: hedera.Timestamp{Seconds: created.Seconds + genesisRenewal, Nanos: created.Nanos},
+		}
+	}
+	book := l.addressBook()
+	add(fileAddressBook, book)
+	add(fileNodeDetails, book)
+	add(fileFeeSchedule, nil)
+	add(fileExchangeRate, marshal(l.rateSet()))
+}
+
+// Numbers of system files.
+const (
+	fileAddressBook  = 101
+	fileNodeDetails  = 102
+	fileFeeSchedule  = 111
+	fileExchangeRate = 112
+)
+
+// addressBook lists the consensus nodes. Their endpoints are entered by SetNodes,
+// once the servers listen.
+func (l *Ledger) addressBook() []byte {
+	book := &hapi.NodeAddressBook{}
+	for _, n := range l.nodes {
+		book.NodeAddress = append(book.NodeAddress, nodeAddress(n))
+	}
+	return marshal(book)
+}
+
+// rateSet is the exchange rate in the form of receipts and of file 0.0.112.
+func (l *Ledger) rateSet() *hapi.ExchangeRateSet {
+	r := l.rate()
+	rate := func() *hapi.ExchangeRate {
+		return &hapi.ExchangeRate{
+			HbarEquiv: r.Hbar, CentEquiv: r.Cents,
+			ExpirationTime: &hapi.TimestampSeconds{Seconds: r.Expires},
+		}
+	}
+	return &hapi.ExchangeRateSet{CurrentRate: rate(), NextRate: rate()}
+}

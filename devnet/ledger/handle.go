@@ -1,0 +1,241 @@
+package ledger
+
+import (
+	"crypto/sha512"
+	"encoding/binary"
+	"time"
+
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// Submission is a transaction that a node accepted.
+type Submission struct {
+	Body       *hapi.TransactionBody
+	ID         hedera.TransactionID
+	Payer      hedera.ID // of ID, with an alias resolved
+	Hash       Hash48    // SHA-384 of the signed transaction bytes
+	Size       int       // bytes of the whole transaction
+	Signatures *Signatures
+	Node       hedera.ID // node account that accepted it
+	Ethereum   *eth.Tx   // of an Ethereum transaction whose call data is inline, decoded once
+}
+
+// Handle brings a transaction to consensus: it gets the next consensus time, takes
+// effect or fails, and leaves a record either way.
+func (l *Ledger) Handle(sub *Submission) *Record {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	h := l.begin(sub)
+	h.run()
+	return l.finish(h)
+}
+
+// spacing keeps consensus times apart: preceding children take the nanoseconds
+// before their parent, following ones those after it.
+const spacing = 100
+
+// handling is one transaction while it is handled.
+type handling struct {
+	l   *Ledger
+	sub *Submission
+	at  int64 // consensus time, ns
+	o   *overlay
+	r   *Record
+
+	preceding []*Record // children without times yet
+	following []*Record
+	files     []File // new versions of files
+	newNums   int64  // entity numbers given out by hand
+}
+
+func (l *Ledger) begin(sub *Submission) *handling {
+	at := max(time.Now().UnixNano(), l.lastTime+spacing)
+	l.lastTime = at
+	if open := l.chain.open; open != nil && at >= open.From.UnixNano()+int64(l.cfg.BlockTime) {
+		l.closeBlock()
+	}
+	body := sub.Body
+	return &handling{
+		l: l, sub: sub, at: at, o: newOverlay(l, at, false),
+		r: &Record{
+			Consensus: hedera.FromNanos(at), ID: sub.ID, Hash: sub.Hash, Node: sub.Node,
+			Memo: body.GetMemo(), MaxFee: hedera.Tinybar(body.GetTransactionFee()),
+			ValidDuration: body.GetTransactionValidDuration().GetSeconds(),
+		},
+	}
+}
+
+// run dispatches by the kind of transaction. A failing one changes nothing but
+// what its handler did on purpose before it settled.
+func (h *handling) run() {
+	handler, kind := h.handler()
+	h.r.Kind = kind
+	if h.duplicate() {
+		h.r.Status = hapi.ResponseCodeEnum_DUPLICATE_TRANSACTION
+		return
+	}
+	if status := h.completePayer(); status != hapi.ResponseCodeEnum_SUCCESS {
+		h.r.Status = status
+		return
+	}
+	snapshot := h.o.Snapshot()
+	h.r.Status = handler()
+	if h.r.Status != hapi.ResponseCodeEnum_SUCCESS && h.r.Result == nil {
+		h.o.revertTo(snapshot)
+		h.files, h.newNums = nil, 0
+	}
+}
+
+// handler finds what handles the body.
+func (h *handling) handler() (func() hedera.Status, Kind) {
+	switch data := h.sub.Body.GetData().(type) {
+	case *hapi.TransactionBody_EthereumTransaction:
+		return func() hedera.Status { return h.ethereum(data.EthereumTransaction) }, KindEthereum
+	case *hapi.TransactionBody_CryptoTransfer:
+		return func() hedera.Status { return h.cryptoTransfer(data.CryptoTransfer) }, KindCryptoTransfer
+	case *hapi.TransactionBody_CryptoCreateAccount:
+		return func() hedera.Status { return h.cryptoCreate(data.CryptoCreateAccount) }, KindCryptoCreate
+	case *hapi.TransactionBody_CryptoUpdateAccount:
+		return func() hedera.Status { return h.cryptoUpdate(data.CryptoUpdateAccount) }, KindCryptoUpdate
+	case *hapi.TransactionBody_CryptoDelete:
+		return func() hedera.Status { return h.cryptoDelete(data.CryptoDelete) }, KindCryptoDelete
+	case *hapi.TransactionBody_FileCreate:
+		return func() hedera.Status { return h.fileCreate(data.FileCreate) }, KindFileCreate
+	case *hapi.TransactionBody_FileAppend:
+		return func() hedera.Status { return h.fileAppend(data.FileAppend) }, KindFileAppend
+	case *hapi.TransactionBody_FileUpdate:
+		return func() hedera.Status { return h.fileUpdate(data.FileUpdate) }, KindFileUpdate
+	case *hapi.TransactionBody_FileDelete:
+		return func() hedera.Status { return h.fileDelete(data.FileDelete) }, KindFileDelete
+	case *hapi.TransactionBody_ContractCreateInstance:
+		return func() hedera.Status { return h.contractCreate(data.ContractCreateInstance) }, KindContractCreate
+	case *hapi.TransactionBody_ContractCall:
+		return func() hedera.Status { return h.contractCall(data.ContractCall) }, KindContractCall
+	default:
+		return func() hedera.Status { return hapi.ResponseCodeEnum_NOT_SUPPORTED }, KindUnknown
+	}
+}
+
+// duplicate tells whether a transaction with this id was handled already.
+func (h *handling) duplicate() bool { return len(h.l.chain.byID[h.sub.ID]) > 0 }
+
+// completePayer gives a hollow payer the key it signed with.
+func (h *handling) completePayer() hedera.Status {
+	payer := h.account(h.sub.Payer)
+	if payer == nil {
+		return hapi.ResponseCodeEnum_PAYER_ACCOUNT_NOT_FOUND
+	}
+	if isHollow(payer) {
+		if public, ok := h.sub.Signatures.Completes(payer.address); ok {
+			h.complete(payer, public)
+		}
+	}
+	return hapi.ResponseCodeEnum_SUCCESS
+}
+
+// complete sets the key of a hollow account, as a preceding child.
+func (h *handling) complete(a *ovAccount, public []byte) {
+	m := *a.currentMeta()
+	m.key = secp256k1Key(public)
+	h.o.setMeta(a, &m)
+	h.preceding = append(h.preceding, &Record{
+		Kind: KindCryptoUpdate, Status: hapi.ResponseCodeEnum_SUCCESS, Entity: hedera.Entity(a.num),
+		Account: hedera.Entity(a.num), EVMAddress: a.address.Bytes(),
+	})
+}
+
+// account returns an existing account or contract, nil when there is none.
+func (h *handling) account(id hedera.ID) *ovAccount {
+	if id.Shard != 0 || id.Realm != 0 || id.Num <= 0 {
+		return nil
+	}
+	if a := h.o.entityAccount(id.Num); a.exists {
+		return a
+	}
+	return nil
+}
+
+// newNum gives out the next entity number.
+func (h *handling) newNum() int64 {
+	num := h.l.nextNum + h.newNums
+	h.newNums++
+	return num
+}
+
+// signedBy tells whether an account's key has signed. The payer's was checked by
+// the node.
+func (h *handling) signedBy(a *ovAccount) bool {
+	return a.num == h.sub.Payer.Num || h.sub.Signatures.Signed(a.key())
+}
+
+// finish commits the overlay, gives the records their places and publishes the
+// block when it is complete.
+func (l *Ledger) finish(h *handling) *Record {
+	r := h.r
+	l.mu.Lock()
+	h.commit()
+	records := h.records()
+	l.place(r)
+	l.chain.enter(records, h.sub.Size)
+	if tx := h.sub.Ethereum; tx != nil {
+		l.order.add(ConsensusEntry{
+			Sender: tx.From(), Nonce: tx.Nonce(), Hash: tx.Hash(),
+			Node: r.Node, Status: r.Status, Time: r.Consensus,
+		})
+	}
+	l.mu.Unlock()
+	if l.cfg.BlockTime == 0 {
+		l.closeBlock()
+	} else {
+		l.blockOpened()
+	}
+	return r
+}
+
+// records puts the transaction and its children in consensus order and fills what
+// children share with their parent.
+func (h *handling) records() []*Record {
+	r := h.r
+	all := make([]*Record, 0, 1+len(h.preceding)+len(h.following))
+	all = append(append(append(all, h.preceding...), r), h.following...)
+	if len(all) == 1 {
+		return all
+	}
+	at := h.at - int64(len(h.preceding))
+	nonce := int32(0)
+	for _, child := range all {
+		if child != r {
+			nonce++
+			child.Consensus, child.Parent = hedera.FromNanos(at), r.Consensus
+			child.ID, child.Node, child.ValidDuration = r.ID, r.Node, r.ValidDuration
+			child.ID.Nonce = nonce
+			child.Hash = childHash(r.Hash, nonce)
+			r.Children = append(r.Children, child)
+		}
+		at++
+	}
+	return all
+}
+
+func childHash(parent Hash48, nonce int32) Hash48 {
+	var fixed [4]byte
+	binary.BigEndian.PutUint32(fixed[:], uint32(nonce))
+	return sha512.Sum384(append(parent[:], fixed[:]...))
+}
+
+// place numbers the EVM result and its logs within the open block.
+func (l *Ledger) place(r *Record) {
+	if r.Result == nil || r.Result.Index < 0 {
+		return
+	}
+	results, logs := 0, 0
+	if open := l.chain.open; open != nil {
+		results, logs = open.results, open.logs
+	}
+	r.Result.Index = results
+	for i, log := range r.Result.Logs {
+		log.Index = logs + i
+	}
+}

@@ -1,0 +1,230 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"net"
+
+	"github.com/ethereum/go-ethereum/common"
+	"google.golang.org/protobuf/proto"
+
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+const (
+	ed25519Size   = 32
+	secp256k1Size = 33
+	maxKeyDepth   = 15 // nesting of key lists
+	maxKeys       = 256
+)
+
+func ed25519Key(public []byte) *hapi.Key {
+	return &hapi.Key{Key: &hapi.Key_Ed25519{Ed25519: public}}
+}
+
+func secp256k1Key(public []byte) *hapi.Key {
+	return &hapi.Key{Key: &hapi.Key_ECDSASecp256K1{ECDSASecp256K1: public}}
+}
+
+// keyOf makes a key of raw public bytes.
+func keyOf(public []byte) (*hapi.Key, error) {
+	switch len(public) {
+	case ed25519Size:
+		return ed25519Key(public), nil
+	case secp256k1Size:
+		return secp256k1Key(public), nil
+	default:
+		return nil, fmt.Errorf("public key of %d bytes: want 32 or 33", len(public))
+	}
+}
+
+// hollowKey marks an account that has no key yet.
+func hollowKey() *hapi.Key {
+	return &hapi.Key{Key: &hapi.Key_KeyList{KeyList: &hapi.KeyList{}}}
+}
+
+// contractKey is the admin key of a contract that is its own admin.
+func contractKey(num int64) *hapi.Key {
+	return &hapi.Key{Key: &hapi.Key_ContractID{ContractID: contractID(hedera.Entity(num))}}
+}
+
+// Signatures is the signature map of a transaction with the bytes it signs. Pairs
+// are verified when a key is asked for, since a pair may name its key by a prefix.
+// It belongs to one goroutine.
+type Signatures struct {
+	body     []byte
+	pairs    []*hapi.SignaturePair
+	verified map[string]bool // by raw public key
+}
+
+// NewSignatures takes the body bytes as received: a body that was decoded and
+// encoded again may differ from what was signed.
+func NewSignatures(body []byte, pairs []*hapi.SignaturePair) *Signatures {
+	return &Signatures{body: body, pairs: pairs, verified: map[string]bool{}}
+}
+
+// AmbiguousPrefix tells whether one pair's key prefix begins another's, so that it
+// is unclear whose signatures they are.
+func (s *Signatures) AmbiguousPrefix() bool {
+	for i, a := range s.pairs {
+		for _, b := range s.pairs[i+1:] {
+			if bytes.HasPrefix(a.GetPubKeyPrefix(), b.GetPubKeyPrefix()) ||
+				bytes.HasPrefix(b.GetPubKeyPrefix(), a.GetPubKeyPrefix()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Signed tells whether the signatures satisfy a key. Contract keys are never
+// satisfied from outside the EVM, and neither is an empty list.
+func (s *Signatures) Signed(key *hapi.Key) bool { return s.signed(key, 0) }
+
+func (s *Signatures) signed(key *hapi.Key, depth int) bool {
+	if depth > maxKeyDepth {
+		return false
+	}
+	switch k := key.GetKey().(type) {
+	case *hapi.Key_Ed25519:
+		return s.by(k.Ed25519)
+	case *hapi.Key_ECDSASecp256K1:
+		return s.by(k.ECDSASecp256K1)
+	case *hapi.Key_KeyList:
+		keys := k.KeyList.GetKeys()
+		return len(keys) > 0 && s.count(keys, depth) == len(keys)
+	case *hapi.Key_ThresholdKey:
+		keys := k.ThresholdKey.GetKeys().GetKeys()
+		need := int(k.ThresholdKey.GetThreshold())
+		return len(keys) > 0 && need > 0 && s.count(keys, depth) >= min(need, len(keys))
+	default:
+		return false
+	}
+}
+
+func (s *Signatures) count(keys []*hapi.Key, depth int) int {
+	n := 0
+	for _, key := range keys {
+		if s.signed(key, depth+1) {
+			n++
+		}
+	}
+	return n
+}
+
+// by tells whether there is a valid signature by a raw public key.
+func (s *Signatures) by(public []byte) bool {
+	if known, ok := s.verified[string(public)]; ok {
+		return known
+	}
+	ok := false
+	for _, pair := range s.pairs {
+		if !bytes.HasPrefix(public, pair.GetPubKeyPrefix()) {
+			continue
+		}
+		signature := pair.GetEd25519()
+		if len(public) == secp256k1Size {
+			signature = pair.GetECDSASecp256K1()
+		}
+		if len(signature) > 0 && hedera.Verify(public, s.body, signature) {
+			ok = true
+			break
+		}
+	}
+	s.verified[string(public)] = ok
+	return ok
+}
+
+// Completes returns the secp256k1 key that hashes to an EVM address and has
+// signed: the key that completes a hollow account.
+func (s *Signatures) Completes(address common.Address) (public []byte, ok bool) {
+	for _, pair := range s.pairs {
+		prefix := pair.GetPubKeyPrefix()
+		if len(prefix) != secp256k1Size || len(pair.GetECDSASecp256K1()) == 0 {
+			continue
+		}
+		if a, err := hedera.AddressOf(prefix); err == nil && a == address && s.by(prefix) {
+			return prefix, true
+		}
+	}
+	return nil, false
+}
+
+// validKey tells whether a key that is to be stored is well formed: known kinds,
+// right lengths, not too deep, not too many.
+func validKey(key *hapi.Key) bool {
+	budget := maxKeys
+	return wellFormed(key, 0, &budget)
+}
+
+func wellFormed(key *hapi.Key, depth int, budget *int) bool {
+	if *budget--; *budget < 0 || depth > maxKeyDepth {
+		return false
+	}
+	all := func(keys []*hapi.Key) bool {
+		for _, k := range keys {
+			if !wellFormed(k, depth+1, budget) {
+				return false
+			}
+		}
+		return len(keys) > 0
+	}
+	switch k := key.GetKey().(type) {
+	case *hapi.Key_Ed25519:
+		return len(k.Ed25519) == ed25519Size
+	case *hapi.Key_ECDSASecp256K1:
+		_, err := hedera.AddressOf(k.ECDSASecp256K1)
+		return err == nil
+	case *hapi.Key_KeyList:
+		return all(k.KeyList.GetKeys())
+	case *hapi.Key_ThresholdKey:
+		n := k.ThresholdKey.GetThreshold()
+		return n > 0 && int(n) <= len(k.ThresholdKey.GetKeys().GetKeys()) && all(k.ThresholdKey.GetKeys().GetKeys())
+	case *hapi.Key_ContractID, *hapi.Key_DelegatableContractId:
+		return true
+	default:
+		return false
+	}
+}
+
+func accountID(id hedera.ID) *hapi.AccountID {
+	return &hapi.AccountID{
+		ShardNum: &id.Shard, RealmNum: &id.Realm,
+		Account: &hapi.AccountID_AccountNum{AccountNum: id.Num},
+	}
+}
+
+func contractID(id hedera.ID) *hapi.ContractID {
+	return &hapi.ContractID{
+		ShardNum: &id.Shard, RealmNum: &id.Realm,
+		Contract: &hapi.ContractID_ContractNum{ContractNum: id.Num},
+	}
+}
+
+func nodeAddress(n NodeInfo) *hapi.NodeAddress {
+	return &hapi.NodeAddress{
+		NodeId: n.NodeID, NodeAccountId: accountID(n.Account),
+		Description: fmt.Sprintf("node %d of the development network", n.NodeID),
+		ServiceEndpoint: []*hapi.ServiceEndpoint{{
+			IpAddressV4: net.ParseIP(n.Host).To4(), Port: int32(n.Port),
+		}},
+	}
+}
+
+// marshal encodes a message of ours, which cannot fail: no required fields, valid text.
+func marshal(m proto.Message) []byte {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", m, err))
+	}
+	return b
+}
+
+// hexBytes is 0x and lower-case digits.
+func hexBytes(b []byte) string { return "0x" + hex.EncodeToString(b) }
+
+// hexStatus is the error message of what was refused before it ran: the status
+// name as hexadecimal of its letters.
+func hexStatus(s hedera.Status) string { return hexBytes([]byte(s.String())) }

@@ -1,0 +1,165 @@
+package ledger
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockstep/hedera"
+)
+
+// Numbers with a meaning on every Hedera network.
+const (
+	treasury         = 2   // genesis account, payer of simulations without a sender
+	coinbase         = 98  // shown by COINBASE
+	feeCollector     = 802 // gas and fees end here
+	lastSystemNumber = 750 // these and below take no value in the EVM
+	lastSystemCode   = 1000
+	firstUserNumber  = 1001
+)
+
+// Defaults of Config.
+const (
+	DefaultChainID  = 298
+	DefaultGasPrice = hedera.Tinybar(71)
+	DefaultHistory  = 65_536
+)
+
+// Config shapes a ledger. The zero value of a field means its default.
+type Config struct {
+	ChainID  uint64         // EVM chain id; 298
+	GasPrice hedera.Tinybar // network price of a unit of gas; 71
+
+	// BlockTime is how much consensus time a block covers. 0 closes a block after
+	// every transaction. Without transactions there are no blocks.
+	BlockTime time.Duration
+
+	// History is how many closed blocks are kept, with their records and the state
+	// at the end of each; 65,536. It bounds the memory of a long run: a plain
+	// transfer costs about 2 KiB of it.
+	History int
+
+	// Accounts are made at genesis beside the system accounts; DevAccounts when nil.
+	Accounts []GenesisAccount
+
+	// Nodes are the consensus nodes whose accounts genesis makes; 0.0.3 when nil.
+	Nodes []hedera.ID
+
+	Log *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.ChainID == 0 {
+		c.ChainID = DefaultChainID
+	}
+	if c.GasPrice == 0 {
+		c.GasPrice = DefaultGasPrice
+	}
+	if c.History == 0 {
+		c.History = DefaultHistory
+	}
+	if c.Nodes == nil {
+		c.Nodes = []hedera.ID{hedera.Entity(3)}
+	}
+	if c.Accounts == nil {
+		c.Accounts = DevAccounts()
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Ledger is the state of a network and its history. All methods are safe for
+// concurrent use; transactions are handled one at a time, in the order of the
+// calls.
+type Ledger struct {
+	cfg Config
+
+	// handling is held while a transaction is handled: it serialises the writers
+	// and is taken before mu, never after it.
+	handling sync.Mutex
+	nextNum  int64 // guarded by handling: number of the next entity
+	lastTime int64 // guarded by handling: newest consensus time in use, ns
+	engine   *engine
+
+	// mu guards the rest. Writers hold handling as well, so that the handler of a
+	// transaction may read without mu.
+	mu        sync.RWMutex
+	world     *world
+	chain     *chain
+	order     consensusOrder
+	nodes     []NodeInfo
+	published int64 // consensus time of the end of the newest closed block, ns
+
+	subscribers subscribers
+	deadline    chan struct{} // tells Run that a block was opened
+	newest      atomic.Pointer[View]
+}
+
+// New makes a ledger with its genesis accounts and block 0.
+func New(cfg Config) (*Ledger, error) {
+	cfg = cfg.withDefaults()
+	if cfg.History < 1 || cfg.GasPrice < 1 || cfg.BlockTime < 0 {
+		return nil, fmt.Errorf("ledger: history %d, gas price %d and block time %s must be positive",
+			cfg.History, cfg.GasPrice, cfg.BlockTime)
+	}
+	l := &Ledger{
+		cfg:      cfg,
+		world:    newWorld(),
+		chain:    newChain(cfg.History),
+		order:    consensusOrder{limit: max(cfg.History, 1024)},
+		deadline: make(chan struct{}, 1),
+	}
+	l.engine = newEngine(l)
+	if err := l.genesis(time.Now()); err != nil {
+		return nil, fmt.Errorf("ledger: genesis: %w", err)
+	}
+	return l, nil
+}
+
+// View returns the newest closed block and the state at its end.
+func (l *Ledger) View() *View {
+	return l.newest.Load()
+}
+
+// ViewBefore returns what a mirror node shows that is behind: the newest closed
+// block that ended at t or before. Block 0 is always visible.
+func (l *Ledger) ViewBefore(t hedera.Timestamp) *View {
+	newest := l.newest.Load()
+	if newest.asOf <= t.UnixNano() {
+		return newest
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return &View{l: l, asOf: l.chain.latest(t.UnixNano()).To.UnixNano()}
+}
+
+// Handled returns a view of everything handled so far, the open block included:
+// what consensus nodes answer queries from. It has no blocks that View has not.
+func (l *Ledger) Handled() *View {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.chain.open != nil {
+		return &View{l: l, asOf: l.chain.open.To.UnixNano()}
+	}
+	return l.newest.Load()
+}
+
+// SetNodes enters the address book: what View.Nodes and the files 0.0.101 and 0.0.102
+// show.
+func (l *Ledger) SetNodes(nodes []NodeInfo) {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.nodes = nodes
+	book := l.addressBook()
+	for _, num := range []int64{fileAddressBook, fileNodeDetails} {
+		f := *l.world.files[num]
+		f.Contents = book
+		l.world.files[num] = &f
+	}
+}

@@ -1,0 +1,368 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/holiman/uint256"
+
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// overlay is what one transaction or simulation changes, on top of the world at
+// one consensus time. It is the EVM's state database (overlay_evm.go): balances
+// are tinybar, and a long-zero address leads to the same account as its alias.
+// Nothing reaches the world before the ledger commits it.
+//
+// It belongs to one goroutine.
+type overlay struct {
+	l    *Ledger
+	asOf int64
+	// shared makes reads of the world take the ledger's lock. The handler of
+	// transactions needs none: it is the only writer.
+	shared bool
+
+	accounts map[common.Address]*ovAccount
+	order    []*ovAccount // by first access
+	created  []*ovAccount // by creation; a revert marks them as not existing
+	aliases  map[common.Address]common.Address
+
+	journal   []change
+	logs      []*types.Log
+	refund    uint64
+	warm      map[common.Address]struct{}
+	warmSlots map[addressSlot]struct{}
+	transient map[addressSlot]common.Hash
+}
+
+type addressSlot struct {
+	address common.Address
+	slot    common.Hash
+}
+
+// ovAccount is an account as the overlay sees it.
+type ovAccount struct {
+	address common.Address
+	num     int64    // 0 until commit for what the overlay created
+	base    *version // nil for what the overlay created
+	entity  *entity
+
+	exists    bool
+	hollow    bool // created by a transfer of value
+	balance   uint256.Int
+	nonce     uint64
+	code      []byte
+	codeHash  common.Hash
+	contract  bool // has or gets code
+	fresh     bool // became a contract in this overlay
+	destroyed bool
+	obtainer  common.Address // of a destroyed contract
+
+	creator  common.Address // of a fresh contract
+	initcode []byte         // of a fresh contract
+
+	meta *meta // replaces base.meta at commit when not nil
+
+	committed map[common.Hash]common.Hash // slots as they were before
+	storage   map[common.Hash]common.Hash // slots written
+	override  bool                        // storage is all there is
+}
+
+func newOverlay(l *Ledger, asOf int64, shared bool) *overlay {
+	return &overlay{
+		l: l, asOf: asOf, shared: shared,
+		accounts:  make(map[common.Address]*ovAccount, 8),
+		warm:      make(map[common.Address]struct{}, 16),
+		warmSlots: map[addressSlot]struct{}{},
+	}
+}
+
+// canonical maps a long-zero address to the alias that the EVM knows the entity
+// by, where it has one.
+func (o *overlay) canonical(a common.Address) common.Address {
+	id, ok := hedera.FromLongZero(a)
+	if !ok || id.Num <= lastSystemNumber {
+		return a
+	}
+	if alias, ok := o.aliases[a]; ok {
+		return alias
+	}
+	o.lock()
+	_, v := o.l.world.find(id.Num, o.asOf)
+	o.unlock()
+	alias := a
+	if v != nil {
+		alias = v.meta.address
+	}
+	if o.aliases == nil {
+		o.aliases = map[common.Address]common.Address{}
+	}
+	o.aliases[a] = alias
+	return alias
+}
+
+func (o *overlay) lock() {
+	if o.shared {
+		o.l.mu.RLock()
+	}
+}
+
+func (o *overlay) unlock() {
+	if o.shared {
+		o.l.mu.RUnlock()
+	}
+}
+
+// get returns the overlay's account behind an address. It may not exist.
+func (o *overlay) get(a common.Address) *ovAccount {
+	if acct, ok := o.accounts[a]; ok {
+		return acct
+	}
+	canonical := o.canonical(a)
+	if canonical != a {
+		acct := o.get(canonical)
+		o.accounts[a] = acct
+		return acct
+	}
+	acct := o.load(a)
+	o.accounts[a] = acct
+	o.order = append(o.order, acct)
+	return acct
+}
+
+// entityAccount returns the overlay's account of an entity number.
+func (o *overlay) entityAccount(num int64) *ovAccount {
+	return o.get(hedera.Entity(num).LongZero())
+}
+
+func (o *overlay) load(a common.Address) *ovAccount {
+	acct := &ovAccount{address: a, codeHash: types.EmptyCodeHash}
+	o.lock()
+	defer o.unlock()
+	num, ok := o.l.world.resolve(a)
+	if !ok {
+		return acct
+	}
+	e, v := o.l.world.find(num, o.asOf)
+	if v == nil {
+		return acct
+	}
+	acct.num, acct.entity, acct.base = num, e, v
+	acct.address = v.meta.address
+	acct.exists = !v.meta.deleted
+	acct.balance.SetUint64(uint64(v.balance))
+	acct.nonce = uint64(v.nonce)
+	if c := v.meta.contract; c != nil && !v.meta.deleted {
+		acct.contract = true
+		acct.code, acct.codeHash = c.Runtime, c.CodeHash
+	}
+	return acct
+}
+
+// deleted tells whether the address belongs to an entity that was deleted before.
+func (a *ovAccount) deleted() bool { return a.base != nil && a.base.meta.deleted }
+
+// committedState returns a slot as it was before the overlay.
+func (o *overlay) committedState(a *ovAccount, key common.Hash) common.Hash {
+	if value, ok := a.committed[key]; ok {
+		return value
+	}
+	var value common.Hash
+	if a.entity != nil && !a.override && !a.fresh {
+		o.lock()
+		if s := a.entity.slots[key]; s != nil {
+			if sv, ok := s.at(o.asOf); ok {
+				value = sv.value
+			}
+		}
+		o.unlock()
+	}
+	if a.committed == nil {
+		a.committed = map[common.Hash]common.Hash{}
+	}
+	a.committed[key] = value
+	return value
+}
+
+func (o *overlay) state(a *ovAccount, key common.Hash) common.Hash {
+	if value, ok := a.storage[key]; ok {
+		return value
+	}
+	return o.committedState(a, key)
+}
+
+// tinybar returns the balance of an account. It always fits: the supply does.
+func (a *ovAccount) tinybar() hedera.Tinybar { return hedera.Tinybar(a.balance.Uint64()) }
+
+// move takes an amount from one account to another. The caller has checked that
+// it is there.
+func (o *overlay) move(from, to *ovAccount, amount hedera.Tinybar) {
+	if amount == 0 || from == to {
+		return
+	}
+	value := uint256.NewInt(uint64(amount))
+	o.setBalance(from, new(uint256.Int).Sub(&from.balance, value))
+	o.setBalance(to, new(uint256.Int).Add(&to.balance, value))
+}
+
+func (o *overlay) setBalance(a *ovAccount, value *uint256.Int) {
+	o.journal = append(o.journal, change{kind: changeBalance, account: a, amount: a.balance})
+	a.balance = *value
+}
+
+func (o *overlay) setNonce(a *ovAccount, nonce uint64) {
+	o.journal = append(o.journal, change{kind: changeNonce, account: a, number: a.nonce})
+	a.nonce = nonce
+}
+
+// create makes an account exist.
+func (o *overlay) create(a *ovAccount, hollow bool) {
+	o.journal = append(o.journal, change{kind: changeCreate, account: a, flag: a.hollow})
+	a.exists, a.hollow = true, hollow
+	o.created = append(o.created, a)
+}
+
+// setMeta replaces what seldom changes.
+func (o *overlay) setMeta(a *ovAccount, m *meta) {
+	o.journal = append(o.journal, change{kind: changeMeta, account: a, meta: a.meta})
+	a.meta = m
+}
+
+// currentMeta is nil for what the EVM created in this overlay.
+func (a *ovAccount) currentMeta() *meta {
+	if a.meta != nil || a.base == nil {
+		return a.meta
+	}
+	return a.base.meta
+}
+
+// key is nil for what has none, and for what the EVM created in this overlay.
+func (a *ovAccount) key() *hapi.Key {
+	if m := a.currentMeta(); m != nil {
+		return m.key
+	}
+	return nil
+}
+
+// wantsSignature tells whether the account must sign to receive.
+func (a *ovAccount) wantsSignature() bool {
+	m := a.currentMeta()
+	return m != nil && m.receiverSigRequired
+}
+
+func (o *overlay) setCode(a *ovAccount, code []byte) {
+	o.journal = append(o.journal, change{kind: changeCode, account: a, code: a.code, slot: a.codeHash})
+	a.code, a.codeHash = code, crypto.Keccak256Hash(code)
+}
+
+func (o *overlay) setState(a *ovAccount, key, value common.Hash) common.Hash {
+	prev := o.state(a, key)
+	if prev == value {
+		return prev
+	}
+	_, written := a.storage[key]
+	o.journal = append(o.journal, change{kind: changeStorage, account: a, slot: key, value: prev, flag: written})
+	if a.storage == nil {
+		a.storage = map[common.Hash]common.Hash{}
+	}
+	a.storage[key] = value
+	return prev
+}
+
+// change is one journal entry: how to undo one step.
+type change struct {
+	kind    changeKind
+	flag    bool
+	account *ovAccount
+	address common.Address
+	slot    common.Hash
+	value   common.Hash
+	amount  uint256.Int
+	number  uint64
+	code    []byte
+	meta    *meta
+}
+
+type changeKind uint8
+
+const (
+	changeBalance changeKind = iota
+	changeNonce
+	changeCreate
+	changeContract
+	changeCode
+	changeStorage
+	changeDestroy
+	changeRefund
+	changeLog
+	changeWarm
+	changeWarmSlot
+	changeTransient
+	changeMeta
+)
+
+// revertTo undoes every step after a snapshot.
+func (o *overlay) revertTo(snapshot int) {
+	for i := len(o.journal) - 1; i >= snapshot; i-- {
+		o.undo(&o.journal[i])
+	}
+	o.journal = o.journal[:snapshot]
+}
+
+func (o *overlay) undo(c *change) {
+	switch a := c.account; c.kind {
+	case changeBalance:
+		a.balance = c.amount
+	case changeNonce:
+		a.nonce = c.number
+	case changeCreate:
+		a.exists, a.hollow = false, c.flag
+		o.created = o.created[:len(o.created)-1]
+	case changeContract:
+		a.fresh, a.contract = false, false
+		a.committed, a.storage = nil, nil
+		o.created = o.created[:len(o.created)-1]
+	case changeCode:
+		a.code, a.codeHash = c.code, c.slot
+	case changeStorage:
+		if c.flag {
+			a.storage[c.slot] = c.value
+		} else {
+			delete(a.storage, c.slot)
+		}
+	case changeMeta:
+		a.meta = c.meta
+	case changeDestroy:
+		a.destroyed = false
+	case changeRefund:
+		o.refund = c.number
+	case changeLog:
+		o.logs = o.logs[:len(o.logs)-1]
+	case changeWarm:
+		delete(o.warm, c.address)
+	case changeWarmSlot:
+		delete(o.warmSlots, addressSlot{c.address, c.slot})
+	case changeTransient:
+		o.transient[addressSlot{c.address, c.slot}] = c.value
+	}
+}
+
+// creations returns what the overlay created and did not take back, each once, in
+// the order of creation.
+func (o *overlay) creations() []*ovAccount {
+	var list []*ovAccount
+	for i, a := range o.created {
+		if !slices.Contains(o.created[:i], a) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// setTinybar sets a balance, which the caller knows not to be negative.
+func (o *overlay) setTinybar(a *ovAccount, balance hedera.Tinybar) {
+	o.setBalance(a, uint256.NewInt(uint64(balance)))
+}

@@ -1,0 +1,346 @@
+package ledger
+
+import (
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// Hash48 is a SHA-384 digest: the hash of a block or of a HAPI transaction.
+type Hash48 [48]byte
+
+// Account is an account or a contract as it was at one moment. It is a copy; the
+// slices and messages in it are shared and must not be changed.
+type Account struct {
+	ID      hedera.ID
+	Address common.Address // the EVM alias, or the long-zero address without one
+	Alias   []byte         // as set at creation: 20-byte EVM address or serialised key; nil for none
+	Key     *hapi.Key      // nil for none; an empty KeyList for a hollow account
+
+	Balance hedera.Tinybar
+	Nonce   int64 // Ethereum nonce of an account, EIP-161 nonce of a contract
+
+	Memo                string
+	Created             hedera.Timestamp
+	Modified            hedera.Timestamp // when anything here last changed
+	Expires             hedera.Timestamp // Created plus AutoRenewPeriod unless an update set it
+	AutoRenewPeriod     int64            // seconds
+	AutoRenewAccount    hedera.ID        // zero for none
+	MaxAutoAssociations int32            // -1 for unlimited
+	ReceiverSigRequired bool
+	DeclineReward       bool
+	StakedAccount       hedera.ID // zero for none
+	StakedNode          int64     // -1 for none
+	Deleted             bool
+	Obtainer            hedera.ID // who got the balance of a deleted entity
+
+	Contract *Contract // nil for an account
+}
+
+// IsContract tells whether the entity is a contract.
+func (a Account) IsContract() bool { return a.Contract != nil }
+
+// IsHollow tells whether the account has an EVM address and no key yet.
+func (a Account) IsHollow() bool {
+	return a.Contract == nil && a.Key.GetKeyList() != nil && len(a.Key.GetKeyList().GetKeys()) == 0
+}
+
+// Contract is what a contract has beside its account.
+type Contract struct {
+	Initcode []byte // nil where a parent contract created it and the init code was not kept
+	Runtime  []byte // deployed code
+	CodeHash common.Hash
+	File     hedera.ID // the file the init code came from, zero for none
+	Creator  hedera.ID // the account or contract that created it
+}
+
+// Block is a closed block. Its records are in consensus order, children beside
+// their parents.
+type Block struct {
+	Number   int64
+	Hash     Hash48
+	Previous Hash48 // zeros for block 0
+	From, To hedera.Timestamp
+	Records  []*Record
+	GasUsed  uint64      // sum over top-level EVM results
+	Bloom    types.Bloom // over top-level EVM results
+	Size     int         // bytes of the transactions in it
+
+	results, logs int // how many there are
+}
+
+// Record is one handled transaction: what a client submitted, or a child that the
+// handling of one caused. It is immutable once its block is published.
+type Record struct {
+	Consensus     hedera.Timestamp
+	Parent        hedera.Timestamp // consensus time of the parent; zero for a submitted transaction
+	ID            hedera.TransactionID
+	Hash          Hash48
+	Kind          Kind
+	Status        hedera.Status
+	Node          hedera.ID // node account that took it
+	Memo          string
+	MaxFee        hedera.Tinybar
+	Fee           hedera.Tinybar // all that was charged, gas included
+	ValidDuration int64          // seconds
+	Transfers     []Transfer     // by account number, sum zero
+	Entity        hedera.ID      // what it acted on: account, contract or file; zero for none
+
+	// What the receipt names; zero where it does not apply.
+	Account, File, ContractID hedera.ID
+
+	Alias        []byte // of an account that it created
+	EVMAddress   []byte // 20 bytes, of an account that it created
+	EthereumHash common.Hash
+	PRNG         []byte // 48 bytes of pseudorandom seed, where one was drawn
+
+	Block    int64 // number of its block
+	Position int   // among all records of its block
+	Result   *EVMResult
+	Children []*Record // in consensus order; nil for a child
+}
+
+// IsChild tells whether the record was caused by another transaction.
+func (r *Record) IsChild() bool { return !r.Parent.IsZero() }
+
+// Executed tells whether an EVM result exists that took part in its block, so
+// that it has a transaction index there.
+func (r *Record) Executed() bool { return r.Result != nil && r.Result.Index >= 0 }
+
+// Kind names the type of a transaction, in the spelling of the mirror node.
+type Kind string
+
+// The kinds that occur.
+const (
+	KindEthereum       Kind = "ETHEREUMTRANSACTION"
+	KindContractCall   Kind = "CONTRACTCALL"
+	KindContractCreate Kind = "CONTRACTCREATEINSTANCE"
+	KindCryptoCreate   Kind = "CRYPTOCREATEACCOUNT"
+	KindCryptoUpdate   Kind = "CRYPTOUPDATEACCOUNT"
+	KindCryptoTransfer Kind = "CRYPTOTRANSFER"
+	KindCryptoDelete   Kind = "CRYPTODELETE"
+	KindFileCreate     Kind = "FILECREATE"
+	KindFileAppend     Kind = "FILEAPPEND"
+	KindFileUpdate     Kind = "FILEUPDATE"
+	KindFileDelete     Kind = "FILEDELETE"
+	KindUnknown        Kind = "UNKNOWN"
+)
+
+// Transfer is a net change of one account's balance.
+type Transfer struct {
+	Account  hedera.ID
+	Amount   hedera.Tinybar
+	Approval bool // spent from an allowance
+}
+
+// EVMResult is what the EVM made of a transaction, or how it refused it.
+type EVMResult struct {
+	From    hedera.ID      // zero when the sender does not exist
+	Sender  common.Address // EVM address of From
+	To      []byte         // as signed, 20 bytes or empty; long-zero or EVM address for HAPI calls
+	Create  bool
+	Address common.Address // the contract or account called or created; zero when none
+	Target  hedera.ID      // entity of Address; zero when none
+
+	HasResult    bool   // false where no function result exists (call_result is null)
+	Output       []byte // return data; empty on failure
+	ErrorMessage string // empty on success
+	Input        []byte // call data or init code
+	Amount       hedera.Tinybar
+	GasLimit     uint64
+	GasUsed      uint64 // charged
+	GasConsumed  uint64 // by the EVM, before any minimum charge
+	GasPrice     hedera.Tinybar
+
+	// Ethereum transactions only.
+	Raw         []byte // signed transaction bytes; nil for HAPI calls
+	SignerNonce int64  // sender nonce afterwards; -1 when unknown
+
+	Index        int          // among the EVM transactions of the block; -1 for what never executed
+	Bloom        *types.Bloom // nil without logs
+	Logs         []*Log
+	Created      []hedera.ID // contracts created, the top-level one included
+	Nonces       []ContractNonce
+	StateChanges []StateChange
+	Actions      []Action
+}
+
+// Log is an event, with its place in the block.
+type Log struct {
+	Address  common.Address
+	Contract hedera.ID
+	Topics   []common.Hash
+	Data     []byte
+	Index    int // within the block
+}
+
+// Bloom returns the bloom filter of the single log.
+func (l *Log) Bloom() types.Bloom {
+	var b types.Bloom
+	b.Add(l.Address.Bytes())
+	for _, topic := range l.Topics {
+		b.Add(topic.Bytes())
+	}
+	return b
+}
+
+// ContractNonce is the nonce of a contract that a transaction changed.
+type ContractNonce struct {
+	Contract hedera.ID
+	Nonce    int64
+}
+
+// StateChange is one storage slot that a transaction read or wrote.
+type StateChange struct {
+	Contract hedera.ID
+	Address  common.Address
+	Slot     common.Hash
+	Read     common.Hash  // the value before the transaction
+	Written  *common.Hash // nil when it was only read
+}
+
+// Action is one frame of the call tree, in the order of entry. Index 0 is the root.
+type Action struct {
+	CallType      CallType
+	Operation     Operation
+	Depth         int
+	Caller        hedera.ID
+	CallerIsCode  bool // the caller is a contract
+	From          common.Address
+	Recipient     hedera.ID // zero when To is no entity
+	RecipientCode bool      // the recipient is a contract
+	To            common.Address
+	Value         hedera.Tinybar
+	Gas, GasUsed  uint64
+	Input         []byte
+	Result        []byte // output, revert data, or the name of the failure
+	ResultType    ResultType
+}
+
+// CallType is the class of an action.
+type CallType string
+
+// The classes of actions.
+const (
+	CallTypeCall       CallType = "CALL"
+	CallTypeCreate     CallType = "CREATE"
+	CallTypePrecompile CallType = "PRECOMPILE"
+	CallTypeSystem     CallType = "SYSTEM"
+)
+
+// Operation is the opcode an action came from.
+type Operation string
+
+// The operations of actions.
+const (
+	OpCall         Operation = "CALL"
+	OpCallCode     Operation = "CALLCODE"
+	OpDelegateCall Operation = "DELEGATECALL"
+	OpStaticCall   Operation = "STATICCALL"
+	OpCreate       Operation = "CREATE"
+	OpCreate2      Operation = "CREATE2"
+	OpUnknown      Operation = "UNKNOWN"
+)
+
+// ResultType says what Action.Result holds.
+type ResultType string
+
+// The kinds of results.
+const (
+	ResultOutput ResultType = "OUTPUT"
+	ResultRevert ResultType = "REVERT_REASON"
+	ResultError  ResultType = "ERROR"
+)
+
+// File is a file. The slices in it are shared and must not be changed.
+type File struct {
+	ID       hedera.ID
+	Contents []byte
+	Keys     []*hapi.Key
+	Memo     string
+	Created  hedera.Timestamp
+	Modified hedera.Timestamp
+	Expires  hedera.Timestamp
+	Deleted  bool
+}
+
+// StorageSlot is one storage word of a contract.
+type StorageSlot struct {
+	Slot, Value common.Hash
+	Modified    hedera.Timestamp
+}
+
+// ConsensusEntry is one Ethereum transaction in the order in which consensus saw
+// it, whatever became of it.
+type ConsensusEntry struct {
+	Sequence int64 // counts from 0 over the life of the ledger
+	Sender   common.Address
+	Nonce    uint64
+	Hash     common.Hash
+	Node     hedera.ID
+	Status   hedera.Status
+	Time     hedera.Timestamp
+}
+
+// NodeInfo is a consensus node as the address book shows it.
+type NodeInfo struct {
+	NodeID  int64
+	Account hedera.ID
+	Host    string // IPv4 address
+	Port    int
+}
+
+// CallRequest asks for a simulation on the state a View shows.
+type CallRequest struct {
+	From     *common.Address // nil: the treasury
+	To       *common.Address // nil: Data is init code
+	Data     []byte
+	Gas      uint64 // 0: the most a transaction may have
+	Value    hedera.Tinybar
+	GasPrice hedera.Tinybar // 0: the network price
+	Override map[common.Address]StateOverride
+}
+
+// StateOverride replaces parts of an account for one simulation. Nil fields are left.
+type StateOverride struct {
+	Balance   *hedera.Tinybar
+	Nonce     *uint64
+	Code      []byte
+	State     map[common.Hash]common.Hash // replaces all storage
+	StateDiff map[common.Hash]common.Hash // replaces single slots
+}
+
+// CallResult is the outcome of a simulation.
+type CallResult struct {
+	Status       hedera.Status // SUCCESS, CONTRACT_REVERT_EXECUTED, INVALID_CONTRACT_ID, …
+	Output       []byte        // return data, or the runtime code of a simulated creation
+	RevertData   []byte        // raw data of a revert
+	ErrorMessage string        // as in EVMResult
+	GasUsed      uint64
+}
+
+// Opcode is one step of a replayed transaction.
+type Opcode struct {
+	PC, Gas, GasCost uint64
+	Op               string
+	Depth            int
+	Stack            []common.Hash
+	Memory           []common.Hash
+	Storage          map[common.Hash]common.Hash // slots the step touched
+	Reason           []byte                      // revert data or failure, on the failing step
+}
+
+// OpcodeOptions says what a replay collects beside the steps themselves.
+type OpcodeOptions struct {
+	Stack, Memory, Storage bool
+}
+
+// OpcodeTrace is a replayed transaction.
+type OpcodeTrace struct {
+	Failed      bool
+	GasUsed     uint64
+	ReturnValue []byte
+	Steps       []Opcode
+}

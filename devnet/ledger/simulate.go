@@ -1,0 +1,151 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/holiman/uint256"
+
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// ErrSenderNotFound is a simulation for a sender that does not exist.
+var ErrSenderNotFound = errors.New("sender account not found")
+
+const (
+	estimateRounds    = 20 // bisection steps at most
+	estimatePrecision = 10 // stop when a step moves less than a tenth of the gas used
+)
+
+// Call simulates a transaction on the state of the view. The sender's balance must
+// cover the value but not the gas, and the nonce does not matter. The error is
+// ErrSenderNotFound or the context's.
+func (v *View) Call(ctx context.Context, req CallRequest) (CallResult, error) {
+	if req.Gas == 0 || req.Gas > maxGas {
+		req.Gas = maxGas
+	}
+	return v.simulate(ctx, req)
+}
+
+func (v *View) simulate(ctx context.Context, req CallRequest) (CallResult, error) {
+	if err := ctx.Err(); err != nil {
+		return CallResult{}, err
+	}
+	o := newOverlay(v.l, v.asOf, true)
+	o.override(req.Override)
+	msg := message{ctx: ctx, data: req.Data, gas: req.Gas, value: req.Value, gasPrice: req.GasPrice}
+	if msg.gasPrice == 0 {
+		msg.gasPrice = v.l.cfg.GasPrice
+	}
+	sender := o.entityAccount(treasury)
+	if req.From != nil && *req.From != (common.Address{}) {
+		sender = o.get(*req.From)
+	}
+	if !sender.exists {
+		return CallResult{}, ErrSenderNotFound
+	}
+	msg.from = sender.address
+	if req.To != nil {
+		to := o.canonical(*req.To)
+		msg.to = &to
+	}
+	if sender.tinybar() < req.Value {
+		return CallResult{
+			Status:       hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE,
+			ErrorMessage: hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE.String(),
+		}, nil
+	}
+	out := v.l.engine.run(o, v.env(), msg)
+	if err := ctx.Err(); err != nil { // the run was cut short
+		return CallResult{}, err
+	}
+	return CallResult{
+		Status: out.status, Output: out.output, RevertData: out.revert,
+		ErrorMessage: out.message, GasUsed: out.gasUsed,
+	}, nil
+}
+
+// Estimate finds a gas limit that is enough, at most a tenth above what is needed
+// give or take: one run with all gas, then a bisection. A result that is not
+// SUCCESS says why no limit is enough; the gas is then meaningless.
+func (v *View) Estimate(ctx context.Context, req CallRequest) (uint64, CallResult, error) {
+	limit := req.Gas
+	if limit == 0 || limit > maxGas {
+		limit = maxGas
+	}
+	req.Gas = limit
+	full, err := v.simulate(ctx, req)
+	if err != nil || full.Status != okay {
+		return 0, full, err
+	}
+	low, high := max(full.GasUsed, txGas)-1, limit
+	req.Gas = full.GasUsed // most often this is just enough
+	for range estimateRounds {
+		step, err := v.simulate(ctx, req)
+		if err != nil {
+			return 0, step, err
+		}
+		previous := high
+		if step.Status == okay {
+			high = req.Gas
+		} else {
+			low = req.Gas
+		}
+		if high-low <= max(full.GasUsed/estimatePrecision, 1) || step.Status == okay && previous-high < full.GasUsed/estimatePrecision {
+			break
+		}
+		req.Gas = low + (high-low)/2
+	}
+	return high, full, nil
+}
+
+// env is the block that a simulation runs in: the newest of the view.
+func (v *View) env() blockEnv {
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	b := v.l.chain.latest(v.asOf)
+	return blockEnv{
+		number: b.Number, time: b.From.Seconds, seed: b.Hash,
+		hashes: func(n uint64) common.Hash {
+			v.l.mu.RLock()
+			defer v.l.mu.RUnlock()
+			return v.l.chain.hash(b.Number, n)
+		},
+	}
+}
+
+// override replaces parts of accounts for a simulation. Nothing of it can be
+// committed.
+func (o *overlay) override(accounts map[common.Address]StateOverride) {
+	for address, with := range accounts {
+		a := o.get(address)
+		a.exists = true
+		if with.Balance != nil {
+			a.balance = *uint256.NewInt(uint64(max(*with.Balance, 0)))
+		}
+		if with.Nonce != nil {
+			a.nonce = *with.Nonce
+		}
+		if with.Code != nil {
+			o.setCode(a, with.Code)
+			a.contract = true
+		}
+		if with.State != nil {
+			a.override = true
+			a.committed = map[common.Hash]common.Hash{}
+		}
+		for key, value := range with.State {
+			a.committed[key] = value
+		}
+		for key, value := range with.StateDiff {
+			o.committedState(a, key)
+			a.committed[key] = value
+		}
+	}
+}
+
+// Required is what the network wants to be offered as a fee for any transaction. It
+// asks for the limit to be high enough and then charges gas only.
+const Required hedera.Tinybar = 83_333

@@ -1,0 +1,341 @@
+package ledger
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+	"sort"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/hedera"
+)
+
+// View is the ledger as a mirror node shows it at one moment: closed blocks with
+// their records, and the state at the end of the newest of them. It never changes
+// and may be shared; what it shows goes away only when it falls out of the
+// ledger's history.
+type View struct {
+	l    *Ledger
+	asOf int64 // consensus time, ns; nothing later is visible
+}
+
+// At returns the view as it was at t, which may lie inside a block: what happened
+// later is invisible. A time after the view's own gives the view itself.
+func (v *View) At(t hedera.Timestamp) *View {
+	return &View{l: v.l, asOf: min(t.UnixNano(), v.asOf)}
+}
+
+// Time returns the consensus time the view stands at.
+func (v *View) Time() hedera.Timestamp { return hedera.FromNanos(v.asOf) }
+
+// LatestBlock returns the newest block. There is always one: block 0 is made
+// with the ledger.
+func (v *View) LatestBlock() *Block {
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	return v.l.chain.latest(v.asOf)
+}
+
+// OldestBlock returns the oldest block that is still kept.
+func (v *View) OldestBlock() *Block {
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	return v.l.chain.blocks[0]
+}
+
+// BlockByNumber returns a closed block, and false when it does not exist (yet) or
+// is no longer kept.
+func (v *View) BlockByNumber(number int64) (*Block, bool) {
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	b := v.l.chain.number(number)
+	if b == nil || b.To.UnixNano() > v.asOf {
+		return nil, false
+	}
+	return b, true
+}
+
+// BlockByHash finds a block by its 48-byte hash or the first 32 bytes of it.
+func (v *View) BlockByHash(hash []byte) (*Block, bool) {
+	if len(hash) != 32 && len(hash) != 48 {
+		return nil, false
+	}
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	number, ok := v.l.chain.byHash[[32]byte(hash[:32])]
+	if !ok {
+		return nil, false
+	}
+	b := v.l.chain.number(number)
+	if b == nil || b.To.UnixNano() > v.asOf || !bytes.Equal(b.Hash[:len(hash)], hash) {
+		return nil, false
+	}
+	return b, true
+}
+
+// BlockAt returns the newest block whose first timestamp is not after t.
+func (v *View) BlockAt(t hedera.Timestamp) (*Block, bool) {
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	blocks := v.visible()
+	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].From.Compare(t) > 0 })
+	if i == 0 {
+		return nil, false
+	}
+	return blocks[i-1], true
+}
+
+// Blocks returns the kept blocks of the view, oldest first. The slice is shared.
+func (v *View) Blocks() []*Block {
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	return v.visible()
+}
+
+// visible needs the lock.
+func (v *View) visible() []*Block {
+	blocks := v.l.chain.blocks
+	n := len(blocks)
+	if n > 0 && blocks[n-1].To.UnixNano() > v.asOf {
+		n = sort.Search(n, func(i int) bool { return blocks[i].To.UnixNano() > v.asOf })
+	}
+	return blocks[:n:n]
+}
+
+// Records yields the records with low ≤ consensus time ≤ high, children included,
+// in consensus order or, with descending, in the opposite one.
+func (v *View) Records(low, high hedera.Timestamp, descending bool) iter.Seq[*Record] {
+	blocks := v.Blocks()
+	first := sort.Search(len(blocks), func(i int) bool { return blocks[i].To.Compare(low) >= 0 })
+	last := sort.Search(len(blocks), func(i int) bool { return blocks[i].From.Compare(high) > 0 })
+	if first >= last {
+		return func(func(*Record) bool) {}
+	}
+	blocks = blocks[first:last]
+	inside := func(r *Record) bool { return r.Consensus.Compare(low) >= 0 && r.Consensus.Compare(high) <= 0 }
+	return func(yield func(*Record) bool) {
+		for i := range blocks {
+			records := blocks[i].Records
+			if descending {
+				records = blocks[len(blocks)-1-i].Records
+			}
+			for j := range records {
+				r := records[j]
+				if descending {
+					r = records[len(records)-1-j]
+				}
+				if inside(r) && !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// RecordAt returns the record with exactly that consensus time.
+func (v *View) RecordAt(t hedera.Timestamp) (*Record, bool) {
+	for r := range v.Records(t, t, false) {
+		return r, true
+	}
+	return nil, false
+}
+
+// RecordsByID returns the submitted transactions with that id (more than one when
+// duplicates reached consensus) and their children, in consensus order.
+func (v *View) RecordsByID(id hedera.TransactionID) []*Record {
+	id.Nonce = 0
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	return v.withChildren(v.l.chain.byID[id])
+}
+
+// RecordsByHash finds records by the 48-byte hash of the HAPI transaction, or its
+// first 32 bytes, children included.
+func (v *View) RecordsByHash(hash []byte) []*Record {
+	if len(hash) != 32 && len(hash) != 48 {
+		return nil
+	}
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	r := v.l.chain.byTxHash[[32]byte(hash[:32])]
+	if r == nil || !bytes.Equal(r.Hash[:len(hash)], hash) {
+		return nil
+	}
+	return v.withChildren([]*Record{r})
+}
+
+// RecordsByEthereumHash returns the attempts to handle an Ethereum transaction, in
+// consensus order, without children. Most have one; a resubmission after a wrong
+// nonce has more.
+func (v *View) RecordsByEthereumHash(hash common.Hash) []*Record {
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	return slices.DeleteFunc(slices.Clone(v.l.chain.byEthHash[hash]), v.hidden)
+}
+
+func (v *View) hidden(r *Record) bool { return r.Consensus.UnixNano() > v.asOf }
+
+func (v *View) withChildren(parents []*Record) []*Record {
+	var all []*Record
+	for _, r := range parents {
+		all = append(append(all, r), r.Children...)
+	}
+	all = slices.DeleteFunc(all, v.hidden)
+	slices.SortFunc(all, func(a, b *Record) int { return a.Consensus.Compare(b.Consensus) })
+	return all
+}
+
+// Resolve finds the entity behind an EVM address, long-zero or alias.
+func (v *View) Resolve(a common.Address) (hedera.ID, bool) {
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	num, ok := v.l.world.resolve(a)
+	if !ok {
+		return hedera.ID{}, false
+	}
+	_, version := v.l.world.find(num, v.asOf)
+	return hedera.Entity(num), version != nil
+}
+
+// ResolveAlias finds the account behind an alias: a 20-byte EVM address or a
+// serialised key.
+func (v *View) ResolveAlias(alias []byte) (hedera.ID, bool) {
+	if len(alias) == common.AddressLength {
+		return v.Resolve(common.Address(alias))
+	}
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	num, ok := v.l.world.byAlias[string(alias)]
+	if !ok {
+		return hedera.ID{}, false
+	}
+	_, version := v.l.world.find(num, v.asOf)
+	return hedera.Entity(num), version != nil
+}
+
+// Account returns an account or contract, deleted ones included.
+func (v *View) Account(id hedera.ID) (Account, bool) {
+	if id.Shard != 0 || id.Realm != 0 {
+		return Account{}, false
+	}
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	e, version := v.l.world.find(id.Num, v.asOf)
+	if version == nil {
+		return Account{}, false
+	}
+	return e.account(version), true
+}
+
+// AccountByAddress returns the account or contract behind an EVM address.
+func (v *View) AccountByAddress(a common.Address) (Account, bool) {
+	id, ok := v.Resolve(a)
+	if !ok {
+		return Account{}, false
+	}
+	return v.Account(id)
+}
+
+// Accounts yields accounts and contracts with low ≤ number ≤ high by number,
+// ascending or descending.
+func (v *View) Accounts(low, high int64, descending bool) iter.Seq[Account] {
+	v.l.mu.RLock()
+	order := v.l.world.order
+	first := sort.Search(len(order), func(i int) bool { return order[i] >= low })
+	last := sort.Search(len(order), func(i int) bool { return order[i] > high })
+	numbers := slices.Clone(order[first:max(first, last)])
+	v.l.mu.RUnlock()
+	if descending {
+		slices.Reverse(numbers)
+	}
+	return func(yield func(Account) bool) {
+		for _, num := range numbers {
+			if a, ok := v.Account(hedera.Entity(num)); ok && !yield(a) {
+				return
+			}
+		}
+	}
+}
+
+// Storage returns one storage word of a contract; a slot never written is zero.
+func (v *View) Storage(contract hedera.ID, key common.Hash) StorageSlot {
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	if e := v.l.world.entities[contract.Num]; e != nil {
+		if s := e.slots[key]; s != nil {
+			if sv, ok := s.at(v.asOf); ok {
+				return StorageSlot{Slot: key, Value: sv.value, Modified: hedera.FromNanos(sv.at)}
+			}
+		}
+	}
+	return StorageSlot{Slot: key}
+}
+
+// StorageSlots returns every slot a contract ever wrote, by slot ascending, those
+// that are zero again included.
+func (v *View) StorageSlots(contract hedera.ID) []StorageSlot {
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	e := v.l.world.entities[contract.Num]
+	if e == nil {
+		return nil
+	}
+	slots := make([]StorageSlot, 0, len(e.slots))
+	for key, s := range e.slots {
+		if sv, ok := s.at(v.asOf); ok {
+			slots = append(slots, StorageSlot{Slot: key, Value: sv.value, Modified: hedera.FromNanos(sv.at)})
+		}
+	}
+	slices.SortFunc(slots, func(a, b StorageSlot) int { return a.Slot.Cmp(b.Slot) })
+	return slots
+}
+
+// File returns a file as it is now, whatever the time of the view: there is no
+// history of contents. Deleted files are included.
+func (v *View) File(id hedera.ID) (File, bool) {
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	f := v.l.world.files[id.Num]
+	if f == nil || id.Shard != 0 || id.Realm != 0 {
+		return File{}, false
+	}
+	return *f, true
+}
+
+// ConsensusLog returns the Ethereum transactions that consensus saw, from the
+// sequence number on, oldest first, at most limit of them. It is not delayed by
+// blocks or by the time of the view. Entries that were dropped are left out.
+func (v *View) ConsensusLog(since int64, limit int) []ConsensusEntry {
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	return v.l.order.since(since, limit)
+}
+
+// ChainID returns the EVM chain id.
+func (v *View) ChainID() uint64 { return v.l.cfg.ChainID }
+
+// GasPrice returns the network's price of a unit of gas.
+func (v *View) GasPrice() hedera.Tinybar { return v.l.cfg.GasPrice }
+
+// ExchangeRate returns the price of hbar in US cents as the network states it.
+func (v *View) ExchangeRate() ExchangeRate { return v.l.rate() }
+
+// Nodes returns the consensus nodes, by node id.
+func (v *View) Nodes() []NodeInfo {
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	return v.l.nodes
+}
+
+// Supply returns the total and the released supply. The treasury and the reward
+// and reserve accounts up to 0.0.750 hold what is not released.
+func (v *View) Supply() (total, released hedera.Tinybar) {
+	for a := range v.Accounts(0, 1<<62, false) {
+		total += a.Balance
+		if a.ID.Num > lastSystemNumber {
+			released += a.Balance
+		}
+	}
+	return total, released
+}
