@@ -1,0 +1,284 @@
+// Package redisx turns one URL into a Redis client that fails fast.
+//
+// # Forms
+//
+//	redis://[user:password@]host[:port][/db]                      one server
+//	rediss://…                                                    the same over TLS
+//	redis+sentinel://[user:password@]host[:port],…/master[/db]    Sentinel; default port 26379
+//	rediss+sentinel://…                                           the same over TLS
+//	redis+cluster://[user:password@]host[:port],…                 Cluster; default port 6379
+//	rediss+cluster://…                                            the same over TLS
+//	unix:///path/to/socket[?db=n]                                 one server on this machine
+//
+// The credentials of the Sentinel form are those of the Redis servers; a password for
+// the Sentinels themselves is ?sentinel_password=… . A percent sign, slash, question
+// mark or at sign inside a credential is percent-encoded, as in any URL.
+//
+// # Behaviour
+//
+// A client never retries a command by itself, honours the deadline of every context,
+// and gives every command one even where the context has none. What to do about an
+// outage is for the caller to say: nothing queues behind a dead connection.
+//
+// No error of this package contains any part of the URL but its host names.
+package redisx
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Kind says how the servers behind a Target are arranged.
+type Kind string
+
+// The arrangements.
+const (
+	Single   Kind = "single"
+	Sentinel Kind = "sentinel"
+	Cluster  Kind = "cluster"
+)
+
+// Target is a parsed URL. Its String and GoString hide the credentials.
+type Target struct {
+	Kind             Kind
+	TLS              bool
+	Network          string   // "tcp" or "unix"
+	Addrs            []string // host:port, or one socket path; at least one
+	Master           string   // Sentinel only: the name of the monitored master
+	DB               int      // database number; always 0 for Cluster
+	Username         string
+	Password         string
+	SentinelPassword string
+}
+
+// String names the servers without credentials, for logs.
+func (t Target) String() string {
+	s := string(t.Kind) + " " + strings.Join(t.Addrs, ",")
+	if t.Master != "" {
+		s += "/" + t.Master
+	}
+	return s
+}
+
+// GoString hides the credentials from %#v too.
+func (t Target) GoString() string { return "redisx.Target(" + t.String() + ")" }
+
+// Options tune a client. The zero value is usable.
+type Options struct {
+	Timeout  time.Duration // for dialling and for each command without a nearer deadline; default 500 ms
+	PoolSize int           // connections per server; default 10 per CPU
+}
+
+// Open parses a URL and makes a client for it. It does not connect.
+func Open(rawURL string, opts Options) (redis.UniversalClient, error) {
+	target, err := Parse(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	return New(target, opts), nil
+}
+
+// New makes a client. It does not connect; the caller closes it.
+func New(t Target, opts Options) redis.UniversalClient {
+	timeout := opts.Timeout
+	if timeout <= 0 {
+		timeout = 500 * time.Millisecond
+	}
+	var conf *tls.Config
+	if t.TLS {
+		conf = &tls.Config{MinVersion: tls.VersionTLS12}
+		if t.Kind == Single {
+			conf.ServerName, _, _ = net.SplitHostPort(t.Addrs[0])
+		}
+	}
+	switch t.Kind {
+	case Sentinel:
+		return redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: t.Master, SentinelAddrs: t.Addrs, SentinelPassword: t.SentinelPassword,
+			Username: t.Username, Password: t.Password, DB: t.DB, TLSConfig: conf,
+			MaxRetries: -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
+			PoolTimeout: timeout, ContextTimeoutEnabled: true, PoolSize: opts.PoolSize, DisableIdentity: true,
+		})
+	case Cluster:
+		return redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: t.Addrs, Username: t.Username, Password: t.Password, TLSConfig: conf,
+			// Redirections are how a cluster says where a slot lives, so they stay on.
+			MaxRedirects: 3, MaxRetries: -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout,
+			WriteTimeout: timeout, PoolTimeout: timeout, ContextTimeoutEnabled: true, PoolSize: opts.PoolSize,
+			DisableIdentity:          true,
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		})
+	default:
+		return redis.NewClient(&redis.Options{
+			Network: t.Network, Addr: t.Addrs[0], Username: t.Username, Password: t.Password, DB: t.DB, TLSConfig: conf,
+			MaxRetries: -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
+			PoolTimeout: timeout, ContextTimeoutEnabled: true, PoolSize: opts.PoolSize, DisableIdentity: true,
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		})
+	}
+}
+
+// scheme is what one URL scheme stands for.
+type scheme struct {
+	kind Kind
+	tls  bool
+	port string
+	unix bool
+}
+
+func schemeOf(name string) (scheme, bool) {
+	switch strings.ToLower(name) {
+	case "redis":
+		return scheme{kind: Single, port: "6379"}, true
+	case "rediss":
+		return scheme{kind: Single, port: "6379", tls: true}, true
+	case "unix":
+		return scheme{kind: Single, unix: true}, true
+	case "redis+sentinel":
+		return scheme{kind: Sentinel, port: "26379"}, true
+	case "rediss+sentinel":
+		return scheme{kind: Sentinel, port: "26379", tls: true}, true
+	case "redis+cluster":
+		return scheme{kind: Cluster, port: "6379"}, true
+	case "rediss+cluster":
+		return scheme{kind: Cluster, port: "6379", tls: true}, true
+	}
+	return scheme{}, false
+}
+
+// Parse reads a URL of any form above. The standard parser is not used for the whole
+// of it: it refuses several hosts, and its errors quote the password.
+func Parse(rawURL string) (Target, error) {
+	name, rest, found := strings.Cut(strings.TrimSpace(rawURL), "://")
+	if !found {
+		return Target{}, errors.New("redis URL: want scheme://host, for example redis://127.0.0.1:6379")
+	}
+	sch, ok := schemeOf(name)
+	if !ok {
+		return Target{}, errors.New("redis URL: scheme must be redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster or unix")
+	}
+	t := Target{Kind: sch.kind, TLS: sch.tls, Network: "tcp"}
+	rest, rawQuery, _ := strings.Cut(rest, "?")
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return Target{}, errors.New("redis URL: malformed query")
+	}
+	authority, path, _ := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		if t.Username, t.Password, err = credentials(authority[:at]); err != nil {
+			return Target{}, err
+		}
+		authority = authority[at+1:]
+	}
+	if sch.unix {
+		return t.withSocket(authority, path, query)
+	}
+	if t.Addrs, err = addresses(authority, sch.port); err != nil {
+		return Target{}, err
+	}
+	return t.withPath(path, query)
+}
+
+func credentials(s string) (user, password string, err error) {
+	malformed := errors.New("redis URL: malformed credentials")
+	rawUser, rawPassword, hasPassword := strings.Cut(s, ":")
+	if !hasPassword {
+		// One word before the @ is a user name in a URL; Redis has always had a
+		// password alone, so only user:password and :password are accepted.
+		return "", "", errors.New("redis URL: want user:password or :password before the @")
+	}
+	if user, err = url.PathUnescape(rawUser); err != nil {
+		return "", "", malformed
+	}
+	if password, err = url.PathUnescape(rawPassword); err != nil {
+		return "", "", malformed
+	}
+	return user, password, nil
+}
+
+func addresses(list, defaultPort string) ([]string, error) {
+	var out []string
+	for _, item := range strings.Split(list, ",") {
+		addr, err := address(item, defaultPort)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, addr)
+	}
+	return out, nil
+}
+
+func address(item, defaultPort string) (string, error) {
+	host, port := item, defaultPort
+	bracketed := strings.HasPrefix(item, "[") && strings.HasSuffix(item, "]")
+	switch {
+	case bracketed:
+		host = item[1 : len(item)-1]
+	case strings.Contains(item, ":"):
+		var err error
+		if host, port, err = net.SplitHostPort(item); err != nil {
+			return "", errors.New("redis URL: malformed host and port")
+		}
+	}
+	if host == "" || strings.ContainsAny(host, " \t\r\n@/?#[]%") {
+		return "", errors.New("redis URL: missing or malformed host")
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", fmt.Errorf("redis URL: port of host %q must be 1 to 65535", host)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// withPath reads what follows the hosts: a database, or a master name and a database.
+func (t Target) withPath(path string, query url.Values) (Target, error) {
+	path = strings.TrimSuffix(path, "/")
+	db := path
+	switch t.Kind {
+	case Cluster:
+		if path != "" && path != "0" {
+			return Target{}, errors.New("redis URL: a cluster has database 0 only")
+		}
+		db = ""
+	case Sentinel:
+		t.Master, db, _ = strings.Cut(path, "/")
+		master, err := url.PathUnescape(t.Master)
+		if err != nil || master == "" {
+			return Target{}, errors.New("redis URL: the Sentinel form needs the master's name: redis+sentinel://host,host/name")
+		}
+		t.Master = master
+		t.SentinelPassword = query.Get("sentinel_password")
+	}
+	if db == "" {
+		db = query.Get("db")
+	}
+	return t.withDB(db)
+}
+
+func (t Target) withSocket(authority, path string, query url.Values) (Target, error) {
+	if authority != "" || path == "" {
+		return Target{}, errors.New("redis URL: the unix form is unix:///path/to/socket")
+	}
+	t.Network, t.Addrs = "unix", []string{"/" + path}
+	return t.withDB(query.Get("db"))
+}
+
+func (t Target) withDB(db string) (Target, error) {
+	if db == "" {
+		return t, nil
+	}
+	n, err := strconv.ParseUint(db, 10, 16)
+	if err != nil {
+		return Target{}, errors.New("redis URL: the database must be a number from 0 to 65535")
+	}
+	t.DB = int(n)
+	return t, nil
+}

@@ -1,0 +1,126 @@
+package lock
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// LaneInfo shows one sender's lane as this process sees it.
+type LaneInfo struct {
+	Sender   common.Address `json:"sender"`
+	Strategy string         `json:"strategy"`           // what decides the order now: "redis" or "local"
+	Waiting  int            `json:"waiting"`            // tickets of this process that wait
+	Nonces   []uint64       `json:"nonces,omitempty"`   // of those, in order; at most 100
+	Held     bool           `json:"held"`               // whether a ticket of this process has the turn
+	Nonce    uint64         `json:"nonce,omitempty"`    // of the holder
+	Session  string         `json:"session,omitempty"`  // of the holder, as Redis knows it
+	Fence    uint64         `json:"fence,omitempty"`    // of the turn
+	HeldFor  time.Duration  `json:"heldFor,omitempty"`  // nanoseconds
+	Left     time.Duration  `json:"left,omitempty"`     // nanoseconds until the hold limit
+	Expected *uint64        `json:"expected,omitempty"` // next nonce, if known
+	Last     *Submission    `json:"last,omitempty"`     // latest accepted submission, if known
+}
+
+// Lanes returns the lanes in use by this process, in order of address.
+func (s *Service) Lanes() []LaneInfo {
+	var out []LaneInfo
+	now := s.now()
+	s.eachBusy(func(l *lane) {
+		if !l.empty() {
+			out = append(out, l.info(now))
+		}
+	})
+	slices.SortFunc(out, func(a, b LaneInfo) int { return bytes.Compare(a.Sender[:], b.Sender[:]) })
+	return out
+}
+
+func (l *lane) info(now time.Duration) LaneInfo {
+	const mostNonces = 100
+	i := LaneInfo{Sender: l.sender, Strategy: local.String(), Waiting: l.length}
+	if l.svc.governs(l) {
+		i.Strategy = redisStrategy.String()
+	}
+	for t := l.head; t != nil && len(i.Nonces) < mostNonces; t = t.next {
+		i.Nonces = append(i.Nonces, t.nonce)
+	}
+	if t := l.holder; t != nil {
+		i.Held, i.Nonce, i.Session, i.Fence = true, t.nonce, t.session, t.lease.turn.fence
+		i.HeldFor, i.Left = now-t.lease.granted, t.lease.turn.deadline-now
+	}
+	if l.know.known {
+		expected := l.know.expected
+		i.Expected = &expected
+	}
+	if l.know.lastFence != 0 {
+		last := l.know.last
+		i.Last = &last
+	}
+	return i
+}
+
+// ForceRelease takes the turn from the sender's present holder, here or in another
+// process, and gives it to the next. It returns whether there was one. The error is
+// ErrUnavailable, with its cause, if Redis could not be asked.
+func (s *Service) ForceRelease(ctx context.Context, sender common.Address) (bool, error) {
+	l := s.reg.pin(s, sender)
+	defer s.reg.unpin(l)
+	l.mu.Lock()
+	t := l.holder
+	here := t != nil && l.end(t, ErrLost)
+	governed := s.governs(l)
+	l.mu.Unlock()
+	if here {
+		s.logLost(t, "taken by force")
+		s.reg.unpin(l)
+		return true, nil
+	}
+	if s.remote == nil {
+		return false, nil
+	}
+	if !governed {
+		return false, ErrUnavailable
+	}
+	return s.remote.force(ctx, l)
+}
+
+// force removes whoever owns the lane's lock in Redis.
+func (r *remote) force(ctx context.Context, l *lane) (bool, error) {
+	fail := func(err error) (bool, error) { return false, &unavailableError{cause: err} }
+	epoch, sent := r.epoch.Load(), r.svc.now()
+	get, cancel := r.deadline(ctx)
+	defer cancel()
+	texts, err := r.client.MGet(get, keys(l.sender)[0]).Result()
+	if err != nil {
+		return fail(err)
+	}
+	text, _ := texts[0].(string)
+	owner, err := parseRecord(text)
+	if err != nil {
+		return fail(err)
+	}
+	if owner.session == "" {
+		return false, nil
+	}
+	v, err := r.reclaim(ctx, keys(l.sender), r.instance(), "", owner.session)
+	if err != nil {
+		return fail(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if epoch == r.epoch.Load() {
+		now := r.svc.now()
+		l.heard(v, sent, now)
+		l.dispatch(now)
+	}
+	return v.removed > 0, nil
+}
+
+// unavailableError is ErrUnavailable with the reason.
+type unavailableError struct{ cause error }
+
+func (e *unavailableError) Error() string   { return ErrUnavailable.Error() + ": " + e.cause.Error() }
+func (e *unavailableError) Unwrap() []error { return []error{ErrUnavailable, e.cause} }

@@ -1,0 +1,114 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/envx"
+)
+
+// Release points: when submit gives the turn to the next in line.
+const (
+	ReleaseAccepted  = "accepted"  // at the consensus node's own OK
+	ReleaseConsensus = "consensus" // when the receipt is known
+)
+
+// Config holds the settings of per-sender ordering. It is immutable once given to New.
+type Config struct {
+	// Order the raw transactions of each sender with a first-in-first-out lock. Off: no lock, no Redis command, no cost.
+	Enabled bool `env:"ENABLE_NONCE_ORDERING" envDefault:"false"`
+	// Longest time one transaction may hold its sender's lock, counted from its own acquisition. Then the lock is taken from it and the next goes.
+	MaxHold envx.Millis `env:"LOCK_MAX_HOLD_MS" envDefault:"30000"`
+	// Number of idle senders remembered in this process. Senders with a transaction in progress are never counted and never evicted.
+	LocalEntries int `env:"LOCAL_LOCK_MAX_ENTRIES" envDefault:"1000"`
+	// Pace at which waiting senders look at Redis while its Pub/Sub is down. Not used otherwise: a grant is pushed.
+	PollInterval envx.Millis `env:"LOCK_QUEUE_POLL_INTERVAL_MS" envDefault:"50"`
+	// Pace of this process's sign of life in Redis.
+	HeartbeatInterval envx.Millis `env:"LOCK_HEARTBEAT_INTERVAL_MS" envDefault:"400"`
+	// Heartbeats a process may miss before others take over its locks and its places in the queues.
+	HeartbeatMissed int `env:"LOCK_HEARTBEAT_MISSED_COUNT" envDefault:"5"`
+	// Pace at which the places of waiting transactions are verified against the queue in Redis, one script per sender; lost ones are taken again in ticket order. Restarts and lost connections are verified at once, whatever this says.
+	MembershipInterval envx.Millis `env:"LOCK_QUEUE_MEMBERSHIP_CHECK_INTERVAL_MS" envDefault:"10000"`
+	// Deadline of every Redis call of the lock. When it passes, ordering goes on inside the process until Redis answers again.
+	RedisTimeout envx.Millis `env:"LOCK_REDIS_TIMEOUT_MS" envDefault:"500"`
+	// Most transactions of one sender that may wait in this process. 0 = unbounded.
+	MaxQueue int `env:"LOCK_MAX_QUEUE_PER_SENDER" envDefault:"1024"`
+	// Give up the place of a queued transaction whose client has disconnected.
+	CancelOnDisconnect bool `env:"LOCK_CANCEL_ON_DISCONNECT" envDefault:"false"`
+	// How long a transaction that is ahead of the sender's expected nonce waits for its predecessor. 0 = off: strict order of arrival.
+	GapHold envx.Millis `env:"NONCE_GAP_HOLD_MS" envDefault:"0"`
+	// How long the expected nonce of a sender is remembered after its last transaction, to cover the lag of the mirror node.
+	Memory envx.Millis `env:"LOCK_LANE_MEMORY_MS" envDefault:"10000"`
+	// Senders that ordering is limited to, separated by commas. Empty = see NONCE_ORDERING_PERCENT.
+	Senders envx.Strings `env:"NONCE_ORDERING_SENDERS"`
+	// Share of all senders, 0 to 100, that ordering applies to besides those listed, by a stable hash of the address. Ignored at 100 when a list is given.
+	Percent float64 `env:"NONCE_ORDERING_PERCENT" envDefault:"100"`
+	// When the lock goes to the next: "accepted" (the consensus node said OK) or "consensus" (the receipt is known).
+	Release string `env:"NONCE_ORDERING_RELEASE" envDefault:"accepted"`
+}
+
+// DefaultConfig returns the defaults that the tags declare, with ordering on.
+func DefaultConfig() Config {
+	ms := func(n int) envx.Millis { return envx.Millis(time.Duration(n) * time.Millisecond) }
+	return Config{
+		Enabled: true, MaxHold: ms(30_000), LocalEntries: 1000, PollInterval: ms(50), HeartbeatInterval: ms(400),
+		HeartbeatMissed: 5, MembershipInterval: ms(10_000), RedisTimeout: ms(500), MaxQueue: 1024, Memory: ms(10_000),
+		Percent: 100, Release: ReleaseAccepted,
+	}
+}
+
+// Check reports every setting that cannot work, joined into one error.
+func (c Config) Check() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for _, d := range []struct {
+		name  string
+		value envx.Millis
+		least time.Duration
+	}{
+		{"LOCK_MAX_HOLD_MS", c.MaxHold, 10 * time.Millisecond},
+		{"LOCK_QUEUE_POLL_INTERVAL_MS", c.PollInterval, time.Millisecond},
+		{"LOCK_HEARTBEAT_INTERVAL_MS", c.HeartbeatInterval, 10 * time.Millisecond},
+		{"LOCK_QUEUE_MEMBERSHIP_CHECK_INTERVAL_MS", c.MembershipInterval, 10 * time.Millisecond},
+		{"LOCK_REDIS_TIMEOUT_MS", c.RedisTimeout, time.Millisecond},
+		{"LOCK_LANE_MEMORY_MS", c.Memory, time.Millisecond},
+		{"NONCE_GAP_HOLD_MS", c.GapHold, 0},
+	} {
+		// The ceiling keeps every sum of settings far from overflow, here and in Redis.
+		if d.value.Duration() < d.least || d.value.Duration() > 24*time.Hour {
+			bad("%s is %v: want %v to 24h", d.name, d.value, d.least)
+		}
+	}
+	if c.LocalEntries < 1 {
+		bad("LOCAL_LOCK_MAX_ENTRIES is %d: want at least 1", c.LocalEntries)
+	}
+	if c.HeartbeatMissed < 2 || c.HeartbeatMissed > 1000 {
+		bad("LOCK_HEARTBEAT_MISSED_COUNT is %d: want 2 to 1000, since one late heartbeat is no sign of death", c.HeartbeatMissed)
+	}
+	if c.MaxQueue < 0 {
+		bad("LOCK_MAX_QUEUE_PER_SENDER is %d: want 0 (unbounded) or more", c.MaxQueue)
+	}
+	if !(c.Percent >= 0 && c.Percent <= 100) {
+		bad("NONCE_ORDERING_PERCENT is %v: want 0 to 100", c.Percent)
+	}
+	if c.Release != ReleaseAccepted && c.Release != ReleaseConsensus {
+		bad("NONCE_ORDERING_RELEASE is %q: want %s or %s", c.Release, ReleaseAccepted, ReleaseConsensus)
+	}
+	for _, s := range c.Senders {
+		if !common.IsHexAddress(s) {
+			bad("NONCE_ORDERING_SENDERS: %q is not an address", s)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ordering is what every instance must agree on for the order to hold across them.
+// It is published with the heartbeat and compared as text.
+func (c Config) ordering(enabled bool) string {
+	return fmt.Sprintf("enabled=%t percent=%g senders=%s gap=%v release=%s hold=%v",
+		enabled, c.Percent, strings.ToLower(c.Senders.String()), c.GapHold, c.Release, c.MaxHold)
+}

@@ -1,0 +1,236 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// beatLoop shows others that this process lives, for as long as it has anything to do with
+// Redis. While Redis is down its heartbeats are the probe.
+func (r *remote) beatLoop(ctx context.Context) {
+	const slowest = time.Second
+	pause, down := time.Duration(0), 0
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for beats := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-r.nudge:
+		}
+		interval := r.svc.cfg.HeartbeatInterval.Duration()
+		if !r.needed() {
+			r.rest()
+			timer.Reset(interval)
+			continue
+		}
+		if err := r.beat(ctx); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			// At first at once, since most outages are blinks; then gently.
+			pause = min(50*time.Millisecond<<min(down, 8), slowest)
+			down++
+			r.failed(opHeartbeat, r.epoch.Load(), err)
+			timer.Reset(pause)
+			continue
+		}
+		down = 0
+		if beats%12 == 0 {
+			r.advertise(ctx)
+		}
+		beats++
+		timer.Reset(interval)
+	}
+}
+
+// needed: with ordering off, nothing is sent to Redis once the last lane has emptied.
+func (r *remote) needed() bool {
+	if r.svc.enabled.Load() {
+		return true
+	}
+	busy, _ := r.svc.reg.sizes()
+	return busy > 0
+}
+
+// rest leaves Redis alone until ordering is switched on.
+func (r *remote) rest() {
+	r.transit.Lock()
+	defer r.transit.Unlock()
+	if r.up.Swap(false) {
+		r.epoch.Add(1)
+		r.svc.metrics.redisUp.Set(0)
+		r.svc.eachBusy(func(l *lane) { l.failOpen(r.svc.now(), true) })
+	}
+}
+
+// beat sends one heartbeat and draws the conclusions.
+func (r *remote) beat(ctx context.Context) error {
+	sent := r.svc.now()
+	alive, micros, err := r.heartbeat(ctx, sent)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	first := !r.begun
+	r.begun = true
+	r.mu.Unlock()
+	switch {
+	case first:
+		r.ackedAt.Store(int64(sent))
+		r.recovered(false, "", true)
+	case !alive:
+		return r.renew(ctx, sent)
+	default:
+		r.ackedAt.Store(int64(sent))
+		if !r.up.Load() {
+			r.distrust(micros)
+			r.recovered(false, "", true)
+		}
+	}
+	return nil
+}
+
+// renew starts a new generation: our heartbeat had expired or was lost, so that others
+// may have taken what we own.
+func (r *remote) renew(ctx context.Context, late time.Duration) error {
+	// If the last one was recent it was Redis that lost its data, or did not answer
+	// for a while; else this process stood still while others went on.
+	down := !r.up.Load()
+	alive := down || r.aliveAt(late)
+	previous := r.nextGeneration()
+	sent := r.svc.now()
+	_, micros, err := r.heartbeat(ctx, sent)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	if err := r.client.Del(ctx, heartbeatPrefix+previous).Err(); err != nil {
+		return err
+	}
+	if alive {
+		r.distrust(micros)
+		r.mu.Lock()
+		r.settled = sent + r.settle
+		r.mu.Unlock()
+	}
+	r.ackedAt.Store(int64(sent))
+	r.recovered(true, previous, alive)
+	return nil
+}
+
+func (r *remote) distrust(micros uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.trust = micros
+}
+
+// heartbeat runs the script. It returns whether the previous one had not expired, and
+// the server's time in µs.
+func (r *remote) heartbeat(ctx context.Context, sent time.Duration) (alive bool, micros uint64, err error) {
+	r.mu.Lock()
+	r.echo++
+	echo, name := r.echo, r.name
+	r.echoes[echo%uint64(len(r.echoes))] = sent
+	r.mu.Unlock()
+	settings := r.svc.cfg.ordering(r.svc.enabled.Load())
+	reply, err := r.run(ctx, r.scripts.heartbeat, []string{heartbeatPrefix + name},
+		[]any{settings, r.ttl.Milliseconds(), grantsPrefix + r.process, echo})
+	if err != nil {
+		return false, 0, fmt.Errorf("heartbeat: %w", err)
+	}
+	if len(reply) != 2 {
+		return false, 0, errReply
+	}
+	n, err := replyInt(reply[0])
+	if err != nil {
+		return false, 0, err
+	}
+	t, err := replyInt(reply[1])
+	if err != nil || t < 0 {
+		return false, 0, errReply
+	}
+	return n == 1, uint64(t), nil
+}
+
+// echoed notes that a heartbeat's message has arrived over Pub/Sub.
+func (r *remote) echoed(n uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n > r.echo || r.echo-n >= uint64(len(r.echoes)) {
+		return
+	}
+	r.floor.Store(int64(r.echoes[n%uint64(len(r.echoes))]))
+	r.pushed.Store(true)
+}
+
+// advertise publishes this process's settings and warns of others that differ: where
+// settings differ, the order does not hold between the processes.
+func (r *remote) advertise(ctx context.Context) {
+	const freshness = time.Minute
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	mine := r.svc.cfg.ordering(r.svc.enabled.Load())
+	now := time.Now().UnixMilli()
+	var all *redis.MapStringStringCmd
+	_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.HSet(ctx, instancesKey, r.process, strconv.FormatInt(now, 10)+" "+mine)
+		p.PExpire(ctx, instancesKey, 10*freshness)
+		all = p.HGetAll(ctx, instancesKey)
+		return nil
+	})
+	if err != nil {
+		return // the next heartbeat finds out, if it is more than a blink
+	}
+	var stale []string
+	for process, text := range all.Val() {
+		at, theirs, ok := parseAdvert(text)
+		if !ok || now-at > freshness.Milliseconds() {
+			stale = append(stale, process)
+			continue
+		}
+		if process != r.process && theirs != mine && r.newWarning(process, theirs) {
+			r.svc.log.WarnContext(ctx, "another process orders transactions by other settings: the order does not hold between the two",
+				"process", process, "theirs", theirs, "ours", mine)
+		}
+	}
+	if len(stale) > 0 {
+		_ = r.client.HDel(ctx, instancesKey, stale...).Err() // somebody will get round to it
+	}
+}
+
+func (r *remote) newWarning(process, theirs string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.warned[process] == theirs || !r.svc.enabled.Load() {
+		return false
+	}
+	if len(r.warned) > 1000 {
+		clear(r.warned)
+	}
+	r.warned[process] = theirs
+	return true
+}
+
+// farewell removes our sign of life, so that nobody waits for us.
+func (r *remote) farewell(ctx context.Context) {
+	r.mu.Lock()
+	begun := r.begun
+	r.mu.Unlock()
+	if !begun {
+		return
+	}
+	ctx, cancel := r.deadline(context.WithoutCancel(ctx))
+	defer cancel()
+	_, _ = r.client.Pipelined(ctx, func(p redis.Pipeliner) error { // it lapses by itself if this fails
+		p.Del(ctx, heartbeatPrefix+r.instance())
+		p.HDel(ctx, instancesKey, r.process)
+		return nil
+	})
+}

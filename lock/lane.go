@@ -1,0 +1,243 @@
+package lock
+
+import (
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// lane is the queue of one sender in this process, and its turn. Tickets stand in it in
+// the order in which they were drawn. Times are durations since the service was made,
+// by the monotonic clock.
+type lane struct {
+	svc    *Service
+	sender common.Address
+	refs   int // guarded by registry.mu: live tickets, plus work under way for the lane
+
+	mu sync.Mutex // guards all below
+
+	head, tail *Ticket // who waits, oldest first
+	length     int
+	holder     *Ticket // whose turn it is; not among those who wait
+	know       knowledge
+	idleSince  time.Duration // when the last ticket went; meaningful while there is none
+
+	// One timer serves every wait of the lane. It is armed lazily: a deadline that
+	// is further away than the armed one is looked at when that one fires.
+	timer   *time.Timer
+	armedAt time.Duration // 0 = not armed
+
+	far far // what the lane has to do with Redis
+}
+
+func (l *lane) push(t *Ticket) {
+	t.prev = l.tail
+	if l.tail == nil {
+		l.head = t
+	} else {
+		l.tail.next = t
+	}
+	l.tail = t
+	l.length++
+	l.svc.metrics.waiting[t.counted].Inc()
+}
+
+func (l *lane) unlink(t *Ticket) {
+	if t.prev == nil {
+		l.head = t.next
+	} else {
+		t.prev.next = t.next
+	}
+	if t.next == nil {
+		l.tail = t.prev
+	} else {
+		t.next.prev = t.prev
+	}
+	t.prev, t.next = nil, nil
+	l.length--
+	l.svc.metrics.waiting[t.counted].Dec()
+}
+
+// empty tells whether nobody waits or holds.
+func (l *lane) empty() bool { return l.holder == nil && l.head == nil }
+
+// settleIdle notes the moment at which the lane became empty.
+func (l *lane) settleIdle(now time.Duration) {
+	if l.empty() {
+		l.idleSince = now
+		l.far.broken = false // the next burst tries Redis again
+	}
+}
+
+// expireKnowledge drops what an idle lane has known for too long to be true still.
+func (l *lane) expireKnowledge(now time.Duration) {
+	if l.empty() && now-l.idleSince > l.svc.cfg.Memory.Duration() {
+		l.know = knowledge{}
+	}
+}
+
+// dispatch moves the lane on: it gives the turn to whoever is next, or sees to it that
+// somebody will. Call it whenever anything changed.
+func (l *lane) dispatch(now time.Duration) {
+	if l.svc.remote != nil {
+		l.pinForNews()
+	}
+	if l.svc.governs(l) {
+		l.pursue(now)
+		return
+	}
+	if l.holder != nil || l.head == nil {
+		return
+	}
+	t, until := l.pick(now)
+	if t == nil {
+		l.arm(until, now)
+		return
+	}
+	open := l.svc.remote != nil
+	if open {
+		l.svc.metrics.fail[redisStrategy].Inc()
+	}
+	l.grant(t, now, turn{by: local, fence: l.svc.fences.Add(1), deadline: now + l.svc.cfg.MaxHold.Duration(), open: open})
+}
+
+// pick chooses who is next by the order of this process, or tells when to ask again.
+func (l *lane) pick(now time.Duration) (*Ticket, time.Duration) {
+	first := l.head
+	if first.until == 0 {
+		return first, 0
+	}
+	if l.know.known {
+		if first.nonce <= l.know.expected {
+			return first, 0
+		}
+		for t := first.next; t != nil; t = t.next {
+			if t.nonce == l.know.expected {
+				return t, 0
+			}
+		}
+	}
+	if first.until <= now {
+		return first, 0
+	}
+	return nil, first.until
+}
+
+// turn is what a grant consists of.
+type turn struct {
+	by       strategy
+	fence    uint64
+	deadline time.Duration // the hold limit
+	session  string        // the owner in Redis; empty = not owned there
+	instance string        // the instance that owns it there
+	open     bool          // Redis should have decided, but did not answer
+}
+
+// grant gives the turn to a waiting ticket. Nobody may hold it.
+func (l *lane) grant(t *Ticket, now time.Duration, g turn) {
+	l.unlink(t)
+	l.holder = t
+	t.state = holding
+	t.lease = Lease{ticket: t, turn: g, granted: now}
+	l.know.begin(g.fence)
+	l.svc.metrics.granted(g.by, now-t.entered)
+	if g.open {
+		l.svc.metrics.failedOpen.Inc()
+	}
+	l.arm(g.deadline, now)
+	if t.ready != nil {
+		close(t.ready)
+	}
+}
+
+// end takes the turn from its holder, for the reason given, and moves the lane on. The
+// caller unpins the lane once for the ticket if it returns true.
+func (l *lane) end(t *Ticket, cause error) bool {
+	if t.state != holding {
+		return false
+	}
+	now := l.svc.now()
+	lease := &t.lease
+	l.holder = nil
+	t.state = over
+	t.err = cause
+	lease.held = now - lease.granted
+	if lease.cancel != nil {
+		lease.cancel(cause) // before the next one starts
+	}
+	l.svc.metrics.ended(lease.turn.by, lease.held)
+	lost := cause != ErrReleased
+	if lost {
+		l.svc.metrics.lost.Inc()
+		if !lease.advanced {
+			// Its bytes may have left: nobody knows what nonce comes next.
+			l.know.forget()
+		}
+	}
+	switch {
+	case lease.turn.session != "":
+		l.giveBack(lease)
+	case t.session != "":
+		l.abandon(t) // it may have a place in Redis since before the turn
+	}
+	l.settleIdle(now)
+	l.dispatch(now)
+	return true
+}
+
+// drop takes a waiting ticket out of the queue. The caller unpins the lane once for
+// the ticket if it returns true.
+func (l *lane) drop(t *Ticket, cause error) bool {
+	if t.state != waiting {
+		return false
+	}
+	l.unlink(t)
+	t.state = over
+	t.err = cause
+	if t.ready != nil {
+		close(t.ready)
+	}
+	l.abandon(t)
+	now := l.svc.now()
+	l.settleIdle(now)
+	l.dispatch(now) // the one behind may be a head whose window is over
+	return true
+}
+
+// arm makes the timer fire at the given time or earlier.
+func (l *lane) arm(at, now time.Duration) {
+	if l.armedAt != 0 && l.armedAt <= at {
+		return
+	}
+	l.armedAt = at
+	if l.timer == nil {
+		l.timer = time.AfterFunc(at-now, l.onTimer)
+		return
+	}
+	l.timer.Reset(at - now)
+}
+
+// onTimer does what has become due and arms the timer for what has not.
+func (l *lane) onTimer() {
+	l.mu.Lock()
+	l.armedAt = 0
+	now := l.svc.now()
+	ended := false
+	if t := l.holder; t != nil {
+		if now >= t.lease.turn.deadline {
+			by := t.lease.turn.by
+			if ended = l.end(t, ErrLost); ended {
+				l.svc.metrics.timeouts[by].Inc()
+				l.svc.logLost(t, "hold limit reached")
+			}
+		} else {
+			l.arm(t.lease.turn.deadline, now)
+		}
+	}
+	l.dispatch(now)
+	l.mu.Unlock()
+	if ended {
+		l.svc.reg.unpin(l)
+	}
+}

@@ -1,0 +1,136 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Lease is the turn: the exclusive right to submit for a sender. It ends with Release,
+// at the hold limit, or when the lock is lost to another; Check and Context tell.
+// All methods may be called from any goroutine.
+type Lease struct {
+	ticket *Ticket
+	turn   turn
+
+	// Guarded by lane.mu.
+
+	granted  time.Duration
+	held     time.Duration // set at the end
+	advanced bool
+	unsure   bool // the holder does not know what became of its submission
+	parent   context.Context
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+}
+
+// Context returns a context that ends with the turn, with ErrLost, ErrReleased or
+// ErrClosed as its cause, or when the context given to Wait ends. Work that outlives
+// the turn, such as waiting for a receipt, needs another.
+func (l *Lease) Context() context.Context {
+	ln := l.ticket.lane
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if l.ctx == nil {
+		l.ctx, l.cancel = context.WithCancelCause(l.parent)
+		if l.ticket.state == over {
+			l.cancel(l.ticket.err)
+		}
+	}
+	return l.ctx
+}
+
+// Check returns nil if the turn is still the caller's, by the monotonic clock and with
+// a margin for the bytes to leave; else an error that is ErrLost, ErrReleased or
+// ErrClosed. Call it last before anything is sent.
+func (l *Lease) Check() error {
+	ln := l.ticket.lane
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if l.ticket.state == over {
+		return l.ticket.err
+	}
+	now, margin := ln.svc.now(), ln.svc.margin
+	if now+margin >= l.turn.deadline {
+		return fmt.Errorf("%w: held %v of at most %v", ErrLost, (now - l.granted).Round(time.Millisecond), ln.svc.cfg.MaxHold)
+	}
+	if l.turn.session != "" && !ln.svc.trusted(now+margin) {
+		return fmt.Errorf("%w: this process gave no sign of life for too long", ErrLost)
+	}
+	return nil
+}
+
+// Fence returns the number of this turn. Turns of one sender have rising numbers, so
+// that of two the later is known; it belongs in every log line about the turn.
+func (l *Lease) Fence() uint64 { return l.turn.fence }
+
+// Strategy returns what decided the order: "redis" or "local".
+func (l *Lease) Strategy() string { return l.turn.by.String() }
+
+// Expected returns the sender's next nonce as the lane knows it, now. It is not known
+// on a fresh lane, after an invalidation or a lost turn, nor when Redis failed and
+// another process may have gone on.
+func (l *Lease) Expected() (nonce uint64, known bool) {
+	ln := l.ticket.lane
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if l.ticket.state != holding || l.turn.open || !ln.know.known {
+		return 0, false
+	}
+	return ln.know.expected, true
+}
+
+// Last returns the sender's most recent accepted submission, if the lane remembers one.
+// One that another process made is Open for all this process knows.
+func (l *Lease) Last() (Submission, bool) {
+	ln := l.ticket.lane
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if l.ticket.state != holding || ln.know.lastFence == 0 {
+		return Submission{}, false
+	}
+	return ln.know.last, true
+}
+
+// Advance tells the lane that the holder's transaction was accepted, and which nonce
+// comes next. It returns false, and does nothing, if the turn is over.
+func (l *Lease) Advance(next uint64, sub Submission) bool {
+	ln := l.ticket.lane
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if l.ticket.state != holding {
+		return false
+	}
+	ln.know.advance(next, l.turn.fence, sub)
+	l.advanced = true
+	return true
+}
+
+// Forget tells the lane that the holder does not know what became of its submission,
+// so that the next one takes the expected nonce from elsewhere. It returns false, and
+// does nothing, if the turn is over.
+func (l *Lease) Forget() bool {
+	ln := l.ticket.lane
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if l.ticket.state != holding {
+		return false
+	}
+	ln.know.forget()
+	l.unsure = true
+	return true
+}
+
+// Release ends the turn and gives it to the next. It is idempotent, does nothing if the
+// turn was lost, never blocks on the network, and is safe in a defer while panicking.
+func (l *Lease) Release() {
+	ln := l.ticket.lane
+	ln.mu.Lock()
+	done := ln.end(l.ticket, ErrReleased)
+	length := ln.length
+	ln.mu.Unlock()
+	if done {
+		ln.svc.logReleased(l, length)
+		ln.svc.reg.unpin(ln)
+	}
+}

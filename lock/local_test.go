@@ -1,0 +1,87 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/envx"
+	"lockstep/lock"
+)
+
+var alice = common.HexToAddress("0xA11CE00000000000000000000000000000000001")
+
+func newLocal(t testing.TB, change func(*lock.Config)) *lock.Service {
+	t.Helper()
+	cfg := lock.DefaultConfig()
+	if change != nil {
+		change(&cfg)
+	}
+	svc, err := lock.New(cfg, lock.Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return svc
+}
+
+func enter(t testing.TB, svc *lock.Service, nonce uint64) *lock.Ticket {
+	t.Helper()
+	ticket, err := svc.Enter(alice, nonce)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ticket
+}
+
+func wait(t testing.TB, ticket *lock.Ticket) *lock.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	lease, err := ticket.Wait(ctx)
+	if err != nil {
+		t.Fatalf("nonce %d: %v", ticket.Nonce(), err)
+	}
+	return lease
+}
+
+func TestHoldLimitIsFreshForEveryHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := newLocal(t, nil)
+		start := time.Now()
+		first, second, third := enter(t, svc, 1), enter(t, svc, 2), enter(t, svc, 3)
+		a, err := first.Wait(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := second.Wait(context.Background())
+		if err != nil || time.Since(start) != 30*time.Second {
+			t.Fatalf("the second turn came after %v: %v", time.Since(start), err)
+		}
+		if cause := context.Cause(a.Context()); !errors.Is(cause, lock.ErrLost) {
+			t.Errorf("the first holder's context ended with %v", cause)
+		}
+		if err := a.Check(); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("the first holder's check says %v", err)
+		}
+		a.Release() // must not touch the second's turn
+		if err := b.Check(); err != nil {
+			t.Errorf("the second holder's check says %v", err)
+		}
+		if _, err := third.Wait(context.Background()); err != nil || time.Since(start) != time.Minute {
+			t.Fatalf("the third turn came after %v: %v", time.Since(start), err)
+		}
+		third.Leave()
+	})
+}
+
+func TestDurations(t *testing.T) {
+	cfg := lock.DefaultConfig()
+	cfg.MaxHold = envx.Millis(-1)
+	if _, err := lock.New(cfg, lock.Deps{}); err == nil {
+		t.Error("a negative hold limit was accepted")
+	}
+}

@@ -1,0 +1,63 @@
+package lock
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// throttle lets one log line through per interval and counts the others.
+type throttle struct {
+	mu      sync.Mutex
+	last    time.Time
+	dropped int
+}
+
+const logInterval = 10 * time.Second
+
+// pass returns whether to log now, and how many lines were dropped since the last one.
+func (t *throttle) pass(now time.Time) (bool, int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.last.IsZero() && now.Sub(t.last) < logInterval {
+		t.dropped++
+		return false, 0
+	}
+	n := t.dropped
+	t.last, t.dropped = now, 0
+	return true, n
+}
+
+// logAcquired is called with the lane's mutex held; the line is small and debug only.
+func (s *Service) logAcquired(ctx context.Context, t *Ticket) {
+	if !s.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	l := &t.lease
+	s.log.DebugContext(ctx, "lock acquired", "sender", t.lane.sender, "nonce", t.nonce, "fence", l.turn.fence,
+		"strategy", l.turn.by.String(), "waited", l.granted-t.entered, "queue", t.lane.length)
+}
+
+func (s *Service) logReleased(l *Lease, queue int) {
+	ctx := l.parent
+	if ctx == nil || !s.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	t := l.ticket
+	s.log.DebugContext(ctx, "lock released", "sender", t.lane.sender, "nonce", t.nonce, "fence", l.turn.fence,
+		"strategy", l.turn.by.String(), "held", l.held, "queue", queue)
+}
+
+func (s *Service) logLost(t *Ticket, why string) {
+	l := &t.lease
+	s.log.Warn("lock lost", "sender", t.lane.sender, "nonce", t.nonce, "fence", l.turn.fence, //nolint:noctx // no request caused it
+		"strategy", l.turn.by.String(), "held", l.held, "reason", why)
+}
+
+// logFailure reports Redis trouble, one line in a while.
+func (s *Service) logFailure(msg, op string, err error) {
+	if ok, dropped := s.quiet.pass(time.Now()); ok {
+		s.log.Error(msg, "operation", op, "error", err, "similar", dropped) //nolint:noctx // no request caused it
+	}
+}

@@ -1,0 +1,80 @@
+-- Join the queue, or take the lock at once if it is free and nobody is before; adopt a
+-- turn that the server has lost; look whether anybody can go. Repeating it is harmless.
+--
+-- ARGV[6]  1 = the places may be in the queue already: add those that are not
+-- ARGV[7]  1 = a free lock may be taken; 0 = only queue, since its owner may still have to adopt it
+-- ARGV[8]  expected nonce to raise the state to, or empty
+-- ARGV[9..12]  session, nonce, fence and ms left of a turn to adopt; an empty session is none
+-- ARGV[13…]    session and nonce of each place, in order
+--
+-- Returns owner, ms left of it if it is the caller's (else -1), ms until the first in the queue may
+-- go (or -1), and how many places had to be added again.
+
+load()
+local again, take = ARGV[6] == '1', ARGV[7] == '1'
+local given, changed, rejoined = false, false, 0
+
+if ARGV[9] ~= '' then
+  local member = ARGV[9] .. '|' .. caller
+  if not owner then
+    state.fence = math.max(state.fence, tonumber(ARGV[11]))
+    redis.call('ZREM', KEYS[4], member)
+    own(member, ARGV[10], ARGV[12])
+  end
+end
+
+if ARGV[8] ~= '' and (state.expected == '' or tonumber(ARGV[8]) > tonumber(state.expected)) then
+  if state.expected == '' then
+    state.base = owner and int(state.fence) or ''
+  end
+  state.expected = ARGV[8]
+  changed = true
+end
+
+local places = (#ARGV - 12) / 2
+local alone = false
+if places == 1 and not again and not owner and take then
+  local expected = tonumber(state.expected)
+  if window == 0 or (expected and tonumber(ARGV[14]) <= expected) then
+    alone = redis.call('LLEN', KEYS[2]) == 0
+  end
+end
+
+if alone then
+  give(ARGV[13] .. '|' .. caller, ARGV[14])
+  given = true
+elseif places > 0 then
+  local till = window > 0 and int(math.floor(now() / 1000) + window) or '0'
+  local entries, members = {}, {}
+  for i = 13, #ARGV, 2 do
+    local member = ARGV[i] .. '|' .. caller
+    local there = again and ((owner and owner.member == member) or redis.call('ZSCORE', KEYS[4], member))
+    if not there then
+      entries[#entries + 1] = member .. '|' .. ARGV[i + 1] .. '|' .. till
+      members[#members + 1] = ARGV[i + 1]
+      members[#members + 1] = member
+    end
+  end
+  local length = 0
+  if #entries > 0 then
+    length = redis.call('RPUSH', KEYS[2], unpack(entries))
+    redis.call('ZADD', KEYS[4], unpack(members))
+    if again then rejoined = #entries end
+  end
+  if again or length == #entries then
+    redis.call('PEXPIRE', KEYS[2], ARGV[4])
+    redis.call('PEXPIRE', KEYS[4], ARGV[4])
+  end
+end
+
+if not owner and take then
+  pass_on()
+  given = owner ~= nil
+end
+if changed and not given then keep() end
+
+local left = -1
+if owner and owner.instance == caller then
+  left = given and tonumber(hold) or redis.call('PTTL', KEYS[1])
+end
+return { owner_text(), left, wait, rejoined }

@@ -1,0 +1,171 @@
+-- The lane of one sender: shared by every script that follows it. It is prepended to
+-- them, since a script cannot include another.
+--
+-- KEYS[1] lock:{address}          string, the owner and the state of the lane; expires at the hold limit
+-- KEYS[2] lock:queue:{address}    list, places in order of joining: session|instance|nonce|until
+-- KEYS[3] lock:memory:{address}   string, the state of the lane while nobody owns it
+-- KEYS[4] lock:waiting:{address}  sorted set, session|instance by nonce: the places that are taken
+--
+-- An entry of the list that is not in the sorted set has been left and is skipped, so
+-- that leaving never searches the list.
+--
+-- owner: session|instance|nonce|state
+-- state: fence|expected|base|lastfence|node|txid     (an empty field is unknown)
+--
+-- ARGV[1] instance of the caller   ARGV[2] hold limit, ms   ARGV[3] memory of an idle lane, ms
+-- ARGV[4] lifetime of an untouched queue, ms                ARGV[5] hold-back window, ms
+
+local caller, hold, window = ARGV[1], ARGV[2], tonumber(ARGV[5])
+
+local function split(s)
+  local out, from = {}, 1
+  while true do
+    local at = string.find(s, '|', from, true)
+    if not at then
+      out[#out + 1] = string.sub(s, from)
+      return out
+    end
+    out[#out + 1] = string.sub(s, from, at - 1)
+    from = at + 1
+  end
+end
+
+local function int(n) return string.format('%.0f', n) end
+
+local micros
+local function now()
+  if not micros then
+    local t = redis.call('TIME')
+    micros = tonumber(t[1]) * 1000000 + tonumber(t[2])
+  end
+  return micros
+end
+
+local state = { fence = 0, expected = '', base = '', lastfence = '', node = '', txid = '' }
+local owner      -- nil while the lock is free
+local locked     -- the lock key exists
+local remembered -- the memory key exists
+local wait = -1  -- ms until the first in the queue may go although it is ahead
+
+local function read_state(f, i)
+  state.fence = tonumber(f[i]) or 0
+  state.expected, state.base = f[i + 1] or '', f[i + 2] or ''
+  state.lastfence, state.node, state.txid = f[i + 3] or '', f[i + 4] or '', f[i + 5] or ''
+end
+
+local function load()
+  local v = redis.call('MGET', KEYS[1], KEYS[3])
+  if v[1] then
+    local f = split(v[1])
+    owner = { session = f[1], instance = f[2] or '', nonce = f[3] or '' }
+    owner.member = owner.session .. '|' .. owner.instance
+    locked = true
+    read_state(f, 4)
+  elseif v[2] then
+    remembered = true
+    read_state(split(v[2]), 1)
+  end
+end
+
+local function state_text()
+  return int(state.fence) .. '|' .. state.expected .. '|' .. state.base .. '|'
+    .. state.lastfence .. '|' .. state.node .. '|' .. state.txid
+end
+
+local function owner_text()
+  if not owner then return '' end
+  return owner.member .. '|' .. owner.nonce .. '|' .. state_text()
+end
+
+local function own(member, nonce, px)
+  local f = split(member)
+  owner = { session = f[1], instance = f[2], nonce = nonce, member = member }
+  redis.call('SET', KEYS[1], owner_text(), locked and 'XX' or 'NX', 'PX', px)
+  locked = true
+  if remembered then
+    redis.call('DEL', KEYS[3])
+    remembered = false
+  end
+end
+
+local function tell(instance, verb)
+  redis.call('PUBLISH', 'lock:grants:' .. (string.match(instance, '^[^.]+') or ''),
+    verb .. '\n' .. KEYS[1] .. '\n' .. hold .. '\n' .. owner_text())
+end
+
+-- give makes a place the owner. The number of the turn is the server's time, so that it
+-- rises even when the server has lost everything else.
+local function give(member, nonce)
+  local fence = now()
+  if fence <= state.fence then fence = state.fence + 1 end
+  state.fence = fence
+  if state.expected ~= '' and state.base == '' then state.base = int(fence) end
+  own(member, nonce, hold)
+  if owner.instance ~= caller then tell(owner.instance, 'grant') end
+end
+
+local function take_head(member)
+  redis.call('LPOP', KEYS[2])
+  return redis.call('ZREM', KEYS[4], member) == 1
+end
+
+-- next_place takes the place whose turn it is out of the queue.
+local function next_place()
+  while true do
+    local entry
+    if window == 0 then
+      entry = redis.call('LPOP', KEYS[2])
+    else
+      entry = redis.call('LINDEX', KEYS[2], 0)
+    end
+    if not entry then return nil end
+    local f = split(entry)
+    local member, nonce, till = f[1] .. '|' .. (f[2] or ''), f[3] or '0', tonumber(f[4]) or 0
+    if window == 0 then
+      if redis.call('ZREM', KEYS[4], member) == 1 then return member, nonce end
+    else
+      local expected = tonumber(state.expected)
+      local behind = expected and tonumber(nonce) <= expected
+      if expected and not behind then
+        local found = redis.call('ZRANGEBYSCORE', KEYS[4], state.expected, state.expected, 'LIMIT', 0, 1)[1]
+        if found then
+          redis.call('ZREM', KEYS[4], found)
+          return found, state.expected
+        end
+      end
+      local left = till - math.floor(now() / 1000)
+      if behind or left <= 0 then
+        if take_head(member) then return member, nonce end
+      elseif redis.call('ZSCORE', KEYS[4], member) then
+        wait = left
+        return nil
+      else
+        redis.call('LPOP', KEYS[2])
+      end
+    end
+  end
+end
+
+-- pass_on gives a free lock to the next place, or leaves it free and remembers the state.
+local function pass_on()
+  local member, nonce = next_place()
+  if member then
+    give(member, nonce)
+    return
+  end
+  owner = nil
+  if locked then redis.call('DEL', KEYS[1]) end
+  if locked or remembered then
+    redis.call('SET', KEYS[3], state_text(), 'PX', wait >= 0 and ARGV[4] or ARGV[3])
+  end
+  locked = false
+end
+
+-- keep stores a changed state without changing whose turn it is.
+local function keep()
+  if owner then
+    redis.call('SET', KEYS[1], owner_text(), 'XX', 'KEEPTTL')
+  else
+    redis.call('SET', KEYS[3], state_text(), 'PX', ARGV[4])
+  end
+end

@@ -1,0 +1,42 @@
+-- Take the lock and the places of an instance that is dead, or the lock of one session by
+-- force, and give the turn to the next. What that owner has sent is not known, so the
+-- expected nonce is forgotten. Nothing happens if the owner is another by now.
+--
+-- ARGV[6]  instance that is dead, or empty
+-- ARGV[7]  session to remove by force, or empty
+--
+-- Returns how many locks and places were removed, then as enter does.
+
+load()
+local removed, given = 0, false
+
+if ARGV[6] ~= '' then
+  local suffix, gone = '|' .. ARGV[6], {}
+  for _, member in ipairs(redis.call('ZRANGE', KEYS[4], 0, -1)) do
+    if string.sub(member, -#suffix) == suffix then
+      gone[#gone + 1] = member
+      if #gone == 1000 then
+        removed = removed + redis.call('ZREM', KEYS[4], unpack(gone))
+        gone = {}
+      end
+    end
+  end
+  if #gone > 0 then removed = removed + redis.call('ZREM', KEYS[4], unpack(gone)) end
+end
+
+if owner and (owner.instance == ARGV[6] or owner.session == ARGV[7]) then
+  removed = removed + 1
+  tell(owner.instance, 'lost')
+  owner = nil
+  state.expected, state.base = '', ''
+end
+if not owner then
+  pass_on()
+  given = owner ~= nil
+end
+
+local left = -1
+if owner and owner.instance == caller then
+  left = given and tonumber(hold) or redis.call('PTTL', KEYS[1])
+end
+return { removed, owner_text(), left, wait }

@@ -1,0 +1,33 @@
+-- End a turn and give it to the next place; or give up a place. A session that is neither
+-- the owner nor in the queue is a silent no-op, so repeating it is harmless.
+--
+-- ARGV[6]  session
+-- ARGV[7]  1 = the fields below are what the holder knows; 0 = the state stays
+-- ARGV[8..12]  expected, base, lastfence, node, txid
+--
+-- Returns 1 if the session was the owner, then the owner if it is the caller's (or empty), and ms until the
+-- first in the queue may go (or -1).
+
+load()
+local member = ARGV[6] .. '|' .. caller
+local was = owner ~= nil and owner.member == member
+
+if was then
+  if ARGV[7] == '1' then
+    local shared, mine = tonumber(state.expected), tonumber(ARGV[8])
+    -- Another process may have seen a higher nonce meanwhile.
+    if not (shared and mine and shared > mine) then
+      state.expected, state.base = ARGV[8], ARGV[9]
+    end
+    state.lastfence, state.node, state.txid = ARGV[10], ARGV[11], ARGV[12]
+  end
+  owner = nil
+  pass_on()
+else
+  redis.call('ZREM', KEYS[4], member)
+  if not owner then pass_on() end
+end
+
+local mine = ''
+if owner and owner.instance == caller then mine = owner_text() end
+return { was and 1 or 0, mine, wait }

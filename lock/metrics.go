@@ -1,0 +1,115 @@
+package lock
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// strategy says what decided the order of an acquisition.
+type strategy uint8
+
+const (
+	local strategy = iota
+	redisStrategy
+	strategies // how many there are
+)
+
+func (s strategy) String() string {
+	if s == redisStrategy {
+		return "redis"
+	}
+	return "local"
+}
+
+// The operations of rpc_relay_lock_redis_errors_total.
+const (
+	opAcquire   = "acquire"
+	opRelease   = "release"
+	opHeartbeat = "heartbeat"
+)
+
+// metrics belongs to one Service. Names, labels and buckets are relied upon by
+// dashboards of established relays and never change.
+type metrics struct {
+	wait, hold        [strategies]prometheus.Observer
+	waiting, active   [strategies]prometheus.Gauge
+	success, fail     [strategies]prometheus.Counter
+	timeouts, rejoins [strategies]prometheus.Counter
+	zombies           prometheus.Counter
+	redisErrors       *prometheus.CounterVec
+	redisUp           prometheus.Gauge
+	lost, failedOpen  prometheus.Counter
+
+	collectors []prometheus.Collector
+}
+
+func newMetrics() *metrics {
+	buckets := []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+	byStrategy := []string{"strategy"}
+	wait := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "rpc_relay_lock_wait_time_seconds", Help: "Time from arrival to the sender's lock.", Buckets: buckets,
+	}, byStrategy)
+	hold := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "rpc_relay_lock_hold_duration_seconds", Help: "Time the sender's lock was held.", Buckets: buckets,
+	}, byStrategy)
+	waiting := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "rpc_relay_lock_waiting_txns", Help: "Transactions waiting for their sender's lock.",
+	}, byStrategy)
+	active := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "rpc_relay_lock_active_count", Help: "Locks held by this process.",
+	}, byStrategy)
+	acquisitions := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "rpc_relay_lock_acquisitions_total", Help: "Locks acquired, or not acquired because Redis failed.",
+	}, []string{"strategy", "status"})
+	timeouts := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "rpc_relay_lock_timeout_releases_total", Help: "Locks taken from their holder at the hold limit.",
+	}, byStrategy)
+	rejoins := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "rpc_relay_lock_queue_rejoins_total", Help: "Places in a queue that were lost and taken again.",
+	}, byStrategy)
+	m := &metrics{
+		zombies: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "rpc_relay_lock_zombie_cleanups_total", Help: "Locks and places of dead processes that were removed.",
+		}),
+		redisErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rpc_relay_lock_redis_errors_total", Help: "Redis calls of the lock that failed.",
+		}, []string{"operation"}),
+		redisUp: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lockstep_lock_redis_up", Help: "1 while the order is shared through Redis, 0 while it is kept inside the process.",
+		}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "lockstep_lock_lost_total", Help: "Locks lost by a live holder for any reason.",
+		}),
+		failedOpen: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "lockstep_lock_fail_open_total", Help: "Transactions ordered inside the process because Redis did not answer.",
+		}),
+	}
+	for s := local; s < strategies; s++ {
+		name := s.String()
+		m.wait[s], m.hold[s] = wait.WithLabelValues(name), hold.WithLabelValues(name)
+		m.waiting[s], m.active[s] = waiting.WithLabelValues(name), active.WithLabelValues(name)
+		m.success[s], m.fail[s] = acquisitions.WithLabelValues(name, "success"), acquisitions.WithLabelValues(name, "fail")
+		m.timeouts[s], m.rejoins[s] = timeouts.WithLabelValues(name), rejoins.WithLabelValues(name)
+	}
+	for _, op := range []string{opAcquire, opRelease, opHeartbeat} {
+		m.redisErrors.WithLabelValues(op)
+	}
+	m.collectors = []prometheus.Collector{
+		wait, hold, waiting, active, acquisitions, timeouts, rejoins,
+		m.zombies, m.redisErrors, m.redisUp, m.lost, m.failedOpen,
+	}
+	return m
+}
+
+// granted counts an acquisition. Its end is counted by ended, exactly once each.
+func (m *metrics) granted(s strategy, waited time.Duration) {
+	m.wait[s].Observe(waited.Seconds())
+	m.success[s].Inc()
+	m.active[s].Inc()
+}
+
+func (m *metrics) ended(s strategy, held time.Duration) {
+	m.hold[s].Observe(held.Seconds())
+	m.active[s].Dec()
+}

@@ -1,0 +1,47 @@
+package lock
+
+import (
+	"hash/fnv"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// rollout decides which senders are ordered. It depends on settings and the address
+// alone, so that all instances agree.
+type rollout struct {
+	listed map[common.Address]struct{}
+	limit  uint32 // senders whose hash is below it are in, of rolloutSlots
+}
+
+const rolloutSlots = 1 << 20
+
+func newRollout(cfg Config) rollout {
+	r := rollout{limit: uint32(cfg.Percent / 100 * rolloutSlots)}
+	if len(cfg.Senders) == 0 {
+		return r
+	}
+	r.listed = make(map[common.Address]struct{}, len(cfg.Senders))
+	for _, s := range cfg.Senders {
+		r.listed[common.HexToAddress(s)] = struct{}{}
+	}
+	if cfg.Percent == 100 {
+		r.limit = 0 // a list with the percentage left alone means "only these"
+	}
+	return r
+}
+
+func (r rollout) includes(sender common.Address) bool {
+	if r.limit == rolloutSlots {
+		return true
+	}
+	if _, ok := r.listed[sender]; ok {
+		return true
+	}
+	if r.limit == 0 {
+		return false
+	}
+	h := fnv.New32a()
+	_, _ = h.Write(sender[:])
+	// The top bits of this hash mix better than its low ones.
+	return h.Sum32()>>12 < r.limit
+}

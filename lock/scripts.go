@@ -1,0 +1,219 @@
+package lock
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/lane.lua
+var laneLua string
+
+//go:embed lua/enter.lua
+var enterLua string
+
+//go:embed lua/release.lua
+var releaseLua string
+
+//go:embed lua/reclaim.lua
+var reclaimLua string
+
+//go:embed lua/forget.lua
+var forgetLua string
+
+//go:embed lua/heartbeat.lua
+var heartbeatLua string
+
+// scripts runs the Lua scripts. Each call is one EVALSHA; EVAL follows only where the
+// server has lost its script cache.
+type scripts struct {
+	enter, release, reclaim, forget, heartbeat *redis.Script
+}
+
+func newScripts() scripts {
+	onLane := func(body string) *redis.Script { return redis.NewScript(laneLua + "\n" + body) }
+	return scripts{
+		enter: onLane(enterLua), release: onLane(releaseLua), reclaim: onLane(reclaimLua), forget: onLane(forgetLua),
+		heartbeat: redis.NewScript(heartbeatLua),
+	}
+}
+
+// errReply means that the server answered with something no script of ours returns.
+var errReply = errors.New("unexpected reply of a lock script")
+
+// view is what a script says about a lane.
+type view struct {
+	owner    record        // without a session while the lock is free
+	left     time.Duration // of the owner's hold if it is ours; negative = not known
+	wait     time.Duration // until the first in the queue may go; negative = does not apply
+	rejoined int
+	removed  int
+}
+
+// joiner is one place to join with.
+type joiner struct {
+	session string
+	nonce   uint64
+}
+
+// enterCall is one run of the enter script.
+type enterCall struct {
+	again, take bool
+	hint        string
+	adopt       *adoption
+	places      []joiner
+}
+
+type adoption struct {
+	session string
+	nonce   uint64
+	fence   uint64
+	left    time.Duration
+}
+
+func (r *remote) enter(ctx context.Context, keys []string, instance string, c enterCall) (view, error) {
+	args := append(r.args(instance, 12+2*len(c.places)), flag(c.again), flag(c.take), c.hint)
+	if a := c.adopt; a != nil {
+		args = append(args, a.session, a.nonce, a.fence, max(a.left.Milliseconds(), 1))
+	} else {
+		args = append(args, "", "", "", "")
+	}
+	for _, p := range c.places {
+		args = append(args, p.session, p.nonce)
+	}
+	reply, err := r.run(ctx, r.scripts.enter, keys, args)
+	if err != nil {
+		return view{}, err
+	}
+	return parseView(reply, 0)
+}
+
+// debt is a session to take back: a turn that ended or a place that was left.
+type debt struct {
+	session  string
+	instance string
+	know     *knowledge // what the holder knew; nil = it says nothing
+}
+
+// release returns the owner if it is now one of ours, else a record without a session.
+func (r *remote) release(ctx context.Context, keys []string, d debt) (was bool, v view, err error) {
+	args := append(r.args(d.instance, 12), d.session)
+	if d.know != nil {
+		expected, base, lastFence, node, txID := d.know.fields()
+		args = append(args, "1", expected, base, lastFence, node, txID)
+	} else {
+		args = append(args, "0", "", "", "", "", "")
+	}
+	reply, err := r.run(ctx, r.scripts.release, keys, args)
+	if err != nil {
+		return false, view{}, err
+	}
+	if len(reply) != 3 {
+		return false, view{}, errReply
+	}
+	n, err := replyInt(reply[0])
+	if err != nil {
+		return false, view{}, err
+	}
+	if v, err = parseView([]any{reply[1], int64(-1), reply[2], int64(0)}, 0); err != nil {
+		return false, view{}, err
+	}
+	if v.owner.session != "" {
+		v.left = r.svc.cfg.MaxHold.Duration() // it was given just now
+	}
+	return n == 1, v, nil
+}
+
+// reclaim removes a dead instance, or one session by force; either may be empty.
+func (r *remote) reclaim(ctx context.Context, keys []string, instance, dead, session string) (view, error) {
+	reply, err := r.run(ctx, r.scripts.reclaim, keys, append(r.args(instance, 7), dead, session))
+	if err != nil {
+		return view{}, err
+	}
+	if len(reply) != 4 {
+		return view{}, errReply
+	}
+	removed, err := replyInt(reply[0])
+	if err != nil {
+		return view{}, err
+	}
+	return parseView([]any{reply[1], reply[2], reply[3], int64(0)}, int(removed))
+}
+
+func (r *remote) forget(ctx context.Context, keys []string, instance string, fence uint64) error {
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	return r.scripts.forget.Run(ctx, r.client, keys, append(r.args(instance, 6), fence)...).Err()
+}
+
+// args starts the arguments that every script of a lane takes.
+func (r *remote) args(instance string, n int) []any {
+	cfg := r.svc.cfg
+	return append(make([]any, 0, n), instance, cfg.MaxHold.Duration().Milliseconds(), cfg.Memory.Duration().Milliseconds(),
+		r.lifetime.Milliseconds(), cfg.GapHold.Duration().Milliseconds())
+}
+
+func (r *remote) run(ctx context.Context, s *redis.Script, keys []string, args []any) ([]any, error) {
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	return s.Run(ctx, r.client, keys, args...).Slice()
+}
+
+func (r *remote) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, r.svc.cfg.RedisTimeout.Duration())
+}
+
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+// parseView reads owner, ms left, ms to wait, rejoined.
+func parseView(reply []any, removed int) (view, error) {
+	if len(reply) != 4 {
+		return view{}, errReply
+	}
+	text, ok := reply[0].(string)
+	if !ok {
+		return view{}, errReply
+	}
+	v := view{removed: removed}
+	var err error
+	if v.owner, err = parseRecord(text); err != nil {
+		return view{}, fmt.Errorf("%w: %w", errReply, err)
+	}
+	var n [3]int64
+	for i := range n {
+		if n[i], err = replyInt(reply[i+1]); err != nil {
+			return view{}, err
+		}
+	}
+	v.left, v.wait, v.rejoined = milliseconds(n[0]), milliseconds(n[1]), int(n[2])
+	return v, nil
+}
+
+// milliseconds bounds what a server may claim to a day.
+func milliseconds(n int64) time.Duration {
+	return time.Duration(min(max(n, -1), 86_400_000)) * time.Millisecond
+}
+
+func replyInt(v any) (int64, error) {
+	switch n := v.(type) {
+	case int64:
+		return n, nil
+	case string:
+		i, err := strconv.ParseInt(n, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%w: %w", errReply, err)
+		}
+		return i, nil
+	}
+	return 0, errReply
+}

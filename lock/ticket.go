@@ -1,0 +1,108 @@
+package lock
+
+import (
+	"context"
+	"time"
+)
+
+type ticketState uint8
+
+const (
+	waiting ticketState = iota
+	holding
+	over // released, lost, left or closed
+)
+
+// Ticket is a place in a sender's queue, taken by Service.Enter. Its order is fixed at
+// that moment. End it with Leave, or with Release of the lease that Wait returns.
+// All methods may be called from any goroutine.
+type Ticket struct {
+	lane  *lane
+	nonce uint64
+
+	// Guarded by lane.mu.
+
+	prev, next *Ticket
+	state      ticketState
+	err        error // why it is over
+	counted    strategy
+	entered    time.Duration
+	until      time.Duration // end of its hold-back window; 0 = no window
+	ready      chan struct{} // closed when it stops waiting; made by the first Wait
+	session    string        // its key in Redis; empty until it is needed
+	place      place         // its place in the queue in Redis
+	lease      Lease         // valid from the grant on
+}
+
+// Nonce returns the nonce that Enter was called with.
+func (t *Ticket) Nonce() uint64 { return t.nonce }
+
+// Wait blocks until it is this ticket's turn. When ctx ends first, the place is given
+// up and the error is ctx's cause, with ErrLeft. Redis trouble is no error: the turn
+// then comes by the order of this process. The other errors are ErrLeft after Leave,
+// ErrClosed once the service has stopped, and ErrLost if the turn came and ran out
+// before anybody waited for it.
+//
+// The lease's context is derived from ctx.
+func (t *Ticket) Wait(ctx context.Context) (*Lease, error) {
+	l := t.lane
+	l.mu.Lock()
+	if t.state == waiting {
+		if t.ready == nil {
+			t.ready = make(chan struct{})
+		}
+		ready := t.ready
+		l.mu.Unlock()
+		select {
+		case <-ready:
+		case <-ctx.Done():
+			t.Leave()
+			return nil, &leftError{cause: context.Cause(ctx)}
+		}
+		l.mu.Lock()
+	}
+	defer l.mu.Unlock()
+	if t.state == over {
+		return nil, t.err
+	}
+	if t.lease.parent == nil {
+		t.lease.parent = ctx
+		l.svc.logAcquired(ctx, t)
+	}
+	return &t.lease, nil
+}
+
+// Leave gives up the place, or ends the turn if it has come. It is idempotent, never
+// blocks on the network, and is safe in a defer.
+func (t *Ticket) Leave() {
+	l := t.lane
+	l.mu.Lock()
+	done := l.drop(t, ErrLeft) || l.end(t, ErrReleased)
+	l.mu.Unlock()
+	if done {
+		l.svc.reg.unpin(l)
+	}
+}
+
+// Observe tells the lane the account's nonce as the mirror node shows it. It counts if
+// the lane knows none, or a lower one: the mirror node lags, so it never lowers.
+// With a hold-back window, a burst on a lane that knows nothing waits for it.
+func (t *Ticket) Observe(nonce uint64) {
+	l := t.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.state == over || !l.know.observe(nonce) {
+		return
+	}
+	if l.holder != nil {
+		l.know.begin(l.holder.lease.turn.fence)
+	}
+	l.far.hint = true
+	l.dispatch(l.svc.now())
+}
+
+// leftError is ErrLeft with the reason.
+type leftError struct{ cause error }
+
+func (e *leftError) Error() string   { return ErrLeft.Error() + ": " + e.cause.Error() }
+func (e *leftError) Unwrap() []error { return []error{ErrLeft, e.cause} }

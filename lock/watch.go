@@ -1,0 +1,274 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// listenLoop receives grants over Pub/Sub.
+func (r *remote) listenLoop(ctx context.Context) {
+	const pause = 100 * time.Millisecond
+	for ctx.Err() == nil {
+		if r.up.Load() {
+			r.listen(ctx)
+			r.pushed.Store(false)
+			signal(r.look) // from now on somebody has to look
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// listen subscribes and receives until the subscription fails.
+func (r *remote) listen(ctx context.Context) {
+	sub := r.client.Subscribe(ctx, grantsPrefix+r.process)
+	defer sub.Close()
+	stop := context.AfterFunc(ctx, func() { _ = sub.Close() })
+	defer stop()
+	// Each heartbeat echoes here: silence means that the connection is dead, even
+	// if nobody has said so.
+	silence := 3*r.svc.cfg.HeartbeatInterval.Duration() + r.svc.cfg.RedisTimeout.Duration()
+	for {
+		got, err := sub.ReceiveTimeout(ctx, silence)
+		if err != nil {
+			return
+		}
+		switch m := got.(type) {
+		case *redis.Subscription:
+			r.wake() // an echo at once, so that grants count from now
+		case *redis.Message:
+			r.received(m.Payload)
+		}
+	}
+}
+
+// received acts on one message. Nonsense is dropped: the lanes are looked at anyway.
+func (r *remote) received(payload string) {
+	m, err := parseMessage(payload)
+	if err != nil {
+		r.svc.logFailure("dropped a message that makes no sense", opAcquire, err)
+		return
+	}
+	if m.verb == "echo" {
+		r.echoed(m.echo)
+		return
+	}
+	if m.owner.instance != r.instance() {
+		return // meant for what we were before
+	}
+	l := r.svc.reg.pin(r.svc, m.lane)
+	defer r.svc.reg.unpin(l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !r.svc.governs(l) {
+		return
+	}
+	now := r.svc.now()
+	l.far.heardAt = now
+	if m.verb == "lost" {
+		if t := l.holder; t != nil && t.lease.turn.session == m.owner.session {
+			l.lose(t, "taken by force")
+		}
+		return
+	}
+	v := view{owner: m.owner, left: -1}
+	// The turn began after the last echo was sent. If that is long ago, the message may
+	// have been lying here for as long: then ask instead.
+	floor := time.Duration(r.floor.Load())
+	if r.pushed.Load() && !r.clustered && now-floor < m.hold/4 {
+		v.left = floor + m.hold
+	}
+	l.take(v, now)
+	l.dispatch(now)
+}
+
+// watchLoop looks at lanes in which nothing was heard for a while: their owner may have
+// died, or a message may have been lost. It is the fallback of Pub/Sub, too.
+func (r *remote) watchLoop(ctx context.Context) {
+	cfg := r.svc.cfg
+	timer := time.NewTimer(cfg.HeartbeatInterval.Duration())
+	defer timer.Stop()
+	for {
+		forced := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-r.look:
+			forced = true
+		}
+		pace := cfg.HeartbeatInterval.Duration()
+		if !r.pushed.Load() {
+			pace = min(pace, cfg.PollInterval.Duration())
+		}
+		if r.up.Load() {
+			quiet := cfg.HeartbeatInterval.Duration()
+			if forced || !r.pushed.Load() {
+				quiet = 0
+			}
+			r.watch(ctx, quiet)
+		}
+		timer.Reset(pace)
+	}
+}
+
+const watchBatch = 256 // lanes per pipeline
+
+// watch looks at the lanes that have been quiet for the given time.
+func (r *remote) watch(ctx context.Context, quiet time.Duration) {
+	now := r.svc.now()
+	var lanes []*lane
+	for _, l := range r.svc.reg.pinBusy() {
+		l.mu.Lock()
+		wanted := r.svc.governs(l) && l.wantsLook(now, quiet)
+		l.mu.Unlock()
+		if wanted {
+			lanes = append(lanes, l)
+		} else {
+			r.svc.reg.unpin(l)
+		}
+	}
+	dead := map[string]bool{}
+	for len(lanes) > 0 {
+		n := min(len(lanes), watchBatch)
+		if ctx.Err() == nil && r.up.Load() {
+			r.watchSome(ctx, lanes[:n], dead)
+		}
+		for _, l := range lanes[:n] {
+			r.svc.reg.unpin(l)
+		}
+		lanes = lanes[n:]
+	}
+}
+
+// wantsLook: a lane with waiting tickets of ours, or a turn of ours that should be ours
+// still, and no news for a while.
+func (l *lane) wantsLook(now, quiet time.Duration) bool {
+	if l.head != nil && now-l.far.verified > l.svc.cfg.MembershipInterval.Duration() {
+		if l.far.verified != 0 && !l.far.syncing {
+			l.far.verify = true
+			l.dispatch(now)
+			return false
+		}
+		l.far.verified = now
+	}
+	if now-l.far.heardAt < quiet {
+		return false
+	}
+	h := l.holder
+	held := h != nil && h.lease.turn.session != "" && now-h.lease.granted >= quiet
+	return held || l.head != nil && (h == nil || h.lease.turn.session == "")
+}
+
+func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]bool) {
+	epoch, sent := r.epoch.Load(), r.svc.now()
+	owners := make([]*redis.StringCmd, len(lanes))
+	pctx, cancel := r.deadline(ctx)
+	defer cancel()
+	_, err := r.client.Pipelined(pctx, func(p redis.Pipeliner) error {
+		for i, l := range lanes {
+			owners[i] = p.Get(pctx, keys(l.sender)[0])
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		var reply redis.Error
+		if !errors.As(err, &reply) {
+			r.failed(opAcquire, epoch, err)
+			return
+		}
+	}
+	records := make([]record, len(lanes))
+	me := r.instance()
+	for i := range lanes {
+		text, err := owners[i].Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			continue
+		}
+		if records[i], err = parseRecord(text); err != nil {
+			records[i] = record{}
+			continue
+		}
+		if other := records[i].instance; other != "" && other != me {
+			if _, known := dead[other]; !known {
+				dead[other] = false
+			}
+		}
+	}
+	if err := r.findDead(ctx, dead); err != nil {
+		r.failed(opHeartbeat, epoch, err)
+		return
+	}
+	for i, l := range lanes {
+		l.mu.Lock()
+		if epoch == r.epoch.Load() {
+			l.looked(records[i], me, dead[records[i].instance], sent)
+		}
+		l.mu.Unlock()
+	}
+}
+
+// findDead marks the instances whose heartbeat has expired. If our own is gone as well,
+// it is Redis that has lost its data: then nothing is said about anybody.
+func (r *remote) findDead(ctx context.Context, dead map[string]bool) error {
+	if len(dead) == 0 {
+		return nil
+	}
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	signs := make(map[string]*redis.IntCmd, len(dead))
+	var own *redis.IntCmd
+	_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for name := range dead {
+			signs[name] = p.Exists(ctx, heartbeatPrefix+name)
+		}
+		own = p.Exists(ctx, heartbeatPrefix+r.instance())
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for name, sign := range signs {
+		dead[name] = sign.Val() == 0 && own.Val() == 1
+	}
+	return nil
+}
+
+// looked takes in the owner of a lane as it was read after sent.
+func (l *lane) looked(o record, me string, dead bool, sent time.Duration) {
+	now := l.svc.now()
+	if dead {
+		l.far.reclaim = o.instance
+	}
+	t := l.holder
+	switch {
+	case o.session == "":
+		if t != nil && t.lease.turn.session != "" && t.lease.granted < sent {
+			l.far.adopt = true // expired by accident, evicted or lost
+		} else if l.head != nil {
+			l.far.kick = true
+		}
+	case o.instance == me:
+		l.take(view{owner: o, left: -1}, now)
+	default:
+		l.heardOfAnother(o, sent)
+	}
+	l.dispatch(now)
+}
+
+// parseAdvert reads "unix-milliseconds settings".
+func parseAdvert(text string) (at int64, settings string, ok bool) {
+	first, settings, found := strings.Cut(text, " ")
+	if !found || len(settings) > 4096 {
+		return 0, "", false
+	}
+	at, err := strconv.ParseInt(first, 10, 64)
+	return at, settings, err == nil && at > 0
+}

@@ -1,0 +1,155 @@
+package lock
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// Everything read from Redis comes through this file. It may have been written by an
+// older version or by anybody else, so nothing here trusts it.
+
+const maxField = 256 // bytes of any one field that is accepted
+
+// record is the value of a lock key: the owner and the state of the lane.
+type record struct {
+	session  string
+	instance string
+	nonce    uint64
+	fence    uint64
+	know     knowledge
+}
+
+// parseRecord reads "session|instance|nonce|fence|expected|base|lastfence|node|txid".
+// The empty string is a free lock: a record without a session.
+func parseRecord(s string) (record, error) {
+	if s == "" {
+		return record{}, nil
+	}
+	f := strings.Split(s, "|")
+	if len(f) != 9 {
+		return record{}, fmt.Errorf("lock value has %d fields, want 9", len(f))
+	}
+	for _, field := range f {
+		if len(field) > maxField {
+			return record{}, fmt.Errorf("lock value has a field of %d bytes", len(field))
+		}
+	}
+	if f[0] == "" || f[1] == "" {
+		return record{}, fmt.Errorf("lock value names no owner")
+	}
+	r := record{session: f[0], instance: f[1]}
+	var err error
+	number := func(field string) uint64 {
+		if field == "" || err != nil {
+			return 0
+		}
+		var n uint64
+		n, err = strconv.ParseUint(field, 10, 64)
+		return n
+	}
+	r.nonce, r.fence = number(f[2]), number(f[3])
+	r.know.expected, r.know.known, r.know.base = number(f[4]), f[4] != "", number(f[5])
+	r.know.lastFence = number(f[6])
+	if err != nil {
+		return record{}, fmt.Errorf("lock value: %w", err)
+	}
+	if r.know.lastFence != 0 {
+		r.know.last = Submission{Node: f[7], TxID: f[8], Open: true}
+	}
+	return r, nil
+}
+
+// fields returns the knowledge as the release script takes it.
+func (k knowledge) fields() (expected, base, lastFence, node, txID string) {
+	if k.known {
+		expected = strconv.FormatUint(k.expected, 10)
+		if k.base != 0 {
+			base = strconv.FormatUint(k.base, 10)
+		}
+	}
+	// A name that would break the format is dropped with its submission.
+	if k.lastFence != 0 && plain(k.last.Node) && plain(k.last.TxID) {
+		return expected, base, strconv.FormatUint(k.lastFence, 10), k.last.Node, k.last.TxID
+	}
+	return expected, base, "", "", ""
+}
+
+func plain(s string) bool {
+	return len(s) <= maxField && !strings.ContainsAny(s, "|\n\r")
+}
+
+// message is what arrives on the channel of this process.
+type message struct {
+	verb  string // "grant", "lost" or "echo"
+	echo  uint64 // echo only: its number
+	lane  common.Address
+	hold  time.Duration // grant only: the hold limit the owner was given
+	owner record
+}
+
+// parseMessage reads "verb\nlock key\nhold ms\nrecord" or "echo\nnumber".
+func parseMessage(s string) (message, error) {
+	verb, rest, _ := strings.Cut(s, "\n")
+	switch verb {
+	case "echo":
+		n, err := strconv.ParseUint(rest, 10, 64)
+		if err != nil {
+			return message{}, fmt.Errorf("echo: %w", err)
+		}
+		return message{verb: verb, echo: n}, nil
+	case "grant", "lost":
+	default:
+		return message{}, fmt.Errorf("message of unknown kind")
+	}
+	f := strings.Split(rest, "\n")
+	if len(f) != 3 {
+		return message{}, fmt.Errorf("%s message has %d lines, want 3", verb, len(f))
+	}
+	m := message{verb: verb}
+	var err error
+	if m.lane, err = parseKey(f[0]); err != nil {
+		return message{}, err
+	}
+	ms, err := strconv.ParseUint(f[1], 10, 31)
+	if err != nil {
+		return message{}, fmt.Errorf("hold limit: %w", err)
+	}
+	m.hold = time.Duration(ms) * time.Millisecond
+	if m.owner, err = parseRecord(f[2]); err != nil {
+		return message{}, err
+	}
+	if m.owner.session == "" {
+		return message{}, fmt.Errorf("%s message without an owner", verb)
+	}
+	return m, nil
+}
+
+const (
+	lockPrefix      = "lock:"
+	heartbeatPrefix = "lock:heartbeat:"
+	grantsPrefix    = "lock:grants:"
+	instancesKey    = "lock:instances"
+)
+
+// keys returns the keys of a lane. The braces are a hash tag: in a cluster they keep
+// all keys of one sender in one slot.
+func keys(sender common.Address) []string {
+	tag := "{" + strings.ToLower(sender.Hex()) + "}"
+	return []string{lockPrefix + tag, "lock:queue:" + tag, "lock:memory:" + tag, "lock:waiting:" + tag}
+}
+
+func parseKey(key string) (common.Address, error) {
+	inner, ok := strings.CutPrefix(key, lockPrefix+"{")
+	if !ok || len(inner) != 2+2*common.AddressLength+1 || !strings.HasSuffix(inner, "}") {
+		return common.Address{}, fmt.Errorf("not the lock key of a sender")
+	}
+	inner = inner[:len(inner)-1]
+	if !strings.HasPrefix(inner, "0x") || !common.IsHexAddress(inner) {
+		return common.Address{}, fmt.Errorf("not the lock key of a sender")
+	}
+	return common.HexToAddress(inner), nil
+}
