@@ -1,0 +1,151 @@
+package mirrorrest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+
+	"lockstep/devnet/ledger"
+)
+
+// base is where the mirror node's API lives; links in answers start with it.
+const base = "/api/v1/"
+
+// defaultMaxBody bounds a request body: 128 KiB of call data is twice that in
+// hex, and state overrides may carry some contracts' code.
+const defaultMaxBody = 1 << 20
+
+// Config is what the API needs.
+type Config struct {
+	// View returns the ledger as this mirror node knows it by now. It is called
+	// once for each request; a mirror node that lags behind the network is one
+	// whose View does. Required.
+	View func() *ledger.View
+
+	// Log receives what clients are not told about a failure. Required.
+	Log *slog.Logger
+
+	// MaxBody bounds request bodies, in bytes; 0 means 1 MiB.
+	MaxBody int64
+}
+
+// New returns the HTTP handler of the whole API. Every answer is computed from the
+// View of its moment; what is kept between requests is an index over it.
+func New(cfg Config) http.Handler {
+	if cfg.MaxBody == 0 {
+		cfg.MaxBody = defaultMaxBody
+	}
+	return &server{view: cfg.View, log: cfg.Log, maxBody: cfg.MaxBody, routes: table(), index: newIndex()}
+}
+
+type server struct {
+	view    func() *ledger.View
+	log     *slog.Logger
+	maxBody int64
+	routes  routes
+	index   *index
+}
+
+// A request is what a handler works on.
+type request struct {
+	*http.Request
+	view   *ledger.View
+	index  *index
+	args   []string // the variable parts of the path
+	status int      // of the answer; handlers change it for a success other than 200
+	header http.Header
+}
+
+// query checks and parses the query string.
+func (r *request) query(accepted params, l listing) (*query, error) {
+	return parseQuery(r.URL.RawQuery, accepted, l)
+}
+
+// self is the request's path as links repeat it.
+func (r *request) self() string { return strings.TrimSuffix(r.URL.Path, "/") }
+
+// plain is an answer that is text rather than JSON.
+type plain string
+
+// ServeHTTP implements http.Handler.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer s.recover(w, r)
+	allowEveryOrigin(w.Header())
+	if r.Method == http.MethodOptions {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	handle, args := s.routes.find(r.Method, r.URL.Path)
+	if handle == nil {
+		s.write(w, http.StatusNotFound, notFound().body())
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, s.maxBody)
+	req := &request{Request: r, view: s.view(), index: s.index, args: args, status: http.StatusOK, header: w.Header()}
+	answer, err := handle(req)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if list, ok := answer.(interface{ nextLink() *string }); ok {
+		if next := list.nextLink(); next != nil {
+			w.Header().Set("Link", "<"+*next+`>; rel="next"`)
+		}
+	}
+	s.write(w, req.status, answer)
+}
+
+// A development chain's mirror is read by pages from anywhere.
+func allowEveryOrigin(h http.Header) {
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS")
+	h.Set("Access-Control-Allow-Headers", "*")
+}
+
+// fail answers with a problem. The cause of an unforeseen one stays in the log; that
+// the client went away is none.
+func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return
+	}
+	var p *problem
+	if !errors.As(err, &p) {
+		s.log.ErrorContext(r.Context(), "mirror request failed", "path", r.URL.Path, "error", err)
+		p = detailed(http.StatusInternalServerError, "")
+	}
+	s.write(w, p.status, p.body())
+}
+
+// recover keeps a fault in one request from ending the process.
+func (s *server) recover(w http.ResponseWriter, r *http.Request) {
+	if fault := recover(); fault != nil {
+		if fault == http.ErrAbortHandler { //nolint:errorlint // a recovered value, compared as net/http does
+			panic(fault)
+		}
+		s.log.ErrorContext(r.Context(), "mirror request panicked", "path", r.URL.Path, "panic", fault, "stack", string(debug.Stack()))
+		s.write(w, http.StatusInternalServerError, detailed(http.StatusInternalServerError, "").body())
+	}
+}
+
+func (s *server) write(w http.ResponseWriter, status int, answer any) {
+	var body bytes.Buffer
+	switch a := answer.(type) {
+	case plain:
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		body.WriteString(string(a))
+	default:
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		encoder := json.NewEncoder(&body)
+		encoder.SetEscapeHTML(false) // links keep their ampersands
+		if err := encoder.Encode(answer); err != nil {
+			s.log.Error("mirror answer cannot be encoded", "error", err)
+			status = http.StatusInternalServerError
+		}
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(body.Bytes()) // the client is gone; nothing to tell it
+}

@@ -1,0 +1,314 @@
+package mirrorrest_test
+
+import (
+	"bytes"
+	"crypto/sha512"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"google.golang.org/protobuf/proto"
+
+	"lockstep/devnet/ledger"
+	"lockstep/devnet/mirrorrest"
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// A network is a real ledger with the API over it.
+type network struct {
+	t       testing.TB
+	ledger  *ledger.Ledger
+	handler http.Handler
+	starts  int64 // valid starts given out, so that no two transactions are the same
+	genesis hedera.Timestamp
+}
+
+func newNetwork(t testing.TB, cfg ledger.Config) *network {
+	t.Helper()
+	l, err := ledger.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &network{t: t, ledger: l, genesis: l.View().Time()}
+	n.handler = mirrorrest.New(mirrorrest.Config{View: l.View, Log: slog.New(slog.DiscardHandler)})
+	return n
+}
+
+const blockTime = 2 * time.Second
+
+// newSlowNetwork is a network whose blocks take blockTime. It belongs in a bubble
+// of synctest, where closeBlock moves time.
+func newSlowNetwork(t *testing.T) *network {
+	t.Helper()
+	n := newNetwork(t, ledger.Config{BlockTime: blockTime})
+	go func() {
+		if err := n.ledger.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	return n
+}
+
+// closeBlock waits until the open block is over.
+func (n *network) closeBlock() {
+	<-time.After(2 * blockTime)
+	synctest.Wait()
+}
+
+// The first development accounts have EVM aliases.
+func account(i int) ledger.GenesisAccount { return ledger.DevAccounts()[i] }
+
+// call signs and handles an Ethereum transaction of the i-th development account,
+// with the nonce that is its turn.
+func (n *network) call(i int, fields *types.DynamicFeeTx) *ledger.Record {
+	n.t.Helper()
+	sender, ok := n.ledger.Handled().Account(account(i).ID)
+	if !ok {
+		n.t.Fatalf("no account %s", account(i).ID)
+	}
+	fields.Nonce = uint64(sender.Nonce)
+	return n.send(i, fields)
+}
+
+// send is call with the nonce in the fields.
+func (n *network) send(i int, fields *types.DynamicFeeTx) *ledger.Record {
+	n.t.Helper()
+	fields.ChainID = big.NewInt(298)
+	if fields.GasFeeCap == nil {
+		fields.GasFeeCap = big.NewInt(710_000_000_000)
+	}
+	if fields.GasTipCap == nil {
+		fields.GasTipCap = new(big.Int)
+	}
+	if fields.Gas == 0 {
+		fields.Gas = 1_000_000
+	}
+	return n.signAndHandle(i, fields)
+}
+
+func (n *network) signAndHandle(i int, fields types.TxData) *ledger.Record {
+	n.t.Helper()
+	key, err := crypto.HexToECDSA(account(i).PrivateKey)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(big.NewInt(298)), fields)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	raw, err := tx.MarshalBinary()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	decoded, err := eth.DecodeTx(raw)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return n.handle(&hapi.TransactionBody{
+		Data: &hapi.TransactionBody_EthereumTransaction{EthereumTransaction: &hapi.EthereumTransactionBody{
+			EthereumData: raw, MaxGasAllowance: 100_000_000,
+		}},
+	}, decoded)
+}
+
+// transfer moves tinybar between accounts by a native transaction of the treasury.
+func (n *network) transfer(to *hapi.AccountID, amount int64) *ledger.Record {
+	n.t.Helper()
+	return n.handle(&hapi.TransactionBody{
+		Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: &hapi.CryptoTransferTransactionBody{
+			Transfers: &hapi.TransferList{AccountAmounts: []*hapi.AccountAmount{
+				{AccountID: accountID(2), Amount: -amount},
+				{AccountID: to, Amount: amount},
+			}},
+		}},
+	}, nil)
+}
+
+func accountID(num int64) *hapi.AccountID {
+	return &hapi.AccountID{Account: &hapi.AccountID_AccountNum{AccountNum: num}}
+}
+
+// handle gives a transaction paid by the treasury to the ledger.
+func (n *network) handle(body *hapi.TransactionBody, ethereum *eth.Tx) *ledger.Record {
+	n.t.Helper()
+	n.starts++
+	start := hedera.FromNanos(n.genesis.UnixNano() - int64(time.Minute) + n.starts)
+	body.TransactionID = &hapi.TransactionID{
+		AccountID:             accountID(2),
+		TransactionValidStart: &hapi.Timestamp{Seconds: start.Seconds, Nanos: start.Nanos},
+	}
+	body.NodeAccountID = accountID(3)
+	body.TransactionFee = 1_000_000_000
+	body.TransactionValidDuration = &hapi.Duration{Seconds: 120}
+	body.Memo = proto.String("Grüße")
+	raw, err := proto.Marshal(body)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	private, err := hedera.ParsePrivateKey(ledger.OperatorKey, hedera.FormatHexEd25519)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	signature, err := private.Sign(raw)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return n.ledger.Handle(&ledger.Submission{
+		Body:  body,
+		ID:    hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: start},
+		Payer: hedera.Entity(2),
+		Hash:  sha512.Sum384(raw),
+		Size:  len(raw) + 100,
+		Signatures: ledger.NewSignatures(raw, []*hapi.SignaturePair{{
+			PubKeyPrefix: private.Public(),
+			Signature:    &hapi.SignaturePair_Ed25519{Ed25519: signature},
+		}}),
+		Node:     hedera.Entity(3),
+		Ethereum: ethereum,
+	})
+}
+
+// deploy creates a contract and returns its address and id.
+func (n *network) deploy(i int, runtime []byte) (common.Address, hedera.ID) {
+	n.t.Helper()
+	rec := n.call(i, &types.DynamicFeeTx{Data: initCode(runtime), Gas: 2_000_000})
+	n.mustSucceed(rec)
+	return rec.Result.Address, rec.Result.Target
+}
+
+func (n *network) mustSucceed(rec *ledger.Record) {
+	n.t.Helper()
+	if !hedera.Succeeded(rec.Status) {
+		message := ""
+		if rec.Result != nil {
+			message = rec.Result.ErrorMessage
+		}
+		n.t.Fatalf("%s: %s %s", rec.Kind, rec.Status, message)
+	}
+}
+
+// response is an answer, read.
+type response struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (n *network) do(method, target, body string, header ...string) response {
+	n.t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	r := httptest.NewRequestWithContext(n.t.Context(), method, target, reader)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	n.handler.ServeHTTP(w, r)
+	return response{w.Code, w.Header(), w.Body.Bytes()}
+}
+
+// get reads a path below /api/v1/ and decodes the answer, numbers as they are
+// written.
+func (n *network) get(path string, status int) map[string]any {
+	n.t.Helper()
+	return n.decode(n.do(http.MethodGet, "/api/v1/"+path, ""), path, status)
+}
+
+// post calls contracts/call.
+func (n *network) post(body string, status int) map[string]any {
+	n.t.Helper()
+	r := n.do(http.MethodPost, "/api/v1/contracts/call", body, "Content-Type", "application/json")
+	return n.decode(r, body, status)
+}
+
+func (n *network) decode(r response, what string, status int) map[string]any {
+	n.t.Helper()
+	if r.status != status {
+		n.t.Fatalf("%s: status %d, want %d: %s", what, r.status, status, r.body)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(r.body))
+	decoder.UseNumber()
+	var out map[string]any
+	if err := decoder.Decode(&out); err != nil {
+		n.t.Fatalf("%s: %v: %s", what, err, r.body)
+	}
+	return out
+}
+
+// list reads the rows of a list, all pages of it.
+func (n *network) list(path, key string) []map[string]any {
+	n.t.Helper()
+	var rows []map[string]any
+	for pages := 0; ; pages++ {
+		if pages > 500 {
+			n.t.Fatalf("%s does not end", path)
+		}
+		page := n.get(path, http.StatusOK)
+		for _, row := range page[key].([]any) {
+			rows = append(rows, row.(map[string]any))
+		}
+		next, _ := page["links"].(map[string]any)["next"].(string)
+		if next == "" {
+			return rows
+		}
+		var below bool
+		if path, below = strings.CutPrefix(next, "/api/v1/"); !below {
+			n.t.Fatalf("link %q is not below the base", next)
+		}
+	}
+}
+
+// column is one field of every row.
+func column(rows []map[string]any, name string) []any {
+	var out []any
+	for _, row := range rows {
+		out = append(out, row[name])
+	}
+	return out
+}
+
+func reversed[T any](list []T) []T {
+	out := make([]T, 0, len(list))
+	for i := len(list) - 1; i >= 0; i-- {
+		out = append(out, list[i])
+	}
+	return out
+}
+
+// text is how JSON writes a value, for comparisons across types.
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// normal is JSON as nested maps, for comparisons that do not depend on the order
+// of keys; numbers stay as they are written.
+func normal(t *testing.T, raw string) any {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(raw))
+	decoder.UseNumber()
+	var out any
+	if err := decoder.Decode(&out); err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	return out
+}
+
+func weibar(tinybars int64) *big.Int { return hedera.Tinybar(tinybars).Weibar() }

@@ -1,0 +1,283 @@
+package mirrorrest
+
+import (
+	"bytes"
+	"iter"
+	"math/big"
+	"net/http"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/devnet/ledger"
+	"lockstep/hedera"
+)
+
+type resultsJSON struct {
+	Results []resultJSON `json:"results"`
+	paged
+}
+
+var resultParams = params{
+	"block.hash":        isHash,
+	"block.number":      isExactBlockNumber,
+	"from":              isParty,
+	"hbar":              isFlag,
+	"internal":          isFlag,
+	"timestamp":         isTime,
+	"transaction.index": isExactCount,
+}
+
+// listResults answers contracts/results.
+func listResults(r *request) (any, error) {
+	q, err := r.resultQuery()
+	if err != nil {
+		return nil, err
+	}
+	return r.results(q, func(times *bounds) iter.Seq[*ledger.Record] {
+		return everything(r.view, times, q.desc)
+	})
+}
+
+// listContractResults answers contracts/{id}/results.
+func listContractResults(r *request) (any, error) {
+	q, err := r.resultQuery()
+	if err != nil {
+		return nil, err
+	}
+	id, err := r.contractArg()
+	if err != nil {
+		return nil, err
+	}
+	records := r.index.contract(r.view, id)
+	return r.results(q, func(times *bounds) iter.Seq[*ledger.Record] {
+		return ordered(records, times, q.desc)
+	})
+}
+
+func (r *request) resultQuery() (*query, error) {
+	q, err := r.query(resultParams, descending)
+	if err != nil {
+		return nil, err
+	}
+	_, number := q.last("block.number")
+	_, hash := q.last("block.hash")
+	_, index := q.last("transaction.index")
+	switch {
+	case index && !number && !hash:
+		return nil, badRequest("Invalid parameter usage: transaction.index - transaction.index requires block.number or block.hash filter to be specified")
+	case number && hash:
+		return nil, badRequest("Invalid parameter usage: block.hash - cannot combine block.number and block.hash")
+	}
+	return q, nil
+}
+
+// results lists the executed results among the records that from yields for the
+// bounds on time that the query and its block filters set.
+func (r *request) results(q *query, from func(*bounds) iter.Seq[*ledger.Record]) (any, error) {
+	times := q.timestamps()
+	if block, given, found := r.filterBlock(q); given {
+		if !found {
+			return resultsJSON{Results: []resultJSON{}}, nil
+		}
+		times.add(gte, block.From.UnixNano())
+		times.add(lte, block.To.UnixNano())
+	}
+	senders := q.bounds("from", r.party)
+	indexes := q.bounds("transaction.index", parseCount)
+	internal := q.flag("internal", false)
+	unit := money(q.flag("hbar", true))
+
+	out := resultsJSON{Results: []resultJSON{}}
+	blocks := blockFinder{view: r.view}
+	var last hedera.Timestamp
+	for rec := range from(&times) {
+		if !rec.Executed() || !internal && rec.ID.Nonce != 0 ||
+			!senders.allows(rec.Result.From.Num) || !indexes.allows(int64(rec.Result.Index)) {
+			continue
+		}
+		block, ok := blocks.of(rec)
+		if !ok {
+			continue
+		}
+		res, err := resultOf(rec, block, r.chainID(), unit)
+		if err != nil {
+			return nil, err
+		}
+		out.Results, last = append(out.Results, res), rec.Consensus
+		if len(out.Results) == q.limit {
+			break
+		}
+	}
+	full := len(out.Results) == q.limit && !times.ends(last.UnixNano(), q.desc)
+	out.Links = q.next(r.self(), full, cursor{name: "timestamp", value: last.String()})
+	return out, nil
+}
+
+// filterBlock is the block that block.number or block.hash asks for.
+func (r *request) filterBlock(q *query) (block *ledger.Block, given, found bool) {
+	if text, ok := q.last("block.number"); ok {
+		number, _ := parseBlockNumber(text)
+		block, found = r.view.BlockByNumber(number)
+		return block, true, found
+	}
+	if text, ok := q.last("block.hash"); ok {
+		hash, _ := parseHash(text)
+		block, found = r.view.BlockByHash(hash)
+		return block, true, found
+	}
+	return nil, false, false
+}
+
+// A blockFinder finds the blocks of records that come in consensus order.
+type blockFinder struct {
+	view *ledger.View
+	last *ledger.Block
+}
+
+func (f *blockFinder) of(rec *ledger.Record) (*ledger.Block, bool) {
+	if f.last == nil || f.last.Number != rec.Block {
+		block, ok := f.view.BlockByNumber(rec.Block)
+		if !ok {
+			return nil, false
+		}
+		f.last = block
+	}
+	return f.last, true
+}
+
+// getResult answers contracts/results/{transactionIdOrHash}.
+func getResult(r *request) (any, error) {
+	q, err := r.query(params{"hbar": isFlag, "nonce": isExactCount}, single)
+	if err != nil {
+		return nil, err
+	}
+	nonce := int64(0)
+	if text, given := q.last("nonce"); given {
+		nonce, _ = parseCount(text)
+	}
+	rec, err := r.evmRecord(r.args[0], nonce)
+	if err != nil {
+		return nil, err
+	}
+	if rec.Result == nil {
+		return nil, notFound()
+	}
+	return r.detailedResult(rec, q)
+}
+
+// getResultAt answers contracts/{id}/results/{timestamp}.
+func getResultAt(r *request) (any, error) {
+	if !isTime(eq, r.args[1]) {
+		return nil, invalidParameter("timestamp")
+	}
+	id, err := r.contractArg()
+	if err != nil {
+		return nil, err
+	}
+	q, err := r.query(params{"hbar": isFlag}, single)
+	if err != nil {
+		return nil, err
+	}
+	ns, _ := parseNanos(r.args[1])
+	rec, ok := r.view.RecordAt(hedera.FromNanos(ns))
+	if !ok || rec.Result == nil || !involves(rec.Result, id) {
+		return nil, notFound()
+	}
+	return r.detailedResult(rec, q)
+}
+
+// involves tells whether a contract was called, created or heard in a result.
+func involves(res *ledger.EVMResult, id int64) bool {
+	return res.Target.Num == id ||
+		slices.ContainsFunc(res.Created, func(c hedera.ID) bool { return c.Num == id }) ||
+		slices.ContainsFunc(res.Logs, func(l *ledger.Log) bool { return l.Contract.Num == id }) ||
+		slices.ContainsFunc(res.Actions, func(a ledger.Action) bool { return a.Recipient.Num == id })
+}
+
+// detailedResult writes one result; the status tells when what the function
+// returned is unknown.
+func (r *request) detailedResult(rec *ledger.Record, q *query) (any, error) {
+	block, ok := r.view.BlockByNumber(rec.Block)
+	if !ok {
+		return nil, notFound()
+	}
+	out, err := detailedResultOf(rec, block, r.chainID(), money(q.flag("hbar", true)))
+	if err != nil {
+		return nil, err
+	}
+	if out.CallResult == nil {
+		r.status = http.StatusPartialContent
+	}
+	return out, nil
+}
+
+// evmRecord finds the record that a hash or a transaction id with a nonce names.
+// For a hash it has an EVM result.
+func (r *request) evmRecord(text string, nonce int64) (*ledger.Record, error) {
+	if hash, ok := parseHash(text); ok {
+		if rec := r.byHash(hash); rec != nil {
+			return rec, nil
+		}
+		return nil, notFound()
+	}
+	records, err := r.recordsByID(text)
+	if err != nil {
+		return nil, err
+	}
+	var found *ledger.Record
+	for _, rec := range records {
+		if int64(rec.ID.Nonce) == nonce && (found == nil || found.Result == nil) {
+			found = rec
+		}
+	}
+	if found == nil {
+		return nil, notFound()
+	}
+	return found, nil
+}
+
+// byHash chooses among the attempts to handle an Ethereum transaction: the one
+// that succeeded, else the newest that the EVM executed, else the newest. A hash
+// that is no Ethereum transaction's may be the start of a native one's.
+func (r *request) byHash(hash []byte) *ledger.Record {
+	var best *ledger.Record
+	if len(hash) == common.HashLength {
+		for _, rec := range r.view.RecordsByEthereumHash(common.BytesToHash(hash)) {
+			if rec.Result != nil && (best == nil || rank(rec) >= rank(best)) {
+				best = rec
+			}
+		}
+	}
+	if best != nil {
+		return best
+	}
+	for _, rec := range r.view.RecordsByHash(hash) {
+		if rec.Result != nil && !rec.IsChild() && bytes.HasPrefix(rec.Hash[:], hash) {
+			return rec
+		}
+	}
+	return nil
+}
+
+func rank(rec *ledger.Record) int {
+	switch {
+	case hedera.Succeeded(rec.Status):
+		return 2
+	case rec.Executed():
+		return 1
+	default:
+		return 0
+	}
+}
+
+// recordsByID finds the records of a transaction id in a path.
+func (r *request) recordsByID(text string) ([]*ledger.Record, error) {
+	id, err := hedera.ParseTransactionID(text)
+	if err != nil {
+		return nil, badRequest(`Invalid Transaction id. Please use "shard.realm.num-sss-nnn" format where sss are seconds and nnn are nanoseconds`)
+	}
+	return r.view.RecordsByID(id), nil
+}
+
+func (r *request) chainID() *big.Int { return new(big.Int).SetUint64(r.view.ChainID()) }

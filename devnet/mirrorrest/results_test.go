@@ -1,0 +1,349 @@
+package mirrorrest_test
+
+import (
+	"fmt"
+	"math/big"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/devnet/ledger"
+)
+
+func hexOf(b []byte) string { return fmt.Sprintf("0x%x", b) }
+
+// A transfer of 1 ℏ, field by field as clients see it.
+func TestTransferResult(t *testing.T) {
+	n := newNetwork(t, ledger.Config{})
+	to := account(1).EVMAddress()
+	rec := n.call(0, &types.DynamicFeeTx{To: &to, Value: weibar(100_000_000), Gas: 21_000})
+	n.mustSucceed(rec)
+	block := n.ledger.View().LatestBlock()
+
+	got := n.get("contracts/results/"+rec.EthereumHash.Hex()+"?hbar=false", http.StatusOK)
+	r, s := got["r"].(string), got["s"].(string)
+	if !strings.HasPrefix(r, "0x") || !strings.HasPrefix(s, "0x") || len(r) > 66 || len(s) > 66 {
+		t.Errorf("signature r %s, s %s", r, s)
+	}
+	delete(got, "r")
+	delete(got, "s")
+	if v := text(got["v"]); v != "0" && v != "1" {
+		t.Errorf("v is %s", v)
+	}
+	delete(got, "v")
+	want := `{
+		"access_list": [], "address": "` + strings.ToLower(to.Hex()) + `", "amount": 1000000000000000000,
+		"block_gas_used": 21000, "block_hash": "` + hexOf(block.Hash[:]) + `", "block_number": 1,
+		"bloom": "0x` + zeros(512) + `", "call_result": "0x", "chain_id": "0x12a", "contract_id": "0.0.1003",
+		"created_contract_ids": [], "error_message": null, "failed_initcode": null,
+		"from": "0x00000000000000000000000000000000000003ea", "function_parameters": "0x",
+		"gas_consumed": 21000, "gas_limit": 21000, "gas_price": "0x", "gas_used": 21000,
+		"hash": "` + rec.EthereumHash.Hex() + `", "logs": [], "max_fee_per_gas": "0xa54f4c3c00",
+		"max_priority_fee_per_gas": "0x0", "nonce": 0, "result": "SUCCESS", "state_changes": [], "status": "0x1",
+		"timestamp": "` + rec.Consensus.String() + `", "to": "` + strings.ToLower(to.Hex()) + `",
+		"transaction_index": 0, "type": 2
+	}`
+	if diff := cmp.Diff(normal(t, want), normal(t, text(got))); diff != "" {
+		t.Errorf("result (-want +got):\n%s", diff)
+	}
+}
+
+// The unit of amounts and prices is tinybar unless hbar=false asks for weibar.
+func TestUnits(t *testing.T) {
+	n := newNetwork(t, ledger.Config{})
+	to := account(1).EVMAddress()
+	// What is below one tinybar is not moved, but it was signed.
+	value := new(big.Int).Add(weibar(5), big.NewInt(7))
+	typed := n.call(0, &types.DynamicFeeTx{To: &to, Value: value})
+	legacy := n.signAndHandle(0, &types.LegacyTx{Nonce: 1, To: &to, Value: value, Gas: 21_000, GasPrice: big.NewInt(710_000_000_000)})
+	n.mustSucceed(typed)
+	n.mustSucceed(legacy)
+	for _, test := range []struct {
+		rec                            *ledger.Record
+		query                          string
+		amount, gasPrice, fee, typ, id string
+	}{
+		{typed, "", "5", `"0x"`, `"0x47"`, "2", `"0x12a"`},
+		{typed, "?hbar=true", "5", `"0x"`, `"0x47"`, "2", `"0x12a"`},
+		{typed, "?hbar=false", "50000000007", `"0x"`, `"0xa54f4c3c00"`, "2", `"0x12a"`},
+		{legacy, "", "5", `"0x47"`, `"0x"`, "0", `"0x12a"`},
+		{legacy, "?hbar=False", "50000000007", `"0xa54f4c3c00"`, `"0x"`, "0", `"0x12a"`},
+	} {
+		got := n.get("contracts/results/"+test.rec.EthereumHash.Hex()+test.query, http.StatusOK)
+		for field, want := range map[string]string{
+			"amount": test.amount, "gas_price": test.gasPrice, "max_fee_per_gas": test.fee, "type": test.typ, "chain_id": test.id,
+		} {
+			if text(got[field]) != want {
+				t.Errorf("type %s with %q: %s is %s, want %s", test.typ, test.query, field, text(got[field]), want)
+			}
+		}
+	}
+	got := n.get("contracts/results/"+legacy.EthereumHash.Hex(), http.StatusOK)
+	if v := text(got["v"]); v != "631" && v != "632" { // 298·2 + 35 or 36
+		t.Errorf("v of a legacy transaction is %s", v)
+	}
+}
+
+func TestAccessList(t *testing.T) {
+	n := newNetwork(t, ledger.Config{})
+	to := account(1).EVMAddress()
+	slot := common.HexToHash("0x81")
+	rec := n.signAndHandle(0, &types.AccessListTx{
+		ChainID: big.NewInt(298), To: &to, Gas: 100_000, GasPrice: big.NewInt(710_000_000_000),
+		AccessList: types.AccessList{{Address: to, StorageKeys: []common.Hash{slot}}, {Address: to}},
+	})
+	n.mustSucceed(rec)
+	got := n.get("contracts/results/"+rec.EthereumHash.Hex(), http.StatusOK)
+	low := strings.ToLower(to.Hex())
+	want := `[{"address":"` + low + `","storage_keys":["` + slot.Hex() + `"]},{"address":"` + low + `","storage_keys":[]}]`
+	if text(got["access_list"]) != want {
+		t.Errorf("access list %s, want %s", text(got["access_list"]), want)
+	}
+}
+
+func TestCreationResult(t *testing.T) {
+	n := newNetwork(t, ledger.Config{})
+	rec := n.call(0, &types.DynamicFeeTx{Data: initCode(counterCode())})
+	n.mustSucceed(rec)
+	got := n.get("contracts/results/"+rec.EthereumHash.Hex(), http.StatusOK)
+	want := map[string]string{
+		"address":              text(hexOf(rec.Result.Address[:])),
+		"contract_id":          text(rec.Result.Target.String()),
+		"created_contract_ids": text([]string{rec.Result.Target.String()}),
+		"to":                   "null",
+		"function_parameters":  text(hexOf(initCode(counterCode()))),
+		"call_result":          text(hexOf(counterCode())),
+		"failed_initcode":      "null",
+	}
+	for field, value := range want {
+		if text(got[field]) != value {
+			t.Errorf("%s is %s, want %s", field, text(got[field]), value)
+		}
+	}
+}
+
+func TestRevertedResult(t *testing.T) {
+	n := newNetwork(t, ledger.Config{})
+	contract, id := n.deploy(0, counterCode())
+	rec := n.call(0, &types.DynamicFeeTx{To: &contract, Data: []byte{callRevert}})
+	got := n.get("contracts/results/"+rec.EthereumHash.Hex(), http.StatusOK)
+	want := map[string]string{
+		"status": `"0x0"`, "result": `"CONTRACT_REVERT_EXECUTED"`, "call_result": `"0x"`,
+		"contract_id": text(id.String()), "created_contract_ids": "[]", "logs": "[]",
+		"failed_initcode": `"0x01"`, "transaction_index": "0",
+	}
+	for field, value := range want {
+		if text(got[field]) != value {
+			t.Errorf("%s is %s, want %s", field, text(got[field]), value)
+		}
+	}
+	if message := got["error_message"].(string); !strings.HasPrefix(message, "0x08c379a0") {
+		t.Errorf("error message %s", message)
+	}
+}
+
+// A transaction with a wrong nonce reached consensus and did nothing: no list shows
+// it and its hash does.
+func TestWrongNonce(t *testing.T) {
+	n := newNetwork(t, ledger.Config{})
+	to := account(1).EVMAddress()
+	early := n.send(0, &types.DynamicFeeTx{Nonce: 1, To: &to, Value: weibar(1)})
+	if early.Status.String() != "WRONG_NONCE" {
+		t.Fatal(early.Status)
+	}
+	path := "contracts/results/" + early.EthereumHash.Hex()
+	status := http.StatusOK
+	if !early.Result.HasResult {
+		status = http.StatusPartialContent
+	}
+	got := n.get(path, status)
+	if text(got["result"]) != `"WRONG_NONCE"` || got["transaction_index"] != nil || text(got["status"]) != `"0x0"` {
+		t.Errorf("found by hash: %s", text(got))
+	}
+	number := early.Block
+	for _, list := range []string{
+		"contracts/results", "contracts/results?internal=true", fmt.Sprintf("contracts/results?block.number=%d", number),
+		"contracts/results?timestamp=" + early.Consensus.String(), "contracts/" + to.Hex() + "/results",
+	} {
+		if rows := n.list(list, "results"); len(rows) != 0 {
+			t.Errorf("%s lists it: %s", list, text(rows))
+		}
+	}
+
+	// When its turn comes it succeeds under the same hash, and that is then found.
+	n.mustSucceed(n.send(0, &types.DynamicFeeTx{Nonce: 0, To: &to, Value: weibar(1)}))
+	again := n.send(0, &types.DynamicFeeTx{Nonce: 1, To: &to, Value: weibar(1)})
+	n.mustSucceed(again)
+	if again.EthereumHash != early.EthereumHash {
+		t.Fatal("the second attempt has another hash")
+	}
+	n.send(0, &types.DynamicFeeTx{Nonce: 1, To: &to, Value: weibar(1)}) // and once more in vain
+	if got := n.get(path, http.StatusOK); text(got["result"]) != `"SUCCESS"` {
+		t.Errorf("among three attempts the hash finds %s", text(got["result"]))
+	}
+}
+
+func TestResultFilters(t *testing.T) {
+	synctest.Test(t, testResultFilters)
+}
+
+func testResultFilters(t *testing.T) {
+	n := newSlowNetwork(t)
+	contract, id := n.deploy(0, counterCode())
+	to := account(2).EVMAddress()
+	var records []*ledger.Record
+	for i := range 5 {
+		rec := n.call(i%2, &types.DynamicFeeTx{To: &contract, Value: weibar(int64(i))})
+		n.mustSucceed(rec)
+		records = append(records, rec)
+	}
+	other := n.call(0, &types.DynamicFeeTx{To: &to, Value: weibar(1)})
+	n.mustSucceed(other)
+	n.closeBlock()
+	block := n.ledger.View().LatestBlock()
+	all := append([]*ledger.Record{nil}, records...) // the first is the deployment
+	for _, rec := range block.Records {
+		if rec.Result != nil && rec.Result.Create {
+			all[0] = rec
+		}
+	}
+	all = append(all, other)
+
+	pick := func(indexes ...int) []any {
+		var out []any
+		for _, i := range indexes {
+			out = append(out, all[i].Consensus.String())
+		}
+		return out
+	}
+	at := func(i int) string { return all[i].Consensus.String() }
+	for _, test := range []struct {
+		path string
+		want []any
+	}{
+		{"contracts/results", pick(6, 5, 4, 3, 2, 1, 0)},
+		{"contracts/results?order=asc", pick(0, 1, 2, 3, 4, 5, 6)},
+		{"contracts/results?order=asc&limit=2", pick(0, 1, 2, 3, 4, 5, 6)},
+		{"contracts/results?from=" + account(1).EVMAddress().Hex() + "&order=asc", pick(2, 4)},
+		{"contracts/results?from=0.0.1003&order=asc&limit=1", pick(2, 4)},
+		{"contracts/results?from=0x00000000000000000000000000000000000003eb&order=asc", pick(2, 4)},
+		{"contracts/results?from=0x9999999999999999999999999999999999999999", nil},
+		{"contracts/results?block.number=1&transaction.index=2", pick(2)},
+		{"contracts/results?block.number=0x1&transaction.index=6", pick(6)},
+		{"contracts/results?block.number=1&transaction.index=7", nil},
+		{"contracts/results?block.number=0", nil},
+		{"contracts/results?block.number=7", nil},
+		{"contracts/results?block.hash=" + hexOf(block.Hash[:]) + "&order=asc&limit=3", pick(0, 1, 2, 3, 4, 5, 6)},
+		{"contracts/results?block.hash=" + hexOf(block.Hash[:32]) + "&transaction.index=0", pick(0)},
+		{"contracts/results?timestamp=" + at(3), pick(3)},
+		{"contracts/results?timestamp=gt:" + at(3) + "&timestamp=lte:" + at(5) + "&order=asc&limit=1", pick(4, 5)},
+		{"contracts/results?timestamp=gte:" + at(4) + "&timestamp=lt:" + at(5), pick(4)},
+		{"contracts/results?timestamp=ne:" + at(4) + "&timestamp=gte:" + at(3), pick(6, 5, 3)},
+		{"contracts/" + contract.Hex() + "/results?order=asc", pick(0, 1, 2, 3, 4, 5)},
+		{"contracts/" + id.String() + "/results?limit=2", pick(5, 4, 3, 2, 1, 0)},
+		{"contracts/" + id.LongZero().Hex() + "/results?timestamp=lte:" + at(2) + "&limit=1&order=desc&hbar=false", pick(2, 1, 0)},
+		{"contracts/0x9999999999999999999999999999999999999999/results", nil},
+	} {
+		if diff := cmp.Diff(test.want, column(n.list(test.path, "results"), "timestamp")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.path, diff)
+		}
+	}
+
+	for i, rec := range all {
+		got := n.get("contracts/results/"+rec.EthereumHash.Hex(), http.StatusOK)
+		if text(got["transaction_index"]) != fmt.Sprint(i) || text(got["block_gas_used"]) != fmt.Sprint(block.GasUsed) {
+			t.Errorf("result %d: index %s, block gas %s", i, text(got["transaction_index"]), text(got["block_gas_used"]))
+		}
+	}
+}
+
+// A result is found by the Ethereum hash, by the native hash in both lengths, by the
+// transaction id in both forms, and by its time through any contract in it.
+func TestWaysToAResult(t *testing.T) {
+	n := newNetwork(t, ledger.Config{})
+	contract, id := n.deploy(0, counterCode())
+	rec := n.call(0, &types.DynamicFeeTx{To: &contract})
+	n.mustSucceed(rec)
+	hash := rec.EthereumHash.Hex()
+	for _, path := range []string{
+		hash, strings.ToUpper(hash[2:]), hexOf(rec.Hash[:]), hexOf(rec.Hash[:32]), rec.ID.Mirror(), rec.ID.Mirror() + "?nonce=0", rec.ID.String(),
+	} {
+		if got := n.get("contracts/results/"+path, http.StatusOK); text(got["hash"]) != text(hash) {
+			t.Errorf("%s finds %s", path, text(got["hash"]))
+		}
+	}
+	for _, contract := range []string{contract.Hex(), id.String(), id.LongZero().Hex()} {
+		got := n.get("contracts/"+contract+"/results/"+rec.Consensus.String()+"?hbar=false", http.StatusOK)
+		if text(got["hash"]) != text(hash) || len(got["logs"].([]any)) != 2 || len(got["state_changes"].([]any)) == 0 {
+			t.Errorf("by time through %s: %s", contract, text(got))
+		}
+	}
+	for path, status := range map[string]int{
+		"contracts/results/" + common.Hash{1}.Hex():                                    http.StatusNotFound,
+		"contracts/results/0x1234":                                                     http.StatusBadRequest,
+		"contracts/results/" + rec.ID.Mirror() + "?nonce=1":                            http.StatusNotFound,
+		"contracts/results/0.0.2-1-1":                                                  http.StatusNotFound,
+		"contracts/" + id.String() + "/results/1.000000001":                            http.StatusNotFound,
+		"contracts/" + id.String() + "/results/yesterday":                              http.StatusBadRequest,
+		"contracts/0.0.1003/results/" + rec.Consensus.String():                         http.StatusNotFound,
+		"contracts/somebody/results/" + rec.Consensus.String():                         http.StatusBadRequest,
+		"contracts/results/" + hash + "/actions/0":                                     http.StatusNotFound,
+		"contracts/results/" + hash + "?hbar=perhaps":                                  http.StatusBadRequest,
+		"contracts/" + id.String() + "/results/" + rec.Consensus.String() + "?limit=1": http.StatusBadRequest,
+	} {
+		n.get(path, status)
+	}
+}
+
+func TestActions(t *testing.T) {
+	n := newNetwork(t, ledger.Config{})
+	counter, counterID := n.deploy(0, counterCode())
+	forwarder, forwarderID := n.deploy(0, forwarderCode())
+	rec := n.call(0, &types.DynamicFeeTx{To: &forwarder, Data: common.LeftPadBytes(counter[:], 32), Value: weibar(3)})
+	n.mustSucceed(rec)
+
+	path := "contracts/results/" + rec.EthereumHash.Hex() + "/actions"
+	actions := n.list(path+"?limit=1", "actions")
+	if len(actions) != 2 {
+		t.Fatalf("%d actions: %s", len(actions), text(actions))
+	}
+	root, inner := actions[0], actions[1]
+	for _, test := range []struct {
+		action map[string]any
+		want   map[string]string
+	}{
+		{root, map[string]string{
+			"index": "0", "call_depth": "0", "call_type": `"CALL"`, "call_operation_type": `"CALL"`,
+			"caller": `"0.0.1002"`, "caller_type": `"ACCOUNT"`, "from": text(hexOf(account(0).ID.LongZero().Bytes())),
+			"recipient": text(forwarderID.String()), "recipient_type": `"CONTRACT"`,
+			"to": text(hexOf(forwarderID.LongZero().Bytes())), "value": "3", "result_data_type": `"OUTPUT"`, "result_data": `"0x"`,
+			"timestamp": text(rec.Consensus.String()),
+		}},
+		{inner, map[string]string{
+			"index": "1", "call_depth": "1", "caller": text(forwarderID.String()), "caller_type": `"CONTRACT"`,
+			"recipient": text(counterID.String()), "to": text(hexOf(counterID.LongZero().Bytes())), "value": "3", "input": `"0x"`,
+		}},
+	} {
+		for field, want := range test.want {
+			if text(test.action[field]) != want {
+				t.Errorf("action %s: %s is %s, want %s", text(test.action["index"]), field, text(test.action[field]), want)
+			}
+		}
+	}
+	if diff := cmp.Diff(reversed(actions), n.list(path+"?limit=1&order=desc", "actions")); diff != "" {
+		t.Errorf("descending (-want +got):\n%s", diff)
+	}
+	if rows := n.list(path+"?index=gte:1", "actions"); len(rows) != 1 || text(rows[0]["index"]) != "1" {
+		t.Errorf("from index 1: %s", text(rows))
+	}
+	if rows := n.list(strings.Replace(path, rec.EthereumHash.Hex(), rec.ID.Mirror(), 1), "actions"); len(rows) != 2 {
+		t.Errorf("by transaction id: %s", text(rows))
+	}
+	n.get(path+"?index=ne:1", http.StatusBadRequest)
+	n.get("contracts/results/"+common.Hash{1}.Hex()+"/actions", http.StatusNotFound)
+}

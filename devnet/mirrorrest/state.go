@@ -1,0 +1,156 @@
+package mirrorrest
+
+import (
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/devnet/ledger"
+	"lockstep/hedera"
+)
+
+type slotJSON struct {
+	Address    string `json:"address"`
+	ContractID string `json:"contract_id"`
+	Timestamp  string `json:"timestamp"`
+	Slot       string `json:"slot"`
+	Value      string `json:"value"`
+}
+
+type stateJSON struct {
+	State []slotJSON `json:"state"`
+	paged
+}
+
+// listState answers contracts/{id}/state: every word the contract ever stored,
+// those that are zero again included, now or as of a timestamp.
+func listState(r *request) (any, error) {
+	q, err := r.query(params{"slot": isSlot, "timestamp": isTime}, ascending)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(q.filters, func(f filter) bool { return f.name == "timestamp" && f.op == ne }) {
+		return nil, badRequest("Not equals (ne) operator is not supported for timestamp")
+	}
+	id, err := r.contractArg()
+	if err != nil {
+		return nil, err
+	}
+	times := q.timestamps()
+	r.view = r.asOf(times)
+	out := stateJSON{State: []slotJSON{}}
+	contract, ok := r.view.Account(hedera.Entity(id))
+	if !ok {
+		return out, nil
+	}
+	filter := newSlotFilter(q)
+	for _, s := range filter.slots(r.view, contract.ID, q.desc) {
+		if s.Modified.UnixNano() < times.lo {
+			continue
+		}
+		out.State = append(out.State, slotJSON{
+			Address:    addressText(contract.Address),
+			ContractID: contract.ID.String(),
+			Timestamp:  s.Modified.String(),
+			Slot:       hexText(s.Slot[:]),
+			Value:      hexText(s.Value[:]),
+		})
+		if len(out.State) == q.limit {
+			full := !filter.ends(s.Slot, q.desc)
+			out.Links = q.next(r.self(), full, cursor{name: "slot", value: hexText(s.Slot[:])})
+			break
+		}
+	}
+	return out, nil
+}
+
+// A slotFilter is what a query asks of slots: some by name, within a range whose
+// ends are in it.
+type slotFilter struct {
+	among     []common.Hash
+	low, high common.Hash
+	empty     bool
+}
+
+func newSlotFilter(q *query) *slotFilter {
+	f := &slotFilter{high: common.MaxHash}
+	for _, p := range q.filters {
+		if p.name != "slot" {
+			continue
+		}
+		word, _ := parseWord(p.value)
+		f.add(p.op, word)
+	}
+	slices.SortFunc(f.among, common.Hash.Cmp)
+	f.among = slices.Compact(f.among)
+	return f
+}
+
+func (f *slotFilter) add(op operator, word common.Hash) {
+	switch op {
+	case gt, gte:
+		if op == gt {
+			f.empty = f.empty || word == common.MaxHash
+			word = step(word, 1)
+		}
+		if word.Cmp(f.low) > 0 {
+			f.low = word
+		}
+	case lt, lte:
+		if op == lt {
+			f.empty = f.empty || word == common.Hash{}
+			word = step(word, -1)
+		}
+		if word.Cmp(f.high) < 0 {
+			f.high = word
+		}
+	default:
+		f.among = append(f.among, word)
+	}
+}
+
+// step is the word after or before another, around the end if need be.
+func step(word common.Hash, by int) common.Hash {
+	for i := len(word) - 1; i >= 0; i-- {
+		word[i] += byte(by)
+		carried := by > 0 && word[i] == 0 || by < 0 && word[i] == 0xff
+		if !carried {
+			break
+		}
+	}
+	return word
+}
+
+// slots returns the words of a contract that the filter lets pass. Words asked
+// for by name are looked up alone: a contract may have many.
+func (f *slotFilter) slots(v *ledger.View, contract hedera.ID, desc bool) []ledger.StorageSlot {
+	var all []ledger.StorageSlot
+	if len(f.among) > 0 {
+		for _, word := range f.among {
+			if s := v.Storage(contract, word); !s.Modified.IsZero() {
+				all = append(all, s)
+			}
+		}
+	} else {
+		all = v.StorageSlots(contract)
+	}
+	all = slices.DeleteFunc(all, func(s ledger.StorageSlot) bool {
+		return f.empty || s.Slot.Cmp(f.low) < 0 || s.Slot.Cmp(f.high) > 0
+	})
+	if desc {
+		slices.Reverse(all)
+	}
+	return all
+}
+
+// ends tells whether the filter lets nothing pass beyond a slot.
+func (f *slotFilter) ends(slot common.Hash, desc bool) bool {
+	low, high := f.low, f.high
+	if n := len(f.among); n > 0 {
+		low, high = f.among[0], f.among[n-1]
+	}
+	if desc {
+		return slot.Cmp(low) <= 0
+	}
+	return slot.Cmp(high) >= 0
+}
