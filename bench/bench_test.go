@@ -115,22 +115,28 @@ func TestCounts(t *testing.T) {
 		"two swapped, refused": {
 			knobs: func(f *fakeChain) { f.unordered = true; f.swap = only(10) },
 			cfg:   func(c *Config) { c.Spacing = 20 * time.Millisecond },
-			log: &outcome{Sent: 36, Accepted: 33, Refused: 3, Executed: 33, OutOfOrder: 3, WrongNonce: 3,
-				WrongNonceAtConsensus: 3, Nonce: 33},
+			log: &outcome{
+				Sent: 36, Accepted: 33, Refused: 3, Executed: 33, OutOfOrder: 3, WrongNonce: 3,
+				WrongNonceAtConsensus: 3, Nonce: 33,
+			},
 			receipts: outcome{Sent: 36, Accepted: 33, Refused: 3, Executed: 33, WrongNonce: 3, Nonce: 33},
 		},
 		"two swapped, answered with hashes": {
 			knobs: func(f *fakeChain) { f.optimistic = true; f.swap = only(10) },
 			cfg:   func(c *Config) { c.Spacing = 20 * time.Millisecond },
-			log: &outcome{Sent: 36, Accepted: 36, Executed: 33, OutOfOrder: 3, WrongNonce: 3,
-				WrongNonceAtConsensus: 3, Lost: 3, Nonce: 33},
+			log: &outcome{
+				Sent: 36, Accepted: 36, Executed: 33, OutOfOrder: 3, WrongNonce: 3,
+				WrongNonceAtConsensus: 3, Lost: 3, Nonce: 33,
+			},
 			receipts: outcome{Sent: 36, Accepted: 36, Executed: 33, Lost: 3, Nonce: 33},
 		},
 		"two swapped, the refused have receipts": {
 			knobs: func(f *fakeChain) { f.optimistic = true; f.receiptAll = true; f.swap = only(10) },
 			cfg:   func(c *Config) { c.Spacing = 20 * time.Millisecond },
-			receipts: outcome{Sent: 36, Accepted: 36, Executed: 33, OutOfOrder: 3, WrongNonce: 3,
-				WrongNonceAtConsensus: 3, Lost: 3, Nonce: 33},
+			receipts: outcome{
+				Sent: 36, Accepted: 36, Executed: 33, OutOfOrder: 3, WrongNonce: 3,
+				WrongNonceAtConsensus: 3, Lost: 3, Nonce: 33,
+			},
 		},
 	}
 	for name, test := range tests {
@@ -493,8 +499,10 @@ func TestChainCannotBeAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.state.close() // every later question fails
-	v := &verifier{state: s.state, senders: s.senders, quiet: time.Millisecond,
-		txs: []transfer{{verdict: accepted}}}
+	v := &verifier{
+		state: s.state, senders: s.senders, quiet: time.Millisecond,
+		txs: []transfer{{verdict: accepted}},
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	report := RunReport{Planned: 1, Accepted: 1, Latency: &Histogram{}, Lag: &Histogram{}}

@@ -19,6 +19,8 @@ const (
 	clientConnections = 16
 	clientTimeout     = 30 * time.Second
 	readAttempts      = 5
+	limitedAttempts   = 12 // of a rate-limited target: windows of limits are long
+	longestReadPause  = 5 * time.Second
 )
 
 // client asks a target about chain state. It is safe for concurrent use; calls beyond
@@ -44,17 +46,23 @@ func (c *client) read(ctx context.Context, result any, method string, params ...
 	pause := 100 * time.Millisecond
 	for attempt := 1; ; attempt++ {
 		err := c.call(ctx, result, method, params...)
-		if err == nil || attempt == readAttempts || !worthRetry(err) || ctx.Err() != nil {
+		allowed := readAttempts
+		if rateLimited(err) {
+			allowed = limitedAttempts
+		}
+		if err == nil || attempt >= allowed || !worthRetry(err) || ctx.Err() != nil {
 			return err
 		}
 		sleep(ctx, pause)
-		pause *= 2
+		pause = min(2*pause, longestReadPause)
 	}
 }
 
-// worthRetry tells failures that may pass from verdicts: everything of the transport,
-// and the codes by which relays report a rate limit or trouble behind them.
+// worthRetry tells failures that may pass from verdicts: those of the transport, and the codes by which relays report a rate limit or trouble behind them.
 func worthRetry(err error) bool {
+	if errors.Is(err, errClosed) {
+		return false
+	}
 	var verdict *rpcError
 	if !errors.As(err, &verdict) {
 		return true
@@ -64,6 +72,15 @@ func worthRetry(err error) bool {
 		return true
 	}
 	return false
+}
+
+func rateLimited(err error) bool {
+	var verdict *rpcError
+	if errors.As(err, &verdict) {
+		return verdict.Code == -32005 || verdict.Code == -32605
+	}
+	var status statusError
+	return errors.As(err, &status) && status == http.StatusTooManyRequests
 }
 
 // call sends one request and decodes its result.
@@ -97,7 +114,7 @@ func (c *client) call(ctx context.Context, result any, method string, params ...
 func decodeResult(r reply, id uint64, result any) error {
 	switch {
 	case r.err != nil:
-		return errors.New(transportClass(r.err))
+		return transportError{r.err}
 	case len(r.messages) != 1:
 		return errNotJSONRPC
 	}

@@ -91,9 +91,9 @@ func (l *consensusLog) page(ctx context.Context, f func(logEntry)) (n int, err e
 	}
 	resp, err := l.http.Do(req)
 	if err != nil {
-		return 0, errors.New(transportClass(err))
+		return 0, transportError{err}
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		return 0, statusError(resp.StatusCode)
 	}

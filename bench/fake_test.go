@@ -29,9 +29,9 @@ type fakeChain struct {
 	funder  *ecdsa.PrivateKey
 
 	// Knobs, set before the load. Each is asked about the n-th nonce of a sender.
-	unordered  bool                   // a nonce that is not next is refused at once
-	optimistic bool                   // unordered, and the refused ones are answered with a hash
-	receiptAll bool                   // refused transactions get receipts, as relays of Hedera can give
+	unordered  bool                    // a nonce that is not next is refused at once
+	optimistic bool                    // unordered, and the refused ones are answered with a hash
+	receiptAll bool                    // refused transactions get receipts, as relays of Hedera can give
 	swap       func(nonce uint64) bool // arrives only after the next nonce did
 	lose       func(nonce uint64) bool // answered with its hash, then forgotten; a perfect relay waits for it
 	duplicate  func(nonce uint64) bool // reaches consensus twice
@@ -39,8 +39,8 @@ type fakeChain struct {
 	regret     func(nonce uint64) bool // executed, but answered with an error
 	mute       func(nonce uint64) bool // never answered, never executed
 	garble     func(nonce uint64) bool // answered with another hash
-	pace       time.Duration          // between two executions of the chain
-	noLogSeq   bool                   // the consensus log does not number its entries
+	pace       time.Duration           // between two executions of the chain
+	noLogSeq   bool                    // the consensus log does not number its entries
 
 	mu       sync.Mutex
 	changed  *sync.Cond

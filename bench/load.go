@@ -78,9 +78,7 @@ func send(ctx context.Context, plan []request, txs []transfer, links []link, p *
 	l.start = time.Now()
 	l.lastSend = l.start
 	for _, r := range plan {
-		if wait := time.Until(l.start.Add(r.due)); wait > 0 {
-			sleep(ctx, wait)
-		}
+		sleepUntil(ctx, l.start.Add(r.due))
 		if ctx.Err() != nil {
 			break
 		}
@@ -124,6 +122,19 @@ func awaitAnswers(ctx context.Context, open *sync.WaitGroup, links []link) {
 	}
 	closeLinks(links)
 	<-all
+}
+
+// sleepUntil waits for an instant precisely, or for the end of ctx less so.
+func sleepUntil(ctx context.Context, at time.Time) {
+	const imprecision = 2 * time.Millisecond
+	sleep(ctx, time.Until(at)-imprecision)
+	for ctx.Err() == nil {
+		rest := time.Until(at)
+		if rest <= 0 {
+			return
+		}
+		nap(min(rest, imprecision))
+	}
 }
 
 func closeLinks(links []link) {

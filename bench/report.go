@@ -116,7 +116,7 @@ type Ratio struct {
 // measure is a number that a run has.
 type measure struct {
 	name, unit string
-	better     string // "" if a ratio says nothing
+	better     string                  // "" if a ratio says nothing
 	of         func(RunReport) float64 // NaN if the run does not have it
 }
 

@@ -155,12 +155,11 @@ func aboutNonce(e *rpcError) bool {
 	return strings.Contains(strings.ToLower(e.Message), "nonce")
 }
 
-// normalise makes a class of a message: hex becomes 0x…, numbers #, control characters
-// go (a terminal may show this), and the rest is cut to a bounded length.
+// normalise makes a class of a message: hex becomes 0x…, numbers #.
 func normalise(message string) string {
 	var out strings.Builder
-	runes := []rune(message)
-	for i := 0; i < len(runes) && out.Len() < maxMessageLen; {
+	runes := []rune(printable(message))
+	for i := 0; i < len(runes); {
 		switch r := runes[i]; {
 		case r == '0' && i+2 < len(runes) && runes[i+1] == 'x' && isHex(runes[i+2]):
 			out.WriteString("0x…")
@@ -173,12 +172,25 @@ func normalise(message string) string {
 				i++
 			}
 		default:
-			if !unicode.IsPrint(r) {
-				r = ' '
-			}
 			out.WriteRune(r)
 			i++
 		}
+	}
+	return out.String()
+}
+
+// printable is what a terminal may show of a target's message: no control characters,
+// and not more than a line or two.
+func printable(message string) string {
+	var out strings.Builder
+	for _, r := range message {
+		if out.Len() >= maxMessageLen {
+			break
+		}
+		if !unicode.IsPrint(r) {
+			r = ' '
+		}
+		out.WriteRune(r)
 	}
 	return out.String()
 }

@@ -52,12 +52,12 @@ func (t TargetReport) text(out *strings.Builder) {
 	}
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(t.Summary) > 0 {
-		fmt.Fprintf(tw, "  over %d runs\tmedian\tmin\tmax\n", len(completed(t.Runs)))
+		row(tw, "  over %d runs\tmedian\tmin\tmax\n", len(completed(t.Runs)))
 		for _, f := range t.Summary {
-			fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\n", label(f.Name, f.Unit), number(f.Median), number(f.Min), number(f.Max))
+			row(tw, "  %s\t%s\t%s\t%s\n", label(f.Name, f.Unit), number(f.Median), number(f.Min), number(f.Max))
 		}
 	}
-	tw.Flush()
+	_ = tw.Flush()
 	for i, run := range t.Runs {
 		run.text(out, i+1)
 	}
@@ -93,15 +93,20 @@ func (r RunReport) text(out *strings.Builder, number int) {
 func (r Report) ratioText(out *strings.Builder) {
 	fmt.Fprintf(out, "\n%s ÷ %s\n", r.Targets[0].Name, r.Targets[1].Name)
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(tw, "  ratio\tmedian\tmin\tmax\tpairs\tbetter\n")
+	row(tw, "  ratio\tmedian\tmin\tmax\tpairs\tbetter\n")
 	for _, q := range r.Ratios {
 		if q.Pairs == 0 {
-			fmt.Fprintf(tw, "  %s\t–\t–\t–\t0\t%s\n", q.Name, q.Better)
+			row(tw, "  %s\t–\t–\t–\t0\t%s\n", q.Name, q.Better)
 			continue
 		}
-		fmt.Fprintf(tw, "  %s\t%.3g×\t%.3g×\t%.3g×\t%d\t%s\n", q.Name, q.Median, q.Min, q.Max, q.Pairs, q.Better)
+		row(tw, "  %s\t%.3g×\t%.3g×\t%.3g×\t%d\t%s\n", q.Name, q.Median, q.Min, q.Max, q.Pairs, q.Better)
 	}
-	tw.Flush()
+	_ = tw.Flush()
+}
+
+// row writes to a table that ends in a strings.Builder, which does not fail.
+func row(tw *tabwriter.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(tw, format, args...)
 }
 
 func label(name, unit string) string {

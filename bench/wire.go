@@ -59,7 +59,7 @@ type rpcError struct {
 	Message string `json:"message"`
 }
 
-func (e *rpcError) Error() string { return fmt.Sprintf("%d %s", e.Code, e.Message) }
+func (e *rpcError) Error() string { return fmt.Sprintf("%d %s", e.Code, printable(e.Message)) }
 
 var (
 	errClosed     = errors.New("cancelled before the answer")
@@ -121,6 +121,13 @@ func callBody(dst []byte, id uint64, method string, params []byte) []byte {
 	dst = append(dst, params...)
 	return append(dst, '}')
 }
+
+// transportError is a failure of the transport that may be shown: it has the name of its
+// class for a message.
+type transportError struct{ err error }
+
+func (e transportError) Error() string { return transportClass(e.err) }
+func (e transportError) Unwrap() error { return e.err }
 
 // transportClass names a failure of the transport by its kind: a bounded set, and
 // without the addresses that the messages of package net contain.

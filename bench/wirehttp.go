@@ -102,10 +102,10 @@ func dialHTTP(ctx context.Context, u *url.URL, conns, perRequest int, timeout ti
 	group.Wait()
 	if failure != nil {
 		for _, c := range opened {
-			c.Close()
+			_ = c.Close()
 		}
 		l.cancel()
-		return nil, errors.New(transportClass(failure))
+		return nil, transportError{failure}
 	}
 	for _, c := range opened {
 		l.readers.Go(func() { l.serve(c) })
@@ -165,7 +165,7 @@ func (l *httpLink) send(ctx context.Context, x *exchange) {
 	// The reader owns x from here on. It also reports a failed write, because the
 	// connection is closed under it.
 	if _, err := c.Write(msg); err != nil {
-		c.Close()
+		_ = c.Close()
 	}
 }
 
@@ -206,8 +206,8 @@ func (l *httpLink) serve(c *httpConn) {
 
 // converse answers exchanges on c for as long as it lives.
 func (l *httpLink) converse(c *httpConn) {
-	defer c.Close()
-	defer context.AfterFunc(l.ctx, func() { c.Close() })()
+	defer context.AfterFunc(l.ctx, func() { _ = c.Close() })()
+	defer func() { _ = c.Close() }()
 	for {
 		c.state.Store(connIdle)
 		l.idle <- c // never blocks: there is a place for each reader
@@ -245,7 +245,7 @@ func (l *httpLink) read(br *bufio.Reader, err error) (rep reply, keep bool) {
 	if err != nil {
 		return fail(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	rep.status = resp.StatusCode
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReplyBytes+1))
 	if err != nil {

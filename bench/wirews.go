@@ -54,14 +54,14 @@ func dialWS(ctx context.Context, u *url.URL, conns int, timeout time.Duration) (
 	for range conns {
 		conn, resp, err := dialer.DialContext(ctx, target.String(), header)
 		if resp != nil && resp.Body != nil {
-			resp.Body.Close()
+			_ = resp.Body.Close()
 		}
 		if err != nil {
 			l.close()
 			if resp != nil {
 				return nil, statusError(resp.StatusCode)
 			}
-			return nil, errors.New(transportClass(err))
+			return nil, transportError{err}
 		}
 		conn.SetReadLimit(maxReplyBytes)
 		c := &wsConn{conn: conn, timeout: timeout, waiting: make(map[uint64]*wsCall)}
@@ -145,7 +145,7 @@ func (c *wsConn) fail(err error) {
 	}
 	reason := c.failure
 	c.mu.Unlock()
-	c.conn.Close()
+	_ = c.conn.Close()
 	for _, call := range calls {
 		c.finish(call, reply{err: reason})
 	}

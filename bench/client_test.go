@@ -1,0 +1,100 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Reads are repeated when the target is busy, and only then.
+func TestReadRetries(t *testing.T) {
+	tests := map[string]struct {
+		first string // answers before the good one; empty: HTTP 502
+		times int64
+		ok    bool
+		calls int64
+	}{
+		"at once":         {times: 0, ok: true, calls: 1},
+		"rate limit":      {first: `{"id":null,"error":{"code":-32605,"message":"limit"}}`, times: 2, ok: true, calls: 3},
+		"gateway":         {times: 2, ok: true, calls: 3},
+		"verdict":         {first: `{"id":null,"error":{"code":-32602,"message":"invalid"}}`, times: 9, ok: false, calls: 1},
+		"no such method":  {first: `{"id":null,"error":{"code":-32601,"message":"no"}}`, times: 9, ok: false, calls: 1},
+		"busy throughout": {first: `{"id":null,"error":{"code":-32603,"message":"busy"}}`, times: 99, ok: false, calls: readAttempts},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls atomic.Int64
+			url, _ := countedServer(t, func(w http.ResponseWriter, r *http.Request) {
+				if n := calls.Add(1); n <= test.times {
+					if test.first == "" {
+						w.WriteHeader(http.StatusBadGateway)
+					}
+					_, _ = io.WriteString(w, test.first)
+					return
+				}
+				echo(w, r)
+			})
+			c, err := newClient(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.close()
+			v, err := c.quantity(t.Context(), "eth_blockNumber")
+			if (err == nil) != test.ok || calls.Load() != test.calls {
+				t.Errorf("%v, error %v after %d calls, want %d", v, err, calls.Load(), test.calls)
+			}
+		})
+	}
+}
+
+func TestRateLimited(t *testing.T) {
+	for _, err := range []error{&rpcError{Code: -32605}, &rpcError{Code: -32005}, transportError{statusError(429)}} {
+		if !rateLimited(err) {
+			t.Errorf("%v is a rate limit", err)
+		}
+	}
+	for _, err := range []error{nil, &rpcError{Code: -32000}, transportError{statusError(502)}} {
+		if rateLimited(err) {
+			t.Errorf("%v is no rate limit", err)
+		}
+	}
+}
+
+func TestEach(t *testing.T) {
+	var sum atomic.Int64
+	if err := each(t.Context(), 100, func(_ context.Context, i int) error { sum.Add(int64(i)); return nil }); err != nil || sum.Load() != 4950 {
+		t.Errorf("sum %d, error %v", sum.Load(), err)
+	}
+	boom := errors.New("boom")
+	var after atomic.Int64
+	err := each(t.Context(), 10_000, func(ctx context.Context, i int) error {
+		if i == 3 {
+			return boom
+		}
+		after.Add(1)
+		return nil
+	})
+	if !errors.Is(err, boom) || after.Load() == 9_999 {
+		t.Errorf("error %v after %d", err, after.Load())
+	}
+	if err := each(t.Context(), 0, nil); err != nil {
+		t.Errorf("nothing to do: %v", err)
+	}
+}
+
+func TestSleepUntil(t *testing.T) {
+	start := time.Now()
+	sleepUntil(t.Context(), start.Add(5*time.Millisecond))
+	if d := time.Since(start); d < 5*time.Millisecond {
+		t.Errorf("woke after %v", d)
+	}
+	sleepUntil(t.Context(), start) // the past
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	sleepUntil(ctx, start.Add(time.Hour))
+}

@@ -1,0 +1,515 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
+)
+
+// exchangeAll sends n calls one after the other, each when the one before is answered,
+// and returns what became of them: "ok" or the class of the failure.
+func exchangeAll(t *testing.T, l link, n int) []string {
+	t.Helper()
+	var got []string
+	for i := range n {
+		answer := make(chan reply, 2)
+		l.send(t.Context(), callOf(uint64(i+1), func(r reply) { answer <- r }))
+		r := <-answer
+		switch {
+		case r.err != nil:
+			got = append(got, transportClass(r.err))
+		case r.messages[0].Error != nil:
+			got = append(got, r.messages[0].Error.Error())
+		default:
+			got = append(got, "ok")
+		}
+		if len(answer) != 0 {
+			t.Error("answered twice")
+		}
+	}
+	return got
+}
+
+func callOf(id uint64, done func(reply)) *exchange {
+	return &exchange{body: callBody(nil, id, "m", []byte("[]")), ids: []uint64{id}, done: done}
+}
+
+// countedServer is an HTTP server that counts its connections.
+func countedServer(t *testing.T, h http.HandlerFunc) (url string, conns *atomic.Int64) {
+	t.Helper()
+	conns = new(atomic.Int64)
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	return s.URL, conns
+}
+
+func echo(w http.ResponseWriter, r *http.Request) {
+	var call struct{ ID json.RawMessage }
+	_ = json.NewDecoder(r.Body).Decode(&call)
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":"0x1"}`, call.ID)
+}
+
+func chunked(w http.ResponseWriter, r *http.Request) {
+	whole := httptest.NewRecorder()
+	echo(whole, r)
+	for _, b := range whole.Body.Bytes() {
+		_, _ = w.Write([]byte{b})
+		w.(http.Flusher).Flush()
+	}
+}
+
+func repeat(s string, n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = s
+	}
+	return list
+}
+
+func TestHTTPConnections(t *testing.T) {
+	tests := map[string]struct {
+		conns, perRequest int
+		handler           http.HandlerFunc
+		want              int64
+	}{
+		"reused":         {conns: 2, handler: echo, want: 2},
+		"one each":       {conns: 2, perRequest: 10, handler: echo, want: 10},
+		"server closes":  {conns: 1, handler: func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Connection", "close"); echo(w, r) }, want: 11},
+		"chunked answer": {conns: 1, handler: chunked, want: 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			url, conns := countedServer(t, test.handler)
+			l, err := dial(t.Context(), url, test.conns, test.perRequest, 5*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := exchangeAll(t, l, 10)
+			if diff := cmp.Diff(repeat("ok", 10), got); diff != "" {
+				t.Error(diff)
+			}
+			if name == "server closes" { // the last replacement is still on its way
+				for conns.Load() < test.want {
+					mustTick(t)
+				}
+			}
+			l.close()
+			if n := conns.Load(); n != test.want {
+				t.Errorf("%d connections, want %d", n, test.want)
+			}
+		})
+	}
+}
+
+// A connection that the server closed while it was idle is replaced; no request fails.
+func TestHTTPIdleClose(t *testing.T) {
+	var mu sync.Mutex
+	var live []net.Conn
+	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
+	s.Config.ConnState = func(c net.Conn, state http.ConnState) {
+		mu.Lock()
+		defer mu.Unlock()
+		if state == http.StateNew {
+			live = append(live, c)
+		}
+	}
+	s.Start()
+	defer s.Close()
+	for _, perRequest := range []int{0, 6} {
+		l, err := dial(t.Context(), s.URL, 3, perRequest, 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := l.(*httpLink)
+		for len(h.idle) < 3 {
+			mustTick(t)
+		}
+		// What lies idle now dies; each reader notices before the next request.
+		idle := []*httpConn{<-h.idle, <-h.idle, <-h.idle}
+		for _, c := range idle {
+			h.idle <- c
+		}
+		mu.Lock()
+		for _, c := range live {
+			_ = c.Close()
+		}
+		live = nil
+		mu.Unlock()
+		for _, c := range idle {
+			for c.state.Load() != connDead {
+				mustTick(t)
+			}
+		}
+		if diff := cmp.Diff(repeat("ok", 6), exchangeAll(t, l, 6)); diff != "" {
+			t.Errorf("perRequest %d: %s", perRequest, diff)
+		}
+		l.close()
+	}
+}
+
+// mustTick lets others run while a test polls, and ends a test that polls for ever.
+func mustTick(t *testing.T) {
+	t.Helper()
+	select {
+	case <-t.Context().Done():
+		t.Fatal("the condition never came")
+	case <-time.After(100 * time.Microsecond):
+	}
+}
+
+func TestHTTPFailures(t *testing.T) {
+	hang := make(chan struct{})
+	defer close(hang)
+	status := func(code int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(code); _, _ = io.WriteString(w, body) }
+	}
+	tests := map[string]struct {
+		handler http.HandlerFunc
+		want    string
+	}{
+		"gateway page":      {status(502, "<html>"), "HTTP status 502"},
+		"error with status": {status(429, `{"id":1,"error":{"code":-32605,"message":"slow down"}}`), "-32605 slow down"},
+		"not JSON":          {status(200, "hello"), "the answer is not JSON-RPC"},
+		"not JSON-RPC":      {status(200, `{"hello":1}`), "the answer is not JSON-RPC"},
+		"too long":          {status(200, strings.Repeat(" ", maxReplyBytes+1)), "the answer is too long"},
+		"dropped":           {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "connection closed without an answer"},
+		"silent":            {func(http.ResponseWriter, *http.Request) { <-hang }, "no answer in time"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			url, _ := countedServer(t, test.handler)
+			timeout := 5 * time.Second
+			if name == "silent" {
+				timeout = 50 * time.Millisecond
+			}
+			l, err := dial(t.Context(), url, 1, 0, timeout)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := exchangeAll(t, l, 1)
+			l.close()
+			if diff := cmp.Diff([]string{test.want}, got); diff != "" {
+				t.Error(diff)
+			}
+			if name == "silent" {
+				hang <- struct{}{}
+			}
+		})
+	}
+}
+
+func TestTLSOfAStranger(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
+	s.StartTLS()
+	defer s.Close()
+	for _, url := range []string{s.URL, "wss" + strings.TrimPrefix(s.URL, "https")} {
+		if _, err := dial(t.Context(), url, 1, 0, time.Second); err == nil || err.Error() != "TLS refused" {
+			t.Errorf("%s: error %v", url[:5], err)
+		}
+	}
+}
+
+// A server that goes away in the middle fails the requests behind it at once, one each.
+func TestHTTPServerGoesAway(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(echo))
+	l, err := dial(t.Context(), s.URL, 2, 0, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	if got := exchangeAll(t, l, 2); !cmp.Equal(got, repeat("ok", 2)) {
+		t.Fatal(got)
+	}
+	s.CloseClientConnections()
+	s.Close()
+	for i, class := range exchangeAll(t, l, 4) {
+		if class != "connection refused" && class != "connection closed without an answer" && class != "connection reset" {
+			t.Errorf("request %d: %s", i, class)
+		}
+	}
+}
+
+// Closing a link answers what is on its way, over either transport, and a send that
+// waits for a connection.
+func TestClose(t *testing.T) {
+	arrived, hang := make(chan struct{}, 8), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if websocket.IsWebSocketUpgrade(r) {
+			conn, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+			if err != nil {
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			for {
+				if _, _, err := conn.ReadMessage(); err != nil {
+					return
+				}
+				arrived <- struct{}{}
+			}
+		}
+		arrived <- struct{}{}
+		<-hang
+	}))
+	defer s.Close()
+	defer close(hang)
+	for _, url := range []string{s.URL, "ws" + strings.TrimPrefix(s.URL, "http")} {
+		l, err := dial(t.Context(), url, 1, 0, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := make(chan reply, 2)
+		l.send(t.Context(), callOf(1, func(r reply) { answers <- r }))
+		<-arrived
+		waiting := make(chan struct{})
+		go func() {
+			defer close(waiting)
+			l.send(t.Context(), callOf(2, func(r reply) { answers <- r }))
+		}()
+		if strings.HasPrefix(url, "ws") {
+			<-arrived
+		}
+		l.close()
+		<-waiting
+		for range 2 {
+			if r := <-answers; !errors.Is(r.err, errClosed) {
+				t.Errorf("%s: answered %+v", url[:4], r)
+			}
+		}
+		l.close() // again is fine
+	}
+}
+
+func TestSendAfterCancel(t *testing.T) {
+	f := newFakeChain(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, url := range []string{f.server.URL, f.wsURL()} {
+		l, err := dial(t.Context(), url, 1, 0, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h, ok := l.(*httpLink); ok {
+			c := <-h.idle // none is free
+			defer func() { h.idle <- c }()
+		}
+		answers := make(chan reply, 1)
+		l.send(ctx, callOf(1, func(r reply) { answers <- r }))
+		if r := <-answers; !errors.Is(r.err, errClosed) {
+			t.Errorf("%s: answered %+v", url[:4], r)
+		}
+		l.close()
+	}
+}
+
+// Messages of one lane arrive in the order in which they were sent.
+func TestWebSocketOrder(t *testing.T) {
+	const n = 500
+	type place struct {
+		conn *websocket.Conn
+		id   uint64
+	}
+	places := make(chan place, n)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		for {
+			_, body, err := conn.ReadMessage()
+			if err != nil {
+				return
+			}
+			var call struct{ ID uint64 }
+			_ = json.Unmarshal(body, &call)
+			places <- place{conn, call.ID}
+			_ = conn.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"id":%d,"result":1}`, call.ID))
+		}
+	}))
+	defer s.Close()
+	l, err := dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), 3, 0, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	var open sync.WaitGroup
+	for id := range uint64(n) {
+		open.Add(1)
+		x := callOf(id+1, func(r reply) {
+			if r.err != nil {
+				t.Errorf("call %d: %v", id+1, r.err)
+			}
+			open.Done()
+		})
+		x.lane = int(id % 5)
+		l.send(t.Context(), x)
+	}
+	open.Wait()
+	close(places)
+	last := map[uint64]place{}
+	for p := range places {
+		lane := (p.id - 1) % 5
+		if before, any := last[lane]; any && (before.id >= p.id || before.conn != p.conn) {
+			t.Errorf("lane %d: %d after %d, same connection %v", lane, p.id, before.id, before.conn == p.conn)
+		}
+		last[lane] = p
+	}
+}
+
+// A batch that is refused as a whole carries no id and still finds its call.
+func TestWebSocketBatchRefused(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		for {
+			if _, _, err := conn.ReadMessage(); err != nil {
+				return
+			}
+			for _, noise := range []string{`garbage`, `[]`, `{"method":"eth_subscription","params":{}}`, `{"id":77,"result":1}`} {
+				_ = conn.WriteMessage(websocket.TextMessage, []byte(noise))
+			}
+			_ = conn.WriteMessage(websocket.TextMessage, []byte(`{"id":null,"error":{"code":-32600,"message":"no batches"}}`))
+		}
+	}))
+	defer s.Close()
+	l, err := dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), 1, 0, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	answers := make(chan reply, 2)
+	l.send(t.Context(), &exchange{body: []byte(`[]`), ids: []uint64{5, 6}, done: func(r reply) { answers <- r }})
+	r := <-answers
+	if r.err != nil || r.messages[0].Error == nil || r.messages[0].Error.Code != -32600 {
+		t.Errorf("answer %+v", r)
+	}
+}
+
+func TestWebSocketRefused(t *testing.T) {
+	url, _ := countedServer(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	_, err := dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), 1, 0, time.Second)
+	if err == nil || err.Error() != "HTTP status 403" {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The request is plain HTTP/1.1 with what hosted endpoints need.
+func TestHTTPRequest(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	requests := make(chan *http.Request, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		req, err := http.ReadRequest(bufio.NewReader(conn))
+		if err == nil {
+			body, _ := io.ReadAll(req.Body)
+			req.Body = io.NopCloser(strings.NewReader(string(body)))
+			requests <- req
+		}
+	}()
+	l, err := dial(t.Context(), "http://user:pass@"+listener.Addr().String()+"/v1/key?x=y", 1, 0, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	l.send(t.Context(), callOf(1, func(reply) {}))
+	req := <-requests
+	user, pass, _ := req.BasicAuth()
+	body, _ := io.ReadAll(req.Body)
+	got := []string{
+		req.Method, req.RequestURI, req.Host, user, pass,
+		req.Header.Get("Content-Type"), string(body),
+	}
+	want := []string{
+		"POST", "/v1/key?x=y", listener.Addr().String(), "user", "pass",
+		"application/json", `{"jsonrpc":"2.0","id":1,"method":"m","params":[]}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("request (-want +got):\n%s", diff)
+	}
+}
+
+func TestConsensusLogPaging(t *testing.T) {
+	entry := func(seq, hash int) string {
+		if seq < 0 {
+			return fmt.Sprintf(`{"hash":"0x%064x","nonce":1,"status":"SUCCESS"}`, hash)
+		}
+		return fmt.Sprintf(`{"hash":"0x%064x","nonce":1,"status":"SUCCESS","sequence":%d}`, hash, seq)
+	}
+	list := func(entries ...string) string { return "[" + strings.Join(entries, ",") + "]" }
+	tests := map[string]struct {
+		pages map[string]string // by since; others are empty
+		want  []int
+		fails bool
+		gap   bool
+	}{
+		"numbered":    {map[string]string{"0": list(entry(0, 1), entry(1, 2)), "2": list(entry(2, 3))}, []int{1, 2, 3}, false, false},
+		"without":     {map[string]string{"0": list(entry(-1, 1), entry(-1, 2)), "2": list(entry(-1, 3))}, []int{1, 2, 3}, false, false},
+		"inclusive":   {map[string]string{"0": list(entry(0, 1), entry(1, 2)), "2": list(entry(1, 2))}, []int{1, 2}, false, false},
+		"dropped":     {map[string]string{"0": list(entry(5, 1))}, []int{1}, true, true},
+		"not a list":  {map[string]string{"0": `{}`}, nil, true, false},
+		"broken":      {map[string]string{"0": `[{"hash":"0x12"}]`}, nil, true, false},
+		"not found":   {map[string]string{"0": "404"}, nil, true, false},
+		"nothing yet": {nil, nil, false, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			url, _ := countedServer(t, func(w http.ResponseWriter, r *http.Request) {
+				page, ok := test.pages[r.URL.Query().Get("since")]
+				if page == "404" || r.URL.Path != consensusPath {
+					http.NotFound(w, r)
+					return
+				}
+				if !ok {
+					page = "[]"
+				}
+				_, _ = io.WriteString(w, page)
+			})
+			order, err := newConsensusLog(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []int
+			err = order.follow(t.Context(), func(e logEntry) { got = append(got, int(e.Hash[31])) })
+			order.http.CloseIdleConnections()
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if (err != nil) != test.fails || errors.Is(err, errLogGap) != test.gap {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
