@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 
 	"lockstep/hedera"
@@ -37,16 +38,16 @@ type Client struct {
 type pace struct {
 	retryMin, retryMax time.Duration   // pause after every node has been asked
 	wake               time.Duration   // how long a call waits for a node whose last connection failed
-	reconcile          time.Duration   // how long one receipt query about an unclear attempt may take
+	query              time.Duration   // how long one receipt query may take
 	receipt            []time.Duration // pauses before the receipt queries; the last one repeats
 	probe              time.Duration   // how often Run looks at the connections
 }
 
 var defaultPace = pace{
-	retryMin:  250 * time.Millisecond,
-	retryMax:  8 * time.Second,
-	wake:      time.Second,
-	reconcile: 2 * time.Second,
+	retryMin: 250 * time.Millisecond,
+	retryMax: 8 * time.Second,
+	wake:     time.Second,
+	query:    2 * time.Second,
 	receipt: []time.Duration{
 		0, 10 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
 		100 * time.Millisecond, 200 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond,
@@ -130,6 +131,8 @@ func (c *Client) Nodes() []NodeStatus {
 	return out
 }
 
+var errNoConnection = errors.New("cannot connect")
+
 // warmFor is how long after its last call a node's connection is kept open. Nodes
 // close connections every few seconds; the next sender should not wait for a new one.
 const warmFor = time.Minute
@@ -157,25 +160,22 @@ func (c *Client) Run(ctx context.Context) error {
 }
 
 func (c *Client) probe(n *node, now time.Time) {
-	n.mu.Lock()
-	conn := n.conn
-	n.mu.Unlock()
-	if conn != nil {
-		switch conn.GetState() {
+	transactions, queries := n.opened()
+	warm := now.Sub(time.Unix(0, n.usedAt.Load())) < warmFor
+	if transactions != nil {
+		c.probeHealth(n, transactions, warm)
+	}
+	if queries != nil {
+		switch queries.GetState() {
 		case connectivity.Idle:
-			if n.lost.Load() || now.Sub(time.Unix(0, n.usedAt.Load())) < warmFor {
-				conn.Connect()
+			if warm {
+				queries.Connect()
 			}
 		case connectivity.TransientFailure:
-			if n.retryAt.Load() == 0 {
-				n.failed(errors.New("cannot connect"), true)
-				c.log.Debug("consensus node lost", "node", n.id.String())
+			if n.healthy(now) { // then this one can connect too
+				queries.ResetConnectBackoff()
 			}
-		case connectivity.Ready:
-			if n.lost.Load() {
-				n.worked()
-				c.log.Debug("consensus node back", "node", n.id.String())
-			}
+		case connectivity.Connecting, connectivity.Ready, connectivity.Shutdown:
 		}
 	}
 	value := 0.0
@@ -183,6 +183,27 @@ func (c *Client) probe(n *node, now time.Time) {
 		value = 1
 	}
 	c.metrics.healthy.WithLabelValues(n.id.String()).Set(value)
+}
+
+// probeHealth draws conclusions from the connection that transactions use.
+func (c *Client) probeHealth(n *node, conn *grpc.ClientConn, warm bool) {
+	switch conn.GetState() {
+	case connectivity.Idle:
+		if warm || n.lost.Load() {
+			conn.Connect()
+		}
+	case connectivity.TransientFailure:
+		if n.retryAt.Load() == 0 {
+			n.failed(errNoConnection, true)
+			c.log.Debug("consensus node lost", "node", n.id.String())
+		}
+	case connectivity.Ready:
+		if n.lost.Load() {
+			n.worked()
+			c.log.Debug("consensus node back", "node", n.id.String())
+		}
+	case connectivity.Connecting, connectivity.Shutdown:
+	}
 }
 
 // Close closes all connections. Calls under way end as if their connections had

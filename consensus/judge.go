@@ -149,14 +149,14 @@ func (j *journey) findOut(ctx context.Context, n *node) *node {
 }
 
 // trace writes one debug line per attempt.
-func (j *journey) trace(n *node, answer hedera.Status, err error) {
+func (j *journey) trace(ctx context.Context, n *node, answer hedera.Status, err error) {
 	log := j.client.log
-	if !log.Enabled(context.Background(), slog.LevelDebug) {
+	if !log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
+	outcome := slog.String("status", answer.String())
 	if err != nil {
-		log.Debug("offered transaction", "transaction_id", j.id.String(), "node", n.id.String(), "error", err)
-		return
+		outcome = slog.Any("error", err)
 	}
-	log.Debug("offered transaction", "transaction_id", j.id.String(), "node", n.id.String(), "status", answer.String())
+	log.DebugContext(ctx, "offered transaction", slog.String("transaction_id", j.id.String()), slog.String("node", n.id.String()), outcome)
 }

@@ -1,7 +1,6 @@
 package consensus
 
 import (
-	"bufio"
 	"crypto/sha512"
 	"embed"
 	"encoding/hex"
@@ -94,19 +93,18 @@ func checkEndpoint(endpoint string) error {
 }
 
 func builtinNetwork(name string) ([]NodeAddress, error) {
-	file, err := networkFiles.Open("networks/" + name + ".txt")
+	text, err := networkFiles.ReadFile("networks/" + name + ".txt")
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
 	var nodes []NodeAddress
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
 		if len(fields) == 0 || fields[0] == "#" {
 			continue
 		}
 		if len(fields) < 3 {
-			return nil, fmt.Errorf("network %s: short line %q", name, lines.Text())
+			return nil, fmt.Errorf("network %s: short line %q", name, line)
 		}
 		id, err := hedera.ParseID(fields[0])
 		if err != nil {

@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,16 @@ const (
 	keepaliveTimeout = 5 * time.Second
 )
 
+// purpose tells the connections to a node apart. Nodes allow few calls at a time on
+// one connection, and a submission must not wait for receipt queries.
+type purpose int
+
+const (
+	forTransactions purpose = iota
+	forQueries
+	purposes
+)
+
 // node is one consensus node: its connection and how it has been doing.
 type node struct {
 	id      hedera.ID
@@ -53,7 +64,7 @@ type node struct {
 	lost, probed atomic.Bool
 
 	mu       sync.Mutex // guards all below
-	conn     *grpc.ClientConn
+	conns    [purposes]*grpc.ClientConn
 	closed   bool
 	failures int   // in a row
 	lastErr  error // why it is unhealthy
@@ -68,23 +79,32 @@ func newNode(a NodeAddress, secure bool) *node {
 	return n
 }
 
-// connection returns the node's connection, which connects when it is first used.
-func (n *node) connection() (*grpc.ClientConn, error) {
+// connection returns one of the node's connections, which connects when it is
+// first used.
+func (n *node) connection(what purpose) (*grpc.ClientConn, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
 		return nil, ErrClosed
 	}
-	if n.conn != nil {
-		return n.conn, nil
+	if n.conns[what] == nil {
+		conn, err := n.dial()
+		if err != nil {
+			return nil, fmt.Errorf("node %s: %w", n.id, err)
+		}
+		n.conns[what] = conn
 	}
+	return n.conns[what], nil
+}
+
+func (n *node) dial() (*grpc.ClientConn, error) {
 	addresses := make([]resolver.Address, len(n.address))
 	for i, a := range n.address {
 		addresses[i] = resolver.Address{Addr: a}
 	}
 	names := manual.NewBuilderWithScheme("hapi")
 	names.InitialState(resolver.State{Addresses: addresses})
-	conn, err := grpc.NewClient("hapi:///"+n.id.String(),
+	return grpc.NewClient("hapi:///"+n.id.String(),
 		grpc.WithResolvers(names),
 		grpc.WithTransportCredentials(n.creds),
 		grpc.WithAuthority(n.address[0]),
@@ -99,17 +119,19 @@ func (n *node) connection() (*grpc.ClientConn, error) {
 			Time: keepaliveAfter, Timeout: keepaliveTimeout, PermitWithoutStream: true,
 		}),
 	)
-	if err != nil {
-		return nil, fmt.Errorf("node %s: %w", n.id, err)
-	}
-	n.conn = conn
-	return conn, nil
+}
+
+// opened returns the connections, each nil until it is first used.
+func (n *node) opened() (transactions, queries *grpc.ClientConn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.conns[forTransactions], n.conns[forQueries]
 }
 
 // ready returns the connection, and gives one that is waiting to reconnect a push
 // and a moment: the node was chosen for lack of a better one. Whether it connected is for the call to find out.
-func (n *node) ready(ctx context.Context, wake time.Duration) (*grpc.ClientConn, error) {
-	conn, err := n.connection()
+func (n *node) ready(ctx context.Context, what purpose, wake time.Duration) (*grpc.ClientConn, error) {
+	conn, err := n.connection(what)
 	if err != nil {
 		return nil, err
 	}
@@ -163,14 +185,17 @@ func (n *node) worked() {
 	n.retryAt.Store(0)
 }
 
+// close closes the connections. It is idempotent.
 func (n *node) close() error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.closed = true
-	if n.conn == nil {
-		return nil
+	conns := n.conns
+	n.conns, n.closed = [purposes]*grpc.ClientConn{}, true
+	n.mu.Unlock()
+	var errs []error
+	for _, conn := range conns {
+		if conn != nil {
+			errs = append(errs, conn.Close())
+		}
 	}
-	conn := n.conn
-	n.conn = nil
-	return conn.Close()
+	return errors.Join(errs...)
 }

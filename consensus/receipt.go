@@ -24,7 +24,7 @@ const (
 	witnesses = 3
 
 	// patience is how many queries in a row a node may fail before others are asked.
-	patience = 3
+	patience = 2
 )
 
 // Receipt is the network's verdict on a transaction, from consensus.
@@ -104,7 +104,7 @@ type watch struct {
 
 // ask makes one query, and moves on to another node when this one keeps failing.
 func (w *watch) ask(ctx context.Context) *Receipt {
-	ctx, cancel := context.WithTimeout(ctx, w.client.attemptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.client.pace.query)
 	defer cancel()
 	receipt, _, err := w.client.query(ctx, w.at, w.id)
 	if w.last = err; err == nil {
@@ -128,7 +128,7 @@ func (w *watch) askOthers(ctx context.Context) *Receipt {
 			return nil
 		}
 		asked = append(asked, n)
-		ctx, cancel := context.WithTimeout(ctx, w.client.pace.reconcile)
+		ctx, cancel := context.WithTimeout(ctx, w.client.pace.query)
 		receipt, _, err := w.client.query(ctx, n, w.id)
 		cancel()
 		if receipt != nil {
@@ -156,7 +156,7 @@ const (
 
 // known asks one node about a transaction id, briefly.
 func (c *Client) known(ctx context.Context, n *node, id hedera.TransactionID) knowledge {
-	ctx, cancel := context.WithTimeout(ctx, c.pace.reconcile)
+	ctx, cancel := context.WithTimeout(ctx, c.pace.query)
 	defer cancel()
 	_, answer, _ := c.query(ctx, n, id)
 	return answer
@@ -164,7 +164,7 @@ func (c *Client) known(ctx context.Context, n *node, id hedera.TransactionID) kn
 
 // query asks one node for a receipt once. The receipt is nil while there is none.
 func (c *Client) query(ctx context.Context, n *node, id hedera.TransactionID) (*Receipt, knowledge, error) {
-	conn, err := n.ready(ctx, c.pace.wake)
+	conn, err := n.ready(ctx, forQueries, c.pace.wake)
 	if err != nil {
 		return nil, idUnclear, err
 	}

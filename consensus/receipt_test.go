@@ -97,7 +97,7 @@ func TestReceiptThatNeverComes(t *testing.T) {
 			if !errors.Is(err, test.want) {
 				t.Errorf("Receipt: %v, want %v", err, test.want)
 			}
-			if definite := errors.Is(err, ErrReceiptNotFound); definite != (test.want == ErrReceiptNotFound) {
+			if definite := errors.Is(err, ErrReceiptNotFound); definite != errors.Is(test.want, ErrReceiptNotFound) {
 				t.Errorf("claims that it was never executed: %v", err)
 			}
 		})

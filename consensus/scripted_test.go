@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -261,8 +262,30 @@ func quick(t *testing.T, nodes ...*scriptedNode) *Client {
 	return quickNetwork(t, network+"}")
 }
 
-func quickLog(t *testing.T) *slog.Logger {
-	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+func quickLog(tb testing.TB) *slog.Logger {
+	level := slog.LevelDebug
+	if _, bench := tb.(*testing.B); bench {
+		level = slog.LevelInfo
+	}
+	return slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: level}))
+}
+
+// benchServer accepts whatever it is sent, without looking.
+func benchServer(b *testing.B) (endpoint string) {
+	b.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		if err := stream.RecvMsg(new(hapi.Transaction)); err != nil {
+			return err
+		}
+		return stream.SendMsg(new(hapi.TransactionResponse))
+	}))
+	go func() { _ = server.Serve(listener) }()
+	b.Cleanup(server.Stop)
+	return listener.Addr().String()
 }
 
 func quickNetwork(t *testing.T, network string) *Client {
@@ -275,7 +298,7 @@ func quickNetwork(t *testing.T, network string) *Client {
 		t.Fatal(err)
 	}
 	c.pace = pace{
-		retryMin: time.Millisecond, retryMax: 5 * time.Millisecond, wake: 50 * time.Millisecond, reconcile: time.Second, probe: 2 * time.Millisecond,
+		retryMin: time.Millisecond, retryMax: 5 * time.Millisecond, wake: 50 * time.Millisecond, query: time.Second, probe: 2 * time.Millisecond,
 		receipt: []time.Duration{0, time.Millisecond, 5 * time.Millisecond},
 	}
 	t.Cleanup(func() {
@@ -297,6 +320,19 @@ func senderOf(t *testing.T, c *Client, want hedera.ID) common.Address {
 	}
 	t.Fatalf("no sender goes to node %s", want)
 	return common.Address{}
+}
+
+// connect opens all connections for transactions.
+func connect(t *testing.T, c *Client) {
+	t.Helper()
+	for _, n := range c.nodes {
+		conn, err := n.connection(forTransactions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Connect()
+		eventually(t, "a connection", func() bool { return conn.GetState() == connectivity.Ready })
+	}
 }
 
 // eventually polls a condition, for what happens in another goroutine.

@@ -141,7 +141,7 @@ func (j *journey) run(ctx context.Context) (*Pending, error) {
 		if err == nil && next != accept {
 			err = &StatusError{Status: status, Node: n.id, TransactionID: j.id, Cost: cost}
 		}
-		j.trace(n, status, err)
+		j.trace(ctx, n, status, err)
 		switch next {
 		case accept:
 			return j.accept(n), nil
@@ -184,7 +184,7 @@ func (j *journey) offer(ctx context.Context, n *node) (hedera.Status, hedera.Tin
 	if err != nil {
 		return 0, 0, &unsentError{&localError{err}}
 	}
-	conn, err := n.ready(ctx, j.client.pace.wake)
+	conn, err := n.ready(ctx, forTransactions, j.client.pace.wake)
 	if err != nil {
 		return 0, 0, &unsentError{err}
 	}

@@ -137,7 +137,7 @@ func TestOutcomes(t *testing.T) {
 			want: "accepted", at: 3, toA: 1, ids: 1,
 		},
 		{
-			name: "slow everywhere", a: hang, b: hang, attemptTimeout: 30 * time.Millisecond,
+			name: "slow everywhere", a: hang, b: hang, attemptTimeout: 50 * time.Millisecond,
 			want: "sent", at: 4, toA: 4, toB: 2, ids: 1,
 		},
 		{
@@ -192,6 +192,7 @@ func TestOutcomes(t *testing.T) {
 			c := quick(t, a, b)
 			if test.attemptTimeout > 0 {
 				c.attemptTimeout = test.attemptTimeout
+				connect(t, c) // which is not what shall time out
 			}
 			sender := senderOf(t, c, a.id)
 			pending, err := c.Submit(t.Context(), Submission{

@@ -1,0 +1,226 @@
+package consensus
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha512"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+
+	"lockstep/internal/secret"
+)
+
+// TestTLS submits over TLS to a node with a certificate of its own: by the right
+// pin, by a wrong one, and without one.
+func TestTLS(t *testing.T) {
+	certificate, pin := selfSigned(t)
+	tests := []struct {
+		name string
+		pin  string
+		want string
+	}{
+		{"right pin", pin, "accepted"},
+		{"pin in upper case", "0x" + strings.ToUpper(pin), "accepted"},
+		{"wrong pin", strings.Repeat("ab", 48), "not sent"},
+		{"no pin", "", "accepted"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			a := startNode(t, 3, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{certificate}})))
+			cfg := Config{
+				Network: fmt.Sprintf(`{%q:"0.0.3"}`, a.endpoint), TransportSecurity: true,
+				OperatorID: "0.0.1002", OperatorKey: secret.String(devECDSA), OperatorKeyFormat: "HEX_ECDSA",
+				MaxAttempts: 2, AttemptTimeout: 5e9, RequestTimeout: 5e9,
+			}
+			if test.pin != "" {
+				cfg.CertHashes = fmt.Sprintf(`{"0.0.3":%q}`, test.pin)
+			}
+			c, err := New(cfg, quickLog(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			c.pace.wake = time.Millisecond
+			_, err = c.Submit(t.Context(), Submission{Ethereum: []byte{1}})
+			if got := certainty(err); got != test.want {
+				t.Errorf("%s, want %s: %v", got, test.want, err)
+			}
+			if test.want == "not sent" {
+				if len(a.received()) > 0 {
+					t.Error("the transaction reached a node with the wrong certificate")
+				}
+				if !strings.Contains(err.Error(), "SHA-384") {
+					t.Errorf("the error does not say why: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// selfSigned makes a node's certificate and its pin.
+func selfSigned(t *testing.T) (tls.Certificate, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha512.Sum384(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, hex.EncodeToString(sum[:])
+}
+
+// startRun runs the client until the test is over.
+func startRun(t *testing.T, c *Client) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// TestRunBringsNodesBack: a node that went away and came back serves its senders
+// again without a submission that had to try.
+func TestRunBringsNodesBack(t *testing.T) {
+	a, b := startNode(t, 3), startNode(t, 4)
+	c := quick(t, a, b)
+	sender := senderOf(t, c, a.id)
+	startRun(t, c)
+	if _, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}, Sender: sender}); err != nil {
+		t.Fatal(err)
+	}
+	a.stop()
+	eventually(t, "the loss is noticed without a submission", func() bool { return c.NodeFor(sender) == b.id })
+	a.listen(a.endpoint)
+	eventually(t, "the node is back", func() bool { return c.NodeFor(sender) == a.id })
+	if got := c.Nodes(); !got[0].Healthy || got[0].Failures != 0 || got[0].Err != nil || !got[0].RetryAt.IsZero() {
+		t.Errorf("the node that is back: %+v", got[0])
+	}
+}
+
+// TestRunKeepsConnectionsWarm: a connection that the node closed for its age is
+// open again before the next submission.
+func TestRunKeepsConnectionsWarm(t *testing.T) {
+	a := startNode(t, 3)
+	c := quick(t, a)
+	startRun(t, c)
+	if _, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}}); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := c.nodes[0].connection(forTransactions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.cut()
+	eventually(t, "the cut is noticed and mended", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return len(a.conns) > 0 && conn.GetState() == connectivity.Ready
+	})
+}
+
+func TestNodesReport(t *testing.T) {
+	a, b := startNode(t, 3), startNode(t, 4)
+	c := quick(t, a, b)
+	broken := errors.New("broken")
+	c.nodes[1].failed(broken, false)
+	got := c.Nodes()
+	if got[0].ID != a.id || !got[0].Healthy || got[0].TLS || got[0].Endpoints[0] != a.endpoint {
+		t.Errorf("node a: %+v", got[0])
+	}
+	if got[1].ID != b.id || got[1].Healthy || got[1].Failures != 1 || !errors.Is(got[1].Err, broken) || got[1].RetryAt.IsZero() {
+		t.Errorf("node b: %+v", got[1])
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	a := startNode(t, 3)
+	a.submit = answers(statusOK, statusDuplicate)
+	c := quick(t, a)
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(c.Collectors()...)
+	for range 2 {
+		_, _ = c.Submit(t.Context(), Submission{Ethereum: []byte{1}})
+	}
+	c.probe(c.nodes[0], time.Now())
+	want := map[string]float64{
+		`rpc_relay_consensus_attempts_total accepted`:                 1,
+		`rpc_relay_consensus_attempts_total refused`:                  1,
+		`rpc_relay_consensus_node_errors_total DUPLICATE_TRANSACTION`: 1,
+		`rpc_relay_consensus_node_healthy 0.0.3`:                      1,
+		`rpc_relay_consensus_submit_seconds accepted`:                 1,
+		`rpc_relay_consensus_submit_seconds refused`:                  1,
+	}
+	if diff := cmp.Diff(want, gather(t, registry)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// gather returns the registry's values by name and labels; a histogram's is its count.
+func gather(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string]float64)
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			name := family.GetName()
+			for _, label := range metric.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			values[name] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+		}
+	}
+	return values
+}
+
+// BenchmarkSubmit is the whole of a submission against a server in this process,
+// whose share of the time is included.
+func BenchmarkSubmit(b *testing.B) {
+	server := benchServer(b)
+	c, err := New(Config{
+		Network: fmt.Sprintf(`{%q:"0.0.3"}`, server), OperatorID: "0.0.1002", OperatorKey: secret.String(devECDSA),
+		OperatorKeyFormat: "HEX_ECDSA", MaxAttempts: 1, AttemptTimeout: 5e9, RequestTimeout: 5e9,
+	}, quickLog(b))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	raw := unhex(b, goldenRaw)
+	b.ReportAllocs()
+	b.SetParallelism(8)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := c.Submit(b.Context(), Submission{Ethereum: raw, MaxFee: 1}); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
