@@ -1,0 +1,35 @@
+// Package submit is the path of a raw transaction: decode, place in line,
+// prechecks, hand-over to a consensus node, release, verdict. submit.go tells the
+// whole story on one screen; the other files are its words.
+//
+// A submission has two halves, because order is decided before anything waits:
+//
+//	entry, err := submitter.Enter(raw)  // never blocks: decoded, checked, in line
+//	hash, err := entry.Finish(ctx)      // waits for the turn, submits, follows
+//
+// Callers that hold several transactions at once (a batch, a connection) call
+// Enter in their order and may finish them concurrently. Whoever got an Entry must
+// call Finish or Leave. Submit does both halves for a caller with one transaction.
+//
+// # What is certain
+//
+// Every submission ends in exactly one Outcome:
+//
+//	NotSent   nothing left this process; the sender may send it again
+//	Rejected  the network refused it before executing it; the nonce is not spent
+//	Unknown   it left, and no verdict came; it may still be executed
+//	Reverted  executed and failed; the nonce is spent
+//	Executed  executed
+//
+// A hash is returned for Reverted and Executed, and for what a node accepted when
+// the caller did not ask to wait. Everything else is an *eth.Error. A time-out is
+// Unknown, never Rejected. Nothing is ever sent twice under two transaction ids.
+//
+// # Order
+//
+// With ordering on, one transaction of a sender is between "its turn" and "the
+// node accepted it" at a time, and all of a sender's transactions go to one node,
+// which keeps their order to consensus. The receipt is awaited outside the turn.
+// If the sender's node cannot take the next one, the next one waits for its
+// predecessor's verdict before it goes to another node.
+package submit

@@ -1,0 +1,124 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common"
+	"golang.org/x/sync/errgroup"
+
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/precheck"
+)
+
+// Chain answers what the prechecks need to know. It is implemented over the
+// mirror node; its answers may lag behind consensus by a few seconds.
+type Chain interface {
+	// Account looks an account up by EVM address. found is false when there is none.
+	Account(ctx context.Context, address common.Address) (account Account, found bool, err error)
+	// GasPrice returns the network's gas price in weibar, the operator's buffer
+	// included. The result is not shared.
+	GasPrice(ctx context.Context) (*big.Int, error)
+	// Changed says that a transaction of sender reached consensus, so that what was
+	// remembered from before is stale.
+	Changed(sender common.Address)
+}
+
+// Account is what the prechecks need of an account.
+type Account struct {
+	Nonce             uint64
+	Balance           hedera.Tinybar
+	SignatureRequired bool // as a receiver
+}
+
+// facts are look-ups under way: they run while the transaction is queued.
+type facts struct {
+	done  chan struct{}
+	value known
+	err   error
+}
+
+// known is the outcome of the look-ups.
+type known struct {
+	precheck.Facts
+	nonce uint64 // the sender's next one, as far as the mirror node knows
+}
+
+// get waits for the look-ups.
+func (f *facts) get(ctx context.Context) (known, error) {
+	select {
+	case <-f.done:
+		return f.value, f.err
+	default:
+	}
+	select {
+	case <-f.done:
+		return f.value, f.err
+	case <-ctx.Done():
+		return known{}, context.Cause(ctx)
+	}
+}
+
+// lookUp starts the look-ups. They end by themselves: every call to the mirror
+// node has a time limit. When they are in, the lane learns what nonce is next,
+// which a burst that arrived out of order may be waiting for.
+func (s *Submitter) lookUp(ctx context.Context, e *Entry) *facts {
+	f := &facts{done: make(chan struct{})}
+	if s.cfg.SkipLookUps {
+		f.value.GasPrice = e.tx.GasPrice() // only for the fee cap
+		close(f.done)
+		return f
+	}
+	go func() {
+		defer close(f.done)
+		f.value, f.err = s.gather(ctx, e.tx)
+		if f.err == nil && e.ticket != nil {
+			e.ticket.Observe(f.value.nonce)
+		}
+	}()
+	return f
+}
+
+func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {
+	var k known
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		sender, found, err := s.chain.Account(ctx, tx.From())
+		if err == nil && !found {
+			err = eth.ErrSenderNotFound(tx.From())
+		}
+		k.nonce, k.Balance = sender.Nonce, sender.Balance
+		return err
+	})
+	group.Go(func() (err error) {
+		k.GasPrice, err = s.chain.GasPrice(ctx)
+		return err
+	})
+	if tx.To() != nil {
+		group.Go(func() error {
+			receiver, _, err := s.chain.Account(ctx, *tx.To())
+			k.ReceiverMustSign = receiver.SignatureRequired
+			return err
+		})
+	}
+	return k, group.Wait()
+}
+
+// factError translates a failed look-up or precheck for the client. What already
+// is a client's error stays as it is.
+func factError(err error) error {
+	var client *eth.Error
+	var coded interface{ ErrorCode() int }
+	switch {
+	case errors.As(err, &client):
+		return client
+	case errors.As(err, &coded):
+		return err
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return eth.ErrRequestTimeout()
+	default:
+		return eth.ErrInternal("looking up the sender failed")
+	}
+}

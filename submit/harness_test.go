@@ -1,0 +1,221 @@
+package submit_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"log/slog"
+	"math/big"
+	"sync"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/consensus"
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+	"lockstep/lock"
+	"lockstep/precheck"
+	"lockstep/submit"
+)
+
+var (
+	chainID  = big.NewInt(298)
+	price    = big.NewInt(710_000_000_000)
+	receiver = common.HexToAddress("0x05FbA803Be258049A27B820088bab1cAD2058871")
+)
+
+// network is a consensus network and its mirror node as the submitter sees them.
+// It keeps nonces as the real one does. Its hooks make it misbehave; a nil hook
+// does nothing.
+type network struct {
+	mu       sync.Mutex
+	nonces   map[common.Address]uint64
+	arrived  []uint64 // nonces in the order in which nodes took them
+	attempts int      // submissions seen, taken or not
+	awaited  []hedera.TransactionID
+
+	balance   hedera.Tinybar
+	unknown   bool  // the mirror node knows no account
+	mirrorErr error // what every look-up fails with
+	// before runs ahead of every submission; an error is what Submit returns, and
+	// apply says whether the transaction took effect all the same.
+	before func(n uint64, s consensus.Submission) (apply bool, err error)
+	// verdict replaces the status of a receipt.
+	verdict func(nonce uint64) (hedera.Status, error)
+	// hold delays every receipt until it is closed.
+	hold chan struct{}
+}
+
+func newNetwork() *network {
+	return &network{nonces: map[common.Address]uint64{}, balance: 1000 * hedera.Hbar}
+}
+
+// Submit implements submit.Nodes.
+func (n *network) Submit(ctx context.Context, s consensus.Submission) (submit.Pending, error) {
+	tx := new(types.Transaction)
+	if err := tx.UnmarshalBinary(s.Ethereum); err != nil {
+		return nil, &consensus.NotSentError{Err: err}
+	}
+	if s.BeforeSend != nil {
+		if err := s.BeforeSend(); err != nil {
+			return nil, &consensus.NotSentError{Err: err}
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.attempts++
+	apply, err := true, error(nil)
+	if n.before != nil {
+		apply, err = n.before(tx.Nonce(), s)
+	}
+	if !apply {
+		return nil, err
+	}
+	p := &pending{network: n, id: transactionID(n.attempts), nonce: tx.Nonce(), status: n.execute(s.Sender, tx.Nonce())}
+	if err != nil {
+		return nil, err
+	}
+	return p, ctx.Err()
+}
+
+func (n *network) execute(sender common.Address, nonce uint64) hedera.Status {
+	n.arrived = append(n.arrived, nonce)
+	status := hapi.ResponseCodeEnum_SUCCESS
+	if n.verdict != nil {
+		if s, err := n.verdict(nonce); err == nil {
+			status = s
+		}
+	}
+	if nonce != n.nonces[sender] {
+		return hapi.ResponseCodeEnum_WRONG_NONCE
+	}
+	if status == hapi.ResponseCodeEnum_SUCCESS || status == hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED {
+		n.nonces[sender]++
+	}
+	return status
+}
+
+// Await implements submit.Nodes.
+func (n *network) Await(_ context.Context, id hedera.TransactionID, _ hedera.ID) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.awaited = append(n.awaited, id)
+	return nil
+}
+
+// Account implements submit.Chain.
+func (n *network) Account(_ context.Context, a common.Address) (submit.Account, bool, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mirrorErr != nil {
+		return submit.Account{}, false, n.mirrorErr
+	}
+	return submit.Account{Nonce: n.nonces[a], Balance: n.balance}, !n.unknown, nil
+}
+
+// GasPrice implements submit.Chain.
+func (n *network) GasPrice(context.Context) (*big.Int, error) { return new(big.Int).Set(price), nil }
+
+// Changed implements submit.Chain.
+func (n *network) Changed(common.Address) {}
+
+func (n *network) order() []uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]uint64(nil), n.arrived...)
+}
+
+type pending struct {
+	network *network
+	id      hedera.TransactionID
+	nonce   uint64
+	status  hedera.Status
+}
+
+func (p *pending) ID() hedera.TransactionID { return p.id }
+func (p *pending) Node() hedera.ID          { return hedera.Entity(3) }
+
+func (p *pending) Receipt(ctx context.Context) (consensus.Receipt, error) {
+	if p.network.hold != nil {
+		select {
+		case <-p.network.hold:
+		case <-ctx.Done():
+			return consensus.Receipt{}, ctx.Err()
+		}
+	}
+	if p.network.verdict != nil {
+		if _, err := p.network.verdict(p.nonce); err != nil {
+			return consensus.Receipt{}, err
+		}
+	}
+	return consensus.Receipt{TransactionID: p.id, Status: p.status}, nil
+}
+
+func transactionID(n int) hedera.TransactionID {
+	return hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: hedera.Timestamp{Seconds: 1_700_000_000, Nanos: int32(n)}}
+}
+
+// options change the settings of a test's submitter.
+type options struct {
+	submit submit.Config
+	lock   lock.Config
+}
+
+func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submitter {
+	t.Helper()
+	o := options{
+		submit: submit.Config{Returns: submit.ReturnsConsensus, MaxInProgress: 4096},
+		lock:   lock.DefaultConfig(),
+	}
+	if change != nil {
+		change(&o)
+	}
+	log := slog.New(slog.DiscardHandler)
+	locks, err := lock.New(o.lock, lock.Deps{Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- locks.Run(ctx) }()
+	s, err := submit.New(o.submit, submit.Deps{
+		Rules: precheck.Rules{ChainID: 298, Config: precheck.Config{
+			CallDataSizeLimit: 131072, TransactionSizeLimit: 133120, MaxGasLimit: 15_000_000, GasPriceTolerance: 10_000_000_000,
+		}},
+		Locks: locks, Ordering: o.lock, Nodes: n, Chain: n, Log: log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if left := s.Drain(context.Background()); left != 0 {
+			t.Errorf("%d transactions left after the drain", left)
+		}
+		cancel()
+		<-stopped
+	})
+	return s
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// transfer signs a transfer of one tinybar with a nonce.
+func transfer(t *testing.T, key *ecdsa.PrivateKey, nonce uint64) []byte {
+	t.Helper()
+	raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
+		ChainID: chainID, Nonce: nonce, Gas: 21000, GasFeeCap: price, To: &receiver, Value: big.NewInt(1e10),
+	}).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}

@@ -1,0 +1,61 @@
+package submit
+
+import (
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/hedera"
+)
+
+// Outcome is the final class of a submission. It is never a bool: what is unknown
+// must not pass for a rejection.
+type Outcome uint8
+
+// The outcomes; the package comment says what each means.
+const (
+	NotSent Outcome = iota + 1
+	Rejected
+	Unknown
+	Reverted
+	Executed
+)
+
+// String returns the outcome's name as it appears in logs and metrics.
+func (o Outcome) String() string {
+	switch o {
+	case NotSent:
+		return "not_sent"
+	case Rejected:
+		return "rejected"
+	case Unknown:
+		return "unknown"
+	case Reverted:
+		return "reverted"
+	case Executed:
+		return "executed"
+	default:
+		return "none"
+	}
+}
+
+// NonceSpent tells whether the sender's next nonce is past this transaction.
+func (o Outcome) NonceSpent() bool { return o == Reverted || o == Executed }
+
+// verdict is an outcome with what is known about it. err is what the client is
+// told, nil when it gets the hash.
+type verdict struct {
+	outcome     Outcome
+	status      hedera.Status // of the node's precheck or of the receipt, when there is one
+	hasStatus   bool
+	transaction hedera.TransactionID
+	node        hedera.ID
+	fence       uint64 // of the sender's turn; 0: not ordered
+	err         error
+}
+
+// result is what the client gets.
+func (v verdict) result(hash common.Hash) (common.Hash, error) {
+	if v.err != nil {
+		return common.Hash{}, v.err
+	}
+	return hash, nil
+}

@@ -1,0 +1,84 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"math/big"
+
+	"lockstep/consensus"
+	"lockstep/hedera"
+	"lockstep/lock"
+)
+
+// submit hands the transaction to the sender's node. While the verdict on the
+// lane's previous transaction is open, only the node that has it will do: two
+// nodes do not keep order between them. If that node is out, the previous verdict
+// is awaited first, still in the turn, and then any node will do.
+func (s *Submitter) submit(turn *turn, e *Entry, known known) (Pending, error) {
+	s.metrics.executions.Inc()
+	submission := consensus.Submission{
+		Ethereum:   e.tx.Raw(),
+		Sender:     e.tx.From(),
+		MaxFee:     s.maxFee(known.GasPrice),
+		BeforeSend: turn.check,
+	}
+	previous, open := turn.predecessor()
+	if !open {
+		return s.nodes.Submit(turn.ctx, submission)
+	}
+	id, node, err := identify(previous)
+	if err != nil {
+		return nil, &consensus.NotSentError{Err: err}
+	}
+	submission.Node, submission.SameNodeOnly = node, true
+	pending, err := s.nodes.Submit(turn.ctx, submission)
+	var unavailable *consensus.NodeUnavailableError
+	if !errors.As(err, &unavailable) {
+		return pending, err
+	}
+	if err := s.nodes.Await(turn.ctx, id, node); err != nil {
+		return nil, &consensus.NotSentError{Err: err}
+	}
+	submission.Node, submission.SameNodeOnly = hedera.ID{}, false
+	return s.nodes.Submit(turn.ctx, submission)
+}
+
+// identify reads what the lane remembers of its last submission.
+func identify(last lock.Submission) (id hedera.TransactionID, node hedera.ID, err error) {
+	if id, err = hedera.ParseTransactionID(last.TxID); err == nil {
+		node, err = hedera.ParseID(last.Node)
+	}
+	return id, node, err
+}
+
+// maxFee is the most the operator pays for one transaction: the network's price
+// for the largest gas limit. A price below a tinybar counts as one.
+func (s *Submitter) maxFee(gasPrice *big.Int) hedera.Tinybar {
+	price, ok := hedera.TinybarOf(gasPrice)
+	if !ok {
+		price = hedera.Hbar // absurdly dear: far above any network's price
+	}
+	return max(price, 1) * hedera.Tinybar(s.rules.MaxGasLimit)
+}
+
+// follow waits for the verdict of the network on an accepted transaction.
+func (s *Submitter) follow(ctx context.Context, turn *turn, e *Entry, pending Pending) verdict {
+	receipt, err := pending.Receipt(ctx)
+	v := verdict{transaction: pending.ID(), node: pending.Node()}
+	if err != nil {
+		return s.noReceipt(e, v, err)
+	}
+	v.status, v.hasStatus = receipt.Status, true
+	switch {
+	case hedera.Succeeded(receipt.Status):
+		v.outcome = Executed
+	case aboutPayer(receipt.Status):
+		v.outcome, v.err = Rejected, s.refusal(receipt.Status)
+	case s.rejects[receipt.Status]:
+		v.outcome = Rejected
+		v.err = s.rejection(ctx, turn, e, receipt.Status)
+	default:
+		v.outcome = Reverted
+	}
+	return v
+}

@@ -1,0 +1,221 @@
+package submit
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/lock"
+	"lockstep/precheck"
+)
+
+// Submitter takes raw transactions from clients to the network.
+type Submitter struct {
+	cfg      Config
+	rejects  map[hedera.Status]bool // receipt statuses that mean "refused before execution"
+	rules    precheck.Rules
+	locks    *lock.Service
+	ordering lock.Config
+	nodes    Nodes
+	chain    Chain
+	log      *slog.Logger
+	metrics  *metrics
+	tasks    *tasks
+}
+
+// Deps are what a Submitter works with.
+type Deps struct {
+	Rules    precheck.Rules
+	Locks    *lock.Service
+	Ordering lock.Config // the settings Locks was made with
+	Nodes    Nodes
+	Chain    Chain
+	Log      *slog.Logger
+}
+
+// New returns a Submitter. It starts nothing; Drain ends what calls started.
+func New(cfg Config, deps Deps) (*Submitter, error) {
+	rejects, err := statusSet(cfg.RejectedStatuses)
+	if err != nil {
+		return nil, err
+	}
+	group := newTasks(cfg.MaxInProgress)
+	return &Submitter{
+		cfg: cfg, rejects: rejects, rules: deps.Rules, locks: deps.Locks, ordering: deps.Ordering,
+		nodes: deps.Nodes, chain: deps.Chain, log: deps.Log, metrics: newMetrics(group.count), tasks: group,
+	}, nil
+}
+
+// Entry is a transaction that has its place in line.
+type Entry struct {
+	s       *Submitter
+	tx      *eth.Tx
+	ticket  *lock.Ticket // nil when the sender's transactions are not ordered
+	arrived time.Time
+}
+
+// Submit takes one transaction through the whole path and returns its hash.
+func (s *Submitter) Submit(ctx context.Context, raw []byte) (common.Hash, error) {
+	entry, err := s.Enter(raw)
+	if err != nil {
+		return common.Hash{}, err
+	}
+	return entry.Finish(ctx)
+}
+
+// Enter decodes and checks a transaction and takes its place in the sender's line.
+// It never blocks. The error is an *eth.Error.
+func (s *Submitter) Enter(raw []byte) (*Entry, error) {
+	if s.cfg.ReadOnly {
+		return nil, eth.ErrReadOnly()
+	}
+	tx, err := eth.DecodeTx(raw)
+	if err != nil {
+		return nil, err
+	}
+	if err := precheck.Stateless(tx, s.rules); err != nil {
+		return nil, err
+	}
+	entry := &Entry{s: s, tx: tx, arrived: time.Now()}
+	if s.locks.Enabled(tx.From()) {
+		if entry.ticket, err = s.locks.Enter(tx.From(), tx.Nonce()); err != nil {
+			return nil, lockError(err)
+		}
+	}
+	return entry, nil
+}
+
+// Leave gives the place up without submitting. It is safe after Finish.
+func (e *Entry) Leave() {
+	if e.ticket != nil {
+		e.ticket.Leave()
+	}
+}
+
+// Finish waits for the turn, submits and follows the transaction as far as the
+// settings say. The error is an *eth.Error.
+//
+// A client that goes away does not stop its transaction, unless the operator wants
+// that for queued ones: what ctx carries is used, its end is not.
+func (e *Entry) Finish(ctx context.Context) (common.Hash, error) {
+	s := e.s
+	if ok, closing := s.tasks.begin(); !ok {
+		e.Leave()
+		if closing {
+			return common.Hash{}, eth.ErrShuttingDown()
+		}
+		return common.Hash{}, eth.ErrQueueFull(s.tasks.count())
+	}
+	facts := s.lookUp(context.WithoutCancel(ctx), e)
+	switch {
+	case s.cfg.Async:
+		return e.finishAsync(context.WithoutCancel(ctx), facts)
+	case s.cfg.Returns == ReturnsAccepted:
+		early := make(chan verdict, 1)
+		go func() {
+			if v := e.run(ctx, facts, early); v.outcome == NotSent || v.outcome == Rejected {
+				select {
+				case early <- v:
+				default: // accepted, answered, and then found wrong by the network
+				}
+			}
+		}()
+		return (<-early).result(e.tx.Hash())
+	default:
+		return e.run(ctx, facts, nil).result(e.tx.Hash())
+	}
+}
+
+// finishAsync answers after the prechecks; the rest goes on by itself, and the
+// client has no say in it any more.
+func (e *Entry) finishAsync(ctx context.Context, facts *facts) (common.Hash, error) {
+	known, err := facts.get(ctx)
+	if err == nil {
+		err = e.s.check(e, known, known.nonce, false)
+	}
+	if err != nil {
+		v := verdict{outcome: NotSent, err: factError(err)}
+		e.s.finish(e, v)
+		return v.result(e.tx.Hash())
+	}
+	go e.run(ctx, facts, nil)
+	return e.tx.Hash(), nil
+}
+
+// run is the path from the queue to the verdict. A node's acceptance is told to
+// accepted, if there is one.
+func (e *Entry) run(ctx context.Context, facts *facts, accepted chan<- verdict) (v verdict) {
+	s := e.s
+	defer func() { s.finish(e, v) }()
+
+	turn, err := e.wait(ctx)
+	if err != nil {
+		return verdict{outcome: NotSent, err: lockError(err)}
+	}
+	defer turn.release()
+
+	pending, v := s.inTurn(turn, e, facts)
+	if pending == nil {
+		return v
+	}
+	turn.accepted(e.tx, pending)
+	if s.ordering.Release == lock.ReleaseAccepted {
+		turn.release()
+	}
+	if accepted != nil {
+		accepted <- verdict{outcome: Unknown, transaction: pending.ID(), node: pending.Node()}
+	}
+	v = s.follow(context.WithoutCancel(ctx), turn, e, pending)
+	turn.decided(e.tx, v)
+	s.chain.Changed(e.tx.From())
+	return v
+}
+
+// inTurn does what only the holder of the sender's turn may do: decide on the
+// nonce, check the facts and hand the transaction to a node. No pending means
+// that no node accepted it, and the verdict says why.
+func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict) {
+	known, err := facts.get(turn.ctx)
+	if err != nil {
+		return nil, verdict{outcome: NotSent, err: factError(err)}
+	}
+	expected, sure := turn.expected(known.nonce)
+	if err := s.check(e, known, expected, sure); err != nil {
+		v := verdict{outcome: NotSent, err: factError(err)}
+		turn.failed(e.tx, v, known.nonce)
+		return nil, v
+	}
+	pending, err := s.submit(turn, e, known)
+	if err != nil {
+		v := s.submissionError(e, err)
+		turn.failed(e.tx, v, known.nonce)
+		return nil, v
+	}
+	return pending, verdict{}
+}
+
+// check runs the prechecks that need facts.
+func (s *Submitter) check(e *Entry, known known, expected uint64, sure bool) error {
+	if err := precheck.Nonce(e.tx, expected, sure); err != nil {
+		return err
+	}
+	if s.cfg.SkipLookUps {
+		return nil
+	}
+	return precheck.Stateful(e.tx, s.rules, known.Facts)
+}
+
+// finish gives everything back and records the final verdict, on every path.
+func (s *Submitter) finish(e *Entry, v verdict) {
+	e.Leave()
+	s.tasks.end()
+	s.record(e, v)
+}
+
+// Drain waits until every started submission has its verdict, or ctx ends; new
+// ones are refused. It returns how many were left behind.
+func (s *Submitter) Drain(ctx context.Context) int { return s.tasks.drain(ctx) }

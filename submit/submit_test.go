@@ -1,0 +1,438 @@
+package submit_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/consensus"
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+	"lockstep/lock"
+	"lockstep/submit"
+)
+
+// unordered switches ordering off.
+func unordered(o *options) { o.lock.Enabled = false }
+
+// TestOutcomes is the table of faults by stage: what the client is told, and
+// whether the transaction reached a node.
+func TestOutcomes(t *testing.T) {
+	refused := func(status hedera.Status) func(uint64, consensus.Submission) (bool, error) {
+		return func(uint64, consensus.Submission) (bool, error) {
+			return false, &consensus.StatusError{Status: status, Node: hedera.Entity(3), TransactionID: transactionID(1)}
+		}
+	}
+	verdict := func(status hedera.Status) func(*network) {
+		return func(n *network) {
+			n.verdict = func(uint64) (hedera.Status, error) { return status, nil }
+		}
+	}
+	tests := map[string]struct {
+		fault   func(*network)
+		nonce   uint64
+		code    int    // 0: the hash is returned
+		message string // a part of it
+		arrived int
+	}{
+		"success":          {arrived: 1},
+		"reverted":         {fault: verdict(hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED), arrived: 1},
+		"other execution":  {fault: verdict(hapi.ResponseCodeEnum_INSUFFICIENT_GAS), arrived: 1},
+		"gap":              {nonce: 7, code: -32000, message: "Nonce too high. Provided nonce: 7, current nonce: 0", arrived: 1},
+		"no account":       {fault: func(n *network) { n.unknown = true }, code: -32001, message: "Requested resource not found. address"},
+		"poor sender":      {fault: func(n *network) { n.balance = 1 }, code: -32000, message: "Insufficient funds for transfer"},
+		"mirror node down": {fault: func(n *network) { n.mirrorErr = eth.ErrUpstream(567, "no answer") }, code: -32020, message: "statusCode=567"},
+		"mirror mystery": {
+			fault: func(n *network) { n.mirrorErr = errors.New("dial tcp 10.0.0.1:5551") }, code: -32603, message: "looking up the sender failed",
+		},
+		"refused by the node": {
+			fault: func(n *network) { n.before = refused(hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE) },
+			code:  -32000, message: "Consensus node error: INSUFFICIENT_PAYER_BALANCE (10)",
+		},
+		"refused as invalid": {
+			fault: func(n *network) { n.before = refused(hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION) },
+			code:  -32003, message: "Transaction rejected: INVALID_ETHEREUM_TRANSACTION",
+		},
+		"rejected at consensus": {fault: verdict(hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED), code: -32003, message: "Transaction rejected: MAX_GAS_LIMIT_EXCEEDED", arrived: 1},
+		"operator out of funds": {fault: verdict(hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE), code: -32000, message: "Consensus node error: INSUFFICIENT_TX_FEE (9)", arrived: 1},
+		"no node": {
+			fault: func(n *network) {
+				n.before = func(uint64, consensus.Submission) (bool, error) {
+					return false, &consensus.NotSentError{Err: errors.New("dial tcp 127.0.0.1:1: refused")}
+				}
+			},
+			code: -32000, message: "Nothing was submitted",
+		},
+		"receipt lost": {
+			fault: func(n *network) {
+				n.verdict = func(uint64) (hedera.Status, error) { return 0, consensus.ErrReceiptNotFound }
+			},
+			code: -32003, message: "RECEIPT_NOT_FOUND", arrived: 1,
+		},
+		"receipt unreachable": {
+			fault: func(n *network) {
+				n.verdict = func(uint64) (hedera.Status, error) { return 0, context.DeadlineExceeded }
+			},
+			code: -32010, message: "its outcome is not known yet", arrived: 1,
+		},
+	}
+	for name, test := range tests {
+		for mode, change := range map[string]func(*options){"ordered": nil, "unordered": unordered} {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				n := newNetwork()
+				if test.fault != nil {
+					test.fault(n)
+				}
+				raw := transfer(t, newKey(t), test.nonce)
+				hash, err := newSubmitter(t, n, change).Submit(t.Context(), raw)
+				if got := len(n.order()); got != test.arrived {
+					t.Errorf("%d transactions reached a node, want %d", got, test.arrived)
+				}
+				if test.code == 0 {
+					if err != nil || hash != crypto.Keccak256Hash(raw) {
+						t.Errorf("Submit = %s, %v", hash, err)
+					}
+					return
+				}
+				var client *eth.Error
+				if !errors.As(err, &client) || client.Code != test.code || !strings.Contains(client.Message, test.message) {
+					t.Errorf("Submit = %s, %v, want %d %q", hash, err, test.code, test.message)
+				}
+				if hash != (common.Hash{}) {
+					t.Errorf("an error comes with the hash %s", hash)
+				}
+				if strings.Contains(err.Error(), "dial tcp") {
+					t.Errorf("the error tells where we connect: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// A refusal carries the network's status as data, for clients that want to know.
+func TestRejectionCarriesTheStatus(t *testing.T) {
+	n := newNetwork()
+	n.verdict = func(uint64) (hedera.Status, error) { return hapi.ResponseCodeEnum_CONSENSUS_GAS_EXHAUSTED, nil }
+	_, err := newSubmitter(t, n, nil).Submit(t.Context(), transfer(t, newKey(t), 0))
+	var client *eth.Error
+	if !errors.As(err, &client) {
+		t.Fatal(err)
+	}
+	if data, ok := client.Data.(map[string]any); !ok || data["hederaStatus"] != "CONSENSUS_GAS_EXHAUSTED" {
+		t.Errorf("data = %v", client.Data)
+	}
+}
+
+// "Failed but it happened": the node took the transaction and the answer was lost.
+// That is unknown, not rejected, and it is not sent again.
+func TestUnclearSubmissionIsUnknown(t *testing.T) {
+	client, err := consensus.New(consensus.Config{
+		Network: `{"127.0.0.1:1":"0.0.3"}`, AttemptTimeout: 1e9, RequestTimeout: 1e9, MaxAttempts: 1,
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	n := newNetwork()
+	n.before = func(uint64, consensus.Submission) (bool, error) {
+		return true, &consensus.SentError{Pending: client.Pending(transactionID(1), hedera.Entity(3)), Err: context.DeadlineExceeded}
+	}
+	raw := transfer(t, newKey(t), 0)
+	_, err = newSubmitter(t, n, nil).Submit(t.Context(), raw)
+	var told *eth.Error
+	if !errors.As(err, &told) || told.Code != eth.CodeRequestTimeout {
+		t.Fatalf("error %v", err)
+	}
+	data, _ := told.Data.(map[string]any)
+	if data["txHash"] != crypto.Keccak256Hash(raw).Hex() || data["provisional"] != true {
+		t.Errorf("data = %v", data)
+	}
+	if n.attempts != 1 {
+		t.Errorf("sent %d times", n.attempts)
+	}
+}
+
+func TestReadOnly(t *testing.T) {
+	s := newSubmitter(t, newNetwork(), func(o *options) { o.submit.ReadOnly = true })
+	if _, err := s.Submit(t.Context(), transfer(t, newKey(t), 0)); err == nil || err.Error() != "Unsupported operation. Relay is in read-only mode" {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The turn ends when the node has the transaction, not when the network decided:
+// with every receipt withheld, all transactions of a sender still reach the node,
+// in order.
+func TestReleaseAtAcceptance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.hold = make(chan struct{})
+		s := newSubmitter(t, n, nil)
+		const count = 20
+		results := finishAll(t, s, n, count)
+		synctest.Wait()
+		if got := n.order(); len(got) != count {
+			t.Errorf("%d of %d transactions reached the node before the first receipt: %v", len(got), count, got)
+		}
+		close(n.hold)
+		expectInOrder(t, n, results, count)
+	})
+}
+
+// With NONCE_ORDERING_RELEASE=consensus one transaction at a time is in flight.
+func TestReleaseAtConsensus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.hold = make(chan struct{})
+		s := newSubmitter(t, n, func(o *options) { o.lock.Release = lock.ReleaseConsensus })
+		const count = 5
+		results := finishAll(t, s, n, count)
+		synctest.Wait()
+		if got := n.order(); len(got) != 1 {
+			t.Errorf("%v reached the node before the first receipt", got)
+		}
+		close(n.hold)
+		expectInOrder(t, n, results, count)
+	})
+}
+
+// finishAll enters count transactions of one sender in nonce order and finishes
+// them concurrently, last first.
+func finishAll(t *testing.T, s *submit.Submitter, _ *network, count int) <-chan error {
+	t.Helper()
+	key := newKey(t)
+	entries := make([]*submit.Entry, count)
+	for i := range entries {
+		entry, err := s.Enter(transfer(t, key, uint64(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries[i] = entry
+	}
+	results := make(chan error, count)
+	for i := range entries {
+		entry := entries[count-1-i]
+		go func() {
+			_, err := entry.Finish(t.Context())
+			results <- err
+		}()
+	}
+	return results
+}
+
+func expectInOrder(t *testing.T, n *network, results <-chan error, count int) {
+	t.Helper()
+	for range count {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	for i, nonce := range n.order() {
+		if nonce != uint64(i) {
+			t.Fatalf("nonces reached the node as %v", n.order())
+		}
+	}
+}
+
+// L19, a failure stops what is behind it: after the first of a burst failed before
+// execution, the rest is answered at once and the operator pays for none of it.
+// L20, a gap can be refilled: the failed nonce may be sent again at once.
+func TestL19L20FailureStopsItsSuccessors(t *testing.T) {
+	n := newNetwork()
+	n.balance = 1 // too poor
+	s := newSubmitter(t, n, nil)
+	key := newKey(t)
+	var entries []*submit.Entry
+	for nonce := range uint64(5) {
+		entry, err := s.Enter(transfer(t, key, nonce))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, entry)
+	}
+	if _, err := entries[0].Finish(t.Context()); err == nil {
+		t.Fatal("a poor sender's transaction was accepted")
+	}
+	n.mu.Lock()
+	n.balance = 1000 * hedera.Hbar
+	n.mu.Unlock()
+	for _, entry := range entries[1:] {
+		_, err := entry.Finish(t.Context())
+		var client *eth.Error
+		if !errors.As(err, &client) || !strings.HasPrefix(client.Message, "Nonce too high") {
+			t.Errorf("successor of a failed transaction: %v", err)
+		}
+	}
+	if n.attempts != 0 {
+		t.Errorf("%d doomed transactions were paid for", n.attempts)
+	}
+	for nonce := range uint64(5) {
+		if _, err := s.Submit(t.Context(), transfer(t, key, nonce)); err != nil {
+			t.Errorf("nonce %d after the failure: %v", nonce, err)
+		}
+	}
+}
+
+// L1 and L23, a holder that lost its turn sends nothing: the last check before the
+// bytes leave fails it with a clear error.
+func TestL1LostTurnIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		s := newSubmitter(t, n, nil)
+		stuck := make(chan struct{})
+		n.before = func(nonce uint64, sub consensus.Submission) (bool, error) {
+			if nonce != 0 {
+				return true, nil
+			}
+			n.mu.Unlock() // the first one hangs between two nodes, past the hold limit
+			<-stuck
+			n.mu.Lock()
+			if err := sub.BeforeSend(); err != nil {
+				return false, &consensus.NotSentError{Err: err}
+			}
+			return true, nil
+		}
+		key := newKey(t)
+		first, err := s.Enter(transfer(t, key, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := make(chan error, 1)
+		go func() {
+			_, err := first.Finish(t.Context())
+			result <- err
+		}()
+		time.Sleep(31 * time.Second) //nolint:forbidigo // fake time: past LOCK_MAX_HOLD_MS
+		close(stuck)
+		if err := <-result; err == nil || !strings.Contains(err.Error(), "Nothing was submitted") {
+			t.Errorf("the holder of a lost turn got %v", err)
+		}
+		if got := n.order(); len(got) != 0 {
+			t.Errorf("%v reached the node after the turn was lost", got)
+		}
+	})
+}
+
+// L15 and the sticky node: while a verdict is open only the node that has it will
+// do; if that node is out, the verdict is awaited before another node is asked.
+func TestStickyNodeAwaitsItsPredecessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.hold = make(chan struct{})
+		n.before = func(nonce uint64, s consensus.Submission) (bool, error) {
+			if nonce == 1 && s.SameNodeOnly {
+				return false, &consensus.NodeUnavailableError{Node: s.Node, Err: errors.New("connection refused")}
+			}
+			return true, nil
+		}
+		results := finishAll(t, newSubmitter(t, n, nil), n, 2)
+		synctest.Wait()
+		close(n.hold)
+		expectInOrder(t, n, results, 2)
+		if len(n.awaited) != 1 || n.awaited[0] != transactionID(1) {
+			t.Errorf("awaited %v, want the first transaction", n.awaited)
+		}
+	})
+}
+
+// L25, async: the hash comes back after the prechecks, failures of the prechecks
+// still reach the caller, and what was promised survives the request and is
+// drained at the end.
+func TestAsync(t *testing.T) {
+	n := newNetwork()
+	n.hold = make(chan struct{})
+	s := newSubmitter(t, n, func(o *options) { o.submit.Async = true })
+	key := newKey(t)
+	for nonce := range uint64(3) {
+		ctx, cancel := context.WithCancel(t.Context())
+		raw := transfer(t, key, nonce)
+		hash, err := s.Submit(ctx, raw)
+		cancel()
+		if err != nil || hash != crypto.Keccak256Hash(raw) {
+			t.Fatalf("Submit = %s, %v", hash, err)
+		}
+	}
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel()
+	if left := s.Drain(impatient); left == 0 {
+		t.Error("nothing is in progress although no receipt came")
+	}
+	close(n.hold)
+	if left := s.Drain(t.Context()); left != 0 {
+		t.Errorf("%d left", left)
+	}
+	if got := n.order(); len(got) != 3 || got[0] != 0 || got[1] != 1 || got[2] != 2 {
+		t.Errorf("nonces reached the node as %v", got)
+	}
+	if _, err := s.Submit(t.Context(), transfer(t, key, 3)); err == nil {
+		t.Error("a draining submitter took a transaction")
+	}
+}
+
+// SEND_RAW_TRANSACTION_RETURNS=accepted: the hash at the node's OK.
+func TestReturnsAccepted(t *testing.T) {
+	n := newNetwork()
+	n.hold = make(chan struct{})
+	s := newSubmitter(t, n, func(o *options) { o.submit.Returns = submit.ReturnsAccepted })
+	raw := transfer(t, newKey(t), 0)
+	hash, err := s.Submit(t.Context(), raw) // would block for ever if it waited for the receipt
+	if err != nil || hash != crypto.Keccak256Hash(raw) {
+		t.Errorf("Submit = %s, %v", hash, err)
+	}
+	close(n.hold)
+	n.mu.Lock()
+	n.balance = 1
+	n.mu.Unlock()
+	if _, err := s.Submit(t.Context(), transfer(t, newKey(t), 0)); err == nil {
+		t.Error("a failed precheck did not reach the caller")
+	}
+}
+
+// L17: a queued transaction gives up its place when its client goes away, if the
+// operator wants that; otherwise it is submitted all the same.
+func TestL17ClientLeaves(t *testing.T) {
+	for name, cancels := range map[string]bool{"kept": false, "given up": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNetwork()
+				s := newSubmitter(t, n, func(o *options) { o.lock.CancelOnDisconnect = cancels })
+				gate := make(chan struct{})
+				n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
+					if nonce == 0 {
+						n.mu.Unlock()
+						<-gate
+						n.mu.Lock()
+					}
+					return true, nil
+				}
+				key := newKey(t)
+				first, _ := s.Enter(transfer(t, key, 0))
+				second, _ := s.Enter(transfer(t, key, 1))
+				results := make(chan error, 2)
+				go func() { _, err := first.Finish(t.Context()); results <- err }()
+				ctx, cancel := context.WithCancel(t.Context())
+				go func() { _, err := second.Finish(ctx); results <- err }()
+				synctest.Wait()
+				cancel()
+				synctest.Wait()
+				close(gate)
+				failed := 0
+				for range 2 {
+					if err := <-results; err != nil {
+						failed++
+					}
+				}
+				if want := map[bool]int{false: 2, true: 1}[cancels]; len(n.order()) != want || failed != 2-want {
+					t.Errorf("%v reached the node and %d failed, want %d to reach it", n.order(), failed, want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,63 @@
+package submit
+
+import (
+	"context"
+	"sync"
+)
+
+// tasks is the bounded group of transactions in progress. Each runs to its verdict
+// even if its client left; drain waits for them when the process stops.
+type tasks struct {
+	limit int
+
+	mu     sync.Mutex
+	n      int           // running
+	closed bool          // drain has begun
+	idle   chan struct{} // closed when n falls to 0 after drain has begun
+}
+
+func newTasks(limit int) *tasks { return &tasks{limit: limit, idle: make(chan struct{})} }
+
+// begin takes a place in the group; every true must be followed by one end.
+func (t *tasks) begin() (ok, closing bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || t.n >= t.limit {
+		return false, t.closed
+	}
+	t.n++
+	return true, false
+}
+
+func (t *tasks) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.n--; t.n == 0 && t.closed {
+		close(t.idle)
+	}
+}
+
+// count returns how many are running.
+func (t *tasks) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.n
+}
+
+// drain refuses new tasks and waits for the running ones or the end of ctx. It
+// returns how many are still running.
+func (t *tasks) drain(ctx context.Context) int {
+	t.mu.Lock()
+	if !t.closed {
+		t.closed = true
+		if t.n == 0 {
+			close(t.idle)
+		}
+	}
+	t.mu.Unlock()
+	select {
+	case <-t.idle:
+	case <-ctx.Done():
+	}
+	return t.count()
+}

@@ -1,0 +1,132 @@
+package submit
+
+import (
+	"context"
+
+	"lockstep/consensus"
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/lock"
+)
+
+// turn is the exclusive right to submit for a sender, or, when the sender's
+// transactions are not ordered, the same questions with answers that restrict
+// nothing.
+type turn struct {
+	ctx   context.Context // ends when the turn is lost
+	lease *lock.Lease     // nil: not ordered
+	locks *lock.Service
+}
+
+// wait waits for the sender's turn. Only a queued transaction of an operator who
+// wants that is given up when its client goes away.
+func (e *Entry) wait(ctx context.Context) (*turn, error) {
+	if e.ticket == nil {
+		return &turn{ctx: context.WithoutCancel(ctx), locks: e.s.locks}, nil
+	}
+	if !e.s.ordering.CancelOnDisconnect {
+		ctx = context.WithoutCancel(ctx)
+	}
+	lease, err := e.ticket.Wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &turn{ctx: lease.Context(), lease: lease, locks: e.s.locks}, nil
+}
+
+// expected returns the nonce to go by. The lane knows what it let through; the
+// mirror node knows what others did, late. The larger of the two is right, and it
+// is certain only if it is the lane's.
+func (t *turn) expected(mirror uint64) (nonce uint64, sure bool) {
+	if t.lease == nil {
+		return mirror, false
+	}
+	lane, known := t.lease.Expected()
+	if !known || lane < mirror {
+		return mirror, false
+	}
+	return lane, t.lease.Certain()
+}
+
+// check is the last look before the bytes leave.
+func (t *turn) check() error {
+	if t.lease == nil {
+		return nil
+	}
+	return t.lease.Check()
+}
+
+// predecessor returns the transaction that this lane handed over last, if its
+// verdict is still open, as text.
+func (t *turn) predecessor() (last lock.Submission, open bool) {
+	if t.lease == nil {
+		return last, false
+	}
+	last, ok := t.lease.Last()
+	return last, ok && last.Open
+}
+
+// accepted moves the lane on: a node has the transaction.
+func (t *turn) accepted(tx *eth.Tx, p Pending) {
+	if t.lease != nil {
+		t.lease.Advance(tx.Nonce()+1, lock.Submission{Node: p.Node().String(), TxID: p.ID().String(), Open: true})
+	}
+}
+
+// failed tells the lane that its holder ended without a transaction at any node.
+// If the nonce was the one that is next, it stays next, and what is queued behind
+// it need not be paid for. If the transaction may be out there, nobody knows what
+// is next: the lane asks the mirror node again.
+func (t *turn) failed(tx *eth.Tx, v verdict, mirror uint64) {
+	switch {
+	case t.lease == nil:
+	case v.outcome == Unknown:
+		t.lease.Forget()
+	default:
+		if next, _ := t.expected(mirror); next == tx.Nonce() {
+			t.lease.Stay(next)
+		}
+	}
+}
+
+// decided tells the lane what became of a transaction that a node had accepted.
+func (t *turn) decided(tx *eth.Tx, v verdict) {
+	if t.lease == nil {
+		return
+	}
+	t.locks.Settle(tx.From(), t.lease.Fence())
+	if !v.outcome.NonceSpent() {
+		t.locks.Invalidate(tx.From(), t.lease.Fence())
+	}
+}
+
+// strategy says what ordered the turn, for metrics.
+func (t *turn) strategy() string {
+	if t.lease == nil {
+		return "none"
+	}
+	return t.lease.Strategy()
+}
+
+// release lets the next in line go. It may be called more than once.
+func (t *turn) release() {
+	if t.lease != nil {
+		t.lease.Release()
+	}
+}
+
+// Nodes is the consensus side: *consensus.Client through a thin coat.
+type Nodes interface {
+	// Submit hands a transaction to a node and returns at that node's acceptance. Its
+	// errors are those of package consensus.
+	Submit(ctx context.Context, s consensus.Submission) (Pending, error)
+	// Await waits until the network has a verdict on a transaction, whatever it is.
+	Await(ctx context.Context, id hedera.TransactionID, node hedera.ID) error
+}
+
+// Pending is a transaction that a node accepted.
+type Pending interface {
+	ID() hedera.TransactionID
+	Node() hedera.ID
+	Receipt(ctx context.Context) (consensus.Receipt, error)
+}
