@@ -3,6 +3,7 @@ package consensus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -23,7 +24,7 @@ type Operator struct {
 // used from many goroutines.
 type Client struct {
 	log      *slog.Logger
-	nodes    pool
+	nodes    roster
 	operator *Operator // nil: submissions must name a payer
 	ids      *idSource
 	metrics  *metrics
@@ -78,14 +79,46 @@ func New(cfg Config, log *slog.Logger) (*Client, error) {
 		maxAttempts:    cfg.MaxAttempts,
 		pace:           defaultPace,
 	}
-	for _, a := range addresses {
-		n := newNode(a, cfg.TransportSecurity)
-		if n.secure && a.CertHash == nil {
-			log.Warn("TLS to a consensus node without a certificate hash: encrypted but not authenticated", "node", a.ID.String())
-		}
-		c.nodes = append(c.nodes, n)
+	c.nodes.secure = cfg.TransportSecurity
+	if err := c.SetNodes(addresses); err != nil {
+		return nil, err
 	}
 	return c, nil
+}
+
+// SetNodes replaces the list of nodes, for example by a newer address book of the
+// network. Nodes that are on both lists keep their connections and their health;
+// senders whose node stays are not moved. Calls under way on a node that left are
+// not disturbed. An empty list is an error and changes nothing.
+func (c *Client) SetNodes(addresses []NodeAddress) error {
+	if len(addresses) == 0 {
+		return errors.New("consensus: an empty list of nodes")
+	}
+	for _, a := range addresses {
+		if len(a.Endpoints) == 0 {
+			return fmt.Errorf("consensus: node %s has no endpoint", a.ID)
+		}
+		for _, endpoint := range a.Endpoints {
+			if err := checkEndpoint(endpoint); err != nil {
+				return fmt.Errorf("consensus: node %s: %w", a.ID, err)
+			}
+		}
+	}
+	joined, left, err := c.nodes.set(addresses)
+	if err != nil {
+		return err
+	}
+	for _, n := range joined {
+		if n.secure && n.certHash == nil {
+			c.log.Warn("TLS to a consensus node without a certificate hash: encrypted but not authenticated", "node", n.id.String())
+		}
+	}
+	for _, n := range left {
+		if c.nodes.find(n.id) == nil {
+			c.metrics.healthy.DeleteLabelValues(n.id.String())
+		}
+	}
+	return nil
 }
 
 // Operator returns the account that pays for submissions that name no other, and
@@ -118,8 +151,9 @@ type NodeStatus struct {
 // Nodes returns the state of every node, in the order of their accounts.
 func (c *Client) Nodes() []NodeStatus {
 	now := time.Now()
-	out := make([]NodeStatus, len(c.nodes))
-	for i, n := range c.nodes {
+	nodes := c.nodes.all()
+	out := make([]NodeStatus, len(nodes))
+	for i, n := range nodes {
 		out[i] = NodeStatus{ID: n.id, Endpoints: n.address, TLS: n.secure, Healthy: n.healthy(now)}
 		n.mu.Lock()
 		out[i].Failures, out[i].Err = n.failures, n.lastErr
@@ -141,15 +175,17 @@ const warmFor = time.Minute
 // when they close the connection, and brings lost nodes back when they can be
 // reached, so that no submission has to find out. It returns nil.
 func (c *Client) Run(ctx context.Context) error {
-	for _, n := range c.nodes {
-		n.probed.Store(true)
-		defer n.probed.Store(false)
-	}
+	c.nodes.probed.Store(true)
+	defer c.nodes.probed.Store(false)
 	tick := time.NewTicker(c.pace.probe)
 	defer tick.Stop()
 	for {
-		for _, n := range c.nodes {
-			c.probe(n, time.Now())
+		now := time.Now()
+		for _, n := range c.nodes.all() {
+			c.probe(n, now)
+		}
+		if err := c.nodes.sweep(now); err != nil {
+			c.log.Debug("closing a node that left", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -208,10 +244,4 @@ func (c *Client) probeHealth(n *node, conn *grpc.ClientConn, warm bool) {
 
 // Close closes all connections. Calls under way end as if their connections had
 // been cut. It is idempotent.
-func (c *Client) Close() error {
-	var errs []error
-	for _, n := range c.nodes {
-		errs = append(errs, n.close())
-	}
-	return errors.Join(errs...)
-}
+func (c *Client) Close() error { return c.nodes.close() }

@@ -131,7 +131,7 @@ func TestRunKeepsConnectionsWarm(t *testing.T) {
 	if _, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}}); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := c.nodes[0].connection(forTransactions)
+	conn, err := c.nodes.all()[0].connection(forTransactions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestNodesReport(t *testing.T) {
 	a, b := startNode(t, 3), startNode(t, 4)
 	c := quick(t, a, b)
 	broken := errors.New("broken")
-	c.nodes[1].failed(broken, false)
+	c.nodes.all()[1].failed(broken, false)
 	got := c.Nodes()
 	if got[0].ID != a.id || !got[0].Healthy || got[0].TLS || got[0].Endpoints[0] != a.endpoint {
 		t.Errorf("node a: %+v", got[0])
@@ -166,7 +166,7 @@ func TestMetrics(t *testing.T) {
 	for range 2 {
 		_, _ = c.Submit(t.Context(), Submission{Ethereum: []byte{1}})
 	}
-	c.probe(c.nodes[0], time.Now())
+	c.probe(c.nodes.all()[0], time.Now())
 	want := map[string]float64{
 		`rpc_relay_consensus_attempts_total accepted`:                 1,
 		`rpc_relay_consensus_attempts_total refused`:                  1,

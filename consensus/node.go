@@ -53,15 +53,19 @@ type node struct {
 	secure  bool
 	creds   credentials.TransportCredentials
 
+	certHash []byte // of the address book, or nil
+
 	// retryAt is 0 for a healthy node, else when it may be tried again, in nanoseconds
 	// since the Unix epoch.
 	retryAt atomic.Int64
 	// usedAt is when the node was last called, in the same unit.
 	usedAt atomic.Int64
 
-	// lost: unhealthy for lack of a connection. probed: Run looks after the node, so a
-	// lost node comes back when there is a connection, not when its time is over.
-	lost, probed atomic.Bool
+	// lost: unhealthy for lack of a connection. probed, shared by all nodes: Run looks
+	// after them, so a lost node comes back when there is a connection, not when its
+	// time is over.
+	lost   atomic.Bool
+	probed *atomic.Bool
 
 	mu       sync.Mutex // guards all below
 	conns    [purposes]*grpc.ClientConn
@@ -70,8 +74,8 @@ type node struct {
 	lastErr  error // why it is unhealthy
 }
 
-func newNode(a NodeAddress, secure bool) *node {
-	n := &node{id: a.ID, seed: nodeSeed(a.ID), creds: insecure.NewCredentials()}
+func newNode(a NodeAddress, secure bool, probed *atomic.Bool) *node {
+	n := &node{id: a.ID, seed: nodeSeed(a.ID), creds: insecure.NewCredentials(), certHash: a.CertHash, probed: probed}
 	n.address, n.secure = a.dialAddresses(secure)
 	if n.secure {
 		n.creds = pinnedCredentials(a.ID, a.CertHash)

@@ -10,7 +10,7 @@ import (
 	"lockstep/hedera"
 )
 
-// pool is the set of nodes. It never changes; each node keeps its own health.
+// pool is a set of nodes. It never changes; each node keeps its own health.
 type pool []*node
 
 // best returns the node for a sender: the one with the highest rendezvous score

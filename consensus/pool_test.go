@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,7 @@ import (
 func testPool(nums ...int64) pool {
 	var p pool
 	for _, num := range nums {
-		p = append(p, newNode(NodeAddress{ID: hedera.Entity(num), Endpoints: []string{"127.0.0.1:1"}}, false))
+		p = append(p, newNode(NodeAddress{ID: hedera.Entity(num), Endpoints: []string{"127.0.0.1:1"}}, false, new(atomic.Bool)))
 	}
 	return p
 }

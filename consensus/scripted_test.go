@@ -325,7 +325,7 @@ func senderOf(t *testing.T, c *Client, want hedera.ID) common.Address {
 // connect opens all connections for transactions.
 func connect(t *testing.T, c *Client) {
 	t.Helper()
-	for _, n := range c.nodes {
+	for _, n := range c.nodes.all() {
 		conn, err := n.connection(forTransactions)
 		if err != nil {
 			t.Fatal(err)

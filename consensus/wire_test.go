@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -88,7 +89,7 @@ func (s *refusingServer) received() int {
 // arrives must have passed the gate just before.
 func TestNoHiddenRetry(t *testing.T) {
 	server := startRefusing(t)
-	n := newNode(NodeAddress{ID: hedera.Entity(3), Endpoints: []string{server.endpoint}}, false)
+	n := newNode(NodeAddress{ID: hedera.Entity(3), Endpoints: []string{server.endpoint}}, false, new(atomic.Bool))
 	defer n.close()
 	conn, err := n.connection(forTransactions)
 	if err != nil {
