@@ -199,6 +199,19 @@ func ErrRejected(status, detail string) *Error {
 	return &Error{Code: CodeRejected, Message: message, Data: map[string]any{"hederaStatus": status}}
 }
 
+// ErrNeverExecuted says: the transaction reached consensus and was refused before it
+// ran, so that it is in no block and has no receipt. The status is its response code.
+func ErrNeverExecuted(hash common.Hash, status, detail string) *Error {
+	if detail == "" {
+		detail = "The transaction was rejected before execution and will never be included in a block."
+	}
+	return &Error{
+		Code:    CodeRejected,
+		Message: "Transaction rejected: " + status,
+		Data:    map[string]any{"txHash": hash.Hex(), "detail": detail, "hederaStatus": status},
+	}
+}
+
 // ErrConsensusNode says: the consensus node answered with a status that is neither
 // acceptance nor a rejection of this transaction.
 func ErrConsensusNode(status string, code int, detail string) *Error {

@@ -33,9 +33,11 @@ type Client struct {
 	head fresh[*Block]
 	fees fresh[*Fees]
 
+	prices prices
+
 	blocks  *cache[string, *Block]               // by number and by hash
 	results *cache[common.Hash, *ContractResult] // complete ones, by transaction hash
-	windows *cache[Window, []*ContractResult]    // complete lists of a block
+	lists   *cache[uint64, []*ContractResult]    // all results of a block, by its number
 	aliases *cache[hedera.ID, common.Address]    // the EVM address of an entity
 }
 
@@ -82,13 +84,16 @@ func New(config Config, options Options) (*Client, error) {
 		retryCodes: codes, never: make(map[string]bool), metrics: newMetrics(),
 		blocks:  newCache[string, *Block](config.CacheEntries, config.CacheBytes/8),
 		results: newCache[common.Hash, *ContractResult](config.CacheEntries, config.CacheBytes/4),
-		windows: newCache[Window, []*ContractResult](config.CacheEntries, config.CacheBytes/2),
+		lists:   newCache[uint64, []*ContractResult](config.CacheEntries, config.CacheBytes/2),
 		aliases: newCache[hedera.ID, common.Address](config.CacheEntries*10, config.CacheBytes/8),
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	c.flights.log = c.log
+	if len(config.NeverExecuted) == 0 {
+		config.NeverExecuted = hedera.NeverExecuted()
+	}
 	for _, status := range config.NeverExecuted {
 		c.never[status] = true
 	}
@@ -109,9 +114,10 @@ func (c *Client) Invalidate() {
 func (c *Client) Forget() {
 	c.Invalidate()
 	c.fees.forget()
+	c.prices.forget()
 	c.blocks.purge()
 	c.results.purge()
-	c.windows.purge()
+	c.lists.purge()
 	c.aliases.purge()
 }
 

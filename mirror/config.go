@@ -76,8 +76,8 @@ type Config struct {
 	// Most memory of the cache of blocks and contract results, in bytes.
 	CacheBytes int64 `env:"MIRROR_NODE_CACHE_BYTES" envDefault:"33554432"`
 
-	// Results that mean that a transaction was refused before it ran, so that its record never completes.
-	NeverExecuted envx.Strings `env:"HEDERA_SPECIFIC_REVERT_STATUSES" envDefault:"WRONG_NONCE,INVALID_ACCOUNT_ID,SCHEDULE_FUTURE_THROTTLE_EXCEEDED,SCHEDULE_FUTURE_GAS_LIMIT_EXCEEDED,THROTTLED_AT_CONSENSUS,EVM_HOOK_GAS_THROTTLED,BUSY,CONSENSUS_GAS_EXHAUSTED,INVALID_SOLIDITY_ADDRESS,MAX_GAS_LIMIT_EXCEEDED,INVALID_FILE_ID,INVALID_ETHEREUM_TRANSACTION"`
+	// Results that mean that a transaction was refused before it ran, so that its record never completes. Empty for the built-in list.
+	NeverExecuted envx.Strings `env:"HEDERA_SPECIFIC_REVERT_STATUSES"`
 }
 
 // Check returns everything that is wrong with the settings.

@@ -390,27 +390,32 @@ func (c *Client) ResultAt(ctx context.Context, q ResultsQuery) (*ContractResult,
 // records that are on their way and gives up with ErrImmature. The slice and what it
 // points to are shared.
 func (c *Client) BlockResults(ctx context.Context, block *Block) ([]*ContractResult, error) {
-	window := block.Window()
-	if all, ok := c.windows.get(window); ok {
+	return c.wholeBlock(ctx, block.Number, func() ([]*ContractResult, error) {
+		return sliced(ctx, c, block, func(ctx context.Context, slice Window) ([]*ContractResult, error) {
+			return collect(c.ContractResults(ctx, ResultsQuery{Window: slice}))
+		})
+	})
+}
+
+// BlockResultsByNumber is BlockResults for a block of which only the number is known.
+func (c *Client) BlockResultsByNumber(ctx context.Context, number uint64) ([]*ContractResult, error) {
+	return c.wholeBlock(ctx, number, func() ([]*ContractResult, error) {
+		return collect(c.ContractResults(ctx, ResultsQuery{BlockNumber: &number}))
+	})
+}
+
+func (c *Client) wholeBlock(ctx context.Context, number uint64, read func() ([]*ContractResult, error)) ([]*ContractResult, error) {
+	if all, ok := c.lists.get(number); ok {
 		return all, nil
 	}
 	var complete []*ContractResult
-	err := c.untilMature(ctx, func() (bool, error) {
-		all, err := sliced(ctx, c, block, func(ctx context.Context, slice Window) ([]*ContractResult, error) {
-			return collect(c.ContractResults(ctx, ResultsQuery{Window: slice}))
-		})
+	err := c.untilMature(ctx, func() (enough bool, err error) {
+		all, err := read()
 		if err != nil {
 			return false, err
 		}
-		complete = complete[:0]
-		for _, r := range all {
-			if r.Complete() {
-				complete = append(complete, r)
-			} else if !c.Refused(r) {
-				return false, nil
-			}
-		}
-		return true, nil
+		complete, enough = c.completeOf(all)
+		return enough, nil
 	})
 	if err != nil {
 		return nil, err
@@ -419,6 +424,21 @@ func (c *Client) BlockResults(ctx context.Context, block *Block) ([]*ContractRes
 	for _, r := range complete {
 		weight += r.weight()
 	}
-	c.windows.put(window, complete, weight)
+	c.lists.put(number, complete, weight)
 	return complete, nil
+}
+
+// completeOf leaves out what was refused before it ran; ok is false if a record is
+// not complete yet.
+func (c *Client) completeOf(all []*ContractResult) (complete []*ContractResult, ok bool) {
+	complete = make([]*ContractResult, 0, len(all))
+	for _, r := range all {
+		switch {
+		case r.Complete():
+			complete = append(complete, r)
+		case !c.Refused(r):
+			return nil, false
+		}
+	}
+	return complete, true
 }

@@ -1,0 +1,175 @@
+package ethapi
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/mirror"
+	"lockstep/rpc"
+)
+
+// Mirror is what the methods read from: package mirror's Client, whose errors and
+// whose promises about sharing hold here.
+type Mirror interface {
+	Blocks
+	Accounts
+	Results
+	Network
+}
+
+// Blocks is where blocks come from. What does not exist is mirror.ErrNotFound.
+type Blocks interface {
+	LatestBlock(ctx context.Context) (*mirror.Block, error)
+	EarliestBlock(ctx context.Context) (*mirror.Block, error)
+	BlockByNumber(ctx context.Context, number uint64) (*mirror.Block, error)
+	BlockByHash(ctx context.Context, hash common.Hash) (*mirror.Block, error)
+	Blocks(ctx context.Context, first, last uint64) iter.Seq2[*mirror.Block, error]
+}
+
+// Accounts is where state comes from. What does not exist is mirror.ErrNotFound.
+type Accounts interface {
+	Account(ctx context.Context, address common.Address) (*mirror.Account, error)
+	BalanceAt(ctx context.Context, address common.Address, at hedera.Timestamp) (hedera.Tinybar, error)
+	Alias(ctx context.Context, address common.Address) (common.Address, error)
+	Contract(ctx context.Context, address common.Address) (*mirror.Contract, error)
+	Storage(ctx context.Context, address common.Address, key common.Hash, at hedera.Timestamp) (common.Hash, error)
+	Token(ctx context.Context, id hedera.ID) (*mirror.Created, error)
+	Schedule(ctx context.Context, id hedera.ID) (*mirror.Created, error)
+}
+
+// Results is where transactions and their logs come from. Single things that do not
+// exist are mirror.ErrNotFound; records that stay incomplete are mirror.ErrImmature.
+type Results interface {
+	ContractResult(ctx context.Context, hash common.Hash) (*mirror.ContractResult, error)
+	Refused(r *mirror.ContractResult) bool
+	ContractResults(ctx context.Context, q mirror.ResultsQuery) iter.Seq2[*mirror.ContractResult, error]
+	ResultAt(ctx context.Context, q mirror.ResultsQuery) (*mirror.ContractResult, error)
+	BlockResults(ctx context.Context, block *mirror.Block) ([]*mirror.ContractResult, error)
+	BlockResultsByNumber(ctx context.Context, number uint64) ([]*mirror.ContractResult, error)
+	Logs(ctx context.Context, q mirror.LogsQuery) ([]*mirror.Log, error)
+	BlockLogs(ctx context.Context, block *mirror.Block, q mirror.LogsQuery) ([]*mirror.Log, error)
+}
+
+// Network is where prices and simulations come from.
+type Network interface {
+	Fees(ctx context.Context) (*mirror.Fees, error)
+	GasPriceAt(ctx context.Context, at hedera.Timestamp) (hedera.Tinybar, error)
+	Call(ctx context.Context, q mirror.CallRequest) ([]byte, error)
+}
+
+// PendingNonces knows of transactions that were accepted and are not in a block yet.
+type PendingNonces interface {
+	// PendingNonce returns the nonce after a sender's accepted transactions; ok is
+	// false if none are known.
+	PendingNonce(ctx context.Context, sender common.Address) (nonce uint64, ok bool, err error)
+}
+
+// Deps are what an API works with.
+type Deps struct {
+	ChainID uint64
+	Version string // of this relay, for web3_clientVersion
+	Profile rpc.Profile
+	Mirror  Mirror
+	Pending PendingNonces // nil: nothing is known of pending transactions
+	// Operator is the sender of simulated calls that send value and name no sender;
+	// nil: none.
+	Operator *common.Address
+	// MaxCallGas caps the gas of eth_call; 0 is 15,000,000.
+	MaxCallGas uint64
+	Log        *slog.Logger
+}
+
+// API holds the methods. It is safe for concurrent use.
+type API struct {
+	cfg     Config
+	deps    Deps
+	mirror  Mirror
+	filters *filters
+}
+
+// New makes the methods. It starts nothing.
+func New(cfg Config, deps Deps) (*API, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Mirror == nil || deps.ChainID == 0 {
+		return nil, errors.New("ethapi: a mirror node and a chain id are needed")
+	}
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	if deps.MaxCallGas == 0 {
+		deps.MaxCallGas = 15_000_000
+	}
+	if deps.Profile == "" {
+		deps.Profile = rpc.ProfileHiero
+	}
+	return &API{
+		cfg: cfg, deps: deps, mirror: deps.Mirror,
+		filters: newFilters(cfg.MaxFilters, cfg.FilterTTL.Duration()),
+	}, nil
+}
+
+func (a *API) chainID() *big.Int { return new(big.Int).SetUint64(a.deps.ChainID) }
+
+// head returns the newest block.
+func (a *API) head(ctx context.Context) (*mirror.Block, error) {
+	head, err := a.mirror.LatestBlock(ctx)
+	if errors.Is(err, mirror.ErrNotFound) {
+		return nil, eth.ErrNoLatestBlock()
+	}
+	return head, err
+}
+
+// block finds a block. One that does not exist is nil without an error.
+func (a *API) block(ctx context.Context, ref eth.BlockRef) (block *mirror.Block, err error) {
+	if ref.IsLatest() {
+		return a.head(ctx)
+	}
+	if number, ok := ref.Number(); ok {
+		block, err = a.mirror.BlockByNumber(ctx, number)
+	} else if hash, ok := ref.Hash(); ok {
+		block, err = a.mirror.BlockByHash(ctx, hash)
+	} else {
+		block, err = a.mirror.EarliestBlock(ctx)
+	}
+	if errors.Is(err, mirror.ErrNotFound) {
+		return nil, nil
+	}
+	return block, err
+}
+
+// state finds the block whose state is meant. nil without an error is the state of
+// now. A block that does not exist is an error.
+func (a *API) state(ctx context.Context, ref eth.BlockRef) (*mirror.Block, error) {
+	if ref.IsLatest() {
+		return nil, nil
+	}
+	head, err := a.head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if number, ok := ref.Number(); ok && number >= head.Number {
+		if number > head.Number+a.cfg.MaxBlockRange {
+			return nil, eth.ErrUnknownBlock()
+		}
+		return nil, nil
+	}
+	block, err := a.block(ctx, ref)
+	switch {
+	case err != nil:
+		return nil, err
+	case block == nil:
+		return nil, eth.ErrUnknownBlock()
+	case block.Number >= head.Number:
+		return nil, nil
+	}
+	return block, nil
+}

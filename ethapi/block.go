@@ -1,0 +1,212 @@
+package ethapi
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"lockstep/eth"
+	"lockstep/mirror"
+	"lockstep/rpc"
+)
+
+// getBlock is eth_getBlockByNumber and eth_getBlockByHash.
+func (a *API) getBlock(ctx context.Context, p *rpc.Params) (any, error) {
+	block, err := a.blockParam(ctx, p)
+	if block == nil || err != nil {
+		return nil, err
+	}
+	c, err := a.contents(ctx, block)
+	if err != nil {
+		return nil, err
+	}
+	full := p.Bool(1)
+	if full {
+		if len(c.entries) >= a.cfg.MaxFullTransactions {
+			return nil, eth.ErrBlockTooLarge(len(c.entries))
+		}
+		if err := a.aliases(ctx, c.transactionAddresses()...); err != nil {
+			return nil, err
+		}
+	}
+	return c.block(full), nil
+}
+
+// blockParam finds the block of parameter 0; nil without an error if there is none.
+func (a *API) blockParam(ctx context.Context, p *rpc.Params) (*mirror.Block, error) {
+	ref, err := blockRef(p.At(0))
+	if err != nil {
+		return nil, err
+	}
+	return a.block(ctx, ref)
+}
+
+// getBlockReceipts is eth_getBlockReceipts.
+func (a *API) getBlockReceipts(ctx context.Context, p *rpc.Params) (any, error) {
+	block, err := a.blockParam(ctx, p)
+	if block == nil || err != nil {
+		return nil, err
+	}
+	c, err := a.contents(ctx, block)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.aliases(ctx, c.receiptAddresses()...); err != nil {
+		return nil, err
+	}
+	receipts := make(eth.Receipts, len(c.entries))
+	for i := range c.entries {
+		receipts[i] = c.entries[i].receipt
+	}
+	return receipts, nil
+}
+
+// getBlockTransactionCount is eth_getBlockTransactionCountByNumber and …ByHash: how
+// many transactions the block is shown with.
+func (a *API) getBlockTransactionCount(ctx context.Context, p *rpc.Params) (any, error) {
+	block, err := a.blockParam(ctx, p)
+	if block == nil || err != nil {
+		return nil, err
+	}
+	if block.Count == 0 {
+		return hexutil.Uint64(0), nil
+	}
+	var results []*mirror.ContractResult
+	var logs []*mirror.Log
+	t, ctx := parallel(ctx, 2)
+	t.run(func() (err error) { results, err = a.mirror.BlockResults(ctx, block); return err })
+	t.run(func() (err error) { logs, err = a.mirror.BlockLogs(ctx, block, mirror.LogsQuery{}); return err })
+	if err := t.wait(); err != nil {
+		return nil, err
+	}
+	distinct := make(map[common.Hash]bool, len(results))
+	for _, r := range results {
+		distinct[r.Hash] = true
+	}
+	for _, l := range logs {
+		distinct[l.TransactionHash] = true
+	}
+	return hexutil.Uint64(len(distinct)), nil
+}
+
+// contents is everything in a block, in order.
+type contents struct {
+	builder
+	source  *mirror.Block
+	entries []entry
+}
+
+type entry struct {
+	transaction *eth.Transaction
+	receipt     *eth.Receipt
+}
+
+// contents reads a block's results and logs and builds what they show.
+func (a *API) contents(ctx context.Context, block *mirror.Block) (*contents, error) {
+	c := &contents{builder: builder{chainID: a.chainID()}, source: block}
+	var results []*mirror.ContractResult
+	var logs []*mirror.Log
+	t, taskCtx := parallel(ctx, 3)
+	t.run(func() (err error) { c.price, err = a.priceAt(taskCtx, block.To); return err })
+	if block.Count > 0 {
+		t.run(func() (err error) { results, err = a.mirror.BlockResults(taskCtx, block); return err })
+		t.run(func() (err error) { logs, err = a.mirror.BlockLogs(taskCtx, block, mirror.LogsQuery{}); return err })
+	}
+	if err := t.wait(); err != nil {
+		return nil, err
+	}
+	c.fill(results, buildLogs(logs))
+	return c, nil
+}
+
+// fill makes the entries: one for each result, and one for each transaction of which
+// only logs are known, all in the order of their index.
+func (c *contents) fill(results []*mirror.ContractResult, logs eth.Logs) {
+	byHash := make(map[common.Hash][]*eth.Log)
+	var order []common.Hash
+	for _, l := range logs {
+		if byHash[l.TxHash] == nil {
+			order = append(order, l.TxHash)
+		}
+		byHash[l.TxHash] = append(byHash[l.TxHash], l)
+	}
+	for _, r := range results {
+		if t := c.transaction(r); t != nil {
+			c.entries = append(c.entries, entry{t, c.receipt(r, byHash[r.Hash], 0)})
+		}
+		delete(byHash, r.Hash)
+	}
+	for _, hash := range order {
+		if own := byHash[hash]; own != nil {
+			c.entries = append(c.entries, entry{c.syntheticTransaction(own[0]), c.syntheticReceipt(own, 0)})
+		}
+	}
+	slices.SortStableFunc(c.entries, func(a, b entry) int { return cmp.Compare(a.receipt.Index, b.receipt.Index) })
+	var cumulative uint64
+	for _, e := range c.entries {
+		cumulative += e.receipt.GasUsed
+		e.receipt.CumulativeGasUsed = cumulative
+	}
+}
+
+func (c *contents) transactionAddresses() (all []*common.Address) {
+	for _, e := range c.entries {
+		all = append(all, addressesOf(&e.transaction.From, &e.transaction.To)...)
+	}
+	return all
+}
+
+func (c *contents) receiptAddresses() (all []*common.Address) {
+	for _, e := range c.entries {
+		all = append(all, addressesOf(&e.receipt.From, &e.receipt.To)...)
+	}
+	return all
+}
+
+// addressesOf makes the receiver the object's own, so that it can be replaced, and
+// returns both. The addresses of a synthetic transaction are its token's, which has
+// no alias.
+func addressesOf(from *common.Address, to **common.Address) []*common.Address {
+	if *to == nil {
+		return []*common.Address{from}
+	}
+	own := **to
+	*to = &own
+	return []*common.Address{from, &own}
+}
+
+// block builds the block itself.
+func (c *contents) block(full bool) *eth.Block {
+	b := &eth.Block{
+		Number: c.source.Number, Hash: c.source.Hash, ParentHash: c.source.ParentHash, Time: uint64(c.source.From.Seconds),
+		GasLimit: gasLimit(c.source.HAPI), GasUsed: c.source.GasUsed, BaseFee: c.price, Size: c.source.Size,
+		Bloom: c.bloom(), Full: full, Transactions: make([]*eth.Transaction, len(c.entries)),
+	}
+	signed, receipts := make([][]byte, len(c.entries)), make([][]byte, len(c.entries))
+	for i, e := range c.entries {
+		b.Transactions[i] = e.transaction
+		receipts[i] = e.receipt.Encoding()
+		if raw, err := e.transaction.Encoding(); err == nil {
+			signed[i] = raw
+		}
+	}
+	b.TxRoot, b.ReceiptsRoot = eth.ListRoot(signed), eth.ListRoot(receipts)
+	return b
+}
+
+// bloom is the mirror node's, or else made from the receipts.
+func (c *contents) bloom() (bloom types.Bloom) {
+	if len(c.source.Bloom) == types.BloomByteLength {
+		return types.BytesToBloom(c.source.Bloom)
+	}
+	for _, e := range c.entries {
+		for i, b := range e.receipt.Bloom {
+			bloom[i] |= b
+		}
+	}
+	return bloom
+}

@@ -1,0 +1,264 @@
+package ethapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"math/big"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/mirror"
+)
+
+// What a synthetic transaction is said to have asked for.
+const syntheticGas = 400_000
+
+// builder makes Ethereum's objects out of the mirror node's records. All methods
+// that show a transaction, a receipt or a log make it here.
+type builder struct {
+	chainID *big.Int
+	price   *big.Int // weibar: the network's gas price at the block
+}
+
+// transaction builds a transaction from its result, with the addresses as they are
+// in the record. A type that Ethereum does not have gives nil.
+func (b *builder) transaction(r *mirror.ContractResult) *eth.Transaction {
+	kind := resultType(r)
+	if kind > types.SetCodeTxType || kind == types.BlobTxType {
+		return nil
+	}
+	t := &eth.Transaction{
+		BlockHash: &r.BlockHash, BlockNumber: r.BlockNumber, Index: r.Index,
+		Hash: r.Hash, Type: kind, ChainID: r.ChainID, From: r.From, To: receiver(r), Value: amount(r.Amount),
+		Input: r.Input, Gas: r.GasLimit, GasPrice: r.GasPrice, V: r.V, R: r.R, S: r.S,
+	}
+	if t.ChainID == nil || t.ChainID.Sign() == 0 {
+		t.ChainID = b.chainID
+	}
+	if r.Nonce != nil {
+		t.Nonce = *r.Nonce
+	}
+	switch kind {
+	case types.LegacyTxType:
+		t.V = legacyV(r)
+	case types.DynamicFeeTxType, types.SetCodeTxType:
+		t.GasPrice, t.MaxFee, t.MaxTip = b.paid(r), r.MaxFee, r.MaxTip
+	}
+	if kind != types.LegacyTxType {
+		t.AccessList = r.AccessList
+	}
+	if kind == types.SetCodeTxType {
+		for _, a := range r.Authorizations {
+			t.Authorizations = append(t.Authorizations, eth.Authorization(a))
+		}
+	}
+	return t
+}
+
+// resultType: what was no Ethereum transaction passes for a legacy one.
+func resultType(r *mirror.ContractResult) uint8 {
+	if r.Type == nil {
+		return types.LegacyTxType
+	}
+	return uint8(min(*r.Type, 0xff))
+}
+
+// receiver: a creation has none, though its record names the contract.
+func receiver(r *mirror.ContractResult) *common.Address {
+	if r.CreatedContract() {
+		return nil
+	}
+	return r.To
+}
+
+// legacyV returns V as it was signed. Some records hold the recovery id alone.
+func legacyV(r *mirror.ContractResult) *big.Int {
+	if r.V == nil || r.R == nil || r.V.BitLen() > 1 {
+		return r.V
+	}
+	if r.ChainID == nil || r.ChainID.Sign() == 0 {
+		return new(big.Int).Add(r.V, big.NewInt(27))
+	}
+	v := new(big.Int).Lsh(r.ChainID, 1)
+	return v.Add(v, r.V).Add(v, big.NewInt(35))
+}
+
+// amount shows a negative amount, which some records of the network's own have, as
+// 64 bits in two's complement.
+func amount(n *big.Int) *big.Int {
+	if n == nil || n.Sign() >= 0 {
+		return n
+	}
+	return new(big.Int).Add(n, new(big.Int).Lsh(big.NewInt(1), 64))
+}
+
+// paid returns what a unit of gas cost, in weibar: the network's price, or less if
+// less was offered and somebody else paid the rest.
+func (b *builder) paid(r *mirror.ContractResult) *big.Int {
+	offered := r.GasPrice
+	if kind := resultType(r); kind == types.DynamicFeeTxType || kind == types.SetCodeTxType {
+		offered = r.MaxFee
+	}
+	switch {
+	case b.price == nil || b.price.Sign() == 0:
+		return offered
+	case offered == nil || r.Type == nil || offered.Cmp(b.price) > 0:
+		return b.price
+	}
+	return offered
+}
+
+// receipt builds a receipt from a complete result and its logs, with the addresses
+// as they are in the record.
+func (b *builder) receipt(r *mirror.ContractResult, logs []*eth.Log, cumulative uint64) *eth.Receipt {
+	receipt := &eth.Receipt{
+		BlockHash: r.BlockHash, BlockNumber: *r.BlockNumber, TxHash: r.Hash, Index: *r.Index, Type: resultType(r),
+		From: r.From, To: receiver(r), ContractAddress: createdAddress(r), Status: r.Status,
+		GasUsed: r.GasUsed, CumulativeGasUsed: cumulative, EffectiveGasPrice: b.paid(r), Logs: logs,
+	}
+	if len(r.Bloom) == types.BloomByteLength {
+		receipt.Bloom = types.BytesToBloom(r.Bloom)
+	} else {
+		receipt.Bloom = eth.BloomOf(logs)
+	}
+	if r.ErrorMessage != "" {
+		receipt.RevertReason = errorBytes(r.ErrorMessage)
+	}
+	return receipt
+}
+
+// errorBytes: an error message is hex, or text.
+func errorBytes(message string) []byte {
+	if digits, ok := strings.CutPrefix(message, "0x"); ok {
+		if len(digits)%2 == 1 {
+			digits = "0" + digits
+		}
+		if raw, err := hex.DecodeString(digits); err == nil {
+			return raw
+		}
+	}
+	return []byte(message)
+}
+
+// createdAddress returns the contract or token that a transaction created. A token's
+// address is what the token service returned.
+func createdAddress(r *mirror.ContractResult) *common.Address {
+	if r.CreatedContract() {
+		return r.Address
+	}
+	if r.To == nil || *r.To != hedera.Entity(tokenService).LongZero() || !createsToken(r.Input) || len(r.Output) < 32 || r.Status == 0 {
+		return nil
+	}
+	address := common.BytesToAddress(r.Output)
+	return &address
+}
+
+// createsToken tells whether call data is for one of the token service's functions
+// that create a token.
+func createsToken(input []byte) bool {
+	if len(input) < 4 {
+		return false
+	}
+	for _, selector := range [...][4]byte{
+		{0x9d, 0xc7, 0x11, 0xe0}, {0x9c, 0x89, 0xbb, 0x35}, {0xea, 0x83, 0xf2, 0x93}, {0x5b, 0xc7, 0xc0, 0xe6},
+		{0x45, 0x73, 0x39, 0x69}, {0xab, 0xb5, 0x4e, 0xb5}, {0x27, 0xd9, 0x7b, 0xe3}, {0xc2, 0x3b, 0xae, 0xb6},
+		{0x0f, 0xb6, 0x5b, 0xf3}, {0xef, 0x2d, 0x10, 0x98}, {0xb9, 0x37, 0x58, 0x1a}, {0x2a, 0xf0, 0xc5, 0x9a},
+	} {
+		if bytes.Equal(selector[:], input[:4]) {
+			return true
+		}
+	}
+	return false
+}
+
+// syntheticTransaction builds the transaction that is shown for events which no
+// contract call made, from the first of them.
+func (b *builder) syntheticTransaction(l *eth.Log) *eth.Transaction {
+	return &eth.Transaction{
+		BlockHash: &l.BlockHash, BlockNumber: &l.BlockNumber, Index: &l.TxIndex, Hash: l.TxHash,
+		ChainID: b.chainID, From: l.Address, To: &l.Address, Gas: syntheticGas,
+	}
+}
+
+// syntheticReceipt builds the receipt of a synthetic transaction. It used no gas, so
+// that the block's sum is that of the transaction before it.
+func (b *builder) syntheticReceipt(logs []*eth.Log, cumulative uint64) *eth.Receipt {
+	first := logs[0]
+	return &eth.Receipt{
+		BlockHash: first.BlockHash, BlockNumber: first.BlockNumber, TxHash: first.TxHash, Index: first.TxIndex,
+		To: &first.Address, Status: 1, CumulativeGasUsed: cumulative, EffectiveGasPrice: b.price,
+		Logs: logs, Bloom: eth.BloomOf(logs),
+	}
+}
+
+// log builds a log from one of a list.
+func buildLog(l *mirror.Log) *eth.Log {
+	return &eth.Log{
+		Address: l.Address, Topics: l.Topics, Data: l.Data, Index: l.Index,
+		BlockHash: l.BlockHash, BlockNumber: l.BlockNumber, BlockTime: uint64(l.Timestamp.Seconds),
+		TxHash: l.TransactionHash, TxIndex: l.TransactionIndex,
+	}
+}
+
+func buildLogs(logs []*mirror.Log) eth.Logs {
+	built := make(eth.Logs, len(logs))
+	for i, l := range logs {
+		built[i] = buildLog(l)
+	}
+	return built
+}
+
+// resultLogs builds the logs that a single result holds.
+func resultLogs(r *mirror.ContractResult) []*eth.Log {
+	logs := make([]*eth.Log, len(r.Logs))
+	for i, l := range r.Logs {
+		logs[i] = &eth.Log{
+			Address: l.Address, Topics: l.Topics, Data: l.Data, Index: l.Index,
+			BlockHash: r.BlockHash, BlockNumber: *r.BlockNumber, BlockTime: uint64(r.Timestamp.Seconds),
+			TxHash: r.Hash, TxIndex: *r.Index,
+		}
+	}
+	return logs
+}
+
+// aliases puts aliases in the place of long-zero addresses. Each address is looked
+// up once.
+func (a *API) aliases(ctx context.Context, addresses ...*common.Address) error {
+	var distinct []common.Address
+	alias := make(map[common.Address]common.Address)
+	for _, address := range addresses {
+		if _, known := alias[*address]; known {
+			continue
+		}
+		if _, numbered := hedera.FromLongZero(*address); !numbered {
+			continue
+		}
+		alias[*address] = *address
+		distinct = append(distinct, *address)
+	}
+	if len(distinct) == 0 {
+		return nil
+	}
+	resolved := make([]common.Address, len(distinct))
+	err := each(ctx, a.cfg.Concurrency, distinct, func(ctx context.Context, i int, address common.Address) (err error) {
+		resolved[i], err = a.mirror.Alias(ctx, address)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i, address := range distinct {
+		alias[address] = resolved[i]
+	}
+	for _, address := range addresses {
+		if known, ok := alias[*address]; ok {
+			*address = known
+		}
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package ethapi
+
+import (
+	"errors"
+	"fmt"
+
+	"lockstep/internal/envx"
+)
+
+// Config holds the settings of the read methods.
+type Config struct {
+	// How far beyond the newest block a number may lie and still be taken for the newest: a client may have heard of a block before this relay.
+	MaxBlockRange uint64 `env:"MAX_BLOCK_RANGE" envDefault:"5"`
+	// Most blocks that a log query may span; queries for exactly one address are exempt.
+	LogsBlockRange uint64 `env:"ETH_GET_LOGS_BLOCK_RANGE_LIMIT" envDefault:"1000"`
+	// A block with so many transactions is not shown with all of them in full.
+	MaxFullTransactions int `env:"ETH_GET_TRANSACTION_COUNT_MAX_BLOCK_RANGE" envDefault:"1000"`
+	// Most blocks of a fee history.
+	FeeHistoryBlocks uint64 `env:"FEE_HISTORY_MAX_RESULTS" envDefault:"10"`
+	// Answer eth_feeHistory from the price of now instead of reading the blocks.
+	FeeHistoryFixed bool `env:"ETH_FEE_HISTORY_FIXED" envDefault:"true"`
+	// Percentage added to the network's gas price.
+	GasPriceBufferPercent int `env:"GAS_PRICE_PERCENTAGE_BUFFER" envDefault:"0"`
+	// Offer the methods that keep filters.
+	Filters bool `env:"FILTER_API_ENABLED" envDefault:"true"`
+	// How long a filter lives after it was last used. Milliseconds.
+	FilterTTL envx.Millis `env:"FILTER_TTL" envDefault:"300000"`
+	// Most filters; the one that was not used for longest makes room.
+	MaxFilters int `env:"FILTER_MAX_COUNT" envDefault:"10000"`
+	// Name before the version in web3_clientVersion. Empty: relay, or lockstep in profile ethereum.
+	ClientName string `env:"WEB3_CLIENT_NAME"`
+	// How many look-ups one request makes at the same time.
+	Concurrency int `env:"READ_CONCURRENCY" envDefault:"32"`
+}
+
+// Validate returns everything that is wrong with the settings.
+func (c Config) Validate() error {
+	var errs []error
+	for name, value := range map[string]int{
+		"ETH_GET_TRANSACTION_COUNT_MAX_BLOCK_RANGE": c.MaxFullTransactions,
+		"FILTER_MAX_COUNT":                          c.MaxFilters,
+		"READ_CONCURRENCY":                          c.Concurrency,
+	} {
+		if value < 1 {
+			errs = append(errs, fmt.Errorf("%s: must be at least 1, is %d", name, value))
+		}
+	}
+	if c.GasPriceBufferPercent < 0 || c.GasPriceBufferPercent > 10_000 {
+		errs = append(errs, fmt.Errorf("GAS_PRICE_PERCENTAGE_BUFFER: want 0 to 10000, is %d", c.GasPriceBufferPercent))
+	}
+	if c.FilterTTL <= 0 {
+		errs = append(errs, errors.New("FILTER_TTL: must be positive"))
+	}
+	return errors.Join(errs...)
+}

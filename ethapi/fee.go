@@ -1,0 +1,221 @@
+package ethapi
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/mirror"
+	"lockstep/rpc"
+)
+
+// gasPrice is eth_gasPrice.
+func (a *API) gasPrice(ctx context.Context, _ *rpc.Params) (any, error) {
+	price, err := a.currentPrice(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return (*hexutil.Big)(price), nil
+}
+
+// currentPrice returns the network's gas price in weibar with the configured buffer,
+// in whole tinybars, rounded half up.
+func (a *API) currentPrice(ctx context.Context) (*big.Int, error) {
+	fees, err := a.mirror.Fees(ctx)
+	if missing, err := notFound(err); err != nil {
+		return nil, err
+	} else if missing || fees.EthereumTransaction <= 0 {
+		return nil, eth.ErrInternal("Failed to retrieve gas price from network fees")
+	}
+	price := fees.EthereumTransaction
+	price += (price*hedera.Tinybar(a.cfg.GasPriceBufferPercent) + 50) / 100
+	return price.Weibar(), nil
+}
+
+// priceAt returns the gas price in weibar that the network had at a block. A mirror
+// node that does not know any more gives the price of now.
+func (a *API) priceAt(ctx context.Context, at hedera.Timestamp) (*big.Int, error) {
+	price, err := a.mirror.GasPriceAt(ctx, at)
+	if errors.Is(err, mirror.ErrNotFound) || err == nil && price <= 0 {
+		fees, err := a.mirror.Fees(ctx)
+		if missing, err := notFound(err); missing || err != nil {
+			return new(big.Int), err
+		}
+		price = fees.EthereumTransaction
+	} else if err != nil {
+		return nil, err
+	}
+	return price.Weibar(), nil
+}
+
+// feeHistory is eth_feeHistory.
+func (a *API) feeHistory(ctx context.Context, p *rpc.Params) (any, error) {
+	count, err := index(p.At(0), 0)
+	if err != nil {
+		return nil, err
+	}
+	if count == 0 {
+		return rawJSON(`{"gasUsedRatio":null,"oldestBlock":"0x0"}`), nil
+	}
+	newest, err := blockRef(p.At(1))
+	if err != nil {
+		return nil, err
+	}
+	head, err := a.head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	last, err := a.number(ctx, newest, head)
+	if err != nil {
+		return nil, err
+	}
+	if last > head.Number {
+		return nil, eth.ErrBeyondHead(last, head.Number)
+	}
+	count = min(count, max(a.cfg.FeeHistoryBlocks, 1), last+1)
+	h := &feeHistory{oldest: last + 1 - count, percentiles: p.At(2).Len()}
+	if a.cfg.FeeHistoryFixed {
+		err = a.fixedHistory(ctx, h, int(count))
+	} else {
+		err = a.readHistory(ctx, h, last, head)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// number returns the number that a reference by tag or number stands for.
+func (a *API) number(ctx context.Context, ref eth.BlockRef, head *mirror.Block) (uint64, error) {
+	if ref.IsLatest() {
+		return head.Number, nil
+	}
+	if n, ok := ref.Number(); ok {
+		return n, nil
+	}
+	block, err := a.block(ctx, ref)
+	if err != nil {
+		return 0, err
+	}
+	if block == nil {
+		return 0, eth.ErrUnknownBlock()
+	}
+	return block.Number, nil
+}
+
+// fixedHistory says that it always was as it is now.
+func (a *API) fixedHistory(ctx context.Context, h *feeHistory, count int) error {
+	price, err := a.currentPrice(ctx)
+	if err != nil {
+		return err
+	}
+	h.fees = append(h.fees, price)
+	for range count {
+		h.fees = append(h.fees, price)
+		h.ratios = append(h.ratios, 0.5)
+	}
+	return nil
+}
+
+// readHistory reads the blocks and the one after them, whose base fee is known
+// unless the newest is the head.
+func (a *API) readHistory(ctx context.Context, h *feeHistory, last uint64, head *mirror.Block) error {
+	var blocks []*mirror.Block
+	for block, err := range a.mirror.Blocks(ctx, h.oldest, min(last+1, head.Number)) {
+		if err != nil {
+			return err
+		}
+		blocks = append(blocks, block)
+	}
+	h.fees = make([]*big.Int, len(blocks))
+	err := each(ctx, a.cfg.Concurrency, blocks, func(ctx context.Context, i int, b *mirror.Block) (err error) {
+		h.fees[i], err = a.priceAt(ctx, b.To)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, b := range blocks {
+		if b.Number <= last {
+			h.ratios = append(h.ratios, min(1, float64(b.GasUsed)/float64(gasLimit(b.HAPI))))
+		}
+	}
+	if len(h.fees) == len(h.ratios) && len(h.fees) > 0 {
+		h.fees = append(h.fees, h.fees[len(h.fees)-1])
+	}
+	return nil
+}
+
+// feeHistory is the result of eth_feeHistory.
+type feeHistory struct {
+	oldest      uint64
+	fees        []*big.Int
+	ratios      []float64
+	percentiles int
+}
+
+// AppendJSON implements rpc.Appender.
+func (h *feeHistory) AppendJSON(dst []byte) ([]byte, error) {
+	dst = append(dst, `{"baseFeePerGas":[`...)
+	for i, fee := range h.fees {
+		dst = append(comma(dst, i), `"0x`...)
+		dst = append(fee.Append(dst, 16), '"')
+	}
+	dst = append(dst, `],"gasUsedRatio":[`...)
+	for i, ratio := range h.ratios {
+		dst = strconv.AppendFloat(comma(dst, i), ratio, 'g', -1, 64)
+	}
+	dst = append(dst, `],"oldestBlock":"0x`...)
+	dst = append(strconv.AppendUint(dst, h.oldest, 16), '"')
+	if h.percentiles > 0 {
+		// There are no tips: every percentile of every block is zero.
+		row := `["0x0"` + strings.Repeat(`,"0x0"`, h.percentiles-1) + `]`
+		dst = append(dst, `,"reward":[`...)
+		for i := range h.ratios {
+			dst = append(comma(dst, i), row...)
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, '}'), nil
+}
+
+func comma(dst []byte, i int) []byte {
+	if i > 0 {
+		return append(dst, ',')
+	}
+	return dst
+}
+
+// Block gas limits: since protocol version 0.69.0, and before.
+const (
+	blockGasLimit    = 150_000_000
+	oldBlockGasLimit = 30_000_000
+)
+
+// gasLimit returns the gas limit of a block by its protocol version.
+func gasLimit(version string) uint64 {
+	if i := strings.IndexAny(version, "-+"); i >= 0 {
+		version = version[:i]
+	}
+	parts := strings.Split(version, ".")
+	if len(parts) != 3 {
+		return oldBlockGasLimit
+	}
+	var n [3]uint64
+	for i, part := range parts {
+		var err error
+		if n[i], err = strconv.ParseUint(part, 10, 32); err != nil {
+			return oldBlockGasLimit
+		}
+	}
+	if n[0] > 0 || n[1] >= 69 {
+		return blockGasLimit
+	}
+	return oldBlockGasLimit
+}

@@ -1,0 +1,233 @@
+package ethapi
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/eth"
+	"lockstep/mirror"
+	"lockstep/rpc"
+)
+
+const (
+	maxTopics       = 4
+	maxAlternatives = 100  // of a topic; the mirror node takes no more
+	maxAddresses    = 1000 // each costs a request of its own
+	maxLogsSeconds  = 604_800
+)
+
+// logQuery is a filter object, read.
+type logQuery struct {
+	blockHash *common.Hash
+	from, to  *eth.BlockRef // nil: absent
+	addresses []common.Address
+	topics    [maxTopics][]common.Hash
+}
+
+// readLogQuery reads a filter object that its rule has accepted. null counts as
+// absent everywhere: as a bound, as the addresses, and as a wildcard among topics.
+func readLogQuery(v rpc.Value) (q logQuery, err error) {
+	if hash := v.Field("blockHash"); hash.Given() {
+		h := hash.Hash()
+		q.blockHash = &h
+	}
+	if q.from, err = bound(v.Field("fromBlock")); err != nil {
+		return q, err
+	}
+	if q.to, err = bound(v.Field("toBlock")); err != nil {
+		return q, err
+	}
+	if q.addresses, err = readAddresses(v.Field("address")); err != nil {
+		return q, err
+	}
+	q.topics, err = readTopics(v.Field("topics"))
+	return q, err
+}
+
+func bound(v rpc.Value) (*eth.BlockRef, error) {
+	if !v.Given() {
+		return nil, nil
+	}
+	ref, err := blockRef(v)
+	return &ref, err
+}
+
+// readAddresses reads one address or a list, without repetitions. An empty list is
+// any address.
+func readAddresses(v rpc.Value) (addresses []common.Address, err error) {
+	seen := make(map[common.Address]bool)
+	var add func(v rpc.Value)
+	add = func(v rpc.Value) {
+		if v.IsArray() {
+			for e := range v.Elements() {
+				add(e)
+			}
+			return
+		}
+		if address := v.Address(); v.Given() && !seen[address] {
+			seen[address] = true
+			addresses = append(addresses, address)
+		}
+	}
+	add(v)
+	if len(addresses) > maxAddresses {
+		return nil, eth.ErrInvalidParam(0, "exceed max addresses: %d of at most %d", len(addresses), maxAddresses)
+	}
+	return addresses, nil
+}
+
+// readTopics reads topics by position: null and an empty list match anything, a list
+// matches any of its elements.
+func readTopics(v rpc.Value) (topics [maxTopics][]common.Hash, err error) {
+	i := 0
+	for position := range v.Elements() {
+		if i >= maxTopics {
+			return topics, eth.ErrInvalidParam(0, "exceed max topics: at most %d", maxTopics)
+		}
+		if position.IsArray() {
+			if topics[i] = alternatives(position); len(topics[i]) > maxAlternatives {
+				return topics, eth.ErrInvalidParam(i, "Topic %d exceeds maximum nested length of %d", i, maxAlternatives)
+			}
+		} else if position.Given() {
+			topics[i] = []common.Hash{position.Hash()}
+		}
+		i++
+	}
+	return topics, nil
+}
+
+// alternatives reads a list of topics. A null among them makes it match anything.
+func alternatives(list rpc.Value) (topics []common.Hash) {
+	for e := range list.Elements() {
+		if !e.Given() {
+			return nil
+		}
+		topics = append(topics, e.Hash())
+	}
+	return topics
+}
+
+// getLogs is eth_getLogs.
+func (a *API) getLogs(ctx context.Context, p *rpc.Params) (any, error) {
+	q, err := readLogQuery(p.At(0))
+	if err != nil {
+		return nil, err
+	}
+	return a.logs(ctx, q)
+}
+
+// logs runs a query. The result is never nil.
+func (a *API) logs(ctx context.Context, q logQuery) (eth.Logs, error) {
+	if q.blockHash != nil {
+		block, err := a.block(ctx, eth.HashRef(*q.blockHash))
+		if block == nil || err != nil {
+			return eth.Logs{}, err
+		}
+		return a.blockLogs(ctx, block, q)
+	}
+	head, err := a.head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	first, last, err := a.bounds(ctx, q, head)
+	switch {
+	case err != nil:
+		return nil, err
+	case first > last:
+		return nil, eth.ErrBlockRange()
+	case first > head.Number:
+		return eth.Logs{}, nil
+	}
+	return a.rangeLogs(ctx, q, first, min(last, head.Number), head)
+}
+
+// bounds returns the block numbers that a query names; both may be beyond the head.
+func (a *API) bounds(ctx context.Context, q logQuery, head *mirror.Block) (first, last uint64, err error) {
+	first, last = head.Number, head.Number
+	if q.to != nil {
+		if last, err = a.number(ctx, *q.to, head); err != nil {
+			return 0, 0, err
+		}
+	}
+	if q.from != nil {
+		first, err = a.number(ctx, *q.from, head)
+	} else if last != head.Number {
+		err = eth.ErrMissingFromBlock()
+	}
+	return first, last, err
+}
+
+// rangeLogs reads the logs from first to last, which is not beyond the head.
+func (a *API) rangeLogs(ctx context.Context, q logQuery, first, last uint64, head *mirror.Block) (eth.Logs, error) {
+	if last-first > a.cfg.LogsBlockRange && len(q.addresses) != 1 {
+		return nil, eth.ErrRangeTooLarge(int(a.cfg.LogsBlockRange))
+	}
+	ends := []uint64{first, last}
+	if first == last {
+		ends = ends[:1]
+	}
+	blocks := make([]*mirror.Block, len(ends))
+	err := each(ctx, a.cfg.Concurrency, ends, func(ctx context.Context, i int, number uint64) (err error) {
+		if blocks[i] = head; number != head.Number {
+			blocks[i], err = a.block(ctx, eth.NumberRef(number))
+		}
+		return err
+	})
+	from, to := blocks[0], blocks[len(blocks)-1]
+	switch {
+	case err != nil:
+		return nil, err
+	case from == nil || to == nil:
+		return eth.Logs{}, nil // before the mirror node's first block
+	case from == to:
+		return a.blockLogs(ctx, from, q)
+	case to.From.Seconds-from.From.Seconds > maxLogsSeconds:
+		return nil, eth.ErrTimestampRange(hexutil.EncodeUint64(first), from.From.String(), hexutil.EncodeUint64(last), to.From.String())
+	}
+	window := mirror.Window{From: from.From, To: to.To}
+	return a.perAddress(ctx, q, func(ctx context.Context, part mirror.LogsQuery) ([]*mirror.Log, error) {
+		part.Window = window
+		return a.mirror.Logs(ctx, part)
+	})
+}
+
+// blockLogs reads the logs of one block.
+func (a *API) blockLogs(ctx context.Context, block *mirror.Block, q logQuery) (eth.Logs, error) {
+	return a.perAddress(ctx, q, func(ctx context.Context, part mirror.LogsQuery) ([]*mirror.Log, error) {
+		return a.mirror.BlockLogs(ctx, block, part)
+	})
+}
+
+// perAddress reads logs once for each address of a query, or once for any, and puts
+// them in order.
+func (a *API) perAddress(ctx context.Context, q logQuery, read func(context.Context, mirror.LogsQuery) ([]*mirror.Log, error)) (eth.Logs, error) {
+	parts := []mirror.LogsQuery{{Topics: q.topics}}
+	if len(q.addresses) > 0 {
+		parts = parts[:0]
+	}
+	for i := range q.addresses {
+		if q.addresses[i] != (common.Address{}) { // nothing can live there
+			parts = append(parts, mirror.LogsQuery{Topics: q.topics, Address: &q.addresses[i]})
+		}
+	}
+	found := make([][]*mirror.Log, len(parts))
+	err := each(ctx, a.cfg.Concurrency, parts, func(ctx context.Context, i int, part mirror.LogsQuery) (err error) {
+		found[i], err = read(ctx, part)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	logs := eth.Logs{}
+	for _, part := range found {
+		logs = append(logs, buildLogs(part)...)
+	}
+	slices.SortStableFunc(logs, func(a, b *eth.Log) int {
+		return cmp.Or(cmp.Compare(a.BlockNumber, b.BlockNumber), cmp.Compare(a.Index, b.Index))
+	})
+	return logs, nil
+}

@@ -1,0 +1,94 @@
+package ethapi
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/eth"
+	"lockstep/mirror"
+	"lockstep/rpc"
+)
+
+// getTransactionReceipt is eth_getTransactionReceipt. A transaction that the network
+// refused before it ran has none, and never will: that is an error which says so.
+func (a *API) getTransactionReceipt(ctx context.Context, p *rpc.Params) (any, error) {
+	hash := p.Hash(0)
+	result, err := a.mirror.ContractResult(ctx, hash)
+	if errors.Is(err, mirror.ErrImmature) {
+		return nil, nil // it is on its way
+	}
+	if missing, err := notFound(err); err != nil {
+		return nil, err
+	} else if missing {
+		return a.syntheticReceiptOf(ctx, hash)
+	}
+	if !result.Complete() {
+		return nil, eth.ErrNeverExecuted(hash, result.Result, result.ErrorMessage)
+	}
+	return a.receipt(ctx, result)
+}
+
+// receipt builds the receipt of a complete result.
+func (a *API) receipt(ctx context.Context, result *mirror.ContractResult) (any, error) {
+	b := builder{chainID: a.chainID()}
+	cumulative := result.GasUsed
+	from, to := result.From, receiver(result)
+	addresses := addressesOf(&from, &to)
+
+	t, ctx := parallel(ctx, 3)
+	t.run(func() (err error) { b.price, err = a.priceAt(ctx, result.Timestamp); return err })
+	t.run(func() error { return a.aliases(ctx, addresses...) })
+	if *result.Index > 0 {
+		t.run(func() (err error) { cumulative, err = a.gasUntil(ctx, result); return err })
+	}
+	if err := t.wait(); err != nil {
+		return nil, err
+	}
+	receipt := b.receipt(result, resultLogs(result), cumulative)
+	receipt.From, receipt.To = from, to
+	return receipt, nil
+}
+
+// gasUntil adds up the gas of a block's transactions up to and including one.
+func (a *API) gasUntil(ctx context.Context, result *mirror.ContractResult) (sum uint64, err error) {
+	results, err := a.mirror.BlockResultsByNumber(ctx, *result.BlockNumber)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range results {
+		if *r.Index <= *result.Index {
+			sum += r.GasUsed
+		}
+	}
+	return sum, nil
+}
+
+// syntheticReceiptOf builds the receipt of a transaction of which only logs are
+// known, or nothing.
+func (a *API) syntheticReceiptOf(ctx context.Context, hash common.Hash) (any, error) {
+	logs, err := a.mirror.Logs(ctx, mirror.LogsQuery{Transaction: hash})
+	if err != nil || len(logs) == 0 {
+		return nil, err
+	}
+	b := builder{chainID: a.chainID()}
+	var cumulative uint64
+	t, ctx := parallel(ctx, 2)
+	t.run(func() (err error) { b.price, err = a.priceAt(ctx, logs[0].Timestamp); return err })
+	if logs[0].TransactionIndex > 0 {
+		t.run(func() error {
+			results, err := a.mirror.BlockResultsByNumber(ctx, logs[0].BlockNumber)
+			for _, r := range results {
+				if *r.Index < logs[0].TransactionIndex {
+					cumulative += r.GasUsed
+				}
+			}
+			return err
+		})
+	}
+	if err := t.wait(); err != nil {
+		return nil, err
+	}
+	return b.syntheticReceipt(buildLogs(logs), cumulative), nil
+}

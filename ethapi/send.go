@@ -1,0 +1,50 @@
+package ethapi
+
+import (
+	"context"
+
+	"lockstep/eth"
+	"lockstep/rpc"
+	"lockstep/submit"
+)
+
+// Sender takes raw transactions: package submit's Submitter.
+type Sender interface {
+	// Enter takes a transaction's place in line. It never blocks.
+	Enter(raw []byte) (*submit.Entry, error)
+}
+
+// SendRawTransaction is the method eth_sendRawTransaction. The transaction takes its
+// place in the sender's line while the request is read, so that the order in a
+// batch, or on a connection, is the order of submission.
+func SendRawTransaction(sender Sender) rpc.Method {
+	return rpc.Method{
+		Name:   "eth_sendRawTransaction",
+		Params: []rpc.Param{rpc.Required(rpc.Hex())},
+		Enter: func(_ context.Context, p *rpc.Params) (rpc.Finish, error) {
+			raw, err := rawTransaction(p)
+			if err != nil {
+				return nil, err
+			}
+			entry, err := sender.Enter(raw)
+			if err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context) (any, error) {
+				hash, err := entry.Finish(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return hash, nil
+			}, nil
+		},
+	}
+}
+
+func rawTransaction(p *rpc.Params) ([]byte, error) {
+	raw := p.Bytes(0)
+	if raw == nil {
+		return nil, eth.ErrInvalidArguments("odd number of hexadecimal digits")
+	}
+	return raw, nil
+}

@@ -1,0 +1,113 @@
+package ethapi
+
+import (
+	"context"
+	"errors"
+
+	"lockstep/eth"
+	"lockstep/mirror"
+	"lockstep/rpc"
+)
+
+// getTransactionByHash is eth_getTransactionByHash. What never ran, or is not in a
+// block yet, is null.
+func (a *API) getTransactionByHash(ctx context.Context, p *rpc.Params) (any, error) {
+	hash := p.Hash(0)
+	result, err := a.mirror.ContractResult(ctx, hash)
+	if errors.Is(err, mirror.ErrImmature) {
+		return nil, nil
+	}
+	if missing, err := notFound(err); err != nil {
+		return nil, err
+	} else if missing {
+		return a.syntheticByHash(ctx, mirror.LogsQuery{Transaction: hash})
+	}
+	if !result.Complete() {
+		return nil, nil
+	}
+	return a.transaction(ctx, result)
+}
+
+// transaction builds the transaction of a complete result.
+func (a *API) transaction(ctx context.Context, result *mirror.ContractResult) (any, error) {
+	b := builder{chainID: a.chainID()}
+	var err error
+	if pricedByNetwork(result) {
+		if b.price, err = a.priceAt(ctx, result.Timestamp); err != nil {
+			return nil, err
+		}
+	}
+	t := b.transaction(result)
+	if t == nil {
+		return nil, nil
+	}
+	if err := a.aliases(ctx, addressesOf(&t.From, &t.To)...); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// pricedByNetwork tells whether a transaction shows what it paid instead of a price
+// that it named.
+func pricedByNetwork(r *mirror.ContractResult) bool { return r.Type != nil && *r.Type >= 2 }
+
+// syntheticByHash builds the transaction of which only logs are known, or nothing.
+func (a *API) syntheticByHash(ctx context.Context, q mirror.LogsQuery) (any, error) {
+	logs, err := a.mirror.Logs(ctx, q)
+	if err != nil || len(logs) == 0 {
+		return nil, err
+	}
+	b := builder{chainID: a.chainID()}
+	return b.syntheticTransaction(buildLog(logs[0])), nil
+}
+
+// getTransactionByBlock is eth_getTransactionByBlockNumberAndIndex and
+// …ByBlockHashAndIndex.
+func (a *API) getTransactionByBlock(ctx context.Context, p *rpc.Params) (any, error) {
+	position, err := index(p.At(1), 1)
+	if err != nil {
+		return nil, err
+	}
+	ref, err := blockRef(p.At(0))
+	if err != nil {
+		return nil, err
+	}
+	query := mirror.ResultsQuery{Index: &position}
+	if hash, ok := ref.Hash(); ok {
+		query.BlockHash = hash
+	} else if number, ok := ref.Number(); ok {
+		query.BlockNumber = &number
+	} else {
+		block, err := a.block(ctx, ref)
+		if block == nil || err != nil {
+			return nil, err
+		}
+		query.BlockNumber = &block.Number
+	}
+	result, err := a.mirror.ResultAt(ctx, query)
+	if missing, err := notFound(err); err != nil {
+		return nil, err
+	} else if missing {
+		return a.syntheticByIndex(ctx, ref, position)
+	}
+	return a.transaction(ctx, result)
+}
+
+// syntheticByIndex looks for a transaction among the logs of a block.
+func (a *API) syntheticByIndex(ctx context.Context, ref eth.BlockRef, position uint64) (any, error) {
+	block, err := a.block(ctx, ref)
+	if block == nil || err != nil {
+		return nil, err
+	}
+	logs, err := a.mirror.BlockLogs(ctx, block, mirror.LogsQuery{})
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range logs {
+		if l.TransactionIndex == position {
+			b := builder{chainID: a.chainID()}
+			return b.syntheticTransaction(buildLog(l)), nil
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,86 @@
+package mirror
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"lockstep/hedera"
+)
+
+// GasPriceAt returns the network's gas price at a moment in the past. The price
+// follows the exchange rate, which changes at most once an hour: between two moments
+// of the same price that are no further apart, nothing has to be asked.
+func (c *Client) GasPriceAt(ctx context.Context, at hedera.Timestamp) (hedera.Tinybar, error) {
+	if price, ok := c.prices.find(at); ok {
+		return price, nil
+	}
+	fees, err := c.FeesAt(ctx, at)
+	if err != nil {
+		return 0, err
+	}
+	c.prices.add(at, fees.EthereumTransaction)
+	return fees.EthereumTransaction, nil
+}
+
+// prices are gas prices at moments in the past.
+type prices struct {
+	mu     sync.Mutex
+	points []pricePoint // guarded by mu; in order of time
+}
+
+type pricePoint struct {
+	at    hedera.Timestamp
+	price hedera.Tinybar
+}
+
+func (p *prices) find(at hedera.Timestamp) (hedera.Tinybar, bool) {
+	const hour = 3600
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i, found := p.position(at)
+	if found {
+		return p.points[i].price, true
+	}
+	if i == 0 || i == len(p.points) {
+		return 0, false
+	}
+	before, after := p.points[i-1], p.points[i]
+	return before.price, before.price == after.price && after.at.Seconds-before.at.Seconds <= hour
+}
+
+// position is called with mu held.
+func (p *prices) position(at hedera.Timestamp) (int, bool) {
+	return slices.BinarySearchFunc(p.points, at, func(point pricePoint, at hedera.Timestamp) int {
+		return point.at.Compare(at)
+	})
+}
+
+// add notes a price. A middle one of three equal prices within an hour tells nothing
+// and goes.
+func (p *prices) add(at hedera.Timestamp, price hedera.Tinybar) {
+	const most, hour = 4096, 3600
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i, found := p.position(at)
+	if found {
+		p.points[i].price = price
+		return
+	}
+	if len(p.points) >= most {
+		p.points, i = p.points[:0], 0
+	}
+	p.points = slices.Insert(p.points, i, pricePoint{at, price})
+	if last := len(p.points) - 1; i == last && i >= 2 {
+		a, b := p.points[i-2], p.points[i-1]
+		if a.price == price && b.price == price && at.Seconds-a.at.Seconds <= hour {
+			p.points = slices.Delete(p.points, i-1, i)
+		}
+	}
+}
+
+func (p *prices) forget() {
+	p.mu.Lock()
+	p.points = nil
+	p.mu.Unlock()
+}
