@@ -2,9 +2,7 @@ package bench
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"math/big"
 	"strings"
@@ -14,7 +12,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 )
 
@@ -90,7 +87,7 @@ func TestCounts(t *testing.T) {
 		},
 		"no answer": {
 			knobs:    func(f *fakeChain) { f.mute = only(11) },
-			cfg:      func(c *Config) { c.Timeout = 400 * time.Millisecond },
+			cfg:      func(c *Config) { c.Timeout = time.Second },
 			receipts: outcome{Sent: 36, Accepted: 33, Unanswered: 3, Executed: 33, Nonce: 33},
 		},
 		"answered with an error, yet executed": {
@@ -114,7 +111,6 @@ func TestCounts(t *testing.T) {
 		// Nonce 10 arrives after 11, which is refused; 10 is executed.
 		"two swapped, refused": {
 			knobs: func(f *fakeChain) { f.unordered = true; f.swap = only(10) },
-			cfg:   func(c *Config) { c.Spacing = 20 * time.Millisecond },
 			log: &outcome{
 				Sent: 36, Accepted: 33, Refused: 3, Executed: 33, OutOfOrder: 3, WrongNonce: 3,
 				WrongNonceAtConsensus: 3, Nonce: 33,
@@ -123,7 +119,6 @@ func TestCounts(t *testing.T) {
 		},
 		"two swapped, answered with hashes": {
 			knobs: func(f *fakeChain) { f.optimistic = true; f.swap = only(10) },
-			cfg:   func(c *Config) { c.Spacing = 20 * time.Millisecond },
 			log: &outcome{
 				Sent: 36, Accepted: 36, Executed: 33, OutOfOrder: 3, WrongNonce: 3,
 				WrongNonceAtConsensus: 3, Lost: 3, Nonce: 33,
@@ -132,7 +127,6 @@ func TestCounts(t *testing.T) {
 		},
 		"two swapped, the refused have receipts": {
 			knobs: func(f *fakeChain) { f.optimistic = true; f.receiptAll = true; f.swap = only(10) },
-			cfg:   func(c *Config) { c.Spacing = 20 * time.Millisecond },
 			receipts: outcome{
 				Sent: 36, Accepted: 36, Executed: 33, OutOfOrder: 3, WrongNonce: 3,
 				WrongNonceAtConsensus: 3, Lost: 3, Nonce: 33,
@@ -179,7 +173,6 @@ func TestErrorClassesOfARun(t *testing.T) {
 	f.unordered = true
 	f.swap = only(8) // 8 comes after 9; 10 and 11 find 9 missing
 	cfg := base(f)
-	cfg.Spacing = 20 * time.Millisecond
 	run := mustRun(t, cfg).Targets[0].Runs[0]
 	want := []ErrorClass{{Code: -32000, Message: "Nonce too high. Provided nonce: #, current nonce: #", Count: run.Refused}}
 	if diff := cmp.Diff(want, run.Errors); diff != "" || run.Refused == 0 {
@@ -213,7 +206,7 @@ func TestWebSocketNoAnswer(t *testing.T) {
 	f.mute = only(11)
 	cfg := base(f)
 	cfg.URLs = []string{f.wsURL()}
-	cfg.Timeout = 400 * time.Millisecond
+	cfg.Timeout = time.Second
 	run := mustRun(t, cfg).Targets[0].Runs[0]
 	want := []ErrorClass{{Message: "no answer in time", Count: 3}}
 	if diff := cmp.Diff(want, run.Errors); diff != "" {
@@ -354,40 +347,6 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// The end of the context stops sending, keeps what is known and says so.
-func TestCancel(t *testing.T) {
-	t.Parallel()
-	f := newFakeChain(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	f.swap = func(nonce uint64) bool {
-		if nonce == 5 {
-			cancel()
-		}
-		return false
-	}
-	cfg := base(f)
-	cfg.Runs, cfg.Count, cfg.Spacing = 4, 400, 20*time.Millisecond
-	var out bytes.Buffer
-	report, err := Run(ctx, cfg, &out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runs := report.Targets[0].Runs
-	if !report.Partial || len(runs) != 1 || !runs[0].Partial || report.Clean() {
-		t.Fatalf("not a partial report of one run: partial %v, %d runs", report.Partial, len(runs))
-	}
-	got := outcomeOf(t, runs[0])
-	if got.Sent == 0 || got.Sent >= runs[0].Planned || got.Executed != got.Accepted {
-		t.Errorf("outcome %+v of %d planned", got, runs[0].Planned)
-	}
-	if len(report.Targets[0].Summary) != 0 {
-		t.Error("a summary of partial runs")
-	}
-	if !strings.Contains(out.String(), "PARTIAL") {
-		t.Errorf("the text does not say that it is partial:\n%s", out.String())
-	}
-}
-
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	f := newFakeChain(t)
@@ -426,95 +385,5 @@ func TestJSON(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{f.server.URL}, got.Targets[0].Hosts); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestUnusableTargets(t *testing.T) {
-	t.Parallel()
-	f := newFakeChain(t)
-	tests := map[string]struct {
-		change func(*Config)
-		want   string
-	}{
-		"nobody listens": {
-			change: func(c *Config) { c.URLs = []string{"http://127.0.0.1:1"} },
-			want:   "connect to http://127.0.0.1:1: connection refused",
-		},
-		"no money and no key": {
-			change: func(c *Config) { c.Funder = nil },
-			want:   "there is no key to fund them from",
-		},
-		"poor funder": {
-			change: func(c *Config) { c.Funder, _ = crypto.GenerateKey() },
-			want:   "Insufficient funds",
-		},
-		"consensus log elsewhere": {
-			change: func(c *Config) { c.ConsensusLog = f.server.URL + "/elsewhere" },
-			want:   "consensus log: ",
-		},
-		"not valid": {
-			change: func(c *Config) { c.Batch = -1 },
-			want:   "batch: want 1 to 1000",
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFakeChain(t)
-			cfg := base(f)
-			test.change(&cfg)
-			report, err := Run(t.Context(), cfg, io.Discard)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Fatalf("error %v, want %q", err, test.want)
-			}
-			if report.hasRuns() {
-				t.Error("runs in the report")
-			}
-		})
-	}
-}
-
-type brokenWriter struct{}
-
-var errBroken = errors.New("broken")
-
-func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
-
-func TestWriteFails(t *testing.T) {
-	t.Parallel()
-	f := newFakeChain(t)
-	report, err := Run(t.Context(), base(f), brokenWriter{})
-	if !errors.Is(err, errBroken) || !report.hasRuns() {
-		t.Errorf("error %v, runs %v", err, report.hasRuns())
-	}
-}
-
-// A target that stops answering state queries after the load keeps its measurements.
-func TestChainCannotBeAsked(t *testing.T) {
-	t.Parallel()
-	f := newFakeChain(t)
-	cfg := base(f).withDefaults()
-	s, err := openSession(t.Context(), cfg, 0, &TargetReport{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.state.close() // every later question fails
-	v := &verifier{
-		state: s.state, senders: s.senders, quiet: time.Millisecond,
-		txs: []transfer{{verdict: accepted}},
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	report := RunReport{Planned: 1, Accepted: 1, Latency: &Histogram{}, Lag: &Histogram{}}
-	s.verify(ctx, v, &report)
-	if report.Chain != nil || report.ChainError == "" {
-		t.Errorf("chain %+v, error %q", report.Chain, report.ChainError)
-	}
-	figures := summarise([]RunReport{{Latency: &Histogram{}, Lag: &Histogram{}}})
-	opts := cmpopts.IgnoreFields(Figure{}, "Unit", "Median", "Min", "Max")
-	for _, fig := range figures {
-		if cmp.Equal(fig, Figure{Name: "lost"}, opts) {
-			t.Error("a figure of the chain, though no run has one")
-		}
 	}
 }

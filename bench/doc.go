@@ -23,6 +23,7 @@
 // request is a transaction, or with Batch a JSON-RPC batch of consecutive ones. With
 // several URLs consecutive requests of a sender go to them in turn, unless Sticky.
 // Nothing waits for answers: the load is open, as long as there are connections left.
+// A request that is late leaves at once, and the report has the lag.
 //
 // # Connections
 //

@@ -63,7 +63,7 @@ func fund(ctx context.Context, c Config, state *client, senders []*sender, f fee
 			}
 			return fmt.Errorf("fund %s: %w", poor[0].addr, sendErr)
 		}
-		sleep(ctx, time.Second)
+		sleep(ctx, min(time.Second, c.FundTimeout/10))
 	}
 	return nil
 }

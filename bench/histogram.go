@@ -36,6 +36,23 @@ func (h *Histogram) Record(d time.Duration) {
 	h.max = max(h.max, d)
 }
 
+// Add counts everything that other has recorded.
+func (h *Histogram) Add(other *Histogram) {
+	if other.n == 0 {
+		return
+	}
+	if h.counts == nil {
+		h.counts = make([]uint64, octaves*subCount)
+		h.min = other.min
+	}
+	for i, c := range other.counts {
+		h.counts[i] += c
+	}
+	h.n += other.n
+	h.min = min(h.min, other.min)
+	h.max = max(h.max, other.max)
+}
+
 // Count is how many durations were recorded.
 func (h *Histogram) Count() uint64 { return h.n }
 

@@ -56,6 +56,29 @@ func TestHistogramEdges(t *testing.T) {
 	}
 }
 
+func TestHistogramAdd(t *testing.T) {
+	var a, b, all Histogram
+	a.Add(&b) // nothing to nothing
+	for i := range 1000 {
+		d := time.Duration(i*i) * time.Microsecond
+		all.Record(d)
+		if i%3 == 0 {
+			a.Record(d)
+		} else {
+			b.Record(d)
+		}
+	}
+	a.Add(&b)
+	a.Add(&Histogram{})
+	var c Histogram
+	c.Add(&all)
+	for _, h := range []*Histogram{&a, &c} {
+		if diff := cmp.Diff(&all, h, cmp.AllowUnexported(Histogram{})); diff != "" {
+			t.Errorf("sum (-want +got):\n%s", diff)
+		}
+	}
+}
+
 func TestHistogramBuckets(t *testing.T) {
 	// The top of each bucket falls into it, and the next duration into the next bucket.
 	for i := range octaves*subCount - 1 {

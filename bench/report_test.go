@@ -228,6 +228,7 @@ func TestTextOfReport(t *testing.T) {
 	for _, want := range []string{
 		"1 senders × 100 transactions, spacing 1ms", "accepted rate, tx/s  ", "18.4", "latency p50, ms ", "38 ",
 		"wrong nonce, tx ", "run 1: 1 × -32000 Nonce too high", "run 1: 2 × no answer in time", "run 1: a note",
+		"  ≤     67.1 ms       1 ##############################\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, out.String())

@@ -58,8 +58,26 @@ func (t TargetReport) text(out *strings.Builder) {
 		}
 	}
 	_ = tw.Flush()
+	t.histogramText(out)
 	for i, run := range t.Runs {
 		run.text(out, i+1)
+	}
+}
+
+// histogramText draws the latencies of all acceptances of the completed runs.
+func (t TargetReport) histogramText(out *strings.Builder) {
+	var all Histogram
+	for _, run := range completed(t.Runs) {
+		all.Add(run.Latency)
+	}
+	bars := all.Bars()
+	var highest uint64
+	for _, b := range bars {
+		highest = max(highest, b.Count)
+	}
+	for _, b := range bars {
+		width := int((b.Count*barWidth + highest - 1) / highest) // whatever is there shows
+		fmt.Fprintf(out, "  ≤ %8s ms %7d %s\n", number(millis(b.UpTo)), b.Count, strings.Repeat("#", width))
 	}
 }
 

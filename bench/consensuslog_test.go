@@ -1,0 +1,65 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestConsensusLogPaging(t *testing.T) {
+	entry := func(seq, hash int) string {
+		if seq < 0 {
+			return fmt.Sprintf(`{"hash":"0x%064x","nonce":1,"status":"SUCCESS"}`, hash)
+		}
+		return fmt.Sprintf(`{"hash":"0x%064x","nonce":1,"status":"SUCCESS","sequence":%d}`, hash, seq)
+	}
+	list := func(entries ...string) string { return "[" + strings.Join(entries, ",") + "]" }
+	tests := map[string]struct {
+		pages map[string]string // by since; others are empty
+		want  []int
+		fails bool
+		gap   bool
+	}{
+		"numbered":    {map[string]string{"0": list(entry(0, 1), entry(1, 2)), "2": list(entry(2, 3))}, []int{1, 2, 3}, false, false},
+		"without":     {map[string]string{"0": list(entry(-1, 1), entry(-1, 2)), "2": list(entry(-1, 3))}, []int{1, 2, 3}, false, false},
+		"inclusive":   {map[string]string{"0": list(entry(0, 1), entry(1, 2)), "2": list(entry(1, 2))}, []int{1, 2}, false, false},
+		"dropped":     {map[string]string{"0": list(entry(5, 1))}, []int{1}, true, true},
+		"not a list":  {map[string]string{"0": `{}`}, nil, true, false},
+		"broken":      {map[string]string{"0": `[{"hash":"0x12"}]`}, nil, true, false},
+		"not found":   {map[string]string{"0": "404"}, nil, true, false},
+		"nothing yet": {nil, nil, false, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			url, _ := countedServer(t, func(w http.ResponseWriter, r *http.Request) {
+				page, ok := test.pages[r.URL.Query().Get("since")]
+				if page == "404" || r.URL.Path != consensusPath {
+					http.NotFound(w, r)
+					return
+				}
+				if !ok {
+					page = "[]"
+				}
+				_, _ = io.WriteString(w, page)
+			})
+			order, err := newConsensusLog(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []int
+			err = order.follow(t.Context(), func(e logEntry) { got = append(got, int(e.Hash[31])) })
+			order.http.CloseIdleConnections()
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if (err != nil) != test.fails || errors.Is(err, errLogGap) != test.gap {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}

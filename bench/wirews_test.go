@@ -1,0 +1,109 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// Messages of one lane arrive in the order in which they were sent.
+func TestWebSocketOrder(t *testing.T) {
+	const n = 500
+	type place struct {
+		conn *websocket.Conn
+		id   uint64
+	}
+	places := make(chan place, n)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		for {
+			_, body, err := conn.ReadMessage()
+			if err != nil {
+				return
+			}
+			var call struct{ ID uint64 }
+			_ = json.Unmarshal(body, &call)
+			places <- place{conn, call.ID}
+			_ = conn.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"id":%d,"result":1}`, call.ID))
+		}
+	}))
+	defer s.Close()
+	l, err := dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), 3, 0, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	var open sync.WaitGroup
+	for id := range uint64(n) {
+		open.Add(1)
+		x := callOf(id+1, func(r reply) {
+			if r.err != nil {
+				t.Errorf("call %d: %v", id+1, r.err)
+			}
+			open.Done()
+		})
+		x.lane = int(id % 5)
+		l.send(t.Context(), x)
+	}
+	open.Wait()
+	close(places)
+	last := map[uint64]place{}
+	for p := range places {
+		lane := (p.id - 1) % 5
+		if before, any := last[lane]; any && (before.id >= p.id || before.conn != p.conn) {
+			t.Errorf("lane %d: %d after %d, same connection %v", lane, p.id, before.id, before.conn == p.conn)
+		}
+		last[lane] = p
+	}
+}
+
+// A batch that is refused as a whole carries no id and still finds its call.
+func TestWebSocketBatchRefused(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		for {
+			if _, _, err := conn.ReadMessage(); err != nil {
+				return
+			}
+			for _, noise := range []string{`garbage`, `[]`, `{"method":"eth_subscription","params":{}}`, `{"id":77,"result":1}`} {
+				_ = conn.WriteMessage(websocket.TextMessage, []byte(noise))
+			}
+			_ = conn.WriteMessage(websocket.TextMessage, []byte(`{"id":null,"error":{"code":-32600,"message":"no batches"}}`))
+		}
+	}))
+	defer s.Close()
+	l, err := dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), 1, 0, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	answers := make(chan reply, 2)
+	l.send(t.Context(), &exchange{body: []byte(`[]`), ids: []uint64{5, 6}, done: func(r reply) { answers <- r }})
+	r := <-answers
+	if r.err != nil || r.messages[0].Error == nil || r.messages[0].Error.Code != -32600 {
+		t.Errorf("answer %+v", r)
+	}
+}
+
+func TestWebSocketRefused(t *testing.T) {
+	url, _ := countedServer(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	_, err := dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), 1, 0, time.Second)
+	if err == nil || err.Error() != "HTTP status 403" {
+		t.Errorf("error %v", err)
+	}
+}
