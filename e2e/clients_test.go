@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -66,7 +67,8 @@ func castRun(t *testing.T, n *network, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
 	defer cancel()
-	cmd := foundry(ctx, t, cast, append(args, "--rpc-url", n.RPC)...)
+	// Flags go first: nothing but a contract's arguments may follow --create.
+	cmd := foundry(ctx, t, cast, slices.Concat(args[:1], []string{"--rpc-url", n.RPC}, args[1:])...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -79,7 +81,7 @@ func castRun(t *testing.T, n *network, args ...string) string {
 // castFields runs cast with --json and gives the object it prints.
 func castFields(t *testing.T, n *network, args ...string) map[string]any {
 	t.Helper()
-	out := castRun(t, n, append(args, "--json")...)
+	out := castRun(t, n, slices.Concat(args[:1], []string{"--json"}, args[1:])...)
 	var fields map[string]any
 	if err := json.Unmarshal([]byte(out), &fields); err != nil {
 		t.Fatalf("cast %s: %v\n%s", strings.Join(args, " "), err, out)

@@ -38,6 +38,7 @@ func start(t *testing.T, env []string, args ...string) *process {
 	p.cmd.Dir = t.TempDir() // no .env file of the developer's
 	p.cmd.Env = append(bareEnvironment(), env...)
 	p.cmd.Stderr = p.stderr
+	p.cmd.WaitDelay = time.Second // a child of the program's must not keep it alive for us
 	out, writer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
