@@ -1,0 +1,51 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"lockstep/devnet/ledger"
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// Call is a call at a node that a fault may spoil. One of the pointers is set; for
+// a transaction that could not be decoded neither is.
+type Call struct {
+	Node       int // index of the node
+	Submission *ledger.Submission
+	Query      *hapi.Query
+}
+
+// Fault is how to spoil a call. The zero value leaves it alone.
+type Fault struct {
+	Delay      time.Duration // before anything happens
+	DropBefore bool          // the connection breaks and nothing was taken
+	Status     hedera.Status // answered instead of the node's own precheck; the transaction is not taken
+	Vanish     bool          // answered OK, and consensus never sees it
+	DropAfter  bool          // taken, and then the connection breaks
+}
+
+// spoil asks for the fault of a call and applies what comes before it.
+func (n *Node) spoil(ctx context.Context, sub *ledger.Submission, query *hapi.Query) (Fault, error) {
+	if n.fault == nil {
+		return Fault{}, nil
+	}
+	fault := n.fault(Call{Node: n.index, Submission: sub, Query: query})
+	if fault.Delay > 0 {
+		timer := time.NewTimer(fault.Delay)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return fault, status.FromContextError(ctx.Err()).Err()
+		case <-timer.C:
+		}
+	}
+	if fault.DropBefore {
+		return fault, status.Error(codes.Unavailable, "the connection was lost")
+	}
+	return fault, nil
+}

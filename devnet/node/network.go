@@ -1,0 +1,199 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"lockstep/devnet/ledger"
+	"lockstep/hedera"
+)
+
+// portStride lies between the ports of the nodes of one network. It is not 1, since
+// clients take the port after the first for one that speaks TLS.
+const portStride = 10
+
+const (
+	maxMessage     = 4 << 20 // bytes, both ways
+	minPingGap     = 5 * time.Second
+	firstNode      = 3 // 0.0.3 is the account of node 0
+	drainTime      = 2 * time.Second
+	headerLimit    = 16 << 10
+	maxConcurrency = 1000 // calls in flight per connection
+)
+
+// Config shapes a network of consensus nodes.
+type Config struct {
+	Ledger *ledger.Ledger
+	Nodes  int    // how many; 1 when 0
+	Listen string // host:port of node 0; the others follow at every tenth port. Port 0 picks free ones.
+
+	// Latency is how long a transaction takes from acceptance to consensus, and
+	// Jitter the most that chance adds to it. Transactions given to one node keep
+	// their order; those given to different nodes may change it. With neither, a
+	// transaction is handled before its submission is answered.
+	Latency, Jitter time.Duration
+
+	// Seed makes the jitter repeatable; 0 picks one.
+	Seed uint64
+
+	// Fault, where set, is asked about every accepted call and may spoil it.
+	Fault func(Call) Fault
+
+	Log *slog.Logger
+}
+
+// NodeAccounts returns the accounts of the first n nodes: 0.0.3, 0.0.4, …
+func NodeAccounts(n int) []hedera.ID {
+	ids := make([]hedera.ID, n)
+	for i := range ids {
+		ids[i] = hedera.Entity(firstNode + int64(i))
+	}
+	return ids
+}
+
+// Network is one or more consensus nodes over one ledger.
+type Network struct {
+	cfg       Config
+	nodes     []*Node
+	gossip    *gossip
+	listeners []net.Listener
+}
+
+// New makes the nodes. It opens no socket.
+func New(cfg Config) (*Network, error) {
+	if cfg.Nodes == 0 {
+		cfg.Nodes = 1
+	}
+	if cfg.Ledger == nil || cfg.Nodes < 1 || cfg.Latency < 0 || cfg.Jitter < 0 {
+		return nil, errors.New("node: a ledger, at least one node and no negative latency are needed")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	n := &Network{cfg: cfg, gossip: newGossip(cfg)}
+	for i, account := range NodeAccounts(cfg.Nodes) {
+		n.nodes = append(n.nodes, &Node{
+			index: i, account: account, ledger: cfg.Ledger, gossip: n.gossip, fault: cfg.Fault, seen: newSeen(),
+		})
+	}
+	return n, nil
+}
+
+// Nodes returns the nodes, for use without sockets.
+func (n *Network) Nodes() []*Node { return n.nodes }
+
+// Listen opens the sockets and enters them in the ledger's address book.
+func (n *Network) Listen(ctx context.Context) error {
+	host, port, err := net.SplitHostPort(n.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("consensus address %q: %w", n.cfg.Listen, err)
+	}
+	first, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return fmt.Errorf("consensus address %q: the port is no number", n.cfg.Listen)
+	}
+	infos := make([]ledger.NodeInfo, 0, len(n.nodes))
+	for i, node := range n.nodes {
+		at := uint64(0)
+		if first != 0 {
+			at = first + uint64(portStride*i)
+		}
+		var lc net.ListenConfig
+		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, strconv.FormatUint(at, 10)))
+		if err != nil {
+			n.Close()
+			return fmt.Errorf("consensus node %s: %w", node.account, err)
+		}
+		n.listeners = append(n.listeners, l)
+		bound, ok := l.Addr().(*net.TCPAddr)
+		if !ok {
+			continue
+		}
+		infos = append(infos, ledger.NodeInfo{
+			NodeID: int64(i), Account: node.account, Host: bound.IP.String(), Port: bound.Port,
+		})
+	}
+	n.cfg.Ledger.SetNodes(infos)
+	return nil
+}
+
+// Addrs returns the bound addresses by node, host:port each; nil before Listen.
+func (n *Network) Addrs() []string {
+	addrs := make([]string, 0, len(n.listeners))
+	for _, l := range n.listeners {
+		addrs = append(addrs, l.Addr().String())
+	}
+	return addrs
+}
+
+// Close closes sockets that Run never served.
+func (n *Network) Close() {
+	for _, l := range n.listeners {
+		// A socket that Run has served is closed already; there is nothing to do about either.
+		_ = l.Close()
+	}
+	n.listeners = nil
+}
+
+// Run serves the nodes and brings accepted transactions to consensus until the
+// context ends. Transactions that have not reached consensus then are lost, as they
+// are when a real node stops.
+func (n *Network) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return n.gossip.run(ctx) })
+	for i, l := range n.listeners {
+		server := n.server(n.nodes[i])
+		group.Go(func() error {
+			if err := server.Serve(l); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("consensus node %s: %w", n.nodes[i].account, err)
+			}
+			return nil
+		})
+		group.Go(func() error {
+			<-ctx.Done()
+			stop(server)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// stop lets calls end, for a while.
+func stop(server *grpc.Server) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		server.GracefulStop()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(drainTime):
+		server.Stop()
+		<-ended
+	}
+}
+
+func (n *Network) server(node *Node) *grpc.Server {
+	server := grpc.NewServer(
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxSendMsgSize(maxMessage),
+		grpc.MaxHeaderListSize(headerLimit),
+		grpc.MaxConcurrentStreams(maxConcurrency),
+		// SDKs ping as often as every ten seconds, between calls as well.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingGap, PermitWithoutStream: true}),
+		grpc.UnknownServiceHandler(unsupported),
+	)
+	for _, desc := range services() {
+		server.RegisterService(desc, node)
+	}
+	return server
+}

@@ -1,0 +1,83 @@
+package node
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"lockstep/internal/hapi"
+)
+
+func transactionMethods() []string {
+	return []string{
+		hapi.MethodCreateAccount, hapi.MethodUpdateAccount, hapi.MethodCryptoTransfer, hapi.MethodCryptoDelete,
+		hapi.MethodCallEthereum, hapi.MethodCreateContract, hapi.MethodContractCall,
+		hapi.MethodCreateFile, hapi.MethodUpdateFile, hapi.MethodDeleteFile, hapi.MethodAppendContent,
+	}
+}
+
+func queryMethods() []string {
+	return []string{
+		hapi.MethodCryptoGetBalance, hapi.MethodGetAccountInfo,
+		hapi.MethodGetTransactionReceipts, hapi.MethodGetTxRecordByTxID,
+		hapi.MethodContractCallLocal, hapi.MethodContractGetBytecode, hapi.MethodGetContractInfo,
+		hapi.MethodGetFileContent, hapi.MethodGetFileInfo, hapi.MethodGetVersionInfo,
+	}
+}
+
+// services builds the method tables. What a call does is decided by its message,
+// not by the method it came through, so there are two handlers only.
+func services() []*grpc.ServiceDesc {
+	byName := map[string]*grpc.ServiceDesc{}
+	var list []*grpc.ServiceDesc
+	add := func(path string, handler grpc.MethodHandler) {
+		service, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+		desc := byName[service]
+		if desc == nil {
+			desc = &grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil)}
+			byName[service] = desc
+			list = append(list, desc)
+		}
+		desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: method, Handler: handler})
+	}
+	for _, path := range transactionMethods() {
+		add(path, submitHandler)
+	}
+	for _, path := range queryMethods() {
+		add(path, queryHandler)
+	}
+	return list
+}
+
+func submitHandler(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	tx := new(hapi.Transaction)
+	if err := decode(tx); err != nil {
+		return nil, err
+	}
+	return srv.(*Node).Submit(ctx, tx)
+}
+
+func queryHandler(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	query := new(hapi.Query)
+	if err := decode(query); err != nil {
+		return nil, err
+	}
+	return srv.(*Node).Query(ctx, query)
+}
+
+// unsupported answers methods that this network does not have: transactions the way
+// a node refuses them, anything else as gRPC does.
+func unsupported(_ any, stream grpc.ServerStream) error {
+	path, _ := grpc.MethodFromServerStream(stream)
+	_, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if !strings.HasPrefix(path, "/proto.") || strings.HasPrefix(strings.ToLower(method), "get") {
+		return status.Errorf(codes.Unimplemented, "unknown method %s", path)
+	}
+	if err := stream.RecvMsg(new(hapi.Transaction)); err != nil {
+		return err
+	}
+	return stream.SendMsg(&hapi.TransactionResponse{NodeTransactionPrecheckCode: hapi.ResponseCodeEnum_NOT_SUPPORTED})
+}
