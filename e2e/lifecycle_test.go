@@ -48,17 +48,24 @@ func TestTakenPort(t *testing.T) {
 				}
 			}
 			p := start(t, nil, append(args, flag, address)...)
-			if code := p.wait(); code == 0 {
-				t.Error("exit code 0")
-			}
-			text := p.stderr.String()
-			if !strings.Contains(text, port) || !strings.Contains(text, flag) {
-				t.Errorf("the error names not both %s and %s:\n%s", port, flag, text)
-			}
-			if lines := strings.Count(strings.TrimSpace(text), "\n") + 1; lines > 20 || strings.Contains(text, "goroutine ") {
-				t.Errorf("the error is not a short message:\n%s", text)
-			}
+			checkTaken(t, p, port, flag)
 		})
+	}
+}
+
+// checkTaken fails unless the program ended with a short message that names the
+// port and the flag or setting that chose it.
+func checkTaken(t *testing.T, p *process, port, setting string) {
+	t.Helper()
+	if code := p.wait(); code == 0 {
+		t.Error("exit code 0")
+	}
+	text := p.stderr.String()
+	if !strings.Contains(text, port) || !strings.Contains(text, setting) {
+		t.Errorf("the error names not both %s and %s:\n%s", port, setting, text)
+	}
+	if lines := strings.Count(strings.TrimSpace(text), "\n") + 1; lines > 20 || strings.Contains(text, "goroutine ") {
+		t.Errorf("the error is not a short message:\n%s", text)
 	}
 }
 

@@ -2,10 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"net"
 	"net/http"
-	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -24,6 +23,20 @@ func TestDevnetAndServe(t *testing.T) {
 	expect(t, receipt["status"], "0x1")
 	expect(t, castRun(t, n, "nonce", sender.Address), "1")
 
+	t.Run("WebSocket", func(t *testing.T) {
+		nonce, err := dial(t, n.WS).NonceAt(t.Context(), sender.address(), nil)
+		if err != nil || nonce != 1 {
+			t.Errorf("nonce %d, %v", nonce, err)
+		}
+	})
+	t.Run("taken port", func(t *testing.T) {
+		_, port, err := net.SplitHostPort(strings.TrimPrefix(n.RPC, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := start(t, append(serveSettings(t, devnet, operator), "SERVER_PORT="+port), "serve")
+		checkTaken(t, second, port, "SERVER_PORT")
+	})
 	t.Run("restart", func(t *testing.T) {
 		n.process.signal(syscall.SIGTERM)
 		expect(t, n.process.wait(), 0)
@@ -37,30 +50,28 @@ func TestDevnetAndServe(t *testing.T) {
 // startServe runs a relay in front of the devnet, configured by environment alone.
 func startServe(t *testing.T, devnet *network, operator account, env ...string) *network {
 	t.Helper()
-	nodes, err := json.Marshal(map[string]string{devnet.Consensus: "0.0.3"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := freePort(t)
-	settings := []string{
-		"CHAIN_ID=0x12a",
-		"HEDERA_NETWORK=" + string(nodes),
-		"MIRROR_NODE_URL=" + devnet.Mirror,
-		"OPERATOR_ID_MAIN=" + operator.ID,
-		"OPERATOR_KEY_MAIN=" + operator.PrivateKey,
-		"OPERATOR_KEY_FORMAT=HEX_ECDSA",
-		"SERVER_HOST=127.0.0.1",
-		"SERVER_PORT=" + strconv.Itoa(port),
-	}
-	url := fmt.Sprintf("http://127.0.0.1:%d", port)
-	n := &network{RPC: url, Mirror: devnet.Mirror, Accounts: devnet.Accounts, process: start(t, append(settings, env...), "serve")}
-	until(t, "serve answers on "+url, func() bool {
+	settings := append(serveSettings(t, devnet, operator), "SERVER_PORT=0", "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0")
+	p := start(t, append(settings, env...), "serve")
+	// Ports of the kernel's choice are known only from the log.
+	var ready struct{ HTTP, WS string }
+	until(t, "serve logs its addresses", func() bool {
 		select {
-		case <-n.process.ended:
-			t.Fatalf("serve ended: %v\n%s", n.process.err, n.process.stderr)
+		case <-p.ended:
+			t.Fatalf("serve ended: %v\n%s", p.err, p.stderr)
 		default:
 		}
-		response, err := http.Get(url + "/health/readiness")
+		for line := range strings.Lines(p.stderr.String()) {
+			var record struct{ Msg, HTTP, WS string }
+			if json.Unmarshal([]byte(line), &record) == nil && record.Msg == "relay is ready" {
+				ready.HTTP, ready.WS = record.HTTP, record.WS
+				return true
+			}
+		}
+		return false
+	})
+	n := &network{RPC: "http://" + ready.HTTP, WS: "ws://" + ready.WS, Mirror: devnet.Mirror, Accounts: devnet.Accounts, process: p}
+	until(t, "serve is ready on "+n.RPC, func() bool {
+		response, err := http.Get(n.RPC + "/health/readiness")
 		if err != nil {
 			return false
 		}
@@ -70,13 +81,21 @@ func startServe(t *testing.T, devnet *network, operator account, env ...string) 
 	return n
 }
 
-// freePort gives a port that was free a moment ago, for settings that take no 0.
-func freePort(t *testing.T) int {
+// serveSettings are all that a relay needs, but for its ports.
+func serveSettings(t *testing.T, devnet *network, operator account) []string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	nodes, err := json.Marshal(map[string]string{devnet.Consensus: "0.0.3"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
+	return []string{
+		"CHAIN_ID=0x12a",
+		"HEDERA_NETWORK=" + string(nodes),
+		"MIRROR_NODE_URL=" + devnet.Mirror,
+		"OPERATOR_ID_MAIN=" + operator.ID,
+		"OPERATOR_KEY_MAIN=" + operator.PrivateKey,
+		"OPERATOR_KEY_FORMAT=HEX_ECDSA",
+		"SERVER_HOST=127.0.0.1",
+		"PRETTY_LOGS_ENABLED=false",
+	}
 }
