@@ -130,6 +130,15 @@ func (c *Client) Operator() (hedera.ID, bool) {
 	return c.operator.ID, true
 }
 
+// OperatorAddress returns the EVM address of the operator's key, and false if there
+// is no operator or its key has none.
+func (c *Client) OperatorAddress() (common.Address, bool) {
+	if c.operator == nil {
+		return common.Address{}, false
+	}
+	return c.operator.Key.Address()
+}
+
 // NodeFor returns the node that a sender's transactions go to now. It stays the
 // same while the node is healthy, in this process and in every other one with the
 // same list of nodes.

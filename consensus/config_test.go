@@ -77,6 +77,10 @@ func TestOperatorKeys(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			address, hasAddress := c.OperatorAddress()
+			if wantAddress, want := c.operator.Key.Address(); address != wantAddress || hasAddress != want {
+				t.Errorf("operator address %s, %v", address, hasAddress)
+			}
 			if id, ok := c.Operator(); !ok || id != hedera.Entity(1002) || c.operator.Key.Kind() != test.kind {
 				t.Errorf("operator %s, %v, kind %d", id, ok, c.operator.Key.Kind())
 			}

@@ -78,9 +78,22 @@
 // for a time that grows from 250 ms to a minute. When no node is healthy the one
 // that is due first is tried all the same.
 //
+// SetNodes replaces the list of nodes without disturbing what is under way.
+//
+// Each node has two connections, one for transactions and one for receipt queries:
+// nodes limit the calls on a connection, and a submission must not wait for
+// queries. Connections are made when first used; Run reopens those in use when the
+// node closes them, which real ones do every few seconds. TLS is checked against
+// the SHA-384 of the node's certificate in the address book.
+//
 // # What it does not promise
 //
 // Acceptance is not execution: a node that falls behind may drop what it accepted.
 // Receipt then reports ErrReceiptNotFound, but only after the transaction's
-// validity is over, when it is certain that it never will be executed.
+// validity is over, when it cannot be executed any more, and when up to three nodes
+// know nothing of it.
+//
+// Order holds on one node. A transaction whose earlier attempt was unclear and that
+// another node accepted may be at both; it is executed once, by whichever copy
+// reaches consensus first, so it is not later than a successor at the second node.
 package consensus

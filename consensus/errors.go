@@ -11,6 +11,11 @@ import (
 // network knows no receipt of it: it was not executed and never will be.
 var ErrReceiptNotFound = errors.New("no receipt, and the transaction is no longer valid")
 
+// ErrReceiptExpired says that a receipt was asked for so late that the network no
+// longer keeps it. The transaction's validity is long over, so its fate is settled,
+// but not known here.
+var ErrReceiptExpired = errors.New("the network no longer keeps receipts of that time")
+
 // ErrNoOperator says that the client was built without an operator and the
 // submission named no payer.
 var ErrNoOperator = errors.New("no operator account is configured")

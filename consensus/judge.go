@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -86,7 +87,9 @@ func (j *journey) judgeAnswer(n *node, answer hedera.Status) step {
 		if len(j.unclear) > 0 {
 			return giveUp
 		}
-		j.client.ids.adjust(j.skew, answer == hapi.ResponseCodeEnum_TRANSACTION_EXPIRED)
+		if time.Since(j.drawn) < skewStep { // else it did expire, and the clock is right
+			j.client.ids.adjust(j.skew, answer == hapi.ResponseCodeEnum_TRANSACTION_EXPIRED)
+		}
 		return again
 	default:
 		return giveUp

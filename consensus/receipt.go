@@ -39,8 +39,6 @@ type Receipt struct {
 	HbarEquivalent, CentEquivalent int32
 }
 
-var errForgotten = errors.New("the network no longer keeps receipts of that time")
-
 // Pending is a transaction that a node has accepted, or, within a SentError, that
 // it may have.
 type Pending struct {
@@ -50,13 +48,24 @@ type Pending struct {
 	since  time.Time
 }
 
+// Pending returns a handle to a transaction that was submitted earlier, also by
+// another process, to ask for its receipt. A node that is not, or no longer, on the
+// list is replaced by another.
+func (c *Client) Pending(id hedera.TransactionID, node hedera.ID) *Pending {
+	n := c.nodes.find(node)
+	if n == nil {
+		n = c.nodes.best(id.Payer.LongZero(), nil)
+	}
+	return &Pending{client: c, id: id, node: n, since: time.Now()}
+}
+
 // ID returns the transaction id.
 func (p *Pending) ID() hedera.TransactionID { return p.id }
 
 // Node returns the node that has the transaction.
 func (p *Pending) Node() hedera.ID { return p.node.id }
 
-// Since returns when the node accepted the transaction.
+// Since returns when the node accepted the transaction, or when the handle was made.
 func (p *Pending) Since() time.Time { return p.since }
 
 // Receipt waits for consensus and returns the verdict. It asks the node that took
@@ -65,7 +74,8 @@ func (p *Pending) Since() time.Time { return p.since }
 //
 // Without a receipt it ends when ctx is done, with ctx's error, which says nothing
 // about the transaction; or, when the transaction's validity is over, with
-// ErrReceiptNotFound if a node can say that there is none. It may be called again.
+// ErrReceiptNotFound if nodes can say that there is none, with ErrReceiptExpired if
+// none can any more. It may be called again.
 func (p *Pending) Receipt(ctx context.Context) (Receipt, error) {
 	deadline := p.id.ValidStart.Time().Add(validDuration + receiptGrace)
 	w := &watch{Pending: p, at: p.node}
@@ -84,9 +94,9 @@ func (p *Pending) Receipt(ctx context.Context) (Receipt, error) {
 			p.client.metrics.receipts.WithLabelValues(resultFound).Observe(time.Since(p.since).Seconds())
 			return *receipt, nil
 		case ctx.Err() != nil:
-			return Receipt{}, w.giveUp(ctx.Err())
+			return Receipt{}, w.giveUp(ended(ctx))
 		case time.Since(p.id.ValidStart.Time()) > receiptKept:
-			return Receipt{}, w.giveUp(errForgotten)
+			return Receipt{}, w.giveUp(ErrReceiptExpired)
 		case late && w.failures == 0:
 			p.client.metrics.receipts.WithLabelValues(resultNotFound).Observe(time.Since(p.since).Seconds())
 			return Receipt{}, fmt.Errorf("transaction %s: %w", p.id, ErrReceiptNotFound)

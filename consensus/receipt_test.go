@@ -15,7 +15,16 @@ import (
 // pendingAt is a transaction that a node accepted, of a given age.
 func pendingAt(c *Client, num int64, age time.Duration) *Pending {
 	id := hedera.TransactionID{Payer: hedera.Entity(1002), ValidStart: hedera.TimestampOf(time.Now().Add(-age))}
-	return &Pending{client: c, id: id, node: c.nodes.find(hedera.Entity(num)), since: time.Now()}
+	return c.Pending(id, hedera.Entity(num))
+}
+
+func TestPendingOfAnUnknownNode(t *testing.T) {
+	a := startNode(t, 3)
+	a.receipt = knows(statusOK, statusSuccess)
+	receipt, err := pendingAt(quick(t, a), 99, time.Second).Receipt(t.Context())
+	if err != nil || receipt.Node != a.id {
+		t.Errorf("Receipt = %+v, %v", receipt, err)
+	}
 }
 
 func TestReceiptAfterAWhile(t *testing.T) {
@@ -83,7 +92,7 @@ func TestReceiptThatNeverComes(t *testing.T) {
 		{name: "validity over, accepted but never handled", age: 140 * time.Second, aKnows: knows(statusOK, statusUnknown), want: ErrReceiptNotFound},
 		{name: "validity over, one node is behind", age: 140 * time.Second, bKnows: knows(statusOK, statusSuccess)},
 		{name: "validity over, nobody answers", age: 140 * time.Second, aKnows: cutQueries, bKnows: cutQueries, want: context.DeadlineExceeded},
-		{name: "so old that receipts are gone", age: 200 * time.Second, want: errForgotten},
+		{name: "so old that receipts are gone", age: 200 * time.Second, want: ErrReceiptExpired},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

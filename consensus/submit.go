@@ -109,7 +109,8 @@ type journey struct {
 	gate     func() error
 
 	id    hedera.TransactionID
-	skew  int64   // of the clock when id was drawn
+	drawn time.Time // when id was
+	skew  int64     // of the clock then
 	tried []*node // in this round
 	round int     // rounds that are over
 	busy  int     // answers "not now"
@@ -124,7 +125,8 @@ type journey struct {
 // renew draws a transaction id. It must not be called while a node may have the
 // transaction under the old one.
 func (j *journey) renew() {
-	j.id, j.skew = j.client.ids.next(j.payer.ID, time.Now())
+	j.drawn = time.Now()
+	j.id, j.skew = j.client.ids.next(j.payer.ID, j.drawn)
 }
 
 // run makes the attempts. Every way out goes through accept or fail, so that the
@@ -160,7 +162,7 @@ func (j *journey) run(ctx context.Context) (*Pending, error) {
 			}
 		}
 		if ctx.Err() != nil {
-			return nil, j.fail(join(ctx.Err(), err))
+			return nil, j.fail(join(ended(ctx), err))
 		}
 		last = err
 	}
@@ -205,8 +207,8 @@ func (e *localError) Unwrap() error { return e.err }
 // check is the last look before the bytes leave.
 func (j *journey) check(ctx context.Context) func() error {
 	return func() error {
-		if err := ctx.Err(); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return ended(ctx)
 		}
 		if j.gate == nil {
 			return nil
@@ -287,15 +289,26 @@ func (j *journey) pause(ctx context.Context) error {
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
+	if ctx.Err() != nil {
+		return ended(ctx)
 	}
+	return nil
+}
+
+// ended says why a context is done, with its cause if it was given one: a lease
+// that was lost, for example.
+func ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }

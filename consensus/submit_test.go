@@ -360,14 +360,14 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("%s when cancelled beforehand: %v", got, err)
 	}
 
-	ctx, cancel = context.WithCancel(t.Context())
+	ctx, lose := context.WithCancelCause(t.Context())
 	go func() {
 		<-arrived
-		cancel()
+		lose(errLost)
 	}()
 	_, err = c.Submit(ctx, Submission{Ethereum: []byte{1}})
 	var sent *SentError
-	if !errors.As(err, &sent) || !errors.Is(err, context.Canceled) {
+	if !errors.As(err, &sent) || !errors.Is(err, context.Canceled) || !errors.Is(err, errLost) {
 		t.Fatalf("%s when cancelled in flight: %v", certainty(err), err)
 	}
 	if !c.Nodes()[0].Healthy {
@@ -417,6 +417,9 @@ func TestNothingToSend(t *testing.T) {
 	c, err := New(Config{Network: `{"127.0.0.1:1":"0.0.3"}`, MaxAttempts: 1, AttemptTimeout: 1e9, RequestTimeout: 1e9}, quickLog(t))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, ok := c.OperatorAddress(); ok {
+		t.Error("the address of no operator")
 	}
 	if _, ok := c.Operator(); ok {
 		t.Error("an operator out of nowhere")
