@@ -38,7 +38,7 @@ type Target struct {
 	// receipts, and the funding transactions. Empty: the first of URLs.
 	StateURL string
 	// ConsensusLog is the address of a network that tells the order in which
-	// consensus saw transactions: GET <url>?since=N answers a JSON list of
+	// consensus saw transactions: GET <url>?since=N answers a page of entries
 	// {sender, nonce, hash, node, status, time}, N being how many entries the
 	// reader has. A URL without a path gets /devnet/consensus. Empty: the order is
 	// taken from receipts and blocks.

@@ -78,8 +78,7 @@ func (l *consensusLog) skip(ctx context.Context) error {
 	return err
 }
 
-// page reads one page and returns how many entries it had. Entries are decoded one by
-// one, so that a long page does not have to fit in memory.
+// page reads one page, {"entries": […]}, and returns how many entries it had.
 func (l *consensusLog) page(ctx context.Context, f func(logEntry)) (n int, err error) {
 	u := *l.url
 	query := u.Query()
@@ -97,16 +96,14 @@ func (l *consensusLog) page(ctx context.Context, f func(logEntry)) (n int, err e
 	if resp.StatusCode != http.StatusOK {
 		return 0, statusError(resp.StatusCode)
 	}
-	dec := json.NewDecoder(io.LimitReader(resp.Body, maxLogPage))
-	if token, err := dec.Token(); err != nil || token != json.Delim('[') {
-		return 0, errors.New("the answer is not a JSON list")
+	var page struct {
+		Entries []logEntry `json:"entries"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxLogPage)).Decode(&page); err != nil {
+		return 0, fmt.Errorf("the answer is not a list of entries: %w", err)
 	}
 	gap := false
-	for dec.More() {
-		var e logEntry
-		if err := dec.Decode(&e); err != nil {
-			return n, fmt.Errorf("entry %d: %w", l.next, err)
-		}
+	for _, e := range page.Entries {
 		at := l.next
 		if e.Sequence != nil {
 			at = *e.Sequence

@@ -18,7 +18,7 @@ func TestConsensusLogPaging(t *testing.T) {
 		}
 		return fmt.Sprintf(`{"hash":"0x%064x","nonce":1,"status":"SUCCESS","sequence":%d}`, hash, seq)
 	}
-	list := func(entries ...string) string { return "[" + strings.Join(entries, ",") + "]" }
+	list := func(entries ...string) string { return `{"entries":[` + strings.Join(entries, ",") + `]}` }
 	tests := map[string]struct {
 		pages map[string]string // by since; others are empty
 		want  []int
@@ -29,8 +29,8 @@ func TestConsensusLogPaging(t *testing.T) {
 		"without":     {map[string]string{"0": list(entry(-1, 1), entry(-1, 2)), "2": list(entry(-1, 3))}, []int{1, 2, 3}, false, false},
 		"inclusive":   {map[string]string{"0": list(entry(0, 1), entry(1, 2)), "2": list(entry(1, 2))}, []int{1, 2}, false, false},
 		"dropped":     {map[string]string{"0": list(entry(5, 1))}, []int{1}, true, true},
-		"not a list":  {map[string]string{"0": `{}`}, nil, true, false},
-		"broken":      {map[string]string{"0": `[{"hash":"0x12"}]`}, nil, true, false},
+		"not a list":  {map[string]string{"0": `[]`}, nil, true, false},
+		"broken":      {map[string]string{"0": `{"entries":[{"hash":"0x12"}]}`}, nil, true, false},
 		"not found":   {map[string]string{"0": "404"}, nil, true, false},
 		"nothing yet": {nil, nil, false, false},
 	}
@@ -43,7 +43,7 @@ func TestConsensusLogPaging(t *testing.T) {
 					return
 				}
 				if !ok {
-					page = "[]"
+					page = list()
 				}
 				_, _ = io.WriteString(w, page)
 			})

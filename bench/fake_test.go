@@ -128,7 +128,7 @@ func (f *fakeChain) serveLog(w http.ResponseWriter, r *http.Request) {
 	defer f.mu.Unlock()
 	page := f.log[min(since, len(f.log)):]
 	page = page[:min(len(page), 7)] // several pages, even in small tests
-	_ = json.NewEncoder(w).Encode(append([]map[string]any{}, page...))
+	_ = json.NewEncoder(w).Encode(map[string]any{"entries": append([]map[string]any{}, page...)})
 }
 
 func (f *fakeChain) serveWS(w http.ResponseWriter, r *http.Request) {
