@@ -22,7 +22,7 @@
 //		},
 //	)
 //	dispatcher, err := rpc.NewDispatcher(config, table, rpc.Options{Logger: log, Metrics: metrics})
-//	ws := rpc.NewWebSocketServer(dispatcher)
+//	ws := rpc.NewWSServer(dispatcher)
 //	web := rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{Upgrade: ws})
 //
 // There are three kinds of handlers. An Inline one never waits and runs where the
@@ -75,7 +75,7 @@
 //
 // # Running
 //
-// HTTPServer.Run and WebSocketServer.Run serve on a listener until their context
+// HTTPServer.Run and WSServer.Run serve on a listener until their context
 // ends, then stop accepting, let work in progress finish for the drain time-out,
 // and return.
 package rpc

@@ -10,9 +10,14 @@ import (
 // after the method's rules have accepted them; a parameter that was not sent is
 // an absent Value.
 type Params struct {
-	args []Value
-	raw  Value
+	args  []Value // the first maxParams of them
+	count int     // of all that were sent
+	raw   Value
 }
+
+// maxParams is more than any method has. What a client sends beyond is counted,
+// not kept.
+const maxParams = 16
 
 // NewParams splits a params array. It is for calling handlers without a server;
 // ok is false if raw is not a JSON array.
@@ -30,14 +35,19 @@ func NewParams(raw []byte) (p *Params, ok bool) {
 // set splits raw if it is an array, reusing the room of an earlier call.
 func (p *Params) set(raw Value) {
 	p.raw = raw
-	p.args = p.args[:0]
-	if raw.IsArray() && len(raw) > 2 {
-		scanArray(raw, 0, 0, func(element []byte) { p.args = append(p.args, element) })
+	p.args, p.count = p.args[:0], 0
+	if !raw.IsArray() || len(raw) == 2 {
+		return
 	}
+	scanArray(raw, 0, 0, func(element []byte) {
+		if p.count++; p.count <= maxParams {
+			p.args = append(p.args, element)
+		}
+	})
 }
 
 // Len returns how many parameters were sent.
-func (p *Params) Len() int { return len(p.args) }
+func (p *Params) Len() int { return p.count }
 
 // At returns the parameter at index i, counted from 0.
 func (p *Params) At(i int) Value {
@@ -89,7 +99,7 @@ func (p *Params) validate(m *Method, lenient bool) *eth.Error {
 	if p.raw.Present() && !p.raw.IsArray() {
 		return p.notAnArray(m)
 	}
-	if len(p.args) > len(m.Params) {
+	if p.count > len(m.Params) {
 		return eth.ErrInvalidParams()
 	}
 	for i, rule := range m.Params {

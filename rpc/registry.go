@@ -88,6 +88,8 @@ func (m *Method) check() error {
 		return fmt.Errorf("method %s has two phases and cannot be inline", m.Name)
 	case m.AnyParams && len(m.Params) > 0:
 		return fmt.Errorf("method %s has rules for parameters and ignores them", m.Name)
+	case len(m.Params) > maxParams:
+		return fmt.Errorf("method %s has more than %d parameters", m.Name, maxParams)
 	}
 	optional := false
 	for i, p := range m.Params {

@@ -75,19 +75,28 @@ func AnyOf(rules ...Rule) Rule {
 // looseText renders a value as established relays do in the message of a union:
 // objects without their content, arrays as their elements with commas.
 func looseText(v Value) string {
+	if !v.IsArray() {
+		return looseElement(v)
+	}
+	var parts []string
+	for e := range v.Elements() {
+		if len(parts) == maxParams {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, looseElement(e))
+	}
+	return strings.Join(parts, ",")
+}
+
+// looseElement does not go into arrays within arrays: a client could nest them
+// deeply, and every level would read the whole text again.
+func looseElement(v Value) string {
 	switch {
 	case v.IsObject():
 		return "[object Object]"
-	case v.IsArray():
-		var parts []string
-		for e := range v.Elements() {
-			if e.Null() {
-				parts = append(parts, "")
-			} else {
-				parts = append(parts, looseText(e))
-			}
-		}
-		return strings.Join(parts, ",")
+	case v.Null():
+		return ""
 	}
 	return v.display()
 }

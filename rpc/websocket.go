@@ -14,9 +14,9 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// WebSocketServer serves JSON-RPC over WebSocket. It is a http.Handler for
+// WSServer serves JSON-RPC over WebSocket. It is a http.Handler for
 // upgrade requests, on any path; Run serves it on a listener of its own.
-type WebSocketServer struct {
+type WSServer struct {
 	d        *Dispatcher
 	config   *WebSocketConfig
 	upgrader websocket.Upgrader
@@ -32,9 +32,9 @@ type WebSocketServer struct {
 	empty    chan struct{}        // closed when draining and conns is empty
 }
 
-// NewWebSocketServer makes a server for d's methods.
-func NewWebSocketServer(d *Dispatcher) *WebSocketServer {
-	s := &WebSocketServer{
+// NewWSServer makes a server for d's methods.
+func NewWSServer(d *Dispatcher) *WSServer {
+	s := &WSServer{
 		d:      d,
 		config: &d.config.WebSocket,
 		upgrader: websocket.Upgrader{
@@ -57,7 +57,7 @@ func NewWebSocketServer(d *Dispatcher) *WebSocketServer {
 }
 
 // messageLimit is the largest message in bytes.
-func (s *WebSocketServer) messageLimit() int {
+func (s *WSServer) messageLimit() int {
 	if s.config.InputSizeLimit < 0 {
 		return math.MaxInt
 	}
@@ -65,7 +65,7 @@ func (s *WebSocketServer) messageLimit() int {
 }
 
 // pings returns a channel that asks for keep-alive frames, nil if there are none.
-func (s *WebSocketServer) pings() (c <-chan time.Time, stop func()) {
+func (s *WSServer) pings() (c <-chan time.Time, stop func()) {
 	if s.config.PingInterval == 0 {
 		return nil, func() {}
 	}
@@ -74,7 +74,7 @@ func (s *WebSocketServer) pings() (c <-chan time.Time, stop func()) {
 }
 
 // ServeHTTP upgrades a request and serves the connection until it ends.
-func (s *WebSocketServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !isUpgrade(r) {
 		http.Error(w, "Not Found", http.StatusNotFound)
 		return
@@ -104,7 +104,7 @@ func (s *WebSocketServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // accepting reports whether another handshake makes sense at all. Telling clients
 // that there are too many of them is a courtesy with a limit of its own.
-func (s *WebSocketServer) accepting() bool {
+func (s *WSServer) accepting() bool {
 	const mostRefusals = 64
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *WebSocketServer) accepting() bool {
 }
 
 // enroll takes a connection in, or says how to refuse it.
-func (s *WebSocketServer) enroll(c *wsConn) (e ending, ok bool) {
+func (s *WSServer) enroll(c *wsConn) (e ending, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := &s.d.metrics.ws
@@ -139,14 +139,14 @@ func (s *WebSocketServer) enroll(c *wsConn) (e ending, ok bool) {
 	return e, false
 }
 
-func (s *WebSocketServer) refused() {
+func (s *WSServer) refused() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refusing--
 }
 
 // dismiss forgets a connection that has ended.
-func (s *WebSocketServer) dismiss(c *wsConn) {
+func (s *WSServer) dismiss(c *wsConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := &s.d.metrics.ws
@@ -168,7 +168,7 @@ func (s *WebSocketServer) dismiss(c *wsConn) {
 // drain time-out and closes every connection with 1001. Where the HTTP server
 // passes upgrade requests on, ln may be nil: Run then only waits and drains. It
 // runs once. The error is nil after a complete drain.
-func (s *WebSocketServer) Run(ctx context.Context, ln net.Listener) error {
+func (s *WSServer) Run(ctx context.Context, ln net.Listener) error {
 	if ln == nil {
 		<-ctx.Done()
 		return s.drain()
@@ -194,7 +194,7 @@ func (s *WebSocketServer) Run(ctx context.Context, ln net.Listener) error {
 
 // drain ends all connections and waits for them, in two stages: first their
 // messages in progress may finish, then these are cancelled.
-func (s *WebSocketServer) drain() error {
+func (s *WSServer) drain() error {
 	conns := s.startDrain()
 	for _, c := range conns {
 		c.end(ending{code: websocket.CloseGoingAway, reason: reasonShutdown, drain: true})
@@ -213,7 +213,7 @@ func (s *WebSocketServer) drain() error {
 	return errors.New("drain websocket: messages were still in progress")
 }
 
-func (s *WebSocketServer) startDrain() []*wsConn {
+func (s *WSServer) startDrain() []*wsConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draining = true
@@ -227,7 +227,7 @@ func (s *WebSocketServer) startDrain() []*wsConn {
 	return conns
 }
 
-func (s *WebSocketServer) waitEmpty(limit time.Duration) bool {
+func (s *WSServer) waitEmpty(limit time.Duration) bool {
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {

@@ -29,7 +29,7 @@ func serveWS(t testing.TB, d *Dispatcher) (url string, stop func() error) {
 	ln := listen(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- NewWebSocketServer(d).Run(ctx, ln) }()
+	go func() { done <- NewWSServer(d).Run(ctx, ln) }()
 	stopped := false
 	stop = func() error {
 		stopped = true
@@ -86,6 +86,7 @@ func wantClose(t *testing.T, ws *websocket.Conn, code int) {
 		if !errors.As(err, &closed) || closed.Code != code {
 			t.Fatalf("got %v, want close code %d", err, code)
 		}
+		ws.Close()
 		return
 	}
 }
@@ -456,7 +457,7 @@ func TestWebSocketNotify(t *testing.T) {
 // TestSharedPort: HTTP and WebSocket on one listener.
 func TestSharedPort(t *testing.T) {
 	d := testDispatcher(t, testConfig(), Options{})
-	ws := NewWebSocketServer(d)
+	ws := NewWSServer(d)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- ws.Run(ctx, nil) }()

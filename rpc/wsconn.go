@@ -46,7 +46,7 @@ type ending struct {
 // no waiting; one writes. Messages in progress have goroutines of their own,
 // their number bounded by slots.
 type wsConn struct {
-	server  *WebSocketServer
+	server  *WSServer
 	ws      *websocket.Conn // read side; only for the reader
 	net     net.Conn
 	ip      string
@@ -69,7 +69,7 @@ type wsConn struct {
 
 // newWSConn also returns the context of the connection's calls. It ends with the
 // connection, not with the upgrade request that it came from.
-func newWSConn(upgrade context.Context, s *WebSocketServer, ws *websocket.Conn, ip string) (context.Context, *wsConn) {
+func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, ip string) (context.Context, *wsConn) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(upgrade))
 	c := &wsConn{
 		server:  s,

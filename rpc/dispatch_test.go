@@ -1,0 +1,425 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/eth"
+)
+
+// exchangeOnce sends a body through a dispatcher without any network.
+func exchangeOnce(ctx context.Context, d *Dispatcher, body string) string {
+	ctx, r := withRequest(ctx, Request{ID: "test", IP: "192.0.2.1"})
+	ex := d.begin(ctx, TransportHTTP, r, []byte(body))
+	answer := string(ex.finish(ctx))
+	ex.observeHTTP(ctx, ex.httpStatus())
+	ex.release()
+	return answer
+}
+
+const timedOut = `{"error":{"code":-32010,"message":"[Request ID: test] Request timeout. Please try again."},"jsonrpc":"2.0","id":1}`
+
+// TestTimeout: a handler that watches its context ends in time and may say how;
+// one that does not is answered for a moment later and cannot harm the answer.
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		deaf := make(chan struct{})
+		m := NewMetrics()
+		d := testDispatcher(t, testConfig(), Options{Metrics: m},
+			Method{Name: "eth_polite", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}},
+			Method{Name: "eth_knows", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+				<-ctx.Done()
+				return nil, fmt.Errorf("late: %w", coldError{})
+			}},
+			Method{Name: "eth_deaf", AnyParams: true, Handler: func(context.Context, *Params) (any, error) {
+				<-deaf
+				return "too late", nil
+			}},
+			Method{Name: "eth_quick", AnyParams: true, Handler: returns("quick")},
+		)
+		for _, tt := range []struct {
+			method, want string
+			after        time.Duration
+		}{
+			{"eth_polite", timedOut, 60 * time.Second},
+			{"eth_knows", `{"error":{"code":-32055,"message":"[Request ID: test] too cold","data":[1,2]},"jsonrpc":"2.0","id":1}`, 60 * time.Second},
+			{"eth_deaf", timedOut, 61 * time.Second},
+			{"eth_quick", `{"result":"quick","jsonrpc":"2.0","id":1}`, 0},
+		} {
+			start := time.Now()
+			compareJSON(t, tt.method, exchangeOnce(t.Context(), d, call1(tt.method)), tt.want)
+			if took := time.Since(start); took != tt.after {
+				t.Errorf("%s: took %v, want %v", tt.method, took, tt.after)
+			}
+		}
+		start := time.Now()
+		answer := exchangeOnce(t.Context(), d, "["+call1("eth_deaf")+","+call1("eth_quick")+","+call1("eth_polite")+"]")
+		compareJSON(t, "batch", answer, "["+timedOut+`,{"result":"quick","jsonrpc":"2.0","id":1},`+timedOut+"]")
+		if took := time.Since(start); took != 61*time.Second {
+			t.Errorf("batch: took %v, want 61s", took)
+		}
+		if got := value(m.abandoned); got != 2 {
+			t.Errorf("abandoned calls: got %v, want 2", got)
+		}
+		close(deaf)
+	})
+}
+
+// TestBatchConcurrency: at most so many items run at the same time, and those
+// whose turn comes too late say so.
+func TestBatchConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := testConfig()
+		c.Batch.Concurrency = 4
+		var running, most atomic.Int64
+		d := testDispatcher(t, c, Options{}, Method{Name: "eth_slow", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			select {
+			case <-time.After(11 * time.Second):
+				return "done", nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}})
+		batch := func(n int) string {
+			return "[" + strings.TrimSuffix(strings.Repeat(call1("eth_slow")+",", n), ",") + "]"
+		}
+		start := time.Now()
+		answer := exchangeOnce(t.Context(), d, batch(8))
+		if took := time.Since(start); took != 22*time.Second || most.Load() != 4 {
+			t.Errorf("took %v with %d at once, want 22s with 4", took, most.Load())
+		}
+		if strings.Count(answer, `"done"`) != 8 {
+			t.Errorf("answer: %s", answer)
+		}
+		answer = exchangeOnce(t.Context(), d, batch(32))
+		if done, late := strings.Count(answer, `"done"`), strings.Count(answer, `-32010`); done != 20 || late != 12 {
+			t.Errorf("32 items: %d done and %d late, want 20 and 12", done, late)
+		}
+	})
+}
+
+// TestFinishAlwaysRuns: what Enter took is given back even if the client has gone
+// and the time is up.
+func TestFinishAlwaysRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var finished atomic.Int64
+		d := testDispatcher(t, testConfig(), Options{}, Method{Name: "eth_two", AnyParams: true,
+			Enter: func(context.Context, *Params) (Finish, error) {
+				return func(ctx context.Context) (any, error) {
+					finished.Add(1)
+					return nil, ctx.Err()
+				}, nil
+			}})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		answer := exchangeOnce(ctx, d, "["+strings.TrimSuffix(strings.Repeat(call1("eth_two")+",", 50), ",")+"]")
+		if finished.Load() != 50 || strings.Count(answer, "-32010") != 50 {
+			t.Errorf("%d of 50 finished: %s", finished.Load(), answer)
+		}
+	})
+}
+
+// TestEnterFails: what goes wrong in the first phase is the answer.
+func TestEnterFails(t *testing.T) {
+	enter := func(f Finish, err error) EnterHandler {
+		return func(context.Context, *Params) (Finish, error) { return f, err }
+	}
+	d := testDispatcher(t, testConfig(), Options{},
+		Method{Name: "eth_coded", AnyParams: true, Enter: enter(nil, eth.ErrQueueFull(3))},
+		Method{Name: "eth_nothing", AnyParams: true, Enter: enter(nil, nil)},
+		Method{Name: "eth_panics", AnyParams: true, Enter: func(context.Context, *Params) (Finish, error) { panic("x") }},
+		Method{Name: "eth_panicsLater", AnyParams: true, Enter: enter(func(context.Context) (any, error) { panic("x") }, nil)},
+	)
+	for method, want := range map[string]string{
+		"eth_coded":       `{"code":-32000,"message":"[Request ID: test] Too many transactions of this sender are waiting: 3. Nothing was submitted; try again later.","data":{"queueLength":3}}`,
+		"eth_nothing":     `{"code":-32603,"message":"[Request ID: test] Error invoking RPC: the first phase returned no second one"}`,
+		"eth_panics":      `{"code":-32603,"message":"[Request ID: test] Unknown error invoking RPC"}`,
+		"eth_panicsLater": `{"code":-32603,"message":"[Request ID: test] Unknown error invoking RPC"}`,
+	} {
+		compareJSON(t, method, exchangeOnce(t.Context(), d, call1(method)), `{"error":`+want+`,"jsonrpc":"2.0","id":1}`)
+	}
+}
+
+// TestPanicIsLogged: the operator sees what the client must not.
+func TestPanicIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	m := NewMetrics()
+	d := testDispatcher(t, testConfig(), Options{Metrics: m, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+	answer := exchangeOnce(t.Context(), d, "["+call1("eth_mining")+","+chainIDCall+"]")
+	if strings.Contains(answer, "secret value") || !strings.Contains(answer, "0x12a") {
+		t.Errorf("answer: %s", answer)
+	}
+	var line map[string]any
+	if err := json.Unmarshal(log.Bytes(), &line); err != nil {
+		t.Fatalf("%v in %s", err, log.String())
+	}
+	stack, _ := line["stack"].(string)
+	if line["panic"] != "secret value" || line["method"] != "eth_mining" || line["request_id"] != "test" || !strings.Contains(stack, "testMethods") {
+		t.Errorf("log: %v", line)
+	}
+	if got := value(m.panics.WithLabelValues("eth_mining")); got != 1 {
+		t.Errorf("panics: got %v, want 1", got)
+	}
+}
+
+// TestLogLine: one line per request, without anything a client sent but the
+// method, and without methods that do not exist.
+func TestLogLine(t *testing.T) {
+	var log bytes.Buffer
+	d := testDispatcher(t, testConfig(), Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	for body, want := range map[string]string{
+		chainIDCall: `msg=request request_id=test transport=http method=eth_chainId`,
+		`[{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}]`:                             `method=batch_request`,
+		`{"jsonrpc":"2.0","id":1,"method":"eth_evil\n","params":["private"]}`:           `method=unknown`,
+		`{"jsonrpc":"2.0","id":1,"method":"web3_sha3","params":["private"]}`:            `code=-32602`,
+		`{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["private","0x1"]}`: `method=eth_getBalance`,
+		`private`: `method=undefined`,
+	} {
+		log.Reset()
+		exchangeOnce(t.Context(), d, body)
+		if line := log.String(); strings.Count(line, "\n") != 1 || !strings.Contains(line, want) || strings.Contains(line, "private") || strings.Contains(line, "evil") {
+			t.Errorf("%s: logged %s", body, line)
+		}
+	}
+}
+
+func TestUnexpectedErrorIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	c := testConfig()
+	c.Profile = ProfileEthereum
+	d := testDispatcher(t, c, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if answer := exchangeOnce(t.Context(), d, call1("eth_gasPrice")); strings.Contains(answer, "10.0.0.1") {
+		t.Errorf("answer names an upstream host: %s", answer)
+	}
+	if !strings.Contains(log.String(), "10.0.0.1") || !strings.Contains(log.String(), "request_id=test") {
+		t.Errorf("log: %s", log.String())
+	}
+	log.Reset()
+	exchangeOnce(t.Context(), d, call1("eth_feeHistory"))
+	if log.Len() != 0 {
+		t.Errorf("an error meant for the client was logged: %s", log.String())
+	}
+}
+
+// fewLimiter allows each address and method a few calls.
+type fewLimiter struct {
+	limit int
+	seen  map[string]int
+}
+
+func (l *fewLimiter) Allow(_ context.Context, ip, method string) bool {
+	l.seen[ip+" "+method]++
+	return l.seen[ip+" "+method] <= l.limit
+}
+
+func (l *fewLimiter) StoreType() string { return "few" }
+
+func TestRateLimit(t *testing.T) {
+	l := &fewLimiter{limit: 2, seen: map[string]int{}}
+	m := NewMetrics()
+	d := testDispatcher(t, testConfig(), Options{Limiter: l, Metrics: m})
+	item := func(method string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":%q}`, method, method)
+	}
+	answer := exchangeOnce(t.Context(), d, "["+strings.Join([]string{
+		item("eth_chainId"), item("eth_chainId"), item("eth_chainId"), item("eth_syncing"),
+		item("eth_a"), item("eth_b"), item("eth_c"), item("nowhere_x"), item("eth_newFilter"), "1",
+	}, ",")+"]")
+	limited := `{"error":{"code":-32605,"message":"[Request ID: test] IP Rate limit exceeded on %s"},"jsonrpc":"2.0","id":%q}`
+	missing := `{"error":{"code":-32601,"message":"[Request ID: test] Method %s not found"},"jsonrpc":"2.0","id":%q}`
+	compareJSON(t, "batch", answer, "["+strings.Join([]string{
+		`{"result":"0x12a","jsonrpc":"2.0","id":"eth_chainId"}`, `{"result":"0x12a","jsonrpc":"2.0","id":"eth_chainId"}`,
+		fmt.Sprintf(limited, "eth_chainId", "eth_chainId"),
+		`{"result":false,"jsonrpc":"2.0","id":"eth_syncing"}`,
+		fmt.Sprintf(missing, "eth_a", "eth_a"), fmt.Sprintf(missing, "eth_b", "eth_b"),
+		fmt.Sprintf(limited, "eth_c", "eth_c"), // misspelt names share one budget
+		fmt.Sprintf(missing, "nowhere_x", "nowhere_x"),
+		`{"error":{"code":-32007,"message":"[Request ID: test] Method eth_newFilter is not permitted as part of batch requests"},"jsonrpc":"2.0","id":"eth_newFilter"}`,
+		`{"error":{"code":-32600,"message":"[Request ID: test] Invalid Request"},"jsonrpc":"2.0","id":null}`,
+	}, ",")+"]")
+	want := map[string]int{"192.0.2.1 eth_chainId": 3, "192.0.2.1 eth_syncing": 1, "192.0.2.1 unknown": 3}
+	if diff := cmp.Diff(want, l.seen); diff != "" {
+		t.Errorf("limiter keys: (-want +got)\n%s", diff)
+	}
+	if got := value(m.rateLimited.WithLabelValues("eth_chainId", "few")); got != 1 {
+		t.Errorf("refused calls: got %v, want 1", got)
+	}
+	d.limiter = &fewLimiter{seen: map[string]int{}}
+	ctx, r := withRequest(t.Context(), Request{ID: "test"})
+	ex := d.begin(ctx, TransportHTTP, r, []byte(chainIDCall))
+	if ex.httpStatus() != 429 {
+		t.Errorf("status: got %d, want 429", ex.httpStatus())
+	}
+}
+
+func TestWindowLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := testConfig().RateLimit
+		c.Tier1, c.Tier2, c.Tier3, c.Default = 1, 2, 3, 4
+		l := NewWindowLimiter(c)
+		for method, limit := range map[string]int{"eth_call": 1, "eth_chainId": 2, "web3_sha3": 3, "txpool_status": 4, unknownMethod: 4} {
+			for i := range limit + 2 {
+				if got, want := l.Allow(t.Context(), "10.0.0.1", method), i < limit; got != want {
+					t.Errorf("%s, call %d: allowed %v, want %v", method, i+1, got, want)
+				}
+			}
+		}
+		if !l.Allow(t.Context(), "10.0.0.2", "eth_call") {
+			t.Error("another address shares the window")
+		}
+		<-time.After(c.Window.Duration() - 1)
+		if l.Allow(t.Context(), "10.0.0.1", "eth_call") {
+			t.Error("the window ended too early")
+		}
+		<-time.After(1)
+		if !l.Allow(t.Context(), "10.0.0.1", "eth_call") {
+			t.Error("the window did not end")
+		}
+	})
+}
+
+func TestWindowLimiterIsBounded(t *testing.T) {
+	l := NewWindowLimiter(testConfig().RateLimit)
+	for i := range maxWindows + 1000 {
+		l.Allow(t.Context(), fmt.Sprint(i), "eth_call")
+	}
+	if n := l.windows.Len(); n != maxWindows {
+		t.Errorf("windows: got %d, want %d", n, maxWindows)
+	}
+}
+
+// TestMetrics: what is counted, and that names from outside make no series.
+func TestMetrics(t *testing.T) {
+	m := NewMetrics()
+	d := testDispatcher(t, testConfig(), Options{Metrics: m})
+	exchangeOnce(t.Context(), d, chainIDCall)
+	exchangeOnce(t.Context(), d, call1("eth_gasPrice"))
+	for i := range 50 {
+		exchangeOnce(t.Context(), d, call1(fmt.Sprintf("eth_x%d", i)))
+		exchangeOnce(t.Context(), d, "["+call1(fmt.Sprintf("eth_y%d", i))+"]")
+	}
+	exchangeOnce(t.Context(), d, "{")
+	exchangeOnce(t.Context(), d, "["+chainIDCall+","+call1("eth_gasPrice")+"]")
+
+	got := map[string]uint64{}
+	for _, s := range append(collect(m.methodResponse), collect(m.methodResult)...) {
+		var labels []string
+		for _, l := range s.GetLabel() {
+			labels = append(labels, l.GetValue())
+		}
+		got[strings.Join(labels, " ")] = s.GetHistogram().GetSampleCount()
+	}
+	want := map[string]uint64{
+		"eth_chainId 200": 1, "eth_gasPrice 500": 1, "unknown 400": 50, "undefined 400": 1, "batch_request 200": 51,
+		"true eth_chainId 200": 1, "true eth_gasPrice -32603": 1, "true unknown -32601": 50,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("series: (-want +got)\n%s", diff)
+	}
+}
+
+func TestNamespaces(t *testing.T) {
+	c := testConfig()
+	c.HTTP.APIs = []string{"web3"}
+	d := testDispatcher(t, c, Options{})
+	for method, want := range map[string]string{
+		"eth_chainId":   "Method eth_chainId not found",
+		"debug_x":       "Method debug_x not found",
+		"engine_x":      "Unsupported JSON-RPC method",
+		"web3_x":        "Method web3_x not found",
+		"web3":          "Method web3 not found",
+		"secret_method": "Method secret_method not found",
+	} {
+		compareJSON(t, method, exchangeOnce(t.Context(), d, call1(method)),
+			`{"error":{"code":-32601,"message":"[Request ID: test] `+want+`"},"jsonrpc":"2.0","id":1}`)
+	}
+}
+
+func TestNewRegistry(t *testing.T) {
+	ok := returns(nil)
+	for _, tt := range []struct {
+		name string
+		rows []Method
+		want string
+	}{
+		{"no name", []Method{{Handler: ok}}, "no name"},
+		{"no handler", []Method{{Name: "a"}}, "needs either"},
+		{"two handlers", []Method{{Name: "a", Handler: ok, Enter: func(context.Context, *Params) (Finish, error) { return nil, nil }}}, "needs either"},
+		{"inline in two phases", []Method{{Name: "a", Inline: true, Enter: func(context.Context, *Params) (Finish, error) { return nil, nil }}}, "cannot be inline"},
+		{"twice", []Method{{Name: "a", Handler: ok}, {Name: "a", Handler: ok}}, "declared twice"},
+		{"rules ignored", []Method{{Name: "a", Handler: ok, AnyParams: true, Params: []Param{Required(Hex())}}}, "ignores them"},
+		{"no rule", []Method{{Name: "a", Handler: ok, Params: []Param{{}}}}, "has no rule"},
+		{"required after optional", []Method{{Name: "a", Handler: ok, Params: []Param{Optional(Hex()), Required(Hex())}}}, "follows an optional one"},
+		{"too many", []Method{{Name: "a", Handler: ok, Params: make([]Param, maxParams+1)}}, "more than"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := NewRegistry(tt.rows...); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+	r, err := NewRegistry(Method{Name: "b", Handler: ok}, Method{Name: "a", Handler: ok})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a", "b"}, r.Names()); diff != "" {
+		t.Error(diff)
+	}
+	if m, found := r.Method("a"); !found || m.Name != "a" {
+		t.Errorf("Method: got %v, %v", m.Name, found)
+	}
+	if _, found := r.Method("c"); found {
+		t.Error("Method found what is not there")
+	}
+}
+
+func TestFromContext(t *testing.T) {
+	want := Request{ID: "x", IP: "10.0.0.1", Transport: TransportWebSocket}
+	got, ok := FromContext(context.WithValue(WithRequest(t.Context(), want), struct{}{}, 1))
+	if !ok || got.ID != want.ID || got.IP != want.IP || got.Transport != want.Transport {
+		t.Errorf("got %+v, %v", got, ok)
+	}
+	if _, ok := FromContext(t.Context()); ok {
+		t.Error("found a request where there is none")
+	}
+	key := struct{ n int }{1}
+	if v := WithRequest(context.WithValue(t.Context(), key, "outer"), want).Value(key); v != "outer" {
+		t.Errorf("outer value: got %v", v)
+	}
+}
+
+func TestTranslate(t *testing.T) {
+	for _, tt := range []struct {
+		err        error
+		code       int
+		unexpected bool
+	}{
+		{eth.ErrNonceTooLow(1, 2), -32000, false},
+		{fmt.Errorf("submit: %w", eth.ErrNonceTooLow(1, 2)), -32000, false},
+		{coldError{}, -32055, false},
+		{context.DeadlineExceeded, -32010, false},
+		{fmt.Errorf("read: %w", context.Canceled), -32010, false},
+		{errors.New("boom"), -32603, true},
+	} {
+		f, unexpected := ProfileHiero.translate(tt.err)
+		if f.code != tt.code || unexpected != tt.unexpected || strings.Contains(f.message, "submit: ") {
+			t.Errorf("%v: got %+v, unexpected %v", tt.err, f, unexpected)
+		}
+	}
+}
