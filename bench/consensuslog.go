@@ -97,13 +97,13 @@ func (l *consensusLog) page(ctx context.Context, f func(logEntry)) (n int, err e
 		return 0, statusError(resp.StatusCode)
 	}
 	var page struct {
-		Entries []logEntry `json:"entries"`
+		Entries *[]logEntry `json:"entries"`
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxLogPage)).Decode(&page); err != nil {
-		return 0, fmt.Errorf("the answer is not a list of entries: %w", err)
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxLogPage)).Decode(&page); err != nil || page.Entries == nil {
+		return 0, errors.New("the answer is not a page of entries")
 	}
 	gap := false
-	for _, e := range page.Entries {
+	for _, e := range *page.Entries {
 		at := l.next
 		if e.Sequence != nil {
 			at = *e.Sequence
