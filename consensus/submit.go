@@ -111,10 +111,10 @@ type journey struct {
 	id    hedera.TransactionID
 	drawn time.Time // when id was
 	skew  int64     // of the clock then
-	tried []*node // in this round
-	round int     // rounds that are over
-	busy  int     // answers "not now"
-	next  *node   // whom to offer it to next, whatever the others are like
+	tried []*node   // in this round
+	round int       // rounds that are over
+	busy  int       // answers "not now"
+	next  *node     // whom to offer it to next, whatever the others are like
 
 	// unclear are the nodes that may have the transaction, in the order in which they
 	// may have got it. While it is empty, no node has it.
