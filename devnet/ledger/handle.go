@@ -63,6 +63,7 @@ func (l *Ledger) begin(sub *Submission) *handling {
 			Consensus: hedera.FromNanos(at), ID: sub.ID, Hash: sub.Hash, Node: sub.Node,
 			Memo: body.GetMemo(), MaxFee: hedera.Tinybar(body.GetTransactionFee()),
 			ValidDuration: body.GetTransactionValidDuration().GetSeconds(),
+			seed:          l.chain.seed(),
 		},
 	}
 }

@@ -100,6 +100,8 @@ type Record struct {
 	Position int   // among all records of its block
 	Result   *EVMResult
 	Children []*Record // in consensus order; nil for a child
+
+	seed Hash48 // the randomness it saw
 }
 
 // IsChild tells whether the record was caused by another transaction.

@@ -1,0 +1,42 @@
+package devnet
+
+import (
+	"lockstep/devnet/ledger"
+	"lockstep/hedera"
+)
+
+// Account is a funded development account, as a start-up message shows it.
+type Account struct {
+	ID         string `json:"id"`
+	Address    string `json:"address"`    // with checksum; long-zero for accounts without alias
+	PrivateKey string `json:"privateKey"` // 0x and 64 hexadecimal digits; published and worthless
+	KeyType    string `json:"keyType"`    // ECDSA_SECP256K1 or ED25519
+	Balance    int64  `json:"balance"`    // at the start, in ℏ
+}
+
+// Accounts returns the funded accounts, those an Ethereum wallet can use first.
+func (n *Network) Accounts() []Account {
+	var wallets, others []Account
+	for _, a := range ledger.DevAccounts() {
+		account := Account{
+			ID: a.ID.String(), Address: a.EVMAddress().Hex(), PrivateKey: "0x" + a.PrivateKey,
+			KeyType: "ECDSA_SECP256K1", Balance: int64(a.Balance / hedera.Hbar),
+		}
+		if len(a.PublicKey) == 32 {
+			account.KeyType = "ED25519"
+		}
+		if a.EVMAddress() != a.ID.LongZero() {
+			wallets = append(wallets, account)
+		} else {
+			others = append(others, account)
+		}
+	}
+	return append(wallets, others...)
+}
+
+// OperatorID is the account that pays for a relay's submissions by
+// default: the first one with an EVM alias.
+func OperatorID() string { return ledger.DevAccounts()[0].ID.String() }
+
+// OperatorKey is the private key of OperatorID, 0x and 64 hexadecimal digits.
+func OperatorKey() string { return "0x" + ledger.DevAccounts()[0].PrivateKey }

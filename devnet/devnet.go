@@ -1,0 +1,192 @@
+package devnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"lockstep/devnet/ledger"
+	"lockstep/devnet/mirrorrest"
+	"lockstep/devnet/node"
+	"lockstep/hedera"
+)
+
+// Default addresses: the ports that local networks of the ecosystem use.
+const (
+	DefaultConsensus = "127.0.0.1:50211"
+	DefaultMirror    = "127.0.0.1:5551"
+)
+
+// Limits on HTTP connections to the mirror node.
+const (
+	headerTimeout = 10 * time.Second
+	readTimeout   = 30 * time.Second
+	writeTimeout  = 60 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 32 << 10
+	drainTime     = 2 * time.Second
+)
+
+// Config shapes a network. The zero value of a field means its default.
+type Config struct {
+	Consensus string // host:port of the first consensus node; DefaultConsensus. Further nodes take every tenth port.
+	Mirror    string // host:port of the mirror node; DefaultMirror. Port 0 picks a free one, for either.
+
+	ChainID uint64 // EVM chain id; 298
+	Nodes   int    // consensus nodes; 1
+
+	BlockTime        time.Duration // consensus time per block; 0 closes a block after every transaction
+	ConsensusLatency time.Duration // from acceptance to consensus
+	Jitter           time.Duration // what chance adds to it; half of ConsensusLatency when there are several nodes
+	MirrorLag        time.Duration // how old a block must be for the mirror node to show it
+	History          int           // closed blocks kept; ledger.DefaultHistory
+
+	// Fault, where set, is asked about every call to a consensus node and may spoil it.
+	Fault func(node.Call) node.Fault
+
+	Log *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Consensus == "" {
+		c.Consensus = DefaultConsensus
+	}
+	if c.Mirror == "" {
+		c.Mirror = DefaultMirror
+	}
+	if c.Nodes == 0 {
+		c.Nodes = 1
+	}
+	if c.Jitter == 0 && c.Nodes > 1 {
+		c.Jitter = c.ConsensusLatency / 2
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Network is a running or startable network.
+type Network struct {
+	cfg       Config
+	ledger    *ledger.Ledger
+	consensus *node.Network
+	mirror    net.Listener
+}
+
+// New makes a network and opens its sockets. An address that is taken is an error
+// that names the port and the flag that changes it. The caller runs the network or
+// closes it.
+func New(ctx context.Context, cfg Config) (*Network, error) {
+	cfg = cfg.withDefaults()
+	l, err := ledger.New(ledger.Config{
+		ChainID: cfg.ChainID, BlockTime: cfg.BlockTime, History: cfg.History,
+		Nodes: node.NodeAccounts(cfg.Nodes), Log: cfg.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	consensus, err := node.New(node.Config{
+		Ledger: l, Nodes: cfg.Nodes, Listen: cfg.Consensus,
+		Latency: cfg.ConsensusLatency, Jitter: cfg.Jitter, Fault: cfg.Fault, Log: cfg.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := consensus.Listen(ctx); err != nil {
+		return nil, addressError(err, "--consensus")
+	}
+	var lc net.ListenConfig
+	mirror, err := lc.Listen(ctx, "tcp", cfg.Mirror)
+	if err != nil {
+		consensus.Close()
+		return nil, addressError(fmt.Errorf("mirror node: %w", err), "--mirror")
+	}
+	return &Network{cfg: cfg, ledger: l, consensus: consensus, mirror: mirror}, nil
+}
+
+// addressError says what to do about an address that cannot be had.
+func addressError(err error, flag string) error {
+	var op *net.OpError
+	if errors.Is(err, syscall.EADDRINUSE) && errors.As(err, &op) {
+		if at, ok := op.Addr.(*net.TCPAddr); ok {
+			return fmt.Errorf("port %d is taken; choose another with %s host:port: %w", at.Port, flag, err)
+		}
+	}
+	return fmt.Errorf("%s: %w", flag, err)
+}
+
+// Close releases the sockets of a network that is not going to run.
+func (n *Network) Close() {
+	n.consensus.Close()
+	_ = n.mirror.Close() // nothing was served on it
+}
+
+// Run serves the network until the context ends or a part of it fails.
+func (n *Network) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	server := &http.Server{
+		Handler:           mirrorrest.New(mirrorrest.Config{View: n.MirrorView, Log: n.cfg.Log}),
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(n.cfg.Log.Handler(), slog.LevelDebug),
+	}
+	group.Go(func() error { return n.ledger.Run(ctx) })
+	group.Go(func() error { return n.consensus.Run(ctx) })
+	group.Go(func() error {
+		if err := server.Serve(n.mirror); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("mirror node: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		return shutdown(server)
+	})
+	return group.Wait()
+}
+
+// shutdown lets requests end, for a while.
+func shutdown(server *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return server.Close()
+	}
+	return nil
+}
+
+// Ledger gives tests and tools the state behind the network.
+func (n *Network) Ledger() *ledger.Ledger { return n.ledger }
+
+// MirrorView is what the mirror node shows now: the newest block, or with a lag the
+// newest one that is old enough.
+func (n *Network) MirrorView() *ledger.View {
+	if n.cfg.MirrorLag == 0 {
+		return n.ledger.View()
+	}
+	return n.ledger.ViewBefore(hedera.TimestampOf(time.Now().Add(-n.cfg.MirrorLag)))
+}
+
+// Mirror returns the base URL of the mirror node.
+func (n *Network) Mirror() string { return "http://" + n.mirror.Addr().String() }
+
+// Consensus returns the address of every consensus node, host:port.
+func (n *Network) Consensus() []string { return n.consensus.Addrs() }
+
+// Nodes maps the address of every consensus node to its account, the form in which
+// clients take a network.
+func (n *Network) Nodes() map[string]string {
+	nodes := map[string]string{}
+	for i, addr := range n.consensus.Addrs() {
+		nodes[addr] = n.consensus.Nodes()[i].Account().String()
+	}
+	return nodes
+}

@@ -1,0 +1,131 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/tracing"
+	"github.com/ethereum/go-ethereum/core/vm"
+
+	"github.com/holiman/uint256"
+
+	"lockstep/hedera"
+)
+
+// Errors of View.Opcodes.
+var (
+	ErrNotExecuted   = errors.New("the transaction was not executed")
+	ErrTraceTooLarge = errors.New("the trace is too large")
+)
+
+// maxTraceBytes bounds a trace in memory.
+const maxTraceBytes = 64 << 20
+
+// Opcodes runs a transaction again on the state it ran on, and collects every step.
+// The errors are ErrNotExecuted, ErrTraceTooLarge and the context's.
+func (v *View) Opcodes(ctx context.Context, r *Record, with OpcodeOptions) (*OpcodeTrace, error) {
+	if !r.Executed() {
+		return nil, ErrNotExecuted
+	}
+	e := r.Result
+	o := newOverlay(v.l, r.Consensus.UnixNano()-1, true)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	t := &tracer{with: with, stop: cancel}
+	msg := message{
+		ctx: ctx, from: e.Sender, data: e.Input, gas: e.GasLimit, value: e.Amount, gasPrice: e.GasPrice,
+		steps: &tracing.Hooks{OnOpcode: t.step, OnFault: t.fault},
+	}
+	switch {
+	case !e.Create:
+		to := o.canonical(common.BytesToAddress(e.To))
+		msg.to = &to
+	case e.Raw == nil: // a creation by HAPI has a long-zero address
+		msg.at = &e.Address
+	}
+	// What was advanced for gas is gone while the transaction runs.
+	sender := o.get(e.Sender)
+	advance := min(hedera.Tinybar(e.GasLimit)*e.GasPrice, max(sender.tinybar()-e.Amount, 0))
+	o.setTinybar(sender, sender.tinybar()-advance)
+
+	out := v.l.engine.run(o, v.envOf(r), msg)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	t.trace.Failed, t.trace.GasUsed = !out.ok(), out.gasUsed
+	t.trace.ReturnValue = out.output
+	if len(out.revert) > 0 {
+		t.trace.ReturnValue = out.revert
+	}
+	return &t.trace, nil
+}
+
+// envOf is the block a transaction ran in.
+func (v *View) envOf(r *Record) blockEnv {
+	env := blockEnv{number: r.Block, time: r.Consensus.Seconds, seed: r.seed}
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	if b := v.l.chain.number(r.Block); b != nil {
+		env.time = b.From.Seconds
+	}
+	env.hashes = func(n uint64) common.Hash {
+		v.l.mu.RLock()
+		defer v.l.mu.RUnlock()
+		return v.l.chain.hash(r.Block, n)
+	}
+	return env
+}
+
+// tracer collects steps.
+type tracer struct {
+	with  OpcodeOptions
+	trace OpcodeTrace
+	size  int
+	stop  context.CancelCauseFunc
+}
+
+func (t *tracer) step(pc uint64, op byte, gas, cost uint64, scope tracing.OpContext, _ []byte, depth int, err error) {
+	if t.size > maxTraceBytes {
+		t.stop(ErrTraceTooLarge)
+		return
+	}
+	s := Opcode{PC: pc, Op: vm.OpCode(op).String(), Gas: gas, GasCost: cost, Depth: depth}
+	if err != nil {
+		s.Reason = []byte(err.Error())
+	}
+	stack := scope.StackData()
+	if t.with.Stack {
+		s.Stack = make([]common.Hash, len(stack))
+		for i := range stack {
+			s.Stack[i] = stack[i].Bytes32()
+		}
+	}
+	if t.with.Memory {
+		memory := scope.MemoryData()
+		s.Memory = make([]common.Hash, 0, len(memory)/32)
+		for ; len(memory) >= 32; memory = memory[32:] {
+			s.Memory = append(s.Memory, common.Hash(memory[:32]))
+		}
+	}
+	if t.with.Storage {
+		s.Storage = storageOf(vm.OpCode(op), stack)
+	}
+	t.size += 128 + 32*(len(s.Stack)+len(s.Memory)+2*len(s.Storage))
+	t.trace.Steps = append(t.trace.Steps, s)
+}
+
+// storageOf is the slot that a store is about to write.
+func storageOf(op vm.OpCode, stack []uint256.Int) map[common.Hash]common.Hash {
+	if n := len(stack); op == vm.SSTORE && n >= 2 {
+		return map[common.Hash]common.Hash{stack[n-1].Bytes32(): stack[n-2].Bytes32()}
+	}
+	return nil
+}
+
+// fault marks the step that failed.
+func (t *tracer) fault(_ uint64, _ byte, _, _ uint64, _ tracing.OpContext, _ int, err error) {
+	if n := len(t.trace.Steps); n > 0 && err != nil {
+		t.trace.Steps[n-1].Reason = []byte(err.Error())
+	}
+}
