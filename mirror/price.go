@@ -8,10 +8,15 @@ import (
 	"lockstep/hedera"
 )
 
+// priceSeconds is how precisely moments are told apart. Exchange rates change on the
+// hour, which is a multiple of it.
+const priceSeconds = 10
+
 // GasPriceAt returns the network's gas price at a moment in the past. The price
 // follows the exchange rate, which changes at most once an hour: between two moments
 // of the same price that are no further apart, nothing has to be asked.
 func (c *Client) GasPriceAt(ctx context.Context, at hedera.Timestamp) (hedera.Tinybar, error) {
+	at = hedera.Timestamp{Seconds: at.Seconds - at.Seconds%priceSeconds}
 	if price, ok := c.prices.find(at); ok {
 		return price, nil
 	}
