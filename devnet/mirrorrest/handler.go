@@ -66,7 +66,7 @@ func (r *request) query(accepted params, l listing) (*query, error) {
 }
 
 // self is the request's path as links repeat it.
-func (r *request) self() string { return strings.TrimSuffix(r.URL.Path, "/") }
+func (r *request) self() string { return strings.TrimSuffix(r.URL.EscapedPath(), "/") }
 
 // plain is an answer that is text rather than JSON.
 type plain string
@@ -79,7 +79,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	handle, args := s.routes.find(r.Method, r.URL.Path)
+	handle, args := s.routes.find(r.Method, r.URL.EscapedPath())
 	if handle == nil {
 		s.write(w, http.StatusNotFound, notFound().body())
 		return

@@ -261,7 +261,8 @@ func (n *network) list(path, key string) []map[string]any {
 		for _, row := range page[key].([]any) {
 			rows = append(rows, row.(map[string]any))
 		}
-		next, _ := page["links"].(map[string]any)["next"].(string)
+		links, _ := page["links"].(map[string]any) // a transaction has none
+		next, _ := links["next"].(string)
 		if next == "" {
 			return rows
 		}
@@ -312,3 +313,7 @@ func normal(t *testing.T, raw string) any {
 }
 
 func weibar(tinybars int64) *big.Int { return hedera.Tinybar(tinybars).Weibar() }
+
+func aliasID(a common.Address) *hapi.AccountID {
+	return &hapi.AccountID{Account: &hapi.AccountID_Alias{Alias: a.Bytes()}}
+}

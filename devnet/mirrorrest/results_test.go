@@ -347,3 +347,51 @@ func TestActions(t *testing.T) {
 	n.get(path+"?index=ne:1", http.StatusBadRequest)
 	n.get("contracts/results/"+common.Hash{1}.Hex()+"/actions", http.StatusNotFound)
 }
+
+func TestOpcodes(t *testing.T) {
+	s := newScene(t)
+	read := func(query string, rec *ledger.Record) map[string]any {
+		r := s.do(http.MethodGet, "/api/v1/contracts/results/"+rec.EthereumHash.Hex()+"/opcodes"+query, "", "Accept-Encoding", "gzip, br")
+		return s.decode(r, query, http.StatusOK)
+	}
+	trace := read("", s.reverted)
+	if text(trace["failed"]) != "true" || text(trace["contract_id"]) != text(s.contractID.String()) ||
+		text(trace["gas"]) != fmt.Sprint(s.reverted.Result.GasUsed) {
+		t.Errorf("failed %s, contract %s, gas %s", text(trace["failed"]), text(trace["contract_id"]), text(trace["gas"]))
+	}
+	if v := trace["return_value"].(string); !strings.HasPrefix(v, "0x08c379a0") {
+		t.Errorf("return value %s", v)
+	}
+	steps := trace["opcodes"].([]any)
+	first, last := steps[0].(map[string]any), steps[len(steps)-1].(map[string]any)
+	if text(first["op"]) != `"CALLDATASIZE"` || text(first["pc"]) != "0" || text(first["depth"]) != "1" && text(first["depth"]) != "0" ||
+		text(first["stack"]) != "[]" || first["memory"] != nil || first["storage"] != nil {
+		t.Errorf("first step %s", text(first))
+	}
+	if text(last["op"]) != `"REVERT"` || last["reason"] == nil {
+		t.Errorf("last step %s", text(last))
+	}
+	full := read("?stack=false&memory=true&storage=true", s.call)
+	for _, step := range full["opcodes"].([]any) {
+		row := step.(map[string]any)
+		if row["stack"] != nil || row["memory"] == nil || row["storage"] == nil {
+			t.Fatalf("step with memory and storage and without stack: %s", text(row))
+		}
+		if text(row["op"]) == `"SSTORE"` && len(row["storage"].(map[string]any)) == 0 {
+			t.Errorf("a store that touches no slot: %s", text(row))
+		}
+	}
+	path := "/api/v1/contracts/results/" + s.call.EthereumHash.Hex() + "/opcodes"
+	if r := s.do(http.MethodGet, path, ""); r.status != http.StatusNotAcceptable {
+		t.Errorf("without gzip: status %d", r.status)
+	}
+	if r := s.do(http.MethodGet, path+"?stack=x", "", "Accept-Encoding", "gzip"); r.status != http.StatusBadRequest {
+		t.Errorf("stack=x: status %d", r.status)
+	}
+	for _, hash := range []string{common.Hash{1}.Hex(), s.wrongNonce.EthereumHash.Hex()} {
+		r := s.do(http.MethodGet, "/api/v1/contracts/results/"+hash+"/opcodes", "", "Accept-Encoding", "gzip")
+		if r.status != http.StatusNotFound {
+			t.Errorf("%s: status %d", hash, r.status)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package mirrorrest
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -27,7 +28,8 @@ func (rs *routes) add(method, path string, h handler) {
 	*rs = append(*rs, route{method: method, segments: strings.Split(path, "/"), handle: h})
 }
 
-// find returns the handler for a path and the values of its variables.
+// find returns the handler for an escaped path and the values of its variables,
+// unescaped: a hash in base 64 may have a slash in it.
 func (rs routes) find(method, path string) (handler, []string) {
 	if method == http.MethodHead {
 		method = http.MethodGet
@@ -48,7 +50,11 @@ func (r route) match(segments []string) (args []string, ok bool) {
 	for i, want := range r.segments {
 		switch {
 		case strings.HasPrefix(want, "{"):
-			args = append(args, segments[i])
+			arg, err := url.PathUnescape(segments[i])
+			if err != nil {
+				return nil, false
+			}
+			args = append(args, arg)
 		case want != segments[i]:
 			return nil, false
 		}

@@ -15,6 +15,7 @@ func table() routes {
 	get("contracts/results/logs", listLogs)
 	get("contracts/results/{transactionIdOrHash}", getResult)
 	get("contracts/results/{transactionIdOrHash}/actions", listActions)
+	get("contracts/results/{transactionIdOrHash}/opcodes", listOpcodes)
 	get("contracts", listContracts)
 	get("contracts/{contractIdOrAddress}", getContract)
 	get("contracts/{contractIdOrAddress}/results", listContractResults)

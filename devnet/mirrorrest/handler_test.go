@@ -1,0 +1,280 @@
+package mirrorrest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/devnet/ledger"
+	"lockstep/devnet/mirrorrest"
+	"lockstep/hedera"
+)
+
+func TestErrorBodies(t *testing.T) {
+	s := newScene(t)
+	for path, want := range map[string]string{
+		"blocks/7777":                           `{"_status":{"messages":[{"message":"Not found"}]}}`,
+		"nothing/here":                          `{"_status":{"messages":[{"message":"Not found"}]}}`,
+		"blocks?a=1&limit=0":                    `{"_status":{"messages":[{"message":"Unknown query parameter: a"},{"message":"Invalid parameter: limit"}]}}`,
+		"accounts/%zz":                          `{"_status":{"messages":[{"message":"Invalid parameter: idOrAliasOrEvmAddress"}]}}`,
+		"transactions/abc":                      `{"_status":{"messages":[{"message":"Invalid Transaction id. Please use \"shard.realm.num-sss-nnn\" format where sss are seconds and nnn are nanoseconds"}]}}`,
+		"contracts/results?transaction.index=1": `{"_status":{"messages":[{"message":"Invalid parameter usage: transaction.index - transaction.index requires block.number or block.hash filter to be specified"}]}}`,
+		"contracts/results?block.number=1&block.hash=" + zeros(64): `{"_status":{"messages":[{"message":"Invalid parameter usage: block.hash - cannot combine block.number and block.hash"}]}}`,
+		"contracts/results?block.number=gt:1":                      `{"_status":{"messages":[{"message":"Invalid parameter: block.number"}]}}`,
+	} {
+		if strings.Contains(path, "%") {
+			path = strings.ReplaceAll(path, "%zz", "-")
+		}
+		r := s.do(http.MethodGet, "/api/v1/"+path, "")
+		if got := strings.TrimSpace(string(r.body)); got != want {
+			t.Errorf("%s: %d %s, want %s", path, r.status, got, want)
+		}
+	}
+}
+
+func TestMethodsAndHeaders(t *testing.T) {
+	s := newScene(t)
+	for _, test := range []struct {
+		method, target string
+		status         int
+	}{
+		{http.MethodGet, "/api/v1/blocks", http.StatusOK},
+		{http.MethodGet, "/api/v1/blocks/", http.StatusOK},
+		{http.MethodHead, "/api/v1/blocks", http.StatusOK},
+		{http.MethodOptions, "/api/v1/contracts/call", http.StatusNoContent},
+		{http.MethodPost, "/api/v1/blocks", http.StatusNotFound},
+		{http.MethodDelete, "/api/v1/blocks", http.StatusNotFound},
+		{http.MethodGet, "/", http.StatusNotFound},
+		{http.MethodGet, "/health/liveness", http.StatusOK},
+		{http.MethodGet, "/health/readiness", http.StatusOK},
+	} {
+		r := s.do(test.method, test.target, "")
+		if r.status != test.status {
+			t.Errorf("%s %s: status %d, want %d", test.method, test.target, r.status, test.status)
+		}
+		if origin := r.header.Get("Access-Control-Allow-Origin"); origin != "*" {
+			t.Errorf("%s %s: allowed origin %q", test.method, test.target, origin)
+		}
+	}
+}
+
+func TestConsensusLog(t *testing.T) {
+	s := newScene(t)
+	type entry struct {
+		Sequence int64
+		Sender   common.Address
+		Nonce    uint64
+		Hash     common.Hash
+		Node     string
+		Status   string
+		Time     string
+	}
+	read := func(query string) (entries []entry, next int64) {
+		var out struct {
+			Entries []entry
+			Next    int64
+		}
+		r := s.do(http.MethodGet, "/devnet/consensus?"+query, "")
+		if err := json.Unmarshal(r.body, &out); err != nil || r.status != http.StatusOK {
+			t.Fatalf("status %d, %v: %s", r.status, err, r.body)
+		}
+		return out.Entries, out.Next
+	}
+	all, next := read("")
+	var statuses []string
+	for i, e := range all {
+		statuses = append(statuses, fmt.Sprintf("%d %s", e.Nonce, e.Status))
+		if e.Sequence != int64(i) || e.Node != "0.0.3" {
+			t.Errorf("entry %d: %+v", i, e)
+		}
+	}
+	want := []string{
+		"0 SUCCESS", "1 SUCCESS", "0 SUCCESS", "2 SUCCESS", "3 CONTRACT_REVERT_EXECUTED", "99 WRONG_NONCE", "1 SUCCESS", "2 SUCCESS",
+	}
+	if diff := cmp.Diff(want, statuses); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+	if all[0].Sender != account(0).EVMAddress() || all[0].Hash != s.transfer.EthereumHash || all[0].Time != s.transfer.Consensus.String() {
+		t.Errorf("the first entry: %+v", all[0])
+	}
+	if next != int64(len(all)) {
+		t.Errorf("next is %d after %d entries", next, len(all))
+	}
+	if rest, next := read("since=5&limit=2"); len(rest) != 2 || rest[0].Nonce != 99 || next != 7 {
+		t.Errorf("two from 5: %+v, next %d", rest, next)
+	}
+	if rest, again := read(fmt.Sprintf("since=%d", next)); len(rest) != 0 || again != next {
+		t.Errorf("nothing new: %+v, next %d", rest, again)
+	}
+	if r := s.do(http.MethodGet, "/devnet/consensus?since=x", ""); r.status != http.StatusBadRequest {
+		t.Errorf("since=x: status %d", r.status)
+	}
+}
+
+// A mirror node that lags shows nothing of what its View does not have: neither
+// directly nor through the index, which another View may have filled.
+func TestLag(t *testing.T) {
+	s := newScene(t)
+	current := s.handler
+	whole := len(s.list("accounts/0.0.1002", "transactions"))
+	s.handler = mirrorrest.New(mirrorrest.Config{
+		View: func() *ledger.View { return s.ledger.ViewBefore(s.creation.Consensus) },
+		Log:  slog.New(slog.DiscardHandler),
+	})
+	if n := len(s.list("accounts/0.0.1002", "transactions")); n != 2 || n >= whole {
+		t.Errorf("%d transactions of %d", n, whole)
+	}
+	s.get("contracts/results/"+s.call.EthereumHash.Hex(), http.StatusNotFound)
+	s.get("contracts/results/"+s.creation.EthereumHash.Hex(), http.StatusOK)
+	s.get("transactions/"+s.native.ID.Mirror(), http.StatusNotFound)
+	s.get("accounts/"+s.hollow.Hex(), http.StatusNotFound)
+	if rows := s.list("contracts/results/logs", "logs"); len(rows) != 0 {
+		t.Errorf("logs of the future: %s", text(rows))
+	}
+	if rows := s.list("blocks?limit=1", "blocks"); text(rows[0]["number"]) != fmt.Sprint(s.creation.Block) {
+		t.Errorf("the newest block is %s", text(rows[0]["number"]))
+	}
+	if got := s.get("accounts/0.0.1002?transactions=false", http.StatusOK); text(got["ethereum_nonce"]) != "2" {
+		t.Errorf("nonce %s", text(got["ethereum_nonce"]))
+	}
+
+	// One handler whose View moves on, and back.
+	view := s.ledger.ViewBefore(s.creation.Consensus)
+	s.handler = mirrorrest.New(mirrorrest.Config{View: func() *ledger.View { return view }, Log: slog.New(slog.DiscardHandler)})
+	for _, step := range []struct {
+		view *ledger.View
+		want int
+	}{{view, 2}, {s.ledger.View(), whole}, {view, 2}} {
+		view = step.view
+		if n := len(s.list("accounts/0.0.1002", "transactions")); n != step.want {
+			t.Errorf("%d transactions, want %d", n, step.want)
+		}
+	}
+	s.handler = current
+}
+
+// What the ledger forgets, the index forgets, and what stays is still found.
+func TestForgetting(t *testing.T) {
+	const history = 16
+	n := newNetwork(t, ledger.Config{History: history})
+	contract, id := n.deploy(0, counterCode())
+	for round := range 3 * history {
+		n.mustSucceed(n.call(0, &types.DynamicFeeTx{To: &contract}))
+		blocks := n.ledger.View().Blocks()
+		want := 0
+		for _, b := range blocks {
+			for _, rec := range b.Records {
+				if rec.Result != nil {
+					want++
+				}
+			}
+		}
+		if got := len(n.list("contracts/"+id.String()+"/results?limit=100", "results")); got != want {
+			t.Fatalf("round %d: %d results in %d blocks, want %d", round, got, len(blocks), want)
+		}
+		if got := len(n.list("accounts/0.0.1002?limit=100", "transactions")); got != want {
+			t.Fatalf("round %d: %d transactions, want %d", round, got, want)
+		}
+	}
+	if oldest := n.ledger.View().OldestBlock().Number; oldest == 0 {
+		t.Fatal("the ledger forgot nothing")
+	}
+	n.get("blocks/0", http.StatusNotFound)
+}
+
+// Readers of everything while transactions are handled: for the race detector, and
+// for lists that must be whole at any moment.
+func TestReadingWhileWriting(t *testing.T) {
+	n := newNetwork(t, ledger.Config{History: 24})
+	contract, _ := n.deploy(0, counterCode())
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for _, path := range []string{
+		"blocks?limit=100", "contracts/results?limit=100", "contracts/results/logs?limit=100", "accounts/0.0.1002?limit=100",
+		"contracts/" + contract.Hex() + "/results/logs?limit=100", "contracts/" + contract.Hex() + "/state", "transactions?limit=100",
+	} {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if r := n.do(http.MethodGet, "/api/v1/"+path, ""); r.status != http.StatusOK {
+					t.Errorf("%s: status %d: %s", path, r.status, r.body)
+					return
+				}
+			}
+		})
+	}
+	for range 100 {
+		n.mustSucceed(n.call(0, &types.DynamicFeeTx{To: &contract}))
+	}
+	close(done)
+	readers.Wait()
+}
+
+// A fault in the View costs one answer, not the process, and is told to the log
+// alone.
+func TestPanic(t *testing.T) {
+	s := newScene(t)
+	var logged bytes.Buffer
+	s.handler = mirrorrest.New(mirrorrest.Config{
+		View: func() *ledger.View { panic("secret cause") },
+		Log:  slog.New(slog.NewTextHandler(&logged, nil)),
+	})
+	r := s.do(http.MethodGet, "/api/v1/blocks", "")
+	if r.status != http.StatusInternalServerError || bytes.Contains(r.body, []byte("secret")) {
+		t.Errorf("status %d: %s", r.status, r.body)
+	}
+	if !strings.Contains(logged.String(), "secret cause") {
+		t.Errorf("log: %s", logged.String())
+	}
+	if !strings.Contains(string(r.body), `"message":"Internal Server Error","detail":"","data":""`) {
+		t.Errorf("body: %s", r.body)
+	}
+}
+
+// Benchmarks of what a relay asks most, over a chain of some length.
+func BenchmarkRequests(b *testing.B) {
+	n := newNetwork(b, ledger.Config{})
+	contract, _ := n.deploy(0, counterCode())
+	to := account(1).EVMAddress()
+	var last *ledger.Record
+	for i := range 2000 {
+		last = n.call(i%10, &types.DynamicFeeTx{To: &to, Gas: 21_000})
+	}
+	logs := n.call(0, &types.DynamicFeeTx{To: &contract})
+	block, _ := n.ledger.View().BlockByNumber(last.Block)
+	window := "timestamp=gte:" + block.From.String() + "&timestamp=lte:" + block.To.String()
+	for name, path := range map[string]string{
+		"result by hash":    "contracts/results/" + last.EthereumHash.Hex() + "?hbar=false",
+		"results of block":  "contracts/results?" + window + "&limit=100&order=asc&hbar=false",
+		"logs of block":     "contracts/results/logs?" + window + "&limit=100&order=asc",
+		"log":               "contracts/results/logs?transaction.hash=" + logs.EthereumHash.Hex(),
+		"latest block":      "blocks?limit=1&order=desc",
+		"block":             "blocks/1000",
+		"account":           "accounts/" + to.Hex() + "?transactions=false",
+		"nonce in the past": "accounts/" + to.Hex() + "?transactiontype=ETHEREUMTRANSACTION&timestamp=lte:" + hedera.FromNanos(block.To.UnixNano()).String() + "&limit=2&order=desc",
+		"fees":              "network/fees",
+		"contract":          "contracts/" + contract.Hex(),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if r := n.do(http.MethodGet, "/api/v1/"+path, ""); r.status != http.StatusOK {
+					b.Fatalf("status %d: %s", r.status, r.body)
+				}
+			}
+		})
+	}
+}
