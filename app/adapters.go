@@ -1,0 +1,85 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/consensus"
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/mirror"
+	"lockstep/submit"
+)
+
+// chain answers the submitter's questions from the mirror node.
+type chain struct {
+	mirror        *mirror.Client
+	bufferPercent int
+}
+
+// Account implements submit.Chain.
+func (c chain) Account(ctx context.Context, address common.Address) (submit.Account, bool, error) {
+	account, err := c.mirror.Account(ctx, address)
+	if errors.Is(err, mirror.ErrNotFound) {
+		return submit.Account{}, false, nil
+	}
+	if err != nil {
+		return submit.Account{}, false, upstreamError(err)
+	}
+	found := submit.Account{Balance: account.Balance, SignatureRequired: account.ReceiverSignature}
+	if account.Nonce != nil {
+		found.Nonce = *account.Nonce
+	}
+	return found, true, nil
+}
+
+// GasPrice implements submit.Chain.
+func (c chain) GasPrice(ctx context.Context) (*big.Int, error) {
+	fees, err := c.mirror.Fees(ctx)
+	if err != nil {
+		return nil, upstreamError(err)
+	}
+	price := fees.EthereumTransaction
+	// Whole tinybars, rounded half up.
+	price += (price*hedera.Tinybar(c.bufferPercent) + 50) / 100
+	return price.Weibar(), nil
+}
+
+// Changed implements submit.Chain.
+func (c chain) Changed(common.Address) { c.mirror.Invalidate() }
+
+// nodes is the consensus client as the submitter wants it.
+type nodes struct {
+	client *consensus.Client
+}
+
+// Submit implements submit.Nodes.
+func (n nodes) Submit(ctx context.Context, s consensus.Submission) (submit.Pending, error) {
+	pending, err := n.client.Submit(ctx, s)
+	if err != nil {
+		return nil, err // a nil *Pending must not become a non-nil interface
+	}
+	return pending, nil
+}
+
+// Await implements submit.Nodes. That there is no receipt and never will be is a
+// verdict, too.
+func (n nodes) Await(ctx context.Context, id hedera.TransactionID, node hedera.ID) error {
+	_, err := n.client.Pending(id, node).Receipt(ctx)
+	if errors.Is(err, consensus.ErrReceiptNotFound) {
+		return nil
+	}
+	return err
+}
+
+// upstreamError says what a client may know of a failed look-up.
+func upstreamError(err error) error {
+	var failed *mirror.Error
+	if errors.As(err, &failed) {
+		return eth.ErrUpstream(failed.Status, failed.Message)
+	}
+	return err
+}

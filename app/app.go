@@ -1,0 +1,175 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"lockstep/config"
+	"lockstep/consensus"
+	"lockstep/lock"
+	"lockstep/mirror"
+	"lockstep/rpc"
+	"lockstep/submit"
+)
+
+// App is one relay.
+type App struct {
+	cfg      config.Config
+	version  string
+	log      *slog.Logger
+	registry *prometheus.Registry
+
+	redis     redis.UniversalClient // nil: not used
+	locks     *lock.Service
+	mirror    *mirror.Client
+	consensus *consensus.Client
+	submitter *submit.Submitter
+	http      *rpc.HTTPServer
+	ws        *rpc.WSServer
+
+	httpListener, wsListener, adminListener net.Listener // nil: not served
+
+	stopping atomic.Bool // Run has been asked to end
+}
+
+// Endpoint is an address to listen on and the setting or flag that chose it, which
+// an error names.
+type Endpoint struct {
+	Address string // host:port; "" for none
+	Setting string
+}
+
+// Listen opens the ports. Call it once, before Run.
+func (a *App) Listen(ctx context.Context, http, ws Endpoint) (err error) {
+	if a.httpListener, err = listen(ctx, http); err != nil {
+		return err
+	}
+	if a.wsListener, err = listen(ctx, ws); err != nil {
+		return errors.Join(err, a.closeListeners())
+	}
+	if a.adminListener, err = a.listenAdmin(ctx); err != nil {
+		return errors.Join(err, a.closeListeners())
+	}
+	return nil
+}
+
+func listen(ctx context.Context, e Endpoint) (net.Listener, error) {
+	if e.Address == "" {
+		return nil, nil
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", e.Address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		_, port, _ := net.SplitHostPort(e.Address)
+		return nil, fmt.Errorf("port %s is taken (%s); choose another with %s, or 0 for any free one", port, e.Address, e.Setting)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e.Setting, err)
+	}
+	return listener, nil
+}
+
+// Endpoints returns where the settings of `serve` say to listen.
+func (a *App) Endpoints() (http, ws Endpoint) {
+	s := a.cfg.Server
+	if s.HTTP {
+		http = Endpoint{net.JoinHostPort(s.Host, strconv.Itoa(s.Port)), "SERVER_PORT"}
+	}
+	if s.WebSocket {
+		ws = Endpoint{net.JoinHostPort(s.Host, strconv.Itoa(s.WebSocketPort)), "WEB_SOCKET_PORT"}
+	}
+	return http, ws
+}
+
+// HTTPAddr returns the address of the HTTP port after Listen, or "" without one.
+func (a *App) HTTPAddr() string { return address(a.httpListener) }
+
+// WSAddr returns the address of the WebSocket port after Listen, or "" without one.
+func (a *App) WSAddr() string { return address(a.wsListener) }
+
+func address(l net.Listener) string {
+	if l == nil {
+		return ""
+	}
+	return l.Addr().String()
+}
+
+// Run serves until ctx ends and then stops in the order the package comment gives.
+// The error is nil after a clean stop.
+func (a *App) Run(ctx context.Context) error {
+	backstage, stopBackstage := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBackstage()
+	below, backstage := errgroup.WithContext(backstage)
+	below.Go(func() error { return a.locks.Run(backstage) })
+	below.Go(func() error { return a.consensus.Run(backstage) })
+
+	front, ctx := errgroup.WithContext(ctx)
+	if a.httpListener != nil {
+		front.Go(func() error { return a.http.Run(ctx, a.httpListener) })
+	}
+	if a.wsListener != nil {
+		front.Go(func() error { return a.ws.Run(ctx, a.wsListener) })
+	}
+	if a.adminListener != nil {
+		front.Go(func() error { return a.serveAdmin(ctx, a.adminListener) })
+	}
+	front.Go(func() error { // a failure below ends the front, too
+		select {
+		case <-backstage.Done():
+			return context.Cause(backstage)
+		case <-ctx.Done():
+			a.stopping.Store(true)
+			return nil
+		}
+	})
+	err := front.Wait()
+	a.drain(ctx)
+	stopBackstage()
+	return errors.Join(err, ignoreCancel(below.Wait()), a.close())
+}
+
+// drain waits for the verdict on what was accepted.
+func (a *App) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Server.DrainTimeout.Duration())
+	defer cancel()
+	if left := a.submitter.Drain(ctx); left > 0 {
+		a.log.Warn("stopped before every transaction had its verdict", "transactions", left)
+	}
+}
+
+func ignoreCancel(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (a *App) close() error {
+	var errs []error
+	if a.consensus != nil {
+		errs = append(errs, a.consensus.Close())
+	}
+	if a.redis != nil {
+		errs = append(errs, a.redis.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (a *App) closeListeners() error {
+	var errs []error
+	for _, l := range []net.Listener{a.httpListener, a.wsListener, a.adminListener} {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

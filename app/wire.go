@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/config"
+	"lockstep/consensus"
+	"lockstep/ethapi"
+	"lockstep/internal/redisx"
+	"lockstep/lock"
+	"lockstep/mirror"
+	"lockstep/precheck"
+	"lockstep/rpc"
+	"lockstep/submit"
+)
+
+// New builds the relay. It opens no port and starts nothing.
+func New(cfg config.Config, version string, log *slog.Logger) (*App, error) {
+	a := &App{cfg: cfg, version: version, log: log, registry: prometheus.NewRegistry()}
+	if err := a.wire(); err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return a, nil
+}
+
+func (a *App) wire() (err error) {
+	cfg := a.cfg
+	if cfg.Redis.Enabled {
+		if a.redis, err = redisx.Open(cfg.Redis.URL.Reveal(), redisx.Options{Timeout: cfg.Lock.RedisTimeout.Duration()}); err != nil {
+			return fmt.Errorf("REDIS_URL: %w", err)
+		}
+	}
+	if a.locks, err = lock.New(cfg.Lock, lock.Deps{Redis: a.redis, Log: a.log}); err != nil {
+		return err
+	}
+	if a.mirror, err = mirror.New(cfg.Mirror, mirror.Options{Log: a.log, Origin: origin}); err != nil {
+		return err
+	}
+	if a.consensus, err = consensus.New(cfg.Consensus, a.log); err != nil {
+		return err
+	}
+	a.submitter, err = submit.New(cfg.Submit, submit.Deps{
+		Rules:    precheck.Rules{Config: cfg.Precheck, ChainID: uint64(cfg.Server.ChainID)},
+		Locks:    a.locks,
+		Ordering: cfg.Lock,
+		Nodes:    nodes{a.consensus},
+		Chain:    chain{mirror: a.mirror, bufferPercent: cfg.API.GasPriceBufferPercent},
+		Log:      a.log,
+	})
+	if err != nil {
+		return err
+	}
+	api, err := ethapi.New(cfg.API, ethapi.Deps{
+		ChainID: uint64(cfg.Server.ChainID), Version: a.version, Profile: cfg.RPC.Profile, Mirror: a.mirror,
+		Operator: a.operator(), MaxCallGas: cfg.Precheck.MaxGasLimit, Log: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	methods, err := rpc.NewRegistry(append(api.Methods(), ethapi.SendRawTransaction(a.submitter))...)
+	if err != nil {
+		return err
+	}
+	metrics := rpc.NewMetrics()
+	dispatcher, err := rpc.NewDispatcher(cfg.RPC, methods, rpc.Options{Logger: a.log, Metrics: metrics, Limiter: limiter(cfg.RPC.RateLimit)})
+	if err != nil {
+		return err
+	}
+	a.ws = rpc.NewWSServer(dispatcher)
+	a.http = rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{Handlers: a.pages(), Upgrade: a.ws})
+	return a.register(metrics.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.consensus.Collectors(), a.submitter.Collectors())
+}
+
+// operator returns the operator's EVM address, or nil when it has none.
+func (a *App) operator() *common.Address {
+	address, ok := a.consensus.OperatorAddress()
+	if !ok {
+		return nil
+	}
+	return &address
+}
+
+func limiter(cfg rpc.RateLimitConfig) rpc.Limiter {
+	if cfg.Disabled {
+		return nil
+	}
+	return rpc.NewWindowLimiter(cfg)
+}
+
+// origin tells the mirror node whose request a read is part of.
+func origin(ctx context.Context) mirror.Origin {
+	request, ok := rpc.FromContext(ctx)
+	if !ok {
+		return mirror.Origin{}
+	}
+	return mirror.Origin{RequestID: request.ID, ClientIP: request.IP}
+}

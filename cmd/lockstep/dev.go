@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"lockstep/app"
+	"lockstep/config"
+	"lockstep/devnet"
+)
+
+const devAbout = `Runs a one-process Hedera and a relay in front of it: consensus nodes over gRPC, a
+mirror node over REST, contracts in an EVM, JSON-RPC over HTTP and WebSocket. The
+accounts it prints are funded and their keys are public: never use them elsewhere.
+
+Settings of the relay may be given in the environment (docs/CONFIG.md); those that
+name the network are this command's own. Ordering is on unless ENABLE_NONCE_ORDERING
+says otherwise.`
+
+// networkFlags declares the flags that shape the development network.
+func networkFlags(flags *flag.FlagSet) *devnet.Config {
+	var c devnet.Config
+	flags.StringVar(&c.Mirror, "mirror", devnet.DefaultMirror, "`host:port` of the mirror node's REST API; port 0 picks a free one")
+	flags.StringVar(&c.Consensus, "consensus", devnet.DefaultConsensus, "`host:port` of the first consensus node's gRPC API; further nodes take every tenth port")
+	flags.DurationVar(&c.BlockTime, "block-time", 0, "consensus time that a block covers, 2s on the real network (0: a block for every transaction)")
+	flags.DurationVar(&c.ConsensusLatency, "consensus-latency", 0, "time from a node's acceptance to consensus")
+	flags.DurationVar(&c.Jitter, "jitter", 0, "what chance adds to it at each node (default: half of it when there are several nodes)")
+	flags.DurationVar(&c.MirrorLag, "mirror-lag", 0, "how far the mirror node is behind consensus")
+	flags.IntVar(&c.Nodes, "nodes", 1, "number of consensus nodes; transactions given to different ones may change order")
+	flags.IntVar(&c.History, "history", 0, "number of closed blocks that are kept (0: a good default)")
+	return &c
+}
+
+func runDev(ctx context.Context, args []string, std streams) error {
+	flags := newFlags("dev", devAbout, std)
+	network := networkFlags(flags)
+	http := flags.String("http", "127.0.0.1:7546", "`host:port` of JSON-RPC over HTTP; port 0 picks a free one")
+	ws := flags.String("ws", "127.0.0.1:8546", "`host:port` of JSON-RPC over WebSocket; port 0 picks a free one")
+	asJSON := flags.Bool("json", false, "print one line of JSON when ready, instead of a page for people")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	chain, err := devnet.New(ctx, *network)
+	if err != nil {
+		return err
+	}
+	relay, err := devRelay(ctx, chain, std, app.Endpoint{Address: *http, Setting: "--http"}, app.Endpoint{Address: *ws, Setting: "--ws"})
+	if err != nil {
+		chain.Close()
+		return err
+	}
+	ready := newReady(chain)
+	ready.RPC, ready.WS = "http://"+relay.HTTPAddr(), "ws://"+relay.WSAddr()
+	if err := ready.print(std.out, *asJSON); err != nil {
+		return err
+	}
+	return runBoth(ctx, relay, chain)
+}
+
+// devRelay builds the relay for the network and opens its ports.
+func devRelay(ctx context.Context, chain *devnet.Network, std streams, http, ws app.Endpoint) (*app.App, error) {
+	environ, err := devEnviron(chain, std.env)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := config.Load(environ)
+	if err != nil {
+		return nil, fmt.Errorf("configuration:\n%w", err)
+	}
+	log, err := newLogger(std.err, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	relay, err := app.New(cfg, version, log)
+	if err != nil {
+		return nil, err
+	}
+	return relay, relay.Listen(ctx, http, ws)
+}
+
+// devEnviron is the environment with what the network decides, and with defaults
+// that suit development.
+func devEnviron(chain *devnet.Network, environ []string) ([]string, error) {
+	nodes, err := json.Marshal(chain.Nodes())
+	if err != nil {
+		return nil, err
+	}
+	defaults := []string{
+		"ENABLE_NONCE_ORDERING=true",
+		"NONCE_GAP_HOLD_MS=1000",
+		"RELAY_PROFILE=ethereum",
+		"WS_CONNECTION_LIMIT=1000",
+		"WS_CONNECTION_LIMIT_PER_IP=1000",
+		"DEBUG_API_ENABLED=true",
+		"TXPOOL_API_ENABLED=true",
+		"LOG_LEVEL=warn",
+	}
+	// The last of several values counts.
+	return append(append(defaults, environ...),
+		"CHAIN_ID=298",
+		"HEDERA_NETWORK="+string(nodes),
+		"MIRROR_NODE_URL="+chain.Mirror(),
+		"MIRROR_NODE_URL_WEB3="+chain.Mirror(),
+		"OPERATOR_ID_MAIN="+devnet.OperatorID(),
+		"OPERATOR_KEY_MAIN="+devnet.OperatorKey(),
+		"OPERATOR_KEY_MAIN_FILE=",
+		"OPERATOR_KEY_FORMAT=HEX_ECDSA",
+		"CLIENT_TRANSPORT_SECURITY=false",
+	), nil
+}
+
+// runBoth runs chain and relay until ctx ends. The relay stops first: what it has
+// accepted still gets its verdict.
+func runBoth(ctx context.Context, relay *app.App, chain *devnet.Network) error {
+	chainCtx, stopChain := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopChain()
+	relayCtx, stopRelay := context.WithCancel(ctx)
+	defer stopRelay()
+	stopped := make(chan error, 1)
+	go func() {
+		stopped <- chain.Run(chainCtx)
+		stopRelay()
+	}()
+	err := relay.Run(relayCtx)
+	stopChain()
+	return errors.Join(err, <-stopped)
+}
+
+func runDevnet(ctx context.Context, args []string, std streams) error {
+	flags := newFlags("devnet", `Runs the development network alone: consensus nodes over gRPC and a mirror node over
+REST. "lockstep serve", or any other relay, can be pointed at it.`, std)
+	network := networkFlags(flags)
+	asJSON := flags.Bool("json", false, "print one line of JSON when ready, instead of a page for people")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	chain, err := devnet.New(ctx, *network)
+	if err != nil {
+		return err
+	}
+	if err := newReady(chain).print(std.out, *asJSON); err != nil {
+		return err
+	}
+	return chain.Run(ctx)
+}
+
+// ready is what is printed once everything answers.
+type ready struct {
+	Ready     bool              `json:"ready"`
+	RPC       string            `json:"rpc,omitempty"`
+	WS        string            `json:"ws,omitempty"`
+	Mirror    string            `json:"mirror"`
+	Consensus string            `json:"consensus"`
+	Nodes     map[string]string `json:"nodes"`
+	ChainID   uint64            `json:"chainId"`
+	Accounts  []devnet.Account  `json:"accounts"`
+}
+
+func newReady(chain *devnet.Network) ready {
+	return ready{
+		Ready: true, Mirror: chain.Mirror(), Consensus: chain.Consensus()[0], Nodes: chain.Nodes(), ChainID: 298, Accounts: chain.Accounts(),
+	}
+}
+
+func (r ready) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(r)
+	}
+	_, err := io.WriteString(w, r.page())
+	return err
+}
+
+// page shows the URLs and accounts to people.
+func (r ready) page() string {
+	var b strings.Builder
+	b.WriteString("\nLockstep development network, chain id 298 (0x12a)\n\n")
+	for _, line := range [][2]string{
+		{"JSON-RPC", r.RPC}, {"WebSocket", r.WS}, {"mirror node", r.Mirror}, {"consensus node", r.Consensus},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(&b, "  %-15s %s\n", line[0], line[1])
+		}
+	}
+	b.WriteString("\nFunded accounts; their keys are public, never use them elsewhere.\n\n")
+	for _, a := range r.Accounts {
+		fmt.Fprintf(&b, "  %-10s %s  %s  %9d ℏ", a.ID, a.Address, a.PrivateKey, a.Balance)
+		if a.KeyType == "ED25519" {
+			b.WriteString("  Ed25519")
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "\nready at %s; stop with Ctrl-C\n", time.Now().Format(time.TimeOnly))
+	return b.String()
+}

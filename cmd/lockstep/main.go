@@ -1,0 +1,139 @@
+// Command lockstep is a JSON-RPC relay for Hedera, and a one-process Hedera to
+// develop against.
+//
+//	lockstep dev       a chain and a relay in one process
+//	lockstep devnet    the chain alone
+//	lockstep serve     the relay alone, configured by the environment and .env
+//	lockstep bench     load generator for any relay
+//	lockstep locks     who holds which sender's lock on a running relay
+//	lockstep config    the settings in effect, secrets masked
+//	lockstep health    asks a running relay whether it is ready
+//	lockstep version   what this is
+//
+// Every subcommand explains its flags with -h. Exit codes: 0 after a clean stop,
+// 1 when something failed, 2 for a wrong command line.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+// command is one subcommand.
+type command struct {
+	name, summary string
+	run           func(ctx context.Context, args []string, std streams) error
+}
+
+// streams are where a command reads from and writes to.
+type streams struct {
+	out, err io.Writer
+	env      []string
+}
+
+func commands() []command {
+	return []command{
+		{"dev", "a chain and a relay in one process, for development", runDev},
+		{"devnet", "the chain alone: consensus nodes and mirror node", runDevnet},
+		{"serve", "the relay alone, configured by the environment and .env", runServe},
+		{"bench", "load generator for any relay", runBench},
+		{"locks", "senders' locks of a running relay, and release by hand", runLocks},
+		{"config", "the settings in effect, secrets masked", runConfig},
+		{"health", "whether a running relay is ready", runHealth},
+		{"version", "what this is", runVersion},
+	}
+}
+
+// errUsage means that the command line is wrong and has been explained.
+var errUsage = errors.New("wrong command line")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// The second signal is not caught any more and ends the process at once.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr, env: os.Environ()}))
+}
+
+// run executes one command line and returns the exit code.
+func run(ctx context.Context, args []string, std streams) int {
+	if len(args) == 0 {
+		usage(std.err)
+		return 2
+	}
+	switch args[0] {
+	case "-h", "-help", "--help", "help":
+		usage(std.out)
+		return 0
+	case "-v", "-version", "--version":
+		args[0] = "version"
+	}
+	for _, c := range commands() {
+		if c.name != args[0] {
+			continue
+		}
+		switch err := c.run(ctx, args[1:], std); {
+		case err == nil, errors.Is(err, flag.ErrHelp):
+			return 0
+		case errors.Is(err, errUsage):
+			return 2
+		default:
+			fmt.Fprintf(std.err, "lockstep %s: %v\n", c.name, err)
+			return 1
+		}
+	}
+	fmt.Fprintf(std.err, "lockstep: there is no command %q\n\n", args[0])
+	usage(std.err)
+	return 2
+}
+
+func usage(w io.Writer) {
+	fmt.Fprint(w, "usage: lockstep <command> [flags]\n\n")
+	for _, c := range commands() {
+		fmt.Fprintf(w, "  %-9s %s\n", c.name, c.summary)
+	}
+	fmt.Fprint(w, "\nlockstep <command> -h explains the flags of a command.\n")
+}
+
+// newFlags makes a flag set whose errors explain themselves once.
+func newFlags(name, about string, std streams) *flag.FlagSet {
+	flags := flag.NewFlagSet("lockstep "+name, flag.ContinueOnError)
+	flags.SetOutput(std.err)
+	flags.Usage = func() {
+		fmt.Fprintf(std.err, "usage: lockstep %s [flags]\n\n%s\n\n", name, about)
+		flags.PrintDefaults()
+	}
+	return flags
+}
+
+// parse reads the flags; nothing may be left over unless args are wanted.
+func parse(flags *flag.FlagSet, args []string) error {
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return err
+	case err != nil:
+		return errUsage
+	case flags.NArg() > 0:
+		fmt.Fprintf(flags.Output(), "%s: unexpected argument %q\n", flags.Name(), flags.Arg(0))
+		return errUsage
+	default:
+		return nil
+	}
+}
+
+func runVersion(_ context.Context, args []string, std streams) error {
+	if err := parse(newFlags("version", "Prints the version.", std), args); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(std.out, "lockstep", version)
+	return err
+}
