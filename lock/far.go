@@ -94,8 +94,11 @@ func (l *lane) hasNews() bool {
 	f := &l.far
 	unplaced := l.tail != nil && l.tail.place == placeNone
 	return unplaced || f.verify && l.head != nil || f.adopt && l.holder != nil || f.kick || f.tellHint(l) ||
-		f.forget != 0 || f.reclaim != "" || len(f.debts) > 0
+		f.verdictReady() || f.reclaim != "" || len(f.debts) > 0
 }
+
+// verdictReady: a verdict must not overtake the release of the turn it is about.
+func (f *far) verdictReady() bool { return f.forget != 0 && len(f.releasing) == 0 }
 
 // tellHint: without a hold-back window nobody waits for the knowledge, so it travels with
 // the next release instead of costing a command.
@@ -135,7 +138,7 @@ func (l *lane) nextStep(r *remote) func(context.Context) {
 		f.debts = f.debts[1:]
 		f.releasing = append(f.releasing, d.session)
 		return func(ctx context.Context) { l.repay(ctx, epoch, d) }
-	case f.forget != 0:
+	case f.verdictReady():
 		fence := f.forget
 		f.forget = 0
 		instance := r.instance()

@@ -12,6 +12,7 @@ type Submission struct {
 type knowledge struct {
 	expected uint64 // nonce of the next transaction, if known
 	known    bool
+	sure     bool // it is the lane's own work, not only what the mirror node shows
 	// base is the fence of the first turn that relied on this chain of expected
 	// nonces; 0 until there is one. A verdict about an older turn says nothing
 	// about it.
@@ -23,17 +24,28 @@ type knowledge struct {
 // observe learns a nonce from outside the lane. It only ever raises: the source lags.
 func (k *knowledge) observe(nonce uint64) bool {
 	if !k.known {
-		k.expected, k.known, k.base = nonce, true, 0
+		k.expected, k.known, k.sure, k.base = nonce, true, false, 0
 		return true
 	}
 	if nonce <= k.expected {
 		return false
 	}
-	k.expected = nonce
+	// Somebody else submits for this sender: the lane's own chain ends here.
+	k.expected, k.sure, k.base = nonce, false, 0
 	return true
 }
 
-func (k *knowledge) forget() { k.expected, k.known, k.base = 0, false, 0 }
+// stay says that the turn with the given fence ended before its transaction was
+// executed: its nonce is still next.
+func (k *knowledge) stay(nonce, fence uint64) {
+	if !k.known || k.expected != nonce {
+		k.base = 0 // not a link of the chain so far
+	}
+	k.expected, k.known, k.sure = nonce, true, true
+	k.begin(fence)
+}
+
+func (k *knowledge) forget() { k.expected, k.known, k.sure, k.base = 0, false, false, 0 }
 
 // begin binds the knowledge to the first turn that relies on it.
 func (k *knowledge) begin(fence uint64) {
@@ -44,7 +56,7 @@ func (k *knowledge) begin(fence uint64) {
 
 // advance follows an accepted transaction of the turn with the given fence.
 func (k *knowledge) advance(next, fence uint64, sub Submission) {
-	k.expected, k.known = next, true
+	k.expected, k.known, k.sure = next, true, true
 	k.begin(fence)
 	k.last, k.lastFence = sub, fence
 }

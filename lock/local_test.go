@@ -85,3 +85,20 @@ func TestDurations(t *testing.T) {
 		t.Error("a negative hold limit was accepted")
 	}
 }
+
+// eventually waits for a condition, looking often.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for end := time.Now().Add(20 * time.Second); !ok(); <-ticker.C {
+		if time.Now().After(end) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+func ready(t testing.TB, svc *lock.Service) {
+	t.Helper()
+	eventually(t, "Redis is used", func() bool { return svc.RedisUp() && svc.Pushed() })
+}

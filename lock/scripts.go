@@ -104,10 +104,10 @@ type debt struct {
 func (r *remote) release(ctx context.Context, keys []string, d debt) (was bool, v view, err error) {
 	args := append(r.args(d.instance, 12), d.session)
 	if d.know != nil {
-		expected, base, lastFence, node, txID := d.know.fields()
-		args = append(args, "1", expected, base, lastFence, node, txID)
+		expected, base, sure, lastFence, node, txID := d.know.fields()
+		args = append(args, "1", expected, base, sure, lastFence, node, txID)
 	} else {
-		args = append(args, "0", "", "", "", "", "")
+		args = append(args, "0", "", "", "", "", "", "")
 	}
 	reply, err := r.run(ctx, r.scripts.release, keys, args)
 	if err != nil {

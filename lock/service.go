@@ -81,6 +81,9 @@ func (s *Service) Enabled(sender common.Address) bool {
 	return s.enabled.Load() && s.rollout.includes(sender)
 }
 
+// On tells whether ordering is switched on, for those senders it is limited to.
+func (s *Service) On() bool { return s.enabled.Load() }
+
 // SetEnabled switches ordering at run time. Turns and queues that exist come to their
 // natural end.
 func (s *Service) SetEnabled(on bool) {

@@ -23,15 +23,15 @@ type record struct {
 	know     knowledge
 }
 
-// parseRecord reads "session|instance|nonce|fence|expected|base|lastfence|node|txid".
+// parseRecord reads "session|instance|nonce|fence|expected|base|sure|lastfence|node|txid".
 // The empty string is a free lock: a record without a session.
 func parseRecord(s string) (record, error) {
 	if s == "" {
 		return record{}, nil
 	}
 	f := strings.Split(s, "|")
-	if len(f) != 9 {
-		return record{}, fmt.Errorf("lock value has %d fields, want 9", len(f))
+	if len(f) != 10 {
+		return record{}, fmt.Errorf("lock value has %d fields, want 10", len(f))
 	}
 	for _, field := range f {
 		if len(field) > maxField {
@@ -53,29 +53,33 @@ func parseRecord(s string) (record, error) {
 	}
 	r.nonce, r.fence = number(f[2]), number(f[3])
 	r.know.expected, r.know.known, r.know.base = number(f[4]), f[4] != "", number(f[5])
-	r.know.lastFence = number(f[6])
+	r.know.sure = f[4] != "" && f[6] == "1"
+	r.know.lastFence = number(f[7])
 	if err != nil {
 		return record{}, fmt.Errorf("lock value: %w", err)
 	}
 	if r.know.lastFence != 0 {
-		r.know.last = Submission{Node: f[7], TxID: f[8], Open: true}
+		r.know.last = Submission{Node: f[8], TxID: f[9], Open: true}
 	}
 	return r, nil
 }
 
 // fields returns the knowledge as the release script takes it.
-func (k knowledge) fields() (expected, base, lastFence, node, txID string) {
+func (k knowledge) fields() (expected, base, sure, lastFence, node, txID string) {
 	if k.known {
 		expected = strconv.FormatUint(k.expected, 10)
 		if k.base != 0 {
 			base = strconv.FormatUint(k.base, 10)
 		}
+		if k.sure {
+			sure = "1"
+		}
 	}
 	// A name that would break the format is dropped with its submission.
 	if k.lastFence != 0 && plain(k.last.Node) && plain(k.last.TxID) {
-		return expected, base, strconv.FormatUint(k.lastFence, 10), k.last.Node, k.last.TxID
+		return expected, base, sure, strconv.FormatUint(k.lastFence, 10), k.last.Node, k.last.TxID
 	}
-	return expected, base, "", "", ""
+	return expected, base, sure, "", "", ""
 }
 
 func plain(s string) bool {

@@ -24,10 +24,8 @@ if ARGV[9] ~= '' then
 end
 
 if ARGV[8] ~= '' and (state.expected == '' or tonumber(ARGV[8]) > tonumber(state.expected)) then
-  if state.expected == '' then
-    state.base = owner and int(state.fence) or ''
-  end
-  state.expected = ARGV[8]
+  -- It comes from outside the lane: the lane's own chain ends here.
+  state.expected, state.base, state.sure = ARGV[8], owner and int(state.fence) or '', ''
   changed = true
 end
 

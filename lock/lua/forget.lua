@@ -1,4 +1,5 @@
--- Forget the expected nonce if the turn with the given fence contributed to it.
+-- Forget the expected nonce if the turn with the given fence contributed to it. While it is unknown, base says
+-- from which turn on a holder's knowledge counts again: who holds the turn now may rely on what was forgotten.
 --
 -- ARGV[6]  fence
 --
@@ -7,6 +8,6 @@
 load()
 local base = tonumber(state.base)
 if state.expected == '' or not base or tonumber(ARGV[6]) < base then return 0 end
-state.expected, state.base = '', ''
+state.expected, state.base, state.sure = '', int(tonumber(ARGV[6]) + 1), ''
 keep()
 return 1

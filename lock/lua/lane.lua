@@ -10,7 +10,7 @@
 -- that leaving never searches the list.
 --
 -- owner: session|instance|nonce|state
--- state: fence|expected|base|lastfence|node|txid     (an empty field is unknown)
+-- state: fence|expected|base|sure|lastfence|node|txid     (an empty field is unknown)
 --
 -- ARGV[1] instance of the caller   ARGV[2] hold limit, ms   ARGV[3] memory of an idle lane, ms
 -- ARGV[4] lifetime of an untouched queue, ms                ARGV[5] hold-back window, ms
@@ -41,7 +41,7 @@ local function now()
   return micros
 end
 
-local state = { fence = 0, expected = '', base = '', lastfence = '', node = '', txid = '' }
+local state = { fence = 0, expected = '', base = '', sure = '', lastfence = '', node = '', txid = '' }
 local owner      -- nil while the lock is free
 local locked     -- the lock key exists
 local remembered -- the memory key exists
@@ -49,8 +49,8 @@ local wait = -1  -- ms until the first in the queue may go although it is ahead
 
 local function read_state(f, i)
   state.fence = tonumber(f[i]) or 0
-  state.expected, state.base = f[i + 1] or '', f[i + 2] or ''
-  state.lastfence, state.node, state.txid = f[i + 3] or '', f[i + 4] or '', f[i + 5] or ''
+  state.expected, state.base, state.sure = f[i + 1] or '', f[i + 2] or '', f[i + 3] or ''
+  state.lastfence, state.node, state.txid = f[i + 4] or '', f[i + 5] or '', f[i + 6] or ''
 end
 
 local function load()
@@ -68,7 +68,7 @@ local function load()
 end
 
 local function state_text()
-  return int(state.fence) .. '|' .. state.expected .. '|' .. state.base .. '|'
+  return int(state.fence) .. '|' .. state.expected .. '|' .. state.base .. '|' .. state.sure .. '|'
     .. state.lastfence .. '|' .. state.node .. '|' .. state.txid
 end
 

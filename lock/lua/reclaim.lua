@@ -28,7 +28,7 @@ if owner and (owner.instance == ARGV[6] or owner.session == ARGV[7]) then
   removed = removed + 1
   tell(owner.instance, 'lost')
   owner = nil
-  state.expected, state.base = '', ''
+  state.expected, state.base, state.sure = '', '', ''
 end
 if not owner then
   pass_on()

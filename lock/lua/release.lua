@@ -3,7 +3,7 @@
 --
 -- ARGV[6]  session
 -- ARGV[7]  1 = the fields below are what the holder knows; 0 = the state stays
--- ARGV[8..12]  expected, base, lastfence, node, txid
+-- ARGV[8..13]  expected, base, sure, lastfence, node, txid
 --
 -- Returns 1 if the session was the owner, then the owner if it is the caller's (or empty), and ms until the
 -- first in the queue may go (or -1).
@@ -15,11 +15,16 @@ local was = owner ~= nil and owner.member == member
 if was then
   if ARGV[7] == '1' then
     local shared, mine = tonumber(state.expected), tonumber(ARGV[8])
+    local valid = state.expected == '' and tonumber(state.base)
+    if valid and (tonumber(ARGV[9]) or 0) < valid then
+      mine = nil
+      ARGV[8], ARGV[9], ARGV[10] = '', '', ''
+    end
     -- Another process may have seen a higher nonce meanwhile.
     if not (shared and mine and shared > mine) then
-      state.expected, state.base = ARGV[8], ARGV[9]
+      state.expected, state.base, state.sure = ARGV[8], ARGV[9], ARGV[10]
     end
-    state.lastfence, state.node, state.txid = ARGV[10], ARGV[11], ARGV[12]
+    state.lastfence, state.node, state.txid = ARGV[11], ARGV[12], ARGV[13]
   end
   owner = nil
   pass_on()

@@ -1,0 +1,133 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Cluster is a Redis Cluster of masters without replicas.
+type Cluster struct {
+	Nodes []*Server
+}
+
+// StartCluster runs three masters that share the slots.
+func StartCluster(t testing.TB) *Cluster {
+	t.Helper()
+	const nodes, slots = 3, 16384
+	c := &Cluster{}
+	for range nodes {
+		c.Nodes = append(c.Nodes, Start(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
+			"--cluster-node-timeout", "2000", "--cluster-port", strconv.Itoa(FreePort(t))))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	clients := make([]*redis.Client, nodes)
+	for i, n := range c.Nodes {
+		clients[i] = n.Client()
+		if err := clients[i].ClusterAddSlotsRange(ctx, i*slots/nodes, (i+1)*slots/nodes-1).Err(); err != nil {
+			t.Fatalf("redistest: %v", err)
+		}
+	}
+	for _, n := range c.Nodes[1:] {
+		bus := n.args[len(n.args)-1]
+		if err := clients[0].Do(ctx, "CLUSTER", "MEET", "127.0.0.1", n.port, bus).Err(); err != nil {
+			t.Fatalf("redistest: %v", err)
+		}
+	}
+	for _, client := range clients {
+		if err := poll(patience, func() error { return joined(ctx, client, nodes) }); err != nil {
+			t.Fatalf("redistest: the cluster did not form: %v", err)
+		}
+	}
+	return c
+}
+
+func joined(ctx context.Context, client *redis.Client, nodes int) error {
+	info, err := client.ClusterInfo(ctx).Result()
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", nodes)) {
+		return fmt.Errorf("not yet: %s", strings.ReplaceAll(info, "\r\n", " "))
+	}
+	return nil
+}
+
+// URL returns redis+cluster://host:port,…
+func (c *Cluster) URL() string {
+	addrs := make([]string, len(c.Nodes))
+	for i, n := range c.Nodes {
+		addrs[i] = n.Addr()
+	}
+	return "redis+cluster://" + strings.Join(addrs, ",")
+}
+
+// Sentinel is a master with one replica, watched by one Sentinel that suffices to
+// make the replica master.
+type Sentinel struct {
+	Master, Replica, Watcher *Server
+}
+
+// StartSentinel runs the three processes and waits until the Sentinel knows the replica.
+func StartSentinel(t testing.TB) *Sentinel {
+	t.Helper()
+	s := &Sentinel{Master: Start(t)}
+	s.Replica = Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Master.port))
+	s.Watcher = startWatcher(t, s.Master.port)
+	client := redis.NewSentinelClient(&redis.Options{Addr: s.Watcher.Addr(), DisableIdentity: true})
+	defer client.Close()
+	err := poll(patience, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		replicas, err := client.Replicas(ctx, "lanes").Result()
+		if err != nil {
+			return err
+		}
+		for _, r := range replicas {
+			if r["master-link-status"] == "ok" {
+				return nil
+			}
+		}
+		return fmt.Errorf("the replica is not linked yet: %v", replicas)
+	})
+	if err != nil {
+		t.Fatalf("redistest: the Sentinel did not settle: %v", err)
+	}
+	return s
+}
+
+func startWatcher(t testing.TB, master int) *Server {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Fatalf("redistest: this test needs the redis-server program: %v", err)
+	}
+	w := &Server{t: t, dir: t.TempDir()}
+	for try := 0; ; try++ {
+		w.port = FreePort(t)
+		file := w.writeFile("sentinel.conf", fmt.Sprintf(
+			"port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor lanes 127.0.0.1 %d 1\n"+
+				"sentinel down-after-milliseconds lanes 500\nsentinel failover-timeout lanes 2000\n", w.port, w.dir, master))
+		w.mu.Lock()
+		err := w.exec(path, []string{file, "--sentinel"})
+		w.mu.Unlock()
+		if err == nil {
+			break
+		}
+		if try == 4 {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(w.Kill)
+	return w
+}
+
+// URL returns redis+sentinel://host:port/lanes.
+func (s *Sentinel) URL() string { return "redis+sentinel://" + s.Watcher.Addr() + "/lanes" }

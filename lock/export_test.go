@@ -1,0 +1,10 @@
+package lock
+
+// RedisUp tells whether Redis decides the order at the moment.
+func (s *Service) RedisUp() bool { return s.remote != nil && s.remote.up.Load() }
+
+// Pushed tells whether grants arrive over Pub/Sub at the moment.
+func (s *Service) Pushed() bool { return s.remote != nil && s.remote.pushed.Load() }
+
+// Sizes returns the numbers of lanes in use and idle.
+func (s *Service) Sizes() (busy, idle int) { return s.reg.sizes() }

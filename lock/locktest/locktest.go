@@ -1,0 +1,249 @@
+// Package locktest is the contract of package lock as a test: what every way of keeping
+// the order must do, whether it is one process, several on one Redis server, or several
+// on a Redis Cluster.
+package locktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"go.uber.org/goleak"
+
+	"lockstep/internal/envx"
+	"lockstep/lock"
+)
+
+// Harness is one way of keeping the order.
+type Harness struct {
+	// Processes is how many services share the order: 1 without Redis.
+	Processes int
+	// Start makes a running service. It is stopped, and whatever it needs closed, by stop, which waits.
+	Start func(t *testing.T, cfg lock.Config) (svc *lock.Service, stop func())
+	// Queued returns how many places a sender's queue has, in all processes.
+	Queued func(t *testing.T, sender common.Address) int
+	// Leftovers names what must not be left behind when nobody uses a lane any more.
+	Leftovers func(t *testing.T) []string
+}
+
+const patience = 20 * time.Second
+
+// Exercise runs the whole contract.
+func Exercise(t *testing.T, h Harness) {
+	for name, f := range map[string]func(*testing.T, *bench){
+		"MutualExclusion":       testMutualExclusion,
+		"OrderOfArrival":        testOrderOfArrival,
+		"SendersAreIndependent": testSendersAreIndependent,
+		"FreshHold":             testFreshHold,
+		"ReleaseByOthers":       testReleaseByOthers,
+		"CancelWhileQueued":     testCancelWhileQueued,
+		"LeaveAtAnyTime":        testLeaveAtAnyTime,
+		"QueueFull":             testQueueFull,
+		"GapHold":               testGapHold,
+		"GapHoldOnFreshLane":    testGapHoldOnFreshLane,
+		"GapHoldWindowEnds":     testGapHoldWindowEnds,
+		"ExpectedIsCarried":     testExpectedIsCarried,
+		"FailureStopsTheRest":   testFailureStopsTheRest,
+		"LostTurnForgets":       testLostTurnForgets,
+		"Invalidate":            testInvalidate,
+		"ForceRelease":          testForceRelease,
+		"StopEndsAll":           testStopEndsAll,
+		"Panic":                 testPanic,
+	} {
+		t.Run(name, func(t *testing.T) { run(t, h, f) })
+	}
+}
+
+// bench is one test's services and sender.
+type bench struct {
+	h      Harness
+	t      *testing.T
+	sender common.Address
+	svcs   []*lock.Service
+	stops  []func()
+}
+
+var senders atomic.Uint64
+
+func run(t *testing.T, h Harness, f func(*testing.T, *bench)) {
+	before := goleak.IgnoreCurrent()
+	b := &bench{h: h, t: t, sender: newSender()}
+	t.Cleanup(b.stop)
+	f(t, b)
+	if t.Failed() {
+		return
+	}
+	if h.Leftovers != nil {
+		b.eventually("nothing is left behind", func() error {
+			if left := h.Leftovers(t); len(left) > 0 {
+				return fmt.Errorf("left behind: %v", left)
+			}
+			return nil
+		})
+	}
+	b.stop()
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+}
+
+func newSender() common.Address {
+	n := senders.Add(1)
+	return common.BytesToAddress([]byte{0xAB, byte(n >> 8), byte(n)})
+}
+
+func (b *bench) stop() {
+	for _, stop := range b.stops {
+		stop()
+	}
+	b.stops = nil
+}
+
+// start makes the services with some settings changed.
+func (b *bench) start(change func(*lock.Config)) {
+	b.t.Helper()
+	cfg := lock.DefaultConfig()
+	cfg.HeartbeatInterval = ms(200)
+	cfg.HeartbeatMissed = 20 // machines that test are busy; death has tests of its own
+	if change != nil {
+		change(&cfg)
+	}
+	for range b.h.Processes {
+		svc, stop := b.h.Start(b.t, cfg)
+		b.svcs = append(b.svcs, svc)
+		b.stops = append(b.stops, stop)
+	}
+}
+
+func ms(n int) envx.Millis { return envx.Millis(time.Duration(n) * time.Millisecond) }
+
+// on returns the service that is to take the i-th ticket.
+func (b *bench) on(i int) *lock.Service { return b.svcs[i%len(b.svcs)] }
+
+// enter draws a ticket of the i-th service and waits until its place is known to all.
+func (b *bench) enter(i int, nonce uint64) *lock.Ticket {
+	b.t.Helper()
+	before := b.queued()
+	idle := b.idle()
+	ticket, err := b.on(i).Enter(b.sender, nonce)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.eventually("a place is taken", func() error {
+		if n := b.queued(); n <= before && (!idle || b.idle()) {
+			return fmt.Errorf("%d places", n)
+		}
+		return nil
+	})
+	return ticket
+}
+
+func (b *bench) queued() int { return b.h.Queued(b.t, b.sender) }
+
+func (b *bench) idle() bool {
+	for _, svc := range b.svcs {
+		for _, l := range svc.Lanes() {
+			if l.Sender == b.sender && l.Held {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (b *bench) wait(ticket *lock.Ticket) *lock.Lease {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	b.t.Cleanup(cancel)
+	lease, err := ticket.Wait(ctx)
+	if err != nil {
+		b.t.Fatalf("nonce %d: %v", ticket.Nonce(), err)
+	}
+	return lease
+}
+
+func (b *bench) eventually(what string, f func() error) {
+	b.t.Helper()
+	ticker := time.NewTicker(2 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.Now().Add(patience); ; <-ticker.C {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("%s: %v", what, err)
+		}
+	}
+}
+
+// order waits for all tickets at once and returns their nonces in order of their turns.
+// Each turn is checked to be the only one, and its fence to be higher than the last.
+func (b *bench) order(tickets []*lock.Ticket, during func(*lock.Lease, uint64)) []uint64 {
+	b.t.Helper()
+	var (
+		mu    sync.Mutex
+		order []uint64
+		fence uint64
+		alone atomic.Int32
+		wg    sync.WaitGroup
+	)
+	for _, ticket := range tickets {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+			defer cancel()
+			lease, err := ticket.Wait(ctx)
+			if err != nil {
+				b.t.Errorf("nonce %d: %v", ticket.Nonce(), err)
+				return
+			}
+			defer lease.Release()
+			if alone.Add(1) != 1 {
+				b.t.Errorf("nonce %d: two turns at once", ticket.Nonce())
+			}
+			defer alone.Add(-1)
+			if err := lease.Check(); err != nil {
+				b.t.Errorf("nonce %d: %v", ticket.Nonce(), err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, ticket.Nonce())
+			if lease.Fence() <= fence {
+				b.t.Errorf("nonce %d: fence %d after %d", ticket.Nonce(), lease.Fence(), fence)
+			}
+			fence = lease.Fence()
+			if during != nil {
+				during(lease, ticket.Nonce())
+			}
+		})
+	}
+	wg.Wait()
+	return order
+}
+
+func count(from, n uint64) []uint64 {
+	out := make([]uint64, n)
+	for i := range out {
+		out[i] = from + uint64(i)
+	}
+	return out
+}
+
+func (b *bench) wantOrder(got, want []uint64) {
+	b.t.Helper()
+	if !slices.Equal(got, want) {
+		b.t.Fatalf("order %v, want %v", got, want)
+	}
+}
+
+func advance(lease *lock.Lease, nonce uint64) {
+	lease.Advance(nonce+1, lock.Submission{Node: "0.0.3", TxID: fmt.Sprintf("0.0.2@1.%d", nonce), Open: true})
+}
+
+func isLost(err error) bool { return errors.Is(err, lock.ErrLost) }
