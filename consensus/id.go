@@ -37,9 +37,17 @@ type idSource struct {
 	last  int64      // nanoseconds of the latest valid start
 	skew  int64      // nanoseconds to add to the local clock
 	digit int64      // 0 … idStride-1: this process's last digits
+	hop   int64      // from one choice of last digits to the next
 }
 
-func newIDSource() *idSource { return &idSource{digit: rand.Int64N(idStride)} }
+func newIDSource() *idSource {
+	// A hop that shares no factor with idStride visits all digits before any again.
+	hop := 1 + 2*rand.Int64N(idStride/2)
+	if hop%5 == 0 {
+		hop += 2
+	}
+	return &idSource{digit: rand.Int64N(idStride), hop: hop}
+}
 
 // next draws an id. skew is what the clock was corrected by; adjust wants it back.
 func (s *idSource) next(payer hedera.ID, now time.Time) (id hedera.TransactionID, skew int64) {
@@ -65,8 +73,8 @@ func (s *idSource) adjust(skew int64, behind bool) {
 		return
 	}
 	s.skew = max(-int64(maxSkew), min(int64(maxSkew), s.skew+step))
-	// Starts may go back now, into time that ids were drawn from before: other last
-	// digits keep them apart.
+	// Starts may go back now, into time that ids were drawn from before: last digits
+	// that were not used then keep them apart.
 	s.respread()
 	s.last = 0
 }
@@ -79,4 +87,4 @@ func (s *idSource) collided() {
 	s.respread()
 }
 
-func (s *idSource) respread() { s.digit = (s.digit + 1 + rand.Int64N(idStride-1)) % idStride }
+func (s *idSource) respread() { s.digit = (s.digit + s.hop) % idStride }

@@ -37,6 +37,21 @@ func TestIDsAreUnique(t *testing.T) {
 	}
 }
 
+// TestLastDigitsDoNotRepeat: they are what keeps ids apart when the clock goes back.
+func TestLastDigitsDoNotRepeat(t *testing.T) {
+	for range 50 {
+		s := newIDSource()
+		seen := make(map[int64]bool, idStride)
+		for range idStride {
+			s.collided()
+			seen[s.digit] = true
+		}
+		if len(seen) != idStride {
+			t.Fatalf("a hop of %d visits %d of %d", s.hop, len(seen), idStride)
+		}
+	}
+}
+
 func TestIDsOfTwoProcessesDiffer(t *testing.T) {
 	a, b := newIDSource(), newIDSource()
 	b.digit = (a.digit + 1) % idStride
