@@ -1,0 +1,248 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"lockstep/devnet/ledger"
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// run starts the gossip of a network in a bubble of fake time.
+func run(t *testing.T, n *Network) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- n.gossip.run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Transactions given to one node keep their order whatever the jitter does.
+func TestOneNodeKeepsOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := newNetwork(t, Config{Latency: time.Second, Jitter: time.Second, Seed: 7})
+		stop := run(t, network)
+		o, p, to := &order{t: t}, dev(t, 0), dev(t, 1)
+		const count = 100
+		for i := range uint64(count) {
+			tx := o.sign(o.body(p, ethereum(t, p, i, &to.at, 21_000)), p.key)
+			if got := submit(t, network.Nodes()[0], tx); got != hapi.ResponseCodeEnum_OK {
+				t.Fatal(got)
+			}
+		}
+		time.Sleep(3 * time.Second) // fake time
+		synctest.Wait()
+		log := network.cfg.Ledger.View().ConsensusLog(0, count+1)
+		if len(log) != count {
+			t.Fatalf("%d at consensus, want %d", len(log), count)
+		}
+		for i, e := range log {
+			if e.Nonce != uint64(i) || e.Status != hapi.ResponseCodeEnum_SUCCESS {
+				t.Fatalf("entry %d: %+v", i, e)
+			}
+		}
+		stop()
+	})
+}
+
+// Transactions of one sender given to different nodes overtake each other, and the
+// network refuses those that come out of turn.
+func TestDifferentNodesReorder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := newNetwork(t, Config{Nodes: 3, Latency: time.Second, Jitter: time.Second, Seed: 7})
+		stop := run(t, network)
+		o, p, to := &order{t: t}, dev(t, 0), dev(t, 1)
+		const count = 30
+		for i := range uint64(count) {
+			n := network.Nodes()[i%3]
+			b := o.body(p, ethereum(t, p, i, &to.at, 21_000))
+			b.NodeAccountID = accountID(n.Account())
+			if got := submit(t, n, o.sign(b, p.key)); got != hapi.ResponseCodeEnum_OK {
+				t.Fatal(got)
+			}
+		}
+		time.Sleep(3 * time.Second) // fake time
+		synctest.Wait()
+		log := network.cfg.Ledger.View().ConsensusLog(0, count+1)
+		wrong, byNode := 0, map[hedera.ID][]uint64{}
+		for _, e := range log {
+			byNode[e.Node] = append(byNode[e.Node], e.Nonce)
+			if e.Status == hapi.ResponseCodeEnum_WRONG_NONCE {
+				wrong++
+			}
+		}
+		if len(log) != count || wrong == 0 {
+			t.Errorf("%d at consensus with %d wrong nonces: no reordering", len(log), wrong)
+		}
+		for id, nonces := range byNode {
+			if !slices.IsSorted(nonces) {
+				t.Errorf("node %s: %v", id, nonces)
+			}
+		}
+		stop()
+	})
+}
+
+// Receipts are unknown on the way, and there at the moment of consensus.
+func TestLatency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := newNetwork(t, Config{Latency: time.Second})
+		stop := run(t, network)
+		n := network.Nodes()[0]
+		o, p := &order{t: t}, dev(t, 0)
+		b := o.body(p, transfer(accountID(p.id), accountID(hedera.Entity(1003)), 5))
+		if got := submit(t, n, o.sign(b, p.key)); got != hapi.ResponseCodeEnum_OK {
+			t.Fatal(got)
+		}
+		time.Sleep(999 * time.Millisecond) // fake time
+		synctest.Wait()
+		if got := receipt(t, n, b.TransactionID).GetReceipt().GetStatus(); got != hapi.ResponseCodeEnum_UNKNOWN {
+			t.Errorf("after 999 ms: %s", got)
+		}
+		time.Sleep(time.Millisecond) // fake time
+		synctest.Wait()
+		if got := receipt(t, n, b.TransactionID).GetReceipt().GetStatus(); got != hapi.ResponseCodeEnum_SUCCESS {
+			t.Errorf("after a second: %s", got)
+		}
+		stop()
+	})
+}
+
+func TestFaults(t *testing.T) {
+	unavailable := func(err error) bool { return status.Code(err) == codes.Unavailable }
+	tests := []struct {
+		name    string
+		fault   Fault
+		code    hedera.Status
+		lost    bool // the call fails
+		handled bool
+	}{
+		{"none", Fault{}, hapi.ResponseCodeEnum_OK, false, true},
+		{"busy", Fault{Status: hapi.ResponseCodeEnum_BUSY}, hapi.ResponseCodeEnum_BUSY, false, false},
+		{"lost before", Fault{DropBefore: true}, 0, true, false},
+		{"lost after", Fault{DropAfter: true}, 0, true, true},
+		{"vanished", Fault{Vanish: true}, hapi.ResponseCodeEnum_OK, false, false},
+		{"slow", Fault{Delay: time.Minute}, hapi.ResponseCodeEnum_OK, false, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				network := newNetwork(t, Config{Fault: func(c Call) Fault {
+					if c.Submission == nil {
+						return Fault{}
+					}
+					return tt.fault
+				}})
+				n := network.Nodes()[0]
+				o, p := &order{t: t}, dev(t, 0)
+				b := o.body(p, transfer(accountID(p.id), accountID(hedera.Entity(1003)), 5))
+				began := time.Now()
+				response, err := n.Submit(t.Context(), o.sign(b, p.key))
+				if unavailable(err) != tt.lost || err == nil && response.GetNodeTransactionPrecheckCode() != tt.code {
+					t.Errorf("answer %v, %v", response, err)
+				}
+				if took := time.Since(began); took != tt.fault.Delay {
+					t.Errorf("took %s", took)
+				}
+				got := receipt(t, n, b.TransactionID).GetReceipt().GetStatus()
+				if (got == hapi.ResponseCodeEnum_SUCCESS) != tt.handled {
+					t.Errorf("receipt %s", got)
+				}
+			})
+		})
+	}
+}
+
+func TestSeenForgets(t *testing.T) {
+	s := newSeen()
+	now := time.Now()
+	old, young := hedera.TransactionID{Payer: hedera.Entity(1)}, hedera.TransactionID{Payer: hedera.Entity(2)}
+	if !s.add(old, now.Add(-time.Second)) || !s.add(young, now.Add(time.Hour)) || s.add(young, now.Add(time.Hour)) {
+		t.Fatal("added wrongly")
+	}
+	if s.has(old) || !s.has(young) {
+		t.Error("remembers wrongly")
+	}
+}
+
+// Nothing that arrives at the door makes a node panic, and what does not pass the
+// prechecks leaves no trace.
+func FuzzSubmit(f *testing.F) {
+	o, p := &order{t: f}, dev(f, 0)
+	for _, b := range []*hapi.TransactionBody{
+		transfer(accountID(p.id), accountID(hedera.Entity(1003)), 5),
+		ethereum(f, p, 0, nil, 60_000),
+		{Data: &hapi.TransactionBody_FileCreate{FileCreate: &hapi.FileCreateTransactionBody{Contents: []byte("x")}}},
+		{Data: &hapi.TransactionBody_CryptoCreateAccount{CryptoCreateAccount: &hapi.CryptoCreateTransactionBody{}}},
+	} {
+		raw, err := proto.Marshal(o.sign(o.body(p, b), p.key))
+		f.Add(must(f, raw, err))
+	}
+	l, err := ledger.New(ledger.Config{})
+	network := newNetwork(f, Config{Ledger: must(f, l, err)})
+	n := network.Nodes()[0]
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		tx := new(hapi.Transaction)
+		if proto.Unmarshal(raw, tx) != nil {
+			return
+		}
+		before := l.View().LatestBlock().Number
+		code := submit(t, n, tx)
+		if moved := l.View().LatestBlock().Number != before; moved != (code == hapi.ResponseCodeEnum_OK) {
+			t.Errorf("%s, and the chain moved: %v", code, moved)
+		}
+	})
+}
+
+// Bodies of any form are handled without a panic once they pass the door: the fuzzer
+// writes the body and this signs it.
+func FuzzBody(f *testing.F) {
+	p := dev(f, 0)
+	for _, b := range []*hapi.TransactionBody{
+		transfer(accountID(p.id), alias(p.at), 5),
+		ethereum(f, p, 0, &p.at, 60_000),
+		{Data: &hapi.TransactionBody_ContractCreateInstance{ContractCreateInstance: &hapi.ContractCreateTransactionBody{
+			Gas: 100_000, AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
+			InitcodeSource: &hapi.ContractCreateTransactionBody_Initcode{Initcode: []byte{0x60, 0, 0x60, 0, 0xf3}},
+		}}},
+		{Data: &hapi.TransactionBody_ContractCall{ContractCall: &hapi.ContractCallTransactionBody{Gas: 50_000, ContractID: contractID(p.id)}}},
+		{Data: &hapi.TransactionBody_CryptoUpdateAccount{CryptoUpdateAccount: &hapi.CryptoUpdateTransactionBody{AccountIDToUpdate: accountID(p.id)}}},
+		{Data: &hapi.TransactionBody_CryptoDelete{CryptoDelete: &hapi.CryptoDeleteTransactionBody{
+			DeleteAccountID: accountID(hedera.Entity(1003)), TransferAccountID: accountID(p.id),
+		}}},
+	} {
+		raw, err := proto.Marshal(b)
+		f.Add(must(f, raw, err))
+	}
+	l, err := ledger.New(ledger.Config{History: 16})
+	network := newNetwork(f, Config{Ledger: must(f, l, err)})
+	n := network.Nodes()[0]
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		b := new(hapi.TransactionBody)
+		if proto.Unmarshal(raw, b) != nil {
+			return
+		}
+		// What would end the body at the door is set right.
+		b.TransactionID, b.NodeAccountID, b.TransactionValidDuration, b.Memo, b.BatchKey = nil, nil, nil, nil, nil
+		b.TransactionFee = 0
+		o := &order{t: t, nanos: int32(time.Now().Nanosecond() - 1)}
+		submit(t, n, o.sign(o.body(p, b), p.key))
+		total, _ := l.View().Supply()
+		if total != 50_000_000_000*hedera.Hbar {
+			t.Fatalf("the supply is %d", total)
+		}
+	})
+}
