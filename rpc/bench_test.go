@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gorilla/websocket"
 )
 
 const chainIDCall = `{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`
@@ -86,6 +88,41 @@ func BenchmarkHTTP(b *testing.B) {
 			}
 			b.ReportMetric(float64(cpuTime(b)-before)/float64(time.Microsecond)/float64(b.N), "cpu-µs/op")
 			b.ReportMetric(float64(b.N*bench.size)/b.Elapsed().Seconds(), "calls/s")
+		})
+	}
+}
+
+// BenchmarkWebSocket keeps a number of messages on their way over one connection.
+func BenchmarkWebSocket(b *testing.B) {
+	for _, depth := range []int{1, 32} {
+		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
+			url, _ := serveWS(b, testDispatcher(b, testConfig(), Options{}))
+			ws := dial(b, url, nil)
+			ws.SetReadDeadline(time.Time{})
+			tokens := make(chan struct{}, depth)
+			n := b.N
+			go func() {
+				for range n {
+					tokens <- struct{}{}
+					if ws.WriteMessage(websocket.TextMessage, []byte(chainIDCall)) != nil {
+						return
+					}
+				}
+			}()
+			before := cpuTime(b)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range n {
+				if _, r, err := ws.NextReader(); err != nil {
+					b.Fatal(err)
+				} else if _, err := io.Copy(io.Discard, r); err != nil {
+					b.Fatal(err)
+				}
+				<-tokens
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(cpuTime(b)-before)/float64(time.Microsecond)/float64(n), "cpu-µs/op")
+			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "calls/s")
 		})
 	}
 }

@@ -36,7 +36,7 @@ func (p *Profile) UnmarshalText(text []byte) error {
 type Config struct {
 	// Manners of the server: hiero (as established relays: prefixed messages, HTTP
 	// error statuses) or ethereum (as Ethereum nodes: bare messages, HTTP 200).
-	Profile Profile `env:"RPC_PROFILE" envDefault:"hiero"`
+	Profile Profile `env:"RELAY_PROFILE" envDefault:"hiero"`
 	// A call without an id gets the id "0" instead of an error.
 	RequestIDOptional bool `env:"REQUEST_ID_IS_OPTIONAL" envDefault:"false"`
 	// HTTP status of a well-formed single call that failed, in place of 400; 200 suits
@@ -131,6 +131,15 @@ type RateLimitConfig struct {
 
 const megabyte = 1 << 20
 
+// hasBody reports whether answers with the HTTP status can have a body.
+func hasBody(status int) bool {
+	switch status {
+	case http.StatusNoContent, http.StatusResetContent, http.StatusNotModified:
+		return false
+	}
+	return status >= http.StatusOK && status < 600 && http.StatusText(status) != ""
+}
+
 // Validate reports every setting that makes no sense.
 func (c *Config) Validate() error {
 	var errs []error
@@ -139,9 +148,8 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	need(c.Profile == ProfileHiero || c.Profile == ProfileEthereum, "RPC_PROFILE must be hiero or ethereum.")
-	need(c.ValidCallStatus >= 200 && c.ValidCallStatus <= 599 && http.StatusText(c.ValidCallStatus) != "",
-		"ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE must be a HTTP status code that has a body.")
+	need(c.Profile == ProfileHiero || c.Profile == ProfileEthereum, "RELAY_PROFILE must be hiero or ethereum.")
+	need(hasBody(c.ValidCallStatus), "ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE must be a HTTP status code that has a body.")
 	need(c.HTTP.InputSizeLimit > 0 && c.HTTP.InputSizeLimit <= 1024, "INPUT_SIZE_LIMIT must be 1 to 1024 megabytes.")
 	need(c.HTTP.RequestTimeout > 0, "SERVER_REQUEST_TIMEOUT_MS must be positive.")
 	need(c.HTTP.KeepAliveTimeout > 0, "SERVER_KEEPALIVE_TIMEOUT_MS must be positive.")

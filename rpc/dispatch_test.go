@@ -119,13 +119,15 @@ func TestBatchConcurrency(t *testing.T) {
 func TestFinishAlwaysRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var finished atomic.Int64
-		d := testDispatcher(t, testConfig(), Options{}, Method{Name: "eth_two", AnyParams: true,
+		d := testDispatcher(t, testConfig(), Options{}, Method{
+			Name: "eth_two", AnyParams: true,
 			Enter: func(context.Context, *Params) (Finish, error) {
 				return func(ctx context.Context) (any, error) {
 					finished.Add(1)
 					return nil, ctx.Err()
 				}, nil
-			}})
+			},
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		answer := exchangeOnce(ctx, d, "["+strings.TrimSuffix(strings.Repeat(call1("eth_two")+",", 50), ",")+"]")
@@ -391,16 +393,37 @@ func TestNewRegistry(t *testing.T) {
 
 func TestFromContext(t *testing.T) {
 	want := Request{ID: "x", IP: "10.0.0.1", Transport: TransportWebSocket}
-	got, ok := FromContext(context.WithValue(WithRequest(t.Context(), want), struct{}{}, 1))
+	type key struct{ n int }
+	got, ok := FromContext(context.WithValue(WithRequest(t.Context(), want), key{0}, 1))
 	if !ok || got.ID != want.ID || got.IP != want.IP || got.Transport != want.Transport {
 		t.Errorf("got %+v, %v", got, ok)
 	}
 	if _, ok := FromContext(t.Context()); ok {
 		t.Error("found a request where there is none")
 	}
-	key := struct{ n int }{1}
-	if v := WithRequest(context.WithValue(t.Context(), key, "outer"), want).Value(key); v != "outer" {
+	if v := WithRequest(context.WithValue(t.Context(), key{1}, "outer"), want).Value(key{1}); v != "outer" {
 		t.Errorf("outer value: got %v", v)
+	}
+}
+
+// badData is error data that cannot be encoded.
+type badData struct{}
+
+func (badData) MarshalJSON() ([]byte, error) { panic("data") }
+
+// TestBadErrorData: an error stays an error if its data cannot be shown.
+func TestBadErrorData(t *testing.T) {
+	for _, data := range []any{badData{}, make(chan int)} {
+		err := &eth.Error{Code: -32077, Message: "m", Data: data}
+		d := testDispatcher(t, testConfig(), Options{},
+			Method{Name: "eth_later", AnyParams: true, Handler: fails(err)},
+			Method{Name: "eth_now", AnyParams: true, Inline: true, Handler: fails(err)},
+			Method{Name: "eth_two", AnyParams: true, Enter: func(context.Context, *Params) (Finish, error) { return nil, err }},
+		)
+		for _, method := range []string{"eth_later", "eth_now", "eth_two"} {
+			compareJSON(t, method, exchangeOnce(t.Context(), d, call1(method)),
+				`{"error":{"code":-32077,"message":"[Request ID: test] m"},"jsonrpc":"2.0","id":1}`)
+		}
 	}
 }
 

@@ -234,8 +234,9 @@ func (ex *exchange) release() (bodyToo bool) {
 	const largest = 64 << 10 // do not hoard the memory of rare large answers
 	d := ex.d
 	for i := range ex.calls {
-		c := &ex.calls[i]
-		*c = call{params: Params{args: c.params.args[:0]}}
+		args := ex.calls[i].params.args
+		clear(args) // they point into the body
+		ex.calls[i] = call{params: Params{args: args[:0]}}
 	}
 	*ex = exchange{calls: ex.calls[:0], out: ex.out[:0]}
 	if cap(ex.out) <= largest {

@@ -156,12 +156,21 @@ func appendErrorObject(dst []byte, code int, message string, data any) []byte {
 	dst = append(dst, `,"message":`...)
 	dst = appendString(dst, message)
 	if data != nil {
-		mark := len(dst)
-		dst = append(dst, `,"data":`...)
-		var err error
-		if dst, err = appendJSON(dst, data); err != nil {
-			dst = dst[:mark]
+		if out, ok := appendData(append(dst, `,"data":`...), data); ok {
+			dst = out
 		}
 	}
 	return append(dst, '}')
+}
+
+// appendData is appendJSON for values that must not do harm, whatever their
+// methods do.
+func appendData(dst []byte, data any) (out []byte, ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	out, err := appendJSON(dst, data)
+	return out, err == nil
 }

@@ -79,7 +79,7 @@ func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Not Found", http.StatusNotFound)
 		return
 	}
-	if !s.accepting() {
+	if s.stopping() {
 		http.Error(w, "Service Unavailable", http.StatusServiceUnavailable)
 		return
 	}
@@ -93,22 +93,17 @@ func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if e, ok := s.enroll(c); !ok {
 		defer s.refused()
 		defer c.cancel()
-		refuse(ws, e)
+		refuse(c, e)
 		return
 	}
-	started := time.Now()
+	defer s.dismiss(c, time.Now())
 	c.serve(ctx)
-	s.dismiss(c)
-	s.d.metrics.ws.duration.Observe(time.Since(started).Seconds())
 }
 
-// accepting reports whether another handshake makes sense at all. Telling clients
-// that there are too many of them is a courtesy with a limit of its own.
-func (s *WSServer) accepting() bool {
-	const mostRefusals = 64
+func (s *WSServer) stopping() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.draining && s.refusing < mostRefusals
+	return s.draining
 }
 
 // enroll takes a connection in, or says how to refuse it.
@@ -135,7 +130,12 @@ func (s *WSServer) enroll(c *wsConn) (e ending, ok bool) {
 		m.activeByIP.WithLabelValues(c.ip).Inc()
 		return ending{}, true
 	}
-	s.refusing++
+	// Telling clients that they are too many takes a moment each, and so is a
+	// courtesy with a limit of its own.
+	const mostRefusals = 64
+	if s.refusing++; s.refusing > mostRefusals {
+		e = ending{}
+	}
 	return e, false
 }
 
@@ -146,10 +146,11 @@ func (s *WSServer) refused() {
 }
 
 // dismiss forgets a connection that has ended.
-func (s *WSServer) dismiss(c *wsConn) {
+func (s *WSServer) dismiss(c *wsConn, started time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := &s.d.metrics.ws
+	m.duration.Observe(time.Since(started).Seconds())
 	delete(s.conns, c)
 	m.closed.Inc()
 	m.active.Dec()

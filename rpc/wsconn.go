@@ -126,12 +126,14 @@ func (c *wsConn) end(e ending) bool {
 
 // serve runs the connection to its end.
 func (c *wsConn) serve(ctx context.Context) {
+	defer func() { _ = c.net.Close() }()
+	defer c.out.fail()
 	defer c.cancel()
 	go c.write()
 	err := c.read(ctx)
 	e := c.ending.Load()
 	if e == nil {
-		e = peerEnding(err)
+		e = clientEnding(err)
 	}
 	if !e.drain {
 		c.cancel()
@@ -140,13 +142,13 @@ func (c *wsConn) serve(ctx context.Context) {
 	c.out.seal(e.frames(), e.drop)
 	<-c.written
 	c.linger(err)
-	_ = c.net.Close()
+	c.server.d.log.DebugContext(ctx, "websocket closed", "ip", c.ip, "code", e.code)
 }
 
-// peerEnding is what to do when reading failed on its own account: repeat the
+// clientEnding is what to do when reading failed on its own account: repeat the
 // client's close code, or nothing where the library has closed already or nobody
 // is there.
-func peerEnding(err error) *ending {
+func clientEnding(err error) *ending {
 	var closed *websocket.CloseError
 	if errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure {
 		code := closed.Code
@@ -358,11 +360,11 @@ func limitNotice(code int, message, key string, limit int64) []byte {
 	return append(b, `}},"id":"1"}`...)
 }
 
-// refuse ends a connection that is one too many, after its handshake.
-func refuse(ws *websocket.Conn, e ending) {
-	c := &wsConn{net: ws.NetConn()}
+// refuse ends a connection that is one too many, after its handshake. Without a
+// code there is nothing to say.
+func refuse(c *wsConn, e ending) {
 	const patience = time.Second
-	if c.net.SetWriteDeadline(time.Now().Add(patience)) == nil {
+	if e.code != 0 && c.net.SetWriteDeadline(time.Now().Add(patience)) == nil {
 		if _, err := c.net.Write(e.frames()); err == nil {
 			c.linger(nil)
 		}

@@ -1,0 +1,84 @@
+package rpc
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+	"github.com/google/go-cmp/cmp"
+)
+
+func load(environ map[string]string) (Config, error) {
+	return env.ParseAsWithOptions[Config](env.Options{Environment: environ})
+}
+
+func TestConfigDefaults(t *testing.T) {
+	c, err := load(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Errorf("the defaults are not valid: %v", err)
+	}
+	want := testConfig()
+	want.Batch.Disallowed = c.Batch.Disallowed // the tests have a shorter list
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Errorf("defaults differ from what the tests use: (-want +got)\n%s", diff)
+	}
+	if len(c.Batch.Disallowed) != 8 {
+		t.Errorf("disallowed in batches: got %v", c.Batch.Disallowed)
+	}
+}
+
+func TestConfigFromEnvironment(t *testing.T) {
+	c, err := load(map[string]string{
+		"RELAY_PROFILE": "ethereum", "RPC_HTTP_API": `["eth","net"]`, "SERVER_REQUEST_TIMEOUT_MS": "1500",
+		"WS_PING_INTERVAL": "0", "WS_INPUT_SIZE_LIMIT": "-1", "BATCH_REQUESTS_DISALLOWED_METHODS": "",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Profile != ProfileEthereum || len(c.HTTP.APIs) != 2 || c.HTTP.RequestTimeout.Duration() != 1500*time.Millisecond ||
+		c.WebSocket.PingInterval != 0 || c.WebSocket.InputSizeLimit != -1 {
+		t.Errorf("got %+v", c)
+	}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	if _, err := load(map[string]string{"RELAY_PROFILE": "other"}); err == nil {
+		t.Error("an unknown profile was accepted")
+	}
+}
+
+func TestConfigValidate(t *testing.T) {
+	for _, tt := range []struct {
+		want  string
+		spoil func(*Config)
+	}{
+		{"RELAY_PROFILE", func(c *Config) { c.Profile = "" }},
+		{"ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE", func(c *Config) { c.ValidCallStatus = 204 }},
+		{"INPUT_SIZE_LIMIT", func(c *Config) { c.HTTP.InputSizeLimit = 0 }},
+		{"SERVER_REQUEST_TIMEOUT_MS", func(c *Config) { c.HTTP.RequestTimeout = 0 }},
+		{"BATCH_REQUESTS_MAX_SIZE", func(c *Config) { c.Batch.MaxSize = 0 }},
+		{"WS_INPUT_SIZE_LIMIT must be -1 or a positive number.", func(c *Config) { c.WebSocket.InputSizeLimit = 0 }},
+		{"WS_CONNECTION_LIMIT", func(c *Config) { c.WebSocket.ConnectionLimit = 0 }},
+		{"WS_MAX_IN_FLIGHT", func(c *Config) { c.WebSocket.MaxInFlight = 0 }},
+		{"LIMIT_DURATION", func(c *Config) { c.RateLimit.Disabled, c.RateLimit.Window = false, 0 }},
+	} {
+		c := testConfig()
+		tt.spoil(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v", tt.want, err)
+		}
+	}
+	bad := testConfig()
+	bad.Profile, bad.Batch.MaxSize = "", -1
+	if err := bad.Validate(); err == nil || strings.Count(err.Error(), "\n") != 1 {
+		t.Errorf("want both mistakes, got %v", err)
+	}
+	r, _ := NewRegistry()
+	if _, err := NewDispatcher(bad, r, Options{Metrics: NewMetrics()}); err == nil {
+		t.Error("NewDispatcher took an invalid configuration")
+	}
+}

@@ -1,0 +1,209 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
+
+	"lockstep/internal/envx"
+)
+
+// TestWebSocketOrder: messages of one connection enter in the order in which they
+// arrive, and their answers need not come in it.
+func TestWebSocketOrder(t *testing.T) {
+	const n = 100
+	o := newOrderMethod()
+	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{}, o.method()))
+	ws := dial(t, url, nil)
+	for i := range n {
+		send(t, ws, o.call(i))
+	}
+	for range n {
+		receive(t, ws)
+	}
+	o.check(t, n)
+}
+
+// TestWebSocketBackpressure: beyond the limit of messages in progress a
+// connection is not read.
+func TestWebSocketBackpressure(t *testing.T) {
+	c := testConfig()
+	c.WebSocket.MaxInFlight = 3
+	var running, most atomic.Int64
+	started := make(chan struct{}, 100)
+	release := make(chan struct{})
+	m := Method{Name: "eth_slow", AnyParams: true, Handler: func(context.Context, *Params) (any, error) {
+		if n := running.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		started <- struct{}{}
+		<-release
+		running.Add(-1)
+		return "done", nil
+	}}
+	url, _ := serveWS(t, testDispatcher(t, c, Options{}, m))
+	ws := dial(t, url, nil)
+	for range 10 {
+		send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_slow"}`)
+	}
+	for range 3 {
+		<-started
+	}
+	close(release)
+	for range 10 {
+		receive(t, ws)
+	}
+	if most.Load() != 3 {
+		t.Errorf("most messages at once: got %d, want 3", most.Load())
+	}
+}
+
+// TestWebSocketDrain: a server that stops lets messages in progress finish and
+// says goodbye with 1001.
+func TestWebSocketDrain(t *testing.T) {
+	started, release := make(chan struct{}), make(chan struct{})
+	m := Method{Name: "eth_slow", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+		close(started)
+		<-release
+		return "done", ctx.Err()
+	}}
+	url, stop := serveWS(t, testDispatcher(t, testConfig(), Options{}, m))
+	busy, quiet := dial(t, url, nil), dial(t, url, nil)
+	send(t, busy, `{"jsonrpc":"2.0","id":1,"method":"eth_slow"}`)
+	<-started
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	wantClose(t, quiet, websocket.CloseGoingAway)
+	close(release)
+	compareJSON(t, "answer", receive(t, busy), `{"result":"done","jsonrpc":"2.0","id":1}`)
+	wantClose(t, busy, websocket.CloseGoingAway)
+	if err := <-stopped; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if conn, err := net.Dial("tcp", strings.TrimPrefix(url, "ws://")); err == nil {
+		conn.Close()
+		t.Error("a stopped server took a connection")
+	}
+}
+
+// TestWebSocketDrainGivesUp: a message that does not finish in time is cancelled
+// and the server stops all the same.
+func TestWebSocketDrainGivesUp(t *testing.T) {
+	c := testConfig()
+	c.HTTP.DrainTimeout = envx.Millis(20 * time.Millisecond)
+	started := make(chan struct{})
+	m := Method{Name: "eth_slow", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+		close(started)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	url, stop := serveWS(t, testDispatcher(t, c, Options{}, m))
+	ws := dial(t, url, nil)
+	send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_slow"}`)
+	<-started
+	if err := stop(); err == nil {
+		t.Error("Run returned no error although a message was cut off")
+	}
+	compareJSON(t, "answer", receive(t, ws), `{"error":{"code":-32010,"message":"[Request ID: test] Request timeout. Please try again."},"jsonrpc":"2.0","id":1}`)
+	wantClose(t, ws, websocket.CloseGoingAway)
+}
+
+// TestWebSocketClientGone: calls of a client that went away are cancelled.
+func TestWebSocketClientGone(t *testing.T) {
+	started, cancelled := make(chan struct{}), make(chan struct{})
+	m := Method{Name: "eth_slow", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+		close(started)
+		<-ctx.Done()
+		close(cancelled)
+		return nil, ctx.Err()
+	}}
+	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{}, m))
+	ws := dial(t, url, nil)
+	send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_slow"}`)
+	<-started
+	ws.Close()
+	<-cancelled
+}
+
+// TestWebSocketSlowClient: a client that takes nothing in is cut off, and its
+// senders are not held up for longer than the write time-out.
+func TestWebSocketSlowClient(t *testing.T) {
+	c := testConfig()
+	c.WebSocket.WriteTimeout = envx.Millis(100 * time.Millisecond)
+	large := json.RawMessage(`"` + strings.Repeat("x", megabyte) + `"`)
+	met := NewMetrics()
+	m := Method{Name: "eth_large", Inline: true, AnyParams: true, Handler: returns(large)}
+	url, _ := serveWS(t, testDispatcher(t, c, Options{Metrics: met}, m))
+	ws := dial(t, url, nil)
+	go func() {
+		for ws.WriteMessage(websocket.TextMessage, []byte(`{"jsonrpc":"2.0","id":1,"method":"eth_large"}`)) == nil {
+		}
+	}()
+	eventually(t, func() bool { return value(met.ws.closed) == 1 })
+	if got := value(met.ws.slow); got != 1 {
+		t.Errorf("slow clients: got %v, want 1", got)
+	}
+}
+
+// TestWebSocketNotify: a method can send to its connection later; a client that
+// does not keep up is closed with 1008 and nobody waits for it.
+func TestWebSocketNotify(t *testing.T) {
+	conns := make(chan Notifier, 1)
+	m := Method{Name: "eth_subscribe", Inline: true, AnyParams: true, WebSocketOnly: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+		r, _ := FromContext(ctx)
+		conns <- r.Conn
+		return "0x1", nil
+	}}
+	d := testDispatcher(t, testConfig(), Options{}, m)
+	_, answer := post(t, serveHTTP(t, d, HTTPOptions{}), `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`)
+	compareJSON(t, "over HTTP", answer, `{"error":{"code":-32601,"message":"[Request ID: test] Method eth_subscribe not found"},"jsonrpc":"2.0","id":1}`)
+
+	url, _ := serveWS(t, d)
+	ws := dial(t, url, nil)
+	send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`)
+	receive(t, ws)
+	conn := <-conns
+	if !conn.Notify([]byte(`{"n":1}`)) {
+		t.Fatal("a notification was not taken")
+	}
+	if got := receive(t, ws); got != `{"n":1}` {
+		t.Errorf("notification: got %s", got)
+	}
+	frame := []byte(`"` + strings.Repeat("x", megabyte) + `"`)
+	for conn.Notify(frame) {
+	}
+	wantClose(t, ws, websocket.ClosePolicyViolation)
+	<-conn.Done()
+	if conn.Notify([]byte(`{}`)) {
+		t.Error("a closed connection took a notification")
+	}
+}
+
+// TestSharedPort: HTTP and WebSocket on one listener.
+func TestSharedPort(t *testing.T) {
+	d := testDispatcher(t, testConfig(), Options{})
+	ws := NewWSServer(d)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- ws.Run(ctx, nil) }()
+	url := serveHTTP(t, d, HTTPOptions{Upgrade: ws})
+	conn := dial(t, "ws"+strings.TrimPrefix(url, "http")+"/any/path", nil)
+	send(t, conn, chainIDCall)
+	overWS := receive(t, conn)
+	_, overHTTP := post(t, url, chainIDCall)
+	if diff := cmp.Diff(overHTTP, overWS); diff != "" {
+		t.Errorf("answers differ: %s", diff)
+	}
+	cancel()
+	wantClose(t, conn, websocket.CloseGoingAway)
+	if err := <-done; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
