@@ -2,14 +2,553 @@ package mirror
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/hedera"
+	"lockstep/internal/envx"
 )
 
-func TestLatestBlock(t *testing.T) {
+const latestPath = "blocks?limit=1&order=desc"
+
+func TestBlockIsAskedForOnce(t *testing.T) {
 	n := newNode(t)
-	n.set("blocks?limit=1&order=desc", blocksJSON("null", 17))
-	block, err := connect(t, n.URL).LatestBlock(context.Background())
-	if err != nil || block.Number != 17 || block.GasUsed != 21000 || block.HAPI != "0.75.0" || block.Hash.Hex() != blockHash || block.ParentHash.Hex() != parentHash {
-		t.Fatalf("%+v, %v", block, err)
+	n.set("blocks/17", blockJSON(17))
+	client := connect(t, n.URL)
+	for range 3 {
+		block, err := client.BlockByNumber(t.Context(), 17)
+		if err != nil || block.Number != 17 || block.Hash.Hex() != blockHash || block.ParentHash.Hex() != parentHash || block.GasUsed != 21000 || block.HAPI != "0.75.0" {
+			t.Fatalf("%+v, %v", block, err)
+		}
+		if _, err := client.BlockByHash(t.Context(), common.HexToHash(blockHash)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"blocks/17"}, n.requests()); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := client.BlockByNumber(t.Context(), 18); !errors.Is(err, ErrNotFound) {
+		t.Errorf("unknown block: %v", err)
+	}
+	n.set("blocks/18", blockJSON(18))
+	if block, err := client.BlockByNumber(t.Context(), 18); err != nil || block.Number != 18 {
+		t.Errorf("absence was kept: %v, %v", block, err)
+	}
+}
+
+func TestPaging(t *testing.T) {
+	n := newNode(t)
+	first := "blocks?block.number=gte:1&block.number=lte:5&limit=2&order=asc"
+	n.set(first, blocksJSON(`"/api/v1/blocks?limit=2&p=2"`, 1, 2))
+	n.set("blocks?limit=2&p=2", blocksJSON(`"https://elsewhere.example/api/v1/blocks?limit=2&p=3"`, 3, 4))
+	n.set("blocks?limit=2&p=3", blocksJSON(`null`, 5))
+	numbers := func(pages int) (got []uint64, err error) {
+		client := connect(t, n.URL, func(c *Config) { c.PageSize, c.MaxBlockPages = 2, pages })
+		for block, err := range client.Blocks(t.Context(), 1, 5) {
+			if err != nil {
+				return got, err
+			}
+			got = append(got, block.Number)
+		}
+		return got, nil
+	}
+	// A list that ends on the last page that may be read is complete.
+	got, err := numbers(3)
+	if diff := cmp.Diff([]uint64{1, 2, 3, 4, 5}, got); diff != "" || err != nil {
+		t.Errorf("%v %s", err, diff)
+	}
+	var pages *PagesError
+	if got, err = numbers(2); !errors.As(err, &pages) || pages.Limit != 2 || len(got) != 4 {
+		t.Errorf("two pages: %v, %v", got, err)
+	}
+	if len(n.requests()) != 5 {
+		t.Error("a page was asked for that is not wanted")
+	}
+}
+
+func TestPagingStopsWithItsConsumer(t *testing.T) {
+	n := newNode(t)
+	n.set("blocks?block.number=gte:1&block.number=lte:5&limit=2&order=asc", blocksJSON(`"/api/v1/blocks?p=2"`, 1, 2))
+	client := connect(t, n.URL, func(c *Config) { c.PageSize = 2 })
+	for block, err := range client.Blocks(t.Context(), 1, 5) {
+		if err != nil || block.Number != 1 {
+			t.Fatal(block, err)
+		}
+		break
+	}
+	if asked := n.requests(); len(asked) != 1 {
+		t.Errorf("asked %q", asked)
+	}
+}
+
+func TestPagingErrors(t *testing.T) {
+	for name, next := range map[string]string{
+		"itself":  `"/api/v1/blocks?block.number=gte:1&block.number=lte:5&limit=100&order=asc"`,
+		"nowhere": `"/somewhere/else"`,
+		"upwards": `"/api/v1/../../etc/passwd"`,
+		"number":  `17`,
+	} {
+		n := newNode(t)
+		n.set("blocks?block.number=gte:1&block.number=lte:5&limit=100&order=asc", blocksJSON(next, 1))
+		_, err := collect(connect(t, n.URL).Blocks(t.Context(), 1, 5))
+		var e *Error
+		if !errors.As(err, &e) || e.Status != StatusUnreadable {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Ten thousand results in pages, in the parts that a large block is read in.
+func TestLargeBlock(t *testing.T) {
+	n := newNode(t)
+	n.handler = func(w http.ResponseWriter, r *http.Request) {
+		var from, to hedera.Timestamp
+		for _, text := range r.URL.Query()["timestamp"] {
+			operator, value, _ := strings.Cut(text, ":")
+			at, err := hedera.ParseTimestamp(value)
+			if err != nil {
+				t.Error(err)
+			}
+			switch operator {
+			case "gte":
+				from = at
+			case "gt":
+				from = hedera.FromNanos(at.UnixNano() + 1)
+			case "lte":
+				to = at
+			}
+		}
+		// One result every 200 microseconds.
+		const step = 200_000
+		var items []string
+		next := "null"
+		for at := from.UnixNano(); at <= to.UnixNano(); at++ {
+			if at%step != 0 {
+				at += step - at%step - 1
+				continue
+			}
+			if len(items) == 100 {
+				next = fmt.Sprintf(`"/api/v1/contracts/results?timestamp=gte:%s&timestamp=lte:%s&limit=100&order=asc&hbar=false"`, hedera.FromNanos(at), to)
+				break
+			}
+			items = append(items, resultJSON(`"timestamp":"1767225600.000000001"`, `"timestamp":"`+hedera.FromNanos(at).String()+`"`))
+		}
+		fmt.Fprintf(w, `{"results":[%s],"links":{"next":%s}}`, strings.Join(items, ","), next)
+	}
+	block := &Block{Number: 17, Count: 10_000, From: hedera.Timestamp{Seconds: 1767225600}, To: hedera.Timestamp{Seconds: 1767225601, Nanos: 999_999_999}}
+	client := connect(t, n.URL)
+	results, err := client.BlockResults(t.Context(), block)
+	if err != nil || len(results) != 10_000 {
+		t.Fatalf("%d results, %v", len(results), err)
+	}
+	for i := 1; i < len(results); i++ {
+		if results[i-1].Timestamp.Compare(results[i].Timestamp) >= 0 {
+			t.Fatalf("result %d is out of order", i)
+		}
+	}
+}
+
+func TestCut(t *testing.T) {
+	at := func(ns int64) hedera.Timestamp { return hedera.FromNanos(1e18 + ns) }
+	for _, test := range []struct {
+		length int64
+		n      uint64
+		want   int
+	}{{1000, 3, 3}, {1000, 1, 1}, {1000, 0, 1}, {0, 5, 1}, {2, 5, 2}, {1e9, 1e6, 1000}, {10, 10, 10}} {
+		parts := cut(Window{at(0), at(test.length)}, test.n)
+		if len(parts) != test.want || parts[0].From != at(0) || parts[len(parts)-1].To != at(test.length) {
+			t.Errorf("%+v: %v", test, parts)
+		}
+		for i := 1; i < len(parts); i++ {
+			if parts[i].From.UnixNano() != parts[i-1].To.UnixNano()+1 {
+				t.Errorf("%+v: gap before part %d", test, i)
+			}
+		}
+	}
+}
+
+func TestFailures(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := "http://" + closed.Addr().String()
+	closed.Close()
+	status := func(code int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { fail(w, code, body) }
+	}
+	tests := map[string]struct {
+		handler http.HandlerFunc // nil: nobody listens
+		want    int
+		message string
+	}{
+		"throttled":       {status(429, `{"_status":{"messages":[{"message":"Too Many Requests","detail":"Requests per second"}]}}`), 429, "Too Many Requests"},
+		"broken":          {status(500, `{"_status":{"messages":[{"message":"Internal error"}]}}`), 500, "Internal error"},
+		"not JSON":        {status(503, `<html>`), 503, "Request failed with status code 503"},
+		"success of HTML": {status(200, `<html>`), StatusUnreadable, "unreadable answer"},
+		"wrong kind":      {status(200, `{"number":"x"}`), StatusUnreadable, "unreadable answer"},
+		"too long":        {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat(" ", 5000)) }, StatusUnreadable, errTooLong.Error()},
+		"too long, told": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "5000")
+			fmt.Fprint(w, strings.Repeat(" ", 5000))
+		}, StatusUnreadable, errTooLong.Error()},
+		"nobody":        {nil, StatusNoAnswer, "connection refused"},
+		"cut":           {cutConnection, StatusNoAnswer, "no answer"},
+		"cut body":      {cutBody, StatusNoAnswer, "no answer"},
+		"slow":          {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, StatusTimeout, "timeout of 50ms exceeded"},
+		"slow body":     {slowBody, StatusTimeout, "timeout of 50ms exceeded"},
+		"redirect away": {http.RedirectHandler("http://elsewhere.example/", http.StatusFound).ServeHTTP, StatusUnreadable, "redirect refused"},
+		"redirect loop": {http.RedirectHandler("/api/v1/blocks/17", http.StatusFound).ServeHTTP, StatusUnreadable, "redirect refused"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			url := nobody
+			if test.handler != nil {
+				n := newNode(t)
+				n.handler, url = test.handler, n.URL
+			}
+			client := connect(t, url, func(c *Config) {
+				c.MaxBody = 4000
+				if strings.HasPrefix(name, "slow") {
+					c.Timeout = envx.Millis(50 * time.Millisecond)
+				}
+			})
+			_, err := client.BlockByNumber(t.Context(), 17)
+			var e *Error
+			if !errors.As(err, &e) || e.Status != test.want || e.Message != test.message {
+				t.Fatalf("%v, want %d %s", err, test.want, test.message)
+			}
+			if strings.Contains(err.Error(), "127.0.0.1") {
+				t.Errorf("the error names a host: %v", err)
+			}
+		})
+	}
+}
+
+func cutConnection(w http.ResponseWriter, _ *http.Request) { hijack(w).Close() }
+
+func cutBody(w http.ResponseWriter, _ *http.Request) {
+	conn := hijack(w)
+	fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"number\":")
+	conn.Close()
+}
+
+func slowBody(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprint(w, `{"number":`)
+	w.(http.Flusher).Flush()
+	<-r.Context().Done()
+}
+
+func hijack(w http.ResponseWriter) net.Conn {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	return conn
+}
+
+func TestRetries(t *testing.T) {
+	tests := map[string]struct {
+		change func(*Config)
+		broken func(http.ResponseWriter, *http.Request)
+		asked  int32
+		ok     bool
+	}{
+		"off":             {func(*Config) {}, cutConnection, 1, false},
+		"no answer":       {func(c *Config) { c.Retries = 2 }, cutConnection, 3, true},
+		"not long enough": {func(c *Config) { c.Retries = 1 }, cutConnection, 2, false},
+		"other status":    {func(c *Config) { c.Retries = 2 }, func(w http.ResponseWriter, _ *http.Request) { fail(w, 503, "") }, 1, false},
+		"chosen status":   {func(c *Config) { c.Retries, c.RetryCodes = 2, envx.Strings{"503"} }, func(w http.ResponseWriter, _ *http.Request) { fail(w, 503, "") }, 3, true},
+	}
+	for name, test := range tests {
+		n := newNode(t)
+		var asked atomic.Int32
+		n.handler = func(w http.ResponseWriter, r *http.Request) {
+			if asked.Add(1) < 3 {
+				test.broken(w, r)
+				return
+			}
+			fmt.Fprint(w, blockJSON(17))
+		}
+		// Without keep-alive the transport does not repeat by itself.
+		client := connect(t, n.URL, test.change, func(c *Config) { c.KeepAlive = false })
+		_, err := client.BlockByNumber(t.Context(), 17)
+		if (err == nil) != test.ok || asked.Load() != test.asked {
+			t.Errorf("%s: %d requests, %v", name, asked.Load(), err)
+		}
+	}
+}
+
+// A simulation is repeated once when there was no answer, whatever is configured.
+func TestCallIsRepeatedOnce(t *testing.T) {
+	n := newNode(t)
+	var asked atomic.Int32
+	n.handler = func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			cutConnection(w, r)
+			return
+		}
+		fmt.Fprint(w, `{"result":"0x2a"}`)
+	}
+	client := connect(t, n.URL, func(c *Config) { c.KeepAlive = false })
+	if output, err := client.Call(t.Context(), CallRequest{}); err != nil || string(output) != "*" || asked.Load() != 2 {
+		t.Errorf("%x, %v after %d requests", output, err, asked.Load())
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	headers := make(chan http.Header, 1)
+	n := newNode(t)
+	n.handler = func(w http.ResponseWriter, r *http.Request) {
+		headers <- r.Header.Clone()
+		fmt.Fprint(w, blockJSON(17))
+	}
+	config := defaults(t)
+	config.URL, config.AuthHeader, config.APIKey, config.Modularized = n.URL, "Bearer s3cret", "k3y", "true"
+	for ip, want := range map[string]string{"10.0.0.1": `for="10.0.0.1"`, "::1": `for="[::1]"`, "not an address": "", "": ""} {
+		client, err := New(config, Options{Origin: func(context.Context) Origin { return Origin{RequestID: "abc", ClientIP: ip} }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.BlockByNumber(t.Context(), 17); err != nil {
+			t.Fatal(err)
+		}
+		got := <-headers
+		for name, value := range map[string]string{
+			"Authorization": "Bearer s3cret", "X-Api-Key": "k3y", "Is-Modularized": "true", "Requestid": "abc", "Forwarded": want,
+		} {
+			if got.Get(name) != value {
+				t.Errorf("%s: %q, want %q", name, got.Get(name), value)
+			}
+		}
+	}
+	if shown := fmt.Sprintf("%+v %#v", config, config); strings.Contains(shown, "s3cret") || strings.Contains(shown, "k3y") {
+		t.Error("the settings print their secrets")
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for text, want := range map[string]string{
+		"mirror.example": "https://mirror.example", "http://127.0.0.1:5551": "http://127.0.0.1:5551", "http://h:1/": "http://h:1",
+		"https://h/api/v1/": "https://h", "https://h/proxy": "https://h/proxy", "localhost:5551": "https://localhost:5551",
+	} {
+		if u, err := baseURL(text); err != nil || u.String() != want {
+			t.Errorf("%s: %v, %v", text, u, err)
+		}
+	}
+	for _, text := range []string{"ftp://h", "http://", "http://h?x=1", "http://h#x", "http://[::1", "://"} {
+		if u, err := baseURL(text); err == nil {
+			t.Errorf("%s is accepted as %s", text, u)
+		}
+	}
+	config := defaults(t)
+	for name, change := range map[string]func(*Config){
+		"MIRROR_NODE_URL":           func(c *Config) { c.URL = "" },
+		"MIRROR_NODE_URL_WEB3":      func(c *Config) { c.Web3URL = "ftp://x" },
+		"MIRROR_NODE_TIMEOUT":       func(c *Config) { c.Timeout = 0 },
+		"MIRROR_NODE_RETRY_CODES":   func(c *Config) { c.RetryCodes = envx.Strings{"x"} },
+		"MODULARIZED":               func(c *Config) { c.Modularized = "yes" },
+		"must not be negative":      func(c *Config) { c.Retries = -1 },
+		"MAX_LOGS_PER_SLICE":        func(c *Config) { c.SliceSize = 0 },
+		"MIRROR_NODE_URL: not a":    func(c *Config) { c.URL = "http://user:pass%zz@h" },
+		"SLICING_CONCURRENCY: must": func(c *Config) { c.SliceConcurrency = 0 },
+	} {
+		c := config
+		c.URL = "http://h"
+		change(&c)
+		if _, err := New(c, Options{}); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "pass") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// held is a node whose answers wait until they are released.
+func held(t *testing.T, body string) (n *node, arrived chan string, release chan struct{}) {
+	n = newNode(t)
+	arrived, release = make(chan string, 100), make(chan struct{})
+	n.handler = func(w http.ResponseWriter, r *http.Request) {
+		arrived <- r.URL.RequestURI()
+		select {
+		case <-release:
+			fmt.Fprint(w, body)
+		case <-r.Context().Done():
+			arrived <- "gone"
+		}
+	}
+	return n, arrived, release
+}
+
+// joined waits until so many callers wait for the same answer.
+func joined(t *testing.T, c *Client, callers int) {
+	t.Helper()
+	deadline := time.Now().Add(eventually)
+	for {
+		c.flights.mu.Lock()
+		waiting := 0
+		for _, call := range c.flights.calls {
+			waiting += call.waiting
+		}
+		c.flights.mu.Unlock()
+		if waiting == callers {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d callers wait, want %d", waiting, callers)
+		}
+		runtime.Gosched()
+	}
+}
+
+func TestIdenticalReadsAreOne(t *testing.T) {
+	n, arrived, release := held(t, blockJSON(17))
+	client := connect(t, n.URL)
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			if block, err := client.BlockByNumber(t.Context(), 17); err != nil || block.Number != 17 {
+				t.Errorf("%v, %v", block, err)
+			}
+		})
+	}
+	<-arrived
+	joined(t, client, 10)
+	close(release)
+	wg.Wait()
+	if len(n.requests()) != 1 {
+		t.Error("more than one request")
+	}
+}
+
+func TestOneCallerGivesUp(t *testing.T) {
+	n, arrived, release := held(t, blockJSON(17))
+	client := connect(t, n.URL)
+	impatient, giveUp := context.WithCancel(t.Context())
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { _, err := client.BlockByNumber(impatient, 17); first <- err }()
+	<-arrived
+	go func() { _, err := client.BlockByNumber(t.Context(), 17); second <- err }()
+	joined(t, client, 2)
+	giveUp()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("the first caller: %v", err)
+	}
+	close(release)
+	if err := <-second; err != nil {
+		t.Errorf("the second caller: %v", err)
+	}
+}
+
+// When nobody waits any more the request ends, and the next caller makes its own.
+func TestAllCallersGiveUp(t *testing.T) {
+	n, arrived, release := held(t, blockJSON(17))
+	client := connect(t, n.URL)
+	impatient, giveUp := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() { _, err := client.BlockByNumber(impatient, 17); first <- err }()
+	<-arrived
+	giveUp()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("the first caller: %v", err)
+	}
+	if gone := <-arrived; gone != "gone" {
+		t.Errorf("%s", gone)
+	}
+	close(release)
+	if block, err := client.BlockByNumber(t.Context(), 17); err != nil || block.Number != 17 {
+		t.Errorf("%v, %v", block, err)
+	}
+}
+
+func TestDecoderPanicFailsOneRead(t *testing.T) {
+	n := newNode(t)
+	n.set("x", `{}`)
+	client := connect(t, n.URL)
+	_, err := get(t.Context(), client, "x", "x", func(*reader, *int) { panic("a mistake") })
+	if !errors.Is(err, errPanic) || strings.Contains(err.Error(), "a mistake") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFreshHead(t *testing.T) {
+	n := newNode(t)
+	n.set(latestPath, blocksJSON("null", 17))
+	client := connect(t, n.URL, func(c *Config) { c.Freshness = envx.Millis(time.Hour) })
+	head := func(want uint64) {
+		t.Helper()
+		if block, err := client.LatestBlock(t.Context()); err != nil || block.Number != want {
+			t.Errorf("head %v, %v; want %d", block, err, want)
+		}
+	}
+	head(17)
+	n.set(latestPath, blocksJSON("null", 18))
+	head(17) // shared
+	client.Invalidate()
+	head(18) // a write happened
+	n.set(latestPath, blocksJSON("null", 20))
+	n.set("blocks/20", blockJSON(20))
+	head(18)
+	if _, err := client.BlockByNumber(t.Context(), 20); err != nil {
+		t.Fatal(err)
+	}
+	head(20) // an answer told of a newer block
+	if diff := cmp.Diff([]string{latestPath, latestPath, "blocks/20", latestPath}, n.requests()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFreshnessEnds(t *testing.T) {
+	n := newNode(t)
+	n.set("network/fees", `{"fees":[{"gas":71,"transaction_type":"EthereumTransaction"}],"timestamp":"1.000000000"}`)
+	client := connect(t, n.URL, func(c *Config) { c.Freshness = 0 })
+	for range 3 {
+		if fees, err := client.Fees(t.Context()); err != nil || fees.EthereumTransaction != 71 {
+			t.Fatal(fees, err)
+		}
+	}
+	if len(n.requests()) != 3 {
+		t.Error("an interval of 0 shares what is not under way")
+	}
+}
+
+// A read that began before a write must not serve a read that begins after it.
+func TestInvalidateKeepsOutOfOldReads(t *testing.T) {
+	n, arrived, release := held(t, `{"account":"0.0.1010","evm_address":"`+receiver+`","balance":{"balance":1},"ethereum_nonce":1}`)
+	client := connect(t, n.URL)
+	done := make(chan error, 2)
+	read := func() { _, err := client.Account(t.Context(), address(receiver)); done <- err }
+	go read()
+	<-arrived
+	client.Invalidate()
+	go read()
+	<-arrived // a request of its own
+	close(release)
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestErrorsAreNotShared(t *testing.T) {
+	n := newNode(t)
+	n.handler = func(w http.ResponseWriter, _ *http.Request) { fail(w, 500, "") }
+	client := connect(t, n.URL, func(c *Config) { c.Freshness = envx.Millis(time.Hour) })
+	if _, err := client.LatestBlock(t.Context()); err == nil {
+		t.Fatal("no error")
+	}
+	n.set(latestPath, blocksJSON("null", 17))
+	if block, err := client.LatestBlock(t.Context()); err != nil || block.Number != 17 {
+		t.Errorf("%v, %v", block, err)
 	}
 }

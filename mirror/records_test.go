@@ -1,0 +1,431 @@
+package mirror
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/hedera"
+)
+
+var resultPath = "contracts/results/" + txHash + "?hbar=false"
+
+// answers is a node that gives one answer after the other, the last one for ever.
+func answers(t *testing.T, bodies ...string) (*node, *atomic.Int32) {
+	n := newNode(t)
+	asked := new(atomic.Int32)
+	n.handler = func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, bodies[min(int(asked.Add(1)), len(bodies))-1])
+	}
+	return n, asked
+}
+
+var (
+	immature = resultJSON(`"transaction_index":0`, `"transaction_index":null`)
+	refused  = resultJSON(`"transaction_index":0`, `"transaction_index":null`, `"block_number":17`, `"block_number":null`, `"SUCCESS"`, `"WRONG_NONCE"`)
+	// The name of the status may stand in the error message alone, in hex.
+	refusedInHex = resultJSON(`"transaction_index":0`, `"transaction_index":null`, `"error_message":null`, `"error_message":"0x57524f4e475f4e4f4e4345"`)
+)
+
+func TestContractResult(t *testing.T) {
+	tests := map[string]struct {
+		bodies   []string
+		asked    int32 // by three reads
+		err      error
+		complete bool
+		refused  bool
+	}{
+		"complete":        {[]string{resultJSON()}, 1, nil, true, false},
+		"completes":       {[]string{immature, immature, resultJSON()}, 3, nil, true, false},
+		"stays immature":  {[]string{immature}, 12, ErrImmature, false, false},
+		"refused":         {[]string{refused}, 3, nil, false, true},
+		"refused, in hex": {[]string{refusedInHex}, 3, nil, false, true},
+	}
+	for name, test := range tests {
+		n, asked := answers(t, test.bodies...)
+		client := connect(t, n.URL, func(c *Config) { c.ImmatureAttempts = 4 })
+		for range 3 {
+			r, err := client.ContractResult(t.Context(), common.HexToHash(txHash))
+			if !errors.Is(err, test.err) || r == nil || r.Complete() != test.complete || client.Refused(r) != test.refused {
+				t.Errorf("%s: %+v, %v", name, r, err)
+			}
+		}
+		if asked.Load() != test.asked {
+			t.Errorf("%s: %d requests, want %d", name, asked.Load(), test.asked)
+		}
+	}
+}
+
+func TestContractResultNotFound(t *testing.T) {
+	n := newNode(t)
+	client := connect(t, n.URL)
+	if _, err := client.ContractResult(t.Context(), common.HexToHash(txHash)); !errors.Is(err, ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	id := hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: hedera.Timestamp{Seconds: 5, Nanos: 6}}
+	n.set("contracts/results/0.0.2-5-000000006?hbar=false", immature)
+	if r, err := client.ContractResultByID(t.Context(), id); err != nil || r.Complete() {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
+func TestBlockResults(t *testing.T) {
+	window := "contracts/results?timestamp=gte:1767225600.000000001&timestamp=lte:1767225601.999999999&limit=100&order=asc&hbar=false"
+	results := func(items ...string) string {
+		return `{"results":[` + strings.Join(items, ",") + `],"links":{"next":null}}`
+	}
+	var block Block
+	if err := decode([]byte(blockJSON(17)), func(r *reader) { readBlock(r, &block) }); err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(t)
+	client := connect(t, n.URL, func(c *Config) { c.ImmatureAttempts = 2 })
+	n.set(window, results(resultJSON(), immature))
+	if _, err := client.BlockResults(t.Context(), &block); !errors.Is(err, ErrImmature) || len(n.requests()) != 2 {
+		t.Errorf("immature: %v", err)
+	}
+	n.set(window, results(resultJSON(), refused, resultJSON(`"transaction_index":0`, `"transaction_index":1`)))
+	for range 2 {
+		all, err := client.BlockResults(t.Context(), &block)
+		if err != nil || len(all) != 2 || *all[1].Index != 1 {
+			t.Errorf("%v, %v", all, err)
+		}
+	}
+	if all, err := client.BlockResultsByNumber(t.Context(), 17); err != nil || len(all) != 2 {
+		t.Errorf("%v, %v", all, err)
+	}
+	if asked := n.requests(); len(asked) != 1 {
+		t.Errorf("asked %q", asked)
+	}
+	client.Forget()
+	n.set("contracts/results?block.number=17&limit=100&order=asc&hbar=false", results(resultJSON()))
+	if all, err := client.BlockResultsByNumber(t.Context(), 17); err != nil || len(all) != 1 {
+		t.Errorf("after Forget: %v, %v", all, err)
+	}
+}
+
+func TestResultAt(t *testing.T) {
+	n := newNode(t)
+	n.set("contracts/results?block.number=17&transaction.index=3&limit=1&order=asc&hbar=false", `{"results":[`+resultJSON()+`],"links":{"next":"/api/v1/x"}}`)
+	n.set("contracts/results?block.hash="+blockHash+"&transaction.index=3&limit=1&order=asc&hbar=false", `{"results":[],"links":{"next":null}}`)
+	client := connect(t, n.URL)
+	number, index := uint64(17), uint64(3)
+	if r, err := client.ResultAt(t.Context(), ResultsQuery{BlockNumber: &number, Index: &index}); err != nil || r.Hash.Hex() != txHash {
+		t.Errorf("%v, %v", r, err)
+	}
+	if _, err := client.ResultAt(t.Context(), ResultsQuery{BlockHash: common.HexToHash(blockHash), Index: &index}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+}
+
+func logJSON(index, transaction string) string {
+	return `{"address":"` + receiver + `","bloom":"0x00","contract_id":"0.0.5","data":"0x0102","index":` + index + `,"topics":["0x05"],"block_hash":"` +
+		blockHash + tail + `","block_number":17,"root_contract_id":null,"timestamp":"1767225600.000000001","transaction_hash":"` + txHash + `","transaction_index":` + transaction + `}`
+}
+
+func TestLogs(t *testing.T) {
+	page := func(next string, items ...string) string {
+		return `{"logs":[` + strings.Join(items, ",") + `],"links":{"next":` + next + `}}`
+	}
+	n := newNode(t)
+	client := connect(t, n.URL, func(c *Config) { c.ImmatureAttempts = 2 })
+	to := address(receiver)
+	q := LogsQuery{
+		Address: &to,
+		Window:  Window{hedera.Timestamp{Seconds: 1}, hedera.Timestamp{Seconds: 2}},
+		Topics:  [4][]common.Hash{{common.HexToHash("0x05"), {}}, nil, {common.HexToHash(txHash)}},
+	}
+	path := "contracts/" + receiver + "/results/logs?timestamp=gte:1.000000000&timestamp=lte:2.000000000&topic0=5&topic0=0&topic2=" + txHash[2:] + "&limit=100&order=asc"
+	n.set(path, page(`"/api/v1/contracts/`+receiver+`/results/logs?p=2"`, logJSON("0", "1")))
+	n.set("contracts/"+receiver+"/results/logs?p=2", page("null", logJSON("1", "1")))
+	logs, err := client.Logs(t.Context(), q)
+	if err != nil || len(logs) != 2 {
+		t.Fatalf("%v, %v; asked %q", logs, err, n.requests())
+	}
+	want := &Log{
+		Address: to, Topics: []common.Hash{common.HexToHash("0x05")}, Data: []byte{1, 2}, Index: 1, TransactionHash: common.HexToHash(txHash), TransactionIndex: 1,
+		BlockHash: common.HexToHash(blockHash), BlockNumber: 17, Timestamp: hedera.Timestamp{Seconds: 1767225600, Nanos: 1}, complete: true,
+	}
+	if diff := cmp.Diff(want, logs[1], cmp.AllowUnexported(Log{})); diff != "" {
+		t.Error(diff)
+	}
+	for _, incomplete := range []string{logJSON("null", "1"), logJSON("1", "null")} {
+		n.set("contracts/"+receiver+"/results/logs?p=2", page("null", incomplete))
+		if _, err := client.Logs(t.Context(), q); !errors.Is(err, ErrImmature) {
+			t.Errorf("immature: %v", err)
+		}
+	}
+	n.requests()
+	byHash := LogsQuery{Transaction: common.HexToHash(txHash)}
+	if logs, err := client.Logs(t.Context(), byHash); err != nil || len(logs) != 0 {
+		t.Errorf("unknown transaction: %v, %v", logs, err)
+	}
+	if asked := n.requests(); len(asked) != 1 || asked[0] != "contracts/results/logs?transaction.hash="+txHash+"&limit=100&order=asc" {
+		t.Errorf("asked %q", asked)
+	}
+}
+
+func accountJSON(id int, alias string, nonce string) string {
+	return fmt.Sprintf(`{"account":"0.0.%d","alias":null,"balance":{"balance":9007199254740993,"timestamp":"1767225602.000000000","tokens":[{"token_id":"0.0.7","balance":1}]},
+		"created_timestamp":"1767225500.000000000","delegation_address":"0x","deleted":false,"ethereum_nonce":%s,"evm_address":"%s","key":{"_type":"ED25519","key":"ab"},
+		"receiver_sig_required":true,"transactions":[],"links":{"next":null}}`, id, nonce, alias)
+}
+
+func TestAccount(t *testing.T) {
+	n := newNode(t)
+	n.set("accounts/"+receiver+"?transactions=false", accountJSON(1010, receiver, "5"))
+	a, err := connect(t, n.URL).Account(t.Context(), address(receiver))
+	if err != nil || a.ID != hedera.Entity(1010) || a.Balance != 9007199254740993 || *a.Nonce != 5 || a.Delegation != nil || !a.ReceiverSignature || a.Address != address(receiver) {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+func TestAlias(t *testing.T) {
+	n := newNode(t)
+	n.set("accounts/0.0.1010?transactions=false", accountJSON(1010, receiver, "5"))
+	n.set("accounts/0.0.1011?transactions=false", accountJSON(1011, "", "null"))
+	n.set("tokens/0.0.1012", `{"created_timestamp":"1.000000000"}`)
+	n.fail("accounts/0.0.1014?transactions=false")
+	client := connect(t, n.URL)
+	longZero := func(num int64) common.Address { return hedera.Entity(num).LongZero() }
+	tests := []struct {
+		name          string
+		address, want common.Address
+		asked         int // by two look-ups
+	}{
+		{"an alias already", address(receiver), address(receiver), 0},
+		{"an entity of the network's own", longZero(0x167), longZero(0x167), 0},
+		{"an account with an alias", longZero(1010), address(receiver), 1},
+		{"an account without", longZero(1011), longZero(1011), 1},
+		{"a token", longZero(1012), longZero(1012), 2},
+		{"nothing, so far", longZero(1013), longZero(1013), 4},
+	}
+	for _, test := range tests {
+		for range 2 {
+			if got, err := client.Alias(t.Context(), test.address); err != nil || got != test.want {
+				t.Errorf("%s: %s, %v", test.name, got, err)
+			}
+		}
+		if asked := n.requests(); len(asked) != test.asked {
+			t.Errorf("%s: asked %q", test.name, asked)
+		}
+	}
+	// A failure is not an answer.
+	if _, err := client.Alias(t.Context(), longZero(1014)); err == nil {
+		t.Error("a failure passes for an address")
+	}
+}
+
+// fail answers a path with status 500.
+func (n *node) fail(path string) {
+	n.handler = func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.RequestURI(), path) {
+			fail(w, 500, "")
+			return
+		}
+		notFound(w, r)
+	}
+}
+
+func TestBalanceAt(t *testing.T) {
+	at := hedera.Timestamp{Seconds: 1767225700}
+	transaction := func(seconds int, amounts ...int) string {
+		var transfers []string
+		for _, amount := range amounts {
+			transfers = append(transfers, fmt.Sprintf(`{"account":"0.0.1010","amount":%d,"is_approval":false},{"account":"0.0.2","amount":%d,"is_approval":false}`, amount, -amount))
+		}
+		return fmt.Sprintf(`{"consensus_timestamp":"%d.000000000","transfers":[%s]}`, seconds, strings.Join(transfers, ","))
+	}
+	account := func(balance int, known string, next string, transactions ...string) string {
+		return fmt.Sprintf(`{"account":"0.0.1010","evm_address":"%s","balance":{"balance":%d,"timestamp":%s},"created_timestamp":"1767225500.000000000","transactions":[%s],"links":{"next":%s}}`,
+			receiver, balance, known, strings.Join(transactions, ","), next)
+	}
+	between := func(after, until string) string {
+		return "transactions?account.id=0.0.1010&timestamp=gt:" + after + "&timestamp=lte:" + until + "&limit=100&order=asc"
+	}
+	list := func(items ...string) string {
+		return `{"transactions":[` + strings.Join(items, ",") + `],"links":{"next":null}}`
+	}
+	tests := map[string]struct {
+		account string
+		more    map[string]string
+		want    hedera.Tinybar
+	}{
+		"known at that moment":          {account(100, `"1767225700.000000000"`, "null"), nil, 100},
+		"time of balance not told":      {account(100, "null", "null", transaction(1767225699, 5)), nil, 100},
+		"snapshot, and transfers since": {account(100, `"1767225600.000000000"`, "null", transaction(1767225700, 5, -1), transaction(1767225650, 10), transaction(1767225600, 1000)), nil, 114},
+		"snapshot, nothing since":       {account(100, `"1767225600.000000000"`, `"/api/v1/x"`, transaction(1767225600, 1000)), nil, 100},
+		"snapshot, more than a page since": {
+			account(100, `"1767225600.000000000"`, `"/api/v1/x"`, transaction(1767225700, 5)),
+			map[string]string{between("1767225600.000000000", "1767225700.000000000"): list(transaction(1767225650, 10), transaction(1767225700, 5))}, 115,
+		},
+		// The transaction at the moment itself has happened.
+		"balance of later": {
+			account(100, `"1767225800.000000000"`, "null", transaction(1767225700, 5)),
+			map[string]string{between("1767225700.000000000", "1767225800.000000000"): list(transaction(1767225750, 30))}, 70,
+		},
+	}
+	for name, test := range tests {
+		n := newNode(t)
+		n.set("accounts/"+receiver+"?timestamp=lte:1767225700.000000000&limit=100&order=desc", test.account)
+		for path, body := range test.more {
+			n.set(path, body)
+		}
+		if got, err := connect(t, n.URL).BalanceAt(t.Context(), address(receiver), at); err != nil || got != test.want {
+			t.Errorf("%s: %d, %v; want %d", name, got, err, test.want)
+		}
+	}
+	n := newNode(t)
+	client := connect(t, n.URL)
+	n.set("accounts/"+receiver+"?timestamp=lte:1767225400.000000000&limit=100&order=desc", account(100, "null", "null"))
+	for _, at := range []hedera.Timestamp{{Seconds: 1767225400}, {Seconds: 5}} {
+		if _, err := client.BalanceAt(t.Context(), address(receiver), at); !errors.Is(err, ErrNotFound) {
+			t.Errorf("before the account: %v", err)
+		}
+	}
+}
+
+func TestStorage(t *testing.T) {
+	key := common.HexToHash("0x01")
+	state := func(slot string) string {
+		return `{"state":[{"address":"` + receiver + `","contract_id":"0.0.5","slot":"` + slot + `","value":"0x2a"}],"links":{"next":"/api/v1/x"}}`
+	}
+	n := newNode(t)
+	path := "contracts/" + receiver + "/state?slot=" + key.Hex() + "&limit=1&order=desc"
+	past := "contracts/" + receiver + "/state?timestamp=5.000000000&slot=" + key.Hex() + "&limit=1&order=desc"
+	client := connect(t, n.URL)
+	for name, test := range map[string]struct {
+		answer string
+		want   common.Hash
+	}{
+		"written":     {state(key.Hex()), common.HexToHash("0x2a")},
+		"short":       {state("0x1"), common.HexToHash("0x2a")},
+		"another":     {state("0x02"), common.Hash{}},
+		"not written": {`{"state":[],"links":{"next":null}}`, common.Hash{}},
+	} {
+		n.set(path, test.answer)
+		n.set(past, test.answer)
+		for _, at := range []hedera.Timestamp{{}, {Seconds: 5}} {
+			if got, err := client.Storage(t.Context(), address(receiver), key, at); err != nil || got != test.want {
+				t.Errorf("%s: %s, %v", name, got, err)
+			}
+		}
+	}
+	if got, err := client.Storage(t.Context(), address(sender), key, hedera.Timestamp{}); err != nil || got != (common.Hash{}) {
+		t.Errorf("no contract: %s, %v", got, err)
+	}
+}
+
+func TestGasPriceAt(t *testing.T) {
+	n := newNode(t)
+	n.handler = func(w http.ResponseWriter, r *http.Request) {
+		at, err := hedera.ParseTimestamp(strings.TrimPrefix(r.URL.Query().Get("timestamp"), "lte:"))
+		if err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintf(w, `{"fees":[{"gas":%d,"transaction_type":"EthereumTransaction"}]}`, 71+at.Seconds/3600)
+	}
+	client := connect(t, n.URL)
+	price := func(seconds int64, want hedera.Tinybar, asks bool) {
+		t.Helper()
+		got, err := client.GasPriceAt(t.Context(), hedera.Timestamp{Seconds: seconds, Nanos: 5})
+		if err != nil || got != want || (len(n.requests()) == 1) != asks {
+			t.Errorf("at %d: %d, %v; want %d", seconds, got, err, want)
+		}
+	}
+	price(1000, 71, true)
+	price(1009, 71, false) // within precision
+	price(2000, 71, true)
+	price(1500, 71, false) // between two of one price
+	price(5000, 72, true)
+	price(3000, 71, true) // between two prices
+	price(500, 71, true)
+	for at := int64(7200); at < 7200+3600; at += 10 { // following the head keeps little
+		price(at, 73, true)
+	}
+	if points := len(client.prices.points); points > 10 {
+		t.Errorf("%d points are kept", points)
+	}
+}
+
+func TestNetwork(t *testing.T) {
+	n := newNode(t)
+	n.set("network/exchangerate", `{"current_rate":{"cent_equivalent":12,"expiration_time":1767229200,"hbar_equivalent":1},"next_rate":{"cent_equivalent":15,"expiration_time":2,"hbar_equivalent":2},"timestamp":"1.000000000"}`)
+	n.set("balances?account.id=0.0.5&timestamp=7.000000000", `{"timestamp":"6.000000000","balances":[{"account":"0.0.5","balance":42,"tokens":[]}],"links":{"next":null}}`)
+	n.set("balances?account.id=0.0.6", `{"timestamp":null,"balances":[],"links":{"next":null}}`)
+	n.set("schedules/0.0.9", `{"schedule_id":"0.0.9","consensus_timestamp":"8.000000001"}`)
+	n.set("transactions/0.0.2-5-000000006", `{"transactions":[{"transaction_id":"0.0.2-5-000000006","name":"ETHEREUMTRANSACTION","result":"SUCCESS","charged_tx_fee":3,"nonce":0,"scheduled":true,"entity_id":"0.0.9","consensus_timestamp":"6.000000000","transfers":[]}]}`)
+	client := connect(t, n.URL)
+	rates, err := client.ExchangeRates(t.Context())
+	if diff := cmp.Diff(&ExchangeRates{ExchangeRate{12, 1, 1767229200}, ExchangeRate{15, 2, 2}}, rates); diff != "" || err != nil {
+		t.Errorf("%v %s", err, diff)
+	}
+	if balance, err := client.SnapshotBalance(t.Context(), hedera.Entity(5), hedera.Timestamp{Seconds: 7}); err != nil || balance != 42 {
+		t.Errorf("%d, %v", balance, err)
+	}
+	if _, err := client.SnapshotBalance(t.Context(), hedera.Entity(6), hedera.Timestamp{}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	if s, err := client.Schedule(t.Context(), hedera.Entity(9)); err != nil || s.At != (hedera.Timestamp{Seconds: 8, Nanos: 1}) {
+		t.Errorf("%v, %v", s, err)
+	}
+	id := hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: hedera.Timestamp{Seconds: 5, Nanos: 6}}
+	list, err := client.Transactions(t.Context(), id)
+	if err != nil || len(list) != 1 || list[0].Fee != 3 || list[0].Name != "ETHEREUMTRANSACTION" || !list[0].Scheduled || list[0].Entity != hedera.Entity(9) {
+		t.Errorf("%v, %v", list, err)
+	}
+	if err := client.Ready(t.Context()); err == nil {
+		t.Error("ready without saying so")
+	}
+	n.handler = func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/health/readiness" {
+			notFound(w, r)
+		}
+	}
+	if err := client.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCacheBounds(t *testing.T) {
+	c := newCache[int, string](3, 100)
+	for i := range 5 {
+		c.put(i, "x", 10)
+	}
+	if _, ok := c.get(1); ok || c.size() != 3 {
+		t.Errorf("%d entries", c.size())
+	}
+	c.put(9, "huge", 26) // more than a quarter
+	if _, ok := c.get(9); ok {
+		t.Error("an entry displaces the rest")
+	}
+	for i := range 5 {
+		c.put(2, "x", int64(20+i)) // replaced, not added
+	}
+	if c.bytes != 44 {
+		t.Errorf("%d bytes", c.bytes)
+	}
+	d := newCache[int, string](1000, 100)
+	for i := range 50 {
+		d.put(i, "x", 20)
+	}
+	if d.size() != 5 || d.bytes != 100 {
+		t.Errorf("%d entries of %d bytes", d.size(), d.bytes)
+	}
+	d.purge()
+	if d.size() != 0 || d.bytes != 0 {
+		t.Errorf("after purge %d entries of %d bytes", d.size(), d.bytes)
+	}
+	off := newCache[int, string](0, 100)
+	off.put(1, "x", 1)
+	if _, ok := off.get(1); ok || off.size() != 0 {
+		t.Error("a cache that is off keeps something")
+	}
+	off.purge()
+}
