@@ -79,7 +79,7 @@ func (h *handling) hollowChild(a *ovAccount) {
 	id := hedera.Entity(a.num)
 	h.preceding = append(h.preceding, &Record{
 		Kind: KindCryptoCreate, Status: okay, Entity: id, Account: id,
-		Alias: a.address.Bytes(), EVMAddress: a.address.Bytes(),
+		EVMAddress: a.address.Bytes(),
 	})
 }
 

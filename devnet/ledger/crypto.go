@@ -212,7 +212,10 @@ func (h *handling) cryptoCreate(body *hapi.CryptoCreateTransactionBody) hedera.S
 	}
 	a := h.enter(m, at)
 	h.o.move(payer, a, initial)
-	h.r.Account, h.r.Entity, h.r.Alias = hedera.Entity(a.num), hedera.Entity(a.num), m.alias
+	h.r.Account, h.r.Entity = hedera.Entity(a.num), hedera.Entity(a.num)
+	if len(m.alias) != common.AddressLength {
+		h.r.Alias = m.alias
+	}
 	return okay
 }
 

@@ -91,7 +91,7 @@ type Record struct {
 	// What the receipt names; zero where it does not apply.
 	Account, File, ContractID hedera.ID
 
-	Alias        []byte // of an account that it created
+	Alias        []byte // serialised key that became the alias of an account it created
 	EVMAddress   []byte // 20 bytes, of an account that it created
 	EthereumHash common.Hash
 	PRNG         []byte // 48 bytes of pseudorandom seed, where one was drawn

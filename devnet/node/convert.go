@@ -156,9 +156,17 @@ func accountInfo(a ledger.Account) *hapi.CryptoGetInfoResponse_AccountInfo {
 		AccountID: accountID(a.ID), ContractAccountID: bareHex(a.Address), Key: a.Key, Balance: uint64(a.Balance),
 		ReceiverSigRequired: a.ReceiverSigRequired, ExpirationTime: timestamp(a.Expires),
 		AutoRenewPeriod: &hapi.Duration{Seconds: a.AutoRenewPeriod}, Memo: a.Memo,
-		MaxAutomaticTokenAssociations: a.MaxAutoAssociations, Alias: a.Alias, LedgerId: []byte{ledgerID},
+		MaxAutomaticTokenAssociations: a.MaxAutoAssociations, Alias: keyAlias(a.Alias), LedgerId: []byte{ledgerID},
 		EthereumNonce: a.Nonce, StakingInfo: staking(a),
 	}
+}
+
+// keyAlias leaves out an alias that is an EVM address: SDKs read the field as a key.
+func keyAlias(alias []byte) []byte {
+	if len(alias) == common.AddressLength {
+		return nil
+	}
+	return alias
 }
 
 func contractInfo(a ledger.Account, slots int) *hapi.ContractGetInfoResponse_ContractInfo {
