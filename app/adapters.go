@@ -65,11 +65,11 @@ func (n nodes) Submit(ctx context.Context, s consensus.Submission) (submit.Pendi
 	return pending, nil
 }
 
-// Await implements submit.Nodes. That there is no receipt and never will be is a
-// verdict, too.
+// Await implements submit.Nodes. That a transaction is past its validity is a
+// verdict, too: it cannot be executed any more.
 func (n nodes) Await(ctx context.Context, id hedera.TransactionID, node hedera.ID) error {
 	_, err := n.client.Pending(id, node).Receipt(ctx)
-	if errors.Is(err, consensus.ErrReceiptNotFound) {
+	if errors.Is(err, consensus.ErrReceiptNotFound) || errors.Is(err, consensus.ErrReceiptExpired) {
 		return nil
 	}
 	return err

@@ -52,6 +52,7 @@ func (a *App) wire() (err error) {
 		Nodes:    nodes{a.consensus},
 		Chain:    chain{mirror: a.mirror, bufferPercent: cfg.API.GasPriceBufferPercent},
 		Log:      a.log,
+		Patience: cfg.Consensus.RequestTimeout.Duration(),
 	})
 	if err != nil {
 		return err

@@ -26,25 +26,26 @@ func lockError(err error) error {
 	}
 }
 
-// submissionError translates what package consensus answers to Submit. The type of
-// the error says what is certain; this keeps it.
-func (s *Submitter) submissionError(e *Entry, err error) verdict {
-	var (
-		refused     *consensus.StatusError
-		sent        *consensus.SentError
-		unavailable *consensus.NodeUnavailableError
-	)
+// sentAnyway returns the transaction that a failed submission may have left at a
+// node, or nil when it certainly left none.
+func sentAnyway(err error) Pending {
+	var sent *consensus.SentError
+	if errors.As(err, &sent) {
+		return sent.Pending
+	}
+	return nil
+}
+
+// submissionError translates what package consensus answers to Submit when nothing
+// was accepted anywhere. The type of the error says what is certain; this keeps it.
+func (s *Submitter) submissionError(err error) verdict {
+	var refused *consensus.StatusError
 	switch {
-	case errors.As(err, &refused) && !errors.As(err, &unavailable):
+	case errors.As(err, &refused):
 		return verdict{
 			outcome: Rejected, status: refused.Status, hasStatus: true,
 			transaction: refused.TransactionID, node: refused.Node,
 			err: s.refusal(refused.Status),
-		}
-	case errors.As(err, &sent):
-		return verdict{
-			outcome: Unknown, transaction: sent.Pending.ID(), node: sent.Pending.Node(),
-			err: eth.ErrUnknownOutcome(e.tx.Hash(), sent.Pending.ID().String()),
 		}
 	case errors.Is(err, lock.ErrLost):
 		return verdict{outcome: NotSent, err: eth.ErrTurnLost()}

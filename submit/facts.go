@@ -3,6 +3,7 @@ package submit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/big"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -73,6 +74,11 @@ func (s *Submitter) lookUp(ctx context.Context, e *Entry) *facts {
 	}
 	go func() {
 		defer close(f.done)
+		defer func() {
+			if r := recover(); r != nil {
+				f.err = fmt.Errorf("panic in a look-up: %v", r)
+			}
+		}()
 		f.value, f.err = s.gather(ctx, e.tx)
 		if f.err == nil && e.ticket != nil {
 			e.ticket.Observe(f.value.nonce)

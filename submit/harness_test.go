@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -184,7 +185,7 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 		Rules: precheck.Rules{ChainID: 298, Config: precheck.Config{
 			CallDataSizeLimit: 131072, TransactionSizeLimit: 133120, MaxGasLimit: 15_000_000, GasPriceTolerance: 10_000_000_000,
 		}},
-		Locks: locks, Ordering: o.lock, Nodes: n, Chain: n, Log: log,
+		Locks: locks, Ordering: o.lock, Nodes: n, Chain: n, Log: log, Patience: 30 * time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package submit
 import (
 	"context"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -25,6 +26,7 @@ type Submitter struct {
 	log      *slog.Logger
 	metrics  *metrics
 	tasks    *tasks
+	patience time.Duration // how long a caller waits for a verdict
 }
 
 // Deps are what a Submitter works with.
@@ -35,6 +37,7 @@ type Deps struct {
 	Nodes    Nodes
 	Chain    Chain
 	Log      *slog.Logger
+	Patience time.Duration // how long a caller waits for the verdict on an accepted transaction
 }
 
 // New returns a Submitter. It starts nothing; Drain ends what calls started.
@@ -46,7 +49,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	group := newTasks(cfg.MaxInProgress)
 	return &Submitter{
 		cfg: cfg, rejects: rejects, rules: deps.Rules, locks: deps.Locks, ordering: deps.Ordering,
-		nodes: deps.Nodes, chain: deps.Chain, log: deps.Log, metrics: newMetrics(group.count), tasks: group,
+		nodes: deps.Nodes, chain: deps.Chain, log: deps.Log, metrics: newMetrics(group.count), tasks: group, patience: deps.Patience,
 	}, nil
 }
 
@@ -110,21 +113,20 @@ func (e *Entry) Finish(ctx context.Context) (common.Hash, error) {
 		}
 		return common.Hash{}, eth.ErrQueueFull(s.tasks.count())
 	}
+	defer func() {
+		if r := recover(); r != nil {
+			s.finish(e, verdict{outcome: Unknown})
+			panic(r) // the server answers and logs it
+		}
+	}()
 	facts := s.lookUp(context.WithoutCancel(ctx), e)
 	switch {
 	case s.cfg.Async:
 		return e.finishAsync(context.WithoutCancel(ctx), facts)
 	case s.cfg.Returns == ReturnsAccepted:
-		early := make(chan verdict, 1)
-		go func() {
-			if v := e.run(ctx, facts, early); v.outcome == NotSent || v.outcome == Rejected {
-				select {
-				case early <- v:
-				default: // accepted, answered, and then found wrong by the network
-				}
-			}
-		}()
-		return (<-early).result(e.tx.Hash())
+		answer := make(chan verdict, 2) // the node's, and perhaps the network's
+		s.background(e, func() { answer <- e.run(ctx, facts, answer) })
+		return (<-answer).result(e.tx.Hash())
 	default:
 		return e.run(ctx, facts, nil).result(e.tx.Hash())
 	}
@@ -138,46 +140,38 @@ func (e *Entry) finishAsync(ctx context.Context, facts *facts) (common.Hash, err
 		err = e.s.check(e, known, known.nonce, false)
 	}
 	if err != nil {
-		v := verdict{outcome: NotSent, err: factError(err)}
-		e.s.finish(e, v)
-		return v.result(e.tx.Hash())
+		return e.s.finish(e, verdict{outcome: NotSent, err: factError(err)}).result(e.tx.Hash())
 	}
-	go e.run(ctx, facts, nil)
+	e.s.background(e, func() { e.run(ctx, facts, nil) })
 	return e.tx.Hash(), nil
 }
 
 // run is the path from the queue to the verdict. A node's acceptance is told to
 // accepted, if there is one.
-func (e *Entry) run(ctx context.Context, facts *facts, accepted chan<- verdict) (v verdict) {
+func (e *Entry) run(ctx context.Context, facts *facts, accepted chan<- verdict) verdict {
 	s := e.s
-	defer func() { s.finish(e, v) }()
-
 	turn, err := e.wait(ctx)
 	if err != nil {
-		return verdict{outcome: NotSent, err: lockError(err)}
+		return s.finish(e, verdict{outcome: NotSent, err: lockError(err)})
 	}
 	defer turn.release()
 
 	pending, v := s.inTurn(turn, e, facts)
 	if pending == nil {
-		return v
+		return s.finish(e, v)
 	}
-	turn.accepted(e.tx, pending)
 	if s.ordering.Release == lock.ReleaseAccepted {
 		turn.release()
 	}
 	if accepted != nil {
 		accepted <- verdict{outcome: Unknown, transaction: pending.ID(), node: pending.Node()}
 	}
-	v = s.follow(context.WithoutCancel(ctx), turn, e, pending)
-	turn.decided(e.tx, v)
-	s.chain.Changed(e.tx.From())
-	return v
+	return s.settle(context.WithoutCancel(ctx), turn, e, pending)
 }
 
 // inTurn does what only the holder of the sender's turn may do: decide on the
-// nonce, check the facts and hand the transaction to a node. No pending means
-// that no node accepted it, and the verdict says why.
+// nonce, check the facts, hand the transaction to a node and tell the lane. No
+// pending means that no node has it, and the verdict says why.
 func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict) {
 	known, err := facts.get(turn.ctx)
 	if err != nil {
@@ -185,17 +179,40 @@ func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict
 	}
 	expected, sure := turn.expected(known.nonce)
 	if err := s.check(e, known, expected, sure); err != nil {
-		v := verdict{outcome: NotSent, err: factError(err)}
-		turn.failed(e.tx, v, known.nonce)
-		return nil, v
+		turn.failed(e.tx, known.nonce)
+		return nil, verdict{outcome: NotSent, err: factError(err)}
 	}
 	pending, err := s.submit(turn, e, known)
-	if err != nil {
-		v := s.submissionError(e, err)
-		turn.failed(e.tx, v, known.nonce)
-		return nil, v
+	if err == nil {
+		turn.accepted(e.tx, pending)
+		return pending, verdict{}
 	}
-	return pending, verdict{}
+	if perhaps := sentAnyway(err); perhaps != nil {
+		turn.unclear()
+		return perhaps, verdict{}
+	}
+	turn.failed(e.tx, known.nonce)
+	return nil, s.submissionError(err)
+}
+
+// settle waits for the verdict. The caller's patience ends before the network's: it
+// is then told that the outcome is unknown, and the verdict is awaited without it.
+func (s *Submitter) settle(ctx context.Context, turn *turn, e *Entry, pending Pending) verdict {
+	patient, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	v := s.follow(patient, turn, e, pending)
+	if v.outcome != Unknown || patient.Err() == nil {
+		return s.conclude(turn, e, v)
+	}
+	s.background(e, func() { s.conclude(turn, e, s.follow(ctx, turn, e, pending)) })
+	return v
+}
+
+// conclude spreads the final verdict on a transaction that a node may have.
+func (s *Submitter) conclude(turn *turn, e *Entry, v verdict) verdict {
+	turn.decided(e.tx, v)
+	s.chain.Changed(e.tx.From())
+	return s.finish(e, v)
 }
 
 // check runs the prechecks that need facts.
@@ -210,10 +227,25 @@ func (s *Submitter) check(e *Entry, known known, expected uint64, sure bool) err
 }
 
 // finish gives everything back and records the final verdict, on every path.
-func (s *Submitter) finish(e *Entry, v verdict) {
+func (s *Submitter) finish(e *Entry, v verdict) verdict {
 	e.Leave()
 	s.tasks.end()
 	s.record(e, v)
+	return v
+}
+
+// background runs what outlives its request. A panic ends the transaction and not
+// the process.
+func (s *Submitter) background(e *Entry, work func()) {
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				s.log.Error("panic in a submission", "hash", e.tx.Hash(), "panic", r, "stack", string(debug.Stack()))
+				s.finish(e, verdict{outcome: Unknown})
+			}
+		}()
+		work()
+	}()
 }
 
 // Drain waits until every started submission has its verdict, or ctx ends; new

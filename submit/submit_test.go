@@ -167,6 +167,49 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
+// A caller that waited long enough is told that the outcome is unknown; the verdict
+// is awaited all the same, and the process does not stop before it.
+func TestPatienceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.hold = make(chan struct{})
+		s := newSubmitter(t, n, nil)
+		key := newKey(t)
+		_, err := s.Submit(t.Context(), transfer(t, key, 0)) // 30 s of fake time
+		var told *eth.Error
+		if !errors.As(err, &told) || told.Code != eth.CodeRequestTimeout {
+			t.Fatalf("error %v", err)
+		}
+		impatient, cancel := context.WithCancel(t.Context())
+		cancel()
+		if left := s.Drain(impatient); left != 1 {
+			t.Errorf("%d in progress after the answer, want 1", left)
+		}
+		close(n.hold)
+	})
+}
+
+// A panic below ends one transaction; the next one is served.
+func TestPanicEndsOneTransaction(t *testing.T) {
+	n := newNetwork()
+	s := newSubmitter(t, n, func(o *options) { o.submit.Async = true })
+	n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
+		if nonce == 0 {
+			n.mu.Unlock()
+			defer n.mu.Lock()
+			panic("a bug")
+		}
+		return true, nil
+	}
+	key := newKey(t)
+	if _, err := s.Submit(t.Context(), transfer(t, key, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if left := s.Drain(t.Context()); left != 0 {
+		t.Errorf("%d left", left)
+	}
+}
+
 // The turn ends when the node has the transaction, not when the network decided:
 // with every receipt withheld, all transactions of a sender still reach the node,
 // in order.

@@ -75,17 +75,21 @@ func (t *turn) accepted(tx *eth.Tx, p Pending) {
 
 // failed tells the lane that its holder ended without a transaction at any node.
 // If the nonce was the one that is next, it stays next, and what is queued behind
-// it need not be paid for. If the transaction may be out there, nobody knows what
-// is next: the lane asks the mirror node again.
-func (t *turn) failed(tx *eth.Tx, v verdict, mirror uint64) {
-	switch {
-	case t.lease == nil:
-	case v.outcome == Unknown:
+// it need not be paid for.
+func (t *turn) failed(tx *eth.Tx, mirror uint64) {
+	if t.lease == nil {
+		return
+	}
+	if next, _ := t.expected(mirror); next == tx.Nonce() {
+		t.lease.Stay(next)
+	}
+}
+
+// unclear tells the lane that a node may have the transaction or not. Nobody knows
+// what is next: the lane asks the mirror node again.
+func (t *turn) unclear() {
+	if t.lease != nil {
 		t.lease.Forget()
-	default:
-		if next, _ := t.expected(mirror); next == tx.Nonce() {
-			t.lease.Stay(next)
-		}
 	}
 }
 
