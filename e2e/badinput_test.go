@@ -30,25 +30,37 @@ const (
 	codeParse          = -32700
 )
 
-// TestBadInput sends what no library would send. The relay must answer each
-// with the documented error, and be there for the next one.
+// dialect is what the two response profiles differ in.
+type dialect struct {
+	profile    string
+	callStatus int    // HTTP status of a well-formed call that failed
+	prefix     string // of every message
+	scalar     int    // code for a body that is JSON, but neither object nor array
+	tooLong    int    // HTTP status of a body over the size limit
+}
+
+var dialects = []dialect{
+	{profile: "ethereum", callStatus: 200, prefix: "", scalar: codeInvalidRequest, tooLong: 413},
+	{profile: "hiero", callStatus: 400, prefix: "[Request ID: ", scalar: codeParse, tooLong: 400},
+}
+
+// TestBadInput sends what no library would send, to a relay of each profile. It
+// must answer each with the documented error, and be there for the next one.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	n := startDev(t, nil)
-	t.Cleanup(func() {
-		select {
-		case <-n.process.ended:
-			t.Error("the process is gone")
-		default:
-		}
-	})
-	t.Run("bodies", func(t *testing.T) { badBodies(t, n) })
-	t.Run("calls", func(t *testing.T) { badCalls(t, n) })
-	t.Run("transactions", func(t *testing.T) { badTransactions(t, n) })
+	for _, d := range dialects {
+		t.Run(d.profile, func(t *testing.T) {
+			t.Parallel()
+			n := startDev(t, []string{"RELAY_PROFILE=" + d.profile, "NONCE_GAP_HOLD_MS=0"})
+			t.Run("bodies", func(t *testing.T) { badBodies(t, n, d) })
+			t.Run("calls", func(t *testing.T) { badCalls(t, n, d) })
+			t.Run("transactions", func(t *testing.T) { badTransactions(t, n, d) })
+		})
+	}
 }
 
 // badBodies are not JSON-RPC calls at all.
-func badBodies(t *testing.T, n *network) {
+func badBodies(t *testing.T, n *network, d dialect) {
 	cases := []struct {
 		name, body string
 		status     int
@@ -57,8 +69,8 @@ func badBodies(t *testing.T, n *network) {
 	}{
 		{"not JSON", `{"jsonrpc":"2.0","id":1,`, 400, codeParse, "null"},
 		{"binary", "\x00\x01\xff\xfe", 400, codeParse, "null"},
-		{"a lone string", `"eth_chainId"`, 400, codeParse, "null"},
-		{"over the size limit", `{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":["` + strings.Repeat("a", 1<<20) + `"]}`, 400, codeParse, "null"},
+		{"a lone string", `"eth_chainId"`, 400, d.scalar, "null"},
+		{"over the size limit", `{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":["` + strings.Repeat("a", 1<<20) + `"]}`, d.tooLong, codeParse, "null"},
 		{"deep nesting", strings.Repeat("[", 100_000), 400, codeParse, "null"},
 		{"empty object", `{}`, 400, codeInvalidRequest, "null"},
 		{"old version", `{"jsonrpc":"1.0","id":5,"method":"eth_chainId","params":[]}`, 400, codeInvalidRequest, "5"},
@@ -71,9 +83,7 @@ func badBodies(t *testing.T, n *network) {
 			got := parseReply(t, body)
 			expect(t, status, c.status)
 			expect(t, string(got.ID), c.id)
-			if got.Error == nil || got.Error.Code != c.code {
-				t.Errorf("got %v, want code %d", got.Error, c.code)
-			}
+			wantError(t, got, d, c.code, "")
 			checkAlive(t, n)
 		})
 	}
@@ -88,7 +98,7 @@ func badBodies(t *testing.T, n *network) {
 }
 
 // badCalls are calls with a wrong method or wrong parameters.
-func badCalls(t *testing.T, n *network) {
+func badCalls(t *testing.T, n *network, d dialect) {
 	cases := []struct {
 		name, method, params string
 		code                 int
@@ -112,7 +122,7 @@ func badCalls(t *testing.T, n *network) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			wantError(t, call(t, n.RPC, c.method, c.params), c.code, c.message)
+			refused(t, n, d, c.method, c.params, c.code, c.message)
 			checkAlive(t, n)
 		})
 	}
@@ -124,13 +134,13 @@ func badCalls(t *testing.T, n *network) {
 			t.Fatalf("%d answers: %s", len(replies), body)
 		}
 		expect(t, string(replies[0].Result), `"0x12a"`)
-		wantError(t, replies[1], codeInvalidRequest, "")
-		wantError(t, replies[2], codeNoMethod, "Method eth_noSuchMethod not found")
+		wantError(t, replies[1], d, codeInvalidRequest, "")
+		wantError(t, replies[2], d, codeNoMethod, "Method eth_noSuchMethod not found")
 	})
 }
 
 // badTransactions decode as hex, and are refused for what they hold.
-func badTransactions(t *testing.T, n *network) {
+func badTransactions(t *testing.T, n *network, d dialect) {
 	key := n.Accounts[0].key(t)
 	// with gives a good transaction with one thing changed.
 	with := func(change func(*types.DynamicFeeTx)) string {
@@ -187,7 +197,7 @@ func badTransactions(t *testing.T, n *network) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			wantError(t, call(t, n.RPC, "eth_sendRawTransaction", fmt.Sprintf(`[%q]`, c.raw)), c.code, c.message)
+			refusedRaw(t, n, d, c.raw, c.code, c.message)
 			checkAlive(t, n)
 		})
 	}
@@ -198,7 +208,7 @@ func badTransactions(t *testing.T, n *network) {
 		}
 		address := crypto.PubkeyToAddress(stranger.PublicKey)
 		raw := signed(t, stranger, chain, &types.DynamicFeeTx{ChainID: chain, GasFeeCap: big.NewInt(1e12), Gas: 21_000, To: &address})
-		wantError(t, call(t, n.RPC, "eth_sendRawTransaction", fmt.Sprintf(`[%q]`, raw)), codeNotFound, "Requested resource not found. address '"+address.Hex()+"'.")
+		refusedRaw(t, n, d, raw, codeNotFound, "Requested resource not found. address '"+address.Hex()+"'.")
 	})
 	t.Run("nonces", func(t *testing.T) {
 		good := with(func(*types.DynamicFeeTx) {})
@@ -206,9 +216,9 @@ func badTransactions(t *testing.T, n *network) {
 			t.Fatalf("the good transaction was refused: %v", got.Error)
 		}
 		low := with(func(tx *types.DynamicFeeTx) { tx.Value = big.NewInt(1e10) })
-		wantError(t, call(t, n.RPC, "eth_sendRawTransaction", fmt.Sprintf(`[%q]`, low)), codeServer, "Nonce too low. Provided nonce: 0, current nonce: 1")
+		refusedRaw(t, n, d, low, codeServer, "Nonce too low. Provided nonce: 0, current nonce: 1")
 		high := with(func(tx *types.DynamicFeeTx) { tx.Nonce = 9 })
-		wantError(t, call(t, n.RPC, "eth_sendRawTransaction", fmt.Sprintf(`[%q]`, high)), codeServer, "Nonce too high. Provided nonce: 9, current nonce: 1")
+		refusedRaw(t, n, d, high, codeServer, "Nonce too high. Provided nonce: 9, current nonce: 1")
 	})
 }
 
@@ -221,15 +231,33 @@ func signed(t *testing.T, key *ecdsa.PrivateKey, chain *big.Int, data types.TxDa
 	return hexutil.Encode(raw)
 }
 
-// wantError fails unless the answer is this error. The message may carry the
-// request id in front.
-func wantError(t *testing.T, got reply, code int, message string) {
+func refusedRaw(t *testing.T, n *network, d dialect, raw string, code int, message string) {
+	t.Helper()
+	refused(t, n, d, "eth_sendRawTransaction", fmt.Sprintf(`[%q]`, raw), code, message)
+}
+
+// refused makes a well-formed request and wants this error.
+func refused(t *testing.T, n *network, d dialect, method, params string, code int, message string) {
+	t.Helper()
+	status, body := post(t, n.RPC, request(method, params))
+	expect(t, status, d.callStatus)
+	got := parseReply(t, body)
+	expect(t, string(got.ID), "7")
+	wantError(t, got, d, code, message)
+}
+
+// wantError fails unless the answer is this error. An empty message stands for any.
+func wantError(t *testing.T, got reply, d dialect, code int, message string) {
 	t.Helper()
 	if got.Error == nil {
 		t.Fatalf("got the result %s, want error %d %s", got.Result, code, message)
 	}
-	if got.Error.Code != code || !strings.Contains(got.Error.Message, message) {
-		t.Errorf("got error %v\nwant error %d %s", got.Error, code, message)
+	text, prefixed := strings.CutPrefix(got.Error.Message, d.prefix)
+	if d.prefix != "" && prefixed {
+		_, text, _ = strings.Cut(text, "] ")
+	}
+	if got.Error.Code != code || !prefixed || !strings.Contains(text, message) {
+		t.Errorf("got error %v\nwant error %d %s%s", got.Error, code, d.prefix, message)
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 func TestBurstInNonceOrder(t *testing.T) {
 	t.Parallel()
 	const count = 100
-	n := startDev(t, []string{ordering}, "--consensus-latency", "20ms")
+	n := startDev(t, []string{ordering, "NONCE_GAP_HOLD_MS=0"}, "--consensus-latency", "20ms")
 	sender := n.Accounts[0]
 	journal, first := deployJournal(t, n, sender)
 	gate := startTurnstile(t, n.RPC, count)

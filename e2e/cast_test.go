@@ -20,7 +20,7 @@ func TestCast(t *testing.T) {
 		expect(t, castRun(t, n, "chain-id"), "298")
 		// 71 tinybars, the network's price at the default exchange rate.
 		expect(t, castRun(t, n, "gas-price"), "710000000000")
-		if number := decimal(t, castRun(t, n, "block-number")); number.Sign() <= 0 {
+		if number := decimal(t, castRun(t, n, "block-number")); number.Sign() < 0 {
 			t.Errorf("block number %s", number)
 		}
 		if version := castRun(t, n, "client"); !strings.Contains(version, "/") {
@@ -45,7 +45,7 @@ func TestCast(t *testing.T) {
 	})
 
 	t.Run("send to a new address", func(t *testing.T) {
-		fresh := common.HexToAddress("0x00000000000000000000000000000000cafe0001").Hex()
+		fresh := common.HexToAddress("0x1ce1ce1ce1ce1ce1ce1ce1ce1ce1ce1ce1ce1ce1").Hex()
 		expect(t, castRun(t, n, "balance", fresh), "0")
 		receipt := castFields(t, n, "send", fresh, "--value", "1ether", "--private-key", sender.PrivateKey)
 		expect(t, receipt["status"], "0x1")

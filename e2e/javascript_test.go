@@ -56,11 +56,21 @@ type batchReport struct {
 	Missing      int    `json:"missing"` // the error code of a method that does not exist
 }
 
-// TestJavaScript runs the libraries side by side on one chain, each with a
-// sender and a recipient of its own.
+// TestJavaScript runs the libraries against a relay of each profile, because
+// libraries differ in what they make of the HTTP status of an error.
 func TestJavaScript(t *testing.T) {
 	t.Parallel()
-	n := startDev(t, nil)
+	for _, d := range dialects {
+		t.Run(d.profile, func(t *testing.T) {
+			t.Parallel()
+			javascript(t, startDev(t, []string{"RELAY_PROFILE=" + d.profile}))
+		})
+	}
+}
+
+// javascript runs the libraries side by side on one chain, each with a sender
+// and a recipient of its own.
+func javascript(t *testing.T, n *network) {
 	token := contract(t, "Token")
 	clients := []struct{ name, script, tokenTask string }{
 		{"ethers", "ethers", "token"},
@@ -69,7 +79,7 @@ func TestJavaScript(t *testing.T) {
 		{"web3.js", "web3", "token"},
 	}
 	for i, client := range clients {
-		sender, recipient := n.Accounts[i], n.Accounts[len(clients)+i]
+		sender, recipient := n.Accounts[1+i], n.Accounts[1+len(clients)+i]
 		input := func(task string) map[string]any {
 			return map[string]any{
 				"task": task, "rpc": n.RPC, "ws": n.WS, "chainId": chainID, "privateKey": sender.PrivateKey,

@@ -49,8 +49,8 @@ func startDev(t *testing.T, env []string, flags ...string) *network {
 		t.Fatalf("ready %v, chain id %d", n.Ready, n.ChainID)
 	}
 	n.Accounts = evmAccounts(n.Accounts)
-	if len(n.Accounts) < 8 {
-		t.Fatalf("%d accounts with an ECDSA key and an EVM address, want at least 8", len(n.Accounts))
+	if len(n.Accounts) < 10 {
+		t.Fatalf("%d accounts with an ECDSA key and an EVM address, want at least 10", len(n.Accounts))
 	}
 	return n
 }
@@ -199,8 +199,12 @@ func (e *replyError) String() string {
 // call makes one well-formed request. params is JSON.
 func call(t *testing.T, url, method, params string) reply {
 	t.Helper()
-	_, body := post(t, url, fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, method, params))
+	_, body := post(t, url, request(method, params))
 	return parseReply(t, body)
+}
+
+func request(method, params string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, method, params)
 }
 
 func parseReply(t *testing.T, body []byte) reply {
