@@ -22,15 +22,22 @@ func chainIDBatch(n int) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(chainIDCall+",", n), ",") + "]"
 }
 
+const sha3Call = `{"jsonrpc":"2.0","id":1,"method":"web3_sha3","params":["0x68656c6c6f20776f726c64"]}`
+
 // BenchmarkExchange is what a call costs without any network.
 func BenchmarkExchange(b *testing.B) {
-	for _, size := range []int{1, 100} {
-		b.Run(fmt.Sprintf("calls=%d", size), func(b *testing.B) {
+	for _, bench := range []struct {
+		name, body string
+		size       int
+	}{
+		{"chainId", chainIDCall, 1},
+		{"parameter", sha3Call, 1},
+		{"waiting", call1("eth_accounts"), 1},
+		{"batch=100", chainIDBatch(100), 100},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
 			d := testDispatcher(b, testConfig(), Options{})
-			body := []byte(chainIDCall)
-			if size > 1 {
-				body = []byte(chainIDBatch(size))
-			}
+			body, size := []byte(bench.body), bench.size
 			b.ReportAllocs()
 			for b.Loop() {
 				req := &requestContext{Context: context.Background(), request: Request{ID: newRequestID(), IP: "127.0.0.1"}}

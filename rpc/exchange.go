@@ -49,7 +49,6 @@ type exchange struct {
 	started time.Time
 
 	batch   bool
-	broken  bool // the body was not JSON
 	calls   []call
 	pending int
 	failure fault // of the body as a whole
@@ -66,7 +65,6 @@ func (d *Dispatcher) begin(ctx context.Context, t Transport, r *Request, body []
 	ex.calls = calls
 	switch s {
 	case shapeBroken:
-		ex.broken = true
 		ex.refuse(ex.parseFault())
 	case shapeScalar:
 		ex.refuse(ex.scalarFault())
@@ -177,6 +175,7 @@ func (ex *exchange) separate() int {
 
 // refuse answers the body as a whole with one error.
 func (ex *exchange) refuse(f fault) {
+	ex.forgetCalls()
 	ex.batch = false
 	ex.failed, ex.failure = true, f
 	var c call
@@ -185,7 +184,7 @@ func (ex *exchange) refuse(f fault) {
 
 // refuseItems answers the body with an array of n times the same error.
 func (ex *exchange) refuseItems(f fault, n int) {
-	ex.calls = ex.calls[:0]
+	ex.forgetCalls()
 	var c call
 	for range n {
 		ex.separate()
@@ -233,16 +232,30 @@ func (ex *exchange) release() (bodyToo bool) {
 	}
 	const largest = 64 << 10 // do not hoard the memory of rare large answers
 	d := ex.d
+	ex.forgetCalls()
+	*ex = exchange{calls: ex.calls, out: ex.out[:0]}
+	if cap(ex.out) <= largest {
+		d.exchanges.Put(ex)
+	}
+	return true
+}
+
+// forgetCalls empties calls, keeping their memory for extend.
+func (ex *exchange) forgetCalls() {
 	for i := range ex.calls {
 		args := ex.calls[i].params.args
 		clear(args) // they point into the body
 		ex.calls[i] = call{params: Params{args: args[:0]}}
 	}
-	*ex = exchange{calls: ex.calls[:0], out: ex.out[:0]}
-	if cap(ex.out) <= largest {
-		d.exchanges.Put(ex)
+	ex.calls = ex.calls[:0]
+}
+
+// extend appends an empty call, reusing what forgetCalls kept.
+func extend(calls []call) []call {
+	if len(calls) < cap(calls) {
+		return calls[:len(calls)+1]
 	}
-	return true
+	return append(calls, call{})
 }
 
 // runPending runs what has to wait, each call in a goroutine, until all have

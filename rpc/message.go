@@ -71,12 +71,13 @@ func parse(calls []call, body []byte, limit int) (out []call, count int, s shape
 	}
 	i := skipSpace(body, 0)
 	if i == len(body) {
-		calls = append(calls, call{message: message{object: true}})
+		calls = extend(calls)
+		calls[len(calls)-1].object = true
 		return calls, 1, shapeSingle
 	}
 	switch body[i] {
 	case '{':
-		calls = append(calls, call{})
+		calls = extend(calls)
 		i, count, s = parseItem(&calls[len(calls)-1].message, body, i), 1, shapeSingle
 	case '[':
 		calls, i, count = parseItems(calls, body, i, limit)
@@ -108,7 +109,7 @@ func parseItems(calls []call, b []byte, i, limit int) (out []call, end, count in
 	for {
 		i = skipSpace(b, i)
 		if count < limit {
-			calls = append(calls, call{})
+			calls = extend(calls)
 			i = parseItem(&calls[len(calls)-1].message, b, i)
 		} else {
 			i = parseItem(&beyond, b, i)
