@@ -42,7 +42,7 @@ fmt: ## format the code
 generate: ## remake the generated files
 	go build -C tools -o ../bin/tools/ google.golang.org/protobuf/cmd/protoc-gen-go ./protogen
 	cd internal/hapi && ../../bin/tools/protogen ../../bin/tools/protoc-gen-go hapi.proto
-	go run ./cmd/lockstep config docs > docs/CONFIG.md
+	go test ./config -run TestDocs -update >/dev/null
 
 verify: generate ## fail when a generated file is stale
 	git diff --exit-code -- internal/hapi docs

@@ -1,0 +1,124 @@
+package config
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/CONFIG.md")
+
+const docsFile = "../docs/CONFIG.md"
+
+// TestDocs makes docs/CONFIG.md from the tags and comments of the settings and
+// compares it with the file.
+func TestDocs(t *testing.T) {
+	want := document(t)
+	if *update {
+		if err := os.WriteFile(docsFile, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(docsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("docs/CONFIG.md is stale; run `make generate` (-want +got):\n%s", diff)
+	}
+}
+
+// document renders every setting, by section. A setting that several parts of the
+// program read is shown once.
+func document(t *testing.T) string {
+	t.Helper()
+	comments := map[reflect.Type]map[string]string{}
+	seen := map[string]bool{}
+	var b strings.Builder
+	b.WriteString("# Settings\n\nGenerated from the source; `make generate` renews it. Settings come from the environment and from the nearest `.env` file, looked for\n" +
+		"from the working directory upwards; the environment wins. A bare number in a duration is milliseconds; `1.5s` and `2m` work, too. Lists are\n" +
+		"separated by commas or written as JSON arrays. `lockstep config` prints every setting with the value it has, secrets masked.\n")
+	section := ""
+	for _, s := range settings() {
+		if seen[s.name] {
+			continue
+		}
+		seen[s.name] = true
+		if s.section != section {
+			section = s.section
+			fmt.Fprintf(&b, "\n## %s\n\n| Setting | Default | Meaning |\n|---|---|---|\n", section)
+		}
+		if comments[s.owner] == nil {
+			comments[s.owner] = fieldComments(t, s.owner)
+		}
+		text := comments[s.owner][s.field]
+		if text == "" {
+			t.Errorf("%s (%s.%s) has no comment", s.name, s.owner, s.field)
+		}
+		preset := "–"
+		if s.preset != "" {
+			preset = "`" + s.preset + "`"
+		}
+		if s.secret {
+			text += " Secret."
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.name, strings.ReplaceAll(preset, ",", ", "), strings.ReplaceAll(text, "|", "\\|"))
+	}
+	return b.String()
+}
+
+// fieldComments reads the comments of a struct's fields from its source.
+func fieldComments(t *testing.T, owner reflect.Type) map[string]string {
+	t.Helper()
+	dir := filepath.Join("..", strings.TrimPrefix(owner.PkgPath(), "lockstep/"))
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok || spec.Name.Name != owner.Name() {
+				return true
+			}
+			if fields, ok := spec.Type.(*ast.StructType); ok {
+				for _, field := range fields.Fields.List {
+					text := field.Doc.Text()
+					if text == "" {
+						text = field.Comment.Text()
+					}
+					for _, name := range field.Names {
+						found[name.Name] = clean(name.Name, text)
+					}
+				}
+			}
+			return false
+		})
+	}
+	return found
+}
+
+// clean makes a comment one line and drops a leading "Name is".
+func clean(name, text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	for _, lead := range []string{name + " is ", name + " "} {
+		if rest, ok := strings.CutPrefix(text, lead); ok {
+			return strings.ToUpper(rest[:1]) + rest[1:]
+		}
+	}
+	return text
+}
