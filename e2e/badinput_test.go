@@ -88,12 +88,8 @@ func badBodies(t *testing.T, n *network, d dialect) {
 		})
 	}
 	t.Run("GET", func(t *testing.T) {
-		response, err := http.Get(n.RPC)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response.Body.Close()
-		expect(t, response.StatusCode, http.StatusMethodNotAllowed)
+		status, _ := get(t, n.RPC)
+		expect(t, status, http.StatusMethodNotAllowed)
 	})
 }
 

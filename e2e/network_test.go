@@ -143,21 +143,26 @@ func checkOrder(t *testing.T, mirror string, sender common.Address, first uint64
 
 func getJSON(t *testing.T, url string, into any) {
 	t.Helper()
+	status, body := get(t, url)
+	if status != http.StatusOK {
+		t.Fatalf("GET %s: %d\n%s", url, status, body)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		t.Fatalf("GET %s: %v\n%s", url, err, body)
+	}
+}
+
+func get(t *testing.T, url string) (status int, body []byte) {
+	t.Helper()
 	response, err := http.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
+	if body, err = io.ReadAll(response.Body); err != nil {
 		t.Fatal(err)
 	}
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("GET %s: %s\n%s", url, response.Status, body)
-	}
-	if err := json.Unmarshal(body, into); err != nil {
-		t.Fatalf("GET %s: %v\n%s", url, err, body)
-	}
+	return response.StatusCode, body
 }
 
 // post sends body as it is and gives the HTTP status and the answer's body.

@@ -13,9 +13,7 @@ import (
 // each other by their addresses alone, as a relay and a real network do.
 func TestDevnetAndServe(t *testing.T) {
 	t.Parallel()
-	devnet := &network{process: start(t, nil, "devnet", "--json", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0")}
-	devnet.process.readReady(devnet)
-	devnet.Accounts = evmAccounts(devnet.Accounts)
+	devnet := startDevnet(t)
 	operator, sender, recipient := devnet.Accounts[0], devnet.Accounts[1], devnet.Accounts[2]
 
 	n := startServe(t, devnet, operator)
@@ -45,6 +43,15 @@ func TestDevnetAndServe(t *testing.T) {
 		receipt := castFields(t, again, "send", recipient.Address, "--value", "1ether", "--private-key", sender.PrivateKey)
 		expect(t, receipt["status"], "0x1")
 	})
+}
+
+// startDevnet runs the network alone.
+func startDevnet(t *testing.T) *network {
+	t.Helper()
+	devnet := &network{process: start(t, nil, "devnet", "--json", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0")}
+	devnet.process.readReady(devnet)
+	devnet.Accounts = evmAccounts(devnet.Accounts)
+	return devnet
 }
 
 // startServe runs a relay in front of the devnet, configured by environment alone.
