@@ -105,12 +105,10 @@ func (g *growing) encode() []byte {
 	}
 	var slots []any
 	for _, child := range at.children {
-		switch node := []byte(nil); {
-		case child == nil:
+		if child == nil {
 			slots = append(slots, []byte{})
-		default:
-			node = child.encode()
-			slots = append(slots, inParent(node))
+		} else {
+			slots = append(slots, inParent(child.encode()))
 		}
 	}
 	full := encoded(append(slots, []byte{}))

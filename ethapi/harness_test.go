@@ -96,10 +96,11 @@ type settings struct {
 
 func newRelay(t testing.TB, node *mirrorNode, change ...func(*settings)) *relay {
 	t.Helper()
-	s, err := env.ParseAsWithOptions[settings](env.Options{Environment: map[string]string{"RPC_PROFILE": "ethereum"}})
+	s, err := env.ParseAsWithOptions[settings](env.Options{Environment: map[string]string{}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.RPC.Profile = rpc.ProfileEthereum
 	s.Mirror.URL = node.URL
 	s.Mirror.ImmatureAttempts = 2
 	s.Mirror.RetryDelay = 0

@@ -99,7 +99,7 @@ func TestGethDecodes(t *testing.T) {
 		if decoded.Hash() != tx.Hash() {
 			t.Errorf("%s: hash of the contents %s, want %s", kinds[i], decoded.Hash(), tx.Hash())
 		}
-		var signer types.Signer = types.LatestSignerForChainID(big.NewInt(298))
+		signer := types.LatestSignerForChainID(big.NewInt(298))
 		if from, err := types.Sender(signer, &decoded); err != nil || from != address {
 			t.Errorf("%s: sender %s, %v", kinds[i], from, err)
 		}

@@ -56,7 +56,7 @@ func senderKey() (address common.Address, sign func(types.TxData) *types.Transac
 		panic(err)
 	}
 	return crypto.PubkeyToAddress(key.PublicKey), func(data types.TxData) *types.Transaction {
-		var signer types.Signer = types.LatestSignerForChainID(big.NewInt(298))
+		signer := types.LatestSignerForChainID(big.NewInt(298))
 		if legacy, ok := data.(*types.LegacyTx); ok && legacy.Nonce == 1 {
 			signer = types.HomesteadSigner{}
 		}

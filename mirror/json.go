@@ -153,18 +153,18 @@ func (r *reader) skipNested(depth int) {
 		r.fail("nested too deeply")
 		return
 	}
-	switch c := r.peek(); {
-	case c == '"':
+	switch r.peek() {
+	case '"':
 		r.quoted()
-	case c == '{':
+	case '{':
 		r.object(func([]byte) { r.skipNested(depth + 1) })
-	case c == '[':
+	case '[':
 		r.array(func() bool { r.skipNested(depth + 1); return true })
-	case c == 't':
+	case 't':
 		r.literal("true")
-	case c == 'f':
+	case 'f':
 		r.literal("false")
-	case c == 'n':
+	case 'n':
 		r.literal("null")
 	default:
 		r.number()

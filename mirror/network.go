@@ -161,7 +161,7 @@ func (c *Client) Ready(ctx context.Context) error {
 	if err != nil {
 		return c.unanswered(ctx, err)
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
 		return &Error{Status: answer.StatusCode, Message: "not ready"}
 	}

@@ -14,8 +14,6 @@ import (
 	"lockstep/hedera"
 )
 
-var resultPath = "contracts/results/" + txHash + "?hbar=false"
-
 // answers is a node that gives one answer after the other, the last one for ever.
 func answers(t *testing.T, bodies ...string) (*node, *atomic.Int32) {
 	n := newNode(t)
@@ -263,12 +261,14 @@ func TestBalanceAt(t *testing.T) {
 		"snapshot, nothing since":       {account(100, `"1767225600.000000000"`, `"/api/v1/x"`, transaction(1767225600, 1000)), nil, 100},
 		"snapshot, more than a page since": {
 			account(100, `"1767225600.000000000"`, `"/api/v1/x"`, transaction(1767225700, 5)),
-			map[string]string{between("1767225600.000000000", "1767225700.000000000"): list(transaction(1767225650, 10), transaction(1767225700, 5))}, 115,
+			map[string]string{between("1767225600.000000000", "1767225700.000000000"): list(transaction(1767225650, 10), transaction(1767225700, 5))},
+			115,
 		},
 		// The transaction at the moment itself has happened.
 		"balance of later": {
 			account(100, `"1767225800.000000000"`, "null", transaction(1767225700, 5)),
-			map[string]string{between("1767225700.000000000", "1767225800.000000000"): list(transaction(1767225750, 30))}, 70,
+			map[string]string{between("1767225700.000000000", "1767225800.000000000"): list(transaction(1767225750, 30))},
+			70,
 		},
 	}
 	for name, test := range tests {

@@ -118,7 +118,7 @@ func (c *Client) attempt(ctx context.Context, q request, read func(*reader)) (er
 	if err != nil {
 		return c.unanswered(ctx, err)
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	status = answer.StatusCode
 
 	buffer := c.spare()
