@@ -26,13 +26,17 @@ const (
 	holding  = "NONCE_GAP_HOLD_MS=60000" // longer than a loaded machine needs to start a hundred processes
 )
 
+// gossip makes a network that changes the order of what is given to different
+// nodes, and is slow enough for a queue to build up.
+var gossip = []string{"--nodes", "4", "--consensus-latency", "200ms", "--jitter", "100ms"}
+
 // TestBurstInNonceOrder: transactions that arrive in nonce order, each before
 // the one before it is answered, are executed in that order without any window
 // in which the relay would wait for a missing nonce.
 func TestBurstInNonceOrder(t *testing.T) {
 	t.Parallel()
 	const count = 100
-	n := startDev(t, []string{ordering, "NONCE_GAP_HOLD_MS=0"}, "--consensus-latency", "20ms")
+	n := startDev(t, []string{ordering, "NONCE_GAP_HOLD_MS=0"}, gossip...)
 	sender := n.Accounts[0]
 	journal, first := deployJournal(t, n, sender)
 	gate := startTurnstile(t, n.RPC, count)
@@ -54,7 +58,7 @@ func TestBurstInNonceOrder(t *testing.T) {
 // the relay in any order; it waits for the nonce that is missing.
 func TestBursts(t *testing.T) {
 	t.Parallel()
-	n := startDev(t, []string{ordering, holding}, "--consensus-latency", "5ms")
+	n := startDev(t, []string{ordering, holding}, gossip...)
 
 	t.Run("cast in random order", func(t *testing.T) {
 		const count = 100

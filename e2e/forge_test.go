@@ -16,7 +16,7 @@ import (
 // key. Without --slow forge sends them all before it looks for a receipt.
 func TestForgeScript(t *testing.T) {
 	t.Parallel()
-	n := startDev(t, []string{ordering, holding}, "--consensus-latency", "20ms")
+	n := startDev(t, []string{ordering, holding}, gossip...)
 	sender := n.Accounts[0]
 	compiler, err := filepath.Abs("clients/solc")
 	if err != nil {
