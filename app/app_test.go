@@ -1,0 +1,192 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/app"
+	"lockstep/config"
+)
+
+const operatorKey = "105d050185ccb907fba04dd92d8de9e32c18305e097ab41dadda21489a211524"
+
+// start runs a relay whose mirror node and consensus node do not answer: what it
+// serves by itself must work without them.
+func start(t *testing.T, more ...string) *app.App {
+	t.Helper()
+	relay := build(t, more...)
+	http, ws := relay.Endpoints()
+	if err := relay.Listen(t.Context(), http, ws); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- relay.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-stopped; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return relay
+}
+
+func build(t *testing.T, more ...string) *app.App {
+	t.Helper()
+	cfg, err := config.Load(append([]string{
+		"CHAIN_ID=298", `HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:1",
+		"OPERATOR_ID_MAIN=0.0.1002", "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=" + operatorKey,
+		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "WEB_SOCKET_PORT=0", "RPC_WS_ENABLED=true", "ENABLE_NONCE_ORDERING=true",
+	}, more...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	relay, err := app.New(cfg, "test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return relay
+}
+
+// ask makes a request and returns status and body.
+func ask(t *testing.T, method, url, body string, headers ...string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := (&http.Client{Timeout: 10 * time.Second}).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(content)
+}
+
+func TestPagesWithoutANetwork(t *testing.T) {
+	base := "http://" + start(t, "ADMIN_TOKEN=sesame").HTTPAddr()
+	tests := map[string]struct{ want, never string }{
+		"/health/liveness":  {want: "OK"},
+		"/health/readiness": {want: "OK"},
+		"/metrics":          {want: "rpc_relay_lock_waiting_txns", never: operatorKey},
+		"/config":           {want: `"OPERATOR_KEY_MAIN": "**********"`, never: operatorKey},
+	}
+	for path, test := range tests {
+		status, body := ask(t, http.MethodGet, base+path, "")
+		if status != http.StatusOK || !strings.Contains(body, test.want) {
+			t.Errorf("%s: %d %.200s, want %q", path, status, body, test.want)
+		}
+		if test.never != "" && strings.Contains(body, test.never) || strings.Contains(body, "sesame") {
+			t.Errorf("%s shows a secret", path)
+		}
+	}
+	status, body := ask(t, http.MethodPost, base, `{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`)
+	if status != http.StatusOK || !strings.Contains(body, `"0x12a"`) {
+		t.Errorf("eth_chainId: %d %s", status, body)
+	}
+	status, body = ask(t, http.MethodPost, base, `{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}`)
+	if status != http.StatusInternalServerError || !strings.Contains(body, "-32020") || strings.Contains(body, "127.0.0.1") {
+		t.Errorf("eth_blockNumber without a mirror node: %d %s", status, body)
+	}
+}
+
+func TestAdminNamespaceCanBeHidden(t *testing.T) {
+	base := "http://" + start(t, "DISABLE_ADMIN_NAMESPACE=true").HTTPAddr()
+	if status, body := ask(t, http.MethodGet, base+"/config", ""); status == http.StatusOK {
+		t.Errorf("/config: %d %s", status, body)
+	}
+}
+
+func TestAdmin(t *testing.T) {
+	relay := start(t, "ADMIN_ADDRESS=127.0.0.1:0", "ADMIN_TOKEN=sesame")
+	base := "http://" + relay.AdminAddr()
+	const sender = "0x67D8d32E9Bf1a9968a5ff53B87d777Aa8EBBEe69"
+	token := []string{"Authorization", "Bearer sesame"}
+	tests := []struct {
+		method, path, body string
+		headers            []string
+		status             int
+		want               string
+	}{
+		{"GET", "/locks", "", nil, 401, "bearer"},
+		{"GET", "/locks", "", []string{"Authorization", "Bearer sesam"}, 401, "bearer"},
+		{"GET", "/locks", "", append([]string{"Origin", "http://evil.example"}, token...), 403, "browsers"},
+		{"GET", "/locks", "", token, 200, `{"lanes":[]}`},
+		{"GET", "/ordering", "", token, 200, `{"enabled":true}`},
+		{"PUT", "/ordering", `{"enabled":false}`, token, 200, `{"enabled":false}`},
+		{"GET", "/ordering", "", token, 200, `{"enabled":false}`},
+		{"PUT", "/ordering", `{}`, token, 400, "want"},
+		{"PUT", "/ordering", strings.Repeat("x", 2000), token, 400, "want"},
+		{"POST", "/locks/" + sender + "/release", "", token, 200, `{"released":false}`},
+		{"POST", "/locks/nobody/release", "", token, 400, "not an address"},
+		{"GET", "/debug/pprof/cmdline", "", token, 404, ""},
+		{"GET", "/nothing", "", token, 404, ""},
+	}
+	for _, test := range tests {
+		status, body := ask(t, test.method, base+test.path, test.body, test.headers...)
+		if status != test.status || !strings.Contains(body, test.want) {
+			t.Errorf("%s %s: %d %s, want %d %q", test.method, test.path, status, body, test.status, test.want)
+		}
+	}
+}
+
+// Without a token the admin server listens on loopback only.
+func TestAdminNeedsATokenOffLoopback(t *testing.T) {
+	relay := build(t, "ADMIN_ADDRESS=0.0.0.0:0")
+	err := relay.Listen(t.Context(), app.Endpoint{}, app.Endpoint{})
+	if err == nil || !strings.Contains(err.Error(), "ADMIN_TOKEN") {
+		t.Errorf("Listen = %v", err)
+	}
+}
+
+// A taken port is told with its number and with what chooses another.
+func TestTakenPort(t *testing.T) {
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	err = build(t).Listen(t.Context(), app.Endpoint{Address: taken.Addr().String(), Setting: "--http"}, app.Endpoint{})
+	if want := fmt.Sprintf("port %s is taken", port); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--http") {
+		t.Errorf("Listen = %v, want %q", err, want)
+	}
+}
+
+// With Redis configured and absent the relay starts and answers: no Redis trouble
+// blocks anything.
+func TestStartsWithoutRedis(t *testing.T) {
+	base := "http://" + start(t, "REDIS_ENABLED=true", "REDIS_URL=redis://127.0.0.1:1").HTTPAddr()
+	if status, body := ask(t, http.MethodPost, base, `{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`); status != http.StatusOK {
+		t.Errorf("eth_chainId: %d %s", status, body)
+	}
+}
+
+func TestBrokenRedisURL(t *testing.T) {
+	cfg, err := config.Load([]string{
+		`HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:1", "READ_ONLY=true",
+		"REDIS_ENABLED=true", "REDIS_URL=http://:hunter2@nowhere",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = app.New(cfg, "test", slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "REDIS_URL") || strings.Contains(err.Error(), "hunter2") || errors.Is(err, context.Canceled) {
+		t.Errorf("New = %v", err)
+	}
+}
