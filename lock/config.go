@@ -89,6 +89,10 @@ func (c Config) Check() error {
 	if c.HeartbeatMissed < 2 || c.HeartbeatMissed > 1000 {
 		bad("LOCK_HEARTBEAT_MISSED_COUNT is %d: want 2 to 1000, since one late heartbeat is no sign of death", c.HeartbeatMissed)
 	}
+	if lapse := c.HeartbeatInterval.Duration() * time.Duration(max(c.HeartbeatMissed-1, 0)); lapse <= c.RedisTimeout.Duration() {
+		// Else a process could be taken for dead before it knows that Redis does not answer.
+		bad("LOCK_REDIS_TIMEOUT_MS is %v: want less than %v, by which a heartbeat may be late", c.RedisTimeout, lapse)
+	}
 	if c.MaxQueue < 0 {
 		bad("LOCK_MAX_QUEUE_PER_SENDER is %d: want 0 (unbounded) or more", c.MaxQueue)
 	}

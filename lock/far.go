@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -384,7 +385,7 @@ func (l *lane) lose(t *Ticket, why string) {
 func (l *lane) giveBack(lease *Lease) {
 	d := debt{session: lease.turn.session, instance: lease.turn.instance}
 	know := l.know
-	if l.know.known || lease.unsure || lease.advanced || lease.ticket.err != ErrReleased {
+	if l.know.known || lease.unsure || lease.advanced || !errors.Is(lease.ticket.err, ErrReleased) {
 		d.know = &know
 	}
 	if !l.svc.governs(l) {
@@ -417,7 +418,7 @@ func (l *lane) abandon(t *Ticket) {
 // long: what is dropped there, it drops itself when this process's heartbeat lapses.
 func (l *lane) owe(d debt) {
 	const most = 4096
-	if len(l.far.debts) >= most || l.owesSession(d.session) {
+	if l.far.broken || len(l.far.debts) >= most || l.owesSession(d.session) {
 		return
 	}
 	l.far.debts = append(l.far.debts, d)
@@ -428,14 +429,12 @@ func (l *lane) repay(ctx context.Context, epoch uint64, d debt) {
 	r := l.svc.remote
 	sent := l.svc.now()
 	_, v, err := r.release(ctx, keys(l.sender), d)
-	if err != nil {
-		l.sendFailed(opRelease, epoch, err)
-	}
+	again := err != nil && l.sendFailed(opRelease, epoch, err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forgetReleasing(d.session)
 	if err != nil {
-		if d.instance == r.instance() && !l.far.broken && !l.svc.closed.Load() {
+		if again && d.instance == r.instance() {
 			l.owe(d) // it may have happened or not; asking again does no harm
 		}
 		l.pinForNews()
@@ -459,12 +458,10 @@ func (l *lane) repay(ctx context.Context, epoch uint64, d debt) {
 // passVerdict tells Redis of a bad verdict.
 func (l *lane) passVerdict(ctx context.Context, epoch uint64, instance string, fence uint64) {
 	err := l.svc.remote.forget(ctx, keys(l.sender), instance, fence)
-	if err != nil {
-		l.sendFailed(opRelease, epoch, err)
-	}
+	again := err != nil && l.sendFailed(opRelease, epoch, err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err != nil && !l.far.broken && !l.svc.closed.Load() {
+	if again {
 		l.far.forget = max(l.far.forget, fence)
 	}
 	l.pinForNews()

@@ -65,14 +65,14 @@ func (r *remote) rest() {
 	if r.up.Swap(false) {
 		r.epoch.Add(1)
 		r.svc.metrics.redisUp.Set(0)
-		r.svc.eachBusy(func(l *lane) { l.failOpen(r.svc.now(), true) })
+		r.svc.eachBusy(func(l *lane) { l.failOpen(r.svc.now()) })
 	}
 }
 
 // beat sends one heartbeat and draws the conclusions.
 func (r *remote) beat(ctx context.Context) error {
 	sent := r.svc.now()
-	alive, micros, err := r.heartbeat(ctx, sent)
+	alive, micros, err := r.heartbeat(ctx, r.instance(), sent)
 	if err != nil {
 		return err
 	}
@@ -83,14 +83,14 @@ func (r *remote) beat(ctx context.Context) error {
 	switch {
 	case first:
 		r.ackedAt.Store(int64(sent))
-		r.recovered(false, "", true)
+		r.recovered(false, "")
 	case !alive:
 		return r.renew(ctx, sent)
 	default:
 		r.ackedAt.Store(int64(sent))
 		if !r.up.Load() {
 			r.distrust(micros)
-			r.recovered(false, "", true)
+			r.recovered(false, "")
 		}
 	}
 	return nil
@@ -101,14 +101,16 @@ func (r *remote) beat(ctx context.Context) error {
 func (r *remote) renew(ctx context.Context, late time.Duration) error {
 	// If the last one was recent it was Redis that lost its data, or did not answer
 	// for a while; else this process stood still while others went on.
-	down := !r.up.Load()
-	alive := down || r.aliveAt(late)
-	previous := r.nextGeneration()
-	sent := r.svc.now()
-	_, micros, err := r.heartbeat(ctx, sent)
+	alive := !r.up.Load() || r.aliveAt(late)
+	name, sent := r.nextName(), r.svc.now()
+	_, micros, err := r.heartbeat(ctx, name, sent)
 	if err != nil {
 		return err
 	}
+	if !alive {
+		r.disown() // before the heartbeat counts, so that no check passes in between
+	}
+	previous := r.rename(name)
 	ctx, cancel := r.deadline(ctx)
 	defer cancel()
 	if err := r.client.Del(ctx, heartbeatPrefix+previous).Err(); err != nil {
@@ -121,7 +123,7 @@ func (r *remote) renew(ctx context.Context, late time.Duration) error {
 		r.mu.Unlock()
 	}
 	r.ackedAt.Store(int64(sent))
-	r.recovered(true, previous, alive)
+	r.recovered(true, previous)
 	return nil
 }
 
@@ -133,10 +135,10 @@ func (r *remote) distrust(micros uint64) {
 
 // heartbeat runs the script. It returns whether the previous one had not expired, and
 // the server's time in µs.
-func (r *remote) heartbeat(ctx context.Context, sent time.Duration) (alive bool, micros uint64, err error) {
+func (r *remote) heartbeat(ctx context.Context, name string, sent time.Duration) (alive bool, micros uint64, err error) {
 	r.mu.Lock()
 	r.echo++
-	echo, name := r.echo, r.name
+	echo := r.echo
 	r.echoes[echo%uint64(len(r.echoes))] = sent
 	r.mu.Unlock()
 	settings := r.svc.cfg.ordering(r.svc.enabled.Load())

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -167,7 +168,7 @@ func (l *lane) end(t *Ticket, cause error) bool {
 		lease.cancel(cause) // before the next one starts
 	}
 	l.svc.metrics.ended(lease.turn.by, lease.held)
-	lost := cause != ErrReleased
+	lost := !errors.Is(cause, ErrReleased)
 	if lost {
 		l.svc.metrics.lost.Inc()
 		if !lease.advanced {

@@ -51,13 +51,13 @@ func (s *Service) logReleased(l *Lease, queue int) {
 
 func (s *Service) logLost(t *Ticket, why string) {
 	l := &t.lease
-	s.log.Warn("lock lost", "sender", t.lane.sender, "nonce", t.nonce, "fence", l.turn.fence, //nolint:noctx // no request caused it
+	s.log.Warn("lock lost", "sender", t.lane.sender, "nonce", t.nonce, "fence", l.turn.fence,
 		"strategy", l.turn.by.String(), "held", l.held, "reason", why)
 }
 
 // logFailure reports Redis trouble, one line in a while.
-func (s *Service) logFailure(msg, op string, err error) {
+func (s *Service) logFailure(consequence, op string, err error) {
 	if ok, dropped := s.quiet.pass(time.Now()); ok {
-		s.log.Error(msg, "operation", op, "error", err, "similar", dropped) //nolint:noctx // no request caused it
+		s.log.Error("redis trouble in the lock", "consequence", consequence, "operation", op, "error", err, "similar", dropped)
 	}
 }

@@ -36,15 +36,16 @@ type remote struct {
 
 	transit sync.Mutex // one change of up or of the generation at a time
 
-	mu         sync.Mutex // guards all below
-	generation int
-	name       string // instance: process and generation
-	settled    time.Duration
-	trust      uint64 // knowledge that began before this turn may have missed something
-	echoes     [64]time.Duration
-	echo       uint64
-	begun      bool
-	warned     map[string]string // settings of others that were warned of
+	generation int // used by the heartbeat alone
+
+	mu      sync.Mutex // guards all below
+	name    string     // instance: process and generation
+	settled time.Duration
+	trust   uint64 // knowledge that began before this turn may have missed something
+	echoes  [64]time.Duration
+	echo    uint64
+	begun   bool
+	warned  map[string]string // settings of others that were warned of
 }
 
 func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
@@ -63,16 +64,20 @@ func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
 		lifetime: max(4*cfg.MembershipInterval.Duration(), 2*cfg.MaxHold.Duration()+time.Minute),
 		nudge:    make(chan struct{}, 1), look: make(chan struct{}, 1), warned: map[string]string{},
 	}
-	r.nextGeneration()
+	r.name = r.nextName()
 	return r, nil
 }
 
-func (r *remote) nextGeneration() (previous string) {
+// nextName returns the name of the next generation. Only the heartbeat uses it.
+func (r *remote) nextName() string {
+	r.generation++
+	return r.process + "." + strconv.Itoa(r.generation)
+}
+
+func (r *remote) rename(name string) (previous string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	previous = r.name
-	r.generation++
-	r.name = r.process + "." + strconv.Itoa(r.generation)
+	previous, r.name = r.name, name
 	return previous
 }
 
@@ -130,18 +135,30 @@ func (r *remote) failed(op string, epoch uint64, err error) {
 	now := r.svc.now()
 	// A process that was stopped finds its calls overdue, too. But then others may
 	// have taken over long since: its turns are not to be relied on.
-	alive := r.aliveAt(now)
+	if !r.aliveAt(now) {
+		r.disown() // first, since nothing else is checked once Redis is known to be down
+	}
 	r.up.Store(false)
 	r.epoch.Add(1)
 	r.svc.metrics.redisUp.Set(0)
-	r.svc.logFailure("redis does not answer: the order is kept inside this process", op, err)
-	r.svc.eachBusy(func(l *lane) { l.failOpen(now, alive) })
+	r.svc.logFailure("the order is kept inside this process", op, err)
+	r.svc.eachBusy(func(l *lane) { l.failOpen(now) })
 	r.wake()
+}
+
+// disown ends all turns that Redis gave: this process stood still for so long that others
+// may have taken them over.
+func (r *remote) disown() {
+	r.svc.eachBusy(func(l *lane) {
+		if t := l.holder; t != nil && t.lease.turn.session != "" {
+			l.lose(t, "this process gave no sign of life for too long")
+		}
+	})
 }
 
 // recovered puts Redis in charge again. renewed is set if it took us for dead, or lost
 // its data: then previous is our name of before.
-func (r *remote) recovered(renewed bool, previous string, alive bool) {
+func (r *remote) recovered(renewed bool, previous string) {
 	r.transit.Lock()
 	defer r.transit.Unlock()
 	was := r.up.Swap(true)
@@ -149,28 +166,25 @@ func (r *remote) recovered(renewed bool, previous string, alive bool) {
 	now := r.svc.now()
 	r.svc.metrics.redisUp.Set(1)
 	if !was {
-		r.svc.log.Info("redis decides the order", "instance", r.instance()) //nolint:noctx // no request caused it
+		r.svc.log.Info("redis decides the order", "instance", r.instance())
 	}
-	r.svc.eachBusy(func(l *lane) { l.resume(now, renewed, previous, alive) })
+	r.svc.eachBusy(func(l *lane) { l.resume(now, renewed, previous) })
 	signal(r.look)
 }
 
 // failOpen gives a lane to the order of this process.
-func (l *lane) failOpen(now time.Duration, alive bool) {
+func (l *lane) failOpen(now time.Duration) {
 	for t := l.head; t != nil; t = t.next {
 		t.place = placeNone
 		l.recount(t, local)
 	}
 	l.far.verify, l.far.adopt, l.far.early = true, true, nil
 	l.far.tried = nil
-	if t := l.holder; t != nil && t.lease.turn.session != "" && !alive {
-		l.lose(t, "this process gave no sign of life for too long")
-	}
 	l.dispatch(now)
 }
 
 // resume gives a lane back to Redis.
-func (l *lane) resume(now time.Duration, renewed bool, previous string, alive bool) {
+func (l *lane) resume(now time.Duration, renewed bool, previous string) {
 	for t := l.head; t != nil; t = t.next {
 		l.recount(t, redisStrategy)
 	}
@@ -180,9 +194,6 @@ func (l *lane) resume(now time.Duration, renewed bool, previous string, alive bo
 		l.far.debts, l.far.early = nil, nil
 		l.far.reclaim = previous
 		l.far.fence = 0
-		if t := l.holder; t != nil && t.lease.turn.session != "" && !alive {
-			l.lose(t, "this process gave no sign of life for too long")
-		}
 	}
 	l.dispatch(now)
 }
@@ -193,20 +204,25 @@ func (l *lane) recount(t *Ticket, s strategy) {
 	t.counted = s
 }
 
-// sendFailed takes in the error of a script of this lane. It must be called without l.mu.
-func (l *lane) sendFailed(op string, epoch uint64, err error) {
+// sendFailed takes in the error of a script of this lane, and returns whether it may be sent
+// again later. It must be called without l.mu.
+func (l *lane) sendFailed(op string, epoch uint64, err error) (again bool) {
 	if !laneError(err) {
 		l.svc.remote.failed(op, epoch, err)
-		return
+		return !l.svc.closed.Load()
 	}
 	// The server is well, but not these keys: only this sender is kept off it.
 	l.svc.metrics.redisErrors.WithLabelValues(op).Inc()
-	l.svc.logFailure("redis cannot keep this sender's order: it is kept inside this process", op, err)
+	l.svc.logFailure("one sender's order is kept inside this process", op, err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.far.broken = true
-	l.far.debts = nil
-	l.failOpen(l.svc.now(), true)
+	l.far.debts, l.far.forget = nil, 0
+	l.failOpen(l.svc.now())
+	if l.empty() {
+		l.far.broken = false // the next burst tries again
+	}
+	return false
 }
 
 // laneError tells errors of one lane's keys from those of the server.

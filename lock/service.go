@@ -90,7 +90,7 @@ func (s *Service) SetEnabled(on bool) {
 	if s.enabled.Swap(on) == on {
 		return
 	}
-	s.log.Warn("nonce ordering was switched", "enabled", on) //nolint:noctx // no request caused it
+	s.log.Warn("nonce ordering was switched", "enabled", on)
 	if s.remote != nil {
 		s.remote.wake()
 	}

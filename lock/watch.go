@@ -29,9 +29,11 @@ func (r *remote) listenLoop(ctx context.Context) {
 // listen subscribes and receives until the subscription fails.
 func (r *remote) listen(ctx context.Context) {
 	sub := r.client.Subscribe(ctx, grantsPrefix+r.process)
-	defer sub.Close()
-	stop := context.AfterFunc(ctx, func() { _ = sub.Close() })
-	defer stop()
+	stop := context.AfterFunc(ctx, func() { _ = sub.Close() }) // nothing else interrupts a read
+	defer func() {
+		stop()
+		_ = sub.Close()
+	}()
 	// Each heartbeat echoes here: silence means that the connection is dead, even
 	// if nobody has said so.
 	silence := 3*r.svc.cfg.HeartbeatInterval.Duration() + r.svc.cfg.RedisTimeout.Duration()
@@ -53,7 +55,7 @@ func (r *remote) listen(ctx context.Context) {
 func (r *remote) received(payload string) {
 	m, err := parseMessage(payload)
 	if err != nil {
-		r.svc.logFailure("dropped a message that makes no sense", opAcquire, err)
+		r.svc.logFailure("a message was dropped", opAcquire, err)
 		return
 	}
 	if m.verb == "echo" {

@@ -82,7 +82,7 @@ func StartSentinel(t testing.TB) *Sentinel {
 	s.Replica = Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Master.port))
 	s.Watcher = startWatcher(t, s.Master.port)
 	client := redis.NewSentinelClient(&redis.Options{Addr: s.Watcher.Addr(), DisableIdentity: true})
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	err := poll(patience, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

@@ -154,7 +154,7 @@ func (s *Server) exec(path string, args []string) error {
 
 func (s *Server) answers(done <-chan struct{}) error {
 	c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DialerRetries: 1, DisableIdentity: true})
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	return poll(patience, func() error {
 		select {
 		case <-done:
@@ -190,7 +190,7 @@ func FreePort(t testing.TB) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	return l.Addr().(*net.TCPAddr).Port
 }
 

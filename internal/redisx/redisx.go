@@ -248,6 +248,7 @@ func (t Target) withPath(path string, query url.Values) (Target, error) {
 			return Target{}, errors.New("redis URL: a cluster has database 0 only")
 		}
 		db = ""
+	case Single:
 	case Sentinel:
 		t.Master, db, _ = strings.Cut(path, "/")
 		master, err := url.PathUnescape(t.Master)

@@ -1,0 +1,196 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/redistest"
+	"lockstep/lock"
+)
+
+// calm has no heartbeat during a test that counts commands.
+func calm() lock.Config {
+	cfg := lock.DefaultConfig()
+	cfg.HeartbeatInterval = envx.Millis(time.Hour)
+	cfg.MaxQueue = 0
+	return cfg
+}
+
+var statLine = regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`)
+
+// commands returns how many commands the server has executed since the statistics were
+// reset, in all and those that are scripts, but for those of the test itself.
+func commands(t testing.TB, c *redis.Client) (all, scripts int) {
+	t.Helper()
+	info, err := c.Info(context.Background(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range statLine.FindAllStringSubmatch(info, -1) {
+		if m[1] == "info" || m[1] == "zcard" || strings.HasPrefix(m[1], "config") {
+			continue
+		}
+		n, err := strconv.Atoi(m[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += n
+		if strings.HasPrefix(m[1], "eval") {
+			scripts += n
+		}
+	}
+	return all, scripts
+}
+
+func resetStats(t testing.TB, c *redis.Client) {
+	t.Helper()
+	if err := c.ConfigResetStat(context.Background()).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// drain takes the turns of all tickets, one after the other.
+func drain(t testing.TB, tickets []*lock.Ticket, each func(*lock.Lease, uint64)) {
+	t.Helper()
+	for _, ticket := range tickets {
+		lease := wait(t, ticket)
+		if each != nil {
+			each(lease, ticket.Nonce())
+		}
+		lease.Release()
+	}
+}
+
+// settled waits until the server has seen the last release.
+func settled(t testing.TB, svcs ...*lock.Service) {
+	t.Helper()
+	eventually(t, "all lanes are idle", func() bool {
+		for _, svc := range svcs {
+			if busy, _ := svc.Sizes(); busy > 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestUncontendedIsTwoRoundTrips(t *testing.T) {
+	server := redistest.Start(t)
+	svc, _ := onRedis(t, server.URL(), calm(), lock.Deps{})
+	wait(t, enter(t, svc, 0)).Release() // loads the scripts
+	settled(t, svc)
+	c := server.Client()
+	resetStats(t, c)
+	const n = 50
+	for i := range n {
+		lease := wait(t, enter(t, svc, uint64(i)))
+		lease.Advance(uint64(i+1), lock.Submission{Node: "0.0.3", TxID: "0.0.2@1.1", Open: true})
+		lease.Release()
+		settled(t, svc)
+	}
+	all, scripts := commands(t, c)
+	if scripts != 2*n {
+		t.Errorf("%d scripts for %d transactions, want exactly 2 each", scripts, n)
+	}
+	if all > 16*n {
+		t.Errorf("%d commands for %d transactions, want at most 16 each", all, n)
+	}
+	t.Logf("%.1f commands per transaction, of which %.1f sent by the client", float64(all)/n, float64(scripts)/n)
+}
+
+// L14: the work for a transaction is the same whether 1 or 1,000 wait. Each ticket is from
+// the other process than the one before and joins alone, which is the dearest case.
+func TestCommandsDoNotGrowWithTheQueue(t *testing.T) {
+	server := redistest.Start(t)
+	c := server.Client()
+	for _, gap := range []time.Duration{0, 20 * time.Second} {
+		cfg := calm()
+		cfg.GapHold = envx.Millis(gap)
+		one, stopOne := onRedis(t, server.URL(), cfg, lock.Deps{})
+		two, stopTwo := onRedis(t, server.URL(), cfg, lock.Deps{})
+		for _, n := range []int{1, 10, 100, 1000} {
+			t.Run(fmt.Sprintf("gap=%v/waiting=%d", gap, n), func(t *testing.T) {
+				for _, svc := range []*lock.Service{one, two} { // loads the scripts
+					ticket := enter(t, svc, 0)
+					ticket.Observe(1)
+					wait(t, ticket).Release()
+					settled(t, svc)
+				}
+				first := enter(t, one, 0)
+				first.Observe(1)
+				holder := wait(t, first)
+				holder.Advance(1, lock.Submission{})
+				resetStats(t, c)
+				var tickets []*lock.Ticket
+				for i := range n {
+					svc := []*lock.Service{two, one}[i%2]
+					tickets = append(tickets, enter(t, svc, uint64(i+1)))
+					eventually(t, "the place is taken", func() bool {
+						return c.ZCard(t.Context(), queueKey(alice)).Val() == int64(i+1)
+					})
+				}
+				holder.Release()
+				drain(t, tickets, func(l *lock.Lease, nonce uint64) {
+					l.Advance(nonce+1, lock.Submission{Node: "0.0.3", TxID: "0.0.2@1.1", Open: true})
+				})
+				settled(t, one, two)
+				all, scripts := commands(t, c)
+				// The first release is counted besides those of the n that waited.
+				turns := float64(n)
+				t.Logf("%.2f commands per transaction, of which %.2f sent by the client", float64(all)/turns, float64(scripts)/turns)
+				if limit := 16*n + 16; all > limit {
+					t.Errorf("%d commands for %d transactions", all, n)
+				}
+				if scripts != 2*n+1 {
+					t.Errorf("%d scripts for %d transactions and one release, want %d", scripts, n, 2*n+1)
+				}
+			})
+		}
+		stopOne()
+		stopTwo()
+	}
+}
+
+// Off means off: not a command.
+func TestOffCostsNothing(t *testing.T) {
+	server := redistest.Start(t)
+	cfg := lock.DefaultConfig()
+	cfg.Enabled = false
+	cfg.HeartbeatInterval = envx.Millis(10 * time.Millisecond)
+	cfg.RedisTimeout = envx.Millis(10 * time.Millisecond)
+	c := server.Client()
+	resetStats(t, c)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	svc, err := lock.New(cfg, lock.Deps{Redis: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := running(t, svc)
+	defer stop()
+	if n := testing.AllocsPerRun(100, func() {
+		if svc.Enabled(alice) {
+			t.Error("on")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	<-time.After(100 * time.Millisecond) // ten heartbeats
+	if all, _ := commands(t, c); all > 0 {
+		t.Errorf("%d commands although ordering is off", all)
+	}
+	// Switched on at run time it is there, without a restart; and off again.
+	svc.SetEnabled(true)
+	eventually(t, "Redis is used", svc.RedisUp)
+	wait(t, enter(t, svc, 1)).Release()
+	svc.SetEnabled(false)
+	eventually(t, "Redis is left alone", func() bool { return !svc.RedisUp() })
+}

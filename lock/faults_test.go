@@ -1,0 +1,525 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/redistest"
+	"lockstep/lock"
+)
+
+// wire is a process's way to Redis, which can be cut like a cable.
+type wire struct {
+	mu    sync.Mutex
+	cut   bool
+	conns map[net.Conn]struct{}
+}
+
+func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cut {
+		_ = c.Close()
+		return nil, errors.New("the wire is cut")
+	}
+	if w.conns == nil {
+		w.conns = map[net.Conn]struct{}{}
+	}
+	w.conns[c] = struct{}{}
+	return c, nil
+}
+
+// sever closes all connections and lets no new one through; mend undoes it.
+func (w *wire) sever() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = true
+	for c := range w.conns {
+		_ = c.Close()
+	}
+	clear(w.conns)
+}
+
+func (w *wire) mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = false
+}
+
+// swift is a configuration whose reactions a test can wait for.
+func swift() lock.Config {
+	cfg := lock.DefaultConfig()
+	cfg.HeartbeatInterval = envx.Millis(100 * time.Millisecond)
+	cfg.HeartbeatMissed = 8
+	cfg.MaxQueue = 0
+	return cfg
+}
+
+// process starts a service at addr behind a wire of its own.
+func process(t testing.TB, addr string, cfg lock.Config, log *slog.Logger) (*lock.Service, *wire) {
+	t.Helper()
+	svc, w, client := wired(t, addr, cfg, log)
+	stop := running(t, svc)
+	t.Cleanup(func() {
+		stop()
+		_ = client.Close()
+	})
+	ready(t, svc)
+	return svc, w
+}
+
+// wired makes a service at addr behind a wire of its own. Nothing runs yet.
+func wired(t testing.TB, addr string, cfg lock.Config, log *slog.Logger) (*lock.Service, *wire, *redis.Client) {
+	t.Helper()
+	w := &wire{}
+	client := redis.NewClient(&redis.Options{
+		Addr: addr, Dialer: w.dial, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true,
+		DialTimeout: cfg.RedisTimeout.Duration(), PoolTimeout: cfg.RedisTimeout.Duration(),
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	svc, err := lock.New(cfg, lock.Deps{Redis: client, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return svc, w, client
+}
+
+// traffic takes turns on several services and notes their order.
+type traffic struct {
+	mu       sync.Mutex
+	order    []string
+	inside   atomic.Int32
+	overlaps atomic.Int32
+	wg       sync.WaitGroup
+}
+
+// send draws tickets 0…n-1 on one service and works through them.
+func (tr *traffic) send(t *testing.T, svc *lock.Service, name string, n int, work time.Duration) {
+	t.Helper()
+	for i := range n {
+		ticket := enter(t, svc, uint64(i))
+		tr.wg.Go(func() {
+			lease, err := ticket.Wait(context.Background())
+			if err != nil {
+				t.Errorf("%s %d: %v", name, i, err)
+				return
+			}
+			defer lease.Release()
+			if tr.inside.Add(1) > 1 {
+				tr.overlaps.Add(1)
+			}
+			tr.mu.Lock()
+			tr.order = append(tr.order, fmt.Sprintf("%s%04d", name, i))
+			tr.mu.Unlock()
+			<-time.After(work)
+			tr.inside.Add(-1)
+		})
+	}
+}
+
+// done waits for all, within a limit, and checks each process's own order.
+func (tr *traffic) done(t *testing.T, limit time.Duration) {
+	t.Helper()
+	finished := make(chan struct{})
+	go func() {
+		tr.wg.Wait()
+		close(finished)
+	}()
+	select {
+	case <-finished:
+	case <-time.After(limit):
+		t.Fatalf("not all done within %v; so far %d", limit, tr.count())
+	}
+	perName := map[byte][]string{}
+	for _, s := range tr.order {
+		perName[s[0]] = append(perName[s[0]], s)
+	}
+	for _, list := range perName {
+		if !slices.IsSorted(list) {
+			t.Errorf("out of order: %v", list)
+		}
+	}
+}
+
+func (tr *traffic) count() int {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return len(tr.order)
+}
+
+// sharedAgain checks that the order between two services holds and leaves nothing behind.
+func sharedAgain(t *testing.T, server *redistest.Server, a, b *lock.Service) {
+	t.Helper()
+	ready(t, a)
+	ready(t, b)
+	settled(t, a, b)
+	tr := &traffic{}
+	tr.send(t, a, "a", 20, time.Millisecond)
+	tr.send(t, b, "b", 20, time.Millisecond)
+	tr.done(t, 10*time.Second)
+	if n := tr.overlaps.Load(); n > 0 {
+		t.Errorf("%d overlaps after the recovery", n)
+	}
+	settled(t, a, b)
+	c := server.Client()
+	eventually(t, "nothing is left behind", func() bool { return len(leftovers(t.Context(), t, c)) == 0 })
+}
+
+// L6, L7, L8, L11: Redis is killed in the middle of a burst and comes back empty.
+func TestRedisKilledMidBurst(t *testing.T) {
+	server := redistest.Start(t)
+	a, _ := process(t, server.Addr(), swift(), nil)
+	b, _ := process(t, server.Addr(), swift(), nil)
+	tr := &traffic{}
+	start := time.Now()
+	tr.send(t, a, "a", 100, 5*time.Millisecond)
+	tr.send(t, b, "b", 100, 5*time.Millisecond)
+	eventually(t, "the burst is under way", func() bool { return tr.count() >= 20 })
+	if tr.overlaps.Load() > 0 {
+		t.Error("two turns at once although Redis is well")
+	}
+	server.Kill()
+	tr.done(t, 10*time.Second)
+	t.Logf("200 turns of 5 ms in %v, Redis killed after 20", time.Since(start))
+	server.Restart()
+	sharedAgain(t, server, a, b)
+}
+
+// L6, L11: the same with Redis back while many still wait: they join again in ticket order
+// and the turn in progress is adopted.
+func TestRedisRestartsMidBurst(t *testing.T) {
+	server := redistest.Start(t)
+	a, _ := process(t, server.Addr(), swift(), nil)
+	b, _ := process(t, server.Addr(), swift(), nil)
+	tr := &traffic{}
+	tr.send(t, a, "a", 150, 10*time.Millisecond)
+	tr.send(t, b, "b", 150, 10*time.Millisecond)
+	eventually(t, "the burst is under way", func() bool { return tr.count() >= 10 })
+	server.Restart()
+	eventually(t, "Redis is used again", func() bool { return a.RedisUp() && b.RedisUp() })
+	if tr.count() > 250 {
+		t.Fatal("the burst was over before Redis was back: nothing was shown")
+	}
+	// Both may have been in the middle of a turn when they met again, not more.
+	settling := tr.overlaps.Load()
+	tr.done(t, 20*time.Second)
+	if n := tr.overlaps.Load() - settling; n > 3 {
+		t.Errorf("%d overlaps after Redis was back", n)
+	}
+	sharedAgain(t, server, a, b)
+}
+
+// L8: Redis hangs without closing anything.
+func TestRedisHangs(t *testing.T) {
+	server := redistest.Start(t)
+	cfg := swift()
+	cfg.RedisTimeout = envx.Millis(200 * time.Millisecond)
+	a, _ := process(t, server.Addr(), cfg, nil)
+	b, _ := process(t, server.Addr(), cfg, nil)
+	server.Pause()
+	start := time.Now()
+	wait(t, enter(t, a, 1)).Release()
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("the first turn with Redis hanging took %v", took)
+	}
+	start = time.Now()
+	tr := &traffic{}
+	tr.send(t, a, "a", 50, 0)
+	tr.done(t, time.Second)
+	t.Logf("50 turns with Redis hanging took %v", time.Since(start))
+	server.Resume()
+	sharedAgain(t, server, a, b)
+}
+
+func TestClientPause(t *testing.T) {
+	server := redistest.Start(t)
+	cfg := swift()
+	cfg.RedisTimeout = envx.Millis(100 * time.Millisecond)
+	a, _ := process(t, server.Addr(), cfg, nil)
+	b, _ := process(t, server.Addr(), cfg, nil)
+	tr := &traffic{}
+	tr.send(t, a, "a", 60, 5*time.Millisecond)
+	tr.send(t, b, "b", 60, 5*time.Millisecond)
+	eventually(t, "the burst is under way", func() bool { return tr.count() >= 10 })
+	if err := server.Client().Do(t.Context(), "CLIENT", "PAUSE", "500").Err(); err != nil {
+		t.Fatal(err)
+	}
+	tr.done(t, 10*time.Second)
+	sharedAgain(t, server, a, b)
+}
+
+// L11: all keys vanish under a holder and those who wait. The holder keeps its turn and
+// nobody else gets one meanwhile, since all notice before anybody may take it.
+func TestFlushAll(t *testing.T) {
+	server := redistest.Start(t)
+	a, _ := process(t, server.Addr(), swift(), nil)
+	b, _ := process(t, server.Addr(), swift(), nil)
+	holder := wait(t, enter(t, a, 0))
+	c := server.Client()
+	var tickets []*lock.Ticket
+	for i := range 20 {
+		svc := []*lock.Service{a, b}[i%2]
+		tickets = append(tickets, enter(t, svc, uint64(i+1)))
+	}
+	eventually(t, "all are queued", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == 20 })
+	if err := c.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all are queued again", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == 20 })
+	for _, ticket := range tickets {
+		if svcHolds(a, ticket.Nonce()) || svcHolds(b, ticket.Nonce()) {
+			t.Errorf("nonce %d got the turn beside the holder", ticket.Nonce())
+		}
+	}
+	if err := holder.Check(); err != nil {
+		t.Errorf("the holder lost its turn: %v", err)
+	}
+	holder.Release()
+	tr := &traffic{}
+	for _, ticket := range tickets {
+		tr.wg.Go(func() {
+			lease, err := ticket.Wait(context.Background())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer lease.Release()
+			if tr.inside.Add(1) > 1 {
+				t.Error("two turns at once")
+			}
+			tr.mu.Lock()
+			tr.order = append(tr.order, fmt.Sprintf("%s%04d", []string{"b", "a"}[ticket.Nonce()%2], ticket.Nonce()))
+			tr.mu.Unlock()
+			tr.inside.Add(-1)
+		})
+	}
+	tr.done(t, 10*time.Second)
+	sharedAgain(t, server, a, b)
+}
+
+func svcHolds(svc *lock.Service, nonce uint64) bool {
+	return slices.ContainsFunc(svc.Lanes(), func(l lock.LaneInfo) bool { return l.Held && l.Nonce == nonce })
+}
+
+// L11: a key that is evicted is put back by its holder.
+func TestEvictedLockIsAdopted(t *testing.T) {
+	server := redistest.Start(t)
+	a, _ := process(t, server.Addr(), swift(), nil)
+	lease := wait(t, enter(t, a, 0))
+	c := server.Client()
+	key := "lock:{" + strings.ToLower(alice.Hex()) + "}"
+	if n, err := c.Del(t.Context(), key).Result(); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	eventually(t, "the key is back", func() bool { return c.Exists(t.Context(), key).Val() == 1 })
+	if err := lease.Check(); err != nil {
+		t.Error(err)
+	}
+	if ttl := c.PTTL(t.Context(), key).Val(); ttl <= 0 || ttl > 30*time.Second {
+		t.Errorf("the hold limit became %v", ttl)
+	}
+	lease.Release()
+	eventually(t, "the key is gone", func() bool { return c.Exists(t.Context(), key).Val() == 0 })
+}
+
+// The lock taken by somebody else: the holder learns it.
+func TestOverwrittenLockIsLost(t *testing.T) {
+	server := redistest.Start(t)
+	a, _ := process(t, server.Addr(), swift(), nil)
+	b, _ := process(t, server.Addr(), swift(), nil)
+	lease := wait(t, enter(t, a, 0))
+	c := server.Client()
+	key := "lock:{" + strings.ToLower(alice.Hex()) + "}"
+	c.Del(t.Context(), key)
+	other := enter(t, b, 1) // finds a free lock
+	_, _ = other.Wait(t.Context())
+	select {
+	case <-lease.Context().Done():
+	case <-time.After(5 * time.Second):
+		t.Fatal("the holder never learned it")
+	}
+	if !errors.Is(lease.Check(), lock.ErrLost) {
+		t.Errorf("check says %v", lease.Check())
+	}
+	other.Leave()
+}
+
+// A key of another kind under our name harms that sender's sharing only.
+func TestForeignKey(t *testing.T) {
+	server := redistest.Start(t)
+	a, _ := process(t, server.Addr(), swift(), nil)
+	c := server.Client()
+	if err := c.Set(t.Context(), "lock:queue:{"+strings.ToLower(alice.Hex())+"}", "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	tr := &traffic{}
+	tr.send(t, a, "a", 20, time.Millisecond)
+	tr.done(t, 5*time.Second)
+	if !a.RedisUp() {
+		t.Error("one sender's key switched Redis off for all")
+	}
+	settled(t, a)
+	c.FlushAll(t.Context())
+	lease := wait(t, enter(t, a, 1))
+	if lease.Strategy() != "redis" {
+		t.Error("Redis is not used again for the sender")
+	}
+	lease.Release()
+}
+
+// A server that forgot its scripts is taught them again.
+func TestScriptFlush(t *testing.T) {
+	server := redistest.Start(t)
+	a, _ := process(t, server.Addr(), swift(), nil)
+	c := server.Client()
+	for i := range 5 {
+		if err := c.ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		lease := wait(t, enter(t, a, uint64(i)))
+		if lease.Strategy() != "redis" {
+			t.Error("fell back to the order of the process")
+		}
+		lease.Release()
+	}
+}
+
+// Without Pub/Sub the turn is found by looking.
+func TestPubSubDown(t *testing.T) {
+	server := redistest.Start(t)
+	a, _ := process(t, server.Addr(), swift(), nil)
+	b, _ := process(t, server.Addr(), swift(), nil)
+	c := server.Client()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() { // whoever subscribes is thrown out
+		for ctx.Err() == nil {
+			c.ClientKillByFilter(ctx, "TYPE", "pubsub")
+		}
+	})
+	tr := &traffic{}
+	tr.send(t, a, "a", 10, time.Millisecond)
+	tr.send(t, b, "b", 10, time.Millisecond)
+	tr.done(t, 15*time.Second)
+	if n := tr.overlaps.Load(); n > 0 {
+		t.Errorf("%d overlaps", n)
+	}
+	cancel()
+	wg.Wait()
+	sharedAgain(t, server, a, b)
+}
+
+// L24: processes that order by other settings are named.
+func TestOtherSettingsAreWarnedOf(t *testing.T) {
+	server := redistest.Start(t)
+	process(t, server.Addr(), swift(), nil)
+	other := swift()
+	other.GapHold = envx.Millis(time.Second)
+	var out lines
+	process(t, server.Addr(), other, slog.New(slog.NewTextHandler(&out, nil)))
+	eventually(t, "a warning", func() bool {
+		return strings.Contains(out.String(), "other settings") && strings.Contains(out.String(), "gap=0s")
+	})
+}
+
+// lines is a buffer for logs.
+type lines struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// L10: a holder that vanishes, with places of its own behind it, holds others up for less
+// than three seconds, with the settings as delivered.
+func TestVanishedHolder(t *testing.T) {
+	server := redistest.Start(t)
+	a, cable := process(t, server.Addr(), lock.DefaultConfig(), nil)
+	b, _ := process(t, server.Addr(), lock.DefaultConfig(), nil)
+	wait(t, enter(t, a, 0)) // never released
+	for i := range 5 {
+		enter(t, a, uint64(i+1))
+	}
+	c := server.Client()
+	eventually(t, "places are taken", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == 5 })
+	next := enter(t, b, 9)
+	eventually(t, "places are taken", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == 6 })
+	cable.sever()
+	start := time.Now()
+	lease := wait(t, next)
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("the next one waited %v", took)
+	} else {
+		t.Logf("the next one waited %v", took)
+	}
+	if _, known := lease.Expected(); known {
+		t.Error("what the vanished one did is taken for known")
+	}
+	lease.Release()
+	// It is a new instance when it comes back.
+	cable.mend()
+	for _, l := range a.Lanes() {
+		if _, err := a.ForceRelease(t.Context(), l.Sender); err != nil {
+			t.Error(err)
+		}
+	}
+	ready(t, a)
+}
+
+// L9: the server acquired, but its reply was lost. Nobody waits for the hold limit.
+func TestLostReply(t *testing.T) {
+	server := redistest.Start(t)
+	cfg := swift()
+	a, cable := process(t, server.Addr(), cfg, nil)
+	b, _ := process(t, server.Addr(), cfg, nil)
+	c := server.Client()
+	for round := range 5 {
+		// The server is stopped, so that the command is in its hands, and the reply never comes.
+		server.Pause()
+		ticket := enter(t, a, uint64(round))
+		<-time.After(20 * time.Millisecond) // for the command to be written
+		cable.sever()
+		server.Resume()
+		lease := wait(t, ticket) // by the order of the process
+		cable.mend()
+		lease.Release()
+		start := time.Now()
+		wait(t, enter(t, b, 1)).Release()
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("round %d: the next one waited %v", round, took)
+		}
+		ready(t, a)
+		ready(t, b)
+	}
+	settled(t, a, b)
+	eventually(t, "nothing is left behind", func() bool { return len(leftovers(t.Context(), t, c)) == 0 })
+}

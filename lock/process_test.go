@@ -1,0 +1,293 @@
+package lock_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/redistest"
+	"lockstep/internal/redisx"
+	"lockstep/lock"
+)
+
+const childURL = "LOCKSTEP_LOCK_TEST_CHILD"
+
+// TestMain lets the test binary be a process of its own that takes orders.
+func TestMain(m *testing.M) {
+	if url := os.Getenv(childURL); url != "" {
+		if err := child(url, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// child runs a service. Orders: "enter n", "wait", "check", "release", each answered by one line.
+func child(url string, in io.Reader, out io.Writer) error {
+	client, err := redisx.Open(url, redisx.Options{})
+	if err != nil {
+		return err
+	}
+	svc, err := lock.New(lock.DefaultConfig(), lock.Deps{Redis: client})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() { _ = svc.Run(ctx) }()
+	for !svc.RedisUp() || !svc.Pushed() {
+		<-time.After(time.Millisecond)
+	}
+	fmt.Fprintln(out, "ready")
+	var ticket *lock.Ticket
+	var lease *lock.Lease
+	for scan := bufio.NewScanner(in); scan.Scan(); {
+		order, _, _ := strings.Cut(scan.Text(), " ")
+		var err error
+		switch order {
+		case "enter":
+			ticket, err = svc.Enter(alice, 1)
+		case "wait":
+			lease, err = ticket.Wait(ctx)
+		case "check":
+			err = lease.Check()
+		case "release":
+			lease.Release()
+		}
+		strategy := "-"
+		if lease != nil {
+			strategy = lease.Strategy()
+		}
+		fmt.Fprintf(out, "%s %s %v\n", order, strategy, err)
+	}
+	return nil
+}
+
+// other is a child process.
+type other struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+func newOther(t *testing.T, url string) *other {
+	t.Helper()
+	o := &other{t: t, cmd: exec.Command(os.Args[0])}
+	o.cmd.Env = append(os.Environ(), childURL+"="+url)
+	o.cmd.Stderr = os.Stderr
+	in, err := o.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := o.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.in, o.out = in, bufio.NewScanner(out)
+	if err := o.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = o.cmd.Process.Kill()
+		_ = o.cmd.Wait()
+	})
+	if got := o.read(); got != "ready" {
+		t.Fatalf("the child says %q", got)
+	}
+	return o
+}
+
+func (o *other) read() string {
+	o.t.Helper()
+	if !o.out.Scan() {
+		o.t.Fatalf("the child ended: %v", o.out.Err())
+	}
+	return o.out.Text()
+}
+
+func (o *other) send(order string) {
+	o.t.Helper()
+	if _, err := fmt.Fprintln(o.in, order); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func (o *other) do(order string) string {
+	o.t.Helper()
+	o.send(order)
+	return o.read()
+}
+
+func (o *other) signal(sig syscall.Signal) {
+	o.t.Helper()
+	if err := o.cmd.Process.Signal(sig); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// L10: kill -9 of the holder.
+func TestKilledHolder(t *testing.T) {
+	server := redistest.Start(t)
+	o := newOther(t, server.URL())
+	o.do("enter")
+	if got := o.do("wait"); got != "wait redis <nil>" {
+		t.Fatal(got)
+	}
+	svc, _ := onRedis(t, server.URL(), lock.DefaultConfig(), lock.Deps{})
+	next := enter(t, svc, 2)
+	o.signal(syscall.SIGKILL)
+	start := time.Now()
+	lease := wait(t, next)
+	took := time.Since(start)
+	if took > 3*time.Second {
+		t.Errorf("the next one waited %v", took)
+	}
+	t.Logf("the next one waited %v", took)
+	if lease.Strategy() != "redis" {
+		t.Error("not by Redis")
+	}
+	lease.Release()
+}
+
+// L3, L5, L23: a process that is stopped for longer than its heartbeat lasts is taken for dead.
+// When it goes on, its turn is lost and it knows; before that nobody touches what it has.
+func TestStoppedProcess(t *testing.T) {
+	server := redistest.Start(t)
+	holder, waiter := newOther(t, server.URL()), newOther(t, server.URL())
+	holder.do("enter")
+	if got := holder.do("wait"); got != "wait redis <nil>" {
+		t.Fatal(got)
+	}
+	c := server.Client()
+	waiter.do("enter")
+	eventually(t, "the other is queued", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == 1 })
+	svc, _ := onRedis(t, server.URL(), lock.DefaultConfig(), lock.Deps{})
+	mine := enter(t, svc, 3)
+	eventually(t, "ours is queued", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == 2 })
+
+	// A pause shorter than the heartbeat's life costs nobody anything.
+	holder.signal(syscall.SIGSTOP)
+	waiter.signal(syscall.SIGSTOP)
+	<-time.After(800 * time.Millisecond)
+	holder.signal(syscall.SIGCONT)
+	waiter.signal(syscall.SIGCONT)
+	if got := holder.do("check"); got != "check redis <nil>" {
+		t.Fatalf("after a short pause: %s", got)
+	}
+	if n := c.ZCard(t.Context(), queueKey(alice)).Val(); n != 2 {
+		t.Fatalf("after a short pause %d places are left", n)
+	}
+
+	holder.signal(syscall.SIGSTOP)
+	waiter.signal(syscall.SIGSTOP)
+	start := time.Now()
+	lease := wait(t, mine)
+	if took := time.Since(start); took > 3500*time.Millisecond {
+		t.Errorf("the third waited %v", took)
+	}
+	holder.signal(syscall.SIGCONT)
+	if got := holder.do("check"); !strings.Contains(got, "lost") {
+		t.Errorf("the holder that was stopped: %s", got)
+	}
+	holder.do("release")
+	waiter.signal(syscall.SIGCONT)
+	waiter.send("wait")
+	eventually(t, "the one that was stopped queues again", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == 1 })
+	if err := lease.Check(); err != nil {
+		t.Errorf("our turn: %v", err)
+	}
+	lease.Release()
+	if got := waiter.read(); got != "wait redis <nil>" {
+		t.Error(got)
+	}
+	if got := waiter.do("check"); got != "check redis <nil>" {
+		t.Error(got)
+	}
+}
+
+// proxy puts toxiproxy between a service and a server.
+func proxy(t *testing.T, server *redistest.Server) *toxiproxy.Proxy {
+	t.Helper()
+	p := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "redis", "127.0.0.1:0", server.Addr())
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	return p
+}
+
+func toxic(t *testing.T, p *toxiproxy.Proxy, json string) {
+	t.Helper()
+	if _, err := p.Toxics.AddToxicJson(strings.NewReader(json)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// L3, L7, L8: slow, half-open and dropped connections.
+func TestBadNetwork(t *testing.T) {
+	for name, tc := range map[string]struct {
+		toxic  string
+		shared bool // the order between processes must hold all the same
+	}{
+		"latency":   {`{"name":"x","type":"latency","stream":"downstream","attributes":{"latency":40,"jitter":30}}`, true},
+		"half-open": {`{"name":"x","type":"timeout","stream":"downstream","attributes":{"timeout":0}}`, false},
+		"reset":     {`{"name":"x","type":"reset_peer","stream":"downstream","attributes":{"timeout":5}}`, false},
+		"slicer":    {`{"name":"x","type":"slicer","stream":"downstream","attributes":{"average_size":3,"size_variation":2,"delay":10}}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			p := proxy(t, server)
+			cfg := swift()
+			cfg.RedisTimeout = envx.Millis(400 * time.Millisecond)
+			a, _ := process(t, p.Listen, cfg, nil)
+			b, _ := process(t, server.Addr(), cfg, nil)
+			tr := &traffic{}
+			tr.send(t, a, "a", 20, 2*time.Millisecond)
+			tr.send(t, b, "b", 20, 2*time.Millisecond)
+			toxic(t, p, tc.toxic)
+			tr.done(t, 15*time.Second)
+			if tc.shared && tr.overlaps.Load() > 0 {
+				t.Errorf("%d overlaps", tr.overlaps.Load())
+			}
+			start := time.Now()
+			wait(t, enter(t, a, 1)).Release()
+			if took := time.Since(start); took > 2*time.Second {
+				t.Errorf("a turn took %v", took)
+			}
+			if err := p.Toxics.RemoveToxic(t.Context(), "x"); err != nil {
+				t.Fatal(err)
+			}
+			sharedAgain(t, server, a, b)
+		})
+	}
+}
+
+// A failover that loses the lock: the next master is used without a restart.
+func TestSentinelFailover(t *testing.T) {
+	group := redistest.StartSentinel(t)
+	a, _ := onRedis(t, group.URL(), swift(), lock.Deps{})
+	b, _ := onRedis(t, group.URL(), swift(), lock.Deps{})
+	tr := &traffic{}
+	tr.send(t, a, "a", 40, 5*time.Millisecond)
+	tr.send(t, b, "b", 40, 5*time.Millisecond)
+	eventually(t, "the burst is under way", func() bool { return tr.count() >= 10 })
+	group.Master.Kill()
+	tr.done(t, 10*time.Second)
+	eventually(t, "the new master is used", func() bool { return a.RedisUp() && b.RedisUp() })
+	sharedAgain(t, group.Replica, a, b)
+}
