@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// lockstep runs one command line.
+func lockstep(t *testing.T, env []string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	t.Chdir(t.TempDir()) // no .env file of the developer's
+	var stdout, stderr bytes.Buffer
+	code = run(t.Context(), args, streams{out: &stdout, err: &stderr, env: env})
+	return code, stdout.String(), stderr.String()
+}
+
+func TestCommandLines(t *testing.T) {
+	tests := map[string]struct {
+		args     []string
+		code     int
+		out, err string // parts of stdout and stderr
+	}{
+		"nothing":             {nil, 2, "", "usage: lockstep"},
+		"help":                {[]string{"help"}, 0, "  serve ", ""},
+		"-h":                  {[]string{"-h"}, 0, "  devnet ", ""},
+		"unknown command":     {[]string{"server"}, 2, "", `there is no command "server"`},
+		"version":             {[]string{"version"}, 0, "lockstep dev", ""},
+		"--version":           {[]string{"--version"}, 0, "lockstep dev", ""},
+		"help of a command":   {[]string{"dev", "-h"}, 0, "", "-consensus-latency"},
+		"unknown flag":        {[]string{"dev", "--port", "1"}, 2, "", "flag provided but not defined"},
+		"argument left over":  {[]string{"devnet", "now"}, 2, "", `unexpected argument "now"`},
+		"bad duration":        {[]string{"devnet", "--block-time", "soon"}, 2, "", "invalid value"},
+		"bench without kind":  {[]string{"bench"}, 2, "", "lockstep bench send"},
+		"bench help":          {[]string{"bench", "-h"}, 0, "", "lockstep bench send"},
+		"bench bad recipient": {[]string{"bench", "send", "--to", "me"}, 1, "", "not an address"},
+		"serve unconfigured":  {[]string{"serve"}, 1, "", "HEDERA_NETWORK"},
+		"locks bad word":      {[]string{"locks", "steal"}, 2, "", "lockstep locks release ADDRESS"},
+		"locks nobody there":  {[]string{"locks", "--admin", "http://127.0.0.1:1"}, 1, "", "ADMIN_ADDRESS"},
+		"health nobody there": {[]string{"health", "--url", "http://127.0.0.1:1"}, 1, "", "lockstep health: "},
+		"negative block time": {[]string{"devnet", "--block-time", "-1s", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0"}, 1, "", "block time"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := lockstep(t, nil, test.args...)
+			if code != test.code || !strings.Contains(out, test.out) || !strings.Contains(errs, test.err) {
+				t.Errorf("exit code %d, want %d\nstdout: %s\nstderr: %s", code, test.code, out, errs)
+			}
+		})
+	}
+}
+
+func TestConfigMasksSecrets(t *testing.T) {
+	const key = "105d050185ccb907fba04dd92d8de9e32c18305e097ab41dadda21489a211524"
+	code, out, errs := lockstep(t, []string{
+		`HEDERA_NETWORK={"127.0.0.1:50211":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:5551",
+		"OPERATOR_ID_MAIN=0.0.1002", "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=" + key,
+	}, "config")
+	if code != 0 || !strings.Contains(out, "OPERATOR_KEY_MAIN=**********\n") || strings.Contains(out+errs, key) {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	ready := true
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/health/readiness" || !ready {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	if code, out, _ := lockstep(t, nil, "health", "--url", server.URL+"/"); code != 0 || out != "ready\n" {
+		t.Errorf("exit code %d, %q", code, out)
+	}
+	ready = false
+	if code, _, errs := lockstep(t, nil, "health", "--url", server.URL); code != 1 || !strings.Contains(errs, "503") {
+		t.Errorf("exit code %d, %q", code, errs)
+	}
+}
+
+// The requests and the table of `lockstep locks`.
+func TestLocks(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.Path+" "+r.Header.Get("Authorization"))
+		if r.URL.Path != "/locks" {
+			_, _ = w.Write([]byte("{}\n"))
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"lanes": []map[string]any{{
+			"sender": "0x67d8d32e9bf1a9968a5ff53b87d777aa8ebbee69", "strategy": "redis", "waiting": 7, "held": true, "nonce": 12,
+			"fence": 99, "heldFor": 1_500_000_000, "expected": 12, "last": map[string]any{"Node": "0.0.5"},
+		}}})
+	}))
+	defer server.Close()
+	env := []string{"ADMIN_TOKEN=sesame"}
+	const sender = "0x67D8d32E9Bf1a9968a5ff53B87d777Aa8EBBEe69"
+	code, out, errs := lockstep(t, env, "locks", "--admin", server.URL)
+	for _, part := range []string{sender, "nonce 12, fence 99", "1.5s", "7", "12", "0.0.5", "redis"} {
+		if code != 0 || !strings.Contains(out, part) {
+			t.Errorf("exit code %d, no %q in\n%s%s", code, part, out, errs)
+		}
+	}
+	for _, words := range [][]string{{"release", sender}, {"off"}, {"on"}} {
+		if code, _, errs := lockstep(t, env, append([]string{"locks", "--admin", server.URL}, words...)...); code != 0 {
+			t.Errorf("%v: exit code %d, %s", words, code, errs)
+		}
+	}
+	want := []string{"GET /locks", "POST /locks/" + sender + "/release", "PUT /ordering", "PUT /ordering"}
+	for i, line := range asked {
+		if line != want[i]+" Bearer sesame" {
+			t.Errorf("request %d was %q, want %q", i, line, want[i])
+		}
+	}
+	if len(asked) != len(want) {
+		t.Errorf("%d requests, want %d", len(asked), len(want))
+	}
+}
