@@ -13,5 +13,3 @@
 //   - AccountAmount.amount is zig-zag coded (sint64), everything else signed is
 //     a plain varint.
 package hapi
-
-//go:generate go run -modfile=../../tools/go.mod lockstep/tools/protogen hapi.proto
