@@ -14,7 +14,7 @@ func command(t *testing.T, env []string, args ...string) (stdout, stderr string,
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, useProgram(t), args...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(bareEnvironment(), env...)
 	cmd.WaitDelay = time.Second

@@ -10,11 +10,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 )
 
-// program is the path of the binary under test, set once by TestMain.
+// program is the path of the binary under test, set once by TestMain. Tests get
+// it from useProgram.
 var program string
 
 func TestMain(m *testing.M) {
@@ -33,9 +35,6 @@ func runAll(m *testing.M) int {
 	}
 	defer os.RemoveAll(scratch)
 	if err := lookForClients(); err != nil {
-		return refuse(err)
-	}
-	if err := touchSources(".."); err != nil {
 		return refuse(err)
 	}
 	if program, err = binary(scratch); err != nil {
@@ -77,15 +76,24 @@ func lookForClients() error {
 	return nil
 }
 
-// touchSources looks at every folder of the module. The go command remembers
-// what a test looked at, and so does not answer for a changed program from its
-// cache: it cannot know by imports that this package depends on all others.
-func touchSources(root string) error {
-	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+// useProgram gives the binary's path to a test, which thereby depends on all the
+// sources: the go command remembers what a running test looked at, and it cannot
+// know from imports that a changed program makes an old result worthless.
+func useProgram(t *testing.T) string {
+	t.Helper()
+	if err := lookAtSources(); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// lookAtSources lists every folder of the module once.
+var lookAtSources = sync.OnceValue(func() error {
+	return filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // a temporary file that is gone again
 		}
-		if err == nil && entry.IsDir() && path != root {
+		if err == nil && entry.IsDir() {
 			switch entry.Name() {
 			case "node_modules", "bin", ".git":
 				return filepath.SkipDir
@@ -93,4 +101,4 @@ func touchSources(root string) error {
 		}
 		return err
 	})
-}
+})

@@ -34,7 +34,7 @@ type process struct {
 func start(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, stderr: &tail{limit: 64 << 10}, ended: make(chan struct{})}
-	p.cmd = exec.Command(program, args...)
+	p.cmd = exec.Command(useProgram(t), args...)
 	p.cmd.Dir = t.TempDir() // no .env file of the developer's
 	p.cmd.Env = append(bareEnvironment(), env...)
 	p.cmd.Stderr = p.stderr
