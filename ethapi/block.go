@@ -103,6 +103,7 @@ type contents struct {
 type entry struct {
 	transaction *eth.Transaction
 	receipt     *eth.Receipt
+	synthetic   bool // its addresses are a token's, which has no alias
 }
 
 // contents reads a block's results and logs and builds what they show.
@@ -136,13 +137,13 @@ func (c *contents) fill(results []*mirror.ContractResult, logs eth.Logs) {
 	}
 	for _, r := range results {
 		if t := c.transaction(r); t != nil {
-			c.entries = append(c.entries, entry{t, c.receipt(r, byHash[r.Hash], 0)})
+			c.entries = append(c.entries, entry{t, c.receipt(r, byHash[r.Hash], 0), false})
 		}
 		delete(byHash, r.Hash)
 	}
 	for _, hash := range order {
 		if own := byHash[hash]; own != nil {
-			c.entries = append(c.entries, entry{c.syntheticTransaction(own[0]), c.syntheticReceipt(own, 0)})
+			c.entries = append(c.entries, entry{c.syntheticTransaction(own[0]), c.syntheticReceipt(own, 0), true})
 		}
 	}
 	slices.SortStableFunc(c.entries, func(a, b entry) int { return cmp.Compare(a.receipt.Index, b.receipt.Index) })
@@ -155,21 +156,24 @@ func (c *contents) fill(results []*mirror.ContractResult, logs eth.Logs) {
 
 func (c *contents) transactionAddresses() (all []*common.Address) {
 	for _, e := range c.entries {
-		all = append(all, addressesOf(&e.transaction.From, &e.transaction.To)...)
+		if !e.synthetic {
+			all = append(all, addressesOf(&e.transaction.From, &e.transaction.To)...)
+		}
 	}
 	return all
 }
 
 func (c *contents) receiptAddresses() (all []*common.Address) {
 	for _, e := range c.entries {
-		all = append(all, addressesOf(&e.receipt.From, &e.receipt.To)...)
+		if !e.synthetic {
+			all = append(all, addressesOf(&e.receipt.From, &e.receipt.To)...)
+		}
 	}
 	return all
 }
 
 // addressesOf makes the receiver the object's own, so that it can be replaced, and
-// returns both. The addresses of a synthetic transaction are its token's, which has
-// no alias.
+// returns both.
 func addressesOf(from *common.Address, to **common.Address) []*common.Address {
 	if *to == nil {
 		return []*common.Address{from}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strconv"
 	"sync"
 
@@ -22,8 +21,9 @@ type Client struct {
 	log        *slog.Logger
 	origin     func(context.Context) Origin
 	http       *http.Client
-	rest       *url.URL
-	web3       *url.URL
+	rest       string // …/api/v1/, as the next
+	web3       string
+	ready      string // the readiness probe
 	retryCodes map[int]bool
 	never      map[string]bool
 	flights    flights
@@ -37,6 +37,7 @@ type Client struct {
 
 	blocks  *cache[string, *Block]               // by number and by hash
 	results *cache[common.Hash, *ContractResult] // complete ones, by transaction hash
+	logs    *cache[uint64, []*Log]               // all logs of a block, by its number
 	lists   *cache[uint64, []*ContractResult]    // all results of a block, by its number
 	aliases *cache[hedera.ID, common.Address]    // the EVM address of an entity
 }
@@ -80,11 +81,13 @@ func New(config Config, options Options) (*Client, error) {
 	}
 	c := &Client{
 		config: config, log: options.Log, origin: options.Origin,
-		http: httpClient(&config, options.Transport), rest: rest, web3: web3,
+		http: httpClient(&config, options.Transport),
+		rest: rest.String() + apiPrefix, web3: web3.String() + apiPrefix, ready: rest.Scheme + "://" + rest.Host + "/health/readiness",
 		retryCodes: codes, never: make(map[string]bool), metrics: newMetrics(),
 		blocks:  newCache[string, *Block](config.CacheEntries, config.CacheBytes/8),
 		results: newCache[common.Hash, *ContractResult](config.CacheEntries, config.CacheBytes/4),
-		lists:   newCache[uint64, []*ContractResult](config.CacheEntries, config.CacheBytes/2),
+		lists:   newCache[uint64, []*ContractResult](config.CacheEntries, config.CacheBytes/4),
+		logs:    newCache[uint64, []*Log](config.CacheEntries, config.CacheBytes/4),
 		aliases: newCache[hedera.ID, common.Address](config.CacheEntries*10, config.CacheBytes/8),
 	}
 	if c.log == nil {
@@ -118,6 +121,7 @@ func (c *Client) Forget() {
 	c.blocks.purge()
 	c.results.purge()
 	c.lists.purge()
+	c.logs.purge()
 	c.aliases.purge()
 }
 

@@ -146,11 +146,35 @@ func (c *Client) Logs(ctx context.Context, q LogsQuery) ([]*Log, error) {
 }
 
 // BlockLogs is Logs of one block, read in parts when the block is large. Only the
-// addresses and topics of q select.
+// address and the topics of q select. The slice and what it points to are shared.
 func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*Log, error) {
-	return sliced(ctx, c, block, func(ctx context.Context, slice Window) ([]*Log, error) {
+	all := q.Address == nil && q.selectsNoTopic()
+	if logs, ok := c.logs.get(block.Number); ok && all {
+		return logs, nil
+	}
+	logs, err := sliced(ctx, c, block, func(ctx context.Context, slice Window) ([]*Log, error) {
 		q := q
 		q.Window, q.SingleBlock = slice, true
 		return c.Logs(ctx, q)
 	})
+	if err != nil || !all {
+		return logs, err
+	}
+	weight := int64(100)
+	for _, l := range logs {
+		weight += l.weight()
+	}
+	c.logs.put(block.Number, logs, weight)
+	return logs, nil
 }
+
+func (q *LogsQuery) selectsNoTopic() bool {
+	for _, topics := range q.Topics {
+		if len(topics) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *Log) weight() int64 { return int64(300 + len(l.Data) + 32*len(l.Topics)) }

@@ -44,6 +44,6 @@ func (m *metrics) collectors(c *Client) []prometheus.Collector {
 	return []prometheus.Collector{
 		m.response, m.errors,
 		gauge("block", c.blocks.size), gauge("result", c.results.size),
-		gauge("blockResults", c.lists.size), gauge("alias", c.aliases.size),
+		gauge("blockResults", c.lists.size), gauge("blockLogs", c.logs.size), gauge("alias", c.aliases.size),
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"lockstep/hedera"
 )
@@ -151,8 +150,7 @@ func (c *Client) SnapshotBalance(ctx context.Context, id hedera.ID, at hedera.Ti
 func (c *Client) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout.Duration())
 	defer cancel()
-	origin := c.rest.Scheme + "://" + c.rest.Host
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(origin, "/")+"/health/readiness", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.ready, nil)
 	if err != nil {
 		return fmt.Errorf("build request: %w", err)
 	}

@@ -77,11 +77,11 @@ func (r *ContractResult) CreatedContract() bool {
 }
 
 func (r *ContractResult) weight() int64 {
-	n := 1200 + len(r.Input) + len(r.Output)
+	n := int64(1200 + len(r.Input) + len(r.Output))
 	for _, l := range r.Logs {
-		n += 300 + len(l.Data)
+		n += l.weight()
 	}
-	return int64(n)
+	return n
 }
 
 func readResult(r *reader, c *ContractResult) {

@@ -9,10 +9,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -56,7 +54,7 @@ var (
 // request is one exchange with the mirror node.
 type request struct {
 	label   string // the path with its variables left out, for metrics
-	base    *url.URL
+	base    string // where the interface begins, with a slash at the end
 	path    string // below /api/v1/, with its query
 	body    []byte // nil for GET
 	retries int    // at least this many, whatever is configured
@@ -143,8 +141,7 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	if q.body != nil {
 		method, body = http.MethodPost, bytes.NewReader(q.body)
 	}
-	target := strings.TrimSuffix(q.base.String(), "/") + apiPrefix + q.path
-	r, err := http.NewRequestWithContext(ctx, method, target, body)
+	r, err := http.NewRequestWithContext(ctx, method, q.base+q.path, body)
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", errors.Unwrap(err))
 	}
@@ -152,6 +149,17 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	c.setHeaders(ctx, r.Header)
+	answer, err := c.http.Transport.RoundTrip(r)
+	if err != nil || answer.StatusCode/100 != 3 {
+		return answer, err
+	}
+	// Redirects are rare and the machinery for them is not free: only now is it used.
+	_ = answer.Body.Close()
+	if r.GetBody != nil {
+		if r.Body, err = r.GetBody(); err != nil {
+			return nil, fmt.Errorf("repeat request: %w", err)
+		}
+	}
 	return c.http.Do(r)
 }
 
