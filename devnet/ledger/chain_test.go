@@ -1,0 +1,320 @@
+package ledger
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/ethereum/go-ethereum/core/vm/program"
+
+	"lockstep/hedera"
+)
+
+func TestGenesis(t *testing.T) {
+	r := newRig(t, Config{})
+	b := r.View().LatestBlock()
+	if b.Number != 0 || b.Hash == (Hash48{}) || b.Previous != (Hash48{}) || len(b.Records) != 0 || b.From != b.To {
+		t.Errorf("block %+v", b)
+	}
+	if total, released := r.View().Supply(); total != totalSupply || released != 20*richBalance/2+30*devBalance {
+		t.Errorf("supply %d, released %d", total, released)
+	}
+	operator, _ := r.View().Account(hedera.Entity(2))
+	if operator.Key.GetEd25519() == nil || operator.Address != operator.ID.LongZero() {
+		t.Errorf("operator %+v", operator)
+	}
+	if f, ok := r.View().File(hedera.Entity(112)); !ok || len(f.Contents) == 0 {
+		t.Error("no exchange rate file")
+	}
+}
+
+func TestGenesisRefusals(t *testing.T) {
+	good := DevAccounts()[0]
+	low, poor, odd := good, good, good
+	low.ID = hedera.Entity(5)
+	poor.Balance = totalSupply + 1
+	odd.PublicKey = []byte{1}
+	for name, cfg := range map[string]Config{
+		"system number":  {Accounts: []GenesisAccount{low}},
+		"twice":          {Accounts: []GenesisAccount{good, good}},
+		"too rich":       {Accounts: []GenesisAccount{poor}},
+		"bad key":        {Accounts: []GenesisAccount{odd}},
+		"no history":     {History: -1},
+		"negative price": {GasPrice: -1},
+	} {
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// Blocks chain, times increase with room for children, and records are where their
+// block says.
+func TestChain(t *testing.T) {
+	r := newRig(t, Config{})
+	from, to := dev(t, 0), dev(t, 1)
+	for i := range uint64(20) {
+		r.want(r.ethereum(from, dynamic(i, &to.address, 1, 21_000, nil)), okay)
+	}
+	blocks := r.View().Blocks()
+	if len(blocks) != 21 {
+		t.Fatalf("%d blocks", len(blocks))
+	}
+	for i, b := range blocks[1:] {
+		prev := blocks[i]
+		if b.Number != prev.Number+1 || b.Previous != prev.Hash || b.From.UnixNano()-prev.To.UnixNano() < 60 {
+			t.Errorf("block %d after %+v: %+v", i+1, prev, b)
+		}
+		for _, size := range []int{32, 48} {
+			if found, ok := r.View().BlockByHash(b.Hash[:size]); !ok || found != b {
+				t.Errorf("block %d is not found by %d bytes of its hash", i+1, size)
+			}
+		}
+		if at, ok := r.View().BlockAt(b.From); !ok || at != b {
+			t.Errorf("block at %s: %v", b.From, at)
+		}
+		rec := b.Records[0]
+		if got, ok := r.View().RecordAt(rec.Consensus); !ok || got != rec {
+			t.Errorf("record at %s: %v", rec.Consensus, got)
+		}
+		if got := r.View().RecordsByHash(rec.Hash[:]); len(got) != 1 || got[0] != rec {
+			t.Errorf("record by hash: %v", got)
+		}
+	}
+	low, high := blocks[5].From, blocks[8].To
+	ascending := slices.Collect(r.View().Records(low, high, false))
+	descending := slices.Collect(r.View().Records(low, high, true))
+	if len(ascending) != 4 || len(descending) != 4 || ascending[0] != blocks[5].Records[0] || descending[0] != blocks[8].Records[0] {
+		t.Errorf("records %v, %v", ascending, descending)
+	}
+	if _, ok := r.View().BlockByNumber(21); ok {
+		t.Error("a block of the future")
+	}
+	if got := slices.Collect(r.View().Records(high, low, false)); len(got) != 0 {
+		t.Errorf("an empty range has %v", got)
+	}
+}
+
+// What a view shows does not change, and nothing of later times gets in.
+func TestViewsStandStill(t *testing.T) {
+	r := newRig(t, Config{})
+	from, to := dev(t, 0), dev(t, 1)
+	contract := r.deploy(from, 0, program.New().Op(vm.CALLVALUE).Push(0).Op(vm.SSTORE).Bytes())
+	id, _ := r.View().Resolve(contract)
+	var views []*View
+	for i := range uint64(10) {
+		r.want(r.ethereum(from, dynamic(i+1, &contract, hedera.Tinybar(i+1), 60_000, nil)), okay)
+		views = append(views, r.View())
+	}
+	nobody := fresh(t, 1)
+	r.want(r.ethereum(from, dynamic(11, &nobody.address, 1, 700_000, nil)), okay)
+	for i, v := range views {
+		if got := v.Storage(id, common.Hash{}).Value; got != number(int64(i+1)) {
+			t.Errorf("view %d: slot %s", i, got)
+		}
+		a, _ := v.AccountByAddress(from.address)
+		c, _ := v.Account(id)
+		if a.Nonce != int64(i)+2 || c.Balance != hedera.Tinybar((i+1)*(i+2)/2) || v.LatestBlock().Number != int64(i)+2 {
+			t.Errorf("view %d: %+v %+v", i, a, c)
+		}
+		if _, ok := v.AccountByAddress(nobody.address); ok {
+			t.Errorf("view %d shows an account of the future", i)
+		}
+		call, err := v.Call(t.Context(), CallRequest{To: &to.address, From: &nobody.address})
+		if err == nil {
+			t.Errorf("view %d: call by nobody: %+v", i, call)
+		}
+		if again := r.ViewBefore(v.Time()); again.LatestBlock() != v.LatestBlock() {
+			t.Errorf("view before %s: block %d", v.Time(), again.LatestBlock().Number)
+		}
+	}
+	if got := r.ViewBefore(hedera.Timestamp{}).LatestBlock().Number; got != 0 {
+		t.Errorf("before everything: block %d", got)
+	}
+}
+
+// History is bounded: blocks, records, indexes and old versions go.
+func TestHistoryIsBounded(t *testing.T) {
+	const history = 10
+	r := newRig(t, Config{History: history})
+	from, to := dev(t, 0), dev(t, 1)
+	contract := r.deploy(from, 0, program.New().Op(vm.CALLVALUE).Push(0).Op(vm.SSTORE).Bytes())
+	id, _ := r.View().Resolve(contract)
+	var last *Record
+	for i := range uint64(100) {
+		target := to.address
+		if i < 60 {
+			target = contract
+		}
+		last = r.ethereum(from, dynamic(i+1, &target, hedera.Tinybar(i+1), 60_000, nil))
+		r.want(last, okay)
+	}
+	c := r.chain
+	if len(c.blocks) != history || len(c.touched) != history || len(c.byHash) != history ||
+		len(c.byID) != history || len(c.byTxHash) != history || len(c.byEthHash) != history {
+		t.Errorf("blocks %d, touched %d, hashes %d, ids %d, %d, %d", len(c.blocks), len(c.touched), len(c.byHash), len(c.byID), len(c.byTxHash), len(c.byEthHash))
+	}
+	for num, e := range r.world.entities {
+		if len(e.versions) > history+1 {
+			t.Errorf("entity %d has %d versions", num, len(e.versions))
+		}
+		for _, s := range e.slots {
+			if len(s.versions) != 1 {
+				t.Errorf("a slot untouched for long has %d versions", len(s.versions))
+			}
+		}
+	}
+	if got := r.View().Storage(id, common.Hash{}).Value; got != number(60) {
+		t.Errorf("slot %s", got)
+	}
+	oldest := r.View().OldestBlock()
+	if oldest.Number != last.Block-history+1 {
+		t.Errorf("oldest block %d", oldest.Number)
+	}
+	if a, _ := r.View().At(oldest.To).AccountByAddress(from.address); a.Nonce != oldest.Number {
+		t.Errorf("nonce %d at block %d", a.Nonce, oldest.Number)
+	}
+	if _, ok := r.View().BlockByNumber(1); ok {
+		t.Error("block 1 is still there")
+	}
+}
+
+// With a block time, what was handled is hidden from views until its block closes,
+// and consensus nodes see it at once.
+func TestBlockTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Config{BlockTime: 2 * time.Second})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		changed, unsubscribe := r.Subscribe()
+		defer unsubscribe()
+		from, to := dev(t, 0), dev(t, 1)
+		emitter := program.New().Push(0).Push(0).Op(vm.LOG0).Push(0).Push(0).Op(vm.LOG0).Bytes()
+		contract := r.deployUnseen(from, emitter)
+		first := r.ethereum(from, dynamic(1, &contract, 0, 60_000, nil))
+		time.Sleep(time.Second) // fake time
+		second := r.ethereum(from, dynamic(2, &contract, 0, 60_000, nil))
+		if got := r.View().LatestBlock().Number; got != 0 {
+			t.Errorf("block %d before its time", got)
+		}
+		if got := r.View().RecordsByID(first.ID); len(got) != 0 {
+			t.Errorf("a record before its time: %v", got)
+		}
+		if got := r.Handled().RecordsByID(first.ID); len(got) != 1 {
+			t.Errorf("nodes do not know: %v", got)
+		}
+		if a, _ := r.Handled().AccountByAddress(from.address); a.Nonce != 3 {
+			t.Errorf("nodes see nonce %d", a.Nonce)
+		}
+		if a, _ := r.View().AccountByAddress(from.address); a.Nonce != 0 {
+			t.Errorf("views see nonce %d", a.Nonce)
+		}
+		select {
+		case <-changed:
+			t.Error("told of a block that is not there")
+		default:
+		}
+		time.Sleep(time.Second) // fake time
+		synctest.Wait()
+		<-changed
+		b := r.View().LatestBlock()
+		if b.Number != 1 || len(b.Records) != 3 || b.GasUsed != b.Records[0].Result.GasUsed+first.Result.GasUsed+second.Result.GasUsed {
+			t.Errorf("block %+v", b)
+		}
+		if first.Result.Index != 1 || second.Result.Index != 2 || first.Result.Logs[0].Index != 0 ||
+			second.Result.Logs[0].Index != 2 || second.Result.Logs[1].Index != 3 {
+			t.Errorf("places: %+v, %+v", first.Result, second.Result)
+		}
+		// Nothing happens, nothing is made.
+		time.Sleep(time.Minute) // fake time
+		synctest.Wait()
+		if got := r.View().LatestBlock().Number; got != 1 {
+			t.Errorf("an empty block %d", got)
+		}
+		r.want(r.ethereum(from, dynamic(3, &to.address, 1, 21_000, nil)), okay)
+		time.Sleep(2 * time.Second) // fake time
+		synctest.Wait()
+		if b := r.View().LatestBlock(); b.Number != 2 || b.Records[0].Result.Index != 0 {
+			t.Errorf("block %+v", b)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// deployUnseen creates a contract whose block may not have closed.
+func (r *rig) deployUnseen(from party, runtime []byte) common.Address {
+	r.t.Helper()
+	rec := r.ethereum(from, dynamic(0, nil, 0, 5_000_000, program.New().ReturnViaCodeCopy(runtime).Bytes()))
+	r.want(rec, okay)
+	return rec.Result.Address
+}
+
+// Readers and simulations run beside the handler. The race detector is the test.
+func TestConcurrentReaders(t *testing.T) {
+	r := newRig(t, Config{History: 50})
+	from, to := dev(t, 0), dev(t, 1)
+	contract := r.deploy(from, 0, program.New().Op(vm.CALLVALUE).Push(0).Op(vm.SLOAD, vm.ADD).Push(0).Op(vm.SSTORE).Bytes())
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				v := r.View()
+				b := v.LatestBlock()
+				if _, err := v.Call(t.Context(), CallRequest{From: &from.address, To: &contract, Value: 1}); err != nil {
+					t.Error(err)
+					return
+				}
+				for range v.Records(b.From, b.To, true) {
+				}
+				for range v.Accounts(0, 2_000, false) {
+				}
+				v.StorageSlots(hedera.Entity(1042))
+				v.ConsensusLog(0, 10)
+			}
+		})
+	}
+	for i := range uint64(200) {
+		target := to.address
+		if i%2 == 0 {
+			target = contract
+		}
+		r.want(r.ethereum(from, dynamic(i+1, &target, 1, 100_000, nil)), okay)
+	}
+	close(stop)
+	group.Wait()
+}
+
+func TestConsensusLogIsBounded(t *testing.T) {
+	o := consensusOrder{limit: 10}
+	for range 35 {
+		o.add(ConsensusEntry{})
+	}
+	if len(o.entries) > 20 {
+		t.Errorf("%d entries", len(o.entries))
+	}
+	all := o.since(0, 100)
+	if all[len(all)-1].Sequence != 34 || all[0].Sequence != o.entries[0].Sequence {
+		t.Errorf("from %d to %d", all[0].Sequence, all[len(all)-1].Sequence)
+	}
+	if got := o.since(33, 1); len(got) != 1 || got[0].Sequence != 33 {
+		t.Errorf("since 33: %v", got)
+	}
+	if got := o.since(35, 1); got != nil {
+		t.Errorf("since 35: %v", got)
+	}
+}
