@@ -2,6 +2,8 @@ module lockstep
 
 go 1.26.8
 
+ignore ./e2e/node_modules
+
 require (
 	github.com/caarlos0/env/v11 v11.4.2
 	github.com/ethereum/go-ethereum v1.17.10

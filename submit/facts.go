@@ -64,7 +64,8 @@ func (f *facts) get(ctx context.Context) (known, error) {
 
 // lookUp starts the look-ups. They end by themselves: every call to the mirror
 // node has a time limit. When they are in, the lane learns what nonce is next,
-// which a burst that arrived out of order may be waiting for.
+// which a burst that arrived out of order may be waiting for. If they fail, the
+// transaction can go nowhere and does not wait for its turn either.
 func (s *Submitter) lookUp(ctx context.Context, e *Entry) *facts {
 	f := &facts{done: make(chan struct{})}
 	if s.cfg.SkipLookUps {
@@ -73,18 +74,37 @@ func (s *Submitter) lookUp(ctx context.Context, e *Entry) *facts {
 		return f
 	}
 	go func() {
-		defer close(f.done)
-		defer func() {
-			if r := recover(); r != nil {
-				f.err = fmt.Errorf("panic in a look-up: %v", r)
-			}
-		}()
-		f.value, f.err = s.gather(ctx, e.tx)
-		if f.err == nil && e.ticket != nil {
+		f.value, f.err = s.gatherSafely(ctx, e.tx)
+		close(f.done)
+		switch {
+		case f.err != nil:
+			e.Leave()
+		case e.ticket != nil:
 			e.ticket.Observe(f.value.nonce)
 		}
 	}()
 	return f
+}
+
+// failure returns why the look-ups failed, or nil if they are under way or in.
+func (f *facts) failure() error {
+	select {
+	case <-f.done:
+		return f.err
+	default:
+		return nil
+	}
+}
+
+// gatherSafely is gather in a goroutine of its own, where a panic would end the
+// process.
+func (s *Submitter) gatherSafely(ctx context.Context, tx *eth.Tx) (k known, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic in a look-up: %v", r)
+		}
+	}()
+	return s.gather(ctx, tx)
 }
 
 func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {

@@ -151,6 +151,10 @@ func (e *Entry) finishAsync(ctx context.Context, facts *facts) (common.Hash, err
 func (e *Entry) run(ctx context.Context, facts *facts, accepted chan<- verdict) verdict {
 	s := e.s
 	turn, err := e.wait(ctx)
+	if cause := facts.failure(); cause != nil {
+		turn.release()
+		return s.finish(e, verdict{outcome: NotSent, err: factError(cause)})
+	}
 	if err != nil {
 		return s.finish(e, verdict{outcome: NotSent, err: lockError(err)})
 	}

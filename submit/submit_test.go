@@ -15,6 +15,7 @@ import (
 	"lockstep/consensus"
 	"lockstep/eth"
 	"lockstep/hedera"
+	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
 	"lockstep/lock"
 	"lockstep/submit"
@@ -208,6 +209,25 @@ func TestPanicEndsOneTransaction(t *testing.T) {
 	if left := s.Drain(t.Context()); left != 0 {
 		t.Errorf("%d left", left)
 	}
+}
+
+// A transaction whose look-ups failed can go nowhere: it does not sit out the
+// hold-back window, nor wait behind others, before it is refused.
+func TestFailedLookUpDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.unknown = true
+		s := newSubmitter(t, n, func(o *options) { o.lock.GapHold = envx.Millis(time.Hour) })
+		begun := time.Now()
+		_, err := s.Submit(t.Context(), transfer(t, newKey(t), 3))
+		var told *eth.Error
+		if !errors.As(err, &told) || told.Code != eth.CodeNotFound {
+			t.Errorf("error %v", err)
+		}
+		if waited := time.Since(begun); waited != 0 {
+			t.Errorf("the refusal took %v", waited)
+		}
+	})
 }
 
 // The turn ends when the node has the transaction, not when the network decided:

@@ -112,9 +112,10 @@ func (t *turn) strategy() string {
 	return t.lease.Strategy()
 }
 
-// release lets the next in line go. It may be called more than once.
+// release lets the next in line go. It may be called more than once, and without a
+// turn.
 func (t *turn) release() {
-	if t.lease != nil {
+	if t != nil && t.lease != nil {
 		t.lease.Release()
 	}
 }
