@@ -1,0 +1,273 @@
+package ethapi
+
+import (
+	"crypto/ecdsa"
+	"crypto/sha512"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"google.golang.org/protobuf/proto"
+
+	"lockstep/devnet/ledger"
+	"lockstep/devnet/mirrorrest"
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// network is the development network's ledger behind a real mirror node interface,
+// and the read side over it.
+type network struct {
+	*relay
+	ledger *ledger.Ledger
+	key    *ecdsa.PrivateKey
+	sender common.Address
+	starts int64
+}
+
+func newNetwork(t *testing.T, blockTime time.Duration) *network {
+	t.Helper()
+	l, err := ledger.New(ledger.Config{BlockTime: blockTime})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- l.Run(t.Context()) }()
+	t.Cleanup(func() { <-done })
+	server := httptest.NewServer(mirrorrest.New(mirrorrest.Config{View: l.View, Log: slog.New(slog.DiscardHandler)}))
+	t.Cleanup(server.Close)
+	key, err := crypto.HexToECDSA(ledger.DevAccounts()[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &network{
+		relay:  newRelay(t, &mirrorNode{Server: server}),
+		ledger: l, key: key, sender: crypto.PubkeyToAddress(key.PublicKey),
+	}
+}
+
+// send brings a transaction to consensus.
+func (n *network) send(data types.TxData) *types.Transaction {
+	n.t.Helper()
+	tx := types.MustSignNewTx(n.key, types.LatestSignerForChainID(big.NewInt(298)), data)
+	raw, err := tx.MarshalBinary()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	decoded, err := eth.DecodeTx(raw)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.starts++
+	start := hedera.FromNanos(time.Now().Add(-time.Minute).UnixNano() + n.starts)
+	account := func(num int64) *hapi.AccountID {
+		return &hapi.AccountID{Account: &hapi.AccountID_AccountNum{AccountNum: num}}
+	}
+	body := &hapi.TransactionBody{
+		TransactionID: &hapi.TransactionID{
+			AccountID: account(2), TransactionValidStart: &hapi.Timestamp{Seconds: start.Seconds, Nanos: start.Nanos},
+		},
+		NodeAccountID: account(3), TransactionFee: 1_000_000_000, TransactionValidDuration: &hapi.Duration{Seconds: 120},
+		Data: &hapi.TransactionBody_EthereumTransaction{EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: raw, MaxGasAllowance: 100_000_000}},
+	}
+	signed, err := proto.Marshal(body)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	operator, err := hedera.ParsePrivateKey(ledger.OperatorKey, hedera.FormatHexEd25519)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	signature, err := operator.Sign(signed)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.ledger.Handle(&ledger.Submission{
+		Body: body, ID: hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: start}, Payer: hedera.Entity(2),
+		Hash: sha512.Sum384(signed), Size: len(signed) + 100, Node: hedera.Entity(3), Ethereum: decoded,
+		Signatures: ledger.NewSignatures(signed, []*hapi.SignaturePair{{
+			PubKeyPrefix: operator.Public(), Signature: &hapi.SignaturePair_Ed25519{Ed25519: signature},
+		}}),
+	})
+	return tx
+}
+
+func (n *network) dynamic(nonce uint64, to *common.Address, value int64, gas uint64, data []byte) *types.Transaction {
+	n.t.Helper()
+	return n.send(&types.DynamicFeeTx{
+		ChainID: big.NewInt(298), Nonce: nonce, GasFeeCap: big.NewInt(800_000_000_000), GasTipCap: new(big.Int),
+		Gas: gas, To: to, Value: new(big.Int).Mul(big.NewInt(value), big.NewInt(hedera.WeibarPerTinybar)), Data: data,
+	})
+}
+
+func (n *network) quantity(method, params string) *big.Int {
+	n.t.Helper()
+	var q hexutil.Big
+	answer := n.call(method, params)
+	if answer.Error != nil {
+		n.t.Fatalf("%s%s: %s", method, params, answer)
+	}
+	if err := json.Unmarshal(answer.Result, &q); err != nil {
+		n.t.Fatal(err)
+	}
+	return q.ToInt()
+}
+
+func (n *network) receipt(tx *types.Transaction) *types.Receipt {
+	n.t.Helper()
+	answer := n.call("eth_getTransactionReceipt", fmt.Sprintf(`["%s"]`, tx.Hash()))
+	if answer.Error != nil || string(answer.Result) == "null" {
+		n.t.Fatalf("receipt: %s", answer)
+	}
+	receipt := new(types.Receipt)
+	if err := json.Unmarshal(answer.Result, receipt); err != nil {
+		n.t.Fatal(err)
+	}
+	return receipt
+}
+
+// A contract that counts its calls in slot 0, emits an event with the count, and
+// returns it.
+const counter = "6000546001018060005580600052" + // count + 1, stored, and in memory
+	"7f0000000000000000000000000000000000000000000000000000000000c0ffee" + // topic
+	"60206000a1" + // LOG1(0, 32, topic)
+	"60206000f3"
+
+func initCode(runtime string) []byte {
+	code := common.FromHex(runtime)
+	return append([]byte{0x60, byte(len(code)), 0x60, 0x0c, 0x60, 0x00, 0x39, 0x60, byte(len(code)), 0x60, 0x00, 0xf3}, code...)
+}
+
+// Every figure that is read must agree with every other.
+func TestOnDevnet(t *testing.T) {
+	n := newNetwork(t, 0)
+	receiver := common.HexToAddress("0x00000000000000000000000000000000000beef1")
+	receiver[0] = 0x77
+	start := n.quantity("eth_getBalance", fmt.Sprintf(`["%s","latest"]`, n.sender))
+	legacy := n.send(&types.LegacyTx{Nonce: 0, GasPrice: big.NewInt(710_000_000_000), Gas: 1_000_000, To: &receiver, Value: big.NewInt(5e18)})
+	deploy := n.dynamic(1, nil, 0, 500_000, initCode(counter))
+	contract := n.receipt(deploy).ContractAddress
+	calls := []*types.Transaction{n.dynamic(2, &contract, 0, 200_000, nil), n.dynamic(3, &contract, 0, 200_000, nil)}
+	failed := n.dynamic(4, nil, 0, 100_000, common.FromHex("60006000fd"))
+	refused := n.dynamic(9, &receiver, 1, 21_000, nil)
+
+	spent := new(big.Int)
+	for i, tx := range append([]*types.Transaction{legacy, deploy}, append(calls, failed)...) {
+		receipt := n.receipt(tx)
+		cost := new(big.Int).Mul(receipt.EffectiveGasPrice, new(big.Int).SetUint64(receipt.GasUsed))
+		spent.Add(spent, cost)
+		if receipt.Status == types.ReceiptStatusSuccessful {
+			spent.Add(spent, tx.Value())
+		}
+		// The balance after each block is what the receipts say.
+		block := hexutil.EncodeBig(receipt.BlockNumber)
+		want := new(big.Int).Sub(start, spent)
+		if got := n.quantity("eth_getBalance", fmt.Sprintf(`["%s","%s"]`, n.sender, block)); got.Cmp(want) != 0 {
+			t.Errorf("balance after transaction %d: %d, want %d", i, got, want)
+		}
+		if got := n.quantity("eth_getTransactionCount", fmt.Sprintf(`["%s","%s"]`, n.sender, block)); got.Uint64() != uint64(i+1) {
+			t.Errorf("nonce after transaction %d: %d", i, got)
+		}
+		var decoded types.Transaction
+		unmarshal(t, n.call("eth_getTransactionByHash", fmt.Sprintf(`["%s"]`, tx.Hash())), &decoded)
+		if from, err := types.Sender(types.LatestSignerForChainID(big.NewInt(298)), &decoded); err != nil || from != n.sender || decoded.Hash() != tx.Hash() {
+			t.Errorf("transaction %d: from %s, %v", i, from, err)
+		}
+		if (receipt.Status == types.ReceiptStatusFailed) != (tx == failed) || types.CreateBloom(receipt) != receipt.Bloom {
+			t.Errorf("receipt %d: %+v", i, receipt)
+		}
+	}
+	if got := n.quantity("eth_getBalance", fmt.Sprintf(`["%s","latest"]`, receiver)); got.Cmp(big.NewInt(5e18)) != 0 {
+		t.Errorf("the receiver has %d", got)
+	}
+	n.checkContract(contract, calls)
+
+	hash := refused.Hash().Hex()
+	n.expect(
+		[3]string{"eth_getTransactionByHash", `["` + hash + `"]`, "null"},
+		[3]string{"eth_call", fmt.Sprintf(`[{"to":"%s"},"0x3039"]`, contract), "-39012 Unknown block"},
+	)
+	if got := n.call("eth_getTransactionReceipt", `["`+hash+`"]`); got.Error == nil || got.Error.Code != -32003 || got.Error.Message != "Transaction rejected: WRONG_NONCE" {
+		t.Errorf("refused transaction: %s", got)
+	}
+	if got := n.call("eth_estimateGas", `[{"data":"0x60006000fd"}]`); got.Error == nil || got.Error.Code != 3 {
+		t.Errorf("estimate of a revert: %s", got)
+	}
+}
+
+// checkContract reads what the contract left: code, storage then and now, events.
+func (n *network) checkContract(contract common.Address, calls []*types.Transaction) {
+	n.t.Helper()
+	first := hexutil.EncodeBig(n.receipt(calls[0]).BlockNumber)
+	word := func(i int) string { return fmt.Sprintf(`"0x%064x"`, i) }
+	address := `"` + hexutil.Encode(contract[:]) + `"`
+	n.expect(
+		[3]string{"eth_getCode", `[` + address + `,"latest"]`, `"0x` + counter + `"`},
+		[3]string{"eth_getCode", `[` + address + `,"0x1"]`, `"0x"`},
+		[3]string{"eth_getStorageAt", `[` + address + `,"0x0","latest"]`, word(2)},
+		[3]string{"eth_getStorageAt", `[` + address + `,"0x0","` + first + `"]`, word(1)},
+		[3]string{"eth_call", `[{"to":` + address + `},"latest"]`, word(3)},
+		[3]string{"eth_call", `[{"to":` + address + `},"` + first + `"]`, word(2)},
+	)
+	if gas := n.quantity("eth_estimateGas", `[{"to":`+address+`}]`); gas.Uint64() < 25_000 || gas.Uint64() > 100_000 {
+		n.t.Errorf("estimate %d", gas)
+	}
+	const topic = `"0x0000000000000000000000000000000000000000000000000000000000c0ffee"`
+	for _, filter := range []string{
+		`{"fromBlock":"earliest"}`, `{"fromBlock":"0x1","address":` + address + `}`, `{"fromBlock":"0x0","toBlock":"latest","topics":[[` + topic + `]]}`,
+	} {
+		var logs []types.Log
+		unmarshal(n.t.(*testing.T), n.call("eth_getLogs", "["+filter+"]"), &logs)
+		if len(logs) != 2 || logs[0].TxHash != calls[0].Hash() || logs[1].TxHash != calls[1].Hash() || logs[1].Data[31] != 2 || logs[0].Address != contract {
+			n.t.Errorf("%s: %+v", filter, logs)
+		}
+	}
+}
+
+// Several transactions in one block: gas adds up, indexes and logs are in order.
+func TestDevnetBlockOfMany(t *testing.T) {
+	n := newNetwork(t, 200*time.Millisecond)
+	changed, cancel := n.ledger.Subscribe()
+	defer cancel()
+	deploy := n.dynamic(0, nil, 0, 500_000, initCode(counter))
+	contract := crypto.CreateAddress(n.sender, 0)
+	<-changed
+	head := n.ledger.View().LatestBlock().Number
+	var sent []*types.Transaction
+	for i := range 8 {
+		sent = append(sent, n.dynamic(uint64(i+1), &contract, 0, 200_000, nil))
+	}
+	for n.ledger.View().LatestBlock().Number == head {
+		<-changed
+	}
+	if got := n.receipt(deploy).ContractAddress; got != contract {
+		t.Fatalf("contract at %s, want %s", got, contract)
+	}
+	var receipts []*types.Receipt
+	last := n.receipt(sent[len(sent)-1])
+	unmarshal(t, n.call("eth_getBlockReceipts", fmt.Sprintf(`["%s"]`, last.BlockHash)), &receipts)
+	var cumulative uint64
+	for i, r := range receipts {
+		cumulative += r.GasUsed
+		single := n.receipt(sent[len(sent)-len(receipts)+i])
+		if r.CumulativeGasUsed != cumulative || single.CumulativeGasUsed != cumulative || r.TransactionIndex != uint(i) || single.TxHash != r.TxHash {
+			t.Errorf("receipt %d: %+v, by hash %+v", i, r, single)
+		}
+		if len(r.Logs) != 1 || r.Logs[0].Index != uint(i) || single.Logs[0].Index != uint(i) {
+			t.Errorf("logs of receipt %d: %v", i, r.Logs)
+		}
+	}
+	if len(receipts) == 0 {
+		t.Error("no receipts")
+	}
+	n.expect([3]string{"eth_getBlockTransactionCountByHash", fmt.Sprintf(`["%s"]`, last.BlockHash), fmt.Sprintf(`"0x%x"`, len(receipts))})
+}
