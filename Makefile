@@ -39,17 +39,18 @@ lint: ## static checks and the shape of the tree
 fmt: ## format the code
 	$(TOOL) golangci-lint fmt ./...
 
-bin/tools: tools/go.mod tools/protogen/main.go
-	go build -C tools -o ../bin/tools/ google.golang.org/protobuf/cmd/protoc-gen-go ./protogen
-	@touch bin/tools
+bin/protogen: tools/go.mod tools/protogen/main.go
+	go build -C tools -o ../bin/protogen ./protogen
 
-generate: bin/tools ## remake the generated files
-	cd internal/hapi && ../../bin/tools/protogen ../../bin/tools/protoc-gen-go hapi.proto
+PROTOC_GEN_GO := go tool -modfile=../../tools/go.mod protoc-gen-go
+
+generate: bin/protogen ## remake the generated files
+	cd internal/hapi && ../../bin/protogen hapi.proto $(PROTOC_GEN_GO)
 	go test ./config -run TestDocs -update >/dev/null
 
-verify: bin/tools ## fail when a generated file is stale
+verify: bin/protogen ## fail when a generated file is stale
 	@rm -rf bin/verify && mkdir bin/verify && cp internal/hapi/hapi.proto bin/verify/
-	cd bin/verify && ../tools/protogen ../tools/protoc-gen-go hapi.proto
+	cd bin/verify && ../protogen hapi.proto $(PROTOC_GEN_GO)
 	diff -u internal/hapi/hapi.pb.go bin/verify/hapi.pb.go
 	go test ./config -run TestDocs
 

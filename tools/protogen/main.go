@@ -1,6 +1,9 @@
 // Command protogen turns one .proto file into Go. It compiles the file with
 // protocompile and hands the result to protoc-gen-go, so that no protoc binary
-// has to be installed. Run it in the folder of the file: protogen hapi.proto.
+// has to be installed. Run it in the folder of the file, with the command that starts
+// the plugin:
+//
+//	protogen hapi.proto go tool protoc-gen-go
 package main
 
 import (
@@ -18,17 +21,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: protogen <path of protoc-gen-go> <file.proto>")
+	if len(os.Args) < 3 {
+		fmt.Fprintln(os.Stderr, "usage: protogen <file.proto> <plugin command>")
 		os.Exit(2)
 	}
-	if err := run(context.Background(), os.Args[1], os.Args[2]); err != nil {
+	if err := run(context.Background(), os.Args[1], os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, "protogen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, plugin, file string) error {
+func run(ctx context.Context, file string, plugin []string) error {
 	request, err := compile(ctx, file)
 	if err != nil {
 		return err
@@ -37,7 +40,7 @@ func run(ctx context.Context, plugin, file string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, plugin)
+	cmd := exec.CommandContext(ctx, plugin[0], plugin[1:]...)
 	cmd.Stdin = bytes.NewReader(in)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
