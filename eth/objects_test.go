@@ -1,0 +1,102 @@
+package eth
+
+import (
+	"encoding/json"
+	"math/big"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+)
+
+// A transaction that is not in a block yet says so with nulls.
+func TestPendingTransactionJSON(t *testing.T) {
+	tx := Transaction{Type: types.DynamicFeeTxType, ChainID: big.NewInt(298), Gas: 21000, MaxFee: big.NewInt(5), Value: big.NewInt(1 << 40)}
+	raw, err := json.Marshal(&tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members map[string]any
+	if err := json.Unmarshal(raw, &members); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{
+		"blockHash": nil, "blockNumber": nil, "transactionIndex": nil, "to": nil, "gas": "0x5208", "maxFeePerGas": "0x5", "maxPriorityFeePerGas": "0x0",
+		"value": "0x10000000000", "input": "0x", "chainId": "0x12a", "yParity": "0x0", "from": "0x0000000000000000000000000000000000000000",
+	} {
+		if got, ok := members[name]; !ok || got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	if _, ok := members["authorizationList"]; ok {
+		t.Error("a list that the type does not have")
+	}
+	tx.ChainID, tx.Type = nil, types.LegacyTxType
+	if raw, err = json.Marshal(&tx); err != nil || json.Unmarshal(raw, &members) != nil {
+		t.Fatal(err)
+	}
+	var again map[string]any
+	if err := json.Unmarshal(raw, &again); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"chainId", "accessList", "maxFeePerGas", "yParity"} {
+		if _, ok := again[name]; ok {
+			t.Errorf("a legacy transaction has %s", name)
+		}
+	}
+}
+
+// The objects write to the end of what is there.
+func TestAppendJSON(t *testing.T) {
+	for name, object := range map[string]interface {
+		AppendJSON(dst []byte) ([]byte, error)
+		json.Marshaler
+	}{
+		"transaction": &Transaction{}, "log": &Log{Topics: []common.Hash{{1}, {2}}}, "logs": Logs{{}, {}}, "no logs": Logs(nil), "receipt": &Receipt{Logs: []*Log{{}}, RevertReason: []byte{}},
+		"receipts": Receipts{{}, {}}, "block": &Block{Transactions: []*Transaction{{}, {}}}, "full block": &Block{Transactions: []*Transaction{{}, {}}, Full: true},
+	} {
+		appended, err := object.AppendJSON([]byte("before "))
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone, err := object.MarshalJSON()
+		if err != nil || string(appended) != "before "+string(alone) || !json.Valid(alone) {
+			t.Errorf("%s: %s, alone %s, %v", name, appended, alone, err)
+		}
+	}
+}
+
+// What is rebuilt from its parts is the transaction that was sent.
+func TestSignedIsTheOriginal(t *testing.T) {
+	for name, data := range everyType() {
+		original := types.MustSignNewTx(testKey, types.LatestSignerForChainID(chain), data)
+		v, r, s := original.RawSignatureValues()
+		tx := Transaction{
+			Type: original.Type(), ChainID: original.ChainId(), To: original.To(), Nonce: original.Nonce(), Value: original.Value(), Input: original.Data(), Gas: original.Gas(),
+			GasPrice: original.GasPrice(), MaxFee: original.GasFeeCap(), MaxTip: original.GasTipCap(), AccessList: original.AccessList(), V: v, R: r, S: s,
+		}
+		for _, a := range original.SetCodeAuthorizations() {
+			tx.Authorizations = append(tx.Authorizations, Authorization{ChainID: a.ChainID.ToBig(), Address: a.Address, Nonce: a.Nonce, YParity: uint64(a.V), R: a.R.ToBig(), S: a.S.ToBig()})
+		}
+		raw, err := tx.Encoding()
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if want, _ := original.MarshalBinary(); string(raw) != string(want) {
+			t.Errorf("%s: %x, want %x", name, raw, want)
+		}
+	}
+	for _, tx := range []Transaction{{Type: types.BlobTxType}, {Type: 9}, {Type: types.SetCodeTxType}} {
+		if _, err := tx.Encoding(); err == nil {
+			t.Errorf("type %d is encoded", tx.Type)
+		}
+	}
+}
+
+func TestBloomOf(t *testing.T) {
+	logs := []*Log{{Address: testTo, Topics: []common.Hash{{1}, {2}}}, {Address: testFrom}}
+	judge := types.CreateBloom(&types.Receipt{Logs: []*types.Log{{Address: testTo, Topics: []common.Hash{{1}, {2}}}, {Address: testFrom}}})
+	if got := BloomOf(logs); got != judge {
+		t.Errorf("%x, want %x", got, judge)
+	}
+}
