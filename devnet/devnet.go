@@ -148,14 +148,14 @@ func (n *Network) Run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		<-ctx.Done()
-		return shutdown(server)
+		return shutdown(ctx, server)
 	})
 	return group.Wait()
 }
 
 // shutdown lets requests end, for a while.
-func shutdown(server *http.Server) error {
-	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+func shutdown(ctx context.Context, server *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {
 		return server.Close()

@@ -28,7 +28,7 @@ func TestDevAccounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		address, _ := key.Address()
-		if !bytes.Equal(key.Public(), a.PublicKey) || a.Address != (a.EVMAddress()) && a.EVMAddress() != a.ID.LongZero() ||
+		if !bytes.Equal(key.Public(), a.PublicKey) || a.Address != a.EVMAddress() && a.EVMAddress() != a.ID.LongZero() ||
 			a.EVMAddress() != a.ID.LongZero() && a.Address != address {
 			t.Errorf("account %s does not match its key", a.ID)
 		}

@@ -47,7 +47,7 @@ func (l *Ledger) closeDue() time.Duration {
 	if open == nil {
 		return 0
 	}
-	if left := open.From.Time().Add(l.cfg.BlockTime).Sub(time.Now()); left > 0 {
+	if left := time.Until(open.From.Time().Add(l.cfg.BlockTime)); left > 0 {
 		return left
 	}
 	l.closeBlock()

@@ -15,7 +15,10 @@ import (
 type chain struct {
 	blocks []*Block // closed, oldest first, numbers without gaps
 	open   *Block   // nil between blocks
-	limit  int      // closed blocks kept
+	limit  int      // closed blocks kept at most
+
+	weightLimit int64 // bytes kept at most, roughly
+	weight      int64 // bytes of the closed blocks
 
 	// Records of the open block are in these too; views filter by time.
 	byHash    map[[32]byte]int64
@@ -42,9 +45,9 @@ type slotKey struct {
 	key      common.Hash
 }
 
-func newChain(limit int) *chain {
+func newChain(limit int, weightLimit int64) *chain {
 	return &chain{
-		limit:     limit,
+		limit: limit, weightLimit: weightLimit,
 		byHash:    map[[32]byte]int64{},
 		byID:      map[hedera.TransactionID][]*Record{},
 		byTxHash:  map[[32]byte]*Record{},
@@ -91,6 +94,7 @@ func (c *chain) enter(records []*Record, size int) {
 		r.Block, r.Position = b.Number, len(b.Records)
 		b.Records = append(b.Records, r)
 		b.To = r.Consensus
+		b.weight += weigh(r)
 		c.advanceRunning(r)
 		if r.IsChild() {
 			continue
@@ -152,16 +156,36 @@ func (c *chain) closeOpen() *Block {
 	h.Sum(b.Hash[:0])
 
 	c.blocks = append(c.blocks, b)
+	c.weight += b.weight
 	c.touched = append(c.touched, c.openTouched)
 	c.byHash[[32]byte(b.Hash[:32])] = b.Number
 	c.open, c.openTouched = nil, touchedSet{}
 	return b
 }
 
-// forget drops the oldest blocks beyond the limit, with every version of the
+// weigh estimates what a record costs in memory: the fixed part, with its place in
+// indexes and new versions of state, and what varies much.
+func weigh(r *Record) int64 {
+	const fixed, perLog, perChange, perAction = 2_600, 200, 300, 280
+	weight := int64(fixed)
+	if e := r.Result; e != nil {
+		weight += int64(len(e.Input) + len(e.Raw) + len(e.Output))
+		for _, l := range e.Logs {
+			weight += int64(perLog + len(l.Data))
+		}
+		for i := range e.Actions {
+			weight += int64(perAction + len(e.Actions[i].Input) + len(e.Actions[i].Result))
+		}
+		weight += perChange * int64(len(e.StateChanges))
+	}
+	return weight
+}
+
+// forget drops the oldest blocks beyond the limits, with every version of the
 // state that only they could show.
 func (c *chain) forget(w *world) {
-	for len(c.blocks) > c.limit {
+	for len(c.blocks) > c.limit || c.weight > c.weightLimit && len(c.blocks) > 1 {
+		c.weight -= c.blocks[0].weight
 		b, touched := c.blocks[0], c.touched[0]
 		c.blocks, c.touched = c.blocks[1:], c.touched[1:]
 		delete(c.byHash, [32]byte(b.Hash[:32]))

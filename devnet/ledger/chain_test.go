@@ -184,6 +184,19 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
+// Large blocks leave room for fewer of them.
+func TestHistoryIsBoundedBySize(t *testing.T) {
+	const limit = 1 << 20
+	r := newRig(t, Config{HistoryBytes: limit})
+	from, to := dev(t, 0), dev(t, 1)
+	for i := range uint64(40) {
+		r.want(r.ethereum(from, dynamic(i, &to.address, 0, 2_000_000, make([]byte, 100_000))), okay)
+	}
+	if n := len(r.View().Blocks()); n < 2 || n > limit/100_000 || r.chain.weight > limit {
+		t.Errorf("%d blocks of %d bytes", n, r.chain.weight)
+	}
+}
+
 // With a block time, what was handled is hidden from views until its block closes,
 // and consensus nodes see it at once.
 func TestBlockTime(t *testing.T) {
@@ -198,7 +211,7 @@ func TestBlockTime(t *testing.T) {
 		emitter := program.New().Push(0).Push(0).Op(vm.LOG0).Push(0).Push(0).Op(vm.LOG0).Bytes()
 		contract := r.deployUnseen(from, emitter)
 		first := r.ethereum(from, dynamic(1, &contract, 0, 60_000, nil))
-		time.Sleep(time.Second) // fake time
+		<-time.After(time.Second) // fake time
 		second := r.ethereum(from, dynamic(2, &contract, 0, 60_000, nil))
 		if got := r.View().LatestBlock().Number; got != 0 {
 			t.Errorf("block %d before its time", got)
@@ -220,7 +233,7 @@ func TestBlockTime(t *testing.T) {
 			t.Error("told of a block that is not there")
 		default:
 		}
-		time.Sleep(time.Second) // fake time
+		<-time.After(time.Second) // fake time
 		synctest.Wait()
 		<-changed
 		b := r.View().LatestBlock()
@@ -232,13 +245,13 @@ func TestBlockTime(t *testing.T) {
 			t.Errorf("places: %+v, %+v", first.Result, second.Result)
 		}
 		// Nothing happens, nothing is made.
-		time.Sleep(time.Minute) // fake time
+		<-time.After(time.Minute) // fake time
 		synctest.Wait()
 		if got := r.View().LatestBlock().Number; got != 1 {
 			t.Errorf("an empty block %d", got)
 		}
 		r.want(r.ethereum(from, dynamic(3, &to.address, 1, 21_000, nil)), okay)
-		time.Sleep(2 * time.Second) // fake time
+		<-time.After(2 * time.Second) // fake time
 		synctest.Wait()
 		if b := r.View().LatestBlock(); b.Number != 2 || b.Records[0].Result.Index != 0 {
 			t.Errorf("block %+v", b)

@@ -46,6 +46,6 @@
 //
 // # Memory
 //
-// Config.History bounds blocks, records and old versions of state. What exists now
-// (accounts, contracts, files, storage) is kept for ever.
+// Config.History and Config.HistoryBytes bound blocks, records and old versions of
+// state. What exists now (accounts, contracts, files, storage) is kept for ever.
 package ledger

@@ -25,6 +25,8 @@ const (
 	DefaultChainID  = 298
 	DefaultGasPrice = hedera.Tinybar(71)
 	DefaultHistory  = 65_536
+
+	DefaultHistoryBytes = 512 << 20
 )
 
 // Config shapes a ledger. The zero value of a field means its default.
@@ -38,8 +40,12 @@ type Config struct {
 
 	// History is how many closed blocks are kept, with their records and the state
 	// at the end of each; 65,536. It bounds the memory of a long run: a plain
-	// transfer costs about 2 KiB of it.
+	// transfer costs about 3 KiB of it.
 	History int
+
+	// HistoryBytes bounds the same by size, roughly: fewer blocks are kept where
+	// they are full of call data, logs and traces; 512 MiB.
+	HistoryBytes int64
 
 	// Accounts are made at genesis beside the system accounts; DevAccounts when nil.
 	Accounts []GenesisAccount
@@ -59,6 +65,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.History == 0 {
 		c.History = DefaultHistory
+	}
+	if c.HistoryBytes == 0 {
+		c.HistoryBytes = DefaultHistoryBytes
 	}
 	if c.Nodes == nil {
 		c.Nodes = []hedera.ID{hedera.Entity(3)}
@@ -102,14 +111,14 @@ type Ledger struct {
 // New makes a ledger with its genesis accounts and block 0.
 func New(cfg Config) (*Ledger, error) {
 	cfg = cfg.withDefaults()
-	if cfg.History < 1 || cfg.GasPrice < 1 || cfg.BlockTime < 0 {
-		return nil, fmt.Errorf("ledger: history %d, gas price %d and block time %s must be positive",
-			cfg.History, cfg.GasPrice, cfg.BlockTime)
+	if cfg.History < 1 || cfg.HistoryBytes < 1 || cfg.GasPrice < 1 || cfg.BlockTime < 0 {
+		return nil, fmt.Errorf("ledger: history of %d blocks and %d bytes, gas price %d and block time %s must be positive",
+			cfg.History, cfg.HistoryBytes, cfg.GasPrice, cfg.BlockTime)
 	}
 	l := &Ledger{
 		cfg:      cfg,
 		world:    newWorld(),
-		chain:    newChain(cfg.History),
+		chain:    newChain(cfg.History, cfg.HistoryBytes),
 		order:    consensusOrder{limit: max(cfg.History, 1024)},
 		deadline: make(chan struct{}, 1),
 	}

@@ -24,9 +24,9 @@ import (
 // The overlay must behave under the EVM as go-ethereum's own state does: random
 // contracts that call each other run on both, and everything observable must agree.
 func TestOverlayAgreesWithStateDB(t *testing.T) {
-	rounds := 200
+	rounds := 100
 	if testing.Short() {
-		rounds = 50
+		rounds = 25
 	}
 	l := newRig(t, Config{}).Ledger
 	for seed := range uint64(rounds) {

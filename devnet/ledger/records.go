@@ -68,7 +68,8 @@ type Block struct {
 	Bloom    types.Bloom // over top-level EVM results
 	Size     int         // bytes of the transactions in it
 
-	results, logs int // how many there are
+	results, logs int   // how many there are
+	weight        int64 // rough size in memory, bytes
 }
 
 // Record is one handled transaction: what a client submitted, or a child that the

@@ -1,10 +1,9 @@
 package node
 
 import (
-	"google.golang.org/protobuf/types/known/wrapperspb"
-
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"lockstep/devnet/ledger"
 	"lockstep/hedera"

@@ -43,7 +43,7 @@ func TestOneNodeKeepsOrder(t *testing.T) {
 				t.Fatal(got)
 			}
 		}
-		time.Sleep(3 * time.Second) // fake time
+		<-time.After(3 * time.Second) // fake time
 		synctest.Wait()
 		log := network.cfg.Ledger.View().ConsensusLog(0, count+1)
 		if len(log) != count {
@@ -74,7 +74,7 @@ func TestDifferentNodesReorder(t *testing.T) {
 				t.Fatal(got)
 			}
 		}
-		time.Sleep(3 * time.Second) // fake time
+		<-time.After(3 * time.Second) // fake time
 		synctest.Wait()
 		log := network.cfg.Ledger.View().ConsensusLog(0, count+1)
 		wrong, byNode := 0, map[hedera.ID][]uint64{}
@@ -107,12 +107,12 @@ func TestLatency(t *testing.T) {
 		if got := submit(t, n, o.sign(b, p.key)); got != hapi.ResponseCodeEnum_OK {
 			t.Fatal(got)
 		}
-		time.Sleep(999 * time.Millisecond) // fake time
+		<-time.After(999 * time.Millisecond) // fake time
 		synctest.Wait()
 		if got := receipt(t, n, b.TransactionID).GetReceipt().GetStatus(); got != hapi.ResponseCodeEnum_UNKNOWN {
 			t.Errorf("after 999 ms: %s", got)
 		}
-		time.Sleep(time.Millisecond) // fake time
+		<-time.After(time.Millisecond) // fake time
 		synctest.Wait()
 		if got := receipt(t, n, b.TransactionID).GetReceipt().GetStatus(); got != hapi.ResponseCodeEnum_SUCCESS {
 			t.Errorf("after a second: %s", got)

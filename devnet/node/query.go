@@ -4,10 +4,9 @@ import (
 	"context"
 	"encoding/hex"
 
+	"github.com/ethereum/go-ethereum/common"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger"
 	"lockstep/hedera"
