@@ -1,0 +1,197 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/envx"
+)
+
+// held is a node whose answers wait until they are released.
+func held(t *testing.T, body string) (n *node, arrived chan string, release chan struct{}) {
+	n = newNode(t)
+	arrived, release = make(chan string, 100), make(chan struct{})
+	n.handler = func(w http.ResponseWriter, r *http.Request) {
+		arrived <- r.URL.RequestURI()
+		select {
+		case <-release:
+			fmt.Fprint(w, body)
+		case <-r.Context().Done():
+			arrived <- "gone"
+		}
+	}
+	return n, arrived, release
+}
+
+// joined waits until so many callers wait for the same answer.
+func joined(t *testing.T, c *Client, callers int) {
+	t.Helper()
+	deadline := time.Now().Add(eventually)
+	for {
+		c.flights.mu.Lock()
+		waiting := 0
+		for _, call := range c.flights.calls {
+			waiting += call.waiting
+		}
+		c.flights.mu.Unlock()
+		if waiting == callers {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d callers wait, want %d", waiting, callers)
+		}
+		runtime.Gosched()
+	}
+}
+
+func TestIdenticalReadsAreOne(t *testing.T) {
+	n, arrived, release := held(t, blockJSON(17))
+	client := connect(t, n.URL)
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			if block, err := client.BlockByNumber(t.Context(), 17); err != nil || block.Number != 17 {
+				t.Errorf("%v, %v", block, err)
+			}
+		})
+	}
+	<-arrived
+	joined(t, client, 10)
+	close(release)
+	wg.Wait()
+	if len(n.requests()) != 1 {
+		t.Error("more than one request")
+	}
+}
+
+func TestOneCallerGivesUp(t *testing.T) {
+	n, arrived, release := held(t, blockJSON(17))
+	client := connect(t, n.URL)
+	impatient, giveUp := context.WithCancel(t.Context())
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { _, err := client.BlockByNumber(impatient, 17); first <- err }()
+	<-arrived
+	go func() { _, err := client.BlockByNumber(t.Context(), 17); second <- err }()
+	joined(t, client, 2)
+	giveUp()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("the first caller: %v", err)
+	}
+	close(release)
+	if err := <-second; err != nil {
+		t.Errorf("the second caller: %v", err)
+	}
+}
+
+// When nobody waits any more the request ends, and the next caller makes its own.
+func TestAllCallersGiveUp(t *testing.T) {
+	n, arrived, release := held(t, blockJSON(17))
+	client := connect(t, n.URL)
+	impatient, giveUp := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() { _, err := client.BlockByNumber(impatient, 17); first <- err }()
+	<-arrived
+	giveUp()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("the first caller: %v", err)
+	}
+	if gone := <-arrived; gone != "gone" {
+		t.Errorf("%s", gone)
+	}
+	close(release)
+	if block, err := client.BlockByNumber(t.Context(), 17); err != nil || block.Number != 17 {
+		t.Errorf("%v, %v", block, err)
+	}
+}
+
+func TestDecoderPanicFailsOneRead(t *testing.T) {
+	n := newNode(t)
+	n.set("x", `{}`)
+	client := connect(t, n.URL)
+	_, err := get(t.Context(), client, "x", "x", func(*reader, *int) { panic("a mistake") })
+	if !errors.Is(err, errPanic) || strings.Contains(err.Error(), "a mistake") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFreshHead(t *testing.T) {
+	n := newNode(t)
+	n.set(latestPath, blocksJSON("null", 17))
+	client := connect(t, n.URL, func(c *Config) { c.Freshness = envx.Millis(time.Hour) })
+	head := func(want uint64) {
+		t.Helper()
+		if block, err := client.LatestBlock(t.Context()); err != nil || block.Number != want {
+			t.Errorf("head %v, %v; want %d", block, err, want)
+		}
+	}
+	head(17)
+	n.set(latestPath, blocksJSON("null", 18))
+	head(17) // shared
+	client.Invalidate()
+	head(18) // a write happened
+	n.set(latestPath, blocksJSON("null", 20))
+	n.set("blocks/20", blockJSON(20))
+	head(18)
+	if _, err := client.BlockByNumber(t.Context(), 20); err != nil {
+		t.Fatal(err)
+	}
+	head(20) // an answer told of a newer block
+	if diff := cmp.Diff([]string{latestPath, latestPath, "blocks/20", latestPath}, n.requests()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFreshnessEnds(t *testing.T) {
+	n := newNode(t)
+	n.set("network/fees", `{"fees":[{"gas":71,"transaction_type":"EthereumTransaction"}],"timestamp":"1.000000000"}`)
+	client := connect(t, n.URL, func(c *Config) { c.Freshness = 0 })
+	for range 3 {
+		if fees, err := client.Fees(t.Context()); err != nil || fees.EthereumTransaction != 71 {
+			t.Fatal(fees, err)
+		}
+	}
+	if len(n.requests()) != 3 {
+		t.Error("an interval of 0 shares what is not under way")
+	}
+}
+
+// A read that began before a write must not serve a read that begins after it.
+func TestInvalidateKeepsOutOfOldReads(t *testing.T) {
+	n, arrived, release := held(t, `{"account":"0.0.1010","evm_address":"`+receiver+`","balance":{"balance":1},"ethereum_nonce":1}`)
+	client := connect(t, n.URL)
+	done := make(chan error, 2)
+	read := func() { _, err := client.Account(t.Context(), address(receiver)); done <- err }
+	go read()
+	<-arrived
+	client.Invalidate()
+	go read()
+	<-arrived // a request of its own
+	close(release)
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestErrorsAreNotShared(t *testing.T) {
+	n := newNode(t)
+	n.handler = func(w http.ResponseWriter, _ *http.Request) { fail(w, 500, "") }
+	client := connect(t, n.URL, func(c *Config) { c.Freshness = envx.Millis(time.Hour) })
+	if _, err := client.LatestBlock(t.Context()); err == nil {
+		t.Fatal("no error")
+	}
+	n.set(latestPath, blocksJSON("null", 17))
+	if block, err := client.LatestBlock(t.Context()); err != nil || block.Number != 17 {
+		t.Errorf("%v, %v", block, err)
+	}
+}
