@@ -55,47 +55,58 @@ func TestOddRecords(t *testing.T) {
 		},
 		{
 			"the recovery id of a protected transaction", odd(block[legacy], member{"v": 1}),
-			map[string]string{"v": `"0x278"`, "chainId": `"0x12a"`}, nil,
+			map[string]string{"v": `"0x278"`, "chainId": `"0x12a"`},
+			nil,
 		},
 		{
 			"the recovery id of an unprotected transaction", odd(block[legacy], member{"v": 0, "chain_id": "0x"}),
-			map[string]string{"v": `"0x1b"`, "chainId": `"0x12a"`}, nil,
+			map[string]string{"v": `"0x1b"`, "chainId": `"0x12a"`},
+			nil,
 		},
 		{
 			"numbers with leading zeros", odd(block[dynamic], member{"r": "0x000a", "s": "0x00", "max_fee_per_gas": "0x00a54f4c3c00"}),
-			map[string]string{"r": `"0xa"`, "s": `"0x0"`, "maxFeePerGas": `"0xa54f4c3c00"`}, nil,
+			map[string]string{"r": `"0xa"`, "s": `"0x0"`, "maxFeePerGas": `"0xa54f4c3c00"`},
+			nil,
 		},
 		{
 			"an amount beyond 2^53", odd(block[legacy], member{"amount": json.Number("123456789012345678901234567890")}),
-			map[string]string{"value": `"0x18ee90ff6c373e0ee4e3f0ad2"`}, nil,
+			map[string]string{"value": `"0x18ee90ff6c373e0ee4e3f0ad2"`},
+			nil,
 		},
 		{
 			"a negative amount", odd(block[legacy], member{"amount": -10}),
-			map[string]string{"value": `"0xfffffffffffffff6"`}, nil,
+			map[string]string{"value": `"0xfffffffffffffff6"`},
+			nil,
 		},
 		{
 			"less offered than the price", odd(block[dynamic], member{"max_fee_per_gas": "0x5"}),
-			map[string]string{"gasPrice": `"0x5"`}, map[string]string{"effectiveGasPrice": `"0x5"`},
+			map[string]string{"gasPrice": `"0x5"`},
+			map[string]string{"effectiveGasPrice": `"0x5"`},
 		},
 		{
 			"a call of a created contract", odd(block[call], member{"created_contract_ids": []string{"0.0.7777"}}),
-			map[string]string{"to": `"` + hexutil.Encode(contract[:]) + `"`}, map[string]string{"contractAddress": "null"},
+			map[string]string{"to": `"` + hexutil.Encode(contract[:]) + `"`},
+			map[string]string{"contractAddress": "null"},
 		},
 		{
 			"a token made by the token service", odd(block[call], member{"to": tokenService, "function_parameters": "0x9dc711e0", "call_result": created}),
-			map[string]string{"to": `"` + tokenService + `"`}, map[string]string{"contractAddress": `"` + tokenLog + `"`},
+			map[string]string{"to": `"` + tokenService + `"`},
+			map[string]string{"contractAddress": `"` + tokenLog + `"`},
 		},
 		{
 			"the same selector elsewhere", odd(block[call], member{"function_parameters": "0x9dc711e0", "call_result": created}),
-			nil, map[string]string{"contractAddress": "null"},
+			nil,
+			map[string]string{"contractAddress": "null"},
 		},
 		{
 			"no bloom", odd(block[call], member{"bloom": "0x"}),
-			nil, map[string]string{"logsBloom": `"` + hexutil.Encode(bloomOf(contract, transferID)) + `"`},
+			nil,
+			map[string]string{"logsBloom": `"` + hexutil.Encode(bloomOf(contract, transferID)) + `"`},
 		},
 		{
 			"an error in words", odd(block[dynamic], member{"error_message": "INSUFFICIENT_GAS"}),
-			nil, map[string]string{"revertReason": `"0x494e53554646494349454e545f474153"`},
+			nil,
+			map[string]string{"revertReason": `"0x494e53554646494349454e545f474153"`},
 		},
 	}
 	for _, test := range tests {
@@ -189,5 +200,4 @@ func TestMirrorRequests(t *testing.T) {
 	count("eth_getBlockByNumber", `["0x11",true]`, 0)
 	count("eth_getBlockReceipts", `["0x11"]`, 0)
 	count("eth_getBalance", `["`+senderText()+`","latest"]`, 1)
-
 }

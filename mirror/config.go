@@ -69,6 +69,9 @@ type Config struct {
 	// How many transactions of a block one part is meant to hold.
 	SliceSize int `env:"MIRROR_NODE_TIMESTAMP_SLICING_MAX_LOGS_PER_SLICE" envDefault:"100"`
 
+	// The mirror node reports new blocks by itself, which the development network's can. Others are polled.
+	Push bool `env:"MIRROR_NODE_PUSH_ENABLED" envDefault:"false"`
+
 	// How long the newest block and the fees are shared between requests; 0 shares only what is under way. Writes through this relay and newer blocks end it early.
 	Freshness envx.Millis `env:"ETH_BLOCK_NUMBER_CACHE_TTL_MS" envDefault:"200"`
 	// Most entries of each cache of what cannot change; 0 switches them off.

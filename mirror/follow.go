@@ -1,0 +1,79 @@
+package mirror
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"lockstep/hedera"
+)
+
+// longestPush bounds how long a mirror node that can push is asked to wait for a
+// block before it says that there is none.
+const longestPush = 5 * time.Second
+
+// Head returns the newest block as the mirror node knows it now, however recently
+// another caller asked. ErrNotFound: there is no block at all.
+func (c *Client) Head(ctx context.Context) (*Block, error) {
+	b, err := c.endBlock(ctx, Descending)
+	if err == nil {
+		c.observe(b.Number)
+	}
+	return b, err
+}
+
+// Pushes tells whether NextBlocks waits for a block.
+func (c *Client) Pushes() bool { return c.config.Push }
+
+// NextBlocks returns closed blocks from number first on, oldest first and as many as
+// one page holds. The first one may have a higher number if the mirror node misses
+// some. None means that there are none yet. It asks anew at every call; a mirror node
+// that can push is given some seconds to answer when there is a block.
+func (c *Client) NextBlocks(ctx context.Context, first uint64) ([]*Block, error) {
+	found, err := c.nextPage(ctx, first)
+	if err != nil {
+		return nil, err
+	}
+	for i, b := range found {
+		if b.To == (hedera.Timestamp{}) || b.Number < first {
+			found = found[:i]
+			break
+		}
+		c.keepBlock(b)
+	}
+	if len(found) > 0 {
+		c.observe(found[len(found)-1].Number)
+	}
+	return found, nil
+}
+
+func (c *Client) nextPage(ctx context.Context, first uint64) ([]*Block, error) {
+	var path query
+	q := request{label: "blocks", base: c.rest}
+	if c.config.Push {
+		wait := min(longestPush, c.config.Timeout.Duration()/2)
+		path.add("from", decimal(first))
+		path.add("wait", decimal(uint64(wait.Milliseconds())))
+		q.label, q.base, q.path = "devnet/blocks", strings.TrimSuffix(c.rest, apiPrefix)+"/devnet/", "blocks"+path.String()
+	} else {
+		path.add("block.number", "gte:"+decimal(first))
+		path.page(c, Ascending)
+		q.path = "blocks" + path.String()
+	}
+	var found []*Block
+	err := c.exchange(ctx, q, func(r *reader) {
+		r.object(func(key []byte) {
+			if string(key) != "blocks" {
+				r.skip()
+				return
+			}
+			r.array(func() bool {
+				b := new(Block)
+				readBlock(r, b)
+				found = append(found, b)
+				return true
+			})
+		})
+	})
+	return found, err
+}
