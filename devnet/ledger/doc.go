@@ -40,9 +40,9 @@
 // Known simplifications: HAPI fees are checked against the offer and not charged,
 // tokens do not exist (the token service answers isToken and halts on the rest),
 // allowances do not either, a self-destruct in favour of an address that cannot
-// receive fails the transaction rather than the frame, and the gas of system
-// contracts and account creation is near the network's default rather than derived
-// from a fee schedule.
+// receive fails the transaction rather than the frame, CREATE inside the EVM keeps
+// Ethereum's limit on init code, and the gas of system contracts and account creation
+// is near the network's default rather than derived from a fee schedule.
 //
 // # Memory
 //

@@ -3,6 +3,7 @@ package ledger
 import (
 	"crypto/sha512"
 	"encoding/binary"
+	"runtime/debug"
 	"time"
 
 	"lockstep/eth"
@@ -69,10 +70,19 @@ func (l *Ledger) begin(sub *Submission) *handling {
 }
 
 // run dispatches by the kind of transaction. A failing one changes nothing but
-// what its handler did on purpose before it settled.
+// what its handler did on purpose before it settled. One that panics, which is a bug
+// here, changes nothing at all and ends as the network ends such: FAIL_INVALID.
 func (h *handling) run() {
 	handler, kind := h.handler()
 	h.r.Kind = kind
+	defer func() {
+		if p := recover(); p != nil {
+			h.l.cfg.Log.Error("panic while a transaction was handled",
+				"transaction", h.sub.ID.String(), "panic", p, "stack", string(debug.Stack()))
+			h.reset()
+			h.r.Status = hapi.ResponseCodeEnum_FAIL_INVALID
+		}
+	}()
 	if h.duplicate() {
 		h.r.Status = hapi.ResponseCodeEnum_DUPLICATE_TRANSACTION
 		return
@@ -86,6 +96,17 @@ func (h *handling) run() {
 	if h.r.Status != hapi.ResponseCodeEnum_SUCCESS && h.r.Result == nil {
 		h.o.revertTo(snapshot)
 		h.files, h.newNums = nil, 0
+	}
+}
+
+// reset forgets all that handling has come to.
+func (h *handling) reset() {
+	h.o = newOverlay(h.l, h.at, false)
+	h.preceding, h.following, h.files, h.newNums = nil, nil, nil, 0
+	r := h.r
+	h.r = &Record{
+		Consensus: r.Consensus, ID: r.ID, Hash: r.Hash, Node: r.Node, Kind: r.Kind,
+		Memo: r.Memo, MaxFee: r.MaxFee, ValidDuration: r.ValidDuration, seed: r.seed,
 	}
 }
 
@@ -174,8 +195,20 @@ func (h *handling) signedBy(a *ovAccount) bool {
 // finish commits the overlay, gives the records their places and publishes the
 // block when it is complete.
 func (l *Ledger) finish(h *handling) *Record {
-	r := h.r
+	l.enter(h)
+	if l.cfg.BlockTime == 0 {
+		l.closeBlock()
+	} else {
+		l.blockOpened()
+	}
+	return h.r
+}
+
+// enter is the part of finish that readers must see at once.
+func (l *Ledger) enter(h *handling) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := h.r
 	h.commit()
 	records := h.records()
 	l.place(r)
@@ -186,13 +219,6 @@ func (l *Ledger) finish(h *handling) *Record {
 			Node: r.Node, Status: r.Status, Time: r.Consensus,
 		})
 	}
-	l.mu.Unlock()
-	if l.cfg.BlockTime == 0 {
-		l.closeBlock()
-	} else {
-		l.blockOpened()
-	}
-	return r
 }
 
 // records puts the transaction and its children in consensus order and fills what

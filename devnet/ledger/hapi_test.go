@@ -409,3 +409,19 @@ func TestDuplicateID(t *testing.T) {
 		t.Errorf("records %v", got)
 	}
 }
+
+// A bug in a handler costs one transaction, not the network.
+func TestPanicIsContained(t *testing.T) {
+	r := newRig(t, Config{})
+	payer, hollow := dev(t, 0), fresh(t, 1)
+	r.want(r.submit(payer.id, amounts(accountID(payer.id), -5, aliasID(hollow.address[:]), 5), payer.key), okay)
+	a, _ := r.View().AccountByAddress(hollow.address)
+	sub := r.submission(hedera.TransactionID{Payer: a.ID}, amounts(accountID(a.ID), -1, accountID(payer.id), 1))
+	sub.Signatures = nil // no node lets this through
+	rec := r.Handle(sub)
+	r.want(rec, hapi.ResponseCodeEnum_FAIL_INVALID)
+	if rec.Kind != KindCryptoTransfer || len(rec.Transfers) != 0 || r.balance(hollow.address) != 5 {
+		t.Errorf("record %+v", rec)
+	}
+	r.want(r.submit(payer.id, amounts(accountID(payer.id), -5, accountID(a.ID), 5), payer.key), okay)
+}

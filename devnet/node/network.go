@@ -82,7 +82,8 @@ func New(cfg Config) (*Network, error) {
 	n := &Network{cfg: cfg, gossip: newGossip(cfg)}
 	for i, account := range NodeAccounts(cfg.Nodes) {
 		n.nodes = append(n.nodes, &Node{
-			index: i, account: account, ledger: cfg.Ledger, gossip: n.gossip, fault: cfg.Fault, seen: newSeen(),
+			index: i, account: account, ledger: cfg.Ledger, gossip: n.gossip,
+			fault: cfg.Fault, seen: newSeen(), log: cfg.Log,
 		})
 	}
 	return n, nil
@@ -118,8 +119,12 @@ func (n *Network) Listen(ctx context.Context) error {
 		if !ok {
 			continue
 		}
+		ip := bound.IP
+		if ip.IsUnspecified() { // clients cannot connect to "everywhere"
+			ip = net.IPv4(127, 0, 0, 1)
+		}
 		infos = append(infos, ledger.NodeInfo{
-			NodeID: int64(i), Account: node.account, Host: bound.IP.String(), Port: bound.Port,
+			NodeID: int64(i), Account: node.account, Host: ip.String(), Port: bound.Port,
 		})
 	}
 	n.cfg.Ledger.SetNodes(infos)

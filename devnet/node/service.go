@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"runtime/debug"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -52,7 +53,8 @@ func services() []*grpc.ServiceDesc {
 	return list
 }
 
-func submitHandler(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+func submitHandler(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (_ any, err error) {
+	defer srv.(*Node).contain(&err)
 	tx := new(hapi.Transaction)
 	if err := decode(tx); err != nil {
 		return nil, err
@@ -60,12 +62,21 @@ func submitHandler(srv any, ctx context.Context, decode func(any) error, _ grpc.
 	return srv.(*Node).Submit(ctx, tx)
 }
 
-func queryHandler(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+func queryHandler(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (_ any, err error) {
+	defer srv.(*Node).contain(&err)
 	query := new(hapi.Query)
 	if err := decode(query); err != nil {
 		return nil, err
 	}
 	return srv.(*Node).Query(ctx, query)
+}
+
+// contain turns a panic, which is a bug here, into the failure of one call.
+func (n *Node) contain(err *error) {
+	if p := recover(); p != nil {
+		n.log.Error("panic while a call was answered", "node", n.account.String(), "panic", p, "stack", string(debug.Stack()))
+		*err = status.Error(codes.Internal, "internal error")
+	}
 }
 
 // unsupported answers methods that this network does not have: transactions the way

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"crypto/sha512"
+	"log/slog"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -37,6 +38,7 @@ type Node struct {
 	gossip  *gossip
 	fault   func(Call) Fault
 	seen    *seen
+	log     *slog.Logger
 }
 
 // Account returns the account of the node.
