@@ -1,0 +1,162 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// allowance is what a scenario makes unavoidable. The zero value allows nothing:
+// every transaction is accepted, in time, and executed once and in order.
+type allowance struct {
+	refused    func(answer) bool // refusals that are right
+	lost       func(answer) bool // answers that cannot come
+	wrongNonce bool              // relays that cannot agree may submit out of order
+	slow       time.Duration     // for an answer, instead of the normal time
+}
+
+// check compares what clients were told with what the network did.
+func (n *network) check(answers []answer, a allowance) {
+	n.t.Helper()
+	if found := problems(n.decisions(), answers, a); len(found) > 0 {
+		n.t.Errorf("%d problems:\n%s", len(found), strings.Join(found[:min(len(found), 20)], "\n"))
+	}
+}
+
+// problems are the violations of the invariants. The log may hold transactions of
+// other senders, and earlier ones of the same.
+func problems(log []decision, answers []answer, a allowance) []string {
+	var found []string
+	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	byHash := map[common.Hash][]decision{}
+	for _, d := range log {
+		byHash[d.Hash] = append(byHash[d.Hash], d)
+	}
+	senders, sentTo := map[common.Address]bool{}, map[common.Hash][]answer{}
+	for _, got := range answers {
+		senders[got.tx.sender] = true
+		sentTo[got.tx.hash] = append(sentTo[got.tx.hash], got)
+	}
+	for sender := range senders {
+		for _, text := range disorder(log, sender, a.wrongNonce) {
+			add("%s", text)
+		}
+	}
+	for _, d := range byHash {
+		if len(d) > 1 && !a.wrongNonce {
+			add("reached consensus %d times: %v", len(d), d)
+		}
+	}
+	for _, got := range answers {
+		for _, text := range unjustified(got, byHash[got.tx.hash], sentTo[got.tx.hash], a) {
+			add("%s", text)
+		}
+	}
+	return found
+}
+
+// disorder tells what is wrong with the order of one sender's transactions.
+func disorder(log []decision, sender common.Address, wrongNonce bool) []string {
+	var found []string
+	next := uint64(0)
+	for _, d := range log {
+		switch {
+		case d.Sender != sender:
+		case d.Status == "WRONG_NONCE" && wrongNonce:
+		case d.Status != success:
+			found = append(found, fmt.Sprintf("out of turn, nonce %d was next: %v", next, d))
+		case d.Nonce != next:
+			found = append(found, fmt.Sprintf("nonce %d was next: %v", next, d))
+		default:
+			next++
+		}
+	}
+	return found
+}
+
+// unjustified tells what is wrong with one answer. Others may have been given
+// about the same transaction, to the same client or another.
+func unjustified(got answer, log []decision, others []answer, a allowance) []string {
+	var found []string
+	done := slices.ContainsFunc(log, func(d decision) bool { return d.Status == success })
+	accepted := slices.ContainsFunc(others, func(o answer) bool { return o.ok() || o.lost != nil || o.refusal.open() })
+	slow := a.slow
+	if slow == 0 {
+		slow = normal
+	}
+	switch {
+	case got.lost != nil:
+		if a.lost == nil || !a.lost(got) {
+			found = append(found, fmt.Sprintf("not answered: %v", got))
+		}
+		return found
+	case got.refusal != nil && (a.refused == nil || !a.refused(got)):
+		found = append(found, fmt.Sprintf("refused: %v", got))
+	case got.refusal != nil && len(log) > 0 && !accepted && !a.wrongNonce:
+		found = append(found, fmt.Sprintf("refused, and yet submitted: %v; %v", got, log))
+	case got.refusal != nil && done && !accepted:
+		found = append(found, fmt.Sprintf("refused, and yet executed: %v; %v", got, log))
+	case got.ok() && got.hash != got.tx.hash:
+		found = append(found, fmt.Sprintf("answered with another hash %s: %v", got.hash.Hex(), got))
+	case got.ok() && !done:
+		found = append(found, fmt.Sprintf("accepted, and never executed: %v; %v", got, log))
+	}
+	if got.took > slow {
+		found = append(found, fmt.Sprintf("answered too late: %v", got))
+	}
+	return found
+}
+
+// TestChecker shows the checker every kind of failure it exists for.
+func TestChecker(t *testing.T) {
+	alice := common.HexToAddress("0xa1")
+	hash := func(n int) common.Hash { return common.BytesToHash([]byte{1, byte(n)}) }
+	tx := func(nonce int) *transaction {
+		return &transaction{sender: alice, nonce: uint64(nonce), hash: hash(nonce)}
+	}
+	fine := func(nonce int) answer { return answer{tx: tx(nonce), hash: hash(nonce)} }
+	refused := func(nonce int) answer { return answer{tx: tx(nonce), refusal: &refusal{Message: "no"}} }
+	entry := func(nonce int, status string) decision {
+		return decision{Sender: alice, Nonce: uint64(nonce), Hash: hash(nonce), Status: status}
+	}
+	always := func(answer) bool { return true }
+	for name, tc := range map[string]struct {
+		log     []decision
+		answers []answer
+		allow   allowance
+		want    string // part of the one problem; empty for none
+	}{
+		"in order":           {[]decision{entry(0, success), entry(1, success)}, []answer{fine(0), fine(1)}, allowance{}, ""},
+		"wrong nonce":        {[]decision{entry(1, "WRONG_NONCE"), entry(0, success)}, []answer{fine(0)}, allowance{}, "out of turn"},
+		"wrong, allowed":     {[]decision{entry(1, "WRONG_NONCE"), entry(0, success)}, []answer{fine(0)}, allowance{wrongNonce: true}, ""},
+		"gap":                {[]decision{entry(0, success), entry(2, success)}, []answer{fine(0), fine(2)}, allowance{}, "nonce 1 was next"},
+		"lost":               {[]decision{entry(0, success)}, []answer{fine(0), fine(1)}, allowance{}, "never executed"},
+		"another hash":       {[]decision{entry(0, success)}, []answer{{tx: tx(0), hash: hash(7)}}, allowance{}, "another hash"},
+		"refused":            {nil, []answer{refused(0)}, allowance{}, "refused"},
+		"refused, allowed":   {nil, []answer{refused(0)}, allowance{refused: always}, ""},
+		"refused, executed":  {[]decision{entry(0, success)}, []answer{refused(0)}, allowance{refused: always}, "and yet submitted"},
+		"refused after once": {[]decision{entry(0, success)}, []answer{fine(0), refused(0)}, allowance{refused: always}, ""},
+		"no answer":          {nil, []answer{{tx: tx(0), lost: errors.New("reset")}}, allowance{}, "not answered"},
+		"no answer, allowed": {[]decision{entry(0, success)}, []answer{{tx: tx(0), lost: errors.New("reset")}}, allowance{lost: always}, ""},
+		"late":               {[]decision{entry(0, success)}, []answer{{tx: tx(0), hash: hash(0), took: time.Minute}}, allowance{}, "too late"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := problems(tc.log, tc.answers, tc.allow)
+			switch {
+			case tc.want == "" && len(got) > 0:
+				t.Errorf("unexpected: %q", got)
+			case tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want)):
+				t.Errorf("got %q, want one about %q", got, tc.want)
+			}
+		})
+	}
+	twice := problems([]decision{entry(0, success), entry(0, "DUPLICATE_TRANSACTION")}, []answer{fine(0)}, allowance{})
+	if len(twice) != 2 || !strings.Contains(twice[1], "2 times") {
+		t.Errorf("got %q, want one about two times", twice)
+	}
+}

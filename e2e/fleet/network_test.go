@@ -1,0 +1,220 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/redistest"
+)
+
+const chainID = 298
+
+// network is a Hedera network of four nodes, a Redis, and what the relays of a
+// test have in common.
+type network struct {
+	t        *testing.T
+	redis    *redistest.Server
+	store    *redis.Client // to look into Redis
+	settings []string      // of every relay, after the ones all tests share
+
+	Mirror   string            `json:"mirror"`
+	Nodes    map[string]string `json:"nodes"` // address to account
+	Accounts []account         `json:"accounts"`
+
+	taken  int // accounts given out as senders
+	relays []*relay
+}
+
+// account is one funded account of the network.
+type account struct {
+	ID         string `json:"id"`
+	Address    string `json:"address"`
+	PrivateKey string `json:"privateKey"`
+	KeyType    string `json:"keyType"`
+}
+
+// newNetwork runs the network and Redis. Four nodes with jitter between them
+// change the order of what is given to different ones; the mirror node lags, so
+// that nobody can get by with asking it. The first account is the relays'.
+func newNetwork(t *testing.T, settings ...string) *network {
+	t.Helper()
+	n := &network{t: t, redis: redistest.Start(t), settings: settings, taken: 1}
+	n.store = n.redis.Client()
+	p := start(t, "devnet", nil, "devnet", "--json", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0",
+		"--nodes", "4", "--consensus-latency", "100ms", "--jitter", "100ms", "--mirror-lag", "200ms")
+	if err := json.Unmarshal(p.readLine(), n); err != nil {
+		t.Fatal(err)
+	}
+	if len(n.Nodes) != 4 {
+		t.Fatalf("%d nodes, want 4", len(n.Nodes))
+	}
+	return n
+}
+
+// decision is one entry of the log of what consensus saw.
+type decision struct {
+	Sender common.Address `json:"sender"`
+	Nonce  uint64         `json:"nonce"`
+	Hash   common.Hash    `json:"hash"`
+	Node   string         `json:"node"`
+	Status string         `json:"status"`
+}
+
+func (d decision) String() string {
+	return fmt.Sprintf("%s nonce %d %s at %s: %s", d.Sender.Hex()[:8], d.Nonce, d.Hash.Hex()[:10], d.Node, d.Status)
+}
+
+const success = "SUCCESS"
+
+// decisions reads the whole log, in the order of consensus.
+func (n *network) decisions() []decision {
+	n.t.Helper()
+	var all []decision
+	for since := int64(0); ; {
+		var page struct {
+			Entries []decision `json:"entries"`
+			Next    int64      `json:"next"`
+		}
+		getJSON(n.t, fmt.Sprintf("%s/devnet/consensus?since=%d", n.Mirror, since), &page)
+		if len(page.Entries) == 0 {
+			return all
+		}
+		all = append(all, page.Entries...)
+		since = page.Next
+	}
+}
+
+// executed waits until consensus has seen all the transactions.
+func (n *network) executed(txs ...*transaction) {
+	n.t.Helper()
+	until(n.t, normal, "all transactions are executed", func() bool {
+		log := n.decisions()
+		return !slices.ContainsFunc(txs, func(tx *transaction) bool {
+			return !slices.ContainsFunc(log, func(d decision) bool { return d.Hash == tx.hash && d.Status == success })
+		})
+	})
+}
+
+// waiting gives how many places are taken in the sender's queue in Redis, besides
+// that of the owner.
+func (n *network) waiting(s *sender) int {
+	n.t.Helper()
+	count, err := n.store.ZCard(n.t.Context(), "lock:waiting:"+tag(s)).Result()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return int(count)
+}
+
+// owned tells whether the sender's lock belongs to somebody, by Redis.
+func (n *network) owned(s *sender) bool {
+	n.t.Helper()
+	count, err := n.store.Exists(n.t.Context(), "lock:"+tag(s)).Result()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return count == 1
+}
+
+func tag(s *sender) string { return "{" + strings.ToLower(s.address.Hex()) + "}" }
+
+// checkTidy fails unless, soon, nothing is left of what was sent: no gauge of a
+// living relay counts a transaction still (L26), no lock is owned and no place taken
+// (L9, L13, L21), and whatever else the locks keep in Redis expires by itself (L22).
+func (n *network) checkTidy() {
+	n.t.Helper()
+	gauges := []string{"rpc_relay_lock_active_count", "rpc_relay_lock_waiting_txns", "rpc_relay_tx_in_progress"}
+	for _, r := range n.relays {
+		if !r.process.alive() {
+			continue
+		}
+		for _, g := range gauges {
+			until(n.t, normal, r.name+": "+g+" is 0", func() bool { return r.metric(g) == 0 })
+		}
+	}
+	var left string
+	defer func() {
+		if left != "" {
+			n.t.Logf("in Redis: %s", left)
+		}
+	}()
+	until(n.t, normal, "nothing is left in Redis", func() bool { left = n.leftover(); return left == "" })
+}
+
+// leftover names a key of the locks that should not be there.
+func (n *network) leftover() string {
+	n.t.Helper()
+	ctx, client := n.t.Context(), n.store
+	keys, err := client.Keys(ctx, "lock:*").Result()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, key := range keys {
+		if strings.HasPrefix(key, "lock:{") || strings.HasPrefix(key, "lock:waiting:") {
+			return key
+		}
+		ttl, err := client.TTL(ctx, key).Result()
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		if ttl == -1 {
+			return key + ", which never expires"
+		}
+	}
+	return ""
+}
+
+// commands gives how many commands Redis has executed, those in scripts included.
+func (n *network) commands() int {
+	n.t.Helper()
+	info, err := n.store.Info(n.t.Context(), "commandstats").Result()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	total := 0
+	for line := range strings.Lines(info) {
+		_, rest, found := strings.Cut(line, ":calls=")
+		if !found {
+			continue
+		}
+		calls, _, _ := strings.Cut(rest, ",")
+		count, err := strconv.Atoi(calls)
+		if err != nil {
+			n.t.Fatalf("commandstats: %q", line)
+		}
+		total += count
+	}
+	return total
+}
+
+func getJSON(t *testing.T, url string, into any) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doJSON(t, request, into)
+}
+
+func doJSON(t *testing.T, request *http.Request, into any) {
+	t.Helper()
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("%s %s: %s", request.Method, request.URL, response.Status)
+	}
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+		t.Fatalf("%s %s: %v", request.Method, request.URL, err)
+	}
+}

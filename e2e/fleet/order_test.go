@@ -1,0 +1,220 @@
+package fleet
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// TestWrongOrderIsPunished is the control of all other tests: the same burst that
+// they send is rejected by this network when nobody puts it in order.
+func TestWrongOrderIsPunished(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, "ENABLE_NONCE_ORDERING=false")
+	relays := n.startRelays(2)
+	alice := n.newSender()
+	txs := alice.pay(50)
+	rand.Shuffle(len(txs), func(i, j int) { txs[i], txs[j] = txs[j], txs[i] })
+	b := newBurst(n)
+	pace(time.Millisecond, len(txs), func(i int) { b.post(relays[i%2], txs[i]) })
+	answers := b.wait()
+	if found := problems(n.decisions(), answers, allowance{}); len(found) < 10 {
+		t.Errorf("a shuffled burst without ordering has only these problems: %q", found)
+	}
+	if keys, err := n.store.Keys(t.Context(), "lock:*").Result(); err != nil || len(keys) > 0 {
+		t.Errorf("ordering is off, and Redis has %q, %v", keys, err)
+	}
+}
+
+// TestAlternatingRelays sends consecutive nonces to two relays in turn, 1 ms apart.
+// They may arrive in any order; the window puts them in nonce order (L18).
+func TestAlternatingRelays(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, "NONCE_GAP_HOLD_MS=3000")
+	relays := n.startRelays(2)
+	alice := n.newSender()
+	for range rounds(t, 4) {
+		b := newBurst(n)
+		txs := alice.pay(100)
+		pace(time.Millisecond, len(txs), func(i int) { b.post(relays[i%2], txs[i]) })
+		n.check(b.wait(), allowance{})
+	}
+	n.checkTidy()
+}
+
+// TestArrivalOrder proves the order of arrival over two relays without a window:
+// each transaction is sent when the one before stands in the queue. None may jump
+// between its place and its turn (L2), or lose its place before its relay gave the
+// first sign of life (L4), or leave a ghost behind (L21).
+func TestArrivalOrder(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	relays := n.startRelays(2)
+	alice := n.newSender()
+	for range rounds(t, 2) {
+		b := newBurst(n)
+		n.lineUp(b, alice, relays, 30)
+		n.check(b.wait(), allowance{})
+	}
+	n.checkTidy()
+}
+
+// lineUp makes the nodes answer nobody, sends the sender's transactions to the relays in
+// turn, each when the one before has its place, and lets the nodes answer again.
+func (n *network) lineUp(b *burst, s *sender, relays []*relay, count int) {
+	n.t.Helper()
+	for _, r := range relays {
+		r.nodes.hold()
+	}
+	for i, tx := range s.pay(count) {
+		b.post(relays[i%len(relays)], tx)
+		n.queued(s, i)
+	}
+	for _, r := range relays {
+		r.nodes.heal()
+	}
+}
+
+// queued waits until the sender's lock is owned and so many places stand behind it.
+func (n *network) queued(s *sender, behind int) {
+	n.t.Helper()
+	until(n.t, normal, fmt.Sprintf("%d places are taken behind the owner", behind), func() bool {
+		return n.owned(s) && n.waiting(s) == behind
+	})
+}
+
+// TestCrowd sends from 50 senders at once, 20 transactions each, over two relays:
+// nobody waits for another sender, no relay polls (L14, L15), and what a
+// transaction costs Redis does not grow with the queue.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, "NONCE_GAP_HOLD_MS=5000")
+	relays := n.startRelays(2)
+	const each = 20
+	crowd := n.crowd(50, relays[0])
+	before, begin := n.commands(), time.Now()
+	b := newBurst(n)
+	for i := range each {
+		for j, s := range crowd {
+			b.post(relays[(i+j)%2], s.pay(1)...)
+		}
+	}
+	answers := b.waitFor(20 * time.Second)
+	took, total := time.Since(begin), each*len(crowd)
+	n.check(answers, allowance{slow: 20 * time.Second})
+	perTx := float64(n.commands()-before) / float64(total)
+	t.Logf("%d transactions in %v, %.1f Redis commands each", total, took.Round(time.Millisecond), perTx)
+	if perTx > 16 {
+		t.Errorf("%.1f Redis commands for each transaction, want at most 16", perTx)
+	}
+	n.checkTidy()
+}
+
+// TestTransports sends one burst over everything a client may use: single requests
+// and batches, over HTTP and WebSocket, of several senders, to two relays.
+func TestTransports(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, "NONCE_GAP_HOLD_MS=3000")
+	relays := n.startRelays(2)
+	b := newBurst(n)
+	sockets := []*socket{b.dial(relays[0]), b.dial(relays[1])}
+	for range rounds(t, 2) {
+		for _, s := range n.newSenders(3) {
+			txs := s.pay(60)
+			for i := 0; i < len(txs); i += 6 {
+				sockets[(i+1)%2].send(txs[i])
+				b.post(relays[i/6%2], txs[i+1])
+				b.post(relays[(i/6+1)%2], txs[i+2:i+4]...)
+				sockets[i/6%2].send(txs[i+4 : i+6]...)
+			}
+		}
+		n.check(b.wait(), allowance{})
+	}
+	n.checkTidy()
+}
+
+// TestFrameOrder: without a window, the order of frames on a WebSocket connection, and
+// the order inside a batch, is the order of arrival.
+func TestFrameOrder(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	relays := n.startRelays(2)
+	b := newBurst(n)
+	for i, s := range n.newSenders(4) {
+		socket := b.dial(relays[i%2])
+		for range 10 {
+			socket.send(s.pay(1)...)
+			socket.send(s.pay(3)...)
+		}
+	}
+	for i, s := range n.newSenders(2) {
+		b.post(relays[i], s.pay(50)...)
+	}
+	n.check(b.wait(), allowance{})
+	n.checkTidy()
+}
+
+// TestFailureInTheMiddle: a transaction that cannot be paid for ends the ones behind it at
+// once, on both relays, without costing the operator anything (L19); and its nonce can
+// be sent again at once, with the others (L20).
+func TestFailureInTheMiddle(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	relays := n.startRelays(2)
+	alice := n.newSender()
+	for _, r := range relays {
+		r.nodes.hold()
+	}
+	b := newBurst(n)
+	first := alice.pay(1)[0]
+	tooDear := alice.sign(alice.address, ether(1e9), paymentGas)
+	behind := alice.pay(4)
+	for i, tx := range append([]*transaction{first, tooDear}, behind...) {
+		b.post(relays[i%2], tx)
+		n.queued(alice, i)
+	}
+	for _, r := range relays {
+		r.nodes.heal()
+	}
+	answers := b.wait()
+	n.check(answers, allowance{refused: func(a answer) bool { return a.tx != first }})
+	for _, tx := range append([]*transaction{tooDear}, behind...) {
+		if b.about(tx).ok() {
+			t.Errorf("%v was accepted", tx)
+		}
+	}
+
+	alice.next = tooDear.nonce
+	again := newBurst(n)
+	for i, tx := range append(alice.pay(1), behind...) {
+		again.post(relays[i%2], tx)
+		again.about(tx)
+	}
+	n.check(again.wait(), allowance{})
+	n.checkTidy()
+}
+
+// TestSlowMirror: look-ups run while a transaction waits, and not under the lock. A
+// mirror node that takes half a second costs a burst that once, and not for each (L16).
+func TestSlowMirror(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	relays := n.startRelays(2)
+	alice := n.newSender()
+	const count, latency = 30, 500 * time.Millisecond
+	for _, r := range relays {
+		r.mirror.spoil("latency", "downstream", `"latency":500`)
+	}
+	b := newBurst(n)
+	begin := time.Now()
+	socket := b.dial(relays[0])
+	for range count {
+		socket.send(alice.pay(1)...)
+	}
+	n.check(b.wait(), allowance{})
+	if took := time.Since(begin); took > count*latency/4 {
+		t.Errorf("%d transactions took %v with a mirror node that takes %v", count, took, latency)
+	}
+	n.checkTidy()
+}

@@ -1,0 +1,208 @@
+package fleet
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// relay is one `lockstep serve`, with lines of its own to everything it needs.
+type relay struct {
+	net     *network
+	name    string
+	process *process
+	client  *http.Client
+	http    string // URLs
+	ws      string
+	admin   string
+
+	redis, mirror *link
+	nodes         links
+	nodeOf        map[string]*link // by the node's account
+}
+
+// startRelay runs a relay and waits until Redis decides its order, if that is on.
+func (n *network) startRelay(name string, settings ...string) *relay {
+	n.t.Helper()
+	r := n.launch(name, settings...)
+	if r.orders() {
+		r.sharesOrder()
+	}
+	return r
+}
+
+// startRelays runs several relays with equal settings.
+func (n *network) startRelays(count int) []*relay {
+	n.t.Helper()
+	var all []*relay
+	for i := range count {
+		all = append(all, n.launch(string(rune('A'+i))))
+	}
+	for _, r := range all {
+		if r.orders() {
+			r.sharesOrder()
+		}
+	}
+	return all
+}
+
+// launch runs a relay until it listens.
+func (n *network) launch(name string, settings ...string) *relay {
+	n.t.Helper()
+	r := &relay{
+		net: n, name: name, nodeOf: map[string]*link{},
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}},
+		redis:  newLink(n.t, n.redis.Addr()),
+		mirror: newLink(n.t, strings.TrimPrefix(n.Mirror, "http://")),
+	}
+	n.t.Cleanup(r.client.CloseIdleConnections)
+	nodes := map[string]string{}
+	for _, addr := range slices.Sorted(maps.Keys(n.Nodes)) {
+		l := newLink(n.t, addr)
+		nodes[l.addr()] = n.Nodes[addr]
+		r.nodeOf[n.Nodes[addr]] = l
+		r.nodes = append(r.nodes, l)
+	}
+	roster, err := json.Marshal(nodes)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	env := []string{
+		"CHAIN_ID=298", "HEDERA_NETWORK=" + string(roster), "MIRROR_NODE_URL=http://" + r.mirror.addr(),
+		"OPERATOR_ID_MAIN=" + n.Accounts[0].ID, "OPERATOR_KEY_MAIN=" + n.Accounts[0].PrivateKey, "OPERATOR_KEY_FORMAT=HEX_ECDSA",
+		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0", "ADMIN_ADDRESS=127.0.0.1:0",
+		"WS_CONNECTION_LIMIT=1000", "WS_CONNECTION_LIMIT_PER_IP=1000", "PRETTY_LOGS_ENABLED=false",
+		"REDIS_ENABLED=true", "REDIS_URL=redis://" + r.redis.addr(), "ENABLE_NONCE_ORDERING=true",
+	}
+	env = append(append(env, n.settings...), settings...)
+	r.process = start(n.t, "relay "+name, env, "serve")
+	r.readReady()
+	n.relays = append(n.relays, r)
+	return r
+}
+
+// readReady takes the addresses, which are of the kernel's choice, from the log.
+func (r *relay) readReady() {
+	t := r.net.t
+	t.Helper()
+	until(t, startLimit, "relay "+r.name+" is ready", func() bool {
+		if !r.process.alive() {
+			t.Fatalf("relay %s ended\n%s", r.name, r.process.log)
+		}
+		for line := range strings.Lines(r.process.log.String()) {
+			var record struct{ Msg, HTTP, WS, Admin string }
+			if json.Unmarshal([]byte(line), &record) == nil && record.Msg == "relay is ready" {
+				r.http, r.ws, r.admin = "http://"+record.HTTP, "ws://"+record.WS, "http://"+record.Admin
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// sharesOrder waits until Redis decides the order.
+func (r *relay) sharesOrder() {
+	t := r.net.t
+	t.Helper()
+	until(t, startLimit, "Redis decides the order of relay "+r.name, func() bool { return r.metric("lockstep_lock_redis_up") == 1 })
+}
+
+// lonely waits until the relay has noticed that Redis is away.
+func (r *relay) lonely() {
+	t := r.net.t
+	t.Helper()
+	until(t, normal, "relay "+r.name+" notices that Redis is away", func() bool { return r.metric("lockstep_lock_redis_up") == 0 })
+}
+
+// metric sums a metric over its labels.
+func (r *relay) metric(name string) float64 {
+	t := r.net.t
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.http+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := r.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	sum, found := 0.0, false
+	scan := bufio.NewScanner(response.Body)
+	for scan.Scan() {
+		series, text, _ := strings.Cut(scan.Text(), " ")
+		if series != name && !strings.HasPrefix(series, name+"{") {
+			continue
+		}
+		value, err := strconv.ParseFloat(text[strings.LastIndexByte(text, ' ')+1:], 64)
+		if err != nil {
+			t.Fatalf("metric %q: %v", scan.Text(), err)
+		}
+		sum, found = sum+value, true
+	}
+	if !found {
+		t.Fatalf("relay %s has no metric %s", r.name, name)
+	}
+	return sum
+}
+
+// lane is one sender's queue in one relay, as its admin server shows it.
+type lane struct {
+	Sender   common.Address `json:"sender"`
+	Strategy string         `json:"strategy"`
+	Waiting  int            `json:"waiting"`
+	Nonces   []uint64       `json:"nonces"`
+	Held     bool           `json:"held"`
+	Nonce    uint64         `json:"nonce"`
+}
+
+func (r *relay) lanes() []lane {
+	r.net.t.Helper()
+	var out struct {
+		Lanes []lane `json:"lanes"`
+	}
+	getJSON(r.net.t, r.admin+"/locks", &out)
+	return out.Lanes
+}
+
+// lane gives the sender's lane, empty if there is none.
+func (r *relay) lane(s *sender) lane {
+	r.net.t.Helper()
+	for _, l := range r.lanes() {
+		if l.Sender == s.address {
+			return l
+		}
+	}
+	return lane{}
+}
+
+// orders tells whether ordering is on.
+func (r *relay) orders() bool {
+	r.net.t.Helper()
+	var on struct{ Enabled bool }
+	getJSON(r.net.t, r.admin+"/ordering", &on)
+	return on.Enabled
+}
+
+// setOrdering switches ordering at run time.
+func (r *relay) setOrdering(on bool) {
+	t := r.net.t
+	t.Helper()
+	body := strings.NewReader(fmt.Sprintf(`{"enabled":%t}`, on))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, r.admin+"/ordering", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var now struct{ Enabled bool }
+	doJSON(t, request, &now)
+	if now.Enabled != on {
+		t.Fatalf("relay %s: ordering is %t after it was set to %t", r.name, now.Enabled, on)
+	}
+}
