@@ -21,6 +21,10 @@ type Submission struct {
 	Signatures *Signatures
 	Node       hedera.ID // node account that accepted it
 	Ethereum   *eth.Tx   // of an Ethereum transaction whose call data is inline, decoded once
+
+	// Refusal, where set, is what consensus answers instead of handling it: the
+	// network's own reasons, such as throttling, for tests that need them.
+	Refusal hedera.Status
 }
 
 // Handle brings a transaction to consensus: it gets the next consensus time, takes
@@ -91,11 +95,26 @@ func (h *handling) run() {
 		h.r.Status = status
 		return
 	}
+	if h.sub.Refusal != 0 {
+		h.refuse()
+		return
+	}
 	snapshot := h.o.Snapshot()
 	h.r.Status = handler()
 	if h.r.Status != hapi.ResponseCodeEnum_SUCCESS && h.r.Result == nil {
 		h.o.revertTo(snapshot)
 		h.files, h.newNums = nil, 0
+	}
+}
+
+// refuse ends a transaction as one that the network would not handle.
+func (h *handling) refuse() {
+	h.r.Status = h.sub.Refusal
+	if tx := h.sub.Ethereum; tx != nil {
+		h.r.EthereumHash = tx.Hash()
+		e := &ethereumCall{handling: h, tx: tx}
+		e.refuse(h.r.Status)
+		h.r.Result.From = h.sub.Payer
 	}
 }
 

@@ -31,5 +31,6 @@
 // # Faults
 //
 // Config.Fault can delay a call, answer it with another status, lose an accepted
-// transaction, or break the connection before or after the transaction was taken.
+// transaction, have consensus refuse it, or break the connection before or after it
+// was taken.
 package node

@@ -24,8 +24,9 @@ type Call struct {
 type Fault struct {
 	Delay      time.Duration // before anything happens
 	DropBefore bool          // the connection breaks and nothing was taken
-	Status     hedera.Status // answered instead of the node's own precheck; the transaction is not taken
+	Status     hedera.Status // answered instead of the node's own precheck; the transaction is not taken, the query not answered
 	Vanish     bool          // answered OK, and consensus never sees it
+	Outcome    hedera.Status // answered OK, and consensus refuses it with this
 	DropAfter  bool          // taken, and then the connection breaks
 }
 

@@ -166,6 +166,36 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// Consensus refuses what a fault tells it to, and queries are busy.
+func TestOutcomeFault(t *testing.T) {
+	busy := false
+	network := newNetwork(t, Config{Fault: func(c Call) Fault {
+		if c.Query != nil && busy {
+			return Fault{Status: hapi.ResponseCodeEnum_BUSY}
+		}
+		return Fault{Outcome: hapi.ResponseCodeEnum_CONSENSUS_GAS_EXHAUSTED}
+	}})
+	n := network.Nodes()[0]
+	o, p, to := &order{t: t}, dev(t, 0), dev(t, 1)
+	b := o.body(p, ethereum(t, p, 0, &to.at, 21_000))
+	if got := submit(t, n, o.sign(b, p.key)); got != hapi.ResponseCodeEnum_OK {
+		t.Fatal(got)
+	}
+	if got := receipt(t, n, b.TransactionID).GetReceipt().GetStatus(); got != hapi.ResponseCodeEnum_CONSENSUS_GAS_EXHAUSTED {
+		t.Errorf("receipt %s", got)
+	}
+	a, _ := network.cfg.Ledger.View().Account(p.id)
+	log := network.cfg.Ledger.View().ConsensusLog(0, 9)
+	if a.Nonce != 0 || len(log) != 1 || log[0].Status != hapi.ResponseCodeEnum_CONSENSUS_GAS_EXHAUSTED {
+		t.Errorf("nonce %d, log %+v", a.Nonce, log)
+	}
+	busy = true
+	got := receipt(t, n, b.TransactionID)
+	if got.GetHeader().GetNodeTransactionPrecheckCode() != hapi.ResponseCodeEnum_BUSY || got.GetReceipt() != nil {
+		t.Errorf("query: %v", got)
+	}
+}
+
 func TestSeenForgets(t *testing.T) {
 	s := newSeen()
 	now := time.Now()

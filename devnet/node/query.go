@@ -22,16 +22,18 @@ type asked struct {
 	view   *ledger.View
 	header *hapi.ResponseHeader
 	node   *Node
+	fault  hedera.Status // answered instead of anything else, where set
 }
 
 // Query answers from everything that has been handled. Faults, an ended context and
 // a query of a kind that this network does not know are gRPC errors; everything
 // else is told by the header of the answer.
 func (n *Node) Query(ctx context.Context, query *hapi.Query) (*hapi.Response, error) {
-	if _, err := n.spoil(ctx, nil, query); err != nil {
+	fault, err := n.spoil(ctx, nil, query)
+	if err != nil {
 		return nil, err
 	}
-	q := &asked{view: n.ledger.Handled(), node: n}
+	q := &asked{view: n.ledger.Handled(), node: n, fault: fault.Status}
 	switch data := query.GetQuery().(type) {
 	case *hapi.Query_TransactionGetReceipt:
 		q.free(data.TransactionGetReceipt.GetHeader())
@@ -84,11 +86,14 @@ func (q *asked) begin(h *hapi.QueryHeader, cost uint64) {
 	default:
 		q.header.NodeTransactionPrecheckCode = hapi.ResponseCodeEnum_NOT_SUPPORTED
 	}
+	if q.fault != ok {
+		q.header.NodeTransactionPrecheckCode = q.fault
+	}
 }
 
 // answered tells that only the cost was asked for, or that the query was refused.
 func (q *asked) answered() bool {
-	return q.header.GetResponseType() != hapi.ResponseType_ANSWER_ONLY
+	return q.header.GetResponseType() != hapi.ResponseType_ANSWER_ONLY || q.header.GetNodeTransactionPrecheckCode() != ok
 }
 
 func (q *asked) refuse(code hedera.Status) { q.header.NodeTransactionPrecheckCode = code }

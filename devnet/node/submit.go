@@ -63,6 +63,7 @@ func (n *Node) Submit(ctx context.Context, tx *hapi.Transaction) (*hapi.Transact
 	if code != ok {
 		return response, nil
 	}
+	sub.Refusal = fault.Outcome
 	switch {
 	case !n.seen.add(sub.ID, expiry(sub)):
 		response.NodeTransactionPrecheckCode = hapi.ResponseCodeEnum_DUPLICATE_TRANSACTION
