@@ -80,11 +80,13 @@ func (e *entity) put(v version) {
 	e.versions = append(e.versions, v)
 }
 
-// prune forgets versions that ended before the horizon. At least one stays.
+// prune forgets versions that ended before the horizon. At least one stays. Nothing
+// is copied or cleared: simulations may still look at old versions, and the next
+// growth of the slice leaves them to the collector.
 func (e *entity) prune(horizon int64) {
 	keep := sort.Search(len(e.versions), func(i int) bool { return e.versions[i].at > horizon }) - 1
 	if keep > 0 {
-		e.versions = append(e.versions[:0:0], e.versions[keep:]...)
+		e.versions = e.versions[keep:]
 	}
 }
 
@@ -107,7 +109,7 @@ func (s *slot) put(v slotVersion) {
 func (s *slot) prune(horizon int64) {
 	keep := sort.Search(len(s.versions), func(i int) bool { return s.versions[i].at > horizon }) - 1
 	if keep > 0 {
-		s.versions = append(s.versions[:0:0], s.versions[keep:]...)
+		s.versions = s.versions[keep:]
 	}
 }
 

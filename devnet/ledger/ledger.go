@@ -26,7 +26,7 @@ const (
 	DefaultGasPrice = hedera.Tinybar(71)
 	DefaultHistory  = 65_536
 
-	DefaultHistoryBytes = 512 << 20
+	DefaultHistoryBytes = 256 << 20
 )
 
 // Config shapes a ledger. The zero value of a field means its default.
@@ -44,7 +44,8 @@ type Config struct {
 	History int
 
 	// HistoryBytes bounds the same by size, roughly: fewer blocks are kept where
-	// they are full of call data, logs and traces; 512 MiB.
+	// they are full of call data, logs and traces; 256 MiB. Up to twice as much may
+	// be in memory before the collector gets what was dropped.
 	HistoryBytes int64
 
 	// Accounts are made at genesis beside the system accounts; DevAccounts when nil.

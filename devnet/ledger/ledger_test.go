@@ -189,21 +189,3 @@ func TestTransfer(t *testing.T) {
 		t.Errorf("block %+v", b)
 	}
 }
-
-func BenchmarkTransfer(b *testing.B) {
-	r := newRig(b, Config{})
-	from, to := dev(b, 0), dev(b, 1)
-	relayer := dev(b, 9)
-	subs := make([]*Submission, b.N)
-	for i := range subs {
-		body := ethereumBody(b, from, dynamic(uint64(i), &to.address, 5, 100_000, nil), 0)
-		subs[i] = r.submission(hedera.TransactionID{
-			Payer: relayer.id, ValidStart: hedera.Timestamp{Seconds: int64(i)},
-		}, body)
-	}
-	b.ReportAllocs()
-	b.ResetTimer()
-	for _, sub := range subs {
-		r.want(r.Handle(sub), hapi.ResponseCodeEnum_SUCCESS)
-	}
-}
