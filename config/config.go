@@ -135,6 +135,9 @@ func (c Config) Validate() error {
 	if !c.Submit.ReadOnly && c.Consensus.OperatorID == "" {
 		errs = append(errs, errors.New("OPERATOR_ID_MAIN and OPERATOR_KEY_MAIN are needed to submit transactions; READ_ONLY=true does without"))
 	}
+	if c.Submit.SkipLookUps && c.Lock.GapHold > 0 {
+		errs = append(errs, errors.New("NONCE_GAP_HOLD_MS needs to know the sender's nonce, which DISABLE_MN_PRECHECKS_ON_TX_SENDING=true forbids to look up"))
+	}
 	for name, port := range map[string]int{"SERVER_PORT": c.Server.Port, "WEB_SOCKET_PORT": c.Server.WebSocketPort} {
 		if port < 0 || port > 65535 {
 			errs = append(errs, fmt.Errorf("%s: %d is not a port", name, port))

@@ -14,7 +14,8 @@ import (
 type lane struct {
 	svc    *Service
 	sender common.Address
-	refs   int // guarded by registry.mu: live tickets, plus work under way for the lane
+	keys   []string // in Redis; nil without
+	refs   int      // guarded by registry.mu: live tickets, plus work under way for the lane
 
 	mu sync.Mutex // guards all below
 
@@ -22,6 +23,7 @@ type lane struct {
 	length     int
 	holder     *Ticket // whose turn it is; not among those who wait
 	know       knowledge
+	accepted   uint64        // highest nonce that Advance ever reported as next
 	idleSince  time.Duration // when the last ticket went; meaningful while there is none
 
 	// One timer serves every wait of the lane. It is armed lazily: a deadline that
@@ -30,6 +32,14 @@ type lane struct {
 	armedAt time.Duration // 0 = not armed
 
 	far far // what the lane has to do with Redis
+}
+
+func newLane(svc *Service, sender common.Address) *lane {
+	l := &lane{svc: svc, sender: sender}
+	if svc.remote != nil {
+		l.keys = keys(sender)
+	}
+	return l
 }
 
 func (l *lane) push(t *Ticket) {

@@ -126,6 +126,7 @@ func (l *Lease) Advance(next uint64, sub Submission) bool {
 		return false
 	}
 	ln.know.advance(next, l.turn.fence, sub)
+	ln.accepted = max(ln.accepted, next)
 	l.advanced = true
 	return true
 }

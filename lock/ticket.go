@@ -32,6 +32,8 @@ type Ticket struct {
 	session    string        // its key in Redis; empty until it is needed
 	place      place         // its place in the queue in Redis
 	lease      Lease         // valid from the grant on
+	blocked    bool          // a lower nonce before it failed; see Lease.Block
+	blockedBy  uint64
 }
 
 // Nonce returns the nonce that Enter was called with.

@@ -162,6 +162,7 @@ func transactionID(n int) hedera.TransactionID {
 type options struct {
 	submit submit.Config
 	lock   lock.Config
+	chain  submit.Chain
 }
 
 func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submitter {
@@ -170,6 +171,7 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 		submit: submit.Config{Returns: submit.ReturnsConsensus, MaxInProgress: 4096},
 		lock:   lock.DefaultConfig(),
 	}
+	o.chain = n
 	if change != nil {
 		change(&o)
 	}
@@ -185,7 +187,7 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 		Rules: precheck.Rules{ChainID: 298, Config: precheck.Config{
 			CallDataSizeLimit: 131072, TransactionSizeLimit: 133120, MaxGasLimit: 15_000_000, GasPriceTolerance: 10_000_000_000,
 		}},
-		Locks: locks, Ordering: o.lock, Nodes: n, Chain: n, Log: log, Patience: 30 * time.Second,
+		Locks: locks, Ordering: o.lock, Nodes: n, Chain: o.chain, Log: log, Patience: 30 * time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -72,5 +73,5 @@ func (s *Submitter) record(e *Entry, v verdict) {
 	if v.err != nil {
 		attrs = append(attrs, slog.String("error", v.err.Error()))
 	}
-	s.log.LogAttrs(nil, slog.LevelInfo, "transaction", attrs...) //nolint:staticcheck // no request context: the client may be long gone
+	s.log.LogAttrs(context.Background(), slog.LevelInfo, "transaction", attrs...) //nolint:forbidigo // the request may be long over
 }

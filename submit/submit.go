@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -59,6 +60,8 @@ type Entry struct {
 	tx      *eth.Tx
 	ticket  *lock.Ticket // nil when the sender's transactions are not ordered
 	arrived time.Time
+
+	finished sync.Once
 }
 
 // Submit takes one transaction through the whole path and returns its hash.
@@ -124,8 +127,12 @@ func (e *Entry) Finish(ctx context.Context) (common.Hash, error) {
 	case s.cfg.Async:
 		return e.finishAsync(context.WithoutCancel(ctx), facts)
 	case s.cfg.Returns == ReturnsAccepted:
-		answer := make(chan verdict, 2) // the node's, and perhaps the network's
-		s.background(e, func() { answer <- e.run(ctx, facts, answer) })
+		answer := make(chan verdict, 2) // the node's, and then the network's
+		s.background(e, func() {
+			v := verdict{outcome: Unknown, err: eth.ErrInternal("the submission failed")}
+			defer func() { answer <- v }()
+			v = e.run(ctx, facts, answer)
+		})
 		return (<-answer).result(e.tx.Hash())
 	default:
 		return e.run(ctx, facts, nil).result(e.tx.Hash())
@@ -159,6 +166,7 @@ func (e *Entry) run(ctx context.Context, facts *facts, accepted chan<- verdict) 
 		return s.finish(e, verdict{outcome: NotSent, err: lockError(err)})
 	}
 	defer turn.release()
+	defer turn.unclearAfterPanic()
 
 	pending, v := s.inTurn(turn, e, facts)
 	if pending == nil {
@@ -182,20 +190,22 @@ func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict
 		return nil, verdict{outcome: NotSent, err: factError(err)}
 	}
 	expected, sure := turn.expected(known.nonce)
+	// Without look-ups nothing is known of the nonce but what the lane is sure of.
+	wasNext := e.tx.Nonce() == expected && (sure || !s.cfg.SkipLookUps)
 	if err := s.check(e, known, expected, sure); err != nil {
-		turn.failed(e.tx, known.nonce)
+		turn.failed(e.tx, wasNext)
 		return nil, verdict{outcome: NotSent, err: factError(err)}
 	}
 	pending, err := s.submit(turn, e, known)
 	if err == nil {
-		turn.accepted(e.tx, pending)
+		turn.accepted(e.tx, pending, wasNext)
 		return pending, verdict{}
 	}
 	if perhaps := sentAnyway(err); perhaps != nil {
 		turn.unclear()
 		return perhaps, verdict{}
 	}
-	turn.failed(e.tx, known.nonce)
+	turn.failed(e.tx, wasNext)
 	return nil, s.submissionError(err)
 }
 
@@ -232,9 +242,11 @@ func (s *Submitter) check(e *Entry, known known, expected uint64, sure bool) err
 
 // finish gives everything back and records the final verdict, on every path.
 func (s *Submitter) finish(e *Entry, v verdict) verdict {
-	e.Leave()
-	s.tasks.end()
-	s.record(e, v)
+	e.finished.Do(func() {
+		e.Leave()
+		s.tasks.end()
+		s.record(e, v)
+	})
 	return v
 }
 

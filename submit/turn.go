@@ -34,18 +34,22 @@ func (e *Entry) wait(ctx context.Context) (*turn, error) {
 	return &turn{ctx: lease.Context(), lease: lease, locks: e.s.locks}, nil
 }
 
-// expected returns the nonce to go by. The lane knows what it let through; the
-// mirror node knows what others did, late. The larger of the two is right, and it
-// is certain only if it is the lane's.
+// expected returns the nonce to go by, and whether it is certain. The lane knows
+// what it let through; the mirror node knows what others did, late. The larger of
+// the two is right. It is certain if the lane's chain of accepted transactions leads
+// to it, or if what this transaction follows is known to have failed.
 func (t *turn) expected(mirror uint64) (nonce uint64, sure bool) {
 	if t.lease == nil {
 		return mirror, false
 	}
 	lane, known := t.lease.Expected()
-	if !known || lane < mirror {
-		return mirror, false
+	if known && lane >= mirror && t.lease.Certain() {
+		return lane, true
 	}
-	return lane, t.lease.Certain()
+	if failed, blocked := t.lease.Blocked(); blocked && failed >= mirror {
+		return failed, true
+	}
+	return max(lane, mirror), false
 }
 
 // check is the last look before the bytes leave.
@@ -66,22 +70,27 @@ func (t *turn) predecessor() (last lock.Submission, open bool) {
 	return last, ok && last.Open
 }
 
-// accepted moves the lane on: a node has the transaction.
-func (t *turn) accepted(tx *eth.Tx, p Pending) {
-	if t.lease != nil {
-		t.lease.Advance(tx.Nonce()+1, lock.Submission{Node: p.Node().String(), TxID: p.ID().String(), Open: true})
-	}
-}
-
-// failed tells the lane that its holder ended without a transaction at any node.
-// If the nonce was the one that is next, it stays next, and what is queued behind
-// it need not be paid for.
-func (t *turn) failed(tx *eth.Tx, mirror uint64) {
+// accepted moves the lane on: a node has the transaction. A node does not look at the
+// nonce, so its acceptance proves nothing about the next one unless this one was known
+// to be next: a gap, or somebody's replay of an old transaction, must not shut the
+// sender's right transaction out.
+func (t *turn) accepted(tx *eth.Tx, p Pending, wasNext bool) {
 	if t.lease == nil {
 		return
 	}
-	if next, _ := t.expected(mirror); next == tx.Nonce() {
-		t.lease.Stay(next)
+	submission := lock.Submission{Node: p.Node().String(), TxID: p.ID().String(), Open: true}
+	if wasNext {
+		t.lease.Advance(tx.Nonce()+1, submission)
+	} else {
+		t.lease.Sent(submission)
+	}
+}
+
+// failed tells the lane that its holder ended without a transaction at any node. If
+// its nonce was the next one, what is queued behind it need not be paid for.
+func (t *turn) failed(tx *eth.Tx, wasNext bool) {
+	if t.lease != nil && wasNext {
+		t.lease.Block(tx.Nonce())
 	}
 }
 
@@ -90,6 +99,14 @@ func (t *turn) failed(tx *eth.Tx, mirror uint64) {
 func (t *turn) unclear() {
 	if t.lease != nil {
 		t.lease.Forget()
+	}
+}
+
+// unclearAfterPanic is for a defer: after a panic nobody knows whether bytes left.
+func (t *turn) unclearAfterPanic() {
+	if r := recover(); r != nil {
+		t.unclear()
+		panic(r)
 	}
 }
 

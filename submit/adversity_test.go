@@ -1,0 +1,113 @@
+package submit_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/consensus"
+	"lockstep/submit"
+)
+
+// What a node accepts proves nothing about the sender's nonce: it does not look at
+// it. These tests let wrong, old and early transactions be accepted and check that
+// the sender's right one is not shut out.
+
+// accepted answers as soon as the node does; receipts are withheld.
+func accepted(n *network) func(*options) {
+	n.hold = make(chan struct{})
+	return func(o *options) { o.submit.Returns = submit.ReturnsAccepted }
+}
+
+// A load balancer delivers nonce 1 before nonce 0, and the node takes it.
+func TestGapDoesNotBlockItsPredecessor(t *testing.T) {
+	n, key := newNetwork(), newKey(t)
+	s := newSubmitter(t, n, accepted(n))
+	defer close(n.hold)
+	if _, err := s.Submit(t.Context(), transfer(t, key, 1)); err != nil {
+		t.Fatalf("the node took nonce 1: %v", err)
+	}
+	if _, err := s.Submit(t.Context(), transfer(t, key, 0)); err != nil {
+		t.Errorf("nonce 0 is next and was refused: %v", err)
+	}
+}
+
+// With look-ups off anybody can send an old transaction of a sender again.
+func TestReplayWithoutLookUps(t *testing.T) {
+	n, key := newNetwork(), newKey(t)
+	n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 7
+	returns := accepted(n)
+	s := newSubmitter(t, n, func(o *options) { returns(o); o.submit.SkipLookUps = true })
+	defer close(n.hold)
+	if _, err := s.Submit(t.Context(), transfer(t, key, 0)); err != nil {
+		t.Fatalf("the node took the replay: %v", err)
+	}
+	if _, err := s.Submit(t.Context(), transfer(t, key, 7)); err != nil {
+		t.Errorf("the right transaction was refused: %v", err)
+	}
+}
+
+// lagging is a mirror node that is behind its network.
+type lagging struct {
+	*network
+	nonce uint64
+}
+
+func (l lagging) Account(ctx context.Context, a common.Address) (submit.Account, bool, error) {
+	account, found, err := l.network.Account(ctx, a)
+	account.Nonce = l.nonce
+	return account, found, err
+}
+
+// The mirror node still says 5 where the network is at 7; a stray 5 fails before it
+// leaves. That makes nothing of 5.
+func TestLaggingMirrorNodeShutsNobodyOut(t *testing.T) {
+	n, key := newNetwork(), newKey(t)
+	n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 7
+	n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
+		if nonce == 5 {
+			return false, &consensus.NotSentError{Err: errors.New("no connection")}
+		}
+		return true, nil
+	}
+	s := newSubmitter(t, n, func(o *options) { o.chain = lagging{n, 5} })
+	if _, err := s.Submit(t.Context(), transfer(t, key, 5)); err == nil {
+		t.Fatal("a transaction that did not leave was accepted")
+	}
+	if _, err := s.Submit(t.Context(), transfer(t, key, 7)); err != nil {
+		t.Errorf("the right transaction was refused: %v", err)
+	}
+}
+
+// A panic on the way is answered, whenever the answer is due.
+func TestPanicIsAnswered(t *testing.T) {
+	n := newNetwork()
+	returns := accepted(n)
+	n.before = func(uint64, consensus.Submission) (bool, error) {
+		n.mu.Unlock()
+		defer n.mu.Lock()
+		panic("a bug")
+	}
+	s := newSubmitter(t, n, returns)
+	if _, err := s.Submit(t.Context(), transfer(t, newKey(t), 0)); err == nil {
+		t.Error("a panic was answered with a hash")
+	}
+}
+
+// Look-ups that fail while a transaction is queued end it there.
+func TestFailedLookUpLeavesTheQueue(t *testing.T) {
+	n, key := newNetwork(), newKey(t)
+	s := newSubmitter(t, n, nil)
+	first, err := s.Enter(transfer(t, key, 0)) // has the turn, and does not go on
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Leave()
+	n.mirrorErr = errors.New("the mirror node is out")
+	if _, err := s.Submit(t.Context(), transfer(t, key, 1)); err == nil {
+		t.Error("a transaction without facts was submitted")
+	}
+}
