@@ -49,9 +49,9 @@ generate: bin/protogen ## remake the generated files
 	go test ./config -run TestDocs -update >/dev/null
 
 verify: bin/protogen ## fail when a generated file is stale
-	@rm -rf bin/verify && mkdir bin/verify && cp internal/hapi/hapi.proto bin/verify/
-	cd bin/verify && ../protogen hapi.proto $(PROTOC_GEN_GO)
-	diff -u internal/hapi/hapi.pb.go bin/verify/hapi.pb.go
+	@rm -rf bin/.verify && mkdir bin/.verify && cp internal/hapi/hapi.proto bin/.verify/
+	cd bin/.verify && ../protogen hapi.proto $(PROTOC_GEN_GO)
+	diff -u internal/hapi/hapi.pb.go bin/.verify/hapi.pb.go
 	go test ./config -run TestDocs
 
 bench: build setup ## measure, and print the figures with their spread
