@@ -16,6 +16,7 @@ import (
 type allowance struct {
 	refused    func(answer) bool // refusals that are right
 	lost       func(answer) bool // answers that cannot come
+	resent     bool              // clients sent again what may have been executed: then it is refused by the network
 	wrongNonce bool              // relays that cannot agree may submit out of order
 	slow       time.Duration     // for an answer, instead of the normal time
 }
@@ -43,12 +44,12 @@ func problems(log []decision, answers []answer, a allowance) []string {
 		sentTo[got.tx.hash] = append(sentTo[got.tx.hash], got)
 	}
 	for sender := range senders {
-		for _, text := range disorder(log, sender, a.wrongNonce) {
+		for _, text := range disorder(log, sender, a) {
 			add("%s", text)
 		}
 	}
 	for _, d := range byHash {
-		if len(d) > 1 && !a.wrongNonce {
+		if len(d) > 1 && !a.wrongNonce && !a.resent {
 			add("reached consensus %d times: %v", len(d), d)
 		}
 	}
@@ -61,19 +62,20 @@ func problems(log []decision, answers []answer, a allowance) []string {
 }
 
 // disorder tells what is wrong with the order of one sender's transactions.
-func disorder(log []decision, sender common.Address, wrongNonce bool) []string {
+func disorder(log []decision, sender common.Address, a allowance) []string {
 	var found []string
-	next := uint64(0)
+	next, done := uint64(0), map[common.Hash]bool{}
 	for _, d := range log {
 		switch {
 		case d.Sender != sender:
-		case d.Status == "WRONG_NONCE" && wrongNonce:
+		case d.Status == wrongNonce && (a.wrongNonce || a.resent && done[d.Hash]):
 		case d.Status != success:
 			found = append(found, fmt.Sprintf("out of turn, nonce %d was next: %v", next, d))
 		case d.Nonce != next:
 			found = append(found, fmt.Sprintf("nonce %d was next: %v", next, d))
 		default:
 			next++
+			done[d.Hash] = true
 		}
 	}
 	return found
@@ -131,9 +133,15 @@ func TestChecker(t *testing.T) {
 		allow   allowance
 		want    string // part of the one problem; empty for none
 	}{
-		"in order":           {[]decision{entry(0, success), entry(1, success)}, []answer{fine(0), fine(1)}, allowance{}, ""},
-		"wrong nonce":        {[]decision{entry(1, "WRONG_NONCE"), entry(0, success)}, []answer{fine(0)}, allowance{}, "out of turn"},
-		"wrong, allowed":     {[]decision{entry(1, "WRONG_NONCE"), entry(0, success)}, []answer{fine(0)}, allowance{wrongNonce: true}, ""},
+		"in order":       {[]decision{entry(0, success), entry(1, success)}, []answer{fine(0), fine(1)}, allowance{}, ""},
+		"wrong nonce":    {[]decision{entry(1, wrongNonce), entry(0, success)}, []answer{fine(0)}, allowance{}, "out of turn"},
+		"wrong, allowed": {[]decision{entry(1, wrongNonce), entry(0, success)}, []answer{fine(0)}, allowance{wrongNonce: true}, ""},
+		"again, allowed": {
+			[]decision{entry(0, success), entry(0, wrongNonce)}, []answer{fine(0)}, allowance{resent: true}, "",
+		},
+		"again, but first": {
+			[]decision{entry(0, wrongNonce), entry(0, success)}, []answer{fine(0)}, allowance{resent: true}, "out of turn",
+		},
 		"gap":                {[]decision{entry(0, success), entry(2, success)}, []answer{fine(0), fine(2)}, allowance{}, "nonce 1 was next"},
 		"lost":               {[]decision{entry(0, success)}, []answer{fine(0), fine(1)}, allowance{}, "never executed"},
 		"another hash":       {[]decision{entry(0, success)}, []answer{{tx: tx(0), hash: hash(7)}}, allowance{}, "another hash"},

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +30,19 @@ type answer struct {
 }
 
 func (a answer) ok() bool { return a.refusal == nil && a.lost == nil }
+
+// says tells whether the relay refused with these words.
+func (a answer) says(text string) bool {
+	return a.refusal != nil && strings.Contains(strings.ToLower(a.refusal.Message), text)
+}
+
+// Words of refusals.
+const (
+	tooLow   = "nonce too low"
+	tooHigh  = "nonce too high"
+	turnLost = "not submitted in its turn"
+	stopping = "shutting down"
+)
 
 func (a answer) String() string {
 	switch {
@@ -204,6 +218,25 @@ func (b *burst) post(r *relay, txs ...*transaction) {
 func (b *burst) postUntil(ctx context.Context, r *relay, txs ...*transaction) {
 	b.sent(txs...)
 	go func() { b.answered(r.post(ctx, txs...)...) }()
+}
+
+// insist sends to the first relay and, when that does not answer or is shutting
+// down, to the next, as a client with several URLs does.
+func (b *burst) insist(relays []*relay, tx *transaction) {
+	b.sent(tx)
+	go func() {
+		for i, r := range relays {
+			got := r.post(b.net.t.Context(), tx)[0]
+			again := i < len(relays)-1 && (got.lost != nil || got.says(stopping))
+			if again {
+				b.sent(tx)
+			}
+			b.answered(got)
+			if !again {
+				return
+			}
+		}
+	}()
 }
 
 // pending gives how many are not answered, and a channel that is closed when that changes.

@@ -56,6 +56,10 @@ func (l *link) hold() { l.t.Helper(); l.spoil("latency", "upstream", `"latency":
 // swallow loses what the relay sends, and tells nobody: no error, no reset.
 func (l *link) swallow() { l.t.Helper(); l.spoil("timeout", "upstream", `"timeout":0`) }
 
+// mute loses what the server says: new connections never become usable, so that the
+// relay has nowhere to send.
+func (l *link) mute() { l.t.Helper(); l.spoil("timeout", "downstream", `"timeout":0`) }
+
 // heal ends spoil, if there was any.
 func (l *link) heal() {
 	l.t.Helper()
@@ -79,4 +83,5 @@ func (ls links) each(f func(*link)) {
 
 func (ls links) hold()    { ls.each((*link).hold) }
 func (ls links) swallow() { ls.each((*link).swallow) }
+func (ls links) mute()    { ls.each((*link).mute) }
 func (ls links) heal()    { ls.each((*link).heal) }

@@ -72,7 +72,11 @@ func (d decision) String() string {
 	return fmt.Sprintf("%s nonce %d %s at %s: %s", d.Sender.Hex()[:8], d.Nonce, d.Hash.Hex()[:10], d.Node, d.Status)
 }
 
-const success = "SUCCESS"
+// Statuses in the log.
+const (
+	success    = "SUCCESS"
+	wrongNonce = "WRONG_NONCE"
+)
 
 // decisions reads the whole log, in the order of consensus.
 func (n *network) decisions() []decision {
@@ -101,6 +105,16 @@ func (n *network) executed(txs ...*transaction) {
 			return !slices.ContainsFunc(log, func(d decision) bool { return d.Hash == tx.hash && d.Status == success })
 		})
 	})
+}
+
+// nonce gives the sender's next nonce as the mirror node shows it.
+func (n *network) nonce(s *sender) uint64 {
+	n.t.Helper()
+	var account struct {
+		Nonce uint64 `json:"ethereum_nonce"`
+	}
+	getJSON(n.t, n.Mirror+"/api/v1/accounts/"+s.address.Hex(), &account)
+	return account.Nonce
 }
 
 // waiting gives how many places are taken in the sender's queue in Redis, besides

@@ -17,6 +17,7 @@ import (
 const (
 	startLimit = 30 * time.Second // the machine may be building something else
 	stopLimit  = 40 * time.Second // a relay may wait for verdicts before it ends
+	logShown   = 16 << 10
 	normal     = 5 * time.Second  // within which a client is answered, trouble or not
 )
 
@@ -59,7 +60,7 @@ func start(t *testing.T, name string, env []string, args ...string) *process {
 		p.kill()
 		out.Close()
 		if t.Failed() {
-			t.Logf("%s: the end of its log:\n%s", name, p.log.last(8<<10))
+			t.Logf("%s: the end of its log:\n%s", name, p.log.last(logShown))
 		}
 	})
 	return p

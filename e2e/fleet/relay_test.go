@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,6 +83,9 @@ func (n *network) launch(name string, settings ...string) *relay {
 		"REDIS_ENABLED=true", "REDIS_URL=redis://" + r.redis.addr(), "ENABLE_NONCE_ORDERING=true",
 	}
 	env = append(append(env, n.settings...), settings...)
+	if level := os.Getenv("LOCKSTEP_LOG_LEVEL"); level != "" {
+		env = append(env, "LOG_LEVEL="+level)
+	}
 	r.process = start(n.t, "relay "+name, env, "serve")
 	r.readReady()
 	n.relays = append(n.relays, r)

@@ -1,0 +1,201 @@
+package fleet
+
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+// takesOver waits until the relay has got a turn that it had to wait for.
+func (r *relay) takesOver(limit time.Duration, before float64) {
+	r.net.t.Helper()
+	until(r.net.t, limit, "relay "+r.name+" gets the next turn", func() bool { return r.turns() > before })
+}
+
+// turns counts the turns that a relay has had.
+func (r *relay) turns() float64 {
+	return r.metric("rpc_relay_lock_hold_duration_seconds_count") + r.metric("rpc_relay_lock_active_count")
+}
+
+func at(name string) func(answer) bool { return func(a answer) bool { return a.relay == name } }
+
+// TestKilledHolder: a relay dies with the turn and with places in the queue (L10). Those
+// of the other relay go on within three seconds, and in order.
+func TestKilledHolder(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	relays := n.startRelays(2)
+	a, b := relays[0], relays[1]
+	alice := n.newSender()
+	txs := alice.pay(6)
+	a.nodes.mute()
+	doomed, other := newBurst(n), newBurst(n)
+	doomed.post(a, txs[0])
+	n.queued(alice, 0)
+	places := 0
+	for i, tx := range txs {
+		other.post(b, tx)
+		places++
+		n.queued(alice, places)
+		if i%2 == 0 { // a place that nobody will use stands between those of the living
+			doomed.post(a, alice.rival(tx))
+			places++
+			n.queued(alice, places)
+		}
+	}
+	before := b.turns()
+	a.process.kill()
+	b.takesOver(3*time.Second, before)
+	answers := append(other.wait(), doomed.wait()...)
+	n.check(answers, allowance{lost: at("A")})
+	n.executed(txs...)
+	n.checkTidy()
+}
+
+// TestKilledInBurst kills one of two relays in the middle of a burst. The client
+// sends what was not answered to the other. Everything is executed, once and in order.
+func TestKilledInBurst(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, "NONCE_GAP_HOLD_MS=4000")
+	a, b := n.startRelay("A"), n.startRelay("B")
+	alice := n.newSender()
+	txs := alice.pay(100)
+	all := newBurst(n)
+	pace(2*time.Millisecond, len(txs), func(i int) {
+		if i == 40 {
+			a.process.kill()
+		}
+		if i%2 == 0 {
+			all.insist([]*relay{a, b}, txs[i])
+		} else {
+			all.insist([]*relay{b}, txs[i])
+		}
+	})
+	answers := all.waitFor(2 * normal)
+	n.executed(txs...)
+	n.check(answers, allowance{
+		lost: at("A"), resent: true, slow: 2 * normal,
+		// What the dead relay had sent and not answered is refused the second time.
+		refused: func(got answer) bool { return got.says(tooLow) },
+	})
+	n.checkTidy()
+}
+
+// TestTerminatedInBurst stops one of two relays in the middle of a burst, as every
+// roll-out does. What it has taken it finishes; what it refuses goes to the other.
+func TestTerminatedInBurst(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, "NONCE_GAP_HOLD_MS=4000")
+	a, b := n.startRelay("A"), n.startRelay("B")
+	alice := n.newSender()
+	txs := alice.pay(100)
+	all := newBurst(n)
+	pace(2*time.Millisecond, len(txs), func(i int) {
+		if i == 40 {
+			a.process.signal(syscall.SIGTERM)
+		}
+		relays := []*relay{a, b}
+		if i%2 == 1 {
+			relays = []*relay{b, a}
+		}
+		all.insist(relays, txs[i])
+	})
+	if code := a.process.exit(); code != 0 {
+		t.Errorf("relay A ended with code %d", code)
+	}
+	answers := all.wait()
+	n.executed(txs...)
+	n.check(answers, allowance{
+		lost: at("A"), refused: func(got answer) bool { return got.relay == "A" && got.says(stopping) },
+	})
+	n.checkTidy()
+}
+
+// TestTerminatedWithWork: a relay that is asked to stop with transactions in its queue
+// takes them to their verdict first.
+func TestTerminatedWithWork(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	relays := n.startRelays(2)
+	a := relays[0]
+	alice := n.newSender()
+	b := newBurst(n)
+	for _, r := range relays {
+		r.nodes.hold()
+	}
+	for i, tx := range alice.pay(20) {
+		b.post(relays[i%2], tx)
+		n.queued(alice, i)
+	}
+	a.process.signal(syscall.SIGTERM)
+	until(t, normal, "relay A refuses connections", func() bool {
+		_, err := a.roundTrip(t.Context(), nil)
+		return err != nil
+	})
+	for _, r := range relays {
+		r.nodes.heal()
+	}
+	n.check(b.wait(), allowance{})
+	if code := a.process.exit(); code != 0 {
+		t.Errorf("relay A ended with code %d", code)
+	}
+	n.checkTidy()
+}
+
+// TestTerminatedHolder: a relay that has to stop before its turn is over hands the
+// turn on. Nobody waits for its heartbeat to expire, which would take 20 s here (L10).
+func TestTerminatedHolder(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, "LOCK_HEARTBEAT_INTERVAL_MS=2000", "LOCK_HEARTBEAT_MISSED_COUNT=10",
+		"SERVER_DRAIN_TIMEOUT_MS=300", "SHUTDOWN_DRAIN_TIMEOUT_MS=300")
+	relays := n.startRelays(2)
+	a, b := relays[0], relays[1]
+	alice := n.newSender()
+	txs := alice.pay(4)
+	a.nodes.mute()
+	doomed, other := newBurst(n), newBurst(n)
+	doomed.post(a, alice.rival(txs[0]))
+	n.queued(alice, 0)
+	doomed.post(a, alice.rival(txs[1]))
+	n.queued(alice, 1)
+	for i, tx := range txs {
+		other.post(b, tx)
+		n.queued(alice, i+2)
+	}
+	before := b.turns()
+	a.process.signal(syscall.SIGTERM)
+	a.process.exit()
+	b.takesOver(time.Second, before)
+	answers := append(other.wait(), doomed.wait()...)
+	n.check(answers, allowance{lost: at("A"), refused: func(got answer) bool { return got.relay == "A" }})
+	n.executed(txs...)
+	n.checkTidy()
+}
+
+// TestAsyncWorkIsDrained: in asynchronous mode the client has its hash before anything is
+// sent. A relay that stops right then still sends everything, in order (L25).
+func TestAsyncWorkIsDrained(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, "USE_ASYNC_TX_PROCESSING=true")
+	a := n.startRelay("A")
+	alice := n.newSender()
+	txs := alice.pay(30)
+	b := newBurst(n)
+	a.nodes.hold()
+	socket := b.dial(a)
+	for _, tx := range txs {
+		socket.send(tx)
+	}
+	answers := b.wait() // although no node has answered yet
+	if log := n.decisions(); len(log) > 0 {
+		t.Fatalf("the nodes were to hear nothing yet: %v", log)
+	}
+	a.process.signal(syscall.SIGTERM)
+	a.nodes.heal()
+	if code := a.process.exit(); code != 0 {
+		t.Errorf("relay A ended with code %d", code)
+	}
+	n.executed(txs...)
+	n.check(answers, allowance{})
+	n.checkTidy()
+}

@@ -1,0 +1,127 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+)
+
+// TestOvertaken takes the turn from a relay that cannot use it in time, and lets that
+// relay go on afterwards: it must have noticed, and send nothing any more.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	longLived := []string{"LOCK_HEARTBEAT_INTERVAL_MS=2000", "LOCK_HEARTBEAT_MISSED_COUNT=10", "LOCK_MAX_HOLD_MS=1500"}
+	for name, tc := range map[string]struct {
+		settings []string
+		frozen   bool
+	}{
+		// L3: by the heartbeat, the others take it for dead.
+		"frozen past its heartbeat": {nil, true},
+		// L23: its heartbeat is alive, but the turn has expired behind its back.
+		"frozen past the hold limit": {longLived, true},
+		// L1: it does run, but no node answers it until its time is up.
+		"slow past the hold limit": {longLived, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNetwork(t, tc.settings...)
+			relays := n.startRelays(2)
+			a, b := relays[0], relays[1]
+			alice := n.newSender()
+			txs := alice.pay(4)
+			slow, other := newBurst(n), newBurst(n)
+			a.nodes.mute()
+			slow.post(a, alice.rival(txs[0]))
+			n.queued(alice, 0)
+			for i, tx := range txs {
+				other.post(b, tx)
+				n.queued(alice, i+1)
+			}
+			before := b.turns()
+			if tc.frozen {
+				a.process.freeze()
+			}
+			b.takesOver(3*time.Second, before)
+			answers := other.wait()
+			a.nodes.heal()
+			a.process.thaw()
+
+			answers = append(answers, slow.wait()...)
+			// It is of use again; whatever it might have sent before would be in the log by then.
+			after := newBurst(n)
+			a.sharesOrder()
+			after.post(a, alice.pay(1)...)
+			answers = append(answers, after.wait()...)
+			n.check(answers, allowance{refused: func(got answer) bool { return got.relay == "A" && got.says(turnLost) }})
+			n.checkTidy()
+		})
+	}
+}
+
+// TestFrozenInTheQueue: the turn comes to a relay that is frozen. It passes on when
+// the relay's heartbeat has expired; when the relay goes on, it finds a grant that is
+// none any more (L23), and must not act on it.
+func TestFrozenInTheQueue(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	relays := n.startRelays(2)
+	a, b := relays[0], relays[1]
+	alice := n.newSender()
+	txs := alice.pay(4)
+	frozen, other := newBurst(n), newBurst(n)
+	b.nodes.hold()
+	other.post(b, txs[0])
+	n.queued(alice, 0)
+	frozen.post(a, alice.rival(txs[1]))
+	n.queued(alice, 1)
+	for i, tx := range txs[1:] {
+		other.post(b, tx)
+		n.queued(alice, 2+i)
+	}
+	a.process.freeze()
+	b.nodes.heal()
+	answers := other.wait()
+	// What happened meanwhile can be known now: the mirror node shows it.
+	until(t, normal, "the mirror node shows the nonce", func() bool { return n.nonce(alice) == uint64(len(txs)) })
+	a.process.thaw()
+	answers = append(answers, frozen.wait()...)
+	after := newBurst(n)
+	after.post(a, alice.pay(1)...)
+	answers = append(answers, after.wait()...)
+	n.check(answers, allowance{
+		slow:    2 * normal,
+		refused: func(got answer) bool { return got.relay == "A" && (got.says(tooLow) || got.says(turnLost)) },
+	})
+	n.checkTidy()
+}
+
+// TestBriefStandstill freezes relays for less than their heartbeats live. Nobody may
+// take them for dead (L3, L5): all keep their places, and the order of arrival holds.
+func TestBriefStandstill(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	relays := n.startRelays(2)
+	alice := n.newSender()
+	for _, frozen := range relays {
+		b := newBurst(n)
+		for _, r := range relays {
+			r.nodes.hold()
+		}
+		for i, tx := range alice.pay(12) {
+			b.post(relays[i%2], tx)
+			n.queued(alice, i)
+		}
+		frozen.process.freeze()
+		for _, r := range relays {
+			r.nodes.heal()
+		}
+		pause(900 * time.Millisecond)
+		frozen.process.thaw()
+		n.check(b.wait(), allowance{})
+	}
+	for _, r := range relays {
+		if dead := r.metric("rpc_relay_lock_zombie_cleanups_total"); dead > 0 {
+			t.Errorf("relay %s took the other for dead", r.name)
+		}
+	}
+	n.checkTidy()
+}
