@@ -111,6 +111,13 @@ type WebSocketConfig struct {
 	// How long a client may take to make room for an answer before it is
 	// disconnected. Milliseconds.
 	WriteTimeout envx.Millis `env:"WS_WRITE_TIMEOUT_MS" envDefault:"10000"`
+	// Megabytes of notifications that may wait for one client; one that is further
+	// behind is disconnected with close code 1008. Clients with the same
+	// subscriptions share this memory.
+	NotifyLimit int `env:"WS_NOTIFICATION_BUFFER_LIMIT" envDefault:"16"`
+	// Origins of web pages that may connect, such as https://app.example.com; * for
+	// all. Clients that are not browsers send no origin and always may.
+	AllowedOrigins envx.Strings `env:"WS_ALLOWED_ORIGINS" envDefault:"*"`
 }
 
 // RateLimitConfig holds how often one address may call one method per window.
@@ -167,6 +174,10 @@ func (c *Config) Validate() error {
 	need(ws.PingInterval >= 0, "WS_PING_INTERVAL must not be negative.")
 	need(ws.MaxInFlight > 0, "WS_MAX_IN_FLIGHT must be positive.")
 	need(ws.WriteTimeout > 0, "WS_WRITE_TIMEOUT_MS must be positive.")
+	need(ws.NotifyLimit > 0 && ws.NotifyLimit <= 1024, "WS_NOTIFICATION_BUFFER_LIMIT must be 1 to 1024 megabytes.")
+	for _, origin := range ws.AllowedOrigins {
+		need(isOrigin(origin), "WS_ALLOWED_ORIGINS: %q is neither * nor scheme://host[:port].", origin)
+	}
 	need(c.RateLimit.Disabled || c.RateLimit.Window > 0, "LIMIT_DURATION must be positive.")
 	return errors.Join(errs...)
 }

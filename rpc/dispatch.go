@@ -173,6 +173,9 @@ func (d *Dispatcher) unserved(ctx context.Context, ex *exchange, c *call) fault 
 	if !d.allowed(ctx, ex, unknownMethod) {
 		return known(eth.ErrRateLimited(name))
 	}
+	if e := d.methods[name]; e != nil && e.WebSocketOnly && d.config.Profile == ProfileEthereum {
+		return fault{code: eth.CodeMethodNotFound, message: "notifications not supported"}
+	}
 	return methodUnknown(name, ex.face.transport)
 }
 
@@ -195,6 +198,9 @@ func (d *Dispatcher) produce(dst []byte, r *Request, c *call, run func() (any, e
 	result, err := run()
 	if err != nil {
 		return d.appendFault(dst, r, c, d.fault(r, c, err))
+	}
+	if a, ok := result.(*Answer); ok {
+		c.sent, result = a.Sent, a.Result
 	}
 	out, err = appendJSON(appendResultHead(dst), result)
 	if err != nil {

@@ -20,6 +20,7 @@ type call struct {
 	notification bool // gets no answer
 	pending      bool // its answer comes from finish
 	second       Finish
+	sent         func(bool) // Answer.Sent, or nil
 
 	failed  bool
 	failure fault
@@ -316,9 +317,22 @@ func (ex *exchange) runCall(ctx context.Context, g *gate, c *call) {
 		return c.entry.Handler(ctx, &c.params)
 	})
 	done.elapsed = time.Since(ex.started)
-	g.deliver(func() {
-		c.own, c.failed, c.failure, c.elapsed = done.own, done.failed, done.failure, done.elapsed
+	delivered := g.deliver(func() {
+		c.own, c.failed, c.failure, c.elapsed, c.sent = done.own, done.failed, done.failure, done.elapsed, done.sent
 	})
+	if !delivered && done.sent != nil {
+		done.sent(false)
+	}
+}
+
+// settle tells the calls that asked for it whether their answer is on its way. It
+// comes after finish and before release.
+func (ex *exchange) settle(sent bool) {
+	for i := range ex.calls {
+		if c := &ex.calls[i]; c.sent != nil {
+			c.sent(sent && !c.failed && !c.notification)
+		}
+	}
 }
 
 // collect puts the answers of all calls together, in the order of the request.
@@ -352,16 +366,17 @@ type gate struct {
 	done chan struct{} // closed when left is 0
 }
 
-func (g *gate) deliver(store func()) {
+func (g *gate) deliver(store func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return
+		return false
 	}
 	store()
 	if g.left--; g.left == 0 {
 		close(g.done)
 	}
+	return true
 }
 
 func (g *gate) close() {

@@ -140,6 +140,7 @@ func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 	}
 	s.write(w, answer)
+	ex.settle(true)
 	ex.observeHTTP(ctx, status)
 	if ex.release() {
 		s.recycle(buf, body)

@@ -146,6 +146,15 @@ func Filter() Rule {
 	})
 }
 
+// LogsSubscription accepts what a subscription to logs is for: address, topics.
+// Other members are ignored; null counts as absent.
+func LogsSubscription() Rule {
+	return object("Expected EthSubscribeLogsParamsObject", schema{name: "EthSubscribeLogsParamsObject", fields: []field{
+		{name: "address", rule: AddressFilter(), nullable: true},
+		{name: "topics", rule: Topics(), nullable: true},
+	}}, nil)
+}
+
 // StateOverride accepts any object.
 func StateOverride() Rule {
 	return Rule{

@@ -37,14 +37,30 @@ type Request struct {
 }
 
 // Notifier is the connection of a WebSocket client, for methods that send to it
-// after their answer.
+// after their answer. Its methods never block.
 type Notifier interface {
-	// Notify queues a whole JSON text for the client and never blocks. false means
-	// that the connection is closed, or is closed now because the client reads too
-	// slowly.
-	Notify(frame []byte) bool
+	// Notify queues a notification of a subscription. The result is JSON; it is
+	// shared, not copied, and must not be changed any more. false means that the
+	// connection is closed, or is closed now because the client reads too slowly.
+	Notify(subscription string, result []byte) bool
+	// TooSlow closes the connection as Notify does when there is no room.
+	TooSlow()
+	// OnClose calls f, in a goroutine of its own, once the connection has ended; at
+	// once if it has already.
+	OnClose(f func())
 	// Done is closed when the connection ends.
 	Done() <-chan struct{}
+}
+
+// Answer is a result with something to do after it was given, such as sending the
+// notifications that must not come before it.
+type Answer struct {
+	// Result is what the handler would return otherwise.
+	Result any
+	// Sent is called exactly once: with true after the answer was queued for the
+	// client, or with false when the client will not get it, because time ran out,
+	// the connection ended, or the call wanted none. It must not block.
+	Sent func(sent bool)
 }
 
 // requestContext carries a Request. It is a context of its own because every

@@ -37,7 +37,7 @@ func testConfig() Config {
 		WebSocket: WebSocketConfig{
 			APIs: apis, BatchEnabled: true, BatchMaxSize: 20, ConnectionLimit: 10, ConnectionLimitPerIP: 10,
 			InputSizeLimit: 1, InactivityTTL: ms(300000), PingInterval: ms(100000), MaxInFlight: 128,
-			WriteTimeout: ms(10000),
+			WriteTimeout: ms(10000), NotifyLimit: 16, AllowedOrigins: envx.Strings{"*"},
 		},
 		RateLimit: RateLimitConfig{Disabled: true, Window: ms(60000), Tier1: 100, Tier2: 800, Tier3: 1600, Default: 200},
 	}

@@ -27,6 +27,10 @@ func (r Rule) Text() string { return r.text }
 // Matches reports whether the rule accepts the value, fields included.
 func (r Rule) Matches(v Value) bool { return r.verify(0, v) == nil }
 
+// Verify checks the parameter at index, which must be present and not null. It is for
+// methods whose parameters depend on each other.
+func (r Rule) Verify(index int, v Value) *eth.Error { return r.verify(index, v) }
+
 // verify checks the parameter at index; v is present and not null.
 func (r Rule) verify(index int, v Value) *eth.Error {
 	if !r.check(v) {

@@ -23,6 +23,8 @@ type WSServer struct {
 
 	pingOpcode  byte
 	pingPayload []byte
+	bodies      sync.Pool // of *[]byte, for messages that are being read
+	scratches   sync.Pool // of *[]byte, for frames that are being written
 
 	mu       sync.Mutex
 	conns    map[*wsConn]struct{} // guarded by mu
@@ -38,12 +40,14 @@ func NewWSServer(d *Dispatcher) *WSServer {
 		d:      d,
 		config: &d.config.WebSocket,
 		upgrader: websocket.Upgrader{
-			ReadBufferSize:   4 << 10,
-			WriteBufferSize:  512, // only for the handshake: frames do not pass through it
+			// Every connection keeps one of these. Long messages are read past it.
+			ReadBufferSize:   512,
+			WriteBufferPool:  new(sync.Pool), // frames do not pass through it
 			HandshakeTimeout: 10 * time.Second,
-			// Any page may call, as over HTTP; there are no cookies to protect.
-			CheckOrigin: func(*http.Request) bool { return true },
+			CheckOrigin:      d.config.WebSocket.allowsOrigin,
 		},
+		bodies:     sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }},
+		scratches:  sync.Pool{New: func() any { b := make([]byte, 0, scratchSize); return &b }},
 		pingOpcode: opPing,
 		conns:      make(map[*wsConn]struct{}),
 		byIP:       make(map[string]int),
@@ -64,16 +68,8 @@ func (s *WSServer) messageLimit() int {
 	return s.config.InputSizeLimit * megabyte
 }
 
-// pings returns a channel that asks for keep-alive frames, nil if there are none.
-func (s *WSServer) pings() (c <-chan time.Time, stop func()) {
-	if s.config.PingInterval == 0 {
-		return nil, func() {}
-	}
-	t := time.NewTicker(s.config.PingInterval.Duration())
-	return t.C, t.Stop
-}
-
-// ServeHTTP upgrades a request and serves the connection until it ends.
+// ServeHTTP upgrades a request. The connection is served in a goroutine of its own,
+// so that the buffers of the HTTP server are not kept for as long as it lasts.
 func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !isUpgrade(r) {
 		http.Error(w, "Not Found", http.StatusNotFound)
@@ -89,15 +85,15 @@ func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.d.log.DebugContext(r.Context(), "websocket handshake failed", "error", err)
 		return
 	}
-	ctx, c := newWSConn(r.Context(), s, ws, ip)
+	c := newWSConn(r.Context(), s, ws, ip)
 	if e, ok := s.enroll(c); !ok {
 		defer s.refused()
 		defer c.cancel()
 		refuse(c, e)
 		return
 	}
-	defer s.dismiss(c, time.Now())
-	c.serve(ctx)
+	c.watch()
+	go c.run()
 }
 
 func (s *WSServer) stopping() bool {
@@ -146,11 +142,11 @@ func (s *WSServer) refused() {
 }
 
 // dismiss forgets a connection that has ended.
-func (s *WSServer) dismiss(c *wsConn, started time.Time) {
+func (s *WSServer) dismiss(c *wsConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := &s.d.metrics.ws
-	m.duration.Observe(time.Since(started).Seconds())
+	m.duration.Observe(time.Since(c.started).Seconds())
 	delete(s.conns, c)
 	m.closed.Inc()
 	m.active.Dec()

@@ -282,28 +282,49 @@ func TestWebSocketPlainHTTP(t *testing.T) {
 	}
 }
 
-func TestAppendFrame(t *testing.T) {
-	for _, n := range []int{0, 1, 125, 126, 65535, 65536, 200000} {
-		payload := strings.Repeat("a", n)
-		frames := appendFrame(nil, opText, []byte(payload))
-		frames = appendCloseFrame(frames, 4003, strings.Repeat("r", 200))
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			up := websocket.Upgrader{}
-			ws, err := up.Upgrade(w, r, nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			ws.NetConn().Write(frames)
-			ws.ReadMessage()
-			ws.Close()
-		}))
-		ws := dial(t, "ws"+strings.TrimPrefix(server.URL, "http"), nil)
+// TestFrames: frames of every kind of length, plain and as notifications, are what a
+// client of the protocol expects.
+func TestFrames(t *testing.T) {
+	lengths := []int{1, 60, 125, 126, scratchSize / 2, scratchSize/2 + 1, scratchSize, 65535, 65536, 200000}
+	var frames []frame
+	for _, n := range lengths {
+		payload := []byte(strings.Repeat("7", n))
+		frames = append(frames, frame{opcode: opText, payload: payload}, frame{opText, "0xab", payload})
+	}
+	frames = append(frames, closeFrame(4003, strings.Repeat("r", 200)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		up := websocket.Upgrader{}
+		ws, err := up.Upgrade(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		var out *outbox
+		done := make(chan error, 1)
+		out = newOutbox(func() {
+			go func() {
+				_, err := out.flush(&chunkWriter{conn: ws.NetConn(), timeout: patience, buf: make([]byte, 0, scratchSize)})
+				done <- err
+			}()
+		})
+		out.seal(frames, false)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		ws.ReadMessage()
+		ws.Close()
+	}))
+	defer server.Close()
+	ws := dial(t, "ws"+strings.TrimPrefix(server.URL, "http"), nil)
+	for _, n := range lengths {
+		payload := strings.Repeat("7", n)
 		if got := receive(t, ws); got != payload {
 			t.Errorf("%d bytes: payload differs", n)
 		}
-		wantClose(t, ws, 4003)
-		ws.Close()
-		server.Close()
+		want := `{"jsonrpc":"2.0","method":"eth_subscription","params":{"result":` + payload + `,"subscription":"0xab"}}`
+		if got := receive(t, ws); got != want {
+			t.Errorf("%d bytes: notification differs", n)
+		}
 	}
+	wantClose(t, ws, 4003)
 }

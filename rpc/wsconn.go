@@ -1,10 +1,13 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,71 +46,85 @@ type ending struct {
 }
 
 // wsConn is one client. One goroutine reads messages and answers those that need
-// no waiting; one writes. Messages in progress have goroutines of their own,
-// their number bounded by slots.
+// no waiting. Messages in progress have goroutines of their own, their number
+// bounded by slots, and while there is something to send one more writes it. So an
+// idle connection costs one goroutine and one small buffer.
 type wsConn struct {
 	server  *WSServer
 	ws      *websocket.Conn // read side; only for the reader
 	net     net.Conn
 	ip      string
+	started time.Time
 	out     *outbox
-	done    <-chan struct{}    // closed when the connection's context ends
-	cancel  context.CancelFunc // ends the context of every call
+	ctx     context.Context    // that of the connection's calls
+	cancel  context.CancelFunc // ends ctx
 	slots   chan struct{}
-	written chan struct{} // closed when the writer has ended
+	written chan struct{} // closed when nothing will be written any more
+	timer   *time.Timer   // runs tick
 
 	lastActive atomic.Int64 // Unix nanoseconds
+	nextPing   time.Time    // only for tick; zero: no pings
 	ending     atomic.Pointer[ending]
 	stop       chan struct{} // closed when ending is set
 
 	inFlight sync.WaitGroup // messages in progress; only the reader adds and waits
 
 	// Owned by the reader.
-	buf     []byte
+	body    *[]byte                       // of the message at hand, from the server's pool
 	counted map[*entry]prometheus.Counter // series of this address
 }
 
-// newWSConn also returns the context of the connection's calls. It ends with the
-// connection, not with the upgrade request that it came from.
-func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, ip string) (context.Context, *wsConn) {
+// newWSConn makes a connection whose calls do not end with the upgrade request that
+// it came from.
+func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, ip string) *wsConn {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(upgrade))
 	c := &wsConn{
 		server:  s,
 		ws:      ws,
 		net:     ws.NetConn(),
 		ip:      ip,
-		out:     newOutbox(),
+		started: time.Now(),
 		slots:   make(chan struct{}, s.config.MaxInFlight),
 		written: make(chan struct{}),
 		stop:    make(chan struct{}),
-		counted: make(map[*entry]prometheus.Counter),
-		done:    ctx.Done(),
+		ctx:     ctx,
 		cancel:  cancel,
 	}
+	c.out = newOutbox(func() { go c.write() })
 	c.touch()
 	// Everything this side sends goes through the outbox, also what the library
 	// would answer by itself.
 	ws.SetPingHandler(func(data string) error {
-		c.out.put(opPong, []byte(data))
+		c.out.put(frame{opcode: opPong, payload: []byte(data)})
 		return nil
 	})
 	ws.SetCloseHandler(func(int, string) error { return nil })
-	return ctx, c
+	return c
 }
 
 // Done implements Notifier.
-func (c *wsConn) Done() <-chan struct{} { return c.done }
+func (c *wsConn) Done() <-chan struct{} { return c.ctx.Done() }
+
+// OnClose implements Notifier.
+func (c *wsConn) OnClose(f func()) { context.AfterFunc(c.ctx, f) }
 
 // Notify implements Notifier.
-func (c *wsConn) Notify(frame []byte) bool {
-	ok, full := c.out.tryPut(opText, frame)
-	if full && c.end(ending{code: websocket.ClosePolicyViolation, reason: reasonSlow, drop: true}) {
-		c.server.d.metrics.ws.slow.Inc()
+func (c *wsConn) Notify(subscription string, result []byte) bool {
+	ok, full := c.out.tryPut(frame{opText, subscription, result}, c.server.config.NotifyLimit*megabyte)
+	if full {
+		c.TooSlow()
 	}
 	if ok {
 		c.touch()
 	}
 	return ok
+}
+
+// TooSlow implements Notifier.
+func (c *wsConn) TooSlow() {
+	if c.end(ending{code: websocket.ClosePolicyViolation, reason: reasonSlow, drop: true}) {
+		c.server.d.metrics.ws.slow.Inc()
+	}
 }
 
 func (c *wsConn) touch() { c.lastActive.Store(time.Now().UnixNano()) }
@@ -124,13 +141,23 @@ func (c *wsConn) end(e ending) bool {
 	return true
 }
 
-// serve runs the connection to its end.
-func (c *wsConn) serve(ctx context.Context) {
+// run serves the connection to its end, and then the server forgets it.
+func (c *wsConn) run() {
+	defer c.server.dismiss(c)
+	defer func() {
+		if p := recover(); p != nil {
+			c.server.d.log.Error("websocket connection panicked", "ip", c.ip, "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	c.serve()
+}
+
+func (c *wsConn) serve() {
 	defer func() { _ = c.net.Close() }()
 	defer c.out.fail()
+	defer c.timer.Stop()
 	defer c.cancel()
-	go c.write()
-	err := c.read(ctx)
+	err := c.read(c.ctx)
 	e := c.ending.Load()
 	if e == nil {
 		e = clientEnding(err)
@@ -142,7 +169,7 @@ func (c *wsConn) serve(ctx context.Context) {
 	c.out.seal(e.frames(), e.drop)
 	<-c.written
 	c.linger(err)
-	c.server.d.log.DebugContext(ctx, "websocket closed", "ip", c.ip, "code", e.code)
+	c.server.d.log.DebugContext(c.ctx, "websocket closed", "ip", c.ip, "code", e.code)
 }
 
 // clientEnding is what to do when reading failed on its own account: repeat the
@@ -161,13 +188,13 @@ func clientEnding(err error) *ending {
 }
 
 // frames are the last frames of a connection.
-func (e *ending) frames() []byte {
-	var frames []byte
+func (e *ending) frames() []frame {
+	var frames []frame
 	if e.notice != nil {
-		frames = appendFrame(frames, opText, e.notice)
+		frames = append(frames, frame{opcode: opText, payload: e.notice})
 	}
 	if e.code != 0 {
-		frames = appendCloseFrame(frames, e.code, e.reason)
+		frames = append(frames, closeFrame(e.code, e.reason))
 	}
 	return frames
 }
@@ -215,8 +242,8 @@ func (c *wsConn) receive() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := readAll(src, c.buf, c.server.messageLimit())
-	c.buf = body[:0]
+	c.body = c.server.bodies.Get().(*[]byte)
+	body, err := readAll(src, *c.body, c.server.messageLimit())
 	switch {
 	case errors.Is(err, errBodyTooLarge):
 		c.end(ending{code: websocket.CloseMessageTooBig, reason: reasonTooBig})
@@ -248,20 +275,25 @@ func (c *wsConn) handle(ctx context.Context, body []byte) {
 	if ex.pending == 0 {
 		c.finish(ctx, ex)
 		const largest = 64 << 10
-		if cap(c.buf) > largest {
-			c.buf = nil // do not hoard the memory of rare large messages
+		if cap(body) <= largest { // the memory of rare large messages is not hoarded
+			*c.body = body[:0]
+			c.server.bodies.Put(c.body)
 		}
 		return
 	}
-	c.buf = nil // handlers read from it from now on
+	// Handlers read from the body from now on.
 	c.inFlight.Go(func() { c.finish(ctx, ex) })
 }
 
 func (c *wsConn) finish(ctx context.Context, ex *exchange) {
-	answer := ex.finish(ctx)
-	if len(answer) > 0 && c.out.put(opText, answer) {
+	sent := false
+	if answer := ex.finish(ctx); len(answer) > 0 {
+		sent = c.out.put(frame{opcode: opText, payload: bytes.Clone(answer)})
+	}
+	if sent {
 		c.touch()
 	}
+	ex.settle(sent)
 	ex.observeWS(ctx)
 	ex.release()
 	c.server.d.wsInFlight.Dec()
@@ -275,6 +307,9 @@ func (c *wsConn) count(ex *exchange) {
 		call := &ex.calls[i]
 		byIP, ok := c.counted[call.entry]
 		if !ok {
+			if c.counted == nil {
+				c.counted = make(map[*entry]prometheus.Counter)
+			}
 			byIP = m.methodsByIP.WithLabelValues(c.ip, call.name())
 			c.counted[call.entry] = byIP
 		}
@@ -287,35 +322,48 @@ func (c *wsConn) count(ex *exchange) {
 	}
 }
 
-// write sends what is in the outbox until its last frame is out or the network
-// fails, sends keep-alive frames, and ends the connection when nothing happened
-// for too long.
+// write sends what is in the outbox.
 func (c *wsConn) write() {
-	defer close(c.written)
-	conf := c.server.config
-	idle := time.NewTimer(conf.InactivityTTL.Duration())
-	defer idle.Stop()
-	pings, stopPings := c.server.pings()
-	defer stopPings()
-	var spare []byte
-	for {
-		select {
-		case <-c.out.wake:
-			var last bool
-			var err error
-			if spare, last, err = c.out.flush(c.net, conf.WriteTimeout.Duration(), spare); err != nil {
-				c.failed(err)
-				return
-			}
-			if last {
-				return
-			}
-		case <-pings:
-			c.out.tryPut(c.server.pingOpcode, c.server.pingPayload)
-		case <-idle.C:
-			idle.Reset(c.checkIdle(conf.InactivityTTL.Duration()))
-		}
+	scratch := c.server.scratches.Get().(*[]byte)
+	w := chunkWriter{conn: c.net, timeout: c.server.config.WriteTimeout.Duration(), buf: (*scratch)[:0]}
+	last, err := c.out.flush(&w)
+	c.server.scratches.Put(scratch)
+	if err != nil {
+		c.failed(err)
 	}
+	if last || err != nil {
+		close(c.written)
+	}
+}
+
+// watch begins the keep-alive frames and the look-out for idleness.
+func (c *wsConn) watch() {
+	if interval := c.server.config.PingInterval.Duration(); interval > 0 {
+		c.nextPing = time.Now().Add(interval)
+	}
+	c.timer = time.AfterFunc(math.MaxInt64, c.tick)
+	c.timer.Reset(c.untilTick(c.server.config.InactivityTTL.Duration()))
+}
+
+// untilTick is how long to wait for the next ping, or for idle if that is less.
+func (c *wsConn) untilTick(idle time.Duration) time.Duration {
+	if c.nextPing.IsZero() {
+		return idle
+	}
+	return min(idle, time.Until(c.nextPing))
+}
+
+// tick sends a keep-alive frame if it is time, and ends the connection when nothing
+// happened for too long.
+func (c *wsConn) tick() {
+	if c.ctx.Err() != nil {
+		return
+	}
+	if now := time.Now(); !c.nextPing.IsZero() && !now.Before(c.nextPing) {
+		c.out.tryPut(frame{opcode: c.server.pingOpcode, payload: c.server.pingPayload}, queueLimit)
+		c.nextPing = now.Add(c.server.config.PingInterval.Duration())
+	}
+	c.timer.Reset(c.untilTick(c.checkIdle(c.server.config.InactivityTTL.Duration())))
 }
 
 // failed gives the connection up: nothing can be sent any more.
@@ -363,11 +411,17 @@ func limitNotice(code int, message, key string, limit int64) []byte {
 // refuse ends a connection that is one too many, after its handshake. Without a
 // code there is nothing to say.
 func refuse(c *wsConn, e ending) {
-	const patience = time.Second
-	if e.code != 0 && c.net.SetWriteDeadline(time.Now().Add(patience)) == nil {
-		if _, err := c.net.Write(e.frames()); err == nil {
-			c.linger(nil)
+	defer func() { _ = c.net.Close() }()
+	if e.code == 0 {
+		return
+	}
+	w := chunkWriter{conn: c.net, timeout: time.Second, buf: make([]byte, 0, 1<<10)}
+	for _, f := range e.frames() {
+		if w.frame(&f) != nil {
+			return
 		}
 	}
-	_ = c.net.Close()
+	if w.flush() == nil {
+		c.linger(nil)
+	}
 }

@@ -170,18 +170,20 @@ func TestWebSocketNotify(t *testing.T) {
 	send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`)
 	receive(t, ws)
 	conn := <-conns
-	if !conn.Notify([]byte(`{"n":1}`)) {
+	closed := make(chan struct{})
+	conn.OnClose(func() { close(closed) })
+	if !conn.Notify("0x1", []byte(`{"n":1}`)) {
 		t.Fatal("a notification was not taken")
 	}
-	if got := receive(t, ws); got != `{"n":1}` {
-		t.Errorf("notification: got %s", got)
-	}
-	frame := []byte(`"` + strings.Repeat("x", megabyte) + `"`)
-	for conn.Notify(frame) {
+	compareJSON(t, "notification", receive(t, ws),
+		`{"jsonrpc":"2.0","method":"eth_subscription","params":{"result":{"n":1},"subscription":"0x1"}}`)
+	large := []byte(`"` + strings.Repeat("x", megabyte) + `"`)
+	for conn.Notify("0x1", large) {
 	}
 	wantClose(t, ws, websocket.ClosePolicyViolation)
 	<-conn.Done()
-	if conn.Notify([]byte(`{}`)) {
+	<-closed
+	if conn.Notify("0x1", []byte(`{}`)) {
 		t.Error("a closed connection took a notification")
 	}
 }

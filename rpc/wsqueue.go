@@ -16,18 +16,51 @@ const (
 )
 
 const (
-	// queueLimit is how many bytes wait for the client before senders have to.
+	// queueLimit is how many bytes wait for the client before answers have to.
 	queueLimit = 4 << 20
 	// writeChunk is how much one write sends; the write time-out is per chunk, so
 	// that a large answer may take its time on a slow line.
 	writeChunk = 64 << 10
+	// scratchSize is how much of many small frames goes into one write. Only
+	// connections that are being written to have such a buffer.
+	scratchSize = 16 << 10
 )
 
-// appendFrame appends one unfragmented, unmasked frame.
-func appendFrame(dst []byte, opcode byte, payload []byte) []byte {
+// frame is an unfragmented, unmasked frame that waits to be sent. Its payload is not
+// changed any more, and may be shared with other connections.
+type frame struct {
+	opcode byte
+	// subscription, if not empty, makes the frame a notification of it: the payload
+	// is then the result.
+	subscription string
+	payload      []byte
+}
+
+// What surrounds the result in a notification, in three parts.
+const (
+	noticeHead   = `{"jsonrpc":"2.0","method":"eth_subscription","params":{"result":`
+	noticeMiddle = `,"subscription":"`
+	noticeTail   = `"}}`
+)
+
+// frameCost is about what a waiting frame costs besides its payload, in bytes.
+const frameCost = 128
+
+// length is the number of bytes inside the frame.
+func (f *frame) length() int {
+	if f.subscription == "" {
+		return len(f.payload)
+	}
+	return len(noticeHead) + len(f.payload) + len(noticeMiddle) + len(f.subscription) + len(noticeTail)
+}
+
+func (f *frame) cost() int { return frameCost + len(f.payload) }
+
+// appendHead appends what goes before the payload.
+func (f *frame) appendHead(dst []byte) []byte {
 	const final = 0x80
-	dst = append(dst, final|opcode)
-	switch n := len(payload); {
+	dst = append(dst, final|f.opcode)
+	switch n := f.length(); {
 	case n < 126:
 		dst = append(dst, byte(n))
 	case n < 1<<16:
@@ -37,30 +70,44 @@ func appendFrame(dst []byte, opcode byte, payload []byte) []byte {
 		dst = append(dst, 127)
 		dst = binary.BigEndian.AppendUint64(dst, uint64(n))
 	}
-	return append(dst, payload...)
+	if f.subscription != "" {
+		dst = append(dst, noticeHead...)
+	}
+	return dst
 }
 
-// appendCloseFrame appends a close frame. Control frames hold at most 125 bytes.
-func appendCloseFrame(dst []byte, code int, reason string) []byte {
+// appendTail appends what goes behind the payload.
+func (f *frame) appendTail(dst []byte) []byte {
+	if f.subscription == "" {
+		return dst
+	}
+	dst = append(dst, noticeMiddle...)
+	dst = append(dst, f.subscription...)
+	return append(dst, noticeTail...)
+}
+
+// closeFrame says goodbye. Control frames hold at most 125 bytes.
+func closeFrame(code int, reason string) frame {
 	payload := binary.BigEndian.AppendUint16(make([]byte, 0, 125), uint16(code))
-	payload = append(payload, reason[:min(len(reason), 123)]...)
-	return appendFrame(dst, opClose, payload)
+	return frame{opcode: opClose, payload: append(payload, reason[:min(len(reason), 123)]...)}
 }
 
-// outbox is the bounded queue of frames on their way to one client. Any
-// goroutine may put frames in; one writes them to the network, all that wait at
-// once. Once it has failed or was sealed it takes nothing more.
+// outbox is the bounded queue of frames on their way to one client. Any goroutine
+// may put frames in. While there are any, one goroutine, which start begins, calls
+// flush to write them; a connection with nothing to send has none.
 type outbox struct {
-	wake chan struct{} // holds at most one signal: there is something to write
+	start func()
 
 	mu      sync.Mutex
-	room    sync.Cond // on mu: waiting shrank, or the outbox closed
-	waiting []byte    // frames; guarded by mu
-	closed  bool      // guarded by mu
+	room    sync.Cond // on mu: bytes shrank, or the outbox closed
+	waiting []frame   // guarded by mu
+	bytes   int       // cost of the frames that are not written yet; guarded by mu
+	closed  bool      // nothing more is taken; guarded by mu
+	writing bool      // start was called and flush has not found the end; guarded by mu
 }
 
-func newOutbox() *outbox {
-	o := &outbox{wake: make(chan struct{}, 1)}
+func newOutbox(start func()) *outbox {
+	o := &outbox{start: start}
 	o.room.L = &o.mu
 	return o
 }
@@ -68,40 +115,50 @@ func newOutbox() *outbox {
 // put queues a frame, after waiting for room if need be. It returns false if the
 // connection is over. The wait ends because the writer either makes room or fails
 // by its time-out.
-func (o *outbox) put(opcode byte, payload []byte) bool {
+func (o *outbox) put(f frame) bool {
 	o.mu.Lock()
-	for len(o.waiting) >= queueLimit && !o.closed {
+	for o.bytes >= queueLimit && !o.closed {
 		o.room.Wait()
 	}
-	ok := o.add(opcode, payload)
+	ok, start := o.add(f)
 	o.mu.Unlock()
-	o.signal()
+	if start {
+		o.start()
+	}
 	return ok
 }
 
-// tryPut is put for senders that must not wait; full means that there is no room.
-func (o *outbox) tryPut(opcode byte, payload []byte) (ok, full bool) {
+// tryPut is put for senders that must not wait; full means that more than limit
+// bytes wait already.
+func (o *outbox) tryPut(f frame, limit int) (ok, full bool) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.waiting) >= queueLimit {
+	if o.bytes >= limit && !o.closed {
+		o.mu.Unlock()
 		return false, true
 	}
-	defer o.signal()
-	return o.add(opcode, payload), false
-}
-
-// add needs mu.
-func (o *outbox) add(opcode byte, payload []byte) bool {
-	if o.closed {
-		return false
+	ok, start := o.add(f)
+	o.mu.Unlock()
+	if start {
+		o.start()
 	}
-	o.waiting = appendFrame(o.waiting, opcode, payload)
-	return true
+	return ok, false
 }
 
-// seal queues the last frames, if the outbox is still open. drop discards what
-// waits before them.
-func (o *outbox) seal(last []byte, drop bool) {
+// add needs mu. If start is true the caller calls o.start without it.
+func (o *outbox) add(f frame) (ok, start bool) {
+	if o.closed {
+		return false, false
+	}
+	o.waiting = append(o.waiting, f)
+	o.bytes += f.cost()
+	start = !o.writing
+	o.writing = true
+	return true, start
+}
+
+// seal queues the last frames, if the outbox is still open, and sees to it that a
+// writer comes to the end. drop discards what waits before them.
+func (o *outbox) seal(last []frame, drop bool) {
 	o.mu.Lock()
 	if !o.closed {
 		if drop {
@@ -110,9 +167,13 @@ func (o *outbox) seal(last []byte, drop bool) {
 		o.waiting = append(o.waiting, last...)
 		o.closed = true
 	}
+	start := !o.writing
+	o.writing = true
 	o.mu.Unlock()
 	o.room.Broadcast()
-	o.signal()
+	if start {
+		o.start()
+	}
 }
 
 // fail discards everything: the network is gone.
@@ -122,43 +183,112 @@ func (o *outbox) fail() {
 	o.waiting = nil
 	o.mu.Unlock()
 	o.room.Broadcast()
-	o.signal()
 }
 
-func (o *outbox) signal() {
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
-}
-
-// take exchanges what waits for the empty buffer spare. last is true if nothing
-// will come after it.
-func (o *outbox) take(spare []byte) (frames []byte, last bool) {
+// take removes what waits. last is true if nothing will come after it; more is
+// false if the writer is to end because there is nothing.
+func (o *outbox) take() (frames []frame, last, more bool) {
 	o.mu.Lock()
-	frames, last = o.waiting, o.closed
-	o.waiting = spare[:0]
+	defer o.mu.Unlock()
+	if len(o.waiting) == 0 && !o.closed {
+		o.writing = false
+		return nil, false, false
+	}
+	frames, o.waiting = o.waiting, nil
+	return frames, o.closed, true
+}
+
+// written makes room.
+func (o *outbox) written(cost int) {
+	o.mu.Lock()
+	o.bytes -= cost
 	o.mu.Unlock()
 	o.room.Broadcast()
-	return frames, last
 }
 
-// flush writes everything that waits; last is true if nothing will come after it.
-// spare is a buffer for reuse, returned for the next time.
-func (o *outbox) flush(conn net.Conn, timeout time.Duration, spare []byte) (next []byte, last bool, err error) {
-	frames, last := o.take(spare)
-	for rest := frames; len(rest) > 0; {
-		chunk := rest[:min(len(rest), writeChunk)]
-		if err := conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
-			return nil, last, err
+// flush writes what waits until nothing does; last is true if nothing will come any
+// more.
+func (o *outbox) flush(w *chunkWriter) (last bool, err error) {
+	for {
+		frames, last, more := o.take()
+		if !more {
+			return false, nil
 		}
-		if _, err := conn.Write(chunk); err != nil {
-			return nil, last, err
+		cost := 0
+		for i := range frames {
+			if err := w.frame(&frames[i]); err != nil {
+				return last, err
+			}
+			if cost += frames[i].cost(); cost >= writeChunk {
+				o.written(cost)
+				cost = 0
+			}
+			frames[i] = frame{}
 		}
-		rest = rest[len(chunk):]
+		if err := w.flush(); err != nil {
+			return last, err
+		}
+		o.written(cost)
+		if last {
+			return true, nil
+		}
 	}
-	if cap(frames) > writeChunk {
-		frames = nil // do not hoard the memory of rare large answers
+}
+
+// chunkWriter puts small frames together into few writes and large payloads through
+// without a copy. Every write has its own time-out.
+type chunkWriter struct {
+	conn    net.Conn
+	timeout time.Duration
+	buf     []byte // of scratchSize
+}
+
+func (w *chunkWriter) frame(f *frame) error {
+	if len(w.buf)+f.length()+frameCost > cap(w.buf) {
+		if err := w.flush(); err != nil {
+			return err
+		}
 	}
-	return frames, last, nil
+	w.buf = f.appendHead(w.buf)
+	if len(f.payload) > cap(w.buf)/2 {
+		if err := w.through(f.payload); err != nil {
+			return err
+		}
+	} else {
+		w.buf = append(w.buf, f.payload...)
+	}
+	w.buf = f.appendTail(w.buf)
+	return nil
+}
+
+// through sends what is buffered and then the payload.
+func (w *chunkWriter) through(payload []byte) error {
+	if err := w.flush(); err != nil {
+		return err
+	}
+	for len(payload) > 0 {
+		n := min(len(payload), writeChunk)
+		if err := w.write(payload[:n]); err != nil {
+			return err
+		}
+		payload = payload[n:]
+	}
+	return nil
+}
+
+func (w *chunkWriter) flush() error {
+	if len(w.buf) == 0 {
+		return nil
+	}
+	err := w.write(w.buf)
+	w.buf = w.buf[:0]
+	return err
+}
+
+func (w *chunkWriter) write(p []byte) error {
+	if err := w.conn.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
+		return err
+	}
+	_, err := w.conn.Write(p)
+	return err
 }
