@@ -133,7 +133,9 @@ func (n *Network) Close() {
 func (n *Network) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	server := &http.Server{
-		Handler:           mirrorrest.New(mirrorrest.Config{View: n.MirrorView, Log: n.cfg.Log}),
+		Handler: mirrorrest.New(mirrorrest.Config{
+			View: n.MirrorView, Log: n.cfg.Log, Changed: n.ledger.Subscribe, Closing: ctx.Done(),
+		}),
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(n.cfg.Log.Handler(), slog.LevelDebug),

@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -21,6 +22,12 @@ type Block struct {
 	Size       uint64 // bytes
 	Bloom      []byte // 256 bytes; empty when the block has no logs or the mirror node does not know
 	HAPI       string // protocol version, such as 0.69.0; may be empty
+}
+
+// HasLogs tells whether the block's bloom says that contracts left logs in it. Logs of
+// token transfers may be there all the same if it does not.
+func (b *Block) HasLogs() bool {
+	return slices.ContainsFunc(b.Bloom, func(bits byte) bool { return bits != 0 })
 }
 
 // Window is a closed interval of consensus time.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +30,8 @@ type Client struct {
 	flights    flights
 	metrics    metrics
 	buffers    sync.Pool // of *bytes.Buffer
+
+	noPush atomic.Bool // the mirror node has turned out to be unable to push
 
 	head fresh[*Block]
 	fees fresh[*Fees]

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -22,8 +23,9 @@ func (c *Client) Head(ctx context.Context) (*Block, error) {
 	return b, err
 }
 
-// Pushes tells whether NextBlocks waits for a block.
-func (c *Client) Pushes() bool { return c.config.Push }
+// Pushes tells whether NextBlocks waits for a block: whether the mirror node is meant
+// to push, and has not turned out to be unable to.
+func (c *Client) Pushes() bool { return c.config.Push && !c.noPush.Load() }
 
 // NextBlocks returns closed blocks from number first on, oldest first and as many as
 // one page holds. The first one may have a higher number if the mirror node misses
@@ -31,6 +33,11 @@ func (c *Client) Pushes() bool { return c.config.Push }
 // that can push is given some seconds to answer when there is a block.
 func (c *Client) NextBlocks(ctx context.Context, first uint64) ([]*Block, error) {
 	found, err := c.nextPage(ctx, first)
+	if errors.Is(err, ErrNotFound) && c.Pushes() {
+		c.log.WarnContext(ctx, "the mirror node cannot push new blocks; it is polled instead", "setting", "MIRROR_NODE_PUSH_ENABLED")
+		c.noPush.Store(true)
+		found, err = c.nextPage(ctx, first)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +57,7 @@ func (c *Client) NextBlocks(ctx context.Context, first uint64) ([]*Block, error)
 func (c *Client) nextPage(ctx context.Context, first uint64) ([]*Block, error) {
 	var path query
 	q := request{label: "blocks", base: c.rest}
-	if c.config.Push {
+	if c.Pushes() {
 		wait := min(longestPush, c.config.Timeout.Duration()/2)
 		path.add("from", decimal(first))
 		path.add("wait", decimal(uint64(wait.Milliseconds())))
@@ -62,6 +69,7 @@ func (c *Client) nextPage(ctx context.Context, first uint64) ([]*Block, error) {
 	}
 	var found []*Block
 	err := c.exchange(ctx, q, func(r *reader) {
+		found = nil // of an attempt that failed
 		r.object(func(key []byte) {
 			if string(key) != "blocks" {
 				r.skip()

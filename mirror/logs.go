@@ -157,7 +157,7 @@ func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*L
 		q.Window, q.SingleBlock = slice, true
 		return c.Logs(ctx, q)
 	})
-	if err != nil || !all {
+	if err != nil || !all || len(logs) == 0 && block.HasLogs() {
 		return logs, err
 	}
 	weight := int64(100)

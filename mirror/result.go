@@ -390,7 +390,7 @@ func (c *Client) ResultAt(ctx context.Context, q ResultsQuery) (*ContractResult,
 // records that are on their way and gives up with ErrImmature. The slice and what it
 // points to are shared.
 func (c *Client) BlockResults(ctx context.Context, block *Block) ([]*ContractResult, error) {
-	return c.wholeBlock(ctx, block.Number, func() ([]*ContractResult, error) {
+	return c.wholeBlock(ctx, block.Number, block.GasUsed > 0, func() ([]*ContractResult, error) {
 		return sliced(ctx, c, block, func(ctx context.Context, slice Window) ([]*ContractResult, error) {
 			return collect(c.ContractResults(ctx, ResultsQuery{Window: slice}))
 		})
@@ -399,12 +399,14 @@ func (c *Client) BlockResults(ctx context.Context, block *Block) ([]*ContractRes
 
 // BlockResultsByNumber is BlockResults for a block of which only the number is known.
 func (c *Client) BlockResultsByNumber(ctx context.Context, number uint64) ([]*ContractResult, error) {
-	return c.wholeBlock(ctx, number, func() ([]*ContractResult, error) {
+	return c.wholeBlock(ctx, number, false, func() ([]*ContractResult, error) {
 		return collect(c.ContractResults(ctx, ResultsQuery{BlockNumber: &number}))
 	})
 }
 
-func (c *Client) wholeBlock(ctx context.Context, number uint64, read func() ([]*ContractResult, error)) ([]*ContractResult, error) {
+// wholeBlock keeps what read returns, unless there must be something and is nothing:
+// one of several mirror nodes behind an address can be behind the others.
+func (c *Client) wholeBlock(ctx context.Context, number uint64, some bool, read func() ([]*ContractResult, error)) ([]*ContractResult, error) {
 	if all, ok := c.lists.get(number); ok {
 		return all, nil
 	}
@@ -417,8 +419,8 @@ func (c *Client) wholeBlock(ctx context.Context, number uint64, read func() ([]*
 		complete, enough = c.completeOf(all)
 		return enough, nil
 	})
-	if err != nil {
-		return nil, err
+	if err != nil || some && len(complete) == 0 {
+		return complete, err
 	}
 	weight := int64(100)
 	for _, r := range complete {

@@ -30,7 +30,9 @@
 //
 // Beside it, /health/liveness and /health/readiness answer probes, and
 // /devnet/consensus?since=N lists the Ethereum transactions in the order in which
-// consensus saw them, which no real mirror node shows.
+// consensus saw them, and /devnet/blocks?from=N&wait=MS answers as soon as there is a
+// block of that number, so that a client can follow the chain without polling. No real
+// mirror node has either.
 //
 // # Rules that hold everywhere
 //

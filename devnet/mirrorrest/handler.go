@@ -31,6 +31,13 @@ type Config struct {
 
 	// MaxBody bounds request bodies, in bytes; 0 means 1 MiB.
 	MaxBody int64
+
+	// Changed returns a channel that receives after there were new blocks, and a
+	// function that ends it. Without it, requests for new blocks do not wait.
+	Changed func() (changed <-chan struct{}, cancel func())
+
+	// Closing, when it is closed, ends waits for new blocks: the server stops.
+	Closing <-chan struct{}
 }
 
 // New returns the HTTP handler of the whole API. Every answer is computed from the
@@ -39,11 +46,18 @@ func New(cfg Config) http.Handler {
 	if cfg.MaxBody == 0 {
 		cfg.MaxBody = defaultMaxBody
 	}
-	return &server{view: cfg.View, log: cfg.Log, maxBody: cfg.MaxBody, routes: table(), index: newIndex()}
+	s := &server{
+		view: cfg.View, changed: cfg.Changed, closing: cfg.Closing,
+		log: cfg.Log, maxBody: cfg.MaxBody, routes: table(), index: newIndex(),
+	}
+	s.routes.add(http.MethodGet, "devnet/blocks", s.followBlocks)
+	return s
 }
 
 type server struct {
 	view    func() *ledger.View
+	changed func() (<-chan struct{}, func())
+	closing <-chan struct{}
 	log     *slog.Logger
 	maxBody int64
 	routes  routes

@@ -1,0 +1,74 @@
+package mirrorrest
+
+import (
+	"time"
+)
+
+const (
+	// longestWait bounds how long a request waits for a block.
+	longestWait = 30 * time.Second
+	// lagStep is how often a mirror node that lags looks whether it may show a block
+	// that exists already.
+	lagStep = 5 * time.Millisecond
+)
+
+type newBlocksJSON struct {
+	Blocks []blockJSON `json:"blocks"`
+}
+
+// followBlocks answers /devnet/blocks?from=N&wait=MS, which no real mirror node has:
+// the blocks from number N on, oldest first, as soon as there is one. After MS
+// milliseconds without one the list is empty. Asking again from the number after the
+// last one gives every block once, in order, without polling.
+func (s *server) followBlocks(r *request) (any, error) {
+	q, err := r.query(params{"from": isExactCount, "wait": isExactCount}, single)
+	if err != nil {
+		return nil, err
+	}
+	from, wait := int64(0), time.Duration(0)
+	if text, given := q.last("from"); given {
+		from, _ = parseCount(text)
+	}
+	if text, given := q.last("wait"); given {
+		ms, _ := parseCount(text)
+		wait = time.Duration(min(ms, longestWait.Milliseconds())) * time.Millisecond
+	}
+	s.awaitBlock(r, from, wait)
+	out := newBlocksJSON{Blocks: []blockJSON{}}
+	view := s.view()
+	for number := from; len(out.Blocks) < maxLimit; number++ {
+		block, ok := view.BlockByNumber(number)
+		if !ok {
+			return out, nil
+		}
+		out.Blocks = append(out.Blocks, blockOf(block))
+	}
+	return out, nil
+}
+
+// awaitBlock returns when the block of that number, or a later one, can be shown, or
+// when there is no more time.
+func (s *server) awaitBlock(r *request, number int64, wait time.Duration) {
+	if s.changed == nil {
+		return
+	}
+	changed, cancel := s.changed()
+	defer cancel()
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	var lagging <-chan time.Time
+	for s.view().LatestBlock().Number < number {
+		select {
+		case <-changed:
+			lagging = time.After(lagStep) // if it is not shown yet, it will be
+		case <-lagging:
+			lagging = time.After(lagStep)
+		case <-over.C:
+			return
+		case <-s.closing:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
