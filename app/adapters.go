@@ -53,7 +53,8 @@ func (c chain) Changed(common.Address) { c.mirror.Invalidate() }
 
 // nodes is the consensus client as the submitter wants it.
 type nodes struct {
-	client *consensus.Client
+	client   *consensus.Client
+	accepted func(raw []byte)
 }
 
 // Submit implements submit.Nodes.
@@ -61,6 +62,9 @@ func (n nodes) Submit(ctx context.Context, s consensus.Submission) (submit.Pendi
 	pending, err := n.client.Submit(ctx, s)
 	if err != nil {
 		return nil, err // a nil *Pending must not become a non-nil interface
+	}
+	if s.CallData == nil { // else the bytes are not the whole transaction
+		n.accepted(s.Ethereum)
 	}
 	return pending, nil
 }

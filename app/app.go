@@ -16,6 +16,7 @@ import (
 
 	"lockstep/config"
 	"lockstep/consensus"
+	"lockstep/ethapi"
 	"lockstep/lock"
 	"lockstep/mirror"
 	"lockstep/rpc"
@@ -29,13 +30,14 @@ type App struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 
-	redis     redis.UniversalClient // nil: not used
-	locks     *lock.Service
-	mirror    *mirror.Client
-	consensus *consensus.Client
-	submitter *submit.Submitter
-	http      *rpc.HTTPServer
-	ws        *rpc.WSServer
+	redis         redis.UniversalClient // nil: not used
+	locks         *lock.Service
+	mirror        *mirror.Client
+	consensus     *consensus.Client
+	submitter     *submit.Submitter
+	subscriptions *ethapi.Subscriptions
+	http          *rpc.HTTPServer
+	ws            *rpc.WSServer
 
 	httpListener, wsListener, adminListener net.Listener // nil: not served
 
@@ -111,14 +113,14 @@ func (a *App) Run(ctx context.Context) error {
 	below, backstage := errgroup.WithContext(backstage)
 	below.Go(func() error { return a.locks.Run(backstage) })
 	below.Go(func() error { return a.consensus.Run(backstage) })
+	below.Go(func() error { return a.subscriptions.Run(backstage) })
 
 	front, ctx := errgroup.WithContext(ctx)
 	if a.httpListener != nil {
 		front.Go(func() error { return a.http.Run(ctx, a.httpListener) })
 	}
-	if a.wsListener != nil {
-		front.Go(func() error { return a.ws.Run(ctx, a.wsListener) })
-	}
+	// Without a port of its own, WebSocket is served on the HTTP port.
+	front.Go(func() error { return a.ws.Run(ctx, a.wsListener) })
 	if a.adminListener != nil {
 		front.Go(func() error { return a.serveAdmin(ctx, a.adminListener) })
 	}

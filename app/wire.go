@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,7 +50,7 @@ func (a *App) wire() (err error) {
 		Rules:    precheck.Rules{Config: cfg.Precheck, ChainID: uint64(cfg.Server.ChainID)},
 		Locks:    a.locks,
 		Ordering: cfg.Lock,
-		Nodes:    nodes{a.consensus},
+		Nodes:    nodes{a.consensus, a.accepted},
 		Chain:    chain{mirror: a.mirror, bufferPercent: cfg.API.GasPriceBufferPercent},
 		Log:      a.log,
 		Patience: cfg.Consensus.RequestTimeout.Duration(),
@@ -64,7 +65,10 @@ func (a *App) wire() (err error) {
 	if err != nil {
 		return err
 	}
-	methods, err := rpc.NewRegistry(append(api.Methods(), ethapi.SendRawTransaction(a.submitter))...)
+	a.subscriptions = ethapi.NewSubscriptions(api)
+	methods, err := rpc.NewRegistry(slices.Concat(
+		api.Methods(), a.subscriptions.Methods(), []rpc.Method{ethapi.SendRawTransaction(a.submitter)},
+	)...)
 	if err != nil {
 		return err
 	}
@@ -75,8 +79,11 @@ func (a *App) wire() (err error) {
 	}
 	a.ws = rpc.NewWSServer(dispatcher)
 	a.http = rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{Handlers: a.pages(), Upgrade: a.ws})
-	return a.register(metrics.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.consensus.Collectors(), a.submitter.Collectors())
+	return a.register(metrics.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors())
 }
+
+// accepted tells subscribers of a transaction that a node has accepted.
+func (a *App) accepted(raw []byte) { a.subscriptions.Accepted(raw) }
 
 // operator returns the operator's EVM address, or nil when it has none.
 func (a *App) operator() *common.Address {

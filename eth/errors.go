@@ -343,3 +343,28 @@ func ErrBlockTooLarge(count int) *Error {
 
 // ErrFilterNotFound says: no such filter, or it expired.
 func ErrFilterNotFound() *Error { return newError(CodeNotFound, "Filter not found") }
+
+// Subscriptions.
+
+// ErrSubscriptionsOff says: the settings offer no subscriptions.
+func ErrSubscriptionsOff() *Error {
+	return newError(CodeWSSubscriptionsOff, "WS Subscriptions are disabled")
+}
+
+// ErrTooManySubscriptions says: the connection has as many as it may.
+func ErrTooManySubscriptions() *Error {
+	return newError(CodeTooManySubscription, "Exceeded maximum allowed subscriptions")
+}
+
+// ErrNoSubscriptionName says: the first parameter does not name an event.
+func ErrNoSubscriptionName() *Error {
+	return newError(CodeInvalidParams, "expected subscription name as first argument")
+}
+
+// ErrNoSuchSubscription says: there is no event of that name.
+func ErrNoSuchSubscription(name string) *Error {
+	return newError(CodeMethodNotFound, "no %q subscription in eth namespace", name)
+}
+
+// ErrSubscriptionNotFound says: the connection has no subscription of that id.
+func ErrSubscriptionNotFound() *Error { return newError(CodeServerError, "subscription not found") }

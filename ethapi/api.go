@@ -22,6 +22,7 @@ type Mirror interface {
 	Accounts
 	Results
 	Network
+	NewBlocks
 }
 
 // Blocks is where blocks come from. What does not exist is mirror.ErrNotFound.

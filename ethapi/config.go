@@ -31,11 +31,13 @@ type Config struct {
 	ClientName string `env:"WEB3_CLIENT_NAME"`
 	// How many look-ups one request makes at the same time.
 	Concurrency int `env:"READ_CONCURRENCY" envDefault:"32"`
+
+	Subscriptions SubscriptionConfig
 }
 
 // Validate returns everything that is wrong with the settings.
 func (c Config) Validate() error {
-	var errs []error
+	errs := []error{c.Subscriptions.Validate()}
 	for name, value := range map[string]int{
 		"ETH_GET_TRANSACTION_COUNT_MAX_BLOCK_RANGE": c.MaxFullTransactions,
 		"FILTER_MAX_COUNT":                          c.MaxFilters,

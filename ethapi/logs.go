@@ -58,7 +58,15 @@ func bound(v rpc.Value) (*eth.BlockRef, error) {
 
 // readAddresses reads one address or a list, without repetitions. An empty list is
 // any address.
-func readAddresses(v rpc.Value) (addresses []common.Address, err error) {
+func readAddresses(v rpc.Value) ([]common.Address, error) {
+	addresses := distinctAddresses(v)
+	if len(addresses) > maxAddresses {
+		return nil, eth.ErrInvalidParam(0, "exceed max addresses: %d of at most %d", len(addresses), maxAddresses)
+	}
+	return addresses, nil
+}
+
+func distinctAddresses(v rpc.Value) (addresses []common.Address) {
 	seen := make(map[common.Address]bool)
 	var add func(v rpc.Value)
 	add = func(v rpc.Value) {
@@ -74,10 +82,7 @@ func readAddresses(v rpc.Value) (addresses []common.Address, err error) {
 		}
 	}
 	add(v)
-	if len(addresses) > maxAddresses {
-		return nil, eth.ErrInvalidParam(0, "exceed max addresses: %d of at most %d", len(addresses), maxAddresses)
-	}
-	return addresses, nil
+	return addresses
 }
 
 // readTopics reads topics by position: null and an empty list match anything, a list

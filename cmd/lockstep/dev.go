@@ -99,6 +99,7 @@ func devEnviron(chain *devnet.Network, environ []string) ([]string, error) {
 		"WS_CONNECTION_LIMIT_PER_IP=1000",
 		"DEBUG_API_ENABLED=true",
 		"TXPOOL_API_ENABLED=true",
+		"MIRROR_NODE_PUSH_ENABLED=true",
 		"LOG_LEVEL=warn",
 	}
 	// The last of several values counts.

@@ -1,0 +1,343 @@
+package ethapi
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/eth"
+	"lockstep/rpc"
+)
+
+// The events that can be subscribed to.
+const (
+	eventHeads   = "newHeads"
+	eventLogs    = "logs"
+	eventPending = "newPendingTransactions"
+	eventSyncing = "syncing"
+)
+
+// hub knows who wants which events and hands them out. Subscriptions to the same
+// events share a stream, whatever connections they are of: an event is matched and
+// encoded once per stream, and its bytes are shared by all who get it.
+//
+// Nothing under the lock waits: a connection takes a notification at once or ends.
+type hub struct {
+	limit   int  // subscriptions per connection
+	reuse   bool // one subscription per stream and connection
+	metrics *subscriptionMetrics
+	wake    chan struct{} // receives when position begins
+
+	pendingStreams atomic.Int32 // streams of pending transactions
+
+	mu        sync.Mutex
+	streams   map[string]*stream                      // guarded by mu; by key
+	anywhere  map[*stream]struct{}                    // guarded by mu; logs of any address
+	addresses map[common.Address]map[*stream]struct{} // guarded by mu; logs by address
+	clients   map[rpc.Notifier]*client                // guarded by mu
+	position  position                                // guarded by mu
+}
+
+// position is how far the chain has been told. It begins with the first subscription
+// that needs blocks and ends with the last one.
+type position struct {
+	active  bool
+	epoch   uint64 // of this beginning
+	next    uint64 // number of the first block not told of
+	readers int    // subscriptions that need blocks
+}
+
+// want is what a client asks for.
+type want struct {
+	event string
+	full  bool       // whole transactions instead of hashes
+	logs  *logFilter // for eventLogs
+}
+
+// chain tells whether the events come from blocks.
+func (w want) chain() bool { return w.event == eventHeads || w.event == eventLogs }
+
+// key is equal for what gives the same events.
+func (w want) key() string {
+	switch {
+	case w.logs != nil:
+		return w.event + w.logs.key
+	case w.full:
+		return w.event + " full"
+	}
+	return w.event
+}
+
+type stream struct {
+	want
+	subscribers           map[*subscription]struct{}
+	events, notifications prometheus.Counter
+	active                prometheus.Gauge
+}
+
+type client struct {
+	byID map[string]*subscription
+}
+
+type subscription struct {
+	id     string
+	conn   rpc.Notifier
+	stream *stream
+	since  time.Time
+
+	// Events must not overtake the answer that tells the client the id.
+	answered bool
+	promised int      // answers under way that name it
+	early    [][]byte // events from before; shared bytes
+	earlySum int      // bytes in early
+}
+
+// earlyLimit bounds what waits for one subscription's answer, in bytes.
+const earlyLimit = 4 << 20
+
+func newHub(limit int, reuse bool, metrics *subscriptionMetrics) *hub {
+	return &hub{
+		limit: limit, reuse: reuse, metrics: metrics, wake: make(chan struct{}, 1),
+		streams:   make(map[string]*stream),
+		anywhere:  make(map[*stream]struct{}),
+		addresses: make(map[common.Address]map[*stream]struct{}),
+		clients:   make(map[rpc.Notifier]*client),
+	}
+}
+
+// crowded tells, before any work is done for it, that a connection can have no
+// further subscription.
+func (h *hub) crowded(conn rpc.Notifier) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.clients[conn]
+	return !h.reuse && c != nil && len(c.byID) >= h.limit
+}
+
+// same finds the subscription that is to be used again.
+func (h *hub) same(c *client, w want) *subscription {
+	if !h.reuse {
+		return nil
+	}
+	s := h.streams[w.key()]
+	if s == nil {
+		return nil
+	}
+	for _, sub := range c.byID {
+		if sub.stream == s {
+			return sub
+		}
+	}
+	return nil
+}
+
+// add makes a subscription. baseline, if not nil, is the first block to tell of, where
+// nobody has asked for blocks yet; without it, ready false means that it is needed.
+func (h *hub) add(conn rpc.Notifier, w want, baseline *uint64) (sub *subscription, ready bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.clients[conn]
+	if c != nil {
+		if sub := h.same(c, w); sub != nil {
+			sub.promised++
+			return sub, true, nil
+		}
+		if len(c.byID) >= h.limit {
+			return nil, true, eth.ErrTooManySubscriptions()
+		}
+	}
+	if w.chain() && !h.position.active {
+		if baseline == nil {
+			return nil, false, nil
+		}
+		h.begin(*baseline)
+	}
+	if c == nil {
+		c = &client{byID: make(map[string]*subscription, 1)}
+		h.clients[conn] = c
+		conn.OnClose(func() { h.forget(conn) })
+	}
+	sub = &subscription{id: newSubscriptionID(), conn: conn, stream: h.join(w), since: time.Now(), promised: 1}
+	sub.stream.subscribers[sub] = struct{}{}
+	c.byID[sub.id] = sub
+	if w.chain() {
+		h.position.readers++
+	}
+	sub.stream.active.Inc()
+	return sub, true, nil
+}
+
+// begin needs mu.
+func (h *hub) begin(next uint64) {
+	h.position = position{active: true, epoch: h.position.epoch + 1, next: next}
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// join finds or makes a stream; it needs mu.
+func (h *hub) join(w want) *stream {
+	key := w.key()
+	s, ok := h.streams[key]
+	if ok {
+		return s
+	}
+	s = &stream{
+		want: w, subscribers: make(map[*subscription]struct{}, 1),
+		events:        h.metrics.events.WithLabelValues(w.event),
+		notifications: h.metrics.notifications.WithLabelValues(w.event),
+		active:        h.metrics.subscriptions.WithLabelValues(w.event),
+	}
+	h.streams[key] = s
+	h.count(s, 1)
+	if w.logs == nil {
+		return s
+	}
+	if len(w.logs.addresses) == 0 {
+		h.anywhere[s] = struct{}{}
+	}
+	for _, address := range w.logs.addresses {
+		if h.addresses[address] == nil {
+			h.addresses[address] = make(map[*stream]struct{}, 1)
+		}
+		h.addresses[address][s] = struct{}{}
+	}
+	return s
+}
+
+// leave ends a stream without subscribers; it needs mu.
+func (h *hub) leave(s *stream) {
+	delete(h.streams, s.key())
+	delete(h.anywhere, s)
+	h.count(s, -1)
+	if s.logs == nil {
+		return
+	}
+	for _, address := range s.logs.addresses {
+		if delete(h.addresses[address], s); len(h.addresses[address]) == 0 {
+			delete(h.addresses, address)
+		}
+	}
+}
+
+func (h *hub) count(s *stream, change int) {
+	h.metrics.streams.Add(float64(change))
+	switch s.event {
+	case eventHeads:
+		h.metrics.headStreams.Add(float64(change))
+	case eventPending:
+		h.pendingStreams.Add(int32(change))
+	}
+}
+
+// answer is called when the client has been told the subscription's id, or when it
+// cannot be told.
+func (h *hub) answer(sub *subscription, sent bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sub.promised--
+	switch {
+	case sub.answered: // the id was given out again
+		return
+	case !sent && sub.promised == 0:
+		h.remove(sub)
+		return
+	case !sent:
+		return
+	}
+	sub.answered = true
+	if c := h.clients[sub.conn]; c == nil || c.byID[sub.id] != sub {
+		return // closed meanwhile
+	}
+	if sub.stream.event == eventSyncing {
+		h.send(sub, []byte("false")) // as Ethereum nodes tell at once that they have caught up
+	}
+	for _, event := range sub.early {
+		h.send(sub, event)
+	}
+	sub.early = nil
+}
+
+// publish gives an event to everybody on a stream; it needs mu. The bytes are shared.
+func (h *hub) publish(s *stream, event []byte) {
+	s.events.Inc()
+	for sub := range s.subscribers {
+		if sub.answered {
+			h.send(sub, event)
+			continue
+		}
+		if sub.earlySum += len(event); sub.earlySum > earlyLimit {
+			sub.conn.TooSlow() // it does not even take its answers in
+			continue
+		}
+		sub.early = append(sub.early, event)
+	}
+}
+
+// send needs mu.
+func (h *hub) send(sub *subscription, event []byte) {
+	if sub.conn.Notify(sub.id, event) {
+		sub.stream.notifications.Inc()
+	}
+}
+
+// cancel ends one subscription of a connection.
+func (h *hub) cancel(conn rpc.Notifier, id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.clients[conn]
+	if c == nil || c.byID[id] == nil {
+		return false
+	}
+	h.remove(c.byID[id])
+	return true
+}
+
+// forget ends all subscriptions of a connection that has closed.
+func (h *hub) forget(conn rpc.Notifier) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.clients[conn]
+	if c == nil {
+		return
+	}
+	for _, sub := range c.byID {
+		h.remove(sub)
+	}
+	delete(h.clients, conn)
+}
+
+// remove needs mu. The entry of the connection stays until it closes, so that it is
+// never watched twice.
+func (h *hub) remove(sub *subscription) {
+	c := h.clients[sub.conn]
+	if c == nil || c.byID[sub.id] != sub {
+		return
+	}
+	delete(c.byID, sub.id)
+	s := sub.stream
+	if delete(s.subscribers, sub); len(s.subscribers) == 0 {
+		h.leave(s)
+	}
+	sub.early = nil
+	s.active.Dec()
+	h.metrics.lifetime.Observe(time.Since(sub.since).Seconds())
+	if s.chain() {
+		if h.position.readers--; h.position.readers == 0 {
+			h.position.active = false
+		}
+	}
+}
+
+// newSubscriptionID makes an id that cannot be guessed.
+func newSubscriptionID() string {
+	var raw [16]byte
+	_, _ = rand.Read(raw[:]) // never fails
+	return "0x" + hex.EncodeToString(raw[:])
+}

@@ -1,0 +1,114 @@
+package ethapi
+
+import (
+	"context"
+	"sync"
+
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/eth"
+)
+
+// pendingFeed takes accepted transactions from whoever submits them to the
+// subscribers, in the order in which they were accepted, and never holds the former up.
+type pendingFeed struct {
+	hub     *hub
+	metrics *subscriptionMetrics
+	wake    chan struct{}
+
+	mu    sync.Mutex
+	queue [][]byte // raw transactions; guarded by mu
+}
+
+// maxPending bounds the transactions on their way to subscribers.
+const maxPending = 16384
+
+func newPendingFeed(h *hub, m *subscriptionMetrics) *pendingFeed {
+	return &pendingFeed{hub: h, metrics: m, wake: make(chan struct{}, 1)}
+}
+
+func (f *pendingFeed) add(raw []byte) {
+	if f.hub.pendingStreams.Load() == 0 {
+		return
+	}
+	f.mu.Lock()
+	room := len(f.queue) < maxPending
+	if room {
+		f.queue = append(f.queue, raw)
+	}
+	f.mu.Unlock()
+	if !room {
+		f.metrics.dropped.Inc()
+		return
+	}
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (f *pendingFeed) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.wake:
+		}
+		f.mu.Lock()
+		queue := f.queue
+		f.queue = nil
+		f.mu.Unlock()
+		for _, raw := range queue {
+			f.hub.pending(raw)
+		}
+	}
+}
+
+// pending tells of one transaction.
+func (h *hub) pending(raw []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.streams[want{event: eventPending}.key()]; s != nil {
+		h.publish(s, []byte(`"`+crypto.Keccak256Hash(raw).Hex()+`"`))
+	}
+	if s := h.streams[want{event: eventPending, full: true}.key()]; s != nil {
+		if whole := pendingTransaction(raw); whole != nil {
+			h.publish(s, whole)
+		}
+	}
+}
+
+// pendingTransaction is the JSON of a transaction that is in no block yet.
+func pendingTransaction(raw []byte) []byte {
+	tx, err := eth.DecodeTx(raw)
+	if err != nil {
+		return nil // it would not have been accepted
+	}
+	fields := tx.Fields()
+	v, r, s := fields.RawSignatureValues()
+	t := &eth.Transaction{
+		Hash: tx.Hash(), Type: tx.Type(), From: tx.From(), To: tx.To(), Nonce: tx.Nonce(), Value: tx.Value(),
+		Input: tx.Data(), Gas: tx.Gas(), GasPrice: fields.GasFeeCap(), V: v, R: r, S: s,
+	}
+	if tx.Protected() {
+		t.ChainID = tx.ChainID()
+	}
+	if tx.Type() != types.LegacyTxType {
+		t.AccessList = fields.AccessList()
+	}
+	if tx.Type() == types.DynamicFeeTxType || tx.Type() == types.SetCodeTxType {
+		t.MaxFee, t.MaxTip = fields.GasFeeCap(), fields.GasTipCap()
+	}
+	for _, a := range fields.SetCodeAuthorizations() {
+		t.Authorizations = append(t.Authorizations, eth.Authorization{
+			ChainID: a.ChainID.ToBig(), Address: a.Address, Nonce: a.Nonce,
+			YParity: uint64(a.V), R: a.R.ToBig(), S: a.S.ToBig(),
+		})
+	}
+	text, err := t.AppendJSON(nil)
+	if err != nil {
+		return nil
+	}
+	return text
+}
