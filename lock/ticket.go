@@ -86,23 +86,6 @@ func (t *Ticket) Leave() {
 	}
 }
 
-// Observe tells the lane the account's nonce as the mirror node shows it. It counts if
-// the lane knows none, or a lower one: the mirror node lags, so it never lowers.
-// With a hold-back window, a burst on a lane that knows nothing waits for it.
-func (t *Ticket) Observe(nonce uint64) {
-	l := t.lane
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if t.state == over || !l.know.observe(nonce) {
-		return
-	}
-	if l.holder != nil {
-		l.know.begin(l.holder.lease.turn.fence)
-	}
-	l.far.hint = true
-	l.dispatch(l.svc.now())
-}
-
 // leftError is ErrLeft with the reason.
 type leftError struct{ cause error }
 

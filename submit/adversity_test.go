@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/consensus"
+	"lockstep/internal/envx"
 	"lockstep/submit"
 )
 
@@ -110,4 +113,63 @@ func TestFailedLookUpLeavesTheQueue(t *testing.T) {
 	if _, err := s.Submit(t.Context(), transfer(t, key, 1)); err == nil {
 		t.Error("a transaction without facts was submitted")
 	}
+}
+
+// With a hold-back window, predecessors that went another way release the transaction
+// as soon as the mirror node shows them, not when the window ends.
+func TestHeldBackTransactionKeepsLearning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		s := newSubmitter(t, n, func(o *options) { o.lock.GapHold = envx.Millis(time.Hour) })
+		result := make(chan error, 1)
+		begun := time.Now()
+		go func() {
+			_, err := s.Submit(t.Context(), transfer(t, key, 5))
+			result <- err
+		}()
+		synctest.Wait()
+		n.mu.Lock()
+		n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 5 // somebody else sent 0 to 4
+		n.mu.Unlock()
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+		if waited := time.Since(begun); waited > time.Second {
+			t.Errorf("it waited %v", waited)
+		}
+	})
+}
+
+// A transaction that was queued for long is not taken for a gap because of what the
+// mirror node said at its arrival.
+func TestOldLookUpIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		s := newSubmitter(t, n, nil)
+		first, err := s.Enter(transfer(t, key, 9)) // has the turn, and does not go on
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := make(chan error, 2)
+		for _, nonce := range []uint64{5, 6} {
+			go func() {
+				_, err := s.Submit(t.Context(), transfer(t, key, nonce))
+				result <- err
+			}()
+			synctest.Wait()
+		}
+		n.mu.Lock()
+		n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 5
+		n.mu.Unlock()
+		time.Sleep(time.Second) //nolint:forbidigo // fake time: the look-ups grow old
+		first.Leave()
+		for range 2 {
+			if err := <-result; err != nil {
+				t.Error(err)
+			}
+		}
+		if got := n.order(); len(got) != 2 || got[0] != 5 || got[1] != 6 {
+			t.Errorf("nonces reached the node as %v", got)
+		}
+	})
 }

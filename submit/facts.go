@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"golang.org/x/sync/errgroup"
@@ -44,7 +45,8 @@ type facts struct {
 // known is the outcome of the look-ups.
 type known struct {
 	precheck.Facts
-	nonce uint64 // the sender's next one, as far as the mirror node knows
+	nonce uint64    // the sender's next one, as far as the mirror node knows
+	at    time.Time // when that was
 }
 
 // get waits for the look-ups.
@@ -115,7 +117,7 @@ func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {
 		if err == nil && !found {
 			err = eth.ErrSenderNotFound(tx.From())
 		}
-		k.nonce, k.Balance = sender.Nonce, sender.Balance
+		k.nonce, k.Balance, k.at = sender.Nonce, sender.Balance, time.Now()
 		return err
 	})
 	group.Go(func() (err error) {

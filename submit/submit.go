@@ -189,6 +189,7 @@ func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict
 	if err != nil {
 		return nil, verdict{outcome: NotSent, err: factError(err)}
 	}
+	known = s.renew(turn, e, known)
 	expected, sure := turn.expected(known.nonce)
 	// Without look-ups nothing is known of the nonce but what the lane is sure of.
 	wasNext := e.tx.Nonce() == expected && (sure || !s.cfg.SkipLookUps)

@@ -27,6 +27,8 @@ func (e *Entry) wait(ctx context.Context) (*turn, error) {
 	if !e.s.ordering.CancelOnDisconnect {
 		ctx = context.WithoutCancel(ctx)
 	}
+	stop := e.keepLearning(context.WithoutCancel(ctx))
+	defer stop()
 	lease, err := e.ticket.Wait(ctx)
 	if err != nil {
 		return nil, err
@@ -116,7 +118,9 @@ func (t *turn) decided(tx *eth.Tx, v verdict) {
 		return
 	}
 	t.locks.Settle(tx.From(), t.lease.Fence())
-	if !v.outcome.NonceSpent() {
+	if v.outcome.NonceSpent() {
+		t.locks.Observe(tx.From(), tx.Nonce()+1) // the network proved it, ahead of the mirror node
+	} else {
 		t.locks.Invalidate(tx.From(), t.lease.Fence())
 	}
 }

@@ -1,0 +1,49 @@
+package lock
+
+import "github.com/ethereum/go-ethereum/common"
+
+// Observe tells the lane the account's nonce as the mirror node shows it. It counts if
+// the lane knows none, or a lower one: the mirror node lags, so it never lowers.
+// With a hold-back window, a burst on a lane that knows nothing waits for it.
+func (t *Ticket) Observe(nonce uint64) {
+	l := t.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.state != over {
+		l.learn(nonce)
+	}
+}
+
+// Observe tells the sender's lane a nonce that a verdict proves. It does nothing when
+// the lane has been forgotten: nobody waits for it then.
+func (s *Service) Observe(sender common.Address, nonce uint64) {
+	l := s.reg.pinKnown(sender)
+	if l == nil {
+		return
+	}
+	defer s.reg.unpin(l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.learn(nonce)
+}
+
+// HeldBack tells whether the ticket is the first of its lane in this process and nobody here
+// has the turn: it waits for a predecessor, or for knowledge of the next nonce after a turn
+// was lost. Whoever can look the nonce up should, and Observe it.
+func (t *Ticket) HeldBack() bool {
+	l := t.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.head == t && l.holder == nil
+}
+
+func (l *lane) learn(nonce uint64) {
+	if !l.know.observe(nonce) {
+		return
+	}
+	if l.holder != nil {
+		l.know.begin(l.holder.lease.turn.fence)
+	}
+	l.far.hint = true
+	l.dispatch(l.svc.now())
+}
