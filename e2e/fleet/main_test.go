@@ -13,6 +13,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
 )
 
 // program is the path of the binary under test, set once by TestMain.
@@ -20,12 +23,19 @@ var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	zerolog.SetGlobalLevel(zerolog.Disabled) // of the proxies
+	redis.SetLogger(silence{})               // servers that do not answer are what is tested here
 	if testing.Short() {
 		fmt.Fprintln(os.Stderr, "fleet: needs a build and many processes; not run with -short")
 		return
 	}
 	os.Exit(runAll(m))
 }
+
+// silence is a logger.
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
 
 func runAll(m *testing.M) int {
 	scratch, err := os.MkdirTemp("", "lockstep-fleet-")

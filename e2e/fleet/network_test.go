@@ -22,8 +22,8 @@ const chainID = 298
 type network struct {
 	t        *testing.T
 	redis    *redistest.Server
-	store    *redis.Client // to look into Redis
-	settings []string      // of every relay, after the ones all tests share
+	store    redis.UniversalClient // to look into Redis
+	settings []string              // of every relay, after the ones all tests share
 
 	Mirror   string            `json:"mirror"`
 	Nodes    map[string]string `json:"nodes"` // address to account

@@ -18,7 +18,7 @@ const (
 	startLimit = 30 * time.Second // the machine may be building something else
 	stopLimit  = 40 * time.Second // a relay may wait for verdicts before it ends
 	logShown   = 16 << 10
-	normal     = 5 * time.Second  // within which a client is answered, trouble or not
+	normal     = 5 * time.Second // within which a client is answered, trouble or not
 )
 
 // process is one running program of ours.
