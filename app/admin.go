@@ -60,7 +60,9 @@ func (a *App) adminHandler() http.Handler {
 }
 
 // guard lets requests with the right bearer token through. It also refuses
-// requests that a web page made: a browser on the same machine reaches loopback.
+// requests that a web page made, since a browser on the same machine reaches
+// loopback: those that say so, and without a token those for a host name, which
+// somebody's name server may have pointed here.
 func guard(token secret.String, next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte("Bearer " + token.Reveal()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -71,10 +73,21 @@ func guard(token secret.String, next http.Handler) http.Handler {
 			http.Error(w, "not for browsers", http.StatusForbidden)
 		case token != "" && subtle.ConstantTimeCompare(got[:], want[:]) != 1:
 			http.Error(w, "wrong or missing bearer token", http.StatusUnauthorized)
+		case token == "" && !loopback(r.Host):
+			http.Error(w, "ask by a loopback address", http.StatusForbidden)
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
+}
+
+func loopback(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (a *App) listLocks(w http.ResponseWriter, _ *http.Request) {

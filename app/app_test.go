@@ -64,6 +64,9 @@ func ask(t *testing.T, method, url, body string, headers ...string) (int, string
 		t.Fatal(err)
 	}
 	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			request.Host = headers[i+1]
+		}
 		request.Header.Set(headers[i], headers[i+1])
 	}
 	response, err := (&http.Client{Timeout: 10 * time.Second}).Do(request)
@@ -142,6 +145,17 @@ func TestAdmin(t *testing.T) {
 		if status != test.status || !strings.Contains(body, test.want) {
 			t.Errorf("%s %s: %d %s, want %d %q", test.method, test.path, status, body, test.status, test.want)
 		}
+	}
+}
+
+// A page whose host name resolves to loopback is not let in.
+func TestAdminRefusesForeignHosts(t *testing.T) {
+	base := "http://" + start(t, "ADMIN_ADDRESS=127.0.0.1:0").AdminAddr()
+	if status, body := ask(t, http.MethodGet, base+"/locks", ""); status != http.StatusOK {
+		t.Errorf("by address: %d %s", status, body)
+	}
+	if status, body := ask(t, http.MethodGet, base+"/locks", "", "Host", "evil.example"); status != http.StatusForbidden {
+		t.Errorf("by a foreign name: %d %s", status, body)
 	}
 }
 

@@ -39,3 +39,19 @@ func (l *Lease) Sent(sub Submission) bool {
 	l.advanced = true
 	return true
 }
+
+// Unclear tells the lane that a node may have the holder's transaction or not. The expected
+// nonce comes from elsewhere then, but until the verdict the next transaction is bound to that
+// node as if it had been accepted. It returns false, and does nothing, if the turn is over.
+func (l *Lease) Unclear(sub Submission) bool {
+	ln := l.ticket.lane
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if l.ticket.state != holding {
+		return false
+	}
+	ln.know.forget()
+	ln.know.last, ln.know.lastFence = sub, l.turn.fence
+	l.unsure, l.advanced = true, true
+	return true
+}

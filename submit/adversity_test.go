@@ -3,6 +3,7 @@ package submit_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/consensus"
+	"lockstep/eth"
+	"lockstep/hedera"
 	"lockstep/internal/envx"
 	"lockstep/submit"
 )
@@ -172,4 +175,38 @@ func TestOldLookUpIsRenewed(t *testing.T) {
 			t.Errorf("nonces reached the node as %v", got)
 		}
 	})
+}
+
+// A submission whose answer was lost may be at its node: the caller is not told that it
+// was accepted, and the next one goes to that node and no other.
+func TestUnclearSubmissionBindsTheNode(t *testing.T) {
+	client, err := consensus.New(consensus.Config{
+		Network: `{"127.0.0.1:1":"0.0.3"}`, AttemptTimeout: 1e9, RequestTimeout: 1e9, MaxAttempts: 1,
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	n, key := newNetwork(), newKey(t)
+	var second consensus.Submission
+	n.before = func(nonce uint64, sub consensus.Submission) (bool, error) {
+		if nonce == 0 {
+			id := hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: hedera.TimestampOf(time.Now().Add(-170 * time.Second))}
+			return false, &consensus.SentError{Pending: client.Pending(id, hedera.Entity(3)), Err: context.DeadlineExceeded}
+		}
+		second = sub
+		return true, nil
+	}
+	s := newSubmitter(t, n, func(o *options) { o.submit.Returns = submit.ReturnsAccepted })
+	_, err = s.Submit(t.Context(), transfer(t, key, 0))
+	var told *eth.Error
+	if !errors.As(err, &told) || told.Code != eth.CodeRequestTimeout {
+		t.Errorf("no node is known to have it, and its caller got %v", err)
+	}
+	if _, err := s.Submit(t.Context(), transfer(t, key, 1)); err != nil {
+		t.Error(err)
+	}
+	if !second.SameNodeOnly || second.Node != hedera.Entity(3) {
+		t.Errorf("the next one may go elsewhere: node %v, only there %v", second.Node, second.SameNodeOnly)
+	}
 }

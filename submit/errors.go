@@ -41,14 +41,14 @@ func sentAnyway(err error) Pending {
 func (s *Submitter) submissionError(err error) verdict {
 	var refused *consensus.StatusError
 	switch {
+	case errors.Is(err, lock.ErrLost): // whatever a node had said before
+		return verdict{outcome: NotSent, err: eth.ErrTurnLost()}
 	case errors.As(err, &refused):
 		return verdict{
 			outcome: Rejected, status: refused.Status, hasStatus: true,
 			transaction: refused.TransactionID, node: refused.Node,
 			err: s.refusal(refused.Status),
 		}
-	case errors.Is(err, lock.ErrLost):
-		return verdict{outcome: NotSent, err: eth.ErrTurnLost()}
 	case errors.Is(err, consensus.ErrNoOperator):
 		return verdict{outcome: NotSent, err: eth.ErrReadOnly()}
 	case errors.Is(err, consensus.ErrClosed):

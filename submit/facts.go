@@ -76,11 +76,11 @@ func (s *Submitter) lookUp(ctx context.Context, e *Entry) *facts {
 		return f
 	}
 	go func() {
-		f.value, f.err = s.gatherSafely(ctx, e.tx)
+		f.value, f.err = s.gather(ctx, e.tx)
 		close(f.done)
 		switch {
 		case f.err != nil:
-			e.Leave()
+			e.leave()
 		case e.ticket != nil:
 			e.ticket.Observe(f.value.nonce)
 		}
@@ -98,40 +98,42 @@ func (f *facts) failure() error {
 	}
 }
 
-// gatherSafely is gather in a goroutine of its own, where a panic would end the
-// process.
-func (s *Submitter) gatherSafely(ctx context.Context, tx *eth.Tx) (k known, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic in a look-up: %v", r)
-		}
-	}()
-	return s.gather(ctx, tx)
-}
-
 func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {
 	var k known
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
+	group.Go(safely(func() error {
 		sender, found, err := s.chain.Account(ctx, tx.From())
 		if err == nil && !found {
 			err = eth.ErrSenderNotFound(tx.From())
 		}
 		k.nonce, k.Balance, k.at = sender.Nonce, sender.Balance, time.Now()
 		return err
-	})
-	group.Go(func() (err error) {
+	}))
+	group.Go(safely(func() (err error) {
 		k.GasPrice, err = s.chain.GasPrice(ctx)
 		return err
-	})
+	}))
 	if tx.To() != nil {
-		group.Go(func() error {
+		group.Go(safely(func() error {
 			receiver, _, err := s.chain.Account(ctx, *tx.To())
 			k.ReceiverMustSign = receiver.SignatureRequired
 			return err
-		})
+		}))
 	}
 	return k, group.Wait()
+}
+
+// safely makes an error of a panic, which in a goroutine of its own would end the
+// process.
+func safely(f func() error) func() error {
+	return func() (err error) {
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("panic in a look-up: %v", r)
+			}
+		}()
+		return f()
+	}
 }
 
 // factError translates a failed look-up or precheck for the client. What already

@@ -67,8 +67,8 @@ func (s *Submitter) record(e *Entry, v verdict) {
 	if !v.transaction.IsZero() {
 		attrs = append(attrs, slog.String("transaction", v.transaction.String()), slog.String("node", v.node.String()))
 	}
-	if v.fence != 0 {
-		attrs = append(attrs, slog.Uint64("fence", v.fence))
+	if e.fence != 0 {
+		attrs = append(attrs, slog.Uint64("fence", e.fence))
 	}
 	if v.err != nil {
 		attrs = append(attrs, slog.String("error", v.err.Error()))

@@ -48,7 +48,6 @@ type verdict struct {
 	hasStatus   bool
 	transaction hedera.TransactionID
 	node        hedera.ID
-	fence       uint64 // of the sender's turn; 0: not ordered
 	err         error
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"lockstep/consensus"
 	"lockstep/hedera"
-	"lockstep/lock"
 )
 
 // submit hands the transaction to the sender's node. While the verdict on the
@@ -22,13 +21,9 @@ func (s *Submitter) submit(turn *turn, e *Entry, known known) (Pending, error) {
 		MaxFee:     s.maxFee(known.GasPrice),
 		BeforeSend: turn.check,
 	}
-	previous, open := turn.predecessor()
+	id, node, open := turn.predecessor()
 	if !open {
 		return s.nodes.Submit(turn.ctx, submission)
-	}
-	id, node, err := identify(previous)
-	if err != nil {
-		return nil, &consensus.NotSentError{Err: err}
 	}
 	submission.Node, submission.SameNodeOnly = node, true
 	pending, err := s.nodes.Submit(turn.ctx, submission)
@@ -36,19 +31,14 @@ func (s *Submitter) submit(turn *turn, e *Entry, known known) (Pending, error) {
 	if !errors.As(err, &unavailable) {
 		return pending, err
 	}
-	if err := s.nodes.Await(turn.ctx, id, node); err != nil {
+	// Half of the time the turn may last: the rest is for the submission itself.
+	ctx, cancel := context.WithTimeout(turn.ctx, s.ordering.MaxHold.Duration()/2)
+	defer cancel()
+	if err := s.nodes.Await(ctx, id, node); err != nil {
 		return nil, &consensus.NotSentError{Err: err}
 	}
 	submission.Node, submission.SameNodeOnly = hedera.ID{}, false
 	return s.nodes.Submit(turn.ctx, submission)
-}
-
-// identify reads what the lane remembers of its last submission.
-func identify(last lock.Submission) (id hedera.TransactionID, node hedera.ID, err error) {
-	if id, err = hedera.ParseTransactionID(last.TxID); err == nil {
-		node, err = hedera.ParseID(last.Node)
-	}
-	return id, node, err
 }
 
 // maxFee is the most the operator pays for one transaction: the network's price

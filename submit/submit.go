@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -61,7 +62,9 @@ type Entry struct {
 	ticket  *lock.Ticket // nil when the sender's transactions are not ordered
 	arrived time.Time
 
+	taken    atomic.Bool // Finish has been called
 	finished sync.Once
+	fence    uint64 // of the sender's turn; 0: not ordered, or not reached
 }
 
 // Submit takes one transaction through the whole path and returns its hash.
@@ -95,8 +98,15 @@ func (s *Submitter) Enter(raw []byte) (*Entry, error) {
 	return entry, nil
 }
 
-// Leave gives the place up without submitting. It is safe after Finish.
+// Leave gives the place up without submitting. After Finish has been called it does
+// nothing: the transaction may be under way although the caller has its answer.
 func (e *Entry) Leave() {
+	if !e.taken.Load() {
+		e.leave()
+	}
+}
+
+func (e *Entry) leave() {
 	if e.ticket != nil {
 		e.ticket.Leave()
 	}
@@ -109,8 +119,9 @@ func (e *Entry) Leave() {
 // that for queued ones: what ctx carries is used, its end is not.
 func (e *Entry) Finish(ctx context.Context) (common.Hash, error) {
 	s := e.s
+	e.taken.Store(true)
 	if ok, closing := s.tasks.begin(); !ok {
-		e.Leave()
+		e.leave()
 		if closing {
 			return common.Hash{}, eth.ErrShuttingDown()
 		}
@@ -166,24 +177,27 @@ func (e *Entry) run(ctx context.Context, facts *facts, accepted chan<- verdict) 
 		return s.finish(e, verdict{outcome: NotSent, err: lockError(err)})
 	}
 	defer turn.release()
-	defer turn.unclearAfterPanic()
+	defer turn.afterPanic()
+	e.fence = turn.fence()
 
 	pending, v := s.inTurn(turn, e, facts)
 	if pending == nil {
 		return s.finish(e, v)
 	}
+	// v is what is known at this moment: accepted, or perhaps.
 	if s.ordering.Release == lock.ReleaseAccepted {
 		turn.release()
 	}
 	if accepted != nil {
-		accepted <- verdict{outcome: Unknown, transaction: pending.ID(), node: pending.Node()}
+		accepted <- v
 	}
 	return s.settle(context.WithoutCancel(ctx), turn, e, pending)
 }
 
 // inTurn does what only the holder of the sender's turn may do: decide on the
 // nonce, check the facts, hand the transaction to a node and tell the lane. No
-// pending means that no node has it, and the verdict says why.
+// pending means that no node has it, and the verdict says why; else the verdict is
+// what the client may be told until there is a final one.
 func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict) {
 	known, err := facts.get(turn.ctx)
 	if err != nil {
@@ -200,11 +214,11 @@ func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict
 	pending, err := s.submit(turn, e, known)
 	if err == nil {
 		turn.accepted(e.tx, pending, wasNext)
-		return pending, verdict{}
+		return pending, verdict{outcome: Unknown}
 	}
 	if perhaps := sentAnyway(err); perhaps != nil {
-		turn.unclear()
-		return perhaps, verdict{}
+		turn.unclear(perhaps)
+		return perhaps, verdict{outcome: Unknown, err: eth.ErrUnknownOutcome(e.tx.Hash(), perhaps.ID().String())}
 	}
 	turn.failed(e.tx, wasNext)
 	return nil, s.submissionError(err)
@@ -244,7 +258,7 @@ func (s *Submitter) check(e *Entry, known known, expected uint64, sure bool) err
 // finish gives everything back and records the final verdict, on every path.
 func (s *Submitter) finish(e *Entry, v verdict) verdict {
 	e.finished.Do(func() {
-		e.Leave()
+		e.leave()
 		s.tasks.end()
 		s.record(e, v)
 	})

@@ -62,14 +62,20 @@ func (t *turn) check() error {
 	return t.lease.Check()
 }
 
-// predecessor returns the transaction that this lane handed over last, if its
-// verdict is still open, as text.
-func (t *turn) predecessor() (last lock.Submission, open bool) {
+// predecessor returns the transaction that this lane handed over last, and its node, if
+// its verdict is still open. What cannot be read, from a store that others write to,
+// binds nobody.
+func (t *turn) predecessor() (id hedera.TransactionID, node hedera.ID, open bool) {
 	if t.lease == nil {
-		return last, false
+		return id, node, false
 	}
 	last, ok := t.lease.Last()
-	return last, ok && last.Open
+	if !ok || !last.Open {
+		return id, node, false
+	}
+	id, badID := hedera.ParseTransactionID(last.TxID)
+	node, badNode := hedera.ParseID(last.Node)
+	return id, node, badID == nil && badNode == nil
 }
 
 // accepted moves the lane on: a node has the transaction. A node does not look at the
@@ -80,11 +86,10 @@ func (t *turn) accepted(tx *eth.Tx, p Pending, wasNext bool) {
 	if t.lease == nil {
 		return
 	}
-	submission := lock.Submission{Node: p.Node().String(), TxID: p.ID().String(), Open: true}
 	if wasNext {
-		t.lease.Advance(tx.Nonce()+1, submission)
+		t.lease.Advance(tx.Nonce()+1, handedOver(p))
 	} else {
-		t.lease.Sent(submission)
+		t.lease.Sent(handedOver(p))
 	}
 }
 
@@ -97,19 +102,33 @@ func (t *turn) failed(tx *eth.Tx, wasNext bool) {
 }
 
 // unclear tells the lane that a node may have the transaction or not. Nobody knows
-// what is next: the lane asks the mirror node again.
-func (t *turn) unclear() {
+// what is next, but the next one still has to go to the same node.
+func (t *turn) unclear(p Pending) {
 	if t.lease != nil {
-		t.lease.Forget()
+		t.lease.Unclear(handedOver(p))
 	}
 }
 
-// unclearAfterPanic is for a defer: after a panic nobody knows whether bytes left.
-func (t *turn) unclearAfterPanic() {
+func handedOver(p Pending) lock.Submission {
+	return lock.Submission{Node: p.Node().String(), TxID: p.ID().String(), Open: true}
+}
+
+// afterPanic is for a defer: after a panic nobody knows whether bytes left.
+func (t *turn) afterPanic() {
 	if r := recover(); r != nil {
-		t.unclear()
+		if t.lease != nil {
+			t.lease.Forget()
+		}
 		panic(r)
 	}
+}
+
+// fence is the number of the turn, for the log; 0 when not ordered.
+func (t *turn) fence() uint64 {
+	if t.lease == nil {
+		return 0
+	}
+	return t.lease.Fence()
 }
 
 // decided tells the lane what became of a transaction that a node had accepted.
