@@ -93,7 +93,7 @@ func (r *remote) force(ctx context.Context, l *lane) (bool, error) {
 	epoch, sent := r.epoch.Load(), r.svc.now()
 	get, cancel := r.deadline(ctx)
 	defer cancel()
-	texts, err := r.client.MGet(get, keys(l.sender)[0]).Result()
+	texts, err := r.client.MGet(get, l.keys[0]).Result()
 	if err != nil {
 		return fail(err)
 	}
@@ -105,7 +105,7 @@ func (r *remote) force(ctx context.Context, l *lane) (bool, error) {
 	if owner.session == "" {
 		return false, nil
 	}
-	v, err := r.reclaim(ctx, keys(l.sender), r.instance(), "", owner.session)
+	v, err := r.reclaim(ctx, l.keys, r.instance(), "", owner.session)
 	if err != nil {
 		return fail(err)
 	}

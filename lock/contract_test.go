@@ -125,6 +125,7 @@ func redisHarness(t *testing.T, url string) locktest.Harness {
 }
 
 func TestContractLocal(t *testing.T) {
+	t.Parallel()
 	var current *lock.Service
 	locktest.Exercise(t, locktest.Harness{
 		Processes: 1,
@@ -149,9 +150,11 @@ func TestContractLocal(t *testing.T) {
 }
 
 func TestContractRedis(t *testing.T) {
+	t.Parallel()
 	locktest.Exercise(t, redisHarness(t, redistest.Start(t).URL()))
 }
 
 func TestContractCluster(t *testing.T) {
+	t.Parallel()
 	locktest.Exercise(t, redisHarness(t, redistest.StartCluster(t).URL()))
 }

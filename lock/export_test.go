@@ -6,5 +6,8 @@ func (s *Service) RedisUp() bool { return s.remote != nil && s.remote.up.Load() 
 // Pushed tells whether grants arrive over Pub/Sub at the moment.
 func (s *Service) Pushed() bool { return s.remote != nil && s.remote.pushed.Load() }
 
+// Instance returns the name under which the service owns things in Redis.
+func (s *Service) Instance() string { return s.remote.instance() }
+
 // Sizes returns the numbers of lanes in use and idle.
 func (s *Service) Sizes() (busy, idle int) { return s.reg.sizes() }

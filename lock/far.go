@@ -37,6 +37,7 @@ type far struct {
 	hint      bool          // an observed nonce is news to Redis
 	forget    uint64        // newest turn with a bad verdict; 0 = none
 	reclaim   string        // instance known to be dead; empty = none
+	mourned   string        // the dead instance that was removed last
 	debts     []debt        // sessions to take back
 	releasing []string      // sessions being given back now
 	kickAt    time.Duration // when to kick; 0 = not planned
@@ -148,7 +149,7 @@ func (l *lane) nextStep(r *remote) func(context.Context) {
 	call, batch, instance := l.enterCall(r)
 	return func(ctx context.Context) {
 		sent := l.svc.now()
-		v, err := r.enter(ctx, keys(l.sender), instance, call)
+		v, err := r.enter(ctx, l.keys, instance, call)
 		if err != nil {
 			l.sendFailed(opAcquire, epoch, err)
 		}
@@ -305,6 +306,13 @@ func (l *lane) take(v view, now time.Duration) {
 		l.far.kick = true // how long it lasts is not known: ask
 		return
 	}
+	if !l.svc.remote.aliveAt(now) {
+		// This process stood still, so the turn may have been taken back: no news
+		// counts before the next heartbeat, after which all places are verified.
+		l.svc.remote.wake()
+		l.far.kickAt = now + l.svc.cfg.PollInterval.Duration()
+		return
+	}
 	if now+l.svc.margin >= v.left {
 		l.refuse(t, o)
 		return
@@ -428,7 +436,7 @@ func (l *lane) owe(d debt) {
 func (l *lane) repay(ctx context.Context, epoch uint64, d debt) {
 	r := l.svc.remote
 	sent := l.svc.now()
-	_, v, err := r.release(ctx, keys(l.sender), d)
+	_, v, err := r.release(ctx, l.keys, d)
 	again := err != nil && l.sendFailed(opRelease, epoch, err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -457,7 +465,7 @@ func (l *lane) repay(ctx context.Context, epoch uint64, d debt) {
 
 // passVerdict tells Redis of a bad verdict.
 func (l *lane) passVerdict(ctx context.Context, epoch uint64, instance string, fence uint64) {
-	err := l.svc.remote.forget(ctx, keys(l.sender), instance, fence)
+	err := l.svc.remote.forget(ctx, l.keys, instance, fence)
 	again := err != nil && l.sendFailed(opRelease, epoch, err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -481,7 +489,7 @@ func (l *lane) forgetReleasing(session string) {
 func (l *lane) reclaim(ctx context.Context, epoch uint64, dead string) {
 	r := l.svc.remote
 	sent := l.svc.now()
-	v, err := r.reclaim(ctx, keys(l.sender), r.instance(), dead, "")
+	v, err := r.reclaim(ctx, l.keys, r.instance(), dead, "")
 	if err != nil {
 		l.sendFailed(opAcquire, epoch, err)
 		return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ func (w *wire) mend() {
 func swift() lock.Config {
 	cfg := lock.DefaultConfig()
 	cfg.HeartbeatInterval = envx.Millis(100 * time.Millisecond)
-	cfg.HeartbeatMissed = 8
+	cfg.HeartbeatMissed = 15
 	cfg.MaxQueue = 0
 	return cfg
 }
@@ -180,11 +181,35 @@ func sharedAgain(t *testing.T, server *redistest.Server, a, b *lock.Service) {
 	}
 	settled(t, a, b)
 	c := server.Client()
-	eventually(t, "nothing is left behind", func() bool { return len(leftovers(t.Context(), t, c)) == 0 })
+	cleared(t, c, a, b)
+}
+
+// cleared waits until no key is left that ought not to be.
+func cleared(t *testing.T, c *redis.Client, svcs ...*lock.Service) {
+	t.Helper()
+	var left []string
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.Now().Add(patience); ; <-ticker.C {
+		if left = leftovers(t.Context(), t, c); len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			break
+		}
+	}
+	for _, key := range left {
+		t.Log(key, c.PTTL(t.Context(), key).Val(), c.Get(t.Context(), key).Val(), c.LRange(t.Context(), key, 0, -1).Val(), c.ZRange(t.Context(), key, 0, -1).Val())
+	}
+	for _, svc := range svcs {
+		t.Logf("%s: %+v", svc.Instance(), svc.Lanes())
+	}
+	t.Fatalf("left behind: %v", left)
 }
 
 // L6, L7, L8, L11: Redis is killed in the middle of a burst and comes back empty.
 func TestRedisKilledMidBurst(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	a, _ := process(t, server.Addr(), swift(), nil)
 	b, _ := process(t, server.Addr(), swift(), nil)
@@ -206,6 +231,7 @@ func TestRedisKilledMidBurst(t *testing.T) {
 // L6, L11: the same with Redis back while many still wait: they join again in ticket order
 // and the turn in progress is adopted.
 func TestRedisRestartsMidBurst(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	a, _ := process(t, server.Addr(), swift(), nil)
 	b, _ := process(t, server.Addr(), swift(), nil)
@@ -229,6 +255,7 @@ func TestRedisRestartsMidBurst(t *testing.T) {
 
 // L8: Redis hangs without closing anything.
 func TestRedisHangs(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	cfg := swift()
 	cfg.RedisTimeout = envx.Millis(200 * time.Millisecond)
@@ -250,6 +277,7 @@ func TestRedisHangs(t *testing.T) {
 }
 
 func TestClientPause(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	cfg := swift()
 	cfg.RedisTimeout = envx.Millis(100 * time.Millisecond)
@@ -269,6 +297,7 @@ func TestClientPause(t *testing.T) {
 // L11: all keys vanish under a holder and those who wait. The holder keeps its turn and
 // nobody else gets one meanwhile, since all notice before anybody may take it.
 func TestFlushAll(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	a, _ := process(t, server.Addr(), swift(), nil)
 	b, _ := process(t, server.Addr(), swift(), nil)
@@ -321,6 +350,7 @@ func svcHolds(svc *lock.Service, nonce uint64) bool {
 
 // L11: a key that is evicted is put back by its holder.
 func TestEvictedLockIsAdopted(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	a, _ := process(t, server.Addr(), swift(), nil)
 	lease := wait(t, enter(t, a, 0))
@@ -342,6 +372,7 @@ func TestEvictedLockIsAdopted(t *testing.T) {
 
 // The lock taken by somebody else: the holder learns it.
 func TestOverwrittenLockIsLost(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	a, _ := process(t, server.Addr(), swift(), nil)
 	b, _ := process(t, server.Addr(), swift(), nil)
@@ -364,6 +395,7 @@ func TestOverwrittenLockIsLost(t *testing.T) {
 
 // A key of another kind under our name harms that sender's sharing only.
 func TestForeignKey(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	a, _ := process(t, server.Addr(), swift(), nil)
 	c := server.Client()
@@ -387,6 +419,7 @@ func TestForeignKey(t *testing.T) {
 
 // A server that forgot its scripts is taught them again.
 func TestScriptFlush(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	a, _ := process(t, server.Addr(), swift(), nil)
 	c := server.Client()
@@ -404,6 +437,7 @@ func TestScriptFlush(t *testing.T) {
 
 // Without Pub/Sub the turn is found by looking.
 func TestPubSubDown(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	a, _ := process(t, server.Addr(), swift(), nil)
 	b, _ := process(t, server.Addr(), swift(), nil)
@@ -430,6 +464,7 @@ func TestPubSubDown(t *testing.T) {
 
 // L24: processes that order by other settings are named.
 func TestOtherSettingsAreWarnedOf(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	process(t, server.Addr(), swift(), nil)
 	other := swift()
@@ -462,6 +497,7 @@ func (l *lines) String() string {
 // L10: a holder that vanishes, with places of its own behind it, holds others up for less
 // than three seconds, with the settings as delivered.
 func TestVanishedHolder(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	a, cable := process(t, server.Addr(), lock.DefaultConfig(), nil)
 	b, _ := process(t, server.Addr(), lock.DefaultConfig(), nil)
@@ -497,6 +533,7 @@ func TestVanishedHolder(t *testing.T) {
 
 // L9: the server acquired, but its reply was lost. Nobody waits for the hold limit.
 func TestLostReply(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	cfg := swift()
 	a, cable := process(t, server.Addr(), cfg, nil)
@@ -521,5 +558,55 @@ func TestLostReply(t *testing.T) {
 		ready(t, b)
 	}
 	settled(t, a, b)
-	eventually(t, "nothing is left behind", func() bool { return len(leftovers(t.Context(), t, c)) == 0 })
+	cleared(t, c, a, b)
+}
+
+// Everything at once: wires are cut and mended, the server is killed, paused, emptied, and
+// senders cancel. All must end, each process's own order must hold throughout, and the common
+// order from the moment on at which the faults stop.
+func TestChaos(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := swift()
+	cfg.RedisTimeout = envx.Millis(150 * time.Millisecond)
+	var svcs []*lock.Service
+	var cables []*wire
+	for range 3 {
+		svc, cable := process(t, server.Addr(), cfg, nil)
+		svcs, cables = append(svcs, svc), append(cables, cable)
+	}
+	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+	tr := &traffic{}
+	c := server.Client()
+	for round := range 40 {
+		svc := random.IntN(3)
+		tr.send(t, svcs[svc], string(rune('a'+svc))+fmt.Sprintf("%02d-", round), 1+random.IntN(15), time.Millisecond)
+		for range random.IntN(3) {
+			enter(t, svcs[random.IntN(3)], 0).Leave()
+		}
+		switch random.IntN(8) {
+		case 0:
+			cables[svc].sever()
+		case 1, 2:
+			cables[svc].mend()
+		case 3:
+			_ = c.FlushAll(t.Context()).Err() // the server may be away
+		case 4:
+			server.Restart()
+		case 5:
+			_ = c.ClientKillByFilter(t.Context(), "TYPE", "normal").Err()
+		case 6:
+			_ = c.Do(t.Context(), "CLIENT", "PAUSE", "200").Err()
+		}
+		<-time.After(time.Duration(random.IntN(60)) * time.Millisecond)
+	}
+	for _, cable := range cables {
+		cable.mend()
+	}
+	tr.done(t, 30*time.Second)
+	for _, svc := range svcs {
+		ready(t, svc)
+	}
+	sharedAgain(t, server, svcs[0], svcs[1])
+	sharedAgain(t, server, svcs[1], svcs[2])
 }

@@ -29,6 +29,7 @@ func (r *remote) beatLoop(ctx context.Context) {
 			timer.Reset(interval)
 			continue
 		}
+		epoch := r.epoch.Load()
 		if err := r.beat(ctx); err != nil {
 			if ctx.Err() != nil {
 				return
@@ -36,7 +37,7 @@ func (r *remote) beatLoop(ctx context.Context) {
 			// At first at once, since most outages are blinks; then gently.
 			pause = min(50*time.Millisecond<<min(down, 8), slowest)
 			down++
-			r.failed(opHeartbeat, r.epoch.Load(), err)
+			r.failed(opHeartbeat, epoch, err)
 			timer.Reset(pause)
 			continue
 		}
@@ -88,6 +89,9 @@ func (r *remote) beat(ctx context.Context) error {
 		return r.renew(ctx, sent)
 	default:
 		r.ackedAt.Store(int64(sent))
+		r.transit.Lock()
+		r.suspect = false
+		r.transit.Unlock()
 		if !r.up.Load() {
 			r.distrust(micros)
 			r.recovered(false, "")

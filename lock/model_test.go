@@ -160,6 +160,7 @@ func TestLocalModel(t *testing.T) {
 
 // TestRedisModel does the same with three processes on one server, one of which may vanish.
 func TestRedisModel(t *testing.T) {
+	t.Parallel()
 	fewer(t, 8) // each is a conversation of seconds
 	server := redistest.Start(t)
 	c := server.Client()
@@ -200,7 +201,10 @@ func TestRedisModel(t *testing.T) {
 				}
 			}
 			until("as many places as wait", func() bool {
-				return c.ZCard(context.Background(), queueKey(alice)).Val() == int64(max(len(m.line)-1, 0))
+				n := c.ZCard(context.Background(), queueKey(alice)).Val()
+				want := int64(max(len(m.line)-1, 0))
+				// Places of the one that vanished stay until they are in somebody's way.
+				return n == want || len(gone) > 0 && n > want
 			})
 		}
 		rt.Repeat(map[string]func(*rapid.T){

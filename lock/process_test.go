@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
 
 	"lockstep/internal/envx"
 	"lockstep/internal/redistest"
@@ -33,7 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // child runs a service. Orders: "enter n", "wait", "check", "release", each answered by one line.
@@ -42,7 +44,7 @@ func child(url string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	svc, err := lock.New(lock.DefaultConfig(), lock.Deps{Redis: client})
+	svc, err := lock.New(lock.DefaultConfig(), lock.Deps{Redis: client, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}
@@ -142,6 +144,7 @@ func (o *other) signal(sig syscall.Signal) {
 
 // L10: kill -9 of the holder.
 func TestKilledHolder(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	o := newOther(t, server.URL())
 	o.do("enter")
@@ -167,6 +170,7 @@ func TestKilledHolder(t *testing.T) {
 // L3, L5, L23: a process that is stopped for longer than its heartbeat lasts is taken for dead.
 // When it goes on, its turn is lost and it knows; before that nobody touches what it has.
 func TestStoppedProcess(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	holder, waiter := newOther(t, server.URL()), newOther(t, server.URL())
 	holder.do("enter")
@@ -240,6 +244,7 @@ func toxic(t *testing.T, p *toxiproxy.Proxy, json string) {
 
 // L3, L7, L8: slow, half-open and dropped connections.
 func TestBadNetwork(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		toxic  string
 		shared bool // the order between processes must hold all the same
@@ -279,6 +284,7 @@ func TestBadNetwork(t *testing.T) {
 
 // A failover that loses the lock: the next master is used without a restart.
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	group := redistest.StartSentinel(t)
 	a, _ := onRedis(t, group.URL(), swift(), lock.Deps{})
 	b, _ := onRedis(t, group.URL(), swift(), lock.Deps{})

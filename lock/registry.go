@@ -33,7 +33,7 @@ func (r *registry) pin(svc *Service, sender common.Address) *lane {
 		if l, ok = r.idle.Peek(sender); ok {
 			r.idle.Remove(sender)
 		} else {
-			l = &lane{svc: svc, sender: sender}
+			l = newLane(svc, sender)
 		}
 		r.busy[sender] = l
 	}

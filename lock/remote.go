@@ -27,7 +27,7 @@ type remote struct {
 	lifetime  time.Duration // of a queue that nobody touches
 
 	up      atomic.Bool
-	epoch   atomic.Uint64 // number of changes of up and of the generation
+	epoch   atomic.Uint64 // number of changes of up, of suspect and of the generation
 	ackedAt atomic.Int64  // when the last confirmed heartbeat was sent
 	pushed  atomic.Bool   // Pub/Sub delivers
 	floor   atomic.Int64  // whatever arrives over Pub/Sub from now on was published after this
@@ -35,6 +35,7 @@ type remote struct {
 	look    chan struct{} // look at the lanes now
 
 	transit sync.Mutex // one change of up or of the generation at a time
+	suspect bool       // guarded by transit: an overdue call may have been our own doing
 
 	generation int // used by the heartbeat alone
 
@@ -133,10 +134,15 @@ func (r *remote) failed(op string, epoch uint64, err error) {
 		return
 	}
 	now := r.svc.now()
-	// A process that was stopped finds its calls overdue, too. But then others may
-	// have taken over long since: its turns are not to be relied on.
-	if !r.aliveAt(now) {
-		r.disown() // first, since nothing else is checked once Redis is known to be down
+	if !r.aliveAt(now) && !r.suspect {
+		// A process that was stopped finds its calls overdue, although Redis is well. Its
+		// turns are not to be relied on, and its places may be gone: but those who
+		// wait join again, instead of overtaking others. The next heartbeat decides.
+		r.suspect = true
+		r.epoch.Add(1) // what else is overdue says nothing new
+		r.disown()
+		r.wake()
+		return
 	}
 	r.up.Store(false)
 	r.epoch.Add(1)
@@ -161,6 +167,7 @@ func (r *remote) disown() {
 func (r *remote) recovered(renewed bool, previous string) {
 	r.transit.Lock()
 	defer r.transit.Unlock()
+	r.suspect = false
 	was := r.up.Swap(true)
 	r.epoch.Add(1)
 	now := r.svc.now()

@@ -176,7 +176,7 @@ func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]b
 	defer cancel()
 	_, err := r.client.Pipelined(pctx, func(p redis.Pipeliner) error {
 		for i, l := range lanes {
-			owners[i] = p.Get(pctx, keys(l.sender)[0])
+			owners[i] = p.Get(pctx, l.keys[0])
 		}
 		return nil
 	})
@@ -208,6 +208,11 @@ func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]b
 		r.failed(opHeartbeat, epoch, err)
 		return
 	}
+	for name, gone := range dead {
+		if gone {
+			r.mourn(name)
+		}
+	}
 	for i, l := range lanes {
 		l.mu.Lock()
 		if epoch == r.epoch.Load() {
@@ -215,6 +220,17 @@ func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]b
 		}
 		l.mu.Unlock()
 	}
+}
+
+// mourn removes a dead instance from all lanes in which somebody of ours waits, so that
+// its places hold up nobody when they come to the front.
+func (r *remote) mourn(name string) {
+	r.svc.eachBusy(func(l *lane) {
+		if l.head != nil && r.svc.governs(l) && l.far.mourned != name {
+			l.far.mourned, l.far.reclaim = name, name
+			l.dispatch(r.svc.now())
+		}
+	})
 }
 
 // findDead marks the instances whose heartbeat has expired. If our own is gone as well,
@@ -247,7 +263,7 @@ func (r *remote) findDead(ctx context.Context, dead map[string]bool) error {
 func (l *lane) looked(o record, me string, dead bool, sent time.Duration) {
 	now := l.svc.now()
 	if dead {
-		l.far.reclaim = o.instance
+		l.far.reclaim = o.instance // again, if it was mourned before: it has the turn
 	}
 	t := l.holder
 	switch {

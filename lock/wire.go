@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -142,7 +143,7 @@ const (
 // keys returns the keys of a lane. The braces are a hash tag: in a cluster they keep
 // all keys of one sender in one slot.
 func keys(sender common.Address) []string {
-	tag := "{" + strings.ToLower(sender.Hex()) + "}"
+	tag := "{0x" + hex.EncodeToString(sender[:]) + "}"
 	return []string{lockPrefix + tag, "lock:queue:" + tag, "lock:memory:" + tag, "lock:waiting:" + tag}
 }
 

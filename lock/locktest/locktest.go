@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"go.uber.org/goleak"
 
 	"lockstep/internal/envx"
 	"lockstep/lock"
@@ -32,9 +31,10 @@ type Harness struct {
 	Leftovers func(t *testing.T) []string
 }
 
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
-// Exercise runs the whole contract.
+// Exercise runs the whole contract. That no goroutine is left behind is for the caller to
+// check once all its tests are done, since tests may run side by side.
 func Exercise(t *testing.T, h Harness) {
 	for name, f := range map[string]func(*testing.T, *bench){
 		"MutualExclusion":       testMutualExclusion,
@@ -72,7 +72,6 @@ type bench struct {
 var senders atomic.Uint64
 
 func run(t *testing.T, h Harness, f func(*testing.T, *bench)) {
-	before := goleak.IgnoreCurrent()
 	b := &bench{h: h, t: t, sender: newSender()}
 	t.Cleanup(b.stop)
 	f(t, b)
@@ -88,9 +87,6 @@ func run(t *testing.T, h Harness, f func(*testing.T, *bench)) {
 		})
 	}
 	b.stop()
-	if err := goleak.Find(before); err != nil {
-		t.Error(err)
-	}
 }
 
 func newSender() common.Address {

@@ -17,18 +17,11 @@
 
 local caller, hold, window = ARGV[1], ARGV[2], tonumber(ARGV[5])
 
-local function split(s)
-  local out, from = {}, 1
-  while true do
-    local at = string.find(s, '|', from, true)
-    if not at then
-      out[#out + 1] = string.sub(s, from)
-      return out
-    end
-    out[#out + 1] = string.sub(s, from, at - 1)
-    from = at + 1
-  end
-end
+-- One match takes a value apart; a loop over its fields would cost more than all commands.
+local FIELD = '([^|]*)'
+local STATE = FIELD .. string.rep('|' .. FIELD, 6)
+local OWNER = '^' .. FIELD .. '|' .. FIELD .. '|' .. FIELD .. '|' .. STATE
+local ENTRY = '^' .. FIELD .. '|' .. FIELD .. '|' .. FIELD .. '|' .. FIELD
 
 local function int(n) return string.format('%.0f', n) end
 
@@ -47,23 +40,26 @@ local locked     -- the lock key exists
 local remembered -- the memory key exists
 local wait = -1  -- ms until the first in the queue may go although it is ahead
 
-local function read_state(f, i)
-  state.fence = tonumber(f[i]) or 0
-  state.expected, state.base, state.sure = f[i + 1] or '', f[i + 2] or '', f[i + 3] or ''
-  state.lastfence, state.node, state.txid = f[i + 4] or '', f[i + 5] or '', f[i + 6] or ''
+local function read_state(fence, expected, base, sure, lastfence, node, txid)
+  if not fence then return end
+  state.fence, state.expected, state.base, state.sure = tonumber(fence) or 0, expected, base, sure
+  state.lastfence, state.node, state.txid = lastfence, node, txid
+end
+
+local function read_owner(session, instance, nonce, ...)
+  owner = { session = session or '', instance = instance or '', nonce = nonce or '' }
+  owner.member = owner.session .. '|' .. owner.instance
+  read_state(...)
 end
 
 local function load()
   local v = redis.call('MGET', KEYS[1], KEYS[3])
   if v[1] then
-    local f = split(v[1])
-    owner = { session = f[1], instance = f[2] or '', nonce = f[3] or '' }
-    owner.member = owner.session .. '|' .. owner.instance
     locked = true
-    read_state(f, 4)
+    read_owner(string.match(v[1], OWNER))
   elseif v[2] then
     remembered = true
-    read_state(split(v[2]), 1)
+    read_state(string.match(v[2], '^' .. STATE))
   end
 end
 
@@ -78,8 +74,8 @@ local function owner_text()
 end
 
 local function own(member, nonce, px)
-  local f = split(member)
-  owner = { session = f[1], instance = f[2], nonce = nonce, member = member }
+  local session, instance = string.match(member, '^([^|]*)|(.*)$')
+  owner = { session = session or '', instance = instance or '', nonce = nonce, member = member }
   redis.call('SET', KEYS[1], owner_text(), locked and 'XX' or 'NX', 'PX', px)
   locked = true
   if remembered then
@@ -119,8 +115,9 @@ local function next_place()
       entry = redis.call('LINDEX', KEYS[2], 0)
     end
     if not entry then return nil end
-    local f = split(entry)
-    local member, nonce, till = f[1] .. '|' .. (f[2] or ''), f[3] or '0', tonumber(f[4]) or 0
+    local session, instance, nonce, till = string.match(entry, ENTRY)
+    local member = (session or '') .. '|' .. (instance or '')
+    till = tonumber(till) or 0
     if window == 0 then
       if redis.call('ZREM', KEYS[4], member) == 1 then return member, nonce end
     else

@@ -1,0 +1,307 @@
+package lock_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/redistest"
+	"lockstep/lock"
+)
+
+func stranger(n uint64) common.Address {
+	var a common.Address
+	binary.BigEndian.PutUint64(a[12:], n+1)
+	return a
+}
+
+// L12, L13: a flood of throw-away senders evicts nobody who holds or waits, strands nobody,
+// and leaves nothing but the bounded memory of idle lanes.
+func TestFlood(t *testing.T) {
+	svc := newLocal(t, func(c *lock.Config) { c.LocalEntries = 10 })
+	holder := wait(t, enter(t, svc, 1))
+	next := enter(t, svc, 2)
+	for i := range uint64(5000) {
+		ticket, err := svc.Enter(stranger(i), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			ticket.Leave()
+		} else {
+			wait(t, ticket).Release()
+		}
+	}
+	if busy, idle := svc.Sizes(); busy != 1 || idle > 10 {
+		t.Errorf("%d lanes in use, %d idle", busy, idle)
+	}
+	if err := holder.Check(); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	third := enter(t, svc, 3)
+	if _, err := third.Wait(ctx); !errors.Is(err, lock.ErrLeft) {
+		t.Errorf("a third got its turn beside the holder: %v", err)
+	}
+	holder.Release()
+	wait(t, next).Release()
+}
+
+// A transaction that waits costs less than 8 KB, its goroutine included.
+func TestMemoryOfWaiting(t *testing.T) {
+	svc := newLocal(t, func(c *lock.Config) { c.MaxQueue = 0 })
+	holder := wait(t, enter(t, svc, 0))
+	const n = 5000
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var wg sync.WaitGroup
+	for i := range uint64(n) {
+		ticket := enter(t, svc, i)
+		wg.Go(func() {
+			lease, err := ticket.Wait(context.Background())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			lease.Release()
+		})
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	per := float64(after.HeapInuse+after.StackInuse-before.HeapInuse-before.StackInuse) / n
+	t.Logf("%.0f bytes per waiting transaction", per)
+	if per > 8192 {
+		t.Errorf("%.0f bytes per waiting transaction", per)
+	}
+	holder.Release()
+	wg.Wait()
+}
+
+func TestRollout(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*lock.Config)
+		alice  bool
+		least  int // of 10,000 strangers
+		most   int
+	}{
+		"all":               {func(*lock.Config) {}, true, 10000, 10000},
+		"off":               {func(c *lock.Config) { c.Enabled = false }, false, 0, 0},
+		"none":              {func(c *lock.Config) { c.Percent = 0 }, false, 0, 0},
+		"only those listed": {func(c *lock.Config) { c.Senders = envx.Strings{alice.Hex()} }, true, 0, 0},
+		"a quarter":         {func(c *lock.Config) { c.Percent = 25 }, false, 2300, 2700},
+		"listed and some":   {func(c *lock.Config) { c.Percent, c.Senders = 10, envx.Strings{strings.ToLower(alice.Hex())} }, true, 850, 1150},
+	} {
+		t.Run(name, func(t *testing.T) {
+			svc, again := newLocal(t, tc.change), newLocal(t, tc.change)
+			n := 0
+			for i := range uint64(10_000) {
+				in := svc.Enabled(stranger(i))
+				if in != again.Enabled(stranger(i)) {
+					t.Fatal("two instances disagree")
+				}
+				if in {
+					n++
+				}
+			}
+			if n < tc.least || n > tc.most {
+				t.Errorf("%d of 10,000", n)
+			}
+			if tc.least != 2300 && svc.Enabled(alice) != tc.alice {
+				t.Errorf("alice: %v", !tc.alice)
+			}
+		})
+	}
+}
+
+func TestSwitchAtRunTime(t *testing.T) {
+	svc := newLocal(t, func(c *lock.Config) { c.Enabled = false })
+	svc.SetEnabled(true)
+	if !svc.Enabled(alice) {
+		t.Error("not on")
+	}
+	lease := wait(t, enter(t, svc, 1))
+	svc.SetEnabled(false)
+	if svc.Enabled(alice) || lease.Check() != nil {
+		t.Error("switching off must stop new turns, not those that exist")
+	}
+	lease.Release()
+}
+
+func TestConfigCheck(t *testing.T) {
+	if err := lock.DefaultConfig().Check(); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	bad := lock.Config{Percent: 101, Release: "never", MaxQueue: -1, Senders: envx.Strings{"bob"}}
+	err := bad.Check()
+	for _, name := range []string{
+		"LOCK_MAX_HOLD_MS", "LOCAL_LOCK_MAX_ENTRIES", "LOCK_QUEUE_POLL_INTERVAL_MS", "LOCK_HEARTBEAT_INTERVAL_MS",
+		"LOCK_HEARTBEAT_MISSED_COUNT", "LOCK_REDIS_TIMEOUT_MS", "LOCK_MAX_QUEUE_PER_SENDER", "NONCE_ORDERING_PERCENT",
+		"NONCE_ORDERING_RELEASE", "NONCE_ORDERING_SENDERS", "LOCK_LANE_MEMORY_MS", "LOCK_QUEUE_MEMBERSHIP_CHECK_INTERVAL_MS",
+	} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("nothing is said of %s", name)
+		}
+	}
+}
+
+// series renders what was collected: name{labels} and, for what is not a histogram, the value.
+func series(t testing.TB, svc *lock.Service) map[string]float64 {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(svc.Collectors()...)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetName() + "=" + l.GetValue()
+			}
+			out[name] = value(m)
+		}
+	}
+	return out
+}
+
+func value(m *dto.Metric) float64 {
+	switch {
+	case m.Counter != nil:
+		return m.GetCounter().GetValue()
+	case m.Gauge != nil:
+		return m.GetGauge().GetValue()
+	default:
+		return float64(m.GetHistogram().GetSampleCount())
+	}
+}
+
+// L26: names and labels are fixed, and every count comes back to where it belongs.
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := newLocal(t, nil)
+		for i := range uint64(3) {
+			lease, err := enter(t, svc, i).Wait(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			lease.Release()
+			lease.Release()
+		}
+		lost := enter(t, svc, 3)
+		left := enter(t, svc, 4)
+		left.Leave()
+		left.Leave()
+		last := enter(t, svc, 5)
+		if _, err := last.Wait(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		lost.Leave()
+		got := series(t, svc)
+		want := map[string]float64{
+			"rpc_relay_lock_wait_time_seconds strategy=local":                 5,
+			"rpc_relay_lock_wait_time_seconds strategy=redis":                 0,
+			"rpc_relay_lock_hold_duration_seconds strategy=local":             4,
+			"rpc_relay_lock_hold_duration_seconds strategy=redis":             0,
+			"rpc_relay_lock_waiting_txns strategy=local":                      0,
+			"rpc_relay_lock_waiting_txns strategy=redis":                      0,
+			"rpc_relay_lock_acquisitions_total status=success strategy=local": 5,
+			"rpc_relay_lock_acquisitions_total status=success strategy=redis": 0,
+			"rpc_relay_lock_acquisitions_total status=fail strategy=local":    0,
+			"rpc_relay_lock_acquisitions_total status=fail strategy=redis":    0,
+			"rpc_relay_lock_timeout_releases_total strategy=local":            1,
+			"rpc_relay_lock_timeout_releases_total strategy=redis":            0,
+			"rpc_relay_lock_zombie_cleanups_total":                            0,
+			"rpc_relay_lock_active_count strategy=local":                      1,
+			"rpc_relay_lock_active_count strategy=redis":                      0,
+			"rpc_relay_lock_redis_errors_total operation=acquire":             0,
+			"rpc_relay_lock_redis_errors_total operation=release":             0,
+			"rpc_relay_lock_redis_errors_total operation=heartbeat":           0,
+			"rpc_relay_lock_queue_rejoins_total strategy=local":               0,
+			"rpc_relay_lock_queue_rejoins_total strategy=redis":               0,
+			"lockstep_lock_redis_up":                                          0,
+			"lockstep_lock_fail_open_total":                                   0,
+			"lockstep_lock_lost_total":                                        1,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		last.Leave()
+		if n := series(t, svc)["rpc_relay_lock_active_count strategy=local"]; n != 0 {
+			t.Errorf("%v active", n)
+		}
+	})
+}
+
+// L26 across an outage: gauges change their label with the strategy and end at nothing.
+func TestMetricsAcrossAnOutage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	svc, cable := process(t, server.Addr(), swift(), nil)
+	holder := wait(t, enter(t, svc, 0))
+	var tickets []*lock.Ticket
+	for i := range uint64(5) {
+		tickets = append(tickets, enter(t, svc, i+1))
+	}
+	waiting := func(strategy string) float64 {
+		return series(t, svc)["rpc_relay_lock_waiting_txns strategy="+strategy]
+	}
+	if n := waiting("redis"); n != 5 {
+		t.Errorf("%v wait by Redis", n)
+	}
+	cable.sever()
+	eventually(t, "local", func() bool { return waiting("local") == 5 && waiting("redis") == 0 })
+	holder.Release()
+	wait(t, tickets[0]).Release()
+	cable.mend()
+	eventually(t, "redis", func() bool { return waiting("redis") == 3 && waiting("local") == 0 || waiting("redis") == 4 })
+	drain(t, tickets[1:], nil)
+	settled(t, svc)
+	got := series(t, svc)
+	for _, name := range []string{
+		"rpc_relay_lock_waiting_txns strategy=local", "rpc_relay_lock_waiting_txns strategy=redis",
+		"rpc_relay_lock_active_count strategy=local", "rpc_relay_lock_active_count strategy=redis",
+	} {
+		if got[name] != 0 {
+			t.Errorf("%s is %v", name, got[name])
+		}
+	}
+	for _, name := range []string{
+		"lockstep_lock_fail_open_total", "rpc_relay_lock_acquisitions_total status=fail strategy=redis",
+	} {
+		if got[name] == 0 {
+			t.Errorf("%s is 0 although Redis was away", name)
+		}
+	}
+}
+
+// A log line tells sender, nonce and fence; nothing at all is logged below the level.
+func TestLogs(t *testing.T) {
+	var out lines
+	svc, err := lock.New(lock.DefaultConfig(), lock.Deps{Log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait(t, enter(t, svc, 7)).Release()
+	for _, word := range []string{"lock acquired", "lock released", "nonce=7", "fence=", "held=", "waited=", "queue=0", alice.Hex()} {
+		if !strings.Contains(out.String(), word) {
+			t.Errorf("no %q in %s", word, out.String())
+		}
+	}
+}

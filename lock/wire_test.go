@@ -1,0 +1,134 @@
+package lock
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/google/go-cmp/cmp"
+)
+
+func text(r record) string {
+	expected, base, sure, lastFence, node, txID := r.know.fields()
+	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
+	return strings.Join([]string{r.session, r.instance, number(r.nonce), number(r.fence), expected, base, sure, lastFence, node, txID}, "|")
+}
+
+func TestParseRecord(t *testing.T) {
+	full := record{session: "s", instance: "p.1", nonce: 7, fence: 99, know: knowledge{
+		expected: 7, known: true, sure: true, base: 12, last: Submission{Node: "0.0.3", TxID: "0.0.2@1.5", Open: true}, lastFence: 98,
+	}}
+	for _, tc := range []struct {
+		text string
+		want record
+		bad  bool
+	}{
+		{text: "", want: record{}},
+		{text: "s|p.1|7|99|7|12|1|98|0.0.3|0.0.2@1.5", want: full},
+		{text: "s|p.1|7|99||||||", want: record{session: "s", instance: "p.1", nonce: 7, fence: 99}},
+		{text: "s|p.1|7|99|||1|||", want: record{session: "s", instance: "p.1", nonce: 7, fence: 99}}, // sure of nothing
+		{text: "s|p.1|7", bad: true},
+		{text: "|p.1|7|99||||||", bad: true},
+		{text: "s||7|99||||||", bad: true},
+		{text: "s|p.1|-7|99||||||", bad: true},
+		{text: "s|p.1|7|99|1e3|||||", bad: true},
+		{text: "s|p.1|7|18446744073709551616||||||", bad: true},
+		{text: strings.Repeat("s", 300) + "|p.1|7|99||||||", bad: true},
+	} {
+		got, err := parseRecord(tc.text)
+		if (err != nil) != tc.bad {
+			t.Errorf("%q: %v", tc.text, err)
+		}
+		if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(record{}, knowledge{})); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", tc.text, diff)
+		}
+	}
+}
+
+func TestNamesThatBreakTheFormatAreDropped(t *testing.T) {
+	k := knowledge{expected: 5, known: true, base: 1, lastFence: 3, last: Submission{Node: "a|b", TxID: "x"}}
+	if expected, _, _, lastFence, node, tx := k.fields(); expected != "5" || lastFence != "" || node != "" || tx != "" {
+		t.Errorf("got %q %q %q %q", expected, lastFence, node, tx)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	a := common.HexToAddress("0xA11CE00000000000000000000000000000000001")
+	want := []string{
+		"lock:{0xa11ce00000000000000000000000000000000001}", "lock:queue:{0xa11ce00000000000000000000000000000000001}",
+		"lock:memory:{0xa11ce00000000000000000000000000000000001}", "lock:waiting:{0xa11ce00000000000000000000000000000000001}",
+	}
+	if diff := cmp.Diff(want, keys(a)); diff != "" {
+		t.Error(diff)
+	}
+	if got, err := parseKey(keys(a)[0]); err != nil || got != a {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add("")
+	f.Add("s|p.1|7|99|7|12|1|98|0.0.3|0.0.2@1.5")
+	f.Add("s|p.1|7|99||||||")
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := parseRecord(s)
+		if err != nil || r.session == "" {
+			return
+		}
+		again, err := parseRecord(text(r))
+		if err != nil {
+			t.Fatalf("%q: its own text %q is refused: %v", s, text(r), err)
+		}
+		// What breaks the format is dropped when it is written; nothing else changes.
+		if !plain(r.know.last.Node) || !plain(r.know.last.TxID) {
+			r.know.last, r.know.lastFence = Submission{}, 0
+		}
+		if !r.know.known {
+			r.know.base, r.know.sure = 0, false
+		}
+		if diff := cmp.Diff(r, again, cmp.AllowUnexported(record{}, knowledge{})); diff != "" {
+			t.Fatalf("%q (-first +again):\n%s", s, diff)
+		}
+	})
+}
+
+func FuzzMessage(f *testing.F) {
+	key := "lock:{0xa11ce00000000000000000000000000000000001}"
+	f.Add("echo\n12")
+	f.Add("grant\n" + key + "\n30000\ns|p.1|7|99|7|12|1|98|0.0.3|0.0.2@1.5")
+	f.Add("lost\n" + key + "\n30000\ns|p.1|7|99||||||")
+	f.Fuzz(func(t *testing.T, s string) {
+		m, err := parseMessage(s)
+		if err != nil {
+			return
+		}
+		if m.verb != "echo" && (m.owner.session == "" || m.hold < 0 || m.hold > 1<<31*time.Millisecond) {
+			t.Fatalf("%q: half a message: %+v", s, m)
+		}
+	})
+}
+
+func FuzzReply(f *testing.F) {
+	f.Add("s|p.1|7|99||||||", "5", int64(-1), int64(0))
+	f.Add("", "x", int64(1<<62), int64(-1<<62))
+	f.Fuzz(func(t *testing.T, owner, left string, wait, rejoined int64) {
+		v, err := parseView([]any{owner, left, wait, rejoined}, 0)
+		if err != nil {
+			return
+		}
+		if v.left > 24*time.Hour || v.wait > 24*time.Hour {
+			t.Fatalf("a server's claim of %v, %v is believed", v.left, v.wait)
+		}
+	})
+}
+
+func FuzzAdvert(f *testing.F) {
+	f.Add("1700000000000 enabled=true")
+	f.Fuzz(func(t *testing.T, s string) {
+		if at, settings, ok := parseAdvert(s); ok && (at <= 0 || len(settings) > 4096) {
+			t.Fatalf("%q: %d, %d bytes", s, at, len(settings))
+		}
+	})
+}
