@@ -45,12 +45,18 @@ func newNetwork(t *testing.T, blockTime time.Duration) *network {
 	t.Cleanup(func() { <-done })
 	server := httptest.NewServer(mirrorrest.New(mirrorrest.Config{View: l.View, Log: slog.New(slog.DiscardHandler)}))
 	t.Cleanup(server.Close)
+	return newNetworkOver(t, l, server)
+}
+
+// newNetworkOver is the read side over a mirror node interface to a ledger.
+func newNetworkOver(t *testing.T, l *ledger.Ledger, server *httptest.Server, change ...func(*settings)) *network {
+	t.Helper()
 	key, err := crypto.HexToECDSA(ledger.DevAccounts()[0].PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &network{
-		relay:  newRelay(t, &mirrorNode{Server: server}),
+		relay:  newRelay(t, &mirrorNode{Server: server}, change...),
 		ledger: l, key: key, sender: crypto.PubkeyToAddress(key.PublicKey),
 	}
 }

@@ -81,10 +81,11 @@ func (n *mirrorNode) requests() []string {
 
 // relay is the whole read side over a mirror node: HTTP in, HTTP out.
 type relay struct {
-	t    testing.TB
-	api  *API
-	url  string
-	node *mirrorNode
+	t        testing.TB
+	api      *API
+	url      string
+	node     *mirrorNode
+	settings settings
 }
 
 type settings struct {
@@ -128,7 +129,7 @@ func newRelay(t testing.TB, node *mirrorNode, change ...func(*settings)) *relay 
 	}
 	server := httptest.NewServer(rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{}))
 	t.Cleanup(server.Close)
-	return &relay{t: t, api: api, url: server.URL, node: node}
+	return &relay{t: t, api: api, url: server.URL, node: node, settings: s}
 }
 
 func hiero(s *settings) { s.RPC.Profile = rpc.ProfileHiero }

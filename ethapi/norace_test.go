@@ -1,0 +1,5 @@
+//go:build !race
+
+package ethapi
+
+const raceDetector = false

@@ -1,0 +1,466 @@
+package ethapi
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"golang.org/x/sync/errgroup"
+
+	"lockstep/devnet/ledger"
+	"lockstep/devnet/mirrorrest"
+	"lockstep/internal/envx"
+	"lockstep/rpc"
+)
+
+var (
+	subscribers = flag.Int("subscribers", 5000, "connections of the load test; each has two subscriptions")
+	loadBlocks  = flag.Int("blocks", 100, "blocks of the load test")
+)
+
+// stage is a development network, a mirror node that can be stopped, and a relay with
+// subscriptions, all on real sockets.
+type stage struct {
+	*network
+	mirror *stoppable
+	ws     string // address of the relay's WebSocket port
+	to     common.Address
+	nonce  uint64
+}
+
+// stoppable is a mirror node's server that can go away and come back at its address.
+type stoppable struct {
+	t       testing.TB
+	handler http.Handler
+	addr    string
+	server  *http.Server
+	done    chan error
+}
+
+func (s *stoppable) start() {
+	s.t.Helper()
+	ln, err := net.Listen("tcp", s.addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.addr = ln.Addr().String()
+	s.server, s.done = &http.Server{Handler: s.handler}, make(chan error, 1)
+	server, done := s.server, s.done
+	go func() { done <- server.Serve(ln) }()
+}
+
+// kill cuts all connections.
+func (s *stoppable) kill() {
+	s.t.Helper()
+	s.server.Close()
+	if err := <-s.done; !errors.Is(err, http.ErrServerClosed) {
+		s.t.Error(err)
+	}
+}
+
+func newStage(t *testing.T, connections int, change ...func(*settings)) *stage {
+	t.Helper()
+	l, err := ledger.New(ledger.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := &stoppable{t: t, addr: "127.0.0.1:0", handler: mirrorrest.New(mirrorrest.Config{
+		View: l.View, Log: slog.New(slog.DiscardHandler), Changed: l.Subscribe,
+	})}
+	node.start()
+	t.Cleanup(func() { node.kill() })
+	s := &stage{mirror: node, network: newNetworkOver(t, l, &httptest.Server{URL: "http://" + node.addr}, append([]func(*settings){func(c *settings) {
+		c.API.Subscriptions.PollingInterval = envx.Millis(20 * time.Millisecond)
+		c.RPC.WebSocket.ConnectionLimit, c.RPC.WebSocket.ConnectionLimitPerIP = connections, connections
+	}}, change...)...)}
+	s.serve(t)
+	s.deploy()
+	return s
+}
+
+// serve runs the relay's WebSocket port and its subscriptions.
+func (s *stage) serve(t *testing.T) {
+	t.Helper()
+	subs := NewSubscriptions(s.api)
+	registry, err := rpc.NewRegistry(subs.Methods()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dispatcher, err := rpc.NewDispatcher(s.settings.RPC, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ws = ln.Addr().String()
+	group, ctx := errgroup.WithContext(t.Context()) // ends before cleanups begin
+	group.Go(func() error { return subs.Run(ctx) })
+	group.Go(func() error { return rpc.NewWSServer(dispatcher).Run(ctx, ln) })
+	t.Cleanup(func() {
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// deploy makes a contract that logs its call data's first word.
+func (s *stage) deploy() {
+	const runtime = "600035600052600160206000a100"
+	tx := s.dynamic(s.nonce, nil, 0, 200_000, common.FromHex("6d"+runtime+"600052600e6012f3"))
+	s.nonce++
+	var receipt struct{ ContractAddress common.Address }
+	if err := json.Unmarshal(s.call("eth_getTransactionReceipt", fmt.Sprintf("[%q]", tx.Hash().Hex())).Result, &receipt); err != nil {
+		s.t.Fatal(err)
+	}
+	s.to = receipt.ContractAddress
+}
+
+// block makes one block with one log, whose data is the number that is returned.
+func (s *stage) block() uint64 {
+	n := s.nonce
+	s.nonce++
+	s.send(&types.DynamicFeeTx{
+		ChainID: big.NewInt(298), Nonce: n, GasFeeCap: big.NewInt(800_000_000_000), GasTipCap: new(big.Int), Gas: 100_000, To: &s.to,
+		Data: common.BigToHash(new(big.Int).SetUint64(n)).Bytes(),
+	})
+	return n
+}
+
+// listener is a client with a subscription to blocks and one to logs.
+type listener struct {
+	conn        net.Conn
+	in          *bufio.Reader
+	buf         []byte
+	heads, logs string // ids
+	head, log   uint64 // the next ones expected; 0: any
+	blocks      uint64 // told so far
+	seen        func(log uint64)
+}
+
+func (s *stage) listen(filter string) (*listener, error) {
+	conn, err := net.Dial("tcp", s.ws)
+	if err != nil {
+		return nil, err
+	}
+	c := &listener{conn: conn, in: bufio.NewReaderSize(conn, 1<<10)}
+	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: relay\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+	for {
+		line, err := c.in.ReadSlice('\n')
+		if err != nil {
+			return nil, err
+		}
+		if len(line) == 2 {
+			break
+		}
+	}
+	if c.heads, err = c.subscribe(`["newHeads"]`); err != nil {
+		return nil, err
+	}
+	c.logs, err = c.subscribe(`["logs",` + filter + `]`)
+	return c, err
+}
+
+func (c *listener) subscribe(params string) (string, error) {
+	text := `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":` + params + `}`
+	frame := []byte{0x81, 0xfe}
+	frame = binary.BigEndian.AppendUint16(frame, uint16(len(text)))
+	frame = append(frame, 0, 0, 0, 0)
+	if _, err := c.conn.Write(append(frame, text...)); err != nil {
+		return "", err
+	}
+	for {
+		message, err := c.next()
+		if err != nil {
+			return "", err
+		}
+		if bytes.Contains(message, []byte(`"eth_subscription"`)) {
+			if err := c.take(message); err != nil {
+				return "", err
+			}
+			continue
+		}
+		var answer struct {
+			Result string
+			Error  *responseError
+		}
+		if err := json.Unmarshal(message, &answer); err != nil || answer.Error != nil {
+			return "", fmt.Errorf("subscribe: %s", message)
+		}
+		return answer.Result, nil
+	}
+}
+
+// next reads one message; it is valid until the next one.
+func (c *listener) next() ([]byte, error) {
+	var head [10]byte
+	if _, err := io.ReadFull(c.in, head[:2]); err != nil {
+		return nil, err
+	}
+	n := uint64(head[1])
+	switch n {
+	case 126:
+		if _, err := io.ReadFull(c.in, head[:2]); err != nil {
+			return nil, err
+		}
+		n = uint64(binary.BigEndian.Uint16(head[:]))
+	case 127:
+		if _, err := io.ReadFull(c.in, head[:8]); err != nil {
+			return nil, err
+		}
+		n = binary.BigEndian.Uint64(head[:])
+	}
+	c.buf = slices.Grow(c.buf[:0], int(n))[:n]
+	if _, err := io.ReadFull(c.in, c.buf); err != nil {
+		return nil, err
+	}
+	if head[0]&0x0f == 8 && n >= 2 {
+		return nil, fmt.Errorf("closed with %d %s", binary.BigEndian.Uint16(c.buf), c.buf[2:])
+	}
+	return c.buf, nil
+}
+
+// take checks that a notification is the one that must come next.
+func (c *listener) take(message []byte) error {
+	const tail = 34 + len(`"}}`)
+	id := string(message[len(message)-tail : len(message)-len(`"}}`)])
+	name, expected := `"number":"`, &c.head
+	switch {
+	case id == c.heads:
+	case id == c.logs:
+		name, expected = `"data":"`, &c.log
+	default:
+		return fmt.Errorf("notification of an unknown subscription: %s", message)
+	}
+	_, rest, _ := bytes.Cut(message, []byte(name))
+	digits, _, _ := bytes.Cut(rest, []byte(`"`))
+	n, err := strconv.ParseUint(strings.TrimPrefix(string(digits), "0x"), 16, 64)
+	if err != nil {
+		return fmt.Errorf("%s: %w", message, err)
+	}
+	if *expected != 0 && n != *expected {
+		return fmt.Errorf("%s%d after %d", name, n, *expected-1)
+	}
+	*expected = n + 1
+	if id == c.heads {
+		c.blocks++
+	}
+	if c.seen != nil && id == c.logs {
+		c.seen(n)
+	}
+	return nil
+}
+
+// until reads until the log of that number has come, and so its block, which is told
+// before. There must have been as many blocks as logs.
+func (c *listener) until(log uint64) error {
+	first := c.log
+	for c.log <= log {
+		message, err := c.next()
+		if err != nil {
+			return err
+		}
+		if err := c.take(message); err != nil {
+			return err
+		}
+	}
+	if logs := c.log - first; logs != c.blocks {
+		return fmt.Errorf("%d blocks for %d logs", c.blocks, logs)
+	}
+	return nil
+}
+
+// crowd opens connections and reads all of them until the last block.
+type crowd struct {
+	listeners []*listener
+	group     errgroup.Group
+}
+
+func (s *stage) crowd(n int, filter func(i int) string) *crowd {
+	s.t.Helper()
+	c := &crowd{listeners: make([]*listener, n)}
+	var dialing errgroup.Group
+	dialing.SetLimit(64)
+	for i := range n {
+		dialing.Go(func() (err error) {
+			c.listeners[i], err = s.listen(filter(i))
+			return err
+		})
+	}
+	if err := dialing.Wait(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		for _, l := range c.listeners {
+			l.conn.Close()
+		}
+	})
+	return c
+}
+
+// read lets every client read up to the log; each must get every block and every log
+// once, in order, from the first on.
+func (c *crowd) read(first, last uint64) {
+	for _, l := range c.listeners {
+		l.conn.SetReadDeadline(time.Now().Add(5 * time.Minute))
+		l.log = first
+		c.group.Go(func() error { return l.until(last) })
+	}
+}
+
+// raiseFiles lets the process have as many sockets as the system allows.
+func raiseFiles(t *testing.T, need uint64) {
+	t.Helper()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	limit.Cur = limit.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if limit.Cur < need {
+		t.Fatalf("%d files are needed and %d allowed: raise the limit, or use fewer -subscribers", need, limit.Cur)
+	}
+}
+
+// TestSubscribeLoad: many connections with two subscriptions each, in different ways of
+// asking for the same logs; every one gets every block and every log once, in order.
+//
+//	go test ./ethapi -run TestSubscribeLoad -v -args -subscribers 8000 -blocks 1000
+func TestSubscribeLoad(t *testing.T) {
+	connections := *subscribers
+	if testing.Short() || raceDetector {
+		connections = min(connections, 500)
+	}
+	raiseFiles(t, uint64(2*connections+200))
+	s := newStage(t, connections)
+	filters := []string{`{}`, `{"address":"` + s.to.Hex() + `"}`, `{"topics":["0x` + strings.Repeat("0", 63) + `1"]}`, `{"topics":[null]}`}
+	c := s.crowd(connections, func(i int) string { return filters[i%len(filters)] })
+	began := time.Now()
+	first := s.nonce
+	last := first + uint64(*loadBlocks) - 1
+	c.read(first, last)
+	for range *loadBlocks {
+		s.block()
+	}
+	if err := c.group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d connections, %d subscriptions, %d blocks, %d notifications in %v", connections, 2*connections, *loadBlocks,
+		2*connections**loadBlocks, time.Since(began).Round(time.Millisecond))
+}
+
+// TestSubscribeMirrorRestart: the mirror node goes away in the middle of it and comes
+// back, several times, polled and pushing.
+func TestSubscribeMirrorRestart(t *testing.T) {
+	for _, push := range []bool{false, true} {
+		t.Run(fmt.Sprintf("push=%v", push), func(t *testing.T) {
+			s := newStage(t, 20, func(c *settings) { c.Mirror.Push = push })
+			c := s.crowd(20, func(int) string { return `{}` })
+			const rounds, perRound = 6, 5
+			first := s.nonce
+			c.read(first, first+2*rounds*perRound-1)
+			for range rounds {
+				for range perRound {
+					s.block()
+				}
+				s.mirror.kill()
+				for range perRound {
+					s.block()
+				}
+				s.mirror.start()
+			}
+			if err := c.group.Wait(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestSubscribeLatency: the time from a block to the client, when the mirror node is
+// polled and when it pushes.
+func TestSubscribeLatency(t *testing.T) {
+	slack := 5 * time.Millisecond
+	if raceDetector {
+		slack *= 5
+	}
+	for _, test := range []struct {
+		name string
+		push bool
+		poll time.Duration
+		most time.Duration
+	}{
+		{"pushed", true, 500 * time.Millisecond, slack},
+		{"polled", false, 60 * time.Millisecond, 30*time.Millisecond + slack},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var median time.Duration
+			for range 3 { // a busy machine gets several chances
+				if median = latency(t, test.push, test.poll); median <= test.most {
+					break
+				}
+			}
+			t.Logf("median %v", median)
+			if median > test.most {
+				t.Errorf("median latency %v, want at most %v", median, test.most)
+			}
+		})
+	}
+}
+
+func latency(t *testing.T, push bool, poll time.Duration) time.Duration {
+	t.Helper()
+	s := newStage(t, 1, func(c *settings) {
+		c.Mirror.Push, c.API.Subscriptions.PollingInterval = push, envx.Millis(poll)
+	})
+	c := s.crowd(1, func(int) string { return `{}` })
+	const blocks = 150
+	var mu sync.Mutex
+	made := map[uint64]time.Time{}
+	var took []time.Duration
+	c.listeners[0].seen = func(n uint64) {
+		mu.Lock()
+		took = append(took, time.Since(made[n]))
+		mu.Unlock()
+	}
+	first := s.nonce
+	c.read(first, first+blocks-1)
+	pause := time.NewTicker(poll * 10 / 73) // falls on all parts of the interval
+	defer pause.Stop()
+	if push {
+		pause.Reset(5 * time.Millisecond)
+	}
+	for range blocks {
+		<-pause.C
+		mu.Lock()
+		made[s.nonce] = time.Now()
+		mu.Unlock()
+		s.block()
+	}
+	if err := c.group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
