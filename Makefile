@@ -47,12 +47,13 @@ PROTOC_GEN_GO := go tool -modfile=../../tools/go.mod protoc-gen-go
 generate: bin/protogen ## remake the generated files
 	cd internal/hapi && ../../bin/protogen hapi.proto $(PROTOC_GEN_GO)
 	go test ./config -run TestDocs -update >/dev/null
+	go test ./app -run TestMetricsDocument -update >/dev/null
 
 verify: bin/protogen ## fail when a generated file is stale
 	@rm -rf bin/.verify && mkdir bin/.verify && cp internal/hapi/hapi.proto bin/.verify/
 	cd bin/.verify && ../protogen hapi.proto $(PROTOC_GEN_GO)
 	diff -u internal/hapi/hapi.pb.go bin/.verify/hapi.pb.go
-	go test ./config -run TestDocs
+	go test -run 'TestDocs|TestMetricsDocument' ./config ./app
 
 bench: build setup ## measure, and print the figures with their spread
 	./scripts/bench.sh
