@@ -245,9 +245,9 @@ func (c *listener) take(message []byte) error {
 	const tail = 34 + len(`"}}`)
 	id := string(message[len(message)-tail : len(message)-len(`"}}`)])
 	name, expected := `"number":"`, &c.head
-	switch {
-	case id == c.heads:
-	case id == c.logs:
+	switch id {
+	case c.heads:
+	case c.logs:
 		name, expected = `"data":"`, &c.log
 	default:
 		return fmt.Errorf("notification of an unknown subscription: %s", message)

@@ -44,8 +44,10 @@ func TestSubscribeErrors(t *testing.T) {
 		{"heads", "subscribe", `["newHeads"]`, plain, "", ""},
 		{"heads, null", "subscribe", `["newHeads",null]`, plain, "", ""},
 		{"heads in full", "subscribe", `["newHeads",{"includeTransactions":true}]`, plain, "", ""},
-		{"heads, odd", "subscribe", `["newHeads",{"includeTransactions":"yes"}]`, plain,
-			`-32602 Invalid parameter 'includeTransactions': Expected boolean type, value: "yes"`, `-32602 Invalid parameter 'includeTransactions': Expected boolean type, value: "yes"`},
+		{
+			"heads, odd", "subscribe", `["newHeads",{"includeTransactions":"yes"}]`, plain,
+			`-32602 Invalid parameter 'includeTransactions': Expected boolean type, value: "yes"`, `-32602 Invalid parameter 'includeTransactions': Expected boolean type, value: "yes"`,
+		},
 		{"heads, odder", "subscribe", `["newHeads",true]`, plain, "-32602 Invalid parameter 1: Expected an object, value: true", "-32602 Invalid parameter 1: Expected an object, value: true"},
 		{"syncing", "subscribe", `["syncing"]`, plain, "", ""},
 		{"pending", "subscribe", `["newPendingTransactions"]`, plain, "", ""},
@@ -55,20 +57,30 @@ func TestSubscribeErrors(t *testing.T) {
 		{"logs with more members", "subscribe", `["logs",{"fromBlock":"latest","x":1}]`, plain, "", ""},
 		{"logs of a contract", "subscribe", `["logs",{"address":` + known + `}]`, plain, "", ""},
 		{"logs of a token", "subscribe", `["logs",{"address":"` + tokenLog + `"}]`, plain, "", ""},
-		{"logs of nothing", "subscribe", `["logs",{"address":"0x00000000000000000000000000000000000AAAAA"}]`, plain,
-			"-32602 Invalid parameter filters.address: 0x00000000000000000000000000000000000aaaaa is not a valid contract or token type or does not exists", ""},
+		{
+			"logs of nothing", "subscribe", `["logs",{"address":"0x00000000000000000000000000000000000AAAAA"}]`, plain,
+			"-32602 Invalid parameter filters.address: 0x00000000000000000000000000000000000aaaaa is not a valid contract or token type or does not exists", "",
+		},
 		{"logs of twice the same", "subscribe", `["logs",{"address":[` + known + `,` + known + `]}]`, plain, "", ""},
-		{"logs of two", "subscribe", `["logs",{"address":[` + known + `,"` + tokenLog + `"]}]`, plain,
-			"-32602 Invalid parameter filters.address: Only one contract address is allowed", ""},
+		{
+			"logs of two", "subscribe", `["logs",{"address":[` + known + `,"` + tokenLog + `"]}]`, plain,
+			"-32602 Invalid parameter filters.address: Only one contract address is allowed", "",
+		},
 		{"logs of two, allowed", "subscribe", `["logs",{"address":[` + known + `,"` + tokenLog + `"]}]`, several, "", ""},
-		{"logs of too many", "subscribe", `["logs",{"address":` + three + `}]`, several,
-			"-32602 Invalid parameter filters.address: A maximum of 2 contract addresses are allowed", "-32602 Invalid parameter filters.address: A maximum of 2 contract addresses are allowed"},
-		{"logs, odd address", "subscribe", `["logs",{"address":"0x1"}]`, plain,
+		{
+			"logs of too many", "subscribe", `["logs",{"address":` + three + `}]`, several,
+			"-32602 Invalid parameter filters.address: A maximum of 2 contract addresses are allowed", "-32602 Invalid parameter filters.address: A maximum of 2 contract addresses are allowed",
+		},
+		{
+			"logs, odd address", "subscribe", `["logs",{"address":"0x1"}]`, plain,
 			`-32602 Invalid parameter 'address' for EthSubscribeLogsParamsObject: Expected 0x prefixed string representing the address (20 bytes) or an array of addresses, value: 0x1`,
-			`-32602 Invalid parameter 'address' for EthSubscribeLogsParamsObject: Expected 0x prefixed string representing the address (20 bytes) or an array of addresses, value: 0x1`},
-		{"logs, odd topics", "subscribe", `["logs",{"topics":{}}]`, plain,
+			`-32602 Invalid parameter 'address' for EthSubscribeLogsParamsObject: Expected 0x prefixed string representing the address (20 bytes) or an array of addresses, value: 0x1`,
+		},
+		{
+			"logs, odd topics", "subscribe", `["logs",{"topics":{}}]`, plain,
 			`-32602 Invalid parameter 'topics' for EthSubscribeLogsParamsObject: Expected an array or array of arrays containing Expected 0x prefixed string representing the hash (32 bytes) of a topic, value: {}`,
-			`-32602 Invalid parameter 'topics' for EthSubscribeLogsParamsObject: Expected an array or array of arrays containing Expected 0x prefixed string representing the hash (32 bytes) of a topic, value: {}`},
+			`-32602 Invalid parameter 'topics' for EthSubscribeLogsParamsObject: Expected an array or array of arrays containing Expected 0x prefixed string representing the hash (32 bytes) of a topic, value: {}`,
+		},
 		{"no id", "unsubscribe", `[]`, plain, "-32602 Missing value for required parameter 0", "-32602 Missing value for required parameter 0"},
 		{"null id", "unsubscribe", `[null]`, plain, "-32602 Missing value for required parameter 0", "-32602 Missing value for required parameter 0"},
 		{"odd id", "unsubscribe", `[7]`, plain, "-32602 Invalid parameter 0: Expected string type, value: 7", "-32602 Invalid parameter 0: Expected string type, value: 7"},
@@ -179,7 +191,8 @@ func TestSubscribeSameEvent(t *testing.T) {
 		}
 
 		ethereum := newLive(t, newFakeChain(1))
-		if ethereum.subscribe(conn, `["newHeads"]`) == ethereum.subscribe(conn, `["newHeads"]`) {
+		first, second := ethereum.subscribe(conn, `["newHeads"]`), ethereum.subscribe(conn, `["newHeads"]`)
+		if first == second {
 			t.Error("an Ethereum node would give two ids")
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 )
@@ -15,9 +16,19 @@ import (
 func FuzzFrames(f *testing.F) {
 	call := maskedFrame(chainIDCall)
 	for _, seed := range [][]byte{
-		{}, call, append(call, call...), {0x88, 0x80, 0, 0, 0, 0}, {0x88, 0x82, 1, 2, 3, 4, 5, 6}, {0x89, 0x80, 0, 0, 0, 0},
-		{0x81, 0x00}, {0xff, 0xff}, {0x01, 0x81, 0, 0, 0, 0, '['}, {0x80, 0x81, 0, 0, 0, 0, ']'}, {0x81, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0},
-		{0x81, 0xfe, 0, 1, 0, 0, 0, 0, '{'}, {0x82, 0x84, 0, 0, 0, 0, 0xff, 0xfe, 0xfd, 0}, {0xc1, 0x81, 0, 0, 0, 0, '1'},
+		{},
+		call, append(call, call...),
+		{0x88, 0x80, 0, 0, 0, 0},
+		{0x88, 0x82, 1, 2, 3, 4, 5, 6},
+		{0x89, 0x80, 0, 0, 0, 0},
+		{0x81, 0x00},
+		{0xff, 0xff},
+		{0x01, 0x81, 0, 0, 0, 0, '['},
+		{0x80, 0x81, 0, 0, 0, 0, ']'},
+		{0x81, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0},
+		{0x81, 0xfe, 0, 1, 0, 0, 0, 0, '{'},
+		{0x82, 0x84, 0, 0, 0, 0, 0xff, 0xfe, 0xfd, 0},
+		{0xc1, 0x81, 0, 0, 0, 0, '1'},
 	} {
 		f.Add(seed)
 	}
@@ -36,7 +47,7 @@ func FuzzFrames(f *testing.F) {
 		for {
 			head, err := in.ReadByte()
 			if err != nil {
-				if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+				if errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Fatal("the connection was not ended")
 				}
 				return // closed, or reset because it was not read to the end

@@ -117,6 +117,7 @@ func TestWebSocketOrigins(t *testing.T) {
 		ws, res, err := websocket.DefaultDialer.Dial(url, header)
 		if err == nil {
 			ws.Close()
+			res.Body.Close()
 		}
 		if res == nil || res.StatusCode != test.status {
 			t.Errorf("allowed %q, origin %q: got %v, want status %d", test.allowed, test.origin, res, test.status)
