@@ -24,8 +24,13 @@ type allowance struct {
 // check compares what clients were told with what the network did.
 func (n *network) check(answers []answer, a allowance) {
 	n.t.Helper()
-	if found := problems(n.decisions(), answers, a); len(found) > 0 {
-		n.t.Errorf("%d problems:\n%s", len(found), strings.Join(found[:min(len(found), 20)], "\n"))
+	found := problems(n.decisions(), answers, a)
+	if count := len(found); count > 0 {
+		const shown = 10 // first and last: the order, then the answers
+		if count > 2*shown {
+			found = slices.Concat(found[:shown], []string{"…"}, found[count-shown:])
+		}
+		n.t.Errorf("%d problems:\n%s", count, strings.Join(found, "\n"))
 	}
 }
 
@@ -53,7 +58,8 @@ func problems(log []decision, answers []answer, a allowance) []string {
 			add("reached consensus %d times: %v", len(d), d)
 		}
 	}
-	for _, got := range answers {
+	// The earliest answers last: they are shown, and what follows is often their consequence.
+	for _, got := range slices.Backward(answers) {
 		for _, text := range unjustified(got, byHash[got.tx.hash], sentTo[got.tx.hash], a) {
 			add("%s", text)
 		}

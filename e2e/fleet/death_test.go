@@ -111,6 +111,47 @@ func TestTerminatedInBurst(t *testing.T) {
 	n.checkTidy()
 }
 
+// TestRollOut replaces three relays, one after the other, in the middle of a burst.
+func TestRollOut(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, "NONCE_GAP_HOLD_MS=4000")
+	fleet := n.startRelays(3)
+	senders := n.newSenders(3)
+	all := newBurst(n)
+	retired := map[string]bool{}
+	for i := range fleet {
+		retired[fleet[i].name] = true
+		successor := n.startRelay(fleet[i].name + "2")
+		pace(5*time.Millisecond, 40, func(j int) {
+			if j == 20 {
+				fleet[i].process.signal(syscall.SIGTERM)
+				fleet[i] = successor
+			}
+			for k, s := range senders {
+				first := (j + k) % 3
+				all.insist([]*relay{fleet[first], fleet[(first+1)%3], fleet[(first+2)%3]}, s.pay(1)[0])
+			}
+		})
+	}
+	answers := all.wait()
+	n.check(answers, allowance{
+		lost:    func(got answer) bool { return retired[got.relay] },
+		refused: func(got answer) bool { return retired[got.relay] && got.says(stopping) },
+	})
+	for _, s := range senders {
+		until(t, normal, "everything is executed", func() bool { return n.nonce(s) == s.next })
+	}
+	for _, r := range n.relays {
+		if !retired[r.name] {
+			continue
+		}
+		if code := r.process.exit(); code != 0 {
+			t.Errorf("relay %s ended with code %d", r.name, code)
+		}
+	}
+	n.checkTidy()
+}
+
 // TestTerminatedWithWork: a relay that is asked to stop with transactions in its queue
 // takes them to their verdict first.
 func TestTerminatedWithWork(t *testing.T) {

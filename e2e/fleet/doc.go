@@ -39,6 +39,9 @@
 //	LOCKSTEP_SOAK=20 go test ./e2e/fleet -timeout 1h   # the races that many times
 //	LOCKSTEP_BINARY=/tmp/lockstep go test ./e2e/fleet  # a binary built elsewhere
 //
+// With LOCKSTEP_LOG_LEVEL=debug a test that fails shows all that its relays logged: who
+// had which turn, when, and which node was offered what.
+//
 // Names like L7 in comments are numbers of schedules in which a per-sender lock
 // over Redis can go wrong; each is explained where it stands.
 package fleet

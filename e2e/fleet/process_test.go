@@ -17,9 +17,13 @@ import (
 const (
 	startLimit = 30 * time.Second // the machine may be building something else
 	stopLimit  = 40 * time.Second // a relay may wait for verdicts before it ends
-	logShown   = 16 << 10
-	normal     = 5 * time.Second // within which a client is answered, trouble or not
+	logKept    = 4 << 20          // bytes of a program's log
+	logShown   = 32 << 10         // of it, when a test fails; all of it at level debug
+	normal     = 5 * time.Second  // within which a client is answered, trouble or not
 )
+
+// logLevel names the variable that sets the relays' log level.
+const logLevel = "LOCKSTEP_LOG_LEVEL"
 
 // process is one running program of ours.
 type process struct {
@@ -36,7 +40,7 @@ func start(t *testing.T, name string, env []string, args ...string) *process {
 	if err := lookAtSources(); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, log: &tail{limit: 256 << 10}, ended: make(chan struct{})}
+	p := &process{t: t, log: &tail{limit: logKept}, ended: make(chan struct{})}
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Dir = t.TempDir() // no .env file of the developer's
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "TMPDIR=" + os.TempDir()}, env...)
@@ -60,7 +64,11 @@ func start(t *testing.T, name string, env []string, args ...string) *process {
 		p.kill()
 		out.Close()
 		if t.Failed() {
-			t.Logf("%s: the end of its log:\n%s", name, p.log.last(logShown))
+			shown := logShown
+			if os.Getenv(logLevel) != "" {
+				shown = logKept
+			}
+			t.Logf("%s: the end of its log:\n%s", name, p.log.last(shown))
 		}
 	})
 	return p

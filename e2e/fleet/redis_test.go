@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -17,14 +18,21 @@ type trouble struct {
 	begin, end func(*network)
 	// during is done again and again in between.
 	during func(*network)
+	// noticed is the metric of relay A that shows that the trouble was real; empty if
+	// a relay may well not notice.
+	noticed string
 }
 
+// failures counts the calls to Redis that failed.
+const failures = "rpc_relay_lock_redis_errors_total"
+
 // line makes trouble on the line of relay A alone.
-func line(name string, begin func(*link)) trouble {
+func line(name, noticed string, begin func(*link)) trouble {
 	return trouble{
-		name:  name + " line",
-		begin: func(n *network) { begin(n.relays[0].redis) },
-		end:   func(n *network) { n.relays[0].redis.heal() },
+		name:    name + " line",
+		begin:   func(n *network) { begin(n.relays[0].redis) },
+		end:     func(n *network) { n.relays[0].redis.heal() },
+		noticed: noticed,
 	}
 }
 
@@ -50,29 +58,45 @@ func together(all ...func(*network)) func(*network) {
 
 func troubles() []trouble {
 	return []trouble{
-		// L8: new connections are refused at once. L6, L11: what comes back is empty.
-		{name: "killed, and back without data", begin: func(n *network) { n.redis.Kill() }, end: func(n *network) { n.redis.Restart() }},
-		// L8: connections stay, nothing answers, there is no error.
-		{name: "frozen", begin: func(n *network) { n.redis.Pause() }, end: func(n *network) { n.redis.Resume() }},
-		{name: "client pause", begin: do("CLIENT", "PAUSE", 900, "ALL")},
+		{
+			// L8: new connections are refused at once. L6, L11: what comes back is empty.
+			name:    "killed, and back without data",
+			begin:   func(n *network) { n.redis.Kill() },
+			end:     func(n *network) { n.redis.Restart() },
+			noticed: failures,
+		},
+		{
+			// L8: connections stay, nothing answers, there is no error.
+			name:    "frozen",
+			begin:   func(n *network) { n.redis.Pause() },
+			end:     func(n *network) { n.redis.Resume() },
+			noticed: failures,
+		},
+		{name: "client pause", begin: do("CLIENT", "PAUSE", 900, "ALL"), noticed: failures},
 		// L11: a failover or an eviction that forgets who holds what.
 		{name: "flushed", during: do("FLUSHALL")},
 		{name: "evicting", during: evict},
 		{name: "scripts flushed", during: do("SCRIPT", "FLUSH")},
-		{name: "read-only", begin: do("REPLICAOF", "127.0.0.1", "1"), end: do("REPLICAOF", "NO", "ONE")},
-		{name: "out of memory", begin: do("CONFIG", "SET", "maxmemory", "1"), end: do("CONFIG", "SET", "maxmemory", "0")},
+		{name: "read-only", begin: do("REPLICAOF", "127.0.0.1", "1"), end: do("REPLICAOF", "NO", "ONE"), noticed: failures},
+		{
+			name:    "out of memory",
+			begin:   do("CONFIG", "SET", "maxmemory", "1"),
+			end:     do("CONFIG", "SET", "maxmemory", "0"),
+			noticed: failures,
+		},
 		// L7, L9: a call may have happened although its reply is lost.
 		{name: "connections killed", during: together(do("CLIENT", "KILL", "TYPE", "normal"), do("CLIENT", "KILL", "TYPE", "pubsub"))},
-		line("slow", func(l *link) { l.spoil("latency", "downstream", `"latency":40,"jitter":30`) }),
-		line("narrow", func(l *link) { l.spoil("bandwidth", "upstream", `"rate":10`) }),
-		line("crumbling", func(l *link) { l.spoil("slicer", "upstream", `"average_size":20,"size_variation":10,"delay":50`) }),
-		line("half-open", (*link).swallow),
-		line("silent", (*link).mute),
-		line("resetting", func(l *link) { l.spoil("reset_peer", "downstream", `"timeout":20`) }),
+		line("slow", "", func(l *link) { l.spoil("latency", "downstream", `"latency":40,"jitter":30`) }),
+		line("narrow", failures, func(l *link) { l.spoil("bandwidth", "upstream", `"rate":1`) }),
+		line("crumbling", "", func(l *link) { l.spoil("slicer", "upstream", `"average_size":20,"size_variation":10,"delay":50`) }),
+		line("half-open", failures, (*link).swallow),
+		line("silent", failures, (*link).mute),
+		line("resetting", failures, func(l *link) { l.spoil("reset_peer", "downstream", `"timeout":20`) }),
 		{
-			name:  "cut line",
-			begin: func(n *network) { n.relays[0].redis.cut() },
-			end:   func(n *network) { n.relays[0].redis.repair() },
+			name:    "cut line",
+			begin:   func(n *network) { n.relays[0].redis.cut() },
+			end:     func(n *network) { n.relays[0].redis.repair() },
+			noticed: failures,
 		},
 	}
 }
@@ -134,12 +158,65 @@ func (n *network) sufferAndRecover(tr trouble) {
 	n.check(faithful.wait(), allowance{})
 	n.check(both.wait(), allowance{wrongNonce: true, refused: func(answer) bool { return true }})
 
+	if tr.noticed != "" && n.relays[0].metric(tr.noticed) == 0 {
+		n.t.Error("the relay noticed nothing of the trouble")
+	}
 	for _, r := range n.relays {
 		r.sharesOrder()
 	}
 	after := newBurst(n)
 	n.lineUp(after, n.newSender(), n.relays, 12)
 	n.check(after.wait(), allowance{})
+}
+
+// TestChaos makes one trouble after the other, in random order and without time to
+// recover in between, and freezes relays for a moment, too.
+func TestChaos(t *testing.T) {
+	t.Parallel()
+	for range rounds(t, 1) {
+		n := newNetwork(t)
+		n.startRelays(2)
+		all := troubles()
+		for i := range n.relays {
+			all = append(all, trouble{
+				name:  "relay " + n.relays[i].name + " frozen",
+				begin: func(n *network) { n.relays[i].process.freeze() },
+				end:   func(n *network) { n.relays[i].process.thaw() },
+			})
+		}
+		b := newBurst(n)
+		senders := n.newSenders(4)
+		sockets := make([]*socket, len(senders))
+		for i := range senders {
+			sockets[i] = b.dial(n.relays[i%2])
+		}
+		const steps, troubled, calm = 12, 30, 10 // in transactions of each sender, 10 ms apart
+		for range steps {
+			tr := all[rand.IntN(len(all))]
+			t.Log(tr.name)
+			pace(10*time.Millisecond, troubled+calm, func(i int) {
+				switch {
+				case i == 0 && tr.begin != nil:
+					tr.begin(n)
+				case i == troubled && tr.end != nil:
+					tr.end(n)
+				case i < troubled && i%5 == 0 && tr.during != nil:
+					tr.during(n)
+				}
+				for j, s := range senders {
+					sockets[j].send(s.pay(1)...)
+				}
+			})
+		}
+		n.check(b.wait(), allowance{})
+		for _, r := range n.relays {
+			r.sharesOrder()
+		}
+		after := newBurst(n)
+		n.lineUp(after, n.newSender(), n.relays, 12)
+		n.check(after.wait(), allowance{})
+		n.checkTidy()
+	}
 }
 
 // TestRedisAbsentAtStart: a relay that starts without Redis serves at once, in its own
@@ -215,8 +292,9 @@ func TestFailover(t *testing.T) {
 	n.store = sentinel.Master.Client()
 	n.startRelays(2)
 	n.sufferAndRecover(trouble{
-		begin: func(*network) { sentinel.Master.Kill() },
-		end:   func(n *network) { n.store = sentinel.Replica.Client() },
+		begin:   func(*network) { sentinel.Master.Kill() },
+		end:     func(n *network) { n.store = sentinel.Replica.Client() },
+		noticed: failures,
 	})
 	n.checkTidy()
 }

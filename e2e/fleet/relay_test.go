@@ -83,7 +83,7 @@ func (n *network) launch(name string, settings ...string) *relay {
 		"REDIS_ENABLED=true", "REDIS_URL=redis://" + r.redis.addr(), "ENABLE_NONCE_ORDERING=true",
 	}
 	env = append(append(env, n.settings...), settings...)
-	if level := os.Getenv("LOCKSTEP_LOG_LEVEL"); level != "" {
+	if level := os.Getenv(logLevel); level != "" {
 		env = append(env, "LOG_LEVEL="+level)
 	}
 	r.process = start(n.t, "relay "+name, env, "serve")
