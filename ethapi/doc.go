@@ -9,6 +9,7 @@
 //	call.go      simulation: eth_call and eth_estimateGas
 //	fee.go       gas prices
 //	logs.go      event queries; filter.go the stateful ones
+//	subscribe.go live subscriptions over WebSocket; watch.go how new blocks get there
 //	constant.go  what is the same for every caller, and what cannot be had
 //	errors.go    the one place that turns failures below into errors for clients
 //
@@ -25,4 +26,32 @@
 // A block's hash is the first 32 bytes of Hedera's own 48 and cannot be recomputed
 // from the header. The roots of transactions and receipts are those of the objects
 // shown.
+//
+// # Live subscriptions
+//
+// eth_subscribe knows newHeads (with {"includeTransactions": true} for whole
+// transactions), logs (addresses and topics, with null and alternatives),
+// newPendingTransactions (with true for whole transactions) and syncing. The blocks
+// of newHeads are those of eth_getBlockByNumber. Transactions are pending from the
+// moment when a consensus node has accepted them from this relay until their block.
+//
+//	subs := ethapi.NewSubscriptions(api)
+//	methods := append(api.Methods(), subs.Methods()...)
+//	go subs.Run(ctx)
+//
+// However many clients there are, and however many different things they want, the
+// mirror node is asked once per interval for blocks after the last one told, and once
+// for what is in each; whether a log is wanted, and by whom, is decided here. Nobody is
+// asked while nobody wants blocks. A mirror node that can push is not polled at all.
+//
+// Every subscription gets every block, or every matching log, from its answer on: once,
+// in order, also across failures of the mirror node, after which everything that was
+// missed comes. Notifications never come before the answer with the id. Within a block,
+// the header comes first and logs come in their order. Only a block that the mirror node
+// lists and cannot give the contents of, for minutes, is passed over, with an error in
+// the log and a count in rpc_websocket_watch_skipped_blocks_total. What a slow client
+// has to expect is said in package rpc.
+//
+// Order is per process: a client that was disconnected, or that comes back to another
+// relay, looks up what it missed with eth_getLogs.
 package ethapi

@@ -18,7 +18,7 @@ import (
 // logFilter selects logs as they come.
 type logFilter struct {
 	key       string           // equal for filters that select the same
-	addresses []common.Address // none: any; with all names that logs may show for them
+	addresses []common.Address // none: any; sorted; with all names that logs may show for them
 	topics    [maxTopics][]common.Hash
 }
 
@@ -44,9 +44,12 @@ func newLogFilter(addresses, aliases []common.Address, topics [maxTopics][]commo
 	return f
 }
 
-// matches tells whether a log has the topics; whether it has the address is for the
-// caller to know.
 func (f *logFilter) matches(l *eth.Log) bool {
+	if len(f.addresses) > 0 {
+		if _, found := slices.BinarySearchFunc(f.addresses, l.Address, common.Address.Cmp); !found {
+			return false
+		}
+	}
 	for i, alternatives := range f.topics {
 		if len(alternatives) > 0 && (i >= len(l.Topics) || !slices.Contains(alternatives, l.Topics[i])) {
 			return false

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/eth"
@@ -35,12 +34,11 @@ type hub struct {
 
 	pendingStreams atomic.Int32 // streams of pending transactions
 
-	mu        sync.Mutex
-	streams   map[string]*stream                      // guarded by mu; by key
-	anywhere  map[*stream]struct{}                    // guarded by mu; logs of any address
-	addresses map[common.Address]map[*stream]struct{} // guarded by mu; logs by address
-	clients   map[rpc.Notifier]*client                // guarded by mu
-	position  position                                // guarded by mu
+	mu       sync.Mutex
+	streams  map[string]*stream       // guarded by mu; by key
+	logs     logIndex                 // guarded by mu; the streams of logs
+	clients  map[rpc.Notifier]*client // guarded by mu
+	position position                 // guarded by mu
 }
 
 // position is how far the chain has been told. It begins with the first subscription
@@ -103,10 +101,9 @@ const earlyLimit = 4 << 20
 func newHub(limit int, reuse bool, metrics *subscriptionMetrics) *hub {
 	return &hub{
 		limit: limit, reuse: reuse, metrics: metrics, wake: make(chan struct{}, 1),
-		streams:   make(map[string]*stream),
-		anywhere:  make(map[*stream]struct{}),
-		addresses: make(map[common.Address]map[*stream]struct{}),
-		clients:   make(map[rpc.Notifier]*client),
+		streams: make(map[string]*stream),
+		logs:    make(logIndex),
+		clients: make(map[rpc.Notifier]*client),
 	}
 }
 
@@ -196,17 +193,8 @@ func (h *hub) join(w want) *stream {
 	}
 	h.streams[key] = s
 	h.count(s, 1)
-	if w.logs == nil {
-		return s
-	}
-	if len(w.logs.addresses) == 0 {
-		h.anywhere[s] = struct{}{}
-	}
-	for _, address := range w.logs.addresses {
-		if h.addresses[address] == nil {
-			h.addresses[address] = make(map[*stream]struct{}, 1)
-		}
-		h.addresses[address][s] = struct{}{}
+	if w.logs != nil {
+		h.logs.add(s)
 	}
 	return s
 }
@@ -214,15 +202,9 @@ func (h *hub) join(w want) *stream {
 // leave ends a stream without subscribers; it needs mu.
 func (h *hub) leave(s *stream) {
 	delete(h.streams, s.key())
-	delete(h.anywhere, s)
 	h.count(s, -1)
-	if s.logs == nil {
-		return
-	}
-	for _, address := range s.logs.addresses {
-		if delete(h.addresses[address], s); len(h.addresses[address]) == 0 {
-			delete(h.addresses, address)
-		}
+	if s.logs != nil {
+		h.logs.remove(s)
 	}
 }
 

@@ -252,16 +252,16 @@ func TestSubscribeClose(t *testing.T) {
 		l.subscribe(conn, `["newHeads"]`)
 		l.subscribe(conn, `["logs",{"address":`+text(contract)+`}]`)
 		l.subscribe(conn, `["logs",{}]`)
+		l.subscribe(conn, `["logs",{"topics":[null,["0x`+strings.Repeat("0", 64)+`","0x`+strings.Repeat("1", 64)+`"]]}]`)
 		l.subscribe(conn, `["newPendingTransactions"]`)
 		conn.close()
 	}
 	h := l.hub
-	if len(h.streams)+len(h.clients)+len(h.addresses)+len(h.anywhere) != 0 || h.position.active || h.pendingStreams.Load() != 0 {
-		t.Errorf("left behind: %d streams, %d clients, %d addresses, %d anywhere, position %+v",
-			len(h.streams), len(h.clients), len(h.addresses), len(h.anywhere), h.position)
+	if len(h.streams)+len(h.clients)+len(h.logs) != 0 || h.position.active || h.pendingStreams.Load() != 0 {
+		t.Errorf("left behind: %d streams, %d clients, %d filters, position %+v", len(h.streams), len(h.clients), len(h.logs), h.position)
 	}
-	if got := number(t, l.metrics.lifetime); got != 12 {
-		t.Errorf("lifetimes: got %v, want 12", got)
+	if got := number(t, l.metrics.lifetime); got != 15 {
+		t.Errorf("lifetimes: got %v, want 15", got)
 	}
 }
 
@@ -364,5 +364,25 @@ func TestSubscribePendingIsBounded(t *testing.T) {
 	}
 	if got := number(t, l.metrics.dropped); got != 7 {
 		t.Errorf("dropped: got %v, want 7", got)
+	}
+}
+
+// BenchmarkTellLog: a log among 50,000 who watch one token, each for an account of its
+// own.
+func BenchmarkTellLog(b *testing.B) {
+	h := newHub(10, false, newSubscriptionMetrics())
+	zero := uint64(0)
+	for i := range 50_000 {
+		topics := [maxTopics][]common.Hash{{{1}}, nil, {common.BigToHash(big.NewInt(int64(i)))}}
+		sub, _, err := h.add(newFakeConn(), want{event: eventLogs, logs: newLogFilter([]common.Address{contract}, nil, topics)}, &zero)
+		if err != nil {
+			b.Fatal(err)
+		}
+		h.answer(sub, true)
+	}
+	log := &eth.Log{Address: contract, Topics: []common.Hash{{1}, {2}, common.BigToHash(big.NewInt(777))}}
+	b.ReportAllocs()
+	for b.Loop() {
+		h.tellLog(log)
 	}
 }

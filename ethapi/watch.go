@@ -260,7 +260,7 @@ func (h *hub) wanted() (position, wanted) {
 	return h.position, wanted{
 		heads:     h.streams[want{event: eventHeads}.key()] != nil,
 		fullHeads: h.streams[want{event: eventHeads, full: true}.key()] != nil,
-		logs:      len(h.anywhere) > 0 || len(h.addresses) > 0,
+		logs:      len(h.logs) > 0,
 	}
 }
 
@@ -292,19 +292,10 @@ func (h *hub) tellHead(full bool, head []byte) {
 // tellLog needs mu. The log is encoded when the first stream wants it.
 func (h *hub) tellLog(l *eth.Log) {
 	var text []byte
-	publish := func(s *stream) {
-		if !s.logs.matches(l) {
-			return
-		}
+	h.logs.find(l, func(s *stream) {
 		if text == nil {
 			text, _ = l.AppendJSON(nil) // has no way to fail
 		}
 		h.publish(s, text)
-	}
-	for s := range h.anywhere {
-		publish(s)
-	}
-	for s := range h.addresses[l.Address] {
-		publish(s)
-	}
+	})
 }

@@ -58,6 +58,23 @@
 // read, and a bounded queue of answers. Labels and rate-limit keys never hold
 // method names that are not in the table.
 //
+// # Notifications
+//
+// A method that was called over WebSocket finds its connection in the Request
+// (FromContext) and may send notifications to it at any time: Notify never blocks,
+// and shares the bytes of a result with all other connections that get it. To be
+// sure that none overtakes the answer with the subscription's id, the handler
+// returns an *Answer, whose Sent is called when the answer is queued.
+//
+// What waits for one client is bounded (WS_NOTIFICATION_BUFFER_LIMIT). A client that
+// falls further behind is closed with 1008 and what waited for it is dropped; it
+// should connect and subscribe again, and look up what it missed. No other client
+// notices. A client that takes in nothing at all is cut off after the write time-out.
+//
+// An idle connection costs one goroutine and a buffer of 512 bytes, about 15 KB with
+// everything: frames are written by a goroutine that exists only while there are
+// some, and larger buffers belong to messages, not to connections.
+//
 // # WebSocket close codes
 //
 //	1001  the server stops; answers in progress were sent before
