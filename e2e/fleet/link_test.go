@@ -81,7 +81,6 @@ func (ls links) each(f func(*link)) {
 	}
 }
 
-func (ls links) hold()    { ls.each((*link).hold) }
-func (ls links) swallow() { ls.each((*link).swallow) }
-func (ls links) mute()    { ls.each((*link).mute) }
-func (ls links) heal()    { ls.each((*link).heal) }
+func (ls links) hold() { ls.each((*link).hold) }
+func (ls links) mute() { ls.each((*link).mute) }
+func (ls links) heal() { ls.each((*link).heal) }
