@@ -341,6 +341,11 @@ func ErrBlockTooLarge(count int) *Error {
 	return newError(CodeServerError, "Exceeded max transactions that can be returned in a block: %d", count)
 }
 
+// ErrTraceTooLarge says: a trace is longer than the limit, in bytes.
+func ErrTraceTooLarge(limit int64) *Error {
+	return newError(CodeServerError, "The trace exceeds the limit of %d bytes: leave out stack, storage and memory, or use callTracer", limit)
+}
+
 // ErrFilterNotFound says: no such filter, or it expired.
 func ErrFilterNotFound() *Error { return newError(CodeNotFound, "Filter not found") }
 

@@ -23,6 +23,7 @@ type Mirror interface {
 	Results
 	Network
 	NewBlocks
+	Traces
 }
 
 // Blocks is where blocks come from. What does not exist is mirror.ErrNotFound.
@@ -93,6 +94,7 @@ type API struct {
 	deps    Deps
 	mirror  Mirror
 	filters *filters
+	replays chan struct{} // one for each replayed transaction in memory
 }
 
 // New makes the methods. It starts nothing.
@@ -115,6 +117,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	return &API{
 		cfg: cfg, deps: deps, mirror: deps.Mirror,
 		filters: newFilters(cfg.MaxFilters, cfg.FilterTTL.Duration()),
+		replays: make(chan struct{}, cfg.Debug.Replays),
 	}, nil
 }
 

@@ -33,11 +33,12 @@ type Config struct {
 	Concurrency int `env:"READ_CONCURRENCY" envDefault:"32"`
 
 	Subscriptions SubscriptionConfig
+	Debug         DebugConfig
 }
 
 // Validate returns everything that is wrong with the settings.
 func (c Config) Validate() error {
-	errs := []error{c.Subscriptions.Validate()}
+	errs := []error{c.Subscriptions.Validate(), c.Debug.Validate()}
 	for name, value := range map[string]int{
 		"ETH_GET_TRANSACTION_COUNT_MAX_BLOCK_RANGE": c.MaxFullTransactions,
 		"FILTER_MAX_COUNT":                          c.MaxFilters,

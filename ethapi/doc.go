@@ -8,6 +8,7 @@
 //	tx.go        transactions; receipt.go their receipts; build.go how both are made
 //	call.go      simulation: eth_call and eth_estimateGas
 //	fee.go       gas prices
+//	debug.go     traces of transactions: trace_*.go; raw.go their encodings
 //	logs.go      event queries; filter.go the stateful ones
 //	subscribe.go live subscriptions over WebSocket; watch.go how new blocks get there
 //	constant.go  what is the same for every caller, and what cannot be had

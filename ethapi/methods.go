@@ -1,6 +1,8 @@
 package ethapi
 
 import (
+	"slices"
+
 	"lockstep/rpc"
 )
 
@@ -56,5 +58,5 @@ func (a *API) Methods() []rpc.Method {
 		row("eth_getFilterChanges", a.getFilterChanges, hex),
 		row("eth_uninstallFilter", a.uninstallFilter, hex),
 	}
-	return append(methods, a.constants()...)
+	return slices.Concat(methods, a.debugMethods(), a.constants())
 }

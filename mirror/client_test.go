@@ -196,11 +196,11 @@ func TestFailures(t *testing.T) {
 		"not JSON":        {status(503, `<html>`), 503, "Request failed with status code 503"},
 		"success of HTML": {status(200, `<html>`), StatusUnreadable, "unreadable answer"},
 		"wrong kind":      {status(200, `{"number":"x"}`), StatusUnreadable, "unreadable answer"},
-		"too long":        {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat(" ", 5000)) }, StatusUnreadable, errTooLong.Error()},
+		"too long":        {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat(" ", 5000)) }, StatusUnreadable, ErrTooLong.Error()},
 		"too long, told": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "5000")
 			fmt.Fprint(w, strings.Repeat(" ", 5000))
-		}, StatusUnreadable, errTooLong.Error()},
+		}, StatusUnreadable, ErrTooLong.Error()},
 		"nobody":        {nil, StatusNoAnswer, "connection refused"},
 		"cut":           {cutConnection, StatusNoAnswer, "no answer"},
 		"cut body":      {cutBody, StatusNoAnswer, "no answer"},

@@ -150,6 +150,9 @@ func FuzzDecode(f *testing.F) {
 			func(r *reader) { readAccount(r, new(Account)) },
 			func(r *reader) { readLog(r, new(Log)) },
 			func(r *reader) { readFees(r, new(Fees)) },
+			func(r *reader) { readAction(r, new(Action)) },
+			func(r *reader) { readStateChange(r) },
+			func(r *reader) { readOpcodes(r, new(Opcodes)) },
 			func(r *reader) { r.next() },
 		} {
 			_ = decode(text, read)

@@ -12,6 +12,10 @@ var ErrNotFound = errors.New("not found")
 // ErrImmature says that a record stayed incomplete for as long as was waited.
 var ErrImmature = errors.New("immature record")
 
+// ErrTooLong says that an answer was longer than it may be. It is in the tree of an
+// *Error.
+var ErrTooLong = errors.New("the answer is longer than allowed")
+
 // Statuses of an Error when there was no usable HTTP answer.
 const (
 	StatusTimeout    = http.StatusGatewayTimeout // no answer in time

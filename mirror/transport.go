@@ -48,7 +48,6 @@ func httpClient(config *Config, transport http.RoundTripper) *http.Client {
 var (
 	errRedirects    = errors.New("too many redirects")
 	errRedirectHost = errors.New("redirected to another host")
-	errTooLong      = errors.New("the answer is longer than allowed")
 )
 
 // request is one exchange with the mirror node.
@@ -58,6 +57,7 @@ type request struct {
 	path    string // below /api/v1/, with its query
 	body    []byte // nil for GET
 	retries int    // at least this many, whatever is configured
+	longest int64  // bytes of the answer; 0: as many as is configured
 }
 
 // exchange makes a request, repeats it where configured, and gives the body of a
@@ -121,7 +121,11 @@ func (c *Client) attempt(ctx context.Context, q request, read func(*reader)) (er
 
 	buffer := c.spare()
 	defer c.recycle(buffer)
-	if err := readAll(buffer, answer, c.config.MaxBody); err != nil {
+	longest := c.config.MaxBody
+	if q.longest > 0 {
+		longest = min(longest, q.longest)
+	}
+	if err := readAll(buffer, answer, longest); err != nil {
 		return c.unanswered(ctx, err)
 	}
 	switch {
@@ -207,8 +211,8 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 		e.Message = fmt.Sprintf("timeout of %dms exceeded", c.config.Timeout.Duration().Milliseconds())
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Message = "connection refused"
-	case errors.Is(err, errTooLong):
-		e.Status, e.Message = StatusUnreadable, errTooLong.Error()
+	case errors.Is(err, ErrTooLong):
+		e.Status, e.Message = StatusUnreadable, ErrTooLong.Error()
 	case errors.Is(err, errRedirects), errors.Is(err, errRedirectHost):
 		e.Status, e.Message = StatusUnreadable, "redirect refused"
 	}
@@ -234,7 +238,7 @@ func (c *Client) recycle(b *bytes.Buffer) {
 
 func readAll(buffer *bytes.Buffer, answer *http.Response, longest int64) error {
 	if length := answer.ContentLength; length > longest {
-		return errTooLong
+		return ErrTooLong
 	} else if length > 0 {
 		buffer.Grow(int(length) + bytes.MinRead)
 	}
@@ -243,7 +247,7 @@ func readAll(buffer *bytes.Buffer, answer *http.Response, longest int64) error {
 		return fmt.Errorf("read answer: %w", err)
 	}
 	if n > longest {
-		return errTooLong
+		return ErrTooLong
 	}
 	return nil
 }

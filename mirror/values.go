@@ -89,8 +89,10 @@ func (r *reader) bool() bool {
 }
 
 // digits reads the digits of a hex string, with or without 0x.
-func (r *reader) digits() []byte {
-	text := r.text()
+func (r *reader) digits() []byte { return hexPart(r.text()) }
+
+// hexPart is text without 0x.
+func hexPart(text []byte) []byte {
 	if len(text) >= 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') {
 		return text[2:]
 	}

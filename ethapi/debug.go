@@ -1,0 +1,234 @@
+package ethapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/mirror"
+	"lockstep/rpc"
+)
+
+// Traces is where the inside of transactions comes from. What does not exist is
+// mirror.ErrNotFound, except that a transaction without actions has an empty list.
+type Traces interface {
+	Actions(ctx context.Context, hash common.Hash) ([]*mirror.Action, error)
+	StateChanges(ctx context.Context, hash common.Hash) ([]mirror.StateChange, error)
+	Opcodes(ctx context.Context, hash common.Hash, q mirror.OpcodesQuery) (*mirror.Opcodes, error)
+	ContractAt(ctx context.Context, address common.Address, at hedera.Timestamp) (*mirror.Contract, error)
+	Deployment(ctx context.Context, address common.Address) (*mirror.Deployment, error)
+}
+
+// debugMethods are the rows of the debug namespace.
+func (a *API) debugMethods() []rpc.Method {
+	anyBlock := rpc.Required(rpc.AnyOf(rpc.BlockNumber(), rpc.BlockHash(), rpc.BlockParams()))
+	txHash := rpc.Required(rpc.TransactionHash())
+	options := rpc.Optional(rpc.TracerConfigWrapper())
+	row := func(name string, handler rpc.Handler, params ...rpc.Param) rpc.Method {
+		return rpc.Method{Name: name, Params: params, AnyParams: len(params) == 0, Handler: translated(a.debugging(handler))}
+	}
+	return []rpc.Method{
+		row("debug_traceTransaction", a.traceTransaction, txHash, options),
+		row("debug_traceBlockByNumber", a.traceBlock, rpc.Required(rpc.BlockNumber()), options),
+		row("debug_traceBlockByHash", a.traceBlock, rpc.Required(rpc.BlockHash()), options),
+		row("debug_getRawHeader", a.getRawHeader, anyBlock),
+		row("debug_getRawBlock", a.getRawBlock, anyBlock),
+		row("debug_getRawReceipts", a.getRawReceipts, anyBlock),
+		row("debug_getRawTransaction", a.getRawTransaction, txHash),
+		row("debug_getBadBlocks", func(context.Context, *rpc.Params) (any, error) { return json.RawMessage("[]"), nil }),
+	}
+}
+
+// debugging is a handler behind the gate of the namespace. The parameters are checked
+// before it.
+func (a *API) debugging(h rpc.Handler) rpc.Handler {
+	if a.cfg.Debug.Enabled {
+		return h
+	}
+	return func(context.Context, *rpc.Params) (any, error) { return nil, eth.ErrUnsupportedMethod() }
+}
+
+// Names of the tracers.
+const (
+	tracerCalls    = "callTracer"
+	tracerOpcodes  = "opcodeLogger"
+	tracerPrestate = "prestateTracer"
+)
+
+// traceOptions say how to trace.
+type traceOptions struct {
+	tracer string
+	// Of the call tracer. The first is of the prestate tracer, too.
+	onlyTop, withLog bool
+	// Of the prestate tracer.
+	diff, noCode, withEmpty bool
+	// Of the opcode logger. limit ends the list of instructions after so many bytes; 0
+	// is no limit but the relay's own.
+	memory, noStack, noStorage bool
+	limit                      int64
+}
+
+// readTraceOptions reads options that their rule has accepted. Those of the opcode
+// logger may stand at the top level; what is not known is ignored.
+func readTraceOptions(v rpc.Value, tracer string) traceOptions {
+	o := traceOptions{tracer: tracer}
+	if name := v.Field("tracer").Text(); name != "" {
+		o.tracer = name
+	}
+	for _, object := range []rpc.Value{v, v.Field("tracerConfig")} {
+		for name, value := range object.Fields() {
+			o.set(name, value)
+		}
+	}
+	return o
+}
+
+func (o *traceOptions) set(name string, value rpc.Value) {
+	switch name {
+	case "onlyTopCall":
+		o.onlyTop = value.Bool()
+	case "withLog":
+		o.withLog = value.Bool()
+	case "diffMode":
+		o.diff = value.Bool()
+	case "disableCode":
+		o.noCode = value.Bool()
+	case "includeEmpty":
+		o.withEmpty = value.Bool()
+	case "enableMemory":
+		o.memory = value.Bool()
+	case "disableStack":
+		o.noStack = value.Bool()
+	case "disableStorage":
+		o.noStorage = value.Bool()
+	case "limit":
+		if n, ok := value.Uint64(); ok && value.IsNumber() {
+			o.limit = int64(min(n, 1<<62))
+		}
+	}
+}
+
+// subject is a transaction to trace.
+type subject struct {
+	hash common.Hash
+	// result is what became of it; nil for a synthetic transaction, of which only logs
+	// are known.
+	result *mirror.ContractResult
+	logs   []*eth.Log
+}
+
+// traceTransaction is debug_traceTransaction.
+func (a *API) traceTransaction(ctx context.Context, p *rpc.Params) (any, error) {
+	options := readTraceOptions(p.At(1), tracerOpcodes)
+	s := subject{hash: p.Hash(0)}
+	var err error
+	s.result, err = a.mirror.ContractResult(ctx, s.hash)
+	missing, err := notFound(err)
+	switch {
+	case err != nil:
+		return nil, err
+	case missing:
+		logs, err := a.mirror.Logs(ctx, mirror.LogsQuery{Transaction: s.hash})
+		if err != nil {
+			return nil, err
+		}
+		if len(logs) == 0 {
+			return nil, eth.ErrNotFound("Failed to retrieve transaction information for %s", s.hash)
+		}
+		s.result, s.logs = nil, buildLogs(logs)
+	case s.result.Complete():
+		s.logs = resultLogs(s.result)
+	}
+	return a.trace(ctx, s, options)
+}
+
+// traceBlock is debug_traceBlockByNumber and debug_traceBlockByHash.
+func (a *API) traceBlock(ctx context.Context, p *rpc.Params) (any, error) {
+	options := readTraceOptions(p.At(1), tracerCalls)
+	block, err := a.blockParam(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if block == nil {
+		return nil, eth.ErrNotFound("Block %s not found", p.Text(0))
+	}
+	subjects, err := a.subjects(ctx, block)
+	if err != nil {
+		return nil, err
+	}
+	if len(subjects) >= a.cfg.MaxFullTransactions {
+		return nil, eth.ErrBlockTooLarge(len(subjects))
+	}
+	traces := make([]blockTrace, len(subjects))
+	room := &budget{most: a.cfg.Debug.MaxBytes}
+	err = each(ctx, a.cfg.Concurrency, subjects, func(ctx context.Context, i int, s subject) error {
+		result, err := a.trace(ctx, s, options)
+		if err != nil {
+			return err
+		}
+		traces[i].Hash = s.hash
+		traces[i].Result, err = room.encode(result)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return traces, nil
+}
+
+// blockTrace is the trace of one transaction of a block.
+type blockTrace struct {
+	Hash   common.Hash     `json:"txHash"`
+	Result json.RawMessage `json:"result"`
+}
+
+// subjects returns the transactions of a block in their order.
+func (a *API) subjects(ctx context.Context, block *mirror.Block) ([]subject, error) {
+	if block.Count == 0 {
+		return nil, nil
+	}
+	var results []*mirror.ContractResult
+	var logs []*mirror.Log
+	t, ctx := parallel(ctx, 2)
+	t.run(func() (err error) { results, err = a.mirror.BlockResults(ctx, block); return err })
+	t.run(func() (err error) { logs, err = a.mirror.BlockLogs(ctx, block, mirror.LogsQuery{}); return err })
+	if err := t.wait(); err != nil {
+		return nil, err
+	}
+	var c contents
+	c.fill(results, buildLogs(logs))
+	byHash := make(map[common.Hash]*mirror.ContractResult, len(results))
+	for _, r := range results {
+		byHash[r.Hash] = r
+	}
+	subjects := make([]subject, len(c.entries))
+	for i, e := range c.entries {
+		subjects[i] = subject{hash: e.receipt.TxHash, result: byHash[e.receipt.TxHash], logs: e.receipt.Logs}
+	}
+	return subjects, nil
+}
+
+// trace traces one transaction.
+func (a *API) trace(ctx context.Context, s subject, o traceOptions) (any, error) {
+	switch o.tracer {
+	case tracerCalls:
+		return a.traceCalls(ctx, s, o)
+	case tracerPrestate:
+		return a.tracePrestate(ctx, s, o)
+	}
+	return a.traceOpcodes(ctx, s, o)
+}
+
+func (a *API) hiero() bool { return a.deps.Profile == rpc.ProfileHiero }
+
+// refusedReplay tells that a transaction cannot be shown step by step, which is no
+// reason to show nothing of it.
+func refusedReplay(err error) bool {
+	var upstream *mirror.Error
+	var client *eth.Error
+	return errors.Is(err, mirror.ErrNotFound) || errors.As(err, &upstream) || errors.As(err, &client)
+}

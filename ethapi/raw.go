@@ -1,0 +1,130 @@
+package ethapi
+
+import (
+	"context"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/rlp"
+
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/mirror"
+	"lockstep/rpc"
+)
+
+// The raw encodings are Ethereum's own and decode with its tools. They hold what the
+// objects of the other methods hold, so that
+//
+//   - a header does not hash to the block's hash, which is made of Hedera's block;
+//   - a transaction that was signed hashes to its own hash, unless the network kept
+//     less of it than was sent;
+//   - a transaction that nobody signed for Ethereum, a native call or a synthetic one,
+//     has the signature 0, 0, 0.
+
+// getRawHeader is debug_getRawHeader: 0x if there is no such block.
+func (a *API) getRawHeader(ctx context.Context, p *rpc.Params) (any, error) {
+	c, err := a.rawContents(ctx, p)
+	if c == nil || err != nil {
+		return hexutil.Bytes{}, err
+	}
+	return encodedBytes(a.header(c.block(false)))
+}
+
+// getRawBlock is debug_getRawBlock: 0x if there is no such block.
+func (a *API) getRawBlock(ctx context.Context, p *rpc.Params) (any, error) {
+	c, err := a.rawContents(ctx, p)
+	if c == nil || err != nil {
+		return hexutil.Bytes{}, err
+	}
+	body := types.Body{Withdrawals: types.Withdrawals{}}
+	for _, e := range c.entries {
+		tx, err := e.transaction.Signed()
+		if err != nil {
+			return nil, err
+		}
+		body.Transactions = append(body.Transactions, tx)
+	}
+	return encodedBytes(types.NewBlockWithHeader(a.header(c.block(false))).WithBody(body))
+}
+
+// getRawReceipts is debug_getRawReceipts: an empty list if there is no such block.
+func (a *API) getRawReceipts(ctx context.Context, p *rpc.Params) (any, error) {
+	raw := []hexutil.Bytes{}
+	c, err := a.rawContents(ctx, p)
+	if c == nil || err != nil {
+		return raw, err
+	}
+	for _, e := range c.entries {
+		raw = append(raw, e.receipt.Encoding())
+	}
+	return raw, nil
+}
+
+// getRawTransaction is debug_getRawTransaction: 0x if there is no such transaction, or
+// if it never ran.
+func (a *API) getRawTransaction(ctx context.Context, p *rpc.Params) (any, error) {
+	hash := p.Hash(0)
+	result, err := a.mirror.ContractResult(ctx, hash)
+	missing, err := notFound(err)
+	if err != nil {
+		return nil, err
+	}
+	b := builder{chainID: a.chainID()}
+	var tx *eth.Transaction
+	switch {
+	case missing:
+		logs, err := a.mirror.Logs(ctx, mirror.LogsQuery{Transaction: hash})
+		if err != nil {
+			return nil, err
+		}
+		if len(logs) > 0 {
+			tx = b.syntheticTransaction(buildLog(logs[0]))
+		}
+	case result.Complete():
+		tx = b.transaction(result)
+	}
+	if tx == nil {
+		return hexutil.Bytes{}, nil
+	}
+	raw, err := tx.Encoding()
+	if err != nil {
+		return nil, err
+	}
+	return hexutil.Bytes(raw), nil
+}
+
+// rawContents reads the block of parameter 0; nil without an error if there is none.
+func (a *API) rawContents(ctx context.Context, p *rpc.Params) (*contents, error) {
+	block, err := a.blockParam(ctx, p)
+	if block == nil || err != nil {
+		return nil, err
+	}
+	return a.contents(ctx, block)
+}
+
+// rewardAccount is where the network collects what it pays to its nodes. Profile hiero
+// names it as the beneficiary of a raw header.
+const rewardAccount = 801
+
+// header is a block's header in go-ethereum's form.
+func (a *API) header(b *eth.Block) *types.Header {
+	h := &types.Header{
+		ParentHash: b.ParentHash, UncleHash: types.EmptyUncleHash, Root: types.EmptyRootHash, TxHash: b.TxRoot,
+		ReceiptHash: b.ReceiptsRoot, Bloom: b.Bloom, Difficulty: new(big.Int), Number: new(big.Int).SetUint64(b.Number),
+		GasLimit: b.GasLimit, GasUsed: b.GasUsed, Time: b.Time, BaseFee: b.BaseFee, WithdrawalsHash: &types.EmptyWithdrawalsHash,
+	}
+	if h.BaseFee == nil {
+		h.BaseFee = new(big.Int)
+	}
+	if a.hiero() {
+		h.Coinbase = hedera.Entity(rewardAccount).LongZero()
+	}
+	return h
+}
+
+func encodedBytes(v any) (any, error) {
+	raw, err := rlp.EncodeToBytes(v)
+	return hexutil.Bytes(raw), err
+}

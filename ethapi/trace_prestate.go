@@ -1,0 +1,332 @@
+package ethapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/hedera"
+	"lockstep/mirror"
+)
+
+// Records of what a transaction caused, accounts that it created for instance, have
+// times a few nanoseconds before and after its own. The network leaves at least a
+// hundred nanoseconds between transactions.
+const (
+	roomBefore = 4
+	roomAfter  = 60
+)
+
+// accountState is an account as the prestate tracer shows it.
+type accountState struct {
+	balance hedera.Tinybar
+	nonce   uint64
+	code    []byte
+	storage map[common.Hash]common.Hash
+	exists  bool
+	gone    bool // it was deleted
+}
+
+// states is accounts by address.
+type states map[common.Address]*accountState
+
+// tracePrestate shows the accounts that a transaction had to do with as they were
+// before it, or in diff mode what it changed.
+//
+// What is asked of the mirror node is the state at a time, so that balances, code and
+// storage are exact. The nonce of an account that is neither the sender nor a contract
+// is that of its last transaction before.
+func (a *API) tracePrestate(ctx context.Context, s subject, o traceOptions) (any, error) {
+	nothing := json.RawMessage("{}")
+	if o.diff {
+		nothing = json.RawMessage(`{"post":{},"pre":{}}`)
+	}
+	if s.result == nil || !s.result.Complete() {
+		return nothing, nil
+	}
+	var actions []*mirror.Action
+	var changes []mirror.StateChange
+	t, taskCtx := parallel(ctx, 2)
+	t.run(func() (err error) { actions, err = a.mirror.Actions(taskCtx, s.hash); return err })
+	t.run(func() (err error) {
+		shared, err := a.mirror.StateChanges(taskCtx, s.hash)
+		changes = slices.Clone(shared) // their addresses are replaced
+		_, err = notFound(err)
+		return err
+	})
+	if err := t.wait(); err != nil {
+		return nil, err
+	}
+	sender := s.result.From
+	addresses, err := a.touched(ctx, s.result, &sender, actions, changes, o.onlyTop)
+	if err != nil {
+		return nil, err
+	}
+	at := s.result.Timestamp.UnixNano()
+	pre, err := a.statesAt(ctx, addresses, hedera.FromNanos(at-roomBefore))
+	if err != nil {
+		return nil, err
+	}
+	if state := pre[sender]; state != nil && s.result.Nonce != nil && s.result.Type != nil {
+		state.nonce = *s.result.Nonce
+	}
+	for _, c := range changes {
+		if state := pre[c.Address]; state != nil {
+			state.store(c.Slot, c.Read)
+		}
+	}
+	w := stateWriter{hiero: a.hiero(), noCode: o.noCode}
+	if !o.diff {
+		return w.all(pre, o.withEmpty), nil
+	}
+	post, err := a.statesAt(ctx, addresses, hedera.FromNanos(at+roomAfter))
+	if err != nil {
+		return nil, err
+	}
+	if state := post[sender]; state != nil && s.result.Nonce != nil && s.result.Type != nil {
+		state.nonce = *s.result.Nonce + 1
+	}
+	for _, c := range changes {
+		if state := post[c.Address]; state != nil {
+			value := c.Read
+			if c.Written != nil {
+				value = *c.Written
+			}
+			state.store(c.Slot, value)
+		}
+	}
+	return w.diff(pre, post, o.withEmpty), nil
+}
+
+func (s *accountState) store(slot, value common.Hash) {
+	if s.storage == nil {
+		s.storage = make(map[common.Hash]common.Hash)
+	}
+	s.storage[slot] = value
+}
+
+// touched lists the accounts that a transaction had to do with, by the addresses that
+// clients know them by, and puts those into changes as well.
+func (a *API) touched(
+	ctx context.Context, r *mirror.ContractResult, sender *common.Address, actions []*mirror.Action, changes []mirror.StateChange, onlyTop bool,
+) ([]common.Address, error) {
+	all := []*common.Address{sender}
+	put := func(address common.Address) { all = append(all, &address) }
+	for _, address := range []*common.Address{r.To, r.Address} {
+		if address != nil {
+			put(*address)
+		}
+	}
+	for _, action := range actions {
+		if onlyTop && action.Depth > 0 {
+			continue
+		}
+		put(action.From)
+		if action.To != nil {
+			put(*action.To)
+		}
+	}
+	for i := range changes {
+		if !onlyTop {
+			put(changes[i].Address)
+		}
+		all = append(all, &changes[i].Address)
+	}
+	if err := a.aliases(ctx, all...); err != nil {
+		return nil, err
+	}
+	return distinct(all, changes, onlyTop), nil
+}
+
+// distinct leaves out repetitions and system addresses, which have no state, and where
+// only the top call counts the storage of others.
+func distinct(all []*common.Address, changes []mirror.StateChange, onlyTop bool) []common.Address {
+	beside := make(map[*common.Address]bool)
+	for i := range changes {
+		beside[&changes[i].Address] = onlyTop
+	}
+	var addresses []common.Address
+	seen := make(map[common.Address]bool)
+	for _, address := range all {
+		if id, numbered := hedera.FromLongZero(*address); beside[address] || seen[*address] || numbered && id.Num <= lastSystemAddress {
+			continue
+		}
+		seen[*address] = true
+		addresses = append(addresses, *address)
+	}
+	return addresses
+}
+
+// lastSystemAddress is the last number of what belongs to the network itself.
+const lastSystemAddress = 750
+
+func (a *API) statesAt(ctx context.Context, addresses []common.Address, at hedera.Timestamp) (states, error) {
+	list := make([]*accountState, len(addresses))
+	err := each(ctx, a.cfg.Concurrency, addresses, func(ctx context.Context, i int, address common.Address) (err error) {
+		list[i], err = a.stateAt(ctx, address, at)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make(states, len(addresses))
+	for i, address := range addresses {
+		all[address] = list[i]
+	}
+	return all, nil
+}
+
+// stateAt reads what was at an address at a moment, without storage.
+func (a *API) stateAt(ctx context.Context, address common.Address, at hedera.Timestamp) (*accountState, error) {
+	state := new(accountState)
+	balance, err := a.mirror.BalanceAt(ctx, address, at)
+	if missing, err := notFound(err); missing || err != nil {
+		return state, err
+	}
+	state.exists, state.balance = true, balance
+	contract, err := a.mirror.ContractAt(ctx, address, at)
+	missing, err := notFound(err)
+	if err != nil {
+		return nil, err
+	}
+	if missing {
+		return state, a.accountAt(ctx, state, address, at)
+	}
+	state.code, state.gone, state.nonce = contract.Code, contract.Deleted, 1
+	if contract.Nonce != nil {
+		state.nonce = *contract.Nonce
+	}
+	return state, nil
+}
+
+// accountAt completes the state of what is no contract.
+func (a *API) accountAt(ctx context.Context, state *accountState, address common.Address, at hedera.Timestamp) error {
+	account, err := a.mirror.Account(ctx, address)
+	if missing, err := notFound(err); missing || err != nil {
+		return err
+	}
+	if account.Nonce == nil || *account.Nonce == 0 {
+		return nil
+	}
+	state.nonce, err = a.nonceAt(ctx, address, &mirror.Block{To: at})
+	return err
+}
+
+// stateWriter shows states as the profile has it: hiero with every member, ethereum
+// without those that are zero.
+type stateWriter struct {
+	hiero, noCode bool
+}
+
+// shownAccount is an account in a trace.
+type shownAccount struct {
+	Balance *hexutil.Big                `json:"balance,omitempty"`
+	Nonce   *uint64                     `json:"nonce,omitempty"`
+	Code    hexutil.Bytes               `json:"code,omitzero"`
+	Storage map[common.Hash]common.Hash `json:"storage,omitzero"`
+}
+
+type shownAccounts map[common.Address]*shownAccount
+
+func (w stateWriter) show(s *accountState) *shownAccount {
+	shown := &shownAccount{Balance: (*hexutil.Big)(s.balance.Weibar()), Storage: s.storage}
+	if s.nonce > 0 || w.hiero {
+		shown.Nonce = &s.nonce
+	}
+	if len(s.code) > 0 || w.hiero {
+		shown.Code = present(s.code)
+	}
+	if w.noCode {
+		shown.Code = nil
+	}
+	if w.hiero && shown.Storage == nil {
+		shown.Storage = map[common.Hash]common.Hash{}
+	}
+	return shown
+}
+
+// all shows the accounts that were there before.
+func (w stateWriter) all(pre states, withEmpty bool) shownAccounts {
+	shown := make(shownAccounts)
+	for address, s := range pre {
+		if s.exists || withEmpty {
+			shown[address] = w.show(s)
+		}
+	}
+	return shown
+}
+
+// stateDiff is what a transaction changed: the accounts that it changed as they were,
+// and the members of them that it changed as they are. Of storage both have only the
+// words that it changed. An account that it deleted has no after.
+type stateDiff struct {
+	Post shownAccounts `json:"post"`
+	Pre  shownAccounts `json:"pre"`
+}
+
+func (w stateWriter) diff(pre, post states, withEmpty bool) stateDiff {
+	d := stateDiff{Post: make(shownAccounts), Pre: make(shownAccounts)}
+	for address, before := range pre {
+		after := post[address]
+		deleted := before.exists && (!after.exists || after.gone && !before.gone)
+		changed := w.changes(before, after)
+		if !deleted && changed == nil {
+			continue
+		}
+		if before.exists || withEmpty {
+			d.Pre[address] = w.before(before, after)
+		}
+		if !deleted {
+			d.Post[address] = changed
+		}
+	}
+	return d
+}
+
+// before shows an account with those words of storage that changed and were not zero.
+func (w stateWriter) before(before, after *accountState) *shownAccount {
+	own := *before
+	own.storage = nil
+	for slot, value := range before.storage {
+		if value != after.storage[slot] && value != (common.Hash{}) {
+			own.store(slot, value)
+		}
+	}
+	return w.show(&own)
+}
+
+// changes shows what of an account is different; nil if nothing is.
+func (w stateWriter) changes(before, after *accountState) *shownAccount {
+	var changed shownAccount
+	if before.balance != after.balance {
+		changed.Balance = (*hexutil.Big)(after.balance.Weibar())
+	}
+	if before.nonce != after.nonce {
+		changed.Nonce = &after.nonce
+	}
+	code := !bytes.Equal(before.code, after.code)
+	if code && !w.noCode {
+		changed.Code = present(after.code)
+	}
+	words := false
+	for slot, value := range after.storage {
+		if value == before.storage[slot] {
+			continue
+		}
+		words = true
+		if value != (common.Hash{}) {
+			if changed.Storage == nil {
+				changed.Storage = make(map[common.Hash]common.Hash)
+			}
+			changed.Storage[slot] = value
+		}
+	}
+	if changed.Balance == nil && changed.Nonce == nil && !code && !words {
+		return nil
+	}
+	return &changed
+}
