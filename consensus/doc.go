@@ -71,8 +71,8 @@
 // transactions go to one node: NodeFor picks it by rendezvous hashing over the
 // healthy nodes, and every relay with the same node list picks the same one. A
 // caller that must not lose order passes the node of the previous transaction in
-// Submission.Node with SameNodeOnly, and on *NodeUnavailableError waits for the
-// previous receipt before it chooses another node.
+// Submission.Node with SameNodeOnly, and in Free waits for the previous receipt:
+// then any node will do, also for a transaction that the first one swallowed.
 //
 // A node that cannot be reached, or answers that it is not active, is passed over
 // for a time that grows from 250 ms to a minute. When no node is healthy the one

@@ -121,7 +121,7 @@ func (w *watch) ask(ctx context.Context) *Receipt {
 		w.failures = 0
 		return receipt
 	}
-	if w.failures++; w.failures >= patience {
+	if w.failures++; w.failures >= patience || !w.at.healthy(time.Now()) {
 		if next := w.client.nodes.best(w.id.Payer.LongZero(), []*node{w.at}); next != nil {
 			w.at = next
 		}

@@ -30,8 +30,12 @@ type Submission struct {
 	Sender common.Address
 	// Node is the node to try first; the zero value means NodeFor(Sender).
 	Node hedera.ID
-	// SameNodeOnly forbids any other node than the first.
+	// SameNodeOnly forbids any other node than the first, until Free allows it.
 	SameNodeOnly bool
+	// Free is asked when the only node cannot take the transaction, or may have it and
+	// does not say. It may wait; nil means that from now on any node will do. Without
+	// Free the first node stays the only one.
+	Free func(context.Context) error
 	// BeforeSend is called right before the bytes leave, in each attempt. An error keeps
 	// them here. It must be quick.
 	BeforeSend func() error
@@ -54,6 +58,7 @@ func (c *Client) Submit(ctx context.Context, s Submission) (*Pending, error) {
 		sender:   s.Sender,
 		first:    s.Node,
 		sameNode: s.SameNodeOnly,
+		free:     s.Free,
 		gate:     s.BeforeSend,
 	})
 }
@@ -106,6 +111,7 @@ type journey struct {
 	sender   common.Address
 	first    hedera.ID
 	sameNode bool
+	free     func(context.Context) error
 	gate     func() error
 
 	id    hedera.TransactionID
@@ -156,8 +162,9 @@ func (j *journey) run(ctx context.Context) (*Pending, error) {
 			if taken := j.findOut(ctx, n); taken != nil {
 				return j.accept(taken), nil
 			}
+			j.lift(ctx)
 		case elsewhere:
-			if j.sameNode && len(j.unclear) == 0 && j.stuck(err) {
+			if j.sameNode && len(j.unclear) == 0 && j.stuck(err) && !j.lift(ctx) {
 				return nil, &NodeUnavailableError{Node: n.id, Err: err}
 			}
 		}
@@ -167,6 +174,15 @@ func (j *journey) run(ctx context.Context) (*Pending, error) {
 		last = err
 	}
 	return nil, j.fail(last)
+}
+
+// lift ends the binding to one node if the caller allows it, and tells whether there is
+// none any more.
+func (j *journey) lift(ctx context.Context) bool {
+	if j.sameNode && j.free != nil && j.free(ctx) == nil {
+		j.sameNode = false
+	}
+	return !j.sameNode
 }
 
 // join puts what stopped the journey before what happened last on it.
@@ -179,19 +195,34 @@ func join(err, last error) error {
 
 // offer gives the transaction to one node. A nil error comes with the node's answer.
 func (j *journey) offer(ctx context.Context, n *node) (hedera.Status, hedera.Tinybar, error) {
-	ctx, cancel := context.WithTimeout(ctx, j.client.attemptTimeout)
+	waiting, cancel := context.WithTimeout(ctx, j.client.attemptTimeout)
 	defer cancel()
 	draft := draft{operation: j.op, id: j.id, maxFee: j.maxFee, signer: j.payer}
 	request, _, err := draft.sign(n.id)
 	if err != nil {
 		return 0, 0, &unsentError{&localError{err}}
 	}
-	conn, err := n.ready(ctx, forTransactions, j.client.pace.wake)
+	conn, err := n.ready(waiting, forTransactions, j.client.pace.wake)
 	if err != nil {
 		return 0, 0, &unsentError{err}
 	}
+	// Once the message has left, the caller's end changes nothing but what is known of
+	// it: the answer is awaited for the attempt's own time.
+	calling, hangUp := context.WithTimeout(context.WithoutCancel(ctx), j.client.attemptTimeout)
+	defer hangUp()
+	stop := context.AfterFunc(ctx, hangUp)
+	defer stop()
+	gate := func() error {
+		if err := j.check(ctx)(); err != nil {
+			return err
+		}
+		if !stop() {
+			return ended(ctx)
+		}
+		return nil
+	}
 	var response hapi.TransactionResponse
-	if err := call(ctx, conn, j.op.method, request, j.check(ctx), &response); err != nil {
+	if err := call(calling, conn, j.op.method, request, gate, &response); err != nil {
 		return 0, 0, fmt.Errorf("node %s: %w", n.id, err)
 	}
 	return response.GetNodeTransactionPrecheckCode(), hedera.Tinybar(response.GetCost()), nil

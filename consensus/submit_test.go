@@ -343,6 +343,48 @@ func TestNoNodeAtStart(t *testing.T) {
 	}
 }
 
+// A message that has left is not called back: the node's answer is worth more than the
+// time saved.
+func TestCancelledInFlightStillHears(t *testing.T) {
+	a := startNode(t, 3)
+	arrived, lost := make(chan struct{}), make(chan struct{})
+	a.submit = func(offer) (hapi.ResponseCodeEnum, error) {
+		close(arrived)
+		<-lost
+		return statusOK, nil
+	}
+	c := quick(t, a)
+	ctx, lose := context.WithCancelCause(t.Context())
+	go func() {
+		<-arrived
+		lose(errLost)
+		close(lost)
+	}()
+	if _, err := c.Submit(ctx, Submission{Ethereum: []byte{1}}); err != nil {
+		t.Errorf("%s although the node accepted it: %v", certainty(err), err)
+	}
+	if !c.Nodes()[0].Healthy {
+		t.Error("the caller's cancellation is held against the node")
+	}
+}
+
+// A submission bound to a node that swallows it may go to another as soon as its caller
+// says that the order is safe.
+func TestBoundSubmissionIsFreed(t *testing.T) {
+	silent, other := startNode(t, 3), startNode(t, 4)
+	silent.submit = hang
+	other.receipt = knows(statusNotFound, statusSuccess)
+	c := quick(t, silent, other)
+	asked := 0
+	pending, err := c.Submit(t.Context(), Submission{
+		Ethereum: []byte{1}, Node: hedera.Entity(3), SameNodeOnly: true,
+		Free: func(context.Context) error { asked++; return nil },
+	})
+	if err != nil || pending.Node() != hedera.Entity(4) || asked != 1 {
+		t.Errorf("Submit = %v, %v after %d questions", pending, err, asked)
+	}
+}
+
 func TestCancelled(t *testing.T) {
 	a := startNode(t, 3)
 	a.receipt = knows(statusOK, statusSuccess)
@@ -368,10 +410,7 @@ func TestCancelled(t *testing.T) {
 	_, err = c.Submit(ctx, Submission{Ethereum: []byte{1}})
 	var sent *SentError
 	if !errors.As(err, &sent) || !errors.Is(err, context.Canceled) || !errors.Is(err, errLost) {
-		t.Fatalf("%s when cancelled in flight: %v", certainty(err), err)
-	}
-	if !c.Nodes()[0].Healthy {
-		t.Error("the caller's cancellation is held against the node")
+		t.Fatalf("%s when cancelled in flight at a silent node: %v", certainty(err), err)
 	}
 	receipt, err := sent.Pending.Receipt(t.Context())
 	if err != nil || receipt.Status != statusSuccess {

@@ -38,12 +38,14 @@ func (t *Ticket) HeldBack() bool {
 }
 
 func (l *lane) learn(nonce uint64) {
-	if !l.know.observe(nonce) {
-		return
-	}
-	if l.holder != nil {
+	news := l.know.observe(nonce)
+	if news && l.holder != nil {
 		l.know.begin(l.holder.lease.turn.fence)
 	}
-	l.far.hint = true
-	l.dispatch(l.svc.now())
+	// A lane that is held back tells Redis even what is no news here: it may be that
+	// Redis has forgotten it.
+	if news || l.head != nil && l.holder == nil {
+		l.far.hint = true
+		l.dispatch(l.svc.now())
+	}
 }

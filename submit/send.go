@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"errors"
 	"math/big"
 
 	"lockstep/consensus"
@@ -26,18 +25,12 @@ func (s *Submitter) submit(turn *turn, e *Entry, known known) (Pending, error) {
 		return s.nodes.Submit(turn.ctx, submission)
 	}
 	submission.Node, submission.SameNodeOnly = node, true
-	pending, err := s.nodes.Submit(turn.ctx, submission)
-	var unavailable *consensus.NodeUnavailableError
-	if !errors.As(err, &unavailable) {
-		return pending, err
+	submission.Free = func(ctx context.Context) error {
+		// Half of the time the turn may last: the rest is for the submission itself.
+		ctx, cancel := context.WithTimeout(ctx, s.ordering.MaxHold.Duration()/2)
+		defer cancel()
+		return s.nodes.Await(ctx, id, node)
 	}
-	// Half of the time the turn may last: the rest is for the submission itself.
-	ctx, cancel := context.WithTimeout(turn.ctx, s.ordering.MaxHold.Duration()/2)
-	defer cancel()
-	if err := s.nodes.Await(ctx, id, node); err != nil {
-		return nil, &consensus.NotSentError{Err: err}
-	}
-	submission.Node, submission.SameNodeOnly = hedera.ID{}, false
 	return s.nodes.Submit(turn.ctx, submission)
 }
 

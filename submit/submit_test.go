@@ -390,10 +390,15 @@ func TestStickyNodeAwaitsItsPredecessor(t *testing.T) {
 		n := newNetwork()
 		n.hold = make(chan struct{})
 		n.before = func(nonce uint64, s consensus.Submission) (bool, error) {
-			if nonce == 1 && s.SameNodeOnly {
-				return false, &consensus.NodeUnavailableError{Node: s.Node, Err: errors.New("connection refused")}
+			if nonce != 1 {
+				return true, nil
 			}
-			return true, nil
+			if !s.SameNodeOnly || s.Node != hedera.Entity(3) {
+				t.Errorf("bound to node %v: %v", s.Node, s.SameNodeOnly)
+			}
+			n.mu.Unlock()
+			defer n.mu.Lock()
+			return true, s.Free(t.Context()) // the node is out: may another take it?
 		}
 		results := finishAll(t, newSubmitter(t, n, nil), n, 2)
 		synctest.Wait()
