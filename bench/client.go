@@ -162,8 +162,16 @@ type receipt struct {
 func (c *client) receipt(ctx context.Context, hash common.Hash) (*receipt, error) {
 	var r *receipt
 	err := c.read(ctx, &r, "eth_getTransactionReceipt", hash)
+	var told *rpcError
+	if errors.As(err, &told) && told.Code == codeRejected {
+		return nil, nil
+	}
 	return r, err
 }
+
+// codeRejected is what relays of Hedera answer, instead of no receipt, for a transaction
+// that was refused before it was executed.
+const codeRejected = -32003
 
 // blockHashes lists the transactions of a block; nil if there is no such block.
 func (c *client) blockHashes(ctx context.Context, number uint64) ([]common.Hash, error) {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"errors"
 	"fmt"
@@ -109,6 +110,11 @@ type Config struct {
 
 	Runs  int           // default 1
 	Pause time.Duration // between runs; default none
+
+	// Before is called in each run when everything is signed and connected, right before
+	// the clock starts, and After right after the last answer, before the chain is asked
+	// anything. Run 0 is the first; target is 0, or 1 for Compare. An error ends Run.
+	Before, After func(ctx context.Context, target, run int) error
 
 	// JSON makes Run write the Report as JSON instead of text.
 	JSON bool

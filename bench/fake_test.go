@@ -32,6 +32,7 @@ type fakeChain struct {
 	unordered  bool                    // a nonce that is not next is refused at once
 	optimistic bool                    // unordered, and the refused ones are answered with a hash
 	receiptAll bool                    // refused transactions get receipts, as relays of Hedera can give
+	receiptErr bool                    // what has no receipt gets an error, as established relays answer for refused ones
 	swap       func(nonce uint64) bool // arrives only after the next nonce did
 	lose       func(nonce uint64) bool // answered with its hash, then forgotten; a perfect relay waits for it
 	duplicate  func(nonce uint64) bool // reaches consensus twice
@@ -220,6 +221,9 @@ func (f *fakeChain) call(c fakeCall, r *http.Request) (result any, rpcErr *rpcEr
 	case "eth_getTransactionReceipt":
 		var hash common.Hash
 		_ = json.Unmarshal(c.Params[0], &hash)
+		if f.receiptErr && f.receipts[hash] == nil {
+			return nil, &rpcError{-32003, "Transaction rejected: WRONG_NONCE"}, true
+		}
 		return f.receipts[hash], nil, true
 	case "eth_getBlockByNumber":
 		var n hexutil.Uint64

@@ -106,11 +106,25 @@ func (s *session) run(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
+	if err := s.tell(ctx, s.cfg.Before, n); err != nil {
+		return err
+	}
 	report := runReport(send(ctx, plan, txs, links, s.p), txs)
+	if err := s.tell(ctx, s.cfg.After, n); err != nil {
+		return err
+	}
 	closeLinks(links)
 	s.verify(ctx, v, &report)
 	s.report.Runs = append(s.report.Runs, report)
 	return nil
+}
+
+// tell calls one of the caller's functions about run n, if there is one.
+func (s *session) tell(ctx context.Context, f func(context.Context, int, int) error, n int) error {
+	if f == nil {
+		return nil
+	}
+	return f(ctx, s.number, n)
 }
 
 // readStart reads where the nonces of the senders are. A target may be late to show

@@ -1,0 +1,31 @@
+// Command suite measures what the ordering of transactions costs and is worth, and prints
+// the figures as one table:
+//
+//	go run ./bench/suite -lockstep bin/lockstep [-rows handoff-local,burst] [-runs 5] [-json FILE]
+//
+// It starts everything by itself on free ports of loopback: a development network with set
+// delays, relays (the lockstep program), Redis (redis-server), and the naive baseline of
+// package bench/naive, each in a process of its own. It ends them all when it ends.
+//
+// # Reading the table
+//
+// Every figure is a median over runs with the least and the greatest value. "ours" is the
+// lockstep program; "naive" the baseline in the same run, on the same network, with the
+// same load; "ours ÷ naive" is the ratio run by run, which what else happens on the machine
+// touches least. "established relay" is what a relay that is in use today showed earlier on
+// such a machine, as published numbers: they are not measured here.
+//
+// A target that is met or missed is said so and nothing more: the suite asserts nothing and
+// its exit code says only whether the figures could be taken. Counts (wrong nonce, lost,
+// duplicated, unanswered) come from the chain and count every run, not the median.
+//
+// # The network
+//
+// One consensus node. A submission takes 5 to 10 ms at the node, each answer of the mirror
+// node 5 to 10 ms, a receipt query 2 ms; a row says if it is otherwise. The delays are off
+// while accounts are funded and the chain is read. The network notes when each submission
+// arrived and left, so hand-offs between transactions are also known from outside the relay.
+//
+// CPU times are user and system time of the relay's process, from /proc; without one they
+// are left out.
+package main

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // the program's own
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
+		_, _ = fmt.Fprintln(os.Stderr, "bench suite:", err) // there is nowhere else to say it
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	if len(args) > 0 {
+		switch args[0] {
+		case "network":
+			return networkRole(ctx, args[1:], out)
+		case "naive":
+			return naiveRole(ctx, out)
+		}
+	}
+	l := &lab{progress: progress}
+	flags := flag.NewFlagSet("suite", flag.ContinueOnError)
+	program := flags.String("lockstep", "bin/lockstep", "the `program` to measure")
+	chosen := flags.String("rows", "", "`rows` to measure, separated by commas (default: all of "+strings.Join(rowNames(), ", ")+")")
+	file := flags.String("json", "", "`file` to write the figures to, as JSON")
+	keep := flags.String("keep", "", "`directory` to keep the logs of all processes in")
+	settings := flags.String("set", "", "further `settings` of our relays, NAME=value separated by spaces")
+	flags.IntVar(&l.runs, "runs", 0, "runs of each row (default: each row's own number)")
+	flags.StringVar(&l.profiles, "profile", "", "`directory` to write CPU profiles of the relays to, while they are under load")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	l.settings = strings.Fields(*settings)
+	list, err := choose(*chosen)
+	if err != nil {
+		return err
+	}
+	if err := l.open(*program, *keep); err != nil {
+		return err
+	}
+	defer l.close()
+	return l.measure(ctx, list, out, *file)
+}
+
+// row is one measurement.
+type row struct {
+	id, title string
+	runs      int // when the caller does not say
+	measure   func(ctx context.Context, l *lab, t *table, runs int) error
+}
+
+func rows() []row {
+	return []row{
+		{"handoff-local", "from release to the next holder, inside one process", 5, handoffLocal},
+		{"handoff-redis", "from release to the next holder, in another process's lock over Redis", 3, handoffRedis},
+		{"commands", "Redis commands per ordered transaction", 1, commandsPerTransaction},
+		{"uncontended", "acquire and release with nobody else there", 5, uncontended},
+		{"burst", "1 sender × 100, 1 ms apart, one relay", 3, burst},
+		{"two-relays", "1 sender × 100, consecutive nonces alternating between two relays on one Redis, 1 ms apart", 20, twoRelays},
+		{"fifty", "50 senders × 20, each 1 ms apart, one relay", 3, fifty},
+		{"slow-consensus", "1 sender × 100, 1 ms apart, 3 s to consensus", 3, slowConsensus},
+		{"thousand", "1,000 senders × 20 over two relays on one Redis", 1, thousand},
+		{"redis-killed", "Redis killed in the middle of a burst", 3, redisKilled},
+		{"holder-killed", "kill -9 of the relay that holds the lock", 3, holderKilled},
+	}
+}
+
+func rowNames() []string {
+	var names []string
+	for _, r := range rows() {
+		names = append(names, r.id)
+	}
+	return names
+}
+
+func choose(list string) ([]row, error) {
+	if list == "" {
+		return rows(), nil
+	}
+	var out []row
+	for name := range strings.SplitSeq(list, ",") {
+		i := slices.Index(rowNames(), strings.TrimSpace(name))
+		if i < 0 {
+			return nil, fmt.Errorf("there is no row %q; there are %s", name, strings.Join(rowNames(), ", "))
+		}
+		out = append(out, rows()[i])
+	}
+	return out, nil
+}
+
+// lab is what the rows share.
+type lab struct {
+	program  string // lockstep
+	self     string
+	dir      string // of logs
+	keep     bool
+	runs     int
+	settings []string // of our relays
+	profiles string
+	progress io.Writer
+	started  int
+}
+
+func (l *lab) open(program, keep string) (err error) {
+	if l.program, err = filepath.Abs(program); err != nil {
+		return err
+	}
+	if _, err = os.Stat(l.program); err != nil {
+		return fmt.Errorf("-lockstep: %w", err)
+	}
+	if l.self, err = os.Executable(); err != nil {
+		return err
+	}
+	if l.profiles != "" {
+		if err := os.MkdirAll(l.profiles, 0o750); err != nil {
+			return err
+		}
+	}
+	if keep != "" {
+		l.keep = true
+		if l.dir, err = filepath.Abs(keep); err != nil {
+			return err
+		}
+		return os.MkdirAll(l.dir, 0o750)
+	}
+	l.dir, err = os.MkdirTemp("", "lockstep-suite-")
+	return err
+}
+
+func (l *lab) close() {
+	if !l.keep {
+		_ = os.RemoveAll(l.dir) // it is in the directory for temporary files
+	}
+}
+
+// report is the file of -json.
+type report struct {
+	Started time.Time `json:"started"`
+	Machine string    `json:"machine"`
+	Set     []string  `json:"set,omitempty"` // settings of our relays besides the defaults
+	Partial bool      `json:"partial"`
+	Tables  []*table  `json:"tables"`
+}
+
+func (l *lab) measure(ctx context.Context, list []row, out io.Writer, file string) error {
+	r := report{Started: time.Now().UTC(), Machine: fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()), Set: l.settings}
+	if _, err := fmt.Fprintf(out, "Ordering of transactions, measured %s on %s.\n* established relay, measured earlier on such a machine; not measured here.\n",
+		r.Started.Format(time.DateTime), r.Machine); err != nil {
+		return err
+	}
+	if len(l.settings) > 0 {
+		if _, err := fmt.Fprintf(out, "Our relays run with %s.\n", strings.Join(l.settings, " ")); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, row := range list {
+		if ctx.Err() != nil {
+			r.Partial = true
+			break
+		}
+		t := l.one(ctx, row)
+		if t.Failure != "" {
+			errs = append(errs, fmt.Errorf("row %s is incomplete", row.id))
+		}
+		r.Tables = append(r.Tables, t)
+		errs = append(errs, t.write(out))
+	}
+	if file != "" {
+		text, err := json.MarshalIndent(r, "", "  ")
+		if err == nil {
+			err = os.WriteFile(file, append(text, '\n'), 0o600)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// one measures one row.
+func (l *lab) one(ctx context.Context, r row) *table {
+	t := &table{ID: r.id, Title: r.title, Figures: []*figure{}}
+	runs := r.runs
+	if l.runs > 0 {
+		runs = l.runs
+	}
+	l.say("%s …\n", r.id)
+	start := time.Now()
+	if err := r.measure(ctx, l, t, runs); err != nil {
+		t.Failure = err.Error()
+	}
+	t.Seconds = time.Since(start).Seconds()
+	return t
+}
+
+func (l *lab) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(l.progress, format, args...) // the terminal went away
+}

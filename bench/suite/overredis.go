@@ -1,0 +1,547 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/redis/go-redis/v9"
+
+	"lockstep/bench/naive"
+	"lockstep/internal/envx"
+	"lockstep/internal/redisx"
+	"lockstep/lock"
+)
+
+// member is one lock service on Redis: what the lock of one relay is. Two of them share
+// nothing but Redis, though they live in the suite's process.
+type member struct {
+	svc    *lock.Service
+	client redis.UniversalClient
+	sent   *counter
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+// join starts a member and waits until Redis decides its order.
+func join(ctx context.Context, server *redisServer, cfg lock.Config) (*member, error) {
+	client, err := redisx.Open(server.url(), redisx.Options{Timeout: cfg.RedisTimeout.Duration()})
+	if err != nil {
+		return nil, err
+	}
+	m := &member{client: client, sent: new(counter), ended: make(chan error, 1)}
+	client.AddHook(m.sent)
+	if m.svc, err = lock.New(cfg, lock.Deps{Redis: client}); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	run, cancel := context.WithCancel(ctx)
+	m.cancel = cancel
+	go func() { m.ended <- m.svc.Run(run) }()
+	err = poll(ctx, startLimit, 10*time.Millisecond, func() error {
+		ticket, err := m.svc.Enter(bob, 1)
+		if err != nil {
+			return &fatal{err}
+		}
+		defer ticket.Leave()
+		ticket.Observe(1)
+		lease, err := ticket.Wait(ctx)
+		if err != nil {
+			return &fatal{err}
+		}
+		if lease.Strategy() != "redis" {
+			return errNotOnRedis
+		}
+		return nil
+	})
+	if err != nil {
+		m.leave()
+		return nil, err
+	}
+	// The scripts are loaded now, and the subscription needs a moment.
+	wait(ctx, 200*time.Millisecond)
+	return m, nil
+}
+
+// bob is the sender that warm-ups use.
+var bob = common.HexToAddress("0xb0b0000000000000000000000000000000000002")
+
+func (m *member) leave() {
+	m.cancel()
+	_, _ = <-m.ended, m.client.Close() // what they say changes no figure
+}
+
+// counter counts the round trips of a client and the commands in them.
+type counter struct{ trips, commands atomic.Int64 }
+
+// DialHook implements redis.Hook.
+func (c *counter) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+// ProcessHook implements redis.Hook.
+func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		c.commands.Add(1)
+		c.trips.Add(1) // afterwards, so that who sees the count knows that the answer is there
+		return err
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		c.commands.Add(int64(len(cmds)))
+		c.trips.Add(1)
+		return err
+	}
+}
+
+// placed waits until n places of a sender are taken in Redis. The key is the one that
+// package lock documents.
+func placed(ctx context.Context, server *redisServer, sender common.Address, n int64) error {
+	key := "lock:waiting:{" + strings.ToLower(sender.Hex()) + "}"
+	return poll(ctx, startLimit, 200*time.Microsecond, func() error {
+		have, err := server.admin.ZCard(ctx, key).Result()
+		if err == nil && have != n {
+			err = fmt.Errorf("%d of %d places are taken", have, n)
+		}
+		return err
+	})
+}
+
+func queued(ctx context.Context, server *redisServer, n int64) error {
+	key := "naive:queue:{" + strings.ToLower(alice.Hex()) + "}"
+	return poll(ctx, startLimit, 200*time.Microsecond, func() error {
+		have, err := server.admin.LLen(ctx, key).Result()
+		if err == nil && have != n {
+			err = fmt.Errorf("%d of %d wait", have, n)
+		}
+		return err
+	})
+}
+
+// handoffRedis hands a turn to and fro between two members, with a PING between any two.
+func handoffRedis(ctx context.Context, l *lab, t *table, runs int) error {
+	const rounds, naiveRounds = 1000, 60
+	t.want("PING p50", "µs", nil, "")
+	t.want("hand-off p50", "µs", nil, "42,000, as the network saw it")
+	t.want("hand-off p99", "µs", nil, "91,000, as the network saw it")
+	t.want("p50 ÷ PING p50", "×", atMost(2.5, "2.5"), "")
+	t.want("inside one process, p50 ÷ PING p50", "×", nil, "")
+	server, err := l.redis(ctx)
+	if err != nil {
+		return err
+	}
+	defer server.close()
+	cfg := lock.DefaultConfig()
+	one, err := join(ctx, server, cfg)
+	if err != nil {
+		return err
+	}
+	defer one.leave()
+	two, err := join(ctx, server, cfg)
+	if err != nil {
+		return err
+	}
+	defer two.leave()
+	for range runs {
+		across, pings, err := handOver(ctx, server, []*member{one, two}, rounds)
+		if err != nil {
+			return err
+		}
+		ping := quantile(pings, .5)
+		t.ours("PING p50", "µs", ping*1e6)
+		t.ours("hand-off p50", "µs", quantile(across, .5)*1e6)
+		t.ours("hand-off p99", "µs", quantile(across, .99)*1e6)
+		t.ours("p50 ÷ PING p50", "×", quantile(across, .5)/ping)
+		inside, pings, err := handOver(ctx, server, []*member{one}, rounds)
+		if err != nil {
+			return err
+		}
+		t.ours("inside one process, p50 ÷ PING p50", "×", quantile(inside, .5)/quantile(pings, .5))
+		slow, pings, err := naiveHandOver(ctx, server, naiveRounds)
+		if err != nil {
+			return err
+		}
+		t.naive("PING p50", "µs", quantile(pings, .5)*1e6)
+		t.naive("hand-off p50", "µs", quantile(slow, .5)*1e6)
+		t.naive("hand-off p99", "µs", quantile(slow, .99)*1e6)
+		t.naive("p50 ÷ PING p50", "×", quantile(slow, .5)/quantile(pings, .5))
+	}
+	return nil
+}
+
+// ping returns the seconds of one round trip.
+func (s *redisServer) ping(ctx context.Context) (float64, error) {
+	start := time.Now()
+	err := s.admin.Ping(ctx).Err()
+	return time.Since(start).Seconds(), err
+}
+
+// handOver returns the seconds of hand-offs and of PINGs between them.
+func handOver(ctx context.Context, server *redisServer, members []*member, rounds int) (handoffs, pings []float64, err error) {
+	enter := func(i int) (*lock.Ticket, error) { return members[i%len(members)].svc.Enter(alice, uint64(i)) }
+	ticket, err := enter(0)
+	if err != nil {
+		return nil, nil, err
+	}
+	lease, err := ticket.Wait(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	type turn struct {
+		lease *lock.Lease
+		at    time.Time
+		err   error
+	}
+	got := make(chan turn, 1)
+	for i := range rounds {
+		next, err := enter(i + 1)
+		if err != nil {
+			return nil, nil, err
+		}
+		go func() {
+			lease, err := next.Wait(ctx)
+			got <- turn{lease, time.Now(), err}
+		}()
+		if err := placed(ctx, server, alice, 1); err != nil {
+			return nil, nil, err
+		}
+		rtt, err := server.ping(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		start := time.Now()
+		lease.Release()
+		taken := <-got
+		if taken.err != nil {
+			return nil, nil, taken.err
+		}
+		if taken.lease.Strategy() != "redis" {
+			return nil, nil, errNotOnRedis
+		}
+		lease = taken.lease
+		handoffs, pings = append(handoffs, taken.at.Sub(start).Seconds()), append(pings, rtt)
+	}
+	lease.Release()
+	return handoffs, pings, nil
+}
+
+// naiveHandOver is handOver for the baseline.
+func naiveHandOver(ctx context.Context, server *redisServer, rounds int) (handoffs, pings []float64, err error) {
+	lock, done, err := naiveLock(server)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	release, err := lock.Acquire(ctx, alice)
+	if err != nil {
+		return nil, nil, err
+	}
+	type turn struct {
+		release func()
+		at      time.Time
+		err     error
+	}
+	got := make(chan turn, 1)
+	for range rounds {
+		go func() {
+			release, err := lock.Acquire(ctx, alice)
+			got <- turn{release, time.Now(), err}
+		}()
+		if err := queued(ctx, server, 1); err != nil {
+			return nil, nil, err
+		}
+		// A poll is as likely at any time after the release.
+		wait(ctx, rand.N(naive.PollInterval))
+		rtt, err := server.ping(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		start := time.Now()
+		release()
+		taken := <-got
+		if taken.err != nil {
+			return nil, nil, taken.err
+		}
+		release = taken.release
+		handoffs, pings = append(handoffs, taken.at.Sub(start).Seconds()), append(pings, rtt)
+	}
+	release()
+	return handoffs, pings, nil
+}
+
+func naiveLock(server *redisServer) (lock naive.Lock, done func(), err error) {
+	client, err := redisx.Open(server.url(), redisx.Options{PoolSize: 100})
+	if err != nil {
+		return nil, nil, err
+	}
+	return naive.NewRedis(client), func() { _ = client.Close() }, nil
+}
+
+// commandsPerTransaction counts what the server executes for each of n transactions that
+// wait, each entered by itself and alternating between two members: the dearest case.
+func commandsPerTransaction(ctx context.Context, l *lab, t *table, runs int) error {
+	const naiveMost = 100
+	waiters := []int{1, 10, 100, 1000}
+	for _, gap := range []string{"", ", hold-back window on"} {
+		for _, n := range waiters {
+			t.want(executed(n, gap), "", never(16, "16"), map[bool]string{true: "96–220"}[n >= 20 && gap == ""])
+			t.want(sent(n, gap), "", never(3, "3"), "")
+		}
+	}
+	server, err := l.redis(ctx)
+	if err != nil {
+		return err
+	}
+	defer server.close()
+	for range runs {
+		for _, gap := range []string{"", ", hold-back window on"} {
+			if err := countRow(ctx, server, t, waiters, gap); err != nil {
+				return err
+			}
+		}
+		for _, n := range waiters {
+			if n > naiveMost {
+				continue
+			}
+			if err := countNaive(ctx, server, t, n); err != nil {
+				return err
+			}
+		}
+	}
+	t.note(fmt.Sprintf("The baseline is left out above %d waiters: each of them polls every %v.", naiveMost, naive.PollInterval))
+	return nil
+}
+
+func executed(n int, gap string) string { return fmt.Sprintf("executed, %d waiting%s", n, gap) }
+func sent(n int, gap string) string     { return fmt.Sprintf("sent by the client, %d waiting%s", n, gap) }
+
+// newSender is one of whom nobody remembers a nonce.
+func newSender() (a common.Address) {
+	for i := range a {
+		a[i] = byte(rand.N(256))
+	}
+	return a
+}
+
+func countRow(ctx context.Context, server *redisServer, t *table, waiters []int, gap string) error {
+	cfg := quiet()
+	if gap != "" {
+		cfg.GapHold = envx.Millis(time.Minute)
+	}
+	for _, n := range waiters {
+		all, client, err := countOne(ctx, server, cfg, newSender(), n)
+		if err != nil {
+			return err
+		}
+		t.ours(executed(n, gap), "", all)
+		t.ours(sent(n, gap), "", client)
+	}
+	return nil
+}
+
+// countOne counts the commands for each of n that wait: n joins and n releases. The
+// members are new ones: without heartbeats they trust what they are told for some seconds.
+func countOne(ctx context.Context, server *redisServer, cfg lock.Config, sender common.Address, n int) (all, client float64, err error) {
+	var members []*member
+	for range 2 {
+		m, err := join(ctx, server, cfg)
+		if err != nil {
+			return 0, 0, err
+		}
+		defer m.leave()
+		members = append(members, m)
+	}
+	first, err := members[0].svc.Enter(sender, 0)
+	if err != nil {
+		return 0, 0, err
+	}
+	first.Observe(0)
+	holder, err := first.Wait(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	holder.Advance(1, lock.Submission{})
+	c := &count{server: server, members: members}
+	if err := c.begin(ctx); err != nil {
+		return 0, 0, err
+	}
+	tickets := make([]*lock.Ticket, n)
+	for i := range tickets {
+		if tickets[i], err = members[(i+1)%2].svc.Enter(sender, uint64(i)+1); err != nil {
+			return 0, 0, err
+		}
+		if err := placed(ctx, server, sender, int64(i)+1); err != nil {
+			return 0, 0, err
+		}
+	}
+	if err := c.until(ctx, n); err != nil {
+		return 0, 0, err
+	}
+	all, client = c.all, c.sent
+	// The release of the first belongs to another transaction.
+	holder.Release()
+	if err := c.until(ctx, n+1); err != nil {
+		return 0, 0, err
+	}
+	all, client = all-c.all, client-c.sent
+	for i, ticket := range tickets {
+		lease, err := ticket.Wait(ctx)
+		if err != nil {
+			return 0, 0, err
+		}
+		lease.Advance(uint64(i)+2, lock.Submission{Node: "0.0.3", TxID: "0.0.2@1.1"})
+		lease.Release()
+	}
+	if err := c.until(ctx, 2*n+1); err != nil {
+		return 0, 0, err
+	}
+	return (all + c.all) / float64(n), (client + c.sent) / float64(n), nil
+}
+
+// count is how many commands there were since begin.
+type count struct {
+	server    *redisServer
+	members   []*member
+	before    int64
+	all, sent float64
+}
+
+func (c *count) begin(ctx context.Context) error {
+	wait(ctx, 50*time.Millisecond) // for what the members still have to say
+	c.before = trips(c.members)
+	return c.server.reset(ctx)
+}
+
+// until waits until the members have had at least n answers, and then counts.
+func (c *count) until(ctx context.Context, n int) (err error) {
+	err = poll(ctx, startLimit, time.Millisecond, func() error {
+		if have := trips(c.members) - c.before; have < int64(n) {
+			return fmt.Errorf("%d of %d answers", have, n)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.sent = float64(trips(c.members) - c.before)
+	c.all, err = c.server.commands(ctx)
+	return err
+}
+
+func trips(members []*member) (total int64) {
+	for _, m := range members {
+		total += m.sent.commands.Load()
+	}
+	return total
+}
+
+// countNaive is countOne for the baseline.
+func countNaive(ctx context.Context, server *redisServer, t *table, n int) error {
+	lock, done, err := naiveLock(server)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := server.reset(ctx); err != nil {
+		return err
+	}
+	release, err := lock.Acquire(ctx, alice)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, n)
+	for i := range n {
+		go func() {
+			release, err := lock.Acquire(ctx, alice)
+			if err == nil {
+				release()
+			}
+			ended <- err
+		}()
+		if err := queued(ctx, server, int64(i)+1); err != nil {
+			return err
+		}
+	}
+	release()
+	var errs []error
+	for range n {
+		errs = append(errs, <-ended)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	all, err := server.commands(ctx)
+	t.naive(executed(n, ""), "", all/float64(n+1))
+	return err
+}
+
+// uncontendedRedis counts and times the round trips of a lock nobody else wants.
+func uncontendedRedis(ctx context.Context, server *redisServer, t *table) error {
+	const rounds = 1000
+	m, err := join(ctx, server, quiet())
+	if err != nil {
+		return err
+	}
+	defer m.leave()
+	var acquired, over time.Duration
+	first := m.sent.trips.Load()
+	for i := range int64(rounds) {
+		start := time.Now()
+		ticket, err := m.svc.Enter(alice, 1)
+		if err != nil {
+			return err
+		}
+		lease, err := ticket.Wait(ctx)
+		if err != nil {
+			return err
+		}
+		acquired += time.Since(start)
+		lease.Release()
+		end := time.Now().Add(time.Second)
+		for m.sent.trips.Load() < first+2*(i+1) && time.Now().Before(end) {
+			wait(ctx, 20*time.Microsecond)
+		}
+		over += time.Since(start)
+	}
+	t.ours("Redis, round trips", "", float64(m.sent.trips.Load()-first)/rounds)
+	t.ours("Redis, until acquired", "µs", acquired.Seconds()/rounds*1e6)
+	t.ours("Redis, until given back", "µs", over.Seconds()/rounds*1e6)
+	return nil
+}
+
+func uncontendedNaive(ctx context.Context, server *redisServer, t *table) error {
+	const rounds = 1000
+	client, err := redisx.Open(server.url(), redisx.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	count := new(counter)
+	client.AddHook(count)
+	l := naive.NewRedis(client)
+	var acquired, over time.Duration
+	for range rounds {
+		start := time.Now()
+		release, err := l.Acquire(ctx, alice)
+		if err != nil {
+			return err
+		}
+		acquired += time.Since(start)
+		release()
+		over += time.Since(start)
+	}
+	t.naive("Redis, round trips", "", float64(count.trips.Load())/rounds)
+	t.naive("Redis, until acquired", "µs", acquired.Seconds()/rounds*1e6)
+	t.naive("Redis, until given back", "µs", over.Seconds()/rounds*1e6)
+	return nil
+}

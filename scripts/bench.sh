@@ -1,0 +1,22 @@
+#!/bin/sh
+# Measures what ordering costs and prints the figures with their spread, next to those of
+# the naive baseline. Flags are those of the suite:
+#
+#   scripts/bench.sh -rows burst,fifty -runs 5 -json figures.json
+#   scripts/bench.sh -h
+#
+# It needs redis-server. The suite starts and ends everything else by itself.
+set -eu
+
+caller=$PWD
+cd "$(dirname "$0")/.."
+command -v redis-server >/dev/null 2>&1 || { echo "bench: redis-server is missing; make setup installs it" >&2; exit 1; }
+
+built=$(mktemp -d)
+trap 'rm -rf "$built"' EXIT
+trap 'exit 130' INT TERM
+go build -trimpath -ldflags '-s -w' -o "$built/lockstep" ./cmd/lockstep
+go build -trimpath -o "$built/suite" ./bench/suite
+
+cd "$caller" # where paths on the command line start
+"$built/suite" -lockstep "$built/lockstep" "$@"
