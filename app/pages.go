@@ -10,13 +10,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"lockstep/ethapi"
 )
 
 // pages are the paths that the RPC port answers besides JSON-RPC.
-func (a *App) pages() map[string]http.Handler {
+func (a *App) pages(api *ethapi.API) map[string]http.Handler {
 	pages := map[string]http.Handler{
 		"/health/liveness":  text("OK"),
 		"/health/readiness": http.HandlerFunc(a.readiness),
+		"/openrpc":          http.HandlerFunc(api.ServeOpenRPC),
 		"/metrics":          promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}),
 	}
 	if !a.cfg.Server.DisableAdmin {

@@ -61,6 +61,7 @@ func (a *App) wire() (err error) {
 	api, err := ethapi.New(cfg.API, ethapi.Deps{
 		ChainID: uint64(cfg.Server.ChainID), Version: a.version, Profile: cfg.RPC.Profile, Mirror: a.mirror,
 		Operator: a.operator(), MaxCallGas: cfg.Precheck.MaxGasLimit, Log: a.log,
+		HTTPAPIs: cfg.RPC.HTTP.APIs, WebSocketAPIs: cfg.RPC.WebSocket.APIs,
 	})
 	if err != nil {
 		return err
@@ -78,7 +79,7 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.ws = rpc.NewWSServer(dispatcher)
-	a.http = rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{Handlers: a.pages(), Upgrade: a.ws})
+	a.http = rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{Handlers: a.pages(api), Upgrade: a.ws})
 	return a.register(metrics.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors())
 }
 

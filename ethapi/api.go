@@ -2,7 +2,9 @@ package ethapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"math/big"
@@ -85,7 +87,9 @@ type Deps struct {
 	Operator *common.Address
 	// MaxCallGas caps the gas of eth_call; 0 is 15,000,000.
 	MaxCallGas uint64
-	Log        *slog.Logger
+	// HTTPAPIs and WebSocketAPIs are the namespaces served there, for rpc_modules.
+	HTTPAPIs, WebSocketAPIs []string
+	Log                     *slog.Logger
 }
 
 // API holds the methods. It is safe for concurrent use.
@@ -95,6 +99,8 @@ type API struct {
 	mirror  Mirror
 	filters *filters
 	replays chan struct{} // one for each replayed transaction in memory
+
+	document json.RawMessage // OpenRPC
 }
 
 // New makes the methods. It starts nothing.
@@ -114,10 +120,14 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if deps.Profile == "" {
 		deps.Profile = rpc.ProfileHiero
 	}
+	document, err := OpenRPC(deps.Version)
+	if err != nil {
+		return nil, fmt.Errorf("ethapi: OpenRPC document: %w", err)
+	}
 	return &API{
 		cfg: cfg, deps: deps, mirror: deps.Mirror,
 		filters: newFilters(cfg.MaxFilters, cfg.FilterTTL.Duration()),
-		replays: make(chan struct{}, cfg.Debug.Replays),
+		replays: make(chan struct{}, cfg.Debug.Replays), document: document,
 	}, nil
 }
 

@@ -11,6 +11,7 @@
 //	debug.go     traces of transactions: trace_*.go; raw.go their encodings
 //	logs.go      event queries; filter.go the stateful ones
 //	subscribe.go live subscriptions over WebSocket; watch.go how new blocks get there
+//	openrpc.go   what tells clients of the methods: openrpc.json describes them all
 //	constant.go  what is the same for every caller, and what cannot be had
 //	errors.go    the one place that turns failures below into errors for clients
 //

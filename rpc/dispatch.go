@@ -85,8 +85,8 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 		d.storeType = s.StoreType()
 	}
 	d.faces = [2]face{
-		{TransportHTTP, set(c.HTTP.APIs), c.Batch.Enabled, c.Batch.MaxSize, batchDisabled()},
-		{TransportWebSocket, set(c.WebSocket.APIs), c.WebSocket.BatchEnabled, c.WebSocket.BatchMaxSize, wsBatchDisabled()},
+		{TransportHTTP, apis(c.HTTP.APIs), c.Batch.Enabled, c.Batch.MaxSize, batchDisabled()},
+		{TransportWebSocket, apis(c.WebSocket.APIs), c.WebSocket.BatchEnabled, c.WebSocket.BatchMaxSize, wsBatchDisabled()},
 	}
 	disallowed := set(c.Batch.Disallowed)
 	for name, m := range r.methods {
@@ -102,6 +102,13 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 	}
 	d.exchanges.New = func() any { return new(exchange) }
 	return d, nil
+}
+
+// apis are the namespaces that a transport serves.
+func apis(configured []string) map[string]bool {
+	m := set(configured)
+	m[namespaceRPC] = true
+	return m
 }
 
 func set(items []string) map[string]bool {

@@ -123,9 +123,16 @@ func (r *Registry) Method(name string) (Method, bool) {
 	return *m, true
 }
 
+// namespaceRPC is that of the methods that tell what there is. They are served
+// wherever anything is.
+const namespaceRPC = "rpc"
+
 // namespace is what stands before the first underscore; the whole name if there
-// is none.
+// is none. rpc.discover has its name from the OpenRPC specification.
 func namespace(method string) string {
+	if method == "rpc.discover" {
+		return namespaceRPC
+	}
 	before, _, _ := strings.Cut(method, "_")
 	return before
 }

@@ -1,0 +1,150 @@
+package ethapi
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/rpc"
+)
+
+type document struct {
+	OpenRPC string
+	Info    struct{ Title, Version string }
+	Methods []struct {
+		Name    string
+		Summary string
+		Params  []struct {
+			Name     string
+			Required bool
+			Schema   json.RawMessage
+		}
+		Result *struct {
+			Name   string
+			Schema json.RawMessage
+		}
+		Errors []json.RawMessage
+	}
+	Components struct {
+		Errors, Schemas map[string]json.RawMessage
+	}
+}
+
+func readDocument(t *testing.T, r *relay) (d document, raw string) {
+	t.Helper()
+	got := r.call("rpc.discover", `[]`)
+	unmarshal(t, got, &d)
+	return d, string(got.Result)
+}
+
+// The document describes the methods that there are, and what it says of their
+// parameters is what the rules say.
+func TestOpenRPCMatchesTable(t *testing.T) {
+	r := newRelay(t, newMirrorNode(t))
+	d, _ := readDocument(t, r)
+	if d.Info.Version != "1.2.3" || d.OpenRPC == "" || d.Info.Title == "" {
+		t.Errorf("%+v", d.Info)
+	}
+	rows := append(r.api.Methods(), NewSubscriptions(r.api).Methods()...)
+	rows = append(rows, SendRawTransaction(nil))
+	table := make(map[string]rpc.Method)
+	for _, row := range rows {
+		table[row.Name] = row
+	}
+	for _, m := range d.Methods {
+		row, ok := table[m.Name]
+		if !ok {
+			t.Errorf("%s is described twice, or does not exist", m.Name)
+			continue
+		}
+		delete(table, m.Name)
+		if m.Summary == "" || m.Result == nil && len(m.Errors) == 0 {
+			t.Errorf("%s: neither a result nor an error", m.Name)
+		}
+		if row.AnyParams {
+			continue
+		}
+		var described, ruled []bool
+		for _, p := range m.Params {
+			described = append(described, p.Required)
+		}
+		for _, p := range row.Params {
+			ruled = append(ruled, p.Required)
+		}
+		if diff := cmp.Diff(ruled, described); diff != "" {
+			t.Errorf("%s: required parameters (-rules +document)\n%s", m.Name, diff)
+		}
+	}
+	for name := range table {
+		t.Errorf("%s is not described", name)
+	}
+}
+
+var reference = regexp.MustCompile(`"\$ref":"#/components/(schemas|errors)/([A-Za-z]+)"`)
+
+// Every reference leads somewhere, and nothing is there for no one.
+func TestOpenRPCReferences(t *testing.T) {
+	d, raw := readDocument(t, newRelay(t, newMirrorNode(t)))
+	used := make(map[string]bool)
+	for _, m := range reference.FindAllStringSubmatch(raw, -1) {
+		used[m[1]+"/"+m[2]] = true
+	}
+	if got := strings.Count(raw, `"$ref"`); got != len(reference.FindAllString(raw, -1)) || got == 0 {
+		t.Errorf("%d references, not all of which can be followed", got)
+	}
+	defined := make(map[string]bool)
+	for name := range d.Components.Schemas {
+		defined["schemas/"+name] = true
+	}
+	for name := range d.Components.Errors {
+		defined["errors/"+name] = true
+	}
+	if diff := cmp.Diff(defined, used); diff != "" {
+		t.Errorf("components (-defined +used)\n%s", diff)
+	}
+}
+
+func TestServeOpenRPC(t *testing.T) {
+	r := newRelay(t, newMirrorNode(t))
+	_, want := readDocument(t, r)
+	server := httptest.NewServer(http.HandlerFunc(r.api.ServeOpenRPC))
+	defer server.Close()
+	for method, expect := range map[string]struct {
+		status int
+		body   string
+	}{"GET": {200, want}, "HEAD": {200, ""}, "POST": {405, ""}} {
+		request, err := http.NewRequestWithContext(t.Context(), method, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != expect.status || string(body) != expect.body {
+			t.Errorf("%s: %d %.80s %v", method, answer.StatusCode, body, err)
+		}
+	}
+}
+
+func TestModules(t *testing.T) {
+	node := newMirrorNode(t)
+	apis := func(names ...string) func(*settings) {
+		return func(s *settings) { s.RPC.HTTP.APIs, s.deps.HTTPAPIs = names, names }
+	}
+	for want, r := range map[string]*relay{
+		`{"eth":"1.0","net":"1.0","rpc":"1.0"}`: newRelay(t, node, apis("eth", "net", "debug", "txpool")),
+		`{"debug":"1.0","rpc":"1.0"}`:           newRelay(t, node, apis("debug", "trace"), debugging),
+		`{"rpc":"1.0","web3":"1.0"}`:            newRelay(t, node, apis("web3"), hiero),
+	} {
+		r.expect([3]string{"rpc_modules", `[]`, want})
+	}
+}
