@@ -14,11 +14,10 @@ import (
 // allowance is what a scenario makes unavoidable. The zero value allows nothing:
 // every transaction is accepted, in time, and executed once and in order.
 type allowance struct {
-	refused    func(answer) bool // refusals that are right
-	lost       func(answer) bool // answers that cannot come
-	resent     bool              // clients sent again what may have been executed: then it is refused by the network
-	wrongNonce bool              // relays that cannot agree may submit out of order
-	slow       time.Duration     // for an answer, instead of the normal time
+	refused func(answer) bool // refusals that are right
+	lost    func(answer) bool // answers that cannot come
+	resent  bool              // clients sent again what may have been executed: then it is refused by the network
+	slow    time.Duration     // for an answer, instead of the normal time
 }
 
 // check compares what clients were told with what the network did.
@@ -54,7 +53,7 @@ func problems(log []decision, answers []answer, a allowance) []string {
 		}
 	}
 	for _, d := range byHash {
-		if len(d) > 1 && !a.wrongNonce && !a.resent {
+		if len(d) > 1 && !a.resent {
 			add("reached consensus %d times: %v", len(d), d)
 		}
 	}
@@ -74,7 +73,7 @@ func disorder(log []decision, sender common.Address, a allowance) []string {
 	for _, d := range log {
 		switch {
 		case d.Sender != sender:
-		case d.Status == wrongNonce && (a.wrongNonce || a.resent && done[d.Hash]):
+		case d.Status == wrongNonce && a.resent && done[d.Hash]:
 		case d.Status != success:
 			found = append(found, fmt.Sprintf("out of turn, nonce %d was next: %v", next, d))
 		case d.Nonce != next:
@@ -105,10 +104,8 @@ func unjustified(got answer, log []decision, others []answer, a allowance) []str
 		return found
 	case got.refusal != nil && (a.refused == nil || !a.refused(got)):
 		found = append(found, fmt.Sprintf("refused: %v", got))
-	case got.refusal != nil && len(log) > 0 && !accepted && !a.wrongNonce:
+	case got.refusal != nil && len(log) > 0 && !accepted:
 		found = append(found, fmt.Sprintf("refused, and yet submitted: %v; %v", got, log))
-	case got.refusal != nil && done && !accepted:
-		found = append(found, fmt.Sprintf("refused, and yet executed: %v; %v", got, log))
 	case got.ok() && got.hash != got.tx.hash:
 		found = append(found, fmt.Sprintf("answered with another hash %s: %v", got.hash.Hex(), got))
 	case got.ok() && !done:
@@ -139,9 +136,8 @@ func TestChecker(t *testing.T) {
 		allow   allowance
 		want    string // part of the one problem; empty for none
 	}{
-		"in order":       {[]decision{entry(0, success), entry(1, success)}, []answer{fine(0), fine(1)}, allowance{}, ""},
-		"wrong nonce":    {[]decision{entry(1, wrongNonce), entry(0, success)}, []answer{fine(0)}, allowance{}, "out of turn"},
-		"wrong, allowed": {[]decision{entry(1, wrongNonce), entry(0, success)}, []answer{fine(0)}, allowance{wrongNonce: true}, ""},
+		"in order":    {[]decision{entry(0, success), entry(1, success)}, []answer{fine(0), fine(1)}, allowance{}, ""},
+		"wrong nonce": {[]decision{entry(1, wrongNonce), entry(0, success)}, []answer{fine(0)}, allowance{}, "out of turn"},
 		"again, allowed": {
 			[]decision{entry(0, success), entry(0, wrongNonce)}, []answer{fine(0)}, allowance{resent: true}, "",
 		},

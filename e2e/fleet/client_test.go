@@ -239,6 +239,37 @@ func (b *burst) insist(relays []*relay, tx *transaction) {
 	}()
 }
 
+// travel sends one transaction after the other to the relays in turn, each when the
+// one before is answered, until the returned function is called. It stops at the
+// first failure, since what follows would be a gap.
+func (b *burst) travel(s *sender, relays []*relay) (arrive func()) {
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			tx := s.pay(1)[0]
+			b.sent(tx)
+			got := relays[i%len(relays)].post(b.net.t.Context(), tx)[0]
+			b.answered(got)
+			if !got.ok() {
+				return
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		select {
+		case <-stopped:
+		case <-time.After(normal): // wait tells what is not answered
+		}
+	}
+}
+
 // pending gives how many are not answered, and a channel that is closed when that changes.
 func (b *burst) pending() (int, <-chan struct{}) {
 	b.mu.Lock()
