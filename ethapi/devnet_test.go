@@ -49,7 +49,7 @@ func newNetwork(t *testing.T, blockTime time.Duration) *network {
 }
 
 // newNetworkOver is the read side over a mirror node interface to a ledger.
-func newNetworkOver(t *testing.T, l *ledger.Ledger, server *httptest.Server, change ...func(*settings)) *network {
+func newNetworkOver(t testing.TB, l *ledger.Ledger, server *httptest.Server, change ...func(*settings)) *network {
 	t.Helper()
 	key, err := crypto.HexToECDSA(ledger.DevAccounts()[0].PrivateKey)
 	if err != nil {
