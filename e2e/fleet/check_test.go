@@ -20,6 +20,8 @@ type allowance struct {
 	slow    time.Duration     // for an answer, instead of the normal time
 }
 
+func anybody(answer) bool { return true }
+
 // check compares what clients were told with what the network did.
 func (n *network) check(answers []answer, a allowance) {
 	n.t.Helper()
@@ -129,7 +131,6 @@ func TestChecker(t *testing.T) {
 	entry := func(nonce int, status string) decision {
 		return decision{Sender: alice, Nonce: uint64(nonce), Hash: hash(nonce), Status: status}
 	}
-	always := func(answer) bool { return true }
 	for name, tc := range map[string]struct {
 		log     []decision
 		answers []answer
@@ -148,11 +149,11 @@ func TestChecker(t *testing.T) {
 		"lost":               {[]decision{entry(0, success)}, []answer{fine(0), fine(1)}, allowance{}, "never executed"},
 		"another hash":       {[]decision{entry(0, success)}, []answer{{tx: tx(0), hash: hash(7)}}, allowance{}, "another hash"},
 		"refused":            {nil, []answer{refused(0)}, allowance{}, "refused"},
-		"refused, allowed":   {nil, []answer{refused(0)}, allowance{refused: always}, ""},
-		"refused, executed":  {[]decision{entry(0, success)}, []answer{refused(0)}, allowance{refused: always}, "and yet submitted"},
-		"refused after once": {[]decision{entry(0, success)}, []answer{fine(0), refused(0)}, allowance{refused: always}, ""},
+		"refused, allowed":   {nil, []answer{refused(0)}, allowance{refused: anybody}, ""},
+		"refused, executed":  {[]decision{entry(0, success)}, []answer{refused(0)}, allowance{refused: anybody}, "and yet submitted"},
+		"refused after once": {[]decision{entry(0, success)}, []answer{fine(0), refused(0)}, allowance{refused: anybody}, ""},
 		"no answer":          {nil, []answer{{tx: tx(0), lost: errors.New("reset")}}, allowance{}, "not answered"},
-		"no answer, allowed": {[]decision{entry(0, success)}, []answer{{tx: tx(0), lost: errors.New("reset")}}, allowance{lost: always}, ""},
+		"no answer, allowed": {[]decision{entry(0, success)}, []answer{{tx: tx(0), lost: errors.New("reset")}}, allowance{lost: anybody}, ""},
 		"late":               {[]decision{entry(0, success)}, []answer{{tx: tx(0), hash: hash(0), took: time.Minute}}, allowance{}, "too late"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -296,7 +296,7 @@ func (b *burst) waitFor(limit time.Duration) []answer {
 		select {
 		case <-changed:
 		case <-deadline.C:
-			b.net.check(b.all(), allowance{}) // what went wrong with the others tells why
+			b.net.check(b.all(), allowance{lost: anybody}) // what went wrong with the others tells why
 			b.net.t.Fatalf("%d transactions are not answered %v after the last was sent: %v", count, limit, b.unanswered())
 		}
 	}
