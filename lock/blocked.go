@@ -55,3 +55,8 @@ func (l *Lease) Unclear(sub Submission) bool {
 	l.unsure, l.advanced = true, true
 	return true
 }
+
+// Follows tells whether others of this process were in the lane when the ticket entered it.
+// If none were, the sender may have waited for the end of what came before, and may have
+// used another way since: a nonce above the expected one is no proof of a mistake then.
+func (l *Lease) Follows() bool { return l.ticket.follows }

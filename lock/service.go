@@ -35,6 +35,7 @@ type Service struct {
 	epoch   time.Time     // times inside are durations since then, by the monotonic clock
 	fences  atomic.Uint64 // last fence handed out by this process
 	enabled atomic.Bool
+	wasOn   atomic.Bool // it was switched at run time
 	quiet   throttle
 
 	closed atomic.Bool
@@ -77,8 +78,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 
 // Enabled tells whether this sender's transactions are to be ordered. If not, do not
 // call Enter: no lock, no Redis command, no allocation.
+//
+// After ordering was switched off it stays on for a sender with transactions in line, so
+// that nothing overtakes them.
 func (s *Service) Enabled(sender common.Address) bool {
-	return s.enabled.Load() && s.rollout.includes(sender)
+	if !s.enabled.Load() {
+		return s.wasOn.Load() && s.reg.inUse(sender)
+	}
+	return s.rollout.includes(sender)
 }
 
 // On tells whether ordering is switched on, for those senders it is limited to.
@@ -90,6 +97,7 @@ func (s *Service) SetEnabled(on bool) {
 	if s.enabled.Swap(on) == on {
 		return
 	}
+	s.wasOn.Store(true)
 	s.log.Warn("nonce ordering was switched", "enabled", on)
 	if s.remote != nil {
 		s.remote.wake()
@@ -119,7 +127,7 @@ func (s *Service) Enter(sender common.Address, nonce uint64) (*Ticket, error) {
 	}
 	now := s.now()
 	l.expireKnowledge(now)
-	t := &Ticket{lane: l, nonce: nonce, entered: now}
+	t := &Ticket{lane: l, nonce: nonce, entered: now, follows: !l.empty()}
 	if s.cfg.GapHold > 0 {
 		t.until = now + s.cfg.GapHold.Duration()
 	}
@@ -138,8 +146,8 @@ func (s *Service) Invalidate(sender common.Address, fence uint64) {
 	// Without a lane here there may still be one in Redis.
 	l := s.reg.pinKnown(sender)
 	if l == nil {
-		if s.remote == nil {
-			return
+		if s.remote == nil || !s.remote.up.Load() {
+			return // Redis will have forgotten by the time it is back
 		}
 		l = s.reg.pin(s, sender)
 	}

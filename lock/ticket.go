@@ -32,6 +32,7 @@ type Ticket struct {
 	session    string        // its key in Redis; empty until it is needed
 	place      place         // its place in the queue in Redis
 	lease      Lease         // valid from the grant on
+	follows    bool          // others were in the lane when it entered
 	blocked    bool          // a lower nonce before it failed; see Lease.Block
 	blockedBy  uint64
 }
@@ -63,13 +64,18 @@ func (t *Ticket) Wait(ctx context.Context) (*Lease, error) {
 		}
 		l.mu.Lock()
 	}
-	defer l.mu.Unlock()
 	if t.state == over {
+		defer l.mu.Unlock()
 		return nil, t.err
 	}
-	if t.lease.parent == nil {
+	first := t.lease.parent == nil
+	if first {
 		t.lease.parent = ctx
-		l.svc.logAcquired(ctx, t)
+	}
+	length := l.length
+	l.mu.Unlock()
+	if first {
+		l.svc.logAcquired(ctx, &t.lease, length)
 	}
 	return &t.lease, nil
 }

@@ -210,3 +210,19 @@ func TestUnclearSubmissionBindsTheNode(t *testing.T) {
 		t.Errorf("the next one may go elsewhere: node %v, only there %v", second.Node, second.SameNodeOnly)
 	}
 }
+
+// A wallet that waits for every receipt and sends one transaction some other way is not
+// refused because this lane remembers its own last nonce better than the mirror node.
+func TestIdleLaneRefusesNoGap(t *testing.T) {
+	n, key := newNetwork(), newKey(t)
+	s := newSubmitter(t, n, func(o *options) { o.chain = lagging{n, 0} })
+	if _, err := s.Submit(t.Context(), transfer(t, key, 0)); err != nil {
+		t.Fatal(err)
+	}
+	n.mu.Lock()
+	n.nonces[crypto.PubkeyToAddress(key.PublicKey)]++ // nonce 1 goes another way
+	n.mu.Unlock()
+	if _, err := s.Submit(t.Context(), transfer(t, key, 2)); err != nil {
+		t.Errorf("nonce 2 is right and was refused: %v", err)
+	}
+}

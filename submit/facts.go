@@ -12,6 +12,7 @@ import (
 
 	"lockstep/eth"
 	"lockstep/hedera"
+	"lockstep/lock"
 	"lockstep/precheck"
 )
 
@@ -146,6 +147,10 @@ func factError(err error) error {
 		return client
 	case errors.As(err, &coded):
 		return err
+	case errors.Is(err, lock.ErrLost):
+		return eth.ErrTurnLost()
+	case errors.Is(err, lock.ErrClosed):
+		return eth.ErrShuttingDown()
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return eth.ErrRequestTimeout()
 	default:

@@ -50,7 +50,7 @@ func (e *Entry) keepLearning(ctx context.Context) (stop func()) {
 // there is to go by, and it may have moved on while the transaction was queued.
 func (s *Submitter) renew(turn *turn, e *Entry, known known) known {
 	expected, sure := turn.expected(known.nonce)
-	if sure || expected >= e.tx.Nonce() || s.cfg.SkipLookUps || time.Since(known.at) < freshness {
+	if turn.gapIsWrong(sure) || expected >= e.tx.Nonce() || s.cfg.SkipLookUps || time.Since(known.at) < freshness {
 		return known
 	}
 	account, found, err := s.chain.Account(turn.ctx, e.tx.From())

@@ -207,7 +207,7 @@ func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict
 	expected, sure := turn.expected(known.nonce)
 	// Without look-ups nothing is known of the nonce but what the lane is sure of.
 	wasNext := e.tx.Nonce() == expected && (sure || !s.cfg.SkipLookUps)
-	if err := s.check(e, known, expected, sure); err != nil {
+	if err := s.check(e, known, expected, turn.gapIsWrong(sure)); err != nil {
 		turn.failed(e.tx, wasNext)
 		return nil, verdict{outcome: NotSent, err: factError(err)}
 	}
@@ -245,8 +245,8 @@ func (s *Submitter) conclude(turn *turn, e *Entry, v verdict) verdict {
 }
 
 // check runs the prechecks that need facts.
-func (s *Submitter) check(e *Entry, known known, expected uint64, sure bool) error {
-	if err := precheck.Nonce(e.tx, expected, sure); err != nil {
+func (s *Submitter) check(e *Entry, known known, expected uint64, gapIsWrong bool) error {
+	if err := precheck.Nonce(e.tx, expected, gapIsWrong); err != nil {
 		return err
 	}
 	if s.cfg.SkipLookUps {

@@ -54,6 +54,11 @@ func (t *turn) expected(mirror uint64) (nonce uint64, sure bool) {
 	return max(lane, mirror), false
 }
 
+// gapIsWrong tells whether a nonce above the expected one cannot become right any more.
+// That takes certainty about the lane, and a transaction that came while the lane was
+// busy: after a pause the sender may have sent what is missing some other way.
+func (t *turn) gapIsWrong(sure bool) bool { return sure && t.lease != nil && t.lease.Follows() }
+
 // check is the last look before the bytes leave.
 func (t *turn) check() error {
 	if t.lease == nil {
