@@ -45,6 +45,7 @@ func start(t *testing.T, name string, env []string, args ...string) *process {
 	p.cmd.Dir = t.TempDir() // no .env file of the developer's
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "TMPDIR=" + os.TempDir()}, env...)
 	p.cmd.Stderr = p.log
+	p.cmd.SysProcAttr = withParent()
 	p.cmd.WaitDelay = time.Second
 	out, writer, err := os.Pipe()
 	if err != nil {
