@@ -28,7 +28,7 @@ type Config struct {
 	// Pace at which waiting senders look at Redis while its Pub/Sub is down. Not used otherwise: a grant is pushed.
 	PollInterval envx.Millis `env:"LOCK_QUEUE_POLL_INTERVAL_MS" envDefault:"50"`
 	// Pace of this process's sign of life in Redis.
-	HeartbeatInterval envx.Millis `env:"LOCK_HEARTBEAT_INTERVAL_MS" envDefault:"400"`
+	HeartbeatInterval envx.Millis `env:"LOCK_HEARTBEAT_INTERVAL_MS" envDefault:"350"`
 	// Heartbeats a process may miss before others take over its locks and its places in the queues.
 	HeartbeatMissed int `env:"LOCK_HEARTBEAT_MISSED_COUNT" envDefault:"5"`
 	// Pace at which the places of waiting transactions are verified against the queue in Redis, one script per sender; lost ones are taken again in ticket order. Restarts and lost connections are verified at once, whatever this says.
@@ -55,7 +55,7 @@ type Config struct {
 func DefaultConfig() Config {
 	ms := func(n int) envx.Millis { return envx.Millis(time.Duration(n) * time.Millisecond) }
 	return Config{
-		Enabled: true, MaxHold: ms(30_000), LocalEntries: 1000, PollInterval: ms(50), HeartbeatInterval: ms(400),
+		Enabled: true, MaxHold: ms(30_000), LocalEntries: 1000, PollInterval: ms(50), HeartbeatInterval: ms(350),
 		HeartbeatMissed: 5, MembershipInterval: ms(10_000), RedisTimeout: ms(500), MaxQueue: 1024, Memory: ms(10_000),
 		Percent: 100, Release: ReleaseAccepted,
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/redis/go-redis/v9"
@@ -98,7 +99,7 @@ func leftovers(ctx context.Context, t *testing.T, c redis.UniversalClient) []str
 
 func redisHarness(t *testing.T, url string) locktest.Harness {
 	t.Helper()
-	client, err := redisx.Open(url, redisx.Options{})
+	client, err := redisx.Open(url, redisx.Options{Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,6 @@ func settled(t testing.TB, svcs ...*lock.Service) {
 }
 
 func TestUncontendedIsTwoRoundTrips(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	svc, _ := onRedis(t, server.URL(), calm(), lock.Deps{})
 	wait(t, enter(t, svc, 0)).Release() // loads the scripts
@@ -110,7 +109,6 @@ func TestUncontendedIsTwoRoundTrips(t *testing.T) {
 // L14: the work for a transaction is the same whether 1 or 1,000 wait. Each ticket is from
 // the other process than the one before and joins alone, which is the dearest case.
 func TestCommandsDoNotGrowWithTheQueue(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	c := server.Client()
 	for _, gap := range []time.Duration{0, 20 * time.Second} {

@@ -41,17 +41,24 @@
 //
 // # Who decides
 //
-//	            first heartbeat answered                 any Redis call fails
-//	local  ─────────────────────────────▶  redis  ─────────────────────────────▶  local
-//	                                         ▲                                     │
-//	                                         └───── a heartbeat is answered ◀──────┘
+//	         a heartbeat is answered                a heartbeat is not
+//	local  ──────────────────────────▶  redis  ──────────────────────────▶  local
 //
 // All tickets of a process stand in its own lanes, whoever decides. While Redis decides, one worker per
 // lane sends their places to Redis in ticket order, and a place is answered by a grant: in the reply of
 // the script that made it, or over Pub/Sub. While it does not, the lane's own order decides. So when Redis fails,
-// nobody waits for it, and the order inside the process stays; when it returns, the worker sends all places
-// again, in ticket order, and the turn in progress is adopted. Redis trouble never
+// nobody waits for it for longer than two deadlines, and the order inside the process stays; when it returns, the turn
+// in progress is adopted and all places are sent again, in ticket order. Redis trouble never
 // fails or blocks a transaction; it costs the order between processes for its duration.
+//
+// A call that fails pauses its own lane and has a heartbeat sent at once, whose verdict holds for all. A heartbeat
+// that is overdue because the process itself stood still is repeated before it counts. A lane whose
+// calls fail although heartbeats succeed, as when one shard of a cluster is out, is kept
+// off Redis alone, and tries again each second. Calls wait for a free connection outside their
+// deadlines, so that a burst is not taken for an outage.
+//
+// After an outage or a loss of data nobody takes a free lock for a moment (one heartbeat interval
+// and one deadline): whoever holds it has to have time to adopt it.
 //
 // # In Redis
 //
@@ -70,11 +77,15 @@
 //
 // # Death
 //
-// A process with waiting tickets looks at the owner of each lane that has been quiet for a heartbeat
-// interval. If the owner's heartbeat has expired, it removes that instance's lock and places, by a script that does
-// nothing if the owner is another by then. The other side of this: a process relies on what it owns
-// only for as long as its own last confirmed heartbeat guarantees that nobody can take it for dead, by its
-// monotonic clock. A process that stood still for longer finds its leases lost and goes on as a new instance.
+// A process with waiting tickets looks at the owner of each lane whose owner has not changed for a heartbeat
+// interval. If the owner's heartbeat is missing in two looks an interval apart, it removes that instance's lock and
+// places, by a script that does nothing if the owner is another by then. The other side of this: a process relies on
+// what it owns only for as long as its own last confirmed heartbeat guarantees that nobody can take it for dead, by
+// its monotonic clock. A process that stood still for longer finds its leases lost and goes on as a new instance,
+// whose tickets join again in their order. Places of a dead process that stand in the middle of a queue are removed
+// together with its lock, or when they come to the front.
+//
+// Who is removed by force or as dead cannot adopt its turn again: the fence in Redis is past it.
 //
 // # Nonces
 //

@@ -29,7 +29,12 @@ const joinBatch = 256 // most places that one script adds
 type far struct {
 	syncing   bool          // the worker runs
 	pinned    bool          // see pinForNews
-	broken    bool          // the keys of this lane cannot be used; ordered locally until it is empty
+	broken    bool          // the keys of this lane cannot be used; ordered locally for a while
+	foreign   bool          // … because somebody else's values are there
+	retryAt   time.Duration // when broken is over
+	paused    bool          // a call failed: the next heartbeat tells whether Redis did
+	pausedAt  uint64        // heartbeats that had begun by then
+	failures  int           // in a row, although heartbeats succeeded
 	verify    bool          // all places are to be sent again
 	again     bool          // the places being sent may be in Redis already
 	adopt     bool          // the holder's turn may be missing in Redis
@@ -42,10 +47,35 @@ type far struct {
 	releasing []string      // sessions being given back now
 	kickAt    time.Duration // when to kick; 0 = not planned
 	tried     *Ticket       // the head for which the end of its window was seen to
-	heardAt   time.Duration // last news about this lane
+	heardAt   time.Duration // when the owner was last seen to change
+	owner     string        // session of the owner at that time
 	verified  time.Duration // when its places were last sent again, or first sent
 	fence     uint64        // newest turn that Redis gave this process
 	early     *view         // our turn came while the process itself had not ended the one before
+}
+
+// rest forgets what an empty lane was about to do.
+func (f *far) rest() {
+	f.kick, f.kickAt, f.tried = false, 0, nil
+	if f.foreign {
+		f.broken, f.foreign, f.retryAt = false, false, 0 // the next burst tries again
+	}
+}
+
+// tryAgain ends the time during which the lane was kept off Redis.
+func (l *lane) tryAgain(now time.Duration) {
+	f := &l.far
+	switch {
+	case !f.broken || f.retryAt == 0:
+	case now < f.retryAt:
+		l.arm(f.retryAt, now)
+	default:
+		f.broken, f.foreign, f.retryAt = false, false, 0
+		f.verify, f.adopt = true, true
+		for t := l.head; t != nil; t = t.next {
+			l.recount(t, redisStrategy)
+		}
+	}
 }
 
 // pinForNews keeps a lane that has yet to settle something with Redis, although nobody
@@ -54,11 +84,11 @@ func (l *lane) pinForNews() {
 	owing := len(l.far.debts) > 0 || l.far.forget != 0
 	switch {
 	case owing && !l.far.pinned:
-		l.svc.reg.repin(l)
+		l.far.pinned = l.svc.reg.repin(l)
 	case !owing && l.far.pinned:
+		l.far.pinned = false
 		l.svc.reg.unpin(l)
 	}
-	l.far.pinned = owing
 }
 
 // pursue moves a lane on whose order Redis decides.
@@ -81,11 +111,10 @@ func (l *lane) pursue(now time.Duration) {
 			l.arm(h.until, now)
 		}
 	}
-	if l.far.syncing || !l.hasNews() {
+	if l.far.syncing || l.far.paused || !l.hasNews() || !l.svc.reg.repin(l) {
 		return
 	}
 	l.far.syncing = true
-	l.svc.reg.repin(l)
 	if !l.svc.spawn(l.sync) {
 		l.far.syncing = false
 		l.svc.reg.unpin(l)
@@ -114,7 +143,7 @@ func (l *lane) sync(ctx context.Context) {
 	r := l.svc.remote
 	for {
 		l.mu.Lock()
-		if ctx.Err() != nil || !l.svc.governs(l) || !l.hasNews() {
+		if ctx.Err() != nil || !l.svc.governs(l) || l.far.paused || !l.hasNews() {
 			l.far.syncing = false
 			l.mu.Unlock()
 			return
@@ -131,6 +160,7 @@ func (l *lane) nextStep(r *remote) func(context.Context) {
 	f := &l.far
 	epoch := r.epoch.Load()
 	switch {
+	case f.adopt && l.holder != nil: // first, so that nothing gives its turn away
 	case f.reclaim != "":
 		dead := f.reclaim
 		f.reclaim = ""
@@ -153,7 +183,7 @@ func (l *lane) nextStep(r *remote) func(context.Context) {
 		if err != nil {
 			l.sendFailed(opAcquire, epoch, err)
 		}
-		l.entered(epoch, batch, v, sent, err)
+		l.entered(epoch, call, batch, v, sent, err)
 	}
 }
 
@@ -179,7 +209,9 @@ func (l *lane) enterCall(r *remote) (enterCall, []*Ticket, string) {
 	if t := l.holder; t != nil && f.adopt {
 		call.adopt = &adoption{
 			session: l.sessionOf(t), nonce: t.nonce, fence: t.lease.turn.fence, left: t.lease.turn.deadline - now,
+			strict: t.lease.turn.session != "",
 		}
+		f.debts = slices.DeleteFunc(f.debts, func(d debt) bool { return d.session == t.session })
 	}
 	f.kick, f.hint, f.adopt = false, false, false
 	batch := l.unplaced()
@@ -223,7 +255,7 @@ func (l *lane) sessionOf(t *Ticket) string {
 }
 
 // entered takes in the reply of the enter script.
-func (l *lane) entered(epoch uint64, batch []*Ticket, v view, sent time.Duration, err error) {
+func (l *lane) entered(epoch uint64, call enterCall, batch []*Ticket, v view, sent time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.svc.now()
@@ -235,11 +267,20 @@ func (l *lane) entered(epoch uint64, batch []*Ticket, v view, sent time.Duration
 		case t.state == waiting && t.place == placeJoining:
 			t.place = placeNone
 			l.far.verify, l.far.adopt = true, true
-		case t.state == over, t.state == holding && t.lease.turn.session == "":
+		case t.state == holding && t.lease.turn.session == "":
+			l.far.adopt = true // it began its turn without Redis, which may have given it the lock
+		case t.state == over:
 			l.owe(debt{session: t.session, instance: l.svc.remote.instance()})
 		}
 	}
+	if err != nil && call.adopt != nil {
+		l.far.adopt = true
+	}
 	if current {
+		l.far.failures = 0
+		if t := l.holder; v.refused && t != nil && t.session == call.adopt.session && t.lease.turn.session != "" {
+			l.lose(t, "another turn has been since")
+		}
 		l.svc.metrics.rejoins[redisStrategy].Add(float64(v.rejoined))
 		l.heard(v, sent, now)
 	}
@@ -248,11 +289,12 @@ func (l *lane) entered(epoch uint64, batch []*Ticket, v view, sent time.Duration
 
 // heard takes in what a script said about whose turn it is.
 func (l *lane) heard(v view, sent, now time.Duration) {
-	l.far.heardAt = now
-	if v.wait >= 0 && l.head != nil {
-		if at := now + v.wait; l.far.kickAt == 0 || at < l.far.kickAt {
-			l.far.kickAt = at
-		}
+	if v.owner.session != l.far.owner {
+		// Only a change is news: that an owner is still there says nothing of its life.
+		l.far.owner, l.far.heardAt = v.owner.session, now
+	}
+	if v.wait >= 0 {
+		l.heardWait(v.wait, now)
 	}
 	if v.owner.instance != l.svc.remote.instance() {
 		l.heardOfAnother(v.owner, sent)
@@ -284,20 +326,20 @@ func (l *lane) take(v view, now time.Duration) {
 	o := v.owner
 	if t := l.holder; t != nil {
 		if o.session == t.lease.turn.session {
+			t.lease.turn.instance = o.instance // it may have been adopted under a new name
 			return
 		}
 		if o.session == t.session { // the server took over a turn that began without it
 			t.lease.turn.session, t.lease.turn.instance = o.session, o.instance
+			l.far.fence = max(l.far.fence, o.fence)
 			return
 		}
 	}
-	if o.fence <= l.far.fence {
-		return // old news: a later turn has been ours since
-	}
 	t := l.waitingFor(o.session)
 	if t == nil {
-		// A turn nobody here waits for, such as one that came after its ticket left.
-		if !slices.Contains(l.far.releasing, o.session) {
+		// A turn nobody here waits for, such as one that came after its ticket left,
+		// unless this is old news and a later turn has been ours since.
+		if o.fence > l.far.fence && !slices.Contains(l.far.releasing, o.session) {
 			l.owe(debt{session: o.session, instance: o.instance})
 		}
 		return
@@ -393,17 +435,19 @@ func (l *lane) lose(t *Ticket, why string) {
 func (l *lane) giveBack(lease *Lease) {
 	d := debt{session: lease.turn.session, instance: lease.turn.instance}
 	know := l.know
+	if lease.turn.open {
+		know.sure = false // another process may have gone on meanwhile
+	}
 	if l.know.known || lease.unsure || lease.advanced || !errors.Is(lease.ticket.err, ErrReleased) {
 		d.know = &know
 	}
-	if !l.svc.governs(l) {
+	if !l.svc.governs(l) || l.far.paused || !l.svc.reg.repin(l) {
 		l.owe(d)
 		return
 	}
 	l.far.hint = false // it travels with the release
 	epoch := l.svc.remote.epoch.Load()
 	l.far.releasing = append(l.far.releasing, d.session)
-	l.svc.reg.repin(l)
 	spawned := l.svc.spawn(func(ctx context.Context) {
 		l.repay(ctx, epoch, d)
 		l.svc.reg.unpin(l)
@@ -426,7 +470,7 @@ func (l *lane) abandon(t *Ticket) {
 // long: what is dropped there, it drops itself when this process's heartbeat lapses.
 func (l *lane) owe(d debt) {
 	const most = 4096
-	if l.far.broken || len(l.far.debts) >= most || l.owesSession(d.session) {
+	if l.far.foreign || len(l.far.debts) >= most || l.owesSession(d.session) {
 		return
 	}
 	l.far.debts = append(l.far.debts, d)
@@ -449,10 +493,10 @@ func (l *lane) repay(ctx context.Context, epoch uint64, d debt) {
 		return
 	}
 	now := l.svc.now()
+	l.far.failures = 0
 	if epoch == r.epoch.Load() {
-		if v.owner.session == "" {
-			v.owner.instance = r.instance() // the reply names only owners that are ours
-			l.far.heardAt = now
+		if v.owner.session == "" { // the reply names only owners that are ours
+			l.far.owner, l.far.heardAt = "", now
 			if v.wait >= 0 {
 				l.heardWait(v.wait, now)
 			}
@@ -476,7 +520,7 @@ func (l *lane) passVerdict(ctx context.Context, epoch uint64, instance string, f
 }
 
 func (l *lane) heardWait(wait, now time.Duration) {
-	if at := now + wait; l.head != nil && (l.far.kickAt == 0 || at < l.far.kickAt) {
+	if at := now + max(wait, time.Millisecond); l.head != nil && (l.far.kickAt == 0 || at < l.far.kickAt) {
 		l.far.kickAt = at
 	}
 }
@@ -491,7 +535,11 @@ func (l *lane) reclaim(ctx context.Context, epoch uint64, dead string) {
 	sent := l.svc.now()
 	v, err := r.reclaim(ctx, l.keys, r.instance(), dead, "")
 	if err != nil {
-		l.sendFailed(opAcquire, epoch, err)
+		if l.sendFailed(opAcquire, epoch, err) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.far.reclaim = dead
+		}
 		return
 	}
 	if v.removed > 0 {
@@ -501,6 +549,9 @@ func (l *lane) reclaim(ctx context.Context, epoch uint64, dead string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.svc.now()
+	if !r.mayTake() {
+		l.far.kickAt = r.settleUntil()
+	}
 	l.heard(v, sent, now)
 	l.dispatch(now)
 }

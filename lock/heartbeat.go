@@ -10,13 +10,12 @@ import (
 )
 
 // beatLoop shows others that this process lives, for as long as it has anything to do with
-// Redis. While Redis is down its heartbeats are the probe.
+// Redis. Its heartbeats decide whether Redis is up; while it is down they are the probe.
 func (r *remote) beatLoop(ctx context.Context) {
-	const slowest = time.Second
-	pause, down := time.Duration(0), 0
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for beats := 0; ; {
+	defer r.hangUp()
+	for beats, fails := 0, 0; ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -26,27 +25,48 @@ func (r *remote) beatLoop(ctx context.Context) {
 		interval := r.svc.cfg.HeartbeatInterval.Duration()
 		if !r.needed() {
 			r.rest()
+			r.hangUp()
 			timer.Reset(interval)
 			continue
 		}
-		epoch := r.epoch.Load()
-		if err := r.beat(ctx); err != nil {
+		if err := r.beatSurely(ctx); err != nil {
 			if ctx.Err() != nil {
 				return
 			}
-			// At first at once, since most outages are blinks; then gently.
-			pause = min(50*time.Millisecond<<min(down, 8), slowest)
-			down++
-			r.failed(opHeartbeat, epoch, err)
-			timer.Reset(pause)
+			// At first at once, since most outages are blinks; then gently, but so
+			// that all processes are back within one heartbeat.
+			timer.Reset(min(50*time.Millisecond<<min(fails, 4), interval))
+			fails++
 			continue
 		}
-		down = 0
+		fails = 0
 		if beats%12 == 0 {
 			r.advertise(ctx)
 		}
 		beats++
 		timer.Reset(interval)
+	}
+}
+
+// beatSurely sends a heartbeat, and another if the first failed because this process
+// itself stood still meanwhile: that says nothing of Redis.
+func (r *remote) beatSurely(ctx context.Context) error {
+	for try := 0; ; try++ {
+		epoch, sent := r.epoch.Load(), r.svc.now()
+		err := r.beat(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		r.svc.metrics.redisErrors.WithLabelValues(opHeartbeat).Inc()
+		limit := r.svc.cfg.RedisTimeout.Duration()
+		if late := r.svc.now() - sent; late > limit+limit/4 && try < 2 {
+			continue
+		}
+		r.down(epoch, err)
+		return err
 	}
 }
 
@@ -72,7 +92,7 @@ func (r *remote) rest() {
 
 // beat sends one heartbeat and draws the conclusions.
 func (r *remote) beat(ctx context.Context) error {
-	sent := r.svc.now()
+	sent, begun := r.svc.now(), r.begunBeats.Add(1)
 	alive, micros, err := r.heartbeat(ctx, r.instance(), sent)
 	if err != nil {
 		return err
@@ -89,13 +109,13 @@ func (r *remote) beat(ctx context.Context) error {
 		return r.renew(ctx, sent)
 	default:
 		r.ackedAt.Store(int64(sent))
-		r.transit.Lock()
-		r.suspect = false
-		r.transit.Unlock()
 		if !r.up.Load() {
+			// What was written last may be lost, though the heartbeat was not.
 			r.distrust(micros)
+			r.unsettle(sent)
 			r.recovered(false, "")
 		}
+		r.goOn(begun)
 	}
 	return nil
 }
@@ -122,13 +142,18 @@ func (r *remote) renew(ctx context.Context, late time.Duration) error {
 	}
 	if alive {
 		r.distrust(micros)
-		r.mu.Lock()
-		r.settled = sent + r.settle
-		r.mu.Unlock()
+		r.unsettle(sent)
 	}
 	r.ackedAt.Store(int64(sent))
 	r.recovered(true, previous)
 	return nil
+}
+
+// unsettle keeps free locks from being taken for a while.
+func (r *remote) unsettle(now time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settled = now + r.settle
 }
 
 func (r *remote) distrust(micros uint64) {
@@ -146,7 +171,7 @@ func (r *remote) heartbeat(ctx context.Context, name string, sent time.Duration)
 	r.echoes[echo%uint64(len(r.echoes))] = sent
 	r.mu.Unlock()
 	settings := r.svc.cfg.ordering(r.svc.enabled.Load())
-	reply, err := r.run(ctx, r.scripts.heartbeat, []string{heartbeatPrefix + name},
+	reply, err := r.runBeat(ctx, r.scripts.heartbeat, []string{heartbeatPrefix + name},
 		[]any{settings, r.ttl.Milliseconds(), grantsPrefix + r.process, echo})
 	if err != nil {
 		return false, 0, fmt.Errorf("heartbeat: %w", err)

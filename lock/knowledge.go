@@ -35,16 +35,6 @@ func (k *knowledge) observe(nonce uint64) bool {
 	return true
 }
 
-// stay says that the turn with the given fence ended before its transaction was
-// executed: its nonce is still next.
-func (k *knowledge) stay(nonce, fence uint64) {
-	if !k.known || k.expected != nonce {
-		k.base = 0 // not a link of the chain so far
-	}
-	k.expected, k.known, k.sure = nonce, true, true
-	k.begin(fence)
-}
-
 func (k *knowledge) forget() { k.expected, k.known, k.sure, k.base = 0, false, false, 0 }
 
 // begin binds the knowledge to the first turn that relies on it.

@@ -77,7 +77,7 @@ func (l *lane) empty() bool { return l.holder == nil && l.head == nil }
 func (l *lane) settleIdle(now time.Duration) {
 	if l.empty() {
 		l.idleSince = now
-		l.far.broken = false // the next burst tries Redis again
+		l.far.rest()
 	}
 }
 
@@ -92,6 +92,7 @@ func (l *lane) expireKnowledge(now time.Duration) {
 // somebody will. Call it whenever anything changed.
 func (l *lane) dispatch(now time.Duration) {
 	if l.svc.remote != nil {
+		l.tryAgain(now)
 		l.pinForNews()
 	}
 	if l.svc.governs(l) {
@@ -231,6 +232,10 @@ func (l *lane) arm(at, now time.Duration) {
 
 // onTimer does what has become due and arms the timer for what has not.
 func (l *lane) onTimer() {
+	if !l.svc.reg.repin(l) {
+		return // dropped while it was idle
+	}
+	defer l.svc.reg.unpin(l)
 	l.mu.Lock()
 	l.armedAt = 0
 	now := l.svc.now()

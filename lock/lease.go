@@ -89,21 +89,6 @@ func (l *Lease) Certain() bool {
 	return l.ticket.state == holding && !l.turn.open && ln.know.known && ln.know.sure
 }
 
-// Stay tells the lane that the holder's transaction failed before it was executed, and
-// that its nonce is next as before: what is queued behind it can be told so at once. It
-// returns false, and does nothing, if the turn is over.
-func (l *Lease) Stay(nonce uint64) bool {
-	ln := l.ticket.lane
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	if l.ticket.state != holding {
-		return false
-	}
-	ln.know.stay(nonce, l.turn.fence)
-	l.advanced = true
-	return true
-}
-
 // Last returns the sender's most recent accepted submission, if the lane remembers one.
 // One that another process made is Open for all this process knows.
 func (l *Lease) Last() (Submission, bool) {

@@ -29,14 +29,13 @@ func (t *throttle) pass(now time.Time) (bool, int) {
 	return true, n
 }
 
-// logAcquired is called with the lane's mutex held; the line is small and debug only.
-func (s *Service) logAcquired(ctx context.Context, t *Ticket) {
+func (s *Service) logAcquired(ctx context.Context, l *Lease, queue int) {
 	if !s.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
-	l := &t.lease
+	t := l.ticket
 	s.log.DebugContext(ctx, "lock acquired", "sender", t.lane.sender, "nonce", t.nonce, "fence", l.turn.fence,
-		"strategy", l.turn.by.String(), "waited", l.granted-t.entered, "queue", t.lane.length)
+		"strategy", l.turn.by.String(), "waited", l.granted-t.entered, "queue", queue)
 }
 
 func (s *Service) logReleased(l *Lease, queue int) {

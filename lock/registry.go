@@ -14,6 +14,7 @@ type registry struct {
 	mu   sync.Mutex
 	busy map[common.Address]*lane
 	idle *simplelru.LRU[common.Address, *lane]
+	most int // idle lanes
 }
 
 func newRegistry(idle int) (*registry, error) {
@@ -21,7 +22,7 @@ func newRegistry(idle int) (*registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &registry{busy: make(map[common.Address]*lane), idle: cache}, nil
+	return &registry{busy: make(map[common.Address]*lane), idle: cache, most: idle}, nil
 }
 
 // pin returns the sender's lane and keeps it until unpin.
@@ -57,21 +58,46 @@ func (r *registry) pinKnown(sender common.Address) *lane {
 	return l
 }
 
-// repin adds a reference to a lane that is pinned already.
-func (r *registry) repin(l *lane) {
+// repin adds a reference to a lane that the caller knows. It returns false if the lane
+// is the sender's no more: the cache has dropped it, and there may be another by now.
+func (r *registry) repin(l *lane) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.busy[l.sender] != l {
+		if kept, ok := r.idle.Peek(l.sender); !ok || kept != l {
+			return false
+		}
+		r.idle.Remove(l.sender)
+		r.busy[l.sender] = l
+	}
 	l.refs++
+	return true
 }
 
+// unpin gives a reference back. The last one makes the lane idle, and perhaps the cache
+// drop the one that has been idle for longest.
 func (r *registry) unpin(l *lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l.refs--
-	if l.refs == 0 {
-		delete(r.busy, l.sender)
-		r.idle.Add(l.sender, l)
+	if l.refs > 0 {
+		return
 	}
+	delete(r.busy, l.sender)
+	if r.idle.Len() >= r.most {
+		if _, old, ok := r.idle.RemoveOldest(); ok && old.timer != nil {
+			old.timer.Stop() // else it would keep the lane in memory until it fires
+		}
+	}
+	r.idle.Add(l.sender, l)
+}
+
+// inUse tells whether anybody uses the sender's lane.
+func (r *registry) inUse(sender common.Address) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.busy[sender]
+	return ok
 }
 
 // pinBusy pins and returns all lanes in use. The caller unpins each.

@@ -26,18 +26,24 @@ type remote struct {
 	settle    time.Duration
 	lifetime  time.Duration // of a queue that nobody touches
 
-	up      atomic.Bool
-	epoch   atomic.Uint64 // number of changes of up, of suspect and of the generation
-	ackedAt atomic.Int64  // when the last confirmed heartbeat was sent
-	pushed  atomic.Bool   // Pub/Sub delivers
-	floor   atomic.Int64  // whatever arrives over Pub/Sub from now on was published after this
-	nudge   chan struct{} // heartbeat now
-	look    chan struct{} // look at the lanes now
+	up         atomic.Bool
+	epoch      atomic.Uint64 // number of changes of up and of the generation
+	ackedAt    atomic.Int64  // when the last confirmed heartbeat was sent
+	pushed     atomic.Bool   // Pub/Sub delivers
+	floor      atomic.Int64  // whatever arrives over Pub/Sub from now on was published after this
+	begunBeats atomic.Uint64 // heartbeats that have begun
+	doubts     atomic.Bool   // some lane waits for the verdict of a heartbeat
+	slots      chan struct{} // connections that lanes may use at once
+
+	nudge chan struct{} // heartbeat now
+	look  chan struct{} // look at the lanes now
 
 	transit sync.Mutex // one change of up or of the generation at a time
-	suspect bool       // guarded by transit: an overdue call may have been our own doing
 
-	generation int // used by the heartbeat alone
+	beatConn   *redis.Conn // used by the heartbeat alone; nil until it is needed
+	generation int         // used by the heartbeat alone
+
+	missing map[string]time.Duration // used by the watch alone: when a heartbeat was first missing
 
 	mu      sync.Mutex // guards all below
 	name    string     // instance: process and generation
@@ -60,10 +66,12 @@ func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
 	r := &remote{
 		svc: svc, client: client, scripts: newScripts(), process: id.String(), clustered: clustered,
 		ttl: interval * time.Duration(cfg.HeartbeatMissed),
-		// After a loss of data every live holder has noticed within one heartbeat.
-		settle:   interval + min(interval, 100*time.Millisecond),
+		// After a loss of data every live holder has noticed within one heartbeat, be
+		// it one that just made it.
+		settle:   interval + cfg.RedisTimeout.Duration(),
+		slots:    make(chan struct{}, connections(client)),
 		lifetime: max(4*cfg.MembershipInterval.Duration(), 2*cfg.MaxHold.Duration()+time.Minute),
-		nudge:    make(chan struct{}, 1), look: make(chan struct{}, 1), warned: map[string]string{},
+		nudge:    make(chan struct{}, 1), look: make(chan struct{}, 1), warned: map[string]string{}, missing: map[string]time.Duration{},
 	}
 	r.name = r.nextName()
 	return r, nil
@@ -96,6 +104,10 @@ func (r *remote) settleUntil() time.Duration {
 	return r.settled
 }
 
+// mayTake tells whether a free lock may be taken. After Redis has lost data, or may have,
+// its owner has to have time to adopt it first.
+func (r *remote) mayTake() bool { return r.svc.now() >= r.settleUntil() }
+
 func (r *remote) trustFrom() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,6 +116,19 @@ func (r *remote) trustFrom() uint64 {
 
 func (r *remote) aliveAt(at time.Duration) bool {
 	return at < time.Duration(r.ackedAt.Load())+r.ttl
+}
+
+// connections returns how many calls of lanes may be under way at once: all that the
+// client allows, but for a few that the heartbeat and the watch keep for themselves.
+func connections(client redis.UniversalClient) int {
+	size := 0
+	switch c := client.(type) {
+	case *redis.Client:
+		size = c.Options().PoolSize
+	case *redis.ClusterClient:
+		size = c.Options().PoolSize
+	}
+	return max(size-4, 4)
 }
 
 func (r *remote) wake() { signal(r.nudge) }
@@ -124,32 +149,41 @@ func (r *remote) attend(ctx context.Context) {
 	group.Wait()
 }
 
-// failed takes in an error of Redis. From the first one on the order is kept inside the
-// process, until a heartbeat succeeds. The epoch tells errors of before a recovery.
-func (r *remote) failed(op string, epoch uint64, err error) {
-	r.svc.metrics.redisErrors.WithLabelValues(op).Inc()
+// down gives all lanes to the order of this process, because a heartbeat has failed.
+func (r *remote) down(epoch uint64, err error) {
 	r.transit.Lock()
 	defer r.transit.Unlock()
 	if epoch != r.epoch.Load() || !r.up.Load() || r.svc.closed.Load() {
 		return
 	}
 	now := r.svc.now()
-	if !r.aliveAt(now) && !r.suspect {
-		// A process that was stopped finds its calls overdue, although Redis is well. Its
-		// turns are not to be relied on, and its places may be gone: but those who
-		// wait join again, instead of overtaking others. The next heartbeat decides.
-		r.suspect = true
-		r.epoch.Add(1) // what else is overdue says nothing new
-		r.disown()
-		r.wake()
-		return
+	if !r.aliveAt(now) {
+		r.disown() // first, since nothing else is checked once Redis is known to be down
 	}
 	r.up.Store(false)
 	r.epoch.Add(1)
 	r.svc.metrics.redisUp.Set(0)
-	r.svc.logFailure("the order is kept inside this process", op, err)
+	r.svc.logFailure("the order is kept inside this process", opHeartbeat, err)
 	r.svc.eachBusy(func(l *lane) { l.failOpen(now) })
-	r.wake()
+}
+
+// goOn lets the lanes go on that have waited for the verdict of a heartbeat that began
+// after their call had failed.
+func (r *remote) goOn(begun uint64) {
+	if !r.doubts.Swap(false) {
+		return
+	}
+	r.svc.eachBusy(func(l *lane) {
+		switch {
+		case !l.far.paused:
+		case l.far.pausedAt < begun:
+			l.far.paused, l.far.verify, l.far.adopt = false, true, true
+			l.dispatch(r.svc.now())
+		default:
+			r.doubts.Store(true)
+			r.wake()
+		}
+	})
 }
 
 // disown ends all turns that Redis gave: this process stood still for so long that others
@@ -167,7 +201,6 @@ func (r *remote) disown() {
 func (r *remote) recovered(renewed bool, previous string) {
 	r.transit.Lock()
 	defer r.transit.Unlock()
-	r.suspect = false
 	was := r.up.Swap(true)
 	r.epoch.Add(1)
 	now := r.svc.now()
@@ -186,7 +219,7 @@ func (l *lane) failOpen(now time.Duration) {
 		l.recount(t, local)
 	}
 	l.far.verify, l.far.adopt, l.far.early = true, true, nil
-	l.far.tried = nil
+	l.far.tried, l.far.paused = nil, false
 	l.dispatch(now)
 }
 
@@ -196,7 +229,8 @@ func (l *lane) resume(now time.Duration, renewed bool, previous string) {
 		l.recount(t, redisStrategy)
 	}
 	l.far.verify, l.far.adopt, l.far.tried = true, true, nil
-	l.far.hint = l.know.known
+	l.far.broken, l.far.foreign, l.far.retryAt = false, false, 0
+	l.far.paused, l.far.failures = false, 0
 	if renewed {
 		l.far.debts, l.far.early = nil, nil
 		l.far.reclaim = previous
@@ -213,23 +247,42 @@ func (l *lane) recount(t *Ticket, s strategy) {
 
 // sendFailed takes in the error of a script of this lane, and returns whether it may be sent
 // again later. It must be called without l.mu.
+//
+// A call that failed says little: the process may have stood still while its deadline
+// passed, or one shard of a cluster be out. So the lane pauses until the next heartbeat, which is
+// sent at once and speaks for all lanes. If that succeeds, the lane tries again; if it has
+// failed then for the third time in a row, it is kept off Redis for a while.
 func (l *lane) sendFailed(op string, epoch uint64, err error) (again bool) {
-	if !laneError(err) {
-		l.svc.remote.failed(op, epoch, err)
+	r := l.svc.remote
+	if errors.Is(err, errNotSent) {
 		return !l.svc.closed.Load()
 	}
-	// The server is well, but not these keys: only this sender is kept off it.
-	l.svc.metrics.redisErrors.WithLabelValues(op).Inc()
-	l.svc.logFailure("one sender's order is kept inside this process", op, err)
+	r.svc.metrics.redisErrors.WithLabelValues(op).Inc()
+	foreign := laneError(err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.far.broken = true
-	l.far.debts, l.far.forget = nil, 0
-	l.failOpen(l.svc.now())
-	if l.empty() {
-		l.far.broken = false // the next burst tries again
+	if !foreign {
+		if epoch != r.epoch.Load() || !r.up.Load() || l.far.paused || l.far.broken {
+			return !l.svc.closed.Load()
+		}
+		if l.far.failures++; l.far.failures < 3 {
+			l.far.paused, l.far.pausedAt = true, r.begunBeats.Load()
+			r.doubts.Store(true)
+			r.wake()
+			return !l.svc.closed.Load()
+		}
 	}
-	return false
+	now := l.svc.now()
+	l.far.broken, l.far.foreign, l.far.retryAt = true, foreign, now+time.Second
+	if foreign {
+		l.far.debts, l.far.forget = nil, 0
+	}
+	l.svc.logFailure("one sender's order is kept inside this process", op, err)
+	l.failOpen(now)
+	if l.empty() {
+		l.far.rest()
+	}
+	return !foreign && !l.svc.closed.Load()
 }
 
 // laneError tells errors of one lane's keys from those of the server.

@@ -53,6 +53,7 @@ type view struct {
 	wait     time.Duration // until the first in the queue may go; negative = does not apply
 	rejoined int
 	removed  int
+	refused  bool // the turn to adopt is over
 }
 
 // joiner is one place to join with.
@@ -74,14 +75,15 @@ type adoption struct {
 	nonce   uint64
 	fence   uint64
 	left    time.Duration
+	strict  bool // it came from Redis, so a later turn ends it
 }
 
 func (r *remote) enter(ctx context.Context, keys []string, instance string, c enterCall) (view, error) {
-	args := append(r.args(instance, 12+2*len(c.places)), flag(c.again), flag(c.take), c.hint)
+	args := append(r.args(instance, 13+2*len(c.places)), flag(c.again), flag(c.take), c.hint)
 	if a := c.adopt; a != nil {
-		args = append(args, a.session, a.nonce, a.fence, max(a.left.Milliseconds(), 1))
+		args = append(args, a.session, a.nonce, a.fence, max(a.left.Milliseconds(), 1), flag(a.strict))
 	} else {
-		args = append(args, "", "", "", "")
+		args = append(args, "", "", "", "", "")
 	}
 	for _, p := range c.places {
 		args = append(args, p.session, p.nonce)
@@ -90,7 +92,16 @@ func (r *remote) enter(ctx context.Context, keys []string, instance string, c en
 	if err != nil {
 		return view{}, err
 	}
-	return parseView(reply, 0)
+	if len(reply) != 5 {
+		return view{}, errReply
+	}
+	refused, err := replyInt(reply[4])
+	if err != nil {
+		return view{}, err
+	}
+	v, err := parseView(reply[:4], 0)
+	v.refused = refused == 1
+	return v, err
 }
 
 // debt is a session to take back: a turn that ended or a place that was left.
@@ -109,6 +120,7 @@ func (r *remote) release(ctx context.Context, keys []string, d debt) (was bool, 
 	} else {
 		args = append(args, "0", "", "", "", "", "", "")
 	}
+	args = append(args, flag(r.mayTake()))
 	reply, err := r.run(ctx, r.scripts.release, keys, args)
 	if err != nil {
 		return false, view{}, err
@@ -131,7 +143,7 @@ func (r *remote) release(ctx context.Context, keys []string, d debt) (was bool, 
 
 // reclaim removes a dead instance, or one session by force; either may be empty.
 func (r *remote) reclaim(ctx context.Context, keys []string, instance, dead, session string) (view, error) {
-	reply, err := r.run(ctx, r.scripts.reclaim, keys, append(r.args(instance, 7), dead, session))
+	reply, err := r.run(ctx, r.scripts.reclaim, keys, append(r.args(instance, 8), dead, session, flag(r.mayTake())))
 	if err != nil {
 		return view{}, err
 	}
@@ -146,6 +158,11 @@ func (r *remote) reclaim(ctx context.Context, keys []string, instance, dead, ses
 }
 
 func (r *remote) forget(ctx context.Context, keys []string, instance string, fence uint64) error {
+	leave, err := r.enterSlot(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	ctx, cancel := r.deadline(ctx)
 	defer cancel()
 	return r.scripts.forget.Run(ctx, r.client, keys, append(r.args(instance, 6), fence)...).Err()
@@ -158,10 +175,66 @@ func (r *remote) args(instance string, n int) []any {
 		r.lifetime.Milliseconds(), cfg.GapHold.Duration().Milliseconds())
 }
 
+// run runs a script on a lane.
 func (r *remote) run(ctx context.Context, s *redis.Script, keys []string, args []any) ([]any, error) {
+	leave, err := r.enterSlot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return r.runNow(ctx, s, keys, args)
+}
+
+// errNotSent means that Redis went away while the call waited for its connection.
+var errNotSent = errors.New("not sent")
+
+// enterSlot waits for a connection to be free, so that a burst of senders does not use up
+// the deadlines of its calls with waiting, which would look like a Redis that is dead.
+func (r *remote) enterSlot(ctx context.Context) (leave func(), err error) {
+	select {
+	case r.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, errNotSent
+	}
+	leave = func() { <-r.slots }
+	if !r.up.Load() {
+		leave()
+		return nil, errNotSent
+	}
+	return leave, nil
+}
+
+func (r *remote) runNow(ctx context.Context, s *redis.Script, keys []string, args []any) ([]any, error) {
 	ctx, cancel := r.deadline(ctx)
 	defer cancel()
 	return s.Run(ctx, r.client, keys, args...).Slice()
+}
+
+// runBeat runs the heartbeat's script on a connection of its own where there is one server,
+// so that no burst of calls, nor of connections being made, can hold it up.
+func (r *remote) runBeat(ctx context.Context, s *redis.Script, keys []string, args []any) ([]any, error) {
+	single, ok := r.client.(*redis.Client)
+	if !ok {
+		return r.runNow(ctx, s, keys, args)
+	}
+	if r.beatConn == nil {
+		r.beatConn = single.Conn()
+	}
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	reply, err := s.Run(ctx, r.beatConn, keys, args...).Slice()
+	if err != nil {
+		r.hangUp()
+	}
+	return reply, err
+}
+
+// hangUp closes the heartbeat's connection.
+func (r *remote) hangUp() {
+	if r.beatConn != nil {
+		_ = r.beatConn.Close() // of no use any more, whatever it says
+		r.beatConn = nil
+	}
 }
 
 func (r *remote) deadline(ctx context.Context) (context.Context, context.CancelFunc) {

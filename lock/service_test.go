@@ -136,10 +136,16 @@ func TestSwitchAtRunTime(t *testing.T) {
 	}
 	lease := wait(t, enter(t, svc, 1))
 	svc.SetEnabled(false)
-	if svc.Enabled(alice) || lease.Check() != nil {
-		t.Error("switching off must stop new turns, not those that exist")
+	if lease.Check() != nil {
+		t.Error("switching off ended a turn")
+	}
+	if !svc.Enabled(alice) || svc.Enabled(stranger(1)) {
+		t.Error("off is off, but for senders with transactions in line")
 	}
 	lease.Release()
+	if svc.Enabled(alice) {
+		t.Error("on although the line has ended")
+	}
 }
 
 func TestConfigCheck(t *testing.T) {

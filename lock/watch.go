@@ -129,6 +129,7 @@ func (r *remote) watch(ctx context.Context, quiet time.Duration) {
 	var lanes []*lane
 	for _, l := range r.svc.reg.pinBusy() {
 		l.mu.Lock()
+		l.verifyInTime(now)
 		wanted := r.svc.governs(l) && l.wantsLook(now, quiet)
 		l.mu.Unlock()
 		if wanted {
@@ -150,17 +151,24 @@ func (r *remote) watch(ctx context.Context, quiet time.Duration) {
 	}
 }
 
-// wantsLook: a lane with waiting tickets of ours, or a turn of ours that should be ours
-// still, and no news for a while.
-func (l *lane) wantsLook(now, quiet time.Duration) bool {
-	if l.head != nil && now-l.far.verified > l.svc.cfg.MembershipInterval.Duration() {
-		if l.far.verified != 0 && !l.far.syncing {
-			l.far.verify = true
-			l.dispatch(now)
-			return false
-		}
-		l.far.verified = now
+// verifyInTime has the places of a lane sent again once in a while, which also renews the
+// life of its queue.
+func (l *lane) verifyInTime(now time.Duration) {
+	f := &l.far
+	switch {
+	case l.head == nil || !l.svc.governs(l):
+		f.verified = 0
+	case f.verified == 0:
+		f.verified = now
+	case now-f.verified > l.svc.cfg.MembershipInterval.Duration() && !f.verify:
+		f.verify = true
+		l.dispatch(now)
 	}
+}
+
+// wantsLook: a lane with waiting tickets of ours, or a turn of ours that should be ours
+// still, whose owner has not changed for a while.
+func (l *lane) wantsLook(now, quiet time.Duration) bool {
 	if now-l.far.heardAt < quiet {
 		return false
 	}
@@ -174,30 +182,24 @@ func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]b
 	owners := make([]*redis.StringCmd, len(lanes))
 	pctx, cancel := r.deadline(ctx)
 	defer cancel()
-	_, err := r.client.Pipelined(pctx, func(p redis.Pipeliner) error {
+	_, _ = r.client.Pipelined(pctx, func(p redis.Pipeliner) error { // each has its own error
 		for i, l := range lanes {
 			owners[i] = p.Get(pctx, l.keys[0])
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) {
-		var reply redis.Error
-		if !errors.As(err, &reply) {
-			r.failed(opAcquire, epoch, err)
-			return
-		}
-	}
-	records := make([]record, len(lanes))
+	records, seen := make([]record, len(lanes)), make([]bool, len(lanes))
 	me := r.instance()
 	for i := range lanes {
 		text, err := owners[i].Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
+			r.wake() // whether it is more than one shard
 			continue
 		}
 		if records[i], err = parseRecord(text); err != nil {
-			records[i] = record{}
 			continue
 		}
+		seen[i] = true
 		if other := records[i].instance; other != "" && other != me {
 			if _, known := dead[other]; !known {
 				dead[other] = false
@@ -205,7 +207,7 @@ func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]b
 		}
 	}
 	if err := r.findDead(ctx, dead); err != nil {
-		r.failed(opHeartbeat, epoch, err)
+		r.wake()
 		return
 	}
 	for name, gone := range dead {
@@ -215,7 +217,7 @@ func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]b
 	}
 	for i, l := range lanes {
 		l.mu.Lock()
-		if epoch == r.epoch.Load() {
+		if seen[i] && epoch == r.epoch.Load() {
 			l.looked(records[i], me, dead[records[i].instance], sent)
 		}
 		l.mu.Unlock()
@@ -241,6 +243,7 @@ func (r *remote) findDead(ctx context.Context, dead map[string]bool) error {
 	}
 	ctx, cancel := r.deadline(ctx)
 	defer cancel()
+	now := r.svc.now()
 	signs := make(map[string]*redis.IntCmd, len(dead))
 	var own *redis.IntCmd
 	_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -254,9 +257,27 @@ func (r *remote) findDead(ctx context.Context, dead map[string]bool) error {
 		return err
 	}
 	for name, sign := range signs {
-		dead[name] = sign.Val() == 0 && own.Val() == 1
+		dead[name] = r.stillMissing(name, sign.Val() == 0 && own.Val() == 1, now)
 	}
 	return nil
+}
+
+// stillMissing tells whether an instance has been without a heartbeat in two looks that are a
+// heartbeat apart: a key may be lost without its owner.
+func (r *remote) stillMissing(name string, missing bool, now time.Duration) bool {
+	if !missing {
+		delete(r.missing, name)
+		return false
+	}
+	since, known := r.missing[name]
+	if !known {
+		if len(r.missing) > 1000 {
+			clear(r.missing)
+		}
+		r.missing[name] = now
+		return false
+	}
+	return now-since >= r.svc.cfg.HeartbeatInterval.Duration()*3/4
 }
 
 // looked takes in the owner of a lane as it was read after sent.

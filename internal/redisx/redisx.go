@@ -75,7 +75,7 @@ func (t Target) GoString() string { return "redisx.Target(" + t.String() + ")" }
 // Options tune a client. The zero value is usable.
 type Options struct {
 	Timeout  time.Duration // for dialling and for each command without a nearer deadline; default 500 ms
-	PoolSize int           // connections per server; default 10 per CPU
+	PoolSize int           // most connections per server, made as needed; default 64
 }
 
 // Open parses a URL and makes a client for it. It does not connect.
@@ -92,6 +92,9 @@ func New(t Target, opts Options) redis.UniversalClient {
 	timeout := opts.Timeout
 	if timeout <= 0 {
 		timeout = 500 * time.Millisecond
+	}
+	if opts.PoolSize <= 0 {
+		opts.PoolSize = 64
 	}
 	var conf *tls.Config
 	if t.TLS {

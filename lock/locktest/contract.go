@@ -114,7 +114,7 @@ func testFreshHold(t *testing.T, b *bench) {
 	if err := a.Check(); !isLost(err) {
 		t.Errorf("the first turn's check says %v", err)
 	}
-	if a.Advance(9, lock.Submission{}) || a.Forget() || a.Stay(9) {
+	if a.Advance(9, lock.Submission{}) || a.Forget() {
 		t.Error("a lost turn could still change the lane")
 	}
 	if err := c.Check(); err != nil {
@@ -325,15 +325,15 @@ func testExpectedIsCarried(t *testing.T, b *bench) {
 // and so does n when it comes again.
 func testFailureStopsTheRest(t *testing.T, b *bench) {
 	b.start(nil)
-	first := b.enter(0, 5)
-	first.Observe(5)
-	lease := b.wait(first)
+	lease := b.wait(b.enter(0, 4))
+	advance(lease, 4)
+	lease.Release()
+	lease = b.wait(b.enter(0, 5))
 	var tickets []*lock.Ticket
 	for i := range 3 {
 		tickets = append(tickets, b.enter(i, uint64(i+6)))
 	}
-	lease.Stay(5)
-	lease.Release()
+	lease.Release() // 5 failed before anything was sent
 	see := func(lease *lock.Lease, nonce uint64) {
 		if expected, known := lease.Expected(); !known || expected != 5 || !lease.Certain() {
 			t.Errorf("nonce %d: expected %d, known %v, certain %v; want 5", nonce, expected, known, lease.Certain())

@@ -5,21 +5,28 @@
 -- ARGV[7]  1 = a free lock may be taken; 0 = only queue, since its owner may still have to adopt it
 -- ARGV[8]  expected nonce to raise the state to, or empty
 -- ARGV[9..12]  session, nonce, fence and ms left of a turn to adopt; an empty session is none
--- ARGV[13…]    session and nonce of each place, in order
+-- ARGV[13] 1 = the turn came from here, so it is not adopted if there was a later one
+-- ARGV[14…]    session and nonce of each place, in order
 --
 -- Returns owner, ms left of it if it is the caller's (else -1), ms until the first in the queue may
--- go (or -1), and how many places had to be added again.
+-- go (or -1), how many places had to be added again, and 1 if the turn was refused.
 
 load()
 local again, take = ARGV[6] == '1', ARGV[7] == '1'
-local given, changed, rejoined = false, false, 0
+local given, changed, rejoined, refused = false, false, 0, 0
 
 if ARGV[9] ~= '' then
-  local member = ARGV[9] .. '|' .. caller
-  if not owner then
-    state.fence = math.max(state.fence, tonumber(ARGV[11]))
-    redis.call('ZREM', KEYS[4], member)
-    own(member, ARGV[10], ARGV[12])
+  -- Whatever this process owns belongs to the turn that it is in: under a former name,
+  -- or by the place of another of its tickets, which then joins again.
+  local member, ours = ARGV[9] .. '|' .. caller, owner and process(owner.instance) == process(caller)
+  if ours or (not owner and (ARGV[13] ~= '1' or tonumber(ARGV[11]) >= state.fence)) then
+    if not ours or owner.member ~= member then
+      if not ours then state.fence = math.max(state.fence, tonumber(ARGV[11])) end
+      redis.call('ZREM', KEYS[4], member)
+      own(member, ARGV[10], ARGV[12])
+    end
+  else
+    refused = 1
   end
 end
 
@@ -29,22 +36,22 @@ if ARGV[8] ~= '' and (state.expected == '' or tonumber(ARGV[8]) > tonumber(state
   changed = true
 end
 
-local places = (#ARGV - 12) / 2
+local places = (#ARGV - 13) / 2
 local alone = false
 if places == 1 and not again and not owner and take then
   local expected = tonumber(state.expected)
-  if window == 0 or (expected and tonumber(ARGV[14]) <= expected) then
+  if window == 0 or (expected and tonumber(ARGV[15]) <= expected) then
     alone = redis.call('LLEN', KEYS[2]) == 0
   end
 end
 
 if alone then
-  give(ARGV[13] .. '|' .. caller, ARGV[14])
+  give(ARGV[14] .. '|' .. caller, ARGV[15])
   given = true
 elseif places > 0 then
   local till = window > 0 and int(math.floor(now() / 1000) + window) or '0'
   local entries, members = {}, {}
-  for i = 13, #ARGV, 2 do
+  for i = 14, #ARGV, 2 do
     local member = ARGV[i] .. '|' .. caller
     local there = again and ((owner and owner.member == member) or redis.call('ZSCORE', KEYS[4], member))
     if not there then
@@ -75,4 +82,4 @@ local left = -1
 if owner and owner.instance == caller then
   left = given and tonumber(hold) or redis.call('PTTL', KEYS[1])
 end
-return { owner_text(), left, wait, rejoined }
+return { owner_text(), left, wait, rejoined, refused }

@@ -84,8 +84,12 @@ local function own(member, nonce, px)
   end
 end
 
+-- process is the name without the generation.
+local function process(instance) return string.match(instance, '^[^.]+') or '' end
+
+-- tell sends a message. Where that is not permitted, those who wait find out by looking.
 local function tell(instance, verb)
-  redis.call('PUBLISH', 'lock:grants:' .. (string.match(instance, '^[^.]+') or ''),
+  redis.pcall('PUBLISH', 'lock:grants:' .. process(instance),
     verb .. '\n' .. KEYS[1] .. '\n' .. hold .. '\n' .. owner_text())
 end
 
@@ -107,7 +111,7 @@ end
 
 -- next_place takes the place whose turn it is out of the queue.
 local function next_place()
-  while true do
+  for _ = 1, 1000 do -- places that were left are skipped, but a script may not run for long
     local entry
     if window == 0 then
       entry = redis.call('LPOP', KEYS[2])
@@ -141,21 +145,29 @@ local function next_place()
       end
     end
   end
+  wait = 0
+  return nil
 end
 
--- pass_on gives a free lock to the next place, or leaves it free and remembers the state.
-local function pass_on()
+-- set_free leaves the lock free and remembers the state: as long as somebody waits, or long if
+-- asked to, else for the memory of an idle lane.
+local function set_free(long)
+  owner = nil
+  if locked then redis.call('DEL', KEYS[1]) end
+  if locked or remembered then
+    redis.call('SET', KEYS[3], state_text(), 'PX', (long or wait >= 0) and ARGV[4] or ARGV[3])
+  end
+  locked = false
+end
+
+-- pass_on gives a free lock to the next place, or leaves it free.
+local function pass_on(long)
   local member, nonce = next_place()
   if member then
     give(member, nonce)
     return
   end
-  owner = nil
-  if locked then redis.call('DEL', KEYS[1]) end
-  if locked or remembered then
-    redis.call('SET', KEYS[3], state_text(), 'PX', wait >= 0 and ARGV[4] or ARGV[3])
-  end
-  locked = false
+  set_free(long)
 end
 
 -- keep stores a changed state without changing whose turn it is.
@@ -163,6 +175,6 @@ local function keep()
   if owner then
     redis.call('SET', KEYS[1], owner_text(), 'XX', 'KEEPTTL')
   else
-    redis.call('SET', KEYS[3], state_text(), 'PX', ARGV[4])
+    redis.call('SET', KEYS[3], state_text(), 'PX', wait >= 0 and ARGV[4] or ARGV[3])
   end
 end

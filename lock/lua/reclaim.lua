@@ -4,11 +4,12 @@
 --
 -- ARGV[6]  instance that is dead, or empty
 -- ARGV[7]  session to remove by force, or empty
+-- ARGV[8]  1 = a free lock may be given to the next; 0 = its owner may still have to adopt it
 --
 -- Returns how many locks and places were removed, then as enter does.
 
 load()
-local removed, given = 0, false
+local removed, given, taken = 0, false, false
 
 if ARGV[6] ~= '' then
   local suffix, gone = '|' .. ARGV[6], {}
@@ -29,10 +30,17 @@ if owner and (owner.instance == ARGV[6] or owner.session == ARGV[7]) then
   tell(owner.instance, 'lost')
   owner = nil
   state.expected, state.base, state.sure = '', '', ''
+  -- Its turn is over, whatever it thinks: with a later number here it cannot adopt it again.
+  state.fence = state.fence + 1
+  taken = true
 end
 if not owner then
-  pass_on()
-  given = owner ~= nil
+  if ARGV[8] == '1' then
+    pass_on(taken)
+    given = owner ~= nil
+  elseif taken then
+    set_free(true)
+  end
 end
 
 local left = -1

@@ -3,6 +3,7 @@
 --
 -- ARGV[6]  session
 -- ARGV[7]  1 = the fields below are what the holder knows; 0 = the state stays
+-- ARGV[14] 1 = a lock that was free before may be given to the next; 0 = its owner may still have to adopt it
 -- ARGV[8..13]  expected, base, sure, lastfence, node, txid
 --
 -- Returns 1 if the session was the owner, then the owner if it is the caller's (or empty), and ms until the
@@ -30,7 +31,7 @@ if was then
   pass_on()
 else
   redis.call('ZREM', KEYS[4], member)
-  if not owner then pass_on() end
+  if not owner and ARGV[14] == '1' then pass_on() end
 end
 
 local mine = ''

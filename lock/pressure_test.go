@@ -1,0 +1,237 @@
+package lock
+
+import (
+	"context"
+	"encoding/binary"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"lockstep/internal/redistest"
+)
+
+func strangerNo(n uint64) common.Address {
+	var a common.Address
+	binary.BigEndian.PutUint64(a[12:], n+1)
+	return a
+}
+
+// L10: the owner is dead. New tickets of the sender keep arriving; each reply counts as news of the
+// lane, so that nobody ever looks whether the owner lives.
+func TestDeadOwnerUnderTraffic(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a := startedOn(t, server.URL(), DefaultConfig())
+	c := server.Client()
+	c.Set(t.Context(), keys(bob)[0], "s|dead.1|4|1||||||", 30*time.Second)
+	first := mustEnter(t, a, bob, 5)
+	start := time.Now()
+	for i := 0; !holds(first); i++ {
+		if time.Since(start) > 6*time.Second {
+			t.Fatalf("a dead owner still blocks after %v; its TTL is %v", time.Since(start).Round(time.Second), c.PTTL(t.Context(), keys(bob)[0]).Val())
+		}
+		k := mustEnter(t, a, bob, uint64(6+i))
+		defer k.Leave()
+		<-time.After(100 * time.Millisecond)
+	}
+	t.Logf("reclaimed after %v", time.Since(start))
+}
+
+// a burst of distinct senders over a network with latency: the pool, not Redis, is what is slow.
+func TestBurstOfSenders(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "redis", "127.0.0.1:0", server.Addr())
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	if _, err := p.Toxics.AddToxicJson(strings.NewReader(`{"type":"latency","attributes":{"latency":5}}`)); err != nil {
+		t.Fatal(err)
+	}
+	a := startedOn(t, "redis://"+p.Listen, DefaultConfig())
+	const n = 4000
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	by := map[string]int{}
+	for i := range uint64(n) {
+		k := mustEnter(t, a, strangerNo(i), 0)
+		wg.Go(func() {
+			l := mustWait(t, k)
+			mu.Lock()
+			by[l.Strategy()]++
+			mu.Unlock()
+			l.Release()
+		})
+	}
+	wg.Wait()
+	t.Logf("Redis is well, 5 ms away; turns by strategy: %v, epochs %d", by, a.remote.epoch.Load())
+	if by["local"] > 0 {
+		t.Errorf("%d of %d turns failed open although Redis answers", by["local"], n)
+	}
+}
+
+// one shard of a cluster is out. Senders of the other shards must not be affected.
+func TestOneShardOut(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	for _, n := range cluster.Nodes {
+		if err := n.Client().ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := startedOn(t, cluster.URL(), DefaultConfig())
+	third := func(key string) int64 {
+		n, _ := cluster.Nodes[0].Client().ClusterKeySlot(t.Context(), key).Result()
+		return n / 5462
+	}
+	beat := third(heartbeatPrefix + a.remote.instance())
+	kill := (beat + 1) % 3
+	if kill == 0 {
+		kill = (beat + 2) % 3
+	}
+	var well, ill common.Address // b's heartbeat may be on the killed shard: then b is down too; run again
+	for i := uint64(0); ; i++ {
+		s := strangerNo(i)
+		switch third(keys(s)[0]) {
+		case kill:
+			ill = s
+		case beat:
+			well = s
+		}
+		if well != (common.Address{}) && ill != (common.Address{}) {
+			break
+		}
+	}
+	b := startedOn(t, cluster.URL(), DefaultConfig()) // its only sender is well
+	holder := mustWait(t, mustEnter(t, b, well, 0))
+	waiter := mustEnter(t, a, well, 1)
+	until(t, "a waits", func() bool { waiter.lane.mu.Lock(); defer waiter.lane.mu.Unlock(); return waiter.place == placeQueued })
+	cluster.Nodes[kill].Kill()
+	from := a.remote.epoch.Load()
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+		mustWait(t, mustEnter(t, a, ill, 0)).Release()
+		if holds(waiter) && holder.Check() == nil {
+			t.Error("a sender of a healthy shard has two turns at once")
+			break
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	t.Logf("changes of mode: %d", a.remote.epoch.Load()-from)
+}
+
+// L12: throw-away senders. Idle lanes are bounded by LocalEntries; what is kept per sender besides?
+func TestFloodKeepsNoMemory(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.LocalEntries = 10
+	svc, err := New(cfg, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	const n = 20000
+	for i := range uint64(n) {
+		k, err := svc.Enter(strangerNo(i), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := k.Wait(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Release()
+	}
+	per := float64(int64(heap())-int64(before)) / n
+	t.Logf("%.0f bytes per gone sender", per)
+	if per > 50 {
+		t.Errorf("%.0f bytes stay for each of %d senders that are gone (until MaxHold after their turn)", per, n)
+	}
+	runtime.KeepAlive(svc)
+}
+
+// ordering is switched off while transactions are queued: newer ones must not pass them.
+func TestSwitchedOffLaneKeepsItsOrder(t *testing.T) {
+	t.Parallel()
+	svc, err := New(DefaultConfig(), Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustEnter(t, svc, bob, 5)
+	mustEnter(t, svc, bob, 6)
+	svc.SetEnabled(false)
+	if !svc.Enabled(bob) {
+		t.Error("7 is not ordered while 5 and 6 of the same sender are still in line: it overtakes them")
+	}
+}
+
+// L22: a lane that is joined all the time: its worker is always on the wire, so the periodic
+// verification is put off every time, and with it the only refresh of the queue's TTL.
+func TestQueueLivesUnderTraffic(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "redis", "127.0.0.1:0", server.Addr())
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	if _, err := p.Toxics.AddToxicJson(strings.NewReader(`{"type":"latency","attributes":{"latency":10}}`)); err != nil {
+		t.Fatal(err)
+	}
+	cfg := DefaultConfig()
+	cfg.MembershipInterval, cfg.HeartbeatInterval, cfg.RedisTimeout, cfg.MaxQueue = ms(250), ms(250), ms(700), 0
+	a := startedOn(t, "redis://"+p.Listen, cfg)
+	a.remote.lifetime = 12 * cfg.MembershipInterval.Duration() // as with the defaults: 120 s and 10 s
+	mustWait(t, mustEnter(t, a, bob, 0))
+	c := server.Client()
+	lowest := time.Hour
+	for i, start := 1, time.Now(); time.Since(start) < 8*time.Second; i++ {
+		k := mustEnter(t, a, bob, uint64(i))
+		defer k.Leave()
+		<-time.After(time.Millisecond)
+		if i%100 == 0 {
+			n := c.ZCard(t.Context(), keys(bob)[3]).Val()
+			ttl := c.PTTL(t.Context(), keys(bob)[3]).Val()
+			lowest = min(lowest, ttl)
+			if n < int64(i/2) {
+				t.Fatalf("after %v only %d of %d places are left in Redis", time.Since(start), n, i)
+			}
+		}
+	}
+	t.Logf("lowest TTL %v of %v", lowest, a.remote.lifetime)
+}
+
+// force release of a holder in another process whose Pub/Sub is down must stick.
+func TestForceReleaseSticks(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := DefaultConfig()
+	a, b := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
+	lease := mustWait(t, mustEnter(t, a, bob, 5))
+	c := server.Client()
+	// a's subscription is cut and comes back 100 ms later: the "lost" message falls into the gap.
+	if err := c.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
+		t.Fatal(err)
+	}
+	released, err := b.ForceRelease(t.Context(), bob)
+	t.Logf("released %v %v", released, err)
+	<-time.After(time.Second)
+	t.Logf("owner %q, holder's check: %v", c.Get(t.Context(), keys(bob)[0]).Val(), lease.Check())
+	if lease.Check() == nil {
+		t.Error("the lock that was released by force is its former holder's again")
+	}
+	lease.Release()
+}

@@ -1,0 +1,239 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/redistest"
+	"lockstep/internal/redisx"
+)
+
+var bob = common.HexToAddress("0x00000000000000000000000000000000000000aa")
+
+func ms(n int) envx.Millis { return envx.Millis(time.Duration(n) * time.Millisecond) }
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+}
+
+func startedOn(t *testing.T, url string, cfg Config) *Service {
+	t.Helper()
+	client, err := redisx.Open(url, redisx.Options{Timeout: cfg.RedisTimeout.Duration()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	svc, err := New(cfg, Deps{Redis: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = svc.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done; _ = client.Close() })
+	until(t, "redis is used", func() bool { return svc.remote.up.Load() && svc.remote.pushed.Load() })
+	return svc
+}
+
+func mustEnter(t *testing.T, s *Service, sender common.Address, nonce uint64) *Ticket {
+	t.Helper()
+	k, err := s.Enter(sender, nonce)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func mustWait(t *testing.T, k *Ticket) *Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	l, err := k.Wait(ctx)
+	if err != nil {
+		t.Fatalf("nonce %d: %v", k.nonce, err)
+	}
+	return l
+}
+
+func holds(k *Ticket) bool {
+	k.lane.mu.Lock()
+	defer k.lane.mu.Unlock()
+	return k.state == holding
+}
+
+// L12: the timer of an idle lane that the cache has dropped runs a kick: it unpins the
+// address, so that the sender's live lane leaves the busy map while it has a holder, and
+// the next Enter makes a second lane: two turns at once in one process.
+func TestTimerOfADroppedLane(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := DefaultConfig()
+	cfg.GapHold, cfg.LocalEntries = ms(600), 1
+	svc := startedOn(t, server.URL(), cfg)
+
+	// 6 comes before 5: the script says "wait", so a kick is planned.
+	early := mustEnter(t, svc, bob, 6)
+	early.Observe(5)
+	until(t, "a kick is planned", func() bool {
+		early.lane.mu.Lock()
+		defer early.lane.mu.Unlock()
+		return early.lane.far.kickAt != 0
+	})
+	first := mustWait(t, mustEnter(t, svc, bob, 5))
+	first.Advance(6, Submission{})
+	first.Release()
+	second := mustWait(t, early)
+	second.Advance(7, Submission{})
+	second.Release()
+	old := early.lane
+	until(t, "the lane is idle", func() bool { b, _ := svc.reg.sizes(); return b == 0 })
+
+	// Other senders push it out of the cache; the sender comes back and holds.
+	for i := range 4 {
+		k := mustEnter(t, svc, common.BytesToAddress([]byte{1, byte(i)}), 0)
+		k.Observe(0)
+		mustWait(t, k).Release()
+	}
+	until(t, "the lane was dropped", func() bool { b, _ := svc.reg.sizes(); return b == 0 })
+	holder := mustEnter(t, svc, bob, 7)
+	mustWait(t, holder)
+	old.mu.Lock()
+	t.Logf("kickAt in %v, armed in %v", old.far.kickAt-svc.now(), old.armedAt-svc.now())
+	old.mu.Unlock()
+	if holder.lane == old {
+		t.Fatal("the old lane is still known: the schedule was not reached")
+	}
+	until(t, "the old lane's timer fired and its worker ended", func() bool {
+		old.mu.Lock()
+		defer old.mu.Unlock()
+		return old.far.kickAt == 0 && !old.far.syncing && !old.far.kick
+	})
+	svc.reg.mu.Lock()
+	t.Logf("busy lane is the live one: %v; refs of the dropped lane %d", svc.reg.busy[bob] == holder.lane, old.refs)
+	svc.reg.mu.Unlock()
+	until(t, "the dropped lane is unpinned", func() bool { svc.reg.mu.Lock(); defer svc.reg.mu.Unlock(); return old.refs == 0 })
+	next := mustEnter(t, svc, bob, 8)
+	if next.lane != holder.lane {
+		t.Error("one sender has two lanes in one process")
+	}
+	holder.Leave()
+	next.Leave()
+}
+
+// L9: the enter script took the lock, its reply was lost, the process failed open. When Redis
+// is back the turn in progress must be adopted; instead it is given away first.
+func TestLostReplyIsAdopted(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := DefaultConfig()
+	cfg.RedisTimeout = ms(150)
+	a := startedOn(t, server.URL(), cfg)
+	patient := DefaultConfig()
+	patient.HeartbeatInterval, patient.RedisTimeout = ms(1000), ms(3000)
+	patient.HeartbeatMissed = 10
+	b := startedOn(t, server.URL(), patient)
+	mustWait(t, mustEnter(t, a, bob, 4)).Release() // teaches the server the scripts
+	until(t, "idle", func() bool { n, _ := a.reg.sizes(); return n == 0 })
+	server.Pause()
+	mine := mustEnter(t, a, bob, 5) // written, and executed when the server goes on
+	lease := mustWait(t, mine)      // by the order of the process
+	if lease.Strategy() != "local" {
+		t.Fatal("not failed open")
+	}
+	other := mustEnter(t, b, bob, 6) // behind it, in the server's buffers
+	<-time.After(50 * time.Millisecond)
+	server.Resume()
+	until(t, "both use redis again", func() bool { return a.remote.up.Load() && b.remote.up.Load() })
+	until(t, "a is done with its news", func() bool {
+		mine.lane.mu.Lock()
+		defer mine.lane.mu.Unlock()
+		return !mine.lane.far.syncing && !mine.lane.far.adopt && len(mine.lane.far.debts) == 0
+	})
+	c := server.Client()
+	key := keys(bob)[0]
+	for range 100 {
+		if holds(other) && holds(mine) {
+			t.Fatalf("two turns at once with Redis well; owner %q", c.Get(t.Context(), key).Val())
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+	if v, err := c.Get(t.Context(), key).Result(); errors.Is(err, redis.Nil) || !strings.Contains(v, mine.session) {
+		t.Errorf("the turn in progress is not adopted: %q", v)
+	}
+	lease.Release()
+}
+
+// L11: Redis loses its data. b notices first and queues its waiter (take = 0). a notices
+// next: its reclaim of its former name runs before its adoption, and passes the free lock on.
+func TestHolderOutlivesLossOfData(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	slow, fast := DefaultConfig(), DefaultConfig()
+	slow.HeartbeatInterval, fast.HeartbeatInterval = ms(400), ms(100)
+	slow.HeartbeatMissed, fast.HeartbeatMissed = 20, 80
+	a := startedOn(t, server.URL(), slow)
+	b := startedOn(t, server.URL(), fast)
+	bad := 0
+	for round := range 6 {
+		mine := mustEnter(t, a, bob, 5)
+		lease := mustWait(t, mine)
+		other := mustEnter(t, b, bob, 6)
+		c := server.Client()
+		queued := func() bool { return c.ZCard(t.Context(), keys(bob)[3]).Val() == 1 }
+		until(t, "b waits", queued)
+		c.FlushAll(t.Context())
+		former := a.remote.instance()
+		until(t, "a has noticed", func() bool { return a.remote.instance() != former })
+		for range 150 {
+			if holds(other) || lease.Check() != nil {
+				break
+			}
+			<-time.After(2 * time.Millisecond)
+		}
+		if holds(other) || lease.Check() != nil {
+			bad++
+			t.Logf("round %d: other has the turn: %v; the holder's check: %v", round, holds(other), lease.Check())
+		}
+		lease.Release()
+		mustWait(t, other).Release()
+		until(t, "idle", func() bool { x, _ := a.reg.sizes(); y, _ := b.reg.sizes(); return x == 0 && y == 0 })
+	}
+	if bad > 0 {
+		t.Errorf("in %d of 6 rounds a live holder's lock was given away by its own process", bad)
+	}
+}
+
+// L5: only the heartbeat key of a live holder is evicted; the lock key is intact.
+func TestEvictedHeartbeat(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a := startedOn(t, server.URL(), DefaultConfig())
+	b := startedOn(t, server.URL(), DefaultConfig())
+	mine := mustEnter(t, a, bob, 5)
+	lease := mustWait(t, mine)
+	other := mustEnter(t, b, bob, 6)
+	c := server.Client()
+	until(t, "b waits", func() bool { return c.ZCard(t.Context(), keys(bob)[3]).Val() == 1 })
+	former := a.remote.instance()
+	c.Del(t.Context(), heartbeatPrefix+former)
+	until(t, "a has noticed", func() bool { return a.remote.instance() != former })
+	for range 400 {
+		if holds(other) || lease.Check() != nil {
+			t.Fatalf("a live holder (last heartbeat fresh) lost its turn: other holds %v, check %v", holds(other), lease.Check())
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+	lease.Release()
+}
