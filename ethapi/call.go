@@ -78,8 +78,8 @@ func (a *API) callRequest(p *rpc.Params) (q mirror.CallRequest, err error) {
 	}
 	q.AccessList = rawField(tx.Field("accessList"))
 	q.Authorizations = rawField(tx.Field("authorizationList"))
-	q.StateOverrides = rawField(p.At(2))
-	return q, nil
+	q.StateOverrides, err = stateOverrides(p.At(overridesParam))
+	return q, err
 }
 
 // gasField reads a gas limit; absent or 0 is no limit of the caller's.

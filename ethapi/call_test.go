@@ -40,7 +40,8 @@ func TestCallRequest(t *testing.T) {
 		{`[{` + to + `,"value":"0x1"}]`, `{"estimate":false,"block":"latest",` + operatorText + to + `,"value":1}`},
 		{`[{"from":"0x0B00000000000000000000000000000000000000",` + to + `,"value":"0x"}]`, `{"estimate":false,"block":"latest","from":"0x0b00000000000000000000000000000000000000",` + to + `}`},
 		{`[{"data":"0x6001","to":null}]`, `{"estimate":false,"block":"latest","data":"0x6001"}`},
-		{`[{` + to + `},"latest",{"0x05fba803be258049a27b820088bab1cad2058871":{"balance":"0x1"}}]`, `{"estimate":false,"block":"latest",` + to + `,"state_overrides":{"0x05fba803be258049a27b820088bab1cad2058871":{"balance":"0x1"}}}`},
+		{`[{` + to + `},"latest",{"0x05fba803be258049a27b820088bab1cad2058871":{"balance":"0x4a817c800"}}]`, `{"estimate":false,"block":"latest",` + to + `,"state_overrides":[{"address":"0x05fba803be258049a27b820088bab1cad2058871","balance":"0x2"}]}`},
+		{`[{` + to + `},"latest",{}]`, `{"estimate":false,"block":"latest",` + to + `}`},
 		{`[{` + to + `,"accessList":[],"nonce":"0x1","type":"0x2","maxFeePerGas":"0x1","unknown":{}}]`, `{"estimate":false,"block":"latest",` + to + `,"accessList":[]}`},
 	}
 	for _, test := range tests {

@@ -1,0 +1,131 @@
+package ethapi
+
+import (
+	"encoding/json"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/rpc"
+)
+
+// accountOverride is what a simulation assumes of an account, as the mirror node wants
+// it: a list where Ethereum has objects, and tinybars where it has weibar.
+type accountOverride struct {
+	Address common.Address  `json:"address"`
+	Balance *hexutil.Uint64 `json:"balance,omitempty"` // tinybars
+	Nonce   *hexutil.Uint64 `json:"nonce,omitempty"`
+	Code    *hexutil.Bytes  `json:"code,omitempty"`
+	State   []slotOverride  `json:"state,omitzero"`      // all of its storage
+	Diff    []slotOverride  `json:"state_diff,omitzero"` // these words of it
+}
+
+type slotOverride struct {
+	Key   common.Hash `json:"key"`
+	Value common.Hash `json:"value"`
+}
+
+// overridesParam is the position of the overrides among the parameters.
+const overridesParam = 2
+
+// allTinybars is all that there is: fifty billion hbar.
+const allTinybars hedera.Tinybar = 50_000_000_000 * 100_000_000
+
+// stateOverrides translates overrides by address. None, or an empty object, is nil.
+func stateOverrides(v rpc.Value) (json.RawMessage, error) {
+	var all []accountOverride
+	for address, account := range v.Fields() {
+		name := rpc.Value(quoted(address))
+		if err := rpc.Address().Verify(overridesParam, name); err != nil {
+			return nil, err
+		}
+		if !account.IsObject() {
+			return nil, eth.ErrInvalidParam(overridesParam, "override of %s: Expected an object", address)
+		}
+		o := accountOverride{Address: name.Address()}
+		for member, value := range account.Fields() {
+			if value.Null() {
+				continue
+			}
+			if err := o.set(member, value); err != nil {
+				return nil, err
+			}
+		}
+		if o.State != nil && o.Diff != nil {
+			return nil, eth.ErrInvalidParam(overridesParam, "override of %s: state and stateDiff are mutually exclusive", address)
+		}
+		all = append(all, o)
+	}
+	if all == nil {
+		return nil, nil
+	}
+	return json.Marshal(all)
+}
+
+// set reads one member of an override. Members that Ethereum does not have are
+// ignored; one that it has and the mirror node cannot do is refused.
+func (o *accountOverride) set(member string, v rpc.Value) error {
+	wrong := func(what string) error {
+		return eth.ErrInvalidParam(overridesParam, "override of %s: %s: %s", lowerAddress(o.Address), member, what)
+	}
+	switch member {
+	case "balance":
+		n := v.Big()
+		if n == nil {
+			return wrong(rpc.Hex().Text())
+		}
+		tinybars, ok := hedera.TinybarOf(n)
+		if !ok || tinybars > allTinybars {
+			tinybars = allTinybars // simulations often ask for the largest number
+		}
+		balance := hexutil.Uint64(tinybars)
+		o.Balance = &balance
+	case "nonce":
+		n, ok := v.Uint64()
+		if !ok {
+			return wrong(rpc.Hex().Text())
+		}
+		o.Nonce = (*hexutil.Uint64)(&n)
+	case "code":
+		if !rpc.HexEvenLength().Matches(v) {
+			return wrong(rpc.HexEvenLength().Text())
+		}
+		code := hexutil.Bytes(v.Bytes())
+		o.Code = &code
+	case "state", "stateDiff":
+		slots, ok := slotOverrides(v)
+		if !ok {
+			return wrong("Expected an object of 32-byte words by 32-byte keys")
+		}
+		if member == "state" {
+			o.State = slots
+		} else {
+			o.Diff = slots
+		}
+	case "movePrecompileToAddress":
+		return wrong("not supported")
+	}
+	return nil
+}
+
+func slotOverrides(v rpc.Value) (slots []slotOverride, ok bool) {
+	if !v.IsObject() {
+		return nil, false
+	}
+	slots = []slotOverride{}
+	for key, value := range v.Fields() {
+		name := rpc.Value(quoted(key))
+		if !rpc.Hex64().Matches(name) || !rpc.Hex64().Matches(value) {
+			return nil, false
+		}
+		slots = append(slots, slotOverride{wordOf(name), wordOf(value)})
+	}
+	return slots, true
+}
+
+// wordOf is a number of any count of digits in 32 bytes.
+func wordOf(v rpc.Value) common.Hash { return common.BigToHash(v.Big()) }
+
+func lowerAddress(a common.Address) string { return hexutil.Encode(a[:]) }
