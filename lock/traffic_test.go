@@ -1,0 +1,206 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/redistest"
+	"lockstep/lock"
+)
+
+// wire is a process's way to Redis, which can be cut like a cable.
+type wire struct {
+	mu    sync.Mutex
+	cut   bool
+	conns map[net.Conn]struct{}
+}
+
+func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cut {
+		_ = c.Close()
+		return nil, errors.New("the wire is cut")
+	}
+	if w.conns == nil {
+		w.conns = map[net.Conn]struct{}{}
+	}
+	w.conns[c] = struct{}{}
+	return c, nil
+}
+
+// sever closes all connections and lets no new one through; mend undoes it.
+func (w *wire) sever() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = true
+	for c := range w.conns {
+		_ = c.Close()
+	}
+	clear(w.conns)
+}
+
+func (w *wire) mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = false
+}
+
+// swift is a configuration whose reactions a test can wait for.
+func swift() lock.Config {
+	cfg := lock.DefaultConfig()
+	cfg.HeartbeatInterval = envx.Millis(100 * time.Millisecond)
+	cfg.HeartbeatMissed = 15
+	cfg.MaxQueue = 0
+	return cfg
+}
+
+// process starts a service at addr behind a wire of its own.
+func process(t testing.TB, addr string, cfg lock.Config, log *slog.Logger) (*lock.Service, *wire) {
+	t.Helper()
+	svc, w, client := wired(t, addr, cfg, log)
+	stop := running(t, svc)
+	t.Cleanup(func() {
+		stop()
+		_ = client.Close()
+	})
+	ready(t, svc)
+	return svc, w
+}
+
+// wired makes a service at addr behind a wire of its own. Nothing runs yet.
+func wired(t testing.TB, addr string, cfg lock.Config, log *slog.Logger) (*lock.Service, *wire, *redis.Client) {
+	t.Helper()
+	w := &wire{}
+	client := redis.NewClient(&redis.Options{
+		Addr: addr, Dialer: w.dial, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true,
+		DialTimeout: cfg.RedisTimeout.Duration(), PoolTimeout: cfg.RedisTimeout.Duration(),
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	svc, err := lock.New(cfg, lock.Deps{Redis: client, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return svc, w, client
+}
+
+// traffic takes turns on several services and notes their order.
+type traffic struct {
+	mu       sync.Mutex
+	order    []string
+	inside   atomic.Int32
+	overlaps atomic.Int32
+	wg       sync.WaitGroup
+}
+
+// send draws tickets 0…n-1 on one service and works through them.
+func (tr *traffic) send(t *testing.T, svc *lock.Service, name string, n int, work time.Duration) {
+	t.Helper()
+	for i := range n {
+		ticket := enter(t, svc, uint64(i))
+		tr.wg.Go(func() {
+			lease, err := ticket.Wait(context.Background())
+			if err != nil {
+				t.Errorf("%s %d: %v", name, i, err)
+				return
+			}
+			defer lease.Release()
+			if tr.inside.Add(1) > 1 {
+				tr.overlaps.Add(1)
+			}
+			tr.mu.Lock()
+			tr.order = append(tr.order, fmt.Sprintf("%s%04d", name, i))
+			tr.mu.Unlock()
+			<-time.After(work)
+			tr.inside.Add(-1)
+		})
+	}
+}
+
+// done waits for all, within a limit, and checks each process's own order.
+func (tr *traffic) done(t *testing.T, limit time.Duration) {
+	t.Helper()
+	finished := make(chan struct{})
+	go func() {
+		tr.wg.Wait()
+		close(finished)
+	}()
+	select {
+	case <-finished:
+	case <-time.After(limit):
+		t.Fatalf("not all done within %v; so far %d", limit, tr.count())
+	}
+	perName := map[byte][]string{}
+	for _, s := range tr.order {
+		perName[s[0]] = append(perName[s[0]], s)
+	}
+	for _, list := range perName {
+		if !slices.IsSorted(list) {
+			t.Errorf("out of order: %v", list)
+		}
+	}
+}
+
+func (tr *traffic) count() int {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return len(tr.order)
+}
+
+// sharedAgain checks that the order between two services holds and leaves nothing behind.
+func sharedAgain(t *testing.T, server *redistest.Server, a, b *lock.Service) {
+	t.Helper()
+	ready(t, a)
+	ready(t, b)
+	settled(t, a, b)
+	tr := &traffic{}
+	tr.send(t, a, "a", 20, time.Millisecond)
+	tr.send(t, b, "b", 20, time.Millisecond)
+	tr.done(t, 10*time.Second)
+	if n := tr.overlaps.Load(); n > 0 {
+		t.Errorf("%d overlaps after the recovery", n)
+	}
+	settled(t, a, b)
+	c := server.Client()
+	cleared(t, c, a, b)
+}
+
+// cleared waits until no key is left that ought not to be.
+func cleared(t *testing.T, c *redis.Client, svcs ...*lock.Service) {
+	t.Helper()
+	var left []string
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.Now().Add(patience); ; <-ticker.C {
+		if left = leftovers(t.Context(), t, c); len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			break
+		}
+	}
+	for _, key := range left {
+		t.Log(key, c.PTTL(t.Context(), key).Val(), c.Get(t.Context(), key).Val(), c.LRange(t.Context(), key, 0, -1).Val(), c.ZRange(t.Context(), key, 0, -1).Val())
+	}
+	for _, svc := range svcs {
+		t.Logf("%s: %+v", svc.Instance(), svc.Lanes())
+	}
+	t.Fatalf("left behind: %v", left)
+}
