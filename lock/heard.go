@@ -86,7 +86,9 @@ func (l *lane) take(v view, now time.Duration) {
 		l.far.early = &v
 		return
 	}
-	l.accept(l.inOrder(t), o, v.left, now)
+	if t = l.inOrder(t); t != nil {
+		l.accept(t, o, v.left, now)
+	}
 }
 
 // accept starts a turn that Redis gave, with what the lane knows by now.
@@ -118,11 +120,15 @@ func (l *lane) refuse(t *Ticket, o record) {
 
 // inOrder keeps the order of tickets inside the process even if Redis has lost some
 // places: the places of one process are interchangeable, so the oldest ticket takes
-// the turn and leaves its own place to the other. With a window nonces decide.
+// the turn and leaves its own place to the other. With a window nonces decide. Nil means
+// that the reply to a join under way has to be waited for: it names the owner again.
 func (l *lane) inOrder(t *Ticket) *Ticket {
 	h := l.head
-	if h == t || t.until != 0 || h.place == placeJoining || t.place == placeJoining {
+	if h == t || t.until != 0 {
 		return t
+	}
+	if h.place == placeJoining || t.place == placeJoining {
+		return nil
 	}
 	h.session, t.session = t.session, h.session
 	h.place, t.place = t.place, h.place

@@ -27,14 +27,15 @@ func (s *Service) Observe(sender common.Address, nonce uint64) {
 	l.learn(nonce)
 }
 
-// HeldBack tells whether the ticket is the first of its lane in this process and nobody here
-// has the turn: it waits for a predecessor, or for knowledge of the next nonce after a turn
-// was lost. Whoever can look the nonce up should, and Observe it.
+// HeldBack tells whether the ticket is the first of its lane in this process and, as far as
+// this process knows, nobody has the turn, here or elsewhere: it waits for a predecessor, or
+// for knowledge of the next nonce after a turn was lost. Whoever can look the nonce up should,
+// and Observe it.
 func (t *Ticket) HeldBack() bool {
 	l := t.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.head == t && l.holder == nil
+	return l.head == t && l.holder == nil && (l.far.owner == "" || !l.svc.governs(l))
 }
 
 func (l *lane) learn(nonce uint64) {

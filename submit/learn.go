@@ -9,6 +9,13 @@ import (
 // freshness is how old the look-ups may be when a decision hangs on the nonce alone.
 const freshness = 250 * time.Millisecond
 
+// How held-back lanes look for what they wait for: more and more seldom, and never
+// many at once, so that a crowd of senders does not flood the mirror node.
+const (
+	slowestLook     = 2 * time.Second
+	concurrentLooks = 16
+)
+
 // keepLearning looks the sender's nonce up again, and again, while the transaction is
 // the first of a lane that holds back: its predecessor may have gone another way, or
 // the lane may have lost track, and with a hold-back window all wait for that knowledge.
@@ -21,28 +28,41 @@ func (e *Entry) keepLearning(ctx context.Context) (stop func()) {
 		mu      sync.Mutex
 		stopped bool
 		timer   *time.Timer
+		pause   = freshness
 	)
 	look := func() {
-		if e.ticket.HeldBack() {
-			if account, found, err := e.s.chain.Account(ctx, e.tx.From()); err == nil && found {
-				e.ticket.Observe(account.Nonce)
-			}
+		if e.ticket.HeldBack() && e.s.look(ctx, e) {
+			pause = min(2*pause, slowestLook)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		if !stopped {
-			timer.Reset(freshness)
+			timer.Reset(pause)
 		}
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	timer = time.AfterFunc(freshness, look)
+	timer = time.AfterFunc(pause, look)
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()
 		stopped = true
 		timer.Stop()
 	}
+}
+
+// look asks for the sender's nonce and tells the lane, unless too many look already.
+func (s *Submitter) look(ctx context.Context, e *Entry) bool {
+	select {
+	case s.looks <- struct{}{}:
+		defer func() { <-s.looks }()
+	default:
+		return false
+	}
+	if account, found, err := s.chain.Account(ctx, e.tx.From()); err == nil && found {
+		e.ticket.Observe(account.Nonce)
+	}
+	return true
 }
 
 // renew looks the sender up again if the transaction is about to be taken for a gap on

@@ -29,6 +29,7 @@ type Submitter struct {
 	metrics  *metrics
 	tasks    *tasks
 	patience time.Duration // how long a caller waits for a verdict
+	looks    chan struct{} // one for each look of a held-back lane
 }
 
 // Deps are what a Submitter works with.
@@ -52,6 +53,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	return &Submitter{
 		cfg: cfg, rejects: rejects, rules: deps.Rules, locks: deps.Locks, ordering: deps.Ordering,
 		nodes: deps.Nodes, chain: deps.Chain, log: deps.Log, metrics: newMetrics(group.count), tasks: group, patience: deps.Patience,
+		looks: make(chan struct{}, concurrentLooks),
 	}, nil
 }
 
