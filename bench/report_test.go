@@ -65,12 +65,13 @@ func TestCompareRatios(t *testing.T) {
 
 func TestNormalise(t *testing.T) {
 	tests := map[string]string{
-		"Nonce too low. Provided nonce: 5, current nonce: 27": "Nonce too low. Provided nonce: #, current nonce: #",
-		"failed for 0xdeadBEEF01, sorry":                      "failed for 0x…, sorry",
-		"0x is no number, 0 is":                               "#x is no number, # is",
-		"clear\x1b[2J\nscreen":                                "clear [#J screen",
-		strings.Repeat("é", 500):                              strings.Repeat("é", maxMessageLen/2),
-		"":                                                    "",
+		"[Request ID: 0f3a5b9c-ab12-4cde-9f00-aabbccddeeff] Nonce too high": "[Request ID: #] Nonce too high",
+		"Nonce too low. Provided nonce: 5, current nonce: 27":               "Nonce too low. Provided nonce: #, current nonce: #",
+		"failed for 0xdeadBEEF01, sorry":                                    "failed for 0x…, sorry",
+		"0x is no number, 0 is":                                             "#x is no number, # is",
+		"clear\x1b[2J\nscreen":                                              "clear [#J screen",
+		strings.Repeat("é", 500):                                            strings.Repeat("é", maxMessageLen/2),
+		"":                                                                  "",
 	}
 	for in, want := range tests {
 		if got := normalise(in); got != want {

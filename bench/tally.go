@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"regexp"
 	"sort"
 	"strings"
 	"sync"
@@ -155,10 +156,13 @@ func aboutNonce(e *rpcError) bool {
 	return strings.Contains(strings.ToLower(e.Message), "nonce")
 }
 
-// normalise makes a class of a message: hex becomes 0x…, numbers #.
+// uuid is how relays name requests in their messages.
+var uuid = regexp.MustCompile(`[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`)
+
+// normalise makes a class of a message: hex becomes 0x…, numbers and UUIDs #.
 func normalise(message string) string {
 	var out strings.Builder
-	runes := []rune(printable(message))
+	runes := []rune(uuid.ReplaceAllString(printable(message), "#"))
 	for i := 0; i < len(runes); {
 		switch r := runes[i]; {
 		case r == '0' && i+2 < len(runes) && runes[i+1] == 'x' && isHex(runes[i+2]):

@@ -190,7 +190,8 @@ func twoRelays(ctx context.Context, l *lab, t *table, runs int) error {
 
 // fifty is many senders at once. The load arrives within 20 ms, far faster than a machine
 // can take it, so that it is also about the order in which the relay gets to its requests;
-// the hold-back window makes it independent of that.
+// the hold-back window makes it independent of that, and so does a WebSocket, on which the
+// transactions of a sender cannot overtake each other.
 func fifty(ctx context.Context, l *lab, t *table, runs int) error {
 	const senders, count, naiveRuns = 50, 20, 1
 	const holdBack = "NONCE_GAP_HOLD_MS=5000"
@@ -217,13 +218,16 @@ func fifty(ctx context.Context, l *lab, t *table, runs int) error {
 		redis *redisServer
 		rate  string // of the established relay, and what failed there
 		wrong string
+		ws    bool
 	}{
-		{"local, ", local, nil, "76.8", "0"},
-		{"local, ", plain, nil, "", ""},
-		{"local, hold-back, ", localHeld, nil, "", ""},
-		{"Redis, ", shared, b.redis, "76.7", "0–214"},
-		{"Redis, ", polling, b.redis, "", ""},
-		{"Redis, hold-back, ", sharedHeld, b.redis, "", ""},
+		{"local, ", local, nil, "76.8", "0", false},
+		{"local, ", plain, nil, "", "", false},
+		{"local, hold-back, ", localHeld, nil, "", "", false},
+		{"local, WebSocket, ", local, nil, "", "", true},
+		{"Redis, ", shared, b.redis, "76.7", "0–214", false},
+		{"Redis, ", polling, b.redis, "", "", false},
+		{"Redis, hold-back, ", sharedHeld, b.redis, "", "", false},
+		{"Redis, WebSocket, ", shared, b.redis, "", "", true},
 	}
 	for _, c := range cases {
 		if !c.relay.naive {
@@ -242,7 +246,7 @@ func fifty(ctx context.Context, l *lab, t *table, runs int) error {
 			}
 			o, err := l.fire(ctx, b.net, c.redis, load{
 				name: "fifty " + c.label + c.relay.name, relays: []*relay{c.relay}, state: local,
-				senders: senders, count: count, spacing: apart, conduct: usual(),
+				senders: senders, count: count, spacing: apart, webSocket: c.ws, conduct: usual(),
 			})
 			if err != nil {
 				return err

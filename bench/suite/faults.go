@@ -63,7 +63,8 @@ func redisKilled(ctx context.Context, l *lab, t *table, runs int) error {
 			}
 		}
 		o, _, err := b.withoutRedis(ctx, load{
-			name: "killed two", relays: ours, senders: 20, count: 20, sticky: true, spacing: 5 * time.Millisecond, conduct: usual(),
+			name: "killed two", relays: ours, senders: 20, count: 20, sticky: true, webSocket: true,
+			spacing: 5 * time.Millisecond, conduct: usual(),
 		}, 160)
 		if err != nil {
 			return err
@@ -74,7 +75,7 @@ func redisKilled(ctx context.Context, l *lab, t *table, runs int) error {
 			return err
 		}
 	}
-	t.note("With two relays 20 senders send 20 each, every sender to one of the relays.")
+	t.note("With two relays 20 senders send 20 each, every sender to one of the relays over one WebSocket.")
 	return nil
 }
 
@@ -197,7 +198,7 @@ func (b *bed) killHolder(ctx context.Context, t *table, relays []*relay, state *
 	}
 	for range raw {
 		if err := <-answers; err != nil {
-			t.note("answered with an error: " + err.Error())
+			t.count(relays[1].name+" answered: "+err.Error(), 1)
 		}
 	}
 	done := 0

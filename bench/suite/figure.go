@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -14,6 +17,8 @@ type table struct {
 	Notes   []string
 	Seconds float64 // it took
 	Failure string  // why it is incomplete
+
+	events map[string]int // see count
 }
 
 // figure is one number over several runs, ours and the baseline's.
@@ -90,6 +95,29 @@ func (t *table) figure(name, unit string) *figure {
 	f := &figure{name: name, unit: unit}
 	t.Figures = append(t.Figures, f)
 	return f
+}
+
+// count adds to a number that a note at the end tells, if there is anything to tell.
+func (t *table) count(event string, n int) {
+	if t.events == nil {
+		t.events = make(map[string]int)
+	}
+	t.events[event] += n
+}
+
+// conclude makes notes of what was counted, the most frequent first.
+func (t *table) conclude() {
+	const most = 6
+	events := slices.SortedFunc(maps.Keys(t.events), func(a, b string) int {
+		return cmp.Or(cmp.Compare(t.events[b], t.events[a]), cmp.Compare(a, b))
+	})
+	for i, e := range events {
+		if i == most {
+			t.note(fmt.Sprintf("and %d kinds more", len(events)-most))
+			break
+		}
+		t.note(fmt.Sprintf("over all runs %d × %s", t.events[e], e))
+	}
 }
 
 func (t *table) note(text string) { t.Notes = append(t.Notes, text) }

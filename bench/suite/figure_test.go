@@ -123,3 +123,16 @@ func TestArrivals(t *testing.T) {
 		t.Errorf("span %v, busy %v, want 0.04 and 0.03", span, busy)
 	}
 }
+
+func TestEventsBecomeNotes(t *testing.T) {
+	table := new(table)
+	for range 3 {
+		table.count("rare", 1)
+		table.count("frequent", 5)
+	}
+	table.conclude()
+	want := []string{"over all runs 15 × frequent", "over all runs 3 × rare"}
+	if diff := cmp.Diff(want, table.Notes); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+}

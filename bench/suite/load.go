@@ -40,6 +40,7 @@ type outcome struct {
 	cpu      float64       // seconds, of all relays
 	commands float64       // of Redis
 	submit   float64       // mean seconds of a submission as the relays saw it
+	alone    float64       // transactions that failing Redis left to the order of one process
 	arrivals []arrival
 }
 
@@ -106,6 +107,7 @@ func (l *lab) fire(ctx context.Context, n *network, r *redisServer, q load) (out
 		return o, fmt.Errorf("%s: the chain could not be asked: %s", q.name, o.ChainError)
 	}
 	o.cpu, o.commands, o.arrivals = after.cpu-before.cpu, after.commands-before.commands, after.arrivals
+	o.alone = after.alone - before.alone
 	if calls := after.submits - before.submits; calls > 0 {
 		o.submit = (after.submitting - before.submitting) / calls
 	}
@@ -116,6 +118,7 @@ func (l *lab) fire(ctx context.Context, n *network, r *redisServer, q load) (out
 type snapshot struct {
 	cpu, commands       float64
 	submits, submitting float64 // submissions and the seconds they took
+	alone               float64
 	arrivals            []arrival
 }
 
@@ -160,6 +163,7 @@ func (l *lab) snapshot(ctx context.Context, r *redisServer, q load) (s snapshot,
 		}
 		s.submits += m.sum("rpc_relay_consensus_submit_seconds_count")
 		s.submitting += m.sum("rpc_relay_consensus_submit_seconds_sum")
+		s.alone += m.sum("lockstep_lock_fail_open_total")
 	}
 	return s, nil
 }
@@ -243,6 +247,15 @@ func (o outcome) failures(t *table, naive bool, label string) {
 	t.add(naive, label+"lost or duplicated", "tx", float64(o.Chain.Lost+o.Chain.Duplicated))
 	t.add(naive, label+"unanswered", "tx", float64(o.Unanswered))
 	t.add(naive, label+"executed", "tx", float64(o.Chain.Executed))
+	if naive {
+		return
+	}
+	if o.alone > 0 {
+		t.count(label+"ordered inside the process because Redis did not answer in time", int(o.alone))
+	}
+	for _, e := range o.Errors {
+		t.count(label+"answered: "+e.Message, e.Count)
+	}
 }
 
 // wantCounts declares the targets of failures.

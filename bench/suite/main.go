@@ -205,6 +205,7 @@ func (l *lab) one(ctx context.Context, r row) *table {
 	if err := r.measure(ctx, l, t, runs); err != nil {
 		t.Failure = err.Error()
 	}
+	t.conclude()
 	t.Seconds = time.Since(start).Seconds()
 	return t
 }
