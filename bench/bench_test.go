@@ -301,7 +301,7 @@ func TestAlternatingAndSticky(t *testing.T) {
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	quick, slow := newFakeChain(t), newFakeChain(t)
-	quick.pace, slow.pace = 2*time.Millisecond, 12*time.Millisecond
+	quick.pace, slow.pace = 2*time.Millisecond, 60*time.Millisecond // far enough apart for a busy machine
 	slow.funder, slow.balances = quick.funder, map[common.Address]*big.Int{
 		crypto.PubkeyToAddress(quick.funder.PublicKey): new(big.Int).Lsh(big.NewInt(1), 90),
 	}
@@ -324,12 +324,12 @@ func TestCompare(t *testing.T) {
 		switch r.Name {
 		case "accepted rate":
 			checked++
-			if r.Median < 1.5 {
+			if r.Median < 1.2 {
 				t.Errorf("the quick target is %.2f× as fast", r.Median)
 			}
 		case "latency p50":
 			checked++
-			if r.Median > .67 {
+			if r.Median > .8 {
 				t.Errorf("the quick target has %.2f× the latency", r.Median)
 			}
 		case "executed":

@@ -308,6 +308,10 @@ func (j *journey) routeSame(ctx context.Context) (*node, error) {
 			return nil, &NodeUnavailableError{Node: j.first, Err: errors.New("not a node of this network")}
 		}
 	}
+	// A node that is known to be out is not tried first when another may be had.
+	if !n.healthy(time.Now()) && j.lift(ctx) {
+		return j.route(ctx)
+	}
 	j.tried = append(j.tried, n)
 	return n, nil
 }

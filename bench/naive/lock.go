@@ -97,7 +97,7 @@ func (r *Redis) Acquire(ctx context.Context, sender common.Address) (func(), err
 	free := func() {}
 	if r.client.Set(ctx, signKey(session), "1", waiterSign).Err() != nil ||
 		r.client.RPush(ctx, queue, session).Err() != nil {
-		return free, ctx.Err()
+		return free, over(ctx)
 	}
 	poll := time.NewTicker(PollInterval)
 	defer poll.Stop()
@@ -106,9 +106,9 @@ func (r *Redis) Acquire(ctx context.Context, sender common.Address) (func(), err
 		switch {
 		case got:
 			return func() { r.release(ctx, lock, session) }, nil
-		case ctx.Err() != nil:
+		case over(ctx) != nil:
 			r.leave(ctx, queue, session)
-			return nil, ctx.Err()
+			return nil, over(ctx)
 		case err != nil:
 			r.leave(ctx, queue, session)
 			return free, nil
@@ -118,6 +118,15 @@ func (r *Redis) Acquire(ctx context.Context, sender common.Address) (func(), err
 		case <-ctx.Done():
 		}
 	}
+}
+
+// over is ctx.Err, and does not wait for the context's timer: a command that runs into the
+// deadline can come back a little before it.
+func over(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }
 
 // try is one look of a waiter.
