@@ -32,6 +32,12 @@
 // a batch or arrive on a WebSocket connection, and a Finish that does the work
 // and may wait for the turn.
 //
+// A two-phase call that is alone in a WebSocket message has no time-out: it is
+// answered when its Finish returns, since what is in line still must not be reported
+// as given up. While it waits it keeps one goroutine, its id and no buffer, and one
+// of the connection's WS_MAX_IN_FLIGHT places. If its connection ends first, it goes
+// on without it.
+//
 // Results are json.RawMessage, an Appender, or whatever encoding/json takes.
 // Parameters have been checked against the method's rules before a handler sees
 // them; Value reads them without a decoder.
@@ -77,7 +83,7 @@
 //
 // # WebSocket close codes
 //
-//	1001  the server stops; answers in progress were sent before
+//	1001  the server stops; the answers that were ready in time were sent before
 //	1007  a text message was not UTF-8
 //	1008  the client reads its notifications too slowly
 //	1009  a message was over the size limit

@@ -42,7 +42,7 @@ func (c *call) name() string {
 // exchange is one HTTP request or WebSocket message on its way to its answer. It
 // has two phases. begin reads the calls, in order: it answers what can be
 // answered at once and lets two-phase calls take their place in line. finish runs
-// what has to wait. One goroutine does both, in this order.
+// what has to wait. The one comes before the other.
 type exchange struct {
 	d       *Dispatcher
 	face    *face
@@ -50,6 +50,7 @@ type exchange struct {
 	started time.Time
 
 	batch   bool
+	lone    bool // see setAside
 	calls   []call
 	pending int
 	failure fault // of the body as a whole
@@ -206,7 +207,10 @@ func (ex *exchange) repeats(count int) int {
 // finish runs the calls that have to wait and returns the whole answer, empty if
 // there is none to give. The answer is valid until release.
 func (ex *exchange) finish(ctx context.Context) []byte {
-	if ex.pending > 0 {
+	switch {
+	case ex.lone:
+		ex.runLone(ctx)
+	case ex.pending > 0:
 		ex.runPending(ctx)
 	}
 	if ex.batch {
@@ -230,6 +234,9 @@ func (ex *exchange) closeBatch() {
 func (ex *exchange) release() (bodyToo bool) {
 	if ex.pending > 0 {
 		return false
+	}
+	if ex.lone {
+		return true // it came from no pool
 	}
 	const largest = 64 << 10 // do not hoard the memory of rare large answers
 	d := ex.d

@@ -23,8 +23,17 @@ type Handler func(ctx context.Context, p *Params) (any, error)
 // arrival; so it must not block. The Finish it returns runs later, concurrently
 // with other calls, and may wait. If Enter returns an error, that is the answer.
 //
+// Neither Enter's parameters nor views of them may be kept for Finish: their memory
+// is used for other requests by then.
+//
 // A Finish that was returned is always called exactly once, be the client still
 // there or not, so that whatever Enter took can be given back.
+//
+// Over WebSocket, a two-phase call that is alone in its message is answered when its
+// Finish returns, however long that takes: "request timeout" would be untrue of
+// something that is still in line. Its context ends with the connection, not
+// with the time of other calls. A connection that has ended does not wait for it.
+// In batches and over HTTP the time-out is that of all calls.
 type EnterHandler func(ctx context.Context, p *Params) (Finish, error)
 
 // Finish is the second half of a two-phase call.

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -31,6 +30,10 @@ const (
 	reasonSlow         = "client reads too slowly"
 	reasonNotUTF8      = "text is not UTF-8"
 )
+
+// abandonGrace is how long a connection whose calls have been cancelled waits for
+// them: long enough for those that time out to be answered.
+const abandonGrace = answerGrace + 500*time.Millisecond
 
 // lingerTime is how long a connection that this side closed is read on, so that
 // unread input does not make the network drop the close frame.
@@ -66,8 +69,6 @@ type wsConn struct {
 	nextPing   time.Time    // only for tick; zero: no pings
 	ending     atomic.Pointer[ending]
 	stop       chan struct{} // closed when ending is set
-
-	inFlight sync.WaitGroup // messages in progress; only the reader adds and waits
 
 	// Owned by the reader.
 	body    *[]byte                       // of the message at hand, from the server's pool
@@ -165,7 +166,7 @@ func (c *wsConn) serve() {
 	if !e.drain {
 		c.cancel()
 	}
-	c.inFlight.Wait()
+	c.awaitMessages()
 	c.out.seal(e.frames(), e.drop)
 	<-c.written
 	c.linger(err)
@@ -264,6 +265,27 @@ var (
 	errStopped = errors.New("connection is being closed")
 )
 
+// awaitMessages waits until all messages in progress are answered, by taking their
+// slots. Once the context of their calls has ended it does so for a moment only: a
+// lone two-phase call may have to go on without its client, and goes on without its
+// connection then.
+func (c *wsConn) awaitMessages() {
+	var late <-chan time.Time
+	ended := c.ctx.Done()
+	for taken := 0; taken < cap(c.slots); {
+		select {
+		case c.slots <- struct{}{}:
+			taken++
+		case <-ended:
+			t := time.NewTimer(abandonGrace)
+			defer t.Stop()
+			ended, late = nil, t.C
+		case <-late:
+			return
+		}
+	}
+}
+
 // handle begins a message and, if nothing in it has to wait, finishes it. It
 // holds a slot, given back when the message is answered.
 func (c *wsConn) handle(ctx context.Context, body []byte) {
@@ -274,15 +296,25 @@ func (c *wsConn) handle(ctx context.Context, body []byte) {
 	c.count(ex)
 	if ex.pending == 0 {
 		c.finish(ctx, ex)
-		const largest = 64 << 10
-		if cap(body) <= largest { // the memory of rare large messages is not hoarded
-			*c.body = body[:0]
-			c.server.bodies.Put(c.body)
-		}
+		c.recycle(body)
+		return
+	}
+	if aside := ex.setAside(); aside != nil {
+		c.recycle(body)
+		go c.finish(ctx, aside)
 		return
 	}
 	// Handlers read from the body from now on.
-	c.inFlight.Go(func() { c.finish(ctx, ex) })
+	go c.finish(ctx, ex)
+}
+
+// recycle keeps a body's memory for the next message, unless it is unusually large.
+func (c *wsConn) recycle(body []byte) {
+	const largest = 64 << 10
+	if cap(body) <= largest {
+		*c.body = body[:0]
+		c.server.bodies.Put(c.body)
+	}
 }
 
 func (c *wsConn) finish(ctx context.Context, ex *exchange) {

@@ -2,6 +2,7 @@ package submit_test
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"errors"
 	"log/slog"
 	"testing"
@@ -139,6 +140,38 @@ func TestHeldBackTransactionKeepsLearning(t *testing.T) {
 		}
 		if waited := time.Since(begun); waited > time.Second {
 			t.Errorf("it waited %v", waited)
+		}
+	})
+}
+
+// One timer looks after all held-back transactions: it goes on while there are any, and
+// starts again after there were none.
+func TestHeldBackTransactionsLearnTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		s := newSubmitter(t, n, func(o *options) { o.lock.GapHold = envx.Millis(time.Hour) })
+		for range 2 {
+			keys := []*ecdsa.PrivateKey{newKey(t), newKey(t), newKey(t)}
+			results := make(chan error, len(keys))
+			for _, key := range keys {
+				go func() {
+					_, err := s.Submit(t.Context(), transfer(t, key, 5))
+					results <- err
+				}()
+			}
+			for _, key := range keys {
+				begun := time.Now()
+				synctest.Wait()
+				n.mu.Lock()
+				n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 5 // somebody else sent 0 to 4
+				n.mu.Unlock()
+				if err := <-results; err != nil {
+					t.Error(err)
+				}
+				if waited := time.Since(begun); waited > time.Second {
+					t.Errorf("it waited %v", waited)
+				}
+			}
 		}
 	})
 }

@@ -28,8 +28,8 @@ type Submitter struct {
 	log      *slog.Logger
 	metrics  *metrics
 	tasks    *tasks
+	learner  *learner
 	patience time.Duration // how long a caller waits for a verdict
-	looks    chan struct{} // one for each look of a held-back lane
 }
 
 // Deps are what a Submitter works with.
@@ -52,8 +52,8 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	group := newTasks(cfg.MaxInProgress)
 	return &Submitter{
 		cfg: cfg, rejects: rejects, rules: deps.Rules, locks: deps.Locks, ordering: deps.Ordering,
-		nodes: deps.Nodes, chain: deps.Chain, log: deps.Log, metrics: newMetrics(group.count), tasks: group, patience: deps.Patience,
-		looks: make(chan struct{}, concurrentLooks),
+		nodes: deps.Nodes, chain: deps.Chain, log: deps.Log, metrics: newMetrics(group.count), tasks: group,
+		learner: newLearner(deps.Chain), patience: deps.Patience,
 	}, nil
 }
 
@@ -65,6 +65,7 @@ type Entry struct {
 	arrived time.Time
 
 	taken    atomic.Bool // Finish has been called
+	learning atomic.Bool // the learner is looking its sender up
 	finished sync.Once
 	fence    uint64 // of the sender's turn; 0: not ordered, or not reached
 }

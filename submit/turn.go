@@ -27,8 +27,10 @@ func (e *Entry) wait(ctx context.Context) (*turn, error) {
 	if !e.s.ordering.CancelOnDisconnect {
 		ctx = context.WithoutCancel(ctx)
 	}
-	stop := e.keepLearning(context.WithoutCancel(ctx))
-	defer stop()
+	if e.s.learns() {
+		e.s.learner.add(context.WithoutCancel(ctx), e)
+		defer e.s.learner.remove(e)
+	}
 	lease, err := e.ticket.Wait(ctx)
 	if err != nil {
 		return nil, err

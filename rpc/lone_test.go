@@ -1,0 +1,139 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/internal/envx"
+)
+
+// queued is a two-phase method that waits as long as the test wants, whatever its
+// context says.
+type queued struct {
+	begun   chan context.Context
+	release chan struct{}
+	result  func() (any, error)
+}
+
+func newQueued(result func() (any, error)) *queued {
+	return &queued{begun: make(chan context.Context, 200), release: make(chan struct{}), result: result}
+}
+
+func (q *queued) method() Method {
+	return Method{Name: "eth_queued", AnyParams: true, Enter: func(context.Context, *Params) (Finish, error) {
+		return func(ctx context.Context) (any, error) {
+			q.begun <- ctx
+			<-q.release
+			return q.result()
+		}, nil
+	}}
+}
+
+const queuedCall = `{"jsonrpc":"2.0","id":1,"method":"eth_queued"}`
+
+// TestLoneCallHasNoTimeout: a two-phase call that is alone in its message is answered
+// when it ends, and other calls, and batches, in time.
+func TestLoneCallHasNoTimeout(t *testing.T) {
+	c := testConfig()
+	c.HTTP.RequestTimeout = envx.Millis(10 * time.Millisecond)
+	polite := Method{Name: "eth_polite", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	q := newQueued(func() (any, error) { return "done", nil })
+	url, _ := serveWS(t, testDispatcher(t, c, Options{}, q.method(), polite))
+	ws := dial(t, url, nil)
+	send(t, ws, queuedCall)
+	ctx := <-q.begun
+	if _, limited := ctx.Deadline(); limited {
+		t.Error("the call has a deadline")
+	}
+	if r, ok := FromContext(ctx); !ok || r.Transport != TransportWebSocket {
+		t.Errorf("the call has the request %v", r)
+	}
+	send(t, ws, call1("eth_polite"))
+	compareJSON(t, "the other call", receive(t, ws), timedOut)
+	send(t, ws, "["+queuedCall+"]")
+	compareJSON(t, "the batch", receive(t, ws), "["+timedOut+"]")
+	if ctx.Err() != nil {
+		t.Error("the call was cancelled")
+	}
+	close(q.release)
+	compareJSON(t, "the call", receive(t, ws), `{"result":"done","jsonrpc":"2.0","id":1}`)
+}
+
+// TestLoneCallOutlivesItsConnection: the server forgets a connection whose client has
+// gone although a call of it goes on.
+func TestLoneCallOutlivesItsConnection(t *testing.T) {
+	met := NewMetrics()
+	sent := make(chan bool, 1)
+	q := newQueued(func() (any, error) { return &Answer{Result: "x", Sent: func(ok bool) { sent <- ok }}, nil })
+	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{Metrics: met}, q.method()))
+	ws := dial(t, url, nil)
+	send(t, ws, queuedCall)
+	ctx := <-q.begun
+	ws.Close()
+	<-ctx.Done()
+	eventually(t, func() bool { return value(met.ws.active) == 0 })
+	if value(met.inFlight) != 1 {
+		t.Error("the call is not in progress any more")
+	}
+	close(q.release)
+	if <-sent {
+		t.Error("an answer that nobody could get was said to be sent")
+	}
+	eventually(t, func() bool { return value(met.inFlight) == 0 })
+}
+
+// TestLoneCallKeepsItsID: messages that come while a call waits are read into the
+// memory that the call was read into.
+func TestLoneCallKeepsItsID(t *testing.T) {
+	const n = 100
+	q := newQueued(func() (any, error) { return true, nil })
+	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{}, q.method()))
+	ws := dial(t, url, nil)
+	want := make(map[string]bool, n)
+	for i := range n {
+		id := fmt.Sprintf(`"%s%d"`, strings.Repeat("x", i), i)
+		want[`{"result":true,"jsonrpc":"2.0","id":`+id+`}`] = true
+		send(t, ws, `{"jsonrpc":"2.0","id":`+id+`,"method":"eth_queued"}`)
+		<-q.begun
+	}
+	close(q.release)
+	for range n {
+		answer := receive(t, ws)
+		if !want[answer] {
+			t.Errorf("got %s", answer)
+		}
+		delete(want, answer)
+	}
+}
+
+// TestLoneCallFails: errors and panics of the second half are answers, and a call that
+// wants no answer gets none.
+func TestLoneCallFails(t *testing.T) {
+	c := testConfig()
+	c.Profile = ProfileEthereum
+	for name, tt := range map[string]struct {
+		result func() (any, error)
+		want   string
+	}{
+		"error": {func() (any, error) { return nil, coldError{} }, `{"error":{"code":-32055,"message":"too cold","data":[1,2]},"jsonrpc":"2.0","id":1}`},
+		"panic": {func() (any, error) { panic(errors.New("x")) }, `{"error":{"code":-32603,"message":"internal error"},"jsonrpc":"2.0","id":1}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueued(tt.result)
+			close(q.release)
+			url, _ := serveWS(t, testDispatcher(t, c, Options{}, q.method()))
+			ws := dial(t, url, nil)
+			send(t, ws, `{"jsonrpc":"2.0","method":"eth_queued"}`)
+			<-q.begun
+			send(t, ws, queuedCall)
+			compareJSON(t, "answer", receive(t, ws), tt.want)
+		})
+	}
+}
