@@ -120,37 +120,58 @@ func (e *Entry) leave() {
 //
 // A client that goes away does not stop its transaction, unless the operator wants
 // that for queued ones: what ctx carries is used, its end is not.
+//
+// Thousands may wait in here. What comes before and after the wait is in functions of
+// their own, so that the stack they wait on stays small.
 func (e *Entry) Finish(ctx context.Context) (common.Hash, error) {
-	s := e.s
-	e.taken.Store(true)
-	if ok, closing := s.tasks.begin(); !ok {
-		e.leave()
-		if closing {
-			return common.Hash{}, eth.ErrShuttingDown()
-		}
-		return common.Hash{}, eth.ErrQueueFull(s.tasks.count())
+	if err := e.begin(); err != nil {
+		return common.Hash{}, err
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			s.finish(e, verdict{outcome: Unknown})
-			panic(r) // the server answers and logs it
-		}
-	}()
-	facts := s.lookUp(context.WithoutCancel(ctx), e)
+	defer e.afterPanic()
+	facts := e.s.lookUp(context.WithoutCancel(ctx), e)
 	switch {
-	case s.cfg.Async:
+	case e.s.cfg.Async:
 		return e.finishAsync(context.WithoutCancel(ctx), facts)
-	case s.cfg.Returns == ReturnsAccepted:
-		answer := make(chan verdict, 2) // the node's, and then the network's
-		s.background(e, func() {
-			v := verdict{outcome: Unknown, err: eth.ErrInternal("the submission failed")}
-			defer func() { answer <- v }()
-			v = e.run(ctx, facts, answer)
-		})
-		return (<-answer).result(e.tx.Hash())
+	case e.s.cfg.Returns == ReturnsAccepted:
+		return e.finishAccepted(ctx, facts)
 	default:
 		return e.run(ctx, facts, nil).result(e.tx.Hash())
 	}
+}
+
+// begin counts the transaction as in progress.
+func (e *Entry) begin() error {
+	e.taken.Store(true)
+	ok, closing := e.s.tasks.begin()
+	switch {
+	case ok:
+		return nil
+	case closing:
+		e.leave()
+		return eth.ErrShuttingDown()
+	default:
+		e.leave()
+		return eth.ErrQueueFull(e.s.tasks.count())
+	}
+}
+
+// afterPanic is for a defer: the transaction ends, and the server answers and logs it.
+func (e *Entry) afterPanic() {
+	if r := recover(); r != nil {
+		e.s.finish(e, verdict{outcome: Unknown})
+		panic(r)
+	}
+}
+
+// finishAccepted answers as soon as a node has accepted the transaction, or none will.
+func (e *Entry) finishAccepted(ctx context.Context, facts *facts) (common.Hash, error) {
+	answer := make(chan verdict, 2) // the node's, and then the network's
+	e.s.background(e, func() {
+		v := verdict{outcome: Unknown, err: eth.ErrInternal("the submission failed")}
+		defer func() { answer <- v }()
+		v = e.run(ctx, facts, answer)
+	})
+	return (<-answer).result(e.tx.Hash())
 }
 
 // finishAsync answers after the prechecks; the rest goes on by itself, and the
@@ -170,8 +191,13 @@ func (e *Entry) finishAsync(ctx context.Context, facts *facts) (common.Hash, err
 // run is the path from the queue to the verdict. A node's acceptance is told to
 // accepted, if there is one.
 func (e *Entry) run(ctx context.Context, facts *facts, accepted chan<- verdict) verdict {
-	s := e.s
 	turn, err := e.wait(ctx)
+	return e.proceed(ctx, turn, err, facts, accepted)
+}
+
+// proceed is what comes after the wait: the turn, or err.
+func (e *Entry) proceed(ctx context.Context, turn *turn, err error, facts *facts, accepted chan<- verdict) verdict {
+	s := e.s
 	if cause := facts.failure(); cause != nil {
 		turn.release()
 		return s.finish(e, verdict{outcome: NotSent, err: factError(cause)})
