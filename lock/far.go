@@ -282,6 +282,9 @@ func (l *lane) entered(epoch uint64, call enterCall, batch []*Ticket, v view, se
 		}
 		l.svc.metrics.rejoins[redisStrategy].Add(float64(v.rejoined))
 		l.heard(v, sent, now)
+		if call.take && v.owner.session == "" && v.wait < 0 && l.holder == nil && l.head != nil && l.head.place == placeQueued {
+			l.far.verify = true // nobody is in line there, although we are: the server has lost our places
+		}
 	}
 	l.dispatch(now)
 }

@@ -80,7 +80,13 @@ func (l *lane) take(v view, now time.Duration) {
 		return
 	}
 	if h := l.holder; h != nil && h.lease.turn.session != "" {
-		l.lose(h, "its time was over")
+		if now >= h.lease.turn.deadline {
+			l.lose(h, "its time was over")
+		} else {
+			// The server has lost this turn and given another to this very process,
+			// which can keep the order between the two by itself.
+			h.lease.turn.session, h.session = "", ""
+		}
 	}
 	if l.holder != nil {
 		l.far.early = &v
