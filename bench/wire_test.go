@@ -150,11 +150,18 @@ func TestHTTPIdleClose(t *testing.T) {
 		for _, c := range idle {
 			h.idle <- c
 		}
+		accepted := func() bool { // also by the server, which may be behind
+			mu.Lock()
+			defer mu.Unlock()
+			return len(live) == 3
+		}
+		for !accepted() {
+			mustTick(t)
+		}
 		mu.Lock()
 		for _, c := range live {
 			_ = c.Close()
 		}
-		live = nil
 		mu.Unlock()
 		for _, c := range idle {
 			for c.state.Load() != connDead {
@@ -165,6 +172,9 @@ func TestHTTPIdleClose(t *testing.T) {
 			t.Errorf("perRequest %d: %s", perRequest, diff)
 		}
 		l.close()
+		mu.Lock()
+		live = nil
+		mu.Unlock()
 	}
 }
 

@@ -268,7 +268,7 @@ func (l *httpLink) read(br *bufio.Reader, err error) (rep reply, keep bool) {
 func (l *httpLink) replace() *httpConn {
 	const firstPause, longestPause = 20 * time.Millisecond, time.Second
 	for pause := firstPause; l.ctx.Err() == nil; pause = min(2*pause, longestPause) {
-		if l.perReq && l.budget.Add(-1) < 0 {
+		if l.perReq && !l.spend() {
 			return nil
 		}
 		c, err := l.open(l.ctx)
@@ -281,6 +281,20 @@ func (l *httpLink) replace() *httpConn {
 		sleep(l.ctx, pause)
 	}
 	return nil
+}
+
+// spend takes one connection from the budget, if there is any left: a reader that finds
+// none must not put another, which gives one back, into its debt.
+func (l *httpLink) spend() bool {
+	for {
+		left := l.budget.Load()
+		if left <= 0 {
+			return false
+		}
+		if l.budget.CompareAndSwap(left, left-1) {
+			return true
+		}
+	}
 }
 
 func (l *httpLink) waitTaken(c *httpConn) {
