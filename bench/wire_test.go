@@ -124,39 +124,35 @@ func TestHTTPConnections(t *testing.T) {
 
 // A connection that the server closed while it was idle is replaced; no request fails.
 func TestHTTPIdleClose(t *testing.T) {
-	var mu sync.Mutex
-	var live []net.Conn
-	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
-	s.Config.ConnState = func(c net.Conn, state http.ConnState) {
-		mu.Lock()
-		defer mu.Unlock()
-		if state == http.StateNew {
-			live = append(live, c)
-		}
-	}
-	s.Start()
-	defer s.Close()
 	for _, perRequest := range []int{0, 6} {
+		var mu sync.Mutex
+		var live []net.Conn
+		s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
+		s.Config.ConnState = func(c net.Conn, state http.ConnState) {
+			mu.Lock()
+			defer mu.Unlock()
+			if state == http.StateNew {
+				live = append(live, c)
+			}
+		}
+		s.Start()
 		l, err := dial(t.Context(), s.URL, 3, perRequest, 5*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
 		h := l.(*httpLink)
-		for len(h.idle) < 3 {
+		accepted := func() int { // by the server, which may be behind
+			mu.Lock()
+			defer mu.Unlock()
+			return len(live)
+		}
+		for len(h.idle) < 3 || accepted() < 3 {
 			mustTick(t)
 		}
 		// What lies idle now dies; each reader notices before the next request.
 		idle := []*httpConn{<-h.idle, <-h.idle, <-h.idle}
 		for _, c := range idle {
 			h.idle <- c
-		}
-		accepted := func() bool { // also by the server, which may be behind
-			mu.Lock()
-			defer mu.Unlock()
-			return len(live) == 3
-		}
-		for !accepted() {
-			mustTick(t)
 		}
 		mu.Lock()
 		for _, c := range live {
@@ -172,9 +168,7 @@ func TestHTTPIdleClose(t *testing.T) {
 			t.Errorf("perRequest %d: %s", perRequest, diff)
 		}
 		l.close()
-		mu.Lock()
-		live = nil
-		mu.Unlock()
+		s.Close()
 	}
 }
 
