@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	dto "github.com/prometheus/client_model/go"
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/devnet/ledger"
@@ -45,6 +47,16 @@ type stage struct {
 	ws     string // address of the relay's WebSocket port
 	to     common.Address
 	nonce  uint64
+	subs   *Subscriptions
+}
+
+// failures is how often the relay failed to read the mirror node.
+func (s *stage) failures() float64 {
+	var m dto.Metric
+	if err := s.subs.metrics.failures.Write(&m); err != nil {
+		s.t.Fatal(err)
+	}
+	return m.GetCounter().GetValue()
 }
 
 // stoppable is a mirror node's server that can go away and come back at its address.
@@ -101,6 +113,7 @@ func newStage(t testing.TB, connections int, change ...func(*settings)) *stage {
 func (s *stage) serve(t testing.TB) {
 	t.Helper()
 	subs := NewSubscriptions(s.api)
+	s.subs = subs
 	registry, err := rpc.NewRegistry(subs.Methods()...)
 	if err != nil {
 		t.Fatal(err)
@@ -385,9 +398,15 @@ func TestSubscribeMirrorRestart(t *testing.T) {
 				for range perRound {
 					s.block()
 				}
+				before := s.failures()
 				s.mirror.kill()
 				for range perRound {
 					s.block()
+				}
+				for deadline := time.Now().Add(20 * time.Second); s.failures() == before; runtime.Gosched() {
+					if time.Now().After(deadline) {
+						t.Fatal("the relay never noticed that the mirror node is away")
+					}
 				}
 				s.mirror.start()
 			}
