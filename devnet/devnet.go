@@ -51,6 +51,9 @@ type Config struct {
 	// Fault, where set, is asked about every call to a consensus node and may spoil it.
 	Fault func(node.Call) node.Fault
 
+	// MirrorFault, where set, is asked about every request to the mirror node and may spoil its answer.
+	MirrorFault func(*http.Request) mirrorrest.Fault
+
 	Log *slog.Logger
 }
 
@@ -135,6 +138,7 @@ func (n *Network) Run(ctx context.Context) error {
 	server := &http.Server{
 		Handler: mirrorrest.New(mirrorrest.Config{
 			View: n.MirrorView, Log: n.cfg.Log, Changed: n.ledger.Subscribe, Closing: ctx.Done(),
+			Fault: n.cfg.MirrorFault,
 		}),
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,

@@ -57,4 +57,11 @@
 // one than the ledger's newest imitates a mirror node that lags: nothing in an
 // answer is then younger than that block. Historical questions are answered exactly
 // for as long as the ledger keeps its history.
+//
+// # Faults
+//
+// Config.Fault is asked about every request and may spoil its answer as real mirror
+// nodes and the proxies in front of them do: absence for a while, throttling, errors,
+// delay, silence, a connection that breaks before or within the answer, and a success
+// that is no JSON.
 package mirrorrest

@@ -38,6 +38,9 @@ type Config struct {
 
 	// Closing, when it is closed, ends waits for new blocks: the server stops.
 	Closing <-chan struct{}
+
+	// Fault, where set, is asked about every request and may spoil its answer.
+	Fault func(*http.Request) Fault
 }
 
 // New returns the HTTP handler of the whole API. Every answer is computed from the
@@ -47,7 +50,7 @@ func New(cfg Config) http.Handler {
 		cfg.MaxBody = defaultMaxBody
 	}
 	s := &server{
-		view: cfg.View, changed: cfg.Changed, closing: cfg.Closing,
+		view: cfg.View, changed: cfg.Changed, closing: cfg.Closing, fault: cfg.Fault,
 		log: cfg.Log, maxBody: cfg.MaxBody, routes: table(), index: newIndex(),
 	}
 	s.routes.add(http.MethodGet, "devnet/blocks", s.followBlocks)
@@ -58,6 +61,7 @@ type server struct {
 	view    func() *ledger.View
 	changed func() (<-chan struct{}, func())
 	closing <-chan struct{}
+	fault   func(*http.Request) Fault // nil: all is well
 	log     *slog.Logger
 	maxBody int64
 	routes  routes
@@ -92,6 +96,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodOptions {
 		w.WriteHeader(http.StatusNoContent)
 		return
+	}
+	if s.fault != nil {
+		if w = s.spoil(w, r); w == nil {
+			return
+		}
 	}
 	handle, args := s.routes.find(r.Method, r.URL.EscapedPath())
 	if handle == nil {
