@@ -147,7 +147,7 @@ func forbidden(from, to room, importer, imported string) string {
 var thirdParty = []struct{ module, allowed, reason string }{
 	{"google.golang.org/grpc", `^(consensus|devnet(/.*)?)$`, "consensus is the only door to a consensus node"},
 	{"github.com/gorilla/websocket", `^(rpc|bench)$`, "rpc is the only WebSocket server, bench a client"},
-	{"github.com/redis/go-redis/v9", `^(internal/redis.*|lock(/.*)?|cache|limit|txpool|app|bench/.*)$`, "only stores talk to Redis, and what measures them"},
+	{"github.com/redis/go-redis/v9", `^(internal/redis.*|lock(/.*)?|cache|limit|txpool|txtrace|app|bench/.*)$`, "only stores talk to Redis, and what measures them"},
 	{"github.com/caarlos0/env/v11", `^config$`, "settings are read in one place"},
 	{"github.com/ethereum/go-ethereum/core/vm", `^devnet/.*$`, "the relay executes nothing itself"},
 }

@@ -39,6 +39,9 @@ type Submission struct {
 	// BeforeSend is called right before the bytes leave, in each attempt. An error keeps
 	// them here. It must be quick.
 	BeforeSend func() error
+	// Offered, if there is one, is told of each attempt right before its bytes leave. It
+	// must be quick.
+	Offered func(node hedera.ID, id hedera.TransactionID)
 }
 
 // sameNodeTries is how often SameNodeOnly offers a transaction to a node that
@@ -60,6 +63,7 @@ func (c *Client) Submit(ctx context.Context, s Submission) (*Pending, error) {
 		sameNode: s.SameNodeOnly,
 		free:     s.Free,
 		gate:     s.BeforeSend,
+		offered:  s.Offered,
 	})
 }
 
@@ -113,6 +117,7 @@ type journey struct {
 	sameNode bool
 	free     func(context.Context) error
 	gate     func() error
+	offered  func(hedera.ID, hedera.TransactionID)
 
 	id    hedera.TransactionID
 	drawn time.Time // when id was
@@ -218,6 +223,9 @@ func (j *journey) offer(ctx context.Context, n *node) (hedera.Status, hedera.Tin
 		}
 		if !stop() {
 			return ended(ctx)
+		}
+		if j.offered != nil {
+			j.offered(n.id, j.id)
 		}
 		return nil
 	}

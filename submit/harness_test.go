@@ -67,6 +67,9 @@ func (n *network) Submit(ctx context.Context, s consensus.Submission) (submit.Pe
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.attempts++
+	if s.Offered != nil {
+		s.Offered(hedera.Entity(3), transactionID(n.attempts))
+	}
 	apply, err := true, error(nil)
 	if n.before != nil {
 		apply, err = n.before(tx.Nonce(), s)
@@ -163,6 +166,10 @@ type options struct {
 	submit submit.Config
 	lock   lock.Config
 	chain  submit.Chain
+	pool   submit.Pool
+	trace  submit.Trace
+
+	patience time.Duration
 }
 
 func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submitter {
@@ -171,7 +178,7 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 		submit: submit.Config{Returns: submit.ReturnsConsensus, MaxInProgress: 4096},
 		lock:   lock.DefaultConfig(),
 	}
-	o.chain = n
+	o.chain, o.patience = n, 30*time.Second
 	if change != nil {
 		change(&o)
 	}
@@ -187,7 +194,7 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 		Rules: precheck.Rules{ChainID: 298, Config: precheck.Config{
 			CallDataSizeLimit: 131072, TransactionSizeLimit: 133120, MaxGasLimit: 15_000_000, GasPriceTolerance: 10_000_000_000,
 		}},
-		Locks: locks, Ordering: o.lock, Nodes: n, Chain: o.chain, Log: log, Patience: 30 * time.Second,
+		Locks: locks, Ordering: o.lock, Nodes: n, Chain: o.chain, Pool: o.pool, Trace: o.trace, Log: log, Patience: o.patience,
 	})
 	if err != nil {
 		t.Fatal(err)

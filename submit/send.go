@@ -19,6 +19,7 @@ func (s *Submitter) submit(turn *turn, e *Entry, known known) (Pending, error) {
 		Sender:     e.tx.From(),
 		MaxFee:     s.maxFee(known.GasPrice),
 		BeforeSend: turn.check,
+		Offered:    s.offered(e),
 	}
 	id, node, open := turn.predecessor()
 	if !open {

@@ -29,6 +29,8 @@ type Submitter struct {
 	metrics  *metrics
 	tasks    *tasks
 	learner  *learner
+	pool     Pool
+	trace    Trace
 	patience time.Duration // how long a caller waits for a verdict
 }
 
@@ -39,6 +41,8 @@ type Deps struct {
 	Ordering lock.Config // the settings Locks was made with
 	Nodes    Nodes
 	Chain    Chain
+	Pool     Pool  // nil: off
+	Trace    Trace // nil: off
 	Log      *slog.Logger
 	Patience time.Duration // how long a caller waits for the verdict on an accepted transaction
 }
@@ -49,11 +53,17 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err != nil {
 		return nil, err
 	}
+	if deps.Pool == nil {
+		deps.Pool = nobody{}
+	}
+	if deps.Trace == nil {
+		deps.Trace = nobody{}
+	}
 	group := newTasks(cfg.MaxInProgress)
 	return &Submitter{
 		cfg: cfg, rejects: rejects, rules: deps.Rules, locks: deps.Locks, ordering: deps.Ordering,
 		nodes: deps.Nodes, chain: deps.Chain, log: deps.Log, metrics: newMetrics(group.count), tasks: group,
-		learner: newLearner(deps.Chain), patience: deps.Patience,
+		learner: newLearner(deps.Chain), pool: deps.Pool, trace: deps.Trace, patience: deps.Patience,
 	}, nil
 }
 
@@ -128,6 +138,7 @@ func (e *Entry) Finish(ctx context.Context) (common.Hash, error) {
 		return common.Hash{}, err
 	}
 	defer e.afterPanic()
+	e.s.received(e)
 	facts := e.s.lookUp(context.WithoutCancel(ctx), e)
 	switch {
 	case e.s.cfg.Async:
@@ -243,10 +254,12 @@ func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict
 	pending, err := s.submit(turn, e, known)
 	if err == nil {
 		turn.accepted(e.tx, pending, wasNext)
+		s.acceptedBy(e, pending)
 		return pending, verdict{outcome: Unknown}
 	}
 	if perhaps := sentAnyway(err); perhaps != nil {
 		turn.unclear(perhaps)
+		s.unclear(e, perhaps)
 		return perhaps, verdict{outcome: Unknown, err: eth.ErrUnknownOutcome(e.tx.Hash(), perhaps.ID().String())}
 	}
 	turn.failed(e.tx, wasNext)
@@ -262,6 +275,7 @@ func (s *Submitter) settle(ctx context.Context, turn *turn, e *Entry, pending Pe
 	if v.outcome != Unknown || patient.Err() == nil {
 		return s.conclude(turn, e, v)
 	}
+	s.unclear(e, pending)
 	s.background(e, func() { s.conclude(turn, e, s.follow(ctx, turn, e, pending)) })
 	return v
 }
@@ -287,8 +301,9 @@ func (s *Submitter) check(e *Entry, known known, expected uint64, gapIsWrong boo
 // finish gives everything back and records the final verdict, on every path.
 func (s *Submitter) finish(e *Entry, v verdict) verdict {
 	e.finished.Do(func() {
+		defer s.tasks.end()
 		e.leave()
-		s.tasks.end()
+		s.concluded(e, v)
 		s.record(e, v)
 	})
 	return v

@@ -1,0 +1,86 @@
+package submit
+
+import (
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/txtrace"
+)
+
+// Pool is told which transactions are on their way: package txpool. It never blocks.
+type Pool interface {
+	// Add says that a transaction is in line. Done follows, once.
+	Add(tx *eth.Tx)
+	// Accepted says that a consensus node has it.
+	Accepted(tx *eth.Tx)
+	// Done says that it has its verdict. spent: the network executed it, so that the
+	// sender's next nonce is past it. perhaps: that is not known.
+	Done(tx *eth.Tx, spent, perhaps bool)
+}
+
+// Trace keeps what happened to a transaction: package txtrace. It never blocks.
+type Trace interface {
+	Record(hash common.Hash, step txtrace.Step)
+}
+
+// nobody stands in for a Pool and a Trace that are switched off.
+type nobody struct{}
+
+func (nobody) Add(*eth.Tx)                      {}
+func (nobody) Accepted(*eth.Tx)                 {}
+func (nobody) Done(*eth.Tx, bool, bool)         {}
+func (nobody) Record(common.Hash, txtrace.Step) {}
+
+// received is the first that is told of a transaction.
+func (s *Submitter) received(e *Entry) {
+	s.trace.Record(e.tx.Hash(), txtrace.Step{Name: txtrace.Received, At: e.arrived})
+	if e.ticket != nil {
+		s.trace.Record(e.tx.Hash(), txtrace.Step{Name: txtrace.Queued})
+	}
+	s.pool.Add(e.tx)
+}
+
+// offered notes every attempt, for the trace.
+func (s *Submitter) offered(e *Entry) func(hedera.ID, hedera.TransactionID) {
+	attempt := 0
+	return func(node hedera.ID, id hedera.TransactionID) {
+		attempt++
+		s.trace.Record(e.tx.Hash(), txtrace.Step{Name: txtrace.Submitted, Node: node, Attempt: attempt, Transaction: id})
+	}
+}
+
+func (s *Submitter) acceptedBy(e *Entry, p Pending) {
+	s.trace.Record(e.tx.Hash(), txtrace.Step{Name: txtrace.Accepted, Node: p.Node(), Transaction: p.ID()})
+	s.pool.Accepted(e.tx)
+}
+
+// unclear notes that a client is told that the outcome is not known.
+func (s *Submitter) unclear(e *Entry, p Pending) {
+	s.trace.Record(e.tx.Hash(), txtrace.Step{Name: txtrace.Unknown, Node: p.Node(), Transaction: p.ID()})
+}
+
+// concluded spreads the final verdict.
+func (s *Submitter) concluded(e *Entry, v verdict) {
+	step := txtrace.Step{Name: v.step(), Node: v.node, Transaction: v.transaction}
+	if v.hasStatus {
+		step.Status = v.status.String()
+	}
+	if v.err != nil {
+		step.Error = v.err.Error()
+	}
+	s.trace.Record(e.tx.Hash(), step)
+	s.pool.Done(e.tx, v.outcome.NonceSpent(), v.outcome == Unknown)
+}
+
+// step names the verdict in a trace.
+func (v verdict) step() string {
+	switch v.outcome {
+	case Executed, Reverted:
+		return txtrace.Consensus
+	case NotSent, Rejected:
+		return txtrace.Rejected
+	default:
+		return txtrace.Unknown
+	}
+}

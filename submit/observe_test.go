@@ -1,0 +1,151 @@
+package submit_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/consensus"
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+	"lockstep/txtrace"
+)
+
+// diary writes down what a pool and a trace are told.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+	more  chan struct{} // gets a value after each line
+}
+
+func newDiary() *diary { return &diary{more: make(chan struct{}, 100)} }
+
+func (d *diary) write(line string) {
+	d.mu.Lock()
+	d.lines = append(d.lines, line)
+	d.mu.Unlock()
+	d.more <- struct{}{}
+}
+
+func (d *diary) Add(*eth.Tx)      { d.write("pool: add") }
+func (d *diary) Accepted(*eth.Tx) { d.write("pool: accepted") }
+func (d *diary) Done(_ *eth.Tx, spent, perhaps bool) {
+	switch {
+	case spent:
+		d.write("pool: done, spent")
+	case perhaps:
+		d.write("pool: done, perhaps")
+	default:
+		d.write("pool: done")
+	}
+}
+
+func (d *diary) Record(_ common.Hash, step txtrace.Step) {
+	line := step.Name
+	if step.Status != "" {
+		line += " " + step.Status
+	}
+	d.write(line)
+}
+
+// until waits for a line and returns all.
+func (d *diary) until(t *testing.T, line string) []string {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for {
+		d.mu.Lock()
+		lines := slices.Clone(d.lines)
+		d.mu.Unlock()
+		if slices.Contains(lines, line) {
+			return lines
+		}
+		select {
+		case <-d.more:
+		case <-timeout:
+			t.Fatalf("no line %q: %q", line, lines)
+		}
+	}
+}
+
+// Every outcome is told to the pool and the trace, once, and in order.
+func TestPoolAndTraceAreTold(t *testing.T) {
+	status := func(s hedera.Status) func(*network) {
+		return func(n *network) { n.verdict = func(uint64) (hedera.Status, error) { return s, nil } }
+	}
+	receipt := func(err error) func(*network) {
+		return func(n *network) { n.verdict = func(uint64) (hedera.Status, error) { return 0, err } }
+	}
+	before := func(err error) func(*network) {
+		return func(n *network) {
+			n.before = func(uint64, consensus.Submission) (bool, error) { return false, err }
+		}
+	}
+	begin := []string{"received", "queued", "pool: add"}
+	sent := slices.Clip(append(slices.Clone(begin), "submitted"))
+	taken := slices.Clip(append(sent, "accepted", "pool: accepted"))
+	for name, test := range map[string]struct {
+		fault func(*network)
+		want  []string
+	}{
+		"executed":       {nil, append(taken, "consensus SUCCESS", "pool: done, spent")},
+		"reverted":       {status(hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED), append(taken, "consensus CONTRACT_REVERT_EXECUTED", "pool: done, spent")},
+		"wrong nonce":    {status(hapi.ResponseCodeEnum_WRONG_NONCE), append(taken, "rejected WRONG_NONCE", "pool: done")},
+		"dropped":        {receipt(consensus.ErrReceiptNotFound), append(taken, "rejected", "pool: done")},
+		"no verdict":     {receipt(errors.New("no route to host")), append(taken, "unknown", "pool: done, perhaps")},
+		"refused":        {before(&consensus.StatusError{Status: hapi.ResponseCodeEnum_BUSY, Node: hedera.Entity(3)}), append(sent, "rejected BUSY", "pool: done")},
+		"not sent":       {before(&consensus.NotSentError{Err: errors.New("no node")}), append(sent, "rejected", "pool: done")},
+		"precheck fails": {func(n *network) { n.balance = 1 }, append(begin, "rejected", "pool: done")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, d := newNetwork(), newDiary()
+			if test.fault != nil {
+				test.fault(n)
+			}
+			s := newSubmitter(t, n, func(o *options) { o.pool, o.trace = d, d })
+			_, err := s.Submit(t.Context(), transfer(t, newKey(t), 0))
+			if diff := cmp.Diff(test.want, d.lines); diff != "" {
+				t.Errorf("after %v (-want +got)\n%s", err, diff)
+			}
+		})
+	}
+}
+
+// Whoever lost patience is told that the outcome is unknown; the verdict that comes
+// later is recorded all the same.
+func TestVerdictAfterPatience(t *testing.T) {
+	n, d := newNetwork(), newDiary()
+	n.hold = make(chan struct{})
+	s := newSubmitter(t, n, func(o *options) { o.pool, o.trace, o.patience = d, d, time.Millisecond })
+	_, err := s.Submit(t.Context(), transfer(t, newKey(t), 0))
+	var client *eth.Error
+	if !errors.As(err, &client) || client.Code != eth.CodeRequestTimeout {
+		t.Fatalf("Submit = %v", err)
+	}
+	close(n.hold)
+	want := []string{"received", "queued", "pool: add", "submitted", "accepted", "pool: accepted", "unknown", "consensus SUCCESS", "pool: done, spent"}
+	if diff := cmp.Diff(want, d.until(t, "pool: done, spent")); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// A call that goes away before Finish leaves nothing behind.
+func TestLeaveTellsNobody(t *testing.T) {
+	d := newDiary()
+	s := newSubmitter(t, newNetwork(), func(o *options) { o.pool, o.trace = d, d })
+	entry, err := s.Enter(transfer(t, newKey(t), 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry.Leave()
+	s.Drain(context.Background())
+	if len(d.lines) != 0 {
+		t.Errorf("told: %q", d.lines)
+	}
+}
