@@ -183,6 +183,7 @@ func TestHolderOutlivesLossOfData(t *testing.T) {
 	slow, fast := DefaultConfig(), DefaultConfig()
 	slow.HeartbeatInterval, fast.HeartbeatInterval = ms(400), ms(100)
 	slow.HeartbeatMissed, fast.HeartbeatMissed = 20, 80
+	fast.RedisTimeout = ms(5000) // and with it the time that b leaves a to notice, on however busy a machine
 	a := startedOn(t, server.URL(), slow)
 	b := startedOn(t, server.URL(), fast)
 	bad := 0
