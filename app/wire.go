@@ -70,7 +70,7 @@ func (a *App) wire() (err error) {
 	}
 	a.subscriptions = ethapi.NewSubscriptions(api)
 	methods, err := rpc.NewRegistry(slices.Concat(
-		api.Methods(), a.subscriptions.Methods(), []rpc.Method{ethapi.SendRawTransaction(a.submitter)},
+		api.Methods(), a.subscriptions.Methods(), []rpc.Method{ethapi.SendRawTransaction(a.submitter), ethapi.SendRawTransactionSync(api, a.submitter)},
 	)...)
 	if err != nil {
 		return err

@@ -136,7 +136,7 @@ func (c *conformance) prepare() {
 	if c.block, err = client.HeaderByNumber(ctx, receipt.BlockNumber); err != nil {
 		t.Fatal(err)
 	}
-	c.raw = []string{c.sign(dynamic(&other, nil))}
+	c.raw = []string{c.sign(dynamic(&other, nil)), c.sign(dynamic(&other, nil))}
 	c.filter = c.text("eth_newFilter", `[{"fromBlock":"earliest"}]`)
 }
 
@@ -214,6 +214,7 @@ func (c *conformance) method(m methodSchema) {
 			switch {
 			case isObject && len(named) == 0 && p.Schema["$ref"] == "#/components/schemas/BlockReference":
 				c.refused(m.Name, show(spoilt), -32000) // a reference, to nothing
+			case wrong == nil && i >= required && m.Name == "eth_sendRawTransactionSync": // it is spent
 			case wrong == nil && i >= required && c.lenient:
 				c.answered(m, show(spoilt))
 			case wrong == nil, c.document.Components.Schemas.check(p.Schema, wrong, p.Name) != nil:
@@ -302,7 +303,7 @@ func (c *conformance) valid(m methodSchema) []string {
 	}
 	values := map[string]string{
 		"$sender": c.sender.Address, "$contract": strings.ToLower(c.contract.Hex()), "$missing": common.MaxHash.Hex(),
-		"$number": hexutil.EncodeBig(c.block.Number), "$filter": c.filter, "$raw": c.raw[0],
+		"$number": hexutil.EncodeBig(c.block.Number), "$filter": c.filter, "$raw": c.raw[0], "$second": c.raw[1],
 	}
 	var filled []string
 	for _, request := range requests {
@@ -363,6 +364,7 @@ func validRequests() map[string][]string {
 		"eth_call":                                call,
 		"eth_estimateGas":                         call,
 		"eth_feeHistory":                          {`["0x4","latest",[0,50.5,100]]`, `["0x1","$number"]`, `["0x0","latest",[]]`},
+		"eth_fillTransaction":                     {`[{"from":"$sender","to":"$contract"}]`, `[{"from":"$sender","to":"$contract","gasPrice":"0xba43b7400000","accessList":[]}]`, `[{"from":"$sender","to":"$contract","value":"0x2540be400","gas":"0x30d40","nonce":"0x0"}]`},
 		"eth_getBalance":                          account,
 		"eth_getBlockByHash":                      append(byHash(",true"), byHash(",false")...),
 		"eth_getBlockByNumber":                    append(byNumber(",true"), byNumber(",false")...),
@@ -385,6 +387,7 @@ func validRequests() map[string][]string {
 		"eth_getUncleCountByBlockNumber":          append(byNumber(""), `[]`),
 		"eth_newFilter":                           filter,
 		"eth_sendRawTransaction":                  {`["$raw"]`},
+		"eth_sendRawTransactionSync":              {`["$second",20000]`},
 		"eth_uninstallFilter":                     {`["0x1"]`},
 		"web3_sha3":                               {`["0x"]`, `["0x1234"]`},
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/big"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 )
@@ -32,6 +33,7 @@ func newError(code int, format string, args ...any) *Error {
 // them apart, as established clients expect.
 const (
 	CodeReverted            = 3
+	CodeSyncTimeout         = 4
 	CodeServerError         = -32000
 	CodeNotFound            = -32001
 	CodeRejected            = -32003
@@ -229,6 +231,17 @@ func ErrUnknownOutcome(hash common.Hash, transactionID string) *Error {
 		Code:    CodeRequestTimeout,
 		Message: "Request timeout. The transaction was submitted and its outcome is not known yet; look for its receipt before sending it again.",
 		Data:    map[string]any{"txHash": hash.Hex(), "transactionId": transactionID, "provisional": true},
+	}
+}
+
+// ErrSyncTimeout says: the network has accepted the transaction, and it was in no
+// block when the time to wait for its receipt was up (EIP-7966). It may still be
+// executed.
+func ErrSyncTimeout(hash common.Hash, waited time.Duration) *Error {
+	return &Error{
+		Code:    CodeSyncTimeout,
+		Message: fmt.Sprintf("The transaction was submitted but has no receipt after %v", waited),
+		Data:    hash.Hex(),
 	}
 }
 

@@ -33,6 +33,15 @@ func (a *API) estimateGas(ctx context.Context, p *rpc.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	gas, err := a.estimate(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return (*hexutil.Big)(gas), nil
+}
+
+// estimate asks the mirror node for the gas that a call needs.
+func (a *API) estimate(ctx context.Context, q mirror.CallRequest) (*big.Int, error) {
 	q.Estimate = true
 	output, err := a.mirror.Call(ctx, q)
 	if err != nil {
@@ -41,7 +50,7 @@ func (a *API) estimateGas(ctx context.Context, p *rpc.Params) (any, error) {
 	if len(output) == 0 {
 		return nil, eth.ErrInternal("Fail to retrieve gas estimate")
 	}
-	return (*hexutil.Big)(new(big.Int).SetBytes(output)), nil
+	return new(big.Int).SetBytes(output), nil
 }
 
 // callRequest reads the transaction object, the block and the state overrides.

@@ -52,7 +52,7 @@ func TestOpenRPCMatchesTable(t *testing.T) {
 		t.Errorf("%+v", d.Info)
 	}
 	rows := append(r.api.Methods(), NewSubscriptions(r.api).Methods()...)
-	rows = append(rows, SendRawTransaction(nil))
+	rows = append(rows, SendRawTransaction(nil), SendRawTransactionSync(r.api, nil))
 	table := make(map[string]rpc.Method)
 	for _, row := range rows {
 		table[row.Name] = row

@@ -14,7 +14,10 @@ import (
 // getTransactionReceipt is eth_getTransactionReceipt. A transaction that the network
 // refused before it ran has none, and never will: that is an error which says so.
 func (a *API) getTransactionReceipt(ctx context.Context, p *rpc.Params) (any, error) {
-	hash := p.Hash(0)
+	return a.receiptOf(ctx, p.Hash(0))
+}
+
+func (a *API) receiptOf(ctx context.Context, hash common.Hash) (any, error) {
 	result, err := a.mirror.ContractResult(ctx, hash)
 	if errors.Is(err, mirror.ErrImmature) {
 		return nil, nil // it is on its way

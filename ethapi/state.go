@@ -68,20 +68,12 @@ func (a *API) getTransactionCount(ctx context.Context, p *rpc.Params) (any, erro
 		nonce, err := a.nonceAt(ctx, address, block)
 		return hexutil.Uint64(nonce), err
 	}
-	nonce, err := a.nonce(ctx, address)
-	if err != nil {
-		return nil, err
+	next := a.nonce
+	if ref.IsPending() {
+		next = a.pendingNonce
 	}
-	if ref.IsPending() && a.deps.Pending != nil {
-		pending, ok, err := a.deps.Pending.PendingNonce(ctx, address)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			nonce = max(nonce, pending)
-		}
-	}
-	return hexutil.Uint64(nonce), nil
+	nonce, err := next(ctx, address)
+	return hexutil.Uint64(nonce), err
 }
 
 // nonce returns an account's next nonce as of now.

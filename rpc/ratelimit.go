@@ -18,7 +18,7 @@ type Limiter interface {
 // default tier.
 func tierOf(method string) int {
 	switch method {
-	case "eth_call", "eth_hashrate", "eth_maxPriorityFeePerGas", "eth_mining", "eth_sendRawTransaction",
+	case "eth_call", "eth_hashrate", "eth_maxPriorityFeePerGas", "eth_mining", "eth_sendRawTransaction", "eth_sendRawTransactionSync",
 		"eth_sendTransaction", "eth_sign", "eth_signTransaction", "eth_submitHashrate", "eth_submitWork",
 		"eth_syncing", "debug_traceTransaction", "debug_traceBlockByNumber", "debug_traceBlockByHash":
 		return 1

@@ -178,6 +178,15 @@ func TracerType() Rule {
 	}}
 }
 
+// Milliseconds accepts a whole number that is not negative, as a JSON number or as 0x
+// and hex digits.
+func Milliseconds() Rule {
+	return Rule{text: "Expected a number of milliseconds", check: func(v Value) bool {
+		_, ok := v.Uint64()
+		return ok && (v.IsNumber() || isHex(v) && v.IsString())
+	}}
+}
+
 // Text accepts any string, for methods whose parameters are not hex.
 func Text() Rule {
 	return Rule{text: "Expected string type", check: Value.IsString}

@@ -1,0 +1,98 @@
+package ethapi
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/eth"
+	"lockstep/internal/envx"
+	"lockstep/rpc"
+)
+
+// SyncConfig holds the settings of eth_sendRawTransactionSync.
+type SyncConfig struct {
+	// How long eth_sendRawTransactionSync waits for the receipt when the client does not say. Milliseconds.
+	Default envx.Millis `env:"SEND_RAW_TRANSACTION_SYNC_TIMEOUT" envDefault:"20000"`
+	// The longest that a client may have it wait. Milliseconds.
+	Max envx.Millis `env:"SEND_RAW_TRANSACTION_SYNC_MAX_TIMEOUT" envDefault:"60000"`
+}
+
+// Validate returns what is wrong with the settings.
+func (c SyncConfig) Validate() error {
+	if c.Default <= 0 || c.Max < c.Default {
+		return errors.New("SEND_RAW_TRANSACTION_SYNC_TIMEOUT: must be positive and at most SEND_RAW_TRANSACTION_SYNC_MAX_TIMEOUT")
+	}
+	return nil
+}
+
+// wait is how long to wait for a client that asks for so many milliseconds.
+func (c SyncConfig) wait(asked uint64) time.Duration {
+	if asked == 0 {
+		return c.Default.Duration()
+	}
+	return min(time.Duration(min(asked, uint64(c.Max.Duration()/time.Millisecond)))*time.Millisecond, c.Max.Duration())
+}
+
+// SendRawTransactionSync is the method eth_sendRawTransactionSync of EIP-7966: like
+// eth_sendRawTransaction, but it answers with the receipt. The time to wait begins when
+// the transaction is submitted; when it is up, the error has the hash.
+func SendRawTransactionSync(a *API, sender Sender) rpc.Method {
+	return rpc.Method{
+		Name:   "eth_sendRawTransactionSync",
+		Params: []rpc.Param{rpc.Required(rpc.Hex()), rpc.Optional(rpc.Milliseconds())},
+		Enter: func(_ context.Context, p *rpc.Params) (rpc.Finish, error) {
+			raw, err := rawTransaction(p)
+			if err != nil {
+				return nil, err
+			}
+			entry, err := sender.Enter(raw)
+			if err != nil {
+				return nil, err
+			}
+			asked, _ := p.At(1).Uint64()
+			return func(ctx context.Context) (any, error) {
+				hash, err := entry.Finish(ctx)
+				if err != nil {
+					return nil, err
+				}
+				receipt, err := a.awaitReceipt(ctx, hash, a.cfg.Sync.wait(asked))
+				return receipt, clientError(err)
+			}, nil
+		},
+	}
+}
+
+// awaitReceipt looks for a receipt until there is one or the time is up. The first
+// looks are close together: most transactions are found by one of them.
+func (a *API) awaitReceipt(ctx context.Context, hash common.Hash, patience time.Duration) (any, error) {
+	const first, last = 100 * time.Millisecond, time.Second
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for pause := first; ; pause = min(pause*3/2, last) {
+		receipt, err := a.receiptOf(waiting, hash)
+		switch {
+		case receipt != nil:
+			return receipt, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case waiting.Err() != nil:
+			return nil, eth.ErrSyncTimeout(hash, patience)
+		case err != nil && final(err):
+			return nil, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-waiting.Done():
+		}
+	}
+}
+
+// final tells an error that is a verdict on the transaction from one of reading, after
+// which the transaction may still be found.
+func final(err error) bool {
+	var client *eth.Error
+	return errors.As(err, &client) && client.Code == eth.CodeRejected
+}
