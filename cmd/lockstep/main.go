@@ -5,13 +5,14 @@
 //	lockstep devnet    the chain alone
 //	lockstep serve     the relay alone, configured by the environment and .env
 //	lockstep bench     load generator for any relay
+//	lockstep diff      where two relays answer the same requests differently
 //	lockstep locks     who holds which sender's lock on a running relay
 //	lockstep config    the settings in effect, secrets masked
 //	lockstep health    asks a running relay whether it is ready
 //	lockstep version   what this is
 //
 // Every subcommand explains its flags with -h. Exit codes: 0 after a clean stop,
-// 1 when something failed, 2 for a wrong command line.
+// 1 when something failed, 2 for a wrong command line; diff has its own.
 package main
 
 import (
@@ -36,6 +37,7 @@ type command struct {
 
 // streams are where a command reads from and writes to.
 type streams struct {
+	in       io.Reader
 	out, err io.Writer
 	env      []string
 }
@@ -46,6 +48,7 @@ func commands() []command {
 		{"devnet", "the chain alone: consensus nodes and mirror node", runDevnet},
 		{"serve", "the relay alone, configured by the environment and .env", runServe},
 		{"bench", "load generator for any relay", runBench},
+		{"diff", "where two relays answer the same requests differently", runDiff},
 		{"locks", "senders' locks of a running relay, and release by hand", runLocks},
 		{"config", "the settings in effect, secrets masked", runConfig},
 		{"health", "whether a running relay is ready", runHealth},
@@ -61,7 +64,7 @@ func main() {
 	defer stop()
 	// The second signal is not caught any more and ends the process at once.
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr, env: os.Environ()}))
+	os.Exit(run(ctx, os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Environ()}))
 }
 
 // run executes one command line and returns the exit code.
@@ -81,11 +84,15 @@ func run(ctx context.Context, args []string, std streams) int {
 		if c.name != args[0] {
 			continue
 		}
+		var own exit
 		switch err := c.run(ctx, args[1:], std); {
 		case err == nil, errors.Is(err, flag.ErrHelp):
 			return 0
 		case errors.Is(err, errUsage):
 			return 2
+		case errors.As(err, &own):
+			fmt.Fprintf(std.err, "lockstep %s: %v\n", c.name, own)
+			return own.code
 		default:
 			fmt.Fprintf(std.err, "lockstep %s: %v\n", c.name, err)
 			return 1

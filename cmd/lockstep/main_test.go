@@ -119,3 +119,56 @@ func TestLocks(t *testing.T) {
 		t.Errorf("%d requests, want %d", len(asked), len(want))
 	}
 }
+
+// The exit code of diff says what a script wants to know.
+func TestDiffExitCodes(t *testing.T) {
+	serve := func(body string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("X-Key") == "sesame" {
+				w.Write([]byte(`{}`))
+				return
+			}
+			w.Write([]byte(body))
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	one, two := serve(`{"result":1}`), serve(`{"result":2}`)
+	tests := map[string]struct {
+		args     []string
+		stdin    string
+		code     int
+		out, err string
+	}{
+		"the same":         {[]string{"--a", one, "--b", one, "--requests", "-"}, `{"method":"m"}`, 0, "1 the same", ""},
+		"different":        {[]string{"--a", one, "--b", two, "--requests", "-"}, `{"method":"m"}`, 1, "result: 1 != 2", "differ"},
+		"ignored":          {[]string{"--a", one, "--b", two, "--requests", "-", "--ignore", "result"}, `{"method":"m"}`, 0, "1 the same", ""},
+		"one is down":      {[]string{"--a", one, "--b", "http://127.0.0.1:1", "--requests", "-"}, `{"method":"m"}`, 2, "b gave no answer", "not everything"},
+		"no requests":      {[]string{"--a", one, "--b", two, "--requests", "-"}, "# none", 2, "", "nothing to compare"},
+		"broken requests":  {[]string{"--a", one, "--b", two, "--requests", "-"}, "what", 2, "", "line 1"},
+		"no file":          {[]string{"--a", one, "--b", two, "--requests", "absent"}, "", 2, "", "absent"},
+		"no file named":    {[]string{"--a", one, "--b", two}, "", 2, "", "--requests is missing"},
+		"no URL":           {[]string{"--a", one, "--requests", "-"}, `{"method":"m"}`, 2, "", "b: want the URL"},
+		"headers":          {[]string{"--a", one, "--b", two, "--header-a", "X-Key: sesame", "--header-b", "x-key: sesame", "--requests", "-"}, `{"method":"m"}`, 0, "1 the same", ""},
+		"a bad header":     {[]string{"--a", one, "--b", two, "--header-a", "Bearer sesame", "--requests", "-"}, "", 2, "", "Name: value"},
+		"generate, no URL": {[]string{"--generate"}, "", 2, "", "want the URL"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			code := run(t.Context(), append([]string{"diff"}, test.args...), streams{in: strings.NewReader(test.stdin), out: &out, err: &errs})
+			if code != test.code || !strings.Contains(out.String(), test.out) || !strings.Contains(errs.String(), test.err) {
+				t.Errorf("exit code %d, want %d\nstdout: %s\nstderr: %s", code, test.code, out.String(), errs.String())
+			}
+			if strings.Contains(out.String()+errs.String(), "sesame") {
+				t.Errorf("a header is shown\nstdout: %s\nstderr: %s", out.String(), errs.String())
+			}
+		})
+	}
+	env := []string{"LOCKSTEP_DIFF_HEADERS_A=X-Other: 1\nX-Key: sesame", "LOCKSTEP_DIFF_HEADERS_B=X-Key: sesame"}
+	var out, errs bytes.Buffer
+	code := run(t.Context(), []string{"diff", "--a", serve(`1`), "--b", serve(`2`), "--requests", "-"}, streams{in: strings.NewReader(`{"method":"m"}`), out: &out, err: &errs, env: env})
+	if code != 0 || strings.Contains(out.String()+errs.String(), "sesame") {
+		t.Errorf("headers from the environment: exit code %d\n%s%s", code, out.String(), errs.String())
+	}
+}

@@ -1,0 +1,173 @@
+package diff
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// maxTrouble is how many requests in a row may go without an answer before Run gives up.
+const maxTrouble = 20
+
+var errGaveUp = errors.New("too many requests in a row without an answer")
+
+// outcome is what became of one request.
+type outcome struct {
+	request
+	skipped bool
+	trouble error // why it could not be compared
+	found   []Difference
+	more    int   // differences that are not in found
+	fatal   error // of the input; there is no request
+}
+
+// runner is one comparison of two relays.
+type runner struct {
+	Config
+	a, b  *peer
+	rules *rules
+	head  uint64 // if Pin
+}
+
+// Run sends every request to both relays and writes to out what differs, in the order
+// of the input, and the summary at the end.
+//
+// The error says what kept it from finishing: a line of the input that is no request, a
+// head that could not be asked, out that cannot be written to, the end of ctx, or too
+// many requests in a row without an answer. The summary counts what was compared until
+// then; differences and single requests without an answer are no error.
+func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return Summary{}, err
+	}
+	shape := slices.Concat(alwaysShape, c.Shape)
+	if c.Pin {
+		shape = append(shape, "eth_blockNumber:result")
+	}
+	r := &runner{
+		Config: c, a: newPeer("a", c.A, c), b: newPeer("b", c.B, c),
+		rules: &rules{ignore: parsePatterns(c.Ignore), shape: parsePatterns(shape), shown: c.MaxShown},
+	}
+	defer r.a.http.CloseIdleConnections()
+	defer r.b.http.CloseIdleConnections()
+	if c.Pin {
+		if r.head, err = lowerHead(ctx, r.a, r.b); err != nil {
+			return Summary{}, err
+		}
+	}
+	report := newReport(out, c.JSON)
+	err = r.all(ctx, readRequests(in), report)
+	return report.summary, errors.Join(err, report.end())
+}
+
+// all runs the requests. The queue keeps the outcomes in the order of the input and
+// bounds how many are under way.
+func (r *runner) all(ctx context.Context, requests iter.Seq2[request, error], report *report) error {
+	group, ctx := errgroup.WithContext(ctx)
+	queue := make(chan chan outcome, r.Concurrency-1)
+	group.Go(func() error {
+		defer close(queue)
+		pace := pacer{rps: r.RPS}
+		for q, fatal := range requests {
+			if err := pace.wait(ctx); err != nil {
+				return err
+			}
+			done := make(chan outcome, 1)
+			select {
+			case queue <- done:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if fatal != nil {
+				done <- outcome{fatal: fatal}
+				return nil
+			}
+			group.Go(func() error {
+				done <- r.one(ctx, q)
+				return nil
+			})
+		}
+		return nil
+	})
+	group.Go(func() error {
+		inRow := 0
+		for done := range queue {
+			o := <-done
+			if ctx.Err() != nil {
+				return ctx.Err() // what went wrong now is no relay's fault
+			}
+			if o.fatal != nil {
+				return o.fatal
+			}
+			if err := report.add(o); err != nil {
+				return err
+			}
+			if inRow++; o.trouble == nil {
+				inRow = 0
+			}
+			if inRow == maxTrouble {
+				return errGaveUp
+			}
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// one asks both relays at the same time and compares what they say.
+func (r *runner) one(ctx context.Context, q request) outcome {
+	if !r.Writes && q.writes() {
+		return outcome{request: q, skipped: true}
+	}
+	if r.Pin {
+		q = pin(q, r.head)
+	}
+	var a, b answer
+	var errA, errB error
+	var both errgroup.Group
+	both.Go(func() error { a, errA = r.a.ask(ctx, q.body); return nil })
+	both.Go(func() error { b, errB = r.b.ask(ctx, q.body); return nil })
+	_ = both.Wait() // the errors are in errA and errB
+	if err := errors.Join(errA, errB); err != nil {
+		return outcome{request: q, trouble: err}
+	}
+	found, more := r.rules.compare(q, a, b)
+	return outcome{request: q, found: found, more: more}
+}
+
+// pacer spreads requests evenly.
+type pacer struct {
+	rps  float64 // 0: no limit
+	next time.Time
+}
+
+func (p *pacer) wait(ctx context.Context) error {
+	if p.rps <= 0 {
+		return ctx.Err()
+	}
+	now := time.Now()
+	if now.Before(p.next) {
+		timer := time.NewTimer(p.next.Sub(now))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	p.next = later(now, p.next).Add(time.Duration(float64(time.Second) / p.rps))
+	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

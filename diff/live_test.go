@@ -1,0 +1,248 @@
+package diff_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/app"
+	"lockstep/config"
+	"lockstep/devnet"
+	"lockstep/diff"
+)
+
+// network runs a chain.
+func network(t *testing.T) *devnet.Network {
+	t.Helper()
+	chain, err := devnet.New(t.Context(), devnet.Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	background(t, chain.Run)
+	return chain
+}
+
+// relay runs a relay in front of the chain and returns its URL.
+func relay(t *testing.T, chain *devnet.Network, profile string) string {
+	t.Helper()
+	nodes, err := json.Marshal(chain.Nodes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load([]string{
+		"CHAIN_ID=298", "HEDERA_NETWORK=" + string(nodes), "MIRROR_NODE_URL=" + chain.Mirror(),
+		"OPERATOR_ID_MAIN=" + devnet.OperatorID(), "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=" + devnet.OperatorKey(),
+		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "RATE_LIMIT_DISABLED=true", "RELAY_PROFILE=" + profile,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := app.New(cfg, "test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	http, _ := made.Endpoints()
+	if err := made.Listen(t.Context(), http, app.Endpoint{}); err != nil {
+		t.Fatal(err)
+	}
+	background(t, made.Run)
+	return "http://" + made.HTTPAddr()
+}
+
+func background(t *testing.T, run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && ctx.Err() == nil {
+			t.Error(err)
+		}
+	})
+}
+
+// ask makes one call that must not fail.
+func ask(t *testing.T, url, method string, params ...any) json.RawMessage {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var reply struct{ Result, Error json.RawMessage }
+	if err := json.NewDecoder(response.Body).Decode(&reply); err != nil || reply.Error != nil {
+		t.Fatalf("%s: %v %s", method, err, reply.Error)
+	}
+	return reply.Result
+}
+
+// live puts a transfer and a contract with a log on the chain.
+func live(t *testing.T, chain *devnet.Network, url string) {
+	t.Helper()
+	key, err := crypto.HexToECDSA(strings.TrimPrefix(chain.Accounts()[1].PrivateKey, "0x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := crypto.PubkeyToAddress(key.PublicKey)
+	for nonce, inner := range []*types.DynamicFeeTx{
+		{To: &to, Value: big.NewInt(1e10), Gas: 21_000},
+		{Data: hexutil.MustDecode("0x60006000a000"), Gas: 200_000}, // LOG0 and no code
+	} {
+		inner.ChainID, inner.Nonce, inner.GasFeeCap, inner.GasTipCap = big.NewInt(298), uint64(nonce), big.NewInt(2e12), new(big.Int)
+		tx, err := types.SignNewTx(key, types.LatestSignerForChainID(inner.ChainID), inner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := tx.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask(t, url, "eth_sendRawTransaction", hexutil.Encode(raw))
+		until(t, func() bool { return string(ask(t, url, "eth_getTransactionReceipt", tx.Hash())) != "null" })
+	}
+}
+
+func until(t *testing.T, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !done(); {
+		if time.Now().After(end) {
+			t.Fatal("it did not happen")
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+func generate(t *testing.T, url string) string {
+	t.Helper()
+	var file strings.Builder
+	if err := diff.Generate(t.Context(), diff.GenerateConfig{From: diff.Endpoint{URL: url}}, &file); err != nil {
+		t.Fatal(err)
+	}
+	return file.String()
+}
+
+func run(t *testing.T, c diff.Config, requests string) (diff.Summary, string) {
+	t.Helper()
+	var out strings.Builder
+	summary, err := diff.Run(t.Context(), c, strings.NewReader(requests), &out)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	return summary, out.String()
+}
+
+// The two profiles answer the same results and refuse in different words and statuses;
+// that, all of it and nothing else, is what must come out.
+func TestTwoProfilesOfOneChain(t *testing.T) {
+	chain := network(t)
+	hiero, ethereum := relay(t, chain, "hiero"), relay(t, chain, "ethereum")
+	live(t, chain, hiero)
+	requests := generate(t, hiero)
+	for _, method := range []string{"eth_getBlockByNumber", "eth_getTransactionReceipt", "eth_getLogs", "eth_call", "eth_getCode"} {
+		if !strings.Contains(requests, method) {
+			t.Errorf("nothing was generated for %s", method)
+		}
+	}
+	summary, out := run(t, diff.Config{A: diff.Endpoint{URL: hiero}, B: diff.Endpoint{URL: ethereum}, Pin: true}, requests)
+	t.Log(out)
+	for _, want := range []string{
+		"status: 400 != 200",
+		`error.message: "Method eth_subscribe not found" != "notifications not supported"`,
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	for method, tally := range summary.Methods {
+		if fails := strings.Contains("eth_getBalance eth_getBlockByNumber eth_getLogs eth_getProof eth_noSuchMethod eth_subscribe", method); !fails && tally.Different > 0 {
+			t.Errorf("%s: %+v", method, tally)
+		}
+	}
+	if summary.Total.Trouble != 0 || summary.Total.Same < 50 || summary.Total.Different < 4 {
+		t.Errorf("%+v", summary.Total)
+	}
+}
+
+func TestARelayIsLikeItself(t *testing.T) {
+	chain := network(t)
+	url := relay(t, chain, "hiero")
+	live(t, chain, url)
+	requests := generate(t, url) + `
+>> [{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},{"jsonrpc":"2.0","id":2,"method":"eth_blockNumber","params":[]}]
+>> not JSON at all
+{"method":"eth_getBlockByNumber","params":["latest",true]}
+{"method":"web3_clientVersion"}
+{"method":"eth_newBlockFilter"}
+`
+	same := diff.Endpoint{URL: url}
+	summary, out := run(t, diff.Config{A: same, B: same, Pin: true, Concurrency: 16}, requests)
+	if lines := strings.Count(strings.ReplaceAll(strings.TrimSpace(requests), "\n\n", "\n"), "\n") + 1; summary.Total.Sent != lines || summary.Total.Same != lines {
+		t.Errorf("%d requests, %+v\n%s", lines, summary.Total, out)
+	}
+}
+
+// A relay that is not there is no difference.
+func TestOneIsDown(t *testing.T) {
+	up := relay(t, network(t), "hiero")
+	requests := strings.Repeat("{\"method\":\"eth_chainId\"}\n", 5)
+	summary, out := run(t, diff.Config{A: diff.Endpoint{URL: up}, B: diff.Endpoint{URL: "http://user:hunter2@127.0.0.1:1/key"}}, requests)
+	if summary.Total.Trouble != 5 || summary.Total.Different != 0 || !strings.Contains(out, "b gave no answer") {
+		t.Errorf("%+v\n%s", summary.Total, out)
+	}
+	if strings.Contains(out, "hunter2") || strings.Contains(out, "/key") {
+		t.Errorf("the URL is shown:\n%s", out)
+	}
+	_, err := diff.Run(t.Context(), diff.Config{A: diff.Endpoint{URL: up}, B: diff.Endpoint{URL: "http://127.0.0.1:1"}, Pin: true}, strings.NewReader(requests), io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "b gave no answer") {
+		t.Errorf("pinned: %v", err)
+	}
+	_, err = diff.Run(t.Context(), diff.Config{A: diff.Endpoint{URL: up}, B: diff.Endpoint{URL: "http://127.0.0.1:1"}}, strings.NewReader(strings.Repeat(requests, 100)), io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "in a row") {
+		t.Errorf("500 requests to a relay that is down: %v", err)
+	}
+}
+
+// Transactions are left out unless they are asked for, in batches, too.
+func TestWritesAreLeftOut(t *testing.T) {
+	url := relay(t, network(t), "ethereum")
+	same := diff.Endpoint{URL: url}
+	requests := `{"method":"eth_sendRawTransaction","params":["0x00"]}
+[{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},{"jsonrpc":"2.0","id":2,"method":"eth_sendRawTransaction","params":["0x00"]}]
+`
+	summary, _ := run(t, diff.Config{A: same, B: same}, requests)
+	if summary.Total.Skipped != 2 || summary.Total.Sent != 0 {
+		t.Errorf("%+v", summary.Total)
+	}
+	summary, out := run(t, diff.Config{A: same, B: same, Writes: true}, requests)
+	if summary.Total.Sent != 2 || summary.Total.Same != 2 {
+		t.Errorf("%+v\n%s", summary.Total, out)
+	}
+}
+
+func ExampleRun() {
+	requests := strings.NewReader(`{"method":"eth_chainId"}`)
+	config := diff.Config{A: diff.Endpoint{URL: "http://127.0.0.1:7546"}, B: diff.Endpoint{URL: "ftp://example.com"}}
+	_, err := diff.Run(context.Background(), config, requests, io.Discard)
+	fmt.Println(err)
+	// Output: b: want the URL of a relay, http://… or https://…
+}
