@@ -113,6 +113,7 @@ func (a *App) Run(ctx context.Context) error {
 	below, backstage := errgroup.WithContext(backstage)
 	below.Go(func() error { return a.locks.Run(backstage) })
 	below.Go(func() error { return a.consensus.Run(backstage) })
+	below.Go(func() error { return a.mirror.Run(backstage) })
 	below.Go(func() error { return a.subscriptions.Run(backstage) })
 
 	front, ctx := errgroup.WithContext(ctx)

@@ -112,24 +112,20 @@ func readStateChange(r *reader) (s StateChange) {
 // StateChanges returns the storage that a transaction read or wrote, or ErrNotFound.
 func (c *Client) StateChanges(ctx context.Context, hash common.Hash) ([]StateChange, error) {
 	path := "contracts/results/" + hash.Hex() + "?hbar=false"
-	shared, err := c.flights.do(ctx, "state changes "+path, func(ctx context.Context) (any, error) {
-		var changes []StateChange
-		err := c.exchange(ctx, request{label: resultLabel, base: c.rest, path: path}, func(r *reader) {
-			changes = nil
-			r.object(func(key []byte) {
-				if string(key) != "state_changes" {
-					r.skip()
-					return
-				}
-				r.array(func() bool { changes = append(changes, readStateChange(r)); return true })
-			})
+	q := request{label: resultLabel, path: path}
+	changes, err := shared(ctx, c, "state changes "+path, q, func(r *reader, changes *[]StateChange) {
+		r.object(func(key []byte) {
+			if string(key) != "state_changes" {
+				r.skip()
+				return
+			}
+			r.array(func() bool { *changes = append(*changes, readStateChange(r)); return true })
 		})
-		return changes, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return shared.([]StateChange), nil
+	return *changes, nil
 }
 
 // ContractAt returns the contract at an address as it was at a moment, or
@@ -153,26 +149,19 @@ type Deployment struct {
 // Deployment returns what a contract was made from, or ErrNotFound.
 func (c *Client) Deployment(ctx context.Context, address common.Address) (*Deployment, error) {
 	path := "contracts/" + lowerHex(address)
-	shared, err := c.flights.do(ctx, "deployment "+path, func(ctx context.Context) (any, error) {
-		d := new(Deployment)
-		err := c.exchange(ctx, request{label: "contracts/{id}", base: c.rest, path: path}, func(r *reader) {
-			r.object(func(key []byte) {
-				switch string(key) {
-				case "bytecode":
-					d.Init = r.bytes()
-				case "runtime_bytecode":
-					d.Code = r.bytes()
-				default:
-					r.skip()
-				}
-			})
+	q := request{label: "contracts/{id}", path: path}
+	return shared(ctx, c, "deployment "+path, q, func(r *reader, d *Deployment) {
+		r.object(func(key []byte) {
+			switch string(key) {
+			case "bytecode":
+				d.Init = r.bytes()
+			case "runtime_bytecode":
+				d.Code = r.bytes()
+			default:
+				r.skip()
+			}
 		})
-		return d, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return shared.(*Deployment), nil
 }
 
 // OpcodesQuery says what to tell of the steps of a transaction.
@@ -214,18 +203,8 @@ func (c *Client) Opcodes(ctx context.Context, hash common.Hash, q OpcodesQuery) 
 	path := "contracts/results/" + hash.Hex() + "/opcodes?stack=" + strconv.FormatBool(q.Stack) +
 		"&memory=" + strconv.FormatBool(q.Memory) + "&storage=" + strconv.FormatBool(q.Storage)
 	key := path + "#" + strconv.FormatInt(q.MaxBytes, 10)
-	shared, err := c.flights.do(ctx, key, func(ctx context.Context) (any, error) {
-		trace := new(Opcodes)
-		err := c.exchange(ctx, request{label: resultLabel + "/opcodes", base: c.web3, path: path, longest: q.MaxBytes}, func(r *reader) {
-			*trace = Opcodes{}
-			readOpcodes(r, trace)
-		})
-		return trace, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return shared.(*Opcodes), nil
+	replay := request{label: resultLabel + "/opcodes", service: web3, path: path, longest: q.MaxBytes}
+	return shared(ctx, c, key, replay, readOpcodes)
 }
 
 func readOpcodes(r *reader, o *Opcodes) {

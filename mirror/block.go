@@ -72,7 +72,13 @@ func readBlock(r *reader, b *Block) {
 			r.skip()
 		}
 	})
+	if b.closed() {
+		r.note(b.Number)
+	}
 }
+
+// closed tells whether the block is whole.
+func (b *Block) closed() bool { return b.To != (hedera.Timestamp{}) }
 
 // span reads an object with the members from and to.
 func (r *reader) span() (from, to hedera.Timestamp) {
@@ -91,12 +97,14 @@ func (r *reader) span() (from, to hedera.Timestamp) {
 
 const blockBytes = 600
 
+// newestBlock is the path of a list of the newest block alone.
+const newestBlock = "blocks?limit=1&order=desc"
+
 // LatestBlock returns the newest block; several callers share one request per
-// freshness interval. ErrNotFound: there is no block at all.
+// freshness interval. It never returns an older block than before, and none that is
+// older than what any other answer told of. ErrNotFound: there is no block at all.
 func (c *Client) LatestBlock(ctx context.Context) (*Block, error) {
-	return c.head.get(ctx, func(ctx context.Context) (*Block, error) {
-		return c.endBlock(ctx, Descending)
-	})
+	return c.head.get(ctx, c.newest)
 }
 
 // EarliestBlock returns the oldest block that the mirror node has.
@@ -113,7 +121,7 @@ func (c *Client) endBlock(ctx context.Context, order Order) (*Block, error) {
 	if len(page.items) == 0 {
 		return nil, ErrNotFound
 	}
-	c.keepBlock(page.items[0])
+	c.keepBlock(ctx, page.items[0])
 	return page.items[0], nil
 }
 
@@ -137,14 +145,18 @@ func (c *Client) block(ctx context.Context, id string) (*Block, error) {
 		return nil, err
 	}
 	c.observe(b.Number)
-	c.keepBlock(b)
+	c.keepBlock(ctx, b)
 	return b, nil
 }
 
-func (c *Client) keepBlock(b *Block) {
-	if b.To == (hedera.Timestamp{}) {
-		return // not closed yet
+func (c *Client) keepBlock(ctx context.Context, b *Block) {
+	if !b.closed() {
+		return
 	}
+	if known, ok := c.blocks.get(decimal(b.Number)); ok && known.Hash != b.Hash {
+		c.reset(ctx, b.Number, "a block has changed")
+	}
+	c.tide.newest(b)
 	c.blocks.put(decimal(b.Number), b, blockBytes)
 	c.blocks.put(b.Hash.Hex(), b, blockBytes)
 }

@@ -78,23 +78,18 @@ func appendRaw(b []byte, name string, raw json.RawMessage) []byte {
 // Identical calls that are under way at once are one.
 func (c *Client) Call(ctx context.Context, q CallRequest) ([]byte, error) {
 	body := q.body()
-	shared, err := c.flights.do(ctx, "call "+string(body), func(ctx context.Context) (any, error) {
-		var result []byte
-		err := c.exchange(ctx, request{
-			label: "contracts/call", base: c.web3, path: "contracts/call", body: body, retries: 1,
-		}, func(r *reader) {
-			r.object(func(key []byte) {
-				if string(key) == "result" {
-					result = r.bytes()
-					return
-				}
-				r.skip()
-			})
+	post := request{label: "contracts/call", service: web3, path: "contracts/call", body: body, retries: 1}
+	result, err := shared(ctx, c, "call "+string(body), post, func(r *reader, result *[]byte) {
+		r.object(func(key []byte) {
+			if string(key) == "result" {
+				*result = r.bytes()
+				return
+			}
+			r.skip()
 		})
-		return result, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return shared.([]byte), nil
+	return *result, nil
 }

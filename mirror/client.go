@@ -15,16 +15,16 @@ import (
 	"lockstep/hedera"
 )
 
-// Client reads from one mirror node. It is safe for concurrent use and owns no
-// goroutine that outlives a read.
+// Client reads from one mirror node or several. It is safe for concurrent use. But for
+// Run it owns no goroutine that outlives a read.
 type Client struct {
 	config     Config
 	log        *slog.Logger
 	origin     func(context.Context) Origin
 	http       *http.Client
-	rest       string // …/api/v1/, as the next
-	web3       string
-	ready      string // the readiness probe
+	upstreams  []*upstream // at least one; in the order of preference
+	tide       tide
+	budget     budget
 	retryCodes map[int]bool
 	never      map[string]bool
 	flights    flights
@@ -68,15 +68,9 @@ func New(config Config, options Options) (*Client, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
 	}
-	rest, err := baseURL(config.URL)
+	upstreams, err := config.upstreams()
 	if err != nil {
-		return nil, fmt.Errorf("mirror node URL: %w", err)
-	}
-	web3 := rest
-	if config.Web3URL != "" {
-		if web3, err = baseURL(config.Web3URL); err != nil {
-			return nil, fmt.Errorf("mirror node web3 URL: %w", err)
-		}
+		return nil, err
 	}
 	codes, err := config.retryCodes()
 	if err != nil {
@@ -84,8 +78,8 @@ func New(config Config, options Options) (*Client, error) {
 	}
 	c := &Client{
 		config: config, log: options.Log, origin: options.Origin,
-		http: httpClient(&config, options.Transport),
-		rest: rest.String() + apiPrefix, web3: web3.String() + apiPrefix, ready: rest.Scheme + "://" + rest.Host + "/health/readiness",
+		http:      httpClient(&config, options.Transport),
+		upstreams: upstreams, budget: budget{share: config.RetryBudget},
 		retryCodes: codes, never: make(map[string]bool), metrics: newMetrics(),
 		blocks:  newCache[string, *Block](config.CacheEntries, config.CacheBytes/8),
 		results: newCache[common.Hash, *ContractResult](config.CacheEntries, config.CacheBytes/4),
@@ -135,18 +129,16 @@ func (c *Client) Collectors() []prometheus.Collector { return c.metrics.collecto
 // share one request and its result, which must not be changed. A 404 is
 // ErrNotFound.
 func get[T any](ctx context.Context, c *Client, label, path string, read func(*reader, *T)) (*T, error) {
-	shared, err := c.flights.do(ctx, path, func(ctx context.Context) (any, error) {
-		value := new(T)
-		err := c.exchange(ctx, request{label: label, base: c.rest, path: path}, func(r *reader) { read(r, value) })
-		if err != nil {
-			return nil, err
-		}
-		return value, nil
-	})
+	return shared(ctx, c, path, request{label: label, path: path}, read)
+}
+
+// shared is get for any request. The key tells apart what is read and how.
+func shared[T any](ctx context.Context, c *Client, key string, q request, read func(*reader, *T)) (*T, error) {
+	value, err := c.flights.do(ctx, key, func(ctx context.Context) (any, error) { return ask(ctx, c, q, read) })
 	if err != nil {
 		return nil, err
 	}
-	return shared.(*T), nil
+	return value.(*T), nil
 }
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -13,9 +13,9 @@ import (
 
 // Config is how the mirror node is reached and how much may be read from it.
 type Config struct {
-	// URL of the mirror node, without /api/v1. https is assumed when no scheme is given.
+	// Where the mirror node is, without /api/v1; or several of them, separated by commas, the preferred one first. https is assumed when no scheme is given.
 	URL string `env:"MIRROR_NODE_URL"`
-	// URL that answers contract calls and replays, when it is not the one above.
+	// Where contract calls and replays are answered, when it is not the one above; with several mirror nodes one for all of them, or one for each in the same order.
 	Web3URL string `env:"MIRROR_NODE_URL_WEB3"`
 	// Value of the Authorization header of every request.
 	AuthHeader secret.String `env:"MIRROR_NODE_AUTH_HEADER"`
@@ -28,12 +28,30 @@ type Config struct {
 	Timeout envx.Millis `env:"MIRROR_NODE_TIMEOUT" envDefault:"10000"`
 	// How often a request is repeated after no answer, or after a status of MIRROR_NODE_RETRY_CODES.
 	Retries int `env:"MIRROR_NODE_RETRIES" envDefault:"0"`
+	// Repetitions, changes to another mirror node and hedges in proportion to all requests; an outage is not made worse by more. 0 allows none.
+	RetryBudget float64 `env:"MIRROR_NODE_RETRY_BUDGET" envDefault:"0.2"`
 	// HTTP statuses after which a request is repeated.
 	RetryCodes envx.Strings `env:"MIRROR_NODE_RETRY_CODES"`
 	// Wait before a repetition, multiplied by its number and with jitter; also the longest wait between two looks at an immature record.
 	RetryDelay envx.Millis `env:"MIRROR_NODE_RETRY_DELAY" envDefault:"2000"`
 	// How often a record is looked at until it is complete.
 	ImmatureAttempts int `env:"MIRROR_NODE_REQUEST_RETRY_COUNT" envDefault:"10"`
+
+	// Time without an answer after which a request is made again, of another mirror node where there is one; the first answer counts. 0 switches it off.
+	HedgeDelay envx.Millis `env:"MIRROR_NODE_HEDGE_DELAY" envDefault:"0"`
+
+	// Failures in a row after which a mirror node is left alone for a while; 0 leaves none alone.
+	BreakerFailures int `env:"MIRROR_NODE_BREAKER_FAILURES" envDefault:"5"`
+	// How long that is at first; each try that fails doubles it, up to sixteen times as long.
+	BreakerPause envx.Millis `env:"MIRROR_NODE_BREAKER_PAUSE" envDefault:"1000"`
+	// How often each of several mirror nodes, or a single one that does not answer, is asked for its newest block.
+	HealthInterval envx.Millis `env:"MIRROR_NODE_HEALTH_INTERVAL" envDefault:"1000"`
+	// How many blocks a mirror node may be behind another before it is not used.
+	MaxLag uint64 `env:"MIRROR_NODE_MAX_LAG_BLOCKS" envDefault:"5"`
+	// How long a request waits for a mirror node that is behind what another one has answered before, when that one is gone.
+	CatchUp envx.Millis `env:"MIRROR_NODE_CATCH_UP" envDefault:"4000"`
+	// How long a block that no mirror node shows any more stays the newest; after that the network is taken to have been reset.
+	HeadHold envx.Millis `env:"MIRROR_NODE_HEAD_HOLD" envDefault:"30000"`
 
 	// Whether connections are kept for further requests.
 	KeepAlive bool `env:"MIRROR_NODE_HTTP_KEEP_ALIVE" envDefault:"true"`
@@ -86,15 +104,8 @@ type Config struct {
 // Check returns everything that is wrong with the settings.
 func (c *Config) Check() error {
 	var errs []error
-	if c.URL == "" {
-		errs = append(errs, errors.New("MIRROR_NODE_URL is mandatory"))
-	} else if _, err := baseURL(c.URL); err != nil {
-		errs = append(errs, fmt.Errorf("MIRROR_NODE_URL: %w", err))
-	}
-	if c.Web3URL != "" {
-		if _, err := baseURL(c.Web3URL); err != nil {
-			errs = append(errs, fmt.Errorf("MIRROR_NODE_URL_WEB3: %w", err))
-		}
+	if _, err := c.upstreams(); err != nil {
+		errs = append(errs, err)
 	}
 	switch c.Modularized {
 	case "", "true", "false":
@@ -109,6 +120,8 @@ func (c *Config) Check() error {
 		value int64
 	}{
 		{"MIRROR_NODE_TIMEOUT", int64(c.Timeout)},
+		{"MIRROR_NODE_HEALTH_INTERVAL", int64(c.HealthInterval)},
+		{"MIRROR_NODE_BREAKER_PAUSE", int64(c.BreakerPause)},
 		{"MIRROR_NODE_REQUEST_RETRY_COUNT", int64(c.ImmatureAttempts)},
 		{"MIRROR_NODE_HTTP_MAX_SOCKETS", int64(c.MaxSockets)},
 		{"MIRROR_NODE_MAX_BODY_BYTES", c.MaxBody},
@@ -129,6 +142,12 @@ func (c *Config) Check() error {
 	}
 	if c.Retries < 0 || c.RetryDelay < 0 || c.Freshness < 0 || c.CacheEntries < 0 || c.CacheBytes < 0 || c.MaxRedirects < 0 {
 		errs = append(errs, errors.New("MIRROR_NODE_RETRIES, MIRROR_NODE_RETRY_DELAY, ETH_BLOCK_NUMBER_CACHE_TTL_MS, CACHE_MAX, MIRROR_NODE_CACHE_BYTES and MIRROR_NODE_MAX_REDIRECTS must not be negative"))
+	}
+	if c.BreakerFailures < 0 || c.HedgeDelay < 0 || c.CatchUp < 0 || c.HeadHold < 0 {
+		errs = append(errs, errors.New("MIRROR_NODE_BREAKER_FAILURES, MIRROR_NODE_HEDGE_DELAY, MIRROR_NODE_CATCH_UP and MIRROR_NODE_HEAD_HOLD must not be negative"))
+	}
+	if !(c.RetryBudget >= 0 && c.RetryBudget <= 10) {
+		errs = append(errs, errors.New("MIRROR_NODE_RETRY_BUDGET: want 0 to 10"))
 	}
 	return errors.Join(errs...)
 }

@@ -33,6 +33,32 @@
 // answers that were asked for after it. A newer block seen in any answer outdates the
 // shared newest block in the same way, so that an answer never lies beyond the head.
 //
+// # Several mirror nodes
+//
+// The first mirror node of the list is used as long as it answers and does not lag;
+// the others stand by. Run asks each for its newest block in every interval.
+//
+//   - An address that fails some times in a row is left alone for a pause that grows
+//     with each try. This holds for a single mirror node, too: while it is left alone
+//     requests fail at once, with what was wrong with it last.
+//   - One that says Retry-After is not asked for so long, a minute at most.
+//   - A request that a mirror node failed goes to the next one at once. All of these
+//     are reads, simulated calls included, so that nothing happens twice.
+//   - Repetitions, changes of the mirror node and hedges have a budget in proportion to
+//     all requests.
+//
+// Answers do not go back in time when the mirror node changes. The highest block that
+// any answer told of is a floor: only a mirror node that has it is used, and when there
+// is none, requests wait until the nearest one has it, for CatchUp at most; then they
+// fail with status 503, because a list could lack something without anybody knowing.
+// LatestBlock never returns an older block than before, not even when several mirror
+// nodes that differ stand behind one address. What else those differ in cannot be seen
+// from here.
+//
+// A test network can be reset. That is noticed when a block turns out to be another one
+// than it was, or when the floor was not seen for HeadHold; then everything that was
+// kept is forgotten.
+//
 // # Immature records
 //
 // The mirror node can publish a contract result before it knows the result's block.

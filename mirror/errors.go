@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // ErrNotFound says that the mirror node knows no such thing.
@@ -31,7 +32,9 @@ type Error struct {
 	Detail   string // more about it; may be empty
 	Data     string // 0x-prefixed revert data of a call; may be empty
 	Children []Message
-	cause    error
+
+	cause      error
+	retryAfter time.Duration // the mirror node asked not to be asked for so long
 }
 
 // Message is a further part of an error: what failed in an inner call.

@@ -3,10 +3,7 @@ package mirror
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
-
-	"lockstep/hedera"
 )
 
 // longestPush bounds how long a mirror node that can push is asked to wait for a
@@ -14,9 +11,9 @@ import (
 const longestPush = 5 * time.Second
 
 // Head returns the newest block as the mirror node knows it now, however recently
-// another caller asked. ErrNotFound: there is no block at all.
+// another caller asked; it never goes back. ErrNotFound: there is no block at all.
 func (c *Client) Head(ctx context.Context) (*Block, error) {
-	b, err := c.endBlock(ctx, Descending)
+	b, err := c.newest(ctx)
 	if err == nil {
 		c.observe(b.Number)
 	}
@@ -42,11 +39,11 @@ func (c *Client) NextBlocks(ctx context.Context, first uint64) ([]*Block, error)
 		return nil, err
 	}
 	for i, b := range found {
-		if b.To == (hedera.Timestamp{}) || b.Number < first {
+		if !b.closed() || b.Number < first {
 			found = found[:i]
 			break
 		}
-		c.keepBlock(b)
+		c.keepBlock(ctx, b)
 	}
 	if len(found) > 0 {
 		c.observe(found[len(found)-1].Number)
@@ -56,32 +53,20 @@ func (c *Client) NextBlocks(ctx context.Context, first uint64) ([]*Block, error)
 
 func (c *Client) nextPage(ctx context.Context, first uint64) ([]*Block, error) {
 	var path query
-	q := request{label: "blocks", base: c.rest}
+	q := request{label: "blocks"}
 	if c.Pushes() {
 		wait := min(longestPush, c.config.Timeout.Duration()/2)
 		path.add("from", decimal(first))
 		path.add("wait", decimal(uint64(wait.Milliseconds())))
-		q.label, q.base, q.path = "devnet/blocks", strings.TrimSuffix(c.rest, apiPrefix)+"/devnet/", "blocks"+path.String()
+		q = request{label: "devnet/blocks", outside: true, path: "devnet/blocks" + path.String(), waits: true}
 	} else {
 		path.add("block.number", "gte:"+decimal(first))
 		path.page(c, Ascending)
 		q.path = "blocks" + path.String()
 	}
-	var found []*Block
-	err := c.exchange(ctx, q, func(r *reader) {
-		found = nil // of an attempt that failed
-		r.object(func(key []byte) {
-			if string(key) != "blocks" {
-				r.skip()
-				return
-			}
-			r.array(func() bool {
-				b := new(Block)
-				readBlock(r, b)
-				found = append(found, b)
-				return true
-			})
-		})
-	})
-	return found, err
+	found, err := ask(ctx, c, q, c.blockList("").readPage)
+	if err != nil {
+		return nil, err
+	}
+	return found.items, nil
 }

@@ -14,9 +14,10 @@ import (
 //
 // null is the zero value of whatever is read, unless a method says otherwise.
 type reader struct {
-	b   []byte
-	i   int
-	err error
+	b      []byte
+	i      int
+	err    error
+	newest uint64 // the highest number of a block that the text told of
 }
 
 // maxNesting bounds the recursion of skip.
@@ -249,6 +250,9 @@ func (r *reader) end() error {
 	}
 	return r.err
 }
+
+// note remembers that the text tells of a block.
+func (r *reader) note(block uint64) { r.newest = max(r.newest, block) }
 
 // decode reads one JSON text.
 func decode(body []byte, read func(*reader)) error {

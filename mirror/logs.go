@@ -46,6 +46,7 @@ func readLog(r *reader, l *Log) {
 	l.complete = index != nil && transaction != nil && block != nil && l.BlockHash != (common.Hash{})
 	if l.complete {
 		l.Index, l.TransactionIndex, l.BlockNumber = *index, *transaction, *block
+		r.note(l.BlockNumber)
 	}
 }
 

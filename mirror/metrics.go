@@ -9,6 +9,7 @@ import (
 type metrics struct {
 	response *prometheus.HistogramVec
 	errors   *prometheus.CounterVec
+	repeated *prometheus.CounterVec
 }
 
 func newMetrics() metrics {
@@ -22,6 +23,10 @@ func newMetrics() metrics {
 			Name: "rpc_relay_mirror_node_http_error_code_count",
 			Help: "Mirror node requests that failed, by path and status; absence is no failure.",
 		}, []string{"method", "statusCode"}),
+		repeated: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rpc_relay_mirror_repeated_requests_total",
+			Help: "Mirror node requests that were made again: after a failure of the same mirror node (retry) or of another one (failover), or for want of an answer (hedge); and those that the budget forbade (denied).",
+		}, []string{"kind"}),
 	}
 }
 
@@ -42,8 +47,47 @@ func (m *metrics) collectors(c *Client) []prometheus.Collector {
 		}, func() float64 { return float64(size()) })
 	}
 	return []prometheus.Collector{
-		m.response, m.errors,
+		m.response, m.errors, m.repeated,
+		upstreamMetrics{c},
 		gauge("block", c.blocks.size), gauge("result", c.results.size),
 		gauge("blockResults", c.lists.size), gauge("blockLogs", c.logs.size), gauge("alias", c.aliases.size),
+	}
+}
+
+// upstreamMetrics shows the mirror nodes as they are when somebody looks.
+type upstreamMetrics struct{ c *Client }
+
+var (
+	stateDesc = prometheus.NewDesc("rpc_relay_mirror_upstream_state",
+		"Whether a mirror node's interface (rest, web3) is asked: 0 yes, 1 it is being tried again, 2 not for now.", []string{"upstream", "service"}, nil)
+	headDesc = prometheus.NewDesc("rpc_relay_mirror_upstream_head",
+		"The highest block that a mirror node is known to have.", []string{"upstream"}, nil)
+	lagDesc = prometheus.NewDesc("rpc_relay_mirror_upstream_lag_blocks",
+		"How many blocks a mirror node is behind the furthest one.", []string{"upstream"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (upstreamMetrics) Describe(out chan<- *prometheus.Desc) {
+	out <- stateDesc
+	out <- headDesc
+	out <- lagDesc
+}
+
+// Collect implements prometheus.Collector.
+func (m upstreamMetrics) Collect(out chan<- prometheus.Metric) {
+	now := time.Now()
+	var best uint64
+	for _, u := range m.c.upstreams {
+		best = max(best, u.head.Load())
+	}
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	for _, u := range m.c.upstreams {
+		head := u.head.Load()
+		gauge(stateDesc, float64(u.rest.state(now)), u.name, rest.String())
+		gauge(stateDesc, float64(u.web3.state(now)), u.name, web3.String())
+		gauge(headDesc, float64(head), u.name)
+		gauge(lagDesc, float64(max(best, head)-head), u.name)
 	}
 }

@@ -2,8 +2,6 @@ package mirror
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 
 	"lockstep/hedera"
 )
@@ -144,24 +142,4 @@ func (c *Client) SnapshotBalance(ctx context.Context, id hedera.ID, at hedera.Ti
 		}
 	}
 	return 0, ErrNotFound
-}
-
-// Ready asks the mirror node whether it can serve.
-func (c *Client) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout.Duration())
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.ready, nil)
-	if err != nil {
-		return fmt.Errorf("build request: %w", err)
-	}
-	c.setHeaders(ctx, r.Header)
-	answer, err := c.http.Do(r)
-	if err != nil {
-		return c.unanswered(ctx, err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
-		return &Error{Status: answer.StatusCode, Message: "not ready"}
-	}
-	return nil
 }

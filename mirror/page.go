@@ -58,22 +58,24 @@ type page[T any] struct {
 // page reads one page. Identical pages that are asked for at the same time are one
 // request.
 func (l list[T]) page(ctx context.Context, c *Client, path string) (*page[T], error) {
-	return get(ctx, c, l.label, path, func(r *reader, p *page[T]) {
-		r.object(func(key []byte) {
-			switch string(key) {
-			case l.member:
-				r.array(func() bool {
-					item := new(T)
-					l.read(r, item)
-					p.items = append(p.items, item)
-					return true
-				})
-			case "links":
-				p.next = r.next()
-			default:
-				r.skip()
-			}
-		})
+	return get(ctx, c, l.label, path, l.readPage)
+}
+
+func (l list[T]) readPage(r *reader, p *page[T]) {
+	r.object(func(key []byte) {
+		switch string(key) {
+		case l.member:
+			r.array(func() bool {
+				item := new(T)
+				l.read(r, item)
+				p.items = append(p.items, item)
+				return true
+			})
+		case "links":
+			p.next = r.next()
+		default:
+			r.skip()
+		}
 	})
 }
 

@@ -380,17 +380,6 @@ func TestNetwork(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Fee != 3 || list[0].Name != "ETHEREUMTRANSACTION" || !list[0].Scheduled || list[0].Entity != hedera.Entity(9) {
 		t.Errorf("%v, %v", list, err)
 	}
-	if err := client.Ready(t.Context()); err == nil {
-		t.Error("ready without saying so")
-	}
-	n.handler = func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/health/readiness" {
-			notFound(w, r)
-		}
-	}
-	if err := client.Ready(t.Context()); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestCacheBounds(t *testing.T) {

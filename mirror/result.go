@@ -119,6 +119,9 @@ func readResult(r *reader, c *ContractResult) {
 			readEthereumFields(r, c, key)
 		}
 	})
+	if c.BlockNumber != nil {
+		r.note(*c.BlockNumber)
+	}
 }
 
 // readEthereumFields reads what was in the transaction and what it cost.

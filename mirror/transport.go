@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -50,71 +50,34 @@ var (
 	errRedirectHost = errors.New("redirected to another host")
 )
 
-// request is one exchange with the mirror node.
+// request is one exchange with a mirror node.
 type request struct {
 	label   string // the path with its variables left out, for metrics
-	base    string // where the interface begins, with a slash at the end
-	path    string // below /api/v1/, with its query
+	service service
+	outside bool   // path is not below /api/v1/
+	path    string // with its query
 	body    []byte // nil for GET
 	retries int    // at least this many, whatever is configured
 	longest int64  // bytes of the answer; 0: as many as is configured
+	waits   bool   // the mirror node may take its time: no hedge
+	probe   bool   // no caller learns what it tells
 }
 
-// exchange makes a request, repeats it where configured, and gives the body of a
-// success to read. The reader and views of it end with read.
-func (c *Client) exchange(ctx context.Context, q request, read func(*reader)) error {
-	retries := max(q.retries, c.config.Retries)
-	for attempt := 1; ; attempt++ {
-		err := c.attempt(ctx, q, read)
-		if err == nil || attempt > retries || !c.retryable(err) {
-			return err
-		}
-		delay := time.Duration(attempt) * c.config.RetryDelay.Duration()
-		c.log.DebugContext(ctx, "repeating a mirror node request", "path", q.label, "attempt", attempt, "error", err)
-		if wait(ctx, jitter(delay)) != nil {
-			return err
-		}
-	}
-}
-
-// retryable: nothing was answered, or what the settings say.
-func (c *Client) retryable(err error) bool {
-	var e *Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	return e.Status == StatusNoAnswer || e.cause != nil && e.Status == StatusTimeout || c.retryCodes[e.Status]
-}
-
-// jitter spreads a delay over 75 % to 125 % of it.
-func jitter(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return d*3/4 + rand.N(d/2+1)
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (c *Client) attempt(ctx context.Context, q request, read func(*reader)) (err error) {
+// attempt makes a request of one mirror node, once, and gives the body of a success to
+// read. The reader and views of it end with read.
+func (c *Client) attempt(ctx context.Context, u *upstream, q request, read func(*reader) any) (value any, err error) {
 	started := time.Now()
 	status := 0
-	defer func() { c.metrics.observe(q.label, status, err, time.Since(started)) }()
+	defer func() {
+		c.metrics.observe(q.label, status, err, time.Since(started))
+		c.settle(ctx, u, q, err)
+	}()
 
 	timed, cancel := context.WithTimeout(ctx, c.config.Timeout.Duration())
 	defer cancel()
-	answer, err := c.send(timed, q)
+	answer, err := c.send(timed, u.door(q.service).base, q)
 	if err != nil {
-		return c.unanswered(ctx, err)
+		return nil, c.unanswered(ctx, err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	status = answer.StatusCode
@@ -126,26 +89,37 @@ func (c *Client) attempt(ctx context.Context, q request, read func(*reader)) (er
 		longest = min(longest, q.longest)
 	}
 	if err := readAll(buffer, answer, longest); err != nil {
-		return c.unanswered(ctx, err)
+		return nil, c.unanswered(ctx, err)
 	}
 	switch {
 	case status == http.StatusNotFound && q.body == nil:
-		return ErrNotFound
+		return nil, ErrNotFound
 	case status < 200 || status > 299:
-		return errorOf(status, buffer.Bytes())
+		e := errorOf(status, buffer.Bytes())
+		e.retryAfter = retryAfter(answer.Header, time.Now())
+		return nil, e
 	}
-	if err := decode(buffer.Bytes(), read); err != nil {
-		return &Error{Status: StatusUnreadable, Message: "unreadable answer", Detail: err.Error(), cause: err}
+	r := reader{b: buffer.Bytes()}
+	value = read(&r)
+	if err := r.end(); err != nil {
+		return nil, &Error{Status: StatusUnreadable, Message: "unreadable answer", Detail: err.Error(), cause: err}
 	}
-	return nil
+	if r.newest > 0 {
+		u.saw(r.newest)
+		c.tide.saw(r.newest, !q.probe)
+	}
+	return value, nil
 }
 
-func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, base string, q request) (*http.Response, error) {
+	if q.outside {
+		base = strings.TrimSuffix(base, apiPrefix) + "/"
+	}
 	method, body := http.MethodGet, io.Reader(nil)
 	if q.body != nil {
 		method, body = http.MethodPost, bytes.NewReader(q.body)
 	}
-	r, err := http.NewRequestWithContext(ctx, method, q.base+q.path, body)
+	r, err := http.NewRequestWithContext(ctx, method, base+q.path, body)
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", errors.Unwrap(err))
 	}

@@ -1,0 +1,549 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lockstep/devnet/ledger"
+	"lockstep/devnet/mirrorrest"
+	"lockstep/hedera"
+	"lockstep/internal/envx"
+	"lockstep/internal/hapi"
+)
+
+// chain is a ledger that real mirror node interfaces show.
+type chain struct {
+	t      *testing.T
+	ledger *ledger.Ledger
+	starts int64
+}
+
+func newChain(t *testing.T) *chain {
+	t.Helper()
+	l, err := ledger.New(ledger.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &chain{t: t, ledger: l}
+}
+
+// grow adds blocks, each with one transaction that consensus refused.
+func (c *chain) grow(blocks int) {
+	c.t.Helper()
+	before := c.ledger.View().LatestBlock().Number
+	for range blocks {
+		c.starts++
+		c.ledger.Handle(&ledger.Submission{
+			Body: &hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: &hapi.CryptoTransferTransactionBody{}}},
+			ID:   hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: hedera.Timestamp{Seconds: c.starts}}, Payer: hedera.Entity(2),
+			Node: hedera.Entity(3), Refusal: hapi.ResponseCodeEnum_THROTTLED_AT_CONSENSUS,
+		})
+	}
+	if got := c.ledger.View().LatestBlock().Number; got != before+int64(blocks) {
+		c.t.Fatalf("block %d after %d and %d more", got, before, blocks)
+	}
+}
+
+// face is one mirror node that shows a chain, well or badly.
+type face struct {
+	*httptest.Server
+	asked atomic.Int64
+	mu    sync.Mutex
+	view  func() *ledger.View
+	fault mirrorrest.Fault
+	spoil func(*http.Request) bool // which requests the fault is for; nil: all
+}
+
+func (c *chain) face() *face {
+	c.t.Helper()
+	f := &face{view: c.ledger.View}
+	f.Server = httptest.NewServer(mirrorrest.New(mirrorrest.Config{
+		View: func() *ledger.View {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.view()
+		},
+		Log: slog.New(slog.DiscardHandler),
+		Fault: func(r *http.Request) mirrorrest.Fault {
+			f.asked.Add(1)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if f.spoil != nil && !f.spoil(r) {
+				return mirrorrest.Fault{}
+			}
+			return f.fault
+		},
+	}))
+	c.t.Cleanup(f.Close)
+	return f
+}
+
+// freeze makes the mirror node stay at what it shows now.
+func (f *face) freeze() {
+	f.mu.Lock()
+	frozen := f.view()
+	f.view = func() *ledger.View { return frozen }
+	f.mu.Unlock()
+}
+
+func (f *face) show(view func() *ledger.View) {
+	f.mu.Lock()
+	f.view = view
+	f.mu.Unlock()
+}
+
+func (f *face) spoiled(fault mirrorrest.Fault) {
+	f.mu.Lock()
+	f.fault = fault
+	f.mu.Unlock()
+}
+
+// over is a client of several mirror nodes. What is between its requests is no
+// matter: nothing is shared.
+func over(t *testing.T, change func(*Config), faces ...*face) *Client {
+	t.Helper()
+	urls := make([]string, len(faces))
+	for i, f := range faces {
+		urls[i] = f.URL
+	}
+	return connect(t, strings.Join(urls, ","), func(c *Config) {
+		c.Freshness, c.CacheEntries = 0, 0
+		c.HealthInterval = envx.Millis(time.Millisecond)
+		if change != nil {
+			change(c)
+		}
+	})
+}
+
+// look runs the client's own look-outs.
+func look(t *testing.T, c *Client) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(4 * eventually); !condition(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not in time", what)
+		}
+		_ = wait(t.Context(), time.Millisecond)
+	}
+}
+
+func latest(t *testing.T, c *Client) uint64 {
+	t.Helper()
+	b, err := c.LatestBlock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Number
+}
+
+// Whatever goes wrong at the first mirror node, the second one answers.
+func TestFailover(t *testing.T) {
+	for name, fault := range map[string]mirrorrest.Fault{
+		"503":      {Status: 503},
+		"500":      {Status: 500},
+		"429":      {Status: 429},
+		"429 wait": {Status: 429, RetryAfter: time.Minute},
+		"dropped":  {Drop: true},
+		"cut":      {Cut: true},
+		"garbage":  {Garbage: true},
+		"hang":     {Hang: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			chain := newChain(t)
+			chain.grow(3)
+			first, second := chain.face(), chain.face()
+			client := over(t, func(c *Config) {
+				c.KeepAlive = false
+				if name == "hang" {
+					c.Timeout = envx.Millis(100 * time.Millisecond)
+				}
+			}, first, second)
+			if got := latest(t, client); got != 3 || second.asked.Load() != 0 {
+				t.Fatalf("block %d, the second one was asked %d times", got, second.asked.Load())
+			}
+			first.spoiled(fault)
+			if b, err := client.BlockByNumber(t.Context(), 2); err != nil || b.Number != 2 {
+				t.Fatalf("%v, %v", b, err)
+			}
+			first.spoiled(mirrorrest.Fault{})
+		})
+	}
+	t.Run("gone", func(t *testing.T) {
+		chain := newChain(t)
+		first, second := chain.face(), chain.face()
+		first.Close()
+		client := over(t, nil, first, second)
+		if got := latest(t, client); got != 0 {
+			t.Fatalf("block %d", got)
+		}
+	})
+	t.Run("absence is an answer", func(t *testing.T) {
+		chain := newChain(t)
+		first, second := chain.face(), chain.face()
+		client := over(t, nil, first, second)
+		if _, err := client.BlockByNumber(t.Context(), 99); !errors.Is(err, ErrNotFound) || second.asked.Load() != 0 {
+			t.Fatalf("%v, the second one was asked %d times", err, second.asked.Load())
+		}
+	})
+}
+
+// A mirror node that does not answer is left alone, and used again once it does.
+func TestBreaker(t *testing.T) {
+	chain := newChain(t)
+	chain.grow(1)
+	first, second := chain.face(), chain.face()
+	client := over(t, func(c *Config) { c.BreakerFailures, c.BreakerPause = 3, envx.Millis(time.Hour) }, first, second)
+	if latest(t, client) != 1 {
+		t.Fatal("not the chain")
+	}
+	before := first.asked.Load()
+	first.spoiled(mirrorrest.Fault{Status: 503})
+	for range 10 {
+		if _, err := client.BlockByNumber(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if asked := first.asked.Load() - before; asked != 3 {
+		t.Errorf("the broken one was asked %d times", asked)
+	}
+	first.spoiled(mirrorrest.Fault{})
+	look(t, client)
+	before = first.asked.Load()
+	until(t, "the first one is used again", func() bool {
+		if _, err := client.BlockByNumber(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		return client.upstreams[0].rest.healthy(time.Now()) && first.asked.Load() > before
+	})
+}
+
+// A single mirror node that is down costs a request in a while, not one each; clients
+// are told at once what is wrong with it.
+func TestBreakerOfASingleOne(t *testing.T) {
+	chain := newChain(t)
+	only := chain.face()
+	client := over(t, func(c *Config) { c.BreakerFailures, c.BreakerPause = 2, envx.Millis(time.Hour) }, only)
+	only.spoiled(mirrorrest.Fault{Status: 503})
+	for range 10 {
+		var e *Error
+		if _, err := client.LatestBlock(t.Context()); !errors.As(err, &e) || e.Status != 503 {
+			t.Fatal(err)
+		}
+	}
+	if asked := only.asked.Load(); asked != 2 {
+		t.Errorf("it was asked %d times", asked)
+	}
+	only.spoiled(mirrorrest.Fault{})
+	look(t, client)
+	until(t, "it is noticed that it answers", func() bool { _, err := client.LatestBlock(t.Context()); return err == nil })
+}
+
+func TestBreakerTries(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	failure := errors.New("down")
+	b := breaker{limit: 2, pause: time.Second}
+	if b.failed(now, failure) || b.enter(now) != nil || b.state(now) != stateClosed {
+		t.Error("open after one failure")
+	}
+	if !b.failed(now, failure) || !errors.Is(b.enter(now), failure) || b.state(now) != stateOpen {
+		t.Error("closed after two")
+	}
+	now = now.Add(1250 * time.Millisecond) // the pause with most jitter
+	if b.state(now) != stateHalfOpen || b.healthy(now) {
+		t.Error("no try after the pause")
+	}
+	if b.enter(now) != nil || !errors.Is(b.enter(now), failure) {
+		t.Error("want exactly one try")
+	}
+	for range 10 {
+		b.failed(now, failure)
+	}
+	if !errors.Is(b.enter(now.Add(11*time.Second)), failure) || b.enter(now.Add(20*time.Second)) != nil {
+		t.Error("the pause does not grow to 16 times, and no further")
+	}
+	if b.succeeded(); b.enter(now) != nil || b.state(now) != stateClosed {
+		t.Error("a success does not close it")
+	}
+	refusal := errors.New("throttled")
+	b.throttled(now.Add(time.Second), refusal)
+	b.throttled(now, errors.New("a shorter one"))
+	if !errors.Is(b.enter(now), refusal) || b.healthy(now) || b.state(now) != stateOpen || b.enter(now.Add(time.Second)) != nil {
+		t.Error("Retry-After is not kept")
+	}
+	off := breaker{}
+	for range 3 {
+		if off.failed(now, failure) || off.enter(now) != nil {
+			t.Error("a breaker that is off opens")
+		}
+	}
+}
+
+// What asks not to be asked for a while is not asked.
+func TestRetryAfter(t *testing.T) {
+	chain := newChain(t)
+	only := chain.face()
+	only.spoiled(mirrorrest.Fault{Status: 429, RetryAfter: time.Hour})
+	client := over(t, nil, only)
+	for range 3 {
+		var e *Error
+		if _, err := client.LatestBlock(t.Context()); !errors.As(err, &e) || e.Status != 429 {
+			t.Fatal(err)
+		}
+	}
+	if asked := only.asked.Load(); asked != 1 {
+		t.Errorf("it was asked %d times", asked)
+	}
+	now := time.Unix(1_800_000_000, 0)
+	for text, want := range map[string]time.Duration{
+		"": 0, "0": 0, "7": 7 * time.Second, "99999": longestThrottle, "-1": 0, "soon": 0,
+		now.Add(9 * time.Second).UTC().Format(http.TimeFormat): 9 * time.Second, now.Add(-time.Hour).UTC().Format(http.TimeFormat): 0,
+	} {
+		if got := retryAfter(http.Header{"Retry-After": {text}}, now); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A mirror node that lags is not used while another one is ahead of it.
+func TestLag(t *testing.T) {
+	chain := newChain(t)
+	chain.grow(1)
+	slow, good := chain.face(), chain.face()
+	client := over(t, func(c *Config) { c.MaxLag = 2 }, slow, good)
+	look(t, client)
+	until(t, "both are known", func() bool { return client.upstreams[0].head.Load() == 1 && client.upstreams[1].head.Load() == 1 })
+	slow.freeze()
+	chain.grow(2)
+	until(t, "the second one is ahead", func() bool { return client.upstreams[1].head.Load() == 3 })
+	if got := latest(t, client); got != 1 {
+		t.Errorf("block %d: two blocks behind is allowed", got)
+	}
+	chain.grow(1)
+	until(t, "the second one is too far ahead", func() bool { return client.upstreams[1].head.Load() == 4 })
+	if got := latest(t, client); got != 4 {
+		t.Errorf("block %d", got)
+	}
+	slow.show(chain.ledger.View)
+	until(t, "the first one is used again", func() bool {
+		before := slow.asked.Load()
+		head := client.upstreams[0].head.Load()
+		return latest(t, client) == 4 && head == 4 && slow.asked.Load() > before
+	})
+}
+
+// No answer goes back behind another one because the mirror node that gave that is
+// gone: the other one gets time to catch up, and if it does not there is an error.
+func TestHeadNeverGoesBack(t *testing.T) {
+	chain := newChain(t)
+	chain.grow(5)
+	first, second := chain.face(), chain.face()
+	second.freeze()
+	chain.grow(5)
+	client := over(t, func(c *Config) { c.MaxLag = 100 }, first, second)
+	if got := latest(t, client); got != 10 {
+		t.Fatalf("block %d", got)
+	}
+	first.spoiled(mirrorrest.Fault{Drop: true})
+	answered := make(chan uint64)
+	go func() { answered <- latest(t, client) }()
+	until(t, "the second one is asked", func() bool { return second.asked.Load() > 1 })
+	select {
+	case got := <-answered:
+		t.Fatalf("block %d from a mirror node that has 5", got)
+	default:
+	}
+	second.show(chain.ledger.View)
+	if got := <-answered; got != 10 {
+		t.Errorf("block %d", got)
+	}
+}
+
+func TestBehindIsAnError(t *testing.T) {
+	chain := newChain(t)
+	chain.grow(5)
+	first, second := chain.face(), chain.face()
+	second.freeze()
+	chain.grow(5)
+	client := over(t, func(c *Config) { c.CatchUp = envx.Millis(10 * time.Millisecond) }, first, second)
+	if got := latest(t, client); got != 10 {
+		t.Fatalf("block %d", got)
+	}
+	first.spoiled(mirrorrest.Fault{Drop: true})
+	var e *Error
+	if _, err := client.Logs(t.Context(), LogsQuery{}); !errors.As(err, &e) || e.Status != 503 {
+		t.Errorf("logs of a mirror node that is behind: %v", err)
+	}
+}
+
+// One mirror node of those behind an address may lag; the newest block does not.
+func TestHeadNeverGoesBackBehindOneAddress(t *testing.T) {
+	chain := newChain(t)
+	chain.grow(5)
+	only := chain.face()
+	client := over(t, nil, only)
+	old := chain.ledger.View()
+	chain.grow(5)
+	if got := latest(t, client); got != 10 {
+		t.Fatalf("block %d", got)
+	}
+	only.show(func() *ledger.View { return old })
+	if got := latest(t, client); got != 10 {
+		t.Errorf("block %d after block 10", got)
+	}
+	if b, err := client.Head(t.Context()); err != nil || b.Number != 10 {
+		t.Errorf("head %v, %v", b, err)
+	}
+}
+
+// A network that was reset starts over: at once when a block is another one, and in
+// the end in any case.
+func TestReset(t *testing.T) {
+	chain, anew := newChain(t), newChain(t)
+	chain.grow(5)
+	anew.grow(3)
+	for name, change := range map[string]func(*Config){
+		"another block": func(c *Config) { c.CacheEntries = 100 },
+		"gone for long": func(c *Config) { c.HeadHold = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			only := chain.face()
+			client := over(t, change, only)
+			if b, err := client.BlockByNumber(t.Context(), 3); err != nil || b.Number != 3 {
+				t.Fatal(b, err)
+			}
+			if got := latest(t, client); got != 5 {
+				t.Fatalf("block %d", got)
+			}
+			only.show(anew.ledger.View)
+			if got := latest(t, client); got != 3 {
+				t.Errorf("block %d of the new chain", got)
+			}
+		})
+	}
+}
+
+func TestBudget(t *testing.T) {
+	b := budget{share: 0.5}
+	for range reserve {
+		if !b.take() {
+			t.Fatal("the reserve is not there")
+		}
+	}
+	if b.take() {
+		t.Error("more than the reserve")
+	}
+	b.deposit()
+	if b.take() {
+		t.Error("half a request is no request")
+	}
+	b.deposit()
+	if !b.take() || b.take() {
+		t.Error("two requests allow one repetition")
+	}
+	if none := (&budget{}); none.take() {
+		t.Error("a budget of nothing")
+	}
+}
+
+// An outage is not made worse by repetitions.
+func TestOutageIsNotAmplified(t *testing.T) {
+	chain := newChain(t)
+	only := chain.face()
+	only.spoiled(mirrorrest.Fault{Status: 503})
+	const requests = 200
+	client := over(t, func(c *Config) {
+		c.Retries, c.RetryCodes, c.BreakerFailures, c.RetryBudget = 5, envx.Strings{"503"}, 0, 0.1
+	}, only)
+	for range requests {
+		if _, err := client.BlockByNumber(t.Context(), 1); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	if asked := only.asked.Load(); asked < requests+reserve || asked > requests+reserve+requests/10 {
+		t.Errorf("%d requests became %d", requests, asked)
+	}
+}
+
+func TestHedge(t *testing.T) {
+	chain := newChain(t)
+	chain.grow(2)
+	for name, faces := range map[string][]*face{
+		"another mirror node": {chain.face(), chain.face()},
+		"another connection":  {chain.face()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := over(t, func(c *Config) { c.HedgeDelay = envx.Millis(time.Millisecond) }, faces...)
+			var hung atomic.Bool
+			faces[0].mu.Lock()
+			faces[0].fault = mirrorrest.Fault{Hang: true}
+			faces[0].spoil = func(*http.Request) bool { return hung.CompareAndSwap(false, true) }
+			faces[0].mu.Unlock()
+			if b, err := client.BlockByNumber(t.Context(), 1); err != nil || b.Number != 1 {
+				t.Fatalf("%v, %v", b, err)
+			}
+			if !hung.Load() {
+				t.Error("nothing was slow")
+			}
+		})
+	}
+	t.Run("not without budget", func(t *testing.T) {
+		only := chain.face()
+		client := over(t, func(c *Config) { c.HedgeDelay, c.RetryBudget = envx.Millis(time.Millisecond), 0 }, only)
+		only.spoiled(mirrorrest.Fault{Delay: 50 * time.Millisecond})
+		if _, err := client.BlockByNumber(t.Context(), 1); err != nil || only.asked.Load() != 1 {
+			t.Errorf("%v after %d requests", err, only.asked.Load())
+		}
+	})
+	t.Run("a mistake fails one read", func(t *testing.T) {
+		client := over(t, func(c *Config) { c.HedgeDelay = envx.Millis(time.Hour) }, chain.face())
+		_, err := get(t.Context(), client, "x", "blocks", func(*reader, *int) { panic("a mistake") })
+		if !errors.Is(err, errPanic) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAddresses(t *testing.T) {
+	config := defaults(t)
+	config.URL, config.Web3URL = "http://a:1/key, b ,http://a:1/other", "http://w"
+	all, err := config.upstreams()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, u := range all {
+		got = append(got, u.name+" "+u.rest.base+" "+u.web3.base)
+	}
+	want := "a:1 http://a:1/key/api/v1/ http://w/api/v1/, b https://b/api/v1/ http://w/api/v1/, a:1#2 http://a:1/other/api/v1/ http://w/api/v1/"
+	if text := strings.Join(got, ", "); text != want {
+		t.Errorf("%s\nwant %s", text, want)
+	}
+	config.Web3URL = "http://w,http://x"
+	if err := config.Check(); err == nil || !strings.Contains(err.Error(), "MIRROR_NODE_URL_WEB3") {
+		t.Errorf("two web3 addresses for three mirror nodes: %v", err)
+	}
+	config.URL = strings.Repeat("http://a,", mostUpstreams+1)
+	if err := config.Check(); err == nil {
+		t.Error("too many addresses are accepted")
+	}
+}
