@@ -69,6 +69,15 @@ func (n nodes) Submit(ctx context.Context, s consensus.Submission) (submit.Pendi
 	return pending, nil
 }
 
+// StoreFile implements submit.Files.
+func (n nodes) StoreFile(ctx context.Context, sender common.Address, contents []byte, chunk int) (submit.File, error) {
+	file, err := n.client.StoreFile(ctx, sender, contents, chunk)
+	if file == nil {
+		return nil, err // a nil *File must not become a non-nil interface
+	}
+	return file, err
+}
+
 // Await implements submit.Nodes. That a transaction is past its validity is a
 // verdict, too: it cannot be executed any more.
 func (n nodes) Await(ctx context.Context, id hedera.TransactionID, node hedera.ID) error {

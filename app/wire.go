@@ -48,11 +48,13 @@ func (a *App) wire() (err error) {
 	if a.consensus, err = consensus.New(cfg.Consensus, a.log); err != nil {
 		return err
 	}
+	nodes := nodes{a.consensus, a.accepted}
 	a.submitter, err = submit.New(cfg.Submit, submit.Deps{
 		Rules:    precheck.Rules{Config: cfg.Precheck, ChainID: uint64(cfg.Server.ChainID)},
 		Locks:    a.locks,
 		Ordering: cfg.Lock,
-		Nodes:    nodes{a.consensus, a.accepted},
+		Nodes:    nodes,
+		Files:    nodes,
 		Chain:    chain{mirror: a.mirror, bufferPercent: cfg.API.GasPriceBufferPercent},
 		Log:      a.log,
 		Patience: cfg.Consensus.RequestTimeout.Duration(),

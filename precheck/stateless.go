@@ -17,6 +17,17 @@ type Config struct {
 	MaxGasLimit          uint64 `env:"MAX_TRANSACTION_GAS_LIMIT" envDefault:"15000000"`     // Most gas one transaction may ask for. Also the factor of the HAPI fee cap and the cap of eth_call.
 	AllowSetCode         bool   `env:"TX_TYPE_4_ENABLED" envDefault:"false"`                // Accept EIP-7702 transactions (type 4).
 	GasPriceTolerance    int64  `env:"GAS_PRICE_TINY_BAR_BUFFER" envDefault:"10000000000"`  // How far below the network's gas price an offer may be, in weibar (the name is historical).
+
+	// Send large call data inside the transaction. false is for networks that take no
+	// such transactions: call data longer than FILE_APPEND_CHUNK_SIZE then goes into a
+	// file of the network first, which the operator pays for and which is deleted afterwards.
+	Jumbo bool `env:"JUMBO_TX_ENABLED" envDefault:"true"`
+	// The longest call data, in bytes, that is not put into a file, and the length, in
+	// hexadecimal digits, of the pieces in which a file is written. The network takes
+	// transactions of up to 6144 bytes from ordinary accounts.
+	FileChunkSize int `env:"FILE_APPEND_CHUNK_SIZE" envDefault:"5120"`
+	// Most pieces that are appended to a file after the one it is created with.
+	FileMaxChunks int `env:"FILE_APPEND_MAX_CHUNKS" envDefault:"20"`
 }
 
 // Rules are the limits plus the chain they are for.
@@ -45,12 +56,28 @@ func sizes(tx *eth.Tx, rules Rules) *eth.Error {
 		return eth.ErrCallDataSize(data, rules.CallDataSizeLimit)
 	case tx.To() == nil && data > eth.MaxInitcodeSize:
 		return eth.ErrInitcodeSize(data, eth.MaxInitcodeSize)
+	case rules.InFile(tx) && data > rules.fileLimit():
+		return eth.ErrCallDataSize(data, rules.fileLimit())
 	case len(tx.Raw()) > rules.TransactionSizeLimit:
 		return eth.ErrTransactionSize(len(tx.Raw()), rules.TransactionSizeLimit)
 	default:
 		return nil
 	}
 }
+
+// InFile tells whether a transaction's call data goes into a file. One with an access
+// list or authorizations has no form without its data; it is sent whole, and the network
+// says whether it takes it.
+func (r Rules) InFile(tx *eth.Tx) bool {
+	return !r.Jumbo && r.FileChunkSize > 0 && len(tx.Data()) > r.FileChunkSize &&
+		len(tx.Fields().AccessList()) == 0 && tx.Type() <= types.DynamicFeeTxType
+}
+
+// maxFile is the size of the largest file the network keeps, in bytes.
+const maxFile = 1 << 20
+
+// fileLimit is the most call data that a file can hold, two digits a byte.
+func (r Rules) fileLimit() int { return min((1+r.FileMaxChunks)*r.FileChunkSize, maxFile) / 2 }
 
 func txType(tx *eth.Tx, rules Rules) *eth.Error {
 	switch tx.Type() {
@@ -111,6 +138,10 @@ func (c Config) Validate() error {
 		return fmt.Errorf("SEND_RAW_TRANSACTION_SIZE_LIMIT %d: want at least 1", c.TransactionSizeLimit)
 	case c.MaxGasLimit < eth.TxGas:
 		return fmt.Errorf("MAX_TRANSACTION_GAS_LIMIT %d: want at least %d", c.MaxGasLimit, eth.TxGas)
+	case !c.Jumbo && (c.FileChunkSize < 1 || c.FileChunkSize > maxFile):
+		return fmt.Errorf("FILE_APPEND_CHUNK_SIZE %d: want 1 to %d", c.FileChunkSize, maxFile)
+	case !c.Jumbo && (c.FileMaxChunks < 0 || c.FileMaxChunks > maxFile):
+		return fmt.Errorf("FILE_APPEND_MAX_CHUNKS %d: want 0 to %d", c.FileMaxChunks, maxFile)
 	case c.GasPriceTolerance < 0:
 		return fmt.Errorf("GAS_PRICE_TINY_BAR_BUFFER %d: want 0 or more", c.GasPriceTolerance)
 	default:

@@ -82,7 +82,7 @@ func (s *Submitter) lookUp(ctx context.Context, e *Entry) *facts {
 		switch {
 		case f.err != nil:
 			e.leave()
-		case e.ticket != nil:
+		case e.door == nil && e.ticket != nil: // behind a door others look up again
 			e.ticket.Observe(f.value.nonce)
 		}
 	}()

@@ -14,6 +14,7 @@ type metrics struct {
 	seconds    *prometheus.HistogramVec
 	wrongNonce *prometheus.CounterVec
 	inProgress prometheus.GaugeFunc
+	filesLeft  prometheus.Counter
 }
 
 func newMetrics(inProgress func() int) *metrics {
@@ -35,13 +36,16 @@ func newMetrics(inProgress func() int) *metrics {
 		inProgress: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rpc_relay_tx_in_progress", Help: "Transactions between arrival and verdict, queued ones included.",
 		}, func() float64 { return float64(inProgress()) }),
+		filesLeft: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "rpc_relay_files_left_total", Help: "Files with call data that could not be deleted after their transaction.",
+		}),
 	}
 }
 
 // Collectors returns the metrics for registration.
 func (s *Submitter) Collectors() []prometheus.Collector {
 	m := s.metrics
-	return []prometheus.Collector{m.executions, m.outcomes, m.seconds, m.wrongNonce, m.inProgress}
+	return []prometheus.Collector{m.executions, m.outcomes, m.seconds, m.wrongNonce, m.inProgress, m.filesLeft}
 }
 
 // record counts and logs the final verdict of a transaction: one line each, and

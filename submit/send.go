@@ -12,10 +12,11 @@ import (
 // lane's previous transaction is open, only the node that has it will do: two
 // nodes do not keep order between them. If that node is out, the previous verdict
 // is awaited first, still in the turn, and then any node will do.
-func (s *Submitter) submit(turn *turn, e *Entry, known known) (Pending, error) {
+func (s *Submitter) submit(turn *turn, e *Entry, known known, raw []byte, callData *hedera.ID) (Pending, error) {
 	s.metrics.executions.Inc()
 	submission := consensus.Submission{
-		Ethereum:   e.tx.Raw(),
+		Ethereum:   raw,
+		CallData:   callData,
 		Sender:     e.tx.From(),
 		MaxFee:     s.maxFee(known.GasPrice),
 		BeforeSend: turn.check,

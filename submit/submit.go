@@ -25,6 +25,8 @@ type Submitter struct {
 	ordering lock.Config
 	nodes    Nodes
 	chain    Chain
+	files    Files // nil: call data is never put into files
+	doors    *doors
 	log      *slog.Logger
 	metrics  *metrics
 	tasks    *tasks
@@ -43,6 +45,7 @@ type Deps struct {
 	Chain    Chain
 	Pool     Pool  // nil: off
 	Trace    Trace // nil: off
+	Files    Files // nil: call data is never put into files
 	Log      *slog.Logger
 	Patience time.Duration // how long a caller waits for the verdict on an accepted transaction
 }
@@ -62,7 +65,8 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	group := newTasks(cfg.MaxInProgress)
 	return &Submitter{
 		cfg: cfg, rejects: rejects, rules: deps.Rules, locks: deps.Locks, ordering: deps.Ordering,
-		nodes: deps.Nodes, chain: deps.Chain, log: deps.Log, metrics: newMetrics(group.count), tasks: group,
+		nodes: deps.Nodes, chain: deps.Chain, files: deps.Files, doors: newDoors(deps.Ordering.MaxQueue), log: deps.Log,
+		metrics: newMetrics(group.count), tasks: group,
 		learner: newLearner(deps.Chain), pool: deps.Pool, trace: deps.Trace, patience: deps.Patience,
 	}, nil
 }
@@ -71,7 +75,9 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 type Entry struct {
 	s       *Submitter
 	tx      *eth.Tx
-	ticket  *lock.Ticket // nil when the sender's transactions are not ordered
+	ticket  *lock.Ticket // nil when the sender's transactions are not ordered, and while it waits at its door
+	door    *door        // nil: none
+	upload  *upload      // of its call data; nil: none
 	arrived time.Time
 
 	taken    atomic.Bool // Finish has been called
@@ -104,7 +110,7 @@ func (s *Submitter) Enter(raw []byte) (*Entry, error) {
 	}
 	entry := &Entry{s: s, tx: tx, arrived: time.Now()}
 	if s.locks.Enabled(tx.From()) {
-		if entry.ticket, err = s.locks.Enter(tx.From(), tx.Nonce()); err != nil {
+		if err := s.doors.enter(entry); err != nil {
 			return nil, lockError(err)
 		}
 	}
@@ -120,6 +126,7 @@ func (e *Entry) Leave() {
 }
 
 func (e *Entry) leave() {
+	e.s.doors.leave(e)
 	if e.ticket != nil {
 		e.ticket.Leave()
 	}
@@ -140,6 +147,7 @@ func (e *Entry) Finish(ctx context.Context) (common.Hash, error) {
 	defer e.afterPanic()
 	e.s.received(e)
 	facts := e.s.lookUp(context.WithoutCancel(ctx), e)
+	e.store(ctx, facts)
 	switch {
 	case e.s.cfg.Async:
 		return e.finishAsync(context.WithoutCancel(ctx), facts)
@@ -251,7 +259,12 @@ func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict
 		turn.failed(e.tx, wasNext)
 		return nil, verdict{outcome: NotSent, err: factError(err)}
 	}
-	pending, err := s.submit(turn, e, known)
+	raw, callData, err := e.body(turn.ctx)
+	if err != nil {
+		turn.failed(e.tx, wasNext)
+		return nil, verdict{outcome: NotSent, err: factError(err)}
+	}
+	pending, err := s.submit(turn, e, known, raw, callData)
 	if err == nil {
 		turn.accepted(e.tx, pending, wasNext)
 		s.acceptedBy(e, pending)
@@ -301,7 +314,7 @@ func (s *Submitter) check(e *Entry, known known, expected uint64, gapIsWrong boo
 // finish gives everything back and records the final verdict, on every path.
 func (s *Submitter) finish(e *Entry, v verdict) verdict {
 	e.finished.Do(func() {
-		defer s.tasks.end()
+		defer e.discard()
 		e.leave()
 		s.concluded(e, v)
 		s.record(e, v)

@@ -21,11 +21,17 @@ type turn struct {
 // wait waits for the sender's turn. Only a queued transaction of an operator who
 // wants that is given up when its client goes away.
 func (e *Entry) wait(ctx context.Context) (*turn, error) {
-	if e.ticket == nil {
+	if e.ticket == nil && e.door == nil {
 		return &turn{ctx: context.WithoutCancel(ctx), locks: e.s.locks}, nil
 	}
 	if !e.s.ordering.CancelOnDisconnect {
 		ctx = context.WithoutCancel(ctx)
+	}
+	if err := e.waitAtDoor(ctx); err != nil {
+		return nil, err
+	}
+	if e.ticket == nil {
+		return nil, lock.ErrLeft
 	}
 	if e.s.learns() {
 		e.s.learner.add(context.WithoutCancel(ctx), e)

@@ -1,0 +1,180 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+)
+
+// What the operator pays for one transaction about a file at most: what the network's
+// official clients offer.
+const (
+	maxFileFee   = 5 * hedera.Hbar
+	maxDeleteFee = 2 * hedera.Hbar
+)
+
+// throttledTries is how often a transaction about a file is made when consensus keeps
+// answering that there are too many. Each time it was certainly not executed.
+const throttledTries = 6
+
+// File is a file on the network that this client made.
+type File struct {
+	client *Client
+	owner  *Operator
+	sender common.Address
+	id     hedera.ID
+}
+
+// ID returns the id of the file.
+func (f *File) ID() hedera.ID { return f.id }
+
+// ReceiptError is a receipt that says that a transaction about a file failed.
+type ReceiptError struct {
+	Status        hedera.Status
+	TransactionID hedera.TransactionID
+}
+
+// Error implements error.
+func (e *ReceiptError) Error() string {
+	return fmt.Sprintf("transaction %s failed: %s", e.TransactionID, e.Status)
+}
+
+// StoreFile writes contents to a new file that belongs to the operator: the first piece
+// when it is created and the others, of up to chunk bytes each, appended one after the
+// other. The receipt of each is awaited before the next is sent, so that success means that the
+// file is whole. The end of ctx stops it between two pieces. sender decides the node.
+//
+// A file that comes back is the caller's to Remove, also when it comes with an error: it is
+// incomplete then. No file means that there is none, or, if nodes gave no answer until
+// a receipt could not be had any more, that nobody can say.
+func (c *Client) StoreFile(ctx context.Context, sender common.Address, contents []byte, chunk int) (*File, error) {
+	owner := c.operator
+	if owner == nil {
+		return nil, ErrNoOperator
+	}
+	pieces := split(contents, chunk)
+	receipt, err := c.perform(ctx, sender, owner, fileCreation(owner.Key, pieces[0]), maxFileFee)
+	if err != nil {
+		return nil, fmt.Errorf("create a file: %w", err)
+	}
+	if receipt.File == (hedera.ID{}) {
+		return nil, fmt.Errorf("create a file: the receipt of %s names none", receipt.TransactionID)
+	}
+	f := &File{client: c, owner: owner, sender: sender, id: receipt.File}
+	for i, piece := range pieces[1:] {
+		if err := ctx.Err(); err != nil {
+			return f, fmt.Errorf("append to file %s: %w", f.id, ended(ctx))
+		}
+		if _, err := c.perform(ctx, sender, owner, fileAppend(f.id, piece), maxFileFee); err != nil {
+			return f, fmt.Errorf("append piece %d to file %s: %w", i+1, f.id, err)
+		}
+	}
+	return f, nil
+}
+
+// Remove deletes the file. A file that is gone already is no error.
+func (f *File) Remove(ctx context.Context) error {
+	_, err := f.client.perform(ctx, f.sender, f.owner, fileDeletion(f.id), maxDeleteFee)
+	var failed *ReceiptError
+	if errors.As(err, &failed) && failed.Status == hapi.ResponseCodeEnum_FILE_DELETED {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete file %s: %w", f.id, err)
+	}
+	return nil
+}
+
+// split cuts contents into pieces of up to size bytes. The first is there even if it is
+// empty.
+func split(contents []byte, size int) [][]byte {
+	var pieces [][]byte
+	for len(contents) > size {
+		pieces = append(pieces, contents[:size])
+		contents = contents[size:]
+	}
+	return append(pieces, contents)
+}
+
+// perform takes a transaction about a file to its receipt. One whose submission was
+// unclear is not made again: its verdict is awaited, by its id, until it cannot be
+// executed any more.
+func (c *Client) perform(ctx context.Context, sender common.Address, payer *Operator, op operation, maxFee hedera.Tinybar) (Receipt, error) {
+	for try := 1; ; try++ {
+		pending, err := c.transact(ctx, &journey{op: op, maxFee: maxFee, payer: payer, sender: sender})
+		var sent *SentError
+		if errors.As(err, &sent) {
+			pending, err = sent.Pending, nil
+		}
+		if err != nil {
+			return Receipt{}, err
+		}
+		// Whoever gives up here would leave a file behind that nobody knows of.
+		receipt, err := pending.Receipt(context.WithoutCancel(ctx))
+		switch {
+		case err != nil:
+			return Receipt{}, err
+		case hedera.Succeeded(receipt.Status):
+			return receipt, nil
+		case !throttled(receipt.Status) || try == throttledTries:
+			return Receipt{}, &ReceiptError{Status: receipt.Status, TransactionID: receipt.TransactionID}
+		}
+		if err := sleep(ctx, c.pace.retryMin<<min(try-1, 3)); err != nil {
+			return Receipt{}, err
+		}
+	}
+}
+
+// throttled tells whether consensus refused a transaction for the moment only.
+func throttled(status hedera.Status) bool {
+	return status == hapi.ResponseCodeEnum_THROTTLED_AT_CONSENSUS || status == hapi.ResponseCodeEnum_BUSY
+}
+
+// fileLifetime is when a file expires that was, against all efforts, not deleted.
+const fileLifetime = 90 * 24 * time.Hour
+
+// Members of TransactionBody.data about files, and their fields.
+const (
+	fieldFileAppend = 16
+	fieldFileCreate = 17
+	fieldFileDelete = 18
+
+	fieldFileID       = 2 // of FileAppend and FileDelete
+	fieldFileExpiry   = 2 // of FileCreate
+	fieldFileKeys     = 3
+	fieldFileContents = 4
+
+	fieldKeyEd25519 = 2 // Key…
+	fieldKeyECDSA   = 7
+)
+
+// fileCreation makes a file that only the holder of a key can change and delete.
+func fileCreation(key *hedera.PrivateKey, contents []byte) operation {
+	scheme := protowire.Number(fieldKeyECDSA)
+	if key.Kind() == hedera.Ed25519 {
+		scheme = fieldKeyEd25519
+	}
+	expiry := appendVarint(nil, 1, uint64(time.Now().Add(fileLifetime).Unix()))
+	list := appendBytes(nil, 1, appendBytes(nil, scheme, key.Public())) // KeyList.keys
+	data := make([]byte, 0, len(contents)+len(expiry)+len(list)+16)
+	data = appendBytes(data, fieldFileExpiry, expiry)
+	data = appendBytes(data, fieldFileKeys, list)
+	data = appendBytes(data, fieldFileContents, contents)
+	return operation{method: hapi.MethodCreateFile, field: fieldFileCreate, data: data}
+}
+
+func fileAppend(id hedera.ID, contents []byte) operation {
+	data := appendID(make([]byte, 0, len(contents)+32), fieldFileID, id)
+	return operation{method: hapi.MethodAppendContent, field: fieldFileAppend, data: appendBytes(data, fieldFileContents, contents)}
+}
+
+func fileDeletion(id hedera.ID) operation {
+	return operation{method: hapi.MethodDeleteFile, field: fieldFileDelete, data: appendID(nil, fieldFileID, id)}
+}
