@@ -86,6 +86,13 @@
 // node closes them, which real ones do every few seconds. TLS is checked against
 // the SHA-384 of the node's certificate in the address book.
 //
+// # Files
+//
+// StoreFile writes a file piece by piece, each with its receipt, for call data that is too long
+// for a transaction; Submission.CallData names it, and File.Remove deletes it. What
+// consensus throttled is made again, since it certainly was not executed; what was unclear is
+// not, but followed to its verdict.
+//
 // # What it does not promise
 //
 // Acceptance is not execution: a node that falls behind may drop what it accepted.

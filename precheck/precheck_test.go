@@ -213,3 +213,43 @@ func TestStateful(t *testing.T) {
 		})
 	}
 }
+
+// Call data goes into a file only when transactions may not carry it, and only if the
+// transaction has a form without it.
+func TestInFile(t *testing.T) {
+	files := rules
+	files.FileChunkSize, files.FileMaxChunks = 100, 3
+	jumbo := files
+	jumbo.Jumbo = true
+	data := make([]byte, 101)
+	call := func(change func(*types.DynamicFeeTx)) *types.DynamicFeeTx {
+		return transfer(func(d *types.DynamicFeeTx) {
+			d.Gas, d.Data = 100_000, data
+			if change != nil {
+				change(d)
+			}
+		})
+	}
+	for name, test := range map[string]struct {
+		data  types.TxData
+		rules precheck.Rules
+		want  bool
+	}{
+		"long":             {call(nil), files, true},
+		"creation":         {call(func(d *types.DynamicFeeTx) { d.To = nil }), files, true},
+		"just short":       {call(func(d *types.DynamicFeeTx) { d.Data = data[1:] }), files, false},
+		"jumbo":            {call(nil), jumbo, false},
+		"with access list": {call(func(d *types.DynamicFeeTx) { d.AccessList = types.AccessList{{Address: to}} }), files, false},
+		"set code":         {setCode(func(d *types.SetCodeTx) { d.Data = data }), files, false},
+	} {
+		if got := test.rules.InFile(sign(t, test.data)); got != test.want {
+			t.Errorf("%s: in a file %v", name, got)
+		}
+	}
+	long := func(n int) *eth.Tx {
+		return sign(t, call(func(d *types.DynamicFeeTx) { d.Gas, d.Data = 1_000_000, make([]byte, n) }))
+	}
+	want{}.check(t, precheck.Stateless(long(200), files)) // 400 digits: one piece and three more
+	want{-32201, "Oversized data: call data size 201, call data size limit 200"}.check(t, precheck.Stateless(long(201), files))
+	want{}.check(t, precheck.Stateless(long(201), jumbo))
+}

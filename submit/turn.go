@@ -21,7 +21,7 @@ type turn struct {
 // wait waits for the sender's turn. Only a queued transaction of an operator who
 // wants that is given up when its client goes away.
 func (e *Entry) wait(ctx context.Context) (*turn, error) {
-	if e.ticket == nil && e.door == nil {
+	if e.door == nil && e.ticket == nil {
 		return &turn{ctx: context.WithoutCancel(ctx), locks: e.s.locks}, nil
 	}
 	if !e.s.ordering.CancelOnDisconnect {

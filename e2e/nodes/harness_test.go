@@ -1,0 +1,203 @@
+// Package nodes runs the relay against the development network's consensus nodes, both in
+// this process, so that a test can spoil single calls and look into the ledger.
+package nodes
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"lockstep/app"
+	"lockstep/config"
+	"lockstep/devnet"
+	"lockstep/devnet/ledger"
+	"lockstep/hedera"
+)
+
+var (
+	chainID = big.NewInt(298)
+	price   = big.NewInt(1_000_000_000_000) // weibar, above the network's
+)
+
+// startNetwork runs a development network on free ports.
+func startNetwork(t *testing.T, cfg devnet.Config) *devnet.Network {
+	t.Helper()
+	cfg.Consensus, cfg.Mirror = "127.0.0.1:0", "127.0.0.1:0"
+	n, err := devnet.New(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+// relay is a running relay.
+type relay struct {
+	*rpc.Client
+	stop func() // stops it as SIGTERM would, and waits
+}
+
+// startRelay runs a relay in front of the network. Settings that are given replace its own.
+func startRelay(t *testing.T, n *devnet.Network, settings ...string) *relay {
+	t.Helper()
+	nodes, err := json.Marshal(n.Nodes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(append([]string{
+		"CHAIN_ID=298", "HEDERA_NETWORK=" + string(nodes), "MIRROR_NODE_URL=" + n.Mirror(),
+		"OPERATOR_ID_MAIN=" + devnet.OperatorID(), "OPERATOR_KEY_MAIN=" + devnet.OperatorKey(), "OPERATOR_KEY_FORMAT=HEX_ECDSA",
+		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "ENABLE_NONCE_ORDERING=true", "BATCH_REQUESTS_ENABLED=true",
+		"ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE=200", // so that the client reads the error
+	}, settings...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+	a, err := app.New(cfg, "test", log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	http, ws := a.Endpoints()
+	if err := a.Listen(t.Context(), http, ws); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	client, err := rpc.DialContext(t.Context(), "http://"+a.HTTPAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{Client: client}
+	r.stop = func() {
+		client.Close()
+		cancel()
+		if ended == nil {
+			return
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("the relay stopped with %v", err)
+		}
+		ended = nil
+	}
+	t.Cleanup(r.stop)
+	return r
+}
+
+// send submits a raw transaction.
+func (r *relay) send(ctx context.Context, raw []byte) (common.Hash, error) {
+	var hash common.Hash
+	err := r.CallContext(ctx, &hash, "eth_sendRawTransaction", hexutil.Encode(raw))
+	return hash, err
+}
+
+// code is the JSON-RPC code of an error, 0 without one.
+func code(err error) int {
+	var coded rpc.Error
+	if errors.As(err, &coded) {
+		return coded.ErrorCode()
+	}
+	return 0
+}
+
+// wallet signs for one funded account.
+type wallet struct {
+	t     *testing.T
+	key   *ecdsa.PrivateKey
+	nonce uint64
+}
+
+// newWallet takes the i-th funded account with an EVM address, other than the operator.
+func newWallet(t *testing.T, n *devnet.Network, i int) *wallet {
+	t.Helper()
+	key, err := crypto.HexToECDSA(strings.TrimPrefix(n.Accounts()[i+1].PrivateKey, "0x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &wallet{t: t, key: key}
+}
+
+func (w *wallet) address() common.Address { return crypto.PubkeyToAddress(w.key.PublicKey) }
+
+// sign signs a transaction with the next nonce.
+func (w *wallet) sign(to *common.Address, data []byte) []byte {
+	w.t.Helper()
+	raw, err := types.MustSignNewTx(w.key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
+		ChainID: chainID, Nonce: w.nonce, Gas: 5_000_000, GasFeeCap: price, To: to, Data: data,
+	}).MarshalBinary()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.nonce++
+	return raw
+}
+
+// initCode deploys a contract of the given size that does nothing.
+func initCode(size int) []byte {
+	code := []byte{
+		0x61, byte(size >> 8), byte(size), 0x60, 0x0f, 0x5f, 0x39, // CODECOPY(0, 15, size)
+		0x61, byte(size >> 8), byte(size), 0x5f, 0xf3, 0x00, 0x00, 0x00, // RETURN(0, size)
+	}
+	for i := range size {
+		code = append(code, byte(i*7)&0x7f) // never the 0xef that no code may begin with
+	}
+	code[15] = 0 // STOP
+	return code
+}
+
+// files returns the files that users made and the network still has.
+func files(n *devnet.Network) []ledger.File {
+	var found []ledger.File
+	for num := int64(1001); num < 3000; num++ {
+		if f, ok := n.Ledger().Handled().File(hedera.Entity(num)); ok && !f.Deleted {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// records returns what consensus saw of a kind of transaction, oldest first.
+func records(n *devnet.Network, kind ledger.Kind) (found []*ledger.Record) {
+	for r := range n.Ledger().Handled().Records(hedera.Timestamp{}, hedera.TimestampOf(time.Now().Add(time.Hour)), false) {
+		if r.Kind == kind && !r.IsChild() {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(60 * time.Second)
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
