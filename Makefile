@@ -56,8 +56,8 @@ verify: bin/protogen ## fail when a generated file is stale
 	diff -u internal/hapi/hapi.pb.go bin/.verify/hapi.pb.go
 	go test -run 'TestDocs|TestMetricsDocument' ./config ./app
 
-bench: build setup ## measure, and print the figures with their spread
-	./scripts/bench.sh
+bench: setup ## measure, and print the figures with their spread (ROWS=reads-cheap,burst for some)
+	./scripts/bench.sh $(if $(ROWS),-rows $(ROWS))
 
 fuzz: ## run every fuzz target for FUZZTIME each
 	./scripts/fuzz.sh $(FUZZTIME)

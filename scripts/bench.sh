@@ -1,8 +1,9 @@
 #!/bin/sh
-# Measures what ordering costs and prints the figures with their spread, next to those of
-# the naive baseline. Flags are those of the suite:
+# Measures what ordering and reads cost and prints the figures with their spread, next to
+# those of the naive baseline. Flags are those of the suite:
 #
 #   scripts/bench.sh -rows burst,fifty -runs 5 -json figures.json
+#   scripts/bench.sh -rows reads-cheap,reads-cold,reads-tip,reads-large,reads-memory,reads-start
 #   scripts/bench.sh -h
 #
 # It needs redis-server. The suite starts and ends everything else by itself.

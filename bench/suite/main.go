@@ -31,6 +31,10 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		switch args[0] {
 		case "network":
 			return networkRole(ctx, args[1:], out)
+		case "archive":
+			return archiveRole(ctx, out)
+		case "echo":
+			return echoRole(ctx, out)
 		case "naive":
 			return naiveRole(ctx, out)
 		}
@@ -79,6 +83,12 @@ func rows() []row {
 		{"thousand", "1,000 senders × 20 over two relays on one Redis", 1, thousand},
 		{"redis-killed", "Redis killed in the middle of a burst", 3, redisKilled},
 		{"holder-killed", "kill -9 of the relay that holds the lock", 3, holderKilled},
+		{"reads-cheap", "reads that need no mirror node", 3, readsCheap},
+		{"reads-cold", "reads of what was never asked for before", 3, readsCold},
+		{"reads-tip", "reads of the newest, asked for by many", 3, readsTip},
+		{"reads-memory", "memory of the relay's process", 3, readsMemory},
+		{"reads-start", "start of the relay to its first answer", 7, readsStart},
+		{"reads-large", "a block of 10,000 transactions in full", 3, readsLarge},
 	}
 }
 
@@ -161,7 +171,7 @@ type report struct {
 
 func (l *lab) measure(ctx context.Context, list []row, out io.Writer, file string) error {
 	r := report{Started: time.Now().UTC(), Machine: fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()), Set: l.settings}
-	if _, err := fmt.Fprintf(out, "Ordering of transactions, measured %s on %s.\n* established relay, measured earlier on such a machine; not measured here.\n",
+	if _, err := fmt.Fprintf(out, "Order of transactions and reads, measured %s on %s.\n* established relay, measured earlier on such a machine; not measured here.\n",
 		r.Started.Format(time.DateTime), r.Machine); err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func networkRole(ctx context.Context, args []string, out io.Writer) error {
 	}
 	// The mirror node of the suite is the devnet's behind a delay; the devnet's own port
 	// stays unused.
-	mirror := mirrorrest.New(mirrorrest.Config{View: chain.MirrorView, Log: slog.New(slog.DiscardHandler)})
+	mirror := mirrorHandler(chain)
 	mux := http.NewServeMux()
 	mux.Handle("/", mirror)
 	mux.Handle("/api/", s.slow(mirror))
@@ -111,6 +111,10 @@ func networkRole(ctx context.Context, args []string, out io.Writer) error {
 		return server.Close()
 	})
 	return group.Wait()
+}
+
+func mirrorHandler(chain *devnet.Network) http.Handler {
+	return mirrorrest.New(mirrorrest.Config{View: chain.MirrorView, Log: slog.New(slog.DiscardHandler)})
 }
 
 // networkReady is the line that says where the network is.

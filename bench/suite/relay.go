@@ -92,8 +92,13 @@ func (l *lab) baseline(ctx context.Context, n *network, r *redisServer) (*relay,
 	if err != nil {
 		return nil, err
 	}
+	return p.asBaseline(ctx)
+}
+
+// asBaseline waits until a process of ours that is no relay of ours says where it is.
+func (p *process) asBaseline(ctx context.Context) (*relay, error) {
 	made := &relay{process: p, naive: true}
-	err = p.ready(ctx, func(line []byte) bool {
+	err := p.ready(ctx, func(line []byte) bool {
 		var ready naiveReady
 		if json.Unmarshal(line, &ready) != nil || !ready.Naive {
 			return false

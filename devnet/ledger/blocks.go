@@ -38,6 +38,15 @@ func (l *Ledger) blockOpened() {
 	}
 }
 
+// CloseBlock publishes the open block, if there is one, before its time is over.
+func (l *Ledger) CloseBlock() {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	if l.chain.open != nil {
+		l.closeBlock()
+	}
+}
+
 // closeDue closes the open block if its time is over, else it returns how long it
 // still has; 0 without an open block.
 func (l *Ledger) closeDue() time.Duration {

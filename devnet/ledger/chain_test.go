@@ -197,6 +197,21 @@ func TestHistoryIsBoundedBySize(t *testing.T) {
 	}
 }
 
+// A block that is told to ends before its time, once.
+func TestCloseBlock(t *testing.T) {
+	r := newRig(t, Config{BlockTime: time.Hour})
+	from := dev(t, 0)
+	for nonce := range uint64(3) {
+		r.ethereum(from, dynamic(nonce, &from.address, 0, 60_000, nil))
+	}
+	for range 2 {
+		r.CloseBlock()
+		if b := r.View().LatestBlock(); b.Number != 1 || len(b.Records) != 3 {
+			t.Fatalf("block %d of %d records", b.Number, len(b.Records))
+		}
+	}
+}
+
 // With a block time, what was handled is hidden from views until its block closes,
 // and consensus nodes see it at once.
 func TestBlockTime(t *testing.T) {
