@@ -17,6 +17,7 @@ import (
 	"lockstep/config"
 	"lockstep/consensus"
 	"lockstep/ethapi"
+	"lockstep/limit"
 	"lockstep/lock"
 	"lockstep/mirror"
 	"lockstep/rpc"
@@ -34,6 +35,7 @@ type App struct {
 	locks         *lock.Service
 	mirror        *mirror.Client
 	consensus     *consensus.Client
+	budget        *limit.Budget
 	submitter     *submit.Submitter
 	subscriptions *ethapi.Subscriptions
 	http          *rpc.HTTPServer
@@ -114,6 +116,7 @@ func (a *App) Run(ctx context.Context) error {
 	below.Go(func() error { return a.locks.Run(backstage) })
 	below.Go(func() error { return a.consensus.Run(backstage) })
 	below.Go(func() error { return a.mirror.Run(backstage) })
+	below.Go(func() error { return a.budget.Run(backstage) })
 	below.Go(func() error { return a.subscriptions.Run(backstage) })
 
 	front, ctx := errgroup.WithContext(ctx)

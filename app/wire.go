@@ -15,6 +15,7 @@ import (
 	"lockstep/consensus"
 	"lockstep/ethapi"
 	"lockstep/internal/redisx"
+	"lockstep/limit"
 	"lockstep/lock"
 	"lockstep/mirror"
 	"lockstep/precheck"
@@ -49,6 +50,12 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	nodes := nodes{a.consensus, a.accepted}
+	a.budget, err = limit.New(cfg.Limit, limit.Deps{
+		Redis: a.redis, Scope: cfg.Server.ChainID.Hex(), Fee: a.fee, Log: a.log,
+	})
+	if err != nil {
+		return err
+	}
 	a.submitter, err = submit.New(cfg.Submit, submit.Deps{
 		Rules:    precheck.Rules{Config: cfg.Precheck, ChainID: uint64(cfg.Server.ChainID)},
 		Locks:    a.locks,
@@ -56,6 +63,8 @@ func (a *App) wire() (err error) {
 		Nodes:    nodes,
 		Files:    nodes,
 		Chain:    chain{mirror: a.mirror, bufferPercent: cfg.API.GasPriceBufferPercent},
+		Budget:   a.budget,
+		ClientIP: clientIP,
 		Log:      a.log,
 		Patience: cfg.Consensus.RequestTimeout.Duration(),
 	})
@@ -78,13 +87,14 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	metrics := rpc.NewMetrics()
-	dispatcher, err := rpc.NewDispatcher(cfg.RPC, methods, rpc.Options{Logger: a.log, Metrics: metrics, Limiter: limiter(cfg.RPC.RateLimit)})
+	limiter, collectors := a.limiter()
+	dispatcher, err := rpc.NewDispatcher(cfg.RPC, methods, rpc.Options{Logger: a.log, Metrics: metrics, Limiter: limiter})
 	if err != nil {
 		return err
 	}
 	a.ws = rpc.NewWSServer(dispatcher)
 	a.http = rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{Handlers: a.pages(api), Upgrade: a.ws})
-	return a.register(metrics.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors())
+	return a.register(metrics.Collectors(), collectors, a.budget.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors())
 }
 
 // accepted tells subscribers of a transaction that a node has accepted.
@@ -108,13 +118,6 @@ func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
 	if l.log.Enabled(ctx, slog.LevelDebug) {
 		l.log.LogAttrs(ctx, slog.LevelDebug, "redis client", slog.String("message", fmt.Sprintf(format, v...)))
 	}
-}
-
-func limiter(cfg rpc.RateLimitConfig) rpc.Limiter {
-	if cfg.Disabled {
-		return nil
-	}
-	return rpc.NewWindowLimiter(cfg)
 }
 
 // origin tells the mirror node whose request a read is part of.

@@ -11,6 +11,7 @@ import (
 	"lockstep/ethapi"
 	"lockstep/internal/envx"
 	"lockstep/internal/secret"
+	"lockstep/limit"
 	"lockstep/lock"
 	"lockstep/mirror"
 	"lockstep/precheck"
@@ -26,6 +27,7 @@ type Config struct {
 	Precheck  precheck.Config
 	Submit    submit.Config
 	Lock      lock.Config
+	Limit     limit.Config
 	Redis     Redis
 	Consensus consensus.Config
 	Mirror    mirror.Config
@@ -60,7 +62,7 @@ type Server struct {
 
 // Redis says where the shared state of a fleet of relays is.
 type Redis struct {
-	// Use Redis: per-sender locks then hold across all relays on it.
+	// Use Redis: per-sender locks then hold across all relays on it, and so do the limits on spending and on calls.
 	Enabled bool `env:"REDIS_ENABLED" envDefault:"false"`
 	// Redis server: redis:// or rediss:// for one, redis+sentinel://host,host/master, redis+cluster://host,host.
 	URL secret.String `env:"REDIS_URL" envDefault:"redis://127.0.0.1:6379"`
@@ -127,7 +129,7 @@ func nameOf(field string) string {
 // Validate checks what can be checked without a network, all at once.
 func (c Config) Validate() error {
 	errs := []error{
-		c.RPC.Validate(), c.API.Validate(), c.Precheck.Validate(), c.Submit.Validate(), c.Lock.Check(), c.Consensus.Validate(), c.Mirror.Check(),
+		c.RPC.Validate(), c.API.Validate(), c.Precheck.Validate(), c.Submit.Validate(), c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(),
 	}
 	if !c.Server.HTTP && !c.Server.WebSocket {
 		errs = append(errs, errors.New("RPC_HTTP_ENABLED and RPC_WS_ENABLED are both false: nothing to serve"))
@@ -137,6 +139,9 @@ func (c Config) Validate() error {
 	}
 	if c.Submit.SkipLookUps && c.Lock.GapHold > 0 {
 		errs = append(errs, errors.New("NONCE_GAP_HOLD_MS needs to know the sender's nonce, which DISABLE_MN_PRECHECKS_ON_TX_SENDING=true forbids to look up"))
+	}
+	if c.Limit.CallStore == limit.StoreRedis && !c.Redis.Enabled {
+		errs = append(errs, errors.New("IP_RATE_LIMIT_STORE=REDIS needs REDIS_ENABLED=true"))
 	}
 	for name, port := range map[string]int{"SERVER_PORT": c.Server.Port, "WEB_SOCKET_PORT": c.Server.WebSocketPort} {
 		if port < 0 || port > 65535 {

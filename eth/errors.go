@@ -114,6 +114,9 @@ func ErrRateLimited(method string) *Error {
 	return newError(CodeRateLimited, "IP Rate limit exceeded on %s", method)
 }
 
+// ErrHbarLimited says: what the operator is willing to pay for is spent for now.
+func ErrHbarLimited() *Error { return newError(CodeHbarLimited, "HBAR Rate limit exceeded") }
+
 // ErrReadOnly says: the relay takes no transactions.
 func ErrReadOnly() *Error {
 	return newError(CodeUnsupportedAction, "Unsupported operation. Relay is in read-only mode")

@@ -40,7 +40,10 @@ func sentAnyway(err error) Pending {
 // was accepted anywhere. The type of the error says what is certain; this keeps it.
 func (s *Submitter) submissionError(err error) verdict {
 	var refused *consensus.StatusError
+	var client *eth.Error
 	switch {
+	case errors.As(err, &client): // the budget's
+		return verdict{outcome: NotSent, err: client}
 	case errors.Is(err, lock.ErrLost): // whatever a node had said before
 		return verdict{outcome: NotSent, err: eth.ErrTurnLost()}
 	case errors.As(err, &refused):

@@ -46,6 +46,7 @@ type verdict struct {
 	outcome     Outcome
 	status      hedera.Status // of the node's precheck or of the receipt, when there is one
 	hasStatus   bool
+	reached     bool // consensus, which is what costs the payer, whatever the status
 	transaction hedera.TransactionID
 	node        hedera.ID
 	err         error

@@ -13,7 +13,6 @@ import (
 // nodes do not keep order between them. If that node is out, the previous verdict
 // is awaited first, still in the turn, and then any node will do.
 func (s *Submitter) submit(turn *turn, e *Entry, known known, raw []byte, callData *hedera.ID) (Pending, error) {
-	s.metrics.executions.Inc()
 	submission := consensus.Submission{
 		Ethereum:   raw,
 		CallData:   callData,
@@ -22,6 +21,10 @@ func (s *Submitter) submit(turn *turn, e *Entry, known known, raw []byte, callDa
 		BeforeSend: turn.check,
 		Offered:    s.offered(e),
 	}
+	if err := s.reserve(turn.ctx, e, known, submission); err != nil {
+		return nil, err
+	}
+	s.metrics.executions.Inc()
 	id, node, open := turn.predecessor()
 	if !open {
 		return s.nodes.Submit(turn.ctx, submission)
@@ -53,7 +56,7 @@ func (s *Submitter) follow(ctx context.Context, turn *turn, e *Entry, pending Pe
 	if err != nil {
 		return s.noReceipt(e, v, err)
 	}
-	v.status, v.hasStatus = receipt.Status, true
+	v.status, v.hasStatus, v.reached = receipt.Status, true, true
 	switch {
 	case hedera.Succeeded(receipt.Status):
 		v.outcome = Executed

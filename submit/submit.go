@@ -12,6 +12,7 @@ import (
 
 	"lockstep/eth"
 	"lockstep/hedera"
+	"lockstep/limit"
 	"lockstep/lock"
 	"lockstep/precheck"
 )
@@ -33,6 +34,8 @@ type Submitter struct {
 	learner  *learner
 	pool     Pool
 	trace    Trace
+	budget   *limit.Budget
+	clientIP func(context.Context) string
 	patience time.Duration // how long a caller waits for a verdict
 }
 
@@ -43,9 +46,11 @@ type Deps struct {
 	Ordering lock.Config // the settings Locks was made with
 	Nodes    Nodes
 	Chain    Chain
-	Pool     Pool  // nil: off
-	Trace    Trace // nil: off
-	Files    Files // nil: call data is never put into files
+	Pool     Pool                         // nil: off
+	Trace    Trace                        // nil: off
+	Files    Files                        // nil: call data is never put into files
+	Budget   *limit.Budget                // nil: off
+	ClientIP func(context.Context) string // whose transaction it is, for the budget; nil: nobody's
 	Log      *slog.Logger
 	Patience time.Duration // how long a caller waits for the verdict on an accepted transaction
 }
@@ -67,7 +72,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 		cfg: cfg, rejects: rejects, rules: deps.Rules, locks: deps.Locks, ordering: deps.Ordering,
 		nodes: deps.Nodes, chain: deps.Chain, files: deps.Files, doors: newDoors(deps.Ordering.MaxQueue), log: deps.Log,
 		metrics: newMetrics(group.count), tasks: group,
-		learner: newLearner(deps.Chain), pool: deps.Pool, trace: deps.Trace, patience: deps.Patience,
+		learner: newLearner(deps.Chain), pool: deps.Pool, trace: deps.Trace, budget: deps.Budget, clientIP: deps.ClientIP, patience: deps.Patience,
 	}, nil
 }
 
@@ -84,6 +89,7 @@ type Entry struct {
 	learning atomic.Bool // the learner is looking its sender up
 	finished sync.Once
 	fence    uint64 // of the sender's turn; 0: not ordered, or not reached
+	cost     cost
 }
 
 // Submit takes one transaction through the whole path and returns its hash.
@@ -146,6 +152,7 @@ func (e *Entry) Finish(ctx context.Context) (common.Hash, error) {
 	}
 	defer e.afterPanic()
 	e.s.received(e)
+	e.s.whoAsks(ctx, e)
 	facts := e.s.lookUp(context.WithoutCancel(ctx), e)
 	e.store(ctx, facts)
 	switch {
@@ -316,6 +323,7 @@ func (s *Submitter) finish(e *Entry, v verdict) verdict {
 	e.finished.Do(func() {
 		defer e.discard()
 		e.leave()
+		e.cost.settle(v)
 		s.concluded(e, v)
 		s.record(e, v)
 	})

@@ -1,0 +1,55 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/hedera"
+	"lockstep/limit"
+	"lockstep/mirror"
+	"lockstep/rpc"
+)
+
+// limiter returns what limits the calls of each address, nil for nothing, and its
+// metrics. Both transports share it.
+func (a *App) limiter() (rpc.Limiter, []prometheus.Collector) {
+	cfg, store := a.cfg.RPC.RateLimit, a.cfg.Limit.CallStore
+	here := rpc.NewWindowLimiter(cfg)
+	calls := limit.NewCalls(limit.CallsConfig{
+		Redis: a.redis, Window: cfg.Window.Duration(), Limit: cfg.MethodLimit, Timeout: a.cfg.Limit.RedisTimeout.Duration(), Instead: here,
+	})
+	switch {
+	case cfg.Disabled:
+		return nil, calls.Collectors()
+	case a.redis == nil || store == limit.StoreLocal:
+		return here, calls.Collectors()
+	default:
+		return calls, calls.Collectors()
+	}
+}
+
+// clientIP tells whose call a context belongs to; empty for nobody's.
+func clientIP(ctx context.Context) string {
+	request, _ := rpc.FromContext(ctx)
+	return request.IP
+}
+
+// fee asks the mirror node what a transaction, with all that it caused, took from the
+// account that paid for it. Gas that an Ethereum sender paid is not part of it, and what
+// the payer moved as a sender itself is no fee.
+func (a *App) fee(ctx context.Context, id hedera.TransactionID) (fee hedera.Tinybar, known bool, err error) {
+	records, err := a.mirror.Transactions(ctx, id)
+	if errors.Is(err, mirror.ErrNotFound) {
+		return 0, false, nil
+	}
+	for _, r := range records {
+		if r.Scheduled {
+			continue // has a payer of its own
+		}
+		fee += min(max(-r.Transferred(id.Payer), 0), r.Fee)
+		known = known || r.Nonce == 0
+	}
+	return fee, known, err
+}

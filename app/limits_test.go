@@ -1,0 +1,239 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net/http"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/app"
+	"lockstep/devnet"
+	"lockstep/internal/redistest"
+)
+
+const generous = 30 * time.Second
+
+// chain runs a development network.
+func chain(t *testing.T) *devnet.Network {
+	t.Helper()
+	network, err := devnet.New(t.Context(), devnet.Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- network.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-stopped
+	})
+	return network
+}
+
+// relayOn runs a relay on a network. Transactions above the network's gas limit pass its
+// prechecks, since they are what costs the operator something: the network refuses them
+// and charges it for 21,000 gas at 71 tinybars.
+func relayOn(t *testing.T, network *devnet.Network, more ...string) *app.App {
+	t.Helper()
+	nodes, err := json.Marshal(network.Nodes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return start(t, append([]string{
+		"HEDERA_NETWORK=" + string(nodes), "MIRROR_NODE_URL=" + network.Mirror(), "RELAY_PROFILE=ethereum",
+		"OPERATOR_ID_MAIN=" + devnet.OperatorID(), "OPERATOR_KEY_MAIN=" + devnet.OperatorKey(),
+		"MAX_TRANSACTION_GAS_LIMIT=20000000", "HBAR_SPENDING_PLANS_CONFIG=[]",
+	}, more...)...)
+}
+
+const refusalFee = 21_000 * 71 // tinybars, for a transaction that is too large
+
+// wallet signs with one funded account of a network.
+type wallet struct {
+	t     *testing.T
+	keyOf string
+	nonce uint64
+}
+
+// send sends a transaction and returns the error code of the answer, 0 for none.
+func (w *wallet) send(relay *app.App, gas uint64, headers ...string) int {
+	w.t.Helper()
+	key, err := crypto.HexToECDSA(w.keyOf)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	to := common.HexToAddress("0x05FbA803Be258049A27B820088bab1cAD2058871")
+	raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(298)), &types.DynamicFeeTx{
+		ChainID: big.NewInt(298), Nonce: w.nonce, Gas: gas, GasFeeCap: big.NewInt(1_000_000_000_000), To: &to, Value: big.NewInt(1e10),
+	}).MarshalBinary()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":[%q]}`, hexutil.Encode(raw))
+	_, answer := ask(w.t, http.MethodPost, "http://"+relay.HTTPAddr(), body, headers...)
+	var reply struct {
+		Error struct {
+			Code    int
+			Message string
+		}
+	}
+	if err := json.Unmarshal([]byte(answer), &reply); err != nil {
+		w.t.Fatalf("%s: %v", answer, err)
+	}
+	if reply.Error.Code == 0 {
+		w.nonce++
+	}
+	return reply.Error.Code
+}
+
+// Answers to send.
+const (
+	fine       = 0
+	rejected   = -32003
+	overBudget = -32606
+)
+
+const (
+	ordinary = 21_000
+	tooLarge = 16_000_000
+)
+
+// metric reads a sample, by its name with labels; 0 when there is none.
+func metric(t *testing.T, relay *app.App, name string) float64 {
+	t.Helper()
+	_, page := ask(t, http.MethodGet, "http://"+relay.HTTPAddr()+"/metrics", "")
+	line := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindStringSubmatch(page)
+	if line == nil {
+		return 0
+	}
+	value, err := strconv.ParseFloat(line[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.Now().Add(generous); !condition(); <-ticker.C {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// What the network charged the operator counts, and nothing else: refused by a precheck,
+// or executed, a transaction costs nothing in the end. When the budget has run out
+// nothing is sent any more, through any relay, until the next window.
+func TestBudgetThroughTheNetwork(t *testing.T) {
+	network := chain(t)
+	const window = 10 * time.Second
+	settings := []string{
+		"HBAR_RATE_LIMIT_TINYBAR=" + strconv.Itoa(2*refusalFee), "HBAR_RATE_LIMIT_BASIC=" + strconv.Itoa(2*refusalFee),
+		"HBAR_RATE_LIMIT_DURATION=" + strconv.Itoa(int(window.Milliseconds())),
+		"REDIS_ENABLED=true", "REDIS_URL=" + redistest.Start(t).URL(), "LIMIT_REDIS_TIMEOUT_MS=20000", "LOCK_REDIS_TIMEOUT_MS=1000",
+	}
+	one, two := relayOn(t, network, settings...), relayOn(t, network, settings...)
+	alice := &wallet{t: t, keyOf: network.Accounts()[1].PrivateKey[2:]}
+	remaining := func(r *app.App) float64 { return metric(t, r, "rpc_relay_hbar_rate_remaining") }
+
+	// All of it has to fit into one window, which a busy machine may need several for.
+	var codes []int
+	for end := time.Now().Add(4 * generous); ; {
+		number := time.Now().UnixMilli() / window.Milliseconds()
+		codes = []int{alice.send(one, ordinary), alice.send(one, tooLarge), alice.send(two, tooLarge)}
+		eventually(t, "the network's charge is known", func() bool {
+			return remaining(one) == 0 || remaining(two) == 0 || time.Now().UnixMilli()/window.Milliseconds() != number
+		})
+		codes = append(codes, alice.send(one, ordinary), alice.send(two, ordinary))
+		if time.Now().UnixMilli()/window.Milliseconds() == number {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the machine is too busy")
+		}
+	}
+	if diff := cmp.Diff([]int{fine, rejected, rejected, overBudget, overBudget}, codes); diff != "" {
+		t.Errorf("answers (-want +got)\n%s", diff)
+	}
+	for _, relay := range []*app.App{one, two} {
+		if refused := metric(t, relay, `rpc_relay_hbar_rate_limit{methodName="eth_sendRawTransaction",mode="TRANSACTION"}`); refused < 1 {
+			t.Errorf("%v refusals are counted", refused)
+		}
+	}
+	eventually(t, "a new window begins", func() bool { return alice.send(one, ordinary) == fine })
+}
+
+// What was set aside for transactions that came to nothing, or cost nothing, is free
+// again.
+func TestBudgetIsGivenBack(t *testing.T) {
+	network := chain(t)
+	// Room for one reservation at a time, and no more.
+	relay := relayOn(t, network, "HBAR_RATE_LIMIT_TINYBAR=100000")
+	alice := &wallet{t: t, keyOf: network.Accounts()[1].PrivateKey[2:]}
+	remaining := func() bool { return metric(t, relay, "rpc_relay_hbar_rate_remaining") == 100_000 }
+	for range 3 {
+		if code := alice.send(relay, ordinary); code != fine {
+			t.Fatalf("executed: %d", code)
+		}
+		eventually(t, "it turns out to have cost nothing", remaining)
+	}
+	alice.nonce += 5
+	if code := alice.send(relay, ordinary); code != rejected && code != -32000 {
+		t.Fatalf("wrong nonce: %d", code)
+	}
+	eventually(t, "a wrong nonce costs nothing here", remaining)
+	if limited := metric(t, relay, "rpc_relay_hbar_rate_total_limit"); limited != 100_000 {
+		t.Errorf("the limit is shown as %v", limited)
+	}
+}
+
+// Calls are counted for the whole fleet and for both transports, per address and method.
+func TestCallsOverRedis(t *testing.T) {
+	server := redistest.Start(t)
+	settings := []string{
+		"RATE_LIMIT_DISABLED=false", "TIER_2_RATE_LIMIT=3", "REDIS_ENABLED=true", "REDIS_URL=" + server.URL(),
+		"LIMIT_REDIS_TIMEOUT_MS=20000", "LOCK_REDIS_TIMEOUT_MS=1000", "LIMIT_DURATION=600000",
+	}
+	call := func(relay *app.App, method, from string) int {
+		status, _ := ask(t, http.MethodPost, "http://"+relay.HTTPAddr(), `{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`, "X-Forwarded-For", from)
+		return status
+	}
+	one, two := start(t, settings...), start(t, settings...)
+	for i, relay := range []*app.App{one, two, one} {
+		if status := call(relay, "eth_chainId", "192.0.2.1"); status != http.StatusOK {
+			t.Fatalf("call %d: %d", i, status)
+		}
+	}
+	for _, relay := range []*app.App{one, two} {
+		if status := call(relay, "eth_chainId", "192.0.2.1"); status != http.StatusTooManyRequests {
+			t.Errorf("one call too many: %d", status)
+		}
+		if n := metric(t, relay, `rpc_relay_ip_rate_limit{methodName="eth_chainId",storeType="RedisRateLimit"}`); n != 1 {
+			t.Errorf("%v refusals are counted", n)
+		}
+	}
+	if status := call(one, "eth_chainId", "192.0.2.2"); status != http.StatusOK {
+		t.Errorf("another address: %d", status)
+	}
+	if n, err := server.Client().Get(t.Context(), "ratelimit:192.0.2.1:eth_chainId").Int(); err != nil || n != 5 {
+		t.Errorf("Redis counted %d calls, %v", n, err)
+	}
+	local := start(t, append(settings, "IP_RATE_LIMIT_STORE=LRU")...)
+	if status := call(local, "eth_chainId", "192.0.2.1"); status != http.StatusOK {
+		t.Errorf("counted in the process: %d", status)
+	}
+}
