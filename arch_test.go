@@ -149,7 +149,7 @@ var thirdParty = []struct{ module, allowed, reason string }{
 	{"github.com/gorilla/websocket", `^(rpc|bench)$`, "rpc is the only WebSocket server, bench a client"},
 	{"github.com/redis/go-redis/v9", `^(internal/redis.*|lock(/.*)?|cache|limit|txpool|txtrace|app|bench/.*)$`, "only stores talk to Redis, and what measures them"},
 	{"github.com/caarlos0/env/v11", `^config$`, "settings are read in one place"},
-	{"github.com/ethereum/go-ethereum/core/vm", `^devnet/.*$`, "the relay executes nothing itself"},
+	{"github.com/ethereum/go-ethereum/core/vm", `^(evm|devnet/.*)$`, "evm is the only place where the relay executes anything itself"},
 }
 
 func TestThirdPartyImports(t *testing.T) {

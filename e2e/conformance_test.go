@@ -356,12 +356,21 @@ func validRequests() map[string][]string {
 		traceHash = append(traceHash, `["$block",`+options+`]`)
 		traceNumber = append(traceNumber, `["$number",`+options+`]`)
 	}
+	var traceCall []string
+	for _, options := range []string{
+		`{"tracer":"callTracer","tracerConfig":{"withLog":true}}`, `{"tracer":"prestateTracer","tracerConfig":{"diffMode":true}}`,
+		`{"enableMemory":true,"stateOverrides":{"$contract":{"balance":"0x2540be400"}},"blockOverrides":{"number":"0x99"}}`,
+	} {
+		traceCall = append(traceCall, `[{"from":"$sender","to":"$contract"},"latest",`+options+`]`, `[{"from":"$sender","data":"0x60006000fd"},"$number",`+options+`]`)
+	}
 	return map[string][]string{
+		"debug_traceCall":   append(traceCall, `[{"to":"$contract"}]`, `[{"to":"$contract"},{"blockHash":"$block"}]`),
 		"debug_getRawBlock": ref, "debug_getRawHeader": ref, "debug_getRawReceipts": ref, "debug_getRawTransaction": byTx,
 		"debug_traceTransaction":                  append(trace, `["$hash"]`),
 		"debug_traceBlockByHash":                  append(traceHash, `["$block"]`),
 		"debug_traceBlockByNumber":                append(traceNumber, `["latest"]`),
 		"eth_call":                                call,
+		"eth_createAccessList":                    append(call, `[{"from":"$sender","data":"0x60006000fd"}]`),
 		"eth_estimateGas":                         call,
 		"eth_feeHistory":                          {`["0x4","latest",[0,50.5,100]]`, `["0x1","$number"]`, `["0x0","latest",[]]`},
 		"eth_fillTransaction":                     {`[{"from":"$sender","to":"$contract"}]`, `[{"from":"$sender","to":"$contract","gasPrice":"0xba43b7400000","accessList":[]}]`, `[{"from":"$sender","to":"$contract","value":"0x2540be400","gas":"0x30d40","nonce":"0x0"}]`},

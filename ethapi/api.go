@@ -100,6 +100,8 @@ type API struct {
 	filters *filters
 	replays chan struct{} // one for each replayed transaction in memory
 
+	simulations chan struct{} // one for each simulation that runs
+
 	document json.RawMessage // OpenRPC
 }
 
@@ -127,7 +129,8 @@ func New(cfg Config, deps Deps) (*API, error) {
 	return &API{
 		cfg: cfg, deps: deps, mirror: deps.Mirror,
 		filters: newFilters(cfg.MaxFilters, cfg.FilterTTL.Duration()),
-		replays: make(chan struct{}, cfg.Debug.Replays), document: document,
+		replays: make(chan struct{}, cfg.Debug.Replays), simulations: make(chan struct{}, cfg.Simulation.Concurrency),
+		document: document,
 	}, nil
 }
 

@@ -35,11 +35,12 @@ type Config struct {
 	Subscriptions SubscriptionConfig
 	Debug         DebugConfig
 	Sync          SyncConfig
+	Simulation    SimulationConfig
 }
 
 // Validate returns everything that is wrong with the settings.
 func (c Config) Validate() error {
-	errs := []error{c.Subscriptions.Validate(), c.Debug.Validate(), c.Sync.Validate()}
+	errs := []error{c.Subscriptions.Validate(), c.Debug.Validate(), c.Sync.Validate(), c.Simulation.Validate()}
 	for name, value := range map[string]int{
 		"ETH_GET_TRANSACTION_COUNT_MAX_BLOCK_RANGE": c.MaxFullTransactions,
 		"FILTER_MAX_COUNT":                          c.MaxFilters,

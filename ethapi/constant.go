@@ -31,7 +31,7 @@ func unsupported(name string) rpc.Method {
 // misspellings.
 func unsupportedMethods() []string {
 	return []string{
-		"eth_blobBaseFee", "eth_coinbase", "eth_createAccessList", "eth_getProof", "eth_getWork",
+		"eth_blobBaseFee", "eth_coinbase", "eth_getProof", "eth_getWork",
 		"eth_newPendingTransactionFilter", "eth_protocolVersion", "eth_sendTransaction", "eth_sign",
 		"eth_signTransaction", "eth_simulateV1", "eth_submitHashrate", "net_peerCount",
 	}

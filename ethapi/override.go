@@ -35,40 +35,45 @@ const allTinybars hedera.Tinybar = 50_000_000_000 * 100_000_000
 
 // stateOverrides translates overrides by address. None, or an empty object, is nil.
 func stateOverrides(v rpc.Value) (json.RawMessage, error) {
-	var all []accountOverride
+	all, err := readOverrides(overridesParam, v)
+	if all == nil || err != nil {
+		return nil, err
+	}
+	return json.Marshal(all)
+}
+
+// readOverrides reads overrides by address out of a parameter.
+func readOverrides(parameter int, v rpc.Value) (all []accountOverride, err error) {
 	for address, account := range v.Fields() {
 		name := rpc.Value(quoted(address))
-		if err := rpc.Address().Verify(overridesParam, name); err != nil {
+		if err := rpc.Address().Verify(parameter, name); err != nil {
 			return nil, err
 		}
 		if !account.IsObject() {
-			return nil, eth.ErrInvalidParam(overridesParam, "override of %s: Expected an object", address)
+			return nil, eth.ErrInvalidParam(parameter, "override of %s: Expected an object", address)
 		}
 		o := accountOverride{Address: name.Address()}
 		for member, value := range account.Fields() {
 			if value.Null() {
 				continue
 			}
-			if err := o.set(member, value); err != nil {
+			if err := o.set(parameter, member, value); err != nil {
 				return nil, err
 			}
 		}
 		if o.State != nil && o.Diff != nil {
-			return nil, eth.ErrInvalidParam(overridesParam, "override of %s: state and stateDiff are mutually exclusive", address)
+			return nil, eth.ErrInvalidParam(parameter, "override of %s: state and stateDiff are mutually exclusive", address)
 		}
 		all = append(all, o)
 	}
-	if all == nil {
-		return nil, nil
-	}
-	return json.Marshal(all)
+	return all, nil
 }
 
 // set reads one member of an override. Members that Ethereum does not have are
 // ignored; one that it has and the mirror node cannot do is refused.
-func (o *accountOverride) set(member string, v rpc.Value) error {
+func (o *accountOverride) set(parameter int, member string, v rpc.Value) error {
 	wrong := func(what string) error {
-		return eth.ErrInvalidParam(overridesParam, "override of %s: %s: %s", lowerAddress(o.Address), member, what)
+		return eth.ErrInvalidParam(parameter, "override of %s: %s: %s", lowerAddress(o.Address), member, what)
 	}
 	switch member {
 	case "balance":

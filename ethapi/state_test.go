@@ -275,7 +275,7 @@ func TestConstants(t *testing.T) {
 		relay.expect([3]string{name, `[1,2,3]`, "-32601 Unsupported JSON-RPC method"})
 	}
 	for name, want := range map[string]string{
-		"engine_newPayloadV1": "Unsupported JSON-RPC method", "trace_block": "Not yet implemented", "debug_traceCall": "Not yet implemented",
+		"engine_newPayloadV1": "Unsupported JSON-RPC method", "trace_block": "Not yet implemented", "debug_storageRangeAt": "Not yet implemented",
 		"eth_signTypedData": "Method eth_signTypedData not found", "eth_getRawTransactionByHash": "Method eth_getRawTransactionByHash not found",
 		"eth_config": "Method eth_config not found", "eth_baseFee": "Method eth_baseFee not found", "admin_peers": "Method admin_peers not found",
 	} {

@@ -1,0 +1,316 @@
+package ethapi
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/eth"
+	"lockstep/evm"
+	"lockstep/hedera"
+	"lockstep/mirror"
+	"lockstep/rpc"
+)
+
+// What the mirror node can neither simulate nor show is run here: package evm on a
+// state that the mirror node tells of.
+
+// simulation is one request's state and the block that it begins with.
+type simulation struct {
+	api   *API
+	state *evm.State
+	head  *mirror.Block   // what a call sees as its block
+	at    *mirror.Block   // the end of which the state is that of; nil: of now
+	price hedera.Tinybar  // of gas
+	ctx   context.Context // ends with the time that a simulation has
+	made  map[uint64]common.Hash
+}
+
+// simulate has f work on the state at a block. The state of now is read while it is
+// needed: a block that comes meanwhile may show.
+func (a *API) simulate(ctx context.Context, ref eth.BlockRef, f func(*simulation) (any, error)) (any, error) {
+	select {
+	case a.simulations <- struct{}{}:
+		defer func() { <-a.simulations }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, a.cfg.Simulation.Timeout.Duration(), errSimulationTime)
+	defer cancel()
+	s := &simulation{api: a, ctx: ctx, made: make(map[uint64]common.Hash)}
+	if err := s.begin(ref); err != nil {
+		return nil, s.clientError(err)
+	}
+	result, err := f(s)
+	if err != nil {
+		return nil, s.clientError(err)
+	}
+	return result, nil
+}
+
+var errSimulationTime = errors.New("the simulation takes too long")
+
+func (s *simulation) begin(ref eth.BlockRef) (err error) {
+	if s.at, err = s.api.state(s.ctx, ref); err != nil {
+		return err
+	}
+	if s.head = s.at; s.head == nil {
+		if s.head, err = s.api.head(s.ctx); err != nil {
+			return err
+		}
+	}
+	fees, err := s.api.mirror.Fees(s.ctx)
+	if missing, err := notFound(err); err != nil {
+		return err
+	} else if !missing {
+		s.price = fees.EthereumTransaction
+	}
+	s.state = evm.NewState(s.ctx, (*chainReader)(s), s.api.cfg.Simulation.Reads)
+	return nil
+}
+
+// clientError says why a simulation was not possible.
+func (s *simulation) clientError(err error) error {
+	var service *evm.SystemContractError
+	var reads *evm.ReadsError
+	var gas *evm.GasError
+	switch {
+	case errors.As(err, &service):
+		return eth.ErrSimulation("the system contract at " + lowerAddress(service.Address) + " runs on the network only; use eth_call")
+	case errors.As(err, &reads), errors.As(err, &gas), errors.Is(err, evm.ErrFunds):
+		return eth.ErrSimulation(err.Error())
+	case errors.Is(context.Cause(s.ctx), errSimulationTime):
+		return eth.ErrSimulation(errSimulationTime.Error())
+	}
+	return err
+}
+
+// block is what a call sees of a block.
+func (s *simulation) block() evm.Block {
+	return evm.Block{Number: s.head.Number, Time: uint64(s.head.From.Seconds), Random: s.head.Hash}
+}
+
+// override makes assumptions about accounts.
+func (s *simulation) override(accounts []accountOverride) error {
+	for _, o := range accounts {
+		with := evm.Override{State: wordsOf(o.State), Diff: wordsOf(o.Diff)}
+		if o.Balance != nil {
+			tinybars := hedera.Tinybar(*o.Balance)
+			with.Balance = &tinybars
+		}
+		if o.Nonce != nil {
+			nonce := uint64(*o.Nonce)
+			with.Nonce = &nonce
+		}
+		if o.Code != nil {
+			with.Code = present(*o.Code)
+		}
+		if err := s.state.Override(o.Address, with); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wordsOf keeps the difference between no words and none given.
+func wordsOf(slots []slotOverride) map[common.Hash]common.Hash {
+	if slots == nil {
+		return nil
+	}
+	words := make(map[common.Hash]common.Hash, len(slots))
+	for _, slot := range slots {
+		words[slot.Key] = slot.Value
+	}
+	return words
+}
+
+// message is the message of a transaction object. A price that is offered is paid, up to
+// the network's; gas that is not limited is as much as one call may use.
+func (s *simulation) message(t *txArgs) (m evm.Message, err error) {
+	if t.authorizations != nil {
+		return m, eth.ErrSimulation("authorizationList is not supported")
+	}
+	m = evm.Message{To: t.to, Data: t.data, Gas: s.api.deps.MaxCallGas, GasPrice: s.price}
+	if t.gas != nil && *t.gas > 0 {
+		m.Gas = min(m.Gas, *t.gas)
+	}
+	if t.value != nil && t.value.Sign() > 0 {
+		tinybars, ok := hedera.TinybarOf(t.value)
+		if !ok {
+			return m, eth.ErrInvalidArguments("value %v is more than there is", t.value)
+		}
+		m.Value = max(tinybars, 1)
+	}
+	switch {
+	case t.from != nil:
+		m.From = *t.from
+	case m.Value > 0 && s.api.deps.Operator != nil:
+		m.From = *s.api.deps.Operator
+	}
+	offered := t.price
+	if offered == nil {
+		offered = t.maxFee
+	}
+	if offered != nil && offered.Sign() > 0 {
+		if tinybars, ok := hedera.TinybarOf(offered); ok {
+			m.GasPrice = min(m.GasPrice, tinybars)
+		}
+		m.Charge = true
+	}
+	return m, nil
+}
+
+// receiver is who a message goes to, also when it creates that.
+func (s *simulation) receiver(m *evm.Message) common.Address {
+	if m.To != nil {
+		return *m.To
+	}
+	return crypto.CreateAddress(m.From, s.state.Nonce(m.From))
+}
+
+// chainReader reads the state that a simulation begins with.
+type chainReader simulation
+
+// Account implements evm.Reader.
+func (c *chainReader) Account(ctx context.Context, address common.Address) (*evm.Account, error) {
+	var account *mirror.Account
+	var contract *mirror.Contract
+	t, both := parallel(ctx, 2)
+	t.run(func() error { return found(&account)(c.api.mirror.Account(both, address)) })
+	t.run(func() error { return found(&contract)(c.contract(both, address)) })
+	if err := t.wait(); err != nil {
+		return nil, err
+	}
+	switch {
+	case account == nil && contract == nil:
+		return c.service(ctx, address)
+	case account == nil:
+		return &evm.Account{Address: contract.Address, Nonce: contractNonce(contract), Code: contract.Code}, nil
+	case account.Deleted, c.at != nil && account.Created.Compare(c.at.To) > 0:
+		return nil, nil
+	}
+	found := &evm.Account{Address: account.Address, Balance: account.Balance, Nonce: accountNonce(account)}
+	switch {
+	case contract != nil:
+		found.Code, found.Nonce = contract.Code, contractNonce(contract)
+	case account.Delegation != nil && *account.Delegation != (common.Address{}):
+		found.Code = types.AddressToDelegation(*account.Delegation)
+	}
+	if c.at == nil {
+		return found, nil
+	}
+	return found, c.atBlock(ctx, found, contract != nil)
+}
+
+// atBlock puts the balance and the nonce that an account had at the end of the block
+// in the place of those of now. The nonce of a contract is not known for the past.
+func (c *chainReader) atBlock(ctx context.Context, account *evm.Account, isContract bool) (err error) {
+	account.Balance, err = c.api.mirror.BalanceAt(ctx, account.Address, c.at.To)
+	if missing, err := notFound(err); missing || err != nil {
+		return err
+	}
+	if !isContract && account.Nonce > 0 {
+		account.Nonce, err = c.api.nonceAt(ctx, account.Address, c.at)
+	}
+	return err
+}
+
+func (c *chainReader) contract(ctx context.Context, address common.Address) (contract *mirror.Contract, err error) {
+	if c.at == nil {
+		contract, err = c.api.mirror.Contract(ctx, address)
+	} else {
+		contract, err = c.api.mirror.ContractAt(ctx, address, c.at.To)
+	}
+	if err == nil && contract.Deleted {
+		return nil, mirror.ErrNotFound
+	}
+	return contract, err
+}
+
+func contractNonce(contract *mirror.Contract) uint64 {
+	if contract.Nonce == nil {
+		return 1
+	}
+	return *contract.Nonce
+}
+
+// service finds a token or a schedule.
+func (c *chainReader) service(ctx context.Context, address common.Address) (*evm.Account, error) {
+	if _, numbered := hedera.FromLongZero(address); !numbered {
+		return nil, nil
+	}
+	code, created, err := c.api.code(ctx, address)
+	if err != nil || len(code) == 0 || c.at != nil && created.Compare(c.at.To) > 0 {
+		return nil, err
+	}
+	return &evm.Account{Address: address, Code: code, Service: true}, nil
+}
+
+// Storage implements evm.Reader.
+func (c *chainReader) Storage(ctx context.Context, address common.Address, key common.Hash) (common.Hash, error) {
+	var at hedera.Timestamp
+	if c.at != nil {
+		at = c.at.To
+	}
+	return c.api.mirror.Storage(ctx, address, key, at)
+}
+
+// BlockHash implements evm.Reader.
+func (c *chainReader) BlockHash(ctx context.Context, number uint64) (common.Hash, error) {
+	if hash, ok := c.made[number]; ok {
+		return hash, nil
+	}
+	block, err := c.api.mirror.BlockByNumber(ctx, number)
+	if missing, err := notFound(err); missing || err != nil {
+		return common.Hash{}, err
+	}
+	return block.Hash, nil
+}
+
+// blockOverrides changes what a call sees of its block.
+func blockOverrides(b *evm.Block, v rpc.Value) error {
+	for name, value := range v.Fields() {
+		if value.Null() {
+			continue
+		}
+		n := value.Big()
+		number := n != nil && n.BitLen() <= 256
+		short := number && n.IsUint64()
+		var ok bool
+		switch name {
+		case "number":
+			if ok = short; ok {
+				b.Number = n.Uint64()
+			}
+		case "time":
+			if ok = short; ok {
+				b.Time = n.Uint64()
+			}
+		case "gasLimit":
+			if ok = short; ok {
+				b.GasLimit = n.Uint64()
+			}
+		case "feeRecipient":
+			if ok = rpc.Address().Matches(value); ok {
+				b.Coinbase = addressField(value)
+			}
+		case "prevRandao":
+			if ok = rpc.Hex64().Matches(value); ok {
+				b.Random = wordOf(value)
+			}
+		case "baseFeePerGas":
+			ok, b.BaseFee = number, n
+		case "blobBaseFee":
+			ok, b.BlobBaseFee = number, n
+		default:
+			return eth.ErrInvalidArguments("block override %q is not supported", name)
+		}
+		if !ok {
+			return eth.ErrInvalidArguments("block override %q: %s", name, value.Text())
+		}
+	}
+	return nil
+}
