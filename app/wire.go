@@ -62,6 +62,7 @@ func (a *App) wire() (err error) {
 		Ordering: cfg.Lock,
 		Nodes:    nodes,
 		Files:    nodes,
+		Subsidy:  a.consensus.Subsidy,
 		Chain:    chain{mirror: a.mirror, bufferPercent: cfg.API.GasPriceBufferPercent},
 		Budget:   a.budget,
 		ClientIP: clientIP,

@@ -23,11 +23,12 @@ type Operator struct {
 // Client submits transactions to the consensus nodes of one network. It may be
 // used from many goroutines.
 type Client struct {
-	log      *slog.Logger
-	nodes    roster
-	operator *Operator // nil: submissions must name a payer
-	ids      *idSource
-	metrics  *metrics
+	log        *slog.Logger
+	nodes      roster
+	operators  *operators // none: submissions must name a payer
+	paymasters *paymasters
+	ids        *idSource
+	metrics    *metrics
 
 	attemptTimeout time.Duration
 	requestTimeout time.Duration
@@ -65,13 +66,18 @@ func New(cfg Config, log *slog.Logger) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	operator, err := cfg.operator()
+	operators, err := cfg.operators()
+	if err != nil {
+		return nil, err
+	}
+	paymasters, err := cfg.Payers.paymasters(operators.main())
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{
 		log:            log,
-		operator:       operator,
+		operators:      operators,
+		paymasters:     paymasters,
 		ids:            newIDSource(),
 		metrics:        newMetrics(),
 		attemptTimeout: cfg.attemptTimeout(),
@@ -121,22 +127,23 @@ func (c *Client) SetNodes(addresses []NodeAddress) error {
 	return nil
 }
 
-// Operator returns the account that pays for submissions that name no other, and
-// false when none is configured.
+// Operator returns the main operator account, and false when none is configured.
 func (c *Client) Operator() (hedera.ID, bool) {
-	if c.operator == nil {
+	main := c.operators.main()
+	if main == nil {
 		return hedera.ID{}, false
 	}
-	return c.operator.ID, true
+	return main.ID, true
 }
 
-// OperatorAddress returns the EVM address of the operator's key, and false if there
+// OperatorAddress returns the EVM address of the main operator's key, and false if there
 // is no operator or its key has none.
 func (c *Client) OperatorAddress() (common.Address, bool) {
-	if c.operator == nil {
+	main := c.operators.main()
+	if main == nil {
 		return common.Address{}, false
 	}
-	return c.operator.Key.Address()
+	return main.Key.Address()
 }
 
 // NodeFor returns the node that a sender's transactions go to now. It stays the

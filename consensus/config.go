@@ -55,6 +55,8 @@ type Config struct {
 
 	// OperatorKeyFormat is how the key is written: DER, HEX_ED25519 or HEX_ECDSA.
 	OperatorKeyFormat string `env:"OPERATOR_KEY_FORMAT" envDefault:"DER"`
+
+	Payers PayerConfig
 }
 
 const defaultAttemptTimeout = 10 * time.Second
@@ -66,7 +68,12 @@ func (c *Config) Validate() error {
 	if _, err := c.network(); err != nil {
 		errs = append(errs, err)
 	}
-	if _, err := c.operator(); err != nil {
+	set, err := c.operators()
+	if err != nil {
+		errs = append(errs, err)
+		set = new(operators)
+	}
+	if _, err := c.Payers.paymasters(set.main()); err != nil {
 		errs = append(errs, err)
 	}
 	if c.attemptTimeout() <= 0 {

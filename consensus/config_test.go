@@ -78,11 +78,11 @@ func TestOperatorKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 			address, hasAddress := c.OperatorAddress()
-			if wantAddress, want := c.operator.Key.Address(); address != wantAddress || hasAddress != want {
+			if wantAddress, want := c.operators.main().Key.Address(); address != wantAddress || hasAddress != want {
 				t.Errorf("operator address %s, %v", address, hasAddress)
 			}
-			if id, ok := c.Operator(); !ok || id != hedera.Entity(1002) || c.operator.Key.Kind() != test.kind {
-				t.Errorf("operator %s, %v, kind %d", id, ok, c.operator.Key.Kind())
+			if id, ok := c.Operator(); !ok || id != hedera.Entity(1002) || c.operators.main().Key.Kind() != test.kind {
+				t.Errorf("operator %s, %v, kind %d", id, ok, c.operators.main().Key.Kind())
 			}
 			if dump := fmt.Sprintf("%v %+v %#v", cfg, cfg, cfg); strings.Contains(dump, devEd25519) || strings.Contains(dump, devECDSA[2:]) {
 				t.Errorf("the key is in the dump of the configuration: %s", dump)

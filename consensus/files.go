@@ -46,7 +46,7 @@ func (e *ReceiptError) Error() string {
 	return fmt.Sprintf("transaction %s failed: %s", e.TransactionID, e.Status)
 }
 
-// StoreFile writes contents to a new file that belongs to the operator: the first piece
+// StoreFile writes contents to a new file that belongs to an operator: the first piece
 // when it is created and the others, of up to chunk bytes each, appended one after the
 // other. The receipt of each is awaited before the next is sent, so that success means that the
 // file is whole. The end of ctx stops it between two pieces. sender decides the node.
@@ -55,7 +55,7 @@ func (e *ReceiptError) Error() string {
 // incomplete then. No file means that there is none, or, if nodes gave no answer until
 // a receipt could not be had any more, that nobody can say.
 func (c *Client) StoreFile(ctx context.Context, sender common.Address, contents []byte, chunk int) (*File, error) {
-	owner := c.operator
+	owner := c.operators.pick(sender)
 	if owner == nil {
 		return nil, ErrNoOperator
 	}

@@ -24,7 +24,7 @@ type Submission struct {
 	MaxGasAllowance hedera.Tinybar
 	// MaxFee is the most that the HAPI transaction may cost the payer.
 	MaxFee hedera.Tinybar
-	// Payer pays and signs instead of the operator, if not nil.
+	// Payer pays and signs instead of an operator, if not nil.
 	Payer *Operator
 	// Sender is who signed the Ethereum transaction. It decides the node.
 	Sender common.Address
@@ -71,7 +71,7 @@ func (c *Client) Submit(ctx context.Context, s Submission) (*Pending, error) {
 func (c *Client) transact(ctx context.Context, j *journey) (*Pending, error) {
 	start := time.Now()
 	if j.payer == nil {
-		j.payer = c.operator
+		j.payer = c.operators.pick(j.sender)
 	}
 	if j.payer == nil {
 		return nil, &NotSentError{ErrNoOperator}

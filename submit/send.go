@@ -5,6 +5,7 @@ import (
 	"math/big"
 
 	"lockstep/consensus"
+	"lockstep/eth"
 	"lockstep/hedera"
 )
 
@@ -20,6 +21,9 @@ func (s *Submitter) submit(turn *turn, e *Entry, known known, raw []byte, callDa
 		MaxFee:     s.maxFee(known.GasPrice),
 		BeforeSend: turn.check,
 		Offered:    s.offered(e),
+	}
+	if subsidy, ok := s.subsidyOf(e.tx); ok {
+		submission.Payer, submission.MaxGasAllowance = subsidy.Payer, subsidy.Allowance
 	}
 	if err := s.reserve(turn.ctx, e, known, submission); err != nil {
 		return nil, err
@@ -37,6 +41,14 @@ func (s *Submitter) submit(turn *turn, e *Entry, known known, raw []byte, callDa
 		return s.nodes.Await(ctx, id, node)
 	}
 	return s.nodes.Submit(turn.ctx, submission)
+}
+
+// subsidyOf tells who pays for the transaction's gas in its sender's stead.
+func (s *Submitter) subsidyOf(tx *eth.Tx) (consensus.Subsidy, bool) {
+	if s.subsidy == nil {
+		return consensus.Subsidy{}, false
+	}
+	return s.subsidy(tx.To())
 }
 
 // maxFee is the most the operator pays for one transaction: the network's price

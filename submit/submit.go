@@ -10,6 +10,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/consensus"
 	"lockstep/eth"
 	"lockstep/hedera"
 	"lockstep/limit"
@@ -27,6 +28,7 @@ type Submitter struct {
 	nodes    Nodes
 	chain    Chain
 	files    Files // nil: call data is never put into files
+	subsidy  func(to *common.Address) (consensus.Subsidy, bool)
 	doors    *doors
 	log      *slog.Logger
 	metrics  *metrics
@@ -51,6 +53,9 @@ type Deps struct {
 	Files    Files                        // nil: call data is never put into files
 	Budget   *limit.Budget                // nil: off
 	ClientIP func(context.Context) string // whose transaction it is, for the budget; nil: nobody's
+	// Subsidy tells who pays for the gas of a transaction to an address, nil being a
+	// creation, in its sender's stead. nil: nobody ever does.
+	Subsidy  func(to *common.Address) (consensus.Subsidy, bool)
 	Log      *slog.Logger
 	Patience time.Duration // how long a caller waits for the verdict on an accepted transaction
 }
@@ -70,7 +75,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	group := newTasks(cfg.MaxInProgress)
 	return &Submitter{
 		cfg: cfg, rejects: rejects, rules: deps.Rules, locks: deps.Locks, ordering: deps.Ordering,
-		nodes: deps.Nodes, chain: deps.Chain, files: deps.Files, doors: newDoors(deps.Ordering.MaxQueue), log: deps.Log,
+		nodes: deps.Nodes, chain: deps.Chain, files: deps.Files, subsidy: deps.Subsidy, doors: newDoors(deps.Ordering.MaxQueue), log: deps.Log,
 		metrics: newMetrics(group.count), tasks: group,
 		learner: newLearner(deps.Chain), pool: deps.Pool, trace: deps.Trace, budget: deps.Budget, clientIP: deps.ClientIP, patience: deps.Patience,
 	}, nil
@@ -315,6 +320,7 @@ func (s *Submitter) check(e *Entry, known known, expected uint64, gapIsWrong boo
 	if s.cfg.SkipLookUps {
 		return nil
 	}
+	_, known.GasPriceSubsidised = s.subsidyOf(e.tx)
 	return precheck.Stateful(e.tx, s.rules, known.Facts)
 }
 

@@ -141,7 +141,10 @@ func newWallet(t *testing.T, n *devnet.Network, i int) *wallet {
 func (w *wallet) address() common.Address { return crypto.PubkeyToAddress(w.key.PublicKey) }
 
 // sign signs a transaction with the next nonce.
-func (w *wallet) sign(to *common.Address, data []byte) []byte {
+func (w *wallet) sign(to *common.Address, data []byte) []byte { return w.offer(price, to, data) }
+
+// offer signs a transaction that offers a gas price.
+func (w *wallet) offer(price *big.Int, to *common.Address, data []byte) []byte {
 	w.t.Helper()
 	raw, err := types.MustSignNewTx(w.key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
 		ChainID: chainID, Nonce: w.nonce, Gas: 5_000_000, GasFeeCap: price, To: to, Data: data,

@@ -1,0 +1,183 @@
+package nodes
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/devnet"
+	"lockstep/devnet/ledger"
+	"lockstep/hedera"
+)
+
+// payers returns who paid for each Ethereum transaction, in order of consensus.
+func payers(n *devnet.Network) (ids []string) {
+	for _, r := range records(n, ledger.KindEthereum) {
+		ids = append(ids, r.ID.Payer.String())
+	}
+	return ids
+}
+
+// account returns a funded account of a kind of key, other than the usual operator.
+func account(t *testing.T, n *devnet.Network, kind string) devnet.Account {
+	t.Helper()
+	for _, a := range n.Accounts() {
+		if a.KeyType == kind && a.ID != devnet.OperatorID() {
+			return a
+		}
+	}
+	t.Fatalf("no account with a key of type %s", kind)
+	return devnet.Account{}
+}
+
+// Every form of an operator's key pays for a real transaction.
+func TestOperatorKeyForms(t *testing.T) {
+	n := startNetwork(t, devnet.Config{})
+	ecdsa, ed25519 := account(t, n, "ECDSA_SECP256K1"), account(t, n, "ED25519")
+	bare := func(a devnet.Account) string { return strings.TrimPrefix(a.PrivateKey, "0x") }
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(ed25519.PrivateKey+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, test := range []struct {
+		name     string
+		operator devnet.Account
+		settings []string
+	}{
+		{"DER Ed25519", ed25519, []string{"OPERATOR_KEY_FORMAT=DER", "OPERATOR_KEY_MAIN=302e020100300506032b657004220420" + bare(ed25519)}},
+		{"DER ECDSA", ecdsa, []string{"OPERATOR_KEY_FORMAT=DER", "OPERATOR_KEY_MAIN=3030020100300706052b8104000a04220420" + bare(ecdsa)}},
+		{"hex Ed25519", ed25519, []string{"OPERATOR_KEY_FORMAT=HEX_ED25519", "OPERATOR_KEY_MAIN=" + ed25519.PrivateKey}},
+		{"hex ECDSA", ecdsa, []string{"OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=" + bare(ecdsa)}},
+		{"from a file", ed25519, []string{"OPERATOR_KEY_FORMAT=HEX_ED25519", "OPERATOR_KEY_MAIN=", "OPERATOR_KEY_MAIN_FILE=" + file}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := startRelay(t, n, append(test.settings, "OPERATOR_ID_MAIN="+test.operator.ID)...)
+			if _, err := r.send(t.Context(), newWallet(t, n, 2+i).sign(&common.Address{9}, nil)); err != nil {
+				t.Fatal(err)
+			}
+			paid := payers(n)
+			if got := paid[len(paid)-1]; got != test.operator.ID {
+				t.Errorf("paid by %s, want %s", got, test.operator.ID)
+			}
+		})
+	}
+}
+
+// Several operators share the transactions, in turn or by sender; each pays with its own
+// key, also for files.
+func TestSeveralOperators(t *testing.T) {
+	t.Parallel()
+	for _, choice := range []string{"rotate", "sender"} {
+		t.Run(choice, func(t *testing.T) {
+			n := startNetwork(t, devnet.Config{})
+			ecdsa, ed25519 := account(t, n, "ECDSA_SECP256K1"), account(t, n, "ED25519")
+			more, err := json.Marshal([][]string{{ecdsa.ID, "HEX_ECDSA", ecdsa.PrivateKey}, {ed25519.ID, "HEX_ED25519", ed25519.PrivateKey}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := startRelay(t, n, "OPERATOR_ACCOUNTS="+string(more), "OPERATOR_CHOICE="+choice, inFiles)
+			bySender := map[common.Address]map[string]bool{}
+			for i := range 9 {
+				w := newWallet(t, n, i)
+				bySender[w.address()] = map[string]bool{}
+				for j := range 3 {
+					data := []byte{byte(j)}
+					if i < 3 && j == 0 {
+						data = make([]byte, 5200) // goes into a file
+					}
+					if _, err := r.send(t.Context(), w.sign(&common.Address{9}, data)); err != nil {
+						t.Fatal(err)
+					}
+					paid := payers(n)
+					bySender[w.address()][paid[len(paid)-1]] = true
+				}
+			}
+			r.stop()
+			count := map[string]int{}
+			for _, id := range payers(n) {
+				count[id]++
+			}
+			if len(count) != 3 {
+				t.Errorf("paid by %v", count)
+			}
+			for sender, ids := range bySender {
+				if choice == "sender" && len(ids) != 1 {
+					t.Errorf("sender %s was paid for by %v", sender, ids)
+				}
+			}
+			if choice == "rotate" && (count[ecdsa.ID] < 6 || count[ed25519.ID] < 6) {
+				t.Errorf("not shared evenly: %v", count)
+			}
+			if left := files(n); len(left) != 0 {
+				t.Errorf("%d files are left", len(left))
+			}
+		})
+	}
+}
+
+// Who is subsidised sends at any gas price; who is not is told the minimum. The payer
+// is the paymaster with its own key, and the gas comes from its balance.
+func TestPaymasters(t *testing.T) {
+	n := startNetwork(t, devnet.Config{})
+	own := account(t, n, "ED25519")
+	free, dear, byAccount := common.Address{0xf1}, common.Address{0xd0}, common.Address{0xac}
+	accounts := fmt.Sprintf(`[["%s","HEX_ED25519","%s","25"]]`, own.ID, own.PrivateKey)
+	lists := fmt.Sprintf(`[["%s",["%s","%s"]],["0.0.999999",["0x00000000000000000000000000000000000000dd"]]]`, own.ID, byAccount.Hex(), free.Hex())
+	defaults := []string{"PAYMASTER_ENABLED=true", "MAX_GAS_ALLOWANCE_HBAR=50"}
+	for i, test := range []struct {
+		name     string
+		settings []string
+		to       *common.Address
+		payer    string // empty: refused
+	}{
+		{"off", []string{"MAX_GAS_ALLOWANCE_HBAR=50", `PAYMASTER_WHITELIST=["*"]`}, &free, ""},
+		{"listed", append(defaults, `PAYMASTER_WHITELIST=["`+strings.ToLower(free.Hex())+`"]`), &free, devnet.OperatorID()},
+		{"not listed", append(defaults, `PAYMASTER_WHITELIST=["`+free.Hex()+`"]`), &dear, ""},
+		{"everybody", append(defaults, `PAYMASTER_WHITELIST=["*"]`), &dear, devnet.OperatorID()},
+		{"everybody, creation", append(defaults, `PAYMASTER_WHITELIST=["*"]`), nil, devnet.OperatorID()},
+		{"by an account", []string{"PAYMASTER_ACCOUNTS=" + accounts, "PAYMASTER_ACCOUNTS_WHITELISTS=" + lists}, &byAccount, own.ID},
+		{"an account goes before the operator", append(defaults, "PAYMASTER_WHITELIST=*", "PAYMASTER_ACCOUNTS="+accounts, "PAYMASTER_ACCOUNTS_WHITELISTS="+lists), &free, own.ID},
+		{"listed by an account that is none", []string{"PAYMASTER_ACCOUNTS=" + accounts, "PAYMASTER_ACCOUNTS_WHITELISTS=" + lists}, &common.Address{19: 0xdd}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := startRelay(t, n, test.settings...)
+			w := newWallet(t, n, i)
+			before, _ := n.Ledger().Handled().AccountByAddress(w.address())
+			var data []byte
+			if test.to == nil {
+				data = initCode(10)
+			}
+			_, err := r.send(t.Context(), w.offer(new(big.Int), test.to, data))
+			if test.payer == "" {
+				if code(err) != -32009 || !strings.Contains(err.Error(), "Gas price '0' is below configured minimum gas price") {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := records(n, ledger.KindEthereum)
+			last := seen[len(seen)-1]
+			if last.ID.Payer.String() != test.payer || !hedera.Succeeded(last.Status) {
+				t.Errorf("paid by %s: %s, want %s", last.ID.Payer, last.Status, test.payer)
+			}
+			if after, _ := n.Ledger().Handled().AccountByAddress(w.address()); after.Balance != before.Balance {
+				t.Errorf("the sender paid %d tinybars", before.Balance-after.Balance)
+			}
+		})
+	}
+	t.Run("allowance too small", func(t *testing.T) {
+		r := startRelay(t, n, "PAYMASTER_ENABLED=true", "PAYMASTER_WHITELIST=*")
+		_, err := r.send(t.Context(), newWallet(t, n, 9).offer(new(big.Int), &free, nil))
+		if err == nil || !strings.Contains(err.Error(), "INSUFFICIENT_TX_FEE") {
+			t.Errorf("an allowance of 0: %v", err)
+		}
+	})
+}
