@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
+	"lockstep/cache"
 	"lockstep/config"
 	"lockstep/consensus"
 	"lockstep/ethapi"
@@ -32,6 +33,8 @@ type App struct {
 	registry *prometheus.Registry
 
 	redis         redis.UniversalClient // nil: not used
+	cacheRedis    redis.UniversalClient // nil: not used
+	cache         *cache.Redis          // works with cacheRedis only
 	locks         *lock.Service
 	mirror        *mirror.Client
 	consensus     *consensus.Client
@@ -117,6 +120,9 @@ func (a *App) Run(ctx context.Context) error {
 	below.Go(func() error { return a.consensus.Run(backstage) })
 	below.Go(func() error { return a.mirror.Run(backstage) })
 	below.Go(func() error { return a.budget.Run(backstage) })
+	if a.cacheRedis != nil {
+		below.Go(func() error { return a.cache.Run(backstage) })
+	}
 	below.Go(func() error { return a.subscriptions.Run(backstage) })
 
 	front, ctx := errgroup.WithContext(ctx)
@@ -164,8 +170,10 @@ func (a *App) close() error {
 	if a.consensus != nil {
 		errs = append(errs, a.consensus.Close())
 	}
-	if a.redis != nil {
-		errs = append(errs, a.redis.Close())
+	for _, client := range []redis.UniversalClient{a.redis, a.cacheRedis} {
+		if client != nil {
+			errs = append(errs, client.Close())
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/cache"
 	"lockstep/config"
 	"lockstep/consensus"
 	"lockstep/ethapi"
@@ -40,10 +41,21 @@ func (a *App) wire() (err error) {
 			return fmt.Errorf("REDIS_URL: %w", err)
 		}
 	}
+	// A client of its own: a crowd of readers must not keep the locks from a connection.
+	if cfg.Redis.Enabled && cfg.Cache.Enabled {
+		if a.cacheRedis, err = redisx.Open(cfg.Redis.URL.Reveal(), redisx.Options{Timeout: cfg.Cache.Timeout.Duration(), PoolSize: 16}); err != nil {
+			return fmt.Errorf("REDIS_URL: %w", err)
+		}
+	}
+	a.cache = cache.New(cfg.Cache, a.cacheRedis, a.log)
 	if a.locks, err = lock.New(cfg.Lock, lock.Deps{Redis: a.redis, Log: a.log}); err != nil {
 		return err
 	}
-	if a.mirror, err = mirror.New(cfg.Mirror, mirror.Options{Log: a.log, Origin: origin}); err != nil {
+	options := mirror.Options{Log: a.log, Origin: origin}
+	if a.cacheRedis != nil {
+		options.Store = a.cache
+	}
+	if a.mirror, err = mirror.New(cfg.Mirror, options); err != nil {
 		return err
 	}
 	if a.consensus, err = consensus.New(cfg.Consensus, a.log); err != nil {
@@ -95,7 +107,7 @@ func (a *App) wire() (err error) {
 	}
 	a.ws = rpc.NewWSServer(dispatcher)
 	a.http = rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{Handlers: a.pages(api), Upgrade: a.ws})
-	return a.register(metrics.Collectors(), collectors, a.budget.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors())
+	return a.register(metrics.Collectors(), collectors, a.budget.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.cache.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors())
 }
 
 // accepted tells subscribers of a transaction that a node has accepted.

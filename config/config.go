@@ -7,6 +7,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"lockstep/cache"
 	"lockstep/consensus"
 	"lockstep/ethapi"
 	"lockstep/internal/envx"
@@ -31,6 +32,7 @@ type Config struct {
 	Redis     Redis
 	Consensus consensus.Config
 	Mirror    mirror.Config
+	Cache     cache.Config
 	Log       Log
 }
 
@@ -62,7 +64,7 @@ type Server struct {
 
 // Redis says where the shared state of a fleet of relays is.
 type Redis struct {
-	// Use Redis: per-sender locks then hold across all relays on it, and so do the limits on spending and on calls.
+	// Use Redis: per-sender locks then hold across all relays on it, so do the limits on spending and on calls, and what cannot change is read once for all.
 	Enabled bool `env:"REDIS_ENABLED" envDefault:"false"`
 	// Redis server: redis:// or rediss:// for one, redis+sentinel://host,host/master, redis+cluster://host,host.
 	URL secret.String `env:"REDIS_URL" envDefault:"redis://127.0.0.1:6379"`
@@ -129,7 +131,7 @@ func nameOf(field string) string {
 // Validate checks what can be checked without a network, all at once.
 func (c Config) Validate() error {
 	errs := []error{
-		c.RPC.Validate(), c.API.Validate(), c.Precheck.Validate(), c.Submit.Validate(), c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(),
+		c.RPC.Validate(), c.API.Validate(), c.Precheck.Validate(), c.Submit.Validate(), c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(), c.Cache.Validate(),
 	}
 	if !c.Server.HTTP && !c.Server.WebSocket {
 		errs = append(errs, errors.New("RPC_HTTP_ENABLED and RPC_WS_ENABLED are both false: nothing to serve"))

@@ -163,10 +163,14 @@ func (c *Client) Alias(ctx context.Context, address common.Address) (common.Addr
 	if alias, ok := c.aliases.get(id); ok {
 		return alias, nil
 	}
+	if alias := stored(ctx, c, kindAlias, id.String(), addressFields); alias != nil {
+		c.aliases.put(id, *alias, aliasBytes)
+		return *alias, nil
+	}
 	account, err := c.AccountByID(ctx, id)
 	switch {
 	case err == nil:
-		c.aliases.put(id, account.Address, aliasBytes) // an alias is for life
+		c.keepAlias(id, account.Address)
 		return account.Address, nil
 	case !errors.Is(err, ErrNotFound):
 		return common.Address{}, err
@@ -176,9 +180,15 @@ func (c *Client) Alias(ctx context.Context, address common.Address) (common.Addr
 		return common.Address{}, err
 	}
 	if isToken {
-		c.aliases.put(id, address, aliasBytes)
+		c.keepAlias(id, address)
 	}
 	return address, nil
+}
+
+// keepAlias: an alias is for life.
+func (c *Client) keepAlias(id hedera.ID, alias common.Address) {
+	c.aliases.put(id, alias, aliasBytes)
+	store(c, kindAlias, id.String(), &alias, addressFields)
 }
 
 // Transaction is a Hedera transaction of any kind.

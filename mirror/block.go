@@ -127,17 +127,22 @@ func (c *Client) endBlock(ctx context.Context, order Order) (*Block, error) {
 
 // BlockByNumber returns the block of that number, or ErrNotFound.
 func (c *Client) BlockByNumber(ctx context.Context, number uint64) (*Block, error) {
-	return c.block(ctx, decimal(number))
+	return c.block(ctx, kindBlock, decimal(number))
 }
 
 // BlockByHash returns the block whose hash begins with these 32 bytes, or
 // ErrNotFound.
 func (c *Client) BlockByHash(ctx context.Context, hash common.Hash) (*Block, error) {
-	return c.block(ctx, hash.Hex())
+	return c.block(ctx, kindHash, hash.Hex())
 }
 
-func (c *Client) block(ctx context.Context, id string) (*Block, error) {
+func (c *Client) block(ctx context.Context, kind, id string) (*Block, error) {
 	if b, ok := c.blocks.get(id); ok {
+		return b, nil
+	}
+	if b := stored(ctx, c, kind, id, blockFields); b != nil && (id == decimal(b.Number) || id == b.Hash.Hex()) {
+		c.learn(b.Number)
+		c.keepBlock(ctx, b)
 		return b, nil
 	}
 	b, err := get(ctx, c, "blocks/{hashOrNumber}", "blocks/"+id, readBlock)
@@ -153,12 +158,17 @@ func (c *Client) keepBlock(ctx context.Context, b *Block) {
 	if !b.closed() {
 		return
 	}
-	if known, ok := c.blocks.get(decimal(b.Number)); ok && known.Hash != b.Hash {
+	switch known, ok := c.blocks.get(decimal(b.Number)); {
+	case ok && known.Hash == b.Hash:
+		return
+	case ok:
 		c.reset(ctx, b.Number, "a block has changed")
 	}
 	c.tide.newest(b)
 	c.blocks.put(decimal(b.Number), b, blockBytes)
 	c.blocks.put(b.Hash.Hex(), b, blockBytes)
+	store(c, kindBlock, decimal(b.Number), b, blockFields)
+	store(c, kindHash, b.Hash.Hex(), b, blockFields)
 }
 
 // Blocks lists the blocks from first to last, both included, in ascending order.
@@ -180,4 +190,10 @@ func (c *Client) observe(number uint64) {
 	if head, ok := c.head.peek(); ok && number > head.Number {
 		c.head.forget()
 	}
+}
+
+// learn notes a block that another relay knows: answers are measured by it, too.
+func (c *Client) learn(number uint64) {
+	c.tide.saw(number, true)
+	c.observe(number)
 }

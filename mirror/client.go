@@ -31,6 +31,9 @@ type Client struct {
 	metrics    metrics
 	buffers    sync.Pool // of *bytes.Buffer
 
+	store    Store                  // nil: none
+	chainKey atomic.Pointer[string] // see chain
+
 	noPush atomic.Bool // the mirror node has turned out to be unable to push
 
 	head fresh[*Block]
@@ -50,6 +53,8 @@ type Options struct {
 	Log *slog.Logger
 	// Origin tells on whose behalf a request is made; nil for nobody's.
 	Origin func(context.Context) Origin
+	// Store is shared with other relays; nil for none.
+	Store Store
 	// Transport replaces the pooled transport that New makes; for tests.
 	Transport http.RoundTripper
 }
@@ -77,7 +82,7 @@ func New(config Config, options Options) (*Client, error) {
 		return nil, fmt.Errorf("retry codes: %w", err)
 	}
 	c := &Client{
-		config: config, log: options.Log, origin: options.Origin,
+		config: config, log: options.Log, origin: options.Origin, store: options.Store,
 		http:      httpClient(&config, options.Transport),
 		upstreams: upstreams, budget: budget{share: config.RetryBudget},
 		retryCodes: codes, never: make(map[string]bool), metrics: newMetrics(),
@@ -113,6 +118,7 @@ func (c *Client) Invalidate() {
 // a development network can be reset.
 func (c *Client) Forget() {
 	c.Invalidate()
+	c.chainKey.Store(nil)
 	c.fees.forget()
 	c.prices.forget()
 	c.blocks.purge()

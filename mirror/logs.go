@@ -153,6 +153,12 @@ func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*L
 	if logs, ok := c.logs.get(block.Number); ok && all {
 		return logs, nil
 	}
+	if all {
+		if logs := stored(ctx, c, kindLogs, decimal(block.Number), logsFields); logs != nil {
+			c.logs.put(block.Number, *logs, weightOf(*logs))
+			return *logs, nil
+		}
+	}
 	logs, err := sliced(ctx, c, block, func(ctx context.Context, slice Window) ([]*Log, error) {
 		q := q
 		q.Window, q.SingleBlock = slice, true
@@ -161,11 +167,8 @@ func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*L
 	if err != nil || !all || len(logs) == 0 && block.HasLogs() {
 		return logs, err
 	}
-	weight := int64(100)
-	for _, l := range logs {
-		weight += l.weight()
-	}
-	c.logs.put(block.Number, logs, weight)
+	c.logs.put(block.Number, logs, weightOf(logs))
+	store(c, kindLogs, decimal(block.Number), &logs, logsFields)
 	return logs, nil
 }
 

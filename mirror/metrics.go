@@ -10,6 +10,8 @@ type metrics struct {
 	response *prometheus.HistogramVec
 	errors   *prometheus.CounterVec
 	repeated *prometheus.CounterVec
+
+	unreadable prometheus.Counter
 }
 
 func newMetrics() metrics {
@@ -27,6 +29,10 @@ func newMetrics() metrics {
 			Name: "rpc_relay_mirror_repeated_requests_total",
 			Help: "Mirror node requests that were made again: after a failure of the same mirror node (retry) or of another one (failover), or for want of an answer (hedge); and those that the budget forbade (denied).",
 		}, []string{"kind"}),
+		unreadable: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "rpc_relay_mirror_unreadable_records_total",
+			Help: "Records of the shared cache that were ignored because they were damaged or of another version.",
+		}),
 	}
 }
 

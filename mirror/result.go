@@ -244,6 +244,11 @@ func (c *Client) ContractResult(ctx context.Context, hash common.Hash) (*Contrac
 	if r, ok := c.results.get(hash); ok {
 		return r, nil
 	}
+	if r := stored(ctx, c, kindResult, hash.Hex(), resultFields); r != nil && r.Complete() {
+		c.learn(*r.BlockNumber)
+		c.results.put(hash, r, r.weight())
+		return r, nil
+	}
 	var result *ContractResult
 	err := c.untilMature(ctx, func() (bool, error) {
 		var err error
@@ -266,6 +271,7 @@ func (c *Client) keepResult(hash common.Hash, r *ContractResult) {
 	if r.Complete() {
 		c.observe(*r.BlockNumber)
 		c.results.put(hash, r, r.weight())
+		store(c, kindResult, hash.Hex(), r, resultFields)
 	}
 }
 
@@ -413,6 +419,11 @@ func (c *Client) wholeBlock(ctx context.Context, number uint64, some bool, read 
 	if all, ok := c.lists.get(number); ok {
 		return all, nil
 	}
+	if all := stored(ctx, c, kindResults, decimal(number), resultsFields); all != nil {
+		c.learn(number)
+		c.lists.put(number, *all, weightOf(*all))
+		return *all, nil
+	}
 	var complete []*ContractResult
 	err := c.untilMature(ctx, func() (enough bool, err error) {
 		all, err := read()
@@ -425,12 +436,18 @@ func (c *Client) wholeBlock(ctx context.Context, number uint64, some bool, read 
 	if err != nil || some && len(complete) == 0 {
 		return complete, err
 	}
-	weight := int64(100)
-	for _, r := range complete {
-		weight += r.weight()
-	}
-	c.lists.put(number, complete, weight)
+	c.lists.put(number, complete, weightOf(complete))
+	store(c, kindResults, decimal(number), &complete, resultsFields)
 	return complete, nil
+}
+
+// weightOf is about how many bytes a list takes.
+func weightOf[T interface{ weight() int64 }](list []T) int64 {
+	weight := int64(100)
+	for _, item := range list {
+		weight += item.weight()
+	}
+	return weight
 }
 
 // completeOf leaves out what was refused before it ran; ok is false if a record is

@@ -487,25 +487,30 @@ func TestOutageIsNotAmplified(t *testing.T) {
 func TestHedge(t *testing.T) {
 	chain := newChain(t)
 	chain.grow(2)
-	for name, faces := range map[string][]*face{
-		"another mirror node": {chain.face(), chain.face()},
-		"another connection":  {chain.face()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			client := over(t, func(c *Config) { c.HedgeDelay = envx.Millis(time.Millisecond) }, faces...)
-			var hung atomic.Bool
-			faces[0].mu.Lock()
-			faces[0].fault = mirrorrest.Fault{Hang: true}
-			faces[0].spoil = func(*http.Request) bool { return hung.CompareAndSwap(false, true) }
-			faces[0].mu.Unlock()
-			if b, err := client.BlockByNumber(t.Context(), 1); err != nil || b.Number != 1 {
-				t.Fatalf("%v, %v", b, err)
-			}
-			if !hung.Load() {
-				t.Error("nothing was slow")
-			}
-		})
+	hedging := func(c *Config) { c.HedgeDelay = envx.Millis(time.Millisecond) }
+	answers := func(t *testing.T, client *Client) {
+		t.Helper()
+		if b, err := client.BlockByNumber(t.Context(), 1); err != nil || b.Number != 1 {
+			t.Fatalf("%v, %v", b, err)
+		}
 	}
+	t.Run("another mirror node", func(t *testing.T) {
+		first, second := chain.face(), chain.face()
+		first.spoiled(mirrorrest.Fault{Hang: true})
+		answers(t, over(t, hedging, first, second))
+	})
+	t.Run("another connection", func(t *testing.T) {
+		only := chain.face()
+		var hung atomic.Bool
+		only.mu.Lock()
+		only.fault = mirrorrest.Fault{Hang: true}
+		only.spoil = func(*http.Request) bool { return hung.CompareAndSwap(false, true) }
+		only.mu.Unlock()
+		answers(t, over(t, hedging, only))
+		if only.asked.Load() != 2 {
+			t.Errorf("%d requests", only.asked.Load())
+		}
+	})
 	t.Run("not without budget", func(t *testing.T) {
 		only := chain.face()
 		client := over(t, func(c *Config) { c.HedgeDelay, c.RetryBudget = envx.Millis(time.Millisecond), 0 }, only)

@@ -1,0 +1,16 @@
+// Package cache keeps values that never change in Redis, where all relays of a fleet
+// find what one of them has read.
+//
+//	store := cache.New(config, client, log)
+//	go store.Run(ctx)                // writes
+//	value := store.Get(ctx, "b:17")  // nil: not there, or not to be had in time
+//	store.Put("b:17", value)         // does not wait
+//
+// It is a convenience and behaves like one. A read has a short deadline of its own.
+// Writes wait in a bounded queue; when that is full they are dropped. When Redis fails
+// some times in a row nothing is asked of it for a while, so that a dead one costs
+// nothing. No failure reaches the caller: what cannot be had is not there.
+//
+// Values longer than a bound are neither written nor read. All of them expire, because
+// Redis has to get rid of them somehow: they would stay true for ever.
+package cache

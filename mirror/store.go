@@ -1,0 +1,71 @@
+package mirror
+
+import (
+	"context"
+	"encoding/hex"
+)
+
+// Store keeps what can never change beyond this process, for all relays that share
+// it. It is a convenience: it may lose anything, and it must fail fast.
+type Store interface {
+	// Get returns what was put under a key, or nil. What it returns is the caller's.
+	Get(ctx context.Context, key string) []byte
+	// Put keeps a value, sooner or later or not at all. It does not wait, and the value
+	// must not be changed after it.
+	Put(key string, value []byte)
+}
+
+// Kinds of what is kept in the store.
+const (
+	kindBlock   = "b"
+	kindHash    = "h" // a block by its hash
+	kindResult  = "r"
+	kindResults = "l"
+	kindLogs    = "g"
+	kindAlias   = "a"
+)
+
+// stored looks for a record in the store. One that cannot be read is no record.
+func stored[T any](ctx context.Context, c *Client, kind, key string, fields func(*coder, *T)) *T {
+	if c.store == nil {
+		return nil
+	}
+	chain := c.chain(ctx)
+	if chain == "" {
+		return nil
+	}
+	raw := c.store.Get(ctx, chain+":"+kind+":"+key)
+	if raw == nil {
+		return nil
+	}
+	value := decodeRecord(raw, fields)
+	if value == nil {
+		c.metrics.unreadable.Inc()
+	}
+	return value
+}
+
+// store puts a record into the store.
+func store[T any](c *Client, kind, key string, value *T, fields func(*coder, *T)) {
+	if c.store == nil {
+		return
+	}
+	if chain := c.chainKey.Load(); chain != nil {
+		c.store.Put(*chain+":"+kind+":"+key, encodeRecord(value, fields))
+	}
+}
+
+// chain names the chain by its oldest block, so that networks that share a store, or
+// follow each other, do not see each other's records. Empty: it is not known yet.
+func (c *Client) chain(ctx context.Context) string {
+	if key := c.chainKey.Load(); key != nil {
+		return *key
+	}
+	oldest, err := c.EarliestBlock(ctx)
+	if err != nil {
+		return ""
+	}
+	key := hex.EncodeToString(oldest.Hash[:8])
+	c.chainKey.Store(&key)
+	return key
+}

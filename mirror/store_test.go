@@ -1,0 +1,161 @@
+package mirror
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+
+	rediscache "lockstep/cache"
+	"lockstep/internal/envx"
+	"lockstep/internal/redistest"
+	"lockstep/internal/redisx"
+)
+
+// sharing is a client of a mirror node that shares a Redis server with others.
+func sharing(t *testing.T, server *redistest.Server, url string) *Client {
+	t.Helper()
+	redis, err := redisx.Open(server.URL(), redisx.Options{Timeout: 4 * eventually})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = redis.Close() })
+	log := slog.New(slog.DiscardHandler)
+	store := rediscache.New(rediscache.Config{TTL: envx.Millis(time.Hour), MaxValue: 1 << 18, Timeout: envx.Millis(4 * eventually)}, redis, log)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		_ = store.Run(ctx)
+		close(done)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	config := defaults(t)
+	config.URL, config.RetryDelay = url, 0
+	client, err := New(config, Options{Log: log, Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.http.CloseIdleConnections)
+	return client
+}
+
+const earliestPath = "blocks?limit=1&order=asc"
+
+// everything reads one of each kind that is kept.
+func everything(t *testing.T, c *Client) []any {
+	t.Helper()
+	var all []any
+	add := func(v any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, v)
+	}
+	block, err := c.BlockByNumber(t.Context(), 17)
+	add(block, err)
+	byHash, err := c.BlockByHash(t.Context(), common.HexToHash(blockHash))
+	add(byHash, err)
+	result, err := c.ContractResult(t.Context(), common.HexToHash(txHash))
+	add(result, err)
+	results, err := c.BlockResults(t.Context(), block)
+	add(results, err)
+	logs, err := c.BlockLogs(t.Context(), block, LogsQuery{})
+	add(logs, err)
+	alias, err := c.Alias(t.Context(), address("0x00000000000000000000000000000000000003f2"))
+	add(alias, err)
+	return all
+}
+
+func populated(t *testing.T) *node {
+	n := newNode(t)
+	const window = "timestamp=gte:1767225600.000000001&timestamp=lte:1767225601.999999999&limit=100&order=asc"
+	n.set(earliestPath, blocksJSON("null", 0))
+	n.set("blocks/17", blockJSON(17))
+	n.set("contracts/results/"+txHash+"?hbar=false", resultJSON())
+	n.set("contracts/results?"+window+"&hbar=false", `{"results":[`+resultJSON()+`],"links":{"next":null}}`)
+	n.set("contracts/results/logs?"+window, `{"logs":[{"address":"`+receiver+`","data":"0x01","index":0,"topics":["`+txHash+`"],"block_hash":"`+blockHash+tail+`",
+		"block_number":17,"transaction_hash":"`+txHash+`","transaction_index":0,"timestamp":"1767225600.000000001"}],"links":{"next":null}}`)
+	n.set("accounts/0.0.1010?transactions=false", `{"account":"0.0.1010","evm_address":"`+receiver+`","balance":{"balance":1}}`)
+	return n
+}
+
+// written waits until Redis holds so many records, and returns their keys.
+func written(t *testing.T, server *redistest.Server, records int) (keys []string) {
+	t.Helper()
+	redis := server.Client()
+	until(t, "the records", func() bool {
+		var err error
+		if keys, err = redis.Keys(t.Context(), "lockstep:cache:*").Result(); err != nil {
+			t.Fatal(err)
+		}
+		return len(keys) == records
+	})
+	return keys
+}
+
+const recordsOfEverything = 6 // the oldest block is not named before it is known
+
+// What one relay has read another one takes from Redis, and it is the same.
+func TestTwoRelaysShareARedis(t *testing.T) {
+	server, n := redistest.Start(t), populated(t)
+	one := everything(t, sharing(t, server, n.URL))
+	written(t, server, recordsOfEverything)
+	n.requests()
+	other := everything(t, sharing(t, server, n.URL))
+	if diff := sameRecord(one, other); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{earliestPath}, n.requests()); diff != "" {
+		t.Errorf("besides asking which chain it is (-want +got)\n%s", diff)
+	}
+}
+
+// What is damaged in Redis is read from the mirror node again.
+func TestDamagedRecordsAreIgnored(t *testing.T) {
+	server, n := redistest.Start(t), populated(t)
+	one := everything(t, sharing(t, server, n.URL))
+	for _, key := range written(t, server, recordsOfEverything) {
+		if err := server.Client().SetRange(t.Context(), key, 3, "damage").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := sharing(t, server, n.URL)
+	if diff := sameRecord(one, everything(t, client)); diff != "" {
+		t.Error(diff)
+	}
+	var metric dto.Metric
+	if err := client.metrics.unreadable.Write(&metric); err != nil || metric.GetCounter().GetValue() < 4 {
+		t.Errorf("%v damaged records were noticed, %v", metric.GetCounter().GetValue(), err)
+	}
+}
+
+// Errors and absence are not kept, and another chain has other records.
+func TestWhatIsNotShared(t *testing.T) {
+	server, n := redistest.Start(t), populated(t)
+	client := sharing(t, server, n.URL)
+	if _, err := client.BlockByNumber(t.Context(), 18); err == nil {
+		t.Fatal("there is no block 18")
+	}
+	if _, err := client.BlockByNumber(t.Context(), 17); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range written(t, server, 2) {
+		if strings.Contains(key, ":b:18") {
+			t.Errorf("%s is kept", key)
+		}
+	}
+	anew := newNode(t)
+	anew.set(earliestPath, strings.ReplaceAll(blocksJSON("null", 0), blockHash, txHash))
+	if b, err := sharing(t, server, anew.URL).BlockByNumber(t.Context(), 17); err == nil {
+		t.Errorf("block %d of another chain", b.Number)
+	}
+}
