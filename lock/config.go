@@ -39,7 +39,7 @@ type Config struct {
 	MaxQueue int `env:"LOCK_MAX_QUEUE_PER_SENDER" envDefault:"1024"`
 	// Give up the place of a queued transaction whose client has disconnected.
 	CancelOnDisconnect bool `env:"LOCK_CANCEL_ON_DISCONNECT" envDefault:"false"`
-	// How long a transaction that is ahead of the sender's expected nonce waits for its predecessor. 0 = off: strict order of arrival.
+	// How long a transaction that is ahead of the sender's expected nonce waits for its predecessor. 0 = off: nobody waits; the order of arrival decides, and the expected nonce among those that are queued here.
 	GapHold envx.Millis `env:"NONCE_GAP_HOLD_MS" envDefault:"0"`
 	// How long the expected nonce of a sender is remembered after its last transaction, to cover the lag of the mirror node.
 	Memory envx.Millis `env:"LOCK_LANE_MEMORY_MS" envDefault:"10000"`

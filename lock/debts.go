@@ -48,10 +48,19 @@ func (l *lane) abandon(t *Ticket) {
 // long: what is dropped there, it drops itself when this process's heartbeat lapses.
 func (l *lane) owe(d debt) {
 	const most = 4096
-	if l.far.foreign || len(l.far.debts) >= most || l.owesSession(d.session) {
+	f := &l.far
+	if d.session == "" || f.foreign || slices.Contains(f.releasing, d.session) {
 		return
 	}
-	l.far.debts = append(l.far.debts, d)
+	if i := slices.IndexFunc(f.debts, func(o debt) bool { return o.session == d.session }); i >= 0 {
+		if d.know != nil {
+			f.debts[i] = d // what its holder knew must not be lost
+		}
+		return
+	}
+	if len(f.debts) < most {
+		f.debts = append(f.debts, d)
+	}
 }
 
 // repay sends one debt.

@@ -11,6 +11,7 @@
 //	if err != nil { … }
 //	defer lease.Release()
 //	… decide on the nonce with lease.Expected() …
+//	if lease.StepBack(nonce) { … }            // not next, and the one that is waits: Wait again
 //	if err := lease.Check(); err != nil { … } // last, before the bytes leave
 //	… send, under lease.Context() …
 //	lease.Advance(nonce+1, lock.Submission{…})
@@ -91,10 +92,16 @@
 //
 // The lane tracks the sender's next nonce from what its holders report (Advance, Forget), what the mirror
 // node shows (Observe) and later verdicts (Invalidate). It passes with the turn, through Redis too, and is
-// kept for Memory after the lane has emptied. With a hold-back window (GapHold) the turn goes
-// to the ticket that carries the expected nonce, wherever it stands; a ticket at the head that is ahead of it
-// waits for its predecessor until its own window ends, without holding the turn. With a window and no
-// known nonce, the head waits for one to be observed.
+// kept for Memory after the lane has emptied.
+//
+// A turn goes to the oldest ticket, unless that is known to be ahead while another ticket of this process carries the
+// expected nonce: then that one goes first. A holder whose look-ups show it to be ahead gives its turn back with StepBack,
+// which changes nothing in Redis: there the turn is the process's, whichever of its tickets uses it. Nobody
+// waits for a ticket that is not there, but for the one moment in which this process is behind with its work.
+//
+// With a hold-back window (GapHold) the turn goes to the ticket that carries the expected nonce, wherever it stands, in other
+// processes too; a ticket at the head that is ahead of it waits for its predecessor until its own window ends, without
+// holding the turn. With a window and no known nonce, the head waits for one to be observed.
 //
 // # What it does not guarantee
 //

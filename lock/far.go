@@ -50,6 +50,7 @@ type far struct {
 	owner     string        // session of the owner at that time
 	verified  time.Duration // when its places were last sent again, or first sent
 	fence     uint64        // newest turn that Redis gave this process
+	joining   []*Ticket     // whose places the enter script is adding now
 	early     *view         // our turn came while the process itself had not ended the one before
 }
 
@@ -175,19 +176,19 @@ func (l *lane) nextStep(r *remote) func(context.Context) {
 		instance := r.instance()
 		return func(ctx context.Context) { l.passVerdict(ctx, epoch, instance, fence) }
 	}
-	call, batch, instance := l.enterCall(r)
+	call, instance := l.enterCall(r)
 	return func(ctx context.Context) {
 		sent := l.svc.now()
 		v, err := r.enter(ctx, l.keys, instance, call)
 		if err != nil {
 			l.sendFailed(opAcquire, epoch, err)
 		}
-		l.entered(epoch, call, batch, v, sent, err)
+		l.entered(epoch, call, v, sent, err)
 	}
 }
 
 // enterCall collects everything one run of the enter script can say.
-func (l *lane) enterCall(r *remote) (enterCall, []*Ticket, string) {
+func (l *lane) enterCall(r *remote) (enterCall, string) {
 	f := &l.far
 	now := l.svc.now()
 	instance := r.instance()
@@ -213,15 +214,15 @@ func (l *lane) enterCall(r *remote) (enterCall, []*Ticket, string) {
 		f.debts = slices.DeleteFunc(f.debts, func(d debt) bool { return d.session == t.session })
 	}
 	f.kick, f.hint, f.adopt = false, false, false
-	batch := l.unplaced()
-	for _, t := range batch {
+	f.joining = l.unplaced()
+	for _, t := range f.joining {
 		t.place = placeJoining
 		call.places = append(call.places, joiner{session: l.sessionOf(t), nonce: t.nonce})
 	}
 	if l.tail == nil || l.tail.place != placeNone {
 		f.again = false
 	}
-	return call, batch, instance
+	return call, instance
 }
 
 // unplaced returns the first tickets that have no place, in order.
@@ -254,11 +255,13 @@ func (l *lane) sessionOf(t *Ticket) string {
 }
 
 // entered takes in the reply of the enter script.
-func (l *lane) entered(epoch uint64, call enterCall, batch []*Ticket, v view, sent time.Duration, err error) {
+func (l *lane) entered(epoch uint64, call enterCall, v view, sent time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.svc.now()
 	current := err == nil && epoch == l.svc.remote.epoch.Load()
+	batch := l.far.joining
+	l.far.joining = nil
 	for _, t := range batch {
 		switch {
 		case t.state == waiting && t.place == placeJoining && current:
@@ -268,7 +271,9 @@ func (l *lane) entered(epoch uint64, call enterCall, batch []*Ticket, v view, se
 			l.far.verify, l.far.adopt = true, true
 		case t.state == holding && t.lease.turn.session == "":
 			l.far.adopt = true // it began its turn without Redis, which may have given it the lock
-		case t.state == over:
+		case t.state == over && t.lease.turn.session == "":
+			// It left. If it had its turn from Redis instead, before this reply came, the end of
+			// that turn gives it back, with what it knew; another who did so first would lose that.
 			l.owe(debt{session: t.session, instance: l.svc.remote.instance()})
 		}
 	}

@@ -92,14 +92,18 @@ func (l *lane) take(v view, now time.Duration) {
 		l.far.early = &v
 		return
 	}
-	if t = l.inOrder(t); t != nil {
-		l.accept(t, o, v.left, now)
-	}
+	distrusted := l.inherit(o)
+	t = l.inOrder(t)
+	l.far.fence = o.fence
+	l.svc.raiseFence(o.fence)
+	l.grant(t, now, turn{by: redisStrategy, fence: o.fence, deadline: v.left, session: o.session, instance: o.instance})
+	t.lease.unsure = distrusted
 }
 
-// accept starts a turn that Redis gave, with what the lane knows by now.
-func (l *lane) accept(t *Ticket, o record, deadline, now time.Duration) {
-	know, distrusted := o.know, false
+// inherit takes over what the state in Redis says of the sender's nonces, with what the lane
+// knows by now. It returns whether that state was too old to be relied upon.
+func (l *lane) inherit(o record) (distrusted bool) {
+	know := o.know
 	if know.known && know.base < l.svc.remote.trustFrom() {
 		know.forget()
 		distrusted = true
@@ -111,10 +115,7 @@ func (l *lane) accept(t *Ticket, o record, deadline, now time.Duration) {
 		know.last.Open = l.know.last.Open // the verdict may have come, which only this process knows
 	}
 	l.know = know
-	l.far.fence = o.fence
-	l.svc.raiseFence(o.fence)
-	l.grant(t, now, turn{by: redisStrategy, fence: o.fence, deadline: deadline, session: o.session, instance: o.instance})
-	t.lease.unsure = distrusted
+	return distrusted
 }
 
 // refuse returns a turn that is over, or nearly, and sends its ticket back for another.
@@ -124,21 +125,16 @@ func (l *lane) refuse(t *Ticket, o record) {
 	l.far.verify = true
 }
 
-// inOrder keeps the order of tickets inside the process even if Redis has lost some
-// places: the places of one process are interchangeable, so the oldest ticket takes
-// the turn and leaves its own place to the other. With a window nonces decide. Nil means
-// that the reply to a join under way has to be waited for: it names the owner again.
+// inOrder returns the ticket that is to have the turn which Redis gave to t, and gives it t's
+// place: the places of one process are alike, so that its own order decides between its
+// tickets even if Redis has lost some places. With a window nonces decide there.
 func (l *lane) inOrder(t *Ticket) *Ticket {
-	h := l.head
-	if h == t || t.until != 0 {
+	if t.until != 0 {
 		return t
 	}
-	if h.place == placeJoining || t.place == placeJoining {
-		return nil
-	}
-	h.session, t.session = t.session, h.session
-	h.place, t.place = t.place, h.place
-	return h
+	next := l.next(l.know)
+	l.reseat(t, next)
+	return next
 }
 
 func (l *lane) waitingFor(session string) *Ticket {
@@ -148,10 +144,6 @@ func (l *lane) waitingFor(session string) *Ticket {
 		}
 	}
 	return nil
-}
-
-func (l *lane) owesSession(session string) bool {
-	return slices.ContainsFunc(l.far.debts, func(d debt) bool { return d.session == session })
 }
 
 // lose ends the holder's turn because Redis gave it to another.

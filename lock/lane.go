@@ -24,6 +24,8 @@ type lane struct {
 	holder     *Ticket // whose turn it is; not among those who wait
 	know       knowledge
 	accepted   uint64        // highest nonce that Advance ever reported as next
+	missed     uint64        // 1 + the expected nonce that nobody here carried when a holder was ahead; 0 = none
+	missedAt   time.Duration // when that was first so
 	idleSince  time.Duration // when the last ticket went; meaningful while there is none
 
 	// One timer serves every wait of the lane. It is armed lazily: a deadline that
@@ -50,6 +52,19 @@ func (l *lane) push(t *Ticket) {
 		l.tail.next = t
 	}
 	l.tail = t
+	l.length++
+	l.svc.metrics.waiting[t.counted].Inc()
+}
+
+// pushFront puts a ticket before all others.
+func (l *lane) pushFront(t *Ticket) {
+	t.next = l.head
+	if l.head == nil {
+		l.tail = t
+	} else {
+		l.head.prev = t
+	}
+	l.head = t
 	l.length++
 	l.svc.metrics.waiting[t.counted].Inc()
 }
@@ -118,7 +133,7 @@ func (l *lane) dispatch(now time.Duration) {
 func (l *lane) pick(now time.Duration) (*Ticket, time.Duration) {
 	first := l.head
 	if first.until == 0 {
-		return first, 0
+		return l.next(l.know), 0
 	}
 	if l.know.known {
 		if first.nonce <= l.know.expected {

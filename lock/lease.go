@@ -33,8 +33,8 @@ func (l *Lease) Context() context.Context {
 	defer ln.mu.Unlock()
 	if l.ctx == nil {
 		l.ctx, l.cancel = context.WithCancelCause(l.parent)
-		if l.ticket.state == over {
-			l.cancel(l.ticket.err)
+		if err := l.ticket.ended(); err != nil {
+			l.cancel(err)
 		}
 	}
 	return l.ctx
@@ -47,8 +47,8 @@ func (l *Lease) Check() error {
 	ln := l.ticket.lane
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	if l.ticket.state == over {
-		return l.ticket.err
+	if err := l.ticket.ended(); err != nil {
+		return err
 	}
 	now, margin := ln.svc.now(), ln.svc.margin
 	if now+margin >= l.turn.deadline {

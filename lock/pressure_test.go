@@ -56,8 +56,10 @@ func TestBurstOfSenders(t *testing.T) {
 	if _, err := p.Toxics.AddToxicJson(strings.NewReader(`{"type":"latency","attributes":{"latency":5}}`)); err != nil {
 		t.Fatal(err)
 	}
-	a := startedOn(t, "redis://"+p.Listen, DefaultConfig())
-	const n = 4000
+	cfg := DefaultConfig()
+	cfg.RedisTimeout, cfg.HeartbeatMissed = ms(1500), 20 // a third of what the burst takes, and more than a busy machine needs
+	a := startedOn(t, "redis://"+p.Listen, cfg)
+	const n = 8000
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	by := map[string]int{}

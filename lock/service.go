@@ -32,6 +32,7 @@ type Service struct {
 	reg     *registry
 	remote  *remote // nil without Redis
 	margin  time.Duration
+	backlog *backlog
 	epoch   time.Time     // times inside are durations since then, by the monotonic clock
 	fences  atomic.Uint64 // last fence handed out by this process
 	enabled atomic.Bool
@@ -57,7 +58,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("lock registry: %w", err)
 	}
 	s := &Service{
-		cfg: cfg, log: deps.Log, metrics: newMetrics(), rollout: newRollout(cfg), reg: reg, epoch: time.Now(),
+		cfg: cfg, log: deps.Log, metrics: newMetrics(), rollout: newRollout(cfg), reg: reg, epoch: time.Now(), backlog: newBacklog(),
 		// Enough for a request to leave the process, and little against the limit.
 		margin: min(cfg.MaxHold.Duration()/20, 100*time.Millisecond),
 	}

@@ -32,7 +32,8 @@ type Ticket struct {
 	session    string        // its key in Redis; empty until it is needed
 	place      place         // its place in the queue in Redis
 	lease      Lease         // valid from the grant on
-	follows    bool          // others were in the lane when it entered
+	follows    bool          // others were in the lane when it entered, or it let one go first
+	letGo      uint64        // 1 + the nonce it last let go first; 0 = none
 	blocked    bool          // a lower nonce before it failed; see Lease.Block
 	blockedBy  uint64
 }
@@ -78,6 +79,18 @@ func (t *Ticket) Wait(ctx context.Context) (*Lease, error) {
 		l.svc.logAcquired(ctx, &t.lease, length)
 	}
 	return &t.lease, nil
+}
+
+// ended returns why a turn is over, or nil if it is not.
+func (t *Ticket) ended() error {
+	switch t.state {
+	case holding:
+		return nil
+	case waiting:
+		return ErrReleased // by StepBack
+	default:
+		return t.err
+	}
 }
 
 // Leave gives up the place, or ends the turn if it has come. It is idempotent, never

@@ -78,12 +78,13 @@ func (s *Submitter) lookUp(ctx context.Context, e *Entry) *facts {
 	}
 	go func() {
 		f.value, f.err = s.gather(ctx, e.tx)
+		nonce := f.value.nonce // the turn may renew it
 		close(f.done)
 		switch {
 		case f.err != nil:
 			e.leave()
 		case e.door == nil && e.ticket != nil: // behind a door others look up again
-			e.ticket.Observe(f.value.nonce)
+			e.ticket.Observe(nonce)
 		}
 	}()
 	return f

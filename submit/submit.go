@@ -229,6 +229,7 @@ func (e *Entry) run(ctx context.Context, facts *facts, accepted chan<- verdict) 
 // proceed is what comes after the wait: the turn, or err.
 func (e *Entry) proceed(ctx context.Context, turn *turn, err error, facts *facts, accepted chan<- verdict) verdict {
 	s := e.s
+	turn, err = e.comeForward(ctx, turn, err, facts)
 	if cause := facts.failure(); cause != nil {
 		turn.release()
 		return s.finish(e, verdict{outcome: NotSent, err: factError(cause)})
@@ -263,7 +264,6 @@ func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict
 	if err != nil {
 		return nil, verdict{outcome: NotSent, err: factError(err)}
 	}
-	known = s.renew(turn, e, known)
 	expected, sure := turn.expected(known.nonce)
 	// Without look-ups nothing is known of the nonce but what the lane is sure of.
 	wasNext := e.tx.Nonce() == expected && (sure || !s.cfg.SkipLookUps)

@@ -44,6 +44,25 @@ func (e *Entry) wait(ctx context.Context) (*turn, error) {
 	return &turn{ctx: lease.Context(), lease: lease, locks: e.s.locks}, nil
 }
 
+// comeForward returns the turn to use. A transaction whose look-ups show that it is ahead gives
+// its turn to the one that carries the next nonce, if that waits here, and waits again.
+func (e *Entry) comeForward(ctx context.Context, t *turn, err error, facts *facts) (*turn, error) {
+	for err == nil && t.lease != nil && e.stepBack(t, facts) {
+		t, err = e.wait(ctx)
+	}
+	return t, err
+}
+
+func (e *Entry) stepBack(turn *turn, facts *facts) bool {
+	known, err := facts.get(turn.ctx)
+	if err != nil {
+		return false // which ends it
+	}
+	facts.value = e.s.renew(turn, e, known)
+	expected, sure := turn.expected(facts.value.nonce)
+	return (sure || !e.s.cfg.SkipLookUps) && turn.lease.StepBack(expected)
+}
+
 // expected returns the nonce to go by, and whether it is certain. The lane knows
 // what it let through; the mirror node knows what others did, late. The larger of
 // the two is right. It is certain if the lane's chain of accepted transactions leads
