@@ -16,6 +16,7 @@ import (
 	"lockstep/consensus"
 	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/limit"
 	"lockstep/lock"
 	"lockstep/precheck"
 	"lockstep/submit"
@@ -168,6 +169,9 @@ type options struct {
 	chain  submit.Chain
 	pool   submit.Pool
 	trace  submit.Trace
+	budget *limit.Budget
+
+	clientIP func(context.Context) string
 
 	patience time.Duration
 }
@@ -194,7 +198,7 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 		Rules: precheck.Rules{ChainID: 298, Config: precheck.Config{
 			CallDataSizeLimit: 131072, TransactionSizeLimit: 133120, MaxGasLimit: 15_000_000, GasPriceTolerance: 10_000_000_000,
 		}},
-		Locks: locks, Ordering: o.lock, Nodes: n, Chain: o.chain, Pool: o.pool, Trace: o.trace, Log: log, Patience: o.patience,
+		Locks: locks, Ordering: o.lock, Nodes: n, Chain: o.chain, Pool: o.pool, Trace: o.trace, Budget: o.budget, ClientIP: o.clientIP, Log: log, Patience: o.patience,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,200 @@
+package submit_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/consensus"
+	"lockstep/eth"
+	"lockstep/hedera"
+	"lockstep/internal/envx"
+	"lockstep/internal/hapi"
+	"lockstep/limit"
+)
+
+const (
+	wholeBudget = 1_000_000
+	fee         = 4_000
+)
+
+// newBudget runs a budget to which every transaction costs the fee. asked are the ids that
+// it wants to know the fee of.
+func newBudget(t *testing.T, total hedera.Tinybar) (b *limit.Budget, asked func() []hedera.TransactionID) {
+	t.Helper()
+	var mu sync.Mutex
+	var ids []hedera.TransactionID
+	b, err := limit.New(limit.Config{Total: total, Basic: total, PerIP: total, Window: envx.Millis(24 * time.Hour), Plans: "[]"}, limit.Deps{
+		Fee: func(_ context.Context, id hedera.TransactionID) (hedera.Tinybar, bool, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			ids = append(ids, id)
+			return fee, true, nil
+		},
+		Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return b, func() []hedera.TransactionID {
+		mu.Lock()
+		defer mu.Unlock()
+		return ids
+	}
+}
+
+// spent reads what the budget counts as spent.
+func spent(t *testing.T, b *limit.Budget) float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(b.Collectors()...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			values[f.GetName()] += m.GetGauge().GetValue()
+		}
+	}
+	return values["rpc_relay_hbar_rate_total_limit"] - values["rpc_relay_hbar_rate_remaining"]
+}
+
+// Every way a transaction can end settles its reservation: what reached consensus costs
+// what the network says, whatever came of it; what did not costs nothing; and where nobody
+// knows, the network is asked.
+func TestBudgetIsSettledOnEveryPath(t *testing.T) {
+	status := func(s hedera.Status) func(*network) {
+		return func(n *network) { n.verdict = func(uint64) (hedera.Status, error) { return s, nil } }
+	}
+	receipt := func(err error) func(*network) {
+		return func(n *network) { n.verdict = func(uint64) (hedera.Status, error) { return 0, err } }
+	}
+	before := func(err error) func(*network) {
+		return func(n *network) {
+			n.before = func(uint64, consensus.Submission) (bool, error) { return false, err }
+		}
+	}
+	for name, test := range map[string]struct {
+		fault   func(*network)
+		charged bool
+	}{
+		"executed":          {nil, true},
+		"reverted":          {status(hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED), true},
+		"wrong nonce":       {status(hapi.ResponseCodeEnum_WRONG_NONCE), true}, // the network charges the payer
+		"payer has nothing": {status(hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE), true},
+		"no verdict":        {receipt(errors.New("no route to host")), true},
+		"never executed":    {receipt(consensus.ErrReceiptNotFound), false},
+		"refused by a node": {before(&consensus.StatusError{Status: hapi.ResponseCodeEnum_BUSY, Node: hedera.Entity(3)}), false},
+		"not sent":          {before(&consensus.NotSentError{Err: errors.New("no node")}), false},
+		"panic":             {func(n *network) { n.before = func(uint64, consensus.Submission) (bool, error) { panic("a bug") } }, true},
+		"precheck fails":    {func(n *network) { n.balance = 1 }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNetwork()
+			if test.fault != nil {
+				test.fault(n)
+			}
+			budget, asked := newBudget(t, wholeBudget)
+			s := newSubmitter(t, n, func(o *options) { o.budget = budget })
+			func() {
+				defer func() { _ = recover() }()
+				_, _ = s.Submit(t.Context(), transfer(t, newKey(t), 0))
+			}()
+			want := 0.0
+			switch {
+			case name == "panic":
+				want = 85_200 // nobody knows the transaction; the estimate stays
+			case test.charged:
+				want = fee
+			}
+			ticker := time.NewTicker(10 * time.Millisecond)
+			defer ticker.Stop()
+			for end := time.Now().Add(20 * time.Second); spent(t, budget) != want; <-ticker.C {
+				if time.Now().After(end) {
+					t.Fatalf("%v is spent, want %v", spent(t, budget), want)
+				}
+			}
+			if ids := asked(); test.charged && name != "panic" && (len(ids) != 1 || ids[0] != transactionID(1)) || !test.charged && len(ids) != 0 {
+				t.Errorf("asked for the fees of %v", ids)
+			}
+		})
+	}
+}
+
+// Without room in the budget nothing is sent, the sender's turn passes on, and the client
+// is told so.
+func TestBudgetRefuses(t *testing.T) {
+	n := newNetwork()
+	budget, _ := newBudget(t, 100_000) // room for one reservation
+	s := newSubmitter(t, n, func(o *options) { o.budget = budget })
+	hold := make(chan struct{})
+	n.hold = hold
+	key := newKey(t)
+	first := make(chan error, 1)
+	sent := make(chan struct{})
+	n.before = func(uint64, consensus.Submission) (bool, error) {
+		close(sent)
+		return true, nil
+	}
+	go func() {
+		_, err := s.Submit(context.Background(), transfer(t, key, 0))
+		first <- err
+	}()
+	<-sent
+	for range 2 {
+		_, err := s.Submit(t.Context(), transfer(t, key, 1))
+		var client *eth.Error
+		if !errors.As(err, &client) || client.Code != eth.CodeHbarLimited || client.Message != "HBAR Rate limit exceeded" {
+			t.Errorf("over the budget: %v", err)
+		}
+	}
+	close(hold)
+	if err := <-first; err != nil {
+		t.Errorf("the first: %v", err)
+	}
+	if n.attempts != 1 {
+		t.Errorf("%d submissions", n.attempts)
+	}
+}
+
+// A transaction counts against the address of the client that sent it.
+func TestBudgetOfAnAddress(t *testing.T) {
+	type address struct{}
+	budget, err := limit.New(limit.Config{
+		Total: wholeBudget, Basic: wholeBudget, PerIP: 100_000, Window: envx.Millis(24 * time.Hour), Plans: "[]",
+	}, limit.Deps{
+		Fee: func(context.Context, hedera.TransactionID) (hedera.Tinybar, bool, error) { return 0, false, nil },
+		Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSubmitter(t, newNetwork(), func(o *options) {
+		o.budget = budget
+		o.clientIP = func(ctx context.Context) string { return ctx.Value(address{}).(string) }
+	})
+	for _, test := range []struct {
+		ip   string
+		fine bool
+	}{{"192.0.2.1", true}, {"192.0.2.1", false}, {"192.0.2.2", true}} {
+		ctx := context.WithValue(t.Context(), address{}, test.ip)
+		if _, err := s.Submit(ctx, transfer(t, newKey(t), 0)); (err == nil) != test.fine {
+			t.Errorf("from %s: %v", test.ip, err)
+		}
+	}
+}
