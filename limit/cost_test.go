@@ -40,7 +40,10 @@ func TestFileCost(t *testing.T) {
 		// 50.184 + 50.141·2 − 6.201 + 0.011·640 = 151.305 cents
 		{16_000, 5_120, 12, 1, 1_260_875_000},
 		{10, 5_120, 12, 1, 0}, // the formula would go below nothing
-		{0, 5_120, 12, 1, 0}, {10, 0, 12, 1, 0}, {10_240, 5_120, 0, 1, 0}, {10_240, 5_120, 12, 0, 0},
+		{0, 5_120, 12, 1, 0},
+		{10, 0, 12, 1, 0},
+		{10_240, 5_120, 0, 1, 0},
+		{10_240, 5_120, 12, 0, 0},
 	} {
 		if got := FileCost(test.digits, test.chunk, test.cents, test.hbars); got != test.want {
 			t.Errorf("FileCost(%d, %d, %d, %d) = %d, want %d", test.digits, test.chunk, test.cents, test.hbars, got, test.want)
