@@ -53,3 +53,16 @@ func (a *App) fee(ctx context.Context, id hedera.TransactionID) (fee hedera.Tiny
 	}
 	return fee, known, err
 }
+
+// rate asks the mirror node what ℏ are worth, unless nothing is to be looked up for a
+// transaction.
+func (a *App) rate(ctx context.Context) (cents, hbars int64, err error) {
+	if a.cfg.Submit.SkipLookUps {
+		return 0, 0, nil
+	}
+	rates, err := a.mirror.ExchangeRates(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	return rates.Current.Cents, rates.Current.Hbars, nil
+}

@@ -63,7 +63,7 @@ func (a *App) wire() (err error) {
 	}
 	nodes := nodes{a.consensus, a.accepted}
 	a.budget, err = limit.New(cfg.Limit, limit.Deps{
-		Redis: a.redis, Scope: cfg.Server.ChainID.Hex(), Fee: a.fee, Log: a.log,
+		Redis: a.redis, Scope: cfg.Server.ChainID.Hex(), Fee: a.fee, Rate: a.rate, Log: a.log,
 	})
 	if err != nil {
 		return err

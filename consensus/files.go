@@ -30,10 +30,15 @@ type File struct {
 	owner  *Operator
 	sender common.Address
 	id     hedera.ID
+	paid   []hedera.TransactionID
 }
 
 // ID returns the id of the file.
 func (f *File) ID() hedera.ID { return f.id }
+
+// Transactions returns what was submitted about the file so far and may have cost its
+// owner something.
+func (f *File) Transactions() []hedera.TransactionID { return f.paid }
 
 // ReceiptError is a receipt that says that a transaction about a file failed.
 type ReceiptError struct {
@@ -67,12 +72,14 @@ func (c *Client) StoreFile(ctx context.Context, sender common.Address, contents 
 	if receipt.File == (hedera.ID{}) {
 		return nil, fmt.Errorf("create a file: the receipt of %s names none", receipt.TransactionID)
 	}
-	f := &File{client: c, owner: owner, sender: sender, id: receipt.File}
+	f := &File{client: c, owner: owner, sender: sender, id: receipt.File, paid: []hedera.TransactionID{receipt.TransactionID}}
 	for i, piece := range pieces[1:] {
 		if err := ctx.Err(); err != nil {
 			return f, fmt.Errorf("append to file %s: %w", f.id, ended(ctx))
 		}
-		if _, err := c.perform(ctx, sender, owner, fileAppend(f.id, piece), maxFileFee); err != nil {
+		receipt, err := c.perform(ctx, sender, owner, fileAppend(f.id, piece), maxFileFee)
+		f.pay(receipt)
+		if err != nil {
 			return f, fmt.Errorf("append piece %d to file %s: %w", i+1, f.id, err)
 		}
 	}
@@ -81,7 +88,8 @@ func (c *Client) StoreFile(ctx context.Context, sender common.Address, contents 
 
 // Remove deletes the file. A file that is gone already is no error.
 func (f *File) Remove(ctx context.Context) error {
-	_, err := f.client.perform(ctx, f.sender, f.owner, fileDeletion(f.id), maxDeleteFee)
+	receipt, err := f.client.perform(ctx, f.sender, f.owner, fileDeletion(f.id), maxDeleteFee)
+	f.pay(receipt)
 	var failed *ReceiptError
 	if errors.As(err, &failed) && failed.Status == hapi.ResponseCodeEnum_FILE_DELETED {
 		return nil
@@ -90,6 +98,12 @@ func (f *File) Remove(ctx context.Context) error {
 		return fmt.Errorf("delete file %s: %w", f.id, err)
 	}
 	return nil
+}
+
+func (f *File) pay(r Receipt) {
+	if !r.TransactionID.IsZero() {
+		f.paid = append(f.paid, r.TransactionID)
+	}
 }
 
 // split cuts contents into pieces of up to size bytes. The first is there even if it is
@@ -103,7 +117,8 @@ func split(contents []byte, size int) [][]byte {
 	return append(pieces, contents)
 }
 
-// perform takes a transaction about a file to its receipt. One whose submission was
+// perform takes a transaction about a file to its receipt. An error comes with the
+// transaction's id if a node may have had it. One whose submission was
 // unclear is not made again: its verdict is awaited, by its id, until it cannot be
 // executed any more.
 func (c *Client) perform(ctx context.Context, sender common.Address, payer *Operator, op operation, maxFee hedera.Tinybar) (Receipt, error) {
@@ -116,15 +131,16 @@ func (c *Client) perform(ctx context.Context, sender common.Address, payer *Oper
 		if err != nil {
 			return Receipt{}, err
 		}
+		id := pending.ID()
 		// Whoever gives up here would leave a file behind that nobody knows of.
 		receipt, err := pending.Receipt(context.WithoutCancel(ctx))
 		switch {
 		case err != nil:
-			return Receipt{}, err
+			return Receipt{TransactionID: id}, err
 		case hedera.Succeeded(receipt.Status):
 			return receipt, nil
 		case !throttled(receipt.Status) || try == throttledTries:
-			return Receipt{}, &ReceiptError{Status: receipt.Status, TransactionID: receipt.TransactionID}
+			return receipt, &ReceiptError{Status: receipt.Status, TransactionID: receipt.TransactionID}
 		}
 		if err := sleep(ctx, c.pace.retryMin<<min(try-1, 3)); err != nil {
 			return Receipt{}, err

@@ -31,6 +31,7 @@ type Budget struct {
 	fleet   *shared
 	settler *settler
 	metrics *metrics
+	rates   rates
 	name    string // of this process, in claims
 	claims  atomic.Uint64
 	now     func() time.Time // replaced in tests
@@ -43,7 +44,10 @@ type Deps struct {
 	Scope string
 	// Fee asks what a transaction cost its payer. known is false while nobody can say.
 	Fee func(ctx context.Context, id hedera.TransactionID) (fee hedera.Tinybar, known bool, err error)
-	Log *slog.Logger
+	// Rate asks what ℏ are worth: hbars of them are worth cents. nil, or 0: 12 cents for
+	// one, as long as nothing else is known.
+	Rate func(ctx context.Context) (cents, hbars int64, err error)
+	Log  *slog.Logger
 }
 
 // New makes a budget and reads the plans. With HBAR_RATE_LIMIT_TINYBAR=0 it reads
@@ -70,6 +74,7 @@ func New(cfg Config, deps Deps) (*Budget, error) {
 		b.fleet = newShared(far, b.near, b.name, deps.Log, b.metrics.redisFailures.Inc)
 		b.ledger = b.fleet
 	}
+	b.rates.ask = deps.Rate
 	b.settler = newSettler(b.ledger, deps.Fee, deps.Log)
 	return b, nil
 }

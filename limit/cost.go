@@ -1,7 +1,10 @@
 package limit
 
 import (
+	"context"
 	"math"
+	"sync"
+	"time"
 
 	"lockstep/hedera"
 )
@@ -33,9 +36,9 @@ func EthereumCost(gasPrice, offered hedera.Tinybar, gasLimit uint64, allowance h
 	return min(cost, greatest/4)
 }
 
-// FileCost is what it costs to put call data of some length, in hexadecimal digits, into
+// fileCost is what it costs to put call data of some length, in hexadecimal digits, into
 // a file by appends of chunk digits each. One ℏ is worth cents per hbars.
-func FileCost(digits, chunk int, cents, hbars int64) hedera.Tinybar {
+func fileCost(digits, chunk int, cents, hbars int64) hedera.Tinybar {
 	const (
 		create     = 50.184 // US cents
 		appendFull = 50.141
@@ -47,4 +50,50 @@ func FileCost(digits, chunk int, cents, hbars int64) hedera.Tinybar {
 	}
 	price := create + appendFull*float64(digits/chunk-1) + appendBase + perDigit*float64(digits%chunk)
 	return hedera.Tinybar(math.Round(max(price, 0) * float64(hbars) / float64(cents) * float64(hedera.Hbar)))
+}
+
+// rate is what ℏ are worth: hbars of them are worth cents.
+type rate struct{ cents, hbars int64 }
+
+// firstRate is used until there is another: what the network began with.
+var firstRate = rate{cents: 12, hbars: 1}
+
+// rateLife is how long a rate is used. The network's changes every hour, a little.
+const rateLife = 15 * time.Minute
+
+// rates remembers the rate.
+type rates struct {
+	ask func(context.Context) (cents, hbars int64, err error)
+
+	mu    sync.Mutex
+	rate  rate      // guarded by mu
+	until time.Time // guarded by mu
+}
+
+// get returns the rate, an old one if no new one can be had.
+func (r *rates) get(ctx context.Context) rate {
+	r.mu.Lock()
+	known, fresh := r.rate, time.Now().Before(r.until)
+	r.mu.Unlock()
+	if known == (rate{}) {
+		known = firstRate
+	}
+	if fresh || r.ask == nil {
+		return known
+	}
+	cents, hbars, err := r.ask(ctx)
+	if err != nil || cents <= 0 || hbars <= 0 {
+		return known
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rate, r.until = rate{cents, hbars}, time.Now().Add(rateLife)
+	return r.rate
+}
+
+// FileCost is what it is expected to cost to put call data of some length, in hexadecimal
+// digits, into a file in pieces of chunk digits. It may ask for the exchange rate.
+func (b *Budget) FileCost(ctx context.Context, digits, chunk int) hedera.Tinybar {
+	r := b.rates.get(ctx)
+	return fileCost(digits, chunk, r.cents, r.hbars)
 }

@@ -1,7 +1,11 @@
 package limit
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"lockstep/hedera"
 )
@@ -45,8 +49,36 @@ func TestFileCost(t *testing.T) {
 		{10_240, 5_120, 0, 1, 0},
 		{10_240, 5_120, 12, 0, 0},
 	} {
-		if got := FileCost(test.digits, test.chunk, test.cents, test.hbars); got != test.want {
-			t.Errorf("FileCost(%d, %d, %d, %d) = %d, want %d", test.digits, test.chunk, test.cents, test.hbars, got, test.want)
+		if got := fileCost(test.digits, test.chunk, test.cents, test.hbars); got != test.want {
+			t.Errorf("fileCost(%d, %d, %d, %d) = %d, want %d", test.digits, test.chunk, test.cents, test.hbars, got, test.want)
 		}
 	}
+}
+
+// The exchange rate is asked for now and then, and an old one is better than none.
+func TestRates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(t, testConfig(), nil)
+		asked, cents, failure := 0, int64(24), errors.New("down")
+		b.rates.ask = func(context.Context) (int64, int64, error) {
+			asked++
+			return cents, 1, failure
+		}
+		want := func(hundredths, times int64) {
+			t.Helper()
+			if got := b.FileCost(t.Context(), 10_240, 5_120); got != fileCost(10_240, 5_120, hundredths, 1) || int64(asked) != times {
+				t.Errorf("a file costs %d after %d questions", got, asked)
+			}
+		}
+		want(12, 1)
+		failure = nil
+		want(24, 2)
+		cents = 6
+		want(24, 2)
+		time.Sleep(rateLife) //nolint:forbidigo // fake time
+		want(6, 3)
+		time.Sleep(rateLife) //nolint:forbidigo // fake time
+		cents = 0
+		want(6, 4)
+	})
 }

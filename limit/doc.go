@@ -13,7 +13,8 @@
 //
 // The expected amount is set aside before anything is sent, in every budget it counts
 // against, in all or in none. The fee takes its place when the mirror node shows it,
-// which is some seconds after consensus. So however many transactions are under way, in
+// which is some seconds after consensus. Files with call data are paid for in the same way,
+// by an estimate of their own (FileCost). So however many transactions are under way, in
 // however many processes, together they never reserve more than there is. What the network
 // charges above the estimate is charged to the budget, too, and may overdraw it by that
 // much. If the fee cannot be found within a minute, the estimate counts as spent.

@@ -2,6 +2,7 @@ package submit
 
 import (
 	"context"
+	"errors"
 
 	"lockstep/consensus"
 	"lockstep/eth"
@@ -43,6 +44,40 @@ func (s *Submitter) reserve(ctx context.Context, e *Entry, known known, submissi
 	}
 	e.cost.reservation = reservation
 	return nil
+}
+
+// reserveFile sets aside what it is expected to cost to put call data into a file, or
+// returns the client's error.
+func (s *Submitter) reserveFile(ctx context.Context, e *Entry, digits int) (cost, error) {
+	if !s.budget.On() {
+		return cost{}, nil
+	}
+	reservation, ok := s.budget.Reserve(ctx, limit.Spending{
+		Sender: e.tx.From(), IP: e.cost.ip, Method: "eth_sendRawTransaction",
+		Amount: s.budget.FileCost(ctx, digits, s.rules.FileChunkSize),
+	})
+	if !ok {
+		return cost{}, eth.ErrHbarLimited()
+	}
+	return cost{reservation: reservation}, nil
+}
+
+// stored ends the reservation for a file that could not be made. One that was made is
+// paid for until it is deleted.
+func (c *cost) stored(file File, err error) {
+	var failed *consensus.ReceiptError
+	var refused *consensus.StatusError
+	var unsent *consensus.NotSentError
+	var unavailable *consensus.NodeUnavailableError
+	switch {
+	case file != nil:
+	case errors.As(err, &failed):
+		c.reservation.Settle(failed.TransactionID)
+	case errors.As(err, &refused), errors.As(err, &unsent), errors.As(err, &unavailable):
+		c.reservation.Release()
+	default: // nobody can say
+		c.reservation.Settle()
+	}
 }
 
 // settle ends the reservation. Only what reached consensus is charged; where that is not

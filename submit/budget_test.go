@@ -1,13 +1,18 @@
 package submit_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/ecdsa"
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/consensus"
@@ -16,6 +21,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
 	"lockstep/limit"
+	"lockstep/submit"
 )
 
 const (
@@ -197,4 +203,88 @@ func TestBudgetOfAnAddress(t *testing.T) {
 			t.Errorf("from %s: %v", test.ip, err)
 		}
 	}
+}
+
+// cabinet keeps files with call data. Every transaction about them has an id of its own.
+type cabinet struct {
+	stored  atomic.Int64
+	failure error
+	next    atomic.Int64
+}
+
+func (c *cabinet) id() hedera.TransactionID { return transactionID(1000 + int(c.next.Add(1))) }
+
+func (c *cabinet) StoreFile(context.Context, common.Address, []byte, int) (submit.File, error) {
+	c.stored.Add(1)
+	if c.failure != nil {
+		return nil, c.failure
+	}
+	return &folder{c, []hedera.TransactionID{c.id(), c.id()}}, nil
+}
+
+type folder struct {
+	*cabinet
+	paid []hedera.TransactionID
+}
+
+func (f *folder) ID() hedera.ID                        { return hedera.Entity(5000) }
+func (f *folder) Transactions() []hedera.TransactionID { return f.paid }
+func (f *folder) Remove(context.Context) error {
+	f.paid = append(f.paid, f.id())
+	return nil
+}
+
+// Files with call data cost, too: what they are expected to cost is set aside before they
+// are made, and every transaction about them is charged.
+func TestBudgetOfFiles(t *testing.T) {
+	for name, test := range map[string]struct {
+		total   hedera.Tinybar
+		failure error
+		stored  int64
+		code    int // 0: the transaction is executed
+		want    float64
+		fees    int
+	}{
+		"stored and deleted": {total: 20 * hedera.Hbar, stored: 1, want: 4 * fee, fees: 4},
+		"too dear":           {total: 2 * hedera.Hbar, code: eth.CodeHbarLimited},
+		"a node refuses":     {total: 20 * hedera.Hbar, stored: 1, failure: &consensus.StatusError{Status: hapi.ResponseCodeEnum_BUSY}, code: eth.CodeServerError},
+		"consensus refuses": {
+			total: 20 * hedera.Hbar, stored: 1, failure: &consensus.ReceiptError{Status: hapi.ResponseCodeEnum_INVALID_EXPIRATION_TIME, TransactionID: transactionID(7)},
+			code: eth.CodeServerError, want: fee, fees: 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			budget, asked := newBudget(t, test.total)
+			files := &cabinet{failure: test.failure}
+			s := newSubmitter(t, newNetwork(), func(o *options) { o.budget, o.files = budget, files })
+			_, err := s.Submit(t.Context(), deployment(t, newKey(t), 6000))
+			var client *eth.Error
+			if errors.As(err, &client); test.code == 0 && err != nil || test.code != 0 && (client == nil || client.Code != test.code) {
+				t.Errorf("the answer is %v", err)
+			}
+			ticker := time.NewTicker(10 * time.Millisecond)
+			defer ticker.Stop()
+			for end := time.Now().Add(20 * time.Second); spent(t, budget) != test.want || len(asked()) != test.fees; <-ticker.C {
+				if time.Now().After(end) {
+					t.Fatalf("%v is spent, want %v; asked for %v", spent(t, budget), test.want, asked())
+				}
+			}
+			if n := files.stored.Load(); n != test.stored {
+				t.Errorf("%d files were made", n)
+			}
+		})
+	}
+}
+
+// deployment signs a transaction with call data of some length.
+func deployment(t *testing.T, key *ecdsa.PrivateKey, size int) []byte {
+	t.Helper()
+	raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
+		ChainID: chainID, Gas: 1_000_000, GasFeeCap: price, To: &receiver, Data: bytes.Repeat([]byte{1}, size),
+	}).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }

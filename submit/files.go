@@ -28,6 +28,8 @@ type Files interface {
 // File is a file on the network.
 type File interface {
 	ID() hedera.ID
+	// Transactions are what was submitted about the file so far and may have cost something.
+	Transactions() []hedera.TransactionID
 	Remove(ctx context.Context) error
 }
 
@@ -37,6 +39,7 @@ type upload struct {
 	done   chan struct{} // closed when file and err are final
 	file   File          // nil: there is none
 	err    error         // why the transaction cannot go out
+	cost   cost          // of the file
 }
 
 // needsFile tells whether the transaction's call data travels in a file.
@@ -63,8 +66,12 @@ func (e *Entry) store(ctx context.Context, facts *facts) {
 				return err
 			}
 			text := hex.AppendEncode(nil, e.tx.Data())
+			if u.cost, err = e.s.reserveFile(ctx, e, len(text)); err != nil {
+				return err
+			}
 			file, err := e.s.files.StoreFile(ctx, e.tx.From(), text, e.s.rules.FileChunkSize)
 			u.file = file
+			u.cost.stored(file, err)
 			return fileError(err)
 		})()
 	}()
@@ -104,8 +111,10 @@ func (e *Entry) discard() {
 		defer e.s.tasks.end()
 		<-u.done
 		if u.file == nil {
+			u.cost.reservation.Settle() // unless it has ended
 			return
 		}
+		defer func() { u.cost.reservation.Settle(u.file.Transactions()...) }()
 		err := safely(func() error { return u.file.Remove(context.Background()) })() //nolint:forbidigo // the request may be long over
 		if err != nil {
 			e.s.metrics.filesLeft.Inc()

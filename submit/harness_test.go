@@ -170,6 +170,7 @@ type options struct {
 	pool   submit.Pool
 	trace  submit.Trace
 	budget *limit.Budget
+	files  submit.Files
 
 	clientIP func(context.Context) string
 
@@ -197,8 +198,9 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 	s, err := submit.New(o.submit, submit.Deps{
 		Rules: precheck.Rules{ChainID: 298, Config: precheck.Config{
 			CallDataSizeLimit: 131072, TransactionSizeLimit: 133120, MaxGasLimit: 15_000_000, GasPriceTolerance: 10_000_000_000,
+			Jumbo: o.files == nil, FileChunkSize: 5120, FileMaxChunks: 20,
 		}},
-		Locks: locks, Ordering: o.lock, Nodes: n, Chain: o.chain, Pool: o.pool, Trace: o.trace, Budget: o.budget, ClientIP: o.clientIP, Log: log, Patience: o.patience,
+		Locks: locks, Ordering: o.lock, Nodes: n, Chain: o.chain, Pool: o.pool, Trace: o.trace, Files: o.files, Budget: o.budget, ClientIP: o.clientIP, Log: log, Patience: o.patience,
 	})
 	if err != nil {
 		t.Fatal(err)
