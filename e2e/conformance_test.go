@@ -397,7 +397,12 @@ func validRequests() map[string][]string {
 		"eth_newFilter":                           filter,
 		"eth_sendRawTransaction":                  {`["$raw"]`},
 		"eth_sendRawTransactionSync":              {`["$second",20000]`},
-		"eth_uninstallFilter":                     {`["0x1"]`},
-		"web3_sha3":                               {`["0x"]`, `["0x1234"]`},
+		"eth_simulateV1": {
+			`[{"blockStateCalls":[{"calls":[{"from":"$sender","to":"$contract"},{"from":"$sender","data":"0x60006000fd"}]}],"traceTransfers":true},"$number"]`,
+			`[{"blockStateCalls":[{"calls":[{"from":"$sender","to":"$contract","gasPrice":"0x0","value":"0x2540be400"},{"from":"$sender","to":"$contract"}]},{}],"returnFullTransactions":true,"traceTransfers":true}]`,
+			`[{"blockStateCalls":[{"blockOverrides":{"time":"0xffffffffff"},"stateOverrides":{"$contract":{"balance":"0x1"}},"calls":[{"from":"$sender","to":"$contract","maxFeePerGas":"0xba43b7400000"}]}],"validation":true},"latest"]`,
+		},
+		"eth_uninstallFilter": {`["0x1"]`},
+		"web3_sha3":           {`["0x"]`, `["0x1234"]`},
 	}
 }

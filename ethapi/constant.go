@@ -33,7 +33,7 @@ func unsupportedMethods() []string {
 	return []string{
 		"eth_blobBaseFee", "eth_coinbase", "eth_getProof", "eth_getWork",
 		"eth_newPendingTransactionFilter", "eth_protocolVersion", "eth_sendTransaction", "eth_sign",
-		"eth_signTransaction", "eth_simulateV1", "eth_submitHashrate", "net_peerCount",
+		"eth_signTransaction", "eth_submitHashrate", "net_peerCount",
 	}
 }
 

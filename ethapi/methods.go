@@ -37,6 +37,7 @@ func (a *API) Methods() []rpc.Method {
 		row("eth_call", a.call, transaction, rpc.Optional(rpc.BlockParams()), rpc.Optional(rpc.StateOverride())),
 		row("eth_estimateGas", a.estimateGas, transaction, rpc.Optional(anyBlock), rpc.Optional(rpc.StateOverride())),
 		row("eth_createAccessList", a.createAccessList, transaction, rpc.Optional(anyBlock), rpc.Optional(rpc.StateOverride())),
+		row("eth_simulateV1", a.simulateV1, rpc.Required(rpc.SimulatePayload()), rpc.Optional(anyBlock)),
 		row("eth_fillTransaction", a.fillTransaction, transaction),
 
 		// Blocks.

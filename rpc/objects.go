@@ -163,6 +163,46 @@ func StateOverride() Rule {
 	}
 }
 
+// SimulatePayload accepts what eth_simulateV1 is to simulate: blockStateCalls, an array
+// of objects with calls, stateOverrides and blockOverrides; traceTransfers, validation
+// and returnFullTransactions. Other members are ignored; null counts as absent.
+func SimulatePayload() Rule {
+	block := schema{name: "BlockStateCall", fields: []field{
+		{name: "blockOverrides", rule: Rule{text: "Expected Object", check: Value.IsObject}, nullable: true},
+		{name: "stateOverrides", rule: StateOverride(), nullable: true},
+		{name: "calls", rule: Rule{text: "Expected Array", check: Value.IsArray, fields: verifyCalls}, nullable: true},
+	}}
+	return object("Expected SimulatePayload", schema{name: "SimulatePayload", fields: []field{
+		{name: "blockStateCalls", required: true, rule: Rule{text: "Expected Array", check: Value.IsArray, fields: func(list Value) *eth.Error {
+			for v := range list.Elements() {
+				if !v.IsObject() {
+					return eth.ErrInvalidParam("'blockStateCalls' for SimulatePayload", "Expected Object, value: %s", v.display())
+				}
+				if err := block.verify(v); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}},
+		{name: "traceTransfers", rule: Boolean(), nullable: true},
+		{name: "validation", rule: Boolean(), nullable: true},
+		{name: "returnFullTransactions", rule: Boolean(), nullable: true},
+	}}, nil)
+}
+
+func verifyCalls(list Value) *eth.Error {
+	call := Transaction()
+	for v := range list.Elements() {
+		if !v.IsObject() {
+			return eth.ErrInvalidParam("'calls' for BlockStateCall", "%s, value: %s", call.text, v.display())
+		}
+		if err := call.fields(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func verifyBlockObject(v Value) *eth.Error {
 	if !v.IsObject() {
 		return nil

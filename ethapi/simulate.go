@@ -1,0 +1,230 @@
+package ethapi
+
+import (
+	"context"
+	"errors"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"lockstep/eth"
+	"lockstep/evm"
+	"lockstep/hedera"
+	"lockstep/rpc"
+)
+
+// What one request may have simulated.
+const (
+	maxSimulatedBlocks = 256
+	maxSimulatedCalls  = 5000
+	simulatedBlockTime = 2 // seconds between blocks, as on the network
+)
+
+// plan is a request of eth_simulateV1.
+type plan struct {
+	blocks    []plannedBlock
+	transfers bool // a log for each transfer of value
+	strict    bool // calls must be valid transactions
+	full      bool // whole transactions in the blocks
+	chain     *big.Int
+	gas       uint64 // left for all calls together
+}
+
+// plannedBlock is a block as the request has it.
+type plannedBlock struct {
+	overrides rpc.Value
+	accounts  []accountOverride
+	calls     []txArgs
+}
+
+// simulateV1 is eth_simulateV1: blocks of calls, one after the other, on the state at
+// the end of a block.
+func (a *API) simulateV1(ctx context.Context, p *rpc.Params) (any, error) {
+	ref, err := blockRef(p.At(1))
+	if err != nil {
+		return nil, err
+	}
+	plan, err := readPlan(p.At(0))
+	if err != nil {
+		return nil, err
+	}
+	plan.chain, plan.gas = a.chainID(), a.cfg.Simulation.Gas
+	return a.simulate(ctx, ref, func(s *simulation) (any, error) { return s.blocks(plan) })
+}
+
+func readPlan(v rpc.Value) (*plan, error) {
+	plan := &plan{
+		transfers: v.Field("traceTransfers").Bool(), strict: v.Field("validation").Bool(), full: v.Field("returnFullTransactions").Bool(),
+	}
+	calls := 0
+	for block := range v.Field("blockStateCalls").Elements() {
+		b := plannedBlock{overrides: block.Field("blockOverrides")}
+		var err error
+		if b.accounts, err = readOverrides(0, block.Field("stateOverrides")); err != nil {
+			return nil, err
+		}
+		for call := range block.Field("calls").Elements() {
+			args, err := readTxArgs(call)
+			if err != nil {
+				return nil, err
+			}
+			if calls++; calls > maxSimulatedCalls {
+				return nil, eth.ErrSimLimit("too many calls: more than %d", maxSimulatedCalls)
+			}
+			b.calls = append(b.calls, args)
+		}
+		if plan.blocks = append(plan.blocks, b); len(plan.blocks) > maxSimulatedBlocks {
+			return nil, eth.ErrSimLimit("too many blocks")
+		}
+	}
+	if len(plan.blocks) == 0 {
+		return nil, eth.ErrInvalidParam(0, "empty input")
+	}
+	return plan, nil
+}
+
+// blocks runs the plan. Between two blocks whose numbers are further apart there are
+// empty ones.
+func (s *simulation) blocks(plan *plan) (any, error) {
+	made := []*simulatedBlock{}
+	parent := s.head.Hash
+	number, time := s.head.Number, uint64(s.head.From.Seconds)
+	for _, planned := range plan.blocks {
+		env := evm.Block{}
+		if err := blockOverrides(&env, planned.overrides); err != nil {
+			return nil, err
+		}
+		if !planned.overrides.Field("number").Given() {
+			env.Number = number + 1
+		}
+		switch {
+		case env.Number <= number:
+			return nil, eth.ErrSimBlockNumber(env.Number, number)
+		case env.Number-s.head.Number > maxSimulatedBlocks:
+			return nil, eth.ErrSimLimit("too many blocks")
+		}
+		for number+1 < env.Number {
+			number, time = number+1, time+simulatedBlockTime
+			b, err := s.run(plan, plannedBlock{}, evm.Block{Number: number, Time: time}, parent)
+			if err != nil {
+				return nil, err
+			}
+			made, parent = append(made, b), b.block.Hash
+		}
+		if !planned.overrides.Field("time").Given() {
+			env.Time = time + simulatedBlockTime
+		}
+		if env.Time <= time {
+			return nil, eth.ErrSimBlockTime(env.Time, time)
+		}
+		number, time = env.Number, env.Time
+		b, err := s.run(plan, planned, env, parent)
+		if err != nil {
+			return nil, err
+		}
+		made, parent = append(made, b), b.block.Hash
+	}
+	return made, nil
+}
+
+// run runs the calls of one block.
+func (s *simulation) run(plan *plan, planned plannedBlock, env evm.Block, parent common.Hash) (*simulatedBlock, error) {
+	if err := s.override(planned.accounts); err != nil {
+		return nil, err
+	}
+	if env.Random == (common.Hash{}) {
+		env.Random = parent
+	}
+	b := newSimulatedBlock(s, plan, env, parent)
+	for i := range planned.calls {
+		if err := s.runCall(plan, b, &planned.calls[i]); err != nil {
+			return nil, err
+		}
+	}
+	b.seal()
+	s.made[b.block.Number] = b.block.Hash
+	return b, nil
+}
+
+// runCall runs one call and puts it into the block.
+func (s *simulation) runCall(plan *plan, b *simulatedBlock, call *txArgs) error {
+	left := b.block.GasLimit - b.block.GasUsed
+	if call.gas == nil {
+		most := min(left, s.api.deps.MaxCallGas)
+		call.gas = &most
+	}
+	if *call.gas > left {
+		return eth.ErrSimBlockGas(left, *call.gas)
+	}
+	message, err := s.message(call)
+	if err != nil {
+		return err
+	}
+	// A limit of 0 is none to package evm, and one here.
+	message.Gas = min(*call.gas, s.api.deps.MaxCallGas, plan.gas)
+	nonce := s.state.Nonce(message.From)
+	if call.nonce == nil {
+		call.nonce = &nonce
+	}
+	if plan.strict {
+		if err := s.valid(b, call, &message, nonce); err != nil {
+			return err
+		}
+	}
+	tracer := &evm.LogTracer{Transfers: plan.transfers}
+	result, err := s.state.Run(s.api.deps.ChainID, b.env, message, tracer.Hooks())
+	var short *evm.GasError
+	switch {
+	case errors.As(err, &short) && short.Have == plan.gas:
+		return eth.ErrSimLimit("the calls need more than the %d gas that one request may use", s.api.cfg.Simulation.Gas)
+	case errors.As(err, &short):
+		return eth.ErrSimIntrinsicGas(short.Have, short.Want)
+	case errors.Is(err, evm.ErrFunds):
+		return eth.ErrSimFunds(message.From)
+	case err != nil:
+		return err
+	}
+	plan.gas -= min(result.GasUsed, plan.gas)
+	return b.add(call, &message, result, tracer.Logs())
+}
+
+// valid holds a call to what a transaction must be.
+func (s *simulation) valid(b *simulatedBlock, call *txArgs, message *evm.Message, nonce uint64) error {
+	if *call.nonce != nonce {
+		return eth.ErrSimNonce(message.From, *call.nonce, nonce)
+	}
+	offered := call.price
+	if offered == nil {
+		offered = call.maxFee
+	}
+	if offered == nil {
+		offered = new(big.Int)
+	}
+	if price := b.block.BaseFee; offered.Cmp(price) < 0 {
+		return eth.ErrSimFee(message.From, offered, price)
+	}
+	message.Charge = true
+	return nil
+}
+
+// unsignedCall is a call as a transaction, which has a hash.
+func unsignedCall(chain *big.Int, call *txArgs, gas uint64) *types.Transaction {
+	tx := *call
+	tx.gas = &gas
+	if tx.tip == nil {
+		tx.tip = new(big.Int)
+	}
+	if tx.maxFee == nil {
+		tx.maxFee = new(big.Int)
+	}
+	return types.NewTx(tx.unsigned(chain))
+}
+
+// baseFeeOf is the price of gas in a simulated block, in weibar.
+func (s *simulation) baseFeeOf(env *evm.Block) *big.Int {
+	if env.BaseFee != nil {
+		return env.BaseFee
+	}
+	return max(s.price, hedera.Tinybar(0)).Weibar()
+}

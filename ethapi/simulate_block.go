@@ -1,0 +1,151 @@
+package ethapi
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/eth"
+	"lockstep/evm"
+)
+
+// simulatedBlock is a block that a simulation makes.
+type simulatedBlock struct {
+	env      evm.Block
+	chain    *big.Int
+	block    *eth.Block
+	calls    []*simulatedCall
+	encoded  [][]byte // transactions
+	receipts [][]byte
+	logs     uint64
+}
+
+// simulatedCall is what became of a call. Its shape is go-ethereum's.
+type simulatedCall struct {
+	Output  hexutil.Bytes    `json:"returnData"`
+	Logs    eth.Logs         `json:"logs"`
+	GasUsed hexutil.Uint64   `json:"gasUsed"`
+	MaxGas  hexutil.Uint64   `json:"maxUsedGas"`
+	Status  hexutil.Uint64   `json:"status"`
+	Error   *simulationError `json:"error,omitempty"`
+}
+
+type simulationError struct {
+	Message string `json:"message"`
+	Code    int    `json:"code"`
+	Data    string `json:"data,omitempty"`
+}
+
+func newSimulatedBlock(s *simulation, plan *plan, env evm.Block, parent common.Hash) *simulatedBlock {
+	b := &simulatedBlock{env: env, chain: plan.chain, calls: []*simulatedCall{}, block: &eth.Block{
+		Number: env.Number, ParentHash: parent, Time: env.Time, GasLimit: gasLimit(s.head.HAPI), BaseFee: s.baseFeeOf(&env), Full: plan.full,
+	}}
+	if env.GasLimit != 0 {
+		b.block.GasLimit = env.GasLimit
+	}
+	return b
+}
+
+// add puts a call into the block. The logs include those of transfers, which the
+// receipt has not.
+func (b *simulatedBlock) add(call *txArgs, m *evm.Message, r *evm.Result, logs []*types.Log) error {
+	tx := unsignedCall(b.chain, call, m.Gas)
+	raw, err := tx.MarshalBinary()
+	if err != nil {
+		return eth.ErrInvalidArguments("%s", err)
+	}
+	index := uint64(len(b.calls))
+	b.block.GasUsed += r.GasUsed
+	b.block.Transactions = append(b.block.Transactions, shownUnsigned(tx, m.From, b.block.Number, index))
+	b.encoded = append(b.encoded, raw)
+
+	c := &simulatedCall{GasUsed: hexutil.Uint64(r.GasUsed), MaxGas: hexutil.Uint64(r.MaxGasUsed), Logs: eth.Logs{}, Output: hexutil.Bytes{}}
+	if r.Err == nil {
+		c.Status, c.Output = 1, present(r.Output)
+	} else {
+		c.Error = callFailure(r)
+	}
+	for _, l := range logs {
+		c.Logs = append(c.Logs, &eth.Log{
+			Address: l.Address, Topics: l.Topics, Data: l.Data, BlockNumber: b.block.Number, BlockTime: b.block.Time,
+			TxHash: tx.Hash(), TxIndex: index, Index: b.logs,
+		})
+		b.logs++
+	}
+	b.calls = append(b.calls, c)
+
+	receipt := &eth.Receipt{Type: tx.Type(), Status: uint64(c.Status), CumulativeGasUsed: b.block.GasUsed}
+	for _, l := range r.Logs {
+		receipt.Logs = append(receipt.Logs, &eth.Log{Address: l.Address, Topics: l.Topics, Data: l.Data})
+	}
+	receipt.Bloom = eth.BloomOf(receipt.Logs)
+	for i, bits := range receipt.Bloom {
+		b.block.Bloom[i] |= bits
+	}
+	b.receipts = append(b.receipts, receipt.Encoding())
+	return nil
+}
+
+func callFailure(r *evm.Result) *simulationError {
+	if !r.Reverted() {
+		return &simulationError{Message: r.Err.Error(), Code: eth.CodeVMError}
+	}
+	reason, _ := revertReason(r.Output)
+	e := eth.ErrReverted(reason, r.Output)
+	return &simulationError{Message: e.Message, Code: e.Code, Data: hexutil.Encode(r.Output)}
+}
+
+// shownUnsigned is a transaction object without a signature.
+func shownUnsigned(tx *types.Transaction, from common.Address, number, index uint64) *eth.Transaction {
+	chain := tx.ChainId()
+	if tx.Type() == types.LegacyTxType {
+		chain = nil // it is part of the signature
+	}
+	return &eth.Transaction{
+		BlockNumber: &number, Index: &index, Hash: tx.Hash(), Type: tx.Type(), ChainID: chain, From: from, To: tx.To(),
+		Nonce: tx.Nonce(), Value: tx.Value(), Input: tx.Data(), Gas: tx.Gas(), GasPrice: tx.GasPrice(),
+		MaxFee: tx.GasFeeCap(), MaxTip: tx.GasTipCap(), AccessList: tx.AccessList(),
+		V: new(big.Int), R: new(big.Int), S: new(big.Int),
+	}
+}
+
+// seal ends the block. Its hash is made of what is in it; one of the network could not
+// be known.
+func (b *simulatedBlock) seal() {
+	b.block.TxRoot, b.block.ReceiptsRoot = eth.ListRoot(b.encoded), eth.ListRoot(b.receipts)
+	for _, raw := range b.encoded {
+		b.block.Size += uint64(len(raw))
+	}
+	var figures [24]byte
+	binary.BigEndian.PutUint64(figures[:], b.block.Number)
+	binary.BigEndian.PutUint64(figures[8:], b.block.Time)
+	binary.BigEndian.PutUint64(figures[16:], b.block.GasUsed)
+	b.block.Hash = crypto.Keccak256Hash(b.block.ParentHash[:], figures[:], b.block.TxRoot[:], b.block.ReceiptsRoot[:])
+	for _, tx := range b.block.Transactions {
+		tx.BlockHash = &b.block.Hash
+	}
+	for _, c := range b.calls {
+		for _, l := range c.Logs {
+			l.BlockHash = b.block.Hash
+		}
+	}
+}
+
+// MarshalJSON is a block object with its calls.
+func (b *simulatedBlock) MarshalJSON() ([]byte, error) {
+	object, err := b.block.AppendJSON(nil)
+	if err != nil {
+		return nil, err
+	}
+	calls, err := json.Marshal(b.calls)
+	if err != nil {
+		return nil, err
+	}
+	object = append(object[:len(object)-1], `,"calls":`...)
+	return append(append(object, calls...), '}'), nil
+}
