@@ -34,6 +34,7 @@ type App struct {
 
 	redis         redis.UniversalClient // nil: not used
 	cacheRedis    redis.UniversalClient // nil: not used
+	filterRedis   redis.UniversalClient // nil: filters are kept in this process
 	cache         *cache.Redis          // works with cacheRedis only
 	locks         *lock.Service
 	mirror        *mirror.Client
@@ -170,7 +171,7 @@ func (a *App) close() error {
 	if a.consensus != nil {
 		errs = append(errs, a.consensus.Close())
 	}
-	for _, client := range []redis.UniversalClient{a.redis, a.cacheRedis} {
+	for _, client := range []redis.UniversalClient{a.redis, a.cacheRedis, a.filterRedis} {
 		if client != nil {
 			errs = append(errs, client.Close())
 		}

@@ -84,9 +84,13 @@ func (a *App) wire() (err error) {
 	if err != nil {
 		return err
 	}
+	filters, err := a.sharedFilters()
+	if err != nil {
+		return err
+	}
 	api, err := ethapi.New(cfg.API, ethapi.Deps{
 		ChainID: uint64(cfg.Server.ChainID), Version: a.version, Profile: cfg.RPC.Profile, Mirror: a.mirror,
-		Operator: a.operator(), MaxCallGas: cfg.Precheck.MaxGasLimit, Log: a.log,
+		Operator: a.operator(), MaxCallGas: cfg.Precheck.MaxGasLimit, Filters: filters, Log: a.log,
 		HTTPAPIs: cfg.RPC.HTTP.APIs, WebSocketAPIs: cfg.RPC.WebSocket.APIs,
 	})
 	if err != nil {
@@ -108,6 +112,20 @@ func (a *App) wire() (err error) {
 	a.ws = rpc.NewWSServer(dispatcher)
 	a.http = rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{Handlers: a.pages(api), Upgrade: a.ws})
 	return a.register(metrics.Collectors(), collectors, a.budget.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.cache.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors())
+}
+
+// sharedFilters opens the fleet's store of filters; nil if they are kept in this process.
+// Its client is its own, for the reason that the cache has one.
+func (a *App) sharedFilters() (_ ethapi.FilterStore, err error) {
+	api := a.cfg.API
+	if !a.cfg.Redis.Enabled || !api.SharedFilters || !api.Filters {
+		return nil, nil
+	}
+	timeout := api.SharedFiltersTimeout.Duration()
+	if a.filterRedis, err = redisx.Open(a.cfg.Redis.URL.Reveal(), redisx.Options{Timeout: timeout, PoolSize: 16}); err != nil {
+		return nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	return cache.NewFilters(a.filterRedis, api.MaxFilters, api.FilterTTL.Duration(), timeout), nil
 }
 
 // accepted tells subscribers of a transaction that a node has accepted.

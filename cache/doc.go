@@ -13,4 +13,7 @@
 //
 // Values longer than a bound are neither written nor read. All of them expire, because
 // Redis has to get rid of them somehow: they would stay true for ever.
+//
+// The filters of clients are here as well, because they are shared in the same way, but
+// they are no convenience: see Filters.
 package cache

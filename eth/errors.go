@@ -420,6 +420,12 @@ func ErrTraceTooLarge(limit int64) *Error {
 // ErrFilterNotFound says: no such filter, or it expired.
 func ErrFilterNotFound() *Error { return newError(CodeNotFound, "Filter not found") }
 
+// ErrFiltersUnavailable says: filters are kept for a fleet, and the store of them does
+// not answer.
+func ErrFiltersUnavailable() *Error {
+	return newError(CodeServerError, "Filters cannot be reached at the moment. Try again.")
+}
+
 // Subscriptions.
 
 // ErrSubscriptionsOff says: the settings offer no subscriptions.

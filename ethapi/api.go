@@ -87,6 +87,7 @@ type Deps struct {
 	Operator *common.Address
 	// MaxCallGas caps the gas of eth_call; 0 is 15,000,000.
 	MaxCallGas uint64
+	Filters    FilterStore // nil: filters are kept in this process
 	// HTTPAPIs and WebSocketAPIs are the namespaces served there, for rpc_modules.
 	HTTPAPIs, WebSocketAPIs []string
 	Log                     *slog.Logger
@@ -97,7 +98,7 @@ type API struct {
 	cfg     Config
 	deps    Deps
 	mirror  Mirror
-	filters *filters
+	filters FilterStore
 	replays chan struct{} // one for each replayed transaction in memory
 
 	simulations chan struct{} // one for each simulation that runs
@@ -122,13 +123,16 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if deps.Profile == "" {
 		deps.Profile = rpc.ProfileHiero
 	}
+	if deps.Filters == nil {
+		deps.Filters = newLocalFilters(cfg.MaxFilters, cfg.FilterTTL.Duration())
+	}
 	document, err := OpenRPC(deps.Version)
 	if err != nil {
 		return nil, fmt.Errorf("ethapi: OpenRPC document: %w", err)
 	}
 	return &API{
 		cfg: cfg, deps: deps, mirror: deps.Mirror,
-		filters: newFilters(cfg.MaxFilters, cfg.FilterTTL.Duration()),
+		filters: deps.Filters,
 		replays: make(chan struct{}, cfg.Debug.Replays), simulations: make(chan struct{}, cfg.Simulation.Concurrency),
 		document: document,
 	}, nil

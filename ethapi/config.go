@@ -27,6 +27,10 @@ type Config struct {
 	FilterTTL envx.Millis `env:"FILTER_TTL" envDefault:"300000"`
 	// Most filters; the one that was not used for longest makes room.
 	MaxFilters int `env:"FILTER_MAX_COUNT" envDefault:"10000"`
+	// Keep filters in Redis, so that every relay of a fleet knows them; needs REDIS_ENABLED. While Redis does not answer, the methods of filters fail.
+	SharedFilters bool `env:"FILTER_REDIS_ENABLED" envDefault:"true"`
+	// Time that a look into Redis for a filter may take.
+	SharedFiltersTimeout envx.Millis `env:"FILTER_REDIS_TIMEOUT" envDefault:"1000"`
 	// Name before the version in web3_clientVersion. Empty: relay, or lockstep in profile ethereum.
 	ClientName string `env:"WEB3_CLIENT_NAME"`
 	// How many look-ups one request makes at the same time.
@@ -55,6 +59,9 @@ func (c Config) Validate() error {
 	}
 	if c.FilterTTL <= 0 {
 		errs = append(errs, errors.New("FILTER_TTL: must be positive"))
+	}
+	if c.SharedFiltersTimeout <= 0 {
+		errs = append(errs, errors.New("FILTER_REDIS_TIMEOUT: must be positive"))
 	}
 	return errors.Join(errs...)
 }

@@ -9,7 +9,8 @@
 //	call.go      simulation: eth_call and eth_estimateGas
 //	fee.go       gas prices
 //	debug.go     traces of transactions: trace_*.go; raw.go their encodings
-//	logs.go      event queries; filter.go the stateful ones
+//	logs.go      event queries; filter.go the stateful ones, filter_store.go where they are kept
+//	local.go     what runs in this process: trace_local.go, accesslist.go, simulate.go
 //	subscribe.go live subscriptions over WebSocket; watch.go how new blocks get there
 //	openrpc.go   what tells clients of the methods: openrpc.json describes them all
 //	constant.go  what is the same for every caller, and what cannot be had
@@ -28,6 +29,24 @@
 // A block's hash is the first 32 bytes of Hedera's own 48 and cannot be recomputed
 // from the header. The roots of transactions and receipts are those of the objects
 // shown.
+//
+// # Filters
+//
+// A filter is told every event, or block, once: a poll reads from the cursor to the head
+// and then moves the cursor; of polls at the same time the first to move it answers with
+// what it read, the others with nothing. That holds across the relays of a fleet when
+// filters are kept in Redis (FILTER_REDIS_ENABLED), where each lives for FILTER_TTL after
+// it was last used and FILTER_MAX_COUNT bounds all of them together. While Redis does not
+// answer, the methods of filters fail with an error that says so. A poll that fails has
+// told nothing and moved nothing, unless Redis went away between moving the cursor and
+// saying so, and stayed away: a client that cannot bear that asks eth_getFilterLogs.
+//
+// # Simulations
+//
+// eth_call and eth_estimateGas are the mirror node's. What it does not have,
+// debug_traceCall, eth_createAccessList and eth_simulateV1, runs in this process: package
+// evm on a state that is read from the mirror node while it runs. What package evm cannot
+// run, system contracts above all, is refused with an error that says so.
 //
 // # Live subscriptions
 //

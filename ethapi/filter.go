@@ -1,13 +1,7 @@
 package ethapi
 
 import (
-	"container/list"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -15,110 +9,6 @@ import (
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
-
-// filters keeps the filters of clients in this process. One that was not used for
-// its time to live is gone; when there are too many, the one that was not used for
-// longest goes.
-type filters struct {
-	ttl time.Duration
-	max int
-
-	mu    sync.Mutex
-	byID  map[string]*list.Element // guarded by mu
-	order *list.List               // guarded by mu; of *filter, the longest unused first
-}
-
-// filter is what a client wants to be told of. A poll takes what lies between the
-// cursor and the head.
-type filter struct {
-	id    string
-	query *logQuery // nil: new blocks
-	// next is the first block that no poll has covered; guarded by filters.mu. A
-	// filter for one block by hash has been polled when it is not 0.
-	next    uint64
-	expires time.Time // guarded by filters.mu
-}
-
-func newFilters(most int, ttl time.Duration) *filters {
-	return &filters{ttl: ttl, max: most, byID: make(map[string]*list.Element), order: list.New()}
-}
-
-// add keeps a filter and gives it an id that cannot be guessed.
-func (s *filters) add(f *filter) string {
-	var raw [16]byte
-	_, _ = rand.Read(raw[:]) // never fails
-	f.id = filterID("0x" + hex.EncodeToString(raw[:]))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expire()
-	for len(s.byID) >= s.max {
-		s.remove(s.order.Front())
-	}
-	f.expires = time.Now().Add(s.ttl)
-	s.byID[f.id] = s.order.PushBack(f)
-	return f.id
-}
-
-// use finds a filter and lets it live on.
-func (s *filters) use(id string) (f *filter, next uint64, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expire()
-	e, ok := s.byID[filterID(id)]
-	if !ok {
-		return nil, 0, false
-	}
-	f = e.Value.(*filter)
-	f.expires = time.Now().Add(s.ttl)
-	s.order.MoveToBack(e)
-	return f, f.next, true
-}
-
-// advance moves a filter's cursor. It fails if another poll has been faster; what
-// that one returned must not be returned again.
-func (s *filters) advance(f *filter, from, to uint64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if f.next != from {
-		return false
-	}
-	f.next = to
-	return true
-}
-
-func (s *filters) delete(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expire()
-	e, ok := s.byID[filterID(id)]
-	if ok {
-		s.remove(e)
-	}
-	return ok
-}
-
-// expire is called with mu held.
-func (s *filters) expire() {
-	now := time.Now()
-	for e := s.order.Front(); e != nil && !now.Before(e.Value.(*filter).expires); e = s.order.Front() {
-		s.remove(e)
-	}
-}
-
-// remove is called with mu held.
-func (s *filters) remove(e *list.Element) {
-	delete(s.byID, e.Value.(*filter).id)
-	s.order.Remove(e)
-}
-
-// filterID is an id as a number is written, which is how clients may give it back.
-func filterID(text string) string {
-	digits := strings.TrimLeft(strings.TrimPrefix(strings.ToLower(text), "0x"), "0")
-	if digits == "" {
-		digits = "0"
-	}
-	return "0x" + digits
-}
 
 // newFilter is eth_newFilter.
 func (a *API) newFilter(ctx context.Context, p *rpc.Params) (any, error) {
@@ -139,7 +29,7 @@ func (a *API) newFilter(ctx context.Context, p *rpc.Params) (any, error) {
 			return nil, err
 		}
 	}
-	return a.filters.add(f), nil
+	return a.addFilter(ctx, f)
 }
 
 // firstOf fixes the bounds of a filter: a tag means what it means now. It returns the
@@ -182,15 +72,19 @@ func (a *API) newBlockFilter(ctx context.Context, _ *rpc.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.filters.add(&filter{next: head.Number + 1}), nil
+	return a.addFilter(ctx, &filter{next: head.Number + 1})
 }
 
 // uninstallFilter is eth_uninstallFilter.
-func (a *API) uninstallFilter(_ context.Context, p *rpc.Params) (any, error) {
+func (a *API) uninstallFilter(ctx context.Context, p *rpc.Params) (any, error) {
 	if !a.cfg.Filters {
 		return nil, eth.ErrUnsupportedMethod()
 	}
-	return a.filters.delete(p.Text(0)), nil
+	existed, err := a.filters.Delete(ctx, filterID(p.Text(0)))
+	if err != nil {
+		return nil, a.filtersError(ctx, err)
+	}
+	return existed, nil
 }
 
 // getFilterLogs is eth_getFilterLogs: everything that matches, seen or not.
@@ -198,8 +92,11 @@ func (a *API) getFilterLogs(ctx context.Context, p *rpc.Params) (any, error) {
 	if !a.cfg.Filters {
 		return nil, eth.ErrUnsupportedMethod()
 	}
-	f, _, ok := a.filters.use(p.Text(0))
-	if !ok || f.query == nil {
+	f, err := a.useFilter(ctx, p.Text(0))
+	if err != nil {
+		return nil, err
+	}
+	if f.query == nil {
 		return nil, eth.ErrFilterNotFound()
 	}
 	return a.logs(ctx, *f.query)
@@ -210,21 +107,21 @@ func (a *API) getFilterChanges(ctx context.Context, p *rpc.Params) (any, error) 
 	if !a.cfg.Filters {
 		return nil, eth.ErrUnsupportedMethod()
 	}
-	f, next, ok := a.filters.use(p.Text(0))
+	f, err := a.useFilter(ctx, p.Text(0))
 	switch {
-	case !ok:
-		return nil, eth.ErrFilterNotFound()
+	case err != nil:
+		return nil, err
 	case f.query == nil:
-		return a.newBlocks(ctx, f, next)
+		return a.newBlocks(ctx, f)
 	case f.query.blockHash != nil:
-		return a.oneBlockOnce(ctx, f, next)
+		return a.oneBlockOnce(ctx, f)
 	}
-	return a.newLogs(ctx, f, next)
+	return a.newLogs(ctx, f)
 }
 
 // newLogs reads from the cursor to the head, or as far as one query may go; the next
 // poll continues there.
-func (a *API) newLogs(ctx context.Context, f *filter, next uint64) (any, error) {
+func (a *API) newLogs(ctx context.Context, f *filter) (any, error) {
 	head, err := a.head(ctx)
 	if err != nil {
 		return nil, err
@@ -234,56 +131,59 @@ func (a *API) newLogs(ctx context.Context, f *filter, next uint64) (any, error) 
 		to, _ := f.query.to.Number()
 		last = min(last, to)
 	}
-	if next > last {
+	if f.next > last {
 		return eth.Logs{}, nil
 	}
-	last = min(last, next+a.cfg.LogsBlockRange)
-	logs, err := a.rangeLogs(ctx, *f.query, next, last, head)
+	last = min(last, f.next+a.cfg.LogsBlockRange)
+	logs, err := a.rangeLogs(ctx, *f.query, f.next, last, head)
 	if err != nil {
 		return nil, err
 	}
-	if !a.filters.advance(f, next, last+1) {
-		return eth.Logs{}, nil
+	if moved, err := a.polled(ctx, f, last+1); !moved {
+		return eth.Logs{}, err
 	}
 	return logs, nil
 }
 
 // oneBlockOnce returns the logs of a block that was named by its hash at the first
 // poll after the block is known.
-func (a *API) oneBlockOnce(ctx context.Context, f *filter, next uint64) (any, error) {
-	if next != 0 {
+func (a *API) oneBlockOnce(ctx context.Context, f *filter) (any, error) {
+	if f.next != 0 {
 		return eth.Logs{}, nil
 	}
 	logs, err := a.logs(ctx, *f.query)
 	if err != nil {
 		return nil, err
 	}
-	if len(logs) > 0 && !a.filters.advance(f, 0, 1) {
-		return eth.Logs{}, nil
+	if len(logs) == 0 {
+		return logs, nil
+	}
+	if moved, err := a.polled(ctx, f, 1); !moved {
+		return eth.Logs{}, err
 	}
 	return logs, nil
 }
 
 // newBlocks lists the hashes of the blocks since the cursor.
-func (a *API) newBlocks(ctx context.Context, f *filter, next uint64) (any, error) {
+func (a *API) newBlocks(ctx context.Context, f *filter) (any, error) {
 	const most = 1000
 	head, err := a.head(ctx)
 	if err != nil {
 		return nil, err
 	}
 	hashes := []common.Hash{}
-	if next > head.Number {
+	if f.next > head.Number {
 		return hashes, nil
 	}
-	last := min(head.Number, next+most-1)
-	for block, err := range a.mirror.Blocks(ctx, next, last) {
+	last := min(head.Number, f.next+most-1)
+	for block, err := range a.mirror.Blocks(ctx, f.next, last) {
 		if err != nil {
 			return nil, err
 		}
 		hashes = append(hashes, block.Hash)
 	}
-	if !a.filters.advance(f, next, last+1) {
-		return []common.Hash{}, nil
+	if moved, err := a.polled(ctx, f, last+1); !moved {
+		return []common.Hash{}, err
 	}
 	return hashes, nil
 }

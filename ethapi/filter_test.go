@@ -1,69 +1,183 @@
 package ethapi
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/cache"
+	"lockstep/eth"
+	"lockstep/internal/redistest"
+	"lockstep/internal/redisx"
 )
 
-func TestFilterLifetime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFilters(10, time.Minute)
-		used, idle := s.add(&filter{}), s.add(&filter{})
-		<-time.After(40 * time.Second)
-		if _, _, ok := s.use(used); !ok {
-			t.Error("gone before its time")
-		}
-		<-time.After(40 * time.Second)
-		if _, _, ok := s.use(used); !ok {
-			t.Error("use does not let it live on")
-		}
-		if s.delete(idle) {
-			t.Error("lives beyond its time")
-		}
-		<-time.After(time.Minute)
-		if _, _, ok := s.use(used); ok || len(s.byID) != 0 || s.order.Len() != 0 {
-			t.Error("lives beyond its time")
-		}
-	})
+// redisFilters opens a store as another relay of the same fleet would.
+func redisFilters(t *testing.T, url string, most int, ttl time.Duration) *cache.Filters {
+	t.Helper()
+	client, err := redisx.Open(url, redisx.Options{Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return cache.NewFilters(client, most, ttl, 20*time.Second)
 }
 
-func TestFilterBound(t *testing.T) {
-	s := newFilters(3, time.Minute)
-	first := s.add(&filter{})
-	second := s.add(&filter{})
-	s.add(&filter{})
-	s.use(first)
-	s.add(&filter{}) // the second was not used for longest
-	if _, _, ok := s.use(second); ok || len(s.byID) != 3 || s.order.Len() != 3 {
-		t.Errorf("%d filters", len(s.byID))
+// Every store keeps the contract: here, in Redis, in a cluster.
+func TestFilterStores(t *testing.T) {
+	stores := map[string]func(t *testing.T) func(most int, ttl time.Duration) FilterStore{
+		"local": func(*testing.T) func(int, time.Duration) FilterStore {
+			return func(most int, ttl time.Duration) FilterStore { return newLocalFilters(most, ttl) }
+		},
+		"redis": func(t *testing.T) func(int, time.Duration) FilterStore {
+			server := redistest.Start(t)
+			return func(most int, ttl time.Duration) FilterStore {
+				server.Client().FlushAll(t.Context())
+				return redisFilters(t, server.URL(), most, ttl)
+			}
+		},
+		"cluster": func(t *testing.T) func(int, time.Duration) FilterStore {
+			cluster := redistest.StartCluster(t)
+			return func(most int, ttl time.Duration) FilterStore {
+				for _, node := range cluster.Nodes {
+					node.Client().FlushAll(t.Context())
+				}
+				return redisFilters(t, cluster.URL(), most, ttl)
+			}
+		},
 	}
-	if _, _, ok := s.use(first); !ok {
-		t.Error("a used filter made room")
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) { storeContract(t, open(t)) })
 	}
 }
 
-func TestConcurrentPollsReturnABlockOnce(t *testing.T) {
-	s := newFilters(3, time.Minute)
-	f := &filter{next: 5}
-	s.add(f)
-	var wg sync.WaitGroup
-	won := make(chan bool, 10)
-	for range 10 {
-		wg.Go(func() { won <- s.advance(f, 5, 9) })
+func storeContract(t *testing.T, open func(most int, ttl time.Duration) FilterStore) {
+	ctx := t.Context()
+	state := func(s FilterStore, id string) string {
+		text, next, ok, err := s.Use(ctx, id)
+		return fmt.Sprintf("%s %d %v %v", text, next, ok, err)
 	}
-	wg.Wait()
-	close(won)
+	must := func(ok bool, err error) func(want bool, what string) {
+		return func(want bool, what string) {
+			t.Helper()
+			if ok != want || err != nil {
+				t.Errorf("%s: %v %v", what, ok, err)
+			}
+		}
+	}
+	add := func(s FilterStore, id, text string, next uint64) {
+		t.Helper()
+		if err := s.Add(ctx, id, []byte(text), next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(3, time.Hour)
+	if got := state(s, "0x1"); got != " 0 false <nil>" {
+		t.Errorf("nothing: %s", got)
+	}
+	must(s.Advance(ctx, "0x1", 0, 1))(false, "nothing is advanced")
+	must(s.Delete(ctx, "0x1"))(false, "nothing is deleted")
+	const far = 1<<63 + 1
+	add(s, "0x1", `{"a":"b"}`, far)
+	if got := state(s, "0x1"); got != fmt.Sprintf(`{"a":"b"} %d true <nil>`, uint64(far)) {
+		t.Errorf("kept: %s", got)
+	}
+	must(s.Advance(ctx, "0x1", 5, 6))(false, "the cursor was elsewhere")
+	must(s.Advance(ctx, "0x1", far, far+7))(true, "advance")
+	must(s.Advance(ctx, "0x1", far, far+9))(false, "advance from where it was")
+	if got := state(s, "0x1"); got != fmt.Sprintf(`{"a":"b"} %d true <nil>`, uint64(far+7)) {
+		t.Errorf("advanced: %s", got)
+	}
+	must(s.Delete(ctx, "0x1"))(true, "delete")
+	must(s.Delete(ctx, "0x1"))(false, "delete again")
+
+	// The one that was not used for longest makes room. Redis tells times by the
+	// millisecond.
+	for _, id := range []string{"0xa", "0xb", "0xc"} {
+		add(s, id, id, 1)
+		<-time.After(2 * time.Millisecond)
+	}
+	state(s, "0xa")
+	add(s, "0xd", "0xd", 1)
+	var left []string
+	for _, id := range []string{"0xa", "0xb", "0xc", "0xd"} {
+		if !strings.Contains(state(s, id), "false") {
+			left = append(left, id)
+		}
+	}
+	if diff := cmp.Diff([]string{"0xa", "0xc", "0xd"}, left); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+
+	// Of many polls at the same time one is the first.
+	add(s, "0xe", "e", 5)
+	var group sync.WaitGroup
+	moved := make(chan bool, 16)
+	for i := range uint64(16) {
+		group.Go(func() {
+			ok, err := s.Advance(ctx, "0xe", 5, 6+i)
+			if err != nil {
+				t.Error(err)
+			}
+			moved <- ok
+		})
+	}
+	group.Wait()
+	close(moved)
 	wins := 0
-	for ok := range won {
+	for ok := range moved {
 		if ok {
 			wins++
 		}
 	}
-	if wins != 1 || f.next != 9 {
-		t.Errorf("%d polls won, cursor %d", wins, f.next)
+	if wins != 1 {
+		t.Errorf("%d polls were the first", wins)
 	}
+
+	// What is not used is gone after a while.
+	short := open(3, 50*time.Millisecond)
+	add(short, "0xf", "f", 1)
+	gone := false
+	for end := time.Now().Add(20 * time.Second); !gone && time.Now().Before(end); {
+		<-time.After(100 * time.Millisecond) // using it would let it live on
+		gone = strings.Contains(state(short, "0xf"), "false")
+	}
+	if !gone {
+		t.Error("it lives beyond its time")
+	}
+}
+
+func TestFilterLifetime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ctx := newLocalFilters(10, time.Minute), t.Context()
+		for _, id := range []string{"used", "idle"} {
+			_ = s.Add(ctx, id, nil, 0)
+		}
+		<-time.After(40 * time.Second)
+		if _, _, ok, _ := s.Use(ctx, "used"); !ok {
+			t.Error("gone before its time")
+		}
+		<-time.After(40 * time.Second)
+		if _, _, ok, _ := s.Use(ctx, "used"); !ok {
+			t.Error("use does not let it live on")
+		}
+		if existed, _ := s.Delete(ctx, "idle"); existed {
+			t.Error("lives beyond its time")
+		}
+		<-time.After(time.Minute)
+		if _, _, ok, _ := s.Use(ctx, "used"); ok || len(s.byID) != 0 || s.order.Len() != 0 {
+			t.Error("lives beyond its time")
+		}
+	})
 }
 
 func TestFilterIDs(t *testing.T) {
@@ -72,4 +186,122 @@ func TestFilterIDs(t *testing.T) {
 			t.Errorf("%s: %s", text, got)
 		}
 	}
+}
+
+// A filter is the same after it was kept.
+func TestKeptFilters(t *testing.T) {
+	one, ref := uint64(1), func(n uint64) *eth.BlockRef { r := eth.NumberRef(n); return &r }
+	for _, q := range []*logQuery{
+		nil,
+		{},
+		{from: ref(0), to: ref(one)},
+		{from: ref(7), addresses: []common.Address{{1}, {2}}, topics: [maxTopics][]common.Hash{{{1}, {2}}, nil, {{3}}}},
+		{blockHash: &common.Hash{9}},
+	} {
+		text, err := json.Marshal(kept(q))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var k keptFilter
+		if err := json.Unmarshal(text, &k); err != nil {
+			t.Fatal(err)
+		}
+		if got := k.query(); fmt.Sprintf("%+v", show(got)) != fmt.Sprintf("%+v", show(q)) {
+			t.Errorf("%s: %+v, want %+v", text, show(got), show(q))
+		}
+	}
+}
+
+func show(q *logQuery) string {
+	if q == nil {
+		return "blocks"
+	}
+	ref := func(r *eth.BlockRef) string {
+		if r == nil {
+			return "-"
+		}
+		return r.String()
+	}
+	return fmt.Sprint(q.blockHash, ref(q.from), ref(q.to), len(q.addresses), q.addresses, q.topics)
+}
+
+// Two relays share their filters: what one makes the other polls, and however many polls
+// there are at the same time, every event is told once.
+func TestFleetSharesFilters(t *testing.T) {
+	n := newNetwork(t, 0)
+	server := redistest.Start(t)
+	var fleet []*relay
+	for range 2 {
+		store := redisFilters(t, server.URL(), 100, time.Hour)
+		fleet = append(fleet, newRelay(t, n.node, func(s *settings) { s.deps.Filters = store }))
+	}
+	n.dynamic(0, nil, 0, 500_000, initCode(counter))
+	contract := n.receipt(n.dynamic(1, nil, 0, 500_000, initCode(counter))).ContractAddress
+	var logs, blocks string
+	unmarshal(t, fleet[0].call("eth_newFilter", fmt.Sprintf(`[{"address":"%s"}]`, contract)), &logs)
+	unmarshal(t, fleet[0].call("eth_newBlockFilter", `[]`), &blocks)
+
+	const sends = 20
+	var sent, told []string
+	var numbers []common.Hash
+	var mu sync.Mutex
+	poll := func() {
+		var group sync.WaitGroup
+		for i := range 6 {
+			group.Go(func() {
+				var got []types.Log
+				var hashes []common.Hash
+				if err := errors.Join(decode(fleet[i%2].call("eth_getFilterChanges", `["`+logs+`"]`), &got), decode(fleet[i%2].call("eth_getFilterChanges", `["`+blocks+`"]`), &hashes)); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for _, l := range got {
+					told = append(told, l.TxHash.Hex())
+				}
+				numbers = append(numbers, hashes...)
+			})
+		}
+		group.Wait()
+	}
+	for i := range uint64(sends) {
+		sent = append(sent, n.dynamic(i+2, &contract, 0, 200_000, nil).Hash().Hex())
+		if i%4 == 3 {
+			poll()
+		}
+	}
+	n.receipt(n.dynamic(sends+2, nil, 0, 500_000, initCode(counter)))
+	poll()
+	poll()
+	if diff := cmp.Diff(sent, told); diff != "" {
+		t.Errorf("events (-sent +told)\n%s", diff)
+	}
+	slices.SortFunc(numbers, common.Hash.Cmp)
+	if distinct := slices.Compact(slices.Clone(numbers)); len(numbers) != sends+1 || len(distinct) != len(numbers) {
+		t.Errorf("%d blocks told, %d of them different, want %d", len(numbers), len(distinct), sends+1)
+	}
+	var all []types.Log
+	unmarshal(t, fleet[1].call("eth_getFilterLogs", `["`+logs+`"]`), &all)
+	if len(all) != sends {
+		t.Errorf("%d logs", len(all))
+	}
+	fleet[1].expect([3]string{"eth_uninstallFilter", `["` + logs + `"]`, "true"})
+	fleet[0].expect(
+		[3]string{"eth_getFilterChanges", `["` + logs + `"]`, "-32001 Filter not found"},
+		[3]string{"eth_uninstallFilter", `["` + logs + `"]`, "false"},
+	)
+	// Without Redis there is no answer, and no wrong one.
+	server.Kill()
+	const away = "-32000 Filters cannot be reached at the moment. Try again."
+	fleet[0].expect(
+		[3]string{"eth_newBlockFilter", `[]`, away}, [3]string{"eth_getFilterChanges", `["` + blocks + `"]`, away},
+		[3]string{"eth_uninstallFilter", `["` + blocks + `"]`, away},
+	)
+}
+
+func decode(r response, dst any) error {
+	if r.Error != nil {
+		return errors.New(r.String())
+	}
+	return json.Unmarshal(r.Result, dst)
 }

@@ -1,0 +1,234 @@
+package ethapi
+
+import (
+	"container/list"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/eth"
+)
+
+// FilterStore keeps the filters of clients: in this process, or for a fleet. A filter
+// that was not used for its time to live is gone; when there are too many, the one that
+// was not used for longest goes. It is safe for concurrent use.
+type FilterStore interface {
+	// Add keeps a filter with a cursor under an id that is new.
+	Add(ctx context.Context, id string, filter []byte, next uint64) error
+	// Use returns a filter and its cursor and lets it live on; ok is false if there is
+	// none.
+	Use(ctx context.Context, id string) (filter []byte, next uint64, ok bool, err error)
+	// Advance moves a cursor. It is false if the cursor was not where it is said to have
+	// been: another poll has been faster.
+	Advance(ctx context.Context, id string, from, to uint64) (bool, error)
+	// Delete forgets a filter; it tells whether there was one.
+	Delete(ctx context.Context, id string) (bool, error)
+}
+
+// localFilters is a FilterStore in this process. Its errors are nil.
+type localFilters struct {
+	ttl time.Duration
+	max int
+
+	mu    sync.Mutex
+	byID  map[string]*list.Element // guarded by mu
+	order *list.List               // guarded by mu; of *localFilter, the longest unused first
+}
+
+type localFilter struct {
+	id      string
+	text    []byte
+	next    uint64    // guarded by localFilters.mu
+	expires time.Time // guarded by localFilters.mu
+}
+
+func newLocalFilters(most int, ttl time.Duration) *localFilters {
+	return &localFilters{ttl: ttl, max: most, byID: make(map[string]*list.Element), order: list.New()}
+}
+
+// Add implements FilterStore.
+func (s *localFilters) Add(_ context.Context, id string, filter []byte, next uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	for len(s.byID) >= s.max {
+		s.remove(s.order.Front())
+	}
+	s.byID[id] = s.order.PushBack(&localFilter{id: id, text: filter, next: next, expires: time.Now().Add(s.ttl)})
+	return nil
+}
+
+// Use implements FilterStore.
+func (s *localFilters) Use(_ context.Context, id string) (filter []byte, next uint64, ok bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	e, ok := s.byID[id]
+	if !ok {
+		return nil, 0, false, nil
+	}
+	f := e.Value.(*localFilter)
+	f.expires = time.Now().Add(s.ttl)
+	s.order.MoveToBack(e)
+	return f.text, f.next, true, nil
+}
+
+// Advance implements FilterStore.
+func (s *localFilters) Advance(_ context.Context, id string, from, to uint64) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.byID[id]
+	if !ok || e.Value.(*localFilter).next != from {
+		return false, nil
+	}
+	e.Value.(*localFilter).next = to
+	return true, nil
+}
+
+// Delete implements FilterStore.
+func (s *localFilters) Delete(_ context.Context, id string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	e, ok := s.byID[id]
+	if ok {
+		s.remove(e)
+	}
+	return ok, nil
+}
+
+// expire is called with mu held.
+func (s *localFilters) expire() {
+	now := time.Now()
+	for e := s.order.Front(); e != nil && !now.Before(e.Value.(*localFilter).expires); e = s.order.Front() {
+		s.remove(e)
+	}
+}
+
+// remove is called with mu held.
+func (s *localFilters) remove(e *list.Element) {
+	delete(s.byID, e.Value.(*localFilter).id)
+	s.order.Remove(e)
+}
+
+// filter is what a client wants to be told of. A poll takes what lies between the
+// cursor and the head.
+type filter struct {
+	id    string
+	query *logQuery // nil: new blocks
+	// next is the first block that no poll has covered. A filter for one block by hash
+	// has been polled when it is not 0.
+	next uint64
+}
+
+// keptFilter is how a store keeps a filter. The bounds of a query are numbers: a tag
+// means what it meant when the filter was made.
+type keptFilter struct {
+	Blocks    bool             `json:"blocks,omitempty"` // it is for new blocks
+	Block     *common.Hash     `json:"block,omitempty"`
+	From      *uint64          `json:"from,omitempty"`
+	To        *uint64          `json:"to,omitempty"`
+	Addresses []common.Address `json:"addresses,omitempty"`
+	Topics    [][]common.Hash  `json:"topics,omitempty"`
+}
+
+// addFilter keeps a filter and gives it an id that cannot be guessed.
+func (a *API) addFilter(ctx context.Context, f *filter) (any, error) {
+	var raw [16]byte
+	_, _ = rand.Read(raw[:]) // never fails
+	f.id = filterID("0x" + hex.EncodeToString(raw[:]))
+	text, err := json.Marshal(kept(f.query))
+	if err != nil {
+		return nil, err
+	}
+	if err := a.filters.Add(ctx, f.id, text, f.next); err != nil {
+		return nil, a.filtersError(ctx, err)
+	}
+	return f.id, nil
+}
+
+func kept(q *logQuery) keptFilter {
+	if q == nil {
+		return keptFilter{Blocks: true}
+	}
+	k := keptFilter{Block: q.blockHash, Addresses: q.addresses, Topics: q.topics[:]}
+	for _, bound := range []struct {
+		ref *eth.BlockRef
+		to  **uint64
+	}{{q.from, &k.From}, {q.to, &k.To}} {
+		if bound.ref != nil {
+			number, _ := bound.ref.Number()
+			*bound.to = &number
+		}
+	}
+	return k
+}
+
+func (k *keptFilter) query() *logQuery {
+	if k.Blocks {
+		return nil
+	}
+	q := &logQuery{blockHash: k.Block, addresses: k.Addresses}
+	copy(q.topics[:], k.Topics)
+	for _, bound := range []struct {
+		number *uint64
+		to     **eth.BlockRef
+	}{{k.From, &q.from}, {k.To, &q.to}} {
+		if bound.number != nil {
+			ref := eth.NumberRef(*bound.number)
+			*bound.to = &ref
+		}
+	}
+	return q
+}
+
+// useFilter finds a filter and lets it live on. One that does not exist is an error.
+func (a *API) useFilter(ctx context.Context, id string) (*filter, error) {
+	id = filterID(id)
+	text, next, ok, err := a.filters.Use(ctx, id)
+	switch {
+	case err != nil:
+		return nil, a.filtersError(ctx, err)
+	case !ok:
+		return nil, eth.ErrFilterNotFound()
+	}
+	var k keptFilter
+	if err := json.Unmarshal(text, &k); err != nil {
+		return nil, a.filtersError(ctx, err)
+	}
+	return &filter{id: id, query: k.query(), next: next}, nil
+}
+
+// polled moves a filter's cursor to where the next poll begins. It is false if another
+// poll has been faster; what that one returned must not be returned again.
+func (a *API) polled(ctx context.Context, f *filter, next uint64) (bool, error) {
+	moved, err := a.filters.Advance(ctx, f.id, f.next, next)
+	if err != nil {
+		return false, a.filtersError(ctx, err)
+	}
+	return moved, nil
+}
+
+// filtersError says that the store failed. The reason is for the operator.
+func (a *API) filtersError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	a.deps.Log.WarnContext(ctx, "the store of filters does not answer", "error", err)
+	return eth.ErrFiltersUnavailable()
+}
+
+// filterID is an id as a number is written, which is how clients may give it back.
+func filterID(text string) string {
+	digits := strings.TrimLeft(strings.TrimPrefix(strings.ToLower(text), "0x"), "0")
+	if digits == "" {
+		digits = "0"
+	}
+	return "0x" + digits
+}
