@@ -1,0 +1,490 @@
+package ethapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/rlp"
+
+	"lockstep/rpc"
+)
+
+// deviant is a relay of one profile, for what established relays do differently from
+// Ethereum's: each subtest is one such point and says what is right.
+type deviant struct {
+	*relay
+	block []signed
+	t     *testing.T
+}
+
+// says makes calls and compares their results, or their errors without the request id
+// that profile hiero puts in front.
+func (d *deviant) says(want ...[3]string) {
+	d.t.Helper()
+	for _, w := range want {
+		got := d.call(w[0], w[1])
+		if got.Error != nil && d.api.hiero() {
+			id, rest, prefixed := strings.Cut(got.Error.Message, "] ")
+			if !prefixed || !strings.HasPrefix(id, "[Request ID: ") {
+				d.t.Errorf("%s: no request id in %q", w[0], got.Error.Message)
+			}
+			got.Error.Message = rest
+		}
+		if got.String() != w[2] {
+			d.t.Errorf("%s%s\n got %s\nwant %s", w[0], w[1], got, w[2])
+		}
+	}
+}
+
+// picks compares members of a result.
+func (d *deviant) picks(method, params string, want map[string]string) {
+	d.t.Helper()
+	for name, value := range want {
+		if got := fields(d.t, d.call(method, params), name)[0]; got != value {
+			d.t.Errorf("%s%s: %s is %s, want %s", method, params, name, got, value)
+		}
+	}
+}
+
+// Every deviation of established relays, in both profiles. The profiles differ in the
+// texts of errors and in HTTP statuses, never in what is true.
+func TestDeviations(t *testing.T) {
+	rows := map[string]func(*deviant){
+		"01 logs and calls of an open range are not remembered": openRanges,
+		"02 an error of the fee history is not remembered":      feeHistoryErrors,
+		"03 state near the head is not remembered":              nearHead,
+		"04 hashes and objects name blocks everywhere":          namedBlocks,
+		"05 an unknown block hash":                              unknownHash,
+		"06 the balance at a block":                             balanceAtBlock,
+		"07 a failed look-up of an address is no answer":        failedLookUp,
+		"08 the last page that is allowed":                      lastPage,
+		"09 addresses and topics":                               addressesAndTopics,
+		"10 a range beyond the head":                            beyondHead,
+		"11 filters":                                            filterPolls,
+		"12 the count of a block's transactions":                transactionCount,
+		"13 contractAddress and root":                           receiptMembers,
+		"14 the price that was paid":                            paidPrice,
+		"15 one object however it is asked for":                 oneObject,
+		"16 a synthetic transaction":                            syntheticMembers,
+		"17 yParity of an authorization":                        authorizationParity,
+		"18 signatures are numbers":                             signatureNumbers,
+		"19 roots and encodings":                                rootsAndEncodings,
+		"20 a block without a bloom":                            noBloom,
+		"21 traces":                                             traces,
+		"22 state overrides":                                    overridesForwarded,
+		"23 an estimate at a block":                             estimateAtBlock,
+		"24 failed calls":                                       failedCalls,
+		"25 what there is not":                                  notThere,
+		"26 envelopes":                                          envelopes,
+		"27 fee history":                                        feeHistoryRows,
+		"28 a nonce of the past":                                pastNonce,
+		"29 the block may be left out, and bytes are whole":     defaults,
+	}
+	if len(rows) != 29 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for name, row := range rows {
+		for _, profile := range []rpc.Profile{rpc.ProfileEthereum, rpc.ProfileHiero} {
+			t.Run(fmt.Sprintf("%s %s", name, profile), func(t *testing.T) {
+				r, block := populated(t, debugging, func(s *settings) { s.RPC.Profile, s.Mirror.MaxBlockLogPages = profile, 2 })
+				row(&deviant{relay: r, block: block, t: t})
+			})
+		}
+	}
+}
+
+func openRanges(d *deviant) {
+	for _, filter := range []string{`[{}]`, `[{"fromBlock":"0x11"}]`, `[{"fromBlock":"0x11","toBlock":"0x12"}]`} {
+		if got := indexes(d.t, d.call("eth_getLogs", filter)); len(got) != 2 {
+			d.t.Errorf("%s: %v", filter, got)
+		}
+	}
+	d.node.grow(18)
+	both := "timestamp=gte:1767225600.000000001&timestamp=lte:1767225603.999999999"
+	d.node.set("contracts/results/logs?"+both+"&limit=100&order=asc", listOf("logs", logJSON(synthetic, tokenLog, "0x", 0, 0, 18)))
+	for _, filter := range []string{`[{}]`, `[{"fromBlock":"0x11"}]`, `[{"fromBlock":"0x11","toBlock":"0x12"}]`} {
+		if got := indexes(d.t, d.call("eth_getLogs", filter)); !slices.Equal(got, []string{"0x12:0x0"}) {
+			d.t.Errorf("%s after the head moved: %v", filter, got)
+		}
+	}
+	for _, block := range []string{`"latest"`, `{"blockNumber":"latest"}`} {
+		sent := `{"estimate":false,"block":"latest",` + to + `}`
+		for _, answer := range []string{"0x01", "0x02"} {
+			d.node.set(sent, `{"result":"`+answer+`"}`)
+			d.says([3]string{"eth_call", `[{` + to + `},` + block + `]`, `"` + answer + `"`})
+		}
+	}
+}
+
+func feeHistoryErrors(d *deviant) {
+	d.says([3]string{"eth_feeHistory", `["0x1","0x12",[]]`, "-32000 Request beyond head block: requested 18, head 17"})
+	d.node.grow(18)
+	d.picks("eth_feeHistory", `["0x1","0x12",[]]`, map[string]string{"oldestBlock": `"0x12"`})
+}
+
+func nearHead(d *deviant) {
+	sender := senderText()
+	account := func(balance, nonce int) {
+		d.node.set("accounts/"+sender+"?transactions=false", fmt.Sprintf(
+			`{"account":"0.0.1010","evm_address":"%s","balance":{"balance":%d,"timestamp":"1767225602.000000000"},"created_timestamp":"1767225590.000000001","ethereum_nonce":%d}`, sender, balance, nonce))
+	}
+	deployed := hexutil.Encode(contract[:])
+	for n := 1; n <= 2; n++ {
+		account(n, n)
+		for _, block := range []string{"latest", "0x11", "0x12"} {
+			d.says(
+				[3]string{"eth_getBalance", `["` + sender + `","` + block + `"]`, fmt.Sprintf(`"0x%x"`, n*10_000_000_000)},
+				[3]string{"eth_getTransactionCount", `["` + sender + `","` + block + `"]`, fmt.Sprintf(`"0x%x"`, n)},
+			)
+		}
+	}
+	d.says([3]string{"eth_getCode", `["` + deployed + `","0x12"]`, `"0x"`})
+	d.node.set("contracts/"+deployed, `{"contract_id":"0.0.1003","evm_address":"`+deployed+`","created_timestamp":"1767225601.000000000","runtime_bytecode":"0x6001"}`)
+	d.says([3]string{"eth_getCode", `["` + deployed + `","0x12"]`, `"0x6001"`})
+}
+
+// references are all ways to name the head.
+func references() []string {
+	return []string{`"0x11"`, `"` + blockHash + `"`, `{"blockNumber":"0x11"}`, `{"blockHash":"` + blockHash + `"}`, `{"blockHash":"` + blockHash + `","requireCanonical":true}`}
+}
+
+func namedBlocks(d *deviant) {
+	deployed := hexutil.Encode(contract[:])
+	d.node.set("contracts/"+deployed, `{"contract_id":"0.0.1003","evm_address":"`+deployed+`","created_timestamp":"1.000000000","runtime_bytecode":"0x6001"}`)
+	for _, ref := range references() {
+		for _, estimate := range []string{"false", "true"} {
+			for _, block := range []string{"0x11", blockHash} {
+				d.node.set(`{"estimate":`+estimate+`,"block":"`+block+`",`+to+`}`, `{"result":"0x2a"}`)
+			}
+		}
+		d.says(
+			[3]string{"eth_getCode", `["` + deployed + `",` + ref + `]`, `"0x6001"`},
+			[3]string{"eth_getBalance", `["` + senderText() + `",` + ref + `]`, `"0x112210f4768db400"`},
+			[3]string{"eth_getTransactionCount", `["` + senderText() + `",` + ref + `]`, `"0x6"`},
+			[3]string{"eth_getStorageAt", `["` + deployed + `","0x0",` + ref + `]`, `"` + common.Hash{}.Hex() + `"`},
+			[3]string{"eth_call", `[{` + to + `},` + ref + `]`, `"0x2a"`},
+			[3]string{"eth_estimateGas", `[{` + to + `},` + ref + `]`, `"0x2a"`},
+		)
+		for _, method := range []string{"eth_getBlockReceipts", "debug_getRawReceipts"} {
+			if got := d.call(method, `[`+ref+`]`); got.Error != nil || got.String() == "[]" {
+				d.t.Errorf("%s %s: %s", method, ref, got)
+			}
+		}
+	}
+}
+
+func unknownHash(d *deviant) {
+	for _, method := range []string{"eth_getBalance", "eth_getTransactionCount", "eth_getCode"} {
+		d.says([3]string{method, `["` + senderText() + `","` + common.MaxHash.Hex() + `"]`, "-39012 Unknown block"})
+	}
+	status := http.StatusOK
+	if d.api.hiero() {
+		status = http.StatusBadRequest
+	}
+	if got := d.call("eth_getBalance", `["`+senderText()+`","`+common.MaxHash.Hex()+`"]`); got.status != status {
+		d.t.Errorf("HTTP status %d, want %d", got.status, status)
+	}
+}
+
+func balanceAtBlock(d *deviant) {
+	sender := senderText()
+	// What is asked for is the balance after the last transaction of the block.
+	d.node.set("accounts/"+sender+"?"+historical+"&limit=100&order=desc",
+		`{"account":"0.0.1010","evm_address":"`+sender+`","balance":{"balance":5,"timestamp":"1767225597.999999999"},"created_timestamp":"1767225590.000000001","transactions":[]}`)
+	d.says(
+		[3]string{"eth_getBalance", `["` + sender + `","0xf"]`, `"0xba43b7400"`},
+		[3]string{"eth_getBalance", `["` + sender + `","0x3e8"]`, "-39012 Unknown block"},
+	)
+}
+
+func failedLookUp(d *deviant) {
+	const service = "0x00000000000000000000000000000000000004d2"
+	d.node.fail("tokens/0.0.1234", http.StatusTooManyRequests, `{"_status":{"messages":[{"message":"Too many"}]}}`)
+	d.says([3]string{"eth_getCode", `["` + service + `"]`, "-32020 Mirror node upstream failure: statusCode=429, message=Too many 429"})
+	d.node.set("tokens/0.0.1234", `{"created_timestamp":"1.000000000"}`)
+	d.says([3]string{"eth_getCode", `["` + service + `"]`, `"0xef01000000000000000000000000000000000000000167"`})
+}
+
+func lastPage(d *deviant) {
+	page := func(next string) string {
+		return text(member{"logs": []any{logJSON(synthetic, tokenLog, "0x", 0, 0, 17)}, "links": member{"next": next}})
+	}
+	first, second := "contracts/results/logs?"+window+"&limit=100&order=asc", "contracts/results/logs?page=2"
+	d.node.set(first, page("/api/v1/"+second))
+	d.node.set(second, listOf("logs"))
+	if got := indexes(d.t, d.call("eth_getLogs", `[{}]`)); len(got) != 1 { // two pages are allowed, and two there are
+		d.t.Errorf("%v", got)
+	}
+	d.node.set(second, page("/api/v1/contracts/results/logs?page=3"))
+	fresh := &deviant{relay: newRelay(d.t, d.node, func(s *settings) { s.RPC.Profile, s.Mirror.MaxBlockLogPages = d.settings.RPC.Profile, 2 }), t: d.t}
+	fresh.says([3]string{"eth_getLogs", `[{}]`, "-32011 Exceeded maximum mirror node pagination count: 2"})
+}
+
+func addressesAndTopics(d *deviant) {
+	a := hexutil.Encode(contract[:])
+	for filter, want := range map[string]int{
+		`{"address":["` + a + `","` + a + `","0x` + strings.ToUpper(a[2:]) + `"]}`: 1,
+		`{"address":[]}`: 2,
+		`{"topics":[["` + transferID + `",null]]}`:                                        2,
+		`{"address":null,"topics":null,"fromBlock":null,"toBlock":null,"blockHash":null}`: 2,
+	} {
+		if got := indexes(d.t, d.call("eth_getLogs", `[`+filter+`]`)); len(got) != want {
+			d.t.Errorf("%s: %v", filter, got)
+		}
+	}
+	d.says([3]string{"eth_getLogs", `[{"topics":[null,null,null,null,null]}]`, "-32602 Invalid parameter 0: exceed max topics: at most 4"})
+}
+
+func beyondHead(d *deviant) {
+	if got := indexes(d.t, d.call("eth_getLogs", `[{"fromBlock":"0x11","toBlock":"0x64"}]`)); len(got) != 2 {
+		d.t.Errorf("clamped: %v", got)
+	}
+	d.says([3]string{"eth_getLogs", `[{"fromBlock":"0x12","toBlock":"0x64"}]`, "[]"})
+	d.node.grow(18)
+	if got := indexes(d.t, d.call("eth_getLogs", `[{"fromBlock":"0x12","toBlock":"0x64"}]`)); len(got) != 1 {
+		d.t.Errorf("remembered: %v", got)
+	}
+}
+
+func filterPolls(d *deviant) {
+	ofHash := d.filter("eth_newFilter", `[{"blockHash":"`+blockHash+`"}]`)
+	bounded := d.filter("eth_newFilter", `[{"toBlock":"0x12"}]`)
+	blocks := d.filter("eth_newBlockFilter", `[]`)
+	changes := func(id string) string { return d.changes(id).String() }
+	if got := indexes(d.t, d.changes(ofHash)); len(got) != 2 {
+		d.t.Errorf("of a block by its hash: %v", got)
+	}
+	if got := changes(bounded); got != "[]" {
+		d.t.Errorf("the block in which the filter was made: %s", got)
+	}
+	d.node.grow(18)
+	d.node.set("blocks?block.number=gte:18&block.number=lte:18&limit=100&order=asc", listOf("blocks", blockJSON(18)))
+	if got := changes(blocks); got != fmt.Sprintf(`["%s"]`, blockJSON(18)["hash"].(string)[:66]) {
+		d.t.Errorf("new blocks: %s", got)
+	}
+	// The head moves on after the poll has looked at it: nothing is passed over.
+	d.node.grow(19)
+	d.node.set("blocks?block.number=gte:19&block.number=lte:19&limit=100&order=asc", listOf("blocks", blockJSON(19)))
+	if got := changes(blocks); got != fmt.Sprintf(`["%s"]`, blockJSON(19)["hash"].(string)[:66]) {
+		d.t.Errorf("new blocks: %s", got)
+	}
+	if got := indexes(d.t, d.changes(bounded)); !slices.Equal(got, []string{"0x12:0x0"}) {
+		d.t.Errorf("up to its last block: %v", got)
+	}
+	if got := changes(bounded); got != "[]" {
+		d.t.Errorf("past its last block: %s", got)
+	}
+}
+
+func transactionCount(d *deviant) {
+	var block struct{ Transactions []common.Hash }
+	unmarshal(d.t, d.call("eth_getBlockByNumber", `["0x11",false]`), &block)
+	want := fmt.Sprintf(`"0x%x"`, len(block.Transactions)) // the record file counts nine
+	d.says(
+		[3]string{"eth_getBlockTransactionCountByNumber", `["0x11"]`, want},
+		[3]string{"eth_getBlockTransactionCountByHash", `["` + blockHash + `"]`, want},
+	)
+}
+
+func receiptMembers(d *deviant) {
+	for i, tx := range d.block {
+		want := "null"
+		if kinds[i] == "creation" {
+			want = `"0xc0ffee0000000000000000000000000000000001"`
+		}
+		d.picks("eth_getTransactionReceipt", `["`+tx.Hash().Hex()+`"]`, map[string]string{"contractAddress": want, "root": "", "status": fmt.Sprintf(`"%s"`, tx.record["status"])})
+	}
+}
+
+func paidPrice(d *deviant) {
+	d.node.set("contracts/results/"+oddHash+"?hbar=false", text(odd(d.block[4], member{"max_fee_per_gas": "0x5"})))
+	d.picks("eth_getTransactionReceipt", `["`+oddHash+`"]`, map[string]string{"effectiveGasPrice": `"0x5"`})
+	d.picks("eth_getTransactionReceipt", `["`+d.block[1].Hash().Hex()+`"]`, map[string]string{"effectiveGasPrice": `"0xa54f4c3c00"`}) // more was offered
+}
+
+func oneObject(d *deviant) {
+	var full struct{ Transactions []json.RawMessage }
+	unmarshal(d.t, d.call("eth_getBlockByNumber", `["0x11",true]`), &full)
+	for i, object := range full.Transactions {
+		hash := synthetic
+		if i < len(d.block) {
+			hash = d.block[i].Hash().Hex()
+		}
+		for method, params := range map[string]string{
+			"eth_getTransactionByHash":                fmt.Sprintf(`["%s"]`, hash),
+			"eth_getTransactionByBlockNumberAndIndex": fmt.Sprintf(`["0x11","0x%x"]`, i),
+			"eth_getTransactionByBlockHashAndIndex":   fmt.Sprintf(`["%s","0x%x"]`, blockHash, i),
+		} {
+			d.says([3]string{method, params, string(object)})
+		}
+	}
+	d.picks("eth_getTransactionByHash", `["`+d.block[3].Hash().Hex()+`"]`, map[string]string{"to": "null"})
+}
+
+func syntheticMembers(d *deviant) {
+	d.picks("eth_getTransactionByHash", `["`+synthetic+`"]`, map[string]string{"gasPrice": `"0x0"`, "input": `"0x"`, "type": `"0x0"`, "chainId": `"0x12a"`})
+}
+
+func authorizationParity(d *deviant) {
+	d.picks("eth_getTransactionByHash", `["`+d.block[5].Hash().Hex()+`"]`, map[string]string{
+		"authorizationList": fmt.Sprintf(`[{"chainId":"0x12a","address":"%s","nonce":"0x9","yParity":"0x1","r":"0xa","s":"0xb"}]`, hexutil.Encode(contract[:])),
+	})
+}
+
+func signatureNumbers(d *deviant) {
+	d.node.set("contracts/results/"+oddHash+"?hbar=false", text(odd(d.block[4], member{"r": "0x000a", "s": "0x00"})))
+	d.picks("eth_getTransactionByHash", `["`+oddHash+`"]`, map[string]string{"r": `"0xa"`, "s": `"0x0"`})
+}
+
+func rootsAndEncodings(d *deviant) {
+	d.picks("eth_getBlockByNumber", `["0xf",true]`, map[string]string{
+		"transactionsRoot": `"` + types.EmptyTxsHash.Hex() + `"`, "receiptsRoot": `"` + types.EmptyReceiptsHash.Hex() + `"`, "withdrawalsRoot": `"` + types.EmptyWithdrawalsHash.Hex() + `"`,
+	})
+	n := &network{relay: d.relay}
+	var block types.Block
+	if err := rlp.DecodeBytes(n.bytes("debug_getRawBlock", `["0x11"]`), &block); err != nil || len(block.Transactions()) != len(d.block)+1 {
+		d.t.Errorf("raw block: %v, %d transactions", err, len(block.Transactions()))
+	}
+	var raw []hexutil.Bytes
+	unmarshal(d.t, d.call("debug_getRawReceipts", `["0x11"]`), &raw)
+	for i, encoded := range raw {
+		var receipt types.Receipt
+		if err := receipt.UnmarshalBinary(encoded); err != nil || i < len(d.block) && (receipt.Status == 1) != (d.block[i].record["status"] == "0x1") {
+			d.t.Errorf("raw receipt %d: %v, status %d", i, err, receipt.Status)
+		}
+	}
+}
+
+func noBloom(d *deviant) {
+	block := blockJSON(15)
+	block["logs_bloom"] = nil
+	d.node.set("blocks/15", text(block))
+	d.picks("eth_getBlockByNumber", `["0xf",false]`, map[string]string{"logsBloom": `"0x` + strings.Repeat("00", types.BloomByteLength) + `"`})
+}
+
+func traces(d *deviant) {
+	hash := d.block[2].Hash().Hex()
+	action := func(depth int, m member) member { return actionJSON(depth, "CALL", m) }
+	d.node.set("contracts/results/"+hash+"/actions?limit=100&order=asc", listOf("actions", action(0, nil), action(1, nil), action(2, nil), action(1, nil)))
+	var root callFrame
+	unmarshal(d.t, d.call("debug_traceTransaction", `["`+hash+`",{"tracer":"callTracer","tracerConfig":{"unknown":true}}]`), &root)
+	if len(root.Calls) != 2 || len(root.Calls[0].Calls) != 1 || len(root.Calls[1].Calls) != 0 || root.Error != "" {
+		d.t.Errorf("not a tree: %+v", root)
+	}
+	for _, options := range []string{`{}`, `{"timeout":"5s"}`, `{"tracer":"prestateTracer","tracerConfig":{"diffMode":true}}`} {
+		if got := d.call("debug_traceTransaction", `["`+synthetic+`",`+options+`]`); got.Error != nil {
+			d.t.Errorf("%s: %s", options, got)
+		}
+	}
+	var transfer callFrame // it did what it was meant to, without an action
+	unmarshal(d.t, d.call("debug_traceTransaction", `["`+d.block[0].Hash().Hex()+`",{"tracer":"callTracer"}]`), &transfer)
+	if transfer.Error != "" || transfer.RevertReason != "" || transfer.Type != "CALL" {
+		d.t.Errorf("a transfer: %+v", transfer)
+	}
+}
+
+func overridesForwarded(d *deviant) {
+	sent := `{"estimate":false,"block":"latest",` + to + `,"state_overrides":[{"address":"0x05fba803be258049a27b820088bab1cad2058871","nonce":"0x5"}]}`
+	d.node.set(sent, `{"result":"0x2a"}`)
+	d.says([3]string{"eth_call", `[{` + to + `},"latest",{"0x05fba803be258049a27b820088bab1cad2058871":{"nonce":"0x5"}}]`, `"0x2a"`})
+}
+
+func estimateAtBlock(d *deviant) {
+	d.node.set(`{"estimate":true,"block":"0x10",`+to+`,"data":"0x02"}`, `{"result":"0x5208"}`)
+	d.says(
+		[3]string{"eth_estimateGas", `[{` + to + `,"data":null,"input":"0x02"},"0x10"]`, `"0x5208"`},
+		[3]string{"eth_estimateGas", `[{` + to + `,"input":"0x2"}]`, "-32602 Invalid parameter 'input' for TransactionObject: Expected 0x prefixed hexadecimal value with even length, value: 0x2"},
+	)
+}
+
+func failedCalls(d *deviant) {
+	sent := `{"estimate":false,"block":"latest",` + to + `}`
+	d.node.fail(sent, 400, `{"_status":{"messages":[{"message":"CONTRACT_REVERT_EXECUTED","detail":"not 0xabc","data":"`+errorHi+`"}]}}`)
+	want := "hi" // what the contract said
+	if d.api.hiero() {
+		want = "not 0xabc" // what the mirror node says that it said
+	}
+	d.says([3]string{"eth_call", `[{` + to + `}]`, `3 execution reverted: ` + want + ` "` + errorHi + `"`})
+	for _, status := range []int{429, 503} {
+		d.node.fail(sent, status, `{"_status":{"messages":[{"message":"Busy"}]}}`)
+		d.says([3]string{"eth_call", `[{` + to + `}]`, fmt.Sprintf("-32020 Mirror node upstream failure: statusCode=%d, message=Busy %d", status, status)})
+	}
+}
+
+func notThere(d *deviant) {
+	d.says(
+		[3]string{"eth_syncing", `[]`, "false"},
+		[3]string{"net_peerCount", `[]`, "-32601 Unsupported JSON-RPC method"},
+		[3]string{"eth_coinbase", `[]`, "-32601 Unsupported JSON-RPC method"},
+	)
+}
+
+func envelopes(d *deviant) {
+	post := func(body string) string {
+		answer, err := http.Post(d.url, "application/json", strings.NewReader(body))
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		return string(text)
+	}
+	for body, want := range map[string][]string{
+		`{"jsonrpc":"2.0","id":0,"method":"eth_getBalance","params":null}`:      {`"code":-32602`, `"id":0`},
+		`{"jsonrpc":"2.0","id":"","method":"eth_getBalance","params":[]}`:       {`"code":-32602`, `"id":""`},
+		`{"jsonrpc":"2.0","id":true,"method":"eth_chainId"}`:                    {`"code":-32600`, `"id":null`},
+		`{"jsonrpc":"2.0","id":{"a":1},"method":"eth_chainId","params":[]}`:     {`"code":-32600`, `"id":null`},
+		`{"jsonrpc":"2.0","id":7,"method":"eth_noSuchMethod","params":{"a":1}}`: {`"code":-32601`, `"id":7`},
+	} {
+		got := post(body)
+		for _, part := range append(want, `"error"`) {
+			if !strings.Contains(got, part) {
+				d.t.Errorf("%s: %s lacks %s", body, got, part)
+			}
+		}
+	}
+	named := strings.Contains(post(`{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":[]}`), "[Request ID: ")
+	if named != d.api.hiero() {
+		d.t.Errorf("a request id in the message: %v", named)
+	}
+}
+
+func feeHistoryRows(d *deviant) {
+	d.says([3]string{"eth_feeHistory", `["0x5","0x1",[50]]`, `{"baseFeePerGas":["0xa54f4c3c00","0xa54f4c3c00","0xa54f4c3c00"],"gasUsedRatio":[0.5,0.5],"oldestBlock":"0x0","reward":[["0x0"],["0x0"]]}`})
+	d.node.fail("network/fees", http.StatusInternalServerError, `{"_status":{"messages":[{"message":"Internal error"}]}}`)
+	d.says([3]string{"eth_feeHistory", `["0x1","latest",[]]`, "-32020 Mirror node upstream failure: statusCode=500, message=Internal error 500"})
+}
+
+func pastNonce(d *deviant) {
+	query := "contracts/results?from=" + senderText() + "&timestamp=lte:1767225597.999999999&limit=10&order=desc&hbar=false"
+	for want, results := range map[string][]any{
+		`"0x0"`: {odd(d.block[4], member{"from": "0x00000000000000000000000000000000000003f3"})}, // it was the receiver only
+		`"0x3"`: {odd(d.block[4], member{"gas_used": 0}), d.block[2].record},                     // the last one never ran
+	} {
+		d.node.set(query, listOf("results", results...))
+		d.says([3]string{"eth_getTransactionCount", `["` + senderText() + `","0xf"]`, want})
+	}
+}
+
+func defaults(d *deviant) {
+	d.node.set(`{"estimate":false,"block":"latest",`+to+`}`, `{"result":"0x2a"}`)
+	d.says(
+		[3]string{"eth_getBalance", `["` + senderText() + `"]`, `"0x112210f4768db400"`},
+		[3]string{"eth_getTransactionCount", `["` + senderText() + `"]`, `"0x6"`},
+		[3]string{"eth_getCode", `["` + contract.Hex() + `"]`, `"0x"`},
+		[3]string{"eth_getStorageAt", `["` + contract.Hex() + `","0x0"]`, `"` + common.Hash{}.Hex() + `"`},
+		[3]string{"eth_call", `[{` + to + `}]`, `"0x2a"`},
+		[3]string{"web3_sha3", `["0x1"]`, "-32602 Invalid parameter 0: Expected 0x prefixed hexadecimal value with even length, value: 0x1"},
+	)
+}
