@@ -76,7 +76,7 @@ func (r *remote) reserve(ctx context.Context, c claim) (answer, error) {
 }
 
 func (r *remote) settle(ctx context.Context, g grant, actual int64) (sums, error) {
-	reply, err := r.run(ctx, r.settling, r.keys(g.window), []any{g.id, actual})
+	reply, err := r.run(ctx, r.settling, r.keys(g.window), []any{g.id, actual, r.expiry(g.window)})
 	if err != nil {
 		return nil, err
 	}

@@ -39,3 +39,10 @@ local function replace(claim, actual)
   end
   return changed
 end
+
+-- expire sees to it that every key that a script may have made ends.
+local function expire(at)
+  for _, key in ipairs(KEYS) do
+    if redis.call('PTTL', key) == -1 then redis.call('PEXPIREAT', key, at) end
+  end
+end

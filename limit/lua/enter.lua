@@ -8,5 +8,5 @@ local last = '#' .. ARGV[1]
 if spent(last) >= tonumber(ARGV[2]) then return 0 end
 redis.call('HSET', KEYS[1], last, ARGV[2])
 for i = 4, #ARGV, 2 do add(ARGV[i], tonumber(ARGV[i + 1])) end
-if redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIREAT', KEYS[1], ARGV[3]) end
+expire(ARGV[3])
 return 1

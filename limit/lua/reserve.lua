@@ -28,7 +28,5 @@ end
 for i = 2, #reply, 2 do reply[i + 1] = int(add(reply[i], amount)) end
 redis.call('HSET', KEYS[3], ARGV[1], record)
 redis.call('ZADD', KEYS[2], int(now + tonumber(ARGV[3])), ARGV[1])
-for _, key in ipairs(KEYS) do
-  if redis.call('PTTL', key) < 0 then redis.call('PEXPIREAT', key, ARGV[4]) end
-end
+expire(ARGV[4])
 return reply
