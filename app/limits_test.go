@@ -64,6 +64,14 @@ type wallet struct {
 	t     *testing.T
 	keyOf string
 	nonce uint64
+	poor  bool // it offers nothing for gas
+}
+
+func (w *wallet) offer() *big.Int {
+	if w.poor {
+		return new(big.Int)
+	}
+	return big.NewInt(1_000_000_000_000)
 }
 
 // send sends a transaction and returns the error code of the answer, 0 for none.
@@ -75,7 +83,7 @@ func (w *wallet) send(relay *app.App, gas uint64, headers ...string) int {
 	}
 	to := common.HexToAddress("0x05FbA803Be258049A27B820088bab1cAD2058871")
 	raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(298)), &types.DynamicFeeTx{
-		ChainID: big.NewInt(298), Nonce: w.nonce, Gas: gas, GasFeeCap: big.NewInt(1_000_000_000_000), To: &to, Value: big.NewInt(1e10),
+		ChainID: big.NewInt(298), Nonce: w.nonce, Gas: gas, GasFeeCap: w.offer(), To: &to, Value: big.NewInt(1e10),
 	}).MarshalBinary()
 	if err != nil {
 		w.t.Fatal(err)
@@ -203,6 +211,31 @@ func TestBudgetIsGivenBack(t *testing.T) {
 	eventually(t, "a wrong nonce costs nothing here", remaining)
 	if limited := metric(t, relay, "rpc_relay_hbar_rate_total_limit"); limited != 100_000 {
 		t.Errorf("the limit is shown as %v", limited)
+	}
+}
+
+// Gas that the operator gives counts to the tinybar, and is set aside beforehand: what one
+// transaction may take is not given twice.
+func TestBudgetOfGivenGas(t *testing.T) {
+	network := chain(t)
+	const gift = 21_000 * 71
+	relay := relayOn(t, network, "HBAR_RATE_LIMIT_TINYBAR="+strconv.Itoa(2*gift), oneWindow,
+		"PAYMASTER_ENABLED=true", `PAYMASTER_WHITELIST=["*"]`, "MAX_GAS_ALLOWANCE_HBAR=1")
+	alice := &wallet{t: t, keyOf: network.Accounts()[1].PrivateKey[2:], poor: true}
+	if code := alice.send(relay, 2*ordinary); code != overBudget {
+		t.Errorf("gas for more than there is: %d", code)
+	}
+	if code := alice.send(relay, ordinary); code != fine {
+		t.Fatalf("gas within the budget: %d", code)
+	}
+	eventually(t, "the gift is charged", func() bool {
+		return metric(t, relay, "rpc_relay_hbar_rate_remaining") == gift
+	})
+	if spent := metric(t, relay, "average_spending_plan_amount_spent_gauge_basic"); spent != gift {
+		t.Errorf("the sender's plan is charged %v", spent)
+	}
+	if code := alice.send(relay, ordinary); code != overBudget { // the envelope's cost is set aside, too
+		t.Errorf("gas for all that is left: %d", code)
 	}
 }
 

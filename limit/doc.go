@@ -17,7 +17,12 @@
 // by an estimate of their own (FileCost). So however many transactions are under way, in
 // however many processes, together they never reserve more than there is. What the network
 // charges above the estimate is charged to the budget, too, and may overdraw it by that
-// much. If the fee cannot be found within a minute, the estimate counts as spent.
+// much. If the fee cannot be found within a minute, the estimate counts as spent. Fees
+// are asked of the mirror node alone: a record from a consensus node, which other relays can
+// be told to ask for (GET_RECORD_DEFAULT_TO_CONSENSUS_NODE), would cost a fee itself.
+//
+// A paymaster's allowance for gas is part of the estimate, by the gas limit of the
+// transaction. A budget below what one such transaction may take lets none of them pass.
 //
 // These budgets exist, all of them per window (HBAR_RATE_LIMIT_DURATION):
 //
