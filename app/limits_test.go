@@ -156,9 +156,10 @@ func TestBudgetOfAFleet(t *testing.T) {
 	}
 	one, two := relayOn(t, network, settings...), relayOn(t, network, settings...)
 	alice := &wallet{t: t, keyOf: network.Accounts()[1].PrivateKey[2:]}
-	codes := []int{alice.send(one, ordinary), alice.send(one, tooLarge), alice.send(two, tooLarge)}
+	bob := &wallet{t: t, keyOf: network.Accounts()[2].PrivateKey[2:]}
+	codes := []int{alice.send(one, ordinary), alice.send(one, tooLarge), bob.send(two, tooLarge)}
 	eventually(t, "the network's charges are known", func() bool { return alice.send(one, ordinary) == overBudget })
-	codes = append(codes, alice.send(two, ordinary))
+	codes = append(codes, bob.send(two, ordinary))
 	if diff := cmp.Diff([]int{fine, rejected, rejected, overBudget}, codes); diff != "" {
 		t.Errorf("answers (-want +got)\n%s", diff)
 	}
