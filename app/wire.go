@@ -61,6 +61,7 @@ func (a *App) wire() (err error) {
 	if a.consensus, err = consensus.New(cfg.Consensus, a.log); err != nil {
 		return err
 	}
+	a.consensus.Follow(addressBook(a.mirror))
 	nodes := nodes{a.consensus, a.accepted}
 	a.budget, err = limit.New(cfg.Limit, limit.Deps{
 		Redis: a.redis, Scope: cfg.Server.ChainID.Hex(), Fee: a.fee, Rate: a.rate, Log: a.log,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -34,6 +35,10 @@ type Client struct {
 	requestTimeout time.Duration
 	maxAttempts    int
 	pace           pace
+
+	refresh  time.Duration // how often the address book is fetched; 0: never
+	book     AddressBook   // set before Run; nil: none
+	outdated chan struct{} // a node denied its account; holds one note
 }
 
 // pace is how fast the client tries again. Tests quicken it.
@@ -43,6 +48,7 @@ type pace struct {
 	query              time.Duration   // how long one receipt query may take
 	receipt            []time.Duration // pauses before the receipt queries; the last one repeats
 	probe              time.Duration   // how often Run looks at the connections
+	bookRest           time.Duration   // pause after the address book was fetched
 }
 
 var defaultPace = pace{
@@ -54,7 +60,8 @@ var defaultPace = pace{
 		0, 10 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
 		100 * time.Millisecond, 200 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond,
 	},
-	probe: 250 * time.Millisecond,
+	probe:    250 * time.Millisecond,
+	bookRest: bookRest,
 }
 
 // New builds a client. It connects to nothing and starts nothing.
@@ -84,6 +91,10 @@ func New(cfg Config, log *slog.Logger) (*Client, error) {
 		requestTimeout: cfg.RequestTimeout.Duration(),
 		maxAttempts:    cfg.MaxAttempts,
 		pace:           defaultPace,
+		outdated:       make(chan struct{}, 1),
+	}
+	if cfg.named() {
+		c.refresh = cfg.BookRefresh.Duration()
 	}
 	c.nodes.secure = cfg.TransportSecurity
 	if err := c.SetNodes(addresses); err != nil {
@@ -188,11 +199,14 @@ var errNoConnection = errors.New("cannot connect")
 const warmFor = time.Minute
 
 // Run looks after the connections until ctx is done: it reconnects nodes in use
-// when they close the connection, and brings lost nodes back when they can be
-// reached, so that no submission has to find out. It returns nil.
+// when they close the connection, brings lost nodes back when they can be reached, so
+// that no submission has to find out, and follows the address book. It returns nil.
 func (c *Client) Run(ctx context.Context) error {
 	c.nodes.probed.Store(true)
 	defer c.nodes.probed.Store(false)
+	var following sync.WaitGroup
+	defer following.Wait()
+	following.Go(func() { c.followBook(ctx) })
 	tick := time.NewTicker(c.pace.probe)
 	defer tick.Stop()
 	for {

@@ -27,6 +27,11 @@ type Config struct {
 	// authenticated.
 	CertHashes string `env:"HEDERA_NODE_CERT_HASHES"`
 
+	// BookRefresh is how often the list of nodes of a network given by name is fetched
+	// from the mirror node, which also happens at the start and after a node has denied
+	// its account. 0 keeps the built-in list; a network given as JSON always stays as given.
+	BookRefresh envx.Millis `env:"HEDERA_ADDRESS_BOOK_REFRESH" envDefault:"24h"`
+
 	// AttemptTimeout is how long one call to a node may take; a bare number is
 	// milliseconds.
 	AttemptTimeout envx.Millis `env:"SDK_GRPC_DEADLINE" envDefault:"10s"`
@@ -78,6 +83,9 @@ func (c *Config) Validate() error {
 	}
 	if c.attemptTimeout() <= 0 {
 		errs = append(errs, errors.New("SDK_GRPC_DEADLINE must be more than 0"))
+	}
+	if c.BookRefresh < 0 {
+		errs = append(errs, errors.New("HEDERA_ADDRESS_BOOK_REFRESH must not be negative"))
 	}
 	if c.RequestTimeout <= 0 {
 		errs = append(errs, errors.New("SDK_REQUEST_TIMEOUT must be more than 0"))

@@ -51,7 +51,8 @@
 //	OK                               accepted
 //	BUSY, PLATFORM_NOT_ACTIVE,       next node, same id; back-off once every
 //	PLATFORM_TRANSACTION_NOT_CREATED node has been asked
-//	INVALID_NODE_ACCOUNT             the node is not who we think: unhealthy, next node
+//	INVALID_NODE_ACCOUNT             the node is not who we think: unhealthy, next node;
+//	                                 the address book is fetched again
 //	TRANSACTION_EXPIRED,             new id, if no node can have the old one
 //	INVALID_TRANSACTION_START
 //	DUPLICATE_TRANSACTION            accepted, if an earlier attempt was unclear;
@@ -78,7 +79,8 @@
 // for a time that grows from 250 ms to a minute. When no node is healthy the one
 // that is due first is tried all the same.
 //
-// SetNodes replaces the list of nodes without disturbing what is under way.
+// SetNodes replaces the list of nodes without disturbing what is under way. Follow has Run do
+// that from an address book.
 //
 // Each node has two connections, one for transactions and one for receipt queries:
 // nodes limit the calls on a connection, and a submission must not wait for

@@ -62,6 +62,9 @@ func (j *journey) judgeAnswer(n *node, answer hedera.Status) step {
 	defer func() { j.client.metrics.attempts.WithLabelValues(result).Inc() }()
 	if notANode(answer) {
 		n.failed(errors.New(answer.String()), false)
+		if answer == hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT {
+			j.client.denied()
+		}
 		return elsewhere
 	}
 	n.worked()
