@@ -48,6 +48,9 @@ type Config struct {
 	MirrorLag        time.Duration // how old a block must be for the mirror node to show it
 	History          int           // closed blocks kept; ledger.DefaultHistory
 
+	// TLS makes the consensus nodes listen for TLS as well, each at the port after its own.
+	TLS bool
+
 	// Fault, where set, is asked about every call to a consensus node and may spoil it.
 	Fault func(node.Call) node.Fault
 
@@ -98,7 +101,7 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	}
 	consensus, err := node.New(node.Config{
 		Ledger: l, Nodes: cfg.Nodes, Listen: cfg.Consensus,
-		Latency: cfg.ConsensusLatency, Jitter: cfg.Jitter, Fault: cfg.Fault, Log: cfg.Log,
+		Latency: cfg.ConsensusLatency, Jitter: cfg.Jitter, TLS: cfg.TLS, Fault: cfg.Fault, Log: cfg.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -189,10 +192,30 @@ func (n *Network) Consensus() []string { return n.consensus.Addrs() }
 
 // Nodes maps the address of every consensus node to its account, the form in which
 // clients take a network.
-func (n *Network) Nodes() map[string]string {
+func (n *Network) Nodes() map[string]string { return n.accounts(n.consensus.Addrs()) }
+
+// TLSNodes is Nodes with the addresses that speak TLS; empty without Config.TLS.
+func (n *Network) TLSNodes() map[string]string { return n.accounts(n.consensus.TLSAddrs()) }
+
+func (n *Network) accounts(addrs []string) map[string]string {
 	nodes := map[string]string{}
-	for i, addr := range n.consensus.Addrs() {
+	for i, addr := range addrs {
 		nodes[addr] = n.consensus.Nodes()[i].Account().String()
 	}
 	return nodes
 }
+
+// CertHashes maps the account of every consensus node to the hexadecimal SHA-384 of its
+// certificate in PEM form; empty without Config.TLS.
+func (n *Network) CertHashes() map[string]string {
+	hashes := map[string]string{}
+	for _, node := range n.ledger.View().Nodes() {
+		if node.CertHash != "" {
+			hashes[node.Account.String()] = node.CertHash
+		}
+	}
+	return hashes
+}
+
+// GoAway has a consensus node, by its index, send its clients away with HTTP/2 GOAWAY.
+func (n *Network) GoAway(node int) { n.consensus.GoAway(node) }

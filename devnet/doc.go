@@ -13,7 +13,7 @@
 // ([Network.Accounts]); their keys are public and worth nothing anywhere else.
 //
 // The parts, each with a manual of its own, are devnet/ledger (state and history),
-// devnet/node (consensus) and devnet/mirrorrest (the REST API). The network speaks
+// devnet/node (consensus), devnet/mirrorrest (the REST API) and devnet/faults. The network speaks
 // only its wire formats: it shares no code with the clients it is there to test
 // beyond the vocabulary of addresses, ids and messages.
 //

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,20 +23,6 @@ Settings of the relay may be given in the environment (docs/CONFIG.md); those th
 name the network are this command's own. Ordering is on unless ENABLE_NONCE_ORDERING
 says otherwise.`
 
-// networkFlags declares the flags that shape the development network.
-func networkFlags(flags *flag.FlagSet) *devnet.Config {
-	var c devnet.Config
-	flags.StringVar(&c.Mirror, "mirror", devnet.DefaultMirror, "`host:port` of the mirror node's REST API; port 0 picks a free one")
-	flags.StringVar(&c.Consensus, "consensus", devnet.DefaultConsensus, "`host:port` of the first consensus node's gRPC API; further nodes take every tenth port")
-	flags.DurationVar(&c.BlockTime, "block-time", 0, "consensus time that a block covers, 2s on the real network (0: a block for every transaction)")
-	flags.DurationVar(&c.ConsensusLatency, "consensus-latency", 0, "time from a node's acceptance to consensus")
-	flags.DurationVar(&c.Jitter, "jitter", 0, "what chance adds to it at each node (default: half of it when there are several nodes)")
-	flags.DurationVar(&c.MirrorLag, "mirror-lag", 0, "how far the mirror node is behind consensus")
-	flags.IntVar(&c.Nodes, "nodes", 1, "number of consensus nodes; transactions given to different ones may change order")
-	flags.IntVar(&c.History, "history", 0, "number of closed blocks that are kept (0: a good default)")
-	return &c
-}
-
 func runDev(ctx context.Context, args []string, std streams) error {
 	flags := newFlags("dev", devAbout, std)
 	network := networkFlags(flags)
@@ -46,7 +32,7 @@ func runDev(ctx context.Context, args []string, std streams) error {
 	if err := parse(flags, args); err != nil {
 		return err
 	}
-	chain, err := devnet.New(ctx, *network)
+	chain, err := network.start(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,7 +50,7 @@ func runDev(ctx context.Context, args []string, std streams) error {
 }
 
 // devRelay builds the relay for the network and opens its ports.
-func devRelay(ctx context.Context, chain *devnet.Network, std streams, http, ws app.Endpoint) (*app.App, error) {
+func devRelay(ctx context.Context, chain *chain, std streams, http, ws app.Endpoint) (*app.App, error) {
 	environ, err := devEnviron(chain, std.env)
 	if err != nil {
 		return nil, err
@@ -86,8 +72,16 @@ func devRelay(ctx context.Context, chain *devnet.Network, std streams, http, ws 
 
 // devEnviron is the environment with what the network decides, and with defaults
 // that suit development.
-func devEnviron(chain *devnet.Network, environ []string) ([]string, error) {
-	nodes, err := json.Marshal(chain.Nodes())
+func devEnviron(chain *chain, environ []string) ([]string, error) {
+	network, secure := chain.Nodes(), len(chain.TLSNodes()) > 0
+	if secure {
+		network = chain.TLSNodes()
+	}
+	nodes, err := json.Marshal(network)
+	if err != nil {
+		return nil, err
+	}
+	pins, err := json.Marshal(chain.CertHashes())
 	if err != nil {
 		return nil, err
 	}
@@ -112,13 +106,14 @@ func devEnviron(chain *devnet.Network, environ []string) ([]string, error) {
 		"OPERATOR_KEY_MAIN="+devnet.OperatorKey(),
 		"OPERATOR_KEY_MAIN_FILE=",
 		"OPERATOR_KEY_FORMAT=HEX_ECDSA",
-		"CLIENT_TRANSPORT_SECURITY=false",
+		"CLIENT_TRANSPORT_SECURITY="+strconv.FormatBool(secure),
+		"HEDERA_NODE_CERT_HASHES="+string(pins),
 	), nil
 }
 
 // runBoth runs chain and relay until ctx ends. The relay stops first: what it has
 // accepted still gets its verdict.
-func runBoth(ctx context.Context, relay *app.App, chain *devnet.Network) error {
+func runBoth(ctx context.Context, relay *app.App, chain *chain) error {
 	chainCtx, stopChain := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopChain()
 	relayCtx, stopRelay := context.WithCancel(ctx)
@@ -141,7 +136,7 @@ REST. "lockstep serve", or any other relay, can be pointed at it.`, std)
 	if err := parse(flags, args); err != nil {
 		return err
 	}
-	chain, err := devnet.New(ctx, *network)
+	chain, err := network.start(ctx)
 	if err != nil {
 		return err
 	}
@@ -159,13 +154,17 @@ type ready struct {
 	Mirror    string            `json:"mirror"`
 	Consensus string            `json:"consensus"`
 	Nodes     map[string]string `json:"nodes"`
+	TLSNodes  map[string]string `json:"tlsNodes,omitempty"`
+	Pins      map[string]string `json:"certHashes,omitempty"`
+	Control   string            `json:"control,omitempty"`
 	ChainID   uint64            `json:"chainId"`
 	Accounts  []devnet.Account  `json:"accounts"`
 }
 
-func newReady(chain *devnet.Network) ready {
+func newReady(chain *chain) ready {
 	return ready{
 		Ready: true, Mirror: chain.Mirror(), Consensus: chain.Consensus()[0], Nodes: chain.Nodes(), ChainID: 298, Accounts: chain.Accounts(),
+		TLSNodes: chain.TLSNodes(), Pins: chain.CertHashes(), Control: chain.controlURL(),
 	}
 }
 
@@ -182,7 +181,7 @@ func (r ready) page() string {
 	var b strings.Builder
 	b.WriteString("\nLockstep development network, chain id 298 (0x12a)\n\n")
 	for _, line := range [][2]string{
-		{"JSON-RPC", r.RPC}, {"WebSocket", r.WS}, {"mirror node", r.Mirror}, {"consensus node", r.Consensus},
+		{"JSON-RPC", r.RPC}, {"WebSocket", r.WS}, {"mirror node", r.Mirror}, {"consensus node", r.Consensus}, {"faults", r.Control},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(&b, "  %-15s %s\n", line[0], line[1])

@@ -41,6 +41,8 @@ func TestCommandLines(t *testing.T) {
 		"locks bad word":      {[]string{"locks", "steal"}, 2, "", "lockstep locks release ADDRESS"},
 		"locks nobody there":  {[]string{"locks", "--admin", "http://127.0.0.1:1"}, 1, "", "ADMIN_ADDRESS"},
 		"health nobody there": {[]string{"health", "--url", "http://127.0.0.1:1"}, 1, "", "lockstep health: "},
+		"control for others":  {[]string{"devnet", "--control", "0.0.0.0:0"}, 1, "", "only loopback addresses"},
+		"no file of faults":   {[]string{"devnet", "--faults", "missing.json"}, 1, "", "--faults"},
 		"negative block time": {[]string{"devnet", "--block-time", "-1s", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0"}, 1, "", "block time"},
 	}
 	for name, test := range tests {

@@ -204,13 +204,19 @@ func contractID(id hedera.ID) *hapi.ContractID {
 }
 
 func nodeAddress(n NodeInfo) *hapi.NodeAddress {
-	return &hapi.NodeAddress{
-		NodeId: n.NodeID, NodeAccountId: accountID(n.Account),
-		Description: fmt.Sprintf("node %d of the development network", n.NodeID),
-		ServiceEndpoint: []*hapi.ServiceEndpoint{{
-			IpAddressV4: net.ParseIP(n.Host).To4(), Port: int32(n.Port),
-		}},
+	at := func(port int) *hapi.ServiceEndpoint {
+		return &hapi.ServiceEndpoint{IpAddressV4: net.ParseIP(n.Host).To4(), Port: int32(port)}
 	}
+	address := &hapi.NodeAddress{
+		NodeId: n.NodeID, NodeAccountId: accountID(n.Account),
+		Description:     fmt.Sprintf("node %d of the development network", n.NodeID),
+		ServiceEndpoint: []*hapi.ServiceEndpoint{at(n.Port)},
+	}
+	if n.TLSPort != 0 {
+		address.ServiceEndpoint = append(address.ServiceEndpoint, at(n.TLSPort))
+		address.NodeCertHash = []byte(n.CertHash) // the text, as on the real network
+	}
+	return address
 }
 
 // marshal encodes a message of ours, which cannot fail: no required fields, valid text.

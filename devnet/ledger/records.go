@@ -293,6 +293,9 @@ type NodeInfo struct {
 	Account hedera.ID
 	Host    string // IPv4 address
 	Port    int
+
+	TLSPort  int    // of the same services in TLS; 0: none
+	CertHash string // hexadecimal SHA-384 of the certificate in PEM form; empty without TLS
 }
 
 // CallRequest asks for a simulation on the state a View shows.

@@ -142,14 +142,18 @@ func listNodes(r *request) (any, error) {
 		if !ids.allows(n.NodeID) {
 			continue
 		}
+		endpoints := []endpointJSON{{IPAddressV4: n.Host, Port: n.Port}}
+		if n.TLSPort != 0 {
+			endpoints = append(endpoints, endpointJSON{IPAddressV4: n.Host, Port: n.TLSPort})
+		}
 		out.Nodes = append(out.Nodes, nodeJSON{
 			AssociatedRegisteredNodes: []int64{},
 			FileID:                    file.String(),
 			NodeAccountID:             n.Account.String(),
-			NodeCertHash:              "0x",
+			NodeCertHash:              "0x" + n.CertHash,
 			NodeID:                    n.NodeID,
 			PublicKey:                 "0x",
-			ServiceEndpoints:          []endpointJSON{{IPAddressV4: n.Host, Port: n.Port}},
+			ServiceEndpoints:          endpoints,
 			Timestamp:                 rangeJSON{From: r.view.OldestBlock().From.String()},
 		})
 		if len(out.Nodes) == q.limit {

@@ -31,6 +31,12 @@
 // # Faults
 //
 // Config.Fault can delay a call, answer it with another status, lose an accepted
-// transaction, have consensus refuse it, or break the connection before or after it
-// was taken.
+// transaction, have consensus refuse it, break the connection before or after it
+// was taken, or send all clients of the node away with HTTP/2 GOAWAY, as real nodes do
+// every few seconds. Package devnet/faults makes such faults of rules in JSON.
+//
+// # TLS
+//
+// With Config.TLS every node has a second port, which speaks TLS with a certificate that the
+// node signed itself. Its SHA-384 is in the address book.
 package node

@@ -28,6 +28,7 @@ type Fault struct {
 	Vanish     bool          // answered OK, and consensus never sees it
 	Outcome    hedera.Status // answered OK, and consensus refuses it with this
 	DropAfter  bool          // taken, and then the connection breaks
+	GoAway     bool          // before anything happens, the node sends its clients away; this call is finished
 }
 
 // spoil asks for the fault of a call and applies what comes before it.
@@ -36,6 +37,9 @@ func (n *Node) spoil(ctx context.Context, sub *ledger.Submission, query *hapi.Qu
 		return Fault{}, nil
 	}
 	fault := n.fault(Call{Node: n.index, Submission: sub, Query: query})
+	if fault.GoAway {
+		n.front.goAway()
+	}
 	if fault.Delay > 0 {
 		timer := time.NewTimer(fault.Delay)
 		defer timer.Stop()

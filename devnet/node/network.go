@@ -45,6 +45,10 @@ type Config struct {
 	// Seed makes the jitter repeatable; 0 picks one.
 	Seed uint64
 
+	// TLS makes every node listen for TLS as well, at the port after its own (any free one
+	// if its own is one), with a certificate whose hash is in the address book.
+	TLS bool
+
 	// Fault, where set, is asked about every accepted call and may spoil it.
 	Fault func(Call) Fault
 
@@ -62,10 +66,9 @@ func NodeAccounts(n int) []hedera.ID {
 
 // Network is one or more consensus nodes over one ledger.
 type Network struct {
-	cfg       Config
-	nodes     []*Node
-	gossip    *gossip
-	listeners []net.Listener
+	cfg    Config
+	nodes  []*Node
+	gossip *gossip
 }
 
 // New makes the nodes. It opens no socket.
@@ -81,10 +84,18 @@ func New(cfg Config) (*Network, error) {
 	}
 	n := &Network{cfg: cfg, gossip: newGossip(cfg)}
 	for i, account := range NodeAccounts(cfg.Nodes) {
-		n.nodes = append(n.nodes, &Node{
+		node := &Node{
 			index: i, account: account, ledger: cfg.Ledger, gossip: n.gossip,
 			fault: cfg.Fault, seen: newSeen(), log: cfg.Log,
-		})
+		}
+		node.front = &front{build: func() *grpc.Server { return n.server(node) }}
+		if cfg.TLS {
+			var err error
+			if node.certificate, err = newCertificate(account); err != nil {
+				return nil, err
+			}
+		}
+		n.nodes = append(n.nodes, node)
 	}
 	return n, nil
 }
@@ -108,13 +119,45 @@ func (n *Network) Listen(ctx context.Context) error {
 		if first != 0 {
 			at = first + uint64(portStride*i)
 		}
-		var lc net.ListenConfig
-		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, strconv.FormatUint(at, 10)))
-		if err != nil {
+		if err := node.listen(ctx, host, at); err != nil {
 			n.Close()
 			return fmt.Errorf("consensus node %s: %w", node.account, err)
 		}
-		n.listeners = append(n.listeners, l)
+		infos = append(infos, node.info())
+	}
+	n.cfg.Ledger.SetNodes(infos)
+	return nil
+}
+
+// listen opens the node's sockets; port 0 is any free one.
+func (n *Node) listen(ctx context.Context, host string, port uint64) error {
+	open := func(port uint64) (net.Listener, error) {
+		var lc net.ListenConfig
+		return lc.Listen(ctx, "tcp", net.JoinHostPort(host, strconv.FormatUint(port, 10)))
+	}
+	plain, err := open(port)
+	if err != nil {
+		return err
+	}
+	n.front.listeners = append(n.front.listeners, plain)
+	if n.certificate == nil {
+		return nil
+	}
+	if port != 0 {
+		port++
+	}
+	encrypted, err := open(port)
+	if err != nil {
+		return err
+	}
+	n.front.listeners = append(n.front.listeners, n.certificate.listen(encrypted))
+	return nil
+}
+
+// info is the node's entry in the address book.
+func (n *Node) info() ledger.NodeInfo {
+	info := ledger.NodeInfo{NodeID: int64(n.index), Account: n.account}
+	for i, l := range n.front.listeners {
 		bound, ok := l.Addr().(*net.TCPAddr)
 		if !ok {
 			continue
@@ -123,31 +166,46 @@ func (n *Network) Listen(ctx context.Context) error {
 		if ip.IsUnspecified() { // clients cannot connect to "everywhere"
 			ip = net.IPv4(127, 0, 0, 1)
 		}
-		infos = append(infos, ledger.NodeInfo{
-			NodeID: int64(i), Account: node.account, Host: ip.String(), Port: bound.Port,
-		})
+		if i == 0 {
+			info.Host, info.Port = ip.String(), bound.Port
+		} else {
+			info.TLSPort, info.CertHash = bound.Port, n.certificate.hash
+		}
 	}
-	n.cfg.Ledger.SetNodes(infos)
-	return nil
+	return info
 }
 
 // Addrs returns the bound addresses by node, host:port each; nil before Listen.
-func (n *Network) Addrs() []string {
-	addrs := make([]string, 0, len(n.listeners))
-	for _, l := range n.listeners {
-		addrs = append(addrs, l.Addr().String())
+func (n *Network) Addrs() []string { return n.addrs(0) }
+
+// TLSAddrs returns the addresses that speak TLS by node; none without Config.TLS.
+func (n *Network) TLSAddrs() []string { return n.addrs(1) }
+
+func (n *Network) addrs(listener int) []string {
+	addrs := make([]string, 0, len(n.nodes))
+	for _, node := range n.nodes {
+		if listener < len(node.front.listeners) {
+			addrs = append(addrs, node.front.listeners[listener].Addr().String())
+		}
 	}
 	return addrs
 }
 
 // Close closes sockets that Run never served.
 func (n *Network) Close() {
-	for _, l := range n.listeners {
-		// A socket that Run has served is closed already; there is nothing to do about either.
-		_ = l.Close()
+	for _, node := range n.nodes {
+		for _, l := range node.front.listeners {
+			// A socket that Run has served is closed already; there is nothing to do about either.
+			_ = l.Close()
+		}
+		node.front.listeners = nil
 	}
-	n.listeners = nil
 }
+
+// GoAway has a node send its clients away, as real ones do every few seconds: HTTP/2 GOAWAY on
+// every connection, the calls under way are finished, new connections are served. It does
+// nothing unless Run is serving.
+func (n *Network) GoAway(node int) { n.nodes[node].front.goAway() }
 
 // Run serves the nodes and brings accepted transactions to consensus until the
 // context ends. Transactions that have not reached consensus then are lost, as they
@@ -155,17 +213,14 @@ func (n *Network) Close() {
 func (n *Network) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return n.gossip.run(ctx) })
-	for i, l := range n.listeners {
-		server := n.server(n.nodes[i])
+	for _, node := range n.nodes {
 		group.Go(func() error {
-			if err := server.Serve(l); err != nil && ctx.Err() == nil {
-				return fmt.Errorf("consensus node %s: %w", n.nodes[i].account, err)
+			if len(node.front.listeners) == 0 {
+				return nil
 			}
-			return nil
-		})
-		group.Go(func() error {
-			<-ctx.Done()
-			stop(server)
+			if err := node.front.run(ctx); err != nil {
+				return fmt.Errorf("consensus node %s: %w", node.account, err)
+			}
 			return nil
 		})
 	}

@@ -39,6 +39,9 @@ type Node struct {
 	fault   func(Call) Fault
 	seen    *seen
 	log     *slog.Logger
+
+	front       *front
+	certificate *certificate // nil: no TLS
 }
 
 // Account returns the account of the node.

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+
+	"lockstep/devnet"
+	"lockstep/devnet/faults"
+)
+
+// chain is the development network and the port through which it can be told to
+// misbehave.
+type chain struct {
+	*devnet.Network
+	rules   *faults.Rules
+	control net.Listener // nil: none
+}
+
+// chainFlags are the flags that shape a chain.
+type chainFlags struct {
+	devnet.Config
+	faults, control string
+}
+
+// networkFlags declares the flags that shape the development network.
+func networkFlags(flags *flag.FlagSet) *chainFlags {
+	var c chainFlags
+	flags.StringVar(&c.Mirror, "mirror", devnet.DefaultMirror, "`host:port` of the mirror node's REST API; port 0 picks a free one")
+	flags.StringVar(&c.Consensus, "consensus", devnet.DefaultConsensus, "`host:port` of the first consensus node's gRPC API; further nodes take every tenth port")
+	flags.DurationVar(&c.BlockTime, "block-time", 0, "consensus time that a block covers, 2s on the real network (0: a block for every transaction)")
+	flags.DurationVar(&c.ConsensusLatency, "consensus-latency", 0, "time from a node's acceptance to consensus")
+	flags.DurationVar(&c.Jitter, "jitter", 0, "what chance adds to it at each node (default: half of it when there are several nodes)")
+	flags.DurationVar(&c.MirrorLag, "mirror-lag", 0, "how far the mirror node is behind consensus")
+	flags.IntVar(&c.Nodes, "nodes", 1, "number of consensus nodes; transactions given to different ones may change order")
+	flags.IntVar(&c.History, "history", 0, "number of closed blocks that are kept (0: a good default)")
+	flags.BoolVar(&c.TLS, "tls", false, "consensus nodes listen for TLS as well, each at the port after its own; the hashes of their certificates are in network/nodes. The relay of \"dev\" uses it")
+	flags.StringVar(&c.faults, "faults", "", "JSON `file` of rules that spoil calls to consensus nodes and mirror node, such as\n"+
+		`[{"at":"submit","times":3,"status":"BUSY"},{"at":"mirror","path":"/blocks","delay":"2s"}]`+"\n"+
+		"at: submit, receipt, query or mirror; only with node, body, path, skip, times, chance;\n"+
+		"a consensus node can delay, goAway, dropBefore, status, vanish, outcome, dropAfter;\n"+
+		"the mirror node can delay, pause, hang, drop, httpStatus, retryAfter, garbage, cut")
+	flags.StringVar(&c.control, "control", "", "loopback `host:port` where the rules can be read, replaced and removed while the network\n"+
+		"runs: GET, PUT and DELETE of /faults; port 0 picks a free one (default: none)")
+	return &c
+}
+
+// start makes the chain and opens its sockets.
+func (c *chainFlags) start(ctx context.Context) (*chain, error) {
+	made := &chain{rules: new(faults.Rules)}
+	if c.faults != "" {
+		text, err := os.ReadFile(c.faults)
+		if err != nil {
+			return nil, fmt.Errorf("--faults: %w", err)
+		}
+		if err := made.rules.Set(text); err != nil {
+			return nil, fmt.Errorf("--faults %s: %w", c.faults, err)
+		}
+	}
+	if c.faults != "" || c.control != "" {
+		c.Fault, c.MirrorFault = made.rules.Node, made.rules.Mirror
+	}
+	var err error
+	if c.control != "" {
+		if made.control, err = faults.Listen(ctx, c.control); err != nil {
+			return nil, fmt.Errorf("--control: %w", err)
+		}
+	}
+	if made.Network, err = devnet.New(ctx, c.Config); err != nil {
+		made.closeControl()
+		return nil, err
+	}
+	return made, nil
+}
+
+// Run serves the network and the control port.
+func (c *chain) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.Network.Run(ctx) })
+	if c.control != nil {
+		group.Go(func() error { return c.rules.Serve(ctx, c.control) })
+	}
+	return group.Wait()
+}
+
+// Close releases the sockets of a chain that is not going to run.
+func (c *chain) Close() {
+	c.Network.Close()
+	c.closeControl()
+}
+
+func (c *chain) closeControl() {
+	if c.control != nil {
+		_ = c.control.Close() // nothing was served on it
+	}
+}
+
+// controlURL is where the rules are, or "".
+func (c *chain) controlURL() string {
+	if c.control == nil {
+		return ""
+	}
+	return "http://" + c.control.Addr().String() + "/faults"
+}
