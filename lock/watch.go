@@ -179,27 +179,17 @@ func (l *lane) wantsLook(now, quiet time.Duration) bool {
 
 func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]bool) {
 	epoch, sent := r.epoch.Load(), r.svc.now()
-	owners := make([]*redis.StringCmd, len(lanes))
-	pctx, cancel := r.deadline(ctx)
-	defer cancel()
-	_, _ = r.client.Pipelined(pctx, func(p redis.Pipeliner) error { // each has its own error
-		for i, l := range lanes {
-			owners[i] = p.Get(pctx, l.keys[0])
-		}
-		return nil
-	})
-	records, seen := make([]record, len(lanes)), make([]bool, len(lanes))
+	texts, seen := r.owners(ctx, lanes)
+	records := make([]record, len(lanes))
 	me := r.instance()
 	for i := range lanes {
-		text, err := owners[i].Result()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			r.wake() // whether it is more than one shard
+		var err error
+		if records[i], err = parseRecord(texts[i]); err != nil {
+			seen[i] = false
+		}
+		if !seen[i] {
 			continue
 		}
-		if records[i], err = parseRecord(text); err != nil {
-			continue
-		}
-		seen[i] = true
 		if other := records[i].instance; other != "" && other != me {
 			if _, known := dead[other]; !known {
 				dead[other] = false
@@ -222,6 +212,46 @@ func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]b
 		}
 		l.mu.Unlock()
 	}
+}
+
+// owners reads the lock keys of some lanes, and tells which of them could be read: in one
+// command where one server has all keys, since a crowd of lanes may be quiet for long.
+func (r *remote) owners(ctx context.Context, lanes []*lane) (texts []string, seen []bool) {
+	texts, seen = make([]string, len(lanes)), make([]bool, len(lanes))
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	if !r.clustered {
+		keys := make([]string, len(lanes))
+		for i, l := range lanes {
+			keys[i] = l.keys[0]
+		}
+		values, err := r.client.MGet(ctx, keys...).Result()
+		if err != nil || len(values) != len(lanes) {
+			r.wake() // which tells whether Redis is out
+			return texts, seen
+		}
+		for i, v := range values {
+			texts[i], _ = v.(string) // else there is no key, or none of ours
+			seen[i] = true
+		}
+		return texts, seen
+	}
+	cmds := make([]*redis.StringCmd, len(lanes))
+	_, _ = r.client.Pipelined(ctx, func(p redis.Pipeliner) error { // each has its own error
+		for i, l := range lanes {
+			cmds[i] = p.Get(ctx, l.keys[0])
+		}
+		return nil
+	})
+	for i, c := range cmds {
+		text, err := c.Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			r.wake() // whether it is more than one shard
+			continue
+		}
+		texts[i], seen[i] = text, true
+	}
+	return texts, seen
 }
 
 // mourn removes a dead instance from all lanes in which somebody of ours waits, so that
