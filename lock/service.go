@@ -156,7 +156,9 @@ func (s *Service) Invalidate(sender common.Address, fence uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.know.invalidate(fence)
-	if s.remote != nil {
+	// While Redis is away only lanes that are in use anyway keep the verdict for it: the memory
+	// of an idle one will have expired, and an outage must not fill ours.
+	if s.remote != nil && (s.remote.up.Load() || !l.empty()) {
 		l.far.forget = max(l.far.forget, fence)
 		l.dispatch(s.now())
 	}
