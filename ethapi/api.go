@@ -31,6 +31,7 @@ type Mirror interface {
 // Blocks is where blocks come from. What does not exist is mirror.ErrNotFound.
 type Blocks interface {
 	LatestBlock(ctx context.Context) (*mirror.Block, error)
+	KnownLatestBlock() (block *mirror.Block, ok bool)
 	EarliestBlock(ctx context.Context) (*mirror.Block, error)
 	BlockByNumber(ctx context.Context, number uint64) (*mirror.Block, error)
 	BlockByHash(ctx context.Context, hash common.Hash) (*mirror.Block, error)
@@ -64,6 +65,7 @@ type Results interface {
 // Network is where prices and simulations come from.
 type Network interface {
 	Fees(ctx context.Context) (*mirror.Fees, error)
+	KnownFees() (fees *mirror.Fees, ok bool)
 	GasPriceAt(ctx context.Context, at hedera.Timestamp) (hedera.Tinybar, error)
 	Call(ctx context.Context, q mirror.CallRequest) ([]byte, error)
 }
@@ -99,6 +101,7 @@ type API struct {
 	deps    Deps
 	mirror  Mirror
 	filters FilterStore
+	recent  recentBlocks
 	replays chan struct{} // one for each replayed transaction in memory
 
 	simulations chan struct{} // one for each simulation that runs

@@ -20,11 +20,14 @@ func (a *API) getBlock(ctx context.Context, p *rpc.Params) (any, error) {
 	if block == nil || err != nil {
 		return nil, err
 	}
+	full := p.Bool(1)
+	if answer, ok := a.recent.get(block.Hash, full); ok {
+		return answer, nil
+	}
 	c, err := a.contents(ctx, block)
 	if err != nil {
 		return nil, err
 	}
-	full := p.Bool(1)
 	if full {
 		if len(c.entries) >= a.cfg.MaxFullTransactions {
 			return nil, eth.ErrBlockTooLarge(len(c.entries))
@@ -33,7 +36,7 @@ func (a *API) getBlock(ctx context.Context, p *rpc.Params) (any, error) {
 			return nil, err
 		}
 	}
-	return c.block(full), nil
+	return a.keep(c, c.block(full))
 }
 
 // blockParam finds the block of parameter 0; nil without an error if there is none.
@@ -98,6 +101,7 @@ type contents struct {
 	builder
 	source  *mirror.Block
 	entries []entry
+	whole   bool // nothing is missing of what the block itself tells of
 }
 
 type entry struct {
@@ -120,6 +124,7 @@ func (a *API) contents(ctx context.Context, block *mirror.Block) (*contents, err
 	if err := t.wait(); err != nil {
 		return nil, err
 	}
+	c.whole = (len(results) > 0 || block.GasUsed == 0) && (len(logs) > 0 || !block.HasLogs())
 	c.fill(results, buildLogs(logs))
 	return c, nil
 }

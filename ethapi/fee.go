@@ -33,9 +33,12 @@ func (a *API) currentPrice(ctx context.Context) (*big.Int, error) {
 	} else if missing || fees.EthereumTransaction <= 0 {
 		return nil, eth.ErrInternal("Failed to retrieve gas price from network fees")
 	}
-	price := fees.EthereumTransaction
+	return a.buffered(fees.EthereumTransaction), nil
+}
+
+func (a *API) buffered(price hedera.Tinybar) *big.Int {
 	price += (price*hedera.Tinybar(a.cfg.GasPriceBufferPercent) + 50) / 100
-	return price.Weibar(), nil
+	return price.Weibar()
 }
 
 // priceAt returns the gas price in weibar that the network had at a block. A mirror

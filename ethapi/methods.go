@@ -25,8 +25,8 @@ func (a *API) Methods() []rpc.Method {
 	}
 	methods := []rpc.Method{
 		// Head and fees.
-		row("eth_blockNumber", a.blockNumber),
-		row("eth_gasPrice", a.gasPrice),
+		ready(row("eth_blockNumber", a.blockNumber), a.knownBlockNumber),
+		ready(row("eth_gasPrice", a.gasPrice), a.knownGasPrice),
 		row("eth_feeHistory", a.feeHistory, hex, number, rpc.Optional(rpc.RewardPercentiles())),
 
 		// State.
@@ -41,8 +41,8 @@ func (a *API) Methods() []rpc.Method {
 		row("eth_fillTransaction", a.fillTransaction, transaction),
 
 		// Blocks.
-		row("eth_getBlockByNumber", a.getBlock, number, full),
-		row("eth_getBlockByHash", a.getBlock, blockHash, full),
+		ready(row("eth_getBlockByNumber", a.getBlock, number, full), a.knownBlock),
+		ready(row("eth_getBlockByHash", a.getBlock, blockHash, full), a.knownBlock),
 		row("eth_getBlockTransactionCountByNumber", a.getBlockTransactionCount, number),
 		row("eth_getBlockTransactionCountByHash", a.getBlockTransactionCount, blockHash),
 		row("eth_getBlockReceipts", a.getBlockReceipts, rpc.Required(anyBlock)),

@@ -107,6 +107,10 @@ func (c *Client) LatestBlock(ctx context.Context) (*Block, error) {
 	return c.head.get(ctx, c.newest)
 }
 
+// KnownLatestBlock returns what LatestBlock would return without asking anybody; ok is
+// false when it would have to.
+func (c *Client) KnownLatestBlock() (block *Block, ok bool) { return c.head.now() }
+
 // EarliestBlock returns the oldest block that the mirror node has.
 func (c *Client) EarliestBlock(ctx context.Context) (*Block, error) {
 	return c.endBlock(ctx, Ascending)

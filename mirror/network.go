@@ -58,6 +58,10 @@ func (c *Client) Fees(ctx context.Context) (*Fees, error) {
 	})
 }
 
+// KnownFees returns what Fees would return without asking anybody; ok is false when it
+// would have to.
+func (c *Client) KnownFees() (fees *Fees, ok bool) { return c.fees.now() }
+
 // FeesAt returns the prices at a moment.
 func (c *Client) FeesAt(ctx context.Context, at hedera.Timestamp) (*Fees, error) {
 	return get(ctx, c, "network/fees", "network/fees?timestamp=lte:"+at.String(), readFees)

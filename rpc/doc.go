@@ -27,7 +27,8 @@
 //
 // There are three kinds of handlers. An Inline one never waits and runs where the
 // request is read. A plain Handler may wait; it runs in a goroutine of its own
-// and is answered for when its time is up. A two-phase one has an Enter that
+// and is answered for when its time is up. Where its result is often known already,
+// Ready spares it that. A two-phase one has an Enter that
 // takes a place in line, called strictly in the order in which the calls stand in
 // a batch or arrive on a WebSocket connection, and a Finish that does the work
 // and may wait for the turn.

@@ -104,6 +104,7 @@ func (ex *exchange) start(ctx context.Context, c *call) {
 		ex.answerInline(ctx, c)
 	case c.entry.Enter != nil:
 		ex.enter(ctx, c)
+	case c.entry.Ready != nil && ex.answerReady(c):
 	default:
 		c.pending = true
 		ex.pending++
@@ -111,11 +112,34 @@ func (ex *exchange) start(ctx context.Context, c *call) {
 }
 
 func (ex *exchange) answerInline(ctx context.Context, c *call) {
+	ex.answer(c, func() (any, error) { return c.entry.Handler(ctx, &c.params) })
+}
+
+// answerReady answers a call whose result is known already, if it is.
+func (ex *exchange) answerReady(c *call) bool {
+	result, ok := ex.d.ready(ex.request, c)
+	if ok {
+		ex.answer(c, func() (any, error) { return result, nil })
+	}
+	return ok
+}
+
+// ready leaves a method that panics to its handler.
+func (d *Dispatcher) ready(r *Request, c *call) (result any, ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.panicked(r, c, p)
+			result, ok = nil, false
+		}
+	}()
+	return c.entry.Ready(&c.params)
+}
+
+// answer runs what does not wait and writes the answer.
+func (ex *exchange) answer(c *call, run func() (any, error)) {
 	before := len(ex.out)
 	c.start = ex.separate()
-	ex.out = ex.d.produce(ex.out, ex.request, c, func() (any, error) {
-		return c.entry.Handler(ctx, &c.params)
-	})
+	ex.out = ex.d.produce(ex.out, ex.request, c, run)
 	c.end = len(ex.out)
 	c.elapsed = time.Since(ex.started)
 	if c.notification {

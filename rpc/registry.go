@@ -51,6 +51,11 @@ type Method struct {
 	// Handler or Enter, exactly one of them.
 	Handler Handler
 	Enter   EnterHandler
+	// Ready, where set, is asked before Handler, where the request is read: it returns
+	// the result if that is known without waiting for anything. ok is false if it is
+	// not, and then Handler runs. Like an Inline handler it must not wait, nor keep
+	// views of its parameters.
+	Ready func(p *Params) (result any, ok bool)
 	// Inline declares that the handler never waits for anything: no network, no
 	// contended lock. It then runs in the goroutine that reads the request, without
 	// a deadline, and must not keep views of its parameters.
@@ -93,6 +98,8 @@ func (m *Method) check() error {
 		return errors.New("a method has no name")
 	case (m.Handler == nil) == (m.Enter == nil):
 		return fmt.Errorf("method %s needs either Handler or Enter", m.Name)
+	case m.Ready != nil && (m.Inline || m.Enter != nil):
+		return fmt.Errorf("method %s is ready without Ready or cannot be", m.Name)
 	case m.Inline && m.Enter != nil:
 		return fmt.Errorf("method %s has two phases and cannot be inline", m.Name)
 	case m.AnyParams && len(m.Params) > 0:
