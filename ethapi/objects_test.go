@@ -30,6 +30,32 @@ func TestGoldenObjects(t *testing.T) {
 	relay.golden("logs", "eth_getLogs", `[{"fromBlock":"0x11","toBlock":"0x11"}]`)
 }
 
+// Records of what else can become of a transaction: one golden file for each object.
+func TestGoldenOutcomes(t *testing.T) {
+	populatedRelay, block := populated(t)
+	const legacy, call, creation, dynamic = 0, 2, 3, 4
+	for name, record := range map[string]member{
+		"dynamic": odd(block[dynamic], member{"result": "SUCCESS", "status": "0x1", "error_message": nil}),
+		"halted":  odd(block[dynamic], member{"result": "INSUFFICIENT_GAS", "error_message": "INSUFFICIENT_GAS", "gas_used": 70000}),
+		// A creation that failed leaves no contract.
+		"creationFailed": odd(block[creation], member{
+			"result": "CONTRACT_REVERT_EXECUTED", "status": "0x0", "error_message": "0x", "created_contract_ids": []string{}, "contract_id": nil, "address": nil, "to": nil,
+		}),
+		"tokenCreation": odd(block[call], member{
+			"to": "0x0000000000000000000000000000000000000167", "function_parameters": "0x9dc711e0", "call_result": fmt.Sprintf("0x%064x", 0x4d2),
+		}),
+		// A call by the network's own means, which no Ethereum transaction made.
+		"native": odd(block[legacy], member{"type": nil, "v": nil, "r": nil, "s": nil, "nonce": nil, "chain_id": nil}),
+		// It is known, and in no block yet.
+		"immature": odd(block[legacy], member{"transaction_index": nil, "block_number": nil, "block_hash": "0x"}),
+	} {
+		relay := newRelay(t, populatedRelay.node) // with nothing remembered
+		relay.node.set("contracts/results/"+oddHash+"?hbar=false", text(record))
+		relay.golden("transaction_"+name, "eth_getTransactionByHash", `["`+oddHash+`"]`)
+		relay.golden("receipt_"+name, "eth_getTransactionReceipt", `["`+oddHash+`"]`)
+	}
+}
+
 // The same transaction looks the same however it is asked for.
 func TestOneBuilder(t *testing.T) {
 	relay, block := populated(t)
