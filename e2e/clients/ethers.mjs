@@ -93,4 +93,19 @@ async function burst(input) {
   return { statuses: receipts.map((receipt) => receipt.status), nonce: await provider.getTransactionCount(wallet.address) - first };
 }
 
-await run({ token, value, batch, burst });
+// objects reads every kind of transaction in every way there is.
+async function objects(input) {
+  const { provider } = connect(input);
+  return Promise.all(input.hashes.map(async (hash) => {
+    const [tx, receipt] = await Promise.all([provider.getTransaction(hash), provider.getTransactionReceipt(hash)]);
+    const block = await provider.getBlock(receipt.blockHash, true);
+    const byIndex = await block.getTransaction(receipt.index);
+    const logs = await provider.getLogs({ blockHash: receipt.blockHash });
+    return {
+      hash: tx.hash, type: tx.type, receiptType: receipt.type, to: tx.to, nonce: tx.nonce, status: receipt.status, created: receipt.contractAddress,
+      inBlock: block.prefetchedTransactions.some((one) => one.hash === hash), byIndex: byIndex.hash, logs: logs.filter((log) => log.transactionHash === hash).length,
+    };
+  }));
+}
+
+await run({ token, value, batch, burst, objects });

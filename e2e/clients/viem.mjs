@@ -1,7 +1,7 @@
 // viem, used as its manual shows.
 
 import {
-  BaseError, ContractFunctionRevertedError, createPublicClient, createWalletClient, defineChain, http, parseEther,
+  BaseError, ContractFunctionRevertedError, createPublicClient, createWalletClient, defineChain, encodeFunctionData, http, parseEther,
   publicActions, webSocket,
 } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
@@ -112,4 +112,45 @@ async function burst(input) {
   return { statuses: receipts.map(passed), nonce: await client.getTransactionCount({ address }) - first };
 }
 
-await run({ token, tokenWS, value, batch, burst });
+// objects reads every kind of transaction in every way there is.
+async function objects(input) {
+  const client = connect(input);
+  const types = { legacy: 0, eip2930: 1, eip1559: 2, eip7702: 4 };
+  return Promise.all(input.hashes.map(async (hash) => {
+    const [tx, receipt] = await Promise.all([client.getTransaction({ hash }), client.getTransactionReceipt({ hash })]);
+    const block = await client.getBlock({ blockHash: receipt.blockHash, includeTransactions: true });
+    const byIndex = await client.getTransaction({ blockHash: receipt.blockHash, index: receipt.transactionIndex });
+    const logs = await client.getLogs({ blockHash: receipt.blockHash });
+    return {
+      hash: tx.hash, type: types[tx.type], receiptType: types[receipt.type], to: tx.to, nonce: tx.nonce, status: passed(receipt),
+      created: receipt.contractAddress ?? null, inBlock: block.transactions.some((one) => one.hash === hash), byIndex: byIndex.hash,
+      logs: logs.filter((log) => log.transactionHash === hash).length,
+    };
+  }));
+}
+
+// newer uses the methods that came to Ethereum last.
+async function newer(input) {
+  const client = connect(input);
+  const { abi } = input.artifact;
+  const request = { address: input.contract, abi, functionName: 'transfer', args: [input.recipient, 1n] };
+  const data = encodeFunctionData(request);
+  const receipt = await client.sendTransactionSync({ to: input.contract, data, timeout: 20_000 });
+  const { transaction } = await client.fillTransaction({ account: client.account, to: input.contract, data });
+  const { accessList, gasUsed } = await client.createAccessList({ account: client.account, to: input.contract, data });
+  const blocks = await client.simulateBlocks({
+    blocks: [{ calls: [{ account: client.account, to: input.contract, data }] }, { calls: [{ account: input.stranger, to: input.contract, data }] }],
+    traceTransfers: true,
+  });
+  return {
+    status: passed(receipt),
+    filled: transaction.to,
+    filledNonce: transaction.nonce,
+    filledGas: Number(transaction.gas),
+    listed: accessList.length,
+    gasUsed: Number(gasUsed),
+    simulated: blocks.map(({ calls }) => calls[0].status),
+  };
+}
+
+await run({ token, tokenWS, value, batch, burst, objects, newer });

@@ -102,4 +102,20 @@ async function rawBatch(input) {
   };
 }
 
-await run({ token, value, batch, rawBatch });
+// objects reads every kind of transaction in every way there is.
+async function objects(input) {
+  const { web3 } = connect(input);
+  return Promise.all(input.hashes.map(async (hash) => {
+    const [tx, receipt] = await Promise.all([web3.eth.getTransaction(hash), web3.eth.getTransactionReceipt(hash)]);
+    const block = await web3.eth.getBlock(receipt.blockHash, true);
+    const byIndex = await web3.eth.getTransactionFromBlock(receipt.blockHash, receipt.transactionIndex);
+    const logs = await web3.eth.getPastLogs({ blockHash: receipt.blockHash });
+    return {
+      hash: tx.hash, type: Number(tx.type), receiptType: Number(receipt.type), to: tx.to ?? null, nonce: Number(tx.nonce), status: Number(receipt.status),
+      created: receipt.contractAddress ?? null, inBlock: block.transactions.some((one) => one.hash === hash), byIndex: byIndex.hash,
+      logs: logs.filter((log) => log.transactionHash === hash).length,
+    };
+  }));
+}
+
+await run({ token, value, batch, rawBatch, objects });

@@ -1,0 +1,216 @@
+package e2e
+
+import (
+	"context"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/rpc"
+	"github.com/google/go-cmp/cmp"
+)
+
+// objectReport is what a client says of a transaction that it read in every way there
+// is.
+type objectReport struct {
+	Hash        common.Hash     `json:"hash"`
+	Type        uint8           `json:"type"`
+	ReceiptType uint8           `json:"receiptType"`
+	To          *common.Address `json:"to"`
+	Nonce       uint64          `json:"nonce"`
+	Status      uint64          `json:"status"`
+	Created     *common.Address `json:"created"`
+	InBlock     bool            `json:"inBlock"`
+	ByIndex     common.Hash     `json:"byIndex"`
+	Logs        int             `json:"logs"`
+}
+
+// TestObjects has every client read a transaction of every type that the network takes,
+// a creation, a failure and one with a log, with its receipt, its block and its logs.
+func TestObjects(t *testing.T) {
+	t.Parallel()
+	for _, d := range dialects {
+		t.Run(d.profile, func(t *testing.T) {
+			t.Parallel()
+			n := startDev(t, []string{"RELAY_PROFILE=" + d.profile, "DEBUG_API_ENABLED=true"})
+			objects(t, n)
+		})
+	}
+}
+
+func objects(t *testing.T, n *network) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	client, sender := dial(t, n.RPC), n.Accounts[0]
+	loud := crypto.CreateAddress(sender.address(), 0)
+	price, err := client.SuggestGasPrice(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := common.FromHex(eventful)
+	creation := append([]byte{0x60, byte(len(code)), 0x60, 0x0c, 0x60, 0x00, 0x39, 0x60, byte(len(code)), 0x60, 0x00, 0xf3}, code...)
+	chain, tip := big.NewInt(chainID), new(big.Int)
+	access := types.AccessList{{Address: loud, StorageKeys: []common.Hash{{31: 1}}}}
+	want := []objectReport{{Status: 1, Created: &loud}, {To: &loud, Status: 1, Logs: 1}, {To: &loud, Status: 1, Logs: 1}, {To: &loud, Status: 1, Logs: 1}, {}}
+	var hashes []string
+	for i, data := range []types.TxData{
+		&types.DynamicFeeTx{ChainID: chain, Nonce: 0, GasTipCap: tip, GasFeeCap: price, Gas: 500_000, Data: creation},
+		&types.LegacyTx{Nonce: 1, GasPrice: price, Gas: 200_000, To: &loud},
+		&types.AccessListTx{ChainID: chain, Nonce: 2, GasPrice: price, Gas: 200_000, To: &loud, AccessList: access},
+		&types.DynamicFeeTx{ChainID: chain, Nonce: 3, GasTipCap: tip, GasFeeCap: price, Gas: 200_000, To: &loud},
+		&types.DynamicFeeTx{ChainID: chain, Nonce: 4, GasTipCap: tip, GasFeeCap: price, Gas: 200_000, Data: common.FromHex(failing)},
+	} {
+		tx, err := types.SignNewTx(sender.key(t), types.LatestSignerForChainID(chain), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		receipt, err := client.SendTransactionSync(ctx, tx, nil)
+		if err != nil || receipt.TxHash != tx.Hash() || receipt.Status != want[i].Status {
+			t.Fatalf("%d: %+v %v", i, receipt, err)
+		}
+		hashes = append(hashes, tx.Hash().Hex())
+		want[i].Hash, want[i].ByIndex, want[i].InBlock = tx.Hash(), tx.Hash(), true
+		want[i].Type, want[i].ReceiptType, want[i].Nonce = tx.Type(), tx.Type(), tx.Nonce()
+	}
+	for name, read := range map[string]func(t *testing.T) []objectReport{
+		"go-ethereum": func(t *testing.T) []objectReport { return readObjects(t, ctx, client, want) },
+		"ethers":      func(t *testing.T) []objectReport { return scriptObjects(t, n, "ethers", hashes) },
+		"viem":        func(t *testing.T) []objectReport { return scriptObjects(t, n, "viem", hashes) },
+		"web3.js":     func(t *testing.T) []objectReport { return scriptObjects(t, n, "web3", hashes) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(want, read(t)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+	t.Run("simulation", func(t *testing.T) { simulations(t, ctx, client, sender, loud) })
+}
+
+func scriptObjects(t *testing.T, n *network, client string, hashes []string) (got []objectReport) {
+	script(t, client, map[string]any{"task": "objects", "rpc": n.RPC, "chainId": chainID, "privateKey": n.Accounts[1].PrivateKey, "hashes": hashes}, &got)
+	return got
+}
+
+// readObjects is the task for go-ethereum's client, which checks what it decodes.
+func readObjects(t *testing.T, ctx context.Context, client *ethclient.Client, of []objectReport) (got []objectReport) {
+	for _, one := range of {
+		tx, _, err := client.TransactionByHash(ctx, one.Hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		receipt, err := client.TransactionReceipt(ctx, one.Hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, err := client.BlockByNumber(ctx, receipt.BlockNumber)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same, err := client.BlockByHash(ctx, receipt.BlockHash)
+		if err != nil || same.NumberU64() != block.NumberU64() || len(same.Transactions()) != len(block.Transactions()) {
+			t.Errorf("by hash: %+v %v", same, err)
+		}
+		receipts, err := client.BlockReceipts(ctx, rpc.BlockNumberOrHashWithHash(receipt.BlockHash, true))
+		if err != nil || len(receipts) != len(block.Transactions()) || receipts[receipt.TransactionIndex].TxHash != one.Hash {
+			t.Errorf("receipts of the block: %v %v", receipts, err)
+		}
+		logs, err := client.FilterLogs(ctx, ethereum.FilterQuery{BlockHash: &receipt.BlockHash})
+		if err != nil {
+			t.Fatal(err)
+		}
+		byIndex, err := client.TransactionInBlock(ctx, receipt.BlockHash, receipt.TransactionIndex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := objectReport{
+			Hash: tx.Hash(), Type: tx.Type(), ReceiptType: receipt.Type, To: tx.To(), Nonce: tx.Nonce(), Status: receipt.Status,
+			InBlock: block.Transaction(one.Hash) != nil, ByIndex: byIndex.Hash(),
+		}
+		if receipt.ContractAddress != (common.Address{}) {
+			report.Created = &receipt.ContractAddress
+		}
+		for _, l := range logs {
+			if l.TxHash == one.Hash {
+				report.Logs++
+			}
+		}
+		got = append(got, report)
+	}
+	return got
+}
+
+// simulations has go-ethereum's clients decode what was never in a block.
+func simulations(t *testing.T, ctx context.Context, client *ethclient.Client, sender account, loud common.Address) {
+	call := ethereum.CallMsg{From: sender.address(), To: &loud, Gas: 200_000}
+	blocks, err := client.SimulateV1(ctx, ethclient.SimulateOptions{
+		BlockStateCalls: []ethclient.SimulateBlock{{Calls: []ethereum.CallMsg{call, {From: sender.address(), Data: common.FromHex(failing), Gas: 100_000}}}},
+		TraceTransfers:  true,
+	}, nil)
+	if err != nil || len(blocks) != 1 || len(blocks[0].Calls) != 2 {
+		t.Fatalf("%+v %v", blocks, err)
+	}
+	if good, bad := blocks[0].Calls[0], blocks[0].Calls[1]; good.Status != 1 || len(good.Logs) != 1 || bad.Status != 0 || bad.Error == nil {
+		t.Errorf("%+v", blocks[0].Calls)
+	}
+	message := map[string]any{"from": sender.Address, "to": loud, "gas": "0x30d40"}
+	var list struct {
+		AccessList types.AccessList
+		Error      string
+		GasUsed    hexutil.Uint64
+	}
+	err = client.Client().CallContext(ctx, &list, "eth_createAccessList", message)
+	if err != nil || list.Error != "" || list.GasUsed < 21_000 || len(list.AccessList) != 2 { // its own word, and the address that it calls
+		t.Errorf("%+v %v", list, err)
+	}
+	var frame struct {
+		Type        string
+		Calls, Logs []any
+	}
+	options := map[string]any{"tracer": "callTracer", "tracerConfig": map[string]any{"withLog": true}}
+	if err := client.Client().CallContext(ctx, &frame, "debug_traceCall", message, "latest", options); err != nil || frame.Type != "CALL" || len(frame.Calls) != 1 || len(frame.Logs) != 1 {
+		t.Errorf("%+v %v", frame, err)
+	}
+}
+
+// TestNewerMethods has viem use the methods that came to Ethereum last.
+func TestNewerMethods(t *testing.T) {
+	t.Parallel()
+	n := startDev(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	token, sender := contract(t, "Token"), n.Accounts[0]
+	arguments, err := token.parsed(t).Pack("", "Lock", "LCK", big.NewInt(5000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := mine(t, ctx, dial(t, n.RPC), sender, nil, append(token.code(), arguments...))
+	type report struct {
+		Status      int      `json:"status"`
+		Filled      string   `json:"filled"`
+		FilledNonce int      `json:"filledNonce"`
+		FilledGas   int      `json:"filledGas"`
+		Listed      int      `json:"listed"`
+		GasUsed     int      `json:"gasUsed"`
+		Simulated   []string `json:"simulated"`
+	}
+	var got report
+	script(t, "viem", map[string]any{
+		"task": "newer", "rpc": n.RPC, "chainId": chainID, "privateKey": sender.PrivateKey, "artifact": token,
+		"contract": created.receipt.ContractAddress, "recipient": n.Accounts[1].Address, "stranger": n.Accounts[2].Address,
+	}, &got)
+	if got.FilledGas < got.GasUsed || got.GasUsed < 21_000 {
+		t.Errorf("gas: %+v", got)
+	}
+	got.FilledGas, got.GasUsed, got.Filled = 0, 0, common.HexToAddress(got.Filled).Hex()
+	want := report{Status: 1, Filled: created.receipt.ContractAddress.Hex(), FilledNonce: 2, Listed: 1, Simulated: []string{"success", "failure"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
