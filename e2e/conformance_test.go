@@ -189,6 +189,10 @@ func (c *conformance) run() {
 	}
 }
 
+// newer are the methods that no established relay has: null stands for a parameter that
+// is left out in both profiles.
+var newer = []string{"debug_traceCall", "eth_createAccessList", "eth_simulateV1"}
+
 func (c *conformance) method(m methodSchema) {
 	valid := c.valid(m)
 	for _, params := range valid {
@@ -215,7 +219,7 @@ func (c *conformance) method(m methodSchema) {
 			case isObject && len(named) == 0 && p.Schema["$ref"] == "#/components/schemas/BlockReference":
 				c.refused(m.Name, show(spoilt), -32000) // a reference, to nothing
 			case wrong == nil && i >= required && m.Name == "eth_sendRawTransactionSync": // it is spent
-			case wrong == nil && i >= required && c.lenient:
+			case wrong == nil && i >= required && (c.lenient || slices.Contains(newer, m.Name)):
 				c.answered(m, show(spoilt))
 			case wrong == nil, c.document.Components.Schemas.check(p.Schema, wrong, p.Name) != nil:
 				c.refused(m.Name, show(spoilt), -32602)

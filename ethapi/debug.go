@@ -35,7 +35,7 @@ func (a *API) debugMethods() []rpc.Method {
 		row("debug_traceTransaction", a.traceTransaction, txHash, options),
 		row("debug_traceBlockByNumber", a.traceBlock, rpc.Required(rpc.BlockNumber()), options),
 		row("debug_traceBlockByHash", a.traceBlock, rpc.Required(rpc.BlockHash()), options),
-		row("debug_traceCall", a.traceCall, rpc.Required(rpc.Transaction()), rpc.Optional(anyBlock.Rule), options),
+		row("debug_traceCall", a.traceCall, rpc.Required(rpc.Transaction()), rpc.Nullable(anyBlock.Rule), rpc.Nullable(options.Rule)),
 		row("debug_getRawHeader", a.getRawHeader, anyBlock),
 		row("debug_getRawBlock", a.getRawBlock, anyBlock),
 		row("debug_getRawReceipts", a.getRawReceipts, anyBlock),

@@ -117,6 +117,16 @@ func TestTraceCall(t *testing.T) {
 		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"blockOverrides":{"time":"now"}}]`, `-32000 Invalid arguments: block override "time": now`},
 		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"stateOverrides":{"0x1":{}}}]`, "-32602 Invalid parameter 2: Expected 0x prefixed string representing the address (20 bytes), value: 0x1"},
 	)
+	for _, profile := range []func(*settings){hiero, func(*settings) {}} { // null is what clients send for nothing
+		r := newRelay(t, s.node, debugging, profile)
+		for method, params := range map[string]string{
+			"debug_traceCall": `[{` + to + `},null,null]`, "eth_createAccessList": `[{` + to + `},null,null]`, "eth_simulateV1": `[{"blockStateCalls":[{}]},null]`,
+		} {
+			if got := r.call(method, params); got.Error != nil {
+				t.Errorf("%s%s: %s", method, params, got)
+			}
+		}
+	}
 	s.relay = newRelay(t, s.node) // without the gate
 	s.expect([3]string{"debug_traceCall", `[{` + to + `}]`, "-32601 Unsupported JSON-RPC method"})
 	for change, want := range map[string]func(*settings){

@@ -36,8 +36,8 @@ func (a *API) Methods() []rpc.Method {
 		row("eth_getStorageAt", a.getStorageAt, address, rpc.Required(rpc.Hex64()), atBlock),
 		row("eth_call", a.call, transaction, rpc.Optional(rpc.BlockParams()), rpc.Optional(rpc.StateOverride())),
 		row("eth_estimateGas", a.estimateGas, transaction, rpc.Optional(anyBlock), rpc.Optional(rpc.StateOverride())),
-		row("eth_createAccessList", a.createAccessList, transaction, rpc.Optional(anyBlock), rpc.Optional(rpc.StateOverride())),
-		row("eth_simulateV1", a.simulateV1, rpc.Required(rpc.SimulatePayload()), rpc.Optional(anyBlock)),
+		row("eth_createAccessList", a.createAccessList, transaction, rpc.Nullable(anyBlock), rpc.Nullable(rpc.StateOverride())),
+		row("eth_simulateV1", a.simulateV1, rpc.Required(rpc.SimulatePayload()), rpc.Nullable(anyBlock)),
 		row("eth_fillTransaction", a.fillTransaction, transaction),
 
 		// Blocks.

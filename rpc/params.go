@@ -82,6 +82,7 @@ func (p *Params) Bytes(i int) []byte { return p.At(i).Bytes() }
 type Param struct {
 	Rule     Rule
 	Required bool
+	Nullable bool // null stands for an optional one that is left out, in every profile
 }
 
 // Required makes a parameter that must be sent.
@@ -89,6 +90,10 @@ func Required(r Rule) Param { return Param{Rule: r, Required: true} }
 
 // Optional makes a parameter that may be left out.
 func Optional(r Rule) Param { return Param{Rule: r} }
+
+// Nullable makes a parameter that may be left out or null. It is for methods that no
+// established relay has, whose callers send null for what they leave out.
+func Nullable(r Rule) Param { return Param{Rule: r, Nullable: true} }
 
 // validate checks the parameters against the method's rules; the first mistake
 // is reported. lenient accepts null for optional parameters.
@@ -108,7 +113,7 @@ func (p *Params) validate(m *Method, lenient bool) *eth.Error {
 		case !v.Present() && rule.Required:
 			return eth.ErrMissingParam(i)
 		case !v.Present():
-		case v.Null() && !rule.Required && lenient:
+		case v.Null() && !rule.Required && (lenient || rule.Nullable):
 		case v.Null():
 			return eth.ErrInvalidParam(i, "The value passed is not valid: null.")
 		default:
