@@ -62,6 +62,7 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.consensus.Follow(addressBook(a.mirror))
+	a.consensus.Consult(witness(a.mirror))
 	nodes := nodes{a.consensus, a.accepted}
 	a.budget, err = limit.New(cfg.Limit, limit.Deps{
 		Redis: a.redis, Scope: cfg.Server.ChainID.Hex(), Fee: a.fee, Rate: a.rate, Log: a.log,

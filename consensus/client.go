@@ -36,6 +36,8 @@ type Client struct {
 	maxAttempts    int
 	pace           pace
 
+	witness Witness // nil: none
+
 	refresh  time.Duration // how often the address book is fetched; 0: never
 	book     AddressBook   // set before Run; nil: none
 	outdated chan struct{} // a node denied its account; holds one note
@@ -49,6 +51,7 @@ type pace struct {
 	receipt            []time.Duration // pauses before the receipt queries; the last one repeats
 	probe              time.Duration   // how often Run looks at the connections
 	bookRest           time.Duration   // pause after the address book was fetched
+	witness            time.Duration   // least time between two questions to the witness about one transaction
 }
 
 var defaultPace = pace{
@@ -62,6 +65,7 @@ var defaultPace = pace{
 	},
 	probe:    250 * time.Millisecond,
 	bookRest: bookRest,
+	witness:  2 * time.Second,
 }
 
 // New builds a client. It connects to nothing and starts nothing.

@@ -70,7 +70,8 @@ func (p *Pending) Since() time.Time { return p.since }
 
 // Receipt waits for consensus and returns the verdict. It asks the node that took
 // the transaction, first in quick succession and then every half second, and other
-// nodes when that one stops answering.
+// nodes when that one stops answering. While none answers, and before it gives up, it
+// consults the witness.
 //
 // Without a receipt it ends when ctx is done, with ctx's error, which says nothing
 // about the transaction; or, when the transaction's validity is over, with
@@ -88,6 +89,9 @@ func (p *Pending) Receipt(ctx context.Context) (Receipt, error) {
 		receipt := w.ask(ctx)
 		if late && receipt == nil && w.failures == 0 {
 			receipt = w.askOthers(ctx)
+		}
+		if receipt == nil && (w.failures > 0 || late) {
+			receipt = w.consult(ctx, late && (w.failures == 0 || time.Since(p.id.ValidStart.Time()) > receiptKept))
 		}
 		switch {
 		case receipt != nil:
@@ -110,6 +114,8 @@ type watch struct {
 	at       *node // who is asked
 	failures int   // in a row
 	last     error
+
+	consulted time.Time // when the witness was asked
 }
 
 // ask makes one query, and moves on to another node when this one keeps failing.

@@ -298,7 +298,7 @@ func quickNetwork(t *testing.T, network string) *Client {
 		t.Fatal(err)
 	}
 	c.pace = pace{
-		retryMin: time.Millisecond, retryMax: 5 * time.Millisecond, wake: 50 * time.Millisecond, query: time.Second, probe: 2 * time.Millisecond, bookRest: time.Millisecond,
+		retryMin: time.Millisecond, retryMax: 5 * time.Millisecond, wake: 50 * time.Millisecond, query: time.Second, probe: 2 * time.Millisecond, bookRest: time.Millisecond, witness: time.Millisecond,
 		receipt: []time.Duration{0, time.Millisecond, 5 * time.Millisecond},
 	}
 	t.Cleanup(func() {

@@ -25,6 +25,11 @@
 // the caller did not ask to wait. Everything else is an *eth.Error. A time-out is
 // Unknown, never Rejected. Nothing is ever sent twice under two transaction ids.
 //
+// What consensus refuses for the moment, such as THROTTLED_AT_CONSENSUS, is Rejected and told
+// to the client. It is not sent again by itself under a new id: the sender's later transactions
+// may be at the node already, and sending this one after them would change the order that
+// the client asked for. The client decides, with the nonce unspent.
+//
 // # Order
 //
 // With ordering on, one transaction of a sender is between "its turn" and "the

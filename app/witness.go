@@ -1,0 +1,40 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"lockstep/consensus"
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
+	"lockstep/mirror"
+)
+
+// witness tells from the mirror node what became of a transaction.
+func witness(m *mirror.Client) consensus.Witness {
+	return func(ctx context.Context, id hedera.TransactionID) (*consensus.Receipt, error) {
+		found, err := m.Transactions(ctx, id)
+		if errors.Is(err, mirror.ErrNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range found {
+			status, known := hedera.ParseStatus(t.Result)
+			// What came second under the id says nothing about the first.
+			if !known || t.Nonce != 0 || t.Scheduled || status == hapi.ResponseCodeEnum_DUPLICATE_TRANSACTION {
+				continue
+			}
+			receipt := &consensus.Receipt{TransactionID: id, Status: status}
+			switch t.Name {
+			case "FILECREATE":
+				receipt.File = t.Entity
+			case "ETHEREUMTRANSACTION":
+				receipt.Contract = t.Entity
+			}
+			return receipt, nil
+		}
+		return nil, nil
+	}
+}
