@@ -39,6 +39,7 @@ type far struct {
 	adopt     bool          // the holder's turn may be missing in Redis
 	kick      bool          // see whether anybody can go
 	hint      bool          // an observed nonce is news to Redis
+	seen      uint64        // … that one; what else the lane knows may be out of date there
 	forget    uint64        // newest turn with a bad verdict; 0 = none
 	reclaim   string        // instance known to be dead; empty = none
 	mourned   string        // the dead instance that was removed last
@@ -134,7 +135,7 @@ func (f *far) verdictReady() bool { return f.forget != 0 && len(f.releasing) == 
 // tellHint: without a hold-back window nobody waits for the knowledge, so it travels with
 // the next release instead of costing a command.
 func (f *far) tellHint(l *lane) bool {
-	return f.hint && l.know.known && l.svc.cfg.GapHold > 0 && l.head != nil
+	return f.hint && l.svc.cfg.GapHold > 0 && l.head != nil
 }
 
 // sync is the worker: it sends until there is nothing left to send.
@@ -203,8 +204,9 @@ func (l *lane) enterCall(r *remote) (enterCall, string) {
 	if !call.take && (f.kickAt == 0 || f.kickAt > settle) {
 		f.kickAt = settle
 	}
-	if f.hint && l.know.known && (l.svc.cfg.GapHold > 0 || f.again) {
-		call.hint = strconv.FormatUint(l.know.expected, 10)
+	if f.hint && (l.svc.cfg.GapHold > 0 || f.again) {
+		call.hint = strconv.FormatUint(f.seen, 10)
+		f.hint = false
 	}
 	if t := l.holder; t != nil && f.adopt {
 		call.adopt = &adoption{
@@ -213,7 +215,7 @@ func (l *lane) enterCall(r *remote) (enterCall, string) {
 		}
 		f.debts = slices.DeleteFunc(f.debts, func(d debt) bool { return d.session == t.session })
 	}
-	f.kick, f.hint, f.adopt = false, false, false
+	f.kick, f.adopt = false, false
 	f.joining = l.unplaced()
 	for _, t := range f.joining {
 		t.place = placeJoining

@@ -108,8 +108,8 @@ func (l *lane) inherit(o record) (distrusted bool) {
 		know.forget()
 		distrusted = true
 	}
-	if l.far.hint && l.know.known {
-		know.observe(l.know.expected)
+	if l.far.hint {
+		know.observe(l.far.seen)
 	}
 	if know.lastFence != 0 && know.lastFence == l.know.lastFence {
 		know.last.Open = l.know.last.Open // the verdict may have come, which only this process knows

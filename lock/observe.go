@@ -55,7 +55,9 @@ func (l *lane) learn(nonce uint64, insist bool) {
 		l.know.begin(l.holder.lease.turn.fence)
 	}
 	if news || insist {
-		l.far.hint = true
+		if !l.far.hint || nonce > l.far.seen {
+			l.far.hint, l.far.seen = true, nonce
+		}
 		l.dispatch(l.svc.now())
 	}
 }
