@@ -256,7 +256,7 @@ func TestDebugGates(t *testing.T) {
 	for method, params := range map[string]string{
 		"debug_traceTransaction": `[` + hash + `]`, "debug_traceBlockByNumber": `["latest"]`, "debug_traceBlockByHash": `[` + hash + `]`,
 		"debug_getRawHeader": `["0x1"]`, "debug_getRawBlock": `["latest"]`, "debug_getRawReceipts": `[` + hash + `]`,
-		"debug_getRawTransaction": `[` + hash + `]`, "debug_getBadBlocks": `[]`,
+		"debug_getRawTransaction": `[` + hash + `]`, "debug_getBadBlocks": `[]`, "debug_traceCall": `[{}]`,
 	} {
 		off.expect([3]string{method, params, unsupported})
 		if asked := node.requests(); len(asked) > 0 {

@@ -69,6 +69,7 @@ func SendRawTransactionSync(a *API, sender Sender) rpc.Method {
 // looks are close together: most transactions are found by one of them.
 func (a *API) awaitReceipt(ctx context.Context, hash common.Hash, patience time.Duration) (any, error) {
 	const first, last = 100 * time.Millisecond, time.Second
+	begun := time.Now()
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for pause := first; ; pause = min(pause*3/2, last) {
@@ -76,10 +77,8 @@ func (a *API) awaitReceipt(ctx context.Context, hash common.Hash, patience time.
 		switch {
 		case receipt != nil:
 			return receipt, nil
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case waiting.Err() != nil:
-			return nil, eth.ErrSyncTimeout(hash, patience)
+		case waiting.Err() != nil: // also when the request's own time is up: it is submitted
+			return nil, eth.ErrSyncTimeout(hash, time.Since(begun).Round(time.Millisecond))
 		case err != nil && final(err):
 			return nil, err
 		}

@@ -29,6 +29,7 @@ type plan struct {
 	full      bool // whole transactions in the blocks
 	chain     *big.Int
 	gas       uint64 // left for all calls together
+	bytes     int    // of their answers, left
 }
 
 // plannedBlock is a block as the request has it.
@@ -49,7 +50,7 @@ func (a *API) simulateV1(ctx context.Context, p *rpc.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan.chain, plan.gas = a.chainID(), a.cfg.Simulation.Gas
+	plan.chain, plan.gas, plan.bytes = a.chainID(), a.cfg.Simulation.Gas, a.cfg.Simulation.Bytes
 	return a.simulate(ctx, ref, func(s *simulation) (any, error) { return s.blocks(plan) })
 }
 
@@ -186,7 +187,19 @@ func (s *simulation) runCall(plan *plan, b *simulatedBlock, call *txArgs) error 
 		return err
 	}
 	plan.gas -= min(result.GasUsed, plan.gas)
+	if plan.bytes -= len(result.Output) + logBytes(tracer.Logs()); plan.bytes < 0 {
+		return eth.ErrSimLimit("the calls return and log more than %d bytes", s.api.cfg.Simulation.Bytes)
+	}
 	return b.add(call, &message, result, tracer.Logs())
+}
+
+// logBytes is what logs take, roughly.
+func logBytes(logs []*types.Log) (sum int) {
+	const perLog = 256
+	for _, l := range logs {
+		sum += perLog + len(l.Data)
+	}
+	return sum
 }
 
 // valid holds a call to what a transaction must be.

@@ -166,6 +166,8 @@ func TestSimulateRefuses(t *testing.T) {
 	} {
 		s.expect([3]string{"eth_simulateV1", w[0], w[1]})
 	}
+	s.relay = newRelay(t, s.node, func(s *settings) { s.API.Simulation.Bytes = 400 })
+	s.expect([3]string{"eth_simulateV1", block(`{"calls":[{"to":"` + to + `"},{"to":"` + to + `"}]}`), "-38026 the calls return and log more than 400 bytes"})
 	s.relay = newRelay(t, s.node, func(s *settings) { s.API.Simulation.Gas = 60_000 })
 	call := `{"to":"` + to + `"}`
 	s.expect([3]string{"eth_simulateV1", block(`{"calls":[` + call + `,` + call + `,` + call + `]}`), "-38026 the calls need more than the 60000 gas that one request may use"})

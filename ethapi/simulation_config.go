@@ -16,14 +16,16 @@ type SimulationConfig struct {
 	Reads int `env:"SIMULATION_MAX_READS" envDefault:"2000"`
 	// Most gas that all calls of one eth_simulateV1 may use together.
 	Gas uint64 `env:"SIMULATION_GAS_CAP" envDefault:"50000000"`
+	// Most bytes that all calls of one eth_simulateV1 may return and log together.
+	Bytes int `env:"SIMULATION_MAX_BYTES" envDefault:"8388608"`
 	// How many simulations run at the same time; further ones wait.
 	Concurrency int `env:"SIMULATION_CONCURRENCY" envDefault:"16"`
 }
 
 // Validate returns what is wrong with the settings.
 func (c SimulationConfig) Validate() error {
-	if c.Timeout <= 0 || c.Reads < 1 || c.Gas < 1 || c.Concurrency < 1 {
-		return errors.New("SIMULATION_TIMEOUT, SIMULATION_MAX_READS, SIMULATION_GAS_CAP and SIMULATION_CONCURRENCY: must be positive")
+	if c.Timeout <= 0 || c.Reads < 1 || c.Gas < 1 || c.Bytes < 1 || c.Concurrency < 1 {
+		return errors.New("SIMULATION_TIMEOUT, SIMULATION_MAX_READS, SIMULATION_GAS_CAP, SIMULATION_MAX_BYTES and SIMULATION_CONCURRENCY: must be positive")
 	}
 	return nil
 }

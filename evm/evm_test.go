@@ -260,10 +260,10 @@ func TestUnreadable(t *testing.T) {
 
 // Nothing is asked twice, and what the system owns is not asked for at all.
 func TestReadsOnce(t *testing.T) {
-	w := newWorld("60015460015401" + push(nobody) + "31" + push(nobody) + "31" + "0101" + push(common.BytesToAddress([]byte{77})) + "3101" + returning)
+	w := newWorld("60015460015401" + push(nobody) + "31" + push(nobody) + "31" + "0101" + push(common.BytesToAddress([]byte{77})) + "3101" + "604c40" + "604c40" + "0101" + returning)
 	s := w.state(t)
 	run(t, s, Message{From: rich, To: &contract})
-	if w.asked != 4 { // two accounts, nobody, a word
+	if w.asked != 5 { // two accounts, nobody, a word, a block
 		t.Errorf("%d look-ups", w.asked)
 	}
 }

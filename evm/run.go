@@ -190,13 +190,15 @@ func (x *execution) blockContext() vm.BlockContext {
 }
 
 func (x *execution) blockHash(number uint64) common.Hash {
-	if !x.s.read() {
-		return common.Hash{}
+	hash, known := x.s.hashes[number]
+	if known || !x.s.read() {
+		return hash
 	}
 	hash, err := x.s.reader.BlockHash(x.s.ctx, number)
 	if err != nil {
 		x.s.fail(err)
 	}
+	x.s.hashes[number] = hash
 	return hash
 }
 

@@ -2,7 +2,6 @@ package evm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -45,6 +44,7 @@ type State struct {
 	most     int
 	accounts map[common.Address]*Account // by the address asked for; nil: nothing there
 	mocked   map[common.Address]bool     // whose code is overridden
+	hashes   map[uint64]common.Hash      // of blocks
 	db       *state.StateDB
 	runs     uint64
 
@@ -58,6 +58,7 @@ func NewState(ctx context.Context, reader Reader, mostReads int) *State {
 	s := &State{
 		ctx: ctx, reader: reader, reads: mostReads, most: mostReads, stop: func() {},
 		accounts: make(map[common.Address]*Account), mocked: make(map[common.Address]bool),
+		hashes: make(map[uint64]common.Hash),
 	}
 	// Without a prefetcher and without a commit, tries are never asked for.
 	db, err := state.NewWithReader(types.EmptyRootHash, tryless{}, backing{s})
@@ -251,8 +252,8 @@ func (s *State) Slot(address common.Address, key common.Hash) common.Hash {
 
 // Err returns the failure after which nothing that the State tells is true.
 func (s *State) Err() error {
-	if s.err == nil && s.db.Error() != nil {
-		return errors.Join(s.db.Error())
+	if s.err != nil {
+		return s.err
 	}
-	return s.err
+	return s.db.Error()
 }

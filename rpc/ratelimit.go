@@ -20,7 +20,7 @@ func tierOf(method string) int {
 	switch method {
 	case "eth_call", "eth_hashrate", "eth_maxPriorityFeePerGas", "eth_mining", "eth_sendRawTransaction", "eth_sendRawTransactionSync",
 		"eth_sendTransaction", "eth_sign", "eth_signTransaction", "eth_submitHashrate", "eth_submitWork",
-		"eth_syncing", "debug_traceTransaction", "debug_traceBlockByNumber", "debug_traceBlockByHash":
+		"eth_syncing", "debug_traceCall", "debug_traceTransaction", "debug_traceBlockByNumber", "debug_traceBlockByHash":
 		return 1
 	case "web3_clientVersion", "web3_sha3", "net_listening", "net_version", "net_peerCount":
 		return 3
