@@ -3,6 +3,7 @@ package eth
 import (
 	"encoding/hex"
 	"math/big"
+	"slices"
 	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -88,9 +89,14 @@ func appendList[T any](dst []byte, name string, items []T, item func([]byte, T) 
 
 func array[T any](dst []byte, items []T, item func([]byte, T) []byte) []byte {
 	dst = append(dst, '[')
+	start := len(dst)
 	for i := range items {
 		if i > 0 {
 			dst = append(dst, ',')
+		}
+		if i >= 16 && i&(i-1) == 0 {
+			// As much again as there is: append alone would grow a long text in many small steps.
+			dst = slices.Grow(dst, (len(dst)-start)/i*min(i, len(items)-i))
 		}
 		dst = item(dst, items[i])
 	}

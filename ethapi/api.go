@@ -43,6 +43,7 @@ type Accounts interface {
 	Account(ctx context.Context, address common.Address) (*mirror.Account, error)
 	BalanceAt(ctx context.Context, address common.Address, at hedera.Timestamp) (hedera.Tinybar, error)
 	Alias(ctx context.Context, address common.Address) (common.Address, error)
+	LearnAlias(id hedera.ID, find func() (alias common.Address, ok bool))
 	Contract(ctx context.Context, address common.Address) (*mirror.Contract, error)
 	Storage(ctx context.Context, address common.Address, key common.Hash, at hedera.Timestamp) (common.Hash, error)
 	Token(ctx context.Context, id hedera.ID) (*mirror.Created, error)

@@ -32,6 +32,7 @@ func (a *API) getBlock(ctx context.Context, p *rpc.Params) (any, error) {
 		if len(c.entries) >= a.cfg.MaxFullTransactions {
 			return nil, eth.ErrBlockTooLarge(len(c.entries))
 		}
+		c.learnSenders(a)
 		if err := a.aliases(ctx, c.transactionAddresses()...); err != nil {
 			return nil, err
 		}
@@ -58,6 +59,7 @@ func (a *API) getBlockReceipts(ctx context.Context, p *rpc.Params) (any, error) 
 	if err != nil {
 		return nil, err
 	}
+	c.learnSenders(a)
 	if err := a.aliases(ctx, c.receiptAddresses()...); err != nil {
 		return nil, err
 	}

@@ -51,14 +51,19 @@ func newNetwork(t *testing.T, blockTime time.Duration) *network {
 // newNetworkOver is the read side over a mirror node interface to a ledger.
 func newNetworkOver(t testing.TB, l *ledger.Ledger, server *httptest.Server, change ...func(*settings)) *network {
 	t.Helper()
+	n := newSender(t, l)
+	n.relay = newRelay(t, &mirrorNode{Server: server}, change...)
+	return n
+}
+
+// newSender can bring transactions to a ledger; nobody reads it yet.
+func newSender(t testing.TB, l *ledger.Ledger) *network {
+	t.Helper()
 	key, err := crypto.HexToECDSA(ledger.DevAccounts()[0].PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &network{
-		relay:  newRelay(t, &mirrorNode{Server: server}, change...),
-		ledger: l, key: key, sender: crypto.PubkeyToAddress(key.PublicKey),
-	}
+	return &network{relay: &relay{t: t}, ledger: l, key: key, sender: crypto.PubkeyToAddress(key.PublicKey)}
 }
 
 // send brings a transaction to consensus.

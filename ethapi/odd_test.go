@@ -192,7 +192,7 @@ func TestMirrorRequests(t *testing.T) {
 			t.Errorf("%s: asked %q, want %d", method, asked, want)
 		}
 	}
-	count("eth_getTransactionReceipt", `["`+hash+`"]`, 3) // the result, the price and the sender
+	count("eth_getTransactionReceipt", `["`+hash+`"]`, 2) // the result and the price; the signature tells the sender
 	count("eth_getTransactionReceipt", `["`+hash+`"]`, 0)
 	count("eth_getTransactionReceipt", `["`+block[5].Hash().Hex()+`"]`, 2) // the result, and those before it
 	count("eth_getTransactionByHash", `["`+hash+`"]`, 0)

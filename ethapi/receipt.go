@@ -39,6 +39,7 @@ func (a *API) receipt(ctx context.Context, result *mirror.ContractResult) (any, 
 	cumulative := result.GasUsed
 	from, to := result.From, receiver(result)
 	addresses := addressesOf(&from, &to)
+	a.learnSenders(b.transaction(result))
 
 	t, ctx := parallel(ctx, 3)
 	t.run(func() (err error) { b.price, err = a.priceAt(ctx, result.Timestamp); return err })

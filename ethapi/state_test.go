@@ -56,19 +56,20 @@ func TestBalance(t *testing.T) {
 }
 
 func TestUpstreamFailureIsNotAnAnswer(t *testing.T) {
-	relay, block := populated(t)
+	relay, _ := populated(t)
 	sender := senderText()
 	broken := `{"_status":{"messages":[{"message":"Internal error"}]}}`
 	const want = "-32020 Mirror node upstream failure: statusCode=500, message=Internal error 500"
 	for _, key := range []string{
 		"accounts/" + sender + "?transactions=false", "accounts/0.0.1010?transactions=false", "contracts/" + sender, "contracts/results/" + synthetic + "?hbar=false",
+		"contracts/results?" + window + "&limit=100&order=asc&hbar=false",
 		"network/fees", "contracts/" + sender + "/state?slot=" + common.Hash{}.Hex() + "&limit=1&order=desc", "contracts/" + sender + "/results/logs?" + window + "&limit=100&order=asc",
 	} {
 		relay.node.fail(key, 500, broken)
 	}
 	for method, params := range map[string]string{
 		"eth_getBalance": `["` + sender + `","latest"]`, "eth_getTransactionCount": `["` + sender + `","latest"]`, "eth_getCode": `["` + sender + `","latest"]`,
-		"eth_getStorageAt": `["` + sender + `","0x0","latest"]`, "eth_getTransactionByHash": `["` + block[0].Hash().Hex() + `"]`,
+		"eth_getStorageAt": `["` + sender + `","0x0","latest"]`, "eth_getTransactionByHash": `["` + synthetic + `"]`,
 		"eth_getTransactionReceipt": `["` + synthetic + `"]`, "eth_gasPrice": `[]`, "eth_feeHistory": `["0x1","latest",[]]`,
 		"eth_getLogs": `[{"address":"` + sender + `"}]`, "eth_getBlockByNumber": `["0x11",true]`, "eth_getBlockReceipts": `["0x11"]`,
 	} {

@@ -41,6 +41,7 @@ func (a *API) transaction(ctx context.Context, result *mirror.ContractResult) (a
 	if t == nil {
 		return nil, nil
 	}
+	a.learnSenders(t)
 	if err := a.aliases(ctx, addressesOf(&t.From, &t.To)...); err != nil {
 		return nil, err
 	}

@@ -246,6 +246,7 @@ func (a *API) encodeHeads(ctx context.Context, e *blockEvents, c *contents, w wa
 	if !w.fullHeads {
 		return nil
 	}
+	c.learnSenders(a)
 	if err := a.aliases(ctx, c.transactionAddresses()...); err != nil {
 		return err
 	}

@@ -185,6 +185,19 @@ func (c *Client) Alias(ctx context.Context, address common.Address) (common.Addr
 	return address, nil
 }
 
+// LearnAlias keeps the alias of an entity that find knows, unless it is known already.
+func (c *Client) LearnAlias(id hedera.ID, find func() (alias common.Address, ok bool)) {
+	if id.Num <= reservedEntities {
+		return
+	}
+	if _, known := c.aliases.get(id); known {
+		return
+	}
+	if alias, ok := find(); ok {
+		c.keepAlias(id, alias)
+	}
+}
+
 // keepAlias: an alias is for life.
 func (c *Client) keepAlias(id hedera.ID, alias common.Address) {
 	c.aliases.put(id, alias, aliasBytes)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"lockstep/hedera"
 )
@@ -12,14 +13,28 @@ import (
 // hour, which is a multiple of it.
 const priceSeconds = 10
 
+const hour = 3600 // seconds
+
 // GasPriceAt returns the network's gas price at a moment in the past. The price
 // follows the exchange rate, which changes at most once an hour: between two moments
-// of the same price that are no further apart, nothing has to be asked.
+// of the same price that are no further apart, nothing has to be asked. Whoever goes
+// through a chain therefore asks for the end of an hour first, and seldom again.
 func (c *Client) GasPriceAt(ctx context.Context, at hedera.Timestamp) (hedera.Tinybar, error) {
 	at = hedera.Timestamp{Seconds: at.Seconds - at.Seconds%priceSeconds}
 	if price, ok := c.prices.find(at); ok {
 		return price, nil
 	}
+	if far, ok := c.prices.reach(at, time.Now()); ok {
+		if _, err := c.askPrice(ctx, far); err == nil {
+			if price, ok := c.prices.find(at); ok {
+				return price, nil
+			}
+		}
+	}
+	return c.askPrice(ctx, at)
+}
+
+func (c *Client) askPrice(ctx context.Context, at hedera.Timestamp) (hedera.Tinybar, error) {
 	fees, err := c.FeesAt(ctx, at)
 	if err != nil {
 		return 0, err
@@ -40,7 +55,6 @@ type pricePoint struct {
 }
 
 func (p *prices) find(at hedera.Timestamp) (hedera.Tinybar, bool) {
-	const hour = 3600
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i, found := p.position(at)
@@ -54,6 +68,25 @@ func (p *prices) find(at hedera.Timestamp) (hedera.Tinybar, bool) {
 	return before.price, before.price == after.price && after.at.Seconds-before.at.Seconds <= hour
 }
 
+// reach returns a moment on the other side of another one than a known price, so that
+// if the price is the same there, it is so in between: an end of the moment's hour.
+func (p *prices) reach(at hedera.Timestamp, now time.Time) (far hedera.Timestamp, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i, _ := p.position(at)
+	begin := at.Seconds - at.Seconds%hour
+	if i > 0 {
+		end := min(begin+hour, now.Unix()-now.Unix()%priceSeconds) - priceSeconds
+		if end > at.Seconds && end-p.points[i-1].at.Seconds <= hour && (i == len(p.points) || end < p.points[i].at.Seconds) {
+			return hedera.Timestamp{Seconds: end}, true
+		}
+	}
+	if i < len(p.points) && begin < at.Seconds && p.points[i].at.Seconds-begin <= hour && (i == 0 || begin > p.points[i-1].at.Seconds) {
+		return hedera.Timestamp{Seconds: begin}, true
+	}
+	return far, false
+}
+
 // position is called with mu held.
 func (p *prices) position(at hedera.Timestamp) (int, bool) {
 	return slices.BinarySearchFunc(p.points, at, func(point pricePoint, at hedera.Timestamp) int {
@@ -64,7 +97,7 @@ func (p *prices) position(at hedera.Timestamp) (int, bool) {
 // add notes a price. A middle one of three equal prices within an hour tells nothing
 // and goes.
 func (p *prices) add(at hedera.Timestamp, price hedera.Tinybar) {
-	const most, hour = 4096, 3600
+	const most = 4096
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i, found := p.position(at)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
@@ -332,22 +333,34 @@ func TestGasPriceAt(t *testing.T) {
 		fmt.Fprintf(w, `{"fees":[{"gas":%d,"transaction_type":"EthereumTransaction"}]}`, 71+at.Seconds/3600)
 	}
 	client := connect(t, n.URL)
-	price := func(seconds int64, want hedera.Tinybar, asks bool) {
+	price := func(seconds int64, want hedera.Tinybar, asks int) {
 		t.Helper()
 		got, err := client.GasPriceAt(t.Context(), hedera.Timestamp{Seconds: seconds, Nanos: 5})
-		if err != nil || got != want || (len(n.requests()) == 1) != asks {
-			t.Errorf("at %d: %d, %v; want %d", seconds, got, err, want)
+		if asked := n.requests(); err != nil || got != want || len(asked) != asks {
+			t.Errorf("at %d: %d, %v; want %d; asked %q", seconds, got, err, want, asked)
 		}
 	}
-	price(1000, 71, true)
-	price(1009, 71, false) // within precision
-	price(2000, 71, true)
-	price(1500, 71, false) // between two of one price
-	price(5000, 72, true)
-	price(3000, 71, true) // between two prices
-	price(500, 71, true)
-	for at := int64(7200); at < 7200+3600; at += 10 { // following the head keeps little
-		price(at, 73, true)
+	price(1000, 71, 1)
+	price(1009, 71, 0) // within precision
+	price(2000, 71, 1) // for the end of the hour
+	price(1500, 71, 0) // between two of one price
+	price(3500, 71, 0)
+	price(5000, 72, 2) // the next hour ends with another price
+	price(6000, 72, 0)
+	price(500, 71, 1) // for the beginning of the hour
+	price(10, 71, 0)
+	price(7200, 73, 2)
+	for at := int64(7210); at < 7200+3600; at += 10 { // a whole hour
+		price(at, 73, 0)
+	}
+	price(72_000+1800, 91, 1) // far from everything, then on both sides of it
+	price(72_000+1000, 91, 1)
+	price(72_000+3000, 91, 1)
+	price(72_000+10, 91, 0)
+	now := time.Now().Unix() / priceSeconds * priceSeconds
+	client.prices.add(hedera.Timestamp{Seconds: now - 200}, 71)
+	if far, ok := client.prices.reach(hedera.Timestamp{Seconds: now - 100}, time.Unix(now, 0)); ok && far.Seconds >= now {
+		t.Errorf("the price of the future is asked for: %d after now", far.Seconds-now)
 	}
 	if points := len(client.prices.points); points > 10 {
 		t.Errorf("%d points are kept", points)

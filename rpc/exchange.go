@@ -378,8 +378,11 @@ func (ex *exchange) collect() {
 			ex.answerFault(c, known(eth.ErrRequestTimeout()))
 		case c.notification:
 		case c.pending:
-			ex.separate()
-			ex.out = append(ex.out, c.own...)
+			if ex.separate() == 0 {
+				ex.out = c.own // alone, and perhaps long
+			} else {
+				ex.out = append(ex.out, c.own...)
+			}
 		default:
 			ex.separate()
 			ex.out = append(ex.out, at[c.start:c.end]...)
