@@ -35,6 +35,7 @@ type Blocks interface {
 	EarliestBlock(ctx context.Context) (*mirror.Block, error)
 	BlockByNumber(ctx context.Context, number uint64) (*mirror.Block, error)
 	BlockByHash(ctx context.Context, hash common.Hash) (*mirror.Block, error)
+	Preload(ctx context.Context, first, last uint64) error
 	Blocks(ctx context.Context, first, last uint64) iter.Seq2[*mirror.Block, error]
 }
 

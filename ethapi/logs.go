@@ -175,6 +175,9 @@ func (a *API) rangeLogs(ctx context.Context, q logQuery, first, last uint64, hea
 	if first == last {
 		ends = ends[:1]
 	}
+	if err := a.mirror.Preload(ctx, first, last); err != nil {
+		return nil, err
+	}
 	blocks := make([]*mirror.Block, len(ends))
 	err := each(ctx, a.cfg.Concurrency, ends, func(ctx context.Context, i int, number uint64) (err error) {
 		if blocks[i] = head; number != head.Number {

@@ -29,7 +29,14 @@ func signer(t *eth.Transaction) (common.Address, bool) {
 	if err != nil || signed.Hash() != t.Hash {
 		return common.Address{}, false
 	}
-	sender, err := types.Sender(types.LatestSignerForChainID(signed.ChainId()), signed)
+	var rules types.Signer = types.HomesteadSigner{}
+	if signed.Protected() {
+		if signed.ChainId().Sign() <= 0 {
+			return common.Address{}, false
+		}
+		rules = types.LatestSignerForChainID(signed.ChainId())
+	}
+	sender, err := types.Sender(rules, signed)
 	return sender, err == nil
 }
 

@@ -184,6 +184,38 @@ func (c *Client) Blocks(ctx context.Context, first, last uint64) iter.Seq2[*Bloc
 	return c.blockList("blocks"+q.String()).items(ctx, c)
 }
 
+// preloaded is how many blocks Preload reads: what follows is asked for next, as a rule.
+const preloaded = 25
+
+// Preload reads blocks into the cache with one request, unless the first and the last
+// are there or they are many. Blocks beyond the last one come with them. Blocks that do
+// not exist are no error.
+func (c *Client) Preload(ctx context.Context, first, last uint64) error {
+	has := func(number uint64) bool {
+		_, ok := c.blocks.get(decimal(number))
+		return ok
+	}
+	missing := first
+	if has(first) {
+		missing = last
+	}
+	if c.blocks == nil || first == last || last-missing >= preloaded || has(missing) {
+		return nil
+	}
+	l := c.blockList("blocks?block.number=gte:" + decimal(missing) + "&limit=" + decimal(preloaded) + "&order=asc")
+	page, err := l.page(ctx, c, l.path)
+	if err != nil {
+		return absent(err)
+	}
+	for _, b := range page.items {
+		c.keepBlock(ctx, b)
+	}
+	if n := len(page.items); n > 0 {
+		c.observe(page.items[n-1].Number)
+	}
+	return nil
+}
+
 func (c *Client) blockList(path string) list[Block] {
 	return list[Block]{label: "blocks", path: path, member: "blocks", maxPages: c.config.MaxBlockPages, read: readBlock}
 }

@@ -370,3 +370,67 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
+
+func TestPreload(t *testing.T) {
+	n := newNode(t)
+	n.set("blocks?block.number=gte:17&limit=25&order=asc", blocksJSON("null", 17, 18, 19))
+	client := connect(t, n.URL)
+	load := func(first, last uint64, asks int) {
+		t.Helper()
+		if err := client.Preload(t.Context(), first, last); err != nil {
+			t.Fatal(err)
+		}
+		if asked := n.requests(); len(asked) != asks {
+			t.Errorf("%d to %d: asked %q", first, last, asked)
+		}
+	}
+	load(17, 18, 1)
+	load(17, 19, 0) // came along
+	for number := uint64(17); number <= 19; number++ {
+		if b, err := client.BlockByNumber(t.Context(), number); err != nil || b.Number != number {
+			t.Error(b, err)
+		}
+	}
+	load(18, 18, 0)   // one block is one request anyhow
+	load(100, 200, 0) // too many
+	load(30, 31, 1)   // there are none
+	off := connect(t, n.URL, func(c *Config) { c.CacheEntries = 0 })
+	if err := off.Preload(t.Context(), 17, 18); err != nil || len(n.requests()) != 0 {
+		t.Error("read for a cache that is off", err)
+	}
+}
+
+// Identical calls that are under way are one; who gives up takes it from nobody else.
+func TestIdenticalCallsAreOne(t *testing.T) {
+	n, arrived, release := held(t, `{"result":"0x2a"}`)
+	client := connect(t, n.URL)
+	call := CallRequest{Data: []byte{1, 2, 3}}
+	impatient, giveUp := context.WithCancel(t.Context())
+	const others = 9
+	first, rest := make(chan error, 1), make(chan error, others)
+	go func() { _, err := client.Call(impatient, call); first <- err }()
+	<-arrived
+	for range others {
+		go func() {
+			output, err := client.Call(t.Context(), call)
+			if err == nil && string(output) != "*" {
+				err = fmt.Errorf("%x", output)
+			}
+			rest <- err
+		}()
+	}
+	joined(t, client, others+1)
+	giveUp()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("who gave up: %v", err)
+	}
+	close(release)
+	for range others {
+		if err := <-rest; err != nil {
+			t.Error(err)
+		}
+	}
+	if asked := n.requests(); len(asked) != 1 {
+		t.Errorf("%d requests", len(asked))
+	}
+}
