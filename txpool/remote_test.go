@@ -1,0 +1,200 @@
+package txpool_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"lockstep/eth"
+	"lockstep/internal/envx"
+	"lockstep/internal/redistest"
+	"lockstep/txpool"
+)
+
+func contains(text, part string) bool { return strings.Contains(text, part) }
+
+// metric adds up the series of a metric.
+func metric(t *testing.T, p *txpool.Pool, name string) (sum float64) {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(p.Collectors()...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// P8, P6: what a process that was killed left in Redis expires entry by entry, while
+// others of the same sender are busy; what lives, however long, stays.
+func TestP6P8DeadProcessLeavesNothing(t *testing.T) {
+	cfg := settings()
+	cfg.EntryTTL = envx.Millis(900 * time.Millisecond)
+	server := redistest.Start(t)
+	dead := txpool.New(cfg, txpool.Deps{Redis: dial(t, server.URL()), Bodies: true})
+	ctx, kill := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { _ = dead.Run(ctx); close(ended) }()
+	alive, _ := start(t, cfg, dial(t, server.URL()))
+	asked, _ := start(t, cfg, dial(t, server.URL()))
+
+	w := newWallet(t)
+	waiting := w.tx(5)
+	alive.Add(waiting)
+	dead.Add(w.tx(6))
+	dead.Add(w.tx(7))
+	until(t, "all are known", func() bool { return asked.Next(t.Context(), w.address, 5) == 8 })
+	kill()
+	<-ended
+	until(t, "those of the dead process are gone", func() bool { return asked.Next(t.Context(), w.address, 5) == 6 })
+	until(t, "and from the lists", func() bool {
+		return len(asked.Pending(t.Context(), nil)) == 1 && asked.Count(t.Context()) == 1
+	})
+	// By now the one that waits has been renewed several times.
+	alive.Done(waiting, true, false)
+	until(t, "the live one is proven", func() bool { return asked.Next(t.Context(), w.address, 5) == 6 })
+}
+
+// P5: a transaction is never neither pending nor proven for whoever asks while it
+// changes from one to the other.
+func TestP5NoNonceIsGivenTwice(t *testing.T) {
+	url := redistest.Start(t).URL()
+	told, _ := start(t, settings(), dial(t, url))
+	asked, _ := start(t, settings(), dial(t, url))
+	w := newWallet(t)
+	const rounds = 300
+	txs := make([]*eth.Tx, rounds)
+	for nonce := range txs {
+		txs[nonce] = w.tx(uint64(nonce))
+	}
+	told.Add(txs[0])
+	until(t, "the first is known", func() bool { return asked.Next(t.Context(), w.address, 0) == 1 })
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for last := uint64(0); ; {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			next := asked.Next(t.Context(), w.address, 0)
+			if next < last {
+				t.Errorf("the pending nonce went from %d to %d", last, next)
+				return
+			}
+			last = next
+		}
+	}()
+	for nonce := 1; nonce < rounds; nonce++ {
+		told.Add(txs[nonce])
+		told.Done(txs[nonce-1], true, false)
+	}
+	until(t, "all are known", func() bool { return asked.Next(t.Context(), w.address, 0) == rounds })
+	close(stop)
+	<-ended
+}
+
+// After a restart of the whole fleet Redis still knows what was proven, and nothing of
+// what was pending.
+func TestRestart(t *testing.T) {
+	cfg := settings()
+	cfg.EntryTTL = envx.Millis(900 * time.Millisecond)
+	url := redistest.Start(t).URL()
+	before, stop := start(t, cfg, dial(t, url))
+	w := newWallet(t)
+	executed := w.tx(5)
+	before.Add(executed)
+	before.Done(executed, true, false)
+	before.Add(w.tx(6))
+	stop()
+	after, _ := start(t, cfg, dial(t, url))
+	if got := after.Latest(t.Context(), w.address, 5); got != 6 {
+		t.Errorf("latest %d, want 6", got)
+	}
+	until(t, "the old process's entry is gone", func() bool { return after.Next(t.Context(), w.address, 5) == 6 })
+}
+
+// A Redis that is away, or hangs, holds nobody up and loses nothing of what this
+// process knows; what could not be told is counted. When it is back it is used again.
+func TestRedisTrouble(t *testing.T) {
+	cfg := settings()
+	cfg.RedisTimeout = envx.Millis(200 * time.Millisecond)
+	cfg.EntryTTL = envx.Millis(900 * time.Millisecond)
+	server := redistest.Start(t)
+	told, _ := start(t, cfg, dial(t, server.URL()))
+	asked, _ := start(t, cfg, dial(t, server.URL()))
+	w := newWallet(t)
+	server.Pause()
+	for nonce := range uint64(100) {
+		told.Add(w.tx(nonce))
+	}
+	if got := told.Next(t.Context(), w.address, 0); got != 100 {
+		t.Errorf("its own: %d, want 100", got)
+	}
+	if got := asked.Next(t.Context(), w.address, 0); got != 0 {
+		t.Errorf("of others: %d, want 0", got)
+	}
+	until(t, "the loss is counted", func() bool { return metric(t, told, "rpc_relay_txpool_storage_errors_total") > 0 })
+	server.Resume()
+	until(t, "others know again", func() bool { return asked.Next(t.Context(), w.address, 0) == 100 })
+}
+
+// A transaction costs the few commands that the package comment says, whether others
+// are pending or not.
+func TestCost(t *testing.T) {
+	cfg := settings()
+	cfg.API = false
+	server := redistest.Start(t)
+	p, stop := start(t, cfg, dial(t, server.URL()))
+	look := server.Client()
+	until(t, "the pool has begun", func() bool { return commands(t, look) > 0 })
+	w := newWallet(t)
+	const transactions = 200
+	before := commands(t, look)
+	for nonce := range uint64(transactions) {
+		p.Add(w.tx(nonce))
+	}
+	for nonce := range uint64(transactions) {
+		p.Done(w.tx(nonce), true, false)
+	}
+	stop()
+	per := float64(commands(t, look)-before) / transactions
+	t.Logf("%.2f commands per transaction", per)
+	if per > 7.2 {
+		t.Errorf("%.2f commands per transaction, want 7", per)
+	}
+	if keys := look.Keys(t.Context(), "*").Val(); len(keys) != transactions+1 { // bodies, and the proof
+		t.Errorf("%d keys are left", len(keys))
+	}
+}
+
+// commands counts what the server was asked to do, scripts' own commands included,
+// besides being looked at.
+func commands(t *testing.T, c *redis.Client) (n int) {
+	t.Helper()
+	stats, err := c.InfoMap(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, values := range stats["Commandstats"] {
+		switch strings.TrimPrefix(name, "cmdstat_") {
+		case "info", "ping", "hello", "client|setinfo", "keys", "config|get":
+			continue
+		}
+		calls, _, _ := strings.Cut(strings.TrimPrefix(values, "calls="), ",")
+		n += atoi(t, calls)
+	}
+	return n
+}
