@@ -52,19 +52,13 @@ func (c chain) GasPrice(ctx context.Context) (*big.Int, error) {
 func (c chain) Changed(common.Address) { c.mirror.Invalidate() }
 
 // nodes is the consensus client as the submitter wants it.
-type nodes struct {
-	client   *consensus.Client
-	accepted func(raw []byte)
-}
+type nodes struct{ client *consensus.Client }
 
 // Submit implements submit.Nodes.
 func (n nodes) Submit(ctx context.Context, s consensus.Submission) (submit.Pending, error) {
 	pending, err := n.client.Submit(ctx, s)
 	if err != nil {
 		return nil, err // a nil *Pending must not become a non-nil interface
-	}
-	if s.CallData == nil { // else the bytes are not the whole transaction
-		n.accepted(s.Ethereum)
 	}
 	return pending, nil
 }

@@ -23,6 +23,8 @@ import (
 	"lockstep/mirror"
 	"lockstep/rpc"
 	"lockstep/submit"
+	"lockstep/txpool"
+	"lockstep/txtrace"
 )
 
 // App is one relay.
@@ -40,6 +42,8 @@ type App struct {
 	mirror        *mirror.Client
 	consensus     *consensus.Client
 	budget        *limit.Budget
+	pool          *txpool.Pool     // nil: off
+	trace         *txtrace.Service // nil: off
 	submitter     *submit.Submitter
 	subscriptions *ethapi.Subscriptions
 	http          *rpc.HTTPServer
@@ -125,6 +129,8 @@ func (a *App) Run(ctx context.Context) error {
 		below.Go(func() error { return a.cache.Run(backstage) })
 	}
 	below.Go(func() error { return a.subscriptions.Run(backstage) })
+	below.Go(func() error { return a.pool.Run(backstage) })
+	below.Go(func() error { return a.trace.Run(backstage) })
 
 	front, ctx := errgroup.WithContext(ctx)
 	if a.httpListener != nil {

@@ -64,6 +64,10 @@ func (a *App) wire() (err error) {
 	a.consensus.Follow(addressBook(a.mirror))
 	a.consensus.Consult(witness(a.mirror))
 	nodes := nodes{a.consensus, a.accepted}
+	nodes := nodes{a.consensus}
+	if err = a.openPool(); err != nil {
+		return err
+	}
 	a.budget, err = limit.New(cfg.Limit, limit.Deps{
 		Redis: a.redis, Scope: cfg.Server.ChainID.Hex(), Fee: a.fee, Rate: a.rate, Log: a.log,
 	})
@@ -77,6 +81,8 @@ func (a *App) wire() (err error) {
 		Nodes:    nodes,
 		Files:    nodes,
 		Subsidy:  a.consensus.Subsidy,
+		Pool:     a.toldPool(),
+		Trace:    a.toldTrace(),
 		Chain:    chain{mirror: a.mirror, bufferPercent: cfg.API.GasPriceBufferPercent},
 		Budget:   a.budget,
 		ClientIP: clientIP,
@@ -93,6 +99,7 @@ func (a *App) wire() (err error) {
 	api, err := ethapi.New(cfg.API, ethapi.Deps{
 		ChainID: uint64(cfg.Server.ChainID), Version: a.version, Profile: cfg.RPC.Profile, Mirror: a.mirror,
 		Operator: a.operator(), MaxCallGas: cfg.Precheck.MaxGasLimit, Filters: filters, Log: a.log,
+		Pool: a.askedPool(), PoolAPI: cfg.Pool.API, Trace: a.askedTrace(), NoAdmin: cfg.Server.DisableAdmin,
 		HTTPAPIs: cfg.RPC.HTTP.APIs, WebSocketAPIs: cfg.RPC.WebSocket.APIs,
 	})
 	if err != nil {
@@ -113,7 +120,7 @@ func (a *App) wire() (err error) {
 	}
 	a.ws = rpc.NewWSServer(dispatcher)
 	a.http = rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{Handlers: a.pages(api), Upgrade: a.ws})
-	return a.register(metrics.Collectors(), collectors, a.budget.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.cache.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors())
+	return a.register(metrics.Collectors(), collectors, a.budget.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.cache.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors(), a.pool.Collectors(), a.trace.Collectors(), api.Collectors())
 }
 
 // sharedFilters opens the fleet's store of filters; nil if they are kept in this process.

@@ -18,6 +18,8 @@ import (
 	"lockstep/precheck"
 	"lockstep/rpc"
 	"lockstep/submit"
+	"lockstep/txpool"
+	"lockstep/txtrace"
 )
 
 // Config is every setting of the relay.
@@ -27,6 +29,8 @@ type Config struct {
 	API       ethapi.Config
 	Precheck  precheck.Config
 	Submit    submit.Config
+	Pool      txpool.Config
+	Trace     txtrace.Config
 	Lock      lock.Config
 	Limit     limit.Config
 	Redis     Redis
@@ -132,6 +136,7 @@ func nameOf(field string) string {
 func (c Config) Validate() error {
 	errs := []error{
 		c.RPC.Validate(), c.API.Validate(), c.Precheck.Validate(), c.Submit.Validate(), c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(), c.Cache.Validate(),
+		c.RPC.Validate(), c.API.Validate(), c.Precheck.Validate(), c.Submit.Validate(), c.Pool.Validate(), c.Trace.Validate(), c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(),
 	}
 	if !c.Server.HTTP && !c.Server.WebSocket {
 		errs = append(errs, errors.New("RPC_HTTP_ENABLED and RPC_WS_ENABLED are both false: nothing to serve"))

@@ -1,6 +1,7 @@
 package eth
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"math/big"
@@ -214,17 +215,44 @@ func ErrRejected(status, detail string) *Error {
 	return &Error{Code: CodeRejected, Message: message, Data: map[string]any{"hederaStatus": status}}
 }
 
-// ErrNeverExecuted says: the transaction reached consensus and was refused before it
-// ran, so that it is in no block and has no receipt. The status is its response code.
-func ErrNeverExecuted(hash common.Hash, status, detail string) *Error {
-	if detail == "" {
-		detail = "The transaction was rejected before execution and will never be included in a block."
+// NoReceipt is what is known of a transaction that has no receipt. What is not known
+// is empty.
+type NoReceipt struct {
+	Hash          common.Hash
+	Status        string // the network's response code
+	Detail        string
+	TransactionID string // of the network
+}
+
+// ErrNeverExecuted says: the transaction was refused before it ran, so that it is in no
+// block and has no receipt.
+func ErrNeverExecuted(n NoReceipt) *Error {
+	return n.error(
+		"Transaction rejected: "+cmp.Or(n.Status, n.Detail, "unknown reason"),
+		"The transaction was rejected before execution and will never be included in a block.",
+	)
+}
+
+// ErrNotKnownYet says: the transaction was sent, and nobody knows whether it reached
+// consensus.
+func ErrNotKnownYet(n NoReceipt) *Error {
+	e := n.error(
+		"Transaction submission timed out and has not yet reached consensus; it may still be confirmed within the network validity window",
+		"The transaction timed out during submission and may still reach consensus.",
+	)
+	e.Data.(map[string]any)["provisional"] = true
+	return e
+}
+
+func (n NoReceipt) error(message, detail string) *Error {
+	data := map[string]any{"txHash": n.Hash.Hex(), "detail": cmp.Or(n.Detail, detail)}
+	if n.Status != "" {
+		data["hederaStatus"] = n.Status
 	}
-	return &Error{
-		Code:    CodeRejected,
-		Message: "Transaction rejected: " + status,
-		Data:    map[string]any{"txHash": hash.Hex(), "detail": detail, "hederaStatus": status},
+	if n.TransactionID != "" {
+		data["transactionId"] = n.TransactionID
 	}
+	return &Error{Code: CodeRejected, Message: message, Data: data}
 }
 
 // ErrConsensusNode says: the consensus node answered with a status that is neither

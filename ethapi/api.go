@@ -15,6 +15,8 @@ import (
 	"lockstep/hedera"
 	"lockstep/mirror"
 	"lockstep/rpc"
+	"lockstep/txpool"
+	"lockstep/txtrace"
 )
 
 // Mirror is what the methods read from: package mirror's Client, whose errors and
@@ -72,11 +74,20 @@ type Network interface {
 	Call(ctx context.Context, q mirror.CallRequest) ([]byte, error)
 }
 
-// PendingNonces knows of transactions that were accepted and are not in a block yet.
-type PendingNonces interface {
-	// PendingNonce returns the nonce after a sender's accepted transactions; ok is
-	// false if none are known.
-	PendingNonce(ctx context.Context, sender common.Address) (nonce uint64, ok bool, err error)
+// Pool knows the transactions on their way, and for a while those that were: package
+// txpool's Pool, whose promises hold here.
+type Pool interface {
+	Latest(ctx context.Context, sender common.Address, confirmed uint64) uint64
+	Next(ctx context.Context, sender common.Address, confirmed uint64) uint64
+	Find(ctx context.Context, hash common.Hash) (txpool.Transaction, bool)
+	Pending(ctx context.Context, of *common.Address) []txpool.Transaction
+	Count(ctx context.Context) int
+}
+
+// Lifecycles has the record of what happened to transactions: package txtrace's Service.
+type Lifecycles interface {
+	Get(ctx context.Context, hash common.Hash) (txtrace.Record, bool)
+	Validated(hash common.Hash)
 }
 
 // Deps are what an API works with.
@@ -85,7 +96,10 @@ type Deps struct {
 	Version string // of this relay, for web3_clientVersion
 	Profile rpc.Profile
 	Mirror  Mirror
-	Pending PendingNonces // nil: nothing is known of pending transactions
+	Pool    Pool       // nil: nothing is known of pending transactions
+	PoolAPI bool       // offer the txpool methods, if there is a Pool
+	Trace   Lifecycles // nil: no record is kept of what happened to transactions
+	NoAdmin bool       // offer no admin methods
 	// Operator is the sender of simulated calls that send value and name no sender;
 	// nil: none.
 	Operator *common.Address
@@ -104,6 +118,7 @@ type API struct {
 	mirror  Mirror
 	filters FilterStore
 	recent  recentBlocks
+	recent  *recent
 	replays chan struct{} // one for each replayed transaction in memory
 
 	simulations chan struct{} // one for each simulation that runs
@@ -138,6 +153,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	return &API{
 		cfg: cfg, deps: deps, mirror: deps.Mirror,
 		filters: deps.Filters,
+		recent:  newRecent(deps, cfg.ReadYourWrites.Duration()),
 		replays: make(chan struct{}, cfg.Debug.Replays), simulations: make(chan struct{}, cfg.Simulation.Concurrency),
 		document: document,
 	}, nil

@@ -3,6 +3,7 @@ package ethapi
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"lockstep/internal/envx"
 )
@@ -33,6 +34,8 @@ type Config struct {
 	SharedFiltersTimeout envx.Millis `env:"FILTER_REDIS_TIMEOUT" envDefault:"1000"`
 	// Name before the version in web3_clientVersion. Empty: relay, or lockstep in profile ethereum.
 	ClientName string `env:"WEB3_CLIENT_NAME"`
+	// How long a request for a receipt or a transaction that this fleet sent waits until the mirror node shows it. 0 = not at all. Milliseconds.
+	ReadYourWrites envx.Millis `env:"READ_YOUR_WRITES_WAIT_MS" envDefault:"5000"`
 	// How many look-ups one request makes at the same time.
 	Concurrency int `env:"READ_CONCURRENCY" envDefault:"32"`
 
@@ -56,6 +59,9 @@ func (c Config) Validate() error {
 	}
 	if c.GasPriceBufferPercent < 0 || c.GasPriceBufferPercent > 10_000 {
 		errs = append(errs, fmt.Errorf("GAS_PRICE_PERCENTAGE_BUFFER: want 0 to 10000, is %d", c.GasPriceBufferPercent))
+	}
+	if c.ReadYourWrites < 0 || c.ReadYourWrites.Duration() > time.Minute {
+		errs = append(errs, fmt.Errorf("READ_YOUR_WRITES_WAIT_MS: want 0 to 60000, is %d", c.ReadYourWrites.Duration().Milliseconds()))
 	}
 	if c.FilterTTL <= 0 {
 		errs = append(errs, errors.New("FILTER_TTL: must be positive"))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/big"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/holiman/uint256"
@@ -169,18 +168,4 @@ func (t *txArgs) unsigned(chain *big.Int) types.TxData {
 		}
 	}
 	return &types.LegacyTx{Nonce: *t.nonce, GasPrice: t.price, Gas: *t.gas, To: t.to, Value: value, Data: t.data}
-}
-
-// pendingNonce returns the nonce of a sender's next transaction, those counted that
-// are on their way.
-func (a *API) pendingNonce(ctx context.Context, sender common.Address) (uint64, error) {
-	nonce, err := a.nonce(ctx, sender)
-	if err != nil || a.deps.Pending == nil {
-		return nonce, err
-	}
-	pending, ok, err := a.deps.Pending.PendingNonce(ctx, sender)
-	if err != nil || !ok {
-		return nonce, err
-	}
-	return max(nonce, pending), nil
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/eth"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
@@ -18,18 +17,23 @@ func (a *API) getTransactionReceipt(ctx context.Context, p *rpc.Params) (any, er
 }
 
 func (a *API) receiptOf(ctx context.Context, hash common.Hash) (any, error) {
-	result, err := a.mirror.ContractResult(ctx, hash)
+	result, err := a.result(ctx, hash)
 	if errors.Is(err, mirror.ErrImmature) {
 		return nil, nil // it is on its way
 	}
 	if missing, err := notFound(err); err != nil {
 		return nil, err
 	} else if missing {
-		return a.syntheticReceiptOf(ctx, hash)
+		receipt, err := a.syntheticReceiptOf(ctx, hash)
+		if receipt == nil && err == nil {
+			err = a.whyNoReceipt(ctx, hash)
+		}
+		return receipt, err
 	}
 	if !result.Complete() {
-		return nil, eth.ErrNeverExecuted(hash, result.Result, result.ErrorMessage)
+		return nil, a.refusal(ctx, hash, result)
 	}
+	a.seen(hash)
 	return a.receipt(ctx, result)
 }
 

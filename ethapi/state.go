@@ -69,8 +69,11 @@ func (a *API) getTransactionCount(ctx context.Context, p *rpc.Params) (any, erro
 		return hexutil.Uint64(nonce), err
 	}
 	next := a.nonce
-	if ref.IsPending() {
+	switch {
+	case ref.IsPending():
 		next = a.pendingNonce
+	case ref.IsLatest():
+		next = a.latestNonce
 	}
 	nonce, err := next(ctx, address)
 	return hexutil.Uint64(nonce), err

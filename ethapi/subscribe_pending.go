@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
@@ -73,42 +74,46 @@ func (h *hub) pending(raw []byte) {
 		h.publish(s, []byte(`"`+crypto.Keccak256Hash(raw).Hex()+`"`))
 	}
 	if s := h.streams[want{event: eventPending, full: true}.key()]; s != nil {
-		if whole := pendingTransaction(raw); whole != nil {
+		if whole := pendingJSON(raw); whole != nil {
 			h.publish(s, whole)
 		}
 	}
 }
 
-// pendingTransaction is the JSON of a transaction that is in no block yet.
-func pendingTransaction(raw []byte) []byte {
+// pendingJSON is the JSON of a raw transaction that is in no block yet.
+func pendingJSON(raw []byte) []byte {
 	tx, err := eth.DecodeTx(raw)
 	if err != nil {
 		return nil // it would not have been accepted
 	}
-	fields := tx.Fields()
-	v, r, s := fields.RawSignatureValues()
-	t := &eth.Transaction{
-		Hash: tx.Hash(), Type: tx.Type(), From: tx.From(), To: tx.To(), Nonce: tx.Nonce(), Value: tx.Value(),
-		Input: tx.Data(), Gas: tx.Gas(), GasPrice: fields.GasFeeCap(), V: v, R: r, S: s,
+	text, err := pendingTransaction(tx.From(), tx.Fields()).AppendJSON(nil)
+	if err != nil {
+		return nil
 	}
-	if tx.Protected() {
-		t.ChainID = tx.ChainID()
+	return text
+}
+
+// pendingTransaction is a transaction that is in no block yet.
+func pendingTransaction(from common.Address, tx *types.Transaction) *eth.Transaction {
+	v, r, s := tx.RawSignatureValues()
+	t := &eth.Transaction{
+		Hash: tx.Hash(), Type: tx.Type(), From: from, To: tx.To(), Nonce: tx.Nonce(), Value: tx.Value(),
+		Input: tx.Data(), Gas: tx.Gas(), GasPrice: tx.GasFeeCap(), V: v, R: r, S: s,
+	}
+	if tx.Type() != types.LegacyTxType || tx.Protected() {
+		t.ChainID = tx.ChainId()
 	}
 	if tx.Type() != types.LegacyTxType {
-		t.AccessList = fields.AccessList()
+		t.AccessList = tx.AccessList()
 	}
 	if tx.Type() == types.DynamicFeeTxType || tx.Type() == types.SetCodeTxType {
-		t.MaxFee, t.MaxTip = fields.GasFeeCap(), fields.GasTipCap()
+		t.MaxFee, t.MaxTip = tx.GasFeeCap(), tx.GasTipCap()
 	}
-	for _, a := range fields.SetCodeAuthorizations() {
+	for _, a := range tx.SetCodeAuthorizations() {
 		t.Authorizations = append(t.Authorizations, eth.Authorization{
 			ChainID: a.ChainID.ToBig(), Address: a.Address, Nonce: a.Nonce,
 			YParity: uint64(a.V), R: a.R.ToBig(), S: a.S.ToBig(),
 		})
 	}
-	text, err := t.AppendJSON(nil)
-	if err != nil {
-		return nil
-	}
-	return text
+	return t
 }

@@ -9,22 +9,30 @@ import (
 	"lockstep/rpc"
 )
 
-// getTransactionByHash is eth_getTransactionByHash. What never ran, or is not in a
-// block yet, is null.
+// getTransactionByHash is eth_getTransactionByHash. What never ran is null. What is not
+// in a block yet is in no block for clients of Ethereum; for those of Hedera it is null.
 func (a *API) getTransactionByHash(ctx context.Context, p *rpc.Params) (any, error) {
 	hash := p.Hash(0)
-	result, err := a.mirror.ContractResult(ctx, hash)
+	look := a.result
+	if a.deps.Profile == rpc.ProfileEthereum {
+		look = a.mirror.ContractResult
+	}
+	result, err := look(ctx, hash)
 	if errors.Is(err, mirror.ErrImmature) {
 		return nil, nil
 	}
 	if missing, err := notFound(err); err != nil {
 		return nil, err
 	} else if missing {
-		return a.syntheticByHash(ctx, mirror.LogsQuery{Transaction: hash})
+		if found, err := a.syntheticByHash(ctx, mirror.LogsQuery{Transaction: hash}); found != nil || err != nil {
+			return found, err
+		}
+		return a.pendingByHash(ctx, hash), nil
 	}
 	if !result.Complete() {
 		return nil, nil
 	}
+	a.seen(hash)
 	return a.transaction(ctx, result)
 }
 

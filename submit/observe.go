@@ -62,7 +62,7 @@ func (s *Submitter) unclear(e *Entry, p Pending) {
 
 // concluded spreads the final verdict.
 func (s *Submitter) concluded(e *Entry, v verdict) {
-	step := txtrace.Step{Name: v.step(), Node: v.node, Transaction: v.transaction}
+	step := txtrace.Step{Name: v.step(), Node: v.node, Transaction: v.transaction, Spent: v.spent}
 	if v.hasStatus {
 		step.Status = v.status.String()
 	}

@@ -49,7 +49,13 @@ type verdict struct {
 	reached     bool // consensus, which is what costs the payer, whatever the status
 	transaction hedera.TransactionID
 	node        hedera.ID
+	spent       bool // not sent because the nonce is spent, perhaps by this very transaction
 	err         error
+}
+
+// failed is the verdict after a precheck, with the nonce that it went by.
+func (e *Entry) failed(err error, expected uint64) verdict {
+	return verdict{outcome: NotSent, err: factError(err), spent: e.tx.Nonce() < expected}
 }
 
 // result is what the client gets.

@@ -213,7 +213,7 @@ func (e *Entry) finishAsync(ctx context.Context, facts *facts) (common.Hash, err
 		err = e.s.check(e, known, known.nonce, false)
 	}
 	if err != nil {
-		return e.s.finish(e, verdict{outcome: NotSent, err: factError(err)}).result(e.tx.Hash())
+		return e.s.finish(e, e.failed(err, known.nonce)).result(e.tx.Hash())
 	}
 	e.s.background(e, func() { e.run(ctx, facts, nil) })
 	return e.tx.Hash(), nil
@@ -269,7 +269,7 @@ func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict
 	wasNext := e.tx.Nonce() == expected && (sure || !s.cfg.SkipLookUps)
 	if err := s.check(e, known, expected, turn.gapIsWrong(sure)); err != nil {
 		turn.failed(e.tx, wasNext)
-		return nil, verdict{outcome: NotSent, err: factError(err)}
+		return nil, e.failed(err, expected)
 	}
 	raw, callData, err := e.body(turn.ctx)
 	if err != nil {

@@ -1,0 +1,162 @@
+package app_test
+
+import (
+	"encoding/json"
+	"math/big"
+	"net/http"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"lockstep/devnet/mirrorrest"
+	"lockstep/devnet/node"
+	"lockstep/internal/hapi"
+)
+
+// READ_ONLY refuses eth_sendRawTransaction after its parameters are checked, and
+// nothing else.
+func TestReadOnly(t *testing.T) {
+	w := newWorld(t)
+	r := w.relay(t, "READ_ONLY=true", "OPERATOR_ID_MAIN=", "OPERATOR_KEY_MAIN=")
+	if got := r.call("eth_sendRawTransaction"); got.Error == nil || got.Error.Code != -32602 {
+		t.Errorf("without a parameter: %s", got)
+	}
+	for _, raw := range []string{"0x00", good(w.account(t), 0)} {
+		if got := r.call("eth_sendRawTransaction", raw); got.Error == nil || got.Error.Code != -32610 || got.Error.Message != "Unsupported operation. Relay is in read-only mode" {
+			t.Errorf("%s", got)
+		}
+	}
+	if got := r.call("eth_blockNumber"); got.Error != nil {
+		t.Errorf("eth_blockNumber: %s", got)
+	}
+	if n := w.offered.Load(); n != 0 {
+		t.Errorf("%d transactions reached a node", n)
+	}
+}
+
+// DISABLE_MN_PRECHECKS_ON_TX_SENDING asks the mirror node nothing before a transaction
+// is sent, and leaves its judgement to the network: a wrong nonce stays in the network's
+// words.
+func TestWithoutPrechecks(t *testing.T) {
+	w := newWorld(t)
+	r, a := w.relay(t, "DISABLE_MN_PRECHECKS_ON_TX_SENDING=true"), w.account(t)
+	w.spoilMirror(t, func(*http.Request) mirrorrest.Fault { return mirrorrest.Fault{Status: 500} })
+	for name, test := range map[string]row{
+		"gap":       {func(a *account, _ uint64) string { return good(a, 9) }, -32003, "Transaction rejected: WRONG_NONCE", "WRONG_NONCE"},
+		"stateless": {signed(func(d *types.DynamicFeeTx) { d.Value = big.NewInt(1) }), -32602, "Value can't be non-zero …", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tx := test.tx(a, 0)
+			test.check(t, r.call("eth_sendRawTransaction", tx), tx)
+		})
+	}
+	tx := good(a, 0)
+	row{}.check(t, r.call("eth_sendRawTransaction", tx), tx)
+}
+
+// USE_ASYNC_TX_PROCESSING answers after the prechecks; what fails later is in the
+// record.
+func TestAsync(t *testing.T) {
+	w := newWorld(t)
+	r, a := w.relay(t, "USE_ASYNC_TX_PROCESSING=true", "TX_STATUS_TRACING=true", "READ_YOUR_WRITES_WAIT_MS=20000"), w.account(t)
+	if got := r.send(a.sign(a.pay(0))); got.Error != nil {
+		t.Fatal(got)
+	}
+	first := a.sign(a.pay(0)).Hash()
+	if got := r.call("eth_getTransactionReceipt", first); got.Error != nil || got.String() == "null" {
+		t.Errorf("receipt: %s", got)
+	}
+	poor := a.pay(1)
+	poor.Value = new(big.Int).Lsh(big.NewInt(1e10), 60)
+	if got := r.send(a.sign(poor)); got.Error == nil {
+		t.Errorf("without money: %s", got)
+	}
+	w.spoilNode(t, node.Fault{Outcome: hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED})
+	later := a.sign(a.pay(1))
+	if got := r.send(later); got.Error != nil {
+		t.Fatal(got)
+	}
+	r.until("the failure is in the record", func() bool {
+		record := r.record(later.Hash())
+		return record.Status == "rejected" && record.HederaStatus == "MAX_GAS_LIMIT_EXCEEDED"
+	})
+	refused(t, r.call("eth_getTransactionReceipt", later.Hash()), later, "Transaction rejected: MAX_GAS_LIMIT_EXCEEDED", nil)
+}
+
+// SEND_RAW_TRANSACTION_RETURNS says whether a verdict is waited for.
+func TestReturns(t *testing.T) {
+	w := newWorld(t)
+	w.spoilNode(t, node.Fault{Outcome: hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED})
+	for setting, want := range map[string]row{
+		"accepted":  {},
+		"consensus": {code: -32003, message: "Transaction rejected: MAX_GAS_LIMIT_EXCEEDED", status: "MAX_GAS_LIMIT_EXCEEDED"},
+	} {
+		t.Run(setting, func(t *testing.T) {
+			r, a := w.relay(t, "SEND_RAW_TRANSACTION_RETURNS="+setting), w.account(t)
+			tx := good(a, 0)
+			want.check(t, r.call("eth_sendRawTransaction", tx), tx)
+		})
+	}
+}
+
+// ENABLE_TX_POOL=false: nothing is pending, and the methods are not there, whatever
+// TXPOOL_API_ENABLED says.
+func TestWithoutPool(t *testing.T) {
+	w := newWorld(t)
+	r, a := w.relay(t, "ENABLE_TX_POOL=false", "TXPOOL_API_ENABLED=true", "SEND_RAW_TRANSACTION_RETURNS=accepted"), w.account(t)
+	w.spoilNode(t, node.Fault{Vanish: true})
+	if got := r.send(a.sign(a.pay(0))); got.Error != nil {
+		t.Fatal(got)
+	}
+	if n := r.count(a, "pending"); n != 0 {
+		t.Errorf("pending nonce %d", n)
+	}
+	for _, method := range []string{"txpool_content", "txpool_status", "txpool_inspect"} {
+		if got := r.call(method); got.Error == nil || got.Error.Code != -32601 || got.Error.Message != "Unsupported JSON-RPC method" {
+			t.Errorf("%s: %s", method, got)
+		}
+	}
+}
+
+// TX_TYPE_4_ENABLED lets transactions with authorizations through.
+func TestTypeFour(t *testing.T) {
+	w := newWorld(t)
+	a := w.account(t)
+	authorization, err := types.SignSetCode(a.key, types.SetCodeAuthorization{Address: common.Address{0x77, 2}, Nonce: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := a.raw(setCode(authorization))
+	row{code: -32611, message: "Unsupported transaction type: txType=4"}.check(t, w.relay(t).call("eth_sendRawTransaction", tx), tx)
+	// Then it is the network's to judge: this one does not execute them.
+	row{code: -32003, message: "Transaction rejected: INVALID_ETHEREUM_TRANSACTION", status: "INVALID_ETHEREUM_TRANSACTION"}.
+		check(t, w.relay(t, "TX_TYPE_4_ENABLED=true").call("eth_sendRawTransaction", tx), tx)
+}
+
+// HEDERA_SPECIFIC_REVERT_STATUSES says which outcomes mean that nothing was executed.
+func TestRejectedStatuses(t *testing.T) {
+	w := newWorld(t)
+	w.spoilNode(t, node.Fault{Outcome: hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED})
+	r, a := w.relay(t, "HEDERA_SPECIFIC_REVERT_STATUSES=WRONG_NONCE"), w.account(t)
+	tx := good(a, 0)
+	row{}.check(t, r.call("eth_sendRawTransaction", tx), tx) // an outcome like any other, then
+}
+
+// The buffer on the gas price is what eth_gasPrice and the precheck go by.
+func TestGasPriceBuffer(t *testing.T) {
+	w := newWorld(t)
+	plain, dear := w.relay(t), w.relay(t, "GAS_PRICE_PERCENTAGE_BUFFER=100")
+	var price, doubled hexutil.Big
+	if json.Unmarshal(plain.call("eth_gasPrice").Result, &price) != nil || json.Unmarshal(dear.call("eth_gasPrice").Result, &doubled) != nil {
+		t.Fatal("no gas price")
+	}
+	a := w.account(t)
+	data := a.pay(0)
+	data.GasFeeCap = price.ToInt()
+	tx := a.raw(data)
+	row{code: -32009, message: "Gas price '" + price.ToInt().String() + "' is below configured minimum gas price '" + doubled.ToInt().String() + "'"}.
+		check(t, dear.call("eth_sendRawTransaction", tx), tx)
+	row{}.check(t, plain.call("eth_sendRawTransaction", tx), tx)
+}

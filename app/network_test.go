@@ -1,0 +1,277 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/app"
+	"lockstep/config"
+	"lockstep/devnet"
+	"lockstep/devnet/ledger"
+	"lockstep/devnet/mirrorrest"
+	"lockstep/devnet/node"
+)
+
+// world is a development network whose faults a test decides, and senders with money.
+type world struct {
+	*testing.T
+	net     *devnet.Network
+	node    atomic.Pointer[node.Fault]
+	mirror  atomic.Pointer[func(*http.Request) mirrorrest.Fault]
+	offered atomic.Int64 // Ethereum transactions that reached a node's door
+	sender  atomic.Int64 // senders used so far
+}
+
+func newWorld(t *testing.T, change ...func(*devnet.Config)) *world {
+	t.Helper()
+	w := &world{T: t}
+	cfg := devnet.Config{
+		Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0",
+		Fault: func(c node.Call) node.Fault {
+			if c.Submission == nil || c.Submission.Ethereum == nil {
+				return node.Fault{}
+			}
+			w.offered.Add(1)
+			if f := w.node.Load(); f != nil {
+				return *f
+			}
+			return node.Fault{}
+		},
+		MirrorFault: func(r *http.Request) mirrorrest.Fault {
+			if f := w.mirror.Load(); f != nil {
+				return (*f)(r)
+			}
+			return mirrorrest.Fault{}
+		},
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	var err error
+	if w.net, err = devnet.New(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.net.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-stopped; err != nil {
+			t.Errorf("the network: %v", err)
+		}
+	})
+	return w
+}
+
+// spoilNode decides what nodes do with Ethereum transactions, until the test ends.
+func (w *world) spoilNode(t *testing.T, fault node.Fault) {
+	w.node.Store(&fault)
+	t.Cleanup(func() { w.node.Store(nil) })
+}
+
+// spoilMirror decides what the mirror node does, until the test ends.
+func (w *world) spoilMirror(t *testing.T, fault func(*http.Request) mirrorrest.Fault) {
+	w.mirror.Store(&fault)
+	t.Cleanup(func() { w.mirror.Store(nil) })
+}
+
+// relay is a whole relay on the network, reached as clients reach it.
+type relay struct {
+	*testing.T
+	world *world
+	url   string
+}
+
+func (w *world) relay(t *testing.T, settings ...string) *relay {
+	t.Helper()
+	roster, err := json.Marshal(w.net.Nodes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(append([]string{
+		"CHAIN_ID=298", "HEDERA_NETWORK=" + string(roster), "MIRROR_NODE_URL=" + w.net.Mirror(),
+		"OPERATOR_ID_MAIN=" + "0.0.2", "OPERATOR_KEY_FORMAT=HEX_ED25519", "OPERATOR_KEY_MAIN=" + ledger.OperatorKey,
+		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "MIRROR_NODE_RETRY_DELAY=50", "MIRROR_NODE_TIMEOUT=5000", "SHUTDOWN_DRAIN_TIMEOUT_MS=100",
+	}, settings...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := app.New(cfg, "test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	http, ws := a.Endpoints()
+	if err := a.Listen(t.Context(), http, ws); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-stopped; err != nil {
+			t.Errorf("the relay: %v", err)
+		}
+	})
+	return &relay{T: t, world: w, url: "http://" + a.HTTPAddr()}
+}
+
+// account is a sender with money and a nonce of 0.
+type account struct {
+	t       *testing.T
+	key     *ecdsa.PrivateKey
+	address common.Address
+}
+
+func (w *world) account(t *testing.T) *account {
+	t.Helper()
+	all := ledger.DevAccounts()
+	all = append(all[1:10], all[30:]...) // those whose keys are their addresses
+	n := int(w.sender.Add(1)) - 1
+	if n >= len(all) {
+		t.Fatal("no sender is left")
+	}
+	key, err := crypto.HexToECDSA(all[n].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &account{t, key, crypto.PubkeyToAddress(key.PublicKey)}
+}
+
+var price = big.NewInt(2_000_000_000_000) // weibar, well above what the network asks
+
+// pay is a transfer of a tinybar.
+func (a *account) pay(nonce uint64) *types.DynamicFeeTx {
+	return &types.DynamicFeeTx{
+		ChainID: big.NewInt(298), Nonce: nonce, Gas: 1_000_000, GasFeeCap: price, To: &common.Address{0x77, 1}, Value: big.NewInt(1e10),
+	}
+}
+
+func (a *account) sign(data types.TxData) *types.Transaction {
+	a.t.Helper()
+	return types.MustSignNewTx(a.key, types.LatestSignerForChainID(big.NewInt(298)), data)
+}
+
+type answer struct {
+	Result json.RawMessage
+	Error  *struct {
+		Code    int
+		Message string
+		Data    json.RawMessage
+	}
+}
+
+func (a answer) String() string {
+	if a.Error == nil {
+		return string(a.Result)
+	}
+	return fmt.Sprintf("%d %s %s", a.Error.Code, a.Error.Message, a.Error.Data)
+}
+
+func (r *relay) call(method string, params ...any) (a answer) {
+	r.Helper()
+	if params == nil {
+		params = []any{}
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		r.Fatal(err)
+	}
+	response, err := http.Post(r.url, "application/json", bytes.NewReader(body))
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
+		r.Fatal(err)
+	}
+	if a.Error != nil { // without the request's id, which clients of Hedera get
+		if _, text, ok := strings.Cut(a.Error.Message, "] "); ok && strings.HasPrefix(a.Error.Message, "[Request ID: ") {
+			a.Error.Message = text
+		}
+	}
+	return a
+}
+
+func (r *relay) send(tx *types.Transaction) answer {
+	r.Helper()
+	raw, err := tx.MarshalBinary()
+	if err != nil {
+		r.Fatal(err)
+	}
+	return r.call("eth_sendRawTransaction", hexutil.Encode(raw))
+}
+
+func (r *relay) count(of *account, block string) uint64 {
+	r.Helper()
+	got := r.call("eth_getTransactionCount", of.address, block)
+	var n hexutil.Uint64
+	if err := json.Unmarshal(got.Result, &n); err != nil {
+		r.Fatalf("eth_getTransactionCount: %s", got)
+	}
+	return uint64(n)
+}
+
+// record is what admin_getTransactionTraceByHash shows.
+type record struct {
+	Status, TransactionID, HederaStatus, Error string
+	Steps                                      []struct{ Step, Node, TransactionID, HederaStatus string }
+}
+
+func (r *relay) record(hash common.Hash) (found record) {
+	r.Helper()
+	got := r.call("admin_getTransactionTraceByHash", hash)
+	if got.Error != nil {
+		r.Fatal(got)
+	}
+	if err := json.Unmarshal(got.Result, &found); err != nil {
+		r.Fatal(err)
+	}
+	return found
+}
+
+func (r record) steps() (names []string) {
+	for _, s := range r.Steps {
+		names = append(names, s.Step)
+	}
+	return names
+}
+
+// until waits for what comes about by itself.
+func (r *relay) until(what string, ok func() bool) {
+	r.Helper()
+	end := time.Now().Add(60 * time.Second)
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for !ok() {
+		if time.Now().After(end) {
+			r.Fatalf("not in time: %s", what)
+		}
+		<-ticker.C
+	}
+}
+
+// stranger has no account on the network.
+func (w *world) stranger(t *testing.T) *account {
+	t.Helper()
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &account{t, key, crypto.PubkeyToAddress(key.PublicKey)}
+}

@@ -1,0 +1,76 @@
+package ethapi
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/eth"
+	"lockstep/mirror"
+	"lockstep/rpc"
+	"lockstep/txtrace"
+)
+
+// traceMethods are the rows about the lifecycle record.
+func (a *API) traceMethods() []rpc.Method {
+	handler := a.getTransactionTrace
+	if a.deps.Trace == nil || a.deps.NoAdmin {
+		handler = func(context.Context, *rpc.Params) (any, error) { return nil, eth.ErrUnsupportedMethod() }
+	}
+	return []rpc.Method{{
+		Name: "admin_getTransactionTraceByHash", Params: []rpc.Param{rpc.Required(rpc.TransactionHash())}, Handler: translated(handler),
+	}}
+}
+
+// getTransactionTrace is admin_getTransactionTraceByHash: what happened to a
+// transaction, or null.
+func (a *API) getTransactionTrace(ctx context.Context, p *rpc.Params) (any, error) {
+	record, ok := a.deps.Trace.Get(ctx, p.Hash(0))
+	if !ok {
+		return nil, nil
+	}
+	return record, nil
+}
+
+// seen notes that the mirror node shows a transaction.
+func (a *API) seen(hash common.Hash) {
+	if a.deps.Trace != nil {
+		a.deps.Trace.Validated(hash)
+	}
+}
+
+// lifecycle returns the record of a transaction, or the zero value.
+func (a *API) lifecycle(ctx context.Context, hash common.Hash) txtrace.Record {
+	if a.deps.Trace == nil {
+		return txtrace.Record{}
+	}
+	record, _ := a.deps.Trace.Get(ctx, hash)
+	return record
+}
+
+// whyNoReceipt is the error for a transaction that the mirror node does not know and
+// that is not simply on its way, or nil. That its nonce was spent proves nothing: it may
+// have been spent by this very transaction, on another way.
+func (a *API) whyNoReceipt(ctx context.Context, hash common.Hash) error {
+	record := a.lifecycle(ctx, hash)
+	known := eth.NoReceipt{Hash: hash, Status: record.HederaStatus, Detail: record.Error, TransactionID: record.TransactionID}
+	switch {
+	case record.Status == txtrace.StatusRejected && !record.NonceSpent:
+		return eth.ErrNeverExecuted(known)
+	case record.Status == txtrace.StatusTimedOut:
+		return eth.ErrNotKnownYet(known)
+	default:
+		return nil
+	}
+}
+
+// refusal is the error for a transaction that the mirror node knows to have been
+// refused. What the mirror node says comes first; the record fills what it leaves out.
+func (a *API) refusal(ctx context.Context, hash common.Hash, result *mirror.ContractResult) error {
+	record := a.lifecycle(ctx, hash)
+	return eth.ErrNeverExecuted(eth.NoReceipt{
+		Hash: hash, Status: cmp.Or(result.Result, record.HederaStatus), Detail: cmp.Or(result.ErrorMessage, record.Error),
+		TransactionID: record.TransactionID,
+	})
+}

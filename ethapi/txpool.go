@@ -1,0 +1,162 @@
+package ethapi
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/eth"
+	"lockstep/rpc"
+	"lockstep/txpool"
+)
+
+// poolMethods are the rows of the txpool namespace.
+func (a *API) poolMethods() []rpc.Method {
+	row := func(name string, handler rpc.Handler, params ...rpc.Param) rpc.Method {
+		if a.deps.Pool == nil || !a.deps.PoolAPI {
+			handler = func(context.Context, *rpc.Params) (any, error) { return nil, eth.ErrUnsupportedMethod() }
+		}
+		return rpc.Method{Name: name, Params: params, AnyParams: len(params) == 0, Handler: translated(handler)}
+	}
+	return []rpc.Method{
+		row("txpool_content", a.poolContent),
+		row("txpool_contentFrom", a.poolContentFrom, rpc.Required(rpc.Address())),
+		row("txpool_inspect", a.poolInspect),
+		row("txpool_status", a.poolStatus),
+	}
+}
+
+// latestNonce returns a sender's next nonce, counted what the network has executed and
+// the mirror node may not show yet.
+func (a *API) latestNonce(ctx context.Context, sender common.Address) (uint64, error) {
+	nonce, err := a.nonce(ctx, sender)
+	if err != nil || a.deps.Pool == nil {
+		return nonce, err
+	}
+	return a.deps.Pool.Latest(ctx, sender, nonce), nil
+}
+
+// pendingNonce returns the nonce of a sender's next transaction, those counted that
+// are on their way.
+func (a *API) pendingNonce(ctx context.Context, sender common.Address) (uint64, error) {
+	nonce, err := a.nonce(ctx, sender)
+	if err != nil || a.deps.Pool == nil {
+		return nonce, err
+	}
+	return a.deps.Pool.Next(ctx, sender, nonce), nil
+}
+
+// pendingByHash is a transaction that is on its way, as clients of Ethereum expect it,
+// or nil.
+func (a *API) pendingByHash(ctx context.Context, hash common.Hash) any {
+	if a.deps.Pool == nil || a.deps.Profile != rpc.ProfileEthereum {
+		return nil
+	}
+	found, ok := a.deps.Pool.Find(ctx, hash)
+	if !ok || found.Fields == nil {
+		return nil
+	}
+	return pendingTransaction(found.From, found.Fields)
+}
+
+// byNonce is what a listing says of one sender's transactions, by decimal nonce.
+type byNonce[T any] map[string]T
+
+// listing is pending transactions and those that wait for another, by sender.
+type listing[T any] struct {
+	Pending map[string]byNonce[T] `json:"pending"`
+	Queued  map[string]byNonce[T] `json:"queued"`
+}
+
+// poolContent is txpool_content.
+func (a *API) poolContent(ctx context.Context, _ *rpc.Params) (any, error) {
+	return listPool(ctx, a, nil, a.poolTransaction), nil
+}
+
+// poolContentFrom is txpool_contentFrom.
+func (a *API) poolContentFrom(ctx context.Context, p *rpc.Params) (any, error) {
+	sender := p.Address(0)
+	all := listPool(ctx, a, &sender, a.poolTransaction)
+	pick := func(of map[string]byNonce[*eth.Transaction]) byNonce[*eth.Transaction] {
+		if one := of[sender.Hex()]; one != nil {
+			return one
+		}
+		return byNonce[*eth.Transaction]{}
+	}
+	return struct {
+		Pending byNonce[*eth.Transaction] `json:"pending"`
+		Queued  byNonce[*eth.Transaction] `json:"queued"`
+	}{pick(all.Pending), pick(all.Queued)}, nil
+}
+
+// poolInspect is txpool_inspect: each transaction in a line for people.
+func (a *API) poolInspect(ctx context.Context, _ *rpc.Params) (any, error) {
+	return listPool(ctx, a, nil, func(t txpool.Transaction) string {
+		to := "contract creation"
+		if t.Fields.To() != nil {
+			to = t.Fields.To().Hex()
+		}
+		return fmt.Sprintf("%s: %v wei + %v gas × %v wei", to, t.Fields.Value(), t.Fields.Gas(), t.Fields.GasPrice())
+	}), nil
+}
+
+// poolStatus is txpool_status.
+func (a *API) poolStatus(ctx context.Context, _ *rpc.Params) (any, error) {
+	pending, queued := a.deps.Pool.Count(ctx), 0
+	if a.deps.Profile == rpc.ProfileEthereum {
+		for _, waits := range waiting(a.deps.Pool.Pending(ctx, nil)) {
+			if waits {
+				queued++
+			}
+		}
+	}
+	return struct {
+		Pending hexutil.Uint `json:"pending"`
+		Queued  hexutil.Uint `json:"queued"`
+	}{hexutil.Uint(max(0, pending-queued)), hexutil.Uint(queued)}, nil
+}
+
+// listPool says something of every transaction on its way. What waits for a transaction
+// that is missing counts as queued in Ethereum; clients of Hedera are used to finding
+// it among the pending ones. Of several with one nonce the last one is shown.
+func listPool[T any](ctx context.Context, a *API, of *common.Address, say func(txpool.Transaction) T) listing[T] {
+	out := listing[T]{map[string]byNonce[T]{}, map[string]byNonce[T]{}}
+	found := a.deps.Pool.Pending(ctx, of)
+	waits := waiting(found)
+	for i, t := range found {
+		where := out.Pending
+		if waits[i] && a.deps.Profile == rpc.ProfileEthereum {
+			where = out.Queued
+		}
+		key := t.From.Hex()
+		if where[key] == nil {
+			where[key] = byNonce[T]{}
+		}
+		where[key][strconv.FormatUint(t.Fields.Nonce(), 10)] = say(t)
+	}
+	return out
+}
+
+// waiting tells which of some transactions, by sender and nonce, come after a gap.
+func waiting(all []txpool.Transaction) []bool {
+	waits := make([]bool, len(all))
+	for i := 1; i < len(all); i++ {
+		if all[i].From == all[i-1].From {
+			waits[i] = waits[i-1] || all[i].Fields.Nonce() > all[i-1].Fields.Nonce()+1
+		}
+	}
+	return waits
+}
+
+// poolTransaction is a pending transaction as clients see it. Those of Hedera are used
+// to a block hash of zeros.
+func (a *API) poolTransaction(t txpool.Transaction) *eth.Transaction {
+	shown := pendingTransaction(t.From, t.Fields)
+	if a.deps.Profile == rpc.ProfileHiero {
+		shown.BlockHash = new(common.Hash)
+	}
+	return shown
+}

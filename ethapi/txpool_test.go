@@ -1,0 +1,153 @@
+package ethapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/eth"
+	"lockstep/txpool"
+)
+
+// pooled signs a transaction of the usual sender.
+func pooled(t *testing.T, data types.TxData) *eth.Tx {
+	t.Helper()
+	_, sign := senderKey()
+	raw, err := sign(data).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := eth.DecodeTx(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}
+
+// newPool is a relay with transactions of three types on their way, of which the last
+// one comes after a gap.
+func newPool(t *testing.T, change ...func(*settings)) (*relay, []*eth.Tx) {
+	t.Helper()
+	to := common.HexToAddress("0x05FbA803Be258049A27B820088bab1cAD2058871")
+	txs := []*eth.Tx{
+		pooled(t, &types.LegacyTx{Nonce: 3, Gas: 21000, GasPrice: big.NewInt(71e10), To: &to, Value: big.NewInt(1e10)}),
+		pooled(t, &types.AccessListTx{
+			ChainID: big.NewInt(298), Nonce: 4, Gas: 60000, GasPrice: big.NewInt(72e10), Data: []byte{0xfe},
+			AccessList: types.AccessList{{Address: to, StorageKeys: []common.Hash{{1}}}},
+		}),
+		pooled(t, &types.DynamicFeeTx{ChainID: big.NewInt(298), Nonce: 9, Gas: 21000, GasFeeCap: big.NewInt(73e10), GasTipCap: big.NewInt(5), To: &to}),
+	}
+	pool := txpool.New(txpool.Config{MaxEntries: 10, MaxBytes: 1 << 20, ExecutedTTL: 1e11}, txpool.Deps{})
+	for _, tx := range txs {
+		pool.Add(tx)
+	}
+	offered := func(s *settings) { s.deps.Pool, s.deps.PoolAPI = pool, true }
+	return newRelay(t, newMirrorNode(t), append([]func(*settings){offered}, change...)...), txs
+}
+
+// poolJSON is a listing with the fields of transactions that tell most.
+type poolJSON = map[string]map[string]map[string]map[string]any
+
+func TestPoolContent(t *testing.T) {
+	sender, _ := senderKey()
+	for profile, test := range map[string]struct {
+		change  []func(*settings)
+		third   string // where the transaction after the gap is
+		block   any
+		pending string
+		queued  string
+	}{
+		"ethereum": {third: "queued", block: nil, pending: "0x2", queued: "0x1"},
+		"hiero":    {change: []func(*settings){hiero}, third: "pending", block: common.Hash{}.Hex(), pending: "0x3", queued: "0x0"},
+	} {
+		t.Run(profile, func(t *testing.T) {
+			r, txs := newPool(t, test.change...)
+			var all poolJSON
+			unmarshal(t, r.call("txpool_content", `[]`), &all)
+			for i, nonce := range []string{"3", "4", "9"} {
+				where := "pending"
+				if i == 2 {
+					where = test.third
+				}
+				got := all[where][sender.Hex()][nonce]
+				for field, want := range map[string]any{
+					"hash": txs[i].Hash().Hex(), "blockHash": test.block, "blockNumber": nil, "transactionIndex": nil,
+					"from": strings.ToLower(sender.Hex()), "type": fmt.Sprintf("0x%x", i),
+				} {
+					if value, ok := got[field]; !ok || value != want {
+						t.Errorf("nonce %s: %s = %v, want %v", nonce, field, value, want)
+					}
+				}
+				// What an Ethereum library reads of it is what was sent.
+				text, _ := json.Marshal(got)
+				var decoded types.Transaction
+				if err := json.Unmarshal(text, &decoded); err != nil || decoded.Hash() != txs[i].Hash() {
+					t.Errorf("nonce %s decodes as %s, %v", nonce, decoded.Hash(), err)
+				}
+				_, parity := got["yParity"]
+				_, list := got["accessList"]
+				if typed := i > 0; parity != typed || list != typed {
+					t.Errorf("nonce %s: yParity %t, accessList %t", nonce, parity, list)
+				}
+			}
+			r.expect([3]string{"txpool_status", `[]`, fmt.Sprintf(`{"pending":"%s","queued":"%s"}`, test.pending, test.queued)})
+
+			var of map[string]map[string]map[string]any
+			unmarshal(t, r.call("txpool_contentFrom", `["`+strings.ToLower(sender.Hex())+`"]`), &of)
+			for _, where := range []string{"pending", "queued"} {
+				want := all[where][sender.Hex()]
+				if want == nil {
+					want = map[string]map[string]any{}
+				}
+				if diff := cmp.Diff(want, of[where]); diff != "" {
+					t.Errorf("%s of the sender (-of all +of one)\n%s", where, diff)
+				}
+			}
+			r.expect([3]string{"txpool_contentFrom", `["0x00000000000000000000000000000000000000aa"]`, `{"pending":{},"queued":{}}`})
+		})
+	}
+}
+
+func TestPoolInspect(t *testing.T) {
+	sender, _ := senderKey()
+	r, _ := newPool(t)
+	r.expect([3]string{"txpool_inspect", `[]`, `{"pending":{"` + sender.Hex() + `":{` +
+		`"3":"0x05FbA803Be258049A27B820088bab1cAD2058871: 10000000000 wei + 21000 gas × 710000000000 wei",` +
+		`"4":"contract creation: 0 wei + 60000 gas × 720000000000 wei"}},` +
+		`"queued":{"` + sender.Hex() + `":{"9":"0x05FbA803Be258049A27B820088bab1cAD2058871: 0 wei + 21000 gas × 730000000000 wei"}}}`})
+}
+
+// The methods are there if both the pool and the methods are switched on; parameters
+// are checked first.
+func TestPoolGates(t *testing.T) {
+	for name, change := range map[string]func(*settings){
+		"no pool": func(s *settings) { s.deps.Pool = nil },
+		"no API":  func(s *settings) { s.deps.PoolAPI = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := newPool(t, change)
+			const off = "-32601 Unsupported JSON-RPC method"
+			r.expect(
+				[3]string{"txpool_content", `[]`, off}, [3]string{"txpool_status", `[]`, off}, [3]string{"txpool_inspect", `[]`, off},
+				[3]string{"txpool_contentFrom", `["0x00000000000000000000000000000000000000aa"]`, off},
+				[3]string{"txpool_contentFrom", `[]`, "-32602 Missing value for required parameter 0"},
+			)
+		})
+	}
+}
+
+// An empty pool lists nothing, in the shape of a list.
+func TestEmptyPool(t *testing.T) {
+	pool := txpool.New(txpool.Config{MaxEntries: 1, MaxBytes: 1}, txpool.Deps{})
+	r := newRelay(t, newMirrorNode(t), func(s *settings) { s.deps.Pool, s.deps.PoolAPI = pool, true })
+	r.expect(
+		[3]string{"txpool_content", `[]`, `{"pending":{},"queued":{}}`}, [3]string{"txpool_inspect", `[]`, `{"pending":{},"queued":{}}`},
+		[3]string{"txpool_status", `[]`, `{"pending":"0x0","queued":"0x0"}`},
+	)
+}
