@@ -118,7 +118,7 @@ type API struct {
 	mirror  Mirror
 	filters FilterStore
 	recent  recentBlocks
-	recent  *recent
+	awaited *recent
 	replays chan struct{} // one for each replayed transaction in memory
 
 	simulations chan struct{} // one for each simulation that runs
@@ -153,7 +153,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	return &API{
 		cfg: cfg, deps: deps, mirror: deps.Mirror,
 		filters: deps.Filters,
-		recent:  newRecent(deps, cfg.ReadYourWrites.Duration()),
+		awaited: newRecent(deps, cfg.ReadYourWrites.Duration()),
 		replays: make(chan struct{}, cfg.Debug.Replays), simulations: make(chan struct{}, cfg.Simulation.Concurrency),
 		document: document,
 	}, nil

@@ -57,10 +57,10 @@ const (
 // way is waited for.
 func (a *API) result(ctx context.Context, hash common.Hash) (*mirror.ContractResult, error) {
 	result, err := a.mirror.ContractResult(ctx, hash)
-	if !errors.Is(err, mirror.ErrNotFound) || a.recent.bound == 0 || !a.recent.onItsWay(ctx, hash) {
+	if !errors.Is(err, mirror.ErrNotFound) || a.awaited.bound == 0 || !a.awaited.onItsWay(ctx, hash) {
 		return result, err
 	}
-	return a.recent.await(ctx, hash)
+	return a.awaited.await(ctx, hash)
 }
 
 func (r *recent) onItsWay(ctx context.Context, hash common.Hash) bool {
@@ -220,5 +220,5 @@ func newRecent(deps Deps, bound time.Duration) *recent {
 
 // Collectors returns the metrics for registration.
 func (a *API) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{a.recent.metrics.waits, a.recent.metrics.waiting}
+	return []prometheus.Collector{a.awaited.metrics.waits, a.awaited.metrics.waiting}
 }
