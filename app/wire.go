@@ -63,7 +63,6 @@ func (a *App) wire() (err error) {
 	}
 	a.consensus.Follow(addressBook(a.mirror))
 	a.consensus.Consult(witness(a.mirror))
-	nodes := nodes{a.consensus, a.accepted}
 	nodes := nodes{a.consensus}
 	if err = a.openPool(); err != nil {
 		return err
