@@ -47,7 +47,7 @@ func TestConformance(t *testing.T) {
 	for _, profile := range []string{"ethereum", "hiero"} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
-			n := startDev(t, []string{"RELAY_PROFILE=" + profile, "DEBUG_API_ENABLED=true"})
+			n := startDev(t, []string{"RELAY_PROFILE=" + profile, "DEBUG_API_ENABLED=true", "TXPOOL_API_ENABLED=true", "TX_STATUS_TRACING=true"})
 			c := &conformance{t: t, network: n, lenient: profile == "ethereum"}
 			c.document = discover(t, n.RPC)
 			c.prepare()
@@ -368,8 +368,10 @@ func validRequests() map[string][]string {
 		traceCall = append(traceCall, `[{"from":"$sender","to":"$contract"},"latest",`+options+`]`, `[{"from":"$sender","data":"0x60006000fd"},"$number",`+options+`]`)
 	}
 	return map[string][]string{
-		"debug_traceCall":   append(traceCall, `[{"to":"$contract"}]`, `[{"to":"$contract"},{"blockHash":"$block"}]`),
-		"debug_getRawBlock": ref, "debug_getRawHeader": ref, "debug_getRawReceipts": ref, "debug_getRawTransaction": byTx,
+		"admin_getTransactionTraceByHash": byTx,
+		"txpool_contentFrom":              {`["$sender"]`},
+		"debug_traceCall":                 append(traceCall, `[{"to":"$contract"}]`, `[{"to":"$contract"},{"blockHash":"$block"}]`),
+		"debug_getRawBlock":               ref, "debug_getRawHeader": ref, "debug_getRawReceipts": ref, "debug_getRawTransaction": byTx,
 		"debug_traceTransaction":                  append(trace, `["$hash"]`),
 		"debug_traceBlockByHash":                  append(traceHash, `["$block"]`),
 		"debug_traceBlockByNumber":                append(traceNumber, `["latest"]`),
