@@ -224,7 +224,7 @@ func TestUnclearSubmissionBindsTheNode(t *testing.T) {
 	var second consensus.Submission
 	n.before = func(nonce uint64, sub consensus.Submission) (bool, error) {
 		if nonce == 0 {
-			id := hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: hedera.TimestampOf(time.Now().Add(-170 * time.Second))}
+			id := hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: hedera.TimestampOf(time.Now().Add(-160 * time.Second))} // its receipt is waited for ten seconds more
 			return false, &consensus.SentError{Pending: client.Pending(id, hedera.Entity(3)), Err: context.DeadlineExceeded}
 		}
 		second = sub
