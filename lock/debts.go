@@ -94,14 +94,18 @@ func (l *lane) repay(ctx context.Context, epoch uint64, d debt) {
 	l.dispatch(now)
 }
 
-// passVerdict tells Redis of a bad verdict.
-func (l *lane) passVerdict(ctx context.Context, epoch uint64, instance string, fence uint64) {
+// passVerdict tells Redis of a bad verdict, and then those who wait for that.
+func (l *lane) passVerdict(ctx context.Context, epoch uint64, instance string, fence uint64, told []chan struct{}) {
 	err := l.svc.remote.forget(ctx, l.keys, instance, fence)
 	again := err != nil && l.sendFailed(opRelease, epoch, err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if again {
-		l.far.forget = max(l.far.forget, fence)
+		l.far.forget, l.far.told = max(l.far.forget, fence), append(l.far.told, told...)
+	} else {
+		for _, waiter := range told {
+			close(waiter)
+		}
 	}
 	l.pinForNews()
 }

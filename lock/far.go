@@ -26,33 +26,34 @@ const joinBatch = 256 // most places that one script adds
 //
 // The waiting tickets whose place is placeNone are always the last ones of the queue.
 type far struct {
-	syncing   bool          // the worker runs
-	pinned    bool          // see pinForNews
-	broken    bool          // the keys of this lane cannot be used; ordered locally for a while
-	foreign   bool          // … because somebody else's values are there
-	retryAt   time.Duration // when broken is over
-	paused    bool          // a call failed: the next heartbeat tells whether Redis did
-	pausedAt  uint64        // heartbeats that had begun by then
-	failures  int           // in a row, although heartbeats succeeded
-	verify    bool          // all places are to be sent again
-	again     bool          // the places being sent may be in Redis already
-	adopt     bool          // the holder's turn may be missing in Redis
-	kick      bool          // see whether anybody can go
-	hint      bool          // an observed nonce is news to Redis
-	seen      uint64        // … that one; what else the lane knows may be out of date there
-	forget    uint64        // newest turn with a bad verdict; 0 = none
-	reclaim   string        // instance known to be dead; empty = none
-	mourned   string        // the dead instance that was removed last
-	debts     []debt        // sessions to take back
-	releasing []string      // sessions being given back now
-	kickAt    time.Duration // when to kick; 0 = not planned
-	tried     *Ticket       // the head for which the end of its window was seen to
-	heardAt   time.Duration // when the owner was last seen to change
-	owner     string        // session of the owner at that time
-	verified  time.Duration // when its places were last sent again, or first sent
-	fence     uint64        // newest turn that Redis gave this process
-	joining   []*Ticket     // whose places the enter script is adding now
-	early     *view         // our turn came while the process itself had not ended the one before
+	syncing   bool            // the worker runs
+	pinned    bool            // see pinForNews
+	broken    bool            // the keys of this lane cannot be used; ordered locally for a while
+	foreign   bool            // … because somebody else's values are there
+	retryAt   time.Duration   // when broken is over
+	paused    bool            // a call failed: the next heartbeat tells whether Redis did
+	pausedAt  uint64          // heartbeats that had begun by then
+	failures  int             // in a row, although heartbeats succeeded
+	verify    bool            // all places are to be sent again
+	again     bool            // the places being sent may be in Redis already
+	adopt     bool            // the holder's turn may be missing in Redis
+	kick      bool            // see whether anybody can go
+	hint      bool            // an observed nonce is news to Redis
+	seen      uint64          // … that one; what else the lane knows may be out of date there
+	forget    uint64          // newest turn with a bad verdict; 0 = none
+	told      []chan struct{} // closed when Redis knows of it
+	reclaim   string          // instance known to be dead; empty = none
+	mourned   string          // the dead instance that was removed last
+	debts     []debt          // sessions to take back
+	releasing []string        // sessions being given back now
+	kickAt    time.Duration   // when to kick; 0 = not planned
+	tried     *Ticket         // the head for which the end of its window was seen to
+	heardAt   time.Duration   // when the owner was last seen to change
+	owner     string          // session of the owner at that time
+	verified  time.Duration   // when its places were last sent again, or first sent
+	fence     uint64          // newest turn that Redis gave this process
+	joining   []*Ticket       // whose places the enter script is adding now
+	early     *view           // our turn came while the process itself had not ended the one before
 }
 
 // rest forgets what an empty lane was about to do.
@@ -172,10 +173,10 @@ func (l *lane) nextStep(r *remote) func(context.Context) {
 		f.releasing = append(f.releasing, d.session)
 		return func(ctx context.Context) { l.repay(ctx, epoch, d) }
 	case f.verdictReady():
-		fence := f.forget
-		f.forget = 0
+		fence, told := f.forget, f.told
+		f.forget, f.told = 0, nil
 		instance := r.instance()
-		return func(ctx context.Context) { l.passVerdict(ctx, epoch, instance, fence) }
+		return func(ctx context.Context) { l.passVerdict(ctx, epoch, instance, fence, told) }
 	}
 	call, instance := l.enterCall(r)
 	return func(ctx context.Context) {

@@ -63,7 +63,7 @@ func TestOutageKeepsNoIdleLanes(t *testing.T) {
 	server.Kill()
 	until(t, "redis is missed", func() bool { return !svc.remote.up.Load() })
 	for sender, fence := range fences {
-		svc.Invalidate(sender, fence)
+		svc.Invalidate(t.Context(), sender, fence)
 	}
 	if n, _ := svc.reg.sizes(); n != 0 {
 		t.Errorf("%d lanes are kept for verdicts that Redis cannot be told", n)

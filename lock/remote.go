@@ -275,7 +275,7 @@ func (l *lane) sendFailed(op string, epoch uint64, err error) (again bool) {
 	now := l.svc.now()
 	l.far.broken, l.far.foreign, l.far.retryAt = true, foreign, now+time.Second
 	if foreign {
-		l.far.debts, l.far.forget = nil, 0
+		l.far.debts, l.far.forget, l.far.told = nil, 0, nil
 	}
 	l.svc.logFailure("one sender's order is kept inside this process", op, err)
 	l.failOpen(now)

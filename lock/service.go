@@ -143,12 +143,29 @@ func (s *Service) Enter(sender common.Address, nonce uint64) (*Ticket, error) {
 // Invalidate tells the sender's lane of a bad verdict on the submission made in the turn
 // with the given fence: a wrong nonce, a receipt that is never found. The expected nonce is
 // forgotten if that turn contributed to it, and comes from the mirror node again.
-func (s *Service) Invalidate(sender common.Address, fence uint64) {
+//
+// It returns when Redis has forgotten it, too, so that whoever is told of the verdict can send
+// the nonce again through any process. For that it waits for LOCK_REDIS_TIMEOUT_MS at most.
+func (s *Service) Invalidate(ctx context.Context, sender common.Address, fence uint64) {
+	told := s.invalidate(sender, fence)
+	if told == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.RedisTimeout.Duration())
+	defer cancel()
+	select {
+	case <-told:
+	case <-ctx.Done(): // it is passed on all the same
+	}
+}
+
+// invalidate returns a channel that is closed when Redis knows, or nil if it need not.
+func (s *Service) invalidate(sender common.Address, fence uint64) (told <-chan struct{}) {
 	// Without a lane here there may still be one in Redis.
 	l := s.reg.pinKnown(sender)
 	if l == nil {
 		if s.remote == nil || !s.remote.up.Load() {
-			return // Redis will have forgotten by the time it is back
+			return nil // Redis will have forgotten by the time it is back
 		}
 		l = s.reg.pin(s, sender)
 	}
@@ -160,8 +177,13 @@ func (s *Service) Invalidate(sender common.Address, fence uint64) {
 	// of an idle one will have expired, and an outage must not fill ours.
 	if s.remote != nil && (s.remote.up.Load() || !l.empty()) {
 		l.far.forget = max(l.far.forget, fence)
+		if s.governs(l) {
+			waiter := make(chan struct{})
+			l.far.told, told = append(l.far.told, waiter), waiter
+		}
 		l.dispatch(s.now())
 	}
+	return told
 }
 
 // Settle tells the sender's lane that the verdict on the submission made in the turn with

@@ -298,16 +298,16 @@ func (s *Submitter) settle(ctx context.Context, turn *turn, e *Entry, pending Pe
 	defer cancel()
 	v := s.follow(patient, turn, e, pending)
 	if v.outcome != Unknown || patient.Err() == nil {
-		return s.conclude(turn, e, v)
+		return s.conclude(ctx, turn, e, v)
 	}
 	s.unclear(e, pending)
-	s.background(e, func() { s.conclude(turn, e, s.follow(ctx, turn, e, pending)) })
+	s.background(e, func() { s.conclude(ctx, turn, e, s.follow(ctx, turn, e, pending)) })
 	return v
 }
 
 // conclude spreads the final verdict on a transaction that a node may have.
-func (s *Submitter) conclude(turn *turn, e *Entry, v verdict) verdict {
-	turn.decided(e.tx, v)
+func (s *Submitter) conclude(ctx context.Context, turn *turn, e *Entry, v verdict) verdict {
+	turn.decided(ctx, e.tx, v)
 	s.chain.Changed(e.tx.From())
 	return s.finish(e, v)
 }

@@ -163,8 +163,9 @@ func (t *turn) fence() uint64 {
 	return t.lease.Fence()
 }
 
-// decided tells the lane what became of a transaction that a node had accepted.
-func (t *turn) decided(tx *eth.Tx, v verdict) {
+// decided tells the lane what became of a transaction that a node had accepted. Of a bad
+// verdict all relays know when it returns: the client may send the nonce again at once.
+func (t *turn) decided(ctx context.Context, tx *eth.Tx, v verdict) {
 	if t.lease == nil {
 		return
 	}
@@ -172,7 +173,7 @@ func (t *turn) decided(tx *eth.Tx, v verdict) {
 	if v.outcome.NonceSpent() {
 		t.locks.Observe(tx.From(), tx.Nonce()+1) // the network proved it, ahead of the mirror node
 	} else {
-		t.locks.Invalidate(tx.From(), t.lease.Fence())
+		t.locks.Invalidate(ctx, tx.From(), t.lease.Fence())
 	}
 }
 
