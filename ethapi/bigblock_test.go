@@ -155,7 +155,7 @@ func (h *recorded) size() (bytes int) {
 // held at once.
 func TestBigBlock(t *testing.T) {
 	transactions := 10_000
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		transactions = 1000
 	}
 	a := newArchive(t, 1, transactions)
@@ -179,7 +179,7 @@ func TestBigBlock(t *testing.T) {
 	}
 	allocated, through := int(after.TotalAlloc-before.TotalAlloc), node.size()+len(text)
 	t.Logf("%d bytes read and %d answered in %s; %d allocated", node.size(), len(text), took, allocated)
-	if most := 7 * through; allocated > most {
+	if most := 7 * through; allocated > most && !raceDetector { // which throws away much of what is kept for use again
 		t.Errorf("%d bytes were allocated for %d that went through", allocated, through)
 	}
 }

@@ -19,7 +19,8 @@
 // that creates an account follows from the fee schedule and is taken as at its default
 // prices; PREVRANDAO is what the block says, while the network's changes with every
 // transaction; ADDRESS shows the address that was called, also where the account is
-// known by another one. Authorization lists are not applied.
+// known by another one. Init code that a contract creates from may have 49,152 bytes at
+// most (EIP-3860), which the network does not insist on. Authorization lists are not applied.
 //
 // # Errors
 //

@@ -225,7 +225,7 @@ func TestTooManyPieces(t *testing.T) {
 	}
 }
 
-// While a file is written, later transactions of its sender wait, in their order, and
+// L27: while a file is written, later transactions of its sender wait, in their order, and
 // other senders do not: nobody holds a turn meanwhile, so the limit of a turn may be
 // shorter than the writing.
 func TestFilesAreWrittenBeforeTheTurn(t *testing.T) {
