@@ -5,8 +5,9 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # Tools have a module of their own, so that what they need is not what the product needs.
 TOOL := go tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
+SOAK_TIME ?= 30m
 
-.PHONY: help dev build setup test unit race e2e lint fmt generate verify bench fuzz cover
+.PHONY: help dev build setup test unit race e2e soak lint fmt generate verify bench fuzz cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +33,9 @@ race: setup ## all packages but the end-to-end clients, under the race detector
 
 e2e: setup ## real clients against the real binary
 	go test -count=1 -p 1 ./e2e/...
+
+soak: setup ## half an hour of constant load and constant trouble (SOAK_TIME=30m)
+	LOCKSTEP_SOAK_TIME=$(SOAK_TIME) go test -count=1 -v -timeout 24h -run TestSoak ./e2e/fleet
 
 lint: ## static checks and the shape of the tree
 	$(TOOL) golangci-lint run ./...

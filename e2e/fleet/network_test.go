@@ -28,6 +28,7 @@ type network struct {
 	Mirror   string            `json:"mirror"`
 	Nodes    map[string]string `json:"nodes"` // address to account
 	Accounts []account         `json:"accounts"`
+	Control  string            `json:"control"` // where its calls can be spoiled
 
 	taken  int // accounts given out as senders
 	relays []*relay
@@ -48,7 +49,7 @@ func newNetwork(t *testing.T, settings ...string) *network {
 	t.Helper()
 	n := &network{t: t, redis: redistest.Start(t), settings: settings, taken: 1}
 	n.store = n.redis.Client()
-	p := start(t, "devnet", nil, "devnet", "--json", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0",
+	p := start(t, "devnet", nil, "devnet", "--json", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0", "--control", "127.0.0.1:0",
 		"--nodes", "4", "--consensus-latency", "100ms", "--jitter", "100ms", "--mirror-lag", "200ms")
 	if err := json.Unmarshal(p.readLine(), n); err != nil {
 		t.Fatal(err)

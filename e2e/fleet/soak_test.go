@@ -1,0 +1,200 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// hardships spoil some of everything that a relay asks of the network.
+const hardships = `[
+	{"at": "submit", "chance": 0.02, "status": "BUSY"},
+	{"at": "submit", "chance": 0.01, "status": "PLATFORM_NOT_ACTIVE"},
+	{"at": "submit", "chance": 0.02, "dropBefore": true},
+	{"at": "submit", "chance": 0.02, "dropAfter": true},
+	{"at": "submit", "chance": 0.02, "delay": "300ms"},
+	{"at": "submit", "chance": 0.01, "goAway": true},
+	{"at": "receipt", "chance": 0.02, "dropBefore": true},
+	{"at": "receipt", "chance": 0.02, "delay": "300ms"},
+	{"at": "receipt", "chance": 0.01, "status": "BUSY"},
+	{"at": "mirror", "path": "/api/v1/", "chance": 0.01, "httpStatus": 500},
+	{"at": "mirror", "path": "/api/v1/", "chance": 0.01, "httpStatus": 404},
+	{"at": "mirror", "path": "/api/v1/", "chance": 0.002, "httpStatus": 429, "retryAfter": "1s"},
+	{"at": "mirror", "path": "/api/v1/", "chance": 0.01, "garbage": true},
+	{"at": "mirror", "path": "/api/v1/", "chance": 0.01, "cut": true},
+	{"at": "mirror", "path": "/api/v1/", "chance": 0.01, "drop": true},
+	{"at": "mirror", "path": "/api/v1/", "chance": 0.02, "delay": "300ms"},
+	{"at": "mirror", "path": "/api/v1/", "chance": 0.001, "hang": true}
+]`
+
+// Under constant load and constant trouble on both sides, nothing is lost, nothing is executed
+// twice or out of order, every answer is true, and memory does not grow.
+// LOCKSTEP_SOAK_TIME sets how long, instead of a minute.
+func TestSoak(t *testing.T) {
+	const crowd, pace = 10, 200 * time.Millisecond
+	lasts := time.Minute
+	if text := os.Getenv("LOCKSTEP_SOAK_TIME"); text != "" {
+		var err error
+		if lasts, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := newNetwork(t)
+	relays := n.startRelays(2)
+	b := newBurst(n)
+	n.spoil(http.MethodPut, hardships)
+	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	defer cancel()
+	var clients sync.WaitGroup
+	for i, s := range n.newSenders(crowd) {
+		clients.Go(func() { b.pursue(ctx, s, relays, i, pace) })
+	}
+	<-time.After(lasts / 3) // what is kept for use again has been made by then
+	early := [2]int{relays[0].process.memory(), relays[1].process.memory()}
+	clients.Wait()
+	spoiled := n.spoil(http.MethodGet, "")
+	n.spoil(http.MethodDelete, "")
+
+	answers, refused, reasons := b.all(), 0, map[string]int{}
+	for _, got := range answers {
+		if got.refusal != nil {
+			refused++
+			_, text, _ := strings.Cut(got.refusal.Message, "] ") // the request's id goes first
+			reasons[text]++
+		}
+	}
+	t.Logf("%d transactions in %v, %d refused, %v; %d calls spoiled", len(answers), lasts, refused, reasons, spoiled)
+	if refused == len(answers) || spoiled == 0 {
+		t.Error("there was no load, or no trouble")
+	}
+	// Each client sends one at a time: a word about nonces is always wrong.
+	log, dropped := n.withoutDuplicates()
+	t.Logf("%d second copies under the same id were dropped by the network", dropped)
+	n.checkLog(log, answers, allowance{slow: time.Minute, refused: func(a answer) bool { return !a.says(tooLow) && !a.says(tooHigh) }})
+	for i, r := range relays {
+		late := r.process.memory()
+		t.Logf("relay %s: %d MiB after a third of the time, %d at the end", r.name, early[i]>>20, late>>20)
+		if most := early[i]*3/2 + 16<<20; late > most {
+			t.Errorf("relay %s grew from %d to %d bytes", r.name, early[i], late)
+		}
+	}
+}
+
+// pursue sends one transaction after the other, as a client does that wants each of its nonces
+// used: what was refused is replaced by another transaction, and of what is open it waits to
+// hear.
+func (b *burst) pursue(ctx context.Context, s *sender, relays []*relay, first int, pace time.Duration) {
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	for i := first; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		r := relays[i%len(relays)]
+		tx := s.signNonce(s.next, s.address, big.NewInt(int64(i+1)*1e10), 1_000_000) // no two are the same
+		b.sent(tx)
+		got := r.post(b.net.t.Context(), tx)[0]
+		b.answered(got)
+		open := got.lost != nil || got.refusal != nil && got.refusal.open()
+		if got.ok() || open && r.settled(b.net.t.Context(), tx) {
+			s.next++
+		}
+	}
+}
+
+// withoutDuplicates is the log of consensus without what the network itself recognised as a
+// second copy. When a node breaks off and then does not know a transaction, the relay gives it to
+// another node under the same transaction id; if the first one had it after all, the second copy
+// ends here, unexecuted.
+func (n *network) withoutDuplicates() (log []decision, dropped int) {
+	n.t.Helper()
+	for _, d := range n.decisions() {
+		if d.Status == "DUPLICATE_TRANSACTION" {
+			dropped++
+		} else {
+			log = append(log, d)
+		}
+	}
+	return log, dropped
+}
+
+// settled waits until an open transaction is executed, or cannot be any more.
+func (r *relay) settled(ctx context.Context, tx *transaction) (executed bool) {
+	validity := time.After(4 * time.Minute) // of a transaction, and what the network's clocks may differ
+	body, err := json.Marshal(request{"2.0", 1, "eth_getTransactionReceipt", []any{tx.hash}})
+	if err != nil {
+		panic(err) // strings only
+	}
+	for {
+		replies, err := r.roundTrip(ctx, body)
+		switch {
+		case err != nil: // asked again
+		case replies[0].Error == nil && string(replies[0].Result) != "null":
+			return true
+		case replies[0].Error != nil && strings.Contains(replies[0].Error.Message, "rejected"):
+			return false
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-validity:
+			return false
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// spoil reads, replaces or removes the rules by which the network spoils calls. It returns how
+// many calls the rules have spoiled.
+func (n *network) spoil(method, rules string) (spoiled int) {
+	n.t.Helper()
+	request, err := http.NewRequestWithContext(n.t.Context(), method, n.Control, bytes.NewReader([]byte(rules)))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode >= 300 {
+		n.t.Fatalf("%s %s: %s", method, n.Control, response.Status)
+	}
+	var counted []struct{ Spoiled int }
+	_ = json.NewDecoder(response.Body).Decode(&counted) // not every method answers with the rules
+	for _, rule := range counted {
+		spoiled += rule.Spoiled
+	}
+	return spoiled
+}
+
+// memory is the process's resident memory, in bytes.
+func (p *process) memory() int {
+	p.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			return kilobytes << 10
+		}
+	}
+	p.t.Fatalf("no VmRSS:\n%s", text)
+	return 0
+}
