@@ -93,15 +93,21 @@ func networkRole(ctx context.Context, args []string, out io.Writer) error {
 		chain.Close()
 		return err
 	}
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: startLimit}
-	ready := networkReady{Network: true, URL: "http://" + l.Addr().String(), Nodes: chain.Nodes(), Accounts: chain.Accounts()}
+	return serveChain(ctx, out, chain, l, mux)
+}
+
+// serveChain tells that the network is ready and runs it, with its mirror node's front at the
+// listener, until ctx ends.
+func serveChain(ctx context.Context, out io.Writer, chain *devnet.Network, front net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: startLimit}
+	ready := networkReady{Network: true, URL: "http://" + front.Addr().String(), Nodes: chain.Nodes(), Accounts: chain.Accounts()}
 	if err := json.NewEncoder(out).Encode(ready); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return chain.Run(ctx) })
 	group.Go(func() error {
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(front); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil

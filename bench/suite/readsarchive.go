@@ -22,7 +22,6 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
-	"golang.org/x/sync/errgroup"
 
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
@@ -78,24 +77,7 @@ func archiveRole(ctx context.Context, out io.Writer) error {
 		chain.Close()
 		return err
 	}
-	ready := networkReady{Network: true, URL: "http://" + front.Addr().String(), Nodes: chain.Nodes(), Accounts: chain.Accounts()}
-	if err := json.NewEncoder(out).Encode(ready); err != nil {
-		return err
-	}
-	server := &http.Server{Handler: a.handler(), ReadHeaderTimeout: startLimit}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return chain.Run(ctx) })
-	group.Go(func() error {
-		if err := server.Serve(front); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
-	group.Go(func() error {
-		<-ctx.Done()
-		return server.Close()
-	})
-	return group.Wait()
+	return serveChain(ctx, out, chain, front, a.handler())
 }
 
 func (a *archive) listen(ctx context.Context) (net.Listener, error) {
