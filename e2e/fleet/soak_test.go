@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ethereum/go-ethereum/common"
 )
 
 // hardships spoil some of everything that a relay asks of the network.
@@ -119,8 +121,12 @@ func (b *burst) pursue(ctx context.Context, s *sender, relays []*relay, first in
 // ends here, unexecuted.
 func (n *network) withoutDuplicates() (log []decision, dropped int) {
 	n.t.Helper()
-	for _, d := range n.decisions() {
-		if d.Status == "DUPLICATE_TRANSACTION" {
+	all, executed := n.decisions(), map[common.Hash]bool{}
+	for _, d := range all {
+		executed[d.Hash] = executed[d.Hash] || d.Status == success
+	}
+	for _, d := range all {
+		if d.Status == "DUPLICATE_TRANSACTION" && executed[d.Hash] {
 			dropped++
 		} else {
 			log = append(log, d)
