@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -109,9 +110,55 @@ func TestPagesWithoutANetwork(t *testing.T) {
 }
 
 func TestAdminNamespaceCanBeHidden(t *testing.T) {
-	base := "http://" + start(t, "DISABLE_ADMIN_NAMESPACE=true").HTTPAddr()
+	base := "http://" + start(t, "DISABLE_ADMIN_NAMESPACE=true", "DEBUG_API_ENABLED=true").HTTPAddr()
 	if status, body := ask(t, http.MethodGet, base+"/config", ""); status == http.StatusOK {
 		t.Errorf("/config: %d %s", status, body)
+	}
+	for method, want := range map[string]string{"admin_config": "-32601", "rpc_modules": `{"debug":"1.0","eth":"1.0","net":"1.0","rpc":"1.0","web3":"1.0"}`} {
+		if _, body := ask(t, http.MethodPost, base, rpcBody(method)); !strings.Contains(body, want) {
+			t.Errorf("%s: %s", method, body)
+		}
+	}
+}
+
+func rpcBody(method string) string { return `{"jsonrpc":"2.0","id":1,"method":"` + method + `"}` }
+
+// The page and the method show every setting, each where it belongs, and no secret; on
+// which version the consensus nodes are comes from the newest block.
+func TestSettings(t *testing.T) {
+	w := newWorld(t)
+	r := w.relay(t, "REDIS_URL=redis://:hunter2@127.0.0.1:1", "ADMIN_TOKEN=sesame", "MIRROR_NODE_AUTH_HEADER=Bearer abc123", "SDK_MAX_ATTEMPTS=7", "TIER_3_RATE_LIMIT=4711")
+	shown := r.call("admin_config")
+	for _, word := range []string{operatorKey, "hunter2", "sesame", "abc123"} {
+		if shown.Error != nil || strings.Contains(shown.String(), word) {
+			t.Errorf("%s is in %s", word, shown)
+		}
+	}
+	type part struct {
+		Service, Version string
+		Config           map[string]string
+	}
+	var got struct {
+		Relay                part
+		UpstreamDependencies []part
+	}
+	if err := json.Unmarshal(shown.Result, &got); err != nil || len(got.UpstreamDependencies) != 2 {
+		t.Fatalf("%v in %s", err, shown)
+	}
+	nodes, mirror := got.UpstreamDependencies[0], got.UpstreamDependencies[1]
+	if got.Relay.Version != "test" || nodes.Service != "consensusNode" || mirror.Service != "mirrorNode" || nodes.Version != "0.75.0" {
+		t.Errorf("%s", shown)
+	}
+	for name, where := range map[string]struct {
+		part map[string]string
+		want string
+	}{
+		"TIER_3_RATE_LIMIT": {got.Relay.Config, "4711"}, "SDK_MAX_ATTEMPTS": {nodes.Config, "7"}, "MIRROR_NODE_TIMEOUT": {mirror.Config, "5s"},
+		"OPERATOR_KEY_MAIN": {got.Relay.Config, "**********"}, "MIRROR_NODE_AUTH_HEADER": {mirror.Config, "**********"},
+	} {
+		if where.part[name] != where.want {
+			t.Errorf("%s is %q, want %q", name, where.part[name], where.want)
+		}
 	}
 }
 

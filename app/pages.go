@@ -47,16 +47,12 @@ func (a *App) readiness(w http.ResponseWriter, r *http.Request) {
 	text("OK").ServeHTTP(w, r)
 }
 
-// showConfig prints the settings. Secrets are masked by their type.
-func (a *App) showConfig(w http.ResponseWriter, _ *http.Request) {
-	values := map[string]string{}
-	for _, s := range a.cfg.Effective() {
-		values[s.Name] = s.Value
-	}
+// showConfig prints the settings.
+func (a *App) showConfig(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(map[string]any{"relay": map[string]any{"version": a.version, "config": values}}) // see text
+	_ = encoder.Encode(a.settings(r.Context())) // see text
 }
 
 // register adds the metrics of every part to the registry, with those of the

@@ -98,7 +98,7 @@ func (a *App) wire() (err error) {
 	api, err := ethapi.New(cfg.API, ethapi.Deps{
 		ChainID: uint64(cfg.Server.ChainID), Version: a.version, Profile: cfg.RPC.Profile, Mirror: a.mirror,
 		Operator: a.operator(), MaxCallGas: cfg.Precheck.MaxGasLimit, Filters: filters, Log: a.log,
-		Pool: a.askedPool(), PoolAPI: cfg.Pool.API, Trace: a.askedTrace(), NoAdmin: cfg.Server.DisableAdmin,
+		Pool: a.askedPool(), PoolAPI: cfg.Pool.API, Trace: a.askedTrace(), NoAdmin: cfg.Server.DisableAdmin, Settings: a.settings,
 		HTTPAPIs: cfg.RPC.HTTP.APIs, WebSocketAPIs: cfg.RPC.WebSocket.APIs,
 	})
 	if err != nil {

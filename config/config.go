@@ -56,7 +56,7 @@ type Server struct {
 	WebSocketPort int `env:"WEB_SOCKET_PORT" envDefault:"8546"`
 	// How long a stopping process waits for accepted transactions to get their verdict.
 	DrainTimeout envx.Millis `env:"SHUTDOWN_DRAIN_TIMEOUT_MS" envDefault:"30000"`
-	// Hide /config and the admin view of the locks.
+	// Hide the settings (/config and admin_config) and the other methods of the admin namespace.
 	DisableAdmin bool `env:"DISABLE_ADMIN_NAMESPACE" envDefault:"false"`
 	// Address (host:port) of the admin server: locks, switches, profiles. Empty for none. Keep it on loopback.
 	AdminAddress string `env:"ADMIN_ADDRESS"`
@@ -135,8 +135,8 @@ func nameOf(field string) string {
 // Validate checks what can be checked without a network, all at once.
 func (c Config) Validate() error {
 	errs := []error{
-		c.RPC.Validate(), c.API.Validate(), c.Precheck.Validate(), c.Submit.Validate(), c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(), c.Cache.Validate(),
-		c.RPC.Validate(), c.API.Validate(), c.Precheck.Validate(), c.Submit.Validate(), c.Pool.Validate(), c.Trace.Validate(), c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(),
+		c.RPC.Validate(), c.API.Validate(), c.Precheck.Validate(), c.Submit.Validate(), c.Pool.Validate(), c.Trace.Validate(),
+		c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(), c.Cache.Validate(),
 	}
 	if !c.Server.HTTP && !c.Server.WebSocket {
 		errs = append(errs, errors.New("RPC_HTTP_ENABLED and RPC_WS_ENABLED are both false: nothing to serve"))

@@ -12,17 +12,6 @@ import (
 	"lockstep/txtrace"
 )
 
-// traceMethods are the rows about the lifecycle record.
-func (a *API) traceMethods() []rpc.Method {
-	handler := a.getTransactionTrace
-	if a.deps.Trace == nil || a.deps.NoAdmin {
-		handler = func(context.Context, *rpc.Params) (any, error) { return nil, eth.ErrUnsupportedMethod() }
-	}
-	return []rpc.Method{{
-		Name: "admin_getTransactionTraceByHash", Params: []rpc.Param{rpc.Required(rpc.TransactionHash())}, Handler: translated(handler),
-	}}
-}
-
 // getTransactionTrace is admin_getTransactionTraceByHash: what happened to a
 // transaction, or null.
 func (a *API) getTransactionTrace(ctx context.Context, p *rpc.Params) (any, error) {

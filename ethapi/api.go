@@ -100,6 +100,8 @@ type Deps struct {
 	PoolAPI bool       // offer the txpool methods, if there is a Pool
 	Trace   Lifecycles // nil: no record is kept of what happened to transactions
 	NoAdmin bool       // offer no admin methods
+	// Settings is what admin_config shows, without secrets; nil: nothing.
+	Settings func(context.Context) any
 	// Operator is the sender of simulated calls that send value and name no sender;
 	// nil: none.
 	Operator *common.Address

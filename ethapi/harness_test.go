@@ -17,6 +17,7 @@ import (
 	"github.com/caarlos0/env/v11"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/secret"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
@@ -102,7 +103,7 @@ func newRelay(t testing.TB, node *mirrorNode, change ...func(*settings)) *relay 
 		t.Fatal(err)
 	}
 	s.RPC.Profile = rpc.ProfileEthereum
-	s.Mirror.URL = node.URL
+	s.Mirror.URL = secret.URL(node.URL)
 	s.Mirror.ImmatureAttempts = 2
 	s.Mirror.RetryDelay = 0
 	s.Mirror.Freshness = 0

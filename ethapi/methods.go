@@ -61,5 +61,5 @@ func (a *API) Methods() []rpc.Method {
 		row("eth_getFilterChanges", a.getFilterChanges, hex),
 		row("eth_uninstallFilter", a.uninstallFilter, hex),
 	}
-	return slices.Concat(methods, a.debugMethods(), a.poolMethods(), a.traceMethods(), a.constants(), a.discovery())
+	return slices.Concat(methods, a.debugMethods(), a.poolMethods(), a.adminMethods(), a.constants(), a.discovery())
 }

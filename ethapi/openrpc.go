@@ -65,6 +65,14 @@ func (a *API) modules(ctx context.Context, _ *rpc.Params) (any, error) {
 			if a.cfg.Debug.Enabled {
 				modules[name] = version
 			}
+		case "txpool":
+			if a.offersPool() {
+				modules[name] = version
+			}
+		case "admin":
+			if !a.deps.NoAdmin {
+				modules[name] = version
+			}
 		}
 	}
 	return modules, nil

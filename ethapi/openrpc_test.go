@@ -140,10 +140,12 @@ func TestModules(t *testing.T) {
 	apis := func(names ...string) func(*settings) {
 		return func(s *settings) { s.RPC.HTTP.APIs, s.deps.HTTPAPIs = names, names }
 	}
+	pooled, _ := newPool(t, apis("admin", "txpool"))
 	for want, r := range map[string]*relay{
-		`{"eth":"1.0","net":"1.0","rpc":"1.0"}`: newRelay(t, node, apis("eth", "net", "debug", "txpool")),
-		`{"debug":"1.0","rpc":"1.0"}`:           newRelay(t, node, apis("debug", "trace"), debugging),
-		`{"rpc":"1.0","web3":"1.0"}`:            newRelay(t, node, apis("web3"), hiero),
+		`{"eth":"1.0","net":"1.0","rpc":"1.0"}`:      newRelay(t, node, apis("eth", "net", "debug", "txpool")),
+		`{"admin":"1.0","rpc":"1.0","txpool":"1.0"}`: pooled,
+		`{"debug":"1.0","rpc":"1.0"}`:                newRelay(t, node, apis("debug", "trace"), debugging),
+		`{"rpc":"1.0","web3":"1.0"}`:                 newRelay(t, node, apis("web3"), hiero),
 	} {
 		r.expect([3]string{"rpc_modules", `[]`, want})
 	}

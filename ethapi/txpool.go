@@ -16,7 +16,7 @@ import (
 // poolMethods are the rows of the txpool namespace.
 func (a *API) poolMethods() []rpc.Method {
 	row := func(name string, handler rpc.Handler, params ...rpc.Param) rpc.Method {
-		if a.deps.Pool == nil || !a.deps.PoolAPI {
+		if !a.offersPool() {
 			handler = func(context.Context, *rpc.Params) (any, error) { return nil, eth.ErrUnsupportedMethod() }
 		}
 		return rpc.Method{Name: name, Params: params, AnyParams: len(params) == 0, Handler: translated(handler)}
@@ -28,6 +28,8 @@ func (a *API) poolMethods() []rpc.Method {
 		row("txpool_status", a.poolStatus),
 	}
 }
+
+func (a *API) offersPool() bool { return a.deps.Pool != nil && a.deps.PoolAPI }
 
 // latestNonce returns a sender's next nonce, counted what the network has executed and
 // the mirror node may not show yet.

@@ -16,6 +16,7 @@ import (
 
 	"lockstep/hedera"
 	"lockstep/internal/envx"
+	"lockstep/internal/secret"
 )
 
 const latestPath = "blocks?limit=1&order=desc"
@@ -313,7 +314,7 @@ func TestHeaders(t *testing.T) {
 		fmt.Fprint(w, blockJSON(17))
 	}
 	config := defaults(t)
-	config.URL, config.AuthHeader, config.APIKey, config.Modularized = n.URL, "Bearer s3cret", "k3y", "true"
+	config.URL, config.AuthHeader, config.APIKey, config.Modularized = secret.URL(n.URL), "Bearer s3cret", "k3y", "true"
 	for ip, want := range map[string]string{"10.0.0.1": `for="10.0.0.1"`, "::1": `for="[::1]"`, "not an address": "", "": ""} {
 		client, err := New(config, Options{Origin: func(context.Context) Origin { return Origin{RequestID: "abc", ClientIP: ip} }})
 		if err != nil {

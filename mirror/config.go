@@ -14,9 +14,9 @@ import (
 // Config is how the mirror node is reached and how much may be read from it.
 type Config struct {
 	// Where the mirror node is, without /api/v1; or several of them, separated by commas, the preferred one first. https is assumed when no scheme is given.
-	URL string `env:"MIRROR_NODE_URL"`
+	URL secret.URL `env:"MIRROR_NODE_URL"`
 	// Where contract calls and replays are answered, when it is not the one above; with several mirror nodes one for all of them, or one for each in the same order.
-	Web3URL string `env:"MIRROR_NODE_URL_WEB3"`
+	Web3URL secret.URL `env:"MIRROR_NODE_URL_WEB3"`
 	// Value of the Authorization header of every request.
 	AuthHeader secret.String `env:"MIRROR_NODE_AUTH_HEADER"`
 	// Value of the x-api-key header of every request.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/caarlos0/env/v11"
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/secret"
 )
 
 // node is a scripted mirror node: answers by path and query below /api/v1/, and what
@@ -86,7 +88,7 @@ func defaults(t testing.TB) Config {
 func connect(t testing.TB, url string, change ...func(*Config)) *Client {
 	t.Helper()
 	config := defaults(t)
-	config.URL = url
+	config.URL = secret.URL(url)
 	config.RetryDelay = 0
 	for _, c := range change {
 		c(&config)

@@ -15,6 +15,7 @@ import (
 	"lockstep/internal/envx"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
+	"lockstep/internal/secret"
 )
 
 // sharing is a client of a mirror node that shares a Redis server with others.
@@ -38,7 +39,7 @@ func sharing(t *testing.T, server *redistest.Server, url string) *Client {
 		<-done
 	})
 	config := defaults(t)
-	config.URL, config.RetryDelay = url, 0
+	config.URL, config.RetryDelay = secret.URL(url), 0
 	client, err := New(config, Options{Log: log, Store: store})
 	if err != nil {
 		t.Fatal(err)

@@ -58,14 +58,14 @@ const mostUpstreams = 16
 // upstreams reads the addresses. Either there is one web3 address for each mirror
 // node, in the same order, or one for all, or none.
 func (c *Config) upstreams() ([]*upstream, error) {
-	rests, err := baseURLs(c.URL)
+	rests, err := baseURLs(c.URL.Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("MIRROR_NODE_URL: %w", err)
 	}
 	if len(rests) == 0 {
 		return nil, errors.New("MIRROR_NODE_URL is mandatory")
 	}
-	web3s, err := baseURLs(c.Web3URL)
+	web3s, err := baseURLs(c.Web3URL.Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("MIRROR_NODE_URL_WEB3: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"lockstep/hedera"
 	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
+	"lockstep/internal/secret"
 )
 
 // chain is a ledger that real mirror node interfaces show.
@@ -547,7 +548,7 @@ func TestAddresses(t *testing.T) {
 	if err := config.Check(); err == nil || !strings.Contains(err.Error(), "MIRROR_NODE_URL_WEB3") {
 		t.Errorf("two web3 addresses for three mirror nodes: %v", err)
 	}
-	config.URL = strings.Repeat("http://a,", mostUpstreams+1)
+	config.URL = secret.URL(strings.Repeat("http://a,", mostUpstreams+1))
 	if err := config.Check(); err == nil {
 		t.Error("too many addresses are accepted")
 	}

@@ -22,7 +22,7 @@ func tierOf(method string) int {
 		"eth_sendTransaction", "eth_sign", "eth_signTransaction", "eth_submitHashrate", "eth_submitWork",
 		"eth_syncing", "debug_traceCall", "debug_traceTransaction", "debug_traceBlockByNumber", "debug_traceBlockByHash":
 		return 1
-	case "web3_clientVersion", "web3_sha3", "net_listening", "net_version", "net_peerCount":
+	case "admin_config", "web3_clientVersion", "web3_sha3", "net_listening", "net_version", "net_peerCount":
 		return 3
 	case "eth_accounts", "eth_blobBaseFee", "eth_blockNumber", "eth_chainId", "eth_coinbase",
 		"eth_createAccessList", "eth_estimateGas", "eth_feeHistory", "eth_gasPrice", "eth_getBalance",
