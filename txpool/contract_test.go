@@ -196,6 +196,17 @@ var contract = map[string]func(c){
 		c.expects(7, 7, 8)
 		c.finds(tx)
 	},
+	"sent again after it was executed": func(c c) {
+		tx := c.tx(7)
+		c.add(tx)
+		c.told.Done(tx, true, false)
+		c.expects(7, 8, 8)
+		c.add(tx)
+		c.told.Done(tx, false, false) // its nonce is too low by now
+		c.add(c.tx(8))
+		c.expects(7, 8, 9) // Redis has heard of all of it
+		c.finds(tx)
+	},
 	"count": func(c c) {
 		before := c.asked.Count(c.Context())
 		tx := c.tx(0)

@@ -24,13 +24,18 @@
 //
 // # In Redis
 //
-//	txpool:sender:{<address>}  sorted set: nonce, hash and process; score = when it expires, in ms
-//	txpool:next:{<address>}    the proven nonce; expires
-//	txpool:tx:<hash>           sender and raw transaction, or nothing if nobody may ask for it; expires
+//	txpool:sender:{<address>}  sorted set: nonce, hash and process; score = when it expires, in ms,
+//	                           and half a millisecond more once it was executed
+//	txpool:known               sorted set: the hashes that may be asked for; score = when they expire
+//	txpool:tx:<hash>           sender and raw transaction, if somebody may ask for it; expires
 //	txpool:index               sorted set of all, with their senders; only for the txpool_* methods
 //
-// Addresses and hashes are 0x-hexadecimal in lower case. The braces make the first two
-// share a slot of a cluster. A transaction costs seven Redis commands, most of them in
-// round trips that many transactions share, and no transaction ever waits for one. When
-// Redis fails, each relay knows its own transactions.
+// Addresses and hashes in the names of keys are 0x-hexadecimal in lower case. An executed
+// transaction is the proof of its nonce, until it expires; as one command turns it from a pending
+// one into that, it is at no moment neither.
+//
+// No transaction ever waits for Redis. What changes is told at once if nothing was told in the last
+// 10 ms, else with all else that changes in these; that a transaction was executed while more of its sender are on
+// their way may take 100 ms. So one that comes by itself costs three commands, and one in a burst about one.
+// What changes twice before it was told is told once. When Redis fails, each relay knows its own transactions.
 package txpool

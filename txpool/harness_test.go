@@ -30,6 +30,12 @@ func settings() txpool.Config {
 func start(t *testing.T, cfg txpool.Config, client redis.UniversalClient) (*txpool.Pool, func()) {
 	t.Helper()
 	p := txpool.New(cfg, txpool.Deps{Redis: client, Bodies: true})
+	return p, run(t, p)
+}
+
+// run runs a pool until the test ends, or until the returned function is called.
+func run(t *testing.T, p *txpool.Pool) func() {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()
@@ -43,7 +49,7 @@ func start(t *testing.T, cfg txpool.Config, client redis.UniversalClient) (*txpo
 		}
 	}
 	t.Cleanup(stop)
-	return p, stop
+	return stop
 }
 
 func dial(t *testing.T, url string) redis.UniversalClient {

@@ -65,14 +65,15 @@ func (p *Pool) Run(ctx context.Context) error {
 	if p == nil || p.remote == nil {
 		return nil
 	}
-	return p.remote.run(ctx, p.renew)
+	newTeller(p.remote).run(ctx, p.renew)
+	return nil
 }
 
 // Add says that a transaction is in line. It never blocks. Done follows, once.
 func (p *Pool) Add(tx *eth.Tx) {
 	p.mu.Lock()
 	e := p.table.add(tx, time.Now())
-	first := e != nil && e.attempts == 1
+	first := e != nil && e.attempts == 1 && !e.spent
 	p.mu.Unlock()
 	switch {
 	case e == nil:
@@ -91,18 +92,11 @@ func (p *Pool) Accepted(tx *eth.Tx) { p.announce(tx.Raw()) }
 // that the sender's next nonce is past it. perhaps: that is not known. It never blocks.
 func (p *Pool) Done(tx *eth.Tx, spent, perhaps bool) {
 	p.mu.Lock()
-	over := p.table.done(tx, spent, perhaps, time.Now())
-	_, kept := p.table.hashes[tx.Hash()]
+	e := p.table.done(tx, spent, perhaps, time.Now())
 	p.mu.Unlock()
 	p.metrics.removed.Inc()
-	if p.remote == nil {
-		return
-	}
-	if spent {
-		p.remote.prove(tx)
-	}
-	if over {
-		p.remote.remove(tx, kept)
+	if p.remote != nil && (e.over || e.spent) {
+		p.remote.end(tx, e)
 	}
 }
 
@@ -110,7 +104,7 @@ func (p *Pool) Done(tx *eth.Tx, spent, perhaps bool) {
 // mirror node says.
 func (p *Pool) Latest(ctx context.Context, address common.Address, confirmed uint64) uint64 {
 	if p.remote != nil {
-		confirmed = max(confirmed, p.remote.next(ctx, address))
+		confirmed = max(confirmed, p.remote.sender(ctx, address).next)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +121,7 @@ func (p *Pool) Next(ctx context.Context, address common.Address, confirmed uint6
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	nonce := max(confirmed, p.table.proven(address, time.Now()), others.next)
-	for p.table.has(address, nonce) || others.pending[nonce] {
+	for p.table.has(address, nonce) || len(others.pending[nonce]) > 0 {
 		nonce++
 	}
 	return nonce
@@ -206,7 +200,7 @@ func (p *Pool) renew(interval time.Duration) []*eth.Tx {
 	p.table.expire(now)
 	var due []*eth.Tx
 	for _, e := range p.table.hashes {
-		if e.attempts > 0 && now.Sub(e.renewed) >= interval {
+		if e.attempts > 0 && !e.spent && now.Sub(e.renewed) >= interval {
 			e.renewed = now
 			due = append(due, e.tx)
 		}

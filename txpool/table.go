@@ -24,6 +24,7 @@ type table struct {
 type entry struct {
 	tx       *eth.Tx
 	attempts int  // on their way; 0: over
+	spent    bool // it was executed
 	known    bool // it was executed, or may have been
 	renewed  time.Time
 	until    time.Time // when it is over, how long it is kept
@@ -49,12 +50,13 @@ func newTable(cfg Config) *table {
 func (t *table) add(tx *eth.Tx, now time.Time) *entry {
 	t.expire(now)
 	e := t.hashes[tx.Hash()]
-	if e != nil && e.attempts == 0 { // sent again after its end
-		t.drop(e)
-		e = nil
-	}
-	if e == nil {
+	if e == nil || e.attempts == 0 {
+		old := e
 		e = &entry{tx: tx, renewed: now}
+		if old != nil { // sent again after its end
+			t.drop(old)
+			e.spent, e.known = old.spent, old.known
+		}
 		if !t.makeRoom(e.weight()) {
 			return nil
 		}
@@ -96,24 +98,35 @@ func (t *table) of(address common.Address) *sender {
 	return s
 }
 
-// done ends an attempt and tells whether it was the last one of its hash.
-func (t *table) done(tx *eth.Tx, spent, perhaps bool, now time.Time) (over bool) {
+// end is what became of a transaction.
+type end struct {
+	over   bool // no attempt at it is on its way
+	spent  bool // it was executed
+	known  bool // it was executed, or may have been, and may be asked for
+	fitted bool // there was room for it
+	others bool // more of its sender are on their way
+}
+
+// done ends an attempt.
+func (t *table) done(tx *eth.Tx, spent, perhaps bool, now time.Time) end {
 	t.expire(now)
 	if spent {
 		t.prove(tx.From(), tx.Nonce()+1, now)
 	}
 	e := t.hashes[tx.Hash()]
 	if e == nil || e.attempts == 0 { // it had not fit
-		return true
+		return end{over: true, spent: spent}
 	}
 	e.attempts--
+	e.spent = e.spent || spent
 	e.known = e.known || spent || perhaps
 	s := t.of(tx.From())
 	if s.pending[tx.Nonce()]--; s.pending[tx.Nonce()] == 0 {
 		delete(s.pending, tx.Nonce())
 	}
-	if e.attempts > 0 {
-		return false
+	what := end{over: e.attempts == 0, spent: e.spent, known: e.known, fitted: true, others: len(s.pending) > 0}
+	if !what.over {
+		return what
 	}
 	t.pending--
 	if e.known {
@@ -123,7 +136,7 @@ func (t *table) done(tx *eth.Tx, spent, perhaps bool, now time.Time) (over bool)
 		t.drop(e)
 	}
 	t.tidy(s, now)
-	return true
+	return what
 }
 
 // prove raises the proven nonce.

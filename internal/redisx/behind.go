@@ -2,29 +2,21 @@ package redisx
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrResting says that Redis failed a moment ago and is not asked.
-var ErrResting = errors.New("redis failed a moment ago")
-
 // Behind talks to Redis for those who must not wait for it. Writes go behind the
-// caller's back, many in one round trip, and what cannot be written is lost. Reads have
-// a deadline. After a failure neither is tried for a while, so that a dead server costs
-// next to nothing.
+// caller's back, many in one round trip, and what cannot be written is lost. Reads and
+// writes go by way of one Asker.
 //
 // It is for knowledge that may be lost: whoever writes repeats what matters.
 type Behind struct {
-	client redis.UniversalClient
-	opts   BehindOptions
-	wake   chan struct{}
-	rest   atomic.Int64 // Unix nanoseconds until which Redis is left alone
+	*Asker
+	opts BehindOptions
+	wake chan struct{}
 
 	mu    sync.Mutex
 	queue []Write // guarded by mu
@@ -50,7 +42,7 @@ const batch = 512
 
 // NewBehind makes a Behind. Run does its work.
 func NewBehind(client redis.UniversalClient, opts BehindOptions) *Behind {
-	return &Behind{client: client, opts: opts, wake: make(chan struct{}, 1)}
+	return &Behind{Asker: NewAsker(client, opts.Timeout, opts.Rest), opts: opts, wake: make(chan struct{}, 1)}
 }
 
 // Put queues a write. It never blocks.
@@ -120,25 +112,4 @@ func (b *Behind) write(ctx context.Context, writes []Write) error {
 		})
 		return err
 	})
-}
-
-// Ask makes a round trip with a deadline, or returns ErrResting. That there is no such
-// key is no failure of Redis; what was asked returns it.
-func (b *Behind) Ask(ctx context.Context, ask func(context.Context, redis.UniversalClient) error) error {
-	if time.Now().UnixNano() < b.rest.Load() {
-		return ErrResting
-	}
-	limited, cancel := context.WithTimeout(ctx, b.opts.Timeout)
-	defer cancel()
-	err := ask(limited, b.client)
-	var answered redis.Error // the server is there, and did not like the question
-	switch {
-	case err == nil, errors.Is(err, redis.Nil), ctx.Err() != nil:
-	case errors.As(err, &answered):
-		err = fmt.Errorf("redis: %w", err)
-	default:
-		b.rest.Store(time.Now().Add(b.opts.Rest).UnixNano())
-		err = fmt.Errorf("redis: %w", err)
-	}
-	return err
 }
