@@ -22,7 +22,7 @@ type Tx struct {
 // recovers its sender, once for the whole path. It keeps raw and does not copy it.
 //
 // Signatures with a high s value are accepted, as the network accepts them. The
-// error is an *Error with code -32000.
+// error is an *Error, with code -32000 except for what type 4 alone can have wrong.
 func DecodeTx(raw []byte) (*Tx, error) {
 	if len(raw) == 0 {
 		return nil, ErrInvalidArguments("empty transaction")
@@ -41,6 +41,9 @@ func DecodeTx(raw []byte) (*Tx, error) {
 func decodeError(raw []byte, err error) *Error {
 	if errors.Is(err, types.ErrTxTypeNotSupported) {
 		return ErrInvalidArguments("unsupported transaction type: 0x%02x", raw[0])
+	}
+	if known := setCodeError(raw); known != nil {
+		return known
 	}
 	return ErrInvalidArguments("invalid transaction encoding: %s", err)
 }

@@ -120,8 +120,8 @@ func value(tx *eth.Tx, _ Rules) *eth.Error {
 	return nil
 }
 
-// authorizations: the decoder already refuses a list outside type 4, numbers that
-// do not fit and a type 4 creation; what is left is the empty list.
+// authorizations: the decoder already refuses a list outside type 4, and, in the words
+// for it, numbers that do not fit and a type 4 creation; what is left is the empty list.
 func authorizations(tx *eth.Tx, _ Rules) *eth.Error {
 	if tx.Type() == types.SetCodeTxType && len(tx.Fields().SetCodeAuthorizations()) == 0 {
 		return eth.ErrInvalidParam("authorizationList", "EIP-7702 transaction with empty auth list")
