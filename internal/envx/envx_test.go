@@ -30,14 +30,14 @@ func TestMillis(t *testing.T) {
 
 func TestStrings(t *testing.T) {
 	for text, want := range map[string][]string{
-		"": nil, "a": {"a"}, " a , b,": {"a", "b"}, `["a","b, c"]`: {"a", "b, c"}, "[]": {},
+		"": nil, "a": {"a"}, " a , b,": {"a", "b"}, `["a","b, c"]`: {"a", "b, c"}, "[]": {}, "[429, 503]": {"429", "503"}, `["a",1.5,"2"]`: {"a", "1.5", "2"},
 	} {
 		var l envx.Strings
 		if err := l.UnmarshalText([]byte(text)); err != nil || !slices.Equal(l, want) {
 			t.Errorf("%q = %q, %v, want %q", text, l, err, want)
 		}
 	}
-	for _, bad := range []string{"[", `["a"`, `[{"a":1}]`, "[1]"} {
+	for _, bad := range []string{"[", `["a"`, `[{"a":1}]`, "[[1]]", "[true]"} {
 		if err := new(envx.Strings).UnmarshalText([]byte(bad)); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
