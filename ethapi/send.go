@@ -20,7 +20,7 @@ type Sender interface {
 func SendRawTransaction(sender Sender) rpc.Method {
 	return rpc.Method{
 		Name:   "eth_sendRawTransaction",
-		Params: []rpc.Param{rpc.Required(rpc.Hex())},
+		Params: []rpc.Param{rpc.Required(rpc.RawTransaction())},
 		Enter: func(_ context.Context, p *rpc.Params) (rpc.Finish, error) {
 			raw, err := rawTransaction(p)
 			if err != nil {

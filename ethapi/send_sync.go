@@ -42,7 +42,7 @@ func (c SyncConfig) wait(asked uint64) time.Duration {
 func SendRawTransactionSync(a *API, sender Sender) rpc.Method {
 	return rpc.Method{
 		Name:   "eth_sendRawTransactionSync",
-		Params: []rpc.Param{rpc.Required(rpc.Hex()), rpc.Nullable(rpc.Milliseconds())},
+		Params: []rpc.Param{rpc.Required(rpc.RawTransaction()), rpc.Nullable(rpc.Milliseconds())},
 		Enter: func(_ context.Context, p *rpc.Params) (rpc.Finish, error) {
 			raw, err := rawTransaction(p)
 			if err != nil {

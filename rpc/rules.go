@@ -116,6 +116,14 @@ func isHex(v Value) bool {
 	return ok
 }
 
+// RawTransaction accepts what Hex does, and the prefix 0X.
+func RawTransaction() Rule {
+	return Rule{text: Hex().text, check: func(v Value) bool {
+		_, ok := hexDigits(v.text())
+		return ok
+	}}
+}
+
 // HexEvenLength accepts 0x and whole bytes in hex, also none.
 func HexEvenLength() Rule {
 	return Rule{text: "Expected 0x prefixed hexadecimal value with even length", check: func(v Value) bool {

@@ -197,6 +197,7 @@ func TestRules(t *testing.T) {
 		},
 		{"boolean", Boolean(), []string{`true`, `false`}, []string{`"true"`, `1`, `[true]`}},
 		{"hex", Hex(), []string{`"0x"`, `"0x1"`, `"0xaF"`}, []string{`"0X1"`, `"1"`, `"0xg"`, `1`, `""`}},
+		{"raw transaction", RawTransaction(), []string{`"0x"`, `"0X1"`, `"0xaF"`}, []string{`"1"`, `"0Xg"`, `"X1"`, `1`, `""`}},
 		{"even hex", HexEvenLength(), []string{`"0x"`, `"0x12"`}, []string{`"0x1"`, `"0x123"`}},
 		{"hex64", Hex64(), []string{`"0x1"`, hash}, []string{`"0x"`, `"0x11` + hash[3:]}},
 		{"topic hash", TopicHash(), []string{hash, `null`}, []string{address, `[]`}},
