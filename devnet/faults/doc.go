@@ -23,6 +23,7 @@
 //	delay       wait before anything happens, such as "2s"
 //	goAway      send all clients of the node away with HTTP/2 GOAWAY; this call is finished
 //	dropBefore  break the connection, nothing taken
+//	grpc        answer with this error of gRPC, such as "INTERNAL", nothing taken
 //	status      answer with this status, nothing taken
 //	vanish      answer OK, and consensus never sees the transaction
 //	outcome     answer OK, and consensus refuses the transaction with this status

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
@@ -65,6 +67,7 @@ func TestWhatRulesDo(t *testing.T) {
 	var rules Rules
 	if err := rules.Set([]byte(`[
 		{"at":"submit","times":1,"status":"BUSY","delay":"1.5s"},
+		{"at":"submit","times":1,"grpc":"PERMISSION_DENIED"},
 		{"at":"submit","times":1,"outcome":"THROTTLED_AT_CONSENSUS","goAway":true},
 		{"at":"submit","vanish":true,"dropAfter":true},
 		{"at":"mirror","path":"/blocks","httpStatus":429,"retryAfter":"2s"},
@@ -74,6 +77,7 @@ func TestWhatRulesDo(t *testing.T) {
 	}
 	for i, want := range []node.Fault{
 		{Status: hapi.ResponseCodeEnum_BUSY, Delay: 1500 * time.Millisecond},
+		{Code: codes.PermissionDenied},
 		{Outcome: hapi.ResponseCodeEnum_THROTTLED_AT_CONSENSUS, GoAway: true},
 		{Vanish: true, DropAfter: true},
 		{Vanish: true, DropAfter: true},
@@ -102,7 +106,7 @@ func TestBadRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{
-		"", "{}", `[{"at":"here"}]`, `[{"at":"submit","status":"TIRED"}]`, `[{"at":"submit","chance":2}]`, `[{"at":"submit","delay":"-1s"}]`,
+		"", "{}", `[{"at":"here"}]`, `[{"at":"submit","status":"TIRED"}]`, `[{"at":"submit","grpc":"TIRED"}]`, `[{"at":"submit","chance":2}]`, `[{"at":"submit","delay":"-1s"}]`,
 		`[{"at":"submit","delay":5}]`, `[{"at":"submit","colour":"red"}]`, `[{"at":"mirror","httpStatus":200}]`, `[] []`,
 	} {
 		if rules.Set([]byte(bad)) == nil {

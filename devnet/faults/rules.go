@@ -8,9 +8,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"google.golang.org/grpc/codes"
 
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
@@ -31,6 +34,7 @@ type Rule struct {
 	Delay      duration `json:"delay,omitempty"`
 	GoAway     bool     `json:"goAway,omitempty"`
 	DropBefore bool     `json:"dropBefore,omitempty"`
+	GRPC       string   `json:"grpc,omitempty"`
 	Status     string   `json:"status,omitempty"`
 	Vanish     bool     `json:"vanish,omitempty"`
 	Outcome    string   `json:"outcome,omitempty"`
@@ -126,6 +130,9 @@ func (rule *Rule) check() error {
 			return fmt.Errorf("%q is no status", name)
 		}
 	}
+	if _, err := rule.code(); err != nil {
+		return err
+	}
 	if rule.Chance < 0 || rule.Chance > 1 {
 		return fmt.Errorf("chance %v: want 0 to 1", rule.Chance)
 	}
@@ -133,6 +140,14 @@ func (rule *Rule) check() error {
 		return fmt.Errorf("httpStatus %d: want 400 to 599", rule.HTTPStatus)
 	}
 	return nil
+}
+
+// code is the error of gRPC that the rule answers with, or codes.OK.
+func (rule *Rule) code() (code codes.Code, err error) {
+	if rule.GRPC != "" && code.UnmarshalJSON([]byte(strconv.Quote(rule.GRPC))) != nil {
+		return code, fmt.Errorf("grpc %q is no code of gRPC", rule.GRPC)
+	}
+	return code, nil
 }
 
 // pick returns the rule that decides on a call, and false if none does.
@@ -174,7 +189,8 @@ func (r *Rules) Node(call node.Call) node.Fault {
 	fault := node.Fault{
 		Delay: time.Duration(rule.Delay), GoAway: rule.GoAway, DropBefore: rule.DropBefore, Vanish: rule.Vanish, DropAfter: rule.DropAfter,
 	}
-	fault.Status, _ = hedera.ParseStatus(rule.Status) // checked by Set; 0 for none
+	fault.Code, _ = rule.code() // checked by Set, as all below; 0 for none
+	fault.Status, _ = hedera.ParseStatus(rule.Status)
 	fault.Outcome, _ = hedera.ParseStatus(rule.Outcome)
 	return fault
 }

@@ -24,6 +24,7 @@ type Call struct {
 type Fault struct {
 	Delay      time.Duration // before anything happens
 	DropBefore bool          // the connection breaks and nothing was taken
+	Code       codes.Code    // answered with this error of gRPC; nothing is taken
 	Status     hedera.Status // answered instead of the node's own precheck; the transaction is not taken, the query not answered
 	Vanish     bool          // answered OK, and consensus never sees it
 	Outcome    hedera.Status // answered OK, and consensus refuses it with this
@@ -51,6 +52,9 @@ func (n *Node) spoil(ctx context.Context, sub *ledger.Submission, query *hapi.Qu
 	}
 	if fault.DropBefore {
 		return fault, status.Error(codes.Unavailable, "the connection was lost")
+	}
+	if fault.Code != codes.OK {
+		return fault, status.Error(fault.Code, "a fault")
 	}
 	return fault, nil
 }
