@@ -39,7 +39,10 @@ func (c chain) Account(ctx context.Context, address common.Address) (submit.Acco
 // GasPrice implements submit.Chain.
 func (c chain) GasPrice(ctx context.Context) (*big.Int, error) {
 	fees, err := c.mirror.Fees(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, mirror.ErrNotFound), err == nil && fees.EthereumTransaction <= 0:
+		return nil, eth.ErrNoGasPrice()
+	case err != nil:
 		return nil, upstreamError(err)
 	}
 	price := fees.EthereumTransaction

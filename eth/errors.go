@@ -195,6 +195,11 @@ func ErrGasPriceTooLow(offered, minimum *big.Int) *Error {
 	return newError(CodeGasPriceTooLow, "Gas price '%d' is below configured minimum gas price '%d'", offered, minimum)
 }
 
+// ErrNoGasPrice says: the mirror node does not tell what gas costs.
+func ErrNoGasPrice() *Error {
+	return ErrInternal("Failed to retrieve gas price from network fees")
+}
+
 // ErrReceiverSignature says: the receiver must sign, which an Ethereum transaction cannot give.
 func ErrReceiverSignature() *Error {
 	return newError(CodeServerError, "Operation is not supported when receiver's signature is enabled.")

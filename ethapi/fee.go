@@ -31,7 +31,7 @@ func (a *API) currentPrice(ctx context.Context) (*big.Int, error) {
 	if missing, err := notFound(err); err != nil {
 		return nil, err
 	} else if missing || fees.EthereumTransaction <= 0 {
-		return nil, eth.ErrInternal("Failed to retrieve gas price from network fees")
+		return nil, eth.ErrNoGasPrice()
 	}
 	return a.buffered(fees.EthereumTransaction), nil
 }
