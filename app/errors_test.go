@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"math/big"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/holiman/uint256"
 
 	"lockstep/devnet/mirrorrest"
@@ -33,8 +35,7 @@ type row struct {
 func (want row) check(t *testing.T, got answer, tx string) {
 	t.Helper()
 	if want.code == 0 {
-		var decoded types.Transaction
-		if err := decoded.UnmarshalBinary(hexutil.MustDecode(tx)); err != nil || got.String() != `"`+decoded.Hash().Hex()+`"` {
+		if got.String() != `"`+decode(t, tx).Hash().Hex()+`"` {
 			t.Errorf("%s, want the hash", got)
 		}
 		return
@@ -48,6 +49,15 @@ func (want row) check(t *testing.T, got answer, tx string) {
 	if data.HederaStatus != want.status {
 		t.Errorf("data %s, want the status %q", got.Error.Data, want.status)
 	}
+}
+
+func decode(t *testing.T, raw string) *types.Transaction {
+	t.Helper()
+	tx := new(types.Transaction)
+	if err := tx.UnmarshalBinary(common.FromHex(raw)); err != nil {
+		t.Fatal(err)
+	}
+	return tx
 }
 
 func matches(text, want string) bool {
@@ -125,6 +135,9 @@ func TestStatelessErrors(t *testing.T) {
 		"blobs":                     {r, row{func(a *account, _ uint64) string { return a.raw(blob) }, -32611, "Unsupported transaction type: txType=3", ""}},
 		"type 4, off":               {r, row{func(a *account, _ uint64) string { return set(a, []types.SetCodeAuthorization{{}}) }, -32611, "Unsupported transaction type: txType=4", ""}},
 		"type 4 without a list":     {typed, row{func(a *account, _ uint64) string { return set(a, nil) }, -32602, "Invalid parameter authorizationList: EIP-7702 transaction with empty auth list", ""}},
+		"type 4, nonce too large":   {typed, row{looseSetCode(func(d *looseSetCodeTx) { d.List[0].Nonce = beyond(64) }), -32602, "Invalid parameter authorizationList: authorization nonce '18446744073709551616' exceeds uint64 maximum of 18446744073709551615", ""}},
+		"type 4, chain too large":   {typed, row{looseSetCode(func(d *looseSetCodeTx) { d.List[0].ChainID = beyond(256) }), -32602, "Invalid parameter authorizationList: authorization chainId '" + beyond(256).String() + "' exceeds uint256 maximum of …", ""}},
+		"type 4, creation":          {typed, row{looseSetCode(func(d *looseSetCodeTx) { d.To = nil }), -32602, "Invalid parameter to: type 4 transaction cannot be used to create contract", ""}},
 		"gas limit too high":        {r, row{signed(func(d *types.DynamicFeeTx) { d.Gas = 15_000_001 }), -32005, "Transaction gas limit '15000001' exceeds max gas per sec limit '15000000'", ""}},
 		"gas limit too low":         {r, row{signed(func(d *types.DynamicFeeTx) { d.Gas = 20_999 }), -32003, "Transaction gas limit provided '20999' is insufficient of intrinsic gas required '21000'", ""}},
 		"floor of call data":        {r, row{signed(func(d *types.DynamicFeeTx) { d.Gas, d.Data = 22_000, []byte(strings.Repeat("x", 50)) }), -32003, "Transaction gas limit provided '22000' is insufficient of intrinsic gas required '23000'", ""}},
@@ -145,6 +158,43 @@ func TestStatelessErrors(t *testing.T) {
 func setCode(list ...types.SetCodeAuthorization) *types.SetCodeTx {
 	return &types.SetCodeTx{ChainID: uint256.NewInt(298), Gas: 1_000_000, GasFeeCap: uint256.NewInt(2e12), To: common.Address{0x77, 1}, AuthList: list}
 }
+
+// looseSetCodeTx is a type 4 transaction that may have what none can: to see the words for it
+// takes no signature.
+type looseSetCodeTx struct {
+	ChainID, Nonce, Tip, FeeCap, Gas uint64
+	To                               []byte
+	Value                            uint64
+	Data                             []byte
+	AccessList                       types.AccessList
+	List                             []looseAuthorization
+	V, R, S                          uint64
+}
+
+type looseAuthorization struct {
+	ChainID *big.Int
+	Address common.Address
+	Nonce   *big.Int
+	V, R, S uint64
+}
+
+func looseSetCode(change func(*looseSetCodeTx)) func(*account, uint64) string {
+	return func(a *account, _ uint64) string {
+		tx := looseSetCodeTx{
+			ChainID: 298, FeeCap: 2e12, Gas: 1_000_000, To: a.address[:], R: 1, S: 1,
+			List: []looseAuthorization{{ChainID: big.NewInt(298), Nonce: new(big.Int), R: 1, S: 1}},
+		}
+		change(&tx)
+		body, err := rlp.EncodeToBytes(&tx)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		return "0x04" + hex.EncodeToString(body)
+	}
+}
+
+// beyond is the first number that takes more than so many bits.
+func beyond(bits uint) *big.Int { return new(big.Int).Lsh(common.Big1, bits) }
 
 func keys(n int) types.AccessList {
 	return types.AccessList{{Address: common.Address{1}, StorageKeys: make([]common.Hash, n)}}
@@ -187,6 +237,7 @@ func TestStatefulErrors(t *testing.T) {
 	for name, test := range map[string]row{
 		"nonce is spent":   {func(a *account, _ uint64) string { return good(a, 0) }, -32000, "Nonce too low. Provided nonce: 0, current nonce: 1", ""},
 		"no such account":  {func(*account, uint64) string { return good(stranger, 0) }, -32001, "Requested resource not found. address '" + stranger.address.Hex() + "'.", ""},
+		"must sign":        {signed(func(d *types.DynamicFeeTx) { d.To = w.signing(t) }), -32000, "Operation is not supported when receiver's signature is enabled.", ""},
 		"no money":         {signed(func(d *types.DynamicFeeTx) { d.Value = new(big.Int).Lsh(big.NewInt(1e10), 60) }), -32000, "Insufficient funds for transfer", ""},
 		"price is too low": {signed(func(d *types.DynamicFeeTx) { d.GasFeeCap = low }), -32009, "Gas price '" + low.String() + "' is below configured minimum gas price '" + network.String() + "'", ""},
 		// The cap is what the sender pays at most; a tip does not come on top of it.
@@ -235,8 +286,15 @@ func TestNetworkErrors(t *testing.T) {
 		row
 	}{
 		"executed":                 {node.Fault{}, row{good, 0, "", ""}},
+		"legacy":                   {node.Fault{}, row{func(a *account, n uint64) string { return a.raw(legacy(n)) }, 0, "", ""}},
+		"legacy without a chain":   {node.Fault{}, row{unprotected, 0, "", ""}},
+		"with an access list":      {node.Fault{}, row{signed(func(d *types.DynamicFeeTx) { d.AccessList = keys(3) }), 0, "", ""}},
+		"type 1":                   {node.Fault{}, row{typeOne, 0, "", ""}},
+		"BUG prefix 0X":            {node.Fault{}, row{func(a *account, n uint64) string { return "0X" + good(a, n)[2:] }, 0, "", ""}},
+		"BUG funds with a tip":     {node.Fault{}, row{w.last(t), 0, "", ""}},
 		"executed, answer lost":    {node.Fault{DropAfter: true}, row{good, 0, "", ""}},
 		"reverted":                 {node.Fault{}, row{reverting, 0, "", ""}},
+		"nonce of over 53 bits":    {node.Fault{}, row{func(a *account, _ uint64) string { return good(a, 1<<60) }, -32000, "Nonce too high. Provided nonce: 1152921504606846976, current nonce: …", "WRONG_NONCE"}},
 		"nonce too high":           {node.Fault{}, row{func(a *account, n uint64) string { return good(a, n+5) }, -32000, "Nonce too high. Provided nonce: …", "WRONG_NONCE"}},
 		"BUG busy for ever":        {node.Fault{Status: hapi.ResponseCodeEnum_BUSY}, row{good, -32003, "Transaction rejected: BUSY", "BUSY"}},
 		"connections break":        {node.Fault{DropBefore: true}, row{good, -32010, "Request timeout. …", ""}}, // it may have been read
@@ -246,15 +304,11 @@ func TestNetworkErrors(t *testing.T) {
 		"BUG fee is too low":       refusedByNode(hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE),
 		"BUG operator's key":       refusedByNode(hapi.ResponseCodeEnum_INVALID_SIGNATURE),
 		"BUG operator is unknown":  refusedByNode(hapi.ResponseCodeEnum_PAYER_ACCOUNT_NOT_FOUND),
+		"BUG code 17 is a refusal": refusedByNode(hapi.ResponseCodeEnum_INVALID_TRANSACTION_ID),
 		"BUG transaction too long": refusedByNode(hapi.ResponseCodeEnum_TRANSACTION_OVERSIZE),
 	}
 	for _, name := range hedera.NeverExecuted() {
-		switch name {
-		case "WRONG_NONCE": // has words of its own
-		case "THROTTLED_AT_CONSENSUS", "BUSY": // retried, or not an outcome of consensus
-		default:
-			tests["rejected: "+name] = refusedAtConsensus(name)
-		}
+		tests["rejected: "+name] = refusedAtConsensus(name)
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -263,6 +317,37 @@ func TestNetworkErrors(t *testing.T) {
 			tx := test.tx(a, next)
 			test.check(t, r.call("eth_sendRawTransaction", tx), tx)
 		})
+	}
+}
+
+func legacy(nonce uint64) *types.LegacyTx {
+	return &types.LegacyTx{Nonce: nonce, Gas: 1_000_000, GasPrice: price, To: &common.Address{0x77, 1}, Value: big.NewInt(1e10)}
+}
+
+// unprotected is signed for no chain, as before EIP-155.
+func unprotected(a *account, next uint64) string {
+	raw, err := types.MustSignNewTx(a.key, types.HomesteadSigner{}, legacy(next)).MarshalBinary()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return hexutil.Encode(raw)
+}
+
+func typeOne(a *account, next uint64) string {
+	return a.raw(&types.AccessListTx{ChainID: big.NewInt(298), Nonce: next, Gas: 1_000_000, GasPrice: price, To: &common.Address{0x77, 1}, AccessList: keys(3)})
+}
+
+// last spends all that a sender has: its balance covers what it pays at most, and a tip on top
+// of that would be too much.
+func (w *world) last(t *testing.T) func(*account, uint64) string {
+	return func(*account, uint64) string {
+		a := w.account(t)
+		data := a.pay(0)
+		data.Gas, data.GasTipCap = 21_000, price
+		account, _ := w.net.Ledger().Handled().AccountByAddress(a.address)
+		data.Value = account.Balance.Weibar()
+		data.Value.Sub(data.Value, new(big.Int).Mul(price, big.NewInt(21_000)))
+		return a.raw(data)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdsa"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -18,13 +19,18 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"lockstep/app"
 	"lockstep/config"
 	"lockstep/devnet"
+	"lockstep/devnet/faults"
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
+	"lockstep/hedera"
+	"lockstep/internal/hapi"
 )
 
 // world is a development network whose faults a test decides, and senders with money.
@@ -33,6 +39,7 @@ type world struct {
 	net     *devnet.Network
 	node    atomic.Pointer[node.Fault]
 	mirror  atomic.Pointer[func(*http.Request) mirrorrest.Fault]
+	rules   faults.Rules // for what the two above leave alone
 	offered atomic.Int64 // Ethereum transactions that reached a node's door
 	sender  atomic.Int64 // senders used so far
 }
@@ -44,19 +51,19 @@ func newWorld(t *testing.T, change ...func(*devnet.Config)) *world {
 		Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0",
 		Fault: func(c node.Call) node.Fault {
 			if c.Submission == nil || c.Submission.Ethereum == nil {
-				return node.Fault{}
+				return w.rules.Node(c)
 			}
 			w.offered.Add(1)
 			if f := w.node.Load(); f != nil {
 				return *f
 			}
-			return node.Fault{}
+			return w.rules.Node(c)
 		},
 		MirrorFault: func(r *http.Request) mirrorrest.Fault {
 			if f := w.mirror.Load(); f != nil {
 				return (*f)(r)
 			}
-			return mirrorrest.Fault{}
+			return w.rules.Mirror(r)
 		},
 	}
 	for _, c := range change {
@@ -274,4 +281,44 @@ func (w *world) stranger(t *testing.T) *account {
 		t.Fatal(err)
 	}
 	return &account{t, key, crypto.PubkeyToAddress(key.PublicKey)}
+}
+
+// signing makes an account that must sign what it receives, and returns its address.
+func (w *world) signing(t *testing.T) *common.Address {
+	t.Helper()
+	a := w.account(t)
+	id, ok := w.net.Ledger().Handled().Resolve(a.address)
+	key, err := hedera.ParsePrivateKey(hex.EncodeToString(crypto.FromECDSA(a.key)), hedera.FormatHexECDSA)
+	if err != nil || !ok {
+		t.Fatal(err, ok)
+	}
+	account := &hapi.AccountID{Account: &hapi.AccountID_AccountNum{AccountNum: id.Num}}
+	body, err := proto.Marshal(&hapi.TransactionBody{
+		TransactionID:            &hapi.TransactionID{AccountID: account, TransactionValidStart: &hapi.Timestamp{Seconds: time.Now().Unix() - 5}},
+		TransactionFee:           uint64(hedera.Hbar),
+		TransactionValidDuration: &hapi.Duration{Seconds: 120},
+		Data: &hapi.TransactionBody_CryptoUpdateAccount{CryptoUpdateAccount: &hapi.CryptoUpdateTransactionBody{
+			AccountIDToUpdate: account, ReceiverSigRequiredWrapper: wrapperspb.Bool(true),
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature, err := key.Sign(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := &hapi.SignaturePair{PubKeyPrefix: key.Public(), Signature: &hapi.SignaturePair_ECDSASecp256K1{ECDSASecp256K1: signature}}
+	signed, err := proto.Marshal(&hapi.SignedTransaction{BodyBytes: body, SigMap: &hapi.SignatureMap{SigPair: []*hapi.SignaturePair{pair}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	submission, status := node.Decode(&hapi.Transaction{SignedTransactionBytes: signed})
+	if submission == nil {
+		t.Fatal(status)
+	}
+	if record := w.net.Ledger().Handle(submission); !hedera.Succeeded(record.Status) {
+		t.Fatal(record.Status)
+	}
+	return &a.address
 }
