@@ -54,7 +54,7 @@ func (a *API) constants() []rpc.Method {
 		constant("net_listening", json.RawMessage("true")),
 		constant("net_version", quoted(strconv.FormatUint(a.deps.ChainID, 10))),
 		constant("web3_clientVersion", quoted(a.clientVersion())),
-		{Name: "web3_sha3", Params: []rpc.Param{rpc.Required(rpc.HexEvenLength())}, Inline: true, Handler: sha3},
+		{Name: "web3_sha3", Params: []rpc.Param{rpc.Required(rpc.Hex())}, Inline: true, Handler: sha3},
 	}
 	for _, name := range unsupportedMethods() {
 		methods = append(methods, unsupported(name))
@@ -74,6 +74,9 @@ func (a *API) clientVersion() string {
 }
 
 func sha3(_ context.Context, p *rpc.Params) (any, error) {
+	if len(p.Text(0))%2 != 0 {
+		return nil, eth.ErrInvalidParam(0, "%s, value: %s", rpc.HexEvenLength().Text(), p.Text(0))
+	}
 	return crypto.Keccak256Hash(p.Bytes(0)), nil
 }
 

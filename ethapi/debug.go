@@ -25,7 +25,7 @@ type Traces interface {
 
 // debugMethods are the rows of the debug namespace.
 func (a *API) debugMethods() []rpc.Method {
-	anyBlock := rpc.Required(rpc.AnyOf(rpc.BlockNumber(), rpc.BlockHash(), rpc.BlockParams()))
+	anyBlock := rpc.Required(blockRule())
 	txHash := rpc.Required(rpc.TransactionHash())
 	options := rpc.Optional(rpc.TracerConfigWrapper())
 	row := func(name string, handler rpc.Handler, params ...rpc.Param) rpc.Method {

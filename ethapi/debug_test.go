@@ -106,6 +106,12 @@ func TestTraceGolden(t *testing.T) {
 // What a trace says of money must be what the receipt and the balances say.
 func TestTraceAgrees(t *testing.T) {
 	s := newTraced(t)
+	for _, relay := range []*relay{s.relay, s.hiero} {
+		s.agrees(t, relay)
+	}
+}
+
+func (s *traced) agrees(t *testing.T, relay *relay) {
 	type state struct {
 		Balance *hexutil.Big
 		Nonce   uint64
@@ -113,7 +119,7 @@ func TestTraceAgrees(t *testing.T) {
 	for i, tx := range []*types.Transaction{s.call, s.fail, s.plain, s.withLog} {
 		receipt := s.receipt(tx)
 		var diff struct{ Pre, Post map[common.Address]state }
-		unmarshal(t, s.relay.call("debug_traceTransaction", params(tx, `{"tracer":"prestateTracer","tracerConfig":{"diffMode":true}}`)), &diff)
+		unmarshal(t, relay.call("debug_traceTransaction", params(tx, `{"tracer":"prestateTracer","tracerConfig":{"diffMode":true}}`)), &diff)
 		cost := new(big.Int).Mul(receipt.EffectiveGasPrice, new(big.Int).SetUint64(receipt.GasUsed))
 		if receipt.Status == 1 {
 			cost.Add(cost, tx.Value())
@@ -128,7 +134,7 @@ func TestTraceAgrees(t *testing.T) {
 			t.Errorf("transaction %d: %d before, eth_getBalance says %d", i, pre.Balance.ToInt(), got)
 		}
 		var frame callFrame
-		unmarshal(t, s.relay.call("debug_traceTransaction", params(tx, `{"tracer":"callTracer"}`)), &frame)
+		unmarshal(t, relay.call("debug_traceTransaction", params(tx, `{"tracer":"callTracer"}`)), &frame)
 		if uint64(frame.GasUsed) != receipt.GasUsed || uint64(frame.Gas) != tx.Gas() || frame.From != s.sender {
 			t.Errorf("transaction %d: %+v", i, frame)
 		}
@@ -165,20 +171,8 @@ func TestTraceLogs(t *testing.T) {
 // A block's traces are those of its transactions.
 func TestTraceBlock(t *testing.T) {
 	s := newTraced(t)
-	receipt := s.receipt(s.call)
-	for _, options := range []string{``, `{"tracer":"prestateTracer"}`, `{"tracer":"opcodeLogger"}`, `{"tracer":"callTracer","tracerConfig":{"withLog":true}}`} {
-		single := options
-		if options == "" {
-			single = `{"tracer":"callTracer"}`
-		} else {
-			options = "," + options
-		}
-		trace := s.relay.call("debug_traceTransaction", params(s.call, single)).String()
-		want := fmt.Sprintf(`[{"txHash":"%s","result":%s}]`, s.call.Hash(), trace)
-		s.expect(
-			[3]string{"debug_traceBlockByHash", fmt.Sprintf(`["%s"%s]`, receipt.BlockHash, options), want},
-			[3]string{"debug_traceBlockByNumber", fmt.Sprintf(`["0x%x"%s]`, receipt.BlockNumber, options), want},
-		)
+	for _, relay := range []*relay{s.relay, s.hiero} {
+		relay.tracesBlock(s.call, s.receipt(s.call))
 	}
 	missing := common.MaxHash.Hex()
 	s.expect(
@@ -187,6 +181,25 @@ func TestTraceBlock(t *testing.T) {
 		[3]string{"debug_traceBlockByHash", `["` + missing + `"]`, "-32001 Requested resource not found. Block " + missing + " not found"},
 		[3]string{"debug_traceTransaction", `["` + missing + `"]`, "-32001 Requested resource not found. Failed to retrieve transaction information for " + missing},
 	)
+}
+
+// tracesBlock expects of a block with one transaction what is expected of that.
+func (r *relay) tracesBlock(tx *types.Transaction, receipt *types.Receipt) {
+	r.t.Helper()
+	for _, options := range []string{``, `{"tracer":"prestateTracer"}`, `{"tracer":"opcodeLogger"}`, `{"tracer":"callTracer","tracerConfig":{"withLog":true}}`} {
+		single := options
+		if options == "" {
+			single = `{"tracer":"callTracer"}`
+		} else {
+			options = "," + options
+		}
+		trace := r.call("debug_traceTransaction", params(tx, single)).String()
+		want := fmt.Sprintf(`[{"txHash":"%s","result":%s}]`, tx.Hash(), trace)
+		r.expect(
+			[3]string{"debug_traceBlockByHash", fmt.Sprintf(`["%s"%s]`, receipt.BlockHash, options), want},
+			[3]string{"debug_traceBlockByNumber", fmt.Sprintf(`["0x%x"%s]`, receipt.BlockNumber, options), want},
+		)
+	}
 }
 
 // The raw encodings decode with go-ethereum and say what the objects say.

@@ -1,6 +1,7 @@
 package ethapi
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -94,7 +95,10 @@ func TestDeviations(t *testing.T) {
 	for name, row := range rows {
 		for _, profile := range []rpc.Profile{rpc.ProfileEthereum, rpc.ProfileHiero} {
 			t.Run(fmt.Sprintf("%s %s", name, profile), func(t *testing.T) {
-				r, block := populated(t, debugging, func(s *settings) { s.RPC.Profile, s.Mirror.MaxBlockLogPages = profile, 2 })
+				r, block := populated(t, debugging, func(s *settings) {
+					s.RPC.Profile, s.Mirror.MaxBlockLogPages = profile, 2
+					s.deps.Settings = func(context.Context) any { return json.RawMessage(`{"relay":{"config":{}},"upstreamDependencies":[]}`) }
+				})
 				row(&deviant{relay: r, block: block, t: t})
 			})
 		}
@@ -173,18 +177,26 @@ func namedBlocks(d *deviant) {
 			[3]string{"eth_call", `[{` + to + `},` + ref + `]`, `"0x2a"`},
 			[3]string{"eth_estimateGas", `[{` + to + `},` + ref + `]`, `"0x2a"`},
 		)
-		for _, method := range []string{"eth_getBlockReceipts", "debug_getRawReceipts"} {
-			if got := d.call(method, `[`+ref+`]`); got.Error != nil || got.String() == "[]" {
+		for _, method := range []string{"eth_getBlockReceipts", "debug_getRawReceipts", "debug_getRawBlock", "debug_getRawHeader"} {
+			if got := d.call(method, `[`+ref+`]`); got.Error != nil || got.String() == "[]" || got.String() == `"0x"` {
 				d.t.Errorf("%s %s: %s", method, ref, got)
 			}
 		}
 	}
+	// What names no block is refused in the words that clients know.
+	const number = `Expected 0x prefixed hexadecimal block number, or the string "latest", "earliest" or "pending"`
+	d.says(
+		[3]string{"eth_getCode", `["` + deployed + `","3"]`, "-32602 Invalid parameter 1: The value passed is not valid: 3. " + number + " OR Expected Expected 0x prefixed string representing the hash (32 bytes) of a block"},
+		[3]string{"eth_estimateGas", `[{` + to + `},"3"]`, "-32602 Invalid parameter 1: " + number + ", value: 3"},
+		[3]string{"eth_call", `[{` + to + `},{"blockNumber":3}]`, "-32602 Invalid parameter 'blockNumber' for BlockNumberObject: " + number + ", value: 3"},
+	)
 }
 
 func unknownHash(d *deviant) {
 	for _, method := range []string{"eth_getBalance", "eth_getTransactionCount", "eth_getCode"} {
 		d.says([3]string{method, `["` + senderText() + `","` + common.MaxHash.Hex() + `"]`, "-39012 Unknown block"})
 	}
+	d.says([3]string{"eth_getStorageAt", `["` + senderText() + `","0x0","` + common.MaxHash.Hex() + `"]`, "-32001 Requested resource not found. block '" + common.MaxHash.Hex() + "'."})
 	status := http.StatusOK
 	if d.api.hiero() {
 		status = http.StatusBadRequest
@@ -211,6 +223,13 @@ func failedLookUp(d *deviant) {
 	d.says([3]string{"eth_getCode", `["` + service + `"]`, "-32020 Mirror node upstream failure: statusCode=429, message=Too many 429"})
 	d.node.set("tokens/0.0.1234", `{"created_timestamp":"1.000000000"}`)
 	d.says([3]string{"eth_getCode", `["` + service + `"]`, `"0xef01000000000000000000000000000000000000000167"`})
+	// Nor is the number of a receiver shown for want of its alias.
+	d.node.set("contracts/results/"+oddHash+"?hbar=false", text(odd(d.block[4], member{"to": service})))
+	const alias = "accounts/0.0.1234?transactions=false"
+	d.node.fail(alias, http.StatusServiceUnavailable, `{"_status":{"messages":[{"message":"Down"}]}}`)
+	d.says([3]string{"eth_getTransactionByHash", `["` + oddHash + `"]`, "-32020 Mirror node upstream failure: statusCode=503, message=Down 503"})
+	d.node.set(alias, `{"account":"0.0.1234","evm_address":"`+senderText()+`","balance":{"balance":1,"timestamp":"1.000000000"}}`)
+	d.picks("eth_getTransactionByHash", `["`+oddHash+`"]`, map[string]string{"to": `"` + senderText() + `"`})
 }
 
 func lastPage(d *deviant) {
@@ -348,6 +367,11 @@ func rootsAndEncodings(d *deviant) {
 	d.picks("eth_getBlockByNumber", `["0xf",true]`, map[string]string{
 		"transactionsRoot": `"` + types.EmptyTxsHash.Hex() + `"`, "receiptsRoot": `"` + types.EmptyReceiptsHash.Hex() + `"`, "withdrawalsRoot": `"` + types.EmptyWithdrawalsHash.Hex() + `"`,
 	})
+	for _, root := range []string{"transactionsRoot", "receiptsRoot"} {
+		if got := fields(d.t, d.call("eth_getBlockByNumber", `["0x11",true]`), root)[0]; got == `"`+blockHash+`"` || got == `"`+(common.Hash{}).Hex()+`"` {
+			d.t.Errorf("%s %s", root, got)
+		}
+	}
 	n := &network{relay: d.relay}
 	var block types.Block
 	if err := rlp.DecodeBytes(n.bytes("debug_getRawBlock", `["0x11"]`), &block); err != nil || len(block.Transactions()) != len(d.block)+1 {
@@ -424,6 +448,7 @@ func notThere(d *deviant) {
 		[3]string{"eth_syncing", `[]`, "false"},
 		[3]string{"net_peerCount", `[]`, "-32601 Unsupported JSON-RPC method"},
 		[3]string{"eth_coinbase", `[]`, "-32601 Unsupported JSON-RPC method"},
+		[3]string{"admin_config", `[]`, `{"relay":{"config":{}},"upstreamDependencies":[]}`}, // there is
 	)
 }
 

@@ -17,7 +17,7 @@ func (a *API) Methods() []rpc.Method {
 		hex         = rpc.Required(rpc.Hex())
 		transaction = rpc.Required(rpc.Transaction())
 		filterRule  = rpc.Required(rpc.Filter())
-		anyBlock    = rpc.AnyOf(rpc.BlockNumber(), rpc.BlockHash(), rpc.BlockParams())
+		anyBlock    = blockRule()
 		atBlock     = rpc.Optional(anyBlock)
 	)
 	row := func(name string, handler rpc.Handler, params ...rpc.Param) rpc.Method {
@@ -35,7 +35,7 @@ func (a *API) Methods() []rpc.Method {
 		row("eth_getCode", a.getCode, address, atBlock),
 		row("eth_getStorageAt", a.getStorageAt, address, rpc.Required(rpc.Hex64()), atBlock),
 		row("eth_call", a.call, transaction, rpc.Optional(rpc.BlockParams()), rpc.Optional(rpc.StateOverride())),
-		row("eth_estimateGas", a.estimateGas, transaction, rpc.Optional(anyBlock), rpc.Optional(rpc.StateOverride())),
+		row("eth_estimateGas", a.estimateGas, transaction, rpc.Optional(rpc.BlockNumber().Also(rpc.BlockParams())), rpc.Optional(rpc.StateOverride())),
 		row("eth_createAccessList", a.createAccessList, transaction, rpc.Nullable(anyBlock), rpc.Nullable(rpc.StateOverride())),
 		row("eth_simulateV1", a.simulateV1, rpc.Required(rpc.SimulatePayload()), rpc.Nullable(anyBlock)),
 		row("eth_fillTransaction", a.fillTransaction, transaction),

@@ -5,6 +5,12 @@ import (
 	"lockstep/rpc"
 )
 
+// blockRule is the rule of a parameter that names a block in any way. Established relays
+// know no objects there, and their messages say so.
+func blockRule() rpc.Rule {
+	return rpc.AnyOf(rpc.BlockNumber(), rpc.BlockHash()).Also(rpc.BlockParams())
+}
+
 // blockRef reads a block parameter that its rule has accepted: a tag, a number, a
 // hash, or an object that holds one of the latter two. An absent one is the newest
 // block.

@@ -261,6 +261,7 @@ func TestConstants(t *testing.T) {
 		{"web3_sha3", `["0x"]`, `"0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"`},
 		{"web3_sha3", `["0x68656c6c6f20776f726c64"]`, `"0x47173285a8d7341e5e972fc677286384f802f8ef42a5ec5f03bbfa254cb01fad"`},
 		{"web3_sha3", `["0x1"]`, "-32602 Invalid parameter 0: Expected 0x prefixed hexadecimal value with even length, value: 0x1"},
+		{"web3_sha3", `["zz"]`, "-32602 Invalid parameter 0: Expected 0x prefixed hexadecimal value, value: zz"},
 	} {
 		relay.expect(w)
 	}

@@ -19,7 +19,7 @@ func (a *API) poolMethods() []rpc.Method {
 		if !a.offersPool() {
 			handler = func(context.Context, *rpc.Params) (any, error) { return nil, eth.ErrUnsupportedMethod() }
 		}
-		return rpc.Method{Name: name, Params: params, AnyParams: len(params) == 0, Handler: translated(handler)}
+		return rpc.Method{Name: name, Params: params, Handler: translated(handler)}
 	}
 	return []rpc.Method{
 		row("txpool_content", a.poolContent),

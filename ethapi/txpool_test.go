@@ -54,6 +54,14 @@ func newPool(t *testing.T, change ...func(*settings)) (*relay, []*eth.Tx) {
 // poolJSON is a listing with the fields of transactions that tell most.
 type poolJSON = map[string]map[string]map[string]map[string]any
 
+// They have no parameters, and say so.
+func TestPoolParameters(t *testing.T) {
+	r, _ := newPool(t)
+	for _, method := range []string{"txpool_content", "txpool_inspect", "txpool_status"} {
+		r.expect([3]string{method, `["0x1"]`, "-32602 Invalid params"})
+	}
+}
+
 func TestPoolContent(t *testing.T) {
 	sender, _ := senderKey()
 	for profile, test := range map[string]struct {

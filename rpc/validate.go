@@ -76,6 +76,14 @@ func AnyOf(rules ...Rule) Rule {
 	}
 }
 
+// Also makes the rule accept what another one accepts, too. What both refuse is refused
+// in the rule's own words: those that clients know.
+func (r Rule) Also(other Rule) Rule {
+	both := AnyOf(r, other)
+	both.text, both.union = r.text, r.union
+	return both
+}
+
 // looseText renders a value as established relays do in the message of a union:
 // objects without their content, arrays as their elements with commas.
 func looseText(v Value) string {

@@ -208,6 +208,7 @@ func TestRules(t *testing.T) {
 		{"text", Text(), []string{`""`, `"x"`}, []string{`1`}},
 		{"override", StateOverride(), []string{`{}`, `{"a":1}`}, []string{`[]`, `"x"`}},
 		{"union", AnyOf(BlockNumber(), BlockHash()), []string{`"latest"`, hash}, []string{address, `{}`}},
+		{"more than it says", BlockNumber().Also(BlockParams()), []string{`"latest"`, hash, `{"blockNumber":"0x1"}`}, []string{address, `{"blockNumber":1}`, `[]`}},
 		{"union of objects", AnyOf(Hex(), BlockParams()), []string{`"0x"`, `{"blockNumber":"0x1"}`}, []string{`{"blockNumber":1}`}},
 		{
 			"transaction", Transaction(),
