@@ -52,6 +52,7 @@ type pace struct {
 	probe              time.Duration   // how often Run looks at the connections
 	bookRest           time.Duration   // pause after the address book was fetched
 	witness            time.Duration   // least time between two questions to the witness about one transaction
+	comeback           time.Duration   // what a node that died needs at least to be back and active
 }
 
 var defaultPace = pace{
@@ -66,6 +67,7 @@ var defaultPace = pace{
 	probe:    250 * time.Millisecond,
 	bookRest: bookRest,
 	witness:  2 * time.Second,
+	comeback: 10 * time.Second,
 }
 
 // New builds a client. It connects to nothing and starts nothing.

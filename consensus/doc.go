@@ -40,9 +40,10 @@
 //
 // # Retries
 //
-// A transaction id is given out once per submission and kept over all attempts:
-// the network executes one id at most once, so the same id may be sent again, to
-// the same node or another, however unclear the earlier attempt was. A new id is
+// A transaction id is given out once per submission and kept over all attempts. The
+// network executes one id at most once, but that is the last defence: a second copy
+// would be paid for, and would reach consensus out of its sender's order. So what a node
+// may have goes to no other until that node says that it has not got it. A new id is
 // drawn only after a refusal that proves that no node has the old one
 // (TRANSACTION_EXPIRED and INVALID_TRANSACTION_START, which also teach the client
 // how far its clock is off).
@@ -60,8 +61,24 @@
 //	UNKNOWN                          unclear, as below
 //	anything else                    *StatusError
 //	no connection                    next node
-//	error after the message left     unclear: ask that node, then another, for the
-//	                                 receipt; then send again with the same id
+//	error after the message left     unclear, as below
+//
+// After an unclear attempt its node is asked for the receipt. It knows the id from the
+// moment of its OK, so its answer settles the matter:
+//
+//	it has it                        accepted
+//	it never heard of it             offered there once more, which keeps the order and is
+//	                                 refused as a duplicate if it did have it; then to the
+//	                                 next node, same id
+//	no answer                        asked again; another node and the witness are asked,
+//	                                 too: if they know it, accepted
+//
+// "Never heard of it" proves nothing after a time-out, since the node may be at it still,
+// nor ten seconds after the bytes left, since a node may have died with what it had, and
+// be back. Without proof nothing is sent any more: *SentError, and Receipt follows the
+// transaction until the network has a verdict or it is no longer valid.
+//
+// A connection that was refused took no bytes: the next node is tried at once.
 //
 // Once an attempt was unclear, only an acceptance ends the submission with a
 // certain result; every other end is a *SentError.
@@ -73,7 +90,7 @@
 // healthy nodes, and every relay with the same node list picks the same one. A
 // caller that must not lose order passes the node of the previous transaction in
 // Submission.Node with SameNodeOnly, and in Free waits for the previous receipt:
-// then any node will do, also for a transaction that the first one swallowed.
+// then any node will do.
 //
 // A node that cannot be reached, or answers that it is not active, is passed over
 // for a time that grows from 250 ms to a minute. When no node is healthy the one
@@ -101,8 +118,4 @@
 // Receipt then reports ErrReceiptNotFound, but only after the transaction's
 // validity is over, when it cannot be executed any more, and when up to three nodes
 // know nothing of it.
-//
-// Order holds on one node. A transaction whose earlier attempt was unclear and that
-// another node accepted may be at both; it is executed once, by whichever copy
-// reaches consensus first, so it is not later than a successor at the second node.
 package consensus

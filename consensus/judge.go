@@ -22,7 +22,7 @@ const (
 	giveUp                // no attempt can change this
 	again                 // with a new id
 	elsewhere             // with the same id, on the next node
-	reconcile             // nobody knows: ask for the receipt, then the same id again
+	reconcile             // nobody knows: ask the node whether it has it
 )
 
 // judge decides what one attempt means. It also keeps the books: unclear for this
@@ -133,25 +133,57 @@ func callersFault(err error) bool {
 	return errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled
 }
 
-// findOut asks for the receipt after an unclear attempt: the node itself, which
-// knows at once whether it accepted the transaction, then another, which knows only
-// after consensus. It returns the node that has it, or nil.
-func (j *journey) findOut(ctx context.Context, n *node) *node {
-	if answer := j.client.known(ctx, n, j.id); answer == idKnown {
-		return n
-	} else if answer == idUnknown {
-		// The node can be asked and has not got it. Once more to the same node keeps the
-		// transaction in its sender's order there; after that the others get their chance.
-		if !j.offeredAgain {
-			j.offeredAgain, j.next = true, n
+// findOut asks what became of an unclear attempt: the node itself, which knows at once
+// whether it took the transaction, and, if that does not answer, those who know after
+// consensus: another node and the witness. It returns a node that has the transaction, or
+// tells that the first one certainly has not.
+//
+// Only the node's own word is proof of that. It is none if the attempt ended by the clock,
+// since the node may be at it still, and none so late that the node may have died with what
+// it took, and come back.
+func (j *journey) findOut(ctx context.Context, n *node, failure error) (taken *node, absent bool) {
+	if j.offeredAgain && j.pause(ctx) != nil {
+		return nil, false
+	}
+	w := &watch{Pending: j.accept(n), consulted: time.Now()}
+	pauses := j.client.pace.receipt
+	for i := 0; sleep(ctx, pauses[min(i, len(pauses)-1)]) == nil; i++ {
+		answer := j.client.known(ctx, n, j.id)
+		recent := time.Since(j.left) < j.client.pace.comeback
+		switch {
+		case answer == idKnown:
+			return n, false
+		case answer == idUnknown && recent && !timedOut(failure):
+			j.offerAgain(n)
+			return nil, true
 		}
-		return nil
+		if answer == idUnclear {
+			other := j.client.nodes.best(j.sender, []*node{n})
+			if other != nil && j.client.known(ctx, other, j.id) == idKnown {
+				return other, false
+			}
+			if w.consult(ctx, false) != nil {
+				return n, false
+			}
+		}
+		if !recent {
+			break
+		}
 	}
-	other := j.client.nodes.best(j.sender, []*node{n})
-	if other != nil && j.client.known(ctx, other, j.id) == idKnown {
-		return other
+	return nil, false
+}
+
+// offerAgain keeps the transaction in its sender's order at a node that has not got it.
+// After that the others get their chance.
+func (j *journey) offerAgain(n *node) {
+	if !j.offeredAgain {
+		j.offeredAgain, j.next = true, n
 	}
-	return nil
+}
+
+// timedOut tells whether a call ended by a clock or by its caller: the node may be at it.
+func timedOut(err error) bool {
+	return callersFault(err) || errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
 
 // trace writes one debug line per attempt.

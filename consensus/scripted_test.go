@@ -229,6 +229,18 @@ func fails(code codes.Code) func(offer) (hapi.ResponseCodeEnum, error) {
 
 // Scripts for scriptedNode.receipt.
 
+type receiptScript = func(int, hedera.TransactionID) (header, receipt hapi.ResponseCodeEnum, err error)
+
+// after answers the first queries by one script and the others by another.
+func after(queries int, first, then receiptScript) receiptScript {
+	return func(n int, id hedera.TransactionID) (hapi.ResponseCodeEnum, hapi.ResponseCodeEnum, error) {
+		if n <= queries {
+			return first(n, id)
+		}
+		return then(n, id)
+	}
+}
+
 // knows answers every receipt query with a header and a receipt status.
 func knows(header, receipt hapi.ResponseCodeEnum) func(int, hedera.TransactionID) (hapi.ResponseCodeEnum, hapi.ResponseCodeEnum, error) {
 	return func(int, hedera.TransactionID) (hapi.ResponseCodeEnum, hapi.ResponseCodeEnum, error) {
@@ -298,7 +310,7 @@ func quickNetwork(t *testing.T, network string) *Client {
 		t.Fatal(err)
 	}
 	c.pace = pace{
-		retryMin: time.Millisecond, retryMax: 5 * time.Millisecond, wake: 50 * time.Millisecond, query: time.Second, probe: 2 * time.Millisecond, bookRest: time.Millisecond, witness: time.Millisecond,
+		retryMin: time.Millisecond, retryMax: 5 * time.Millisecond, wake: 50 * time.Millisecond, query: time.Second, probe: 2 * time.Millisecond, bookRest: time.Millisecond, witness: time.Millisecond, comeback: 2 * time.Second,
 		receipt: []time.Duration{0, time.Millisecond, 5 * time.Millisecond},
 	}
 	t.Cleanup(func() {

@@ -32,9 +32,8 @@ type Submission struct {
 	Node hedera.ID
 	// SameNodeOnly forbids any other node than the first, until Free allows it.
 	SameNodeOnly bool
-	// Free is asked when the only node cannot take the transaction, or may have it and
-	// does not say. It may wait; nil means that from now on any node will do. Without
-	// Free the first node stays the only one.
+	// Free is asked when the only node cannot take the transaction. It may wait; nil means
+	// that from now on any node will do. Without Free the first node stays the only one.
 	Free func(context.Context) error
 	// BeforeSend is called right before the bytes leave, in each attempt. An error keeps
 	// them here. It must be quick.
@@ -127,10 +126,11 @@ type journey struct {
 	busy  int       // answers "not now"
 	next  *node     // whom to offer it to next, whatever the others are like
 
-	// unclear are the nodes that may have the transaction, in the order in which they
-	// may have got it. While it is empty, no node has it.
+	// unclear are the nodes where an attempt was unclear, in that order. While it is empty,
+	// no node can have the transaction.
 	unclear      []*node
-	offeredAgain bool // to a node in unclear, directly
+	left         time.Time // when the bytes last did
+	offeredAgain bool      // to a node in unclear, directly
 }
 
 // renew draws a transaction id. It must not be called while a node may have the
@@ -164,17 +164,20 @@ func (j *journey) run(ctx context.Context) (*Pending, error) {
 			j.renew()
 			j.tried = j.tried[:0]
 		case reconcile:
-			if taken := j.findOut(ctx, n); taken != nil {
+			taken, absent := j.findOut(ctx, n, err)
+			if taken != nil {
 				return j.accept(taken), nil
 			}
-			j.lift(ctx)
+			if !absent { // no other node gets what this one may have
+				return nil, j.fail(joinEnd(ctx, err))
+			}
 		case elsewhere:
-			if j.sameNode && len(j.unclear) == 0 && j.stuck(err) && !j.lift(ctx) {
-				return nil, &NodeUnavailableError{Node: n.id, Err: err}
+			if j.sameNode && j.stuck(err) && !j.lift(ctx) {
+				return nil, j.fail(&NodeUnavailableError{Node: n.id, Err: err})
 			}
 		}
 		if ctx.Err() != nil {
-			return nil, j.fail(join(ended(ctx), err))
+			return nil, j.fail(joinEnd(ctx, err))
 		}
 		last = err
 	}
@@ -196,6 +199,14 @@ func join(err, last error) error {
 		return err
 	}
 	return fmt.Errorf("%w; before that: %w", err, last)
+}
+
+// joinEnd puts the reason why ctx is done, if it is, before what happened last.
+func joinEnd(ctx context.Context, last error) error {
+	if ctx.Err() == nil {
+		return last
+	}
+	return join(ended(ctx), last)
 }
 
 // offer gives the transaction to one node. A nil error comes with the node's answer.
@@ -227,6 +238,7 @@ func (j *journey) offer(ctx context.Context, n *node) (hedera.Status, hedera.Tin
 		if j.offered != nil {
 			j.offered(n.id, j.id)
 		}
+		j.left = time.Now()
 		return nil
 	}
 	var response hapi.TransactionResponse
@@ -280,12 +292,12 @@ func (j *journey) fail(err error) error {
 
 // route chooses the next node. It pauses when every node there is has been asked.
 func (j *journey) route(ctx context.Context) (*node, error) {
-	if j.sameNode {
-		return j.routeSame(ctx)
-	}
 	if n := j.next; n != nil {
 		j.next = nil
 		return n, nil
+	}
+	if j.sameNode {
+		return j.routeSame(ctx)
 	}
 	if len(j.tried) == 0 && j.round == 0 && !j.first.IsZero() {
 		if n := j.client.nodes.find(j.first); n != nil && n.healthy(time.Now()) {

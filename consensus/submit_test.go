@@ -59,6 +59,7 @@ func TestOutcomes(t *testing.T) {
 			return nil
 		}
 	}
+	const short = 300 * time.Millisecond // for a node to come back
 	tests := []struct {
 		name            string
 		a, b            script
@@ -66,6 +67,8 @@ func TestOutcomes(t *testing.T) {
 		sameNode        bool
 		gate            func() error
 		attemptTimeout  time.Duration
+		comeback        time.Duration
+		witness         *Receipt
 		want            string // certainty
 		at              int64  // node of the pending transaction
 		toA, toB, ids   int
@@ -121,24 +124,52 @@ func TestOutcomes(t *testing.T) {
 			want: "accepted", at: 4, toA: 1, ids: 1,
 		},
 		{
-			name: "cut, the node gone, same id elsewhere", a: cutThen(statusOK), aKnows: cutQueries,
-			want: "accepted", at: 4, toA: 1, toB: 1, ids: 1,
+			name: "cut, the node gone: nobody else gets it", a: cutThen(statusOK), aKnows: cutQueries, comeback: short,
+			want: "sent", at: 3, toA: 1, ids: 1,
 		},
 		{
-			name: "unclear, then refused elsewhere: still unclear", a: cutThen(statusOK), aKnows: cutQueries,
-			b: answers(hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE), want: "sent", at: 3, toA: 1, toB: 1, ids: 1,
+			name: "cut, and the node says for a while nothing", a: cutThen(statusOK), aKnows: after(3, cutQueries, knows(statusNotFound, 0)),
+			want: "accepted", at: 3, toA: 2, ids: 1,
 		},
 		{
-			name: "unclear, then expired: never a new id", a: cutThen(statusOK), aKnows: cutQueries,
-			b: answers(hapi.ResponseCodeEnum_TRANSACTION_EXPIRED), want: "sent", at: 3, toA: 1, toB: 1, ids: 1,
+			name: "cut, and the node may have died meanwhile", a: cutThen(statusOK), aKnows: knows(statusNotFound, 0), comeback: 1,
+			want: "sent", at: 3, toA: 1, ids: 1,
+		},
+		{
+			name: "cut, the node gone, known to the witness", a: cutThen(statusOK), aKnows: cutQueries, witness: &Receipt{Status: statusSuccess},
+			want: "accepted", at: 3, toA: 1, ids: 1,
+		},
+		{
+			name: "cut before acceptance, then busy: elsewhere", a: cutThen(statusBusy),
+			want: "accepted", at: 4, toA: 2, toB: 1, ids: 1,
+		},
+		{
+			name: "cut before acceptance, then again: elsewhere", a: func(offer) (hapi.ResponseCodeEnum, error) { return 0, errCut },
+			want: "accepted", at: 4, toA: 2, toB: 1, ids: 1,
+		},
+		{
+			name: "cut before acceptance, found to be a duplicate elsewhere", a: cutThen(statusBusy), b: answers(statusDuplicate),
+			want: "accepted", at: 4, toA: 2, toB: 1, ids: 1,
+		},
+		{
+			name: "unclear, then refused elsewhere: still unclear", a: cutThen(statusBusy),
+			b: answers(hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE), want: "sent", at: 3, toA: 2, toB: 1, ids: 1,
+		},
+		{
+			name: "unclear, then expired: never a new id", a: cutThen(hapi.ResponseCodeEnum_TRANSACTION_EXPIRED),
+			want: "sent", at: 3, toA: 2, ids: 1,
 		},
 		{
 			name: "slow, but it took it", a: hang, aKnows: knows(statusOK, statusUnknown), attemptTimeout: 50 * time.Millisecond,
 			want: "accepted", at: 3, toA: 1, ids: 1,
 		},
 		{
-			name: "slow everywhere", a: hang, b: hang, attemptTimeout: 50 * time.Millisecond,
-			want: "sent", at: 4, toA: 4, toB: 2, ids: 1,
+			name: "slow, and it may be at it still", a: hang, attemptTimeout: 50 * time.Millisecond, comeback: short,
+			want: "sent", at: 3, toA: 1, ids: 1,
+		},
+		{
+			name: "slow, and it took it in the end", a: hang, aKnows: after(3, knows(statusNotFound, 0), knows(statusOK, statusUnknown)),
+			attemptTimeout: 50 * time.Millisecond, want: "accepted", at: 3, toA: 1, ids: 1,
 		},
 		{
 			name: "status UNKNOWN means submitted", a: answers(statusUnknown), aKnows: knows(statusUnknown, 0),
@@ -176,7 +207,7 @@ func TestOutcomes(t *testing.T) {
 		},
 		{
 			name: "same node only: unclear, then busy", a: cutThen(statusBusy), sameNode: true,
-			want: "sent", at: 3, toA: 6, ids: 1,
+			want: "sent", at: 3, toA: 4, ids: 1,
 		},
 		{
 			name: "same node only: expired", a: answers(hapi.ResponseCodeEnum_TRANSACTION_EXPIRED, statusOK), sameNode: true,
@@ -194,6 +225,10 @@ func TestOutcomes(t *testing.T) {
 				c.attemptTimeout = test.attemptTimeout
 				connect(t, c) // which is not what shall time out
 			}
+			if test.comeback > 0 {
+				c.pace.comeback = test.comeback
+			}
+			c.Consult(func(context.Context, hedera.TransactionID) (*Receipt, error) { return test.witness, nil })
 			sender := senderOf(t, c, a.id)
 			pending, err := c.Submit(t.Context(), Submission{
 				Ethereum: unhex(t, goldenRaw), Sender: sender, MaxFee: 100, SameNodeOnly: test.sameNode, BeforeSend: test.gate,
@@ -368,20 +403,44 @@ func TestCancelledInFlightStillHears(t *testing.T) {
 	}
 }
 
-// A submission bound to a node that swallows it may go to another as soon as its caller
-// says that the order is safe.
+// A submission bound to a node that refuses connections may go to another as soon as its
+// caller says that the order is safe; one that the node may have may not, whatever the
+// caller says.
 func TestBoundSubmissionIsFreed(t *testing.T) {
-	silent, other := startNode(t, 3), startNode(t, 4)
-	silent.submit = hang
-	other.receipt = knows(statusNotFound, statusSuccess)
-	c := quick(t, silent, other)
-	asked := 0
-	pending, err := c.Submit(t.Context(), Submission{
-		Ethereum: []byte{1}, Node: hedera.Entity(3), SameNodeOnly: true,
-		Free: func(context.Context) error { asked++; return nil },
-	})
-	if err != nil || pending.Node() != hedera.Entity(4) || asked != 1 {
-		t.Errorf("Submit = %v, %v after %d questions", pending, err, asked)
+	for name, test := range map[string]struct {
+		down   bool
+		script func(offer) (hapi.ResponseCodeEnum, error)
+		want   string
+		asked  int
+	}{
+		"refuses connections":  {true, nil, "accepted", 1},
+		"cannot take it twice": {false, cutThen(statusBusy), "accepted", 1},
+		"may have it":          {false, hang, "sent", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, other := startNode(t, 3), startNode(t, 4)
+			first.submit = test.script
+			c := quick(t, first, other)
+			c.pace.comeback = 300 * time.Millisecond
+			if test.down {
+				first.stop()
+			} else {
+				connect(t, c) // which is not what shall time out
+				c.attemptTimeout = 100 * time.Millisecond
+			}
+			asked := 0
+			pending, err := c.Submit(t.Context(), Submission{
+				Ethereum: []byte{1}, Node: first.id, SameNodeOnly: true,
+				Free: func(context.Context) error { asked++; return nil },
+			})
+			if got := certainty(err); got != test.want || asked != test.asked {
+				t.Errorf("%s after %d questions, want %s after %d: %v", got, asked, test.want, test.asked, err)
+			}
+			if err == nil && pending.Node() != other.id {
+				t.Errorf("accepted by node %s", pending.Node())
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -210,28 +211,37 @@ func TestOldLookUpIsRenewed(t *testing.T) {
 	})
 }
 
-// A submission whose answer was lost may be at its node: the caller is not told that it
-// was accepted, and the next one goes to that node and no other.
-func TestUnclearSubmissionBindsTheNode(t *testing.T) {
+// unanswered is what a submission ends with whose answer was lost. Its receipt is waited for
+// in vain, for ten seconds more.
+func unanswered(t *testing.T) error {
+	t.Helper()
 	client, err := consensus.New(consensus.Config{
 		Network: `{"127.0.0.1:1":"0.0.3"}`, AttemptTimeout: 1e9, RequestTimeout: 1e9, MaxAttempts: 1,
 	}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	t.Cleanup(func() { _ = client.Close() })
+	id := hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: hedera.TimestampOf(time.Now().Add(-160 * time.Second))}
+	return &consensus.SentError{Pending: client.Pending(id, hedera.Entity(3)), Err: context.DeadlineExceeded}
+}
+
+// A submission whose answer was lost may be at its node: the caller is not told that it
+// was accepted, and the next one goes to that node and no other.
+func TestUnclearSubmissionBindsTheNode(t *testing.T) {
+	t.Parallel()
 	n, key := newNetwork(), newKey(t)
+	lost := unanswered(t)
 	var second consensus.Submission
 	n.before = func(nonce uint64, sub consensus.Submission) (bool, error) {
 		if nonce == 0 {
-			id := hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: hedera.TimestampOf(time.Now().Add(-160 * time.Second))} // its receipt is waited for ten seconds more
-			return false, &consensus.SentError{Pending: client.Pending(id, hedera.Entity(3)), Err: context.DeadlineExceeded}
+			return false, lost
 		}
 		second = sub
 		return true, nil
 	}
 	s := newSubmitter(t, n, func(o *options) { o.submit.Returns = submit.ReturnsAccepted })
-	_, err = s.Submit(t.Context(), transfer(t, key, 0))
+	_, err := s.Submit(t.Context(), transfer(t, key, 0))
 	var told *eth.Error
 	if !errors.As(err, &told) || told.Code != eth.CodeRequestTimeout {
 		t.Errorf("no node is known to have it, and its caller got %v", err)
@@ -241,6 +251,52 @@ func TestUnclearSubmissionBindsTheNode(t *testing.T) {
 	}
 	if !second.SameNodeOnly || second.Node != hedera.Entity(3) {
 		t.Errorf("the next one may go elsewhere: node %v, only there %v", second.Node, second.SameNodeOnly)
+	}
+}
+
+// Behind a submission whose answer was lost, one waits in vain for the verdict; those behind
+// that one are not tried one after the other, and it can be sent again.
+func TestUnclearSubmissionHoldsTheLineOnce(t *testing.T) {
+	t.Parallel()
+	n, key := newNetwork(), newKey(t)
+	lost, out := unanswered(t), true
+	n.before = func(nonce uint64, sub consensus.Submission) (bool, error) {
+		switch {
+		case nonce == 0:
+			n.nonces[sub.Sender] = 1 // it was executed, and nobody here knows
+			return false, lost
+		case out:
+			return false, &consensus.NodeUnavailableError{Node: sub.Node, Err: errors.New("refused")}
+		default:
+			return true, nil
+		}
+	}
+	s := newSubmitter(t, n, func(o *options) {
+		o.submit.Returns = submit.ReturnsAccepted
+		o.chain = lagging{n, 0}
+	})
+	var entries []*submit.Entry
+	for nonce := range uint64(5) {
+		entry, err := s.Enter(transfer(t, key, nonce))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, entry)
+	}
+	for i, want := range []string{"outcome is not known", "Nothing was submitted", "Nonce too high", "Nonce too high", "Nonce too high"} {
+		var client *eth.Error
+		if _, err := entries[i].Finish(t.Context()); !errors.As(err, &client) || !strings.Contains(client.Message, want) {
+			t.Errorf("nonce %d: %v, want %q", i, err, want)
+		}
+	}
+	if n.attempts != 2 {
+		t.Errorf("%d submissions were tried, want 2", n.attempts)
+	}
+	out = false
+	for nonce := uint64(1); nonce < 5; nonce++ {
+		if _, err := s.Submit(t.Context(), transfer(t, key, nonce)); err != nil {
+			t.Errorf("nonce %d, sent again: %v", nonce, err)
+		}
 	}
 }
 

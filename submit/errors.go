@@ -36,6 +36,13 @@ func sentAnyway(err error) Pending {
 	return nil
 }
 
+// predecessorOpen tells whether a transaction waited in vain for the verdict on the one
+// before it, whose node is out. Who is queued behind it would wait in vain, too.
+func predecessorOpen(err error) bool {
+	var unavailable *consensus.NodeUnavailableError
+	return errors.As(err, &unavailable)
+}
+
 // submissionError translates what package consensus answers to Submit when nothing
 // was accepted anywhere. The type of the error says what is certain; this keeps it.
 func (s *Submitter) submissionError(err error) verdict {

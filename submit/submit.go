@@ -287,7 +287,7 @@ func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict
 		s.unclear(e, perhaps)
 		return perhaps, verdict{outcome: Unknown, err: eth.ErrUnknownOutcome(e.tx.Hash(), perhaps.ID().String())}
 	}
-	turn.failed(e.tx, wasNext)
+	turn.failed(e.tx, wasNext || predecessorOpen(err))
 	return nil, s.submissionError(err)
 }
 

@@ -125,10 +125,10 @@ func (t *turn) accepted(tx *eth.Tx, p Pending, wasNext bool) {
 	}
 }
 
-// failed tells the lane that its holder ended without a transaction at any node. If
-// its nonce was the next one, what is queued behind it need not be paid for.
-func (t *turn) failed(tx *eth.Tx, wasNext bool) {
-	if t.lease != nil && wasNext {
+// failed tells the lane that its holder ended without a transaction at any node. If it
+// has no better chance than its holder had, what is queued behind it need not be tried.
+func (t *turn) failed(tx *eth.Tx, hopeless bool) {
+	if t.lease != nil && hopeless {
 		t.lease.Block(tx.Nonce())
 	}
 }

@@ -25,13 +25,7 @@ func anybody(answer) bool { return true }
 // check compares what clients were told with what the network did.
 func (n *network) check(answers []answer, a allowance) {
 	n.t.Helper()
-	n.checkLog(n.decisions(), answers, a)
-}
-
-// checkLog is check with what was read of the log.
-func (n *network) checkLog(log []decision, answers []answer, a allowance) {
-	n.t.Helper()
-	found := problems(log, answers, a)
+	found := problems(n.decisions(), answers, a)
 	if count := len(found); count > 0 {
 		const shown = 10 // first and last: the order, then the answers
 		if count > 2*shown {
