@@ -158,6 +158,9 @@ func (j *journey) findOut(ctx context.Context, n *node, failure error) (taken *n
 			return nil, true
 		}
 		if answer == idUnclear {
+			if ctx.Err() == nil {
+				n.failed(errNoAnswer, false) // others need not wait for it
+			}
 			other := j.client.nodes.best(j.sender, []*node{n})
 			if other != nil && j.client.known(ctx, other, j.id) == idKnown {
 				return other, false
@@ -172,6 +175,8 @@ func (j *journey) findOut(ctx context.Context, n *node, failure error) (taken *n
 	}
 	return nil, false
 }
+
+var errNoAnswer = errors.New("no answer to a receipt query")
 
 // offerAgain keeps the transaction in its sender's order at a node that has not got it.
 // After that the others get their chance.

@@ -32,8 +32,8 @@ type Submission struct {
 	Node hedera.ID
 	// SameNodeOnly forbids any other node than the first, until Free allows it.
 	SameNodeOnly bool
-	// Free is asked when the only node cannot take the transaction. It may wait; nil means
-	// that from now on any node will do. Without Free the first node stays the only one.
+	// Free is asked, once, when the only node cannot take the transaction. It may wait; nil
+	// means that from now on any node will do. Without Free the first node stays the only one.
 	Free func(context.Context) error
 	// BeforeSend is called right before the bytes leave, in each attempt. An error keeps
 	// them here. It must be quick.
@@ -185,10 +185,11 @@ func (j *journey) run(ctx context.Context) (*Pending, error) {
 }
 
 // lift ends the binding to one node if the caller allows it, and tells whether there is
-// none any more.
+// none any more. The caller is asked once: it waits for as long as it may.
 func (j *journey) lift(ctx context.Context) bool {
-	if j.sameNode && j.free != nil && j.free(ctx) == nil {
-		j.sameNode = false
+	if free := j.free; j.sameNode && free != nil {
+		j.free = nil
+		j.sameNode = free(ctx) != nil
 	}
 	return !j.sameNode
 }
@@ -328,9 +329,13 @@ func (j *journey) routeSame(ctx context.Context) (*node, error) {
 			return nil, &NodeUnavailableError{Node: j.first, Err: errors.New("not a node of this network")}
 		}
 	}
-	// A node that is known to be out is not tried first when another may be had.
-	if !n.healthy(time.Now()) && j.lift(ctx) {
-		return j.route(ctx)
+	// A node that is known to be out is not given a transaction that it might swallow: a
+	// query shows first whether it answers again.
+	if !n.healthy(time.Now()) && j.client.known(ctx, n, j.id) == idUnclear {
+		if j.lift(ctx) {
+			return j.route(ctx)
+		}
+		return nil, &NodeUnavailableError{Node: n.id, Err: errNoAnswer}
 	}
 	j.tried = append(j.tried, n)
 	return n, nil

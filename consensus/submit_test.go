@@ -444,6 +444,40 @@ func TestBoundSubmissionIsFreed(t *testing.T) {
 	}
 }
 
+// A node that is out is not given what it might swallow; a query shows that it is back.
+func TestBoundToANodeThatIsOut(t *testing.T) {
+	for name, test := range map[string]struct {
+		receipts receiptScript
+		want     string
+		offers   int
+		asked    int
+	}{
+		"silent still": {cutQueries, "unavailable", 0, 1},
+		"back":         {knows(statusNotFound, 0), "accepted", 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := startNode(t, 3)
+			a.receipt = test.receipts
+			c := quick(t, a, startNode(t, 4))
+			for range 8 { // so that it stays out for longer than the test takes
+				a := c.nodes.find(a.id)
+				a.failed(errNoAnswer, false)
+				a.retryAt.Store(1)
+			}
+			c.nodes.find(a.id).failed(errNoAnswer, false)
+			asked := 0
+			_, err := c.Submit(t.Context(), Submission{
+				Ethereum: []byte{1}, Node: a.id, SameNodeOnly: true,
+				Free: func(context.Context) error { asked++; return errLost },
+			})
+			if got := certainty(err); got != test.want || asked != test.asked || len(a.received()) != test.offers {
+				t.Errorf("%s after %d questions and %d offers: %v", got, asked, len(a.received()), err)
+			}
+		})
+	}
+}
+
 func TestCancelled(t *testing.T) {
 	a := startNode(t, 3)
 	a.receipt = knows(statusOK, statusSuccess)

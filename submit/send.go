@@ -35,8 +35,9 @@ func (s *Submitter) submit(turn *turn, e *Entry, known known, raw []byte, callDa
 	}
 	submission.Node, submission.SameNodeOnly = node, true
 	submission.Free = func(ctx context.Context) error {
-		// Half of the time the turn may last: the rest is for the submission itself.
-		ctx, cancel := context.WithTimeout(ctx, s.ordering.MaxHold.Duration()/2)
+		// Half of the time that the turn, and the submission, may last: the rest is for the
+		// submission itself.
+		ctx, cancel := context.WithTimeout(ctx, min(s.ordering.MaxHold.Duration(), s.patience)/2)
 		defer cancel()
 		return s.nodes.Await(ctx, id, node)
 	}

@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,19 +16,22 @@ import (
 
 // TestNodeLost: the sender's node becomes unreachable for all relays in the middle of a
 // burst. The rest goes to another node, not before the verdict on what the first
-// one has; nothing is lost, done twice or overtaken.
+// one has; nothing is lost, sent twice or overtaken. What the node may have or not is
+// told to be open; what follows it is refused, and can be sent again later.
 func TestNodeLost(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		lose, restore func(*link)
+		open          int // transactions at least of which nobody can know
+		told          bool
 	}{
-		"connection refused": {(*link).cut, (*link).repair},
-		"no answer any more": {(*link).mute, (*link).heal},
-		"nothing arrives":    {(*link).swallow, (*link).heal},
+		"connection refused": {lose: (*link).cut, restore: (*link).repair},
+		"no answer any more": {lose: (*link).mute, restore: (*link).heal, told: true}, // other nodes know
+		"nothing arrives":    {lose: (*link).swallow, restore: (*link).heal, open: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := newNetwork(t, "SDK_GRPC_DEADLINE=1000")
+			n := newNetwork(t, "SDK_GRPC_DEADLINE=1000", "SDK_REQUEST_TIMEOUT=10000")
 			relays := n.startRelays(2)
 			senders := n.newSenders(2)
 			home := make([]string, len(senders))
@@ -49,21 +54,52 @@ func TestNodeLost(t *testing.T) {
 					sockets[j].send(s.pay(1)...)
 				}
 			})
-			answers := b.waitFor(3 * normal)
-			n.check(answers, allowance{slow: 3 * normal})
+			answers := b.waitFor(6 * normal)
 			for j := range senders {
 				tc.restore(relays[j].nodeOf[home[j]])
+			}
+			open := map[common.Address]int{}
+			for _, got := range answers {
+				if got.refusal != nil && got.refusal.open() {
+					open[got.tx.sender]++
+				}
+			}
+			behindOpen := func(got answer) bool { return open[got.tx.sender] == 1 && !tc.told }
+			n.check(answers, allowance{slow: 6 * normal, refused: behindOpen})
+			if len(open) < tc.open {
+				t.Errorf("%d are told to be open, want %d", len(open), tc.open)
 			}
 			moved := false
 			for _, d := range n.decisions() {
 				moved = moved || d.Sender == senders[0].address && d.Node != home[0]
 			}
-			if !moved {
+			if !moved && len(open) == 0 {
 				t.Error("nothing went to another node")
 			}
-			n.checkTidy()
+			if len(open) == 0 {
+				n.checkTidy()
+			}
+			n.sendAgain(relays[0], answers)
 		})
 	}
+}
+
+// sendAgain sends what was refused or is open once more, when there is no trouble any more:
+// all of it is taken.
+func (n *network) sendAgain(r *relay, answers []answer) {
+	n.t.Helper()
+	refused := map[common.Address][]*transaction{}
+	for _, got := range answers {
+		if !got.ok() {
+			refused[got.tx.sender] = append(refused[got.tx.sender], got.tx)
+		}
+	}
+	again := newBurst(n)
+	for _, txs := range refused {
+		slices.SortFunc(txs, func(x, y *transaction) int { return cmp.Compare(x.nonce, y.nonce) })
+		again.post(r, txs...)
+	}
+	n.check(again.waitFor(6*normal), allowance{slow: 6 * normal})
 }
 
 // nodeOf tells which node brought a transaction to consensus.
