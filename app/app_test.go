@@ -251,3 +251,21 @@ func TestBrokenRedisURL(t *testing.T) {
 		t.Errorf("New = %v", err)
 	}
 }
+
+// What was set for another relay and does nothing here is named when the relay starts.
+func TestIdleSettingsAreNamed(t *testing.T) {
+	cfg, err := config.Load([]string{
+		`HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:1", "READ_ONLY=true",
+		"HAPI_CLIENT_ERROR_RESET=[21, 50]", "GET_RECORD_DEFAULT_TO_CONSENSUS_NODE=true",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	if _, err := app.New(cfg, "test", slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+		t.Fatal(err)
+	}
+	if want := `settings="GET_RECORD_DEFAULT_TO_CONSENSUS_NODE HAPI_CLIENT_ERROR_RESET"`; !strings.Contains(log.String(), want) {
+		t.Errorf("the log has no %s:\n%s", want, log.String())
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +28,9 @@ import (
 // New builds the relay. It opens no port and starts nothing.
 func New(cfg config.Config, version string, log *slog.Logger) (*App, error) {
 	a := &App{cfg: cfg, version: version, log: log, registry: prometheus.NewRegistry()}
+	if len(cfg.Idle) > 0 {
+		log.Warn("settings of other relays that have no effect here; docs/CONFIG.md says why", "settings", strings.Join(cfg.Idle, " "))
+	}
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.close())
 	}

@@ -38,6 +38,9 @@ type Config struct {
 	Mirror    mirror.Config
 	Cache     cache.Config
 	Log       Log
+
+	// Idle are the settings of established relays that were given and have no effect here.
+	Idle []string
 }
 
 // Server says what is served where.
@@ -92,7 +95,7 @@ func Load(environ []string) (Config, error) {
 		name, value, _ := strings.Cut(pair, "=")
 		values[name] = value
 	}
-	var c Config
+	c := Config{Idle: idleIn(values)}
 	if err := env.ParseWithOptions(&c, env.Options{Environment: values}); err != nil {
 		return c, readable(err)
 	}

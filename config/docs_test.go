@@ -73,6 +73,10 @@ func document(t *testing.T) string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.name, strings.ReplaceAll(preset, ",", ", "), strings.ReplaceAll(text, "|", "\\|"))
 	}
+	b.WriteString("\n## Without effect\n\nSettings of established relays that are accepted and mean nothing here; the relay names those it finds when it starts.\n\n| Setting | Why |\n|---|---|\n")
+	for _, s := range idle() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", s.name, s.why)
+	}
 	return b.String()
 }
 
