@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -84,5 +85,12 @@ func (c *Client) Refresh(ctx context.Context, book AddressBook) error {
 		}
 	}
 	sortNodes(addresses)
-	return c.SetNodes(addresses)
+	before := c.nodes.all()
+	if err := c.SetNodes(addresses); err != nil {
+		return err
+	}
+	if now := c.nodes.all(); !slices.Equal(before, now) {
+		c.log.Info("the list of consensus nodes has changed", "nodes", len(now))
+	}
+	return nil
 }

@@ -102,7 +102,7 @@ func New(cfg Config, log *slog.Logger) (*Client, error) {
 	if cfg.named() {
 		c.refresh = cfg.BookRefresh.Duration()
 	}
-	c.nodes.secure = cfg.TransportSecurity
+	c.nodes.secure, c.nodes.log = cfg.TransportSecurity, log
 	if err := c.SetNodes(addresses); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/big"
 	"strings"
 	"testing"
@@ -51,7 +52,8 @@ func TestTLS(t *testing.T) {
 			if test.pin != "" {
 				cfg.CertHashes = fmt.Sprintf(`{"0.0.3":%q}`, test.pin)
 			}
-			c, err := New(cfg, quickLog(t))
+			var log strings.Builder
+			c, err := New(cfg, slog.New(slog.NewTextHandler(&log, nil)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,6 +70,9 @@ func TestTLS(t *testing.T) {
 				if !strings.Contains(err.Error(), "SHA-384") {
 					t.Errorf("the error does not say why: %v", err)
 				}
+			}
+			if warned := strings.Count(log.String(), "is not trusted"); warned != 0 && test.want != "not sent" || warned != 1 && test.want == "not sent" {
+				t.Errorf("%d warnings:\n%s", warned, log.String())
 			}
 		})
 	}

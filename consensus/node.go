@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,11 +75,11 @@ type node struct {
 	lastErr  error // why it is unhealthy
 }
 
-func newNode(a NodeAddress, secure bool, probed *atomic.Bool) *node {
+func newNode(a NodeAddress, secure bool, probed *atomic.Bool, log *slog.Logger) *node {
 	n := &node{id: a.ID, seed: nodeSeed(a.ID), creds: insecure.NewCredentials(), certHash: a.CertHash, probed: probed}
 	n.address, n.secure = a.dialAddresses(secure)
 	if n.secure {
-		n.creds = pinnedCredentials(a.ID, a.CertHash)
+		n.creds = pinnedCredentials(a.ID, a.CertHash, log)
 	}
 	return n
 }

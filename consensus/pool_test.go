@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -17,7 +18,7 @@ import (
 func testPool(nums ...int64) pool {
 	var p pool
 	for _, num := range nums {
-		p = append(p, newNode(NodeAddress{ID: hedera.Entity(num), Endpoints: []string{"127.0.0.1:1"}}, false, new(atomic.Bool)))
+		p = append(p, newNode(NodeAddress{ID: hedera.Entity(num), Endpoints: []string{"127.0.0.1:1"}}, false, new(atomic.Bool), slog.New(slog.DiscardHandler)))
 	}
 	return p
 }

@@ -3,6 +3,7 @@ package consensus
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,7 +20,8 @@ const retireAfter = 3 * time.Minute
 
 // roster is the set of nodes as it is now. Readers take a snapshot and never wait.
 type roster struct {
-	secure  bool        // TLS for all
+	secure  bool // TLS for all
+	log     *slog.Logger
 	probed  atomic.Bool // Run is looking after the nodes
 	current atomic.Pointer[pool]
 
@@ -54,7 +56,7 @@ func (r *roster) set(addresses []NodeAddress) (joined, left []*node, err error) 
 	}
 	next := make(pool, 0, len(addresses))
 	for _, a := range addresses {
-		n := newNode(a, r.secure, &r.probed)
+		n := newNode(a, r.secure, &r.probed, r.log)
 		if i := slices.IndexFunc(old, n.sameAs); i >= 0 {
 			n = old[i]
 		} else {

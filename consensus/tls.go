@@ -8,6 +8,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 
 	"google.golang.org/grpc/credentials"
 
@@ -18,7 +20,11 @@ import (
 // is no chain to check: the network's address book has the SHA-384 of the
 // certificate in PEM form, and that is compared. Without a hash any certificate is
 // taken: the connection is encrypted, but who is at its end is not known.
-func pinnedCredentials(id hedera.ID, hash []byte) credentials.TransportCredentials {
+//
+// A certificate that is not the one is logged once: the client is told no more than that
+// no node could be reached.
+func pinnedCredentials(id hedera.ID, hash []byte, log *slog.Logger) credentials.TransportCredentials {
+	var once sync.Once
 	return credentials.NewTLS(&tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		InsecureSkipVerify: true, //nolint:gosec // replaced by VerifyConnection
@@ -26,7 +32,13 @@ func pinnedCredentials(id hedera.ID, hash []byte) credentials.TransportCredentia
 			if hash == nil {
 				return nil
 			}
-			return verifyCertHash(id, state, hash)
+			err := verifyCertHash(id, state, hash)
+			if err != nil {
+				once.Do(func() {
+					log.Warn("a consensus node is not trusted and nothing is sent to it", "node", id.String(), "error", err)
+				})
+			}
+			return err
 		},
 	})
 }

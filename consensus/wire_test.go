@@ -3,6 +3,7 @@ package consensus
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -89,7 +90,7 @@ func (s *refusingServer) received() int {
 // arrives must have passed the gate just before.
 func TestNoHiddenRetry(t *testing.T) {
 	server := startRefusing(t)
-	n := newNode(NodeAddress{ID: hedera.Entity(3), Endpoints: []string{server.endpoint}}, false, new(atomic.Bool))
+	n := newNode(NodeAddress{ID: hedera.Entity(3), Endpoints: []string{server.endpoint}}, false, new(atomic.Bool), slog.New(slog.DiscardHandler))
 	defer n.close()
 	conn, err := n.connection(forTransactions)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"crypto/ecdsa"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"math/big"
 	"strings"
@@ -60,6 +61,12 @@ type relay struct {
 // startRelay runs a relay in front of the network. Settings that are given replace its own.
 func startRelay(t *testing.T, n *devnet.Network, settings ...string) *relay {
 	t.Helper()
+	return startLogging(t, n, t.Output(), settings...)
+}
+
+// startLogging is startRelay with a log that the test reads.
+func startLogging(t *testing.T, n *devnet.Network, lines io.Writer, settings ...string) *relay {
+	t.Helper()
 	nodes, err := json.Marshal(n.Nodes())
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +80,7 @@ func startRelay(t *testing.T, n *devnet.Network, settings ...string) *relay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+	log := slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	a, err := app.New(cfg, "test", log)
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,9 @@ package nodes
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -58,6 +60,88 @@ func TestPinnedNodes(t *testing.T) {
 			}
 			if !test.ok && (err == nil || arrived != 0 || !strings.Contains(err.Error(), "Nothing was submitted")) {
 				t.Errorf("%v; a node was offered it %d times", err, arrived)
+			}
+		})
+	}
+}
+
+// journal is a log that may be read while it is written.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (j *journal) Write(line []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(line)
+}
+
+func (j *journal) says(words string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Contains(j.text.String(), words)
+}
+
+// A relay that knows its network by name learns from the mirror node which nodes there are
+// and what certificates they have, and goes by that: a node that shows another certificate
+// gets nothing, and the log says why.
+func TestPinsFromTheAddressBook(t *testing.T) {
+	for name, wrong := range map[string][]string{"right": nil, "one is wrong": {"0.0.3"}, "all are wrong": {"0.0.3", "0.0.4"}} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			offered := map[int]int{}
+			n := startNetwork(t, devnet.Config{TLS: true, Nodes: 2, Fault: func(c node.Call) node.Fault {
+				if c.Submission != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					offered[c.Node]++
+				}
+				return node.Fault{}
+			}})
+			entries := n.Ledger().Handled().Nodes()
+			for i, entry := range entries {
+				if len(entry.CertHash) != 96 {
+					t.Fatalf("node %s has the certificate hash %q", entry.Account, entry.CertHash)
+				}
+				if slices.Contains(wrong, entry.Account.String()) {
+					entries[i].CertHash = strings.Repeat("5a", 48)
+				}
+			}
+			n.Ledger().SetNodes(entries)
+
+			// The built-in list of testnet is replaced before anything is sent; until then the
+			// relay connects to nobody.
+			var log journal
+			r := startLogging(t, n, &log, "HEDERA_NETWORK=testnet", "CLIENT_TRANSPORT_SECURITY=true", "SDK_REQUEST_TIMEOUT=5s")
+			eventually(t, "the address book is read", func() bool { return log.says("the list of consensus nodes has changed") })
+			senders := 6 // some of which would go to either node
+			if len(wrong) == 2 {
+				senders = 1 // which is offered to both
+			}
+			for i := range senders {
+				_, err := r.send(t.Context(), newWallet(t, n, i).sign(&common.Address{9}, nil))
+				if len(wrong) < 2 && err != nil {
+					t.Error(err)
+				}
+				if len(wrong) == 2 && (err == nil || !strings.Contains(err.Error(), "Nothing was submitted")) {
+					t.Errorf("without a node to trust: %v", err)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if got := offered[0] + offered[1]; len(wrong) < 2 && got != senders || len(wrong) == 2 && got != 0 {
+				t.Errorf("%d transactions reached nodes", got)
+			}
+			for i, entry := range entries {
+				mistrusted := slices.Contains(wrong, entry.Account.String())
+				if mistrusted && offered[i] > 0 {
+					t.Errorf("%d transactions reached node %s, which shows another certificate", offered[i], entry.Account)
+				}
+				if said := log.says("is not trusted and nothing is sent to it\" node=" + entry.Account.String()); said != mistrusted {
+					t.Errorf("node %s is called untrustworthy: %v", entry.Account, said)
+				}
 			}
 		})
 	}
