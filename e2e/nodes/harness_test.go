@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"math/big"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,7 +62,9 @@ type relay struct {
 // startRelay runs a relay in front of the network. Settings that are given replace its own.
 func startRelay(t *testing.T, n *devnet.Network, settings ...string) *relay {
 	t.Helper()
-	return startLogging(t, n, t.Output(), settings...)
+	log := &output{to: t.Output()}
+	t.Cleanup(log.end) // after it has stopped
+	return startLogging(t, n, log, settings...)
 }
 
 // startLogging is startRelay with a log that the test reads.
@@ -110,6 +113,26 @@ func startLogging(t *testing.T, n *devnet.Network, lines io.Writer, settings ...
 	}
 	t.Cleanup(r.stop)
 	return r
+}
+
+// output is a test's log until the relay has stopped. What its drain left behind may go on
+// for a while, as it would until the end of the process, and a test that is over takes no log.
+type output struct {
+	mu sync.Mutex
+	to io.Writer // guarded by mu
+}
+
+// Write implements io.Writer.
+func (o *output) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.to.Write(text)
+}
+
+func (o *output) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.to = io.Discard
 }
 
 // send submits a raw transaction.
