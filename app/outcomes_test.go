@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/core/types"
@@ -245,3 +246,54 @@ func asText(t *testing.T, v any) string {
 	}
 	return string(text)
 }
+
+// What the mirror node does after a transaction was executed changes nothing of its outcome;
+// asked for the receipt, the relay waits for it, or says that the mirror node is in trouble,
+// and never that there is none.
+func TestReceiptThroughTrouble(t *testing.T) {
+	const upstream = -32020
+	for name, test := range map[string]struct {
+		fault string // of a request for the result
+		code  int    // of the answer meanwhile; 0: the receipt
+	}{
+		"not found for a while": {`"httpStatus":404,"times":4`, 0},
+		"slow":                  {`"delay":"300ms"`, 0},
+		"slow in the body":      {`"pause":"300ms"`, 0},
+		"overloaded":            {`"httpStatus":429,"retryAfter":"1s"`, upstream},
+		"broken":                {`"httpStatus":500`, upstream},
+		"away":                  {`"httpStatus":503`, upstream},
+		"disconnected":          {`"drop":true`, upstream},
+		"cut":                   {`"cut":true`, upstream},
+		"garbage":               {`"garbage":true`, upstream},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r, a := w.relay(t, "READ_YOUR_WRITES_WAIT_MS=30000"), w.account(t)
+			if err := w.rules.Set([]byte(`[{"at":"mirror","path":"/contracts/results/",` + test.fault + `}]`)); err != nil {
+				t.Fatal(err)
+			}
+			tx := a.sign(a.pay(0))
+			if got := r.send(tx); got.Error != nil {
+				t.Fatal(got)
+			}
+			receipt := func() answer { return r.call("eth_getTransactionReceipt", tx.Hash()) }
+			meanwhile := receipt()
+			if test.code == 0 && !executed(meanwhile) {
+				t.Errorf("%s, want the receipt", meanwhile)
+			}
+			if test.code != 0 && (meanwhile.Error == nil || meanwhile.Error.Code != test.code) {
+				t.Errorf("%s, want %d", meanwhile, test.code)
+			}
+			if err := w.rules.Set([]byte("[]")); err != nil {
+				t.Fatal(err)
+			}
+			r.until("the receipt", func() bool { return executed(receipt()) })
+			if got := r.outcomes(); len(got) != 1 || got[0] != "executed" {
+				t.Errorf("outcomes %q", got)
+			}
+		})
+	}
+}
+
+func executed(receipt answer) bool { return strings.Contains(string(receipt.Result), `"status":"0x1"`) }

@@ -110,6 +110,34 @@ func TestFreshSendersShareTheirAddress(t *testing.T) {
 	}
 }
 
+// The peers' weakness: without a plan for the operator, the total is kept in the plan of the
+// caller's IP address. Here it has a book of its own: who spends from an address with a plan,
+// and has one himself, takes nothing from that address.
+func TestTotalIsNobodysPlan(t *testing.T) {
+	cfg := testConfig()
+	cfg.Plans = `[
+		{"id": "p1", "name": "exchange", "subscriptionTier": "PRIVILEGED", "evmAddresses": ["0x00000000000000000000000000000000000000aA"]},
+		{"id": "p2", "name": "dapp", "subscriptionTier": "EXTENDED", "ipAddresses": ["192.0.2.7"]}
+	]`
+	cfg.Total = 350
+	b := newBudget(t, cfg, nil)
+	for _, step := range []struct {
+		sender common.Address
+		amount hedera.Tinybar
+		ok     bool
+	}{
+		{planned, 150, true},
+		{stranger, 200, true}, // all that the address has
+		{stranger, 1, false},  // and no more
+		{planned, 1, false},   // and the total counts both
+		{operators, 1, false}, // for everybody
+	} {
+		if _, ok := b.ask(step.sender, "192.0.2.7", step.amount); ok != step.ok {
+			t.Errorf("%s spends %d: %v, want %v", step.sender, step.amount, ok, step.ok)
+		}
+	}
+}
+
 func TestTiers(t *testing.T) {
 	b := newBudget(t, testConfig(), nil)
 	for _, test := range []struct {

@@ -193,6 +193,39 @@ func TestNoOverspendUnderConcurrency(t *testing.T) {
 	})
 }
 
+// The peers' weakness: what several processes charge to a plan at the same time, for the
+// first time in a window, overwrites each other. Here the first entries of a book add up.
+func TestFirstEntriesAddUp(t *testing.T) {
+	onEverySite(t, func(t *testing.T, s site) {
+		const processes, rounds = 8, 20
+		process := s(t, time.Hour, 1000)
+		members := make([]ledger, processes)
+		for i := range members {
+			members[i] = process()
+		}
+		w := today()
+		for round := range rounds {
+			plan := fixed(fmt.Sprint("plan:", round), 1000) // nobody has written in it
+			var wait sync.WaitGroup
+			begin := make(chan struct{})
+			for _, l := range members {
+				wait.Go(func() {
+					<-begin
+					g, a := reserve(t, l, w, 5, plan)
+					if a.refused != granted {
+						t.Errorf("a claim in an empty book: %v", a)
+					}
+					settle(t, l, g, 3)
+				})
+			}
+			close(begin)
+			wait.Wait()
+			_, a := reserve(t, members[0], w, 0, plan)
+			compare(t, "after the first entries", a, answer{granted, sums{{plan.name, 3 * processes}}})
+		}
+	})
+}
+
 // The peers' weakness: every process wipes the counters at its own first request of a
 // new window. Here a window has books of its own, and nothing is wiped at all.
 func TestWindows(t *testing.T) {
