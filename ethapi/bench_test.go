@@ -73,10 +73,10 @@ func BenchmarkLogs(b *testing.B) {
 	for i := range logs {
 		logs[i] = logJSON(synthetic, hexutil.Encode(contract[:]), "0x"+strings.Repeat("2a", 32), 0, i, 17, transferID, transferID)
 	}
-	answer := listOf("logs", logs...)
+	answer := logList(logs...)
 	node := newMirrorNode(b)
 	populate(node)
-	node.set("contracts/results/logs?"+rangeWindow+"&limit=100&order=asc", answer)
+	node.set("contracts/results/logs?"+rangeWindow+"&limit=100&order=desc", answer)
 	relay := newRelay(b, node)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -113,7 +113,7 @@ func openRanges(d *deviant) {
 	}
 	d.node.grow(18)
 	both := "timestamp=gte:1767225600.000000001&timestamp=lte:1767225603.999999999"
-	d.node.set("contracts/results/logs?"+both+"&limit=100&order=asc", listOf("logs", logJSON(synthetic, tokenLog, "0x", 0, 0, 18)))
+	d.node.set("contracts/results/logs?"+both+"&limit=100&order=desc", logList(logJSON(synthetic, tokenLog, "0x", 0, 0, 18)))
 	for _, filter := range []string{`[{}]`, `[{"fromBlock":"0x11"}]`, `[{"fromBlock":"0x11","toBlock":"0x12"}]`} {
 		if got := indexes(d.t, d.call("eth_getLogs", filter)); !slices.Equal(got, []string{"0x12:0x0"}) {
 			d.t.Errorf("%s after the head moved: %v", filter, got)
@@ -234,9 +234,9 @@ func failedLookUp(d *deviant) {
 
 func lastPage(d *deviant) {
 	page := func(next string) string {
-		return text(member{"logs": []any{logJSON(synthetic, tokenLog, "0x", 0, 0, 17)}, "links": member{"next": next}})
+		return text(member{"logs": []any{logJSON(synthetic, tokenLog, "0x", 0, 1, 17)}, "links": member{"next": next}})
 	}
-	first, second := "contracts/results/logs?"+window+"&limit=100&order=asc", "contracts/results/logs?page=2"
+	first, second := "contracts/results/logs?"+window+"&limit=100&order=desc", "contracts/results/logs?page=2"
 	d.node.set(first, page("/api/v1/"+second))
 	d.node.set(second, listOf("logs"))
 	if got := indexes(d.t, d.call("eth_getLogs", `[{}]`)); len(got) != 1 { // two pages are allowed, and two there are

@@ -54,13 +54,13 @@ func TestTheNewestIsKnown(t *testing.T) {
 // A block whose logs are still missing is shown as it is and not kept.
 func TestAnIncompleteBlockIsNotKept(t *testing.T) {
 	relay, _ := populated(t, shared)
-	complete := relay.node.answers["contracts/results/logs?"+window+"&limit=100&order=asc"].body
+	complete := relay.node.answers["contracts/results/logs?"+window+"&limit=100&order=desc"].body
 	bloomed := blockJSON(17)
 	bloomed["logs_bloom"] = "0x" + strings.Repeat("01", 256)
 	relay.node.set("blocks?limit=1&order=desc", listOf("blocks", bloomed))
-	relay.node.set("contracts/results/logs?"+window+"&limit=100&order=asc", listOf("logs"))
+	relay.node.set("contracts/results/logs?"+window+"&limit=100&order=desc", logList())
 	before := relay.call("eth_getBlockByNumber", `["latest",true]`).String()
-	relay.node.set("contracts/results/logs?"+window+"&limit=100&order=asc", complete)
+	relay.node.set("contracts/results/logs?"+window+"&limit=100&order=desc", complete)
 	if after := relay.call("eth_getBlockByNumber", `["latest",true]`).String(); after == before {
 		t.Errorf("the logs made no difference: %s", after)
 	}

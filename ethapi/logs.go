@@ -198,7 +198,7 @@ func (a *API) rangeLogs(ctx context.Context, q logQuery, first, last uint64, hea
 	}
 	window := mirror.Window{From: from.From, To: to.To}
 	return a.perAddress(ctx, q, func(ctx context.Context, part mirror.LogsQuery) ([]*mirror.Log, error) {
-		part.Window = window
+		part.Window, part.FirstBlock = window, first
 		return a.mirror.Logs(ctx, part)
 	})
 }

@@ -33,13 +33,13 @@ func TestLogs(t *testing.T) {
 	at := func(number, index int, address string) member {
 		return logJSON(hash, address, "0x", 0, index, number, transferID)
 	}
-	any := rangeWindow + "&limit=100&order=asc"
-	relay.node.set("contracts/results/logs?"+any, listOf("logs", at(10, 0, a), at(11, 0, b), at(17, 0, a), at(17, 1, b)))
-	relay.node.set("contracts/"+a+"/results/logs?"+any, listOf("logs", at(10, 0, a), at(17, 0, a)))
-	relay.node.set("contracts/"+b+"/results/logs?"+any, listOf("logs", at(11, 0, b), at(17, 1, b)))
+	any := rangeWindow + "&limit=100&order=desc"
+	relay.node.set("contracts/results/logs?"+any, logList(at(10, 0, a), at(11, 0, b), at(17, 0, a), at(17, 1, b)))
+	relay.node.set("contracts/"+a+"/results/logs?"+any, logList(at(10, 0, a), at(17, 0, a)))
+	relay.node.set("contracts/"+b+"/results/logs?"+any, logList(at(11, 0, b), at(17, 1, b)))
 	topic := "&topic0=" + transferID[2:]
-	relay.node.set("contracts/results/logs?"+rangeWindow+topic+"&limit=100&order=asc", listOf("logs", at(11, 0, b)))
-	relay.node.set("contracts/results/logs?"+rangeWindow+topic+"&topic0=5&topic2=0&limit=100&order=asc", listOf("logs", at(17, 0, a)))
+	relay.node.set("contracts/results/logs?"+rangeWindow+topic+"&limit=100&order=desc", logList(at(11, 0, b)))
+	relay.node.set("contracts/results/logs?"+rangeWindow+topic+"&topic0=5&topic2=0&limit=100&order=desc", logList(at(17, 0, a)))
 
 	all := []string{"0xa:0x0", "0xb:0x0", "0x11:0x0", "0x11:0x1"}
 	ofA := []string{"0xa:0x0", "0x11:0x0"}
@@ -112,13 +112,13 @@ func TestLogErrors(t *testing.T) {
 	// Records that stay incomplete.
 	log := logJSON(synthetic, tokenLog, "0x", 0, 0, 17)
 	log["index"] = nil
-	relay.node.set("contracts/results/logs?"+window+"&limit=100&order=asc", listOf("logs", log))
+	relay.node.set("contracts/results/logs?"+window+"&limit=100&order=desc", logList(log))
 	relay.expect([3]string{"eth_getLogs", `[{}]`, "-32015 Dependent service returned immature records"})
 }
 
 func TestPagesError(t *testing.T) {
 	relay, _ := populated(t, func(s *settings) { s.Mirror.MaxBlockLogPages = 1 })
-	relay.node.set("contracts/results/logs?"+window+"&limit=100&order=asc", `{"logs":[],"links":{"next":"/api/v1/contracts/results/logs?p=2"}}`)
+	relay.node.set("contracts/results/logs?"+window+"&limit=100&order=desc", `{"logs":[],"links":{"next":"/api/v1/contracts/results/logs?p=2"}}`)
 	relay.expect([3]string{"eth_getLogs", `[{}]`, "-32011 Exceeded maximum mirror node pagination count: 1"})
 }
 
@@ -130,7 +130,7 @@ func (n *mirrorNode) grow(number int) {
 	n.set("blocks?limit=1&order=desc", listOf("blocks", block))
 	n.set(fmt.Sprintf("blocks/%d", number), text(block))
 	single := fmt.Sprintf("timestamp=gte:%s&timestamp=lte:%s", span["from"], span["to"])
-	n.set("contracts/results/logs?"+single+"&limit=100&order=asc", listOf("logs", log))
+	n.set("contracts/results/logs?"+single+"&limit=100&order=desc", logList(log))
 }
 
 func (r *relay) filter(method, params string) string {
@@ -180,7 +180,7 @@ func TestLogFilter(t *testing.T) {
 	// All logs of a filter begin at the block in which it was made.
 	both := "timestamp=gte:1767225600.000000001&timestamp=lte:1767225603.999999999"
 	log := func(n int) member { return logJSON(synthetic, tokenLog, "0x", 0, 0, n) }
-	relay.node.set("contracts/results/logs?"+both+"&limit=100&order=asc", listOf("logs", log(17), log(18)))
+	relay.node.set("contracts/results/logs?"+both+"&limit=100&order=desc", logList(log(17), log(18)))
 	if diff := cmp.Diff([]string{"0x11:0x0", "0x12:0x0"}, indexes(t, relay.call("eth_getFilterLogs", `["`+until18+`"]`))); diff != "" {
 		t.Error(diff)
 	}
@@ -204,7 +204,7 @@ func TestLogFilterCatchesUp(t *testing.T) {
 	}
 	two := "timestamp=gte:1767225602.000000001&timestamp=lte:1767225605.999999999"
 	log := func(n int) member { return logJSON(synthetic, tokenLog, "0x", 0, 0, n) }
-	relay.node.set("contracts/results/logs?"+two+"&limit=100&order=asc", listOf("logs", log(18), log(19)))
+	relay.node.set("contracts/results/logs?"+two+"&limit=100&order=desc", logList(log(18), log(19)))
 	for _, want := range [][]string{{"0x12:0x0", "0x13:0x0"}, {"0x14:0x0"}, {}} {
 		if diff := cmp.Diff(want, indexes(t, relay.changes(id))); diff != "" {
 			t.Error(diff)
@@ -216,7 +216,7 @@ func TestFailedPollLosesNothing(t *testing.T) {
 	relay, _ := populated(t)
 	id := relay.filter("eth_newFilter", `[{}]`)
 	relay.node.grow(18)
-	path := "contracts/results/logs?timestamp=gte:1767225602.000000001&timestamp=lte:1767225603.999999999&limit=100&order=asc"
+	path := "contracts/results/logs?timestamp=gte:1767225602.000000001&timestamp=lte:1767225603.999999999&limit=100&order=desc"
 	good := relay.node.answers[path]
 	relay.node.fail(path, 500, "")
 	if got := relay.changes(id); got.Error == nil {

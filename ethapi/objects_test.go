@@ -144,7 +144,7 @@ func TestGethDecodes(t *testing.T) {
 func TestRoots(t *testing.T) {
 	relay, block := populated(t)
 	node := relay.node
-	node.set("contracts/results/logs?"+window+"&limit=100&order=asc", listOf("logs"))
+	node.set("contracts/results/logs?"+window+"&limit=100&order=desc", logList())
 	var header types.Header
 	unmarshal(t, relay.call("eth_getBlockByNumber", `["0x11",true]`), &header)
 	leaves := make([][]byte, len(block))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
+	"slices"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -159,6 +160,12 @@ func logJSON(hash, address, data string, transaction, index, block int, topics .
 	}
 }
 
+// logList is a list of logs as the relay asks for them: the newest first.
+func logList(logs ...any) string {
+	slices.Reverse(logs)
+	return listOf("logs", logs...)
+}
+
 func listOf(name string, items ...any) string {
 	if items == nil {
 		items = []any{}
@@ -198,9 +205,9 @@ func populate(node *mirrorNode) []signed {
 
 	plain := logJSON(block[2].Hash().Hex(), hexutil.Encode(contract[:]), "0x2a", 2, 0, 17, transferID)
 	token := logJSON(synthetic, tokenLog, "0x07", 6, 1, 17, transferID, "0x"+strings.Repeat("00", 31)+"05")
-	node.set("contracts/results/logs?"+window+"&limit=100&order=asc", listOf("logs", plain, token))
-	node.set("contracts/results/logs?transaction.hash="+synthetic+"&limit=100&order=asc", listOf("logs", token))
-	node.set("contracts/"+hexutil.Encode(contract[:])+"/results/logs?"+window+"&limit=100&order=asc", listOf("logs", plain))
+	node.set("contracts/results/logs?"+window+"&limit=100&order=desc", logList(plain, token))
+	node.set("contracts/results/logs?transaction.hash="+synthetic+"&limit=100&order=desc", logList(token))
+	node.set("contracts/"+hexutil.Encode(contract[:])+"/results/logs?"+window+"&limit=100&order=desc", logList(plain))
 
 	node.set("network/fees", fees(71))
 	node.set("network/fees?timestamp=lte:1767225600.000000000", fees(71))

@@ -65,7 +65,7 @@ func TestUpstreamFailureIsNotAnAnswer(t *testing.T) {
 	for _, key := range []string{
 		"accounts/" + sender + "?transactions=false", "accounts/0.0.1010?transactions=false", "contracts/" + sender, "contracts/results/" + synthetic + "?hbar=false",
 		"contracts/results?" + window + "&limit=100&order=asc&hbar=false",
-		"network/fees", "contracts/" + sender + "/state?slot=" + common.Hash{}.Hex() + "&limit=1&order=desc", "contracts/" + sender + "/results/logs?" + window + "&limit=100&order=asc",
+		"network/fees", "contracts/" + sender + "/state?slot=" + common.Hash{}.Hex() + "&limit=1&order=desc", "contracts/" + sender + "/results/logs?" + window + "&limit=100&order=desc",
 	} {
 		relay.node.fail(key, 500, broken)
 	}

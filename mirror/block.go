@@ -129,26 +129,48 @@ func (c *Client) endBlock(ctx context.Context, order Order) (*Block, error) {
 	return page.items[0], nil
 }
 
-// BlockByNumber returns the block of that number, or ErrNotFound.
+// BlockByNumber returns the block of that number, or ErrNotFound. Whoever walks through
+// the chain has it read in pages.
 func (c *Client) BlockByNumber(ctx context.Context, number uint64) (*Block, error) {
-	return c.block(ctx, kindBlock, decimal(number))
+	id := decimal(number)
+	if b := c.knownBlock(ctx, kindBlock, id); b != nil {
+		return b, nil
+	}
+	if c.blocks != nil && c.walk.step(number) {
+		if err := c.readBlocks(ctx, number-number%preloaded); err != nil {
+			return nil, err
+		}
+		if b, ok := c.blocks.get(id); ok {
+			return b, nil
+		}
+	}
+	return c.readBlock(ctx, id)
 }
 
 // BlockByHash returns the block whose hash begins with these 32 bytes, or
 // ErrNotFound.
 func (c *Client) BlockByHash(ctx context.Context, hash common.Hash) (*Block, error) {
-	return c.block(ctx, kindHash, hash.Hex())
+	if b := c.knownBlock(ctx, kindHash, hash.Hex()); b != nil {
+		return b, nil
+	}
+	return c.readBlock(ctx, hash.Hex())
 }
 
-func (c *Client) block(ctx context.Context, kind, id string) (*Block, error) {
+// knownBlock looks for a block where nobody has to be asked; nil if it is not there.
+func (c *Client) knownBlock(ctx context.Context, kind, id string) *Block {
 	if b, ok := c.blocks.get(id); ok {
-		return b, nil
+		return b
 	}
-	if b := stored(ctx, c, kind, id, blockFields); b != nil && (id == decimal(b.Number) || id == b.Hash.Hex()) {
-		c.learn(b.Number)
-		c.keepBlock(ctx, b)
-		return b, nil
+	b := stored(ctx, c, kind, id, blockFields)
+	if b == nil || id != decimal(b.Number) && id != b.Hash.Hex() {
+		return nil
 	}
+	c.learn(b.Number)
+	c.keepBlock(ctx, b)
+	return b
+}
+
+func (c *Client) readBlock(ctx context.Context, id string) (*Block, error) {
 	b, err := get(ctx, c, "blocks/{hashOrNumber}", "blocks/"+id, readBlock)
 	if err != nil {
 		return nil, err
@@ -202,7 +224,12 @@ func (c *Client) Preload(ctx context.Context, first, last uint64) error {
 	if c.blocks == nil || first == last || last-missing >= preloaded || has(missing) {
 		return nil
 	}
-	l := c.blockList("blocks?block.number=gte:" + decimal(missing) + "&limit=" + decimal(preloaded) + "&order=asc")
+	return c.readBlocks(ctx, missing)
+}
+
+// readBlocks reads as many blocks from number first on as Preload does into the cache.
+func (c *Client) readBlocks(ctx context.Context, first uint64) error {
+	l := c.blockList("blocks?block.number=gte:" + decimal(first) + "&limit=" + decimal(preloaded) + "&order=asc")
 	page, err := l.page(ctx, c, l.path)
 	if err != nil {
 		return absent(err)

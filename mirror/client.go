@@ -40,6 +40,7 @@ type Client struct {
 	fees fresh[*Fees]
 
 	prices prices
+	walk   walk
 
 	blocks  *cache[string, *Block]               // by number and by hash
 	results *cache[common.Hash, *ContractResult] // complete ones, by transaction hash

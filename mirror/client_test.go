@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"path"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -368,6 +370,40 @@ func TestConfig(t *testing.T) {
 		change(&c)
 		if _, err := New(c, Options{}); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "pass") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Who walks through the chain has it read in pages; who looks here and there does not.
+func TestWalk(t *testing.T) {
+	n := newNode(t)
+	n.handler = func(w http.ResponseWriter, r *http.Request) {
+		first, page := 0, strings.HasSuffix(r.URL.Path, "/blocks")
+		if page {
+			_, _ = fmt.Sscanf(r.URL.Query().Get("block.number"), "gte:%d", &first)
+			_, _ = fmt.Fprint(w, blocksJSON("null", first, first+1, first+2, first+3))
+			return
+		}
+		number, err := strconv.Atoi(path.Base(r.URL.Path))
+		if err != nil {
+			t.Error(err)
+		}
+		_, _ = fmt.Fprint(w, blockJSON(number))
+	}
+	client := connect(t, n.URL)
+	for _, step := range []struct {
+		number uint64
+		asked  string
+	}{
+		{500, "blocks/500"}, {20, "blocks/20"}, {21, "blocks/21"}, // a step is no walk yet
+		{26, "blocks?block.number=gte:25&limit=25&order=asc"}, {25, ""}, {28, ""},
+		{31, "blocks?block.number=gte:25&limit=25&order=asc blocks/31"}, // which the page does not have
+		{51, "blocks?block.number=gte:50&limit=25&order=asc"}, {50, ""},
+		{900, "blocks/900"}, {901, "blocks/901"},
+	} {
+		block, err := client.BlockByNumber(t.Context(), step.number)
+		if asked := strings.Join(n.requests(), " "); err != nil || block.Number != step.number || asked != step.asked {
+			t.Errorf("%d: %v, %v; asked %q, want %q", step.number, block, err, asked, step.asked)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -86,6 +87,9 @@ type LogsQuery struct {
 	Transaction common.Hash // zero: of all transactions; not together with Address
 	// SingleBlock says that the window is one block, which allows more pages.
 	SingleBlock bool
+	// FirstBlock is the number of the first block in the window, or less. Nothing that
+	// is asked for is older than that block's first log.
+	FirstBlock uint64
 }
 
 func (c *Client) logsPath(q LogsQuery) string {
@@ -100,7 +104,7 @@ func (c *Client) logsPath(q LogsQuery) string {
 			b.add(names[i], shortHex(topic))
 		}
 	}
-	b.page(c, Ascending)
+	b.page(c, Descending)
 	if q.Address != nil {
 		return "contracts/" + lowerHex(*q.Address) + "/results/logs" + b.String()
 	}
@@ -112,6 +116,10 @@ func shortHex(topic common.Hash) string { return hexutil.EncodeBig(topic.Big())[
 
 // Logs returns logs in the order of their blocks. It waits for records that are on
 // their way and gives up with ErrImmature.
+//
+// They are read from the newest to the oldest. A full page always links to another one,
+// and a log's index is its place among all logs of its block: so when a page ends with
+// the first log of the first block, the other one is known to be empty.
 func (c *Client) Logs(ctx context.Context, q LogsQuery) ([]*Log, error) {
 	l := list[Log]{
 		label: "contracts/results/logs", path: c.logsPath(q), member: "logs",
@@ -134,12 +142,16 @@ func (c *Client) Logs(ctx context.Context, q LogsQuery) ([]*Log, error) {
 				return false, nil
 			}
 			logs = append(logs, log)
+			if log.Index == 0 && log.BlockNumber <= q.FirstBlock {
+				break
+			}
 		}
 		return true, nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	slices.Reverse(logs)
 	if len(logs) > 0 {
 		c.observe(logs[len(logs)-1].BlockNumber)
 	}
@@ -161,7 +173,7 @@ func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*L
 	}
 	logs, err := sliced(ctx, c, block, func(ctx context.Context, slice Window) ([]*Log, error) {
 		q := q
-		q.Window, q.SingleBlock = slice, true
+		q.Window, q.SingleBlock, q.FirstBlock = slice, true, block.Number
 		return c.Logs(ctx, q)
 	})
 	if err != nil || !all || len(logs) == 0 && block.HasLogs() {

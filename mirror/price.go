@@ -21,9 +21,25 @@ const hour = 3600 // seconds
 // through a chain therefore asks for the end of an hour first, and seldom again.
 func (c *Client) GasPriceAt(ctx context.Context, at hedera.Timestamp) (hedera.Tinybar, error) {
 	at = hedera.Timestamp{Seconds: at.Seconds - at.Seconds%priceSeconds}
+	// What the one who asks learns of the hour serves those who wait for it, as a rule.
+	hour := "price#" + decimal(uint64(at.Seconds/hour))
+	const turns = 3
+	for range turns {
+		if price, ok := c.prices.find(at); ok {
+			return price, nil
+		}
+		if _, err := c.flights.do(ctx, hour, func(ctx context.Context) (any, error) { return c.learnPrice(ctx, at) }); err != nil {
+			return 0, err
+		}
+	}
 	if price, ok := c.prices.find(at); ok {
 		return price, nil
 	}
+	return c.askPrice(ctx, at)
+}
+
+// learnPrice asks for the price at a moment, or for one that tells it and more.
+func (c *Client) learnPrice(ctx context.Context, at hedera.Timestamp) (hedera.Tinybar, error) {
 	if far, ok := c.prices.reach(at, time.Now()); ok {
 		if _, err := c.askPrice(ctx, far); err == nil {
 			if price, ok := c.prices.find(at); ok {

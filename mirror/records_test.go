@@ -140,9 +140,9 @@ func TestLogs(t *testing.T) {
 		Window:  Window{hedera.Timestamp{Seconds: 1}, hedera.Timestamp{Seconds: 2}},
 		Topics:  [4][]common.Hash{{common.HexToHash("0x05"), {}}, nil, {common.HexToHash(txHash)}},
 	}
-	path := "contracts/" + receiver + "/results/logs?timestamp=gte:1.000000000&timestamp=lte:2.000000000&topic0=5&topic0=0&topic2=" + txHash[2:] + "&limit=100&order=asc"
-	n.set(path, page(`"/api/v1/contracts/`+receiver+`/results/logs?p=2"`, logJSON("0", "1")))
-	n.set("contracts/"+receiver+"/results/logs?p=2", page("null", logJSON("1", "1")))
+	path := "contracts/" + receiver + "/results/logs?timestamp=gte:1.000000000&timestamp=lte:2.000000000&topic0=5&topic0=0&topic2=" + txHash[2:] + "&limit=100&order=desc"
+	n.set(path, page(`"/api/v1/contracts/`+receiver+`/results/logs?p=2"`, logJSON("1", "1")))
+	n.set("contracts/"+receiver+"/results/logs?p=2", page("null", logJSON("0", "1")))
 	logs, err := client.Logs(t.Context(), q)
 	if err != nil || len(logs) != 2 {
 		t.Fatalf("%v, %v; asked %q", logs, err, n.requests())
@@ -153,6 +153,16 @@ func TestLogs(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, logs[1], cmp.AllowUnexported(Log{})); diff != "" {
 		t.Error(diff)
+	}
+	// Nothing is older than the first log of the first block.
+	for first, asks := range map[uint64]int{16: 2, 17: 1} {
+		q := q
+		q.FirstBlock = first
+		n.set(path, page(`"/api/v1/contracts/`+receiver+`/results/logs?p=2"`, logJSON("1", "1")+","+logJSON("0", "1")))
+		n.requests()
+		if _, err := client.Logs(t.Context(), q); err != nil || len(n.requests()) != asks {
+			t.Errorf("a page that ends with the first log of block 17, from %d on: %v", first, err)
+		}
 	}
 	for _, incomplete := range []string{logJSON("null", "1"), logJSON("1", "null")} {
 		n.set("contracts/"+receiver+"/results/logs?p=2", page("null", incomplete))
@@ -165,7 +175,7 @@ func TestLogs(t *testing.T) {
 	if logs, err := client.Logs(t.Context(), byHash); err != nil || len(logs) != 0 {
 		t.Errorf("unknown transaction: %v, %v", logs, err)
 	}
-	if asked := n.requests(); len(asked) != 1 || asked[0] != "contracts/results/logs?transaction.hash="+txHash+"&limit=100&order=asc" {
+	if asked := n.requests(); len(asked) != 1 || asked[0] != "contracts/results/logs?transaction.hash="+txHash+"&limit=100&order=desc" {
 		t.Errorf("asked %q", asked)
 	}
 }

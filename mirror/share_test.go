@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/hedera"
 	"lockstep/internal/envx"
 )
 
@@ -193,5 +194,29 @@ func TestErrorsAreNotShared(t *testing.T) {
 	n.set(latestPath, blocksJSON("null", 17))
 	if block, err := client.LatestBlock(t.Context()); err != nil || block.Number != 17 {
 		t.Errorf("%v, %v", block, err)
+	}
+}
+
+// Those who ask for prices of one hour at the same time wait for the first of them, and
+// then know more.
+func TestPricesOfOneHour(t *testing.T) {
+	n, arrived, release := held(t, `{"fees":[{"gas":71,"transaction_type":"EthereumTransaction"}]}`)
+	client := connect(t, n.URL)
+	const callers = 30
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			price, err := client.GasPriceAt(t.Context(), hedera.Timestamp{Seconds: int64(3600 + 100*i)})
+			if price != 71 || err != nil {
+				t.Errorf("%d %v", price, err)
+			}
+		})
+	}
+	<-arrived
+	joined(t, client, callers+1) // and the read of the first
+	close(release)
+	wg.Wait()
+	if asked := n.requests(); len(asked) > 3 { // for the first of them, and for both ends of the hour
+		t.Errorf("asked %q", asked)
 	}
 }
