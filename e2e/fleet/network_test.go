@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -187,27 +188,40 @@ func (n *network) leftover() string {
 	return ""
 }
 
-// commands gives how many commands Redis has executed, those in scripts included.
-func (n *network) commands() int {
+// counts are commands that Redis has executed, those in scripts included, by name.
+type counts map[string]int
+
+// commands gives what Redis has executed so far.
+func (n *network) commands() counts {
 	n.t.Helper()
 	info, err := n.store.Info(n.t.Context(), "commandstats").Result()
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	total := 0
+	all := counts{}
 	for line := range strings.Lines(info) {
-		_, rest, found := strings.Cut(line, ":calls=")
+		name, rest, found := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
 		if !found {
 			continue
 		}
 		calls, _, _ := strings.Cut(rest, ",")
-		count, err := strconv.Atoi(calls)
-		if err != nil {
+		if all[name], err = strconv.Atoi(calls); err != nil {
 			n.t.Fatalf("commandstats: %q", line)
 		}
-		total += count
 	}
-	return total
+	return all
+}
+
+// since gives what each of so many transactions cost after an earlier count, in all and by
+// command.
+func (c counts) since(earlier counts, transactions int) (each float64, by string) {
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		if per := float64(c[name]-earlier[name]) / float64(transactions); per > 0 {
+			each += per
+			by += fmt.Sprintf(" %s %.2f", name, per)
+		}
+	}
+	return each, by
 }
 
 func getJSON(t *testing.T, url string, into any) {

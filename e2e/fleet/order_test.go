@@ -123,8 +123,8 @@ func TestCrowd(t *testing.T) {
 	answers := b.waitFor(limit)
 	took, total := time.Since(begin), each*len(crowd)
 	n.check(answers, allowance{slow: limit})
-	perTx := float64(n.commands()-before) / float64(total)
-	t.Logf("%d transactions in %v, %.1f Redis commands each", total, took.Round(time.Millisecond), perTx)
+	perTx, by := n.commands().since(before, total)
+	t.Logf("%d transactions in %v, %.1f Redis commands each:%s", total, took.Round(time.Millisecond), perTx, by)
 	if perTx > 16 {
 		t.Errorf("%.1f Redis commands for each transaction, want at most 16", perTx)
 	}
