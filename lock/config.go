@@ -31,7 +31,7 @@ type Config struct {
 	HeartbeatInterval envx.Millis `env:"LOCK_HEARTBEAT_INTERVAL_MS" envDefault:"350"`
 	// Heartbeats a process may miss before others take over its locks and its places in the queues.
 	HeartbeatMissed int `env:"LOCK_HEARTBEAT_MISSED_COUNT" envDefault:"5"`
-	// Pace at which the places of waiting transactions are verified against the queue in Redis, one script per sender; lost ones are taken again in ticket order. Restarts and lost connections are verified at once, whatever this says.
+	// Pace at which the places of waiting transactions are verified against the queue in Redis, one script per sender, if none of that sender had its turn meanwhile; lost ones are taken again in ticket order. Restarts and lost connections are verified at once, whatever this says.
 	MembershipInterval envx.Millis `env:"LOCK_QUEUE_MEMBERSHIP_CHECK_INTERVAL_MS" envDefault:"10000"`
 	// Deadline of every Redis call of the lock. When it passes, ordering goes on inside the process until Redis answers again.
 	RedisTimeout envx.Millis `env:"LOCK_REDIS_TIMEOUT_MS" envDefault:"500"`

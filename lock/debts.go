@@ -19,7 +19,7 @@ func (l *lane) giveBack(lease *Lease) {
 	if l.know.known || lease.unsure || lease.advanced || !errors.Is(lease.ticket.err, ErrReleased) {
 		d.know = &know
 	}
-	if !l.svc.governs(l) || l.far.paused || !l.svc.reg.repin(l) {
+	if !l.svc.governs(l) || l.far.paused || l.far.adopting || !l.svc.reg.repin(l) {
 		l.owe(d)
 		return
 	}
@@ -76,20 +76,13 @@ func (l *lane) repay(ctx context.Context, epoch uint64, d debt) {
 		if again && d.instance == r.instance() {
 			l.owe(d) // it may have happened or not; asking again does no harm
 		}
-		l.pinForNews()
+		l.dispatch(l.svc.now())
 		return
 	}
 	now := l.svc.now()
 	l.far.failures = 0
 	if epoch == r.epoch.Load() {
-		if v.owner.session == "" { // the reply names only owners that are ours
-			l.far.owner, l.far.heardAt = "", now
-			if v.wait >= 0 {
-				l.heardWait(v.wait, now)
-			}
-		} else {
-			l.heard(v, sent, now)
-		}
+		l.heard(v, sent, now)
 	}
 	l.dispatch(now)
 }

@@ -37,6 +37,7 @@ type far struct {
 	verify    bool            // all places are to be sent again
 	again     bool            // the places being sent may be in Redis already
 	adopt     bool            // the holder's turn may be missing in Redis
+	adopting  bool            // … and is being sent: its release has to wait, or it would be undone
 	kick      bool            // see whether anybody can go
 	hint      bool            // an observed nonce is news to Redis
 	seen      uint64          // … that one; what else the lane knows may be out of date there
@@ -52,6 +53,7 @@ type far struct {
 	owner     string          // session of the owner at that time
 	verified  time.Duration   // when its places were last sent again, or first sent
 	fence     uint64          // newest turn that Redis gave this process
+	granted   time.Duration   // when it did
 	joining   []*Ticket       // whose places the enter script is adding now
 	early     *view           // our turn came while the process itself had not ended the one before
 }
@@ -133,10 +135,10 @@ func (l *lane) hasNews() bool {
 // verdictReady: a verdict must not overtake the release of the turn it is about.
 func (f *far) verdictReady() bool { return f.forget != 0 && len(f.releasing) == 0 }
 
-// tellHint: without a hold-back window nobody waits for the knowledge, so it travels with
-// the next release instead of costing a command.
+// tellHint: nobody waits for the knowledge without a hold-back window, nor while somebody has
+// the turn, who knows more at its end. So it travels with what is sent anyway.
 func (f *far) tellHint(l *lane) bool {
-	return f.hint && l.svc.cfg.GapHold > 0 && l.head != nil
+	return f.hint && l.svc.cfg.GapHold > 0 && l.head != nil && f.owner == ""
 }
 
 // sync is the worker: it sends until there is nothing left to send.
@@ -209,7 +211,12 @@ func (l *lane) enterCall(r *remote) (enterCall, string) {
 		call.hint = strconv.FormatUint(f.seen, 10)
 		f.hint = false
 	}
+	call.held = f.ending()
+	if t := l.holder; t != nil {
+		call.held = t.lease.turn.session
+	}
 	if t := l.holder; t != nil && f.adopt {
+		f.adopting = true
 		call.adopt = &adoption{
 			session: l.sessionOf(t), nonce: t.nonce, fence: t.lease.turn.fence, left: t.lease.turn.deadline - now,
 			strict: t.lease.turn.session != "",
@@ -226,6 +233,14 @@ func (l *lane) enterCall(r *remote) (enterCall, string) {
 		f.again = false
 	}
 	return call, instance
+}
+
+// ending returns the session of the turn that is being given back, or nothing.
+func (f *far) ending() string {
+	if n := len(f.releasing); n > 0 {
+		return f.releasing[n-1]
+	}
+	return ""
 }
 
 // unplaced returns the first tickets that have no place, in order.
@@ -264,7 +279,7 @@ func (l *lane) entered(epoch uint64, call enterCall, v view, sent time.Duration,
 	now := l.svc.now()
 	current := err == nil && epoch == l.svc.remote.epoch.Load()
 	batch := l.far.joining
-	l.far.joining = nil
+	l.far.joining, l.far.adopting = nil, false
 	for _, t := range batch {
 		switch {
 		case t.state == waiting && t.place == placeJoining && current:

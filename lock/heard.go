@@ -94,7 +94,7 @@ func (l *lane) take(v view, now time.Duration) {
 	}
 	distrusted := l.inherit(o)
 	t = l.inOrder(t)
-	l.far.fence = o.fence
+	l.far.fence, l.far.owner, l.far.granted = o.fence, o.session, now
 	l.svc.raiseFence(o.fence)
 	l.grant(t, now, turn{by: redisStrategy, fence: o.fence, deadline: v.left, session: o.session, instance: o.instance})
 	t.lease.unsure = distrusted

@@ -187,6 +187,7 @@ func (r *remote) heartbeat(ctx context.Context, name string, sent time.Duration)
 	if err != nil || t < 0 {
 		return false, 0, errReply
 	}
+	r.clock.Store(int64(time.Duration(t)*time.Microsecond - sent))
 	return n == 1, uint64(t), nil
 }
 

@@ -30,6 +30,7 @@ type remote struct {
 	epoch      atomic.Uint64 // number of changes of up and of the generation
 	ackedAt    atomic.Int64  // when the last confirmed heartbeat was sent
 	pushed     atomic.Bool   // Pub/Sub delivers
+	clock      atomic.Int64  // by how much the clock of Redis is ahead of svc.now, and at most a round trip more
 	floor      atomic.Int64  // whatever arrives over Pub/Sub from now on was published after this
 	begunBeats atomic.Uint64 // heartbeats that have begun
 	doubts     atomic.Bool   // some lane waits for the verdict of a heartbeat

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -243,4 +245,67 @@ func TestEvictedHeartbeat(t *testing.T) {
 		<-time.After(2 * time.Millisecond)
 	}
 	lease.Release()
+}
+
+// A turn that ends while Redis is being told that it may have lost it must not come back: its
+// release would be carried out first, and the turn be adopted after its end.
+func TestReleaseIsNotUndone(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	look, client := server.Client(), server.Client()
+	hold := &holdAdoption{adopting: make(chan struct{}), open: make(chan struct{}), released: make(chan struct{})}
+	client.AddHook(hold)
+	cfg := DefaultConfig()
+	cfg.MaxHold = ms(3_600_000) // what is left does not expire
+	svc := startedWith(t, client, cfg)
+	lease := mustWait(t, mustEnter(t, svc, bob, 5))
+	hold.enter.Store(svc.remote.scripts.enter.Hash())
+	hold.release.Store(svc.remote.scripts.release.Hash())
+	l := lease.ticket.lane
+	l.mu.Lock()
+	l.far.adopt = true
+	l.dispatch(svc.now())
+	l.mu.Unlock()
+	<-hold.adopting
+	lease.Release()
+	select {
+	case <-hold.released: // it did not wait
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(hold.open)
+	until(t, "nobody has the lock", func() bool {
+		busy, _ := svc.reg.sizes()
+		return busy == 0 && look.Exists(t.Context(), keys(bob)[0]).Val() == 0
+	})
+}
+
+// holdAdoption keeps the first script that adopts a turn until open is closed.
+type holdAdoption struct {
+	enter, release atomic.Value // hashes of the scripts
+	adopting, open chan struct{}
+	released       chan struct{}
+	first, last    sync.Once
+}
+
+func (h *holdAdoption) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *holdAdoption) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *holdAdoption) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		const adopted = 2 + 1 + 4 + 8 // after the name, the hash and the number of keys: the keys, and the ninth argument
+		args := cmd.Args()
+		switch {
+		case len(args) < 3:
+		case args[1] == h.enter.Load() && args[adopted] != "":
+			h.first.Do(func() { close(h.adopting) })
+			<-h.open
+			ctx = context.WithoutCancel(ctx) // its deadline may be over
+		case args[1] == h.release.Load():
+			defer h.last.Do(func() { close(h.released) })
+		}
+		return next(ctx, cmd)
+	}
 }

@@ -67,6 +67,7 @@ type enterCall struct {
 	again, take bool
 	hint        string
 	adopt       *adoption
+	held        string // session of the turn that is ours for all we know
 	places      []joiner
 }
 
@@ -79,12 +80,13 @@ type adoption struct {
 }
 
 func (r *remote) enter(ctx context.Context, keys []string, instance string, c enterCall) (view, error) {
-	args := append(r.args(instance, 13+2*len(c.places)), flag(c.again), flag(c.take), c.hint)
+	args := append(r.args(instance, 15+2*len(c.places)), flag(c.again), flag(c.take), c.hint)
 	if a := c.adopt; a != nil {
 		args = append(args, a.session, a.nonce, a.fence, max(a.left.Milliseconds(), 1), flag(a.strict))
 	} else {
 		args = append(args, "", "", "", "", "")
 	}
+	args = append(args, c.held, r.windowEnd())
 	for _, p := range c.places {
 		args = append(args, p.session, p.nonce)
 	}
@@ -104,6 +106,16 @@ func (r *remote) enter(ctx context.Context, keys []string, instance string, c en
 	return v, err
 }
 
+// windowEnd is when the hold-back window of a place ends that is taken now, in ms by the clock
+// of Redis, or 0 without a window.
+func (r *remote) windowEnd() int64 {
+	window := r.svc.cfg.GapHold.Duration()
+	if window == 0 {
+		return 0
+	}
+	return (time.Duration(r.clock.Load()) + r.svc.now() + window).Milliseconds()
+}
+
 // debt is a session to take back: a turn that ended or a place that was left.
 type debt struct {
 	session  string
@@ -111,7 +123,7 @@ type debt struct {
 	know     *knowledge // what the holder knew; nil = it says nothing
 }
 
-// release returns the owner if it is now one of ours, else a record without a session.
+// release ends a turn, or gives up a place, and returns whose turn it is then.
 func (r *remote) release(ctx context.Context, keys []string, d debt) (was bool, v view, err error) {
 	args := append(r.args(d.instance, 12), d.session)
 	if d.know != nil {
@@ -135,7 +147,7 @@ func (r *remote) release(ctx context.Context, keys []string, d debt) (was bool, 
 	if v, err = parseView([]any{reply[1], int64(-1), reply[2], int64(0)}, 0); err != nil {
 		return false, view{}, err
 	}
-	if v.owner.session != "" {
+	if v.owner.instance == d.instance && n == 1 {
 		v.left = r.svc.cfg.MaxHold.Duration() // it was given just now
 	}
 	return n == 1, v, nil

@@ -151,16 +151,20 @@ func (r *remote) watch(ctx context.Context, quiet time.Duration) {
 	}
 }
 
-// verifyInTime has the places of a lane sent again once in a while, which also renews the
-// life of its queue.
+// verifyInTime has the places of a lane sent again once in a while: when it has waited for a
+// turn for long, and in any case to renew the life of its queue.
 func (l *lane) verifyInTime(now time.Duration) {
 	f := &l.far
+	pace := l.svc.cfg.MembershipInterval.Duration()
+	if f.granted != 0 && now-f.granted < pace { // the places of this process are there
+		pace = max(pace, l.svc.remote.lifetime/4)
+	}
 	switch {
 	case l.head == nil || !l.svc.governs(l):
 		f.verified = 0
 	case f.verified == 0:
 		f.verified = now
-	case now-f.verified > l.svc.cfg.MembershipInterval.Duration() && !f.verify:
+	case now-f.verified > pace && !f.verify:
 		f.verify = true
 		l.dispatch(now)
 	}
@@ -317,11 +321,14 @@ func (l *lane) looked(o record, me string, dead bool, sent time.Duration) {
 		l.far.reclaim = o.instance // again, if it was mourned before: it has the turn
 	}
 	t := l.holder
+	// Whoever was told until when the first in line waits need not ask again before, while nothing happens.
+	told := l.far.owner == "" && l.far.kickAt != 0
+	l.far.owner = o.session
 	switch {
 	case o.session == "":
 		if t != nil && t.lease.turn.session != "" && t.lease.granted < sent {
 			l.far.adopt = true // expired by accident, evicted or lost
-		} else if l.head != nil {
+		} else if l.head != nil && !told {
 			l.far.kick = true
 		}
 	case o.instance == me:

@@ -6,9 +6,11 @@
 -- ARGV[8]  expected nonce to raise the state to, or empty
 -- ARGV[9..12]  session, nonce, fence and ms left of a turn to adopt; an empty session is none
 -- ARGV[13] 1 = the turn came from here, so it is not adopted if there was a later one
--- ARGV[14…]    session and nonce of each place, in order
+-- ARGV[14] session of the turn that the caller has and knows the end of, or empty
+-- ARGV[15] until when a place that is ahead may wait, in ms by the clock of this server; 0 = not at all
+-- ARGV[16…]    session and nonce of each place, in order
 --
--- Returns owner, ms left of it if it is the caller's (else -1), ms until the first in the queue may
+-- Returns owner, ms left of it if it is the caller's and news to it (else -1), ms until the first in the queue may
 -- go (or -1), how many places had to be added again, and 1 if the turn was refused.
 
 load()
@@ -36,26 +38,25 @@ if ARGV[8] ~= '' and (state.expected == '' or tonumber(ARGV[8]) > tonumber(state
   changed = true
 end
 
-local places = (#ARGV - 13) / 2
+local places = (#ARGV - 15) / 2
 local alone = false
 if places == 1 and not again and not owner and take then
   local expected = tonumber(state.expected)
-  if window == 0 or (expected and tonumber(ARGV[15]) <= expected) then
+  if window == 0 or (expected and tonumber(ARGV[17]) <= expected) then
     alone = redis.call('LLEN', KEYS[2]) == 0
   end
 end
 
 if alone then
-  give(ARGV[14] .. '|' .. caller, ARGV[15])
+  give(ARGV[16] .. '|' .. caller, ARGV[17])
   given = true
 elseif places > 0 then
-  local till = window > 0 and int(math.floor(now() / 1000) + window) or '0'
   local entries, members = {}, {}
-  for i = 14, #ARGV, 2 do
+  for i = 16, #ARGV, 2 do
     local member = ARGV[i] .. '|' .. caller
     local there = again and ((owner and owner.member == member) or redis.call('ZSCORE', KEYS[4], member))
     if not there then
-      entries[#entries + 1] = member .. '|' .. ARGV[i + 1] .. '|' .. till
+      entries[#entries + 1] = member .. '|' .. ARGV[i + 1] .. '|' .. ARGV[15]
       members[#members + 1] = ARGV[i + 1]
       members[#members + 1] = member
     end
@@ -79,7 +80,7 @@ end
 if changed and not given then keep() end
 
 local left = -1
-if owner and owner.instance == caller then
+if owner and owner.instance == caller and (given or owner.session ~= ARGV[14]) then
   left = given and tonumber(hold) or redis.call('PTTL', KEYS[1])
 end
 return { owner_text(), left, wait, rejoined, refused }

@@ -104,45 +104,35 @@ local function give(member, nonce)
   if owner.instance ~= caller then tell(owner.instance, 'grant') end
 end
 
-local function take_head(member)
-  redis.call('LPOP', KEYS[2])
-  return redis.call('ZREM', KEYS[4], member) == 1
+-- put_back makes an entry the first of the list again. A list that was empty has lost its end of life.
+local function put_back(entry)
+  if redis.call('LPUSH', KEYS[2], entry) == 1 then redis.call('PEXPIRE', KEYS[2], ARGV[4]) end
 end
 
--- next_place takes the place whose turn it is out of the queue.
+-- next_place takes the place whose turn it is out of the queue. Most often that is the first.
 local function next_place()
   for _ = 1, 1000 do -- places that were left are skipped, but a script may not run for long
-    local entry
-    if window == 0 then
-      entry = redis.call('LPOP', KEYS[2])
-    else
-      entry = redis.call('LINDEX', KEYS[2], 0)
-    end
+    local entry = redis.call('LPOP', KEYS[2])
     if not entry then return nil end
     local session, instance, nonce, till = string.match(entry, ENTRY)
     local member = (session or '') .. '|' .. (instance or '')
-    till = tonumber(till) or 0
-    if window == 0 then
+    local expected = tonumber(state.expected)
+    local behind = window == 0 or (expected and tonumber(nonce) <= expected)
+    if expected and not behind then
+      local found = redis.call('ZRANGEBYSCORE', KEYS[4], state.expected, state.expected, 'LIMIT', 0, 1)[1]
+      if found then
+        put_back(entry)
+        redis.call('ZREM', KEYS[4], found)
+        return found, state.expected
+      end
+    end
+    local left = behind and 0 or (tonumber(till) or 0) - math.floor(now() / 1000)
+    if left <= 0 then
       if redis.call('ZREM', KEYS[4], member) == 1 then return member, nonce end
-    else
-      local expected = tonumber(state.expected)
-      local behind = expected and tonumber(nonce) <= expected
-      if expected and not behind then
-        local found = redis.call('ZRANGEBYSCORE', KEYS[4], state.expected, state.expected, 'LIMIT', 0, 1)[1]
-        if found then
-          redis.call('ZREM', KEYS[4], found)
-          return found, state.expected
-        end
-      end
-      local left = till - math.floor(now() / 1000)
-      if behind or left <= 0 then
-        if take_head(member) then return member, nonce end
-      elseif redis.call('ZSCORE', KEYS[4], member) then
-        wait = left
-        return nil
-      else
-        redis.call('LPOP', KEYS[2])
-      end
+    elseif redis.call('ZSCORE', KEYS[4], member) then
+      put_back(entry)
+      wait = left
+      return nil
     end
   end
   wait = 0

@@ -6,8 +6,7 @@
 -- ARGV[14] 1 = a lock that was free before may be given to the next; 0 = its owner may still have to adopt it
 -- ARGV[8..13]  expected, base, sure, lastfence, node, txid
 --
--- Returns 1 if the session was the owner, then the owner if it is the caller's (or empty), and ms until the
--- first in the queue may go (or -1).
+-- Returns 1 if the session was the owner, then the owner, and ms until the first in the queue may go (or -1).
 
 load()
 local member = ARGV[6] .. '|' .. caller
@@ -34,6 +33,4 @@ else
   if not owner and ARGV[14] == '1' then pass_on() end
 end
 
-local mine = ''
-if owner and owner.instance == caller then mine = owner_text() end
-return { was and 1 or 0, mine, wait }
+return { was and 1 or 0, owner_text(), wait }
