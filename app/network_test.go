@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -102,6 +103,33 @@ type relay struct {
 	*testing.T
 	world *world
 	url   string
+	log   *journal
+}
+
+// journal is a log that may be read while it is written.
+type journal struct {
+	mu    sync.Mutex
+	lines []string // guarded by mu
+}
+
+// Write implements io.Writer; a handler of slog writes a line at a time.
+func (j *journal) Write(line []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, string(line))
+	return len(line), nil
+}
+
+// with returns the lines that hold some words.
+func (j *journal) with(words string) (found []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, line := range j.lines {
+		if strings.Contains(line, words) {
+			found = append(found, line)
+		}
+	}
+	return found
 }
 
 func (w *world) relay(t *testing.T, settings ...string) *relay {
@@ -118,7 +146,8 @@ func (w *world) relay(t *testing.T, settings ...string) *relay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := app.New(cfg, "test", slog.New(slog.DiscardHandler))
+	log := new(journal)
+	a, err := app.New(cfg, "test", slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +164,7 @@ func (w *world) relay(t *testing.T, settings ...string) *relay {
 			t.Errorf("the relay: %v", err)
 		}
 	})
-	return &relay{T: t, world: w, url: "http://" + a.HTTPAddr()}
+	return &relay{T: t, world: w, url: "http://" + a.HTTPAddr(), log: log}
 }
 
 // account is a sender with money and a nonce of 0.

@@ -159,11 +159,12 @@ func (want trial) run(t *testing.T) {
 			t.Errorf("an outcome that is not known is counted as %q", got)
 		}
 	} else {
-		r.until("the outcome", func() bool { return len(r.outcomes()) > 0 })
+		r.until("the outcome", func() bool { return len(r.log.with(outcomeLine)) > 0 })
 		if got := r.outcomes(); len(got) != 1 || got[0] != want.outcome {
 			t.Errorf("outcomes %q, want %q", got, want.outcome)
 		}
 	}
+	want.checkLog(t, r, raw)
 	if got := w.offered.Load(); want.offers != 0 && got != want.offers {
 		t.Errorf("offered to nodes %d times, want %d", got, want.offers)
 	}
@@ -186,6 +187,25 @@ func (want trial) run(t *testing.T) {
 	}
 	want.goOn(t, r, a)
 	r.until("the next transaction is executed", func() bool { return w.nonce(t, a) == executed+1 })
+}
+
+const outcomeLine = "level=INFO msg=transaction "
+
+// checkLog looks for the one line that every outcome gets, and for what must not be there.
+func (want trial) checkLog(t *testing.T, r *relay, raw string) {
+	t.Helper()
+	lines := r.log.with(outcomeLine)
+	switch {
+	case want.outcome == "open":
+		if len(lines) != 0 {
+			t.Errorf("an outcome that is not known is logged: %q", lines)
+		}
+	case len(lines) != 1 || !strings.Contains(lines[0], "outcome="+want.outcome+" hash="+decode(t, raw).Hash().Hex()):
+		t.Errorf("logged %q, want one line with the outcome %s", lines, want.outcome)
+	}
+	if lines := r.log.with(raw[2:]); len(lines) != 0 {
+		t.Errorf("the transaction itself is in the log: %q", lines)
+	}
 }
 
 var transactionID = regexp.MustCompile(`^0\.0\.\d{1,10}@\d{1,10}\.\d{1,9}$`)
