@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"path"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -437,37 +439,46 @@ func TestPreload(t *testing.T) {
 	}
 }
 
-// Identical calls that are under way are one; who gives up takes it from nobody else.
+// blocked is a transport whose requests are answered when it is closed.
+type blocked struct {
+	release chan struct{}
+	asked   atomic.Int64
+}
+
+func (b *blocked) RoundTrip(*http.Request) (*http.Response, error) {
+	b.asked.Add(1)
+	<-b.release
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"result":"0x2a"}`))}, nil
+}
+
+// Identical calls that are under way are one.
 func TestIdenticalCallsAreOne(t *testing.T) {
-	n, arrived, release := held(t, `{"result":"0x2a"}`)
-	client := connect(t, n.URL)
-	call := CallRequest{Data: []byte{1, 2, 3}}
-	impatient, giveUp := context.WithCancel(t.Context())
-	const others = 9
-	first, rest := make(chan error, 1), make(chan error, others)
-	go func() { _, err := client.Call(impatient, call); first <- err }()
-	<-arrived
-	for range others {
-		go func() {
-			output, err := client.Call(t.Context(), call)
-			if err == nil && string(output) != "*" {
-				err = fmt.Errorf("%x", output)
-			}
-			rest <- err
-		}()
-	}
-	joined(t, client, others+1)
-	giveUp()
-	if err := <-first; !errors.Is(err, context.Canceled) {
-		t.Errorf("who gave up: %v", err)
-	}
-	close(release)
-	for range others {
-		if err := <-rest; err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		transport := &blocked{release: make(chan struct{})}
+		config := defaults(t)
+		config.URL = "http://mirror"
+		client, err := New(config, Options{Transport: transport})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if asked := n.requests(); len(asked) != 1 {
-		t.Errorf("%d requests", len(asked))
-	}
+		answers := make(chan string, 11)
+		ask := func(data ...byte) {
+			output, err := client.Call(t.Context(), CallRequest{Data: data})
+			answers <- fmt.Sprintf("%s %v", output, err)
+		}
+		for range cap(answers) - 1 {
+			go ask(1, 2, 3)
+		}
+		go ask(1, 2, 4)
+		synctest.Wait()
+		close(transport.release)
+		for range cap(answers) {
+			if got := <-answers; got != "* <nil>" {
+				t.Error(got)
+			}
+		}
+		if n := transport.asked.Load(); n != 2 {
+			t.Errorf("%d requests, want one for each of two calls", n)
+		}
+	})
 }

@@ -22,75 +22,69 @@ var errPanic = errors.New("internal error while reading from the mirror node")
 
 type flight struct {
 	epoch   uint64
-	waiting int // guarded by flights.mu
-	cancel  context.CancelFunc
-	done    chan struct{} // closed when value and err are set
+	done    chan struct{} // closed when what follows is set
 	value   any
 	err     error
+	givenUp bool // the caller that read gave up: others have to read themselves
 }
 
-// do returns what read returns, for all callers of the same key at once. read runs
-// under a context that has the values of the first caller's and ends when nobody
-// waits any more. Each caller stops waiting when its own context ends.
+// do returns what read returns, for all callers of the same key at once. The first
+// caller reads, in its own goroutine and under its own context; the others wait for it.
+// If it gives up before there is an answer, one of them reads in its place. Each caller
+// stops waiting when its own context ends.
 //
 // The value is shared: nobody may change it.
 func (f *flights) do(ctx context.Context, key string, read func(context.Context) (any, error)) (any, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	call := f.calls[key]
-	if call == nil || call.epoch != f.epoch {
-		call = f.start(ctx, key, read)
-	}
-	call.waiting++
-	f.mu.Unlock()
-
-	select {
-	case <-call.done:
-		return call.value, call.err
-	case <-ctx.Done():
-		f.leave(key, call)
-		return nil, ctx.Err()
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		call, first := f.join(key)
+		if first {
+			f.lead(ctx, key, call, read)
+			return call.value, call.err
+		}
+		select {
+		case <-call.done:
+			if !call.givenUp {
+				return call.value, call.err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 }
 
-// start is called with mu held.
-func (f *flights) start(ctx context.Context, key string, read func(context.Context) (any, error)) *flight {
-	shared, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	call := &flight{epoch: f.epoch, cancel: cancel, done: make(chan struct{})}
+// join returns the read under way for a key, or a new one, which is the caller's.
+func (f *flights) join(key string) (call *flight, first bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if call = f.calls[key]; call != nil && call.epoch == f.epoch {
+		return call, false
+	}
+	call = &flight{epoch: f.epoch, done: make(chan struct{})}
 	if f.calls == nil {
 		f.calls = make(map[string]*flight)
 	}
 	f.calls[key] = call
-	go func() {
-		defer cancel()
-		defer f.finish(key, call)
-		call.value, call.err = read(shared)
+	return call, true
+}
+
+// lead reads for everybody who waits. A mistake in a decoder fails the requests that
+// wait for it, and nothing else.
+func (f *flights) lead(ctx context.Context, key string, call *flight, read func(context.Context) (any, error)) {
+	defer func() {
+		if p := recover(); p != nil {
+			f.log.Error("panic while reading from the mirror node", "panic", p, "stack", string(debug.Stack()))
+			call.err = errPanic
+		}
+		f.mu.Lock()
+		f.forget(key, call) // who comes from now on must not get what is being given up
+		f.mu.Unlock()
+		close(call.done)
 	}()
-	return call
-}
-
-// finish is deferred by the goroutine that reads. A mistake in a decoder fails the
-// requests that wait for it, and nothing else.
-func (f *flights) finish(key string, call *flight) {
-	if p := recover(); p != nil {
-		f.log.Error("panic while reading from the mirror node", "panic", p, "stack", string(debug.Stack()))
-		call.err = errPanic
-	}
-	f.mu.Lock()
-	f.forget(key, call)
-	f.mu.Unlock()
-	close(call.done)
-}
-
-func (f *flights) leave(key string, call *flight) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if call.waiting--; call.waiting == 0 {
-		f.forget(key, call) // a later caller must not join what is being given up
-		call.cancel()
-	}
+	call.value, call.err = read(ctx)
+	call.givenUp = call.err != nil && ctx.Err() != nil
 }
 
 // forget is called with mu held.

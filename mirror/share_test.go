@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,66 +29,6 @@ func held(t *testing.T, body string) (n *node, arrived chan string, release chan
 		}
 	}
 	return n, arrived, release
-}
-
-// joined waits until so many callers wait for the same answer.
-func joined(t *testing.T, c *Client, callers int) {
-	t.Helper()
-	deadline := time.Now().Add(eventually)
-	for {
-		c.flights.mu.Lock()
-		waiting := 0
-		for _, call := range c.flights.calls {
-			waiting += call.waiting
-		}
-		c.flights.mu.Unlock()
-		if waiting == callers {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d callers wait, want %d", waiting, callers)
-		}
-		runtime.Gosched()
-	}
-}
-
-func TestIdenticalReadsAreOne(t *testing.T) {
-	n, arrived, release := held(t, blockJSON(17))
-	client := connect(t, n.URL)
-	var wg sync.WaitGroup
-	for range 10 {
-		wg.Go(func() {
-			if block, err := client.BlockByNumber(t.Context(), 17); err != nil || block.Number != 17 {
-				t.Errorf("%v, %v", block, err)
-			}
-		})
-	}
-	<-arrived
-	joined(t, client, 10)
-	close(release)
-	wg.Wait()
-	if len(n.requests()) != 1 {
-		t.Error("more than one request")
-	}
-}
-
-func TestOneCallerGivesUp(t *testing.T) {
-	n, arrived, release := held(t, blockJSON(17))
-	client := connect(t, n.URL)
-	impatient, giveUp := context.WithCancel(t.Context())
-	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { _, err := client.BlockByNumber(impatient, 17); first <- err }()
-	<-arrived
-	go func() { _, err := client.BlockByNumber(t.Context(), 17); second <- err }()
-	joined(t, client, 2)
-	giveUp()
-	if err := <-first; !errors.Is(err, context.Canceled) {
-		t.Errorf("the first caller: %v", err)
-	}
-	close(release)
-	if err := <-second; err != nil {
-		t.Errorf("the second caller: %v", err)
-	}
 }
 
 // When nobody waits any more the request ends, and the next caller makes its own.
