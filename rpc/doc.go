@@ -26,12 +26,16 @@
 //	web := rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{Upgrade: ws})
 //
 // There are three kinds of handlers. An Inline one never waits and runs where the
-// request is read. A plain Handler may wait; it runs in a goroutine of its own
-// and is answered for when its time is up. Where its result is often known already,
-// Ready spares it that. A two-phase one has an Enter that
-// takes a place in line, called strictly in the order in which the calls stand in
-// a batch or arrive on a WebSocket connection, and a Finish that does the work
-// and may wait for the turn.
+// request is read. A plain Handler may wait until its context ends, which is when its
+// time is up, and then has to return. Alone in an HTTP request it runs where the request
+// is read; otherwise in a goroutine of its own, and is answered for if it is late. Where
+// its result is often known already, Ready spares it that. A two-phase one has an Enter
+// that takes a place in line, called strictly in the order in which the calls stand in a
+// batch or arrive on a WebSocket connection, and a Finish that does the work and may wait
+// for the turn.
+//
+// Parameters, and the views of them that Value hands out, are valid until the handler
+// returns.
 //
 // A two-phase call that is alone in a WebSocket message has no time-out: it is
 // answered when its Finish returns, since what is in line still must not be reported

@@ -234,6 +234,8 @@ func (ex *exchange) finish(ctx context.Context) []byte {
 	switch {
 	case ex.lone:
 		ex.runLone(ctx)
+	case ex.single():
+		ex.runSingle(ctx)
 	case ex.pending > 0:
 		ex.runPending(ctx)
 	}
@@ -288,6 +290,23 @@ func extend(calls []call) []call {
 		return calls[:len(calls)+1]
 	}
 	return append(calls, call{})
+}
+
+// single tells whether a plain handler is all that there is to run, on a connection
+// where nothing else can happen meanwhile.
+func (ex *exchange) single() bool {
+	return ex.face.transport == TransportHTTP && !ex.batch && ex.pending == 1 && ex.calls[0].second == nil
+}
+
+// runSingle runs a plain handler where the request is: a goroutine of its own, with a
+// stack that has to grow first, would cost more than many a handler.
+func (ex *exchange) runSingle(parent context.Context) {
+	ctx, cancel := context.WithTimeout(parent, ex.d.config.HTTP.RequestTimeout.Duration())
+	defer cancel()
+	ex.pending = 0
+	c := &ex.calls[0]
+	c.pending = false
+	ex.answer(c, func() (any, error) { return c.entry.Handler(ctx, &c.params) })
 }
 
 // runPending runs what has to wait, each call in a goroutine, until all have
