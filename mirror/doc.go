@@ -23,8 +23,8 @@
 //
 // # Sharing
 //
-// Identical reads that are under way at the same time are one request; a caller that
-// gives up does not take it from the others. The newest block and the fees are shared
+// Identical reads that are under way at the same time are one request, made by the
+// first caller; if that gives up, another makes it anew. The newest block and the fees are shared
 // for a short interval as well. What can never change is kept in a cache bounded by
 // entries and bytes: a block and a complete contract result are final on Hedera. Errors
 // and absence are never kept.
@@ -32,6 +32,12 @@
 // Invalidate keeps reads after a write honest: every call that starts after it sees
 // answers that were asked for after it. A newer block seen in any answer outdates the
 // shared newest block in the same way, so that an answer never lies beyond the head.
+//
+// # Connections
+//
+// Mirror nodes that are reached over plain HTTP, such as those of the same cluster, are
+// asked over connections of our own, where a caller writes and reads by itself. TLS,
+// HTTP/2 and proxies are left to net/http.
 //
 // # Several mirror nodes
 //

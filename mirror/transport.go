@@ -18,17 +18,21 @@ import (
 func httpClient(config *Config, transport http.RoundTripper) *http.Client {
 	if transport == nil {
 		dialer := &net.Dialer{Timeout: config.Timeout.Duration(), KeepAlive: config.KeepAliveInterval.Duration()}
-		transport = &http.Transport{
-			Proxy:                 http.ProxyFromEnvironment,
-			DialContext:           dialer.DialContext,
-			ForceAttemptHTTP2:     true,
-			DisableKeepAlives:     !config.KeepAlive,
-			MaxConnsPerHost:       config.MaxSockets,
-			MaxIdleConnsPerHost:   config.MaxSockets,
-			MaxIdleConns:          config.MaxTotalSockets,
-			IdleConnTimeout:       config.SocketTimeout.Duration(),
-			TLSHandshakeTimeout:   config.Timeout.Duration(),
-			ResponseHeaderTimeout: config.Timeout.Duration(),
+		transport = &plainTransport{
+			others: &http.Transport{
+				Proxy:                 http.ProxyFromEnvironment,
+				DialContext:           dialer.DialContext,
+				ForceAttemptHTTP2:     true,
+				DisableKeepAlives:     !config.KeepAlive,
+				MaxConnsPerHost:       config.MaxSockets,
+				MaxIdleConnsPerHost:   config.MaxSockets,
+				MaxIdleConns:          config.MaxTotalSockets,
+				IdleConnTimeout:       config.SocketTimeout.Duration(),
+				TLSHandshakeTimeout:   config.Timeout.Duration(),
+				ResponseHeaderTimeout: config.Timeout.Duration(),
+			},
+			proxy: http.ProxyFromEnvironment, dial: dialer.DialContext, keepAlive: config.KeepAlive,
+			idleTime: config.SocketTimeout.Duration(), mostIdle: config.MaxTotalSockets, mostOpen: config.MaxSockets,
 		}
 	}
 	return &http.Client{

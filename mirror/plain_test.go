@@ -1,0 +1,298 @@
+package mirror
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// plainNet is a network of pipes: each dialled connection is served by a script.
+type plainNet struct {
+	dialled atomic.Int64
+	serve   func(t *testing.T, conn net.Conn)
+}
+
+func (n *plainNet) transport(t *testing.T) *plainTransport {
+	var servers sync.WaitGroup
+	transport := &plainTransport{
+		others: http.NewFileTransport(http.Dir(t.TempDir())), // answers, unlike plainNet, with a 404
+		proxy:  func(*http.Request) (*url.URL, error) { return nil, nil },
+		dial: func(context.Context, string, string) (net.Conn, error) {
+			n.dialled.Add(1)
+			near, far := net.Pipe()
+			servers.Go(func() {
+				defer func() { _ = far.Close() }()
+				n.serve(t, far)
+			})
+			return near, nil
+		},
+		keepAlive: true, idleTime: time.Minute, mostIdle: 10, mostOpen: 2,
+	}
+	t.Cleanup(func() { transport.CloseIdleConnections(); servers.Wait() })
+	return transport
+}
+
+// answering serves every request of a connection with the same text, after a while.
+func answering(text string, while time.Duration) func(*testing.T, net.Conn) {
+	return func(_ *testing.T, conn net.Conn) {
+		in := bufio.NewReader(conn)
+		for {
+			r, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			time.Sleep(while)
+			if _, err := io.WriteString(conn, text); err != nil {
+				return
+			}
+		}
+	}
+}
+
+const okText = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+// fetch makes a request and reads the answer, or fails.
+func fetch(ctx context.Context, transport http.RoundTripper) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://mirror/api/v1/x?a=1", nil)
+	if err != nil {
+		return "", err
+	}
+	answer, err := transport.RoundTrip(r)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	return string(body), err
+}
+
+func TestPlainAnswers(t *testing.T) {
+	for name, test := range map[string]struct {
+		text, body string // no body: an error
+		dialled    int64  // by two requests after each other
+	}{
+		"length":          {okText, "ok", 1},
+		"chunks":          {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n", "ok", 1},
+		"interim answers": {"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + okText, "ok", 1},
+		"last one":        {"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", "ok", 2},
+		"more than asked": {okText + okText, "ok", 2},
+		"no HTTP":         {"hello\r\n\r\n", "", 2},
+		"endless header":  {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", longestHeader) + "\r\n\r\n", "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &plainNet{serve: answering(test.text, 0)}
+			transport := n.transport(t)
+			for range 2 {
+				if body, err := fetch(t.Context(), transport); body != test.body || (err == nil) != (test.body != "") {
+					t.Errorf("%q, %v", body, err)
+				}
+			}
+			if got := n.dialled.Load(); got != test.dialled {
+				t.Errorf("%d connections, want %d", got, test.dialled)
+			}
+		})
+	}
+}
+
+// An answer that ends too early is an error, and its connection is not used again.
+func TestPlainCutAnswer(t *testing.T) {
+	n := &plainNet{serve: func(_ *testing.T, conn net.Conn) {
+		_, _ = http.ReadRequest(bufio.NewReader(conn))
+		_, _ = io.WriteString(conn, okText[:len(okText)-1])
+	}}
+	transport := n.transport(t)
+	for range 2 {
+		if body, err := fetch(t.Context(), transport); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%q, %v", body, err)
+		}
+	}
+	if got := n.dialled.Load(); got != 2 {
+		t.Errorf("%d connections, want 2", got)
+	}
+}
+
+// A connection that ended while it was idle is noticed with the next request, which is
+// made over another. A new connection that ends is an error.
+func TestPlainStaleConnection(t *testing.T) {
+	var refusing atomic.Bool
+	n := &plainNet{}
+	n.serve = func(_ *testing.T, conn net.Conn) {
+		_, _ = http.ReadRequest(bufio.NewReader(conn))
+		if !refusing.Load() {
+			_, _ = io.WriteString(conn, okText)
+		}
+	}
+	transport := n.transport(t)
+	for want := range int64(3) {
+		if body, err := fetch(t.Context(), transport); body != "ok" || err != nil || n.dialled.Load() != want+1 {
+			t.Fatalf("%q, %v, over connection %d; want %d", body, err, n.dialled.Load(), want+1)
+		}
+	}
+	refusing.Store(true)
+	if _, err := fetch(t.Context(), transport); !errors.Is(err, io.EOF) || n.dialled.Load() != 4 {
+		t.Errorf("%v after %d connections", err, n.dialled.Load())
+	}
+}
+
+// A request ends with its context, wherever it is, and frees its place.
+func TestPlainCancel(t *testing.T) {
+	for name, text := range map[string]string{
+		"before the answer": "",
+		"in the header":     "HTTP/1.1 200 OK\r\nContent-",
+		"in the body":       okText[:len(okText)-1],
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ended := make(chan struct{}, 1)
+				n := &plainNet{serve: func(_ *testing.T, conn net.Conn) {
+					in := bufio.NewReader(conn)
+					_, _ = http.ReadRequest(in)
+					_, _ = io.WriteString(conn, text)
+					_, _ = in.ReadByte() // until the other side ends it
+					ended <- struct{}{}
+				}}
+				transport := n.transport(t)
+				for range transport.mostOpen + 1 { // each frees its place
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					if _, err := fetch(ctx, transport); err == nil || ctx.Err() == nil {
+						t.Errorf("%v, %v", err, ctx.Err())
+					}
+					cancel()
+					<-ended
+				}
+			})
+		})
+	}
+}
+
+// Connections to one host are bounded. Requests wait for one as long as their contexts
+// allow.
+func TestPlainBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var open, most atomic.Int64
+		n := &plainNet{serve: func(t *testing.T, conn net.Conn) {
+			most.Store(max(most.Load(), open.Add(1)))
+			defer open.Add(-1)
+			_, _ = http.ReadRequest(bufio.NewReader(conn))
+			time.Sleep(time.Second)
+			_, _ = io.WriteString(conn, "HTTP/1.0 200 OK\r\n\r\nok") // to the end of the connection
+		}}
+		transport := n.transport(t)
+		outcomes := make(chan string)
+		ask := func(limit time.Duration) {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			body, err := fetch(ctx, transport)
+			outcomes <- fmt.Sprint(body, err)
+		}
+		for range 6 {
+			go ask(time.Hour)
+		}
+		synctest.Wait()
+		go ask(time.Second / 2)
+		if got := <-outcomes; got != context.DeadlineExceeded.Error() {
+			t.Errorf("the impatient one: %s", got)
+		}
+		for range 6 {
+			if got := <-outcomes; got != "ok<nil>" {
+				t.Error(got)
+			}
+		}
+		if most.Load() != int64(transport.mostOpen) {
+			t.Errorf("%d connections at once, want %d", most.Load(), transport.mostOpen)
+		}
+	})
+}
+
+// What is idle for long is closed; what was used meanwhile stays.
+func TestPlainIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var open atomic.Int64
+		n := &plainNet{serve: func(t *testing.T, conn net.Conn) {
+			open.Add(1)
+			defer open.Add(-1)
+			answering(okText, time.Second)(t, conn)
+		}}
+		transport := n.transport(t)
+		ask := func() {
+			if body, err := fetch(t.Context(), transport); body != "ok" || err != nil {
+				t.Errorf("%q, %v", body, err)
+			}
+		}
+		var both sync.WaitGroup
+		both.Go(ask)
+		both.Go(ask)
+		both.Wait()
+		time.Sleep(transport.idleTime / 2)
+		ask()
+		time.Sleep(transport.idleTime * 3 / 4)
+		synctest.Wait()
+		if open.Load() != 1 || n.dialled.Load() != 2 {
+			t.Errorf("%d connections are open, want the one that was used; %d were dialled", open.Load(), n.dialled.Load())
+		}
+		time.Sleep(transport.idleTime)
+		synctest.Wait()
+		if open.Load() != 0 {
+			t.Errorf("%d connections are open, want none", open.Load())
+		}
+	})
+}
+
+// Requests over TLS or a proxy are left to net/http.
+func TestPlainLeavesOthers(t *testing.T) {
+	n := &plainNet{serve: answering(okText, 0)}
+	transport := n.transport(t)
+	ask := func(address string) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		_ = answer.Body.Close()
+		return answer.StatusCode
+	}
+	if got := ask("https://mirror/x"); got != http.StatusNotFound {
+		t.Errorf("TLS: %d", got)
+	}
+	transport.proxy = func(r *http.Request) (*url.URL, error) { return &url.URL{Host: "proxy"}, nil }
+	if got := ask("http://proxied/x"); got != http.StatusNotFound {
+		t.Errorf("proxy: %d", got)
+	}
+	transport.proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	if got := ask("http://mirror/x"); got != http.StatusOK {
+		t.Errorf("plain: %d", got)
+	}
+}
+
+func TestPlainRequest(t *testing.T) {
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://mirror:5551/api/v1/contracts/call", strings.NewReader(`{"a":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Api-Key", "one\r\ntwo")
+	text, err := requestText(r)
+	const want = "POST /api/v1/contracts/call HTTP/1.1\r\nHost: mirror:5551\r\nUser-Agent: lockstep\r\nContent-Length: 7\r\nX-Api-Key: one  two\r\n\r\n{\"a\":1}"
+	if string(text) != want || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+	r.URL.RawQuery = "a=1 HTTP/1.1\r\nHost: other"
+	if text, err := requestText(r); !errors.Is(err, errBadTarget) {
+		t.Errorf("%q, %v", text, err)
+	}
+}
