@@ -131,6 +131,7 @@ func (a *App) Run(ctx context.Context) error {
 	below.Go(func() error { return a.subscriptions.Run(backstage) })
 	below.Go(func() error { return a.pool.Run(backstage) })
 	below.Go(func() error { return a.trace.Run(backstage) })
+	below.Go(func() error { return collect(backstage) })
 
 	front, ctx := errgroup.WithContext(ctx)
 	if a.httpListener != nil {
