@@ -215,28 +215,32 @@ func (r *reader) text() []byte {
 
 func (r *reader) str() string { return string(r.text()) }
 
-// number reads the text of a number.
+// number reads the text of a number. Most are whole, and need no second look.
 func (r *reader) number() []byte {
 	r.peek()
-	start := r.i
+	start, whole := r.i, true
 	for r.i < len(r.b) {
 		switch c := r.b[r.i]; {
-		case c >= '0' && c <= '9', c == '-', c == '+', c == '.', c == 'e', c == 'E':
-			r.i++
+		case c >= '0' && c <= '9':
+		case c == '-', c == '+', c == '.', c == 'e', c == 'E':
+			whole = false
 		default:
-			return r.numberText(start)
+			return r.numberText(start, whole)
 		}
+		r.i++
 	}
-	return r.numberText(start)
+	return r.numberText(start, whole)
 }
 
-func (r *reader) numberText(start int) []byte {
-	if start == r.i {
+func (r *reader) numberText(start int, whole bool) []byte {
+	text := r.b[start:r.i]
+	switch {
+	case len(text) == 0:
 		r.fail("want a value")
 		return nil
-	}
-	text := r.b[start:r.i]
-	if !json.Valid(text) {
+	case whole && (text[0] != '0' || len(text) == 1):
+		return text
+	case !json.Valid(text):
 		r.fail("want a number")
 		return nil
 	}

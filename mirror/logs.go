@@ -25,28 +25,27 @@ type Log struct {
 }
 
 func readLog(r *reader, l *Log) {
-	var index, transaction, block *uint64
+	var index, transaction, block bool // is known
 	r.object(func(key []byte) {
 		switch string(key) {
 		case "index":
-			index = r.optional()
+			l.Index, index = r.known()
 		case "transaction_hash":
 			l.TransactionHash = r.hash()
 		case "transaction_index":
-			transaction = r.optional()
+			l.TransactionIndex, transaction = r.known()
 		case "block_hash":
 			l.BlockHash = r.hash()
 		case "block_number":
-			block = r.optional()
+			l.BlockNumber, block = r.known()
 		case "timestamp":
 			l.Timestamp = r.time()
 		default:
 			readEvent(r, l, key)
 		}
 	})
-	l.complete = index != nil && transaction != nil && block != nil && l.BlockHash != (common.Hash{})
+	l.complete = index && transaction && block && l.BlockHash != (common.Hash{})
 	if l.complete {
-		l.Index, l.TransactionIndex, l.BlockNumber = *index, *transaction, *block
 		r.note(l.BlockNumber)
 	}
 }
@@ -58,6 +57,7 @@ func readEvent(r *reader, l *Log, key []byte) {
 	case "data":
 		l.Data = r.bytes()
 	case "topics":
+		l.Topics = make([]common.Hash, 0, 4)
 		r.array(func() bool { l.Topics = append(l.Topics, r.word32()); return true })
 	default:
 		r.skip()

@@ -52,11 +52,18 @@ func (r *reader) uint64() uint64 {
 
 // optional reads an integer that can be unknown: null is nil.
 func (r *reader) optional() *uint64 {
-	if r.null() {
-		return nil
+	if n, ok := r.known(); ok {
+		return &n
 	}
-	n := r.uint64()
-	return &n
+	return nil
+}
+
+// known reads an integer that can be unknown: null is not ok.
+func (r *reader) known() (n uint64, ok bool) {
+	if r.null() {
+		return 0, false
+	}
+	return r.uint64(), true
 }
 
 // big reads an integer of any size; null is nil.

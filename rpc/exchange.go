@@ -264,7 +264,7 @@ func (ex *exchange) release() (bodyToo bool) {
 	if ex.lone {
 		return true // it came from no pool
 	}
-	const largest = 64 << 10 // do not hoard the memory of rare large answers
+	const largest = 256 << 10 // do not hoard the memory of rare large answers
 	d := ex.d
 	ex.forgetCalls()
 	*ex = exchange{calls: ex.calls, out: ex.out[:0]}
