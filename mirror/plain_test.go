@@ -53,7 +53,7 @@ func answering(text string, while time.Duration) func(*testing.T, net.Conn) {
 				return
 			}
 			_, _ = io.Copy(io.Discard, r.Body)
-			time.Sleep(while)
+			time.Sleep(while) //nolint:forbidigo // fake time
 			if _, err := io.WriteString(conn, text); err != nil {
 				return
 			}
@@ -186,7 +186,7 @@ func TestPlainBound(t *testing.T) {
 			most.Store(max(most.Load(), open.Add(1)))
 			defer open.Add(-1)
 			_, _ = http.ReadRequest(bufio.NewReader(conn))
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) //nolint:forbidigo // fake time
 			_, _ = io.WriteString(conn, "HTTP/1.0 200 OK\r\n\r\nok") // to the end of the connection
 		}}
 		transport := n.transport(t)
@@ -235,14 +235,14 @@ func TestPlainIdle(t *testing.T) {
 		both.Go(ask)
 		both.Go(ask)
 		both.Wait()
-		time.Sleep(transport.idleTime / 2)
+		time.Sleep(transport.idleTime / 2) //nolint:forbidigo // fake time
 		ask()
-		time.Sleep(transport.idleTime * 3 / 4)
+		time.Sleep(transport.idleTime * 3 / 4) //nolint:forbidigo // fake time
 		synctest.Wait()
 		if open.Load() != 1 || n.dialled.Load() != 2 {
 			t.Errorf("%d connections are open, want the one that was used; %d were dialled", open.Load(), n.dialled.Load())
 		}
-		time.Sleep(transport.idleTime)
+		time.Sleep(transport.idleTime) //nolint:forbidigo // fake time
 		synctest.Wait()
 		if open.Load() != 0 {
 			t.Errorf("%d connections are open, want none", open.Load())
