@@ -441,26 +441,33 @@ func TestPreload(t *testing.T) {
 
 // blocked is a transport whose requests are answered when it is closed.
 type blocked struct {
+	answer  string
 	release chan struct{}
 	asked   atomic.Int64
+}
+
+// client asks over the transport.
+func (b *blocked) client(t *testing.T) *Client {
+	config := defaults(t)
+	config.URL = "http://mirror"
+	client, err := New(config, Options{Transport: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 func (b *blocked) RoundTrip(*http.Request) (*http.Response, error) {
 	b.asked.Add(1)
 	<-b.release
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"result":"0x2a"}`))}, nil
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(b.answer))}, nil
 }
 
 // Identical calls that are under way are one.
 func TestIdenticalCallsAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		transport := &blocked{release: make(chan struct{})}
-		config := defaults(t)
-		config.URL = "http://mirror"
-		client, err := New(config, Options{Transport: transport})
-		if err != nil {
-			t.Fatal(err)
-		}
+		transport := &blocked{answer: `{"result":"0x2a"}`, release: make(chan struct{})}
+		client := transport.client(t)
 		answers := make(chan string, 11)
 		ask := func(data ...byte) {
 			output, err := client.Call(t.Context(), CallRequest{Data: data})

@@ -186,7 +186,7 @@ func TestPlainBound(t *testing.T) {
 			most.Store(max(most.Load(), open.Add(1)))
 			defer open.Add(-1)
 			_, _ = http.ReadRequest(bufio.NewReader(conn))
-			time.Sleep(time.Second) //nolint:forbidigo // fake time
+			time.Sleep(time.Second)                                  //nolint:forbidigo // fake time
 			_, _ = io.WriteString(conn, "HTTP/1.0 200 OK\r\n\r\nok") // to the end of the connection
 		}}
 		transport := n.transport(t)

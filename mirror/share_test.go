@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -138,23 +140,23 @@ func TestErrorsAreNotShared(t *testing.T) {
 // Those who ask for prices of one hour at the same time wait for the first of them, and
 // then know more.
 func TestPricesOfOneHour(t *testing.T) {
-	n, arrived, release := held(t, `{"fees":[{"gas":71,"transaction_type":"EthereumTransaction"}]}`)
-	client := connect(t, n.URL)
-	const callers = 30
-	var wg sync.WaitGroup
-	for i := range callers {
-		wg.Go(func() {
-			price, err := client.GasPriceAt(t.Context(), hedera.Timestamp{Seconds: int64(3600 + 100*i)})
-			if price != 71 || err != nil {
-				t.Errorf("%d %v", price, err)
-			}
-		})
-	}
-	<-arrived
-	joined(t, client, callers+1) // and the read of the first
-	close(release)
-	wg.Wait()
-	if asked := n.requests(); len(asked) > 3 { // for the first of them, and for both ends of the hour
-		t.Errorf("asked %q", asked)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		transport := &blocked{answer: `{"fees":[{"gas":71,"transaction_type":"EthereumTransaction"}]}`, release: make(chan struct{})}
+		client := transport.client(t)
+		var callers sync.WaitGroup
+		for i := range 30 {
+			callers.Go(func() {
+				price, err := client.GasPriceAt(t.Context(), hedera.Timestamp{Seconds: int64(3600 + 100*i)})
+				if price != 71 || err != nil {
+					t.Errorf("%d %v", price, err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(transport.release)
+		callers.Wait()
+		if asked := transport.asked.Load(); asked > 3 { // for the first of them, and for both ends of the hour
+			t.Errorf("asked %d times", asked)
+		}
+	})
 }
