@@ -37,8 +37,10 @@ type Config struct {
 	// How often a record is looked at until it is complete.
 	ImmatureAttempts int `env:"MIRROR_NODE_REQUEST_RETRY_COUNT" envDefault:"10"`
 
-	// Time without an answer after which a request is made again, of another mirror node where there is one; the first answer counts. 0 switches it off.
+	// Shortest time without an answer after which a request is made again, of another mirror node where there is one; the first answer counts. It is made again when it takes longer than 95 % of the recent answers of that mirror node to such requests. 0 switches it off.
 	HedgeDelay envx.Millis `env:"MIRROR_NODE_HEDGE_DELAY" envDefault:"0"`
+	// Longest such time. Not more than the shortest: that is always the time.
+	HedgeDelayMax envx.Millis `env:"MIRROR_NODE_HEDGE_DELAY_MAX" envDefault:"1000"`
 
 	// Failures in a row after which a mirror node is left alone for a while; 0 leaves none alone.
 	BreakerFailures int `env:"MIRROR_NODE_BREAKER_FAILURES" envDefault:"5"`
@@ -143,8 +145,8 @@ func (c *Config) Check() error {
 	if c.Retries < 0 || c.RetryDelay < 0 || c.Freshness < 0 || c.CacheEntries < 0 || c.CacheBytes < 0 || c.MaxRedirects < 0 {
 		errs = append(errs, errors.New("MIRROR_NODE_RETRIES, MIRROR_NODE_RETRY_DELAY, ETH_BLOCK_NUMBER_CACHE_TTL_MS, CACHE_MAX, MIRROR_NODE_CACHE_BYTES and MIRROR_NODE_MAX_REDIRECTS must not be negative"))
 	}
-	if c.BreakerFailures < 0 || c.HedgeDelay < 0 || c.CatchUp < 0 || c.HeadHold < 0 {
-		errs = append(errs, errors.New("MIRROR_NODE_BREAKER_FAILURES, MIRROR_NODE_HEDGE_DELAY, MIRROR_NODE_CATCH_UP and MIRROR_NODE_HEAD_HOLD must not be negative"))
+	if c.BreakerFailures < 0 || c.HedgeDelay < 0 || c.HedgeDelayMax < 0 || c.CatchUp < 0 || c.HeadHold < 0 {
+		errs = append(errs, errors.New("MIRROR_NODE_BREAKER_FAILURES, MIRROR_NODE_HEDGE_DELAY, MIRROR_NODE_HEDGE_DELAY_MAX, MIRROR_NODE_CATCH_UP and MIRROR_NODE_HEAD_HOLD must not be negative"))
 	}
 	if !(c.RetryBudget >= 0 && c.RetryBudget <= 10) {
 		errs = append(errs, errors.New("MIRROR_NODE_RETRY_BUDGET: want 0 to 10"))

@@ -50,6 +50,8 @@
 //   - One that says Retry-After is not asked for so long, a minute at most.
 //   - A request that a mirror node failed goes to the next one at once. All of these
 //     are reads, simulated calls included, so that nothing happens twice.
+//   - With HedgeDelay, a request that takes longer than most of its kind is made again;
+//     the first answer counts. How long that is follows the recent answers.
 //   - Repetitions, changes of the mirror node and hedges have a budget in proportion to
 //     all requests.
 //

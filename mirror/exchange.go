@@ -115,14 +115,15 @@ func (c *Client) settle(ctx context.Context, u *upstream, q request, err error) 
 	}
 }
 
-// hedged makes a request and, if there is no answer after a while, the same of
+// hedged makes a request and, if there is no answer in the usual time, the same of
 // another mirror node or, if there is none, over another connection. The first answer
 // counts and ends the other request.
 func (c *Client) hedged(ctx context.Context, first int, q request, read func(*reader) any) (any, error) {
-	delay := c.config.HedgeDelay.Duration()
-	if delay == 0 || q.waits {
+	delay := c.patience(c.upstreams[first], q)
+	if delay == 0 {
 		return c.attempt(ctx, c.upstreams[first], q, read)
 	}
+	caller := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type outcome struct {
@@ -138,7 +139,11 @@ func (c *Client) hedged(ctx context.Context, first int, q request, read func(*re
 					outcomes <- outcome{err: errPanic}
 				}
 			}()
+			started := time.Now()
 			value, err := c.attempt(ctx, c.upstreams[i], q, read)
+			if caller.Err() == nil && (err == nil || errors.Is(err, ErrNotFound) || ctx.Err() != nil) {
+				c.upstreams[i].note(q.label, time.Since(started))
+			}
 			outcomes <- outcome{value, err}
 		}()
 	}

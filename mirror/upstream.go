@@ -14,6 +14,7 @@ type upstream struct {
 	rest *door
 	web3 *door         // may be the same
 	head atomic.Uint64 // the highest block that any of its answers told of
+	latencies
 }
 
 // door is an address of a mirror node.
