@@ -97,11 +97,19 @@ func (b *breaker) throttled(until time.Time, refusal error) {
 	}
 }
 
-// resumes returns when the address may be asked again after it throttled.
-func (b *breaker) resumes() time.Time {
+// resumes returns when the address may be asked again after it throttled, and whether
+// that is all that keeps requests from it.
+func (b *breaker) resumes() (at time.Time, well bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.asked
+	return b.asked, b.closed()
+}
+
+// resting tells whether the address asked not to be asked yet.
+func (b *breaker) resting(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return now.Before(b.asked)
 }
 
 func (b *breaker) state(now time.Time) breakerState {

@@ -28,6 +28,7 @@ type Client struct {
 	retryCodes map[int]bool
 	never      map[string]bool
 	flights    flights
+	waiting    atomic.Int32 // requests, for mirror nodes that throttle
 	metrics    metrics
 	buffers    sync.Pool // of *bytes.Buffer
 

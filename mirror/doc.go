@@ -47,7 +47,9 @@
 //   - An address that fails some times in a row is left alone for a pause that grows
 //     with each try. This holds for a single mirror node, too: while it is left alone
 //     requests fail at once, with what was wrong with it last.
-//   - One that says Retry-After is not asked for so long, a minute at most.
+//   - One that says Retry-After is not asked for so long, a minute at most. If that is true
+//     of all that are well, requests wait for the first of them, as long as one request may
+//     take, and up to a thousand of them; others fail at once.
 //   - A request that a mirror node failed goes to the next one at once. All of these
 //     are reads, simulated calls included, so that nothing happens twice.
 //   - With HedgeDelay, a request that takes longer than most of its kind is made again;

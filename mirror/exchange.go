@@ -25,12 +25,14 @@ func ask[T any](ctx context.Context, c *Client, q request, read func(*reader, *T
 }
 
 // exchange makes a request of the best mirror node. If that does not answer, another
-// one is asked at once; when none is left it is repeated where configured. All
-// requests are reads, simulated calls included, so that each may be made twice.
+// one is asked at once; when none is left it is repeated where configured. While all that
+// are well have asked not to be asked, it waits. All requests are reads, simulated calls
+// included, so that each may be made twice.
 func (c *Client) exchange(ctx context.Context, q request, read func(*reader) any) (any, error) {
 	c.budget.deposit()
 	retries := max(q.retries, c.config.Retries)
 	var asked tried
+	patience := time.Now().Add(c.config.Timeout.Duration())
 	for attempt := 1; ; {
 		i, err := c.choose(ctx, q.service, asked)
 		chosen := err == nil
@@ -47,11 +49,17 @@ func (c *Client) exchange(ctx context.Context, q request, read func(*reader) any
 			}
 			continue
 		}
+		if throttled(err) && c.sitOut(ctx, q.service, patience, chosen) {
+			asked = 0
+			continue
+		}
 		if !chosen || attempt > retries || !c.retryable(err) || !c.repeat("retry") {
 			return nil, err
 		}
-		delay := time.Duration(attempt) * c.config.RetryDelay.Duration()
-		delay = max(jitter(delay), time.Until(c.upstreams[i].door(q.service).resumes()))
+		delay := jitter(time.Duration(attempt) * c.config.RetryDelay.Duration())
+		if resumes, well := c.resumes(q.service); well {
+			delay = max(delay, time.Until(resumes))
+		}
 		c.log.DebugContext(ctx, "repeating a mirror node request", "path", q.label, "attempt", attempt, "error", err)
 		if delay > c.config.Timeout.Duration() || wait(ctx, delay) != nil {
 			return nil, err
@@ -59,6 +67,33 @@ func (c *Client) exchange(ctx context.Context, q request, read func(*reader) any
 		asked = 0
 		attempt++
 	}
+}
+
+// throttled tells whether a mirror node asked not to be asked for a while.
+func throttled(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.retryAfter > 0
+}
+
+// mostWaiting bounds the requests that wait for mirror nodes that throttle.
+const mostWaiting = 1024
+
+// sitOut waits until a mirror node that throttled may be asked again, and tells whether the
+// request is to be made then. It is not if that would be too late, if too many wait, or, for
+// one that was made already, if the budget forbids.
+func (c *Client) sitOut(ctx context.Context, s service, patience time.Time, made bool) bool {
+	now := time.Now()
+	until, well := c.resumes(s)
+	pause := max(until.Sub(now), 0)
+	pause += rand.N(pause/4 + 1) // who waited does not come all at once
+	if !well || now.Add(pause).After(patience) {
+		return false
+	}
+	if made && !c.repeat("retry") {
+		return false
+	}
+	defer c.waiting.Add(-1)
+	return c.waiting.Add(1) <= mostWaiting && wait(ctx, pause) == nil
 }
 
 // repeat takes a further request from the budget.

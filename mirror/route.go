@@ -85,6 +85,17 @@ func (c *Client) left(s service, not tried) bool {
 	return false
 }
 
+// resumes returns when the first of the mirror nodes that are well may be asked again
+// after it throttled: a time that is over if one may be asked now. None may be well.
+func (c *Client) resumes(s service) (first time.Time, well bool) {
+	for _, u := range c.upstreams {
+		if at, ok := u.door(s).resumes(); ok && (!well || at.Before(first)) {
+			first, well = at, true
+		}
+	}
+	return first, well
+}
+
 // errBehind says that what was told of by one mirror node is not known by the other
 // yet, so that its lists could lack something.
 func errBehind() error {
@@ -151,7 +162,7 @@ func (c *Client) Run(ctx context.Context) error {
 
 func (c *Client) watch(ctx context.Context, u *upstream) {
 	for wait(ctx, jitter(c.config.HealthInterval.Duration())) == nil {
-		if len(c.upstreams) == 1 && u.rest.healthy(time.Now()) || time.Now().Before(u.rest.resumes()) {
+		if len(c.upstreams) == 1 && u.rest.healthy(time.Now()) || u.rest.resting(time.Now()) {
 			continue
 		}
 		if err := c.probe(ctx, u); err != nil {

@@ -325,6 +325,108 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// throttledOnce has the mirror node answer one request with 429.
+func (f *face) throttledOnce(wait time.Duration) {
+	var answered atomic.Bool
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = mirrorrest.Fault{Status: 429, RetryAfter: wait}
+	f.spoil = func(*http.Request) bool { return !answered.Swap(true) }
+}
+
+// throttle makes one read that is answered with 429, and returns its result when there is one.
+func throttle(t *testing.T, c *Client, f *face, wait time.Duration) <-chan error {
+	t.Helper()
+	f.throttledOnce(wait)
+	result := make(chan error, 1)
+	go func() {
+		_, err := c.LatestBlock(t.Context())
+		result <- err
+	}()
+	until(t, "the mirror node throttles", func() bool { return c.upstreams[0].rest.resting(time.Now()) })
+	return result
+}
+
+// One 429 of the only mirror node delays requests for as long as it says, and refuses none:
+// neither the one that met it nor those that come meanwhile.
+func TestThrottledReadsWait(t *testing.T) {
+	t.Parallel()
+	const crowd = 30
+	chain := newChain(t)
+	chain.grow(crowd)
+	only := chain.face()
+	client := over(t, nil, only)
+	first := throttle(t, client, only, time.Second)
+	results := make(chan error, crowd)
+	for i := range crowd {
+		go func() {
+			_, err := client.BlockByNumber(t.Context(), uint64(i))
+			results <- err
+		}()
+	}
+	for range crowd {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if asked := only.asked.Load(); asked != crowd+2 {
+		t.Errorf("%d requests, want each once and the one that met it twice", asked)
+	}
+}
+
+// What cannot wait is refused at once.
+func TestThrottledReadsThatCannotWait(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Config)
+		wait   time.Duration
+		crowd  int32 // that waits already
+		met    bool  // the one that met it is refused
+		came   bool  // one that came meanwhile is
+	}{
+		"no time":   {func(c *Config) { c.Timeout = envx.Millis(10 * time.Second) }, 11 * time.Second, 0, true, true},
+		"no room":   {nil, time.Second, mostWaiting, true, true},
+		"no budget": {func(c *Config) { c.RetryBudget = 0 }, time.Second, 0, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			chain := newChain(t)
+			only := chain.face()
+			client := over(t, test.change, only)
+			client.waiting.Store(test.crowd)
+			first := throttle(t, client, only, test.wait)
+			_, err := client.BlockByNumber(t.Context(), 0)
+			if got := throttled(err); got != test.came || !got && err != nil {
+				t.Errorf("one that came meanwhile: %v", err)
+			}
+			if err := <-first; throttled(err) != test.met {
+				t.Errorf("the one that met it: %v", err)
+			}
+			if client.waiting.Load() != test.crowd {
+				t.Errorf("%d are still counted", client.waiting.Load())
+			}
+		})
+	}
+}
+
+// When all mirror nodes throttle, the one that ends first is waited for.
+func TestAllThrottle(t *testing.T) {
+	t.Parallel()
+	chain := newChain(t)
+	first, second := chain.face(), chain.face()
+	client := over(t, nil, first, second)
+	first.throttledOnce(time.Minute)
+	second.throttledOnce(time.Second)
+	if _, err := client.LatestBlock(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if first.asked.Load() != 1 || second.asked.Load() != 2 {
+		t.Errorf("%d and %d requests", first.asked.Load(), second.asked.Load())
+	}
+}
+
 // A mirror node that lags is not used while another one is ahead of it.
 func TestLag(t *testing.T) {
 	chain := newChain(t)
