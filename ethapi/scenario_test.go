@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
-	"strings"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"

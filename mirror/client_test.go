@@ -397,11 +397,17 @@ func TestWalk(t *testing.T) {
 		number uint64
 		asked  string
 	}{
-		{500, "blocks/500"}, {20, "blocks/20"}, {21, "blocks/21"}, // a step is no walk yet
-		{26, "blocks?block.number=gte:25&limit=25&order=asc"}, {25, ""}, {28, ""},
+		{500, "blocks/500"},
+		{20, "blocks/20"},
+		{21, "blocks/21"}, // a step is no walk yet
+		{26, "blocks?block.number=gte:25&limit=25&order=asc"},
+		{25, ""},
+		{28, ""},
 		{31, "blocks?block.number=gte:25&limit=25&order=asc blocks/31"}, // which the page does not have
-		{51, "blocks?block.number=gte:50&limit=25&order=asc"}, {50, ""},
-		{900, "blocks/900"}, {901, "blocks/901"},
+		{51, "blocks?block.number=gte:50&limit=25&order=asc"},
+		{50, ""},
+		{900, "blocks/900"},
+		{901, "blocks/901"},
 	} {
 		block, err := client.BlockByNumber(t.Context(), step.number)
 		if asked := strings.Join(n.requests(), " "); err != nil || block.Number != step.number || asked != step.asked {

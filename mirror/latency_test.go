@@ -74,7 +74,7 @@ func TestHedgeFollowsLatency(t *testing.T) {
 			}
 		}
 		usually := func(takes time.Duration) {
-			for range keptTimes {
+			for range keptTimes + refreshed {
 				node.hedge(t, client, takes)
 			}
 		}
