@@ -48,6 +48,10 @@ type Config struct {
 	MirrorLag        time.Duration // how old a block must be for the mirror node to show it
 	History          int           // closed blocks kept; ledger.DefaultHistory
 
+	// SetCode executes transactions with authorizations (EIP-7702, type 4). Hedera refuses them
+	// so far; it is to have them with HIP-1340.
+	SetCode bool
+
 	// TLS makes the consensus nodes listen for TLS as well, each at the port after its own.
 	TLS bool
 
@@ -93,7 +97,7 @@ type Network struct {
 func New(ctx context.Context, cfg Config) (*Network, error) {
 	cfg = cfg.withDefaults()
 	l, err := ledger.New(ledger.Config{
-		ChainID: cfg.ChainID, BlockTime: cfg.BlockTime, History: cfg.History,
+		ChainID: cfg.ChainID, BlockTime: cfg.BlockTime, History: cfg.History, SetCode: cfg.SetCode,
 		Nodes: node.NodeAccounts(cfg.Nodes), Log: cfg.Log,
 	})
 	if err != nil {

@@ -38,11 +38,13 @@ func networkFlags(flags *flag.FlagSet) *chainFlags {
 	flags.DurationVar(&c.MirrorLag, "mirror-lag", 0, "how far the mirror node is behind consensus")
 	flags.IntVar(&c.Nodes, "nodes", 1, "number of consensus nodes; transactions given to different ones may change order")
 	flags.IntVar(&c.History, "history", 0, "number of closed blocks that are kept (0: a good default)")
+	flags.BoolVar(&c.SetCode, "set-code", false, "execute transactions with authorizations (EIP-7702, type 4), which Hedera refuses so far;\n"+
+		"the relay lets them through with TX_TYPE_4_ENABLED=true")
 	flags.BoolVar(&c.TLS, "tls", false, "consensus nodes listen for TLS as well, each at the port after its own; the hashes of their certificates are in network/nodes. The relay of \"dev\" uses it")
 	flags.StringVar(&c.faults, "faults", "", "JSON `file` of rules that spoil calls to consensus nodes and mirror node, such as\n"+
 		`[{"at":"submit","times":3,"status":"BUSY"},{"at":"mirror","path":"/blocks","delay":"2s"}]`+"\n"+
 		"at: submit, receipt, query or mirror; only with node, body, path, skip, times, chance;\n"+
-		"a consensus node can delay, goAway, dropBefore, status, vanish, outcome, dropAfter;\n"+
+		"a consensus node can delay, goAway, dropBefore, grpc, status, vanish, outcome, dropAfter;\n"+
 		"the mirror node can delay, pause, hang, drop, httpStatus, retryAfter, garbage, cut")
 	flags.StringVar(&c.control, "control", "", "loopback `host:port` where the rules can be read, replaced and removed while the network\n"+
 		"runs: GET, PUT and DELETE of /faults; port 0 picks a free one (default: none)")

@@ -10,8 +10,7 @@ import (
 	"lockstep/hedera"
 )
 
-// record notes what ran: the result and, on success, the children for what it
-// created. New entities get their numbers here, so that logs and actions can name
+// record notes what ran: the result and the children for what it created. New entities get their numbers here, so that logs and actions can name
 // them.
 func (h *handling) record(r *EVMResult, out outcome) {
 	r.Index = 0 // it has one; place finds which
@@ -21,9 +20,9 @@ func (h *handling) record(r *EVMResult, out outcome) {
 	if h.sub.Body.GetEthereumTransaction() != nil {
 		r.SignerNonce = int64(h.o.get(r.Sender).nonce)
 	}
+	h.number()
+	h.recordCreations(r) // after a failure, only what authorizations created
 	if out.ok() {
-		h.number()
-		h.recordCreations(r)
 		r.Logs, r.Bloom = h.logs(out.logs)
 	}
 	if acct := h.o.get(out.address); acct.exists && (out.ok() || !r.Create) {
@@ -189,6 +188,11 @@ func (h *handling) commitAccount(a *ovAccount) bool {
 		m := *a.currentMeta()
 		m.deleted, m.obtainer = true, hedera.Entity(h.o.get(a.obtainer).num)
 		a.meta = &m
+	}
+	if m := a.currentMeta(); !m.deleted && m.delegation != a.delegation() {
+		changed := *m
+		changed.delegation = a.delegation()
+		a.meta = &changed
 	}
 	v := version{at: h.at, balance: a.tinybar(), nonce: int64(a.nonce), meta: a.currentMeta()}
 	switch {

@@ -37,6 +37,11 @@
 //   - Access lists cost nothing and warm nothing, and the coinbase is cold.
 //   - Contract creations get entity numbers; so do accounts.
 //
+// Transactions with authorizations (EIP-7702, type 4) are refused, as they are by the network
+// so far; Config.SetCode executes them in the way that HIP-1340 plans: delegations stay
+// although the transaction fails, what is not valid is passed over, and an account that
+// there is none of yet is created for its usual gas.
+//
 // Known simplifications: HAPI fees are checked against the offer and not charged,
 // tokens do not exist (the token service answers isToken and halts on the rest),
 // allowances do not either, a self-destruct in favour of an address that cannot

@@ -70,6 +70,9 @@ func newEngine(l *Ledger) *engine {
 		ShanghaiTime:            fork,
 		CancunTime:              fork,
 	}}
+	if l.cfg.SetCode {
+		e.chain.PragueTime = fork // which the EVM takes delegations from; the precompiles stay
+	}
 	for n := byte(1); n <= 10; n++ {
 		e.warmed = append(e.warmed, common.BytesToAddress([]byte{n}))
 	}
@@ -95,6 +98,8 @@ type message struct {
 	at       *common.Address // where to create, nil for the usual address
 	steps    *tracing.Hooks  // opcode hooks of a replay, nil for none
 	ctx      context.Context // ends a simulation early; nil for none
+
+	authorizations []types.SetCodeAuthorization // applied before anything runs
 }
 
 // outcome is what became of a message. On failure the overlay is as it was.
@@ -131,10 +136,11 @@ func intrinsicGas(data []byte, create bool) uint64 {
 // run executes a message on an overlay. Gas is not charged and the sender's nonce
 // not spent here; a creation takes its address from the sender's nonce.
 func (e *engine) run(o *overlay, env blockEnv, msg message) outcome {
-	intrinsic := intrinsicGas(msg.data, msg.to == nil)
+	intrinsic := intrinsicGas(msg.data, msg.to == nil) + authorizationGas*uint64(len(msg.authorizations))
 	if msg.gas < intrinsic {
 		return failed(hapi.ResponseCodeEnum_INSUFFICIENT_GAS, msg.gas)
 	}
+	intrinsic += e.authorize(o, msg.authorizations, msg.gas-intrinsic)
 	x := e.newExecution(o, env, msg)
 	snapshot := o.Snapshot()
 	out := x.call(msg, msg.gas-intrinsic)
@@ -143,13 +149,12 @@ func (e *engine) run(o *overlay, env blockEnv, msg message) outcome {
 			out = outcome{status: status, message: hexStatus(status), gasUsed: msg.gas, actions: out.actions}
 		}
 	}
-	if !out.ok() {
+	if out.ok() {
+		out.logs = o.logs
+	} else {
 		o.revertTo(snapshot)
-		out.logs = nil
-		return out
 	}
 	out.gasUsed -= min(out.gasUsed/refundQuotient, o.refund)
-	out.logs = o.logs
 	return out
 }
 
@@ -198,6 +203,11 @@ func (e *engine) newExecution(o *overlay, env blockEnv, msg message) *execution 
 	x.evm.SetPrecompiles(x.precompiles)
 	x.evm.SetTxContext(vm.TxContext{Origin: msg.from, GasPrice: uint256.NewInt(uint64(msg.gasPrice))})
 	o.Prepare(x.evm.GetRules(), msg.from, common.Address{}, msg.to, e.warmed, nil)
+	if msg.to != nil {
+		if to, ok := types.ParseDelegation(o.GetCode(*msg.to)); ok {
+			o.AddAddressToAccessList(to)
+		}
+	}
 	return x
 }
 

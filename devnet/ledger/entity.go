@@ -28,6 +28,7 @@ type meta struct {
 	deleted             bool
 	obtainer            hedera.ID
 	contract            *Contract
+	delegation          common.Address // whose code runs as an account's own; zero for none
 }
 
 // version is an entity from one consensus time on, until the next version.
@@ -123,7 +124,7 @@ func (e *entity) account(v *version) Account {
 		AutoRenewPeriod: m.autoRenewPeriod, AutoRenewAccount: m.autoRenewAccount,
 		MaxAutoAssociations: m.maxAutoAssociations, ReceiverSigRequired: m.receiverSigRequired,
 		DeclineReward: m.declineReward, StakedAccount: m.stakedAccount, StakedNode: m.stakedNode,
-		Deleted: m.deleted, Obtainer: m.obtainer, Contract: m.contract,
+		Deleted: m.deleted, Obtainer: m.obtainer, Contract: m.contract, Delegation: m.delegation,
 	}
 }
 

@@ -54,7 +54,7 @@ func (h *handling) hydrate(body *hapi.EthereumTransactionBody) (*eth.Tx, hedera.
 		return nil, status
 	}
 	bare, ok := ParseEthereum(body.GetEthereumData())
-	if !ok {
+	if !ok || bare.Type() == types.SetCodeTxType { // whose call data is never elsewhere
 		return nil, hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
 	}
 	raw, ok := withCallData(bare, data)
@@ -86,14 +86,18 @@ func (h *handling) hexFile(id hedera.ID) ([]byte, hedera.Status) {
 	return data, hapi.ResponseCodeEnum_SUCCESS
 }
 
-// ParseEthereum decodes the fields of a transaction of one of the three types that
-// the network knows. It does not look at the signature.
+// ParseEthereum decodes the fields of a transaction. It does not look at the signature.
 func ParseEthereum(raw []byte) (*types.Transaction, bool) {
 	tx := new(types.Transaction)
-	if err := tx.UnmarshalBinary(raw); err != nil || tx.Type() > types.DynamicFeeTxType {
-		return nil, false
+	return tx, tx.UnmarshalBinary(raw) == nil
+}
+
+// knownType tells whether a transaction is of one of the types that the network executes.
+func knownType(tx *types.Transaction, setCode bool) bool {
+	if tx.Type() == types.SetCodeTxType {
+		return setCode && len(tx.SetCodeAuthorizations()) > 0
 	}
-	return tx, true
+	return tx.Type() <= types.DynamicFeeTxType
 }
 
 // withCallData puts the call data in its place and encodes the transaction again.
@@ -142,7 +146,7 @@ func (e *ethereumCall) malformed() hedera.Status {
 		return hapi.ResponseCodeEnum_NEGATIVE_ALLOWANCE_AMOUNT
 	case e.tx.Protected() && (!e.tx.ChainID().IsUint64() || e.tx.ChainID().Uint64() != e.l.cfg.ChainID):
 		return hapi.ResponseCodeEnum_WRONG_CHAIN_ID
-	case e.tx.To() == nil && len(e.tx.Data()) == 0:
+	case e.tx.To() == nil && len(e.tx.Data()) == 0, !knownType(e.tx.Fields(), e.l.cfg.SetCode):
 		return hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
 	}
 	return okay
@@ -181,8 +185,14 @@ func (e *ethereumCall) execute() hedera.Status {
 	relayer := e.account(e.sub.Payer)
 	e.o.move(relayer, collector, fees.relayer)
 	e.o.move(sender, collector, fees.sender)
+	// A creation takes its address from the nonce that is still to be spent.
+	if e.tx.To() != nil {
+		e.o.setNonce(sender, e.tx.Nonce()+1)
+	}
 	out := e.l.engine.run(e.o, e.l.env(e.at), e.message())
-	e.o.setNonce(sender, e.tx.Nonce()+1)
+	if e.tx.To() == nil {
+		e.o.setNonce(sender, e.tx.Nonce()+1)
+	}
 
 	refund := hedera.Tinybar(e.tx.Gas()-out.gasUsed) * e.l.cfg.GasPrice
 	toRelayer := min(refund, fees.relayer)
@@ -235,7 +245,7 @@ func (e *ethereumCall) message() message {
 	}
 	return message{
 		from: e.sender.address, to: to, data: e.tx.Data(), gas: e.tx.Gas(),
-		value: e.value, gasPrice: e.l.cfg.GasPrice,
+		value: e.value, gasPrice: e.l.cfg.GasPrice, authorizations: e.tx.Fields().SetCodeAuthorizations(),
 	}
 }
 
@@ -294,6 +304,7 @@ func (e *ethereumCall) result() *EVMResult {
 	r := &EVMResult{
 		Sender: tx.From(), Create: tx.To() == nil, Input: tx.Data(), GasLimit: tx.Gas(),
 		GasPrice: e.l.cfg.GasPrice, Raw: tx.Raw(), SignerNonce: -1, Index: -1, HasResult: true,
+		Authorizations: tx.Fields().SetCodeAuthorizations(),
 	}
 	if to := tx.To(); to != nil {
 		r.To = to.Bytes()

@@ -189,7 +189,7 @@ func TestPureChecks(t *testing.T) {
 		"nothing":            {&hapi.TransactionBody{}, hapi.ResponseCodeEnum_NOT_SUPPORTED},
 	}
 	for name, tt := range tests {
-		if got := PureCheck(tt.body); got != tt.want {
+		if got := newRig(t, Config{}).PureCheck(tt.body); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 	}

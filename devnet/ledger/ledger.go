@@ -51,6 +51,10 @@ type Config struct {
 	// Accounts are made at genesis beside the system accounts; DevAccounts when nil.
 	Accounts []GenesisAccount
 
+	// SetCode executes transactions with authorizations (type 4), which the network has
+	// decided to have and refuses so far.
+	SetCode bool
+
 	// Nodes are the consensus nodes whose accounts genesis makes; 0.0.3 when nil.
 	Nodes []hedera.ID
 

@@ -34,7 +34,7 @@ func (v *View) Opcodes(ctx context.Context, r *Record, with OpcodeOptions) (*Opc
 	t := &tracer{with: with, stop: cancel}
 	msg := message{
 		ctx: ctx, from: e.Sender, data: e.Input, gas: e.GasLimit, value: e.Amount, gasPrice: e.GasPrice,
-		steps: &tracing.Hooks{OnOpcode: t.step, OnFault: t.fault},
+		steps: &tracing.Hooks{OnOpcode: t.step, OnFault: t.fault}, authorizations: e.Authorizations,
 	}
 	switch {
 	case !e.Create:
@@ -48,6 +48,9 @@ func (v *View) Opcodes(ctx context.Context, r *Record, with OpcodeOptions) (*Opc
 	advance := min(hedera.Tinybar(e.GasLimit)*e.GasPrice, max(sender.tinybar()-e.Amount, 0))
 	o.setTinybar(sender, sender.tinybar()-advance)
 
+	if e.Raw != nil && !e.Create {
+		o.setNonce(sender, sender.nonce+1)
+	}
 	out := v.l.engine.run(o, v.envOf(r), msg)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -155,9 +155,14 @@ func (o *overlay) load(a common.Address) *ovAccount {
 	acct.exists = !v.meta.deleted
 	acct.balance.SetUint64(uint64(v.balance))
 	acct.nonce = uint64(v.nonce)
-	if c := v.meta.contract; c != nil && !v.meta.deleted {
+	switch c, to := v.meta.contract, v.meta.delegation; {
+	case v.meta.deleted:
+	case c != nil:
 		acct.contract = true
 		acct.code, acct.codeHash = c.Runtime, c.CodeHash
+	case to != common.Address{}:
+		acct.code = types.AddressToDelegation(to)
+		acct.codeHash = crypto.Keccak256Hash(acct.code)
 	}
 	return acct
 }

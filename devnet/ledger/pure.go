@@ -13,10 +13,10 @@ import (
 // PureCheck is what a node finds wrong with a body by itself, before it looks at
 // any account: SUCCESS means nothing. NOT_SUPPORTED is a kind of transaction that
 // this network does not have.
-func PureCheck(body *hapi.TransactionBody) hedera.Status {
+func (l *Ledger) PureCheck(body *hapi.TransactionBody) hedera.Status {
 	switch data := body.GetData().(type) {
 	case *hapi.TransactionBody_EthereumTransaction:
-		return pureEthereum(data.EthereumTransaction)
+		return pureEthereum(data.EthereumTransaction, l.cfg.SetCode)
 	case *hapi.TransactionBody_CryptoTransfer:
 		return pureTransfer(data.CryptoTransfer)
 	case *hapi.TransactionBody_CryptoCreateAccount:
@@ -38,15 +38,15 @@ func PureCheck(body *hapi.TransactionBody) hedera.Status {
 	}
 }
 
-func pureEthereum(body *hapi.EthereumTransactionBody) hedera.Status {
+func pureEthereum(body *hapi.EthereumTransactionBody, setCode bool) hedera.Status {
 	tx, ok := ParseEthereum(body.GetEthereumData())
-	if !ok {
+	if !ok || !knownType(tx, setCode) {
 		return hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
 	}
 	if to := tx.To(); to != nil && *to == (common.Address{}) && tx.Value().Sign() > 0 {
 		return hapi.ResponseCodeEnum_INVALID_SOLIDITY_ADDRESS
 	}
-	if tx.Gas() < intrinsicGas(tx.Data(), tx.To() == nil) {
+	if tx.Gas() < intrinsicGas(tx.Data(), tx.To() == nil)+authorizationGas*uint64(len(tx.SetCodeAuthorizations())) {
 		return hapi.ResponseCodeEnum_INSUFFICIENT_GAS
 	}
 	if !plausibleSignature(tx) {

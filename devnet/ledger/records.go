@@ -36,7 +36,8 @@ type Account struct {
 	Deleted             bool
 	Obtainer            hedera.ID // who got the balance of a deleted entity
 
-	Contract *Contract // nil for an account
+	Contract   *Contract      // nil for an account
+	Delegation common.Address // of an account: whose code runs as its own; zero for none
 }
 
 // IsContract tells whether the entity is a contract.
@@ -158,8 +159,9 @@ type EVMResult struct {
 	GasPrice     hedera.Tinybar
 
 	// Ethereum transactions only.
-	Raw         []byte // signed transaction bytes; nil for HAPI calls
-	SignerNonce int64  // sender nonce afterwards; -1 when unknown
+	Raw            []byte // signed transaction bytes; nil for HAPI calls
+	SignerNonce    int64  // sender nonce afterwards; -1 when unknown
+	Authorizations []types.SetCodeAuthorization
 
 	Index        int          // among the EVM transactions of the block; -1 for what never executed
 	Bloom        *types.Bloom // nil without logs

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/ethereum/go-ethereum/common"
+
 	"lockstep/devnet/ledger"
 	"lockstep/hedera"
 )
@@ -68,6 +70,9 @@ func accountOf(a ledger.Account, at hedera.Timestamp) accountJSON {
 		Memo:                          a.Memo,
 		ReceiverSigRequired:           a.ReceiverSigRequired,
 		StakedAccountID:               idText(a.StakedAccount),
+	}
+	if a.Delegation != (common.Address{}) {
+		out.DelegationAddress = ptr(addressText(a.Delegation))
 	}
 	if a.StakedNode >= 0 {
 		out.StakedNodeID = &a.StakedNode

@@ -13,38 +13,39 @@ import (
 // A resultJSON is the result of a contract call or creation, of whatever kind of
 // transaction it came.
 type resultJSON struct {
-	AccessList           []accessJSON `json:"access_list"`
-	Address              *string      `json:"address"`
-	Amount               json.Number  `json:"amount"`
-	BlockGasUsed         uint64       `json:"block_gas_used"`
-	BlockHash            string       `json:"block_hash"`
-	BlockNumber          int64        `json:"block_number"`
-	Bloom                string       `json:"bloom"`
-	CallResult           *string      `json:"call_result"`
-	ChainID              string       `json:"chain_id"`
-	ContractID           *string      `json:"contract_id"`
-	CreatedContractIDs   []string     `json:"created_contract_ids"`
-	ErrorMessage         *string      `json:"error_message"`
-	FailedInitcode       *string      `json:"failed_initcode"`
-	From                 *string      `json:"from"`
-	FunctionParameters   string       `json:"function_parameters"`
-	GasConsumed          uint64       `json:"gas_consumed"`
-	GasLimit             uint64       `json:"gas_limit"`
-	GasPrice             string       `json:"gas_price"`
-	GasUsed              uint64       `json:"gas_used"`
-	Hash                 string       `json:"hash"`
-	MaxFeePerGas         *string      `json:"max_fee_per_gas"`
-	MaxPriorityFeePerGas *string      `json:"max_priority_fee_per_gas"`
-	Nonce                *uint64      `json:"nonce"`
-	R                    *string      `json:"r"`
-	Result               string       `json:"result"`
-	S                    *string      `json:"s"`
-	Status               string       `json:"status"`
-	Timestamp            string       `json:"timestamp"`
-	To                   *string      `json:"to"`
-	TransactionIndex     *int         `json:"transaction_index"`
-	Type                 uint8        `json:"type"`
-	V                    *uint64      `json:"v"`
+	AccessList           []accessJSON        `json:"access_list"`
+	Address              *string             `json:"address"`
+	Amount               json.Number         `json:"amount"`
+	AuthorizationList    []authorizationJSON `json:"authorization_list,omitempty"` // only where there is one
+	BlockGasUsed         uint64              `json:"block_gas_used"`
+	BlockHash            string              `json:"block_hash"`
+	BlockNumber          int64               `json:"block_number"`
+	Bloom                string              `json:"bloom"`
+	CallResult           *string             `json:"call_result"`
+	ChainID              string              `json:"chain_id"`
+	ContractID           *string             `json:"contract_id"`
+	CreatedContractIDs   []string            `json:"created_contract_ids"`
+	ErrorMessage         *string             `json:"error_message"`
+	FailedInitcode       *string             `json:"failed_initcode"`
+	From                 *string             `json:"from"`
+	FunctionParameters   string              `json:"function_parameters"`
+	GasConsumed          uint64              `json:"gas_consumed"`
+	GasLimit             uint64              `json:"gas_limit"`
+	GasPrice             string              `json:"gas_price"`
+	GasUsed              uint64              `json:"gas_used"`
+	Hash                 string              `json:"hash"`
+	MaxFeePerGas         *string             `json:"max_fee_per_gas"`
+	MaxPriorityFeePerGas *string             `json:"max_priority_fee_per_gas"`
+	Nonce                *uint64             `json:"nonce"`
+	R                    *string             `json:"r"`
+	Result               string              `json:"result"`
+	S                    *string             `json:"s"`
+	Status               string              `json:"status"`
+	Timestamp            string              `json:"timestamp"`
+	To                   *string             `json:"to"`
+	TransactionIndex     *int                `json:"transaction_index"`
+	Type                 uint8               `json:"type"`
+	V                    *uint64             `json:"v"`
 }
 
 // A detailedResultJSON is a result with what only the single-result endpoints tell.
@@ -52,6 +53,16 @@ type detailedResultJSON struct {
 	resultJSON
 	Logs         []resultLogJSON   `json:"logs"`
 	StateChanges []stateChangeJSON `json:"state_changes"`
+}
+
+// An authorizationJSON is an entry of a type 4 transaction.
+type authorizationJSON struct {
+	Address string `json:"address"`
+	ChainID string `json:"chain_id"`
+	Nonce   uint64 `json:"nonce"`
+	R       string `json:"r"`
+	S       string `json:"s"`
+	YParity string `json:"y_parity"`
 }
 
 type accessJSON struct {
@@ -170,6 +181,12 @@ func (out *resultJSON) addEthereum(rec *ledger.Record, unit money) error {
 	} else {
 		out.MaxFeePerGas = ptr(quantityText(unit.ofWeibar(tx.GasFeeCap())))
 		out.MaxPriorityFeePerGas = ptr(quantityText(unit.ofWeibar(tx.GasTipCap())))
+	}
+	for _, a := range tx.SetCodeAuthorizations() {
+		out.AuthorizationList = append(out.AuthorizationList, authorizationJSON{
+			Address: addressText(a.Address), ChainID: quantityText(a.ChainID.ToBig()), Nonce: a.Nonce,
+			R: hexText(a.R.PaddedBytes(32)), S: hexText(a.S.PaddedBytes(32)), YParity: quantityText(big.NewInt(int64(a.V))),
+		})
 	}
 	for _, entry := range tx.AccessList() {
 		access := accessJSON{Address: addressText(entry.Address), StorageKeys: []string{}}

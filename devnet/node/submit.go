@@ -160,7 +160,7 @@ func (n *Node) precheck(tx *hapi.Transaction) (*ledger.Submission, hedera.Status
 	}
 	sub.Node = n.account
 	for _, check := range []func(*ledger.Submission) hedera.Status{
-		envelope, n.addressed, timely, n.duplicate, pure, n.payer,
+		envelope, n.addressed, timely, n.duplicate, n.pure, n.payer,
 	} {
 		if code := check(sub); code != ok {
 			return sub, code
@@ -234,11 +234,11 @@ func (n *Node) duplicate(sub *ledger.Submission) hedera.Status {
 	return ok
 }
 
-func pure(sub *ledger.Submission) hedera.Status {
+func (n *Node) pure(sub *ledger.Submission) hedera.Status {
 	if sub.Body.GetData() == nil && len(sub.Body.ProtoReflect().GetUnknown()) == 0 {
 		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
 	}
-	if code := ledger.PureCheck(sub.Body); code != hapi.ResponseCodeEnum_SUCCESS {
+	if code := n.ledger.PureCheck(sub.Body); code != hapi.ResponseCodeEnum_SUCCESS {
 		return code
 	}
 	return ok
