@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/devnet"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
 	"lockstep/internal/hapi"
@@ -141,19 +142,37 @@ func TestWrongNonceIsToldExactly(t *testing.T) {
 	}
 }
 
-// TX_TYPE_4_ENABLED lets transactions with authorizations through.
+// TX_TYPE_4_ENABLED lets transactions with authorizations through; then they are the
+// network's to judge, which executes them or not.
 func TestTypeFour(t *testing.T) {
-	w := newWorld(t)
-	a := w.account(t)
-	authorization, err := types.SignSetCode(a.key, types.SetCodeAuthorization{Address: common.Address{0x77, 2}, Nonce: 1})
-	if err != nil {
-		t.Fatal(err)
+	for name, test := range map[string]struct {
+		executes bool
+		setting  string
+		row
+	}{
+		"not let through":              {false, "TX_TYPE_4_ENABLED=false", row{code: -32611, message: "Unsupported transaction type: txType=4"}},
+		"not let through, though able": {true, "TX_TYPE_4_ENABLED=false", row{code: -32611, message: "Unsupported transaction type: txType=4"}},
+		"refused by the network": {false, "TX_TYPE_4_ENABLED=true", row{
+			code: -32003, message: "Transaction rejected: INVALID_ETHEREUM_TRANSACTION", status: "INVALID_ETHEREUM_TRANSACTION",
+		}},
+		"executed": {true, "TX_TYPE_4_ENABLED=true", row{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(c *devnet.Config) { c.SetCode = test.executes })
+			a := w.account(t)
+			target := common.Address{0x77, 2}
+			authorization, err := types.SignSetCode(a.key, types.SetCodeAuthorization{Address: target, Nonce: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tx := a.raw(setCode(authorization))
+			test.check(t, w.relay(t, test.setting).call("eth_sendRawTransaction", tx), tx)
+			account, _ := w.net.Ledger().Handled().AccountByAddress(a.address)
+			if executed := test.code == 0; (account.Delegation == target) != executed || (account.Nonce == 2) != executed {
+				t.Errorf("the account: %+v", account)
+			}
+		})
 	}
-	tx := a.raw(setCode(authorization))
-	row{code: -32611, message: "Unsupported transaction type: txType=4"}.check(t, w.relay(t).call("eth_sendRawTransaction", tx), tx)
-	// Then it is the network's to judge: this one does not execute them.
-	row{code: -32003, message: "Transaction rejected: INVALID_ETHEREUM_TRANSACTION", status: "INVALID_ETHEREUM_TRANSACTION"}.
-		check(t, w.relay(t, "TX_TYPE_4_ENABLED=true").call("eth_sendRawTransaction", tx), tx)
 }
 
 // HEDERA_SPECIFIC_REVERT_STATUSES says which outcomes mean that nothing was executed.

@@ -15,7 +15,7 @@ type Config struct {
 	CallDataSizeLimit    int    `env:"CALL_DATA_SIZE_LIMIT" envDefault:"131072"`            // Most call data a transaction may carry, in bytes.
 	TransactionSizeLimit int    `env:"SEND_RAW_TRANSACTION_SIZE_LIMIT" envDefault:"133120"` // Longest raw transaction, in bytes.
 	MaxGasLimit          uint64 `env:"MAX_TRANSACTION_GAS_LIMIT" envDefault:"15000000"`     // Most gas one transaction may ask for. Also the factor of the HAPI fee cap and the cap of eth_call.
-	AllowSetCode         bool   `env:"TX_TYPE_4_ENABLED" envDefault:"false"`                // Accept EIP-7702 transactions (type 4).
+	AllowSetCode         bool   `env:"TX_TYPE_4_ENABLED" envDefault:"false"`                // Accept EIP-7702 transactions (type 4). The networks refuse them so far; the development network executes them with --set-code.
 	GasPriceTolerance    int64  `env:"GAS_PRICE_TINY_BAR_BUFFER" envDefault:"10000000000"`  // How far below the network's gas price an offer may be, in weibar (the name is historical).
 
 	// Send large call data inside the transaction. false is for networks that take no
