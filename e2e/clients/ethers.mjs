@@ -1,6 +1,6 @@
 // ethers v6, used as its manual shows.
 
-import { Contract, ContractFactory, JsonRpcProvider, Wallet, parseEther } from 'ethers';
+import { Contract, ContractFactory, JsonRpcProvider, Wallet, parseEther, verifyAuthorization } from 'ethers';
 import { run } from './task.mjs';
 
 function connect({ rpc, privateKey }) {
@@ -108,4 +108,25 @@ async function objects(input) {
   }));
 }
 
-await run({ token, value, batch, burst, objects });
+// delegate lets the code of a contract run as the wallet's own (EIP-7702), runs it, and reads
+// back what has come of it.
+async function delegate(input) {
+  const { provider, wallet } = connect(input);
+  const factory = new ContractFactory(input.artifact.abi, input.artifact.bytecode, wallet);
+  const token = await (await factory.deploy('Lock', 'LCK', 1_000_000n)).waitForDeployment();
+  const nonce = await wallet.getNonce();
+  const authorization = await wallet.authorize({ address: await token.getAddress(), nonce: nonce + 1 });
+  const data = token.interface.encodeFunctionData('totalSupply');
+  const response = await wallet.sendTransaction({ type: 4, to: wallet.address, data, authorizationList: [authorization], gasLimit: 200_000n });
+  const receipt = await response.wait();
+  const found = await provider.getTransaction(receipt.hash);
+  const [listed] = found.authorizationList;
+  const own = new Contract(wallet.address, input.artifact.abi, provider);
+  return {
+    contract: await token.getAddress(), status: receipt.status, type: found.type, code: await provider.getCode(wallet.address),
+    authorized: listed.address, authority: verifyAuthorization(listed, listed.signature), spent: (await wallet.getNonce()) - nonce,
+    supply: await own.totalSupply(), // in the wallet's own storage, where nothing is
+  };
+}
+
+await run({ token, value, batch, burst, objects, delegate });

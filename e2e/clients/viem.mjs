@@ -1,9 +1,10 @@
 // viem, used as its manual shows.
 
 import {
-  BaseError, ContractFunctionRevertedError, createPublicClient, createWalletClient, defineChain, encodeFunctionData, http, parseEther,
-  publicActions, webSocket,
+  BaseError, ContractFunctionRevertedError, createPublicClient, createWalletClient, defineChain, encodeFunctionData, getAddress, http,
+  parseEther, publicActions, webSocket,
 } from 'viem';
+import { recoverAuthorizationAddress } from 'viem/utils';
 import { privateKeyToAccount } from 'viem/accounts';
 import { run } from './task.mjs';
 
@@ -153,4 +154,28 @@ async function newer(input) {
   };
 }
 
-await run({ token, tokenWS, value, batch, burst, objects, newer });
+// delegate lets the code of a contract run as the account's own (EIP-7702), runs it, and reads
+// back what has come of it.
+async function delegate(input) {
+  const client = connect(input);
+  const { abi, bytecode } = input.artifact;
+  const { address } = client.account;
+  const { contractAddress } = await client.waitForTransactionReceipt({
+    hash: await client.deployContract({ abi, bytecode, args: ['Lock', 'LCK', 1_000_000n] }),
+  });
+  const nonce = await client.getTransactionCount({ address });
+  const authorization = await client.signAuthorization({ contractAddress, executor: 'self' });
+  const data = encodeFunctionData({ abi, functionName: 'totalSupply' });
+  const hash = await client.sendTransaction({ to: address, data, authorizationList: [authorization], gas: 200_000n });
+  const receipt = await client.waitForTransactionReceipt({ hash });
+  const found = await client.getTransaction({ hash });
+  const [listed] = found.authorizationList;
+  return {
+    contract: getAddress(contractAddress), status: passed(receipt), type: Number(found.typeHex), code: await client.getCode({ address }),
+    authorized: getAddress(listed.address), authority: await recoverAuthorizationAddress({ authorization: listed }),
+    spent: await client.getTransactionCount({ address }) - nonce,
+    supply: await client.readContract({ address, abi, functionName: 'totalSupply' }), // in the account's own storage, where nothing is
+  };
+}
+
+await run({ token, tokenWS, value, batch, burst, objects, newer, delegate });
