@@ -131,6 +131,38 @@ func TestCrowd(t *testing.T) {
 	n.checkTidy()
 }
 
+// TestCommands counts what Redis executes for a transaction with the settings' defaults, the pool
+// and the heartbeats included, when 1, 10 or 100 of each sender wait (1,000 with LOCKSTEP_SOAK):
+// at most 16, whatever the number.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	relays := n.startRelays(2)
+	shapes := []struct{ senders, each int }{{400, 1}, {40, 10}, {6, 100}}
+	if rounds(t, 1) > 1 {
+		shapes = append(shapes, struct{ senders, each int }{2, 1000})
+	}
+	const limit = time.Minute
+	for _, shape := range shapes {
+		crowd := n.crowd(shape.senders, relays[0])
+		b := newBurst(n)
+		sockets := []*socket{b.dial(relays[0]), b.dial(relays[1])}
+		before := n.commands()
+		for range shape.each {
+			for j, s := range crowd {
+				sockets[j%2].send(s.pay(1)...)
+			}
+		}
+		n.check(b.waitFor(limit), allowance{slow: limit})
+		perTx, by := n.commands().since(before, shape.senders*shape.each)
+		t.Logf("%d of each of %d senders: %.1f Redis commands each:%s", shape.each, shape.senders, perTx, by)
+		if perTx > 16 {
+			t.Errorf("%d of each of %d senders: %.1f Redis commands for each transaction, want at most 16", shape.each, shape.senders, perTx)
+		}
+	}
+	n.checkTidy()
+}
+
 // TestTransports sends one burst over everything a client may use: single requests
 // and batches, over HTTP and WebSocket, of several senders, to two relays.
 func TestTransports(t *testing.T) {
