@@ -71,10 +71,12 @@ func (s *Service) ForceRelease(ctx context.Context, sender common.Address) (bool
 	l.mu.Lock()
 	t := l.holder
 	here := t != nil && l.end(t, ErrLost)
-	governed := s.governs(l)
-	l.mu.Unlock()
 	if here {
-		s.logLost(t, "taken by force")
+		l.noteLost(t, "taken by force")
+	}
+	governed := s.governs(l)
+	l.unlock()
+	if here {
 		s.reg.unpin(l)
 		return true, nil
 	}
@@ -110,7 +112,7 @@ func (r *remote) force(ctx context.Context, l *lane) (bool, error) {
 		return fail(err)
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if epoch == r.epoch.Load() {
 		now := r.svc.now()
 		l.heard(v, sent, now)

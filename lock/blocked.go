@@ -7,7 +7,7 @@ package lock
 func (l *Lease) Block(failed uint64) {
 	ln := l.ticket.lane
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
+	defer ln.unlock()
 	for t := ln.head; t != nil; t = t.next {
 		if t.nonce > failed && (!t.blocked || failed < t.blockedBy) {
 			t.blocked, t.blockedBy = true, failed
@@ -20,7 +20,7 @@ func (l *Lease) Block(failed uint64) {
 func (l *Lease) Blocked() (failed uint64, ok bool) {
 	ln := l.ticket.lane
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
+	defer ln.unlock()
 	t := l.ticket
 	return t.blockedBy, t.blocked && ln.accepted <= t.blockedBy
 }
@@ -31,7 +31,7 @@ func (l *Lease) Blocked() (failed uint64, ok bool) {
 func (l *Lease) Sent(sub Submission) bool {
 	ln := l.ticket.lane
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
+	defer ln.unlock()
 	if l.ticket.state != holding {
 		return false
 	}
@@ -46,7 +46,7 @@ func (l *Lease) Sent(sub Submission) bool {
 func (l *Lease) Unclear(sub Submission) bool {
 	ln := l.ticket.lane
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
+	defer ln.unlock()
 	if l.ticket.state != holding {
 		return false
 	}

@@ -70,7 +70,7 @@ func (l *lane) repay(ctx context.Context, epoch uint64, d debt) {
 	_, v, err := r.release(ctx, l.keys, d)
 	again := err != nil && l.sendFailed(opRelease, epoch, err)
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	l.forgetReleasing(d.session)
 	if err != nil {
 		if again && d.instance == r.instance() {
@@ -78,6 +78,9 @@ func (l *lane) repay(ctx context.Context, epoch uint64, d debt) {
 		}
 		l.dispatch(l.svc.now())
 		return
+	}
+	if l.svc.tracing {
+		l.noteGivenBack(d, v)
 	}
 	now := l.svc.now()
 	l.far.failures = 0
@@ -92,7 +95,7 @@ func (l *lane) passVerdict(ctx context.Context, epoch uint64, instance string, f
 	err := l.svc.remote.forget(ctx, l.keys, instance, fence)
 	again := err != nil && l.sendFailed(opRelease, epoch, err)
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if again {
 		l.far.forget, l.far.told = max(l.far.forget, fence), append(l.far.told, told...)
 	} else {

@@ -149,11 +149,11 @@ func (l *lane) sync(ctx context.Context) {
 		l.mu.Lock()
 		if ctx.Err() != nil || !l.svc.governs(l) || l.far.paused || !l.hasNews() {
 			l.far.syncing = false
-			l.mu.Unlock()
+			l.unlock()
 			return
 		}
 		step := l.nextStep(r)
-		l.mu.Unlock()
+		l.unlock()
 		step(ctx)
 	}
 }
@@ -275,7 +275,7 @@ func (l *lane) sessionOf(t *Ticket) string {
 // entered takes in the reply of the enter script.
 func (l *lane) entered(epoch uint64, call enterCall, v view, sent time.Duration, err error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	now := l.svc.now()
 	current := err == nil && epoch == l.svc.remote.epoch.Load()
 	batch := l.far.joining
@@ -297,6 +297,9 @@ func (l *lane) entered(epoch uint64, call enterCall, v view, sent time.Duration,
 	}
 	if err != nil && call.adopt != nil {
 		l.far.adopt = true
+	}
+	if l.svc.tracing && len(batch) > 0 && err == nil {
+		l.notePlaced(batch, v)
 	}
 	if current {
 		l.far.failures = 0
@@ -320,7 +323,7 @@ func (l *lane) reclaim(ctx context.Context, epoch uint64, dead string) {
 	if err != nil {
 		if l.sendFailed(opAcquire, epoch, err) {
 			l.mu.Lock()
-			defer l.mu.Unlock()
+			defer l.unlock()
 			l.far.reclaim = dead
 		}
 		return
@@ -330,7 +333,7 @@ func (l *lane) reclaim(ctx context.Context, epoch uint64, dead string) {
 		l.svc.log.WarnContext(ctx, "removed the locks and places of a dead process", "sender", l.sender, "instance", dead, "count", v.removed)
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	now := l.svc.now()
 	if !r.mayTake() {
 		l.far.kickAt = r.settleUntil()

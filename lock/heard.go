@@ -150,7 +150,7 @@ func (l *lane) waitingFor(session string) *Ticket {
 func (l *lane) lose(t *Ticket, why string) {
 	t.lease.turn.session, t.session = "", "" // nothing to give back
 	if l.end(t, ErrLost) {
-		l.svc.logLost(t, why)
+		l.noteLost(t, why)
 		l.svc.reg.unpin(l)
 	}
 }

@@ -34,6 +34,8 @@ type lane struct {
 	armedAt time.Duration // 0 = not armed
 
 	far far // what the lane has to do with Redis
+
+	notes []func() // log lines of what happened under mu
 }
 
 func newLane(svc *Service, sender common.Address) *lane {
@@ -43,6 +45,19 @@ func newLane(svc *Service, sender common.Address) *lane {
 	}
 	return l
 }
+
+// unlock unlocks mu and then logs what happened under it: whoever writes logs may be slow.
+func (l *lane) unlock() {
+	notes := l.notes
+	l.notes = nil
+	l.mu.Unlock()
+	for _, write := range notes {
+		write()
+	}
+}
+
+// note keeps a log line until mu is unlocked.
+func (l *lane) note(write func()) { l.notes = append(l.notes, write) }
 
 func (l *lane) push(t *Ticket) {
 	t.prev = l.tail
@@ -226,6 +241,9 @@ func (l *lane) drop(t *Ticket, cause error) bool {
 		close(t.ready)
 	}
 	l.abandon(t)
+	if l.svc.tracing {
+		l.noteLeft(t)
+	}
 	now := l.svc.now()
 	l.settleIdle(now)
 	l.dispatch(now) // the one behind may be a head whose window is over
@@ -260,14 +278,14 @@ func (l *lane) onTimer() {
 			by := t.lease.turn.by
 			if ended = l.end(t, ErrLost); ended {
 				l.svc.metrics.timeouts[by].Inc()
-				l.svc.logLost(t, "hold limit reached")
+				l.noteLost(t, "hold limit reached")
 			}
 		} else {
 			l.arm(t.lease.turn.deadline, now)
 		}
 	}
 	l.dispatch(now)
-	l.mu.Unlock()
+	l.unlock()
 	if ended {
 		l.svc.reg.unpin(l)
 	}

@@ -30,7 +30,7 @@ type Lease struct {
 func (l *Lease) Context() context.Context {
 	ln := l.ticket.lane
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
+	defer ln.unlock()
 	if l.ctx == nil {
 		l.ctx, l.cancel = context.WithCancelCause(l.parent)
 		if err := l.ticket.ended(); err != nil {
@@ -46,7 +46,7 @@ func (l *Lease) Context() context.Context {
 func (l *Lease) Check() error {
 	ln := l.ticket.lane
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
+	defer ln.unlock()
 	if err := l.ticket.ended(); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (l *Lease) Strategy() string { return l.turn.by.String() }
 func (l *Lease) Expected() (nonce uint64, known bool) {
 	ln := l.ticket.lane
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
+	defer ln.unlock()
 	if l.ticket.state != holding || l.turn.open || !ln.know.known {
 		return 0, false
 	}
@@ -85,7 +85,7 @@ func (l *Lease) Expected() (nonce uint64, known bool) {
 func (l *Lease) Certain() bool {
 	ln := l.ticket.lane
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
+	defer ln.unlock()
 	return l.ticket.state == holding && !l.turn.open && ln.know.known && ln.know.sure
 }
 
@@ -94,7 +94,7 @@ func (l *Lease) Certain() bool {
 func (l *Lease) Last() (Submission, bool) {
 	ln := l.ticket.lane
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
+	defer ln.unlock()
 	if l.ticket.state != holding || ln.know.lastFence == 0 {
 		return Submission{}, false
 	}
@@ -106,7 +106,7 @@ func (l *Lease) Last() (Submission, bool) {
 func (l *Lease) Advance(next uint64, sub Submission) bool {
 	ln := l.ticket.lane
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
+	defer ln.unlock()
 	if l.ticket.state != holding {
 		return false
 	}
@@ -122,7 +122,7 @@ func (l *Lease) Advance(next uint64, sub Submission) bool {
 func (l *Lease) Forget() bool {
 	ln := l.ticket.lane
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
+	defer ln.unlock()
 	if l.ticket.state != holding {
 		return false
 	}
@@ -138,7 +138,7 @@ func (l *Lease) Release() {
 	ln.mu.Lock()
 	done := ln.end(l.ticket, ErrReleased)
 	length := ln.length
-	ln.mu.Unlock()
+	ln.unlock()
 	if done {
 		ln.svc.logReleased(l, length)
 		ln.svc.reg.unpin(ln)

@@ -60,7 +60,7 @@ func (l *Lease) stepBack(expected uint64) (stepped, again bool) {
 	t := l.ticket
 	ln := t.lane
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
+	defer ln.unlock()
 	if t.state != holding || t.until != 0 || l.advanced {
 		return false, false
 	}
@@ -75,6 +75,9 @@ func (l *Lease) stepBack(expected uint64) (stepped, again bool) {
 	}
 	t.letGoFirst(expected)
 	ln.putBack(t, now)
+	if ln.svc.tracing {
+		ln.noteSteppedBack(t, other)
+	}
 	if given.session != "" {
 		ln.reseat(t, other)
 	}

@@ -8,7 +8,7 @@ import "github.com/ethereum/go-ethereum/common"
 func (t *Ticket) Observe(nonce uint64) {
 	l := t.lane
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if t.state != over {
 		l.learn(nonce, false)
 	}
@@ -19,7 +19,7 @@ func (t *Ticket) Observe(nonce uint64) {
 func (t *Ticket) Remind(nonce uint64) {
 	l := t.lane
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if t.state != over {
 		l.learn(nonce, l.head == t && l.holder == nil)
 	}
@@ -34,7 +34,7 @@ func (s *Service) Observe(sender common.Address, nonce uint64) {
 	}
 	defer s.reg.unpin(l)
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	l.learn(nonce, false)
 }
 
@@ -45,7 +45,7 @@ func (s *Service) Observe(sender common.Address, nonce uint64) {
 func (t *Ticket) HeldBack() bool {
 	l := t.lane
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	return l.head == t && l.holder == nil && (l.far.owner == "" || !l.svc.governs(l))
 }
 

@@ -261,7 +261,7 @@ func (l *lane) sendFailed(op string, epoch uint64, err error) (again bool) {
 	r.svc.metrics.redisErrors.WithLabelValues(op).Inc()
 	foreign := laneError(err)
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if !foreign {
 		if epoch != r.epoch.Load() || !r.up.Load() || l.far.paused || l.far.broken {
 			return !l.svc.closed.Load()
@@ -278,7 +278,7 @@ func (l *lane) sendFailed(op string, epoch uint64, err error) (again bool) {
 	if foreign {
 		l.far.debts, l.far.forget, l.far.told = nil, 0, nil
 	}
-	l.svc.logFailure("one sender's order is kept inside this process", op, err)
+	l.note(func() { l.svc.logFailure("one sender's order is kept inside this process", op, err) })
 	l.failOpen(now)
 	if l.empty() {
 		l.far.rest()

@@ -247,6 +247,49 @@ func TestEvictedHeartbeat(t *testing.T) {
 	lease.Release()
 }
 
+// Clients that went away leave nothing in Redis, however long the turn before them takes.
+func TestLeftPlacesAreCleared(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	svc, look := startedOn(t, server.URL(), DefaultConfig()), server.Client()
+	lease := mustWait(t, mustEnter(t, svc, bob, 0))
+	var left []*Ticket
+	for nonce := range uint64(3) {
+		left = append(left, mustEnter(t, svc, bob, nonce+1))
+	}
+	queue, waiting := keys(bob)[1], keys(bob)[3]
+	until(t, "their places are taken", func() bool { return look.ZCard(t.Context(), waiting).Val() == 3 })
+	for _, ticket := range left {
+		ticket.Leave()
+	}
+	until(t, "the queue is gone", func() bool { return look.Exists(t.Context(), queue, waiting).Val() == 0 })
+	if err := lease.Check(); err != nil {
+		t.Error(err)
+	}
+	lease.Release()
+}
+
+// A bad verdict does not shorten the memory of a lane in which somebody waits.
+func TestVerdictKeepsTheMemory(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := DefaultConfig()
+	cfg.GapHold = ms(60_000)
+	svc, look := startedOn(t, server.URL(), cfg), server.Client()
+	first := mustEnter(t, svc, bob, 5)
+	first.Observe(5)
+	lease := mustWait(t, first)
+	lease.Advance(6, Submission{})
+	defer mustEnter(t, svc, bob, 9).Leave()
+	lease.Release()
+	memory := keys(bob)[2]
+	until(t, "the lane is free", func() bool { return look.Exists(t.Context(), memory).Val() == 1 })
+	svc.Invalidate(t.Context(), bob, lease.Fence())
+	if left := look.PTTL(t.Context(), memory).Val(); left <= cfg.Memory.Duration() {
+		t.Errorf("it is remembered for %v more", left)
+	}
+}
+
 // A turn that ends while Redis is being told that it may have lost it must not come back: its
 // release would be carried out first, and the turn be adopted after its end.
 func TestReleaseIsNotUndone(t *testing.T) {

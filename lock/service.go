@@ -38,6 +38,7 @@ type Service struct {
 	enabled atomic.Bool
 	wasOn   atomic.Bool // it was switched at run time
 	quiet   throttle
+	tracing bool // log lines of level trace are wanted
 
 	closed atomic.Bool
 
@@ -65,6 +66,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.tracing = s.log.Enabled(nobody(), levelTrace)
 	// Fences of Redis are its time in microseconds; starting there keeps the numbers
 	// of both kinds comparable as far as clocks agree.
 	s.fences.Store(uint64(s.epoch.UnixMicro()))
@@ -116,7 +118,7 @@ func (s *Service) Collectors() []prometheus.Collector { return s.metrics.collect
 func (s *Service) Enter(sender common.Address, nonce uint64) (*Ticket, error) {
 	l := s.reg.pin(s, sender)
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if s.closed.Load() {
 		s.reg.unpin(l)
 		return nil, ErrClosed
@@ -136,6 +138,9 @@ func (s *Service) Enter(sender common.Address, nonce uint64) (*Ticket, error) {
 		t.counted = redisStrategy
 	}
 	l.push(t)
+	if s.tracing {
+		l.noteDrawn(t)
+	}
 	l.dispatch(now)
 	return t, nil
 }
@@ -171,7 +176,7 @@ func (s *Service) invalidate(sender common.Address, fence uint64) (told <-chan s
 	}
 	defer s.reg.unpin(l)
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	l.know.invalidate(fence)
 	// While Redis is away only lanes that are in use anyway keep the verdict for it: the memory
 	// of an idle one will have expired, and an outage must not fill ours.
@@ -195,7 +200,7 @@ func (s *Service) Settle(sender common.Address, fence uint64) {
 	}
 	defer s.reg.unpin(l)
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if l.know.lastFence == fence {
 		l.know.last.Open = false
 	}
@@ -261,7 +266,7 @@ func (s *Service) eachBusy(f func(*lane)) {
 	for _, l := range s.reg.pinBusy() {
 		l.mu.Lock()
 		f(l)
-		l.mu.Unlock()
+		l.unlock()
 		s.reg.unpin(l)
 	}
 }

@@ -311,3 +311,41 @@ func TestLogs(t *testing.T) {
 		}
 	}
 }
+
+// curious looks at all lanes whenever a line is written, as nobody could who is called under
+// a lane's mutex.
+type curious struct {
+	slog.Handler
+	svc *lock.Service
+}
+
+func (c *curious) Handle(ctx context.Context, r slog.Record) error {
+	c.svc.Lanes()
+	return c.Handler.Handle(ctx, r)
+}
+
+// At level trace every step of a ticket is told. However slow the log is, it holds up no lane.
+func TestTraceLogs(t *testing.T) {
+	server := redistest.Start(t)
+	var out lines
+	log := &curious{Handler: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug - 4})}
+	svc, err := lock.New(lock.DefaultConfig(), lock.Deps{Redis: server.Client(), Log: slog.New(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.svc = svc
+	defer running(t, svc)()
+	ready(t, svc)
+	first, second, third := enter(t, svc, 7), enter(t, svc, 9), enter(t, svc, 8)
+	lease := wait(t, first)
+	lease.Advance(8, lock.Submission{})
+	lease.Release()
+	wait(t, third) // it carries the expected nonce
+	second.Leave()
+	if taken, err := svc.ForceRelease(t.Context(), alice); !taken || err != nil {
+		t.Errorf("release by force: %t, %v", taken, err)
+	}
+	for _, line := range []string{"ticket drawn", "places taken in redis", "place or turn given back to redis", "place left", "lock lost"} {
+		eventually(t, line, func() bool { return strings.Contains(out.String(), line) })
+	}
+}

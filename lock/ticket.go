@@ -56,7 +56,7 @@ func (t *Ticket) Wait(ctx context.Context) (*Lease, error) {
 			t.ready = make(chan struct{})
 		}
 		ready := t.ready
-		l.mu.Unlock()
+		l.unlock()
 		select {
 		case <-ready:
 		case <-ctx.Done():
@@ -66,7 +66,7 @@ func (t *Ticket) Wait(ctx context.Context) (*Lease, error) {
 		l.mu.Lock()
 	}
 	if t.state == over {
-		defer l.mu.Unlock()
+		defer l.unlock()
 		return nil, t.err
 	}
 	first := t.lease.parent == nil
@@ -74,7 +74,7 @@ func (t *Ticket) Wait(ctx context.Context) (*Lease, error) {
 		t.lease.parent = ctx
 	}
 	length := l.length
-	l.mu.Unlock()
+	l.unlock()
 	if first {
 		l.svc.logAcquired(ctx, &t.lease, length)
 	}
@@ -99,7 +99,7 @@ func (t *Ticket) Leave() {
 	l := t.lane
 	l.mu.Lock()
 	done := l.drop(t, ErrLeft) || l.end(t, ErrReleased)
-	l.mu.Unlock()
+	l.unlock()
 	if done {
 		l.svc.reg.unpin(l)
 	}

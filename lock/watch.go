@@ -68,7 +68,7 @@ func (r *remote) received(payload string) {
 	l := r.svc.reg.pin(r.svc, m.lane)
 	defer r.svc.reg.unpin(l)
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if !r.svc.governs(l) {
 		return
 	}
@@ -131,7 +131,7 @@ func (r *remote) watch(ctx context.Context, quiet time.Duration) {
 		l.mu.Lock()
 		l.verifyInTime(now)
 		wanted := r.svc.governs(l) && l.wantsLook(now, quiet)
-		l.mu.Unlock()
+		l.unlock()
 		if wanted {
 			lanes = append(lanes, l)
 		} else {
@@ -214,7 +214,7 @@ func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]b
 		if seen[i] && epoch == r.epoch.Load() {
 			l.looked(records[i], me, dead[records[i].instance], sent)
 		}
-		l.mu.Unlock()
+		l.unlock()
 	}
 }
 

@@ -77,7 +77,7 @@ if not owner and take then
   pass_on()
   given = owner ~= nil
 end
-if changed and not given then keep() end
+if changed and not given and not saved then keep() end
 
 local left = -1
 if owner and owner.instance == caller and (given or owner.session ~= ARGV[14]) then

@@ -38,6 +38,7 @@ local state = { fence = 0, expected = '', base = '', sure = '', lastfence = '', 
 local owner      -- nil while the lock is free
 local locked     -- the lock key exists
 local remembered -- the memory key exists
+local saved      -- … and has the present state
 local wait = -1  -- ms until the first in the queue may go although it is ahead
 
 local function read_state(fence, expected, base, sure, lastfence, node, txid)
@@ -146,6 +147,7 @@ local function set_free(long)
   if locked then redis.call('DEL', KEYS[1]) end
   if locked or remembered then
     redis.call('SET', KEYS[3], state_text(), 'PX', (long or wait >= 0) and ARGV[4] or ARGV[3])
+    remembered, saved = true, true
   end
   locked = false
 end
@@ -160,10 +162,12 @@ local function pass_on(long)
   set_free(long)
 end
 
--- keep stores a changed state without changing whose turn it is.
+-- keep stores a changed state without changing whose turn it is, nor for how long it is remembered.
 local function keep()
   if owner then
     redis.call('SET', KEYS[1], owner_text(), 'XX', 'KEEPTTL')
+  elseif remembered then
+    redis.call('SET', KEYS[3], state_text(), 'XX', 'KEEPTTL')
   else
     redis.call('SET', KEYS[3], state_text(), 'PX', wait >= 0 and ARGV[4] or ARGV[3])
   end

@@ -29,7 +29,9 @@ if was then
   owner = nil
   pass_on()
 else
-  redis.call('ZREM', KEYS[4], member)
+  if redis.call('ZREM', KEYS[4], member) == 1 and redis.call('EXISTS', KEYS[4]) == 0 then
+    redis.call('DEL', KEYS[2]) -- it holds nothing but places that were left
+  end
   if not owner and ARGV[14] == '1' then pass_on() end
 end
 
