@@ -138,14 +138,20 @@ func TestDelegationOutlivesAFailure(t *testing.T) {
 // Whoever has no account yet gets one, if there is gas for it.
 func TestAuthorityWithoutAnAccount(t *testing.T) {
 	for name, test := range map[string]struct {
-		gas     uint64
-		created bool
-	}{"enough gas": {21_000 + authorizationGas + lazyCreationGas, true}, "too little": {21_000 + authorizationGas + lazyCreationGas - 1, false}} {
+		gas, used uint64
+		created   bool
+	}{
+		"enough gas": {633_000, 633_000, true},
+		"too little": {632_999, 46_000, false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Config{SetCode: true})
 			sender, nobody := dev(t, 0), fresh(t, 9)
 			rec := r.ethereum(sender, setCode(0, dev(t, 1).address, test.gas, authorization(t, nobody, testChain, 0, sender.address)))
 			r.want(rec, okay)
+			if rec.Result.GasUsed != test.used {
+				t.Errorf("%d gas used, want %d", rec.Result.GasUsed, test.used)
+			}
 			account, ok := r.View().AccountByAddress(nobody.address)
 			if ok != test.created {
 				t.Fatalf("there is an account: %v", ok)
