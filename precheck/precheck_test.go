@@ -160,6 +160,38 @@ func TestStateless(t *testing.T) {
 	}
 }
 
+// A transaction that is wrong in several ways shows the first of them, in this order.
+func TestStatelessOrder(t *testing.T) {
+	typed := rules
+	typed.AllowSetCode = true
+	wrong := func(change func(*types.DynamicFeeTx)) *types.DynamicFeeTx {
+		return transfer(func(d *types.DynamicFeeTx) {
+			d.To, d.Gas, d.ChainID, d.Value = nil, 15_000_001, big.NewInt(1), common.Big1
+			change(d)
+		})
+	}
+	for _, test := range []struct {
+		data types.TxData
+		want string
+	}{
+		{wrong(func(d *types.DynamicFeeTx) { d.Data = make([]byte, 131_073) }), "Oversized data: call data size 131073, call data size limit 131072"},
+		{wrong(func(d *types.DynamicFeeTx) {
+			d.Data, d.AccessList = make([]byte, 49_153), types.AccessList{{StorageKeys: make([]common.Hash, 4100)}}
+		}), "Oversized data: initcode size 49153, initcode size limit 49152"},
+		{&types.BlobTx{ChainID: uint256.NewInt(1), Gas: 20_000_000, To: to, AccessList: types.AccessList{{StorageKeys: make([]common.Hash, 4100)}}}, "Oversized data: transaction size 135439, transaction limit 133120"},
+		{&types.BlobTx{ChainID: uint256.NewInt(1), Gas: 20_000_000, To: to}, "Unsupported transaction type: txType=3"},
+		{wrong(func(*types.DynamicFeeTx) {}), "Transaction gas limit '15000001' exceeds max gas per sec limit '15000000'"},
+		{wrong(func(d *types.DynamicFeeTx) { d.Gas = 1 }), "Transaction gas limit provided '1' is insufficient of intrinsic gas required '53000'"},
+		{wrong(func(d *types.DynamicFeeTx) { d.Gas = 53_000 }), "ChainId (0x1) not supported. The correct chainId is 0x12a"},
+		{setCode(func(d *types.SetCodeTx) { d.Value, d.AuthList = uint256.NewInt(1), nil }), "Value can't be non-zero and less than 10_000_000_000 wei which is 1 tinybar"},
+		{setCode(func(d *types.SetCodeTx) { d.AuthList = nil }), "Invalid parameter authorizationList: EIP-7702 transaction with empty auth list"},
+	} {
+		if err := precheck.Stateless(sign(t, test.data), typed); err == nil || err.Error() != test.want {
+			t.Errorf("%v, want %s", err, test.want)
+		}
+	}
+}
+
 // keyless is the raw transaction of the widely used deterministic deployment
 // proxy: unprotected, and offering 100 gwei, far below the network's price.
 const keyless = "f8a58085174876e800830186a08080b853604580600e600039806000f350fe7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039578182fd5b8082525050506014600cf31ba02222222222222222222222222222222222222222222222222222222222222222a02222222222222222222222222222222222222222222222222222222222222222"
