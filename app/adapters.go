@@ -29,7 +29,9 @@ func (c chain) Account(ctx context.Context, address common.Address) (submit.Acco
 	if err != nil {
 		return submit.Account{}, false, upstreamError(err)
 	}
-	found := submit.Account{Balance: account.Balance, SignatureRequired: account.ReceiverSignature}
+	found := submit.Account{
+		Balance: account.Balance, BalanceUnknown: !account.BalanceKnown, SignatureRequired: account.ReceiverSignature,
+	}
 	if account.Nonce != nil {
 		found.Nonce = *account.Nonce
 	}

@@ -205,6 +205,11 @@ func ErrReceiverSignature() *Error {
 	return newError(CodeServerError, "Operation is not supported when receiver's signature is enabled.")
 }
 
+// ErrBalanceUnknown says: the mirror node knows the sender and not what it has.
+func ErrBalanceUnknown(a common.Address) *Error {
+	return ErrNotFound("Account balance unavailable for address: %s.", a.Hex())
+}
+
 // ErrSenderNotFound says: the network has no account for the sender.
 func ErrSenderNotFound(a common.Address) *Error { return ErrNotFound("address '%s'.", a.Hex()) }
 

@@ -15,6 +15,7 @@ type Account struct {
 	ID                hedera.ID
 	Address           common.Address // its alias, else its long-zero address
 	Balance           hedera.Tinybar
+	BalanceKnown      bool             // the mirror node told it
 	BalanceTime       hedera.Timestamp // when it had that balance; zero if not told
 	Nonce             *uint64          // nil: it never was, nor can be, an Ethereum sender
 	Created           hedera.Timestamp
@@ -66,7 +67,7 @@ func readBalance(r *reader, a *Account) {
 	r.object(func(key []byte) {
 		switch string(key) {
 		case "balance":
-			a.Balance = hedera.Tinybar(r.int64())
+			a.Balance, a.BalanceKnown = hedera.Tinybar(r.int64()), true
 		case "timestamp":
 			a.BalanceTime = r.time()
 		default:

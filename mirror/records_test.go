@@ -190,8 +190,14 @@ func TestAccount(t *testing.T) {
 	n := newNode(t)
 	n.set("accounts/"+receiver+"?transactions=false", accountJSON(1010, receiver, "5"))
 	a, err := connect(t, n.URL).Account(t.Context(), address(receiver))
-	if err != nil || a.ID != hedera.Entity(1010) || a.Balance != 9007199254740993 || *a.Nonce != 5 || a.Delegation != nil || !a.ReceiverSignature || a.Address != address(receiver) {
+	if err != nil || a.ID != hedera.Entity(1010) || a.Balance != 9007199254740993 || !a.BalanceKnown || *a.Nonce != 5 || a.Delegation != nil || !a.ReceiverSignature || a.Address != address(receiver) {
 		t.Errorf("%+v, %v", a, err)
+	}
+	for _, unknown := range []string{`null`, `{}`} {
+		n.set("accounts/"+receiver+"?transactions=false", `{"account":"0.0.1010","balance":`+unknown+`}`)
+		if a, err := connect(t, n.URL).Account(t.Context(), address(receiver)); err != nil || a.BalanceKnown {
+			t.Errorf("with the balance %s: %+v, %v", unknown, a, err)
+		}
 	}
 }
 

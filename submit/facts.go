@@ -33,6 +33,7 @@ type Chain interface {
 type Account struct {
 	Nonce             uint64
 	Balance           hedera.Tinybar
+	BalanceUnknown    bool // there is an account, and nobody can tell its balance
 	SignatureRequired bool // as a receiver
 }
 
@@ -105,8 +106,12 @@ func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(safely(func() error {
 		sender, found, err := s.chain.Account(ctx, tx.From())
-		if err == nil && !found {
+		switch {
+		case err != nil:
+		case !found:
 			err = eth.ErrSenderNotFound(tx.From())
+		case sender.BalanceUnknown:
+			err = eth.ErrBalanceUnknown(tx.From())
 		}
 		k.nonce, k.Balance, k.at = sender.Nonce, sender.Balance, time.Now()
 		return err

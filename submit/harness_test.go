@@ -40,6 +40,7 @@ type network struct {
 
 	balance   hedera.Tinybar
 	unknown   bool  // the mirror node knows no account
+	unaware   bool  // … or no balance
 	mirrorErr error // what every look-up fails with
 	// before runs ahead of every submission; an error is what Submit returns, and
 	// apply says whether the transaction took effect all the same.
@@ -117,7 +118,7 @@ func (n *network) Account(_ context.Context, a common.Address) (submit.Account, 
 	if n.mirrorErr != nil {
 		return submit.Account{}, false, n.mirrorErr
 	}
-	return submit.Account{Nonce: n.nonces[a], Balance: n.balance}, !n.unknown, nil
+	return submit.Account{Nonce: n.nonces[a], Balance: n.balance, BalanceUnknown: n.unaware}, !n.unknown, nil
 }
 
 // GasPrice implements submit.Chain.

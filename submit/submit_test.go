@@ -44,11 +44,15 @@ func TestOutcomes(t *testing.T) {
 		message string // a part of it
 		arrived int
 	}{
-		"success":          {arrived: 1},
-		"reverted":         {fault: verdict(hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED), arrived: 1},
-		"other execution":  {fault: verdict(hapi.ResponseCodeEnum_INSUFFICIENT_GAS), arrived: 1},
-		"gap":              {nonce: 7, code: -32000, message: "Nonce too high. Provided nonce: 7, current nonce: 0", arrived: 1},
-		"no account":       {fault: func(n *network) { n.unknown = true }, code: -32001, message: "Requested resource not found. address"},
+		"success":         {arrived: 1},
+		"reverted":        {fault: verdict(hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED), arrived: 1},
+		"other execution": {fault: verdict(hapi.ResponseCodeEnum_INSUFFICIENT_GAS), arrived: 1},
+		"gap":             {nonce: 7, code: -32000, message: "Nonce too high. Provided nonce: 7, current nonce: 0", arrived: 1},
+		"no account":      {fault: func(n *network) { n.unknown = true }, code: -32001, message: "Requested resource not found. address"},
+		"no balance": {
+			fault: func(n *network) { n.unaware = true },
+			code:  -32001, message: "Requested resource not found. Account balance unavailable for address: 0x",
+		},
 		"poor sender":      {fault: func(n *network) { n.balance = 1 }, code: -32000, message: "Insufficient funds for transfer"},
 		"mirror node down": {fault: func(n *network) { n.mirrorErr = eth.ErrUpstream(567, "no answer") }, code: -32020, message: "statusCode=567"},
 		"mirror mystery": {
