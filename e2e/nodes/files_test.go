@@ -108,7 +108,7 @@ func (s *spoiler) spoil(c node.Call) node.Fault {
 }
 
 // Whatever step fails, and however, no file stays on the network, and the caller is told
-// the truth.
+// the truth. BUG: established relays delete the file only after a success.
 func TestFailedDeploymentLeavesNoFile(t *testing.T) {
 	create := func(b *hapi.TransactionBody) bool { return b.GetFileCreate() != nil }
 	piece := func(b *hapi.TransactionBody) bool { return b.GetFileAppend() != nil }
