@@ -103,6 +103,8 @@ func TestOutcomes(t *testing.T) {
 		"consensus: wrong nonce":     refused(`[{"at":"submit","outcome":"WRONG_NONCE"}]`, -32003, "Transaction rejected: WRONG_NONCE", "WRONG_NONCE", 1),
 		"BUG consensus: throttled":   refused(`[{"at":"submit","outcome":"THROTTLED_AT_CONSENSUS"}]`, -32003, "Transaction rejected: THROTTLED_AT_CONSENSUS", "THROTTLED_AT_CONSENSUS", 1),
 		"consensus: too much gas":    refused(`[{"at":"submit","outcome":"MAX_GAS_LIMIT_EXCEEDED"}]`, -32003, "Transaction rejected: MAX_GAS_LIMIT_EXCEEDED", "MAX_GAS_LIMIT_EXCEEDED", 1),
+		"consensus: a duplicate":     refused(`[{"at":"submit","outcome":"DUPLICATE_TRANSACTION"}]`, -32000, "Consensus node error: DUPLICATE_TRANSACTION (11): "+nothingTaken, "DUPLICATE_TRANSACTION", 1),
+		"consensus: came too late":   refused(`[{"at":"submit","outcome":"TRANSACTION_EXPIRED"}]`, -32000, "Consensus node error: TRANSACTION_EXPIRED (4): "+nothingTaken, "TRANSACTION_EXPIRED", 1),
 		"BUG consensus: poor":        refused(`[{"at":"submit","outcome":"INSUFFICIENT_PAYER_BALANCE"}]`, -32000, "Consensus node error: INSUFFICIENT_PAYER_BALANCE (10): "+nothingTaken, poor, 1),
 		"consensus: refused, later":  early(trial{rules: `[{"at":"submit","outcome":"MAX_GAS_LIMIT_EXCEEDED"}]`, settings: []string{"SEND_RAW_TRANSACTION_RETURNS=accepted"}, outcome: "rejected", trace: "rejected", offers: 1}),
 		"consensus: executed, later": early(executed(`[]`, 1, "SEND_RAW_TRANSACTION_RETURNS=accepted")),
