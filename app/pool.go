@@ -1,6 +1,10 @@
 package app
 
 import (
+	"context"
+
+	"github.com/ethereum/go-ethereum/common"
+
 	"lockstep/eth"
 	"lockstep/ethapi"
 	"lockstep/rpc"
@@ -65,6 +69,14 @@ func (announcer) Add(*eth.Tx) {}
 
 // Accepted implements submit.Pool.
 func (a announcer) Accepted(tx *eth.Tx) { a.accepted(tx.Raw()) }
+
+// Proven implements submit.Pool.
+func (announcer) Proven(common.Address) uint64 { return 0 }
+
+// Latest implements submit.Pool.
+func (announcer) Latest(_ context.Context, _ common.Address, confirmed uint64) uint64 {
+	return confirmed
+}
 
 // Done implements submit.Pool.
 func (announcer) Done(*eth.Tx, bool, bool) {}

@@ -116,8 +116,16 @@ func TestStatusGroups(t *testing.T) {
 		if !ok {
 			t.Errorf("%s is not a status", name)
 		}
-		if Succeeded(status) {
-			t.Errorf("%s counts as success", name)
+		if Succeeded(status) || NonceSpent(status) {
+			t.Errorf("%s counts as executed", name)
+		}
+	}
+	for name, want := range map[string]bool{
+		"SUCCESS": true, "CONTRACT_REVERT_EXECUTED": true, "INSUFFICIENT_GAS": true,
+		"INVALID_CONTRACT_ID": false, "INSUFFICIENT_PAYER_BALANCE": false, // from before the run or from within
+	} {
+		if status, ok := ParseStatus(name); !ok || NonceSpent(status) != want {
+			t.Errorf("NonceSpent(%s) = %v", name, !want)
 		}
 	}
 	busy, _ := ParseStatus("BUSY")

@@ -25,6 +25,26 @@ func Succeeded(s Status) bool {
 	}
 }
 
+// NonceSpent tells whether a receipt status proves that an Ethereum transaction was run, so
+// that its sender's nonce is past it. Of some others, such as INVALID_CONTRACT_ID, the status
+// does not say whether they come from before the run or from within.
+func NonceSpent(s Status) bool {
+	switch s {
+	case hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED,
+		hapi.ResponseCodeEnum_CONTRACT_EXECUTION_EXCEPTION,
+		hapi.ResponseCodeEnum_INSUFFICIENT_GAS, // at consensus; too little to begin with is a precheck's
+		hapi.ResponseCodeEnum_LOCAL_CALL_MODIFICATION_EXCEPTION,
+		hapi.ResponseCodeEnum_MAX_CHILD_RECORDS_EXCEEDED,
+		hapi.ResponseCodeEnum_MAX_CONTRACT_STORAGE_EXCEEDED,
+		hapi.ResponseCodeEnum_MAX_STORAGE_IN_PRICE_REGIME_HAS_BEEN_USED,
+		hapi.ResponseCodeEnum_MAX_ENTITIES_IN_PRICE_REGIME_HAVE_BEEN_CREATED,
+		hapi.ResponseCodeEnum_OBTAINER_SAME_CONTRACT_ID:
+		return true
+	default:
+		return Succeeded(s)
+	}
+}
+
 // RetryAtPrecheck tells whether a node's precheck answer is about the node and
 // not about the transaction: the same bytes may be given again, there or elsewhere.
 func RetryAtPrecheck(s Status) bool {

@@ -111,6 +111,9 @@ func (l *lane) inherit(o record) (distrusted bool) {
 	if l.far.hint {
 		know.observe(l.far.seen)
 	}
+	if know.prove(l.know.proven); know.proven > 0 {
+		know.observe(know.proven)
+	}
 	if know.lastFence != 0 && know.lastFence == l.know.lastFence {
 		know.last.Open = l.know.last.Open // the verdict may have come, which only this process knows
 	}

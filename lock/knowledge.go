@@ -17,6 +17,7 @@ type knowledge struct {
 	// nonces; 0 until there is one. A verdict about an older turn says nothing
 	// about it.
 	base      uint64
+	proven    uint64 // the highest nonce that verdicts proved to be next; 0 = none
 	last      Submission
 	lastFence uint64 // the turn that made last; 0 = no submission is known
 }
@@ -35,7 +36,12 @@ func (k *knowledge) observe(nonce uint64) bool {
 	return true
 }
 
-func (k *knowledge) forget() { k.expected, k.known, k.sure, k.base = 0, false, false, 0 }
+// forget drops what the lane concluded. What verdicts proved stays: the mirror node may be
+// behind it.
+func (k *knowledge) forget() { k.expected, k.known, k.sure, k.base = k.proven, k.proven > 0, false, 0 }
+
+// prove learns a nonce from a verdict of the network.
+func (k *knowledge) prove(nonce uint64) { k.proven = max(k.proven, nonce) }
 
 // begin binds the knowledge to the first turn that relies on it.
 func (k *knowledge) begin(fence uint64) {

@@ -224,3 +224,33 @@ func TestJoinIsAnsweredAfterTheTurn(t *testing.T) {
 	}
 	next.Release()
 }
+
+// A bad verdict makes the lane forget what it concluded, not what verdicts proved.
+func TestProofsOutliveABadVerdict(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(*testing.T) (*Service, error){
+		"local": func(*testing.T) (*Service, error) { return New(DefaultConfig(), Deps{}) },
+		"redis": func(t *testing.T) (*Service, error) {
+			return startedOn(t, redistest.Start(t).URL(), DefaultConfig()), nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			svc, err := start(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lease := mustWait(t, mustEnter(t, svc, bob, 5))
+			lease.Advance(6, Submission{Node: "0.0.3", TxID: "0.0.2@1.1", Open: true})
+			svc.Observe(bob, 5) // the verdict on the one before
+			fence := lease.Fence()
+			lease.Release()
+			svc.Invalidate(t.Context(), bob, fence) // the verdict on this one
+			lease = mustWait(t, mustEnter(t, svc, bob, 5))
+			defer lease.Release()
+			if nonce, known := lease.Expected(); nonce != 5 || !known || lease.Certain() {
+				t.Errorf("expected %d, known %v, certain %v", nonce, known, lease.Certain())
+			}
+		})
+	}
+}

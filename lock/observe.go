@@ -35,6 +35,7 @@ func (s *Service) Observe(sender common.Address, nonce uint64) {
 	defer s.reg.unpin(l)
 	l.mu.Lock()
 	defer l.unlock()
+	l.know.prove(nonce)
 	l.learn(nonce, false)
 }
 

@@ -18,6 +18,7 @@ import (
 	"lockstep/hedera"
 	"lockstep/internal/envx"
 	"lockstep/submit"
+	"lockstep/txpool"
 )
 
 // What a node accepts proves nothing about the sender's nonce: it does not look at
@@ -87,6 +88,87 @@ func TestLaggingMirrorNodeShutsNobodyOut(t *testing.T) {
 	}
 	if _, err := s.Submit(t.Context(), transfer(t, key, 7)); err != nil {
 		t.Errorf("the right transaction was refused: %v", err)
+	}
+}
+
+// What the network has executed is refused for free although the mirror node does not show it
+// yet: with ordering by what the lane proved, without it by what the pool did.
+func TestProvedNonceIsNotSentAgain(t *testing.T) {
+	pool := func(o *options) {
+		o.pool = txpool.New(txpool.Config{MaxEntries: 100, MaxBytes: 1 << 20, ExecutedTTL: envx.Millis(time.Minute)}, txpool.Deps{})
+	}
+	for name, change := range map[string]func(*options){
+		"ordered":                func(*options) {},
+		"unordered, with a pool": func(o *options) { unordered(o); pool(o) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, key := newNetwork(), newKey(t)
+			s := newSubmitter(t, n, func(o *options) { change(o); o.chain = lagging{n, 0} })
+			for nonce := range uint64(3) {
+				if _, err := s.Submit(t.Context(), transfer(t, key, nonce)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var told *eth.Error
+			if _, err := s.Submit(t.Context(), transfer(t, key, 1)); !errors.As(err, &told) || !strings.Contains(told.Message, "Nonce too low. Provided nonce: 1, current nonce: 3") {
+				t.Errorf("nonce 1, once more: %v", err)
+			}
+			if n.attempts != 3 {
+				t.Errorf("%d submissions", n.attempts)
+			}
+		})
+	}
+}
+
+// fleet is a pool whose other relays have proved a nonce.
+type fleet struct {
+	*diary
+	next uint64
+}
+
+func (f fleet) Latest(context.Context, common.Address, uint64) uint64 { return f.next }
+
+// Another relay has executed 0 to 2 and the mirror node still says 0. A stray 0 that fails in
+// front of the line is not taken for the one that the line follows; a 3 that fails is.
+func TestStrayDoesNotBlockTheLine(t *testing.T) {
+	for name, test := range map[string]struct {
+		nonces []uint64
+		fails  uint64
+		want   []bool
+		tried  int
+	}{
+		"stray":       {[]uint64{0, 3, 4}, 0, []bool{false, true, true}, 3},
+		"predecessor": {[]uint64{3, 4, 5}, 3, []bool{false, false, false}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, key := newNetwork(), newKey(t)
+			n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 3
+			n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
+				if nonce == test.fails {
+					return false, &consensus.NotSentError{Err: errors.New("no connection")}
+				}
+				return true, nil
+			}
+			s := newSubmitter(t, n, func(o *options) {
+				o.pool, o.chain = fleet{newDiary(), 3}, lagging{n, test.nonces[0]}
+			})
+			var entries []*submit.Entry
+			for _, nonce := range test.nonces {
+				entry, err := s.Enter(transfer(t, key, nonce))
+				if err != nil {
+					t.Fatal(err)
+				}
+				entries = append(entries, entry)
+			}
+			for i, entry := range entries {
+				if _, err := entry.Finish(t.Context()); (err == nil) != test.want[i] {
+					t.Errorf("nonce %d: %v", test.nonces[i], err)
+				}
+			}
+			if n.attempts != test.tried {
+				t.Errorf("%d were tried, want %d", n.attempts, test.tried)
+			}
+		})
 	}
 }
 

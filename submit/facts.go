@@ -29,6 +29,21 @@ type Chain interface {
 	Changed(sender common.Address)
 }
 
+// ahead is a chain that shows of senders' nonces what the network has proved, too: the pool
+// knows it from receipts, before the mirror node does. What is proved stays true, so that a
+// lower nonce is refused rightly, and without being paid for.
+type ahead struct {
+	Chain
+	pool Pool
+}
+
+// Account implements Chain.
+func (c ahead) Account(ctx context.Context, address common.Address) (Account, bool, error) {
+	account, found, err := c.Chain.Account(ctx, address)
+	account.Nonce = max(account.Nonce, c.pool.Proven(address))
+	return account, found, err
+}
+
 // Account is what the prechecks need of an account.
 type Account struct {
 	Nonce             uint64

@@ -1,6 +1,8 @@
 package submit
 
 import (
+	"context"
+
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/eth"
@@ -17,6 +19,11 @@ type Pool interface {
 	// Done says that it has its verdict. spent: the network executed it, so that the
 	// sender's next nonce is past it. perhaps: that is not known.
 	Done(tx *eth.Tx, spent, perhaps bool)
+	// Proven returns a sender's next nonce as far as this process has seen the network prove
+	// it, or 0.
+	Proven(sender common.Address) uint64
+	// Latest is Proven for the whole fleet, or confirmed if that is more. It may ask Redis.
+	Latest(ctx context.Context, sender common.Address, confirmed uint64) uint64
 }
 
 // Trace keeps what happened to a transaction: package txtrace. It never blocks.
@@ -27,9 +34,13 @@ type Trace interface {
 // nobody stands in for a Pool and a Trace that are switched off.
 type nobody struct{}
 
-func (nobody) Add(*eth.Tx)                      {}
-func (nobody) Accepted(*eth.Tx)                 {}
-func (nobody) Done(*eth.Tx, bool, bool)         {}
+func (nobody) Add(*eth.Tx)                  {}
+func (nobody) Accepted(*eth.Tx)             {}
+func (nobody) Done(*eth.Tx, bool, bool)     {}
+func (nobody) Proven(common.Address) uint64 { return 0 }
+func (nobody) Latest(_ context.Context, _ common.Address, confirmed uint64) uint64 {
+	return confirmed
+}
 func (nobody) Record(common.Hash, txtrace.Step) {}
 
 // received is the first that is told of a transaction.
@@ -70,7 +81,8 @@ func (s *Submitter) concluded(e *Entry, v verdict) {
 		step.Error = v.err.Error()
 	}
 	s.trace.Record(e.tx.Hash(), step)
-	s.pool.Done(e.tx, v.outcome.NonceSpent(), v.outcome == Unknown)
+	spent := v.nonceSpent()
+	s.pool.Done(e.tx, spent, !spent && (v.outcome == Unknown || v.outcome == Reverted))
 }
 
 // step names the verdict in a trace.

@@ -36,6 +36,9 @@ func (d *diary) write(line string) {
 
 func (d *diary) Add(*eth.Tx)      { d.write("pool: add") }
 func (d *diary) Accepted(*eth.Tx) { d.write("pool: accepted") }
+
+func (d *diary) Proven(common.Address) uint64                          { return 0 }
+func (d *diary) Latest(context.Context, common.Address, uint64) uint64 { return 0 }
 func (d *diary) Done(_ *eth.Tx, spent, perhaps bool) {
 	switch {
 	case spent:
@@ -96,6 +99,7 @@ func TestPoolAndTraceAreTold(t *testing.T) {
 	}{
 		"executed":       {nil, append(taken, "consensus SUCCESS", "pool: done, spent")},
 		"reverted":       {status(hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED), append(taken, "consensus CONTRACT_REVERT_EXECUTED", "pool: done, spent")},
+		"perhaps run":    {status(hapi.ResponseCodeEnum_INVALID_CONTRACT_ID), append(taken, "consensus INVALID_CONTRACT_ID", "pool: done, perhaps")},
 		"wrong nonce":    {status(hapi.ResponseCodeEnum_WRONG_NONCE), append(taken, "rejected WRONG_NONCE", "pool: done")},
 		"dropped":        {receipt(consensus.ErrReceiptNotFound), append(taken, "rejected", "pool: done")},
 		"no verdict":     {receipt(errors.New("no route to host")), append(taken, "unknown", "pool: done, perhaps")},

@@ -37,9 +37,6 @@ func (o Outcome) String() string {
 	}
 }
 
-// NonceSpent tells whether the sender's next nonce is past this transaction.
-func (o Outcome) NonceSpent() bool { return o == Reverted || o == Executed }
-
 // verdict is an outcome with what is known about it. err is what the client is
 // told, nil when it gets the hash.
 type verdict struct {
@@ -52,6 +49,10 @@ type verdict struct {
 	spent       bool // not sent because the nonce is spent, perhaps by this very transaction
 	err         error
 }
+
+// nonceSpent tells whether the network proved that the sender's next nonce is past the
+// transaction.
+func (v verdict) nonceSpent() bool { return v.reached && hedera.NonceSpent(v.status) }
 
 // failed is the verdict after a precheck, with the nonce that it went by.
 func (e *Entry) failed(err error, expected uint64) verdict {

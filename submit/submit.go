@@ -72,12 +72,13 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if deps.Trace == nil {
 		deps.Trace = nobody{}
 	}
+	known := ahead{deps.Chain, deps.Pool}
 	group := newTasks(cfg.MaxInProgress)
 	return &Submitter{
 		cfg: cfg, rejects: rejects, rules: deps.Rules, locks: deps.Locks, ordering: deps.Ordering,
-		nodes: deps.Nodes, chain: deps.Chain, files: deps.Files, subsidy: deps.Subsidy, doors: newDoors(deps.Ordering.MaxQueue), log: deps.Log,
+		nodes: deps.Nodes, chain: known, files: deps.Files, subsidy: deps.Subsidy, doors: newDoors(deps.Ordering.MaxQueue), log: deps.Log,
 		metrics: newMetrics(group.count), tasks: group,
-		learner: newLearner(deps.Chain), pool: deps.Pool, trace: deps.Trace, budget: deps.Budget, clientIP: deps.ClientIP, patience: deps.Patience,
+		learner: newLearner(known), pool: deps.Pool, trace: deps.Trace, budget: deps.Budget, clientIP: deps.ClientIP, patience: deps.Patience,
 	}, nil
 }
 
@@ -268,12 +269,12 @@ func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict
 	// Without look-ups nothing is known of the nonce but what the lane is sure of.
 	wasNext := e.tx.Nonce() == expected && (sure || !s.cfg.SkipLookUps)
 	if err := s.check(e, known, expected, turn.gapIsWrong(sure)); err != nil {
-		turn.failed(e.tx, wasNext)
+		s.failed(turn, e, wasNext)
 		return nil, e.failed(err, expected)
 	}
 	raw, callData, err := e.body(turn.ctx)
 	if err != nil {
-		turn.failed(e.tx, wasNext)
+		s.failed(turn, e, wasNext)
 		return nil, verdict{outcome: NotSent, err: factError(err)}
 	}
 	pending, err := s.submit(turn, e, known, raw, callData)
@@ -287,8 +288,17 @@ func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict
 		s.unclear(e, perhaps)
 		return perhaps, verdict{outcome: Unknown, err: eth.ErrUnknownOutcome(e.tx.Hash(), perhaps.ID().String())}
 	}
-	turn.failed(e.tx, wasNext || predecessorOpen(err))
+	s.failed(turn, e, wasNext || predecessorOpen(err))
 	return nil, s.submissionError(err)
+}
+
+// failed tells the lane that its holder ended without a transaction at any node. If it has no
+// better chance than its holder had, what is queued behind it need not be tried. What the fleet
+// knows to be executed, and the mirror node may not show yet, is nobody's predecessor.
+func (s *Submitter) failed(turn *turn, e *Entry, hopeless bool) {
+	if hopeless && turn.lease != nil && s.pool.Latest(turn.ctx, e.tx.From(), 0) <= e.tx.Nonce() {
+		turn.lease.Block(e.tx.Nonce())
+	}
 }
 
 // settle waits for the verdict. The caller's patience ends before the network's: it

@@ -125,14 +125,6 @@ func (t *turn) accepted(tx *eth.Tx, p Pending, wasNext bool) {
 	}
 }
 
-// failed tells the lane that its holder ended without a transaction at any node. If it
-// has no better chance than its holder had, what is queued behind it need not be tried.
-func (t *turn) failed(tx *eth.Tx, hopeless bool) {
-	if t.lease != nil && hopeless {
-		t.lease.Block(tx.Nonce())
-	}
-}
-
 // unclear tells the lane that a node may have the transaction or not. Nobody knows
 // what is next, but the next one still has to go to the same node.
 func (t *turn) unclear(p Pending) {
@@ -170,7 +162,7 @@ func (t *turn) decided(ctx context.Context, tx *eth.Tx, v verdict) {
 		return
 	}
 	t.locks.Settle(tx.From(), t.lease.Fence())
-	if v.outcome.NonceSpent() {
+	if v.nonceSpent() {
 		t.locks.Observe(tx.From(), tx.Nonce()+1) // the network proved it, ahead of the mirror node
 	} else {
 		t.locks.Invalidate(ctx, tx.From(), t.lease.Fence())

@@ -15,6 +15,10 @@
 // nonce on, that no pending transaction has: a transaction behind a gap does not raise
 // it.
 //
+// Prechecks go by the proofs, too: a transaction whose nonce this process has seen executed is
+// refused for free although the mirror node does not show it yet. That is always right: a spent
+// nonce stays spent. They do not go by what is pending, since that may fail.
+//
 // # No zombies
 //
 // In this process an entry lives from Add to Done. In Redis it expires by itself

@@ -111,6 +111,14 @@ func (p *Pool) Latest(ctx context.Context, address common.Address, confirmed uin
 	return max(confirmed, p.table.proven(address, time.Now()))
 }
 
+// Proven returns a sender's next nonce as far as this process has seen the network prove it, or
+// 0. It waits for nothing.
+func (p *Pool) Proven(address common.Address) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.table.proven(address, time.Now())
+}
+
 // Next returns a sender's next nonce with what is pending. confirmed is what the mirror
 // node says.
 func (p *Pool) Next(ctx context.Context, address common.Address, confirmed uint64) uint64 {
