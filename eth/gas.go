@@ -1,10 +1,6 @@
 package eth
 
-import (
-	"bytes"
-
-	"github.com/ethereum/go-ethereum/core/types"
-)
+import "bytes"
 
 // Gas rules that hold before a transaction runs.
 const (
@@ -32,10 +28,7 @@ func IntrinsicGas(t *Tx) uint64 {
 	if t.To() == nil {
 		standard += createGas + initcodeWordGas*((uint64(len(data))+31)/32)
 	}
-	if t.Type() >= types.AccessListTxType {
-		list := t.Fields().AccessList()
-		standard += accessAddressGas*uint64(len(list)) + accessStorageKeyGas*uint64(list.StorageKeys())
-	}
-	standard += authorizationGas * uint64(len(t.Fields().SetCodeAuthorizations()))
+	standard += accessAddressGas*uint64(t.accesses) + accessStorageKeyGas*uint64(t.storageKeys)
+	standard += authorizationGas * uint64(t.authorizations)
 	return max(standard, TxGas+floorTokenGas*tokens)
 }

@@ -13,10 +13,10 @@ import (
 //
 // Types 0 to 2 without an access list have such a form; the others give an error.
 func (t *Tx) WithoutData() ([]byte, error) {
-	f := t.fields
-	if len(f.AccessList()) > 0 {
+	if t.accesses > 0 {
 		return nil, fmt.Errorf("transaction %s has an access list and cannot keep its data elsewhere", t.hash)
 	}
+	f := t.Fields()
 	v, r, s := f.RawSignatureValues()
 	var bare types.TxData
 	switch f.Type() {

@@ -1,6 +1,7 @@
 package eth
 
 import (
+	"bytes"
 	"errors"
 	"math/big"
 
@@ -10,12 +11,23 @@ import (
 )
 
 // Tx is a signed raw transaction: its bytes as received, its fields, its hash and
-// its sender. It is immutable.
+// its sender. It is immutable. Thousands of them may wait for their turn, so it holds
+// what the path needs and not the tree that the decoder makes.
 type Tx struct {
-	raw    []byte
-	fields *types.Transaction
-	hash   common.Hash
-	from   common.Address
+	raw            []byte
+	data           []byte // a view of raw
+	hash           common.Hash
+	from           common.Address
+	to             common.Address
+	create         bool // there is no to
+	protected      bool
+	kind           uint8
+	nonce, gas     uint64
+	value, price   *big.Int
+	chainID        *big.Int
+	accesses       int // entries of the access list
+	storageKeys    int // of all of them
+	authorizations int
 }
 
 // DecodeTx decodes a signed transaction (type byte and RLP, or legacy RLP) and
@@ -35,7 +47,28 @@ func DecodeTx(raw []byte) (*Tx, error) {
 	if err != nil {
 		return nil, ErrInvalidArguments("%s", err)
 	}
-	return &Tx{raw: raw, fields: fields, hash: fields.Hash(), from: from}, nil
+	return txOf(raw, fields, from), nil
+}
+
+// txOf takes over what the decoder made of raw.
+func txOf(raw []byte, fields *types.Transaction, from common.Address) *Tx {
+	t := &Tx{
+		raw: raw, data: within(raw, fields.Data()), hash: fields.Hash(), from: from, create: fields.To() == nil,
+		protected: fields.Type() != types.LegacyTxType || fields.Protected(), kind: fields.Type(),
+		nonce: fields.Nonce(), gas: fields.Gas(), value: fields.Value(), price: fields.GasFeeCap(), chainID: fields.ChainId(),
+		accesses: len(fields.AccessList()), storageKeys: fields.AccessList().StorageKeys(),
+		authorizations: len(fields.SetCodeAuthorizations()),
+	}
+	if !t.create {
+		t.to = *fields.To()
+	}
+	return t
+}
+
+// within finds the bytes of a part in the whole, so that they need not be kept twice.
+func within(whole, part []byte) []byte {
+	at := bytes.Index(whole, part)
+	return whole[at : at+len(part) : at+len(part)]
 }
 
 func decodeError(raw []byte, err error) *Error {
@@ -105,27 +138,33 @@ func (t *Tx) Hash() common.Hash { return t.hash }
 func (t *Tx) From() common.Address { return t.from }
 
 // Type returns the transaction type, 0 for legacy.
-func (t *Tx) Type() uint8 { return t.fields.Type() }
+func (t *Tx) Type() uint8 { return t.kind }
 
 // Nonce returns the sender's sequence number.
-func (t *Tx) Nonce() uint64 { return t.fields.Nonce() }
+func (t *Tx) Nonce() uint64 { return t.nonce }
 
 // Gas returns the gas limit.
-func (t *Tx) Gas() uint64 { return t.fields.Gas() }
+func (t *Tx) Gas() uint64 { return t.gas }
 
-// To returns the receiver, or nil for a contract creation.
-func (t *Tx) To() *common.Address { return t.fields.To() }
+// To returns the receiver, or nil for a contract creation. The caller must not change
+// it.
+func (t *Tx) To() *common.Address {
+	if t.create {
+		return nil
+	}
+	return &t.to
+}
 
 // Value returns the value in weibar. The result is the caller's own.
-func (t *Tx) Value() *big.Int { return t.fields.Value() }
+func (t *Tx) Value() *big.Int { return new(big.Int).Set(t.value) }
 
 // Data returns the call data, or the init code of a creation. The caller must
 // not change it.
-func (t *Tx) Data() []byte { return t.fields.Data() }
+func (t *Tx) Data() []byte { return t.data }
 
 // GasPrice returns the most the sender pays for a unit of gas, in weibar: the gas
 // price of types 0 and 1, the fee cap of later types. The result is the caller's own.
-func (t *Tx) GasPrice() *big.Int { return t.fields.GasFeeCap() }
+func (t *Tx) GasPrice() *big.Int { return new(big.Int).Set(t.price) }
 
 // Cost returns value plus gas limit times GasPrice, in weibar: what the sender's
 // balance must cover.
@@ -135,13 +174,26 @@ func (t *Tx) Cost() *big.Int {
 }
 
 // ChainID returns the chain that the signature covers. An unprotected legacy
-// transaction covers none: the result is 0 and Protected tells.
-func (t *Tx) ChainID() *big.Int { return t.fields.ChainId() }
+// transaction covers none: the result is 0 and Protected tells. The result is the
+// caller's own.
+func (t *Tx) ChainID() *big.Int { return new(big.Int).Set(t.chainID) }
 
 // Protected tells whether the signature covers a chain id. Only legacy
 // transactions from before EIP-155 do not.
-func (t *Tx) Protected() bool { return t.Type() != types.LegacyTxType || t.fields.Protected() }
+func (t *Tx) Protected() bool { return t.protected }
 
-// Fields gives the decoded transaction for what has no accessor here. It must
-// not be changed.
-func (t *Tx) Fields() *types.Transaction { return t.fields }
+// Accesses returns the number of entries of the access list.
+func (t *Tx) Accesses() int { return t.accesses }
+
+// Authorizations returns the number of authorizations, which only type 4 has.
+func (t *Tx) Authorizations() int { return t.authorizations }
+
+// Fields decodes the transaction again, for what has no accessor here. The result is
+// the caller's own.
+func (t *Tx) Fields() *types.Transaction {
+	fields := new(types.Transaction)
+	if err := fields.UnmarshalBinary(t.raw); err != nil {
+		panic("a transaction that was decoded before: " + err.Error())
+	}
+	return fields
+}

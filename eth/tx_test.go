@@ -161,7 +161,12 @@ func TestIntrinsicGas(t *testing.T) {
 		"authorizations": {&types.SetCodeTx{AuthList: make([]types.SetCodeAuthorization, 2)}, 21000 + 2*25000},
 	}
 	for name, test := range tests {
-		if got := IntrinsicGas(&Tx{fields: types.NewTx(test.data)}); got != test.want {
+		tx := types.NewTx(test.data)
+		raw, err := tx.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := IntrinsicGas(txOf(raw, tx, common.Address{})); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)
 		}
 	}

@@ -203,7 +203,7 @@ func (c *Client) Opcodes(ctx context.Context, hash common.Hash, q OpcodesQuery) 
 	path := "contracts/results/" + hash.Hex() + "/opcodes?stack=" + strconv.FormatBool(q.Stack) +
 		"&memory=" + strconv.FormatBool(q.Memory) + "&storage=" + strconv.FormatBool(q.Storage)
 	key := path + "#" + strconv.FormatInt(q.MaxBytes, 10)
-	replay := request{label: resultLabel + "/opcodes", service: web3, path: path, longest: q.MaxBytes}
+	replay := request{label: resultLabel + "/opcodes", service: web3, path: path, longest: q.MaxBytes, zipped: true}
 	return shared(ctx, c, key, replay, readOpcodes)
 }
 

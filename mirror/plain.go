@@ -18,7 +18,8 @@ import (
 // plainTransport makes requests over HTTP/1.1 without TLS or proxy, as mirror nodes of
 // the same cluster are reached. A caller writes its request and reads the answer by
 // itself; the transport of net/http hands both to goroutines of the connection, which
-// for a short answer costs more than everything else. Requests of other kinds go there.
+// for a short answer costs more than everything else. Requests of other kinds go there,
+// those that want their answer compressed among them.
 type plainTransport struct {
 	others    http.RoundTripper
 	proxy     func(*http.Request) (*url.URL, error)
@@ -45,7 +46,8 @@ type plainHost struct {
 // met a connection that had ended meanwhile is made over another.
 func (t *plainTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	host := t.host(r)
-	if host == nil {
+	if host == nil || r.Header[acceptEncoding] != nil {
+		r.Header.Del(acceptEncoding) // which net/http asks for, and takes care of, by itself
 		return t.others.RoundTrip(r)
 	}
 	text, err := requestText(r)
@@ -177,6 +179,8 @@ func (t *plainTransport) closeSince(then time.Time) {
 		t.sweep.Reset(time.Until(oldest.Add(t.idleTime)))
 	}
 }
+
+const acceptEncoding = "Accept-Encoding"
 
 var errBadTarget = errors.New("the path has a character that cannot be sent")
 

@@ -250,14 +250,17 @@ func TestPlainIdle(t *testing.T) {
 	})
 }
 
-// Requests over TLS or a proxy are left to net/http.
+// Requests over TLS, over a proxy or for a compressed answer are left to net/http.
 func TestPlainLeavesOthers(t *testing.T) {
 	n := &plainNet{serve: answering(okText, 0)}
 	transport := n.transport(t)
-	ask := func(address string) int {
+	ask := func(address string, headers ...string) int {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for _, name := range headers {
+			r.Header.Set(name, "gzip")
 		}
 		answer, err := transport.RoundTrip(r)
 		if err != nil {
@@ -275,8 +278,11 @@ func TestPlainLeavesOthers(t *testing.T) {
 		t.Errorf("proxy: %d", got)
 	}
 	transport.proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
-	if got := ask("http://mirror/x"); got != http.StatusOK {
+	if got := ask("http://mirror/x", "X-Other"); got != http.StatusOK {
 		t.Errorf("plain: %d", got)
+	}
+	if got := ask("http://mirror/x", "Accept-Encoding"); got != http.StatusNotFound {
+		t.Errorf("compressed: %d", got)
 	}
 }
 

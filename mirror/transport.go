@@ -65,6 +65,7 @@ type request struct {
 	longest int64  // bytes of the answer; 0: as many as is configured
 	waits   bool   // the mirror node may take its time: no hedge
 	probe   bool   // no caller learns what it tells
+	zipped  bool   // the mirror node gives it only to who takes it compressed
 }
 
 // attempt makes a request of one mirror node, once, and gives the body of a success to
@@ -129,6 +130,9 @@ func (c *Client) send(ctx context.Context, base string, q request) (*http.Respon
 	}
 	if q.body != nil {
 		r.Header.Set("Content-Type", "application/json")
+	}
+	if q.zipped {
+		r.Header.Set(acceptEncoding, "gzip")
 	}
 	c.setHeaders(ctx, r.Header)
 	answer, err := c.http.Transport.RoundTrip(r)

@@ -70,7 +70,7 @@ func sizes(tx *eth.Tx, rules Rules) *eth.Error {
 // says whether it takes it.
 func (r Rules) InFile(tx *eth.Tx) bool {
 	return !r.Jumbo && r.FileChunkSize > 0 && len(tx.Data()) > r.FileChunkSize &&
-		len(tx.Fields().AccessList()) == 0 && tx.Type() <= types.DynamicFeeTxType
+		tx.Accesses() == 0 && tx.Type() <= types.DynamicFeeTxType
 }
 
 // maxFile is the size of the largest file the network keeps, in bytes.
@@ -123,7 +123,7 @@ func value(tx *eth.Tx, _ Rules) *eth.Error {
 // authorizations: the decoder already refuses a list outside type 4, and, in the words
 // for it, numbers that do not fit and a type 4 creation; what is left is the empty list.
 func authorizations(tx *eth.Tx, _ Rules) *eth.Error {
-	if tx.Type() == types.SetCodeTxType && len(tx.Fields().SetCodeAuthorizations()) == 0 {
+	if tx.Type() == types.SetCodeTxType && tx.Authorizations() == 0 {
 		return eth.ErrInvalidParam("authorizationList", "EIP-7702 transaction with empty auth list")
 	}
 	return nil

@@ -78,6 +78,10 @@ type Options struct {
 	PoolSize int           // most connections per server, made as needed; default 64
 }
 
+// bufferSize is that of both buffers of a connection, in bytes. Commands and answers are
+// short, and connections many when many wait; what is longer passes by the buffer.
+const bufferSize = 4 << 10
+
 // Open parses a URL and makes a client for it. It does not connect.
 func Open(rawURL string, opts Options) (redis.UniversalClient, error) {
 	target, err := Parse(rawURL)
@@ -110,6 +114,7 @@ func New(t Target, opts Options) redis.UniversalClient {
 			Username: t.Username, Password: t.Password, DB: t.DB, TLSConfig: conf,
 			MaxRetries: -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
 			PoolTimeout: timeout, ContextTimeoutEnabled: true, PoolSize: opts.PoolSize, DisableIdentity: true,
+			ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
 		})
 	case Cluster:
 		return redis.NewClusterClient(&redis.ClusterOptions{
@@ -117,7 +122,7 @@ func New(t Target, opts Options) redis.UniversalClient {
 			// Redirections are how a cluster says where a slot lives, so they stay on.
 			MaxRedirects: 3, MaxRetries: -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout,
 			WriteTimeout: timeout, PoolTimeout: timeout, ContextTimeoutEnabled: true, PoolSize: opts.PoolSize,
-			DisableIdentity:          true,
+			DisableIdentity: true, ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
 	default:
@@ -125,6 +130,7 @@ func New(t Target, opts Options) redis.UniversalClient {
 			Network: t.Network, Addr: t.Addrs[0], Username: t.Username, Password: t.Password, DB: t.DB, TLSConfig: conf,
 			MaxRetries: -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
 			PoolTimeout: timeout, ContextTimeoutEnabled: true, PoolSize: opts.PoolSize, DisableIdentity: true,
+			ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
 	}
