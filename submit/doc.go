@@ -23,7 +23,8 @@
 //
 // A hash is returned for Reverted and Executed, and for what a node accepted when
 // the caller did not ask to wait. Everything else is an *eth.Error. A time-out is
-// Unknown, never Rejected. Nothing is ever sent twice under two transaction ids.
+// Unknown, never Rejected. Nothing is ever sent twice under two transaction ids, nor
+// to a second node while a first one may have it.
 //
 // What consensus refuses for the moment, such as THROTTLED_AT_CONSENSUS, is Rejected and told
 // to the client. It is not sent again by itself under a new id: the sender's later transactions
@@ -36,5 +37,6 @@
 // node accepted it" at a time, and all of a sender's transactions go to one node,
 // which keeps their order to consensus. The receipt is awaited outside the turn.
 // If the sender's node cannot take the next one, the next one waits for its
-// predecessor's verdict before it goes to another node.
+// predecessor's verdict before it goes to another node. If that does not come, it and
+// those behind it fail without having been sent.
 package submit

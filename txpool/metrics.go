@@ -34,10 +34,10 @@ func newMetrics(p *Pool) *metrics {
 	m.collectors = []prometheus.Collector{
 		operations, m.full, m.errors,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "rpc_relay_txpool_pending_count", Help: "Transactions of this process that are on their way.",
+			Name: "rpc_relay_txpool_pending_count", Help: "Transactions of this process that are on their way; a fleet's are the sum.",
 		}, func() float64 { return float64(p.ownCount()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "rpc_relay_txpool_active_addresses", Help: "Senders with transactions of this process that are on their way.",
+			Name: "rpc_relay_txpool_active_addresses", Help: "Senders with transactions of this process that are on their way; one that uses several relays counts at each.",
 		}, func() float64 {
 			p.mu.Lock()
 			defer p.mu.Unlock()

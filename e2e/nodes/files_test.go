@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -74,6 +75,47 @@ func TestLargeDeployment(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Subscribers of pending transactions are told of one whose call data goes by way of a file
+// as it was signed, once, when a node has it: not of the file's transactions, nor of the form
+// without data in which it travels.
+func TestLargeDeploymentIsAnnounced(t *testing.T) {
+	t.Parallel()
+	n := startNetwork(t, devnet.Config{})
+	r := startRelay(t, n, inFiles, "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0")
+	conn, err := rpc.DialContext(t.Context(), r.ws)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	type transaction struct {
+		Hash  common.Hash
+		Input hexutil.Bytes
+	}
+	announced := make(chan transaction, 16)
+	subscription, err := conn.EthSubscribe(t.Context(), announced, "newPendingTransactions", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer subscription.Unsubscribe()
+	w := newWallet(t, n, 0)
+	for _, data := range [][]byte{initCode(6000), nil} { // the second shows that nothing came between
+		hash, err := r.send(t.Context(), w.sign(&common.Address{9}, data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case got := <-announced:
+			if got.Hash != hash || !bytes.Equal(got.Input, data) {
+				t.Errorf("announced %s with %d bytes, want %s with %d", got.Hash, len(got.Input), hash, len(data))
+			}
+		case err := <-subscription.Err():
+			t.Fatal(err)
+		case <-time.After(30 * time.Second):
+			t.Fatal("nothing is announced")
+		}
 	}
 }
 

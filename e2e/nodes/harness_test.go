@@ -56,6 +56,7 @@ func startNetwork(t *testing.T, cfg devnet.Config) *devnet.Network {
 // relay is a running relay.
 type relay struct {
 	*rpc.Client
+	ws   string // its WebSocket address, if it has one
 	stop func() // stops it as SIGTERM would, and waits
 }
 
@@ -99,7 +100,7 @@ func startLogging(t *testing.T, n *devnet.Network, lines io.Writer, settings ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{Client: client}
+	r := &relay{Client: client, ws: "ws://" + a.WSAddr()}
 	r.stop = func() {
 		client.Close()
 		cancel()
