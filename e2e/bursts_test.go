@@ -15,6 +15,8 @@ import (
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+
+	"lockstep/e2e/harness"
 )
 
 // A burst is one sender's transactions with consecutive nonces, none waiting for
@@ -177,7 +179,7 @@ type castBurst struct {
 	first          uint64
 	count          int
 	processes      []*exec.Cmd
-	stdout, stderr []*tail
+	stdout, stderr []*harness.Tail
 }
 
 func newCastBurst(t *testing.T, url string, sender account, journal common.Address, first uint64, count int) *castBurst {
@@ -185,7 +187,7 @@ func newCastBurst(t *testing.T, url string, sender account, journal common.Addre
 	t.Cleanup(cancel)
 	return &castBurst{
 		t: t, ctx: ctx, url: url, sender: sender, journal: journal, first: first, count: count,
-		processes: make([]*exec.Cmd, count), stdout: make([]*tail, count), stderr: make([]*tail, count),
+		processes: make([]*exec.Cmd, count), stdout: make([]*harness.Tail, count), stderr: make([]*harness.Tail, count),
 	}
 }
 
@@ -196,7 +198,7 @@ func (b *castBurst) start(i int) {
 	cmd := foundry(b.ctx, b.t, cast, "send", "--async", "--rpc-url", b.url, "--private-key", b.sender.PrivateKey,
 		"--nonce", strconv.FormatUint(b.first+uint64(i), 10), "--gas-limit", "200000",
 		b.journal.Hex(), "write(uint256)", strconv.Itoa(i))
-	b.stdout[i], b.stderr[i] = &tail{limit: 4 << 10}, &tail{limit: 4 << 10}
+	b.stdout[i], b.stderr[i] = &harness.Tail{Limit: 4 << 10}, &harness.Tail{Limit: 4 << 10}
 	cmd.Stdout, cmd.Stderr = b.stdout[i], b.stderr[i]
 	if err := cmd.Start(); err != nil {
 		b.t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockstep/e2e/harness"
 )
 
 // command runs the program to its end and gives its output and exit code.
@@ -14,9 +16,9 @@ func command(t *testing.T, env []string, args ...string) (stdout, stderr string,
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, useProgram(t), args...)
+	cmd := exec.CommandContext(ctx, harness.Program(t), args...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(bareEnvironment(), env...)
+	cmd.Env = append(harness.Environment(), env...)
 	cmd.WaitDelay = time.Second
 	var out, log strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &log
@@ -49,7 +51,7 @@ func TestHealth(t *testing.T) {
 	if out, log, code := command(t, nil, "health", "--url", n.RPC); code != 0 {
 		t.Errorf("of a ready relay: exit code %d\n%s%s", code, out, log)
 	}
-	n.process.stop()
+	n.process.Stop()
 	if out, log, code := command(t, nil, "health", "--url", n.RPC); code != 1 {
 		t.Errorf("of a stopped relay: exit code %d\n%s%s", code, out, log)
 	}
@@ -84,8 +86,8 @@ func TestSecretsStayInside(t *testing.T) {
 		_, page := get(t, n.RPC+path)
 		checkSilent(t, path, string(page), secret, "hush-hush")
 	}
-	n.process.stop()
-	log = n.process.stderr.String()
+	n.process.Stop()
+	log = n.process.Log.String()
 	if !strings.Contains(log, hash) {
 		t.Errorf("the log does not tell of transaction %s:\n%s", hash, log)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"lockstep/e2e/harness"
 )
 
 // TestStop: an operator's signal ends the program cleanly, with exit code 0.
@@ -16,9 +18,9 @@ func TestStop(t *testing.T) {
 			t.Parallel()
 			n := startDev(t, nil)
 			checkAlive(t, n)
-			n.process.signal(signal)
-			if code := n.process.wait(); code != 0 {
-				t.Errorf("exit code %d\n%s", code, n.process.stderr)
+			n.process.Signal(signal)
+			if code := n.process.Exit(); code != 0 {
+				t.Errorf("exit code %d\n%s", code, n.process.Log)
 			}
 		})
 	}
@@ -43,11 +45,11 @@ func TestStopFinishesWork(t *testing.T) {
 	until(t, "the transaction is in the pool", func() bool {
 		return string(call(t, n.RPC, "eth_getTransactionCount", `["`+sender.Address+`","pending"]`).Result) == `"0x1"`
 	})
-	n.process.signal(syscall.SIGTERM)
+	n.process.Signal(syscall.SIGTERM)
 	if got := <-answer; got.Error != nil || len(got.Result) != 68 {
 		t.Errorf("the answer is %s, %v; want a hash", got.Result, got.Error)
 	}
-	expect(t, n.process.wait(), 0)
+	expect(t, n.process.Exit(), 0)
 }
 
 // TestTakenPort: a port in use is an error that names the port and the flag.
@@ -81,12 +83,12 @@ func TestTakenPort(t *testing.T) {
 
 // checkTaken fails unless the program ended with a short message that names the
 // port and the flag or setting that chose it.
-func checkTaken(t *testing.T, p *process, port, setting string) {
+func checkTaken(t *testing.T, p *harness.Process, port, setting string) {
 	t.Helper()
-	if code := p.wait(); code == 0 {
+	if code := p.Exit(); code == 0 {
 		t.Error("exit code 0")
 	}
-	text := p.stderr.String()
+	text := p.Log.String()
 	if !strings.Contains(text, port) || !strings.Contains(text, setting) {
 		t.Errorf("the error names not both %s and %s:\n%s", port, setting, text)
 	}
@@ -99,12 +101,12 @@ func checkTaken(t *testing.T, p *process, port, setting string) {
 func TestMissingSettings(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "serve")
-	if code := p.wait(); code == 0 {
+	if code := p.Exit(); code == 0 {
 		t.Error("exit code 0")
 	}
 	for _, name := range []string{"HEDERA_NETWORK", "MIRROR_NODE_URL", "OPERATOR_ID_MAIN", "OPERATOR_KEY_MAIN"} {
-		if !strings.Contains(p.stderr.String(), name) {
-			t.Errorf("%s is not named:\n%s", name, p.stderr)
+		if !strings.Contains(p.Log.String(), name) {
+			t.Errorf("%s is not named:\n%s", name, p.Log)
 		}
 	}
 }
@@ -114,10 +116,10 @@ func TestUnknownFlag(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"dev", "--no-such-flag"}, {"no-such-command"}} {
 		p := start(t, nil, args...)
-		if code := p.wait(); code == 0 {
+		if code := p.Exit(); code == 0 {
 			t.Errorf("%v: exit code 0", args)
 		}
-		if text := p.stderr.String(); !strings.Contains(text, "no-such-") {
+		if text := p.Log.String(); !strings.Contains(text, "no-such-") {
 			t.Errorf("%v: the error does not name what is wrong:\n%s", args, text)
 		}
 	}

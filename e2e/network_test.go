@@ -9,11 +9,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
+
+	"lockstep/e2e/harness"
 )
 
 const chainID = 298
@@ -28,7 +29,7 @@ type network struct {
 	ChainID   int       `json:"chainId"`
 	Accounts  []account `json:"accounts"`
 
-	process *process
+	process *harness.Process
 }
 
 // account is one prefunded account.
@@ -44,7 +45,7 @@ func startDev(t *testing.T, env []string, flags ...string) *network {
 	free := []string{"dev", "--json", "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0"}
 	p := start(t, env, append(free, flags...)...)
 	n := &network{process: p}
-	p.readReady(n)
+	p.ReadReady(n)
 	if !n.Ready || n.ChainID != chainID {
 		t.Fatalf("ready %v, chain id %d", n.Ready, n.ChainID)
 	}
@@ -227,17 +228,7 @@ func parseReply(t *testing.T, body []byte) reply {
 // until polls a condition for at most 30 seconds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
-	defer deadline.Stop()
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	for !holds() {
-		select {
-		case <-deadline.C:
-			t.Fatalf("not within 30 s: %s", what)
-		case <-poll.C:
-		}
-	}
+	harness.Until(t, harness.StartLimit, what, holds)
 }
 
 func parseBatch(t *testing.T, body []byte) []reply {

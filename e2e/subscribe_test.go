@@ -188,13 +188,13 @@ func TestLiveStop(t *testing.T) {
 	if _, answer, err := ws.ReadMessage(); err != nil || !strings.Contains(string(answer), `"result":"0x`) {
 		t.Fatalf("subscribe: %s %v", answer, err)
 	}
-	n.process.signal(syscall.SIGTERM)
+	n.process.Signal(syscall.SIGTERM)
 	_, _, err = ws.ReadMessage()
 	var closed *websocket.CloseError
 	if !errors.As(err, &closed) || closed.Code != websocket.CloseGoingAway {
 		t.Errorf("got %v, want close code 1001", err)
 	}
-	if code := n.process.wait(); code != 0 {
+	if code := n.process.Exit(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }

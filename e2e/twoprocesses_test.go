@@ -36,8 +36,8 @@ func TestDevnetAndServe(t *testing.T) {
 		checkTaken(t, second, port, "SERVER_PORT")
 	})
 	t.Run("restart", func(t *testing.T) {
-		n.process.signal(syscall.SIGTERM)
-		expect(t, n.process.wait(), 0)
+		n.process.Signal(syscall.SIGTERM)
+		expect(t, n.process.Exit(), 0)
 		again := startServe(t, devnet, operator)
 		expect(t, castRun(t, again, "nonce", sender.Address), "1")
 		receipt := castFields(t, again, "send", recipient.Address, "--value", "1ether", "--private-key", sender.PrivateKey)
@@ -49,7 +49,7 @@ func TestDevnetAndServe(t *testing.T) {
 func startDevnet(t *testing.T) *network {
 	t.Helper()
 	devnet := &network{process: start(t, nil, "devnet", "--json", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0")}
-	devnet.process.readReady(devnet)
+	devnet.process.ReadReady(devnet)
 	devnet.Accounts = evmAccounts(devnet.Accounts)
 	return devnet
 }
@@ -59,24 +59,8 @@ func startServe(t *testing.T, devnet *network, operator account, env ...string) 
 	t.Helper()
 	settings := append(serveSettings(t, devnet, operator), "SERVER_PORT=0", "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0")
 	p := start(t, append(settings, env...), "serve")
-	// Ports of the kernel's choice are known only from the log.
-	var ready struct{ HTTP, WS string }
-	until(t, "serve logs its addresses", func() bool {
-		select {
-		case <-p.ended:
-			t.Fatalf("serve ended: %v\n%s", p.err, p.stderr)
-		default:
-		}
-		for line := range strings.Lines(p.stderr.String()) {
-			var record struct{ Msg, HTTP, WS string }
-			if json.Unmarshal([]byte(line), &record) == nil && record.Msg == "relay is ready" {
-				ready.HTTP, ready.WS = record.HTTP, record.WS
-				return true
-			}
-		}
-		return false
-	})
-	n := &network{RPC: "http://" + ready.HTTP, WS: "ws://" + ready.WS, Mirror: devnet.Mirror, Accounts: devnet.Accounts, process: p}
+	address, ws, _ := p.Addresses()
+	n := &network{RPC: "http://" + address, WS: "ws://" + ws, Mirror: devnet.Mirror, Accounts: devnet.Accounts, process: p}
 	until(t, "serve is ready on "+n.RPC, func() bool {
 		response, err := http.Get(n.RPC + "/health/readiness")
 		if err != nil {

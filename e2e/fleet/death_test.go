@@ -44,7 +44,7 @@ func TestKilledHolder(t *testing.T) {
 		}
 	}
 	before := b.turns()
-	a.process.kill()
+	a.process.Kill()
 	b.takesOver(3*time.Second, before)
 	answers := append(other.wait(), doomed.wait()...)
 	n.check(answers, allowance{lost: at("A")})
@@ -63,7 +63,7 @@ func TestKilledInBurst(t *testing.T) {
 	all := newBurst(n)
 	pace(2*time.Millisecond, len(txs), func(i int) {
 		if i == 40 {
-			a.process.kill()
+			a.process.Kill()
 		}
 		if i%2 == 0 {
 			all.insist([]*relay{a, b}, txs[i])
@@ -92,7 +92,7 @@ func TestTerminatedInBurst(t *testing.T) {
 	all := newBurst(n)
 	pace(2*time.Millisecond, len(txs), func(i int) {
 		if i == 40 {
-			a.process.signal(syscall.SIGTERM)
+			a.process.Signal(syscall.SIGTERM)
 		}
 		relays := []*relay{a, b}
 		if i%2 == 1 {
@@ -100,7 +100,7 @@ func TestTerminatedInBurst(t *testing.T) {
 		}
 		all.insist(relays, txs[i])
 	})
-	if code := a.process.exit(); code != 0 {
+	if code := a.process.Exit(); code != 0 {
 		t.Errorf("relay A ended with code %d", code)
 	}
 	answers := all.wait()
@@ -124,7 +124,7 @@ func TestRollOut(t *testing.T) {
 		successor := n.startRelay(fleet[i].name + "2")
 		pace(5*time.Millisecond, 40, func(j int) {
 			if j == 20 {
-				fleet[i].process.signal(syscall.SIGTERM)
+				fleet[i].process.Signal(syscall.SIGTERM)
 				fleet[i] = successor
 			}
 			for k, s := range senders {
@@ -145,7 +145,7 @@ func TestRollOut(t *testing.T) {
 		if !retired[r.name] {
 			continue
 		}
-		if code := r.process.exit(); code != 0 {
+		if code := r.process.Exit(); code != 0 {
 			t.Errorf("relay %s ended with code %d", r.name, code)
 		}
 	}
@@ -168,7 +168,7 @@ func TestTerminatedWithWork(t *testing.T) {
 		b.post(relays[i%2], tx)
 		n.queued(alice, i)
 	}
-	a.process.signal(syscall.SIGTERM)
+	a.process.Signal(syscall.SIGTERM)
 	until(t, normal, "relay A refuses connections", func() bool {
 		_, err := a.roundTrip(t.Context(), nil)
 		return err != nil
@@ -177,7 +177,7 @@ func TestTerminatedWithWork(t *testing.T) {
 		r.nodes.heal()
 	}
 	n.check(b.wait(), allowance{})
-	if code := a.process.exit(); code != 0 {
+	if code := a.process.Exit(); code != 0 {
 		t.Errorf("relay A ended with code %d", code)
 	}
 	n.checkTidy()
@@ -204,8 +204,8 @@ func TestTerminatedHolder(t *testing.T) {
 		n.queued(alice, i+2)
 	}
 	before := b.turns()
-	a.process.signal(syscall.SIGTERM)
-	a.process.exit()
+	a.process.Signal(syscall.SIGTERM)
+	a.process.Exit()
 	b.takesOver(time.Second, before)
 	answers := append(other.wait(), doomed.wait()...)
 	n.check(answers, allowance{lost: at("A"), refused: func(got answer) bool { return got.relay == "A" }})
@@ -231,9 +231,9 @@ func TestAsyncWorkIsDrained(t *testing.T) {
 	if log := n.decisions(); len(log) > 0 {
 		t.Fatalf("the nodes were to hear nothing yet: %v", log)
 	}
-	a.process.signal(syscall.SIGTERM)
+	a.process.Signal(syscall.SIGTERM)
 	a.nodes.heal()
-	if code := a.process.exit(); code != 0 {
+	if code := a.process.Exit(); code != 0 {
 		t.Errorf("relay A ended with code %d", code)
 	}
 	n.executed(txs...)

@@ -52,9 +52,7 @@ func newNetwork(t *testing.T, settings ...string) *network {
 	n.store = n.redis.Client()
 	p := start(t, "devnet", nil, "devnet", "--json", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0", "--control", "127.0.0.1:0",
 		"--nodes", "4", "--consensus-latency", "100ms", "--jitter", "100ms", "--mirror-lag", "200ms")
-	if err := json.Unmarshal(p.readLine(), n); err != nil {
-		t.Fatal(err)
-	}
+	p.ReadReady(n)
 	if len(n.Nodes) != 4 {
 		t.Fatalf("%d nodes, want 4", len(n.Nodes))
 	}
@@ -149,7 +147,7 @@ func (n *network) checkTidy() {
 	n.t.Helper()
 	gauges := []string{"rpc_relay_lock_active_count", "rpc_relay_lock_waiting_txns", "rpc_relay_tx_in_progress"}
 	for _, r := range n.relays {
-		if !r.process.alive() {
+		if !r.process.Alive() {
 			continue
 		}
 		for _, g := range gauges {

@@ -181,8 +181,8 @@ func TestChaos(t *testing.T) {
 		for i := range n.relays {
 			all = append(all, trouble{
 				name:  "relay " + n.relays[i].name + " frozen",
-				begin: func(n *network) { n.relays[i].process.freeze() },
-				end:   func(n *network) { n.relays[i].process.thaw() },
+				begin: func(n *network) { n.relays[i].process.Freeze() },
+				end:   func(n *network) { n.relays[i].process.Thaw() },
 			})
 		}
 		b := newBurst(n)

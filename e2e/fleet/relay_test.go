@@ -12,13 +12,15 @@ import (
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/e2e/harness"
 )
 
 // relay is one `lockstep serve`, with lines of its own to everything it needs.
 type relay struct {
 	net     *network
 	name    string
-	process *process
+	process *harness.Process
 	client  *http.Client
 	http    string // URLs
 	ws      string
@@ -87,35 +89,17 @@ func (n *network) launch(name string, settings ...string) *relay {
 		env = append(env, "LOG_LEVEL="+level)
 	}
 	r.process = start(n.t, "relay "+name, env, "serve")
-	r.readReady()
+	http, ws, admin := r.process.Addresses()
+	r.http, r.ws, r.admin = "http://"+http, "ws://"+ws, "http://"+admin
 	n.relays = append(n.relays, r)
 	return r
-}
-
-// readReady takes the addresses, which are of the kernel's choice, from the log.
-func (r *relay) readReady() {
-	t := r.net.t
-	t.Helper()
-	until(t, startLimit, "relay "+r.name+" is ready", func() bool {
-		if !r.process.alive() {
-			t.Fatalf("relay %s ended\n%s", r.name, r.process.log)
-		}
-		for line := range strings.Lines(r.process.log.String()) {
-			var record struct{ Msg, HTTP, WS, Admin string }
-			if json.Unmarshal([]byte(line), &record) == nil && record.Msg == "relay is ready" {
-				r.http, r.ws, r.admin = "http://"+record.HTTP, "ws://"+record.WS, "http://"+record.Admin
-				return true
-			}
-		}
-		return false
-	})
 }
 
 // sharesOrder waits until Redis decides the order.
 func (r *relay) sharesOrder() {
 	t := r.net.t
 	t.Helper()
-	until(t, startLimit, "Redis decides the order of relay "+r.name, func() bool { return r.metric("lockstep_lock_redis_up") == 1 })
+	until(t, harness.StartLimit, "Redis decides the order of relay "+r.name, func() bool { return r.metric("lockstep_lock_redis_up") == 1 })
 }
 
 // lonely waits until the relay has noticed that Redis is away.

@@ -24,7 +24,7 @@ func TestMixedSettings(t *testing.T) {
 			const warning = "another process orders transactions by other settings"
 			other := n.startRelay("B", setting)
 			for _, r := range []*relay{a, same, other} {
-				until(t, normal, "relay "+r.name+" warns", func() bool { return r.process.log.has(warning) })
+				until(t, normal, "relay "+r.name+" warns", func() bool { return r.process.Log.Has(warning) })
 			}
 		})
 	}

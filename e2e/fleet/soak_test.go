@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"math/big"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -59,7 +57,7 @@ func TestSoak(t *testing.T) {
 		clients.Go(func() { b.pursue(ctx, s, relays, i, pace) })
 	}
 	<-time.After(lasts / 3) // what is kept for use again has been made by then
-	early := [2]int{relays[0].process.memory(), relays[1].process.memory()}
+	early := [2]int{relays[0].process.Memory(), relays[1].process.Memory()}
 	clients.Wait()
 	spoiled := n.spoil(http.MethodGet, "")
 	n.spoil(http.MethodDelete, "")
@@ -79,7 +77,7 @@ func TestSoak(t *testing.T) {
 	// Each client sends one at a time: a word about nonces is always wrong.
 	n.check(answers, allowance{slow: time.Minute, refused: func(a answer) bool { return !a.says(tooLow) && !a.says(tooHigh) }})
 	for i, r := range relays {
-		late := r.process.memory()
+		late := r.process.Memory()
 		t.Logf("relay %s: %d MiB after a third of the time, %d at the end", r.name, early[i]>>20, late>>20)
 		if most := early[i]*3/2 + 16<<20; late > most {
 			t.Errorf("relay %s grew from %d to %d bytes", r.name, early[i], late)
@@ -159,24 +157,4 @@ func (n *network) spoil(method, rules string) (spoiled int) {
 		spoiled += rule.Spoiled
 	}
 	return spoiled
-}
-
-// memory is the process's resident memory, in bytes.
-func (p *process) memory() int {
-	p.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
-			if err != nil {
-				p.t.Fatal(err)
-			}
-			return kilobytes << 10
-		}
-	}
-	p.t.Fatalf("no VmRSS:\n%s", text)
-	return 0
 }

@@ -38,12 +38,12 @@ func TestOvertaken(t *testing.T) {
 			}
 			before := b.turns()
 			if tc.frozen {
-				a.process.freeze()
+				a.process.Freeze()
 			}
 			b.takesOver(3*time.Second, before)
 			answers := other.wait()
 			a.nodes.heal()
-			a.process.thaw()
+			a.process.Thaw()
 
 			answers = append(answers, slow.wait()...)
 			// It is of use again; whatever it might have sent before would be in the log by then.
@@ -77,12 +77,12 @@ func TestFrozenInTheQueue(t *testing.T) {
 		other.post(b, tx)
 		n.queued(alice, 2+i)
 	}
-	a.process.freeze()
+	a.process.Freeze()
 	b.nodes.heal()
 	answers := other.wait()
 	// What happened meanwhile can be known now: the mirror node shows it.
 	until(t, normal, "the mirror node shows the nonce", func() bool { return n.nonce(alice) == uint64(len(txs)) })
-	a.process.thaw()
+	a.process.Thaw()
 	answers = append(answers, frozen.wait()...)
 	after := newBurst(n)
 	after.post(a, alice.pay(1)...)
@@ -110,12 +110,12 @@ func TestBriefStandstill(t *testing.T) {
 			b.post(relays[i%2], tx)
 			n.queued(alice, i)
 		}
-		frozen.process.freeze()
+		frozen.process.Freeze()
 		for _, r := range relays {
 			r.nodes.heal()
 		}
 		pause(900 * time.Millisecond)
-		frozen.process.thaw()
+		frozen.process.Thaw()
 		n.check(b.wait(), allowance{})
 	}
 	for _, r := range relays {

@@ -1,0 +1,212 @@
+package harness
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// StartLimit is for a program to be ready; the machine may be building something else.
+	StartLimit = 30 * time.Second
+	// stopLimit is for a program to end; a relay may wait for verdicts before it does.
+	stopLimit = 40 * time.Second
+	logKept   = 4 << 20 // bytes of a program's log
+)
+
+// Command is what to run.
+type Command struct {
+	Name     string // in the test's log
+	Settings []string
+	Args     []string
+	// Rough ends it with the test as a crash does; else SIGTERM has to be enough.
+	Rough bool
+	// Shown is how much of its log a failed test shows, in bytes.
+	Shown int
+}
+
+// Process is one running program of ours.
+type Process struct {
+	Log   *Tail         // what it wrote to stderr
+	Ended chan struct{} // closed when it is gone
+
+	t      *testing.T
+	cmd    *exec.Cmd
+	stdout *bufio.Reader
+}
+
+// Start runs the program. It ends with the test, whatever happens.
+func (c Command) Start(t *testing.T) *Process {
+	t.Helper()
+	p := &Process{t: t, Log: &Tail{Limit: logKept}, Ended: make(chan struct{})}
+	p.cmd = exec.Command(Program(t), c.Args...) //nolint:noctx // ended by signals
+	p.cmd.Dir = t.TempDir()                     // no .env file of the developer's
+	p.cmd.Env = append(Environment(), c.Settings...)
+	p.cmd.Stderr = p.Log
+	p.cmd.SysProcAttr = withParent()
+	p.cmd.WaitDelay = time.Second // a child of the program's must not keep it alive for us
+	out, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stdout = writer
+	p.stdout = bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = writer.Close()
+	go func() {
+		_ = p.cmd.Wait() // by a signal, more often than not
+		close(p.Ended)
+	}()
+	t.Cleanup(func() {
+		if c.Rough {
+			p.Kill()
+		} else {
+			p.Stop()
+		}
+		_ = out.Close()
+		if t.Failed() {
+			t.Logf("%s: the end of its log:\n%s", c.Name, p.Log.Last(c.Shown))
+		}
+	})
+	return p
+}
+
+// ReadReady decodes the first line of stdout, which says that the program is ready, and
+// drops what follows.
+func (p *Process) ReadReady(into any) {
+	p.t.Helper()
+	lines := make(chan []byte, 1)
+	go func() {
+		line, _ := p.stdout.ReadBytes('\n')
+		lines <- line
+		_, _ = io.Copy(io.Discard, p.stdout) // so that the program never blocks on a full pipe
+	}()
+	select {
+	case line := <-lines:
+		if err := json.Unmarshal(line, into); err != nil {
+			p.t.Fatalf("%s is not ready: %v\n%s\n%s", p.cmd.Args, err, line, p.Log)
+		}
+	case <-time.After(StartLimit):
+		p.t.Fatalf("%s is not ready after %v\n%s", p.cmd.Args, StartLimit, p.Log)
+	}
+}
+
+// Addresses waits until a relay logs where it listens: the ports may be of the kernel's choice.
+func (p *Process) Addresses() (http, ws, admin string) {
+	p.t.Helper()
+	Until(p.t, StartLimit, "the relay is ready", func() bool {
+		if !p.Alive() {
+			p.t.Fatalf("%s ended\n%s", p.cmd.Args, p.Log)
+		}
+		for line := range strings.Lines(p.Log.String()) {
+			var record struct{ Msg, HTTP, WS, Admin string }
+			if json.Unmarshal([]byte(line), &record) == nil && record.Msg == "relay is ready" {
+				http, ws, admin = record.HTTP, record.WS, record.Admin
+				return true
+			}
+		}
+		return false
+	})
+	return http, ws, admin
+}
+
+// Signal sends a signal to this one process.
+func (p *Process) Signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.t.Fatal(err)
+	}
+}
+
+// Freeze stops the process as a paused machine does: nothing of it runs, its connections
+// stay.
+func (p *Process) Freeze() { p.t.Helper(); p.Signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen process go on.
+func (p *Process) Thaw() { p.t.Helper(); p.Signal(syscall.SIGCONT) }
+
+// Kill ends the process as a crash does.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may have ended by itself
+	<-p.Ended
+}
+
+// Exit waits until the process has ended by itself and gives its exit code.
+func (p *Process) Exit() int {
+	p.t.Helper()
+	select {
+	case <-p.Ended:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(stopLimit):
+		p.t.Fatalf("%s still runs after %v\n%s", p.cmd.Args, stopLimit, p.Log)
+		return -1
+	}
+}
+
+// Alive tells whether the process has not ended.
+func (p *Process) Alive() bool {
+	select {
+	case <-p.Ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Stop ends the process with SIGTERM, which it has to follow.
+func (p *Process) Stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	select {
+	case <-p.Ended:
+	case <-time.After(stopLimit):
+		p.t.Errorf("%s ignored SIGTERM for %v", p.cmd.Args, stopLimit)
+		p.Kill()
+	}
+}
+
+// Memory is the process's resident memory, in bytes.
+func (p *Process) Memory() int {
+	p.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			return kilobytes << 10
+		}
+	}
+	p.t.Fatalf("no VmRSS:\n%s", text)
+	return 0
+}
+
+// Until waits for a condition, for at most limit.
+func Until(t *testing.T, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("not within %v: %s", limit, what)
+		case <-poll.C:
+		}
+	}
+}
