@@ -26,11 +26,14 @@ func (l *lane) heard(v view, sent, now time.Duration) {
 	l.take(v, now)
 }
 
-// heardOfAnother takes in that the lock is free, or belongs to another process.
+// heardOfAnother takes in that the lock is free, or belongs to another process, or to what
+// this one was before others may have taken it for dead: then whoever has the turn here adopts it.
 func (l *lane) heardOfAnother(o record, sent time.Duration) {
 	t := l.holder
 	if t != nil && t.lease.turn.session != "" {
-		if o.fence > t.lease.turn.fence {
+		if l.svc.remote.wasUs(o.instance) {
+			l.far.adopt = true
+		} else if o.fence > t.lease.turn.fence {
 			l.lose(t, "the lock belongs to another process")
 		} else if o.session == "" && t.lease.granted < sent {
 			l.far.adopt = true // the server has lost it; nobody else has it yet

@@ -99,6 +99,12 @@ func (r *remote) instance() string {
 	return r.name
 }
 
+// wasUs tells whether an instance is one of this process, whatever its generation.
+func (r *remote) wasUs(instance string) bool {
+	process, _, _ := strings.Cut(instance, ".")
+	return process == r.process
+}
+
 func (r *remote) settleUntil() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

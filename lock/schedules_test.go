@@ -290,6 +290,30 @@ func TestVerdictKeepsTheMemory(t *testing.T) {
 	}
 }
 
+// L11: Redis has lost its data and given the next turn to what this process was before it
+// had to take another name. The holder, who is of this process too, keeps its turn.
+func TestFormerNameIsNotAnother(t *testing.T) {
+	t.Parallel()
+	svc := startedOn(t, redistest.Start(t).URL(), DefaultConfig())
+	lease := mustWait(t, mustEnter(t, svc, bob, 5))
+	l := lease.ticket.lane
+	heard := func(instance string) {
+		l.mu.Lock()
+		defer l.unlock()
+		now := svc.now()
+		l.heard(view{owner: record{session: "s", instance: instance, fence: lease.Fence() + 1}, left: -1, wait: -1}, now, now)
+		l.dispatch(now)
+	}
+	heard(svc.remote.process + ".0")
+	if err := lease.Check(); err != nil {
+		t.Errorf("heard of a former name: %v", err)
+	}
+	heard("another.1")
+	if lease.Check() == nil {
+		t.Error("heard of another process and kept the turn")
+	}
+}
+
 // A turn that ends while Redis is being told that it may have lost it must not come back: its
 // release would be carried out first, and the turn be adopted after its end.
 func TestReleaseIsNotUndone(t *testing.T) {
