@@ -72,6 +72,7 @@ func TestOutcomes(t *testing.T) {
 		want            string // certainty
 		at              int64  // node of the pending transaction
 		toA, toB, ids   int
+		both            int // in place of toA and toB, where it depends on time who is asked next
 		is              error
 		senderMovesAway bool // the sender's next transaction goes to b
 	}{
@@ -181,7 +182,7 @@ func TestOutcomes(t *testing.T) {
 		},
 		{
 			name: "a server error says nothing", a: fails(codes.Internal), b: fails(codes.ResourceExhausted),
-			want: "sent", at: 4, toA: 4, toB: 2, ids: 1,
+			want: "sent", at: 4, both: 6, ids: 1,
 		},
 		{name: "the gate is shut", gate: gateAt(1), want: "not sent", ids: 0, is: errLost},
 		{
@@ -245,6 +246,12 @@ func TestOutcomes(t *testing.T) {
 			}
 			if test.at != 0 && pending.Node() != hedera.Entity(test.at) {
 				t.Errorf("pending at node %s, want 0.0.%d", pending.Node(), test.at)
+			}
+			if test.both > 0 {
+				test.toA = len(a.received())
+				if test.toB = test.both - test.toA; test.toA < 2 || test.toB < 2 {
+					t.Errorf("%d offers to a and %d to b, want at least two each", test.toA, test.toB)
+				}
 			}
 			checkOffers(t, a, b, test.toA, test.toB, test.ids, pending)
 			if away := c.NodeFor(sender) == b.id; test.senderMovesAway && !away {
