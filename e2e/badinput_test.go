@@ -37,11 +37,36 @@ type dialect struct {
 	prefix     string // of every message
 	scalar     int    // code for a body that is JSON, but neither object nor array
 	tooLong    int    // HTTP status of a body over the size limit
+	// words are messages of established relays and what Ethereum nodes say instead, as
+	// far as they do.
+	words map[string]string
 }
 
 var dialects = []dialect{
-	{profile: "ethereum", callStatus: 200, prefix: "", scalar: codeInvalidRequest, tooLong: 413},
+	{profile: "ethereum", callStatus: 200, prefix: "", scalar: codeInvalidRequest, tooLong: 413, words: ethereumWords()},
 	{profile: "hiero", callStatus: 400, prefix: "[Request ID: ", scalar: codeParse, tooLong: 400},
+}
+
+func ethereumWords() map[string]string {
+	return map[string]string{
+		"Method eth_noSuchMethod not found":                                                        "the method eth_noSuchMethod does not exist/is not available",
+		"not found":                                                                                "does not exist/is not available",
+		"Missing value for required parameter 0":                                                   "missing value for required argument 0",
+		"Invalid parameter 0: The value passed is not valid: null.":                                "invalid argument 0: The value passed is not valid: null.",
+		"Invalid parameter 0":                                                                      "invalid argument 0",
+		"Invalid params":                                                                           "too many arguments, want at most 1",
+		"Unsupported transaction type: txType=3":                                                   "transaction type not supported: type 3",
+		"Unsupported transaction type: txType=4":                                                   "transaction type not supported: type 4",
+		"ChainId (0x1) not supported. The correct chainId is 0x12a":                                "invalid chain id for signer: have 1 want 298",
+		"Oversized data: call data size 131073, call data size limit 131072":                       "oversized data: call data size 131073, limit 131072",
+		"Oversized data: initcode size 49153, initcode size limit 49152":                           "max initcode size exceeded: code size 49153, limit 49152",
+		"Transaction gas limit '15000001' exceeds max gas per sec limit '15000000'":                "exceeds block gas limit: gas 15000001, maximum 15000000",
+		"Transaction gas limit provided '20999' is insufficient of intrinsic gas required '21000'": "intrinsic gas too low: gas 20999, minimum needed 21000",
+		"Gas price '1000000000' is below configured minimum gas price '710000000000'":              "max fee per gas less than block base fee: maxFeePerGas: 1000000000, baseFee: 710000000000",
+		"Insufficient funds for transfer":                                                          "insufficient funds for gas * price + value",
+		"Nonce too low. Provided nonce: 0, current nonce: 1":                                       "nonce too low: next nonce 1, tx nonce 0",
+		"Nonce too high. Provided nonce: 9, current nonce: 1":                                      "nonce too high: next nonce 1, tx nonce 9",
+	}
 }
 
 // TestBadInput sends what no library would send, to a relay of each profile. It
@@ -247,6 +272,9 @@ func wantError(t *testing.T, got reply, d dialect, code int, message string) {
 	t.Helper()
 	if got.Error == nil {
 		t.Fatalf("got the result %s, want error %d %s", got.Result, code, message)
+	}
+	if own, ok := d.words[message]; ok {
+		message = own
 	}
 	text, prefixed := strings.CutPrefix(got.Error.Message, d.prefix)
 	if d.prefix != "" && prefixed {

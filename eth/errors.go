@@ -14,11 +14,20 @@ import (
 // for some, data. This file is the only place that makes them.
 type Error struct {
 	Code    int
-	Message string
-	Data    any // nil: the data member is left out
+	Message string // as established relays of the network word it
+	// Ethereum is what Ethereum's nodes say in such a case, where that is known and
+	// another text; it is for clients that were made for those.
+	Ethereum string
+	Data     any // nil: the data member is left out
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// ethereum adds what Ethereum's nodes say.
+func (e *Error) ethereum(format string, args ...any) *Error {
+	e.Ethereum = fmt.Sprintf(format, args...)
+	return e
+}
 
 // ErrorCode returns the JSON-RPC error code.
 func (e *Error) ErrorCode() int { return e.Code }
@@ -79,14 +88,16 @@ const (
 // Requests and parameters.
 
 // ErrParse says: the body is not JSON, or is over the size limit.
-func ErrParse() *Error { return newError(CodeParse, "Parse error") }
+func ErrParse() *Error { return newError(CodeParse, "Parse error").ethereum("parse error") }
 
 // ErrInvalidRequest says: JSON, but not a JSON-RPC 2.0 call.
-func ErrInvalidRequest() *Error { return newError(CodeInvalidRequest, "Invalid Request") }
+func ErrInvalidRequest() *Error {
+	return newError(CodeInvalidRequest, "Invalid Request").ethereum("invalid request")
+}
 
 // ErrMethodNotFound says: no such method here.
 func ErrMethodNotFound(method string) *Error {
-	return newError(CodeMethodNotFound, "Method %s not found", method)
+	return newError(CodeMethodNotFound, "Method %s not found", method).ethereum("the method %s does not exist/is not available", method)
 }
 
 // ErrUnsupportedMethod says: known to Ethereum, impossible or switched off here.
@@ -97,17 +108,25 @@ func ErrUnsupportedMethod() *Error {
 // ErrNotYetImplemented says: a tracing method without a counterpart here.
 func ErrNotYetImplemented() *Error { return newError(CodeMethodNotFound, "Not yet implemented") }
 
-// ErrInvalidParams says: too many or malformed parameters.
-func ErrInvalidParams() *Error { return newError(CodeInvalidParams, "Invalid params") }
+// ErrInvalidParams says: the parameters are no array.
+func ErrInvalidParams() *Error {
+	return newError(CodeInvalidParams, "Invalid params").ethereum("non-array args")
+}
 
-// ErrMissingParam says: a required parameter is absent.
-func ErrMissingParam(index int) *Error {
-	return newError(CodeInvalidParams, "Missing value for required parameter %d", index)
+// ErrTooManyParams says: more parameters than the method has.
+func ErrTooManyParams(most int) *Error {
+	return newError(CodeInvalidParams, "Invalid params").ethereum("too many arguments, want at most %d", most)
+}
+
+// ErrMissingParam says: the parameter at index (a number, or a quoted field name) is required and absent.
+func ErrMissingParam(index any) *Error {
+	return newError(CodeInvalidParams, "Missing value for required parameter %v", index).ethereum("missing value for required argument %v", index)
 }
 
 // ErrInvalidParam says: the parameter at index (a number, or a quoted field name) is wrong.
 func ErrInvalidParam(index any, format string, args ...any) *Error {
-	return newError(CodeInvalidParams, "Invalid parameter %v: %s", index, fmt.Sprintf(format, args...))
+	wrong := fmt.Sprintf(format, args...)
+	return newError(CodeInvalidParams, "Invalid parameter %v: %s", index, wrong).ethereum("invalid argument %v: %s", index, wrong)
 }
 
 // ErrInvalidArguments says: well-formed parameters that make no sense together or do not decode.
@@ -137,37 +156,44 @@ func ErrReadOnly() *Error {
 
 // ErrCallDataSize says: more call data than the limit, both in bytes.
 func ErrCallDataSize(size, limit int) *Error {
-	return newError(CodeOversized, "Oversized data: call data size %d, call data size limit %d", size, limit)
+	return newError(CodeOversized, "Oversized data: call data size %d, call data size limit %d", size, limit).
+		ethereum("oversized data: call data size %d, limit %d", size, limit)
 }
 
 // ErrInitcodeSize says: more init code than the limit, both in bytes.
 func ErrInitcodeSize(size, limit int) *Error {
-	return newError(CodeOversized, "Oversized data: initcode size %d, initcode size limit %d", size, limit)
+	return newError(CodeOversized, "Oversized data: initcode size %d, initcode size limit %d", size, limit).
+		ethereum("max initcode size exceeded: code size %d, limit %d", size, limit)
 }
 
 // ErrTransactionSize says: a longer transaction than the limit, both in bytes.
 func ErrTransactionSize(size, limit int) *Error {
-	return newError(CodeOversized, "Oversized data: transaction size %d, transaction limit %d", size, limit)
+	return newError(CodeOversized, "Oversized data: transaction size %d, transaction limit %d", size, limit).
+		ethereum("oversized data: transaction size %d, limit %d", size, limit)
 }
 
 // ErrTransactionType says: a transaction type that the network or the settings refuse.
 func ErrTransactionType(txType uint8) *Error {
-	return newError(CodeUnsupportedTxType, "Unsupported transaction type: txType=%d", txType)
+	return newError(CodeUnsupportedTxType, "Unsupported transaction type: txType=%d", txType).
+		ethereum("transaction type not supported: type %d", txType)
 }
 
 // ErrGasLimitTooHigh says: more gas than one transaction may use.
 func ErrGasLimitTooHigh(limit, maximum uint64) *Error {
-	return newError(CodeGasLimitTooHigh, "Transaction gas limit '%d' exceeds max gas per sec limit '%d'", limit, maximum)
+	return newError(CodeGasLimitTooHigh, "Transaction gas limit '%d' exceeds max gas per sec limit '%d'", limit, maximum).
+		ethereum("exceeds block gas limit: gas %d, maximum %d", limit, maximum)
 }
 
 // ErrGasLimitTooLow says: less gas than the transaction needs before it runs.
 func ErrGasLimitTooLow(limit, intrinsic uint64) *Error {
-	return newError(CodeRejected, "Transaction gas limit provided '%d' is insufficient of intrinsic gas required '%d'", limit, intrinsic)
+	return newError(CodeRejected, "Transaction gas limit provided '%d' is insufficient of intrinsic gas required '%d'", limit, intrinsic).
+		ethereum("intrinsic gas too low: gas %d, minimum needed %d", limit, intrinsic)
 }
 
 // ErrChainID says: signed for another chain.
 func ErrChainID(got *big.Int, want uint64) *Error {
-	return newError(CodeServerError, "ChainId (0x%x) not supported. The correct chainId is 0x%x", got, want)
+	return newError(CodeServerError, "ChainId (0x%x) not supported. The correct chainId is 0x%x", got, want).
+		ethereum("invalid chain id for signer: have %d want %d", got, want)
 }
 
 // ErrValueTooLow says: a value that the network would round down to nothing.
@@ -177,22 +203,25 @@ func ErrValueTooLow() *Error {
 
 // ErrNonceTooLow says: the nonce is spent.
 func ErrNonceTooLow(got, want uint64) *Error {
-	return newError(CodeServerError, "Nonce too low. Provided nonce: %d, current nonce: %d", got, want)
+	return newError(CodeServerError, "Nonce too low. Provided nonce: %d, current nonce: %d", got, want).
+		ethereum("nonce too low: next nonce %d, tx nonce %d", want, got)
 }
 
 // ErrNonceTooHigh says: a nonce before this one is missing.
 func ErrNonceTooHigh(got, want uint64) *Error {
-	return newError(CodeServerError, "Nonce too high. Provided nonce: %d, current nonce: %d", got, want)
+	return newError(CodeServerError, "Nonce too high. Provided nonce: %d, current nonce: %d", got, want).
+		ethereum("nonce too high: next nonce %d, tx nonce %d", want, got)
 }
 
 // ErrInsufficientFunds says: the balance does not cover value plus the gas limit's cost.
 func ErrInsufficientFunds() *Error {
-	return newError(CodeServerError, "Insufficient funds for transfer")
+	return newError(CodeServerError, "Insufficient funds for transfer").ethereum("insufficient funds for gas * price + value")
 }
 
 // ErrGasPriceTooLow says: the offered price is below the network's, both in weibar.
 func ErrGasPriceTooLow(offered, minimum *big.Int) *Error {
-	return newError(CodeGasPriceTooLow, "Gas price '%d' is below configured minimum gas price '%d'", offered, minimum)
+	return newError(CodeGasPriceTooLow, "Gas price '%d' is below configured minimum gas price '%d'", offered, minimum).
+		ethereum("max fee per gas less than block base fee: maxFeePerGas: %d, baseFee: %d", offered, minimum)
 }
 
 // ErrNoGasPrice says: the mirror node does not tell what gas costs.
@@ -345,58 +374,15 @@ func ErrSimulation(reason string) *Error {
 	return newError(CodeServerError, "Error occurred during transaction simulation: %s", reason)
 }
 
-// Calls of eth_simulateV1 that could not be in a block; codes and texts are those of
-// go-ethereum.
-
-// ErrSimNonce says: the nonce is not the account's next one.
-func ErrSimNonce(from common.Address, got, want uint64) *Error {
-	code, text := CodeSimNonceTooLow, "low"
-	if got > want {
-		code, text = CodeSimNonceTooHigh, "high"
-	}
-	return newError(code, "nonce too %s: address %s, tx: %d state: %d", text, from.Hex(), got, want)
-}
-
-// ErrSimFee says: less is offered for gas than it costs, both in weibar.
-func ErrSimFee(from common.Address, offered, price *big.Int) *Error {
-	return newError(CodeSimFeeTooLow, "max fee per gas less than block base fee: address %s, maxFeePerGas: %d, baseFee: %d", from.Hex(), offered, price)
-}
-
-// ErrSimIntrinsicGas says: the gas does not cover what the call costs before it runs.
-func ErrSimIntrinsicGas(have, want uint64) *Error {
-	return newError(CodeSimIntrinsicGas, "intrinsic gas too low: have %d, want %d", have, want)
-}
-
-// ErrSimFunds says: the sender cannot pay.
-func ErrSimFunds(from common.Address) *Error {
-	return newError(CodeSimFunds, "insufficient funds for gas * price + value: address %s", from.Hex())
-}
-
-// ErrSimBlockGas says: the block has not so much gas left.
-func ErrSimBlockGas(remaining, required uint64) *Error {
-	return newError(CodeSimBlockGas, "block gas limit reached: remaining: %d, required: %d", remaining, required)
-}
-
-// ErrSimBlockNumber says: the number is not after that of the block before.
-func ErrSimBlockNumber(number, previous uint64) *Error {
-	return newError(CodeSimBlockNumber, "block numbers must be in order: %d <= %d", number, previous)
-}
-
-// ErrSimBlockTime says: the time is not after that of the block before.
-func ErrSimBlockTime(time, previous uint64) *Error {
-	return newError(CodeSimBlockTime, "block timestamps must be in order: %d <= %d", time, previous)
-}
-
-// ErrSimLimit says: more than one request may have simulated.
-func ErrSimLimit(format string, args ...any) *Error { return newError(CodeSimLimit, format, args...) }
-
 // ErrNotFound says: the named thing does not exist.
 func ErrNotFound(format string, args ...any) *Error {
 	return newError(CodeNotFound, "Requested resource not found. %s", fmt.Sprintf(format, args...))
 }
 
 // ErrUnknownBlock says: no block by that number or hash.
-func ErrUnknownBlock() *Error { return newError(CodeUnknownBlock, "Unknown block") }
+func ErrUnknownBlock() *Error {
+	return newError(CodeUnknownBlock, "Unknown block").ethereum("header not found")
+}
 
 // ErrNoLatestBlock says: the mirror node has no block at all.
 func ErrNoLatestBlock() *Error {
@@ -405,7 +391,8 @@ func ErrNoLatestBlock() *Error {
 
 // ErrBeyondHead says: a block number past the newest block.
 func ErrBeyondHead(requested, head uint64) *Error {
-	return newError(CodeServerError, "Request beyond head block: requested %d, head %d", requested, head)
+	return newError(CodeServerError, "Request beyond head block: requested %d, head %d", requested, head).
+		ethereum("request beyond head block: requested %d, head %d", requested, head)
 }
 
 // ErrImmatureRecords says: the mirror node's records did not become complete in time.
@@ -433,7 +420,9 @@ func ErrMissingFromBlock() *Error {
 }
 
 // ErrBlockRange says: from is after to.
-func ErrBlockRange() *Error { return newError(CodeInvalidBlockRange, "Invalid block range") }
+func ErrBlockRange() *Error {
+	return newError(CodeInvalidBlockRange, "Invalid block range").ethereum("invalid block range params")
+}
 
 // ErrRangeTooLarge says: more blocks than one query may span.
 func ErrRangeTooLarge(limit int) *Error {
@@ -456,7 +445,9 @@ func ErrTraceTooLarge(limit int64) *Error {
 }
 
 // ErrFilterNotFound says: no such filter, or it expired.
-func ErrFilterNotFound() *Error { return newError(CodeNotFound, "Filter not found") }
+func ErrFilterNotFound() *Error {
+	return newError(CodeNotFound, "Filter not found").ethereum("filter not found")
+}
 
 // ErrFiltersUnavailable says: filters are kept for a fleet, and the store of them does
 // not answer.

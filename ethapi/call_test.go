@@ -97,7 +97,7 @@ func TestCallErrors(t *testing.T) {
 		"fail invalid 500": {500, message("FAIL_INVALID", "", ""), both(`3 execution reverted: FAIL_INVALID ""`)},
 		"validation":       {400, message("Bad Request", "gas field must be less than or equal to 15000000", ""), both("-32000 Error occurred during transaction simulation: gas field must be less than or equal to 15000000")},
 		"halt":             {400, message("INVALID_CONTRACT_ID", "", ""), both("-32000 Error occurred during transaction simulation: INVALID_CONTRACT_ID")},
-		"unknown block":    {404, message("Not Found", "block", ""), both("-39012 Unknown block")},
+		"unknown block":    {404, message("Not Found", "block", ""), [2]string{"-39012 Unknown block", "-39012 header not found"}},
 		"throttled":        {429, message("Too Many Requests", "", ""), both("-32020 Mirror node upstream failure: statusCode=429, message=Too Many Requests 429")},
 		"not implemented":  {501, message("Not Implemented", "", ""), both("-32020 Mirror node upstream failure: statusCode=501, message=Not Implemented 501")},
 		"broken":           {503, "", both("-32020 Mirror node upstream failure: statusCode=503, message=Request failed with status code 503 503")},

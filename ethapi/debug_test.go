@@ -289,7 +289,7 @@ func TestDebugGates(t *testing.T) {
 func TestTraceOptions(t *testing.T) {
 	node := newMirrorNode(t)
 	r := newRelay(t, node, debugging)
-	const name = "-32602 Invalid parameter 1: "
+	const name = "-32602 invalid argument 1: "
 	for options, want := range map[string]string{
 		`{"tracer":"callTracer","tracerConfig":{},"enableMemory":true}`:    "Cannot specify tracer config properties both at top level and in 'tracerConfig' for TracerConfigWrapper",
 		`{"tracer":"callTracer","enableMemory":true}`:                      "Cannot specify tracer config properties at top level when 'tracer' is explicitly set for TracerConfigWrapper",

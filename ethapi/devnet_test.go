@@ -205,7 +205,7 @@ func TestOnDevnet(t *testing.T) {
 	hash := refused.Hash().Hex()
 	n.expect(
 		[3]string{"eth_getTransactionByHash", `["` + hash + `"]`, "null"},
-		[3]string{"eth_call", fmt.Sprintf(`[{"to":"%s"},"0x3039"]`, contract), "-39012 Unknown block"},
+		[3]string{"eth_call", fmt.Sprintf(`[{"to":"%s"},"0x3039"]`, contract), "-39012 header not found"},
 	)
 	if got := n.call("eth_getTransactionReceipt", `["`+hash+`"]`); got.Error == nil || got.Error.Code != -32003 || got.Error.Message != "Transaction rejected: WRONG_NONCE" {
 		t.Errorf("refused transaction: %s", got)

@@ -88,9 +88,9 @@ func TestFillTransaction(t *testing.T) {
 		`{` + to + `,"gasPrice":"0x0"}`:                                             "-32000 Invalid arguments: gasPrice must be non-zero",
 		`{` + to + `,"maxFeePerGas":"0x1","maxPriorityFeePerGas":"0x2"}`:            "-32000 Invalid arguments: maxFeePerGas (1) < maxPriorityFeePerGas (2)",
 		`{` + to + `,"maxPriorityFeePerGas":"0x` + strings.Repeat("f", 64) + `"}`:   "-32000 Invalid arguments: maxPriorityFeePerGas 115792089237316195423570985008687907853269984665640564039457584007913129639935 is too high",
-		`{` + to + `,"chainId":"0x1"}`:                                              "-32000 ChainId (0x1) not supported. The correct chainId is 0x12a",
+		`{` + to + `,"chainId":"0x1"}`:                                              "-32000 invalid chain id for signer: have 1 want 298",
 		`{` + to + `,"data":"0x01","input":"0x02"}`:                                 `-32000 Invalid arguments: both "data" and "input" are set and not equal; use "input"`,
-		`{` + to + `,"blobVersionedHashes":[]}`:                                     "-32611 Unsupported transaction type: txType=3",
+		`{` + to + `,"blobVersionedHashes":[]}`:                                     "-32611 transaction type not supported: type 3",
 		`{` + to + `,"gasPrice":"0x1","authorizationList":[` + authorization + `]}`: "-32000 Invalid arguments: both gasPrice and authorizationList specified",
 	} {
 		n.expect([3]string{"eth_fillTransaction", `[` + request + `]`, want})

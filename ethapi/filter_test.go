@@ -287,7 +287,7 @@ func TestFleetSharesFilters(t *testing.T) {
 	}
 	fleet[1].expect([3]string{"eth_uninstallFilter", `["` + logs + `"]`, "true"})
 	fleet[0].expect(
-		[3]string{"eth_getFilterChanges", `["` + logs + `"]`, "-32001 Filter not found"},
+		[3]string{"eth_getFilterChanges", `["` + logs + `"]`, "-32001 filter not found"},
 		[3]string{"eth_uninstallFilter", `["` + logs + `"]`, "false"},
 	)
 	// Without Redis there is no answer, and no wrong one.

@@ -109,13 +109,13 @@ func TestTraceCall(t *testing.T) {
 	to := fmt.Sprintf(`"to":"%s"`, s.counter)
 	s.expect(
 		[3]string{"debug_traceCall", `[{"to":"0x0000000000000000000000000000000000000167"}]`, "-32000 Error occurred during transaction simulation: the system contract at 0x0000000000000000000000000000000000000167 runs on the network only; use eth_call"},
-		[3]string{"debug_traceCall", `[{` + to + `},"0x99999"]`, "-39012 Unknown block"},
+		[3]string{"debug_traceCall", `[{` + to + `},"0x99999"]`, "-39012 header not found"},
 		[3]string{"debug_traceCall", `[{` + to + `,"gas":"0x5207"}]`, "-32000 Error occurred during transaction simulation: intrinsic gas too low: have 20999, want 21000"},
 		[3]string{"debug_traceCall", `[{` + to + `,"from":"` + s.refuser.Hex() + `","value":"0xffffffffffff"}]`, "-32000 Error occurred during transaction simulation: insufficient funds for gas * price + value"},
 		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"txIndex":"0x0"}]`, "-32000 Invalid arguments: txIndex is not supported: the state is that of the end of the block"},
 		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"blockOverrides":{"difficulty":"0x1"}}]`, `-32000 Invalid arguments: block override "difficulty" is not supported`},
 		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"blockOverrides":{"time":"now"}}]`, `-32000 Invalid arguments: block override "time": now`},
-		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"stateOverrides":{"0x1":{}}}]`, "-32602 Invalid parameter 2: Expected 0x prefixed string representing the address (20 bytes), value: 0x1"},
+		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"stateOverrides":{"0x1":{}}}]`, "-32602 invalid argument 2: Expected 0x prefixed string representing the address (20 bytes), value: 0x1"},
 	)
 	for _, profile := range []func(*settings){hiero, func(*settings) {}} { // null is what clients send for nothing
 		r := newRelay(t, s.node, debugging, profile)
@@ -170,7 +170,7 @@ func TestCreateAccessList(t *testing.T) {
 	if len(got.AccessList) != 1 || got.AccessList[0].StorageKeys[0] != (common.Hash{31: 1}) {
 		t.Errorf("what was given is lost: %+v", got)
 	}
-	s.expect([3]string{"eth_createAccessList", `[{"to":"` + s.counter.Hex() + `","accessList":[{"address":"0x1"}]}]`, "-32602 Invalid parameter 0: 'accessList': Expected 0x prefixed string representing the address (20 bytes)"})
+	s.expect([3]string{"eth_createAccessList", `[{"to":"` + s.counter.Hex() + `","accessList":[{"address":"0x1"}]}]`, "-32602 invalid argument 0: 'accessList': Expected 0x prefixed string representing the address (20 bytes)"})
 }
 
 func (n *network) call1(method, call, block string) response {

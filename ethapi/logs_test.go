@@ -94,15 +94,15 @@ func TestLogErrors(t *testing.T) {
 		addresses = append(addresses, fmt.Sprintf(`"0x%040x"`, i+1))
 	}
 	relay.expect(
-		[3]string{"eth_getLogs", `[{"fromBlock":"0x11","toBlock":"0xa"}]`, "-39013 Invalid block range"},
+		[3]string{"eth_getLogs", `[{"fromBlock":"0x11","toBlock":"0xa"}]`, "-39013 invalid block range params"},
 		[3]string{"eth_getLogs", `[{"toBlock":"0xa"}]`, "-32011 Provided toBlock parameter without specifying fromBlock"},
 		[3]string{"eth_getLogs", `[{"fromBlock":"0xa"}]`, "-32000 Exceeded maximum block range: 5"},
 		[3]string{"eth_getLogs", `[{"fromBlock":"0xa","address":["` + tokenLog + `","` + longZero + `"]}]`, "-32000 Exceeded maximum block range: 5"},
 		[3]string{"eth_getLogs", `[{"fromBlock":"0xa","address":["` + tokenLog + `"]}]`, "[]"}, // exempt
-		[3]string{"eth_getLogs", `[{"topics":[` + topics(5) + `]}]`, "-32602 Invalid parameter 0: exceed max topics: at most 4"},
-		[3]string{"eth_getLogs", `[{"topics":[null,[` + topics(101) + `]]}]`, "-32602 Invalid parameter 1: Topic 1 exceeds maximum nested length of 100"},
-		[3]string{"eth_getLogs", `[{"address":[` + strings.Join(addresses, ",") + `]}]`, "-32602 Invalid parameter 0: exceed max addresses: 1001 of at most 1000"},
-		[3]string{"eth_getLogs", `[{"blockHash":"` + blockHash + `","toBlock":"0x1"}]`, "-32602 Invalid parameter 0: Can't use both blockHash and toBlock/fromBlock"},
+		[3]string{"eth_getLogs", `[{"topics":[` + topics(5) + `]}]`, "-32602 invalid argument 0: exceed max topics: at most 4"},
+		[3]string{"eth_getLogs", `[{"topics":[null,[` + topics(101) + `]]}]`, "-32602 invalid argument 1: Topic 1 exceeds maximum nested length of 100"},
+		[3]string{"eth_getLogs", `[{"address":[` + strings.Join(addresses, ",") + `]}]`, "-32602 invalid argument 0: exceed max addresses: 1001 of at most 1000"},
+		[3]string{"eth_getLogs", `[{"blockHash":"` + blockHash + `","toBlock":"0x1"}]`, "-32602 invalid argument 0: Can't use both blockHash and toBlock/fromBlock"},
 	)
 	// Blocks that are more than seven days apart.
 	old := blockJSON(12)
@@ -189,9 +189,9 @@ func TestLogFilter(t *testing.T) {
 	relay.expect(
 		[3]string{"eth_uninstallFilter", `["` + fromNow + `"]`, "true"},
 		[3]string{"eth_uninstallFilter", `["` + fromNow + `"]`, "false"},
-		[3]string{"eth_getFilterChanges", `["` + fromNow + `"]`, "-32001 Filter not found"},
-		[3]string{"eth_getFilterLogs", `["` + fromNow + `"]`, "-32001 Filter not found"},
-		[3]string{"eth_newFilter", `[{"fromBlock":"0x13","toBlock":"0x12"}]`, "-39013 Invalid block range"},
+		[3]string{"eth_getFilterChanges", `["` + fromNow + `"]`, "-32001 filter not found"},
+		[3]string{"eth_getFilterLogs", `["` + fromNow + `"]`, "-32001 filter not found"},
+		[3]string{"eth_newFilter", `[{"fromBlock":"0x13","toBlock":"0x12"}]`, "-39013 invalid block range params"},
 	)
 }
 
@@ -238,7 +238,7 @@ func TestBlockFilter(t *testing.T) {
 	relay.expect(
 		[3]string{"eth_getFilterChanges", `["` + id + `"]`, fmt.Sprintf(`["%s","%s"]`, hash(18), hash(19))},
 		[3]string{"eth_getFilterChanges", `["` + id + `"]`, "[]"},
-		[3]string{"eth_getFilterLogs", `["` + id + `"]`, "-32001 Filter not found"},
+		[3]string{"eth_getFilterLogs", `["` + id + `"]`, "-32001 filter not found"},
 		[3]string{"eth_uninstallFilter", `["` + id + `"]`, "true"},
 	)
 }

@@ -143,12 +143,12 @@ func TestSimulateRefuses(t *testing.T) {
 	head := s.ledger.View().LatestBlock()
 	fee := `"maxFeePerGas":"0xba43b7400000"`
 	for _, w := range [][2]string{
-		{`[{}]`, "-32602 Missing value for required parameter 'blockStateCalls' for SimulatePayload"},
-		{block(``), "-32602 Invalid parameter 0: empty input"},
-		{block(`1`), "-32602 Invalid parameter 'blockStateCalls' for SimulatePayload: Expected Object, value: 1"},
-		{block(`{"calls":[7]}`), "-32602 Invalid parameter 'calls' for BlockStateCall: Expected TransactionObject, value: 7"},
-		{block(`{"calls":[{"to":"0x1"}]}`), "-32602 Invalid parameter 'to' for TransactionObject: Expected 0x prefixed string representing the address (20 bytes), value: 0x1"},
-		{block(`{"stateOverrides":{"0x1":{}}}`), "-32602 Invalid parameter 0: Expected 0x prefixed string representing the address (20 bytes), value: 0x1"},
+		{`[{}]`, "-32602 missing value for required argument 'blockStateCalls' for SimulatePayload"},
+		{block(``), "-32602 invalid argument 0: empty input"},
+		{block(`1`), "-32602 invalid argument 'blockStateCalls' for SimulatePayload: Expected Object, value: 1"},
+		{block(`{"calls":[7]}`), "-32602 invalid argument 'calls' for BlockStateCall: Expected TransactionObject, value: 7"},
+		{block(`{"calls":[{"to":"0x1"}]}`), "-32602 invalid argument 'to' for TransactionObject: Expected 0x prefixed string representing the address (20 bytes), value: 0x1"},
+		{block(`{"stateOverrides":{"0x1":{}}}`), "-32602 invalid argument 0: Expected 0x prefixed string representing the address (20 bytes), value: 0x1"},
 		{block(strings.TrimSuffix(strings.Repeat(`{},`, maxSimulatedBlocks+1), ",")), "-38026 too many blocks"},
 		{block(`{"blockOverrides":{"number":"0xffffff"}}`), "-38026 too many blocks"},
 		{block(`{"calls":[` + strings.TrimSuffix(strings.Repeat(`{},`, maxSimulatedCalls+1), ",") + `]}`), "-38026 too many calls: more than 5000"},

@@ -46,9 +46,9 @@ func TestBalance(t *testing.T) {
 	for _, ref := range []string{`"0xf"`, `"` + block15 + `"`, `{"blockNumber":"0xf"}`, `{"blockHash":"` + block15 + `","requireCanonical":true}`} {
 		expect(ref, past)
 	}
-	expect(`"0x17"`, "-39012 Unknown block") // further than the tolerance
-	expect(`"0x5"`, "-39012 Unknown block")
-	expect(`"`+common.HexToHash("0x99").Hex()+`"`, "-39012 Unknown block")
+	expect(`"0x17"`, "-39012 header not found") // further than the tolerance
+	expect(`"0x5"`, "-39012 header not found")
+	expect(`"`+common.HexToHash("0x99").Hex()+`"`, "-39012 header not found")
 	expect(`{}`, "-32000 Invalid arguments: neither block nor hash specified")
 	relay.expect(
 		[3]string{"eth_getBalance", `["` + sender + `"]`, live},
@@ -159,7 +159,7 @@ func TestCode(t *testing.T) {
 	for _, service := range []string{"0x0000000000000000000000000000000000000167", "0x000000000000000000000000000000000000016B"} {
 		relay.expect(code(service, "latest", `"0xfe"`))
 	}
-	relay.expect(code(deployed, "0x5", "-39012 Unknown block"))
+	relay.expect(code(deployed, "0x5", "-39012 header not found"))
 }
 
 func TestStorageAt(t *testing.T) {
@@ -205,8 +205,8 @@ func TestFeeHistory(t *testing.T) {
 		history(`["0x2","0x10",[25,75]]`, `{"baseFeePerGas":[`+p+`,`+p+`,`+p+`],"gasUsedRatio":[0.5,0.5],"oldestBlock":"0xf","reward":[["0x0","0x0"],["0x0","0x0"]]}`),
 		// Before the first block there is nothing: the rows are those of the blocks there are.
 		history(`["0x5","0x1",[50]]`, `{"baseFeePerGas":[`+p+`,`+p+`,`+p+`],"gasUsedRatio":[0.5,0.5],"oldestBlock":"0x0","reward":[["0x0"],["0x0"]]}`),
-		history(`["0x1","0x12",[]]`, "-32000 Request beyond head block: requested 18, head 17"),
-		history(`["0x","latest",[]]`, "-32602 Invalid parameter 0: Expected 0x prefixed hexadecimal value, value: 0x"),
+		history(`["0x1","0x12",[]]`, "-32000 request beyond head block: requested 18, head 17"),
+		history(`["0x","latest",[]]`, "-32602 invalid argument 0: Expected 0x prefixed hexadecimal value, value: 0x"),
 	)
 	var long struct{ GasUsedRatio []float64 }
 	unmarshal(t, relay.call("eth_feeHistory", `["0x64","latest",[]]`), &long)
@@ -260,18 +260,19 @@ func TestConstants(t *testing.T) {
 		{"web3_clientVersion", `[]`, `"lockstep/1.2.3"`},
 		{"web3_sha3", `["0x"]`, `"0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"`},
 		{"web3_sha3", `["0x68656c6c6f20776f726c64"]`, `"0x47173285a8d7341e5e972fc677286384f802f8ef42a5ec5f03bbfa254cb01fad"`},
-		{"web3_sha3", `["0x1"]`, "-32602 Invalid parameter 0: Expected 0x prefixed hexadecimal value with even length, value: 0x1"},
-		{"web3_sha3", `["zz"]`, "-32602 Invalid parameter 0: Expected 0x prefixed hexadecimal value, value: zz"},
+		{"web3_sha3", `["0x1"]`, "-32602 invalid argument 0: Expected 0x prefixed hexadecimal value with even length, value: 0x1"},
+		{"web3_sha3", `["zz"]`, "-32602 invalid argument 0: Expected 0x prefixed hexadecimal value, value: zz"},
 	} {
 		relay.expect(w)
 	}
 	for _, name := range unsupportedMethods() {
 		relay.expect([3]string{name, `[1,2,3]`, "-32601 Unsupported JSON-RPC method"})
 	}
+	missing := func(name string) string { return "the method " + name + " does not exist/is not available" }
 	for name, want := range map[string]string{
 		"engine_newPayloadV1": "Unsupported JSON-RPC method", "trace_block": "Not yet implemented", "debug_storageRangeAt": "Not yet implemented",
-		"eth_signTypedData": "Method eth_signTypedData not found", "eth_getRawTransactionByHash": "Method eth_getRawTransactionByHash not found",
-		"eth_config": "Method eth_config not found", "eth_baseFee": "Method eth_baseFee not found", "admin_peers": "Method admin_peers not found",
+		"eth_signTypedData": missing("eth_signTypedData"), "eth_getRawTransactionByHash": missing("eth_getRawTransactionByHash"),
+		"eth_config": missing("eth_config"), "eth_baseFee": missing("eth_baseFee"), "admin_peers": missing("admin_peers"),
 	} {
 		relay.expect([3]string{name, `[]`, "-32601 " + want})
 	}
@@ -299,17 +300,17 @@ func TestParameters(t *testing.T) {
 		badObject = `{"fromBlock":"0x1","bogus":1}`
 	)
 	bad := func(i int, expected string) string {
-		return fmt.Sprintf("-32602 Invalid parameter %d: %s, value: bad", i, expected)
+		return fmt.Sprintf("-32602 invalid argument %d: %s, value: bad", i, expected)
 	}
-	missing := func(i int) string { return fmt.Sprintf("-32602 Missing value for required parameter %d", i) }
+	missing := func(i int) string { return fmt.Sprintf("-32602 missing value for required argument %d", i) }
 	null := func(i int) string {
-		return fmt.Sprintf("-32602 Invalid parameter %d: The value passed is not valid: null.", i)
+		return fmt.Sprintf("-32602 invalid argument %d: The value passed is not valid: null.", i)
 	}
 	for _, w := range [][3]string{
 		{"eth_getBalance", `[]`, missing(0)},
 		{"eth_getBalance", `["bad","latest"]`, bad(0, address)},
 		{"eth_getBalance", `[null,"latest"]`, null(0)},
-		{"eth_getBalance", `[` + good + `,"latest",1]`, "-32602 Invalid params"},
+		{"eth_getBalance", `[` + good + `,"latest",1]`, "-32602 too many arguments, want at most 2"},
 		{"eth_getTransactionCount", `["bad","latest"]`, bad(0, address)},
 		{"eth_getCode", `["bad","latest"]`, bad(0, address)},
 		{"eth_getStorageAt", `[` + good + `]`, missing(1)},
@@ -317,7 +318,7 @@ func TestParameters(t *testing.T) {
 		{"eth_feeHistory", `["bad","latest"]`, bad(0, hex)},
 		{"eth_feeHistory", `["0x1"]`, missing(1)},
 		{"eth_feeHistory", `["0x1","bad"]`, bad(1, number)},
-		{"eth_feeHistory", `["0x1","latest",[101]]`, "-32602 Invalid parameter 2: Expected an array of up to 100 numbers, each between 0 and 100, value: [101]"},
+		{"eth_feeHistory", `["0x1","latest",[101]]`, "-32602 invalid argument 2: Expected an array of up to 100 numbers, each between 0 and 100, value: [101]"},
 		{"eth_getBlockByNumber", `["bad",true]`, bad(0, number)},
 		{"eth_getBlockByNumber", `["0x1"]`, missing(1)},
 		{"eth_getBlockByNumber", `["0x1","bad"]`, bad(1, boolean)},
@@ -326,17 +327,17 @@ func TestParameters(t *testing.T) {
 		{"eth_getBlockTransactionCountByHash", `["bad"]`, bad(0, hash+"block")},
 		{"eth_getTransactionByBlockNumberAndIndex", `["bad","0x0"]`, bad(0, number)},
 		{"eth_getTransactionByBlockHashAndIndex", `[` + goodHash + `,"bad"]`, bad(1, hex)},
-		{"eth_getTransactionByBlockHashAndIndex", `[` + goodHash + `,"0x"]`, "-32602 Invalid parameter 1: " + hex + ", value: 0x"},
+		{"eth_getTransactionByBlockHashAndIndex", `[` + goodHash + `,"0x"]`, "-32602 invalid argument 1: " + hex + ", value: 0x"},
 		{"eth_getTransactionByHash", `["bad"]`, bad(0, hash+"transaction")},
 		{"eth_getTransactionReceipt", `["bad"]`, bad(0, hash+"transaction")},
 		{"eth_call", `[]`, missing(0)},
 		{"eth_call", `["bad"]`, bad(0, "Expected TransactionObject")},
 		{"eth_call", `[` + call + `,"latest","bad"]`, bad(2, "Expected StateOverride object (currently accepting any object structure)")},
-		{"eth_call", `[{"to":"bad"}]`, "-32602 Invalid parameter 'to' for TransactionObject: " + address + ", value: bad"},
+		{"eth_call", `[{"to":"bad"}]`, "-32602 invalid argument 'to' for TransactionObject: " + address + ", value: bad"},
 		{"eth_estimateGas", `[]`, missing(0)},
 		{"eth_getLogs", `["bad"]`, bad(0, "Expected FilterObject")},
-		{"eth_getLogs", `[` + badObject + `]`, "-32602 Invalid parameter 'bogus' for FilterObject: Unknown parameter"},
-		{"eth_newFilter", `[{"fromBlock":"bad"}]`, "-32602 Invalid parameter 'fromBlock' for FilterObject: " + number + ", value: bad"},
+		{"eth_getLogs", `[` + badObject + `]`, "-32602 invalid argument 'bogus' for FilterObject: Unknown parameter"},
+		{"eth_newFilter", `[{"fromBlock":"bad"}]`, "-32602 invalid argument 'fromBlock' for FilterObject: " + number + ", value: bad"},
 		{"eth_getFilterChanges", `["bad"]`, bad(0, hex)},
 		{"eth_getFilterLogs", `[]`, missing(0)},
 		{"eth_uninstallFilter", `["bad"]`, bad(0, hex)},

@@ -58,7 +58,7 @@ type poolJSON = map[string]map[string]map[string]map[string]any
 func TestPoolParameters(t *testing.T) {
 	r, _ := newPool(t)
 	for _, method := range []string{"txpool_content", "txpool_inspect", "txpool_status"} {
-		r.expect([3]string{method, `["0x1"]`, "-32602 Invalid params"})
+		r.expect([3]string{method, `["0x1"]`, "-32602 too many arguments, want at most 0"})
 	}
 }
 
@@ -144,7 +144,7 @@ func TestPoolGates(t *testing.T) {
 			r.expect(
 				[3]string{"txpool_content", `[]`, off}, [3]string{"txpool_status", `[]`, off}, [3]string{"txpool_inspect", `[]`, off},
 				[3]string{"txpool_contentFrom", `["0x00000000000000000000000000000000000000aa"]`, off},
-				[3]string{"txpool_contentFrom", `[]`, "-32602 Missing value for required parameter 0"},
+				[3]string{"txpool_contentFrom", `[]`, "-32602 missing value for required argument 0"},
 			)
 		})
 	}

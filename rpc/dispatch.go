@@ -244,8 +244,11 @@ func (d *Dispatcher) appendFault(dst []byte, r *Request, c *call, f fault) []byt
 
 // text is the message as the profile words it.
 func (d *Dispatcher) text(r *Request, f fault) string {
-	if d.config.Profile == ProfileHiero {
+	switch {
+	case d.config.Profile == ProfileHiero:
 		return "[Request ID: " + r.ID + "] " + f.message
+	case f.ethereum != "":
+		return f.ethereum
 	}
 	return f.message
 }

@@ -57,7 +57,8 @@
 // # Profiles
 //
 // ProfileHiero speaks as established relays do, down to message texts, HTTP
-// statuses and close codes. ProfileEthereum speaks as Ethereum nodes do. Both
+// statuses and close codes. ProfileEthereum speaks as Ethereum nodes do, with the texts
+// of go-ethereum where it has the case: libraries go by them. Codes are the same. Both
 // keep the id of a call in every answer, refuse ids that are not scalars with
 // -32600, and refuse params that are not an array with -32602.
 //

@@ -18,9 +18,10 @@ type coded interface {
 
 // fault is an error in the form in which it goes to the client.
 type fault struct {
-	code    int
-	message string
-	data    any
+	code     int
+	message  string
+	ethereum string // what Ethereum's nodes say, if that is another text
+	data     any
 }
 
 // translate turns a handler's error into what the client sees. unexpected is
@@ -29,7 +30,7 @@ type fault struct {
 func (p Profile) translate(err error) (f fault, unexpected bool) {
 	var c coded
 	if e, ok := err.(*eth.Error); ok { //nolint:errorlint // the usual case, without a search
-		return fault{e.Code, e.Message, e.Data}, false
+		return known(e), false
 	}
 	if errors.As(err, &c) {
 		f = fault{code: c.ErrorCode(), message: c.Error()}
@@ -48,7 +49,7 @@ func (p Profile) translate(err error) (f fault, unexpected bool) {
 	return known(eth.ErrInternal("%s", err.Error())), true
 }
 
-func known(e *eth.Error) fault { return fault{e.Code, e.Message, e.Data} }
+func known(e *eth.Error) fault { return fault{e.Code, e.Message, e.Ethereum, e.Data} }
 
 // panicFault says nothing of the panic's value, which is for the log only.
 func (p Profile) panicFault() fault {

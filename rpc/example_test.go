@@ -66,6 +66,6 @@ func Example() {
 
 	// Output:
 	// {"result":"balance of 0x00000000000000000000000000000000000004d2","jsonrpc":"2.0","id":1}
-	// {"error":{"code":-32602,"message":"Invalid parameter 0: Expected 0x prefixed string representing the address (20 bytes), value: 0x4d2"},"jsonrpc":"2.0","id":1}
+	// {"error":{"code":-32602,"message":"invalid argument 0: Expected 0x prefixed string representing the address (20 bytes), value: 0x4d2"},"jsonrpc":"2.0","id":1}
 	// <nil>
 }

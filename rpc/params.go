@@ -105,7 +105,7 @@ func (p *Params) validate(m *Method, lenient bool) *eth.Error {
 		return p.notAnArray(m)
 	}
 	if p.count > len(m.Params) {
-		return eth.ErrInvalidParams()
+		return eth.ErrTooManyParams(len(m.Params))
 	}
 	for i, rule := range m.Params {
 		v := p.At(i)

@@ -164,10 +164,7 @@ func (s schema) knows(name string) bool {
 func (s schema) verifyField(f field, v Value) *eth.Error {
 	switch {
 	case !v.Present() && f.required:
-		return &eth.Error{
-			Code:    eth.CodeInvalidParams,
-			Message: "Missing value for required parameter " + s.quote(f.name),
-		}
+		return eth.ErrMissingParam(s.quote(f.name))
 	case !v.Present(), v.Null() && f.nullable:
 		return nil
 	case v.Null() || !f.rule.check(v):

@@ -71,7 +71,7 @@ async function batch(input) {
     provider.send('eth_chainId', []),
     provider.send('eth_blockNumber', []),
     provider.send('eth_getBalance', [wallet.address, 'latest']),
-    provider.send('eth_noSuchMethod', []).then(() => null, (error) => error.error?.code ?? error.code),
+    provider.send('eth_noSuchMethod', []).then(() => null, (error) => (error.info?.error ?? error.error ?? error).code),
   ]);
   return { largestBatch: Math.max(...sizes), chainId, number: Number(number), balance: BigInt(balance), missing };
 }
