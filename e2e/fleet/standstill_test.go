@@ -1,8 +1,12 @@
 package fleet
 
 import (
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
+
+	"lockstep/e2e/harness"
 )
 
 // TestOvertaken takes the turn from a relay that cannot use it in time, and lets that
@@ -123,5 +127,45 @@ func TestBriefStandstill(t *testing.T) {
 			t.Errorf("relay %s took the other for dead", r.name)
 		}
 	}
+	n.checkTidy()
+}
+
+// TestLocksCommand: `lockstep locks` shows who holds a turn that makes no progress, and ends it
+// by hand, through another relay than the holder's; the next in line goes.
+func TestLocksCommand(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	relays := n.startRelays(2)
+	a, b := relays[0], relays[1]
+	alice := n.newSender()
+	txs := alice.pay(2)
+	stuck, waiting := newBurst(n), newBurst(n)
+	a.nodes.mute()
+	stuck.post(a, alice.rival(txs[0]))
+	n.queued(alice, 0)
+	for i, tx := range txs {
+		waiting.post(b, tx)
+		n.queued(alice, i+1)
+	}
+	locks := func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), harness.Program(t), append([]string{"locks"}, args...)...)
+		cmd.Env = harness.Environment()
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("locks %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	if out := locks("--admin", a.admin); !strings.Contains(out, alice.address.Hex()) || !strings.Contains(out, "nonce 0, fence ") {
+		t.Errorf("the holder is not shown:\n%s", out)
+	}
+	if out := locks("--admin", b.admin, "release", alice.address.Hex()); !strings.Contains(out, `"released":true`) {
+		t.Errorf("not released:\n%s", out)
+	}
+	answers := waiting.wait()
+	a.nodes.heal()
+	answers = append(answers, stuck.wait()...)
+	n.check(answers, allowance{refused: func(got answer) bool { return got.relay == "A" && got.says(turnLost) }})
 	n.checkTidy()
 }
