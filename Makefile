@@ -53,12 +53,13 @@ generate: bin/protogen ## remake the generated files
 	cd internal/hapi && ../../bin/protogen hapi.proto $(PROTOC_GEN_GO)
 	go test ./config -run TestDocs -update >/dev/null
 	go test ./app -run TestMetricsDocument -update >/dev/null
+	go test ./ethapi -run TestMethodsDocument -update >/dev/null
 
 verify: bin/protogen ## fail when a generated file is stale
 	@rm -rf bin/.verify && mkdir bin/.verify && cp internal/hapi/hapi.proto bin/.verify/
 	cd bin/.verify && ../protogen hapi.proto $(PROTOC_GEN_GO)
 	diff -u internal/hapi/hapi.pb.go bin/.verify/hapi.pb.go
-	go test -run 'TestDocs|TestMetricsDocument' ./config ./app
+	go test -run 'TestDocs|TestMetricsDocument|TestMethodsDocument' ./config ./app ./ethapi
 
 bench: setup ## measure, and print the figures with their spread (ROWS=reads-cheap,burst for some)
 	./scripts/bench.sh $(if $(ROWS),-rows $(ROWS))

@@ -18,9 +18,9 @@ type document struct {
 	OpenRPC string
 	Info    struct{ Title, Version string }
 	Methods []struct {
-		Name    string
-		Summary string
-		Params  []struct {
+		Name                 string
+		Summary, Description string
+		Params               []struct {
 			Name     string
 			Required bool
 			Schema   json.RawMessage
