@@ -48,7 +48,7 @@ func TestConformance(t *testing.T) {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
 			n := startDev(t, []string{"RELAY_PROFILE=" + profile, "DEBUG_API_ENABLED=true", "TXPOOL_API_ENABLED=true", "TX_STATUS_TRACING=true"})
-			c := &conformance{t: t, network: n, lenient: profile == "ethereum"}
+			c := &conformance{t: t, network: n, made: new(made), lenient: profile == "ethereum"}
 			c.document = discover(t, n.RPC)
 			c.prepare()
 			c.run()
@@ -79,6 +79,7 @@ type conformance struct {
 	network  *network
 	lenient  bool // null stands for an optional parameter that is left out
 	document openRPC
+	made     *made
 
 	sender   account
 	contract common.Address
@@ -170,8 +171,12 @@ func (c *conformance) text(method, params string) (text string) {
 	return text
 }
 
+// made is how much was driven.
+type made struct{ methods, parameters, valid, missing, wrong int }
+
 // run drives every method of the document.
 func (c *conformance) run() {
+	defer func() { c.t.Logf("%d methods of the document: %+v", len(c.document.Methods), *c.made) }()
 	for _, m := range c.document.Methods {
 		c.t.Run(m.Name, func(t *testing.T) {
 			one := *c
@@ -198,12 +203,16 @@ func (c *conformance) method(m methodSchema) {
 	for _, params := range valid {
 		c.answered(m, params)
 	}
+	c.made.methods++
+	c.made.parameters += len(m.Params)
+	c.made.valid += len(valid)
 	// The first valid request is the one that is spoilt.
 	good := parse(c.t, valid[0]).([]any)
 	required := 0
 	for i, p := range m.Params {
 		if p.Required {
 			required = i + 1
+			c.made.missing++
 			c.refused(m.Name, show(good[:min(i, len(good))]), -32602)
 		}
 	}
@@ -211,6 +220,7 @@ func (c *conformance) method(m methodSchema) {
 		c.t.Errorf("the first valid request leaves parameters out")
 	}
 	for i, p := range m.Params {
+		before := c.made.wrong
 		for _, wrong := range []any{nil, 42.0, true, "wrong", "0xg", "0x123456789012345678", []any{}, []any{map[string]any{}}, map[string]any{}, map[string]any{"from": 1.0, "blockHash": "0x1", "tracer": "none", "address": "0x"}} {
 			spoilt := slices.Clone(good)
 			spoilt[i] = wrong
@@ -222,8 +232,12 @@ func (c *conformance) method(m methodSchema) {
 			case wrong == nil && i >= required && (c.lenient || slices.Contains(newer, m.Name)):
 				c.answered(m, show(spoilt))
 			case wrong == nil, c.document.Components.Schemas.check(p.Schema, wrong, p.Name) != nil:
+				c.made.wrong++
 				c.refused(m.Name, show(spoilt), -32602)
 			}
+		}
+		if c.made.wrong == before {
+			c.t.Errorf("no wrong value of %s is tried", p.Name)
 		}
 	}
 	if extra := show(append(slices.Clone(good), "extra")); len(m.Params) > 0 || strings.HasPrefix(m.Name, "txpool_") {
