@@ -21,12 +21,8 @@ func SendRawTransaction(sender Sender) rpc.Method {
 	return rpc.Method{
 		Name:   "eth_sendRawTransaction",
 		Params: []rpc.Param{rpc.Required(rpc.RawTransaction())},
-		Enter: func(_ context.Context, p *rpc.Params) (rpc.Finish, error) {
-			raw, err := rawTransaction(p)
-			if err != nil {
-				return nil, err
-			}
-			entry, err := sender.Enter(raw)
+		Enter: func(ctx context.Context, p *rpc.Params) (rpc.Finish, error) {
+			entry, err := enter(ctx, sender, p)
 			if err != nil {
 				return nil, err
 			}
@@ -39,6 +35,19 @@ func SendRawTransaction(sender Sender) rpc.Method {
 			}, nil
 		},
 	}
+}
+
+// enter takes the place in line and starts what need not wait for the turn.
+func enter(ctx context.Context, sender Sender, p *rpc.Params) (*submit.Entry, error) {
+	raw, err := rawTransaction(p)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := sender.Enter(raw)
+	if err != nil {
+		return nil, err
+	}
+	return entry, entry.Begin(ctx)
 }
 
 func rawTransaction(p *rpc.Params) ([]byte, error) {

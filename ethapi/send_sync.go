@@ -43,12 +43,8 @@ func SendRawTransactionSync(a *API, sender Sender) rpc.Method {
 	return rpc.Method{
 		Name:   "eth_sendRawTransactionSync",
 		Params: []rpc.Param{rpc.Required(rpc.RawTransaction()), rpc.Nullable(rpc.Milliseconds())},
-		Enter: func(_ context.Context, p *rpc.Params) (rpc.Finish, error) {
-			raw, err := rawTransaction(p)
-			if err != nil {
-				return nil, err
-			}
-			entry, err := sender.Enter(raw)
+		Enter: func(ctx context.Context, p *rpc.Params) (rpc.Finish, error) {
+			entry, err := enter(ctx, sender, p)
 			if err != nil {
 				return nil, err
 			}

@@ -5,11 +5,13 @@
 // A submission has two halves, because order is decided before anything waits:
 //
 //	entry, err := submitter.Enter(raw)  // never blocks: decoded, checked, in line
+//	err = entry.Begin(ctx)              // never blocks: the look-ups are under way
 //	hash, err := entry.Finish(ctx)      // waits for the turn, submits, follows
 //
 // Callers that hold several transactions at once (a batch, a connection) call
 // Enter in their order and may finish them concurrently. Whoever got an Entry must
-// call Finish or Leave. Submit does both halves for a caller with one transaction.
+// call Finish or Leave; Begin may be left out. Submit does all for a caller with one
+// transaction.
 //
 // # What is certain
 //

@@ -91,7 +91,8 @@ type Entry struct {
 	upload  *upload      // of its call data; nil: none
 	arrived time.Time
 
-	taken    atomic.Bool // Finish has been called
+	facts    *facts      // nil before Begin
+	taken    atomic.Bool // Begin has been called
 	learning atomic.Bool // the learner is looking its sender up
 	finished sync.Once
 	fence    uint64 // of the sender's turn; 0: not ordered, or not reached
@@ -129,8 +130,8 @@ func (s *Submitter) Enter(raw []byte) (*Entry, error) {
 	return entry, nil
 }
 
-// Leave gives the place up without submitting. After Finish has been called it does
-// nothing: the transaction may be under way although the caller has its answer.
+// Leave gives the place up without submitting. After Begin or Finish it does nothing:
+// the transaction may be under way although the caller has its answer.
 func (e *Entry) Leave() {
 	if !e.taken.Load() {
 		e.leave()
@@ -144,35 +145,46 @@ func (e *Entry) leave() {
 	}
 }
 
+// Begin starts what needs no turn, the look-ups above all. It never blocks. The error is
+// an *eth.Error, after which the place is given up; else Finish must follow. Finish
+// begins by itself what was not begun, but on the stack on which it then waits, and
+// thousands may wait.
+func (e *Entry) Begin(ctx context.Context) error {
+	if err := e.count(); err != nil {
+		return err
+	}
+	defer e.afterPanic()
+	e.s.received(e)
+	e.s.whoAsks(ctx, e)
+	e.facts = e.s.lookUp(context.WithoutCancel(ctx), e)
+	e.store(ctx, e.facts)
+	return nil
+}
+
 // Finish waits for the turn, submits and follows the transaction as far as the
 // settings say. The error is an *eth.Error.
 //
 // A client that goes away does not stop its transaction, unless the operator wants
 // that for queued ones: what ctx carries is used, its end is not.
-//
-// Thousands may wait in here. What comes before and after the wait is in functions of
-// their own, so that the stack they wait on stays small.
 func (e *Entry) Finish(ctx context.Context) (common.Hash, error) {
-	if err := e.begin(); err != nil {
-		return common.Hash{}, err
+	if e.facts == nil {
+		if err := e.Begin(ctx); err != nil {
+			return common.Hash{}, err
+		}
 	}
 	defer e.afterPanic()
-	e.s.received(e)
-	e.s.whoAsks(ctx, e)
-	facts := e.s.lookUp(context.WithoutCancel(ctx), e)
-	e.store(ctx, facts)
 	switch {
 	case e.s.cfg.Async:
-		return e.finishAsync(context.WithoutCancel(ctx), facts)
+		return e.finishAsync(context.WithoutCancel(ctx), e.facts)
 	case e.s.cfg.Returns == ReturnsAccepted:
-		return e.finishAccepted(ctx, facts)
+		return e.finishAccepted(ctx, e.facts)
 	default:
-		return e.run(ctx, facts, nil).result(e.tx.Hash())
+		return e.run(ctx, e.facts, nil).result(e.tx.Hash())
 	}
 }
 
-// begin counts the transaction as in progress.
-func (e *Entry) begin() error {
+// count counts the transaction as in progress.
+func (e *Entry) count() error {
 	e.taken.Store(true)
 	ok, closing := e.s.tasks.begin()
 	switch {
