@@ -17,9 +17,8 @@ func thousand(ctx context.Context, l *lab, t *table, runs int) error {
 	wantCounts(t, "", senders*count, "")
 	t.figure("unanswered", "tx").peer = "200 of 1,800 hang, 600 senders"
 	t.want("memory per waiting transaction, WebSocket", "KB", atMost(8, "8"), "")
-	t.want("memory per waiting transaction, HTTP with its connection", "KB", nil, "")
-	t.want("growth of the process per waiting transaction, WebSocket", "KB", nil, "")
-	t.want("growth of the process per waiting transaction, HTTP with its connection", "KB", nil, "")
+	t.want("memory per transaction, those at a node included, WebSocket", "KB", nil, "")
+	t.want("memory per transaction, HTTP with its connection", "KB", nil, "")
 	b, err := l.bed(ctx, true)
 	if err != nil {
 		return err
@@ -39,39 +38,45 @@ func thousand(ctx context.Context, l *lab, t *table, runs int) error {
 		t.ours("accepted", "tx/s", o.rate())
 		o.costs(t, false, "")
 		o.failures(t, false, "")
-		for _, c := range []struct {
-			how       string
-			count     int
-			webSocket bool
-		}{{"WebSocket", 10, true}, {"HTTP with its connection", 2, false}} {
-			if err := l.waiting(ctx, b, relays, t, c.how, load{
-				name: "thousand", relays: relays, senders: senders, count: c.count, webSocket: c.webSocket,
-			}); err != nil {
-				return err
-			}
+		held := func(how string, count int, webSocket bool) (before, meanwhile float64, err error) {
+			return l.held(ctx, b, relays, t, how, load{
+				name: "thousand", relays: relays, senders: senders, count: count, webSocket: webSocket,
+			})
 		}
+		const few, many = 2, 10
+		_, less, err := held("WebSocket", few, true)
+		if err != nil {
+			return err
+		}
+		before, more, err := held("WebSocket", many, true)
+		if err != nil {
+			return err
+		}
+		t.ours("memory per waiting transaction, WebSocket", "KB", (more-less)/(senders*(many-few))/1024)
+		t.ours("memory per transaction, those at a node included, WebSocket", "KB", (more-before)/(senders*many)/1024)
+		if before, more, err = held("HTTP with its connection", few, false); err != nil {
+			return err
+		}
+		t.ours("memory per transaction, HTTP with its connection", "KB", (more-before)/(senders*few)/1024)
 	}
-	t.note("Memory is the live heap after a collection, and the stacks: at the time when all wait, less what it was before the load connected. Over HTTP each has a connection of its own.")
+	t.note("Memory is the live heap after a collection, and the stacks, while the network takes nothing. One transaction of each sender is at a node then: what one that waits needs is the difference between ten of each sender and two. The other figures are less what there was before the load connected; over HTTP each has a connection of its own.")
 	t.note("The baseline is left out: 20,000 waiters that poll every 50 ms are 400,000 polls a second.")
 	return nil
 }
 
-// waiting holds a load back at the network and looks at the relays' memory meanwhile.
-func (l *lab) waiting(ctx context.Context, b *bed, relays []*relay, t *table, how string, q load) error {
+// held holds a load back at the network and returns the relays' memory before that and
+// meanwhile.
+func (l *lab) held(ctx context.Context, b *bed, relays []*relay, t *table, how string, q load) (before, meanwhile float64, err error) {
 	total := q.senders * q.count
-	live, resident, err := memoryOf(ctx, relays)
-	if err != nil {
-		return err
+	if before, err = memoryOf(ctx, relays); err != nil {
+		return 0, 0, err
 	}
 	q.conduct = conduct{Hold: true}
 	q.during = func(ctx context.Context) error {
 		err := inProgress(ctx, relays, total)
 		if err == nil {
-			var then, grown float64
-			if then, grown, err = memoryOf(ctx, relays); err == nil {
-				t.ours("memory per waiting transaction, "+how, "KB", (then-live)/float64(total)/1024)
-				l.profileHeap(ctx, relays, how)
-				t.ours("growth of the process per waiting transaction, "+how, "KB", (grown-resident)/float64(total)/1024)
+			if meanwhile, err = memoryOf(ctx, relays); err == nil {
+				l.profileHeap(ctx, relays, fmt.Sprintf("%s, %d each", how, q.count))
 			}
 		}
 		if openErr := b.net.behave(ctx, conduct{}); openErr != nil {
@@ -81,13 +86,13 @@ func (l *lab) waiting(ctx context.Context, b *bed, relays []*relay, t *table, ho
 	}
 	o, err := l.fire(ctx, b.net, b.redis, q)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	if !o.Clean() {
 		t.note(fmt.Sprintf("Held back over %s: %d wrong nonce, %d unanswered, %d executed of %d.",
 			how, o.Chain.WrongNonce, o.Unanswered, o.Chain.Executed, total))
 	}
-	return nil
+	return before, meanwhile, nil
 }
 
 // profileHeap keeps what the relays' heaps and goroutines are, if that is wanted.
@@ -109,16 +114,15 @@ func (l *lab) profileHeap(ctx context.Context, relays []*relay, how string) {
 	}
 }
 
-func memoryOf(ctx context.Context, relays []*relay) (live, resident float64, err error) {
+func memoryOf(ctx context.Context, relays []*relay) (live float64, err error) {
 	for _, r := range relays {
 		m, err := r.memory(ctx)
 		if err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 		live += m
-		resident += r.rss()
 	}
-	return live, resident, nil
+	return live, nil
 }
 
 // inProgress waits until the relays have that many transactions in hand.
