@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/rpc"
 	"github.com/google/go-cmp/cmp"
+	"github.com/holiman/uint256"
 )
 
 // objectReport is what a client says of a transaction that it read in every way there
@@ -29,6 +30,8 @@ type objectReport struct {
 	InBlock     bool            `json:"inBlock"`
 	ByIndex     common.Hash     `json:"byIndex"`
 	Logs        int             `json:"logs"`
+	Listed      int             `json:"listed"`     // addresses of its access list
+	Authorized  *common.Address `json:"authorized"` // to run for the first of its authorities
 }
 
 // TestObjects has every client read a transaction of every type that the network takes,
@@ -38,7 +41,7 @@ func TestObjects(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.profile, func(t *testing.T) {
 			t.Parallel()
-			n := startDev(t, []string{"RELAY_PROFILE=" + d.profile, "DEBUG_API_ENABLED=true"})
+			n := startDev(t, []string{"RELAY_PROFILE=" + d.profile, "DEBUG_API_ENABLED=true", "TX_TYPE_4_ENABLED=true"}, "--set-code")
 			objects(t, n)
 		})
 	}
@@ -57,7 +60,15 @@ func objects(t *testing.T, n *network) {
 	creation := append([]byte{0x60, byte(len(code)), 0x60, 0x0c, 0x60, 0x00, 0x39, 0x60, byte(len(code)), 0x60, 0x00, 0xf3}, code...)
 	chain, tip := big.NewInt(chainID), new(big.Int)
 	access := types.AccessList{{Address: loud, StorageKeys: []common.Hash{{31: 1}}}}
-	want := []objectReport{{Status: 1, Created: &loud}, {To: &loud, Status: 1, Logs: 1}, {To: &loud, Status: 1, Logs: 1}, {To: &loud, Status: 1, Logs: 1}, {}}
+	authority := n.Accounts[2]
+	authorization, err := types.SignSetCode(authority.key(t), types.SetCodeAuthorization{ChainID: *uint256.NewInt(chainID), Address: loud})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delegate, called := authority.address(), objectReport{To: &loud, Status: 1, Logs: 1}
+	listing := called
+	listing.Listed = len(access)
+	want := []objectReport{{Status: 1, Created: &loud}, called, listing, called, {}, {To: &delegate, Status: 1, Logs: 1, Authorized: &loud}}
 	var hashes []string
 	for i, data := range []types.TxData{
 		&types.DynamicFeeTx{ChainID: chain, Nonce: 0, GasTipCap: tip, GasFeeCap: price, Gas: 500_000, Data: creation},
@@ -65,6 +76,7 @@ func objects(t *testing.T, n *network) {
 		&types.AccessListTx{ChainID: chain, Nonce: 2, GasPrice: price, Gas: 200_000, To: &loud, AccessList: access},
 		&types.DynamicFeeTx{ChainID: chain, Nonce: 3, GasTipCap: tip, GasFeeCap: price, Gas: 200_000, To: &loud},
 		&types.DynamicFeeTx{ChainID: chain, Nonce: 4, GasTipCap: tip, GasFeeCap: price, Gas: 200_000, Data: common.FromHex(failing)},
+		&types.SetCodeTx{ChainID: uint256.NewInt(chainID), Nonce: 5, GasTipCap: new(uint256.Int), GasFeeCap: uint256.MustFromBig(price), Gas: 200_000, To: delegate, AuthList: []types.SetCodeAuthorization{authorization}},
 	} {
 		tx, err := types.SignNewTx(sender.key(t), types.LatestSignerForChainID(chain), data)
 		if err != nil {
@@ -131,7 +143,10 @@ func readObjects(t *testing.T, ctx context.Context, client *ethclient.Client, of
 		}
 		report := objectReport{
 			Hash: tx.Hash(), Type: tx.Type(), ReceiptType: receipt.Type, To: tx.To(), Nonce: tx.Nonce(), Status: receipt.Status,
-			InBlock: block.Transaction(one.Hash) != nil, ByIndex: byIndex.Hash(),
+			InBlock: block.Transaction(one.Hash) != nil, ByIndex: byIndex.Hash(), Listed: len(tx.AccessList()),
+		}
+		if list := tx.SetCodeAuthorizations(); len(list) > 0 {
+			report.Authorized = &list[0].Address
 		}
 		if receipt.ContractAddress != (common.Address{}) {
 			report.Created = &receipt.ContractAddress

@@ -104,6 +104,7 @@ async function objects(input) {
     return {
       hash: tx.hash, type: tx.type, receiptType: receipt.type, to: tx.to, nonce: tx.nonce, status: receipt.status, created: receipt.contractAddress,
       inBlock: block.prefetchedTransactions.some((one) => one.hash === hash), byIndex: byIndex.hash, logs: logs.filter((log) => log.transactionHash === hash).length,
+      listed: tx.accessList?.length ?? 0, authorized: tx.authorizationList?.[0]?.address ?? null,
     };
   }));
 }

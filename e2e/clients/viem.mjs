@@ -126,6 +126,7 @@ async function objects(input) {
       hash: tx.hash, type: types[tx.type], receiptType: types[receipt.type], to: tx.to, nonce: tx.nonce, status: passed(receipt),
       created: receipt.contractAddress ?? null, inBlock: block.transactions.some((one) => one.hash === hash), byIndex: byIndex.hash,
       logs: logs.filter((log) => log.transactionHash === hash).length,
+      listed: tx.accessList?.length ?? 0, authorized: tx.authorizationList?.[0]?.address ?? null,
     };
   }));
 }

@@ -107,6 +107,8 @@ async function objects(input) {
   const { web3 } = connect(input);
   return Promise.all(input.hashes.map(async (hash) => {
     const [tx, receipt] = await Promise.all([web3.eth.getTransaction(hash), web3.eth.getTransactionReceipt(hash)]);
+    // The library has no word for authorizations, and drops them.
+    const raw = await web3.requestManager.send({ method: 'eth_getTransactionByHash', params: [hash] });
     const block = await web3.eth.getBlock(receipt.blockHash, true);
     const byIndex = await web3.eth.getTransactionFromBlock(receipt.blockHash, receipt.transactionIndex);
     const logs = await web3.eth.getPastLogs({ blockHash: receipt.blockHash });
@@ -114,6 +116,7 @@ async function objects(input) {
       hash: tx.hash, type: Number(tx.type), receiptType: Number(receipt.type), to: tx.to ?? null, nonce: Number(tx.nonce), status: Number(receipt.status),
       created: receipt.contractAddress ?? null, inBlock: block.transactions.some((one) => one.hash === hash), byIndex: byIndex.hash,
       logs: logs.filter((log) => log.transactionHash === hash).length,
+      listed: tx.accessList?.length ?? 0, authorized: raw.authorizationList?.[0]?.address ?? null,
     };
   }));
 }
