@@ -249,7 +249,7 @@ func testGapHoldOnFreshLane(t *testing.T, b *bench) {
 	for i, nonce := range []uint64{7, 5, 6} {
 		tickets = append(tickets, b.enter(i, nonce))
 	}
-	if !b.idle() {
+	if b.holder().Held {
 		t.Error("somebody got the turn although nothing is known")
 	}
 	for _, ticket := range tickets {

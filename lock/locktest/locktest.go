@@ -126,18 +126,19 @@ func ms(n int) envx.Millis { return envx.Millis(time.Duration(n) * time.Millisec
 // on returns the service that is to take the i-th ticket.
 func (b *bench) on(i int) *lock.Service { return b.svcs[i%len(b.svcs)] }
 
-// enter draws a ticket of the i-th service and waits until its place is known to all.
+// enter draws a ticket of the i-th service and waits until its place is known to all, or
+// its turn has come: the holder's time may be up meanwhile.
 func (b *bench) enter(i int, nonce uint64) *lock.Ticket {
 	b.t.Helper()
-	before := b.queued()
-	idle := b.idle()
+	queued, before := b.queued(), b.holder()
 	ticket, err := b.on(i).Enter(b.sender, nonce)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	b.eventually("a place is taken", func() error {
-		if n := b.queued(); n <= before && (!idle || b.idle()) {
-			return fmt.Errorf("%d places", n)
+		holder := b.holder()
+		if n := b.queued(); n <= queued && !(holder.Fence > before.Fence && holder.Nonce == nonce) {
+			return fmt.Errorf("%d places, before it were %d; the turn is %d's", n, queued, holder.Nonce)
 		}
 		return nil
 	})
@@ -146,15 +147,16 @@ func (b *bench) enter(i int, nonce uint64) *lock.Ticket {
 
 func (b *bench) queued() int { return b.h.Queued(b.t, b.sender) }
 
-func (b *bench) idle() bool {
+// holder returns the sender's lane in the service that has the turn.
+func (b *bench) holder() (holder lock.LaneInfo) {
 	for _, svc := range b.svcs {
 		for _, l := range svc.Lanes() {
-			if l.Sender == b.sender && l.Held {
-				return false
+			if l.Sender == b.sender && l.Held && l.Fence > holder.Fence {
+				holder = l
 			}
 		}
 	}
-	return true
+	return holder
 }
 
 func (b *bench) wait(ticket *lock.Ticket) *lock.Lease {
