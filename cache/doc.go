@@ -9,7 +9,8 @@
 // It is a convenience and behaves like one. A read has a short deadline of its own.
 // Writes wait in a bounded queue; when that is full they are dropped. When Redis fails
 // some times in a row nothing is asked of it for a while, so that a dead one costs
-// nothing. No failure reaches the caller: what cannot be had is not there.
+// nothing; reads and writes are counted apart, because one that is full can still be
+// read. No failure reaches the caller: what cannot be had is not there.
 //
 // Values longer than a bound are neither written nor read. All of them expire, because
 // Redis has to get rid of them somehow: they would stay true for ever.

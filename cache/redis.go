@@ -2,11 +2,8 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -16,22 +13,17 @@ const (
 	prefix    = "lockstep:cache:"
 	queueSize = 1024    // values that wait to be written
 	queueMax  = 8 << 20 // bytes of them
-	patience  = 3       // failures in a row after which Redis is left alone
-	pause     = 2 * time.Second
 )
 
 // Redis is a store in Redis. It is safe for concurrent use.
 type Redis struct {
 	config Config
 	client redis.UniversalClient
-	log    *slog.Logger
 	queue  chan entry
 	queued atomic.Int64 // bytes in the queue
 	count  *prometheus.CounterVec
 
-	mu       sync.Mutex
-	failures int       // guarded by mu; in a row
-	until    time.Time // guarded by mu; Redis is left alone before that
+	reads, writes breaker
 }
 
 type entry struct {
@@ -43,7 +35,8 @@ type entry struct {
 // stays the caller's.
 func New(config Config, client redis.UniversalClient, log *slog.Logger) *Redis {
 	return &Redis{
-		config: config, client: client, log: log, queue: make(chan entry, queueSize),
+		config: config, client: client, queue: make(chan entry, queueSize),
+		reads: breaker{what: "get", log: log}, writes: breaker{what: "put", log: log},
 		count: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rpc_relay_cache_redis_operations_total",
 			Help: "Looks into the shared cache (get: hit, miss, long, error, or skipped while Redis fails) and writes to it (put: done, long, error, skipped, or dropped because too many waited).",
@@ -62,7 +55,7 @@ func (r *Redis) Get(ctx context.Context, key string) []byte {
 }
 
 func (r *Redis) get(ctx context.Context, key string) (value []byte, result string) {
-	if !r.enter() {
+	if !r.reads.enter() {
 		return nil, "skipped"
 	}
 	timed, cancel := context.WithTimeout(ctx, r.config.Timeout.Duration())
@@ -71,16 +64,16 @@ func (r *Redis) get(ctx context.Context, key string) (value []byte, result strin
 	value, err := r.client.GetRange(timed, prefix+key, 0, int64(r.config.MaxValue)).Bytes()
 	switch {
 	case err != nil:
-		r.settle(ctx, err)
+		r.reads.settle(ctx, err)
 		return nil, "error"
 	case len(value) == 0:
-		r.settle(ctx, nil)
+		r.reads.settle(ctx, nil)
 		return nil, "miss"
 	case len(value) > r.config.MaxValue:
-		r.settle(ctx, nil)
+		r.reads.settle(ctx, nil)
 		return nil, "long"
 	}
-	r.settle(ctx, nil)
+	r.reads.settle(ctx, nil)
 	return value, "hit"
 }
 
@@ -117,52 +110,15 @@ func (r *Redis) Run(ctx context.Context) error {
 }
 
 func (r *Redis) put(ctx context.Context, e entry) (result string) {
-	if !r.enter() {
+	if !r.writes.enter() {
 		return "skipped"
 	}
 	timed, cancel := context.WithTimeout(ctx, r.config.Timeout.Duration())
 	defer cancel()
 	err := r.client.Set(timed, prefix+e.key, e.value, r.config.TTL.Duration()).Err()
-	r.settle(ctx, err)
+	r.writes.settle(ctx, err)
 	if err != nil {
 		return "error"
 	}
 	return "done"
-}
-
-// enter asks whether Redis may be asked. After a pause one caller may try.
-func (r *Redis) enter() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.failures < patience {
-		return true
-	}
-	now := time.Now()
-	if now.Before(r.until) {
-		return false
-	}
-	r.until = now.Add(pause)
-	return true
-}
-
-// settle notes how an operation went. That the caller gave up says nothing.
-func (r *Redis) settle(ctx context.Context, err error) {
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return
-	}
-	r.mu.Lock()
-	before := r.failures
-	if err == nil {
-		r.failures = 0
-	} else {
-		r.failures++
-		r.until = time.Now().Add(pause)
-	}
-	r.mu.Unlock()
-	switch {
-	case err != nil && before+1 == patience:
-		r.log.WarnContext(ctx, "the shared cache does not answer; it is left alone until it does", "error", err)
-	case err == nil && before >= patience:
-		r.log.InfoContext(ctx, "the shared cache answers again")
-	}
 }

@@ -76,6 +76,10 @@ func TestShared(t *testing.T) {
 			if got := other.Get(t.Context(), "never"); got != nil {
 				t.Errorf("%q from nowhere", got)
 			}
+			clear(other.Get(t.Context(), "b"))
+			if got := other.Get(t.Context(), "b"); !bytes.Equal(got, values["b"]) {
+				t.Error("what one caller was given, another one has changed")
+			}
 			one.Put("a", []byte("new"))
 			until(t, "a again", func() bool { return string(other.Get(t.Context(), "a")) == "new" })
 		})
@@ -155,11 +159,26 @@ func TestDeadRedisCostsNothing(t *testing.T) {
 // One that hangs takes the deadline of a few looks, not of all. What the caller's own
 // end cuts short is no failure.
 func TestHangingRedis(t *testing.T) {
-	server := redistest.Start(t)
+	t.Run("process", func(t *testing.T) {
+		server := redistest.Start(t)
+		hanging(t, server, server.Pause, server.Resume)
+	})
+	t.Run("commands", func(t *testing.T) {
+		server := redistest.Start(t)
+		pause := func() {
+			if err := server.Client().ClientPause(t.Context(), 2*time.Second).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hanging(t, server, pause, func() {}) // it ends by itself, and no command ends it earlier
+	})
+}
+
+func hanging(t *testing.T, server *redistest.Server, pause, resume func()) {
 	c := config
 	c.Timeout = envx.Millis(20 * time.Millisecond)
 	store := start(t, server.URL(), c)
-	server.Pause()
+	pause()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 10 {
@@ -176,7 +195,7 @@ func TestHangingRedis(t *testing.T) {
 	if failed := store.Count("get", "error"); failed > 10+20 {
 		t.Errorf("%v looks waited", failed)
 	}
-	server.Resume()
+	resume()
 	until(t, "it is used again", func() bool {
 		store.Get(t.Context(), "k")
 		return store.Count("get", "miss") > 0
