@@ -102,6 +102,7 @@ func objects(t *testing.T, n *network) {
 			}
 		})
 	}
+	everyReading(t, ctx, n, loud)
 	t.Run("simulation", func(t *testing.T) { simulations(t, ctx, client, sender, loud) })
 }
 

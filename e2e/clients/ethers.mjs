@@ -1,7 +1,7 @@
 // ethers v6, used as its manual shows.
 
-import { Contract, ContractFactory, JsonRpcProvider, Wallet, parseEther, verifyAuthorization } from 'ethers';
-import { run } from './task.mjs';
+import { Contract, ContractFactory, JsonRpcProvider, Wallet, WebSocketProvider, parseEther, toQuantity, verifyAuthorization } from 'ethers';
+import { filled, numbered, ofAccessList, ofHistory, ofLogs, ofReceipts, ofSimulation, run, traces, until } from './task.mjs';
 
 function connect({ rpc, privateKey }) {
   // By default ethers answers a repeated question from memory for 250 ms, which hides a nonce just spent.
@@ -109,6 +109,51 @@ async function objects(input) {
   }));
 }
 
+// readings reads every other kind of object: by a method of the library, or else by a request and the library's formatter.
+async function readings(input) {
+  const provider = new JsonRpcProvider(input.rpc, undefined, { cacheTimeout: -1, batchMaxCount: 1 }); // filters are not for batches
+  provider.pollingInterval = 50;
+  const network = await provider.getNetwork();
+  const send = (method, params) => provider.send(method, params);
+  const live = new WebSocketProvider(input.ws, undefined, { cacheTimeout: -1 });
+  // Over HTTP the library shows the status in place of the code, where an error has one.
+  const refusal = (method, ...params) =>
+    live.send(method, params).then(() => 'none', (error) => `${(error.info?.error ?? error.error ?? error).code}`);
+
+  const heads = [], heard = [];
+  await live.on('block', (number) => heads.push(number));
+  await live.on({ address: input.contract }, (log) => heard.push(log));
+  // The library does not say when its subscriptions have begun; the relay does.
+  await until(async () => {
+    const metrics = await (await fetch(`${input.rpc}/metrics`)).text();
+    return ['newHeads', 'logs'].every((tag) => metrics.includes(`rpc_websocket_active_subscriptions{tag="${tag}"} 1`)) || null;
+  }, 'subscriptions');
+
+  const logFilter = await send('eth_newFilter', [{ address: input.contract }]);
+  const blockFilter = await send('eth_newBlockFilter', []);
+  const { hash, blockHash, blockNumber } = await (await provider.broadcastTransaction(input.raw)).wait();
+  await until(async () => (heads.includes(blockNumber) && heard.length > 0) || null, 'notifications');
+
+  const block = await provider.getBlock(blockHash);
+  const receipts = await send('eth_getBlockReceipts', [blockHash]);
+  const logs = await filled(() => send('eth_getFilterChanges', [logFilter]));
+  const [simulated] = await send('eth_simulateV1', [{ blockStateCalls: [{ calls: input.calls }] }, 'latest']);
+  return {
+    'block of hashes': [numbered(block.number), block.hash, ...block.transactions].join(' '),
+    'receipts of a block': ofReceipts(receipts.map((one) => provider._wrapTransactionReceipt(one, network)), 'hash', ({ status }) => status),
+    'changes of a filter of logs': ofLogs(logs.map((log) => provider._wrapLog(log, network)), 'index'),
+    'changes of a filter of blocks': (await filled(() => send('eth_getFilterChanges', [blockFilter]))).join(' '),
+    'filter of pending transactions': await refusal('eth_newPendingTransactionFilter'),
+    'subscription to heads': [numbered(blockNumber), (await live.getBlock(blockNumber)).parentHash].join(' '),
+    'subscription to logs': ofLogs(heard, 'index'),
+    'fee history': ofHistory(await send('eth_feeHistory', ['0x2', toQuantity(blockNumber), [10, 50]])),
+    'access list': ofAccessList(await send('eth_createAccessList', [input.calls[0]])),
+    simulation: ofSimulation(simulated.calls),
+    ...await traces(send, hash),
+    proof: await refusal('eth_getProof', input.contract, [], 'latest'),
+  };
+}
+
 // delegate lets the code of a contract run as the wallet's own (EIP-7702), runs it, and reads
 // back what has come of it.
 async function delegate(input) {
@@ -130,4 +175,4 @@ async function delegate(input) {
   };
 }
 
-await run({ token, value, batch, burst, objects, delegate });
+await run({ token, value, batch, burst, objects, readings, delegate });

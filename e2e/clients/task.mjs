@@ -24,3 +24,40 @@ export async function until(probe, what, seconds = 20) {
   }
   throw new Error(`not within ${seconds} s: ${what}`);
 }
+
+// What the scripts say of the objects that they read: facts in one line. A block's number stands in < >.
+
+export const numbered = (number) => `<${number}>`;
+
+export const ofLogs = (logs, index) => logs.map((log) => [log.transactionHash, log[index], log.address, log.topics.length].join(' ')).join(', ');
+
+export const ofReceipts = (receipts, hash, status) => receipts.map((one) => [one[hash], status(one), one.gasUsed, one.logs.length].join(' ')).join(', ');
+
+export const ofHistory = ({ oldestBlock, baseFeePerGas, gasUsedRatio, reward }) =>
+  [numbered(BigInt(oldestBlock)), baseFeePerGas.map(BigInt), gasUsedRatio.length, reward.map((row) => row.length)].join(' ');
+
+export const ofAccessList = ({ accessList, gasUsed }) =>
+  [...accessList.map(({ address, storageKeys }) => `${address} ${storageKeys.length}`).sort(), BigInt(gasUsed)].join(' ');
+
+export const ofSimulation = (calls) => calls.map(({ status, gasUsed, logs }) => [Number(status), BigInt(gasUsed), logs?.length ?? 0].join(' ')).join(', ');
+
+const addresses = (state) => Object.keys(state).sort().join(' ');
+
+// traces reads what no library has a method for with its own way of sending a request.
+export async function traces(send, hash) {
+  const trace = (tracer, tracerConfig) => send('debug_traceTransaction', [hash, { tracer, tracerConfig }]);
+  const call = await trace('callTracer', { withLog: true });
+  const before = await trace('prestateTracer', { diffMode: false });
+  const { pre, post } = await trace('prestateTracer', { diffMode: true });
+  return {
+    'calls of a transaction': [call.type, call.from, call.to, Number(call.gasUsed), call.calls.length, call.logs.length].join(' '),
+    'state before a transaction': addresses(before),
+    'state that a transaction changed': `${addresses(pre)}, ${addresses(post)}`,
+  };
+}
+
+// filled waits for changes of a filter.
+export const filled = (changes) => until(async () => {
+  const found = await changes();
+  return found.length > 0 ? found : null;
+}, 'changes of a filter');

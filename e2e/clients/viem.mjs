@@ -1,12 +1,12 @@
 // viem, used as its manual shows.
 
 import {
-  BaseError, ContractFunctionRevertedError, createPublicClient, createWalletClient, defineChain, encodeFunctionData, getAddress, http,
-  parseEther, publicActions, webSocket,
+  BaseError, ContractFunctionRevertedError, createPublicClient, createWalletClient, defineChain, encodeFunctionData, formatBlock, formatLog, formatTransactionReceipt, getAddress,
+  http, parseEther, publicActions, webSocket,
 } from 'viem';
 import { recoverAuthorizationAddress } from 'viem/utils';
 import { privateKeyToAccount } from 'viem/accounts';
-import { run } from './task.mjs';
+import { filled, numbered, ofAccessList, ofHistory, ofLogs, ofReceipts, ofSimulation, run, traces, until } from './task.mjs';
 
 function connect(input, transport = http(input.rpc)) {
   const chain = defineChain({
@@ -155,6 +155,44 @@ async function newer(input) {
   };
 }
 
+// readings reads every other kind of object: by a method of the library, or else by a request and the library's formatter.
+async function readings(input) {
+  const client = connect(input);
+  const send = (method, params) => client.request({ method, params });
+  const refusal = (action) => action.then(() => 'none', (error) => `${error.walk((cause) => typeof cause.code === 'number')?.code}`);
+
+  const { transport } = createPublicClient({ transport: webSocket(input.ws) });
+  const heads = [], heard = [];
+  await transport.subscribe({ params: ['newHeads'], onData: ({ result }) => heads.push(formatBlock(result)) });
+  await transport.subscribe({ params: ['logs', { address: input.contract }], onData: ({ result }) => heard.push(formatLog(result)) });
+
+  const logFilter = await client.createEventFilter({ address: input.contract });
+  const blockFilter = await client.createBlockFilter();
+  const hash = await client.sendRawTransaction({ serializedTransaction: input.raw });
+  const { blockHash, blockNumber } = await client.waitForTransactionReceipt({ hash });
+  const head = await until(async () => (heard.length > 0 && heads.find(({ number }) => number === blockNumber)) || null, 'notifications');
+
+  const block = await client.getBlock({ blockHash });
+  const receipts = await send('eth_getBlockReceipts', [blockHash]);
+  const calls = input.calls.map(({ from, to, data, gas }) => ({ account: from, to, data, gas: BigInt(gas) }));
+  const [simulated] = await client.simulateBlocks({ blocks: [{ calls }] });
+  const history = await client.getFeeHistory({ blockCount: 2, blockNumber, rewardPercentiles: [10, 50] });
+  return {
+    'block of hashes': [numbered(block.number), block.hash, ...block.transactions].join(' '),
+    'receipts of a block': ofReceipts(receipts.map(formatTransactionReceipt), 'transactionHash', passed),
+    'changes of a filter of logs': ofLogs(await filled(() => client.getFilterChanges({ filter: logFilter })), 'logIndex'),
+    'changes of a filter of blocks': (await filled(() => client.getFilterChanges({ filter: blockFilter }))).join(' '),
+    'filter of pending transactions': await refusal(client.createPendingTransactionFilter()),
+    'subscription to heads': [numbered(head.number), head.parentHash].join(' '),
+    'subscription to logs': ofLogs(heard, 'logIndex'),
+    'fee history': ofHistory(history),
+    'access list': ofAccessList(await client.createAccessList(calls[0])),
+    simulation: ofSimulation(simulated.calls.map((call) => ({ ...call, status: passed(call) }))),
+    ...await traces(send, hash),
+    proof: await refusal(client.getProof({ address: input.contract, storageKeys: [] })),
+  };
+}
+
 // delegate lets the code of a contract run as the account's own (EIP-7702), runs it, and reads
 // back what has come of it.
 async function delegate(input) {
@@ -179,4 +217,4 @@ async function delegate(input) {
   };
 }
 
-await run({ token, tokenWS, value, batch, burst, objects, newer, delegate });
+await run({ token, tokenWS, value, batch, burst, objects, readings, newer, delegate });

@@ -1,7 +1,7 @@
 // web3.js v4, used as its manual shows.
 
-import { Web3 } from 'web3';
-import { run } from './task.mjs';
+import { Web3, eth } from 'web3';
+import { filled, numbered, ofAccessList, ofHistory, ofLogs, ofReceipts, ofSimulation, run, traces, until } from './task.mjs';
 
 function connect({ rpc, privateKey }) {
   const web3 = new Web3(rpc);
@@ -121,4 +121,40 @@ async function objects(input) {
   }));
 }
 
-await run({ token, value, batch, rawBatch, objects });
+// readings reads every other kind of object: by a method of the library, or else by a request and the library's formatter.
+async function readings(input) {
+  const { web3 } = connect(input);
+  const send = (method, params) => web3.requestManager.send({ method, params });
+  const refusal = (action) => action.then(() => 'none', (error) => `${error.cause?.code ?? error.code}`);
+  const receiptOf = (raw) => web3.utils.format(eth.transactionReceiptSchema, raw);
+
+  const live = new Web3(input.ws);
+  const heads = [], heard = [];
+  (await live.eth.subscribe('newHeads')).on('data', (head) => heads.push(head));
+  (await live.eth.subscribe('logs', { address: input.contract })).on('data', (log) => heard.push(log));
+
+  const logFilter = await web3.eth.createNewFilter({ address: input.contract });
+  const blockFilter = await web3.eth.createNewBlockFilter();
+  const { transactionHash, blockHash, blockNumber } = await web3.eth.sendSignedTransaction(input.raw);
+  const head = await until(async () => (heard.length > 0 && heads.find(({ number }) => number === blockNumber)) || null, 'notifications');
+
+  const block = await web3.eth.getBlock(blockHash);
+  const receipts = await send('eth_getBlockReceipts', [blockHash]);
+  const [simulated] = await send('eth_simulateV1', [{ blockStateCalls: [{ calls: input.calls }] }, 'latest']);
+  return {
+    'block of hashes': [numbered(block.number), block.hash, ...block.transactions].join(' '),
+    'receipts of a block': ofReceipts(receipts.map(receiptOf), 'transactionHash', ({ status }) => status),
+    'changes of a filter of logs': ofLogs(await filled(() => web3.eth.getFilterChanges(logFilter)), 'logIndex'),
+    'changes of a filter of blocks': (await filled(() => web3.eth.getFilterChanges(blockFilter))).join(' '),
+    'filter of pending transactions': await refusal(web3.eth.createNewPendingTransactionFilter()),
+    'subscription to heads': [numbered(head.number), head.parentHash].join(' '),
+    'subscription to logs': ofLogs(heard, 'logIndex'),
+    'fee history': ofHistory(await web3.eth.getFeeHistory(2, blockNumber, [10, 50])),
+    'access list': ofAccessList(await web3.eth.createAccessList(input.calls[0])),
+    simulation: ofSimulation(simulated.calls),
+    ...await traces(send, transactionHash),
+    proof: await refusal(web3.eth.getProof(input.contract, [])),
+  };
+}
+
+await run({ token, value, batch, rawBatch, objects, readings });
