@@ -17,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/holiman/uint256"
 )
 
 // openRPC is the document in which the relay describes its methods.
@@ -47,7 +48,7 @@ func TestConformance(t *testing.T) {
 	for _, profile := range []string{"ethereum", "hiero"} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
-			n := startDev(t, []string{"RELAY_PROFILE=" + profile, "DEBUG_API_ENABLED=true", "TXPOOL_API_ENABLED=true", "TX_STATUS_TRACING=true"})
+			n := startDev(t, []string{"RELAY_PROFILE=" + profile, "DEBUG_API_ENABLED=true", "TXPOOL_API_ENABLED=true", "TX_STATUS_TRACING=true", "TX_TYPE_4_ENABLED=true"}, "--set-code")
 			c := &conformance{t: t, network: n, made: new(made), lenient: profile == "ethereum"}
 			c.document = discover(t, n.RPC)
 			c.prepare()
@@ -122,6 +123,11 @@ func (c *conformance) prepare() {
 	dynamic := func(to *common.Address, data []byte) *types.DynamicFeeTx {
 		return &types.DynamicFeeTx{ChainID: chain, Nonce: next(), GasTipCap: new(big.Int), GasFeeCap: price, Gas: 200_000, To: to, Data: data}
 	}
+	authority := c.network.Accounts[1]
+	authorization, err := types.SignSetCode(authority.key(t), types.SetCodeAuthorization{ChainID: *uint256.NewInt(chainID), Address: c.contract})
+	if err != nil {
+		t.Fatal(err)
+	}
 	creation := c.send(ctx, client, dynamic(nil, create))
 	c.hashes = []string{
 		c.send(ctx, client, dynamic(&c.contract, nil)),
@@ -129,6 +135,10 @@ func (c *conformance) prepare() {
 		c.send(ctx, client, &types.LegacyTx{Nonce: next(), GasPrice: price, Gas: 800_000, To: &other, Value: big.NewInt(1e18)}),
 		c.send(ctx, client, &types.AccessListTx{ChainID: chain, Nonce: next(), GasPrice: price, Gas: 200_000, To: &c.contract, AccessList: access}),
 		c.send(ctx, client, dynamic(nil, common.FromHex(failing))),
+		c.send(ctx, client, &types.SetCodeTx{
+			ChainID: uint256.NewInt(chainID), Nonce: next(), GasTipCap: new(uint256.Int), GasFeeCap: uint256.MustFromBig(price), Gas: 200_000,
+			To: authority.address(), AuthList: []types.SetCodeAuthorization{authorization},
+		}),
 	}
 	receipt := receiptOf(t, ctx, client, common.HexToHash(c.hashes[0]))
 	if len(receipt.Logs) != 1 {
