@@ -109,6 +109,13 @@ async function objects(input) {
   }));
 }
 
+// pending reads a transaction that is in no block yet.
+async function pending(input) {
+  const { provider } = connect(input);
+  const tx = await provider.getTransaction(input.hash);
+  return { hash: tx.hash, type: tx.type, nonce: tx.nonce, inBlock: tx.blockNumber !== null };
+}
+
 // readings reads every other kind of object: by a method of the library, or else by a request and the library's formatter.
 async function readings(input) {
   const provider = new JsonRpcProvider(input.rpc, undefined, { cacheTimeout: -1, batchMaxCount: 1 }); // filters are not for batches
@@ -175,4 +182,4 @@ async function delegate(input) {
   };
 }
 
-await run({ token, value, batch, burst, objects, readings, delegate });
+await run({ token, value, batch, burst, objects, readings, pending, delegate });

@@ -155,6 +155,12 @@ async function newer(input) {
   };
 }
 
+// pending reads a transaction that is in no block yet.
+async function pending(input) {
+  const tx = await connect(input).getTransaction({ hash: input.hash });
+  return { hash: tx.hash, type: Number(tx.typeHex), nonce: tx.nonce, inBlock: tx.blockNumber !== null };
+}
+
 // readings reads every other kind of object: by a method of the library, or else by a request and the library's formatter.
 async function readings(input) {
   const client = connect(input);
@@ -217,4 +223,4 @@ async function delegate(input) {
   };
 }
 
-await run({ token, tokenWS, value, batch, burst, objects, readings, newer, delegate });
+await run({ token, tokenWS, value, batch, burst, objects, readings, pending, newer, delegate });

@@ -121,6 +121,12 @@ async function objects(input) {
   }));
 }
 
+// pending reads a transaction that is in no block yet.
+async function pending(input) {
+  const tx = await connect(input).web3.eth.getTransaction(input.hash);
+  return { hash: tx.hash, type: Number(tx.type), nonce: Number(tx.nonce), inBlock: (tx.blockNumber ?? null) !== null };
+}
+
 // readings reads every other kind of object: by a method of the library, or else by a request and the library's formatter.
 async function readings(input) {
   const { web3 } = connect(input);
@@ -157,4 +163,4 @@ async function readings(input) {
   };
 }
 
-await run({ token, value, batch, rawBatch, objects, readings });
+await run({ token, value, batch, rawBatch, objects, readings, pending });
