@@ -61,8 +61,11 @@ func pending(t *testing.T, profile string, n *network) {
 		return err == nil && status.Pending+status.Queued != "0x00x0"
 	})
 	for _, one := range [][2]string{
-		{"eth_getTransactionByHash", `["` + hash + `"]`}, {"eth_getTransactionReceipt", `["` + hash + `"]`},
-		{"txpool_content", `[]`}, {"txpool_contentFrom", `["` + sender.Address + `"]`}, {"txpool_status", `[]`},
+		{"eth_getTransactionByHash", `["` + hash + `"]`},
+		{"eth_getTransactionReceipt", `["` + hash + `"]`},
+		{"txpool_content", `[]`},
+		{"txpool_contentFrom", `["` + sender.Address + `"]`},
+		{"txpool_status", `[]`},
 	} {
 		c.answered(c.document.Methods[slices.IndexFunc(c.document.Methods, func(m methodSchema) bool { return m.Name == one[0] })], one[1])
 	}
