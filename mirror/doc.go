@@ -27,7 +27,8 @@
 // first caller; if that gives up, another makes it anew. The newest block and the fees are shared
 // for a short interval as well. What can never change is kept in a cache bounded by
 // entries and bytes: a block and a complete contract result are final on Hedera. Errors
-// and absence are never kept.
+// and absence are never kept, nor is a list that the mirror node does not know. A Store
+// behind the cache shares the same records with other relays.
 //
 // Invalidate keeps reads after a write honest: every call that starts after it sees
 // answers that were asked for after it. A newer block seen in any answer outdates the

@@ -129,7 +129,7 @@ func (c *Client) Logs(ctx context.Context, q LogsQuery) ([]*Log, error) {
 		l.label = "contracts/{id}/results/logs"
 	}
 	if q.SingleBlock {
-		l.maxPages = c.config.MaxBlockLogPages
+		l.maxPages, l.exists = c.config.MaxBlockLogPages, q.Address == nil
 	}
 	var logs []*Log
 	err := c.untilMature(ctx, func() (bool, error) {
@@ -177,7 +177,7 @@ func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*L
 		return c.Logs(ctx, q)
 	})
 	if err != nil || !all || len(logs) == 0 && block.HasLogs() {
-		return logs, err
+		return logs, absent(err) // no list is not for ever
 	}
 	c.logs.put(block.Number, logs, weightOf(logs))
 	store(c, kindLogs, decimal(block.Number), &logs, logsFields)

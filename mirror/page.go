@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"net/http"
 	"net/url"
 	"strings"
 )
@@ -15,19 +16,21 @@ type list[T any] struct {
 	path     string
 	member   string
 	maxPages int
+	exists   bool // that the mirror node does not know it is ErrNotFound
 	read     func(*reader, *T)
 }
 
 // items reads a list page by page while it is consumed. Items of one page are
 // decoded together, so that no connection is held while the consumer works. A list
-// that the mirror node does not know is empty.
+// that the mirror node does not know is empty, unless it is known to exist. A page that
+// another one linked to exists.
 func (l list[T]) items(ctx context.Context, c *Client) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		path := l.path
 		for range l.maxPages {
 			page, err := l.page(ctx, c, path)
 			if err != nil {
-				if err != ErrNotFound { //nolint:errorlint // exchange returns it bare
+				if err = l.failure(path, err); err != nil {
 					yield(nil, err)
 				}
 				return
@@ -48,6 +51,17 @@ func (l list[T]) items(ctx context.Context, c *Client) iter.Seq2[*T, error] {
 		}
 		yield(nil, &PagesError{Limit: l.maxPages})
 	}
+}
+
+// failure is what is wrong when a page of the list cannot be had; nil if that is its end.
+func (l list[T]) failure(path string, err error) error {
+	switch {
+	case absent(err) != nil || path == l.path && l.exists:
+		return err
+	case path == l.path:
+		return nil
+	}
+	return &Error{Status: http.StatusNotFound, Message: "a page that was linked to is not there"}
 }
 
 type page[T any] struct {

@@ -103,6 +103,11 @@ func TestBlockResults(t *testing.T) {
 		t.Errorf("asked %q", asked)
 	}
 	client.Forget()
+	// Who asks by number knows of a result: that there is none is not for ever.
+	n.set("contracts/results?block.number=17&limit=100&order=asc&hbar=false", results())
+	if all, err := client.BlockResultsByNumber(t.Context(), 17); err != nil || len(all) != 0 {
+		t.Errorf("none yet: %v, %v", all, err)
+	}
 	n.set("contracts/results?block.number=17&limit=100&order=asc&hbar=false", results(resultJSON()))
 	if all, err := client.BlockResultsByNumber(t.Context(), 17); err != nil || len(all) != 1 {
 		t.Errorf("after Forget: %v, %v", all, err)

@@ -401,19 +401,27 @@ func (c *Client) ResultAt(ctx context.Context, q ResultsQuery) (*ContractResult,
 func (c *Client) BlockResults(ctx context.Context, block *Block) ([]*ContractResult, error) {
 	return c.wholeBlock(ctx, block.Number, block.GasUsed > 0, func() ([]*ContractResult, error) {
 		return sliced(ctx, c, block, func(ctx context.Context, slice Window) ([]*ContractResult, error) {
-			return collect(c.ContractResults(ctx, ResultsQuery{Window: slice}))
+			return c.resultsOfBlock(ctx, ResultsQuery{Window: slice})
 		})
 	})
 }
 
 // BlockResultsByNumber is BlockResults for a block of which only the number is known.
 func (c *Client) BlockResultsByNumber(ctx context.Context, number uint64) ([]*ContractResult, error) {
-	return c.wholeBlock(ctx, number, false, func() ([]*ContractResult, error) {
-		return collect(c.ContractResults(ctx, ResultsQuery{BlockNumber: &number}))
+	return c.wholeBlock(ctx, number, true, func() ([]*ContractResult, error) {
+		return c.resultsOfBlock(ctx, ResultsQuery{BlockNumber: &number})
 	})
 }
 
-// wholeBlock keeps what read returns, unless there must be something and is nothing:
+// resultsOfBlock lists results of a block that exists; ErrNotFound if there is no list of
+// them, which is not the same as an empty one: it is not for ever.
+func (c *Client) resultsOfBlock(ctx context.Context, q ResultsQuery) ([]*ContractResult, error) {
+	l := c.resultList(c.resultsPath(q))
+	l.exists = true
+	return collect(l.items(ctx, c))
+}
+
+// wholeBlock keeps what read returns, unless there may be something and is nothing:
 // one of several mirror nodes behind an address can be behind the others.
 func (c *Client) wholeBlock(ctx context.Context, number uint64, some bool, read func() ([]*ContractResult, error)) ([]*ContractResult, error) {
 	if all, ok := c.lists.get(number); ok {
@@ -434,7 +442,7 @@ func (c *Client) wholeBlock(ctx context.Context, number uint64, some bool, read 
 		return enough, nil
 	})
 	if err != nil || some && len(complete) == 0 {
-		return complete, err
+		return complete, absent(err)
 	}
 	c.lists.put(number, complete, weightOf(complete))
 	store(c, kindResults, decimal(number), &complete, resultsFields)

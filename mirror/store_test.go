@@ -18,10 +18,10 @@ import (
 	"lockstep/internal/secret"
 )
 
-// sharing is a client of a mirror node that shares a Redis server with others.
-func sharing(t *testing.T, server *redistest.Server, url string) *Client {
+// sharing is a client of a mirror node that shares what Redis keeps with others.
+func sharing(t *testing.T, redisURL, url string, change ...func(*Config)) *Client {
 	t.Helper()
-	redis, err := redisx.Open(server.URL(), redisx.Options{Timeout: 4 * eventually})
+	redis, err := redisx.Open(redisURL, redisx.Options{Timeout: 4 * eventually})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,10 @@ func sharing(t *testing.T, server *redistest.Server, url string) *Client {
 		<-done
 	})
 	config := defaults(t)
-	config.URL, config.RetryDelay = secret.URL(url), 0
+	config.URL, config.RetryDelay, config.BreakerFailures = secret.URL(url), 0, 0
+	for _, c := range change {
+		c(&config)
+	}
 	client, err := New(config, Options{Log: log, Store: store})
 	if err != nil {
 		t.Fatal(err)
@@ -50,43 +53,65 @@ func sharing(t *testing.T, server *redistest.Server, url string) *Client {
 
 const earliestPath = "blocks?limit=1&order=asc"
 
-// everything reads one of each kind that is kept.
-func everything(t *testing.T, c *Client) []any {
+// keptRead is a read whose answer is kept.
+type keptRead struct {
+	name string
+	from func(context.Context, *Client) (any, error)
+}
+
+// keptReads are the reads of one of each kind that is kept.
+func keptReads(t *testing.T) []keptRead {
 	t.Helper()
-	var all []any
-	add := func(v any, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, v)
+	block := new(Block)
+	if err := decode([]byte(blockJSON(17)), func(r *reader) { readBlock(r, block) }); err != nil {
+		t.Fatal(err)
 	}
-	block, err := c.BlockByNumber(t.Context(), 17)
-	add(block, err)
-	byHash, err := c.BlockByHash(t.Context(), common.HexToHash(blockHash))
-	add(byHash, err)
-	result, err := c.ContractResult(t.Context(), common.HexToHash(txHash))
-	add(result, err)
-	results, err := c.BlockResults(t.Context(), block)
-	add(results, err)
-	logs, err := c.BlockLogs(t.Context(), block, LogsQuery{})
-	add(logs, err)
-	alias, err := c.Alias(t.Context(), address("0x00000000000000000000000000000000000003f2"))
-	add(alias, err)
+	return []keptRead{
+		{"block", func(ctx context.Context, c *Client) (any, error) { return c.BlockByNumber(ctx, 17) }},
+		{"block by hash", func(ctx context.Context, c *Client) (any, error) {
+			return c.BlockByHash(ctx, common.HexToHash(blockHash))
+		}},
+		{"result", func(ctx context.Context, c *Client) (any, error) {
+			return c.ContractResult(ctx, common.HexToHash(txHash))
+		}},
+		{"results", func(ctx context.Context, c *Client) (any, error) { return c.BlockResults(ctx, block) }},
+		{"logs", func(ctx context.Context, c *Client) (any, error) { return c.BlockLogs(ctx, block, LogsQuery{}) }},
+		{"alias", func(ctx context.Context, c *Client) (any, error) {
+			return c.Alias(ctx, address("0x00000000000000000000000000000000000003f2"))
+		}},
+	}
+}
+
+// everything reads one of each kind that is kept.
+func everything(t *testing.T, c *Client) (all []any) {
+	t.Helper()
+	for _, read := range keptReads(t) {
+		got, err := read.from(t.Context(), c)
+		if err != nil {
+			t.Fatalf("%s: %v", read.name, err)
+		}
+		all = append(all, got)
+	}
 	return all
 }
 
 func populated(t *testing.T) *node {
 	n := newNode(t)
-	const window = "timestamp=gte:1767225600.000000001&timestamp=lte:1767225601.999999999&limit=100&order=asc"
+	populate(n)
+	return n
+}
+
+// populate gives a node one of each kind that is kept.
+func populate(n *node) {
+	const window = "timestamp=gte:1767225600.000000001&timestamp=lte:1767225601.999999999&limit=100&order="
 	n.set(earliestPath, blocksJSON("null", 0))
 	n.set("blocks/17", blockJSON(17))
+	n.set("blocks/"+blockHash, blockJSON(17))
 	n.set("contracts/results/"+txHash+"?hbar=false", resultJSON())
-	n.set("contracts/results?"+window+"&hbar=false", `{"results":[`+resultJSON()+`],"links":{"next":null}}`)
-	n.set("contracts/results/logs?"+window, `{"logs":[{"address":"`+receiver+`","data":"0x01","index":0,"topics":["`+txHash+`"],"block_hash":"`+blockHash+tail+`",
+	n.set("contracts/results?"+window+"asc&hbar=false", `{"results":[`+resultJSON()+`],"links":{"next":null}}`)
+	n.set("contracts/results/logs?"+window+"desc", `{"logs":[{"address":"`+receiver+`","data":"0x01","index":0,"topics":["`+txHash+`"],"block_hash":"`+blockHash+tail+`",
 		"block_number":17,"transaction_hash":"`+txHash+`","transaction_index":0,"timestamp":"1767225600.000000001"}],"links":{"next":null}}`)
 	n.set("accounts/0.0.1010?transactions=false", `{"account":"0.0.1010","evm_address":"`+receiver+`","balance":{"balance":1}}`)
-	return n
 }
 
 // written waits until Redis holds so many records, and returns their keys.
@@ -108,10 +133,10 @@ const recordsOfEverything = 6 // the oldest block is not named before it is know
 // What one relay has read another one takes from Redis, and it is the same.
 func TestTwoRelaysShareARedis(t *testing.T) {
 	server, n := redistest.Start(t), populated(t)
-	one := everything(t, sharing(t, server, n.URL))
+	one := everything(t, sharing(t, server.URL(), n.URL))
 	written(t, server, recordsOfEverything)
 	n.requests()
-	other := everything(t, sharing(t, server, n.URL))
+	other := everything(t, sharing(t, server.URL(), n.URL))
 	if diff := sameRecord(one, other); diff != "" {
 		t.Error(diff)
 	}
@@ -123,13 +148,13 @@ func TestTwoRelaysShareARedis(t *testing.T) {
 // What is damaged in Redis is read from the mirror node again.
 func TestDamagedRecordsAreIgnored(t *testing.T) {
 	server, n := redistest.Start(t), populated(t)
-	one := everything(t, sharing(t, server, n.URL))
+	one := everything(t, sharing(t, server.URL(), n.URL))
 	for _, key := range written(t, server, recordsOfEverything) {
 		if err := server.Client().SetRange(t.Context(), key, 3, "damage").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	client := sharing(t, server, n.URL)
+	client := sharing(t, server.URL(), n.URL)
 	if diff := sameRecord(one, everything(t, client)); diff != "" {
 		t.Error(diff)
 	}
@@ -142,7 +167,7 @@ func TestDamagedRecordsAreIgnored(t *testing.T) {
 // Errors and absence are not kept, and another chain has other records.
 func TestWhatIsNotShared(t *testing.T) {
 	server, n := redistest.Start(t), populated(t)
-	client := sharing(t, server, n.URL)
+	client := sharing(t, server.URL(), n.URL)
 	if _, err := client.BlockByNumber(t.Context(), 18); err == nil {
 		t.Fatal("there is no block 18")
 	}
@@ -156,7 +181,7 @@ func TestWhatIsNotShared(t *testing.T) {
 	}
 	anew := newNode(t)
 	anew.set(earliestPath, strings.ReplaceAll(blocksJSON("null", 0), blockHash, txHash))
-	if b, err := sharing(t, server, anew.URL).BlockByNumber(t.Context(), 17); err == nil {
+	if b, err := sharing(t, server.URL(), anew.URL).BlockByNumber(t.Context(), 17); err == nil {
 		t.Errorf("block %d of another chain", b.Number)
 	}
 }
