@@ -35,7 +35,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func encodeRecord[T any](value *T, fields func(*coder, *T)) []byte {
 	c := coder{b: []byte{recordVersion}}
 	fields(&c, value)
-	return binary.BigEndian.AppendUint32(c.b, crc32.Checksum(c.b, castagnoli))
+	return withChecksum(c.b)
+}
+
+func withChecksum(b []byte) []byte {
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
 // decodeRecord returns nil for anything but a whole record of this version.
