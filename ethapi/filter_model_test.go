@@ -1,0 +1,133 @@
+package ethapi
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"lockstep/internal/redistest"
+)
+
+// filterModel is what a FilterStore is, without any cleverness. Nothing expires in it.
+type filterModel struct {
+	most    int
+	order   []string // the longest unused first
+	texts   map[string]string
+	cursors map[string]uint64
+}
+
+func (m *filterModel) add(id, text string, next uint64) {
+	if len(m.order) == m.most {
+		m.delete(m.order[0])
+	}
+	m.order = append(m.order, id)
+	m.texts[id], m.cursors[id] = text, next
+}
+
+func (m *filterModel) use(id string) string {
+	if m.delete(id) {
+		m.order = append(m.order, id)
+		return fmt.Sprintf("%s at %d", m.texts[id], m.cursors[id])
+	}
+	return "none"
+}
+
+func (m *filterModel) advance(id string, from, to uint64) bool {
+	if !slices.Contains(m.order, id) || m.cursors[id] != from {
+		return false
+	}
+	m.cursors[id] = to
+	return true
+}
+
+func (m *filterModel) delete(id string) bool {
+	before := len(m.order)
+	m.order = slices.DeleteFunc(m.order, func(other string) bool { return other == id })
+	return len(m.order) < before
+}
+
+// nextMillisecond waits until Redis can tell two uses apart.
+func nextMillisecond(t *rapid.T, client *redis.Client) {
+	for began := (time.Time{}); ; {
+		now, err := client.Time(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		now = now.Truncate(time.Millisecond)
+		if began.IsZero() {
+			began = now
+		}
+		if now.After(began) {
+			return
+		}
+	}
+}
+
+// Whatever is done to them, the stores answer as the model does, and so they agree.
+func TestFilterStoresFollowTheModel(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	const most, ids, cursors = 3, 6, 4
+	inRedis := redisFilters(t, server.URL(), most, time.Hour)
+	rapid.Check(t, func(t *rapid.T) {
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		m := &filterModel{most: most, texts: map[string]string{}, cursors: map[string]uint64{}}
+		stores := []FilterStore{newLocalFilters(most, time.Hour), inRedis}
+		added := 0
+		someID := func(t *rapid.T) string { // perhaps one that is gone, or was never there
+			return fmt.Sprintf("0x%x", max(0, added-rapid.IntRange(0, ids).Draw(t, "id")))
+		}
+		cursor := rapid.Uint64Range(0, cursors)
+		same := func(t *rapid.T, s FilterStore, what string, want, got any, err error) {
+			if err != nil || want != got {
+				t.Fatalf("%T: %s: %v, %v; want %v", s, what, got, err, want)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				nextMillisecond(t, client)
+				added++
+				id, next := fmt.Sprintf("0x%x", added), cursor.Draw(t, "cursor")
+				m.add(id, "filter "+id, next)
+				for _, s := range stores {
+					same(t, s, "add", nil, nil, s.Add(t.Context(), id, []byte("filter "+id), next))
+				}
+			},
+			"use": func(t *rapid.T) {
+				nextMillisecond(t, client)
+				id := someID(t)
+				want := m.use(id)
+				for _, s := range stores {
+					text, next, ok, err := s.Use(t.Context(), id)
+					got := "none"
+					if ok {
+						got = fmt.Sprintf("%s at %d", text, next)
+					}
+					same(t, s, "use "+id, want, got, err)
+				}
+			},
+			"advance": func(t *rapid.T) {
+				id, from, to := someID(t), cursor.Draw(t, "from"), cursor.Draw(t, "to")
+				want := m.advance(id, from, to)
+				for _, s := range stores {
+					got, err := s.Advance(t.Context(), id, from, to)
+					same(t, s, "advance "+id, want, got, err)
+				}
+			},
+			"delete": func(t *rapid.T) {
+				id := someID(t)
+				want := m.delete(id)
+				for _, s := range stores {
+					got, err := s.Delete(t.Context(), id)
+					same(t, s, "delete "+id, want, got, err)
+				}
+			},
+		})
+	})
+}
