@@ -12,6 +12,10 @@
 // nothing; reads and writes are counted apart, because one that is full can still be
 // read. No failure reaches the caller: what cannot be had is not there.
 //
+// There is no store of the same form in the process: what is nearest to a caller is kept
+// decoded, by package mirror, which would otherwise decode it at every read. That both
+// keep one contract is tested there.
+//
 // Values longer than a bound are neither written nor read. All of them expire, because
 // Redis has to get rid of them somehow: they would stay true for ever.
 //
