@@ -137,7 +137,8 @@ func (b *bench) enter(i int, nonce uint64) *lock.Ticket {
 	}
 	b.eventually("a place is taken", func() error {
 		holder := b.holder()
-		if n := b.queued(); n <= queued && !(holder.Fence > before.Fence && holder.Nonce == nonce) {
+		its := holder.Fence > before.Fence && holder.Nonce == nonce
+		if n := b.queued(); n <= queued && !its {
 			return fmt.Errorf("%d places, before it were %d; the turn is %d's", n, queued, holder.Nonce)
 		}
 		return nil
