@@ -1,10 +1,6 @@
 package app
 
 import (
-	"context"
-
-	"github.com/ethereum/go-ethereum/common"
-
 	"lockstep/eth"
 	"lockstep/ethapi"
 	"lockstep/rpc"
@@ -31,7 +27,7 @@ func (a *App) openPool() (err error) {
 // toldPool is who the submitter tells of transactions.
 func (a *App) toldPool() submit.Pool {
 	if a.pool == nil {
-		return announcer{a.accepted}
+		return announcer{accepted: a.accepted}
 	}
 	return a.pool
 }
@@ -62,21 +58,11 @@ func (a *App) askedTrace() ethapi.Lifecycles {
 
 // announcer stands in for the pool when it is off: subscribers hear of accepted
 // transactions all the same.
-type announcer struct{ accepted func(raw []byte) }
+type announcer struct {
+	submit.NoPool
 
-// Add implements submit.Pool.
-func (announcer) Add(*eth.Tx) {}
+	accepted func(raw []byte)
+}
 
 // Accepted implements submit.Pool.
 func (a announcer) Accepted(tx *eth.Tx) { a.accepted(tx.Raw()) }
-
-// Proven implements submit.Pool.
-func (announcer) Proven(common.Address) uint64 { return 0 }
-
-// Latest implements submit.Pool.
-func (announcer) Latest(_ context.Context, _ common.Address, confirmed uint64) uint64 {
-	return confirmed
-}
-
-// Done implements submit.Pool.
-func (announcer) Done(*eth.Tx, bool, bool) {}

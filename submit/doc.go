@@ -2,7 +2,7 @@
 // prechecks, hand-over to a consensus node, release, verdict. submit.go tells the
 // whole story on one screen; the other files are its words.
 //
-// A submission has two halves, because order is decided before anything waits:
+// A submission has several parts, because order is decided before anything waits:
 //
 //	entry, err := submitter.Enter(raw)  // never blocks: decoded, checked, in line
 //	err = entry.Begin(ctx)              // never blocks: the look-ups are under way

@@ -47,7 +47,7 @@ func (e *Entry) needsFile() bool { return e.s.files != nil && e.s.rules.InFile(e
 
 // store begins to put the call data into a file, if it needs one: as soon as the
 // look-ups show that the transaction has a chance. What they show is judged again in the turn.
-func (e *Entry) store(ctx context.Context, facts *facts) {
+func (e *Entry) store(ctx context.Context) {
 	if !e.needsFile() {
 		return
 	}
@@ -58,7 +58,7 @@ func (e *Entry) store(ctx context.Context, facts *facts) {
 		defer e.s.doors.ready(e)
 		defer close(u.done)
 		u.err = safely(func() error {
-			known, err := facts.get(ctx)
+			known, err := e.facts.get(ctx)
 			if err == nil {
 				err = e.s.check(e, known, known.nonce, false)
 			}

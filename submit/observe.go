@@ -31,17 +31,30 @@ type Trace interface {
 	Record(hash common.Hash, step txtrace.Step)
 }
 
-// nobody stands in for a Pool and a Trace that are switched off.
-type nobody struct{}
+// NoPool is a Pool that is switched off: it keeps nothing and knows nothing.
+type NoPool struct{}
 
-func (nobody) Add(*eth.Tx)                  {}
-func (nobody) Accepted(*eth.Tx)             {}
-func (nobody) Done(*eth.Tx, bool, bool)     {}
-func (nobody) Proven(common.Address) uint64 { return 0 }
-func (nobody) Latest(_ context.Context, _ common.Address, confirmed uint64) uint64 {
+// Add implements Pool.
+func (NoPool) Add(*eth.Tx) {}
+
+// Accepted implements Pool.
+func (NoPool) Accepted(*eth.Tx) {}
+
+// Done implements Pool.
+func (NoPool) Done(*eth.Tx, bool, bool) {}
+
+// Proven implements Pool.
+func (NoPool) Proven(common.Address) uint64 { return 0 }
+
+// Latest implements Pool.
+func (NoPool) Latest(_ context.Context, _ common.Address, confirmed uint64) uint64 {
 	return confirmed
 }
-func (nobody) Record(common.Hash, txtrace.Step) {}
+
+// noTrace is a Trace that is switched off.
+type noTrace struct{}
+
+func (noTrace) Record(common.Hash, txtrace.Step) {}
 
 // received is the first that is told of a transaction.
 func (s *Submitter) received(e *Entry) {

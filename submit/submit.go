@@ -67,10 +67,10 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 		return nil, err
 	}
 	if deps.Pool == nil {
-		deps.Pool = nobody{}
+		deps.Pool = NoPool{}
 	}
 	if deps.Trace == nil {
-		deps.Trace = nobody{}
+		deps.Trace = noTrace{}
 	}
 	known := ahead{deps.Chain, deps.Pool}
 	group := newTasks(cfg.MaxInProgress)
@@ -157,7 +157,7 @@ func (e *Entry) Begin(ctx context.Context) error {
 	e.s.received(e)
 	e.s.whoAsks(ctx, e)
 	e.facts = e.s.lookUp(context.WithoutCancel(ctx), e)
-	e.store(ctx, e.facts)
+	e.store(ctx)
 	return nil
 }
 
@@ -175,11 +175,11 @@ func (e *Entry) Finish(ctx context.Context) (common.Hash, error) {
 	defer e.afterPanic()
 	switch {
 	case e.s.cfg.Async:
-		return e.finishAsync(context.WithoutCancel(ctx), e.facts)
+		return e.finishAsync(context.WithoutCancel(ctx))
 	case e.s.cfg.Returns == ReturnsAccepted:
-		return e.finishAccepted(ctx, e.facts)
+		return e.finishAccepted(ctx)
 	default:
-		return e.run(ctx, e.facts, nil).result(e.tx.Hash())
+		return e.run(ctx, nil).result(e.tx.Hash())
 	}
 }
 
@@ -208,42 +208,42 @@ func (e *Entry) afterPanic() {
 }
 
 // finishAccepted answers as soon as a node has accepted the transaction, or none will.
-func (e *Entry) finishAccepted(ctx context.Context, facts *facts) (common.Hash, error) {
+func (e *Entry) finishAccepted(ctx context.Context) (common.Hash, error) {
 	answer := make(chan verdict, 2) // the node's, and then the network's
 	e.s.background(e, func() {
 		v := verdict{outcome: Unknown, err: eth.ErrInternal("the submission failed")}
 		defer func() { answer <- v }()
-		v = e.run(ctx, facts, answer)
+		v = e.run(ctx, answer)
 	})
 	return (<-answer).result(e.tx.Hash())
 }
 
 // finishAsync answers after the prechecks; the rest goes on by itself, and the
 // client has no say in it any more.
-func (e *Entry) finishAsync(ctx context.Context, facts *facts) (common.Hash, error) {
-	known, err := facts.get(ctx)
+func (e *Entry) finishAsync(ctx context.Context) (common.Hash, error) {
+	known, err := e.facts.get(ctx)
 	if err == nil {
 		err = e.s.check(e, known, known.nonce, false)
 	}
 	if err != nil {
 		return e.s.finish(e, e.failed(err, known.nonce)).result(e.tx.Hash())
 	}
-	e.s.background(e, func() { e.run(ctx, facts, nil) })
+	e.s.background(e, func() { e.run(ctx, nil) })
 	return e.tx.Hash(), nil
 }
 
 // run is the path from the queue to the verdict. A node's acceptance is told to
 // accepted, if there is one.
-func (e *Entry) run(ctx context.Context, facts *facts, accepted chan<- verdict) verdict {
+func (e *Entry) run(ctx context.Context, accepted chan<- verdict) verdict {
 	turn, err := e.wait(ctx)
-	return e.proceed(ctx, turn, err, facts, accepted)
+	return e.proceed(ctx, turn, err, accepted)
 }
 
 // proceed is what comes after the wait: the turn, or err.
-func (e *Entry) proceed(ctx context.Context, turn *turn, err error, facts *facts, accepted chan<- verdict) verdict {
+func (e *Entry) proceed(ctx context.Context, turn *turn, err error, accepted chan<- verdict) verdict {
 	s := e.s
-	turn, err = e.comeForward(ctx, turn, err, facts)
-	if cause := facts.failure(); cause != nil {
+	turn, err = e.comeForward(ctx, turn, err)
+	if cause := e.facts.failure(); cause != nil {
 		turn.release()
 		return s.finish(e, verdict{outcome: NotSent, err: factError(cause)})
 	}
@@ -254,7 +254,7 @@ func (e *Entry) proceed(ctx context.Context, turn *turn, err error, facts *facts
 	defer turn.afterPanic()
 	e.fence = turn.fence()
 
-	pending, v := s.inTurn(turn, e, facts)
+	pending, v := s.inTurn(turn, e)
 	if pending == nil {
 		return s.finish(e, v)
 	}
@@ -272,8 +272,8 @@ func (e *Entry) proceed(ctx context.Context, turn *turn, err error, facts *facts
 // nonce, check the facts, hand the transaction to a node and tell the lane. No
 // pending means that no node has it, and the verdict says why; else the verdict is
 // what the client may be told until there is a final one.
-func (s *Submitter) inTurn(turn *turn, e *Entry, facts *facts) (Pending, verdict) {
-	known, err := facts.get(turn.ctx)
+func (s *Submitter) inTurn(turn *turn, e *Entry) (Pending, verdict) {
+	known, err := e.facts.get(turn.ctx)
 	if err != nil {
 		return nil, verdict{outcome: NotSent, err: factError(err)}
 	}

@@ -46,20 +46,20 @@ func (e *Entry) wait(ctx context.Context) (*turn, error) {
 
 // comeForward returns the turn to use. A transaction whose look-ups show that it is ahead gives
 // its turn to the one that carries the next nonce, if that waits here, and waits again.
-func (e *Entry) comeForward(ctx context.Context, t *turn, err error, facts *facts) (*turn, error) {
-	for err == nil && t.lease != nil && e.stepBack(t, facts) {
+func (e *Entry) comeForward(ctx context.Context, t *turn, err error) (*turn, error) {
+	for err == nil && t.lease != nil && e.stepBack(t) {
 		t, err = e.wait(ctx)
 	}
 	return t, err
 }
 
-func (e *Entry) stepBack(turn *turn, facts *facts) bool {
-	known, err := facts.get(turn.ctx)
+func (e *Entry) stepBack(turn *turn) bool {
+	known, err := e.facts.get(turn.ctx)
 	if err != nil {
 		return false // which ends it
 	}
-	facts.value = e.s.renew(turn, e, known)
-	expected, sure := turn.expected(facts.value.nonce)
+	e.facts.value = e.s.renew(turn, e, known)
+	expected, sure := turn.expected(e.facts.value.nonce)
 	return (sure || !e.s.cfg.SkipLookUps) && turn.lease.StepBack(expected)
 }
 
