@@ -188,6 +188,15 @@ func (t *Tx) Accesses() int { return t.accesses }
 // Authorizations returns the number of authorizations, which only type 4 has.
 func (t *Tx) Authorizations() int { return t.authorizations }
 
+// AuthorizationList decodes the authorizations; nil for all types but 4. The result is the
+// caller's own.
+func (t *Tx) AuthorizationList() []types.SetCodeAuthorization {
+	if t.authorizations == 0 {
+		return nil
+	}
+	return t.Fields().SetCodeAuthorizations()
+}
+
 // Fields decodes the transaction again, for what has no accessor here. The result is
 // the caller's own.
 func (t *Tx) Fields() *types.Transaction {

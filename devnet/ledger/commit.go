@@ -10,8 +10,8 @@ import (
 	"lockstep/hedera"
 )
 
-// record notes what ran: the result and the children for what it created. New entities get their numbers here, so that logs and actions can name
-// them.
+// record notes what ran: the result and the children for what it created. New entities
+// get their numbers here, so that logs and actions can name them.
 func (h *handling) record(r *EVMResult, out outcome) {
 	r.Index = 0 // it has one; place finds which
 	r.Address, r.Output, r.ErrorMessage = out.address, out.output, out.message

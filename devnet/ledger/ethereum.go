@@ -93,11 +93,11 @@ func ParseEthereum(raw []byte) (*types.Transaction, bool) {
 }
 
 // knownType tells whether a transaction is of one of the types that the network executes.
-func knownType(tx *types.Transaction, setCode bool) bool {
-	if tx.Type() == types.SetCodeTxType {
-		return setCode && len(tx.SetCodeAuthorizations()) > 0
+func knownType(kind uint8, authorizations int, setCode bool) bool {
+	if kind == types.SetCodeTxType {
+		return setCode && authorizations > 0
 	}
-	return tx.Type() <= types.DynamicFeeTxType
+	return kind <= types.DynamicFeeTxType
 }
 
 // withCallData puts the call data in its place and encodes the transaction again.
@@ -146,7 +146,7 @@ func (e *ethereumCall) malformed() hedera.Status {
 		return hapi.ResponseCodeEnum_NEGATIVE_ALLOWANCE_AMOUNT
 	case e.tx.Protected() && (!e.tx.ChainID().IsUint64() || e.tx.ChainID().Uint64() != e.l.cfg.ChainID):
 		return hapi.ResponseCodeEnum_WRONG_CHAIN_ID
-	case e.tx.To() == nil && len(e.tx.Data()) == 0, !knownType(e.tx.Fields(), e.l.cfg.SetCode):
+	case e.tx.To() == nil && len(e.tx.Data()) == 0, !knownType(e.tx.Type(), e.tx.Authorizations(), e.l.cfg.SetCode):
 		return hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
 	}
 	return okay
@@ -245,7 +245,7 @@ func (e *ethereumCall) message() message {
 	}
 	return message{
 		from: e.sender.address, to: to, data: e.tx.Data(), gas: e.tx.Gas(),
-		value: e.value, gasPrice: e.l.cfg.GasPrice, authorizations: e.tx.Fields().SetCodeAuthorizations(),
+		value: e.value, gasPrice: e.l.cfg.GasPrice, authorizations: e.tx.AuthorizationList(),
 	}
 }
 
@@ -304,7 +304,7 @@ func (e *ethereumCall) result() *EVMResult {
 	r := &EVMResult{
 		Sender: tx.From(), Create: tx.To() == nil, Input: tx.Data(), GasLimit: tx.Gas(),
 		GasPrice: e.l.cfg.GasPrice, Raw: tx.Raw(), SignerNonce: -1, Index: -1, HasResult: true,
-		Authorizations: tx.Fields().SetCodeAuthorizations(),
+		Authorizations: tx.AuthorizationList(),
 	}
 	if to := tx.To(); to != nil {
 		r.To = to.Bytes()

@@ -40,7 +40,7 @@ func (l *Ledger) PureCheck(body *hapi.TransactionBody) hedera.Status {
 
 func pureEthereum(body *hapi.EthereumTransactionBody, setCode bool) hedera.Status {
 	tx, ok := ParseEthereum(body.GetEthereumData())
-	if !ok || !knownType(tx, setCode) {
+	if !ok || !knownType(tx.Type(), len(tx.SetCodeAuthorizations()), setCode) {
 		return hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION
 	}
 	if to := tx.To(); to != nil && *to == (common.Address{}) && tx.Value().Sign() > 0 {
