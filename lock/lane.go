@@ -188,9 +188,7 @@ func (l *lane) grant(t *Ticket, now time.Duration, g turn) {
 		l.svc.metrics.failedOpen.Inc()
 	}
 	l.arm(g.deadline, now)
-	if t.ready != nil {
-		close(t.ready)
-	}
+	t.wake()
 }
 
 // end takes the turn from its holder, for the reason given, and moves the lane on. The
@@ -237,9 +235,7 @@ func (l *lane) drop(t *Ticket, cause error) bool {
 	l.unlink(t)
 	t.state = over
 	t.err = cause
-	if t.ready != nil {
-		close(t.ready)
-	}
+	t.wake()
 	l.abandon(t)
 	if l.svc.tracing {
 		l.noteLeft(t)

@@ -29,6 +29,7 @@ type Ticket struct {
 	entered    time.Duration
 	until      time.Duration // end of its hold-back window; 0 = no window
 	ready      chan struct{} // closed when it stops waiting; made by the first Wait
+	notify     func()        // called when it stops waiting; see Notify
 	session    string        // its key in Redis; empty until it is needed
 	place      place         // its place in the queue in Redis
 	lease      Lease         // valid from the grant on
@@ -79,6 +80,32 @@ func (t *Ticket) Wait(ctx context.Context) (*Lease, error) {
 		l.svc.logAcquired(ctx, &t.lease, length)
 	}
 	return &t.lease, nil
+}
+
+// Notify has f called, once and in a goroutine of its own, when the ticket stops waiting,
+// so that a Wait does not block then. It is for callers with thousands of tickets, each
+// of which would need a goroutine to wait. It returns false, and f is not called, if the
+// ticket does not wait now. The latest call counts.
+func (t *Ticket) Notify(f func()) bool {
+	l := t.lane
+	l.mu.Lock()
+	defer l.unlock()
+	if t.state != waiting {
+		return false
+	}
+	t.notify = f
+	return true
+}
+
+// wake tells whoever waits that the ticket does not wait any more.
+func (t *Ticket) wake() {
+	if t.ready != nil {
+		close(t.ready)
+	}
+	if t.notify != nil {
+		go t.notify()
+		t.notify = nil
+	}
 }
 
 // ended returns why a turn is over, or nil if it is not.
