@@ -11,7 +11,8 @@
 // Callers that hold several transactions at once (a batch, a connection) call
 // Enter in their order and may finish them concurrently. Whoever got an Entry must
 // call Finish or Leave; Begin may be left out. Submit does all for a caller with one
-// transaction.
+// transaction. Callers with thousands have Notify tell them when to call Finish, so that
+// what waits needs no goroutine.
 //
 // # What is certain
 //

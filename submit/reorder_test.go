@@ -5,9 +5,11 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/internal/envx"
 	"lockstep/lock"
 	"lockstep/submit"
 )
@@ -59,6 +61,71 @@ func TestBurstIsPutInOrder(t *testing.T) {
 			all.Wait()
 			if got := net.order(); len(got) != n || !slices.IsSorted(got) {
 				t.Errorf("arrived at the node: %v", got)
+			}
+		})
+	}
+}
+
+// TestNotify: transactions that wait without a goroutine go one after the other, in order,
+// each when its turn has come; with a hold-back window the look-ups go on meanwhile.
+func TestNotify(t *testing.T) {
+	for name, window := range map[string]time.Duration{"no window": 0, "window": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			const count = 20
+			n := newNetwork()
+			s := newSubmitter(t, n, func(o *options) { o.lock.GapHold = envx.Millis(window) })
+			key := newKey(t)
+			results := make(chan error, count)
+			for nonce := range uint64(count) {
+				entry, err := s.Enter(transfer(t, key, nonce))
+				if err == nil {
+					err = entry.Begin(t.Context())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				finish := func() {
+					_, err := entry.Finish(t.Context())
+					results <- err
+				}
+				if !entry.Notify(t.Context(), finish) {
+					go finish()
+				}
+			}
+			expectInOrder(t, n, results, count)
+		})
+	}
+}
+
+// TestNotifyRefuses: who has no turn to wait for, is answered before it, or has to be
+// watched while it waits, is to call Finish at once.
+func TestNotifyRefuses(t *testing.T) {
+	for name, change := range map[string]func(*options){
+		"not ordered":                unordered,
+		"answered before":            func(o *options) { o.submit.Async = true },
+		"leaves with its connection": func(o *options) { o.lock.CancelOnDisconnect = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSubmitter(t, newNetwork(), change)
+			key := newKey(t)
+			first, err := s.Enter(transfer(t, key, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			second, err := s.Enter(transfer(t, key, 1)) // would wait
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := second.Begin(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if second.Notify(t.Context(), func() { t.Error("called") }) {
+				t.Error("it waits")
+			}
+			for _, e := range []*submit.Entry{first, second} {
+				if _, err := e.Finish(t.Context()); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}

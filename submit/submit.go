@@ -161,6 +161,26 @@ func (e *Entry) Begin(ctx context.Context) error {
 	return nil
 }
 
+// Notify has f called, once and in a goroutine of its own, when Finish would not wait for
+// the turn any more, whatever ended the wait; f is to call it. So thousands can wait
+// without a goroutine each. If it returns false, f is not called, and Finish has to do
+// the waiting; ctx is the one for Finish. It comes after Begin.
+func (e *Entry) Notify(ctx context.Context, f func()) bool {
+	s := e.s
+	switch {
+	case e.door != nil || e.ticket == nil:
+		return false
+	case s.cfg.Async: // the client's answer does not wait for the turn
+		return false
+	case s.ordering.CancelOnDisconnect && ctx.Done() != nil: // somebody has to watch it
+		return false
+	}
+	if s.learns() {
+		s.learner.add(context.WithoutCancel(ctx), e) // until Finish removes it
+	}
+	return e.ticket.Notify(f)
+}
+
 // Finish waits for the turn, submits and follows the transaction as far as the
 // settings say. The error is an *eth.Error.
 //
