@@ -26,15 +26,21 @@ func SendRawTransaction(sender Sender) rpc.Method {
 			if err != nil {
 				return nil, err
 			}
-			return func(ctx context.Context) (any, error) {
-				hash, err := entry.Finish(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return hash, nil
-			}, nil
+			return sending{entry}, nil
 		},
 	}
+}
+
+// sending is an entry as rpc.Patient.
+type sending struct{ *submit.Entry }
+
+// Run implements rpc.Finish.
+func (s sending) Run(ctx context.Context) (any, error) {
+	hash, err := s.Finish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return hash, nil
 }
 
 // enter takes the place in line and starts what need not wait for the turn.

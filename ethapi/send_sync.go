@@ -49,14 +49,14 @@ func SendRawTransactionSync(a *API, sender Sender) rpc.Method {
 				return nil, err
 			}
 			asked, _ := p.At(1).Uint64()
-			return func(ctx context.Context) (any, error) {
+			return rpc.FinishFunc(func(ctx context.Context) (any, error) {
 				hash, err := entry.Finish(ctx)
 				if err != nil {
 					return nil, err
 				}
 				receipt, err := a.awaitReceipt(ctx, hash, a.cfg.Sync.wait(asked))
 				return receipt, clientError(err)
-			}, nil
+			}), nil
 		},
 	}
 }

@@ -122,10 +122,10 @@ func TestFinishAlwaysRuns(t *testing.T) {
 		d := testDispatcher(t, testConfig(), Options{}, Method{
 			Name: "eth_two", AnyParams: true,
 			Enter: func(context.Context, *Params) (Finish, error) {
-				return func(ctx context.Context) (any, error) {
+				return FinishFunc(func(ctx context.Context) (any, error) {
 					finished.Add(1)
 					return nil, ctx.Err()
-				}, nil
+				}), nil
 			},
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -146,7 +146,7 @@ func TestEnterFails(t *testing.T) {
 		Method{Name: "eth_coded", AnyParams: true, Enter: enter(nil, eth.ErrQueueFull(3))},
 		Method{Name: "eth_nothing", AnyParams: true, Enter: enter(nil, nil)},
 		Method{Name: "eth_panics", AnyParams: true, Enter: func(context.Context, *Params) (Finish, error) { panic("x") }},
-		Method{Name: "eth_panicsLater", AnyParams: true, Enter: enter(func(context.Context) (any, error) { panic("x") }, nil)},
+		Method{Name: "eth_panicsLater", AnyParams: true, Enter: enter(FinishFunc(func(context.Context) (any, error) { panic("x") }), nil)},
 	)
 	for method, want := range map[string]string{
 		"eth_coded":       `{"code":-32000,"message":"[Request ID: test] Too many transactions of this sender are waiting: 3. Nothing was submitted; try again later.","data":{"queueLength":3}}`,

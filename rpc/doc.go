@@ -39,9 +39,9 @@
 //
 // A two-phase call that is alone in a WebSocket message has no time-out: it is
 // answered when its Finish returns, since what is in line still must not be reported
-// as given up. While it waits it keeps one goroutine, its id and no buffer, and one
-// of the connection's WS_MAX_IN_FLIGHT places. If its connection ends first, it goes
-// on without it.
+// as given up. While it waits it keeps its id, one of the connection's WS_MAX_IN_FLIGHT
+// places and no buffer; a goroutine only if its Finish is not Patient. If its connection
+// ends first, it goes on without it.
 //
 // Results are json.RawMessage, an Appender, or whatever encoding/json takes.
 // Parameters have been checked against the method's rules before a handler sees

@@ -50,7 +50,7 @@ type exchange struct {
 	started time.Time
 
 	batch   bool
-	lone    bool // see setAside
+	lone    bool // see aside
 	calls   []call
 	pending int
 	failure fault // of the body as a whole
@@ -261,9 +261,6 @@ func (ex *exchange) release() (bodyToo bool) {
 	if ex.pending > 0 {
 		return false
 	}
-	if ex.lone {
-		return true // it came from no pool
-	}
 	const largest = 256 << 10 // do not hoard the memory of rare large answers
 	d := ex.d
 	ex.forgetCalls()
@@ -359,7 +356,7 @@ func (ex *exchange) runCall(ctx context.Context, g *gate, c *call) {
 	done := call{message: c.message, entry: c.entry}
 	done.own = ex.d.produce(nil, ex.request, &done, func() (any, error) {
 		if c.second != nil {
-			return c.second(ctx)
+			return c.second.Run(ctx)
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err // its turn came too late

@@ -6,45 +6,60 @@ import (
 	"time"
 )
 
-// loneExchange is an exchange with its one call, in one piece.
-type loneExchange struct {
-	exchange
-	call [1]call
+// aside is what is kept of an exchange while all that it has to wait for is the second
+// half of one call. Thousands may wait at the same time, and what each of them keeps is
+// what the server needs: so it is neither the body nor, if the call is Patient, a
+// goroutine.
+type aside struct {
+	d            *Dispatcher
+	face         *face
+	request      *Request
+	entry        *entry
+	second       Finish
+	id           Value
+	started      time.Time
+	notification bool
 }
 
-// setAside makes ready for a long wait, if all that ex has to wait for is the second
-// half of one call: it returns an exchange in place of ex that holds on to nothing but
-// what finish needs, not even the body. Thousands may wait at the same time, and what
-// each of them keeps is what the server needs. It returns nil, and does nothing, for
-// everything else.
-func (ex *exchange) setAside() *exchange {
+// setAside gives ex back for reuse and returns what has to be kept of it meanwhile. It
+// returns nil, and does nothing, if there is more to wait for than one second half.
+func (ex *exchange) setAside() *aside {
 	if ex.batch || ex.pending != 1 || ex.calls[0].second == nil {
 		return nil
 	}
 	c := &ex.calls[0]
-	aside := &loneExchange{call: [1]call{{
-		message:      message{object: true, version: true, hasMethod: true, id: bytes.Clone(c.id)},
-		entry:        c.entry,
-		notification: c.notification,
-		second:       c.second,
-	}}}
-	aside.exchange = exchange{
+	a := &aside{
 		d: ex.d, face: ex.face, request: ex.request, started: ex.started,
-		lone: true, calls: aside.call[:],
+		entry: c.entry, second: c.second, id: bytes.Clone(c.id), notification: c.notification,
 	}
 	ex.pending = 0
 	ex.release()
-	return &aside.exchange
+	return a
+}
+
+// await calls f in a goroutine of its own: when the call's turn has come, if that can be
+// told, else at once.
+func (a *aside) await(ctx context.Context, f func()) {
+	if p, ok := a.second.(Patient); ok && p.Notify(ctx, f) {
+		return
+	}
+	go f()
+}
+
+// resume returns an exchange in place of the one that was set aside, ready for finish.
+func (a *aside) resume() *exchange {
+	ex := a.d.exchanges.Get().(*exchange)
+	ex.d, ex.face, ex.request, ex.started, ex.lone = a.d, a.face, a.request, a.started, true
+	ex.calls = extend(ex.calls)
+	c := &ex.calls[0]
+	c.message = message{object: true, version: true, hasMethod: true, id: a.id}
+	c.entry, c.second, c.notification = a.entry, a.second, a.notification
+	return ex
 }
 
 // runLone runs the second half of the one call where it is: there is nobody to answer
-// in its place, so no time-out, no second goroutine, and no buffer until it ends.
+// in its place, so no time-out and no second goroutine.
 func (ex *exchange) runLone(ctx context.Context) {
 	c := &ex.calls[0]
-	second := c.second
-	ex.out = ex.d.produce(nil, ex.request, c, func() (any, error) { return second(ctx) })
-	c.elapsed = time.Since(ex.started)
-	if c.notification {
-		ex.out = nil
-	}
+	ex.answer(c, func() (any, error) { return c.second.Run(ctx) })
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,11 +26,11 @@ func newQueued(result func() (any, error)) *queued {
 
 func (q *queued) method() Method {
 	return Method{Name: "eth_queued", AnyParams: true, Enter: func(context.Context, *Params) (Finish, error) {
-		return func(ctx context.Context) (any, error) {
+		return FinishFunc(func(ctx context.Context) (any, error) {
 			q.begun <- ctx
 			<-q.release
 			return q.result()
-		}, nil
+		}), nil
 	}}
 }
 
@@ -136,4 +137,56 @@ func TestLoneCallFails(t *testing.T) {
 			compareJSON(t, "answer", receive(t, ws), tt.want)
 		})
 	}
+}
+
+// patient is a two-phase method whose turn comes when the test says so.
+type patient struct {
+	queued
+	told chan func()
+	no   atomic.Bool // it will not tell
+}
+
+func (p *patient) method() Method {
+	return Method{Name: "eth_queued", AnyParams: true, Enter: func(context.Context, *Params) (Finish, error) { return p, nil }}
+}
+
+// Run implements Finish.
+func (p *patient) Run(ctx context.Context) (any, error) {
+	p.begun <- ctx
+	return p.result()
+}
+
+// Notify implements Patient.
+func (p *patient) Notify(_ context.Context, f func()) bool {
+	no := p.no.Load()
+	if !no {
+		p.told <- f
+	}
+	return !no
+}
+
+// TestPatientCall: a lone call that tells when its turn has come is run then and not
+// before, and others are answered meanwhile; one that does not tell, or is not alone,
+// is run at once.
+func TestPatientCall(t *testing.T) {
+	p := &patient{queued: *newQueued(func() (any, error) { return "done", nil }), told: make(chan func(), 1)}
+	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{}, p.method()))
+	ws := dial(t, url, nil)
+	const done = `{"result":"done","jsonrpc":"2.0","id":1}`
+
+	send(t, ws, queuedCall)
+	turn := <-p.told
+	send(t, ws, "["+queuedCall+"]")
+	compareJSON(t, "the batch", receive(t, ws), "["+done+"]")
+	<-p.begun
+	if len(p.begun) > 0 {
+		t.Error("the call ran before its turn")
+	}
+	turn()
+	compareJSON(t, "the call", receive(t, ws), done)
+	<-p.begun
+
+	p.no.Store(true)
+	send(t, ws, queuedCall)
+	compareJSON(t, "the call that does not tell", receive(t, ws), done)
 }

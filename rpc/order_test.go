@@ -34,7 +34,7 @@ func (o *orderMethod) enter(_ context.Context, p *Params) (Finish, error) {
 	o.entered = append(o.entered, n)
 	before, mine := o.tail, make(chan struct{})
 	o.tail = mine
-	return func(ctx context.Context) (any, error) {
+	return FinishFunc(func(ctx context.Context) (any, error) {
 		defer close(mine)
 		select {
 		case <-before:
@@ -42,7 +42,7 @@ func (o *orderMethod) enter(_ context.Context, p *Params) (Finish, error) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-	}, nil
+	}), nil
 }
 
 func (o *orderMethod) call(n int) string {

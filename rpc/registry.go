@@ -26,18 +26,37 @@ type Handler func(ctx context.Context, p *Params) (any, error)
 // Neither Enter's parameters nor views of them may be kept for Finish: their memory
 // is used for other requests by then.
 //
-// A Finish that was returned is always called exactly once, be the client still
+// A Finish that was returned is always run exactly once, be the client still
 // there or not, so that whatever Enter took can be given back.
 //
 // Over WebSocket, a two-phase call that is alone in its message is answered when its
-// Finish returns, however long that takes: "request timeout" would be untrue of
+// Finish has run, however long that takes: "request timeout" would be untrue of
 // something that is still in line. Its context ends with the connection, not
 // with the time of other calls. A connection that has ended does not wait for it.
 // In batches and over HTTP the time-out is that of all calls.
 type EnterHandler func(ctx context.Context, p *Params) (Finish, error)
 
 // Finish is the second half of a two-phase call.
-type Finish func(ctx context.Context) (any, error)
+type Finish interface {
+	// Run returns the result, as a Handler does. It may wait.
+	Run(ctx context.Context) (any, error)
+}
+
+// FinishFunc is a Finish that is nothing but its function.
+type FinishFunc func(ctx context.Context) (any, error)
+
+// Run implements Finish.
+func (f FinishFunc) Run(ctx context.Context) (any, error) { return f(ctx) }
+
+// Patient is a Finish that says when its turn has come. Where thousands of calls may
+// wait, they are run only then, so that they wait without a goroutine.
+type Patient interface {
+	Finish
+	// Notify has f called, once and in a goroutine of its own, when Run would not wait for
+	// its turn any more, whatever ended the wait. It must not block. If it returns false,
+	// f is not called, and Run is to be called at once. ctx is the one that Run will get.
+	Notify(ctx context.Context, f func()) bool
+}
 
 // Method is one row of the method table.
 type Method struct {

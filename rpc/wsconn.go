@@ -299,9 +299,9 @@ func (c *wsConn) handle(ctx context.Context, body []byte) {
 		c.recycle(body)
 		return
 	}
-	if aside := ex.setAside(); aside != nil {
+	if a := ex.setAside(); a != nil {
 		c.recycle(body)
-		go c.finish(ctx, aside)
+		a.await(ctx, func() { c.finish(ctx, a.resume()) })
 		return
 	}
 	// Handlers read from the body from now on.
