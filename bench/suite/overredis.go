@@ -193,7 +193,7 @@ redis.call('SET', KEYS[2], next, 'PX', 30000)
 redis.call('PUBLISH', ARGV[1], next)
 return next`)
 
-// leastHandOver is handOver with the least script, sent by one client to another.
+// leastHandOver is handOffs with the least script, sent by one client to another.
 func leastHandOver(ctx context.Context, server *redisServer, rounds int) (handoffs, pings []float64, err error) {
 	const queue, owner, channel = "least:queue:{a}", "least:{a}", "least:grants"
 	var clients [2]redis.UniversalClient
@@ -219,23 +219,12 @@ func leastHandOver(ctx context.Context, server *redisServer, rounds int) (handof
 			waiter <- struct{}{}
 		}
 	}()
-	for range rounds {
-		if err := server.admin.RPush(ctx, queue, "next").Err(); err != nil {
-			return nil, nil, err
-		}
-		rtt, err := server.ping(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		start := time.Now()
+	lineUp := func(int) error { return server.admin.RPush(ctx, queue, "next").Err() }
+	return handOffs(ctx, server, rounds, lineUp, func() (time.Time, error) {
 		go func() { woken <- leastScript.Run(ctx, clients[0], []string{queue, owner}, channel).Err() }()
 		<-waiter
-		handoffs, pings = append(handoffs, time.Since(start).Seconds()), append(pings, rtt)
-		if err := <-woken; err != nil {
-			return nil, nil, err
-		}
-	}
-	return handoffs, pings, nil
+		return time.Now(), <-woken
+	})
 }
 
 // ping returns the seconds of one round trip.
@@ -245,7 +234,28 @@ func (s *redisServer) ping(ctx context.Context) (float64, error) {
 	return time.Since(start).Seconds(), err
 }
 
-// handOver returns the seconds of hand-offs and of PINGs between them.
+// handOffs returns the seconds of hand-offs, and of PINGs between them. lineUp lets the
+// i-th one wait, and pass gives the turn to it and returns when it came.
+func handOffs(ctx context.Context, server *redisServer, rounds int, lineUp func(i int) error, pass func() (time.Time, error)) (handoffs, pings []float64, err error) {
+	for i := range rounds {
+		if err := lineUp(i); err != nil {
+			return nil, nil, err
+		}
+		rtt, err := server.ping(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		start := time.Now()
+		at, err := pass()
+		if err != nil {
+			return nil, nil, err
+		}
+		handoffs, pings = append(handoffs, at.Sub(start).Seconds()), append(pings, rtt)
+	}
+	return handoffs, pings, nil
+}
+
+// handOver is handOffs between members, in turn.
 func handOver(ctx context.Context, server *redisServer, members []*member, rounds int) (handoffs, pings []float64, err error) {
 	enter := func(i int) (*lock.Ticket, error) { return members[i%len(members)].svc.Enter(alice, uint64(i)) }
 	ticket, err := enter(0)
@@ -262,36 +272,30 @@ func handOver(ctx context.Context, server *redisServer, members []*member, round
 		err   error
 	}
 	got := make(chan turn, 1)
-	for i := range rounds {
+	lineUp := func(i int) error {
 		next, err := enter(i + 1)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		go func() {
 			lease, err := next.Wait(ctx)
 			got <- turn{lease, time.Now(), err}
 		}()
-		if err := placed(ctx, server, alice, 1); err != nil {
-			return nil, nil, err
-		}
-		rtt, err := server.ping(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		start := time.Now()
+		return placed(ctx, server, alice, 1)
+	}
+	handoffs, pings, err = handOffs(ctx, server, rounds, lineUp, func() (time.Time, error) {
 		lease.Release()
 		taken := <-got
-		if taken.err != nil {
-			return nil, nil, taken.err
-		}
-		if taken.lease.Strategy() != "redis" {
-			return nil, nil, errNotOnRedis
+		if taken.err == nil && taken.lease.Strategy() != "redis" {
+			taken.err = errNotOnRedis
 		}
 		lease = taken.lease
-		handoffs, pings = append(handoffs, taken.at.Sub(start).Seconds()), append(pings, rtt)
+		return taken.at, taken.err
+	})
+	if err == nil {
+		lease.Release()
 	}
-	lease.Release()
-	return handoffs, pings, nil
+	return handoffs, pings, err
 }
 
 // naiveHandOver is handOver for the baseline.
@@ -311,31 +315,28 @@ func naiveHandOver(ctx context.Context, server *redisServer, rounds int) (handof
 		err     error
 	}
 	got := make(chan turn, 1)
-	for range rounds {
+	lineUp := func(int) error {
 		go func() {
 			release, err := lock.Acquire(ctx, alice)
 			got <- turn{release, time.Now(), err}
 		}()
 		if err := queued(ctx, server, 1); err != nil {
-			return nil, nil, err
+			return err
 		}
 		// A poll is as likely at any time after the release.
 		wait(ctx, rand.N(naive.PollInterval))
-		rtt, err := server.ping(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		start := time.Now()
+		return nil
+	}
+	handoffs, pings, err = handOffs(ctx, server, rounds, lineUp, func() (time.Time, error) {
 		release()
 		taken := <-got
-		if taken.err != nil {
-			return nil, nil, taken.err
-		}
 		release = taken.release
-		handoffs, pings = append(handoffs, taken.at.Sub(start).Seconds()), append(pings, rtt)
+		return taken.at, taken.err
+	})
+	if err == nil {
+		release()
 	}
-	release()
-	return handoffs, pings, nil
+	return handoffs, pings, err
 }
 
 func naiveLock(server *redisServer) (lock naive.Lock, done func(), err error) {
