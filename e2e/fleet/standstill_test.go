@@ -31,15 +31,7 @@ func TestOvertaken(t *testing.T) {
 			relays := n.startRelays(2)
 			a, b := relays[0], relays[1]
 			alice := n.newSender()
-			txs := alice.pay(4)
-			slow, other := newBurst(n), newBurst(n)
-			a.nodes.mute()
-			slow.post(a, alice.rival(txs[0]))
-			n.queued(alice, 0)
-			for i, tx := range txs {
-				other.post(b, tx)
-				n.queued(alice, i+1)
-			}
+			slow, other := n.stall(a, b, alice, 4)
 			before := b.turns()
 			if tc.frozen {
 				a.process.Freeze()
@@ -59,6 +51,22 @@ func TestOvertaken(t *testing.T) {
 			n.checkTidy()
 		})
 	}
+}
+
+// stall gives the sender's turn to a transaction at relay a, to which no node answers, and
+// lets so many of the sender's wait behind it at b: the first of them has the same nonce.
+func (n *network) stall(a, b *relay, s *sender, count int) (stalled, behind *burst) {
+	n.t.Helper()
+	stalled, behind = newBurst(n), newBurst(n)
+	txs := s.pay(count)
+	a.nodes.mute()
+	stalled.post(a, s.rival(txs[0]))
+	n.queued(s, 0)
+	for i, tx := range txs {
+		behind.post(b, tx)
+		n.queued(s, i+1)
+	}
+	return stalled, behind
 }
 
 // TestFrozenInTheQueue: the turn comes to a relay that is frozen. It passes on when
@@ -138,15 +146,7 @@ func TestLocksCommand(t *testing.T) {
 	relays := n.startRelays(2)
 	a, b := relays[0], relays[1]
 	alice := n.newSender()
-	txs := alice.pay(2)
-	stuck, waiting := newBurst(n), newBurst(n)
-	a.nodes.mute()
-	stuck.post(a, alice.rival(txs[0]))
-	n.queued(alice, 0)
-	for i, tx := range txs {
-		waiting.post(b, tx)
-		n.queued(alice, i+1)
-	}
+	stuck, waiting := n.stall(a, b, alice, 2)
 	locks := func(args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), harness.Program(t), append([]string{"locks"}, args...)...)
