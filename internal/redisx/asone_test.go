@@ -1,0 +1,115 @@
+package redisx_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/redistest"
+	"lockstep/internal/redisx"
+)
+
+// sent counts the commands that a client sends.
+type sent struct{ atomic.Int64 }
+
+func (s *sent) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *sent) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "hello" { // a new connection's
+			s.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (s *sent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		s.Add(int64(len(cmds)))
+		return next(ctx, cmds)
+	}
+}
+
+// TestAsOne: several commands are sent as one and do what they would do by themselves, one
+// that fails included; a single one, and what is too long for a script, is sent as it is.
+func TestAsOne(t *testing.T) {
+	server := redistest.Start(t)
+	client, err := redisx.Open(server.URL(), redisx.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, count := t.Context(), new(sent)
+	client.AddHook(count)
+	asOne := func(want int64, queue func(redis.Pipeliner)) error {
+		t.Helper()
+		before := count.Load()
+		err := redisx.AsOne(ctx, client, queue)
+		if got := count.Load() - before; got != want {
+			t.Errorf("%d commands were sent, want %d", got, want)
+		}
+		return err
+	}
+	some := func(p redis.Pipeliner) {
+		p.ZAdd(ctx, "set", redis.Z{Score: 1.5, Member: "a b"}, redis.Z{Score: 2, Member: "\x00\xff"})
+		p.Set(ctx, "text", "x", 0)
+		p.ZRem(ctx, "set", "a b")
+	}
+	if err := asOne(2, some); err != nil { // the server does not know the script yet
+		t.Fatal(err)
+	}
+	if got := client.ZRangeWithScores(ctx, "set", 0, -1).Val(); !slices.Equal(got, []redis.Z{{Score: 2, Member: "\x00\xff"}}) {
+		t.Errorf("the set has %v", got)
+	}
+	err = asOne(1, func(p redis.Pipeliner) {
+		p.Incr(ctx, "n")
+		p.ZAdd(ctx, "text", redis.Z{Member: "a"}) // which is no set
+		p.Incr(ctx, "n")
+	})
+	if n := client.Get(ctx, "n").Val(); err == nil || n != "2" {
+		t.Errorf("a command failed, and the error is %v; n is %s", err, n)
+	}
+	if err := asOne(1, func(p redis.Pipeliner) { p.Incr(ctx, "n") }); err != nil {
+		t.Error(err)
+	}
+	many := make([]any, 10_000)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
+	}
+	if err := asOne(2, func(p redis.Pipeliner) { p.SAdd(ctx, "many", many...); p.Incr(ctx, "n") }); err != nil {
+		t.Error(err)
+	}
+	if got := client.SCard(ctx, "many").Val(); got != int64(len(many)) {
+		t.Errorf("%d of %d were added", got, len(many))
+	}
+}
+
+// TestAsOneCluster: the keys of a cluster are on different servers.
+func TestAsOneCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three servers take their time")
+	}
+	client, err := redisx.Open(redistest.StartCluster(t).URL(), redisx.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	const keys = 20
+	err = redisx.AsOne(t.Context(), client, func(p redis.Pipeliner) {
+		for i := range keys {
+			p.Set(t.Context(), fmt.Sprint("key", i), "x", 0)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range keys {
+		if got := client.Get(t.Context(), fmt.Sprint("key", i)).Val(); got != "x" {
+			t.Errorf("key %d is %q", i, got)
+		}
+	}
+}
