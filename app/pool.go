@@ -14,6 +14,7 @@ func (a *App) openPool() (err error) {
 	if a.cfg.Pool.Enabled {
 		a.pool = txpool.New(a.cfg.Pool, txpool.Deps{
 			Redis: a.redis, Bodies: a.cfg.RPC.Profile == rpc.ProfileEthereum, Announce: a.accepted,
+			AnsweredEarly: a.cfg.Submit.Async || a.cfg.Submit.Returns == submit.ReturnsAccepted,
 		})
 	}
 	if a.cfg.Trace.Enabled {

@@ -26,6 +26,9 @@ type Config struct {
 	RedisTimeout envx.Millis `env:"TXPOOL_REDIS_TIMEOUT_MS" envDefault:"250"`
 }
 
+// renewal is how often Redis is told that a transaction is still on its way.
+func (c Config) renewal() time.Duration { return c.EntryTTL.Duration() / 3 }
+
 // Validate returns everything that is wrong with the settings.
 func (c Config) Validate() error {
 	var errs []error

@@ -29,17 +29,21 @@
 // # In Redis
 //
 //	txpool:sender:{<address>}  sorted set: nonce, hash and process; score = when it expires, in ms,
-//	                           and half a millisecond more once it was executed
+//	                           and 2^50 more once it was executed
 //	txpool:known               sorted set: the hashes that may be asked for; score = when they expire
 //	txpool:tx:<hash>           sender and raw transaction, if somebody may ask for it; expires
 //	txpool:index               sorted set of all, with their senders; only for the txpool_* methods
 //
 // Addresses and hashes in the names of keys are 0x-hexadecimal in lower case. An executed
 // transaction is the proof of its nonce, until it expires; as one command turns it from a pending
-// one into that, it is at no moment neither.
+// one into that, it is at no moment neither. Proofs are apart from what waits, so that who wants to
+// know the confirmed nonce reads them alone; of each process there are a few.
 //
 // No transaction ever waits for Redis. What changes is told at once if nothing was told in the last
-// 10 ms, else with all else that changes in these; that a transaction was executed while more of its sender are on
-// their way may take 100 ms. So one that comes by itself costs three commands, and one in a burst about one.
-// What changes twice before it was told is told once. When Redis fails, each relay knows its own transactions.
+// 10 ms, else with all else that changes in these, in one script where one server has all keys. What changes
+// twice before it was told is told once. Two things may take 100 ms: that a transaction was executed while more
+// of its sender are on their way; and that one is on its way where verdicts come within that time, so that it
+// need not be told twice, unless clients are answered before the verdict. So a transaction that comes by itself
+// costs one command sent to Redis on such a network and two on a slower one, and one in a burst far less than one.
+// When Redis fails, each relay knows its own transactions.
 package txpool

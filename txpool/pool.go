@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -24,6 +25,8 @@ type Pool struct {
 	metrics  *metrics
 	announce func(raw []byte)
 	remote   *remote // nil: this process is alone
+	early    bool
+	quick    atomic.Bool // the latest verdict came within lag
 
 	mu    sync.Mutex
 	table *table // guarded by mu
@@ -36,6 +39,9 @@ type Deps struct {
 	// Bodies says that somebody may ask for pending transactions and not only for their
 	// nonces, so that Redis has to keep them whole.
 	Bodies bool
+	// AnsweredEarly says that clients are answered before there is a verdict, and may ask
+	// another relay at once.
+	AnsweredEarly bool
 	// Announce is told of every transaction that a consensus node accepted. It must not
 	// wait. Nil: nobody listens.
 	Announce func(raw []byte)
@@ -49,7 +55,7 @@ type Transaction struct {
 
 // New makes a Pool. It starts nothing.
 func New(cfg Config, deps Deps) *Pool {
-	p := &Pool{cfg: cfg, log: deps.Log, announce: deps.Announce, table: newTable(cfg)}
+	p := &Pool{cfg: cfg, log: deps.Log, announce: deps.Announce, early: deps.AnsweredEarly, table: newTable(cfg)}
 	p.metrics = newMetrics(p)
 	if p.announce == nil {
 		p.announce = func([]byte) {}
@@ -80,9 +86,18 @@ func (p *Pool) Add(tx *eth.Tx) {
 		p.metrics.full.Inc()
 		return
 	case first && p.remote != nil:
-		p.remote.add(tx)
+		p.remote.add(tx, p.delay())
 	}
 	p.metrics.added.Inc()
+}
+
+// delay is how long an arrival may wait before others are told of it: where verdicts come
+// quickly, the verdict will be told with it. Nobody has been told of the transaction by then.
+func (p *Pool) delay() time.Duration {
+	if p.quick.Load() && !p.early {
+		return lag
+	}
+	return 0
 }
 
 // Accepted says that a consensus node has the transaction. It never blocks.
@@ -95,6 +110,9 @@ func (p *Pool) Done(tx *eth.Tx, spent, perhaps bool) {
 	e := p.table.done(tx, spent, perhaps, time.Now())
 	p.mu.Unlock()
 	p.metrics.removed.Inc()
+	if spent && e.fitted {
+		p.quick.Store(e.took < lag)
+	}
 	if p.remote != nil && (e.over || e.spent) {
 		p.remote.end(tx, e)
 	}
@@ -104,7 +122,7 @@ func (p *Pool) Done(tx *eth.Tx, spent, perhaps bool) {
 // mirror node says.
 func (p *Pool) Latest(ctx context.Context, address common.Address, confirmed uint64) uint64 {
 	if p.remote != nil {
-		confirmed = max(confirmed, p.remote.sender(ctx, address).next)
+		confirmed = max(confirmed, p.remote.proven(ctx, address))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,19 +219,10 @@ func (p *Pool) ownCount() int {
 
 // renew returns what this process has on its way and has not told Redis of for a
 // while.
-func (p *Pool) renew(interval time.Duration) []*eth.Tx {
-	now := time.Now()
+func (p *Pool) renew() []*eth.Tx {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.table.expire(now)
-	var due []*eth.Tx
-	for _, e := range p.table.hashes {
-		if e.attempts > 0 && !e.spent && now.Sub(e.renewed) >= interval {
-			e.renewed = now
-			due = append(due, e.tx)
-		}
-	}
-	return due
+	return p.table.renew(time.Now())
 }
 
 // Collectors returns the metrics for registration; none of a nil Pool.

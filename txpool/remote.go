@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,9 +40,14 @@ const (
 	indexKey     = "txpool:index"
 )
 
-// executedPart is the part of a millisecond by which the score of an executed transaction
-// differs from that of one that is on its way.
-const executedPart = 0.5
+// executedScore is how much higher the score of an executed transaction is than that of one
+// that is on its way: far more than any time, and little enough for sums to be exact.
+const executedScore = 1 << 50
+
+// executedFrom is the least score that a proof can have.
+var executedFrom = formatScore(executedScore)
+
+func formatScore(score float64) string { return strconv.FormatFloat(score, 'f', -1, 64) }
 
 func senderKey(a common.Address) string { return "txpool:sender:{" + strings.ToLower(a.Hex()) + "}" }
 func bodyKey(h common.Hash) string      { return "txpool:tx:" + h.Hex() }
@@ -66,7 +70,10 @@ func (r *remote) now() int64 { return time.Now().UnixMilli() + r.ahead.Load() }
 func (r *remote) score(after time.Duration) float64 { return float64(r.now() + after.Milliseconds()) }
 
 // expired is the score of what has just expired.
-func (r *remote) expired() string { return strconv.FormatInt(r.now(), 10) }
+func (r *remote) expired() string { return formatScore(r.score(0)) }
+
+// expiredProof is the score of a proof that has just expired.
+func (r *remote) expiredProof() string { return formatScore(executedScore + r.score(0)) }
 
 func (r *remote) member(tx *eth.Tx) string {
 	m := make([]byte, 0, memberSize)
@@ -83,8 +90,8 @@ func body(tx *eth.Tx) string {
 	return string(from[:]) + string(tx.Raw())
 }
 
-// add says that a transaction is on its way.
-func (r *remote) add(tx *eth.Tx) { r.put(change{tx: tx, state: waiting}, 0) }
+// add says, after a while, that a transaction is on its way.
+func (r *remote) add(tx *eth.Tx, after time.Duration) { r.put(change{tx: tx, state: waiting}, after) }
 
 // renew says that a transaction is still on its way.
 func (r *remote) renew(tx *eth.Tx) { r.put(change{tx: tx, state: waiting, told: true}, 0) }
@@ -131,13 +138,15 @@ func (r *remote) sender(ctx context.Context, address common.Address) (k knowledg
 		members, err = c.ZRangeByScoreWithScores(ctx, senderKey(address), r.unexpired()).Result()
 		return err
 	})
+	expiredProof := executedScore + r.score(0)
 	for _, z := range members {
 		member, _ := z.Member.(string)
 		nonce, hash, mine, ok := r.parse(member)
 		switch {
 		case !ok:
-		case z.Score != math.Trunc(z.Score):
+		case z.Score > expiredProof:
 			k.next = max(k.next, nonce+1)
+		case z.Score >= executedScore: // a proof that has expired
 		case !mine: // what is this process's own is known better here
 			if k.pending == nil {
 				k.pending = map[uint64][]common.Hash{}
@@ -146,6 +155,22 @@ func (r *remote) sender(ctx context.Context, address common.Address) (k knowledg
 		}
 	}
 	return k
+}
+
+// proven reads what any relay has proven, and nothing else: the nonce, or 0. There are few
+// proofs, and there may be many that wait.
+func (r *remote) proven(ctx context.Context, address common.Address) (next uint64) {
+	var members []string
+	_ = r.ask(ctx, func(ctx context.Context, c redis.UniversalClient) (err error) {
+		members, err = c.ZRangeByScore(ctx, senderKey(address), &redis.ZRangeBy{Min: "(" + r.expiredProof(), Max: "+inf"}).Result()
+		return err
+	})
+	for _, member := range members {
+		if nonce, _, _, ok := r.parse(member); ok {
+			next = max(next, nonce+1)
+		}
+	}
+	return next
 }
 
 func (r *remote) unexpired() *redis.ZRangeBy {

@@ -12,6 +12,7 @@ import (
 // table is what this process knows: the contents of a Pool, under its mutex.
 type table struct {
 	cfg     Config
+	begun   time.Time
 	hashes  map[common.Hash]*entry
 	senders map[common.Address]*sender
 	ended   list.List // of *entry: over, and kept for a while; the oldest first
@@ -20,14 +21,15 @@ type table struct {
 	bytes   int
 }
 
-// entry is a transaction of this process.
+// entry is a transaction of this process. Times are durations since the table was made, by
+// the monotonic clock: thousands of entries may wait.
 type entry struct {
 	tx       *eth.Tx
-	attempts int  // on their way; 0: over
-	spent    bool // it was executed
-	known    bool // it was executed, or may have been
-	renewed  time.Time
-	until    time.Time // when it is over, how long it is kept
+	entered  time.Duration
+	until    time.Duration // when Redis is to be told again; when it is over, how long it is kept
+	attempts int32         // on their way; 0: over
+	spent    bool          // it was executed
+	known    bool          // it was executed, or may have been
 }
 
 // weight is what an entry costs, about.
@@ -43,7 +45,7 @@ type sender struct {
 }
 
 func newTable(cfg Config) *table {
-	return &table{cfg: cfg, hashes: map[common.Hash]*entry{}, senders: map[common.Address]*sender{}}
+	return &table{cfg: cfg, begun: time.Now(), hashes: map[common.Hash]*entry{}, senders: map[common.Address]*sender{}}
 }
 
 // add takes an attempt in. It returns nil if there is no room.
@@ -52,7 +54,8 @@ func (t *table) add(tx *eth.Tx, now time.Time) *entry {
 	e := t.hashes[tx.Hash()]
 	if e == nil || e.attempts == 0 {
 		old := e
-		e = &entry{tx: tx, renewed: now}
+		e = &entry{tx: tx, entered: now.Sub(t.begun)}
+		e.until = e.entered + t.cfg.renewal()
 		if old != nil { // sent again after its end
 			t.drop(old)
 			e.spent, e.known = old.spent, old.known
@@ -105,6 +108,7 @@ type end struct {
 	known  bool // it was executed, or may have been, and may be asked for
 	fitted bool // there was room for it
 	others bool // more of its sender are on their way
+	took   time.Duration
 }
 
 // done ends an attempt.
@@ -124,19 +128,35 @@ func (t *table) done(tx *eth.Tx, spent, perhaps bool, now time.Time) end {
 	if s.pending[tx.Nonce()]--; s.pending[tx.Nonce()] == 0 {
 		delete(s.pending, tx.Nonce())
 	}
-	what := end{over: e.attempts == 0, spent: e.spent, known: e.known, fitted: true, others: len(s.pending) > 0}
+	what := end{
+		over: e.attempts == 0, spent: e.spent, known: e.known, fitted: true, others: len(s.pending) > 0,
+		took: now.Sub(t.begun) - e.entered,
+	}
 	if !what.over {
 		return what
 	}
 	t.pending--
 	if e.known {
-		e.until = now.Add(t.cfg.ExecutedTTL.Duration())
+		e.until = now.Sub(t.begun) + t.cfg.ExecutedTTL.Duration()
 		t.ended.PushBack(e)
 	} else {
 		t.drop(e)
 	}
 	t.tidy(s, now)
 	return what
+}
+
+// renew returns what is on its way and of which Redis was not told for a while.
+func (t *table) renew(now time.Time) (due []*eth.Tx) {
+	t.expire(now)
+	at := now.Sub(t.begun)
+	for _, e := range t.hashes {
+		if e.attempts > 0 && !e.spent && at >= e.until {
+			e.until = at + t.cfg.renewal()
+			due = append(due, e.tx)
+		}
+	}
+	return due
 }
 
 // prove raises the proven nonce.
@@ -156,7 +176,7 @@ func (t *table) prove(address common.Address, next uint64, now time.Time) {
 
 // expire forgets what has been over for long enough.
 func (t *table) expire(now time.Time) {
-	for at := t.ended.Front(); at != nil && !now.Before(at.Value.(*entry).until); at = t.ended.Front() {
+	for at := t.ended.Front(); at != nil && now.Sub(t.begun) >= at.Value.(*entry).until; at = t.ended.Front() {
 		t.ended.Remove(at)
 		t.drop(at.Value.(*entry))
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/eth"
+	"lockstep/internal/redisx"
 )
 
 // teller writes the news to Redis. One goroutine uses it.
@@ -38,10 +39,9 @@ func newTeller(r *remote) *teller { return &teller{remote: r, marks: map[common.
 
 // run tells the news until ctx ends, and then what is left, once. From time to time it says
 // what is still on its way.
-func (t *teller) run(ctx context.Context, renew func(time.Duration) []*eth.Tx) {
+func (t *teller) run(ctx context.Context, renew func() []*eth.Tx) {
 	writing := context.WithoutCancel(ctx) // every round trip has a deadline of its own
-	interval := t.cfg.EntryTTL.Duration() / 3
-	ticker := time.NewTicker(interval)
+	ticker := time.NewTicker(t.cfg.renewal())
 	defer ticker.Stop()
 	due := time.NewTimer(0)
 	defer due.Stop()
@@ -53,7 +53,7 @@ func (t *teller) run(ctx context.Context, renew func(time.Duration) []*eth.Tx) {
 			return
 		case <-ticker.C:
 			t.tend(ctx)
-			for _, tx := range renew(interval) {
+			for _, tx := range renew() {
 				t.renew(tx)
 			}
 			continue
@@ -99,11 +99,7 @@ func (t *teller) tell(ctx context.Context, at time.Time) (calm time.Duration) {
 	due, calm := t.news.take(at)
 	for some := range slices.Chunk(due, sendersAtOnce) {
 		err := t.asker.Ask(ctx, func(ctx context.Context, c redis.UniversalClient) error {
-			_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
-				t.write(ctx, p, some)
-				return nil
-			})
-			return err
+			return redisx.AsOne(ctx, c, func(p redis.Pipeliner) { t.write(ctx, p, some) })
 		})
 		if err != nil {
 			t.lost(some)
@@ -176,7 +172,7 @@ func (t *teller) writeSender(ctx context.Context, p redis.Pipeliner, s *changes)
 		case waiting:
 			e.put(t.score(t.cfg.EntryTTL.Duration()), member)
 		case executed:
-			e.put(t.score(t.cfg.ExecutedTTL.Duration())+executedPart, member)
+			e.put(executedScore+t.score(t.cfg.ExecutedTTL.Duration()), member)
 			m.executed = append(m.executed, member)
 		default:
 			e.drop(member)
@@ -198,6 +194,7 @@ func (t *teller) writeSender(ctx context.Context, p redis.Pipeliner, s *changes)
 		p.PExpire(ctx, key, t.keyLife())
 		if !fresh { // what dead processes left
 			p.ZRemRangeByScore(ctx, key, "-inf", t.expired())
+			p.ZRemRangeByScore(ctx, key, executedFrom, t.expiredProof())
 		}
 	}
 }
