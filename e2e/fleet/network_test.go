@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -48,10 +49,19 @@ type account struct {
 // that nobody can get by with asking it. The first account is the relays'.
 func newNetwork(t *testing.T, settings ...string) *network {
 	t.Helper()
+	return newNetworkOf(t, []string{"--consensus-latency", "100ms", "--jitter", "100ms"}, settings...)
+}
+
+// newNetworkOf is newNetwork with other times to consensus.
+func newNetworkOf(t *testing.T, times []string, settings ...string) *network {
+	t.Helper()
 	n := &network{t: t, redis: redistest.Start(t), settings: settings, taken: 1}
 	n.store = n.redis.Client()
-	p := start(t, "devnet", nil, "devnet", "--json", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0", "--control", "127.0.0.1:0",
-		"--nodes", "4", "--consensus-latency", "100ms", "--jitter", "100ms", "--mirror-lag", "200ms")
+	args := []string{
+		"devnet", "--json", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0", "--control", "127.0.0.1:0",
+		"--nodes", "4", "--mirror-lag", "200ms",
+	}
+	p := start(t, "devnet", nil, append(args, times...)...)
 	p.ReadReady(n)
 	if len(n.Nodes) != 4 {
 		t.Fatalf("%d nodes, want 4", len(n.Nodes))
@@ -136,6 +146,20 @@ func (n *network) owned(s *sender) bool {
 		n.t.Fatal(err)
 	}
 	return count == 1
+}
+
+// proven gives the sender's next nonce as the pools have proved it in Redis.
+func (n *network) proven(s *sender) (next uint64) {
+	n.t.Helper()
+	const executed = "1125899906842624" // scores from 2^50 on
+	members, err := n.store.ZRangeByScore(n.t.Context(), "txpool:sender:"+tag(s), &redis.ZRangeBy{Min: executed, Max: "+inf"}).Result()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, m := range members {
+		next = max(next, binary.BigEndian.Uint64([]byte(m))+1)
+	}
+	return next
 }
 
 func tag(s *sender) string { return "{" + strings.ToLower(s.address.Hex()) + "}" }
