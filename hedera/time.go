@@ -52,16 +52,21 @@ func ParseTimestamp(text string) (Timestamp, error) {
 	whole, fraction, dotted := strings.Cut(text, ".")
 	seconds, err := strconv.ParseUint(whole, 10, 63)
 	if err != nil || len(fraction) > 9 || dotted && fraction == "" {
-		return Timestamp{}, fmt.Errorf("timestamp %q: want seconds.nanos", text)
+		return Timestamp{}, errTimestamp(text)
 	}
 	if !dotted {
 		return Timestamp{Seconds: int64(seconds)}, nil
 	}
 	nanos, err := strconv.ParseUint(fraction+strings.Repeat("0", 9-len(fraction)), 10, 31)
 	if err != nil {
-		return Timestamp{}, fmt.Errorf("timestamp %q: want seconds.nanos", text)
+		return Timestamp{}, errTimestamp(text)
 	}
 	return Timestamp{Seconds: int64(seconds), Nanos: int32(nanos)}, nil
+}
+
+// errTimestamp copies the text, so that who reads one does not allocate it for this.
+func errTimestamp(text string) error {
+	return fmt.Errorf("timestamp %q: want seconds.nanos", strings.Clone(text))
 }
 
 func nineDigits(nanos int32) string {

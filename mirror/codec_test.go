@@ -14,7 +14,7 @@ import (
 
 // sameRecord compares records field by field, hidden ones included.
 func sameRecord(want, got any) string {
-	return cmp.Diff(want, got, cmp.AllowUnexported(Log{}), cmp.Comparer(func(a, b *big.Int) bool {
+	return cmp.Diff(want, got, compareLogs, cmp.Comparer(func(a, b *big.Int) bool {
 		return (a == nil) == (b == nil) && (a == nil || a.Cmp(b) == 0)
 	}))
 }

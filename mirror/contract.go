@@ -65,7 +65,9 @@ func readSlot(r *reader, s *slot) {
 
 // word32 reads up to 32 bytes of hex, aligned to the right.
 func (r *reader) word32() (w common.Hash) {
-	r.word(w[:], r.digits())
+	if !r.exact(w[:]) {
+		r.word(w[:], r.digits())
+	}
 	return w
 }
 

@@ -3,9 +3,11 @@ package mirror
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/big"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -20,6 +22,9 @@ func ptr[T any](v T) *T { return &v }
 var compareBig = cmp.Comparer(func(a, b *big.Int) bool {
 	return (a == nil) == (b == nil) && (a == nil || a.Cmp(b) == 0)
 })
+
+// compareLogs looks at the topics, and not at where they are kept.
+var compareLogs = cmp.Options{cmp.AllowUnexported(Log{}), cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".words" }, cmp.Ignore())}
 
 func TestDecodeContractResult(t *testing.T) {
 	var got ContractResult
@@ -107,6 +112,127 @@ func TestDecodeWrongKinds(t *testing.T) {
 	} {
 		if err := decode([]byte(text), func(r *reader) { readResult(r, new(ContractResult)) }); err == nil {
 			t.Errorf("%s is accepted", text)
+		}
+	}
+}
+
+// escaped is a JSON text with every string in it, names included, written in escapes
+// alone. No string of it can be read in a short way.
+func escaped(text string) string {
+	var b strings.Builder
+	quoted := false
+	for _, c := range text {
+		switch {
+		case c == '"':
+			quoted = !quoted
+			b.WriteRune(c)
+		case quoted:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		default:
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+// How a string is written does not change what it says.
+func TestDecodeEscapes(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string
+		read func(*reader) any
+	}{
+		"result": {resultJSON(), func(r *reader) any { v := new(ContractResult); readResult(r, v); return v }},
+		"block":  {blockJSON(1), func(r *reader) any { v := new(Block); readBlock(r, v); return v }},
+		"log":    {logJSON("1", "2"), func(r *reader) any { v := new(Log); readLog(r, v); return v }},
+	} {
+		var values [2]any
+		for i, text := range []string{test.text, escaped(test.text)} {
+			if err := decode([]byte(text), func(r *reader) { values[i] = test.read(r) }); err != nil {
+				t.Fatalf("%s: %v in %s", name, err, text)
+			}
+		}
+		if diff := cmp.Diff(values[0], values[1], compareBig, compareLogs); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// FuzzScalars holds the short ways of reading values against the long ones: of a string
+// against the same string in escapes, of a number against encoding/json.
+func FuzzScalars(f *testing.F) {
+	for _, text := range []string{
+		"", "0", "17", "007", "-1", "1.5", "1e3", "18446744073709551615", "18446744073709551616", "9999999999999999999", "99999999999999999999", "17 ", "17x", "null",
+		"0x", "0x1", "0X12", "1767225600.000000001", "1767225600", "1.", "0.0.5", strings.Repeat("0", 64), txHash, strings.ToUpper(txHash), txHash[:65] + "g",
+		txHash[:65], txHash + "00", txHash + strings.Repeat("ab", 16), receiver, receiver[:41] + "x", receiver + "0", receiver[:40] + `"0`, receiver[:40] + `\0`, "é",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		quoted := `"` + text + `"`
+		if json.Valid([]byte(quoted)) && utf8.ValidString(text) && !strings.ContainsFunc(text, func(c rune) bool { return c == '\\' || c > 0xffff }) {
+			for name, read := range map[string]func(*reader) any{
+				"hash": func(r *reader) any { return r.hash() }, "word32": func(r *reader) any { return r.word32() },
+				"address": func(r *reader) any { return r.address() }, "maybeAddress": func(r *reader) any { return r.maybeAddress() },
+				"bytes": func(r *reader) any { return r.bytes() }, "uint64": func(r *reader) any { return r.uint64() },
+				"time": func(r *reader) any { return r.time() }, "id": func(r *reader) any { return r.id() }, "str": func(r *reader) any { return r.str() },
+			} {
+				short, err1 := scalar(quoted, read)
+				long, err2 := scalar(escaped(quoted), read)
+				if (err1 == nil) != (err2 == nil) || err1 == nil && !cmp.Equal(short, long) {
+					t.Errorf("%s of %q: %v, %v; in escapes %v, %v", name, text, short, err1, long, err2)
+				}
+			}
+		}
+		if strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), `"`) {
+			return // encoding/json wants numbers without quotes
+		}
+		var want []*uint64
+		err1 := json.Unmarshal([]byte("["+text+"]"), &want)
+		have := []*uint64{}
+		_, err2 := scalar("["+text+"]", func(r *reader) any {
+			r.array(func() bool { have = append(have, r.optional()); return true })
+			return nil
+		})
+		if strings.ContainsAny(text, `"[]{}`) {
+			return // more than numbers
+		}
+		if (err1 == nil) != (err2 == nil) || err1 == nil && !cmp.Equal(want, have) {
+			t.Errorf("%q: %v, %v; encoding/json: %v, %v", text, have, err2, want, err1)
+		}
+	})
+}
+
+func scalar(text string, read func(*reader) any) (value any, err error) {
+	err = decode([]byte(text), func(r *reader) { value = read(r) })
+	return value, err
+}
+
+// Logs of a page are allocated together and have nothing else in common.
+func TestDecodeLogPage(t *testing.T) {
+	const count = 50
+	var items []string
+	for i := range count {
+		topics := make([]string, i%6) // more than there can be, too
+		for j := range topics {
+			topics[j] = fmt.Sprintf(`"0x%x"`, 100*i+j)
+		}
+		items = append(items, fmt.Sprintf(`{"index":%d,"data":"0x%02x","topics":[%s]}`, i, i, strings.Join(topics, ",")))
+	}
+	var got page[Log]
+	logs := list[Log]{member: "logs", together: true, read: readLog}
+	if err := decode([]byte(`{"logs":[`+strings.Join(items, ",")+`]}`), func(r *reader) { logs.readPage(r, &got) }); err != nil || len(got.items) != count {
+		t.Fatalf("%d logs, %v", len(got.items), err)
+	}
+	for _, l := range got.items {
+		_ = append(l.Topics, common.Hash{1}) //nolint:gocritic // it must not be seen anywhere
+	}
+	for i, l := range got.items {
+		want := &Log{Index: uint64(i), Data: []byte{byte(i)}, Topics: []common.Hash{}}
+		for j := range i % 6 {
+			want.Topics = append(want.Topics, common.BigToHash(big.NewInt(int64(100*i+j))))
+		}
+		if diff := cmp.Diff(want, l, cmpopts.IgnoreUnexported(Log{})); diff != "" {
+			t.Errorf("log %d: %s", i, diff)
 		}
 	}
 }

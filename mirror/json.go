@@ -85,16 +85,10 @@ func (r *reader) object(field func(key []byte)) {
 		return
 	}
 	for r.err == nil {
-		if r.peek() != '"' {
-			r.syntax()
+		key := r.key()
+		if r.err != nil {
 			return
 		}
-		key := r.text()
-		if r.peek() != ':' {
-			r.syntax()
-			return
-		}
-		r.i++
 		field(key)
 		switch r.peek() {
 		case ',':
@@ -106,6 +100,31 @@ func (r *reader) object(field func(key []byte)) {
 			r.syntax()
 		}
 	}
+}
+
+// key reads the name of a member, with the colon after it. Names are short: a look at
+// each byte costs less than a search.
+func (r *reader) key() (key []byte) {
+	if r.peek() != '"' {
+		r.syntax()
+		return nil
+	}
+	start := r.i + 1
+	end := start
+	for end < len(r.b) && r.b[end] != '"' && r.b[end] != '\\' {
+		end++
+	}
+	if end < len(r.b) && r.b[end] == '"' {
+		key, r.i = r.b[start:end], end+1
+	} else {
+		key = r.text()
+	}
+	if r.peek() != ':' {
+		r.syntax()
+		return nil
+	}
+	r.i++
+	return key
 }
 
 // array calls item for every element; item must read it and returns whether to
@@ -165,48 +184,47 @@ func (r *reader) skipNested(depth int) {
 	}
 }
 
-// quoted passes over a string and returns it with its quotes. Control characters
-// in it are not objected to; looking for them would cost more than all else.
-func (r *reader) quoted() (raw []byte, escaped bool) {
-	start, from := r.i, r.i+1
-	for {
-		end := bytes.IndexByte(r.b[from:], '"')
-		if end < 0 {
+// quoted passes over a string and returns what is between its quotes, as it is written.
+// Control characters in it are not objected to; looking for them would cost more than
+// all else.
+func (r *reader) quoted() (raw []byte) {
+	start := r.i + 1
+	for end := start; ; end++ {
+		n := bytes.IndexByte(r.b[end:], '"')
+		if n < 0 {
 			r.syntax()
-			return nil, false
+			return nil
 		}
-		end += from
+		end += n
 		slashes := 0
 		for r.b[end-1-slashes] == '\\' {
 			slashes++
 		}
 		if slashes%2 == 0 {
 			r.i = end + 1
-			raw = r.b[start:r.i]
-			return raw, escaped || bytes.IndexByte(raw, '\\') >= 0
+			return r.b[start:end]
 		}
-		from, escaped = end+1, true
 	}
 }
 
 // text reads a string. The result may be a view of the input.
 func (r *reader) text() []byte {
-	if r.null() {
+	switch r.peek() {
+	case '"':
+	case 'n':
+		r.literal("null")
 		return nil
-	}
-	if r.peek() != '"' {
+	default:
 		r.fail("want a string")
 		return nil
 	}
-	raw, escaped := r.quoted()
-	if r.err != nil {
-		return nil
-	}
-	if !escaped {
-		return raw[1 : len(raw)-1]
+	start := r.i
+	raw := r.quoted()
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
 	}
 	var s string
-	if json.Unmarshal(raw, &s) != nil {
+	if json.Unmarshal(r.b[start:r.i], &s) != nil {
 		r.syntax()
 		return nil
 	}

@@ -22,6 +22,7 @@ type Log struct {
 	BlockNumber      uint64
 	Timestamp        hedera.Timestamp
 	complete         bool
+	words            [4]common.Hash // what Topics are kept in
 }
 
 func readLog(r *reader, l *Log) {
@@ -57,7 +58,7 @@ func readEvent(r *reader, l *Log, key []byte) {
 	case "data":
 		l.Data = r.bytes()
 	case "topics":
-		l.Topics = make([]common.Hash, 0, 4)
+		l.Topics = l.words[:0]
 		r.array(func() bool { l.Topics = append(l.Topics, r.word32()); return true })
 	default:
 		r.skip()
@@ -123,7 +124,7 @@ func shortHex(topic common.Hash) string { return hexutil.EncodeBig(topic.Big())[
 func (c *Client) Logs(ctx context.Context, q LogsQuery) ([]*Log, error) {
 	l := list[Log]{
 		label: "contracts/results/logs", path: c.logsPath(q), member: "logs",
-		maxPages: c.config.MaxLogPages, read: readLog,
+		maxPages: c.config.MaxLogPages, together: true, read: readLog,
 	}
 	if q.Address != nil {
 		l.label = "contracts/{id}/results/logs"
@@ -193,4 +194,4 @@ func (q *LogsQuery) selectsNoTopic() bool {
 	return true
 }
 
-func (l *Log) weight() int64 { return int64(300 + len(l.Data) + 32*len(l.Topics)) }
+func (l *Log) weight() int64 { return int64(500 + len(l.Data)) }

@@ -17,6 +17,7 @@ type list[T any] struct {
 	member   string
 	maxPages int
 	exists   bool // that the mirror node does not know it is ErrNotFound
+	together bool // items are not kept one without the others, and so are allocated many at once
 	read     func(*reader, *T)
 }
 
@@ -79,17 +80,31 @@ func (l list[T]) readPage(r *reader, p *page[T]) {
 	r.object(func(key []byte) {
 		switch string(key) {
 		case l.member:
-			r.array(func() bool {
-				item := new(T)
-				l.read(r, item)
-				p.items = append(p.items, item)
-				return true
-			})
+			l.readItems(r, p)
 		case "links":
 			p.next = r.next()
 		default:
 			r.skip()
 		}
+	})
+}
+
+func (l list[T]) readItems(r *reader, p *page[T]) {
+	const most = 16 // at once
+	var spare []T
+	r.array(func() bool {
+		if len(spare) == 0 {
+			n := 1
+			if l.together {
+				n = min(max(len(p.items), 1), most)
+			}
+			spare = make([]T, n)
+		}
+		item := &spare[0]
+		spare = spare[1:]
+		l.read(r, item)
+		p.items = append(p.items, item)
+		return true
 	})
 }
 

@@ -156,7 +156,7 @@ func TestLogs(t *testing.T) {
 		Address: to, Topics: []common.Hash{common.HexToHash("0x05")}, Data: []byte{1, 2}, Index: 1, TransactionHash: common.HexToHash(txHash), TransactionIndex: 1,
 		BlockHash: common.HexToHash(blockHash), BlockNumber: 17, Timestamp: hedera.Timestamp{Seconds: 1767225600, Nanos: 1}, complete: true,
 	}
-	if diff := cmp.Diff(want, logs[1], cmp.AllowUnexported(Log{})); diff != "" {
+	if diff := cmp.Diff(want, logs[1], compareLogs); diff != "" {
 		t.Error(diff)
 	}
 	// Nothing is older than the first log of the first block.

@@ -34,8 +34,31 @@ func (r *reader) int64() int64 {
 	return n
 }
 
+// plain reads an integer as it is written as a rule: by digits alone, and few. Of
+// anything else it reads nothing.
+func (r *reader) plain() (n uint64, ok bool) {
+	const few = 19 // digits, of which no number is too large
+	r.peek()
+	rest := r.b[r.i:]
+	for i, c := range rest[:min(len(rest), few+1)] {
+		if c >= '0' && c <= '9' && (n > 0 || i == 0) {
+			n = n*10 + uint64(c-'0')
+			continue
+		}
+		ok = i > 0 && (c == ',' || c == '}' || c == ']')
+		if ok {
+			r.i += i
+		}
+		return n, ok
+	}
+	return 0, false
+}
+
 // uint64 reads an integer that cannot be negative.
 func (r *reader) uint64() uint64 {
+	if n, ok := r.plain(); ok {
+		return n
+	}
 	if r.null() {
 		return 0
 	}
@@ -117,8 +140,29 @@ func (r *reader) bytes() []byte {
 	return out
 }
 
+// exact reads hex of just the length of dst, which is how the mirror node writes most.
+// Of anything else it reads nothing and tells so; dst is zero then.
+func (r *reader) exact(dst []byte) bool {
+	const prefix = `"0x`
+	r.peek()
+	rest := r.b[r.i:]
+	end := len(prefix) + 2*len(dst)
+	if len(rest) <= end || rest[end] != '"' || string(rest[:len(prefix)]) != prefix {
+		return false
+	}
+	if _, err := hex.Decode(dst, rest[len(prefix):end]); err != nil {
+		clear(dst)
+		return false
+	}
+	r.i += end + 1
+	return true
+}
+
 // hash reads the first 32 bytes of a hash that may be 48 bytes long.
 func (r *reader) hash() (h common.Hash) {
+	if r.exact(h[:]) {
+		return h
+	}
 	digits := r.digits()
 	if len(digits) > 2*common.HashLength {
 		digits = digits[:2*common.HashLength]
@@ -128,6 +172,9 @@ func (r *reader) hash() (h common.Hash) {
 }
 
 func (r *reader) address() (a common.Address) {
+	if r.exact(a[:]) {
+		return a
+	}
 	digits := r.digits()
 	if len(digits) > 2*common.AddressLength {
 		r.fail("want an address")
@@ -142,11 +189,14 @@ func (r *reader) maybeAddress() *common.Address {
 	if r.null() {
 		return nil
 	}
+	a := new(common.Address)
+	if r.exact(a[:]) {
+		return a
+	}
 	digits := r.digits()
 	if r.err != nil || len(digits) == 0 {
 		return nil
 	}
-	a := new(common.Address)
 	if len(digits) > 2*common.AddressLength {
 		r.fail("want an address")
 		return nil
