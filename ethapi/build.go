@@ -205,21 +205,18 @@ func (b *builder) syntheticReceipt(logs []*eth.Log, cumulative uint64) *eth.Rece
 	}
 }
 
-// log builds a log from one of a list.
-func buildLog(l *mirror.Log) *eth.Log {
-	return &eth.Log{
-		Address: l.Address, Topics: l.Topics, Data: l.Data, Index: l.Index,
-		BlockHash: l.BlockHash, BlockNumber: l.BlockNumber, BlockTime: uint64(l.Timestamp.Seconds),
-		TxHash: l.TransactionHash, TxIndex: l.TransactionIndex,
-	}
-}
-
+// buildLogs builds the logs of a list.
 func buildLogs(logs []*mirror.Log) eth.Logs {
-	built := make(eth.Logs, len(logs))
+	built, list := make([]eth.Log, len(logs)), make(eth.Logs, len(logs))
 	for i, l := range logs {
-		built[i] = buildLog(l)
+		built[i] = eth.Log{
+			Address: l.Address, Topics: l.Topics, Data: l.Data, Index: l.Index,
+			BlockHash: l.BlockHash, BlockNumber: l.BlockNumber, BlockTime: uint64(l.Timestamp.Seconds),
+			TxHash: l.TransactionHash, TxIndex: l.TransactionIndex,
+		}
+		list[i] = &built[i]
 	}
-	return built
+	return list
 }
 
 // resultLogs builds the logs that a single result holds.

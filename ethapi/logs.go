@@ -230,12 +230,17 @@ func (a *API) perAddress(ctx context.Context, q logQuery, read func(context.Cont
 	if err != nil {
 		return nil, err
 	}
-	logs := eth.Logs{}
-	for _, part := range found {
-		logs = append(logs, buildLogs(part)...)
+	logs := buildLogs(slices.Concat(found...))
+	if !slices.IsSortedFunc(logs, byPlace) {
+		slices.SortStableFunc(logs, byPlace)
 	}
-	slices.SortStableFunc(logs, func(a, b *eth.Log) int {
-		return cmp.Or(cmp.Compare(a.BlockNumber, b.BlockNumber), cmp.Compare(a.Index, b.Index))
-	})
 	return logs, nil
+}
+
+// byPlace compares logs by their place in the chain.
+func byPlace(a, b *eth.Log) int {
+	if a.BlockNumber != b.BlockNumber {
+		return cmp.Compare(a.BlockNumber, b.BlockNumber)
+	}
+	return cmp.Compare(a.Index, b.Index)
 }

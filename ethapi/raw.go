@@ -80,7 +80,7 @@ func (a *API) getRawTransaction(ctx context.Context, p *rpc.Params) (any, error)
 			return nil, err
 		}
 		if len(logs) > 0 {
-			tx = b.syntheticTransaction(buildLog(logs[0]))
+			tx = b.syntheticTransaction(buildLogs(logs[:1])[0])
 		}
 	case result.Complete():
 		tx = b.transaction(result)

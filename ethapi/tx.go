@@ -67,7 +67,7 @@ func (a *API) syntheticByHash(ctx context.Context, q mirror.LogsQuery) (any, err
 		return nil, err
 	}
 	b := builder{chainID: a.chainID()}
-	return b.syntheticTransaction(buildLog(logs[0])), nil
+	return b.syntheticTransaction(buildLogs(logs[:1])[0]), nil
 }
 
 // getTransactionByBlock is eth_getTransactionByBlockNumberAndIndex and
@@ -112,10 +112,10 @@ func (a *API) syntheticByIndex(ctx context.Context, ref eth.BlockRef, position u
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range logs {
+	for i, l := range logs {
 		if l.TransactionIndex == position {
 			b := builder{chainID: a.chainID()}
-			return b.syntheticTransaction(buildLog(l)), nil
+			return b.syntheticTransaction(buildLogs(logs[i : i+1])[0]), nil
 		}
 	}
 	return nil, nil
