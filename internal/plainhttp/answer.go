@@ -1,0 +1,79 @@
+package plainhttp
+
+import (
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// together is how long a body may be to be copied behind its head.
+const together = 16 << 10
+
+// Respond answers the request. The fields are those that net/http does not add by itself:
+// lines with their ends, in as many pieces as it takes. If writing fails the client is
+// gone, and there is nobody to tell.
+func (r *Request) Respond(status int, body []byte, fields ...string) {
+	c := r.c
+	c.now = time.Now()
+	c.writeBy.atLeast(c.now, c.l.Server.WriteTimeout)
+	out := c.l.memory.answer()
+	*out = c.appendHead((*out)[:0], status, len(body), fields)
+	var err error
+	if len(body) <= together {
+		*out = append(*out, body...)
+		_, err = c.tcp.Write(*out)
+	} else {
+		pieces := net.Buffers{*out, body}
+		_, err = pieces.WriteTo(c.tcp)
+	}
+	c.l.memory.answers.Put(out)
+	c.failed = err != nil
+	r.answered = true
+}
+
+func (c *conn) appendHead(out []byte, status, length int, fields []string) []byte {
+	out = appendStatus(out, status)
+	for _, piece := range fields {
+		out = append(out, piece...)
+	}
+	out = append(out, "Date: "...)
+	out = append(out, c.l.dates.at(c.now)...)
+	out = append(out, "\r\nContent-Length: "...)
+	out = strconv.AppendInt(out, int64(length), 10)
+	if c.l.draining.Load() {
+		out = append(out, "\r\nConnection: close"...)
+	}
+	return append(out, "\r\n\r\n"...)
+}
+
+func appendStatus(out []byte, status int) []byte {
+	if status == http.StatusOK {
+		return append(out, "HTTP/1.1 200 OK\r\n"...)
+	}
+	out = append(out, "HTTP/1.1 "...)
+	out = strconv.AppendInt(out, int64(status), 10)
+	out = append(out, ' ')
+	out = append(out, http.StatusText(status)...)
+	return append(out, "\r\n"...)
+}
+
+// dates keeps the text of the second at hand.
+type dates struct{ last atomic.Pointer[date] }
+
+type date struct {
+	second int64
+	text   string
+}
+
+// at returns a time as the Date field of an answer.
+func (d *dates) at(now time.Time) string {
+	second := now.Unix()
+	if last := d.last.Load(); last != nil && last.second == second {
+		return last.text
+	}
+	fresh := &date{second, now.UTC().Format(http.TimeFormat)}
+	d.last.Store(fresh)
+	return fresh.text
+}

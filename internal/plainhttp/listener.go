@@ -1,0 +1,172 @@
+package plainhttp
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+)
+
+// Handler answers plain requests.
+type Handler interface {
+	// Takes tells whether requests for a path may be plain. The path is only valid
+	// during the call.
+	Takes(path []byte) bool
+	// ServePlain answers a request by calling Respond, once. The request is only valid
+	// during the call.
+	ServePlain(r *Request)
+}
+
+// Config is what a Listener works with; all of it is required.
+type Config struct {
+	// Server serves the connections that Accept returns. Its time-outs hold for plain
+	// requests, too.
+	Server *http.Server
+	// Handler answers plain requests.
+	Handler Handler
+	// BodyLimit is the longest body of a plain request in bytes.
+	BodyLimit int
+	// Logger is told of panics.
+	Logger *slog.Logger
+}
+
+// Listener is a net.Listener that answers plain requests by itself and returns a
+// connection when something else has come.
+type Listener struct {
+	Config
+	ctx      context.Context // that of requests
+	listener net.Listener
+	dates    dates
+	memory   memory
+
+	others chan net.Conn // for Accept
+	failed chan error    // for Accept
+	closed chan struct{} // closed by Close
+
+	draining atomic.Bool
+	mu       sync.Mutex
+	conns    map[*conn]struct{} // guarded by mu
+	empty    chan struct{}      // closed when draining and conns is empty; guarded by mu
+}
+
+// New makes a listener in front of ln. The contexts of requests come from ctx.
+func New(ctx context.Context, ln net.Listener, c Config) *Listener {
+	return &Listener{
+		Config:   c,
+		ctx:      ctx,
+		listener: ln,
+		others:   make(chan net.Conn),
+		failed:   make(chan error),
+		closed:   make(chan struct{}),
+		conns:    make(map[*conn]struct{}),
+		empty:    make(chan struct{}),
+	}
+}
+
+// Run accepts connections until the listener is closed.
+func (l *Listener) Run() {
+	for {
+		accepted, err := l.listener.Accept()
+		if err != nil {
+			// It is the http.Server that knows which errors pass and how long to wait.
+			select {
+			case l.failed <- err:
+				continue
+			case <-l.closed:
+				return
+			}
+		}
+		tcp, ok := accepted.(*net.TCPConn)
+		if !ok {
+			go l.hand(accepted)
+			continue
+		}
+		if c, ok := l.enroll(tcp); ok {
+			go c.run()
+		}
+	}
+}
+
+// Accept returns the next connection for net/http.
+func (l *Listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.others:
+		return c, nil
+	case err := <-l.failed:
+		return nil, err
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// hand gives a connection to whoever accepts.
+func (l *Listener) hand(c net.Conn) {
+	select {
+	case l.others <- c:
+	case <-l.closed:
+		_ = c.Close()
+	}
+}
+
+// Addr returns the address of the listener behind.
+func (l *Listener) Addr() net.Addr { return l.listener.Addr() }
+
+// Close stops accepting and closes the connections without a request. The others are
+// closed when their request has been answered.
+func (l *Listener) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.draining.Swap(true) {
+		return nil
+	}
+	close(l.closed)
+	for c := range l.conns {
+		c.closeIdle()
+	}
+	if len(l.conns) == 0 {
+		close(l.empty)
+	}
+	return l.listener.Close()
+}
+
+// Wait waits for the end of all connections after Close; the error is that of the context.
+func (l *Listener) Wait(ctx context.Context) error {
+	select {
+	case <-l.empty:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Abort closes all connections, whatever they are at.
+func (l *Listener) Abort() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		c.abort()
+	}
+}
+
+func (l *Listener) enroll(tcp *net.TCPConn) (*conn, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.draining.Load() {
+		_ = tcp.Close()
+		return nil, false
+	}
+	c := newConn(l, tcp)
+	l.conns[c] = struct{}{}
+	return c, true
+}
+
+func (l *Listener) dismiss(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, c)
+	if l.draining.Load() && len(l.conns) == 0 {
+		close(l.empty)
+	}
+}

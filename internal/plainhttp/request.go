@@ -1,0 +1,81 @@
+package plainhttp
+
+import "context"
+
+// Request is a plain request that waits for its answer.
+type Request struct {
+	head
+	c        *conn
+	answered bool
+	forgot   bool
+	kept     bool
+}
+
+// Context ends with the connection, and not before. That the client has gone is noticed
+// after Slow.
+func (r *Request) Context() context.Context { return r.c.ctx }
+
+// RemoteAddr is the client's address and port.
+func (r *Request) RemoteAddr() string { return r.c.remote }
+
+// First returns the value of the first field of a name, which is of letters and hyphens
+// in any case.
+func (r *Request) First(name string) (value string, ok bool) {
+	text, ok := r.first(r.c.in.bytes, name)
+	return string(text), ok
+}
+
+// Body is the body, valid until Forget or the end of the request, and after Keep for as
+// long as anybody wants it.
+func (r *Request) Body() []byte {
+	return r.c.in.bytes[r.size : r.size+r.length : r.size+r.length]
+}
+
+// Slow says that the answer may take a while: if the client goes meanwhile, the context
+// ends.
+func (r *Request) Slow() { r.c.startWatch() }
+
+// Keep says that the body will be read even after the request.
+func (r *Request) Keep() { r.kept = true }
+
+// Forget says that neither body nor fields will be read any more, so that a request that
+// waits holds no memory of them.
+func (r *Request) Forget() {
+	if r.forgot {
+		return
+	}
+	r.forgot = true
+	in := &r.c.in
+	in.discard(r.size + r.length)
+	in.release()
+}
+
+// parse tells what in begins with.
+func (r *Request) parse(in []byte) verdict {
+	v := r.head.parse(in)
+	l := r.c.l
+	switch {
+	case v != plain:
+		return v
+	case r.length > l.BodyLimit || !l.Handler.Takes(r.path.of(in)):
+		return odd
+	case len(in) < r.size+r.length:
+		return partial
+	}
+	return plain
+}
+
+// finish lets go of the request. An answer that was not given leaves the client waiting
+// for nothing, so its connection ends.
+func (r *Request) finish() {
+	c := r.c
+	c.failed = c.failed || !r.answered
+	switch {
+	case r.forgot:
+	case r.kept:
+		c.in.leave(r.size + r.length)
+	default:
+		c.in.discard(r.size + r.length)
+	}
+	r.answered, r.forgot, r.kept = false, false, false
+}
