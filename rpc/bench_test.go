@@ -5,9 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,8 +51,8 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// BenchmarkHTTP is the whole way over loopback, client included, beside a handler
-// that does nothing with the body; cpu-µs/op is the processor time of the process.
+// BenchmarkHTTP is the whole way over loopback, client included, beside a handler of
+// net/http that does nothing with the body; cpu-µs/op is the processor time of the process.
 func BenchmarkHTTP(b *testing.B) {
 	for _, bench := range []struct {
 		name string
@@ -65,20 +65,19 @@ func BenchmarkHTTP(b *testing.B) {
 		{"batch=100", chainIDBatch(100), false, 100},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			d := testDispatcher(b, testConfig(), Options{Logger: slog.New(slog.DiscardHandler)})
-			var handler http.Handler = NewHTTPServer(d, HTTPOptions{})
+			var url string
 			if bench.echo {
-				handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					body, _ := io.ReadAll(r.Body)
 					w.Header()["Content-Type"] = []string{"application/json"}
 					w.Write(body)
-				})
+				}))
+				defer server.Close()
+				url = server.URL
+			} else {
+				url = serveHTTP(b, testDispatcher(b, testConfig(), Options{}), HTTPOptions{})
 			}
-			server := &http.Server{Handler: handler}
-			ln := listen(b)
-			go server.Serve(ln)
-			defer server.Close()
-			conn, err := net.Dial("tcp", ln.Addr().String())
+			conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,20 +1,19 @@
 package rpc
 
 import (
-	"net/http"
 	"net/netip"
 	"strings"
 )
 
 // clientIP returns the client's address as text. Proxy headers count only if they
 // hold a real address; without a usable one it is the socket's.
-func clientIP(r *http.Request, trustProxy bool) string {
+func clientIP(h header, remote string, trustProxy bool) string {
 	if trustProxy {
-		if ip, ok := forwardedIP(r.Header); ok {
+		if ip, ok := forwardedIP(h); ok {
 			return ip
 		}
 	}
-	return socketIP(r.RemoteAddr)
+	return socketIP(remote)
 }
 
 // socketIP strips the port, and the brackets of IPv6.
@@ -28,14 +27,14 @@ func socketIP(remote string) string {
 
 // forwardedIP reads the left-most entry of X-Forwarded-For, else of Forwarded
 // (RFC 7239).
-func forwardedIP(h http.Header) (string, bool) {
+func forwardedIP(h header) (string, bool) {
 	const longest = 1000
-	if list := h["X-Forwarded-For"]; len(list) > 0 && len(list[0]) <= longest {
-		first, _, _ := strings.Cut(list[0], ",")
+	if list, ok := h.First("X-Forwarded-For"); ok && len(list) <= longest {
+		first, _, _ := strings.Cut(list, ",")
 		return parseIP(first)
 	}
-	if list := h["Forwarded"]; len(list) > 0 && len(list[0]) <= longest {
-		first, _, _ := strings.Cut(list[0], ",")
+	if list, ok := h.First("Forwarded"); ok && len(list) <= longest {
+		first, _, _ := strings.Cut(list, ",")
 		for pair := range strings.SplitSeq(first, ";") {
 			name, value, _ := strings.Cut(pair, "=")
 			if strings.EqualFold(strings.TrimSpace(name), "for") {

@@ -331,7 +331,7 @@ func (ex *exchange) launch(ctx context.Context, g *gate) {
 		switch {
 		case !c.pending:
 		case c.second != nil:
-			go ex.runCall(ctx, g, c)
+			await(ctx, c.second, func() { ex.runCall(ctx, g, c) })
 		default:
 			queue = append(queue, c)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lockstep/eth"
+	"lockstep/internal/plainhttp"
 )
 
 // HTTPOptions are what a HTTPServer serves besides JSON-RPC.
@@ -95,21 +96,24 @@ func (s *HTTPServer) preflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// httpRequest is what one request needs on the heap, in one piece.
-type httpRequest struct {
+// netRequest is what a request of net/http needs on the heap, in one piece.
+type netRequest struct {
 	requestContext
+	s      *HTTPServer
+	w      http.ResponseWriter
 	header [1]string // the value of X-Request-Id
+	buf    *[]byte   // of the body, from the pool
+	body   []byte
 }
 
 // open gives a request its identity.
-func (s *HTTPServer) open(ctx context.Context, r *http.Request) (context.Context, *httpRequest) {
-	req := &httpRequest{requestContext: requestContext{Context: ctx, request: Request{
-		ID:        requestID(r.Header),
-		IP:        clientIP(r, s.d.config.TrustProxyHeaders),
-		Transport: TransportHTTP,
-	}}}
+func (s *HTTPServer) open(w http.ResponseWriter, r *http.Request) *netRequest {
+	req := &netRequest{s: s, w: w, requestContext: requestContext{
+		Context: r.Context(),
+		request: s.identify(netHeader(r.Header), r.RemoteAddr),
+	}}
 	req.header[0] = req.request.ID
-	return req, req
+	return req
 }
 
 func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
@@ -117,44 +121,47 @@ func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
 	inFlight.Inc()
 	defer inFlight.Dec()
 
-	ctx, req := s.open(r.Context(), r)
+	req := s.open(w, r)
 	h := w.Header()
 	h["X-Request-Id"] = req.header[:]
 	h["Content-Type"] = s.jsonType
 
-	buf := s.bodies.Get().(*[]byte)
-	body, err := readBody(r, *buf, s.limit)
+	req.buf = s.bodies.Get().(*[]byte)
+	var err error
+	req.body, err = readBody(r, *req.buf, s.limit)
 	if err != nil {
-		s.refuseBody(ctx, w, req, err)
-		*buf = body[:0]
-		s.bodies.Put(buf)
+		s.refuseBody(req, err)
+		req.forget()
 		return
 	}
-	ex := s.d.begin(ctx, TransportHTTP, &req.request, body)
-	answer := ex.finish(ctx)
-	status := ex.httpStatus()
-	if len(answer) > 2048 { // below that net/http knows the length itself
-		h["Content-Length"] = []string{strconv.Itoa(len(answer))}
-	}
-	if status != http.StatusOK {
-		w.WriteHeader(status)
-	}
-	s.write(w, answer)
-	ex.settle(true)
-	ex.observeHTTP(ctx, status)
-	if ex.release() {
-		s.recycle(buf, body)
+	if s.d.serve(req, &req.request, req.body, req) {
+		req.forget()
 	}
 }
 
-// recycle keeps a body's memory for the next request, unless it is unusually
-// large.
-func (s *HTTPServer) recycle(buf *[]byte, body []byte) {
+// slow implements waiter; net/http watches the client by itself.
+func (req *netRequest) slow() {}
+
+// forget implements waiter: it keeps the body's memory for the next request, unless it is
+// unusually large.
+func (req *netRequest) forget() {
 	const largest = 64 << 10
-	if cap(body) <= largest {
-		*buf = body[:0]
-		s.bodies.Put(buf)
+	if cap(req.body) <= largest {
+		*req.buf = req.body[:0]
+		req.s.bodies.Put(req.buf)
 	}
+	req.buf, req.body = nil, nil
+}
+
+// answer implements waiter.
+func (req *netRequest) answer(status int, answer []byte) {
+	if len(answer) > 2048 { // below that net/http knows the length itself
+		req.w.Header()["Content-Length"] = []string{strconv.Itoa(len(answer))}
+	}
+	if status != http.StatusOK {
+		req.w.WriteHeader(status)
+	}
+	req.s.write(req.w, answer)
 }
 
 // write sends the last of an answer. If it fails the client is gone, and there is
@@ -164,7 +171,7 @@ func (s *HTTPServer) write(w http.ResponseWriter, answer []byte) {
 }
 
 // refuseBody answers a body that could not be read.
-func (s *HTTPServer) refuseBody(ctx context.Context, w http.ResponseWriter, req *httpRequest, err error) {
+func (s *HTTPServer) refuseBody(req *netRequest, err error) {
 	status := http.StatusBadRequest
 	switch {
 	case errors.Is(err, errBodyEncoding):
@@ -174,28 +181,10 @@ func (s *HTTPServer) refuseBody(ctx context.Context, w http.ResponseWriter, req 
 	}
 	var c call
 	answer := s.d.appendFault(nil, &req.request, &c, known(eth.ErrParse()))
-	w.WriteHeader(status)
-	s.write(w, answer)
+	req.w.WriteHeader(status)
+	s.write(req.w, answer)
 	s.d.metrics.methodResponse.WithLabelValues("undefined", strconv.Itoa(status)).Observe(0)
-	s.d.log.DebugContext(ctx, "request body refused", "request_id", req.request.ID, "error", err)
-}
-
-// httpStatus is the status of the answer.
-func (ex *exchange) httpStatus() int {
-	if f, failed := ex.outcome(); failed {
-		return ex.d.config.Profile.httpStatus(f, ex.d.config.ValidCallStatus)
-	}
-	return http.StatusOK
-}
-
-// requestID takes the client's id for the request, or makes one.
-func requestID(h http.Header) string {
-	for _, name := range [...]string{"Query", "Request-Id", "X-Request-Id"} {
-		if list := h[name]; len(list) > 0 && usableRequestID(list[0]) {
-			return list[0]
-		}
-	}
-	return newRequestID()
+	s.d.log.DebugContext(req, "request body refused", "request_id", req.request.ID, "error", err)
 }
 
 // Slack around the request time-out, so that the server's own deadlines, which
@@ -225,29 +214,38 @@ func (s *HTTPServer) Run(ctx context.Context, ln net.Listener) error {
 		BaseContext:       func(net.Listener) context.Context { return calls },
 		ErrorLog:          slog.NewLogLogger(s.d.log.Handler(), slog.LevelDebug),
 	}
+	front := plainhttp.New(calls, ln, plainhttp.Config{
+		Server: server, Handler: plainServer{s}, BodyLimit: s.limit, Logger: s.d.log,
+	})
+	go front.Run()
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(ln) }()
+	go func() { served <- server.Serve(front) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve http: %w", err)
 	case <-ctx.Done():
 	}
-	return drainHTTP(calls, cancelCalls, server, c.DrainTimeout.Duration())
+	return drainHTTP(calls, cancelCalls, server, front, c.DrainTimeout.Duration())
 }
 
 // drainHTTP stops the server as Run says. calls is the context of all requests.
-func drainHTTP(calls context.Context, cancelCalls func(), server *http.Server, limit time.Duration) error {
+func drainHTTP(calls context.Context, cancelCalls func(), server *http.Server, front *plainhttp.Listener, limit time.Duration) error {
 	base := context.WithoutCancel(calls)
-	patient, cancel := context.WithTimeout(base, limit)
-	defer cancel()
-	err := server.Shutdown(patient)
+	shutdown := func(limit time.Duration) error {
+		patient, cancel := context.WithTimeout(base, limit)
+		defer cancel()
+		if err := server.Shutdown(patient); err != nil {
+			return err
+		}
+		return front.Wait(patient)
+	}
+	err := shutdown(limit)
 	if err == nil {
 		return nil
 	}
 	cancelCalls()
-	last, cancel := context.WithTimeout(base, closeSlack)
-	defer cancel()
-	if server.Shutdown(last) != nil {
+	if shutdown(closeSlack) != nil {
+		front.Abort()
 		_ = server.Close()
 	}
 	return fmt.Errorf("drain http: %w", err)

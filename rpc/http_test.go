@@ -315,8 +315,7 @@ func TestClientIP(t *testing.T) {
 		{"RFC 7239, hidden", "192.0.2.1:1234", http.Header{"Forwarded": {`for=_hidden`}}, true, "192.0.2.1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := &http.Request{RemoteAddr: tt.remote, Header: tt.header}
-			if got := clientIP(r, tt.trust); got != tt.want {
+			if got := clientIP(netHeader(tt.header), tt.remote, tt.trust); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

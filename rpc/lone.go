@@ -39,8 +39,8 @@ func (ex *exchange) setAside() *aside {
 
 // await calls f in a goroutine of its own: when the call's turn has come, if that can be
 // told, else at once.
-func (a *aside) await(ctx context.Context, f func()) {
-	if p, ok := a.second.(Patient); ok && p.Notify(ctx, f) {
+func await(ctx context.Context, second Finish, f func()) {
+	if p, ok := second.(Patient); ok && p.Notify(ctx, f) {
 		return
 	}
 	go f()
@@ -55,6 +55,26 @@ func (a *aside) resume() *exchange {
 	c.message = message{object: true, version: true, hasMethod: true, id: a.id}
 	c.entry, c.second, c.notification = a.entry, a.second, a.notification
 	return ex
+}
+
+// limited returns an exchange in place of the one that was set aside, for a client that
+// waits no longer than for other calls. It is held meanwhile, so it is as small as can be.
+func (a *aside) limited() *exchange {
+	small := &struct {
+		exchange
+		call [1]call
+	}{call: [1]call{{
+		message:      message{object: true, version: true, hasMethod: true, id: a.id},
+		entry:        a.entry,
+		notification: a.notification,
+		pending:      true,
+		second:       a.second,
+	}}}
+	small.exchange = exchange{
+		d: a.d, face: a.face, request: a.request, started: a.started,
+		calls: small.call[:], pending: 1,
+	}
+	return &small.exchange
 }
 
 // runLone runs the second half of the one call where it is: there is nobody to answer

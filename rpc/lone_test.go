@@ -165,26 +165,40 @@ func (p *patient) Notify(_ context.Context, f func()) bool {
 	return !no
 }
 
-// TestPatientCall: a lone call that tells when its turn has come is run then and not
-// before, and others are answered meanwhile; one that does not tell, or is not alone,
-// is run at once.
+// TestPatientCall: a call that tells when its turn has come is run then and not before,
+// alone or in a batch, over WebSocket or HTTP, and others are answered meanwhile; one that
+// does not tell is run at once.
 func TestPatientCall(t *testing.T) {
 	p := &patient{queued: *newQueued(func() (any, error) { return "done", nil }), told: make(chan func(), 1)}
-	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{}, p.method()))
+	d := testDispatcher(t, testConfig(), Options{}, p.method())
+	url, _ := serveWS(t, d)
 	ws := dial(t, url, nil)
 	const done = `{"result":"done","jsonrpc":"2.0","id":1}`
 
 	send(t, ws, queuedCall)
 	turn := <-p.told
 	send(t, ws, "["+queuedCall+"]")
-	compareJSON(t, "the batch", receive(t, ws), "["+done+"]")
-	<-p.begun
+	turnOfBatch := <-p.told
 	if len(p.begun) > 0 {
-		t.Error("the call ran before its turn")
+		t.Error("a call ran before its turn")
 	}
+	turnOfBatch()
+	compareJSON(t, "the batch", receive(t, ws), "["+done+"]")
 	turn()
 	compareJSON(t, "the call", receive(t, ws), done)
-	<-p.begun
+
+	plain := serveHTTP(t, d, HTTPOptions{})
+	answers := make(chan string, 1)
+	go func() {
+		_, answer := post(t, plain, queuedCall)
+		answers <- answer
+	}()
+	turn = <-p.told
+	if len(p.begun) != 2 {
+		t.Errorf("%d calls have run, want 2", len(p.begun))
+	}
+	turn()
+	compareJSON(t, "the call over HTTP", <-answers, done)
 
 	p.no.Store(true)
 	send(t, ws, queuedCall)

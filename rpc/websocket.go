@@ -79,7 +79,7 @@ func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Service Unavailable", http.StatusServiceUnavailable)
 		return
 	}
-	ip := clientIP(r, s.d.config.TrustProxyHeaders)
+	ip := clientIP(netHeader(r.Header), r.RemoteAddr, s.d.config.TrustProxyHeaders)
 	ws, err := s.upgrader.Upgrade(w, r, nil)
 	if err != nil {
 		s.d.log.DebugContext(r.Context(), "websocket handshake failed", "error", err)

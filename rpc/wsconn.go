@@ -301,7 +301,7 @@ func (c *wsConn) handle(ctx context.Context, body []byte) {
 	}
 	if a := ex.setAside(); a != nil {
 		c.recycle(body)
-		a.await(ctx, func() { c.finish(ctx, a.resume()) })
+		await(ctx, a.second, func() { c.finish(ctx, a.resume()) })
 		return
 	}
 	// Handlers read from the body from now on.
