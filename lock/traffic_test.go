@@ -17,6 +17,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/redistest"
+	"lockstep/internal/redisx"
 	"lockstep/lock"
 )
 
@@ -43,7 +44,7 @@ func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error)
 		w.conns = map[net.Conn]struct{}{}
 	}
 	w.conns[c] = struct{}{}
-	return c, nil
+	return redisx.Patient(c), nil
 }
 
 // sever closes all connections and lets no new one through; mend undoes it.

@@ -17,8 +17,9 @@
 // # Behaviour
 //
 // A client never retries a command by itself, honours the deadline of every context,
-// and gives every command one even where the context has none. What to do about an
-// outage is for the caller to say: nothing queues behind a dead connection.
+// and gives every command one even where the context has none. A deadline times the
+// server: an answer that arrived in time counts however late this process looks. What to
+// do about an outage is for the caller to say: nothing queues behind a dead connection.
 //
 // No error of this package contains any part of the URL but its host names.
 package redisx
@@ -103,22 +104,20 @@ func New(t Target, opts Options) redis.UniversalClient {
 	var conf *tls.Config
 	if t.TLS {
 		conf = &tls.Config{MinVersion: tls.VersionTLS12}
-		if t.Kind == Single {
-			conf.ServerName, _, _ = net.SplitHostPort(t.Addrs[0])
-		}
 	}
+	dial := dialer(timeout, conf)
 	switch t.Kind {
 	case Sentinel:
 		return redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: t.Master, SentinelAddrs: t.Addrs, SentinelPassword: t.SentinelPassword,
-			Username: t.Username, Password: t.Password, DB: t.DB, TLSConfig: conf,
+			Username: t.Username, Password: t.Password, DB: t.DB, Dialer: dial,
 			MaxRetries: -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
 			PoolTimeout: timeout, ContextTimeoutEnabled: true, PoolSize: opts.PoolSize, DisableIdentity: true,
 			ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
 		})
 	case Cluster:
 		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: t.Addrs, Username: t.Username, Password: t.Password, TLSConfig: conf,
+			Addrs: t.Addrs, Username: t.Username, Password: t.Password, Dialer: dial,
 			// Redirections are how a cluster says where a slot lives, so they stay on.
 			MaxRedirects: 3, MaxRetries: -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout,
 			WriteTimeout: timeout, PoolTimeout: timeout, ContextTimeoutEnabled: true, PoolSize: opts.PoolSize,
@@ -127,7 +126,7 @@ func New(t Target, opts Options) redis.UniversalClient {
 		})
 	default:
 		return redis.NewClient(&redis.Options{
-			Network: t.Network, Addr: t.Addrs[0], Username: t.Username, Password: t.Password, DB: t.DB, TLSConfig: conf,
+			Network: t.Network, Addr: t.Addrs[0], Username: t.Username, Password: t.Password, DB: t.DB, Dialer: dial,
 			MaxRetries: -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
 			PoolTimeout: timeout, ContextTimeoutEnabled: true, PoolSize: opts.PoolSize, DisableIdentity: true,
 			ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
