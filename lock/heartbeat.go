@@ -48,8 +48,9 @@ func (r *remote) beatLoop(ctx context.Context) {
 	}
 }
 
-// beatSurely sends a heartbeat, and another if the first failed because this process
-// itself stood still meanwhile: that says nothing of Redis.
+// beatSurely sends a heartbeat, and another if the first failed although that says nothing
+// of Redis: because this process itself stood still meanwhile, or because Redis has
+// answered what was sent later.
 func (r *remote) beatSurely(ctx context.Context) error {
 	for try := 0; ; try++ {
 		epoch, sent := r.epoch.Load(), r.svc.now()
@@ -62,7 +63,8 @@ func (r *remote) beatSurely(ctx context.Context) error {
 		}
 		r.svc.metrics.redisErrors.WithLabelValues(opHeartbeat).Inc()
 		limit := r.svc.cfg.RedisTimeout.Duration()
-		if late := r.svc.now() - sent; late > limit+limit/4 && try < 2 {
+		late := r.svc.now()-sent > limit+limit/4
+		if (late || r.answeredSince(sent)) && try < 2 {
 			continue
 		}
 		r.down(epoch, err)
@@ -93,19 +95,22 @@ func (r *remote) rest() {
 // beat sends one heartbeat and draws the conclusions.
 func (r *remote) beat(ctx context.Context) error {
 	sent, begun := r.svc.now(), r.begunBeats.Add(1)
-	alive, micros, err := r.heartbeat(ctx, r.instance(), sent)
+	born, micros, err := r.heartbeat(ctx, r.instance(), sent)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
-	first := !r.begun
-	r.begun = true
+	first := r.born == 0
+	if first {
+		r.born = born
+	}
+	lapsed := born != r.born
 	r.mu.Unlock()
 	switch {
 	case first:
 		r.ackedAt.Store(int64(sent))
 		r.recovered(false, "")
-	case !alive:
+	case lapsed:
 		return r.renew(ctx, sent)
 	default:
 		r.ackedAt.Store(int64(sent))
@@ -127,14 +132,14 @@ func (r *remote) renew(ctx context.Context, late time.Duration) error {
 	// for a while; else this process stood still while others went on.
 	alive := !r.up.Load() || r.aliveAt(late)
 	name, sent := r.nextName(), r.svc.now()
-	_, micros, err := r.heartbeat(ctx, name, sent)
+	born, micros, err := r.heartbeat(ctx, name, sent)
 	if err != nil {
 		return err
 	}
 	if !alive {
 		r.disown() // before the heartbeat counts, so that no check passes in between
 	}
-	previous := r.rename(name)
+	previous := r.rename(name, born)
 	ctx, cancel := r.deadline(ctx)
 	defer cancel()
 	if err := r.client.Del(ctx, heartbeatPrefix+previous).Err(); err != nil {
@@ -162,9 +167,9 @@ func (r *remote) distrust(micros uint64) {
 	r.trust = micros
 }
 
-// heartbeat runs the script. It returns whether the previous one had not expired, and
-// the server's time in µs.
-func (r *remote) heartbeat(ctx context.Context, name string, sent time.Duration) (alive bool, micros uint64, err error) {
+// heartbeat runs the script. It returns since when this sign of life has not lapsed, and
+// what time it is, in µs by the server's clock.
+func (r *remote) heartbeat(ctx context.Context, name string, sent time.Duration) (born, now uint64, err error) {
 	r.mu.Lock()
 	r.echo++
 	echo := r.echo
@@ -174,21 +179,19 @@ func (r *remote) heartbeat(ctx context.Context, name string, sent time.Duration)
 	reply, err := r.runBeat(ctx, r.scripts.heartbeat, []string{heartbeatPrefix + name},
 		[]any{settings, r.ttl.Milliseconds(), grantsPrefix + r.process, echo})
 	if err != nil {
-		return false, 0, fmt.Errorf("heartbeat: %w", err)
+		return 0, 0, fmt.Errorf("heartbeat: %w", err)
 	}
 	if len(reply) != 2 {
-		return false, 0, errReply
+		return 0, 0, errReply
 	}
-	n, err := replyInt(reply[0])
-	if err != nil {
-		return false, 0, err
+	var micros [2]int64
+	for i := range micros {
+		if micros[i], err = replyInt(reply[i]); err != nil || micros[i] <= 0 {
+			return 0, 0, errReply
+		}
 	}
-	t, err := replyInt(reply[1])
-	if err != nil || t < 0 {
-		return false, 0, errReply
-	}
-	r.clock.Store(int64(time.Duration(t)*time.Microsecond - sent))
-	return n == 1, uint64(t), nil
+	r.clock.Store(int64(time.Duration(micros[1])*time.Microsecond - sent))
+	return uint64(micros[0]), uint64(micros[1]), nil
 }
 
 // echoed notes that a heartbeat's message has arrived over Pub/Sub.
@@ -253,7 +256,7 @@ func (r *remote) newWarning(process, theirs string) bool {
 // farewell removes our sign of life, so that nobody waits for us.
 func (r *remote) farewell(ctx context.Context) {
 	r.mu.Lock()
-	begun := r.begun
+	begun := r.born != 0
 	r.mu.Unlock()
 	if !begun {
 		return

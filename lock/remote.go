@@ -33,6 +33,7 @@ type remote struct {
 	clock      atomic.Int64  // by how much the clock of Redis is ahead of svc.now, and at most a round trip more
 	floor      atomic.Int64  // whatever arrives over Pub/Sub from now on was published after this
 	begunBeats atomic.Uint64 // heartbeats that have begun
+	answered   atomic.Int64  // when a call of a lane was sent that has been answered since, of late
 	doubts     atomic.Bool   // some lane waits for the verdict of a heartbeat
 	slots      chan struct{} // connections that lanes may use at once
 
@@ -48,11 +49,11 @@ type remote struct {
 
 	mu      sync.Mutex // guards all below
 	name    string     // instance: process and generation
+	born    uint64     // since when its sign of life has not lapsed, in µs by the server's clock; 0 = never sent
 	settled time.Duration
 	trust   uint64 // knowledge that began before this turn may have missed something
 	echoes  [64]time.Duration
 	echo    uint64
-	begun   bool
 	warned  map[string]string // settings of others that were warned of
 }
 
@@ -84,10 +85,10 @@ func (r *remote) nextName() string {
 	return r.process + "." + strconv.Itoa(r.generation)
 }
 
-func (r *remote) rename(name string) (previous string) {
+func (r *remote) rename(name string, born uint64) (previous string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	previous, r.name = r.name, name
+	previous, r.name, r.born = r.name, name, born
 	return previous
 }
 
@@ -123,6 +124,12 @@ func (r *remote) trustFrom() uint64 {
 
 func (r *remote) aliveAt(at time.Duration) bool {
 	return at < time.Duration(r.ackedAt.Load())+r.ttl
+}
+
+// answeredSince tells whether Redis has answered a call of some lane that was sent later. In a
+// cluster another server may have.
+func (r *remote) answeredSince(sent time.Duration) bool {
+	return !r.clustered && time.Duration(r.answered.Load()) > sent
 }
 
 // connections returns how many calls of lanes may be under way at once: all that the

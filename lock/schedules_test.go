@@ -247,6 +247,25 @@ func TestEvictedHeartbeat(t *testing.T) {
 	lease.Release()
 }
 
+// A sign of life lapsed and was renewed by a heartbeat whose answer was lost: the next one shows it,
+// since others may have taken what is owned meanwhile.
+func TestLapseShowsAfterALostAnswer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	svc := startedOn(t, server.URL(), DefaultConfig())
+	former := svc.remote.instance()
+	key := heartbeatPrefix + former
+	_, err := server.Client().TxPipelined(t.Context(), func(p redis.Pipeliner) error {
+		p.Del(t.Context(), key)
+		p.Eval(t.Context(), heartbeatLua, []string{key}, "settings", svc.remote.ttl.Milliseconds(), "nobody", 0)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it goes on under another name", func() bool { return svc.remote.instance() != former })
+}
+
 // Clients that went away leave nothing in Redis, however long the turn before them takes.
 func TestLeftPlacesAreCleared(t *testing.T) {
 	t.Parallel()

@@ -194,7 +194,12 @@ func (r *remote) run(ctx context.Context, s *redis.Script, keys []string, args [
 		return nil, err
 	}
 	defer leave()
-	return r.runNow(ctx, s, keys, args)
+	sent := r.svc.now()
+	reply, err := r.runNow(ctx, s, keys, args)
+	if err == nil {
+		r.answered.Store(int64(sent))
+	}
+	return reply, err
 }
 
 // errNotSent means that Redis went away while the call waited for its connection.
