@@ -309,7 +309,11 @@ func (l *lane) entered(epoch uint64, call enterCall, v view, sent time.Duration,
 		l.svc.metrics.rejoins[redisStrategy].Add(float64(v.rejoined))
 		l.heard(v, sent, now)
 		if call.take && v.owner.session == "" && v.wait < 0 && l.holder == nil && l.head != nil && l.head.place == placeQueued {
-			l.far.verify = true // nobody is in line there, although we are: the server has lost our places
+			// Nobody is in line there, although we are: the server has lost our places, and with
+			// them perhaps whose turn it is.
+			l.far.verify = true
+			l.svc.remote.unsettle(now)
+			l.svc.remote.wake()
 		}
 	}
 	l.dispatch(now)

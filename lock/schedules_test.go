@@ -224,6 +224,32 @@ func TestHolderOutlivesLossOfData(t *testing.T) {
 	}
 }
 
+// L11: Redis loses its data, and who waits finds its place gone before any heartbeat shows why. It does
+// not take the turn, which somebody may hold.
+func TestLossIsSeenByALook(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := DefaultConfig()
+	cfg.HeartbeatInterval = ms(60_000) // nothing is looked at but by this test
+	a, b := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
+	mine := mustEnter(t, a, bob, 5)
+	lease := mustWait(t, mine)
+	other := mustEnter(t, b, bob, 6)
+	c := server.Client()
+	queued := func() bool { return c.ZCard(t.Context(), keys(bob)[3]).Val() == 1 }
+	until(t, "b waits", queued)
+	c.FlushAll(t.Context())
+	b.remote.watch(t.Context(), 0)
+	until(t, "b waits again", queued)
+	if holds(other) || lease.Check() != nil {
+		t.Fatalf("other has the turn: %v; the holder's check: %v", holds(other), lease.Check())
+	}
+	a.remote.wake()
+	until(t, "the turn is adopted", func() bool { return c.Exists(t.Context(), keys(bob)[0]).Val() == 1 })
+	lease.Release()
+	mustWait(t, other).Release()
+}
+
 // L5: only the heartbeat key of a live holder is evicted; the lock key is intact.
 func TestEvictedHeartbeat(t *testing.T) {
 	t.Parallel()
