@@ -45,7 +45,8 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
-	goleak.VerifyTestMain(m)
+	// The client's own, which looks once a second whether a server is back, or its client closed.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 // child runs a service. Orders: "enter n", "wait", "check", "release", each answered by one line.
