@@ -103,7 +103,7 @@ type contents struct {
 	builder
 	source  *mirror.Block
 	entries []entry
-	whole   bool // nothing is missing of what the block itself tells of
+	whole   bool // both lists were there, and nothing is missing of what the block itself tells of
 }
 
 type entry struct {
@@ -126,7 +126,8 @@ func (a *API) contents(ctx context.Context, block *mirror.Block) (*contents, err
 	if err := t.wait(); err != nil {
 		return nil, err
 	}
-	c.whole = (len(results) > 0 || block.GasUsed == 0) && (len(logs) > 0 || !block.HasLogs())
+	listed := block.Count == 0 || results != nil && logs != nil
+	c.whole = listed && (len(results) > 0 || block.GasUsed == 0) && (len(logs) > 0 || !block.HasLogs())
 	c.fill(results, buildLogs(logs))
 	return c, nil
 }

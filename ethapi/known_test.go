@@ -3,6 +3,7 @@ package ethapi
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,30 @@ func TestAnIncompleteBlockIsNotKept(t *testing.T) {
 	relay.node.set("contracts/results/logs?"+window+"&limit=100&order=desc", complete)
 	if after := relay.call("eth_getBlockByNumber", `["latest",true]`).String(); after == before {
 		t.Errorf("the logs made no difference: %s", after)
+	}
+}
+
+// A block without gas can have results all the same: that the mirror node has no list of
+// them, or none of logs, is not that it has an empty one. What is missing comes later.
+func TestABlockWithoutItsListsIsNotKept(t *testing.T) {
+	gasless := blockJSON(17)
+	gasless["gas_used"], gasless["logs_bloom"] = 0, "0x"
+	for _, list := range []string{"contracts/results?" + window + "&limit=100&order=asc&hbar=false", "contracts/results/logs?" + window + "&limit=100&order=desc"} {
+		for method, params := range map[string]string{"eth_getBlockByNumber": `["latest",true]`, "eth_getBlockReceipts": `["latest"]`} {
+			relay, _ := populated(t, shared)
+			complete, known := relay.node.answers[list]
+			if !known {
+				t.Fatal(list)
+			}
+			relay.node.set("blocks?limit=1&order=desc", listOf("blocks", gasless))
+			relay.node.fail(list, http.StatusNotFound, `{"_status":{"messages":[{"message":"Not found"}]}}`)
+			before := relay.call(method, params)
+			relay.node.set(list, complete.body)
+			after := relay.call(method, params)
+			if before.Error != nil || after.Error != nil || before.String() == after.String() {
+				t.Errorf("%s without %s: the list made no difference: %s", method, list, after)
+			}
+		}
 	}
 }
 

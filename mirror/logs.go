@@ -132,7 +132,7 @@ func (c *Client) Logs(ctx context.Context, q LogsQuery) ([]*Log, error) {
 	if q.SingleBlock {
 		l.maxPages, l.exists = c.config.MaxBlockLogPages, q.Address == nil
 	}
-	var logs []*Log
+	logs := []*Log{}
 	err := c.untilMature(ctx, func() (bool, error) {
 		logs = logs[:0]
 		for log, err := range l.items(ctx, c) {
@@ -160,7 +160,8 @@ func (c *Client) Logs(ctx context.Context, q LogsQuery) ([]*Log, error) {
 }
 
 // BlockLogs is Logs of one block, read in parts when the block is large. Only the
-// address and the topics of q select. The slice and what it points to are shared.
+// address and the topics of q select. The slice and what it points to are shared; it is
+// nil if the mirror node has no list, not even an empty one.
 func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*Log, error) {
 	all := q.Address == nil && q.selectsNoTopic()
 	if logs, ok := c.logs.get(block.Number); ok && all {
@@ -177,8 +178,11 @@ func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*L
 		q.Window, q.SingleBlock, q.FirstBlock = slice, true, block.Number
 		return c.Logs(ctx, q)
 	})
-	if err != nil || !all || len(logs) == 0 && block.HasLogs() {
-		return logs, absent(err) // no list is not for ever
+	if err != nil {
+		return nil, absent(err) // no list is not for ever
+	}
+	if !all || len(logs) == 0 && block.HasLogs() {
+		return logs, nil
 	}
 	c.logs.put(block.Number, logs, weightOf(logs))
 	store(c, kindLogs, decimal(block.Number), &logs, logsFields)

@@ -397,7 +397,7 @@ func (c *Client) ResultAt(ctx context.Context, q ResultsQuery) (*ContractResult,
 
 // BlockResults returns all complete results of a block in their order. It waits for
 // records that are on their way and gives up with ErrImmature. The slice and what it
-// points to are shared.
+// points to are shared; it is nil if the mirror node has no list, not even an empty one.
 func (c *Client) BlockResults(ctx context.Context, block *Block) ([]*ContractResult, error) {
 	return c.wholeBlock(ctx, block.Number, block.GasUsed > 0, func() ([]*ContractResult, error) {
 		return sliced(ctx, c, block, func(ctx context.Context, slice Window) ([]*ContractResult, error) {
