@@ -496,6 +496,10 @@ func envelopes(d *deviant) {
 			}
 		}
 	}
+	batch := post(`[{"jsonrpc":"2.0","id":1,"method":"eth_newBlockFilter","params":[]},{"jsonrpc":"2.0","id":2,"method":"eth_chainId","params":[]}]`)
+	if refused := strings.Contains(batch, `"code":-32007`); refused != d.api.hiero() || !strings.Contains(batch, `"0x12a"`) {
+		d.t.Errorf("a filter made in a batch: %s", batch)
+	}
 	named := strings.Contains(post(`{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":[]}`), "[Request ID: ")
 	if named != d.api.hiero() {
 		d.t.Errorf("a request id in the message: %v", named)

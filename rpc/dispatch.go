@@ -88,7 +88,10 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 		{TransportHTTP, apis(c.HTTP.APIs), c.Batch.Enabled, c.Batch.MaxSize, batchDisabled()},
 		{TransportWebSocket, apis(c.WebSocket.APIs), c.WebSocket.BatchEnabled, c.WebSocket.BatchMaxSize, wsBatchDisabled()},
 	}
-	disallowed := set(c.Batch.Disallowed)
+	var disallowed map[string]bool
+	if c.Profile == ProfileHiero {
+		disallowed = set(c.Batch.Disallowed)
+	}
 	for name, m := range r.methods {
 		api := namespace(name)
 		d.methods[name] = &entry{

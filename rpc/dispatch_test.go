@@ -232,6 +232,29 @@ func (l *fewLimiter) Allow(_ context.Context, ip, method string) bool {
 
 func (l *fewLimiter) StoreType() string { return "few" }
 
+// Ethereum nodes take every method in a batch.
+func TestMethodsRefusedInBatches(t *testing.T) {
+	const batch = `[{"jsonrpc":"2.0","id":1,"method":"eth_newFilter"},{"jsonrpc":"2.0","id":2,"method":"eth_chainId"}]`
+	for profile, refused := range map[Profile]bool{ProfileHiero: true, ProfileEthereum: false} {
+		c := testConfig()
+		c.Profile = profile
+		for _, transport := range []Transport{TransportHTTP, TransportWebSocket} {
+			d := testDispatcher(t, c, Options{})
+			ctx, r := withRequest(t.Context(), Request{ID: "test"})
+			ex := d.begin(ctx, transport, r, []byte(batch))
+			var answers []struct {
+				Error *struct{ Code int }
+			}
+			if err := json.Unmarshal(ex.finish(ctx), &answers); err != nil || len(answers) != 2 || answers[1].Error != nil {
+				t.Fatalf("%s, %v: %+v, %v", profile, transport, answers, err)
+			}
+			if first := answers[0].Error; (first != nil) != refused || refused && first.Code != eth.CodeNotInBatch {
+				t.Errorf("%s, %v: %+v", profile, transport, first)
+			}
+		}
+	}
+}
+
 func TestRateLimit(t *testing.T) {
 	l := &fewLimiter{limit: 2, seen: map[string]int{}}
 	m := NewMetrics()

@@ -58,9 +58,10 @@
 //
 // ProfileHiero speaks as established relays do, down to message texts, HTTP
 // statuses and close codes. ProfileEthereum speaks as Ethereum nodes do, with the texts
-// of go-ethereum where it has the case: libraries go by them. Codes are the same. Both
-// keep the id of a call in every answer, refuse ids that are not scalars with
-// -32600, and refuse params that are not an array with -32602.
+// of go-ethereum where it has the case: libraries go by them. Codes are the same. Some
+// methods are refused inside batches in ProfileHiero alone. Both keep the id of a call
+// in every answer, refuse ids that are not scalars with -32600, and refuse params that
+// are not an array with -32602.
 //
 // # Bounds
 //
