@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -71,6 +72,7 @@ func networkRole(ctx context.Context, args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	debug.SetGCPercent(frugal)
 	s := &stage{open: make(chan struct{})}
 	close(s.open)
 	chain, err := devnet.New(ctx, devnet.Config{
