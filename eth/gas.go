@@ -11,9 +11,11 @@ const (
 	floorTokenGas        = 10 // EIP-7623
 	accessAddressGas     = 2_400
 	accessStorageKeyGas  = 1_900
-	authorizationGas     = 25_000
 	tokensPerNonZeroByte = 4
 )
+
+// AuthorizationGas is what each authorization of a type 4 transaction needs (EIP-7702).
+const AuthorizationGas = 25_000
 
 // MaxInitcodeSize is the EIP-3860 limit on the init code of a creation, in bytes.
 const MaxInitcodeSize = 49_152
@@ -29,6 +31,6 @@ func IntrinsicGas(t *Tx) uint64 {
 		standard += createGas + initcodeWordGas*((uint64(len(data))+31)/32)
 	}
 	standard += accessAddressGas*uint64(t.accesses) + accessStorageKeyGas*uint64(t.storageKeys)
-	standard += authorizationGas * uint64(t.authorizations)
+	standard += AuthorizationGas * uint64(t.authorizations)
 	return max(standard, TxGas+floorTokenGas*tokens)
 }

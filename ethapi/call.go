@@ -40,7 +40,9 @@ func (a *API) estimateGas(ctx context.Context, p *rpc.Params) (any, error) {
 	return (*hexutil.Big)(gas), nil
 }
 
-// estimate asks the mirror node for the gas that a call needs.
+// estimate asks the mirror node for the gas that a call needs. It is told of
+// authorizations and does not count them, so what they need is added. From a mirror node
+// that did count them this would be too much, which is less harm than too little.
 func (a *API) estimate(ctx context.Context, q mirror.CallRequest) (*big.Int, error) {
 	q.Estimate = true
 	output, err := a.mirror.Call(ctx, q)
@@ -50,7 +52,11 @@ func (a *API) estimate(ctx context.Context, q mirror.CallRequest) (*big.Int, err
 	if len(output) == 0 {
 		return nil, eth.ErrInternal("Fail to retrieve gas estimate")
 	}
-	return new(big.Int).SetBytes(output), nil
+	gas := new(big.Int).SetBytes(output)
+	for range rpc.Value(q.Authorizations).Elements() {
+		gas.Add(gas, big.NewInt(eth.AuthorizationGas))
+	}
+	return gas, nil
 }
 
 // callRequest reads the transaction object, the block and the state overrides.

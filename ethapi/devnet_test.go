@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/big"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/holiman/uint256"
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
@@ -36,7 +38,12 @@ type network struct {
 
 func newNetwork(t *testing.T, blockTime time.Duration) *network {
 	t.Helper()
-	l, err := ledger.New(ledger.Config{BlockTime: blockTime})
+	return newNetworkOf(t, ledger.Config{BlockTime: blockTime})
+}
+
+func newNetworkOf(t *testing.T, c ledger.Config) *network {
+	t.Helper()
+	l, err := ledger.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,6 +250,43 @@ func (n *network) checkContract(contract common.Address, calls []*types.Transact
 		}
 	}
 }
+
+// A transaction with authorizations has enough gas if it has what was estimated.
+func TestDevnetAuthorizationsAreEstimated(t *testing.T) {
+	n := newNetworkOf(t, ledger.Config{SetCode: true})
+	contract := n.receipt(n.dynamic(0, nil, 0, 500_000, initCode(counter))).ContractAddress
+	n.receipt(n.dynamic(1, &contract, 0, 200_000, nil)) // what is zero costs more to write
+	var list []types.SetCodeAuthorization
+	for _, account := range ledger.DevAccounts()[1:3] {
+		key, err := crypto.HexToECDSA(account.PrivateKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		authorization, err := types.SignSetCode(key, types.SetCodeAuthorization{ChainID: *uint256.NewInt(298), Address: contract})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, authorization)
+	}
+	var entries []string
+	for _, a := range list {
+		entries = append(entries, fmt.Sprintf(`{"chainId":"0x12a","address":%q,"nonce":"0x0","yParity":"0x%x","r":"0x%064x","s":"0x%064x"}`, lower(a.Address), a.V, &a.R, &a.S))
+	}
+	call := fmt.Sprintf(`"from":%q,"to":%q`, lower(n.sender), lower(contract))
+	plain := n.quantity("eth_estimateGas", `[{`+call+`}]`).Uint64()
+	gas := n.quantity("eth_estimateGas", `[{`+call+`,"type":"0x4","authorizationList":[`+strings.Join(entries, ",")+`]}]`).Uint64()
+	if gas != plain+2*eth.AuthorizationGas {
+		t.Errorf("%d, and %d without authorizations", gas, plain)
+	}
+	receipt := n.receipt(n.send(&types.SetCodeTx{
+		ChainID: uint256.NewInt(298), Nonce: 2, GasFeeCap: uint256.NewInt(800_000_000_000), GasTipCap: new(uint256.Int), Gas: gas, To: contract, AuthList: list,
+	}))
+	if receipt.Status != types.ReceiptStatusSuccessful || len(receipt.Logs) != 1 {
+		t.Errorf("status %d with the gas of the estimate, %d", receipt.Status, gas)
+	}
+}
+
+func lower(a common.Address) string { return hexutil.Encode(a[:]) }
 
 // Several transactions in one block: gas adds up, indexes and logs are in order.
 func TestDevnetBlockOfMany(t *testing.T) {

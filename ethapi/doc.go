@@ -43,7 +43,8 @@
 //
 // # Simulations
 //
-// eth_call and eth_estimateGas are the mirror node's. What it does not have,
+// eth_call and eth_estimateGas are the mirror node's; what authorizations need is added to
+// an estimate, because it does not count them. What it does not have,
 // debug_traceCall, eth_createAccessList and eth_simulateV1, runs in this process: package
 // evm on a state that is read from the mirror node while it runs. What package evm cannot
 // run, system contracts above all, is refused with an error that says so.
