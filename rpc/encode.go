@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"strconv"
 	"unicode/utf8"
 
@@ -42,6 +43,10 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 	case hexutil.Uint64:
 		dst = append(dst, `"0x`...)
 		return append(strconv.AppendUint(dst, uint64(v), 16), '"'), nil
+	case *hexutil.Big:
+		if n := (*big.Int)(v); n != nil && n.Sign() >= 0 {
+			return append(n.Append(append(dst, `"0x`...), 16), '"'), nil
+		}
 	case hexutil.Bytes:
 		return appendHex(dst, v), nil
 	case common.Hash:
