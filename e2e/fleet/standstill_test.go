@@ -146,6 +146,10 @@ func TestLocksCommand(t *testing.T) {
 	relays := n.startRelays(2)
 	a, b := relays[0], relays[1]
 	alice := n.newSender()
+	until(t, normal, "the holder will hear that its turn is over", func() bool {
+		channels, err := n.store.PubSubChannels(t.Context(), "lock:grants:*").Result()
+		return err == nil && len(channels) == len(relays)
+	})
 	stuck, waiting := n.stall(a, b, alice, 2)
 	locks := func(args ...string) string {
 		t.Helper()
