@@ -133,9 +133,7 @@ func TestPlainQueued(t *testing.T) {
 		<-q.begun
 		post(t, url, call1("eth_chainId")+strings.Repeat(" ", 1000))
 	}
-	if got := value(met.inFlight); got != n {
-		t.Errorf("%v requests are in progress, want %d", got, n)
-	}
+	eventually(t, func() bool { return value(met.inFlight) == n })
 	close(q.release)
 	clients.Wait()
 }
@@ -169,4 +167,26 @@ func TestPlainClientGoneWhileQueued(t *testing.T) {
 	conn.Close()
 	<-ctx.Done()
 	close(q.release)
+}
+
+// TestPlainKeepsParameters: a handler that was given up still reads its own parameters,
+// whatever comes over the connection then.
+func TestPlainKeepsParameters(t *testing.T) {
+	c := testConfig()
+	c.HTTP.RequestTimeout = envx.Millis(time.Millisecond)
+	release, read := make(chan struct{}), make(chan string, 1)
+	late := Method{Name: "eth_late", Params: []Param{Required(Hex())}, Handler: func(_ context.Context, p *Params) (any, error) {
+		<-release
+		read <- p.Text(0)
+		return nil, nil
+	}}
+	url := serveHTTP(t, testDispatcher(t, c, Options{}, append(testMethods(), late)...), HTTPOptions{})
+	const call = `[{"jsonrpc":"2.0","id":1,"method":"eth_late","params":["0x1111"]}]`
+	_, answer := post(t, url, call)
+	compareJSON(t, "late", answer, "["+timedOut+"]")
+	post(t, url, strings.ReplaceAll(strings.Replace(call, "eth_late", "web3_sha3", 1), "1111", "2222"))
+	close(release)
+	if got := <-read; got != "0x1111" {
+		t.Errorf("the parameter has become %s", got)
+	}
 }

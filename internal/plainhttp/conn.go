@@ -17,7 +17,7 @@ const patience = time.Second
 const (
 	idle int32 = iota // no request, or not all of it
 	busy
-	ended
+	ended // or handed over
 )
 
 // conn is one client. One goroutine reads its requests and has them answered.
@@ -59,7 +59,7 @@ func (c *conn) run() {
 			c.abort()
 		}
 	}()
-	if c.serve() {
+	if c.serve() && c.state.CompareAndSwap(idle, ended) { // from here on it is not for Close
 		c.l.hand(c.replay())
 		return
 	}

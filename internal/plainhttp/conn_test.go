@@ -135,20 +135,23 @@ func TestPipelinedWhileSlow(t *testing.T) {
 	}
 }
 
-// TestIdleTimeoutSparesSlow: a request may wait for longer than a connection may idle.
+// TestIdleTimeoutSparesSlow: a request may wait for longer than a connection may idle, and
+// its client is watched all the time.
 func TestIdleTimeoutSparesSlow(t *testing.T) {
-	e, begun, release := waiting()
-	const timeout = 20 * time.Millisecond
+	t.Parallel()
+	e, begun, _ := waiting()
+	const timeout = 2 * time.Second
 	c := dial(t, serve(t, e, func(s *http.Server) { s.IdleTimeout, s.ReadTimeout = timeout, timeout }).address())
+	c.send(request("/a", "x"))
+	c.expect("/a", "x")
 	c.send(request("/slow", "x"))
 	ctx := <-begun
-	<-time.After(5 * timeout)
+	<-time.After(timeout + timeout/4)
 	if ctx.Err() != nil {
 		t.Error("the context has ended")
 	}
-	release <- struct{}{}
-	c.expect("/slow", "x")
-	c.ended()
+	c.Close()
+	<-ctx.Done()
 }
 
 // TestWriteTimeout: a client that does not read its answers is not waited for.
