@@ -17,11 +17,11 @@
 
 local caller, hold, window = ARGV[1], ARGV[2], tonumber(ARGV[5])
 
--- One match takes a value apart; a loop over its fields would cost more than all commands.
-local FIELD = '([^|]*)'
-local STATE = FIELD .. string.rep('|' .. FIELD, 6)
-local OWNER = '^' .. FIELD .. '|' .. FIELD .. '|' .. FIELD .. '|' .. STATE
-local ENTRY = '^' .. FIELD .. '|' .. FIELD .. '|' .. FIELD .. '|' .. FIELD
+-- One match takes a value apart; a loop over its fields would cost more than all commands. The
+-- patterns are written out, since putting them together would cost as much as a command.
+local OWNER = '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)'
+local STATE = '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)'
+local ENTRY = '^([^|]*)|([^|]*)|([^|]*)|([^|]*)'
 
 local function int(n) return string.format('%.0f', n) end
 
@@ -60,7 +60,7 @@ local function load()
     read_owner(string.match(v[1], OWNER))
   elseif v[2] then
     remembered = true
-    read_state(string.match(v[2], '^' .. STATE))
+    read_state(string.match(v[2], STATE))
   end
 end
 
