@@ -14,6 +14,7 @@ import (
 func (r *remote) beatLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer r.lingering.Wait()
 	defer r.hangUp()
 	for beats, fails := 0, 0; ; {
 		select {
@@ -29,10 +30,13 @@ func (r *remote) beatLoop(ctx context.Context) {
 			timer.Reset(interval)
 			continue
 		}
-		if err := r.beatSurely(ctx); err != nil {
+		epoch := r.epoch.Load()
+		if err := r.beat(ctx); err != nil {
 			if ctx.Err() != nil {
 				return
 			}
+			r.svc.metrics.redisErrors.WithLabelValues(opHeartbeat).Inc()
+			r.down(epoch, err)
 			// At first at once, since most outages are blinks; then gently, but so
 			// that all processes are back within one heartbeat.
 			timer.Reset(min(50*time.Millisecond<<min(fails, 4), interval))
@@ -45,30 +49,6 @@ func (r *remote) beatLoop(ctx context.Context) {
 		}
 		beats++
 		timer.Reset(interval)
-	}
-}
-
-// beatSurely sends a heartbeat, and another if the first failed although that says nothing
-// of Redis: because this process itself stood still meanwhile, or because Redis has
-// answered what was sent later.
-func (r *remote) beatSurely(ctx context.Context) error {
-	for try := 0; ; try++ {
-		epoch, sent := r.epoch.Load(), r.svc.now()
-		err := r.beat(ctx)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return err
-		}
-		r.svc.metrics.redisErrors.WithLabelValues(opHeartbeat).Inc()
-		limit := r.svc.cfg.RedisTimeout.Duration()
-		late := r.svc.now()-sent > limit+limit/4
-		if (late || r.answeredSince(sent)) && try < 2 {
-			continue
-		}
-		r.down(epoch, err)
-		return err
 	}
 }
 
@@ -176,8 +156,7 @@ func (r *remote) heartbeat(ctx context.Context, name string, sent time.Duration)
 	r.echoes[echo%uint64(len(r.echoes))] = sent
 	r.mu.Unlock()
 	settings := r.svc.cfg.ordering(r.svc.enabled.Load())
-	reply, err := r.runBeat(ctx, r.scripts.heartbeat, []string{heartbeatPrefix + name},
-		[]any{settings, r.ttl.Milliseconds(), grantsPrefix + r.process, echo})
+	reply, err := r.sendBeat(ctx, []string{heartbeatPrefix + name}, settings, r.ttl.Milliseconds(), grantsPrefix+r.process, echo)
 	if err != nil {
 		return 0, 0, fmt.Errorf("heartbeat: %w", err)
 	}

@@ -42,8 +42,9 @@ type remote struct {
 
 	transit sync.Mutex // one change of up or of the generation at a time
 
-	beatConn   *redis.Conn // used by the heartbeat alone; nil until it is needed
-	generation int         // used by the heartbeat alone
+	beatConn   *redis.Conn    // used by the heartbeat alone; nil until it is needed
+	lingering  sync.WaitGroup // heartbeats that nobody waits for any more
+	generation int            // used by the heartbeat alone
 
 	missing map[string]time.Duration // used by the watch alone: when a heartbeat was first missing
 

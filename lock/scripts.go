@@ -227,33 +227,6 @@ func (r *remote) runNow(ctx context.Context, s *redis.Script, keys []string, arg
 	return s.Run(ctx, r.client, keys, args...).Slice()
 }
 
-// runBeat runs the heartbeat's script on a connection of its own where there is one server,
-// so that no burst of calls, nor of connections being made, can hold it up.
-func (r *remote) runBeat(ctx context.Context, s *redis.Script, keys []string, args []any) ([]any, error) {
-	single, ok := r.client.(*redis.Client)
-	if !ok {
-		return r.runNow(ctx, s, keys, args)
-	}
-	if r.beatConn == nil {
-		r.beatConn = single.Conn()
-	}
-	ctx, cancel := r.deadline(ctx)
-	defer cancel()
-	reply, err := s.Run(ctx, r.beatConn, keys, args...).Slice()
-	if err != nil {
-		r.hangUp()
-	}
-	return reply, err
-}
-
-// hangUp closes the heartbeat's connection.
-func (r *remote) hangUp() {
-	if r.beatConn != nil {
-		_ = r.beatConn.Close() // of no use any more, whatever it says
-		r.beatConn = nil
-	}
-}
-
 func (r *remote) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, r.svc.cfg.RedisTimeout.Duration())
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -83,7 +84,8 @@ func (n *network) crowd(count int, through *relay) []*sender {
 		b.post(through, txs[:size]...)
 		txs = txs[size:]
 	}
-	n.check(b.wait(), allowance{})
+	const limit = 30 * time.Second // setting up is not what is tested
+	n.check(b.waitFor(limit), allowance{slow: limit})
 	last := all[count-1]
 	until(n.t, normal, "the senders are funded", func() bool {
 		return string(through.call("eth_getBalance", last.address, "latest")) != `"0x0"`

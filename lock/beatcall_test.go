@@ -1,0 +1,122 @@
+package lock
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/redistest"
+)
+
+// beatWire is a way to Redis on which the answers to heartbeats, and only they, can be held back.
+type beatWire struct {
+	mu   sync.Mutex // guards all below
+	hold chan struct{}
+	conn net.Conn // the last one that a heartbeat used
+}
+
+type beatWireConn struct {
+	net.Conn
+	wire *beatWire
+	beat bool
+}
+
+func (w *beatWire) client(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &beatWireConn{Conn: c, wire: w}, err
+	}})
+}
+
+func (c *beatWireConn) Write(b []byte) (int, error) {
+	if c.beat = bytes.Contains(b, []byte("evalsha")) && bytes.Contains(b, []byte(heartbeatPrefix)); c.beat {
+		c.wire.mu.Lock()
+		c.wire.conn = c.Conn
+		c.wire.mu.Unlock()
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *beatWireConn) Read(b []byte) (int, error) {
+	c.wire.mu.Lock()
+	hold := c.wire.hold
+	c.wire.mu.Unlock()
+	if c.beat && hold != nil {
+		<-hold
+	}
+	return c.Conn.Read(b)
+}
+
+func (w *beatWire) holdBack(t *testing.T) (letGo func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	hold := make(chan struct{})
+	w.hold = hold
+	letGo = sync.OnceFunc(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.hold = nil
+		close(hold)
+	})
+	t.Cleanup(letGo)
+	return letGo
+}
+
+func beatService(t *testing.T) (*Service, *beatWire) {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.HeartbeatInterval, cfg.HeartbeatMissed, cfg.RedisTimeout = ms(100), 200, ms(1000)
+	wire := &beatWire{}
+	return startedWith(t, wire.client(redistest.Start(t).Addr()), cfg), wire
+}
+
+// A heartbeat that is late is waited for as long as Redis answers anything else.
+func TestLateHeartbeat(t *testing.T) {
+	t.Parallel()
+	svc, wire := beatService(t)
+	r := svc.remote
+	epoch, letGo := r.epoch.Load(), wire.holdBack(t)
+	for start := svc.now(); svc.now()-start < 2500*time.Millisecond; {
+		mustWait(t, mustEnter(t, svc, bob, 1)).Release()
+	}
+	if r.epoch.Load() != epoch || svc.now()-time.Duration(r.ackedAt.Load()) < time.Second {
+		t.Errorf("Redis was given up, or no heartbeat was late: epoch %d then %d", epoch, r.epoch.Load())
+	}
+	letGo()
+	until(t, "heartbeats are answered again", func() bool { return svc.now()-time.Duration(r.ackedAt.Load()) < 500*time.Millisecond })
+}
+
+// A heartbeat that is late while nothing else is answered, either, is the end of the order in Redis.
+func TestSilentHeartbeat(t *testing.T) {
+	t.Parallel()
+	svc, wire := beatService(t)
+	wire.holdBack(t)
+	until(t, "Redis is given up", func() bool { return !svc.remote.up.Load() })
+}
+
+// A heartbeat whose connection is cut goes over another.
+func TestCutHeartbeat(t *testing.T) {
+	t.Parallel()
+	svc, wire := beatService(t)
+	r := svc.remote
+	epoch := r.epoch.Load()
+	wire.mu.Lock()
+	cut := wire.conn
+	wire.mu.Unlock()
+	_ = cut.Close()
+	until(t, "another is used", func() bool {
+		wire.mu.Lock()
+		defer wire.mu.Unlock()
+		return wire.conn != cut
+	})
+	since := svc.now()
+	until(t, "heartbeats are answered", func() bool { return time.Duration(r.ackedAt.Load()) > since })
+	if r.epoch.Load() != epoch {
+		t.Error("Redis was given up for one connection")
+	}
+}
