@@ -33,7 +33,7 @@ type remote struct {
 	clock      atomic.Int64  // by how much the clock of Redis is ahead of svc.now, and at most a round trip more
 	floor      atomic.Int64  // whatever arrives over Pub/Sub from now on was published after this
 	begunBeats atomic.Uint64 // heartbeats that have begun
-	answered   atomic.Int64  // when a call of a lane was sent that has been answered since, of late
+	answered   atomic.Int64  // when the last call of a lane was answered
 	doubts     atomic.Bool   // some lane waits for the verdict of a heartbeat
 	slots      chan struct{} // connections that lanes may use at once
 
@@ -127,10 +127,10 @@ func (r *remote) aliveAt(at time.Duration) bool {
 	return at < time.Duration(r.ackedAt.Load())+r.ttl
 }
 
-// answeredSince tells whether Redis has answered a call of some lane that was sent later. In a
-// cluster another server may have.
-func (r *remote) answeredSince(sent time.Duration) bool {
-	return !r.clustered && time.Duration(r.answered.Load()) > sent
+// answeredSince tells whether Redis has answered some lane since then. In a cluster another
+// server may have.
+func (r *remote) answeredSince(then time.Duration) bool {
+	return !r.clustered && time.Duration(r.answered.Load()) > then
 }
 
 // connections returns how many calls of lanes may be under way at once: all that the

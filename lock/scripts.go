@@ -194,10 +194,9 @@ func (r *remote) run(ctx context.Context, s *redis.Script, keys []string, args [
 		return nil, err
 	}
 	defer leave()
-	sent := r.svc.now()
 	reply, err := r.runNow(ctx, s, keys, args)
 	if err == nil {
-		r.answered.Store(int64(sent))
+		r.answered.Store(int64(r.svc.now()))
 	}
 	return reply, err
 }
