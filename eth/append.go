@@ -1,7 +1,6 @@
 package eth
 
 import (
-	"encoding/hex"
 	"math/big"
 	"slices"
 	"strconv"
@@ -36,7 +35,7 @@ func appendNull(dst []byte, name string) []byte {
 // hexData appends data as a string of all its bytes.
 func hexData(dst []byte, data []byte) []byte {
 	dst = append(dst, '"', '0', 'x')
-	dst = hex.AppendEncode(dst, data)
+	dst = appendHex(dst, data)
 	return append(dst, '"')
 }
 
