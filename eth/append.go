@@ -3,7 +3,6 @@ package eth
 import (
 	"math/big"
 	"slices"
-	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
 )
@@ -45,7 +44,7 @@ func appendData(dst []byte, name string, data []byte) []byte {
 
 func appendUint(dst []byte, name string, n uint64) []byte {
 	dst = append(appendName(dst, name), '"', '0', 'x')
-	dst = strconv.AppendUint(dst, n, 16)
+	dst = appendDigits(dst, n)
 	return append(dst, '"')
 }
 

@@ -2,6 +2,7 @@ package eth
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"slices"
 )
 
@@ -23,6 +24,14 @@ func appendHex(dst, data []byte) []byte {
 	}
 	for _, c := range data {
 		dst = binary.LittleEndian.AppendUint16(dst, hexPairs[c])
+	}
+	return dst
+}
+
+// appendDigits appends n in hex without leading zeros.
+func appendDigits(dst []byte, n uint64) []byte {
+	for shift := (bits.Len64(n|1) - 1) &^ 3; shift >= 0; shift -= 4 {
+		dst = append(dst, "0123456789abcdef"[n>>shift&15])
 	}
 	return dst
 }

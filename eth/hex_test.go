@@ -2,6 +2,8 @@ package eth
 
 import (
 	"encoding/hex"
+	"math"
+	"strconv"
 	"testing"
 )
 
@@ -19,5 +21,17 @@ func TestAppendHex(t *testing.T) {
 	}
 	if got := appendHex(nil, nil); len(got) != 0 {
 		t.Errorf("nothing is %q", got)
+	}
+}
+
+func TestAppendDigits(t *testing.T) {
+	numbers := []uint64{0, math.MaxUint64, 0x0123456789abcdef, 0xfedcba9876543210}
+	for bit := range 64 {
+		numbers = append(numbers, 1<<bit-1, 1<<bit, 1<<bit+1)
+	}
+	for _, n := range numbers {
+		if got, want := string(appendDigits([]byte("0x"), n)), "0x"+strconv.FormatUint(n, 16); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
 	}
 }
