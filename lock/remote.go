@@ -39,6 +39,7 @@ type remote struct {
 
 	nudge chan struct{} // heartbeat now
 	look  chan struct{} // look at the lanes now
+	hear  chan struct{} // subscribe now
 
 	transit sync.Mutex // one change of up or of the generation at a time
 
@@ -74,7 +75,7 @@ func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
 		settle:   interval + cfg.RedisTimeout.Duration(),
 		slots:    make(chan struct{}, connections(client)),
 		lifetime: max(4*cfg.MembershipInterval.Duration(), 2*cfg.MaxHold.Duration()+time.Minute),
-		nudge:    make(chan struct{}, 1), look: make(chan struct{}, 1), warned: map[string]string{}, missing: map[string]time.Duration{},
+		nudge:    make(chan struct{}, 1), look: make(chan struct{}, 1), hear: make(chan struct{}, 1), warned: map[string]string{}, missing: map[string]time.Duration{},
 	}
 	r.name = r.nextName()
 	return r, nil
@@ -224,6 +225,7 @@ func (r *remote) recovered(renewed bool, previous string) {
 		r.svc.log.Info("redis decides the order", "instance", r.instance())
 	}
 	r.svc.eachBusy(func(l *lane) { l.resume(now, renewed, previous) })
+	signal(r.hear)
 	signal(r.look)
 }
 

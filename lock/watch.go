@@ -21,6 +21,7 @@ func (r *remote) listenLoop(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
+		case <-r.hear:
 		case <-time.After(pause):
 		}
 	}
