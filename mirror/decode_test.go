@@ -237,6 +237,40 @@ func TestDecodeLogPage(t *testing.T) {
 	}
 }
 
+// A hash is read as if its log were the only one, whatever hash came before it.
+func TestDecodeRepeatedHashes(t *testing.T) {
+	texts := []string{"null", `""`, `"0x"`, `"0x12"`, `"0x123"`, `"\u0030x12"`, `"0x12\u0033"`, `"` + txHash + `"`, `"` + txHash + tail + `"`, `"` + txHash[2:] + `"`, `"` + blockHash + `"`}
+	var items []string
+	var want []*Log
+	for i := range texts {
+		for j := range texts {
+			for k, pair := range [][2]int{{i, j}, {i, j}, {j, i}} {
+				item := fmt.Sprintf(`{"index":%d,"transaction_index":0,"block_number":1,"transaction_hash":%s,"block_hash": %s}`, k, texts[pair[0]], texts[pair[1]])
+				items, want = append(items, item), append(want, new(Log))
+				if err := decode([]byte(item), func(r *reader) { readLog(r, want[len(want)-1]) }); err != nil {
+					t.Fatalf("%s: %v", item, err)
+				}
+			}
+		}
+	}
+	var got page[Log]
+	logs := list[Log]{member: "logs", together: true, read: readLog}
+	if err := decode([]byte(`{"logs":[`+strings.Join(items, ",")+`]}`), func(r *reader) { logs.readPage(r, &got) }); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got.items, compareLogs); diff != "" {
+		t.Error(diff)
+	}
+	for _, bad := range []string{"0", "nul", "[]", `"0xg0"`, `"0x12`, `"` + txHash + `00" x`} {
+		for _, before := range texts {
+			text := fmt.Sprintf(`{"logs":[{"block_hash":%s},{"block_hash":%s},{"block_hash":%s}]}`, before, bad, bad)
+			if err := decode([]byte(text), func(r *reader) { logs.readPage(r, new(page[Log])) }); err == nil {
+				t.Errorf("%s is accepted", text)
+			}
+		}
+	}
+}
+
 func TestErrorOf(t *testing.T) {
 	tests := map[string]struct {
 		body string

@@ -17,7 +17,9 @@ type reader struct {
 	b      []byte
 	i      int
 	err    error
-	newest uint64 // the highest number of a block that the text told of
+	newest uint64   // the highest number of a block that the text told of
+	block  lastHash // of the log before
+	origin lastHash // the transaction of the log before
 }
 
 // maxNesting bounds the recursion of skip.

@@ -32,11 +32,11 @@ func readLog(r *reader, l *Log) {
 		case "index":
 			l.Index, index = r.known()
 		case "transaction_hash":
-			l.TransactionHash = r.hash()
+			l.TransactionHash = r.hashAgain(&r.origin)
 		case "transaction_index":
 			l.TransactionIndex, transaction = r.known()
 		case "block_hash":
-			l.BlockHash = r.hash()
+			l.BlockHash = r.hashAgain(&r.block)
 		case "block_number":
 			l.BlockNumber, block = r.known()
 		case "timestamp":

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"bytes"
 	"encoding/hex"
 	"math/big"
 	"strconv"
@@ -169,6 +170,26 @@ func (r *reader) hash() (h common.Hash) {
 	}
 	r.word(h[:], digits)
 	return h
+}
+
+// lastHash is a hash and how it was written.
+type lastHash struct {
+	text []byte // quotes included; nil: none yet
+	hash common.Hash
+}
+
+// hashAgain is hash where the next item of a list tends to have the same one: what is
+// written as the last time is not decoded again.
+func (r *reader) hashAgain(last *lastHash) common.Hash {
+	r.peek()
+	if len(last.text) > 0 && bytes.HasPrefix(r.b[r.i:], last.text) {
+		r.i += len(last.text)
+		return last.hash
+	}
+	start := r.i
+	last.hash = r.hash()
+	last.text = r.b[start:r.i]
+	return last.hash
 }
 
 func (r *reader) address() (a common.Address) {
