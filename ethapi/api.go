@@ -36,6 +36,7 @@ type Blocks interface {
 	KnownLatestBlock() (block *mirror.Block, ok bool)
 	EarliestBlock(ctx context.Context) (*mirror.Block, error)
 	BlockByNumber(ctx context.Context, number uint64) (*mirror.Block, error)
+	CachedBlock(number uint64) (block *mirror.Block, ok bool)
 	BlockByHash(ctx context.Context, hash common.Hash) (*mirror.Block, error)
 	Preload(ctx context.Context, first, last uint64) error
 	Blocks(ctx context.Context, first, last uint64) iter.Seq2[*mirror.Block, error]

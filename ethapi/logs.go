@@ -179,10 +179,18 @@ func (a *API) rangeLogs(ctx context.Context, q logQuery, first, last uint64, hea
 		return nil, err
 	}
 	blocks := make([]*mirror.Block, len(ends))
-	err := each(ctx, a.cfg.Concurrency, ends, func(ctx context.Context, i int, number uint64) (err error) {
-		if blocks[i] = head; number != head.Number {
-			blocks[i], err = a.block(ctx, eth.NumberRef(number))
+	var unknown []int
+	for i, number := range ends {
+		if blocks[i] = head; number == head.Number {
+			continue
 		}
+		var ok bool
+		if blocks[i], ok = a.mirror.CachedBlock(number); !ok {
+			unknown = append(unknown, i)
+		}
+	}
+	err := each(ctx, a.cfg.Concurrency, unknown, func(ctx context.Context, _, i int) (err error) {
+		blocks[i], err = a.block(ctx, eth.NumberRef(ends[i]))
 		return err
 	})
 	from, to := blocks[0], blocks[len(blocks)-1]

@@ -147,6 +147,12 @@ func (c *Client) BlockByNumber(ctx context.Context, number uint64) (*Block, erro
 	return c.readBlock(ctx, id)
 }
 
+// CachedBlock returns the block of that number if this process keeps it, as it does what
+// Preload has read.
+func (c *Client) CachedBlock(number uint64) (block *Block, ok bool) {
+	return c.blocks.get(decimal(number))
+}
+
 // BlockByHash returns the block whose hash begins with these 32 bytes, or
 // ErrNotFound.
 func (c *Client) BlockByHash(ctx context.Context, hash common.Hash) (*Block, error) {

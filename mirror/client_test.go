@@ -429,9 +429,15 @@ func TestPreload(t *testing.T) {
 			t.Errorf("%d to %d: asked %q", first, last, asked)
 		}
 	}
+	if b, ok := client.CachedBlock(17); ok {
+		t.Error("kept before it was read", b)
+	}
 	load(17, 18, 1)
 	load(17, 19, 0) // came along
 	for number := uint64(17); number <= 19; number++ {
+		if b, ok := client.CachedBlock(number); !ok || b.Number != number {
+			t.Error(number, b, ok)
+		}
 		if b, err := client.BlockByNumber(t.Context(), number); err != nil || b.Number != number {
 			t.Error(b, err)
 		}
@@ -442,6 +448,9 @@ func TestPreload(t *testing.T) {
 	off := connect(t, n.URL, func(c *Config) { c.CacheEntries = 0 })
 	if err := off.Preload(t.Context(), 17, 18); err != nil || len(n.requests()) != 0 {
 		t.Error("read for a cache that is off", err)
+	}
+	if b, ok := off.CachedBlock(17); ok {
+		t.Error("kept by a cache that is off", b)
 	}
 }
 
