@@ -52,11 +52,11 @@
 // in progress is adopted and all places are sent again, in ticket order. Redis trouble never
 // fails or blocks a transaction; it costs the order between processes for its duration.
 //
-// A call that fails pauses its own lane and has a heartbeat sent at once, whose verdict holds for all. A heartbeat
-// that is overdue because the process itself stood still is repeated before it counts. A lane whose
-// calls fail although heartbeats succeed, as when one shard of a cluster is out, is kept
-// off Redis alone, and tries again each second. Calls wait for a free connection outside their
-// deadlines, so that a burst is not taken for an outage.
+// A call that fails pauses its own lane and has a heartbeat sent at once, whose verdict holds for all. One that
+// is not answered in time is waited for while Redis answers anything else, or when this process itself stood still;
+// else Redis is taken to be down. A lane whose calls fail although heartbeats succeed, as when one shard of
+// a cluster is out, is kept off Redis alone, and tries again each second. Calls wait for a free connection
+// outside their deadlines, so that a burst is not taken for an outage.
 //
 // After an outage or a loss of data nobody takes a free lock for a moment (one heartbeat interval
 // and one deadline): whoever holds it has to have time to adopt it.
