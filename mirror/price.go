@@ -23,13 +23,17 @@ func (c *Client) GasPriceAt(ctx context.Context, at hedera.Timestamp) (hedera.Ti
 	at = hedera.Timestamp{Seconds: at.Seconds - at.Seconds%priceSeconds}
 	// What the one who asks learns of the hour serves those who wait for it, as a rule.
 	hour := "price#" + decimal(uint64(at.Seconds/hour))
-	const turns = 3
-	for range turns {
+	const most = 3
+	for turns := 0; turns < most; {
 		if price, ok := c.prices.find(at); ok {
 			return price, nil
 		}
-		if _, err := c.flights.do(ctx, hour, func(ctx context.Context) (any, error) { return c.learnPrice(ctx, at) }); err != nil {
+		asked, err := c.flights.do(ctx, hour, func(ctx context.Context) (any, error) { return c.learnPrice(ctx, at) })
+		if err != nil {
 			return 0, err
+		}
+		if asked == true {
+			turns++
 		}
 	}
 	if price, ok := c.prices.find(at); ok {
@@ -38,16 +42,21 @@ func (c *Client) GasPriceAt(ctx context.Context, at hedera.Timestamp) (hedera.Ti
 	return c.askPrice(ctx, at)
 }
 
-// learnPrice asks for the price at a moment, or for one that tells it and more.
-func (c *Client) learnPrice(ctx context.Context, at hedera.Timestamp) (hedera.Tinybar, error) {
+// learnPrice asks for the price at a moment, or for one that tells it and more, unless it
+// has become known since the caller looked.
+func (c *Client) learnPrice(ctx context.Context, at hedera.Timestamp) (asked bool, err error) {
+	if _, ok := c.prices.find(at); ok {
+		return false, nil
+	}
 	if far, ok := c.prices.reach(at, time.Now()); ok {
 		if _, err := c.askPrice(ctx, far); err == nil {
-			if price, ok := c.prices.find(at); ok {
-				return price, nil
+			if _, ok := c.prices.find(at); ok {
+				return true, nil
 			}
 		}
 	}
-	return c.askPrice(ctx, at)
+	_, err = c.askPrice(ctx, at)
+	return true, err
 }
 
 func (c *Client) askPrice(ctx context.Context, at hedera.Timestamp) (hedera.Tinybar, error) {
