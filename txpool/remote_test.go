@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -224,7 +223,7 @@ func TestCost(t *testing.T) {
 			cfg := settings()
 			cfg.API = false
 			server := redistest.Start(t)
-			look, client, counter := server.Client(), server.Client(), new(sent)
+			look, client, counter := server.Client(), server.Client(), new(redistest.Sent)
 			client.AddHook(counter)
 			p := txpool.New(cfg, txpool.Deps{Redis: client, AnsweredEarly: c.early})
 			w := newWallet(t)
@@ -250,30 +249,6 @@ func TestCost(t *testing.T) {
 				t.Errorf("keys are left: %v", keys)
 			}
 		})
-	}
-}
-
-// sent counts the commands that a client sends, besides those of a new connection.
-type sent struct{ atomic.Int64 }
-
-// DialHook implements redis.Hook.
-func (s *sent) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook implements redis.Hook.
-func (s *sent) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "hello" {
-			s.Add(1)
-		}
-		return next(ctx, cmd)
-	}
-}
-
-// ProcessPipelineHook implements redis.Hook.
-func (s *sent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		s.Add(int64(len(cmds)))
-		return next(ctx, cmds)
 	}
 }
 

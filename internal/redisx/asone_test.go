@@ -1,10 +1,8 @@
 package redisx_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -12,27 +10,6 @@ import (
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 )
-
-// sent counts the commands that a client sends.
-type sent struct{ atomic.Int64 }
-
-func (s *sent) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s *sent) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "hello" { // a new connection's
-			s.Add(1)
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (s *sent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		s.Add(int64(len(cmds)))
-		return next(ctx, cmds)
-	}
-}
 
 // TestAsOne: several commands are sent as one and do what they would do by themselves, one
 // that fails included; a single one, and what is too long for a script, is sent as it is.
@@ -43,7 +20,7 @@ func TestAsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, count := t.Context(), new(sent)
+	ctx, count := t.Context(), new(redistest.Sent)
 	client.AddHook(count)
 	asOne := func(want int64, queue func(redis.Pipeliner)) error {
 		t.Helper()
