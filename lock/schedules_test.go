@@ -183,6 +183,17 @@ func TestLostReplyIsAdopted(t *testing.T) {
 	lease.Release()
 }
 
+// lineUp gives a the turn, at nonce 5, and lets b wait for it with nonce 6. queued tells whether
+// b's place is in Redis.
+func lineUp(t *testing.T, c *redis.Client, a, b *Service) (lease *Lease, other *Ticket, queued func() bool) {
+	t.Helper()
+	lease = mustWait(t, mustEnter(t, a, bob, 5))
+	other = mustEnter(t, b, bob, 6)
+	queued = func() bool { return c.ZCard(t.Context(), keys(bob)[3]).Val() == 1 }
+	until(t, "b waits", queued)
+	return lease, other, queued
+}
+
 // L11: Redis loses its data. b notices first and queues its waiter (take = 0). a notices
 // next: its reclaim of its former name runs before its adoption, and passes the free lock on.
 func TestHolderOutlivesLossOfData(t *testing.T) {
@@ -196,12 +207,8 @@ func TestHolderOutlivesLossOfData(t *testing.T) {
 	b := startedOn(t, server.URL(), fast)
 	bad := 0
 	for round := range 3 {
-		mine := mustEnter(t, a, bob, 5)
-		lease := mustWait(t, mine)
-		other := mustEnter(t, b, bob, 6)
 		c := server.Client()
-		queued := func() bool { return c.ZCard(t.Context(), keys(bob)[3]).Val() == 1 }
-		until(t, "b waits", queued)
+		lease, other, _ := lineUp(t, c, a, b)
 		c.FlushAll(t.Context())
 		former := a.remote.instance()
 		until(t, "a has noticed", func() bool { return a.remote.instance() != former })
@@ -232,12 +239,8 @@ func TestLossIsSeenByALook(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.HeartbeatInterval = ms(60_000) // nothing is looked at but by this test
 	a, b := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
-	mine := mustEnter(t, a, bob, 5)
-	lease := mustWait(t, mine)
-	other := mustEnter(t, b, bob, 6)
 	c := server.Client()
-	queued := func() bool { return c.ZCard(t.Context(), keys(bob)[3]).Val() == 1 }
-	until(t, "b waits", queued)
+	lease, other, queued := lineUp(t, c, a, b)
 	c.FlushAll(t.Context())
 	b.remote.watch(t.Context(), 0)
 	until(t, "b waits again", queued)
@@ -256,11 +259,8 @@ func TestEvictedHeartbeat(t *testing.T) {
 	server := redistest.Start(t)
 	a := startedOn(t, server.URL(), DefaultConfig())
 	b := startedOn(t, server.URL(), DefaultConfig())
-	mine := mustEnter(t, a, bob, 5)
-	lease := mustWait(t, mine)
-	other := mustEnter(t, b, bob, 6)
 	c := server.Client()
-	until(t, "b waits", func() bool { return c.ZCard(t.Context(), keys(bob)[3]).Val() == 1 })
+	lease, other, _ := lineUp(t, c, a, b)
 	former := a.remote.instance()
 	c.Del(t.Context(), heartbeatPrefix+former)
 	until(t, "a has noticed", func() bool { return a.remote.instance() != former })

@@ -194,7 +194,9 @@ func (r *remote) run(ctx context.Context, s *redis.Script, keys []string, args [
 		return nil, err
 	}
 	defer leave()
-	reply, err := r.runNow(ctx, s, keys, args)
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	reply, err := s.Run(ctx, r.client, keys, args...).Slice()
 	if err == nil {
 		r.answered.Store(int64(r.svc.now()))
 	}
@@ -218,12 +220,6 @@ func (r *remote) enterSlot(ctx context.Context) (leave func(), err error) {
 		return nil, errNotSent
 	}
 	return leave, nil
-}
-
-func (r *remote) runNow(ctx context.Context, s *redis.Script, keys []string, args []any) ([]any, error) {
-	ctx, cancel := r.deadline(ctx)
-	defer cancel()
-	return s.Run(ctx, r.client, keys, args...).Slice()
 }
 
 func (r *remote) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
