@@ -38,6 +38,13 @@ type HTTPServer struct {
 	anyOrigin, varyOrigin, jsonType, methods []string
 }
 
+// What every answer says.
+const (
+	anyOrigin  = "*"
+	varyOrigin = "Origin"
+	jsonType   = "application/json; charset=utf-8"
+)
+
 // NewHTTPServer makes a server for d's methods.
 func NewHTTPServer(d *Dispatcher, o HTTPOptions) *HTTPServer {
 	return &HTTPServer{
@@ -46,9 +53,9 @@ func NewHTTPServer(d *Dispatcher, o HTTPOptions) *HTTPServer {
 		upgrade:    o.Upgrade,
 		limit:      d.config.HTTP.InputSizeLimit * megabyte,
 		bodies:     sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }},
-		anyOrigin:  []string{"*"},
-		varyOrigin: []string{"Origin"},
-		jsonType:   []string{"application/json; charset=utf-8"},
+		anyOrigin:  []string{anyOrigin},
+		varyOrigin: []string{varyOrigin},
+		jsonType:   []string{jsonType},
 		methods:    []string{"GET,POST"},
 	}
 }

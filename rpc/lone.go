@@ -49,11 +49,8 @@ func await(ctx context.Context, second Finish, f func()) {
 // resume returns an exchange in place of the one that was set aside, ready for finish.
 func (a *aside) resume() *exchange {
 	ex := a.d.exchanges.Get().(*exchange)
-	ex.d, ex.face, ex.request, ex.started, ex.lone = a.d, a.face, a.request, a.started, true
-	ex.calls = extend(ex.calls)
-	c := &ex.calls[0]
-	c.message = message{object: true, version: true, hasMethod: true, id: a.id}
-	c.entry, c.second, c.notification = a.entry, a.second, a.notification
+	ex.lone = true
+	a.restore(ex, extend(ex.calls))
 	return ex
 }
 
@@ -63,18 +60,18 @@ func (a *aside) limited() *exchange {
 	small := &struct {
 		exchange
 		call [1]call
-	}{call: [1]call{{
-		message:      message{object: true, version: true, hasMethod: true, id: a.id},
-		entry:        a.entry,
-		notification: a.notification,
-		pending:      true,
-		second:       a.second,
-	}}}
-	small.exchange = exchange{
-		d: a.d, face: a.face, request: a.request, started: a.started,
-		calls: small.call[:], pending: 1,
-	}
+	}{}
+	a.restore(&small.exchange, small.call[:])
+	small.pending, small.call[0].pending = 1, true
 	return &small.exchange
+}
+
+// restore puts what was kept into an exchange, whose only call is the first of calls.
+func (a *aside) restore(ex *exchange, calls []call) {
+	ex.d, ex.face, ex.request, ex.started, ex.calls = a.d, a.face, a.request, a.started, calls
+	c := &calls[0]
+	c.message = message{object: true, version: true, hasMethod: true, id: a.id}
+	c.entry, c.second, c.notification = a.entry, a.second, a.notification
 }
 
 // runLone runs the second half of the one call where it is: there is nobody to answer

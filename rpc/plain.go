@@ -35,8 +35,8 @@ func (req *plainRequest) slow()   { req.r.Slow() }
 func (req *plainRequest) forget() { req.r.Forget() }
 
 func (req *plainRequest) answer(status int, answer []byte) {
-	req.r.Respond(status, answer, "Access-Control-Allow-Origin: *\r\n"+
-		"Content-Type: application/json; charset=utf-8\r\n"+
-		"Vary: Origin\r\n"+
+	req.r.Respond(status, answer, "Access-Control-Allow-Origin: "+anyOrigin+"\r\n"+
+		"Content-Type: "+jsonType+"\r\n"+
+		"Vary: "+varyOrigin+"\r\n"+
 		"X-Request-Id: ", req.request.ID, "\r\n")
 }
