@@ -125,14 +125,11 @@ type debt struct {
 
 // release ends a turn, or gives up a place, and returns whose turn it is then.
 func (r *remote) release(ctx context.Context, keys []string, d debt) (was bool, v view, err error) {
-	args := append(r.args(d.instance, 12), d.session)
+	args := append(r.args(d.instance, 12), d.session, flag(d.know != nil), flag(r.mayTake()))
 	if d.know != nil {
-		expected, base, sure, lastFence, node, txID := d.know.fields()
-		args = append(args, "1", expected, base, sure, lastFence, node, txID)
-	} else {
-		args = append(args, "0", "", "", "", "", "", "")
+		expected, base, sure, last := d.know.fields()
+		args = append(args, expected, base, sure, last)
 	}
-	args = append(args, flag(r.mayTake()))
 	reply, err := r.run(ctx, r.scripts.release, keys, args)
 	if err != nil {
 		return false, view{}, err

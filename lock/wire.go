@@ -65,8 +65,8 @@ func parseRecord(s string) (record, error) {
 	return r, nil
 }
 
-// fields returns the knowledge as the release script takes it.
-func (k knowledge) fields() (expected, base, sure, lastFence, node, txID string) {
+// fields returns the knowledge as the release script takes it. last is "lastfence|node|txid".
+func (k knowledge) fields() (expected, base, sure, last string) {
 	if k.known {
 		expected = strconv.FormatUint(k.expected, 10)
 		if k.base != 0 {
@@ -78,9 +78,9 @@ func (k knowledge) fields() (expected, base, sure, lastFence, node, txID string)
 	}
 	// A name that would break the format is dropped with its submission.
 	if k.lastFence != 0 && plain(k.last.Node) && plain(k.last.TxID) {
-		return expected, base, sure, strconv.FormatUint(k.lastFence, 10), k.last.Node, k.last.TxID
+		return expected, base, sure, strconv.FormatUint(k.lastFence, 10) + "|" + k.last.Node + "|" + k.last.TxID
 	}
-	return expected, base, sure, "", "", ""
+	return expected, base, sure, "||"
 }
 
 func plain(s string) bool {

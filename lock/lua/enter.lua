@@ -20,10 +20,11 @@ local given, changed, rejoined, refused = false, false, 0, 0
 if ARGV[9] ~= '' then
   -- Whatever this process owns belongs to the turn that it is in: under a former name,
   -- or by the place of another of its tickets, which then joins again.
-  local member, ours = ARGV[9] .. '|' .. caller, owner and process(owner.instance) == process(caller)
-  if ours or (not owner and (ARGV[13] ~= '1' or tonumber(ARGV[11]) >= state.fence)) then
-    if not ours or owner.member ~= member then
-      if not ours then state.fence = math.max(state.fence, tonumber(ARGV[11])) end
+  local member = ARGV[9] .. '|' .. caller
+  local ours = owner and process(owner) == process(member)
+  if ours or (not owner and (ARGV[13] ~= '1' or tonumber(ARGV[11]) >= tonumber(fence))) then
+    if owner ~= member then
+      if not ours then fence = int(math.max(tonumber(fence), tonumber(ARGV[11]))) end
       redis.call('ZREM', KEYS[4], member)
       own(member, ARGV[10], ARGV[12])
     end
@@ -32,33 +33,31 @@ if ARGV[9] ~= '' then
   end
 end
 
-if ARGV[8] ~= '' and (state.expected == '' or tonumber(ARGV[8]) > tonumber(state.expected)) then
+if ARGV[8] ~= '' and tonumber(ARGV[8]) > (tonumber(expected) or -1) then
   -- It comes from outside the lane: the lane's own chain ends here.
-  state.expected, state.base, state.sure = ARGV[8], owner and int(state.fence) or '', ''
+  expected, base, sure = ARGV[8], owner and fence or '', ''
   changed = true
 end
 
 local places = (#ARGV - 15) / 2
-local alone = false
-if places == 1 and not again and not owner and take then
-  local expected = tonumber(state.expected)
-  if window == 0 or (expected and tonumber(ARGV[17]) <= expected) then
-    alone = redis.call('LLEN', KEYS[2]) == 0
-  end
+if places == 1 and not again and not owner and take and ready(ARGV[17])
+  and redis.call('ZCOUNT', KEYS[4], '-inf', window == 0 and '+inf' or expected) == 0 then
+  -- Nobody is before it, but for those who wait for a predecessor.
+  give(ARGV[16] .. '|' .. caller, ARGV[17])
+  given, places = true, 0
 end
 
-if alone then
-  give(ARGV[16] .. '|' .. caller, ARGV[17])
-  given = true
-elseif places > 0 then
-  local entries, members = {}, {}
+local first = false -- the queue was empty, and who is first in it now is ahead
+if places > 0 then
+  local entries, members, ahead = {}, {}, true
   for i = 16, #ARGV, 2 do
     local member = ARGV[i] .. '|' .. caller
-    local there = again and ((owner and owner.member == member) or redis.call('ZSCORE', KEYS[4], member))
+    local there = again and (owner == member or redis.call('ZSCORE', KEYS[4], member))
     if not there then
       entries[#entries + 1] = member .. '|' .. ARGV[i + 1] .. '|' .. ARGV[15]
       members[#members + 1] = ARGV[i + 1]
       members[#members + 1] = member
+      ahead = ahead and not ready(ARGV[i + 1])
     end
   end
   local length = 0
@@ -67,6 +66,7 @@ elseif places > 0 then
     redis.call('ZADD', KEYS[4], unpack(members))
     if again then rejoined = #entries end
   end
+  first = ahead and length > 0 and length == #entries
   if again or length == #entries then
     redis.call('PEXPIRE', KEYS[2], ARGV[4])
     redis.call('PEXPIRE', KEYS[4], ARGV[4])
@@ -74,13 +74,18 @@ elseif places > 0 then
 end
 
 if not owner and take then
-  pass_on()
-  given = owner ~= nil
+  if first then
+    wait = window
+    set_free()
+  else
+    pass_on()
+    given = owner ~= nil
+  end
 end
 if changed and not given and not saved then keep() end
 
 local left = -1
-if owner and owner.instance == caller and (given or owner.session ~= ARGV[14]) then
-  left = given and tonumber(hold) or redis.call('PTTL', KEYS[1])
+if owner and is_of(owner, caller) and (given or string.sub(owner, 1, #ARGV[14] + 1) ~= ARGV[14] .. '|') then
+  left = given and tonumber(ARGV[2]) or redis.call('PTTL', KEYS[1])
 end
-return { owner_text(), left, wait, rejoined, refused }
+return { text or '', left, wait, rejoined, refused }

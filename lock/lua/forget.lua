@@ -6,8 +6,8 @@
 -- Returns 1 if it was forgotten.
 
 load()
-local base = tonumber(state.base)
-if state.expected == '' or not base or tonumber(ARGV[6]) < base then return 0 end
-state.expected, state.base, state.sure = '', int(tonumber(ARGV[6]) + 1), ''
+local from = tonumber(base)
+if expected == '' or not from or tonumber(ARGV[6]) < from then return 0 end
+expected, base, sure = '', int(tonumber(ARGV[6]) + 1), ''
 keep()
 return 1

@@ -14,14 +14,38 @@
 --
 -- ARGV[1] instance of the caller   ARGV[2] hold limit, ms   ARGV[3] memory of an idle lane, ms
 -- ARGV[4] lifetime of an untouched queue, ms                ARGV[5] hold-back window, ms
+--
+-- Every function, match and string made here costs about as much as a command, so there
+-- are few, and what is only passed on is not taken apart.
 
-local caller, hold, window = ARGV[1], ARGV[2], tonumber(ARGV[5])
+local caller, window = ARGV[1], tonumber(ARGV[5])
 
--- One match takes a value apart; a loop over its fields would cost more than all commands. The
--- patterns are written out, since putting them together would cost as much as a command.
-local OWNER = '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)'
-local STATE = '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)'
-local ENTRY = '^([^|]*)|([^|]*)|([^|]*)|([^|]*)'
+local OWNER = '^([^|]*|[^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|(.*)$'
+local STATE = '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|(.*)$'
+local ENTRY = '^([^|]*|[^|]*)|([^|]*)|([^|]*)'
+
+-- A member, session|instance, is a place; the owner is the member whose turn it is, nil while the lock is free.
+local owner, nonce
+local fence, expected, base, sure, last -- the state; last is lastfence|node|txid
+local text       -- the value of the lock key
+local locked     -- the lock key exists
+local remembered -- the memory key exists
+local saved      -- … and has the present state
+local wait = -1  -- ms until the first in the queue may go although it is ahead
+
+local function load()
+  local v = redis.call('MGET', KEYS[1], KEYS[3])
+  text, locked, remembered = v[1], v[1], not v[1] and v[2]
+  if locked then
+    owner, nonce, fence, expected, base, sure, last = string.match(text, OWNER)
+    if not owner then owner, text = '|', '|' end -- nobody that is known, but not free
+  elseif remembered then
+    fence, expected, base, sure, last = string.match(v[2], STATE)
+  end
+  if not tonumber(fence) then
+    nonce, fence, expected, base, sure, last = '', '0', '', '', '', '||'
+  end
+end
 
 local function int(n) return string.format('%.0f', n) end
 
@@ -29,55 +53,25 @@ local micros
 local function now()
   if not micros then
     local t = redis.call('TIME')
-    micros = tonumber(t[1]) * 1000000 + tonumber(t[2])
+    micros = t[1] * 1000000 + t[2]
   end
   return micros
 end
 
-local state = { fence = 0, expected = '', base = '', sure = '', lastfence = '', node = '', txid = '' }
-local owner      -- nil while the lock is free
-local locked     -- the lock key exists
-local remembered -- the memory key exists
-local saved      -- … and has the present state
-local wait = -1  -- ms until the first in the queue may go although it is ahead
-
-local function read_state(fence, expected, base, sure, lastfence, node, txid)
-  if not fence then return end
-  state.fence, state.expected, state.base, state.sure = tonumber(fence) or 0, expected, base, sure
-  state.lastfence, state.node, state.txid = lastfence, node, txid
-end
-
-local function read_owner(session, instance, nonce, ...)
-  owner = { session = session or '', instance = instance or '', nonce = nonce or '' }
-  owner.member = owner.session .. '|' .. owner.instance
-  read_state(...)
-end
-
-local function load()
-  local v = redis.call('MGET', KEYS[1], KEYS[3])
-  if v[1] then
-    locked = true
-    read_owner(string.match(v[1], OWNER))
-  elseif v[2] then
-    remembered = true
-    read_state(string.match(v[2], STATE))
-  end
-end
-
 local function state_text()
-  return int(state.fence) .. '|' .. state.expected .. '|' .. state.base .. '|' .. state.sure .. '|'
-    .. state.lastfence .. '|' .. state.node .. '|' .. state.txid
+  return fence .. '|' .. expected .. '|' .. base .. '|' .. sure .. '|' .. last
 end
 
-local function owner_text()
-  if not owner then return '' end
-  return owner.member .. '|' .. owner.nonce .. '|' .. state_text()
-end
+-- is_of tells whether a member is a place of an instance.
+local function is_of(member, instance) return string.sub(member, -#instance - 1) == '|' .. instance end
 
-local function own(member, nonce, px)
-  local session, instance = string.match(member, '^([^|]*)|(.*)$')
-  owner = { session = session or '', instance = instance or '', nonce = nonce, member = member }
-  redis.call('SET', KEYS[1], owner_text(), locked and 'XX' or 'NX', 'PX', px)
+-- process is the name of a member's instance without the generation.
+local function process(member) return string.match(member, '|([^.]*)') end
+
+local function own(member, its, px)
+  owner, nonce = member, its
+  text = member .. '|' .. its .. '|' .. state_text()
+  redis.call('SET', KEYS[1], text, locked and 'XX' or 'NX', 'PX', px)
   locked = true
   if remembered then
     redis.call('DEL', KEYS[3])
@@ -85,29 +79,24 @@ local function own(member, nonce, px)
   end
 end
 
--- process is the name without the generation.
-local function process(instance) return string.match(instance, '^[^.]+') or '' end
-
--- tell sends a message. Where that is not permitted, those who wait find out by looking.
-local function tell(instance, verb)
-  redis.pcall('PUBLISH', 'lock:grants:' .. process(instance),
-    verb .. '\n' .. KEYS[1] .. '\n' .. hold .. '\n' .. owner_text())
+-- tell sends the owner a message. Where that is not permitted, those who wait find out by looking.
+local function tell(verb)
+  redis.pcall('PUBLISH', 'lock:grants:' .. process(owner), verb .. '\n' .. KEYS[1] .. '\n' .. ARGV[2] .. '\n' .. text)
 end
 
 -- give makes a place the owner. The number of the turn is the server's time, so that it
 -- rises even when the server has lost everything else.
-local function give(member, nonce)
-  local fence = now()
-  if fence <= state.fence then fence = state.fence + 1 end
-  state.fence = fence
-  if state.expected ~= '' and state.base == '' then state.base = int(fence) end
-  own(member, nonce, hold)
-  if owner.instance ~= caller then tell(owner.instance, 'grant') end
+local function give(member, its)
+  fence = int(math.max(now(), tonumber(fence) + 1))
+  if expected ~= '' and base == '' then base = fence end
+  own(member, its, ARGV[2])
+  if not is_of(member, caller) then tell('grant') end
 end
 
--- put_back makes an entry the first of the list again. A list that was empty has lost its end of life.
-local function put_back(entry)
-  if redis.call('LPUSH', KEYS[2], entry) == 1 then redis.call('PEXPIRE', KEYS[2], ARGV[4]) end
+-- ready tells whether a place with that nonce has nothing to wait for but its turn.
+local function ready(its)
+  local known = tonumber(expected)
+  return window == 0 or known and tonumber(its) <= known
 end
 
 -- next_place takes the place whose turn it is out of the queue. Most often that is the first.
@@ -115,26 +104,25 @@ local function next_place()
   for _ = 1, 1000 do -- places that were left are skipped, but a script may not run for long
     local entry = redis.call('LPOP', KEYS[2])
     if not entry then return nil end
-    local session, instance, nonce, till = string.match(entry, ENTRY)
-    local member = (session or '') .. '|' .. (instance or '')
-    local expected = tonumber(state.expected)
-    local behind = window == 0 or (expected and tonumber(nonce) <= expected)
-    if expected and not behind then
-      local found = redis.call('ZRANGEBYSCORE', KEYS[4], state.expected, state.expected, 'LIMIT', 0, 1)[1]
-      if found then
-        put_back(entry)
-        redis.call('ZREM', KEYS[4], found)
-        return found, state.expected
-      end
+    local member, its, till = string.match(entry, ENTRY)
+    local found, left -- left is how long it may have to wait; nil: it is nobody's
+    if member and ready(its) then
+      left = 0
+    elseif member then
+      found = tonumber(expected) and redis.call('ZRANGEBYSCORE', KEYS[4], expected, expected, 'LIMIT', 0, 1)[1]
+      left = (tonumber(till) or 0) - math.floor(now() / 1000)
     end
-    local left = behind and 0 or (tonumber(till) or 0) - math.floor(now() / 1000)
-    if left <= 0 then
-      if redis.call('ZREM', KEYS[4], member) == 1 then return member, nonce end
-    elseif redis.call('ZSCORE', KEYS[4], member) then
-      put_back(entry)
+    if found or left and left > 0 and redis.call('ZSCORE', KEYS[4], member) then
+      -- It stays the first. A list that was empty has lost its end of life.
+      if redis.call('LPUSH', KEYS[2], entry) == 1 then redis.call('PEXPIRE', KEYS[2], ARGV[4]) end
+      if found then
+        redis.call('ZREM', KEYS[4], found)
+        return found, expected
+      end
       wait = left
       return nil
     end
+    if left and left <= 0 and redis.call('ZREM', KEYS[4], member) == 1 then return member, its end
   end
   wait = 0
   return nil
@@ -143,7 +131,7 @@ end
 -- set_free leaves the lock free and remembers the state: as long as somebody waits, or long if
 -- asked to, else for the memory of an idle lane.
 local function set_free(long)
-  owner = nil
+  owner, text = nil, nil
   if locked then redis.call('DEL', KEYS[1]) end
   if locked or remembered then
     redis.call('SET', KEYS[3], state_text(), 'PX', (long or wait >= 0) and ARGV[4] or ARGV[3])
@@ -154,9 +142,9 @@ end
 
 -- pass_on gives a free lock to the next place, or leaves it free.
 local function pass_on(long)
-  local member, nonce = next_place()
+  local member, its = next_place()
   if member then
-    give(member, nonce)
+    give(member, its)
     return
   end
   set_free(long)
@@ -165,7 +153,8 @@ end
 -- keep stores a changed state without changing whose turn it is, nor for how long it is remembered.
 local function keep()
   if owner then
-    redis.call('SET', KEYS[1], owner_text(), 'XX', 'KEEPTTL')
+    text = owner .. '|' .. nonce .. '|' .. state_text()
+    redis.call('SET', KEYS[1], text, 'XX', 'KEEPTTL')
   elseif remembered then
     redis.call('SET', KEYS[3], state_text(), 'XX', 'KEEPTTL')
   else

@@ -12,9 +12,9 @@ load()
 local removed, given, taken = 0, false, false
 
 if ARGV[6] ~= '' then
-  local suffix, gone = '|' .. ARGV[6], {}
+  local gone = {}
   for _, member in ipairs(redis.call('ZRANGE', KEYS[4], 0, -1)) do
-    if string.sub(member, -#suffix) == suffix then
+    if is_of(member, ARGV[6]) then
       gone[#gone + 1] = member
       if #gone == 1000 then
         removed = removed + redis.call('ZREM', KEYS[4], unpack(gone))
@@ -25,13 +25,13 @@ if ARGV[6] ~= '' then
   if #gone > 0 then removed = removed + redis.call('ZREM', KEYS[4], unpack(gone)) end
 end
 
-if owner and (owner.instance == ARGV[6] or owner.session == ARGV[7]) then
+if owner and (is_of(owner, ARGV[6]) or string.sub(owner, 1, #ARGV[7] + 1) == ARGV[7] .. '|') then
   removed = removed + 1
-  tell(owner.instance, 'lost')
+  tell('lost')
   owner = nil
-  state.expected, state.base, state.sure = '', '', ''
+  expected, base, sure = '', '', ''
   -- Its turn is over, whatever it thinks: with a later number here it cannot adopt it again.
-  state.fence = state.fence + 1
+  fence = int(tonumber(fence) + 1)
   taken = true
 end
 if not owner then
@@ -44,7 +44,7 @@ if not owner then
 end
 
 local left = -1
-if owner and owner.instance == caller then
-  left = given and tonumber(hold) or redis.call('PTTL', KEYS[1])
+if owner and is_of(owner, caller) then
+  left = given and tonumber(ARGV[2]) or redis.call('PTTL', KEYS[1])
 end
-return { removed, owner_text(), left, wait }
+return { removed, owner and text or '', left, wait }
