@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"lockstep/internal/nonblock"
 )
 
 // plainConn is a connection of a plainTransport. It serves one request at a time.
@@ -30,6 +32,9 @@ const longestHeader = 256 << 10
 var errHeader = errors.New("the header of the answer is too long")
 
 func newPlainConn(t *plainTransport, host *plainHost, conn net.Conn) *plainConn {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		conn = nonblock.New(tcp)
+	}
 	c := &plainConn{Conn: conn, transport: t, host: host}
 	c.in = bufio.NewReader(c)
 	return c

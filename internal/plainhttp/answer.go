@@ -1,15 +1,11 @@
 package plainhttp
 
 import (
-	"net"
 	"net/http"
 	"strconv"
 	"sync/atomic"
 	"time"
 )
-
-// together is how long a body may be to be copied behind its head.
-const together = 16 << 10
 
 // Respond answers the request. The fields are those that net/http does not add by itself:
 // lines with their ends, in as many pieces as it takes. If writing fails the client is
@@ -20,14 +16,7 @@ func (r *Request) Respond(status int, body []byte, fields ...string) {
 	c.writeBy.atLeast(c.now, c.l.Server.WriteTimeout)
 	out := c.l.memory.answer()
 	*out = c.appendHead((*out)[:0], status, len(body), fields)
-	var err error
-	if len(body) <= together {
-		*out = append(*out, body...)
-		_, err = c.tcp.Write(*out)
-	} else {
-		pieces := net.Buffers{*out, body}
-		_, err = pieces.WriteTo(c.tcp)
-	}
+	_, err := c.tcp.WriteBoth(*out, body)
 	c.l.memory.answers.Put(out)
 	c.failed = err != nil
 	r.answered = true

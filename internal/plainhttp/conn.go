@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"lockstep/internal/nonblock"
 )
 
 // patience is how long the rest of a request may take that has begun. Slower ones are
@@ -23,7 +25,7 @@ const (
 // conn is one client. One goroutine reads its requests and has them answered.
 type conn struct {
 	l      *Listener
-	tcp    *net.TCPConn
+	tcp    *nonblock.Conn
 	remote string
 	ctx    context.Context // that of its requests
 	cancel context.CancelFunc
@@ -41,7 +43,7 @@ type conn struct {
 }
 
 func newConn(l *Listener, tcp *net.TCPConn) *conn {
-	c := &conn{l: l, tcp: tcp, remote: tcp.RemoteAddr().String(), now: time.Now()}
+	c := &conn{l: l, tcp: nonblock.New(tcp), remote: tcp.RemoteAddr().String(), now: time.Now()}
 	c.ctx, c.cancel = context.WithCancel(l.ctx)
 	c.in.memory = &l.memory
 	c.request.c = c
@@ -157,7 +159,7 @@ func (c *conn) answer() {
 func (c *conn) replay() net.Conn {
 	c.readBy.exactly(time.Time{})
 	c.writeBy.exactly(time.Time{})
-	return &replayed{Conn: c.tcp, head: c.in.bytes}
+	return &replayed{Conn: c.tcp.TCPConn, head: c.in.bytes}
 }
 
 func (c *conn) closeIdle() {
