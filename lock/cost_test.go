@@ -194,3 +194,35 @@ func TestOffCostsNothing(t *testing.T) {
 	svc.SetEnabled(false)
 	eventually(t, "Redis is left alone", func() bool { return !svc.RedisUp() })
 }
+
+// The dearest order of arrival costs no more than any other: the lane is idle, and each transaction
+// finds its successor waiting for it, who came through another process.
+func TestCommandsOfThoseThatComeTooEarly(t *testing.T) {
+	server := redistest.Start(t)
+	c := server.Client()
+	cfg := calm()
+	cfg.GapHold = envx.Millis(20 * time.Second)
+	one, _ := onRedis(t, server.URL(), cfg, lock.Deps{})
+	two, _ := onRedis(t, server.URL(), cfg, lock.Deps{})
+	pair := func(nonce uint64) {
+		early := enter(t, two, nonce+1)
+		eventually(t, "the place is taken", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == 1 })
+		late := enter(t, one, nonce)
+		late.Observe(nonce) // news on the first one only
+		drain(t, []*lock.Ticket{late, early}, func(l *lock.Lease, nonce uint64) {
+			l.Advance(nonce+1, lock.Submission{Node: "0.0.3", TxID: "0.0.2@1.1", Open: true})
+		})
+		settled(t, one, two)
+	}
+	pair(1) // loads the scripts
+	resetStats(t, c)
+	const pairs = 20
+	for i := range uint64(pairs) {
+		pair(3 + 2*i)
+	}
+	all, scripts := commands(t, c)
+	t.Logf("%.2f commands per transaction, of which %.2f sent by the client", float64(all)/(2*pairs), float64(scripts)/(2*pairs))
+	if all > 13*2*pairs || scripts != 2*2*pairs {
+		t.Errorf("%d commands for %d transactions, %d of them scripts", all, 2*pairs, scripts)
+	}
+}
