@@ -283,7 +283,11 @@ func beyondHead(d *deviant) {
 	if got := indexes(d.t, d.call("eth_getLogs", `[{"fromBlock":"0x11","toBlock":"0x64"}]`)); len(got) != 2 {
 		d.t.Errorf("clamped: %v", got)
 	}
-	d.says([3]string{"eth_getLogs", `[{"fromBlock":"0x12","toBlock":"0x64"}]`, "[]"})
+	for _, to := range []string{`,"toBlock":"0x64"`, `,"toBlock":"latest"`, ""} {
+		d.says([3]string{"eth_getLogs", `[{"fromBlock":"0x12"` + to + `}]`, "[]"})
+	}
+	filter := d.filter("eth_newFilter", `[{"fromBlock":"0x12"}]`)
+	d.says([3]string{"eth_getFilterLogs", `["` + filter + `"]`, "[]"})
 	d.node.grow(18)
 	if got := indexes(d.t, d.call("eth_getLogs", `[{"fromBlock":"0x12","toBlock":"0x64"}]`)); len(got) != 1 {
 		d.t.Errorf("remembered: %v", got)

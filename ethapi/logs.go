@@ -142,10 +142,10 @@ func (a *API) logs(ctx context.Context, q logQuery) (eth.Logs, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case first > head.Number:
+		return eth.Logs{}, nil // before the range is judged: a client that asks for what comes next leaves its end open
 	case first > last:
 		return nil, eth.ErrBlockRange()
-	case first > head.Number:
-		return eth.Logs{}, nil
 	}
 	return a.rangeLogs(ctx, q, first, min(last, head.Number), head)
 }
