@@ -170,6 +170,21 @@ func TestNoBlock(t *testing.T) {
 	}
 }
 
+// The mirror node is not asked for places that it takes for mistakes.
+func TestPlaceBeyondAllBlocks(t *testing.T) {
+	relay, _ := populated(t)
+	relay.node.requests()
+	for _, place := range []string{"0x80000000", "0xffffffffffffffff"} {
+		relay.expect(
+			[3]string{"eth_getTransactionByBlockHashAndIndex", `["` + blockHash + `","` + place + `"]`, "null"},
+			[3]string{"eth_getTransactionByBlockNumberAndIndex", `["0x11","` + place + `"]`, "null"},
+		)
+	}
+	if asked := relay.node.requests(); len(asked) > 0 {
+		t.Errorf("asked for %v", asked)
+	}
+}
+
 func TestTooManyTransactions(t *testing.T) {
 	relay, _ := populated(t, func(s *settings) { s.API.MaxFullTransactions = 7 })
 	relay.expect([3]string{"eth_getBlockByNumber", `["0x11",true]`, "-32000 Exceeded max transactions that can be returned in a block: 7"})

@@ -3,6 +3,7 @@ package ethapi
 import (
 	"context"
 	"errors"
+	"math"
 
 	"lockstep/eth"
 	"lockstep/mirror"
@@ -80,6 +81,9 @@ func (a *API) getTransactionByBlock(ctx context.Context, p *rpc.Params) (any, er
 	ref, err := blockRef(p.At(0))
 	if err != nil {
 		return nil, err
+	}
+	if position > math.MaxInt32 {
+		return nil, nil // no block has as many, and the mirror node refuses the number
 	}
 	query := mirror.ResultsQuery{Index: &position}
 	if hash, ok := ref.Hash(); ok {
