@@ -303,13 +303,10 @@ func TestParameters(t *testing.T) {
 		return fmt.Sprintf("-32602 invalid argument %d: %s, value: bad", i, expected)
 	}
 	missing := func(i int) string { return fmt.Sprintf("-32602 missing value for required argument %d", i) }
-	null := func(i int) string {
-		return fmt.Sprintf("-32602 invalid argument %d: The value passed is not valid: null.", i)
-	}
 	for _, w := range [][3]string{
 		{"eth_getBalance", `[]`, missing(0)},
 		{"eth_getBalance", `["bad","latest"]`, bad(0, address)},
-		{"eth_getBalance", `[null,"latest"]`, null(0)},
+		{"eth_getBalance", `[null,"latest"]`, missing(0)},
 		{"eth_getBalance", `[` + good + `,"latest",1]`, "-32602 too many arguments, want at most 2"},
 		{"eth_getTransactionCount", `["bad","latest"]`, bad(0, address)},
 		{"eth_getCode", `["bad","latest"]`, bad(0, address)},

@@ -96,7 +96,7 @@ func Optional(r Rule) Param { return Param{Rule: r} }
 func Nullable(r Rule) Param { return Param{Rule: r, Nullable: true} }
 
 // validate checks the parameters against the method's rules; the first mistake
-// is reported. lenient accepts null for optional parameters.
+// is reported. lenient takes null for a parameter that is left out.
 func (p *Params) validate(m *Method, lenient bool) *eth.Error {
 	if m.AnyParams {
 		return nil
@@ -110,7 +110,7 @@ func (p *Params) validate(m *Method, lenient bool) *eth.Error {
 	for i, rule := range m.Params {
 		v := p.At(i)
 		switch {
-		case !v.Present() && rule.Required:
+		case (!v.Present() || v.Null() && lenient) && rule.Required:
 			return eth.ErrMissingParam(i)
 		case !v.Present():
 		case v.Null() && !rule.Required && (lenient || rule.Nullable):

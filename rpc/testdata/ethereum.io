@@ -34,6 +34,9 @@
 >> {"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":[]}
 << {"error":{"code":-32602,"message":"missing value for required argument 0"},"jsonrpc":"2.0","id":1}
 
+>> {"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":[null,"latest"]}
+<< {"error":{"code":-32602,"message":"missing value for required argument 0"},"jsonrpc":"2.0","id":1}
+
 >> {"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":{"a":1}}
 << {"error":{"code":-32602,"message":"missing value for required argument 0"},"jsonrpc":"2.0","id":1}
 
