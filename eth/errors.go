@@ -2,7 +2,6 @@ package eth
 
 import (
 	"cmp"
-	"encoding/hex"
 	"fmt"
 	"math/big"
 	"time"
@@ -356,22 +355,30 @@ func ErrShuttingDown() *Error {
 
 // Reading.
 
-// ErrReverted says: the simulated call reverted. data is the raw revert data.
-func ErrReverted(reason string, data []byte) *Error {
+// ErrReverted says: the simulated call reverted. data is what it reverted with, as the
+// client is to see it.
+func ErrReverted(reason, data string) *Error {
 	message := "execution reverted"
 	if reason != "" {
 		message += ": " + reason
 	}
-	text := ""
-	if len(data) > 0 {
-		text = "0x" + hex.EncodeToString(data)
-	}
-	return &Error{Code: CodeReverted, Message: message, Data: text}
+	return &Error{Code: CodeReverted, Message: message, Data: data}
 }
 
 // ErrSimulation says: the call could not be simulated.
 func ErrSimulation(reason string) *Error {
 	return newError(CodeServerError, "Error occurred during transaction simulation: %s", reason)
+}
+
+// ErrSimulationFunds says: the simulated call's sender does not have what it would send
+// and pay.
+func ErrSimulationFunds(reason string) *Error {
+	return ErrSimulation(reason).ethereum("insufficient funds for gas * price + value")
+}
+
+// ErrSimulationGas says: the simulated call ran out of gas.
+func ErrSimulationGas(reason string) *Error {
+	return ErrSimulation(reason).ethereum("out of gas")
 }
 
 // ErrNotFound says: the named thing does not exist.

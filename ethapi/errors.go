@@ -16,6 +16,8 @@ import (
 const (
 	statusReverted    = "CONTRACT_REVERT_EXECUTED"
 	statusFailInvalid = "FAIL_INVALID"
+	statusNoFunds     = "INSUFFICIENT_PAYER_BALANCE"
+	statusNoGas       = "INSUFFICIENT_GAS"
 )
 
 // clientError turns a failure below into what a client may see. What already is an
@@ -48,20 +50,32 @@ func (a *API) callError(err error) error {
 	case e.Message == statusReverted:
 		return a.reverted(e)
 	case e.Message == statusFailInvalid:
-		return eth.ErrReverted(statusFailInvalid, hexBytes(e.Data))
+		return eth.ErrReverted(statusFailInvalid, a.revertData(hexBytes(e.Data)))
 	case e.Status == 404:
 		return eth.ErrUnknownBlock()
 	case e.Status == 400:
-		return eth.ErrSimulation(said(e.Message, e.Detail))
+		return notSimulated(e)
 	}
 	return clientError(err)
+}
+
+// notSimulated is what the mirror node refuses to simulate, or could not to its end.
+func notSimulated(e *mirror.Error) *eth.Error {
+	reason := said(e.Message, e.Detail)
+	switch e.Message {
+	case statusNoFunds:
+		return eth.ErrSimulationFunds(reason)
+	case statusNoGas:
+		return eth.ErrSimulationGas(reason)
+	}
+	return eth.ErrSimulation(reason)
 }
 
 func (a *API) reverted(e *mirror.Error) *eth.Error {
 	data := hexBytes(e.Data)
 	decoded, _ := revertReason(data)
-	if a.deps.Profile == rpc.ProfileEthereum {
-		return eth.ErrReverted(decoded, data)
+	if !a.hiero() {
+		return eth.ErrReverted(decoded, a.revertData(data))
 	}
 	reason := said(e.Message, e.Detail)
 	if e.Detail == "" && decoded != "" {
@@ -75,7 +89,16 @@ func (a *API) reverted(e *mirror.Error) *eth.Error {
 	for _, child := range e.Children {
 		parts = append(parts, said(child.Message, child.Detail))
 	}
-	return eth.ErrReverted(strings.Join(parts, ", "), data)
+	return eth.ErrReverted(strings.Join(parts, ", "), a.revertData(data))
+}
+
+// revertData is how a profile shows what a call reverted with. For nothing at all
+// established relays have an empty text, which libraries for Ethereum do not take for data.
+func (a *API) revertData(data []byte) string {
+	if len(data) == 0 && a.hiero() {
+		return ""
+	}
+	return hexutil.Encode(data)
 }
 
 func said(message, detail string) string {

@@ -96,8 +96,9 @@ func callFailure(r *evm.Result) *simulationError {
 		return &simulationError{Message: r.Err.Error(), Code: eth.CodeVMError}
 	}
 	reason, _ := revertReason(r.Output)
-	e := eth.ErrReverted(reason, r.Output)
-	return &simulationError{Message: e.Message, Code: e.Code, Data: hexutil.Encode(r.Output)}
+	data := hexutil.Encode(r.Output)
+	e := eth.ErrReverted(reason, data)
+	return &simulationError{Message: e.Message, Code: e.Code, Data: data}
 }
 
 // shownUnsigned is a transaction object without a signature.

@@ -81,7 +81,7 @@ func testMethods() []Method {
 			Name: "eth_call", Params: []Param{Required(Transaction()), Optional(BlockParams()), Optional(StateOverride())},
 			Handler: func(_ context.Context, p *Params) (any, error) { return p.At(0).Field("data"), nil },
 		},
-		{Name: "eth_estimateGas", Params: []Param{Required(Transaction())}, Handler: fails(eth.ErrReverted("no", []byte{8, 0xc3}))},
+		{Name: "eth_estimateGas", Params: []Param{Required(Transaction())}, Handler: fails(eth.ErrReverted("no", "0x08c3"))},
 		{Name: "eth_getCode", AnyParams: true, Handler: fails(eth.ErrUpstream(501, "not here"))},
 		{Name: "eth_gasPrice", AnyParams: true, Handler: fails(errors.New("dial tcp 10.0.0.1:5551: refused"))},
 		{Name: "eth_feeHistory", AnyParams: true, Handler: fails(fmt.Errorf("inner detail: %w", coldError{}))},
