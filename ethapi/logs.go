@@ -122,6 +122,15 @@ func (a *API) getLogs(ctx context.Context, p *rpc.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if q.blockHash != nil && !a.hiero() {
+		// Those who ask by hash want to know whether that block is still there (EIP-234).
+		switch block, err := a.block(ctx, eth.HashRef(*q.blockHash)); {
+		case err != nil:
+			return nil, err
+		case block == nil:
+			return nil, eth.ErrUnknownBlock()
+		}
+	}
 	return a.logs(ctx, q)
 }
 

@@ -70,7 +70,6 @@ func TestLogs(t *testing.T) {
 		`{}`:                                {"0x11:0x0", "0x11:0x1"},
 		`{"blockHash":"` + blockHash + `"}`: {"0x11:0x0", "0x11:0x1"},
 		`{"blockHash":"` + blockHash + `","address":"` + a + `"}`: {"0x11:0x0"},
-		`{"blockHash":"` + common.HexToHash("0x5").Hex() + `"}`:   {},
 		`{"fromBlock":"0x10","toBlock":"0x10"}`:                   {},
 	} {
 		got := relay.call("eth_getLogs", "["+filter+"]")
@@ -84,6 +83,15 @@ func TestLogs(t *testing.T) {
 			t.Errorf("%s: %s", filter, diff)
 		}
 	}
+}
+
+// A block that is not there is an error for clients of Ethereum's nodes, and has no logs
+// for those of established relays.
+func TestLogsOfUnknownBlock(t *testing.T) {
+	filter := `[{"blockHash":"` + common.HexToHash("0x5").Hex() + `"}]`
+	node, drop := newMirrorNode(t), newMirrorNode(t)
+	newRelay(t, node).expect([3]string{"eth_getLogs", filter, "-39012 header not found"})
+	newRelay(t, drop, hiero).expect([3]string{"eth_getLogs", filter, "[]"})
 }
 
 func TestLogErrors(t *testing.T) {
