@@ -49,6 +49,9 @@ func readOverrides(parameter int, v rpc.Value) (all []accountOverride, err error
 		if err := rpc.Address().Verify(parameter, name); err != nil {
 			return nil, err
 		}
+		if account.Null() {
+			continue
+		}
 		if !account.IsObject() {
 			return nil, eth.ErrInvalidParam(parameter, "override of %s: Expected an object", address)
 		}

@@ -18,6 +18,7 @@ func TestStateOverrides(t *testing.T) {
 	}
 	tests := []struct{ overrides, want string }{
 		{`{}`, ``},
+		{`{"` + address + `":null}`, ``},
 		{member(``), sent(``)},
 		{member(`"nonce":"0x5","code":"0x6001","balance":null`), sent(`,"nonce":"0x5","code":"0x6001"`)},
 		{member(`"balance":"0xde0b6b3a7640000"`), sent(`,"balance":"0x5f5e100"`)},
