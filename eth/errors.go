@@ -402,6 +402,11 @@ func ErrBeyondHead(requested, head uint64) *Error {
 		ethereum("request beyond head block: requested %d, head %d", requested, head)
 }
 
+// ErrPercentileOrder says: the reward percentile at index is not above the one before.
+func ErrPercentileOrder(index int, before, percentile float64) *Error {
+	return newError(CodeServerError, "invalid reward percentile: #%d:%f >= #%d:%f", index-1, before, index, percentile)
+}
+
 // ErrImmatureRecords says: the mirror node's records did not become complete in time.
 func ErrImmatureRecords() *Error {
 	return newError(CodeImmatureRecords, "Dependent service returned immature records")

@@ -3,6 +3,7 @@ package ethapi
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"strconv"
 
 	"github.com/ethereum/go-ethereum/crypto"
@@ -63,15 +64,21 @@ func (a *API) constants() []rpc.Method {
 }
 
 func (a *API) clientVersion() string {
-	name := a.cfg.ClientName
+	name, version := a.cfg.ClientName, a.deps.Version
+	if a.hiero() && !numbered.MatchString(version) {
+		version = "0.0.0-" + version // established relays always have three numbers
+	}
 	if name == "" {
 		name = "relay"
-		if a.deps.Profile == rpc.ProfileEthereum {
+		if !a.hiero() {
 			name = "lockstep"
 		}
 	}
-	return name + "/" + a.deps.Version
+	return name + "/" + version
 }
+
+// numbered is a version that begins with three numbers.
+var numbered = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-|$)`)
 
 func sha3(_ context.Context, p *rpc.Params) (any, error) {
 	if len(p.Text(0))%2 != 0 {

@@ -66,6 +66,9 @@ func (a *API) feeHistory(ctx context.Context, p *rpc.Params) (any, error) {
 	if count == 0 {
 		return rawJSON(`{"gasUsedRatio":null,"oldestBlock":"0x0"}`), nil
 	}
+	if err := a.rising(p.At(2)); err != nil {
+		return nil, err
+	}
 	newest, err := blockRef(p.At(1))
 	if err != nil {
 		return nil, err
@@ -92,6 +95,23 @@ func (a *API) feeHistory(ctx context.Context, p *rpc.Params) (any, error) {
 		return nil, err
 	}
 	return h, nil
+}
+
+// rising checks that percentiles rise, as Ethereum wants it. Established relays take them
+// in any order.
+func (a *API) rising(percentiles rpc.Value) error {
+	if a.hiero() {
+		return nil
+	}
+	i, before := 0, -1.0
+	for v := range percentiles.Elements() {
+		percentile := v.Float()
+		if percentile <= before {
+			return eth.ErrPercentileOrder(i, before, percentile)
+		}
+		i, before = i+1, percentile
+	}
+	return nil
 }
 
 // number returns the number that a reference by tag or number stands for.

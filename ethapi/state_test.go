@@ -207,7 +207,10 @@ func TestFeeHistory(t *testing.T) {
 		history(`["0x5","0x1",[50]]`, `{"baseFeePerGas":[`+p+`,`+p+`,`+p+`],"gasUsedRatio":[0.5,0.5],"oldestBlock":"0x0","reward":[["0x0"],["0x0"]]}`),
 		history(`["0x1","0x12",[]]`, "-32000 request beyond head block: requested 18, head 17"),
 		history(`["0x","latest",[]]`, "-32602 invalid argument 0: Expected 0x prefixed hexadecimal value, value: 0x"),
+		history(`["0x1","latest",[0,50,50]]`, "-32000 invalid reward percentile: #1:50.000000 >= #2:50.000000"),
 	)
+	drop, _ := populated(t, hiero)
+	drop.expect(history(`["0x1","latest",[50,50,0]]`, `{"baseFeePerGas":[`+p+`,`+p+`],"gasUsedRatio":[0.5],"oldestBlock":"0x11","reward":[["0x0","0x0","0x0"]]}`))
 	var long struct{ GasUsedRatio []float64 }
 	unmarshal(t, relay.call("eth_feeHistory", `["0x64","latest",[]]`), &long)
 	if len(long.GasUsedRatio) != 10 {
@@ -281,6 +284,8 @@ func TestConstants(t *testing.T) {
 	}
 	drop, _ := populated(t, hiero)
 	drop.expect([3]string{"web3_clientVersion", `[]`, `"relay/1.2.3"`})
+	built, _ := populated(t, hiero, func(s *settings) { s.deps.Version = "3ca656a" })
+	built.expect([3]string{"web3_clientVersion", `[]`, `"relay/0.0.0-3ca656a"`})
 	named, _ := populated(t, func(s *settings) { s.API.ClientName = "acme" })
 	named.expect([3]string{"web3_clientVersion", `[]`, `"acme/1.2.3"`})
 }
