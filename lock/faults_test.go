@@ -294,6 +294,22 @@ func TestOtherSettingsAreWarnedOf(t *testing.T) {
 	})
 }
 
+// Whoever is kept out of Redis from the start is told so.
+func TestNeverLetInIsLogged(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	if err := server.Client().ConfigSet(t.Context(), "requirepass", "secret").Err(); err != nil {
+		t.Fatal(err)
+	}
+	var out lines
+	svc, _, client := wired(t, server.Addr(), swift(), slog.New(slog.NewTextHandler(&out, nil)))
+	stop := running(t, svc)
+	t.Cleanup(func() { stop(); _ = client.Close() })
+	eventually(t, "an error", func() bool {
+		return strings.Contains(out.String(), "level=ERROR") && strings.Contains(out.String(), "NOAUTH")
+	})
+}
+
 // lines is a buffer for logs.
 type lines struct {
 	mu  sync.Mutex

@@ -36,6 +36,9 @@ func (r *remote) beatLoop(ctx context.Context) {
 				return
 			}
 			r.svc.metrics.redisErrors.WithLabelValues(opHeartbeat).Inc()
+			if fails == 0 && !r.up.Load() { // since the start, or since it was last needed
+				r.svc.logAlone(err)
+			}
 			r.down(epoch, err)
 			// At first at once, since most outages are blinks; then gently, but so
 			// that all processes are back within one heartbeat.

@@ -63,6 +63,11 @@ func (s *Service) logFailure(consequence, op string, err error) {
 	}
 }
 
+// logAlone reports that Redis does not answer heartbeats.
+func (s *Service) logAlone(err error) {
+	s.logFailure("the order is kept inside this process", opHeartbeat, err)
+}
+
 // levelTrace is below debug: every step of every ticket. Ask tracing before.
 const levelTrace = slog.LevelDebug - 4
 

@@ -179,7 +179,7 @@ func (r *remote) down(epoch uint64, err error) {
 	r.up.Store(false)
 	r.epoch.Add(1)
 	r.svc.metrics.redisUp.Set(0)
-	r.svc.logFailure("the order is kept inside this process", opHeartbeat, err)
+	r.svc.logAlone(err)
 	r.svc.eachBusy(func(l *lane) { l.failOpen(now) })
 }
 
