@@ -80,6 +80,18 @@ func (l *Lease) Expected() (nonce uint64, known bool) {
 	return ln.know.expected, true
 }
 
+// Likely is Expected, and also what this process alone concludes while Redis is away and another
+// may have gone on. It says who goes before whom, and is no reason to refuse anything.
+func (l *Lease) Likely() (nonce uint64, known bool) {
+	ln := l.ticket.lane
+	ln.mu.Lock()
+	defer ln.unlock()
+	if l.ticket.state != holding || !ln.know.known {
+		return 0, false
+	}
+	return ln.know.expected, true
+}
+
 // Certain tells whether Expected comes from this lane's own transactions. If not, it is
 // what the mirror node showed, and a higher nonce may be right all the same.
 func (l *Lease) Certain() bool {

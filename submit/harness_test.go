@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/redis/go-redis/v9"
 
 	"lockstep/consensus"
 	"lockstep/hedera"
@@ -167,6 +168,7 @@ func transactionID(n int) hedera.TransactionID {
 type options struct {
 	submit submit.Config
 	lock   lock.Config
+	redis  redis.UniversalClient // nil: none
 	chain  submit.Chain
 	pool   submit.Pool
 	trace  submit.Trace
@@ -189,7 +191,7 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 		change(&o)
 	}
 	log := slog.New(slog.DiscardHandler)
-	locks, err := lock.New(o.lock, lock.Deps{Log: log})
+	locks, err := lock.New(o.lock, lock.Deps{Redis: o.redis, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

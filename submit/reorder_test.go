@@ -2,19 +2,22 @@ package submit_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/redis/go-redis/v9"
 
+	"lockstep/consensus"
 	"lockstep/internal/envx"
 	"lockstep/lock"
 	"lockstep/submit"
 )
 
-// slowChain answers about accounts once it is told to.
+// slowChain answers about accounts once it is told to, and lags: it has seen no transaction.
 type slowChain struct {
 	*network
 	open chan struct{}
@@ -22,47 +25,80 @@ type slowChain struct {
 
 func (c *slowChain) Account(ctx context.Context, a common.Address) (submit.Account, bool, error) {
 	<-c.open
-	return c.network.Account(ctx, a)
+	account, found, err := c.network.Account(ctx, a)
+	account.Nonce = 0
+	return account, found, err
+}
+
+// orders are ways in which connections may be read.
+var orders = map[string]func(i, n int) uint64{
+	"reverse": func(i, n int) uint64 { return uint64(n - 1 - i) },
+	"mixed":   func(i, n int) uint64 { return uint64(i * 7 % n) },
+	"sent":    func(i, _ int) uint64 { return uint64(i) },
 }
 
 // L18: a burst whose connections were read in any order reaches the node in order of
 // nonces, with no hold-back window, if all of it is here by the time the first could go.
 func TestBurstIsPutInOrder(t *testing.T) {
 	t.Parallel()
-	const n = 30
-	for name, order := range map[string]func(i int) uint64{
-		"reverse": func(i int) uint64 { return uint64(n - 1 - i) },
-		"mixed":   func(i int) uint64 { return uint64(i * 7 % n) },
-		"sent":    func(i int) uint64 { return uint64(i) },
-	} {
+	for name, order := range orders {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			net := newNetwork()
-			chain := &slowChain{network: net, open: make(chan struct{})}
-			s := newSubmitter(t, net, func(o *options) {
-				o.chain = chain
-				o.lock = lock.DefaultConfig()
+			testBurst(t, order, func(*options) {})
+		})
+	}
+}
+
+// L7: … also while Redis is away, with a window and without, and before any receipt or the
+// mirror node says what has become of the first.
+func TestBurstIsPutInOrderWithoutRedis(t *testing.T) {
+	t.Parallel()
+	nobody := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1, PoolSize: 1})
+	t.Cleanup(func() { _ = nobody.Close() })
+	for name, order := range orders {
+		for _, window := range []time.Duration{0, time.Minute} {
+			t.Run(fmt.Sprint(name, ", window ", window), func(t *testing.T) {
+				testBurst(t, order, func(o *options) { o.redis, o.lock.GapHold = nobody, envx.Millis(window) })
 			})
-			key := newKey(t)
-			var all sync.WaitGroup
-			for i := range n {
-				nonce := order(i)
-				entry, err := s.Enter(transfer(t, key, nonce))
-				if err != nil {
-					t.Fatal(err)
-				}
-				all.Go(func() {
-					if _, err := entry.Finish(t.Context()); err != nil {
-						t.Errorf("nonce %d: %v", nonce, err)
-					}
-				})
-			}
-			close(chain.open)
-			all.Wait()
-			if got := net.order(); len(got) != n || !slices.IsSorted(got) {
-				t.Errorf("arrived at the node: %v", got)
+		}
+	}
+}
+
+func testBurst(t *testing.T, order func(i, n int) uint64, change func(*options)) {
+	t.Helper()
+	const n = 30
+	net := newNetwork()
+	net.hold = make(chan struct{})
+	net.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
+		if nonce == n-1 {
+			close(net.hold)
+		}
+		return true, nil
+	}
+	chain := &slowChain{network: net, open: make(chan struct{})}
+	s := newSubmitter(t, net, func(o *options) {
+		o.chain, o.patience = chain, 10*time.Second
+		o.lock = lock.DefaultConfig()
+		change(o)
+	})
+	key := newKey(t)
+	var all sync.WaitGroup
+	for i := range n {
+		nonce := order(i, n)
+		entry, err := s.Enter(transfer(t, key, nonce))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			if _, err := entry.Finish(t.Context()); err != nil {
+				t.Errorf("nonce %d: %v", nonce, err)
 			}
 		})
+	}
+	close(chain.open)
+	all.Wait()
+	if got := net.order(); len(got) != n || !slices.IsSorted(got) {
+		t.Errorf("arrived at the node: %v", got)
 	}
 }
 
