@@ -52,7 +52,7 @@ func ethereumWords() map[string]string {
 		"Method eth_noSuchMethod not found":                                                        "the method eth_noSuchMethod does not exist/is not available",
 		"not found":                                                                                "does not exist/is not available",
 		"Missing value for required parameter 0":                                                   "missing value for required argument 0",
-		"Invalid parameter 0: The value passed is not valid: null.":                                "invalid argument 0: The value passed is not valid: null.",
+		"Invalid parameter 0: The value passed is not valid: null.":                                "missing value for required argument 0",
 		"Invalid parameter 0":                                                                      "invalid argument 0",
 		"Invalid params":                                                                           "too many arguments, want at most 1",
 		"Unsupported transaction type: txType=3":                                                   "transaction type not supported: type 3",
