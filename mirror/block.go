@@ -137,7 +137,7 @@ func (c *Client) BlockByNumber(ctx context.Context, number uint64) (*Block, erro
 		return b, nil
 	}
 	if c.blocks != nil && c.walk.step(number) {
-		if err := c.readBlocks(ctx, number-number%preloaded); err != nil {
+		if err := c.readBlocks(ctx, pageOf(number), pageOf(number)+preloaded); err != nil {
 			return nil, err
 		}
 		if b, ok := c.blocks.get(id); ok {
@@ -212,12 +212,17 @@ func (c *Client) Blocks(ctx context.Context, first, last uint64) iter.Seq2[*Bloc
 	return c.blockList("blocks"+q.String()).items(ctx, c)
 }
 
-// preloaded is how many blocks Preload reads: what follows is asked for next, as a rule.
+// preloaded is how many blocks make a page of the chain: what follows is asked for next,
+// as a rule. Pages begin at its multiples, so that neighbours who ask at the same time
+// share one.
 const preloaded = 25
 
+// pageOf is the first block of the page that a block is on.
+func pageOf(number uint64) uint64 { return number - number%preloaded }
+
 // Preload reads blocks into the cache with one request, unless the first and the last
-// are there or they are many. Blocks beyond the last one come with them. Blocks that do
-// not exist are no error.
+// are there or they are many. Their neighbours come with them. Blocks that do not exist
+// are no error.
 func (c *Client) Preload(ctx context.Context, first, last uint64) error {
 	has := func(number uint64) bool {
 		_, ok := c.blocks.get(decimal(number))
@@ -230,12 +235,15 @@ func (c *Client) Preload(ctx context.Context, first, last uint64) error {
 	if c.blocks == nil || first == last || last-missing >= preloaded || has(missing) {
 		return nil
 	}
-	return c.readBlocks(ctx, missing)
+	if missing == first && has(last) {
+		last = first
+	}
+	return c.readBlocks(ctx, pageOf(missing), pageOf(last)+preloaded)
 }
 
-// readBlocks reads as many blocks from number first on as Preload does into the cache.
-func (c *Client) readBlocks(ctx context.Context, first uint64) error {
-	l := c.blockList("blocks?block.number=gte:" + decimal(first) + "&limit=" + decimal(preloaded) + "&order=asc")
+// readBlocks reads the blocks from one number up to another into the cache.
+func (c *Client) readBlocks(ctx context.Context, from, to uint64) error {
+	l := c.blockList("blocks?block.number=gte:" + decimal(from) + "&limit=" + decimal(to-from) + "&order=asc")
 	page, err := l.page(ctx, c, l.path)
 	if err != nil {
 		return absent(err)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -418,22 +419,31 @@ func TestWalk(t *testing.T) {
 
 func TestPreload(t *testing.T) {
 	n := newNode(t)
-	n.set("blocks?block.number=gte:17&limit=25&order=asc", blocksJSON("null", 17, 18, 19))
+	page := func(first, blocks int) string {
+		return fmt.Sprintf("blocks?block.number=gte:%d&limit=%d&order=asc", first, blocks)
+	}
+	n.set(page(0, 25), blocksJSON("null", 17, 18, 19))
+	n.set(page(50, 50), blocksJSON("null", 73, 76))
+	n.set(page(75, 25), blocksJSON("null", 75, 76))
 	client := connect(t, n.URL)
-	load := func(first, last uint64, asks int) {
+	load := func(first, last uint64, pages ...string) {
 		t.Helper()
 		if err := client.Preload(t.Context(), first, last); err != nil {
 			t.Fatal(err)
 		}
-		if asked := n.requests(); len(asked) != asks {
-			t.Errorf("%d to %d: asked %q", first, last, asked)
+		asked := n.requests()
+		for i := range asked {
+			asked[i] = strings.TrimPrefix(asked[i], "/prefix/api/v1/")
+		}
+		if !slices.Equal(asked, pages) {
+			t.Errorf("%d to %d: asked %q, want %q", first, last, asked, pages)
 		}
 	}
 	if b, ok := client.CachedBlock(17); ok {
 		t.Error("kept before it was read", b)
 	}
-	load(17, 18, 1)
-	load(17, 19, 0) // came along
+	load(17, 18, page(0, 25))
+	load(17, 19) // came along
 	for number := uint64(17); number <= 19; number++ {
 		if b, ok := client.CachedBlock(number); !ok || b.Number != number {
 			t.Error(number, b, ok)
@@ -442,9 +452,12 @@ func TestPreload(t *testing.T) {
 			t.Error(b, err)
 		}
 	}
-	load(18, 18, 0)   // one block is one request anyhow
-	load(100, 200, 0) // too many
-	load(30, 31, 1)   // there are none
+	load(18, 18)               // one block is one request anyhow
+	load(100, 200)             // too many
+	load(30, 31, page(25, 25)) // there are none
+	load(73, 76, page(50, 50)) // both sides of where pages meet
+	load(73, 75, page(75, 25)) // the first is there
+	load(49, 73, page(25, 25)) // the last is there
 	off := connect(t, n.URL, func(c *Config) { c.CacheEntries = 0 })
 	if err := off.Preload(t.Context(), 17, 18); err != nil || len(n.requests()) != 0 {
 		t.Error("read for a cache that is off", err)
