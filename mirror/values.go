@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"bytes"
-	"encoding/hex"
 	"math/big"
 	"strconv"
 
@@ -151,7 +150,7 @@ func (r *reader) exact(dst []byte) bool {
 	if len(rest) <= end || rest[end] != '"' || string(rest[:len(prefix)]) != prefix {
 		return false
 	}
-	if _, err := hex.Decode(dst, rest[len(prefix):end]); err != nil {
+	if !unhex(dst, rest[len(prefix):end]) {
 		clear(dst)
 		return false
 	}
@@ -241,17 +240,12 @@ func (r *reader) decodeHex(dst, digits []byte) {
 	if r.err != nil {
 		return
 	}
-	var err error
+	ok := true
 	if len(digits)%2 == 1 {
-		var padded [2]byte
-		padded[0], padded[1] = '0', digits[0]
-		if _, err = hex.Decode(dst[:1], padded[:]); err == nil {
-			_, err = hex.Decode(dst[1:], digits[1:])
-		}
-	} else {
-		_, err = hex.Decode(dst, digits)
+		ok = unhex(dst[:1], []byte{'0', digits[0]})
+		dst, digits = dst[1:], digits[1:]
 	}
-	if err != nil {
+	if !ok || !unhex(dst, digits) {
 		r.fail("want hex digits")
 	}
 }
