@@ -93,7 +93,7 @@ func (a *API) getBlockTransactionCount(ctx context.Context, p *rpc.Params) (any,
 		distinct[r.Hash] = true
 	}
 	for _, l := range logs {
-		distinct[l.TransactionHash] = true
+		distinct[l.TxHash] = true
 	}
 	return hexutil.Uint64(len(distinct)), nil
 }

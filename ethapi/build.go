@@ -205,16 +205,11 @@ func (b *builder) syntheticReceipt(logs []*eth.Log, cumulative uint64) *eth.Rece
 	}
 }
 
-// buildLogs builds the logs of a list.
+// buildLogs returns the logs of a list, which stay the mirror client's.
 func buildLogs(logs []*mirror.Log) eth.Logs {
-	built, list := make([]eth.Log, len(logs)), make(eth.Logs, len(logs))
+	list := make(eth.Logs, len(logs))
 	for i, l := range logs {
-		built[i] = eth.Log{
-			Address: l.Address, Topics: l.Topics, Data: l.Data, Index: l.Index,
-			BlockHash: l.BlockHash, BlockNumber: l.BlockNumber, BlockTime: uint64(l.Timestamp.Seconds),
-			TxHash: l.TransactionHash, TxIndex: l.TransactionIndex,
-		}
-		list[i] = &built[i]
+		list[i] = &l.Log
 	}
 	return list
 }

@@ -84,11 +84,11 @@ func (a *API) syntheticReceiptOf(ctx context.Context, hash common.Hash) (any, er
 	var cumulative uint64
 	t, ctx := parallel(ctx, 2)
 	t.run(func() (err error) { b.price, err = a.priceAt(ctx, logs[0].Timestamp); return err })
-	if logs[0].TransactionIndex > 0 {
+	if logs[0].TxIndex > 0 {
 		t.run(func() error {
 			results, err := a.mirror.BlockResultsByNumber(ctx, logs[0].BlockNumber)
 			for _, r := range results {
-				if *r.Index < logs[0].TransactionIndex {
+				if *r.Index < logs[0].TxIndex {
 					cumulative += r.GasUsed
 				}
 			}

@@ -117,7 +117,7 @@ func (a *API) syntheticByIndex(ctx context.Context, ref eth.BlockRef, position u
 		return nil, err
 	}
 	for i, l := range logs {
-		if l.TransactionIndex == position {
+		if l.TxIndex == position {
 			b := builder{chainID: a.chainID()}
 			return b.syntheticTransaction(buildLogs(logs[i : i+1])[0]), nil
 		}

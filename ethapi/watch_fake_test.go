@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"lockstep/eth"
 	"lockstep/hedera"
 	"lockstep/mirror"
 	"lockstep/rpc"
@@ -99,10 +100,10 @@ func (c *fakeChain) BlockLogs(_ context.Context, b *mirror.Block, _ mirror.LogsQ
 	if c.empty {
 		return nil, nil
 	}
-	return []*mirror.Log{{
+	return []*mirror.Log{{Log: eth.Log{
 		Address: contract, Topics: []common.Hash{{1}, {byte(b.Number % 2)}}, BlockNumber: b.Number, BlockHash: b.Hash,
-		Data: []byte(strconv.FormatUint(b.Number, 10)), TransactionHash: common.Hash{9, byte(b.Number)},
-	}}, nil
+		Data: []byte(strconv.FormatUint(b.Number, 10)), TxHash: common.Hash{9, byte(b.Number)},
+	}}}, nil
 }
 
 func (c *fakeChain) BlockResults(context.Context, *mirror.Block) ([]*mirror.ContractResult, error) {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/ethereum/go-ethereum/common"
 )
 
 // A reader walks over one JSON text and stores values straight into structs,
@@ -20,6 +22,8 @@ type reader struct {
 	newest uint64   // the highest number of a block that the text told of
 	block  lastHash // of the log before
 	origin lastHash // the transaction of the log before
+	data   slab[byte]
+	hashes slab[common.Hash]
 }
 
 // maxNesting bounds the recursion of skip.

@@ -7,22 +7,15 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"lockstep/eth"
 	"lockstep/hedera"
 )
 
-// Log is an event of a contract or of a token.
+// Log is an event of a contract or of a token, as clients see it.
 type Log struct {
-	Address          common.Address
-	Topics           []common.Hash
-	Data             []byte
-	Index            uint64 // position in the block
-	TransactionHash  common.Hash
-	TransactionIndex uint64
-	BlockHash        common.Hash // the first 32 of 48 bytes
-	BlockNumber      uint64
-	Timestamp        hedera.Timestamp
-	complete         bool
-	words            [4]common.Hash // what Topics are kept in
+	eth.Log
+	Timestamp hedera.Timestamp
+	complete  bool
 }
 
 func readLog(r *reader, l *Log) {
@@ -32,15 +25,15 @@ func readLog(r *reader, l *Log) {
 		case "index":
 			l.Index, index = r.known()
 		case "transaction_hash":
-			l.TransactionHash = r.hashAgain(&r.origin)
+			l.TxHash = r.hashAgain(&r.origin)
 		case "transaction_index":
-			l.TransactionIndex, transaction = r.known()
+			l.TxIndex, transaction = r.known()
 		case "block_hash":
 			l.BlockHash = r.hashAgain(&r.block)
 		case "block_number":
 			l.BlockNumber, block = r.known()
 		case "timestamp":
-			l.Timestamp = r.time()
+			l.setTime(r.time())
 		default:
 			readEvent(r, l, key)
 		}
@@ -51,6 +44,8 @@ func readLog(r *reader, l *Log) {
 	}
 }
 
+func (l *Log) setTime(t hedera.Timestamp) { l.Timestamp, l.BlockTime = t, uint64(t.Seconds) }
+
 func readEvent(r *reader, l *Log, key []byte) {
 	switch string(key) {
 	case "address":
@@ -58,11 +53,20 @@ func readEvent(r *reader, l *Log, key []byte) {
 	case "data":
 		l.Data = r.bytes()
 	case "topics":
-		l.Topics = l.words[:0]
-		r.array(func() bool { l.Topics = append(l.Topics, r.word32()); return true })
+		l.Topics = r.topics()
 	default:
 		r.skip()
 	}
+}
+
+// topics reads a list of topics; null is empty.
+func (r *reader) topics() []common.Hash {
+	var few [4]common.Hash // as many as there are
+	read := few[:0]
+	r.array(func() bool { read = append(read, r.word32()); return true })
+	topics := r.hashes.take(len(read))
+	copy(topics, read)
+	return topics
 }
 
 // readInnerLog reads a log inside a contract result, which has no block of its own.

@@ -90,18 +90,12 @@ func (l list[T]) readPage(r *reader, p *page[T]) {
 }
 
 func (l list[T]) readItems(r *reader, p *page[T]) {
-	const most = 16 // at once
-	var spare []T
+	var items slab[T]
+	if l.together {
+		items.most, r.data.most, r.hashes.most = 16, 1<<10, 32
+	}
 	r.array(func() bool {
-		if len(spare) == 0 {
-			n := 1
-			if l.together {
-				n = min(max(len(p.items), 1), most)
-			}
-			spare = make([]T, n)
-		}
-		item := &spare[0]
-		spare = spare[1:]
+		item := &items.take(1)[0]
 		l.read(r, item)
 		p.items = append(p.items, item)
 		return true

@@ -97,11 +97,12 @@ func logFields(c *coder, l *Log) {
 	items(c, &l.Topics, hashField)
 	c.bytes(&l.Data)
 	c.uint64(&l.Index)
-	c.fixed(l.TransactionHash[:])
-	c.uint64(&l.TransactionIndex)
+	c.fixed(l.TxHash[:])
+	c.uint64(&l.TxIndex)
 	c.fixed(l.BlockHash[:])
 	c.uint64(&l.BlockNumber)
 	c.time(&l.Timestamp)
+	l.setTime(l.Timestamp)
 	l.complete = c.present(l.complete)
 }
 

@@ -135,7 +135,7 @@ func (r *reader) bytes() []byte {
 		return nil
 	}
 	digits := r.digits()
-	out := make([]byte, (len(digits)+1)/2)
+	out := r.data.take((len(digits) + 1) / 2)
 	r.decodeHex(out, digits)
 	return out
 }
