@@ -15,7 +15,7 @@ func (a *API) newFilter(ctx context.Context, p *rpc.Params) (any, error) {
 	if !a.cfg.Filters {
 		return nil, eth.ErrUnsupportedMethod()
 	}
-	q, err := readLogQuery(p.At(0))
+	q, err := a.readLogQuery(p.At(0))
 	if err != nil {
 		return nil, err
 	}

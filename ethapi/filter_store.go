@@ -136,6 +136,7 @@ type keptFilter struct {
 	To        *uint64          `json:"to,omitempty"`
 	Addresses []common.Address `json:"addresses,omitempty"`
 	Topics    [][]common.Hash  `json:"topics,omitempty"`
+	Named     int              `json:"named,omitempty"` // topics that the client wrote
 }
 
 // addFilter keeps a filter and gives it an id that cannot be guessed.
@@ -157,7 +158,7 @@ func kept(q *logQuery) keptFilter {
 	if q == nil {
 		return keptFilter{Blocks: true}
 	}
-	k := keptFilter{Block: q.blockHash, Addresses: q.addresses, Topics: q.topics[:]}
+	k := keptFilter{Block: q.blockHash, Addresses: q.addresses, Topics: q.topics.at[:], Named: q.topics.named}
 	for _, bound := range []struct {
 		ref *eth.BlockRef
 		to  **uint64
@@ -174,8 +175,8 @@ func (k *keptFilter) query() *logQuery {
 	if k.Blocks {
 		return nil
 	}
-	q := &logQuery{blockHash: k.Block, addresses: k.Addresses}
-	copy(q.topics[:], k.Topics)
+	q := &logQuery{blockHash: k.Block, addresses: k.Addresses, topics: topicQuery{named: k.Named}}
+	copy(q.topics.at[:], k.Topics)
 	for _, bound := range []struct {
 		number *uint64
 		to     **eth.BlockRef

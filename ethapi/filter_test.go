@@ -195,7 +195,7 @@ func TestKeptFilters(t *testing.T) {
 		nil,
 		{},
 		{from: ref(0), to: ref(one)},
-		{from: ref(7), addresses: []common.Address{{1}, {2}}, topics: [maxTopics][]common.Hash{{{1}, {2}}, nil, {{3}}}},
+		{from: ref(7), addresses: []common.Address{{1}, {2}}, topics: topicQuery{[maxTopics][]common.Hash{{{1}, {2}}, nil, {{3}}}, 4}},
 		{blockHash: &common.Hash{9}},
 	} {
 		text, err := json.Marshal(kept(q))

@@ -27,8 +27,8 @@ func FuzzParameters(f *testing.F) {
 			}
 		}
 		if rpc.Filter().Matches(v) {
-			q, err := readLogQuery(v)
-			if err == nil && (len(q.addresses) > maxAddresses || len(q.topics[0]) > maxAlternatives) {
+			q, err := new(API).readLogQuery(v)
+			if err == nil && (len(q.addresses) > maxAddresses || len(q.topics.at[0]) > maxAlternatives) {
 				t.Errorf("%s is too large", v)
 			}
 		}

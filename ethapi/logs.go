@@ -25,12 +25,23 @@ type logQuery struct {
 	blockHash *common.Hash
 	from, to  *eth.BlockRef // nil: absent
 	addresses []common.Address
-	topics    [maxTopics][]common.Hash
+	topics    topicQuery
 }
+
+// topicQuery is what the topics of a log must be, by position.
+type topicQuery struct {
+	at    [maxTopics][]common.Hash // none: any
+	named int                      // positions that the client wrote, also those that match any topic
+}
+
+// fits tells whether a log has a topic at each position that the client wrote, which is
+// what Ethereum's nodes want even where any will do. For established relays a position
+// that matches any topic matches no topic, too.
+func (q *topicQuery) fits(l *eth.Log) bool { return len(l.Topics) >= q.named }
 
 // readLogQuery reads a filter object that its rule has accepted. null counts as
 // absent everywhere: as a bound, as the addresses, and as a wildcard among topics.
-func readLogQuery(v rpc.Value) (q logQuery, err error) {
+func (a *API) readLogQuery(v rpc.Value) (q logQuery, err error) {
 	if hash := v.Field("blockHash"); hash.Given() {
 		h := hash.Hash()
 		q.blockHash = &h
@@ -44,7 +55,7 @@ func readLogQuery(v rpc.Value) (q logQuery, err error) {
 	if q.addresses, err = readAddresses(v.Field("address")); err != nil {
 		return q, err
 	}
-	q.topics, err = readTopics(v.Field("topics"))
+	q.topics, err = a.readTopics(v.Field("topics"))
 	return q, err
 }
 
@@ -87,22 +98,25 @@ func distinctAddresses(v rpc.Value) (addresses []common.Address) {
 
 // readTopics reads topics by position: null and an empty list match anything, a list
 // matches any of its elements.
-func readTopics(v rpc.Value) (topics [maxTopics][]common.Hash, err error) {
+func (a *API) readTopics(v rpc.Value) (q topicQuery, err error) {
 	i := 0
 	for position := range v.Elements() {
 		if i >= maxTopics {
-			return topics, eth.ErrInvalidParam(0, "exceed max topics: at most %d", maxTopics)
+			return q, eth.ErrInvalidParam(0, "exceed max topics: at most %d", maxTopics)
 		}
 		if position.IsArray() {
-			if topics[i] = alternatives(position); len(topics[i]) > maxAlternatives {
-				return topics, eth.ErrInvalidParam(i, "Topic %d exceeds maximum nested length of %d", i, maxAlternatives)
+			if q.at[i] = alternatives(position); len(q.at[i]) > maxAlternatives {
+				return q, eth.ErrInvalidParam(i, "Topic %d exceeds maximum nested length of %d", i, maxAlternatives)
 			}
 		} else if position.Given() {
-			topics[i] = []common.Hash{position.Hash()}
+			q.at[i] = []common.Hash{position.Hash()}
 		}
 		i++
 	}
-	return topics, nil
+	if !a.hiero() {
+		q.named = i
+	}
+	return q, nil
 }
 
 // alternatives reads a list of topics. A null among them makes it match anything.
@@ -118,7 +132,7 @@ func alternatives(list rpc.Value) (topics []common.Hash) {
 
 // getLogs is eth_getLogs.
 func (a *API) getLogs(ctx context.Context, p *rpc.Params) (any, error) {
-	q, err := readLogQuery(p.At(0))
+	q, err := a.readLogQuery(p.At(0))
 	if err != nil {
 		return nil, err
 	}
@@ -230,13 +244,13 @@ func (a *API) blockLogs(ctx context.Context, block *mirror.Block, q logQuery) (e
 // perAddress reads logs once for each address of a query, or once for any, and puts
 // them in order.
 func (a *API) perAddress(ctx context.Context, q logQuery, read func(context.Context, mirror.LogsQuery) ([]*mirror.Log, error)) (eth.Logs, error) {
-	parts := []mirror.LogsQuery{{Topics: q.topics}}
+	parts := []mirror.LogsQuery{{Topics: q.topics.at}}
 	if len(q.addresses) > 0 {
 		parts = parts[:0]
 	}
 	for i := range q.addresses {
 		if q.addresses[i] != (common.Address{}) { // nothing can live there
-			parts = append(parts, mirror.LogsQuery{Topics: q.topics, Address: &q.addresses[i]})
+			parts = append(parts, mirror.LogsQuery{Topics: q.topics.at, Address: &q.addresses[i]})
 		}
 	}
 	found := make([][]*mirror.Log, len(parts))
@@ -247,7 +261,7 @@ func (a *API) perAddress(ctx context.Context, q logQuery, read func(context.Cont
 	if err != nil {
 		return nil, err
 	}
-	logs := buildLogs(slices.Concat(found...))
+	logs := slices.DeleteFunc(buildLogs(slices.Concat(found...)), func(l *eth.Log) bool { return !q.topics.fits(l) })
 	if !slices.IsSortedFunc(logs, byPlace) {
 		slices.SortStableFunc(logs, byPlace)
 	}

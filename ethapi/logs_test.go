@@ -9,6 +9,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/rpc"
 )
 
 // rangeWindow is the time from block 10 to block 17.
@@ -39,7 +41,8 @@ func TestLogs(t *testing.T) {
 	relay.node.set("contracts/"+b+"/results/logs?"+any, logList(at(11, 0, b), at(17, 1, b)))
 	topic := "&topic0=" + transferID[2:]
 	relay.node.set("contracts/results/logs?"+rangeWindow+topic+"&limit=100&order=desc", logList(at(11, 0, b)))
-	relay.node.set("contracts/results/logs?"+rangeWindow+topic+"&topic0=5&topic2=0&limit=100&order=desc", logList(at(17, 0, a)))
+	three := logJSON(hash, a, "0x", 0, 0, 17, transferID, transferID, transferID)
+	relay.node.set("contracts/results/logs?"+rangeWindow+topic+"&topic0=5&topic2=0&limit=100&order=desc", logList(three))
 
 	all := []string{"0xa:0x0", "0xb:0x0", "0x11:0x0", "0x11:0x1"}
 	ofA := []string{"0xa:0x0", "0x11:0x0"}
@@ -50,7 +53,7 @@ func TestLogs(t *testing.T) {
 		`{"fromBlock":"earliest","toBlock":null,"address":null,"topics":null,"blockHash":null}`: all,
 		`{"fromBlock":"0xa","toBlock":"0x11","address":[]}`:                                     all,
 		`{"fromBlock":"0xa","toBlock":"0x11","topics":[]}`:                                      all,
-		`{"fromBlock":"0xa","toBlock":"0x11","topics":[null,[],null]}`:                          all,
+		`{"fromBlock":"0xa","toBlock":"0x11","topics":[null]}`:                                  all,
 		// Beyond the head there is nothing.
 		`{"fromBlock":"0xa","toBlock":"0x3e7"}`:     all,
 		`{"fromBlock":"0x12","toBlock":"0x13"}`:     {},
@@ -81,6 +84,29 @@ func TestLogs(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, indexes(t, got)); diff != "" {
 			t.Errorf("%s: %s", filter, diff)
+		}
+	}
+}
+
+// Ethereum's nodes want a topic at each position that a filter has, be it any. Established
+// relays do not.
+func TestTopicOfAnyKind(t *testing.T) {
+	log := func(index int, topics ...string) member {
+		return logJSON(synthetic, tokenLog, "0x", 0, index, 17, topics...)
+	}
+	for profile, want := range map[rpc.Profile][]string{
+		rpc.ProfileEthereum: {"0x11:0x1", "0x11:0x2"},
+		rpc.ProfileHiero:    {"0x11:0x0", "0x11:0x1", "0x11:0x2"},
+	} {
+		relay, _ := populated(t, func(s *settings) { s.RPC.Profile = profile })
+		relay.node.set("contracts/results/logs?timestamp=gte:1767225600.000000001&timestamp=lte:1767225601.999999999&topic0="+transferID[2:]+"&limit=100&order=desc",
+			logList(log(0, transferID), log(1, transferID, transferID), log(2, transferID, transferID, transferID)))
+		filter := `[{"fromBlock":"0x11","topics":["` + transferID + `",null]}]`
+		if diff := cmp.Diff(want, indexes(t, relay.call("eth_getLogs", filter))); diff != "" {
+			t.Errorf("%s: %s", profile, diff)
+		}
+		if diff := cmp.Diff(want, indexes(t, relay.changes(relay.filter("eth_newFilter", filter)))); diff != "" {
+			t.Errorf("a filter, %s: %s", profile, diff)
 		}
 	}
 }

@@ -19,11 +19,11 @@ import (
 type logFilter struct {
 	key       string           // equal for filters that select the same
 	addresses []common.Address // none: any; sorted; with all names that logs may show for them
-	topics    [maxTopics][]common.Hash
+	topics    topicQuery
 }
 
 // newLogFilter makes a filter. aliases are further names of the addresses.
-func newLogFilter(addresses, aliases []common.Address, topics [maxTopics][]common.Hash) *logFilter {
+func newLogFilter(addresses, aliases []common.Address, topics topicQuery) *logFilter {
 	f := &logFilter{topics: topics, addresses: slices.Concat(addresses, aliases)}
 	slices.SortFunc(f.addresses, common.Address.Cmp)
 	f.addresses = slices.Compact(f.addresses)
@@ -31,12 +31,13 @@ func newLogFilter(addresses, aliases []common.Address, topics [maxTopics][]commo
 	for _, address := range f.addresses {
 		key.Write(address[:])
 	}
-	for i, alternatives := range topics {
+	fmt.Fprintf(&key, "|%d", topics.named)
+	for i, alternatives := range topics.at {
 		sorted := slices.Clone(alternatives)
 		slices.SortFunc(sorted, func(a, b common.Hash) int { return bytes.Compare(a[:], b[:]) })
-		f.topics[i] = slices.Compact(sorted)
-		fmt.Fprintf(&key, "|%d:", len(f.topics[i]))
-		for _, topic := range f.topics[i] {
+		f.topics.at[i] = slices.Compact(sorted)
+		fmt.Fprintf(&key, "|%d:", len(f.topics.at[i]))
+		for _, topic := range f.topics.at[i] {
 			key.Write(topic[:])
 		}
 	}
@@ -50,12 +51,12 @@ func (f *logFilter) matches(l *eth.Log) bool {
 			return false
 		}
 	}
-	for i, alternatives := range f.topics {
+	for i, alternatives := range f.topics.at {
 		if len(alternatives) > 0 && (i >= len(l.Topics) || !slices.Contains(alternatives, l.Topics[i])) {
 			return false
 		}
 	}
-	return true
+	return f.topics.fits(l)
 }
 
 // readLogFilter reads the second parameter of a subscription to logs.
@@ -64,7 +65,7 @@ func (s *Subscriptions) readLogFilter(ctx context.Context, v rpc.Value) (*logFil
 	case !v.Given() && s.hiero():
 		return nil, eth.ErrInternal(`"Cannot convert undefined or null to object"`)
 	case !v.Given():
-		return newLogFilter(nil, nil, [maxTopics][]common.Hash{}), nil
+		return newLogFilter(nil, nil, topicQuery{}), nil
 	}
 	if err := rpc.LogsSubscription().Verify(1, v); err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (s *Subscriptions) readLogFilter(ctx context.Context, v rpc.Value) (*logFil
 	case len(addresses) > s.cfg.AddressLimit:
 		return nil, eth.ErrInvalidParam("filters.address", "A maximum of %d contract addresses are allowed", s.cfg.AddressLimit)
 	}
-	topics, err := readTopics(v.Field("topics"))
+	topics, err := s.api.readTopics(v.Field("topics"))
 	if err != nil {
 		return nil, err
 	}

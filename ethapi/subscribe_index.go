@@ -31,8 +31,8 @@ func addressBucket(a common.Address) bucket {
 // the first one its kind.
 func (f *logFilter) buckets() (all []bucket) {
 	for _, part := range [...]uint8{3, 2, 1} {
-		if len(f.topics[part]) > 0 {
-			return topicBuckets(part, f.topics[part])
+		if len(f.topics.at[part]) > 0 {
+			return topicBuckets(part, f.topics.at[part])
 		}
 	}
 	switch {
@@ -41,8 +41,8 @@ func (f *logFilter) buckets() (all []bucket) {
 			all = append(all, addressBucket(address))
 		}
 		return all
-	case len(f.topics[0]) > 0:
-		return topicBuckets(0, f.topics[0])
+	case len(f.topics.at[0]) > 0:
+		return topicBuckets(0, f.topics.at[0])
 	}
 	return []bucket{{part: partNone}}
 }

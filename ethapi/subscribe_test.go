@@ -281,6 +281,8 @@ func TestSubscribeLogFilters(t *testing.T) {
 		`{"topics":[[],"` + even + `"]}`:                                    {2, 4},
 		`{"topics":[null,["` + even + `","` + odd + `"]]}`:                  {1, 2, 3, 4},
 		`{"topics":[null,["` + even + `",null]]}`:                           {1, 2, 3, 4},
+		`{"topics":["` + first + `",null]}`:                                 {1, 2, 3, 4},
+		`{"topics":["` + first + `",null,null]}`:                            nil, // there are two
 		`{"topics":["` + even + `"]}`:                                       nil,
 		`{"topics":[null,null,"` + odd + `"]}`:                              nil,
 		`{"address":` + text(contract) + `,"topics":[null,"` + even + `"]}`: {2, 4},
@@ -373,7 +375,7 @@ func BenchmarkTellLog(b *testing.B) {
 	h := newHub(10, false, newSubscriptionMetrics())
 	zero := uint64(0)
 	for i := range 50_000 {
-		topics := [maxTopics][]common.Hash{{{1}}, nil, {common.BigToHash(big.NewInt(int64(i)))}}
+		topics := topicQuery{at: [maxTopics][]common.Hash{{{1}}, nil, {common.BigToHash(big.NewInt(int64(i)))}}}
 		sub, _, err := h.add(newFakeConn(), want{event: eventLogs, logs: newLogFilter([]common.Address{contract}, nil, topics)}, &zero)
 		if err != nil {
 			b.Fatal(err)
