@@ -111,7 +111,7 @@ func TestPagesWithoutANetwork(t *testing.T) {
 
 func TestAdminNamespaceCanBeHidden(t *testing.T) {
 	base := "http://" + start(t, "DISABLE_ADMIN_NAMESPACE=true", "DEBUG_API_ENABLED=true").HTTPAddr()
-	if status, body := ask(t, http.MethodGet, base+"/config", ""); status == http.StatusOK {
+	if status, body := ask(t, http.MethodGet, base+"/config", ""); status != http.StatusNotFound || body != "Not Found" {
 		t.Errorf("/config: %d %s", status, body)
 	}
 	for method, want := range map[string]string{"admin_config": "-32601", "rpc_modules": `{"debug":"1.0","eth":"1.0","net":"1.0","rpc":"1.0","web3":"1.0"}`} {

@@ -16,16 +16,13 @@ import (
 
 // pages are the paths that the RPC port answers besides JSON-RPC.
 func (a *App) pages(api *ethapi.API) map[string]http.Handler {
-	pages := map[string]http.Handler{
+	return map[string]http.Handler{
 		"/health/liveness":  text("OK"),
 		"/health/readiness": http.HandlerFunc(a.readiness),
 		"/openrpc":          http.HandlerFunc(api.ServeOpenRPC),
 		"/metrics":          promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}),
+		"/config":           http.HandlerFunc(a.showConfig),
 	}
-	if !a.cfg.Server.DisableAdmin {
-		pages["/config"] = http.HandlerFunc(a.showConfig)
-	}
-	return pages
 }
 
 func text(s string) http.Handler {
@@ -47,8 +44,13 @@ func (a *App) readiness(w http.ResponseWriter, r *http.Request) {
 	text("OK").ServeHTTP(w, r)
 }
 
-// showConfig prints the settings.
+// showConfig prints the settings, or says that they are not to be had.
 func (a *App) showConfig(w http.ResponseWriter, r *http.Request) {
+	if a.cfg.Server.DisableAdmin {
+		w.WriteHeader(http.StatusNotFound)
+		text("Not Found").ServeHTTP(w, r)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
