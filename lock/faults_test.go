@@ -302,12 +302,35 @@ func TestNeverLetInIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out lines
-	svc, _, client := wired(t, server.Addr(), swift(), slog.New(slog.NewTextHandler(&out, nil)))
-	stop := running(t, svc)
-	t.Cleanup(func() { stop(); _ = client.Close() })
+	startLogged(t, server, &out)
 	eventually(t, "an error", func() bool {
 		return strings.Contains(out.String(), "level=ERROR") && strings.Contains(out.String(), "NOAUTH")
 	})
+}
+
+// Where messages do not get through, turns come later than they could, and somebody has to know.
+func TestSilentPubSubIsLogged(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []string{"resetchannels", "-publish"} {
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			if err := server.Client().Do(t.Context(), "ACL", "SETUSER", "default", rule).Err(); err != nil {
+				t.Fatal(err)
+			}
+			var out lines
+			startLogged(t, server, &out)
+			eventually(t, "a warning", func() bool { return strings.Contains(out.String(), "redis delivers no messages") })
+		})
+	}
+}
+
+// startLogged runs a service whose log goes to out.
+func startLogged(t *testing.T, server *redistest.Server, out *lines) {
+	t.Helper()
+	svc, _, client := wired(t, server.Addr(), swift(), slog.New(slog.NewTextHandler(out, nil)))
+	stop := running(t, svc)
+	t.Cleanup(func() { stop(); _ = client.Close() })
 }
 
 // lines is a buffer for logs.

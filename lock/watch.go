@@ -13,11 +13,17 @@ import (
 // listenLoop receives grants over Pub/Sub.
 func (r *remote) listenLoop(ctx context.Context) {
 	const pause = 100 * time.Millisecond
+	told := false // that nothing is heard, although Redis is well
 	for ctx.Err() == nil {
 		if r.up.Load() {
-			r.listen(ctx)
-			r.pushed.Store(false)
+			err := r.listen(ctx)
+			heard := r.pushed.Swap(false)
 			signal(r.look) // from now on somebody has to look
+			if !heard && !told && r.up.Load() && ctx.Err() == nil {
+				r.svc.log.WarnContext(ctx, "redis delivers no messages: whoever waits looks for its turn", "pace", r.svc.cfg.PollInterval, "error", err)
+				told = true
+			}
+			told = told && !heard
 		}
 		select {
 		case <-ctx.Done():
@@ -27,8 +33,8 @@ func (r *remote) listenLoop(ctx context.Context) {
 	}
 }
 
-// listen subscribes and receives until the subscription fails.
-func (r *remote) listen(ctx context.Context) {
+// listen subscribes and receives until the subscription fails, and returns why.
+func (r *remote) listen(ctx context.Context) error {
 	sub := r.client.Subscribe(ctx, grantsPrefix+r.process)
 	stop := context.AfterFunc(ctx, func() { _ = sub.Close() }) // nothing else interrupts a read
 	defer func() {
@@ -41,7 +47,7 @@ func (r *remote) listen(ctx context.Context) {
 	for {
 		got, err := sub.ReceiveTimeout(ctx, silence)
 		if err != nil {
-			return
+			return err
 		}
 		switch m := got.(type) {
 		case *redis.Subscription:
