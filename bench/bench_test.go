@@ -200,6 +200,23 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
+// Relays allow ten connections of one client, as delivered: two targets at once, and their state,
+// have to do with them.
+func TestWebSocketConnections(t *testing.T) {
+	t.Parallel()
+	f := newFakeChain(t)
+	f.sockets = make(chan struct{}, 10)
+	cfg := base(f)
+	cfg.Senders = 20
+	cfg.URLs = []string{f.wsURL()}
+	cfg.Compare = &Target{URLs: cfg.URLs}
+	for _, target := range mustRun(t, cfg).Targets {
+		if run := target.Runs[0]; !run.Clean() {
+			t.Errorf("not clean: %+v %+v", outcomeOf(t, run), run.Errors)
+		}
+	}
+}
+
 func TestWebSocketNoAnswer(t *testing.T) {
 	t.Parallel()
 	f := newFakeChain(t)

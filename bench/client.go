@@ -30,10 +30,18 @@ type client struct {
 	ids  atomic.Uint64
 }
 
-func newClient(ctx context.Context, url string) (*client, error) {
-	l, err := dial(ctx, url, clientConnections, 0, clientTimeout)
+func newClient(ctx context.Context, rawURL string) (*client, error) {
+	u, err := parseURL(rawURL, targetSchemes...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", hostOf(url), err)
+		return nil, err
+	}
+	conns := clientConnections
+	if overWS(u) {
+		conns = 1 // calls share it, and relays count connections
+	}
+	l, err := dial(ctx, rawURL, conns, 0, clientTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", hostOf(rawURL), err)
 	}
 	return &client{link: l}, nil
 }

@@ -73,7 +73,7 @@ type Config struct {
 
 	// Connections bounds the open connections per URL. Default over HTTP: one for
 	// each request of the run, at most 1,024. Default over WebSocket: one for each
-	// sender, at most 16; a sender stays on its connection.
+	// sender, at most 8; a sender stays on its connection.
 	Connections int
 	// ConnPerRequest closes an HTTP connection after one request, as a client
 	// without keep-alive does. Default: connections are reused.
@@ -217,13 +217,16 @@ func (t Target) validate(flag string) error {
 	if len(t.URLs) == 0 {
 		errs = append(errs, fmt.Errorf("bench: %s: no URL", flag))
 	}
-	for i, u := range append(append([]string(nil), t.URLs...), t.StateURL) {
-		if u == "" {
-			continue // an empty list was reported above
+	check := func(what, u string) {
+		if _, err := parseURL(u, targetSchemes...); err != nil {
+			errs = append(errs, fmt.Errorf("bench: %s: %s: %w", flag, what, err))
 		}
-		if _, err := parseURL(u, "http", "https", "ws", "wss"); err != nil {
-			errs = append(errs, fmt.Errorf("bench: %s: URL %d: %w", flag, i+1, err))
-		}
+	}
+	for i, u := range t.URLs {
+		check(fmt.Sprintf("URL %d", i+1), u)
+	}
+	if len(t.URLs) > 0 && t.StateURL != t.URLs[0] {
+		check("state URL", t.StateURL)
 	}
 	if t.ConsensusLog != "" {
 		if _, err := parseURL(t.ConsensusLog, "http", "https"); err != nil {
@@ -232,6 +235,11 @@ func (t Target) validate(flag string) error {
 	}
 	return errors.Join(errs...)
 }
+
+// targetSchemes are those of the URLs of relays.
+var targetSchemes = []string{"http", "https", "ws", "wss"}
+
+func overWS(u *url.URL) bool { return u.Scheme == "ws" || u.Scheme == "wss" }
 
 // parseURL accepts absolute URLs of the given schemes. Its errors do not repeat the
 // URL, which may carry a password or an access key.

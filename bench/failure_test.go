@@ -71,6 +71,10 @@ func TestUnusableTargets(t *testing.T) {
 			change: func(c *Config) { c.ConsensusLog = f.server.URL + "/elsewhere" },
 			want:   "consensus log: ",
 		},
+		"a URL left out": {
+			change: func(c *Config) { c.URLs = append(c.URLs, "") },
+			want:   "bench: rpc: URL 2: want one of http, https, ws, wss",
+		},
 		"not valid": {
 			change: func(c *Config) { c.Batch = -1 },
 			want:   "batch: want 1 to 1000",

@@ -42,6 +42,7 @@ type fakeChain struct {
 	garble     func(nonce uint64) bool // answered with another hash
 	pace       time.Duration           // between two executions of the chain
 	noLogSeq   bool                    // the consensus log does not number its entries
+	sockets    chan struct{}           // room for WebSocket connections; nil: no limit
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -133,6 +134,14 @@ func (f *fakeChain) serveLog(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *fakeChain) serveWS(w http.ResponseWriter, r *http.Request) {
+	if f.sockets != nil {
+		select {
+		case f.sockets <- struct{}{}:
+			defer func() { <-f.sockets }()
+		case <-f.quit:
+			return
+		}
+	}
 	up := websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
 	conn, err := up.Upgrade(w, r, nil)
 	if err != nil {

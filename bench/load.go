@@ -11,7 +11,7 @@ import (
 
 const (
 	defaultHTTPConnections = 1024
-	defaultWSConnections   = 16
+	defaultWSConnections   = 8 // relays allow 10, and state is asked over one more, or two with Compare
 	// cancelGrace is how long a cancelled run waits for the answers on their way: they
 	// make the partial report truer.
 	cancelGrace = 2 * time.Second
@@ -34,12 +34,12 @@ func openLinks(ctx context.Context, c Config, plan []request) ([]link, error) {
 	}
 	var links []link
 	for i, raw := range c.URLs {
-		u, err := parseURL(raw, "http", "https", "ws", "wss")
+		u, err := parseURL(raw, targetSchemes...)
 		if err != nil {
 			return links, err
 		}
 		conns, perRequest := c.Connections, 0
-		if u.Scheme == "ws" || u.Scheme == "wss" {
+		if overWS(u) {
 			def(&conns, min(c.Senders, defaultWSConnections))
 		} else {
 			def(&conns, defaultHTTPConnections)

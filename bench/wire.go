@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/gorilla/websocket"
 )
 
 // maxReplyBytes bounds one answer of a target.
@@ -101,11 +103,11 @@ func parseReply(body []byte) ([]message, error) {
 // it returns. A positive perRequest makes an HTTP link use a connection for one
 // request and open that many in all.
 func dial(ctx context.Context, rawURL string, conns, perRequest int, timeout time.Duration) (link, error) {
-	u, err := parseURL(rawURL, "http", "https", "ws", "wss")
+	u, err := parseURL(rawURL, targetSchemes...)
 	if err != nil {
 		return nil, err
 	}
-	if u.Scheme == "ws" || u.Scheme == "wss" {
+	if overWS(u) {
 		return dialWS(ctx, u, conns, timeout)
 	}
 	return dialHTTP(ctx, u, conns, perRequest, timeout)
@@ -137,6 +139,7 @@ func transportClass(err error) string {
 	var dns *net.DNSError
 	var netErr net.Error
 	var status statusError
+	var closing *websocket.CloseError
 	switch {
 	case errors.As(err, &status), errors.Is(err, errNotJSONRPC), errors.Is(err, errTooLong):
 		return err.Error()
@@ -149,6 +152,8 @@ func transportClass(err error) string {
 		return "connection refused"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "connection reset"
+	case errors.As(err, &closing) && closing.Code != websocket.CloseAbnormalClosure: // which no server sends
+		return fmt.Sprintf("WebSocket closed with code %d", closing.Code)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return "connection closed without an answer"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):

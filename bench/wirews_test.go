@@ -107,3 +107,30 @@ func TestWebSocketRefused(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A server that sends a client away says why by a code, and the report passes that on.
+func TestWebSocketSentAway(t *testing.T) {
+	for code, want := range map[int]string{4003: "WebSocket closed with code 4003", 0: "connection closed without an answer"} {
+		url, _ := countedServer(t, func(w http.ResponseWriter, r *http.Request) {
+			conn, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+			if err != nil {
+				return
+			}
+			if code != 0 {
+				_ = conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(code, "too many"))
+			}
+			_ = conn.Close()
+		})
+		l, err := dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), 1, 0, 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.(*wsLink).readers.Wait() // it has been sent away
+		answers := make(chan reply, 1)
+		l.send(t.Context(), &exchange{body: []byte(`{}`), ids: []uint64{1}, done: func(r reply) { answers <- r }})
+		if got := transportClass((<-answers).err); got != want {
+			t.Errorf("code %d: %q, want %q", code, got, want)
+		}
+		l.close()
+	}
+}
