@@ -19,10 +19,11 @@ import (
 // errSilent: no answer to a heartbeat, nor to anything else.
 var errSilent = errors.New("no answer in time")
 
-// mostPatience bounds what a heartbeat may last, and with it the end of a service.
+// mostPatience bounds patience. A heartbeat lasts at most twice as long, and so does the end of a service.
 const mostPatience = 5 * time.Second
 
-// patience is how long a late heartbeat is waited for: so that another is in time to keep this process alive.
+// patience is how long a late heartbeat is waited for: so that another is in time to keep this process
+// alive. The time for which this process stands still does not count, as long as it is no longer than that.
 func (r *remote) patience() time.Duration {
 	return max(min(r.ttl*3/4, mostPatience), r.svc.cfg.RedisTimeout.Duration())
 }
@@ -56,9 +57,9 @@ func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([
 		}
 		by = r.beatConn
 	}
-	sent, answer := r.svc.now(), make(chan beatReply, 1)
+	answer := make(chan beatReply, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience())
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*r.patience())
 		defer cancel()
 		values, err := r.scripts.heartbeat.Run(ctx, by, keys, args...).Slice()
 		answer <- beatReply{values, err}
@@ -66,7 +67,8 @@ func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([
 	limit := r.svc.cfg.RedisTimeout.Duration()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	for since := sent; ; {
+	waited := time.Duration(0)
+	for since := r.svc.now(); ; {
 		select {
 		case got := <-answer:
 			return got.values, got.err
@@ -83,7 +85,8 @@ func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([
 		}
 		now := r.svc.now()
 		stoodStill := now-since > limit+limit/4
-		if now-sent >= r.patience() || !stoodStill && !r.answeredSince(since) {
+		waited += min(now-since, limit)
+		if waited >= r.patience() || !stoodStill && !r.answeredSince(since) {
 			r.leave(answer)
 			return nil, errSilent
 		}

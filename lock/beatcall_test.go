@@ -3,6 +3,7 @@ package lock
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"testing"
@@ -118,5 +119,30 @@ func TestCutHeartbeat(t *testing.T) {
 	until(t, "heartbeats are answered", func() bool { return time.Duration(r.ackedAt.Load()) > since })
 	if r.epoch.Load() != epoch {
 		t.Error("Redis was given up for one connection")
+	}
+}
+
+// A turn whose owner stood still is in doubt until a heartbeat shows whether others may have it.
+func TestCheckAfterAStandstill(t *testing.T) {
+	t.Parallel()
+	for name, lapsed := range map[string]bool{"still alive": false, "taken for dead": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := DefaultConfig()
+			cfg.HeartbeatInterval = ms(3_600_000) // but for the one that is asked for
+			svc := startedWith(t, redistest.Start(t).Client(), cfg)
+			r := svc.remote
+			lease := mustWait(t, mustEnter(t, svc, bob, 1))
+			defer lease.Release()
+			if lapsed {
+				if err := r.client.Del(t.Context(), heartbeatPrefix+svc.Instance()).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.ackedAt.Store(int64(svc.now() - r.ttl)) // as if it had just woken up
+			if err := lease.Check(); errors.Is(err, ErrLost) != lapsed || err != nil != lapsed {
+				t.Errorf("checked: %v", err)
+			}
+		})
 	}
 }

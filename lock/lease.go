@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -43,7 +44,23 @@ func (l *Lease) Context() context.Context {
 // Check returns nil if the turn is still the caller's, by the monotonic clock and with
 // a margin for the bytes to leave; else an error that is ErrLost, ErrReleased or
 // ErrClosed. Call it last before anything is sent.
+//
+// It returns at once, unless this process stood still for so long that others may have taken it for
+// dead: then the next heartbeat tells whether they did.
 func (l *Lease) Check() error {
+	const pace = 5 * time.Millisecond
+	err := l.check()
+	for svc, since := l.ticket.lane.svc, time.Now(); errors.Is(err, errDoubt) && time.Since(since) < svc.remote.ttl; err = l.check() {
+		svc.remote.wake()
+		<-time.After(pace)
+	}
+	return err
+}
+
+// errDoubt: others may have what this process owned.
+var errDoubt = fmt.Errorf("%w: this process gave no sign of life for too long", ErrLost)
+
+func (l *Lease) check() error {
 	ln := l.ticket.lane
 	ln.mu.Lock()
 	defer ln.unlock()
@@ -55,7 +72,7 @@ func (l *Lease) Check() error {
 		return fmt.Errorf("%w: held %v of at most %v", ErrLost, (now - l.granted).Round(time.Millisecond), ln.svc.cfg.MaxHold)
 	}
 	if l.turn.session != "" && !ln.svc.trusted(now+margin) {
-		return fmt.Errorf("%w: this process gave no sign of life for too long", ErrLost)
+		return errDoubt
 	}
 	return nil
 }
