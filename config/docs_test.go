@@ -68,7 +68,7 @@ func document(t *testing.T) string {
 		if s.preset != "" {
 			preset = "`" + s.preset + "`"
 		}
-		if s.secret {
+		if s.secret && !strings.HasSuffix(text, "Secret.") {
 			text += " Secret."
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.name, strings.ReplaceAll(preset, ",", ", "), strings.ReplaceAll(text, "|", "\\|"))
@@ -116,10 +116,10 @@ func fieldComments(t *testing.T, owner reflect.Type) map[string]string {
 	return found
 }
 
-// clean makes a comment one line and drops a leading "Name is".
+// clean makes a comment one line and drops a leading "Name is" or "Name are".
 func clean(name, text string) string {
 	text = strings.Join(strings.Fields(text), " ")
-	for _, lead := range []string{name + " is ", name + " "} {
+	for _, lead := range []string{name + " is ", name + " are ", name + " "} {
 		if rest, ok := strings.CutPrefix(text, lead); ok {
 			return strings.ToUpper(rest[:1]) + rest[1:]
 		}

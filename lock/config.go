@@ -43,7 +43,7 @@ type Config struct {
 	GapHold envx.Millis `env:"NONCE_GAP_HOLD_MS" envDefault:"0"`
 	// How long the expected nonce of a sender is remembered after its last transaction, to cover the lag of the mirror node.
 	Memory envx.Millis `env:"LOCK_LANE_MEMORY_MS" envDefault:"10000"`
-	// Senders that ordering is limited to, separated by commas. Empty = see NONCE_ORDERING_PERCENT.
+	// Addresses that ordering is limited to, separated by commas. Empty = see NONCE_ORDERING_PERCENT.
 	Senders envx.Strings `env:"NONCE_ORDERING_SENDERS"`
 	// Share of all senders, 0 to 100, that ordering applies to besides those listed, by a stable hash of the address. Ignored at 100 when a list is given.
 	Percent float64 `env:"NONCE_ORDERING_PERCENT" envDefault:"100"`
