@@ -16,6 +16,7 @@ type LaneInfo struct {
 	Waiting  int            `json:"waiting"`            // tickets of this process that wait
 	Nonces   []uint64       `json:"nonces,omitempty"`   // of those, in order; at most 100
 	Held     bool           `json:"held"`               // whether a ticket of this process has the turn
+	HeldBy   string         `json:"heldBy,omitempty"`   // instance of another process that has it, when last heard of
 	Nonce    uint64         `json:"nonce,omitempty"`    // of the holder
 	Session  string         `json:"session,omitempty"`  // of the holder, as Redis knows it
 	Fence    uint64         `json:"fence,omitempty"`    // of the turn
@@ -50,6 +51,9 @@ func (l *lane) info(now time.Duration) LaneInfo {
 	if t := l.holder; t != nil {
 		i.Held, i.Nonce, i.Session, i.Fence = true, t.nonce, t.session, t.lease.turn.fence
 		i.HeldFor, i.Left = now-t.lease.granted, t.lease.turn.deadline-now
+	}
+	if o := l.far.ownedBy; l.holder == nil && l.svc.governs(l) && l.far.owner != "" && !l.svc.remote.wasUs(o) {
+		i.HeldBy = o
 	}
 	if l.know.known {
 		expected := l.know.expected

@@ -51,6 +51,7 @@ type far struct {
 	tried     *Ticket         // the head for which the end of its window was seen to
 	heardAt   time.Duration   // when the owner was last seen to change
 	owner     string          // session of the owner at that time
+	ownedBy   string          // … and its instance
 	verified  time.Duration   // when its places were last sent again, or first sent
 	fence     uint64          // newest turn that Redis gave this process
 	granted   time.Duration   // when it did

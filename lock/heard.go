@@ -11,7 +11,7 @@ import (
 func (l *lane) heard(v view, sent, now time.Duration) {
 	if v.owner.session != l.far.owner {
 		// Only a change is news: that an owner is still there says nothing of its life.
-		l.far.owner, l.far.heardAt = v.owner.session, now
+		l.far.owner, l.far.ownedBy, l.far.heardAt = v.owner.session, v.owner.instance, now
 	}
 	if v.wait >= 0 {
 		l.heardWait(v.wait, now)
@@ -97,7 +97,7 @@ func (l *lane) take(v view, now time.Duration) {
 	}
 	distrusted := l.inherit(o)
 	t = l.inOrder(t)
-	l.far.fence, l.far.owner, l.far.granted = o.fence, o.session, now
+	l.far.fence, l.far.owner, l.far.ownedBy, l.far.granted = o.fence, o.session, o.instance, now
 	l.svc.raiseFence(o.fence)
 	l.grant(t, now, turn{by: redisStrategy, fence: o.fence, deadline: v.left, session: o.session, instance: o.instance})
 	t.lease.unsure = distrusted

@@ -330,7 +330,7 @@ func (l *lane) looked(o record, me string, dead bool, sent time.Duration) {
 	t := l.holder
 	// Whoever was told until when the first in line waits need not ask again before, while nothing happens.
 	told := l.far.owner == "" && l.far.kickAt != 0
-	l.far.owner = o.session
+	l.far.owner, l.far.ownedBy = o.session, o.instance
 	switch {
 	case o.session == "":
 		if t != nil && t.lease.turn.session != "" && t.lease.granted < sent {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -27,7 +28,8 @@ many wait, which nonce is next and which node the last transaction went to.
   lockstep locks on | off             switch ordering at run time
 
 The relay must run with ADMIN_ADDRESS; its token, if any, is taken from ADMIN_TOKEN
-or ADMIN_TOKEN_FILE.`
+or ADMIN_TOKEN_FILE. Where relays share an order, each shows who waits in it, and a holder
+in another one by the name that the log of that one gives its instance; any can release.`
 
 const adminTimeout = 10 * time.Second
 
@@ -41,20 +43,21 @@ func runLocks(ctx context.Context, args []string, std streams) error {
 	flags := newFlags("locks", locksAbout, std)
 	url := flags.String("admin", "http://127.0.0.1:7547", "the relay's admin `URL`")
 	asJSON := flags.Bool("json", false, "print the answer as JSON")
-	if err := flags.Parse(args); err != nil {
-		if err == flag.ErrHelp { //nolint:errorlint // flag returns it bare
-			return err
-		}
-		return errUsage
+	words, err := parseAnywhere(flags, args)
+	if err != nil {
+		return err
 	}
 	token, err := adminToken(std.env)
 	if err != nil {
 		return err
 	}
 	a := admin{url: strings.TrimRight(*url, "/"), token: token}
+	if !strings.Contains(a.url, "://") {
+		a.url = "http://" + a.url // as ADMIN_ADDRESS is written
+	}
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	switch words := flags.Args(); {
+	switch {
 	case len(words) == 0:
 		return a.list(ctx, std.out, *asJSON)
 	case len(words) == 2 && words[0] == "release" && common.IsHexAddress(words[1]):
@@ -63,9 +66,27 @@ func runLocks(ctx context.Context, args []string, std streams) error {
 		return a.print(ctx, std.out, http.MethodPut, "/ordering", `{"enabled":true}`)
 	case len(words) == 1 && words[0] == "off":
 		return a.print(ctx, std.out, http.MethodPut, "/ordering", `{"enabled":false}`)
+	case len(words) == 2 && words[0] == "release":
+		fmt.Fprintf(std.err, "%s: %q is not an address\n", flags.Name(), words[1])
+		return errUsage
 	default:
 		flags.Usage()
 		return errUsage
+	}
+}
+
+// parseAnywhere reads flags before, between and behind other words, and returns those.
+func parseAnywhere(flags *flag.FlagSet, args []string) (words []string, err error) {
+	for {
+		switch err := flags.Parse(args); {
+		case errors.Is(err, flag.ErrHelp):
+			return nil, err
+		case err != nil:
+			return nil, errUsage
+		case flags.NArg() == 0:
+			return words, nil
+		}
+		words, args = append(words, flags.Arg(0)), flags.Args()[1:]
 	}
 }
 
@@ -144,14 +165,18 @@ func printLanes(out io.Writer, lanes []lock.LaneInfo) error {
 		if l.Expected != nil {
 			next = strconv.FormatUint(*l.Expected, 10)
 		}
-		if l.Held {
-			holder = fmt.Sprintf("nonce %d, fence %d", l.Nonce, l.Fence)
+		held := "-"
+		switch {
+		case l.Held:
+			holder, held = fmt.Sprintf("nonce %d, fence %d", l.Nonce, l.Fence), l.HeldFor.Round(time.Millisecond).String()
+		case l.HeldBy != "":
+			holder = "process " + l.HeldBy
 		}
 		if l.Last != nil {
 			node = l.Last.Node
 		}
-		fmt.Fprintf(table, "%s\t%s\t%v\t%d\t%s\t%s\t%s\n",
-			l.Sender.Hex(), holder, l.HeldFor.Round(time.Millisecond), l.Waiting, next, node, l.Strategy)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n",
+			l.Sender.Hex(), holder, held, l.Waiting, next, node, l.Strategy)
 	}
 	return table.Flush()
 }

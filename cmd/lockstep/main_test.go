@@ -39,6 +39,8 @@ func TestCommandLines(t *testing.T) {
 		"bench bad recipient": {[]string{"bench", "send", "--to", "me"}, 1, "", "not an address"},
 		"serve unconfigured":  {[]string{"serve"}, 1, "", "HEDERA_NETWORK"},
 		"locks bad word":      {[]string{"locks", "steal"}, 2, "", "lockstep locks release ADDRESS"},
+		"locks bad address":   {[]string{"locks", "release", "0xabc"}, 2, "", `"0xabc" is not an address`},
+		"locks bad flag":      {[]string{"locks", "off", "--hard"}, 2, "", "-hard"},
 		"locks nobody there":  {[]string{"locks", "--admin", "http://127.0.0.1:1"}, 1, "", "ADMIN_ADDRESS"},
 		"health nobody there": {[]string{"health", "--url", "http://127.0.0.1:1"}, 1, "", "lockstep health: "},
 		"control for others":  {[]string{"devnet", "--control", "0.0.0.0:0"}, 1, "", "only loopback addresses"},
@@ -95,19 +97,20 @@ func TestLocks(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"lanes": []map[string]any{{
 			"sender": "0x67d8d32e9bf1a9968a5ff53b87d777aa8ebbee69", "strategy": "redis", "waiting": 7, "held": true, "nonce": 12,
 			"fence": 99, "heldFor": 1_500_000_000, "expected": 12, "last": map[string]any{"Node": "0.0.5"},
-		}}})
+		}, {"sender": "0x05fba803be258049a27b820088bab1cad2058871", "strategy": "redis", "waiting": 1, "heldBy": "p-q.3"}}})
 	}))
 	defer server.Close()
 	env := []string{"ADMIN_TOKEN=sesame"}
 	const sender = "0x67D8d32E9Bf1a9968a5ff53B87d777Aa8EBBEe69"
 	code, out, errs := lockstep(t, env, "locks", "--admin", server.URL)
-	for _, part := range []string{sender, "nonce 12, fence 99", "1.5s", "7", "12", "0.0.5", "redis"} {
+	for _, part := range []string{sender, "nonce 12, fence 99", "1.5s", "7", "12", "0.0.5", "redis", "process p-q.3"} {
 		if code != 0 || !strings.Contains(out, part) {
 			t.Errorf("exit code %d, no %q in\n%s%s", code, part, out, errs)
 		}
 	}
-	for _, words := range [][]string{{"release", sender}, {"off"}, {"on"}} {
-		if code, _, errs := lockstep(t, env, append([]string{"locks", "--admin", server.URL}, words...)...); code != 0 {
+	address := server.Listener.Addr().String() // as ADMIN_ADDRESS is written
+	for _, words := range [][]string{{"release", sender, "--admin", server.URL}, {"off", "--admin", address}, {"--admin", address, "on", "--json"}} {
+		if code, _, errs := lockstep(t, env, append([]string{"locks"}, words...)...); code != 0 {
 			t.Errorf("%v: exit code %d, %s", words, code, errs)
 		}
 	}

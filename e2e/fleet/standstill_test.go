@@ -164,6 +164,11 @@ func TestLocksCommand(t *testing.T) {
 	if out := locks("--admin", a.admin); !strings.Contains(out, alice.address.Hex()) || !strings.Contains(out, "nonce 0, fence ") {
 		t.Errorf("the holder is not shown:\n%s", out)
 	}
+	until(t, normal, "the other relay shows whose turn it is", func() bool {
+		_, after, found := strings.Cut(locks("--admin", b.admin), "process ")
+		holder, _, _ := strings.Cut(after, " ")
+		return found && a.process.Log.Has(holder)
+	})
 	if out := locks("--admin", b.admin, "release", alice.address.Hex()); !strings.Contains(out, `"released":true`) {
 		t.Errorf("not released:\n%s", out)
 	}
