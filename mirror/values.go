@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"bytes"
+	"encoding/hex"
 	"math/big"
 	"strconv"
 
@@ -150,7 +151,7 @@ func (r *reader) exact(dst []byte) bool {
 	if len(rest) <= end || rest[end] != '"' || string(rest[:len(prefix)]) != prefix {
 		return false
 	}
-	if !unhex(dst, rest[len(prefix):end]) {
+	if _, err := hex.Decode(dst, rest[len(prefix):end]); err != nil {
 		clear(dst)
 		return false
 	}
@@ -240,12 +241,17 @@ func (r *reader) decodeHex(dst, digits []byte) {
 	if r.err != nil {
 		return
 	}
-	ok := true
+	var err error
 	if len(digits)%2 == 1 {
-		ok = unhex(dst[:1], []byte{'0', digits[0]})
-		dst, digits = dst[1:], digits[1:]
+		var padded [2]byte
+		padded[0], padded[1] = '0', digits[0]
+		if _, err = hex.Decode(dst[:1], padded[:]); err == nil {
+			_, err = hex.Decode(dst[1:], digits[1:])
+		}
+	} else {
+		_, err = hex.Decode(dst, digits)
 	}
-	if !ok || !unhex(dst, digits) {
+	if err != nil {
 		r.fail("want hex digits")
 	}
 }
