@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"regexp"
@@ -76,7 +77,7 @@ func (s *redisServer) close() {
 	_ = s.admin.Close()
 }
 
-var statLine = regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`)
+var statLine = regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+),usec=(\d+)`)
 
 // commands returns how many commands the server has executed since the last reset,
 // those inside scripts included, but for those the suite itself sends.
@@ -101,5 +102,22 @@ func (s *redisServer) commands(ctx context.Context) (float64, error) {
 
 // own are the commands of the suite. The lock and the baseline use none of them.
 var own = map[string]bool{"info": true, "config|resetstat": true, "zcard": true, "sort_ro": true, "ping": true}
+
+// scriptTime returns the mean seconds that a script has taken since the last reset.
+func (s *redisServer) scriptTime(ctx context.Context) (float64, error) {
+	info, err := s.admin.Info(ctx, "commandstats").Result()
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range statLine.FindAllStringSubmatch(info, -1) {
+		if m[1] != "evalsha" {
+			continue
+		}
+		calls, callsErr := strconv.ParseFloat(m[2], 64)
+		micros, microsErr := strconv.ParseFloat(m[3], 64)
+		return micros / calls / 1e6, errors.Join(callsErr, microsErr)
+	}
+	return 0, errors.New("no script has run")
+}
 
 func (s *redisServer) reset(ctx context.Context) error { return s.admin.ConfigResetStat(ctx).Err() }
