@@ -27,11 +27,16 @@ func (a *API) call(ctx context.Context, p *rpc.Params) (any, error) {
 	return hexutil.Bytes(output), nil
 }
 
-// estimateGas is eth_estimateGas.
+// estimateGas is eth_estimateGas. More gas than a call may have is what clients offer who
+// know the limits of Ethereum's blocks: its nodes go to their own limit then, established
+// relays have the mirror node refuse it.
 func (a *API) estimateGas(ctx context.Context, p *rpc.Params) (any, error) {
 	q, err := a.callRequest(p)
 	if err != nil {
 		return nil, err
+	}
+	if !a.hiero() {
+		q.Gas = min(q.Gas, a.deps.MaxCallGas)
 	}
 	gas, err := a.estimate(ctx, q)
 	if err != nil {

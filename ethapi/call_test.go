@@ -66,8 +66,12 @@ func TestEstimateGas(t *testing.T) {
 		relay.expect([3]string{"eth_estimateGas", params, want})
 	}
 	estimate(`[{`+to+`,"data":"0x"}]`, `{"estimate":true,"block":"latest",`+to+`}`, `{"result":"0x0000000000005208"}`, `"0x5208"`)
-	estimate(`[{`+to+`,"gas":"0xffffffff"},"0x10"]`, `{"estimate":true,"block":"0x10",`+to+`,"gas":4294967295}`, `{"result":"0x00000000000061a8"}`, `"0x61a8"`)
+	estimate(`[{`+to+`,"gas":"0xffffffff"},"0x10"]`, `{"estimate":true,"block":"0x10",`+to+`,"gas":15000000}`, `{"result":"0x00000000000061a8"}`, `"0x61a8"`)
 	estimate(`[{`+to+`,"gas":"0x1"}]`, `{"estimate":true,"block":"latest",`+to+`,"gas":1}`, `{"result":"0x"}`, "-32603 Error invoking RPC: Fail to retrieve gas estimate")
+
+	drop, _ := populated(t, hiero)
+	drop.node.set(`{"estimate":true,"block":"latest",`+to+`,"gas":4294967295}`, `{"result":"0x5209"}`)
+	drop.expect([3]string{"eth_estimateGas", `[{` + to + `,"gas":"0xffffffff"}]`, `"0x5209"`})
 }
 
 func TestCallErrors(t *testing.T) {
