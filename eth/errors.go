@@ -391,6 +391,11 @@ func ErrUnknownBlock() *Error {
 	return newError(CodeUnknownBlock, "Unknown block").ethereum("header not found")
 }
 
+// ErrNoBlockOfStorage says: no block by that number or hash, to one who asks for storage.
+func ErrNoBlockOfStorage(block string) *Error {
+	return ErrNotFound("block '%s'.", block).ethereum("header not found")
+}
+
 // ErrNoLatestBlock says: the mirror node has no block at all.
 func ErrNoLatestBlock() *Error {
 	return newError(CodeNoLatestBlock, "Error encountered retrieving latest block")

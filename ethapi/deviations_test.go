@@ -50,6 +50,9 @@ func (d *deviant) worded(text string) string {
 	if d.api.hiero() {
 		return text
 	}
+	if strings.HasPrefix(text, "-32001 Requested resource not found. block ") {
+		return "-32001 header not found"
+	}
 	for hiero, ethereum := range map[string]string{
 		"-32602 Invalid parameter ":         "-32602 invalid argument ",
 		"-32000 Request beyond head block:": "-32000 request beyond head block:",

@@ -218,7 +218,7 @@ func (a *API) getStorageAt(ctx context.Context, p *rpc.Params) (any, error) {
 	var client *eth.Error
 	switch {
 	case errors.As(err, &client) && client.Code == eth.CodeUnknownBlock:
-		return nil, eth.ErrNotFound("block '%s'.", ref)
+		return nil, eth.ErrNoBlockOfStorage(ref.String())
 	case err != nil:
 		return nil, err
 	case block != nil:

@@ -175,7 +175,7 @@ func TestStorageAt(t *testing.T) {
 	}
 	relay.expect(
 		at("0xa", `,"latest"`, word(1)), at("0x0a", ``, word(1)), at(slot, `,"0x11"`, word(1)), at("0xa", `,"0xf"`, word(2)),
-		at("0xb", `,"latest"`, word(0)), at("0xa", `,"0x5"`, "-32001 Requested resource not found. block '0x5'."),
+		at("0xb", `,"latest"`, word(0)), at("0xa", `,"0x5"`, "-32001 header not found"),
 	)
 }
 
