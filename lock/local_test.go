@@ -52,6 +52,27 @@ func wait(t testing.TB, ticket *lock.Ticket) *lock.Lease {
 	return lease
 }
 
+// L1, L23: near its limit a turn does not permit to send any more, since the bytes might arrive after it.
+func TestCheckKeepsAMargin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := newLocal(t, func(c *lock.Config) { c.MaxHold = envx.Millis(time.Second) }) // and the margin is 50 ms
+		lease := wait(t, enter(t, svc, 1))
+		for _, step := range []struct {
+			after time.Duration
+			lost  bool
+		}{{949 * time.Millisecond, false}, {time.Millisecond, true}, {49 * time.Millisecond, true}} {
+			<-time.After(step.after)
+			if err := lease.Check(); errors.Is(err, lock.ErrLost) != step.lost {
+				t.Errorf("%v later the check says %v", step.after, err)
+			}
+		}
+		if lease.Context().Err() != nil {
+			t.Error("the turn is over before its limit")
+		}
+		lease.Release()
+	})
+}
+
 func TestHoldLimitIsFreshForEveryHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := newLocal(t, nil)

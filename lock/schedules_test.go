@@ -183,6 +183,34 @@ func TestLostReplyIsAdopted(t *testing.T) {
 	lease.Release()
 }
 
+// L21: whoever leaves while its place is being taken leaves no place behind, although others have the turn.
+func TestLeaveWhileJoining(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := DefaultConfig()
+	cfg.HeartbeatInterval, cfg.RedisTimeout, cfg.HeartbeatMissed = ms(1000), ms(5000), 10
+	a, b := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
+	c := server.Client()
+	lease, other, _ := lineUp(t, c, a, b)
+	server.Pause()
+	brief := mustEnter(t, b, bob, 7)
+	l := brief.lane
+	locked := func(f func() bool) func() bool {
+		return func() bool { l.mu.Lock(); defer l.mu.Unlock(); return f() }
+	}
+	until(t, "the place is on its way", locked(func() bool { return brief.place == placeJoining }))
+	brief.Leave()
+	server.Resume()
+	until(t, "b is done with its news", locked(func() bool {
+		return !l.far.syncing && len(l.far.joining)+len(l.far.debts)+len(l.far.releasing) == 0
+	}))
+	if n := c.ZCard(t.Context(), keys(bob)[3]).Val(); n != 1 {
+		t.Errorf("%d places are taken, want that of the one who waits", n)
+	}
+	lease.Release()
+	mustWait(t, other).Release()
+}
+
 // lineUp gives a the turn, at nonce 5, and lets b wait for it with nonce 6. queued tells whether
 // b's place is in Redis.
 func lineUp(t *testing.T, c *redis.Client, a, b *Service) (lease *Lease, other *Ticket, queued func() bool) {
