@@ -92,7 +92,8 @@
 //
 // The lane tracks the sender's next nonce from what its holders report (Advance, Forget), what the mirror
 // node shows (Observe) and later verdicts (Invalidate). It passes with the turn, through Redis too, and is
-// kept for Memory after the lane has emptied.
+// kept for Memory after the lane has emptied. While Redis is away another process may have gone on, so
+// that no nonce is Expected; what is Likely by this process alone still orders those who wait here.
 //
 // A turn goes to the oldest ticket, unless that is known to be ahead while another ticket of this process carries the
 // expected nonce: then that one goes first. A holder whose look-ups show it to be ahead gives its turn back with StepBack,

@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -241,6 +242,24 @@ func TestRedisAbsentAtStart(t *testing.T) {
 	after := newBurst(n)
 	n.lineUp(after, n.newSender(), n.relays, 12)
 	n.check(after.wait(), allowance{})
+	n.checkTidy()
+}
+
+// TestWindowWithoutRedis: the hold-back window works inside a relay that has no Redis, at the
+// pace of the consensus nodes and not of verdicts (L7, L18).
+func TestWindowWithoutRedis(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, "NONCE_GAP_HOLD_MS=10000")
+	n.redis.Kill()
+	b := newBurst(n)
+	txs := n.newSender().pay(40)
+	slices.Reverse(txs)
+	socket := b.dial(n.launch("A"))
+	for _, tx := range txs {
+		socket.send(tx)
+	}
+	n.check(b.wait(), allowance{})
+	n.redis.Restart()
 	n.checkTidy()
 }
 
