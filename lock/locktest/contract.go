@@ -275,6 +275,21 @@ func testGapHoldWindowEnds(t *testing.T, b *bench) {
 	lease.Release()
 }
 
+// L2, L4: when windows end together, those who came in one go still go in the order in which they came.
+func testGapHoldWindowsEndInOrder(t *testing.T, b *bench) {
+	b.start(func(c *lock.Config) { c.GapHold = ms(300) })
+	var tickets []*lock.Ticket
+	nonces := []uint64{9, 7, 8, 6, 11, 10}
+	for _, nonce := range nonces {
+		ticket, err := b.on(0).Enter(b.sender, nonce)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tickets = append(tickets, ticket)
+	}
+	b.wantOrder(b.order(tickets, nil), nonces)
+}
+
 // What is not ahead does not wait.
 func testGapHoldIsForThoseAhead(t *testing.T, b *bench) {
 	b.start(func(c *lock.Config) { c.GapHold = ms(3_600_000) })
