@@ -234,10 +234,14 @@ func unsignedCall(chain *big.Int, call *txArgs, gas uint64) *types.Transaction {
 	return types.NewTx(tx.unsigned(chain))
 }
 
-// baseFeeOf is the price of gas in a simulated block, in weibar.
-func (s *simulation) baseFeeOf(env *evm.Block) *big.Int {
-	if env.BaseFee != nil {
+// baseFeeOf is the price of gas in a simulated block, in weibar. Where calls need not be
+// valid it is 0, as Ethereum's specification has it: what they offer is not held against it.
+func (s *simulation) baseFeeOf(env *evm.Block, strict bool) *big.Int {
+	switch {
+	case env.BaseFee != nil:
 		return env.BaseFee
+	case !strict:
+		return new(big.Int)
 	}
 	return max(s.price, hedera.Tinybar(0)).Weibar()
 }

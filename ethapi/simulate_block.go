@@ -43,7 +43,7 @@ type simulationError struct {
 
 func newSimulatedBlock(s *simulation, plan *plan, env evm.Block, parent common.Hash) *simulatedBlock {
 	b := &simulatedBlock{env: env, chain: plan.chain, calls: []*simulatedCall{}, block: &eth.Block{
-		Number: env.Number, ParentHash: parent, Time: env.Time, GasLimit: gasLimit(s.head.HAPI), BaseFee: s.baseFeeOf(&env), Full: plan.full,
+		Number: env.Number, ParentHash: parent, Time: env.Time, GasLimit: gasLimit(s.head.HAPI), BaseFee: s.baseFeeOf(&env, plan.strict), Full: plan.full,
 	}}
 	if env.GasLimit != 0 {
 		b.block.GasLimit = env.GasLimit

@@ -53,6 +53,9 @@ func TestSimulateAgreesWithNetwork(t *testing.T) {
 	}
 	for i, tx := range sent {
 		receipt, call := s.receipt(tx), got[i].Calls[0]
+		if price := got[i].BaseFeePerGas.ToInt(); price.Cmp(receipt.EffectiveGasPrice) != 0 {
+			t.Errorf("transaction %d: base fee %d, the network took %d", i, price, receipt.EffectiveGasPrice)
+		}
 		if uint64(call.GasUsed) != receipt.GasUsed || uint64(call.Status) != receipt.Status || len(call.Logs) != len(receipt.Logs) || got[i].LogsBloom != receipt.Bloom {
 			t.Errorf("transaction %d: %+v, receipt %+v", i, call, receipt)
 			continue
@@ -94,6 +97,9 @@ func TestSimulate(t *testing.T) {
 		t.Fatalf("%d blocks: %+v", len(got), got)
 	}
 	first, last := got[0], got[7]
+	if fee := first.BaseFeePerGas; fee == nil || fee.ToInt().Sign() != 0 {
+		t.Errorf("base fee without validation: %s", fee)
+	}
 	if last.Timestamp != 0xffffffffff || last.BaseFeePerGas.ToInt().Int64() != 7 || last.GasLimit != 0x1000000 || last.ParentHash != got[6].Hash {
 		t.Errorf("overrides: %+v", last)
 	}
