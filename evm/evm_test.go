@@ -226,6 +226,13 @@ func TestUnreadable(t *testing.T) {
 		state func() *State
 		want  func(error) bool
 	}{
+		"a look-up of what the sender has fails": {func() *State {
+			w := newWorld("")
+			s := w.state(t)
+			s.account(contract)
+			w.failing = failure
+			return s
+		}, func(err error) bool { return errors.Is(err, failure) && !errors.Is(err, ErrFunds) }},
 		"a look-up fails": {func() *State { w := newWorld(loop); w.failing = failure; return w.state(t) }, func(err error) bool { return errors.Is(err, failure) }},
 		"too many look-ups": {func() *State { return NewState(t.Context(), newWorld(loop), 20) }, func(err error) bool {
 			reads := (*ReadsError)(nil)
@@ -245,6 +252,8 @@ func TestUnreadable(t *testing.T) {
 		s := test.state()
 		msg := Message{From: rich, To: &contract, Data: []byte{0}, Gas: 15_000_000}
 		switch name {
+		case "a look-up of what the sender has fails":
+			msg.Value = 1
 		case "too little gas":
 			msg.Gas = 21_003
 			test.want = func(err error) bool { short := (*GasError)(nil); return errors.As(err, &short) && short.Want == 21_004 }

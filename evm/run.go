@@ -98,7 +98,10 @@ func (s *State) Run(chainID uint64, block Block, msg Message, hooks *tracing.Hoo
 		paid.Mul(uint256.NewInt(msg.Gas), price)
 	}
 	if cost := new(uint256.Int).Add(paid, uint256.NewInt(uint64(msg.Value))); s.db.GetBalance(msg.From).Lt(cost) {
-		return nil, errors.Join(s.err, ErrFunds)
+		if s.err != nil { // what the sender has is not known
+			return nil, s.err
+		}
+		return nil, ErrFunds
 	}
 	s.db.SubBalance(msg.From, paid, tracing.BalanceDecreaseGasBuy)
 	x := s.newExecution(chainID, block, msg, hooks)
