@@ -5,8 +5,8 @@
 //	err := state.Override(address, evm.Override{Balance: &balance})
 //	result, err := state.Run(evm.Block{Number: 7, Time: now}, evm.Message{…}, nil)
 //
-// Messages that run on the same State see what those before them did; nothing of it
-// leaves the State. The EVM is go-ethereum's with the rules of Hedera's: Cancun, and
+// Messages that run on the same State see what those before them did, unless Try runs
+// them; nothing of it leaves the State. The EVM is go-ethereum's with the rules of Hedera's: Cancun, and
 // delegations of accounts where the network has them; amounts in tinybar; the sender
 // and the receiver warm, access lists without effect or cost; no base fee; addresses
 // of the system without balance and code; transfers that create accounts.

@@ -194,6 +194,37 @@ func TestMessagesInARow(t *testing.T) {
 	}
 }
 
+// A message that is only tried leaves nothing, be it good or bad, and reads nothing twice.
+func TestTry(t *testing.T) {
+	w := newWorld("6001546001018060015560005260206000a060206000f3") // count up, log, return
+	s := w.state(t)
+	try := func(msg Message) *Result {
+		t.Helper()
+		r, err := s.Try(298, Block{}, msg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	paid := Message{From: rich, To: &contract, Value: 1, GasPrice: 2, Charge: true, Gas: 100_000}
+	first := try(paid)
+	if asked := w.asked; first.Output[31] != 42 || len(first.Logs) != 1 || asked == 0 {
+		t.Fatalf("%+v after %d look-ups", first, asked)
+	} else if again := try(paid); !bytes.Equal(again.Output, first.Output) || again.GasUsed != first.GasUsed || len(again.Logs) != 1 || w.asked != asked {
+		t.Errorf("again: %+v, first %+v; %d look-ups, before %d", again, first, w.asked, asked)
+	}
+	if r := try(Message{From: rich, To: &contract, Gas: 22_000}); !errors.Is(r.Err, vm.ErrOutOfGas) {
+		t.Errorf("out of gas: %v", r.Err)
+	}
+	created := *try(Message{From: rich, Data: common.FromHex("6001600c60003960016000f30000"), Gas: 100_000}).Created
+	if s.Exists(created) || s.Balance(rich) != 1_000_000 || s.Nonce(rich) != 7 || s.Balance(contract) != 100 || s.Slot(contract, common.Hash{31: 1}) != (common.Hash{31: 41}) {
+		t.Errorf("created %t, balances %d and %d, nonce %d, word %s", s.Exists(created), s.Balance(rich), s.Balance(contract), s.Nonce(rich), s.Slot(contract, common.Hash{31: 1}))
+	}
+	if r := run(t, s, paid); r.Output[31] != 42 || r.GasUsed != first.GasUsed || s.Nonce(rich) != 8 {
+		t.Errorf("a message after them: %+v, nonce %d", r, s.Nonce(rich))
+	}
+}
+
 func TestOverride(t *testing.T) {
 	s := newWorld("600154600254" + "01" + returning).state(t)
 	nonce, balance := uint64(3), hedera.Tinybar(9)

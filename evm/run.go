@@ -84,6 +84,21 @@ func rules() params.Rules { return chain().Rules(new(big.Int), true, 0) }
 // them OnEnter, OnExit, OnOpcode, OnFault and OnLog are called, with tinybars where
 // they have amounts.
 func (s *State) Run(chainID uint64, block Block, msg Message, hooks *tracing.Hooks) (*Result, error) {
+	result, err := s.run(chainID, block, msg, hooks)
+	if err == nil {
+		s.db.Finalise(rules())
+	}
+	return result, err
+}
+
+// Try is Run without effects: the next message finds the state as this one did. What
+// was read meanwhile is not read again.
+func (s *State) Try(chainID uint64, block Block, msg Message) (*Result, error) {
+	defer s.db.RevertToSnapshot(s.db.Snapshot())
+	return s.run(chainID, block, msg, nil)
+}
+
+func (s *State) run(chainID uint64, block Block, msg Message, hooks *tracing.Hooks) (*Result, error) {
 	msg.From = s.canonical(msg.From)
 	if msg.To != nil {
 		to := s.canonical(*msg.To)
@@ -112,7 +127,6 @@ func (s *State) Run(chainID uint64, block Block, msg Message, hooks *tracing.Hoo
 	if msg.Charge {
 		s.db.AddBalance(msg.From, new(uint256.Int).Mul(uint256.NewInt(msg.Gas-result.GasUsed), price), tracing.BalanceIncreaseGasReturn)
 	}
-	s.db.Finalise(rules())
 	return result, nil
 }
 
