@@ -8,6 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
@@ -72,7 +73,24 @@ func ethclientStory(t *testing.T, client *ethclient.Client, sender account) {
 		t.Errorf("balance %x, %v", result, err)
 	}
 	checkEthclientBatch(t, ctx, client, sender.address())
+	checkOtherBlock(t, ctx, client, to)
 }
+
+// checkOtherBlock calls code that tells the number and the time of its block, with what
+// go-ethereum's client makes of overrides.
+func checkOtherBlock(t *testing.T, ctx context.Context, client *ethclient.Client, at common.Address) {
+	t.Helper()
+	code := map[common.Address]ethereum.OverrideAccount{at: {Code: common.FromHex(blockTelling)}}
+	block := ethereum.BlockOverrides{Number: big.NewInt(77), Time: 88, Difficulty: new(big.Int)}
+	var told hexutil.Bytes
+	err := client.Client().CallContext(ctx, &told, "eth_call", map[string]any{"to": at}, "latest", &code, block)
+	if err != nil || len(told) != 64 || told[31] != 77 || told[63] != 88 {
+		t.Errorf("in another block: %x, %v", told, err)
+	}
+}
+
+// blockTelling is code that returns the number of its block and its time.
+const blockTelling = "0x436000524260205260406000f3"
 
 // checkBlock reads the receipt's block in every way the client knows.
 func checkBlock(t *testing.T, ctx context.Context, client *ethclient.Client, receipt *types.Receipt) {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"math/big"
 	"testing"
 	"time"
@@ -215,17 +216,19 @@ func TestNewerMethods(t *testing.T) {
 		Listed      int      `json:"listed"`
 		GasUsed     int      `json:"gasUsed"`
 		Simulated   []string `json:"simulated"`
+		Told        string   `json:"told"` // by the code of blockTelling
 	}
 	var got report
 	script(t, "viem", map[string]any{
 		"task": "newer", "rpc": n.RPC, "chainId": chainID, "privateKey": sender.PrivateKey, "artifact": token,
 		"contract": created.receipt.ContractAddress, "recipient": n.Accounts[1].Address, "stranger": n.Accounts[2].Address,
+		"blockTelling": blockTelling,
 	}, &got)
 	if got.FilledGas < got.GasUsed || got.GasUsed < 21_000 {
 		t.Errorf("gas: %+v", got)
 	}
 	got.FilledGas, got.GasUsed, got.Filled = 0, 0, common.HexToAddress(got.Filled).Hex()
-	want := report{Status: 1, Filled: created.receipt.ContractAddress.Hex(), FilledNonce: 2, Listed: 1, Simulated: []string{"success", "failure"}}
+	want := report{Status: 1, Filled: created.receipt.ContractAddress.Hex(), FilledNonce: 2, Listed: 1, Simulated: []string{"success", "failure"}, Told: fmt.Sprintf("0x%064x%064x", 77, 88)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

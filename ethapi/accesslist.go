@@ -23,32 +23,17 @@ type accessListResult struct {
 // the receiver and the EVM's own contracts. On this network an access list changes
 // neither the price of anything nor what happens, so that one run tells it.
 func (a *API) createAccessList(ctx context.Context, p *rpc.Params) (any, error) {
-	ref, err := blockRef(p.At(1))
+	given, err := accessListField(p.At(0).Field("accessList"))
 	if err != nil {
 		return nil, err
 	}
-	args, err := readTxArgs(p.At(0))
-	if err != nil {
-		return nil, err
-	}
-	overrides, err := readOverrides(2, p.At(2))
-	if err != nil {
-		return nil, err
-	}
-	return a.simulate(ctx, ref, func(s *simulation) (any, error) {
-		if err := s.override(overrides); err != nil {
-			return nil, err
-		}
-		message, err := s.message(&args)
-		if err != nil {
-			return nil, err
-		}
+	return a.simulateCall(ctx, p, p.At(overridesParam), nil, func(s *simulation, block evm.Block, message evm.Message) (any, error) {
 		exclude := map[common.Address]struct{}{message.From: {}, s.receiver(&message): {}}
 		for _, address := range evm.Precompiles() {
 			exclude[address] = struct{}{}
 		}
-		tracer := logger.NewAccessListTracer(args.accessList, exclude)
-		result, err := s.state.Run(a.deps.ChainID, s.block(), message, tracer.Hooks())
+		tracer := logger.NewAccessListTracer(given, exclude)
+		result, err := s.state.Run(a.deps.ChainID, block, message, tracer.Hooks())
 		if err != nil {
 			return nil, err
 		}

@@ -15,6 +15,9 @@ import (
 
 // call is eth_call.
 func (a *API) call(ctx context.Context, p *rpc.Params) (any, error) {
+	if overridesBlock(p) {
+		return a.simulateCall(ctx, p, p.At(overridesParam), p.At(blockOverridesParam), (*simulation).call)
+	}
 	q, err := a.callRequest(p)
 	if err != nil {
 		return nil, err
@@ -31,6 +34,9 @@ func (a *API) call(ctx context.Context, p *rpc.Params) (any, error) {
 // know the limits of Ethereum's blocks: its nodes go to their own limit then, established
 // relays have the mirror node refuse it.
 func (a *API) estimateGas(ctx context.Context, p *rpc.Params) (any, error) {
+	if overridesBlock(p) {
+		return a.simulateCall(ctx, p, p.At(overridesParam), p.At(blockOverridesParam), (*simulation).estimate)
+	}
 	q, err := a.callRequest(p)
 	if err != nil {
 		return nil, err

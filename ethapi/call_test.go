@@ -42,6 +42,9 @@ func TestCallRequest(t *testing.T) {
 		{`[{"data":"0x6001","to":null}]`, `{"estimate":false,"block":"latest","data":"0x6001"}`},
 		{`[{` + to + `},"latest",{"0x05fba803be258049a27b820088bab1cad2058871":{"balance":"0x4a817c800"}}]`, `{"estimate":false,"block":"latest",` + to + `,"state_overrides":[{"address":"0x05fba803be258049a27b820088bab1cad2058871","balance":"0x2"}]}`},
 		{`[{` + to + `},"latest",{}]`, `{"estimate":false,"block":"latest",` + to + `}`},
+		{`[{` + to + `},"latest",{},{}]`, `{"estimate":false,"block":"latest",` + to + `}`}, // nothing of the block is another
+		{`[{` + to + `},"latest",null,{"number":null}]`, `{"estimate":false,"block":"latest",` + to + `}`},
+		{`[{` + to + `},"latest",null,null]`, `{"estimate":false,"block":"latest",` + to + `}`},
 		{`[{` + to + `,"accessList":[],"nonce":"0x1","type":"0x2","maxFeePerGas":"0x1","unknown":{}}]`, `{"estimate":false,"block":"latest",` + to + `,"accessList":[]}`},
 	}
 	for _, test := range tests {

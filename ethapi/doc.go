@@ -10,7 +10,7 @@
 //	fee.go       gas prices
 //	debug.go     traces of transactions: trace_*.go; raw.go their encodings
 //	logs.go      event queries; filter.go the stateful ones, filter_store.go where they are kept
-//	local.go     what runs in this process: trace_local.go, accesslist.go, simulate.go
+//	local.go     what runs in this process: call_local.go, trace_local.go, accesslist.go, simulate.go
 //	subscribe.go live subscriptions over WebSocket; watch.go how new blocks get there
 //	openrpc.go   what tells clients of the methods: openrpc.json describes them all
 //	constant.go  what is the same for every caller, and what cannot be had
@@ -44,10 +44,11 @@
 // # Simulations
 //
 // eth_call and eth_estimateGas are the mirror node's; what authorizations need is added to
-// an estimate, because it does not count them. What it does not have,
-// debug_traceCall, eth_createAccessList and eth_simulateV1, runs in this process: package
-// evm on a state that is read from the mirror node while it runs. What package evm cannot
-// run, system contracts above all, is refused with an error that says so.
+// an estimate, because it does not count them. What it does not have, calls in another
+// block than the network's, debug_traceCall, eth_createAccessList and eth_simulateV1, runs
+// in this process: package evm on a state that is read from the mirror node while it
+// runs. What package evm cannot run, system contracts above all, is refused with an error
+// that says so.
 //
 // # Live subscriptions
 //

@@ -51,6 +51,37 @@ func (a *API) simulate(ctx context.Context, ref eth.BlockRef, f func(*simulation
 	return result, nil
 }
 
+// simulateCall has run work with a call: the first two parameters are its transaction
+// object and its block, and both kinds of overrides are made before it runs.
+func (a *API) simulateCall(ctx context.Context, p *rpc.Params, accounts, block rpc.Value, run func(*simulation, evm.Block, evm.Message) (any, error)) (any, error) {
+	ref, err := blockRef(p.At(1))
+	if err != nil {
+		return nil, err
+	}
+	args, err := readTxArgs(p.At(0))
+	if err != nil {
+		return nil, err
+	}
+	overrides, err := readOverrides(overridesParam, accounts)
+	if err != nil {
+		return nil, err
+	}
+	return a.simulate(ctx, ref, func(s *simulation) (any, error) {
+		env := s.block()
+		if err := blockOverrides(&env, block); err != nil {
+			return nil, err
+		}
+		if err := s.override(overrides); err != nil {
+			return nil, err
+		}
+		message, err := s.message(&args)
+		if err != nil {
+			return nil, err
+		}
+		return run(s, env, message)
+	})
+}
+
 var errSimulationTime = errors.New("the simulation takes too long")
 
 func (s *simulation) begin(ref eth.BlockRef) (err error) {
@@ -79,8 +110,10 @@ func (s *simulation) clientError(err error) error {
 	var gas *evm.GasError
 	switch {
 	case errors.As(err, &service):
-		return eth.ErrSimulation("the system contract at " + lowerAddress(service.Address) + " runs on the network only; use eth_call")
-	case errors.As(err, &reads), errors.As(err, &gas), errors.Is(err, evm.ErrFunds):
+		return eth.ErrSimulation("the system contract at " + lowerAddress(service.Address) + " runs on the network only; use eth_call without block overrides")
+	case errors.Is(err, evm.ErrFunds):
+		return eth.ErrSimulationFunds(evm.ErrFunds.Error())
+	case errors.As(err, &reads), errors.As(err, &gas):
 		return eth.ErrSimulation(err.Error())
 	case errors.Is(context.Cause(s.ctx), errSimulationTime):
 		return eth.ErrSimulation(errSimulationTime.Error())
@@ -305,6 +338,8 @@ func blockOverrides(b *evm.Block, v rpc.Value) error {
 			ok, b.BaseFee = number, n
 		case "blobBaseFee":
 			ok, b.BlobBaseFee = number, n
+		case "difficulty":
+			ok = number // nothing that runs can see it: its place is PREVRANDAO's
 		default:
 			return eth.ErrInvalidArguments("block override %q is not supported", name)
 		}

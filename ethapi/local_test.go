@@ -78,9 +78,9 @@ func TestTraceCall(t *testing.T) {
 	s := newTraced(t)
 	// A call of now, of a contract that exists for this call only, with the block's number.
 	const number = "4360005260206000f3" // NUMBER, returned
-	mocked := `{"to":"0x7700000000000000000000000000000000000abc"},"latest",{"tracer":"callTracer","stateOverrides":{"0x7700000000000000000000000000000000000abc":{"code":"0x` + number + `"}}`
+	call := `{"to":"` + mocked + `"},"latest",{"tracer":"callTracer","stateOverrides":` + running(number)
 	var frame callFrame
-	unmarshal(t, s.relay.call("debug_traceCall", `[`+mocked+`,"blockOverrides":{"number":"0x1234"}}]`), &frame)
+	unmarshal(t, s.relay.call("debug_traceCall", `[`+call+`,"blockOverrides":{"number":"0x1234"}}]`), &frame)
 	if string(frame.Output) != string(common.BigToHash(hexutil.MustDecodeBig("0x1234")).Bytes()) {
 		t.Errorf("block override: %x", frame.Output)
 	}
@@ -108,12 +108,12 @@ func TestTraceCall(t *testing.T) {
 	}
 	to := fmt.Sprintf(`"to":"%s"`, s.counter)
 	s.expect(
-		[3]string{"debug_traceCall", `[{"to":"0x0000000000000000000000000000000000000167"}]`, "-32000 Error occurred during transaction simulation: the system contract at 0x0000000000000000000000000000000000000167 runs on the network only; use eth_call"},
+		[3]string{"debug_traceCall", `[{"to":"0x0000000000000000000000000000000000000167"}]`, "-32000 Error occurred during transaction simulation: the system contract at 0x0000000000000000000000000000000000000167 runs on the network only; use eth_call without block overrides"},
 		[3]string{"debug_traceCall", `[{` + to + `},"0x99999"]`, "-39012 header not found"},
 		[3]string{"debug_traceCall", `[{` + to + `,"gas":"0x5207"}]`, "-32000 Error occurred during transaction simulation: intrinsic gas too low: have 20999, want 21000"},
-		[3]string{"debug_traceCall", `[{` + to + `,"from":"` + s.refuser.Hex() + `","value":"0xffffffffffff"}]`, "-32000 Error occurred during transaction simulation: insufficient funds for gas * price + value"},
+		[3]string{"debug_traceCall", `[{` + to + `,"from":"` + s.refuser.Hex() + `","value":"0xffffffffffff"}]`, "-32000 insufficient funds for gas * price + value"},
 		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"txIndex":"0x0"}]`, "-32000 Invalid arguments: txIndex is not supported: the state is that of the end of the block"},
-		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"blockOverrides":{"difficulty":"0x1"}}]`, `-32000 Invalid arguments: block override "difficulty" is not supported`},
+		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"blockOverrides":{"difficulty":"hard"}}]`, `-32000 Invalid arguments: block override "difficulty": hard`},
 		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"blockOverrides":{"time":"now"}}]`, `-32000 Invalid arguments: block override "time": now`},
 		[3]string{"debug_traceCall", `[{` + to + `},"latest",{"stateOverrides":{"0x1":{}}}]`, "-32602 invalid argument 2: Expected 0x prefixed string representing the address (20 bytes), value: 0x1"},
 	)

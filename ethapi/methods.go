@@ -23,6 +23,12 @@ func (a *API) Methods() []rpc.Method {
 	row := func(name string, handler rpc.Handler, params ...rpc.Param) rpc.Method {
 		return rpc.Method{Name: name, Params: params, AnyParams: len(params) == 0, Handler: translated(handler)}
 	}
+	// Established relays refuse a fourth parameter.
+	call := []rpc.Param{transaction, rpc.Optional(rpc.BlockParams()), rpc.Optional(rpc.StateOverride())}
+	estimate := []rpc.Param{transaction, rpc.Optional(rpc.BlockNumber().Also(rpc.BlockParams())), rpc.Optional(rpc.StateOverride())}
+	if !a.hiero() {
+		call, estimate = append(call, rpc.Optional(rpc.BlockOverrides())), append(estimate, rpc.Optional(rpc.BlockOverrides()))
+	}
 	methods := []rpc.Method{
 		// Head and fees.
 		ready(row("eth_blockNumber", a.blockNumber), a.knownBlockNumber),
@@ -34,8 +40,8 @@ func (a *API) Methods() []rpc.Method {
 		row("eth_getTransactionCount", a.getTransactionCount, address, atBlock),
 		row("eth_getCode", a.getCode, address, atBlock),
 		row("eth_getStorageAt", a.getStorageAt, address, rpc.Required(rpc.Hex64()), atBlock),
-		row("eth_call", a.call, transaction, rpc.Optional(rpc.BlockParams()), rpc.Optional(rpc.StateOverride())),
-		row("eth_estimateGas", a.estimateGas, transaction, rpc.Optional(rpc.BlockNumber().Also(rpc.BlockParams())), rpc.Optional(rpc.StateOverride())),
+		row("eth_call", a.call, call...),
+		row("eth_estimateGas", a.estimateGas, estimate...),
 		row("eth_createAccessList", a.createAccessList, transaction, rpc.Nullable(anyBlock), rpc.Nullable(rpc.StateOverride())),
 		row("eth_simulateV1", a.simulateV1, rpc.Required(rpc.SimulatePayload()), rpc.Nullable(anyBlock)),
 		row("eth_fillTransaction", a.fillTransaction, transaction),

@@ -93,6 +93,9 @@ func (s *simulation) blocks(plan *plan) (any, error) {
 	number, time := s.head.Number, uint64(s.head.From.Seconds)
 	for _, planned := range plan.blocks {
 		env := evm.Block{}
+		if planned.overrides.Field("difficulty").Given() { // a block would show it
+			return nil, eth.ErrInvalidArguments("block override %q is not supported", "difficulty")
+		}
 		if err := blockOverrides(&env, planned.overrides); err != nil {
 			return nil, err
 		}

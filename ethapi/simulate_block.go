@@ -95,10 +95,8 @@ func callFailure(r *evm.Result) *simulationError {
 	if !r.Reverted() {
 		return &simulationError{Message: r.Err.Error(), Code: eth.CodeVMError}
 	}
-	reason, _ := revertReason(r.Output)
-	data := hexutil.Encode(r.Output)
-	e := eth.ErrReverted(reason, data)
-	return &simulationError{Message: e.Message, Code: e.Code, Data: data}
+	e := revertError(r.Output)
+	return &simulationError{Message: e.Message, Code: e.Code, Data: hexutil.Encode(r.Output)}
 }
 
 // shownUnsigned is a transaction object without a signature.

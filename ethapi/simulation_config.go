@@ -7,8 +7,9 @@ import (
 )
 
 // SimulationConfig holds the settings of what runs in the relay itself:
-// debug_traceCall, eth_createAccessList and eth_simulateV1. What they need of the
-// state is read from the mirror node while they run.
+// debug_traceCall, eth_createAccessList, eth_simulateV1, and eth_call and
+// eth_estimateGas with block overrides. What they need of the state is read from the
+// mirror node while they run.
 type SimulationConfig struct {
 	// How long one simulation may take, reading included. Milliseconds.
 	Timeout envx.Millis `env:"SIMULATION_TIMEOUT" envDefault:"10000"`

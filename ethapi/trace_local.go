@@ -16,37 +16,15 @@ import (
 // traceCall is debug_traceCall: a trace of a call that is not put into a block, in
 // go-ethereum's form in both profiles.
 func (a *API) traceCall(ctx context.Context, p *rpc.Params) (any, error) {
-	ref, err := blockRef(p.At(1))
-	if err != nil {
-		return nil, err
-	}
-	args, err := readTxArgs(p.At(0))
-	if err != nil {
-		return nil, err
-	}
-	o := readTraceOptions(p.At(2), tracerOpcodes)
+	options := p.At(2)
+	o := readTraceOptions(options, tracerOpcodes)
 	if o.tracer == tracerOpcodes && !a.cfg.Debug.OpcodeLogger {
 		return nil, eth.ErrUnsupportedMethod()
 	}
-	if p.At(2).Field("txIndex").Given() {
+	if options.Field("txIndex").Given() {
 		return nil, eth.ErrInvalidArguments("txIndex is not supported: the state is that of the end of the block")
 	}
-	overrides, err := readOverrides(2, p.At(2).Field("stateOverrides"))
-	if err != nil {
-		return nil, err
-	}
-	return a.simulate(ctx, ref, func(s *simulation) (any, error) {
-		block := s.block()
-		if err := blockOverrides(&block, p.At(2).Field("blockOverrides")); err != nil {
-			return nil, err
-		}
-		if err := s.override(overrides); err != nil {
-			return nil, err
-		}
-		message, err := s.message(&args)
-		if err != nil {
-			return nil, err
-		}
+	return a.simulateCall(ctx, p, options.Field("stateOverrides"), options.Field("blockOverrides"), func(s *simulation, block evm.Block, message evm.Message) (any, error) {
 		switch o.tracer {
 		case tracerCalls:
 			return s.traceCalls(block, message, o)

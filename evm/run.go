@@ -53,6 +53,9 @@ type Result struct {
 // Reverted tells whether it failed by a revert, so that Output says why.
 func (r *Result) Reverted() bool { return errors.Is(r.Err, vm.ErrExecutionReverted) }
 
+// OutOfGas tells whether it failed because it had too little gas.
+func (r *Result) OutOfGas() bool { return errors.Is(r.Err, vm.ErrOutOfGas) }
+
 // GasError says that the limit does not cover what a message costs before it runs.
 type GasError struct{ Have, Want uint64 }
 

@@ -163,12 +163,17 @@ func StateOverride() Rule {
 	}
 }
 
+// BlockOverrides accepts any object.
+func BlockOverrides() Rule {
+	return Rule{text: "Expected BlockOverrides object", check: Value.IsObject}
+}
+
 // SimulatePayload accepts what eth_simulateV1 is to simulate: blockStateCalls, an array
 // of objects with calls, stateOverrides and blockOverrides; traceTransfers, validation
 // and returnFullTransactions. Other members are ignored; null counts as absent.
 func SimulatePayload() Rule {
 	block := schema{name: "BlockStateCall", fields: []field{
-		{name: "blockOverrides", rule: Rule{text: "Expected Object", check: Value.IsObject}, nullable: true},
+		{name: "blockOverrides", rule: BlockOverrides(), nullable: true},
 		{name: "stateOverrides", rule: StateOverride(), nullable: true},
 		{name: "calls", rule: Rule{text: "Expected Array", check: Value.IsArray, fields: verifyCalls}, nullable: true},
 	}}

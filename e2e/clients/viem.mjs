@@ -144,8 +144,12 @@ async function newer(input) {
     blocks: [{ calls: [{ account: client.account, to: input.contract, data }] }, { calls: [{ account: input.stranger, to: input.contract, data }] }],
     traceTransfers: true,
   });
+  const { data: told } = await client.call({
+    to: input.recipient, stateOverride: [{ address: input.recipient, code: input.blockTelling }], blockOverrides: { number: 77n, time: 88n },
+  });
   return {
     status: passed(receipt),
+    told,
     filled: transaction.to,
     filledNonce: transaction.nonce,
     filledGas: Number(transaction.gas),
