@@ -66,10 +66,17 @@ func TestSlowIsHandedOver(t *testing.T) {
 	}
 	t.Run("answered", func(t *testing.T) {
 		t.Parallel()
-		s := serve(t, &echo{}, nil)
+		handed := make(chan struct{}, 1)
+		s := serve(t, &echo{}, func(s *http.Server) {
+			s.ConnState = func(_ net.Conn, state http.ConnState) {
+				if state == http.StateNew {
+					handed <- struct{}{}
+				}
+			}
+		})
 		c := dial(t, s.address())
 		c.send(whole[:20])
-		eventually(t, "handed over", func() bool { return s.connections() == 0 })
+		<-handed
 		c.send(whole[20:])
 		c.expect("/", "body")
 		c.send(request("/again", "x"))
