@@ -87,23 +87,17 @@ func (l *Lease) Strategy() string { return l.turn.by.String() }
 // Expected returns the sender's next nonce as the lane knows it, now. It is not known
 // on a fresh lane, after an invalidation or a lost turn, nor when Redis failed and
 // another process may have gone on.
-func (l *Lease) Expected() (nonce uint64, known bool) {
-	ln := l.ticket.lane
-	ln.mu.Lock()
-	defer ln.unlock()
-	if l.ticket.state != holding || l.turn.open || !ln.know.known {
-		return 0, false
-	}
-	return ln.know.expected, true
-}
+func (l *Lease) Expected() (nonce uint64, known bool) { return l.nextNonce(false) }
 
 // Likely is Expected, and also what this process alone concludes while Redis is away and another
 // may have gone on. It says who goes before whom, and is no reason to refuse anything.
-func (l *Lease) Likely() (nonce uint64, known bool) {
+func (l *Lease) Likely() (nonce uint64, known bool) { return l.nextNonce(true) }
+
+func (l *Lease) nextNonce(alone bool) (nonce uint64, known bool) {
 	ln := l.ticket.lane
 	ln.mu.Lock()
 	defer ln.unlock()
-	if l.ticket.state != holding || !ln.know.known {
+	if l.ticket.state != holding || !ln.know.known || l.turn.open && !alone {
 		return 0, false
 	}
 	return ln.know.expected, true

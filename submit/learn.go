@@ -90,8 +90,8 @@ func (s *Submitter) learns() bool { return s.ordering.GapHold > 0 && !s.cfg.Skip
 // the strength of an old look-up. Without a lane's certainty the mirror node is all
 // there is to go by, and it may have moved on while the transaction was queued.
 func (s *Submitter) renew(turn *turn, e *Entry, known known) known {
-	next, sure := turn.likely(known.nonce)
-	if turn.gapIsWrong(sure) || next >= e.tx.Nonce() || s.cfg.SkipLookUps || time.Since(known.at) < freshness {
+	expected, sure := turn.expected(known.nonce)
+	if turn.gapIsWrong(sure) || turn.likely(expected, sure) >= e.tx.Nonce() || s.cfg.SkipLookUps || time.Since(known.at) < freshness {
 		return known
 	}
 	account, found, err := s.chain.Account(turn.ctx, e.tx.From())

@@ -298,9 +298,8 @@ func (s *Submitter) inTurn(turn *turn, e *Entry) (Pending, verdict) {
 		return nil, verdict{outcome: NotSent, err: factError(err)}
 	}
 	expected, sure := turn.expected(known.nonce)
-	next, _ := turn.likely(known.nonce)
 	// Without look-ups nothing is known of the nonce but what the lane is sure of.
-	wasNext := e.tx.Nonce() == next && (sure || !s.cfg.SkipLookUps)
+	wasNext := e.tx.Nonce() == turn.likely(expected, sure) && (sure || !s.cfg.SkipLookUps)
 	if err := s.check(e, known, expected, turn.gapIsWrong(sure)); err != nil {
 		s.failed(turn, e, wasNext)
 		return nil, e.failed(err, expected)

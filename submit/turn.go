@@ -59,8 +59,8 @@ func (e *Entry) stepBack(turn *turn) bool {
 		return false // which ends it
 	}
 	e.facts.value = e.s.renew(turn, e, known)
-	next, sure := turn.likely(e.facts.value.nonce)
-	return (sure || !e.s.cfg.SkipLookUps) && turn.lease.StepBack(next)
+	expected, sure := turn.expected(e.facts.value.nonce)
+	return (sure || !e.s.cfg.SkipLookUps) && turn.lease.StepBack(turn.likely(expected, sure))
 }
 
 // expected returns the nonce to go by, and whether it is certain. The lane knows
@@ -81,15 +81,14 @@ func (t *turn) expected(mirror uint64) (nonce uint64, sure bool) {
 	return max(lane, mirror), false
 }
 
-// likely returns the nonce to put in order by, which is expected or, while Redis is away, what
+// likely returns the nonce to put in order by: the one that is expected or, while Redis is away, what
 // this process has let through since, though another may have gone on. Nothing is refused by it.
-func (t *turn) likely(mirror uint64) (nonce uint64, sure bool) {
-	nonce, sure = t.expected(mirror)
+func (t *turn) likely(expected uint64, sure bool) uint64 {
 	if sure || t.lease == nil {
-		return nonce, sure
+		return expected
 	}
 	lane, _ := t.lease.Likely()
-	return max(lane, nonce), false
+	return max(lane, expected)
 }
 
 // gapIsWrong tells whether a nonce above the expected one cannot become right any more.
