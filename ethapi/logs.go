@@ -136,16 +136,18 @@ func (a *API) getLogs(ctx context.Context, p *rpc.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.blockHash != nil && !a.hiero() {
-		// Those who ask by hash want to know whether that block is still there (EIP-234).
-		switch block, err := a.block(ctx, eth.HashRef(*q.blockHash)); {
-		case err != nil:
-			return nil, err
-		case block == nil:
-			return nil, eth.ErrUnknownBlock()
-		}
+	if q.blockHash == nil || a.hiero() {
+		return a.logs(ctx, q)
 	}
-	return a.logs(ctx, q)
+	// Those who ask by hash want to know whether that block is still there (EIP-234).
+	switch block, err := a.block(ctx, eth.HashRef(*q.blockHash)); {
+	case err != nil:
+		return nil, err
+	case block == nil:
+		return nil, eth.ErrUnknownBlock()
+	default:
+		return a.blockLogs(ctx, block, q)
+	}
 }
 
 // logs runs a query. The result is never nil.

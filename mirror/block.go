@@ -225,7 +225,7 @@ func pageOf(number uint64) uint64 { return number - number%preloaded }
 // are no error.
 func (c *Client) Preload(ctx context.Context, first, last uint64) error {
 	has := func(number uint64) bool {
-		_, ok := c.blocks.get(decimal(number))
+		_, ok := c.CachedBlock(number)
 		return ok
 	}
 	missing := first
