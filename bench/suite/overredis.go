@@ -157,14 +157,9 @@ func handoffRedis(ctx context.Context, l *lab, t *table, runs int) error {
 	}
 	defer two.leave()
 	for range runs {
-		if err := server.reset(ctx); err != nil {
-			return err
-		}
-		across, pings, err := handOver(ctx, server, []*member{one, two}, rounds)
-		if err != nil {
-			return err
-		}
-		inRedis, err := server.scriptTime(ctx)
+		across, pings, inRedis, err := inScripts(ctx, server, func() ([]float64, []float64, error) {
+			return handOver(ctx, server, []*member{one, two}, rounds)
+		})
 		if err != nil {
 			return err
 		}
@@ -179,14 +174,10 @@ func handoffRedis(ctx context.Context, l *lab, t *table, runs int) error {
 			return err
 		}
 		t.ours("inside one process, p50 ÷ PING p50", "×", quantile(inside, .5)/quantile(pings, .5))
-		if err := server.reset(ctx); err != nil {
-			return err
-		}
-		least, pings, err := leastHandOver(ctx, server, rounds)
+		least, pings, inRedis, err := inScripts(ctx, server, func() ([]float64, []float64, error) {
+			return leastHandOver(ctx, server, rounds)
+		})
 		if err != nil {
-			return err
-		}
-		if inRedis, err = server.scriptTime(ctx); err != nil {
 			return err
 		}
 		t.ours("least script inside Redis, mean", "µs", inRedis*1e6)
@@ -203,6 +194,17 @@ func handoffRedis(ctx context.Context, l *lab, t *table, runs int) error {
 	}
 	t.note("The least is what no lock of this design can be faster than: a script that takes a name off a list, makes it the owner and publishes it, until a goroutine that waits for the message goes on. It keeps no state, checks nothing and loses a message for good. A third of what the lock needs beyond it is its script, with seven commands on owner, state, queue and places; the rest is what the two members do. All are idle between two hand-offs and run from cold caches: without a pause a hand-off takes about half as long, and the script a third.")
 	return nil
+}
+
+// inScripts has hand-offs made, and also returns the mean seconds that their scripts took inside Redis.
+func inScripts(ctx context.Context, server *redisServer, run func() (handoffs, pings []float64, err error)) (handoffs, pings []float64, mean float64, err error) {
+	if err = server.reset(ctx); err == nil {
+		handoffs, pings, err = run()
+	}
+	if err == nil {
+		mean, err = server.scriptTime(ctx)
+	}
+	return handoffs, pings, mean, err
 }
 
 // leastScript passes a lock on, and does nothing else that a lock needs.

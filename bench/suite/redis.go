@@ -81,23 +81,14 @@ var statLine = regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+),usec=(\d+)`)
 
 // commands returns how many commands the server has executed since the last reset,
 // those inside scripts included, but for those the suite itself sends.
-func (s *redisServer) commands(ctx context.Context) (float64, error) {
-	info, err := s.admin.Info(ctx, "commandstats").Result()
-	if err != nil {
-		return 0, err
-	}
-	total := 0
-	for _, m := range statLine.FindAllStringSubmatch(info, -1) {
-		if own[m[1]] {
-			continue
+func (s *redisServer) commands(ctx context.Context) (total float64, err error) {
+	stats, err := s.stats(ctx)
+	for name, stat := range stats {
+		if !own[name] {
+			total += stat.calls
 		}
-		n, err := strconv.Atoi(m[2])
-		if err != nil {
-			return 0, err
-		}
-		total += n
 	}
-	return float64(total), nil
+	return total, err
 }
 
 // own are the commands of the suite. The lock and the baseline use none of them.
@@ -105,19 +96,32 @@ var own = map[string]bool{"info": true, "config|resetstat": true, "zcard": true,
 
 // scriptTime returns the mean seconds that a script has taken since the last reset.
 func (s *redisServer) scriptTime(ctx context.Context) (float64, error) {
+	stats, err := s.stats(ctx)
+	script, ok := stats["evalsha"]
+	if err == nil && !ok {
+		err = errors.New("no script has run")
+	}
+	return script.micros / script.calls / 1e6, err
+}
+
+// commandStat is what a server has done of one command since the last reset.
+type commandStat struct{ calls, micros float64 }
+
+func (s *redisServer) stats(ctx context.Context) (map[string]commandStat, error) {
 	info, err := s.admin.Info(ctx, "commandstats").Result()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
+	stats := map[string]commandStat{}
 	for _, m := range statLine.FindAllStringSubmatch(info, -1) {
-		if m[1] != "evalsha" {
-			continue
-		}
 		calls, callsErr := strconv.ParseFloat(m[2], 64)
 		micros, microsErr := strconv.ParseFloat(m[3], 64)
-		return micros / calls / 1e6, errors.Join(callsErr, microsErr)
+		if err := errors.Join(callsErr, microsErr); err != nil {
+			return nil, err
+		}
+		stats[m[1]] = commandStat{calls, micros}
 	}
-	return 0, errors.New("no script has run")
+	return stats, nil
 }
 
 func (s *redisServer) reset(ctx context.Context) error { return s.admin.ConfigResetStat(ctx).Err() }
