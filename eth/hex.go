@@ -6,11 +6,12 @@ import (
 	"slices"
 )
 
+const hexDigits = "0123456789abcdef"
+
 // hexPairs are the two digits of every byte, the first in the lower half.
 var hexPairs = func() (pairs [256]uint16) {
-	const digits = "0123456789abcdef"
 	for i := range pairs {
-		pairs[i] = uint16(digits[i>>4]) | uint16(digits[i&15])<<8
+		pairs[i] = uint16(hexDigits[i>>4]) | uint16(hexDigits[i&15])<<8
 	}
 	return pairs
 }()
@@ -31,7 +32,7 @@ func appendHex(dst, data []byte) []byte {
 // appendDigits appends n in hex without leading zeros.
 func appendDigits(dst []byte, n uint64) []byte {
 	for shift := (bits.Len64(n|1) - 1) &^ 3; shift >= 0; shift -= 4 {
-		dst = append(dst, "0123456789abcdef"[n>>shift&15])
+		dst = append(dst, hexDigits[n>>shift&15])
 	}
 	return dst
 }
