@@ -223,7 +223,7 @@ func TestDecodeLogPage(t *testing.T) {
 		t.Fatalf("%d logs, %v", len(got.items), err)
 	}
 	for _, l := range got.items {
-		_, _ = append(l.Topics, common.Hash{1}), append(l.Data, 1) //nolint:gocritic // it must not be seen anywhere
+		_, _ = append(l.Topics, common.Hash{1}), append(l.Data, 1) // it must not be seen anywhere
 	}
 	for i, l := range got.items {
 		want := &Log{Log: eth.Log{Index: uint64(i), Data: bytes.Repeat([]byte{byte(i)}, i*i), Topics: []common.Hash{}}}
