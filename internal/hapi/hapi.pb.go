@@ -31,6 +31,291 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type TokenType int32
+
+const (
+	TokenType_FUNGIBLE_COMMON     TokenType = 0
+	TokenType_NON_FUNGIBLE_UNIQUE TokenType = 1
+)
+
+// Enum value maps for TokenType.
+var (
+	TokenType_name = map[int32]string{
+		0: "FUNGIBLE_COMMON",
+		1: "NON_FUNGIBLE_UNIQUE",
+	}
+	TokenType_value = map[string]int32{
+		"FUNGIBLE_COMMON":     0,
+		"NON_FUNGIBLE_UNIQUE": 1,
+	}
+)
+
+func (x TokenType) Enum() *TokenType {
+	p := new(TokenType)
+	*p = x
+	return p
+}
+
+func (x TokenType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TokenType) Descriptor() protoreflect.EnumDescriptor {
+	return file_hapi_proto_enumTypes[0].Descriptor()
+}
+
+func (TokenType) Type() protoreflect.EnumType {
+	return &file_hapi_proto_enumTypes[0]
+}
+
+func (x TokenType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TokenType.Descriptor instead.
+func (TokenType) EnumDescriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{0}
+}
+
+type TokenSupplyType int32
+
+const (
+	TokenSupplyType_INFINITE TokenSupplyType = 0
+	TokenSupplyType_FINITE   TokenSupplyType = 1
+)
+
+// Enum value maps for TokenSupplyType.
+var (
+	TokenSupplyType_name = map[int32]string{
+		0: "INFINITE",
+		1: "FINITE",
+	}
+	TokenSupplyType_value = map[string]int32{
+		"INFINITE": 0,
+		"FINITE":   1,
+	}
+)
+
+func (x TokenSupplyType) Enum() *TokenSupplyType {
+	p := new(TokenSupplyType)
+	*p = x
+	return p
+}
+
+func (x TokenSupplyType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TokenSupplyType) Descriptor() protoreflect.EnumDescriptor {
+	return file_hapi_proto_enumTypes[1].Descriptor()
+}
+
+func (TokenSupplyType) Type() protoreflect.EnumType {
+	return &file_hapi_proto_enumTypes[1]
+}
+
+func (x TokenSupplyType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TokenSupplyType.Descriptor instead.
+func (TokenSupplyType) EnumDescriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{1}
+}
+
+type TokenFreezeStatus int32
+
+const (
+	TokenFreezeStatus_FreezeNotApplicable TokenFreezeStatus = 0
+	TokenFreezeStatus_Frozen              TokenFreezeStatus = 1
+	TokenFreezeStatus_Unfrozen            TokenFreezeStatus = 2
+)
+
+// Enum value maps for TokenFreezeStatus.
+var (
+	TokenFreezeStatus_name = map[int32]string{
+		0: "FreezeNotApplicable",
+		1: "Frozen",
+		2: "Unfrozen",
+	}
+	TokenFreezeStatus_value = map[string]int32{
+		"FreezeNotApplicable": 0,
+		"Frozen":              1,
+		"Unfrozen":            2,
+	}
+)
+
+func (x TokenFreezeStatus) Enum() *TokenFreezeStatus {
+	p := new(TokenFreezeStatus)
+	*p = x
+	return p
+}
+
+func (x TokenFreezeStatus) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TokenFreezeStatus) Descriptor() protoreflect.EnumDescriptor {
+	return file_hapi_proto_enumTypes[2].Descriptor()
+}
+
+func (TokenFreezeStatus) Type() protoreflect.EnumType {
+	return &file_hapi_proto_enumTypes[2]
+}
+
+func (x TokenFreezeStatus) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TokenFreezeStatus.Descriptor instead.
+func (TokenFreezeStatus) EnumDescriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{2}
+}
+
+type TokenKycStatus int32
+
+const (
+	TokenKycStatus_KycNotApplicable TokenKycStatus = 0
+	TokenKycStatus_Granted          TokenKycStatus = 1
+	TokenKycStatus_Revoked          TokenKycStatus = 2
+)
+
+// Enum value maps for TokenKycStatus.
+var (
+	TokenKycStatus_name = map[int32]string{
+		0: "KycNotApplicable",
+		1: "Granted",
+		2: "Revoked",
+	}
+	TokenKycStatus_value = map[string]int32{
+		"KycNotApplicable": 0,
+		"Granted":          1,
+		"Revoked":          2,
+	}
+)
+
+func (x TokenKycStatus) Enum() *TokenKycStatus {
+	p := new(TokenKycStatus)
+	*p = x
+	return p
+}
+
+func (x TokenKycStatus) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TokenKycStatus) Descriptor() protoreflect.EnumDescriptor {
+	return file_hapi_proto_enumTypes[3].Descriptor()
+}
+
+func (TokenKycStatus) Type() protoreflect.EnumType {
+	return &file_hapi_proto_enumTypes[3]
+}
+
+func (x TokenKycStatus) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TokenKycStatus.Descriptor instead.
+func (TokenKycStatus) EnumDescriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{3}
+}
+
+type TokenPauseStatus int32
+
+const (
+	TokenPauseStatus_PauseNotApplicable TokenPauseStatus = 0
+	TokenPauseStatus_Paused             TokenPauseStatus = 1
+	TokenPauseStatus_Unpaused           TokenPauseStatus = 2
+)
+
+// Enum value maps for TokenPauseStatus.
+var (
+	TokenPauseStatus_name = map[int32]string{
+		0: "PauseNotApplicable",
+		1: "Paused",
+		2: "Unpaused",
+	}
+	TokenPauseStatus_value = map[string]int32{
+		"PauseNotApplicable": 0,
+		"Paused":             1,
+		"Unpaused":           2,
+	}
+)
+
+func (x TokenPauseStatus) Enum() *TokenPauseStatus {
+	p := new(TokenPauseStatus)
+	*p = x
+	return p
+}
+
+func (x TokenPauseStatus) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TokenPauseStatus) Descriptor() protoreflect.EnumDescriptor {
+	return file_hapi_proto_enumTypes[4].Descriptor()
+}
+
+func (TokenPauseStatus) Type() protoreflect.EnumType {
+	return &file_hapi_proto_enumTypes[4]
+}
+
+func (x TokenPauseStatus) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TokenPauseStatus.Descriptor instead.
+func (TokenPauseStatus) EnumDescriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{4}
+}
+
+type TokenKeyValidation int32
+
+const (
+	TokenKeyValidation_FULL_VALIDATION TokenKeyValidation = 0
+	TokenKeyValidation_NO_VALIDATION   TokenKeyValidation = 1
+)
+
+// Enum value maps for TokenKeyValidation.
+var (
+	TokenKeyValidation_name = map[int32]string{
+		0: "FULL_VALIDATION",
+		1: "NO_VALIDATION",
+	}
+	TokenKeyValidation_value = map[string]int32{
+		"FULL_VALIDATION": 0,
+		"NO_VALIDATION":   1,
+	}
+)
+
+func (x TokenKeyValidation) Enum() *TokenKeyValidation {
+	p := new(TokenKeyValidation)
+	*p = x
+	return p
+}
+
+func (x TokenKeyValidation) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TokenKeyValidation) Descriptor() protoreflect.EnumDescriptor {
+	return file_hapi_proto_enumTypes[5].Descriptor()
+}
+
+func (TokenKeyValidation) Type() protoreflect.EnumType {
+	return &file_hapi_proto_enumTypes[5]
+}
+
+func (x TokenKeyValidation) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TokenKeyValidation.Descriptor instead.
+func (TokenKeyValidation) EnumDescriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{5}
+}
+
 // ResponseType says what a query should be answered with.
 type ResponseType int32
 
@@ -68,11 +353,11 @@ func (x ResponseType) String() string {
 }
 
 func (ResponseType) Descriptor() protoreflect.EnumDescriptor {
-	return file_hapi_proto_enumTypes[0].Descriptor()
+	return file_hapi_proto_enumTypes[6].Descriptor()
 }
 
 func (ResponseType) Type() protoreflect.EnumType {
-	return &file_hapi_proto_enumTypes[0]
+	return &file_hapi_proto_enumTypes[6]
 }
 
 func (x ResponseType) Number() protoreflect.EnumNumber {
@@ -81,7 +366,390 @@ func (x ResponseType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ResponseType.Descriptor instead.
 func (ResponseType) EnumDescriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{0}
+	return file_hapi_proto_rawDescGZIP(), []int{6}
+}
+
+type HederaFunctionality int32
+
+const (
+	HederaFunctionality_NONE                       HederaFunctionality = 0
+	HederaFunctionality_CryptoTransfer             HederaFunctionality = 1
+	HederaFunctionality_CryptoUpdate               HederaFunctionality = 2
+	HederaFunctionality_CryptoDelete               HederaFunctionality = 3
+	HederaFunctionality_CryptoAddLiveHash          HederaFunctionality = 4
+	HederaFunctionality_CryptoDeleteLiveHash       HederaFunctionality = 5
+	HederaFunctionality_ContractCall               HederaFunctionality = 6
+	HederaFunctionality_ContractCreate             HederaFunctionality = 7
+	HederaFunctionality_ContractUpdate             HederaFunctionality = 8
+	HederaFunctionality_FileCreate                 HederaFunctionality = 9
+	HederaFunctionality_FileAppend                 HederaFunctionality = 10
+	HederaFunctionality_FileUpdate                 HederaFunctionality = 11
+	HederaFunctionality_FileDelete                 HederaFunctionality = 12
+	HederaFunctionality_CryptoGetAccountBalance    HederaFunctionality = 13
+	HederaFunctionality_CryptoGetAccountRecords    HederaFunctionality = 14
+	HederaFunctionality_CryptoGetInfo              HederaFunctionality = 15
+	HederaFunctionality_ContractCallLocal          HederaFunctionality = 16
+	HederaFunctionality_ContractGetInfo            HederaFunctionality = 17
+	HederaFunctionality_ContractGetBytecode        HederaFunctionality = 18
+	HederaFunctionality_GetBySolidityID            HederaFunctionality = 19
+	HederaFunctionality_GetByKey                   HederaFunctionality = 20
+	HederaFunctionality_CryptoGetLiveHash          HederaFunctionality = 21
+	HederaFunctionality_CryptoGetStakers           HederaFunctionality = 22
+	HederaFunctionality_FileGetContents            HederaFunctionality = 23
+	HederaFunctionality_FileGetInfo                HederaFunctionality = 24
+	HederaFunctionality_TransactionGetRecord       HederaFunctionality = 25
+	HederaFunctionality_ContractGetRecords         HederaFunctionality = 26
+	HederaFunctionality_CryptoCreate               HederaFunctionality = 27
+	HederaFunctionality_SystemDelete               HederaFunctionality = 28
+	HederaFunctionality_SystemUndelete             HederaFunctionality = 29
+	HederaFunctionality_ContractDelete             HederaFunctionality = 30
+	HederaFunctionality_Freeze                     HederaFunctionality = 31
+	HederaFunctionality_CreateTransactionRecord    HederaFunctionality = 32
+	HederaFunctionality_CryptoAccountAutoRenew     HederaFunctionality = 33
+	HederaFunctionality_ContractAutoRenew          HederaFunctionality = 34
+	HederaFunctionality_GetVersionInfo             HederaFunctionality = 35
+	HederaFunctionality_TransactionGetReceipt      HederaFunctionality = 36
+	HederaFunctionality_ConsensusCreateTopic       HederaFunctionality = 50
+	HederaFunctionality_ConsensusUpdateTopic       HederaFunctionality = 51
+	HederaFunctionality_ConsensusDeleteTopic       HederaFunctionality = 52
+	HederaFunctionality_ConsensusGetTopicInfo      HederaFunctionality = 53
+	HederaFunctionality_ConsensusSubmitMessage     HederaFunctionality = 54
+	HederaFunctionality_UncheckedSubmit            HederaFunctionality = 55
+	HederaFunctionality_TokenCreate                HederaFunctionality = 56
+	HederaFunctionality_TokenGetInfo               HederaFunctionality = 58
+	HederaFunctionality_TokenFreezeAccount         HederaFunctionality = 59
+	HederaFunctionality_TokenUnfreezeAccount       HederaFunctionality = 60
+	HederaFunctionality_TokenGrantKycToAccount     HederaFunctionality = 61
+	HederaFunctionality_TokenRevokeKycFromAccount  HederaFunctionality = 62
+	HederaFunctionality_TokenDelete                HederaFunctionality = 63
+	HederaFunctionality_TokenUpdate                HederaFunctionality = 64
+	HederaFunctionality_TokenMint                  HederaFunctionality = 65
+	HederaFunctionality_TokenBurn                  HederaFunctionality = 66
+	HederaFunctionality_TokenAccountWipe           HederaFunctionality = 67
+	HederaFunctionality_TokenAssociateToAccount    HederaFunctionality = 68
+	HederaFunctionality_TokenDissociateFromAccount HederaFunctionality = 69
+	HederaFunctionality_ScheduleCreate             HederaFunctionality = 70
+	HederaFunctionality_ScheduleDelete             HederaFunctionality = 71
+	HederaFunctionality_ScheduleSign               HederaFunctionality = 72
+	HederaFunctionality_ScheduleGetInfo            HederaFunctionality = 73
+	HederaFunctionality_TokenGetAccountNftInfos    HederaFunctionality = 74
+	HederaFunctionality_TokenGetNftInfo            HederaFunctionality = 75
+	HederaFunctionality_TokenGetNftInfos           HederaFunctionality = 76
+	HederaFunctionality_TokenFeeScheduleUpdate     HederaFunctionality = 77
+	HederaFunctionality_NetworkGetExecutionTime    HederaFunctionality = 78
+	HederaFunctionality_TokenPause                 HederaFunctionality = 79
+	HederaFunctionality_TokenUnpause               HederaFunctionality = 80
+	HederaFunctionality_CryptoApproveAllowance     HederaFunctionality = 81
+	HederaFunctionality_CryptoDeleteAllowance      HederaFunctionality = 82
+	HederaFunctionality_GetAccountDetails          HederaFunctionality = 83
+	HederaFunctionality_EthereumTransaction        HederaFunctionality = 84
+	HederaFunctionality_NodeStakeUpdate            HederaFunctionality = 85
+	HederaFunctionality_UtilPrng                   HederaFunctionality = 86
+	HederaFunctionality_TransactionGetFastRecord   HederaFunctionality = 87
+	HederaFunctionality_TokenUpdateNfts            HederaFunctionality = 88
+	HederaFunctionality_NodeCreate                 HederaFunctionality = 89
+	HederaFunctionality_NodeUpdate                 HederaFunctionality = 90
+	HederaFunctionality_NodeDelete                 HederaFunctionality = 91
+	HederaFunctionality_TokenReject                HederaFunctionality = 92
+	HederaFunctionality_TokenAirdrop               HederaFunctionality = 93
+	HederaFunctionality_TokenCancelAirdrop         HederaFunctionality = 94
+	HederaFunctionality_TokenClaimAirdrop          HederaFunctionality = 95
+	HederaFunctionality_StateSignatureTransaction  HederaFunctionality = 100
+	HederaFunctionality_HintsKeyPublication        HederaFunctionality = 101
+	HederaFunctionality_HintsPreprocessingVote     HederaFunctionality = 102
+	HederaFunctionality_HintsPartialSignature      HederaFunctionality = 103
+	HederaFunctionality_HistoryAssemblySignature   HederaFunctionality = 104
+	HederaFunctionality_HistoryProofKeyPublication HederaFunctionality = 105
+	HederaFunctionality_HistoryProofVote           HederaFunctionality = 106
+	HederaFunctionality_CrsPublication             HederaFunctionality = 107
+	HederaFunctionality_AtomicBatch                HederaFunctionality = 108
+	HederaFunctionality_LambdaSStore               HederaFunctionality = 109
+	HederaFunctionality_HookDispatch               HederaFunctionality = 110
+	HederaFunctionality_HookStore                  HederaFunctionality = 111
+	HederaFunctionality_LedgerIdPublication        HederaFunctionality = 112
+	HederaFunctionality_RegisteredNodeCreate       HederaFunctionality = 113
+	HederaFunctionality_RegisteredNodeUpdate       HederaFunctionality = 114
+	HederaFunctionality_RegisteredNodeDelete       HederaFunctionality = 115
+	HederaFunctionality_MigrationRootHashVote      HederaFunctionality = 116
+)
+
+// Enum value maps for HederaFunctionality.
+var (
+	HederaFunctionality_name = map[int32]string{
+		0:   "NONE",
+		1:   "CryptoTransfer",
+		2:   "CryptoUpdate",
+		3:   "CryptoDelete",
+		4:   "CryptoAddLiveHash",
+		5:   "CryptoDeleteLiveHash",
+		6:   "ContractCall",
+		7:   "ContractCreate",
+		8:   "ContractUpdate",
+		9:   "FileCreate",
+		10:  "FileAppend",
+		11:  "FileUpdate",
+		12:  "FileDelete",
+		13:  "CryptoGetAccountBalance",
+		14:  "CryptoGetAccountRecords",
+		15:  "CryptoGetInfo",
+		16:  "ContractCallLocal",
+		17:  "ContractGetInfo",
+		18:  "ContractGetBytecode",
+		19:  "GetBySolidityID",
+		20:  "GetByKey",
+		21:  "CryptoGetLiveHash",
+		22:  "CryptoGetStakers",
+		23:  "FileGetContents",
+		24:  "FileGetInfo",
+		25:  "TransactionGetRecord",
+		26:  "ContractGetRecords",
+		27:  "CryptoCreate",
+		28:  "SystemDelete",
+		29:  "SystemUndelete",
+		30:  "ContractDelete",
+		31:  "Freeze",
+		32:  "CreateTransactionRecord",
+		33:  "CryptoAccountAutoRenew",
+		34:  "ContractAutoRenew",
+		35:  "GetVersionInfo",
+		36:  "TransactionGetReceipt",
+		50:  "ConsensusCreateTopic",
+		51:  "ConsensusUpdateTopic",
+		52:  "ConsensusDeleteTopic",
+		53:  "ConsensusGetTopicInfo",
+		54:  "ConsensusSubmitMessage",
+		55:  "UncheckedSubmit",
+		56:  "TokenCreate",
+		58:  "TokenGetInfo",
+		59:  "TokenFreezeAccount",
+		60:  "TokenUnfreezeAccount",
+		61:  "TokenGrantKycToAccount",
+		62:  "TokenRevokeKycFromAccount",
+		63:  "TokenDelete",
+		64:  "TokenUpdate",
+		65:  "TokenMint",
+		66:  "TokenBurn",
+		67:  "TokenAccountWipe",
+		68:  "TokenAssociateToAccount",
+		69:  "TokenDissociateFromAccount",
+		70:  "ScheduleCreate",
+		71:  "ScheduleDelete",
+		72:  "ScheduleSign",
+		73:  "ScheduleGetInfo",
+		74:  "TokenGetAccountNftInfos",
+		75:  "TokenGetNftInfo",
+		76:  "TokenGetNftInfos",
+		77:  "TokenFeeScheduleUpdate",
+		78:  "NetworkGetExecutionTime",
+		79:  "TokenPause",
+		80:  "TokenUnpause",
+		81:  "CryptoApproveAllowance",
+		82:  "CryptoDeleteAllowance",
+		83:  "GetAccountDetails",
+		84:  "EthereumTransaction",
+		85:  "NodeStakeUpdate",
+		86:  "UtilPrng",
+		87:  "TransactionGetFastRecord",
+		88:  "TokenUpdateNfts",
+		89:  "NodeCreate",
+		90:  "NodeUpdate",
+		91:  "NodeDelete",
+		92:  "TokenReject",
+		93:  "TokenAirdrop",
+		94:  "TokenCancelAirdrop",
+		95:  "TokenClaimAirdrop",
+		100: "StateSignatureTransaction",
+		101: "HintsKeyPublication",
+		102: "HintsPreprocessingVote",
+		103: "HintsPartialSignature",
+		104: "HistoryAssemblySignature",
+		105: "HistoryProofKeyPublication",
+		106: "HistoryProofVote",
+		107: "CrsPublication",
+		108: "AtomicBatch",
+		109: "LambdaSStore",
+		110: "HookDispatch",
+		111: "HookStore",
+		112: "LedgerIdPublication",
+		113: "RegisteredNodeCreate",
+		114: "RegisteredNodeUpdate",
+		115: "RegisteredNodeDelete",
+		116: "MigrationRootHashVote",
+	}
+	HederaFunctionality_value = map[string]int32{
+		"NONE":                       0,
+		"CryptoTransfer":             1,
+		"CryptoUpdate":               2,
+		"CryptoDelete":               3,
+		"CryptoAddLiveHash":          4,
+		"CryptoDeleteLiveHash":       5,
+		"ContractCall":               6,
+		"ContractCreate":             7,
+		"ContractUpdate":             8,
+		"FileCreate":                 9,
+		"FileAppend":                 10,
+		"FileUpdate":                 11,
+		"FileDelete":                 12,
+		"CryptoGetAccountBalance":    13,
+		"CryptoGetAccountRecords":    14,
+		"CryptoGetInfo":              15,
+		"ContractCallLocal":          16,
+		"ContractGetInfo":            17,
+		"ContractGetBytecode":        18,
+		"GetBySolidityID":            19,
+		"GetByKey":                   20,
+		"CryptoGetLiveHash":          21,
+		"CryptoGetStakers":           22,
+		"FileGetContents":            23,
+		"FileGetInfo":                24,
+		"TransactionGetRecord":       25,
+		"ContractGetRecords":         26,
+		"CryptoCreate":               27,
+		"SystemDelete":               28,
+		"SystemUndelete":             29,
+		"ContractDelete":             30,
+		"Freeze":                     31,
+		"CreateTransactionRecord":    32,
+		"CryptoAccountAutoRenew":     33,
+		"ContractAutoRenew":          34,
+		"GetVersionInfo":             35,
+		"TransactionGetReceipt":      36,
+		"ConsensusCreateTopic":       50,
+		"ConsensusUpdateTopic":       51,
+		"ConsensusDeleteTopic":       52,
+		"ConsensusGetTopicInfo":      53,
+		"ConsensusSubmitMessage":     54,
+		"UncheckedSubmit":            55,
+		"TokenCreate":                56,
+		"TokenGetInfo":               58,
+		"TokenFreezeAccount":         59,
+		"TokenUnfreezeAccount":       60,
+		"TokenGrantKycToAccount":     61,
+		"TokenRevokeKycFromAccount":  62,
+		"TokenDelete":                63,
+		"TokenUpdate":                64,
+		"TokenMint":                  65,
+		"TokenBurn":                  66,
+		"TokenAccountWipe":           67,
+		"TokenAssociateToAccount":    68,
+		"TokenDissociateFromAccount": 69,
+		"ScheduleCreate":             70,
+		"ScheduleDelete":             71,
+		"ScheduleSign":               72,
+		"ScheduleGetInfo":            73,
+		"TokenGetAccountNftInfos":    74,
+		"TokenGetNftInfo":            75,
+		"TokenGetNftInfos":           76,
+		"TokenFeeScheduleUpdate":     77,
+		"NetworkGetExecutionTime":    78,
+		"TokenPause":                 79,
+		"TokenUnpause":               80,
+		"CryptoApproveAllowance":     81,
+		"CryptoDeleteAllowance":      82,
+		"GetAccountDetails":          83,
+		"EthereumTransaction":        84,
+		"NodeStakeUpdate":            85,
+		"UtilPrng":                   86,
+		"TransactionGetFastRecord":   87,
+		"TokenUpdateNfts":            88,
+		"NodeCreate":                 89,
+		"NodeUpdate":                 90,
+		"NodeDelete":                 91,
+		"TokenReject":                92,
+		"TokenAirdrop":               93,
+		"TokenCancelAirdrop":         94,
+		"TokenClaimAirdrop":          95,
+		"StateSignatureTransaction":  100,
+		"HintsKeyPublication":        101,
+		"HintsPreprocessingVote":     102,
+		"HintsPartialSignature":      103,
+		"HistoryAssemblySignature":   104,
+		"HistoryProofKeyPublication": 105,
+		"HistoryProofVote":           106,
+		"CrsPublication":             107,
+		"AtomicBatch":                108,
+		"LambdaSStore":               109,
+		"HookDispatch":               110,
+		"HookStore":                  111,
+		"LedgerIdPublication":        112,
+		"RegisteredNodeCreate":       113,
+		"RegisteredNodeUpdate":       114,
+		"RegisteredNodeDelete":       115,
+		"MigrationRootHashVote":      116,
+	}
+)
+
+func (x HederaFunctionality) Enum() *HederaFunctionality {
+	p := new(HederaFunctionality)
+	*p = x
+	return p
+}
+
+func (x HederaFunctionality) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (HederaFunctionality) Descriptor() protoreflect.EnumDescriptor {
+	return file_hapi_proto_enumTypes[7].Descriptor()
+}
+
+func (HederaFunctionality) Type() protoreflect.EnumType {
+	return &file_hapi_proto_enumTypes[7]
+}
+
+func (x HederaFunctionality) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use HederaFunctionality.Descriptor instead.
+func (HederaFunctionality) EnumDescriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{7}
+}
+
+type SimpleExtraKind int32
+
+const (
+	SimpleExtraKind_SIGNATURES SimpleExtraKind = 0
+	SimpleExtraKind_GAS        SimpleExtraKind = 13
+)
+
+// Enum value maps for SimpleExtraKind.
+var (
+	SimpleExtraKind_name = map[int32]string{
+		0:  "SIGNATURES",
+		13: "GAS",
+	}
+	SimpleExtraKind_value = map[string]int32{
+		"SIGNATURES": 0,
+		"GAS":        13,
+	}
+)
+
+func (x SimpleExtraKind) Enum() *SimpleExtraKind {
+	p := new(SimpleExtraKind)
+	*p = x
+	return p
+}
+
+func (x SimpleExtraKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SimpleExtraKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_hapi_proto_enumTypes[8].Descriptor()
+}
+
+func (SimpleExtraKind) Type() protoreflect.EnumType {
+	return &file_hapi_proto_enumTypes[8]
+}
+
+func (x SimpleExtraKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SimpleExtraKind.Descriptor instead.
+func (SimpleExtraKind) EnumDescriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{8}
 }
 
 // ResponseCodeEnum is every status a node can answer or write in a receipt.
@@ -1300,11 +1968,11 @@ func (x ResponseCodeEnum) String() string {
 }
 
 func (ResponseCodeEnum) Descriptor() protoreflect.EnumDescriptor {
-	return file_hapi_proto_enumTypes[1].Descriptor()
+	return file_hapi_proto_enumTypes[9].Descriptor()
 }
 
 func (ResponseCodeEnum) Type() protoreflect.EnumType {
-	return &file_hapi_proto_enumTypes[1]
+	return &file_hapi_proto_enumTypes[9]
 }
 
 func (x ResponseCodeEnum) Number() protoreflect.EnumNumber {
@@ -1313,7 +1981,7 @@ func (x ResponseCodeEnum) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ResponseCodeEnum.Descriptor instead.
 func (ResponseCodeEnum) EnumDescriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{1}
+	return file_hapi_proto_rawDescGZIP(), []int{9}
 }
 
 type Transaction struct {
@@ -1701,6 +2369,7 @@ type TransactionBody struct {
 	//
 	//	*TransactionBody_ContractCall
 	//	*TransactionBody_ContractCreateInstance
+	//	*TransactionBody_ContractUpdateInstance
 	//	*TransactionBody_CryptoCreateAccount
 	//	*TransactionBody_CryptoDelete
 	//	*TransactionBody_CryptoTransfer
@@ -1709,9 +2378,42 @@ type TransactionBody struct {
 	//	*TransactionBody_FileCreate
 	//	*TransactionBody_FileDelete
 	//	*TransactionBody_FileUpdate
+	//	*TransactionBody_ContractDeleteInstance
+	//	*TransactionBody_ConsensusCreateTopic
+	//	*TransactionBody_ConsensusUpdateTopic
+	//	*TransactionBody_ConsensusDeleteTopic
+	//	*TransactionBody_ConsensusSubmitMessage
+	//	*TransactionBody_TokenCreation
+	//	*TransactionBody_TokenFreeze
+	//	*TransactionBody_TokenUnfreeze
+	//	*TransactionBody_TokenGrantKyc
+	//	*TransactionBody_TokenRevokeKyc
+	//	*TransactionBody_TokenDeletion
+	//	*TransactionBody_TokenUpdate
+	//	*TransactionBody_TokenMint
+	//	*TransactionBody_TokenBurn
+	//	*TransactionBody_TokenWipe
+	//	*TransactionBody_TokenAssociate
+	//	*TransactionBody_TokenDissociate
+	//	*TransactionBody_ScheduleCreate
+	//	*TransactionBody_ScheduleDelete
+	//	*TransactionBody_ScheduleSign
+	//	*TransactionBody_TokenFeeScheduleUpdate
+	//	*TransactionBody_TokenPause
+	//	*TransactionBody_TokenUnpause
+	//	*TransactionBody_CryptoApproveAllowance
+	//	*TransactionBody_CryptoDeleteAllowance
 	//	*TransactionBody_EthereumTransaction
+	//	*TransactionBody_UtilPrng
+	//	*TransactionBody_TokenUpdateNfts
+	//	*TransactionBody_TokenReject
+	//	*TransactionBody_TokenAirdrop
+	//	*TransactionBody_TokenCancelAirdrop
+	//	*TransactionBody_TokenClaimAirdrop
+	//	*TransactionBody_AtomicBatch
 	Data          isTransactionBody_Data `protobuf_oneof:"data"`
 	BatchKey      *Key                   `protobuf:"bytes,73,opt,name=batch_key,json=batchKey,proto3" json:"batch_key,omitempty"`
+	MaxCustomFees []*CustomFeeLimit      `protobuf:"bytes,1001,rep,name=max_custom_fees,json=maxCustomFees,proto3" json:"max_custom_fees,omitempty"`
 	HighVolume    bool                   `protobuf:"varint,1002,opt,name=high_volume,json=highVolume,proto3" json:"high_volume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1815,6 +2517,15 @@ func (x *TransactionBody) GetContractCreateInstance() *ContractCreateTransaction
 	return nil
 }
 
+func (x *TransactionBody) GetContractUpdateInstance() *ContractUpdateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_ContractUpdateInstance); ok {
+			return x.ContractUpdateInstance
+		}
+	}
+	return nil
+}
+
 func (x *TransactionBody) GetCryptoCreateAccount() *CryptoCreateTransactionBody {
 	if x != nil {
 		if x, ok := x.Data.(*TransactionBody_CryptoCreateAccount); ok {
@@ -1887,6 +2598,231 @@ func (x *TransactionBody) GetFileUpdate() *FileUpdateTransactionBody {
 	return nil
 }
 
+func (x *TransactionBody) GetContractDeleteInstance() *ContractDeleteTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_ContractDeleteInstance); ok {
+			return x.ContractDeleteInstance
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetConsensusCreateTopic() *ConsensusCreateTopicTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_ConsensusCreateTopic); ok {
+			return x.ConsensusCreateTopic
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetConsensusUpdateTopic() *ConsensusUpdateTopicTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_ConsensusUpdateTopic); ok {
+			return x.ConsensusUpdateTopic
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetConsensusDeleteTopic() *ConsensusDeleteTopicTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_ConsensusDeleteTopic); ok {
+			return x.ConsensusDeleteTopic
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetConsensusSubmitMessage() *ConsensusSubmitMessageTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_ConsensusSubmitMessage); ok {
+			return x.ConsensusSubmitMessage
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenCreation() *TokenCreateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenCreation); ok {
+			return x.TokenCreation
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenFreeze() *TokenFreezeAccountTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenFreeze); ok {
+			return x.TokenFreeze
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenUnfreeze() *TokenUnfreezeAccountTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenUnfreeze); ok {
+			return x.TokenUnfreeze
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenGrantKyc() *TokenGrantKycTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenGrantKyc); ok {
+			return x.TokenGrantKyc
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenRevokeKyc() *TokenRevokeKycTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenRevokeKyc); ok {
+			return x.TokenRevokeKyc
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenDeletion() *TokenDeleteTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenDeletion); ok {
+			return x.TokenDeletion
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenUpdate() *TokenUpdateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenUpdate); ok {
+			return x.TokenUpdate
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenMint() *TokenMintTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenMint); ok {
+			return x.TokenMint
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenBurn() *TokenBurnTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenBurn); ok {
+			return x.TokenBurn
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenWipe() *TokenWipeAccountTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenWipe); ok {
+			return x.TokenWipe
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenAssociate() *TokenAssociateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenAssociate); ok {
+			return x.TokenAssociate
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenDissociate() *TokenDissociateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenDissociate); ok {
+			return x.TokenDissociate
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetScheduleCreate() *ScheduleCreateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_ScheduleCreate); ok {
+			return x.ScheduleCreate
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetScheduleDelete() *ScheduleDeleteTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_ScheduleDelete); ok {
+			return x.ScheduleDelete
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetScheduleSign() *ScheduleSignTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_ScheduleSign); ok {
+			return x.ScheduleSign
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenFeeScheduleUpdate() *TokenFeeScheduleUpdateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenFeeScheduleUpdate); ok {
+			return x.TokenFeeScheduleUpdate
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenPause() *TokenPauseTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenPause); ok {
+			return x.TokenPause
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenUnpause() *TokenUnpauseTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenUnpause); ok {
+			return x.TokenUnpause
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetCryptoApproveAllowance() *CryptoApproveAllowanceTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_CryptoApproveAllowance); ok {
+			return x.CryptoApproveAllowance
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetCryptoDeleteAllowance() *CryptoDeleteAllowanceTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_CryptoDeleteAllowance); ok {
+			return x.CryptoDeleteAllowance
+		}
+	}
+	return nil
+}
+
 func (x *TransactionBody) GetEthereumTransaction() *EthereumTransactionBody {
 	if x != nil {
 		if x, ok := x.Data.(*TransactionBody_EthereumTransaction); ok {
@@ -1896,9 +2832,79 @@ func (x *TransactionBody) GetEthereumTransaction() *EthereumTransactionBody {
 	return nil
 }
 
+func (x *TransactionBody) GetUtilPrng() *UtilPrngTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_UtilPrng); ok {
+			return x.UtilPrng
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenUpdateNfts() *TokenUpdateNftsTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenUpdateNfts); ok {
+			return x.TokenUpdateNfts
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenReject() *TokenRejectTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenReject); ok {
+			return x.TokenReject
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenAirdrop() *TokenAirdropTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenAirdrop); ok {
+			return x.TokenAirdrop
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenCancelAirdrop() *TokenCancelAirdropTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenCancelAirdrop); ok {
+			return x.TokenCancelAirdrop
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetTokenClaimAirdrop() *TokenClaimAirdropTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_TokenClaimAirdrop); ok {
+			return x.TokenClaimAirdrop
+		}
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetAtomicBatch() *AtomicBatchTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*TransactionBody_AtomicBatch); ok {
+			return x.AtomicBatch
+		}
+	}
+	return nil
+}
+
 func (x *TransactionBody) GetBatchKey() *Key {
 	if x != nil {
 		return x.BatchKey
+	}
+	return nil
+}
+
+func (x *TransactionBody) GetMaxCustomFees() []*CustomFeeLimit {
+	if x != nil {
+		return x.MaxCustomFees
 	}
 	return nil
 }
@@ -1920,6 +2926,10 @@ type TransactionBody_ContractCall struct {
 
 type TransactionBody_ContractCreateInstance struct {
 	ContractCreateInstance *ContractCreateTransactionBody `protobuf:"bytes,8,opt,name=contractCreateInstance,proto3,oneof"`
+}
+
+type TransactionBody_ContractUpdateInstance struct {
+	ContractUpdateInstance *ContractUpdateTransactionBody `protobuf:"bytes,9,opt,name=contractUpdateInstance,proto3,oneof"`
 }
 
 type TransactionBody_CryptoCreateAccount struct {
@@ -1954,13 +2964,143 @@ type TransactionBody_FileUpdate struct {
 	FileUpdate *FileUpdateTransactionBody `protobuf:"bytes,19,opt,name=fileUpdate,proto3,oneof"`
 }
 
+type TransactionBody_ContractDeleteInstance struct {
+	ContractDeleteInstance *ContractDeleteTransactionBody `protobuf:"bytes,22,opt,name=contractDeleteInstance,proto3,oneof"`
+}
+
+type TransactionBody_ConsensusCreateTopic struct {
+	ConsensusCreateTopic *ConsensusCreateTopicTransactionBody `protobuf:"bytes,24,opt,name=consensusCreateTopic,proto3,oneof"`
+}
+
+type TransactionBody_ConsensusUpdateTopic struct {
+	ConsensusUpdateTopic *ConsensusUpdateTopicTransactionBody `protobuf:"bytes,25,opt,name=consensusUpdateTopic,proto3,oneof"`
+}
+
+type TransactionBody_ConsensusDeleteTopic struct {
+	ConsensusDeleteTopic *ConsensusDeleteTopicTransactionBody `protobuf:"bytes,26,opt,name=consensusDeleteTopic,proto3,oneof"`
+}
+
+type TransactionBody_ConsensusSubmitMessage struct {
+	ConsensusSubmitMessage *ConsensusSubmitMessageTransactionBody `protobuf:"bytes,27,opt,name=consensusSubmitMessage,proto3,oneof"`
+}
+
+type TransactionBody_TokenCreation struct {
+	TokenCreation *TokenCreateTransactionBody `protobuf:"bytes,29,opt,name=tokenCreation,proto3,oneof"`
+}
+
+type TransactionBody_TokenFreeze struct {
+	TokenFreeze *TokenFreezeAccountTransactionBody `protobuf:"bytes,31,opt,name=tokenFreeze,proto3,oneof"`
+}
+
+type TransactionBody_TokenUnfreeze struct {
+	TokenUnfreeze *TokenUnfreezeAccountTransactionBody `protobuf:"bytes,32,opt,name=tokenUnfreeze,proto3,oneof"`
+}
+
+type TransactionBody_TokenGrantKyc struct {
+	TokenGrantKyc *TokenGrantKycTransactionBody `protobuf:"bytes,33,opt,name=tokenGrantKyc,proto3,oneof"`
+}
+
+type TransactionBody_TokenRevokeKyc struct {
+	TokenRevokeKyc *TokenRevokeKycTransactionBody `protobuf:"bytes,34,opt,name=tokenRevokeKyc,proto3,oneof"`
+}
+
+type TransactionBody_TokenDeletion struct {
+	TokenDeletion *TokenDeleteTransactionBody `protobuf:"bytes,35,opt,name=tokenDeletion,proto3,oneof"`
+}
+
+type TransactionBody_TokenUpdate struct {
+	TokenUpdate *TokenUpdateTransactionBody `protobuf:"bytes,36,opt,name=tokenUpdate,proto3,oneof"`
+}
+
+type TransactionBody_TokenMint struct {
+	TokenMint *TokenMintTransactionBody `protobuf:"bytes,37,opt,name=tokenMint,proto3,oneof"`
+}
+
+type TransactionBody_TokenBurn struct {
+	TokenBurn *TokenBurnTransactionBody `protobuf:"bytes,38,opt,name=tokenBurn,proto3,oneof"`
+}
+
+type TransactionBody_TokenWipe struct {
+	TokenWipe *TokenWipeAccountTransactionBody `protobuf:"bytes,39,opt,name=tokenWipe,proto3,oneof"`
+}
+
+type TransactionBody_TokenAssociate struct {
+	TokenAssociate *TokenAssociateTransactionBody `protobuf:"bytes,40,opt,name=tokenAssociate,proto3,oneof"`
+}
+
+type TransactionBody_TokenDissociate struct {
+	TokenDissociate *TokenDissociateTransactionBody `protobuf:"bytes,41,opt,name=tokenDissociate,proto3,oneof"`
+}
+
+type TransactionBody_ScheduleCreate struct {
+	ScheduleCreate *ScheduleCreateTransactionBody `protobuf:"bytes,42,opt,name=scheduleCreate,proto3,oneof"`
+}
+
+type TransactionBody_ScheduleDelete struct {
+	ScheduleDelete *ScheduleDeleteTransactionBody `protobuf:"bytes,43,opt,name=scheduleDelete,proto3,oneof"`
+}
+
+type TransactionBody_ScheduleSign struct {
+	ScheduleSign *ScheduleSignTransactionBody `protobuf:"bytes,44,opt,name=scheduleSign,proto3,oneof"`
+}
+
+type TransactionBody_TokenFeeScheduleUpdate struct {
+	TokenFeeScheduleUpdate *TokenFeeScheduleUpdateTransactionBody `protobuf:"bytes,45,opt,name=token_fee_schedule_update,json=tokenFeeScheduleUpdate,proto3,oneof"`
+}
+
+type TransactionBody_TokenPause struct {
+	TokenPause *TokenPauseTransactionBody `protobuf:"bytes,46,opt,name=token_pause,json=tokenPause,proto3,oneof"`
+}
+
+type TransactionBody_TokenUnpause struct {
+	TokenUnpause *TokenUnpauseTransactionBody `protobuf:"bytes,47,opt,name=token_unpause,json=tokenUnpause,proto3,oneof"`
+}
+
+type TransactionBody_CryptoApproveAllowance struct {
+	CryptoApproveAllowance *CryptoApproveAllowanceTransactionBody `protobuf:"bytes,48,opt,name=cryptoApproveAllowance,proto3,oneof"`
+}
+
+type TransactionBody_CryptoDeleteAllowance struct {
+	CryptoDeleteAllowance *CryptoDeleteAllowanceTransactionBody `protobuf:"bytes,49,opt,name=cryptoDeleteAllowance,proto3,oneof"`
+}
+
 type TransactionBody_EthereumTransaction struct {
 	EthereumTransaction *EthereumTransactionBody `protobuf:"bytes,50,opt,name=ethereumTransaction,proto3,oneof"`
+}
+
+type TransactionBody_UtilPrng struct {
+	UtilPrng *UtilPrngTransactionBody `protobuf:"bytes,52,opt,name=util_prng,json=utilPrng,proto3,oneof"`
+}
+
+type TransactionBody_TokenUpdateNfts struct {
+	TokenUpdateNfts *TokenUpdateNftsTransactionBody `protobuf:"bytes,53,opt,name=token_update_nfts,json=tokenUpdateNfts,proto3,oneof"`
+}
+
+type TransactionBody_TokenReject struct {
+	TokenReject *TokenRejectTransactionBody `protobuf:"bytes,57,opt,name=tokenReject,proto3,oneof"`
+}
+
+type TransactionBody_TokenAirdrop struct {
+	TokenAirdrop *TokenAirdropTransactionBody `protobuf:"bytes,58,opt,name=tokenAirdrop,proto3,oneof"`
+}
+
+type TransactionBody_TokenCancelAirdrop struct {
+	TokenCancelAirdrop *TokenCancelAirdropTransactionBody `protobuf:"bytes,59,opt,name=tokenCancelAirdrop,proto3,oneof"`
+}
+
+type TransactionBody_TokenClaimAirdrop struct {
+	TokenClaimAirdrop *TokenClaimAirdropTransactionBody `protobuf:"bytes,60,opt,name=tokenClaimAirdrop,proto3,oneof"`
+}
+
+type TransactionBody_AtomicBatch struct {
+	AtomicBatch *AtomicBatchTransactionBody `protobuf:"bytes,74,opt,name=atomic_batch,json=atomicBatch,proto3,oneof"`
 }
 
 func (*TransactionBody_ContractCall) isTransactionBody_Data() {}
 
 func (*TransactionBody_ContractCreateInstance) isTransactionBody_Data() {}
+
+func (*TransactionBody_ContractUpdateInstance) isTransactionBody_Data() {}
 
 func (*TransactionBody_CryptoCreateAccount) isTransactionBody_Data() {}
 
@@ -1978,7 +3118,829 @@ func (*TransactionBody_FileDelete) isTransactionBody_Data() {}
 
 func (*TransactionBody_FileUpdate) isTransactionBody_Data() {}
 
+func (*TransactionBody_ContractDeleteInstance) isTransactionBody_Data() {}
+
+func (*TransactionBody_ConsensusCreateTopic) isTransactionBody_Data() {}
+
+func (*TransactionBody_ConsensusUpdateTopic) isTransactionBody_Data() {}
+
+func (*TransactionBody_ConsensusDeleteTopic) isTransactionBody_Data() {}
+
+func (*TransactionBody_ConsensusSubmitMessage) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenCreation) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenFreeze) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenUnfreeze) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenGrantKyc) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenRevokeKyc) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenDeletion) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenUpdate) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenMint) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenBurn) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenWipe) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenAssociate) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenDissociate) isTransactionBody_Data() {}
+
+func (*TransactionBody_ScheduleCreate) isTransactionBody_Data() {}
+
+func (*TransactionBody_ScheduleDelete) isTransactionBody_Data() {}
+
+func (*TransactionBody_ScheduleSign) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenFeeScheduleUpdate) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenPause) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenUnpause) isTransactionBody_Data() {}
+
+func (*TransactionBody_CryptoApproveAllowance) isTransactionBody_Data() {}
+
+func (*TransactionBody_CryptoDeleteAllowance) isTransactionBody_Data() {}
+
 func (*TransactionBody_EthereumTransaction) isTransactionBody_Data() {}
+
+func (*TransactionBody_UtilPrng) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenUpdateNfts) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenReject) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenAirdrop) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenCancelAirdrop) isTransactionBody_Data() {}
+
+func (*TransactionBody_TokenClaimAirdrop) isTransactionBody_Data() {}
+
+func (*TransactionBody_AtomicBatch) isTransactionBody_Data() {}
+
+type SchedulableTransactionBody struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	TransactionFee uint64                 `protobuf:"varint,1,opt,name=transactionFee,proto3" json:"transactionFee,omitempty"`
+	Memo           string                 `protobuf:"bytes,2,opt,name=memo,proto3" json:"memo,omitempty"`
+	// Types that are valid to be assigned to Data:
+	//
+	//	*SchedulableTransactionBody_ContractCall
+	//	*SchedulableTransactionBody_ContractCreateInstance
+	//	*SchedulableTransactionBody_ContractUpdateInstance
+	//	*SchedulableTransactionBody_CryptoCreateAccount
+	//	*SchedulableTransactionBody_CryptoDelete
+	//	*SchedulableTransactionBody_CryptoTransfer
+	//	*SchedulableTransactionBody_CryptoUpdateAccount
+	//	*SchedulableTransactionBody_FileAppend
+	//	*SchedulableTransactionBody_FileCreate
+	//	*SchedulableTransactionBody_FileDelete
+	//	*SchedulableTransactionBody_FileUpdate
+	//	*SchedulableTransactionBody_ContractDeleteInstance
+	//	*SchedulableTransactionBody_ConsensusCreateTopic
+	//	*SchedulableTransactionBody_ConsensusUpdateTopic
+	//	*SchedulableTransactionBody_ConsensusDeleteTopic
+	//	*SchedulableTransactionBody_ConsensusSubmitMessage
+	//	*SchedulableTransactionBody_TokenCreation
+	//	*SchedulableTransactionBody_TokenFreeze
+	//	*SchedulableTransactionBody_TokenUnfreeze
+	//	*SchedulableTransactionBody_TokenGrantKyc
+	//	*SchedulableTransactionBody_TokenRevokeKyc
+	//	*SchedulableTransactionBody_TokenDeletion
+	//	*SchedulableTransactionBody_TokenUpdate
+	//	*SchedulableTransactionBody_TokenMint
+	//	*SchedulableTransactionBody_TokenBurn
+	//	*SchedulableTransactionBody_TokenWipe
+	//	*SchedulableTransactionBody_TokenAssociate
+	//	*SchedulableTransactionBody_TokenDissociate
+	//	*SchedulableTransactionBody_ScheduleDelete
+	//	*SchedulableTransactionBody_TokenFeeScheduleUpdate
+	//	*SchedulableTransactionBody_TokenPause
+	//	*SchedulableTransactionBody_TokenUnpause
+	//	*SchedulableTransactionBody_CryptoApproveAllowance
+	//	*SchedulableTransactionBody_CryptoDeleteAllowance
+	//	*SchedulableTransactionBody_UtilPrng
+	//	*SchedulableTransactionBody_TokenUpdateNfts
+	//	*SchedulableTransactionBody_TokenReject
+	//	*SchedulableTransactionBody_TokenAirdrop
+	//	*SchedulableTransactionBody_TokenCancelAirdrop
+	//	*SchedulableTransactionBody_TokenClaimAirdrop
+	Data          isSchedulableTransactionBody_Data `protobuf_oneof:"data"`
+	MaxCustomFees []*CustomFeeLimit                 `protobuf:"bytes,1001,rep,name=max_custom_fees,json=maxCustomFees,proto3" json:"max_custom_fees,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SchedulableTransactionBody) Reset() {
+	*x = SchedulableTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SchedulableTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SchedulableTransactionBody) ProtoMessage() {}
+
+func (x *SchedulableTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SchedulableTransactionBody.ProtoReflect.Descriptor instead.
+func (*SchedulableTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SchedulableTransactionBody) GetTransactionFee() uint64 {
+	if x != nil {
+		return x.TransactionFee
+	}
+	return 0
+}
+
+func (x *SchedulableTransactionBody) GetMemo() string {
+	if x != nil {
+		return x.Memo
+	}
+	return ""
+}
+
+func (x *SchedulableTransactionBody) GetData() isSchedulableTransactionBody_Data {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetContractCall() *ContractCallTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_ContractCall); ok {
+			return x.ContractCall
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetContractCreateInstance() *ContractCreateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_ContractCreateInstance); ok {
+			return x.ContractCreateInstance
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetContractUpdateInstance() *ContractUpdateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_ContractUpdateInstance); ok {
+			return x.ContractUpdateInstance
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetCryptoCreateAccount() *CryptoCreateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_CryptoCreateAccount); ok {
+			return x.CryptoCreateAccount
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetCryptoDelete() *CryptoDeleteTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_CryptoDelete); ok {
+			return x.CryptoDelete
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetCryptoTransfer() *CryptoTransferTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_CryptoTransfer); ok {
+			return x.CryptoTransfer
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetCryptoUpdateAccount() *CryptoUpdateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_CryptoUpdateAccount); ok {
+			return x.CryptoUpdateAccount
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetFileAppend() *FileAppendTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_FileAppend); ok {
+			return x.FileAppend
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetFileCreate() *FileCreateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_FileCreate); ok {
+			return x.FileCreate
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetFileDelete() *FileDeleteTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_FileDelete); ok {
+			return x.FileDelete
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetFileUpdate() *FileUpdateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_FileUpdate); ok {
+			return x.FileUpdate
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetContractDeleteInstance() *ContractDeleteTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_ContractDeleteInstance); ok {
+			return x.ContractDeleteInstance
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetConsensusCreateTopic() *ConsensusCreateTopicTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_ConsensusCreateTopic); ok {
+			return x.ConsensusCreateTopic
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetConsensusUpdateTopic() *ConsensusUpdateTopicTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_ConsensusUpdateTopic); ok {
+			return x.ConsensusUpdateTopic
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetConsensusDeleteTopic() *ConsensusDeleteTopicTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_ConsensusDeleteTopic); ok {
+			return x.ConsensusDeleteTopic
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetConsensusSubmitMessage() *ConsensusSubmitMessageTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_ConsensusSubmitMessage); ok {
+			return x.ConsensusSubmitMessage
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenCreation() *TokenCreateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenCreation); ok {
+			return x.TokenCreation
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenFreeze() *TokenFreezeAccountTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenFreeze); ok {
+			return x.TokenFreeze
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenUnfreeze() *TokenUnfreezeAccountTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenUnfreeze); ok {
+			return x.TokenUnfreeze
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenGrantKyc() *TokenGrantKycTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenGrantKyc); ok {
+			return x.TokenGrantKyc
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenRevokeKyc() *TokenRevokeKycTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenRevokeKyc); ok {
+			return x.TokenRevokeKyc
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenDeletion() *TokenDeleteTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenDeletion); ok {
+			return x.TokenDeletion
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenUpdate() *TokenUpdateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenUpdate); ok {
+			return x.TokenUpdate
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenMint() *TokenMintTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenMint); ok {
+			return x.TokenMint
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenBurn() *TokenBurnTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenBurn); ok {
+			return x.TokenBurn
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenWipe() *TokenWipeAccountTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenWipe); ok {
+			return x.TokenWipe
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenAssociate() *TokenAssociateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenAssociate); ok {
+			return x.TokenAssociate
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenDissociate() *TokenDissociateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenDissociate); ok {
+			return x.TokenDissociate
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetScheduleDelete() *ScheduleDeleteTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_ScheduleDelete); ok {
+			return x.ScheduleDelete
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenFeeScheduleUpdate() *TokenFeeScheduleUpdateTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenFeeScheduleUpdate); ok {
+			return x.TokenFeeScheduleUpdate
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenPause() *TokenPauseTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenPause); ok {
+			return x.TokenPause
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenUnpause() *TokenUnpauseTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenUnpause); ok {
+			return x.TokenUnpause
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetCryptoApproveAllowance() *CryptoApproveAllowanceTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_CryptoApproveAllowance); ok {
+			return x.CryptoApproveAllowance
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetCryptoDeleteAllowance() *CryptoDeleteAllowanceTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_CryptoDeleteAllowance); ok {
+			return x.CryptoDeleteAllowance
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetUtilPrng() *UtilPrngTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_UtilPrng); ok {
+			return x.UtilPrng
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenUpdateNfts() *TokenUpdateNftsTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenUpdateNfts); ok {
+			return x.TokenUpdateNfts
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenReject() *TokenRejectTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenReject); ok {
+			return x.TokenReject
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenAirdrop() *TokenAirdropTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenAirdrop); ok {
+			return x.TokenAirdrop
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenCancelAirdrop() *TokenCancelAirdropTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenCancelAirdrop); ok {
+			return x.TokenCancelAirdrop
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetTokenClaimAirdrop() *TokenClaimAirdropTransactionBody {
+	if x != nil {
+		if x, ok := x.Data.(*SchedulableTransactionBody_TokenClaimAirdrop); ok {
+			return x.TokenClaimAirdrop
+		}
+	}
+	return nil
+}
+
+func (x *SchedulableTransactionBody) GetMaxCustomFees() []*CustomFeeLimit {
+	if x != nil {
+		return x.MaxCustomFees
+	}
+	return nil
+}
+
+type isSchedulableTransactionBody_Data interface {
+	isSchedulableTransactionBody_Data()
+}
+
+type SchedulableTransactionBody_ContractCall struct {
+	ContractCall *ContractCallTransactionBody `protobuf:"bytes,3,opt,name=contractCall,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_ContractCreateInstance struct {
+	ContractCreateInstance *ContractCreateTransactionBody `protobuf:"bytes,4,opt,name=contractCreateInstance,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_ContractUpdateInstance struct {
+	ContractUpdateInstance *ContractUpdateTransactionBody `protobuf:"bytes,5,opt,name=contractUpdateInstance,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_CryptoCreateAccount struct {
+	CryptoCreateAccount *CryptoCreateTransactionBody `protobuf:"bytes,7,opt,name=cryptoCreateAccount,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_CryptoDelete struct {
+	CryptoDelete *CryptoDeleteTransactionBody `protobuf:"bytes,8,opt,name=cryptoDelete,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_CryptoTransfer struct {
+	CryptoTransfer *CryptoTransferTransactionBody `protobuf:"bytes,9,opt,name=cryptoTransfer,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_CryptoUpdateAccount struct {
+	CryptoUpdateAccount *CryptoUpdateTransactionBody `protobuf:"bytes,10,opt,name=cryptoUpdateAccount,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_FileAppend struct {
+	FileAppend *FileAppendTransactionBody `protobuf:"bytes,11,opt,name=fileAppend,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_FileCreate struct {
+	FileCreate *FileCreateTransactionBody `protobuf:"bytes,12,opt,name=fileCreate,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_FileDelete struct {
+	FileDelete *FileDeleteTransactionBody `protobuf:"bytes,13,opt,name=fileDelete,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_FileUpdate struct {
+	FileUpdate *FileUpdateTransactionBody `protobuf:"bytes,14,opt,name=fileUpdate,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_ContractDeleteInstance struct {
+	ContractDeleteInstance *ContractDeleteTransactionBody `protobuf:"bytes,6,opt,name=contractDeleteInstance,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_ConsensusCreateTopic struct {
+	ConsensusCreateTopic *ConsensusCreateTopicTransactionBody `protobuf:"bytes,18,opt,name=consensusCreateTopic,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_ConsensusUpdateTopic struct {
+	ConsensusUpdateTopic *ConsensusUpdateTopicTransactionBody `protobuf:"bytes,19,opt,name=consensusUpdateTopic,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_ConsensusDeleteTopic struct {
+	ConsensusDeleteTopic *ConsensusDeleteTopicTransactionBody `protobuf:"bytes,20,opt,name=consensusDeleteTopic,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_ConsensusSubmitMessage struct {
+	ConsensusSubmitMessage *ConsensusSubmitMessageTransactionBody `protobuf:"bytes,21,opt,name=consensusSubmitMessage,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenCreation struct {
+	TokenCreation *TokenCreateTransactionBody `protobuf:"bytes,22,opt,name=tokenCreation,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenFreeze struct {
+	TokenFreeze *TokenFreezeAccountTransactionBody `protobuf:"bytes,23,opt,name=tokenFreeze,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenUnfreeze struct {
+	TokenUnfreeze *TokenUnfreezeAccountTransactionBody `protobuf:"bytes,24,opt,name=tokenUnfreeze,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenGrantKyc struct {
+	TokenGrantKyc *TokenGrantKycTransactionBody `protobuf:"bytes,25,opt,name=tokenGrantKyc,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenRevokeKyc struct {
+	TokenRevokeKyc *TokenRevokeKycTransactionBody `protobuf:"bytes,26,opt,name=tokenRevokeKyc,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenDeletion struct {
+	TokenDeletion *TokenDeleteTransactionBody `protobuf:"bytes,27,opt,name=tokenDeletion,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenUpdate struct {
+	TokenUpdate *TokenUpdateTransactionBody `protobuf:"bytes,28,opt,name=tokenUpdate,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenMint struct {
+	TokenMint *TokenMintTransactionBody `protobuf:"bytes,29,opt,name=tokenMint,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenBurn struct {
+	TokenBurn *TokenBurnTransactionBody `protobuf:"bytes,30,opt,name=tokenBurn,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenWipe struct {
+	TokenWipe *TokenWipeAccountTransactionBody `protobuf:"bytes,31,opt,name=tokenWipe,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenAssociate struct {
+	TokenAssociate *TokenAssociateTransactionBody `protobuf:"bytes,32,opt,name=tokenAssociate,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenDissociate struct {
+	TokenDissociate *TokenDissociateTransactionBody `protobuf:"bytes,33,opt,name=tokenDissociate,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_ScheduleDelete struct {
+	ScheduleDelete *ScheduleDeleteTransactionBody `protobuf:"bytes,34,opt,name=scheduleDelete,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenFeeScheduleUpdate struct {
+	TokenFeeScheduleUpdate *TokenFeeScheduleUpdateTransactionBody `protobuf:"bytes,39,opt,name=token_fee_schedule_update,json=tokenFeeScheduleUpdate,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenPause struct {
+	TokenPause *TokenPauseTransactionBody `protobuf:"bytes,35,opt,name=token_pause,json=tokenPause,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenUnpause struct {
+	TokenUnpause *TokenUnpauseTransactionBody `protobuf:"bytes,36,opt,name=token_unpause,json=tokenUnpause,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_CryptoApproveAllowance struct {
+	CryptoApproveAllowance *CryptoApproveAllowanceTransactionBody `protobuf:"bytes,37,opt,name=cryptoApproveAllowance,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_CryptoDeleteAllowance struct {
+	CryptoDeleteAllowance *CryptoDeleteAllowanceTransactionBody `protobuf:"bytes,38,opt,name=cryptoDeleteAllowance,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_UtilPrng struct {
+	UtilPrng *UtilPrngTransactionBody `protobuf:"bytes,40,opt,name=util_prng,json=utilPrng,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenUpdateNfts struct {
+	TokenUpdateNfts *TokenUpdateNftsTransactionBody `protobuf:"bytes,41,opt,name=token_update_nfts,json=tokenUpdateNfts,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenReject struct {
+	TokenReject *TokenRejectTransactionBody `protobuf:"bytes,45,opt,name=tokenReject,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenAirdrop struct {
+	TokenAirdrop *TokenAirdropTransactionBody `protobuf:"bytes,48,opt,name=tokenAirdrop,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenCancelAirdrop struct {
+	TokenCancelAirdrop *TokenCancelAirdropTransactionBody `protobuf:"bytes,46,opt,name=tokenCancelAirdrop,proto3,oneof"`
+}
+
+type SchedulableTransactionBody_TokenClaimAirdrop struct {
+	TokenClaimAirdrop *TokenClaimAirdropTransactionBody `protobuf:"bytes,47,opt,name=tokenClaimAirdrop,proto3,oneof"`
+}
+
+func (*SchedulableTransactionBody_ContractCall) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_ContractCreateInstance) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_ContractUpdateInstance) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_CryptoCreateAccount) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_CryptoDelete) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_CryptoTransfer) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_CryptoUpdateAccount) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_FileAppend) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_FileCreate) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_FileDelete) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_FileUpdate) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_ContractDeleteInstance) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_ConsensusCreateTopic) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_ConsensusUpdateTopic) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_ConsensusDeleteTopic) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_ConsensusSubmitMessage) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenCreation) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenFreeze) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenUnfreeze) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenGrantKyc) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenRevokeKyc) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenDeletion) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenUpdate) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenMint) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenBurn) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenWipe) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenAssociate) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenDissociate) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_ScheduleDelete) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenFeeScheduleUpdate) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenPause) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenUnpause) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_CryptoApproveAllowance) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_CryptoDeleteAllowance) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_UtilPrng) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenUpdateNfts) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenReject) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenAirdrop) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenCancelAirdrop) isSchedulableTransactionBody_Data() {}
+
+func (*SchedulableTransactionBody_TokenClaimAirdrop) isSchedulableTransactionBody_Data() {}
+
+type AtomicBatchTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Transactions  [][]byte               `protobuf:"bytes,1,rep,name=transactions,proto3" json:"transactions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AtomicBatchTransactionBody) Reset() {
+	*x = AtomicBatchTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AtomicBatchTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AtomicBatchTransactionBody) ProtoMessage() {}
+
+func (x *AtomicBatchTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AtomicBatchTransactionBody.ProtoReflect.Descriptor instead.
+func (*AtomicBatchTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *AtomicBatchTransactionBody) GetTransactions() [][]byte {
+	if x != nil {
+		return x.Transactions
+	}
+	return nil
+}
 
 type AccountID struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -1995,7 +3957,7 @@ type AccountID struct {
 
 func (x *AccountID) Reset() {
 	*x = AccountID{}
-	mi := &file_hapi_proto_msgTypes[6]
+	mi := &file_hapi_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +3969,7 @@ func (x *AccountID) String() string {
 func (*AccountID) ProtoMessage() {}
 
 func (x *AccountID) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[6]
+	mi := &file_hapi_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +3982,7 @@ func (x *AccountID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountID.ProtoReflect.Descriptor instead.
 func (*AccountID) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{6}
+	return file_hapi_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AccountID) GetShardNum() int64 {
@@ -2093,7 +4055,7 @@ type ContractID struct {
 
 func (x *ContractID) Reset() {
 	*x = ContractID{}
-	mi := &file_hapi_proto_msgTypes[7]
+	mi := &file_hapi_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +4067,7 @@ func (x *ContractID) String() string {
 func (*ContractID) ProtoMessage() {}
 
 func (x *ContractID) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[7]
+	mi := &file_hapi_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +4080,7 @@ func (x *ContractID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractID.ProtoReflect.Descriptor instead.
 func (*ContractID) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{7}
+	return file_hapi_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ContractID) GetShardNum() int64 {
@@ -2187,7 +4149,7 @@ type FileID struct {
 
 func (x *FileID) Reset() {
 	*x = FileID{}
-	mi := &file_hapi_proto_msgTypes[8]
+	mi := &file_hapi_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +4161,7 @@ func (x *FileID) String() string {
 func (*FileID) ProtoMessage() {}
 
 func (x *FileID) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[8]
+	mi := &file_hapi_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +4174,7 @@ func (x *FileID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileID.ProtoReflect.Descriptor instead.
 func (*FileID) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{8}
+	return file_hapi_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FileID) GetShardNum() int64 {
@@ -2247,7 +4209,7 @@ type TokenID struct {
 
 func (x *TokenID) Reset() {
 	*x = TokenID{}
-	mi := &file_hapi_proto_msgTypes[9]
+	mi := &file_hapi_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2259,7 +4221,7 @@ func (x *TokenID) String() string {
 func (*TokenID) ProtoMessage() {}
 
 func (x *TokenID) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[9]
+	mi := &file_hapi_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2272,7 +4234,7 @@ func (x *TokenID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenID.ProtoReflect.Descriptor instead.
 func (*TokenID) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{9}
+	return file_hapi_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TokenID) GetShardNum() int64 {
@@ -2296,6 +4258,178 @@ func (x *TokenID) GetTokenNum() int64 {
 	return 0
 }
 
+type TopicID struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ShardNum      *int64                 `protobuf:"varint,1,opt,name=shardNum,proto3,oneof" json:"shardNum,omitempty"`
+	RealmNum      *int64                 `protobuf:"varint,2,opt,name=realmNum,proto3,oneof" json:"realmNum,omitempty"`
+	TopicNum      int64                  `protobuf:"varint,3,opt,name=topicNum,proto3" json:"topicNum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopicID) Reset() {
+	*x = TopicID{}
+	mi := &file_hapi_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopicID) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopicID) ProtoMessage() {}
+
+func (x *TopicID) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopicID.ProtoReflect.Descriptor instead.
+func (*TopicID) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *TopicID) GetShardNum() int64 {
+	if x != nil && x.ShardNum != nil {
+		return *x.ShardNum
+	}
+	return 0
+}
+
+func (x *TopicID) GetRealmNum() int64 {
+	if x != nil && x.RealmNum != nil {
+		return *x.RealmNum
+	}
+	return 0
+}
+
+func (x *TopicID) GetTopicNum() int64 {
+	if x != nil {
+		return x.TopicNum
+	}
+	return 0
+}
+
+type ScheduleID struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ShardNum      *int64                 `protobuf:"varint,1,opt,name=shardNum,proto3,oneof" json:"shardNum,omitempty"`
+	RealmNum      *int64                 `protobuf:"varint,2,opt,name=realmNum,proto3,oneof" json:"realmNum,omitempty"`
+	ScheduleNum   int64                  `protobuf:"varint,3,opt,name=scheduleNum,proto3" json:"scheduleNum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScheduleID) Reset() {
+	*x = ScheduleID{}
+	mi := &file_hapi_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleID) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleID) ProtoMessage() {}
+
+func (x *ScheduleID) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleID.ProtoReflect.Descriptor instead.
+func (*ScheduleID) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ScheduleID) GetShardNum() int64 {
+	if x != nil && x.ShardNum != nil {
+		return *x.ShardNum
+	}
+	return 0
+}
+
+func (x *ScheduleID) GetRealmNum() int64 {
+	if x != nil && x.RealmNum != nil {
+		return *x.RealmNum
+	}
+	return 0
+}
+
+func (x *ScheduleID) GetScheduleNum() int64 {
+	if x != nil {
+		return x.ScheduleNum
+	}
+	return 0
+}
+
+type NftID struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token_ID      *TokenID               `protobuf:"bytes,1,opt,name=token_ID,json=tokenID,proto3" json:"token_ID,omitempty"`
+	SerialNumber  int64                  `protobuf:"varint,2,opt,name=serial_number,json=serialNumber,proto3" json:"serial_number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NftID) Reset() {
+	*x = NftID{}
+	mi := &file_hapi_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NftID) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NftID) ProtoMessage() {}
+
+func (x *NftID) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NftID.ProtoReflect.Descriptor instead.
+func (*NftID) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *NftID) GetToken_ID() *TokenID {
+	if x != nil {
+		return x.Token_ID
+	}
+	return nil
+}
+
+func (x *NftID) GetSerialNumber() int64 {
+	if x != nil {
+		return x.SerialNumber
+	}
+	return 0
+}
+
 type TransactionID struct {
 	state                 protoimpl.MessageState `protogen:"open.v1"`
 	TransactionValidStart *Timestamp             `protobuf:"bytes,1,opt,name=transactionValidStart,proto3" json:"transactionValidStart,omitempty"`
@@ -2308,7 +4442,7 @@ type TransactionID struct {
 
 func (x *TransactionID) Reset() {
 	*x = TransactionID{}
-	mi := &file_hapi_proto_msgTypes[10]
+	mi := &file_hapi_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +4454,7 @@ func (x *TransactionID) String() string {
 func (*TransactionID) ProtoMessage() {}
 
 func (x *TransactionID) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[10]
+	mi := &file_hapi_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +4467,7 @@ func (x *TransactionID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionID.ProtoReflect.Descriptor instead.
 func (*TransactionID) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{10}
+	return file_hapi_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TransactionID) GetTransactionValidStart() *Timestamp {
@@ -2374,7 +4508,7 @@ type Timestamp struct {
 
 func (x *Timestamp) Reset() {
 	*x = Timestamp{}
-	mi := &file_hapi_proto_msgTypes[11]
+	mi := &file_hapi_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2386,7 +4520,7 @@ func (x *Timestamp) String() string {
 func (*Timestamp) ProtoMessage() {}
 
 func (x *Timestamp) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[11]
+	mi := &file_hapi_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2399,7 +4533,7 @@ func (x *Timestamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timestamp.ProtoReflect.Descriptor instead.
 func (*Timestamp) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{11}
+	return file_hapi_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Timestamp) GetSeconds() int64 {
@@ -2425,7 +4559,7 @@ type TimestampSeconds struct {
 
 func (x *TimestampSeconds) Reset() {
 	*x = TimestampSeconds{}
-	mi := &file_hapi_proto_msgTypes[12]
+	mi := &file_hapi_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2437,7 +4571,7 @@ func (x *TimestampSeconds) String() string {
 func (*TimestampSeconds) ProtoMessage() {}
 
 func (x *TimestampSeconds) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[12]
+	mi := &file_hapi_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2450,7 +4584,7 @@ func (x *TimestampSeconds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimestampSeconds.ProtoReflect.Descriptor instead.
 func (*TimestampSeconds) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{12}
+	return file_hapi_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TimestampSeconds) GetSeconds() int64 {
@@ -2469,7 +4603,7 @@ type Duration struct {
 
 func (x *Duration) Reset() {
 	*x = Duration{}
-	mi := &file_hapi_proto_msgTypes[13]
+	mi := &file_hapi_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2481,7 +4615,7 @@ func (x *Duration) String() string {
 func (*Duration) ProtoMessage() {}
 
 func (x *Duration) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[13]
+	mi := &file_hapi_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2494,7 +4628,7 @@ func (x *Duration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Duration.ProtoReflect.Descriptor instead.
 func (*Duration) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{13}
+	return file_hapi_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Duration) GetSeconds() int64 {
@@ -2523,7 +4657,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_hapi_proto_msgTypes[14]
+	mi := &file_hapi_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +4669,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[14]
+	mi := &file_hapi_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +4682,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{14}
+	return file_hapi_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Key) GetKey() isKey_Key {
@@ -2696,7 +4830,7 @@ type ThresholdKey struct {
 
 func (x *ThresholdKey) Reset() {
 	*x = ThresholdKey{}
-	mi := &file_hapi_proto_msgTypes[15]
+	mi := &file_hapi_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2708,7 +4842,7 @@ func (x *ThresholdKey) String() string {
 func (*ThresholdKey) ProtoMessage() {}
 
 func (x *ThresholdKey) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[15]
+	mi := &file_hapi_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2721,7 +4855,7 @@ func (x *ThresholdKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThresholdKey.ProtoReflect.Descriptor instead.
 func (*ThresholdKey) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{15}
+	return file_hapi_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ThresholdKey) GetThreshold() uint32 {
@@ -2747,7 +4881,7 @@ type KeyList struct {
 
 func (x *KeyList) Reset() {
 	*x = KeyList{}
-	mi := &file_hapi_proto_msgTypes[16]
+	mi := &file_hapi_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +4893,7 @@ func (x *KeyList) String() string {
 func (*KeyList) ProtoMessage() {}
 
 func (x *KeyList) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[16]
+	mi := &file_hapi_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +4906,7 @@ func (x *KeyList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyList.ProtoReflect.Descriptor instead.
 func (*KeyList) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{16}
+	return file_hapi_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *KeyList) GetKeys() []*Key {
@@ -2791,7 +4925,7 @@ type ShardID struct {
 
 func (x *ShardID) Reset() {
 	*x = ShardID{}
-	mi := &file_hapi_proto_msgTypes[17]
+	mi := &file_hapi_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2803,7 +4937,7 @@ func (x *ShardID) String() string {
 func (*ShardID) ProtoMessage() {}
 
 func (x *ShardID) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[17]
+	mi := &file_hapi_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2816,7 +4950,7 @@ func (x *ShardID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardID.ProtoReflect.Descriptor instead.
 func (*ShardID) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{17}
+	return file_hapi_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ShardID) GetShardNum() int64 {
@@ -2836,7 +4970,7 @@ type RealmID struct {
 
 func (x *RealmID) Reset() {
 	*x = RealmID{}
-	mi := &file_hapi_proto_msgTypes[18]
+	mi := &file_hapi_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2848,7 +4982,7 @@ func (x *RealmID) String() string {
 func (*RealmID) ProtoMessage() {}
 
 func (x *RealmID) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[18]
+	mi := &file_hapi_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2861,7 +4995,7 @@ func (x *RealmID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RealmID.ProtoReflect.Descriptor instead.
 func (*RealmID) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{18}
+	return file_hapi_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RealmID) GetShardNum() int64 {
@@ -2889,7 +5023,7 @@ type EthereumTransactionBody struct {
 
 func (x *EthereumTransactionBody) Reset() {
 	*x = EthereumTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[19]
+	mi := &file_hapi_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +5035,7 @@ func (x *EthereumTransactionBody) String() string {
 func (*EthereumTransactionBody) ProtoMessage() {}
 
 func (x *EthereumTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[19]
+	mi := &file_hapi_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +5048,7 @@ func (x *EthereumTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EthereumTransactionBody.ProtoReflect.Descriptor instead.
 func (*EthereumTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{19}
+	return file_hapi_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EthereumTransactionBody) GetEthereumData() []byte {
@@ -2954,7 +5088,7 @@ type FileCreateTransactionBody struct {
 
 func (x *FileCreateTransactionBody) Reset() {
 	*x = FileCreateTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[20]
+	mi := &file_hapi_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2966,7 +5100,7 @@ func (x *FileCreateTransactionBody) String() string {
 func (*FileCreateTransactionBody) ProtoMessage() {}
 
 func (x *FileCreateTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[20]
+	mi := &file_hapi_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2979,7 +5113,7 @@ func (x *FileCreateTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCreateTransactionBody.ProtoReflect.Descriptor instead.
 func (*FileCreateTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{20}
+	return file_hapi_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FileCreateTransactionBody) GetExpirationTime() *Timestamp {
@@ -3042,7 +5176,7 @@ type FileAppendTransactionBody struct {
 
 func (x *FileAppendTransactionBody) Reset() {
 	*x = FileAppendTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[21]
+	mi := &file_hapi_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3054,7 +5188,7 @@ func (x *FileAppendTransactionBody) String() string {
 func (*FileAppendTransactionBody) ProtoMessage() {}
 
 func (x *FileAppendTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[21]
+	mi := &file_hapi_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3067,7 +5201,7 @@ func (x *FileAppendTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileAppendTransactionBody.ProtoReflect.Descriptor instead.
 func (*FileAppendTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{21}
+	return file_hapi_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FileAppendTransactionBody) GetFileID() *FileID {
@@ -3097,7 +5231,7 @@ type FileUpdateTransactionBody struct {
 
 func (x *FileUpdateTransactionBody) Reset() {
 	*x = FileUpdateTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[22]
+	mi := &file_hapi_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3109,7 +5243,7 @@ func (x *FileUpdateTransactionBody) String() string {
 func (*FileUpdateTransactionBody) ProtoMessage() {}
 
 func (x *FileUpdateTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[22]
+	mi := &file_hapi_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3122,7 +5256,7 @@ func (x *FileUpdateTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileUpdateTransactionBody.ProtoReflect.Descriptor instead.
 func (*FileUpdateTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{22}
+	return file_hapi_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FileUpdateTransactionBody) GetFileID() *FileID {
@@ -3169,7 +5303,7 @@ type FileDeleteTransactionBody struct {
 
 func (x *FileDeleteTransactionBody) Reset() {
 	*x = FileDeleteTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[23]
+	mi := &file_hapi_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3181,7 +5315,7 @@ func (x *FileDeleteTransactionBody) String() string {
 func (*FileDeleteTransactionBody) ProtoMessage() {}
 
 func (x *FileDeleteTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[23]
+	mi := &file_hapi_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3194,7 +5328,7 @@ func (x *FileDeleteTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileDeleteTransactionBody.ProtoReflect.Descriptor instead.
 func (*FileDeleteTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{23}
+	return file_hapi_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FileDeleteTransactionBody) GetFileID() *FileID {
@@ -3236,7 +5370,7 @@ type CryptoCreateTransactionBody struct {
 
 func (x *CryptoCreateTransactionBody) Reset() {
 	*x = CryptoCreateTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[24]
+	mi := &file_hapi_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3248,7 +5382,7 @@ func (x *CryptoCreateTransactionBody) String() string {
 func (*CryptoCreateTransactionBody) ProtoMessage() {}
 
 func (x *CryptoCreateTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[24]
+	mi := &file_hapi_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3261,7 +5395,7 @@ func (x *CryptoCreateTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoCreateTransactionBody.ProtoReflect.Descriptor instead.
 func (*CryptoCreateTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{24}
+	return file_hapi_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CryptoCreateTransactionBody) GetKey() *Key {
@@ -3435,7 +5569,7 @@ type CryptoUpdateTransactionBody struct {
 
 func (x *CryptoUpdateTransactionBody) Reset() {
 	*x = CryptoUpdateTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[25]
+	mi := &file_hapi_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3447,7 +5581,7 @@ func (x *CryptoUpdateTransactionBody) String() string {
 func (*CryptoUpdateTransactionBody) ProtoMessage() {}
 
 func (x *CryptoUpdateTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[25]
+	mi := &file_hapi_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3460,7 +5594,7 @@ func (x *CryptoUpdateTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoUpdateTransactionBody.ProtoReflect.Descriptor instead.
 func (*CryptoUpdateTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{25}
+	return file_hapi_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CryptoUpdateTransactionBody) GetAccountIDToUpdate() *AccountID {
@@ -3570,7 +5704,7 @@ type CryptoDeleteTransactionBody struct {
 
 func (x *CryptoDeleteTransactionBody) Reset() {
 	*x = CryptoDeleteTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[26]
+	mi := &file_hapi_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3582,7 +5716,7 @@ func (x *CryptoDeleteTransactionBody) String() string {
 func (*CryptoDeleteTransactionBody) ProtoMessage() {}
 
 func (x *CryptoDeleteTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[26]
+	mi := &file_hapi_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3595,7 +5729,7 @@ func (x *CryptoDeleteTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoDeleteTransactionBody.ProtoReflect.Descriptor instead.
 func (*CryptoDeleteTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{26}
+	return file_hapi_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CryptoDeleteTransactionBody) GetTransferAccountID() *AccountID {
@@ -3622,7 +5756,7 @@ type CryptoTransferTransactionBody struct {
 
 func (x *CryptoTransferTransactionBody) Reset() {
 	*x = CryptoTransferTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[27]
+	mi := &file_hapi_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3634,7 +5768,7 @@ func (x *CryptoTransferTransactionBody) String() string {
 func (*CryptoTransferTransactionBody) ProtoMessage() {}
 
 func (x *CryptoTransferTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[27]
+	mi := &file_hapi_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3647,7 +5781,7 @@ func (x *CryptoTransferTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoTransferTransactionBody.ProtoReflect.Descriptor instead.
 func (*CryptoTransferTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{27}
+	return file_hapi_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CryptoTransferTransactionBody) GetTransfers() *TransferList {
@@ -3673,7 +5807,7 @@ type TransferList struct {
 
 func (x *TransferList) Reset() {
 	*x = TransferList{}
-	mi := &file_hapi_proto_msgTypes[28]
+	mi := &file_hapi_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3685,7 +5819,7 @@ func (x *TransferList) String() string {
 func (*TransferList) ProtoMessage() {}
 
 func (x *TransferList) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[28]
+	mi := &file_hapi_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3698,7 +5832,7 @@ func (x *TransferList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferList.ProtoReflect.Descriptor instead.
 func (*TransferList) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{28}
+	return file_hapi_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TransferList) GetAccountAmounts() []*AccountAmount {
@@ -3719,7 +5853,7 @@ type AccountAmount struct {
 
 func (x *AccountAmount) Reset() {
 	*x = AccountAmount{}
-	mi := &file_hapi_proto_msgTypes[29]
+	mi := &file_hapi_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3731,7 +5865,7 @@ func (x *AccountAmount) String() string {
 func (*AccountAmount) ProtoMessage() {}
 
 func (x *AccountAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[29]
+	mi := &file_hapi_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3744,7 +5878,7 @@ func (x *AccountAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountAmount.ProtoReflect.Descriptor instead.
 func (*AccountAmount) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{29}
+	return file_hapi_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *AccountAmount) GetAccountID() *AccountID {
@@ -3780,7 +5914,7 @@ type TokenTransferList struct {
 
 func (x *TokenTransferList) Reset() {
 	*x = TokenTransferList{}
-	mi := &file_hapi_proto_msgTypes[30]
+	mi := &file_hapi_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3792,7 +5926,7 @@ func (x *TokenTransferList) String() string {
 func (*TokenTransferList) ProtoMessage() {}
 
 func (x *TokenTransferList) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[30]
+	mi := &file_hapi_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3805,7 +5939,7 @@ func (x *TokenTransferList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenTransferList.ProtoReflect.Descriptor instead.
 func (*TokenTransferList) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{30}
+	return file_hapi_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TokenTransferList) GetToken() *TokenID {
@@ -3848,7 +5982,7 @@ type NftTransfer struct {
 
 func (x *NftTransfer) Reset() {
 	*x = NftTransfer{}
-	mi := &file_hapi_proto_msgTypes[31]
+	mi := &file_hapi_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3860,7 +5994,7 @@ func (x *NftTransfer) String() string {
 func (*NftTransfer) ProtoMessage() {}
 
 func (x *NftTransfer) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[31]
+	mi := &file_hapi_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3873,7 +6007,7 @@ func (x *NftTransfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NftTransfer.ProtoReflect.Descriptor instead.
 func (*NftTransfer) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{31}
+	return file_hapi_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *NftTransfer) GetSenderAccountID() *AccountID {
@@ -3936,7 +6070,7 @@ type ContractCreateTransactionBody struct {
 
 func (x *ContractCreateTransactionBody) Reset() {
 	*x = ContractCreateTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[32]
+	mi := &file_hapi_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3948,7 +6082,7 @@ func (x *ContractCreateTransactionBody) String() string {
 func (*ContractCreateTransactionBody) ProtoMessage() {}
 
 func (x *ContractCreateTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[32]
+	mi := &file_hapi_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3961,7 +6095,7 @@ func (x *ContractCreateTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractCreateTransactionBody.ProtoReflect.Descriptor instead.
 func (*ContractCreateTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{32}
+	return file_hapi_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ContractCreateTransactionBody) GetInitcodeSource() isContractCreateTransactionBody_InitcodeSource {
@@ -4150,7 +6284,7 @@ type ContractCallTransactionBody struct {
 
 func (x *ContractCallTransactionBody) Reset() {
 	*x = ContractCallTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[33]
+	mi := &file_hapi_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4162,7 +6296,7 @@ func (x *ContractCallTransactionBody) String() string {
 func (*ContractCallTransactionBody) ProtoMessage() {}
 
 func (x *ContractCallTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[33]
+	mi := &file_hapi_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4175,7 +6309,7 @@ func (x *ContractCallTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractCallTransactionBody.ProtoReflect.Descriptor instead.
 func (*ContractCallTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{33}
+	return file_hapi_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ContractCallTransactionBody) GetContractID() *ContractID {
@@ -4206,6 +6340,5059 @@ func (x *ContractCallTransactionBody) GetFunctionParameters() []byte {
 	return nil
 }
 
+type CryptoAllowance struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Owner         *AccountID             `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	Spender       *AccountID             `protobuf:"bytes,2,opt,name=spender,proto3" json:"spender,omitempty"`
+	Amount        int64                  `protobuf:"varint,3,opt,name=amount,proto3" json:"amount,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CryptoAllowance) Reset() {
+	*x = CryptoAllowance{}
+	mi := &file_hapi_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CryptoAllowance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CryptoAllowance) ProtoMessage() {}
+
+func (x *CryptoAllowance) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CryptoAllowance.ProtoReflect.Descriptor instead.
+func (*CryptoAllowance) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *CryptoAllowance) GetOwner() *AccountID {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *CryptoAllowance) GetSpender() *AccountID {
+	if x != nil {
+		return x.Spender
+	}
+	return nil
+}
+
+func (x *CryptoAllowance) GetAmount() int64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+type TokenAllowance struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TokenId       *TokenID               `protobuf:"bytes,1,opt,name=tokenId,proto3" json:"tokenId,omitempty"`
+	Owner         *AccountID             `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	Spender       *AccountID             `protobuf:"bytes,3,opt,name=spender,proto3" json:"spender,omitempty"`
+	Amount        int64                  `protobuf:"varint,4,opt,name=amount,proto3" json:"amount,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenAllowance) Reset() {
+	*x = TokenAllowance{}
+	mi := &file_hapi_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenAllowance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenAllowance) ProtoMessage() {}
+
+func (x *TokenAllowance) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenAllowance.ProtoReflect.Descriptor instead.
+func (*TokenAllowance) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *TokenAllowance) GetTokenId() *TokenID {
+	if x != nil {
+		return x.TokenId
+	}
+	return nil
+}
+
+func (x *TokenAllowance) GetOwner() *AccountID {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *TokenAllowance) GetSpender() *AccountID {
+	if x != nil {
+		return x.Spender
+	}
+	return nil
+}
+
+func (x *TokenAllowance) GetAmount() int64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+type NftAllowance struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	TokenId           *TokenID               `protobuf:"bytes,1,opt,name=tokenId,proto3" json:"tokenId,omitempty"`
+	Owner             *AccountID             `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	Spender           *AccountID             `protobuf:"bytes,3,opt,name=spender,proto3" json:"spender,omitempty"`
+	SerialNumbers     []int64                `protobuf:"varint,4,rep,packed,name=serial_numbers,json=serialNumbers,proto3" json:"serial_numbers,omitempty"`
+	ApprovedForAll    *wrapperspb.BoolValue  `protobuf:"bytes,5,opt,name=approved_for_all,json=approvedForAll,proto3" json:"approved_for_all,omitempty"`
+	DelegatingSpender *AccountID             `protobuf:"bytes,6,opt,name=delegating_spender,json=delegatingSpender,proto3" json:"delegating_spender,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *NftAllowance) Reset() {
+	*x = NftAllowance{}
+	mi := &file_hapi_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NftAllowance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NftAllowance) ProtoMessage() {}
+
+func (x *NftAllowance) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NftAllowance.ProtoReflect.Descriptor instead.
+func (*NftAllowance) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *NftAllowance) GetTokenId() *TokenID {
+	if x != nil {
+		return x.TokenId
+	}
+	return nil
+}
+
+func (x *NftAllowance) GetOwner() *AccountID {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *NftAllowance) GetSpender() *AccountID {
+	if x != nil {
+		return x.Spender
+	}
+	return nil
+}
+
+func (x *NftAllowance) GetSerialNumbers() []int64 {
+	if x != nil {
+		return x.SerialNumbers
+	}
+	return nil
+}
+
+func (x *NftAllowance) GetApprovedForAll() *wrapperspb.BoolValue {
+	if x != nil {
+		return x.ApprovedForAll
+	}
+	return nil
+}
+
+func (x *NftAllowance) GetDelegatingSpender() *AccountID {
+	if x != nil {
+		return x.DelegatingSpender
+	}
+	return nil
+}
+
+type NftRemoveAllowance struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TokenId       *TokenID               `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	Owner         *AccountID             `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	SerialNumbers []int64                `protobuf:"varint,3,rep,packed,name=serial_numbers,json=serialNumbers,proto3" json:"serial_numbers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NftRemoveAllowance) Reset() {
+	*x = NftRemoveAllowance{}
+	mi := &file_hapi_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NftRemoveAllowance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NftRemoveAllowance) ProtoMessage() {}
+
+func (x *NftRemoveAllowance) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NftRemoveAllowance.ProtoReflect.Descriptor instead.
+func (*NftRemoveAllowance) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *NftRemoveAllowance) GetTokenId() *TokenID {
+	if x != nil {
+		return x.TokenId
+	}
+	return nil
+}
+
+func (x *NftRemoveAllowance) GetOwner() *AccountID {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *NftRemoveAllowance) GetSerialNumbers() []int64 {
+	if x != nil {
+		return x.SerialNumbers
+	}
+	return nil
+}
+
+type CryptoApproveAllowanceTransactionBody struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	CryptoAllowances []*CryptoAllowance     `protobuf:"bytes,1,rep,name=cryptoAllowances,proto3" json:"cryptoAllowances,omitempty"`
+	NftAllowances    []*NftAllowance        `protobuf:"bytes,2,rep,name=nftAllowances,proto3" json:"nftAllowances,omitempty"`
+	TokenAllowances  []*TokenAllowance      `protobuf:"bytes,3,rep,name=tokenAllowances,proto3" json:"tokenAllowances,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *CryptoApproveAllowanceTransactionBody) Reset() {
+	*x = CryptoApproveAllowanceTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CryptoApproveAllowanceTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CryptoApproveAllowanceTransactionBody) ProtoMessage() {}
+
+func (x *CryptoApproveAllowanceTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CryptoApproveAllowanceTransactionBody.ProtoReflect.Descriptor instead.
+func (*CryptoApproveAllowanceTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *CryptoApproveAllowanceTransactionBody) GetCryptoAllowances() []*CryptoAllowance {
+	if x != nil {
+		return x.CryptoAllowances
+	}
+	return nil
+}
+
+func (x *CryptoApproveAllowanceTransactionBody) GetNftAllowances() []*NftAllowance {
+	if x != nil {
+		return x.NftAllowances
+	}
+	return nil
+}
+
+func (x *CryptoApproveAllowanceTransactionBody) GetTokenAllowances() []*TokenAllowance {
+	if x != nil {
+		return x.TokenAllowances
+	}
+	return nil
+}
+
+type CryptoDeleteAllowanceTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NftAllowances []*NftRemoveAllowance  `protobuf:"bytes,2,rep,name=nftAllowances,proto3" json:"nftAllowances,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CryptoDeleteAllowanceTransactionBody) Reset() {
+	*x = CryptoDeleteAllowanceTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CryptoDeleteAllowanceTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CryptoDeleteAllowanceTransactionBody) ProtoMessage() {}
+
+func (x *CryptoDeleteAllowanceTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CryptoDeleteAllowanceTransactionBody.ProtoReflect.Descriptor instead.
+func (*CryptoDeleteAllowanceTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *CryptoDeleteAllowanceTransactionBody) GetNftAllowances() []*NftRemoveAllowance {
+	if x != nil {
+		return x.NftAllowances
+	}
+	return nil
+}
+
+type ContractUpdateTransactionBody struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	ContractID      *ContractID            `protobuf:"bytes,1,opt,name=contractID,proto3" json:"contractID,omitempty"`
+	ExpirationTime  *Timestamp             `protobuf:"bytes,2,opt,name=expirationTime,proto3" json:"expirationTime,omitempty"`
+	AdminKey        *Key                   `protobuf:"bytes,3,opt,name=adminKey,proto3" json:"adminKey,omitempty"`
+	AutoRenewPeriod *Duration              `protobuf:"bytes,7,opt,name=autoRenewPeriod,proto3" json:"autoRenewPeriod,omitempty"`
+	// Types that are valid to be assigned to MemoField:
+	//
+	//	*ContractUpdateTransactionBody_Memo
+	//	*ContractUpdateTransactionBody_MemoWrapper
+	MemoField                     isContractUpdateTransactionBody_MemoField `protobuf_oneof:"memoField"`
+	MaxAutomaticTokenAssociations *wrapperspb.Int32Value                    `protobuf:"bytes,11,opt,name=max_automatic_token_associations,json=maxAutomaticTokenAssociations,proto3" json:"max_automatic_token_associations,omitempty"`
+	AutoRenewAccountId            *AccountID                                `protobuf:"bytes,12,opt,name=auto_renew_account_id,json=autoRenewAccountId,proto3" json:"auto_renew_account_id,omitempty"`
+	// Types that are valid to be assigned to StakedId:
+	//
+	//	*ContractUpdateTransactionBody_StakedAccountId
+	//	*ContractUpdateTransactionBody_StakedNodeId
+	StakedId      isContractUpdateTransactionBody_StakedId `protobuf_oneof:"staked_id"`
+	DeclineReward *wrapperspb.BoolValue                    `protobuf:"bytes,15,opt,name=decline_reward,json=declineReward,proto3" json:"decline_reward,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContractUpdateTransactionBody) Reset() {
+	*x = ContractUpdateTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContractUpdateTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContractUpdateTransactionBody) ProtoMessage() {}
+
+func (x *ContractUpdateTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContractUpdateTransactionBody.ProtoReflect.Descriptor instead.
+func (*ContractUpdateTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ContractUpdateTransactionBody) GetContractID() *ContractID {
+	if x != nil {
+		return x.ContractID
+	}
+	return nil
+}
+
+func (x *ContractUpdateTransactionBody) GetExpirationTime() *Timestamp {
+	if x != nil {
+		return x.ExpirationTime
+	}
+	return nil
+}
+
+func (x *ContractUpdateTransactionBody) GetAdminKey() *Key {
+	if x != nil {
+		return x.AdminKey
+	}
+	return nil
+}
+
+func (x *ContractUpdateTransactionBody) GetAutoRenewPeriod() *Duration {
+	if x != nil {
+		return x.AutoRenewPeriod
+	}
+	return nil
+}
+
+func (x *ContractUpdateTransactionBody) GetMemoField() isContractUpdateTransactionBody_MemoField {
+	if x != nil {
+		return x.MemoField
+	}
+	return nil
+}
+
+// Deprecated: Marked as deprecated in hapi.proto.
+func (x *ContractUpdateTransactionBody) GetMemo() string {
+	if x != nil {
+		if x, ok := x.MemoField.(*ContractUpdateTransactionBody_Memo); ok {
+			return x.Memo
+		}
+	}
+	return ""
+}
+
+func (x *ContractUpdateTransactionBody) GetMemoWrapper() *wrapperspb.StringValue {
+	if x != nil {
+		if x, ok := x.MemoField.(*ContractUpdateTransactionBody_MemoWrapper); ok {
+			return x.MemoWrapper
+		}
+	}
+	return nil
+}
+
+func (x *ContractUpdateTransactionBody) GetMaxAutomaticTokenAssociations() *wrapperspb.Int32Value {
+	if x != nil {
+		return x.MaxAutomaticTokenAssociations
+	}
+	return nil
+}
+
+func (x *ContractUpdateTransactionBody) GetAutoRenewAccountId() *AccountID {
+	if x != nil {
+		return x.AutoRenewAccountId
+	}
+	return nil
+}
+
+func (x *ContractUpdateTransactionBody) GetStakedId() isContractUpdateTransactionBody_StakedId {
+	if x != nil {
+		return x.StakedId
+	}
+	return nil
+}
+
+func (x *ContractUpdateTransactionBody) GetStakedAccountId() *AccountID {
+	if x != nil {
+		if x, ok := x.StakedId.(*ContractUpdateTransactionBody_StakedAccountId); ok {
+			return x.StakedAccountId
+		}
+	}
+	return nil
+}
+
+func (x *ContractUpdateTransactionBody) GetStakedNodeId() int64 {
+	if x != nil {
+		if x, ok := x.StakedId.(*ContractUpdateTransactionBody_StakedNodeId); ok {
+			return x.StakedNodeId
+		}
+	}
+	return 0
+}
+
+func (x *ContractUpdateTransactionBody) GetDeclineReward() *wrapperspb.BoolValue {
+	if x != nil {
+		return x.DeclineReward
+	}
+	return nil
+}
+
+type isContractUpdateTransactionBody_MemoField interface {
+	isContractUpdateTransactionBody_MemoField()
+}
+
+type ContractUpdateTransactionBody_Memo struct {
+	// Deprecated: Marked as deprecated in hapi.proto.
+	Memo string `protobuf:"bytes,9,opt,name=memo,proto3,oneof"`
+}
+
+type ContractUpdateTransactionBody_MemoWrapper struct {
+	MemoWrapper *wrapperspb.StringValue `protobuf:"bytes,10,opt,name=memoWrapper,proto3,oneof"`
+}
+
+func (*ContractUpdateTransactionBody_Memo) isContractUpdateTransactionBody_MemoField() {}
+
+func (*ContractUpdateTransactionBody_MemoWrapper) isContractUpdateTransactionBody_MemoField() {}
+
+type isContractUpdateTransactionBody_StakedId interface {
+	isContractUpdateTransactionBody_StakedId()
+}
+
+type ContractUpdateTransactionBody_StakedAccountId struct {
+	StakedAccountId *AccountID `protobuf:"bytes,13,opt,name=staked_account_id,json=stakedAccountId,proto3,oneof"`
+}
+
+type ContractUpdateTransactionBody_StakedNodeId struct {
+	StakedNodeId int64 `protobuf:"varint,14,opt,name=staked_node_id,json=stakedNodeId,proto3,oneof"`
+}
+
+func (*ContractUpdateTransactionBody_StakedAccountId) isContractUpdateTransactionBody_StakedId() {}
+
+func (*ContractUpdateTransactionBody_StakedNodeId) isContractUpdateTransactionBody_StakedId() {}
+
+type ContractDeleteTransactionBody struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ContractID *ContractID            `protobuf:"bytes,1,opt,name=contractID,proto3" json:"contractID,omitempty"`
+	// Types that are valid to be assigned to Obtainers:
+	//
+	//	*ContractDeleteTransactionBody_TransferAccountID
+	//	*ContractDeleteTransactionBody_TransferContractID
+	Obtainers        isContractDeleteTransactionBody_Obtainers `protobuf_oneof:"obtainers"`
+	PermanentRemoval bool                                      `protobuf:"varint,4,opt,name=permanent_removal,json=permanentRemoval,proto3" json:"permanent_removal,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ContractDeleteTransactionBody) Reset() {
+	*x = ContractDeleteTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContractDeleteTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContractDeleteTransactionBody) ProtoMessage() {}
+
+func (x *ContractDeleteTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContractDeleteTransactionBody.ProtoReflect.Descriptor instead.
+func (*ContractDeleteTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ContractDeleteTransactionBody) GetContractID() *ContractID {
+	if x != nil {
+		return x.ContractID
+	}
+	return nil
+}
+
+func (x *ContractDeleteTransactionBody) GetObtainers() isContractDeleteTransactionBody_Obtainers {
+	if x != nil {
+		return x.Obtainers
+	}
+	return nil
+}
+
+func (x *ContractDeleteTransactionBody) GetTransferAccountID() *AccountID {
+	if x != nil {
+		if x, ok := x.Obtainers.(*ContractDeleteTransactionBody_TransferAccountID); ok {
+			return x.TransferAccountID
+		}
+	}
+	return nil
+}
+
+func (x *ContractDeleteTransactionBody) GetTransferContractID() *ContractID {
+	if x != nil {
+		if x, ok := x.Obtainers.(*ContractDeleteTransactionBody_TransferContractID); ok {
+			return x.TransferContractID
+		}
+	}
+	return nil
+}
+
+func (x *ContractDeleteTransactionBody) GetPermanentRemoval() bool {
+	if x != nil {
+		return x.PermanentRemoval
+	}
+	return false
+}
+
+type isContractDeleteTransactionBody_Obtainers interface {
+	isContractDeleteTransactionBody_Obtainers()
+}
+
+type ContractDeleteTransactionBody_TransferAccountID struct {
+	TransferAccountID *AccountID `protobuf:"bytes,2,opt,name=transferAccountID,proto3,oneof"`
+}
+
+type ContractDeleteTransactionBody_TransferContractID struct {
+	TransferContractID *ContractID `protobuf:"bytes,3,opt,name=transferContractID,proto3,oneof"`
+}
+
+func (*ContractDeleteTransactionBody_TransferAccountID) isContractDeleteTransactionBody_Obtainers() {}
+
+func (*ContractDeleteTransactionBody_TransferContractID) isContractDeleteTransactionBody_Obtainers() {
+}
+
+type Fraction struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Numerator     int64                  `protobuf:"varint,1,opt,name=numerator,proto3" json:"numerator,omitempty"`
+	Denominator   int64                  `protobuf:"varint,2,opt,name=denominator,proto3" json:"denominator,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fraction) Reset() {
+	*x = Fraction{}
+	mi := &file_hapi_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fraction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fraction) ProtoMessage() {}
+
+func (x *Fraction) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fraction.ProtoReflect.Descriptor instead.
+func (*Fraction) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *Fraction) GetNumerator() int64 {
+	if x != nil {
+		return x.Numerator
+	}
+	return 0
+}
+
+func (x *Fraction) GetDenominator() int64 {
+	if x != nil {
+		return x.Denominator
+	}
+	return 0
+}
+
+type FixedFee struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	Amount              int64                  `protobuf:"varint,1,opt,name=amount,proto3" json:"amount,omitempty"`
+	DenominatingTokenId *TokenID               `protobuf:"bytes,2,opt,name=denominating_token_id,json=denominatingTokenId,proto3" json:"denominating_token_id,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *FixedFee) Reset() {
+	*x = FixedFee{}
+	mi := &file_hapi_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FixedFee) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FixedFee) ProtoMessage() {}
+
+func (x *FixedFee) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FixedFee.ProtoReflect.Descriptor instead.
+func (*FixedFee) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *FixedFee) GetAmount() int64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+func (x *FixedFee) GetDenominatingTokenId() *TokenID {
+	if x != nil {
+		return x.DenominatingTokenId
+	}
+	return nil
+}
+
+type FractionalFee struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	FractionalAmount *Fraction              `protobuf:"bytes,1,opt,name=fractional_amount,json=fractionalAmount,proto3" json:"fractional_amount,omitempty"`
+	MinimumAmount    int64                  `protobuf:"varint,2,opt,name=minimum_amount,json=minimumAmount,proto3" json:"minimum_amount,omitempty"`
+	MaximumAmount    int64                  `protobuf:"varint,3,opt,name=maximum_amount,json=maximumAmount,proto3" json:"maximum_amount,omitempty"`
+	NetOfTransfers   bool                   `protobuf:"varint,4,opt,name=net_of_transfers,json=netOfTransfers,proto3" json:"net_of_transfers,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *FractionalFee) Reset() {
+	*x = FractionalFee{}
+	mi := &file_hapi_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FractionalFee) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FractionalFee) ProtoMessage() {}
+
+func (x *FractionalFee) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FractionalFee.ProtoReflect.Descriptor instead.
+func (*FractionalFee) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *FractionalFee) GetFractionalAmount() *Fraction {
+	if x != nil {
+		return x.FractionalAmount
+	}
+	return nil
+}
+
+func (x *FractionalFee) GetMinimumAmount() int64 {
+	if x != nil {
+		return x.MinimumAmount
+	}
+	return 0
+}
+
+func (x *FractionalFee) GetMaximumAmount() int64 {
+	if x != nil {
+		return x.MaximumAmount
+	}
+	return 0
+}
+
+func (x *FractionalFee) GetNetOfTransfers() bool {
+	if x != nil {
+		return x.NetOfTransfers
+	}
+	return false
+}
+
+type RoyaltyFee struct {
+	state                 protoimpl.MessageState `protogen:"open.v1"`
+	ExchangeValueFraction *Fraction              `protobuf:"bytes,1,opt,name=exchange_value_fraction,json=exchangeValueFraction,proto3" json:"exchange_value_fraction,omitempty"`
+	FallbackFee           *FixedFee              `protobuf:"bytes,2,opt,name=fallback_fee,json=fallbackFee,proto3" json:"fallback_fee,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
+}
+
+func (x *RoyaltyFee) Reset() {
+	*x = RoyaltyFee{}
+	mi := &file_hapi_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoyaltyFee) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoyaltyFee) ProtoMessage() {}
+
+func (x *RoyaltyFee) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoyaltyFee.ProtoReflect.Descriptor instead.
+func (*RoyaltyFee) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *RoyaltyFee) GetExchangeValueFraction() *Fraction {
+	if x != nil {
+		return x.ExchangeValueFraction
+	}
+	return nil
+}
+
+func (x *RoyaltyFee) GetFallbackFee() *FixedFee {
+	if x != nil {
+		return x.FallbackFee
+	}
+	return nil
+}
+
+type CustomFee struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Fee:
+	//
+	//	*CustomFee_FixedFee
+	//	*CustomFee_FractionalFee
+	//	*CustomFee_RoyaltyFee
+	Fee                    isCustomFee_Fee `protobuf_oneof:"fee"`
+	FeeCollectorAccountId  *AccountID      `protobuf:"bytes,3,opt,name=fee_collector_account_id,json=feeCollectorAccountId,proto3" json:"fee_collector_account_id,omitempty"`
+	AllCollectorsAreExempt bool            `protobuf:"varint,5,opt,name=all_collectors_are_exempt,json=allCollectorsAreExempt,proto3" json:"all_collectors_are_exempt,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
+}
+
+func (x *CustomFee) Reset() {
+	*x = CustomFee{}
+	mi := &file_hapi_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CustomFee) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CustomFee) ProtoMessage() {}
+
+func (x *CustomFee) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CustomFee.ProtoReflect.Descriptor instead.
+func (*CustomFee) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *CustomFee) GetFee() isCustomFee_Fee {
+	if x != nil {
+		return x.Fee
+	}
+	return nil
+}
+
+func (x *CustomFee) GetFixedFee() *FixedFee {
+	if x != nil {
+		if x, ok := x.Fee.(*CustomFee_FixedFee); ok {
+			return x.FixedFee
+		}
+	}
+	return nil
+}
+
+func (x *CustomFee) GetFractionalFee() *FractionalFee {
+	if x != nil {
+		if x, ok := x.Fee.(*CustomFee_FractionalFee); ok {
+			return x.FractionalFee
+		}
+	}
+	return nil
+}
+
+func (x *CustomFee) GetRoyaltyFee() *RoyaltyFee {
+	if x != nil {
+		if x, ok := x.Fee.(*CustomFee_RoyaltyFee); ok {
+			return x.RoyaltyFee
+		}
+	}
+	return nil
+}
+
+func (x *CustomFee) GetFeeCollectorAccountId() *AccountID {
+	if x != nil {
+		return x.FeeCollectorAccountId
+	}
+	return nil
+}
+
+func (x *CustomFee) GetAllCollectorsAreExempt() bool {
+	if x != nil {
+		return x.AllCollectorsAreExempt
+	}
+	return false
+}
+
+type isCustomFee_Fee interface {
+	isCustomFee_Fee()
+}
+
+type CustomFee_FixedFee struct {
+	FixedFee *FixedFee `protobuf:"bytes,1,opt,name=fixed_fee,json=fixedFee,proto3,oneof"`
+}
+
+type CustomFee_FractionalFee struct {
+	FractionalFee *FractionalFee `protobuf:"bytes,2,opt,name=fractional_fee,json=fractionalFee,proto3,oneof"`
+}
+
+type CustomFee_RoyaltyFee struct {
+	RoyaltyFee *RoyaltyFee `protobuf:"bytes,4,opt,name=royalty_fee,json=royaltyFee,proto3,oneof"`
+}
+
+func (*CustomFee_FixedFee) isCustomFee_Fee() {}
+
+func (*CustomFee_FractionalFee) isCustomFee_Fee() {}
+
+func (*CustomFee_RoyaltyFee) isCustomFee_Fee() {}
+
+type FixedCustomFee struct {
+	state                 protoimpl.MessageState `protogen:"open.v1"`
+	FixedFee              *FixedFee              `protobuf:"bytes,1,opt,name=fixed_fee,json=fixedFee,proto3" json:"fixed_fee,omitempty"`
+	FeeCollectorAccountId *AccountID             `protobuf:"bytes,2,opt,name=fee_collector_account_id,json=feeCollectorAccountId,proto3" json:"fee_collector_account_id,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
+}
+
+func (x *FixedCustomFee) Reset() {
+	*x = FixedCustomFee{}
+	mi := &file_hapi_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FixedCustomFee) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FixedCustomFee) ProtoMessage() {}
+
+func (x *FixedCustomFee) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FixedCustomFee.ProtoReflect.Descriptor instead.
+func (*FixedCustomFee) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *FixedCustomFee) GetFixedFee() *FixedFee {
+	if x != nil {
+		return x.FixedFee
+	}
+	return nil
+}
+
+func (x *FixedCustomFee) GetFeeCollectorAccountId() *AccountID {
+	if x != nil {
+		return x.FeeCollectorAccountId
+	}
+	return nil
+}
+
+type FixedCustomFeeList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Fees          []*FixedCustomFee      `protobuf:"bytes,1,rep,name=fees,proto3" json:"fees,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FixedCustomFeeList) Reset() {
+	*x = FixedCustomFeeList{}
+	mi := &file_hapi_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FixedCustomFeeList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FixedCustomFeeList) ProtoMessage() {}
+
+func (x *FixedCustomFeeList) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FixedCustomFeeList.ProtoReflect.Descriptor instead.
+func (*FixedCustomFeeList) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *FixedCustomFeeList) GetFees() []*FixedCustomFee {
+	if x != nil {
+		return x.Fees
+	}
+	return nil
+}
+
+type FeeExemptKeyList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          []*Key                 `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeeExemptKeyList) Reset() {
+	*x = FeeExemptKeyList{}
+	mi := &file_hapi_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeeExemptKeyList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeeExemptKeyList) ProtoMessage() {}
+
+func (x *FeeExemptKeyList) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeeExemptKeyList.ProtoReflect.Descriptor instead.
+func (*FeeExemptKeyList) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *FeeExemptKeyList) GetKeys() []*Key {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+type CustomFeeLimit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AccountId     *AccountID             `protobuf:"bytes,1,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	Fees          []*FixedFee            `protobuf:"bytes,2,rep,name=fees,proto3" json:"fees,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CustomFeeLimit) Reset() {
+	*x = CustomFeeLimit{}
+	mi := &file_hapi_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CustomFeeLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CustomFeeLimit) ProtoMessage() {}
+
+func (x *CustomFeeLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CustomFeeLimit.ProtoReflect.Descriptor instead.
+func (*CustomFeeLimit) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *CustomFeeLimit) GetAccountId() *AccountID {
+	if x != nil {
+		return x.AccountId
+	}
+	return nil
+}
+
+func (x *CustomFeeLimit) GetFees() []*FixedFee {
+	if x != nil {
+		return x.Fees
+	}
+	return nil
+}
+
+type AssessedCustomFee struct {
+	state                   protoimpl.MessageState `protogen:"open.v1"`
+	Amount                  int64                  `protobuf:"varint,1,opt,name=amount,proto3" json:"amount,omitempty"`
+	TokenId                 *TokenID               `protobuf:"bytes,2,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	FeeCollectorAccountId   *AccountID             `protobuf:"bytes,3,opt,name=fee_collector_account_id,json=feeCollectorAccountId,proto3" json:"fee_collector_account_id,omitempty"`
+	EffectivePayerAccountId []*AccountID           `protobuf:"bytes,4,rep,name=effective_payer_account_id,json=effectivePayerAccountId,proto3" json:"effective_payer_account_id,omitempty"`
+	unknownFields           protoimpl.UnknownFields
+	sizeCache               protoimpl.SizeCache
+}
+
+func (x *AssessedCustomFee) Reset() {
+	*x = AssessedCustomFee{}
+	mi := &file_hapi_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AssessedCustomFee) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AssessedCustomFee) ProtoMessage() {}
+
+func (x *AssessedCustomFee) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AssessedCustomFee.ProtoReflect.Descriptor instead.
+func (*AssessedCustomFee) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *AssessedCustomFee) GetAmount() int64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+func (x *AssessedCustomFee) GetTokenId() *TokenID {
+	if x != nil {
+		return x.TokenId
+	}
+	return nil
+}
+
+func (x *AssessedCustomFee) GetFeeCollectorAccountId() *AccountID {
+	if x != nil {
+		return x.FeeCollectorAccountId
+	}
+	return nil
+}
+
+func (x *AssessedCustomFee) GetEffectivePayerAccountId() []*AccountID {
+	if x != nil {
+		return x.EffectivePayerAccountId
+	}
+	return nil
+}
+
+type TokenAssociation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TokenId       *TokenID               `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	AccountId     *AccountID             `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenAssociation) Reset() {
+	*x = TokenAssociation{}
+	mi := &file_hapi_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenAssociation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenAssociation) ProtoMessage() {}
+
+func (x *TokenAssociation) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenAssociation.ProtoReflect.Descriptor instead.
+func (*TokenAssociation) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *TokenAssociation) GetTokenId() *TokenID {
+	if x != nil {
+		return x.TokenId
+	}
+	return nil
+}
+
+func (x *TokenAssociation) GetAccountId() *AccountID {
+	if x != nil {
+		return x.AccountId
+	}
+	return nil
+}
+
+type TokenRelationship struct {
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	TokenId              *TokenID               `protobuf:"bytes,1,opt,name=tokenId,proto3" json:"tokenId,omitempty"`
+	Symbol               string                 `protobuf:"bytes,2,opt,name=symbol,proto3" json:"symbol,omitempty"`
+	Balance              uint64                 `protobuf:"varint,3,opt,name=balance,proto3" json:"balance,omitempty"`
+	KycStatus            TokenKycStatus         `protobuf:"varint,4,opt,name=kycStatus,proto3,enum=proto.TokenKycStatus" json:"kycStatus,omitempty"`
+	FreezeStatus         TokenFreezeStatus      `protobuf:"varint,5,opt,name=freezeStatus,proto3,enum=proto.TokenFreezeStatus" json:"freezeStatus,omitempty"`
+	Decimals             uint32                 `protobuf:"varint,6,opt,name=decimals,proto3" json:"decimals,omitempty"`
+	AutomaticAssociation bool                   `protobuf:"varint,7,opt,name=automatic_association,json=automaticAssociation,proto3" json:"automatic_association,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *TokenRelationship) Reset() {
+	*x = TokenRelationship{}
+	mi := &file_hapi_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenRelationship) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenRelationship) ProtoMessage() {}
+
+func (x *TokenRelationship) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenRelationship.ProtoReflect.Descriptor instead.
+func (*TokenRelationship) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *TokenRelationship) GetTokenId() *TokenID {
+	if x != nil {
+		return x.TokenId
+	}
+	return nil
+}
+
+func (x *TokenRelationship) GetSymbol() string {
+	if x != nil {
+		return x.Symbol
+	}
+	return ""
+}
+
+func (x *TokenRelationship) GetBalance() uint64 {
+	if x != nil {
+		return x.Balance
+	}
+	return 0
+}
+
+func (x *TokenRelationship) GetKycStatus() TokenKycStatus {
+	if x != nil {
+		return x.KycStatus
+	}
+	return TokenKycStatus_KycNotApplicable
+}
+
+func (x *TokenRelationship) GetFreezeStatus() TokenFreezeStatus {
+	if x != nil {
+		return x.FreezeStatus
+	}
+	return TokenFreezeStatus_FreezeNotApplicable
+}
+
+func (x *TokenRelationship) GetDecimals() uint32 {
+	if x != nil {
+		return x.Decimals
+	}
+	return 0
+}
+
+func (x *TokenRelationship) GetAutomaticAssociation() bool {
+	if x != nil {
+		return x.AutomaticAssociation
+	}
+	return false
+}
+
+type TokenCreateTransactionBody struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Name             string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Symbol           string                 `protobuf:"bytes,2,opt,name=symbol,proto3" json:"symbol,omitempty"`
+	Decimals         uint32                 `protobuf:"varint,3,opt,name=decimals,proto3" json:"decimals,omitempty"`
+	InitialSupply    uint64                 `protobuf:"varint,4,opt,name=initialSupply,proto3" json:"initialSupply,omitempty"`
+	Treasury         *AccountID             `protobuf:"bytes,5,opt,name=treasury,proto3" json:"treasury,omitempty"`
+	AdminKey         *Key                   `protobuf:"bytes,6,opt,name=adminKey,proto3" json:"adminKey,omitempty"`
+	KycKey           *Key                   `protobuf:"bytes,7,opt,name=kycKey,proto3" json:"kycKey,omitempty"`
+	FreezeKey        *Key                   `protobuf:"bytes,8,opt,name=freezeKey,proto3" json:"freezeKey,omitempty"`
+	WipeKey          *Key                   `protobuf:"bytes,9,opt,name=wipeKey,proto3" json:"wipeKey,omitempty"`
+	SupplyKey        *Key                   `protobuf:"bytes,10,opt,name=supplyKey,proto3" json:"supplyKey,omitempty"`
+	FreezeDefault    bool                   `protobuf:"varint,11,opt,name=freezeDefault,proto3" json:"freezeDefault,omitempty"`
+	Expiry           *Timestamp             `protobuf:"bytes,13,opt,name=expiry,proto3" json:"expiry,omitempty"`
+	AutoRenewAccount *AccountID             `protobuf:"bytes,14,opt,name=autoRenewAccount,proto3" json:"autoRenewAccount,omitempty"`
+	AutoRenewPeriod  *Duration              `protobuf:"bytes,15,opt,name=autoRenewPeriod,proto3" json:"autoRenewPeriod,omitempty"`
+	Memo             string                 `protobuf:"bytes,16,opt,name=memo,proto3" json:"memo,omitempty"`
+	TokenType        TokenType              `protobuf:"varint,17,opt,name=tokenType,proto3,enum=proto.TokenType" json:"tokenType,omitempty"`
+	SupplyType       TokenSupplyType        `protobuf:"varint,18,opt,name=supplyType,proto3,enum=proto.TokenSupplyType" json:"supplyType,omitempty"`
+	MaxSupply        int64                  `protobuf:"varint,19,opt,name=maxSupply,proto3" json:"maxSupply,omitempty"`
+	FeeScheduleKey   *Key                   `protobuf:"bytes,20,opt,name=fee_schedule_key,json=feeScheduleKey,proto3" json:"fee_schedule_key,omitempty"`
+	CustomFees       []*CustomFee           `protobuf:"bytes,21,rep,name=custom_fees,json=customFees,proto3" json:"custom_fees,omitempty"`
+	PauseKey         *Key                   `protobuf:"bytes,22,opt,name=pause_key,json=pauseKey,proto3" json:"pause_key,omitempty"`
+	Metadata         []byte                 `protobuf:"bytes,23,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	MetadataKey      *Key                   `protobuf:"bytes,24,opt,name=metadata_key,json=metadataKey,proto3" json:"metadata_key,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *TokenCreateTransactionBody) Reset() {
+	*x = TokenCreateTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenCreateTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenCreateTransactionBody) ProtoMessage() {}
+
+func (x *TokenCreateTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenCreateTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenCreateTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *TokenCreateTransactionBody) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TokenCreateTransactionBody) GetSymbol() string {
+	if x != nil {
+		return x.Symbol
+	}
+	return ""
+}
+
+func (x *TokenCreateTransactionBody) GetDecimals() uint32 {
+	if x != nil {
+		return x.Decimals
+	}
+	return 0
+}
+
+func (x *TokenCreateTransactionBody) GetInitialSupply() uint64 {
+	if x != nil {
+		return x.InitialSupply
+	}
+	return 0
+}
+
+func (x *TokenCreateTransactionBody) GetTreasury() *AccountID {
+	if x != nil {
+		return x.Treasury
+	}
+	return nil
+}
+
+func (x *TokenCreateTransactionBody) GetAdminKey() *Key {
+	if x != nil {
+		return x.AdminKey
+	}
+	return nil
+}
+
+func (x *TokenCreateTransactionBody) GetKycKey() *Key {
+	if x != nil {
+		return x.KycKey
+	}
+	return nil
+}
+
+func (x *TokenCreateTransactionBody) GetFreezeKey() *Key {
+	if x != nil {
+		return x.FreezeKey
+	}
+	return nil
+}
+
+func (x *TokenCreateTransactionBody) GetWipeKey() *Key {
+	if x != nil {
+		return x.WipeKey
+	}
+	return nil
+}
+
+func (x *TokenCreateTransactionBody) GetSupplyKey() *Key {
+	if x != nil {
+		return x.SupplyKey
+	}
+	return nil
+}
+
+func (x *TokenCreateTransactionBody) GetFreezeDefault() bool {
+	if x != nil {
+		return x.FreezeDefault
+	}
+	return false
+}
+
+func (x *TokenCreateTransactionBody) GetExpiry() *Timestamp {
+	if x != nil {
+		return x.Expiry
+	}
+	return nil
+}
+
+func (x *TokenCreateTransactionBody) GetAutoRenewAccount() *AccountID {
+	if x != nil {
+		return x.AutoRenewAccount
+	}
+	return nil
+}
+
+func (x *TokenCreateTransactionBody) GetAutoRenewPeriod() *Duration {
+	if x != nil {
+		return x.AutoRenewPeriod
+	}
+	return nil
+}
+
+func (x *TokenCreateTransactionBody) GetMemo() string {
+	if x != nil {
+		return x.Memo
+	}
+	return ""
+}
+
+func (x *TokenCreateTransactionBody) GetTokenType() TokenType {
+	if x != nil {
+		return x.TokenType
+	}
+	return TokenType_FUNGIBLE_COMMON
+}
+
+func (x *TokenCreateTransactionBody) GetSupplyType() TokenSupplyType {
+	if x != nil {
+		return x.SupplyType
+	}
+	return TokenSupplyType_INFINITE
+}
+
+func (x *TokenCreateTransactionBody) GetMaxSupply() int64 {
+	if x != nil {
+		return x.MaxSupply
+	}
+	return 0
+}
+
+func (x *TokenCreateTransactionBody) GetFeeScheduleKey() *Key {
+	if x != nil {
+		return x.FeeScheduleKey
+	}
+	return nil
+}
+
+func (x *TokenCreateTransactionBody) GetCustomFees() []*CustomFee {
+	if x != nil {
+		return x.CustomFees
+	}
+	return nil
+}
+
+func (x *TokenCreateTransactionBody) GetPauseKey() *Key {
+	if x != nil {
+		return x.PauseKey
+	}
+	return nil
+}
+
+func (x *TokenCreateTransactionBody) GetMetadata() []byte {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *TokenCreateTransactionBody) GetMetadataKey() *Key {
+	if x != nil {
+		return x.MetadataKey
+	}
+	return nil
+}
+
+type TokenUpdateTransactionBody struct {
+	state               protoimpl.MessageState  `protogen:"open.v1"`
+	Token               *TokenID                `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Symbol              string                  `protobuf:"bytes,2,opt,name=symbol,proto3" json:"symbol,omitempty"`
+	Name                string                  `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Treasury            *AccountID              `protobuf:"bytes,4,opt,name=treasury,proto3" json:"treasury,omitempty"`
+	AdminKey            *Key                    `protobuf:"bytes,5,opt,name=adminKey,proto3" json:"adminKey,omitempty"`
+	KycKey              *Key                    `protobuf:"bytes,6,opt,name=kycKey,proto3" json:"kycKey,omitempty"`
+	FreezeKey           *Key                    `protobuf:"bytes,7,opt,name=freezeKey,proto3" json:"freezeKey,omitempty"`
+	WipeKey             *Key                    `protobuf:"bytes,8,opt,name=wipeKey,proto3" json:"wipeKey,omitempty"`
+	SupplyKey           *Key                    `protobuf:"bytes,9,opt,name=supplyKey,proto3" json:"supplyKey,omitempty"`
+	AutoRenewAccount    *AccountID              `protobuf:"bytes,10,opt,name=autoRenewAccount,proto3" json:"autoRenewAccount,omitempty"`
+	AutoRenewPeriod     *Duration               `protobuf:"bytes,11,opt,name=autoRenewPeriod,proto3" json:"autoRenewPeriod,omitempty"`
+	Expiry              *Timestamp              `protobuf:"bytes,12,opt,name=expiry,proto3" json:"expiry,omitempty"`
+	Memo                *wrapperspb.StringValue `protobuf:"bytes,13,opt,name=memo,proto3" json:"memo,omitempty"`
+	FeeScheduleKey      *Key                    `protobuf:"bytes,14,opt,name=fee_schedule_key,json=feeScheduleKey,proto3" json:"fee_schedule_key,omitempty"`
+	PauseKey            *Key                    `protobuf:"bytes,15,opt,name=pause_key,json=pauseKey,proto3" json:"pause_key,omitempty"`
+	Metadata            *wrapperspb.BytesValue  `protobuf:"bytes,16,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	MetadataKey         *Key                    `protobuf:"bytes,17,opt,name=metadata_key,json=metadataKey,proto3" json:"metadata_key,omitempty"`
+	KeyVerificationMode TokenKeyValidation      `protobuf:"varint,18,opt,name=key_verification_mode,json=keyVerificationMode,proto3,enum=proto.TokenKeyValidation" json:"key_verification_mode,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *TokenUpdateTransactionBody) Reset() {
+	*x = TokenUpdateTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenUpdateTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenUpdateTransactionBody) ProtoMessage() {}
+
+func (x *TokenUpdateTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenUpdateTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenUpdateTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *TokenUpdateTransactionBody) GetToken() *TokenID {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *TokenUpdateTransactionBody) GetSymbol() string {
+	if x != nil {
+		return x.Symbol
+	}
+	return ""
+}
+
+func (x *TokenUpdateTransactionBody) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TokenUpdateTransactionBody) GetTreasury() *AccountID {
+	if x != nil {
+		return x.Treasury
+	}
+	return nil
+}
+
+func (x *TokenUpdateTransactionBody) GetAdminKey() *Key {
+	if x != nil {
+		return x.AdminKey
+	}
+	return nil
+}
+
+func (x *TokenUpdateTransactionBody) GetKycKey() *Key {
+	if x != nil {
+		return x.KycKey
+	}
+	return nil
+}
+
+func (x *TokenUpdateTransactionBody) GetFreezeKey() *Key {
+	if x != nil {
+		return x.FreezeKey
+	}
+	return nil
+}
+
+func (x *TokenUpdateTransactionBody) GetWipeKey() *Key {
+	if x != nil {
+		return x.WipeKey
+	}
+	return nil
+}
+
+func (x *TokenUpdateTransactionBody) GetSupplyKey() *Key {
+	if x != nil {
+		return x.SupplyKey
+	}
+	return nil
+}
+
+func (x *TokenUpdateTransactionBody) GetAutoRenewAccount() *AccountID {
+	if x != nil {
+		return x.AutoRenewAccount
+	}
+	return nil
+}
+
+func (x *TokenUpdateTransactionBody) GetAutoRenewPeriod() *Duration {
+	if x != nil {
+		return x.AutoRenewPeriod
+	}
+	return nil
+}
+
+func (x *TokenUpdateTransactionBody) GetExpiry() *Timestamp {
+	if x != nil {
+		return x.Expiry
+	}
+	return nil
+}
+
+func (x *TokenUpdateTransactionBody) GetMemo() *wrapperspb.StringValue {
+	if x != nil {
+		return x.Memo
+	}
+	return nil
+}
+
+func (x *TokenUpdateTransactionBody) GetFeeScheduleKey() *Key {
+	if x != nil {
+		return x.FeeScheduleKey
+	}
+	return nil
+}
+
+func (x *TokenUpdateTransactionBody) GetPauseKey() *Key {
+	if x != nil {
+		return x.PauseKey
+	}
+	return nil
+}
+
+func (x *TokenUpdateTransactionBody) GetMetadata() *wrapperspb.BytesValue {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *TokenUpdateTransactionBody) GetMetadataKey() *Key {
+	if x != nil {
+		return x.MetadataKey
+	}
+	return nil
+}
+
+func (x *TokenUpdateTransactionBody) GetKeyVerificationMode() TokenKeyValidation {
+	if x != nil {
+		return x.KeyVerificationMode
+	}
+	return TokenKeyValidation_FULL_VALIDATION
+}
+
+type TokenDeleteTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *TokenID               `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenDeleteTransactionBody) Reset() {
+	*x = TokenDeleteTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenDeleteTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenDeleteTransactionBody) ProtoMessage() {}
+
+func (x *TokenDeleteTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenDeleteTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenDeleteTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *TokenDeleteTransactionBody) GetToken() *TokenID {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+type TokenMintTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *TokenID               `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Amount        uint64                 `protobuf:"varint,2,opt,name=amount,proto3" json:"amount,omitempty"`
+	Metadata      [][]byte               `protobuf:"bytes,3,rep,name=metadata,proto3" json:"metadata,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenMintTransactionBody) Reset() {
+	*x = TokenMintTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenMintTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenMintTransactionBody) ProtoMessage() {}
+
+func (x *TokenMintTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenMintTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenMintTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *TokenMintTransactionBody) GetToken() *TokenID {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *TokenMintTransactionBody) GetAmount() uint64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+func (x *TokenMintTransactionBody) GetMetadata() [][]byte {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+type TokenBurnTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *TokenID               `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Amount        uint64                 `protobuf:"varint,2,opt,name=amount,proto3" json:"amount,omitempty"`
+	SerialNumbers []int64                `protobuf:"varint,3,rep,packed,name=serialNumbers,proto3" json:"serialNumbers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenBurnTransactionBody) Reset() {
+	*x = TokenBurnTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenBurnTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenBurnTransactionBody) ProtoMessage() {}
+
+func (x *TokenBurnTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenBurnTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenBurnTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *TokenBurnTransactionBody) GetToken() *TokenID {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *TokenBurnTransactionBody) GetAmount() uint64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+func (x *TokenBurnTransactionBody) GetSerialNumbers() []int64 {
+	if x != nil {
+		return x.SerialNumbers
+	}
+	return nil
+}
+
+type TokenWipeAccountTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *TokenID               `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Account       *AccountID             `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
+	Amount        uint64                 `protobuf:"varint,3,opt,name=amount,proto3" json:"amount,omitempty"`
+	SerialNumbers []int64                `protobuf:"varint,4,rep,packed,name=serialNumbers,proto3" json:"serialNumbers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenWipeAccountTransactionBody) Reset() {
+	*x = TokenWipeAccountTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenWipeAccountTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenWipeAccountTransactionBody) ProtoMessage() {}
+
+func (x *TokenWipeAccountTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenWipeAccountTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenWipeAccountTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *TokenWipeAccountTransactionBody) GetToken() *TokenID {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *TokenWipeAccountTransactionBody) GetAccount() *AccountID {
+	if x != nil {
+		return x.Account
+	}
+	return nil
+}
+
+func (x *TokenWipeAccountTransactionBody) GetAmount() uint64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+func (x *TokenWipeAccountTransactionBody) GetSerialNumbers() []int64 {
+	if x != nil {
+		return x.SerialNumbers
+	}
+	return nil
+}
+
+type TokenAssociateTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       *AccountID             `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	Tokens        []*TokenID             `protobuf:"bytes,2,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenAssociateTransactionBody) Reset() {
+	*x = TokenAssociateTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenAssociateTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenAssociateTransactionBody) ProtoMessage() {}
+
+func (x *TokenAssociateTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenAssociateTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenAssociateTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *TokenAssociateTransactionBody) GetAccount() *AccountID {
+	if x != nil {
+		return x.Account
+	}
+	return nil
+}
+
+func (x *TokenAssociateTransactionBody) GetTokens() []*TokenID {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+type TokenDissociateTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       *AccountID             `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	Tokens        []*TokenID             `protobuf:"bytes,2,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenDissociateTransactionBody) Reset() {
+	*x = TokenDissociateTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenDissociateTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenDissociateTransactionBody) ProtoMessage() {}
+
+func (x *TokenDissociateTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenDissociateTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenDissociateTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *TokenDissociateTransactionBody) GetAccount() *AccountID {
+	if x != nil {
+		return x.Account
+	}
+	return nil
+}
+
+func (x *TokenDissociateTransactionBody) GetTokens() []*TokenID {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+type TokenFreezeAccountTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *TokenID               `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Account       *AccountID             `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenFreezeAccountTransactionBody) Reset() {
+	*x = TokenFreezeAccountTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenFreezeAccountTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenFreezeAccountTransactionBody) ProtoMessage() {}
+
+func (x *TokenFreezeAccountTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenFreezeAccountTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenFreezeAccountTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *TokenFreezeAccountTransactionBody) GetToken() *TokenID {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *TokenFreezeAccountTransactionBody) GetAccount() *AccountID {
+	if x != nil {
+		return x.Account
+	}
+	return nil
+}
+
+type TokenUnfreezeAccountTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *TokenID               `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Account       *AccountID             `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenUnfreezeAccountTransactionBody) Reset() {
+	*x = TokenUnfreezeAccountTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenUnfreezeAccountTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenUnfreezeAccountTransactionBody) ProtoMessage() {}
+
+func (x *TokenUnfreezeAccountTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenUnfreezeAccountTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenUnfreezeAccountTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *TokenUnfreezeAccountTransactionBody) GetToken() *TokenID {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *TokenUnfreezeAccountTransactionBody) GetAccount() *AccountID {
+	if x != nil {
+		return x.Account
+	}
+	return nil
+}
+
+type TokenGrantKycTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *TokenID               `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Account       *AccountID             `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenGrantKycTransactionBody) Reset() {
+	*x = TokenGrantKycTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenGrantKycTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenGrantKycTransactionBody) ProtoMessage() {}
+
+func (x *TokenGrantKycTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenGrantKycTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenGrantKycTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *TokenGrantKycTransactionBody) GetToken() *TokenID {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *TokenGrantKycTransactionBody) GetAccount() *AccountID {
+	if x != nil {
+		return x.Account
+	}
+	return nil
+}
+
+type TokenRevokeKycTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *TokenID               `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Account       *AccountID             `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenRevokeKycTransactionBody) Reset() {
+	*x = TokenRevokeKycTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenRevokeKycTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenRevokeKycTransactionBody) ProtoMessage() {}
+
+func (x *TokenRevokeKycTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenRevokeKycTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenRevokeKycTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *TokenRevokeKycTransactionBody) GetToken() *TokenID {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *TokenRevokeKycTransactionBody) GetAccount() *AccountID {
+	if x != nil {
+		return x.Account
+	}
+	return nil
+}
+
+type TokenPauseTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *TokenID               `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenPauseTransactionBody) Reset() {
+	*x = TokenPauseTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenPauseTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenPauseTransactionBody) ProtoMessage() {}
+
+func (x *TokenPauseTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenPauseTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenPauseTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *TokenPauseTransactionBody) GetToken() *TokenID {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+type TokenUnpauseTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *TokenID               `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenUnpauseTransactionBody) Reset() {
+	*x = TokenUnpauseTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenUnpauseTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenUnpauseTransactionBody) ProtoMessage() {}
+
+func (x *TokenUnpauseTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenUnpauseTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenUnpauseTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *TokenUnpauseTransactionBody) GetToken() *TokenID {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+type TokenFeeScheduleUpdateTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TokenId       *TokenID               `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	CustomFees    []*CustomFee           `protobuf:"bytes,2,rep,name=custom_fees,json=customFees,proto3" json:"custom_fees,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenFeeScheduleUpdateTransactionBody) Reset() {
+	*x = TokenFeeScheduleUpdateTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenFeeScheduleUpdateTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenFeeScheduleUpdateTransactionBody) ProtoMessage() {}
+
+func (x *TokenFeeScheduleUpdateTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenFeeScheduleUpdateTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenFeeScheduleUpdateTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *TokenFeeScheduleUpdateTransactionBody) GetTokenId() *TokenID {
+	if x != nil {
+		return x.TokenId
+	}
+	return nil
+}
+
+func (x *TokenFeeScheduleUpdateTransactionBody) GetCustomFees() []*CustomFee {
+	if x != nil {
+		return x.CustomFees
+	}
+	return nil
+}
+
+type TokenUpdateNftsTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *TokenID               `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	SerialNumbers []int64                `protobuf:"varint,2,rep,packed,name=serial_numbers,json=serialNumbers,proto3" json:"serial_numbers,omitempty"`
+	Metadata      *wrapperspb.BytesValue `protobuf:"bytes,3,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenUpdateNftsTransactionBody) Reset() {
+	*x = TokenUpdateNftsTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenUpdateNftsTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenUpdateNftsTransactionBody) ProtoMessage() {}
+
+func (x *TokenUpdateNftsTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenUpdateNftsTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenUpdateNftsTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{74}
+}
+
+func (x *TokenUpdateNftsTransactionBody) GetToken() *TokenID {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *TokenUpdateNftsTransactionBody) GetSerialNumbers() []int64 {
+	if x != nil {
+		return x.SerialNumbers
+	}
+	return nil
+}
+
+func (x *TokenUpdateNftsTransactionBody) GetMetadata() *wrapperspb.BytesValue {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+type TokenReference struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to TokenIdentifier:
+	//
+	//	*TokenReference_FungibleToken
+	//	*TokenReference_Nft
+	TokenIdentifier isTokenReference_TokenIdentifier `protobuf_oneof:"token_identifier"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *TokenReference) Reset() {
+	*x = TokenReference{}
+	mi := &file_hapi_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenReference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenReference) ProtoMessage() {}
+
+func (x *TokenReference) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenReference.ProtoReflect.Descriptor instead.
+func (*TokenReference) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *TokenReference) GetTokenIdentifier() isTokenReference_TokenIdentifier {
+	if x != nil {
+		return x.TokenIdentifier
+	}
+	return nil
+}
+
+func (x *TokenReference) GetFungibleToken() *TokenID {
+	if x != nil {
+		if x, ok := x.TokenIdentifier.(*TokenReference_FungibleToken); ok {
+			return x.FungibleToken
+		}
+	}
+	return nil
+}
+
+func (x *TokenReference) GetNft() *NftID {
+	if x != nil {
+		if x, ok := x.TokenIdentifier.(*TokenReference_Nft); ok {
+			return x.Nft
+		}
+	}
+	return nil
+}
+
+type isTokenReference_TokenIdentifier interface {
+	isTokenReference_TokenIdentifier()
+}
+
+type TokenReference_FungibleToken struct {
+	FungibleToken *TokenID `protobuf:"bytes,1,opt,name=fungible_token,json=fungibleToken,proto3,oneof"`
+}
+
+type TokenReference_Nft struct {
+	Nft *NftID `protobuf:"bytes,2,opt,name=nft,proto3,oneof"`
+}
+
+func (*TokenReference_FungibleToken) isTokenReference_TokenIdentifier() {}
+
+func (*TokenReference_Nft) isTokenReference_TokenIdentifier() {}
+
+type TokenRejectTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Owner         *AccountID             `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	Rejections    []*TokenReference      `protobuf:"bytes,2,rep,name=rejections,proto3" json:"rejections,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenRejectTransactionBody) Reset() {
+	*x = TokenRejectTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenRejectTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenRejectTransactionBody) ProtoMessage() {}
+
+func (x *TokenRejectTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenRejectTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenRejectTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *TokenRejectTransactionBody) GetOwner() *AccountID {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *TokenRejectTransactionBody) GetRejections() []*TokenReference {
+	if x != nil {
+		return x.Rejections
+	}
+	return nil
+}
+
+type PendingAirdropId struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	SenderId   *AccountID             `protobuf:"bytes,1,opt,name=sender_id,json=senderId,proto3" json:"sender_id,omitempty"`
+	ReceiverId *AccountID             `protobuf:"bytes,2,opt,name=receiver_id,json=receiverId,proto3" json:"receiver_id,omitempty"`
+	// Types that are valid to be assigned to TokenReference:
+	//
+	//	*PendingAirdropId_FungibleTokenType
+	//	*PendingAirdropId_NonFungibleToken
+	TokenReference isPendingAirdropId_TokenReference `protobuf_oneof:"token_reference"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PendingAirdropId) Reset() {
+	*x = PendingAirdropId{}
+	mi := &file_hapi_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PendingAirdropId) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PendingAirdropId) ProtoMessage() {}
+
+func (x *PendingAirdropId) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PendingAirdropId.ProtoReflect.Descriptor instead.
+func (*PendingAirdropId) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *PendingAirdropId) GetSenderId() *AccountID {
+	if x != nil {
+		return x.SenderId
+	}
+	return nil
+}
+
+func (x *PendingAirdropId) GetReceiverId() *AccountID {
+	if x != nil {
+		return x.ReceiverId
+	}
+	return nil
+}
+
+func (x *PendingAirdropId) GetTokenReference() isPendingAirdropId_TokenReference {
+	if x != nil {
+		return x.TokenReference
+	}
+	return nil
+}
+
+func (x *PendingAirdropId) GetFungibleTokenType() *TokenID {
+	if x != nil {
+		if x, ok := x.TokenReference.(*PendingAirdropId_FungibleTokenType); ok {
+			return x.FungibleTokenType
+		}
+	}
+	return nil
+}
+
+func (x *PendingAirdropId) GetNonFungibleToken() *NftID {
+	if x != nil {
+		if x, ok := x.TokenReference.(*PendingAirdropId_NonFungibleToken); ok {
+			return x.NonFungibleToken
+		}
+	}
+	return nil
+}
+
+type isPendingAirdropId_TokenReference interface {
+	isPendingAirdropId_TokenReference()
+}
+
+type PendingAirdropId_FungibleTokenType struct {
+	FungibleTokenType *TokenID `protobuf:"bytes,3,opt,name=fungible_token_type,json=fungibleTokenType,proto3,oneof"`
+}
+
+type PendingAirdropId_NonFungibleToken struct {
+	NonFungibleToken *NftID `protobuf:"bytes,4,opt,name=non_fungible_token,json=nonFungibleToken,proto3,oneof"`
+}
+
+func (*PendingAirdropId_FungibleTokenType) isPendingAirdropId_TokenReference() {}
+
+func (*PendingAirdropId_NonFungibleToken) isPendingAirdropId_TokenReference() {}
+
+type PendingAirdropValue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Amount        uint64                 `protobuf:"varint,1,opt,name=amount,proto3" json:"amount,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PendingAirdropValue) Reset() {
+	*x = PendingAirdropValue{}
+	mi := &file_hapi_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PendingAirdropValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PendingAirdropValue) ProtoMessage() {}
+
+func (x *PendingAirdropValue) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PendingAirdropValue.ProtoReflect.Descriptor instead.
+func (*PendingAirdropValue) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *PendingAirdropValue) GetAmount() uint64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+type PendingAirdropRecord struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	PendingAirdropId    *PendingAirdropId      `protobuf:"bytes,1,opt,name=pending_airdrop_id,json=pendingAirdropId,proto3" json:"pending_airdrop_id,omitempty"`
+	PendingAirdropValue *PendingAirdropValue   `protobuf:"bytes,2,opt,name=pending_airdrop_value,json=pendingAirdropValue,proto3" json:"pending_airdrop_value,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *PendingAirdropRecord) Reset() {
+	*x = PendingAirdropRecord{}
+	mi := &file_hapi_proto_msgTypes[79]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PendingAirdropRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PendingAirdropRecord) ProtoMessage() {}
+
+func (x *PendingAirdropRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[79]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PendingAirdropRecord.ProtoReflect.Descriptor instead.
+func (*PendingAirdropRecord) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{79}
+}
+
+func (x *PendingAirdropRecord) GetPendingAirdropId() *PendingAirdropId {
+	if x != nil {
+		return x.PendingAirdropId
+	}
+	return nil
+}
+
+func (x *PendingAirdropRecord) GetPendingAirdropValue() *PendingAirdropValue {
+	if x != nil {
+		return x.PendingAirdropValue
+	}
+	return nil
+}
+
+type TokenAirdropTransactionBody struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	TokenTransfers []*TokenTransferList   `protobuf:"bytes,1,rep,name=token_transfers,json=tokenTransfers,proto3" json:"token_transfers,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *TokenAirdropTransactionBody) Reset() {
+	*x = TokenAirdropTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[80]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenAirdropTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenAirdropTransactionBody) ProtoMessage() {}
+
+func (x *TokenAirdropTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[80]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenAirdropTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenAirdropTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{80}
+}
+
+func (x *TokenAirdropTransactionBody) GetTokenTransfers() []*TokenTransferList {
+	if x != nil {
+		return x.TokenTransfers
+	}
+	return nil
+}
+
+type TokenCancelAirdropTransactionBody struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	PendingAirdrops []*PendingAirdropId    `protobuf:"bytes,1,rep,name=pending_airdrops,json=pendingAirdrops,proto3" json:"pending_airdrops,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *TokenCancelAirdropTransactionBody) Reset() {
+	*x = TokenCancelAirdropTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[81]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenCancelAirdropTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenCancelAirdropTransactionBody) ProtoMessage() {}
+
+func (x *TokenCancelAirdropTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[81]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenCancelAirdropTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenCancelAirdropTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{81}
+}
+
+func (x *TokenCancelAirdropTransactionBody) GetPendingAirdrops() []*PendingAirdropId {
+	if x != nil {
+		return x.PendingAirdrops
+	}
+	return nil
+}
+
+type TokenClaimAirdropTransactionBody struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	PendingAirdrops []*PendingAirdropId    `protobuf:"bytes,1,rep,name=pending_airdrops,json=pendingAirdrops,proto3" json:"pending_airdrops,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *TokenClaimAirdropTransactionBody) Reset() {
+	*x = TokenClaimAirdropTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[82]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenClaimAirdropTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenClaimAirdropTransactionBody) ProtoMessage() {}
+
+func (x *TokenClaimAirdropTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[82]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenClaimAirdropTransactionBody.ProtoReflect.Descriptor instead.
+func (*TokenClaimAirdropTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{82}
+}
+
+func (x *TokenClaimAirdropTransactionBody) GetPendingAirdrops() []*PendingAirdropId {
+	if x != nil {
+		return x.PendingAirdrops
+	}
+	return nil
+}
+
+type TokenGetInfoQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Header        *QueryHeader           `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	Token         *TokenID               `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenGetInfoQuery) Reset() {
+	*x = TokenGetInfoQuery{}
+	mi := &file_hapi_proto_msgTypes[83]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenGetInfoQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenGetInfoQuery) ProtoMessage() {}
+
+func (x *TokenGetInfoQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[83]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenGetInfoQuery.ProtoReflect.Descriptor instead.
+func (*TokenGetInfoQuery) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{83}
+}
+
+func (x *TokenGetInfoQuery) GetHeader() *QueryHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *TokenGetInfoQuery) GetToken() *TokenID {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+type TokenInfo struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	TokenId             *TokenID               `protobuf:"bytes,1,opt,name=tokenId,proto3" json:"tokenId,omitempty"`
+	Name                string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Symbol              string                 `protobuf:"bytes,3,opt,name=symbol,proto3" json:"symbol,omitempty"`
+	Decimals            uint32                 `protobuf:"varint,4,opt,name=decimals,proto3" json:"decimals,omitempty"`
+	TotalSupply         uint64                 `protobuf:"varint,5,opt,name=totalSupply,proto3" json:"totalSupply,omitempty"`
+	Treasury            *AccountID             `protobuf:"bytes,6,opt,name=treasury,proto3" json:"treasury,omitempty"`
+	AdminKey            *Key                   `protobuf:"bytes,7,opt,name=adminKey,proto3" json:"adminKey,omitempty"`
+	KycKey              *Key                   `protobuf:"bytes,8,opt,name=kycKey,proto3" json:"kycKey,omitempty"`
+	FreezeKey           *Key                   `protobuf:"bytes,9,opt,name=freezeKey,proto3" json:"freezeKey,omitempty"`
+	WipeKey             *Key                   `protobuf:"bytes,10,opt,name=wipeKey,proto3" json:"wipeKey,omitempty"`
+	SupplyKey           *Key                   `protobuf:"bytes,11,opt,name=supplyKey,proto3" json:"supplyKey,omitempty"`
+	DefaultFreezeStatus TokenFreezeStatus      `protobuf:"varint,12,opt,name=defaultFreezeStatus,proto3,enum=proto.TokenFreezeStatus" json:"defaultFreezeStatus,omitempty"`
+	DefaultKycStatus    TokenKycStatus         `protobuf:"varint,13,opt,name=defaultKycStatus,proto3,enum=proto.TokenKycStatus" json:"defaultKycStatus,omitempty"`
+	Deleted             bool                   `protobuf:"varint,14,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	AutoRenewAccount    *AccountID             `protobuf:"bytes,15,opt,name=autoRenewAccount,proto3" json:"autoRenewAccount,omitempty"`
+	AutoRenewPeriod     *Duration              `protobuf:"bytes,16,opt,name=autoRenewPeriod,proto3" json:"autoRenewPeriod,omitempty"`
+	Expiry              *Timestamp             `protobuf:"bytes,17,opt,name=expiry,proto3" json:"expiry,omitempty"`
+	Memo                string                 `protobuf:"bytes,18,opt,name=memo,proto3" json:"memo,omitempty"`
+	TokenType           TokenType              `protobuf:"varint,19,opt,name=tokenType,proto3,enum=proto.TokenType" json:"tokenType,omitempty"`
+	SupplyType          TokenSupplyType        `protobuf:"varint,20,opt,name=supplyType,proto3,enum=proto.TokenSupplyType" json:"supplyType,omitempty"`
+	MaxSupply           int64                  `protobuf:"varint,21,opt,name=maxSupply,proto3" json:"maxSupply,omitempty"`
+	FeeScheduleKey      *Key                   `protobuf:"bytes,22,opt,name=fee_schedule_key,json=feeScheduleKey,proto3" json:"fee_schedule_key,omitempty"`
+	CustomFees          []*CustomFee           `protobuf:"bytes,23,rep,name=custom_fees,json=customFees,proto3" json:"custom_fees,omitempty"`
+	PauseKey            *Key                   `protobuf:"bytes,24,opt,name=pause_key,json=pauseKey,proto3" json:"pause_key,omitempty"`
+	PauseStatus         TokenPauseStatus       `protobuf:"varint,25,opt,name=pause_status,json=pauseStatus,proto3,enum=proto.TokenPauseStatus" json:"pause_status,omitempty"`
+	LedgerId            []byte                 `protobuf:"bytes,26,opt,name=ledger_id,json=ledgerId,proto3" json:"ledger_id,omitempty"`
+	Metadata            []byte                 `protobuf:"bytes,27,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	MetadataKey         *Key                   `protobuf:"bytes,28,opt,name=metadata_key,json=metadataKey,proto3" json:"metadata_key,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *TokenInfo) Reset() {
+	*x = TokenInfo{}
+	mi := &file_hapi_proto_msgTypes[84]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenInfo) ProtoMessage() {}
+
+func (x *TokenInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[84]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenInfo.ProtoReflect.Descriptor instead.
+func (*TokenInfo) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{84}
+}
+
+func (x *TokenInfo) GetTokenId() *TokenID {
+	if x != nil {
+		return x.TokenId
+	}
+	return nil
+}
+
+func (x *TokenInfo) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TokenInfo) GetSymbol() string {
+	if x != nil {
+		return x.Symbol
+	}
+	return ""
+}
+
+func (x *TokenInfo) GetDecimals() uint32 {
+	if x != nil {
+		return x.Decimals
+	}
+	return 0
+}
+
+func (x *TokenInfo) GetTotalSupply() uint64 {
+	if x != nil {
+		return x.TotalSupply
+	}
+	return 0
+}
+
+func (x *TokenInfo) GetTreasury() *AccountID {
+	if x != nil {
+		return x.Treasury
+	}
+	return nil
+}
+
+func (x *TokenInfo) GetAdminKey() *Key {
+	if x != nil {
+		return x.AdminKey
+	}
+	return nil
+}
+
+func (x *TokenInfo) GetKycKey() *Key {
+	if x != nil {
+		return x.KycKey
+	}
+	return nil
+}
+
+func (x *TokenInfo) GetFreezeKey() *Key {
+	if x != nil {
+		return x.FreezeKey
+	}
+	return nil
+}
+
+func (x *TokenInfo) GetWipeKey() *Key {
+	if x != nil {
+		return x.WipeKey
+	}
+	return nil
+}
+
+func (x *TokenInfo) GetSupplyKey() *Key {
+	if x != nil {
+		return x.SupplyKey
+	}
+	return nil
+}
+
+func (x *TokenInfo) GetDefaultFreezeStatus() TokenFreezeStatus {
+	if x != nil {
+		return x.DefaultFreezeStatus
+	}
+	return TokenFreezeStatus_FreezeNotApplicable
+}
+
+func (x *TokenInfo) GetDefaultKycStatus() TokenKycStatus {
+	if x != nil {
+		return x.DefaultKycStatus
+	}
+	return TokenKycStatus_KycNotApplicable
+}
+
+func (x *TokenInfo) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+func (x *TokenInfo) GetAutoRenewAccount() *AccountID {
+	if x != nil {
+		return x.AutoRenewAccount
+	}
+	return nil
+}
+
+func (x *TokenInfo) GetAutoRenewPeriod() *Duration {
+	if x != nil {
+		return x.AutoRenewPeriod
+	}
+	return nil
+}
+
+func (x *TokenInfo) GetExpiry() *Timestamp {
+	if x != nil {
+		return x.Expiry
+	}
+	return nil
+}
+
+func (x *TokenInfo) GetMemo() string {
+	if x != nil {
+		return x.Memo
+	}
+	return ""
+}
+
+func (x *TokenInfo) GetTokenType() TokenType {
+	if x != nil {
+		return x.TokenType
+	}
+	return TokenType_FUNGIBLE_COMMON
+}
+
+func (x *TokenInfo) GetSupplyType() TokenSupplyType {
+	if x != nil {
+		return x.SupplyType
+	}
+	return TokenSupplyType_INFINITE
+}
+
+func (x *TokenInfo) GetMaxSupply() int64 {
+	if x != nil {
+		return x.MaxSupply
+	}
+	return 0
+}
+
+func (x *TokenInfo) GetFeeScheduleKey() *Key {
+	if x != nil {
+		return x.FeeScheduleKey
+	}
+	return nil
+}
+
+func (x *TokenInfo) GetCustomFees() []*CustomFee {
+	if x != nil {
+		return x.CustomFees
+	}
+	return nil
+}
+
+func (x *TokenInfo) GetPauseKey() *Key {
+	if x != nil {
+		return x.PauseKey
+	}
+	return nil
+}
+
+func (x *TokenInfo) GetPauseStatus() TokenPauseStatus {
+	if x != nil {
+		return x.PauseStatus
+	}
+	return TokenPauseStatus_PauseNotApplicable
+}
+
+func (x *TokenInfo) GetLedgerId() []byte {
+	if x != nil {
+		return x.LedgerId
+	}
+	return nil
+}
+
+func (x *TokenInfo) GetMetadata() []byte {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *TokenInfo) GetMetadataKey() *Key {
+	if x != nil {
+		return x.MetadataKey
+	}
+	return nil
+}
+
+type TokenGetInfoResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Header        *ResponseHeader        `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	TokenInfo     *TokenInfo             `protobuf:"bytes,2,opt,name=tokenInfo,proto3" json:"tokenInfo,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenGetInfoResponse) Reset() {
+	*x = TokenGetInfoResponse{}
+	mi := &file_hapi_proto_msgTypes[85]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenGetInfoResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenGetInfoResponse) ProtoMessage() {}
+
+func (x *TokenGetInfoResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[85]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenGetInfoResponse.ProtoReflect.Descriptor instead.
+func (*TokenGetInfoResponse) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{85}
+}
+
+func (x *TokenGetInfoResponse) GetHeader() *ResponseHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *TokenGetInfoResponse) GetTokenInfo() *TokenInfo {
+	if x != nil {
+		return x.TokenInfo
+	}
+	return nil
+}
+
+type TokenGetNftInfoQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Header        *QueryHeader           `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	NftID         *NftID                 `protobuf:"bytes,2,opt,name=nftID,proto3" json:"nftID,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenGetNftInfoQuery) Reset() {
+	*x = TokenGetNftInfoQuery{}
+	mi := &file_hapi_proto_msgTypes[86]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenGetNftInfoQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenGetNftInfoQuery) ProtoMessage() {}
+
+func (x *TokenGetNftInfoQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[86]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenGetNftInfoQuery.ProtoReflect.Descriptor instead.
+func (*TokenGetNftInfoQuery) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{86}
+}
+
+func (x *TokenGetNftInfoQuery) GetHeader() *QueryHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *TokenGetNftInfoQuery) GetNftID() *NftID {
+	if x != nil {
+		return x.NftID
+	}
+	return nil
+}
+
+type TokenNftInfo struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NftID         *NftID                 `protobuf:"bytes,1,opt,name=nftID,proto3" json:"nftID,omitempty"`
+	AccountID     *AccountID             `protobuf:"bytes,2,opt,name=accountID,proto3" json:"accountID,omitempty"`
+	CreationTime  *Timestamp             `protobuf:"bytes,3,opt,name=creationTime,proto3" json:"creationTime,omitempty"`
+	Metadata      []byte                 `protobuf:"bytes,4,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	LedgerId      []byte                 `protobuf:"bytes,5,opt,name=ledger_id,json=ledgerId,proto3" json:"ledger_id,omitempty"`
+	SpenderId     *AccountID             `protobuf:"bytes,6,opt,name=spender_id,json=spenderId,proto3" json:"spender_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenNftInfo) Reset() {
+	*x = TokenNftInfo{}
+	mi := &file_hapi_proto_msgTypes[87]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenNftInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenNftInfo) ProtoMessage() {}
+
+func (x *TokenNftInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[87]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenNftInfo.ProtoReflect.Descriptor instead.
+func (*TokenNftInfo) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{87}
+}
+
+func (x *TokenNftInfo) GetNftID() *NftID {
+	if x != nil {
+		return x.NftID
+	}
+	return nil
+}
+
+func (x *TokenNftInfo) GetAccountID() *AccountID {
+	if x != nil {
+		return x.AccountID
+	}
+	return nil
+}
+
+func (x *TokenNftInfo) GetCreationTime() *Timestamp {
+	if x != nil {
+		return x.CreationTime
+	}
+	return nil
+}
+
+func (x *TokenNftInfo) GetMetadata() []byte {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *TokenNftInfo) GetLedgerId() []byte {
+	if x != nil {
+		return x.LedgerId
+	}
+	return nil
+}
+
+func (x *TokenNftInfo) GetSpenderId() *AccountID {
+	if x != nil {
+		return x.SpenderId
+	}
+	return nil
+}
+
+type TokenGetNftInfoResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Header        *ResponseHeader        `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	Nft           *TokenNftInfo          `protobuf:"bytes,2,opt,name=nft,proto3" json:"nft,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenGetNftInfoResponse) Reset() {
+	*x = TokenGetNftInfoResponse{}
+	mi := &file_hapi_proto_msgTypes[88]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenGetNftInfoResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenGetNftInfoResponse) ProtoMessage() {}
+
+func (x *TokenGetNftInfoResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[88]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenGetNftInfoResponse.ProtoReflect.Descriptor instead.
+func (*TokenGetNftInfoResponse) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{88}
+}
+
+func (x *TokenGetNftInfoResponse) GetHeader() *ResponseHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *TokenGetNftInfoResponse) GetNft() *TokenNftInfo {
+	if x != nil {
+		return x.Nft
+	}
+	return nil
+}
+
+type ConsensusCreateTopicTransactionBody struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Memo             string                 `protobuf:"bytes,1,opt,name=memo,proto3" json:"memo,omitempty"`
+	AdminKey         *Key                   `protobuf:"bytes,2,opt,name=adminKey,proto3" json:"adminKey,omitempty"`
+	SubmitKey        *Key                   `protobuf:"bytes,3,opt,name=submitKey,proto3" json:"submitKey,omitempty"`
+	AutoRenewPeriod  *Duration              `protobuf:"bytes,6,opt,name=autoRenewPeriod,proto3" json:"autoRenewPeriod,omitempty"`
+	AutoRenewAccount *AccountID             `protobuf:"bytes,7,opt,name=autoRenewAccount,proto3" json:"autoRenewAccount,omitempty"`
+	FeeScheduleKey   *Key                   `protobuf:"bytes,8,opt,name=fee_schedule_key,json=feeScheduleKey,proto3" json:"fee_schedule_key,omitempty"`
+	FeeExemptKeyList []*Key                 `protobuf:"bytes,9,rep,name=fee_exempt_key_list,json=feeExemptKeyList,proto3" json:"fee_exempt_key_list,omitempty"`
+	CustomFees       []*FixedCustomFee      `protobuf:"bytes,10,rep,name=custom_fees,json=customFees,proto3" json:"custom_fees,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ConsensusCreateTopicTransactionBody) Reset() {
+	*x = ConsensusCreateTopicTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[89]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsensusCreateTopicTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsensusCreateTopicTransactionBody) ProtoMessage() {}
+
+func (x *ConsensusCreateTopicTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[89]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsensusCreateTopicTransactionBody.ProtoReflect.Descriptor instead.
+func (*ConsensusCreateTopicTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{89}
+}
+
+func (x *ConsensusCreateTopicTransactionBody) GetMemo() string {
+	if x != nil {
+		return x.Memo
+	}
+	return ""
+}
+
+func (x *ConsensusCreateTopicTransactionBody) GetAdminKey() *Key {
+	if x != nil {
+		return x.AdminKey
+	}
+	return nil
+}
+
+func (x *ConsensusCreateTopicTransactionBody) GetSubmitKey() *Key {
+	if x != nil {
+		return x.SubmitKey
+	}
+	return nil
+}
+
+func (x *ConsensusCreateTopicTransactionBody) GetAutoRenewPeriod() *Duration {
+	if x != nil {
+		return x.AutoRenewPeriod
+	}
+	return nil
+}
+
+func (x *ConsensusCreateTopicTransactionBody) GetAutoRenewAccount() *AccountID {
+	if x != nil {
+		return x.AutoRenewAccount
+	}
+	return nil
+}
+
+func (x *ConsensusCreateTopicTransactionBody) GetFeeScheduleKey() *Key {
+	if x != nil {
+		return x.FeeScheduleKey
+	}
+	return nil
+}
+
+func (x *ConsensusCreateTopicTransactionBody) GetFeeExemptKeyList() []*Key {
+	if x != nil {
+		return x.FeeExemptKeyList
+	}
+	return nil
+}
+
+func (x *ConsensusCreateTopicTransactionBody) GetCustomFees() []*FixedCustomFee {
+	if x != nil {
+		return x.CustomFees
+	}
+	return nil
+}
+
+type ConsensusUpdateTopicTransactionBody struct {
+	state            protoimpl.MessageState  `protogen:"open.v1"`
+	TopicID          *TopicID                `protobuf:"bytes,1,opt,name=topicID,proto3" json:"topicID,omitempty"`
+	Memo             *wrapperspb.StringValue `protobuf:"bytes,2,opt,name=memo,proto3" json:"memo,omitempty"`
+	ExpirationTime   *Timestamp              `protobuf:"bytes,4,opt,name=expirationTime,proto3" json:"expirationTime,omitempty"`
+	AdminKey         *Key                    `protobuf:"bytes,6,opt,name=adminKey,proto3" json:"adminKey,omitempty"`
+	SubmitKey        *Key                    `protobuf:"bytes,7,opt,name=submitKey,proto3" json:"submitKey,omitempty"`
+	AutoRenewPeriod  *Duration               `protobuf:"bytes,8,opt,name=autoRenewPeriod,proto3" json:"autoRenewPeriod,omitempty"`
+	AutoRenewAccount *AccountID              `protobuf:"bytes,9,opt,name=autoRenewAccount,proto3" json:"autoRenewAccount,omitempty"`
+	FeeScheduleKey   *Key                    `protobuf:"bytes,10,opt,name=fee_schedule_key,json=feeScheduleKey,proto3" json:"fee_schedule_key,omitempty"`
+	FeeExemptKeyList *FeeExemptKeyList       `protobuf:"bytes,11,opt,name=fee_exempt_key_list,json=feeExemptKeyList,proto3" json:"fee_exempt_key_list,omitempty"`
+	CustomFees       *FixedCustomFeeList     `protobuf:"bytes,12,opt,name=custom_fees,json=customFees,proto3" json:"custom_fees,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ConsensusUpdateTopicTransactionBody) Reset() {
+	*x = ConsensusUpdateTopicTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[90]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsensusUpdateTopicTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsensusUpdateTopicTransactionBody) ProtoMessage() {}
+
+func (x *ConsensusUpdateTopicTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[90]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsensusUpdateTopicTransactionBody.ProtoReflect.Descriptor instead.
+func (*ConsensusUpdateTopicTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{90}
+}
+
+func (x *ConsensusUpdateTopicTransactionBody) GetTopicID() *TopicID {
+	if x != nil {
+		return x.TopicID
+	}
+	return nil
+}
+
+func (x *ConsensusUpdateTopicTransactionBody) GetMemo() *wrapperspb.StringValue {
+	if x != nil {
+		return x.Memo
+	}
+	return nil
+}
+
+func (x *ConsensusUpdateTopicTransactionBody) GetExpirationTime() *Timestamp {
+	if x != nil {
+		return x.ExpirationTime
+	}
+	return nil
+}
+
+func (x *ConsensusUpdateTopicTransactionBody) GetAdminKey() *Key {
+	if x != nil {
+		return x.AdminKey
+	}
+	return nil
+}
+
+func (x *ConsensusUpdateTopicTransactionBody) GetSubmitKey() *Key {
+	if x != nil {
+		return x.SubmitKey
+	}
+	return nil
+}
+
+func (x *ConsensusUpdateTopicTransactionBody) GetAutoRenewPeriod() *Duration {
+	if x != nil {
+		return x.AutoRenewPeriod
+	}
+	return nil
+}
+
+func (x *ConsensusUpdateTopicTransactionBody) GetAutoRenewAccount() *AccountID {
+	if x != nil {
+		return x.AutoRenewAccount
+	}
+	return nil
+}
+
+func (x *ConsensusUpdateTopicTransactionBody) GetFeeScheduleKey() *Key {
+	if x != nil {
+		return x.FeeScheduleKey
+	}
+	return nil
+}
+
+func (x *ConsensusUpdateTopicTransactionBody) GetFeeExemptKeyList() *FeeExemptKeyList {
+	if x != nil {
+		return x.FeeExemptKeyList
+	}
+	return nil
+}
+
+func (x *ConsensusUpdateTopicTransactionBody) GetCustomFees() *FixedCustomFeeList {
+	if x != nil {
+		return x.CustomFees
+	}
+	return nil
+}
+
+type ConsensusDeleteTopicTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TopicID       *TopicID               `protobuf:"bytes,1,opt,name=topicID,proto3" json:"topicID,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConsensusDeleteTopicTransactionBody) Reset() {
+	*x = ConsensusDeleteTopicTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[91]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsensusDeleteTopicTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsensusDeleteTopicTransactionBody) ProtoMessage() {}
+
+func (x *ConsensusDeleteTopicTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[91]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsensusDeleteTopicTransactionBody.ProtoReflect.Descriptor instead.
+func (*ConsensusDeleteTopicTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{91}
+}
+
+func (x *ConsensusDeleteTopicTransactionBody) GetTopicID() *TopicID {
+	if x != nil {
+		return x.TopicID
+	}
+	return nil
+}
+
+type ConsensusMessageChunkInfo struct {
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	InitialTransactionID *TransactionID         `protobuf:"bytes,1,opt,name=initialTransactionID,proto3" json:"initialTransactionID,omitempty"`
+	Total                int32                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	Number               int32                  `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *ConsensusMessageChunkInfo) Reset() {
+	*x = ConsensusMessageChunkInfo{}
+	mi := &file_hapi_proto_msgTypes[92]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsensusMessageChunkInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsensusMessageChunkInfo) ProtoMessage() {}
+
+func (x *ConsensusMessageChunkInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[92]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsensusMessageChunkInfo.ProtoReflect.Descriptor instead.
+func (*ConsensusMessageChunkInfo) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{92}
+}
+
+func (x *ConsensusMessageChunkInfo) GetInitialTransactionID() *TransactionID {
+	if x != nil {
+		return x.InitialTransactionID
+	}
+	return nil
+}
+
+func (x *ConsensusMessageChunkInfo) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *ConsensusMessageChunkInfo) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+type ConsensusSubmitMessageTransactionBody struct {
+	state         protoimpl.MessageState     `protogen:"open.v1"`
+	TopicID       *TopicID                   `protobuf:"bytes,1,opt,name=topicID,proto3" json:"topicID,omitempty"`
+	Message       []byte                     `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	ChunkInfo     *ConsensusMessageChunkInfo `protobuf:"bytes,3,opt,name=chunkInfo,proto3" json:"chunkInfo,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConsensusSubmitMessageTransactionBody) Reset() {
+	*x = ConsensusSubmitMessageTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[93]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsensusSubmitMessageTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsensusSubmitMessageTransactionBody) ProtoMessage() {}
+
+func (x *ConsensusSubmitMessageTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[93]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsensusSubmitMessageTransactionBody.ProtoReflect.Descriptor instead.
+func (*ConsensusSubmitMessageTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{93}
+}
+
+func (x *ConsensusSubmitMessageTransactionBody) GetTopicID() *TopicID {
+	if x != nil {
+		return x.TopicID
+	}
+	return nil
+}
+
+func (x *ConsensusSubmitMessageTransactionBody) GetMessage() []byte {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *ConsensusSubmitMessageTransactionBody) GetChunkInfo() *ConsensusMessageChunkInfo {
+	if x != nil {
+		return x.ChunkInfo
+	}
+	return nil
+}
+
+type ConsensusGetTopicInfoQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Header        *QueryHeader           `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	TopicID       *TopicID               `protobuf:"bytes,2,opt,name=topicID,proto3" json:"topicID,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConsensusGetTopicInfoQuery) Reset() {
+	*x = ConsensusGetTopicInfoQuery{}
+	mi := &file_hapi_proto_msgTypes[94]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsensusGetTopicInfoQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsensusGetTopicInfoQuery) ProtoMessage() {}
+
+func (x *ConsensusGetTopicInfoQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[94]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsensusGetTopicInfoQuery.ProtoReflect.Descriptor instead.
+func (*ConsensusGetTopicInfoQuery) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{94}
+}
+
+func (x *ConsensusGetTopicInfoQuery) GetHeader() *QueryHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *ConsensusGetTopicInfoQuery) GetTopicID() *TopicID {
+	if x != nil {
+		return x.TopicID
+	}
+	return nil
+}
+
+type ConsensusTopicInfo struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Memo             string                 `protobuf:"bytes,1,opt,name=memo,proto3" json:"memo,omitempty"`
+	RunningHash      []byte                 `protobuf:"bytes,2,opt,name=runningHash,proto3" json:"runningHash,omitempty"`
+	SequenceNumber   uint64                 `protobuf:"varint,3,opt,name=sequenceNumber,proto3" json:"sequenceNumber,omitempty"`
+	ExpirationTime   *Timestamp             `protobuf:"bytes,4,opt,name=expirationTime,proto3" json:"expirationTime,omitempty"`
+	AdminKey         *Key                   `protobuf:"bytes,5,opt,name=adminKey,proto3" json:"adminKey,omitempty"`
+	SubmitKey        *Key                   `protobuf:"bytes,6,opt,name=submitKey,proto3" json:"submitKey,omitempty"`
+	AutoRenewPeriod  *Duration              `protobuf:"bytes,7,opt,name=autoRenewPeriod,proto3" json:"autoRenewPeriod,omitempty"`
+	AutoRenewAccount *AccountID             `protobuf:"bytes,8,opt,name=autoRenewAccount,proto3" json:"autoRenewAccount,omitempty"`
+	LedgerId         []byte                 `protobuf:"bytes,9,opt,name=ledger_id,json=ledgerId,proto3" json:"ledger_id,omitempty"`
+	FeeScheduleKey   *Key                   `protobuf:"bytes,10,opt,name=fee_schedule_key,json=feeScheduleKey,proto3" json:"fee_schedule_key,omitempty"`
+	FeeExemptKeyList []*Key                 `protobuf:"bytes,11,rep,name=fee_exempt_key_list,json=feeExemptKeyList,proto3" json:"fee_exempt_key_list,omitempty"`
+	CustomFees       []*FixedCustomFee      `protobuf:"bytes,12,rep,name=custom_fees,json=customFees,proto3" json:"custom_fees,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ConsensusTopicInfo) Reset() {
+	*x = ConsensusTopicInfo{}
+	mi := &file_hapi_proto_msgTypes[95]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsensusTopicInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsensusTopicInfo) ProtoMessage() {}
+
+func (x *ConsensusTopicInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[95]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsensusTopicInfo.ProtoReflect.Descriptor instead.
+func (*ConsensusTopicInfo) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{95}
+}
+
+func (x *ConsensusTopicInfo) GetMemo() string {
+	if x != nil {
+		return x.Memo
+	}
+	return ""
+}
+
+func (x *ConsensusTopicInfo) GetRunningHash() []byte {
+	if x != nil {
+		return x.RunningHash
+	}
+	return nil
+}
+
+func (x *ConsensusTopicInfo) GetSequenceNumber() uint64 {
+	if x != nil {
+		return x.SequenceNumber
+	}
+	return 0
+}
+
+func (x *ConsensusTopicInfo) GetExpirationTime() *Timestamp {
+	if x != nil {
+		return x.ExpirationTime
+	}
+	return nil
+}
+
+func (x *ConsensusTopicInfo) GetAdminKey() *Key {
+	if x != nil {
+		return x.AdminKey
+	}
+	return nil
+}
+
+func (x *ConsensusTopicInfo) GetSubmitKey() *Key {
+	if x != nil {
+		return x.SubmitKey
+	}
+	return nil
+}
+
+func (x *ConsensusTopicInfo) GetAutoRenewPeriod() *Duration {
+	if x != nil {
+		return x.AutoRenewPeriod
+	}
+	return nil
+}
+
+func (x *ConsensusTopicInfo) GetAutoRenewAccount() *AccountID {
+	if x != nil {
+		return x.AutoRenewAccount
+	}
+	return nil
+}
+
+func (x *ConsensusTopicInfo) GetLedgerId() []byte {
+	if x != nil {
+		return x.LedgerId
+	}
+	return nil
+}
+
+func (x *ConsensusTopicInfo) GetFeeScheduleKey() *Key {
+	if x != nil {
+		return x.FeeScheduleKey
+	}
+	return nil
+}
+
+func (x *ConsensusTopicInfo) GetFeeExemptKeyList() []*Key {
+	if x != nil {
+		return x.FeeExemptKeyList
+	}
+	return nil
+}
+
+func (x *ConsensusTopicInfo) GetCustomFees() []*FixedCustomFee {
+	if x != nil {
+		return x.CustomFees
+	}
+	return nil
+}
+
+type ConsensusGetTopicInfoResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Header        *ResponseHeader        `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	TopicID       *TopicID               `protobuf:"bytes,2,opt,name=topicID,proto3" json:"topicID,omitempty"`
+	TopicInfo     *ConsensusTopicInfo    `protobuf:"bytes,5,opt,name=topicInfo,proto3" json:"topicInfo,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConsensusGetTopicInfoResponse) Reset() {
+	*x = ConsensusGetTopicInfoResponse{}
+	mi := &file_hapi_proto_msgTypes[96]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsensusGetTopicInfoResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsensusGetTopicInfoResponse) ProtoMessage() {}
+
+func (x *ConsensusGetTopicInfoResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[96]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsensusGetTopicInfoResponse.ProtoReflect.Descriptor instead.
+func (*ConsensusGetTopicInfoResponse) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{96}
+}
+
+func (x *ConsensusGetTopicInfoResponse) GetHeader() *ResponseHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *ConsensusGetTopicInfoResponse) GetTopicID() *TopicID {
+	if x != nil {
+		return x.TopicID
+	}
+	return nil
+}
+
+func (x *ConsensusGetTopicInfoResponse) GetTopicInfo() *ConsensusTopicInfo {
+	if x != nil {
+		return x.TopicInfo
+	}
+	return nil
+}
+
+type ScheduleCreateTransactionBody struct {
+	state                    protoimpl.MessageState      `protogen:"open.v1"`
+	ScheduledTransactionBody *SchedulableTransactionBody `protobuf:"bytes,1,opt,name=scheduledTransactionBody,proto3" json:"scheduledTransactionBody,omitempty"`
+	Memo                     string                      `protobuf:"bytes,2,opt,name=memo,proto3" json:"memo,omitempty"`
+	AdminKey                 *Key                        `protobuf:"bytes,3,opt,name=adminKey,proto3" json:"adminKey,omitempty"`
+	PayerAccountID           *AccountID                  `protobuf:"bytes,4,opt,name=payerAccountID,proto3" json:"payerAccountID,omitempty"`
+	ExpirationTime           *Timestamp                  `protobuf:"bytes,5,opt,name=expiration_time,json=expirationTime,proto3" json:"expiration_time,omitempty"`
+	WaitForExpiry            bool                        `protobuf:"varint,13,opt,name=wait_for_expiry,json=waitForExpiry,proto3" json:"wait_for_expiry,omitempty"`
+	unknownFields            protoimpl.UnknownFields
+	sizeCache                protoimpl.SizeCache
+}
+
+func (x *ScheduleCreateTransactionBody) Reset() {
+	*x = ScheduleCreateTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[97]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleCreateTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleCreateTransactionBody) ProtoMessage() {}
+
+func (x *ScheduleCreateTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[97]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleCreateTransactionBody.ProtoReflect.Descriptor instead.
+func (*ScheduleCreateTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{97}
+}
+
+func (x *ScheduleCreateTransactionBody) GetScheduledTransactionBody() *SchedulableTransactionBody {
+	if x != nil {
+		return x.ScheduledTransactionBody
+	}
+	return nil
+}
+
+func (x *ScheduleCreateTransactionBody) GetMemo() string {
+	if x != nil {
+		return x.Memo
+	}
+	return ""
+}
+
+func (x *ScheduleCreateTransactionBody) GetAdminKey() *Key {
+	if x != nil {
+		return x.AdminKey
+	}
+	return nil
+}
+
+func (x *ScheduleCreateTransactionBody) GetPayerAccountID() *AccountID {
+	if x != nil {
+		return x.PayerAccountID
+	}
+	return nil
+}
+
+func (x *ScheduleCreateTransactionBody) GetExpirationTime() *Timestamp {
+	if x != nil {
+		return x.ExpirationTime
+	}
+	return nil
+}
+
+func (x *ScheduleCreateTransactionBody) GetWaitForExpiry() bool {
+	if x != nil {
+		return x.WaitForExpiry
+	}
+	return false
+}
+
+type ScheduleSignTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleID    *ScheduleID            `protobuf:"bytes,1,opt,name=scheduleID,proto3" json:"scheduleID,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScheduleSignTransactionBody) Reset() {
+	*x = ScheduleSignTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[98]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleSignTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleSignTransactionBody) ProtoMessage() {}
+
+func (x *ScheduleSignTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[98]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleSignTransactionBody.ProtoReflect.Descriptor instead.
+func (*ScheduleSignTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{98}
+}
+
+func (x *ScheduleSignTransactionBody) GetScheduleID() *ScheduleID {
+	if x != nil {
+		return x.ScheduleID
+	}
+	return nil
+}
+
+type ScheduleDeleteTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleID    *ScheduleID            `protobuf:"bytes,1,opt,name=scheduleID,proto3" json:"scheduleID,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScheduleDeleteTransactionBody) Reset() {
+	*x = ScheduleDeleteTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[99]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleDeleteTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleDeleteTransactionBody) ProtoMessage() {}
+
+func (x *ScheduleDeleteTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[99]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleDeleteTransactionBody.ProtoReflect.Descriptor instead.
+func (*ScheduleDeleteTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{99}
+}
+
+func (x *ScheduleDeleteTransactionBody) GetScheduleID() *ScheduleID {
+	if x != nil {
+		return x.ScheduleID
+	}
+	return nil
+}
+
+type ScheduleGetInfoQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Header        *QueryHeader           `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	ScheduleID    *ScheduleID            `protobuf:"bytes,2,opt,name=scheduleID,proto3" json:"scheduleID,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScheduleGetInfoQuery) Reset() {
+	*x = ScheduleGetInfoQuery{}
+	mi := &file_hapi_proto_msgTypes[100]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleGetInfoQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleGetInfoQuery) ProtoMessage() {}
+
+func (x *ScheduleGetInfoQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[100]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleGetInfoQuery.ProtoReflect.Descriptor instead.
+func (*ScheduleGetInfoQuery) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{100}
+}
+
+func (x *ScheduleGetInfoQuery) GetHeader() *QueryHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *ScheduleGetInfoQuery) GetScheduleID() *ScheduleID {
+	if x != nil {
+		return x.ScheduleID
+	}
+	return nil
+}
+
+type ScheduleInfo struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ScheduleID *ScheduleID            `protobuf:"bytes,1,opt,name=scheduleID,proto3" json:"scheduleID,omitempty"`
+	// Types that are valid to be assigned to Data:
+	//
+	//	*ScheduleInfo_DeletionTime
+	//	*ScheduleInfo_ExecutionTime
+	Data                     isScheduleInfo_Data         `protobuf_oneof:"data"`
+	ExpirationTime           *Timestamp                  `protobuf:"bytes,4,opt,name=expirationTime,proto3" json:"expirationTime,omitempty"`
+	ScheduledTransactionBody *SchedulableTransactionBody `protobuf:"bytes,5,opt,name=scheduledTransactionBody,proto3" json:"scheduledTransactionBody,omitempty"`
+	Memo                     string                      `protobuf:"bytes,6,opt,name=memo,proto3" json:"memo,omitempty"`
+	AdminKey                 *Key                        `protobuf:"bytes,7,opt,name=adminKey,proto3" json:"adminKey,omitempty"`
+	Signers                  *KeyList                    `protobuf:"bytes,8,opt,name=signers,proto3" json:"signers,omitempty"`
+	CreatorAccountID         *AccountID                  `protobuf:"bytes,9,opt,name=creatorAccountID,proto3" json:"creatorAccountID,omitempty"`
+	PayerAccountID           *AccountID                  `protobuf:"bytes,10,opt,name=payerAccountID,proto3" json:"payerAccountID,omitempty"`
+	ScheduledTransactionID   *TransactionID              `protobuf:"bytes,11,opt,name=scheduledTransactionID,proto3" json:"scheduledTransactionID,omitempty"`
+	LedgerId                 []byte                      `protobuf:"bytes,12,opt,name=ledger_id,json=ledgerId,proto3" json:"ledger_id,omitempty"`
+	WaitForExpiry            bool                        `protobuf:"varint,13,opt,name=wait_for_expiry,json=waitForExpiry,proto3" json:"wait_for_expiry,omitempty"`
+	unknownFields            protoimpl.UnknownFields
+	sizeCache                protoimpl.SizeCache
+}
+
+func (x *ScheduleInfo) Reset() {
+	*x = ScheduleInfo{}
+	mi := &file_hapi_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleInfo) ProtoMessage() {}
+
+func (x *ScheduleInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleInfo.ProtoReflect.Descriptor instead.
+func (*ScheduleInfo) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *ScheduleInfo) GetScheduleID() *ScheduleID {
+	if x != nil {
+		return x.ScheduleID
+	}
+	return nil
+}
+
+func (x *ScheduleInfo) GetData() isScheduleInfo_Data {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *ScheduleInfo) GetDeletionTime() *Timestamp {
+	if x != nil {
+		if x, ok := x.Data.(*ScheduleInfo_DeletionTime); ok {
+			return x.DeletionTime
+		}
+	}
+	return nil
+}
+
+func (x *ScheduleInfo) GetExecutionTime() *Timestamp {
+	if x != nil {
+		if x, ok := x.Data.(*ScheduleInfo_ExecutionTime); ok {
+			return x.ExecutionTime
+		}
+	}
+	return nil
+}
+
+func (x *ScheduleInfo) GetExpirationTime() *Timestamp {
+	if x != nil {
+		return x.ExpirationTime
+	}
+	return nil
+}
+
+func (x *ScheduleInfo) GetScheduledTransactionBody() *SchedulableTransactionBody {
+	if x != nil {
+		return x.ScheduledTransactionBody
+	}
+	return nil
+}
+
+func (x *ScheduleInfo) GetMemo() string {
+	if x != nil {
+		return x.Memo
+	}
+	return ""
+}
+
+func (x *ScheduleInfo) GetAdminKey() *Key {
+	if x != nil {
+		return x.AdminKey
+	}
+	return nil
+}
+
+func (x *ScheduleInfo) GetSigners() *KeyList {
+	if x != nil {
+		return x.Signers
+	}
+	return nil
+}
+
+func (x *ScheduleInfo) GetCreatorAccountID() *AccountID {
+	if x != nil {
+		return x.CreatorAccountID
+	}
+	return nil
+}
+
+func (x *ScheduleInfo) GetPayerAccountID() *AccountID {
+	if x != nil {
+		return x.PayerAccountID
+	}
+	return nil
+}
+
+func (x *ScheduleInfo) GetScheduledTransactionID() *TransactionID {
+	if x != nil {
+		return x.ScheduledTransactionID
+	}
+	return nil
+}
+
+func (x *ScheduleInfo) GetLedgerId() []byte {
+	if x != nil {
+		return x.LedgerId
+	}
+	return nil
+}
+
+func (x *ScheduleInfo) GetWaitForExpiry() bool {
+	if x != nil {
+		return x.WaitForExpiry
+	}
+	return false
+}
+
+type isScheduleInfo_Data interface {
+	isScheduleInfo_Data()
+}
+
+type ScheduleInfo_DeletionTime struct {
+	DeletionTime *Timestamp `protobuf:"bytes,2,opt,name=deletion_time,json=deletionTime,proto3,oneof"`
+}
+
+type ScheduleInfo_ExecutionTime struct {
+	ExecutionTime *Timestamp `protobuf:"bytes,3,opt,name=execution_time,json=executionTime,proto3,oneof"`
+}
+
+func (*ScheduleInfo_DeletionTime) isScheduleInfo_Data() {}
+
+func (*ScheduleInfo_ExecutionTime) isScheduleInfo_Data() {}
+
+type ScheduleGetInfoResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Header        *ResponseHeader        `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	ScheduleInfo  *ScheduleInfo          `protobuf:"bytes,2,opt,name=scheduleInfo,proto3" json:"scheduleInfo,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScheduleGetInfoResponse) Reset() {
+	*x = ScheduleGetInfoResponse{}
+	mi := &file_hapi_proto_msgTypes[102]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleGetInfoResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleGetInfoResponse) ProtoMessage() {}
+
+func (x *ScheduleGetInfoResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[102]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleGetInfoResponse.ProtoReflect.Descriptor instead.
+func (*ScheduleGetInfoResponse) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{102}
+}
+
+func (x *ScheduleGetInfoResponse) GetHeader() *ResponseHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *ScheduleGetInfoResponse) GetScheduleInfo() *ScheduleInfo {
+	if x != nil {
+		return x.ScheduleInfo
+	}
+	return nil
+}
+
+type UtilPrngTransactionBody struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Range         int32                  `protobuf:"varint,1,opt,name=range,proto3" json:"range,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UtilPrngTransactionBody) Reset() {
+	*x = UtilPrngTransactionBody{}
+	mi := &file_hapi_proto_msgTypes[103]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UtilPrngTransactionBody) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UtilPrngTransactionBody) ProtoMessage() {}
+
+func (x *UtilPrngTransactionBody) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[103]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UtilPrngTransactionBody.ProtoReflect.Descriptor instead.
+func (*UtilPrngTransactionBody) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{103}
+}
+
+func (x *UtilPrngTransactionBody) GetRange() int32 {
+	if x != nil {
+		return x.Range
+	}
+	return 0
+}
+
+type CryptoGetAccountRecordsQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Header        *QueryHeader           `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	AccountID     *AccountID             `protobuf:"bytes,2,opt,name=accountID,proto3" json:"accountID,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CryptoGetAccountRecordsQuery) Reset() {
+	*x = CryptoGetAccountRecordsQuery{}
+	mi := &file_hapi_proto_msgTypes[104]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CryptoGetAccountRecordsQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CryptoGetAccountRecordsQuery) ProtoMessage() {}
+
+func (x *CryptoGetAccountRecordsQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[104]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CryptoGetAccountRecordsQuery.ProtoReflect.Descriptor instead.
+func (*CryptoGetAccountRecordsQuery) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{104}
+}
+
+func (x *CryptoGetAccountRecordsQuery) GetHeader() *QueryHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *CryptoGetAccountRecordsQuery) GetAccountID() *AccountID {
+	if x != nil {
+		return x.AccountID
+	}
+	return nil
+}
+
+type CryptoGetAccountRecordsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Header        *ResponseHeader        `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	AccountID     *AccountID             `protobuf:"bytes,2,opt,name=accountID,proto3" json:"accountID,omitempty"`
+	Records       []*TransactionRecord   `protobuf:"bytes,3,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CryptoGetAccountRecordsResponse) Reset() {
+	*x = CryptoGetAccountRecordsResponse{}
+	mi := &file_hapi_proto_msgTypes[105]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CryptoGetAccountRecordsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CryptoGetAccountRecordsResponse) ProtoMessage() {}
+
+func (x *CryptoGetAccountRecordsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[105]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CryptoGetAccountRecordsResponse.ProtoReflect.Descriptor instead.
+func (*CryptoGetAccountRecordsResponse) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{105}
+}
+
+func (x *CryptoGetAccountRecordsResponse) GetHeader() *ResponseHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *CryptoGetAccountRecordsResponse) GetAccountID() *AccountID {
+	if x != nil {
+		return x.AccountID
+	}
+	return nil
+}
+
+func (x *CryptoGetAccountRecordsResponse) GetRecords() []*TransactionRecord {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+type GrantedCryptoAllowance struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Spender       *AccountID             `protobuf:"bytes,1,opt,name=spender,proto3" json:"spender,omitempty"`
+	Amount        int64                  `protobuf:"varint,2,opt,name=amount,proto3" json:"amount,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrantedCryptoAllowance) Reset() {
+	*x = GrantedCryptoAllowance{}
+	mi := &file_hapi_proto_msgTypes[106]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrantedCryptoAllowance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrantedCryptoAllowance) ProtoMessage() {}
+
+func (x *GrantedCryptoAllowance) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[106]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrantedCryptoAllowance.ProtoReflect.Descriptor instead.
+func (*GrantedCryptoAllowance) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{106}
+}
+
+func (x *GrantedCryptoAllowance) GetSpender() *AccountID {
+	if x != nil {
+		return x.Spender
+	}
+	return nil
+}
+
+func (x *GrantedCryptoAllowance) GetAmount() int64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+type GrantedNftAllowance struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TokenId       *TokenID               `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	Spender       *AccountID             `protobuf:"bytes,2,opt,name=spender,proto3" json:"spender,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrantedNftAllowance) Reset() {
+	*x = GrantedNftAllowance{}
+	mi := &file_hapi_proto_msgTypes[107]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrantedNftAllowance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrantedNftAllowance) ProtoMessage() {}
+
+func (x *GrantedNftAllowance) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[107]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrantedNftAllowance.ProtoReflect.Descriptor instead.
+func (*GrantedNftAllowance) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{107}
+}
+
+func (x *GrantedNftAllowance) GetTokenId() *TokenID {
+	if x != nil {
+		return x.TokenId
+	}
+	return nil
+}
+
+func (x *GrantedNftAllowance) GetSpender() *AccountID {
+	if x != nil {
+		return x.Spender
+	}
+	return nil
+}
+
+type GrantedTokenAllowance struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TokenId       *TokenID               `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	Spender       *AccountID             `protobuf:"bytes,2,opt,name=spender,proto3" json:"spender,omitempty"`
+	Amount        int64                  `protobuf:"varint,3,opt,name=amount,proto3" json:"amount,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrantedTokenAllowance) Reset() {
+	*x = GrantedTokenAllowance{}
+	mi := &file_hapi_proto_msgTypes[108]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrantedTokenAllowance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrantedTokenAllowance) ProtoMessage() {}
+
+func (x *GrantedTokenAllowance) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[108]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrantedTokenAllowance.ProtoReflect.Descriptor instead.
+func (*GrantedTokenAllowance) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{108}
+}
+
+func (x *GrantedTokenAllowance) GetTokenId() *TokenID {
+	if x != nil {
+		return x.TokenId
+	}
+	return nil
+}
+
+func (x *GrantedTokenAllowance) GetSpender() *AccountID {
+	if x != nil {
+		return x.Spender
+	}
+	return nil
+}
+
+func (x *GrantedTokenAllowance) GetAmount() int64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+type GetAccountDetailsQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Header        *QueryHeader           `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	AccountId     *AccountID             `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAccountDetailsQuery) Reset() {
+	*x = GetAccountDetailsQuery{}
+	mi := &file_hapi_proto_msgTypes[109]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAccountDetailsQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAccountDetailsQuery) ProtoMessage() {}
+
+func (x *GetAccountDetailsQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[109]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAccountDetailsQuery.ProtoReflect.Descriptor instead.
+func (*GetAccountDetailsQuery) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{109}
+}
+
+func (x *GetAccountDetailsQuery) GetHeader() *QueryHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *GetAccountDetailsQuery) GetAccountId() *AccountID {
+	if x != nil {
+		return x.AccountId
+	}
+	return nil
+}
+
+type GetAccountDetailsResponse struct {
+	state          protoimpl.MessageState                    `protogen:"open.v1"`
+	Header         *ResponseHeader                           `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	AccountDetails *GetAccountDetailsResponse_AccountDetails `protobuf:"bytes,2,opt,name=account_details,json=accountDetails,proto3" json:"account_details,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *GetAccountDetailsResponse) Reset() {
+	*x = GetAccountDetailsResponse{}
+	mi := &file_hapi_proto_msgTypes[110]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAccountDetailsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAccountDetailsResponse) ProtoMessage() {}
+
+func (x *GetAccountDetailsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[110]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAccountDetailsResponse.ProtoReflect.Descriptor instead.
+func (*GetAccountDetailsResponse) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{110}
+}
+
+func (x *GetAccountDetailsResponse) GetHeader() *ResponseHeader {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *GetAccountDetailsResponse) GetAccountDetails() *GetAccountDetailsResponse_AccountDetails {
+	if x != nil {
+		return x.AccountDetails
+	}
+	return nil
+}
+
 type Query struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Query:
@@ -4219,8 +11406,14 @@ type Query struct {
 	//	*Query_FileGetContents
 	//	*Query_FileGetInfo
 	//	*Query_TransactionGetReceipt
+	//	*Query_CryptoGetAccountRecords
 	//	*Query_TransactionGetRecord
+	//	*Query_ConsensusGetTopicInfo
 	//	*Query_NetworkGetVersionInfo
+	//	*Query_TokenGetInfo
+	//	*Query_ScheduleGetInfo
+	//	*Query_TokenGetNftInfo
+	//	*Query_AccountDetails
 	Query         isQuery_Query `protobuf_oneof:"query"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4228,7 +11421,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_hapi_proto_msgTypes[34]
+	mi := &file_hapi_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4240,7 +11433,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[34]
+	mi := &file_hapi_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4253,7 +11446,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{34}
+	return file_hapi_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *Query) GetQuery() isQuery_Query {
@@ -4344,6 +11537,15 @@ func (x *Query) GetTransactionGetReceipt() *TransactionGetReceiptQuery {
 	return nil
 }
 
+func (x *Query) GetCryptoGetAccountRecords() *CryptoGetAccountRecordsQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_CryptoGetAccountRecords); ok {
+			return x.CryptoGetAccountRecords
+		}
+	}
+	return nil
+}
+
 func (x *Query) GetTransactionGetRecord() *TransactionGetRecordQuery {
 	if x != nil {
 		if x, ok := x.Query.(*Query_TransactionGetRecord); ok {
@@ -4353,10 +11555,55 @@ func (x *Query) GetTransactionGetRecord() *TransactionGetRecordQuery {
 	return nil
 }
 
+func (x *Query) GetConsensusGetTopicInfo() *ConsensusGetTopicInfoQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_ConsensusGetTopicInfo); ok {
+			return x.ConsensusGetTopicInfo
+		}
+	}
+	return nil
+}
+
 func (x *Query) GetNetworkGetVersionInfo() *NetworkGetVersionInfoQuery {
 	if x != nil {
 		if x, ok := x.Query.(*Query_NetworkGetVersionInfo); ok {
 			return x.NetworkGetVersionInfo
+		}
+	}
+	return nil
+}
+
+func (x *Query) GetTokenGetInfo() *TokenGetInfoQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_TokenGetInfo); ok {
+			return x.TokenGetInfo
+		}
+	}
+	return nil
+}
+
+func (x *Query) GetScheduleGetInfo() *ScheduleGetInfoQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_ScheduleGetInfo); ok {
+			return x.ScheduleGetInfo
+		}
+	}
+	return nil
+}
+
+func (x *Query) GetTokenGetNftInfo() *TokenGetNftInfoQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_TokenGetNftInfo); ok {
+			return x.TokenGetNftInfo
+		}
+	}
+	return nil
+}
+
+func (x *Query) GetAccountDetails() *GetAccountDetailsQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_AccountDetails); ok {
+			return x.AccountDetails
 		}
 	}
 	return nil
@@ -4402,12 +11649,36 @@ type Query_TransactionGetReceipt struct {
 	TransactionGetReceipt *TransactionGetReceiptQuery `protobuf:"bytes,14,opt,name=transactionGetReceipt,proto3,oneof"`
 }
 
+type Query_CryptoGetAccountRecords struct {
+	CryptoGetAccountRecords *CryptoGetAccountRecordsQuery `protobuf:"bytes,8,opt,name=cryptoGetAccountRecords,proto3,oneof"`
+}
+
 type Query_TransactionGetRecord struct {
 	TransactionGetRecord *TransactionGetRecordQuery `protobuf:"bytes,15,opt,name=transactionGetRecord,proto3,oneof"`
 }
 
+type Query_ConsensusGetTopicInfo struct {
+	ConsensusGetTopicInfo *ConsensusGetTopicInfoQuery `protobuf:"bytes,50,opt,name=consensusGetTopicInfo,proto3,oneof"`
+}
+
 type Query_NetworkGetVersionInfo struct {
 	NetworkGetVersionInfo *NetworkGetVersionInfoQuery `protobuf:"bytes,51,opt,name=networkGetVersionInfo,proto3,oneof"`
+}
+
+type Query_TokenGetInfo struct {
+	TokenGetInfo *TokenGetInfoQuery `protobuf:"bytes,52,opt,name=tokenGetInfo,proto3,oneof"`
+}
+
+type Query_ScheduleGetInfo struct {
+	ScheduleGetInfo *ScheduleGetInfoQuery `protobuf:"bytes,53,opt,name=scheduleGetInfo,proto3,oneof"`
+}
+
+type Query_TokenGetNftInfo struct {
+	TokenGetNftInfo *TokenGetNftInfoQuery `protobuf:"bytes,55,opt,name=tokenGetNftInfo,proto3,oneof"`
+}
+
+type Query_AccountDetails struct {
+	AccountDetails *GetAccountDetailsQuery `protobuf:"bytes,58,opt,name=accountDetails,proto3,oneof"`
 }
 
 func (*Query_GetBySolidityID) isQuery_Query() {}
@@ -4428,9 +11699,21 @@ func (*Query_FileGetInfo) isQuery_Query() {}
 
 func (*Query_TransactionGetReceipt) isQuery_Query() {}
 
+func (*Query_CryptoGetAccountRecords) isQuery_Query() {}
+
 func (*Query_TransactionGetRecord) isQuery_Query() {}
 
+func (*Query_ConsensusGetTopicInfo) isQuery_Query() {}
+
 func (*Query_NetworkGetVersionInfo) isQuery_Query() {}
+
+func (*Query_TokenGetInfo) isQuery_Query() {}
+
+func (*Query_ScheduleGetInfo) isQuery_Query() {}
+
+func (*Query_TokenGetNftInfo) isQuery_Query() {}
+
+func (*Query_AccountDetails) isQuery_Query() {}
 
 type QueryHeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4442,7 +11725,7 @@ type QueryHeader struct {
 
 func (x *QueryHeader) Reset() {
 	*x = QueryHeader{}
-	mi := &file_hapi_proto_msgTypes[35]
+	mi := &file_hapi_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4454,7 +11737,7 @@ func (x *QueryHeader) String() string {
 func (*QueryHeader) ProtoMessage() {}
 
 func (x *QueryHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[35]
+	mi := &file_hapi_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4467,7 +11750,7 @@ func (x *QueryHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryHeader.ProtoReflect.Descriptor instead.
 func (*QueryHeader) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{35}
+	return file_hapi_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *QueryHeader) GetPayment() *Transaction {
@@ -4497,8 +11780,14 @@ type Response struct {
 	//	*Response_FileGetContents
 	//	*Response_FileGetInfo
 	//	*Response_TransactionGetReceipt
+	//	*Response_CryptoGetAccountRecords
 	//	*Response_TransactionGetRecord
+	//	*Response_ConsensusGetTopicInfo
 	//	*Response_NetworkGetVersionInfo
+	//	*Response_TokenGetInfo
+	//	*Response_ScheduleGetInfo
+	//	*Response_TokenGetNftInfo
+	//	*Response_AccountDetails
 	Response      isResponse_Response `protobuf_oneof:"response"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4506,7 +11795,7 @@ type Response struct {
 
 func (x *Response) Reset() {
 	*x = Response{}
-	mi := &file_hapi_proto_msgTypes[36]
+	mi := &file_hapi_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4518,7 +11807,7 @@ func (x *Response) String() string {
 func (*Response) ProtoMessage() {}
 
 func (x *Response) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[36]
+	mi := &file_hapi_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4531,7 +11820,7 @@ func (x *Response) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Response.ProtoReflect.Descriptor instead.
 func (*Response) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{36}
+	return file_hapi_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *Response) GetResponse() isResponse_Response {
@@ -4622,6 +11911,15 @@ func (x *Response) GetTransactionGetReceipt() *TransactionGetReceiptResponse {
 	return nil
 }
 
+func (x *Response) GetCryptoGetAccountRecords() *CryptoGetAccountRecordsResponse {
+	if x != nil {
+		if x, ok := x.Response.(*Response_CryptoGetAccountRecords); ok {
+			return x.CryptoGetAccountRecords
+		}
+	}
+	return nil
+}
+
 func (x *Response) GetTransactionGetRecord() *TransactionGetRecordResponse {
 	if x != nil {
 		if x, ok := x.Response.(*Response_TransactionGetRecord); ok {
@@ -4631,10 +11929,55 @@ func (x *Response) GetTransactionGetRecord() *TransactionGetRecordResponse {
 	return nil
 }
 
+func (x *Response) GetConsensusGetTopicInfo() *ConsensusGetTopicInfoResponse {
+	if x != nil {
+		if x, ok := x.Response.(*Response_ConsensusGetTopicInfo); ok {
+			return x.ConsensusGetTopicInfo
+		}
+	}
+	return nil
+}
+
 func (x *Response) GetNetworkGetVersionInfo() *NetworkGetVersionInfoResponse {
 	if x != nil {
 		if x, ok := x.Response.(*Response_NetworkGetVersionInfo); ok {
 			return x.NetworkGetVersionInfo
+		}
+	}
+	return nil
+}
+
+func (x *Response) GetTokenGetInfo() *TokenGetInfoResponse {
+	if x != nil {
+		if x, ok := x.Response.(*Response_TokenGetInfo); ok {
+			return x.TokenGetInfo
+		}
+	}
+	return nil
+}
+
+func (x *Response) GetScheduleGetInfo() *ScheduleGetInfoResponse {
+	if x != nil {
+		if x, ok := x.Response.(*Response_ScheduleGetInfo); ok {
+			return x.ScheduleGetInfo
+		}
+	}
+	return nil
+}
+
+func (x *Response) GetTokenGetNftInfo() *TokenGetNftInfoResponse {
+	if x != nil {
+		if x, ok := x.Response.(*Response_TokenGetNftInfo); ok {
+			return x.TokenGetNftInfo
+		}
+	}
+	return nil
+}
+
+func (x *Response) GetAccountDetails() *GetAccountDetailsResponse {
+	if x != nil {
+		if x, ok := x.Response.(*Response_AccountDetails); ok {
+			return x.AccountDetails
 		}
 	}
 	return nil
@@ -4680,12 +12023,36 @@ type Response_TransactionGetReceipt struct {
 	TransactionGetReceipt *TransactionGetReceiptResponse `protobuf:"bytes,14,opt,name=transactionGetReceipt,proto3,oneof"`
 }
 
+type Response_CryptoGetAccountRecords struct {
+	CryptoGetAccountRecords *CryptoGetAccountRecordsResponse `protobuf:"bytes,8,opt,name=cryptoGetAccountRecords,proto3,oneof"`
+}
+
 type Response_TransactionGetRecord struct {
 	TransactionGetRecord *TransactionGetRecordResponse `protobuf:"bytes,15,opt,name=transactionGetRecord,proto3,oneof"`
 }
 
+type Response_ConsensusGetTopicInfo struct {
+	ConsensusGetTopicInfo *ConsensusGetTopicInfoResponse `protobuf:"bytes,150,opt,name=consensusGetTopicInfo,proto3,oneof"`
+}
+
 type Response_NetworkGetVersionInfo struct {
 	NetworkGetVersionInfo *NetworkGetVersionInfoResponse `protobuf:"bytes,151,opt,name=networkGetVersionInfo,proto3,oneof"`
+}
+
+type Response_TokenGetInfo struct {
+	TokenGetInfo *TokenGetInfoResponse `protobuf:"bytes,152,opt,name=tokenGetInfo,proto3,oneof"`
+}
+
+type Response_ScheduleGetInfo struct {
+	ScheduleGetInfo *ScheduleGetInfoResponse `protobuf:"bytes,153,opt,name=scheduleGetInfo,proto3,oneof"`
+}
+
+type Response_TokenGetNftInfo struct {
+	TokenGetNftInfo *TokenGetNftInfoResponse `protobuf:"bytes,155,opt,name=tokenGetNftInfo,proto3,oneof"`
+}
+
+type Response_AccountDetails struct {
+	AccountDetails *GetAccountDetailsResponse `protobuf:"bytes,158,opt,name=accountDetails,proto3,oneof"`
 }
 
 func (*Response_GetBySolidityID) isResponse_Response() {}
@@ -4706,9 +12073,21 @@ func (*Response_FileGetInfo) isResponse_Response() {}
 
 func (*Response_TransactionGetReceipt) isResponse_Response() {}
 
+func (*Response_CryptoGetAccountRecords) isResponse_Response() {}
+
 func (*Response_TransactionGetRecord) isResponse_Response() {}
 
+func (*Response_ConsensusGetTopicInfo) isResponse_Response() {}
+
 func (*Response_NetworkGetVersionInfo) isResponse_Response() {}
+
+func (*Response_TokenGetInfo) isResponse_Response() {}
+
+func (*Response_ScheduleGetInfo) isResponse_Response() {}
+
+func (*Response_TokenGetNftInfo) isResponse_Response() {}
+
+func (*Response_AccountDetails) isResponse_Response() {}
 
 type ResponseHeader struct {
 	state                       protoimpl.MessageState `protogen:"open.v1"`
@@ -4722,7 +12101,7 @@ type ResponseHeader struct {
 
 func (x *ResponseHeader) Reset() {
 	*x = ResponseHeader{}
-	mi := &file_hapi_proto_msgTypes[37]
+	mi := &file_hapi_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4734,7 +12113,7 @@ func (x *ResponseHeader) String() string {
 func (*ResponseHeader) ProtoMessage() {}
 
 func (x *ResponseHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[37]
+	mi := &file_hapi_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4747,7 +12126,7 @@ func (x *ResponseHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResponseHeader.ProtoReflect.Descriptor instead.
 func (*ResponseHeader) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{37}
+	return file_hapi_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *ResponseHeader) GetNodeTransactionPrecheckCode() ResponseCodeEnum {
@@ -4790,7 +12169,7 @@ type TransactionGetReceiptQuery struct {
 
 func (x *TransactionGetReceiptQuery) Reset() {
 	*x = TransactionGetReceiptQuery{}
-	mi := &file_hapi_proto_msgTypes[38]
+	mi := &file_hapi_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4802,7 +12181,7 @@ func (x *TransactionGetReceiptQuery) String() string {
 func (*TransactionGetReceiptQuery) ProtoMessage() {}
 
 func (x *TransactionGetReceiptQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[38]
+	mi := &file_hapi_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4815,7 +12194,7 @@ func (x *TransactionGetReceiptQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetReceiptQuery.ProtoReflect.Descriptor instead.
 func (*TransactionGetReceiptQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{38}
+	return file_hapi_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *TransactionGetReceiptQuery) GetHeader() *QueryHeader {
@@ -4858,7 +12237,7 @@ type TransactionGetReceiptResponse struct {
 
 func (x *TransactionGetReceiptResponse) Reset() {
 	*x = TransactionGetReceiptResponse{}
-	mi := &file_hapi_proto_msgTypes[39]
+	mi := &file_hapi_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4870,7 +12249,7 @@ func (x *TransactionGetReceiptResponse) String() string {
 func (*TransactionGetReceiptResponse) ProtoMessage() {}
 
 func (x *TransactionGetReceiptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[39]
+	mi := &file_hapi_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4883,7 +12262,7 @@ func (x *TransactionGetReceiptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetReceiptResponse.ProtoReflect.Descriptor instead.
 func (*TransactionGetReceiptResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{39}
+	return file_hapi_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *TransactionGetReceiptResponse) GetHeader() *ResponseHeader {
@@ -4921,11 +12300,13 @@ type TransactionReceipt struct {
 	FileID                  *FileID                `protobuf:"bytes,3,opt,name=fileID,proto3" json:"fileID,omitempty"`
 	ContractID              *ContractID            `protobuf:"bytes,4,opt,name=contractID,proto3" json:"contractID,omitempty"`
 	ExchangeRate            *ExchangeRateSet       `protobuf:"bytes,5,opt,name=exchangeRate,proto3" json:"exchangeRate,omitempty"`
+	TopicID                 *TopicID               `protobuf:"bytes,6,opt,name=topicID,proto3" json:"topicID,omitempty"`
 	TopicSequenceNumber     uint64                 `protobuf:"varint,7,opt,name=topicSequenceNumber,proto3" json:"topicSequenceNumber,omitempty"`
 	TopicRunningHash        []byte                 `protobuf:"bytes,8,opt,name=topicRunningHash,proto3" json:"topicRunningHash,omitempty"`
 	TopicRunningHashVersion uint64                 `protobuf:"varint,9,opt,name=topicRunningHashVersion,proto3" json:"topicRunningHashVersion,omitempty"`
 	TokenID                 *TokenID               `protobuf:"bytes,10,opt,name=tokenID,proto3" json:"tokenID,omitempty"`
 	NewTotalSupply          uint64                 `protobuf:"varint,11,opt,name=newTotalSupply,proto3" json:"newTotalSupply,omitempty"`
+	ScheduleID              *ScheduleID            `protobuf:"bytes,12,opt,name=scheduleID,proto3" json:"scheduleID,omitempty"`
 	ScheduledTransactionID  *TransactionID         `protobuf:"bytes,13,opt,name=scheduledTransactionID,proto3" json:"scheduledTransactionID,omitempty"`
 	SerialNumbers           []int64                `protobuf:"varint,14,rep,packed,name=serialNumbers,proto3" json:"serialNumbers,omitempty"`
 	NodeId                  uint64                 `protobuf:"varint,15,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
@@ -4936,7 +12317,7 @@ type TransactionReceipt struct {
 
 func (x *TransactionReceipt) Reset() {
 	*x = TransactionReceipt{}
-	mi := &file_hapi_proto_msgTypes[40]
+	mi := &file_hapi_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4948,7 +12329,7 @@ func (x *TransactionReceipt) String() string {
 func (*TransactionReceipt) ProtoMessage() {}
 
 func (x *TransactionReceipt) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[40]
+	mi := &file_hapi_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4961,7 +12342,7 @@ func (x *TransactionReceipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionReceipt.ProtoReflect.Descriptor instead.
 func (*TransactionReceipt) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{40}
+	return file_hapi_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *TransactionReceipt) GetStatus() ResponseCodeEnum {
@@ -4999,6 +12380,13 @@ func (x *TransactionReceipt) GetExchangeRate() *ExchangeRateSet {
 	return nil
 }
 
+func (x *TransactionReceipt) GetTopicID() *TopicID {
+	if x != nil {
+		return x.TopicID
+	}
+	return nil
+}
+
 func (x *TransactionReceipt) GetTopicSequenceNumber() uint64 {
 	if x != nil {
 		return x.TopicSequenceNumber
@@ -5032,6 +12420,13 @@ func (x *TransactionReceipt) GetNewTotalSupply() uint64 {
 		return x.NewTotalSupply
 	}
 	return 0
+}
+
+func (x *TransactionReceipt) GetScheduleID() *ScheduleID {
+	if x != nil {
+		return x.ScheduleID
+	}
+	return nil
 }
 
 func (x *TransactionReceipt) GetScheduledTransactionID() *TransactionID {
@@ -5074,7 +12469,7 @@ type TransactionGetRecordQuery struct {
 
 func (x *TransactionGetRecordQuery) Reset() {
 	*x = TransactionGetRecordQuery{}
-	mi := &file_hapi_proto_msgTypes[41]
+	mi := &file_hapi_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5086,7 +12481,7 @@ func (x *TransactionGetRecordQuery) String() string {
 func (*TransactionGetRecordQuery) ProtoMessage() {}
 
 func (x *TransactionGetRecordQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[41]
+	mi := &file_hapi_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5099,7 +12494,7 @@ func (x *TransactionGetRecordQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetRecordQuery.ProtoReflect.Descriptor instead.
 func (*TransactionGetRecordQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{41}
+	return file_hapi_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *TransactionGetRecordQuery) GetHeader() *QueryHeader {
@@ -5142,7 +12537,7 @@ type TransactionGetRecordResponse struct {
 
 func (x *TransactionGetRecordResponse) Reset() {
 	*x = TransactionGetRecordResponse{}
-	mi := &file_hapi_proto_msgTypes[42]
+	mi := &file_hapi_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5154,7 +12549,7 @@ func (x *TransactionGetRecordResponse) String() string {
 func (*TransactionGetRecordResponse) ProtoMessage() {}
 
 func (x *TransactionGetRecordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[42]
+	mi := &file_hapi_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5167,7 +12562,7 @@ func (x *TransactionGetRecordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetRecordResponse.ProtoReflect.Descriptor instead.
 func (*TransactionGetRecordResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{42}
+	return file_hapi_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *TransactionGetRecordResponse) GetHeader() *ResponseHeader {
@@ -5210,19 +12605,23 @@ type TransactionRecord struct {
 	//
 	//	*TransactionRecord_ContractCallResult
 	//	*TransactionRecord_ContractCreateResult
-	Body                     isTransactionRecord_Body `protobuf_oneof:"body"`
-	TransferList             *TransferList            `protobuf:"bytes,10,opt,name=transferList,proto3" json:"transferList,omitempty"`
-	TokenTransferLists       []*TokenTransferList     `protobuf:"bytes,11,rep,name=tokenTransferLists,proto3" json:"tokenTransferLists,omitempty"`
-	ParentConsensusTimestamp *Timestamp               `protobuf:"bytes,15,opt,name=parent_consensus_timestamp,json=parentConsensusTimestamp,proto3" json:"parent_consensus_timestamp,omitempty"`
-	Alias                    []byte                   `protobuf:"bytes,16,opt,name=alias,proto3" json:"alias,omitempty"`
-	EthereumHash             []byte                   `protobuf:"bytes,17,opt,name=ethereum_hash,json=ethereumHash,proto3" json:"ethereum_hash,omitempty"`
-	PaidStakingRewards       []*AccountAmount         `protobuf:"bytes,18,rep,name=paid_staking_rewards,json=paidStakingRewards,proto3" json:"paid_staking_rewards,omitempty"`
+	Body                       isTransactionRecord_Body `protobuf_oneof:"body"`
+	TransferList               *TransferList            `protobuf:"bytes,10,opt,name=transferList,proto3" json:"transferList,omitempty"`
+	TokenTransferLists         []*TokenTransferList     `protobuf:"bytes,11,rep,name=tokenTransferLists,proto3" json:"tokenTransferLists,omitempty"`
+	ScheduleRef                *ScheduleID              `protobuf:"bytes,12,opt,name=scheduleRef,proto3" json:"scheduleRef,omitempty"`
+	AssessedCustomFees         []*AssessedCustomFee     `protobuf:"bytes,13,rep,name=assessed_custom_fees,json=assessedCustomFees,proto3" json:"assessed_custom_fees,omitempty"`
+	AutomaticTokenAssociations []*TokenAssociation      `protobuf:"bytes,14,rep,name=automatic_token_associations,json=automaticTokenAssociations,proto3" json:"automatic_token_associations,omitempty"`
+	ParentConsensusTimestamp   *Timestamp               `protobuf:"bytes,15,opt,name=parent_consensus_timestamp,json=parentConsensusTimestamp,proto3" json:"parent_consensus_timestamp,omitempty"`
+	Alias                      []byte                   `protobuf:"bytes,16,opt,name=alias,proto3" json:"alias,omitempty"`
+	EthereumHash               []byte                   `protobuf:"bytes,17,opt,name=ethereum_hash,json=ethereumHash,proto3" json:"ethereum_hash,omitempty"`
+	PaidStakingRewards         []*AccountAmount         `protobuf:"bytes,18,rep,name=paid_staking_rewards,json=paidStakingRewards,proto3" json:"paid_staking_rewards,omitempty"`
 	// Types that are valid to be assigned to Entropy:
 	//
 	//	*TransactionRecord_PrngBytes
 	//	*TransactionRecord_PrngNumber
 	Entropy                     isTransactionRecord_Entropy `protobuf_oneof:"entropy"`
 	EvmAddress                  []byte                      `protobuf:"bytes,21,opt,name=evm_address,json=evmAddress,proto3" json:"evm_address,omitempty"`
+	NewPendingAirdrops          []*PendingAirdropRecord     `protobuf:"bytes,22,rep,name=new_pending_airdrops,json=newPendingAirdrops,proto3" json:"new_pending_airdrops,omitempty"`
 	HighVolumePricingMultiplier uint64                      `protobuf:"varint,23,opt,name=high_volume_pricing_multiplier,json=highVolumePricingMultiplier,proto3" json:"high_volume_pricing_multiplier,omitempty"`
 	unknownFields               protoimpl.UnknownFields
 	sizeCache                   protoimpl.SizeCache
@@ -5230,7 +12629,7 @@ type TransactionRecord struct {
 
 func (x *TransactionRecord) Reset() {
 	*x = TransactionRecord{}
-	mi := &file_hapi_proto_msgTypes[43]
+	mi := &file_hapi_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5242,7 +12641,7 @@ func (x *TransactionRecord) String() string {
 func (*TransactionRecord) ProtoMessage() {}
 
 func (x *TransactionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[43]
+	mi := &file_hapi_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5255,7 +12654,7 @@ func (x *TransactionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionRecord.ProtoReflect.Descriptor instead.
 func (*TransactionRecord) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{43}
+	return file_hapi_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *TransactionRecord) GetReceipt() *TransactionReceipt {
@@ -5339,6 +12738,27 @@ func (x *TransactionRecord) GetTokenTransferLists() []*TokenTransferList {
 	return nil
 }
 
+func (x *TransactionRecord) GetScheduleRef() *ScheduleID {
+	if x != nil {
+		return x.ScheduleRef
+	}
+	return nil
+}
+
+func (x *TransactionRecord) GetAssessedCustomFees() []*AssessedCustomFee {
+	if x != nil {
+		return x.AssessedCustomFees
+	}
+	return nil
+}
+
+func (x *TransactionRecord) GetAutomaticTokenAssociations() []*TokenAssociation {
+	if x != nil {
+		return x.AutomaticTokenAssociations
+	}
+	return nil
+}
+
 func (x *TransactionRecord) GetParentConsensusTimestamp() *Timestamp {
 	if x != nil {
 		return x.ParentConsensusTimestamp
@@ -5399,6 +12819,13 @@ func (x *TransactionRecord) GetEvmAddress() []byte {
 	return nil
 }
 
+func (x *TransactionRecord) GetNewPendingAirdrops() []*PendingAirdropRecord {
+	if x != nil {
+		return x.NewPendingAirdrops
+	}
+	return nil
+}
+
 func (x *TransactionRecord) GetHighVolumePricingMultiplier() uint64 {
 	if x != nil {
 		return x.HighVolumePricingMultiplier
@@ -5448,7 +12875,7 @@ type ExchangeRateSet struct {
 
 func (x *ExchangeRateSet) Reset() {
 	*x = ExchangeRateSet{}
-	mi := &file_hapi_proto_msgTypes[44]
+	mi := &file_hapi_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5460,7 +12887,7 @@ func (x *ExchangeRateSet) String() string {
 func (*ExchangeRateSet) ProtoMessage() {}
 
 func (x *ExchangeRateSet) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[44]
+	mi := &file_hapi_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5473,7 +12900,7 @@ func (x *ExchangeRateSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRateSet.ProtoReflect.Descriptor instead.
 func (*ExchangeRateSet) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{44}
+	return file_hapi_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *ExchangeRateSet) GetCurrentRate() *ExchangeRate {
@@ -5501,7 +12928,7 @@ type ExchangeRate struct {
 
 func (x *ExchangeRate) Reset() {
 	*x = ExchangeRate{}
-	mi := &file_hapi_proto_msgTypes[45]
+	mi := &file_hapi_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5513,7 +12940,7 @@ func (x *ExchangeRate) String() string {
 func (*ExchangeRate) ProtoMessage() {}
 
 func (x *ExchangeRate) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[45]
+	mi := &file_hapi_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5526,7 +12953,7 @@ func (x *ExchangeRate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRate.ProtoReflect.Descriptor instead.
 func (*ExchangeRate) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{45}
+	return file_hapi_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *ExchangeRate) GetHbarEquiv() int32 {
@@ -5573,7 +13000,7 @@ type ContractFunctionResult struct {
 
 func (x *ContractFunctionResult) Reset() {
 	*x = ContractFunctionResult{}
-	mi := &file_hapi_proto_msgTypes[46]
+	mi := &file_hapi_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5585,7 +13012,7 @@ func (x *ContractFunctionResult) String() string {
 func (*ContractFunctionResult) ProtoMessage() {}
 
 func (x *ContractFunctionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[46]
+	mi := &file_hapi_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5598,7 +13025,7 @@ func (x *ContractFunctionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractFunctionResult.ProtoReflect.Descriptor instead.
 func (*ContractFunctionResult) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{46}
+	return file_hapi_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *ContractFunctionResult) GetContractID() *ContractID {
@@ -5712,7 +13139,7 @@ type ContractLoginfo struct {
 
 func (x *ContractLoginfo) Reset() {
 	*x = ContractLoginfo{}
-	mi := &file_hapi_proto_msgTypes[47]
+	mi := &file_hapi_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5724,7 +13151,7 @@ func (x *ContractLoginfo) String() string {
 func (*ContractLoginfo) ProtoMessage() {}
 
 func (x *ContractLoginfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[47]
+	mi := &file_hapi_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5737,7 +13164,7 @@ func (x *ContractLoginfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractLoginfo.ProtoReflect.Descriptor instead.
 func (*ContractLoginfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{47}
+	return file_hapi_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *ContractLoginfo) GetContractID() *ContractID {
@@ -5778,7 +13205,7 @@ type ContractNonceInfo struct {
 
 func (x *ContractNonceInfo) Reset() {
 	*x = ContractNonceInfo{}
-	mi := &file_hapi_proto_msgTypes[48]
+	mi := &file_hapi_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5790,7 +13217,7 @@ func (x *ContractNonceInfo) String() string {
 func (*ContractNonceInfo) ProtoMessage() {}
 
 func (x *ContractNonceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[48]
+	mi := &file_hapi_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5803,7 +13230,7 @@ func (x *ContractNonceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractNonceInfo.ProtoReflect.Descriptor instead.
 func (*ContractNonceInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{48}
+	return file_hapi_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *ContractNonceInfo) GetContractId() *ContractID {
@@ -5834,7 +13261,7 @@ type CryptoGetAccountBalanceQuery struct {
 
 func (x *CryptoGetAccountBalanceQuery) Reset() {
 	*x = CryptoGetAccountBalanceQuery{}
-	mi := &file_hapi_proto_msgTypes[49]
+	mi := &file_hapi_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5846,7 +13273,7 @@ func (x *CryptoGetAccountBalanceQuery) String() string {
 func (*CryptoGetAccountBalanceQuery) ProtoMessage() {}
 
 func (x *CryptoGetAccountBalanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[49]
+	mi := &file_hapi_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5859,7 +13286,7 @@ func (x *CryptoGetAccountBalanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetAccountBalanceQuery.ProtoReflect.Descriptor instead.
 func (*CryptoGetAccountBalanceQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{49}
+	return file_hapi_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *CryptoGetAccountBalanceQuery) GetHeader() *QueryHeader {
@@ -5923,7 +13350,7 @@ type CryptoGetAccountBalanceResponse struct {
 
 func (x *CryptoGetAccountBalanceResponse) Reset() {
 	*x = CryptoGetAccountBalanceResponse{}
-	mi := &file_hapi_proto_msgTypes[50]
+	mi := &file_hapi_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5935,7 +13362,7 @@ func (x *CryptoGetAccountBalanceResponse) String() string {
 func (*CryptoGetAccountBalanceResponse) ProtoMessage() {}
 
 func (x *CryptoGetAccountBalanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[50]
+	mi := &file_hapi_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5948,7 +13375,7 @@ func (x *CryptoGetAccountBalanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetAccountBalanceResponse.ProtoReflect.Descriptor instead.
 func (*CryptoGetAccountBalanceResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{50}
+	return file_hapi_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *CryptoGetAccountBalanceResponse) GetHeader() *ResponseHeader {
@@ -5991,7 +13418,7 @@ type TokenBalance struct {
 
 func (x *TokenBalance) Reset() {
 	*x = TokenBalance{}
-	mi := &file_hapi_proto_msgTypes[51]
+	mi := &file_hapi_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6003,7 +13430,7 @@ func (x *TokenBalance) String() string {
 func (*TokenBalance) ProtoMessage() {}
 
 func (x *TokenBalance) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[51]
+	mi := &file_hapi_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6016,7 +13443,7 @@ func (x *TokenBalance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBalance.ProtoReflect.Descriptor instead.
 func (*TokenBalance) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{51}
+	return file_hapi_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *TokenBalance) GetTokenId() *TokenID {
@@ -6050,7 +13477,7 @@ type CryptoGetInfoQuery struct {
 
 func (x *CryptoGetInfoQuery) Reset() {
 	*x = CryptoGetInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[52]
+	mi := &file_hapi_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6062,7 +13489,7 @@ func (x *CryptoGetInfoQuery) String() string {
 func (*CryptoGetInfoQuery) ProtoMessage() {}
 
 func (x *CryptoGetInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[52]
+	mi := &file_hapi_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6075,7 +13502,7 @@ func (x *CryptoGetInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetInfoQuery.ProtoReflect.Descriptor instead.
 func (*CryptoGetInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{52}
+	return file_hapi_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *CryptoGetInfoQuery) GetHeader() *QueryHeader {
@@ -6102,7 +13529,7 @@ type CryptoGetInfoResponse struct {
 
 func (x *CryptoGetInfoResponse) Reset() {
 	*x = CryptoGetInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[53]
+	mi := &file_hapi_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6114,7 +13541,7 @@ func (x *CryptoGetInfoResponse) String() string {
 func (*CryptoGetInfoResponse) ProtoMessage() {}
 
 func (x *CryptoGetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[53]
+	mi := &file_hapi_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6127,7 +13554,7 @@ func (x *CryptoGetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetInfoResponse.ProtoReflect.Descriptor instead.
 func (*CryptoGetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{53}
+	return file_hapi_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *CryptoGetInfoResponse) GetHeader() *ResponseHeader {
@@ -6161,7 +13588,7 @@ type StakingInfo struct {
 
 func (x *StakingInfo) Reset() {
 	*x = StakingInfo{}
-	mi := &file_hapi_proto_msgTypes[54]
+	mi := &file_hapi_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6173,7 +13600,7 @@ func (x *StakingInfo) String() string {
 func (*StakingInfo) ProtoMessage() {}
 
 func (x *StakingInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[54]
+	mi := &file_hapi_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6186,7 +13613,7 @@ func (x *StakingInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StakingInfo.ProtoReflect.Descriptor instead.
 func (*StakingInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{54}
+	return file_hapi_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *StakingInfo) GetDeclineReward() bool {
@@ -6273,7 +13700,7 @@ type ContractCallLocalQuery struct {
 
 func (x *ContractCallLocalQuery) Reset() {
 	*x = ContractCallLocalQuery{}
-	mi := &file_hapi_proto_msgTypes[55]
+	mi := &file_hapi_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6285,7 +13712,7 @@ func (x *ContractCallLocalQuery) String() string {
 func (*ContractCallLocalQuery) ProtoMessage() {}
 
 func (x *ContractCallLocalQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[55]
+	mi := &file_hapi_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6298,7 +13725,7 @@ func (x *ContractCallLocalQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractCallLocalQuery.ProtoReflect.Descriptor instead.
 func (*ContractCallLocalQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{55}
+	return file_hapi_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *ContractCallLocalQuery) GetHeader() *QueryHeader {
@@ -6354,7 +13781,7 @@ type ContractCallLocalResponse struct {
 
 func (x *ContractCallLocalResponse) Reset() {
 	*x = ContractCallLocalResponse{}
-	mi := &file_hapi_proto_msgTypes[56]
+	mi := &file_hapi_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6366,7 +13793,7 @@ func (x *ContractCallLocalResponse) String() string {
 func (*ContractCallLocalResponse) ProtoMessage() {}
 
 func (x *ContractCallLocalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[56]
+	mi := &file_hapi_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6379,7 +13806,7 @@ func (x *ContractCallLocalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractCallLocalResponse.ProtoReflect.Descriptor instead.
 func (*ContractCallLocalResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{56}
+	return file_hapi_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *ContractCallLocalResponse) GetHeader() *ResponseHeader {
@@ -6406,7 +13833,7 @@ type ContractGetBytecodeQuery struct {
 
 func (x *ContractGetBytecodeQuery) Reset() {
 	*x = ContractGetBytecodeQuery{}
-	mi := &file_hapi_proto_msgTypes[57]
+	mi := &file_hapi_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6418,7 +13845,7 @@ func (x *ContractGetBytecodeQuery) String() string {
 func (*ContractGetBytecodeQuery) ProtoMessage() {}
 
 func (x *ContractGetBytecodeQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[57]
+	mi := &file_hapi_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6431,7 +13858,7 @@ func (x *ContractGetBytecodeQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetBytecodeQuery.ProtoReflect.Descriptor instead.
 func (*ContractGetBytecodeQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{57}
+	return file_hapi_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *ContractGetBytecodeQuery) GetHeader() *QueryHeader {
@@ -6458,7 +13885,7 @@ type ContractGetBytecodeResponse struct {
 
 func (x *ContractGetBytecodeResponse) Reset() {
 	*x = ContractGetBytecodeResponse{}
-	mi := &file_hapi_proto_msgTypes[58]
+	mi := &file_hapi_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6470,7 +13897,7 @@ func (x *ContractGetBytecodeResponse) String() string {
 func (*ContractGetBytecodeResponse) ProtoMessage() {}
 
 func (x *ContractGetBytecodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[58]
+	mi := &file_hapi_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6483,7 +13910,7 @@ func (x *ContractGetBytecodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetBytecodeResponse.ProtoReflect.Descriptor instead.
 func (*ContractGetBytecodeResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{58}
+	return file_hapi_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *ContractGetBytecodeResponse) GetHeader() *ResponseHeader {
@@ -6510,7 +13937,7 @@ type ContractGetInfoQuery struct {
 
 func (x *ContractGetInfoQuery) Reset() {
 	*x = ContractGetInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[59]
+	mi := &file_hapi_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6522,7 +13949,7 @@ func (x *ContractGetInfoQuery) String() string {
 func (*ContractGetInfoQuery) ProtoMessage() {}
 
 func (x *ContractGetInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[59]
+	mi := &file_hapi_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6535,7 +13962,7 @@ func (x *ContractGetInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetInfoQuery.ProtoReflect.Descriptor instead.
 func (*ContractGetInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{59}
+	return file_hapi_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *ContractGetInfoQuery) GetHeader() *QueryHeader {
@@ -6562,7 +13989,7 @@ type ContractGetInfoResponse struct {
 
 func (x *ContractGetInfoResponse) Reset() {
 	*x = ContractGetInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[60]
+	mi := &file_hapi_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6574,7 +14001,7 @@ func (x *ContractGetInfoResponse) String() string {
 func (*ContractGetInfoResponse) ProtoMessage() {}
 
 func (x *ContractGetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[60]
+	mi := &file_hapi_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6587,7 +14014,7 @@ func (x *ContractGetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetInfoResponse.ProtoReflect.Descriptor instead.
 func (*ContractGetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{60}
+	return file_hapi_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *ContractGetInfoResponse) GetHeader() *ResponseHeader {
@@ -6614,7 +14041,7 @@ type GetBySolidityIDQuery struct {
 
 func (x *GetBySolidityIDQuery) Reset() {
 	*x = GetBySolidityIDQuery{}
-	mi := &file_hapi_proto_msgTypes[61]
+	mi := &file_hapi_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6626,7 +14053,7 @@ func (x *GetBySolidityIDQuery) String() string {
 func (*GetBySolidityIDQuery) ProtoMessage() {}
 
 func (x *GetBySolidityIDQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[61]
+	mi := &file_hapi_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6639,7 +14066,7 @@ func (x *GetBySolidityIDQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBySolidityIDQuery.ProtoReflect.Descriptor instead.
 func (*GetBySolidityIDQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{61}
+	return file_hapi_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *GetBySolidityIDQuery) GetHeader() *QueryHeader {
@@ -6668,7 +14095,7 @@ type GetBySolidityIDResponse struct {
 
 func (x *GetBySolidityIDResponse) Reset() {
 	*x = GetBySolidityIDResponse{}
-	mi := &file_hapi_proto_msgTypes[62]
+	mi := &file_hapi_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6680,7 +14107,7 @@ func (x *GetBySolidityIDResponse) String() string {
 func (*GetBySolidityIDResponse) ProtoMessage() {}
 
 func (x *GetBySolidityIDResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[62]
+	mi := &file_hapi_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6693,7 +14120,7 @@ func (x *GetBySolidityIDResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBySolidityIDResponse.ProtoReflect.Descriptor instead.
 func (*GetBySolidityIDResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{62}
+	return file_hapi_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *GetBySolidityIDResponse) GetHeader() *ResponseHeader {
@@ -6734,7 +14161,7 @@ type FileGetContentsQuery struct {
 
 func (x *FileGetContentsQuery) Reset() {
 	*x = FileGetContentsQuery{}
-	mi := &file_hapi_proto_msgTypes[63]
+	mi := &file_hapi_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6746,7 +14173,7 @@ func (x *FileGetContentsQuery) String() string {
 func (*FileGetContentsQuery) ProtoMessage() {}
 
 func (x *FileGetContentsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[63]
+	mi := &file_hapi_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6759,7 +14186,7 @@ func (x *FileGetContentsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetContentsQuery.ProtoReflect.Descriptor instead.
 func (*FileGetContentsQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{63}
+	return file_hapi_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *FileGetContentsQuery) GetHeader() *QueryHeader {
@@ -6786,7 +14213,7 @@ type FileGetContentsResponse struct {
 
 func (x *FileGetContentsResponse) Reset() {
 	*x = FileGetContentsResponse{}
-	mi := &file_hapi_proto_msgTypes[64]
+	mi := &file_hapi_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6798,7 +14225,7 @@ func (x *FileGetContentsResponse) String() string {
 func (*FileGetContentsResponse) ProtoMessage() {}
 
 func (x *FileGetContentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[64]
+	mi := &file_hapi_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6811,7 +14238,7 @@ func (x *FileGetContentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetContentsResponse.ProtoReflect.Descriptor instead.
 func (*FileGetContentsResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{64}
+	return file_hapi_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *FileGetContentsResponse) GetHeader() *ResponseHeader {
@@ -6838,7 +14265,7 @@ type FileGetInfoQuery struct {
 
 func (x *FileGetInfoQuery) Reset() {
 	*x = FileGetInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[65]
+	mi := &file_hapi_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6850,7 +14277,7 @@ func (x *FileGetInfoQuery) String() string {
 func (*FileGetInfoQuery) ProtoMessage() {}
 
 func (x *FileGetInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[65]
+	mi := &file_hapi_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6863,7 +14290,7 @@ func (x *FileGetInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetInfoQuery.ProtoReflect.Descriptor instead.
 func (*FileGetInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{65}
+	return file_hapi_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *FileGetInfoQuery) GetHeader() *QueryHeader {
@@ -6890,7 +14317,7 @@ type FileGetInfoResponse struct {
 
 func (x *FileGetInfoResponse) Reset() {
 	*x = FileGetInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[66]
+	mi := &file_hapi_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6902,7 +14329,7 @@ func (x *FileGetInfoResponse) String() string {
 func (*FileGetInfoResponse) ProtoMessage() {}
 
 func (x *FileGetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[66]
+	mi := &file_hapi_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6915,7 +14342,7 @@ func (x *FileGetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetInfoResponse.ProtoReflect.Descriptor instead.
 func (*FileGetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{66}
+	return file_hapi_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *FileGetInfoResponse) GetHeader() *ResponseHeader {
@@ -6941,7 +14368,7 @@ type NetworkGetVersionInfoQuery struct {
 
 func (x *NetworkGetVersionInfoQuery) Reset() {
 	*x = NetworkGetVersionInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[67]
+	mi := &file_hapi_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6953,7 +14380,7 @@ func (x *NetworkGetVersionInfoQuery) String() string {
 func (*NetworkGetVersionInfoQuery) ProtoMessage() {}
 
 func (x *NetworkGetVersionInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[67]
+	mi := &file_hapi_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6966,7 +14393,7 @@ func (x *NetworkGetVersionInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkGetVersionInfoQuery.ProtoReflect.Descriptor instead.
 func (*NetworkGetVersionInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{67}
+	return file_hapi_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *NetworkGetVersionInfoQuery) GetHeader() *QueryHeader {
@@ -6987,7 +14414,7 @@ type NetworkGetVersionInfoResponse struct {
 
 func (x *NetworkGetVersionInfoResponse) Reset() {
 	*x = NetworkGetVersionInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[68]
+	mi := &file_hapi_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6999,7 +14426,7 @@ func (x *NetworkGetVersionInfoResponse) String() string {
 func (*NetworkGetVersionInfoResponse) ProtoMessage() {}
 
 func (x *NetworkGetVersionInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[68]
+	mi := &file_hapi_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7012,7 +14439,7 @@ func (x *NetworkGetVersionInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkGetVersionInfoResponse.ProtoReflect.Descriptor instead.
 func (*NetworkGetVersionInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{68}
+	return file_hapi_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *NetworkGetVersionInfoResponse) GetHeader() *ResponseHeader {
@@ -7049,7 +14476,7 @@ type SemanticVersion struct {
 
 func (x *SemanticVersion) Reset() {
 	*x = SemanticVersion{}
-	mi := &file_hapi_proto_msgTypes[69]
+	mi := &file_hapi_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7061,7 +14488,7 @@ func (x *SemanticVersion) String() string {
 func (*SemanticVersion) ProtoMessage() {}
 
 func (x *SemanticVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[69]
+	mi := &file_hapi_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7074,7 +14501,7 @@ func (x *SemanticVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SemanticVersion.ProtoReflect.Descriptor instead.
 func (*SemanticVersion) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{69}
+	return file_hapi_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *SemanticVersion) GetMajor() int32 {
@@ -7121,7 +14548,7 @@ type NodeAddressBook struct {
 
 func (x *NodeAddressBook) Reset() {
 	*x = NodeAddressBook{}
-	mi := &file_hapi_proto_msgTypes[70]
+	mi := &file_hapi_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7133,7 +14560,7 @@ func (x *NodeAddressBook) String() string {
 func (*NodeAddressBook) ProtoMessage() {}
 
 func (x *NodeAddressBook) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[70]
+	mi := &file_hapi_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7146,7 +14573,7 @@ func (x *NodeAddressBook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAddressBook.ProtoReflect.Descriptor instead.
 func (*NodeAddressBook) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{70}
+	return file_hapi_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *NodeAddressBook) GetNodeAddress() []*NodeAddress {
@@ -7178,7 +14605,7 @@ type NodeAddress struct {
 
 func (x *NodeAddress) Reset() {
 	*x = NodeAddress{}
-	mi := &file_hapi_proto_msgTypes[71]
+	mi := &file_hapi_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7190,7 +14617,7 @@ func (x *NodeAddress) String() string {
 func (*NodeAddress) ProtoMessage() {}
 
 func (x *NodeAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[71]
+	mi := &file_hapi_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7203,7 +14630,7 @@ func (x *NodeAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAddress.ProtoReflect.Descriptor instead.
 func (*NodeAddress) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{71}
+	return file_hapi_proto_rawDescGZIP(), []int{148}
 }
 
 // Deprecated: Marked as deprecated in hapi.proto.
@@ -7291,7 +14718,7 @@ type ServiceEndpoint struct {
 
 func (x *ServiceEndpoint) Reset() {
 	*x = ServiceEndpoint{}
-	mi := &file_hapi_proto_msgTypes[72]
+	mi := &file_hapi_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7303,7 +14730,7 @@ func (x *ServiceEndpoint) String() string {
 func (*ServiceEndpoint) ProtoMessage() {}
 
 func (x *ServiceEndpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[72]
+	mi := &file_hapi_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7316,7 +14743,7 @@ func (x *ServiceEndpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceEndpoint.ProtoReflect.Descriptor instead.
 func (*ServiceEndpoint) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{72}
+	return file_hapi_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *ServiceEndpoint) GetIpAddressV4() []byte {
@@ -7340,6 +14767,1228 @@ func (x *ServiceEndpoint) GetDomainName() string {
 	return ""
 }
 
+type FeeComponents struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Min           int64                  `protobuf:"varint,1,opt,name=min,proto3" json:"min,omitempty"`
+	Max           int64                  `protobuf:"varint,2,opt,name=max,proto3" json:"max,omitempty"`
+	Constant      int64                  `protobuf:"varint,3,opt,name=constant,proto3" json:"constant,omitempty"`
+	Bpt           int64                  `protobuf:"varint,4,opt,name=bpt,proto3" json:"bpt,omitempty"`
+	Vpt           int64                  `protobuf:"varint,5,opt,name=vpt,proto3" json:"vpt,omitempty"`
+	Rbh           int64                  `protobuf:"varint,6,opt,name=rbh,proto3" json:"rbh,omitempty"`
+	Sbh           int64                  `protobuf:"varint,7,opt,name=sbh,proto3" json:"sbh,omitempty"`
+	Gas           int64                  `protobuf:"varint,8,opt,name=gas,proto3" json:"gas,omitempty"`
+	Tv            int64                  `protobuf:"varint,9,opt,name=tv,proto3" json:"tv,omitempty"`
+	Bpr           int64                  `protobuf:"varint,10,opt,name=bpr,proto3" json:"bpr,omitempty"`
+	Sbpr          int64                  `protobuf:"varint,11,opt,name=sbpr,proto3" json:"sbpr,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeeComponents) Reset() {
+	*x = FeeComponents{}
+	mi := &file_hapi_proto_msgTypes[150]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeeComponents) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeeComponents) ProtoMessage() {}
+
+func (x *FeeComponents) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[150]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeeComponents.ProtoReflect.Descriptor instead.
+func (*FeeComponents) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{150}
+}
+
+func (x *FeeComponents) GetMin() int64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *FeeComponents) GetMax() int64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *FeeComponents) GetConstant() int64 {
+	if x != nil {
+		return x.Constant
+	}
+	return 0
+}
+
+func (x *FeeComponents) GetBpt() int64 {
+	if x != nil {
+		return x.Bpt
+	}
+	return 0
+}
+
+func (x *FeeComponents) GetVpt() int64 {
+	if x != nil {
+		return x.Vpt
+	}
+	return 0
+}
+
+func (x *FeeComponents) GetRbh() int64 {
+	if x != nil {
+		return x.Rbh
+	}
+	return 0
+}
+
+func (x *FeeComponents) GetSbh() int64 {
+	if x != nil {
+		return x.Sbh
+	}
+	return 0
+}
+
+func (x *FeeComponents) GetGas() int64 {
+	if x != nil {
+		return x.Gas
+	}
+	return 0
+}
+
+func (x *FeeComponents) GetTv() int64 {
+	if x != nil {
+		return x.Tv
+	}
+	return 0
+}
+
+func (x *FeeComponents) GetBpr() int64 {
+	if x != nil {
+		return x.Bpr
+	}
+	return 0
+}
+
+func (x *FeeComponents) GetSbpr() int64 {
+	if x != nil {
+		return x.Sbpr
+	}
+	return 0
+}
+
+type FeeData struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodedata      *FeeComponents         `protobuf:"bytes,1,opt,name=nodedata,proto3" json:"nodedata,omitempty"`
+	Networkdata   *FeeComponents         `protobuf:"bytes,2,opt,name=networkdata,proto3" json:"networkdata,omitempty"`
+	Servicedata   *FeeComponents         `protobuf:"bytes,3,opt,name=servicedata,proto3" json:"servicedata,omitempty"`
+	SubType       int32                  `protobuf:"varint,4,opt,name=subType,proto3" json:"subType,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeeData) Reset() {
+	*x = FeeData{}
+	mi := &file_hapi_proto_msgTypes[151]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeeData) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeeData) ProtoMessage() {}
+
+func (x *FeeData) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[151]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeeData.ProtoReflect.Descriptor instead.
+func (*FeeData) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{151}
+}
+
+func (x *FeeData) GetNodedata() *FeeComponents {
+	if x != nil {
+		return x.Nodedata
+	}
+	return nil
+}
+
+func (x *FeeData) GetNetworkdata() *FeeComponents {
+	if x != nil {
+		return x.Networkdata
+	}
+	return nil
+}
+
+func (x *FeeData) GetServicedata() *FeeComponents {
+	if x != nil {
+		return x.Servicedata
+	}
+	return nil
+}
+
+func (x *FeeData) GetSubType() int32 {
+	if x != nil {
+		return x.SubType
+	}
+	return 0
+}
+
+type TransactionFeeSchedule struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	HederaFunctionality HederaFunctionality    `protobuf:"varint,1,opt,name=hederaFunctionality,proto3,enum=proto.HederaFunctionality" json:"hederaFunctionality,omitempty"`
+	Fees                []*FeeData             `protobuf:"bytes,3,rep,name=fees,proto3" json:"fees,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *TransactionFeeSchedule) Reset() {
+	*x = TransactionFeeSchedule{}
+	mi := &file_hapi_proto_msgTypes[152]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransactionFeeSchedule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransactionFeeSchedule) ProtoMessage() {}
+
+func (x *TransactionFeeSchedule) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[152]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransactionFeeSchedule.ProtoReflect.Descriptor instead.
+func (*TransactionFeeSchedule) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{152}
+}
+
+func (x *TransactionFeeSchedule) GetHederaFunctionality() HederaFunctionality {
+	if x != nil {
+		return x.HederaFunctionality
+	}
+	return HederaFunctionality_NONE
+}
+
+func (x *TransactionFeeSchedule) GetFees() []*FeeData {
+	if x != nil {
+		return x.Fees
+	}
+	return nil
+}
+
+type FeeSchedule struct {
+	state                  protoimpl.MessageState    `protogen:"open.v1"`
+	TransactionFeeSchedule []*TransactionFeeSchedule `protobuf:"bytes,1,rep,name=transactionFeeSchedule,proto3" json:"transactionFeeSchedule,omitempty"`
+	ExpiryTime             *TimestampSeconds         `protobuf:"bytes,2,opt,name=expiryTime,proto3" json:"expiryTime,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
+}
+
+func (x *FeeSchedule) Reset() {
+	*x = FeeSchedule{}
+	mi := &file_hapi_proto_msgTypes[153]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeeSchedule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeeSchedule) ProtoMessage() {}
+
+func (x *FeeSchedule) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[153]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeeSchedule.ProtoReflect.Descriptor instead.
+func (*FeeSchedule) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{153}
+}
+
+func (x *FeeSchedule) GetTransactionFeeSchedule() []*TransactionFeeSchedule {
+	if x != nil {
+		return x.TransactionFeeSchedule
+	}
+	return nil
+}
+
+func (x *FeeSchedule) GetExpiryTime() *TimestampSeconds {
+	if x != nil {
+		return x.ExpiryTime
+	}
+	return nil
+}
+
+type CurrentAndNextFeeSchedule struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	CurrentFeeSchedule *FeeSchedule           `protobuf:"bytes,1,opt,name=currentFeeSchedule,proto3" json:"currentFeeSchedule,omitempty"`
+	NextFeeSchedule    *FeeSchedule           `protobuf:"bytes,2,opt,name=nextFeeSchedule,proto3" json:"nextFeeSchedule,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *CurrentAndNextFeeSchedule) Reset() {
+	*x = CurrentAndNextFeeSchedule{}
+	mi := &file_hapi_proto_msgTypes[154]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CurrentAndNextFeeSchedule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CurrentAndNextFeeSchedule) ProtoMessage() {}
+
+func (x *CurrentAndNextFeeSchedule) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[154]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CurrentAndNextFeeSchedule.ProtoReflect.Descriptor instead.
+func (*CurrentAndNextFeeSchedule) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{154}
+}
+
+func (x *CurrentAndNextFeeSchedule) GetCurrentFeeSchedule() *FeeSchedule {
+	if x != nil {
+		return x.CurrentFeeSchedule
+	}
+	return nil
+}
+
+func (x *CurrentAndNextFeeSchedule) GetNextFeeSchedule() *FeeSchedule {
+	if x != nil {
+		return x.NextFeeSchedule
+	}
+	return nil
+}
+
+type Setting struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Setting) Reset() {
+	*x = Setting{}
+	mi := &file_hapi_proto_msgTypes[155]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Setting) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Setting) ProtoMessage() {}
+
+func (x *Setting) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[155]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Setting.ProtoReflect.Descriptor instead.
+func (*Setting) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{155}
+}
+
+func (x *Setting) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Setting) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *Setting) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type ServicesConfigurationList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NameValue     []*Setting             `protobuf:"bytes,1,rep,name=nameValue,proto3" json:"nameValue,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServicesConfigurationList) Reset() {
+	*x = ServicesConfigurationList{}
+	mi := &file_hapi_proto_msgTypes[156]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServicesConfigurationList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServicesConfigurationList) ProtoMessage() {}
+
+func (x *ServicesConfigurationList) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[156]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServicesConfigurationList.ProtoReflect.Descriptor instead.
+func (*ServicesConfigurationList) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{156}
+}
+
+func (x *ServicesConfigurationList) GetNameValue() []*Setting {
+	if x != nil {
+		return x.NameValue
+	}
+	return nil
+}
+
+// The simple fee schedule (HIP-1261), in tinycents; on the network its messages are FeeSchedule
+// and what belongs to it.
+type SimpleFeeSchedule struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          *SimpleNodeFee         `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Network       *SimpleNetworkFee      `protobuf:"bytes,2,opt,name=network,proto3" json:"network,omitempty"`
+	Unreadable    *SimpleUnreadableFee   `protobuf:"bytes,3,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
+	Extras        []*SimpleExtra         `protobuf:"bytes,4,rep,name=extras,proto3" json:"extras,omitempty"`
+	Services      []*SimpleService       `protobuf:"bytes,5,rep,name=services,proto3" json:"services,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SimpleFeeSchedule) Reset() {
+	*x = SimpleFeeSchedule{}
+	mi := &file_hapi_proto_msgTypes[157]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SimpleFeeSchedule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SimpleFeeSchedule) ProtoMessage() {}
+
+func (x *SimpleFeeSchedule) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[157]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SimpleFeeSchedule.ProtoReflect.Descriptor instead.
+func (*SimpleFeeSchedule) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{157}
+}
+
+func (x *SimpleFeeSchedule) GetNode() *SimpleNodeFee {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *SimpleFeeSchedule) GetNetwork() *SimpleNetworkFee {
+	if x != nil {
+		return x.Network
+	}
+	return nil
+}
+
+func (x *SimpleFeeSchedule) GetUnreadable() *SimpleUnreadableFee {
+	if x != nil {
+		return x.Unreadable
+	}
+	return nil
+}
+
+func (x *SimpleFeeSchedule) GetExtras() []*SimpleExtra {
+	if x != nil {
+		return x.Extras
+	}
+	return nil
+}
+
+func (x *SimpleFeeSchedule) GetServices() []*SimpleService {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
+type SimpleExtra struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          SimpleExtraKind        `protobuf:"varint,1,opt,name=name,proto3,enum=proto.SimpleExtraKind" json:"name,omitempty"`
+	Fee           uint64                 `protobuf:"varint,2,opt,name=fee,proto3" json:"fee,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SimpleExtra) Reset() {
+	*x = SimpleExtra{}
+	mi := &file_hapi_proto_msgTypes[158]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SimpleExtra) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SimpleExtra) ProtoMessage() {}
+
+func (x *SimpleExtra) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[158]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SimpleExtra.ProtoReflect.Descriptor instead.
+func (*SimpleExtra) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{158}
+}
+
+func (x *SimpleExtra) GetName() SimpleExtraKind {
+	if x != nil {
+		return x.Name
+	}
+	return SimpleExtraKind_SIGNATURES
+}
+
+func (x *SimpleExtra) GetFee() uint64 {
+	if x != nil {
+		return x.Fee
+	}
+	return 0
+}
+
+type SimpleExtraReference struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          SimpleExtraKind        `protobuf:"varint,1,opt,name=name,proto3,enum=proto.SimpleExtraKind" json:"name,omitempty"`
+	IncludedCount uint32                 `protobuf:"varint,2,opt,name=includedCount,proto3" json:"includedCount,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SimpleExtraReference) Reset() {
+	*x = SimpleExtraReference{}
+	mi := &file_hapi_proto_msgTypes[159]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SimpleExtraReference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SimpleExtraReference) ProtoMessage() {}
+
+func (x *SimpleExtraReference) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[159]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SimpleExtraReference.ProtoReflect.Descriptor instead.
+func (*SimpleExtraReference) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{159}
+}
+
+func (x *SimpleExtraReference) GetName() SimpleExtraKind {
+	if x != nil {
+		return x.Name
+	}
+	return SimpleExtraKind_SIGNATURES
+}
+
+func (x *SimpleExtraReference) GetIncludedCount() uint32 {
+	if x != nil {
+		return x.IncludedCount
+	}
+	return 0
+}
+
+type SimpleNodeFee struct {
+	state         protoimpl.MessageState  `protogen:"open.v1"`
+	BaseFee       uint64                  `protobuf:"varint,1,opt,name=baseFee,proto3" json:"baseFee,omitempty"`
+	Extras        []*SimpleExtraReference `protobuf:"bytes,2,rep,name=extras,proto3" json:"extras,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SimpleNodeFee) Reset() {
+	*x = SimpleNodeFee{}
+	mi := &file_hapi_proto_msgTypes[160]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SimpleNodeFee) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SimpleNodeFee) ProtoMessage() {}
+
+func (x *SimpleNodeFee) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[160]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SimpleNodeFee.ProtoReflect.Descriptor instead.
+func (*SimpleNodeFee) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{160}
+}
+
+func (x *SimpleNodeFee) GetBaseFee() uint64 {
+	if x != nil {
+		return x.BaseFee
+	}
+	return 0
+}
+
+func (x *SimpleNodeFee) GetExtras() []*SimpleExtraReference {
+	if x != nil {
+		return x.Extras
+	}
+	return nil
+}
+
+type SimpleNetworkFee struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Multiplier    uint32                 `protobuf:"varint,1,opt,name=multiplier,proto3" json:"multiplier,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SimpleNetworkFee) Reset() {
+	*x = SimpleNetworkFee{}
+	mi := &file_hapi_proto_msgTypes[161]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SimpleNetworkFee) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SimpleNetworkFee) ProtoMessage() {}
+
+func (x *SimpleNetworkFee) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[161]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SimpleNetworkFee.ProtoReflect.Descriptor instead.
+func (*SimpleNetworkFee) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{161}
+}
+
+func (x *SimpleNetworkFee) GetMultiplier() uint32 {
+	if x != nil {
+		return x.Multiplier
+	}
+	return 0
+}
+
+type SimpleUnreadableFee struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Fee           uint64                 `protobuf:"varint,1,opt,name=fee,proto3" json:"fee,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SimpleUnreadableFee) Reset() {
+	*x = SimpleUnreadableFee{}
+	mi := &file_hapi_proto_msgTypes[162]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SimpleUnreadableFee) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SimpleUnreadableFee) ProtoMessage() {}
+
+func (x *SimpleUnreadableFee) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[162]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SimpleUnreadableFee.ProtoReflect.Descriptor instead.
+func (*SimpleUnreadableFee) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{162}
+}
+
+func (x *SimpleUnreadableFee) GetFee() uint64 {
+	if x != nil {
+		return x.Fee
+	}
+	return 0
+}
+
+type SimpleService struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Schedule      []*SimpleServiceFee    `protobuf:"bytes,2,rep,name=schedule,proto3" json:"schedule,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SimpleService) Reset() {
+	*x = SimpleService{}
+	mi := &file_hapi_proto_msgTypes[163]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SimpleService) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SimpleService) ProtoMessage() {}
+
+func (x *SimpleService) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[163]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SimpleService.ProtoReflect.Descriptor instead.
+func (*SimpleService) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{163}
+}
+
+func (x *SimpleService) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SimpleService) GetSchedule() []*SimpleServiceFee {
+	if x != nil {
+		return x.Schedule
+	}
+	return nil
+}
+
+type SimpleServiceFee struct {
+	state         protoimpl.MessageState  `protogen:"open.v1"`
+	Name          HederaFunctionality     `protobuf:"varint,1,opt,name=name,proto3,enum=proto.HederaFunctionality" json:"name,omitempty"`
+	BaseFee       uint64                  `protobuf:"varint,2,opt,name=baseFee,proto3" json:"baseFee,omitempty"`
+	Extras        []*SimpleExtraReference `protobuf:"bytes,3,rep,name=extras,proto3" json:"extras,omitempty"`
+	Free          bool                    `protobuf:"varint,4,opt,name=free,proto3" json:"free,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SimpleServiceFee) Reset() {
+	*x = SimpleServiceFee{}
+	mi := &file_hapi_proto_msgTypes[164]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SimpleServiceFee) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SimpleServiceFee) ProtoMessage() {}
+
+func (x *SimpleServiceFee) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[164]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SimpleServiceFee.ProtoReflect.Descriptor instead.
+func (*SimpleServiceFee) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{164}
+}
+
+func (x *SimpleServiceFee) GetName() HederaFunctionality {
+	if x != nil {
+		return x.Name
+	}
+	return HederaFunctionality_NONE
+}
+
+func (x *SimpleServiceFee) GetBaseFee() uint64 {
+	if x != nil {
+		return x.BaseFee
+	}
+	return 0
+}
+
+func (x *SimpleServiceFee) GetExtras() []*SimpleExtraReference {
+	if x != nil {
+		return x.Extras
+	}
+	return nil
+}
+
+func (x *SimpleServiceFee) GetFree() bool {
+	if x != nil {
+		return x.Free
+	}
+	return false
+}
+
+type ThrottleGroup struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Operations     []HederaFunctionality  `protobuf:"varint,1,rep,packed,name=operations,proto3,enum=proto.HederaFunctionality" json:"operations,omitempty"`
+	MilliOpsPerSec uint64                 `protobuf:"varint,2,opt,name=milliOpsPerSec,proto3" json:"milliOpsPerSec,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ThrottleGroup) Reset() {
+	*x = ThrottleGroup{}
+	mi := &file_hapi_proto_msgTypes[165]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ThrottleGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ThrottleGroup) ProtoMessage() {}
+
+func (x *ThrottleGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[165]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ThrottleGroup.ProtoReflect.Descriptor instead.
+func (*ThrottleGroup) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{165}
+}
+
+func (x *ThrottleGroup) GetOperations() []HederaFunctionality {
+	if x != nil {
+		return x.Operations
+	}
+	return nil
+}
+
+func (x *ThrottleGroup) GetMilliOpsPerSec() uint64 {
+	if x != nil {
+		return x.MilliOpsPerSec
+	}
+	return 0
+}
+
+type ThrottleBucket struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	BurstPeriodMs  uint64                 `protobuf:"varint,2,opt,name=burstPeriodMs,proto3" json:"burstPeriodMs,omitempty"`
+	ThrottleGroups []*ThrottleGroup       `protobuf:"bytes,3,rep,name=throttleGroups,proto3" json:"throttleGroups,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ThrottleBucket) Reset() {
+	*x = ThrottleBucket{}
+	mi := &file_hapi_proto_msgTypes[166]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ThrottleBucket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ThrottleBucket) ProtoMessage() {}
+
+func (x *ThrottleBucket) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[166]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ThrottleBucket.ProtoReflect.Descriptor instead.
+func (*ThrottleBucket) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{166}
+}
+
+func (x *ThrottleBucket) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ThrottleBucket) GetBurstPeriodMs() uint64 {
+	if x != nil {
+		return x.BurstPeriodMs
+	}
+	return 0
+}
+
+func (x *ThrottleBucket) GetThrottleGroups() []*ThrottleGroup {
+	if x != nil {
+		return x.ThrottleGroups
+	}
+	return nil
+}
+
+type ThrottleDefinitions struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	ThrottleBuckets []*ThrottleBucket      `protobuf:"bytes,1,rep,name=throttleBuckets,proto3" json:"throttleBuckets,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ThrottleDefinitions) Reset() {
+	*x = ThrottleDefinitions{}
+	mi := &file_hapi_proto_msgTypes[167]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ThrottleDefinitions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ThrottleDefinitions) ProtoMessage() {}
+
+func (x *ThrottleDefinitions) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[167]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ThrottleDefinitions.ProtoReflect.Descriptor instead.
+func (*ThrottleDefinitions) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{167}
+}
+
+func (x *ThrottleDefinitions) GetThrottleBuckets() []*ThrottleBucket {
+	if x != nil {
+		return x.ThrottleBuckets
+	}
+	return nil
+}
+
+type GetAccountDetailsResponse_AccountDetails struct {
+	state                         protoimpl.MessageState    `protogen:"open.v1"`
+	AccountId                     *AccountID                `protobuf:"bytes,1,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	ContractAccountId             string                    `protobuf:"bytes,2,opt,name=contract_account_id,json=contractAccountId,proto3" json:"contract_account_id,omitempty"`
+	Deleted                       bool                      `protobuf:"varint,3,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	Key                           *Key                      `protobuf:"bytes,6,opt,name=key,proto3" json:"key,omitempty"`
+	Balance                       uint64                    `protobuf:"varint,7,opt,name=balance,proto3" json:"balance,omitempty"`
+	ReceiverSigRequired           bool                      `protobuf:"varint,8,opt,name=receiver_sig_required,json=receiverSigRequired,proto3" json:"receiver_sig_required,omitempty"`
+	ExpirationTime                *Timestamp                `protobuf:"bytes,9,opt,name=expiration_time,json=expirationTime,proto3" json:"expiration_time,omitempty"`
+	AutoRenewPeriod               *Duration                 `protobuf:"bytes,10,opt,name=auto_renew_period,json=autoRenewPeriod,proto3" json:"auto_renew_period,omitempty"`
+	TokenRelationships            []*TokenRelationship      `protobuf:"bytes,11,rep,name=token_relationships,json=tokenRelationships,proto3" json:"token_relationships,omitempty"`
+	Memo                          string                    `protobuf:"bytes,12,opt,name=memo,proto3" json:"memo,omitempty"`
+	OwnedNfts                     int64                     `protobuf:"varint,13,opt,name=owned_nfts,json=ownedNfts,proto3" json:"owned_nfts,omitempty"`
+	MaxAutomaticTokenAssociations int32                     `protobuf:"varint,14,opt,name=max_automatic_token_associations,json=maxAutomaticTokenAssociations,proto3" json:"max_automatic_token_associations,omitempty"`
+	Alias                         []byte                    `protobuf:"bytes,15,opt,name=alias,proto3" json:"alias,omitempty"`
+	LedgerId                      []byte                    `protobuf:"bytes,16,opt,name=ledger_id,json=ledgerId,proto3" json:"ledger_id,omitempty"`
+	GrantedCryptoAllowances       []*GrantedCryptoAllowance `protobuf:"bytes,17,rep,name=granted_crypto_allowances,json=grantedCryptoAllowances,proto3" json:"granted_crypto_allowances,omitempty"`
+	GrantedNftAllowances          []*GrantedNftAllowance    `protobuf:"bytes,18,rep,name=granted_nft_allowances,json=grantedNftAllowances,proto3" json:"granted_nft_allowances,omitempty"`
+	GrantedTokenAllowances        []*GrantedTokenAllowance  `protobuf:"bytes,19,rep,name=granted_token_allowances,json=grantedTokenAllowances,proto3" json:"granted_token_allowances,omitempty"`
+	unknownFields                 protoimpl.UnknownFields
+	sizeCache                     protoimpl.SizeCache
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) Reset() {
+	*x = GetAccountDetailsResponse_AccountDetails{}
+	mi := &file_hapi_proto_msgTypes[168]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAccountDetailsResponse_AccountDetails) ProtoMessage() {}
+
+func (x *GetAccountDetailsResponse_AccountDetails) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[168]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAccountDetailsResponse_AccountDetails.ProtoReflect.Descriptor instead.
+func (*GetAccountDetailsResponse_AccountDetails) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{110, 0}
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetAccountId() *AccountID {
+	if x != nil {
+		return x.AccountId
+	}
+	return nil
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetContractAccountId() string {
+	if x != nil {
+		return x.ContractAccountId
+	}
+	return ""
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetKey() *Key {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetBalance() uint64 {
+	if x != nil {
+		return x.Balance
+	}
+	return 0
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetReceiverSigRequired() bool {
+	if x != nil {
+		return x.ReceiverSigRequired
+	}
+	return false
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetExpirationTime() *Timestamp {
+	if x != nil {
+		return x.ExpirationTime
+	}
+	return nil
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetAutoRenewPeriod() *Duration {
+	if x != nil {
+		return x.AutoRenewPeriod
+	}
+	return nil
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetTokenRelationships() []*TokenRelationship {
+	if x != nil {
+		return x.TokenRelationships
+	}
+	return nil
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetMemo() string {
+	if x != nil {
+		return x.Memo
+	}
+	return ""
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetOwnedNfts() int64 {
+	if x != nil {
+		return x.OwnedNfts
+	}
+	return 0
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetMaxAutomaticTokenAssociations() int32 {
+	if x != nil {
+		return x.MaxAutomaticTokenAssociations
+	}
+	return 0
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetAlias() []byte {
+	if x != nil {
+		return x.Alias
+	}
+	return nil
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetLedgerId() []byte {
+	if x != nil {
+		return x.LedgerId
+	}
+	return nil
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetGrantedCryptoAllowances() []*GrantedCryptoAllowance {
+	if x != nil {
+		return x.GrantedCryptoAllowances
+	}
+	return nil
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetGrantedNftAllowances() []*GrantedNftAllowance {
+	if x != nil {
+		return x.GrantedNftAllowances
+	}
+	return nil
+}
+
+func (x *GetAccountDetailsResponse_AccountDetails) GetGrantedTokenAllowances() []*GrantedTokenAllowance {
+	if x != nil {
+		return x.GrantedTokenAllowances
+	}
+	return nil
+}
+
 type CryptoGetInfoResponse_AccountInfo struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	AccountID         *AccountID             `protobuf:"bytes,1,opt,name=accountID,proto3" json:"accountID,omitempty"`
@@ -7354,25 +16003,27 @@ type CryptoGetInfoResponse_AccountInfo struct {
 	// Deprecated: Marked as deprecated in hapi.proto.
 	GenerateSendRecordThreshold uint64 `protobuf:"varint,9,opt,name=generateSendRecordThreshold,proto3" json:"generateSendRecordThreshold,omitempty"`
 	// Deprecated: Marked as deprecated in hapi.proto.
-	GenerateReceiveRecordThreshold uint64       `protobuf:"varint,10,opt,name=generateReceiveRecordThreshold,proto3" json:"generateReceiveRecordThreshold,omitempty"`
-	ReceiverSigRequired            bool         `protobuf:"varint,11,opt,name=receiverSigRequired,proto3" json:"receiverSigRequired,omitempty"`
-	ExpirationTime                 *Timestamp   `protobuf:"bytes,12,opt,name=expirationTime,proto3" json:"expirationTime,omitempty"`
-	AutoRenewPeriod                *Duration    `protobuf:"bytes,13,opt,name=autoRenewPeriod,proto3" json:"autoRenewPeriod,omitempty"`
-	Memo                           string       `protobuf:"bytes,16,opt,name=memo,proto3" json:"memo,omitempty"`
-	OwnedNfts                      int64        `protobuf:"varint,17,opt,name=ownedNfts,proto3" json:"ownedNfts,omitempty"`
-	MaxAutomaticTokenAssociations  int32        `protobuf:"varint,18,opt,name=max_automatic_token_associations,json=maxAutomaticTokenAssociations,proto3" json:"max_automatic_token_associations,omitempty"`
-	Alias                          []byte       `protobuf:"bytes,19,opt,name=alias,proto3" json:"alias,omitempty"`
-	LedgerId                       []byte       `protobuf:"bytes,20,opt,name=ledger_id,json=ledgerId,proto3" json:"ledger_id,omitempty"`
-	EthereumNonce                  int64        `protobuf:"varint,21,opt,name=ethereum_nonce,json=ethereumNonce,proto3" json:"ethereum_nonce,omitempty"`
-	StakingInfo                    *StakingInfo `protobuf:"bytes,22,opt,name=staking_info,json=stakingInfo,proto3" json:"staking_info,omitempty"`
-	DelegationAddress              []byte       `protobuf:"bytes,23,opt,name=delegation_address,json=delegationAddress,proto3" json:"delegation_address,omitempty"`
-	unknownFields                  protoimpl.UnknownFields
-	sizeCache                      protoimpl.SizeCache
+	GenerateReceiveRecordThreshold uint64     `protobuf:"varint,10,opt,name=generateReceiveRecordThreshold,proto3" json:"generateReceiveRecordThreshold,omitempty"`
+	ReceiverSigRequired            bool       `protobuf:"varint,11,opt,name=receiverSigRequired,proto3" json:"receiverSigRequired,omitempty"`
+	ExpirationTime                 *Timestamp `protobuf:"bytes,12,opt,name=expirationTime,proto3" json:"expirationTime,omitempty"`
+	AutoRenewPeriod                *Duration  `protobuf:"bytes,13,opt,name=autoRenewPeriod,proto3" json:"autoRenewPeriod,omitempty"`
+	// Deprecated: Marked as deprecated in hapi.proto.
+	TokenRelationships            []*TokenRelationship `protobuf:"bytes,15,rep,name=tokenRelationships,proto3" json:"tokenRelationships,omitempty"`
+	Memo                          string               `protobuf:"bytes,16,opt,name=memo,proto3" json:"memo,omitempty"`
+	OwnedNfts                     int64                `protobuf:"varint,17,opt,name=ownedNfts,proto3" json:"ownedNfts,omitempty"`
+	MaxAutomaticTokenAssociations int32                `protobuf:"varint,18,opt,name=max_automatic_token_associations,json=maxAutomaticTokenAssociations,proto3" json:"max_automatic_token_associations,omitempty"`
+	Alias                         []byte               `protobuf:"bytes,19,opt,name=alias,proto3" json:"alias,omitempty"`
+	LedgerId                      []byte               `protobuf:"bytes,20,opt,name=ledger_id,json=ledgerId,proto3" json:"ledger_id,omitempty"`
+	EthereumNonce                 int64                `protobuf:"varint,21,opt,name=ethereum_nonce,json=ethereumNonce,proto3" json:"ethereum_nonce,omitempty"`
+	StakingInfo                   *StakingInfo         `protobuf:"bytes,22,opt,name=staking_info,json=stakingInfo,proto3" json:"staking_info,omitempty"`
+	DelegationAddress             []byte               `protobuf:"bytes,23,opt,name=delegation_address,json=delegationAddress,proto3" json:"delegation_address,omitempty"`
+	unknownFields                 protoimpl.UnknownFields
+	sizeCache                     protoimpl.SizeCache
 }
 
 func (x *CryptoGetInfoResponse_AccountInfo) Reset() {
 	*x = CryptoGetInfoResponse_AccountInfo{}
-	mi := &file_hapi_proto_msgTypes[73]
+	mi := &file_hapi_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7384,7 +16035,7 @@ func (x *CryptoGetInfoResponse_AccountInfo) String() string {
 func (*CryptoGetInfoResponse_AccountInfo) ProtoMessage() {}
 
 func (x *CryptoGetInfoResponse_AccountInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[73]
+	mi := &file_hapi_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7397,7 +16048,7 @@ func (x *CryptoGetInfoResponse_AccountInfo) ProtoReflect() protoreflect.Message 
 
 // Deprecated: Use CryptoGetInfoResponse_AccountInfo.ProtoReflect.Descriptor instead.
 func (*CryptoGetInfoResponse_AccountInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{53, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{130, 0}
 }
 
 func (x *CryptoGetInfoResponse_AccountInfo) GetAccountID() *AccountID {
@@ -7488,6 +16139,14 @@ func (x *CryptoGetInfoResponse_AccountInfo) GetAutoRenewPeriod() *Duration {
 	return nil
 }
 
+// Deprecated: Marked as deprecated in hapi.proto.
+func (x *CryptoGetInfoResponse_AccountInfo) GetTokenRelationships() []*TokenRelationship {
+	if x != nil {
+		return x.TokenRelationships
+	}
+	return nil
+}
+
 func (x *CryptoGetInfoResponse_AccountInfo) GetMemo() string {
 	if x != nil {
 		return x.Memo
@@ -7566,7 +16225,7 @@ type ContractGetInfoResponse_ContractInfo struct {
 
 func (x *ContractGetInfoResponse_ContractInfo) Reset() {
 	*x = ContractGetInfoResponse_ContractInfo{}
-	mi := &file_hapi_proto_msgTypes[74]
+	mi := &file_hapi_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7578,7 +16237,7 @@ func (x *ContractGetInfoResponse_ContractInfo) String() string {
 func (*ContractGetInfoResponse_ContractInfo) ProtoMessage() {}
 
 func (x *ContractGetInfoResponse_ContractInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[74]
+	mi := &file_hapi_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7591,7 +16250,7 @@ func (x *ContractGetInfoResponse_ContractInfo) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ContractGetInfoResponse_ContractInfo.ProtoReflect.Descriptor instead.
 func (*ContractGetInfoResponse_ContractInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{60, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{137, 0}
 }
 
 func (x *ContractGetInfoResponse_ContractInfo) GetContractID() *ContractID {
@@ -7702,7 +16361,7 @@ type FileGetContentsResponse_FileContents struct {
 
 func (x *FileGetContentsResponse_FileContents) Reset() {
 	*x = FileGetContentsResponse_FileContents{}
-	mi := &file_hapi_proto_msgTypes[75]
+	mi := &file_hapi_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7714,7 +16373,7 @@ func (x *FileGetContentsResponse_FileContents) String() string {
 func (*FileGetContentsResponse_FileContents) ProtoMessage() {}
 
 func (x *FileGetContentsResponse_FileContents) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[75]
+	mi := &file_hapi_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7727,7 +16386,7 @@ func (x *FileGetContentsResponse_FileContents) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use FileGetContentsResponse_FileContents.ProtoReflect.Descriptor instead.
 func (*FileGetContentsResponse_FileContents) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{64, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{141, 0}
 }
 
 func (x *FileGetContentsResponse_FileContents) GetFileID() *FileID {
@@ -7759,7 +16418,7 @@ type FileGetInfoResponse_FileInfo struct {
 
 func (x *FileGetInfoResponse_FileInfo) Reset() {
 	*x = FileGetInfoResponse_FileInfo{}
-	mi := &file_hapi_proto_msgTypes[76]
+	mi := &file_hapi_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7771,7 +16430,7 @@ func (x *FileGetInfoResponse_FileInfo) String() string {
 func (*FileGetInfoResponse_FileInfo) ProtoMessage() {}
 
 func (x *FileGetInfoResponse_FileInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[76]
+	mi := &file_hapi_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7784,7 +16443,7 @@ func (x *FileGetInfoResponse_FileInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetInfoResponse_FileInfo.ProtoReflect.Descriptor instead.
 func (*FileGetInfoResponse_FileInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{66, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{143, 0}
 }
 
 func (x *FileGetInfoResponse_FileInfo) GetFileID() *FileID {
@@ -7863,7 +16522,7 @@ const file_hapi_proto_rawDesc = "" +
 	"\x0fECDSA_secp256k1\x18\x06 \x01(\fH\x00R\x0eECDSASecp256k1B\v\n" +
 	"\tsignature\">\n" +
 	"\fSignatureMap\x12.\n" +
-	"\asigPair\x18\x01 \x03(\v2\x14.proto.SignaturePairR\asigPair\"\xf3\t\n" +
+	"\asigPair\x18\x01 \x03(\v2\x14.proto.SignaturePairR\asigPair\"\xde\x1f\n" +
 	"\x0fTransactionBody\x12:\n" +
 	"\rtransactionID\x18\x01 \x01(\v2\x14.proto.TransactionIDR\rtransactionID\x126\n" +
 	"\rnodeAccountID\x18\x02 \x01(\v2\x10.proto.AccountIDR\rnodeAccountID\x12&\n" +
@@ -7872,7 +16531,8 @@ const file_hapi_proto_rawDesc = "" +
 	"\x0egenerateRecord\x18\x05 \x01(\bB\x02\x18\x01R\x0egenerateRecord\x12\x17\n" +
 	"\x04memo\x18\x06 \x01(\tH\x01R\x04memo\x88\x01\x01\x12H\n" +
 	"\fcontractCall\x18\a \x01(\v2\".proto.ContractCallTransactionBodyH\x00R\fcontractCall\x12^\n" +
-	"\x16contractCreateInstance\x18\b \x01(\v2$.proto.ContractCreateTransactionBodyH\x00R\x16contractCreateInstance\x12V\n" +
+	"\x16contractCreateInstance\x18\b \x01(\v2$.proto.ContractCreateTransactionBodyH\x00R\x16contractCreateInstance\x12^\n" +
+	"\x16contractUpdateInstance\x18\t \x01(\v2$.proto.ContractUpdateTransactionBodyH\x00R\x16contractUpdateInstance\x12V\n" +
 	"\x13cryptoCreateAccount\x18\v \x01(\v2\".proto.CryptoCreateTransactionBodyH\x00R\x13cryptoCreateAccount\x12H\n" +
 	"\fcryptoDelete\x18\f \x01(\v2\".proto.CryptoDeleteTransactionBodyH\x00R\fcryptoDelete\x12N\n" +
 	"\x0ecryptoTransfer\x18\x0e \x01(\v2$.proto.CryptoTransferTransactionBodyH\x00R\x0ecryptoTransfer\x12V\n" +
@@ -7888,14 +16548,105 @@ const file_hapi_proto_rawDesc = "" +
 	"fileDelete\x12B\n" +
 	"\n" +
 	"fileUpdate\x18\x13 \x01(\v2 .proto.FileUpdateTransactionBodyH\x00R\n" +
-	"fileUpdate\x12R\n" +
-	"\x13ethereumTransaction\x182 \x01(\v2\x1e.proto.EthereumTransactionBodyH\x00R\x13ethereumTransaction\x12'\n" +
+	"fileUpdate\x12^\n" +
+	"\x16contractDeleteInstance\x18\x16 \x01(\v2$.proto.ContractDeleteTransactionBodyH\x00R\x16contractDeleteInstance\x12`\n" +
+	"\x14consensusCreateTopic\x18\x18 \x01(\v2*.proto.ConsensusCreateTopicTransactionBodyH\x00R\x14consensusCreateTopic\x12`\n" +
+	"\x14consensusUpdateTopic\x18\x19 \x01(\v2*.proto.ConsensusUpdateTopicTransactionBodyH\x00R\x14consensusUpdateTopic\x12`\n" +
+	"\x14consensusDeleteTopic\x18\x1a \x01(\v2*.proto.ConsensusDeleteTopicTransactionBodyH\x00R\x14consensusDeleteTopic\x12f\n" +
+	"\x16consensusSubmitMessage\x18\x1b \x01(\v2,.proto.ConsensusSubmitMessageTransactionBodyH\x00R\x16consensusSubmitMessage\x12I\n" +
+	"\rtokenCreation\x18\x1d \x01(\v2!.proto.TokenCreateTransactionBodyH\x00R\rtokenCreation\x12L\n" +
+	"\vtokenFreeze\x18\x1f \x01(\v2(.proto.TokenFreezeAccountTransactionBodyH\x00R\vtokenFreeze\x12R\n" +
+	"\rtokenUnfreeze\x18  \x01(\v2*.proto.TokenUnfreezeAccountTransactionBodyH\x00R\rtokenUnfreeze\x12K\n" +
+	"\rtokenGrantKyc\x18! \x01(\v2#.proto.TokenGrantKycTransactionBodyH\x00R\rtokenGrantKyc\x12N\n" +
+	"\x0etokenRevokeKyc\x18\" \x01(\v2$.proto.TokenRevokeKycTransactionBodyH\x00R\x0etokenRevokeKyc\x12I\n" +
+	"\rtokenDeletion\x18# \x01(\v2!.proto.TokenDeleteTransactionBodyH\x00R\rtokenDeletion\x12E\n" +
+	"\vtokenUpdate\x18$ \x01(\v2!.proto.TokenUpdateTransactionBodyH\x00R\vtokenUpdate\x12?\n" +
+	"\ttokenMint\x18% \x01(\v2\x1f.proto.TokenMintTransactionBodyH\x00R\ttokenMint\x12?\n" +
+	"\ttokenBurn\x18& \x01(\v2\x1f.proto.TokenBurnTransactionBodyH\x00R\ttokenBurn\x12F\n" +
+	"\ttokenWipe\x18' \x01(\v2&.proto.TokenWipeAccountTransactionBodyH\x00R\ttokenWipe\x12N\n" +
+	"\x0etokenAssociate\x18( \x01(\v2$.proto.TokenAssociateTransactionBodyH\x00R\x0etokenAssociate\x12Q\n" +
+	"\x0ftokenDissociate\x18) \x01(\v2%.proto.TokenDissociateTransactionBodyH\x00R\x0ftokenDissociate\x12N\n" +
+	"\x0escheduleCreate\x18* \x01(\v2$.proto.ScheduleCreateTransactionBodyH\x00R\x0escheduleCreate\x12N\n" +
+	"\x0escheduleDelete\x18+ \x01(\v2$.proto.ScheduleDeleteTransactionBodyH\x00R\x0escheduleDelete\x12H\n" +
+	"\fscheduleSign\x18, \x01(\v2\".proto.ScheduleSignTransactionBodyH\x00R\fscheduleSign\x12i\n" +
+	"\x19token_fee_schedule_update\x18- \x01(\v2,.proto.TokenFeeScheduleUpdateTransactionBodyH\x00R\x16tokenFeeScheduleUpdate\x12C\n" +
+	"\vtoken_pause\x18. \x01(\v2 .proto.TokenPauseTransactionBodyH\x00R\n" +
+	"tokenPause\x12I\n" +
+	"\rtoken_unpause\x18/ \x01(\v2\".proto.TokenUnpauseTransactionBodyH\x00R\ftokenUnpause\x12f\n" +
+	"\x16cryptoApproveAllowance\x180 \x01(\v2,.proto.CryptoApproveAllowanceTransactionBodyH\x00R\x16cryptoApproveAllowance\x12c\n" +
+	"\x15cryptoDeleteAllowance\x181 \x01(\v2+.proto.CryptoDeleteAllowanceTransactionBodyH\x00R\x15cryptoDeleteAllowance\x12R\n" +
+	"\x13ethereumTransaction\x182 \x01(\v2\x1e.proto.EthereumTransactionBodyH\x00R\x13ethereumTransaction\x12=\n" +
+	"\tutil_prng\x184 \x01(\v2\x1e.proto.UtilPrngTransactionBodyH\x00R\butilPrng\x12S\n" +
+	"\x11token_update_nfts\x185 \x01(\v2%.proto.TokenUpdateNftsTransactionBodyH\x00R\x0ftokenUpdateNfts\x12E\n" +
+	"\vtokenReject\x189 \x01(\v2!.proto.TokenRejectTransactionBodyH\x00R\vtokenReject\x12H\n" +
+	"\ftokenAirdrop\x18: \x01(\v2\".proto.TokenAirdropTransactionBodyH\x00R\ftokenAirdrop\x12Z\n" +
+	"\x12tokenCancelAirdrop\x18; \x01(\v2(.proto.TokenCancelAirdropTransactionBodyH\x00R\x12tokenCancelAirdrop\x12W\n" +
+	"\x11tokenClaimAirdrop\x18< \x01(\v2'.proto.TokenClaimAirdropTransactionBodyH\x00R\x11tokenClaimAirdrop\x12F\n" +
+	"\fatomic_batch\x18J \x01(\v2!.proto.AtomicBatchTransactionBodyH\x00R\vatomicBatch\x12'\n" +
 	"\tbatch_key\x18I \x01(\v2\n" +
-	".proto.KeyR\bbatchKey\x12 \n" +
+	".proto.KeyR\bbatchKey\x12>\n" +
+	"\x0fmax_custom_fees\x18\xe9\a \x03(\v2\x15.proto.CustomFeeLimitR\rmaxCustomFees\x12 \n" +
 	"\vhigh_volume\x18\xea\a \x01(\bR\n" +
 	"highVolumeB\x06\n" +
 	"\x04dataB\a\n" +
-	"\x05_memo\"\xac\x01\n" +
+	"\x05_memo\"\xed\x1a\n" +
+	"\x1aSchedulableTransactionBody\x12&\n" +
+	"\x0etransactionFee\x18\x01 \x01(\x04R\x0etransactionFee\x12\x12\n" +
+	"\x04memo\x18\x02 \x01(\tR\x04memo\x12H\n" +
+	"\fcontractCall\x18\x03 \x01(\v2\".proto.ContractCallTransactionBodyH\x00R\fcontractCall\x12^\n" +
+	"\x16contractCreateInstance\x18\x04 \x01(\v2$.proto.ContractCreateTransactionBodyH\x00R\x16contractCreateInstance\x12^\n" +
+	"\x16contractUpdateInstance\x18\x05 \x01(\v2$.proto.ContractUpdateTransactionBodyH\x00R\x16contractUpdateInstance\x12V\n" +
+	"\x13cryptoCreateAccount\x18\a \x01(\v2\".proto.CryptoCreateTransactionBodyH\x00R\x13cryptoCreateAccount\x12H\n" +
+	"\fcryptoDelete\x18\b \x01(\v2\".proto.CryptoDeleteTransactionBodyH\x00R\fcryptoDelete\x12N\n" +
+	"\x0ecryptoTransfer\x18\t \x01(\v2$.proto.CryptoTransferTransactionBodyH\x00R\x0ecryptoTransfer\x12V\n" +
+	"\x13cryptoUpdateAccount\x18\n" +
+	" \x01(\v2\".proto.CryptoUpdateTransactionBodyH\x00R\x13cryptoUpdateAccount\x12B\n" +
+	"\n" +
+	"fileAppend\x18\v \x01(\v2 .proto.FileAppendTransactionBodyH\x00R\n" +
+	"fileAppend\x12B\n" +
+	"\n" +
+	"fileCreate\x18\f \x01(\v2 .proto.FileCreateTransactionBodyH\x00R\n" +
+	"fileCreate\x12B\n" +
+	"\n" +
+	"fileDelete\x18\r \x01(\v2 .proto.FileDeleteTransactionBodyH\x00R\n" +
+	"fileDelete\x12B\n" +
+	"\n" +
+	"fileUpdate\x18\x0e \x01(\v2 .proto.FileUpdateTransactionBodyH\x00R\n" +
+	"fileUpdate\x12^\n" +
+	"\x16contractDeleteInstance\x18\x06 \x01(\v2$.proto.ContractDeleteTransactionBodyH\x00R\x16contractDeleteInstance\x12`\n" +
+	"\x14consensusCreateTopic\x18\x12 \x01(\v2*.proto.ConsensusCreateTopicTransactionBodyH\x00R\x14consensusCreateTopic\x12`\n" +
+	"\x14consensusUpdateTopic\x18\x13 \x01(\v2*.proto.ConsensusUpdateTopicTransactionBodyH\x00R\x14consensusUpdateTopic\x12`\n" +
+	"\x14consensusDeleteTopic\x18\x14 \x01(\v2*.proto.ConsensusDeleteTopicTransactionBodyH\x00R\x14consensusDeleteTopic\x12f\n" +
+	"\x16consensusSubmitMessage\x18\x15 \x01(\v2,.proto.ConsensusSubmitMessageTransactionBodyH\x00R\x16consensusSubmitMessage\x12I\n" +
+	"\rtokenCreation\x18\x16 \x01(\v2!.proto.TokenCreateTransactionBodyH\x00R\rtokenCreation\x12L\n" +
+	"\vtokenFreeze\x18\x17 \x01(\v2(.proto.TokenFreezeAccountTransactionBodyH\x00R\vtokenFreeze\x12R\n" +
+	"\rtokenUnfreeze\x18\x18 \x01(\v2*.proto.TokenUnfreezeAccountTransactionBodyH\x00R\rtokenUnfreeze\x12K\n" +
+	"\rtokenGrantKyc\x18\x19 \x01(\v2#.proto.TokenGrantKycTransactionBodyH\x00R\rtokenGrantKyc\x12N\n" +
+	"\x0etokenRevokeKyc\x18\x1a \x01(\v2$.proto.TokenRevokeKycTransactionBodyH\x00R\x0etokenRevokeKyc\x12I\n" +
+	"\rtokenDeletion\x18\x1b \x01(\v2!.proto.TokenDeleteTransactionBodyH\x00R\rtokenDeletion\x12E\n" +
+	"\vtokenUpdate\x18\x1c \x01(\v2!.proto.TokenUpdateTransactionBodyH\x00R\vtokenUpdate\x12?\n" +
+	"\ttokenMint\x18\x1d \x01(\v2\x1f.proto.TokenMintTransactionBodyH\x00R\ttokenMint\x12?\n" +
+	"\ttokenBurn\x18\x1e \x01(\v2\x1f.proto.TokenBurnTransactionBodyH\x00R\ttokenBurn\x12F\n" +
+	"\ttokenWipe\x18\x1f \x01(\v2&.proto.TokenWipeAccountTransactionBodyH\x00R\ttokenWipe\x12N\n" +
+	"\x0etokenAssociate\x18  \x01(\v2$.proto.TokenAssociateTransactionBodyH\x00R\x0etokenAssociate\x12Q\n" +
+	"\x0ftokenDissociate\x18! \x01(\v2%.proto.TokenDissociateTransactionBodyH\x00R\x0ftokenDissociate\x12N\n" +
+	"\x0escheduleDelete\x18\" \x01(\v2$.proto.ScheduleDeleteTransactionBodyH\x00R\x0escheduleDelete\x12i\n" +
+	"\x19token_fee_schedule_update\x18' \x01(\v2,.proto.TokenFeeScheduleUpdateTransactionBodyH\x00R\x16tokenFeeScheduleUpdate\x12C\n" +
+	"\vtoken_pause\x18# \x01(\v2 .proto.TokenPauseTransactionBodyH\x00R\n" +
+	"tokenPause\x12I\n" +
+	"\rtoken_unpause\x18$ \x01(\v2\".proto.TokenUnpauseTransactionBodyH\x00R\ftokenUnpause\x12f\n" +
+	"\x16cryptoApproveAllowance\x18% \x01(\v2,.proto.CryptoApproveAllowanceTransactionBodyH\x00R\x16cryptoApproveAllowance\x12c\n" +
+	"\x15cryptoDeleteAllowance\x18& \x01(\v2+.proto.CryptoDeleteAllowanceTransactionBodyH\x00R\x15cryptoDeleteAllowance\x12=\n" +
+	"\tutil_prng\x18( \x01(\v2\x1e.proto.UtilPrngTransactionBodyH\x00R\butilPrng\x12S\n" +
+	"\x11token_update_nfts\x18) \x01(\v2%.proto.TokenUpdateNftsTransactionBodyH\x00R\x0ftokenUpdateNfts\x12E\n" +
+	"\vtokenReject\x18- \x01(\v2!.proto.TokenRejectTransactionBodyH\x00R\vtokenReject\x12H\n" +
+	"\ftokenAirdrop\x180 \x01(\v2\".proto.TokenAirdropTransactionBodyH\x00R\ftokenAirdrop\x12Z\n" +
+	"\x12tokenCancelAirdrop\x18. \x01(\v2(.proto.TokenCancelAirdropTransactionBodyH\x00R\x12tokenCancelAirdrop\x12W\n" +
+	"\x11tokenClaimAirdrop\x18/ \x01(\v2'.proto.TokenClaimAirdropTransactionBodyH\x00R\x11tokenClaimAirdrop\x12>\n" +
+	"\x0fmax_custom_fees\x18\xe9\a \x03(\v2\x15.proto.CustomFeeLimitR\rmaxCustomFeesB\x06\n" +
+	"\x04data\"@\n" +
+	"\x1aAtomicBatchTransactionBody\x12\"\n" +
+	"\ftransactions\x18\x01 \x03(\fR\ftransactions\"\xac\x01\n" +
 	"\tAccountID\x12\x1f\n" +
 	"\bshardNum\x18\x01 \x01(\x03H\x01R\bshardNum\x88\x01\x01\x12\x1f\n" +
 	"\brealmNum\x18\x02 \x01(\x03H\x02R\brealmNum\x88\x01\x01\x12 \n" +
@@ -7928,7 +16679,23 @@ const file_hapi_proto_rawDesc = "" +
 	"\brealmNum\x18\x02 \x01(\x03H\x01R\brealmNum\x88\x01\x01\x12\x1a\n" +
 	"\btokenNum\x18\x03 \x01(\x03R\btokenNumB\v\n" +
 	"\t_shardNumB\v\n" +
-	"\t_realmNum\"\xce\x01\n" +
+	"\t_realmNum\"\x81\x01\n" +
+	"\aTopicID\x12\x1f\n" +
+	"\bshardNum\x18\x01 \x01(\x03H\x00R\bshardNum\x88\x01\x01\x12\x1f\n" +
+	"\brealmNum\x18\x02 \x01(\x03H\x01R\brealmNum\x88\x01\x01\x12\x1a\n" +
+	"\btopicNum\x18\x03 \x01(\x03R\btopicNumB\v\n" +
+	"\t_shardNumB\v\n" +
+	"\t_realmNum\"\x8a\x01\n" +
+	"\n" +
+	"ScheduleID\x12\x1f\n" +
+	"\bshardNum\x18\x01 \x01(\x03H\x00R\bshardNum\x88\x01\x01\x12\x1f\n" +
+	"\brealmNum\x18\x02 \x01(\x03H\x01R\brealmNum\x88\x01\x01\x12 \n" +
+	"\vscheduleNum\x18\x03 \x01(\x03R\vscheduleNumB\v\n" +
+	"\t_shardNumB\v\n" +
+	"\t_realmNum\"W\n" +
+	"\x05NftID\x12)\n" +
+	"\btoken_ID\x18\x01 \x01(\v2\x0e.proto.TokenIDR\atokenID\x12#\n" +
+	"\rserial_number\x18\x02 \x01(\x03R\fserialNumber\"\xce\x01\n" +
 	"\rTransactionID\x12F\n" +
 	"\x15transactionValidStart\x18\x01 \x01(\v2\x10.proto.TimestampR\x15transactionValidStart\x12.\n" +
 	"\taccountID\x18\x02 \x01(\v2\x10.proto.AccountIDR\taccountID\x12!\n" +
@@ -8079,7 +16846,467 @@ const file_hapi_proto_rawDesc = "" +
 	"contractID\x12\x10\n" +
 	"\x03gas\x18\x02 \x01(\x03R\x03gas\x12\x16\n" +
 	"\x06amount\x18\x03 \x01(\x03R\x06amount\x12.\n" +
-	"\x12functionParameters\x18\x04 \x01(\fR\x12functionParameters\"\xfe\x06\n" +
+	"\x12functionParameters\x18\x04 \x01(\fR\x12functionParameters\"}\n" +
+	"\x0fCryptoAllowance\x12&\n" +
+	"\x05owner\x18\x01 \x01(\v2\x10.proto.AccountIDR\x05owner\x12*\n" +
+	"\aspender\x18\x02 \x01(\v2\x10.proto.AccountIDR\aspender\x12\x16\n" +
+	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xa6\x01\n" +
+	"\x0eTokenAllowance\x12(\n" +
+	"\atokenId\x18\x01 \x01(\v2\x0e.proto.TokenIDR\atokenId\x12&\n" +
+	"\x05owner\x18\x02 \x01(\v2\x10.proto.AccountIDR\x05owner\x12*\n" +
+	"\aspender\x18\x03 \x01(\v2\x10.proto.AccountIDR\aspender\x12\x16\n" +
+	"\x06amount\x18\x04 \x01(\x03R\x06amount\"\xba\x02\n" +
+	"\fNftAllowance\x12(\n" +
+	"\atokenId\x18\x01 \x01(\v2\x0e.proto.TokenIDR\atokenId\x12&\n" +
+	"\x05owner\x18\x02 \x01(\v2\x10.proto.AccountIDR\x05owner\x12*\n" +
+	"\aspender\x18\x03 \x01(\v2\x10.proto.AccountIDR\aspender\x12%\n" +
+	"\x0eserial_numbers\x18\x04 \x03(\x03R\rserialNumbers\x12D\n" +
+	"\x10approved_for_all\x18\x05 \x01(\v2\x1a.google.protobuf.BoolValueR\x0eapprovedForAll\x12?\n" +
+	"\x12delegating_spender\x18\x06 \x01(\v2\x10.proto.AccountIDR\x11delegatingSpender\"\x8e\x01\n" +
+	"\x12NftRemoveAllowance\x12)\n" +
+	"\btoken_id\x18\x01 \x01(\v2\x0e.proto.TokenIDR\atokenId\x12&\n" +
+	"\x05owner\x18\x02 \x01(\v2\x10.proto.AccountIDR\x05owner\x12%\n" +
+	"\x0eserial_numbers\x18\x03 \x03(\x03R\rserialNumbers\"\xe7\x01\n" +
+	"%CryptoApproveAllowanceTransactionBody\x12B\n" +
+	"\x10cryptoAllowances\x18\x01 \x03(\v2\x16.proto.CryptoAllowanceR\x10cryptoAllowances\x129\n" +
+	"\rnftAllowances\x18\x02 \x03(\v2\x13.proto.NftAllowanceR\rnftAllowances\x12?\n" +
+	"\x0ftokenAllowances\x18\x03 \x03(\v2\x15.proto.TokenAllowanceR\x0ftokenAllowances\"g\n" +
+	"$CryptoDeleteAllowanceTransactionBody\x12?\n" +
+	"\rnftAllowances\x18\x02 \x03(\v2\x19.proto.NftRemoveAllowanceR\rnftAllowances\"\xbb\x05\n" +
+	"\x1dContractUpdateTransactionBody\x121\n" +
+	"\n" +
+	"contractID\x18\x01 \x01(\v2\x11.proto.ContractIDR\n" +
+	"contractID\x128\n" +
+	"\x0eexpirationTime\x18\x02 \x01(\v2\x10.proto.TimestampR\x0eexpirationTime\x12&\n" +
+	"\badminKey\x18\x03 \x01(\v2\n" +
+	".proto.KeyR\badminKey\x129\n" +
+	"\x0fautoRenewPeriod\x18\a \x01(\v2\x0f.proto.DurationR\x0fautoRenewPeriod\x12\x18\n" +
+	"\x04memo\x18\t \x01(\tB\x02\x18\x01H\x00R\x04memo\x12@\n" +
+	"\vmemoWrapper\x18\n" +
+	" \x01(\v2\x1c.google.protobuf.StringValueH\x00R\vmemoWrapper\x12d\n" +
+	" max_automatic_token_associations\x18\v \x01(\v2\x1b.google.protobuf.Int32ValueR\x1dmaxAutomaticTokenAssociations\x12C\n" +
+	"\x15auto_renew_account_id\x18\f \x01(\v2\x10.proto.AccountIDR\x12autoRenewAccountId\x12>\n" +
+	"\x11staked_account_id\x18\r \x01(\v2\x10.proto.AccountIDH\x01R\x0fstakedAccountId\x12&\n" +
+	"\x0estaked_node_id\x18\x0e \x01(\x03H\x01R\fstakedNodeId\x12A\n" +
+	"\x0edecline_reward\x18\x0f \x01(\v2\x1a.google.protobuf.BoolValueR\rdeclineRewardB\v\n" +
+	"\tmemoFieldB\v\n" +
+	"\tstaked_id\"\x93\x02\n" +
+	"\x1dContractDeleteTransactionBody\x121\n" +
+	"\n" +
+	"contractID\x18\x01 \x01(\v2\x11.proto.ContractIDR\n" +
+	"contractID\x12@\n" +
+	"\x11transferAccountID\x18\x02 \x01(\v2\x10.proto.AccountIDH\x00R\x11transferAccountID\x12C\n" +
+	"\x12transferContractID\x18\x03 \x01(\v2\x11.proto.ContractIDH\x00R\x12transferContractID\x12+\n" +
+	"\x11permanent_removal\x18\x04 \x01(\bR\x10permanentRemovalB\v\n" +
+	"\tobtainers\"J\n" +
+	"\bFraction\x12\x1c\n" +
+	"\tnumerator\x18\x01 \x01(\x03R\tnumerator\x12 \n" +
+	"\vdenominator\x18\x02 \x01(\x03R\vdenominator\"f\n" +
+	"\bFixedFee\x12\x16\n" +
+	"\x06amount\x18\x01 \x01(\x03R\x06amount\x12B\n" +
+	"\x15denominating_token_id\x18\x02 \x01(\v2\x0e.proto.TokenIDR\x13denominatingTokenId\"\xc5\x01\n" +
+	"\rFractionalFee\x12<\n" +
+	"\x11fractional_amount\x18\x01 \x01(\v2\x0f.proto.FractionR\x10fractionalAmount\x12%\n" +
+	"\x0eminimum_amount\x18\x02 \x01(\x03R\rminimumAmount\x12%\n" +
+	"\x0emaximum_amount\x18\x03 \x01(\x03R\rmaximumAmount\x12(\n" +
+	"\x10net_of_transfers\x18\x04 \x01(\bR\x0enetOfTransfers\"\x89\x01\n" +
+	"\n" +
+	"RoyaltyFee\x12G\n" +
+	"\x17exchange_value_fraction\x18\x01 \x01(\v2\x0f.proto.FractionR\x15exchangeValueFraction\x122\n" +
+	"\ffallback_fee\x18\x02 \x01(\v2\x0f.proto.FixedFeeR\vfallbackFee\"\xbd\x02\n" +
+	"\tCustomFee\x12.\n" +
+	"\tfixed_fee\x18\x01 \x01(\v2\x0f.proto.FixedFeeH\x00R\bfixedFee\x12=\n" +
+	"\x0efractional_fee\x18\x02 \x01(\v2\x14.proto.FractionalFeeH\x00R\rfractionalFee\x124\n" +
+	"\vroyalty_fee\x18\x04 \x01(\v2\x11.proto.RoyaltyFeeH\x00R\n" +
+	"royaltyFee\x12I\n" +
+	"\x18fee_collector_account_id\x18\x03 \x01(\v2\x10.proto.AccountIDR\x15feeCollectorAccountId\x129\n" +
+	"\x19all_collectors_are_exempt\x18\x05 \x01(\bR\x16allCollectorsAreExemptB\x05\n" +
+	"\x03fee\"\x89\x01\n" +
+	"\x0eFixedCustomFee\x12,\n" +
+	"\tfixed_fee\x18\x01 \x01(\v2\x0f.proto.FixedFeeR\bfixedFee\x12I\n" +
+	"\x18fee_collector_account_id\x18\x02 \x01(\v2\x10.proto.AccountIDR\x15feeCollectorAccountId\"?\n" +
+	"\x12FixedCustomFeeList\x12)\n" +
+	"\x04fees\x18\x01 \x03(\v2\x15.proto.FixedCustomFeeR\x04fees\"2\n" +
+	"\x10FeeExemptKeyList\x12\x1e\n" +
+	"\x04keys\x18\x01 \x03(\v2\n" +
+	".proto.KeyR\x04keys\"f\n" +
+	"\x0eCustomFeeLimit\x12/\n" +
+	"\n" +
+	"account_id\x18\x01 \x01(\v2\x10.proto.AccountIDR\taccountId\x12#\n" +
+	"\x04fees\x18\x02 \x03(\v2\x0f.proto.FixedFeeR\x04fees\"\xf0\x01\n" +
+	"\x11AssessedCustomFee\x12\x16\n" +
+	"\x06amount\x18\x01 \x01(\x03R\x06amount\x12)\n" +
+	"\btoken_id\x18\x02 \x01(\v2\x0e.proto.TokenIDR\atokenId\x12I\n" +
+	"\x18fee_collector_account_id\x18\x03 \x01(\v2\x10.proto.AccountIDR\x15feeCollectorAccountId\x12M\n" +
+	"\x1aeffective_payer_account_id\x18\x04 \x03(\v2\x10.proto.AccountIDR\x17effectivePayerAccountId\"n\n" +
+	"\x10TokenAssociation\x12)\n" +
+	"\btoken_id\x18\x01 \x01(\v2\x0e.proto.TokenIDR\atokenId\x12/\n" +
+	"\n" +
+	"account_id\x18\x02 \x01(\v2\x10.proto.AccountIDR\taccountId\"\xb3\x02\n" +
+	"\x11TokenRelationship\x12(\n" +
+	"\atokenId\x18\x01 \x01(\v2\x0e.proto.TokenIDR\atokenId\x12\x16\n" +
+	"\x06symbol\x18\x02 \x01(\tR\x06symbol\x12\x18\n" +
+	"\abalance\x18\x03 \x01(\x04R\abalance\x123\n" +
+	"\tkycStatus\x18\x04 \x01(\x0e2\x15.proto.TokenKycStatusR\tkycStatus\x12<\n" +
+	"\ffreezeStatus\x18\x05 \x01(\x0e2\x18.proto.TokenFreezeStatusR\ffreezeStatus\x12\x1a\n" +
+	"\bdecimals\x18\x06 \x01(\rR\bdecimals\x123\n" +
+	"\x15automatic_association\x18\a \x01(\bR\x14automaticAssociation\"\xbe\a\n" +
+	"\x1aTokenCreateTransactionBody\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06symbol\x18\x02 \x01(\tR\x06symbol\x12\x1a\n" +
+	"\bdecimals\x18\x03 \x01(\rR\bdecimals\x12$\n" +
+	"\rinitialSupply\x18\x04 \x01(\x04R\rinitialSupply\x12,\n" +
+	"\btreasury\x18\x05 \x01(\v2\x10.proto.AccountIDR\btreasury\x12&\n" +
+	"\badminKey\x18\x06 \x01(\v2\n" +
+	".proto.KeyR\badminKey\x12\"\n" +
+	"\x06kycKey\x18\a \x01(\v2\n" +
+	".proto.KeyR\x06kycKey\x12(\n" +
+	"\tfreezeKey\x18\b \x01(\v2\n" +
+	".proto.KeyR\tfreezeKey\x12$\n" +
+	"\awipeKey\x18\t \x01(\v2\n" +
+	".proto.KeyR\awipeKey\x12(\n" +
+	"\tsupplyKey\x18\n" +
+	" \x01(\v2\n" +
+	".proto.KeyR\tsupplyKey\x12$\n" +
+	"\rfreezeDefault\x18\v \x01(\bR\rfreezeDefault\x12(\n" +
+	"\x06expiry\x18\r \x01(\v2\x10.proto.TimestampR\x06expiry\x12<\n" +
+	"\x10autoRenewAccount\x18\x0e \x01(\v2\x10.proto.AccountIDR\x10autoRenewAccount\x129\n" +
+	"\x0fautoRenewPeriod\x18\x0f \x01(\v2\x0f.proto.DurationR\x0fautoRenewPeriod\x12\x12\n" +
+	"\x04memo\x18\x10 \x01(\tR\x04memo\x12.\n" +
+	"\ttokenType\x18\x11 \x01(\x0e2\x10.proto.TokenTypeR\ttokenType\x126\n" +
+	"\n" +
+	"supplyType\x18\x12 \x01(\x0e2\x16.proto.TokenSupplyTypeR\n" +
+	"supplyType\x12\x1c\n" +
+	"\tmaxSupply\x18\x13 \x01(\x03R\tmaxSupply\x124\n" +
+	"\x10fee_schedule_key\x18\x14 \x01(\v2\n" +
+	".proto.KeyR\x0efeeScheduleKey\x121\n" +
+	"\vcustom_fees\x18\x15 \x03(\v2\x10.proto.CustomFeeR\n" +
+	"customFees\x12'\n" +
+	"\tpause_key\x18\x16 \x01(\v2\n" +
+	".proto.KeyR\bpauseKey\x12\x1a\n" +
+	"\bmetadata\x18\x17 \x01(\fR\bmetadata\x12-\n" +
+	"\fmetadata_key\x18\x18 \x01(\v2\n" +
+	".proto.KeyR\vmetadataKey\"\xcd\x06\n" +
+	"\x1aTokenUpdateTransactionBody\x12$\n" +
+	"\x05token\x18\x01 \x01(\v2\x0e.proto.TokenIDR\x05token\x12\x16\n" +
+	"\x06symbol\x18\x02 \x01(\tR\x06symbol\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12,\n" +
+	"\btreasury\x18\x04 \x01(\v2\x10.proto.AccountIDR\btreasury\x12&\n" +
+	"\badminKey\x18\x05 \x01(\v2\n" +
+	".proto.KeyR\badminKey\x12\"\n" +
+	"\x06kycKey\x18\x06 \x01(\v2\n" +
+	".proto.KeyR\x06kycKey\x12(\n" +
+	"\tfreezeKey\x18\a \x01(\v2\n" +
+	".proto.KeyR\tfreezeKey\x12$\n" +
+	"\awipeKey\x18\b \x01(\v2\n" +
+	".proto.KeyR\awipeKey\x12(\n" +
+	"\tsupplyKey\x18\t \x01(\v2\n" +
+	".proto.KeyR\tsupplyKey\x12<\n" +
+	"\x10autoRenewAccount\x18\n" +
+	" \x01(\v2\x10.proto.AccountIDR\x10autoRenewAccount\x129\n" +
+	"\x0fautoRenewPeriod\x18\v \x01(\v2\x0f.proto.DurationR\x0fautoRenewPeriod\x12(\n" +
+	"\x06expiry\x18\f \x01(\v2\x10.proto.TimestampR\x06expiry\x120\n" +
+	"\x04memo\x18\r \x01(\v2\x1c.google.protobuf.StringValueR\x04memo\x124\n" +
+	"\x10fee_schedule_key\x18\x0e \x01(\v2\n" +
+	".proto.KeyR\x0efeeScheduleKey\x12'\n" +
+	"\tpause_key\x18\x0f \x01(\v2\n" +
+	".proto.KeyR\bpauseKey\x127\n" +
+	"\bmetadata\x18\x10 \x01(\v2\x1b.google.protobuf.BytesValueR\bmetadata\x12-\n" +
+	"\fmetadata_key\x18\x11 \x01(\v2\n" +
+	".proto.KeyR\vmetadataKey\x12M\n" +
+	"\x15key_verification_mode\x18\x12 \x01(\x0e2\x19.proto.TokenKeyValidationR\x13keyVerificationMode\"B\n" +
+	"\x1aTokenDeleteTransactionBody\x12$\n" +
+	"\x05token\x18\x01 \x01(\v2\x0e.proto.TokenIDR\x05token\"t\n" +
+	"\x18TokenMintTransactionBody\x12$\n" +
+	"\x05token\x18\x01 \x01(\v2\x0e.proto.TokenIDR\x05token\x12\x16\n" +
+	"\x06amount\x18\x02 \x01(\x04R\x06amount\x12\x1a\n" +
+	"\bmetadata\x18\x03 \x03(\fR\bmetadata\"~\n" +
+	"\x18TokenBurnTransactionBody\x12$\n" +
+	"\x05token\x18\x01 \x01(\v2\x0e.proto.TokenIDR\x05token\x12\x16\n" +
+	"\x06amount\x18\x02 \x01(\x04R\x06amount\x12$\n" +
+	"\rserialNumbers\x18\x03 \x03(\x03R\rserialNumbers\"\xb1\x01\n" +
+	"\x1fTokenWipeAccountTransactionBody\x12$\n" +
+	"\x05token\x18\x01 \x01(\v2\x0e.proto.TokenIDR\x05token\x12*\n" +
+	"\aaccount\x18\x02 \x01(\v2\x10.proto.AccountIDR\aaccount\x12\x16\n" +
+	"\x06amount\x18\x03 \x01(\x04R\x06amount\x12$\n" +
+	"\rserialNumbers\x18\x04 \x03(\x03R\rserialNumbers\"s\n" +
+	"\x1dTokenAssociateTransactionBody\x12*\n" +
+	"\aaccount\x18\x01 \x01(\v2\x10.proto.AccountIDR\aaccount\x12&\n" +
+	"\x06tokens\x18\x02 \x03(\v2\x0e.proto.TokenIDR\x06tokens\"t\n" +
+	"\x1eTokenDissociateTransactionBody\x12*\n" +
+	"\aaccount\x18\x01 \x01(\v2\x10.proto.AccountIDR\aaccount\x12&\n" +
+	"\x06tokens\x18\x02 \x03(\v2\x0e.proto.TokenIDR\x06tokens\"u\n" +
+	"!TokenFreezeAccountTransactionBody\x12$\n" +
+	"\x05token\x18\x01 \x01(\v2\x0e.proto.TokenIDR\x05token\x12*\n" +
+	"\aaccount\x18\x02 \x01(\v2\x10.proto.AccountIDR\aaccount\"w\n" +
+	"#TokenUnfreezeAccountTransactionBody\x12$\n" +
+	"\x05token\x18\x01 \x01(\v2\x0e.proto.TokenIDR\x05token\x12*\n" +
+	"\aaccount\x18\x02 \x01(\v2\x10.proto.AccountIDR\aaccount\"p\n" +
+	"\x1cTokenGrantKycTransactionBody\x12$\n" +
+	"\x05token\x18\x01 \x01(\v2\x0e.proto.TokenIDR\x05token\x12*\n" +
+	"\aaccount\x18\x02 \x01(\v2\x10.proto.AccountIDR\aaccount\"q\n" +
+	"\x1dTokenRevokeKycTransactionBody\x12$\n" +
+	"\x05token\x18\x01 \x01(\v2\x0e.proto.TokenIDR\x05token\x12*\n" +
+	"\aaccount\x18\x02 \x01(\v2\x10.proto.AccountIDR\aaccount\"A\n" +
+	"\x19TokenPauseTransactionBody\x12$\n" +
+	"\x05token\x18\x01 \x01(\v2\x0e.proto.TokenIDR\x05token\"C\n" +
+	"\x1bTokenUnpauseTransactionBody\x12$\n" +
+	"\x05token\x18\x01 \x01(\v2\x0e.proto.TokenIDR\x05token\"\x85\x01\n" +
+	"%TokenFeeScheduleUpdateTransactionBody\x12)\n" +
+	"\btoken_id\x18\x01 \x01(\v2\x0e.proto.TokenIDR\atokenId\x121\n" +
+	"\vcustom_fees\x18\x02 \x03(\v2\x10.proto.CustomFeeR\n" +
+	"customFees\"\xa6\x01\n" +
+	"\x1eTokenUpdateNftsTransactionBody\x12$\n" +
+	"\x05token\x18\x01 \x01(\v2\x0e.proto.TokenIDR\x05token\x12%\n" +
+	"\x0eserial_numbers\x18\x02 \x03(\x03R\rserialNumbers\x127\n" +
+	"\bmetadata\x18\x03 \x01(\v2\x1b.google.protobuf.BytesValueR\bmetadata\"\x7f\n" +
+	"\x0eTokenReference\x127\n" +
+	"\x0efungible_token\x18\x01 \x01(\v2\x0e.proto.TokenIDH\x00R\rfungibleToken\x12 \n" +
+	"\x03nft\x18\x02 \x01(\v2\f.proto.NftIDH\x00R\x03nftB\x12\n" +
+	"\x10token_identifier\"{\n" +
+	"\x1aTokenRejectTransactionBody\x12&\n" +
+	"\x05owner\x18\x01 \x01(\v2\x10.proto.AccountIDR\x05owner\x125\n" +
+	"\n" +
+	"rejections\x18\x02 \x03(\v2\x15.proto.TokenReferenceR\n" +
+	"rejections\"\x87\x02\n" +
+	"\x10PendingAirdropId\x12-\n" +
+	"\tsender_id\x18\x01 \x01(\v2\x10.proto.AccountIDR\bsenderId\x121\n" +
+	"\vreceiver_id\x18\x02 \x01(\v2\x10.proto.AccountIDR\n" +
+	"receiverId\x12@\n" +
+	"\x13fungible_token_type\x18\x03 \x01(\v2\x0e.proto.TokenIDH\x00R\x11fungibleTokenType\x12<\n" +
+	"\x12non_fungible_token\x18\x04 \x01(\v2\f.proto.NftIDH\x00R\x10nonFungibleTokenB\x11\n" +
+	"\x0ftoken_reference\"-\n" +
+	"\x13PendingAirdropValue\x12\x16\n" +
+	"\x06amount\x18\x01 \x01(\x04R\x06amount\"\xad\x01\n" +
+	"\x14PendingAirdropRecord\x12E\n" +
+	"\x12pending_airdrop_id\x18\x01 \x01(\v2\x17.proto.PendingAirdropIdR\x10pendingAirdropId\x12N\n" +
+	"\x15pending_airdrop_value\x18\x02 \x01(\v2\x1a.proto.PendingAirdropValueR\x13pendingAirdropValue\"`\n" +
+	"\x1bTokenAirdropTransactionBody\x12A\n" +
+	"\x0ftoken_transfers\x18\x01 \x03(\v2\x18.proto.TokenTransferListR\x0etokenTransfers\"g\n" +
+	"!TokenCancelAirdropTransactionBody\x12B\n" +
+	"\x10pending_airdrops\x18\x01 \x03(\v2\x17.proto.PendingAirdropIdR\x0fpendingAirdrops\"f\n" +
+	" TokenClaimAirdropTransactionBody\x12B\n" +
+	"\x10pending_airdrops\x18\x01 \x03(\v2\x17.proto.PendingAirdropIdR\x0fpendingAirdrops\"e\n" +
+	"\x11TokenGetInfoQuery\x12*\n" +
+	"\x06header\x18\x01 \x01(\v2\x12.proto.QueryHeaderR\x06header\x12$\n" +
+	"\x05token\x18\x02 \x01(\v2\x0e.proto.TokenIDR\x05token\"\xaf\t\n" +
+	"\tTokenInfo\x12(\n" +
+	"\atokenId\x18\x01 \x01(\v2\x0e.proto.TokenIDR\atokenId\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06symbol\x18\x03 \x01(\tR\x06symbol\x12\x1a\n" +
+	"\bdecimals\x18\x04 \x01(\rR\bdecimals\x12 \n" +
+	"\vtotalSupply\x18\x05 \x01(\x04R\vtotalSupply\x12,\n" +
+	"\btreasury\x18\x06 \x01(\v2\x10.proto.AccountIDR\btreasury\x12&\n" +
+	"\badminKey\x18\a \x01(\v2\n" +
+	".proto.KeyR\badminKey\x12\"\n" +
+	"\x06kycKey\x18\b \x01(\v2\n" +
+	".proto.KeyR\x06kycKey\x12(\n" +
+	"\tfreezeKey\x18\t \x01(\v2\n" +
+	".proto.KeyR\tfreezeKey\x12$\n" +
+	"\awipeKey\x18\n" +
+	" \x01(\v2\n" +
+	".proto.KeyR\awipeKey\x12(\n" +
+	"\tsupplyKey\x18\v \x01(\v2\n" +
+	".proto.KeyR\tsupplyKey\x12J\n" +
+	"\x13defaultFreezeStatus\x18\f \x01(\x0e2\x18.proto.TokenFreezeStatusR\x13defaultFreezeStatus\x12A\n" +
+	"\x10defaultKycStatus\x18\r \x01(\x0e2\x15.proto.TokenKycStatusR\x10defaultKycStatus\x12\x18\n" +
+	"\adeleted\x18\x0e \x01(\bR\adeleted\x12<\n" +
+	"\x10autoRenewAccount\x18\x0f \x01(\v2\x10.proto.AccountIDR\x10autoRenewAccount\x129\n" +
+	"\x0fautoRenewPeriod\x18\x10 \x01(\v2\x0f.proto.DurationR\x0fautoRenewPeriod\x12(\n" +
+	"\x06expiry\x18\x11 \x01(\v2\x10.proto.TimestampR\x06expiry\x12\x12\n" +
+	"\x04memo\x18\x12 \x01(\tR\x04memo\x12.\n" +
+	"\ttokenType\x18\x13 \x01(\x0e2\x10.proto.TokenTypeR\ttokenType\x126\n" +
+	"\n" +
+	"supplyType\x18\x14 \x01(\x0e2\x16.proto.TokenSupplyTypeR\n" +
+	"supplyType\x12\x1c\n" +
+	"\tmaxSupply\x18\x15 \x01(\x03R\tmaxSupply\x124\n" +
+	"\x10fee_schedule_key\x18\x16 \x01(\v2\n" +
+	".proto.KeyR\x0efeeScheduleKey\x121\n" +
+	"\vcustom_fees\x18\x17 \x03(\v2\x10.proto.CustomFeeR\n" +
+	"customFees\x12'\n" +
+	"\tpause_key\x18\x18 \x01(\v2\n" +
+	".proto.KeyR\bpauseKey\x12:\n" +
+	"\fpause_status\x18\x19 \x01(\x0e2\x17.proto.TokenPauseStatusR\vpauseStatus\x12\x1b\n" +
+	"\tledger_id\x18\x1a \x01(\fR\bledgerId\x12\x1a\n" +
+	"\bmetadata\x18\x1b \x01(\fR\bmetadata\x12-\n" +
+	"\fmetadata_key\x18\x1c \x01(\v2\n" +
+	".proto.KeyR\vmetadataKey\"u\n" +
+	"\x14TokenGetInfoResponse\x12-\n" +
+	"\x06header\x18\x01 \x01(\v2\x15.proto.ResponseHeaderR\x06header\x12.\n" +
+	"\ttokenInfo\x18\x02 \x01(\v2\x10.proto.TokenInfoR\ttokenInfo\"f\n" +
+	"\x14TokenGetNftInfoQuery\x12*\n" +
+	"\x06header\x18\x01 \x01(\v2\x12.proto.QueryHeaderR\x06header\x12\"\n" +
+	"\x05nftID\x18\x02 \x01(\v2\f.proto.NftIDR\x05nftID\"\x82\x02\n" +
+	"\fTokenNftInfo\x12\"\n" +
+	"\x05nftID\x18\x01 \x01(\v2\f.proto.NftIDR\x05nftID\x12.\n" +
+	"\taccountID\x18\x02 \x01(\v2\x10.proto.AccountIDR\taccountID\x124\n" +
+	"\fcreationTime\x18\x03 \x01(\v2\x10.proto.TimestampR\fcreationTime\x12\x1a\n" +
+	"\bmetadata\x18\x04 \x01(\fR\bmetadata\x12\x1b\n" +
+	"\tledger_id\x18\x05 \x01(\fR\bledgerId\x12/\n" +
+	"\n" +
+	"spender_id\x18\x06 \x01(\v2\x10.proto.AccountIDR\tspenderId\"o\n" +
+	"\x17TokenGetNftInfoResponse\x12-\n" +
+	"\x06header\x18\x01 \x01(\v2\x15.proto.ResponseHeaderR\x06header\x12%\n" +
+	"\x03nft\x18\x02 \x01(\v2\x13.proto.TokenNftInfoR\x03nft\"\xad\x03\n" +
+	"#ConsensusCreateTopicTransactionBody\x12\x12\n" +
+	"\x04memo\x18\x01 \x01(\tR\x04memo\x12&\n" +
+	"\badminKey\x18\x02 \x01(\v2\n" +
+	".proto.KeyR\badminKey\x12(\n" +
+	"\tsubmitKey\x18\x03 \x01(\v2\n" +
+	".proto.KeyR\tsubmitKey\x129\n" +
+	"\x0fautoRenewPeriod\x18\x06 \x01(\v2\x0f.proto.DurationR\x0fautoRenewPeriod\x12<\n" +
+	"\x10autoRenewAccount\x18\a \x01(\v2\x10.proto.AccountIDR\x10autoRenewAccount\x124\n" +
+	"\x10fee_schedule_key\x18\b \x01(\v2\n" +
+	".proto.KeyR\x0efeeScheduleKey\x129\n" +
+	"\x13fee_exempt_key_list\x18\t \x03(\v2\n" +
+	".proto.KeyR\x10feeExemptKeyList\x126\n" +
+	"\vcustom_fees\x18\n" +
+	" \x03(\v2\x15.proto.FixedCustomFeeR\n" +
+	"customFees\"\xc0\x04\n" +
+	"#ConsensusUpdateTopicTransactionBody\x12(\n" +
+	"\atopicID\x18\x01 \x01(\v2\x0e.proto.TopicIDR\atopicID\x120\n" +
+	"\x04memo\x18\x02 \x01(\v2\x1c.google.protobuf.StringValueR\x04memo\x128\n" +
+	"\x0eexpirationTime\x18\x04 \x01(\v2\x10.proto.TimestampR\x0eexpirationTime\x12&\n" +
+	"\badminKey\x18\x06 \x01(\v2\n" +
+	".proto.KeyR\badminKey\x12(\n" +
+	"\tsubmitKey\x18\a \x01(\v2\n" +
+	".proto.KeyR\tsubmitKey\x129\n" +
+	"\x0fautoRenewPeriod\x18\b \x01(\v2\x0f.proto.DurationR\x0fautoRenewPeriod\x12<\n" +
+	"\x10autoRenewAccount\x18\t \x01(\v2\x10.proto.AccountIDR\x10autoRenewAccount\x124\n" +
+	"\x10fee_schedule_key\x18\n" +
+	" \x01(\v2\n" +
+	".proto.KeyR\x0efeeScheduleKey\x12F\n" +
+	"\x13fee_exempt_key_list\x18\v \x01(\v2\x17.proto.FeeExemptKeyListR\x10feeExemptKeyList\x12:\n" +
+	"\vcustom_fees\x18\f \x01(\v2\x19.proto.FixedCustomFeeListR\n" +
+	"customFees\"O\n" +
+	"#ConsensusDeleteTopicTransactionBody\x12(\n" +
+	"\atopicID\x18\x01 \x01(\v2\x0e.proto.TopicIDR\atopicID\"\x93\x01\n" +
+	"\x19ConsensusMessageChunkInfo\x12H\n" +
+	"\x14initialTransactionID\x18\x01 \x01(\v2\x14.proto.TransactionIDR\x14initialTransactionID\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x05R\x06number\"\xab\x01\n" +
+	"%ConsensusSubmitMessageTransactionBody\x12(\n" +
+	"\atopicID\x18\x01 \x01(\v2\x0e.proto.TopicIDR\atopicID\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\fR\amessage\x12>\n" +
+	"\tchunkInfo\x18\x03 \x01(\v2 .proto.ConsensusMessageChunkInfoR\tchunkInfo\"r\n" +
+	"\x1aConsensusGetTopicInfoQuery\x12*\n" +
+	"\x06header\x18\x01 \x01(\v2\x12.proto.QueryHeaderR\x06header\x12(\n" +
+	"\atopicID\x18\x02 \x01(\v2\x0e.proto.TopicIDR\atopicID\"\xbd\x04\n" +
+	"\x12ConsensusTopicInfo\x12\x12\n" +
+	"\x04memo\x18\x01 \x01(\tR\x04memo\x12 \n" +
+	"\vrunningHash\x18\x02 \x01(\fR\vrunningHash\x12&\n" +
+	"\x0esequenceNumber\x18\x03 \x01(\x04R\x0esequenceNumber\x128\n" +
+	"\x0eexpirationTime\x18\x04 \x01(\v2\x10.proto.TimestampR\x0eexpirationTime\x12&\n" +
+	"\badminKey\x18\x05 \x01(\v2\n" +
+	".proto.KeyR\badminKey\x12(\n" +
+	"\tsubmitKey\x18\x06 \x01(\v2\n" +
+	".proto.KeyR\tsubmitKey\x129\n" +
+	"\x0fautoRenewPeriod\x18\a \x01(\v2\x0f.proto.DurationR\x0fautoRenewPeriod\x12<\n" +
+	"\x10autoRenewAccount\x18\b \x01(\v2\x10.proto.AccountIDR\x10autoRenewAccount\x12\x1b\n" +
+	"\tledger_id\x18\t \x01(\fR\bledgerId\x124\n" +
+	"\x10fee_schedule_key\x18\n" +
+	" \x01(\v2\n" +
+	".proto.KeyR\x0efeeScheduleKey\x129\n" +
+	"\x13fee_exempt_key_list\x18\v \x03(\v2\n" +
+	".proto.KeyR\x10feeExemptKeyList\x126\n" +
+	"\vcustom_fees\x18\f \x03(\v2\x15.proto.FixedCustomFeeR\n" +
+	"customFees\"\xb1\x01\n" +
+	"\x1dConsensusGetTopicInfoResponse\x12-\n" +
+	"\x06header\x18\x01 \x01(\v2\x15.proto.ResponseHeaderR\x06header\x12(\n" +
+	"\atopicID\x18\x02 \x01(\v2\x0e.proto.TopicIDR\atopicID\x127\n" +
+	"\ttopicInfo\x18\x05 \x01(\v2\x19.proto.ConsensusTopicInfoR\ttopicInfo\"\xd7\x02\n" +
+	"\x1dScheduleCreateTransactionBody\x12]\n" +
+	"\x18scheduledTransactionBody\x18\x01 \x01(\v2!.proto.SchedulableTransactionBodyR\x18scheduledTransactionBody\x12\x12\n" +
+	"\x04memo\x18\x02 \x01(\tR\x04memo\x12&\n" +
+	"\badminKey\x18\x03 \x01(\v2\n" +
+	".proto.KeyR\badminKey\x128\n" +
+	"\x0epayerAccountID\x18\x04 \x01(\v2\x10.proto.AccountIDR\x0epayerAccountID\x129\n" +
+	"\x0fexpiration_time\x18\x05 \x01(\v2\x10.proto.TimestampR\x0eexpirationTime\x12&\n" +
+	"\x0fwait_for_expiry\x18\r \x01(\bR\rwaitForExpiry\"P\n" +
+	"\x1bScheduleSignTransactionBody\x121\n" +
+	"\n" +
+	"scheduleID\x18\x01 \x01(\v2\x11.proto.ScheduleIDR\n" +
+	"scheduleID\"R\n" +
+	"\x1dScheduleDeleteTransactionBody\x121\n" +
+	"\n" +
+	"scheduleID\x18\x01 \x01(\v2\x11.proto.ScheduleIDR\n" +
+	"scheduleID\"u\n" +
+	"\x14ScheduleGetInfoQuery\x12*\n" +
+	"\x06header\x18\x01 \x01(\v2\x12.proto.QueryHeaderR\x06header\x121\n" +
+	"\n" +
+	"scheduleID\x18\x02 \x01(\v2\x11.proto.ScheduleIDR\n" +
+	"scheduleID\"\xc7\x05\n" +
+	"\fScheduleInfo\x121\n" +
+	"\n" +
+	"scheduleID\x18\x01 \x01(\v2\x11.proto.ScheduleIDR\n" +
+	"scheduleID\x127\n" +
+	"\rdeletion_time\x18\x02 \x01(\v2\x10.proto.TimestampH\x00R\fdeletionTime\x129\n" +
+	"\x0eexecution_time\x18\x03 \x01(\v2\x10.proto.TimestampH\x00R\rexecutionTime\x128\n" +
+	"\x0eexpirationTime\x18\x04 \x01(\v2\x10.proto.TimestampR\x0eexpirationTime\x12]\n" +
+	"\x18scheduledTransactionBody\x18\x05 \x01(\v2!.proto.SchedulableTransactionBodyR\x18scheduledTransactionBody\x12\x12\n" +
+	"\x04memo\x18\x06 \x01(\tR\x04memo\x12&\n" +
+	"\badminKey\x18\a \x01(\v2\n" +
+	".proto.KeyR\badminKey\x12(\n" +
+	"\asigners\x18\b \x01(\v2\x0e.proto.KeyListR\asigners\x12<\n" +
+	"\x10creatorAccountID\x18\t \x01(\v2\x10.proto.AccountIDR\x10creatorAccountID\x128\n" +
+	"\x0epayerAccountID\x18\n" +
+	" \x01(\v2\x10.proto.AccountIDR\x0epayerAccountID\x12L\n" +
+	"\x16scheduledTransactionID\x18\v \x01(\v2\x14.proto.TransactionIDR\x16scheduledTransactionID\x12\x1b\n" +
+	"\tledger_id\x18\f \x01(\fR\bledgerId\x12&\n" +
+	"\x0fwait_for_expiry\x18\r \x01(\bR\rwaitForExpiryB\x06\n" +
+	"\x04data\"\x81\x01\n" +
+	"\x17ScheduleGetInfoResponse\x12-\n" +
+	"\x06header\x18\x01 \x01(\v2\x15.proto.ResponseHeaderR\x06header\x127\n" +
+	"\fscheduleInfo\x18\x02 \x01(\v2\x13.proto.ScheduleInfoR\fscheduleInfo\"/\n" +
+	"\x17UtilPrngTransactionBody\x12\x14\n" +
+	"\x05range\x18\x01 \x01(\x05R\x05range\"z\n" +
+	"\x1cCryptoGetAccountRecordsQuery\x12*\n" +
+	"\x06header\x18\x01 \x01(\v2\x12.proto.QueryHeaderR\x06header\x12.\n" +
+	"\taccountID\x18\x02 \x01(\v2\x10.proto.AccountIDR\taccountID\"\xb4\x01\n" +
+	"\x1fCryptoGetAccountRecordsResponse\x12-\n" +
+	"\x06header\x18\x01 \x01(\v2\x15.proto.ResponseHeaderR\x06header\x12.\n" +
+	"\taccountID\x18\x02 \x01(\v2\x10.proto.AccountIDR\taccountID\x122\n" +
+	"\arecords\x18\x03 \x03(\v2\x18.proto.TransactionRecordR\arecords\"\\\n" +
+	"\x16GrantedCryptoAllowance\x12*\n" +
+	"\aspender\x18\x01 \x01(\v2\x10.proto.AccountIDR\aspender\x12\x16\n" +
+	"\x06amount\x18\x02 \x01(\x03R\x06amount\"l\n" +
+	"\x13GrantedNftAllowance\x12)\n" +
+	"\btoken_id\x18\x01 \x01(\v2\x0e.proto.TokenIDR\atokenId\x12*\n" +
+	"\aspender\x18\x02 \x01(\v2\x10.proto.AccountIDR\aspender\"\x86\x01\n" +
+	"\x15GrantedTokenAllowance\x12)\n" +
+	"\btoken_id\x18\x01 \x01(\v2\x0e.proto.TokenIDR\atokenId\x12*\n" +
+	"\aspender\x18\x02 \x01(\v2\x10.proto.AccountIDR\aspender\x12\x16\n" +
+	"\x06amount\x18\x03 \x01(\x03R\x06amount\"u\n" +
+	"\x16GetAccountDetailsQuery\x12*\n" +
+	"\x06header\x18\x01 \x01(\v2\x12.proto.QueryHeaderR\x06header\x12/\n" +
+	"\n" +
+	"account_id\x18\x02 \x01(\v2\x10.proto.AccountIDR\taccountId\"\x95\b\n" +
+	"\x19GetAccountDetailsResponse\x12-\n" +
+	"\x06header\x18\x01 \x01(\v2\x15.proto.ResponseHeaderR\x06header\x12X\n" +
+	"\x0faccount_details\x18\x02 \x01(\v2/.proto.GetAccountDetailsResponse.AccountDetailsR\x0eaccountDetails\x1a\xee\x06\n" +
+	"\x0eAccountDetails\x12/\n" +
+	"\n" +
+	"account_id\x18\x01 \x01(\v2\x10.proto.AccountIDR\taccountId\x12.\n" +
+	"\x13contract_account_id\x18\x02 \x01(\tR\x11contractAccountId\x12\x18\n" +
+	"\adeleted\x18\x03 \x01(\bR\adeleted\x12\x1c\n" +
+	"\x03key\x18\x06 \x01(\v2\n" +
+	".proto.KeyR\x03key\x12\x18\n" +
+	"\abalance\x18\a \x01(\x04R\abalance\x122\n" +
+	"\x15receiver_sig_required\x18\b \x01(\bR\x13receiverSigRequired\x129\n" +
+	"\x0fexpiration_time\x18\t \x01(\v2\x10.proto.TimestampR\x0eexpirationTime\x12;\n" +
+	"\x11auto_renew_period\x18\n" +
+	" \x01(\v2\x0f.proto.DurationR\x0fautoRenewPeriod\x12I\n" +
+	"\x13token_relationships\x18\v \x03(\v2\x18.proto.TokenRelationshipR\x12tokenRelationships\x12\x12\n" +
+	"\x04memo\x18\f \x01(\tR\x04memo\x12\x1d\n" +
+	"\n" +
+	"owned_nfts\x18\r \x01(\x03R\townedNfts\x12G\n" +
+	" max_automatic_token_associations\x18\x0e \x01(\x05R\x1dmaxAutomaticTokenAssociations\x12\x14\n" +
+	"\x05alias\x18\x0f \x01(\fR\x05alias\x12\x1b\n" +
+	"\tledger_id\x18\x10 \x01(\fR\bledgerId\x12Y\n" +
+	"\x19granted_crypto_allowances\x18\x11 \x03(\v2\x1d.proto.GrantedCryptoAllowanceR\x17grantedCryptoAllowances\x12P\n" +
+	"\x16granted_nft_allowances\x18\x12 \x03(\v2\x1a.proto.GrantedNftAllowanceR\x14grantedNftAllowances\x12V\n" +
+	"\x18granted_token_allowances\x18\x13 \x03(\v2\x1c.proto.GrantedTokenAllowanceR\x16grantedTokenAllowances\"\xd5\n" +
+	"\n" +
 	"\x05Query\x12G\n" +
 	"\x0fgetBySolidityID\x18\x02 \x01(\v2\x1b.proto.GetBySolidityIDQueryH\x00R\x0fgetBySolidityID\x12M\n" +
 	"\x11contractCallLocal\x18\x03 \x01(\v2\x1d.proto.ContractCallLocalQueryH\x00R\x11contractCallLocal\x12G\n" +
@@ -8089,14 +17316,20 @@ const file_hapi_proto_rawDesc = "" +
 	"\rcryptoGetInfo\x18\t \x01(\v2\x19.proto.CryptoGetInfoQueryH\x00R\rcryptoGetInfo\x12G\n" +
 	"\x0ffileGetContents\x18\f \x01(\v2\x1b.proto.FileGetContentsQueryH\x00R\x0ffileGetContents\x12;\n" +
 	"\vfileGetInfo\x18\r \x01(\v2\x17.proto.FileGetInfoQueryH\x00R\vfileGetInfo\x12Y\n" +
-	"\x15transactionGetReceipt\x18\x0e \x01(\v2!.proto.TransactionGetReceiptQueryH\x00R\x15transactionGetReceipt\x12V\n" +
+	"\x15transactionGetReceipt\x18\x0e \x01(\v2!.proto.TransactionGetReceiptQueryH\x00R\x15transactionGetReceipt\x12_\n" +
+	"\x17cryptoGetAccountRecords\x18\b \x01(\v2#.proto.CryptoGetAccountRecordsQueryH\x00R\x17cryptoGetAccountRecords\x12V\n" +
 	"\x14transactionGetRecord\x18\x0f \x01(\v2 .proto.TransactionGetRecordQueryH\x00R\x14transactionGetRecord\x12Y\n" +
-	"\x15networkGetVersionInfo\x183 \x01(\v2!.proto.NetworkGetVersionInfoQueryH\x00R\x15networkGetVersionInfoB\a\n" +
+	"\x15consensusGetTopicInfo\x182 \x01(\v2!.proto.ConsensusGetTopicInfoQueryH\x00R\x15consensusGetTopicInfo\x12Y\n" +
+	"\x15networkGetVersionInfo\x183 \x01(\v2!.proto.NetworkGetVersionInfoQueryH\x00R\x15networkGetVersionInfo\x12>\n" +
+	"\ftokenGetInfo\x184 \x01(\v2\x18.proto.TokenGetInfoQueryH\x00R\ftokenGetInfo\x12G\n" +
+	"\x0fscheduleGetInfo\x185 \x01(\v2\x1b.proto.ScheduleGetInfoQueryH\x00R\x0fscheduleGetInfo\x12G\n" +
+	"\x0ftokenGetNftInfo\x187 \x01(\v2\x1b.proto.TokenGetNftInfoQueryH\x00R\x0ftokenGetNftInfo\x12G\n" +
+	"\x0eaccountDetails\x18: \x01(\v2\x1d.proto.GetAccountDetailsQueryH\x00R\x0eaccountDetailsB\a\n" +
 	"\x05query\"\x8a\x01\n" +
 	"\vQueryHeader\x12,\n" +
 	"\apayment\x18\x01 \x01(\v2\x12.proto.TransactionR\apayment\x12<\n" +
 	"\fresponseType\x18\x02 \x01(\x0e2\x13.proto.ResponseTypeH\x00R\fresponseType\x88\x01\x01B\x0f\n" +
-	"\r_responseType\"\xb6\a\n" +
+	"\r_responseType\"\xa4\v\n" +
 	"\bResponse\x12J\n" +
 	"\x0fgetBySolidityID\x18\x02 \x01(\v2\x1e.proto.GetBySolidityIDResponseH\x00R\x0fgetBySolidityID\x12P\n" +
 	"\x11contractCallLocal\x18\x03 \x01(\v2 .proto.ContractCallLocalResponseH\x00R\x11contractCallLocal\x12J\n" +
@@ -8106,9 +17339,15 @@ const file_hapi_proto_rawDesc = "" +
 	"\rcryptoGetInfo\x18\t \x01(\v2\x1c.proto.CryptoGetInfoResponseH\x00R\rcryptoGetInfo\x12J\n" +
 	"\x0ffileGetContents\x18\f \x01(\v2\x1e.proto.FileGetContentsResponseH\x00R\x0ffileGetContents\x12>\n" +
 	"\vfileGetInfo\x18\r \x01(\v2\x1a.proto.FileGetInfoResponseH\x00R\vfileGetInfo\x12\\\n" +
-	"\x15transactionGetReceipt\x18\x0e \x01(\v2$.proto.TransactionGetReceiptResponseH\x00R\x15transactionGetReceipt\x12Y\n" +
+	"\x15transactionGetReceipt\x18\x0e \x01(\v2$.proto.TransactionGetReceiptResponseH\x00R\x15transactionGetReceipt\x12b\n" +
+	"\x17cryptoGetAccountRecords\x18\b \x01(\v2&.proto.CryptoGetAccountRecordsResponseH\x00R\x17cryptoGetAccountRecords\x12Y\n" +
 	"\x14transactionGetRecord\x18\x0f \x01(\v2#.proto.TransactionGetRecordResponseH\x00R\x14transactionGetRecord\x12]\n" +
-	"\x15networkGetVersionInfo\x18\x97\x01 \x01(\v2$.proto.NetworkGetVersionInfoResponseH\x00R\x15networkGetVersionInfoB\n" +
+	"\x15consensusGetTopicInfo\x18\x96\x01 \x01(\v2$.proto.ConsensusGetTopicInfoResponseH\x00R\x15consensusGetTopicInfo\x12]\n" +
+	"\x15networkGetVersionInfo\x18\x97\x01 \x01(\v2$.proto.NetworkGetVersionInfoResponseH\x00R\x15networkGetVersionInfo\x12B\n" +
+	"\ftokenGetInfo\x18\x98\x01 \x01(\v2\x1b.proto.TokenGetInfoResponseH\x00R\ftokenGetInfo\x12K\n" +
+	"\x0fscheduleGetInfo\x18\x99\x01 \x01(\v2\x1e.proto.ScheduleGetInfoResponseH\x00R\x0fscheduleGetInfo\x12K\n" +
+	"\x0ftokenGetNftInfo\x18\x9b\x01 \x01(\v2\x1e.proto.TokenGetNftInfoResponseH\x00R\x0ftokenGetNftInfo\x12K\n" +
+	"\x0eaccountDetails\x18\x9e\x01 \x01(\v2 .proto.GetAccountDetailsResponseH\x00R\x0eaccountDetailsB\n" +
 	"\n" +
 	"\bresponse\"\xd8\x01\n" +
 	"\x0eResponseHeader\x12Y\n" +
@@ -8127,7 +17366,7 @@ const file_hapi_proto_rawDesc = "" +
 	"\x06header\x18\x01 \x01(\v2\x15.proto.ResponseHeaderR\x06header\x123\n" +
 	"\areceipt\x18\x02 \x01(\v2\x19.proto.TransactionReceiptR\areceipt\x12]\n" +
 	"\x1cduplicateTransactionReceipts\x18\x04 \x03(\v2\x19.proto.TransactionReceiptR\x1cduplicateTransactionReceipts\x12W\n" +
-	"\x1achild_transaction_receipts\x18\x05 \x03(\v2\x19.proto.TransactionReceiptR\x18childTransactionReceipts\"\xb0\x05\n" +
+	"\x1achild_transaction_receipts\x18\x05 \x03(\v2\x19.proto.TransactionReceiptR\x18childTransactionReceipts\"\x8d\x06\n" +
 	"\x12TransactionReceipt\x12/\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x17.proto.ResponseCodeEnumR\x06status\x12.\n" +
 	"\taccountID\x18\x02 \x01(\v2\x10.proto.AccountIDR\taccountID\x12%\n" +
@@ -8135,13 +17374,17 @@ const file_hapi_proto_rawDesc = "" +
 	"\n" +
 	"contractID\x18\x04 \x01(\v2\x11.proto.ContractIDR\n" +
 	"contractID\x12:\n" +
-	"\fexchangeRate\x18\x05 \x01(\v2\x16.proto.ExchangeRateSetR\fexchangeRate\x120\n" +
+	"\fexchangeRate\x18\x05 \x01(\v2\x16.proto.ExchangeRateSetR\fexchangeRate\x12(\n" +
+	"\atopicID\x18\x06 \x01(\v2\x0e.proto.TopicIDR\atopicID\x120\n" +
 	"\x13topicSequenceNumber\x18\a \x01(\x04R\x13topicSequenceNumber\x12*\n" +
 	"\x10topicRunningHash\x18\b \x01(\fR\x10topicRunningHash\x128\n" +
 	"\x17topicRunningHashVersion\x18\t \x01(\x04R\x17topicRunningHashVersion\x12(\n" +
 	"\atokenID\x18\n" +
 	" \x01(\v2\x0e.proto.TokenIDR\atokenID\x12&\n" +
-	"\x0enewTotalSupply\x18\v \x01(\x04R\x0enewTotalSupply\x12L\n" +
+	"\x0enewTotalSupply\x18\v \x01(\x04R\x0enewTotalSupply\x121\n" +
+	"\n" +
+	"scheduleID\x18\f \x01(\v2\x11.proto.ScheduleIDR\n" +
+	"scheduleID\x12L\n" +
 	"\x16scheduledTransactionID\x18\r \x01(\v2\x14.proto.TransactionIDR\x16scheduledTransactionID\x12$\n" +
 	"\rserialNumbers\x18\x0e \x03(\x03R\rserialNumbers\x12\x17\n" +
 	"\anode_id\x18\x0f \x01(\x04R\x06nodeId\x12,\n" +
@@ -8155,7 +17398,8 @@ const file_hapi_proto_rawDesc = "" +
 	"\x06header\x18\x01 \x01(\v2\x15.proto.ResponseHeaderR\x06header\x12F\n" +
 	"\x11transactionRecord\x18\x03 \x01(\v2\x18.proto.TransactionRecordR\x11transactionRecord\x12Z\n" +
 	"\x1bduplicateTransactionRecords\x18\x04 \x03(\v2\x18.proto.TransactionRecordR\x1bduplicateTransactionRecords\x12T\n" +
-	"\x19child_transaction_records\x18\x05 \x03(\v2\x18.proto.TransactionRecordR\x17childTransactionRecords\"\xe5\a\n" +
+	"\x19child_transaction_records\x18\x05 \x03(\v2\x18.proto.TransactionRecordR\x17childTransactionRecords\"\x90\n" +
+	"\n" +
 	"\x11TransactionRecord\x123\n" +
 	"\areceipt\x18\x01 \x01(\v2\x19.proto.TransactionReceiptR\areceipt\x12(\n" +
 	"\x0ftransactionHash\x18\x02 \x01(\fR\x0ftransactionHash\x12@\n" +
@@ -8167,7 +17411,10 @@ const file_hapi_proto_rawDesc = "" +
 	"\x14contractCreateResult\x18\b \x01(\v2\x1d.proto.ContractFunctionResultH\x00R\x14contractCreateResult\x127\n" +
 	"\ftransferList\x18\n" +
 	" \x01(\v2\x13.proto.TransferListR\ftransferList\x12H\n" +
-	"\x12tokenTransferLists\x18\v \x03(\v2\x18.proto.TokenTransferListR\x12tokenTransferLists\x12N\n" +
+	"\x12tokenTransferLists\x18\v \x03(\v2\x18.proto.TokenTransferListR\x12tokenTransferLists\x123\n" +
+	"\vscheduleRef\x18\f \x01(\v2\x11.proto.ScheduleIDR\vscheduleRef\x12J\n" +
+	"\x14assessed_custom_fees\x18\r \x03(\v2\x18.proto.AssessedCustomFeeR\x12assessedCustomFees\x12Y\n" +
+	"\x1cautomatic_token_associations\x18\x0e \x03(\v2\x17.proto.TokenAssociationR\x1aautomaticTokenAssociations\x12N\n" +
 	"\x1aparent_consensus_timestamp\x18\x0f \x01(\v2\x10.proto.TimestampR\x18parentConsensusTimestamp\x12\x14\n" +
 	"\x05alias\x18\x10 \x01(\fR\x05alias\x12#\n" +
 	"\rethereum_hash\x18\x11 \x01(\fR\fethereumHash\x12F\n" +
@@ -8177,7 +17424,8 @@ const file_hapi_proto_rawDesc = "" +
 	"\vprng_number\x18\x14 \x01(\x05H\x01R\n" +
 	"prngNumber\x12\x1f\n" +
 	"\vevm_address\x18\x15 \x01(\fR\n" +
-	"evmAddress\x12C\n" +
+	"evmAddress\x12M\n" +
+	"\x14new_pending_airdrops\x18\x16 \x03(\v2\x1b.proto.PendingAirdropRecordR\x12newPendingAirdrops\x12C\n" +
 	"\x1ehigh_volume_pricing_multiplier\x18\x17 \x01(\x04R\x1bhighVolumePricingMultiplierB\x06\n" +
 	"\x04bodyB\t\n" +
 	"\aentropy\"y\n" +
@@ -8236,10 +17484,10 @@ const file_hapi_proto_rawDesc = "" +
 	"\bdecimals\x18\x03 \x01(\rR\bdecimals\"p\n" +
 	"\x12CryptoGetInfoQuery\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proto.QueryHeaderR\x06header\x12.\n" +
-	"\taccountID\x18\x02 \x01(\v2\x10.proto.AccountIDR\taccountID\"\xae\b\n" +
+	"\taccountID\x18\x02 \x01(\v2\x10.proto.AccountIDR\taccountID\"\xfc\b\n" +
 	"\x15CryptoGetInfoResponse\x12-\n" +
 	"\x06header\x18\x01 \x01(\v2\x15.proto.ResponseHeaderR\x06header\x12J\n" +
-	"\vaccountInfo\x18\x02 \x01(\v2(.proto.CryptoGetInfoResponse.AccountInfoR\vaccountInfo\x1a\x99\a\n" +
+	"\vaccountInfo\x18\x02 \x01(\v2(.proto.CryptoGetInfoResponse.AccountInfoR\vaccountInfo\x1a\xe7\a\n" +
 	"\vAccountInfo\x12.\n" +
 	"\taccountID\x18\x01 \x01(\v2\x10.proto.AccountIDR\taccountID\x12,\n" +
 	"\x11contractAccountID\x18\x02 \x01(\tR\x11contractAccountID\x12\x18\n" +
@@ -8254,7 +17502,8 @@ const file_hapi_proto_rawDesc = "" +
 	" \x01(\x04B\x02\x18\x01R\x1egenerateReceiveRecordThreshold\x120\n" +
 	"\x13receiverSigRequired\x18\v \x01(\bR\x13receiverSigRequired\x128\n" +
 	"\x0eexpirationTime\x18\f \x01(\v2\x10.proto.TimestampR\x0eexpirationTime\x129\n" +
-	"\x0fautoRenewPeriod\x18\r \x01(\v2\x0f.proto.DurationR\x0fautoRenewPeriod\x12\x12\n" +
+	"\x0fautoRenewPeriod\x18\r \x01(\v2\x0f.proto.DurationR\x0fautoRenewPeriod\x12L\n" +
+	"\x12tokenRelationships\x18\x0f \x03(\v2\x18.proto.TokenRelationshipB\x02\x18\x01R\x12tokenRelationships\x12\x12\n" +
 	"\x04memo\x18\x10 \x01(\tR\x04memo\x12\x1c\n" +
 	"\townedNfts\x18\x11 \x01(\x03R\townedNfts\x12G\n" +
 	" max_automatic_token_associations\x18\x12 \x01(\x05R\x1dmaxAutomaticTokenAssociations\x12\x14\n" +
@@ -8385,12 +17634,227 @@ const file_hapi_proto_rawDesc = "" +
 	"\vipAddressV4\x18\x01 \x01(\fR\vipAddressV4\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\x05R\x04port\x12\x1f\n" +
 	"\vdomain_name\x18\x03 \x01(\tR\n" +
-	"domainName*e\n" +
+	"domainName\"\xdf\x01\n" +
+	"\rFeeComponents\x12\x10\n" +
+	"\x03min\x18\x01 \x01(\x03R\x03min\x12\x10\n" +
+	"\x03max\x18\x02 \x01(\x03R\x03max\x12\x1a\n" +
+	"\bconstant\x18\x03 \x01(\x03R\bconstant\x12\x10\n" +
+	"\x03bpt\x18\x04 \x01(\x03R\x03bpt\x12\x10\n" +
+	"\x03vpt\x18\x05 \x01(\x03R\x03vpt\x12\x10\n" +
+	"\x03rbh\x18\x06 \x01(\x03R\x03rbh\x12\x10\n" +
+	"\x03sbh\x18\a \x01(\x03R\x03sbh\x12\x10\n" +
+	"\x03gas\x18\b \x01(\x03R\x03gas\x12\x0e\n" +
+	"\x02tv\x18\t \x01(\x03R\x02tv\x12\x10\n" +
+	"\x03bpr\x18\n" +
+	" \x01(\x03R\x03bpr\x12\x12\n" +
+	"\x04sbpr\x18\v \x01(\x03R\x04sbpr\"\xc5\x01\n" +
+	"\aFeeData\x120\n" +
+	"\bnodedata\x18\x01 \x01(\v2\x14.proto.FeeComponentsR\bnodedata\x126\n" +
+	"\vnetworkdata\x18\x02 \x01(\v2\x14.proto.FeeComponentsR\vnetworkdata\x126\n" +
+	"\vservicedata\x18\x03 \x01(\v2\x14.proto.FeeComponentsR\vservicedata\x12\x18\n" +
+	"\asubType\x18\x04 \x01(\x05R\asubType\"\x8a\x01\n" +
+	"\x16TransactionFeeSchedule\x12L\n" +
+	"\x13hederaFunctionality\x18\x01 \x01(\x0e2\x1a.proto.HederaFunctionalityR\x13hederaFunctionality\x12\"\n" +
+	"\x04fees\x18\x03 \x03(\v2\x0e.proto.FeeDataR\x04fees\"\x9d\x01\n" +
+	"\vFeeSchedule\x12U\n" +
+	"\x16transactionFeeSchedule\x18\x01 \x03(\v2\x1d.proto.TransactionFeeScheduleR\x16transactionFeeSchedule\x127\n" +
+	"\n" +
+	"expiryTime\x18\x02 \x01(\v2\x17.proto.TimestampSecondsR\n" +
+	"expiryTime\"\x9d\x01\n" +
+	"\x19CurrentAndNextFeeSchedule\x12B\n" +
+	"\x12currentFeeSchedule\x18\x01 \x01(\v2\x12.proto.FeeScheduleR\x12currentFeeSchedule\x12<\n" +
+	"\x0fnextFeeSchedule\x18\x02 \x01(\v2\x12.proto.FeeScheduleR\x0fnextFeeSchedule\"G\n" +
+	"\aSetting\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"I\n" +
+	"\x19ServicesConfigurationList\x12,\n" +
+	"\tnameValue\x18\x01 \x03(\v2\x0e.proto.SettingR\tnameValue\"\x8a\x02\n" +
+	"\x11SimpleFeeSchedule\x12(\n" +
+	"\x04node\x18\x01 \x01(\v2\x14.proto.SimpleNodeFeeR\x04node\x121\n" +
+	"\anetwork\x18\x02 \x01(\v2\x17.proto.SimpleNetworkFeeR\anetwork\x12:\n" +
+	"\n" +
+	"unreadable\x18\x03 \x01(\v2\x1a.proto.SimpleUnreadableFeeR\n" +
+	"unreadable\x12*\n" +
+	"\x06extras\x18\x04 \x03(\v2\x12.proto.SimpleExtraR\x06extras\x120\n" +
+	"\bservices\x18\x05 \x03(\v2\x14.proto.SimpleServiceR\bservices\"K\n" +
+	"\vSimpleExtra\x12*\n" +
+	"\x04name\x18\x01 \x01(\x0e2\x16.proto.SimpleExtraKindR\x04name\x12\x10\n" +
+	"\x03fee\x18\x02 \x01(\x04R\x03fee\"h\n" +
+	"\x14SimpleExtraReference\x12*\n" +
+	"\x04name\x18\x01 \x01(\x0e2\x16.proto.SimpleExtraKindR\x04name\x12$\n" +
+	"\rincludedCount\x18\x02 \x01(\rR\rincludedCount\"^\n" +
+	"\rSimpleNodeFee\x12\x18\n" +
+	"\abaseFee\x18\x01 \x01(\x04R\abaseFee\x123\n" +
+	"\x06extras\x18\x02 \x03(\v2\x1b.proto.SimpleExtraReferenceR\x06extras\"2\n" +
+	"\x10SimpleNetworkFee\x12\x1e\n" +
+	"\n" +
+	"multiplier\x18\x01 \x01(\rR\n" +
+	"multiplier\"'\n" +
+	"\x13SimpleUnreadableFee\x12\x10\n" +
+	"\x03fee\x18\x01 \x01(\x04R\x03fee\"X\n" +
+	"\rSimpleService\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x123\n" +
+	"\bschedule\x18\x02 \x03(\v2\x17.proto.SimpleServiceFeeR\bschedule\"\xa5\x01\n" +
+	"\x10SimpleServiceFee\x12.\n" +
+	"\x04name\x18\x01 \x01(\x0e2\x1a.proto.HederaFunctionalityR\x04name\x12\x18\n" +
+	"\abaseFee\x18\x02 \x01(\x04R\abaseFee\x123\n" +
+	"\x06extras\x18\x03 \x03(\v2\x1b.proto.SimpleExtraReferenceR\x06extras\x12\x12\n" +
+	"\x04free\x18\x04 \x01(\bR\x04free\"s\n" +
+	"\rThrottleGroup\x12:\n" +
+	"\n" +
+	"operations\x18\x01 \x03(\x0e2\x1a.proto.HederaFunctionalityR\n" +
+	"operations\x12&\n" +
+	"\x0emilliOpsPerSec\x18\x02 \x01(\x04R\x0emilliOpsPerSec\"\x88\x01\n" +
+	"\x0eThrottleBucket\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12$\n" +
+	"\rburstPeriodMs\x18\x02 \x01(\x04R\rburstPeriodMs\x12<\n" +
+	"\x0ethrottleGroups\x18\x03 \x03(\v2\x14.proto.ThrottleGroupR\x0ethrottleGroups\"V\n" +
+	"\x13ThrottleDefinitions\x12?\n" +
+	"\x0fthrottleBuckets\x18\x01 \x03(\v2\x15.proto.ThrottleBucketR\x0fthrottleBuckets*9\n" +
+	"\tTokenType\x12\x13\n" +
+	"\x0fFUNGIBLE_COMMON\x10\x00\x12\x17\n" +
+	"\x13NON_FUNGIBLE_UNIQUE\x10\x01*+\n" +
+	"\x0fTokenSupplyType\x12\f\n" +
+	"\bINFINITE\x10\x00\x12\n" +
+	"\n" +
+	"\x06FINITE\x10\x01*F\n" +
+	"\x11TokenFreezeStatus\x12\x17\n" +
+	"\x13FreezeNotApplicable\x10\x00\x12\n" +
+	"\n" +
+	"\x06Frozen\x10\x01\x12\f\n" +
+	"\bUnfrozen\x10\x02*@\n" +
+	"\x0eTokenKycStatus\x12\x14\n" +
+	"\x10KycNotApplicable\x10\x00\x12\v\n" +
+	"\aGranted\x10\x01\x12\v\n" +
+	"\aRevoked\x10\x02*D\n" +
+	"\x10TokenPauseStatus\x12\x16\n" +
+	"\x12PauseNotApplicable\x10\x00\x12\n" +
+	"\n" +
+	"\x06Paused\x10\x01\x12\f\n" +
+	"\bUnpaused\x10\x02*<\n" +
+	"\x12TokenKeyValidation\x12\x13\n" +
+	"\x0fFULL_VALIDATION\x10\x00\x12\x11\n" +
+	"\rNO_VALIDATION\x10\x01*e\n" +
 	"\fResponseType\x12\x0f\n" +
 	"\vANSWER_ONLY\x10\x00\x12\x16\n" +
 	"\x12ANSWER_STATE_PROOF\x10\x01\x12\x0f\n" +
 	"\vCOST_ANSWER\x10\x02\x12\x1b\n" +
-	"\x17COST_ANSWER_STATE_PROOF\x10\x03*\xe7h\n" +
+	"\x17COST_ANSWER_STATE_PROOF\x10\x03*\x9e\x11\n" +
+	"\x13HederaFunctionality\x12\b\n" +
+	"\x04NONE\x10\x00\x12\x12\n" +
+	"\x0eCryptoTransfer\x10\x01\x12\x10\n" +
+	"\fCryptoUpdate\x10\x02\x12\x10\n" +
+	"\fCryptoDelete\x10\x03\x12\x15\n" +
+	"\x11CryptoAddLiveHash\x10\x04\x12\x18\n" +
+	"\x14CryptoDeleteLiveHash\x10\x05\x12\x10\n" +
+	"\fContractCall\x10\x06\x12\x12\n" +
+	"\x0eContractCreate\x10\a\x12\x12\n" +
+	"\x0eContractUpdate\x10\b\x12\x0e\n" +
+	"\n" +
+	"FileCreate\x10\t\x12\x0e\n" +
+	"\n" +
+	"FileAppend\x10\n" +
+	"\x12\x0e\n" +
+	"\n" +
+	"FileUpdate\x10\v\x12\x0e\n" +
+	"\n" +
+	"FileDelete\x10\f\x12\x1b\n" +
+	"\x17CryptoGetAccountBalance\x10\r\x12\x1b\n" +
+	"\x17CryptoGetAccountRecords\x10\x0e\x12\x11\n" +
+	"\rCryptoGetInfo\x10\x0f\x12\x15\n" +
+	"\x11ContractCallLocal\x10\x10\x12\x13\n" +
+	"\x0fContractGetInfo\x10\x11\x12\x17\n" +
+	"\x13ContractGetBytecode\x10\x12\x12\x13\n" +
+	"\x0fGetBySolidityID\x10\x13\x12\f\n" +
+	"\bGetByKey\x10\x14\x12\x15\n" +
+	"\x11CryptoGetLiveHash\x10\x15\x12\x14\n" +
+	"\x10CryptoGetStakers\x10\x16\x12\x13\n" +
+	"\x0fFileGetContents\x10\x17\x12\x0f\n" +
+	"\vFileGetInfo\x10\x18\x12\x18\n" +
+	"\x14TransactionGetRecord\x10\x19\x12\x16\n" +
+	"\x12ContractGetRecords\x10\x1a\x12\x10\n" +
+	"\fCryptoCreate\x10\x1b\x12\x10\n" +
+	"\fSystemDelete\x10\x1c\x12\x12\n" +
+	"\x0eSystemUndelete\x10\x1d\x12\x12\n" +
+	"\x0eContractDelete\x10\x1e\x12\n" +
+	"\n" +
+	"\x06Freeze\x10\x1f\x12\x1b\n" +
+	"\x17CreateTransactionRecord\x10 \x12\x1a\n" +
+	"\x16CryptoAccountAutoRenew\x10!\x12\x15\n" +
+	"\x11ContractAutoRenew\x10\"\x12\x12\n" +
+	"\x0eGetVersionInfo\x10#\x12\x19\n" +
+	"\x15TransactionGetReceipt\x10$\x12\x18\n" +
+	"\x14ConsensusCreateTopic\x102\x12\x18\n" +
+	"\x14ConsensusUpdateTopic\x103\x12\x18\n" +
+	"\x14ConsensusDeleteTopic\x104\x12\x19\n" +
+	"\x15ConsensusGetTopicInfo\x105\x12\x1a\n" +
+	"\x16ConsensusSubmitMessage\x106\x12\x13\n" +
+	"\x0fUncheckedSubmit\x107\x12\x0f\n" +
+	"\vTokenCreate\x108\x12\x10\n" +
+	"\fTokenGetInfo\x10:\x12\x16\n" +
+	"\x12TokenFreezeAccount\x10;\x12\x18\n" +
+	"\x14TokenUnfreezeAccount\x10<\x12\x1a\n" +
+	"\x16TokenGrantKycToAccount\x10=\x12\x1d\n" +
+	"\x19TokenRevokeKycFromAccount\x10>\x12\x0f\n" +
+	"\vTokenDelete\x10?\x12\x0f\n" +
+	"\vTokenUpdate\x10@\x12\r\n" +
+	"\tTokenMint\x10A\x12\r\n" +
+	"\tTokenBurn\x10B\x12\x14\n" +
+	"\x10TokenAccountWipe\x10C\x12\x1b\n" +
+	"\x17TokenAssociateToAccount\x10D\x12\x1e\n" +
+	"\x1aTokenDissociateFromAccount\x10E\x12\x12\n" +
+	"\x0eScheduleCreate\x10F\x12\x12\n" +
+	"\x0eScheduleDelete\x10G\x12\x10\n" +
+	"\fScheduleSign\x10H\x12\x13\n" +
+	"\x0fScheduleGetInfo\x10I\x12\x1b\n" +
+	"\x17TokenGetAccountNftInfos\x10J\x12\x13\n" +
+	"\x0fTokenGetNftInfo\x10K\x12\x14\n" +
+	"\x10TokenGetNftInfos\x10L\x12\x1a\n" +
+	"\x16TokenFeeScheduleUpdate\x10M\x12\x1b\n" +
+	"\x17NetworkGetExecutionTime\x10N\x12\x0e\n" +
+	"\n" +
+	"TokenPause\x10O\x12\x10\n" +
+	"\fTokenUnpause\x10P\x12\x1a\n" +
+	"\x16CryptoApproveAllowance\x10Q\x12\x19\n" +
+	"\x15CryptoDeleteAllowance\x10R\x12\x15\n" +
+	"\x11GetAccountDetails\x10S\x12\x17\n" +
+	"\x13EthereumTransaction\x10T\x12\x13\n" +
+	"\x0fNodeStakeUpdate\x10U\x12\f\n" +
+	"\bUtilPrng\x10V\x12\x1c\n" +
+	"\x18TransactionGetFastRecord\x10W\x12\x13\n" +
+	"\x0fTokenUpdateNfts\x10X\x12\x0e\n" +
+	"\n" +
+	"NodeCreate\x10Y\x12\x0e\n" +
+	"\n" +
+	"NodeUpdate\x10Z\x12\x0e\n" +
+	"\n" +
+	"NodeDelete\x10[\x12\x0f\n" +
+	"\vTokenReject\x10\\\x12\x10\n" +
+	"\fTokenAirdrop\x10]\x12\x16\n" +
+	"\x12TokenCancelAirdrop\x10^\x12\x15\n" +
+	"\x11TokenClaimAirdrop\x10_\x12\x1d\n" +
+	"\x19StateSignatureTransaction\x10d\x12\x17\n" +
+	"\x13HintsKeyPublication\x10e\x12\x1a\n" +
+	"\x16HintsPreprocessingVote\x10f\x12\x19\n" +
+	"\x15HintsPartialSignature\x10g\x12\x1c\n" +
+	"\x18HistoryAssemblySignature\x10h\x12\x1e\n" +
+	"\x1aHistoryProofKeyPublication\x10i\x12\x14\n" +
+	"\x10HistoryProofVote\x10j\x12\x12\n" +
+	"\x0eCrsPublication\x10k\x12\x0f\n" +
+	"\vAtomicBatch\x10l\x12\x10\n" +
+	"\fLambdaSStore\x10m\x12\x10\n" +
+	"\fHookDispatch\x10n\x12\r\n" +
+	"\tHookStore\x10o\x12\x17\n" +
+	"\x13LedgerIdPublication\x10p\x12\x18\n" +
+	"\x14RegisteredNodeCreate\x10q\x12\x18\n" +
+	"\x14RegisteredNodeUpdate\x10r\x12\x18\n" +
+	"\x14RegisteredNodeDelete\x10s\x12\x19\n" +
+	"\x15MigrationRootHashVote\x10t**\n" +
+	"\x0fSimpleExtraKind\x12\x0e\n" +
+	"\n" +
+	"SIGNATURES\x10\x00\x12\a\n" +
+	"\x03GAS\x10\r*\xe7h\n" +
 	"\x10ResponseCodeEnum\x12\x06\n" +
 	"\x02OK\x10\x00\x12\x17\n" +
 	"\x13INVALID_TRANSACTION\x10\x01\x12\x1b\n" +
@@ -8803,307 +18267,754 @@ func file_hapi_proto_rawDescGZIP() []byte {
 	return file_hapi_proto_rawDescData
 }
 
-var file_hapi_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_hapi_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
+var file_hapi_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
+var file_hapi_proto_msgTypes = make([]protoimpl.MessageInfo, 173)
 var file_hapi_proto_goTypes = []any{
-	(ResponseType)(0),                            // 0: proto.ResponseType
-	(ResponseCodeEnum)(0),                        // 1: proto.ResponseCodeEnum
-	(*Transaction)(nil),                          // 2: proto.Transaction
-	(*SignedTransaction)(nil),                    // 3: proto.SignedTransaction
-	(*TransactionResponse)(nil),                  // 4: proto.TransactionResponse
-	(*SignaturePair)(nil),                        // 5: proto.SignaturePair
-	(*SignatureMap)(nil),                         // 6: proto.SignatureMap
-	(*TransactionBody)(nil),                      // 7: proto.TransactionBody
-	(*AccountID)(nil),                            // 8: proto.AccountID
-	(*ContractID)(nil),                           // 9: proto.ContractID
-	(*FileID)(nil),                               // 10: proto.FileID
-	(*TokenID)(nil),                              // 11: proto.TokenID
-	(*TransactionID)(nil),                        // 12: proto.TransactionID
-	(*Timestamp)(nil),                            // 13: proto.Timestamp
-	(*TimestampSeconds)(nil),                     // 14: proto.TimestampSeconds
-	(*Duration)(nil),                             // 15: proto.Duration
-	(*Key)(nil),                                  // 16: proto.Key
-	(*ThresholdKey)(nil),                         // 17: proto.ThresholdKey
-	(*KeyList)(nil),                              // 18: proto.KeyList
-	(*ShardID)(nil),                              // 19: proto.ShardID
-	(*RealmID)(nil),                              // 20: proto.RealmID
-	(*EthereumTransactionBody)(nil),              // 21: proto.EthereumTransactionBody
-	(*FileCreateTransactionBody)(nil),            // 22: proto.FileCreateTransactionBody
-	(*FileAppendTransactionBody)(nil),            // 23: proto.FileAppendTransactionBody
-	(*FileUpdateTransactionBody)(nil),            // 24: proto.FileUpdateTransactionBody
-	(*FileDeleteTransactionBody)(nil),            // 25: proto.FileDeleteTransactionBody
-	(*CryptoCreateTransactionBody)(nil),          // 26: proto.CryptoCreateTransactionBody
-	(*CryptoUpdateTransactionBody)(nil),          // 27: proto.CryptoUpdateTransactionBody
-	(*CryptoDeleteTransactionBody)(nil),          // 28: proto.CryptoDeleteTransactionBody
-	(*CryptoTransferTransactionBody)(nil),        // 29: proto.CryptoTransferTransactionBody
-	(*TransferList)(nil),                         // 30: proto.TransferList
-	(*AccountAmount)(nil),                        // 31: proto.AccountAmount
-	(*TokenTransferList)(nil),                    // 32: proto.TokenTransferList
-	(*NftTransfer)(nil),                          // 33: proto.NftTransfer
-	(*ContractCreateTransactionBody)(nil),        // 34: proto.ContractCreateTransactionBody
-	(*ContractCallTransactionBody)(nil),          // 35: proto.ContractCallTransactionBody
-	(*Query)(nil),                                // 36: proto.Query
-	(*QueryHeader)(nil),                          // 37: proto.QueryHeader
-	(*Response)(nil),                             // 38: proto.Response
-	(*ResponseHeader)(nil),                       // 39: proto.ResponseHeader
-	(*TransactionGetReceiptQuery)(nil),           // 40: proto.TransactionGetReceiptQuery
-	(*TransactionGetReceiptResponse)(nil),        // 41: proto.TransactionGetReceiptResponse
-	(*TransactionReceipt)(nil),                   // 42: proto.TransactionReceipt
-	(*TransactionGetRecordQuery)(nil),            // 43: proto.TransactionGetRecordQuery
-	(*TransactionGetRecordResponse)(nil),         // 44: proto.TransactionGetRecordResponse
-	(*TransactionRecord)(nil),                    // 45: proto.TransactionRecord
-	(*ExchangeRateSet)(nil),                      // 46: proto.ExchangeRateSet
-	(*ExchangeRate)(nil),                         // 47: proto.ExchangeRate
-	(*ContractFunctionResult)(nil),               // 48: proto.ContractFunctionResult
-	(*ContractLoginfo)(nil),                      // 49: proto.ContractLoginfo
-	(*ContractNonceInfo)(nil),                    // 50: proto.ContractNonceInfo
-	(*CryptoGetAccountBalanceQuery)(nil),         // 51: proto.CryptoGetAccountBalanceQuery
-	(*CryptoGetAccountBalanceResponse)(nil),      // 52: proto.CryptoGetAccountBalanceResponse
-	(*TokenBalance)(nil),                         // 53: proto.TokenBalance
-	(*CryptoGetInfoQuery)(nil),                   // 54: proto.CryptoGetInfoQuery
-	(*CryptoGetInfoResponse)(nil),                // 55: proto.CryptoGetInfoResponse
-	(*StakingInfo)(nil),                          // 56: proto.StakingInfo
-	(*ContractCallLocalQuery)(nil),               // 57: proto.ContractCallLocalQuery
-	(*ContractCallLocalResponse)(nil),            // 58: proto.ContractCallLocalResponse
-	(*ContractGetBytecodeQuery)(nil),             // 59: proto.ContractGetBytecodeQuery
-	(*ContractGetBytecodeResponse)(nil),          // 60: proto.ContractGetBytecodeResponse
-	(*ContractGetInfoQuery)(nil),                 // 61: proto.ContractGetInfoQuery
-	(*ContractGetInfoResponse)(nil),              // 62: proto.ContractGetInfoResponse
-	(*GetBySolidityIDQuery)(nil),                 // 63: proto.GetBySolidityIDQuery
-	(*GetBySolidityIDResponse)(nil),              // 64: proto.GetBySolidityIDResponse
-	(*FileGetContentsQuery)(nil),                 // 65: proto.FileGetContentsQuery
-	(*FileGetContentsResponse)(nil),              // 66: proto.FileGetContentsResponse
-	(*FileGetInfoQuery)(nil),                     // 67: proto.FileGetInfoQuery
-	(*FileGetInfoResponse)(nil),                  // 68: proto.FileGetInfoResponse
-	(*NetworkGetVersionInfoQuery)(nil),           // 69: proto.NetworkGetVersionInfoQuery
-	(*NetworkGetVersionInfoResponse)(nil),        // 70: proto.NetworkGetVersionInfoResponse
-	(*SemanticVersion)(nil),                      // 71: proto.SemanticVersion
-	(*NodeAddressBook)(nil),                      // 72: proto.NodeAddressBook
-	(*NodeAddress)(nil),                          // 73: proto.NodeAddress
-	(*ServiceEndpoint)(nil),                      // 74: proto.ServiceEndpoint
-	(*CryptoGetInfoResponse_AccountInfo)(nil),    // 75: proto.CryptoGetInfoResponse.AccountInfo
-	(*ContractGetInfoResponse_ContractInfo)(nil), // 76: proto.ContractGetInfoResponse.ContractInfo
-	(*FileGetContentsResponse_FileContents)(nil), // 77: proto.FileGetContentsResponse.FileContents
-	(*FileGetInfoResponse_FileInfo)(nil),         // 78: proto.FileGetInfoResponse.FileInfo
-	(*wrapperspb.StringValue)(nil),               // 79: google.protobuf.StringValue
-	(*wrapperspb.BoolValue)(nil),                 // 80: google.protobuf.BoolValue
-	(*wrapperspb.Int32Value)(nil),                // 81: google.protobuf.Int32Value
-	(*wrapperspb.UInt32Value)(nil),               // 82: google.protobuf.UInt32Value
-	(*wrapperspb.BytesValue)(nil),                // 83: google.protobuf.BytesValue
-	(*wrapperspb.Int64Value)(nil),                // 84: google.protobuf.Int64Value
+	(TokenType)(0),                                   // 0: proto.TokenType
+	(TokenSupplyType)(0),                             // 1: proto.TokenSupplyType
+	(TokenFreezeStatus)(0),                           // 2: proto.TokenFreezeStatus
+	(TokenKycStatus)(0),                              // 3: proto.TokenKycStatus
+	(TokenPauseStatus)(0),                            // 4: proto.TokenPauseStatus
+	(TokenKeyValidation)(0),                          // 5: proto.TokenKeyValidation
+	(ResponseType)(0),                                // 6: proto.ResponseType
+	(HederaFunctionality)(0),                         // 7: proto.HederaFunctionality
+	(SimpleExtraKind)(0),                             // 8: proto.SimpleExtraKind
+	(ResponseCodeEnum)(0),                            // 9: proto.ResponseCodeEnum
+	(*Transaction)(nil),                              // 10: proto.Transaction
+	(*SignedTransaction)(nil),                        // 11: proto.SignedTransaction
+	(*TransactionResponse)(nil),                      // 12: proto.TransactionResponse
+	(*SignaturePair)(nil),                            // 13: proto.SignaturePair
+	(*SignatureMap)(nil),                             // 14: proto.SignatureMap
+	(*TransactionBody)(nil),                          // 15: proto.TransactionBody
+	(*SchedulableTransactionBody)(nil),               // 16: proto.SchedulableTransactionBody
+	(*AtomicBatchTransactionBody)(nil),               // 17: proto.AtomicBatchTransactionBody
+	(*AccountID)(nil),                                // 18: proto.AccountID
+	(*ContractID)(nil),                               // 19: proto.ContractID
+	(*FileID)(nil),                                   // 20: proto.FileID
+	(*TokenID)(nil),                                  // 21: proto.TokenID
+	(*TopicID)(nil),                                  // 22: proto.TopicID
+	(*ScheduleID)(nil),                               // 23: proto.ScheduleID
+	(*NftID)(nil),                                    // 24: proto.NftID
+	(*TransactionID)(nil),                            // 25: proto.TransactionID
+	(*Timestamp)(nil),                                // 26: proto.Timestamp
+	(*TimestampSeconds)(nil),                         // 27: proto.TimestampSeconds
+	(*Duration)(nil),                                 // 28: proto.Duration
+	(*Key)(nil),                                      // 29: proto.Key
+	(*ThresholdKey)(nil),                             // 30: proto.ThresholdKey
+	(*KeyList)(nil),                                  // 31: proto.KeyList
+	(*ShardID)(nil),                                  // 32: proto.ShardID
+	(*RealmID)(nil),                                  // 33: proto.RealmID
+	(*EthereumTransactionBody)(nil),                  // 34: proto.EthereumTransactionBody
+	(*FileCreateTransactionBody)(nil),                // 35: proto.FileCreateTransactionBody
+	(*FileAppendTransactionBody)(nil),                // 36: proto.FileAppendTransactionBody
+	(*FileUpdateTransactionBody)(nil),                // 37: proto.FileUpdateTransactionBody
+	(*FileDeleteTransactionBody)(nil),                // 38: proto.FileDeleteTransactionBody
+	(*CryptoCreateTransactionBody)(nil),              // 39: proto.CryptoCreateTransactionBody
+	(*CryptoUpdateTransactionBody)(nil),              // 40: proto.CryptoUpdateTransactionBody
+	(*CryptoDeleteTransactionBody)(nil),              // 41: proto.CryptoDeleteTransactionBody
+	(*CryptoTransferTransactionBody)(nil),            // 42: proto.CryptoTransferTransactionBody
+	(*TransferList)(nil),                             // 43: proto.TransferList
+	(*AccountAmount)(nil),                            // 44: proto.AccountAmount
+	(*TokenTransferList)(nil),                        // 45: proto.TokenTransferList
+	(*NftTransfer)(nil),                              // 46: proto.NftTransfer
+	(*ContractCreateTransactionBody)(nil),            // 47: proto.ContractCreateTransactionBody
+	(*ContractCallTransactionBody)(nil),              // 48: proto.ContractCallTransactionBody
+	(*CryptoAllowance)(nil),                          // 49: proto.CryptoAllowance
+	(*TokenAllowance)(nil),                           // 50: proto.TokenAllowance
+	(*NftAllowance)(nil),                             // 51: proto.NftAllowance
+	(*NftRemoveAllowance)(nil),                       // 52: proto.NftRemoveAllowance
+	(*CryptoApproveAllowanceTransactionBody)(nil),    // 53: proto.CryptoApproveAllowanceTransactionBody
+	(*CryptoDeleteAllowanceTransactionBody)(nil),     // 54: proto.CryptoDeleteAllowanceTransactionBody
+	(*ContractUpdateTransactionBody)(nil),            // 55: proto.ContractUpdateTransactionBody
+	(*ContractDeleteTransactionBody)(nil),            // 56: proto.ContractDeleteTransactionBody
+	(*Fraction)(nil),                                 // 57: proto.Fraction
+	(*FixedFee)(nil),                                 // 58: proto.FixedFee
+	(*FractionalFee)(nil),                            // 59: proto.FractionalFee
+	(*RoyaltyFee)(nil),                               // 60: proto.RoyaltyFee
+	(*CustomFee)(nil),                                // 61: proto.CustomFee
+	(*FixedCustomFee)(nil),                           // 62: proto.FixedCustomFee
+	(*FixedCustomFeeList)(nil),                       // 63: proto.FixedCustomFeeList
+	(*FeeExemptKeyList)(nil),                         // 64: proto.FeeExemptKeyList
+	(*CustomFeeLimit)(nil),                           // 65: proto.CustomFeeLimit
+	(*AssessedCustomFee)(nil),                        // 66: proto.AssessedCustomFee
+	(*TokenAssociation)(nil),                         // 67: proto.TokenAssociation
+	(*TokenRelationship)(nil),                        // 68: proto.TokenRelationship
+	(*TokenCreateTransactionBody)(nil),               // 69: proto.TokenCreateTransactionBody
+	(*TokenUpdateTransactionBody)(nil),               // 70: proto.TokenUpdateTransactionBody
+	(*TokenDeleteTransactionBody)(nil),               // 71: proto.TokenDeleteTransactionBody
+	(*TokenMintTransactionBody)(nil),                 // 72: proto.TokenMintTransactionBody
+	(*TokenBurnTransactionBody)(nil),                 // 73: proto.TokenBurnTransactionBody
+	(*TokenWipeAccountTransactionBody)(nil),          // 74: proto.TokenWipeAccountTransactionBody
+	(*TokenAssociateTransactionBody)(nil),            // 75: proto.TokenAssociateTransactionBody
+	(*TokenDissociateTransactionBody)(nil),           // 76: proto.TokenDissociateTransactionBody
+	(*TokenFreezeAccountTransactionBody)(nil),        // 77: proto.TokenFreezeAccountTransactionBody
+	(*TokenUnfreezeAccountTransactionBody)(nil),      // 78: proto.TokenUnfreezeAccountTransactionBody
+	(*TokenGrantKycTransactionBody)(nil),             // 79: proto.TokenGrantKycTransactionBody
+	(*TokenRevokeKycTransactionBody)(nil),            // 80: proto.TokenRevokeKycTransactionBody
+	(*TokenPauseTransactionBody)(nil),                // 81: proto.TokenPauseTransactionBody
+	(*TokenUnpauseTransactionBody)(nil),              // 82: proto.TokenUnpauseTransactionBody
+	(*TokenFeeScheduleUpdateTransactionBody)(nil),    // 83: proto.TokenFeeScheduleUpdateTransactionBody
+	(*TokenUpdateNftsTransactionBody)(nil),           // 84: proto.TokenUpdateNftsTransactionBody
+	(*TokenReference)(nil),                           // 85: proto.TokenReference
+	(*TokenRejectTransactionBody)(nil),               // 86: proto.TokenRejectTransactionBody
+	(*PendingAirdropId)(nil),                         // 87: proto.PendingAirdropId
+	(*PendingAirdropValue)(nil),                      // 88: proto.PendingAirdropValue
+	(*PendingAirdropRecord)(nil),                     // 89: proto.PendingAirdropRecord
+	(*TokenAirdropTransactionBody)(nil),              // 90: proto.TokenAirdropTransactionBody
+	(*TokenCancelAirdropTransactionBody)(nil),        // 91: proto.TokenCancelAirdropTransactionBody
+	(*TokenClaimAirdropTransactionBody)(nil),         // 92: proto.TokenClaimAirdropTransactionBody
+	(*TokenGetInfoQuery)(nil),                        // 93: proto.TokenGetInfoQuery
+	(*TokenInfo)(nil),                                // 94: proto.TokenInfo
+	(*TokenGetInfoResponse)(nil),                     // 95: proto.TokenGetInfoResponse
+	(*TokenGetNftInfoQuery)(nil),                     // 96: proto.TokenGetNftInfoQuery
+	(*TokenNftInfo)(nil),                             // 97: proto.TokenNftInfo
+	(*TokenGetNftInfoResponse)(nil),                  // 98: proto.TokenGetNftInfoResponse
+	(*ConsensusCreateTopicTransactionBody)(nil),      // 99: proto.ConsensusCreateTopicTransactionBody
+	(*ConsensusUpdateTopicTransactionBody)(nil),      // 100: proto.ConsensusUpdateTopicTransactionBody
+	(*ConsensusDeleteTopicTransactionBody)(nil),      // 101: proto.ConsensusDeleteTopicTransactionBody
+	(*ConsensusMessageChunkInfo)(nil),                // 102: proto.ConsensusMessageChunkInfo
+	(*ConsensusSubmitMessageTransactionBody)(nil),    // 103: proto.ConsensusSubmitMessageTransactionBody
+	(*ConsensusGetTopicInfoQuery)(nil),               // 104: proto.ConsensusGetTopicInfoQuery
+	(*ConsensusTopicInfo)(nil),                       // 105: proto.ConsensusTopicInfo
+	(*ConsensusGetTopicInfoResponse)(nil),            // 106: proto.ConsensusGetTopicInfoResponse
+	(*ScheduleCreateTransactionBody)(nil),            // 107: proto.ScheduleCreateTransactionBody
+	(*ScheduleSignTransactionBody)(nil),              // 108: proto.ScheduleSignTransactionBody
+	(*ScheduleDeleteTransactionBody)(nil),            // 109: proto.ScheduleDeleteTransactionBody
+	(*ScheduleGetInfoQuery)(nil),                     // 110: proto.ScheduleGetInfoQuery
+	(*ScheduleInfo)(nil),                             // 111: proto.ScheduleInfo
+	(*ScheduleGetInfoResponse)(nil),                  // 112: proto.ScheduleGetInfoResponse
+	(*UtilPrngTransactionBody)(nil),                  // 113: proto.UtilPrngTransactionBody
+	(*CryptoGetAccountRecordsQuery)(nil),             // 114: proto.CryptoGetAccountRecordsQuery
+	(*CryptoGetAccountRecordsResponse)(nil),          // 115: proto.CryptoGetAccountRecordsResponse
+	(*GrantedCryptoAllowance)(nil),                   // 116: proto.GrantedCryptoAllowance
+	(*GrantedNftAllowance)(nil),                      // 117: proto.GrantedNftAllowance
+	(*GrantedTokenAllowance)(nil),                    // 118: proto.GrantedTokenAllowance
+	(*GetAccountDetailsQuery)(nil),                   // 119: proto.GetAccountDetailsQuery
+	(*GetAccountDetailsResponse)(nil),                // 120: proto.GetAccountDetailsResponse
+	(*Query)(nil),                                    // 121: proto.Query
+	(*QueryHeader)(nil),                              // 122: proto.QueryHeader
+	(*Response)(nil),                                 // 123: proto.Response
+	(*ResponseHeader)(nil),                           // 124: proto.ResponseHeader
+	(*TransactionGetReceiptQuery)(nil),               // 125: proto.TransactionGetReceiptQuery
+	(*TransactionGetReceiptResponse)(nil),            // 126: proto.TransactionGetReceiptResponse
+	(*TransactionReceipt)(nil),                       // 127: proto.TransactionReceipt
+	(*TransactionGetRecordQuery)(nil),                // 128: proto.TransactionGetRecordQuery
+	(*TransactionGetRecordResponse)(nil),             // 129: proto.TransactionGetRecordResponse
+	(*TransactionRecord)(nil),                        // 130: proto.TransactionRecord
+	(*ExchangeRateSet)(nil),                          // 131: proto.ExchangeRateSet
+	(*ExchangeRate)(nil),                             // 132: proto.ExchangeRate
+	(*ContractFunctionResult)(nil),                   // 133: proto.ContractFunctionResult
+	(*ContractLoginfo)(nil),                          // 134: proto.ContractLoginfo
+	(*ContractNonceInfo)(nil),                        // 135: proto.ContractNonceInfo
+	(*CryptoGetAccountBalanceQuery)(nil),             // 136: proto.CryptoGetAccountBalanceQuery
+	(*CryptoGetAccountBalanceResponse)(nil),          // 137: proto.CryptoGetAccountBalanceResponse
+	(*TokenBalance)(nil),                             // 138: proto.TokenBalance
+	(*CryptoGetInfoQuery)(nil),                       // 139: proto.CryptoGetInfoQuery
+	(*CryptoGetInfoResponse)(nil),                    // 140: proto.CryptoGetInfoResponse
+	(*StakingInfo)(nil),                              // 141: proto.StakingInfo
+	(*ContractCallLocalQuery)(nil),                   // 142: proto.ContractCallLocalQuery
+	(*ContractCallLocalResponse)(nil),                // 143: proto.ContractCallLocalResponse
+	(*ContractGetBytecodeQuery)(nil),                 // 144: proto.ContractGetBytecodeQuery
+	(*ContractGetBytecodeResponse)(nil),              // 145: proto.ContractGetBytecodeResponse
+	(*ContractGetInfoQuery)(nil),                     // 146: proto.ContractGetInfoQuery
+	(*ContractGetInfoResponse)(nil),                  // 147: proto.ContractGetInfoResponse
+	(*GetBySolidityIDQuery)(nil),                     // 148: proto.GetBySolidityIDQuery
+	(*GetBySolidityIDResponse)(nil),                  // 149: proto.GetBySolidityIDResponse
+	(*FileGetContentsQuery)(nil),                     // 150: proto.FileGetContentsQuery
+	(*FileGetContentsResponse)(nil),                  // 151: proto.FileGetContentsResponse
+	(*FileGetInfoQuery)(nil),                         // 152: proto.FileGetInfoQuery
+	(*FileGetInfoResponse)(nil),                      // 153: proto.FileGetInfoResponse
+	(*NetworkGetVersionInfoQuery)(nil),               // 154: proto.NetworkGetVersionInfoQuery
+	(*NetworkGetVersionInfoResponse)(nil),            // 155: proto.NetworkGetVersionInfoResponse
+	(*SemanticVersion)(nil),                          // 156: proto.SemanticVersion
+	(*NodeAddressBook)(nil),                          // 157: proto.NodeAddressBook
+	(*NodeAddress)(nil),                              // 158: proto.NodeAddress
+	(*ServiceEndpoint)(nil),                          // 159: proto.ServiceEndpoint
+	(*FeeComponents)(nil),                            // 160: proto.FeeComponents
+	(*FeeData)(nil),                                  // 161: proto.FeeData
+	(*TransactionFeeSchedule)(nil),                   // 162: proto.TransactionFeeSchedule
+	(*FeeSchedule)(nil),                              // 163: proto.FeeSchedule
+	(*CurrentAndNextFeeSchedule)(nil),                // 164: proto.CurrentAndNextFeeSchedule
+	(*Setting)(nil),                                  // 165: proto.Setting
+	(*ServicesConfigurationList)(nil),                // 166: proto.ServicesConfigurationList
+	(*SimpleFeeSchedule)(nil),                        // 167: proto.SimpleFeeSchedule
+	(*SimpleExtra)(nil),                              // 168: proto.SimpleExtra
+	(*SimpleExtraReference)(nil),                     // 169: proto.SimpleExtraReference
+	(*SimpleNodeFee)(nil),                            // 170: proto.SimpleNodeFee
+	(*SimpleNetworkFee)(nil),                         // 171: proto.SimpleNetworkFee
+	(*SimpleUnreadableFee)(nil),                      // 172: proto.SimpleUnreadableFee
+	(*SimpleService)(nil),                            // 173: proto.SimpleService
+	(*SimpleServiceFee)(nil),                         // 174: proto.SimpleServiceFee
+	(*ThrottleGroup)(nil),                            // 175: proto.ThrottleGroup
+	(*ThrottleBucket)(nil),                           // 176: proto.ThrottleBucket
+	(*ThrottleDefinitions)(nil),                      // 177: proto.ThrottleDefinitions
+	(*GetAccountDetailsResponse_AccountDetails)(nil), // 178: proto.GetAccountDetailsResponse.AccountDetails
+	(*CryptoGetInfoResponse_AccountInfo)(nil),        // 179: proto.CryptoGetInfoResponse.AccountInfo
+	(*ContractGetInfoResponse_ContractInfo)(nil),     // 180: proto.ContractGetInfoResponse.ContractInfo
+	(*FileGetContentsResponse_FileContents)(nil),     // 181: proto.FileGetContentsResponse.FileContents
+	(*FileGetInfoResponse_FileInfo)(nil),             // 182: proto.FileGetInfoResponse.FileInfo
+	(*wrapperspb.StringValue)(nil),                   // 183: google.protobuf.StringValue
+	(*wrapperspb.BoolValue)(nil),                     // 184: google.protobuf.BoolValue
+	(*wrapperspb.Int32Value)(nil),                    // 185: google.protobuf.Int32Value
+	(*wrapperspb.UInt32Value)(nil),                   // 186: google.protobuf.UInt32Value
+	(*wrapperspb.BytesValue)(nil),                    // 187: google.protobuf.BytesValue
+	(*wrapperspb.Int64Value)(nil),                    // 188: google.protobuf.Int64Value
 }
 var file_hapi_proto_depIdxs = []int32{
-	7,   // 0: proto.Transaction.body:type_name -> proto.TransactionBody
-	6,   // 1: proto.Transaction.sigMap:type_name -> proto.SignatureMap
-	6,   // 2: proto.SignedTransaction.sigMap:type_name -> proto.SignatureMap
-	1,   // 3: proto.TransactionResponse.nodeTransactionPrecheckCode:type_name -> proto.ResponseCodeEnum
-	5,   // 4: proto.SignatureMap.sigPair:type_name -> proto.SignaturePair
-	12,  // 5: proto.TransactionBody.transactionID:type_name -> proto.TransactionID
-	8,   // 6: proto.TransactionBody.nodeAccountID:type_name -> proto.AccountID
-	15,  // 7: proto.TransactionBody.transactionValidDuration:type_name -> proto.Duration
-	35,  // 8: proto.TransactionBody.contractCall:type_name -> proto.ContractCallTransactionBody
-	34,  // 9: proto.TransactionBody.contractCreateInstance:type_name -> proto.ContractCreateTransactionBody
-	26,  // 10: proto.TransactionBody.cryptoCreateAccount:type_name -> proto.CryptoCreateTransactionBody
-	28,  // 11: proto.TransactionBody.cryptoDelete:type_name -> proto.CryptoDeleteTransactionBody
-	29,  // 12: proto.TransactionBody.cryptoTransfer:type_name -> proto.CryptoTransferTransactionBody
-	27,  // 13: proto.TransactionBody.cryptoUpdateAccount:type_name -> proto.CryptoUpdateTransactionBody
-	23,  // 14: proto.TransactionBody.fileAppend:type_name -> proto.FileAppendTransactionBody
-	22,  // 15: proto.TransactionBody.fileCreate:type_name -> proto.FileCreateTransactionBody
-	25,  // 16: proto.TransactionBody.fileDelete:type_name -> proto.FileDeleteTransactionBody
-	24,  // 17: proto.TransactionBody.fileUpdate:type_name -> proto.FileUpdateTransactionBody
-	21,  // 18: proto.TransactionBody.ethereumTransaction:type_name -> proto.EthereumTransactionBody
-	16,  // 19: proto.TransactionBody.batch_key:type_name -> proto.Key
-	13,  // 20: proto.TransactionID.transactionValidStart:type_name -> proto.Timestamp
-	8,   // 21: proto.TransactionID.accountID:type_name -> proto.AccountID
-	9,   // 22: proto.Key.contractID:type_name -> proto.ContractID
-	17,  // 23: proto.Key.thresholdKey:type_name -> proto.ThresholdKey
-	18,  // 24: proto.Key.keyList:type_name -> proto.KeyList
-	9,   // 25: proto.Key.delegatable_contract_id:type_name -> proto.ContractID
-	18,  // 26: proto.ThresholdKey.keys:type_name -> proto.KeyList
-	16,  // 27: proto.KeyList.keys:type_name -> proto.Key
-	10,  // 28: proto.EthereumTransactionBody.call_data:type_name -> proto.FileID
-	13,  // 29: proto.FileCreateTransactionBody.expirationTime:type_name -> proto.Timestamp
-	18,  // 30: proto.FileCreateTransactionBody.keys:type_name -> proto.KeyList
-	19,  // 31: proto.FileCreateTransactionBody.shardID:type_name -> proto.ShardID
-	20,  // 32: proto.FileCreateTransactionBody.realmID:type_name -> proto.RealmID
-	16,  // 33: proto.FileCreateTransactionBody.newRealmAdminKey:type_name -> proto.Key
-	10,  // 34: proto.FileAppendTransactionBody.fileID:type_name -> proto.FileID
-	10,  // 35: proto.FileUpdateTransactionBody.fileID:type_name -> proto.FileID
-	13,  // 36: proto.FileUpdateTransactionBody.expirationTime:type_name -> proto.Timestamp
-	18,  // 37: proto.FileUpdateTransactionBody.keys:type_name -> proto.KeyList
-	79,  // 38: proto.FileUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
-	10,  // 39: proto.FileDeleteTransactionBody.fileID:type_name -> proto.FileID
-	16,  // 40: proto.CryptoCreateTransactionBody.key:type_name -> proto.Key
-	8,   // 41: proto.CryptoCreateTransactionBody.proxyAccountID:type_name -> proto.AccountID
-	15,  // 42: proto.CryptoCreateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
-	19,  // 43: proto.CryptoCreateTransactionBody.shardID:type_name -> proto.ShardID
-	20,  // 44: proto.CryptoCreateTransactionBody.realmID:type_name -> proto.RealmID
-	16,  // 45: proto.CryptoCreateTransactionBody.newRealmAdminKey:type_name -> proto.Key
-	8,   // 46: proto.CryptoCreateTransactionBody.staked_account_id:type_name -> proto.AccountID
-	8,   // 47: proto.CryptoUpdateTransactionBody.accountIDToUpdate:type_name -> proto.AccountID
-	16,  // 48: proto.CryptoUpdateTransactionBody.key:type_name -> proto.Key
-	15,  // 49: proto.CryptoUpdateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
-	13,  // 50: proto.CryptoUpdateTransactionBody.expirationTime:type_name -> proto.Timestamp
-	80,  // 51: proto.CryptoUpdateTransactionBody.receiverSigRequiredWrapper:type_name -> google.protobuf.BoolValue
-	79,  // 52: proto.CryptoUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
-	81,  // 53: proto.CryptoUpdateTransactionBody.max_automatic_token_associations:type_name -> google.protobuf.Int32Value
-	8,   // 54: proto.CryptoUpdateTransactionBody.staked_account_id:type_name -> proto.AccountID
-	80,  // 55: proto.CryptoUpdateTransactionBody.decline_reward:type_name -> google.protobuf.BoolValue
-	8,   // 56: proto.CryptoDeleteTransactionBody.transferAccountID:type_name -> proto.AccountID
-	8,   // 57: proto.CryptoDeleteTransactionBody.deleteAccountID:type_name -> proto.AccountID
-	30,  // 58: proto.CryptoTransferTransactionBody.transfers:type_name -> proto.TransferList
-	32,  // 59: proto.CryptoTransferTransactionBody.tokenTransfers:type_name -> proto.TokenTransferList
-	31,  // 60: proto.TransferList.accountAmounts:type_name -> proto.AccountAmount
-	8,   // 61: proto.AccountAmount.accountID:type_name -> proto.AccountID
-	11,  // 62: proto.TokenTransferList.token:type_name -> proto.TokenID
-	31,  // 63: proto.TokenTransferList.transfers:type_name -> proto.AccountAmount
-	33,  // 64: proto.TokenTransferList.nftTransfers:type_name -> proto.NftTransfer
-	82,  // 65: proto.TokenTransferList.expected_decimals:type_name -> google.protobuf.UInt32Value
-	8,   // 66: proto.NftTransfer.senderAccountID:type_name -> proto.AccountID
-	8,   // 67: proto.NftTransfer.receiverAccountID:type_name -> proto.AccountID
-	10,  // 68: proto.ContractCreateTransactionBody.fileID:type_name -> proto.FileID
-	16,  // 69: proto.ContractCreateTransactionBody.adminKey:type_name -> proto.Key
-	8,   // 70: proto.ContractCreateTransactionBody.proxyAccountID:type_name -> proto.AccountID
-	15,  // 71: proto.ContractCreateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
-	19,  // 72: proto.ContractCreateTransactionBody.shardID:type_name -> proto.ShardID
-	20,  // 73: proto.ContractCreateTransactionBody.realmID:type_name -> proto.RealmID
-	16,  // 74: proto.ContractCreateTransactionBody.newRealmAdminKey:type_name -> proto.Key
-	8,   // 75: proto.ContractCreateTransactionBody.auto_renew_account_id:type_name -> proto.AccountID
-	8,   // 76: proto.ContractCreateTransactionBody.staked_account_id:type_name -> proto.AccountID
-	9,   // 77: proto.ContractCallTransactionBody.contractID:type_name -> proto.ContractID
-	63,  // 78: proto.Query.getBySolidityID:type_name -> proto.GetBySolidityIDQuery
-	57,  // 79: proto.Query.contractCallLocal:type_name -> proto.ContractCallLocalQuery
-	61,  // 80: proto.Query.contractGetInfo:type_name -> proto.ContractGetInfoQuery
-	59,  // 81: proto.Query.contractGetBytecode:type_name -> proto.ContractGetBytecodeQuery
-	51,  // 82: proto.Query.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceQuery
-	54,  // 83: proto.Query.cryptoGetInfo:type_name -> proto.CryptoGetInfoQuery
-	65,  // 84: proto.Query.fileGetContents:type_name -> proto.FileGetContentsQuery
-	67,  // 85: proto.Query.fileGetInfo:type_name -> proto.FileGetInfoQuery
-	40,  // 86: proto.Query.transactionGetReceipt:type_name -> proto.TransactionGetReceiptQuery
-	43,  // 87: proto.Query.transactionGetRecord:type_name -> proto.TransactionGetRecordQuery
-	69,  // 88: proto.Query.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoQuery
-	2,   // 89: proto.QueryHeader.payment:type_name -> proto.Transaction
-	0,   // 90: proto.QueryHeader.responseType:type_name -> proto.ResponseType
-	64,  // 91: proto.Response.getBySolidityID:type_name -> proto.GetBySolidityIDResponse
-	58,  // 92: proto.Response.contractCallLocal:type_name -> proto.ContractCallLocalResponse
-	62,  // 93: proto.Response.contractGetInfo:type_name -> proto.ContractGetInfoResponse
-	60,  // 94: proto.Response.contractGetBytecodeResponse:type_name -> proto.ContractGetBytecodeResponse
-	52,  // 95: proto.Response.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceResponse
-	55,  // 96: proto.Response.cryptoGetInfo:type_name -> proto.CryptoGetInfoResponse
-	66,  // 97: proto.Response.fileGetContents:type_name -> proto.FileGetContentsResponse
-	68,  // 98: proto.Response.fileGetInfo:type_name -> proto.FileGetInfoResponse
-	41,  // 99: proto.Response.transactionGetReceipt:type_name -> proto.TransactionGetReceiptResponse
-	44,  // 100: proto.Response.transactionGetRecord:type_name -> proto.TransactionGetRecordResponse
-	70,  // 101: proto.Response.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoResponse
-	1,   // 102: proto.ResponseHeader.nodeTransactionPrecheckCode:type_name -> proto.ResponseCodeEnum
-	0,   // 103: proto.ResponseHeader.responseType:type_name -> proto.ResponseType
-	37,  // 104: proto.TransactionGetReceiptQuery.header:type_name -> proto.QueryHeader
-	12,  // 105: proto.TransactionGetReceiptQuery.transactionID:type_name -> proto.TransactionID
-	39,  // 106: proto.TransactionGetReceiptResponse.header:type_name -> proto.ResponseHeader
-	42,  // 107: proto.TransactionGetReceiptResponse.receipt:type_name -> proto.TransactionReceipt
-	42,  // 108: proto.TransactionGetReceiptResponse.duplicateTransactionReceipts:type_name -> proto.TransactionReceipt
-	42,  // 109: proto.TransactionGetReceiptResponse.child_transaction_receipts:type_name -> proto.TransactionReceipt
-	1,   // 110: proto.TransactionReceipt.status:type_name -> proto.ResponseCodeEnum
-	8,   // 111: proto.TransactionReceipt.accountID:type_name -> proto.AccountID
-	10,  // 112: proto.TransactionReceipt.fileID:type_name -> proto.FileID
-	9,   // 113: proto.TransactionReceipt.contractID:type_name -> proto.ContractID
-	46,  // 114: proto.TransactionReceipt.exchangeRate:type_name -> proto.ExchangeRateSet
-	11,  // 115: proto.TransactionReceipt.tokenID:type_name -> proto.TokenID
-	12,  // 116: proto.TransactionReceipt.scheduledTransactionID:type_name -> proto.TransactionID
-	37,  // 117: proto.TransactionGetRecordQuery.header:type_name -> proto.QueryHeader
-	12,  // 118: proto.TransactionGetRecordQuery.transactionID:type_name -> proto.TransactionID
-	39,  // 119: proto.TransactionGetRecordResponse.header:type_name -> proto.ResponseHeader
-	45,  // 120: proto.TransactionGetRecordResponse.transactionRecord:type_name -> proto.TransactionRecord
-	45,  // 121: proto.TransactionGetRecordResponse.duplicateTransactionRecords:type_name -> proto.TransactionRecord
-	45,  // 122: proto.TransactionGetRecordResponse.child_transaction_records:type_name -> proto.TransactionRecord
-	42,  // 123: proto.TransactionRecord.receipt:type_name -> proto.TransactionReceipt
-	13,  // 124: proto.TransactionRecord.consensusTimestamp:type_name -> proto.Timestamp
-	12,  // 125: proto.TransactionRecord.transactionID:type_name -> proto.TransactionID
-	48,  // 126: proto.TransactionRecord.contractCallResult:type_name -> proto.ContractFunctionResult
-	48,  // 127: proto.TransactionRecord.contractCreateResult:type_name -> proto.ContractFunctionResult
-	30,  // 128: proto.TransactionRecord.transferList:type_name -> proto.TransferList
-	32,  // 129: proto.TransactionRecord.tokenTransferLists:type_name -> proto.TokenTransferList
-	13,  // 130: proto.TransactionRecord.parent_consensus_timestamp:type_name -> proto.Timestamp
-	31,  // 131: proto.TransactionRecord.paid_staking_rewards:type_name -> proto.AccountAmount
-	47,  // 132: proto.ExchangeRateSet.currentRate:type_name -> proto.ExchangeRate
-	47,  // 133: proto.ExchangeRateSet.nextRate:type_name -> proto.ExchangeRate
-	14,  // 134: proto.ExchangeRate.expirationTime:type_name -> proto.TimestampSeconds
-	9,   // 135: proto.ContractFunctionResult.contractID:type_name -> proto.ContractID
-	49,  // 136: proto.ContractFunctionResult.logInfo:type_name -> proto.ContractLoginfo
-	9,   // 137: proto.ContractFunctionResult.createdContractIDs:type_name -> proto.ContractID
-	83,  // 138: proto.ContractFunctionResult.evm_address:type_name -> google.protobuf.BytesValue
-	8,   // 139: proto.ContractFunctionResult.sender_id:type_name -> proto.AccountID
-	50,  // 140: proto.ContractFunctionResult.contract_nonces:type_name -> proto.ContractNonceInfo
-	84,  // 141: proto.ContractFunctionResult.signer_nonce:type_name -> google.protobuf.Int64Value
-	9,   // 142: proto.ContractLoginfo.contractID:type_name -> proto.ContractID
-	9,   // 143: proto.ContractNonceInfo.contract_id:type_name -> proto.ContractID
-	37,  // 144: proto.CryptoGetAccountBalanceQuery.header:type_name -> proto.QueryHeader
-	8,   // 145: proto.CryptoGetAccountBalanceQuery.accountID:type_name -> proto.AccountID
-	9,   // 146: proto.CryptoGetAccountBalanceQuery.contractID:type_name -> proto.ContractID
-	39,  // 147: proto.CryptoGetAccountBalanceResponse.header:type_name -> proto.ResponseHeader
-	8,   // 148: proto.CryptoGetAccountBalanceResponse.accountID:type_name -> proto.AccountID
-	53,  // 149: proto.CryptoGetAccountBalanceResponse.tokenBalances:type_name -> proto.TokenBalance
-	11,  // 150: proto.TokenBalance.tokenId:type_name -> proto.TokenID
-	37,  // 151: proto.CryptoGetInfoQuery.header:type_name -> proto.QueryHeader
-	8,   // 152: proto.CryptoGetInfoQuery.accountID:type_name -> proto.AccountID
-	39,  // 153: proto.CryptoGetInfoResponse.header:type_name -> proto.ResponseHeader
-	75,  // 154: proto.CryptoGetInfoResponse.accountInfo:type_name -> proto.CryptoGetInfoResponse.AccountInfo
-	13,  // 155: proto.StakingInfo.stake_period_start:type_name -> proto.Timestamp
-	8,   // 156: proto.StakingInfo.staked_account_id:type_name -> proto.AccountID
-	37,  // 157: proto.ContractCallLocalQuery.header:type_name -> proto.QueryHeader
-	9,   // 158: proto.ContractCallLocalQuery.contractID:type_name -> proto.ContractID
-	8,   // 159: proto.ContractCallLocalQuery.sender_id:type_name -> proto.AccountID
-	39,  // 160: proto.ContractCallLocalResponse.header:type_name -> proto.ResponseHeader
-	48,  // 161: proto.ContractCallLocalResponse.functionResult:type_name -> proto.ContractFunctionResult
-	37,  // 162: proto.ContractGetBytecodeQuery.header:type_name -> proto.QueryHeader
-	9,   // 163: proto.ContractGetBytecodeQuery.contractID:type_name -> proto.ContractID
-	39,  // 164: proto.ContractGetBytecodeResponse.header:type_name -> proto.ResponseHeader
-	37,  // 165: proto.ContractGetInfoQuery.header:type_name -> proto.QueryHeader
-	9,   // 166: proto.ContractGetInfoQuery.contractID:type_name -> proto.ContractID
-	39,  // 167: proto.ContractGetInfoResponse.header:type_name -> proto.ResponseHeader
-	76,  // 168: proto.ContractGetInfoResponse.contractInfo:type_name -> proto.ContractGetInfoResponse.ContractInfo
-	37,  // 169: proto.GetBySolidityIDQuery.header:type_name -> proto.QueryHeader
-	39,  // 170: proto.GetBySolidityIDResponse.header:type_name -> proto.ResponseHeader
-	8,   // 171: proto.GetBySolidityIDResponse.accountID:type_name -> proto.AccountID
-	10,  // 172: proto.GetBySolidityIDResponse.fileID:type_name -> proto.FileID
-	9,   // 173: proto.GetBySolidityIDResponse.contractID:type_name -> proto.ContractID
-	37,  // 174: proto.FileGetContentsQuery.header:type_name -> proto.QueryHeader
-	10,  // 175: proto.FileGetContentsQuery.fileID:type_name -> proto.FileID
-	39,  // 176: proto.FileGetContentsResponse.header:type_name -> proto.ResponseHeader
-	77,  // 177: proto.FileGetContentsResponse.fileContents:type_name -> proto.FileGetContentsResponse.FileContents
-	37,  // 178: proto.FileGetInfoQuery.header:type_name -> proto.QueryHeader
-	10,  // 179: proto.FileGetInfoQuery.fileID:type_name -> proto.FileID
-	39,  // 180: proto.FileGetInfoResponse.header:type_name -> proto.ResponseHeader
-	78,  // 181: proto.FileGetInfoResponse.fileInfo:type_name -> proto.FileGetInfoResponse.FileInfo
-	37,  // 182: proto.NetworkGetVersionInfoQuery.header:type_name -> proto.QueryHeader
-	39,  // 183: proto.NetworkGetVersionInfoResponse.header:type_name -> proto.ResponseHeader
-	71,  // 184: proto.NetworkGetVersionInfoResponse.hapiProtoVersion:type_name -> proto.SemanticVersion
-	71,  // 185: proto.NetworkGetVersionInfoResponse.hederaServicesVersion:type_name -> proto.SemanticVersion
-	73,  // 186: proto.NodeAddressBook.nodeAddress:type_name -> proto.NodeAddress
-	8,   // 187: proto.NodeAddress.nodeAccountId:type_name -> proto.AccountID
-	74,  // 188: proto.NodeAddress.serviceEndpoint:type_name -> proto.ServiceEndpoint
-	8,   // 189: proto.CryptoGetInfoResponse.AccountInfo.accountID:type_name -> proto.AccountID
-	8,   // 190: proto.CryptoGetInfoResponse.AccountInfo.proxyAccountID:type_name -> proto.AccountID
-	16,  // 191: proto.CryptoGetInfoResponse.AccountInfo.key:type_name -> proto.Key
-	13,  // 192: proto.CryptoGetInfoResponse.AccountInfo.expirationTime:type_name -> proto.Timestamp
-	15,  // 193: proto.CryptoGetInfoResponse.AccountInfo.autoRenewPeriod:type_name -> proto.Duration
-	56,  // 194: proto.CryptoGetInfoResponse.AccountInfo.staking_info:type_name -> proto.StakingInfo
-	9,   // 195: proto.ContractGetInfoResponse.ContractInfo.contractID:type_name -> proto.ContractID
-	8,   // 196: proto.ContractGetInfoResponse.ContractInfo.accountID:type_name -> proto.AccountID
-	16,  // 197: proto.ContractGetInfoResponse.ContractInfo.adminKey:type_name -> proto.Key
-	13,  // 198: proto.ContractGetInfoResponse.ContractInfo.expirationTime:type_name -> proto.Timestamp
-	15,  // 199: proto.ContractGetInfoResponse.ContractInfo.autoRenewPeriod:type_name -> proto.Duration
-	8,   // 200: proto.ContractGetInfoResponse.ContractInfo.auto_renew_account_id:type_name -> proto.AccountID
-	56,  // 201: proto.ContractGetInfoResponse.ContractInfo.staking_info:type_name -> proto.StakingInfo
-	10,  // 202: proto.FileGetContentsResponse.FileContents.fileID:type_name -> proto.FileID
-	10,  // 203: proto.FileGetInfoResponse.FileInfo.fileID:type_name -> proto.FileID
-	13,  // 204: proto.FileGetInfoResponse.FileInfo.expirationTime:type_name -> proto.Timestamp
-	18,  // 205: proto.FileGetInfoResponse.FileInfo.keys:type_name -> proto.KeyList
-	206, // [206:206] is the sub-list for method output_type
-	206, // [206:206] is the sub-list for method input_type
-	206, // [206:206] is the sub-list for extension type_name
-	206, // [206:206] is the sub-list for extension extendee
-	0,   // [0:206] is the sub-list for field type_name
+	15,  // 0: proto.Transaction.body:type_name -> proto.TransactionBody
+	14,  // 1: proto.Transaction.sigMap:type_name -> proto.SignatureMap
+	14,  // 2: proto.SignedTransaction.sigMap:type_name -> proto.SignatureMap
+	9,   // 3: proto.TransactionResponse.nodeTransactionPrecheckCode:type_name -> proto.ResponseCodeEnum
+	13,  // 4: proto.SignatureMap.sigPair:type_name -> proto.SignaturePair
+	25,  // 5: proto.TransactionBody.transactionID:type_name -> proto.TransactionID
+	18,  // 6: proto.TransactionBody.nodeAccountID:type_name -> proto.AccountID
+	28,  // 7: proto.TransactionBody.transactionValidDuration:type_name -> proto.Duration
+	48,  // 8: proto.TransactionBody.contractCall:type_name -> proto.ContractCallTransactionBody
+	47,  // 9: proto.TransactionBody.contractCreateInstance:type_name -> proto.ContractCreateTransactionBody
+	55,  // 10: proto.TransactionBody.contractUpdateInstance:type_name -> proto.ContractUpdateTransactionBody
+	39,  // 11: proto.TransactionBody.cryptoCreateAccount:type_name -> proto.CryptoCreateTransactionBody
+	41,  // 12: proto.TransactionBody.cryptoDelete:type_name -> proto.CryptoDeleteTransactionBody
+	42,  // 13: proto.TransactionBody.cryptoTransfer:type_name -> proto.CryptoTransferTransactionBody
+	40,  // 14: proto.TransactionBody.cryptoUpdateAccount:type_name -> proto.CryptoUpdateTransactionBody
+	36,  // 15: proto.TransactionBody.fileAppend:type_name -> proto.FileAppendTransactionBody
+	35,  // 16: proto.TransactionBody.fileCreate:type_name -> proto.FileCreateTransactionBody
+	38,  // 17: proto.TransactionBody.fileDelete:type_name -> proto.FileDeleteTransactionBody
+	37,  // 18: proto.TransactionBody.fileUpdate:type_name -> proto.FileUpdateTransactionBody
+	56,  // 19: proto.TransactionBody.contractDeleteInstance:type_name -> proto.ContractDeleteTransactionBody
+	99,  // 20: proto.TransactionBody.consensusCreateTopic:type_name -> proto.ConsensusCreateTopicTransactionBody
+	100, // 21: proto.TransactionBody.consensusUpdateTopic:type_name -> proto.ConsensusUpdateTopicTransactionBody
+	101, // 22: proto.TransactionBody.consensusDeleteTopic:type_name -> proto.ConsensusDeleteTopicTransactionBody
+	103, // 23: proto.TransactionBody.consensusSubmitMessage:type_name -> proto.ConsensusSubmitMessageTransactionBody
+	69,  // 24: proto.TransactionBody.tokenCreation:type_name -> proto.TokenCreateTransactionBody
+	77,  // 25: proto.TransactionBody.tokenFreeze:type_name -> proto.TokenFreezeAccountTransactionBody
+	78,  // 26: proto.TransactionBody.tokenUnfreeze:type_name -> proto.TokenUnfreezeAccountTransactionBody
+	79,  // 27: proto.TransactionBody.tokenGrantKyc:type_name -> proto.TokenGrantKycTransactionBody
+	80,  // 28: proto.TransactionBody.tokenRevokeKyc:type_name -> proto.TokenRevokeKycTransactionBody
+	71,  // 29: proto.TransactionBody.tokenDeletion:type_name -> proto.TokenDeleteTransactionBody
+	70,  // 30: proto.TransactionBody.tokenUpdate:type_name -> proto.TokenUpdateTransactionBody
+	72,  // 31: proto.TransactionBody.tokenMint:type_name -> proto.TokenMintTransactionBody
+	73,  // 32: proto.TransactionBody.tokenBurn:type_name -> proto.TokenBurnTransactionBody
+	74,  // 33: proto.TransactionBody.tokenWipe:type_name -> proto.TokenWipeAccountTransactionBody
+	75,  // 34: proto.TransactionBody.tokenAssociate:type_name -> proto.TokenAssociateTransactionBody
+	76,  // 35: proto.TransactionBody.tokenDissociate:type_name -> proto.TokenDissociateTransactionBody
+	107, // 36: proto.TransactionBody.scheduleCreate:type_name -> proto.ScheduleCreateTransactionBody
+	109, // 37: proto.TransactionBody.scheduleDelete:type_name -> proto.ScheduleDeleteTransactionBody
+	108, // 38: proto.TransactionBody.scheduleSign:type_name -> proto.ScheduleSignTransactionBody
+	83,  // 39: proto.TransactionBody.token_fee_schedule_update:type_name -> proto.TokenFeeScheduleUpdateTransactionBody
+	81,  // 40: proto.TransactionBody.token_pause:type_name -> proto.TokenPauseTransactionBody
+	82,  // 41: proto.TransactionBody.token_unpause:type_name -> proto.TokenUnpauseTransactionBody
+	53,  // 42: proto.TransactionBody.cryptoApproveAllowance:type_name -> proto.CryptoApproveAllowanceTransactionBody
+	54,  // 43: proto.TransactionBody.cryptoDeleteAllowance:type_name -> proto.CryptoDeleteAllowanceTransactionBody
+	34,  // 44: proto.TransactionBody.ethereumTransaction:type_name -> proto.EthereumTransactionBody
+	113, // 45: proto.TransactionBody.util_prng:type_name -> proto.UtilPrngTransactionBody
+	84,  // 46: proto.TransactionBody.token_update_nfts:type_name -> proto.TokenUpdateNftsTransactionBody
+	86,  // 47: proto.TransactionBody.tokenReject:type_name -> proto.TokenRejectTransactionBody
+	90,  // 48: proto.TransactionBody.tokenAirdrop:type_name -> proto.TokenAirdropTransactionBody
+	91,  // 49: proto.TransactionBody.tokenCancelAirdrop:type_name -> proto.TokenCancelAirdropTransactionBody
+	92,  // 50: proto.TransactionBody.tokenClaimAirdrop:type_name -> proto.TokenClaimAirdropTransactionBody
+	17,  // 51: proto.TransactionBody.atomic_batch:type_name -> proto.AtomicBatchTransactionBody
+	29,  // 52: proto.TransactionBody.batch_key:type_name -> proto.Key
+	65,  // 53: proto.TransactionBody.max_custom_fees:type_name -> proto.CustomFeeLimit
+	48,  // 54: proto.SchedulableTransactionBody.contractCall:type_name -> proto.ContractCallTransactionBody
+	47,  // 55: proto.SchedulableTransactionBody.contractCreateInstance:type_name -> proto.ContractCreateTransactionBody
+	55,  // 56: proto.SchedulableTransactionBody.contractUpdateInstance:type_name -> proto.ContractUpdateTransactionBody
+	39,  // 57: proto.SchedulableTransactionBody.cryptoCreateAccount:type_name -> proto.CryptoCreateTransactionBody
+	41,  // 58: proto.SchedulableTransactionBody.cryptoDelete:type_name -> proto.CryptoDeleteTransactionBody
+	42,  // 59: proto.SchedulableTransactionBody.cryptoTransfer:type_name -> proto.CryptoTransferTransactionBody
+	40,  // 60: proto.SchedulableTransactionBody.cryptoUpdateAccount:type_name -> proto.CryptoUpdateTransactionBody
+	36,  // 61: proto.SchedulableTransactionBody.fileAppend:type_name -> proto.FileAppendTransactionBody
+	35,  // 62: proto.SchedulableTransactionBody.fileCreate:type_name -> proto.FileCreateTransactionBody
+	38,  // 63: proto.SchedulableTransactionBody.fileDelete:type_name -> proto.FileDeleteTransactionBody
+	37,  // 64: proto.SchedulableTransactionBody.fileUpdate:type_name -> proto.FileUpdateTransactionBody
+	56,  // 65: proto.SchedulableTransactionBody.contractDeleteInstance:type_name -> proto.ContractDeleteTransactionBody
+	99,  // 66: proto.SchedulableTransactionBody.consensusCreateTopic:type_name -> proto.ConsensusCreateTopicTransactionBody
+	100, // 67: proto.SchedulableTransactionBody.consensusUpdateTopic:type_name -> proto.ConsensusUpdateTopicTransactionBody
+	101, // 68: proto.SchedulableTransactionBody.consensusDeleteTopic:type_name -> proto.ConsensusDeleteTopicTransactionBody
+	103, // 69: proto.SchedulableTransactionBody.consensusSubmitMessage:type_name -> proto.ConsensusSubmitMessageTransactionBody
+	69,  // 70: proto.SchedulableTransactionBody.tokenCreation:type_name -> proto.TokenCreateTransactionBody
+	77,  // 71: proto.SchedulableTransactionBody.tokenFreeze:type_name -> proto.TokenFreezeAccountTransactionBody
+	78,  // 72: proto.SchedulableTransactionBody.tokenUnfreeze:type_name -> proto.TokenUnfreezeAccountTransactionBody
+	79,  // 73: proto.SchedulableTransactionBody.tokenGrantKyc:type_name -> proto.TokenGrantKycTransactionBody
+	80,  // 74: proto.SchedulableTransactionBody.tokenRevokeKyc:type_name -> proto.TokenRevokeKycTransactionBody
+	71,  // 75: proto.SchedulableTransactionBody.tokenDeletion:type_name -> proto.TokenDeleteTransactionBody
+	70,  // 76: proto.SchedulableTransactionBody.tokenUpdate:type_name -> proto.TokenUpdateTransactionBody
+	72,  // 77: proto.SchedulableTransactionBody.tokenMint:type_name -> proto.TokenMintTransactionBody
+	73,  // 78: proto.SchedulableTransactionBody.tokenBurn:type_name -> proto.TokenBurnTransactionBody
+	74,  // 79: proto.SchedulableTransactionBody.tokenWipe:type_name -> proto.TokenWipeAccountTransactionBody
+	75,  // 80: proto.SchedulableTransactionBody.tokenAssociate:type_name -> proto.TokenAssociateTransactionBody
+	76,  // 81: proto.SchedulableTransactionBody.tokenDissociate:type_name -> proto.TokenDissociateTransactionBody
+	109, // 82: proto.SchedulableTransactionBody.scheduleDelete:type_name -> proto.ScheduleDeleteTransactionBody
+	83,  // 83: proto.SchedulableTransactionBody.token_fee_schedule_update:type_name -> proto.TokenFeeScheduleUpdateTransactionBody
+	81,  // 84: proto.SchedulableTransactionBody.token_pause:type_name -> proto.TokenPauseTransactionBody
+	82,  // 85: proto.SchedulableTransactionBody.token_unpause:type_name -> proto.TokenUnpauseTransactionBody
+	53,  // 86: proto.SchedulableTransactionBody.cryptoApproveAllowance:type_name -> proto.CryptoApproveAllowanceTransactionBody
+	54,  // 87: proto.SchedulableTransactionBody.cryptoDeleteAllowance:type_name -> proto.CryptoDeleteAllowanceTransactionBody
+	113, // 88: proto.SchedulableTransactionBody.util_prng:type_name -> proto.UtilPrngTransactionBody
+	84,  // 89: proto.SchedulableTransactionBody.token_update_nfts:type_name -> proto.TokenUpdateNftsTransactionBody
+	86,  // 90: proto.SchedulableTransactionBody.tokenReject:type_name -> proto.TokenRejectTransactionBody
+	90,  // 91: proto.SchedulableTransactionBody.tokenAirdrop:type_name -> proto.TokenAirdropTransactionBody
+	91,  // 92: proto.SchedulableTransactionBody.tokenCancelAirdrop:type_name -> proto.TokenCancelAirdropTransactionBody
+	92,  // 93: proto.SchedulableTransactionBody.tokenClaimAirdrop:type_name -> proto.TokenClaimAirdropTransactionBody
+	65,  // 94: proto.SchedulableTransactionBody.max_custom_fees:type_name -> proto.CustomFeeLimit
+	21,  // 95: proto.NftID.token_ID:type_name -> proto.TokenID
+	26,  // 96: proto.TransactionID.transactionValidStart:type_name -> proto.Timestamp
+	18,  // 97: proto.TransactionID.accountID:type_name -> proto.AccountID
+	19,  // 98: proto.Key.contractID:type_name -> proto.ContractID
+	30,  // 99: proto.Key.thresholdKey:type_name -> proto.ThresholdKey
+	31,  // 100: proto.Key.keyList:type_name -> proto.KeyList
+	19,  // 101: proto.Key.delegatable_contract_id:type_name -> proto.ContractID
+	31,  // 102: proto.ThresholdKey.keys:type_name -> proto.KeyList
+	29,  // 103: proto.KeyList.keys:type_name -> proto.Key
+	20,  // 104: proto.EthereumTransactionBody.call_data:type_name -> proto.FileID
+	26,  // 105: proto.FileCreateTransactionBody.expirationTime:type_name -> proto.Timestamp
+	31,  // 106: proto.FileCreateTransactionBody.keys:type_name -> proto.KeyList
+	32,  // 107: proto.FileCreateTransactionBody.shardID:type_name -> proto.ShardID
+	33,  // 108: proto.FileCreateTransactionBody.realmID:type_name -> proto.RealmID
+	29,  // 109: proto.FileCreateTransactionBody.newRealmAdminKey:type_name -> proto.Key
+	20,  // 110: proto.FileAppendTransactionBody.fileID:type_name -> proto.FileID
+	20,  // 111: proto.FileUpdateTransactionBody.fileID:type_name -> proto.FileID
+	26,  // 112: proto.FileUpdateTransactionBody.expirationTime:type_name -> proto.Timestamp
+	31,  // 113: proto.FileUpdateTransactionBody.keys:type_name -> proto.KeyList
+	183, // 114: proto.FileUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
+	20,  // 115: proto.FileDeleteTransactionBody.fileID:type_name -> proto.FileID
+	29,  // 116: proto.CryptoCreateTransactionBody.key:type_name -> proto.Key
+	18,  // 117: proto.CryptoCreateTransactionBody.proxyAccountID:type_name -> proto.AccountID
+	28,  // 118: proto.CryptoCreateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
+	32,  // 119: proto.CryptoCreateTransactionBody.shardID:type_name -> proto.ShardID
+	33,  // 120: proto.CryptoCreateTransactionBody.realmID:type_name -> proto.RealmID
+	29,  // 121: proto.CryptoCreateTransactionBody.newRealmAdminKey:type_name -> proto.Key
+	18,  // 122: proto.CryptoCreateTransactionBody.staked_account_id:type_name -> proto.AccountID
+	18,  // 123: proto.CryptoUpdateTransactionBody.accountIDToUpdate:type_name -> proto.AccountID
+	29,  // 124: proto.CryptoUpdateTransactionBody.key:type_name -> proto.Key
+	28,  // 125: proto.CryptoUpdateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
+	26,  // 126: proto.CryptoUpdateTransactionBody.expirationTime:type_name -> proto.Timestamp
+	184, // 127: proto.CryptoUpdateTransactionBody.receiverSigRequiredWrapper:type_name -> google.protobuf.BoolValue
+	183, // 128: proto.CryptoUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
+	185, // 129: proto.CryptoUpdateTransactionBody.max_automatic_token_associations:type_name -> google.protobuf.Int32Value
+	18,  // 130: proto.CryptoUpdateTransactionBody.staked_account_id:type_name -> proto.AccountID
+	184, // 131: proto.CryptoUpdateTransactionBody.decline_reward:type_name -> google.protobuf.BoolValue
+	18,  // 132: proto.CryptoDeleteTransactionBody.transferAccountID:type_name -> proto.AccountID
+	18,  // 133: proto.CryptoDeleteTransactionBody.deleteAccountID:type_name -> proto.AccountID
+	43,  // 134: proto.CryptoTransferTransactionBody.transfers:type_name -> proto.TransferList
+	45,  // 135: proto.CryptoTransferTransactionBody.tokenTransfers:type_name -> proto.TokenTransferList
+	44,  // 136: proto.TransferList.accountAmounts:type_name -> proto.AccountAmount
+	18,  // 137: proto.AccountAmount.accountID:type_name -> proto.AccountID
+	21,  // 138: proto.TokenTransferList.token:type_name -> proto.TokenID
+	44,  // 139: proto.TokenTransferList.transfers:type_name -> proto.AccountAmount
+	46,  // 140: proto.TokenTransferList.nftTransfers:type_name -> proto.NftTransfer
+	186, // 141: proto.TokenTransferList.expected_decimals:type_name -> google.protobuf.UInt32Value
+	18,  // 142: proto.NftTransfer.senderAccountID:type_name -> proto.AccountID
+	18,  // 143: proto.NftTransfer.receiverAccountID:type_name -> proto.AccountID
+	20,  // 144: proto.ContractCreateTransactionBody.fileID:type_name -> proto.FileID
+	29,  // 145: proto.ContractCreateTransactionBody.adminKey:type_name -> proto.Key
+	18,  // 146: proto.ContractCreateTransactionBody.proxyAccountID:type_name -> proto.AccountID
+	28,  // 147: proto.ContractCreateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
+	32,  // 148: proto.ContractCreateTransactionBody.shardID:type_name -> proto.ShardID
+	33,  // 149: proto.ContractCreateTransactionBody.realmID:type_name -> proto.RealmID
+	29,  // 150: proto.ContractCreateTransactionBody.newRealmAdminKey:type_name -> proto.Key
+	18,  // 151: proto.ContractCreateTransactionBody.auto_renew_account_id:type_name -> proto.AccountID
+	18,  // 152: proto.ContractCreateTransactionBody.staked_account_id:type_name -> proto.AccountID
+	19,  // 153: proto.ContractCallTransactionBody.contractID:type_name -> proto.ContractID
+	18,  // 154: proto.CryptoAllowance.owner:type_name -> proto.AccountID
+	18,  // 155: proto.CryptoAllowance.spender:type_name -> proto.AccountID
+	21,  // 156: proto.TokenAllowance.tokenId:type_name -> proto.TokenID
+	18,  // 157: proto.TokenAllowance.owner:type_name -> proto.AccountID
+	18,  // 158: proto.TokenAllowance.spender:type_name -> proto.AccountID
+	21,  // 159: proto.NftAllowance.tokenId:type_name -> proto.TokenID
+	18,  // 160: proto.NftAllowance.owner:type_name -> proto.AccountID
+	18,  // 161: proto.NftAllowance.spender:type_name -> proto.AccountID
+	184, // 162: proto.NftAllowance.approved_for_all:type_name -> google.protobuf.BoolValue
+	18,  // 163: proto.NftAllowance.delegating_spender:type_name -> proto.AccountID
+	21,  // 164: proto.NftRemoveAllowance.token_id:type_name -> proto.TokenID
+	18,  // 165: proto.NftRemoveAllowance.owner:type_name -> proto.AccountID
+	49,  // 166: proto.CryptoApproveAllowanceTransactionBody.cryptoAllowances:type_name -> proto.CryptoAllowance
+	51,  // 167: proto.CryptoApproveAllowanceTransactionBody.nftAllowances:type_name -> proto.NftAllowance
+	50,  // 168: proto.CryptoApproveAllowanceTransactionBody.tokenAllowances:type_name -> proto.TokenAllowance
+	52,  // 169: proto.CryptoDeleteAllowanceTransactionBody.nftAllowances:type_name -> proto.NftRemoveAllowance
+	19,  // 170: proto.ContractUpdateTransactionBody.contractID:type_name -> proto.ContractID
+	26,  // 171: proto.ContractUpdateTransactionBody.expirationTime:type_name -> proto.Timestamp
+	29,  // 172: proto.ContractUpdateTransactionBody.adminKey:type_name -> proto.Key
+	28,  // 173: proto.ContractUpdateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
+	183, // 174: proto.ContractUpdateTransactionBody.memoWrapper:type_name -> google.protobuf.StringValue
+	185, // 175: proto.ContractUpdateTransactionBody.max_automatic_token_associations:type_name -> google.protobuf.Int32Value
+	18,  // 176: proto.ContractUpdateTransactionBody.auto_renew_account_id:type_name -> proto.AccountID
+	18,  // 177: proto.ContractUpdateTransactionBody.staked_account_id:type_name -> proto.AccountID
+	184, // 178: proto.ContractUpdateTransactionBody.decline_reward:type_name -> google.protobuf.BoolValue
+	19,  // 179: proto.ContractDeleteTransactionBody.contractID:type_name -> proto.ContractID
+	18,  // 180: proto.ContractDeleteTransactionBody.transferAccountID:type_name -> proto.AccountID
+	19,  // 181: proto.ContractDeleteTransactionBody.transferContractID:type_name -> proto.ContractID
+	21,  // 182: proto.FixedFee.denominating_token_id:type_name -> proto.TokenID
+	57,  // 183: proto.FractionalFee.fractional_amount:type_name -> proto.Fraction
+	57,  // 184: proto.RoyaltyFee.exchange_value_fraction:type_name -> proto.Fraction
+	58,  // 185: proto.RoyaltyFee.fallback_fee:type_name -> proto.FixedFee
+	58,  // 186: proto.CustomFee.fixed_fee:type_name -> proto.FixedFee
+	59,  // 187: proto.CustomFee.fractional_fee:type_name -> proto.FractionalFee
+	60,  // 188: proto.CustomFee.royalty_fee:type_name -> proto.RoyaltyFee
+	18,  // 189: proto.CustomFee.fee_collector_account_id:type_name -> proto.AccountID
+	58,  // 190: proto.FixedCustomFee.fixed_fee:type_name -> proto.FixedFee
+	18,  // 191: proto.FixedCustomFee.fee_collector_account_id:type_name -> proto.AccountID
+	62,  // 192: proto.FixedCustomFeeList.fees:type_name -> proto.FixedCustomFee
+	29,  // 193: proto.FeeExemptKeyList.keys:type_name -> proto.Key
+	18,  // 194: proto.CustomFeeLimit.account_id:type_name -> proto.AccountID
+	58,  // 195: proto.CustomFeeLimit.fees:type_name -> proto.FixedFee
+	21,  // 196: proto.AssessedCustomFee.token_id:type_name -> proto.TokenID
+	18,  // 197: proto.AssessedCustomFee.fee_collector_account_id:type_name -> proto.AccountID
+	18,  // 198: proto.AssessedCustomFee.effective_payer_account_id:type_name -> proto.AccountID
+	21,  // 199: proto.TokenAssociation.token_id:type_name -> proto.TokenID
+	18,  // 200: proto.TokenAssociation.account_id:type_name -> proto.AccountID
+	21,  // 201: proto.TokenRelationship.tokenId:type_name -> proto.TokenID
+	3,   // 202: proto.TokenRelationship.kycStatus:type_name -> proto.TokenKycStatus
+	2,   // 203: proto.TokenRelationship.freezeStatus:type_name -> proto.TokenFreezeStatus
+	18,  // 204: proto.TokenCreateTransactionBody.treasury:type_name -> proto.AccountID
+	29,  // 205: proto.TokenCreateTransactionBody.adminKey:type_name -> proto.Key
+	29,  // 206: proto.TokenCreateTransactionBody.kycKey:type_name -> proto.Key
+	29,  // 207: proto.TokenCreateTransactionBody.freezeKey:type_name -> proto.Key
+	29,  // 208: proto.TokenCreateTransactionBody.wipeKey:type_name -> proto.Key
+	29,  // 209: proto.TokenCreateTransactionBody.supplyKey:type_name -> proto.Key
+	26,  // 210: proto.TokenCreateTransactionBody.expiry:type_name -> proto.Timestamp
+	18,  // 211: proto.TokenCreateTransactionBody.autoRenewAccount:type_name -> proto.AccountID
+	28,  // 212: proto.TokenCreateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
+	0,   // 213: proto.TokenCreateTransactionBody.tokenType:type_name -> proto.TokenType
+	1,   // 214: proto.TokenCreateTransactionBody.supplyType:type_name -> proto.TokenSupplyType
+	29,  // 215: proto.TokenCreateTransactionBody.fee_schedule_key:type_name -> proto.Key
+	61,  // 216: proto.TokenCreateTransactionBody.custom_fees:type_name -> proto.CustomFee
+	29,  // 217: proto.TokenCreateTransactionBody.pause_key:type_name -> proto.Key
+	29,  // 218: proto.TokenCreateTransactionBody.metadata_key:type_name -> proto.Key
+	21,  // 219: proto.TokenUpdateTransactionBody.token:type_name -> proto.TokenID
+	18,  // 220: proto.TokenUpdateTransactionBody.treasury:type_name -> proto.AccountID
+	29,  // 221: proto.TokenUpdateTransactionBody.adminKey:type_name -> proto.Key
+	29,  // 222: proto.TokenUpdateTransactionBody.kycKey:type_name -> proto.Key
+	29,  // 223: proto.TokenUpdateTransactionBody.freezeKey:type_name -> proto.Key
+	29,  // 224: proto.TokenUpdateTransactionBody.wipeKey:type_name -> proto.Key
+	29,  // 225: proto.TokenUpdateTransactionBody.supplyKey:type_name -> proto.Key
+	18,  // 226: proto.TokenUpdateTransactionBody.autoRenewAccount:type_name -> proto.AccountID
+	28,  // 227: proto.TokenUpdateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
+	26,  // 228: proto.TokenUpdateTransactionBody.expiry:type_name -> proto.Timestamp
+	183, // 229: proto.TokenUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
+	29,  // 230: proto.TokenUpdateTransactionBody.fee_schedule_key:type_name -> proto.Key
+	29,  // 231: proto.TokenUpdateTransactionBody.pause_key:type_name -> proto.Key
+	187, // 232: proto.TokenUpdateTransactionBody.metadata:type_name -> google.protobuf.BytesValue
+	29,  // 233: proto.TokenUpdateTransactionBody.metadata_key:type_name -> proto.Key
+	5,   // 234: proto.TokenUpdateTransactionBody.key_verification_mode:type_name -> proto.TokenKeyValidation
+	21,  // 235: proto.TokenDeleteTransactionBody.token:type_name -> proto.TokenID
+	21,  // 236: proto.TokenMintTransactionBody.token:type_name -> proto.TokenID
+	21,  // 237: proto.TokenBurnTransactionBody.token:type_name -> proto.TokenID
+	21,  // 238: proto.TokenWipeAccountTransactionBody.token:type_name -> proto.TokenID
+	18,  // 239: proto.TokenWipeAccountTransactionBody.account:type_name -> proto.AccountID
+	18,  // 240: proto.TokenAssociateTransactionBody.account:type_name -> proto.AccountID
+	21,  // 241: proto.TokenAssociateTransactionBody.tokens:type_name -> proto.TokenID
+	18,  // 242: proto.TokenDissociateTransactionBody.account:type_name -> proto.AccountID
+	21,  // 243: proto.TokenDissociateTransactionBody.tokens:type_name -> proto.TokenID
+	21,  // 244: proto.TokenFreezeAccountTransactionBody.token:type_name -> proto.TokenID
+	18,  // 245: proto.TokenFreezeAccountTransactionBody.account:type_name -> proto.AccountID
+	21,  // 246: proto.TokenUnfreezeAccountTransactionBody.token:type_name -> proto.TokenID
+	18,  // 247: proto.TokenUnfreezeAccountTransactionBody.account:type_name -> proto.AccountID
+	21,  // 248: proto.TokenGrantKycTransactionBody.token:type_name -> proto.TokenID
+	18,  // 249: proto.TokenGrantKycTransactionBody.account:type_name -> proto.AccountID
+	21,  // 250: proto.TokenRevokeKycTransactionBody.token:type_name -> proto.TokenID
+	18,  // 251: proto.TokenRevokeKycTransactionBody.account:type_name -> proto.AccountID
+	21,  // 252: proto.TokenPauseTransactionBody.token:type_name -> proto.TokenID
+	21,  // 253: proto.TokenUnpauseTransactionBody.token:type_name -> proto.TokenID
+	21,  // 254: proto.TokenFeeScheduleUpdateTransactionBody.token_id:type_name -> proto.TokenID
+	61,  // 255: proto.TokenFeeScheduleUpdateTransactionBody.custom_fees:type_name -> proto.CustomFee
+	21,  // 256: proto.TokenUpdateNftsTransactionBody.token:type_name -> proto.TokenID
+	187, // 257: proto.TokenUpdateNftsTransactionBody.metadata:type_name -> google.protobuf.BytesValue
+	21,  // 258: proto.TokenReference.fungible_token:type_name -> proto.TokenID
+	24,  // 259: proto.TokenReference.nft:type_name -> proto.NftID
+	18,  // 260: proto.TokenRejectTransactionBody.owner:type_name -> proto.AccountID
+	85,  // 261: proto.TokenRejectTransactionBody.rejections:type_name -> proto.TokenReference
+	18,  // 262: proto.PendingAirdropId.sender_id:type_name -> proto.AccountID
+	18,  // 263: proto.PendingAirdropId.receiver_id:type_name -> proto.AccountID
+	21,  // 264: proto.PendingAirdropId.fungible_token_type:type_name -> proto.TokenID
+	24,  // 265: proto.PendingAirdropId.non_fungible_token:type_name -> proto.NftID
+	87,  // 266: proto.PendingAirdropRecord.pending_airdrop_id:type_name -> proto.PendingAirdropId
+	88,  // 267: proto.PendingAirdropRecord.pending_airdrop_value:type_name -> proto.PendingAirdropValue
+	45,  // 268: proto.TokenAirdropTransactionBody.token_transfers:type_name -> proto.TokenTransferList
+	87,  // 269: proto.TokenCancelAirdropTransactionBody.pending_airdrops:type_name -> proto.PendingAirdropId
+	87,  // 270: proto.TokenClaimAirdropTransactionBody.pending_airdrops:type_name -> proto.PendingAirdropId
+	122, // 271: proto.TokenGetInfoQuery.header:type_name -> proto.QueryHeader
+	21,  // 272: proto.TokenGetInfoQuery.token:type_name -> proto.TokenID
+	21,  // 273: proto.TokenInfo.tokenId:type_name -> proto.TokenID
+	18,  // 274: proto.TokenInfo.treasury:type_name -> proto.AccountID
+	29,  // 275: proto.TokenInfo.adminKey:type_name -> proto.Key
+	29,  // 276: proto.TokenInfo.kycKey:type_name -> proto.Key
+	29,  // 277: proto.TokenInfo.freezeKey:type_name -> proto.Key
+	29,  // 278: proto.TokenInfo.wipeKey:type_name -> proto.Key
+	29,  // 279: proto.TokenInfo.supplyKey:type_name -> proto.Key
+	2,   // 280: proto.TokenInfo.defaultFreezeStatus:type_name -> proto.TokenFreezeStatus
+	3,   // 281: proto.TokenInfo.defaultKycStatus:type_name -> proto.TokenKycStatus
+	18,  // 282: proto.TokenInfo.autoRenewAccount:type_name -> proto.AccountID
+	28,  // 283: proto.TokenInfo.autoRenewPeriod:type_name -> proto.Duration
+	26,  // 284: proto.TokenInfo.expiry:type_name -> proto.Timestamp
+	0,   // 285: proto.TokenInfo.tokenType:type_name -> proto.TokenType
+	1,   // 286: proto.TokenInfo.supplyType:type_name -> proto.TokenSupplyType
+	29,  // 287: proto.TokenInfo.fee_schedule_key:type_name -> proto.Key
+	61,  // 288: proto.TokenInfo.custom_fees:type_name -> proto.CustomFee
+	29,  // 289: proto.TokenInfo.pause_key:type_name -> proto.Key
+	4,   // 290: proto.TokenInfo.pause_status:type_name -> proto.TokenPauseStatus
+	29,  // 291: proto.TokenInfo.metadata_key:type_name -> proto.Key
+	124, // 292: proto.TokenGetInfoResponse.header:type_name -> proto.ResponseHeader
+	94,  // 293: proto.TokenGetInfoResponse.tokenInfo:type_name -> proto.TokenInfo
+	122, // 294: proto.TokenGetNftInfoQuery.header:type_name -> proto.QueryHeader
+	24,  // 295: proto.TokenGetNftInfoQuery.nftID:type_name -> proto.NftID
+	24,  // 296: proto.TokenNftInfo.nftID:type_name -> proto.NftID
+	18,  // 297: proto.TokenNftInfo.accountID:type_name -> proto.AccountID
+	26,  // 298: proto.TokenNftInfo.creationTime:type_name -> proto.Timestamp
+	18,  // 299: proto.TokenNftInfo.spender_id:type_name -> proto.AccountID
+	124, // 300: proto.TokenGetNftInfoResponse.header:type_name -> proto.ResponseHeader
+	97,  // 301: proto.TokenGetNftInfoResponse.nft:type_name -> proto.TokenNftInfo
+	29,  // 302: proto.ConsensusCreateTopicTransactionBody.adminKey:type_name -> proto.Key
+	29,  // 303: proto.ConsensusCreateTopicTransactionBody.submitKey:type_name -> proto.Key
+	28,  // 304: proto.ConsensusCreateTopicTransactionBody.autoRenewPeriod:type_name -> proto.Duration
+	18,  // 305: proto.ConsensusCreateTopicTransactionBody.autoRenewAccount:type_name -> proto.AccountID
+	29,  // 306: proto.ConsensusCreateTopicTransactionBody.fee_schedule_key:type_name -> proto.Key
+	29,  // 307: proto.ConsensusCreateTopicTransactionBody.fee_exempt_key_list:type_name -> proto.Key
+	62,  // 308: proto.ConsensusCreateTopicTransactionBody.custom_fees:type_name -> proto.FixedCustomFee
+	22,  // 309: proto.ConsensusUpdateTopicTransactionBody.topicID:type_name -> proto.TopicID
+	183, // 310: proto.ConsensusUpdateTopicTransactionBody.memo:type_name -> google.protobuf.StringValue
+	26,  // 311: proto.ConsensusUpdateTopicTransactionBody.expirationTime:type_name -> proto.Timestamp
+	29,  // 312: proto.ConsensusUpdateTopicTransactionBody.adminKey:type_name -> proto.Key
+	29,  // 313: proto.ConsensusUpdateTopicTransactionBody.submitKey:type_name -> proto.Key
+	28,  // 314: proto.ConsensusUpdateTopicTransactionBody.autoRenewPeriod:type_name -> proto.Duration
+	18,  // 315: proto.ConsensusUpdateTopicTransactionBody.autoRenewAccount:type_name -> proto.AccountID
+	29,  // 316: proto.ConsensusUpdateTopicTransactionBody.fee_schedule_key:type_name -> proto.Key
+	64,  // 317: proto.ConsensusUpdateTopicTransactionBody.fee_exempt_key_list:type_name -> proto.FeeExemptKeyList
+	63,  // 318: proto.ConsensusUpdateTopicTransactionBody.custom_fees:type_name -> proto.FixedCustomFeeList
+	22,  // 319: proto.ConsensusDeleteTopicTransactionBody.topicID:type_name -> proto.TopicID
+	25,  // 320: proto.ConsensusMessageChunkInfo.initialTransactionID:type_name -> proto.TransactionID
+	22,  // 321: proto.ConsensusSubmitMessageTransactionBody.topicID:type_name -> proto.TopicID
+	102, // 322: proto.ConsensusSubmitMessageTransactionBody.chunkInfo:type_name -> proto.ConsensusMessageChunkInfo
+	122, // 323: proto.ConsensusGetTopicInfoQuery.header:type_name -> proto.QueryHeader
+	22,  // 324: proto.ConsensusGetTopicInfoQuery.topicID:type_name -> proto.TopicID
+	26,  // 325: proto.ConsensusTopicInfo.expirationTime:type_name -> proto.Timestamp
+	29,  // 326: proto.ConsensusTopicInfo.adminKey:type_name -> proto.Key
+	29,  // 327: proto.ConsensusTopicInfo.submitKey:type_name -> proto.Key
+	28,  // 328: proto.ConsensusTopicInfo.autoRenewPeriod:type_name -> proto.Duration
+	18,  // 329: proto.ConsensusTopicInfo.autoRenewAccount:type_name -> proto.AccountID
+	29,  // 330: proto.ConsensusTopicInfo.fee_schedule_key:type_name -> proto.Key
+	29,  // 331: proto.ConsensusTopicInfo.fee_exempt_key_list:type_name -> proto.Key
+	62,  // 332: proto.ConsensusTopicInfo.custom_fees:type_name -> proto.FixedCustomFee
+	124, // 333: proto.ConsensusGetTopicInfoResponse.header:type_name -> proto.ResponseHeader
+	22,  // 334: proto.ConsensusGetTopicInfoResponse.topicID:type_name -> proto.TopicID
+	105, // 335: proto.ConsensusGetTopicInfoResponse.topicInfo:type_name -> proto.ConsensusTopicInfo
+	16,  // 336: proto.ScheduleCreateTransactionBody.scheduledTransactionBody:type_name -> proto.SchedulableTransactionBody
+	29,  // 337: proto.ScheduleCreateTransactionBody.adminKey:type_name -> proto.Key
+	18,  // 338: proto.ScheduleCreateTransactionBody.payerAccountID:type_name -> proto.AccountID
+	26,  // 339: proto.ScheduleCreateTransactionBody.expiration_time:type_name -> proto.Timestamp
+	23,  // 340: proto.ScheduleSignTransactionBody.scheduleID:type_name -> proto.ScheduleID
+	23,  // 341: proto.ScheduleDeleteTransactionBody.scheduleID:type_name -> proto.ScheduleID
+	122, // 342: proto.ScheduleGetInfoQuery.header:type_name -> proto.QueryHeader
+	23,  // 343: proto.ScheduleGetInfoQuery.scheduleID:type_name -> proto.ScheduleID
+	23,  // 344: proto.ScheduleInfo.scheduleID:type_name -> proto.ScheduleID
+	26,  // 345: proto.ScheduleInfo.deletion_time:type_name -> proto.Timestamp
+	26,  // 346: proto.ScheduleInfo.execution_time:type_name -> proto.Timestamp
+	26,  // 347: proto.ScheduleInfo.expirationTime:type_name -> proto.Timestamp
+	16,  // 348: proto.ScheduleInfo.scheduledTransactionBody:type_name -> proto.SchedulableTransactionBody
+	29,  // 349: proto.ScheduleInfo.adminKey:type_name -> proto.Key
+	31,  // 350: proto.ScheduleInfo.signers:type_name -> proto.KeyList
+	18,  // 351: proto.ScheduleInfo.creatorAccountID:type_name -> proto.AccountID
+	18,  // 352: proto.ScheduleInfo.payerAccountID:type_name -> proto.AccountID
+	25,  // 353: proto.ScheduleInfo.scheduledTransactionID:type_name -> proto.TransactionID
+	124, // 354: proto.ScheduleGetInfoResponse.header:type_name -> proto.ResponseHeader
+	111, // 355: proto.ScheduleGetInfoResponse.scheduleInfo:type_name -> proto.ScheduleInfo
+	122, // 356: proto.CryptoGetAccountRecordsQuery.header:type_name -> proto.QueryHeader
+	18,  // 357: proto.CryptoGetAccountRecordsQuery.accountID:type_name -> proto.AccountID
+	124, // 358: proto.CryptoGetAccountRecordsResponse.header:type_name -> proto.ResponseHeader
+	18,  // 359: proto.CryptoGetAccountRecordsResponse.accountID:type_name -> proto.AccountID
+	130, // 360: proto.CryptoGetAccountRecordsResponse.records:type_name -> proto.TransactionRecord
+	18,  // 361: proto.GrantedCryptoAllowance.spender:type_name -> proto.AccountID
+	21,  // 362: proto.GrantedNftAllowance.token_id:type_name -> proto.TokenID
+	18,  // 363: proto.GrantedNftAllowance.spender:type_name -> proto.AccountID
+	21,  // 364: proto.GrantedTokenAllowance.token_id:type_name -> proto.TokenID
+	18,  // 365: proto.GrantedTokenAllowance.spender:type_name -> proto.AccountID
+	122, // 366: proto.GetAccountDetailsQuery.header:type_name -> proto.QueryHeader
+	18,  // 367: proto.GetAccountDetailsQuery.account_id:type_name -> proto.AccountID
+	124, // 368: proto.GetAccountDetailsResponse.header:type_name -> proto.ResponseHeader
+	178, // 369: proto.GetAccountDetailsResponse.account_details:type_name -> proto.GetAccountDetailsResponse.AccountDetails
+	148, // 370: proto.Query.getBySolidityID:type_name -> proto.GetBySolidityIDQuery
+	142, // 371: proto.Query.contractCallLocal:type_name -> proto.ContractCallLocalQuery
+	146, // 372: proto.Query.contractGetInfo:type_name -> proto.ContractGetInfoQuery
+	144, // 373: proto.Query.contractGetBytecode:type_name -> proto.ContractGetBytecodeQuery
+	136, // 374: proto.Query.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceQuery
+	139, // 375: proto.Query.cryptoGetInfo:type_name -> proto.CryptoGetInfoQuery
+	150, // 376: proto.Query.fileGetContents:type_name -> proto.FileGetContentsQuery
+	152, // 377: proto.Query.fileGetInfo:type_name -> proto.FileGetInfoQuery
+	125, // 378: proto.Query.transactionGetReceipt:type_name -> proto.TransactionGetReceiptQuery
+	114, // 379: proto.Query.cryptoGetAccountRecords:type_name -> proto.CryptoGetAccountRecordsQuery
+	128, // 380: proto.Query.transactionGetRecord:type_name -> proto.TransactionGetRecordQuery
+	104, // 381: proto.Query.consensusGetTopicInfo:type_name -> proto.ConsensusGetTopicInfoQuery
+	154, // 382: proto.Query.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoQuery
+	93,  // 383: proto.Query.tokenGetInfo:type_name -> proto.TokenGetInfoQuery
+	110, // 384: proto.Query.scheduleGetInfo:type_name -> proto.ScheduleGetInfoQuery
+	96,  // 385: proto.Query.tokenGetNftInfo:type_name -> proto.TokenGetNftInfoQuery
+	119, // 386: proto.Query.accountDetails:type_name -> proto.GetAccountDetailsQuery
+	10,  // 387: proto.QueryHeader.payment:type_name -> proto.Transaction
+	6,   // 388: proto.QueryHeader.responseType:type_name -> proto.ResponseType
+	149, // 389: proto.Response.getBySolidityID:type_name -> proto.GetBySolidityIDResponse
+	143, // 390: proto.Response.contractCallLocal:type_name -> proto.ContractCallLocalResponse
+	147, // 391: proto.Response.contractGetInfo:type_name -> proto.ContractGetInfoResponse
+	145, // 392: proto.Response.contractGetBytecodeResponse:type_name -> proto.ContractGetBytecodeResponse
+	137, // 393: proto.Response.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceResponse
+	140, // 394: proto.Response.cryptoGetInfo:type_name -> proto.CryptoGetInfoResponse
+	151, // 395: proto.Response.fileGetContents:type_name -> proto.FileGetContentsResponse
+	153, // 396: proto.Response.fileGetInfo:type_name -> proto.FileGetInfoResponse
+	126, // 397: proto.Response.transactionGetReceipt:type_name -> proto.TransactionGetReceiptResponse
+	115, // 398: proto.Response.cryptoGetAccountRecords:type_name -> proto.CryptoGetAccountRecordsResponse
+	129, // 399: proto.Response.transactionGetRecord:type_name -> proto.TransactionGetRecordResponse
+	106, // 400: proto.Response.consensusGetTopicInfo:type_name -> proto.ConsensusGetTopicInfoResponse
+	155, // 401: proto.Response.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoResponse
+	95,  // 402: proto.Response.tokenGetInfo:type_name -> proto.TokenGetInfoResponse
+	112, // 403: proto.Response.scheduleGetInfo:type_name -> proto.ScheduleGetInfoResponse
+	98,  // 404: proto.Response.tokenGetNftInfo:type_name -> proto.TokenGetNftInfoResponse
+	120, // 405: proto.Response.accountDetails:type_name -> proto.GetAccountDetailsResponse
+	9,   // 406: proto.ResponseHeader.nodeTransactionPrecheckCode:type_name -> proto.ResponseCodeEnum
+	6,   // 407: proto.ResponseHeader.responseType:type_name -> proto.ResponseType
+	122, // 408: proto.TransactionGetReceiptQuery.header:type_name -> proto.QueryHeader
+	25,  // 409: proto.TransactionGetReceiptQuery.transactionID:type_name -> proto.TransactionID
+	124, // 410: proto.TransactionGetReceiptResponse.header:type_name -> proto.ResponseHeader
+	127, // 411: proto.TransactionGetReceiptResponse.receipt:type_name -> proto.TransactionReceipt
+	127, // 412: proto.TransactionGetReceiptResponse.duplicateTransactionReceipts:type_name -> proto.TransactionReceipt
+	127, // 413: proto.TransactionGetReceiptResponse.child_transaction_receipts:type_name -> proto.TransactionReceipt
+	9,   // 414: proto.TransactionReceipt.status:type_name -> proto.ResponseCodeEnum
+	18,  // 415: proto.TransactionReceipt.accountID:type_name -> proto.AccountID
+	20,  // 416: proto.TransactionReceipt.fileID:type_name -> proto.FileID
+	19,  // 417: proto.TransactionReceipt.contractID:type_name -> proto.ContractID
+	131, // 418: proto.TransactionReceipt.exchangeRate:type_name -> proto.ExchangeRateSet
+	22,  // 419: proto.TransactionReceipt.topicID:type_name -> proto.TopicID
+	21,  // 420: proto.TransactionReceipt.tokenID:type_name -> proto.TokenID
+	23,  // 421: proto.TransactionReceipt.scheduleID:type_name -> proto.ScheduleID
+	25,  // 422: proto.TransactionReceipt.scheduledTransactionID:type_name -> proto.TransactionID
+	122, // 423: proto.TransactionGetRecordQuery.header:type_name -> proto.QueryHeader
+	25,  // 424: proto.TransactionGetRecordQuery.transactionID:type_name -> proto.TransactionID
+	124, // 425: proto.TransactionGetRecordResponse.header:type_name -> proto.ResponseHeader
+	130, // 426: proto.TransactionGetRecordResponse.transactionRecord:type_name -> proto.TransactionRecord
+	130, // 427: proto.TransactionGetRecordResponse.duplicateTransactionRecords:type_name -> proto.TransactionRecord
+	130, // 428: proto.TransactionGetRecordResponse.child_transaction_records:type_name -> proto.TransactionRecord
+	127, // 429: proto.TransactionRecord.receipt:type_name -> proto.TransactionReceipt
+	26,  // 430: proto.TransactionRecord.consensusTimestamp:type_name -> proto.Timestamp
+	25,  // 431: proto.TransactionRecord.transactionID:type_name -> proto.TransactionID
+	133, // 432: proto.TransactionRecord.contractCallResult:type_name -> proto.ContractFunctionResult
+	133, // 433: proto.TransactionRecord.contractCreateResult:type_name -> proto.ContractFunctionResult
+	43,  // 434: proto.TransactionRecord.transferList:type_name -> proto.TransferList
+	45,  // 435: proto.TransactionRecord.tokenTransferLists:type_name -> proto.TokenTransferList
+	23,  // 436: proto.TransactionRecord.scheduleRef:type_name -> proto.ScheduleID
+	66,  // 437: proto.TransactionRecord.assessed_custom_fees:type_name -> proto.AssessedCustomFee
+	67,  // 438: proto.TransactionRecord.automatic_token_associations:type_name -> proto.TokenAssociation
+	26,  // 439: proto.TransactionRecord.parent_consensus_timestamp:type_name -> proto.Timestamp
+	44,  // 440: proto.TransactionRecord.paid_staking_rewards:type_name -> proto.AccountAmount
+	89,  // 441: proto.TransactionRecord.new_pending_airdrops:type_name -> proto.PendingAirdropRecord
+	132, // 442: proto.ExchangeRateSet.currentRate:type_name -> proto.ExchangeRate
+	132, // 443: proto.ExchangeRateSet.nextRate:type_name -> proto.ExchangeRate
+	27,  // 444: proto.ExchangeRate.expirationTime:type_name -> proto.TimestampSeconds
+	19,  // 445: proto.ContractFunctionResult.contractID:type_name -> proto.ContractID
+	134, // 446: proto.ContractFunctionResult.logInfo:type_name -> proto.ContractLoginfo
+	19,  // 447: proto.ContractFunctionResult.createdContractIDs:type_name -> proto.ContractID
+	187, // 448: proto.ContractFunctionResult.evm_address:type_name -> google.protobuf.BytesValue
+	18,  // 449: proto.ContractFunctionResult.sender_id:type_name -> proto.AccountID
+	135, // 450: proto.ContractFunctionResult.contract_nonces:type_name -> proto.ContractNonceInfo
+	188, // 451: proto.ContractFunctionResult.signer_nonce:type_name -> google.protobuf.Int64Value
+	19,  // 452: proto.ContractLoginfo.contractID:type_name -> proto.ContractID
+	19,  // 453: proto.ContractNonceInfo.contract_id:type_name -> proto.ContractID
+	122, // 454: proto.CryptoGetAccountBalanceQuery.header:type_name -> proto.QueryHeader
+	18,  // 455: proto.CryptoGetAccountBalanceQuery.accountID:type_name -> proto.AccountID
+	19,  // 456: proto.CryptoGetAccountBalanceQuery.contractID:type_name -> proto.ContractID
+	124, // 457: proto.CryptoGetAccountBalanceResponse.header:type_name -> proto.ResponseHeader
+	18,  // 458: proto.CryptoGetAccountBalanceResponse.accountID:type_name -> proto.AccountID
+	138, // 459: proto.CryptoGetAccountBalanceResponse.tokenBalances:type_name -> proto.TokenBalance
+	21,  // 460: proto.TokenBalance.tokenId:type_name -> proto.TokenID
+	122, // 461: proto.CryptoGetInfoQuery.header:type_name -> proto.QueryHeader
+	18,  // 462: proto.CryptoGetInfoQuery.accountID:type_name -> proto.AccountID
+	124, // 463: proto.CryptoGetInfoResponse.header:type_name -> proto.ResponseHeader
+	179, // 464: proto.CryptoGetInfoResponse.accountInfo:type_name -> proto.CryptoGetInfoResponse.AccountInfo
+	26,  // 465: proto.StakingInfo.stake_period_start:type_name -> proto.Timestamp
+	18,  // 466: proto.StakingInfo.staked_account_id:type_name -> proto.AccountID
+	122, // 467: proto.ContractCallLocalQuery.header:type_name -> proto.QueryHeader
+	19,  // 468: proto.ContractCallLocalQuery.contractID:type_name -> proto.ContractID
+	18,  // 469: proto.ContractCallLocalQuery.sender_id:type_name -> proto.AccountID
+	124, // 470: proto.ContractCallLocalResponse.header:type_name -> proto.ResponseHeader
+	133, // 471: proto.ContractCallLocalResponse.functionResult:type_name -> proto.ContractFunctionResult
+	122, // 472: proto.ContractGetBytecodeQuery.header:type_name -> proto.QueryHeader
+	19,  // 473: proto.ContractGetBytecodeQuery.contractID:type_name -> proto.ContractID
+	124, // 474: proto.ContractGetBytecodeResponse.header:type_name -> proto.ResponseHeader
+	122, // 475: proto.ContractGetInfoQuery.header:type_name -> proto.QueryHeader
+	19,  // 476: proto.ContractGetInfoQuery.contractID:type_name -> proto.ContractID
+	124, // 477: proto.ContractGetInfoResponse.header:type_name -> proto.ResponseHeader
+	180, // 478: proto.ContractGetInfoResponse.contractInfo:type_name -> proto.ContractGetInfoResponse.ContractInfo
+	122, // 479: proto.GetBySolidityIDQuery.header:type_name -> proto.QueryHeader
+	124, // 480: proto.GetBySolidityIDResponse.header:type_name -> proto.ResponseHeader
+	18,  // 481: proto.GetBySolidityIDResponse.accountID:type_name -> proto.AccountID
+	20,  // 482: proto.GetBySolidityIDResponse.fileID:type_name -> proto.FileID
+	19,  // 483: proto.GetBySolidityIDResponse.contractID:type_name -> proto.ContractID
+	122, // 484: proto.FileGetContentsQuery.header:type_name -> proto.QueryHeader
+	20,  // 485: proto.FileGetContentsQuery.fileID:type_name -> proto.FileID
+	124, // 486: proto.FileGetContentsResponse.header:type_name -> proto.ResponseHeader
+	181, // 487: proto.FileGetContentsResponse.fileContents:type_name -> proto.FileGetContentsResponse.FileContents
+	122, // 488: proto.FileGetInfoQuery.header:type_name -> proto.QueryHeader
+	20,  // 489: proto.FileGetInfoQuery.fileID:type_name -> proto.FileID
+	124, // 490: proto.FileGetInfoResponse.header:type_name -> proto.ResponseHeader
+	182, // 491: proto.FileGetInfoResponse.fileInfo:type_name -> proto.FileGetInfoResponse.FileInfo
+	122, // 492: proto.NetworkGetVersionInfoQuery.header:type_name -> proto.QueryHeader
+	124, // 493: proto.NetworkGetVersionInfoResponse.header:type_name -> proto.ResponseHeader
+	156, // 494: proto.NetworkGetVersionInfoResponse.hapiProtoVersion:type_name -> proto.SemanticVersion
+	156, // 495: proto.NetworkGetVersionInfoResponse.hederaServicesVersion:type_name -> proto.SemanticVersion
+	158, // 496: proto.NodeAddressBook.nodeAddress:type_name -> proto.NodeAddress
+	18,  // 497: proto.NodeAddress.nodeAccountId:type_name -> proto.AccountID
+	159, // 498: proto.NodeAddress.serviceEndpoint:type_name -> proto.ServiceEndpoint
+	160, // 499: proto.FeeData.nodedata:type_name -> proto.FeeComponents
+	160, // 500: proto.FeeData.networkdata:type_name -> proto.FeeComponents
+	160, // 501: proto.FeeData.servicedata:type_name -> proto.FeeComponents
+	7,   // 502: proto.TransactionFeeSchedule.hederaFunctionality:type_name -> proto.HederaFunctionality
+	161, // 503: proto.TransactionFeeSchedule.fees:type_name -> proto.FeeData
+	162, // 504: proto.FeeSchedule.transactionFeeSchedule:type_name -> proto.TransactionFeeSchedule
+	27,  // 505: proto.FeeSchedule.expiryTime:type_name -> proto.TimestampSeconds
+	163, // 506: proto.CurrentAndNextFeeSchedule.currentFeeSchedule:type_name -> proto.FeeSchedule
+	163, // 507: proto.CurrentAndNextFeeSchedule.nextFeeSchedule:type_name -> proto.FeeSchedule
+	165, // 508: proto.ServicesConfigurationList.nameValue:type_name -> proto.Setting
+	170, // 509: proto.SimpleFeeSchedule.node:type_name -> proto.SimpleNodeFee
+	171, // 510: proto.SimpleFeeSchedule.network:type_name -> proto.SimpleNetworkFee
+	172, // 511: proto.SimpleFeeSchedule.unreadable:type_name -> proto.SimpleUnreadableFee
+	168, // 512: proto.SimpleFeeSchedule.extras:type_name -> proto.SimpleExtra
+	173, // 513: proto.SimpleFeeSchedule.services:type_name -> proto.SimpleService
+	8,   // 514: proto.SimpleExtra.name:type_name -> proto.SimpleExtraKind
+	8,   // 515: proto.SimpleExtraReference.name:type_name -> proto.SimpleExtraKind
+	169, // 516: proto.SimpleNodeFee.extras:type_name -> proto.SimpleExtraReference
+	174, // 517: proto.SimpleService.schedule:type_name -> proto.SimpleServiceFee
+	7,   // 518: proto.SimpleServiceFee.name:type_name -> proto.HederaFunctionality
+	169, // 519: proto.SimpleServiceFee.extras:type_name -> proto.SimpleExtraReference
+	7,   // 520: proto.ThrottleGroup.operations:type_name -> proto.HederaFunctionality
+	175, // 521: proto.ThrottleBucket.throttleGroups:type_name -> proto.ThrottleGroup
+	176, // 522: proto.ThrottleDefinitions.throttleBuckets:type_name -> proto.ThrottleBucket
+	18,  // 523: proto.GetAccountDetailsResponse.AccountDetails.account_id:type_name -> proto.AccountID
+	29,  // 524: proto.GetAccountDetailsResponse.AccountDetails.key:type_name -> proto.Key
+	26,  // 525: proto.GetAccountDetailsResponse.AccountDetails.expiration_time:type_name -> proto.Timestamp
+	28,  // 526: proto.GetAccountDetailsResponse.AccountDetails.auto_renew_period:type_name -> proto.Duration
+	68,  // 527: proto.GetAccountDetailsResponse.AccountDetails.token_relationships:type_name -> proto.TokenRelationship
+	116, // 528: proto.GetAccountDetailsResponse.AccountDetails.granted_crypto_allowances:type_name -> proto.GrantedCryptoAllowance
+	117, // 529: proto.GetAccountDetailsResponse.AccountDetails.granted_nft_allowances:type_name -> proto.GrantedNftAllowance
+	118, // 530: proto.GetAccountDetailsResponse.AccountDetails.granted_token_allowances:type_name -> proto.GrantedTokenAllowance
+	18,  // 531: proto.CryptoGetInfoResponse.AccountInfo.accountID:type_name -> proto.AccountID
+	18,  // 532: proto.CryptoGetInfoResponse.AccountInfo.proxyAccountID:type_name -> proto.AccountID
+	29,  // 533: proto.CryptoGetInfoResponse.AccountInfo.key:type_name -> proto.Key
+	26,  // 534: proto.CryptoGetInfoResponse.AccountInfo.expirationTime:type_name -> proto.Timestamp
+	28,  // 535: proto.CryptoGetInfoResponse.AccountInfo.autoRenewPeriod:type_name -> proto.Duration
+	68,  // 536: proto.CryptoGetInfoResponse.AccountInfo.tokenRelationships:type_name -> proto.TokenRelationship
+	141, // 537: proto.CryptoGetInfoResponse.AccountInfo.staking_info:type_name -> proto.StakingInfo
+	19,  // 538: proto.ContractGetInfoResponse.ContractInfo.contractID:type_name -> proto.ContractID
+	18,  // 539: proto.ContractGetInfoResponse.ContractInfo.accountID:type_name -> proto.AccountID
+	29,  // 540: proto.ContractGetInfoResponse.ContractInfo.adminKey:type_name -> proto.Key
+	26,  // 541: proto.ContractGetInfoResponse.ContractInfo.expirationTime:type_name -> proto.Timestamp
+	28,  // 542: proto.ContractGetInfoResponse.ContractInfo.autoRenewPeriod:type_name -> proto.Duration
+	18,  // 543: proto.ContractGetInfoResponse.ContractInfo.auto_renew_account_id:type_name -> proto.AccountID
+	141, // 544: proto.ContractGetInfoResponse.ContractInfo.staking_info:type_name -> proto.StakingInfo
+	20,  // 545: proto.FileGetContentsResponse.FileContents.fileID:type_name -> proto.FileID
+	20,  // 546: proto.FileGetInfoResponse.FileInfo.fileID:type_name -> proto.FileID
+	26,  // 547: proto.FileGetInfoResponse.FileInfo.expirationTime:type_name -> proto.Timestamp
+	31,  // 548: proto.FileGetInfoResponse.FileInfo.keys:type_name -> proto.KeyList
+	549, // [549:549] is the sub-list for method output_type
+	549, // [549:549] is the sub-list for method input_type
+	549, // [549:549] is the sub-list for extension type_name
+	549, // [549:549] is the sub-list for extension extendee
+	0,   // [0:549] is the sub-list for field type_name
 }
 
 func init() { file_hapi_proto_init() }
@@ -9121,6 +19032,7 @@ func file_hapi_proto_init() {
 	file_hapi_proto_msgTypes[5].OneofWrappers = []any{
 		(*TransactionBody_ContractCall)(nil),
 		(*TransactionBody_ContractCreateInstance)(nil),
+		(*TransactionBody_ContractUpdateInstance)(nil),
 		(*TransactionBody_CryptoCreateAccount)(nil),
 		(*TransactionBody_CryptoDelete)(nil),
 		(*TransactionBody_CryptoTransfer)(nil),
@@ -9129,20 +19041,96 @@ func file_hapi_proto_init() {
 		(*TransactionBody_FileCreate)(nil),
 		(*TransactionBody_FileDelete)(nil),
 		(*TransactionBody_FileUpdate)(nil),
+		(*TransactionBody_ContractDeleteInstance)(nil),
+		(*TransactionBody_ConsensusCreateTopic)(nil),
+		(*TransactionBody_ConsensusUpdateTopic)(nil),
+		(*TransactionBody_ConsensusDeleteTopic)(nil),
+		(*TransactionBody_ConsensusSubmitMessage)(nil),
+		(*TransactionBody_TokenCreation)(nil),
+		(*TransactionBody_TokenFreeze)(nil),
+		(*TransactionBody_TokenUnfreeze)(nil),
+		(*TransactionBody_TokenGrantKyc)(nil),
+		(*TransactionBody_TokenRevokeKyc)(nil),
+		(*TransactionBody_TokenDeletion)(nil),
+		(*TransactionBody_TokenUpdate)(nil),
+		(*TransactionBody_TokenMint)(nil),
+		(*TransactionBody_TokenBurn)(nil),
+		(*TransactionBody_TokenWipe)(nil),
+		(*TransactionBody_TokenAssociate)(nil),
+		(*TransactionBody_TokenDissociate)(nil),
+		(*TransactionBody_ScheduleCreate)(nil),
+		(*TransactionBody_ScheduleDelete)(nil),
+		(*TransactionBody_ScheduleSign)(nil),
+		(*TransactionBody_TokenFeeScheduleUpdate)(nil),
+		(*TransactionBody_TokenPause)(nil),
+		(*TransactionBody_TokenUnpause)(nil),
+		(*TransactionBody_CryptoApproveAllowance)(nil),
+		(*TransactionBody_CryptoDeleteAllowance)(nil),
 		(*TransactionBody_EthereumTransaction)(nil),
+		(*TransactionBody_UtilPrng)(nil),
+		(*TransactionBody_TokenUpdateNfts)(nil),
+		(*TransactionBody_TokenReject)(nil),
+		(*TransactionBody_TokenAirdrop)(nil),
+		(*TransactionBody_TokenCancelAirdrop)(nil),
+		(*TransactionBody_TokenClaimAirdrop)(nil),
+		(*TransactionBody_AtomicBatch)(nil),
 	}
 	file_hapi_proto_msgTypes[6].OneofWrappers = []any{
+		(*SchedulableTransactionBody_ContractCall)(nil),
+		(*SchedulableTransactionBody_ContractCreateInstance)(nil),
+		(*SchedulableTransactionBody_ContractUpdateInstance)(nil),
+		(*SchedulableTransactionBody_CryptoCreateAccount)(nil),
+		(*SchedulableTransactionBody_CryptoDelete)(nil),
+		(*SchedulableTransactionBody_CryptoTransfer)(nil),
+		(*SchedulableTransactionBody_CryptoUpdateAccount)(nil),
+		(*SchedulableTransactionBody_FileAppend)(nil),
+		(*SchedulableTransactionBody_FileCreate)(nil),
+		(*SchedulableTransactionBody_FileDelete)(nil),
+		(*SchedulableTransactionBody_FileUpdate)(nil),
+		(*SchedulableTransactionBody_ContractDeleteInstance)(nil),
+		(*SchedulableTransactionBody_ConsensusCreateTopic)(nil),
+		(*SchedulableTransactionBody_ConsensusUpdateTopic)(nil),
+		(*SchedulableTransactionBody_ConsensusDeleteTopic)(nil),
+		(*SchedulableTransactionBody_ConsensusSubmitMessage)(nil),
+		(*SchedulableTransactionBody_TokenCreation)(nil),
+		(*SchedulableTransactionBody_TokenFreeze)(nil),
+		(*SchedulableTransactionBody_TokenUnfreeze)(nil),
+		(*SchedulableTransactionBody_TokenGrantKyc)(nil),
+		(*SchedulableTransactionBody_TokenRevokeKyc)(nil),
+		(*SchedulableTransactionBody_TokenDeletion)(nil),
+		(*SchedulableTransactionBody_TokenUpdate)(nil),
+		(*SchedulableTransactionBody_TokenMint)(nil),
+		(*SchedulableTransactionBody_TokenBurn)(nil),
+		(*SchedulableTransactionBody_TokenWipe)(nil),
+		(*SchedulableTransactionBody_TokenAssociate)(nil),
+		(*SchedulableTransactionBody_TokenDissociate)(nil),
+		(*SchedulableTransactionBody_ScheduleDelete)(nil),
+		(*SchedulableTransactionBody_TokenFeeScheduleUpdate)(nil),
+		(*SchedulableTransactionBody_TokenPause)(nil),
+		(*SchedulableTransactionBody_TokenUnpause)(nil),
+		(*SchedulableTransactionBody_CryptoApproveAllowance)(nil),
+		(*SchedulableTransactionBody_CryptoDeleteAllowance)(nil),
+		(*SchedulableTransactionBody_UtilPrng)(nil),
+		(*SchedulableTransactionBody_TokenUpdateNfts)(nil),
+		(*SchedulableTransactionBody_TokenReject)(nil),
+		(*SchedulableTransactionBody_TokenAirdrop)(nil),
+		(*SchedulableTransactionBody_TokenCancelAirdrop)(nil),
+		(*SchedulableTransactionBody_TokenClaimAirdrop)(nil),
+	}
+	file_hapi_proto_msgTypes[8].OneofWrappers = []any{
 		(*AccountID_AccountNum)(nil),
 		(*AccountID_Alias)(nil),
 	}
-	file_hapi_proto_msgTypes[7].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[9].OneofWrappers = []any{
 		(*ContractID_ContractNum)(nil),
 		(*ContractID_EvmAddress)(nil),
 	}
-	file_hapi_proto_msgTypes[8].OneofWrappers = []any{}
-	file_hapi_proto_msgTypes[9].OneofWrappers = []any{}
 	file_hapi_proto_msgTypes[10].OneofWrappers = []any{}
-	file_hapi_proto_msgTypes[14].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[11].OneofWrappers = []any{}
+	file_hapi_proto_msgTypes[12].OneofWrappers = []any{}
+	file_hapi_proto_msgTypes[13].OneofWrappers = []any{}
+	file_hapi_proto_msgTypes[15].OneofWrappers = []any{}
+	file_hapi_proto_msgTypes[19].OneofWrappers = []any{
 		(*Key_ContractID)(nil),
 		(*Key_Ed25519)(nil),
 		(*Key_RSA_3072)(nil),
@@ -9152,22 +19140,49 @@ func file_hapi_proto_init() {
 		(*Key_ECDSASecp256K1)(nil),
 		(*Key_DelegatableContractId)(nil),
 	}
-	file_hapi_proto_msgTypes[24].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[29].OneofWrappers = []any{
 		(*CryptoCreateTransactionBody_StakedAccountId)(nil),
 		(*CryptoCreateTransactionBody_StakedNodeId)(nil),
 	}
-	file_hapi_proto_msgTypes[25].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[30].OneofWrappers = []any{
 		(*CryptoUpdateTransactionBody_StakedAccountId)(nil),
 		(*CryptoUpdateTransactionBody_StakedNodeId)(nil),
 	}
-	file_hapi_proto_msgTypes[29].OneofWrappers = []any{}
-	file_hapi_proto_msgTypes[32].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[34].OneofWrappers = []any{}
+	file_hapi_proto_msgTypes[37].OneofWrappers = []any{
 		(*ContractCreateTransactionBody_FileID)(nil),
 		(*ContractCreateTransactionBody_Initcode)(nil),
 		(*ContractCreateTransactionBody_StakedAccountId)(nil),
 		(*ContractCreateTransactionBody_StakedNodeId)(nil),
 	}
-	file_hapi_proto_msgTypes[34].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[45].OneofWrappers = []any{
+		(*ContractUpdateTransactionBody_Memo)(nil),
+		(*ContractUpdateTransactionBody_MemoWrapper)(nil),
+		(*ContractUpdateTransactionBody_StakedAccountId)(nil),
+		(*ContractUpdateTransactionBody_StakedNodeId)(nil),
+	}
+	file_hapi_proto_msgTypes[46].OneofWrappers = []any{
+		(*ContractDeleteTransactionBody_TransferAccountID)(nil),
+		(*ContractDeleteTransactionBody_TransferContractID)(nil),
+	}
+	file_hapi_proto_msgTypes[51].OneofWrappers = []any{
+		(*CustomFee_FixedFee)(nil),
+		(*CustomFee_FractionalFee)(nil),
+		(*CustomFee_RoyaltyFee)(nil),
+	}
+	file_hapi_proto_msgTypes[75].OneofWrappers = []any{
+		(*TokenReference_FungibleToken)(nil),
+		(*TokenReference_Nft)(nil),
+	}
+	file_hapi_proto_msgTypes[77].OneofWrappers = []any{
+		(*PendingAirdropId_FungibleTokenType)(nil),
+		(*PendingAirdropId_NonFungibleToken)(nil),
+	}
+	file_hapi_proto_msgTypes[101].OneofWrappers = []any{
+		(*ScheduleInfo_DeletionTime)(nil),
+		(*ScheduleInfo_ExecutionTime)(nil),
+	}
+	file_hapi_proto_msgTypes[111].OneofWrappers = []any{
 		(*Query_GetBySolidityID)(nil),
 		(*Query_ContractCallLocal)(nil),
 		(*Query_ContractGetInfo)(nil),
@@ -9177,11 +19192,17 @@ func file_hapi_proto_init() {
 		(*Query_FileGetContents)(nil),
 		(*Query_FileGetInfo)(nil),
 		(*Query_TransactionGetReceipt)(nil),
+		(*Query_CryptoGetAccountRecords)(nil),
 		(*Query_TransactionGetRecord)(nil),
+		(*Query_ConsensusGetTopicInfo)(nil),
 		(*Query_NetworkGetVersionInfo)(nil),
+		(*Query_TokenGetInfo)(nil),
+		(*Query_ScheduleGetInfo)(nil),
+		(*Query_TokenGetNftInfo)(nil),
+		(*Query_AccountDetails)(nil),
 	}
-	file_hapi_proto_msgTypes[35].OneofWrappers = []any{}
-	file_hapi_proto_msgTypes[36].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[112].OneofWrappers = []any{}
+	file_hapi_proto_msgTypes[113].OneofWrappers = []any{
 		(*Response_GetBySolidityID)(nil),
 		(*Response_ContractCallLocal)(nil),
 		(*Response_ContractGetInfo)(nil),
@@ -9191,20 +19212,26 @@ func file_hapi_proto_init() {
 		(*Response_FileGetContents)(nil),
 		(*Response_FileGetInfo)(nil),
 		(*Response_TransactionGetReceipt)(nil),
+		(*Response_CryptoGetAccountRecords)(nil),
 		(*Response_TransactionGetRecord)(nil),
+		(*Response_ConsensusGetTopicInfo)(nil),
 		(*Response_NetworkGetVersionInfo)(nil),
+		(*Response_TokenGetInfo)(nil),
+		(*Response_ScheduleGetInfo)(nil),
+		(*Response_TokenGetNftInfo)(nil),
+		(*Response_AccountDetails)(nil),
 	}
-	file_hapi_proto_msgTypes[43].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[120].OneofWrappers = []any{
 		(*TransactionRecord_ContractCallResult)(nil),
 		(*TransactionRecord_ContractCreateResult)(nil),
 		(*TransactionRecord_PrngBytes)(nil),
 		(*TransactionRecord_PrngNumber)(nil),
 	}
-	file_hapi_proto_msgTypes[49].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[126].OneofWrappers = []any{
 		(*CryptoGetAccountBalanceQuery_AccountID)(nil),
 		(*CryptoGetAccountBalanceQuery_ContractID)(nil),
 	}
-	file_hapi_proto_msgTypes[54].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[131].OneofWrappers = []any{
 		(*StakingInfo_StakedAccountId)(nil),
 		(*StakingInfo_StakedNodeId)(nil),
 	}
@@ -9213,8 +19240,8 @@ func file_hapi_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hapi_proto_rawDesc), len(file_hapi_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   77,
+			NumEnums:      10,
+			NumMessages:   173,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -8,16 +8,30 @@ import (
 )
 
 // Respond answers the request. The fields are those that net/http does not add by itself:
-// lines with their ends, in as many pieces as it takes. If writing fails the client is
-// gone, and there is nobody to tell.
-func (r *Request) Respond(status int, body []byte, fields ...string) {
+// lines with their ends, in as many pieces as it takes. So may be the body. If writing fails
+// the client is gone, and there is nobody to tell.
+func (r *Request) Respond(status int, body [][]byte, fields ...string) {
 	c := r.c
 	c.now = time.Now()
 	c.writeBy.atLeast(c.now, c.l.Server.WriteTimeout)
 	out := c.l.memory.answer()
-	*out = c.appendHead((*out)[:0], status, len(body), fields)
-	_, err := c.tcp.WriteBoth(*out, body)
+	length := 0
+	for _, part := range body {
+		length += len(part)
+	}
+	*out = c.appendHead((*out)[:0], status, length, fields)
+	const short = 16 << 10 // that it is cheaper to copy than to write by itself
+	if len(body) > 0 && len(body[0]) <= short {
+		*out = append(*out, body[0]...)
+		body = body[1:]
+	}
+	_, err := c.tcp.Write(*out)
 	c.l.memory.answers.Put(out)
+	for _, part := range body {
+		if err == nil {
+			_, err = c.tcp.Write(part)
+		}
+	}
 	c.failed = err != nil
 	r.answered = true
 }
@@ -31,7 +45,7 @@ func (c *conn) appendHead(out []byte, status, length int, fields []string) []byt
 	out = append(out, c.l.dates.at(c.now)...)
 	out = append(out, "\r\nContent-Length: "...)
 	out = strconv.AppendInt(out, int64(length), 10)
-	if c.l.draining.Load() {
+	if c.last = c.l.draining.Load() || c.l.Leaving != nil && c.l.Leaving(); c.last {
 		out = append(out, "\r\nConnection: close"...)
 	}
 	return append(out, "\r\n\r\n"...)

@@ -37,6 +37,7 @@ func (m *memory) take(n int) []byte {
 // give takes a buffer back, unless it is unusually large.
 func (m *memory) give(b []byte) {
 	const largest = 64 << 10
+	poison(b)
 	switch n := cap(b); {
 	case n == bufferSize:
 		m.small.Put((*[bufferSize]byte)(b[:bufferSize]))
@@ -52,18 +53,26 @@ type buffer struct {
 }
 
 // room returns where to read to. It grows with what has arrived, not with what was
-// announced.
-func (b *buffer) room() []byte {
+// announced, but not beyond that either, where it is known; 0 if not.
+func (b *buffer) room(announced int) []byte {
 	if n := len(b.bytes); n == cap(b.bytes) {
-		b.move(b.bytes, 2*n)
+		b.move(b.bytes, grown(n, announced))
 	}
 	return b.bytes[len(b.bytes):cap(b.bytes)]
+}
+
+// grown is the size after a full buffer's.
+func grown(size, announced int) int {
+	if announced > size {
+		return min(2*size, announced)
+	}
+	return 2 * size
 }
 
 // add appends a byte.
 func (b *buffer) add(next byte) {
 	at := len(b.bytes)
-	b.room()[0] = next
+	b.room(0)[0] = next
 	b.bytes = b.bytes[:at+1]
 }
 

@@ -7,8 +7,6 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
-
-	"lockstep/internal/nonblock"
 )
 
 // patience is how long the rest of a request may take that has begun. Slower ones are
@@ -25,11 +23,12 @@ const (
 // conn is one client. One goroutine reads its requests and has them answered.
 type conn struct {
 	l      *Listener
-	tcp    *nonblock.Conn
+	tcp    *net.TCPConn
 	remote string
 	ctx    context.Context // that of its requests
 	cancel context.CancelFunc
 	state  atomic.Int32
+	leave  func() // once nobody here has it any more
 	watch  watch
 
 	// Owned by the goroutine.
@@ -38,12 +37,13 @@ type conn struct {
 	now     time.Time // about now
 	served  bool      // it had a request
 	failed  bool      // writing did
+	last    bool      // the answer said that it is the connection's last
 	readBy  deadline
 	writeBy deadline
 }
 
 func newConn(l *Listener, tcp *net.TCPConn) *conn {
-	c := &conn{l: l, tcp: nonblock.New(tcp), remote: tcp.RemoteAddr().String(), now: time.Now()}
+	c := &conn{l: l, tcp: tcp, remote: tcp.RemoteAddr().String(), now: time.Now()}
 	c.ctx, c.cancel = context.WithCancel(l.ctx)
 	c.in.memory = &l.memory
 	c.request.c = c
@@ -59,12 +59,15 @@ func (c *conn) run() {
 		if p := recover(); p != nil {
 			c.l.Logger.Error("http connection panicked", "client", c.remote, "panic", p, "stack", string(debug.Stack()))
 			c.abort()
+			c.leave()
 		}
 	}()
 	if c.serve() && c.state.CompareAndSwap(idle, ended) { // from here on it is not for Close
 		c.l.hand(c.replay())
 		return
 	}
+	defer c.leave()
+	c.request.account.Close()
 	c.in.release()
 	c.abort()
 }
@@ -83,7 +86,9 @@ func (c *conn) serve() (other bool) {
 		}
 		c.answer()
 		c.state.Store(idle)
-		if c.failed || c.watch.gone || c.l.draining.Load() {
+		// Whoever says that nothing more will come, or has gone, may have sent requests
+		// before: they are served, as net/http does, with a context that has ended.
+		if c.failed || c.last || c.l.draining.Load() {
 			return false
 		}
 	}
@@ -142,7 +147,7 @@ func (c *conn) receive() bool {
 
 // read reads what there is. After a failure there is nothing to come, or not in time.
 func (c *conn) read() bool {
-	n, _ := c.tcp.Read(c.in.room())
+	n, _ := c.tcp.Read(c.in.room(c.request.size + c.request.length))
 	c.in.bytes = c.in.bytes[:len(c.in.bytes)+n]
 	return n > 0
 }
@@ -159,7 +164,7 @@ func (c *conn) answer() {
 func (c *conn) replay() net.Conn {
 	c.readBy.exactly(time.Time{})
 	c.writeBy.exactly(time.Time{})
-	return &replayed{Conn: c.tcp.TCPConn, head: c.in.bytes}
+	return &replayed{Conn: c.tcp, head: c.in.bytes, account: c.request.account, leave: c.leave}
 }
 
 func (c *conn) closeIdle() {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lockstep/internal/budget"
 )
 
 // waiting is an echo whose slow requests wait until the test or their context ends.
@@ -164,7 +166,7 @@ func TestIdleTimeoutSparesSlow(t *testing.T) {
 // TestWriteTimeout: a client that does not read its answers is not waited for.
 func TestWriteTimeout(t *testing.T) {
 	large := make([]byte, 16<<20)
-	e := &echo{serve: func(r *Request) { r.Respond(200, large) }}
+	e := &echo{serve: func(r *Request) { r.Respond(200, [][]byte{large}) }}
 	s := serve(t, e, func(s *http.Server) { s.WriteTimeout = 20 * time.Millisecond })
 	c := dial(t, s.address())
 	c.send(request("/", "x"))
@@ -174,7 +176,7 @@ func TestWriteTimeout(t *testing.T) {
 // TestLargeAnswer: an answer that is not copied arrives all the same.
 func TestLargeAnswer(t *testing.T) {
 	large := strings.Repeat("0123456789", 1<<20)
-	e := &echo{serve: func(r *Request) { r.Respond(200, []byte(large)) }}
+	e := &echo{serve: func(r *Request) { r.Respond(200, [][]byte{[]byte(large)}) }}
 	c := dial(t, serve(t, e, nil).address())
 	for range 2 {
 		c.send(request("/", "x"))
@@ -390,4 +392,28 @@ func TestHijack(t *testing.T) {
 	c.send("bye")
 	c.CloseWrite()
 	<-ended
+}
+
+// TestTheRoomOfABodyIsCounted before it is made, and there is no more of it than was announced.
+func TestTheRoomOfABodyIsCounted(t *testing.T) {
+	const length, arrived, steps = 60_000, 33_000, 16 << 10
+	room := make(chan int, 1)
+	memory := budget.NewMemory(budget.Config{Limit: 512, Requests: 8, Client: 8, Request: 8})
+	e := &echo{memory: memory, serve: func(r *Request) {
+		defer r.Account().Close()
+		room <- cap(r.c.in.bytes) - r.size
+		r.Respond(200, nil)
+	}}
+	c := dial(t, serve(t, e, nil).address())
+	text := request("/", strings.Repeat("x", length))
+	c.send(text[:len(text)-length+arrived])
+	eventually(t, "the room for the rest is counted", func() bool { return memory.Used() >= length })
+	if used := memory.Used(); used > length+steps {
+		t.Errorf("%d bytes are counted for a body of %d", used, length)
+	}
+	c.send(text[len(text)-length+arrived:])
+	c.receive()
+	if got := <-room; got > length+steps {
+		t.Errorf("a room of %d bytes for a body of %d", got, length)
+	}
 }

@@ -38,4 +38,9 @@
 // An idle one: a goroutine and a buffer of 2 KB. One whose request waits and has let go
 // of its body (Request.Wait): no buffer. Connections that are not of TCP go to net/http
 // at once.
+//
+// # Words
+//
+//	plain request  one of the form that is read here
+//	hand-over      the move of a connection to net/http, for good
 package plainhttp

@@ -182,6 +182,16 @@ func (h *head) first(in []byte, name string) (value []byte, ok bool) {
 	return nil, false
 }
 
+// last returns the value of the last field of a name.
+func (h *head) last(in []byte, name string) (value []byte, ok bool) {
+	for i := h.count - 1; i >= 0; i-- {
+		if f := &h.fields[i]; is(f.name.of(in), name) {
+			return f.value.of(in), true
+		}
+	}
+	return nil, false
+}
+
 // is tells whether text is the name, in any case. Names are of letters and hyphens.
 func is(text []byte, name string) bool {
 	if len(text) != len(name) {

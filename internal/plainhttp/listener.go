@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+
+	"lockstep/internal/budget"
 )
 
 // Handler answers plain requests.
@@ -14,12 +16,15 @@ type Handler interface {
 	// Takes tells whether requests for a path may be plain. The path is only valid
 	// during the call.
 	Takes(path []byte) bool
+	// Account opens the account of a request whose body is long, before it arrives. A body
+	// for which there is no memory is net/http's.
+	Account(r *Request) *budget.Account
 	// ServePlain answers a request by calling Respond, once. The request is only valid
 	// during the call.
 	ServePlain(r *Request)
 }
 
-// Config is what a Listener works with; all of it is required.
+// Config is what a Listener works with; all of it is required but Leaving.
 type Config struct {
 	// Server serves the connections that Accept returns. Its time-outs hold for plain
 	// requests, too.
@@ -30,6 +35,11 @@ type Config struct {
 	BodyLimit int
 	// Logger is told of panics.
 	Logger *slog.Logger
+	// Admit decides whether a connection is served, and closes it otherwise. leave is called
+	// when the connection is closed.
+	Admit func(net.Conn) (leave func(), ok bool)
+	// Leaving tells that an answer is to end its connection; nil: none is.
+	Leaving func() bool
 }
 
 // Listener is a net.Listener that answers plain requests by itself and returns a
@@ -78,12 +88,16 @@ func (l *Listener) Run() {
 				return
 			}
 		}
-		tcp, ok := accepted.(*net.TCPConn)
+		leave, ok := l.Admit(accepted)
 		if !ok {
-			go l.hand(accepted)
 			continue
 		}
-		if c, ok := l.enroll(tcp); ok {
+		tcp, ok := accepted.(*net.TCPConn)
+		if !ok {
+			go l.hand(&replayed{Conn: accepted, leave: leave})
+			continue
+		}
+		if c, ok := l.enroll(tcp, leave); ok {
 			go c.run()
 		}
 	}
@@ -150,14 +164,16 @@ func (l *Listener) Abort() {
 	}
 }
 
-func (l *Listener) enroll(tcp *net.TCPConn) (*conn, bool) {
+func (l *Listener) enroll(tcp *net.TCPConn, leave func()) (*conn, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.draining.Load() {
+		leave()
 		_ = tcp.Close()
 		return nil, false
 	}
 	c := newConn(l, tcp)
+	c.leave = leave
 	l.conns[c] = struct{}{}
 	return c, true
 }

@@ -1,12 +1,18 @@
 package plainhttp
 
-import "net"
+import (
+	"net"
+
+	"lockstep/internal/budget"
+)
 
 // replayed is a connection of TCP of which a part was read already. It has none of the
 // methods of net.TCPConn that would pass by that part.
 type replayed struct {
 	net.Conn
-	head []byte
+	head    []byte
+	account *budget.Account // that holds the head
+	leave   func()          // may be called more than once
 }
 
 // Read reads what was read already, then what is still to come.
@@ -17,14 +23,22 @@ func (r *replayed) Read(p []byte) (int, error) {
 	n := copy(p, r.head)
 	if r.head = r.head[n:]; len(r.head) == 0 {
 		r.head = nil // it is memory of a connection that may last
+		r.account.Close()
 	}
 	return n, nil
 }
 
+// Close closes the connection.
+func (r *replayed) Close() error {
+	r.account.Close()
+	r.leave()
+	return r.Conn.Close()
+}
+
 // CloseWrite says that nothing more will come; servers look for it.
 func (r *replayed) CloseWrite() error {
-	if tcp, ok := r.Conn.(*net.TCPConn); ok {
-		return tcp.CloseWrite()
+	if half, ok := r.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
 	}
 	return nil
 }

@@ -1,6 +1,10 @@
 package plainhttp
 
-import "context"
+import (
+	"context"
+
+	"lockstep/internal/budget"
+)
 
 // Request is a plain request that waits for its answer.
 type Request struct {
@@ -9,6 +13,34 @@ type Request struct {
 	answered bool
 	forgot   bool
 	kept     bool
+	account  *budget.Account // nil: none was opened
+	counted  int             // bytes of the body that it holds
+}
+
+// Account is the account that holds the body, nil if that is short. Who answers the request
+// closes it.
+func (r *Request) Account() *budget.Account { return r.account }
+
+// count has the request's account hold the room for what has arrived of a long body, and that
+// for what is read next. The result is false if it cannot.
+func (r *Request) count(in []byte) bool {
+	const long = 8 << 10
+	if r.length <= long {
+		return true
+	}
+	if r.account == nil {
+		r.account = r.c.l.Handler.Account(r)
+	}
+	room := cap(in)
+	if len(in) == room {
+		room = grown(room, r.size+r.length)
+	}
+	more := min(room-r.size, r.length) - r.counted
+	if r.account.Take(more) != nil {
+		return false
+	}
+	r.counted += more
+	return true
 }
 
 // Context ends with the connection, and not before. That the client has gone is noticed
@@ -22,6 +54,13 @@ func (r *Request) RemoteAddr() string { return r.c.remote }
 // in any case.
 func (r *Request) First(name string) (value string, ok bool) {
 	text, ok := r.first(r.c.in.bytes, name)
+	return string(text), ok
+}
+
+// Last returns the value of the last field of a name, which is of letters and hyphens in
+// any case.
+func (r *Request) Last(name string) (value string, ok bool) {
+	text, ok := r.last(r.c.in.bytes, name)
 	return string(text), ok
 }
 
@@ -59,6 +98,8 @@ func (r *Request) parse(in []byte) verdict {
 		return v
 	case r.length > l.BodyLimit || !l.Handler.Takes(r.path.of(in)):
 		return odd
+	case !r.count(in):
+		return odd
 	case len(in) < r.size+r.length:
 		return partial
 	}
@@ -78,4 +119,5 @@ func (r *Request) finish() {
 		c.in.discard(r.size + r.length)
 	}
 	r.answered, r.forgot, r.kept = false, false, false
+	r.account, r.counted = nil, 0
 }

@@ -12,9 +12,12 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"lockstep/internal/budget"
 )
 
 // patienceOfTests is how long anything may take that does happen.
@@ -24,13 +27,23 @@ const patienceOfTests = 30 * time.Second
 // Requests for /other are not plain; those for /slow wait.
 type echo struct {
 	plain, other atomic.Int64 // requests of each kind
+	open         atomic.Int64 // connections
 	slow         func(ctx context.Context)
 	serve        func(r *Request) // in place of ServePlain
+	memory       *budget.Memory   // nil: no limit
 }
 
 const echoFields = "Request-Id"
 
 func (e *echo) Takes(path []byte) bool { return string(path) != "/other" }
+
+// admit counts the connections that are open.
+func (e *echo) admit(net.Conn) (leave func(), ok bool) {
+	e.open.Add(1)
+	return sync.OnceFunc(func() { e.open.Add(-1) }), true
+}
+
+func (e *echo) Account(*Request) *budget.Account { return e.memory.Open("client") }
 
 func (e *echo) ServePlain(r *Request) {
 	e.plain.Add(1)
@@ -41,12 +54,19 @@ func (e *echo) ServePlain(r *Request) {
 	path := string(r.path.of(r.c.in.bytes))
 	id, ok := r.First(echoFields)
 	answer := echoAnswer("POST", path, id, ok, r.Body())
+	if path == "/wait" {
+		r.Slow()
+		if len(answer)%2 == 0 {
+			r.Forget()
+		}
+		linger(r.Context())
+	}
 	if path == "/slow" {
 		r.Slow()
 		r.Forget()
 		e.slow(r.Context())
 	}
-	r.Respond(echoStatus(path), answer, "Content-Type: text/plain\r\n")
+	r.Respond(echoStatus(path), [][]byte{answer}, "Content-Type: text/plain\r\n")
 }
 
 func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -59,8 +79,21 @@ func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ids, ok := r.Header[echoFields]
 	answer := echoAnswer(r.Method, r.URL.Path, strings.Join(ids[:min(len(ids), 1)], ""), ok, body)
+	if r.URL.Path == "/wait" {
+		linger(r.Context())
+	}
 	w.WriteHeader(echoStatus(r.URL.Path))
 	w.Write(answer)
+}
+
+// linger takes so long that somebody looks whether the client is still there.
+func linger(ctx context.Context) {
+	timer := time.NewTimer(3 * unwatched)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 func echoAnswer(method, path, id string, ok bool, body []byte) []byte {
@@ -100,7 +133,7 @@ func serveOn(t testing.TB, ln net.Listener, e *echo, change func(*http.Server)) 
 	if change != nil {
 		change(server)
 	}
-	l := New(ctx, ln, Config{Server: server, Handler: e, BodyLimit: limitOfTests, Logger: slog.New(slog.DiscardHandler)})
+	l := New(ctx, ln, Config{Server: server, Handler: e, BodyLimit: limitOfTests, Logger: slog.New(slog.DiscardHandler), Admit: e.admit})
 	ended := make(chan error, 1)
 	ran := make(chan struct{})
 	go func() { l.Run(); close(ran) }()

@@ -25,7 +25,6 @@ type watch struct {
 	// Owned by the reader, and by the connection's goroutine after ended.
 	next [1]byte
 	got  bool // next has been read
-	gone bool // the connection has ended
 }
 
 func (c *conn) startWatch() {
@@ -51,7 +50,7 @@ func (c *conn) look() {
 	}
 	n, err := c.tcp.Read(w.next[:])
 	w.got = n > 0
-	if w.gone = !w.got && !errors.Is(err, os.ErrDeadlineExceeded); w.gone {
+	if !w.got && !errors.Is(err, os.ErrDeadlineExceeded) { // the end of the connection, or of what the client sends
 		c.cancel()
 	}
 }

@@ -2,7 +2,9 @@ package redisx_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -87,6 +89,71 @@ func TestAsOneCluster(t *testing.T) {
 	for i := range keys {
 		if got := client.Get(t.Context(), fmt.Sprint("key", i)).Val(); got != "x" {
 			t.Errorf("key %d is %q", i, got)
+		}
+	}
+}
+
+// A Redis that is short of memory takes no more values, and all else: on one server and in a
+// cluster, alone and with others.
+func TestAsOneShortOfMemory(t *testing.T) {
+	for name, servers := range map[string]func() (string, []*redistest.Server){
+		"one server": func() (string, []*redistest.Server) {
+			s := redistest.Start(t)
+			return s.URL(), []*redistest.Server{s}
+		},
+		"cluster": func() (string, []*redistest.Server) {
+			c := redistest.StartCluster(t)
+			return c.URL(), c.Nodes
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, nodes := servers()
+			client, err := redisx.Open(url, redisx.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			ctx := t.Context()
+			for _, short := range []bool{false, true} {
+				if short {
+					fill(t, nodes)
+				}
+				err = redisx.AsOne(ctx, client, func(p redis.Pipeliner) { p.Set(ctx, fmt.Sprint("alone", short), "x", 0) })
+				if redisx.IsShort(err) != short {
+					t.Errorf("short %v: a value alone: %v", short, err)
+				}
+				err = redisx.AsOne(ctx, client, func(p redis.Pipeliner) {
+					p.Set(ctx, fmt.Sprint("with", short), "x", 0)
+					p.ZAdd(ctx, fmt.Sprint("others", short), redis.Z{Member: "x"})
+				})
+				if redisx.IsShort(err) != short {
+					t.Errorf("short %v: a value with others: %v", short, err)
+				}
+				for key, want := range map[string]int64{"alone": 1, "with": 1, "others": 1} {
+					if short && key != "others" {
+						want = 0
+					}
+					if got := client.Exists(ctx, fmt.Sprint(key, short)).Val(); got != want {
+						t.Errorf("short %v: %s is there %d times, want %d", short, key, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// fill makes servers short of memory: they may have a tenth more than what they use.
+func fill(t *testing.T, servers []*redistest.Server) {
+	t.Helper()
+	for _, s := range servers {
+		info, err := s.Client().Info(t.Context(), "memory").Result()
+		used := regexp.MustCompile(`used_memory:(\d+)`).FindStringSubmatch(info)
+		if err != nil || used == nil {
+			t.Fatalf("%v: %s", err, info)
+		}
+		bytes, _ := strconv.Atoi(used[1])
+		if err := s.Client().ConfigSet(t.Context(), "maxmemory", strconv.Itoa(bytes+bytes/10)).Err(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -32,7 +32,8 @@ type Write struct {
 type BehindOptions struct {
 	Timeout time.Duration // of every round trip
 	Rest    time.Duration // how long Redis is left alone after a failure
-	Queue   int           // most writes that wait
+	Queue   int           // maximum number of writes that wait
+	Quota   *Quota        // that the writes take from; nil: none
 	// Lost is told of a write that was lost; the error is nil if there was no room.
 	Lost func(w Write, err error)
 }
@@ -110,6 +111,9 @@ func (b *Behind) write(ctx context.Context, writes []Write) error {
 			}
 			return nil
 		})
+		if err == nil && b.opts.Quota != nil {
+			err = b.opts.Quota.Settle(ctx, client)
+		}
 		return err
 	})
 }

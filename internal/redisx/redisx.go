@@ -22,6 +22,12 @@
 // do about an outage is for the caller to say: nothing queues behind a dead connection.
 //
 // No error of this package contains any part of the URL but its host names.
+//
+// # What clients may fill
+//
+// Much of what relays keep in Redis is as long and as many as clients like. Scripts that keep
+// such things begin with SpareLua, which leaves a part of the memory to the locks, and a Quota
+// bounds each kind of them in bytes.
 package redisx
 
 import (
@@ -76,7 +82,7 @@ func (t Target) GoString() string { return "redisx.Target(" + t.String() + ")" }
 // Options tune a client. The zero value is usable.
 type Options struct {
 	Timeout  time.Duration // for dialling and for each command without a nearer deadline; default 500 ms
-	PoolSize int           // most connections per server, made as needed; default 64
+	PoolSize int           // maximum number of connections per server, made as needed; default 64
 }
 
 // bufferSize is that of both buffers of a connection, in bytes. Commands and answers are

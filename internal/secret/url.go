@@ -5,33 +5,46 @@ import (
 	"strings"
 )
 
-// URL is a URL, or several of them separated by commas, that may hold names and
-// passwords. Printing and encoding it masks those, and leaves the rest.
+// URL is a URL, or several of them separated by commas. Names, passwords, paths and queries
+// may all hold a key, so printing and encoding it shows the scheme and the host alone.
 type URL string
 
 // Reveal returns the text itself.
 func (u URL) Reveal() string { return string(u) }
 
-// String returns the text without what stands before the @ of each URL.
+// String returns the scheme and the host of each URL.
 func (u URL) String() string {
 	items := strings.Split(string(u), ",")
 	for i, item := range items {
-		items[i] = withoutUser(item)
+		items[i] = hostOnly(item)
 	}
 	return strings.Join(items, ",")
 }
 
-func withoutUser(item string) string {
-	start := 0
-	if i := strings.Index(item, "://"); i >= 0 {
-		start = i + len("://")
+// hostOnly cuts a URL down to scheme://host:port. What is no URL is a mask.
+func hostOnly(item string) string {
+	text := strings.TrimSpace(item)
+	if text == "" {
+		return ""
 	}
-	host, _, _ := strings.Cut(item[start:], "/")
-	at := strings.LastIndexByte(host, '@')
-	if at < 0 {
-		return item
+	scheme := ""
+	if i := strings.Index(text, "://"); i >= 0 {
+		scheme, text = text[:i+len("://")], text[i+len("://"):]
 	}
-	return item[:start] + mask + item[start+at:]
+	if end := strings.IndexAny(text, "/?#"); end >= 0 {
+		text = text[:end]
+	}
+	host := text[strings.LastIndexByte(text, '@')+1:]
+	if host == "" || strings.ContainsFunc(scheme+host, strange) {
+		return mask
+	}
+	return scheme + host
+}
+
+// strange tells characters that are in no scheme and no host.
+func strange(r rune) bool {
+	plain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+	return !plain && !strings.ContainsRune("+-._:/[]", r)
 }
 
 // GoString returns the masked text for %#v.

@@ -11,11 +11,16 @@ import (
 func TestURL(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                "",
-		"https://mirror.example/x":        "https://mirror.example/x",
-		"https://user:pw@mirror.example":  "https://**********@mirror.example",
-		"https://user:p@w@a.example/b@c":  "https://**********@a.example/b@c",
-		"user:pw@a.example:1/x":           "**********@a.example:1/x",
-		"http://a.example:1, http://k@b/": "http://a.example:1, http://**********@b/",
+		"https://mirror.example/x":        "https://mirror.example",
+		"https://mirror.example?key=k":    "https://mirror.example",
+		"https://mirror.example#k":        "https://mirror.example",
+		"mirror.example:443/key/api/v1":   "mirror.example:443",
+		"http://[::1]:5551/key":           "http://[::1]:5551",
+		"https://user:pw@mirror.example":  "https://mirror.example",
+		"https://user:p@w@a.example/b@c":  "https://a.example",
+		"user:pw@a.example:1/x":           "a.example:1",
+		"key with spaces":                 "**********",
+		"http://a.example:1, http://k@b/": "http://a.example:1,http://b",
 	} {
 		u := secret.URL(text)
 		encoded, err := json.Marshal(u)

@@ -1,0 +1,175 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockstep/internal/ledger"
+	"lockstep/internal/secret"
+)
+
+func keys(t *testing.T, db *ledger.DB, user string, password secret.String) *Keys {
+	t.Helper()
+	return New(db, user, password)
+}
+
+func open(t *testing.T) *ledger.DB {
+	t.Helper()
+	db, err := ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	if err := db.Migrate(t.Context(), Schema); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func TestKeysHaveRoleAndTenant(t *testing.T) {
+	db := open(t)
+	k := keys(t, db, "", "")
+	if open, err := k.Open(t.Context()); err != nil || !open {
+		t.Fatalf("open %v, %v", open, err)
+	}
+	if _, _, err := k.Create(t.Context(), "acme", RoleSend, ""); !errors.Is(err, ErrFirst) {
+		t.Fatalf("the first key is no administrator's: %v", err)
+	}
+	admin, adminToken, err := k.Create(t.Context(), "", RoleAdmin, "me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if open, err := k.Open(t.Context()); err != nil || open {
+		t.Errorf("open with a key: %v, %v", open, err)
+	}
+	_, token, err := k.Create(t.Context(), "acme", RoleSend, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := k.Bearer(t.Context(), token.Reveal())
+	if err != nil || who.Tenant != "acme" || who.Role != RoleSend {
+		t.Errorf("caller %+v, %v", who, err)
+	}
+	for _, bad := range []string{"", "lsk_", token.Reveal()[:20], token.Reveal() + "x", adminToken.Reveal()[4:], "lsk_" + strings.Repeat("x", 1000)} {
+		if _, err := k.Bearer(t.Context(), bad); !errors.Is(err, ErrUnauthorized) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if err := k.Revoke(t.Context(), admin.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Bearer(t.Context(), adminToken.Reveal()); !errors.Is(err, ErrUnauthorized) {
+		t.Errorf("a revoked key: %v", err)
+	}
+	if err := k.Revoke(t.Context(), admin.ID); !errors.Is(err, ErrNotFound) {
+		t.Errorf("revoked twice: %v", err)
+	}
+	list, err := k.List(t.Context())
+	if err != nil || len(list) != 2 || list[0].Revoked == 0 || list[1].LastUsed == 0 {
+		t.Errorf("list %+v, %v", list, err)
+	}
+	for _, shown := range []string{fmt.Sprintf("%+v", list), fmt.Sprintf("%v %#v", token, token)} {
+		if strings.Contains(shown, token.Reveal()[4:]) {
+			t.Error("a key is shown")
+		}
+	}
+	// The ledger has no token in it.
+	err = db.Read(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Query(t.Context(), "SELECT id, tenant, hash, role, label FROM api_keys", nil, func(row ledger.Row) error {
+			var id, tenant, hash, role, label string
+			err := row.Scan(&id, &tenant, &hash, &role, &label)
+			if strings.Contains(id+tenant+hash+role+label, token.Reveal()[4:]) {
+				t.Error("the ledger holds a key")
+			}
+			return err
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []struct {
+		tenant string
+		role   Role
+	}{{"a b", RoleRead}, {strings.Repeat("x", 65), RoleRead}, {"", "root"}, {"", ""}} {
+		if _, _, err := k.Create(t.Context(), bad.tenant, bad.role, ""); err == nil {
+			t.Errorf("%+v was accepted", bad)
+		}
+	}
+}
+
+func TestRoles(t *testing.T) {
+	for _, test := range []struct {
+		has, wants Role
+		want       bool
+	}{
+		{RoleAdmin, RoleRead, true},
+		{RoleAdmin, RoleAdmin, true},
+		{RoleSend, RoleRead, true},
+		{RoleSend, RoleAdmin, false},
+		{RoleRead, RoleSend, false},
+		{"", RoleRead, false},
+		{"", "", false},
+		{"root", RoleRead, false},
+	} {
+		if got := test.has.Includes(test.wants); got != test.want {
+			t.Errorf("%q includes %q: %v", test.has, test.wants, got)
+		}
+	}
+}
+
+func TestBasic(t *testing.T) {
+	db := open(t)
+	k := keys(t, db, "core", "sesame")
+	if open, err := k.Open(t.Context()); err != nil || open {
+		t.Errorf("open with a password: %v, %v", open, err)
+	}
+	if who, err := k.Basic("core", "sesame"); err != nil || who.Role != RoleSend {
+		t.Errorf("caller %+v, %v", who, err)
+	}
+	for _, bad := range [][2]string{{"core", ""}, {"", "sesame"}, {"core", "sesam"}, {"cor", "sesame"}, {"", ""}} {
+		if _, err := k.Basic(bad[0], bad[1]); !errors.Is(err, ErrUnauthorized) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if _, err := keys(t, db, "", "").Basic("", ""); !errors.Is(err, ErrUnauthorized) {
+		t.Errorf("without a password: %v", err)
+	}
+}
+
+// A key that another process revoked is refused when it is no longer remembered, and not
+// looked up again before.
+func TestRevocationByAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := open(t)
+		here, there := New(db, "", ""), New(db, "", "")
+		key, token, err := here.Create(t.Context(), "", RoleAdmin, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := there.Bearer(t.Context(), token.Reveal()); err != nil {
+			t.Fatal(err)
+		}
+		if err := here.Revoke(t.Context(), key.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := there.Bearer(t.Context(), token.Reveal()); err != nil {
+			t.Errorf("not remembered: %v", err)
+		}
+		<-time.After(remembered + time.Second)
+		if _, err := there.Bearer(t.Context(), token.Reveal()); !errors.Is(err, ErrUnauthorized) {
+			t.Errorf("after %s: %v", remembered, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(remembered + time.Second)
+		if _, err := there.Bearer(t.Context(), token.Reveal()); err == nil || errors.Is(err, ErrUnauthorized) {
+			t.Errorf("a ledger that does not answer says of a key: %v", err)
+		}
+	})
+}

@@ -1,0 +1,271 @@
+package access
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"lockstep/internal/ledger"
+	"lockstep/internal/secret"
+)
+
+// Role is what a caller may do. Higher ones include lower ones.
+type Role string
+
+// The roles.
+const (
+	RoleRead  Role = "read"
+	RoleSend  Role = "send"
+	RoleAdmin Role = "admin"
+)
+
+var ranks = map[Role]int{RoleRead: 1, RoleSend: 2, RoleAdmin: 3}
+
+// Includes reports whether a role may do what another one may.
+func (r Role) Includes(other Role) bool { return ranks[r] > 0 && ranks[r] >= ranks[other] }
+
+// Caller is who makes a request.
+type Caller struct {
+	Name   string // for the audit log: a key's id, "basic/user", or "loopback"
+	Tenant string // "" is all
+	Role   Role
+}
+
+// Errors of callers.
+var (
+	ErrUnauthorized = errors.New("a key is needed: Authorization: Bearer lsk_…")
+	ErrNotFound     = errors.New("no such key")
+	ErrRole         = errors.New("want the role read, send or admin")
+	ErrFirst        = errors.New("the first key must be an admin's without a tenant, or nobody could make another")
+	ErrTenant       = errors.New("a tenant's name has at most 64 letters, digits and the signs . : _ -")
+)
+
+// Key is an API key without its secret.
+type Key struct {
+	ID, Tenant, Label string
+	Role              Role
+	Created           int64 // microseconds since 1970
+	LastUsed          int64 // 0: never
+	Revoked           int64 // 0: it is valid
+}
+
+const (
+	prefix = "lsk_"
+	// remembered is how long an answer is taken from memory.
+	remembered = 5 * time.Second
+	// useNoted is how often a key's last use is written.
+	useNoted = time.Minute
+	capacity = 10_000
+)
+
+// Keys checks and keeps API keys. It is safe for concurrent use.
+type Keys struct {
+	db       *ledger.DB
+	user     string
+	password [sha256.Size]byte
+	basic    bool
+
+	mu   sync.Mutex // guards all below
+	seen *lru.Cache[string, memory]
+	open memory // whether there is no key at all
+}
+
+type memory struct {
+	caller Caller
+	err    error
+	until  time.Time
+}
+
+// New makes the keys of a ledger. User and password are those of internal callers; an
+// empty user is none.
+func New(db *ledger.DB, user string, password secret.String) *Keys {
+	seen, _ := lru.New[string, memory](capacity) // fails for a capacity below 1 alone
+	return &Keys{db: db, user: user, password: sha256.Sum256([]byte(password.Reveal())), basic: user != "" && password != "", seen: seen}
+}
+
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// Bearer returns the caller of a token.
+func (k *Keys) Bearer(ctx context.Context, token string) (Caller, error) {
+	if !strings.HasPrefix(token, prefix) || len(token) > 128 {
+		return Caller{}, ErrUnauthorized
+	}
+	hash := hashOf(token)
+	k.mu.Lock()
+	found, ok := k.seen.Get(hash)
+	k.mu.Unlock()
+	if ok && time.Now().Before(found.until) {
+		return found.caller, found.err
+	}
+	caller, err := k.read(ctx, hash)
+	if err != nil && !errors.Is(err, ErrUnauthorized) {
+		return Caller{}, err // the ledger does not answer: nothing is known of the key
+	}
+	k.mu.Lock()
+	k.seen.Add(hash, memory{caller, err, time.Now().Add(remembered)})
+	k.mu.Unlock()
+	return caller, err
+}
+
+func (k *Keys) read(ctx context.Context, hash string) (Caller, error) {
+	var id, tenant, role string
+	var now, used int64
+	var found bool
+	err := k.db.Read(ctx, func(tx *ledger.Tx) (err error) {
+		if now, err = tx.Now(ctx); err != nil {
+			return err
+		}
+		found, err = tx.One(ctx, "SELECT id, tenant, role, last_used FROM api_keys WHERE hash = $1 AND revoked_at = 0", []any{hash}, &id, &tenant, &role, &used)
+		return err
+	})
+	switch {
+	case err != nil:
+		return Caller{}, fmt.Errorf("read the key: %w", err)
+	case !found:
+		return Caller{}, ErrUnauthorized
+	}
+	if now-used > useNoted.Microseconds() {
+		err := k.db.Write(ctx, func(tx *ledger.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE api_keys SET last_used = $1 WHERE id = $2", now, id)
+			return err
+		})
+		if err != nil {
+			return Caller{}, fmt.Errorf("note the key's use: %w", err)
+		}
+	}
+	return Caller{Name: id, Tenant: tenant, Role: Role(role)}, nil
+}
+
+// Basic returns the caller of a user and password.
+func (k *Keys) Basic(user, password string) (Caller, error) {
+	sum := sha256.Sum256([]byte(password))
+	same := subtle.ConstantTimeCompare([]byte(user), []byte(k.user)) & subtle.ConstantTimeCompare(sum[:], k.password[:])
+	if !k.basic || same != 1 {
+		return Caller{}, ErrUnauthorized
+	}
+	return Caller{Name: "basic/" + user, Role: RoleSend}, nil
+}
+
+// Open reports whether nobody needs a key: there is none, and no password either.
+func (k *Keys) Open(ctx context.Context) (bool, error) {
+	if k.basic {
+		return false, nil
+	}
+	k.mu.Lock()
+	open := k.open
+	k.mu.Unlock()
+	if time.Now().Before(open.until) {
+		return open.err == nil, nil
+	}
+	var count int
+	err := k.db.Read(ctx, func(tx *ledger.Tx) error {
+		_, err := tx.One(ctx, "SELECT count(*) FROM api_keys", nil, &count)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("count the keys: %w", err)
+	}
+	open = memory{until: time.Now().Add(remembered)}
+	if count > 0 {
+		open.err = ErrUnauthorized
+	}
+	k.mu.Lock()
+	k.open = open
+	k.mu.Unlock()
+	return count == 0, nil
+}
+
+func goodTenant(tenant string) bool {
+	return len(tenant) <= 64 && !strings.ContainsFunc(tenant, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-:", r)
+	})
+}
+
+// Create makes a key and returns it with its secret, which is shown this once.
+func (k *Keys) Create(ctx context.Context, tenant string, role Role, label string) (Key, secret.String, error) {
+	switch {
+	case ranks[role] == 0:
+		return Key{}, "", ErrRole
+	case !goodTenant(tenant) || len(label) > 200:
+		return Key{}, "", ErrTenant
+	}
+	random := make([]byte, 32)
+	_, _ = rand.Read(random) // never fails
+	token := prefix + base64.RawURLEncoding.EncodeToString(random)
+	key := Key{ID: "key_" + strings.ReplaceAll(uuid.NewString(), "-", ""), Tenant: tenant, Role: role, Label: label}
+	err := k.db.Write(ctx, func(tx *ledger.Tx) error {
+		var count int
+		if _, err := tx.One(ctx, "SELECT count(*) FROM api_keys", nil, &count); err != nil {
+			return err
+		}
+		if count == 0 && !k.basic && (role != RoleAdmin || tenant != "") {
+			return ErrFirst
+		}
+		var err error
+		if key.Created, err = tx.Now(ctx); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, "INSERT INTO api_keys (id, tenant, hash, role, label, created_at) VALUES ($1, $2, $3, $4, $5, $6)",
+			key.ID, tenant, hashOf(token), string(role), label, key.Created)
+		return err
+	})
+	if err != nil {
+		return Key{}, "", err
+	}
+	k.forget()
+	return key, secret.String(token), nil
+}
+
+// List returns all keys, the oldest first.
+func (k *Keys) List(ctx context.Context) ([]Key, error) {
+	var list []Key
+	err := k.db.Read(ctx, func(tx *ledger.Tx) error {
+		list = nil
+		return tx.Query(ctx, "SELECT id, tenant, label, role, created_at, last_used, revoked_at FROM api_keys ORDER BY created_at, id", nil, func(row ledger.Row) error {
+			var key Key
+			err := row.Scan(&key.ID, &key.Tenant, &key.Label, &key.Role, &key.Created, &key.LastUsed, &key.Revoked)
+			list = append(list, key)
+			return err
+		})
+	})
+	return list, err
+}
+
+// Revoke ends a key. The row stays, so that revoking every key does not open the door.
+func (k *Keys) Revoke(ctx context.Context, id string) error {
+	err := k.db.Write(ctx, func(tx *ledger.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		changed, err := tx.Exec(ctx, "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND revoked_at = 0", now, id)
+		if err == nil && changed == 0 {
+			return ErrNotFound
+		}
+		return err
+	})
+	k.forget()
+	return err
+}
+
+// forget drops what is remembered, after a change in this process.
+func (k *Keys) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.seen.Purge()
+	k.open = memory{}
+}

@@ -1,0 +1,95 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Errors of requests.
+var (
+	// ErrForbidden means that the caller is known, and may not do this.
+	ErrForbidden = errors.New("the key's role does not allow it")
+	// errCrossSite refuses what a browser sends for another site to a listener without keys.
+	errCrossSite = errors.New("without a key, requests come from this machine's own programs only: no Origin, no proxy, and a Host that is loopback")
+)
+
+type callerKey struct{}
+
+// With notes in a context who makes a request.
+func With(ctx context.Context, who Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, who)
+}
+
+// Of returns who makes a request, a caller without a role if nobody has noted it.
+func Of(ctx context.Context) Caller {
+	who, _ := ctx.Value(callerKey{}).(Caller)
+	return who
+}
+
+// Allowed returns ErrForbidden unless the caller of a context has a role. A role that nobody named is nobody's.
+func Allowed(ctx context.Context, want Role) error {
+	if want == "" || !Of(ctx).Role.Includes(want) {
+		return ErrForbidden
+	}
+	return nil
+}
+
+// Who returns who makes a request.
+func (k *Keys) Who(r *http.Request) (Caller, error) {
+	header := r.Header.Get("Authorization")
+	if token, ok := strings.CutPrefix(header, "Bearer "); ok {
+		return k.Bearer(r.Context(), strings.TrimSpace(token))
+	}
+	if user, password, ok := r.BasicAuth(); ok {
+		return k.Basic(user, password)
+	}
+	open, err := k.Open(r.Context())
+	switch {
+	case err != nil:
+		return Caller{}, err
+	case !open || header != "":
+		return Caller{}, ErrUnauthorized
+	case !Loopback(r.RemoteAddr):
+		return Caller{}, ErrUnauthorized
+	case forwarded(r.Header), r.Header.Get("Origin") != "" || !Loopback(r.Host) || crossSite(r.Header.Get("Sec-Fetch-Site")):
+		return Caller{}, errors.Join(ErrForbidden, errCrossSite)
+	default:
+		return Caller{Name: "loopback", Role: RoleAdmin}, nil
+	}
+}
+
+// forwarded reports whether a proxy on this machine passes on what came from elsewhere.
+func forwarded(header http.Header) bool {
+	if header.Get("Forwarded") != "" {
+		return true
+	}
+	for _, line := range header.Values("X-Forwarded-For") {
+		for address := range strings.SplitSeq(line, ",") {
+			if !Loopback(strings.TrimSpace(address)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func crossSite(value string) bool { return value != "" && value != "none" && value != "same-origin" }
+
+// Loopback reports whether a host, with or without a port, is this machine alone.
+func Loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if host == "localhost" {
+		return true
+	}
+	if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
+		host = host[1 : len(host)-1]
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.Unmap().IsLoopback()
+}

@@ -1,0 +1,32 @@
+package budget
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	used    prometheus.GaugeFunc
+	clients prometheus.GaugeFunc
+	refused *prometheus.CounterVec
+}
+
+func newMetrics(m *Memory) *metrics {
+	return &metrics{
+		used: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "rpc_relay_request_memory_bytes", Help: "Bytes that requests hold, by their own account.",
+		}, func() float64 { return float64(m.Used()) }),
+		clients: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "rpc_relay_request_memory_clients", Help: "Clients whose requests hold more than a few kilobytes.",
+		}, func() float64 {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return float64(len(m.clients))
+		}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rpc_relay_budget_refusals_total", Help: "What was refused because a request, a client or all of them took too much memory or processor time, by whose limit it was.",
+		}, []string{"scope"}),
+	}
+}
+
+// Collectors returns everything there is to register.
+func (m *Memory) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.metrics.used, m.metrics.clients, m.metrics.refused}
+}

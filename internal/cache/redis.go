@@ -1,0 +1,162 @@
+package cache
+
+import (
+	"context"
+	_ "embed" // the script
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/outage"
+	"lockstep/internal/redisx"
+)
+
+//go:embed lua/put.lua
+var putLua string
+
+const (
+	prefix    = "lockstep:cache:"
+	queueSize = 1024    // values that wait to be written
+	queueMax  = 8 << 20 // bytes of them
+)
+
+// Redis is a store in Redis. It is safe for concurrent use.
+type Redis struct {
+	config Config
+	client redis.UniversalClient
+	queue  chan entry
+	queued atomic.Int64 // bytes in the queue
+	count  *prometheus.CounterVec
+	gets   prometheus.Counter
+	puts   prometheus.Counter
+	quota  *redisx.Quota // of the fleet
+	set    *redis.Script
+
+	reads, writes breaker
+}
+
+type entry struct {
+	key   string
+	value []byte
+}
+
+// New makes a store. It starts nothing; without Run nothing is written. The client
+// stays the caller's.
+func New(config Config, client redis.UniversalClient, log *slog.Logger) *Redis {
+	return &Redis{
+		config: config, client: client, queue: make(chan entry, queueSize),
+		quota: redisx.NewQuota("cache", config.MaxBytes, config.TTL.Duration()), set: redis.NewScript(redisx.SpareLua + putLua),
+		reads:  breaker{outage: newOutage(log, "cache (reading)", "every relay reads from the mirror node what another one has read")},
+		writes: breaker{outage: newOutage(log, "cache (writing)", "other relays read from the mirror node what this one has read")},
+		gets:   calls("get"), puts: calls("set"),
+		count: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rpc_relay_cache_redis_operations_total",
+			Help: "Looks into the shared cache (get: hit, miss, long, error, or skipped while Redis fails) and writes to it (put: done, long, error, skipped, dropped because too many waited, or full because the fleet has written all that it may).",
+		}, []string{"operation", "result"}),
+	}
+}
+
+func newOutage(log *slog.Logger, name, consequence string) outage.Log {
+	return outage.Log{Logger: log, Upstream: "redis", Name: name, Level: slog.LevelWarn, Consequence: consequence}
+}
+
+// Collectors returns the store's metrics, for registration.
+func (r *Redis) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{r.count, r.gets, r.puts}
+}
+
+// calls counts under the name that established relays give it; package mirror counts the calls
+// of the caches in the process under the same name.
+func calls(method string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{
+		Name:        "rpc_cache_service_methods_counter",
+		Help:        "Calls of the caches, by what is kept there (callingMethod), where (cacheType: lru, redis) and what was done (method: get, set).",
+		ConstLabels: prometheus.Labels{"callingMethod": "any", "cacheType": "redis", "method": method},
+	})
+}
+
+// Get returns what was put under a key, or nil.
+func (r *Redis) Get(ctx context.Context, key string) []byte {
+	r.gets.Inc()
+	value, result := r.get(ctx, key)
+	r.count.WithLabelValues("get", result).Inc()
+	return value
+}
+
+func (r *Redis) get(ctx context.Context, key string) (value []byte, result string) {
+	if !r.reads.enter() {
+		return nil, "skipped"
+	}
+	timed, cancel := context.WithTimeout(ctx, r.config.Timeout.Duration())
+	defer cancel()
+	// A range, so that somebody else's giant under our key is not read.
+	value, err := r.client.GetRange(timed, prefix+key, 0, int64(r.config.MaxValue)).Bytes()
+	switch {
+	case err != nil:
+		r.reads.settle(ctx, err)
+		return nil, "error"
+	case len(value) == 0:
+		r.reads.settle(ctx, nil)
+		return nil, "miss"
+	case len(value) > r.config.MaxValue:
+		r.reads.settle(ctx, nil)
+		return nil, "long"
+	}
+	r.reads.settle(ctx, nil)
+	return value, "hit"
+}
+
+// Put keeps a value. It does not wait.
+func (r *Redis) Put(key string, value []byte) {
+	r.puts.Inc()
+	size := int64(len(value))
+	switch {
+	case len(value) > r.config.MaxValue:
+		r.count.WithLabelValues("put", "long").Inc()
+		return
+	case r.queued.Add(size) > queueMax:
+	default:
+		select {
+		case r.queue <- entry{key, value}:
+			return
+		default:
+		}
+	}
+	r.queued.Add(-size)
+	r.count.WithLabelValues("put", "dropped").Inc()
+}
+
+// Run writes what was put until the context ends.
+func (r *Redis) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case e := <-r.queue:
+			r.queued.Add(-int64(len(e.value)))
+			r.count.WithLabelValues("put", r.put(ctx, e)).Inc()
+		}
+	}
+}
+
+func (r *Redis) put(ctx context.Context, e entry) (result string) {
+	if !r.writes.enter() {
+		return "skipped"
+	}
+	if !r.quota.Take(len(prefix) + len(e.key) + len(e.value)) {
+		return "full"
+	}
+	timed, cancel := context.WithTimeout(ctx, r.config.Timeout.Duration())
+	defer cancel()
+	err := r.set.Run(timed, r.client, []string{prefix + e.key}, e.value, r.config.TTL.Duration().Milliseconds()).Err()
+	if err == nil {
+		err = r.quota.Settle(timed, r.client)
+	}
+	r.writes.settle(ctx, err)
+	if err != nil {
+		return "error"
+	}
+	return "done"
+}

@@ -1,0 +1,132 @@
+package cache_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/cache"
+	"lockstep/internal/envx"
+	"lockstep/internal/redistest"
+)
+
+// has waits until what was put can be had. It puts again: a store may lose anything.
+func has(t *testing.T, store *cache.Redis, key, value string) {
+	t.Helper()
+	until(t, key, func() bool {
+		store.Put(key, []byte(value))
+		return string(store.Get(t.Context(), key)) == value
+	})
+}
+
+// A Redis that takes no writes, because it is full or because they are held up, is left
+// alone with them, and read all the same.
+func TestReadsWithoutWrites(t *testing.T) {
+	type state func(context.Context, *redis.Client) error
+	for name, trouble := range map[string]struct{ begin, end state }{
+		"full": {
+			func(ctx context.Context, c *redis.Client) error { return c.ConfigSet(ctx, "maxmemory", "1").Err() },
+			func(ctx context.Context, c *redis.Client) error { return c.ConfigSet(ctx, "maxmemory", "0").Err() },
+		},
+		"held up": {
+			func(ctx context.Context, c *redis.Client) error {
+				return c.Do(ctx, "CLIENT", "PAUSE", 600_000, "WRITE").Err()
+			},
+			func(ctx context.Context, c *redis.Client) error { return c.ClientUnpause(ctx).Err() },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t, "--maxmemory-policy", "noeviction")
+			c := config
+			c.Timeout = envx.Millis(time.Second)
+			store, client := start(t, server.URL(), c), server.Client()
+			has(t, store, "k", "v")
+			if err := trouble.begin(t.Context(), client); err != nil {
+				t.Fatal(err)
+			}
+			const puts = 20
+			settled := func() float64 { return store.Count("put", "error") + store.Count("put", "skipped") }
+			for range puts {
+				store.Put("late", []byte("w"))
+			}
+			until(t, "the writes", func() bool { return settled() >= puts })
+			if failed := store.Count("put", "error"); failed > 10 {
+				t.Errorf("%v of %d writes were tried", failed, puts)
+			}
+			until(t, "a read", func() bool { return string(store.Get(t.Context(), "k")) == "v" })
+			if skipped := store.Count("get", "skipped"); skipped != 0 {
+				t.Errorf("%v reads were not tried", skipped)
+			}
+			if got := store.Get(t.Context(), "late"); got != nil {
+				t.Errorf("%q was written", got)
+			}
+			if err := trouble.end(t.Context(), client); err != nil {
+				t.Fatal(err)
+			}
+			has(t, store, "late", "w")
+		})
+	}
+}
+
+// What Redis throws out to make room is not there; what is there is right.
+func TestEviction(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru")
+	store, client := start(t, server.URL(), config), server.Client()
+	const values, atOnce = 5000, 500
+	value := func(i int) []byte { return bytes.Repeat([]byte{byte(i), byte(i >> 8)}, config.MaxValue/2) }
+	for i := range values {
+		store.Put(fmt.Sprint(i), value(i))
+		if i%atOnce == atOnce-1 {
+			until(t, "the writes", func() bool {
+				return store.Count("put", "done")+store.Count("put", "error")+store.Count("put", "skipped") == float64(i+1)
+			})
+		}
+	}
+	// The store leaves a part of the memory alone; others may not.
+	for i := range 2000 {
+		if err := client.Set(t.Context(), fmt.Sprint("other", i), make([]byte, 1000), 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stats, err := client.Info(t.Context(), "stats").Result()
+	if err != nil || !regexp.MustCompile(`evicted_keys:[1-9]`).MatchString(stats) {
+		t.Fatalf("nothing had to go: %v\n%s", err, stats)
+	}
+	found := 0
+	for i := range values {
+		switch got := store.Get(t.Context(), fmt.Sprint(i)); {
+		case got == nil:
+		case bytes.Equal(got, value(i)):
+			found++
+		default:
+			t.Fatalf("%d: what was put under another key", i)
+		}
+	}
+	if found == 0 || found >= int(store.Count("put", "done")) || store.Count("get", "error") != 0 {
+		t.Errorf("%d of %d values are there; %v errors", found, values, store.Count("get", "error"))
+	}
+}
+
+// Everything may vanish at any time.
+func TestFlush(t *testing.T) {
+	server := redistest.Start(t)
+	store, client := start(t, server.URL(), config), server.Client()
+	for round := range 3 {
+		store.Put("k", []byte("v"))
+		until(t, "the write", func() bool { return store.Count("put", "done") == float64(round+1) })
+		if got := store.Get(t.Context(), "k"); string(got) != "v" {
+			t.Errorf("%q", got)
+		}
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got := store.Get(t.Context(), "k"); got != nil {
+			t.Errorf("%q after all was deleted", got)
+		}
+	}
+}

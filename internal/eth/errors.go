@@ -1,0 +1,496 @@
+package eth
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// Error is an error that a client may see: a JSON-RPC code, a message and,
+// for some, data. This file is the only place that makes them.
+type Error struct {
+	Code    int
+	Message string // as established relays of the network word it
+	// Ethereum is what Ethereum's nodes say in such a case, where that is known and
+	// another text; it is for clients that were made for those.
+	Ethereum string
+	Data     any // nil: the data member is left out
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// ethereum adds what Ethereum's nodes say.
+func (e *Error) ethereum(format string, args ...any) *Error {
+	e.Ethereum = fmt.Sprintf(format, args...)
+	return e
+}
+
+// ErrorCode returns the JSON-RPC error code.
+func (e *Error) ErrorCode() int { return e.Code }
+
+// ErrorData returns the data member, or nil for none.
+func (e *Error) ErrorData() any { return e.Data }
+
+func newError(code int, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// The codes of the catalogue. Several errors share a code; the message tells
+// them apart, as established clients expect.
+const (
+	CodeReverted            = 3
+	CodeSyncTimeout         = 4
+	CodeServerError         = -32000
+	CodeNotFound            = -32001
+	CodeRejected            = -32003
+	CodeTimestampRange      = -32004
+	CodeGasLimitTooHigh     = -32005
+	CodeNotInBatch          = -32007
+	CodeGasPriceTooLow      = -32009
+	CodeRequestTimeout      = -32010
+	CodeRangeOrPages        = -32011
+	CodeImmatureRecords     = -32015
+	CodeUpstream            = -32020
+	CodeOversized           = -32201
+	CodeBatchDisabled       = -32202
+	CodeBatchTooLarge       = -32203
+	CodeWSBatchDisabled     = -32205
+	CodeWSSubscriptionsOff  = -32207
+	CodeInvalidRequest      = -32600
+	CodeMethodNotFound      = -32601
+	CodeInvalidParams       = -32602
+	CodeInternal            = -32603
+	CodeRateLimited         = -32605
+	CodeHbarLimited         = -32606
+	CodeNoLatestBlock       = -32607
+	CodeTooManySubscription = -32608
+	CodeUnsupportedAction   = -32610
+	CodeUnsupportedTxType   = -32611
+	CodeParse               = -32700
+	CodeVMError             = -32015
+	CodeSimNonceTooLow      = -38010
+	CodeSimNonceTooHigh     = -38011
+	CodeSimFeeTooLow        = -38012
+	CodeSimIntrinsicGas     = -38013
+	CodeSimFunds            = -38014
+	CodeSimBlockGas         = -38015
+	CodeSimBlockNumber      = -38020
+	CodeSimBlockTime        = -38021
+	CodeSimLimit            = -38026
+	CodeUnknownBlock        = -39012
+	CodeInvalidBlockRange   = -39013
+)
+
+// ErrPassedOn is an error that was a client's already: a method that calls another answers with
+// what that one did.
+func ErrPassedOn(code int, message string, data any) *Error {
+	return &Error{Code: code, Message: message, Data: data}
+}
+
+// Requests and parameters.
+
+// ErrParse says: the body is not JSON, or is over the size limit.
+func ErrParse() *Error { return newError(CodeParse, "Parse error").ethereum("parse error") }
+
+// ErrInvalidRequest says: JSON, but not a JSON-RPC 2.0 call.
+func ErrInvalidRequest() *Error {
+	return newError(CodeInvalidRequest, "Invalid Request").ethereum("invalid request")
+}
+
+// ErrMethodNotFound says: no such method here.
+func ErrMethodNotFound(method string) *Error {
+	return newError(CodeMethodNotFound, "Method %s not found", method).ethereum("the method %s does not exist/is not available", method)
+}
+
+// ErrUnsupportedMethod says: known to Ethereum, impossible or switched off here.
+func ErrUnsupportedMethod() *Error {
+	return newError(CodeMethodNotFound, "Unsupported JSON-RPC method")
+}
+
+// ErrNotYetImplemented says: a tracing method without a counterpart here.
+func ErrNotYetImplemented() *Error { return newError(CodeMethodNotFound, "Not yet implemented") }
+
+// ErrInvalidParams says: the parameters are no array.
+func ErrInvalidParams() *Error {
+	return newError(CodeInvalidParams, "Invalid params").ethereum("non-array args")
+}
+
+// ErrTooManyParams says: more parameters than the method has.
+func ErrTooManyParams(most int) *Error {
+	return newError(CodeInvalidParams, "Invalid params").ethereum("too many arguments, want at most %d", most)
+}
+
+// ErrMissingParam says: the parameter at index (a number, or a quoted field name) is required and absent.
+func ErrMissingParam(index any) *Error {
+	return newError(CodeInvalidParams, "Missing value for required parameter %v", index).ethereum("missing value for required argument %v", index)
+}
+
+// ErrInvalidParam says: the parameter at index (a number, or a quoted field name) is wrong.
+func ErrInvalidParam(index any, format string, args ...any) *Error {
+	wrong := fmt.Sprintf(format, args...)
+	return newError(CodeInvalidParams, "Invalid parameter %v: %s", index, wrong).ethereum("invalid argument %v: %s", index, wrong)
+}
+
+// ErrInvalidArguments says: well-formed parameters that make no sense together or do not decode.
+func ErrInvalidArguments(format string, args ...any) *Error {
+	return newError(CodeServerError, "Invalid arguments: %s", fmt.Sprintf(format, args...))
+}
+
+// ErrInternal says: something failed that is not the client's doing.
+func ErrInternal(format string, args ...any) *Error {
+	return newError(CodeInternal, "Error invoking RPC: %s", fmt.Sprintf(format, args...))
+}
+
+// ErrRateLimited says: this address called the method too often.
+func ErrRateLimited(method string) *Error {
+	return newError(CodeRateLimited, "IP Rate limit exceeded on %s", method)
+}
+
+// ErrHbarLimited says: what the operator is willing to pay for is spent for now.
+func ErrHbarLimited() *Error { return newError(CodeHbarLimited, "HBAR Rate limit exceeded") }
+
+// ErrManaged refuses a transaction of an account whose nonces the transaction manager gives out.
+func ErrManaged(a common.Address) *Error {
+	return newError(CodeRejected, "The transaction manager sends from %s: hand it an intent (POST /v1/transactions), or use another account", a.Hex())
+}
+
+// ErrReadOnly says: the relay takes no transactions.
+func ErrReadOnly() *Error {
+	return newError(CodeUnsupportedAction, "Unsupported operation. Relay is in read-only mode")
+}
+
+// Prechecks of a raw transaction.
+
+// ErrCallDataSize says: more call data than the limit, both in bytes.
+func ErrCallDataSize(size, limit int) *Error {
+	return newError(CodeOversized, "Oversized data: call data size %d, call data size limit %d", size, limit).
+		ethereum("oversized data: call data size %d, limit %d", size, limit)
+}
+
+// ErrInitcodeSize says: more init code than the limit, both in bytes.
+func ErrInitcodeSize(size, limit int) *Error {
+	return newError(CodeOversized, "Oversized data: initcode size %d, initcode size limit %d", size, limit).
+		ethereum("max initcode size exceeded: code size %d, limit %d", size, limit)
+}
+
+// ErrTransactionSize says: a longer transaction than the limit, both in bytes.
+func ErrTransactionSize(size, limit int) *Error {
+	return newError(CodeOversized, "Oversized data: transaction size %d, transaction limit %d", size, limit).
+		ethereum("oversized data: transaction size %d, limit %d", size, limit)
+}
+
+// ErrTransactionType says: a transaction type that the network or the settings refuse.
+func ErrTransactionType(txType uint8) *Error {
+	return newError(CodeUnsupportedTxType, "Unsupported transaction type: txType=%d", txType).
+		ethereum("transaction type not supported: type %d", txType)
+}
+
+// ErrGasLimitTooHigh says: more gas than one transaction may use.
+func ErrGasLimitTooHigh(limit, maximum uint64) *Error {
+	return newError(CodeGasLimitTooHigh, "Transaction gas limit '%d' exceeds max gas per sec limit '%d'", limit, maximum).
+		ethereum("exceeds block gas limit: gas %d, maximum %d", limit, maximum)
+}
+
+// ErrGasLimitTooLow says: less gas than the transaction needs before it runs.
+func ErrGasLimitTooLow(limit, intrinsic uint64) *Error {
+	return newError(CodeRejected, "Transaction gas limit provided '%d' is insufficient of intrinsic gas required '%d'", limit, intrinsic).
+		ethereum("intrinsic gas too low: gas %d, minimum needed %d", limit, intrinsic)
+}
+
+// ErrChainID says: signed for another chain.
+func ErrChainID(got *big.Int, want uint64) *Error {
+	return newError(CodeServerError, "ChainId (0x%x) not supported. The correct chainId is 0x%x", got, want).
+		ethereum("invalid chain id for signer: have %d want %d", got, want)
+}
+
+// ErrValueTooLow says: a value that the network would round down to nothing.
+func ErrValueTooLow() *Error {
+	return newError(CodeInvalidParams, "Value can't be non-zero and less than 10_000_000_000 wei which is 1 tinybar")
+}
+
+// ErrNonceTooLow says: the nonce is spent.
+func ErrNonceTooLow(got, want uint64) *Error {
+	return newError(CodeServerError, "Nonce too low. Provided nonce: %d, current nonce: %d", got, want).
+		ethereum("nonce too low: next nonce %d, tx nonce %d", want, got)
+}
+
+// ErrNonceTooHigh says: a nonce before this one is missing.
+func ErrNonceTooHigh(got, want uint64) *Error {
+	return newError(CodeServerError, "Nonce too high. Provided nonce: %d, current nonce: %d", got, want).
+		ethereum("nonce too high: next nonce %d, tx nonce %d", want, got)
+}
+
+// ErrInsufficientFunds says: the balance does not cover value plus the gas limit's cost.
+func ErrInsufficientFunds() *Error {
+	return newError(CodeServerError, "Insufficient funds for transfer").ethereum("insufficient funds for gas * price + value")
+}
+
+// ErrGasPriceTooLow says: the offered price is below the network's, both in weibar.
+func ErrGasPriceTooLow(offered, minimum *big.Int) *Error {
+	return newError(CodeGasPriceTooLow, "Gas price '%d' is below configured minimum gas price '%d'", offered, minimum).
+		ethereum("max fee per gas less than block base fee: maxFeePerGas: %d, baseFee: %d", offered, minimum)
+}
+
+// ErrNoGasPrice says: the mirror node does not tell what gas costs.
+func ErrNoGasPrice() *Error { return ErrInternal("Failed to retrieve gas price from network fees") }
+
+// ErrReceiverSignature says: the receiver must sign, which an Ethereum transaction cannot give.
+func ErrReceiverSignature() *Error {
+	return newError(CodeServerError, "Operation is not supported when receiver's signature is enabled.")
+}
+
+// ErrBalanceUnknown says: the mirror node knows the sender and not what it has.
+func ErrBalanceUnknown(a common.Address) *Error {
+	return ErrNotFound("Account balance unavailable for address: %s.", a.Hex())
+}
+
+// ErrSenderNotFound says: the network has no account for the sender.
+func ErrSenderNotFound(a common.Address) *Error { return ErrNotFound("address '%s'.", a.Hex()) }
+
+// Outcomes of a submission.
+
+// ErrRejected says: the network refused the transaction before executing it. The
+// status is its response code.
+func ErrRejected(status, detail string) *Error {
+	message := "Transaction rejected: " + status
+	if detail != "" {
+		message += " - " + detail
+	}
+	return &Error{Code: CodeRejected, Message: message, Data: map[string]any{"hederaStatus": status}}
+}
+
+// NoReceipt is what is known of a transaction that has no receipt. What is not known
+// is empty.
+type NoReceipt struct {
+	Hash          common.Hash
+	Status        string // the network's response code
+	Detail        string
+	TransactionID string // of the network
+}
+
+// ErrNeverExecuted says: the transaction was refused before it ran, so that it is in no
+// block and has no receipt.
+func ErrNeverExecuted(n NoReceipt) *Error {
+	return n.error(
+		"Transaction rejected: "+cmp.Or(n.Status, n.Detail, "unknown reason"),
+		"The transaction was rejected before execution and will never be included in a block.",
+	)
+}
+
+// ErrNotKnownYet says: the transaction was sent, and nobody knows whether it reached
+// consensus.
+func ErrNotKnownYet(n NoReceipt) *Error {
+	e := n.error(
+		"Transaction submission timed out and has not yet reached consensus; it may still be confirmed within the network validity window",
+		"The transaction timed out during submission and may still reach consensus.",
+	)
+	e.Data.(map[string]any)["provisional"] = true
+	return e
+}
+
+func (n NoReceipt) error(message, detail string) *Error {
+	data := map[string]any{"txHash": n.Hash.Hex(), "detail": cmp.Or(n.Detail, detail)}
+	if n.Status != "" {
+		data["hederaStatus"] = n.Status
+	}
+	if n.TransactionID != "" {
+		data["transactionId"] = n.TransactionID
+	}
+	return &Error{Code: CodeRejected, Message: message, Data: data}
+}
+
+// ErrConsensusNode says: the consensus node answered with a status that is neither
+// acceptance nor a rejection of this transaction.
+func ErrConsensusNode(status string, code int, detail string) *Error {
+	return &Error{
+		Code:    CodeServerError,
+		Message: fmt.Sprintf("Consensus node error: %s (%d): %s", status, code, detail),
+		Data:    map[string]any{"hederaStatus": status},
+	}
+}
+
+// ErrUnknownOutcome says: the transaction left for the network and no verdict is
+// known. It may still be executed. transactionID is the HAPI id to ask for.
+func ErrUnknownOutcome(hash common.Hash, transactionID string) *Error {
+	return &Error{
+		Code:    CodeRequestTimeout,
+		Message: "Request timeout. The transaction was submitted and its outcome is not known yet; look for its receipt before sending it again.",
+		Data:    map[string]any{"txHash": hash.Hex(), "transactionId": transactionID, "provisional": true},
+	}
+}
+
+// ErrSyncTimeout says: the network has accepted the transaction, and it was in no
+// block when the time to wait for its receipt was up (EIP-7966). It may still be
+// executed.
+func ErrSyncTimeout(hash common.Hash, waited time.Duration) *Error {
+	return &Error{
+		Code:    CodeSyncTimeout,
+		Message: fmt.Sprintf("The transaction was submitted but has no receipt after %v", waited),
+		Data:    hash.Hex(),
+	}
+}
+
+// ErrRequestTimeout says: time ran out and nothing was sent.
+func ErrRequestTimeout() *Error {
+	return newError(CodeRequestTimeout, "Request timeout. Please try again.")
+}
+
+// ErrNoNode says: no consensus node could be reached, and nothing was sent.
+func ErrNoNode() *Error {
+	return newError(CodeServerError, "No consensus node could be reached. Nothing was submitted; send it again.")
+}
+
+// ErrTurnLost says: the sender's turn ended before the transaction was handed over.
+func ErrTurnLost() *Error {
+	return newError(CodeServerError, "The transaction was not submitted in its turn and was given up. Nothing was submitted; send it again.")
+}
+
+// ErrShuttingDown says: the relay stops and took nothing.
+func ErrShuttingDown() *Error {
+	return newError(CodeServerError, "The relay is shutting down. Nothing was submitted; send it again.")
+}
+
+// Reading.
+
+// ErrReverted says: the simulated call reverted. data is what it reverted with, as the
+// client is to see it.
+func ErrReverted(reason, data string) *Error {
+	message := "execution reverted"
+	if reason != "" {
+		message += ": " + reason
+	}
+	return &Error{Code: CodeReverted, Message: message, Data: data}
+}
+
+// ErrSimulation says: the call could not be simulated.
+func ErrSimulation(reason string) *Error {
+	return newError(CodeServerError, "Error occurred during transaction simulation: %s", reason)
+}
+
+// ErrSimulationFunds says: the simulated call's sender does not have what it would send
+// and pay.
+func ErrSimulationFunds(reason string) *Error {
+	return ErrSimulation(reason).ethereum("insufficient funds for gas * price + value")
+}
+
+// ErrSimulationGas says: the simulated call ran out of gas.
+func ErrSimulationGas(reason string) *Error { return ErrSimulation(reason).ethereum("out of gas") }
+
+// ErrNotFound says: the named thing does not exist.
+func ErrNotFound(format string, args ...any) *Error {
+	return newError(CodeNotFound, "Requested resource not found. %s", fmt.Sprintf(format, args...))
+}
+
+// ErrUnknownBlock says: no block by that number or hash.
+func ErrUnknownBlock() *Error {
+	return newError(CodeUnknownBlock, "Unknown block").ethereum("header not found")
+}
+
+// ErrNoBlockOfStorage says: no block by that number or hash, to one who asks for storage.
+func ErrNoBlockOfStorage(block string) *Error {
+	return ErrNotFound("block '%s'.", block).ethereum("header not found")
+}
+
+// ErrNoLatestBlock says: the mirror node has no block at all.
+func ErrNoLatestBlock() *Error {
+	return newError(CodeNoLatestBlock, "Error encountered retrieving latest block")
+}
+
+// ErrBeyondHead says: a block number past the newest block.
+func ErrBeyondHead(requested, head uint64) *Error {
+	return newError(CodeServerError, "Request beyond head block: requested %d, head %d", requested, head).
+		ethereum("request beyond head block: requested %d, head %d", requested, head)
+}
+
+// ErrPercentileOrder says: the reward percentile at index is not above the one before.
+func ErrPercentileOrder(index int, before, percentile float64) *Error {
+	return newError(CodeServerError, "invalid reward percentile: #%d:%f >= #%d:%f", index-1, before, index, percentile)
+}
+
+// ErrImmatureRecords says: the mirror node's records did not become complete in time.
+func ErrImmatureRecords() *Error {
+	return newError(CodeImmatureRecords, "Dependent service returned immature records")
+}
+
+// ErrUpstream says: the mirror node failed. The message names no address.
+func ErrUpstream(status int, message string) *Error {
+	return &Error{
+		Code:    CodeUpstream,
+		Message: fmt.Sprintf("Mirror node upstream failure: statusCode=%d, message=%s", status, message),
+		Data:    status,
+	}
+}
+
+// ErrPages says: an answer has more pages than may be read.
+func ErrPages(limit int) *Error {
+	return newError(CodeRangeOrPages, "Exceeded maximum mirror node pagination count: %d", limit)
+}
+
+// ErrMissingFromBlock says: toBlock without fromBlock.
+func ErrMissingFromBlock() *Error {
+	return newError(CodeRangeOrPages, "Provided toBlock parameter without specifying fromBlock")
+}
+
+// ErrBlockRange says: from is after to.
+func ErrBlockRange() *Error {
+	return newError(CodeInvalidBlockRange, "Invalid block range").ethereum("invalid block range params")
+}
+
+// ErrRangeTooLarge says: more blocks than one query may span.
+func ErrRangeTooLarge(limit int) *Error {
+	return newError(CodeServerError, "Exceeded maximum block range: %d", limit)
+}
+
+// ErrTimestampRange says: the blocks of a log query are more than seven days apart.
+func ErrTimestampRange(from, fromTime, to, toTime string) *Error {
+	return newError(CodeTimestampRange, "The provided fromBlock and toBlock contain timestamps that exceed the maximum allowed duration of 7 days (604800 seconds): fromBlock: %s (%s), toBlock: %s (%s)", from, fromTime, to, toTime)
+}
+
+// ErrBlockTooLarge says: more transactions than a full block answer may hold.
+func ErrBlockTooLarge(count int) *Error {
+	return newError(CodeServerError, "Exceeded max transactions that can be returned in a block: %d", count)
+}
+
+// ErrTraceTooLarge says: a trace is longer than the limit, in bytes.
+func ErrTraceTooLarge(limit int64) *Error {
+	return newError(CodeServerError, "The trace exceeds the limit of %d bytes: leave out stack, storage and memory, or use callTracer", limit)
+}
+
+// ErrFilterNotFound says: no such filter, or it expired.
+func ErrFilterNotFound() *Error {
+	return newError(CodeNotFound, "Filter not found").ethereum("filter not found")
+}
+
+// ErrFiltersUnavailable says: filters are kept for a fleet, and the store of them does
+// not answer.
+func ErrFiltersUnavailable() *Error {
+	return newError(CodeServerError, "Filters cannot be reached at the moment. Try again.")
+}
+
+// Subscriptions.
+
+// ErrSubscriptionsOff says: the settings offer no subscriptions.
+func ErrSubscriptionsOff() *Error {
+	return newError(CodeWSSubscriptionsOff, "WS Subscriptions are disabled")
+}
+
+// ErrTooManySubscriptions says: the connection has as many as it may.
+func ErrTooManySubscriptions() *Error {
+	return newError(CodeTooManySubscription, "Exceeded maximum allowed subscriptions")
+}
+
+// ErrNoSubscriptionName says: the first parameter does not name an event.
+func ErrNoSubscriptionName() *Error {
+	return newError(CodeInvalidParams, "expected subscription name as first argument")
+}
+
+// ErrNoSuchSubscription says: there is no event of that name.
+func ErrNoSuchSubscription(name string) *Error {
+	return newError(CodeMethodNotFound, "no %q subscription in eth namespace", name)
+}
+
+// ErrSubscriptionNotFound says: the connection has no subscription of that id.
+func ErrSubscriptionNotFound() *Error { return newError(CodeServerError, "subscription not found") }

@@ -1,0 +1,376 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"lockstep/internal/pgtest"
+)
+
+func opened(t *testing.T, url string) *DB {
+	t.Helper()
+	db, err := Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// both runs a test on each database.
+func both(t *testing.T, test func(t *testing.T, url string)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db")) })
+	t.Run("postgres", func(t *testing.T) { test(t, pgtest.Start(t).Database()) })
+}
+
+var older = fstest.MapFS{
+	"migrations/0001_first.sql": {Data: []byte("CREATE TABLE things (id SERIAL_KEY, name TEXT NOT NULL);\n")},
+}
+
+var newer = fstest.MapFS{
+	"migrations/0001_first.sql":  older["migrations/0001_first.sql"],
+	"migrations/0002_second.sql": {Data: []byte("-- a comment; with a semicolon\nALTER TABLE things ADD COLUMN size BIGINT NOT NULL DEFAULT 7;\nUPDATE things SET size = 8 WHERE name = 'b';\n")},
+}
+
+// TestMigrateOlder migrates an older database with data, by several processes at once, and
+// refuses one that is newer than the program.
+func TestMigrateOlder(t *testing.T) {
+	both(t, func(t *testing.T, url string) {
+		db := opened(t, url)
+		if err := db.Migrate(t.Context(), Schema{Name: "things", Files: older}); err != nil {
+			t.Fatal(err)
+		}
+		write(t, db, "INSERT INTO things (name) VALUES ('a'), ('b')")
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				other, err := Open(context.WithoutCancel(t.Context()), url)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := errors.Join(other.Migrate(context.WithoutCancel(t.Context()), Schema{Name: "things", Files: newer}), other.Close()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		if got := count(t, db, "SELECT sum(size) FROM things"); got != 15 {
+			t.Errorf("the sizes sum up to %d, want 15", got)
+		}
+		if err := db.Migrate(t.Context(), Schema{Name: "things", Files: older}); err == nil {
+			t.Error("a database that a newer program migrated was taken")
+		}
+	})
+}
+
+func write(t *testing.T, db *DB, statement string) {
+	t.Helper()
+	err := db.Write(t.Context(), func(tx *Tx) error {
+		_, err := tx.Exec(t.Context(), statement)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func count(t *testing.T, db *DB, query string) (n int) {
+	t.Helper()
+	err := db.Read(t.Context(), func(tx *Tx) error {
+		_, err := tx.One(t.Context(), query, nil, &n)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestOverlappingCommits lets the transaction that wrote first commit last. A reader who was
+// given a cursor meanwhile misses nothing.
+func TestOverlappingCommits(t *testing.T) {
+	db := opened(t, pgtest.Start(t).Database()) // SQLite has one writer at a time
+	emitted, finish := make(chan struct{}), make(chan struct{})
+	done := make(chan error)
+	go func() {
+		done <- db.Write(context.WithoutCancel(t.Context()), func(tx *Tx) error {
+			err := tx.Emit(t.Context(), Event{Topic: "t", Subject: "slow", Kind: "k", Body: "{}"})
+			close(emitted)
+			<-finish
+			return err
+		})
+	}()
+	<-emitted
+	if err := db.Write(t.Context(), func(tx *Tx) error {
+		return tx.Emit(t.Context(), Event{Topic: "t", Subject: "quick", Kind: "k", Body: "{}"})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	next := func(after int64, want string) int64 {
+		t.Helper()
+		if _, err := db.Sequence(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		list, err := db.Events(t.Context(), "t", after, 10)
+		if err != nil || len(list) != 1 || list[0].Subject != want {
+			t.Fatalf("after %d: got %+v, %v; want %s", after, list, err, want)
+		}
+		return list[0].Cursor
+	}
+	first := next(0, "quick")
+	close(finish)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if second := next(first, "slow"); second != first+1 {
+		t.Fatalf("the cursors are %d and %d", first, second)
+	}
+}
+
+// TestSequencersAtOnce lets several processes sequence and write: cursors are 1, 2, 3 …
+func TestSequencersAtOnce(t *testing.T) {
+	both(t, func(t *testing.T, url string) {
+		db := opened(t, url)
+		const writers, each = 4, 20
+		var group sync.WaitGroup
+		for range writers {
+			group.Go(func() {
+				ctx := context.WithoutCancel(t.Context())
+				for range each {
+					err := db.Write(ctx, func(tx *Tx) error { return tx.Emit(ctx, Event{Topic: "t", Subject: "s", Kind: "k", Body: "{}"}) })
+					if _, sequenced := db.Sequence(ctx); err != nil || sequenced != nil {
+						t.Error(err, sequenced)
+						return
+					}
+				}
+			})
+		}
+		group.Wait()
+		if _, err := db.Sequence(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		list, err := db.Events(t.Context(), "t", 0, 1000)
+		if err != nil || len(list) != writers*each {
+			t.Fatalf("%d events, %v; want %d", len(list), err, writers*each)
+		}
+		for n, e := range list {
+			if e.Cursor != int64(n+1) {
+				t.Fatalf("cursor %d stands at place %d", e.Cursor, n+1)
+			}
+		}
+	})
+}
+
+// TestRestoredFile puts an older copy of the file in the place of the newer one.
+func TestRestoredFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	mark := func(times int) {
+		t.Helper()
+		db := opened(t, "sqlite:"+path)
+		for range times {
+			if err := db.Mark(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(db.CheckIdentity(t.Context()), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mark(2)
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark(2)
+	for _, suffix := range []string{"-wal", "-shm"} {
+		_ = os.Remove(path + suffix) // a clean close has removed them already
+	}
+	if err := os.WriteFile(path, old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db := opened(t, "sqlite:"+path)
+	var restored *RestoredError
+	if err := db.CheckIdentity(t.Context()); !errors.As(err, &restored) {
+		t.Fatalf("an older copy was taken: %v", err)
+	}
+	if err := db.AcceptIdentity(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.CheckIdentity(t.Context()); err != nil {
+		t.Fatalf("after an operator's word: %v", err)
+	}
+}
+
+// TestTimeline notes a PostgreSQL server and refuses another history.
+func TestTimeline(t *testing.T) {
+	db := opened(t, pgtest.Start(t).Database())
+	if err := db.CheckIdentity(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, db, "UPDATE marks SET value = '1/00000001' WHERE name = 'timeline'")
+	var restored *RestoredError
+	if err := db.CheckIdentity(t.Context()); !errors.As(err, &restored) {
+		t.Fatalf("another timeline was taken: %v", err)
+	}
+	if err := errors.Join(db.AcceptIdentity(t.Context()), db.CheckIdentity(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNoFsync refuses a server that may lose what it has committed.
+func TestNoFsync(t *testing.T) {
+	if db, err := Open(t.Context(), pgtest.Start(t, "fsync = off").Database()); err == nil {
+		_ = db.Close()
+		t.Fatal("a server without fsync was taken")
+	}
+}
+
+func TestOwnerLock(t *testing.T) {
+	path := "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")
+	one, two := opened(t, path), opened(t, path)
+	if err := one.OwnerLock("a/1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.OwnerLock("b/1"); err != nil {
+		t.Fatal(err)
+	}
+	if two.OwnerDead("a/1") {
+		t.Fatal("a living owner counts as dead")
+	}
+	if err := one.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !two.OwnerDead("a/1") {
+		t.Fatal("an owner whose process has ended is not known to be dead")
+	}
+}
+
+// TestLongLists changes the text of a long list of values alone, and never its meaning.
+func TestLongLists(t *testing.T) {
+	lite := &Tx{dialect: SQLite}
+	for _, q := range []struct{ query, want string }{
+		{"VALUES " + Rows(1, 16), "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+		{"SELECT $1 WHERE a IN " + List(1, 15), ""}, // $1 twice
+		{"SELECT $2, $1", ""},
+		{"SELECT $, $1", ""},
+	} {
+		if q.want == "" {
+			q.want = q.query
+		}
+		if got := lite.text(q.query, 16); got != q.want {
+			t.Errorf("%s became %s", q.query, got)
+		}
+	}
+	if q := "VALUES " + Rows(1, 16); (&Tx{dialect: Postgres}).text(q, 16) != q || lite.text(q, 15) != q {
+		t.Error("a text was changed for nothing")
+	}
+	both(t, func(t *testing.T, url string) {
+		db := opened(t, url)
+		write(t, db, "CREATE TABLE pairs (a BIGINT NOT NULL, b TEXT NOT NULL)")
+		const rows = 2000
+		args := make([]any, 0, 2*rows)
+		for n := range rows {
+			args = append(args, int64(n), strconv.Itoa(n))
+		}
+		err := db.Write(t.Context(), func(tx *Tx) error {
+			_, err := tx.Exec(t.Context(), "INSERT INTO pairs (a, b) VALUES "+Rows(rows, 2), args...)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := count(t, db, "SELECT count(*) FROM pairs WHERE CAST(a AS TEXT) = b"); n != rows {
+			t.Errorf("%d of %d rows have what was given", n, rows)
+		}
+	})
+}
+
+// TestDown tells a database that does not answer from one that refuses a statement.
+func TestDown(t *testing.T) {
+	server := pgtest.Start(t)
+	db := opened(t, server.Database())
+	wrong := db.Write(t.Context(), func(tx *Tx) error {
+		_, err := tx.Exec(t.Context(), "SELECT nothing FROM nowhere")
+		return err
+	})
+	if wrong == nil || IsDown(wrong) {
+		t.Errorf("a statement that fails: %v", wrong)
+	}
+	server.Kill()
+	for range 3 { // connections that were open break first
+		if err := db.Ping(t.Context()); err == nil || !IsDown(err) {
+			t.Errorf("a server that is gone: %v", err)
+		}
+	}
+	tries := 0
+	err := WhileDown(t.Context(), func(ctx context.Context) error {
+		if tries++; tries == 2 {
+			server.Restart()
+		}
+		return db.Ping(ctx)
+	})
+	if err != nil || tries < 2 {
+		t.Errorf("after %d tries: %v", tries, err)
+	}
+	if err := WhileDown(t.Context(), func(context.Context) error { return wrong }); err != wrong { //nolint:errorlint // the very same
+		t.Errorf("another error: %v", err)
+	}
+}
+
+// TestNotify hears words, and after a break of the connection that some may be lost.
+func TestNotify(t *testing.T) {
+	server := pgtest.Start(t)
+	db := opened(t, server.Database())
+	words := make(chan string, 100)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		db.Listen(ctx, "a channel", func(word string) { words <- word })
+		close(ended)
+	}()
+	expect := func(want string) {
+		t.Helper()
+		select {
+		case got := <-words:
+			if got != want {
+				t.Fatalf("heard %q, want %q", got, want)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("never heard %q", want)
+		}
+	}
+	expect("")
+	for _, word := range []string{"one", "two"} {
+		if err := db.Notify(t.Context(), "a channel", word); err != nil {
+			t.Fatal(err)
+		}
+		expect(word)
+	}
+	server.Kill()
+	server.Restart()
+	expect("")
+	for db.Ping(t.Context()) != nil { // connections that were open break first
+	}
+	if err := db.Notify(t.Context(), "a channel", "three"); err != nil {
+		t.Fatal(err)
+	}
+	expect("three")
+	stop()
+	<-ended
+
+	file := opened(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"))
+	silent, end := context.WithCancel(t.Context())
+	end()
+	file.Listen(silent, "c", func(string) { t.Error("a file said something") })
+	if err := file.Notify(t.Context(), "c", "word"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,183 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite" // registers the driver "sqlite"
+)
+
+// Dialect tells which database a DB is.
+type Dialect int
+
+// The databases.
+const (
+	SQLite Dialect = iota + 1
+	Postgres
+)
+
+func (d Dialect) String() string {
+	if d == Postgres {
+		return "postgres"
+	}
+	return "sqlite"
+}
+
+// busyTimeout is how long a writer of SQLite waits for another process's transaction.
+const busyTimeout = 10 * time.Second
+
+// writerCache is how many kibibytes of pages SQLite's writer keeps: with fewer, a transaction of thousands of rows
+// writes pages that it has not done with.
+const writerCache = 32 << 10
+
+// maxConnections bounds the pool of one process.
+const maxConnections = 16
+
+// DB is an open ledger. It is safe for use by several goroutines.
+type DB struct {
+	dialect Dialect
+	write   *sql.DB // SQLite: one connection, whose transactions begin IMMEDIATE
+	read    *sql.DB // SQLite: several connections; otherwise the same as write
+	path    string  // SQLite's file; empty in memory
+
+	listener *pgx.ConnConfig // for LISTEN; nil on SQLite
+
+	mu     sync.Mutex
+	owners map[string]*os.File // locks of OwnerLock, by owner
+}
+
+// Open opens the database that the URL names and applies the ledger's own migrations.
+// Several processes may do so at once.
+func Open(ctx context.Context, databaseURL string) (*DB, error) {
+	db, err := connect(databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.checkDurability(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	if err := db.Migrate(ctx, own); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+func connect(databaseURL string) (*DB, error) {
+	scheme, rest, _ := strings.Cut(databaseURL, ":")
+	switch scheme {
+	case "memory":
+		return openMemory()
+	case "sqlite":
+		return openSQLite(strings.TrimPrefix(rest, "//"))
+	case "postgres", "postgresql", "postgresql+asyncpg", "postgresql+psycopg":
+		return openPostgres("postgres:" + rest)
+	default:
+		return nil, fmt.Errorf("DATABASE_URL: want sqlite:FILE, memory: or postgres://…, got scheme %q", scheme)
+	}
+}
+
+func dsn(path string, pragmas ...string) string {
+	q := url.Values{"_txlock": {"immediate"}}
+	for _, p := range append(pragmas, "foreign_keys(1)", fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds())) {
+		q.Add("_pragma", p)
+	}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+}
+
+func openMemory() (*DB, error) {
+	pool, err := sql.Open("sqlite", dsn(":memory:"))
+	if err != nil {
+		return nil, fmt.Errorf("open the ledger in memory: %w", err)
+	}
+	pool.SetMaxOpenConns(1) // each connection would be a database of its own
+	return &DB{dialect: SQLite, write: pool, read: pool}, nil
+}
+
+func openSQLite(path string) (*DB, error) {
+	if path == "" {
+		return nil, errors.New("DATABASE_URL: sqlite: needs the name of a file")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	source := dsn(path, "journal_mode(WAL)", "synchronous(FULL)")
+	write, err := sql.Open("sqlite", source+"&_pragma="+url.QueryEscape(fmt.Sprintf("cache_size(-%d)", writerCache)))
+	if err != nil {
+		return nil, fmt.Errorf("open the ledger: %w", err)
+	}
+	write.SetMaxOpenConns(1)
+	read, err := sql.Open("sqlite", strings.Replace(source, "_txlock=immediate", "_txlock=deferred", 1))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the ledger: %w", err), write.Close())
+	}
+	read.SetMaxOpenConns(max(4, runtime.GOMAXPROCS(0)))
+	return &DB{dialect: SQLite, write: write, read: read, path: path}, nil
+}
+
+func openPostgres(databaseURL string) (*DB, error) {
+	config, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		return nil, errors.New("DATABASE_URL: not a PostgreSQL URL") // pgx's text may show the password
+	}
+	// A pooler in transaction mode gives each transaction another session.
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = 5 * time.Second
+	}
+	pool := stdlib.OpenDB(*config)
+	pool.SetMaxOpenConns(maxConnections)
+	pool.SetMaxIdleConns(maxConnections)
+	pool.SetConnMaxIdleTime(time.Minute)
+	return &DB{dialect: Postgres, write: pool, read: pool, listener: config}, nil
+}
+
+// checkDurability refuses a server that may lose what it has committed.
+func (db *DB) checkDurability(ctx context.Context) error {
+	if db.dialect == SQLite {
+		return nil // the connection's own pragmas say so
+	}
+	var fsync string
+	if err := db.read.QueryRowContext(ctx, "SHOW fsync").Scan(&fsync); err != nil {
+		return fmt.Errorf("ask the database for its settings: %w", err)
+	}
+	if fsync != "on" {
+		return errors.New("the database runs with fsync=off: what it has committed can be lost, so nothing may be signed on it")
+	}
+	return nil
+}
+
+// Dialect returns which database this is.
+func (db *DB) Dialect() Dialect { return db.dialect }
+
+// SQL returns the pool of connections, for libraries that bring queries of their own.
+func (db *DB) SQL() *sql.DB { return db.write }
+
+// Ping tells whether the database answers.
+func (db *DB) Ping(ctx context.Context) error { return db.read.PingContext(ctx) }
+
+// Close closes every connection and releases this process's owner locks.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	var errs []error
+	for owner, file := range db.owners {
+		errs = append(errs, file.Close())
+		delete(db.owners, owner)
+	}
+	if db.read != db.write {
+		errs = append(errs, db.read.Close())
+	}
+	return errors.Join(append(errs, db.write.Close())...)
+}

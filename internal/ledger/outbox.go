@@ -1,0 +1,89 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+)
+
+// Event is one row of the outbox, or what a reader of the stream gets.
+type Event struct {
+	Cursor  int64  // 1, 2, 3 … without gaps; 0 before the sequencer has seen it
+	Topic   string // the room that wrote it
+	Subject string // what it is about: an intent's id, a contract
+	Kind    string
+	Body    string // JSON
+	At      int64  // microseconds since 1970, by the database's clock
+}
+
+// sequenceBatch bounds one transaction of the sequencer.
+const sequenceBatch = 2000
+
+// Emit leaves an event in the outbox. It becomes visible with the transaction. Events of
+// one subject keep their order if the transactions that write them exclude each other, as
+// those do that have locked the subject's row before.
+func (t *Tx) Emit(ctx context.Context, events ...Event) error {
+	const columns = 5
+	for len(events) > 0 {
+		part := events[:min(len(events), 200)]
+		events = events[len(part):]
+		args := make([]any, 0, columns*len(part))
+		for _, e := range part {
+			args = append(args, e.Topic, e.Subject, e.Kind, e.Body, e.At)
+		}
+		_, err := t.Exec(ctx, "INSERT INTO outbox (topic, subject, kind, body, at) VALUES "+Rows(len(part), columns), args...)
+		if err != nil {
+			return fmt.Errorf("outbox: %w", err)
+		}
+	}
+	return nil
+}
+
+// Sequence gives cursors to committed events that have none, and returns how many. Any
+// process may call it at any time; the row of the counter makes them take turns. A cursor
+// is therefore visible only when all lower ones are.
+func (db *DB) Sequence(ctx context.Context) (int64, error) {
+	var waiting bool
+	err := db.Read(ctx, func(tx *Tx) error {
+		var id int64
+		var err error
+		waiting, err = tx.One(ctx, "SELECT id FROM outbox WHERE seq = 0 LIMIT 1", nil, &id)
+		return err
+	})
+	if err != nil || !waiting {
+		return 0, err
+	}
+	var given int64
+	err = db.Write(ctx, func(tx *Tx) error {
+		var last int64
+		if _, err := tx.One(ctx, "SELECT value FROM counters WHERE name = 'outbox'"+tx.ForUpdate(), nil, &last); err != nil {
+			return err
+		}
+		var err error
+		given, err = tx.Exec(ctx, `UPDATE outbox SET seq = $1 + v.place
+			FROM (SELECT id, row_number() OVER (ORDER BY id) AS place FROM
+				(SELECT id FROM outbox WHERE seq = 0 ORDER BY id LIMIT $2) AS next) AS v
+			WHERE outbox.id = v.id`, last, int64(sequenceBatch))
+		if err != nil || given == 0 {
+			return err
+		}
+		_, err = tx.Exec(ctx, "UPDATE counters SET value = $1 WHERE name = 'outbox'", last+given)
+		return err
+	})
+	return given, err
+}
+
+// Events returns the events of a topic after a cursor, oldest first.
+func (db *DB) Events(ctx context.Context, topic string, after int64, limit int) ([]Event, error) {
+	var list []Event
+	err := db.Read(ctx, func(tx *Tx) error {
+		return tx.Query(ctx, `SELECT seq, topic, subject, kind, body, at FROM outbox
+			WHERE seq > $1 AND topic = $2 ORDER BY seq LIMIT $3`, []any{after, topic, limit},
+			func(r Row) error {
+				var e Event
+				err := r.Scan(&e.Cursor, &e.Topic, &e.Subject, &e.Kind, &e.Body, &e.At)
+				list = append(list, e)
+				return err
+			})
+	})
+	return list, err
+}

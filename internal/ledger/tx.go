@@ -1,0 +1,236 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+)
+
+// UncertainError says that the answer to a commit was lost: the transaction may have been
+// committed or not. The caller reads before it writes again.
+type UncertainError struct{ Err error }
+
+func (e *UncertainError) Error() string { return "the commit's answer was lost: " + e.Err.Error() }
+
+// Unwrap returns what the driver said.
+func (e *UncertainError) Unwrap() error { return e.Err }
+
+// maxRetries bounds how often a transaction that lost a conflict is run again.
+const maxRetries = 8
+
+// Tx is one transaction.
+type Tx struct {
+	tx      *sql.Tx
+	dialect Dialect
+	began   int64 // the clock at the beginning, until Now has given it out; 0: it was not asked
+}
+
+// Write runs fn in a transaction that is durable when Write returns nil. On SQLite it is
+// the only write transaction of the file. fn is run again when the database ended the
+// transaction in favour of another, so it must have no effect outside of the transaction
+// but values that it sets anew.
+func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
+	for try := 0; ; try++ {
+		err := db.once(ctx, db.write, nil, fn)
+		if err == nil || try == maxRetries || !conflict(err) {
+			return err
+		}
+		pause := time.NewTimer(time.Duration(rand.Int64N(int64(10*time.Millisecond) << min(try, 5))))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// Read runs fn in a transaction that sees one state of the database and writes nothing.
+func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
+	options := &sql.TxOptions{ReadOnly: db.read != db.write || db.dialect == Postgres}
+	if db.dialect == Postgres {
+		options.Isolation = sql.LevelRepeatableRead
+	}
+	return db.once(ctx, db.read, options, fn)
+}
+
+func (db *DB) once(ctx context.Context, pool *sql.DB, options *sql.TxOptions, fn func(*Tx) error) error {
+	raw, err := pool.BeginTx(ctx, options)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer func() { _ = raw.Rollback() }() // does nothing after a commit
+	tx := &Tx{tx: raw, dialect: db.dialect}
+	if db.dialect == Postgres && options == nil {
+		// A process that is stopped inside a transaction must not keep others from taking over.
+		var durable, idle string
+		err := raw.QueryRowContext(ctx, "SELECT set_config('synchronous_commit', 'on', true), set_config('idle_in_transaction_session_timeout', '5000', true), "+clock).
+			Scan(&durable, &idle, &tx.began)
+		if err != nil {
+			return fmt.Errorf("begin: %w", err)
+		}
+	}
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if err := raw.Commit(); err != nil {
+		if conflict(err) || ctx.Err() != nil && errors.Is(err, sql.ErrTxDone) {
+			return fmt.Errorf("commit: %w", err)
+		}
+		return &UncertainError{err}
+	}
+	return nil
+}
+
+// The codes of conflicts: SQLITE_BUSY and SQLITE_LOCKED with all their extended forms;
+// PostgreSQL's serialization failure and deadlock.
+func conflict(err error) bool {
+	var lite *sqlite.Error
+	if errors.As(err, &lite) {
+		return lite.Code()&0xff == 5 || lite.Code()&0xff == 6
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code == "40001" || pg.Code == "40P01"
+	}
+	return false
+}
+
+// IsDown reports whether the database could not be reached, or was stopping or starting: the
+// transaction had no effect, unless the error is an UncertainError as well.
+func IsDown(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return strings.HasPrefix(pg.Code, "57P0") || strings.HasPrefix(pg.Code, "08") || pg.Code == "53300" // too many connections
+	}
+	var connect *pgconn.ConnectError
+	var network *net.OpError
+	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// downPause is how often a database that is down is tried.
+const downPause = 500 * time.Millisecond
+
+// WhileDown runs f again and again while the database is down, for what must be done before
+// a process can go on. f must be the same whether it is run once or twice.
+func WhileDown(ctx context.Context, f func(context.Context) error) error {
+	for {
+		err := f(ctx)
+		if err == nil || !IsDown(err) {
+			return err
+		}
+		pause := time.NewTimer(downPause)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// ErrText says that a text has a NUL byte or is not UTF-8, which PostgreSQL does not store.
+// SQLite would; a ledger refuses it on both.
+var ErrText = errors.New("a text has a NUL byte or is not UTF-8")
+
+func storable(args []any) error {
+	for _, arg := range args {
+		if text, ok := arg.(string); ok && (strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text)) {
+			return ErrText
+		}
+	}
+	return nil
+}
+
+// Exec runs a statement and returns how many rows it changed.
+func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	if err := storable(args); err != nil {
+		return 0, err
+	}
+	result, err := t.tx.ExecContext(ctx, t.text(query, len(args)), args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// Query runs a query; scan is called for each row. The error of scan ends it.
+func (t *Tx) Query(ctx context.Context, query string, args []any, scan func(Row) error) error {
+	if err := storable(args); err != nil {
+		return err
+	}
+	rows, err := t.tx.QueryContext(ctx, t.text(query, len(args)), args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Row is what one row is read from.
+type Row interface{ Scan(targets ...any) error }
+
+// One reads the single row of a query and reports whether there is one.
+func (t *Tx) One(ctx context.Context, query string, args []any, targets ...any) (bool, error) {
+	if err := storable(args); err != nil {
+		return false, err
+	}
+	err := t.tx.QueryRowContext(ctx, t.text(query, len(args)), args...).Scan(targets...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Now returns the database's clock: microseconds since 1970. It does not stand still
+// within a transaction; the first time in one that writes is that of its beginning.
+func (t *Tx) Now(ctx context.Context) (int64, error) {
+	if t.dialect == SQLite {
+		return time.Now().UnixMicro(), nil // a file is used on one machine
+	}
+	if now := t.began; now != 0 {
+		t.began = 0
+		return now, nil
+	}
+	var now int64
+	err := t.tx.QueryRowContext(ctx, "SELECT "+clock).Scan(&now)
+	return now, err
+}
+
+// clock is PostgreSQL's.
+const clock = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
+// Dialect returns which database this is.
+func (t *Tx) Dialect() Dialect { return t.dialect }
+
+// ForUpdate returns the clause that locks the rows of a query against every other writer.
+func (t *Tx) ForUpdate() string { return t.clause(" FOR UPDATE") }
+
+// ForShare returns the clause that keeps the rows of a query as they are.
+func (t *Tx) ForShare() string { return t.clause(" FOR SHARE") }
+
+// SkipLocked returns the clause that locks rows and passes over those that others hold.
+func (t *Tx) SkipLocked() string { return t.clause(" FOR UPDATE SKIP LOCKED") }
+
+func (t *Tx) clause(text string) string {
+	if t.dialect == SQLite {
+		return ""
+	}
+	return text
+}

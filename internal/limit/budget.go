@@ -1,0 +1,205 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/hedera"
+)
+
+// lapse is how long a claim lives that nobody settles. A living process settles in far
+// less: a submission, its receipt and the search for its fee take some minutes at most.
+const lapse = 15 * time.Minute
+
+// Budget decides what may be spent. Its methods are safe for concurrent use.
+type Budget struct {
+	cfg     Config
+	plans   *plans
+	ledger  patientLedger
+	near    *local // the sums as this process knows them
+	fleet   *shared
+	settler *settler
+	metrics *metrics
+	rates   rates
+	name    string // of this process, in claims
+	claims  atomic.Uint64
+	now     func() time.Time // replaced in tests
+}
+
+// Deps are what a Budget works with.
+type Deps struct {
+	Redis redis.UniversalClient // nil: each process has a budget of its own
+	// Scope tells the budgets of several networks apart that share one Redis.
+	Scope string
+	// Fee asks what a transaction cost its payer. known is false while nobody can say.
+	Fee func(ctx context.Context, id hedera.TransactionID) (fee hedera.Tinybar, known bool, err error)
+	// Rate asks what ℏ are worth: hbars of them are worth cents. nil, or 0: 12 cents for
+	// one, as long as nothing else is known.
+	Rate func(ctx context.Context) (cents, hbars int64, err error)
+	Log  *slog.Logger
+}
+
+// New makes a budget and reads the plans. With HBAR_RATE_LIMIT_TINYBAR=0 it reads
+// nothing and limits nothing.
+func New(cfg Config, deps Deps) (*Budget, error) {
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return nil, fmt.Errorf("name this process: %w", err)
+	}
+	b := &Budget{cfg: cfg, plans: &plans{}, near: newLocal(lapse, maxBooks), name: id.String(), now: time.Now}
+	b.ledger = b.near
+	b.metrics = newMetrics(b)
+	if !b.On() {
+		return b, nil
+	}
+	if b.plans, err = loadPlans(cfg.Plans); err != nil {
+		return nil, err
+	}
+	if deps.Fee == nil || deps.Log == nil {
+		return nil, errors.New("a budget needs to know fees and where to log")
+	}
+	if deps.Redis != nil {
+		far := newRemote(deps.Redis, deps.Scope, lapse, maxBooks, cfg.RedisTimeout.Duration())
+		b.fleet = newShared(far, b.near, b.name, deps.Log, b.metrics.redisFailures.Inc)
+		b.ledger = b.fleet
+	}
+	b.rates.ask = deps.Rate
+	b.settler = newSettler(b.ledger, deps.Fee, deps.Log)
+	return b, nil
+}
+
+// On tells whether anything is limited.
+func (b *Budget) On() bool { return b != nil && b.cfg.Total > 0 }
+
+// Run settles what was reserved, in the background, until ctx ends. Reservations that
+// are open then keep their estimates.
+func (b *Budget) Run(ctx context.Context) error {
+	if !b.On() {
+		return nil
+	}
+	fleetCtx, stopFleet := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopFleet()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		if b.fleet != nil {
+			b.fleet.run(fleetCtx)
+		}
+	}()
+	b.settler.run(ctx)
+	stopFleet() // it is told last what the settler still had to say
+	<-stopped
+	return nil
+}
+
+// Spending is what somebody asks the operator to pay for.
+type Spending struct {
+	Sender common.Address
+	IP     string         // of the client; empty when nobody's
+	Amount hedera.Tinybar // expected at most
+	Method string         // JSON-RPC method, for metrics
+}
+
+// Reserve sets an amount aside in the budgets that it counts against, in all or in none.
+// Not ok means that one of them has no room; nothing is held then. With the limits off the
+// reservation is nil, which all its methods take.
+//
+// It takes one call of Redis, or none, and never fails for Redis' sake.
+func (b *Budget) Reserve(ctx context.Context, s Spending) (r *Reservation, ok bool) {
+	if !b.On() {
+		return nil, true
+	}
+	c := claim{
+		id:     b.name + "." + strconv.FormatUint(b.claims.Add(1), 36),
+		window: windowAt(b.now(), b.cfg.Window.Duration()),
+		amount: min(max(int64(s.Amount), 0), greatest/4),
+		books:  b.books(s),
+	}
+	a, err := b.ledger.reserve(ctx, c)
+	if err != nil || a.refused != granted { // no ledger of ours returns an error here
+		b.metrics.refused.WithLabelValues("TRANSACTION", s.Method).Inc()
+		return nil, false
+	}
+	return &Reservation{settler: b.settler, grant: grant{c.id, c.window, c.amount, a.sums.books()}}, true
+}
+
+// Names of books. What follows the colon is the plan's id or who the book is for.
+const (
+	bookTotal   = "total"
+	bookPlan    = "plan:"
+	bookAddress = "address:"
+	bookIP      = "ip:"
+	others      = "others" // those for whom there was no book any more
+)
+
+// books are what a spending counts against: the total, and the plan of the sender or
+// else of the client's address. Who has none has a book for the sender, which anybody can
+// make up, and so one for the address, too.
+func (b *Budget) books(s Spending) []book {
+	books := append(make([]book, 0, 3), book{name: bookTotal, limit: int64(b.cfg.Total)})
+	ip, err := netip.ParseAddr(s.IP)
+	ip = ip.Unmap().WithZone("")
+	if p := b.plans.find(s.Sender, ip); p != nil {
+		return append(books, book{name: bookPlan + p.ID, limit: int64(b.cfg.limit(p.Tier))})
+	}
+	books = append(books, book{
+		name: bookAddress + lowerHex(s.Sender), limit: int64(b.cfg.Basic), common: bookAddress + others,
+	})
+	if b.cfg.PerIP > 0 && s.IP != "" {
+		name := others // text that is no address comes from no client of ours
+		if err == nil {
+			name = neighbourhood(ip)
+		}
+		books = append(books, book{name: bookIP + name, limit: int64(b.cfg.PerIP), common: bookIP + others})
+	}
+	return books
+}
+
+// neighbourhood is what one client can have: an IPv4 address, or the /64 of an IPv6 one.
+func neighbourhood(ip netip.Addr) string {
+	if ip.Is6() {
+		if prefix, err := ip.Prefix(64); err == nil {
+			return prefix.String()
+		}
+	}
+	return ip.String()
+}
+
+func lowerHex(a common.Address) string { return fmt.Sprintf("0x%x", a[:]) }
+
+// Reservation is an amount that was set aside. It ends with one call of Release or
+// Settle; further ones do nothing, and so do calls on nil. Neither blocks.
+type Reservation struct {
+	settler *settler
+	grant   grant
+	ended   atomic.Bool
+}
+
+// Release gives the whole amount back: nothing was spent.
+func (r *Reservation) Release() {
+	if r.end() {
+		r.settler.add(&job{grant: r.grant})
+	}
+}
+
+// Settle replaces the amount by what the transactions cost, as soon as that is known. If
+// it does not become known within a minute or so, and for no transactions, the reserved
+// amount counts as spent.
+func (r *Reservation) Settle(ids ...hedera.TransactionID) {
+	if r.end() {
+		r.settler.add(&job{grant: r.grant, ids: slices.Clone(ids), vague: len(ids) == 0})
+	}
+}
+
+func (r *Reservation) end() bool { return r != nil && r.ended.CompareAndSwap(false, true) }

@@ -1,0 +1,274 @@
+package limit
+
+import (
+	"context"
+	_ "embed" // the script
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/google/uuid"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/redisx"
+)
+
+//go:embed lua/wrongnonce.lua
+var wrongNonceLua string
+
+// wrongNonceWindow is the time that WRONG_NONCE_BUDGET is for.
+const wrongNonceWindow = time.Minute
+
+// WrongNonces bounds how many transactions of one sender the network can refuse for their
+// nonce in a minute, since the operator pays for each. A transaction that is not known to be
+// next takes a place before it is sent, and gives it back unless it is refused: so there are
+// never more on their way than may still be refused. One that was next when it was sent, and was
+// refused all the same, is charged a place afterwards. The places of a fleet are in Redis; while
+// that is away each process has its own.
+//
+//	wrongnonce:{<sender>}   sorted set: places by the time they were taken, ms; expires
+type WrongNonces struct {
+	budget  int
+	redis   *redisx.Asker // nil: this process is alone
+	take    *redis.Script
+	refused prometheus.Counter
+
+	mu      sync.Mutex
+	senders *simplelru.LRU[common.Address, places]    // guarded by mu
+	charged *simplelru.LRU[common.Address, time.Time] // until when a charge of this process counts; guarded by mu
+	excused *simplelru.LRU[common.Address, time.Time] // until when nothing is charged; guarded by mu
+}
+
+// places are those of one sender that this process keeps: by name, when they were taken.
+type places map[string]time.Time
+
+// excuse is for how long nothing is charged after Excuse: what was at its node by then has its verdict.
+const excuse = 10 * time.Second
+
+// wrongNonceSenders bounds the memory for senders. Who is forgotten has all places again.
+const wrongNonceSenders = 16_384
+
+// NewWrongNonces makes the bound of a configuration; the client is nil without Redis.
+func NewWrongNonces(cfg Config, client redis.UniversalClient) *WrongNonces {
+	w := &WrongNonces{
+		budget: cfg.WrongNonces, take: redis.NewScript(wrongNonceLua),
+		senders: ofSenders[places](), charged: ofSenders[time.Time](), excused: ofSenders[time.Time](),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "lockstep_wrong_nonce_budget_refusals_total", Help: "Transactions that were not sent because their sender had too many with a wrong nonce.",
+		}),
+	}
+	if client != nil {
+		w.redis = redisx.NewAsker(client, cfg.RedisTimeout.Duration(), time.Second)
+	}
+	return w
+}
+
+func ofSenders[V any]() *simplelru.LRU[common.Address, V] {
+	senders, err := simplelru.NewLRU[common.Address, V](wrongNonceSenders, nil)
+	if err != nil {
+		panic(err) // only a size below 1 fails
+	}
+	return senders
+}
+
+// Collectors returns the metrics for registration.
+func (w *WrongNonces) Collectors() []prometheus.Collector { return []prometheus.Collector{w.refused} }
+
+// NonceRisk is a place of a transaction that may be refused. A nil one is none.
+type NonceRisk struct {
+	of     *WrongNonces
+	sender common.Address
+	name   string
+	once   sync.Once
+}
+
+// Take takes a place for a transaction that is not known to be next. It is false if the sender
+// has none left, or no more than spare. The place is nil if there is no bound.
+func (w *WrongNonces) Take(ctx context.Context, sender common.Address, spare int) (risk *NonceRisk, ok bool) {
+	if w == nil || w.budget == 0 {
+		return nil, true
+	}
+	risk = &NonceRisk{of: w, sender: sender, name: uuid.NewString()}
+	if !w.enter(ctx, risk, w.budget-spare) {
+		return nil, false
+	}
+	return risk, true
+}
+
+// Refused counts a transaction that is not sent for want of a place.
+func (w *WrongNonces) Refused() { w.refused.Inc() }
+
+// Budget is how many places a sender has; 0: there is no bound.
+func (w *WrongNonces) Budget() int {
+	if w == nil {
+		return 0
+	}
+	return w.budget
+}
+
+// Charge takes a place for a transaction that was refused without having one, even if there is none
+// left. It does not wait.
+func (w *WrongNonces) Charge(sender common.Address) {
+	if w.Budget() == 0 {
+		return
+	}
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if until, ok := w.excused.Get(sender); ok && now.Before(until) {
+		return
+	}
+	w.charged.Add(sender, now.Add(wrongNonceWindow))
+	name := uuid.NewString()
+	w.of(sender, now)[name] = now
+	if w.redis == nil {
+		return
+	}
+	go func() { // what cannot be told counts in this process
+		//nolint:forbidigo // the transaction's own context may be over by now
+		_ = w.redis.Ask(context.Background(), func(ctx context.Context, c redis.UniversalClient) error {
+			const any = 1 << 30
+			return w.take.Run(ctx, c, []string{wrongNonceKey(sender)}, wrongNonceWindow.Milliseconds(), any, name).Err()
+		})
+	}()
+}
+
+// Watched tells whether a sender has had places or charges in this process in the last minute.
+func (w *WrongNonces) Watched(sender common.Address) bool {
+	if w.Budget() == 0 {
+		return false
+	}
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.senders.Contains(sender) && len(w.of(sender, now)) > 0
+}
+
+// Left returns how many places a sender has left whom this process charged in the last minute. It is
+// false, without a question, for any other.
+func (w *WrongNonces) Left(ctx context.Context, sender common.Address) (left int, charged bool) {
+	if w.Budget() == 0 {
+		return 0, false
+	}
+	now := time.Now()
+	w.mu.Lock()
+	until, ok := w.charged.Get(sender)
+	here := 0
+	if ok = ok && now.Before(until); ok {
+		here = len(w.of(sender, now))
+	}
+	w.mu.Unlock()
+	if !ok {
+		return 0, false
+	}
+	if w.redis != nil {
+		_ = w.redis.Ask(context.WithoutCancel(ctx), func(ctx context.Context, c redis.UniversalClient) error {
+			fleet, err := c.ZCard(ctx, wrongNonceKey(sender)).Result()
+			if err == nil {
+				here = int(fleet) // another process may have excused the sender
+			}
+			return err
+		})
+	}
+	return w.budget - here, true
+}
+
+// Excuse gives a sender back all that was charged, here and in Redis, because the network lost a
+// transaction, for which no sender can be blamed. It does not wait.
+func (w *WrongNonces) Excuse(sender common.Address) {
+	if w.Budget() == 0 {
+		return
+	}
+	w.mu.Lock()
+	w.senders.Remove(sender)
+	w.charged.Remove(sender)
+	w.excused.Add(sender, time.Now().Add(excuse))
+	w.mu.Unlock()
+	if w.redis != nil {
+		go func() {
+			//nolint:forbidigo // the transaction's own context may be over by now
+			_ = w.redis.Ask(context.Background(), func(ctx context.Context, c redis.UniversalClient) error {
+				return c.Del(ctx, wrongNonceKey(sender)).Err()
+			})
+		}()
+	}
+}
+
+// of returns the places of a sender that count still. mu must be held.
+func (w *WrongNonces) of(sender common.Address, now time.Time) places {
+	p, ok := w.senders.Get(sender)
+	if !ok {
+		p = places{}
+		w.senders.Add(sender, p)
+	}
+	for name, taken := range p {
+		if now.Sub(taken) >= wrongNonceWindow {
+			delete(p, name)
+		}
+	}
+	return p
+}
+
+// GiveBack frees the place: the network did not refuse the transaction. It does not wait.
+func (r *NonceRisk) GiveBack() {
+	if r == nil {
+		return
+	}
+	r.once.Do(func() {
+		w := r.of
+		w.mu.Lock()
+		if p, ok := w.senders.Peek(r.sender); ok {
+			delete(p, r.name)
+		}
+		w.mu.Unlock()
+		if w.redis != nil {
+			go func() { // what cannot be told is free again in a minute
+				//nolint:forbidigo // the transaction's own context may be over by now
+				_ = w.redis.Ask(context.Background(), func(ctx context.Context, c redis.UniversalClient) error {
+					return c.ZRem(ctx, wrongNonceKey(r.sender), r.name).Err()
+				})
+			}()
+		}
+	})
+}
+
+func wrongNonceKey(sender common.Address) string {
+	return "wrongnonce:{" + strings.ToLower(sender.Hex()) + "}"
+}
+
+// enter takes a place if there is one.
+func (w *WrongNonces) enter(ctx context.Context, r *NonceRisk, most int) bool {
+	if w.redis == nil {
+		return w.enterHere(r, most)
+	}
+	var taken bool
+	err := w.redis.Ask(context.WithoutCancel(ctx), func(ctx context.Context, c redis.UniversalClient) (err error) {
+		taken, err = w.take.Run(ctx, c, []string{wrongNonceKey(r.sender)}, wrongNonceWindow.Milliseconds(), most, r.name).Bool()
+		return err
+	})
+	if err != nil {
+		return w.enterHere(r, most)
+	}
+	if taken {
+		now := time.Now()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.of(r.sender, now)[r.name] = now
+	}
+	return taken
+}
+
+func (w *WrongNonces) enterHere(r *NonceRisk, most int) bool {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.of(r.sender, now)
+	if len(p) >= most {
+		return false
+	}
+	p[r.name] = now
+	return true
+}

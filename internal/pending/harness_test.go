@@ -1,0 +1,122 @@
+package pending_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"math/big"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/eth"
+	"lockstep/internal/pending"
+	"lockstep/internal/redisx"
+)
+
+func settings() pending.Config {
+	return pending.Config{
+		Enabled: true, API: true, MaxEntries: 1000, MaxBytes: 1 << 20, RedisMaxBytes: 1 << 30,
+		EntryTTL: envx.Millis(time.Minute), ExecutedTTL: envx.Millis(time.Minute), RedisTimeout: envx.Millis(10 * time.Second),
+		PromisesMaxBytes: 1 << 20, PromisesDeadAfter: envx.Millis(10 * time.Second),
+	}
+}
+
+// start runs a pool until the test ends, or until the returned function is called.
+func start(t *testing.T, cfg pending.Config, client redis.UniversalClient) (*pending.Pool, func()) {
+	t.Helper()
+	p := pending.New(cfg, pending.Deps{Redis: client, Bodies: true})
+	return p, run(t, p)
+}
+
+// run runs a pool until the test ends, or until the returned function is called.
+func run(t *testing.T, p *pending.Pool) func() {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	stopped := false
+	stop := func() {
+		if cancel(); !stopped {
+			stopped = true
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func dial(t *testing.T, url string) redis.UniversalClient {
+	t.Helper()
+	client, err := redisx.Open(url, redisx.Options{Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// wallet signs transactions.
+type wallet struct {
+	t       *testing.T
+	key     *ecdsa.PrivateKey
+	address common.Address
+}
+
+func newWallet(t *testing.T) *wallet {
+	t.Helper()
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &wallet{t, key, crypto.PubkeyToAddress(key.PublicKey)}
+}
+
+func (w *wallet) tx(nonce uint64) *eth.Tx { return w.pay(nonce, 1) }
+
+// pay is a transaction that differs from others with its nonce by the value.
+func (w *wallet) pay(nonce uint64, tinybars int64) *eth.Tx {
+	w.t.Helper()
+	raw, err := types.MustSignNewTx(w.key, types.LatestSignerForChainID(big.NewInt(298)), &types.DynamicFeeTx{
+		ChainID: big.NewInt(298), Nonce: nonce, Gas: 21000, GasFeeCap: big.NewInt(71e10), To: &common.Address{1},
+		Value: new(big.Int).Mul(big.NewInt(tinybars), big.NewInt(1e10)),
+	}).MarshalBinary()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	tx, err := eth.DecodeTx(raw)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return tx
+}
+
+// until waits for a condition that other goroutines or processes bring about.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	end := time.Now().Add(30 * time.Second)
+	ticker := time.NewTicker(2 * time.Millisecond)
+	defer ticker.Stop()
+	for !ok() {
+		if time.Now().After(end) {
+			t.Fatalf("not in time: %s", what)
+		}
+		<-ticker.C
+	}
+}
+
+func atoi(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

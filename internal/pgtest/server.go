@@ -1,0 +1,255 @@
+package pgtest
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver "pgx"
+)
+
+const patience = 60 * time.Second // for a cluster to be made, or a server to start, on a busy machine
+
+// Server is one PostgreSQL server.
+type Server struct {
+	t    testing.TB
+	bin  string
+	dir  string
+	port int
+	as   *syscall.Credential
+	base int // databases made so far
+
+	mu   sync.Mutex // guards all below
+	cmd  *exec.Cmd
+	done chan struct{}
+	out  *bytes.Buffer
+}
+
+// Start makes a cluster and runs its server. Settings are lines of postgresql.conf.
+func Start(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	s := &Server{t: t, bin: programs(t), dir: room(t), as: someone(t)}
+	if s.as != nil {
+		if err := os.Chown(s.dir, int(s.as.Uid), int(s.as.Gid)); err != nil {
+			t.Fatalf("pgtest: %v", err)
+		}
+	}
+	initdb := s.command("initdb", "-D", s.data(), "-U", "lockstep", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	if out, err := initdb.CombinedOutput(); err != nil {
+		t.Fatalf("pgtest: initdb: %v\n%s", err, out)
+	}
+	file, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	for _, line := range append([]string{"max_connections = 200", "unix_socket_directories = ''", "listen_addresses = '127.0.0.1'"}, settings...) {
+		if _, err := fmt.Fprintln(file, line); err != nil {
+			t.Fatalf("pgtest: %v", err)
+		}
+	}
+	if err := file.Close(); err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	// Another process may take a port between its choice and its use.
+	for try := 0; ; try++ {
+		s.port = freePort(t)
+		err := s.launch()
+		if err == nil {
+			break
+		}
+		if try == 4 {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// room is a temporary directory that another user may enter; those of testing are for their
+// owner alone.
+func room(t testing.TB) string {
+	dir, err := os.MkdirTemp("", "pgtest") //nolint:usetesting // the other user may not enter t.TempDir
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// programs finds the newest installed version's folder.
+func programs(t testing.TB) string {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(path)
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) == 0 {
+		t.Fatal("pgtest: this test needs PostgreSQL's programs (initdb, postgres)")
+	}
+	slices.Sort(found)
+	return filepath.Dir(found[len(found)-1])
+}
+
+// someone is the user that the programs run as where this process is root.
+func someone(t testing.TB) *syscall.Credential {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		found, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err := strconv.ParseUint(found.Uid, 10, 32)
+		if err != nil {
+			continue
+		}
+		gid, err := strconv.ParseUint(found.Gid, 10, 32)
+		if err != nil {
+			continue
+		}
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	}
+	t.Fatal("pgtest: PostgreSQL does not run as root, and there is no user postgres or nobody")
+	return nil
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(context.Background(), filepath.Join(s.bin, name), args...)
+	cmd.Dir = s.dir
+	cmd.Env = []string{"PATH=" + s.bin, "LC_ALL=C", "TZ=UTC"}
+	cmd.SysProcAttr = withParent()
+	cmd.SysProcAttr.Credential = s.as
+	return cmd
+}
+
+func (s *Server) launch() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := &bytes.Buffer{}
+	cmd := s.command("postgres", "-D", s.data(), "-p", strconv.Itoa(s.port))
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("pgtest: %w", err)
+	}
+	done := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(done)
+	}()
+	s.cmd, s.done, s.out = cmd, done, out
+	db, err := sql.Open("pgx", s.URL("postgres"))
+	if err != nil {
+		return fmt.Errorf("pgtest: %w", err)
+	}
+	defer func() { _ = db.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		if err = db.PingContext(ctx); err == nil {
+			return nil
+		}
+		select {
+		case <-done:
+			s.cmd = nil
+			return fmt.Errorf("pgtest: the server ended: %s", out)
+		case <-ctx.Done():
+			return fmt.Errorf("pgtest: the server does not answer: %w", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Port returns the port.
+func (s *Server) Port() int { return s.port }
+
+// URL returns the URL of a database.
+func (s *Server) URL(database string) string {
+	return fmt.Sprintf("postgres://lockstep@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
+}
+
+// Database makes an empty database and returns its URL.
+func (s *Server) Database() string {
+	s.t.Helper()
+	s.mu.Lock()
+	s.base++
+	name := fmt.Sprintf("test%d", s.base)
+	s.mu.Unlock()
+	db, err := sql.Open("pgx", s.URL("postgres"))
+	if err != nil {
+		s.t.Fatalf("pgtest: %v", err)
+	}
+	defer func() { _ = db.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := db.ExecContext(ctx, "CREATE DATABASE "+name); err != nil {
+		s.t.Fatalf("pgtest: %v", err)
+	}
+	return s.URL(name)
+}
+
+// Dump returns all of a database as pg_dump writes it.
+func (s *Server) Dump(url string) string {
+	s.t.Helper()
+	cmd := s.command("pg_dump", "--inserts", url)
+	if _, err := os.Stat(cmd.Path); err != nil { // where the programs of a server are without those of a client
+		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_dump")
+		if len(found) == 0 {
+			s.t.Fatal("pgtest: this test needs PostgreSQL's pg_dump")
+		}
+		slices.Sort(found)
+		cmd.Path, cmd.Err = found[len(found)-1], nil
+	}
+	text, err := cmd.Output()
+	if err != nil {
+		s.t.Fatalf("pgtest: pg_dump: %v", err)
+	}
+	return string(text)
+}
+
+// Kill ends the server at once, as a crash does. Killing a dead server does nothing.
+func (s *Server) Kill() { s.end(syscall.SIGKILL) }
+
+// Stop ends the server in its fast way: connections are cut, what is committed is written.
+func (s *Server) Stop() { s.end(syscall.SIGINT) }
+
+func (s *Server) end(sig syscall.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Signal(sig)
+	<-s.done
+	s.cmd = nil
+}
+
+// Restart runs a server that has ended again.
+func (s *Server) Restart() {
+	s.t.Helper()
+	if err := s.launch(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func freePort(t testing.TB) int {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port
+}

@@ -1,0 +1,54 @@
+package redisx_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockstep/internal/redistest"
+	"lockstep/internal/redisx"
+)
+
+// The relays of a fleet share a quota; a window takes half of it, and the next one half again.
+func TestQuota(t *testing.T) {
+	server := redistest.Start(t)
+	one, other := redisx.NewQuota("q", 2_000_000, time.Hour), redisx.NewQuota("q", 2_000_000, time.Hour)
+	take := func(q *redisx.Quota, bytes int, want bool) {
+		t.Helper()
+		if got := q.Take(bytes); got != want {
+			t.Errorf("%d bytes: %v", bytes, got)
+		}
+		if err := q.Settle(t.Context(), server.Client()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(one, 600_000, true)
+	take(other, 300_000, true) // and now it knows of the other's
+	take(other, 200_000, false)
+	take(other, 100_000, true)
+	take(one, 1_000_001, false)
+	keys := server.Client().Keys(t.Context(), "lockstep:bytes:q:*").Val()
+	if len(keys) != 1 || server.Client().Get(t.Context(), keys[0]).Val() != "900000" {
+		t.Errorf("in Redis: %v", keys) // the last 100,000 are told later
+	}
+	if ttl := server.Client().TTL(t.Context(), keys[0]).Val(); ttl <= time.Hour || ttl > 2*time.Hour {
+		t.Errorf("the sum lives for %s", ttl)
+	}
+}
+
+// A window is over when what was written in it has had its time; without a time there is one
+// window, which has all.
+func TestQuotaWindows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, forever := redisx.NewQuota("q", 200, time.Minute), redisx.NewQuota("q", 200, 0)
+		for range 3 {
+			if !q.Take(100) || q.Take(1) {
+				t.Error("a window does not have half of the bytes")
+			}
+			time.Sleep(time.Minute) //nolint:forbidigo // fake time
+		}
+		if !forever.Take(200) || forever.Take(1) {
+			t.Error("without a time: not all of the bytes")
+		}
+	})
+}

@@ -1,0 +1,122 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"lockstep/internal/secret"
+)
+
+// maxAnswer bounds what is read of an answer: enough for the connection to be used again.
+const maxAnswer = 64 << 10
+
+// Message is one event for one receiver.
+type Message struct {
+	ID      string // the same whenever it is sent again
+	URL     string
+	Secrets []secret.String // one, or two while the secret is rotated
+	Body    []byte          // JSON
+	Header  http.Header     // more headers, or nil
+}
+
+// StatusError means that the receiver answered with another status than 2xx.
+type StatusError struct {
+	Status     int
+	RetryAfter time.Duration // what the receiver asked for; 0: nothing
+}
+
+func (e *StatusError) Error() string { return fmt.Sprintf("the receiver answered %d", e.Status) }
+
+// Sender posts messages. It is safe for concurrent use.
+type Sender struct {
+	client *http.Client
+	agent  string
+}
+
+// NewSender makes a sender whose connections the guard watches. Timeout bounds one
+// attempt, the answer included.
+func NewSender(guard Guard, timeout time.Duration, agent string) *Sender {
+	dialer := &net.Dialer{Timeout: timeout, Control: guard.control}
+	return &Sender{agent: agent, client: &http.Client{
+		Timeout: timeout,
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConns: 100, MaxIdleConnsPerHost: 4,
+			IdleConnTimeout: time.Minute, TLSHandshakeTimeout: timeout, MaxResponseHeaderBytes: maxAnswer,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Send posts a message once and returns the status of the answer, 0 if there was none. The
+// error is nil if the receiver answered 2xx, a *StatusError if it answered otherwise, and
+// wraps ErrPrivate if the address is not allowed. It never shows the secret or the URL's path,
+// in which receivers keep tokens.
+func (s *Sender) Send(ctx context.Context, m Message) (int, error) {
+	now := time.Now()
+	signature, err := Sign(m.Secrets, m.ID, now, m.Body)
+	if err != nil {
+		return 0, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL, bytes.NewReader(m.Body))
+	if err != nil {
+		return 0, errors.New("not a URL")
+	}
+	for name, values := range m.Header {
+		request.Header[name] = values
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", s.agent)
+	request.Header.Set("webhook-id", m.ID)
+	request.Header.Set("webhook-timestamp", strconv.FormatInt(now.Unix(), 10))
+	request.Header.Set("webhook-signature", signature)
+	response, err := s.client.Do(request)
+	if err != nil {
+		return 0, cause(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer)
+	if response.StatusCode/100 == 2 {
+		return response.StatusCode, nil
+	}
+	failed := &StatusError{Status: response.StatusCode}
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		failed.RetryAfter = time.Duration(min(seconds, 24*60*60)) * time.Second
+	}
+	return response.StatusCode, failed
+}
+
+// cause drops what an error of net/http says of the URL.
+func cause(err error) error {
+	var timeout interface{ Timeout() bool }
+	var dns *net.DNSError
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var op *net.OpError
+	switch {
+	case errors.Is(err, ErrPrivate):
+		return ErrPrivate
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
+	case errors.As(err, &dns):
+		return errors.New("the name does not resolve")
+	case errors.As(err, &unknown), errors.As(err, &name):
+		return errors.New("the certificate is not trusted")
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return errors.New("no answer in time")
+	case errors.As(err, &op):
+		return fmt.Errorf("%s: %w", op.Op, op.Err)
+	default:
+		return errors.New("the connection failed")
+	}
+}
+
+// Close closes idle connections.
+func (s *Sender) Close() { s.client.CloseIdleConnections() }

@@ -1,8 +1,0 @@
-package txpool
-
-// Sizes returns how many transactions and senders are remembered.
-func (p *Pool) Sizes() (entries, senders int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.table.hashes), len(p.table.senders)
-}
