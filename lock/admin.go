@@ -14,7 +14,7 @@ type LaneInfo struct {
 	Sender   common.Address `json:"sender"`
 	Strategy string         `json:"strategy"`           // what decides the order now: "redis" or "local"
 	Waiting  int            `json:"waiting"`            // tickets of this process that wait
-	Nonces   []uint64       `json:"nonces,omitempty"`   // of those, in order; at most 100
+	Nonces   []uint64       `json:"nonces,omitempty"`   // of those, in order; the first 100
 	Held     bool           `json:"held"`               // whether a ticket of this process has the turn
 	HeldBy   string         `json:"heldBy,omitempty"`   // instance of another process that has it, when last heard of
 	Nonce    uint64         `json:"nonce,omitempty"`    // of the holder
@@ -40,27 +40,27 @@ func (s *Service) Lanes() []LaneInfo {
 }
 
 func (l *lane) info(now time.Duration) LaneInfo {
-	const mostNonces = 100
+	const maxNonces = 100
 	i := LaneInfo{Sender: l.sender, Strategy: local.String(), Waiting: l.length}
 	if l.svc.governs(l) {
 		i.Strategy = redisStrategy.String()
 	}
-	for t := l.head; t != nil && len(i.Nonces) < mostNonces; t = t.next {
+	for t := l.head; t != nil && len(i.Nonces) < maxNonces; t = t.next {
 		i.Nonces = append(i.Nonces, t.nonce)
 	}
 	if t := l.holder; t != nil {
 		i.Held, i.Nonce, i.Session, i.Fence = true, t.nonce, t.session, t.lease.turn.fence
 		i.HeldFor, i.Left = now-t.lease.granted, t.lease.turn.deadline-now
 	}
-	if o := l.far.ownedBy; l.holder == nil && l.svc.governs(l) && l.far.owner != "" && !l.svc.remote.wasUs(o) {
+	if o := l.link.ownedBy; l.holder == nil && l.svc.governs(l) && l.link.owner != "" && !l.svc.remote.wasUs(o) {
 		i.HeldBy = o
 	}
-	if l.know.known {
-		expected := l.know.expected
+	if l.chain.known {
+		expected := l.chain.expected
 		i.Expected = &expected
 	}
-	if l.know.lastFence != 0 {
-		last := l.know.last
+	if l.chain.lastFence != 0 {
+		last := l.chain.last
 		i.Last = &last
 	}
 	return i
@@ -119,7 +119,7 @@ func (r *remote) force(ctx context.Context, l *lane) (bool, error) {
 	defer l.unlock()
 	if epoch == r.epoch.Load() {
 		now := r.svc.now()
-		l.heard(v, sent, now)
+		l.applyView(v, sent, now)
 		l.dispatch(now)
 	}
 	return v.removed > 0, nil

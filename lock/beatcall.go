@@ -10,22 +10,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A heartbeat is the one call whose silence is a verdict, and it must not be passed on Redis
-// when it is this process, or the network, that is busy. So it has a connection of its own where
-// there is one server, which no burst of calls can hold up; and a late answer is waited for while
-// there are signs that Redis is well. To hang up and to connect again would take
-// several round trips just when each is slow.
+// A heartbeat without an answer means that Redis is down. This must not be concluded while only this
+// process, or the network, is busy. So the heartbeat has a connection of its own where there is one
+// server: no burst of calls can hold it up. And a late answer is waited for while there are signs
+// that Redis is well: a new connection would take several round trips just when each is slow.
 
-// errSilent: no answer to a heartbeat, nor to anything else.
+// errSilent means that Redis answers neither a heartbeat nor anything else.
 var errSilent = errors.New("no answer in time")
 
-// mostPatience bounds patience. A heartbeat lasts at most twice as long, and so does the end of a service.
-const mostPatience = 5 * time.Second
+// maxPatience bounds patience. A heartbeat lasts for a maximum of twice this, and so does the end of a service.
+const maxPatience = 5 * time.Second
 
-// patience is how long a late heartbeat is waited for: so that another is in time to keep this process
-// alive. The time for which this process stands still does not count, as long as it is no longer than that.
+// patience is how long a late heartbeat is waited for: after it, another one still comes in time to keep this
+// process alive. Time for which this process stands still does not count, up to the same length.
 func (r *remote) patience() time.Duration {
-	return max(min(r.ttl*3/4, mostPatience), r.svc.cfg.RedisTimeout.Duration())
+	return max(min(r.ttl*3/4, maxPatience), r.svc.cfg.RedisTimeout.Duration())
 }
 
 type beatReply struct {
@@ -33,8 +32,8 @@ type beatReply struct {
 	err    error
 }
 
-// sendBeat runs the heartbeat's script. That its connection has been cut says nothing of the
-// server: then there is another try at once.
+// sendBeat runs the heartbeat's script. A cut connection says nothing about the server, so sendBeat then tries
+// again at once.
 func (r *remote) sendBeat(ctx context.Context, keys []string, args ...any) ([]any, error) {
 	for {
 		reused := r.beatConn != nil
@@ -95,12 +94,12 @@ func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([
 	}
 }
 
-// catchUp returns when this process has done what it had to do by now: a timer overtakes thousands
-// of goroutines that are ready to run, and among them may be one that reads an answer.
+// catchUp returns when the goroutines that are ready now have run. A timer overtakes thousands of them, and one
+// of them may be about to read an answer.
 func catchUp() {
 	const poll = 20 * time.Millisecond // within which the network is looked at, however busy the process
 	<-time.After(poll)
-	runtime.Gosched() // goes behind all that are ready
+	runtime.Gosched() // lets all goroutines that are ready run first
 }
 
 // leave stops waiting for an answer. The connection is closed when nobody uses it any more.
@@ -110,7 +109,7 @@ func (r *remote) leave(answer <-chan beatReply) {
 	r.lingering.Go(func() {
 		<-answer
 		if conn != nil {
-			_ = conn.Close() // of no use any more, whatever it says
+			_ = conn.Close() // nobody uses it any more, so an error does not matter
 		}
 	})
 }
@@ -123,7 +122,7 @@ func (r *remote) hangUp() {
 	}
 }
 
-// cut tells whether a connection ended, other than by a deadline or a word of the server.
+// cut tells whether a connection ended, and neither a deadline nor an answer of the server was the cause.
 func cut(err error) bool {
 	var late net.Error
 	var word redis.Error

@@ -53,24 +53,24 @@ func (c *beatWireConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-func (w *beatWire) holdBack(t *testing.T) (letGo func()) {
+func (w *beatWire) holdBack(t *testing.T) (passedBy func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	hold := make(chan struct{})
 	w.hold = hold
-	letGo = sync.OnceFunc(func() {
+	passedBy = sync.OnceFunc(func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.hold = nil
 		close(hold)
 	})
-	t.Cleanup(letGo)
-	return letGo
+	t.Cleanup(passedBy)
+	return passedBy
 }
 
 func beatService(t *testing.T) (*Service, *beatWire) {
 	t.Helper()
-	cfg := DefaultConfig()
+	cfg := arrivalOrder()
 	cfg.HeartbeatInterval, cfg.HeartbeatMissed, cfg.RedisTimeout = ms(100), 200, ms(1000)
 	wire := &beatWire{}
 	return startedWith(t, wire.client(redistest.Start(t).Addr()), cfg), wire
@@ -81,14 +81,14 @@ func TestLateHeartbeat(t *testing.T) {
 	t.Parallel()
 	svc, wire := beatService(t)
 	r := svc.remote
-	epoch, letGo := r.epoch.Load(), wire.holdBack(t)
+	epoch, passedBy := r.epoch.Load(), wire.holdBack(t)
 	for start := svc.now(); svc.now()-start < 2500*time.Millisecond; {
 		mustWait(t, mustEnter(t, svc, bob, 1)).Release()
 	}
 	if r.epoch.Load() != epoch || svc.now()-time.Duration(r.ackedAt.Load()) < time.Second {
 		t.Errorf("Redis was given up, or no heartbeat was late: epoch %d then %d", epoch, r.epoch.Load())
 	}
-	letGo()
+	passedBy()
 	until(t, "heartbeats are answered again", func() bool { return svc.now()-time.Duration(r.ackedAt.Load()) < 500*time.Millisecond })
 }
 
@@ -128,7 +128,7 @@ func TestCheckAfterAStandstill(t *testing.T) {
 	for name, lapsed := range map[string]bool{"still alive": false, "taken for dead": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg := DefaultConfig()
+			cfg := arrivalOrder()
 			cfg.HeartbeatInterval = ms(3_600_000) // but for the one that is asked for
 			svc := startedWith(t, redistest.Start(t).Client(), cfg)
 			r := svc.remote

@@ -48,7 +48,7 @@ func BenchmarkLocalWithContext(b *testing.B) {
 		if err := lease.Check(); err != nil {
 			b.Fatal(err)
 		}
-		lease.Advance(2, lock.Submission{Node: "0.0.3"})
+		lease.Report(lock.Report{Submission: lock.Submission{Node: "0.0.3"}})
 		lease.Release()
 	}
 }
@@ -158,7 +158,7 @@ func benchmarkRedisHandOff(b *testing.B, processes int) {
 	server := redistest.Start(b)
 	var svcs []*lock.Service
 	for range processes {
-		svc, _ := onRedis(b, server.URL(), lock.DefaultConfig(), lock.Deps{})
+		svc, _ := onRedis(b, server.URL(), arrivalOrder(), lock.Deps{})
 		svcs = append(svcs, svc)
 	}
 	c, p := server.Client(), newPinger(server)

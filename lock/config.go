@@ -27,7 +27,7 @@ type Config struct {
 	LocalEntries int `env:"LOCAL_LOCK_MAX_ENTRIES" envDefault:"1000"`
 	// Pace at which waiting senders look at Redis while its Pub/Sub is down. Not used otherwise: a grant is pushed.
 	PollInterval envx.Millis `env:"LOCK_QUEUE_POLL_INTERVAL_MS" envDefault:"50"`
-	// Pace of this process's sign of life in Redis.
+	// How often this process shows in Redis that it lives.
 	HeartbeatInterval envx.Millis `env:"LOCK_HEARTBEAT_INTERVAL_MS" envDefault:"350"`
 	// Heartbeats a process may miss before others take over its locks and its places in the queues.
 	HeartbeatMissed int `env:"LOCK_HEARTBEAT_MISSED_COUNT" envDefault:"5"`
@@ -35,20 +35,28 @@ type Config struct {
 	MembershipInterval envx.Millis `env:"LOCK_QUEUE_MEMBERSHIP_CHECK_INTERVAL_MS" envDefault:"10000"`
 	// Deadline of every Redis call of the lock. When it passes, ordering goes on inside the process until Redis answers again.
 	RedisTimeout envx.Millis `env:"LOCK_REDIS_TIMEOUT_MS" envDefault:"500"`
-	// Most transactions of one sender that may wait in this process. 0 = unbounded.
+	// How long a sender whose transactions came through several relays in the last minute waits for a Redis that went away, before this relay goes on alone. Senders that only this relay serves do not wait.
+	RedisPatience envx.Millis `env:"LOCK_REDIS_PATIENCE_MS" envDefault:"3000"`
+	// Maximum number of transactions of one sender that may wait in this process. 0 = unbounded.
 	MaxQueue int `env:"LOCK_MAX_QUEUE_PER_SENDER" envDefault:"1024"`
 	// Give up the place of a queued transaction whose client has disconnected.
 	CancelOnDisconnect bool `env:"LOCK_CANCEL_ON_DISCONNECT" envDefault:"false"`
-	// How long a transaction that is ahead of the sender's expected nonce waits for its predecessor. 0 = off: nobody waits; the order of arrival decides, and the expected nonce among those that are queued here.
-	GapHold envx.Millis `env:"NONCE_GAP_HOLD_MS" envDefault:"0"`
+	// How long a transaction that is ahead of the sender's expected nonce waits for its predecessor. One that is next never waits for this, and none does with DISABLE_MN_PRECHECKS_ON_TX_SENDING, since nobody can tell what is next then. 0 = off: nobody waits. Among the transactions queued here the expected nonce goes first, else the order of arrival decides; a nonce that is ahead of them all is refused at once.
+	GapHold envx.Millis `env:"NONCE_GAP_HOLD_MS" envDefault:"250"`
+	// How long, from its arrival, a transaction is kept while its sender's lane recovers: because one before it vanished, is unclear, or was held by a relay that died. It is sent when what it follows has been executed, else its client is told that it was not executed. 0 = off: it is told at once. No client waits for longer for its transaction's turn either, whatever the reason: 50 s with 0, and NONCE_GAP_HOLD_MS if that is more.
+	Recovery envx.Millis `env:"NONCE_RECOVERY_MS" envDefault:"50000"`
+	// How long a transaction whose hash its client has already got is kept for its predecessor.
+	Promise envx.Millis `env:"NONCE_PROMISE_MS" envDefault:"300000"`
 	// How long the expected nonce of a sender is remembered after its last transaction, to cover the lag of the mirror node.
 	Memory envx.Millis `env:"LOCK_LANE_MEMORY_MS" envDefault:"10000"`
 	// Addresses that ordering is limited to, separated by commas. Empty = see NONCE_ORDERING_PERCENT.
-	Senders envx.Strings `env:"NONCE_ORDERING_SENDERS"`
+	Senders envx.Strings `env:"NONCE_ORDERING_SENDERS" reload:"true"`
 	// Share of all senders, 0 to 100, that ordering applies to besides those listed, by a stable hash of the address. Ignored at 100 when a list is given.
-	Percent float64 `env:"NONCE_ORDERING_PERCENT" envDefault:"100"`
+	Percent float64 `env:"NONCE_ORDERING_PERCENT" envDefault:"100" reload:"true"`
 	// When the lock goes to the next: "accepted" (the consensus node said OK) or "consensus" (the receipt is known).
 	Release string `env:"NONCE_ORDERING_RELEASE" envDefault:"accepted"`
+	// Maximum number of transactions of one sender that this relay hands to consensus nodes before the network has a verdict on the first of them; the next one waits. It bounds what a hole costs: with 2 one rejection, with N at most N - 1, and a sender is as fast as N transactions for each time to consensus. 0 = no bound: as fast as the nodes accept.
+	MaxOpen int `env:"NONCE_ORDERING_MAX_OPEN" envDefault:"0"`
 }
 
 // DefaultConfig returns the defaults that the tags declare, with ordering on.
@@ -56,8 +64,8 @@ func DefaultConfig() Config {
 	ms := func(n int) envx.Millis { return envx.Millis(time.Duration(n) * time.Millisecond) }
 	return Config{
 		Enabled: true, MaxHold: ms(30_000), LocalEntries: 1000, PollInterval: ms(50), HeartbeatInterval: ms(350),
-		HeartbeatMissed: 5, MembershipInterval: ms(10_000), RedisTimeout: ms(500), MaxQueue: 1024, Memory: ms(10_000),
-		Percent: 100, Release: ReleaseAccepted,
+		HeartbeatMissed: 5, MembershipInterval: ms(10_000), RedisTimeout: ms(500), RedisPatience: ms(3000), MaxQueue: 1024, Memory: ms(10_000),
+		GapHold: ms(250), Recovery: ms(50_000), Promise: ms(300_000), Percent: 100, Release: ReleaseAccepted,
 	}
 }
 
@@ -77,6 +85,9 @@ func (c Config) Check() error {
 		{"LOCK_REDIS_TIMEOUT_MS", c.RedisTimeout, time.Millisecond},
 		{"LOCK_LANE_MEMORY_MS", c.Memory, time.Millisecond},
 		{"NONCE_GAP_HOLD_MS", c.GapHold, 0},
+		{"LOCK_REDIS_PATIENCE_MS", c.RedisPatience, 0},
+		{"NONCE_RECOVERY_MS", c.Recovery, 0},
+		{"NONCE_PROMISE_MS", c.Promise, 0},
 	} {
 		// The ceiling keeps every sum of settings far from overflow, here and in Redis.
 		if d.value.Duration() < d.least || d.value.Duration() > 24*time.Hour {
@@ -92,6 +103,9 @@ func (c Config) Check() error {
 	if lapse := c.HeartbeatInterval.Duration() * time.Duration(max(c.HeartbeatMissed-1, 0)); lapse <= c.RedisTimeout.Duration() {
 		// Else a process could be taken for dead before it knows that Redis does not answer.
 		bad("LOCK_REDIS_TIMEOUT_MS is %v: want less than %v, by which a heartbeat may be late", c.RedisTimeout, lapse)
+	}
+	if c.MaxOpen < 0 {
+		bad("NONCE_ORDERING_MAX_OPEN is %d: want 0 (no bound) or more", c.MaxOpen)
 	}
 	if c.MaxQueue < 0 {
 		bad("LOCK_MAX_QUEUE_PER_SENDER is %d: want 0 (unbounded) or more", c.MaxQueue)
@@ -112,7 +126,8 @@ func (c Config) Check() error {
 
 // ordering is what every instance must agree on for the order to hold across them.
 // It is published with the heartbeat and compared as text.
-func (c Config) ordering(enabled bool) string {
+func (s *Service) ordering() string {
+	c, r := s.cfg, s.rollout.Load()
 	return fmt.Sprintf("enabled=%t percent=%g senders=%s gap=%v release=%s hold=%v",
-		enabled, c.Percent, strings.ToLower(c.Senders.String()), c.GapHold, c.Release, c.MaxHold)
+		s.enabled.Load(), r.percent, strings.ToLower(r.senders.String()), c.GapHold, c.Release, c.MaxHold)
 }

@@ -31,6 +31,9 @@ func running(t testing.TB, svc *lock.Service) (stop func()) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
+		if err := svc.CheckLanes(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -10,22 +10,50 @@
 //	lease, err := ticket.Wait(ctx)
 //	if err != nil { … }
 //	defer lease.Release()
-//	… decide on the nonce with lease.Expected() …
-//	if lease.StepBack(nonce) { … }            // not next, and the one that is waits: Wait again
+//	next := lease.Next(shown, true)           // asks once: what is next, how sure that is, what to do
+//	switch next.Step {
+//	case lock.GiveWay, lock.HoldBack:
+//		ticket = lease.HoldBack(left)         // not now: Wait again
+//	case lock.Await:
+//		…                                     // first the verdict on next.Predecessor
+//	}
 //	if err := lease.Check(); err != nil { … } // last, before the bytes leave
 //	… send, under lease.Context() …
-//	lease.Advance(nonce+1, lock.Submission{…})
+//	sent := lease.Report(lock.Report{Outcome: lock.Accepted, Submission: lock.Submission{…}})
 //	lease.Release()
+//	sent.Conclude(ctx, lock.Verdict{…})       // when the network has a verdict
 //
 // A Service is made by New, which starts nothing, and lives while Run runs. Without Redis
 // it works without Run, too. Ask Enabled before Enter.
 //
 // # Words
 //
-// A lane is the queue of one sender. A ticket is a place in it. A lease is the turn: an exclusive right
-// that ends by Release, at the hold limit, or when the lock is lost. A fence is the number of a
-// turn; of two turns of one sender the later has the higher fence. An instance is a process as Redis
-// knows it; a process that others may have taken for dead goes on as a new instance.
+//	lane        the queue of one sender, and what is known of its nonces
+//	ticket      a place in it
+//	lease       the turn: an exclusive right that ends by Release, at the hold limit, or when the lock is lost
+//	fence       the number of a turn; of two turns of one sender the later has the higher one
+//	instance    a process as Redis knows it; one that others may have taken for dead goes on as a new instance
+//	chain       what a lane knows of its sender's nonces: expected, and whether its own work leads there
+//	predecessor the transaction with the nonce before
+//	hole        a transaction that is missing in the chain
+//	window      how long a ticket that is ahead waits for its predecessor, without holding the turn
+//	kept        of a ticket: it is not refused for a gap within its window
+//	link        what a lane has to do with Redis
+//	relation    how it stands to Redis: one of seven names
+//	jobs        what is to be sent there for it
+//	transport   the calls to Redis, without a lane's logic
+//	return      a session that is given back to Redis
+//
+// # Where
+//
+//	service.go, ticket.go, lease.go              what callers see
+//	nonces.go, chain.go                          the one place of the nonce policy
+//	lane.go, next.go                             the queue, and the order inside this process
+//	relation.go, link.go, grants.go, returns.go  what the lane and Redis tell each other
+//	scripts.go, wire.go, lua                     the transport: one script a call, and its formats
+//	remote.go, heartbeat.go, beatcall.go, watch.go  whether Redis answers, and who lives
+//
+// lane.mu is touched by methods of lane, and of its tickets, leases and submissions, alone.
 //
 // # A ticket's life
 //
@@ -33,33 +61,34 @@
 //	───────────────▶  waiting  ───────────────▶  holding  ───────────▶  over
 //	                     │                          │                    ▲
 //	                     │ Leave, ctx ends,         │ hold limit, lock   │
-//	                     │ service stops            │ taken by another,  │
-//	                     │                          │ service stops      │
+//	                     │ its limit passes,        │ taken by another,  │
+//	                     │ service stops            │ service stops      │
 //	                     └──────────────────────────┴────────────────────┘
 //
-// Waiting has no limit of time. Holding has one, MaxHold, counted from each ticket's own turn. At
-// the limit the turn is taken, the lease's context ends with ErrLost, and the next goes.
+// A caller limits the waiting with WaitWithin or Notify, whose limit depends on a timer alone; Wait has no limit.
+// MaxHold limits the holding, counted from each ticket's own turn. At that limit the turn is taken, the lease's
+// context ends with ErrLost, and the next goes.
 //
 // # Who decides
 //
 //	         a heartbeat is answered                a heartbeat is not
 //	local  ──────────────────────────▶  redis  ──────────────────────────▶  local
 //
-// All tickets of a process stand in its own lanes, whoever decides. While Redis decides, one worker per
-// lane sends their places to Redis in ticket order, and a place is answered by a grant: in the reply of
-// the script that made it, or over Pub/Sub. While it does not, the lane's own order decides. So when Redis fails,
-// nobody waits for it for longer than two deadlines, and the order inside the process stays; when it returns, the turn
-// in progress is adopted and all places are sent again, in ticket order. Redis trouble never
-// fails or blocks a transaction; it costs the order between processes for its duration.
+// All tickets of a process stand in its own lanes, whoever decides. While Redis decides, one worker per lane
+// sends their places to Redis in ticket order, and a place is answered by a grant: in the reply of the script
+// that made it, or over Pub/Sub. While it does not, the lane's own order decides. So when Redis fails, nobody
+// waits for it for longer than two deadlines, and the order inside the process stays; when it returns, the turn
+// in progress is adopted and all places are sent again, in ticket order. Redis trouble never fails or blocks a
+// transaction; while it lasts, only the order between processes is lost.
 //
-// A call that fails pauses its own lane and has a heartbeat sent at once, whose verdict holds for all. One that
-// is not answered in time is waited for while Redis answers anything else, or when this process itself stood still;
-// else Redis is taken to be down. A lane whose calls fail although heartbeats succeed, as when one shard of
-// a cluster is out, is kept off Redis alone, and tries again each second. Calls wait for a free connection
-// outside their deadlines, so that a burst is not taken for an outage.
+// A call that fails pauses its own lane, and a heartbeat is sent at once, whose verdict holds for all. A late
+// heartbeat is waited for while Redis answers anything else, or if this process itself stood still; else Redis
+// counts as down. A lane whose calls fail although heartbeats succeed, as when one shard of a cluster is out, is
+// kept off Redis alone, and tries again each second. Calls wait for a free connection outside their deadlines, so
+// that a burst is not taken for an outage.
 //
-// After an outage or a loss of data nobody takes a free lock for a moment (one heartbeat interval
-// and one deadline): whoever holds it has to have time to adopt it.
+// After an outage or a loss of data nobody takes a free lock for a moment (one heartbeat interval and one
+// deadline): its holder needs time to adopt it.
 //
 // # In Redis
 //
@@ -79,35 +108,71 @@
 // # Death
 //
 // A process with waiting tickets looks at the owner of each lane whose owner has not changed for a heartbeat
-// interval. If the owner's heartbeat is missing in two looks an interval apart, it removes that instance's lock and
-// places, by a script that does nothing if the owner is another by then. The other side of this: a process relies on
-// what it owns only for as long as its own last confirmed heartbeat guarantees that nobody can take it for dead, by
-// its monotonic clock. A process that stood still for longer finds its leases lost and goes on as a new instance,
-// whose tickets join again in their order. Places of a dead process that stand in the middle of a queue are removed
+// interval. If the owner's heartbeat is missing in two looks an interval apart, it removes that instance's lock
+// and places, by a script that does nothing if the owner has changed by then. In return, a process relies on what
+// it owns only while its own last confirmed heartbeat guarantees, by its monotonic clock, that nobody can take it
+// for dead. A process that stood still for longer finds its leases lost and goes on as a new instance, whose
+// tickets join again in their order. Places of a dead process that stand in the middle of a queue are removed
 // together with its lock, or when they come to the front.
 //
-// Who is removed by force or as dead cannot adopt its turn again: the fence in Redis is past it.
+// A holder that was removed, by force or as dead, cannot adopt its turn again: the fence in Redis is higher.
 //
 // # Nonces
 //
-// The lane tracks the sender's next nonce from what its holders report (Advance, Forget), what the mirror
-// node shows (Observe) and later verdicts (Invalidate). It passes with the turn, through Redis too, and is
-// kept for Memory after the lane has emptied. While Redis is away another process may have gone on, so
-// that no nonce is Expected; what is Likely by this process alone still orders those who wait here.
+// The lane tracks the sender's next nonce from what its holders report, what the mirror node shows (Observe) and
+// later verdicts (Conclude). It passes with the turn, through Redis too, and is kept for Memory after the lane
+// has emptied. While Redis is away another process may have gone on. So what this one concludes alone orders the
+// tickets that wait here, and refuses nothing.
 //
-// A turn goes to the oldest ticket, unless that is known to be ahead while another ticket of this process carries the
-// expected nonce: then that one goes first. A holder whose look-ups show it to be ahead gives its turn back with StepBack,
-// which changes nothing in Redis: there the turn is the process's, whichever of its tickets uses it. Nobody
-// waits for a ticket that is not there, but for the one moment in which this process is behind with its work.
+// A turn goes to a ticket whose nonce is expected or lower, wherever it stands, in other processes too. A ticket that
+// is ahead waits for its predecessor until its window ends, without holding the turn. With a window and no known
+// nonce, the head waits for one to be observed. Without a window the oldest goes, unless it is known to be ahead while another
+// ticket of this process carries the expected nonce.
 //
-// With a hold-back window (GapHold) the turn goes to the ticket that carries the expected nonce, wherever it stands, in other
-// processes too; a ticket at the head that is ahead of it waits for its predecessor until its own window ends, without
-// holding the turn. With a window and no known nonce, the head waits for one to be observed.
+// # Flowing and recovering
+//
+//	          a hole: WRONG_NONCE or another verdict that it was not executed, an unclear submission,
+//	          a lost turn, places of a dead process, Redis back with what it may have missed,
+//	          a shared lane that goes on without Redis
+//	flowing ────────────────────────────────────────────────────────────────────────▶ recovering
+//	        ◀────────────────────────────────────────────────────────────────────────
+//	          a node accepts what is proven next, and no submission of this process is open
+//
+// In a flowing lane a transaction goes when a node has accepted the one before. In a recovering lane only what
+// verdicts or the mirror node show to be next goes, after the verdict on the one before (Await); what is ahead is
+// held back (HoldBack), and goes when its predecessor has been executed. The mode passes with the turn, through Redis
+// too.
+//
+//	holder's nonce is           flowing                              recovering
+//	too low                     Go: the precheck refuses it          Go
+//	next                        Go                                   Await an open predecessor, then Go
+//	ahead, predecessor is here  GiveWay                              GiveWay
+//	ahead, kept                 HoldBack                             HoldBack
+//	ahead, chain is sure        Refuse, if it followed others here   HoldBack; Refuse if it came alone after an answered hole
+//	ahead, nothing is sure      Go: the network judges               HoldBack
+//
+// # How a lane stands to Redis
+//
+//	relation  who decides the order                goes to
+//	unlinked  this process: there is no Redis      -
+//	linked    Redis                                doubted: a call failed; failing: for the third time in a row;
+//	                                               foreign: somebody else's values are in its keys; patient: a heartbeat failed
+//	doubted   Redis; nothing is sent               linked: a later heartbeat was answered; foreign; patient
+//	failing   this process, for a second           linked: it tries again; foreign; patient
+//	foreign   this process, for a second           linked: it tries again, or has emptied; patient
+//	patient   nobody, if others shared the lane    alone: LOCK_REDIS_PATIENCE_MS are over, at once if nobody shared it; linked: Redis is back
+//	alone     this process                         linked: Redis is back
+//
+// The values in the keys of a foreign lane are removed once nobody can own them: they have no time to live, which
+// all of ours have, or they outlive the hold limit and name no living instance.
+//
+// A lane is shared if another process had turns in it in the last minute. One that goes on alone then recovers.
+// While a lane is patient nobody gets a turn in it, and windows do not run.
 //
 // # What it does not guarantee
 //
 // The order between processes is lost while Redis is away, and across a failover that loses writes the holder's
-// lock may exist twice until the next look, one heartbeat interval later at most. A process that is stopped
+// lock may exist twice until the next look, which comes within one heartbeat interval. A process that is stopped
 // between Check and the write of its bytes may still send them after its turn; the fence in the logs
 // shows it, and the network's nonce check is the last defence. Processes with different settings do not share an
 // order; they warn of each other. Equal nonces that wait together take their turn in order of arrival

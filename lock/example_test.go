@@ -16,17 +16,19 @@ func Example() {
 	}
 	sender := common.HexToAddress("0xB0B")
 	first, _ := locks.Enter(sender, 0) // the order is fixed here
+	first.Observe(0)                   // what the mirror node shows
 	second, _ := locks.Enter(sender, 1)
 	defer second.Leave()
 
 	lease, _ := first.Wait(context.Background())
-	if lease.Check() == nil { // last, before the bytes leave
-		lease.Advance(1, lock.Submission{Node: "0.0.3"})
+	next := lease.Next(0, true)                       // the mirror node shows 0
+	if next.Step == lock.Go && lease.Check() == nil { // the check is last, before the bytes leave
+		lease.Report(lock.Report{Outcome: lock.Accepted, Submission: lock.Submission{Node: "0.0.3"}})
 	}
 	lease.Release()
 
 	lease, _ = second.Wait(context.Background())
-	next, known := lease.Expected()
-	fmt.Println(next, known)
+	next = lease.Next(0, true)
+	fmt.Println(next.Nonce, next.Confidence == lock.Chained)
 	// Output: 1 true
 }

@@ -235,6 +235,46 @@ func TestForeignKey(t *testing.T) {
 	lease.Release()
 }
 
+// Text or a value of another kind in a sender's keys is removed when nobody can own it, and the sender is shared
+// again. What has an end of life may be of a version to come: it is left alone until it is overdue.
+func TestForeignValuesAreRepaired(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := swift()
+	cfg.MaxHold = envx.Millis(time.Second)
+	a, _ := process(t, server.Addr(), cfg, nil)
+	c, key := server.Client(), "lock:{"+strings.ToLower(alice.Hex())+"}"
+	shared := func() bool {
+		lease := wait(t, enter(t, a, 1))
+		defer lease.Release()
+		return lease.Strategy() == "redis"
+	}
+	const text = "somebody|else.1|5|6"
+	for name, write := range map[string]func() error{
+		"text":       func() error { return c.Set(t.Context(), key, text, 0).Err() },
+		"a list":     func() error { return c.RPush(t.Context(), key, "x").Err() },
+		"no owner's": func() error { return c.Set(t.Context(), key, text, time.Hour).Err() },
+	} {
+		settled(t, a)
+		if err := errors.Join(c.Del(t.Context(), key).Err(), write()); err != nil {
+			t.Fatal(name, err)
+		}
+		eventually(t, name+" is gone", shared)
+	}
+	if err := errors.Join(c.Set(t.Context(), key, text, time.Hour).Err(), c.Set(t.Context(), "lock:heartbeat:else.1", "1 x", time.Hour).Err()); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); time.Since(began) < 2*time.Second; {
+		if shared() {
+			t.Fatal("what belongs to a living instance was removed")
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	if got := c.Get(t.Context(), key).Val(); got != text {
+		t.Errorf("%q is left", got)
+	}
+}
+
 // A server that forgot its scripts is taught them again.
 func TestScriptFlush(t *testing.T) {
 	t.Parallel()
@@ -356,8 +396,8 @@ func (l *lines) String() string {
 func TestVanishedHolder(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	a, cable := process(t, server.Addr(), lock.DefaultConfig(), nil)
-	b, _ := process(t, server.Addr(), lock.DefaultConfig(), nil)
+	a, cable := process(t, server.Addr(), arrivalOrder(), nil)
+	b, _ := process(t, server.Addr(), arrivalOrder(), nil)
 	wait(t, enter(t, a, 0)) // never released
 	for i := range 5 {
 		enter(t, a, uint64(i+1))
@@ -374,7 +414,7 @@ func TestVanishedHolder(t *testing.T) {
 	} else {
 		t.Logf("the next one waited %v", took)
 	}
-	if _, known := lease.Expected(); known {
+	if n := lease.Next(0, false); n.Confidence != lock.Unknown {
 		t.Error("what the vanished one did is taken for known")
 	}
 	lease.Release()

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// beatLoop shows others that this process lives, for as long as it has anything to do with
-// Redis. Its heartbeats decide whether Redis is up; while it is down they are the probe.
+// beatLoop shows others that this process lives, while it needs Redis. Its heartbeats decide whether Redis is up;
+// while Redis is down, they find out when it is back.
 func (r *remote) beatLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -36,12 +36,10 @@ func (r *remote) beatLoop(ctx context.Context) {
 				return
 			}
 			r.svc.metrics.redisErrors.WithLabelValues(opHeartbeat).Inc()
-			if fails == 0 && !r.up.Load() { // since the start, or since it was last needed
-				r.svc.logAlone(err)
-			}
-			r.down(epoch, err)
-			// At first at once, since most outages are blinks; then gently, but so
-			// that all processes are back within one heartbeat.
+			r.down(epoch)
+			r.outage.Down(ctx, err)
+			// The first try comes at once, since most outages are short. The next ones come often enough for all
+			// processes to be back within one heartbeat.
 			timer.Reset(min(50*time.Millisecond<<min(fails, 4), interval))
 			fails++
 			continue
@@ -55,7 +53,7 @@ func (r *remote) beatLoop(ctx context.Context) {
 	}
 }
 
-// needed: with ordering off, nothing is sent to Redis once the last lane has emptied.
+// needed tells whether heartbeats are sent: with ordering off, they end when the last lane is empty.
 func (r *remote) needed() bool {
 	if r.svc.enabled.Load() {
 		return true
@@ -64,7 +62,7 @@ func (r *remote) needed() bool {
 	return busy > 0
 }
 
-// rest leaves Redis alone until ordering is switched on.
+// rest stops the use of Redis until ordering is switched on.
 func (r *remote) rest() {
 	r.transit.Lock()
 	defer r.transit.Unlock()
@@ -75,10 +73,32 @@ func (r *remote) rest() {
 	}
 }
 
-// beat sends one heartbeat and draws the conclusions.
+// noteStall notes that a call that was sent then was answered, or given up, just now. If that took long, windows
+// have ended meanwhile, here and in other processes.
+func (r *remote) noteStall(sent time.Duration) {
+	if now := r.svc.now(); now-sent >= r.stall() {
+		r.stalledAt.Store(int64(now))
+	}
+}
+
+// stall is the time after which a Redis without an answer stands still: so long that windows end meanwhile.
+func (r *remote) stall() time.Duration {
+	return max(r.svc.cfg.GapHold.Duration()/2, 50*time.Millisecond)
+}
+
+// stalledSince tells whether Redis has stood still after that time, or seems to do so now.
+func (r *remote) stalledSince(at time.Duration) bool {
+	stalled, sent := time.Duration(r.stalledAt.Load()), time.Duration(r.beatAt.Load())
+	return stalled != 0 && stalled > at || sent != 0 && r.svc.now()-sent >= r.stall()
+}
+
+// beat sends one heartbeat and acts on its result.
 func (r *remote) beat(ctx context.Context) error {
 	sent, begun := r.svc.now(), r.begunBeats.Add(1)
+	r.beatAt.Store(int64(max(sent, 1)))
 	born, micros, err := r.heartbeat(ctx, r.instance(), sent)
+	r.beatAt.Store(0)
+	r.noteStall(sent)
 	if err != nil {
 		return err
 	}
@@ -98,7 +118,7 @@ func (r *remote) beat(ctx context.Context) error {
 	default:
 		r.ackedAt.Store(int64(sent))
 		if !r.up.Load() {
-			// What was written last may be lost, though the heartbeat was not.
+			// Redis may have lost the last writes, although it still has the heartbeat.
 			r.distrust(micros)
 			r.unsettle(sent)
 			r.recovered(false, "")
@@ -111,8 +131,8 @@ func (r *remote) beat(ctx context.Context) error {
 // renew starts a new generation: our heartbeat had expired or was lost, so that others
 // may have taken what we own.
 func (r *remote) renew(ctx context.Context, late time.Duration) error {
-	// If the last one was recent it was Redis that lost its data, or did not answer
-	// for a while; else this process stood still while others went on.
+	// If the last heartbeat was recent, Redis lost its data or did not answer for a while. Else this process
+	// stood still while others went on.
 	alive := !r.up.Load() || r.aliveAt(late)
 	name, sent := r.nextName(), r.svc.now()
 	born, micros, err := r.heartbeat(ctx, name, sent)
@@ -158,7 +178,7 @@ func (r *remote) heartbeat(ctx context.Context, name string, sent time.Duration)
 	echo := r.echo
 	r.echoes[echo%uint64(len(r.echoes))] = sent
 	r.mu.Unlock()
-	settings := r.svc.cfg.ordering(r.svc.enabled.Load())
+	settings := r.svc.ordering()
 	reply, err := r.sendBeat(ctx, []string{heartbeatPrefix + name}, settings, r.ttl.Milliseconds(), grantsPrefix+r.process, echo)
 	if err != nil {
 		return 0, 0, fmt.Errorf("heartbeat: %w", err)
@@ -187,13 +207,13 @@ func (r *remote) echoed(n uint64) {
 	r.pushed.Store(true)
 }
 
-// advertise publishes this process's settings and warns of others that differ: where
-// settings differ, the order does not hold between the processes.
+// advertise publishes this process's settings and warns of processes with different settings: the order does not
+// hold between them.
 func (r *remote) advertise(ctx context.Context) {
 	const freshness = time.Minute
 	ctx, cancel := r.deadline(ctx)
 	defer cancel()
-	mine := r.svc.cfg.ordering(r.svc.enabled.Load())
+	mine := r.svc.ordering()
 	now := time.Now().UnixMilli()
 	var all *redis.MapStringStringCmd
 	_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -203,7 +223,7 @@ func (r *remote) advertise(ctx context.Context) {
 		return nil
 	})
 	if err != nil {
-		return // the next heartbeat finds out, if it is more than a blink
+		return // if the trouble lasts, the next heartbeat shows it
 	}
 	var stale []string
 	for process, text := range all.Val() {
@@ -218,7 +238,7 @@ func (r *remote) advertise(ctx context.Context) {
 		}
 	}
 	if len(stale) > 0 {
-		_ = r.client.HDel(ctx, instancesKey, stale...).Err() // somebody will get round to it
+		_ = r.client.HDel(ctx, instancesKey, stale...).Err() // another process removes them later
 	}
 }
 
@@ -235,7 +255,7 @@ func (r *remote) newWarning(process, theirs string) bool {
 	return true
 }
 
-// farewell removes our sign of life, so that nobody waits for us.
+// farewell removes this process's sign of life, so that others need not wait until it lapses.
 func (r *remote) farewell(ctx context.Context) {
 	r.mu.Lock()
 	begun := r.born != 0

@@ -19,21 +19,23 @@ type lane struct {
 
 	mu sync.Mutex // guards all below
 
-	head, tail *Ticket // who waits, oldest first
-	length     int
-	holder     *Ticket // whose turn it is; not among those who wait
-	know       knowledge
-	accepted   uint64        // highest nonce that Advance ever reported as next
-	missed     uint64        // 1 + the expected nonce that nobody here carried when a holder was ahead; 0 = none
-	missedAt   time.Duration // when that was first so
-	idleSince  time.Duration // when the last ticket went; meaningful while there is none
+	head, tail  *Ticket // who waits, oldest first
+	length      int
+	holder      *Ticket // whose turn it is; not among those who wait
+	chain       chain
+	accepted    uint64        // highest nonce that follows an accepted transaction
+	open        []*Submitted  // submissions of this process without a verdict, oldest first
+	recoveredAt time.Duration // when the lane last began to recover, or had recovered; 0 = never
+	holeTold    bool          // this process sent the missing transaction, and has told its client
+	idleSince   time.Duration // when the last ticket went; meaningful while there is none
+	sharedAt    time.Duration // when another process was last seen to have the turn; 0 = never
 
 	// One timer serves every wait of the lane. It is armed lazily: a deadline that
 	// is further away than the armed one is looked at when that one fires.
 	timer   *time.Timer
 	armedAt time.Duration // 0 = not armed
 
-	far far // what the lane has to do with Redis
+	link link // the lane's side of Redis
 
 	notes []func() // log lines of what happened under mu
 }
@@ -41,12 +43,13 @@ type lane struct {
 func newLane(svc *Service, sender common.Address) *lane {
 	l := &lane{svc: svc, sender: sender}
 	if svc.remote != nil {
-		l.keys = keys(sender)
+		l.keys, l.link.relation = keys(sender), patient
 	}
 	return l
 }
 
-// unlock unlocks mu and then logs what happened under it: whoever writes logs may be slow.
+// unlock unlocks mu and then logs what happened under it. Writing a log may be slow, so it is not done
+// under mu.
 func (l *lane) unlock() {
 	notes := l.notes
 	l.notes = nil
@@ -67,19 +70,6 @@ func (l *lane) push(t *Ticket) {
 		l.tail.next = t
 	}
 	l.tail = t
-	l.length++
-	l.svc.metrics.waiting[t.counted].Inc()
-}
-
-// pushFront puts a ticket before all others.
-func (l *lane) pushFront(t *Ticket) {
-	t.next = l.head
-	if l.head == nil {
-		l.tail = t
-	} else {
-		l.head.prev = t
-	}
-	l.head = t
 	l.length++
 	l.svc.metrics.waiting[t.counted].Inc()
 }
@@ -107,30 +97,41 @@ func (l *lane) empty() bool { return l.holder == nil && l.head == nil }
 func (l *lane) settleIdle(now time.Duration) {
 	if l.empty() {
 		l.idleSince = now
-		l.far.rest()
+		l.link.rest()
 	}
 }
 
-// expireKnowledge drops what an idle lane has known for too long to be true still.
+// expireKnowledge drops what an idle lane has known for so long that it may be wrong.
 func (l *lane) expireKnowledge(now time.Duration) {
 	if l.empty() && now-l.idleSince > l.svc.cfg.Memory.Duration() {
-		l.know = knowledge{}
+		l.chain, l.recoveredAt = chain{}, 0
 	}
 }
 
-// dispatch moves the lane on: it gives the turn to whoever is next, or sees to it that
-// somebody will. Call it whenever anything changed.
+// dispatch moves the lane on: it gives the turn to the next ticket, or makes sure that this happens later. Call
+// it after every change.
 func (l *lane) dispatch(now time.Duration) {
 	if l.svc.remote != nil {
+		l.followRemote()
 		l.tryAgain(now)
-		l.pinForNews()
+		l.pinForJobs()
 	}
 	if l.svc.governs(l) {
-		l.pursue(now)
+		l.driveShared(now)
 		return
 	}
 	if l.holder != nil || l.head == nil {
 		return
+	}
+	if until := l.patientUntil(); until > now {
+		l.arm(until, now)
+		return
+	}
+	if l.link.relation == patient {
+		l.link.relate(alone)
+		if l.wasShared() {
+			l.hole() // others may have gone on
+		}
 	}
 	t, until := l.pick(now)
 	if t == nil {
@@ -144,26 +145,24 @@ func (l *lane) dispatch(now time.Duration) {
 	l.grant(t, now, turn{by: local, fence: l.svc.fences.Add(1), deadline: now + l.svc.cfg.MaxHold.Duration(), open: open})
 }
 
-// pick chooses who is next by the order of this process, or tells when to ask again.
-func (l *lane) pick(now time.Duration) (*Ticket, time.Duration) {
-	first := l.head
-	if first.until == 0 {
-		return l.next(l.know), 0
+// recently is how long a lane counts as shared after another process had a turn in it.
+const recently = time.Minute
+
+// wasShared tells whether another process had turns of the sender shortly before Redis went away.
+func (l *lane) wasShared() bool {
+	if l.svc.remote == nil || l.sharedAt == 0 {
+		return false
 	}
-	if l.know.known {
-		if first.nonce <= l.know.expected {
-			return first, 0
-		}
-		for t := first.next; t != nil; t = t.next {
-			if t.nonce == l.know.expected {
-				return t, 0
-			}
-		}
+	down := time.Duration(l.svc.remote.downAt.Load())
+	return down != 0 && down-l.sharedAt < recently
+}
+
+// patientUntil is until when the lane waits for a Redis that went away; 0 = not at all.
+func (l *lane) patientUntil() time.Duration {
+	if !l.wasShared() || l.svc.remote.up.Load() {
+		return 0
 	}
-	if first.until <= now {
-		return first, 0
-	}
-	return nil, first.until
+	return time.Duration(l.svc.remote.downAt.Load()) + l.svc.cfg.RedisPatience.Duration()
 }
 
 // turn is what a grant consists of.
@@ -181,8 +180,8 @@ func (l *lane) grant(t *Ticket, now time.Duration, g turn) {
 	l.unlink(t)
 	l.holder = t
 	t.state = holding
-	t.lease = Lease{ticket: t, turn: g, granted: now}
-	l.know.begin(g.fence)
+	t.lease = Lease{ticket: t, turn: g, granted: now, parent: t.lease.parent}
+	l.chain.begin(g.fence)
 	l.svc.metrics.granted(g.by, now-t.entered)
 	if g.open {
 		l.svc.metrics.failedOpen.Inc()
@@ -212,14 +211,14 @@ func (l *lane) end(t *Ticket, cause error) bool {
 		l.svc.metrics.lost.Inc()
 		if !lease.advanced {
 			// Its bytes may have left: nobody knows what nonce comes next.
-			l.know.forget()
+			l.hole()
 		}
 	}
 	switch {
 	case lease.turn.session != "":
-		l.giveBack(lease)
+		l.returnTurn(lease)
 	case t.session != "":
-		l.abandon(t) // it may have a place in Redis since before the turn
+		l.returnPlace(t) // it may have a place in Redis since before the turn
 	}
 	l.settleIdle(now)
 	l.dispatch(now)
@@ -236,13 +235,13 @@ func (l *lane) drop(t *Ticket, cause error) bool {
 	t.state = over
 	t.err = cause
 	t.wake()
-	l.abandon(t)
-	if l.svc.tracing {
+	l.returnPlace(t)
+	if l.svc.tracing() {
 		l.noteLeft(t)
 	}
 	now := l.svc.now()
 	l.settleIdle(now)
-	l.dispatch(now) // the one behind may be a head whose window is over
+	l.dispatch(now) // the ticket behind may be first now, with its window over
 	return true
 }
 

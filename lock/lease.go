@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// Lease is the turn: the exclusive right to submit for a sender. It ends with Release,
-// at the hold limit, or when the lock is lost to another; Check and Context tell.
-// All methods may be called from any goroutine.
+// Lease is the turn: the exclusive right to submit for a sender. It ends with Release, at the hold limit, or when
+// the lock is lost to another; Check and Context show the end. All methods may be called from any goroutine.
+//
+// The lease of a sender who is not ordered, see Unordered, restricts nothing.
 type Lease struct {
-	ticket *Ticket
+	ticket *Ticket // nil: not ordered
 	turn   turn
 
 	// Guarded by lane.mu.
@@ -19,8 +20,10 @@ type Lease struct {
 	granted  time.Duration
 	held     time.Duration // set at the end
 	advanced bool
-	unsure   bool // the holder does not know what became of its submission
-	parent   context.Context
+	unsure   bool            // the chain became uncertain in this turn, and Redis is told so
+	isNext   bool            // the transaction was known to be next, when last asked
+	gives    bool            // it was told to give way, when last asked
+	parent   context.Context // of the first Wait, from its beginning on
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 }
@@ -29,6 +32,9 @@ type Lease struct {
 // ErrClosed as its cause, or when the context given to Wait ends. Work that outlives
 // the turn, such as waiting for a receipt, needs another.
 func (l *Lease) Context() context.Context {
+	if l.ticket == nil {
+		return l.parent
+	}
 	ln := l.ticket.lane
 	ln.mu.Lock()
 	defer ln.unlock()
@@ -45,9 +51,12 @@ func (l *Lease) Context() context.Context {
 // a margin for the bytes to leave; else an error that is ErrLost, ErrReleased or
 // ErrClosed. Call it last before anything is sent.
 //
-// It returns at once, unless this process stood still for so long that others may have taken it for
-// dead: then the next heartbeat tells whether they did.
+// It returns at once, unless this process stood still for so long that others may have taken it for dead. Then
+// Check waits for the next heartbeat, which tells whether they did.
 func (l *Lease) Check() error {
+	if l.ticket == nil {
+		return nil
+	}
 	const pace = 5 * time.Millisecond
 	err := l.check()
 	for svc, since := l.ticket.lane.svc, time.Now(); errors.Is(err, errDoubt) && time.Since(since) < svc.remote.ttl; err = l.check() {
@@ -81,82 +90,23 @@ func (l *Lease) check() error {
 // that of two the later is known; it belongs in every log line about the turn.
 func (l *Lease) Fence() uint64 { return l.turn.fence }
 
-// Strategy returns what decided the order: "redis" or "local".
-func (l *Lease) Strategy() string { return l.turn.by.String() }
-
-// Expected returns the sender's next nonce as the lane knows it, now. It is not known
-// on a fresh lane, after an invalidation or a lost turn, nor when Redis failed and
-// another process may have gone on.
-func (l *Lease) Expected() (nonce uint64, known bool) { return l.nextNonce(false) }
-
-// Likely is Expected, and also what this process alone concludes while Redis is away and another
-// may have gone on. It says who goes before whom, and is no reason to refuse anything.
-func (l *Lease) Likely() (nonce uint64, known bool) { return l.nextNonce(true) }
-
-func (l *Lease) nextNonce(alone bool) (nonce uint64, known bool) {
-	ln := l.ticket.lane
-	ln.mu.Lock()
-	defer ln.unlock()
-	if l.ticket.state != holding || !ln.know.known || l.turn.open && !alone {
-		return 0, false
+// Strategy returns what decided the order: "redis", "local", or "none" if nothing did.
+func (l *Lease) Strategy() string {
+	if l.ticket == nil {
+		return "none"
 	}
-	return ln.know.expected, true
+	return l.turn.by.String()
 }
 
-// Certain tells whether Expected comes from this lane's own transactions. If not, it is
-// what the mirror node showed, and a higher nonce may be right all the same.
-func (l *Lease) Certain() bool {
-	ln := l.ticket.lane
-	ln.mu.Lock()
-	defer ln.unlock()
-	return l.ticket.state == holding && !l.turn.open && ln.know.known && ln.know.sure
-}
-
-// Last returns the sender's most recent accepted submission, if the lane remembers one.
-// One that another process made is Open for all this process knows.
-func (l *Lease) Last() (Submission, bool) {
-	ln := l.ticket.lane
-	ln.mu.Lock()
-	defer ln.unlock()
-	if l.ticket.state != holding || ln.know.lastFence == 0 {
-		return Submission{}, false
-	}
-	return ln.know.last, true
-}
-
-// Advance tells the lane that the holder's transaction was accepted, and which nonce
-// comes next. It returns false, and does nothing, if the turn is over.
-func (l *Lease) Advance(next uint64, sub Submission) bool {
-	ln := l.ticket.lane
-	ln.mu.Lock()
-	defer ln.unlock()
-	if l.ticket.state != holding {
-		return false
-	}
-	ln.know.advance(next, l.turn.fence, sub)
-	ln.accepted = max(ln.accepted, next)
-	l.advanced = true
-	return true
-}
-
-// Forget tells the lane that the holder does not know what became of its submission,
-// so that the next one takes the expected nonce from elsewhere. It returns false, and
-// does nothing, if the turn is over.
-func (l *Lease) Forget() bool {
-	ln := l.ticket.lane
-	ln.mu.Lock()
-	defer ln.unlock()
-	if l.ticket.state != holding {
-		return false
-	}
-	ln.know.forget()
-	l.unsure = true
-	return true
-}
+// Unordered returns the lease of a sender who is not ordered. Its context is ctx.
+func Unordered(ctx context.Context) *Lease { return &Lease{parent: ctx} }
 
 // Release ends the turn and gives it to the next. It is idempotent, does nothing if the
 // turn was lost, never blocks on the network, and is safe in a defer while panicking.
 func (l *Lease) Release() {
+	if l.ticket == nil {
+		return
+	}
 	ln := l.ticket.lane
 	ln.mu.Lock()
 	done := ln.end(l.ticket, ErrReleased)

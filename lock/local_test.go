@@ -19,9 +19,22 @@ var alice = common.HexToAddress("0xA11CE00000000000000000000000000000000001")
 // hold limit of 30 s.
 const unaided = 20 * time.Second
 
+// arrivalOrder are settings with which nobody waits for a predecessor.
+func arrivalOrder() lock.Config {
+	cfg := lock.DefaultConfig()
+	cfg.GapHold = 0
+	return cfg
+}
+
+// advance reports that a node has the holder's transaction, which was next.
+func advance(lease *lock.Lease, nonce uint64) {
+	lease.Next(nonce, true)
+	lease.Report(lock.Report{Submission: lock.Submission{Node: "0.0.3", TxID: "0.0.2@1.1", Open: true}})
+}
+
 func newLocal(t testing.TB, change func(*lock.Config)) *lock.Service {
 	t.Helper()
-	cfg := lock.DefaultConfig()
+	cfg := arrivalOrder()
 	if change != nil {
 		change(&cfg)
 	}
@@ -104,7 +117,7 @@ func TestHoldLimitIsFreshForEveryHolder(t *testing.T) {
 }
 
 func TestDurations(t *testing.T) {
-	cfg := lock.DefaultConfig()
+	cfg := arrivalOrder()
 	cfg.MaxHold = envx.Millis(-1)
 	if _, err := lock.New(cfg, lock.Deps{}); err == nil {
 		t.Error("a negative hold limit was accepted")

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"lockstep/internal/outage"
 )
 
 // throttle lets one log line through per interval and counts the others.
@@ -49,9 +51,9 @@ func (s *Service) logReleased(l *Lease, queue int) {
 }
 
 func (l *lane) noteLost(t *Ticket, why string) {
-	lease := t.lease
+	lease, ctx := t.lease, t.request()
 	l.note(func() {
-		l.svc.log.Warn("lock lost", "sender", l.sender, "nonce", t.nonce, "fence", lease.turn.fence,
+		l.svc.log.WarnContext(ctx, "lock lost", "sender", l.sender, "nonce", t.nonce, "fence", lease.turn.fence,
 			"strategy", lease.turn.by.String(), "held", lease.held, "reason", why)
 	})
 }
@@ -63,16 +65,31 @@ func (s *Service) logFailure(consequence, op string, err error) {
 	}
 }
 
-// logAlone reports that Redis does not answer heartbeats.
-func (s *Service) logAlone(err error) {
-	s.logFailure("the order is kept inside this process", opHeartbeat, err)
+// newOutage logs the loss of Redis as a whole, which heartbeats detect.
+func newOutage(log *slog.Logger) outage.Log {
+	return outage.Log{
+		Logger: log, Upstream: "redis", Name: "locks", Level: slog.LevelError,
+		Consequence: "each relay keeps the order of what it gets itself, and no relay knows of the others",
+	}
 }
 
 // levelTrace is below debug: every step of every ticket. Ask tracing before.
 const levelTrace = slog.LevelDebug - 4
 
+// tracing tells whether log lines of level trace are wanted now.
+func (s *Service) tracing() bool { return s.log.Enabled(nobody(), levelTrace) }
+
 // nobody is the context of a line that is about a lane and belongs to no request.
 func nobody() context.Context { return context.Background() } //nolint:forbidigo // see above
+
+// request returns the context of the request that waits for the ticket or has its turn: the logger
+// may find the name of the request in it. lane.mu must be held.
+func (t *Ticket) request() context.Context {
+	if t.lease.parent == nil {
+		return nobody()
+	}
+	return t.lease.parent
+}
 
 func (l *lane) noteDrawn(t *Ticket) {
 	length := l.length
@@ -88,22 +105,23 @@ func (l *lane) notePlaced(batch []*Ticket, v view) {
 	})
 }
 
-func (l *lane) noteGivenBack(d debt, v view) {
+func (l *lane) noteGivenBack(d sessionReturn, v view) {
 	l.note(func() {
 		l.svc.log.Log(nobody(), levelTrace, "place or turn given back to redis", "sender", l.sender, "session", d.session,
 			"owner", v.owner.session, "process", v.owner.instance, "fence", v.owner.fence)
 	})
 }
 
-func (l *lane) noteSteppedBack(t, other *Ticket) {
+func (l *lane) noteHeldBack(t *Ticket) {
+	expected, ctx := l.chain.expected, t.request()
 	l.note(func() {
-		l.svc.log.Log(nobody(), levelTrace, "turn handed to the expected nonce", "sender", l.sender, "nonce", t.nonce, "expected", other.nonce)
+		l.svc.log.Log(ctx, levelTrace, "held back", "sender", l.sender, "nonce", t.nonce, "expected", expected)
 	})
 }
 
 func (l *lane) noteLeft(t *Ticket) {
-	err := t.err
+	err, ctx := t.err, t.request()
 	l.note(func() {
-		l.svc.log.Log(nobody(), levelTrace, "place left", "sender", l.sender, "nonce", t.nonce, "reason", err)
+		l.svc.log.Log(ctx, levelTrace, "place left", "sender", l.sender, "nonce", t.nonce, "reason", err)
 	})
 }

@@ -29,8 +29,8 @@ const (
 	opHeartbeat = "heartbeat"
 )
 
-// metrics belongs to one Service. Names, labels and buckets are relied upon by
-// dashboards of established relays and never change.
+// metrics belongs to one Service. Dashboards of established relays rely on names, labels and buckets, so these
+// never change.
 type metrics struct {
 	wait, hold        [strategies]prometheus.Observer
 	waiting, active   [strategies]prometheus.Gauge
@@ -40,6 +40,7 @@ type metrics struct {
 	redisErrors       *prometheus.CounterVec
 	redisUp           prometheus.Gauge
 	lost, failedOpen  prometheus.Counter
+	holes, evicted    prometheus.Counter
 
 	collectors []prometheus.Collector
 }
@@ -85,6 +86,12 @@ func newMetrics() *metrics {
 			Name: "lockstep_lock_fail_open_total", Help: "Transactions ordered inside the process because Redis did not answer.",
 		}),
 	}
+	m.holes = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "lockstep_lane_holes_total", Help: "Times that a sender's lane began to recover, because a transaction was missing.",
+	})
+	m.evicted = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "lockstep_lane_evicted_total", Help: "Queued transactions that gave their place in a full queue to a lower nonce.",
+	})
 	for s := local; s < strategies; s++ {
 		name := s.String()
 		m.wait[s], m.hold[s] = wait.WithLabelValues(name), hold.WithLabelValues(name)
@@ -97,12 +104,31 @@ func newMetrics() *metrics {
 	}
 	m.collectors = []prometheus.Collector{
 		wait, hold, waiting, active, acquisitions, timeouts, rejoins,
-		m.zombies, m.redisErrors, m.redisUp, m.lost, m.failedOpen,
+		m.zombies, m.redisErrors, m.redisUp, m.lost, m.failedOpen, m.holes, m.evicted,
 	}
 	return m
 }
 
-// granted counts an acquisition. Its end is counted by ended, exactly once each.
+// watch adds the metrics that are read from the service at each scrape.
+func (m *metrics) watch(s *Service) {
+	gauge := func(name, help string, labels prometheus.Labels, value func() float64) {
+		m.collectors = append(m.collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value))
+	}
+	gauge("lockstep_ordering_enabled", "1 while nonce ordering is switched on.", nil, func() float64 {
+		if s.On() {
+			return 1
+		}
+		return 0
+	})
+	gauge("lockstep_ordering_window_seconds", "How long a transaction is held back for its predecessors (NONCE_GAP_HOLD_MS).", nil, func() float64 {
+		return s.cfg.GapHold.Duration().Seconds()
+	})
+	const help = "Lanes of this process: busy ones have transactions, idle ones remember the nonce that their sender uses next."
+	gauge("lockstep_lanes", help, prometheus.Labels{"state": "busy"}, func() float64 { busy, _ := s.reg.sizes(); return float64(busy) })
+	gauge("lockstep_lanes", help, prometheus.Labels{"state": "idle"}, func() float64 { _, idle := s.reg.sizes(); return float64(idle) })
+}
+
+// granted counts an acquisition. ended counts its end, exactly once.
 func (m *metrics) granted(s strategy, waited time.Duration) {
 	m.wait[s].Observe(waited.Seconds())
 	m.success[s].Inc()

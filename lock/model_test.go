@@ -48,7 +48,7 @@ func TestLocalModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(timeless{t}, func(rt *rapid.T) {
 			const hold = 10 * time.Second
-			cfg := lock.DefaultConfig()
+			cfg := arrivalOrder()
 			cfg.MaxHold = envx.Millis(hold)
 			cfg.MaxQueue = 6
 			svc, err := lock.New(cfg, lock.Deps{})
@@ -145,7 +145,12 @@ func TestLocalModel(t *testing.T) {
 					<-time.After(to - time.Since(start))
 					synctest.Wait()
 				},
-				"": func(*rapid.T) { check() },
+				"": func(rt *rapid.T) {
+					check()
+					if err := svc.CheckLanes(); err != nil {
+						rt.Fatal(err)
+					}
+				},
 			})
 			for len(m.line) > 0 {
 				m.drop(len(m.line) - 1).ticket.Leave()
@@ -242,9 +247,9 @@ func TestRedisModel(t *testing.T) {
 				p := rapid.IntRange(0, 2).Draw(rt, "process")
 				gone[p] = true
 				wires[p].sever()
-				mourned := slices.ContainsFunc(m.line, func(e *modelTicket) bool { return e.process != p })
+				removedLast := slices.ContainsFunc(m.line, func(e *modelTicket) bool { return e.process != p })
 				m.line = slices.DeleteFunc(m.line, func(e *modelTicket) bool { return e.process == p })
-				if !mourned {
+				if !removedLast {
 					// Nobody is there to notice, until somebody comes.
 					p := slices.IndexFunc([]int{0, 1, 2}, func(p int) bool { return !gone[p] })
 					id++
@@ -255,7 +260,14 @@ func TestRedisModel(t *testing.T) {
 					m.line = append(m.line, &modelTicket{ticket: ticket, id: id, process: p})
 				}
 			},
-			"": func(*rapid.T) { check() },
+			"": func(rt *rapid.T) {
+				check()
+				for _, svc := range svcs {
+					if err := svc.CheckLanes(); err != nil {
+						rt.Fatal(err)
+					}
+				}
+			},
 		})
 		for len(m.line) > 0 {
 			m.drop(0).ticket.Leave()

@@ -20,13 +20,13 @@ type nextModel struct {
 }
 
 type nextTicket struct {
-	ticket *Ticket
-	nonce  uint64
-	letGo  map[uint64]bool
+	ticket   *Ticket
+	nonce    uint64
+	passedBy map[uint64]bool
 }
 
 func (m *nextModel) before(t *nextTicket) int {
-	if !m.known || t.nonce <= m.expected || t.letGo[m.expected] {
+	if !m.known || t.nonce <= m.expected || t.passedBy[m.expected] {
 		return -1
 	}
 	return slices.IndexFunc(m.line, func(o *nextTicket) bool { return o.nonce == m.expected })
@@ -41,7 +41,7 @@ func (m *nextModel) next() {
 	if i < 0 {
 		i = 0
 	} else {
-		m.line[0].letGo = map[uint64]bool{m.expected: true} // only the last one counts
+		m.line[0].passedBy = map[uint64]bool{m.expected: true} // only the last one counts
 	}
 	m.holder = m.line[i]
 	m.line = slices.Delete(m.line, i, i+1)
@@ -69,7 +69,7 @@ func TestNextModel(t *testing.T) {
 	t.Parallel()
 	t.Run("local", func(t *testing.T) {
 		t.Parallel()
-		svc, err := New(DefaultConfig(), Deps{})
+		svc, err := New(arrivalOrder(), Deps{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,12 +77,11 @@ func TestNextModel(t *testing.T) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		checkNext(t, startedOn(t, redistest.Start(t).URL(), DefaultConfig()))
+		checkNext(t, startedOn(t, redistest.Start(t).URL(), arrivalOrder()))
 	})
 }
 
 func checkNext(t *testing.T, svc *Service) {
-	svc.backlog.ready = func() uint64 { return 0 }
 	sender := uint64(0)
 	rapid.Check(t, func(rt *rapid.T) {
 		sender++
@@ -108,12 +107,15 @@ func checkNext(t *testing.T, svc *Service) {
 					rt.Skip()
 				}
 				lease := mustWait(t, m.holder.ticket)
-				if !m.known || m.holder.nonce == m.expected {
-					m.known, m.expected = true, m.holder.nonce+1
-					lease.Advance(m.expected, Submission{})
-				} else {
-					lease.Sent(Submission{})
+				shown := m.holder.nonce
+				if m.known {
+					shown = m.expected
 				}
+				lease.Next(shown, true)
+				if m.observe(shown); m.holder.nonce == m.expected {
+					m.expected++
+				}
+				_ = lease.Report(Report{})
 				lease.Release()
 				m.next()
 			},
@@ -132,28 +134,31 @@ func checkNext(t *testing.T, svc *Service) {
 				m.line[i].ticket.Leave()
 				m.line = slices.Delete(m.line, i, i+1)
 			},
-			"step back": func(rt *rapid.T) {
+			"hold back": func(rt *rapid.T) {
 				if m.holder == nil || !m.known {
 					rt.Skip()
 				}
 				i := m.before(m.holder)
-				if got := mustWait(t, m.holder.ticket).StepBack(m.expected); got != (i >= 0) {
-					rt.Fatalf("stepped back: %v; model: %s", got, m)
+				lease := mustWait(t, m.holder.ticket)
+				if got := lease.Next(m.expected, true).Step == GiveWay; got != (i >= 0) {
+					rt.Fatalf("to be held back: %v; model: %s", got, m)
 				}
 				if i >= 0 {
-					m.holder.letGo = map[uint64]bool{m.expected: true}
-					other := m.line[i]
-					m.line = append([]*nextTicket{m.holder}, slices.Delete(m.line, i, i+1)...)
-					m.holder = other
+					back := &nextTicket{nonce: m.holder.nonce, ticket: lease.HoldBack(0), passedBy: map[uint64]bool{m.expected: true}}
+					m.line = append(m.line, back)
+					m.next()
 				}
 			},
 			"": func(rt *rapid.T) {
+				if err := svc.CheckLanes(); err != nil {
+					rt.Fatal(err)
+				}
 				if m.holder == nil {
 					return
 				}
 				lease := mustWait(t, m.holder.ticket)
-				if expected, known := lease.Expected(); known != m.known || known && expected != m.expected {
-					rt.Fatalf("expected %d (%v); model: %s", expected, known, m)
+				if n := lease.Next(0, false); n.Confidence != Unknown != m.known || m.known && n.Nonce != m.expected {
+					rt.Fatalf("next %+v; model: %s", n, m)
 				}
 				for _, e := range m.line {
 					if holds(e.ticket) {

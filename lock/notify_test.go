@@ -3,6 +3,7 @@ package lock_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"lockstep/lock"
 )
@@ -16,7 +17,7 @@ func TestNotify(t *testing.T) {
 	tickets := map[string]*lock.Ticket{"turn": enter(t, svc, 1), "left": enter(t, svc, 2), "closed": enter(t, svc, 3)}
 	told := make(chan string, 10)
 	for name, ticket := range tickets {
-		if !ticket.Notify(func() { told <- name }) {
+		if !ticket.Notify(time.Hour, func() { told <- name }) {
 			t.Fatalf("%s: it does not wait", name)
 		}
 	}
@@ -29,7 +30,7 @@ func TestNotify(t *testing.T) {
 		t.Errorf("after Release: %s", got)
 	}
 	lease := wait(t, tickets["turn"])
-	if tickets["turn"].Notify(func() { told <- "again" }) {
+	if tickets["turn"].Notify(time.Hour, func() { told <- "again" }) {
 		t.Error("the holder is taken for one that waits")
 	}
 	stop()

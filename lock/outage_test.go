@@ -4,8 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/ethereum/go-ethereum/common"
-
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 )
@@ -18,7 +16,7 @@ func TestPublishingIsForbidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func() *Service {
-		cfg := DefaultConfig()
+		cfg := arrivalOrder()
 		client, err := redisx.Open("redis://mute:secret@"+server.Addr(), redisx.Options{Timeout: cfg.RedisTimeout.Duration()})
 		if err != nil {
 			t.Fatal(err)
@@ -51,19 +49,18 @@ func TestPublishingIsForbidden(t *testing.T) {
 func TestOutageKeepsNoIdleLanes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	svc := startedOn(t, server.URL(), DefaultConfig())
-	fences := map[common.Address]uint64{}
+	svc := startedOn(t, server.URL(), arrivalOrder())
+	var all []*Submitted
 	for i := range uint64(20) {
 		lease := mustWait(t, mustEnter(t, svc, strangerNo(i), 0))
-		lease.Advance(1, Submission{Node: "0.0.3", TxID: "0.0.2@1.1"})
-		fences[strangerNo(i)] = lease.Fence()
+		all = append(all, advance(lease))
 		lease.Release()
 	}
 	until(t, "idle", func() bool { n, _ := svc.reg.sizes(); return n == 0 })
 	server.Kill()
 	until(t, "redis is missed", func() bool { return !svc.remote.up.Load() })
-	for sender, fence := range fences {
-		svc.Invalidate(t.Context(), sender, fence)
+	for _, sent := range all {
+		sent.Conclude(t.Context(), Verdict{Reached: true})
 	}
 	if n, _ := svc.reg.sizes(); n != 0 {
 		t.Errorf("%d lanes are kept for verdicts that Redis cannot be told", n)

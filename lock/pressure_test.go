@@ -28,7 +28,7 @@ func strangerNo(n uint64) common.Address {
 func TestDeadOwnerUnderTraffic(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	a := startedOn(t, server.URL(), DefaultConfig())
+	a := startedOn(t, server.URL(), arrivalOrder())
 	c := server.Client()
 	c.Set(t.Context(), keys(bob)[0], "s|dead.1|4|1||||||", 30*time.Second)
 	first := mustEnter(t, a, bob, 5)
@@ -56,10 +56,10 @@ func TestBurstOfSenders(t *testing.T) {
 	if _, err := p.Toxics.AddToxicJson(strings.NewReader(`{"type":"latency","attributes":{"latency":5}}`)); err != nil {
 		t.Fatal(err)
 	}
-	cfg := DefaultConfig()
+	cfg := arrivalOrder()
 	cfg.RedisTimeout, cfg.HeartbeatMissed = ms(1500), 20 // a third of what the burst takes, and more than a busy machine needs
 	a := startedOn(t, "redis://"+p.Listen, cfg)
-	const n = 8000
+	const n = 8000 / slowdown
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	by := map[string]int{}
@@ -89,7 +89,7 @@ func TestOneShardOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a := startedOn(t, cluster.URL(), DefaultConfig())
+	a := startedOn(t, cluster.URL(), arrivalOrder())
 	third := func(key string) int64 {
 		n, _ := cluster.Nodes[0].Client().ClusterKeySlot(t.Context(), key).Result()
 		return n / 5462
@@ -112,7 +112,7 @@ func TestOneShardOut(t *testing.T) {
 			break
 		}
 	}
-	b := startedOn(t, cluster.URL(), DefaultConfig()) // its only sender is well
+	b := startedOn(t, cluster.URL(), arrivalOrder()) // its only sender is well
 	holder := mustWait(t, mustEnter(t, b, well, 0))
 	waiter := mustEnter(t, a, well, 1)
 	until(t, "a waits", func() bool { waiter.lane.mu.Lock(); defer waiter.lane.mu.Unlock(); return waiter.place == placeQueued })
@@ -131,7 +131,7 @@ func TestOneShardOut(t *testing.T) {
 
 // L12: throw-away senders. Idle lanes are bounded by LocalEntries; what is kept per sender besides?
 func TestFloodKeepsNoMemory(t *testing.T) {
-	cfg := DefaultConfig()
+	cfg := arrivalOrder()
 	cfg.LocalEntries = 10
 	svc, err := New(cfg, Deps{})
 	if err != nil {
@@ -168,7 +168,7 @@ func TestFloodKeepsNoMemory(t *testing.T) {
 // ordering is switched off while transactions are queued: newer ones must not pass them.
 func TestSwitchedOffLaneKeepsItsOrder(t *testing.T) {
 	t.Parallel()
-	svc, err := New(DefaultConfig(), Deps{})
+	svc, err := New(arrivalOrder(), Deps{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestQueueLivesUnderTraffic(t *testing.T) {
 	if _, err := p.Toxics.AddToxicJson(strings.NewReader(`{"type":"latency","attributes":{"latency":10}}`)); err != nil {
 		t.Fatal(err)
 	}
-	cfg := DefaultConfig()
+	cfg := arrivalOrder()
 	cfg.MembershipInterval, cfg.HeartbeatInterval, cfg.RedisTimeout, cfg.MaxQueue = ms(250), ms(250), ms(700), 0
 	a := startedOn(t, "redis://"+p.Listen, cfg)
 	a.remote.lifetime = 12 * cfg.MembershipInterval.Duration() // as with the defaults: 120 s and 10 s
@@ -220,7 +220,7 @@ func TestQueueLivesUnderTraffic(t *testing.T) {
 func TestForceReleaseSticks(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	cfg := DefaultConfig()
+	cfg := arrivalOrder()
 	a, b := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
 	lease := mustWait(t, mustEnter(t, a, bob, 5))
 	c := server.Client()

@@ -55,7 +55,7 @@ func child(url string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	svc, err := lock.New(lock.DefaultConfig(), lock.Deps{Redis: client, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	svc, err := lock.New(arrivalOrder(), lock.Deps{Redis: client, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func TestKilledHolder(t *testing.T) {
 	if got := o.do("wait"); got != "wait redis <nil>" {
 		t.Fatal(got)
 	}
-	svc, _ := onRedis(t, server.URL(), lock.DefaultConfig(), lock.Deps{})
+	svc, _ := onRedis(t, server.URL(), arrivalOrder(), lock.Deps{})
 	next := enter(t, svc, 2)
 	o.signal(syscall.SIGKILL)
 	start := time.Now()
@@ -191,7 +191,7 @@ func TestStoppedProcess(t *testing.T) {
 	c := server.Client()
 	waiter.do("enter")
 	eventually(t, "the other is queued", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == 1 })
-	svc, _ := onRedis(t, server.URL(), lock.DefaultConfig(), lock.Deps{})
+	svc, _ := onRedis(t, server.URL(), arrivalOrder(), lock.Deps{})
 	mine := enter(t, svc, 3)
 	eventually(t, "ours is queued", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == 2 })
 

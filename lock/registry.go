@@ -11,10 +11,10 @@ import (
 // the cache's reach, so that a flood of other senders can never evict it; the cache
 // bounds the idle ones only. Its mutex may be taken under a lane's, never the other way.
 type registry struct {
-	mu   sync.Mutex
-	busy map[common.Address]*lane
-	idle *simplelru.LRU[common.Address, *lane]
-	most int // idle lanes
+	mu      sync.Mutex
+	busy    map[common.Address]*lane
+	idle    *simplelru.LRU[common.Address, *lane]
+	maxIdle int // idle lanes
 }
 
 func newRegistry(idle int) (*registry, error) {
@@ -22,7 +22,7 @@ func newRegistry(idle int) (*registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &registry{busy: make(map[common.Address]*lane), idle: cache, most: idle}, nil
+	return &registry{busy: make(map[common.Address]*lane), idle: cache, maxIdle: idle}, nil
 }
 
 // pin returns the sender's lane and keeps it until unpin.
@@ -42,24 +42,8 @@ func (r *registry) pin(svc *Service, sender common.Address) *lane {
 	return l
 }
 
-// pinKnown is pin for a lane that exists; it makes none.
-func (r *registry) pinKnown(sender common.Address) *lane {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l, ok := r.busy[sender]
-	if !ok {
-		if l, ok = r.idle.Peek(sender); !ok {
-			return nil
-		}
-		r.idle.Remove(sender)
-		r.busy[sender] = l
-	}
-	l.refs++
-	return l
-}
-
-// repin adds a reference to a lane that the caller knows. It returns false if the lane
-// is the sender's no more: the cache has dropped it, and there may be another by now.
+// repin adds a reference to a lane that the caller knows. It returns false if the lane is not the sender's any
+// more: the cache has dropped it, and there may be another by now.
 func (r *registry) repin(l *lane) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,8 +58,8 @@ func (r *registry) repin(l *lane) bool {
 	return true
 }
 
-// unpin gives a reference back. The last one makes the lane idle, and perhaps the cache
-// drop the one that has been idle for longest.
+// unpin gives a reference back. The last one makes the lane idle. The cache may then drop the lane that has been
+// idle longest.
 func (r *registry) unpin(l *lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +68,7 @@ func (r *registry) unpin(l *lane) {
 		return
 	}
 	delete(r.busy, l.sender)
-	if r.idle.Len() >= r.most {
+	if r.idle.Len() >= r.maxIdle {
 		if _, old, ok := r.idle.RemoveOldest(); ok && old.timer != nil {
 			old.timer.Stop() // else it would keep the lane in memory until it fires
 		}

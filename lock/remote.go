@@ -12,10 +12,12 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/outage"
 )
 
-// remote is the service's side of Redis: whether it answers, who we are there, and how
-// long others take us for alive.
+// remote is the service's side of Redis: whether Redis answers, the name of this process there, and
+// how long other processes take this one for alive.
 type remote struct {
 	svc       *Service
 	client    redis.UniversalClient
@@ -28,14 +30,18 @@ type remote struct {
 
 	up         atomic.Bool
 	epoch      atomic.Uint64 // number of changes of up and of the generation
+	downAt     atomic.Int64  // when Redis last went away; 0 = never
 	ackedAt    atomic.Int64  // when the last confirmed heartbeat was sent
 	pushed     atomic.Bool   // Pub/Sub delivers
-	clock      atomic.Int64  // by how much the clock of Redis is ahead of svc.now, and at most a round trip more
+	clock      atomic.Int64  // by how much the clock of Redis is ahead of svc.now; up to a round trip too high
 	floor      atomic.Int64  // whatever arrives over Pub/Sub from now on was published after this
 	begunBeats atomic.Uint64 // heartbeats that have begun
 	answered   atomic.Int64  // when the last call of a lane was answered
+	beatAt     atomic.Int64  // when the heartbeat that is under way was sent; 0 = none is
+	stalledAt  atomic.Int64  // when Redis last answered after it had stood still; 0 = never
 	doubts     atomic.Bool   // some lane waits for the verdict of a heartbeat
 	slots      chan struct{} // connections that lanes may use at once
+	outage     outage.Log
 
 	nudge chan struct{} // heartbeat now
 	look  chan struct{} // look at the lanes now
@@ -53,7 +59,7 @@ type remote struct {
 	name    string     // instance: process and generation
 	born    uint64     // since when its sign of life has not lapsed, in µs by the server's clock; 0 = never sent
 	settled time.Duration
-	trust   uint64 // knowledge that began before this turn may have missed something
+	trust   uint64 // what was learnt before the turn with this fence may be out of date
 	echoes  [64]time.Duration
 	echo    uint64
 	warned  map[string]string // settings of others that were warned of
@@ -70,10 +76,11 @@ func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
 	r := &remote{
 		svc: svc, client: client, scripts: newScripts(), process: id.String(), clustered: clustered,
 		ttl: interval * time.Duration(cfg.HeartbeatMissed),
-		// After a loss of data every live holder has noticed within one heartbeat, be
-		// it one that just made it.
+		// After a loss of data every live holder notices it within one heartbeat, even if its last
+		// one has just succeeded.
 		settle:   interval + cfg.RedisTimeout.Duration(),
 		slots:    make(chan struct{}, connections(client)),
+		outage:   newOutage(svc.log),
 		lifetime: max(4*cfg.MembershipInterval.Duration(), 2*cfg.MaxHold.Duration()+time.Minute),
 		nudge:    make(chan struct{}, 1), look: make(chan struct{}, 1), hear: make(chan struct{}, 1), warned: map[string]string{}, missing: map[string]time.Duration{},
 	}
@@ -128,8 +135,8 @@ func (r *remote) aliveAt(at time.Duration) bool {
 	return at < time.Duration(r.ackedAt.Load())+r.ttl
 }
 
-// answeredSince tells whether Redis has answered some lane since then. In a cluster another
-// server may have.
+// answeredSince tells whether Redis has answered some lane since then. In a cluster that may have been
+// another server.
 func (r *remote) answeredSince(then time.Duration) bool {
 	return !r.clustered && time.Duration(r.answered.Load()) > then
 }
@@ -156,7 +163,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// attend does everything that goes on in the background, until ctx ends.
+// attend runs the loops of the background until ctx ends: heartbeats, Pub/Sub, the watch.
 func (r *remote) attend(ctx context.Context) {
 	var group sync.WaitGroup
 	group.Go(func() { r.beatLoop(ctx) })
@@ -166,7 +173,7 @@ func (r *remote) attend(ctx context.Context) {
 }
 
 // down gives all lanes to the order of this process, because a heartbeat has failed.
-func (r *remote) down(epoch uint64, err error) {
+func (r *remote) down(epoch uint64) {
 	r.transit.Lock()
 	defer r.transit.Unlock()
 	if epoch != r.epoch.Load() || !r.up.Load() || r.svc.closed.Load() {
@@ -176,10 +183,10 @@ func (r *remote) down(epoch uint64, err error) {
 	if !r.aliveAt(now) {
 		r.disown() // first, since nothing else is checked once Redis is known to be down
 	}
+	r.downAt.Store(int64(max(now, 1)))
 	r.up.Store(false)
 	r.epoch.Add(1)
 	r.svc.metrics.redisUp.Set(0)
-	r.svc.logAlone(err)
 	r.svc.eachBusy(func(l *lane) { l.failOpen(now) })
 }
 
@@ -191,9 +198,10 @@ func (r *remote) goOn(begun uint64) {
 	}
 	r.svc.eachBusy(func(l *lane) {
 		switch {
-		case !l.far.paused:
-		case l.far.pausedAt < begun:
-			l.far.paused, l.far.verify, l.far.adopt = false, true, true
+		case l.link.relation != doubted:
+		case l.link.pausedAt < begun:
+			l.link.relate(linked)
+			l.link.want |= jobVerify | jobAdopt
 			l.dispatch(r.svc.now())
 		default:
 			r.doubts.Store(true)
@@ -212,8 +220,8 @@ func (r *remote) disown() {
 	})
 }
 
-// recovered puts Redis in charge again. renewed is set if it took us for dead, or lost
-// its data: then previous is our name of before.
+// recovered puts Redis in charge again. renewed is set if Redis took us for dead, or lost its data: then previous
+// is our former name.
 func (r *remote) recovered(renewed bool, previous string) {
 	r.transit.Lock()
 	defer r.transit.Unlock()
@@ -221,7 +229,7 @@ func (r *remote) recovered(renewed bool, previous string) {
 	r.epoch.Add(1)
 	now := r.svc.now()
 	r.svc.metrics.redisUp.Set(1)
-	if !was {
+	if !was && !r.outage.Up(nobody()) { // for the first time
 		r.svc.log.Info("redis decides the order", "instance", r.instance())
 	}
 	r.svc.eachBusy(func(l *lane) { l.resume(now, renewed, previous) })
@@ -235,23 +243,30 @@ func (l *lane) failOpen(now time.Duration) {
 		t.place = placeNone
 		l.recount(t, local)
 	}
-	l.far.verify, l.far.adopt, l.far.early = true, true, nil
-	l.far.tried, l.far.paused = nil, false
+	l.link.want |= jobVerify | jobAdopt
+	l.link.pendingGrant, l.link.windowEndSeen = nil, nil
 	l.dispatch(now)
 }
 
 // resume gives a lane back to Redis.
 func (l *lane) resume(now time.Duration, renewed bool, previous string) {
+	down := time.Duration(l.svc.remote.downAt.Load())
 	for t := l.head; t != nil; t = t.next {
 		l.recount(t, redisStrategy)
+		if t.until != 0 && l.wasShared() {
+			t.until += now - max(down, t.entered) // its window did not run meanwhile
+		}
 	}
-	l.far.verify, l.far.adopt, l.far.tried = true, true, nil
-	l.far.broken, l.far.foreign, l.far.retryAt = false, false, 0
-	l.far.paused, l.far.failures = false, 0
+	if l.wasShared() {
+		l.recoveredAt = now // transactions that others had under way may come late
+	}
+	l.link.relate(linked)
+	l.link.want |= jobVerify | jobAdopt
+	l.link.windowEndSeen, l.link.failures = nil, 0
 	if renewed {
-		l.far.debts, l.far.early = nil, nil
-		l.far.reclaim = previous
-		l.far.fence = 0
+		l.link.returns, l.link.pendingGrant = nil, nil
+		l.link.reclaim = previous
+		l.link.fence = 0
 	}
 	l.dispatch(now)
 }
@@ -262,44 +277,59 @@ func (l *lane) recount(t *Ticket, s strategy) {
 	t.counted = s
 }
 
-// sendFailed takes in the error of a script of this lane, and returns whether it may be sent
-// again later. It must be called without l.mu.
+// sendFailed handles the error of a script of this lane, and returns whether it may be sent again later. It must
+// be called without l.mu.
 //
-// A call that failed says little: the process may have stood still while its deadline
-// passed, or one shard of a cluster be out. So the lane pauses until the next heartbeat, which is
-// sent at once and speaks for all lanes. If that succeeds, the lane tries again; if it has
-// failed then for the third time in a row, it is kept off Redis for a while.
+// A call that failed says little: the process may have stood still while its deadline passed, or one shard of a
+// cluster be out. So the lane pauses until the next heartbeat, which is sent at once and speaks for all lanes. If
+// the heartbeat succeeds, the lane tries again. A lane that fails for the third time in a row is kept off Redis
+// for a while.
 func (l *lane) sendFailed(op string, epoch uint64, err error) (again bool) {
 	r := l.svc.remote
 	if errors.Is(err, errNotSent) {
 		return !l.svc.closed.Load()
 	}
 	r.svc.metrics.redisErrors.WithLabelValues(op).Inc()
-	foreign := laneError(err)
+	kind := failing
+	if laneError(err) {
+		kind = foreign
+	}
 	l.mu.Lock()
 	defer l.unlock()
-	if !foreign {
-		if epoch != r.epoch.Load() || !r.up.Load() || l.far.paused || l.far.broken {
+	if l.followRemote(); l.link.relation.away() {
+		return !l.svc.closed.Load()
+	}
+	if kind == failing {
+		if epoch != r.epoch.Load() || l.link.relation != linked {
 			return !l.svc.closed.Load()
 		}
-		if l.far.failures++; l.far.failures < 3 {
-			l.far.paused, l.far.pausedAt = true, r.begunBeats.Load()
+		if l.link.failures++; l.link.failures < 3 {
+			l.link.relate(doubted)
+			l.link.pausedAt = r.begunBeats.Load()
+			l.pinForJobs()
 			r.doubts.Store(true)
 			r.wake()
 			return !l.svc.closed.Load()
 		}
 	}
 	now := l.svc.now()
-	l.far.broken, l.far.foreign, l.far.retryAt = true, foreign, now+time.Second
-	if foreign {
-		l.far.debts, l.far.forget, l.far.told = nil, 0, nil
+	l.link.relate(kind)
+	l.link.retryAt = now + time.Second
+	if kind == foreign {
+		if l.link.foreignSince == 0 {
+			l.link.foreignSince = now
+		}
+		l.link.returns, l.link.badVerdict, l.link.verdictWaiters = nil, 0, nil
 	}
 	l.note(func() { l.svc.logFailure("one sender's order is kept inside this process", op, err) })
+	if l.sharedAt != 0 && now-l.sharedAt < recently {
+		l.hole() // other processes may have gone on
+	}
 	l.failOpen(now)
 	if l.empty() {
-		l.far.rest()
+		l.link.rest()
 	}
-	return !foreign && !l.svc.closed.Load()
+	return kind != foreign && !l.svc.closed.Load()
 }
 
 // laneError tells errors of one lane's keys from those of the server.

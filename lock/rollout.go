@@ -2,8 +2,11 @@ package lock
 
 import (
 	"hash/fnv"
+	"maps"
 
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/envx"
 )
 
 // rollout decides which senders are ordered. It depends on settings and the address
@@ -11,12 +14,15 @@ import (
 type rollout struct {
 	listed map[common.Address]struct{}
 	limit  uint32 // senders whose hash is below it are in, of rolloutSlots
+
+	percent float64 // the settings that it was made from
+	senders envx.Strings
 }
 
 const rolloutSlots = 1 << 20
 
-func newRollout(cfg Config) rollout {
-	r := rollout{limit: uint32(cfg.Percent / 100 * rolloutSlots)}
+func newRollout(cfg Config) *rollout {
+	r := &rollout{limit: uint32(cfg.Percent / 100 * rolloutSlots), percent: cfg.Percent, senders: cfg.Senders}
 	if len(cfg.Senders) == 0 {
 		return r
 	}
@@ -30,7 +36,11 @@ func newRollout(cfg Config) rollout {
 	return r
 }
 
-func (r rollout) includes(sender common.Address) bool {
+func (r *rollout) equal(other *rollout) bool {
+	return r.limit == other.limit && maps.Equal(r.listed, other.listed)
+}
+
+func (r *rollout) includes(sender common.Address) bool {
 	if r.limit == rolloutSlots {
 		return true
 	}

@@ -19,6 +19,25 @@ import (
 
 var bob = common.HexToAddress("0x00000000000000000000000000000000000000aa")
 
+// arrivalOrder are settings with which nobody waits for a predecessor.
+func arrivalOrder() Config {
+	cfg := DefaultConfig()
+	cfg.GapHold = 0
+	return cfg
+}
+
+// advance reports that a node has the holder's transaction, which was next.
+func advance(lease *Lease) *Submitted {
+	lease.Next(lease.ticket.nonce, true)
+	return lease.Report(Report{Submission: Submission{Node: "0.0.3", TxID: "0.0.2@1.1", Open: true}})
+}
+
+// expected is what the lane itself knows of the next nonce.
+func expected(lease *Lease) (nonce uint64, known bool) {
+	n := lease.Next(0, false)
+	return n.Nonce, n.Confidence != Unknown
+}
+
 func ms(n int) envx.Millis { return envx.Millis(time.Duration(n) * time.Millisecond) }
 
 func until(t *testing.T, what string, ok func() bool) {
@@ -50,7 +69,14 @@ func startedWith(t *testing.T, client redis.UniversalClient, cfg Config) *Servic
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = svc.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done; _ = client.Close() })
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		if err := svc.CheckLanes(); err != nil {
+			t.Error(err)
+		}
+		_ = client.Close()
+	})
 	until(t, "redis is used", func() bool { return svc.remote.up.Load() && svc.remote.pushed.Load() })
 	return svc
 }
@@ -81,29 +107,29 @@ func holds(k *Ticket) bool {
 	return k.state == holding
 }
 
-// L12: the timer of an idle lane that the cache has dropped runs a kick: it unpins the
+// L12: the timer of an idle lane that the cache has dropped runs a checkTurn: it unpins the
 // address, so that the sender's live lane leaves the busy map while it has a holder, and
 // the next Enter makes a second lane: two turns at once in one process.
 func TestTimerOfADroppedLane(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	cfg := DefaultConfig()
+	cfg := arrivalOrder()
 	cfg.GapHold, cfg.LocalEntries = ms(600), 1
 	svc := startedOn(t, server.URL(), cfg)
 
-	// 6 comes before 5: the script says "wait", so a kick is planned.
+	// 6 comes before 5: the script says "wait", so a checkTurn is planned.
 	early := mustEnter(t, svc, bob, 6)
 	early.Observe(5)
-	until(t, "a kick is planned", func() bool {
+	until(t, "a checkTurn is planned", func() bool {
 		early.lane.mu.Lock()
 		defer early.lane.mu.Unlock()
-		return early.lane.far.kickAt != 0
+		return early.lane.link.checkTurnAt != 0
 	})
 	first := mustWait(t, mustEnter(t, svc, bob, 5))
-	first.Advance(6, Submission{})
+	advance(first)
 	first.Release()
 	second := mustWait(t, early)
-	second.Advance(7, Submission{})
+	advance(second)
 	second.Release()
 	old := early.lane
 	until(t, "the lane is idle", func() bool { b, _ := svc.reg.sizes(); return b == 0 })
@@ -118,7 +144,7 @@ func TestTimerOfADroppedLane(t *testing.T) {
 	holder := mustEnter(t, svc, bob, 7)
 	mustWait(t, holder)
 	old.mu.Lock()
-	t.Logf("kickAt in %v, armed in %v", old.far.kickAt-svc.now(), old.armedAt-svc.now())
+	t.Logf("checkTurnAt in %v, armed in %v", old.link.checkTurnAt-svc.now(), old.armedAt-svc.now())
 	old.mu.Unlock()
 	if holder.lane == old {
 		t.Fatal("the old lane is still known: the schedule was not reached")
@@ -126,7 +152,7 @@ func TestTimerOfADroppedLane(t *testing.T) {
 	until(t, "the old lane's timer fired and its worker ended", func() bool {
 		old.mu.Lock()
 		defer old.mu.Unlock()
-		return old.far.kickAt == 0 && !old.far.syncing && !old.far.kick
+		return old.link.checkTurnAt == 0 && !old.link.sending && !old.link.want.has(jobLook)
 	})
 	svc.reg.mu.Lock()
 	t.Logf("busy lane is the live one: %v; refs of the dropped lane %d", svc.reg.busy[bob] == holder.lane, old.refs)
@@ -145,10 +171,10 @@ func TestTimerOfADroppedLane(t *testing.T) {
 func TestLostReplyIsAdopted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	cfg := DefaultConfig()
+	cfg := arrivalOrder()
 	cfg.RedisTimeout = ms(150)
 	a := startedOn(t, server.URL(), cfg)
-	patient := DefaultConfig()
+	patient := arrivalOrder()
 	patient.HeartbeatInterval, patient.RedisTimeout = ms(1000), ms(3000)
 	patient.HeartbeatMissed = 10
 	b := startedOn(t, server.URL(), patient)
@@ -167,7 +193,7 @@ func TestLostReplyIsAdopted(t *testing.T) {
 	until(t, "a is done with its news", func() bool {
 		mine.lane.mu.Lock()
 		defer mine.lane.mu.Unlock()
-		return !mine.lane.far.syncing && !mine.lane.far.adopt && len(mine.lane.far.debts) == 0
+		return !mine.lane.link.sending && !mine.lane.link.want.has(jobAdopt) && len(mine.lane.link.returns) == 0
 	})
 	c := server.Client()
 	key := keys(bob)[0]
@@ -187,7 +213,7 @@ func TestLostReplyIsAdopted(t *testing.T) {
 func TestLeaveWhileJoining(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	cfg := DefaultConfig()
+	cfg := arrivalOrder()
 	cfg.HeartbeatInterval, cfg.RedisTimeout, cfg.HeartbeatMissed = ms(1000), ms(5000), 10
 	a, b := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
 	c := server.Client()
@@ -202,7 +228,7 @@ func TestLeaveWhileJoining(t *testing.T) {
 	brief.Leave()
 	server.Resume()
 	until(t, "b is done with its news", locked(func() bool {
-		return !l.far.syncing && len(l.far.joining)+len(l.far.debts)+len(l.far.releasing) == 0
+		return !l.link.sending && len(l.link.joining)+len(l.link.returns)+len(l.link.releasing) == 0
 	}))
 	if n := c.ZCard(t.Context(), keys(bob)[3]).Val(); n != 1 {
 		t.Errorf("%d places are taken, want that of the one who waits", n)
@@ -227,7 +253,7 @@ func lineUp(t *testing.T, c *redis.Client, a, b *Service) (lease *Lease, other *
 func TestHolderOutlivesLossOfData(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	slow, fast := DefaultConfig(), DefaultConfig()
+	slow, fast := arrivalOrder(), arrivalOrder()
 	slow.HeartbeatInterval, fast.HeartbeatInterval = ms(400), ms(100)
 	slow.HeartbeatMissed, fast.HeartbeatMissed = 20, 80
 	fast.RedisTimeout = ms(5000) // and with it the time that b leaves a to notice, on however busy a machine
@@ -264,7 +290,7 @@ func TestHolderOutlivesLossOfData(t *testing.T) {
 func TestLossIsSeenByALook(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	cfg := DefaultConfig()
+	cfg := arrivalOrder()
 	cfg.HeartbeatInterval = ms(60_000) // nothing is looked at but by this test
 	a, b := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
 	c := server.Client()
@@ -285,8 +311,8 @@ func TestLossIsSeenByALook(t *testing.T) {
 func TestEvictedHeartbeat(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	a := startedOn(t, server.URL(), DefaultConfig())
-	b := startedOn(t, server.URL(), DefaultConfig())
+	a := startedOn(t, server.URL(), arrivalOrder())
+	b := startedOn(t, server.URL(), arrivalOrder())
 	c := server.Client()
 	lease, other, _ := lineUp(t, c, a, b)
 	former := a.remote.instance()
@@ -306,7 +332,7 @@ func TestEvictedHeartbeat(t *testing.T) {
 func TestLapseShowsAfterALostAnswer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	svc := startedOn(t, server.URL(), DefaultConfig())
+	svc := startedOn(t, server.URL(), arrivalOrder())
 	former := svc.remote.instance()
 	key := heartbeatPrefix + former
 	_, err := server.Client().TxPipelined(t.Context(), func(p redis.Pipeliner) error {
@@ -324,7 +350,7 @@ func TestLapseShowsAfterALostAnswer(t *testing.T) {
 func TestLeftPlacesAreCleared(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	svc, look := startedOn(t, server.URL(), DefaultConfig()), server.Client()
+	svc, look := startedOn(t, server.URL(), arrivalOrder()), server.Client()
 	lease := mustWait(t, mustEnter(t, svc, bob, 0))
 	var left []*Ticket
 	for nonce := range uint64(3) {
@@ -346,18 +372,18 @@ func TestLeftPlacesAreCleared(t *testing.T) {
 func TestVerdictKeepsTheMemory(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	cfg := DefaultConfig()
+	cfg := arrivalOrder()
 	cfg.GapHold = ms(60_000)
 	svc, look := startedOn(t, server.URL(), cfg), server.Client()
 	first := mustEnter(t, svc, bob, 5)
 	first.Observe(5)
 	lease := mustWait(t, first)
-	lease.Advance(6, Submission{})
+	sent := advance(lease)
 	defer mustEnter(t, svc, bob, 9).Leave()
 	lease.Release()
 	memory := keys(bob)[2]
 	until(t, "the lane is free", func() bool { return look.Exists(t.Context(), memory).Val() == 1 })
-	svc.Invalidate(t.Context(), bob, lease.Fence())
+	sent.Conclude(t.Context(), Verdict{Reached: true})
 	if left := look.PTTL(t.Context(), memory).Val(); left <= cfg.Memory.Duration() {
 		t.Errorf("it is remembered for %v more", left)
 	}
@@ -367,14 +393,14 @@ func TestVerdictKeepsTheMemory(t *testing.T) {
 // had to take another name. The holder, who is of this process too, keeps its turn.
 func TestFormerNameIsNotAnother(t *testing.T) {
 	t.Parallel()
-	svc := startedOn(t, redistest.Start(t).URL(), DefaultConfig())
+	svc := startedOn(t, redistest.Start(t).URL(), arrivalOrder())
 	lease := mustWait(t, mustEnter(t, svc, bob, 5))
 	l := lease.ticket.lane
 	heard := func(instance string) {
 		l.mu.Lock()
 		defer l.unlock()
 		now := svc.now()
-		l.heard(view{owner: record{session: "s", instance: instance, fence: lease.Fence() + 1}, left: -1, wait: -1}, now, now)
+		l.applyView(view{owner: record{session: "s", instance: instance, fence: lease.Fence() + 1}, left: -1, wait: -1}, now, now)
 		l.dispatch(now)
 	}
 	heard(svc.remote.process + ".0")
@@ -395,7 +421,7 @@ func TestReleaseIsNotUndone(t *testing.T) {
 	look, client := server.Client(), server.Client()
 	hold := &holdAdoption{adopting: make(chan struct{}), open: make(chan struct{}), released: make(chan struct{})}
 	client.AddHook(hold)
-	cfg := DefaultConfig()
+	cfg := arrivalOrder()
 	cfg.MaxHold = ms(3_600_000) // what is left does not expire
 	svc := startedWith(t, client, cfg)
 	lease := mustWait(t, mustEnter(t, svc, bob, 5))
@@ -403,7 +429,7 @@ func TestReleaseIsNotUndone(t *testing.T) {
 	hold.release.Store(svc.remote.scripts.release.Hash())
 	l := lease.ticket.lane
 	l.mu.Lock()
-	l.far.adopt = true
+	l.link.want |= jobAdopt
 	l.dispatch(svc.now())
 	l.mu.Unlock()
 	<-hold.adopting

@@ -26,24 +26,28 @@ var reclaimLua string
 //go:embed lua/forget.lua
 var forgetLua string
 
+//go:embed lua/repair.lua
+var repairLua string
+
 //go:embed lua/heartbeat.lua
 var heartbeatLua string
 
 // scripts runs the Lua scripts. Each call is one EVALSHA; EVAL follows only where the
 // server has lost its script cache.
 type scripts struct {
-	enter, release, reclaim, forget, heartbeat *redis.Script
+	enter, release, reclaim, forget, repair, heartbeat *redis.Script
 }
 
 func newScripts() scripts {
 	onLane := func(body string) *redis.Script { return redis.NewScript(laneLua + "\n" + body) }
 	return scripts{
 		enter: onLane(enterLua), release: onLane(releaseLua), reclaim: onLane(reclaimLua), forget: onLane(forgetLua),
+		repair:    onLane(repairLua),
 		heartbeat: redis.NewScript(heartbeatLua),
 	}
 }
 
-// errReply means that the server answered with something no script of ours returns.
+// errReply means that no script of this package returns such an answer.
 var errReply = errors.New("unexpected reply of a lock script")
 
 // view is what a script says about a lane.
@@ -60,14 +64,15 @@ type view struct {
 type joiner struct {
 	session string
 	nonce   uint64
+	until   time.Duration // end of its window; 0 = it does not wait for a predecessor
 }
 
 // enterCall is one run of the enter script.
 type enterCall struct {
 	again, take bool
-	hint        string
+	raiseTo     string
 	adopt       *adoption
-	held        string // session of the turn that is ours for all we know
+	held        string // session of the turn that this process believes to have
 	places      []joiner
 }
 
@@ -80,15 +85,19 @@ type adoption struct {
 }
 
 func (r *remote) enter(ctx context.Context, keys []string, instance string, c enterCall) (view, error) {
-	args := append(r.args(instance, 15+2*len(c.places)), flag(c.again), flag(c.take), c.hint)
+	args := append(r.args(instance, 14+3*len(c.places)), flag(c.again), flag(c.take), c.raiseTo)
 	if a := c.adopt; a != nil {
 		args = append(args, a.session, a.nonce, a.fence, max(a.left.Milliseconds(), 1), flag(a.strict))
 	} else {
 		args = append(args, "", "", "", "", "")
 	}
-	args = append(args, c.held, r.windowEnd())
+	first := time.Duration(0)
+	if len(c.places) > 0 {
+		first = max(c.places[0].until-r.svc.now(), 0)
+	}
+	args = append(args, c.held, first.Milliseconds())
 	for _, p := range c.places {
-		args = append(args, p.session, p.nonce)
+		args = append(args, p.session, p.nonce, r.windowEnd(p.until))
 	}
 	reply, err := r.run(ctx, r.scripts.enter, keys, args)
 	if err != nil {
@@ -106,28 +115,26 @@ func (r *remote) enter(ctx context.Context, keys []string, instance string, c en
 	return v, err
 }
 
-// windowEnd is when the hold-back window of a place ends that is taken now, in ms by the clock
-// of Redis, or 0 without a window.
-func (r *remote) windowEnd() int64 {
-	window := r.svc.cfg.GapHold.Duration()
-	if window == 0 {
+// windowEnd is when a window ends, in ms by the clock of Redis, or 0 without a window.
+func (r *remote) windowEnd(until time.Duration) int64 {
+	if until == 0 {
 		return 0
 	}
-	return (time.Duration(r.clock.Load()) + r.svc.now() + window).Milliseconds()
+	return max((time.Duration(r.clock.Load()) + until).Milliseconds(), 1)
 }
 
-// debt is a session to take back: a turn that ended or a place that was left.
-type debt struct {
+// sessionReturn is a session to take back: a turn that ended or a place that was left.
+type sessionReturn struct {
 	session  string
 	instance string
-	know     *knowledge // what the holder knew; nil = it says nothing
+	chain    *chain // what the holder knew; nil = it says nothing
 }
 
 // release ends a turn, or gives up a place, and returns whose turn it is then.
-func (r *remote) release(ctx context.Context, keys []string, d debt) (was bool, v view, err error) {
-	args := append(r.args(d.instance, 12), d.session, flag(d.know != nil), flag(r.mayTake()))
-	if d.know != nil {
-		expected, base, sure, last := d.know.fields()
+func (r *remote) release(ctx context.Context, keys []string, d sessionReturn) (was bool, v view, err error) {
+	args := append(r.args(d.instance, 11), d.session, flag(d.chain != nil), flag(r.mayTake()))
+	if d.chain != nil {
+		expected, base, sure, last := d.chain.fields()
 		args = append(args, expected, base, sure, last)
 	}
 	reply, err := r.run(ctx, r.scripts.release, keys, args)
@@ -152,7 +159,7 @@ func (r *remote) release(ctx context.Context, keys []string, d debt) (was bool, 
 
 // reclaim removes a dead instance, or one session by force; either may be empty.
 func (r *remote) reclaim(ctx context.Context, keys []string, instance, dead, session string) (view, error) {
-	reply, err := r.run(ctx, r.scripts.reclaim, keys, append(r.args(instance, 8), dead, session, flag(r.mayTake())))
+	reply, err := r.run(ctx, r.scripts.reclaim, keys, append(r.args(instance, 7), dead, session, flag(r.mayTake())))
 	if err != nil {
 		return view{}, err
 	}
@@ -174,14 +181,25 @@ func (r *remote) forget(ctx context.Context, keys []string, instance string, fen
 	defer leave()
 	ctx, cancel := r.deadline(ctx)
 	defer cancel()
-	return r.scripts.forget.Run(ctx, r.client, keys, append(r.args(instance, 6), fence)...).Err()
+	return r.scripts.forget.Run(ctx, r.client, keys, append(r.args(instance, 5), fence)...).Err()
+}
+
+func (r *remote) repair(ctx context.Context, keys []string, instance string, overdue bool) (removed int, err error) {
+	leave, err := r.enterSlot(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	return r.scripts.repair.Run(ctx, r.client, keys, append(r.args(instance, 5), flag(overdue))...).Int()
 }
 
 // args starts the arguments that every script of a lane takes.
 func (r *remote) args(instance string, n int) []any {
 	cfg := r.svc.cfg
 	return append(make([]any, 0, n), instance, cfg.MaxHold.Duration().Milliseconds(), cfg.Memory.Duration().Milliseconds(),
-		r.lifetime.Milliseconds(), cfg.GapHold.Duration().Milliseconds())
+		r.lifetime.Milliseconds())
 }
 
 // run runs a script on a lane.
@@ -203,8 +221,8 @@ func (r *remote) run(ctx context.Context, s *redis.Script, keys []string, args [
 // errNotSent means that Redis went away while the call waited for its connection.
 var errNotSent = errors.New("not sent")
 
-// enterSlot waits for a connection to be free, so that a burst of senders does not use up
-// the deadlines of its calls with waiting, which would look like a Redis that is dead.
+// enterSlot waits for a free connection. Otherwise the calls of a burst of senders would wait for
+// connections until their deadlines, which looks like a Redis that is down.
 func (r *remote) enterSlot(ctx context.Context) (leave func(), err error) {
 	select {
 	case r.slots <- struct{}{}:
@@ -254,7 +272,7 @@ func parseView(reply []any, removed int) (view, error) {
 	return v, nil
 }
 
-// milliseconds bounds what a server may claim to a day.
+// milliseconds limits the time that a server claims to one day.
 func milliseconds(n int64) time.Duration {
 	return time.Duration(min(max(n, -1), 86_400_000)) * time.Millisecond
 }

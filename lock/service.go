@@ -21,6 +21,9 @@ type Deps struct {
 	Redis redis.UniversalClient
 	// Log receives acquisitions and releases at debug, failing open at error. Nil discards.
 	Log *slog.Logger
+	// Clock returns the time by a monotonic clock. Nil is that of the system. A simulation has one that
+	// stands still with its process.
+	Clock func() time.Duration
 }
 
 // Service hands out the turns of all senders. See the package comment.
@@ -28,17 +31,16 @@ type Service struct {
 	cfg     Config
 	log     *slog.Logger
 	metrics *metrics
-	rollout rollout
+	rollout atomic.Pointer[rollout]
 	reg     *registry
-	remote  *remote // nil without Redis
+	remote  *remote   // nil without Redis
+	calls   transport // likewise; it is remote
 	margin  time.Duration
-	backlog *backlog
-	epoch   time.Time     // times inside are durations since then, by the monotonic clock
-	fences  atomic.Uint64 // last fence handed out by this process
+	now     func() time.Duration // what time it is, by the monotonic clock, since the service was made
+	fences  atomic.Uint64        // last fence handed out by this process
 	enabled atomic.Bool
-	wasOn   atomic.Bool // it was switched at run time
+	changed atomic.Bool // who is ordered was changed at run time
 	quiet   throttle
-	tracing bool // log lines of level trace are wanted
 
 	closed atomic.Bool
 
@@ -58,23 +60,29 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock registry: %w", err)
 	}
+	epoch := time.Now()
+	if deps.Clock == nil {
+		deps.Clock = func() time.Duration { return time.Since(epoch) }
+	}
 	s := &Service{
-		cfg: cfg, log: deps.Log, metrics: newMetrics(), rollout: newRollout(cfg), reg: reg, epoch: time.Now(), backlog: newBacklog(),
-		// Enough for a request to leave the process, and little against the limit.
+		cfg: cfg, log: deps.Log, metrics: newMetrics(), reg: reg, now: deps.Clock,
+		// The margin is enough for a request to leave the process, and small beside the limit.
 		margin: min(cfg.MaxHold.Duration()/20, 100*time.Millisecond),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.tracing = s.log.Enabled(nobody(), levelTrace)
+	s.metrics.watch(s)
 	// Fences of Redis are its time in microseconds; starting there keeps the numbers
 	// of both kinds comparable as far as clocks agree.
-	s.fences.Store(uint64(s.epoch.UnixMicro()))
+	s.fences.Store(uint64(epoch.UnixMicro()))
 	s.enabled.Store(cfg.Enabled)
+	s.rollout.Store(newRollout(cfg))
 	if deps.Redis != nil {
 		if s.remote, err = newRemote(s, deps.Redis); err != nil {
 			return nil, err
 		}
+		s.calls = s.remote
 	}
 	return s, nil
 }
@@ -82,29 +90,41 @@ func New(cfg Config, deps Deps) (*Service, error) {
 // Enabled tells whether this sender's transactions are to be ordered. If not, do not
 // call Enter: no lock, no Redis command, no allocation.
 //
-// After ordering was switched off it stays on for a sender with transactions in line, so
-// that nothing overtakes them.
+// After ordering was switched off, for all or for this sender, it stays on for a sender with
+// transactions in line, so that nothing overtakes them.
 func (s *Service) Enabled(sender common.Address) bool {
-	if !s.enabled.Load() {
-		return s.wasOn.Load() && s.reg.inUse(sender)
+	if s.enabled.Load() && s.rollout.Load().includes(sender) {
+		return true
 	}
-	return s.rollout.includes(sender)
+	return s.changed.Load() && s.reg.inUse(sender)
 }
 
 // On tells whether ordering is switched on, for those senders it is limited to.
 func (s *Service) On() bool { return s.enabled.Load() }
 
-// SetEnabled switches ordering at run time. Turns and queues that exist come to their
-// natural end.
+// SetEnabled switches ordering at run time. Turns and queues that exist are finished in order.
 func (s *Service) SetEnabled(on bool) {
 	if s.enabled.Swap(on) == on {
 		return
 	}
-	s.wasOn.Store(true)
+	s.changed.Store(true)
 	s.log.Warn("nonce ordering was switched", "enabled", on)
 	if s.remote != nil {
 		s.remote.wake()
 	}
+}
+
+// SetRollout changes at run time which senders are ordered: it uses only Percent and Senders of cfg. Queues that
+// exist are finished in order. Relays of a fleet should change together: a sender who is ordered in one and not
+// in another has no order between them.
+func (s *Service) SetRollout(cfg Config) {
+	next := newRollout(cfg)
+	if s.rollout.Load().equal(next) {
+		return
+	}
+	s.changed.Store(true)
+	s.rollout.Store(next)
+	s.log.Warn("the senders that are ordered were changed", "percent", cfg.Percent, "listed", len(cfg.Senders))
 }
 
 // Config returns the settings the service was made with.
@@ -115,7 +135,26 @@ func (s *Service) Collectors() []prometheus.Collector { return s.metrics.collect
 
 // Enter draws the next ticket of the sender. The order is decided here; nothing waits for
 // the network. The errors are a *QueueFullError and ErrClosed. Whoever gets a ticket must end it.
+//
+// A full queue keeps what can be executed first: a lower nonce takes the place of the highest
+// that waits, whose Wait returns a *QueueFullError.
 func (s *Service) Enter(sender common.Address, nonce uint64) (*Ticket, error) {
+	return s.EnterFor(sender, nonce, Stay{Hold: s.cfg.GapHold.Duration()})
+}
+
+// Stay says how a ticket waits.
+type Stay struct {
+	// Hold is how long it waits for its predecessor, without holding the turn, if it is ahead.
+	Hold time.Duration
+	// Kept says that a gap is no reason to refuse the transaction within Hold: its hash was promised, or it
+	// was sent and came back unexecuted. It never gives way in a full queue.
+	Kept bool
+	// Admitted says that it was in the queue before: the queue is not too full for it.
+	Admitted bool
+}
+
+// EnterFor is Enter for a caller that says how the ticket waits.
+func (s *Service) EnterFor(sender common.Address, nonce uint64, stay Stay) (*Ticket, error) {
 	l := s.reg.pin(s, sender)
 	l.mu.Lock()
 	defer l.unlock()
@@ -123,92 +162,107 @@ func (s *Service) Enter(sender common.Address, nonce uint64) (*Ticket, error) {
 		s.reg.unpin(l)
 		return nil, ErrClosed
 	}
-	if s.cfg.MaxQueue > 0 && l.length >= s.cfg.MaxQueue {
-		length := l.length
-		s.reg.unpin(l)
-		return nil, &QueueFullError{Length: length}
+	if s.cfg.MaxQueue > 0 && l.length >= s.cfg.MaxQueue && !stay.Admitted {
+		full := &QueueFullError{Length: l.length}
+		highest := l.highest()
+		if highest == nil || highest.nonce <= nonce {
+			s.reg.unpin(l)
+			return nil, full
+		}
+		s.metrics.evicted.Inc()
+		if l.drop(highest, full) {
+			s.reg.unpin(l)
+		}
 	}
-	now := s.now()
-	l.expireKnowledge(now)
-	t := &Ticket{lane: l, nonce: nonce, entered: now, follows: !l.empty()}
-	if s.cfg.GapHold > 0 {
-		t.until = now + s.cfg.GapHold.Duration()
+	l.expireKnowledge(s.now())
+	return l.admit(nonce, stay), nil
+}
+
+// highest returns the waiting ticket that gives way first: the one with the highest nonce that is not kept.
+// Of several with this nonce it is the youngest. It returns nil if all are kept.
+func (l *lane) highest() (highest *Ticket) {
+	for t := l.tail; t != nil; t = t.prev {
+		if !t.kept && (highest == nil || t.nonce > highest.nonce) {
+			highest = t
+		}
 	}
-	if s.governs(l) {
+	return highest
+}
+
+// admit makes a waiting ticket; the lane is pinned for it.
+func (l *lane) admit(nonce uint64, stay Stay) *Ticket {
+	now := l.svc.now()
+	t := &Ticket{lane: l, nonce: nonce, entered: now, follows: !l.empty() || stay.Admitted, kept: stay.Kept}
+	if stay.Hold > 0 {
+		t.until = now + stay.Hold
+	}
+	if l.svc.governs(l) {
 		t.counted = redisStrategy
 	}
 	l.push(t)
-	if s.tracing {
+	if l.svc.tracing() {
 		l.noteDrawn(t)
 	}
 	l.dispatch(now)
-	return t, nil
+	return t
 }
 
-// Invalidate tells the sender's lane of a bad verdict on the submission made in the turn
-// with the given fence: a wrong nonce, a receipt that is never found. The expected nonce is
-// forgotten if that turn contributed to it, and comes from the mirror node again.
-//
-// It returns when Redis has forgotten it, too, so that whoever is told of the verdict can send
-// the nonce again through any process. For that it waits for LOCK_REDIS_TIMEOUT_MS at most.
-func (s *Service) Invalidate(ctx context.Context, sender common.Address, fence uint64) {
-	told := s.invalidate(sender, fence)
-	if told == nil {
+// Conclude tells the lane the verdict on a submission. After one that was not executed it returns when Redis
+// knows, too, so that a client that is told of it can send the nonce again through any process. It waits for that
+// until LOCK_REDIS_TIMEOUT_MS have passed.
+func (s *Submitted) Conclude(ctx context.Context, v Verdict) {
+	if s.svc == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.RedisTimeout.Duration())
+	passedOn := s.conclude(v)
+	if passedOn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.svc.cfg.RedisTimeout.Duration())
 	defer cancel()
 	select {
-	case <-told:
-	case <-ctx.Done(): // it is passed on all the same
+	case <-passedOn:
+	case <-ctx.Done(): // Redis is told all the same
 	}
 }
 
-// invalidate returns a channel that is closed when Redis knows, or nil if it need not.
-func (s *Service) invalidate(sender common.Address, fence uint64) (told <-chan struct{}) {
-	// Without a lane here there may still be one in Redis.
-	l := s.reg.pinKnown(sender)
-	if l == nil {
-		if s.remote == nil || !s.remote.up.Load() {
-			return nil // Redis will have forgotten by the time it is back
-		}
-		l = s.reg.pin(s, sender)
+// conclude returns a channel that is closed when Redis knows, or nil if it need not.
+func (s *Submitted) conclude(v Verdict) (passedOn <-chan struct{}) {
+	svc, l := s.svc, s.lane
+	if !svc.reg.repin(l) {
+		// The lane has been forgotten here, or there is another by now; in Redis it may still be.
+		l = svc.reg.pin(svc, l.sender)
 	}
-	defer s.reg.unpin(l)
+	defer svc.reg.unpin(l)
+	s.lane.mu.Lock()
+	s.settle(v)
+	s.lane.unlock()
 	l.mu.Lock()
 	defer l.unlock()
-	l.know.invalidate(fence)
-	// While Redis is away only lanes that are in use anyway keep the verdict for it: the memory
-	// of an idle one will have expired, and an outage must not fill ours.
-	if s.remote != nil && (s.remote.up.Load() || !l.empty()) {
-		l.far.forget = max(l.far.forget, fence)
-		if s.governs(l) {
+	if v.Executed {
+		l.chain.prove(s.nonce + 1)
+		l.learn(s.nonce+1, false)
+		return nil
+	}
+	if l.chain.invalidate(s.fence) {
+		l.recoveredAt, l.holeTold = svc.now(), true
+		svc.metrics.holes.Inc()
+	}
+	// While Redis is away only lanes in use keep the verdict for it. What Redis knows of an idle lane will have
+	// expired, and an outage must not fill our memory.
+	if svc.remote != nil && (svc.remote.up.Load() || !l.empty()) {
+		l.link.badVerdict = max(l.link.badVerdict, s.fence)
+		if svc.governs(l) {
 			waiter := make(chan struct{})
-			l.far.told, told = append(l.far.told, waiter), waiter
+			l.link.verdictWaiters, passedOn = append(l.link.verdictWaiters, waiter), waiter
 		}
-		l.dispatch(s.now())
 	}
-	return told
+	l.dispatch(svc.now())
+	return passedOn
 }
 
-// Settle tells the sender's lane that the verdict on the submission made in the turn with
-// the given fence is known, whatever it is: its node is no longer bound to the sender.
-func (s *Service) Settle(sender common.Address, fence uint64) {
-	l := s.reg.pinKnown(sender)
-	if l == nil {
-		return
-	}
-	defer s.reg.unpin(l)
-	l.mu.Lock()
-	defer l.unlock()
-	if l.know.lastFence == fence {
-		l.know.last.Open = false
-	}
-}
-
-// Run keeps the service in touch with Redis until ctx ends. Then it hands held locks to
-// whoever is next elsewhere, leaves all queues, and returns nil; who still waits gets
-// ErrClosed. Call it once.
+// Run keeps the service in touch with Redis until ctx ends. Then it hands held locks to the next ones elsewhere,
+// leaves all queues, and returns nil; tickets that still wait get ErrClosed. Call it once.
 func (s *Service) Run(ctx context.Context) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -225,7 +279,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.workMu.Lock()
 	s.ending = true
 	s.workMu.Unlock()
-	// Every call has a deadline and every lane is quick about the few it has left.
+	// This ends soon: every call has a deadline, and a lane has few calls left.
 	drained := time.AfterFunc(4*s.cfg.RedisTimeout.Duration(), cancel)
 	s.wg.Wait()
 	drained.Stop()
@@ -273,17 +327,14 @@ func (s *Service) eachBusy(f func(*lane)) {
 
 // governs tells whether Redis decides the order of the lane at the moment.
 func (s *Service) governs(l *lane) bool {
-	return s.remote != nil && s.remote.up.Load() && !l.far.broken
+	return s.remote != nil && s.remote.up.Load() && l.link.relation != failing && l.link.relation != foreign
 }
 
-// trusted tells whether other processes take this one for alive at the given time, so
-// that what it owns in Redis is its own. While Redis does not answer there is no
-// telling, and the policy is to go on.
+// trusted tells whether other processes take this one for alive at the given time, so that what it owns in Redis
+// is its own. While Redis does not answer nobody can know, and the policy is to go on.
 func (s *Service) trusted(at time.Duration) bool {
 	return !s.remote.up.Load() || s.remote.aliveAt(at)
 }
-
-func (s *Service) now() time.Duration { return time.Since(s.epoch) }
 
 // raiseFence makes the fences of this process continue after those of Redis.
 func (s *Service) raiseFence(seen uint64) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -158,7 +159,7 @@ func TestSwitchAtRunTime(t *testing.T) {
 }
 
 func TestConfigCheck(t *testing.T) {
-	if err := lock.DefaultConfig().Check(); err != nil {
+	if err := arrivalOrder().Check(); err != nil {
 		t.Errorf("the defaults: %v", err)
 	}
 	bad := lock.Config{Percent: 101, Release: "never", MaxQueue: -1, Senders: envx.Strings{"bob"}}
@@ -252,7 +253,13 @@ func TestMetrics(t *testing.T) {
 			"rpc_relay_lock_queue_rejoins_total strategy=redis":               0,
 			"lockstep_lock_redis_up":                                          0,
 			"lockstep_lock_fail_open_total":                                   0,
+			"lockstep_lane_evicted_total":                                     0,
+			"lockstep_lane_holes_total":                                       1,
 			"lockstep_lock_lost_total":                                        1,
+			"lockstep_lanes state=busy":                                       1,
+			"lockstep_lanes state=idle":                                       0,
+			"lockstep_ordering_enabled":                                       1,
+			"lockstep_ordering_window_seconds":                                0,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -309,7 +316,7 @@ func TestMetricsAcrossAnOutage(t *testing.T) {
 // A log line tells sender, nonce and fence; nothing at all is logged below the level.
 func TestLogs(t *testing.T) {
 	var out lines
-	svc, err := lock.New(lock.DefaultConfig(), lock.Deps{Log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	svc, err := lock.New(arrivalOrder(), lock.Deps{Log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +345,7 @@ func TestTraceLogs(t *testing.T) {
 	server := redistest.Start(t)
 	var out lines
 	log := &curious{Handler: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug - 4})}
-	svc, err := lock.New(lock.DefaultConfig(), lock.Deps{Redis: server.Client(), Log: slog.New(log)})
+	svc, err := lock.New(arrivalOrder(), lock.Deps{Redis: server.Client(), Log: slog.New(log)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +354,7 @@ func TestTraceLogs(t *testing.T) {
 	ready(t, svc)
 	first, second, third := enter(t, svc, 7), enter(t, svc, 9), enter(t, svc, 8)
 	lease := wait(t, first)
-	lease.Advance(8, lock.Submission{})
+	advance(lease, 7)
 	lease.Release()
 	wait(t, third) // it carries the expected nonce
 	second.Leave()
@@ -356,5 +363,80 @@ func TestTraceLogs(t *testing.T) {
 	}
 	for _, line := range []string{"ticket drawn", "places taken in redis", "place or turn given back to redis", "place left", "lock lost"} {
 		eventually(t, line, func() bool { return strings.Contains(out.String(), line) })
+	}
+}
+
+// requestKey is where a test puts the name of a request.
+type requestKey struct{}
+
+// naming is a logger of a program that finds the name of the request in the context.
+type naming struct{ slog.Handler }
+
+func (h naming) Handle(ctx context.Context, r slog.Record) error {
+	if name, ok := ctx.Value(requestKey{}).(string); ok {
+		r.AddAttrs(slog.String("request", name))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// Lines about a ticket that somebody waits for, or about its turn, are written with the context of that wait.
+func TestLogsWithTheContextOfTheRequest(t *testing.T) {
+	var out lines
+	svc, err := lock.New(arrivalOrder(), lock.Deps{Log: slog.New(naming{slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug - 4})})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder, err := enter(t, svc, 7).Wait(context.WithValue(t.Context(), requestKey{}, "first"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, leave := context.WithCancel(context.WithValue(t.Context(), requestKey{}, "second"))
+	leave()
+	if _, err := enter(t, svc, 8).Wait(gone); err == nil {
+		t.Fatal("a turn that is taken was given")
+	}
+	if found, err := svc.ForceRelease(t.Context(), alice); !found || err != nil {
+		t.Fatal(found, err)
+	}
+	holder.Release()
+	for what, who := range map[string]string{"lock acquired": "first", "lock lost": "first", "place left": "second"} {
+		if !slices.ContainsFunc(strings.Split(out.String(), "\n"), func(line string) bool {
+			return strings.Contains(line, what) && strings.Contains(line, "request="+who)
+		}) {
+			t.Errorf("no line %q of request %s in %s", what, who, out.String())
+		}
+	}
+}
+
+// Who is ordered is changed while a service runs: newcomers go by the new settings, and a sender with
+// transactions in line stays ordered until they are gone.
+func TestRolloutChangesAtRunTime(t *testing.T) {
+	svc := newLocal(t, func(c *lock.Config) { c.Senders = envx.Strings{alice.Hex()} })
+	inLine := enter(t, svc, 7)
+	next := arrivalOrder()
+	next.Percent, next.Senders = 50, envx.Strings{}
+	svc.SetRollout(next)
+	n := 0
+	for i := range uint64(1000) {
+		if svc.Enabled(stranger(i)) {
+			n++
+		}
+	}
+	if n < 400 || n > 600 {
+		t.Errorf("%d of 1,000 are ordered", n)
+	}
+	next.Percent = 0
+	svc.SetRollout(next)
+	if !svc.Enabled(alice) {
+		t.Error("alice is not ordered, and a transaction of hers is in line: a new one would overtake it")
+	}
+	inLine.Leave()
+	if svc.Enabled(alice) || svc.Enabled(stranger(1)) {
+		t.Error("somebody is ordered at zero percent")
+	}
+	next.Percent = 100
+	svc.SetRollout(next)
+	if !svc.Enabled(alice) || !svc.Enabled(stranger(1)) {
+		t.Error("somebody is not ordered at a hundred percent")
 	}
 }

@@ -30,13 +30,17 @@ type Ticket struct {
 	until      time.Duration // end of its hold-back window; 0 = no window
 	ready      chan struct{} // closed when it stops waiting; made by the first Wait
 	notify     func()        // called when it stops waiting; see Notify
+	limit      *time.Timer   // of Notify
 	session    string        // its key in Redis; empty until it is needed
 	place      place         // its place in the queue in Redis
 	lease      Lease         // valid from the grant on
 	follows    bool          // others were in the lane when it entered, or it let one go first
-	letGo      uint64        // 1 + the nonce it last let go first; 0 = none
-	blocked    bool          // a lower nonce before it failed; see Lease.Block
-	blockedBy  uint64
+	passedBy   uint64        // 1 + the nonce it last let go first; 0 = none
+	kept       bool          // it has been held back, or was promised: a gap is no reason to refuse it
+
+	blocked      bool // a lower nonce before it failed
+	blockedBy    uint64
+	blockedCause error // what it is told; nil: that its nonce is too high
 }
 
 // Nonce returns the nonce that Enter was called with.
@@ -49,9 +53,23 @@ func (t *Ticket) Nonce() uint64 { return t.nonce }
 // before anybody waited for it.
 //
 // The lease's context is derived from ctx.
-func (t *Ticket) Wait(ctx context.Context) (*Lease, error) {
+func (t *Ticket) Wait(ctx context.Context) (*Lease, error) { return t.wait(ctx, nil) }
+
+// WaitWithin is Wait that gives up the place after a while, with ErrLeft and ErrInVain. The limit
+// holds whatever becomes of the lane and of Redis meanwhile.
+func (t *Ticket) WaitWithin(ctx context.Context, limit time.Duration) (*Lease, error) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	return t.wait(ctx, timer.C)
+}
+
+func (t *Ticket) wait(ctx context.Context, limit <-chan time.Time) (*Lease, error) {
 	l := t.lane
 	l.mu.Lock()
+	first := t.lease.parent == nil
+	if first {
+		t.lease.parent = ctx // already now: log lines about the waiting ticket name its request, too
+	}
 	if t.state == waiting {
 		if t.ready == nil {
 			t.ready = make(chan struct{})
@@ -63,16 +81,14 @@ func (t *Ticket) Wait(ctx context.Context) (*Lease, error) {
 		case <-ctx.Done():
 			t.Leave()
 			return nil, &leftError{cause: context.Cause(ctx)}
+		case <-limit:
+			t.giveUp()
 		}
 		l.mu.Lock()
 	}
 	if t.state == over {
 		defer l.unlock()
 		return nil, t.err
-	}
-	first := t.lease.parent == nil
-	if first {
-		t.lease.parent = ctx
 	}
 	length := l.length
 	l.unlock()
@@ -82,23 +98,32 @@ func (t *Ticket) Wait(ctx context.Context) (*Lease, error) {
 	return &t.lease, nil
 }
 
-// Notify has f called, once and in a goroutine of its own, when the ticket stops waiting,
-// so that a Wait does not block then. It is for callers with thousands of tickets, each
-// of which would need a goroutine to wait. It returns false, and f is not called, if the
-// ticket does not wait now. The latest call counts.
-func (t *Ticket) Notify(f func()) bool {
+// Notify calls f, once and in a goroutine of its own, when the ticket stops waiting, so that a Wait does not
+// block then. It is for callers with thousands of tickets, each of which would need a goroutine to wait. Like
+// WaitWithin it gives up the place after a while. It returns false, and f is not called, if the ticket does not
+// wait now. The latest call counts.
+func (t *Ticket) Notify(limit time.Duration, f func()) bool {
 	l := t.lane
 	l.mu.Lock()
 	defer l.unlock()
 	if t.state != waiting {
 		return false
 	}
-	t.notify = f
+	t.stopLimit()
+	t.notify, t.limit = f, time.AfterFunc(limit, t.giveUp)
 	return true
+}
+
+func (t *Ticket) stopLimit() {
+	if t.limit != nil {
+		t.limit.Stop()
+		t.limit = nil
+	}
 }
 
 // wake tells whoever waits that the ticket does not wait any more.
 func (t *Ticket) wake() {
+	t.stopLimit()
 	if t.ready != nil {
 		close(t.ready)
 	}
@@ -114,7 +139,7 @@ func (t *Ticket) ended() error {
 	case holding:
 		return nil
 	case waiting:
-		return ErrReleased // by StepBack
+		return ErrReleased // it never held
 	default:
 		return t.err
 	}
@@ -128,6 +153,17 @@ func (t *Ticket) Leave() {
 	done := l.drop(t, ErrLeft) || l.end(t, ErrReleased)
 	l.unlock()
 	if done {
+		l.svc.reg.unpin(l)
+	}
+}
+
+// giveUp leaves the queue because the ticket waited for too long, unless its turn has come.
+func (t *Ticket) giveUp() {
+	l := t.lane
+	l.mu.Lock()
+	left := l.drop(t, &leftError{cause: ErrInVain})
+	l.unlock()
+	if left {
 		l.svc.reg.unpin(l)
 	}
 }

@@ -66,7 +66,7 @@ func (w *wire) mend() {
 
 // swift is a configuration whose reactions a test can wait for.
 func swift() lock.Config {
-	cfg := lock.DefaultConfig()
+	cfg := arrivalOrder()
 	cfg.HeartbeatInterval = envx.Millis(100 * time.Millisecond)
 	cfg.HeartbeatMissed = 15
 	cfg.MaxQueue = 0

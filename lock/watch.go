@@ -13,17 +13,17 @@ import (
 // listenLoop receives grants over Pub/Sub.
 func (r *remote) listenLoop(ctx context.Context) {
 	const pause = 100 * time.Millisecond
-	told := false // that nothing is heard, although Redis is well
+	warned := false // the log has been told that Pub/Sub delivers nothing although Redis is well
 	for ctx.Err() == nil {
 		if r.up.Load() {
 			err := r.listen(ctx)
-			heard := r.pushed.Swap(false)
-			signal(r.look) // from now on somebody has to look
-			if !heard && !told && r.up.Load() && ctx.Err() == nil {
+			delivered := r.pushed.Swap(false)
+			signal(r.look) // from now on the watch has to ask
+			if !delivered && !warned && r.up.Load() && ctx.Err() == nil {
 				r.svc.log.WarnContext(ctx, "redis delivers no messages: whoever waits looks for its turn", "pace", r.svc.cfg.PollInterval, "error", err)
-				told = true
+				warned = true
 			}
-			told = told && !heard
+			warned = warned && !delivered
 		}
 		select {
 		case <-ctx.Done():
@@ -41,8 +41,8 @@ func (r *remote) listen(ctx context.Context) error {
 		stop()
 		_ = sub.Close()
 	}()
-	// Each heartbeat echoes here: silence means that the connection is dead, even
-	// if nobody has said so.
+	// Each heartbeat is echoed over this connection. Without an echo the connection is dead, even if
+	// it reports no error.
 	silence := 3*r.svc.cfg.HeartbeatInterval.Duration() + r.svc.cfg.RedisTimeout.Duration()
 	for {
 		got, err := sub.ReceiveTimeout(ctx, silence)
@@ -58,7 +58,8 @@ func (r *remote) listen(ctx context.Context) error {
 	}
 }
 
-// received acts on one message. Nonsense is dropped: the lanes are looked at anyway.
+// received acts on one message. It drops a message that it cannot read: the watch asks for the lanes
+// anyway.
 func (r *remote) received(payload string) {
 	m, err := parseMessage(payload)
 	if err != nil {
@@ -70,7 +71,7 @@ func (r *remote) received(payload string) {
 		return
 	}
 	if m.owner.instance != r.instance() {
-		return // meant for what we were before
+		return // it is for an earlier generation of this process
 	}
 	l := r.svc.reg.pin(r.svc, m.lane)
 	defer r.svc.reg.unpin(l)
@@ -80,7 +81,7 @@ func (r *remote) received(payload string) {
 		return
 	}
 	now := r.svc.now()
-	l.far.heardAt = now
+	l.link.ownerChangedAt = now
 	if m.verb == "lost" {
 		if t := l.holder; t != nil && t.lease.turn.session == m.owner.session {
 			l.lose(t, "taken by force")
@@ -88,8 +89,8 @@ func (r *remote) received(payload string) {
 		return
 	}
 	v := view{owner: m.owner, left: -1}
-	// The turn began after the last echo was sent. If that is long ago, the message may
-	// have been lying here for as long: then ask instead.
+	// The turn began after the last echo was sent. If that was long ago, the message may have waited here
+	// for as long: then the lane asks instead.
 	floor := time.Duration(r.floor.Load())
 	if r.pushed.Load() && !r.clustered && now-floor < m.hold/4 {
 		v.left = floor + m.hold
@@ -104,12 +105,16 @@ func (r *remote) watchLoop(ctx context.Context) {
 	cfg := r.svc.cfg
 	timer := time.NewTimer(cfg.HeartbeatInterval.Duration())
 	defer timer.Stop()
+	due := r.svc.now() + cfg.HeartbeatInterval.Duration()
 	for {
 		forced := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+			if r.late(due) {
+				clear(r.missing) // on a machine where this process is starved, others may be, too
+			}
 		case <-r.look:
 			forced = true
 		}
@@ -125,7 +130,14 @@ func (r *remote) watchLoop(ctx context.Context) {
 			r.watch(ctx, quiet)
 		}
 		timer.Reset(pace)
+		due = r.svc.now() + pace
 	}
+}
+
+// late tells whether this process is so late with its own work that it must not judge the signs of life
+// of others: they may be as late.
+func (r *remote) late(due time.Duration) bool {
+	return r.svc.now()-due > r.svc.cfg.HeartbeatInterval.Duration()
 }
 
 const watchBatch = 256 // lanes per pipeline
@@ -158,10 +170,10 @@ func (r *remote) watch(ctx context.Context, quiet time.Duration) {
 	}
 }
 
-// verifyInTime has the places of a lane sent again once in a while: when it has waited for a
-// turn for long, and in any case to renew the life of its queue.
+// verifyInTime sends the places of a lane again from time to time: when the lane has waited long for a turn, and
+// to renew the time to live of its queue.
 func (l *lane) verifyInTime(now time.Duration) {
-	f := &l.far
+	f := &l.link
 	pace := l.svc.cfg.MembershipInterval.Duration()
 	if f.granted != 0 && now-f.granted < pace { // the places of this process are there
 		pace = max(pace, l.svc.remote.lifetime/4)
@@ -171,16 +183,16 @@ func (l *lane) verifyInTime(now time.Duration) {
 		f.verified = 0
 	case f.verified == 0:
 		f.verified = now
-	case now-f.verified > pace && !f.verify:
-		f.verify = true
+	case now-f.verified > pace && !f.want.has(jobVerify):
+		f.want |= jobVerify
 		l.dispatch(now)
 	}
 }
 
-// wantsLook: a lane with waiting tickets of ours, or a turn of ours that should be ours
-// still, whose owner has not changed for a while.
+// wantsLook tells whether the watch is to look at the lane: its owner has not changed for a while, and
+// tickets of this process wait in it, or this process should still have the turn.
 func (l *lane) wantsLook(now, quiet time.Duration) bool {
-	if now-l.far.heardAt < quiet {
+	if now-l.link.ownerChangedAt < quiet {
 		return false
 	}
 	h := l.holder
@@ -213,20 +225,20 @@ func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]b
 	}
 	for name, gone := range dead {
 		if gone {
-			r.mourn(name)
+			r.removeDead(name)
 		}
 	}
 	for i, l := range lanes {
 		l.mu.Lock()
 		if seen[i] && epoch == r.epoch.Load() {
-			l.looked(records[i], me, dead[records[i].instance], sent)
+			l.applyLook(records[i], me, dead[records[i].instance], sent)
 		}
 		l.unlock()
 	}
 }
 
-// owners reads the lock keys of some lanes, and tells which of them could be read: in one
-// command where one server has all keys, since a crowd of lanes may be quiet for long.
+// owners reads the lock keys of some lanes, and tells which of them could be read. It uses one command where one
+// server has all keys, since many lanes may be quiet for long.
 func (r *remote) owners(ctx context.Context, lanes []*lane) (texts []string, seen []bool) {
 	texts, seen = make([]string, len(lanes)), make([]bool, len(lanes))
 	ctx, cancel := r.deadline(ctx)
@@ -238,7 +250,7 @@ func (r *remote) owners(ctx context.Context, lanes []*lane) (texts []string, see
 		}
 		values, err := r.client.MGet(ctx, keys...).Result()
 		if err != nil || len(values) != len(lanes) {
-			r.wake() // which tells whether Redis is out
+			r.wake() // a heartbeat tells whether Redis is out
 			return texts, seen
 		}
 		for i, v := range values {
@@ -257,7 +269,7 @@ func (r *remote) owners(ctx context.Context, lanes []*lane) (texts []string, see
 	for i, c := range cmds {
 		text, err := c.Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
-			r.wake() // whether it is more than one shard
+			r.wake() // a heartbeat tells whether more than one shard is out
 			continue
 		}
 		texts[i], seen[i] = text, true
@@ -265,19 +277,19 @@ func (r *remote) owners(ctx context.Context, lanes []*lane) (texts []string, see
 	return texts, seen
 }
 
-// mourn removes a dead instance from all lanes in which somebody of ours waits, so that
+// removeDead removes a dead instance from all lanes in which somebody of ours waits, so that
 // its places hold up nobody when they come to the front.
-func (r *remote) mourn(name string) {
+func (r *remote) removeDead(name string) {
 	r.svc.eachBusy(func(l *lane) {
-		if l.head != nil && r.svc.governs(l) && l.far.mourned != name {
-			l.far.mourned, l.far.reclaim = name, name
+		if l.head != nil && r.svc.governs(l) && l.link.removedLast != name {
+			l.link.removedLast, l.link.reclaim = name, name
 			l.dispatch(r.svc.now())
 		}
 	})
 }
 
-// findDead marks the instances whose heartbeat has expired. If our own is gone as well,
-// it is Redis that has lost its data: then nothing is said about anybody.
+// findDead marks the instances whose heartbeat has expired. If this process's own heartbeat is gone as
+// well, Redis has lost its data, and findDead marks none.
 func (r *remote) findDead(ctx context.Context, dead map[string]bool) error {
 	if len(dead) == 0 {
 		return nil
@@ -297,14 +309,18 @@ func (r *remote) findDead(ctx context.Context, dead map[string]bool) error {
 	if err != nil {
 		return err
 	}
+	if r.late(now) || r.late(time.Duration(r.ackedAt.Load())+r.svc.cfg.HeartbeatInterval.Duration()) {
+		clear(r.missing)
+		return nil
+	}
 	for name, sign := range signs {
 		dead[name] = r.stillMissing(name, sign.Val() == 0 && own.Val() == 1, now)
 	}
 	return nil
 }
 
-// stillMissing tells whether an instance has been without a heartbeat in two looks that are a
-// heartbeat apart: a key may be lost without its owner.
+// stillMissing tells whether an instance has been without a heartbeat in two looks that are a heartbeat apart: a
+// key may be lost although its owner lives.
 func (r *remote) stillMissing(name string, missing bool, now time.Duration) bool {
 	if !missing {
 		delete(r.missing, name)
@@ -321,27 +337,27 @@ func (r *remote) stillMissing(name string, missing bool, now time.Duration) bool
 	return now-since >= r.svc.cfg.HeartbeatInterval.Duration()*3/4
 }
 
-// looked takes in the owner of a lane as it was read after sent.
-func (l *lane) looked(o record, me string, dead bool, sent time.Duration) {
+// applyLook applies the owner of a lane, which was read after sent.
+func (l *lane) applyLook(o record, me string, dead bool, sent time.Duration) {
 	now := l.svc.now()
 	if dead {
-		l.far.reclaim = o.instance // again, if it was mourned before: it has the turn
+		l.link.reclaim = o.instance // even if it was removed before: it has the turn again
 	}
 	t := l.holder
-	// Whoever was told until when the first in line waits need not ask again before, while nothing happens.
-	told := l.far.owner == "" && l.far.kickAt != 0
-	l.far.owner, l.far.ownedBy = o.session, o.instance
+	// While it is known until when the first in line waits, nobody need ask before that time.
+	planned := l.link.owner == "" && l.link.checkTurnAt != 0
+	l.link.owner, l.link.ownedBy = o.session, o.instance
 	switch {
 	case o.session == "":
 		if t != nil && t.lease.turn.session != "" && t.lease.granted < sent {
-			l.far.adopt = true // expired by accident, evicted or lost
-		} else if l.head != nil && !told {
-			l.far.kick = true
+			l.link.want |= jobAdopt // expired by accident, evicted or lost
+		} else if l.head != nil && !planned {
+			l.link.want |= jobLook
 		}
 	case o.instance == me:
 		l.take(view{owner: o, left: -1}, now)
 	default:
-		l.heardOfAnother(o, sent)
+		l.applyForeignOwner(o, sent)
 	}
 	l.dispatch(now)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 )
 
-// Everything read from Redis comes through this file. It may have been written by an
-// older version or by anybody else, so nothing here trusts it.
+// This file reads everything that comes from Redis. An older version or another program may have
+// written it, so it is checked here.
 
 const maxField = 256 // bytes of any one field that is accepted
 
@@ -21,7 +21,7 @@ type record struct {
 	instance string
 	nonce    uint64
 	fence    uint64
-	know     knowledge
+	chain    chain
 }
 
 // parseRecord reads "session|instance|nonce|fence|expected|base|sure|lastfence|node|txid".
@@ -53,20 +53,23 @@ func parseRecord(s string) (record, error) {
 		return n
 	}
 	r.nonce, r.fence = number(f[2]), number(f[3])
-	r.know.expected, r.know.known, r.know.base = number(f[4]), f[4] != "", number(f[5])
-	r.know.sure = f[4] != "" && f[6] == "1"
-	r.know.lastFence = number(f[7])
+	r.chain.expected, r.chain.known, r.chain.base = number(f[4]), f[4] != "", number(f[5])
+	r.chain.sure = f[4] != "" && f[6] == "1"
+	if f[6] == "r" || f[6] == "R" {
+		r.chain.mode = recovering
+	}
+	r.chain.lastFence = number(f[7])
 	if err != nil {
 		return record{}, fmt.Errorf("lock value: %w", err)
 	}
-	if r.know.lastFence != 0 {
-		r.know.last = Submission{Node: f[8], TxID: f[9], Open: true}
+	if r.chain.lastFence != 0 {
+		r.chain.last = Submission{Node: f[8], TxID: f[9], Open: true}
 	}
 	return r, nil
 }
 
 // fields returns the knowledge as the release script takes it. last is "lastfence|node|txid".
-func (k knowledge) fields() (expected, base, sure, last string) {
+func (k chain) fields() (expected, base, sure, last string) {
 	if k.known {
 		expected = strconv.FormatUint(k.expected, 10)
 		if k.base != 0 {
@@ -75,6 +78,9 @@ func (k knowledge) fields() (expected, base, sure, last string) {
 		if k.sure {
 			sure = "1"
 		}
+	}
+	if k.mode == recovering {
+		sure = "r" // versions without modes take it for "not sure"
 	}
 	// A name that would break the format is dropped with its submission.
 	if k.lastFence != 0 && plain(k.last.Node) && plain(k.last.TxID) {

@@ -11,13 +11,13 @@ import (
 )
 
 func text(r record) string {
-	expected, base, sure, last := r.know.fields()
+	expected, base, sure, last := r.chain.fields()
 	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	return strings.Join([]string{r.session, r.instance, number(r.nonce), number(r.fence), expected, base, sure, last}, "|")
 }
 
 func TestParseRecord(t *testing.T) {
-	full := record{session: "s", instance: "p.1", nonce: 7, fence: 99, know: knowledge{
+	full := record{session: "s", instance: "p.1", nonce: 7, fence: 99, chain: chain{
 		expected: 7, known: true, sure: true, base: 12, last: Submission{Node: "0.0.3", TxID: "0.0.2@1.5", Open: true}, lastFence: 98,
 	}}
 	for _, tc := range []struct {
@@ -41,14 +41,14 @@ func TestParseRecord(t *testing.T) {
 		if (err != nil) != tc.bad {
 			t.Errorf("%q: %v", tc.text, err)
 		}
-		if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(record{}, knowledge{})); diff != "" {
+		if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(record{}, chain{})); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", tc.text, diff)
 		}
 	}
 }
 
 func TestNamesThatBreakTheFormatAreDropped(t *testing.T) {
-	k := knowledge{expected: 5, known: true, base: 1, lastFence: 3, last: Submission{Node: "a|b", TxID: "x"}}
+	k := chain{expected: 5, known: true, base: 1, lastFence: 3, last: Submission{Node: "a|b", TxID: "x"}}
 	if expected, _, _, last := k.fields(); expected != "5" || last != "||" {
 		t.Errorf("got %q %q", expected, last)
 	}
@@ -82,13 +82,13 @@ func FuzzRecord(f *testing.F) {
 			t.Fatalf("%q: its own text %q is refused: %v", s, text(r), err)
 		}
 		// What breaks the format is dropped when it is written; nothing else changes.
-		if !plain(r.know.last.Node) || !plain(r.know.last.TxID) {
-			r.know.last, r.know.lastFence = Submission{}, 0
+		if !plain(r.chain.last.Node) || !plain(r.chain.last.TxID) {
+			r.chain.last, r.chain.lastFence = Submission{}, 0
 		}
-		if !r.know.known {
-			r.know.base, r.know.sure = 0, false
+		if !r.chain.known {
+			r.chain.base, r.chain.sure = 0, false
 		}
-		if diff := cmp.Diff(r, again, cmp.AllowUnexported(record{}, knowledge{})); diff != "" {
+		if diff := cmp.Diff(r, again, cmp.AllowUnexported(record{}, chain{})); diff != "" {
 			t.Fatalf("%q (-first +again):\n%s", s, diff)
 		}
 	})

@@ -114,7 +114,7 @@ func testFreshHold(t *testing.T, b *bench) {
 	if err := a.Check(); !isLost(err) {
 		t.Errorf("the first turn's check says %v", err)
 	}
-	if a.Advance(9, lock.Submission{}) || a.Forget() {
+	if a.HoldBack(0) != nil {
 		t.Error("a lost turn could still change the lane")
 	}
 	d := b.wait(third)
@@ -269,7 +269,7 @@ func testGapHoldWindowEnds(t *testing.T, b *bench) {
 	if waited := time.Since(start); waited < (window-2)*time.Millisecond {
 		t.Errorf("waited %v for a window of %d ms", waited, window)
 	}
-	if nonce, known := lease.Expected(); !known || nonce != 5 {
+	if nonce, known := expected(lease); !known || nonce != 5 {
 		t.Errorf("expected nonce %d, %v; want 5", nonce, known)
 	}
 	lease.Release()
@@ -305,19 +305,19 @@ func testExpectedIsCarried(t *testing.T, b *bench) {
 	b.start(func(c *lock.Config) { c.Memory = ms(800) })
 	for i := range 4 {
 		lease := b.wait(b.enter(i, uint64(i+5)))
-		nonce, known := lease.Expected()
+		nonce, known := expected(lease)
 		if i == 0 {
 			if known {
 				t.Errorf("a fresh lane expects %d", nonce)
 			}
-			if _, ok := lease.Last(); ok {
+			if _, ok := last(lease); ok {
 				t.Error("a fresh lane remembers a submission")
 			}
 		} else {
-			if !known || nonce != uint64(i+5) || !lease.Certain() {
-				t.Errorf("turn %d: expected %d, known %v, certain %v", i, nonce, known, lease.Certain())
+			if !known || nonce != uint64(i+5) || !certain(lease) {
+				t.Errorf("turn %d: expected %d, known %v, certain %v", i, nonce, known, certain(lease))
 			}
-			last, ok := lease.Last()
+			last, ok := last(lease)
 			if !ok || last.Node != "0.0.3" || last.TxID == "" || !last.Open {
 				t.Errorf("turn %d: last %+v, %v", i, last, ok)
 			}
@@ -332,7 +332,7 @@ func testExpectedIsCarried(t *testing.T, b *bench) {
 		<-timer.C
 		lease := b.wait(b.enter(0, 20))
 		defer lease.Release()
-		if nonce, known := lease.Expected(); known {
+		if nonce, known := expected(lease); known {
 			return errors.New("still knows " + time.Duration(nonce).String())
 		}
 		return nil
@@ -353,8 +353,8 @@ func testFailureStopsTheRest(t *testing.T, b *bench) {
 	}
 	lease.Release() // 5 failed before anything was sent
 	see := func(lease *lock.Lease, nonce uint64) {
-		if expected, known := lease.Expected(); !known || expected != 5 || !lease.Certain() {
-			t.Errorf("nonce %d: expected %d, known %v, certain %v; want 5", nonce, expected, known, lease.Certain())
+		if expected, known := expected(lease); !known || expected != 5 || !certain(lease) {
+			t.Errorf("nonce %d: expected %d, known %v, certain %v; want 5", nonce, expected, known, certain(lease))
 		}
 	}
 	b.wantOrder(b.order(tickets, see), count(6, 3))
@@ -372,18 +372,18 @@ func testLostTurnForgets(t *testing.T, b *bench) {
 	lease.Release()
 	b.wait(b.enter(1, 6)) // never released
 	lease = b.wait(b.enter(0, 7))
-	if nonce, known := lease.Expected(); known {
+	if nonce, known := expected(lease); known {
 		t.Errorf("after a lost turn %d is expected", nonce)
 	}
 	lease.Release()
-	// Forgetting on purpose does the same.
+	// Not to know what one did does the same.
 	lease = b.wait(b.enter(0, 8))
 	advance(lease, 8)
-	lease.Forget()
+	lease.Report(lock.Report{Outcome: lock.Lost})
 	lease.Release()
 	lease = b.wait(b.enter(1, 9))
-	if nonce, known := lease.Expected(); known {
-		t.Errorf("after Forget %d is expected", nonce)
+	if nonce, known := expected(lease); known {
+		t.Errorf("after a holder that knows nothing %d is expected", nonce)
 	}
 	lease.Release()
 }
@@ -391,12 +391,12 @@ func testLostTurnForgets(t *testing.T, b *bench) {
 func testInvalidate(t *testing.T, b *bench) {
 	b.start(nil)
 	lease := b.wait(b.enter(0, 5))
-	advance(lease, 5)
-	old := lease.Fence()
+	old := accept(lease, 5)
 	lease.Release()
-	b.on(0).Invalidate(t.Context(), b.sender, old)
+	bad := lock.Verdict{Reached: true}
+	old.Conclude(t.Context(), bad)
 	lease = b.wait(b.enter(1, 5)) // at once, and through another process
-	if nonce, known := lease.Expected(); known {
+	if nonce, known := expected(lease); known {
 		t.Errorf("after a bad verdict %d is expected", nonce)
 	}
 	lease.Release()
@@ -406,16 +406,14 @@ func testInvalidate(t *testing.T, b *bench) {
 	lease = b.wait(ticket)
 	advance(lease, 5)
 	lease.Release()
-	b.on(0).Invalidate(t.Context(), b.sender, old)
-	b.on(1).Settle(b.sender, old)
+	old.Conclude(t.Context(), bad)
 	lease = b.wait(b.enter(0, 6))
-	if nonce, known := lease.Expected(); !known || nonce != 6 {
+	if nonce, known := expected(lease); !known || nonce != 6 {
 		t.Errorf("expected %d, %v; want 6", nonce, known)
 	}
-	if last, ok := lease.Last(); !ok || !last.Open {
+	if last, ok := last(lease); !ok || !last.Open {
 		t.Errorf("last %+v, %v; want an open one", last, ok)
 	}
-	b.on(0).Settle(b.sender, lease.Fence()-1)
 	lease.Release()
 }
 

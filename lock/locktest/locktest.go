@@ -111,6 +111,7 @@ func (b *bench) start(change func(*lock.Config)) {
 	b.t.Helper()
 	cfg := lock.DefaultConfig()
 	cfg.HeartbeatInterval = ms(200)
+	cfg.GapHold = 0          // the order of arrival
 	cfg.HeartbeatMissed = 20 // machines that test are busy; death has tests of its own
 	if change != nil {
 		change(&cfg)
@@ -246,8 +247,25 @@ func (b *bench) wantOrder(got, want []uint64) {
 	}
 }
 
-func advance(lease *lock.Lease, nonce uint64) {
-	lease.Advance(nonce+1, lock.Submission{Node: "0.0.3", TxID: fmt.Sprintf("0.0.2@1.%d", nonce), Open: true})
+// advance reports that a node has the holder's transaction, which was next.
+func advance(lease *lock.Lease, nonce uint64) { _ = accept(lease, nonce) }
+
+func accept(lease *lock.Lease, nonce uint64) *lock.Submitted {
+	lease.Next(nonce, true)
+	return lease.Report(lock.Report{Submission: lock.Submission{Node: "0.0.3", TxID: fmt.Sprintf("0.0.2@1.%d", nonce), Open: true}})
+}
+
+// expected is what the lane itself knows of the next nonce.
+func expected(lease *lock.Lease) (nonce uint64, known bool) {
+	n := lease.Next(0, false)
+	return n.Nonce, n.Confidence != lock.Unknown
+}
+
+func certain(lease *lock.Lease) bool { return lease.Next(0, false).Confidence == lock.Chained }
+
+func last(lease *lock.Lease) (lock.Submission, bool) {
+	n := lease.Next(0, false)
+	return n.Predecessor, n.Predecessor != lock.Submission{}
 }
 
 func isLost(err error) bool { return errors.Is(err, lock.ErrLost) }

@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"fmt"
 	"testing"
 
 	"lockstep/lock"
@@ -12,45 +13,42 @@ func testNextGoesFirst(t *testing.T, b *bench) {
 	b.start(nil)
 	first := b.enter(0, 9)
 	early := b.wait(first)
-	if early.StepBack(5) {
-		t.Fatal("stepped back although nobody waits")
+	if early.Next(5, true).Step != lock.Go {
+		t.Fatal("held back although nobody waits")
 	}
 	var tickets []*lock.Ticket
 	for _, nonce := range []uint64{8, 6, 10, 5, 7} {
 		tickets = append(tickets, b.enter(0, nonce))
 	}
-	if early.StepBack(9) || early.StepBack(4) {
-		t.Fatal("stepped back for a nonce that nobody carries, or its own")
+	if early.Next(4, true).Step != lock.GiveWay {
+		t.Fatal("the one that is expected waits, and is not let pass")
 	}
 	turn := early.Context()
-	if !early.StepBack(5) {
-		t.Fatal("the one that is expected waits, but did not get the turn")
-	}
-	if turn.Err() == nil || early.Check() == nil || early.Advance(10, lock.Submission{}) {
+	again := early.HoldBack(0)
+	if again == nil || turn.Err() == nil || early.Check() == nil || early.HoldBack(0) != nil {
 		t.Error("the turn that was given away still counts")
 	}
-	if n := b.queued(); n != 5 {
-		t.Errorf("%d places are taken, want 5", n)
-	}
-	b.wantOrder(b.order(append(tickets, first), advance), count(5, 6))
+	b.eventually("five places are taken", func() error {
+		if n := b.queued(); n != 5 {
+			return fmt.Errorf("%d places are taken", n)
+		}
+		return nil
+	})
+	b.wantOrder(b.order(append(tickets, again), advance), count(5, 6))
 }
 
-// What fails again and again does not keep those ahead of it from their turn.
+// What fails again and again does not keep those ahead of it from their turn: they wait for what
+// was there before, and for no more.
 func testNextGoesFirstOnce(t *testing.T, b *bench) {
 	b.start(nil)
 	first := b.enter(0, 7)
-	first.Observe(5)
-	again := []*lock.Ticket{b.enter(0, 5), b.enter(0, 5), b.enter(0, 5)}
-	if !b.wait(first).StepBack(5) {
-		t.Fatal("the one that is expected waits, but did not get the turn")
-	}
-	b.wait(again[0]).Release() // it was not sent
+	tickets := []*lock.Ticket{b.enter(0, 5), b.enter(0, 5)}
 	lease := b.wait(first)
-	if lease.StepBack(5) {
-		t.Error("stepped back a second time for the same nonce")
+	if lease.Next(5, true).Step != lock.GiveWay {
+		t.Fatal("the one that is expected waits, and is not let pass")
 	}
-	lease.Release()
-	b.wantOrder(b.order(again[1:], nil), []uint64{5, 5})
+	tickets = append(tickets, lease.HoldBack(0), b.enter(0, 5))
+	b.wantOrder(b.order(tickets, nil), []uint64{5, 5, 7, 5})
 }
 
 // A burst that arrives in reverse, in turns that each see one more of it.
@@ -69,8 +67,9 @@ func testNextGoesFirstInReverse(t *testing.T, b *bench) {
 		}
 		tickets = append(tickets, ticket)
 	}
-	if !b.wait(top).StepBack(0) {
-		t.Fatal("the one that is expected waits, but did not get the turn")
+	lease := b.wait(top)
+	if lease.Next(0, true).Step != lock.GiveWay {
+		t.Fatal("the one that is expected waits, and is not let pass")
 	}
-	b.wantOrder(b.order(append(tickets, top), advance), count(0, n+1))
+	b.wantOrder(b.order(append(tickets, lease.HoldBack(0)), advance), count(0, n+1))
 }

@@ -11,14 +11,15 @@
 --
 -- owner: session|instance|nonce|state
 -- state: fence|expected|base|sure|lastfence|node|txid     (an empty field is unknown)
+-- sure: 1 = expected is the lane's own work; r = the lane recovers, R = since the present turn began; empty = neither
 --
 -- ARGV[1] instance of the caller   ARGV[2] hold limit, ms   ARGV[3] memory of an idle lane, ms
--- ARGV[4] lifetime of an untouched queue, ms                ARGV[5] hold-back window, ms
+-- ARGV[4] lifetime of an untouched queue, ms
 --
 -- Every function, match and string made here costs about as much as a command, so there
 -- are few, and what is only passed on is not taken apart.
 
-local caller, window = ARGV[1], tonumber(ARGV[5])
+local caller = ARGV[1]
 
 local OWNER = '^([^|]*|[^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)|(.*)$'
 local STATE = '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|(.*)$'
@@ -93,10 +94,11 @@ local function give(member, its)
   if not is_of(member, caller) then tell('grant') end
 end
 
--- ready tells whether a place with that nonce has nothing to wait for but its turn.
-local function ready(its)
+-- ready tells whether a place with that nonce has nothing to wait for but its turn. till is when its
+-- window ends, in ms by the clock of this server; 0 = it has none.
+local function ready(its, till)
   local known = tonumber(expected)
-  return window == 0 or known and tonumber(its) <= known
+  return till == '0' or known and tonumber(its) <= known
 end
 
 -- next_place takes the place whose turn it is out of the queue. Most often that is the first.
@@ -106,18 +108,19 @@ local function next_place()
     if not entry then return nil end
     local member, its, till = string.match(entry, ENTRY)
     local found, left -- left is how long it may have to wait; nil: it is nobody's
-    if member and ready(its) then
+    if member and ready(its, till) then
       left = 0
     elseif member then
-      found = tonumber(expected) and redis.call('ZRANGEBYSCORE', KEYS[4], expected, expected, 'LIMIT', 0, 1)[1]
+      found = tonumber(expected) and redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', expected, 'WITHSCORES', 'LIMIT', 0, 1)
       left = (tonumber(till) or 0) - math.floor(now() / 1000)
     end
+    found = found and found[1] and found
     if found or left and left > 0 and redis.call('ZSCORE', KEYS[4], member) then
       -- It stays the first. A list that was empty has lost its end of life.
       if redis.call('LPUSH', KEYS[2], entry) == 1 then redis.call('PEXPIRE', KEYS[2], ARGV[4]) end
       if found then
-        redis.call('ZREM', KEYS[4], found)
-        return found, expected
+        redis.call('ZREM', KEYS[4], found[1])
+        return found[1], int(tonumber(found[2]))
       end
       wait = left
       return nil

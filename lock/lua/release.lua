@@ -1,36 +1,38 @@
 -- End a turn and give it to the next place; or give up a place. A session that is neither
 -- the owner nor in the queue is a silent no-op, so repeating it is harmless.
 --
--- ARGV[6]  session
--- ARGV[7]  1 = the fields below are what the holder knows; 0 = the state stays
--- ARGV[8]  1 = a lock that was free before may be given to the next; 0 = its owner may still have to adopt it
--- ARGV[9..12]  expected, base, sure, lastfence|node|txid
+-- ARGV[5]  session
+-- ARGV[6]  1 = the fields below are what the holder knows; 0 = the state stays
+-- ARGV[7]  1 = a lock that was free before may be given to the next; 0 = its owner may still have to adopt it
+-- ARGV[8..11]  expected, base, sure, lastfence|node|txid
 --
 -- Returns 1 if the session was the owner, then the owner, and ms until the first in the queue may go (or -1).
 
 load()
-local member = ARGV[6] .. '|' .. caller
+local member = ARGV[5] .. '|' .. caller
 local was = owner == member
 
 if was then
-  if ARGV[7] == '1' then
-    local mine = tonumber(ARGV[9])
+  local found = sure == 'R' -- since its turn began
+  if ARGV[6] == '1' then
+    local mine = tonumber(ARGV[8])
     -- What began before a verdict was bad does not count, nor does what another process has
     -- seen more of meanwhile.
-    if expected == '' and base ~= '' and (tonumber(ARGV[10]) or 0) < (tonumber(base) or 0) then
-      expected, base, sure = '', '', ''
+    if expected == '' and base ~= '' and (tonumber(ARGV[9]) or 0) < (tonumber(base) or 0) then
+      expected, base = '', ''
     elseif not (mine and mine < (tonumber(expected) or 0)) then
-      expected, base, sure = ARGV[9], ARGV[10], ARGV[11]
+      expected, base, sure = ARGV[8], ARGV[9], ARGV[10]
     end
-    last = ARGV[12]
+    last = ARGV[11]
   end
+  if found then sure = 'r' end
   owner = nil
   pass_on()
 else
   if redis.call('ZREM', KEYS[4], member) == 1 and redis.call('EXISTS', KEYS[4]) == 0 then
     redis.call('DEL', KEYS[2]) -- it holds nothing but places that were left
   end
-  if not owner and ARGV[8] == '1' then pass_on() end
+  if not owner and ARGV[7] == '1' then pass_on() end
 end
 
 return { was and 1 or 0, owner and text or '', wait }

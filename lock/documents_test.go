@@ -1,0 +1,67 @@
+package lock_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Every schedule of docs/SCHEDULES.md has its number, in order, and names tests that exist; every
+// number that a test of this folder mentions is there.
+func TestSchedulesNameTheirTests(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/SCHEDULES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`([a-z0-9/]+) ([Tt]est[A-Za-z0-9]+)`")
+	sources := map[string]string{}
+	rows := 0
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if !strings.HasPrefix(line, "| L") {
+			continue
+		}
+		rows++
+		if !strings.HasPrefix(line, "| L"+strconv.Itoa(rows)+" |") {
+			t.Errorf("want L%d: %s", rows, line)
+		}
+		tests := named.FindAllStringSubmatch(line, -1)
+		if len(tests) == 0 {
+			t.Errorf("L%d names no test", rows)
+		}
+		for _, m := range tests {
+			if sources[m[1]] == "" {
+				sources[m[1]] = goText(t, filepath.Join("..", m[1]))
+			}
+			if !strings.Contains(sources[m[1]], "func "+m[2]+"(t *testing.T") {
+				t.Errorf("L%d: there is no %s in %s", rows, m[2], m[1])
+			}
+		}
+	}
+	for _, m := range regexp.MustCompile(`\bL([0-9]+)\b`).FindAllStringSubmatch(goText(t, "."), -1) {
+		if n, err := strconv.Atoi(m[1]); err != nil || n < 1 || n > rows {
+			t.Errorf("a test mentions L%s, of %d", m[1], rows)
+		}
+	}
+}
+
+// goText returns the sources of a folder.
+func goText(t *testing.T, folder string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}

@@ -1,0 +1,171 @@
+package lock
+
+import (
+	"slices"
+	"time"
+)
+
+// What Redis says about whose turn it is, and what a lane makes of it.
+
+// applyView applies what a script said about whose turn it is.
+func (l *lane) applyView(v view, sent, now time.Duration) {
+	if v.owner.session != l.link.owner {
+		// Only a change is news: an owner whose name is still there may be dead.
+		l.link.owner, l.link.ownedBy, l.link.ownerChangedAt = v.owner.session, v.owner.instance, now
+	}
+	if v.wait >= 0 {
+		l.planTurnCheck(v.wait, now)
+	}
+	if v.owner.instance != l.svc.remote.instance() {
+		l.applyForeignOwner(v.owner, sent)
+		return
+	}
+	if v.left >= 0 {
+		v.left += sent // from here on a point in time: the server began to count after the call was sent
+	}
+	l.take(v, now)
+}
+
+// applyForeignOwner handles a lock that is free, or belongs to another process or to an earlier instance of this
+// one. In the last case the holder of the turn here adopts it.
+func (l *lane) applyForeignOwner(o record, sent time.Duration) {
+	if o.session != "" && !l.svc.remote.wasUs(o.instance) {
+		l.sharedAt = l.svc.now()
+	}
+	t := l.holder
+	if t != nil && t.lease.turn.session != "" {
+		if l.svc.remote.wasUs(o.instance) {
+			l.link.want |= jobAdopt
+		} else if o.fence > t.lease.turn.fence {
+			l.lose(t, "the lock belongs to another process")
+		} else if o.session == "" && t.lease.granted < sent {
+			l.link.want |= jobAdopt // the server has lost it; nobody else has it yet
+		}
+	}
+	if l.holder == nil && o.chain.known {
+		l.chain.observe(o.chain.expected)
+	}
+}
+
+// take gives our process's turn to the ticket it belongs to. v.left is when it ends.
+func (l *lane) take(v view, now time.Duration) {
+	o := v.owner
+	if t := l.holder; t != nil {
+		if o.session == t.lease.turn.session {
+			t.lease.turn.instance = o.instance // it may have been adopted under a new name
+			return
+		}
+		if o.session == t.session { // the server took over a turn that began without it
+			t.lease.turn.session, t.lease.turn.instance = o.session, o.instance
+			l.link.fence = max(l.link.fence, o.fence)
+			return
+		}
+	}
+	t := l.waitingFor(o.session)
+	if t == nil {
+		// Nobody here waits for this turn: its ticket may have left. It is given back, unless this
+		// process has had a later turn since.
+		if o.fence > l.link.fence && !slices.Contains(l.link.releasing, o.session) {
+			l.queueReturn(sessionReturn{session: o.session, instance: o.instance})
+		}
+		return
+	}
+	if v.left < 0 {
+		l.link.want |= jobLook // how long it lasts is not known: ask
+		return
+	}
+	if !l.svc.remote.aliveAt(now) {
+		// This process stood still, so others may have taken the turn. No news counts before the next heartbeat;
+		// after it, all places are verified.
+		l.svc.remote.wake()
+		l.link.checkTurnAt = now + l.svc.cfg.PollInterval.Duration()
+		return
+	}
+	if now+l.svc.margin >= v.left {
+		l.refuse(t, o)
+		return
+	}
+	if h := l.holder; h != nil && h.lease.turn.session != "" {
+		if now >= h.lease.turn.deadline {
+			l.lose(h, "its time was over")
+		} else {
+			// The server has lost this turn and given another one to this process, which can keep the order
+			// between the two by itself.
+			h.lease.turn.session, h.session = "", ""
+		}
+	}
+	if l.holder != nil {
+		l.link.pendingGrant = &v
+		return
+	}
+	distrusted := l.inherit(o)
+	t = l.inOrder(t)
+	l.link.fence, l.link.owner, l.link.ownedBy, l.link.granted = o.fence, o.session, o.instance, now
+	l.svc.raiseFence(o.fence)
+	l.grant(t, now, turn{by: redisStrategy, fence: o.fence, deadline: v.left, session: o.session, instance: o.instance})
+	t.lease.unsure = distrusted
+}
+
+// inherit joins what Redis says of the sender's nonces with what the lane knows. It returns whether the state in
+// Redis was too old to rely on.
+func (l *lane) inherit(o record) (distrusted bool) {
+	chain := o.chain
+	if chain.known && chain.base < l.svc.remote.trustFrom() {
+		chain.recover()
+		distrusted = true
+	}
+	if verdict := l.link.badVerdict; verdict != 0 {
+		chain.invalidate(verdict) // Redis has not been told yet
+	}
+	if l.link.want.has(jobShare) {
+		chain.observe(l.link.nonceToShare)
+	}
+	if chain.prove(l.chain.proven); chain.proven > 0 {
+		chain.observe(chain.proven)
+	}
+	if chain.lastFence != 0 && chain.lastFence == l.chain.lastFence {
+		chain.last.Open = l.chain.last.Open // the verdict may have come, which only this process knows
+	}
+	if chain.mode == recovering && l.chain.mode != recovering {
+		l.recoveredAt, l.holeTold = l.svc.now(), false
+	}
+	l.chain = chain
+	return distrusted
+}
+
+// refuse gives back a turn that is over, or nearly, and lets its ticket wait for another.
+func (l *lane) refuse(t *Ticket, o record) {
+	l.queueReturn(sessionReturn{session: o.session, instance: o.instance})
+	t.session = ""
+	l.link.want |= jobVerify
+}
+
+// inOrder returns the ticket that is to have the turn which Redis gave to t, and gives it t's place. The order of
+// this process decides between its own tickets, even if Redis has lost some places. With a window, nonces decide
+// in Redis.
+func (l *lane) inOrder(t *Ticket) *Ticket {
+	if t.until != 0 {
+		return t
+	}
+	next := l.next(l.chain)
+	l.reseat(t, next)
+	return next
+}
+
+func (l *lane) waitingFor(session string) *Ticket {
+	for t := l.head; t != nil; t = t.next {
+		if t.session == session {
+			return t
+		}
+	}
+	return nil
+}
+
+// lose ends the holder's turn because Redis gave it to another.
+func (l *lane) lose(t *Ticket, why string) {
+	t.lease.turn.session, t.session = "", "" // nothing to give back
+	if l.end(t, ErrLost) {
+		l.noteLost(t, why)
+		l.svc.reg.unpin(l)
+	}
+}

@@ -1,0 +1,36 @@
+// Package locksim runs the real lock of several relays against a Redis, a network and a clock that are simulated, and
+// judges what they did. A seed decides everything that happens; docs/PROOF.md says what is simulated, and how to repeat a seed.
+//
+// # Words
+//
+//	plan     what a seed has drawn: relays, transactions, faults, the network
+//	scene    the kind of a plan: which faults it may have
+//	world    one simulation while it runs
+//	relay    a process: a real lock.Service with a simulated way to Redis
+//	gate     where the goroutines of a stopped process stand still
+//	fate     what becomes of one call: its delays, whether it is lost, or executed twice
+//	lapse    a time in which a relay may be taken for dead
+//	history  what the transactions of one sender did, as operations of a FIFO lock
+//
+// # Where
+//
+//	plan.go                what a seed draws
+//	world.go               relays, clients, faults, and the order of the whole
+//	wire.go                the network: a hook of the Redis client in place of connections, and one connection for Pub/Sub
+//	server.go, script.go, store.go, sortedset.go  Redis: the lock's own Lua scripts, by an interpreter, on the commands they use
+//	judge.go, history.go   what must hold
+//	run.go                 one simulation from a seed to its report
+//
+// # Why a seed repeats
+//
+// A bubble of testing/synctest has a clock that goes on when everybody waits. What becomes of a call is drawn from the seed,
+// the relay, the kind of the call and how many of that kind there were, never from a source that goroutines share; the delays
+// have nanoseconds, so that hardly two things happen in the same instant. A simulation runs on one processor, without
+// garbage collection.
+//
+// # How a process stands still
+//
+// The lock asks a clock that the simulation gives it (lock.Deps.Clock). While a process is stopped, whoever asks for the
+// time waits there; so does whatever comes from the network, and its clients. Timers come due meanwhile, and what they start
+// stops at its first look at the clock, which then shows how late it is: as after SIGSTOP and SIGCONT.
+package locksim

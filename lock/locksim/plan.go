@@ -1,0 +1,228 @@
+package locksim
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"lockstep/internal/envx"
+	"lockstep/lock"
+)
+
+// Plan is everything that a seed decides.
+type Plan struct {
+	Seed         uint64
+	Scene        string
+	Relays       int
+	MaxHold      time.Duration
+	Network      Network
+	Transactions []*Transaction
+	Faults       []*Fault
+}
+
+// Network says how calls travel.
+type Network struct {
+	Usual time.Duration // most delays are below it
+	Spike float64       // share of the delays that are long
+	Long  time.Duration
+	Loss  float64 // share of the calls of lanes that are lost, or whose answers are
+	Twice float64 // share of them that are executed twice
+}
+
+func (n Network) delay(random *rand.Rand) time.Duration {
+	// Nanoseconds are drawn too, so that hardly anything happens in the same instant.
+	d := 20*time.Microsecond + time.Duration(random.Int64N(int64(n.Usual)))
+	if random.Float64() < n.Spike {
+		d += time.Duration(random.Int64N(int64(n.Long)))
+	}
+	return d
+}
+
+// Moment is when something happened, and which of all it was. The zero value is never.
+type Moment struct {
+	At   time.Duration
+	Step int
+}
+
+func (m Moment) ever() bool           { return m.Step != 0 }
+func (m Moment) before(o Moment) bool { return m.ever() && o.ever() && m.Step < o.Step }
+func (m Moment) orEver(o Moment) Moment {
+	if m.ever() {
+		return m
+	}
+	return o
+}
+
+// Transaction is one that a client sends, and what became of it.
+type Transaction struct {
+	At     time.Duration
+	Relay  int
+	Sender int
+	Nonce  uint64        // its number: no two of a simulation have the same
+	Leaves time.Duration // after that its client gives up, unless it has the turn; 0 = never
+	Thinks time.Duration // from the turn to the check
+	Holds  time.Duration // from the check to the release
+
+	Entered, Joined, Left, Granted, Sent, Released, Over Moment
+	Fence                                                uint64
+	Strategy                                             string
+	Err                                                  error
+}
+
+// FaultKind names a fault.
+type FaultKind string
+
+// The faults.
+const (
+	Crash    FaultKind = "crash"
+	Stop     FaultKind = "stop"
+	Resume   FaultKind = "resume"
+	HangUp   FaultKind = "hang-up"  // a relay's subscription ends
+	CutOff   FaultKind = "cut-off"  // one relay does not reach Redis, or does again
+	Outage   FaultKind = "outage"   // nobody does, or everybody again
+	Failover FaultKind = "failover" // another server takes over, without the last changes
+	Memory   FaultKind = "memory"   // there is none left, or there is again
+	Join     FaultKind = "join"     // one more relay
+)
+
+// Fault is one, and when it comes.
+type Fault struct {
+	At    time.Duration
+	Kind  FaultKind
+	Relay int
+	Reach reach
+	Lost  int // changes; negative = all
+	Skew  time.Duration
+	Full  bool
+	Came  Moment
+}
+
+// End is when the last transaction arrives, and the last fault.
+func (p Plan) End() (end time.Duration) {
+	for _, t := range p.Transactions {
+		end = max(end, t.At)
+	}
+	for _, f := range p.Faults {
+		end = max(end, f.At)
+	}
+	return end
+}
+
+// litters tells whether places may stay in Redis until somebody waits, or for their lifetime: those of
+// the dead, and those that a failover brought back.
+func (p Plan) litters() bool {
+	return slices.ContainsFunc(p.Faults, func(f *Fault) bool { return f.Kind == Crash || f.Kind == Failover })
+}
+
+func (p Plan) config() lock.Config {
+	c := lock.DefaultConfig()
+	c.GapHold = 0 // the order of arrival decides
+	c.MaxHold = envx.Millis(p.MaxHold)
+	return c
+}
+
+// Scenes are the kinds of plans. In the first three Redis decides all the time, so that nothing is given up.
+var Scenes = []string{"calm", "death", "stop", "outage", "failover", "all"}
+
+const (
+	traffic = time.Second     // when it begins: all relays have met Redis by then
+	span    = 6 * time.Second // in which everything begins
+)
+
+// NewPlan draws the plan of a seed.
+func NewPlan(seed uint64) Plan {
+	p := Plan{Seed: seed, Scene: Scenes[seed%uint64(len(Scenes))], MaxHold: 8 * time.Second}
+	random := p.random("plan", 0)
+	between := func(low, high time.Duration) time.Duration {
+		return low + time.Duration(random.Int64N(int64(high-low)))
+	}
+	p.Relays = 2 + random.IntN(2)
+	p.Network = Network{
+		Usual: []time.Duration{time.Millisecond, 5 * time.Millisecond, 40 * time.Millisecond}[random.IntN(3)],
+		Spike: []float64{0, 0.02, 0.2}[random.IntN(3)], Long: 170 * time.Millisecond,
+		Loss: []float64{0, 0.03, 0.2}[random.IntN(3)], Twice: []float64{0, 0.05}[random.IntN(2)],
+	}
+	senders, count := 1+random.IntN(2), 6+random.IntN(20)
+	longest := []time.Duration{5 * time.Millisecond, 60 * time.Millisecond, 400 * time.Millisecond}[random.IntN(3)]
+	at := traffic
+	pace := int64(span) / int64(count) / int64(1+random.IntN(4)) * 2
+	for n := range count {
+		at += time.Duration(random.Int64N(pace))
+		t := &Transaction{
+			At: at, Relay: random.IntN(p.Relays), Sender: random.IntN(senders), Nonce: uint64(n + 1),
+			Thinks: between(1, longest), Holds: between(1, longest),
+		}
+		if random.Float64() < 0.08 {
+			t.Leaves = between(1, 500*time.Millisecond)
+		}
+		p.Transactions = append(p.Transactions, t)
+	}
+	p.drawFaults(random, between)
+	slices.SortStableFunc(p.Faults, func(a, b *Fault) int { return cmp.Compare(a.At, b.At) })
+	return p
+}
+
+func (p *Plan) drawFaults(random *rand.Rand, between func(low, high time.Duration) time.Duration) {
+	add := func(f Fault) { p.Faults = append(p.Faults, &f) }
+	when := func() time.Duration { return between(traffic, traffic+span) }
+	for range random.IntN(3) {
+		add(Fault{At: when(), Kind: HangUp, Relay: random.IntN(p.Relays)})
+	}
+	is := func(scene string) bool { return p.Scene == scene || p.Scene == "all" && random.IntN(2) == 0 }
+	if is("death") {
+		for victim := range 1 + random.IntN(p.Relays-1) {
+			add(Fault{At: when(), Kind: Crash, Relay: victim})
+		}
+		if random.IntN(2) == 0 {
+			add(Fault{At: when(), Kind: Join})
+		}
+	}
+	if is("stop") {
+		for victim := range p.Relays {
+			if random.IntN(3) == 0 && victim > 0 {
+				continue
+			}
+			from := when()
+			add(Fault{At: from, Kind: Stop, Relay: victim})
+			add(Fault{At: from + between(100*time.Millisecond, []time.Duration{500 * time.Millisecond, 6 * time.Second}[random.IntN(2)]), Kind: Resume, Relay: victim})
+		}
+	}
+	length := func() time.Duration {
+		return between(5*time.Millisecond, []time.Duration{100 * time.Millisecond, 2 * time.Second, 6 * time.Second}[random.IntN(3)])
+	}
+	if is("outage") {
+		from, way := when(), []reach{refused, silent}[random.IntN(2)]
+		switch random.IntN(3) {
+		case 0:
+			add(Fault{At: from, Kind: Outage, Reach: way})
+			add(Fault{At: from + length(), Kind: Outage, Reach: reachable})
+		case 1:
+			add(Fault{At: from, Kind: CutOff, Reach: way, Relay: random.IntN(p.Relays)})
+			add(Fault{At: from + length(), Kind: CutOff, Reach: reachable, Relay: p.Faults[len(p.Faults)-1].Relay})
+		default:
+			add(Fault{At: from, Kind: Memory, Full: true})
+			add(Fault{At: from + length(), Kind: Memory})
+		}
+	}
+	if is("failover") {
+		from, lost := when(), random.IntN(9)
+		if random.IntN(3) == 0 {
+			lost = -1
+		}
+		skew := between(-20*time.Millisecond, 20*time.Millisecond)
+		if random.IntN(2) == 0 {
+			add(Fault{At: from, Kind: Failover, Lost: lost, Skew: skew})
+			return
+		}
+		add(Fault{At: from, Kind: Outage, Reach: refused})
+		add(Fault{At: from + 1, Kind: Failover, Lost: lost, Skew: skew})
+		add(Fault{At: from + 1 + length(), Kind: Outage, Reach: reachable})
+	}
+}
+
+// String tells what the seed has drawn.
+func (p Plan) String() string {
+	return fmt.Sprintf("%s, %d relays, %d transactions, %d faults, network %+v", p.Scene, p.Relays, len(p.Transactions), len(p.Faults), p.Network)
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package locksim_test
+
+const usualSeeds, repeatedSeeds = 1200, 120

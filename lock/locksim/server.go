@@ -1,0 +1,117 @@
+package locksim
+
+import (
+	"strings"
+	"sync"
+	"time"
+)
+
+// server is the Redis of a simulation. What it executes, it executes at once and one after the other; how long
+// words travel is for the network to say.
+type server struct {
+	w *world
+
+	mu    sync.Mutex // guards all below
+	store *store
+	lua   *interpreter
+	skew  time.Duration // of its clock
+	subs  []*subscription
+	joins map[string]int // places by sender's key and nonce, in the order in which they were first taken
+}
+
+func newServer(w *world) *server {
+	s := &server{w: w, joins: map[string]int{}}
+	s.store = newStore(func() time.Time { return time.Now().Add(s.skew) }, s.published)
+	s.lua = newInterpreter(s.store)
+	return s
+}
+
+// execute runs one command of a relay.
+func (s *server) execute(words []string) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reply, err := s.lua.execute(words)
+	if err == nil {
+		s.noteJoins(words)
+	}
+	return reply, err
+}
+
+// What an enter script has: four keys, fourteen arguments, and three more for each place.
+const enterHead, enterPlace = 3 + 4 + 14, 3
+
+// noteJoins notes the order in which places were taken. Here a nonce is the number of a transaction.
+func (s *server) noteJoins(words []string) {
+	if !strings.HasPrefix(words[0], "eval") || words[2] != "4" || len(words) < enterHead || (len(words)-enterHead)%enterPlace != 0 {
+		return
+	}
+	for i := enterHead; i < len(words); i += enterPlace {
+		name := words[3] + " " + words[i+1]
+		if _, known := s.joins[name]; !known {
+			s.joins[name] = len(s.joins) + 1
+			s.w.joined(words[i+1])
+		}
+	}
+}
+
+// published passes a message to whoever listens. It is called with mu held.
+func (s *server) published(channel, payload string) {
+	for _, sub := range s.subs {
+		if sub.channel == channel {
+			sub.queue(payload)
+		}
+	}
+}
+
+// lose makes the server one that has not got the last n changes, or nothing if n is negative. Its
+// connections are cut.
+func (s *server) lose(n int, skew time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n < 0 {
+		s.store.clear()
+		clear(s.lua.known)
+	}
+	s.store.takeBack(n)
+	s.skew += skew
+	s.cut(nil)
+}
+
+func (s *server) setFull(full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.store.full = full
+}
+
+// hangUp cuts the subscriptions of a relay, or of all.
+func (s *server) hangUp(of *relay) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cut(of)
+}
+
+func (s *server) cut(of *relay) {
+	rest := s.subs[:0]
+	for _, sub := range s.subs {
+		if of == nil || sub.relay == of {
+			sub.end()
+		} else {
+			rest = append(rest, sub)
+		}
+	}
+	s.subs = rest
+}
+
+// left returns the keys of lanes that still have an owner or places.
+func (s *server) left() (keys []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.store.begin()
+	defer s.store.end()
+	for key, v := range s.store.data {
+		if strings.Contains(key, "{") && !strings.HasPrefix(key, "lock:memory:") && s.store.get(key) != nil && v.kind != "list" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

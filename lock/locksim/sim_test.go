@@ -1,0 +1,165 @@
+package locksim_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockstep/lock/locksim"
+)
+
+var (
+	oneSeed = flag.Int64("seed", -1, "simulate this seed alone, and show what happened")
+	first   = flag.Uint64("first", 0, "the first seed")
+	seeds   = flag.Uint64("seeds", usualSeeds, "how many seeds are simulated")
+	simTime = flag.Duration("simtime", 0, "simulate for that long, on all processors, from the first seed on")
+)
+
+// TestSimulation simulates seeds, and fails with the first that breaks something.
+func TestSimulation(t *testing.T) {
+	switch {
+	case *oneSeed >= 0:
+		r := locksim.Run(t, uint64(*oneSeed))
+		t.Logf("seed %d: %s\n%s", *oneSeed, r.Plan, r.Trace)
+		report(t, uint64(*oneSeed), r)
+	case *simTime > 0:
+		simulateFor(t, *simTime)
+	default:
+		simulate(t, *first, *seeds)
+	}
+}
+
+func report(t *testing.T, seed uint64, r locksim.Report) {
+	t.Helper()
+	for _, wrong := range r.Wrong {
+		t.Errorf("seed %d: %s", seed, wrong)
+	}
+	if len(r.Wrong) > 0 {
+		t.Errorf("to see it again: go test ./lock/locksim -run TestSimulation -seed %d -v", seed)
+	}
+}
+
+func simulate(t *testing.T, from, count uint64) {
+	start, sent, undecided := time.Now(), 0, 0
+	for seed := from; seed < from+count; seed++ {
+		r := locksim.Run(t, seed)
+		if sent += r.Sent; r.Undecided {
+			undecided++
+		}
+		if report(t, seed, r); len(r.Wrong) > 0 {
+			return
+		}
+	}
+	t.Logf("seeds %d to %d: %d transactions sent, %d histories undecided, %v", from, from+count-1, sent, undecided, time.Since(start).Round(time.Millisecond))
+	// A judge that does not come to an end judges nothing.
+	if uint64(undecided) > count/50 {
+		t.Errorf("%d of %d histories are undecided", undecided, count)
+	}
+}
+
+// simulateFor has a process for each processor simulate one batch of seeds after the other: a simulation uses
+// one processor, or it would not repeat.
+func simulateFor(t *testing.T, limit time.Duration) {
+	const batch = 1000
+	var mu sync.Mutex
+	next, done, end := *first, uint64(0), time.Now().Add(limit)
+	claim := func() (uint64, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		from := next
+		next += batch
+		return from, time.Now().Before(end) && !t.Failed()
+	}
+	var workers sync.WaitGroup
+	for range runtime.NumCPU() {
+		workers.Go(func() {
+			for from, ok := claim(); ok; from, ok = claim() {
+				out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.timeout=10m", "-test.run", "^TestSimulation$", //nolint:gosec // this very test
+					fmt.Sprint("-first=", from), fmt.Sprint("-seeds=", batch)).CombinedOutput()
+				if err != nil {
+					t.Errorf("%v\n%s", err, out)
+					continue
+				}
+				mu.Lock()
+				done += batch
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	t.Logf("%d seeds in %v", done, limit)
+}
+
+// TestSeedsRepeat: the same seed shows the same, event by event, to the nanosecond.
+func TestSeedsRepeat(t *testing.T) {
+	for seed := range uint64(repeatedSeeds) {
+		a, b := locksim.Run(t, seed), locksim.Run(t, seed)
+		if a.Trace != b.Trace {
+			x, y := strings.Split(a.Trace, "\n"), strings.Split(b.Trace, "\n")
+			n := 0
+			for n < min(len(x), len(y)) && x[n] == y[n] {
+				n++
+			}
+			t.Errorf("seed %d, %s, differs in step %d:\n%s\nand\n%s", seed, a.Plan, n, strings.Join(x[max(0, n-4):min(n+5, len(x))], "\n"), strings.Join(y[max(0, n-4):min(n+5, len(y))], "\n"))
+		}
+	}
+}
+
+// The simulation can fail: each of these breaks one rule of the lock, and it is found within these many seeds.
+var mutations = []struct{ name, file, rule, broken string }{
+	{"release without the owner check", "lua/release.lua", "local was = owner == member", "local was = owner ~= nil"},
+	{"grant without the heartbeat rule", "remote.go", "return at < time.Duration(r.ackedAt.Load())+r.ttl", "return true"},
+	{"the newest goes first", "lua/enter.lua", "redis.call('RPUSH', KEYS[2], unpack(entries))", "redis.call('LPUSH', KEYS[2], unpack(entries))"},
+	{"an idle lane stays in doubt", "link.go", " || l.link.relation == doubted", ""},
+}
+
+// TestMutations builds this test with a lock that is broken, and demands that the simulation finds it.
+func TestMutations(t *testing.T) {
+	for _, m := range mutations {
+		t.Run(m.name, func(t *testing.T) {
+			file, err := filepath.Abs(filepath.Join("..", m.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Count(string(text), m.rule) != 1 {
+				t.Fatalf("%s does not have the rule %q once", m.file, m.rule)
+			}
+			dir := t.TempDir()
+			mutant := filepath.Join(dir, filepath.Base(m.file))
+			overlay := fmt.Sprintf(`{"Replace":{%q:%q}}`, file, mutant)
+			for name, content := range map[string]string{
+				mutant: strings.Replace(string(text), m.rule, m.broken, 1), filepath.Join(dir, "overlay.json"): overlay,
+			} {
+				if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			binary := filepath.Join(dir, "broken.test")
+			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".")
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			out, err := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSimulation$", "-seeds=1200").CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "to see it again") {
+				t.Fatalf("the simulation did not find it: %v\n%s", err, out)
+			}
+			for line := range strings.Lines(string(out)) {
+				if strings.Contains(line, ": seed ") {
+					t.Logf("found: %s", strings.TrimSpace(line))
+					break
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,27 @@
+-- Remove what is in the keys of a lane and is no lane's, once nobody can own it. Every value of ours has an end
+-- of life, and that of a lock is its hold limit: so one without it is nobody's, and so is one that outlives the limit
+-- and names no instance that shows a sign of life.
+--
+-- ARGV[5]  1 = it has been there for longer than anybody may hold a lock
+--
+-- Returns how many keys were removed.
+
+local KINDS = { 'string', 'list', 'string', 'zset' }
+local removed = 0
+for i, key in ipairs(KEYS) do
+  local kind = redis.call('TYPE', key).ok
+  local ours, lives = kind == 'none' or kind == KINDS[i], false
+  if i == 1 and kind == 'string' then
+    local value = redis.call('GET', key)
+    local member, its, turn = string.match(value, OWNER)
+    ours = member and tonumber(its) and tonumber(turn)
+    local instance = string.match(value, '^[^|]*|([^|]+)|')
+    -- Where the sign of life is in another slot of a cluster there is no telling.
+    local sign = instance and redis.pcall('EXISTS', 'lock:heartbeat:' .. instance)
+    lives = sign and sign ~= 0
+  end
+  if not ours and (redis.call('PTTL', key) == -1 or ARGV[5] == '1' and not lives) then
+    removed = removed + redis.call('DEL', key)
+  end
+end
+return removed

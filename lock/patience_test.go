@@ -1,0 +1,194 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"lockstep/internal/redistest"
+)
+
+// A lane that two processes shared waits for a Redis that went away; one that only this process
+// uses goes on at once. When Redis is back, both go on through it.
+func TestSharedLanesArePatient(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := arrivalOrder()
+	cfg.RedisPatience = ms(3_600_000)
+	one, two := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
+	shared, own := strangerNo(1), strangerNo(2)
+	first := mustWait(t, mustEnter(t, one, shared, 0))
+	other := mustEnter(t, two, shared, 1)
+	until(t, "the other's place is taken", func() bool { return server.Client().ZCard(t.Context(), keys(shared)[3]).Val() == 1 })
+	first.Release()
+	mustWait(t, other).Release()
+	second := mustWait(t, mustEnter(t, one, shared, 2))
+	waits := mustEnter(t, one, shared, 3)
+	mustWait(t, mustEnter(t, one, own, 0)).Release()
+
+	server.Pause()
+	until(t, "redis is missed", func() bool { return !one.remote.up.Load() })
+	second.Release()
+	alone := mustWait(t, mustEnter(t, one, own, 1))
+	if alone.Strategy() != "local" {
+		t.Errorf("the lane of one process went on by %s", alone.Strategy())
+	}
+	alone.Release()
+	if holds(waits) {
+		t.Error("the shared lane went on without Redis")
+	}
+	server.Resume()
+	lease := mustWait(t, waits)
+	if lease.Strategy() != "redis" {
+		t.Errorf("the shared lane went on by %s", lease.Strategy())
+	}
+	lease.Release()
+}
+
+// Redis stands still, for less than it takes to be missed here, and a window ends meanwhile. What comes
+// before may be on its way back in another process, which missed Redis: so nothing is refused.
+func TestStallOfRedisRefusesNobody(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := arrivalOrder()
+	cfg.GapHold, cfg.RedisTimeout, cfg.HeartbeatMissed = ms(100), ms(60_000), 1000
+	one, two := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
+	first := mustWait(t, mustEnter(t, one, bob, 0))
+	other := mustEnter(t, two, bob, 1)
+	until(t, "the other's place is taken", func() bool { return server.Client().ZCard(t.Context(), keys(bob)[3]).Val() == 1 })
+	advance(first)
+	first.Release()
+	second := mustWait(t, other)
+	ahead := mustEnter(t, two, bob, 3)
+	advance(second)
+	server.Pause()
+	until(t, "redis stands still", func() bool { return two.remote.stalledSince(two.now()) })
+	server.Resume()
+	second.Release()
+	lease := mustWait(t, ahead)
+	if n := lease.Next(2, true); n.Step != HoldBack || n.Nonce != 2 {
+		t.Errorf("%+v", n)
+	}
+	lease.Release()
+	if !two.remote.up.Load() {
+		t.Error("redis was missed")
+	}
+}
+
+// Patience ends: then the shared lane goes on alone, and recovers, since others may have gone on.
+func TestPatienceEnds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := arrivalOrder()
+	cfg.RedisPatience = ms(200)
+	one, two := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
+	first := mustWait(t, mustEnter(t, one, bob, 0))
+	other := mustEnter(t, two, bob, 1)
+	until(t, "the other's place is taken", func() bool { return server.Client().ZCard(t.Context(), keys(bob)[3]).Val() == 1 })
+	advance(first)
+	first.Release()
+	mustWait(t, other).Release()
+	second := mustWait(t, mustEnter(t, one, bob, 2))
+	server.Kill()
+	until(t, "redis is missed", func() bool { return !one.remote.up.Load() })
+	second.Release()
+	lease := mustWait(t, mustEnter(t, one, bob, 3))
+	if n := lease.Next(1, true); lease.Strategy() != "local" || !n.Recovering || n.Step != HoldBack {
+		t.Errorf("by %s: %+v", lease.Strategy(), n)
+	}
+	lease.Release()
+}
+
+// A process that is late itself declares nobody dead: whoever shows no sign of life may be as late.
+func TestStarvedReaderDeclaresNobodyDead(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := arrivalOrder()
+	cfg.HeartbeatInterval = ms(60_000)
+	svc, err := New(cfg, Deps{Redis: server.Client()}) // it does not run: its heartbeats come from here alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := svc.remote
+	if err := r.beat(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.hangUp)
+	look := func() bool {
+		dead := map[string]bool{"somebody.1": false}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := r.findDead(ctx, dead); err != nil {
+			t.Fatal(err)
+		}
+		return dead["somebody.1"]
+	}
+	long := cfg.HeartbeatInterval.Duration()
+	r.missing = map[string]time.Duration{"somebody.1": svc.now() - long}
+	acked := r.ackedAt.Load()
+	r.ackedAt.Store(int64(svc.now() - 3*long))
+	if look() {
+		t.Error("declared dead by a process whose own heartbeat is late")
+	}
+	if len(r.missing) != 0 {
+		t.Error("what was missed while this process was late counts")
+	}
+	r.ackedAt.Store(acked)
+	r.missing = map[string]time.Duration{"somebody.1": svc.now() - long}
+	if !look() {
+		t.Error("not declared dead by a process that is in time")
+	}
+}
+
+// The limit of a wait holds however the lane stands to Redis, whether it flows or recovers, and for those who
+// are told as for those who wait. The place is given up, here and in Redis.
+func TestWaitHasItsLimitInEveryRelation(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for relation := range relations {
+		for _, mode := range []mode{flowing, recovering} {
+			t.Run(fmt.Sprintf("%v, mode %d", relation, mode), func(t *testing.T) {
+				cfg := arrivalOrder()
+				svc, sender := startedOn(t, server.URL(), cfg), strangerNo(100+2*uint64(relation)+uint64(mode))
+				if relation == unlinked {
+					local, err := New(cfg, Deps{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					svc = local
+				}
+				holder := mustWait(t, mustEnter(t, svc, sender, 0))
+				waits, told := mustEnter(t, svc, sender, 1), mustEnter(t, svc, sender, 2)
+				ln := holder.ticket.lane
+				ln.mu.Lock()
+				ln.link.relation, ln.chain.mode = relation, mode
+				if relation == failing || relation == foreign {
+					ln.link.retryAt = svc.now() + time.Hour
+				}
+				ln.mu.Unlock()
+				over := make(chan struct{})
+				if !told.Notify(ms(50).Duration(), func() { close(over) }) {
+					t.Error("it does not wait")
+				}
+				if _, err := waits.WaitWithin(t.Context(), ms(50).Duration()); !errors.Is(err, ErrInVain) || !errors.Is(err, ErrLeft) {
+					t.Errorf("told %v", err)
+				}
+				<-over
+				if _, err := told.WaitWithin(t.Context(), time.Hour); !errors.Is(err, ErrInVain) {
+					t.Errorf("told %v", err)
+				}
+				if err := holder.Check(); err != nil {
+					t.Errorf("the holder has lost its turn: %v", err)
+				}
+				ln.mu.Lock()
+				if ln.length != 0 {
+					t.Errorf("%d wait", ln.length)
+				}
+				ln.mu.Unlock()
+				holder.Release()
+			})
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+)
+
+// relation is how a lane stands to Redis. The package comment has the table of its changes.
+type relation uint8
+
+const (
+	unlinked  relation = iota // there is no Redis
+	linked                    // Redis decides
+	doubted                   // a call failed: nothing is sent until a heartbeat tells whether Redis failed
+	failing                   // Redis answers, but this lane's calls fail: this process decides, for a while
+	foreign                   // somebody else's values are in the lane's keys: this process decides, for a while
+	patient                   // Redis is away, and nobody has had the turn without it
+	alone                     // Redis is away, and the lane has gone on
+	relations                 // how many there are
+)
+
+// changes are the relations that may follow each. A lane that is in the relation already stays in it.
+var changes = [relations][]relation{
+	linked:  {doubted, failing, foreign, patient},
+	doubted: {linked, foreign, patient},
+	failing: {linked, foreign, patient},
+	foreign: {linked, patient},
+	patient: {linked, alone},
+	alone:   {linked},
+}
+
+func (r relation) String() string {
+	return [relations]string{"unlinked", "linked", "doubted", "failing", "foreign", "patient", "alone"}[r]
+}
+
+// away tells whether Redis is out for all lanes.
+func (r relation) away() bool { return r == patient || r == alone }
+
+// relate changes the relation.
+func (f *link) relate(to relation) {
+	from := f.relation
+	if from == to {
+		return
+	}
+	if f.strayed == nil {
+		f.strayed = fmt.Errorf("lane went from %s to %s", from, to)
+		for _, may := range changes[from] {
+			if may == to {
+				f.strayed = nil
+			}
+		}
+	}
+	f.relation, f.retryAt = to, 0
+}
+
+// followRemote brings the relation up to date with whether Redis is up, since nobody tells an idle lane.
+func (l *lane) followRemote() {
+	switch up := l.svc.remote.up.Load(); {
+	case up && l.link.relation.away():
+		l.link.relate(linked)
+	case !up && !l.link.relation.away():
+		l.link.relate(patient)
+	}
+}
+
+// jobs is a set of what is to be sent to Redis for a lane.
+type jobs uint16
+
+const (
+	jobVerify  jobs = 1 << iota // all places are to be sent again
+	jobAdopt                    // the holder's turn may be missing there
+	jobLook                     // see whether anybody can go
+	jobShare                    // an observed nonce is news
+	jobJoin                     // places are to be taken
+	jobReclaim                  // a dead instance is to be removed
+	jobReturn                   // sessions are to be given back
+	jobRepair                   // somebody else's values may be removed
+	jobForget                   // a verdict made the expected nonce void
+)
+
+func (j jobs) has(one jobs) bool { return j&one != 0 }
+
+// jobs returns the wanted jobs that can be sent now and that somebody waits for.
+func (l *lane) jobs() (due jobs) {
+	f := &l.link
+	if f.relation == doubted {
+		return 0
+	}
+	due = f.want & (jobLook | jobRepair)
+	if l.head != nil {
+		due |= f.want & jobVerify
+	}
+	if l.holder != nil {
+		due |= f.want & jobAdopt
+	}
+	// Nobody waits for a nonce without a hold-back window, or while somebody has the turn: the holder knows more
+	// at its end. So the nonce goes with what is sent anyway.
+	if l.head != nil && f.owner == "" && l.waitsForNonce() {
+		due |= f.want & jobShare
+	}
+	if l.tail != nil && l.tail.place == placeNone && l.svc.now() >= l.joinAt() {
+		due |= jobJoin
+	}
+	if f.reclaim != "" {
+		due |= jobReclaim
+	}
+	if len(f.returns) > 0 {
+		due |= jobReturn
+	}
+	if f.badVerdict != 0 && len(f.releasing) == 0 { // it must not overtake the release of the turn it is about
+		due |= jobForget
+	}
+	return due
+}
+
+// check returns what is wrong with the lane, or nil. Tests ask after each step.
+func (l *lane) check() error {
+	f := &l.link
+	wrong := []error{f.strayed}
+	must := func(holds bool, rule string) {
+		if !holds {
+			wrong = append(wrong, errors.New(rule+": "+f.relation.String()))
+		}
+	}
+	must((l.svc.remote == nil) == (f.relation == unlinked), "a lane is linked where there is a Redis")
+	must((f.retryAt != 0) == (f.relation == failing || f.relation == foreign), "who is kept off Redis tries again, and nobody else")
+	must(l.holder == nil || l.holder.state == holding, "the holder holds")
+	count, unplaced := 0, false
+	for t := l.head; t != nil; t = t.next {
+		count++
+		must(t.state == waiting && (t.next == nil || t.next.prev == t) && (t.next != nil || l.tail == t), "who is in the queue waits")
+		if t.place == placeNone {
+			unplaced = true
+		} else {
+			must(!unplaced, "who has no place yet comes last")
+			must(t.session != "", "a place has a session")
+		}
+	}
+	must(count == l.length, "the length is right")
+	must(l.holder != nil || l.head == nil || l.timer != nil || l.svc.remote != nil, "somebody will move the lane on")
+	must(f.releasing == nil || l.svc.remote != nil, "nothing is given back without Redis")
+	return errors.Join(wrong...)
+}

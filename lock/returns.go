@@ -1,0 +1,117 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// Giving back what a process has in Redis and does not need any more.
+
+// returnTurn ends the holder's ownership in Redis, without waiting for the network.
+func (l *lane) returnTurn(lease *Lease) {
+	d := sessionReturn{session: lease.turn.session, instance: lease.turn.instance}
+	chain := l.chain
+	if lease.turn.open {
+		chain.sure = false // another process may have gone on meanwhile
+	}
+	if l.chain.known || lease.unsure || lease.advanced || !errors.Is(lease.ticket.err, ErrReleased) {
+		d.chain = &chain
+	}
+	if !l.svc.governs(l) || l.link.relation == doubted || l.link.adopting || !l.svc.reg.repin(l) {
+		l.queueReturn(d)
+		return
+	}
+	l.link.want &^= jobShare // it travels with the release
+	epoch := l.svc.remote.epoch.Load()
+	l.link.releasing = append(l.link.releasing, d.session)
+	spawned := l.svc.spawn(func(ctx context.Context) {
+		l.sendReturn(ctx, epoch, d)
+		l.svc.reg.unpin(l)
+	})
+	if !spawned {
+		l.svc.reg.unpin(l)
+		l.forgetReleasing(d.session)
+	}
+}
+
+// returnPlace gives up whatever a ticket that left may have in Redis.
+func (l *lane) returnPlace(t *Ticket) {
+	if t.session == "" || t.place == placeJoining {
+		return // never sent, or the worker gives it back when the reply comes
+	}
+	l.queueReturn(sessionReturn{session: t.session, instance: l.svc.remote.instance()})
+}
+
+// queueReturn notes a session to give back. Their number is bounded, because Redis may be away for
+// long. Redis drops a session that is not given back when this process's heartbeat lapses.
+func (l *lane) queueReturn(d sessionReturn) {
+	const maximum = 4096
+	f := &l.link
+	if d.session == "" || f.relation == foreign || slices.Contains(f.releasing, d.session) {
+		return
+	}
+	if i := slices.IndexFunc(f.returns, func(o sessionReturn) bool { return o.session == d.session }); i >= 0 {
+		if d.chain != nil {
+			f.returns[i] = d // what its holder knew must not be lost
+		}
+		return
+	}
+	if len(f.returns) < maximum {
+		f.returns = append(f.returns, d)
+	}
+}
+
+// sendReturn gives one session back.
+func (l *lane) sendReturn(ctx context.Context, epoch uint64, d sessionReturn) {
+	r := l.svc.remote
+	sent := l.svc.now()
+	_, v, err := l.svc.calls.release(ctx, l.keys, d)
+	again := err != nil && l.sendFailed(opRelease, epoch, err)
+	l.mu.Lock()
+	defer l.unlock()
+	l.forgetReleasing(d.session)
+	if err != nil {
+		if again && d.instance == r.instance() {
+			l.queueReturn(d) // it may have happened or not; asking again does no harm
+		}
+		l.dispatch(l.svc.now())
+		return
+	}
+	if l.svc.tracing() {
+		l.noteGivenBack(d, v)
+	}
+	now := l.svc.now()
+	l.link.failures = 0
+	if epoch == r.epoch.Load() {
+		l.applyView(v, sent, now)
+	}
+	l.dispatch(now)
+}
+
+// passVerdict tells Redis of a bad verdict, and then wakes those who wait for that.
+func (l *lane) passVerdict(ctx context.Context, epoch uint64, instance string, fence uint64, told []chan struct{}) {
+	err := l.svc.calls.forget(ctx, l.keys, instance, fence)
+	again := err != nil && l.sendFailed(opRelease, epoch, err)
+	l.mu.Lock()
+	defer l.unlock()
+	if again {
+		l.link.badVerdict, l.link.verdictWaiters = max(l.link.badVerdict, fence), append(l.link.verdictWaiters, told...)
+	} else {
+		for _, waiter := range told {
+			close(waiter)
+		}
+	}
+	l.pinForJobs()
+}
+
+func (l *lane) planTurnCheck(wait, now time.Duration) {
+	if at := now + max(wait, time.Millisecond); l.head != nil && (l.link.checkTurnAt == 0 || at < l.link.checkTurnAt) {
+		l.link.checkTurnAt = at
+	}
+}
+
+func (l *lane) forgetReleasing(session string) {
+	l.link.releasing = slices.DeleteFunc(l.link.releasing, func(s string) bool { return s == session })
+}
