@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"lockstep/hedera"
 	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // A node that denies its account has the address book fetched again, soon and once, and the

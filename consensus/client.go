@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // Operator is an account that pays for transactions, and its key.
@@ -47,18 +47,20 @@ type Client struct {
 type pace struct {
 	retryMin, retryMax time.Duration   // pause after every node has been asked
 	wake               time.Duration   // how long a call waits for a node whose last connection failed
+	connect            time.Duration   // how long a transaction waits for a connection before it goes to another node
 	query              time.Duration   // how long one receipt query may take
 	receipt            []time.Duration // pauses before the receipt queries; the last one repeats
 	probe              time.Duration   // how often Run looks at the connections
 	bookRest           time.Duration   // pause after the address book was fetched
 	witness            time.Duration   // least time between two questions to the witness about one transaction
-	comeback           time.Duration   // what a node that died needs at least to be back and active
+	restart            time.Duration   // what a node that died needs at least to be back and active
 }
 
 var defaultPace = pace{
 	retryMin: 250 * time.Millisecond,
-	retryMax: 8 * time.Second,
+	retryMax: 2 * time.Second,
 	wake:     time.Second,
+	connect:  2 * time.Second,
 	query:    2 * time.Second,
 	receipt: []time.Duration{
 		0, 10 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
@@ -67,7 +69,7 @@ var defaultPace = pace{
 	probe:    250 * time.Millisecond,
 	bookRest: bookRest,
 	witness:  2 * time.Second,
-	comeback: 10 * time.Second,
+	restart:  10 * time.Second,
 }
 
 // New builds a client. It connects to nothing and starts nothing.
@@ -151,6 +153,15 @@ func (c *Client) Operator() (hedera.ID, bool) {
 		return hedera.ID{}, false
 	}
 	return main.ID, true
+}
+
+// OperatorPublicKey returns the main operator's public key, or nil when none is configured.
+func (c *Client) OperatorPublicKey() []byte {
+	main := c.operators.main()
+	if main == nil {
+		return nil
+	}
+	return main.Key.Public()
 }
 
 // OperatorAddress returns the EVM address of the main operator's key, and false if there
@@ -253,6 +264,8 @@ func (c *Client) probe(n *node, now time.Time) {
 	value := 0.0
 	if n.healthy(now) {
 		value = 1
+	} else {
+		n.remind()
 	}
 	c.metrics.healthy.WithLabelValues(n.id.String()).Set(value)
 }
@@ -267,12 +280,10 @@ func (c *Client) probeHealth(n *node, conn *grpc.ClientConn, warm bool) {
 	case connectivity.TransientFailure:
 		if n.retryAt.Load() == 0 {
 			n.failed(errNoConnection, true)
-			c.log.Debug("consensus node lost", "node", n.id.String())
 		}
 	case connectivity.Ready:
 		if n.lost.Load() {
 			n.worked()
-			c.log.Debug("consensus node back", "node", n.id.String())
 		}
 	case connectivity.Connecting, connectivity.Shutdown:
 	}

@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
-	"lockstep/hedera"
 	"lockstep/internal/envx"
+	"lockstep/internal/hedera"
 	"lockstep/internal/secret"
 )
 
@@ -40,12 +41,14 @@ type Config struct {
 	// its default. 0 means not set.
 	LegacyAttemptTimeout envx.Millis `env:"CONSENSUS_MAX_EXECUTION_TIME" envDefault:"0"`
 
-	// MaxAttempts is how many times one transaction is offered to nodes.
+	// MaxAttempts is how many times one transaction is offered to nodes after an attempt without a
+	// clear end. Nodes that are busy, or cannot be reached, are tried again until SDK_REQUEST_TIMEOUT.
 	MaxAttempts int `env:"SDK_MAX_ATTEMPTS" envDefault:"10"`
 
 	// RequestTimeout is how long a submission may take over all attempts; a bare number
-	// is milliseconds.
-	RequestTimeout envx.Millis `env:"SDK_REQUEST_TIMEOUT" envDefault:"30s"`
+	// is milliseconds. For the verdict on what a node accepted a client waits up to three times as
+	// long, but no longer than 30 s if this is less.
+	RequestTimeout envx.Millis `env:"SDK_REQUEST_TIMEOUT" envDefault:"10s"`
 
 	// OperatorID is the account that pays for transactions, for example 0.0.1002. Empty
 	// together with the key: the client can submit nothing by itself.
@@ -96,6 +99,12 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// Patience returns how long a client waits for the verdict on a transaction that a node accepted.
+func (c *Config) Patience() time.Duration {
+	submission := c.RequestTimeout.Duration()
+	return max(submission, min(3*submission, 30*time.Second))
+}
+
 func (c *Config) attemptTimeout() time.Duration {
 	if c.LegacyAttemptTimeout > 0 && c.AttemptTimeout.Duration() == defaultAttemptTimeout {
 		return c.LegacyAttemptTimeout.Duration()
@@ -130,9 +139,19 @@ func (c *Config) operator() (*Operator, error) {
 	}
 	parsed, err := hedera.ParsePrivateKey(key.Reveal(), hedera.KeyFormat(c.OperatorKeyFormat))
 	if err != nil {
-		return nil, fmt.Errorf("OPERATOR_KEY_MAIN: %w", err)
+		return nil, fmt.Errorf("OPERATOR_KEY_MAIN: %w%s", err, formatHint(key.Reveal(), c.OperatorKeyFormat))
 	}
 	return &Operator{ID: id, Key: parsed}, nil
+}
+
+// formatHint says what a key that is bare hexadecimal needs: it does not tell its kind.
+func formatHint(key, format string) string {
+	const digits = 2 * 32
+	bare := strings.TrimPrefix(strings.TrimSpace(key), "0x")
+	if len(bare) != digits || format != "" && hedera.KeyFormat(format) != hedera.FormatDER {
+		return ""
+	}
+	return "; a key of 64 hexadecimal digits needs OPERATOR_KEY_FORMAT=HEX_ECDSA (or HEX_ED25519)"
 }
 
 func (c *Config) network() ([]NodeAddress, error) {

@@ -12,7 +12,8 @@ import (
 	"github.com/caarlos0/env/v11"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/hedera"
+	"lockstep/internal/envx"
+	"lockstep/internal/hedera"
 )
 
 func parseEnv(t *testing.T, environ map[string]string) (Config, error) {
@@ -28,8 +29,20 @@ func TestConfigDefaults(t *testing.T) {
 	if err := cfg.Validate(); err != nil {
 		t.Errorf("the defaults with a network: %v", err)
 	}
-	if cfg.attemptTimeout() != 10*time.Second || cfg.RequestTimeout.Duration() != 30*time.Second || cfg.MaxAttempts != 10 {
+	if cfg.attemptTimeout() != 10*time.Second || cfg.RequestTimeout.Duration() != 10*time.Second || cfg.MaxAttempts != 10 {
 		t.Errorf("defaults: %v %v %d", cfg.attemptTimeout(), cfg.RequestTimeout, cfg.MaxAttempts)
+	}
+}
+
+// What a client waits for the verdict follows from what a submission may take.
+func TestPatience(t *testing.T) {
+	for submission, want := range map[time.Duration]time.Duration{
+		time.Second: 3 * time.Second, 10 * time.Second: 30 * time.Second, 20 * time.Second: 30 * time.Second, time.Minute: time.Minute,
+	} {
+		cfg := Config{RequestTimeout: envx.Millis(submission)}
+		if got := cfg.Patience(); got != want {
+			t.Errorf("a submission may take %v: patience %v, want %v", submission, got, want)
+		}
 	}
 }
 
@@ -118,7 +131,8 @@ func TestConfigErrors(t *testing.T) {
 		{"key without id", func(c *Config) { c.OperatorID = "" }, []string{"OPERATOR_ID_MAIN"}},
 		{"two keys", func(c *Config) { c.OperatorKeyFile = devECDSA }, []string{"OPERATOR_KEY_MAIN_FILE"}},
 		{"bad id", func(c *Config) { c.OperatorID = "two" }, []string{"OPERATOR_ID_MAIN"}},
-		{"bad key", func(c *Config) { c.OperatorKeyFormat = "DER" }, []string{"OPERATOR_KEY_MAIN"}},
+		{"bad key", func(c *Config) { c.OperatorKeyFormat = "DER" }, []string{"OPERATOR_KEY_MAIN", "OPERATOR_KEY_FORMAT=HEX_ECDSA"}},
+		{"hex key without a format", func(c *Config) { c.OperatorKeyFormat = "" }, []string{"OPERATOR_KEY_MAIN", "OPERATOR_KEY_FORMAT=HEX_ECDSA"}},
 		{"bad format", func(c *Config) { c.OperatorKeyFormat = "PEM" }, []string{"Invalid OPERATOR_KEY_FORMAT provided: PEM"}},
 		{
 			"all at once", func(c *Config) { *c = Config{OperatorID: "0.0.2"} },

@@ -21,6 +21,19 @@
 // for. A nil error from Receipt means that there is a receipt, not that the
 // transaction succeeded: that is Receipt.Status.
 //
+// # Words
+//
+//	submission   an Ethereum transaction, wrapped and handed to the network once
+//	delivery     a submission on its way to a node, over all attempts
+//	attempt      one offer of the transaction to one node, and its answer
+//	offer        the bytes leave for a node; the node's precheck answers
+//	unclear      bytes left and no answer says whether the node has them
+//	accepted     the node answered OK: it has the transaction, consensus does not yet
+//	pending      accepted or unclear, without a verdict from consensus
+//	verdict      the receipt, or the certainty that there will be none
+//	payer        the Hedera account that is charged; an operator is a configured one
+//	healthy      a node that answered last time, or was not tried yet
+//
 // # How certain an error is
 //
 // The type of Submit's error says what is known, and never more than that:
@@ -50,8 +63,8 @@
 //
 //	node answers                     what happens
 //	OK                               accepted
-//	BUSY, PLATFORM_NOT_ACTIVE,       next node, same id; back-off once every
-//	PLATFORM_TRANSACTION_NOT_CREATED node has been asked
+//	BUSY, PLATFORM_NOT_ACTIVE,       next node, same id; back-off once every node has been
+//	PLATFORM_TRANSACTION_NOT_CREATED asked; then again, until SDK_REQUEST_TIMEOUT
 //	INVALID_NODE_ACCOUNT             the node is not who we think: unhealthy, next node;
 //	                                 the address book is fetched again
 //	TRANSACTION_EXPIRED,             new id, if no node can have the old one
@@ -60,7 +73,7 @@
 //	                                 else *StatusError
 //	UNKNOWN                          unclear, as below
 //	anything else                    *StatusError
-//	no connection                    next node
+//	no connection                    next node; then again, until SDK_REQUEST_TIMEOUT
 //	error after the message left     unclear, as below
 //
 // After an unclear attempt its node is asked for the receipt. It knows the id from the
@@ -78,10 +91,28 @@
 // be back. Without proof nothing is sent any more: *SentError, and Receipt follows the
 // transaction until the network has a verdict or it is no longer valid.
 //
-// A connection that was refused took no bytes: the next node is tried at once.
+// A connection that was refused took no bytes: the next node is tried at once. A connection that
+// takes long to come about is waited for briefly while there are other nodes. When time is up the error
+// names the cause: *StatusError with BUSY or the like (see NotNow) if a node was there, *NotSentError
+// if none could be reached.
 //
 // Once an attempt was unclear, only an acceptance ends the submission with a
 // certain result; every other end is a *SentError.
+//
+// # Ids of one's own
+//
+// Whoever keeps a ledger of what it sends, and must find out after a crash what became of it, draws
+// the id first, writes it down beside the bytes, and then makes single offers:
+//
+//	id, err := client.NewID(sender)            // stored before anything leaves
+//	pending, err := client.Offer(ctx, consensus.Envelope{Ethereum: raw, ID: id, Node: node, MaxFee: maxFee})
+//	receipt, err := client.ReceiptAt(ctx, id, node) // or Client.Pending(id, node).Receipt(ctx), which waits
+//
+// Offer draws no id, chooses no node, and tries nothing again; its errors are *StatusError,
+// *DuplicateError, *SentError and *NotSentError. After a crash the same Envelope is offered again: it
+// is the same bytes, and the network executes them once. What was offered under an id can never be
+// executed any more when consensus time is past the id's valid start plus ValidDuration and no record
+// exists. Nodes keep receipts and records for ReceiptKept; the mirror node keeps records for ever.
 //
 // # Nodes and order
 //

@@ -5,8 +5,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // This file writes HAPI messages by hand, because the bytes are what is signed:
@@ -111,7 +111,7 @@ func (d *draft) appendHead(b []byte, node hedera.ID) []byte {
 	b = appendTransactionID(b, fieldBodyID, d.id)
 	b = appendID(b, fieldBodyNode, node)
 	b = appendVarint(b, fieldBodyFee, uint64(d.maxFee))
-	seconds := uint64(validDuration / time.Second)
+	seconds := uint64(ValidDuration / time.Second)
 	b = appendLength(b, fieldBodyDuration, 1+protowire.SizeVarint(seconds))
 	b = appendVarint(b, 1, seconds)
 	return protowire.AppendString(protowire.AppendTag(b, fieldBodyMemo, protowire.BytesType), d.memo)

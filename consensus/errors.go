@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"lockstep/hedera"
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // ErrReceiptNotFound says that the validity of a transaction is over and the
@@ -15,6 +16,16 @@ var ErrReceiptNotFound = errors.New("no receipt, and the transaction is no longe
 // longer keeps it. The transaction's validity is long over, so its fate is settled,
 // but not known here.
 var ErrReceiptExpired = errors.New("the network no longer keeps receipts of that time")
+
+// ErrInProgress says that a node has a transaction and no verdict on it yet.
+var ErrInProgress = errors.New("the node has the transaction, and there is no verdict yet")
+
+// ErrUnknownID says that a node knows nothing of a transaction id now: it never had it, or no
+// longer, since receipts and records are kept for ReceiptKept. It may still arrive from another node.
+var ErrUnknownID = errors.New("the node knows nothing of the transaction id")
+
+// ErrNoAccount says that a node knows no account at an address.
+var ErrNoAccount = errors.New("the node knows no such account")
 
 // ErrNoOperator says that the client was built without an operator and the
 // submission named no payer.
@@ -35,6 +46,13 @@ type StatusError struct {
 // Error implements error.
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("node %s refused transaction %s: %s", e.Node, e.TransactionID, e.Status)
+}
+
+// NotNow tells whether a node's precheck status is about the node, which is busy or starting, and
+// not about the transaction. A *StatusError of Submit with such a status means that the nodes said so
+// for as long as a submission may take.
+func NotNow(status hedera.Status) bool {
+	return hedera.RetryAtPrecheck(status) || notANode(status) && status != hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT
 }
 
 // NotSentError means that the message was handed to no connection: no node can
@@ -64,6 +82,19 @@ func (e *NodeUnavailableError) Error() string {
 // Is reports whether the reason is target. The reason is kept from errors.As: a
 // refusal such as BUSY inside is not the verdict on the submission.
 func (e *NodeUnavailableError) Is(target error) bool { return errors.Is(e.Err, target) }
+
+// DuplicateError answers Client.Offer when the node, or the network, knows the transaction id
+// already: an earlier offer under it arrived. What this offer carried will not be executed. The
+// earlier one may carry the same bytes, or, if somebody else drew the same id, others; the record
+// of the id names the Ethereum transaction.
+type DuplicateError struct {
+	Pending *Pending // of the earlier offer
+}
+
+// Error implements error.
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("node %s knows transaction %s already", e.Pending.Node(), e.Pending.ID())
+}
 
 // SentError means that the message left this process and no verdict came back.
 // The transaction may be executed or not; Pending can be asked for its receipt.

@@ -10,7 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/consensus"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // Submitting a signed transaction and telling apart what its errors mean.

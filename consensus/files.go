@@ -9,8 +9,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // What the operator pays for one transaction about a file at most: what the network's
@@ -123,7 +123,7 @@ func split(contents []byte, size int) [][]byte {
 // executed any more.
 func (c *Client) perform(ctx context.Context, sender common.Address, payer *Operator, op operation, maxFee hedera.Tinybar) (Receipt, error) {
 	for try := 1; ; try++ {
-		pending, err := c.transact(ctx, &journey{op: op, maxFee: maxFee, payer: payer, sender: sender})
+		pending, err := c.transact(ctx, &delivery{op: op, maxFee: maxFee, payer: payer, sender: sender})
 		var sent *SentError
 		if errors.As(err, &sent) {
 			pending, err = sent.Pending, nil

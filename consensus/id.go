@@ -5,20 +5,20 @@ import (
 	"sync"
 	"time"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 const (
-	// validDuration is how long a transaction may wait for consensus after its valid
-	// start. Nodes accept 15 to 180 s.
-	validDuration = 120 * time.Second
+	// ValidDuration is how long after its valid start a transaction may reach consensus. The
+	// network executes nothing whose consensus time is later. Nodes accept 15 to 180 s.
+	ValidDuration = 120 * time.Second
 
 	// startLead is how far in the past the valid start lies, because a node whose
 	// clock is behind ours refuses a start in its future.
 	startLead = 5 * time.Second
 
 	// skewStep is how far one refusal moves the clock. It is less than the window in
-	// which a node accepts a start (validDuration less its own 10 s), so stepping never
+	// which a node accepts a start (ValidDuration less its own 10 s), so stepping never
 	// jumps over the window.
 	skewStep = 45 * time.Second
 
@@ -77,6 +77,15 @@ func (s *idSource) adjust(skew int64, behind bool) {
 	// that were not used then keep them apart.
 	s.respread()
 	s.last = 0
+}
+
+// drawnNow returns the skew with which an id was drawn, if that was just now. The caller keeps ids,
+// so nothing else tells a fresh one, whose refusal says something about the clock, from an old one.
+func (s *idSource) drawnNow(id hedera.TransactionID, now time.Time) (skew int64, fresh bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	age := now.Add(-startLead).UnixNano() + s.skew - id.ValidStart.Time().UnixNano()
+	return s.skew, time.Duration(age).Abs() < skewStep/2
 }
 
 // collided says that an id of this process was known to a node before it was sent:

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 func TestIDsAreUnique(t *testing.T) {

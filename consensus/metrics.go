@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // metrics are the client's own; Client.Collectors hands them out for registration.

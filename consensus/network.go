@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 //go:embed networks/*.txt

@@ -18,7 +18,8 @@ import (
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
+	"lockstep/internal/outage"
 )
 
 const (
@@ -68,6 +69,8 @@ type node struct {
 	lost   atomic.Bool
 	probed *atomic.Bool
 
+	outage outage.Log
+
 	mu       sync.Mutex // guards all below
 	conns    [purposes]*grpc.ClientConn
 	closed   bool
@@ -81,6 +84,8 @@ func newNode(a NodeAddress, secure bool, probed *atomic.Bool, log *slog.Logger) 
 	if n.secure {
 		n.creds = pinnedCredentials(a.ID, a.CertHash, log)
 	}
+	n.outage.Logger, n.outage.Upstream, n.outage.Name = log, "node", a.ID.String()
+	n.outage.Level, n.outage.Consequence = slog.LevelWarn, "its senders' transactions go to other nodes; if there is none, they fail"
 	return n
 }
 
@@ -150,6 +155,24 @@ func (n *node) ready(ctx context.Context, what purpose, wake time.Duration) (*gr
 	return conn, nil
 }
 
+// connected returns a connection once it is established, or after a moment, in which other nodes
+// would have answered, an error. The connection goes on being made all the same.
+func (n *node) connected(ctx context.Context, what purpose, pace pace) (*grpc.ClientConn, error) {
+	conn, err := n.ready(ctx, what, pace.wake)
+	if err != nil {
+		return nil, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, pace.connect)
+	defer cancel()
+	for state := conn.GetState(); state == connectivity.Idle || state == connectivity.Connecting; state = conn.GetState() {
+		conn.Connect()
+		if !conn.WaitForStateChange(waiting, state) {
+			return nil, fmt.Errorf("node %s: %w within %v", n.id, errNoConnection, pace.connect)
+		}
+	}
+	return conn, nil // the call finds out why, if there is none
+}
+
 // healthy tells whether the node may be chosen freely.
 func (n *node) healthy(now time.Time) bool {
 	retryAt := n.retryAt.Load()
@@ -170,12 +193,22 @@ func (n *node) failed(err error, lost bool) {
 	now := time.Now()
 	n.lost.Store(lost)
 	n.lastErr = err
+	n.outage.Down(context.Background(), err) //nolint:forbidigo // the line belongs to no request
 	if n.retryAt.Load() > now.UnixNano() {
 		return
 	}
 	pause := min(unhealthyMax, unhealthyMin<<min(n.failures, 16))
 	n.failures++
 	n.retryAt.Store(now.Add(pause).UnixNano())
+}
+
+// remind has the log told of an outage whose line was held back.
+func (n *node) remind() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.lastErr != nil {
+		n.outage.Down(context.Background(), n.lastErr) //nolint:forbidigo // see failed
+	}
 }
 
 // worked makes the node healthy.
@@ -188,6 +221,7 @@ func (n *node) worked() {
 	n.failures, n.lastErr = 0, nil
 	n.lost.Store(false)
 	n.retryAt.Store(0)
+	n.outage.Up(context.Background()) //nolint:forbidigo // see failed
 }
 
 // close closes the connections. It is idempotent.

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/hedera"
 )
 
 // How an operator is chosen.
@@ -26,6 +28,16 @@ func (o *operators) main() *Operator {
 		return nil
 	}
 	return o.all[0]
+}
+
+// find returns the operator with an account, or nil.
+func (o *operators) find(id hedera.ID) *Operator {
+	for _, operator := range o.all {
+		if operator.ID == id {
+			return operator
+		}
+	}
+	return nil
 }
 
 // pick returns the operator that pays for a sender's next transaction, or nil. By sender

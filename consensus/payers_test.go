@@ -8,8 +8,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
 	"lockstep/internal/envx"
+	"lockstep/internal/hedera"
 	"lockstep/internal/secret"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // pool is a set of nodes. It never changes; each node keeps its own health.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 func testPool(nums ...int64) pool {

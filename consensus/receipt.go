@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 const (
@@ -15,16 +15,16 @@ const (
 	// may still turn up: clocks differ, and a node needs time to handle a round.
 	receiptGrace = 15 * time.Second
 
-	// receiptKept is how long after a transaction's valid start the network surely
-	// still has its receipt.
-	receiptKept = 170 * time.Second
+	// ReceiptKept is how long after a transaction's valid start nodes surely still have its
+	// receipt and its record.
+	ReceiptKept = 170 * time.Second
 
-	// witnesses is how many nodes must know nothing of a transaction whose validity is
+	// minAbsent is how many nodes must know nothing of a transaction whose validity is
 	// over, where there are that many: one node may be behind.
-	witnesses = 3
+	minAbsent = 3
 
-	// patience is how many queries in a row a node may fail before others are asked.
-	patience = 2
+	// maxQueryFailures is how many queries in a row a node may fail before others are asked.
+	maxQueryFailures = 2
 )
 
 // Receipt is the network's verdict on a transaction, from consensus.
@@ -78,7 +78,7 @@ func (p *Pending) Since() time.Time { return p.since }
 // ErrReceiptNotFound if nodes can say that there is none, with ErrReceiptExpired if
 // none can any more. It may be called again.
 func (p *Pending) Receipt(ctx context.Context) (Receipt, error) {
-	deadline := p.id.ValidStart.Time().Add(validDuration + receiptGrace)
+	deadline := p.id.ValidStart.Time().Add(ValidDuration + receiptGrace)
 	w := &watch{Pending: p, at: p.node}
 	pauses := p.client.pace.receipt
 	for i := 0; ; i++ {
@@ -91,7 +91,7 @@ func (p *Pending) Receipt(ctx context.Context) (Receipt, error) {
 			receipt = w.askOthers(ctx)
 		}
 		if receipt == nil && (w.failures > 0 || late) {
-			receipt = w.consult(ctx, late && (w.failures == 0 || time.Since(p.id.ValidStart.Time()) > receiptKept))
+			receipt = w.consult(ctx, late && (w.failures == 0 || time.Since(p.id.ValidStart.Time()) > ReceiptKept))
 		}
 		switch {
 		case receipt != nil:
@@ -99,7 +99,7 @@ func (p *Pending) Receipt(ctx context.Context) (Receipt, error) {
 			return *receipt, nil
 		case ctx.Err() != nil:
 			return Receipt{}, w.giveUp(ended(ctx))
-		case time.Since(p.id.ValidStart.Time()) > receiptKept:
+		case time.Since(p.id.ValidStart.Time()) > ReceiptKept:
 			return Receipt{}, w.giveUp(ErrReceiptExpired)
 		case late && w.failures == 0:
 			p.client.metrics.receipts.WithLabelValues(resultNotFound).Observe(time.Since(p.since).Seconds())
@@ -127,7 +127,7 @@ func (w *watch) ask(ctx context.Context) *Receipt {
 		w.failures = 0
 		return receipt
 	}
-	if w.failures++; w.failures >= patience || !w.at.healthy(time.Now()) {
+	if w.failures++; w.failures >= maxQueryFailures || !w.at.healthy(time.Now()) {
 		if next := w.client.nodes.best(w.id.Payer.LongZero(), []*node{w.at}); next != nil {
 			w.at = next
 		}
@@ -138,7 +138,7 @@ func (w *watch) ask(ctx context.Context) *Receipt {
 // askOthers asks further nodes once, until enough of them know nothing.
 func (w *watch) askOthers(ctx context.Context) *Receipt {
 	asked := []*node{w.at}
-	for nothing := 1; nothing < witnesses; {
+	for nothing := 1; nothing < minAbsent; {
 		n := w.client.nodes.best(w.id.Payer.LongZero(), asked)
 		if n == nil || !n.healthy(time.Now()) {
 			return nil
@@ -161,17 +161,17 @@ func (w *watch) giveUp(err error) error {
 	return fmt.Errorf("receipt of transaction %s: %w", w.id, join(err, w.last))
 }
 
-// knowledge is what a node knows of a transaction id.
-type knowledge int
+// idState is what a node knows of a transaction id.
+type idState int
 
 const (
-	idUnclear knowledge = iota // no answer
-	idUnknown                  // the node has never heard of it
-	idKnown                    // the node has it, with or without a receipt
+	idUnclear idState = iota // no answer
+	idUnknown                // the node has never heard of it
+	idKnown                  // the node has it, with or without a receipt
 )
 
-// known asks one node about a transaction id, briefly.
-func (c *Client) known(ctx context.Context, n *node, id hedera.TransactionID) knowledge {
+// stateAt asks one node about a transaction id, briefly.
+func (c *Client) stateAt(ctx context.Context, n *node, id hedera.TransactionID) idState {
 	ctx, cancel := context.WithTimeout(ctx, c.pace.query)
 	defer cancel()
 	_, answer, _ := c.query(ctx, n, id)
@@ -179,14 +179,14 @@ func (c *Client) known(ctx context.Context, n *node, id hedera.TransactionID) kn
 }
 
 // query asks one node for a receipt once. The receipt is nil while there is none.
-func (c *Client) query(ctx context.Context, n *node, id hedera.TransactionID) (*Receipt, knowledge, error) {
+func (c *Client) query(ctx context.Context, n *node, id hedera.TransactionID) (*Receipt, idState, error) {
 	conn, err := n.ready(ctx, forQueries, c.pace.wake)
 	if err != nil {
 		return nil, idUnclear, err
 	}
 	var response hapi.Response
 	if err := call(ctx, conn, hapi.MethodGetTransactionReceipts, receiptQuery(id), nil, &response); err != nil {
-		if !callersFault(err) && provablyUnsent(err) {
+		if !endedByCaller(err) && provablyUnsent(err) {
 			n.failed(err, true)
 		}
 		return nil, idUnclear, fmt.Errorf("node %s: %w", n.id, err)
@@ -203,7 +203,7 @@ func (c *Client) query(ctx context.Context, n *node, id hedera.TransactionID) (*
 
 // readReceipt reads a node's answer to a receipt query. Both the header and the
 // receipt itself may say that there is none, or none yet.
-func readReceipt(response *hapi.Response) (*Receipt, knowledge, error) {
+func readReceipt(response *hapi.Response) (*Receipt, idState, error) {
 	answer := response.GetTransactionGetReceipt()
 	if answer == nil {
 		return nil, idUnclear, errors.New("the answer is not a receipt")

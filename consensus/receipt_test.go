@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // pendingAt is a transaction that a node accepted, of a given age.
@@ -139,7 +139,7 @@ func TestReadReceipt(t *testing.T) {
 	tests := []struct {
 		name     string
 		response *hapi.Response
-		want     knowledge
+		want     idState
 		fails    bool
 	}{
 		{"another kind of answer", &hapi.Response{}, idUnclear, true},

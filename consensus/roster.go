@@ -11,7 +11,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // retireAfter is how long a node that left the network keeps its connections, for

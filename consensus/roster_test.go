@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 func (s *scriptedNode) nodeAddress() NodeAddress {

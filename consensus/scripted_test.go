@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 	"lockstep/internal/secret"
 )
 
@@ -310,7 +310,7 @@ func quickNetwork(t *testing.T, network string) *Client {
 		t.Fatal(err)
 	}
 	c.pace = pace{
-		retryMin: time.Millisecond, retryMax: 5 * time.Millisecond, wake: 50 * time.Millisecond, query: time.Second, probe: 2 * time.Millisecond, bookRest: time.Millisecond, witness: time.Millisecond, comeback: 2 * time.Second,
+		retryMin: time.Millisecond, retryMax: 5 * time.Millisecond, wake: 50 * time.Millisecond, connect: 500 * time.Millisecond, query: time.Second, probe: 2 * time.Millisecond, bookRest: time.Millisecond, witness: time.Millisecond, restart: 2 * time.Second,
 		receipt: []time.Duration{0, time.Millisecond, 5 * time.Millisecond},
 	}
 	t.Cleanup(func() {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // Submission is an Ethereum transaction to hand to the network.
@@ -30,10 +30,11 @@ type Submission struct {
 	Sender common.Address
 	// Node is the node to try first; the zero value means NodeFor(Sender).
 	Node hedera.ID
-	// SameNodeOnly forbids any other node than the first, until Free allows it.
+	// SameNodeOnly forbids any other node than the first, until Free allows it. While that node
+	// says "not now" it is asked again; when it cannot be reached, *NodeUnavailableError says so.
 	SameNodeOnly bool
-	// Free is asked, once, when the only node cannot take the transaction. It may wait; nil
-	// means that from now on any node will do. Without Free the first node stays the only one.
+	// Free is asked, once, when the only node cannot take the transaction. It may wait until its
+	// context ends; nil means that from now on any node will do. Without Free the first node stays the only one.
 	Free func(context.Context) error
 	// BeforeSend is called right before the bytes leave, in each attempt. An error keeps
 	// them here. It must be quick.
@@ -44,7 +45,7 @@ type Submission struct {
 }
 
 // sameNodeTries is how often SameNodeOnly offers a transaction to a node that
-// keeps answering "not now", before it gives the choice back to the caller.
+// keeps answering "not now", before Free is asked.
 const sameNodeTries = 3
 
 // Submit hands a transaction to a node and returns as soon as the node has
@@ -53,33 +54,33 @@ func (c *Client) Submit(ctx context.Context, s Submission) (*Pending, error) {
 	if len(s.Ethereum) == 0 {
 		return nil, &NotSentError{errors.New("empty transaction")}
 	}
-	return c.transact(ctx, &journey{
-		op:       ethereumOperation(s.Ethereum, s.CallData, s.MaxGasAllowance),
-		maxFee:   s.MaxFee,
-		payer:    s.Payer,
-		sender:   s.Sender,
-		first:    s.Node,
-		sameNode: s.SameNodeOnly,
-		free:     s.Free,
-		gate:     s.BeforeSend,
-		offered:  s.Offered,
+	return c.transact(ctx, &delivery{
+		op:         ethereumOperation(s.Ethereum, s.CallData, s.MaxGasAllowance),
+		maxFee:     s.MaxFee,
+		payer:      s.Payer,
+		sender:     s.Sender,
+		first:      s.Node,
+		sameNode:   s.SameNodeOnly,
+		free:       s.Free,
+		beforeSend: s.BeforeSend,
+		offered:    s.Offered,
 	})
 }
 
 // transact takes a transaction of any kind through its attempts.
-func (c *Client) transact(ctx context.Context, j *journey) (*Pending, error) {
+func (c *Client) transact(ctx context.Context, d *delivery) (*Pending, error) {
 	start := time.Now()
-	if j.payer == nil {
-		j.payer = c.operators.pick(j.sender)
+	if d.payer == nil {
+		d.payer = c.operators.pick(d.sender)
 	}
-	if j.payer == nil {
+	if d.payer == nil {
 		return nil, &NotSentError{ErrNoOperator}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout)
 	defer cancel()
-	j.client = c
-	j.renew()
-	pending, err := j.run(ctx)
+	d.client = c
+	d.renew()
+	pending, err := d.run(ctx)
 	result, status := classify(err)
 	c.metrics.submitted(result, status, start)
 	return pending, err
@@ -102,99 +103,129 @@ func classify(err error) (result string, status hedera.Status) {
 	if errors.As(err, &refused) {
 		return resultRefused, refused.Status
 	}
+	var duplicate *DuplicateError
+	if errors.As(err, &duplicate) {
+		return resultRefused, hapi.ResponseCodeEnum_DUPLICATE_TRANSACTION
+	}
 	return resultUnsent, hapi.ResponseCodeEnum_UNKNOWN
 }
 
-// journey is one transaction on its way to a node. One goroutine owns it.
-type journey struct {
-	client   *Client
-	op       operation
-	maxFee   hedera.Tinybar
-	payer    *Operator
-	sender   common.Address
-	first    hedera.ID
-	sameNode bool
-	free     func(context.Context) error
-	gate     func() error
-	offered  func(hedera.ID, hedera.TransactionID)
+// delivery is one transaction on its way to a node. One goroutine owns it.
+type delivery struct {
+	client     *Client
+	op         operation
+	maxFee     hedera.Tinybar
+	payer      *Operator
+	sender     common.Address
+	first      hedera.ID
+	sameNode   bool
+	free       func(context.Context) error
+	beforeSend func() error
+	offered    func(hedera.ID, hedera.TransactionID)
 
 	id    hedera.TransactionID
+	fixed bool      // the caller chose id: an earlier offer may have used it
 	drawn time.Time // when id was
 	skew  int64     // of the clock then
 	tried []*node   // in this round
 	round int       // rounds that are over
-	busy  int       // answers "not now"
-	next  *node     // whom to offer it to next, whatever the others are like
+	busy  int       // answers "not now", of the only node
+
+	// notNow is the latest refusal that was about the node and not about the transaction. While
+	// nothing else has gone wrong, it is why the submission fails: nodes are there, and busy.
+	notNow *StatusError
+	next   *node // whom to offer it to next, whatever the others are like
 
 	// unclear are the nodes where an attempt was unclear, in that order. While it is empty,
 	// no node can have the transaction.
-	unclear      []*node
-	left         time.Time // when the bytes last did
-	offeredAgain bool      // to a node in unclear, directly
+	unclear []*node
+	left    time.Time // when the bytes last did
+	retried bool      // to a node in unclear, directly
 }
 
 // renew draws a transaction id. It must not be called while a node may have the
 // transaction under the old one.
-func (j *journey) renew() {
-	j.drawn = time.Now()
-	j.id, j.skew = j.client.ids.next(j.payer.ID, j.drawn)
+func (d *delivery) renew() {
+	d.drawn = time.Now()
+	d.id, d.skew = d.client.ids.next(d.payer.ID, d.drawn)
 }
 
 // run makes the attempts. Every way out goes through accept or fail, so that the
 // certainty of the result follows from unclear and from nothing else.
-func (j *journey) run(ctx context.Context) (*Pending, error) {
+//
+// Attempts after which the transaction is certainly nowhere, and may go to the next node as it is,
+// are bounded by ctx and the pauses between rounds; all others by maxAttempts.
+func (d *delivery) run(ctx context.Context) (*Pending, error) {
 	var last error
-	for range j.client.maxAttempts {
-		n, err := j.route(ctx)
+	for attempts := 0; attempts < d.client.maxAttempts; {
+		n, err := d.route(ctx)
 		if err != nil {
-			return nil, j.fail(join(err, last))
+			return nil, d.fail(join(err, last))
 		}
-		status, cost, err := j.offer(ctx, n)
-		next := j.judge(n, status, err)
+		status, cost, err := d.offer(ctx, n)
+		next := d.judge(n, status, err)
 		if err == nil && next != accept {
-			err = &StatusError{Status: status, Node: n.id, TransactionID: j.id, Cost: cost}
+			err = &StatusError{Status: status, Node: n.id, TransactionID: d.id, Cost: cost}
 		}
-		j.trace(ctx, n, status, err)
+		d.trace(ctx, n, status, err)
 		switch next {
 		case accept:
-			return j.accept(n), nil
+			return d.accept(n), nil
 		case giveUp:
-			return nil, j.fail(err)
-		case again:
-			j.renew()
-			j.tried = j.tried[:0]
-		case reconcile:
-			taken, absent := j.findOut(ctx, n, err)
+			return nil, d.fail(err)
+		case newID:
+			attempts++
+			d.renew()
+			d.tried = d.tried[:0]
+		case askNode:
+			attempts++
+			taken, absent := d.resolve(ctx, n, err)
 			if taken != nil {
-				return j.accept(taken), nil
+				return d.accept(taken), nil
 			}
 			if !absent { // no other node gets what this one may have
-				return nil, j.fail(joinEnd(ctx, err))
+				return nil, d.fail(joinEnd(ctx, err))
 			}
-		case elsewhere:
-			if j.sameNode && j.stuck(err) && !j.lift(ctx) {
-				return nil, j.fail(&NodeUnavailableError{Node: n.id, Err: err})
+		case nextNode:
+			busy := d.noteBusy(err)
+			if d.sameNode && d.shouldUnbind(err) && !d.unbind(ctx) && !busy {
+				return nil, d.fail(&NodeUnavailableError{Node: n.id, Err: err})
 			}
 		}
 		if ctx.Err() != nil {
-			return nil, j.fail(joinEnd(ctx, err))
+			return nil, d.fail(joinEnd(ctx, err))
 		}
 		last = err
 	}
-	return nil, j.fail(last)
+	return nil, d.fail(last)
 }
 
-// lift ends the binding to one node if the caller allows it, and tells whether there is
-// none any more. The caller is asked once: it waits for as long as it may.
-func (j *journey) lift(ctx context.Context) bool {
-	if free := j.free; j.sameNode && free != nil {
-		j.free = nil
-		j.sameNode = free(ctx) != nil
+// unbind ends the binding to one node if the caller allows it, and tells whether there is
+// none any more. The caller is asked once, and may wait for half of the time that is left.
+func (d *delivery) unbind(ctx context.Context) bool {
+	if free := d.free; d.sameNode && free != nil {
+		d.free = nil
+		if deadline, limited := ctx.Deadline(); limited {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+			defer cancel()
+		}
+		d.sameNode = free(ctx) != nil
 	}
-	return !j.sameNode
+	return !d.sameNode
 }
 
-// join puts what stopped the journey before what happened last on it.
+// noteBusy remembers a refusal that is about the state of the node, and tells whether err is one.
+func (d *delivery) noteBusy(err error) bool {
+	var refused *StatusError
+	if !errors.As(err, &refused) || !NotNow(refused.Status) {
+		return false
+	}
+	d.notNow = refused
+	return true
+}
+
+// join puts what stopped the delivery before what happened last on it.
 func join(err, last error) error {
 	if last == nil {
 		return err
@@ -210,142 +241,87 @@ func joinEnd(ctx context.Context, last error) error {
 	return join(ended(ctx), last)
 }
 
-// offer gives the transaction to one node. A nil error comes with the node's answer.
-func (j *journey) offer(ctx context.Context, n *node) (hedera.Status, hedera.Tinybar, error) {
-	waiting, cancel := context.WithTimeout(ctx, j.client.attemptTimeout)
-	defer cancel()
-	draft := draft{operation: j.op, id: j.id, maxFee: j.maxFee, signer: j.payer}
-	request, _, err := draft.sign(n.id)
-	if err != nil {
-		return 0, 0, &unsentError{&localError{err}}
-	}
-	conn, err := n.ready(waiting, forTransactions, j.client.pace.wake)
-	if err != nil {
-		return 0, 0, &unsentError{err}
-	}
-	// Once the message has left, the caller's end changes nothing but what is known of
-	// it: the answer is awaited for the attempt's own time.
-	calling, hangUp := context.WithTimeout(context.WithoutCancel(ctx), j.client.attemptTimeout)
-	defer hangUp()
-	stop := context.AfterFunc(ctx, hangUp)
-	defer stop()
-	gate := func() error {
-		if err := j.check(ctx)(); err != nil {
-			return err
-		}
-		if !stop() {
-			return ended(ctx)
-		}
-		if j.offered != nil {
-			j.offered(n.id, j.id)
-		}
-		j.left = time.Now()
-		return nil
-	}
-	var response hapi.TransactionResponse
-	if err := call(calling, conn, j.op.method, request, gate, &response); err != nil {
-		return 0, 0, fmt.Errorf("node %s: %w", n.id, err)
-	}
-	return response.GetNodeTransactionPrecheckCode(), hedera.Tinybar(response.GetCost()), nil
+// accept ends the delivery at a node that has the transaction.
+func (d *delivery) accept(n *node) *Pending {
+	return &Pending{client: d.client, id: d.id, node: n, since: time.Now()}
 }
 
-// localError is a reason to stop that lies with the caller or this process, so
-// that no other node would help.
-type localError struct{ err error }
-
-func (e *localError) Error() string { return e.err.Error() }
-func (e *localError) Unwrap() error { return e.err }
-
-// check is the last look before the bytes leave.
-func (j *journey) check(ctx context.Context) func() error {
-	return func() error {
-		if ctx.Err() != nil {
-			return ended(ctx)
-		}
-		if j.gate == nil {
-			return nil
-		}
-		if err := j.gate(); err != nil {
-			return &localError{err}
-		}
-		return nil
-	}
-}
-
-// accept ends the journey at a node that has the transaction.
-func (j *journey) accept(n *node) *Pending {
-	return &Pending{client: j.client, id: j.id, node: n, since: time.Now()}
-}
-
-// fail ends the journey without an acceptance. What it may claim depends on
+// fail ends the delivery without an acceptance. What it may claim depends on
 // whether a node may have the transaction.
-func (j *journey) fail(err error) error {
-	if len(j.unclear) > 0 {
-		return &SentError{Pending: j.accept(j.unclear[len(j.unclear)-1]), Err: err}
+func (d *delivery) fail(err error) error {
+	if len(d.unclear) > 0 {
+		return &SentError{Pending: d.accept(d.unclear[len(d.unclear)-1]), Err: err}
 	}
 	var refused *StatusError
 	var unavailable *NodeUnavailableError
-	if errors.As(err, &refused) || errors.As(err, &unavailable) {
+	var local *localError
+	switch {
+	case errors.As(err, &local):
+		return &NotSentError{err}
+	case errors.As(err, &refused), errors.As(err, &unavailable):
 		return err
+	case d.notNow != nil:
+		return join(err, d.notNow)
+	default:
+		return &NotSentError{err}
 	}
-	return &NotSentError{err}
 }
 
 // route chooses the next node. It pauses when every node there is has been asked.
-func (j *journey) route(ctx context.Context) (*node, error) {
-	if n := j.next; n != nil {
-		j.next = nil
+func (d *delivery) route(ctx context.Context) (*node, error) {
+	if n := d.next; n != nil {
+		d.next = nil
 		return n, nil
 	}
-	if j.sameNode {
-		return j.routeSame(ctx)
+	if d.sameNode {
+		return d.routeSame(ctx)
 	}
-	if len(j.tried) == 0 && j.round == 0 && !j.first.IsZero() {
-		if n := j.client.nodes.find(j.first); n != nil && n.healthy(time.Now()) {
-			j.tried = append(j.tried, n)
+	if len(d.tried) == 0 && d.round == 0 && !d.first.IsZero() {
+		if n := d.client.nodes.find(d.first); n != nil && n.healthy(time.Now()) {
+			d.tried = append(d.tried, n)
 			return n, nil
 		}
 	}
-	n := j.client.nodes.best(j.sender, j.tried)
+	n := d.client.nodes.best(d.sender, d.tried)
 	if n == nil {
-		j.tried = j.tried[:0]
-		if err := j.pause(ctx); err != nil {
+		d.tried = d.tried[:0]
+		if err := d.pause(ctx); err != nil {
 			return nil, err
 		}
-		n = j.client.nodes.best(j.sender, nil)
+		n = d.client.nodes.best(d.sender, nil)
 	}
-	j.tried = append(j.tried, n)
+	d.tried = append(d.tried, n)
 	return n, nil
 }
 
-func (j *journey) routeSame(ctx context.Context) (*node, error) {
-	if len(j.tried) > 0 {
-		n := j.tried[0]
-		return n, j.pause(ctx)
+func (d *delivery) routeSame(ctx context.Context) (*node, error) {
+	if len(d.tried) > 0 {
+		n := d.tried[0]
+		return n, d.pause(ctx)
 	}
-	n := j.client.nodes.best(j.sender, nil)
-	if !j.first.IsZero() {
-		if n = j.client.nodes.find(j.first); n == nil {
-			return nil, &NodeUnavailableError{Node: j.first, Err: errors.New("not a node of this network")}
+	n := d.client.nodes.best(d.sender, nil)
+	if !d.first.IsZero() {
+		if n = d.client.nodes.find(d.first); n == nil {
+			return nil, &NodeUnavailableError{Node: d.first, Err: errNotListed}
 		}
 	}
 	// A node that is known to be out is not given a transaction that it might swallow: a
 	// query shows first whether it answers again.
-	if !n.healthy(time.Now()) && j.client.known(ctx, n, j.id) == idUnclear {
-		if j.lift(ctx) {
-			return j.route(ctx)
+	if !n.healthy(time.Now()) && d.client.stateAt(ctx, n, d.id) == idUnclear {
+		if d.unbind(ctx) {
+			return d.route(ctx)
 		}
 		return nil, &NodeUnavailableError{Node: n.id, Err: errNoAnswer}
 	}
-	j.tried = append(j.tried, n)
+	d.tried = append(d.tried, n)
 	return n, nil
 }
 
 // pause waits between rounds: exponentially longer, and never in step with others.
-func (j *journey) pause(ctx context.Context) error {
-	d := min(j.client.pace.retryMax, j.client.pace.retryMin<<min(j.round, 16))
-	j.round++
-	return sleep(ctx, d-rand.N(d/4+1))
+func (d *delivery) pause(ctx context.Context) error {
+	wait := min(d.client.pace.retryMax, d.client.pace.retryMin<<min(d.round, 16))
+	d.round++
+	return sleep(ctx, wait-rand.N(wait/4+1))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

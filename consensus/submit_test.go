@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // certainty names the class of Submit's result.
@@ -38,6 +38,10 @@ func certainty(err error) string {
 	}
 	if errors.As(err, &sent) {
 		classes += "sent"
+	}
+	var duplicate *DuplicateError
+	if errors.As(err, &duplicate) {
+		classes += "duplicate"
 	}
 	return classes
 }
@@ -67,12 +71,14 @@ func TestOutcomes(t *testing.T) {
 		sameNode        bool
 		gate            func() error
 		attemptTimeout  time.Duration
-		comeback        time.Duration
+		restart         time.Duration
 		witness         *Receipt
 		want            string // certainty
 		at              int64  // node of the pending transaction
 		toA, toB, ids   int
-		both            int // in place of toA and toB, where it depends on time who is asked next
+		requestTimeout  time.Duration
+		orMore          bool // toA and toB are the minimum
+		both            int  // in place of toA and toB, where it depends on time who is asked next
 		is              error
 		senderMovesAway bool // the sender's next transaction goes to b
 	}{
@@ -82,7 +88,18 @@ func TestOutcomes(t *testing.T) {
 			name: "both busy for a while", a: answers(statusBusy, statusBusy, statusOK), b: answers(statusBusy),
 			want: "accepted", at: 3, toA: 3, toB: 2, ids: 1,
 		},
-		{name: "busy for ever", a: answers(statusBusy), b: answers(statusBusy), want: "refused BUSY", toA: 3, toB: 3, ids: 1},
+		{
+			name: "busy for ever", a: answers(statusBusy), b: answers(statusBusy), requestTimeout: short,
+			want: "refused BUSY", toA: 10, toB: 10, orMore: true, ids: 1, is: context.DeadlineExceeded,
+		},
+		{
+			name: "busy for longer than the number of attempts", a: func(o offer) (hapi.ResponseCodeEnum, error) {
+				if o.n <= 10 {
+					return statusBusy, nil
+				}
+				return statusOK, nil
+			}, b: answers(statusBusy), want: "accepted", at: 3, toA: 11, toB: 10, ids: 1,
+		},
 		{
 			name: "not created, then the other node", a: answers(hapi.ResponseCodeEnum_PLATFORM_TRANSACTION_NOT_CREATED),
 			want: "accepted", at: 4, toA: 1, toB: 1, ids: 1,
@@ -125,7 +142,7 @@ func TestOutcomes(t *testing.T) {
 			want: "accepted", at: 4, toA: 1, ids: 1,
 		},
 		{
-			name: "cut, the node gone: nobody else gets it", a: cutThen(statusOK), aKnows: cutQueries, comeback: short,
+			name: "cut, the node gone: nobody else gets it", a: cutThen(statusOK), aKnows: cutQueries, restart: short,
 			want: "sent", at: 3, toA: 1, ids: 1,
 		},
 		{
@@ -133,7 +150,7 @@ func TestOutcomes(t *testing.T) {
 			want: "accepted", at: 3, toA: 2, ids: 1,
 		},
 		{
-			name: "cut, and the node may have died meanwhile", a: cutThen(statusOK), aKnows: knows(statusNotFound, 0), comeback: 1,
+			name: "cut, and the node may have died meanwhile", a: cutThen(statusOK), aKnows: knows(statusNotFound, 0), restart: 1,
 			want: "sent", at: 3, toA: 1, ids: 1,
 		},
 		{
@@ -165,7 +182,7 @@ func TestOutcomes(t *testing.T) {
 			want: "accepted", at: 3, toA: 1, ids: 1,
 		},
 		{
-			name: "slow, and it may be at it still", a: hang, attemptTimeout: 50 * time.Millisecond, comeback: short,
+			name: "slow, and it may be at it still", a: hang, attemptTimeout: 50 * time.Millisecond, restart: short,
 			want: "sent", at: 3, toA: 1, ids: 1,
 		},
 		{
@@ -193,7 +210,10 @@ func TestOutcomes(t *testing.T) {
 			name: "the gate shuts after an unclear attempt", a: cutThen(statusOK), gate: gateAt(2),
 			want: "sent", at: 3, toA: 1, ids: 1, is: errLost,
 		},
-		{name: "same node only: busy", a: answers(statusBusy), sameNode: true, want: "unavailable", toA: 3, ids: 1},
+		{
+			name: "same node only: busy", a: answers(statusBusy), sameNode: true, requestTimeout: short,
+			want: "refused BUSY", toA: 10, orMore: true, ids: 1,
+		},
 		{
 			name: "same node only: busy once", a: answers(statusBusy, statusOK), sameNode: true,
 			want: "accepted", at: 3, toA: 2, ids: 1,
@@ -207,8 +227,8 @@ func TestOutcomes(t *testing.T) {
 			want: "accepted", at: 3, toA: 2, ids: 1,
 		},
 		{
-			name: "same node only: unclear, then busy", a: cutThen(statusBusy), sameNode: true,
-			want: "sent", at: 3, toA: 4, ids: 1,
+			name: "same node only: unclear, then busy", a: cutThen(statusBusy), sameNode: true, requestTimeout: short,
+			want: "sent", at: 3, toA: 10, orMore: true, ids: 1,
 		},
 		{
 			name: "same node only: expired", a: answers(hapi.ResponseCodeEnum_TRANSACTION_EXPIRED, statusOK), sameNode: true,
@@ -226,8 +246,11 @@ func TestOutcomes(t *testing.T) {
 				c.attemptTimeout = test.attemptTimeout
 				connect(t, c) // which is not what shall time out
 			}
-			if test.comeback > 0 {
-				c.pace.comeback = test.comeback
+			if test.restart > 0 {
+				c.pace.restart = test.restart
+			}
+			if test.requestTimeout > 0 {
+				c.requestTimeout = test.requestTimeout
 			}
 			c.Consult(func(context.Context, hedera.TransactionID) (*Receipt, error) { return test.witness, nil })
 			sender := senderOf(t, c, a.id)
@@ -252,6 +275,9 @@ func TestOutcomes(t *testing.T) {
 				if test.toB = test.both - test.toA; test.toA < 2 || test.toB < 2 {
 					t.Errorf("%d offers to a and %d to b, want at least two each", test.toA, test.toB)
 				}
+			}
+			if test.orMore {
+				test.toA, test.toB = max(test.toA, len(a.received())), max(test.toB, len(b.received()))
 			}
 			checkOffers(t, a, b, test.toA, test.toB, test.ids, pending)
 			if away := c.NodeFor(sender) == b.id; test.senderMovesAway && !away {
@@ -292,7 +318,7 @@ func TestExpiredMovesTheClock(t *testing.T) {
 				if start.After(now) {
 					return hapi.ResponseCodeEnum_INVALID_TRANSACTION_START, nil
 				}
-				if start.Add(validDuration - 10*time.Second).Before(now) {
+				if start.Add(ValidDuration - 10*time.Second).Before(now) {
 					return hapi.ResponseCodeEnum_TRANSACTION_EXPIRED, nil
 				}
 				return statusOK, nil
@@ -345,7 +371,7 @@ func TestNodeDown(t *testing.T) {
 func TestAllNodesDownThenUp(t *testing.T) {
 	a, b := startNode(t, 3), startNode(t, 4)
 	c := quick(t, a, b)
-	c.maxAttempts = 3
+	c.requestTimeout = 300 * time.Millisecond
 	a.stop()
 	b.stop()
 	_, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}})
@@ -354,7 +380,7 @@ func TestAllNodesDownThenUp(t *testing.T) {
 	}
 	b.listen(b.endpoint)
 	// Both are unhealthy now; the least bad is tried, and at some point it is up.
-	c.maxAttempts = 1000
+	c.requestTimeout = 10 * time.Second
 	pending, err := c.Submit(t.Context(), Submission{Ethereum: []byte{1}})
 	if err != nil || pending.Node() != b.id {
 		t.Fatalf("Submit = %v, %v; want node %s", pending, err, b.id)
@@ -369,7 +395,6 @@ func TestNoNodeAtStart(t *testing.T) {
 	endpoint := listener.Addr().String()
 	_ = listener.Close()
 	c := quickNetwork(t, fmt.Sprintf(`{%q:"0.0.3"}`, endpoint))
-	c.maxAttempts = 1000
 	late := &scriptedNode{t: t, id: hedera.Entity(3), public: mustKey(t, devECDSA, hedera.FormatHexECDSA).Public()}
 	tried := make(chan struct{})
 	var once sync.Once
@@ -436,7 +461,7 @@ func TestBoundSubmissionIsFreed(t *testing.T) {
 			first, other := startNode(t, 3), startNode(t, 4)
 			first.submit = test.script
 			c := quick(t, first, other)
-			c.pace.comeback = 300 * time.Millisecond
+			c.pace.restart = 300 * time.Millisecond
 			if test.down {
 				first.stop()
 			} else {

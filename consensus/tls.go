@@ -13,7 +13,7 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // pinnedCredentials is TLS to a node. Nodes sign their own certificates, so there

@@ -44,13 +44,13 @@ func provablyUnsent(err error) bool {
 }
 
 // call makes one unary call. The stream is opened first, which may mean waiting
-// for a connection; then gate, if any, is asked for the last time; then the request
+// for a connection; then leaving, if any, is called for the last look; then the request
 // is written. An error before that point is an *unsentError.
 //
 // The buffer size of 0 makes gRPC commit to the stream once the message is written:
 // otherwise it would by itself write the message again on another connection when
-// the server refuses the stream, at a time when gate no longer holds.
-func call(ctx context.Context, conn *grpc.ClientConn, method string, request []byte, gate func() error, response proto.Message) error {
+// the server refuses the stream, at a time when the last look no longer holds.
+func call(ctx context.Context, conn *grpc.ClientConn, method string, request []byte, leaving func() error, response proto.Message) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream on every path
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{}, method,
@@ -58,8 +58,8 @@ func call(ctx context.Context, conn *grpc.ClientConn, method string, request []b
 	if err != nil {
 		return &unsentError{err}
 	}
-	if gate != nil {
-		if err := gate(); err != nil {
+	if leaving != nil {
+		if err := leaving(); err != nil {
 			return &unsentError{err}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // refusingServer speaks just enough HTTP/2 to take a request and refuse its stream

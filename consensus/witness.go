@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // Witness tells from outside, such as from the mirror node, what became of a transaction:

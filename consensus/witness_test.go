@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // When no node tells what became of a transaction, the witness may, and what it does not
 // know changes nothing.
 func TestWitness(t *testing.T) {
 	reverted := hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED
-	over := validDuration + receiptGrace + time.Second
+	over := ValidDuration + receiptGrace + time.Second
 	for name, test := range map[string]struct {
 		node    func(*scriptedNode)
 		age     time.Duration
@@ -26,8 +26,8 @@ func TestWitness(t *testing.T) {
 		"nodes know nothing, too late":    {nil, over, func() (*Receipt, error) { return &Receipt{Status: reverted}, nil }, nil, true},
 		"nobody knows, too late":          {nil, over, func() (*Receipt, error) { return nil, nil }, ErrReceiptNotFound, true},
 		"witness fails, nodes are sure":   {nil, over, func() (*Receipt, error) { return nil, errors.New("no answer") }, ErrReceiptNotFound, true},
-		"nodes forgot, the witness knows": {(*scriptedNode).stop, receiptKept + time.Second, func() (*Receipt, error) { return &Receipt{Status: reverted}, nil }, nil, true},
-		"nodes forgot, nobody knows":      {(*scriptedNode).stop, receiptKept + time.Second, func() (*Receipt, error) { return nil, nil }, ErrReceiptExpired, true},
+		"nodes forgot, the witness knows": {(*scriptedNode).stop, ReceiptKept + time.Second, func() (*Receipt, error) { return &Receipt{Status: reverted}, nil }, nil, true},
+		"nodes forgot, nobody knows":      {(*scriptedNode).stop, ReceiptKept + time.Second, func() (*Receipt, error) { return nil, nil }, ErrReceiptExpired, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

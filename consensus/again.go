@@ -1,0 +1,35 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+)
+
+// Ask asks the node of the transaction once for its receipt. found is false where the node has
+// none, or none yet. An error says nothing about the transaction.
+func (p *Pending) Ask(ctx context.Context) (found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.client.pace.query)
+	defer cancel()
+	receipt, _, err := p.client.query(ctx, p.node, p.id)
+	return receipt != nil, err
+}
+
+// OfferAgain offers a transaction, of which a node may have taken the first offer or not, to that
+// node under the same id, if the node says now that it never heard of it. It tells whether the node
+// has it. A node takes no id twice: should the first offer be still on its way there, one of the
+// two is refused as a duplicate.
+func (c *Client) OfferAgain(ctx context.Context, s Submission, p *Pending) bool {
+	switch c.stateAt(ctx, p.node, p.id) {
+	case idKnown:
+		return true
+	case idUnclear:
+		return false
+	case idUnknown:
+	}
+	_, err := c.Offer(ctx, Envelope{
+		Ethereum: s.Ethereum, CallData: s.CallData, ID: p.id, Node: p.node.id, MaxFee: s.MaxFee, MaxGasAllowance: s.MaxGasAllowance,
+		Payer: s.Payer, BeforeSend: s.BeforeSend, Offered: s.Offered,
+	})
+	var duplicate *DuplicateError
+	return err == nil || errors.As(err, &duplicate)
+}

@@ -1,0 +1,371 @@
+package consensus_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"go.uber.org/goleak"
+
+	"lockstep/consensus"
+	"lockstep/devnet"
+	"lockstep/devnet/ledger"
+	"lockstep/devnet/node"
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+	"lockstep/internal/secret"
+)
+
+const childOrder = "LOCKSTEP_CONSENSUS_TEST_CHILD"
+
+// TestMain lets the test binary be a process of its own that offers one transaction. It fails when
+// a test leaves a goroutine behind: Close and Run end all they began.
+func TestMain(m *testing.M) {
+	if text := os.Getenv(childOrder); text != "" {
+		if err := child(text, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// order is what a process is to offer, as its predecessor wrote it down before it sent anything.
+type order struct {
+	Network string
+	ID      string
+	Node    string
+	Raw     []byte
+	Hold    bool // keep the bytes back for ever, right before they leave
+}
+
+// child offers a transaction, says how that ended, and then waits to be killed, or for the end of
+// its parent, which ends in.
+func child(text string, in io.Reader, out io.Writer) error {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	client, err := newClient(o.Network)
+	if err != nil {
+		return err
+	}
+	e := consensus.Envelope{Ethereum: o.Raw, MaxFee: 10 * hedera.Hbar}
+	if e.ID, err = hedera.ParseTransactionID(o.ID); err != nil {
+		return err
+	}
+	if e.Node, err = hedera.ParseID(o.Node); err != nil {
+		return err
+	}
+	e.BeforeSend = func() error {
+		fmt.Fprintln(out, "leaving")
+		if o.Hold {
+			_, err := io.ReadAll(in)
+			return err
+		}
+		return nil
+	}
+	_, err = client.Offer(context.Background(), e)
+	var duplicate *consensus.DuplicateError
+	var sent *consensus.SentError
+	switch {
+	case err == nil:
+		fmt.Fprintln(out, "accepted")
+	case errors.As(err, &duplicate):
+		fmt.Fprintln(out, "duplicate")
+	case errors.As(err, &sent):
+		fmt.Fprintln(out, "unclear")
+	default:
+		return err
+	}
+	_, err = io.ReadAll(in)
+	return err
+}
+
+func newClient(network string) (*consensus.Client, error) {
+	return consensus.New(consensus.Config{
+		Network: network, OperatorID: devnet.OperatorID(), OperatorKey: secret.String(devnet.OperatorKey()), OperatorKeyFormat: "HEX_ECDSA",
+		AttemptTimeout: 5e9, RequestTimeout: 10e9, MaxAttempts: 10,
+	}, slog.New(slog.DiscardHandler))
+}
+
+// process runs a child and returns what it says, line by line, and how to kill it.
+func process(t *testing.T, o order) (says func() string, kill func()) {
+	t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), childOrder+"="+string(text))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cmd.StdinPipe(); err != nil { // never written to: its end is this process's end
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killed := false
+	kill = func() {
+		if !killed {
+			killed = true
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}
+	t.Cleanup(kill)
+	lines := bufio.NewScanner(out)
+	says = func() string {
+		if !lines.Scan() {
+			t.Fatalf("the process ended: %v", lines.Err())
+		}
+		return lines.Text()
+	}
+	return says, kill
+}
+
+// network is a devnet of two nodes. fault spoils the calls that carry transactions.
+func network(t *testing.T, latency time.Duration, fault func(nth int) node.Fault) (*devnet.Network, string) {
+	t.Helper()
+	var calls atomic.Int64
+	ctx, cancel := context.WithCancel(context.Background())
+	n, err := devnet.New(ctx, devnet.Config{
+		Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", Nodes: 2, ConsensusLatency: latency, Jitter: 1,
+		Log: slog.New(slog.DiscardHandler),
+		Fault: func(c node.Call) node.Fault {
+			if c.Submission == nil {
+				return node.Fault{}
+			}
+			return fault(int(calls.Add(1)))
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- n.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	nodes, err := json.Marshal(n.Nodes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n, string(nodes)
+}
+
+// A process is killed when the bytes of its transaction may have left. Its successor offers the same
+// bytes under the same id, which it finds written down, and the network executes them once.
+func TestKilledAfterTheBytesLeft(t *testing.T) {
+	first := func(f node.Fault) func(int) node.Fault {
+		return func(nth int) node.Fault {
+			if nth == 1 {
+				return f
+			}
+			return node.Fault{}
+		}
+	}
+	const slow = 2 * time.Second // from acceptance to consensus
+	success, twice := hapi.ResponseCodeEnum_SUCCESS, hapi.ResponseCodeEnum_DUPLICATE_TRANSACTION
+	for _, test := range []struct {
+		name      string
+		fault     node.Fault
+		hold      bool // killed before the bytes leave
+		latency   time.Duration
+		otherNode bool     // whom the successor asks
+		want      []string // what the processes say after they were about to send
+		statuses  []hedera.Status
+	}{
+		{name: "taken", fault: node.Fault{DropAfter: true}, want: []string{"unclear", "duplicate"}, statuses: []hedera.Status{success}},
+		{name: "not taken", fault: node.Fault{DropBefore: true}, want: []string{"unclear", "accepted"}, statuses: []hedera.Status{success}},
+		{name: "not sent", hold: true, want: []string{"", "accepted"}, statuses: []hedera.Status{success}},
+		{name: "taken, on its way to consensus", fault: node.Fault{DropAfter: true}, latency: slow, want: []string{"unclear", "duplicate"}, statuses: []hedera.Status{success}},
+		{name: "taken, then the other node", fault: node.Fault{DropAfter: true}, otherNode: true, want: []string{"unclear", "duplicate"}, statuses: []hedera.Status{success}},
+		{
+			name: "on its way to consensus from both nodes", fault: node.Fault{DropAfter: true}, latency: slow, otherNode: true,
+			want: []string{"unclear", "accepted"}, statuses: []hedera.Status{success, twice},
+		},
+		{name: "vanished, then the other node", fault: node.Fault{Vanish: true, DropAfter: true}, otherNode: true, want: []string{"unclear", "accepted"}, statuses: []hedera.Status{success}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			n, nodes := network(t, test.latency, first(test.fault))
+			client, err := newClient(nodes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			raw, sender := transfer(t, n)
+			id, err := client.NewID(sender)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := client.NodesFor(sender)
+			o := order{Network: nodes, ID: id.String(), Node: at[0].String(), Raw: raw, Hold: test.hold}
+
+			says, kill := process(t, o)
+			if got := says(); got != "leaving" {
+				t.Fatalf("the process says %q", got)
+			}
+			if want := test.want[0]; want != "" {
+				if got := says(); got != want {
+					t.Errorf("the first process says %q, want %q", got, want)
+				}
+			}
+			kill()
+			o.Hold = false
+			if test.otherNode {
+				o.Node = at[1].String()
+			}
+			says, _ = process(t, o)
+			if got := says() + ", " + says(); got != "leaving, "+test.want[1] {
+				t.Errorf("the successor says %q, want %q", got, "leaving, "+test.want[1])
+			}
+
+			node, err := hedera.ParseID(o.Node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			if receipt, err := client.Pending(id, node).Receipt(ctx); err != nil || receipt.Status != success {
+				t.Errorf("receipt %+v, %v", receipt, err)
+			}
+			checkExecutedOnce(t, n, id, crypto.Keccak256Hash(raw), sender, test.statuses)
+			record, err := client.RecordAt(ctx, id, node)
+			if err != nil || record.Status != success || record.Ethereum != crypto.Keccak256Hash(raw) || record.Fee <= 0 || record.Consensus.IsZero() || len(record.Hash) != 48 {
+				t.Errorf("record %+v, %v", record, err)
+			}
+		})
+	}
+}
+
+// checkExecutedOnce waits until the ledger has all copies and compares what became of them.
+func checkExecutedOnce(t *testing.T, n *devnet.Network, id hedera.TransactionID, hash common.Hash, sender common.Address, want []hedera.Status) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	records := n.Ledger().Handled().RecordsByID(id)
+	for end := time.Now().Add(20 * time.Second); len(records) < len(want) && time.Now().Before(end); <-tick.C {
+		records = n.Ledger().Handled().RecordsByID(id)
+	}
+	var got []string
+	for _, r := range records {
+		if r.Kind == ledger.KindEthereum {
+			got = append(got, r.Status.String())
+		}
+	}
+	var wanted []string
+	for _, status := range want {
+		wanted = append(wanted, status.String())
+	}
+	if strings.Join(got, " ") != strings.Join(wanted, " ") {
+		t.Errorf("the consensus log has %v under the id, want %v", got, wanted)
+	}
+	if executed := n.Ledger().Handled().RecordsByEthereumHash(hash); len(executed) != 1 {
+		t.Errorf("the transaction was executed %d times", len(executed))
+	}
+	if account, ok := n.Ledger().Handled().AccountByAddress(sender); !ok || account.Nonce != 1 {
+		t.Errorf("the sender's nonce is %d", account.Nonce)
+	}
+}
+
+// transfer signs a transfer of one tinybar from a development account.
+func transfer(t *testing.T, n *devnet.Network) (raw []byte, sender common.Address) {
+	t.Helper()
+	account := n.Accounts()[1]
+	key, err := crypto.HexToECDSA(strings.TrimPrefix(account.PrivateKey, "0x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	chainID, to := big.NewInt(298), common.HexToAddress(n.Accounts()[2].Address)
+	raw, err = types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
+		ChainID: chainID, Gas: 100_000, GasFeeCap: big.NewInt(2_000_000_000_000), To: &to, Value: big.NewInt(1e10),
+	}).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw, crypto.PubkeyToAddress(key.PublicKey)
+}
+
+// A node tells an account's nonce and balance by its address, for a payment; an address that
+// nobody has is ErrNoAccount.
+func TestAccountAt(t *testing.T) {
+	n, nodes := network(t, 0, func(int) node.Fault { return node.Fault{} })
+	client, err := newClient(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	raw, sender := transfer(t, n)
+	at := client.NodesFor(sender)[0]
+	before, err := client.AccountAt(t.Context(), sender, at)
+	if err != nil || before.Nonce != 0 || before.Balance <= 0 || before.ID.String() != n.Accounts()[1].ID {
+		t.Fatalf("AccountAt = %+v, %v", before, err)
+	}
+	pending, err := client.Submit(t.Context(), consensus.Submission{Ethereum: raw, Sender: sender, MaxFee: 10 * hedera.Hbar})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pending.Receipt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []common.Address{sender, before.ID.LongZero()} {
+		after, err := client.AccountAt(t.Context(), address, at)
+		if err != nil || after.Nonce != 1 || after.ID != before.ID || after.Balance >= before.Balance {
+			t.Errorf("AccountAt(%s) = %+v, %v", address, after, err)
+		}
+	}
+	if _, err := client.AccountAt(t.Context(), common.HexToAddress("0xdead00000000000000000000000000000000dead"), at); !errors.Is(err, consensus.ErrNoAccount) {
+		t.Errorf("an address that nobody has: %v", err)
+	}
+	if _, err := client.AccountAt(t.Context(), sender, hedera.Entity(99)); err == nil {
+		t.Error("a node that is not there answers")
+	}
+}
+
+// A record is paid for and asked of one node; one that does not exist is unknown.
+func TestRecordThatIsNotThere(t *testing.T) {
+	n, nodes := network(t, 0, func(int) node.Fault { return node.Fault{} })
+	client, err := newClient(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	_, sender := transfer(t, n)
+	id, err := client.NewID(sender)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := client.NodesFor(sender)[0]
+	if _, err := client.RecordAt(t.Context(), id, at); !errors.Is(err, consensus.ErrUnknownID) {
+		t.Errorf("RecordAt = %v", err)
+	}
+	if _, err := client.ReceiptAt(t.Context(), id, at); !errors.Is(err, consensus.ErrUnknownID) {
+		t.Errorf("ReceiptAt = %v", err)
+	}
+}
