@@ -2,15 +2,15 @@ package mirror
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
-	"iter"
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
-// Account is an account or a contract, as of now or of a moment in the past.
+// Account is an account or a contract, now or at a moment in the past.
 type Account struct {
 	ID                hedera.ID
 	Address           common.Address // its alias, else its long-zero address
@@ -21,7 +21,8 @@ type Account struct {
 	Created           hedera.Timestamp
 	Delegation        *common.Address // what an authorization made its code; nil for none
 	Deleted           bool
-	ReceiverSignature bool // it must sign what it receives
+	ReceiverSignature bool   // it must sign every transfer to it
+	PublicKey         []byte // its key, if that is a single one; nil for any other
 	Transactions      []*Transaction
 	next              string
 }
@@ -45,12 +46,13 @@ func readAccount(r *reader, a *Account) {
 			a.Deleted = r.bool()
 		case "receiver_sig_required":
 			a.ReceiverSignature = r.bool()
+		case "key":
+			a.PublicKey = readSingleKey(r)
 		case "transactions":
-			r.array(func() bool {
+			r.array(func() {
 				t := new(Transaction)
 				readTransaction(r, t)
 				a.Transactions = append(a.Transactions, t)
-				return true
 			})
 		case "links":
 			a.next = r.next()
@@ -61,6 +63,29 @@ func readAccount(r *reader, a *Account) {
 	if a.Address == (common.Address{}) {
 		a.Address = a.ID.LongZero()
 	}
+}
+
+// readSingleKey reads a key that is one public key.
+func readSingleKey(r *reader) (public []byte) {
+	var kind, text string
+	r.object(func(key []byte) {
+		switch string(key) {
+		case "_type":
+			kind = r.str()
+		case "key":
+			text = r.str()
+		default:
+			r.skip()
+		}
+	})
+	if kind != "ED25519" && kind != "ECDSA_SECP256K1" {
+		return nil
+	}
+	public, err := hex.DecodeString(text)
+	if err != nil {
+		return nil
+	}
+	return public
 }
 
 func readBalance(r *reader, a *Account) {
@@ -89,8 +114,8 @@ func (c *Client) AccountByID(ctx context.Context, id hedera.ID) (*Account, error
 	return get(ctx, c, accountLabel, "accounts/"+id.String()+"?transactions=false", readAccount)
 }
 
-// BalanceAt returns what the account at an address had after everything that
-// happened up to and including the moment at. ErrNotFound: there was no account.
+// BalanceAt returns the balance of the account at an address, after everything up to and including the moment at.
+// ErrNotFound: there was no account.
 //
 // A mirror node may know balances only at the times of its snapshots. The transfers
 // between the snapshot and the moment are then added or taken away.
@@ -152,10 +177,9 @@ func (c *Client) transferred(ctx context.Context, id hedera.ID, after, until hed
 // network's start. None of them has an alias.
 const reservedEntities = 1000
 
-// Alias returns the address by which Ethereum clients know what lives at an
-// address: the alias of a long-zero address where there is one. What has none, a
-// token for instance, keeps its long-zero address, and any other address is an
-// alias already.
+// Alias returns the address that Ethereum clients know: the alias of a long-zero address where there is one. An
+// entity without an alias, a token for instance, keeps its long-zero address. Any other address is an alias
+// already.
 func (c *Client) Alias(ctx context.Context, address common.Address) (common.Address, error) {
 	id, ok := hedera.FromLongZero(address)
 	if !ok || id.Num <= reservedEntities {
@@ -176,7 +200,7 @@ func (c *Client) Alias(ctx context.Context, address common.Address) (common.Addr
 	case !errors.Is(err, ErrNotFound):
 		return common.Address{}, err
 	}
-	isToken, err := c.TokenExists(ctx, id)
+	isToken, err := c.tokenExists(ctx, id)
 	if err != nil {
 		return common.Address{}, err
 	}
@@ -199,7 +223,7 @@ func (c *Client) LearnAlias(id hedera.ID, find func() (alias common.Address, ok 
 	}
 }
 
-// keepAlias: an alias is for life.
+// keepAlias keeps an alias, which never changes.
 func (c *Client) keepAlias(id hedera.ID, alias common.Address) {
 	c.aliases.put(id, alias, aliasBytes)
 	store(c, kindAlias, id.String(), &alias, addressFields)
@@ -254,9 +278,8 @@ func readTransaction(r *reader, t *Transaction) {
 		case "charged_tx_fee":
 			t.Fee = hedera.Tinybar(r.int64())
 		case "transfers":
-			r.array(func() bool {
+			r.array(func() {
 				t.Transfers = append(t.Transfers, readTransfer(r))
-				return true
 			})
 		default:
 			r.skip()
@@ -285,9 +308,8 @@ func (c *Client) transactionList(path string) list[Transaction] {
 	}
 }
 
-// Transactions lists everything that a transaction id led to, in consensus order:
-// the transaction itself has nonce 0, what it caused comes around it. Nothing is
-// ErrNotFound.
+// Transactions lists everything that a transaction id led to, in consensus order. The transaction itself has
+// nonce 0; those that it caused come before and after it. An empty list is ErrNotFound.
 func (c *Client) Transactions(ctx context.Context, id hedera.TransactionID) ([]*Transaction, error) {
 	l := c.transactionList("transactions/" + id.Mirror())
 	l.label = "transactions/{transactionId}"
@@ -296,18 +318,4 @@ func (c *Client) Transactions(ctx context.Context, id hedera.TransactionID) ([]*
 		return nil, err
 	}
 	return page.items, nil
-}
-
-// AccountTransactions lists the transactions of a kind (such as
-// ETHEREUMTRANSACTION; empty for any) that an account took part in, newest first, up
-// to and including the moment until.
-func (c *Client) AccountTransactions(ctx context.Context, id hedera.ID, kind string, until hedera.Timestamp) iter.Seq2[*Transaction, error] {
-	var q query
-	q.add("account.id", id.String())
-	if kind != "" {
-		q.add("transactiontype", kind)
-	}
-	q.add("timestamp", "lte:"+until.String())
-	q.page(c, Descending)
-	return c.transactionList("transactions"+q.String()).items(ctx, c)
 }

@@ -6,16 +6,17 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
+	"lockstep/mirror/fetch"
 )
 
-// Action is one call of the tree of calls that a transaction was.
+// Action is one call in a transaction's tree of calls.
 type Action struct {
 	Depth     int    // 0 for the transaction itself
 	Operation string // CALL, CALLCODE, DELEGATECALL, STATICCALL, CREATE, CREATE2 or UNKNOWN
 	Class     string // NO_ACTION, CALL, CREATE, PRECOMPILE or SYSTEM
 	From      common.Address
-	To        *common.Address // nil: nothing came of a creation
+	To        *common.Address // nil: a creation failed
 	Value     hedera.Tinybar
 	Gas       uint64
 	GasUsed   uint64
@@ -65,11 +66,13 @@ func readAction(r *reader, a *Action) {
 	})
 }
 
-// maxDepth is how deep the EVM calls.
+func (a *Action) weight() int64 { return int64(250 + len(a.Input) + len(a.Result)) }
+
+// maxDepth is the EVM's limit for the depth of calls.
 const maxDepth = 1024
 
-// Actions returns the calls of a transaction in the order in which they were made.
-// A transaction that is not known, or that never ran, has none.
+// Actions returns the calls of a transaction in the order in which they were made. An unknown transaction, or one
+// that never ran, has none.
 func (c *Client) Actions(ctx context.Context, hash common.Hash) ([]*Action, error) {
 	var q query
 	q.page(c, Ascending)
@@ -84,7 +87,7 @@ type StateChange struct {
 	Address common.Address
 	Slot    common.Hash
 	Read    common.Hash  // what it was before
-	Written *common.Hash // nil: it stayed so
+	Written *common.Hash // nil: it was not written
 }
 
 func readStateChange(r *reader) (s StateChange) {
@@ -112,14 +115,14 @@ func readStateChange(r *reader) (s StateChange) {
 // StateChanges returns the storage that a transaction read or wrote, or ErrNotFound.
 func (c *Client) StateChanges(ctx context.Context, hash common.Hash) ([]StateChange, error) {
 	path := "contracts/results/" + hash.Hex() + "?hbar=false"
-	q := request{label: resultLabel, path: path}
+	q := fetch.Request{Label: resultLabel, Path: path}
 	changes, err := shared(ctx, c, "state changes "+path, q, func(r *reader, changes *[]StateChange) {
 		r.object(func(key []byte) {
 			if string(key) != "state_changes" {
 				r.skip()
 				return
 			}
-			r.array(func() bool { *changes = append(*changes, readStateChange(r)); return true })
+			r.array(func() { *changes = append(*changes, readStateChange(r)) })
 		})
 	})
 	if err != nil {
@@ -149,7 +152,7 @@ type Deployment struct {
 // Deployment returns what a contract was made from, or ErrNotFound.
 func (c *Client) Deployment(ctx context.Context, address common.Address) (*Deployment, error) {
 	path := "contracts/" + lowerHex(address)
-	q := request{label: "contracts/{id}", path: path}
+	q := fetch.Request{Label: "contracts/{id}", Path: path}
 	return shared(ctx, c, "deployment "+path, q, func(r *reader, d *Deployment) {
 		r.object(func(key []byte) {
 			switch string(key) {
@@ -167,11 +170,11 @@ func (c *Client) Deployment(ctx context.Context, address common.Address) (*Deplo
 // OpcodesQuery says what to tell of the steps of a transaction.
 type OpcodesQuery struct {
 	Stack, Memory, Storage bool
-	// MaxBytes bounds the mirror node's answer, decompressed; 0 is as long as any.
+	// MaxBytes bounds the mirror node's answer, decompressed; 0 means the general limit.
 	MaxBytes int64
 }
 
-// Opcodes is a transaction step by step, as a replay of it showed.
+// Opcodes is a transaction step by step, from a replay.
 type Opcodes struct {
 	Gas    uint64
 	Failed bool
@@ -192,6 +195,17 @@ type Step struct {
 	Reason  string // why it failed, in hex or text; empty if it did not
 }
 
+// weight is about how many bytes it holds: words are longer than their text, which leaves out zeros.
+func (o *Opcodes) weight() int64 {
+	const perStep, perWord = 160, 32
+	n := len(o.Return) + perStep*cap(o.Steps)
+	for i := range o.Steps {
+		s := &o.Steps[i]
+		n += perWord*(cap(s.Stack)+cap(s.Memory)+2*cap(s.Storage)) + len(s.Reason)
+	}
+	return int64(n)
+}
+
 // Word is an entry of storage.
 type Word struct {
 	Slot, Value common.Hash
@@ -203,7 +217,7 @@ func (c *Client) Opcodes(ctx context.Context, hash common.Hash, q OpcodesQuery) 
 	path := "contracts/results/" + hash.Hex() + "/opcodes?stack=" + strconv.FormatBool(q.Stack) +
 		"&memory=" + strconv.FormatBool(q.Memory) + "&storage=" + strconv.FormatBool(q.Storage)
 	key := path + "#" + strconv.FormatInt(q.MaxBytes, 10)
-	replay := request{label: resultLabel + "/opcodes", service: web3, path: path, longest: q.MaxBytes, zipped: true}
+	replay := fetch.Request{Label: resultLabel + "/opcodes", Service: fetch.Web3, Path: path, MaxBytes: q.MaxBytes, Zipped: true}
 	return shared(ctx, c, key, replay, readOpcodes)
 }
 
@@ -218,7 +232,7 @@ func readOpcodes(r *reader, o *Opcodes) {
 		case "return_value":
 			o.Return = r.bytes()
 		case "opcodes":
-			r.array(func() bool { o.Steps = append(o.Steps, readStep(r, names)); return true })
+			r.array(func() { o.Steps = append(o.Steps, readStep(r, names)) })
 		default:
 			r.skip()
 		}
@@ -265,7 +279,7 @@ func readWords(r *reader) []common.Hash {
 		return nil
 	}
 	words := []common.Hash{}
-	r.array(func() bool { words = append(words, r.word32()); return true })
+	r.array(func() { words = append(words, r.word32()) })
 	return words
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // traceNode answers by path what the mirror node would of one transaction.

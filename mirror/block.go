@@ -7,11 +7,10 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
-// Block is a record file: what the network did in about two seconds. It is final
-// and must not be changed.
+// Block is a record file: about two seconds of the network's work. It is final and must not be changed.
 type Block struct {
 	Number     uint64
 	Hash       common.Hash // the first 32 of 48 bytes
@@ -24,8 +23,8 @@ type Block struct {
 	HAPI       string // protocol version, such as 0.69.0; may be empty
 }
 
-// HasLogs tells whether the block's bloom says that contracts left logs in it. Logs of
-// token transfers may be there all the same if it does not.
+// HasLogs tells whether the block's bloom says that contracts left logs in it. Logs of token transfers may be
+// there even if it does not.
 func (b *Block) HasLogs() bool {
 	return slices.ContainsFunc(b.Bloom, func(bits byte) bool { return bits != 0 })
 }
@@ -97,18 +96,14 @@ func (r *reader) span() (from, to hedera.Timestamp) {
 
 const blockBytes = 600
 
-// newestBlock is the path of a list of the newest block alone.
-const newestBlock = "blocks?limit=1&order=desc"
-
-// LatestBlock returns the newest block; several callers share one request per
-// freshness interval. It never returns an older block than before, and none that is
-// older than what any other answer told of. ErrNotFound: there is no block at all.
+// LatestBlock returns the newest block; several callers share one request per freshness interval. It never
+// returns an older block than before, nor an older one than any other answer told of. ErrNotFound: there is no
+// block at all.
 func (c *Client) LatestBlock(ctx context.Context) (*Block, error) {
-	return c.head.get(ctx, c.newest)
+	return c.head.get(ctx, c.readNewest)
 }
 
-// KnownLatestBlock returns what LatestBlock would return without asking anybody; ok is
-// false when it would have to.
+// KnownLatestBlock returns what LatestBlock returns if no request is needed for it; ok is false otherwise.
 func (c *Client) KnownLatestBlock() (block *Block, ok bool) { return c.head.now() }
 
 // EarliestBlock returns the oldest block that the mirror node has.
@@ -129,14 +124,14 @@ func (c *Client) endBlock(ctx context.Context, order Order) (*Block, error) {
 	return page.items[0], nil
 }
 
-// BlockByNumber returns the block of that number, or ErrNotFound. Whoever walks through
-// the chain has it read in pages.
+// BlockByNumber returns the block of that number, or ErrNotFound. For callers that walk through the chain it
+// reads whole pages.
 func (c *Client) BlockByNumber(ctx context.Context, number uint64) (*Block, error) {
 	id := decimal(number)
 	if b := c.knownBlock(ctx, kindBlock, id); b != nil {
 		return b, nil
 	}
-	if c.blocks != nil && c.walk.step(number) {
+	if c.blocks != nil && c.sequential.step(number) {
 		if err := c.readBlocks(ctx, pageOf(number), pageOf(number)+preloaded); err != nil {
 			return nil, err
 		}
@@ -147,8 +142,7 @@ func (c *Client) BlockByNumber(ctx context.Context, number uint64) (*Block, erro
 	return c.readBlock(ctx, id)
 }
 
-// CachedBlock returns the block of that number if this process keeps it, as it does what
-// Preload has read.
+// CachedBlock returns the block of that number if this process keeps it, for example after Preload.
 func (c *Client) CachedBlock(number uint64) (block *Block, ok bool) {
 	return c.blocks.get(decimal(number))
 }
@@ -162,7 +156,7 @@ func (c *Client) BlockByHash(ctx context.Context, hash common.Hash) (*Block, err
 	return c.readBlock(ctx, hash.Hex())
 }
 
-// knownBlock looks for a block where nobody has to be asked; nil if it is not there.
+// knownBlock looks for a block in the cache and the store; nil if neither has it.
 func (c *Client) knownBlock(ctx context.Context, kind, id string) *Block {
 	if b, ok := c.blocks.get(id); ok {
 		return b
@@ -194,9 +188,9 @@ func (c *Client) keepBlock(ctx context.Context, b *Block) {
 	case ok && known.Hash == b.Hash:
 		return
 	case ok:
-		c.reset(ctx, b.Number, "a block has changed")
+		c.fetch.Reset(ctx, b.Number, "a block has changed")
 	}
-	c.tide.newest(b)
+	c.newest.of(b)
 	c.blocks.put(decimal(b.Number), b, blockBytes)
 	c.blocks.put(b.Hash.Hex(), b, blockBytes)
 	store(c, kindBlock, decimal(b.Number), b, blockFields)
@@ -212,17 +206,15 @@ func (c *Client) Blocks(ctx context.Context, first, last uint64) iter.Seq2[*Bloc
 	return c.blockList("blocks"+q.String()).items(ctx, c)
 }
 
-// preloaded is how many blocks make a page of the chain: what follows is asked for next,
-// as a rule. Pages begin at its multiples, so that neighbours who ask at the same time
-// share one.
+// preloaded is how many blocks make a page of the chain, since callers usually ask for the following blocks next.
+// Pages begin at its multiples, so that callers of neighbouring blocks share one.
 const preloaded = 25
 
 // pageOf is the first block of the page that a block is on.
 func pageOf(number uint64) uint64 { return number - number%preloaded }
 
-// Preload reads blocks into the cache with one request, unless the first and the last
-// are there or they are many. Their neighbours come with them. Blocks that do not exist
-// are no error.
+// Preload reads blocks into the cache with one request, unless the first and the last are there or the blocks are
+// many. Their neighbours come with them. Blocks that do not exist are no error.
 func (c *Client) Preload(ctx context.Context, first, last uint64) error {
 	has := func(number uint64) bool {
 		_, ok := c.CachedBlock(number)
@@ -261,16 +253,16 @@ func (c *Client) blockList(path string) list[Block] {
 	return list[Block]{label: "blocks", path: path, member: "blocks", maxPages: c.config.MaxBlockPages, read: readBlock}
 }
 
-// observe notes that a block exists. One beyond the shared newest block outdates
-// that: no answer may lie beyond the head that the next one is measured by.
+// observe notes that a block exists. A block beyond the shared newest block outdates that block, since no answer
+// may lie beyond the head that is told next.
 func (c *Client) observe(number uint64) {
 	if head, ok := c.head.peek(); ok && number > head.Number {
 		c.head.forget()
 	}
 }
 
-// learn notes a block that another relay knows: answers are measured by it, too.
+// learn notes a block that another relay knows. Answers must not lag behind it, either.
 func (c *Client) learn(number uint64) {
-	c.tide.saw(number, true)
+	c.fetch.Raise(number)
 	c.observe(number)
 }

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
@@ -13,6 +14,8 @@ type cache[K comparable, V any] struct {
 	lru      *simplelru.LRU[K, weighed[V]] // guarded by mu
 	bytes    int64                         // guarded by mu
 	maxBytes int64
+
+	gets, puts atomic.Uint64
 }
 
 type weighed[V any] struct {
@@ -37,18 +40,19 @@ func (c *cache[K, V]) get(key K) (value V, ok bool) {
 	if c == nil {
 		return value, false
 	}
+	c.gets.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	item, ok := c.lru.Get(key)
 	return item.value, ok
 }
 
-// put keeps a value of about that many bytes. What would displace most of the rest
-// is not kept.
+// put keeps a value of about that many bytes, unless it would displace most of the others.
 func (c *cache[K, V]) put(key K, value V, bytes int64) {
 	if c == nil || bytes > c.maxBytes/4 {
 		return
 	}
+	c.puts.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lru.Remove(key)
@@ -66,6 +70,14 @@ func (c *cache[K, V]) purge() {
 	c.mu.Lock()
 	c.lru.Purge()
 	c.mu.Unlock()
+}
+
+// calls returns how often the cache was asked and written to.
+func (c *cache[K, V]) calls() (gets, puts uint64) {
+	if c == nil {
+		return 0, 0
+	}
+	return c.gets.Load(), c.puts.Load()
 }
 
 // size returns how many entries there are.

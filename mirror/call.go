@@ -9,7 +9,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
+	"lockstep/mirror/fetch"
 )
 
 // CallRequest is a contract call to simulate.
@@ -18,7 +19,7 @@ type CallRequest struct {
 	Estimate       bool   // the answer is the gas that the call needs
 	From, To       *common.Address
 	Data           []byte
-	Gas            uint64   // 0: as much as is allowed
+	Gas            uint64   // 0: the maximum that is allowed
 	GasPrice       *big.Int // weibar; nil or 0: none
 	Value          hedera.Tinybar
 	StateOverrides json.RawMessage // an object; nil: none
@@ -72,13 +73,12 @@ func appendRaw(b []byte, name string, raw json.RawMessage) []byte {
 	return append(b, raw...)
 }
 
-// Call simulates a contract call and returns what it returned, or the bytes of the
-// gas it needs. A call that fails is an *Error, whose Message is a response code
-// such as CONTRACT_REVERT_EXECUTED and whose Data is what it reverted with.
-// Identical calls that are under way at once are one.
+// Call simulates a contract call and returns its output, or the bytes of the gas it needs. A call that fails is
+// an *Error, whose Message is a response code such as CONTRACT_REVERT_EXECUTED and whose Data is what it reverted
+// with. Identical calls that are under way at once are one.
 func (c *Client) Call(ctx context.Context, q CallRequest) ([]byte, error) {
 	body := q.body()
-	post := request{label: "contracts/call", service: web3, path: "contracts/call", body: body, retries: 1}
+	post := fetch.Request{Label: "contracts/call", Service: fetch.Web3, Path: "contracts/call", Body: body, Retries: 1}
 	result, err := shared(ctx, c, "call "+string(body), post, func(r *reader, result *[]byte) {
 		r.object(func(key []byte) {
 			if string(key) == "result" {

@@ -2,46 +2,39 @@ package mirror
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"lockstep/hedera"
+	"lockstep/internal/budget"
+	"lockstep/internal/hedera"
+	"lockstep/mirror/fetch"
 )
 
-// Client reads from one mirror node or several. It is safe for concurrent use. But for
-// Run it owns no goroutine that outlives a read.
+// Client reads from one mirror node or several. It is safe for concurrent use. Apart from Run it owns no
+// goroutine that outlives a read.
 type Client struct {
-	config     Config
-	log        *slog.Logger
-	origin     func(context.Context) Origin
-	http       *http.Client
-	upstreams  []*upstream // at least one; in the order of preference
-	tide       tide
-	budget     budget
-	retryCodes map[int]bool
-	never      map[string]bool
-	flights    flights
-	waiting    atomic.Int32 // requests, for mirror nodes that throttle
-	metrics    metrics
-	buffers    sync.Pool // of *bytes.Buffer
+	config  Config
+	log     *slog.Logger
+	fetch   *fetch.Fetcher
+	never   map[string]bool // results of transactions that never ran
+	flights fetch.Flights
 
-	store    Store                  // nil: none
-	chainKey atomic.Pointer[string] // see chain
+	store      Store                  // nil: none
+	chainKey   atomic.Pointer[string] // see chain
+	unreadable prometheus.Counter
 
 	noPush atomic.Bool // the mirror node has turned out to be unable to push
 
-	head fresh[*Block]
-	fees fresh[*Fees]
-
-	prices prices
-	walk   walk
+	newest     newestBlock
+	head       fresh[*Block]
+	fees       fresh[*Fees]
+	prices     prices
+	sequential sequential
 
 	blocks  *cache[string, *Block]               // by number and by hash
 	results *cache[common.Hash, *ContractResult] // complete ones, by transaction hash
@@ -50,22 +43,22 @@ type Client struct {
 	aliases *cache[hedera.ID, common.Address]    // the EVM address of an entity
 }
 
-// Options are what a Client is given besides its settings.
+// Options are what a Client needs besides its settings.
 type Options struct {
 	Log *slog.Logger
 	// Origin tells on whose behalf a request is made; nil for nobody's.
 	Origin func(context.Context) Origin
 	// Store is shared with other relays; nil for none.
 	Store Store
+	// WentBack is called when a development network has gone back to an earlier state: all knowledge of later
+	// blocks is wrong, and the client has forgotten it. It must not read from the client. Nil: nothing is called.
+	WentBack func(block uint64)
 	// Transport replaces the pooled transport that New makes; for tests.
 	Transport http.RoundTripper
 }
 
 // Origin is what the mirror node is told of the request behind a read.
-type Origin struct {
-	RequestID string // sent as requestId
-	ClientIP  string // sent as Forwarded
-}
+type Origin = fetch.Origin
 
 // aliasBytes is the rough size of an entry of the alias cache.
 const aliasBytes = 64
@@ -75,19 +68,9 @@ func New(config Config, options Options) (*Client, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
 	}
-	upstreams, err := config.upstreams()
-	if err != nil {
-		return nil, err
-	}
-	codes, err := config.retryCodes()
-	if err != nil {
-		return nil, fmt.Errorf("retry codes: %w", err)
-	}
 	c := &Client{
-		config: config, log: options.Log, origin: options.Origin, store: options.Store,
-		http:      httpClient(&config, options.Transport),
-		upstreams: upstreams, budget: budget{share: config.RetryBudget},
-		retryCodes: codes, never: make(map[string]bool), metrics: newMetrics(),
+		config: config, log: options.Log, store: options.Store,
+		never: make(map[string]bool), unreadable: newUnreadable(),
 		blocks:  newCache[string, *Block](config.CacheEntries, config.CacheBytes/8),
 		results: newCache[common.Hash, *ContractResult](config.CacheEntries, config.CacheBytes/4),
 		lists:   newCache[uint64, []*ContractResult](config.CacheEntries, config.CacheBytes/4),
@@ -97,7 +80,12 @@ func New(config Config, options Options) (*Client, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	c.flights.log = c.log
+	c.flights.Log = c.log
+	deps := fetch.Deps{Log: c.log, Origin: options.Origin, Newest: decoding(c.blockList("").readPage), Forget: c.forgetChain, WentBack: options.WentBack, Transport: options.Transport}
+	var err error
+	if c.fetch, err = fetch.New(config.Config, deps); err != nil {
+		return nil, err
+	}
 	if len(config.NeverExecuted) == 0 {
 		config.NeverExecuted = hedera.NeverExecuted()
 	}
@@ -109,15 +97,15 @@ func New(config Config, options Options) (*Client, error) {
 	return c, nil
 }
 
-// Invalidate makes every read that starts from now on ask anew for what can
-// change. It is to be called when a write is known to have taken effect.
+// Invalidate makes every read that starts from now on ask anew for what can change. Call it when a write has
+// certainly taken effect.
 func (c *Client) Invalidate() {
-	c.flights.invalidate()
+	c.flights.Invalidate()
 	c.head.forget()
 }
 
-// Forget drops everything that is kept, also what cannot change on a real network:
-// a development network can be reset.
+// Forget drops everything that is kept, even what cannot change on a real network, because a development network
+// can be reset.
 func (c *Client) Forget() {
 	c.Invalidate()
 	c.chainKey.Store(nil)
@@ -130,23 +118,86 @@ func (c *Client) Forget() {
 	c.aliases.purge()
 }
 
-// Collectors returns the client's metrics, for registration.
-func (c *Client) Collectors() []prometheus.Collector { return c.metrics.collectors(c) }
+// forgetChain drops what is known of a chain that does not exist any more.
+func (c *Client) forgetChain() {
+	c.newest.forget()
+	c.Forget()
+}
+
+// Run looks after the mirror nodes until the context ends.
+func (c *Client) Run(ctx context.Context) error { return c.fetch.Run(ctx) }
+
+// UpstreamStatus is how a mirror node is doing.
+type UpstreamStatus = fetch.UpstreamStatus
+
+// Upstreams returns the state of each mirror node, in the order of MIRROR_NODE_URL.
+func (c *Client) Upstreams() []UpstreamStatus { return c.fetch.Upstreams() }
 
 // get reads path from the REST interface and decodes the answer. Identical reads
 // share one request and its result, which must not be changed. A 404 is
 // ErrNotFound.
 func get[T any](ctx context.Context, c *Client, label, path string, read func(*reader, *T)) (*T, error) {
-	return shared(ctx, c, path, request{label: label, path: path}, read)
+	return shared(ctx, c, path, fetch.Request{Label: label, Path: path}, read)
 }
 
-// shared is get for any request. The key tells apart what is read and how.
-func shared[T any](ctx context.Context, c *Client, key string, q request, read func(*reader, *T)) (*T, error) {
-	value, err := c.flights.do(ctx, key, func(ctx context.Context) (any, error) { return ask(ctx, c, q, read) })
+// shared is get for any request. The key tells apart what is read and how. Each request that gets the value
+// counts as its holder.
+func shared[T any](ctx context.Context, c *Client, key string, q fetch.Request, read func(*reader, *T)) (*T, error) {
+	value, err := c.flights.Do(ctx, key, func(ctx context.Context) (any, error) { return ask(ctx, c, q, read) })
 	if err != nil {
 		return nil, err
 	}
-	return value.(*T), nil
+	got := value.(*decoded[T])
+	if err := hold(ctx, int64(got.bytes)); err != nil {
+		return nil, err
+	}
+	return &got.value, nil
+}
+
+// hold counts the bytes of a value against the request that the context belongs to.
+func hold(ctx context.Context, bytes int64) error {
+	const small = 4 << 10 // not worth counting: a goroutine holds more
+	if bytes < small {
+		return nil
+	}
+	return budget.FromContext(ctx).Take(int(bytes))
+}
+
+// ask makes a request and decodes the answer. Every attempt has its own value, since two may be under way at
+// once.
+func ask[T any](ctx context.Context, c *Client, q fetch.Request, read func(*reader, *T)) (*decoded[T], error) {
+	value, err := c.fetch.Do(ctx, q, decoding(read))
+	if err != nil {
+		return nil, err
+	}
+	return value.(*decoded[T]), nil
+}
+
+// decoded is a value from an answer, and about how many bytes it holds.
+type decoded[T any] struct {
+	value T
+	bytes int
+}
+
+// decoding reads each answer into a new value.
+func decoding[T any](read func(*reader, *T)) fetch.Read {
+	return func(body []byte) (any, uint64, error) {
+		d, r := new(decoded[T]), reader{b: body}
+		read(&r, &d.value)
+		d.bytes = bytesOf(&d.value, len(body))
+		return d, r.newest, r.end()
+	}
+}
+
+// bytesOf is about how many bytes a value holds that was read from that many bytes of text. Most hold less, since
+// hex is twice as long as its bytes.
+func bytesOf(value any, text int) int {
+	if w, ok := value.(interface{ weight() int64 }); ok {
+		if n := w.weight(); n > 0 {
+			return int(n)
+		}
+	}
+	return text
 }
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -19,8 +19,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/hedera"
 	"lockstep/internal/envx"
+	"lockstep/internal/hedera"
 	"lockstep/internal/secret"
 )
 
@@ -343,19 +343,6 @@ func TestHeaders(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	for text, want := range map[string]string{
-		"mirror.example": "https://mirror.example", "http://127.0.0.1:5551": "http://127.0.0.1:5551", "http://h:1/": "http://h:1",
-		"https://h/api/v1/": "https://h", "https://h/proxy": "https://h/proxy", "localhost:5551": "https://localhost:5551",
-	} {
-		if u, err := baseURL(text); err != nil || u.String() != want {
-			t.Errorf("%s: %v, %v", text, u, err)
-		}
-	}
-	for _, text := range []string{"ftp://h", "http://", "http://h?x=1", "http://h#x", "http://[::1", "://"} {
-		if u, err := baseURL(text); err == nil {
-			t.Errorf("%s is accepted as %s", text, u)
-		}
-	}
 	config := defaults(t)
 	for name, change := range map[string]func(*Config){
 		"MIRROR_NODE_URL":           func(c *Config) { c.URL = "" },

@@ -7,12 +7,11 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
-// A coder writes a record's fields one after the other, or reads them: the same
-// description of a record serves both ways, so that they cannot disagree. The first
-// mistake in what is read sticks.
+// A coder writes a record's fields one after the other, or reads them. One description of a record serves both
+// ways, so that they cannot disagree. After the first mistake in the input it reads nothing more.
 //
 //	record = version (1 byte) fields checksum (4 bytes, CRC-32C of all before it)
 //
@@ -24,8 +23,7 @@ type coder struct {
 	bad     bool
 }
 
-// recordVersion changes with every change of what is written. Records of another
-// version are not read.
+// recordVersion changes with every change of the format. Records of another version are not read.
 const recordVersion = 1
 
 const checksumBytes = 4
@@ -57,7 +55,7 @@ func decodeRecord[T any](raw []byte, fields func(*coder, *T)) *T {
 	return value
 }
 
-// take cuts n bytes off what is read.
+// take cuts n bytes off the input.
 func (c *coder) take(n uint64) []byte {
 	if n > uint64(len(c.b)) {
 		c.bad, c.b = true, nil

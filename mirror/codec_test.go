@@ -9,8 +9,8 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 )
 
 // sameRecord compares records field by field, hidden ones included.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // Contract is a deployed contract.
@@ -71,8 +71,8 @@ func (r *reader) word32() (w common.Hash) {
 	return w
 }
 
-// Storage returns a word of a contract's storage at a moment; the zero time is now.
-// What was never written is zero.
+// Storage returns a word of a contract's storage at a moment; the zero time is now. A word that was never written
+// is zero.
 func (c *Client) Storage(ctx context.Context, address common.Address, key common.Hash, at hedera.Timestamp) (common.Hash, error) {
 	var q query
 	if !at.IsZero() {
@@ -97,13 +97,13 @@ func (c *Client) Storage(ctx context.Context, address common.Address, key common
 	return page.items[0].value, nil
 }
 
-// TokenExists tells whether an entity is a token.
-func (c *Client) TokenExists(ctx context.Context, id hedera.ID) (bool, error) {
+// tokenExists tells whether an entity is a token.
+func (c *Client) tokenExists(ctx context.Context, id hedera.ID) (bool, error) {
 	token, err := c.Token(ctx, id)
 	return token != nil, absent(err)
 }
 
-// Created is an entity of which only its existence and age matter.
+// Created is an entity whose existence and age alone matter.
 type Created struct {
 	At hedera.Timestamp
 }

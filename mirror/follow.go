@@ -4,30 +4,31 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"lockstep/mirror/fetch"
 )
 
 // longestPush bounds how long a mirror node that can push is asked to wait for a
 // block before it says that there is none.
 const longestPush = 5 * time.Second
 
-// Head returns the newest block as the mirror node knows it now, however recently
-// another caller asked; it never goes back. ErrNotFound: there is no block at all.
+// Head asks the mirror node for its newest block now, however recently another caller asked; the answer never
+// goes back. ErrNotFound: there is no block at all.
 func (c *Client) Head(ctx context.Context) (*Block, error) {
-	b, err := c.newest(ctx)
+	b, err := c.readNewest(ctx)
 	if err == nil {
 		c.observe(b.Number)
 	}
 	return b, err
 }
 
-// Pushes tells whether NextBlocks waits for a block: whether the mirror node is meant
-// to push, and has not turned out to be unable to.
+// Pushes tells whether NextBlocks waits for a block: the settings say that the mirror node pushes, and it has not
+// proved unable to.
 func (c *Client) Pushes() bool { return c.config.Push && !c.noPush.Load() }
 
-// NextBlocks returns closed blocks from number first on, oldest first and as many as
-// one page holds. The first one may have a higher number if the mirror node misses
-// some. None means that there are none yet. It asks anew at every call; a mirror node
-// that can push is given some seconds to answer when there is a block.
+// NextBlocks returns closed blocks from number first on, oldest first and as many as one page holds. The first
+// one may have a higher number if the mirror node misses some. None means that there are none yet. Every call
+// asks anew; a mirror node that can push gets some seconds to wait for a block.
 func (c *Client) NextBlocks(ctx context.Context, first uint64) ([]*Block, error) {
 	found, err := c.nextPage(ctx, first)
 	if errors.Is(err, ErrNotFound) && c.Pushes() {
@@ -53,20 +54,20 @@ func (c *Client) NextBlocks(ctx context.Context, first uint64) ([]*Block, error)
 
 func (c *Client) nextPage(ctx context.Context, first uint64) ([]*Block, error) {
 	var path query
-	q := request{label: "blocks"}
+	q := fetch.Request{Label: "blocks"}
 	if c.Pushes() {
 		wait := min(longestPush, c.config.Timeout.Duration()/2)
 		path.add("from", decimal(first))
 		path.add("wait", decimal(uint64(wait.Milliseconds())))
-		q = request{label: "devnet/blocks", outside: true, path: "devnet/blocks" + path.String(), waits: true}
+		q = fetch.Request{Label: "devnet/blocks", Outside: true, Path: "devnet/blocks" + path.String(), Waits: true}
 	} else {
 		path.add("block.number", "gte:"+decimal(first))
 		path.page(c, Ascending)
-		q.path = "blocks" + path.String()
+		q.Path = "blocks" + path.String()
 	}
 	found, err := ask(ctx, c, q, c.blockList("").readPage)
 	if err != nil {
 		return nil, err
 	}
-	return found.items, nil
+	return found.value.items, nil
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 )
 
-// Log is an event of a contract or of a token, as clients see it.
+// Log is an event of a contract or of a token in the form that clients see.
 type Log struct {
 	eth.Log
 	Timestamp hedera.Timestamp
@@ -61,9 +61,9 @@ func readEvent(r *reader, l *Log, key []byte) {
 
 // topics reads a list of topics; null is empty.
 func (r *reader) topics() []common.Hash {
-	var few [4]common.Hash // as many as there are
+	var few [4]common.Hash // the maximum number of topics
 	read := few[:0]
-	r.array(func() bool { read = append(read, r.word32()); return true })
+	r.array(func() { read = append(read, r.word32()) })
 	topics := r.hashes.take(len(read))
 	copy(topics, read)
 	return topics
@@ -92,8 +92,8 @@ type LogsQuery struct {
 	Transaction common.Hash // zero: of all transactions; not together with Address
 	// SingleBlock says that the window is one block, which allows more pages.
 	SingleBlock bool
-	// FirstBlock is the number of the first block in the window, or less. Nothing that
-	// is asked for is older than that block's first log.
+	// FirstBlock is the number of the first block in the window, or less. No log in the answer is older than that
+	// block's first log.
 	FirstBlock uint64
 }
 
@@ -119,12 +119,11 @@ func (c *Client) logsPath(q LogsQuery) string {
 // shortHex is a topic without leading zeros, as the mirror node compares them.
 func shortHex(topic common.Hash) string { return hexutil.EncodeBig(topic.Big())[2:] }
 
-// Logs returns logs in the order of their blocks. It waits for records that are on
-// their way and gives up with ErrImmature.
+// Logs returns logs in the order of their blocks. It waits for incomplete records and gives up with ErrImmature.
 //
-// They are read from the newest to the oldest. A full page always links to another one,
-// and a log's index is its place among all logs of its block: so when a page ends with
-// the first log of the first block, the other one is known to be empty.
+// They are read from the newest to the oldest. A full page always links to another one. A log's index is its
+// place among all logs of its block. So when a page ends with the first log of the first block, the other page
+// must be empty.
 func (c *Client) Logs(ctx context.Context, q LogsQuery) ([]*Log, error) {
 	l := list[Log]{
 		label: "contracts/results/logs", path: c.logsPath(q), member: "logs",
@@ -137,7 +136,7 @@ func (c *Client) Logs(ctx context.Context, q LogsQuery) ([]*Log, error) {
 		l.maxPages, l.exists = c.config.MaxBlockLogPages, q.Address == nil
 	}
 	logs := []*Log{}
-	err := c.untilMature(ctx, func() (bool, error) {
+	err := c.untilMature(ctx, func(ctx context.Context) (bool, error) {
 		logs = logs[:0]
 		for log, err := range l.items(ctx, c) {
 			if err != nil {
@@ -169,12 +168,12 @@ func (c *Client) Logs(ctx context.Context, q LogsQuery) ([]*Log, error) {
 func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*Log, error) {
 	all := q.Address == nil && q.selectsNoTopic()
 	if logs, ok := c.logs.get(block.Number); ok && all {
-		return logs, nil
+		return logs, hold(ctx, weightOf(logs))
 	}
 	if all {
 		if logs := stored(ctx, c, kindLogs, decimal(block.Number), logsFields); logs != nil {
 			c.logs.put(block.Number, *logs, weightOf(*logs))
-			return *logs, nil
+			return *logs, hold(ctx, weightOf(*logs))
 		}
 	}
 	logs, err := sliced(ctx, c, block, func(ctx context.Context, slice Window) ([]*Log, error) {
@@ -183,7 +182,7 @@ func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*L
 		return c.Logs(ctx, q)
 	})
 	if err != nil {
-		return nil, absent(err) // no list is not for ever
+		return nil, absent(err) // the list may exist later
 	}
 	if !all || len(logs) == 0 && block.HasLogs() {
 		return logs, nil

@@ -1,99 +1,54 @@
 package mirror
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-type metrics struct {
-	response *prometheus.HistogramVec
-	errors   *prometheus.CounterVec
-	repeated *prometheus.CounterVec
-
-	unreadable prometheus.Counter
+func newUnreadable() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "rpc_relay_mirror_unreadable_records_total",
+		Help: "Records of the shared cache that were ignored because they were damaged or of another version.",
+	})
 }
 
-func newMetrics() metrics {
-	return metrics{
-		response: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "rpc_relay_mirror_response",
-			Help:    "Time of mirror node requests in milliseconds, by path and HTTP status.",
-			Buckets: []float64{5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 20000, 30000},
-		}, []string{"method", "statusCode"}),
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rpc_relay_mirror_node_http_error_code_count",
-			Help: "Mirror node requests that failed, by path and status; absence is no failure.",
-		}, []string{"method", "statusCode"}),
-		repeated: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rpc_relay_mirror_repeated_requests_total",
-			Help: "Mirror node requests that were made again: after a failure of the same mirror node (retry) or of another one (failover), or for want of an answer (hedge); and those that the budget forbade (denied).",
-		}, []string{"kind"}),
-		unreadable: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "rpc_relay_mirror_unreadable_records_total",
-			Help: "Records of the shared cache that were ignored because they were damaged or of another version.",
-		}),
-	}
+// kept is what metrics read of a cache.
+type kept interface {
+	size() int
+	calls() (gets, puts uint64)
 }
 
-func (m *metrics) observe(label string, status int, err error, took time.Duration) {
-	text := statusLabel(status, err)
-	m.response.WithLabelValues(label, text).Observe(float64(took.Microseconds()) / 1000)
-	if err != nil && err != ErrNotFound { //nolint:errorlint // made in this package, never wrapped
-		m.errors.WithLabelValues(label, text).Inc()
-	}
+// caches are the caches of what cannot change, by kind.
+func (c *Client) caches() map[string]kept {
+	return map[string]kept{"block": c.blocks, "result": c.results, "blockResults": c.lists, "blockLogs": c.logs, "alias": c.aliases}
 }
 
-func (m *metrics) collectors(c *Client) []prometheus.Collector {
-	gauge := func(kind string, size func() int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+// Collectors returns the client's metrics, for registration. Two have the names and labels that
+// established relays give them.
+func (c *Client) Collectors() []prometheus.Collector {
+	all := append(c.fetch.Collectors(), c.unreadable, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rpc_relay_cache", Help: "Entries of all caches in this process.",
+	}, func() float64 {
+		sum := 0
+		for _, k := range c.caches() {
+			sum += k.size()
+		}
+		return float64(sum)
+	}))
+	for kind, k := range c.caches() {
+		calls := func(method string, value func() uint64) prometheus.Collector {
+			return prometheus.NewCounterFunc(prometheus.CounterOpts{
+				Name:        "rpc_cache_service_methods_counter",
+				Help:        "Calls of the caches, by what is kept there (callingMethod), where (cacheType: lru, redis) and what was done (method: get, set).",
+				ConstLabels: prometheus.Labels{"callingMethod": kind, "cacheType": "lru", "method": method},
+			}, func() float64 { return float64(value()) })
+		}
+		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "rpc_relay_mirror_cache_entries",
 			Help:        "Entries of the caches of what cannot change, by kind.",
 			ConstLabels: prometheus.Labels{"kind": kind},
-		}, func() float64 { return float64(size()) })
+		}, func() float64 { return float64(k.size()) }),
+			calls("get", func() uint64 { gets, _ := k.calls(); return gets }),
+			calls("set", func() uint64 { _, puts := k.calls(); return puts }))
 	}
-	return []prometheus.Collector{
-		m.response, m.errors, m.repeated,
-		upstreamMetrics{c},
-		gauge("block", c.blocks.size), gauge("result", c.results.size),
-		gauge("blockResults", c.lists.size), gauge("blockLogs", c.logs.size), gauge("alias", c.aliases.size),
-	}
-}
-
-// upstreamMetrics shows the mirror nodes as they are when somebody looks.
-type upstreamMetrics struct{ c *Client }
-
-var (
-	stateDesc = prometheus.NewDesc("rpc_relay_mirror_upstream_state",
-		"Whether a mirror node's interface (rest, web3) is asked: 0 yes, 1 it is being tried again, 2 not for now.", []string{"upstream", "service"}, nil)
-	headDesc = prometheus.NewDesc("rpc_relay_mirror_upstream_head",
-		"The highest block that a mirror node is known to have.", []string{"upstream"}, nil)
-	lagDesc = prometheus.NewDesc("rpc_relay_mirror_upstream_lag_blocks",
-		"How many blocks a mirror node is behind the furthest one.", []string{"upstream"}, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (upstreamMetrics) Describe(out chan<- *prometheus.Desc) {
-	out <- stateDesc
-	out <- headDesc
-	out <- lagDesc
-}
-
-// Collect implements prometheus.Collector.
-func (m upstreamMetrics) Collect(out chan<- prometheus.Metric) {
-	now := time.Now()
-	var best uint64
-	for _, u := range m.c.upstreams {
-		best = max(best, u.head.Load())
-	}
-	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-	}
-	for _, u := range m.c.upstreams {
-		head := u.head.Load()
-		gauge(stateDesc, float64(u.rest.state(now)), u.name, rest.String())
-		gauge(stateDesc, float64(u.web3.state(now)), u.name, web3.String())
-		gauge(headDesc, float64(head), u.name)
-		gauge(lagDesc, float64(max(best, head)-head), u.name)
-	}
+	return all
 }

@@ -97,7 +97,7 @@ func connect(t testing.TB, url string, change ...func(*Config)) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.http.CloseIdleConnections)
+	t.Cleanup(client.fetch.CloseIdleConnections)
 	return client
 }
 

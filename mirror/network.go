@@ -3,7 +3,7 @@ package mirror
 import (
 	"context"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // Fees are the prices of gas in tinybar, by kind of transaction.
@@ -18,7 +18,7 @@ func readFees(r *reader, f *Fees) {
 	r.object(func(key []byte) {
 		switch string(key) {
 		case "fees":
-			r.array(func() bool { readFee(r, f); return true })
+			r.array(func() { readFee(r, f) })
 		case "timestamp":
 			f.At = r.time()
 		default:
@@ -50,30 +50,28 @@ func readFee(r *reader, f *Fees) {
 	}
 }
 
-// Fees returns the prices of now; several callers share one request per freshness
-// interval.
+// Fees returns the present prices; several callers share one request per freshness interval.
 func (c *Client) Fees(ctx context.Context) (*Fees, error) {
 	return c.fees.get(ctx, func(ctx context.Context) (*Fees, error) {
 		return get(ctx, c, "network/fees", "network/fees", readFees)
 	})
 }
 
-// KnownFees returns what Fees would return without asking anybody; ok is false when it
-// would have to.
+// KnownFees returns what Fees returns if no request is needed for it; ok is false otherwise.
 func (c *Client) KnownFees() (fees *Fees, ok bool) { return c.fees.now() }
 
-// FeesAt returns the prices at a moment.
-func (c *Client) FeesAt(ctx context.Context, at hedera.Timestamp) (*Fees, error) {
+// feesAt returns the prices at a moment.
+func (c *Client) feesAt(ctx context.Context, at hedera.Timestamp) (*Fees, error) {
 	return get(ctx, c, "network/fees", "network/fees?timestamp=lte:"+at.String(), readFees)
 }
 
-// ExchangeRate says what ℏ are worth: Hbars cost Cents US cents until Expires.
+// ExchangeRate is the price of ℏ: Hbars cost Cents US cents until Expires.
 type ExchangeRate struct {
 	Cents, Hbars int64
 	Expires      int64 // seconds since the Unix epoch
 }
 
-// ExchangeRates are the rate of now and the one that follows.
+// ExchangeRates are the present rate and the next one.
 type ExchangeRates struct {
 	Current, Next ExchangeRate
 }
@@ -108,42 +106,4 @@ func readRate(r *reader) (rate ExchangeRate) {
 		}
 	})
 	return rate
-}
-
-// Balance is an account's balance in a snapshot.
-type Balance struct {
-	Account hedera.ID
-	Amount  hedera.Tinybar
-}
-
-// SnapshotBalance returns an account's balance in the newest snapshot that is not
-// younger than a moment; the zero time is now. ErrNotFound: the snapshot has no
-// such account, or there is no snapshot.
-func (c *Client) SnapshotBalance(ctx context.Context, id hedera.ID, at hedera.Timestamp) (hedera.Tinybar, error) {
-	path := "balances?account.id=" + id.String()
-	if !at.IsZero() {
-		path += "&timestamp=" + at.String()
-	}
-	l := list[Balance]{label: "balances", path: path, member: "balances", maxPages: 1, read: func(r *reader, b *Balance) {
-		r.object(func(key []byte) {
-			switch string(key) {
-			case "account":
-				b.Account = r.id()
-			case "balance":
-				b.Amount = hedera.Tinybar(r.int64())
-			default:
-				r.skip()
-			}
-		})
-	}}
-	page, err := l.page(ctx, c, l.path)
-	if err != nil {
-		return 0, err
-	}
-	for _, balance := range page.items {
-		if balance.Account == id {
-			return balance.Amount, nil
-		}
-	}
-	return 0, ErrNotFound
 }

@@ -5,7 +5,7 @@ import (
 	"net"
 	"strconv"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // Node is a consensus node in the network's address book.
@@ -30,7 +30,7 @@ func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
 	return found, nil
 }
 
-// The mirror node gives 25 nodes a page at most; networks have some dozens.
+// The mirror node gives a maximum of 25 nodes a page; networks have some dozens.
 const (
 	nodesPerPage = 25
 	maxNodePages = 40
@@ -44,11 +44,10 @@ func readNode(r *reader, n *Node) {
 		case "node_cert_hash":
 			n.CertHash = r.str()
 		case "service_endpoints":
-			r.array(func() bool {
+			r.array(func() {
 				if endpoint := readEndpoint(r); endpoint != "" {
 					n.Endpoints = append(n.Endpoints, endpoint)
 				}
-				return true
 			})
 		default:
 			r.skip()

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"lockstep/mirror/fetch"
 )
 
 // list is a list of the REST interface: where it starts, what its member is called
@@ -16,15 +18,14 @@ type list[T any] struct {
 	path     string
 	member   string
 	maxPages int
-	exists   bool // that the mirror node does not know it is ErrNotFound
-	together bool // items are not kept one without the others, and so are allocated many at once
+	exists   bool // a list that the mirror node does not know is ErrNotFound
+	together bool // items are kept all together, and so are allocated many at once
 	read     func(*reader, *T)
 }
 
-// items reads a list page by page while it is consumed. Items of one page are
-// decoded together, so that no connection is held while the consumer works. A list
-// that the mirror node does not know is empty, unless it is known to exist. A page that
-// another one linked to exists.
+// items reads a list page by page while it is consumed. Items of one page are decoded together, so that no
+// connection is held while the consumer works. A list that the mirror node does not know is empty, unless the
+// list must exist. A page that another one links to must exist.
 func (l list[T]) items(ctx context.Context, c *Client) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		path := l.path
@@ -54,7 +55,7 @@ func (l list[T]) items(ctx context.Context, c *Client) iter.Seq2[*T, error] {
 	}
 }
 
-// failure is what is wrong when a page of the list cannot be had; nil if that is its end.
+// failure is the error when a page of the list cannot be read; nil if the list ends there.
 func (l list[T]) failure(path string, err error) error {
 	switch {
 	case absent(err) != nil || path == l.path && l.exists:
@@ -68,6 +69,18 @@ func (l list[T]) failure(path string, err error) error {
 type page[T any] struct {
 	items []*T
 	next  string // path of the next page below /api/v1/; empty on the last one
+}
+
+// weight is about how many bytes the page holds; 0 if its items do not say.
+func (p *page[T]) weight() (bytes int64) {
+	for _, item := range p.items {
+		w, ok := any(item).(interface{ weight() int64 })
+		if !ok {
+			return 0
+		}
+		bytes += w.weight()
+	}
+	return bytes
 }
 
 // page reads one page. Identical pages that are asked for at the same time are one
@@ -92,13 +105,12 @@ func (l list[T]) readPage(r *reader, p *page[T]) {
 func (l list[T]) readItems(r *reader, p *page[T]) {
 	var items slab[T]
 	if l.together {
-		items.most, r.data.most, r.hashes.most = 16, 1<<10, 32
+		items.max, r.data.max, r.hashes.max = 16, 1<<10, 32
 	}
-	r.array(func() bool {
+	r.array(func() {
 		item := &items.take(1)[0]
 		l.read(r, item)
 		p.items = append(p.items, item)
-		return true
 	})
 }
 
@@ -128,9 +140,9 @@ func nextPath(link string) (string, error) {
 	if err != nil || len(link) > longest {
 		return "", fmt.Errorf("link to the next page: not a usable URL")
 	}
-	_, path, ok := strings.Cut(u.EscapedPath(), apiPrefix)
+	_, path, ok := strings.Cut(u.EscapedPath(), fetch.APIPrefix)
 	if !ok || path == "" || strings.Contains(path, "..") {
-		return "", fmt.Errorf("link to the next page: not below %s", apiPrefix)
+		return "", fmt.Errorf("link to the next page: not below %s", fetch.APIPrefix)
 	}
 	if u.RawQuery != "" {
 		path += "?" + u.RawQuery

@@ -6,29 +6,27 @@ import (
 	"sync"
 	"time"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
-// priceSeconds is how precisely moments are told apart. Exchange rates change on the
-// hour, which is a multiple of it.
+// priceSeconds is the precision of moments. Exchange rates change on the hour, which is a multiple of it.
 const priceSeconds = 10
 
 const hour = 3600 // seconds
 
-// GasPriceAt returns the network's gas price at a moment in the past. The price
-// follows the exchange rate, which changes at most once an hour: between two moments
-// of the same price that are no further apart, nothing has to be asked. Whoever goes
-// through a chain therefore asks for the end of an hour first, and seldom again.
+// GasPriceAt returns the network's gas price at a moment in the past. The price follows the exchange rate, which
+// changes once an hour or less often. So between two moments within an hour that have the same price, no request
+// is needed. A walk through a chain therefore asks for the end of an hour first, and seldom again.
 func (c *Client) GasPriceAt(ctx context.Context, at hedera.Timestamp) (hedera.Tinybar, error) {
 	at = hedera.Timestamp{Seconds: at.Seconds - at.Seconds%priceSeconds}
-	// What the one who asks learns of the hour serves those who wait for it, as a rule.
+	// Usually the first caller's answer for the hour also serves those who wait for it.
 	hour := "price#" + decimal(uint64(at.Seconds/hour))
 	const most = 3
 	for turns := 0; turns < most; {
 		if price, ok := c.prices.find(at); ok {
 			return price, nil
 		}
-		asked, err := c.flights.do(ctx, hour, func(ctx context.Context) (any, error) { return c.learnPrice(ctx, at) })
+		asked, err := c.flights.Do(ctx, hour, func(ctx context.Context) (any, error) { return c.learnPrice(ctx, at) })
 		if err != nil {
 			return 0, err
 		}
@@ -42,8 +40,8 @@ func (c *Client) GasPriceAt(ctx context.Context, at hedera.Timestamp) (hedera.Ti
 	return c.askPrice(ctx, at)
 }
 
-// learnPrice asks for the price at a moment, or for one that tells it and more, unless it
-// has become known since the caller looked.
+// learnPrice asks for the price at a moment, or at another one that also tells it, unless it has become known
+// since the caller looked.
 func (c *Client) learnPrice(ctx context.Context, at hedera.Timestamp) (asked bool, err error) {
 	if _, ok := c.prices.find(at); ok {
 		return false, nil
@@ -60,7 +58,7 @@ func (c *Client) learnPrice(ctx context.Context, at hedera.Timestamp) (asked boo
 }
 
 func (c *Client) askPrice(ctx context.Context, at hedera.Timestamp) (hedera.Tinybar, error) {
-	fees, err := c.FeesAt(ctx, at)
+	fees, err := c.feesAt(ctx, at)
 	if err != nil {
 		return 0, err
 	}
@@ -93,8 +91,8 @@ func (p *prices) find(at hedera.Timestamp) (hedera.Tinybar, bool) {
 	return before.price, before.price == after.price && after.at.Seconds-before.at.Seconds <= hour
 }
 
-// reach returns a moment on the other side of another one than a known price, so that
-// if the price is the same there, it is so in between: an end of the moment's hour.
+// reach returns an end of a moment's hour such that the moment lies between it and a known price. If the price
+// there is the same, it is the same in between.
 func (p *prices) reach(at hedera.Timestamp, now time.Time) (far hedera.Timestamp, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,8 +117,7 @@ func (p *prices) position(at hedera.Timestamp) (int, bool) {
 	})
 }
 
-// add notes a price. A middle one of three equal prices within an hour tells nothing
-// and goes.
+// add notes a price. Of three equal prices within an hour the middle one tells nothing and is dropped.
 func (p *prices) add(at hedera.Timestamp, price hedera.Tinybar) {
 	const most = 4096
 	p.mu.Lock()

@@ -5,7 +5,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 )
 
-// What records hold, field by field. A change here is a new recordVersion.
+// What records hold, field by field. A change here needs a new recordVersion.
 
 func blockFields(c *coder, b *Block) {
 	c.uint64(&b.Number)
@@ -20,7 +20,7 @@ func blockFields(c *coder, b *Block) {
 	c.text(&b.HAPI)
 }
 
-// bloomField writes a bloom without bits, which most are, in a byte or two.
+// bloomField writes a bloom without bits in a byte or two, since most have none.
 func bloomField(c *coder, bloom *[]byte) {
 	empty := len(*bloom) > 0 && len(*bloom) <= types.BloomByteLength && allZero(*bloom)
 	if !c.present(empty) {

@@ -12,8 +12,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 )
 
 // answers is a node that gives one answer after the other, the last one for ever.
@@ -395,20 +395,12 @@ func TestGasPriceAt(t *testing.T) {
 func TestNetwork(t *testing.T) {
 	n := newNode(t)
 	n.set("network/exchangerate", `{"current_rate":{"cent_equivalent":12,"expiration_time":1767229200,"hbar_equivalent":1},"next_rate":{"cent_equivalent":15,"expiration_time":2,"hbar_equivalent":2},"timestamp":"1.000000000"}`)
-	n.set("balances?account.id=0.0.5&timestamp=7.000000000", `{"timestamp":"6.000000000","balances":[{"account":"0.0.5","balance":42,"tokens":[]}],"links":{"next":null}}`)
-	n.set("balances?account.id=0.0.6", `{"timestamp":null,"balances":[],"links":{"next":null}}`)
 	n.set("schedules/0.0.9", `{"schedule_id":"0.0.9","consensus_timestamp":"8.000000001"}`)
 	n.set("transactions/0.0.2-5-000000006", `{"transactions":[{"transaction_id":"0.0.2-5-000000006","name":"ETHEREUMTRANSACTION","result":"SUCCESS","charged_tx_fee":3,"nonce":0,"scheduled":true,"entity_id":"0.0.9","consensus_timestamp":"6.000000000","transfers":[]}]}`)
 	client := connect(t, n.URL)
 	rates, err := client.ExchangeRates(t.Context())
 	if diff := cmp.Diff(&ExchangeRates{ExchangeRate{12, 1, 1767229200}, ExchangeRate{15, 2, 2}}, rates); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
-	}
-	if balance, err := client.SnapshotBalance(t.Context(), hedera.Entity(5), hedera.Timestamp{Seconds: 7}); err != nil || balance != 42 {
-		t.Errorf("%d, %v", balance, err)
-	}
-	if _, err := client.SnapshotBalance(t.Context(), hedera.Entity(6), hedera.Timestamp{}); !errors.Is(err, ErrNotFound) {
-		t.Errorf("%v", err)
 	}
 	if s, err := client.Schedule(t.Context(), hedera.Entity(9)); err != nil || s.At != (hedera.Timestamp{Seconds: 8, Nanos: 1}) {
 		t.Errorf("%v, %v", s, err)

@@ -11,7 +11,9 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/hedera"
+	"lockstep/internal/budget"
+	"lockstep/internal/hedera"
+	"lockstep/mirror/fetch"
 )
 
 // ContractResult is what became of a transaction in the EVM. A complete one is
@@ -31,9 +33,9 @@ type ContractResult struct {
 	To       *common.Address // as signed; nil for a creation
 	Address  *common.Address // the contract that was called or created
 	Contract hedera.ID
-	Created  []hedera.ID // contracts that came into being
+	Created  []hedera.ID // contracts that the transaction created
 
-	Type           *uint64 // nil for what was no Ethereum transaction
+	Type           *uint64 // nil if it was no Ethereum transaction
 	ChainID        *big.Int
 	Nonce          *uint64
 	GasLimit       uint64
@@ -66,7 +68,7 @@ func (r *ContractResult) Complete() bool {
 	return r.Index != nil && r.BlockNumber != nil && r.BlockHash != (common.Hash{})
 }
 
-// CreatedContract tells whether the transaction itself was a creation that worked.
+// CreatedContract tells whether the transaction itself was a successful creation.
 func (r *ContractResult) CreatedContract() bool {
 	for _, id := range r.Created {
 		if id == r.Contract && !id.IsZero() {
@@ -112,9 +114,9 @@ func readResult(r *reader, c *ContractResult) {
 		case "contract_id":
 			c.Contract = r.id()
 		case "created_contract_ids":
-			r.array(func() bool { c.Created = append(c.Created, r.id()); return true })
+			r.array(func() { c.Created = append(c.Created, r.id()) })
 		case "logs":
-			r.array(func() bool { c.Logs = append(c.Logs, readInnerLog(r)); return true })
+			r.array(func() { c.Logs = append(c.Logs, readInnerLog(r)) })
 		default:
 			readEthereumFields(r, c, key)
 		}
@@ -124,7 +126,7 @@ func readResult(r *reader, c *ContractResult) {
 	}
 }
 
-// readEthereumFields reads what was in the transaction and what it cost.
+// readEthereumFields reads the content of the transaction and its cost.
 func readEthereumFields(r *reader, c *ContractResult, key []byte) {
 	switch string(key) {
 	case "type":
@@ -158,7 +160,7 @@ func readEthereumFields(r *reader, c *ContractResult, key []byte) {
 	case "access_list":
 		c.AccessList = readAccessList(r)
 	case "authorization_list":
-		r.array(func() bool { c.Authorizations = append(c.Authorizations, readAuthorization(r)); return true })
+		r.array(func() { c.Authorizations = append(c.Authorizations, readAuthorization(r)) })
 	case "bloom":
 		c.Bloom = r.bytes()
 	default:
@@ -178,27 +180,26 @@ func (r *reader) smallQuantity() uint64 {
 	return n.Uint64()
 }
 
-// readAccessList reads a list of objects. Older mirror nodes give hex text of the
-// encoded list instead, of which nothing can be shown.
+// readAccessList reads a list of objects. Older mirror nodes give hex text of the encoded list instead, which is
+// not shown.
 func readAccessList(r *reader) (list types.AccessList) {
 	if r.peek() == '"' {
 		r.skip()
 		return nil
 	}
-	r.array(func() bool {
+	r.array(func() {
 		var entry types.AccessTuple
 		r.object(func(key []byte) {
 			switch string(key) {
 			case "address":
 				entry.Address = r.address()
 			case "storage_keys", "storageKeys":
-				r.array(func() bool { entry.StorageKeys = append(entry.StorageKeys, r.word32()); return true })
+				r.array(func() { entry.StorageKeys = append(entry.StorageKeys, r.word32()) })
 			default:
 				r.skip()
 			}
 		})
 		list = append(list, entry)
-		return true
 	})
 	return list
 }
@@ -235,11 +236,9 @@ func (r *reader) anyNumber() uint64 {
 
 const resultLabel = "contracts/results/{transactionIdOrHash}"
 
-// ContractResult returns what became of the transaction with that hash, or
-// ErrNotFound. A record that is not complete yet is looked at again for a while; if
-// it stays so, the record is returned together with ErrImmature. A record of a
-// transaction that was refused before it ran never completes: it is returned at
-// once, and Refused tells.
+// ContractResult returns what became of the transaction with that hash, or ErrNotFound. An incomplete record is
+// looked at again for a while; if it stays incomplete, it is returned together with ErrImmature. A record of a
+// transaction that was refused before it ran never completes: it is returned at once, and Refused recognizes it.
 func (c *Client) ContractResult(ctx context.Context, hash common.Hash) (*ContractResult, error) {
 	if r, ok := c.results.get(hash); ok {
 		return r, nil
@@ -250,7 +249,7 @@ func (c *Client) ContractResult(ctx context.Context, hash common.Hash) (*Contrac
 		return r, nil
 	}
 	var result *ContractResult
-	err := c.untilMature(ctx, func() (bool, error) {
+	err := c.untilMature(ctx, func(ctx context.Context) (bool, error) {
 		var err error
 		result, err = get(ctx, c, resultLabel, "contracts/results/"+hash.Hex()+"?hbar=false", readResult)
 		return err == nil && (result.Complete() || c.Refused(result)), err
@@ -275,21 +274,23 @@ func (c *Client) keepResult(hash common.Hash, r *ContractResult) {
 	}
 }
 
-// untilMature looks until look says that it is enough. The pauses grow: most records
-// complete soon.
-func (c *Client) untilMature(ctx context.Context, look func() (bool, error)) error {
+// untilMature repeats look until it says that it is enough. The pauses grow, since most records complete soon.
+// The request does not hold what earlier looks read.
+func (c *Client) untilMature(ctx context.Context, look func(context.Context) (bool, error)) error {
 	const firstPause = 100 * time.Millisecond
 	longest := c.config.RetryDelay.Duration()
 	pause := min(firstPause, longest)
 	for attempt := 1; ; attempt++ {
-		enough, err := look()
+		looking, held := budget.Part(ctx)
+		enough, err := look(looking)
 		if enough || err != nil {
 			return err
 		}
+		held.Close()
 		if attempt >= c.config.ImmatureAttempts {
 			return ErrImmature
 		}
-		if err := wait(ctx, jitter(pause)); err != nil {
+		if err := fetch.Pause(ctx, pause); err != nil {
 			return err
 		}
 		pause = min(2*pause, longest)
@@ -360,8 +361,7 @@ func (c *Client) resultsPath(q ResultsQuery) string {
 	return "contracts/results" + b.String()
 }
 
-// ContractResults lists contract results by time. Their logs are not among what is
-// read, and they may be incomplete.
+// ContractResults lists contract results by time. They have no logs, and may be incomplete.
 func (c *Client) ContractResults(ctx context.Context, q ResultsQuery) iter.Seq2[*ContractResult, error] {
 	return c.resultList(c.resultsPath(q)).items(ctx, c)
 }
@@ -378,7 +378,7 @@ func (c *Client) ResultAt(ctx context.Context, q ResultsQuery) (*ContractResult,
 	q.Limit = 1
 	path := c.resultsPath(q)
 	var result *ContractResult
-	err := c.untilMature(ctx, func() (bool, error) {
+	err := c.untilMature(ctx, func(ctx context.Context) (bool, error) {
 		page, err := c.resultList(path).page(ctx, c, path)
 		if err != nil {
 			return false, err
@@ -395,11 +395,11 @@ func (c *Client) ResultAt(ctx context.Context, q ResultsQuery) (*ContractResult,
 	return result, nil
 }
 
-// BlockResults returns all complete results of a block in their order. It waits for
-// records that are on their way and gives up with ErrImmature. The slice and what it
-// points to are shared; it is nil if the mirror node has no list, not even an empty one.
+// BlockResults returns all complete results of a block in their order. It waits for incomplete records and gives
+// up with ErrImmature. The slice and what it points to are shared; it is nil if the mirror node has no list, not
+// even an empty one.
 func (c *Client) BlockResults(ctx context.Context, block *Block) ([]*ContractResult, error) {
-	return c.wholeBlock(ctx, block.Number, block.GasUsed > 0, func() ([]*ContractResult, error) {
+	return c.wholeBlock(ctx, block.Number, block.GasUsed > 0, func(ctx context.Context) ([]*ContractResult, error) {
 		return sliced(ctx, c, block, func(ctx context.Context, slice Window) ([]*ContractResult, error) {
 			return c.resultsOfBlock(ctx, ResultsQuery{Window: slice})
 		})
@@ -408,33 +408,33 @@ func (c *Client) BlockResults(ctx context.Context, block *Block) ([]*ContractRes
 
 // BlockResultsByNumber is BlockResults for a block of which only the number is known.
 func (c *Client) BlockResultsByNumber(ctx context.Context, number uint64) ([]*ContractResult, error) {
-	return c.wholeBlock(ctx, number, true, func() ([]*ContractResult, error) {
+	return c.wholeBlock(ctx, number, true, func(ctx context.Context) ([]*ContractResult, error) {
 		return c.resultsOfBlock(ctx, ResultsQuery{BlockNumber: &number})
 	})
 }
 
-// resultsOfBlock lists results of a block that exists; ErrNotFound if there is no list of
-// them, which is not the same as an empty one: it is not for ever.
+// resultsOfBlock lists results of a block that exists. It returns ErrNotFound if there is no list of them: unlike
+// an empty list, a missing one may appear later.
 func (c *Client) resultsOfBlock(ctx context.Context, q ResultsQuery) ([]*ContractResult, error) {
 	l := c.resultList(c.resultsPath(q))
 	l.exists = true
 	return collect(l.items(ctx, c))
 }
 
-// wholeBlock keeps what read returns, unless there may be something and is nothing:
-// one of several mirror nodes behind an address can be behind the others.
-func (c *Client) wholeBlock(ctx context.Context, number uint64, some bool, read func() ([]*ContractResult, error)) ([]*ContractResult, error) {
+// wholeBlock keeps what read returns, unless that is empty although the block may hold something: one of several
+// mirror nodes behind an address can lag.
+func (c *Client) wholeBlock(ctx context.Context, number uint64, some bool, read func(context.Context) ([]*ContractResult, error)) ([]*ContractResult, error) {
 	if all, ok := c.lists.get(number); ok {
-		return all, nil
+		return all, hold(ctx, weightOf(all))
 	}
 	if all := stored(ctx, c, kindResults, decimal(number), resultsFields); all != nil {
 		c.learn(number)
 		c.lists.put(number, *all, weightOf(*all))
-		return *all, nil
+		return *all, hold(ctx, weightOf(*all))
 	}
 	var complete []*ContractResult
-	err := c.untilMature(ctx, func() (enough bool, err error) {
-		all, err := read()
+	err := c.untilMature(ctx, func(ctx context.Context) (enough bool, err error) {
+		all, err := read(ctx)
 		if err != nil {
 			return false, err
 		}
@@ -458,8 +458,8 @@ func weightOf[T interface{ weight() int64 }](list []T) int64 {
 	return weight
 }
 
-// completeOf leaves out what was refused before it ran; ok is false if a record is
-// not complete yet.
+// completeOf leaves out transactions that were refused before they ran; ok is false if a record is not complete
+// yet.
 func (c *Client) completeOf(all []*ContractResult) (complete []*ContractResult, ok bool) {
 	complete = make([]*ContractResult, 0, len(all))
 	for _, r := range all {

@@ -13,8 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/hedera"
 	"lockstep/internal/envx"
+	"lockstep/internal/hedera"
+	"lockstep/mirror/fetch"
 )
 
 // held is a node whose answers wait until they are released.
@@ -59,7 +60,7 @@ func TestDecoderPanicFailsOneRead(t *testing.T) {
 	n.set("x", `{}`)
 	client := connect(t, n.URL)
 	_, err := get(t.Context(), client, "x", "x", func(*reader, *int) { panic("a mistake") })
-	if !errors.Is(err, errPanic) || strings.Contains(err.Error(), "a mistake") {
+	if !errors.Is(err, fetch.ErrPanic) || strings.Contains(err.Error(), "a mistake") {
 		t.Errorf("%v", err)
 	}
 }

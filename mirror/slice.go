@@ -5,11 +5,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
-// sliced reads what lies in a block's time. A large block is cut into parts of equal
-// length that are read at once; a page after the other would add up their latencies.
+// sliced reads what lies in a block's time. A large block is cut into parts of equal length that are read at the
+// same time, because the latencies of pages in sequence would add up.
 func sliced[T any](ctx context.Context, c *Client, block *Block, read func(context.Context, Window) ([]T, error)) ([]T, error) {
 	slices := cut(block.Window(), (block.Count+uint64(c.config.SliceSize)-1)/uint64(c.config.SliceSize))
 	if len(slices) == 1 {
@@ -41,9 +41,9 @@ func sliced[T any](ctx context.Context, c *Client, block *Block, read func(conte
 // cut divides a window into n parts that do not overlap and leave no gap; fewer if
 // it is shorter than n nanoseconds.
 func cut(w Window, n uint64) []Window {
-	const most = 1000
+	const maxParts = 1000
 	from, to := w.From.UnixNano(), w.To.UnixNano()
-	n = min(n, most, uint64(max(to-from, 1)))
+	n = min(n, maxParts, uint64(max(to-from, 1)))
 	if n < 2 || to <= from {
 		return []Window{w}
 	}

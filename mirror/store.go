@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 )
 
-// Store keeps what can never change beyond this process, for all relays that share
-// it. It is a convenience: it may lose anything, and it must fail fast.
+// Store keeps what can never change beyond this process, for all relays that share it. It may lose anything, and
+// it must fail fast.
 type Store interface {
 	// Get returns what was put under a key, or nil. What it returns is the caller's.
 	Get(ctx context.Context, key string) []byte
@@ -25,7 +25,7 @@ const (
 	kindAlias   = "a"
 )
 
-// stored looks for a record in the store. One that cannot be read is no record.
+// stored looks for a record in the store. A record that cannot be read counts as missing.
 func stored[T any](ctx context.Context, c *Client, kind, key string, fields func(*coder, *T)) *T {
 	if c.store == nil {
 		return nil
@@ -40,7 +40,7 @@ func stored[T any](ctx context.Context, c *Client, kind, key string, fields func
 	}
 	value := decodeRecord(raw, fields)
 	if value == nil {
-		c.metrics.unreadable.Inc()
+		c.unreadable.Inc()
 	}
 	return value
 }
@@ -55,8 +55,8 @@ func store[T any](c *Client, kind, key string, value *T, fields func(*coder, *T)
 	}
 }
 
-// chain names the chain by its oldest block, so that networks that share a store, or
-// follow each other, do not see each other's records. Empty: it is not known yet.
+// chain names the chain by its oldest block, so that networks that share a store, at the same time or one after
+// the other, do not see each other's records. Empty: it is not known yet.
 func (c *Client) chain(ctx context.Context) string {
 	if key := c.chainKey.Load(); key != nil {
 		return *key
@@ -66,6 +66,9 @@ func (c *Client) chain(ctx context.Context) string {
 		return ""
 	}
 	key := hex.EncodeToString(oldest.Hash[:8])
+	if generation := c.fetch.Generation(); generation != 0 { // the chain may have several histories
+		key += "." + decimal(generation)
+	}
 	c.chainKey.Store(&key)
 	return key
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
 
-	rediscache "lockstep/cache"
+	rediscache "lockstep/internal/cache"
 	"lockstep/internal/envx"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
@@ -27,7 +27,7 @@ func sharing(t *testing.T, redisURL, url string, change ...func(*Config)) *Clien
 	}
 	t.Cleanup(func() { _ = redis.Close() })
 	log := slog.New(slog.DiscardHandler)
-	store := rediscache.New(rediscache.Config{TTL: envx.Millis(time.Hour), MaxValue: 1 << 18, Timeout: envx.Millis(4 * eventually)}, redis, log)
+	store := rediscache.New(rediscache.Config{TTL: envx.Millis(time.Hour), MaxValue: 1 << 18, MaxBytes: 1 << 30, Timeout: envx.Millis(4 * eventually)}, redis, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -47,7 +47,7 @@ func sharing(t *testing.T, redisURL, url string, change ...func(*Config)) *Clien
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.http.CloseIdleConnections)
+	t.Cleanup(client.fetch.CloseIdleConnections)
 	return client
 }
 
@@ -159,7 +159,7 @@ func TestDamagedRecordsAreIgnored(t *testing.T) {
 		t.Error(diff)
 	}
 	var metric dto.Metric
-	if err := client.metrics.unreadable.Write(&metric); err != nil || metric.GetCounter().GetValue() < 4 {
+	if err := client.unreadable.Write(&metric); err != nil || metric.GetCounter().GetValue() < 4 {
 		t.Errorf("%v damaged records were noticed, %v", metric.GetCounter().GetValue(), err)
 	}
 }

@@ -14,10 +14,10 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
-	"lockstep/hedera"
 	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
-	"lockstep/internal/secret"
+	"lockstep/internal/hedera"
+	"lockstep/mirror/fetch"
 )
 
 // chain is a ledger that real mirror node interfaces show.
@@ -144,7 +144,7 @@ func until(t *testing.T, what string, condition func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not in time", what)
 		}
-		_ = wait(t.Context(), time.Millisecond)
+		_ = fetch.Pause(t.Context(), time.Millisecond)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestBreaker(t *testing.T) {
 		if _, err := client.BlockByNumber(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		return client.upstreams[0].rest.healthy(time.Now()) && first.asked.Load() > before
+		return client.Upstreams()[0].Open && first.asked.Load() > before
 	})
 }
 
@@ -259,46 +259,6 @@ func TestBreakerOfASingleOne(t *testing.T) {
 	until(t, "it is noticed that it answers", func() bool { _, err := client.LatestBlock(t.Context()); return err == nil })
 }
 
-func TestBreakerTries(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	failure := errors.New("down")
-	b := breaker{limit: 2, pause: time.Second}
-	if b.failed(now, failure) || b.enter(now) != nil || b.state(now) != stateClosed {
-		t.Error("open after one failure")
-	}
-	if !b.failed(now, failure) || !errors.Is(b.enter(now), failure) || b.state(now) != stateOpen {
-		t.Error("closed after two")
-	}
-	now = now.Add(1250 * time.Millisecond) // the pause with most jitter
-	if b.state(now) != stateHalfOpen || b.healthy(now) {
-		t.Error("no try after the pause")
-	}
-	if b.enter(now) != nil || !errors.Is(b.enter(now), failure) {
-		t.Error("want exactly one try")
-	}
-	for range 10 {
-		b.failed(now, failure)
-	}
-	if !errors.Is(b.enter(now.Add(11*time.Second)), failure) || b.enter(now.Add(20*time.Second)) != nil {
-		t.Error("the pause does not grow to 16 times, and no further")
-	}
-	if b.succeeded(); b.enter(now) != nil || b.state(now) != stateClosed {
-		t.Error("a success does not close it")
-	}
-	refusal := errors.New("throttled")
-	b.throttled(now.Add(time.Second), refusal)
-	b.throttled(now, errors.New("a shorter one"))
-	if !errors.Is(b.enter(now), refusal) || b.healthy(now) || b.state(now) != stateOpen || b.enter(now.Add(time.Second)) != nil {
-		t.Error("Retry-After is not kept")
-	}
-	off := breaker{}
-	for range 3 {
-		if off.failed(now, failure) || off.enter(now) != nil {
-			t.Error("a breaker that is off opens")
-		}
-	}
-}
-
 // What asks not to be asked for a while is not asked.
 func TestRetryAfter(t *testing.T) {
 	chain := newChain(t)
@@ -313,15 +273,6 @@ func TestRetryAfter(t *testing.T) {
 	}
 	if asked := only.asked.Load(); asked != 1 {
 		t.Errorf("it was asked %d times", asked)
-	}
-	now := time.Unix(1_800_000_000, 0)
-	for text, want := range map[string]time.Duration{
-		"": 0, "0": 0, "7": 7 * time.Second, "99999": longestThrottle, "-1": 0, "soon": 0,
-		now.Add(9 * time.Second).UTC().Format(http.TimeFormat): 9 * time.Second, now.Add(-time.Hour).UTC().Format(http.TimeFormat): 0,
-	} {
-		if got := retryAfter(http.Header{"Retry-After": {text}}, now); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
 	}
 }
 
@@ -343,7 +294,7 @@ func throttle(t *testing.T, c *Client, f *face, wait time.Duration) <-chan error
 		_, err := c.LatestBlock(t.Context())
 		result <- err
 	}()
-	until(t, "the mirror node throttles", func() bool { return c.upstreams[0].rest.resting(time.Now()) })
+	until(t, "the mirror node throttles", func() bool { return !c.Upstreams()[0].Open })
 	return result
 }
 
@@ -377,40 +328,6 @@ func TestThrottledReadsWait(t *testing.T) {
 	}
 }
 
-// What cannot wait is refused at once.
-func TestThrottledReadsThatCannotWait(t *testing.T) {
-	for name, test := range map[string]struct {
-		change func(*Config)
-		wait   time.Duration
-		crowd  int32 // that waits already
-		met    bool  // the one that met it is refused
-		came   bool  // one that came meanwhile is
-	}{
-		"no time":   {func(c *Config) { c.Timeout = envx.Millis(10 * time.Second) }, 11 * time.Second, 0, true, true},
-		"no room":   {nil, time.Second, mostWaiting, true, true},
-		"no budget": {func(c *Config) { c.RetryBudget = 0 }, time.Second, 0, true, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			chain := newChain(t)
-			only := chain.face()
-			client := over(t, test.change, only)
-			client.waiting.Store(test.crowd)
-			first := throttle(t, client, only, test.wait)
-			_, err := client.BlockByNumber(t.Context(), 0)
-			if got := throttled(err); got != test.came || !got && err != nil {
-				t.Errorf("one that came meanwhile: %v", err)
-			}
-			if err := <-first; throttled(err) != test.met {
-				t.Errorf("the one that met it: %v", err)
-			}
-			if client.waiting.Load() != test.crowd {
-				t.Errorf("%d are still counted", client.waiting.Load())
-			}
-		})
-	}
-}
-
 // When all mirror nodes throttle, the one that ends first is waited for.
 func TestAllThrottle(t *testing.T) {
 	t.Parallel()
@@ -434,22 +351,22 @@ func TestLag(t *testing.T) {
 	slow, good := chain.face(), chain.face()
 	client := over(t, func(c *Config) { c.MaxLag = 2 }, slow, good)
 	look(t, client)
-	until(t, "both are known", func() bool { return client.upstreams[0].head.Load() == 1 && client.upstreams[1].head.Load() == 1 })
+	until(t, "both are known", func() bool { return client.Upstreams()[0].Head == 1 && client.Upstreams()[1].Head == 1 })
 	slow.freeze()
 	chain.grow(2)
-	until(t, "the second one is ahead", func() bool { return client.upstreams[1].head.Load() == 3 })
+	until(t, "the second one is ahead", func() bool { return client.Upstreams()[1].Head == 3 })
 	if got := latest(t, client); got != 1 {
 		t.Errorf("block %d: two blocks behind is allowed", got)
 	}
 	chain.grow(1)
-	until(t, "the second one is too far ahead", func() bool { return client.upstreams[1].head.Load() == 4 })
+	until(t, "the second one is too far ahead", func() bool { return client.Upstreams()[1].Head == 4 })
 	if got := latest(t, client); got != 4 {
 		t.Errorf("block %d", got)
 	}
 	slow.show(chain.ledger.View)
 	until(t, "the first one is used again", func() bool {
 		before := slow.asked.Load()
-		head := client.upstreams[0].head.Load()
+		head := client.Upstreams()[0].Head
 		return latest(t, client) == 4 && head == 4 && slow.asked.Load() > before
 	})
 }
@@ -545,35 +462,12 @@ func TestReset(t *testing.T) {
 	}
 }
 
-func TestBudget(t *testing.T) {
-	b := budget{share: 0.5}
-	for range reserve {
-		if !b.take() {
-			t.Fatal("the reserve is not there")
-		}
-	}
-	if b.take() {
-		t.Error("more than the reserve")
-	}
-	b.deposit()
-	if b.take() {
-		t.Error("half a request is no request")
-	}
-	b.deposit()
-	if !b.take() || b.take() {
-		t.Error("two requests allow one repetition")
-	}
-	if none := (&budget{}); none.take() {
-		t.Error("a budget of nothing")
-	}
-}
-
 // An outage is not made worse by repetitions.
 func TestOutageIsNotAmplified(t *testing.T) {
 	chain := newChain(t)
 	only := chain.face()
 	only.spoiled(mirrorrest.Fault{Status: 503})
-	const requests = 200
+	const requests, reserve = 200, 20 // what a quiet relay may repeat
 	client := over(t, func(c *Config) {
 		c.Retries, c.RetryCodes, c.BreakerFailures, c.RetryBudget = 5, envx.Strings{"503"}, 0, 0.1
 	}, only)
@@ -625,33 +519,8 @@ func TestHedge(t *testing.T) {
 	t.Run("a mistake fails one read", func(t *testing.T) {
 		client := over(t, func(c *Config) { c.HedgeDelay = envx.Millis(time.Hour) }, chain.face())
 		_, err := get(t.Context(), client, "x", "blocks", func(*reader, *int) { panic("a mistake") })
-		if !errors.Is(err, errPanic) {
+		if !errors.Is(err, fetch.ErrPanic) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestAddresses(t *testing.T) {
-	config := defaults(t)
-	config.URL, config.Web3URL = "http://a:1/key, b ,http://a:1/other", "http://w"
-	all, err := config.upstreams()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, u := range all {
-		got = append(got, u.name+" "+u.rest.base+" "+u.web3.base)
-	}
-	want := "a:1 http://a:1/key/api/v1/ http://w/api/v1/, b https://b/api/v1/ http://w/api/v1/, a:1#2 http://a:1/other/api/v1/ http://w/api/v1/"
-	if text := strings.Join(got, ", "); text != want {
-		t.Errorf("%s\nwant %s", text, want)
-	}
-	config.Web3URL = "http://w,http://x"
-	if err := config.Check(); err == nil || !strings.Contains(err.Error(), "MIRROR_NODE_URL_WEB3") {
-		t.Errorf("two web3 addresses for three mirror nodes: %v", err)
-	}
-	config.URL = secret.URL(strings.Repeat("http://a,", mostUpstreams+1))
-	if err := config.Check(); err == nil {
-		t.Error("too many addresses are accepted")
-	}
 }

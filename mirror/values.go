@@ -8,11 +8,10 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
-// integerText reads an integer that may be written as a number or as a string of
-// digits, which the mirror node does for some.
+// integerText reads an integer, which the mirror node writes as a number or as a string of digits.
 func (r *reader) integerText() []byte {
 	if r.peek() == '"' {
 		return r.text()
@@ -35,10 +34,9 @@ func (r *reader) int64() int64 {
 	return n
 }
 
-// plain reads an integer as it is written as a rule: by digits alone, and few. Of
-// anything else it reads nothing.
+// plain reads an integer in its usual form: a few digits alone. It reads nothing of any other form.
 func (r *reader) plain() (n uint64, ok bool) {
-	const few = 19 // digits, of which no number is too large
+	const few = 19 // digits: no such number is too large
 	r.peek()
 	rest := r.b[r.i:]
 	for i, c := range rest[:min(len(rest), few+1)] {
@@ -107,15 +105,12 @@ func (r *reader) big() *big.Int {
 }
 
 func (r *reader) bool() bool {
-	switch r.peek() {
-	case 't':
-		r.literal("true")
-		return true
-	case 'n':
-		r.literal("null")
-	default:
-		r.literal("false")
+	switch c := r.peek(); c {
+	case 't', 'f', 'n':
+		r.skip()
+		return c == 't' && r.err == nil
 	}
+	r.fail("want true or false")
 	return false
 }
 
@@ -141,8 +136,8 @@ func (r *reader) bytes() []byte {
 	return out
 }
 
-// exact reads hex of just the length of dst, which is how the mirror node writes most.
-// Of anything else it reads nothing and tells so; dst is zero then.
+// exact reads hex of exactly the length of dst, the mirror node's usual form. Of any other form it reads nothing
+// and returns false; dst is zero then.
 func (r *reader) exact(dst []byte) bool {
 	const prefix = `"0x`
 	r.peek()
@@ -178,8 +173,7 @@ type lastHash struct {
 	hash common.Hash
 }
 
-// hashAgain is hash where the next item of a list tends to have the same one: what is
-// written as the last time is not decoded again.
+// hashAgain is hash for lists whose next item often has the same one: an equal text is not decoded again.
 func (r *reader) hashAgain(last *lastHash) common.Hash {
 	r.peek()
 	if len(last.text) > 0 && bytes.HasPrefix(r.b[r.i:], last.text) {

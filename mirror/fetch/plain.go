@@ -1,4 +1,4 @@
-package mirror
+package fetch
 
 import (
 	"bytes"
@@ -15,19 +15,18 @@ import (
 	"time"
 )
 
-// plainTransport makes requests over HTTP/1.1 without TLS or proxy, as mirror nodes of
-// the same cluster are reached. A caller writes its request and reads the answer by
-// itself; the transport of net/http hands both to goroutines of the connection, which
-// for a short answer costs more than everything else. Requests of other kinds go there,
-// those that want their answer compressed among them.
+// plainTransport makes requests over HTTP/1.1 without TLS or proxy, for mirror nodes of the same cluster. A
+// caller writes its request and reads the answer by itself. The transport of net/http hands both to goroutines of
+// the connection, which for a short answer costs more than everything else. Other requests go there, such as
+// those for a compressed answer.
 type plainTransport struct {
 	others    http.RoundTripper
 	proxy     func(*http.Request) (*url.URL, error)
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	keepAlive bool
 	idleTime  time.Duration
-	mostIdle  int // overall
-	mostOpen  int // to one host
+	maxIdle   int // overall
+	maxOpen   int // to one host
 
 	mu    sync.Mutex
 	hosts map[string]*plainHost // guarded by mu; by host as in the URL, nil: for others
@@ -35,19 +34,19 @@ type plainTransport struct {
 	sweep *time.Timer           // guarded by mu; nil while nothing is idle
 }
 
-// plainHost is what is kept of a host. There are as many as the settings name.
+// plainHost is the state of a host. The settings name all hosts.
 type plainHost struct {
 	address string
 	places  chan struct{} // holds a token for each connection in use
 	idle    []*plainConn  // guarded by plainTransport.mu; the last one was used last
 }
 
-// RoundTrip is that of http.RoundTripper. All requests may be made twice, so one that
-// met a connection that had ended meanwhile is made over another.
+// RoundTrip is that of http.RoundTripper. All requests may be made twice, so if an idle connection has ended, the
+// request is made over another one.
 func (t *plainTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	host := t.host(r)
 	if host == nil || r.Header[acceptEncoding] != nil {
-		r.Header.Del(acceptEncoding) // which net/http asks for, and takes care of, by itself
+		r.Header.Del(acceptEncoding) // net/http sets and handles it by itself
 		return t.others.RoundTrip(r)
 	}
 	text, err := requestText(r)
@@ -80,7 +79,7 @@ func (t *plainTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // host returns nil for requests that are not plain.
 func (t *plainTransport) host(r *http.Request) *plainHost {
-	if r.URL.Scheme != "http" {
+	if r.URL.Scheme != "http" || !canLook {
 		return nil
 	}
 	t.mu.Lock()
@@ -90,7 +89,7 @@ func (t *plainTransport) host(r *http.Request) *plainHost {
 		return host
 	}
 	if proxy, err := t.proxy(r); proxy == nil && err == nil {
-		host = &plainHost{address: r.URL.Host, places: make(chan struct{}, t.mostOpen)}
+		host = &plainHost{address: r.URL.Host, places: make(chan struct{}, t.maxOpen)}
 		if r.URL.Port() == "" {
 			host.address = net.JoinHostPort(r.URL.Hostname(), "80")
 		}
@@ -102,17 +101,15 @@ func (t *plainTransport) host(r *http.Request) *plainHost {
 	return host
 }
 
-// take returns an idle connection, or opens one.
+// take returns an idle connection, or opens one. An idle connection on which something has arrived is closed,
+// because those bytes cannot answer the next request.
 func (t *plainTransport) take(ctx context.Context, host *plainHost) (*plainConn, error) {
-	t.mu.Lock()
-	if last := len(host.idle) - 1; last >= 0 {
-		conn := host.idle[last]
-		host.idle = host.idle[:last]
-		t.idle--
-		t.mu.Unlock()
-		return conn, nil
+	for conn := t.lastIdle(host); conn != nil; conn = t.lastIdle(host) {
+		if quiet(conn.Conn) {
+			return conn, nil
+		}
+		conn.discard()
 	}
-	t.mu.Unlock()
 	conn, err := t.dial(ctx, "tcp", host.address)
 	if err != nil {
 		return nil, err
@@ -120,10 +117,24 @@ func (t *plainTransport) take(ctx context.Context, host *plainHost) (*plainConn,
 	return newPlainConn(t, host, conn), nil
 }
 
+// lastIdle takes the idle connection that was used last, or returns nil.
+func (t *plainTransport) lastIdle(host *plainHost) *plainConn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := len(host.idle) - 1
+	if last < 0 {
+		return nil
+	}
+	conn := host.idle[last]
+	host.idle = host.idle[:last]
+	t.idle--
+	return conn
+}
+
 // put keeps a connection for the next request, if there is room.
 func (t *plainTransport) put(conn *plainConn) {
 	t.mu.Lock()
-	keep := t.keepAlive && t.idle < t.mostIdle
+	keep := t.keepAlive && t.idle < t.maxIdle
 	if keep {
 		conn.since = time.Now()
 		conn.host.idle = append(conn.host.idle, conn)
@@ -139,10 +150,10 @@ func (t *plainTransport) put(conn *plainConn) {
 	<-conn.host.places
 }
 
-// closeOld closes what has been idle for long.
+// closeOld closes connections that have been idle for long.
 func (t *plainTransport) closeOld() { t.closeSince(time.Now().Add(-t.idleTime)) }
 
-// CloseIdleConnections is what http.Client looks for.
+// CloseIdleConnections is the method that http.Client looks for.
 func (t *plainTransport) CloseIdleConnections() {
 	t.closeSince(time.Now())
 	if others, ok := t.others.(interface{ CloseIdleConnections() }); ok {
@@ -150,8 +161,8 @@ func (t *plainTransport) CloseIdleConnections() {
 	}
 }
 
-// closeSince closes what has been idle since then or longer, and sets the timer for the
-// oldest of the rest.
+// closeSince closes connections that have been idle since then or longer, and sets the timer for the oldest of
+// the rest.
 func (t *plainTransport) closeSince(then time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -184,7 +195,7 @@ const acceptEncoding = "Accept-Encoding"
 
 var errBadTarget = errors.New("the path has a character that cannot be sent")
 
-// requestText is a request as it is sent.
+// requestText returns the bytes of a request.
 func requestText(r *http.Request) ([]byte, error) {
 	target := r.URL.RequestURI()
 	for i := range len(target) {

@@ -1,4 +1,4 @@
-package mirror
+package fetch
 
 import (
 	"bufio"
@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"lockstep/internal/nonblock"
 )
 
 // plainConn is a connection of a plainTransport. It serves one request at a time.
@@ -25,22 +23,18 @@ type plainConn struct {
 	since     time.Time // when it became idle; guarded by plainTransport.mu
 }
 
-// longestHeader bounds what an answer's status line and headers take, interim answers
-// included.
+// longestHeader bounds an answer's status line and headers, interim answers included.
 const longestHeader = 256 << 10
 
 var errHeader = errors.New("the header of the answer is too long")
 
 func newPlainConn(t *plainTransport, host *plainHost, conn net.Conn) *plainConn {
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		conn = nonblock.New(tcp)
-	}
 	c := &plainConn{Conn: conn, transport: t, host: host}
 	c.in = bufio.NewReader(c)
 	return c
 }
 
-// Read is that of the connection, as far as is allowed.
+// Read reads from the connection, up to the bytes that are allowed.
 func (c *plainConn) Read(p []byte) (int, error) {
 	if c.left <= 0 {
 		return 0, errHeader
@@ -50,8 +44,8 @@ func (c *plainConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange sends a request and reads the answer up to its body. When that has been read
-// and closed the connection goes back.
+// exchange sends a request and reads the answer up to its body. When the body has been read and closed the
+// connection goes back.
 func (c *plainConn) exchange(r *http.Request, text []byte) (*http.Response, error) {
 	ctx := r.Context()
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
@@ -59,7 +53,7 @@ func (c *plainConn) exchange(r *http.Request, text []byte) (*http.Response, erro
 	if err != nil {
 		stop()
 		if ctx.Err() != nil {
-			return nil, ctx.Err() // what the connection says then is that its time was up
+			return nil, ctx.Err() // the connection's own error only says that its time was up
 		}
 		return nil, err
 	}
@@ -92,14 +86,14 @@ func (c *plainConn) ask(r *http.Request, text []byte) (*http.Response, error) {
 
 func (c *plainConn) discard() { _ = c.Close() }
 
-// plainBody is the body of an answer. Closing it frees the connection: for the next
-// request if nothing of this one is left.
+// plainBody is the body of an answer. Closing it frees the connection, for the next request if nothing of this
+// one is left.
 type plainBody struct {
 	io.ReadCloser
 	conn  *plainConn
 	stop  func() bool // ends the watch over the request's context
 	last  bool        // the connection ends with this answer
-	ended bool        // all was read
+	ended bool        // the whole body was read
 	freed bool
 }
 

@@ -1,4 +1,4 @@
-package mirror
+package fetch
 
 import (
 	"context"
@@ -29,10 +29,10 @@ type flown struct {
 	err   error
 }
 
-func depart(ctx context.Context, f *flights, r *reads) <-chan flown {
+func depart(ctx context.Context, f *Flights, r *reads) <-chan flown {
 	out := make(chan flown, 1)
 	go func() {
-		value, err := f.do(ctx, "key", r.read)
+		value, err := f.Do(ctx, "key", r.read)
 		out <- flown{value, err}
 	}()
 	synctest.Wait()
@@ -41,7 +41,7 @@ func depart(ctx context.Context, f *flights, r *reads) <-chan flown {
 
 func TestIdenticalReadsAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f flights
+		var f Flights
 		r := reads{release: make(chan struct{})}
 		var all []<-chan flown
 		for range 10 {
@@ -63,7 +63,7 @@ func TestIdenticalReadsAreOne(t *testing.T) {
 // anew, for all.
 func TestReaderGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f flights
+		var f Flights
 		r := reads{release: make(chan struct{})}
 		impatient, giveUp := context.WithCancel(t.Context())
 		first := depart(impatient, &f, &r)
@@ -86,7 +86,7 @@ func TestReaderGivesUp(t *testing.T) {
 // goes on.
 func TestWaiterGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f flights
+		var f Flights
 		r := reads{release: make(chan struct{})}
 		first := depart(t.Context(), &f, &r)
 		impatient, giveUp := context.WithCancel(t.Context())

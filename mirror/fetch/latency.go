@@ -1,4 +1,4 @@
-package mirror
+package fetch
 
 import (
 	"slices"
@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	keptTimes   = 128 // of recent answers of one kind, at most
-	neededTimes = 20  // before they say what is usual
-	refreshed   = 8   // answers after which what is usual is looked at again
-	usualShare  = 95  // percent of the answers that come in the usual time
+	keptTimes   = 128 // maximum, of recent answers of one kind
+	neededTimes = 20  // before they show what is usual
+	refreshed   = 8   // answers after which the usual time is computed again
+	usualShare  = 95  // percent of the answers come in the usual time
 )
 
-// latencies are how long a mirror node's recent answers took, by kind of request. What
-// is not answered because another request was faster counts with the time until then.
+// latencies are how long a mirror node's recent answers took, by kind of request. A request that another one
+// overtook counts with its time until then.
 type latencies struct {
 	mu     sync.Mutex
 	byKind map[string]*times // guarded by mu
@@ -46,8 +46,7 @@ func (l *latencies) note(kind string, took time.Duration) {
 	}
 }
 
-// usual returns the time in which all but the slowest answers come; 0 if too few came
-// so far.
+// usual returns the time in which all but the slowest answers come; 0 if there are too few yet.
 func (l *latencies) usual(kind string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,12 +56,11 @@ func (l *latencies) usual(kind string) time.Duration {
 	return 0
 }
 
-// patience is how long a request waits for its answer until it is made again; 0 is for
-// ever.
-func (c *Client) patience(u *upstream, q request) time.Duration {
-	least, most := c.config.HedgeDelay.Duration(), c.config.HedgeDelayMax.Duration()
-	if least == 0 || q.waits {
+// hedgeDelay is how long a request waits for its answer until it is made again; 0 means for ever.
+func (f *Fetcher) hedgeDelay(u *upstream, q Request) time.Duration {
+	least, most := f.config.HedgeDelay.Duration(), f.config.HedgeDelayMax.Duration()
+	if least == 0 || q.Waits {
 		return 0
 	}
-	return max(least, min(u.latencies.usual(q.label), most))
+	return max(least, min(u.latencies.usual(q.Label), most))
 }

@@ -1,4 +1,4 @@
-package mirror
+package fetch
 
 import (
 	"io"
@@ -29,17 +29,17 @@ func (s *slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(blockJSON(17))), Request: r}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
 }
 
 // hedge makes a request that is answered after a time, and returns when it was made
 // again; 0 if it was not.
-func (s *slow) hedge(t *testing.T, client *Client, takes time.Duration) time.Duration {
+func (s *slow) hedge(t *testing.T, f *Fetcher, takes time.Duration) time.Duration {
 	t.Helper()
 	s.mu.Lock()
 	s.takes, s.arrivals = takes, nil
 	s.mu.Unlock()
-	if _, err := client.BlockByNumber(t.Context(), 17); err != nil {
+	if _, err := f.Do(t.Context(), Request{Label: "x", Path: "x"}, ignored); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Wait()
@@ -61,21 +61,18 @@ func TestHedgeFollowsLatency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := new(slow)
 		config := defaults(t)
-		config.URL, config.CacheEntries, config.RetryBudget = "http://mirror.example", 0, 10
+		config.URL, config.RetryBudget = "http://mirror.example", 10
 		config.HedgeDelay, config.HedgeDelayMax = envx.Millis(5*ms), envx.Millis(500*ms)
-		client, err := New(config, Options{Transport: node})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := newFetcher(t, config, Deps{Transport: node})
 		expect := func(takes, want time.Duration) {
 			t.Helper()
-			if got := node.hedge(t, client, takes); got != want {
+			if got := node.hedge(t, f, takes); got != want {
 				t.Errorf("an answer after %v: made again after %v, want %v", takes, got, want)
 			}
 		}
 		usually := func(takes time.Duration) {
 			for range keptTimes + refreshed {
-				node.hedge(t, client, takes)
+				node.hedge(t, f, takes)
 			}
 		}
 		expect(100*ms, 5*ms) // nothing is known yet
@@ -86,10 +83,10 @@ func TestHedgeFollowsLatency(t *testing.T) {
 		expect(3*time.Second, 500*ms) // not longer than the longest
 		usually(1 * ms)
 		expect(50*ms, 5*ms) // nor shorter than the shortest
-		if other := client.upstreams[0].usual("another kind"); other != 0 {
+		if other := f.upstreams[0].usual("another kind"); other != 0 {
 			t.Errorf("of another kind: %v", other)
 		}
-		client.config.HedgeDelayMax = 0
+		f.config.HedgeDelayMax = 0
 		usually(101 * ms)
 		expect(50*ms, 5*ms) // always the same
 	})

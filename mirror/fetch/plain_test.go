@@ -1,4 +1,4 @@
-package mirror
+package fetch
 
 import (
 	"bufio"
@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockstep/internal/envx"
 )
 
 // plainNet is a network of pipes: each dialled connection is served by a script.
@@ -37,7 +39,7 @@ func (n *plainNet) transport(t *testing.T) *plainTransport {
 			})
 			return near, nil
 		},
-		keepAlive: true, idleTime: time.Minute, mostIdle: 10, mostOpen: 2,
+		keepAlive: true, idleTime: time.Minute, maxIdle: 10, maxOpen: 2,
 	}
 	t.Cleanup(func() { transport.CloseIdleConnections(); servers.Wait() })
 	return transport
@@ -164,7 +166,7 @@ func TestPlainCancel(t *testing.T) {
 					ended <- struct{}{}
 				}}
 				transport := n.transport(t)
-				for range transport.mostOpen + 1 { // each frees its place
+				for range transport.maxOpen + 1 { // each frees its place
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					if _, err := fetch(ctx, transport); err == nil || ctx.Err() == nil {
 						t.Errorf("%v, %v", err, ctx.Err())
@@ -210,8 +212,8 @@ func TestPlainBound(t *testing.T) {
 				t.Error(got)
 			}
 		}
-		if most.Load() != int64(transport.mostOpen) {
-			t.Errorf("%d connections at once, want %d", most.Load(), transport.mostOpen)
+		if most.Load() != int64(transport.maxOpen) {
+			t.Errorf("%d connections at once, want %d", most.Load(), transport.maxOpen)
 		}
 	})
 }
@@ -300,5 +302,77 @@ func TestPlainRequest(t *testing.T) {
 	r.URL.RawQuery = "a=1 HTTP/1.1\r\nHost: other"
 	if text, err := requestText(r); !errors.Is(err, errBadTarget) {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// Bytes that arrive on an idle connection answer nothing: the next request is made over
+// another connection, and gets its own answer.
+func TestPlainUnsolicitedBytes(t *testing.T) {
+	for name, bytes := range map[string]string{
+		"an answer":        "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nothers",
+		"a part of one":    "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\noth",
+		"an empty line":    "\r\n",
+		"a time-out":       "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n",
+		"nothing, the end": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			idle, sent, accepted := make(chan struct{}), make(chan struct{}), new(atomic.Int64)
+			var servers sync.WaitGroup
+			defer servers.Wait()
+			defer func() { _ = listener.Close() }()
+			servers.Go(func() {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				accepted.Add(1)
+				_, _ = http.ReadRequest(bufio.NewReader(conn))
+				_, _ = io.WriteString(conn, okText)
+				<-idle
+				_, _ = io.WriteString(conn, bytes)
+				if bytes == "" {
+					_ = conn.(*net.TCPConn).CloseWrite()
+				}
+				close(sent)
+				another, err := listener.Accept()
+				if err == nil {
+					accepted.Add(1)
+					answering(okText, 0)(t, another)
+				}
+				_ = conn.Close()
+			})
+			config := Config{Timeout: envx.Millis(20 * time.Second), KeepAlive: true, MaxSockets: 2, MaxTotalSockets: 2, SocketTimeout: envx.Millis(time.Minute)}
+			client := httpClient(&config, nil)
+			ask := func() (string, error) {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String()+"/x", nil)
+				if err != nil {
+					return "", err
+				}
+				answer, err := client.Transport.RoundTrip(r)
+				if err != nil {
+					return "", err
+				}
+				defer func() { _ = answer.Body.Close() }()
+				text, err := io.ReadAll(answer.Body)
+				return fmt.Sprint(answer.StatusCode, " ", string(text)), err
+			}
+			for i := range 2 {
+				if got, err := ask(); got != "200 ok" || err != nil {
+					t.Errorf("request %d: %q, %v", i, got, err)
+				}
+				if i == 0 {
+					close(idle)
+					<-sent
+				}
+			}
+			if accepted.Load() != 2 {
+				t.Errorf("%d connections, want 2", accepted.Load())
+			}
+			client.CloseIdleConnections()
+		})
 	}
 }

@@ -1,11 +1,11 @@
-package mirror
+package fetch
 
 import (
 	"sync"
 	"time"
 )
 
-// A breaker keeps requests from an address that does not answer them.
+// A breaker stops requests to an address that does not answer.
 //
 //	closed     every request goes through
 //	open       after so many failures in a row: none does, for a pause
@@ -13,18 +13,19 @@ import (
 //
 // Any success closes it, also of a request that began before it opened.
 type breaker struct {
-	limit int           // failures that open it; 0: nothing does
+	limit int           // failures that open it; 0: it never opens
 	pause time.Duration // the first one
 
 	mu       sync.Mutex
 	failures int       // guarded by mu; in a row
+	since    time.Time // guarded by mu; of the first of them
 	until    time.Time // guarded by mu; no request before that while it is open
 	last     error     // guarded by mu; the newest failure
-	asked    time.Time // guarded by mu; the address asked not to be asked before
-	refusal  error     // guarded by mu; how it said so
+	asked    time.Time // guarded by mu; the address wants no request before
+	refusal  error     // guarded by mu; the answer that said so
 }
 
-// State is what a breaker is in, as its metric shows it.
+// breakerState is the state of a breaker, as its metric shows it.
 type breakerState int
 
 const (
@@ -33,10 +34,10 @@ const (
 	stateOpen
 )
 
-// longestPause is how many times the first pause a later one can be, as a power of two.
+// longestPause bounds a later pause, in doublings of the first.
 const longestPause = 4
 
-// enter asks to make a request. The error is why not: what went wrong last.
+// enter asks to make a request. If none may go through, the error is what went wrong last.
 func (b *breaker) enter(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +50,7 @@ func (b *breaker) enter(now time.Time) error {
 	if now.Before(b.until) {
 		return b.last
 	}
-	b.until = now.Add(b.length()) // this one tries; others wait for what it finds
+	b.until = now.Add(b.length()) // this request is the try; others wait for its result
 	return nil
 }
 
@@ -74,21 +75,27 @@ func (b *breaker) succeeded() {
 	b.mu.Unlock()
 }
 
-// failed notes a failure and tells whether it has opened the breaker.
-func (b *breaker) failed(now time.Time, err error) (opened bool) {
+// blink is how long failures in a row do not count as an outage yet while the breaker is closed.
+const blink = 2 * time.Second
+
+// failed notes a failure and tells whether the address is out: the breaker is open, or
+// nothing but failures came for longer than a blink.
+func (b *breaker) failed(now time.Time, err error) (out bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	wasClosed := b.closed()
+	if b.failures == 0 {
+		b.since = now
+	}
 	b.failures++
 	b.last = err
 	if b.closed() {
-		return false
+		return now.Sub(b.since) > blink
 	}
 	b.until = now.Add(b.length())
-	return wasClosed
+	return true
 }
 
-// throttled notes that the address is not to be asked for a while.
+// throttled notes that the address wants no requests for a while.
 func (b *breaker) throttled(until time.Time, refusal error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,15 +104,15 @@ func (b *breaker) throttled(until time.Time, refusal error) {
 	}
 }
 
-// resumes returns when the address may be asked again after it throttled, and whether
-// that is all that keeps requests from it.
+// resumes returns when the address may be asked again after it throttled, and whether nothing else stops requests
+// to it.
 func (b *breaker) resumes() (at time.Time, well bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.asked, b.closed()
 }
 
-// resting tells whether the address asked not to be asked yet.
+// resting tells whether the address still wants no requests.
 func (b *breaker) resting(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,0 +1,33 @@
+// Package feed follows the blocks of a chain, for subscriptions and for all else that needs every block once and
+// in order. It is the only follower of blocks. It knows no mirror node: a Source gives blocks, and a Sink uses
+// them.
+//
+// # Use
+//
+//	follower := feed.New(feed.Config{Interval: time.Second, Log: log}, source, sink)
+//	err := follower.Run(ctx, wake)
+//
+// Run sleeps until something comes on wake, then reads blocks while the sink is active. While
+// nobody needs blocks it asks for none.
+//
+// # What it promises
+//
+//   - Blocks are told in order, each once, from the sink's position, which moves only when a block
+//     was told. What fails is tried again; after an outage everything that was missed comes in order.
+//   - Several blocks of a backlog are read at the same time, and told one after the other.
+//   - Who came while the source was waiting for a block gets that block: what the sink wants is
+//     asked after the blocks are known.
+//   - A block that the source lists, and whose content it does not give, holds up all later ones
+//     for a number of attempts. Then it is given up: what was read of it is told.
+//   - A mistake in how a block is read ends neither the process nor the blocks after it.
+//
+// # Glossary
+//
+//	source      gives blocks by number; it may push, which means that it waits for a block
+//	sink        says from where on blocks are wanted, reads what is wanted of each, and is told of it
+//	position    the next block to tell of, and the epoch in which that was said
+//	epoch       the time from one beginning of a position to the next; what was read in an
+//	            earlier one is told to nobody
+//	backlog     blocks that exist and were not told of yet
+//	give up     tell of a block without what could not be read
+package feed

@@ -1,0 +1,93 @@
+package fetch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// ErrNotFound says that the mirror node knows no such thing.
+var ErrNotFound = errors.New("not found")
+
+// ErrTooLong says that an answer was longer than it may be. It is in the tree of an
+// *Error.
+var ErrTooLong = errors.New("the answer is longer than allowed")
+
+// Statuses of an Error when there was no usable HTTP answer.
+const (
+	StatusTimeout    = http.StatusGatewayTimeout // no answer in time
+	StatusUnreadable = http.StatusBadGateway     // an answer that cannot be read
+	StatusNoAnswer   = 567                       // no connection, or one that broke
+)
+
+// Error is a failed request. Its text holds what the mirror node said and names no
+// host.
+type Error struct {
+	Status   int    // HTTP status, or StatusTimeout or StatusNoAnswer made here
+	Message  string // what the mirror node said, else what happened
+	Detail   string // more about it; may be empty
+	Data     string // 0x-prefixed revert data of a call; may be empty
+	Children []Message
+
+	cause      error
+	retryAfter time.Duration // how long the mirror node wants no requests
+}
+
+// Message is a further part of an error: the failure of an inner call.
+type Message struct {
+	Message, Detail, Data string
+}
+
+func (e *Error) Error() string {
+	if e.Detail != "" {
+		return fmt.Sprintf("mirror node: %d %s: %s", e.Status, e.Message, e.Detail)
+	}
+	return fmt.Sprintf("mirror node: %d %s", e.Status, e.Message)
+}
+
+// Unwrap returns what went wrong below HTTP, if anything did.
+func (e *Error) Unwrap() error { return e.cause }
+
+const (
+	longestError = 2 << 20 // bytes of the body of an error; a longer one is not read
+	maxChildren  = 64
+)
+
+// errorOf reads the body of an answer that is not a success. If the body says nothing, the status is the message.
+func errorOf(status int, body []byte) *Error {
+	e := &Error{Status: status, Message: fmt.Sprintf("Request failed with status code %d", status)}
+	var answer struct {
+		Status struct{ Messages []Message } `json:"_status"`
+	}
+	if len(body) > longestError || json.Unmarshal(body, &answer) != nil {
+		return e
+	}
+	messages := answer.Status.Messages
+	for len(messages) > 0 && messages[0].Message == "" {
+		messages = messages[1:]
+	}
+	if len(messages) == 0 {
+		return e
+	}
+	messages = messages[:min(len(messages), 1+maxChildren)]
+	for i := range messages {
+		messages[i].Message, messages[i].Detail = clip(messages[i].Message), clip(messages[i].Detail)
+	}
+	e.Message, e.Detail, e.Data = messages[0].Message, messages[0].Detail, messages[0].Data
+	if len(messages) > 1 {
+		e.Children = slices.Clone(messages[1:])
+	}
+	return e
+}
+
+// clip bounds text that goes into answers and logs.
+func clip(text string) string {
+	const longest = 4096
+	if len(text) > longest {
+		return text[:longest]
+	}
+	return text
+}

@@ -1,0 +1,259 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func httpClient(config *Config, transport http.RoundTripper) *http.Client {
+	if transport == nil {
+		dialer := &net.Dialer{Timeout: config.Timeout.Duration(), KeepAlive: config.KeepAliveInterval.Duration()}
+		transport = &plainTransport{
+			others: &http.Transport{
+				Proxy:                 http.ProxyFromEnvironment,
+				DialContext:           dialer.DialContext,
+				ForceAttemptHTTP2:     true,
+				DisableKeepAlives:     !config.KeepAlive,
+				MaxConnsPerHost:       config.MaxSockets,
+				MaxIdleConnsPerHost:   config.MaxSockets,
+				MaxIdleConns:          config.MaxTotalSockets,
+				IdleConnTimeout:       config.SocketTimeout.Duration(),
+				TLSHandshakeTimeout:   config.Timeout.Duration(),
+				ResponseHeaderTimeout: config.Timeout.Duration(),
+			},
+			proxy: http.ProxyFromEnvironment, dial: dialer.DialContext, keepAlive: config.KeepAlive,
+			idleTime: config.SocketTimeout.Duration(), maxIdle: config.MaxTotalSockets, maxOpen: config.MaxSockets,
+		}
+	}
+	return &http.Client{
+		Transport: transport,
+		CheckRedirect: func(next *http.Request, via []*http.Request) error {
+			if len(via) > config.MaxRedirects {
+				return errRedirects
+			}
+			if first := via[0].URL; next.URL.Host != first.Host || next.URL.Scheme != first.Scheme {
+				return errRedirectHost // our secrets and our requests go to one host
+			}
+			return nil
+		},
+	}
+}
+
+var (
+	errRedirects    = errors.New("too many redirects")
+	errRedirectHost = errors.New("redirected to another host")
+)
+
+// NewestBlock is the path of a list of the newest block alone, which probes ask for.
+const NewestBlock = "blocks?limit=1&order=desc"
+
+// Request is one exchange with a mirror node.
+type Request struct {
+	Label    string // the path with its variables left out, for metrics
+	Service  Service
+	Outside  bool   // Path is not below /api/v1/
+	Path     string // with its query
+	Body     []byte // nil for GET
+	Retries  int    // the minimum, whatever is configured
+	MaxBytes int64  // of the answer; 0: as many as is configured
+	Waits    bool   // a slow answer is normal: no hedge
+	Zipped   bool   // the mirror node sends this only compressed
+
+	probe bool // no caller learns its result
+}
+
+// attempt sends a request to one mirror node, and gives the body of a success to read. It repeats the request if
+// the answer is of a history that is gone.
+func (f *Fetcher) attempt(ctx context.Context, u *upstream, q Request, read Read) (value any, err error) {
+	const maxAttempts = 3
+	for range maxAttempts {
+		if value, err = f.attemptOnce(ctx, u, q, read); err != errGone { //nolint:errorlint // made in checkGeneration, never wrapped
+			return value, err
+		}
+	}
+	return nil, f.unanswered(ctx, errGone)
+}
+
+func (f *Fetcher) attemptOnce(ctx context.Context, u *upstream, q Request, read Read) (value any, err error) {
+	started := time.Now()
+	status := 0
+	defer func() {
+		f.metrics.observe(q.Label, status, err, time.Since(started))
+		f.settle(ctx, u, q, err)
+	}()
+
+	timed, cancel := context.WithTimeout(ctx, f.config.Timeout.Duration())
+	defer cancel()
+	answer, err := f.send(timed, u.address(q.Service).base, q)
+	if err != nil {
+		return nil, f.unanswered(ctx, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	status = answer.StatusCode
+
+	text := f.newBody(ctx)
+	defer f.recycle(text)
+	defer text.free()
+	longest := f.config.MaxBody
+	if q.MaxBytes > 0 {
+		longest = min(longest, q.MaxBytes)
+	}
+	if err := text.read(answer, longest); err != nil {
+		return nil, f.unanswered(ctx, err)
+	}
+	if err := f.checkGeneration(answer.Header); err != nil {
+		return nil, err
+	}
+	switch {
+	case status == http.StatusNotFound && q.Body == nil:
+		return nil, ErrNotFound
+	case status < 200 || status > 299:
+		e := errorOf(status, text.buffer.Bytes())
+		e.retryAfter = retryAfter(answer.Header, time.Now())
+		if status == http.StatusTooManyRequests && e.retryAfter == 0 {
+			e.retryAfter = usualThrottle
+		}
+		return nil, e
+	}
+	value, newest, err := read(text.buffer.Bytes())
+	if err != nil {
+		return nil, &Error{Status: StatusUnreadable, Message: "unreadable answer", Detail: err.Error(), cause: err}
+	}
+	if newest > 0 {
+		u.knows(newest)
+		f.floor.saw(newest, !q.probe)
+	}
+	return value, nil
+}
+
+func (f *Fetcher) send(ctx context.Context, base string, q Request) (*http.Response, error) {
+	if q.Outside {
+		base = strings.TrimSuffix(base, APIPrefix) + "/"
+	}
+	method, body := http.MethodGet, io.Reader(nil)
+	if q.Body != nil {
+		method, body = http.MethodPost, bytes.NewReader(q.Body)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, base+q.Path, body)
+	if err != nil {
+		return nil, fmt.Errorf("build request: %w", errors.Unwrap(err))
+	}
+	if q.Body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if q.Zipped {
+		r.Header.Set(acceptEncoding, "gzip")
+	}
+	f.setHeaders(ctx, r.Header)
+	answer, err := f.http.Transport.RoundTrip(r)
+	if err != nil || answer.StatusCode/100 != 3 {
+		return answer, err
+	}
+	// Redirects are rare and following them is not free, so that code is used only now.
+	_ = answer.Body.Close()
+	if r.GetBody != nil {
+		if r.Body, err = r.GetBody(); err != nil {
+			return nil, fmt.Errorf("repeat request: %w", err)
+		}
+	}
+	return f.http.Do(r)
+}
+
+func (f *Fetcher) setHeaders(ctx context.Context, h http.Header) {
+	if f.config.AuthHeader != "" {
+		h.Set("Authorization", f.config.AuthHeader.Reveal())
+	}
+	if f.config.APIKey != "" {
+		h.Set("X-Api-Key", f.config.APIKey.Reveal())
+	}
+	if f.config.Modularized != "" {
+		h.Set("Is-Modularized", f.config.Modularized)
+	}
+	if f.origin == nil {
+		return
+	}
+	origin := f.origin(ctx)
+	if origin.RequestID != "" {
+		h.Set("Requestid", origin.RequestID)
+	}
+	if ip := net.ParseIP(origin.ClientIP); ip != nil {
+		h.Set("Forwarded", forwarded(ip))
+	}
+}
+
+func forwarded(ip net.IP) string {
+	if ip.To4() == nil {
+		return `for="[` + ip.String() + `]"`
+	}
+	return `for="` + ip.String() + `"`
+}
+
+// unanswered classifies a request without an answer. If the caller gave up, that is the reason. The transport's
+// text may name hosts and stays inside.
+func (f *Fetcher) unanswered(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if aboutUs(err) && !errors.Is(err, errCrowded) {
+		return err // the budget's own error says what the request may hold
+	}
+	e := &Error{Status: StatusNoAnswer, Message: "no answer", cause: err}
+	var timeout net.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
+		errors.As(err, &timeout) && timeout.Timeout():
+		e.Status = StatusTimeout
+		e.Message = fmt.Sprintf("timeout of %dms exceeded", f.config.Timeout.Duration().Milliseconds())
+	case errors.Is(err, syscall.ECONNREFUSED):
+		e.Message = "connection refused"
+	case errors.Is(err, errCrowded):
+		e.Status, e.Message = http.StatusServiceUnavailable, errCrowded.Error()
+	case errors.Is(err, ErrTooLong):
+		e.Status, e.Message = StatusUnreadable, ErrTooLong.Error()
+	case errors.Is(err, errRedirects), errors.Is(err, errRedirectHost):
+		e.Status, e.Message = StatusUnreadable, "redirect refused"
+	}
+	return e
+}
+
+// spare returns a buffer for an answer, used before where possible.
+func (f *Fetcher) spare() *bytes.Buffer {
+	if b, ok := f.buffers.Get().(*bytes.Buffer); ok {
+		return b
+	}
+	return new(bytes.Buffer)
+}
+
+// recycle keeps the largest buffer of ordinary size that an answer was read into.
+func (f *Fetcher) recycle(b *body) {
+	kept := b.buffer
+	if kept.Cap() > shortAnswer {
+		kept = b.outgrown
+	}
+	if kept != nil {
+		kept.Reset()
+		f.buffers.Put(kept)
+	}
+}
+
+func statusLabel(status int, err error) string {
+	var e *Error
+	switch {
+	case status != 0:
+		return strconv.Itoa(status)
+	case errors.As(err, &e):
+		return strconv.Itoa(e.Status)
+	default:
+		return "canceled"
+	}
+}

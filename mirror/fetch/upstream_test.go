@@ -1,0 +1,233 @@
+package fetch
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/secret"
+)
+
+// defaults are the settings as an empty environment gives them.
+func defaults(t testing.TB) Config {
+	t.Helper()
+	config, err := env.ParseAsWithOptions[Config](env.Options{Environment: map[string]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+func newFetcher(t *testing.T, config Config, deps Deps) *Fetcher {
+	t.Helper()
+	deps.Log = slog.New(slog.DiscardHandler)
+	f, err := New(config, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.CloseIdleConnections)
+	return f
+}
+
+// ignored is what an answer says that nobody wants to know.
+func ignored([]byte) (value any, newest uint64, err error) { return nil, 0, nil }
+
+func TestBreakerTries(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	failure := errors.New("down")
+	b := breaker{limit: 2, pause: time.Second}
+	if b.failed(now, failure) || b.enter(now) != nil || b.state(now) != stateClosed {
+		t.Error("open after one failure")
+	}
+	if !b.failed(now, failure) || !errors.Is(b.enter(now), failure) || b.state(now) != stateOpen {
+		t.Error("closed after two")
+	}
+	now = now.Add(1250 * time.Millisecond) // the pause with most jitter
+	if b.state(now) != stateHalfOpen || b.healthy(now) {
+		t.Error("no try after the pause")
+	}
+	if b.enter(now) != nil || !errors.Is(b.enter(now), failure) {
+		t.Error("want exactly one try")
+	}
+	for range 10 {
+		b.failed(now, failure)
+	}
+	if !errors.Is(b.enter(now.Add(11*time.Second)), failure) || b.enter(now.Add(20*time.Second)) != nil {
+		t.Error("the pause does not grow to 16 times, and no further")
+	}
+	if b.succeeded(); b.enter(now) != nil || b.state(now) != stateClosed {
+		t.Error("a success does not close it")
+	}
+	refusal := errors.New("throttled")
+	b.throttled(now.Add(time.Second), refusal)
+	b.throttled(now, errors.New("a shorter one"))
+	if !errors.Is(b.enter(now), refusal) || b.healthy(now) || b.state(now) != stateOpen || b.enter(now.Add(time.Second)) != nil {
+		t.Error("Retry-After is not kept")
+	}
+	off := breaker{}
+	for range 3 {
+		if off.failed(now, failure) || off.enter(now) != nil {
+			t.Error("a breaker that is off opens")
+		}
+	}
+}
+
+func TestRetryAfterHeader(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for text, want := range map[string]time.Duration{
+		"": 0, "0": 0, "7": 7 * time.Second, "99999": longestThrottle, "-1": 0, "soon": 0,
+		now.Add(9 * time.Second).UTC().Format(http.TimeFormat): 9 * time.Second, now.Add(-time.Hour).UTC().Format(http.TimeFormat): 0,
+	} {
+		if got := retryAfter(http.Header{"Retry-After": {text}}, now); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestBaseURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"mirror.example": "https://mirror.example", "http://127.0.0.1:5551": "http://127.0.0.1:5551", "http://h:1/": "http://h:1",
+		"https://h/api/v1/": "https://h", "https://h/proxy": "https://h/proxy", "localhost:5551": "https://localhost:5551",
+	} {
+		if u, err := baseURL(text); err != nil || u.String() != want {
+			t.Errorf("%s: %v, %v", text, u, err)
+		}
+	}
+	for _, text := range []string{"ftp://h", "http://", "http://h?x=1", "http://h#x", "http://[::1", "://"} {
+		if u, err := baseURL(text); err == nil {
+			t.Errorf("%s is accepted as %s", text, u)
+		}
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	config := defaults(t)
+	config.URL, config.Web3URL = "http://a:1/key, b ,http://a:1/other", "http://w"
+	all, err := config.upstreams()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, u := range all {
+		got = append(got, u.name+" "+u.rest.base+" "+u.web3.base)
+	}
+	want := "a:1 http://a:1/key/api/v1/ http://w/api/v1/, b https://b/api/v1/ http://w/api/v1/, a:1#2 http://a:1/other/api/v1/ http://w/api/v1/"
+	if text := strings.Join(got, ", "); text != want {
+		t.Errorf("%s\nwant %s", text, want)
+	}
+	config.Web3URL = "http://w,http://x"
+	if err := config.Check(); err == nil || !strings.Contains(err.Error(), "MIRROR_NODE_URL_WEB3") {
+		t.Errorf("two web3 addresses for three mirror nodes: %v", err)
+	}
+	config.URL = secret.URL(strings.Repeat("http://a,", maxUpstreams+1))
+	if err := config.Check(); err == nil {
+		t.Error("too many addresses are accepted")
+	}
+}
+
+func TestErrorOf(t *testing.T) {
+	tests := map[string]struct {
+		body string
+		want Error
+	}{
+		"rest":       {`{"_status":{"messages":[{"message":"Invalid parameter: limit"}]}}`, Error{Status: 400, Message: "Invalid parameter: limit"}},
+		"web3":       {`{"_status":{"messages":[{"message":"Bad Request","detail":"gas field must be","data":""}]}}`, Error{Status: 400, Message: "Bad Request", Detail: "gas field must be"}},
+		"revert":     {`{"_status":{"messages":[{"message":"CONTRACT_REVERT_EXECUTED","detail":"no","data":"0x08"},{"message":"INSUFFICIENT_GAS","detail":"","data":"0x"}]}}`, Error{Status: 400, Message: "CONTRACT_REVERT_EXECUTED", Detail: "no", Data: "0x08", Children: []Message{{"INSUFFICIENT_GAS", "", "0x"}}}},
+		"html":       {`<html>`, Error{Status: 400, Message: "Request failed with status code 400"}},
+		"empty":      {``, Error{Status: 400, Message: "Request failed with status code 400"}},
+		"other JSON": {`{"error":"x"}`, Error{Status: 400, Message: "Request failed with status code 400"}},
+	}
+	for name, test := range tests {
+		if diff := cmp.Diff(&test.want, errorOf(400, []byte(test.body)), cmpopts.IgnoreUnexported(Error{})); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestBudget(t *testing.T) {
+	b := retryBudget{share: 0.5}
+	for range reserve {
+		if !b.take() {
+			t.Fatal("the reserve is not there")
+		}
+	}
+	if b.take() {
+		t.Error("more than the reserve")
+	}
+	b.deposit()
+	if b.take() {
+		t.Error("half a request is no request")
+	}
+	b.deposit()
+	if !b.take() || b.take() {
+		t.Error("two requests allow one repetition")
+	}
+	if none := (&retryBudget{}); none.take() {
+		t.Error("a budget of nothing")
+	}
+}
+
+// What cannot wait is refused at once.
+func TestThrottledReadsThatCannotWait(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Config)
+		wait   string // seconds
+		crowd  int32  // that waits already
+		met    bool   // the one that met it is refused
+		came   bool   // one that came meanwhile is
+	}{
+		"no time":   {func(c *Config) { c.Timeout = envx.Millis(10 * time.Second) }, "11", 0, true, true},
+		"no room":   {nil, "1", maxWaiting, true, true},
+		"no budget": {func(c *Config) { c.RetryBudget = 0 }, "1", 0, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int64
+			node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if asked.Add(1) == 1 {
+					w.Header().Set("Retry-After", test.wait)
+					w.WriteHeader(http.StatusTooManyRequests)
+				}
+			}))
+			t.Cleanup(node.Close)
+			config := defaults(t)
+			config.URL, config.HedgeDelay = secret.URL(node.URL), 0
+			if test.change != nil {
+				test.change(&config)
+			}
+			f := newFetcher(t, config, Deps{})
+			f.waiting.Store(test.crowd)
+			do := func() error {
+				_, err := f.Do(t.Context(), Request{Label: "x", Path: "x"}, ignored)
+				return err
+			}
+			first := make(chan error, 1)
+			go func() { first <- do() }()
+			for end := time.Now().Add(20 * time.Second); f.Upstreams()[0].Open; {
+				if time.Now().After(end) || Pause(t.Context(), time.Millisecond) != nil {
+					t.Fatal("the mirror node does not throttle")
+				}
+			}
+			err := do()
+			if got := throttled(err); got != test.came || !got && err != nil {
+				t.Errorf("one that came meanwhile: %v", err)
+			}
+			if err := <-first; throttled(err) != test.met {
+				t.Errorf("the one that met it: %v", err)
+			}
+			if f.waiting.Load() != test.crowd {
+				t.Errorf("%d are still counted", f.waiting.Load())
+			}
+		})
+	}
+}
