@@ -10,4 +10,8 @@
 //
 // Within each, the order of the checks is part of the contract: clients see the
 // first failure.
+//
+// # Words
+//
+//	precheck  a check of this package, which refuses by an *eth.Error; what a consensus node checks is the node precheck
 package precheck

@@ -11,8 +11,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/holiman/uint256"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 	"lockstep/precheck"
 )
 
@@ -35,7 +35,10 @@ func sign(t *testing.T, data types.TxData) *eth.Tx {
 	if typed := types.NewTx(data); typed.Type() != types.LegacyTxType {
 		id = typed.ChainId()
 	}
-	signer := types.LatestSignerForChainID(id)
+	signer := types.Signer(eth.AnyChain{})
+	if id.Sign() > 0 {
+		signer = types.LatestSignerForChainID(id)
+	}
 	raw, err := types.MustSignNewTx(key, signer, data).MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
@@ -210,6 +213,18 @@ func TestKeylessDeployment(t *testing.T) {
 	}
 	want{}.check(t, precheck.Stateless(tx, rules))
 	want{}.check(t, precheck.Stateful(tx, rules, precheck.Facts{Balance: 100 * hedera.Hbar, GasPrice: price}))
+}
+
+// What ethers signs when it is given a gas price and no chain id passes on any chain.
+func TestTypedTransactionForChainZeroPasses(t *testing.T) {
+	for name, data := range map[string]types.TxData{
+		"type 1": &types.AccessListTx{ChainID: new(big.Int), Gas: 21000, GasPrice: price, To: &to},
+		"type 2": transfer(func(d *types.DynamicFeeTx) { d.ChainID = new(big.Int) }),
+	} {
+		if err := precheck.Stateless(sign(t, data), rules); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 func TestNonce(t *testing.T) {

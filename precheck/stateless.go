@@ -6,15 +6,15 @@ import (
 
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 )
 
 // Config holds the limits an operator may move.
 type Config struct {
-	CallDataSizeLimit    int    `env:"CALL_DATA_SIZE_LIMIT" envDefault:"131072"`            // Most call data a transaction may carry, in bytes.
+	CallDataSizeLimit    int    `env:"CALL_DATA_SIZE_LIMIT" envDefault:"131072"`            // Maximum length of the call data of a transaction, in bytes.
 	TransactionSizeLimit int    `env:"SEND_RAW_TRANSACTION_SIZE_LIMIT" envDefault:"133120"` // Longest raw transaction, in bytes.
-	MaxGasLimit          uint64 `env:"MAX_TRANSACTION_GAS_LIMIT" envDefault:"15000000"`     // Most gas one transaction may ask for. Also the factor of the HAPI fee cap and the cap of eth_call.
+	MaxGasLimit          uint64 `env:"MAX_TRANSACTION_GAS_LIMIT" envDefault:"15000000"`     // Maximum gas one transaction may ask for. Also the factor of the HAPI fee cap and the cap of eth_call.
 	AllowSetCode         bool   `env:"TX_TYPE_4_ENABLED" envDefault:"false"`                // Accept EIP-7702 transactions (type 4). The networks refuse them so far; the development network executes them with --set-code.
 	GasPriceTolerance    int64  `env:"GAS_PRICE_TINY_BAR_BUFFER" envDefault:"10000000000"`  // How far below the network's gas price an offer may be, in weibar (the name is historical).
 
@@ -26,7 +26,7 @@ type Config struct {
 	// hexadecimal digits, of the pieces in which a file is written. The network takes
 	// transactions of up to 6144 bytes from ordinary accounts.
 	FileChunkSize int `env:"FILE_APPEND_CHUNK_SIZE" envDefault:"5120"`
-	// Most pieces that are appended to a file after the one it is created with.
+	// Maximum number of pieces that are appended to a file after the one it is created with.
 	FileMaxChunks int `env:"FILE_APPEND_MAX_CHUNKS" envDefault:"20"`
 }
 
@@ -76,7 +76,7 @@ func (r Rules) InFile(tx *eth.Tx) bool {
 // maxFile is the size of the largest file the network keeps, in bytes.
 const maxFile = 1 << 20
 
-// fileLimit is the most call data that a file can hold, two digits a byte.
+// fileLimit is the maximum length of call data that a file can hold, two digits a byte.
 func (r Rules) fileLimit() int { return min((1+r.FileMaxChunks)*r.FileChunkSize, maxFile) / 2 }
 
 func txType(tx *eth.Tx, rules Rules) *eth.Error {
@@ -101,8 +101,9 @@ func gasLimit(tx *eth.Tx, rules Rules) *eth.Error {
 	return nil
 }
 
-// chainID lets unprotected legacy transactions pass on any chain, as the network
-// does: keyless deployments depend on it.
+// chainID lets transactions whose signature covers no chain pass on any, as the network
+// does: keyless deployments depend on it, and ethers names chain id 0 in types 1 and 2
+// when it is not given another.
 func chainID(tx *eth.Tx, rules Rules) *eth.Error {
 	if !tx.Protected() {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,11 +15,11 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/consensus"
-	"lockstep/eth"
-	"lockstep/hedera"
 	"lockstep/internal/envx"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
+	"lockstep/internal/pending"
 	"lockstep/submit"
-	"lockstep/txpool"
 )
 
 // What a node accepts proves nothing about the sender's nonce: it does not look at
@@ -36,10 +37,10 @@ func TestGapDoesNotBlockItsPredecessor(t *testing.T) {
 	n, key := newNetwork(), newKey(t)
 	s := newSubmitter(t, n, accepted(n))
 	defer close(n.hold)
-	if _, err := s.Submit(t.Context(), transfer(t, key, 1)); err != nil {
+	if err := s.Submit(t.Context(), transfer(t, key, 1)).Err; err != nil {
 		t.Fatalf("the node took nonce 1: %v", err)
 	}
-	if _, err := s.Submit(t.Context(), transfer(t, key, 0)); err != nil {
+	if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
 		t.Errorf("nonce 0 is next and was refused: %v", err)
 	}
 }
@@ -51,10 +52,10 @@ func TestReplayWithoutLookUps(t *testing.T) {
 	returns := accepted(n)
 	s := newSubmitter(t, n, func(o *options) { returns(o); o.submit.SkipLookUps = true })
 	defer close(n.hold)
-	if _, err := s.Submit(t.Context(), transfer(t, key, 0)); err != nil {
+	if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
 		t.Fatalf("the node took the replay: %v", err)
 	}
-	if _, err := s.Submit(t.Context(), transfer(t, key, 7)); err != nil {
+	if err := s.Submit(t.Context(), transfer(t, key, 7)).Err; err != nil {
 		t.Errorf("the right transaction was refused: %v", err)
 	}
 }
@@ -83,10 +84,10 @@ func TestLaggingMirrorNodeShutsNobodyOut(t *testing.T) {
 		return true, nil
 	}
 	s := newSubmitter(t, n, func(o *options) { o.chain = lagging{n, 5} })
-	if _, err := s.Submit(t.Context(), transfer(t, key, 5)); err == nil {
+	if err := s.Submit(t.Context(), transfer(t, key, 5)).Err; err == nil {
 		t.Fatal("a transaction that did not leave was accepted")
 	}
-	if _, err := s.Submit(t.Context(), transfer(t, key, 7)); err != nil {
+	if err := s.Submit(t.Context(), transfer(t, key, 7)).Err; err != nil {
 		t.Errorf("the right transaction was refused: %v", err)
 	}
 }
@@ -95,7 +96,7 @@ func TestLaggingMirrorNodeShutsNobodyOut(t *testing.T) {
 // yet: with ordering by what the lane proved, without it by what the pool did.
 func TestProvedNonceIsNotSentAgain(t *testing.T) {
 	pool := func(o *options) {
-		o.pool = txpool.New(txpool.Config{MaxEntries: 100, MaxBytes: 1 << 20, ExecutedTTL: envx.Millis(time.Minute)}, txpool.Deps{})
+		o.pool = pending.New(pending.Config{MaxEntries: 100, MaxBytes: 1 << 20, ExecutedTTL: envx.Millis(time.Minute)}, pending.Deps{})
 	}
 	for name, change := range map[string]func(*options){
 		"ordered":                func(*options) {},
@@ -105,12 +106,12 @@ func TestProvedNonceIsNotSentAgain(t *testing.T) {
 			n, key := newNetwork(), newKey(t)
 			s := newSubmitter(t, n, func(o *options) { change(o); o.chain = lagging{n, 0} })
 			for nonce := range uint64(3) {
-				if _, err := s.Submit(t.Context(), transfer(t, key, nonce)); err != nil {
+				if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
 					t.Fatal(err)
 				}
 			}
 			var told *eth.Error
-			if _, err := s.Submit(t.Context(), transfer(t, key, 1)); !errors.As(err, &told) || !strings.Contains(told.Message, "Nonce too low. Provided nonce: 1, current nonce: 3") {
+			if err := s.Submit(t.Context(), transfer(t, key, 1)).Err; !errors.As(err, &told) || !strings.Contains(told.Message, "Nonce too low. Provided nonce: 1, current nonce: 3") {
 				t.Errorf("nonce 1, once more: %v", err)
 			}
 			if n.attempts != 3 {
@@ -161,7 +162,7 @@ func TestStrayDoesNotBlockTheLine(t *testing.T) {
 				entries = append(entries, entry)
 			}
 			for i, entry := range entries {
-				if _, err := entry.Finish(t.Context()); (err == nil) != test.want[i] {
+				if err := entry.Finish(t.Context()).Err; (err == nil) != test.want[i] {
 					t.Errorf("nonce %d: %v", test.nonces[i], err)
 				}
 			}
@@ -182,7 +183,7 @@ func TestPanicIsAnswered(t *testing.T) {
 		panic("a bug")
 	}
 	s := newSubmitter(t, n, returns)
-	if _, err := s.Submit(t.Context(), transfer(t, newKey(t), 0)); err == nil {
+	if err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err; err == nil {
 		t.Error("a panic was answered with a hash")
 	}
 }
@@ -197,7 +198,7 @@ func TestFailedLookUpLeavesTheQueue(t *testing.T) {
 	}
 	defer first.Leave()
 	n.mirrorErr = errors.New("the mirror node is out")
-	if _, err := s.Submit(t.Context(), transfer(t, key, 1)); err == nil {
+	if err := s.Submit(t.Context(), transfer(t, key, 1)).Err; err == nil {
 		t.Error("a transaction without facts was submitted")
 	}
 }
@@ -211,7 +212,7 @@ func TestHeldBackTransactionKeepsLearning(t *testing.T) {
 		result := make(chan error, 1)
 		begun := time.Now()
 		go func() {
-			_, err := s.Submit(t.Context(), transfer(t, key, 5))
+			err := s.Submit(t.Context(), transfer(t, key, 5)).Err
 			result <- err
 		}()
 		synctest.Wait()
@@ -238,7 +239,7 @@ func TestHeldBackTransactionsLearnTogether(t *testing.T) {
 			results := make(chan error, len(keys))
 			for _, key := range keys {
 				go func() {
-					_, err := s.Submit(t.Context(), transfer(t, key, 5))
+					err := s.Submit(t.Context(), transfer(t, key, 5)).Err
 					results <- err
 				}()
 			}
@@ -272,7 +273,7 @@ func TestOldLookUpIsRenewed(t *testing.T) {
 		result := make(chan error, 2)
 		for _, nonce := range []uint64{5, 6} {
 			go func() {
-				_, err := s.Submit(t.Context(), transfer(t, key, nonce))
+				err := s.Submit(t.Context(), transfer(t, key, nonce)).Err
 				result <- err
 			}()
 			synctest.Wait()
@@ -309,53 +310,48 @@ func unanswered(t *testing.T) error {
 }
 
 // A submission whose answer was lost may be at its node: the caller is not told that it
-// was accepted, and the next one goes to that node and no other.
-func TestUnclearSubmissionBindsTheNode(t *testing.T) {
+// was accepted, and the next one is sent when there is a verdict on it, and not before.
+func TestUnclearSubmissionIsAwaited(t *testing.T) {
 	t.Parallel()
 	n, key := newNetwork(), newKey(t)
 	lost := unanswered(t)
-	var second consensus.Submission
 	n.before = func(nonce uint64, sub consensus.Submission) (bool, error) {
 		if nonce == 0 {
+			n.nonces[sub.Sender] = 1 // it was executed, which the mirror node shows
 			return false, lost
 		}
-		second = sub
+		if len(n.awaited) != 1 {
+			t.Errorf("sent after the verdicts on %v", n.awaited)
+		}
 		return true, nil
 	}
 	s := newSubmitter(t, n, func(o *options) { o.submit.Returns = submit.ReturnsAccepted })
-	_, err := s.Submit(t.Context(), transfer(t, key, 0))
+	err := s.Submit(t.Context(), transfer(t, key, 0)).Err
 	var told *eth.Error
 	if !errors.As(err, &told) || told.Code != eth.CodeRequestTimeout {
 		t.Errorf("no node is known to have it, and its caller got %v", err)
 	}
-	if _, err := s.Submit(t.Context(), transfer(t, key, 1)); err != nil {
+	if err := s.Submit(t.Context(), transfer(t, key, 1)).Err; err != nil {
 		t.Error(err)
-	}
-	if !second.SameNodeOnly || second.Node != hedera.Entity(3) {
-		t.Errorf("the next one may go elsewhere: node %v, only there %v", second.Node, second.SameNodeOnly)
 	}
 }
 
-// Behind a submission whose answer was lost, one waits in vain for the verdict; those behind
-// that one are not tried one after the other, and it can be sent again.
-func TestUnclearSubmissionHoldsTheLineOnce(t *testing.T) {
+// Behind a submission whose answer was lost nothing is sent before it is known what has become of
+// it. Who waits in vain is told that, and not that its nonce is wrong, and can send again.
+func TestUnclearSubmissionHoldsTheLine(t *testing.T) {
 	t.Parallel()
 	n, key := newNetwork(), newKey(t)
-	lost, out := unanswered(t), true
+	lost := unanswered(t)
 	n.before = func(nonce uint64, sub consensus.Submission) (bool, error) {
-		switch {
-		case nonce == 0:
+		if nonce == 0 {
 			n.nonces[sub.Sender] = 1 // it was executed, and nobody here knows
 			return false, lost
-		case out:
-			return false, &consensus.NodeUnavailableError{Node: sub.Node, Err: errors.New("refused")}
-		default:
-			return true, nil
 		}
+		return true, nil
 	}
+	mirror := &changing{lagging: lagging{n, 0}}
 	s := newSubmitter(t, n, func(o *options) {
-		o.submit.Returns = submit.ReturnsAccepted
-		o.chain = lagging{n, 0}
+		o.submit.Returns, o.lock.Recovery, o.chain = submit.ReturnsAccepted, envx.Millis(500*time.Millisecond), mirror
 	})
 	var entries []*submit.Entry
 	for nonce := range uint64(5) {
@@ -365,21 +361,38 @@ func TestUnclearSubmissionHoldsTheLineOnce(t *testing.T) {
 		}
 		entries = append(entries, entry)
 	}
-	for i, want := range []string{"outcome is not known", "Nothing was submitted", "Nonce too high", "Nonce too high", "Nonce too high"} {
+	for i, entry := range entries {
+		want := "not executed in time"
+		if i == 0 {
+			want = "outcome is not known"
+		}
 		var client *eth.Error
-		if _, err := entries[i].Finish(t.Context()); !errors.As(err, &client) || !strings.Contains(client.Message, want) {
+		if err := entry.Finish(t.Context()).Err; !errors.As(err, &client) || !strings.Contains(client.Message, want) {
 			t.Errorf("nonce %d: %v, want %q", i, err, want)
 		}
 	}
-	if n.attempts != 2 {
-		t.Errorf("%d submissions were tried, want 2", n.attempts)
+	if n.attempts != 1 {
+		t.Errorf("%d submissions were tried, want 1", n.attempts)
 	}
-	out = false
+	mirror.shows.Store(true)
 	for nonce := uint64(1); nonce < 5; nonce++ {
-		if _, err := s.Submit(t.Context(), transfer(t, key, nonce)); err != nil {
+		if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
 			t.Errorf("nonce %d, sent again: %v", nonce, err)
 		}
 	}
+}
+
+// changing is a mirror node that lags until it shows everything.
+type changing struct {
+	lagging
+	shows atomic.Bool
+}
+
+func (c *changing) Account(ctx context.Context, a common.Address) (submit.Account, bool, error) {
+	if c.shows.Load() {
+		return c.network.Account(ctx, a)
+	}
+	return c.lagging.Account(ctx, a)
 }
 
 // A wallet that waits for every receipt and sends one transaction some other way is not
@@ -387,13 +400,13 @@ func TestUnclearSubmissionHoldsTheLineOnce(t *testing.T) {
 func TestIdleLaneRefusesNoGap(t *testing.T) {
 	n, key := newNetwork(), newKey(t)
 	s := newSubmitter(t, n, func(o *options) { o.chain = lagging{n, 0} })
-	if _, err := s.Submit(t.Context(), transfer(t, key, 0)); err != nil {
+	if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
 		t.Fatal(err)
 	}
 	n.mu.Lock()
 	n.nonces[crypto.PubkeyToAddress(key.PublicKey)]++ // nonce 1 goes another way
 	n.mu.Unlock()
-	if _, err := s.Submit(t.Context(), transfer(t, key, 2)); err != nil {
+	if err := s.Submit(t.Context(), transfer(t, key, 2)).Err; err != nil {
 		t.Errorf("nonce 2 is right and was refused: %v", err)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"lockstep/consensus"
-	"lockstep/eth"
-	"lockstep/hedera"
-	"lockstep/limit"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
+	"lockstep/internal/limit"
 )
 
 // cost is what a transaction may cost the payer.
@@ -16,16 +16,24 @@ type cost struct {
 	reservation *limit.Reservation // nil: none, or off
 }
 
-// whoAsks notes whose budget a transaction counts against.
+// Asker is the request with which a transaction came, for the log.
+type Asker struct {
+	ID     string // of the request
+	Client string // its address, as far as the log may show it
+}
+
+// whoAsks notes who asks, and whose budget a transaction counts against.
 func (s *Submitter) whoAsks(ctx context.Context, e *Entry) {
-	if s.budget.On() && s.clientIP != nil {
+	if s.whose != nil {
+		e.asker = s.whose(ctx)
+	}
+	if s.budget.On() {
 		e.cost.ip = s.clientIP(ctx)
 	}
 }
 
-// reserve sets aside what a submission is expected to cost, or returns the client's
-// error. It is the last thing before the submission, so that what cannot be sent anyway
-// holds nothing.
+// reserve sets aside the expected cost of a submission, or returns the client's error. It comes last before the
+// submission, so that a transaction that cannot be sent reserves nothing.
 func (s *Submitter) reserve(ctx context.Context, e *Entry, known known, submission consensus.Submission) error {
 	if !s.budget.On() {
 		return nil
@@ -46,8 +54,7 @@ func (s *Submitter) reserve(ctx context.Context, e *Entry, known known, submissi
 	return nil
 }
 
-// reserveFile sets aside what it is expected to cost to put call data into a file, or
-// returns the client's error.
+// reserveFile sets aside the expected cost of putting call data into a file, or returns the client's error.
 func (s *Submitter) reserveFile(ctx context.Context, e *Entry, digits int) (cost, error) {
 	if !s.budget.On() {
 		return cost{}, nil
@@ -62,8 +69,8 @@ func (s *Submitter) reserveFile(ctx context.Context, e *Entry, digits int) (cost
 	return cost{reservation: reservation}, nil
 }
 
-// stored ends the reservation for a file that could not be made. One that was made is
-// paid for until it is deleted.
+// stored ends the reservation for a file that could not be made. The reservation for a file that was made lasts
+// until the file is deleted.
 func (c *cost) stored(file File, err error) {
 	var failed *consensus.ReceiptError
 	var refused *consensus.StatusError
@@ -75,20 +82,27 @@ func (c *cost) stored(file File, err error) {
 		c.reservation.Settle(failed.TransactionID)
 	case errors.As(err, &refused), errors.As(err, &unsent), errors.As(err, &unavailable):
 		c.reservation.Release()
-	default: // nobody can say
+	default: // nobody knows the cost
 		c.reservation.Settle()
 	}
 }
 
-// settle ends the reservation. Only what reached consensus is charged; where that is not
-// known, the network will tell, or the estimate stays.
-func (c *cost) settle(v verdict) {
+// settle ends the reservation. Only what reached consensus is charged. If that is not known, the network tells
+// later, or the estimate stays.
+func (c *cost) settle(r Result) {
 	switch {
-	case !v.reached && v.outcome != Unknown:
+	case !r.atConsensus && r.Outcome != Unknown:
 		c.reservation.Release()
-	case v.transaction.IsZero():
+	case r.TransactionID.IsZero():
 		c.reservation.Settle()
 	default:
-		c.reservation.Settle(v.transaction)
+		c.reservation.Settle(r.TransactionID)
+	}
+}
+
+// tellCharged reports the transactions that reached consensus.
+func (e *Entry) tellCharged(r Result) {
+	if e.s.charged != nil && r.atConsensus && !r.TransactionID.IsZero() {
+		e.s.charged(e.tx.Hash(), r.TransactionID)
 	}
 }

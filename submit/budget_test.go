@@ -16,11 +16,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/consensus"
-	"lockstep/eth"
-	"lockstep/hedera"
 	"lockstep/internal/envx"
+	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
-	"lockstep/limit"
+	"lockstep/internal/hedera"
+	"lockstep/internal/limit"
 	"lockstep/submit"
 )
 
@@ -119,7 +119,7 @@ func TestBudgetIsSettledOnEveryPath(t *testing.T) {
 			s := newSubmitter(t, n, func(o *options) { o.budget = budget })
 			func() {
 				defer func() { _ = recover() }()
-				_, _ = s.Submit(t.Context(), transfer(t, newKey(t), 0))
+				_ = s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err
 			}()
 			want := 0.0
 			switch {
@@ -158,12 +158,12 @@ func TestBudgetRefuses(t *testing.T) {
 		return true, nil
 	}
 	go func() {
-		_, err := s.Submit(context.Background(), transfer(t, key, 0))
+		err := s.Submit(context.Background(), transfer(t, key, 0)).Err
 		first <- err
 	}()
 	<-sent
 	for range 2 {
-		_, err := s.Submit(t.Context(), transfer(t, key, 1))
+		err := s.Submit(t.Context(), transfer(t, key, 1)).Err
 		var client *eth.Error
 		if !errors.As(err, &client) || client.Code != eth.CodeHbarLimited || client.Message != "HBAR Rate limit exceeded" {
 			t.Errorf("over the budget: %v", err)
@@ -199,7 +199,7 @@ func TestBudgetOfAnAddress(t *testing.T) {
 		fine bool
 	}{{"192.0.2.1", true}, {"192.0.2.1", false}, {"192.0.2.2", true}} {
 		ctx := context.WithValue(t.Context(), address{}, test.ip)
-		if _, err := s.Submit(ctx, transfer(t, newKey(t), 0)); (err == nil) != test.fine {
+		if err := s.Submit(ctx, transfer(t, newKey(t), 0)).Err; (err == nil) != test.fine {
 			t.Errorf("from %s: %v", test.ip, err)
 		}
 	}
@@ -258,7 +258,7 @@ func TestBudgetOfFiles(t *testing.T) {
 			budget, asked := newBudget(t, test.total)
 			files := &cabinet{failure: test.failure}
 			s := newSubmitter(t, newNetwork(), func(o *options) { o.budget, o.files = budget, files })
-			_, err := s.Submit(t.Context(), deployment(t, newKey(t), 6000))
+			err := s.Submit(t.Context(), deployment(t, newKey(t), 6000)).Err
 			var client *eth.Error
 			if errors.As(err, &client); test.code == 0 && err != nil || test.code != 0 && (client == nil || client.Code != test.code) {
 				t.Errorf("the answer is %v", err)

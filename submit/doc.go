@@ -1,22 +1,58 @@
 // Package submit is the path of a raw transaction: decode, place in line,
-// prechecks, hand-over to a consensus node, release, verdict. submit.go tells the
-// whole story on one screen; the other files are its words.
+// prechecks, hand-over to a consensus node, release, verdict.
+//
+//	submit.go, entry.go              what callers see, and the whole way: Enter, Begin, Finish, run
+//	gate.go, files.go                call data that travels in a file
+//	facts.go, learn.go               what is looked up, and what is known while the mirror node fails
+//	turn.go, decide.go, send.go      the turn: may it go now, and its way to a node
+//	verdict.go                       what became of it
+//	promise.go                       asynchronous mode, and what other relays have left
+//	errors.go, result.go             what is told
 //
 // A submission has several parts, because order is decided before anything waits:
 //
 //	entry, err := submitter.Enter(raw)  // never blocks: decoded, checked, in line
 //	err = entry.Begin(ctx)              // never blocks: the look-ups are under way
-//	hash, err := entry.Finish(ctx)      // waits for the turn, submits, follows
+//	result := entry.Finish(ctx)         // waits for the turn, submits, follows
 //
-// Callers that hold several transactions at once (a batch, a connection) call
-// Enter in their order and may finish them concurrently. Whoever got an Entry must
-// call Finish or Leave; Begin may be left out. Submit does all for a caller with one
-// transaction. Callers with thousands have Notify tell them when to call Finish, so that
-// what waits needs no goroutine.
+// Callers that hold several transactions at once (a batch, a connection) call Enter in their order and may finish
+// them concurrently. Whoever got an Entry must call Finish or Leave; Begin may be left out. Submit does all for a
+// caller with one transaction. Notify tells callers with thousands when to call Finish, so that a waiting
+// transaction needs no goroutine.
+//
+// # Words
+//
+//	entry      a transaction on its way, from its arrival to its Result
+//	gate       where an entry waits for its ticket, while call data before it is put into a file
+//	last word  the latest moment for a client's answer, whatever its transaction waits for
+//	line       the sender's queue in package lock: its lane
+//	facts      what the prechecks need: the sender's nonce and balance, the gas price, the receiver
+//	turn       between the grant of the lease and its release
+//	acceptance a consensus node's OK; it says nothing about the nonce
+//	verdict    what consensus made of it: a receipt, or the certainty that there will be none
+//	unclear    a node may have it, but gives no answer
+//	vanished   a node accepted it, and consensus never saw it
+//	promised   the client has got the hash before the verdict
+//	return     a transaction that was certainly not executed goes back to its line
+//
+// # An entry's life
+//
+// An entry is at one stage, which one method changes; entry.go checks each change by this table.
+//
+//	stage      what it is doing                                           goes to
+//	entered    it has its place, or waits for it at its gate              begun; left: its caller gives it up
+//	begun      its look-ups are under way                                 waiting; over: a precheck refuses it; left: too many are in progress
+//	waiting    it waits for its turn                                      holding; waiting: it takes a new place; over: the turn does not come
+//	holding    it has the turn                                            following; waiting: what it follows is missing; over: no node has it
+//	following  a node has it, or may have it; its verdict is awaited      over: the verdict; waiting: it was certainly not executed
+//	over       it has its Result                                          -
+//	left       its place was given up before anything began               -
+//
+// A promise that another relay has left enters at begun. A panic ends an entry at any stage.
 //
 // # What is certain
 //
-// Every submission ends in exactly one Outcome:
+// Every submission ends in a Result, which has exactly one Outcome:
 //
 //	NotSent   nothing left this process; the sender may send it again
 //	Rejected  the network refused it before executing it; the nonce is not spent
@@ -24,22 +60,41 @@
 //	Reverted  executed and failed; the nonce is spent
 //	Executed  executed
 //
-// A hash is returned for Reverted and Executed, and for what a node accepted when
-// the caller did not ask to wait. Everything else is an *eth.Error. A time-out is
-// Unknown, never Rejected. Nothing is ever sent twice under two transaction ids, nor
-// to a second node while a first one may have it.
+// Result.Err is what a client is told: nil, so that the client gets the hash, for Reverted and Executed, and for
+// what a node accepted when the caller did not ask to wait, which is Unknown. Everything else is an *eth.Error. A
+// time-out is Unknown, never Rejected. Nothing is sent under a second transaction id unless the first one failed:
+// consensus refused it, or it vanished from a node that keeps the order. In the latter case its receipt is looked
+// for again before a client is told that it failed. Nothing goes to a second node while a first one may have it.
 //
-// What consensus refuses for the moment, such as THROTTLED_AT_CONSENSUS, is Rejected and told
-// to the client. It is not sent again by itself under a new id: the sender's later transactions
-// may be at the node already, and sending this one after them would change the order that
-// the client asked for. The client decides, with the nonce unspent.
+// What consensus refuses temporarily, such as with THROTTLED_AT_CONSENSUS, is Rejected and told to the client.
+// The relay does not send it again under a new id: the sender's later transactions may be at the node already,
+// and sending this one after them would change the order that the client asked for. The client decides, with the
+// nonce unspent.
 //
 // # Order
 //
-// With ordering on, one transaction of a sender is between "its turn" and "the
-// node accepted it" at a time, and all of a sender's transactions go to one node,
-// which keeps their order to consensus. The receipt is awaited outside the turn.
-// If the sender's node cannot take the next one, the next one waits for its
-// predecessor's verdict before it goes to another node. If that does not come, it and
-// those behind it fail without having been sent.
+// With ordering on, one transaction of a sender is between "its turn" and "the node accepted it" at a time, and
+// all of a sender's transactions go to one node, which keeps their order to consensus. The receipt is awaited
+// outside the turn. If the sender's node cannot take the next one, the next one waits for its predecessor's
+// verdict before it goes to another node. If no verdict comes, it and those behind it fail without having been
+// sent.
+//
+// # Facts
+//
+// Look-ups at the mirror node begin before the turn, and run while the transaction waits. If the mirror node does not
+// answer, remembered accounts and prices take their place, if they are not older than STALE_FACTS_MAX_AGE_MS. On such
+// facts only a transaction that is surely next is sent; the facts of others are looked up again in their turn. If
+// nothing was known, the look-up is repeated for two seconds; then the transaction is not sent, and its client hears
+// why.
+//
+// # Recovery
+//
+// A transaction may come back from its turn, or from the network, to its sender's line, and wait
+// for another turn, until NONCE_RECOVERY_MS after its arrival: see package lock, and docs/ORDERING.md.
+// decide.go has what is decided in the turn, verdict.go what follows.
+//
+// # Promises
+//
+// In asynchronous mode the hash that a client got is a promise: the transaction is tried again, for NONCE_PROMISE_MS, while no
+// node takes it for a reason that passes, and another relay goes on with it when this one dies (TakeOver). promise.go has both.
 package submit

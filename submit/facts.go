@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/errgroup"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 	"lockstep/lock"
 	"lockstep/precheck"
 )
@@ -29,17 +31,18 @@ type Chain interface {
 	Changed(sender common.Address)
 }
 
-// ahead is a chain that shows of senders' nonces what the network has proved, too: the pool
-// knows it from receipts, before the mirror node does. What is proved stays true, so that a
-// lower nonce is refused rightly, and without being paid for.
-type ahead struct {
+// provenChain is a chain that also shows the nonces that the network has proved: the pool knows them from
+// receipts, before the mirror node does. A proof stays true, so a lower nonce is refused rightly, and costs
+// nothing.
+type provenChain struct {
 	Chain
 	pool Pool
 }
 
 // Account implements Chain.
-func (c ahead) Account(ctx context.Context, address common.Address) (Account, bool, error) {
+func (c provenChain) Account(ctx context.Context, address common.Address) (Account, bool, error) {
 	account, found, err := c.Chain.Account(ctx, address)
+	account.shown = account.Nonce
 	account.Nonce = max(account.Nonce, c.pool.Proven(address))
 	return account, found, err
 }
@@ -48,8 +51,10 @@ func (c ahead) Account(ctx context.Context, address common.Address) (Account, bo
 type Account struct {
 	Nonce             uint64
 	Balance           hedera.Tinybar
-	BalanceUnknown    bool // there is an account, and nobody can tell its balance
+	BalanceUnknown    bool // there is an account, but its balance is not known
 	SignatureRequired bool // as a receiver
+
+	shown uint64 // the nonce that goes with the balance
 }
 
 // facts are look-ups under way: they run while the transaction is queued.
@@ -63,7 +68,9 @@ type facts struct {
 type known struct {
 	precheck.Facts
 	nonce uint64    // the sender's next one, as far as the mirror node knows
-	at    time.Time // when that was
+	shown uint64    // … as it goes with the balance
+	at    time.Time // when that was; with stale: since when the oldest of it is known
+	stale error     // why some of it was only remembered; nil: all was looked up
 }
 
 // get waits for the look-ups.
@@ -81,32 +88,35 @@ func (f *facts) get(ctx context.Context) (known, error) {
 	}
 }
 
-// lookUp starts the look-ups. They end by themselves: every call to the mirror
-// node has a time limit. When they are in, the lane learns what nonce is next,
-// which a burst that arrived out of order may be waiting for. If they fail, the
-// transaction can go nowhere and does not wait for its turn either.
+// lookUp starts the look-ups. They end by themselves: every call to the mirror node has a time limit. When they
+// are done, the lane learns what nonce is next: a burst that arrived out of order may be waiting for that. If
+// they fail, the transaction cannot be sent, and does not wait for its turn.
 func (s *Submitter) lookUp(ctx context.Context, e *Entry) *facts {
 	f := &facts{done: make(chan struct{})}
 	if s.cfg.SkipLookUps {
-		f.value.GasPrice = e.tx.GasPrice() // only for the fee cap
+		f.value.GasPrice = e.tx.GasPrice() // needed only for the fee cap
 		close(f.done)
 		return f
 	}
 	go func() {
 		f.value, f.err = s.gather(ctx, e.tx)
 		nonce := f.value.nonce // the turn may renew it
+		var ticket *lock.Ticket
+		if e.way == direct { // a transaction behind a gate is looked up again
+			ticket = e.ticket // once done is closed, the entry may take a new place
+		}
 		close(f.done)
 		switch {
 		case f.err != nil:
 			e.leave()
-		case e.door == nil && e.ticket != nil: // behind a door others look up again
-			e.ticket.Observe(nonce)
+		case ticket != nil:
+			ticket.Observe(nonce)
 		}
 	}()
 	return f
 }
 
-// failure returns why the look-ups failed, or nil if they are under way or in.
+// failure returns why the look-ups failed, or nil if they are under way or succeeded.
 func (f *facts) failure() error {
 	select {
 	case <-f.done:
@@ -116,11 +126,25 @@ func (f *facts) failure() error {
 	}
 }
 
+// gather looks everything up. For what cannot be looked up it takes what was remembered, if that is not too old;
+// then the result says so.
 func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {
 	var k known
+	var old staleness
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(safely(func() (err error) {
+		k.GasPrice, err = s.gasPrice(ctx, &old)
+		return err
+	}))
+	if tx.To() != nil {
+		group.Go(safely(func() error {
+			receiver, _, err := s.account(ctx, *tx.To(), &old)
+			k.ReceiverMustSign = receiver.SignatureRequired
+			return err
+		}))
+	}
 	group.Go(safely(func() error {
-		sender, found, err := s.chain.Account(ctx, tx.From())
+		sender, found, err := s.account(ctx, tx.From(), &old)
 		switch {
 		case err != nil:
 		case !found:
@@ -128,25 +152,17 @@ func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {
 		case sender.BalanceUnknown:
 			err = eth.ErrBalanceUnknown(tx.From())
 		}
-		k.nonce, k.Balance, k.at = sender.Nonce, sender.Balance, time.Now()
+		k.nonce, k.shown, k.Balance, k.at = sender.Nonce, sender.shown, sender.Balance, time.Now()
 		return err
 	}))
-	group.Go(safely(func() (err error) {
-		k.GasPrice, err = s.chain.GasPrice(ctx)
-		return err
-	}))
-	if tx.To() != nil {
-		group.Go(safely(func() error {
-			receiver, _, err := s.chain.Account(ctx, *tx.To())
-			k.ReceiverMustSign = receiver.SignatureRequired
-			return err
-		}))
+	err := group.Wait()
+	if k.stale = old.cause; k.stale != nil {
+		k.at = old.since
 	}
-	return k, group.Wait()
+	return k, err
 }
 
-// safely makes an error of a panic, which in a goroutine of its own would end the
-// process.
+// safely turns a panic into an error: in a goroutine of its own a panic would end the process.
 func safely(f func() error) func() error {
 	return func() (err error) {
 		defer func() {
@@ -156,6 +172,178 @@ func safely(f func() error) func() error {
 		}()
 		return f()
 	}
+}
+
+// memory is what look-ups found last, for the time when the mirror node does not answer. It is good for what
+// changes seldom, or what the network judges anyway. The next nonce is never lower than the remembered one.
+type memory struct {
+	maxAge time.Duration // 0: nothing is remembered
+
+	mu       sync.Mutex
+	accounts *simplelru.LRU[common.Address, remembered] // guarded by mu
+	price    *big.Int                                   // guarded by mu; nil: not known
+	priced   time.Time                                  // guarded by mu; when the price was
+}
+
+// remembered is an account, or that there is none, and when that was so.
+type remembered struct {
+	account Account
+	found   bool
+	at      time.Time
+}
+
+// rememberedAccounts bounds the memory for accounts.
+const rememberedAccounts = 16_384
+
+func newMemory(maxAge time.Duration) *memory {
+	accounts, err := simplelru.NewLRU[common.Address, remembered](rememberedAccounts, nil)
+	if err != nil {
+		panic(err) // only a size below 1 fails
+	}
+	return &memory{maxAge: maxAge, accounts: accounts}
+}
+
+func (m *memory) keepAccount(address common.Address, account Account, found bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.accounts.Add(address, remembered{account, found, time.Now()})
+}
+
+func (m *memory) keepPrice(price *big.Int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.price, m.priced = new(big.Int).Set(price), time.Now()
+}
+
+// account returns what was known of an account, if that is not too old.
+func (m *memory) account(address common.Address) (r remembered, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok = m.accounts.Get(address)
+	return r, ok && time.Since(r.at) < m.maxAge
+}
+
+// gasPrice returns a copy of the price that was known, if that is not too old.
+func (m *memory) gasPrice() (price *big.Int, at time.Time, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.price == nil || time.Since(m.priced) >= m.maxAge {
+		return nil, time.Time{}, false
+	}
+	return new(big.Int).Set(m.price), m.priced, true
+}
+
+// staleness is why something could not be looked up, and how old what is known of it is.
+type staleness struct {
+	mu    sync.Mutex
+	cause error     // guarded by mu; nil: all was looked up
+	since time.Time // guarded by mu; when the oldest was known
+}
+
+func (o *staleness) note(cause error, at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.cause == nil || at.Before(o.since) {
+		o.cause, o.since = cause, at
+	}
+}
+
+// account looks an account up. While the mirror node fails it returns the remembered account; if there is none,
+// it repeats the look-up.
+func (s *Submitter) account(ctx context.Context, address common.Address, old *staleness) (account Account, found bool, err error) {
+	look := func() (err error) {
+		account, found, err = s.chain.Account(ctx, address)
+		return err
+	}
+	began := time.Now()
+	if err = look(); err != nil {
+		if r, ok := s.memory.account(address); ok {
+			old.note(err, r.at)
+			return r.account, r.found, nil
+		}
+		err = persist(ctx, began, err, look)
+	}
+	if err == nil {
+		s.memory.keepAccount(address, account, found)
+	}
+	return account, found, err
+}
+
+// gasPrice is account for the price of gas.
+func (s *Submitter) gasPrice(ctx context.Context, old *staleness) (price *big.Int, err error) {
+	look := func() (err error) {
+		price, err = s.chain.GasPrice(ctx)
+		return err
+	}
+	began := time.Now()
+	if err = look(); err != nil {
+		if price, at, ok := s.memory.gasPrice(); ok {
+			old.note(err, at)
+			return price, nil
+		}
+		err = persist(ctx, began, err, look)
+	}
+	if err == nil {
+		s.memory.keepPrice(price)
+	}
+	return price, err
+}
+
+const (
+	// persistence is for how long a look-up that fails is repeated. The client of the mirror node refuses at once
+	// what it would ask of one that failed, and finds out within a second that it answers again. So its refusal
+	// alone is no reason to refuse a transaction.
+	persistence = 2 * time.Second
+	// lookAgain is the wait before the next look-up.
+	lookAgain = 250 * time.Millisecond
+)
+
+// persist repeats a look-up that began then, and failed because the mirror node does not answer.
+func persist(ctx context.Context, began time.Time, err error, look func() error) error {
+	for err != nil && upstream(err) && time.Since(began) < persistence {
+		timer := time.NewTimer(lookAgain)
+		select {
+		case <-timer.C:
+			err = look()
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+	return err
+}
+
+func upstream(err error) bool {
+	var client *eth.Error
+	return errors.As(err, &client) && client.Code == eth.CodeUpstream
+}
+
+// goesOnStale tells whether a transaction goes on although something about it could not be looked up. It does if
+// the lane is sure that it is next, or verdicts proved it, since the network judges the rest.
+func (s *Submitter) goesOnStale(e *Entry, known *known, next lock.Next) bool {
+	mine := e.tx.Nonce()
+	chained := next.Confidence == lock.Chained && next.Nonce == mine
+	proven := next.Recovering && max(next.Proven, s.pool.Proven(e.tx.From())) == mine
+	if !chained && !proven {
+		return false
+	}
+	s.metrics.stale.Inc()
+	s.log.Warn("the mirror node does not answer; a transaction that is next goes on with what was known",
+		"hash", e.tx.Hash(), "age", time.Since(known.at).Round(time.Millisecond), "error", known.stale)
+	return true
+}
+
+// refresh looks up again what could not be looked up. It gives up sooner on a transaction that came long
+// ago, because others wait behind it.
+func (s *Submitter) refresh(ctx context.Context, e *Entry, known *known) error {
+	return persist(ctx, e.arrived, known.stale, func() error {
+		fresh, err := s.gather(ctx, e.tx)
+		if err != nil {
+			return err
+		}
+		*known = fresh
+		return fresh.stale
+	})
 }
 
 // factError translates a failed look-up or precheck for the client. What already

@@ -8,8 +8,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/consensus"
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 )
 
 // Call data that is too long for a transaction travels in a file of the network: as
@@ -17,11 +17,10 @@ import (
 // every piece waits for consensus. The transaction then goes out with its data field
 // empty and the id of the file. However it ends, the file is deleted afterwards.
 
-// Files stores call data on the network. It is implemented by *consensus.Client in a thin
-// coat.
+// Files stores call data on the network. A thin wrapper of *consensus.Client implements it.
 type Files interface {
-	// StoreFile writes contents in pieces of up to chunk bytes. A File that comes back is
-	// the caller's to remove, also when it comes with an error.
+	// StoreFile writes contents in pieces of up to chunk bytes. The caller must remove the File that it gets,
+	// also when it comes with an error.
 	StoreFile(ctx context.Context, sender common.Address, contents []byte, chunk int) (File, error)
 }
 
@@ -43,10 +42,10 @@ type upload struct {
 }
 
 // needsFile tells whether the transaction's call data travels in a file.
-func (e *Entry) needsFile() bool { return e.s.files != nil && e.s.rules.InFile(e.tx) }
+func (e *Entry) needsFile() bool { return e.s.rules.InFile(e.tx) }
 
-// store begins to put the call data into a file, if it needs one: as soon as the
-// look-ups show that the transaction has a chance. What they show is judged again in the turn.
+// store begins to put the call data into a file, if it needs one, as soon as the look-ups show that the
+// transaction has a chance. The facts are checked again in the turn.
 func (e *Entry) store(ctx context.Context) {
 	if !e.needsFile() {
 		return
@@ -55,7 +54,7 @@ func (e *Entry) store(ctx context.Context) {
 	u := &upload{cancel: cancel, done: make(chan struct{})}
 	e.upload = u
 	go func() {
-		defer e.s.doors.ready(e)
+		defer e.s.gates.ready(e)
 		defer close(u.done)
 		u.err = safely(func() error {
 			known, err := e.facts.get(ctx)
@@ -84,7 +83,7 @@ func (e *Entry) body(ctx context.Context) (raw []byte, callData *hedera.ID, err 
 		return e.tx.Raw(), nil, nil
 	}
 	select {
-	case <-e.upload.done: // the door opened after it
+	case <-e.upload.done: // the gate opened after it
 	case <-ctx.Done():
 		return nil, nil, context.Cause(ctx)
 	}
@@ -114,7 +113,12 @@ func (e *Entry) discard() {
 			u.cost.reservation.Settle() // unless it has ended
 			return
 		}
-		defer func() { u.cost.reservation.Settle(u.file.Transactions()...) }()
+		defer func() {
+			u.cost.reservation.Settle(u.file.Transactions()...)
+			if e.s.charged != nil {
+				e.s.charged(e.tx.Hash(), u.file.Transactions()...)
+			}
+		}()
 		err := safely(func() error { return u.file.Remove(context.Background()) })() //nolint:forbidigo // the request may be long over
 		if err != nil {
 			e.s.metrics.filesLeft.Inc()

@@ -3,6 +3,7 @@ package submit_test
 import (
 	"context"
 	"crypto/ecdsa"
+	"errors"
 	"log/slog"
 	"math/big"
 	"sync"
@@ -15,9 +16,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/consensus"
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
-	"lockstep/limit"
+	"lockstep/internal/hedera"
+	"lockstep/internal/lifecycle"
+	"lockstep/internal/limit"
+	"lockstep/internal/pending"
 	"lockstep/lock"
 	"lockstep/precheck"
 	"lockstep/submit"
@@ -43,11 +46,27 @@ type network struct {
 	unknown   bool  // the mirror node knows no account
 	unaware   bool  // … or no balance
 	mirrorErr error // what every look-up fails with
+	// mirror delays every look-up of an account until it is closed, if there is one.
+	mirror chan struct{}
 	// before runs ahead of every submission; an error is what Submit returns, and
 	// apply says whether the transaction took effect all the same.
 	before func(n uint64, s consensus.Submission) (apply bool, err error)
+	// hang is called ahead of before, and may take its time; an error is what Submit returns.
+	hang func(ctx context.Context, n uint64) error
 	// verdict replaces the status of a receipt.
 	verdict func(nonce uint64) (hedera.Status, error)
+	// vanish tells which transactions are accepted and never reach consensus.
+	vanish func(nonce uint64) bool
+	// late replaces transactions that are executed late.
+	late func(nonce uint64) *lateReceipt
+	// asked answers whether there is a receipt.
+	asked func(nonce uint64) (bool, error)
+	// again is asked whether a node took a transaction that was offered once more.
+	again func(s consensus.Submission, p submit.Pending) bool
+	// knows answers whether a node has heard of a transaction; nil: it gives no answer.
+	knows func(id hedera.TransactionID) (bool, error)
+	// delay is the time to every receipt.
+	delay time.Duration
 	// hold delays every receipt until it is closed.
 	hold chan struct{}
 }
@@ -67,20 +86,39 @@ func (n *network) Submit(ctx context.Context, s consensus.Submission) (submit.Pe
 			return nil, &consensus.NotSentError{Err: err}
 		}
 	}
+	if n.hang != nil {
+		if err := n.hang(ctx, tx.Nonce()); err != nil {
+			return nil, err
+		}
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.attempts++
 	if s.Offered != nil {
 		s.Offered(hedera.Entity(3), transactionID(n.attempts))
 	}
+	if n.late != nil {
+		if p := n.late(tx.Nonce()); p != nil {
+			p.submission = submission{network: n, id: transactionID(n.attempts), nonce: tx.Nonce()}
+			return p, nil
+		}
+	}
+	if n.vanish != nil && n.vanish(tx.Nonce()) {
+		n.arrived = append(n.arrived, tx.Nonce())
+		return &submission{network: n, id: transactionID(n.attempts), nonce: tx.Nonce()}, nil
+	}
 	apply, err := true, error(nil)
 	if n.before != nil {
 		apply, err = n.before(tx.Nonce(), s)
 	}
+	var perhaps *hangs
+	if errors.As(err, &perhaps) {
+		return perhaps.pending, err
+	}
 	if !apply {
 		return nil, err
 	}
-	p := &pending{network: n, id: transactionID(n.attempts), nonce: tx.Nonce(), status: n.execute(s.Sender, tx.Nonce())}
+	p := &submission{network: n, id: transactionID(n.attempts), nonce: tx.Nonce(), status: n.execute(s.Sender, tx.Nonce())}
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +150,28 @@ func (n *network) Await(_ context.Context, id hedera.TransactionID, _ hedera.ID)
 	return nil
 }
 
+// Knows implements submit.Nodes.
+func (n *network) Knows(_ context.Context, id hedera.TransactionID, _ hedera.ID) (bool, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.knows == nil {
+		return false, errors.New("no answer")
+	}
+	return n.knows(id)
+}
+
+// OfferAgain implements submit.Nodes.
+func (n *network) OfferAgain(_ context.Context, s consensus.Submission, p submit.Pending) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.again != nil && n.again(s, p)
+}
+
 // Account implements submit.Chain.
 func (n *network) Account(_ context.Context, a common.Address) (submit.Account, bool, error) {
+	if n.mirror != nil {
+		<-n.mirror
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.mirrorErr != nil {
@@ -134,17 +192,39 @@ func (n *network) order() []uint64 {
 	return append([]uint64(nil), n.arrived...)
 }
 
-type pending struct {
+type submission struct {
 	network *network
 	id      hedera.TransactionID
 	nonce   uint64
 	status  hedera.Status
 }
 
-func (p *pending) ID() hedera.TransactionID { return p.id }
-func (p *pending) Node() hedera.ID          { return hedera.Entity(3) }
+func (p *submission) ID() hedera.TransactionID { return p.id }
+func (p *submission) Node() hedera.ID          { return hedera.Entity(3) }
 
-func (p *pending) Receipt(ctx context.Context) (consensus.Receipt, error) {
+// Ask implements submit.Pending.
+func (p *submission) Ask(context.Context) (bool, error) {
+	p.network.mu.Lock()
+	asked := p.network.asked
+	p.network.mu.Unlock()
+	if asked != nil {
+		return asked(p.nonce)
+	}
+	return p.status != 0, nil
+}
+
+func (p *submission) Receipt(ctx context.Context) (consensus.Receipt, error) {
+	if p.status == 0 { // consensus never saw it
+		<-ctx.Done()
+		return consensus.Receipt{}, ctx.Err()
+	}
+	if p.network.delay > 0 {
+		select {
+		case <-time.After(p.network.delay):
+		case <-ctx.Done():
+			return consensus.Receipt{}, ctx.Err()
+		}
+	}
 	if p.network.hold != nil {
 		select {
 		case <-p.network.hold:
@@ -161,19 +241,21 @@ func (p *pending) Receipt(ctx context.Context) (consensus.Receipt, error) {
 }
 
 func transactionID(n int) hedera.TransactionID {
-	return hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: hedera.Timestamp{Seconds: 1_700_000_000, Nanos: int32(n)}}
+	return hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: hedera.Timestamp{Seconds: 946_684_800, Nanos: int32(n)}}
 }
 
 // options change the settings of a test's submitter.
 type options struct {
-	submit submit.Config
-	lock   lock.Config
-	redis  redis.UniversalClient // nil: none
-	chain  submit.Chain
-	pool   submit.Pool
-	trace  submit.Trace
-	budget *limit.Budget
-	files  submit.Files
+	submit   submit.Config
+	lock     lock.Config
+	redis    redis.UniversalClient // nil: none
+	chain    submit.Chain
+	pool     submit.Pool
+	promises submit.Promises
+	trace    submit.Trace
+	budget   *limit.Budget
+	nonces   *limit.WrongNonces
+	files    submit.Files
 
 	clientIP func(context.Context) string
 
@@ -187,6 +269,9 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 		lock:   lock.DefaultConfig(),
 	}
 	o.chain, o.patience = n, 30*time.Second
+	o.pool, o.promises, o.trace, o.budget = pending.Disabled(nil), pending.NoPromises(), lifecycle.Disabled(), unlimited(t)
+	o.clientIP = func(context.Context) string { return "" }
+	o.nonces = limit.NewWrongNonces(limit.Config{}, nil)
 	if change != nil {
 		change(&o)
 	}
@@ -203,7 +288,8 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 			CallDataSizeLimit: 131072, TransactionSizeLimit: 133120, MaxGasLimit: 15_000_000, GasPriceTolerance: 10_000_000_000,
 			Jumbo: o.files == nil, FileChunkSize: 5120, FileMaxChunks: 20,
 		}},
-		Locks: locks, Ordering: o.lock, Nodes: n, Chain: o.chain, Pool: o.pool, Trace: o.trace, Files: o.files, Budget: o.budget, ClientIP: o.clientIP, Log: log, Patience: o.patience,
+		Locks: locks, Ordering: o.lock, Nodes: n, Chain: o.chain, Pool: o.pool, Promises: o.promises, Trace: o.trace, Files: o.files, Budget: o.budget, Nonces: o.nonces,
+		ClientIP: o.clientIP, Subsidy: func(*common.Address) (consensus.Subsidy, bool) { return consensus.Subsidy{}, false }, Log: log, Patience: o.patience,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -212,11 +298,26 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 		if left := s.Drain(context.Background()); left != 0 {
 			t.Errorf("%d transactions left after the drain", left)
 		}
+		if err := s.Strayed(); err != nil {
+			t.Error(err)
+		}
 		cancel()
 		<-stopped
 	})
 	return s
 }
+
+// unlimited is a budget that limits nothing.
+func unlimited(t *testing.T) *limit.Budget {
+	t.Helper()
+	budget, err := limit.New(limit.Config{}, limit.Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return budget
+}
+
+func senderOf(key *ecdsa.PrivateKey) common.Address { return crypto.PubkeyToAddress(key.PublicKey) }
 
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()

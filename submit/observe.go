@@ -5,12 +5,12 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/eth"
-	"lockstep/hedera"
-	"lockstep/txtrace"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
+	"lockstep/internal/lifecycle"
 )
 
-// Pool is told which transactions are on their way: package txpool. It never blocks.
+// Pool is told which transactions are on their way: package pending. Its methods never block unless they say so.
 type Pool interface {
 	// Add says that a transaction is in line. Done follows, once.
 	Add(tx *eth.Tx)
@@ -22,90 +22,67 @@ type Pool interface {
 	// Proven returns a sender's next nonce as far as this process has seen the network prove
 	// it, or 0.
 	Proven(sender common.Address) uint64
+	// Follows tells whether all that comes before a transaction, from the sender's next nonce
+	// on, is on its way, and nothing else with its nonce. It may ask Redis.
+	Follows(ctx context.Context, tx *eth.Tx, next uint64) bool
+	// Alone tells whether no other attempt at a transaction's nonce is on its way in this process.
+	Alone(tx *eth.Tx) bool
 	// Latest is Proven for the whole fleet, or confirmed if that is more. It may ask Redis.
 	Latest(ctx context.Context, sender common.Address, confirmed uint64) uint64
 }
 
-// Trace keeps what happened to a transaction: package txtrace. It never blocks.
+// Trace keeps what happened to a transaction: package lifecycle. It never blocks.
 type Trace interface {
-	Record(hash common.Hash, step txtrace.Step)
+	Record(hash common.Hash, step lifecycle.Step)
 }
-
-// NoPool is a Pool that is switched off: it keeps nothing and knows nothing.
-type NoPool struct{}
-
-// Add implements Pool.
-func (NoPool) Add(*eth.Tx) {}
-
-// Accepted implements Pool.
-func (NoPool) Accepted(*eth.Tx) {}
-
-// Done implements Pool.
-func (NoPool) Done(*eth.Tx, bool, bool) {}
-
-// Proven implements Pool.
-func (NoPool) Proven(common.Address) uint64 { return 0 }
-
-// Latest implements Pool.
-func (NoPool) Latest(_ context.Context, _ common.Address, confirmed uint64) uint64 {
-	return confirmed
-}
-
-// noTrace is a Trace that is switched off.
-type noTrace struct{}
-
-func (noTrace) Record(common.Hash, txtrace.Step) {}
 
 // received is the first that is told of a transaction.
 func (s *Submitter) received(e *Entry) {
-	s.trace.Record(e.tx.Hash(), txtrace.Step{Name: txtrace.Received, At: e.arrived})
-	if e.ticket != nil {
-		s.trace.Record(e.tx.Hash(), txtrace.Step{Name: txtrace.Queued})
+	s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Received, At: e.arrived})
+	if e.way == direct {
+		s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Queued})
 	}
 	s.pool.Add(e.tx)
 }
 
-// offered notes every attempt, for the trace.
-func (s *Submitter) offered(e *Entry) func(hedera.ID, hedera.TransactionID) {
+// noteAttempts notes every attempt, for the trace.
+func (s *Submitter) noteAttempts(e *Entry) func(hedera.ID, hedera.TransactionID) {
 	attempt := 0
 	return func(node hedera.ID, id hedera.TransactionID) {
 		attempt++
-		s.trace.Record(e.tx.Hash(), txtrace.Step{Name: txtrace.Submitted, Node: node, Attempt: attempt, Transaction: id})
+		s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Submitted, Node: node, Attempt: attempt, Transaction: id})
 	}
 }
 
 func (s *Submitter) acceptedBy(e *Entry, p Pending) {
-	s.trace.Record(e.tx.Hash(), txtrace.Step{Name: txtrace.Accepted, Node: p.Node(), Transaction: p.ID()})
+	s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Accepted, Node: p.Node(), Transaction: p.ID()})
 	s.pool.Accepted(e.tx)
 }
 
 // unclear notes that a client is told that the outcome is not known.
 func (s *Submitter) unclear(e *Entry, p Pending) {
-	s.trace.Record(e.tx.Hash(), txtrace.Step{Name: txtrace.Unknown, Node: p.Node(), Transaction: p.ID()})
+	s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Unknown, Node: p.Node(), Transaction: p.ID()})
 }
 
-// concluded spreads the final verdict.
-func (s *Submitter) concluded(e *Entry, v verdict) {
-	step := txtrace.Step{Name: v.step(), Node: v.node, Transaction: v.transaction, Spent: v.spent}
-	if v.hasStatus {
-		step.Status = v.status.String()
-	}
-	if v.err != nil {
-		step.Error = v.err.Error()
+// concluded spreads the final result.
+func (s *Submitter) concluded(e *Entry, r Result) {
+	step := lifecycle.Step{Name: r.step(), Node: r.Node, Transaction: r.TransactionID, Spent: r.nonceSpent, Status: r.status("")}
+	if r.Err != nil {
+		step.Error = r.Err.Error()
 	}
 	s.trace.Record(e.tx.Hash(), step)
-	spent := v.nonceSpent()
-	s.pool.Done(e.tx, spent, !spent && (v.outcome == Unknown || v.outcome == Reverted))
+	spent := r.provesNonce()
+	s.pool.Done(e.tx, spent, !spent && (r.Outcome == Unknown || r.Outcome == Reverted))
 }
 
-// step names the verdict in a trace.
-func (v verdict) step() string {
-	switch v.outcome {
+// step names the result in a trace.
+func (r Result) step() string {
+	switch r.Outcome {
 	case Executed, Reverted:
-		return txtrace.Consensus
+		return lifecycle.Consensus
 	case NotSent, Rejected:
-		return txtrace.Rejected
+		return lifecycle.Rejected
 	default:
-		return txtrace.Unknown
+		return lifecycle.Unknown
 	}
 }

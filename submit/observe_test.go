@@ -12,10 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/consensus"
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
-	"lockstep/txtrace"
+	"lockstep/internal/hedera"
+	"lockstep/internal/lifecycle"
 )
 
 // diary writes down what a pool and a trace are told.
@@ -37,6 +37,8 @@ func (d *diary) write(line string) {
 func (d *diary) Add(*eth.Tx)      { d.write("pool: add") }
 func (d *diary) Accepted(*eth.Tx) { d.write("pool: accepted") }
 
+func (d *diary) Alone(*eth.Tx) bool                                    { return true }
+func (d *diary) Follows(context.Context, *eth.Tx, uint64) bool         { return true }
 func (d *diary) Proven(common.Address) uint64                          { return 0 }
 func (d *diary) Latest(context.Context, common.Address, uint64) uint64 { return 0 }
 func (d *diary) Done(_ *eth.Tx, spent, perhaps bool) {
@@ -50,7 +52,7 @@ func (d *diary) Done(_ *eth.Tx, spent, perhaps bool) {
 	}
 }
 
-func (d *diary) Record(_ common.Hash, step txtrace.Step) {
+func (d *diary) Record(_ common.Hash, step lifecycle.Step) {
 	line := step.Name
 	if step.Status != "" {
 		line += " " + step.Status
@@ -113,7 +115,7 @@ func TestPoolAndTraceAreTold(t *testing.T) {
 				test.fault(n)
 			}
 			s := newSubmitter(t, n, func(o *options) { o.pool, o.trace = d, d })
-			_, err := s.Submit(t.Context(), transfer(t, newKey(t), 0))
+			err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err
 			if diff := cmp.Diff(test.want, d.lines); diff != "" {
 				t.Errorf("after %v (-want +got)\n%s", err, diff)
 			}
@@ -127,7 +129,7 @@ func TestVerdictAfterPatience(t *testing.T) {
 	n, d := newNetwork(), newDiary()
 	n.hold = make(chan struct{})
 	s := newSubmitter(t, n, func(o *options) { o.pool, o.trace, o.patience = d, d, time.Millisecond })
-	_, err := s.Submit(t.Context(), transfer(t, newKey(t), 0))
+	err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err
 	var client *eth.Error
 	if !errors.As(err, &client) || client.Code != eth.CodeRequestTimeout {
 		t.Fatalf("Submit = %v", err)

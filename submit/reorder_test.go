@@ -90,7 +90,7 @@ func testBurst(t *testing.T, order func(i, n int) uint64, change func(*options))
 			t.Fatal(err)
 		}
 		all.Go(func() {
-			if _, err := entry.Finish(t.Context()); err != nil {
+			if err := entry.Finish(t.Context()).Err; err != nil {
 				t.Errorf("nonce %d: %v", nonce, err)
 			}
 		})
@@ -121,7 +121,7 @@ func TestNotify(t *testing.T) {
 					t.Fatal(err)
 				}
 				finish := func() {
-					_, err := entry.Finish(t.Context())
+					err := entry.Finish(t.Context()).Err
 					results <- err
 				}
 				if !entry.Notify(t.Context(), finish) {
@@ -159,7 +159,7 @@ func TestNotifyRefuses(t *testing.T) {
 				t.Error("it waits")
 			}
 			for _, e := range []*submit.Entry{first, second} {
-				if _, err := e.Finish(t.Context()); err != nil {
+				if err := e.Finish(t.Context()).Err; err != nil {
 					t.Error(err)
 				}
 			}

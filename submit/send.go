@@ -2,84 +2,138 @@ package submit
 
 import (
 	"context"
+	"errors"
 	"math/big"
 
 	"lockstep/consensus"
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
+	"lockstep/lock"
 )
 
-// submit hands the transaction to the sender's node. While the verdict on the
-// lane's previous transaction is open, only the node that has it will do: two
-// nodes do not keep order between them. If that node is out, the previous verdict
-// is awaited first, still in the turn, and then any node will do.
-func (s *Submitter) submit(turn *turn, e *Entry, known known, raw []byte, callData *hedera.ID) (Pending, error) {
-	submission := consensus.Submission{
-		Ethereum:   raw,
-		CallData:   callData,
-		Sender:     e.tx.From(),
-		MaxFee:     s.maxFee(known.GasPrice),
-		BeforeSend: turn.check,
-		Offered:    s.offered(e),
+// handOver hands the transaction to the sender's node, and tells the lane what came of it.
+func (s *Submitter) handOver(lease *lock.Lease, e *Entry, next lock.Next, known known) turn {
+	ctx, nonce := lease.Context(), e.tx.Nonce()
+	raw, callData, err := e.body(ctx)
+	if err != nil {
+		return unlessLost(lease, e, turn{end: failed, result: notSent(factError(err))})
 	}
-	if subsidy, ok := s.subsidyOf(e.tx); ok {
-		submission.Payer, submission.MaxGasAllowance = subsidy.Payer, subsidy.Allowance
+	submission := s.submission(lease, e, next, known)
+	submission.Ethereum, submission.CallData = raw, callData
+	if wait, err := s.takeRisk(ctx, e, next.Nonce); err != nil {
+		if wait && s.holdBack(lease, e, lock.Next{Step: lock.HoldBack}) {
+			return turn{end: again}
+		}
+		s.nonces.Refused()
+		return turn{result: e.failedCheck(err, next.Nonce)}
 	}
-	if err := s.reserve(turn.ctx, e, known, submission); err != nil {
-		return nil, err
+	switch {
+	case !s.cfg.SkipLookUps && known.nonce >= nonce, max(next.Proven, s.pool.Proven(e.tx.From())) >= nonce:
+		e.standing = reached
+	case nonce == next.Nonce && (next.Confidence == lock.Chained || e.returned):
+		e.standing = inLine
+	default:
+		e.standing = uncertain
+	}
+	if err = s.reserve(ctx, e, known, submission); err != nil {
+		return s.notTaken(lease, e, err)
 	}
 	s.metrics.executions.Inc()
-	id, node, open := turn.predecessor()
-	if !open {
-		return s.nodes.Submit(turn.ctx, submission)
+	e.submission = submission
+	pending, err := s.nodes.Submit(ctx, submission)
+	if err == nil {
+		s.spendings.add(e.tx, s.costOf(e.tx, known))
+		sent := lease.Report(lock.Report{Outcome: lock.Accepted, Submission: handedOver(pending)})
+		s.acceptedBy(e, pending)
+		return turn{end: accepted, pending: pending, sent: sent, result: e.stamp(offered(pending))}
 	}
-	submission.Node, submission.SameNodeOnly = node, true
-	submission.Free = func(ctx context.Context) error {
-		// Half of the time that the turn, and the submission, may last: the rest is for the
-		// submission itself.
-		ctx, cancel := context.WithTimeout(ctx, min(s.ordering.MaxHold.Duration(), s.patience)/2)
-		defer cancel()
-		return s.nodes.Await(ctx, id, node)
+	if perhaps := sentAnyway(pending, err); perhaps != nil {
+		s.spendings.add(e.tx, s.costOf(e.tx, known))
+		sent := lease.Report(lock.Report{Outcome: lock.Unclear, Submission: handedOver(perhaps)})
+		s.unclear(e, perhaps)
+		r := e.stamp(offered(perhaps))
+		r.Err = eth.ErrUnknownOutcome(r.Hash, perhaps.ID().String())
+		return turn{end: unclear, pending: perhaps, sent: sent, result: r}
 	}
-	return s.nodes.Submit(turn.ctx, submission)
+	return s.notTaken(lease, e, err)
 }
 
-// subsidyOf tells who pays for the transaction's gas in its sender's stead.
-func (s *Submitter) subsidyOf(tx *eth.Tx) (consensus.Subsidy, bool) {
-	if s.subsidy == nil {
-		return consensus.Subsidy{}, false
+// notTaken is the turn of a transaction that no node has.
+func (s *Submitter) notTaken(lease *lock.Lease, e *Entry, err error) turn {
+	r := s.submissionError(err)
+	t := turn{end: failed, cause: r.Err, result: r}
+	if predecessorOpen(err) {
+		t.end = hopeless
 	}
-	return s.subsidy(tx.To())
+	if r.Outcome == NotSent && (r.passing || errors.Is(err, lock.ErrLost)) {
+		return unlessLost(lease, e, t)
+	}
+	return t
 }
 
-// maxFee is the most the operator pays for one transaction: the network's price
+// unlessLost returns the end of a turn in which nothing was sent. If the turn was lost, the transaction takes a
+// new place: this process may have stood still, so the failure says nothing of nodes or of the transaction.
+func unlessLost(lease *lock.Lease, e *Entry, t turn) turn {
+	if !errors.Is(lease.Check(), lock.ErrLost) {
+		return t
+	}
+	lease.Release() // first, so that the new place does not count as a second one
+	if e.goBack(backTurnLost) {
+		return turn{end: again}
+	}
+	return turn{result: t.result}
+}
+
+// submission is what the consensus client is to do, without the transaction's bytes. While the verdict on the
+// lane's previous transaction is open, only the node that has it is allowed: two nodes do not keep the order
+// between them. If that node is out, the previous verdict is awaited first, still in the turn, and then any node
+// is allowed.
+func (s *Submitter) submission(lease *lock.Lease, e *Entry, next lock.Next, known known) consensus.Submission {
+	submission := consensus.Submission{
+		Sender:     e.tx.From(),
+		MaxFee:     s.maxFee(known.GasPrice),
+		BeforeSend: lease.Check,
+		Offered:    s.noteAttempts(e),
+	}
+	if subsidy, ok := s.subsidy(e.tx.To()); ok {
+		submission.Payer, submission.MaxGasAllowance = subsidy.Payer, subsidy.Allowance
+	}
+	if id, node, open := predecessor(next); open {
+		submission.Node, submission.SameNodeOnly = node, true
+		submission.Free = func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, s.awaitLimit())
+			defer cancel()
+			return s.nodes.Await(ctx, id, node)
+		}
+	}
+	return submission
+}
+
+// maxFee is the maximum that the operator pays for one transaction: the network's price
 // for the largest gas limit. A price below a tinybar counts as one.
 func (s *Submitter) maxFee(gasPrice *big.Int) hedera.Tinybar {
 	price, ok := hedera.TinybarOf(gasPrice)
 	if !ok {
-		price = hedera.Hbar // absurdly dear: far above any network's price
+		price = hedera.Hbar // far above any network's price
 	}
 	return max(price, 1) * hedera.Tinybar(s.rules.MaxGasLimit)
 }
 
-// follow waits for the verdict of the network on an accepted transaction.
-func (s *Submitter) follow(ctx context.Context, turn *turn, e *Entry, pending Pending) verdict {
-	receipt, err := pending.Receipt(ctx)
-	v := verdict{transaction: pending.ID(), node: pending.Node()}
-	if err != nil {
-		return s.noReceipt(e, v, err)
+func handedOver(p Pending) lock.Submission {
+	return lock.Submission{Node: p.Node().String(), TxID: p.ID().String(), Open: true}
+}
+
+// sentAnyway returns the transaction that a failed submission may have left at a
+// node, or nil when it certainly left none.
+func sentAnyway(pending Pending, err error) Pending {
+	var sent *consensus.SentError
+	if pending == nil && errors.As(err, &sent) {
+		return sent.Pending
 	}
-	v.status, v.hasStatus, v.reached = receipt.Status, true, true
-	switch {
-	case hedera.Succeeded(receipt.Status):
-		v.outcome = Executed
-	case aboutPayer(receipt.Status):
-		v.outcome, v.err = Rejected, s.refusal(receipt.Status)
-	case s.rejects[receipt.Status]:
-		v.outcome = Rejected
-		v.err = s.rejection(ctx, turn, e, receipt.Status)
-	default:
-		v.outcome = Reverted
-	}
-	return v
+	return pending
+}
+
+// offered is the result so far of a transaction that a node has, or may have.
+func offered(p Pending) Result {
+	return Result{Outcome: Unknown, TransactionID: p.ID(), Node: p.Node()}
 }

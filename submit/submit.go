@@ -2,18 +2,18 @@ package submit
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/consensus"
-	"lockstep/eth"
-	"lockstep/hedera"
-	"lockstep/limit"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
+	"lockstep/internal/limit"
 	"lockstep/lock"
 	"lockstep/precheck"
 )
@@ -27,35 +27,50 @@ type Submitter struct {
 	ordering lock.Config
 	nodes    Nodes
 	chain    Chain
-	files    Files // nil: call data is never put into files
+	files    Files
 	subsidy  func(to *common.Address) (consensus.Subsidy, bool)
-	doors    *doors
+	gates    *gates
+	strayed  atomic.Pointer[error] // the first entry with a change of stage that the table forbids
 	log      *slog.Logger
 	metrics  *metrics
 	tasks    *tasks
 	learner  *learner
+	memory   *memory
 	pool     Pool
+	promises Promises
 	trace    Trace
 	budget   *limit.Budget
+	nonces   *limit.WrongNonces
 	clientIP func(context.Context) string
+	charged  func(hash common.Hash, ids ...hedera.TransactionID)
+	whose    func(context.Context) Asker
 	patience time.Duration // how long a caller waits for a verdict
+
+	spendings spendings
 }
 
-// Deps are what a Submitter works with.
+// Deps are what a Submitter works with. All are needed; a part that is off is a value such as pending.Disabled.
 type Deps struct {
 	Rules    precheck.Rules
 	Locks    *lock.Service
 	Ordering lock.Config // the settings Locks was made with
 	Nodes    Nodes
 	Chain    Chain
-	Pool     Pool                         // nil: off
-	Trace    Trace                        // nil: off
-	Files    Files                        // nil: call data is never put into files
-	Budget   *limit.Budget                // nil: off
-	ClientIP func(context.Context) string // whose transaction it is, for the budget; nil: nobody's
-	// Subsidy tells who pays for the gas of a transaction to an address, nil being a
-	// creation, in its sender's stead. nil: nobody ever does.
-	Subsidy  func(to *common.Address) (consensus.Subsidy, bool)
+	Pool     Pool
+	Promises Promises
+	Trace    Trace
+	Files    Files
+	Budget   *limit.Budget
+	Nonces   *limit.WrongNonces
+	ClientIP func(context.Context) string // who sent a transaction, for the budget
+	// Subsidy tells who pays for the gas of a transaction to an address instead of its sender. A nil address is a
+	// creation.
+	Subsidy func(to *common.Address) (consensus.Subsidy, bool)
+	// Charged is told of transactions that the operator was charged for, and the hash of the
+	// Ethereum transaction that they are for; it must not block. nil: nobody is.
+	Charged func(hash common.Hash, ids ...hedera.TransactionID)
+	// Asker tells for the log with which request a transaction came; nil: it does not matter.
+	Asker    func(context.Context) Asker
 	Log      *slog.Logger
 	Patience time.Duration // how long a caller waits for the verdict on an accepted transaction
 }
@@ -66,44 +81,22 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if deps.Pool == nil {
-		deps.Pool = NoPool{}
-	}
-	if deps.Trace == nil {
-		deps.Trace = noTrace{}
-	}
-	known := ahead{deps.Chain, deps.Pool}
+	known := provenChain{deps.Chain, deps.Pool}
 	group := newTasks(cfg.MaxInProgress)
 	return &Submitter{
 		cfg: cfg, rejects: rejects, rules: deps.Rules, locks: deps.Locks, ordering: deps.Ordering,
-		nodes: deps.Nodes, chain: known, files: deps.Files, subsidy: deps.Subsidy, doors: newDoors(deps.Ordering.MaxQueue), log: deps.Log,
+		nodes: deps.Nodes, chain: known, files: deps.Files, subsidy: deps.Subsidy, gates: newGates(deps.Ordering.MaxQueue), log: deps.Log,
 		metrics: newMetrics(group.count), tasks: group,
-		learner: newLearner(known), pool: deps.Pool, trace: deps.Trace, budget: deps.Budget, clientIP: deps.ClientIP, patience: deps.Patience,
+		learner: newLearner(known), memory: newMemory(cfg.StaleFacts.Duration()), pool: deps.Pool, promises: deps.Promises, trace: deps.Trace, budget: deps.Budget, nonces: deps.Nonces, clientIP: deps.ClientIP, patience: deps.Patience, charged: deps.Charged, whose: deps.Asker,
+		spendings: spendings{senders: map[common.Address]*spending{}},
 	}, nil
 }
 
-// Entry is a transaction that has its place in line.
-type Entry struct {
-	s       *Submitter
-	tx      *eth.Tx
-	ticket  *lock.Ticket // nil when the sender's transactions are not ordered, and while it waits at its door
-	door    *door        // nil: none
-	upload  *upload      // of its call data; nil: none
-	arrived time.Time
-
-	facts    *facts      // nil before Begin
-	taken    atomic.Bool // Begin has been called
-	learning atomic.Bool // the learner is looking its sender up
-	finished sync.Once
-	fence    uint64 // of the sender's turn; 0: not ordered, or not reached
-	cost     cost
-}
-
-// Submit takes one transaction through the whole path and returns its hash.
-func (s *Submitter) Submit(ctx context.Context, raw []byte) (common.Hash, error) {
+// Submit takes one transaction through the whole path.
+func (s *Submitter) Submit(ctx context.Context, raw []byte) Result {
 	entry, err := s.Enter(raw)
 	if err != nil {
-		return common.Hash{}, err
+		return notSent(err)
 	}
 	return entry.Finish(ctx)
 }
@@ -121,34 +114,33 @@ func (s *Submitter) Enter(raw []byte) (*Entry, error) {
 	if err := precheck.Stateless(tx, s.rules); err != nil {
 		return nil, err
 	}
-	entry := &Entry{s: s, tx: tx, arrived: time.Now()}
+	now := time.Now()
+	entry := &Entry{s: s, tx: tx, arrived: now, inLineSince: now}
 	if s.locks.Enabled(tx.From()) {
-		if err := s.doors.enter(entry); err != nil {
+		if err := s.gates.enter(entry); err != nil {
 			return nil, lockError(err)
 		}
 	}
 	return entry, nil
 }
 
-// Leave gives the place up without submitting. After Begin or Finish it does nothing:
-// the transaction may be under way although the caller has its answer.
+// Leave gives the place up without submitting. After Begin or Finish it does nothing, because the transaction may
+// be under way although the caller has its answer.
 func (e *Entry) Leave() {
-	if !e.taken.Load() {
+	if e.stage.CompareAndSwap(uint32(entered), uint32(left)) {
 		e.leave()
 	}
 }
 
 func (e *Entry) leave() {
-	e.s.doors.leave(e)
-	if e.ticket != nil {
+	if e.s.gates.leave(e) {
 		e.ticket.Leave()
 	}
 }
 
-// Begin starts what needs no turn, the look-ups above all. It never blocks. The error is
-// an *eth.Error, after which the place is given up; else Finish must follow. Finish
-// begins by itself what was not begun, but on the stack on which it then waits, and
-// thousands may wait.
+// Begin starts what needs no turn, the look-ups above all. It never blocks. The error is an *eth.Error, after
+// which the place is given up; else Finish must follow. Finish calls Begin if it was left out, but then the stack
+// that waits has grown, and thousands may wait.
 func (e *Entry) Begin(ctx context.Context) error {
 	if err := e.count(); err != nil {
 		return err
@@ -161,35 +153,34 @@ func (e *Entry) Begin(ctx context.Context) error {
 	return nil
 }
 
-// Notify has f called, once and in a goroutine of its own, when Finish would not wait for
-// the turn any more, whatever ended the wait; f is to call it. So thousands can wait
-// without a goroutine each. If it returns false, f is not called, and Finish has to do
-// the waiting; ctx is the one for Finish. It comes after Begin.
+// Notify calls f, once and in a goroutine of its own, when Finish would not wait for the turn any more, whatever
+// ended the wait; f must call Finish. So thousands can wait without a goroutine each. If it returns false, f is
+// not called, and Finish has to do the waiting; ctx is the one for Finish. It comes after Begin.
 func (e *Entry) Notify(ctx context.Context, f func()) bool {
 	s := e.s
 	switch {
-	case e.door != nil || e.ticket == nil:
+	case e.way != direct:
 		return false
 	case s.cfg.Async: // the client's answer does not wait for the turn
 		return false
-	case s.ordering.CancelOnDisconnect && ctx.Done() != nil: // somebody has to watch it
+	case s.ordering.CancelOnDisconnect && ctx.Done() != nil: // Finish has to watch ctx
 		return false
 	}
-	if s.learns() {
+	if e.learns() {
 		s.learner.add(context.WithoutCancel(ctx), e) // until Finish removes it
 	}
-	return e.ticket.Notify(f)
+	return e.ticket.Notify(e.mayWait(), f)
 }
 
 // Finish waits for the turn, submits and follows the transaction as far as the
-// settings say. The error is an *eth.Error.
+// settings say.
 //
-// A client that goes away does not stop its transaction, unless the operator wants
-// that for queued ones: what ctx carries is used, its end is not.
-func (e *Entry) Finish(ctx context.Context) (common.Hash, error) {
-	if e.facts == nil {
+// A client that goes away does not stop its transaction, unless the operator wants that for queued ones. Finish
+// uses the values of ctx, but not its end.
+func (e *Entry) Finish(ctx context.Context) Result {
+	if stage(e.stage.Load()) != begun {
 		if err := e.Begin(ctx); err != nil {
-			return common.Hash{}, err
+			return e.stamp(notSent(err))
 		}
 	}
 	defer e.afterPanic()
@@ -199,183 +190,213 @@ func (e *Entry) Finish(ctx context.Context) (common.Hash, error) {
 	case e.s.cfg.Returns == ReturnsAccepted:
 		return e.finishAccepted(ctx)
 	default:
-		return e.run(ctx, nil).result(e.tx.Hash())
+		return e.run(ctx, nil)
 	}
 }
 
 // count counts the transaction as in progress.
 func (e *Entry) count() error {
-	e.taken.Store(true)
-	ok, closing := e.s.tasks.begin()
-	switch {
-	case ok:
-		return nil
-	case closing:
-		e.leave()
-		return eth.ErrShuttingDown()
-	default:
-		e.leave()
-		return eth.ErrQueueFull(e.s.tasks.count())
+	if !e.become(begun) {
+		return eth.ErrRequestTimeout() // it has left
 	}
+	ok, closing := e.s.tasks.begin()
+	if ok {
+		return nil
+	}
+	e.become(left)
+	e.leave()
+	if closing {
+		return eth.ErrShuttingDown()
+	}
+	return eth.ErrQueueFull(e.s.tasks.count())
 }
 
-// afterPanic is for a defer: the transaction ends, and the server answers and logs it.
+// afterPanic is for a defer: it ends the transaction, and the server answers and logs the panic.
 func (e *Entry) afterPanic() {
 	if r := recover(); r != nil {
-		e.s.finish(e, verdict{outcome: Unknown})
+		e.s.finish(e, Result{Outcome: Unknown})
 		panic(r)
 	}
 }
 
 // finishAccepted answers as soon as a node has accepted the transaction, or none will.
-func (e *Entry) finishAccepted(ctx context.Context) (common.Hash, error) {
-	answer := make(chan verdict, 2) // the node's, and then the network's
+func (e *Entry) finishAccepted(ctx context.Context) Result {
+	answer := make(chan Result, 2) // first the node's answer, then the network's
 	e.s.background(e, func() {
-		v := verdict{outcome: Unknown, err: eth.ErrInternal("the submission failed")}
-		defer func() { answer <- v }()
-		v = e.run(ctx, answer)
+		r := e.stamp(Result{Outcome: Unknown, Err: eth.ErrInternal("the submission failed")})
+		defer func() { answer <- r }()
+		r = e.run(ctx, answer)
 	})
-	return (<-answer).result(e.tx.Hash())
+	return <-answer
 }
 
-// finishAsync answers after the prechecks; the rest goes on by itself, and the
-// client has no say in it any more.
-func (e *Entry) finishAsync(ctx context.Context) (common.Hash, error) {
+// finishAsync answers after the prechecks; the rest goes on by itself, and the client cannot stop it any more.
+func (e *Entry) finishAsync(ctx context.Context) Result {
 	known, err := e.facts.get(ctx)
+	if err == nil {
+		err = known.stale // facts that may have changed are not enough for a promise
+	}
 	if err == nil {
 		err = e.s.check(e, known, known.nonce, false)
 	}
 	if err != nil {
-		return e.s.finish(e, e.failed(err, known.nonce)).result(e.tx.Hash())
+		return e.s.finish(e, e.failedCheck(err, known.nonce))
 	}
+	kept := e.promise()
 	e.s.background(e, func() { e.run(ctx, nil) })
-	return e.tx.Hash(), nil
+	kept(ctx) // meanwhile the transaction goes on
+	return e.stamp(Result{Outcome: Unknown})
 }
 
-// run is the path from the queue to the verdict. A node's acceptance is told to
-// accepted, if there is one.
-func (e *Entry) run(ctx context.Context, accepted chan<- verdict) verdict {
-	turn, err := e.wait(ctx)
-	return e.proceed(ctx, turn, err, accepted)
+// run is the path from the queue to the verdict. early, if there is one, gets what is
+// known at a node's acceptance. In a lane that recovers, the path may lead back to the queue.
+func (e *Entry) run(ctx context.Context, early chan<- Result) Result {
+	err := e.waitAtGate(ctx)
+	for {
+		if r, over := e.attempt(ctx, err, early); over {
+			return r
+		}
+		err = nil
+	}
 }
 
-// proceed is what comes after the wait: the turn, or err.
-func (e *Entry) proceed(ctx context.Context, turn *turn, err error, accepted chan<- verdict) verdict {
-	s := e.s
-	turn, err = e.comeForward(ctx, turn, err)
-	if cause := e.facts.failure(); cause != nil {
-		turn.release()
-		return s.finish(e, verdict{outcome: NotSent, err: factError(cause)})
-	}
-	if err != nil {
-		return s.finish(e, verdict{outcome: NotSent, err: lockError(err)})
-	}
-	defer turn.release()
-	defer turn.afterPanic()
-	e.fence = turn.fence()
-
-	pending, v := s.inTurn(turn, e)
-	if pending == nil {
-		return s.finish(e, v)
-	}
-	// v is what is known at this moment: accepted, or perhaps.
-	if s.ordering.Release == lock.ReleaseAccepted {
-		turn.release()
-	}
-	if accepted != nil {
-		accepted <- v
-	}
-	return s.settle(context.WithoutCancel(ctx), turn, e, pending)
-}
-
-// inTurn does what only the holder of the sender's turn may do: decide on the
-// nonce, check the facts, hand the transaction to a node and tell the lane. No
-// pending means that no node has it, and the verdict says why; else the verdict is
-// what the client may be told until there is a final one.
-func (s *Submitter) inTurn(turn *turn, e *Entry) (Pending, verdict) {
-	known, err := e.facts.get(turn.ctx)
-	if err != nil {
-		return nil, verdict{outcome: NotSent, err: factError(err)}
-	}
-	expected, sure := turn.expected(known.nonce)
-	// Without look-ups nothing is known of the nonce but what the lane is sure of.
-	wasNext := e.tx.Nonce() == turn.likely(expected, sure) && (sure || !s.cfg.SkipLookUps)
-	if err := s.check(e, known, expected, turn.gapIsWrong(sure)); err != nil {
-		s.failed(turn, e, wasNext)
-		return nil, e.failed(err, expected)
-	}
-	raw, callData, err := e.body(turn.ctx)
-	if err != nil {
-		s.failed(turn, e, wasNext)
-		return nil, verdict{outcome: NotSent, err: factError(err)}
-	}
-	pending, err := s.submit(turn, e, known, raw, callData)
+// attempt is one wait for the turn, unless err says that there is none, and the turn.
+func (e *Entry) attempt(ctx context.Context, err error, early chan<- Result) (Result, bool) {
+	ctx, cancel := e.bounded(ctx)
+	defer cancel()
+	var lease *lock.Lease
 	if err == nil {
-		turn.accepted(e.tx, pending, wasNext)
-		s.acceptedBy(e, pending)
-		return pending, verdict{outcome: Unknown}
+		lease, err = e.wait(ctx)
 	}
-	if perhaps := sentAnyway(err); perhaps != nil {
-		turn.unclear(perhaps)
-		s.unclear(e, perhaps)
-		return perhaps, verdict{outcome: Unknown, err: eth.ErrUnknownOutcome(e.tx.Hash(), perhaps.ID().String())}
-	}
-	s.failed(turn, e, wasNext || predecessorOpen(err))
-	return nil, s.submissionError(err)
+	return e.proceed(ctx, lease, err, early)
 }
 
-// failed tells the lane that its holder ended without a transaction at any node. If it has no
-// better chance than its holder had, what is queued behind it need not be tried. What the fleet
-// knows to be executed, and the mirror node may not show yet, is nobody's predecessor.
-func (s *Submitter) failed(turn *turn, e *Entry, hopeless bool) {
-	if hopeless && turn.lease != nil && s.pool.Latest(turn.ctx, e.tx.From(), 0) <= e.tx.Nonce() {
-		turn.lease.Block(e.tx.Nonce())
+// proceed is what comes after the wait: the turn, or err. It is not over if the transaction waits
+// for another turn.
+func (e *Entry) proceed(ctx context.Context, lease *lock.Lease, err error, early chan<- Result) (r Result, over bool) {
+	s := e.s
+	if cause := e.facts.failure(); cause != nil {
+		if lease != nil {
+			lease.Release()
+		}
+		return s.finish(e, notSent(factError(cause))), true
+	}
+	if err != nil {
+		if errors.Is(err, lock.ErrLost) && e.goBack(backTurnLost) { // the turn ran out before this goroutine ran
+			return Result{}, false
+		}
+		r := e.notReached(err)
+		if e.retries(ctx, r) {
+			return Result{}, false
+		}
+		return s.finish(e, e.safe(ctx, r)), true
+	}
+	defer lease.Release()
+	defer afterPanic(lease)
+	e.fence = lease.Fence()
+
+	t := s.inTurn(lease, e)
+	if t.end == again {
+		return Result{}, false
+	}
+	if !t.atNode() {
+		lease.Release()
+		if e.retries(ctx, t.result) {
+			return Result{}, false
+		}
+		return s.finish(e, e.safe(ctx, t.result)), true
+	}
+	if s.ordering.Release == lock.ReleaseAccepted {
+		lease.Release()
+	}
+	e.become(following)
+	if early != nil && e.tell(answered(t)) {
+		early <- t.result
+	}
+	return s.settle(context.WithoutCancel(ctx), lease, e, t)
+}
+
+func answered(t turn) uint32 {
+	if t.end == unclear {
+		return answerDoubt
+	}
+	return answerHash
+}
+
+// notReached is the result of a transaction whose turn did not come.
+func (e *Entry) notReached(err error) Result {
+	switch {
+	case !errors.Is(err, lock.ErrInVain):
+		return notSent(lockError(err))
+	case e.returned:
+		return Result{Outcome: NotSent, Err: eth.ErrPredecessorMissing(e.tx.Nonce()), passing: true}
+	default:
+		return Result{Outcome: NotSent, Err: eth.ErrTurnTooLate(e.tx.Nonce()), passing: true}
 	}
 }
 
 // settle waits for the verdict. The caller's patience ends before the network's: it
 // is then told that the outcome is unknown, and the verdict is awaited without it.
-func (s *Submitter) settle(ctx context.Context, turn *turn, e *Entry, pending Pending) verdict {
-	patient, cancel := context.WithTimeout(ctx, s.patience)
+func (s *Submitter) settle(ctx context.Context, lease *lock.Lease, e *Entry, t turn) (Result, bool) {
+	until := time.Now().Add(s.patience)
+	if at, ok := e.answerBy(); ok && at.Before(until) {
+		until = at
+	}
+	patient, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	v := s.follow(patient, turn, e, pending)
-	if v.outcome != Unknown || patient.Err() == nil {
-		return s.conclude(ctx, turn, e, v)
+	r := e.stamp(s.follow(patient, lease, e, t))
+	if r.Outcome != Unknown || patient.Err() == nil {
+		return s.conclude(ctx, e, t, r)
 	}
-	s.unclear(e, pending)
-	s.background(e, func() { s.conclude(ctx, turn, e, s.follow(ctx, turn, e, pending)) })
-	return v
-}
-
-// conclude spreads the final verdict on a transaction that a node may have.
-func (s *Submitter) conclude(ctx context.Context, turn *turn, e *Entry, v verdict) verdict {
-	turn.decided(ctx, e.tx, v)
-	s.chain.Changed(e.tx.From())
-	return s.finish(e, v)
-}
-
-// check runs the prechecks that need facts.
-func (s *Submitter) check(e *Entry, known known, expected uint64, gapIsWrong bool) error {
-	if err := precheck.Nonce(e.tx, expected, gapIsWrong); err != nil {
-		return err
-	}
-	if s.cfg.SkipLookUps {
-		return nil
-	}
-	_, known.GasPriceSubsidised = s.subsidyOf(e.tx)
-	return precheck.Stateful(e.tx, s.rules, known.Facts)
-}
-
-// finish gives everything back and records the final verdict, on every path.
-func (s *Submitter) finish(e *Entry, v verdict) verdict {
-	e.finished.Do(func() {
-		defer e.discard()
-		e.leave()
-		e.cost.settle(v)
-		s.concluded(e, v)
-		s.record(e, v)
+	s.unclear(e, t.pending)
+	e.tell(answerDoubt)
+	s.background(e, func() {
+		if _, over := s.conclude(ctx, e, t, e.stamp(s.follow(ctx, lease, e, t))); !over {
+			e.run(ctx, nil)
+		}
 	})
-	return v
+	return r, true
+}
+
+// conclude tells all who need it the verdict on a transaction that a node may have had. It is not over if the
+// transaction was certainly not executed and goes back to its line.
+func (s *Submitter) conclude(ctx context.Context, e *Entry, t turn, r Result) (Result, bool) {
+	s.spendings.settle(e.tx, r.provesNonce())
+	e.settleRisk(r)
+	t.sent.Conclude(ctx, lock.Verdict{Reached: r.atConsensus, Executed: r.provesNonce()})
+	s.chain.Changed(e.tx.From())
+	if r.back != "" && e.goBack(r.back) {
+		e.cost.settle(r)
+		e.tellCharged(r)
+		return Result{}, false
+	}
+	if r.back == backVanished {
+		r = e.safe(ctx, r)
+	}
+	return s.finish(e, r), true
+}
+
+// finish gives everything back and records the final result, on every path.
+func (s *Submitter) finish(e *Entry, r Result) Result {
+	r = e.stamp(r)
+	if !e.become(over) {
+		return r
+	}
+	defer e.discard()
+	e.leave()
+	e.cost.settle(r)
+	e.tellCharged(r)
+	e.risk.GiveBack() // if it had no verdict
+	s.concluded(e, r)
+	s.keepOrRelease(e, r)
+	s.record(e, r)
+	return r
+}
+
+// stamp names the transaction in a result.
+func (e *Entry) stamp(r Result) Result {
+	r.Hash = e.tx.Hash()
+	return r
 }
 
 // background runs what outlives its request. A panic ends the transaction and not
@@ -385,7 +406,7 @@ func (s *Submitter) background(e *Entry, work func()) {
 		defer func() {
 			if r := recover(); r != nil {
 				s.log.Error("panic in a submission", "hash", e.tx.Hash(), "panic", r, "stack", string(debug.Stack()))
-				s.finish(e, verdict{outcome: Unknown})
+				s.finish(e, Result{Outcome: Unknown})
 			}
 		}()
 		work()

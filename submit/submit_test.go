@@ -9,14 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/consensus"
-	"lockstep/eth"
-	"lockstep/hedera"
 	"lockstep/internal/envx"
+	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 	"lockstep/lock"
 	"lockstep/submit"
 )
@@ -40,35 +39,42 @@ func TestOutcomes(t *testing.T) {
 	tests := map[string]struct {
 		fault   func(*network)
 		nonce   uint64
-		code    int    // 0: the hash is returned
-		message string // a part of it
+		outcome submit.Outcome
+		status  hedera.Status // 0: the network says nothing
+		code    int           // 0: the hash is returned
+		message string        // a part of it
 		arrived int
 	}{
-		"success":         {arrived: 1},
-		"reverted":        {fault: verdict(hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED), arrived: 1},
-		"other execution": {fault: verdict(hapi.ResponseCodeEnum_INSUFFICIENT_GAS), arrived: 1},
-		"gap":             {nonce: 7, code: -32000, message: "Nonce too high. Provided nonce: 7, current nonce: 0", arrived: 1},
-		"no account":      {fault: func(n *network) { n.unknown = true }, code: -32001, message: "Requested resource not found. address"},
+		"success":         {outcome: submit.Executed, status: hapi.ResponseCodeEnum_SUCCESS, arrived: 1},
+		"reverted":        {outcome: submit.Reverted, status: hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED, fault: verdict(hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED), arrived: 1},
+		"other execution": {outcome: submit.Reverted, status: hapi.ResponseCodeEnum_INSUFFICIENT_GAS, fault: verdict(hapi.ResponseCodeEnum_INSUFFICIENT_GAS), arrived: 1},
+		"gap":             {outcome: submit.Rejected, status: hapi.ResponseCodeEnum_WRONG_NONCE, nonce: 7, code: -32000, message: "Nonce too high. Provided nonce: 7, current nonce: 0", arrived: 1},
+		"no account":      {outcome: submit.NotSent, fault: func(n *network) { n.unknown = true }, code: -32001, message: "Requested resource not found. address"},
 		"no balance": {
-			fault: func(n *network) { n.unaware = true },
-			code:  -32001, message: "Requested resource not found. Account balance unavailable for address: 0x",
+			outcome: submit.NotSent,
+			fault:   func(n *network) { n.unaware = true },
+			code:    -32001, message: "Requested resource not found. Account balance unavailable for address: 0x",
 		},
-		"poor sender":      {fault: func(n *network) { n.balance = 1 }, code: -32000, message: "Insufficient funds for transfer"},
-		"mirror node down": {fault: func(n *network) { n.mirrorErr = eth.ErrUpstream(567, "no answer") }, code: -32020, message: "statusCode=567"},
+		"poor sender":      {outcome: submit.NotSent, fault: func(n *network) { n.balance = 1 }, code: -32000, message: "Insufficient funds for transfer"},
+		"mirror node down": {outcome: submit.NotSent, fault: func(n *network) { n.mirrorErr = eth.ErrUpstream(567, "no answer") }, code: -32020, message: "statusCode=567"},
 		"mirror mystery": {
-			fault: func(n *network) { n.mirrorErr = errors.New("dial tcp 10.0.0.1:5551") }, code: -32603, message: "looking up the sender failed",
+			outcome: submit.NotSent,
+			fault:   func(n *network) { n.mirrorErr = errors.New("dial tcp 10.0.0.1:5551") }, code: -32603, message: "looking up the sender failed",
 		},
 		"refused by the node": {
+			outcome: submit.Rejected, status: hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE,
 			fault: func(n *network) { n.before = refused(hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE) },
 			code:  -32000, message: "Consensus node error: INSUFFICIENT_PAYER_BALANCE (10)",
 		},
 		"refused as invalid": {
+			outcome: submit.Rejected, status: hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION,
 			fault: func(n *network) { n.before = refused(hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION) },
 			code:  -32003, message: "Transaction rejected: INVALID_ETHEREUM_TRANSACTION",
 		},
-		"rejected at consensus": {fault: verdict(hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED), code: -32003, message: "Transaction rejected: MAX_GAS_LIMIT_EXCEEDED", arrived: 1},
-		"operator out of funds": {fault: verdict(hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE), code: -32000, message: "Consensus node error: INSUFFICIENT_TX_FEE (9)", arrived: 1},
+		"rejected at consensus": {outcome: submit.Rejected, status: hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED, fault: verdict(hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED), code: -32003, message: "Transaction rejected: MAX_GAS_LIMIT_EXCEEDED", arrived: 1},
+		"operator out of funds": {outcome: submit.Rejected, status: hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE, fault: verdict(hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE), code: -32000, message: "Consensus node error: INSUFFICIENT_TX_FEE (9)", arrived: 1},
 		"no node": {
+			outcome: submit.NotSent,
 			fault: func(n *network) {
 				n.before = func(uint64, consensus.Submission) (bool, error) {
 					return false, &consensus.NotSentError{Err: errors.New("dial tcp 127.0.0.1:1: refused")}
@@ -77,12 +83,14 @@ func TestOutcomes(t *testing.T) {
 			code: -32000, message: "Nothing was submitted",
 		},
 		"receipt lost": {
+			outcome: submit.Rejected,
 			fault: func(n *network) {
 				n.verdict = func(uint64) (hedera.Status, error) { return 0, consensus.ErrReceiptNotFound }
 			},
 			code: -32003, message: "RECEIPT_NOT_FOUND", arrived: 1,
 		},
 		"receipt unreachable": {
+			outcome: submit.Unknown,
 			fault: func(n *network) {
 				n.verdict = func(uint64) (hedera.Status, error) { return 0, context.DeadlineExceeded }
 			},
@@ -97,22 +105,30 @@ func TestOutcomes(t *testing.T) {
 					test.fault(n)
 				}
 				raw := transfer(t, newKey(t), test.nonce)
-				hash, err := newSubmitter(t, n, change).Submit(t.Context(), raw)
+				result := newSubmitter(t, n, change).Submit(t.Context(), raw)
+				err := result.Err
+				if result.Outcome != test.outcome || result.Status != test.status {
+					t.Errorf("outcome %s, status %s; want %s, %s", result.Outcome, result.Status, test.outcome, test.status)
+				}
+				offered := test.arrived > 0 || test.outcome == submit.Rejected // to a node, which has a name
+				if named := !result.TransactionID.IsZero() && !result.Node.IsZero(); named != offered {
+					t.Errorf("transaction %s at node %s; offered: %v", result.TransactionID, result.Node, offered)
+				}
+				if result.Hash != crypto.Keccak256Hash(raw) {
+					t.Errorf("the result is of %s", result.Hash)
+				}
 				if got := len(n.order()); got != test.arrived {
 					t.Errorf("%d transactions reached a node, want %d", got, test.arrived)
 				}
 				if test.code == 0 {
-					if err != nil || hash != crypto.Keccak256Hash(raw) {
-						t.Errorf("Submit = %s, %v", hash, err)
+					if err != nil {
+						t.Errorf("the client is told %v", err)
 					}
 					return
 				}
 				var client *eth.Error
 				if !errors.As(err, &client) || client.Code != test.code || !strings.Contains(client.Message, test.message) {
-					t.Errorf("Submit = %s, %v, want %d %q", hash, err, test.code, test.message)
-				}
-				if hash != (common.Hash{}) {
-					t.Errorf("an error comes with the hash %s", hash)
+					t.Errorf("the client is told %v, want %d %q", err, test.code, test.message)
 				}
 				if strings.Contains(err.Error(), "dial tcp") {
 					t.Errorf("the error tells where we connect: %v", err)
@@ -126,7 +142,7 @@ func TestOutcomes(t *testing.T) {
 func TestRejectionCarriesTheStatus(t *testing.T) {
 	n := newNetwork()
 	n.verdict = func(uint64) (hedera.Status, error) { return hapi.ResponseCodeEnum_CONSENSUS_GAS_EXHAUSTED, nil }
-	_, err := newSubmitter(t, n, nil).Submit(t.Context(), transfer(t, newKey(t), 0))
+	err := newSubmitter(t, n, nil).Submit(t.Context(), transfer(t, newKey(t), 0)).Err
 	var client *eth.Error
 	if !errors.As(err, &client) {
 		t.Fatal(err)
@@ -151,10 +167,13 @@ func TestUnclearSubmissionIsUnknown(t *testing.T) {
 		return true, &consensus.SentError{Pending: client.Pending(transactionID(1), hedera.Entity(3)), Err: context.DeadlineExceeded}
 	}
 	raw := transfer(t, newKey(t), 0)
-	_, err = newSubmitter(t, n, nil).Submit(t.Context(), raw)
+	result := newSubmitter(t, n, nil).Submit(t.Context(), raw)
 	var told *eth.Error
-	if !errors.As(err, &told) || told.Code != eth.CodeRequestTimeout {
-		t.Fatalf("error %v", err)
+	if !errors.As(result.Err, &told) || told.Code != eth.CodeRequestTimeout {
+		t.Fatalf("error %v", result.Err)
+	}
+	if result.Outcome != submit.Unknown || result.TransactionID != transactionID(1) {
+		t.Errorf("result %+v", result)
 	}
 	data, _ := told.Data.(map[string]any)
 	if data["txHash"] != crypto.Keccak256Hash(raw).Hex() || data["provisional"] != true {
@@ -167,7 +186,7 @@ func TestUnclearSubmissionIsUnknown(t *testing.T) {
 
 func TestReadOnly(t *testing.T) {
 	s := newSubmitter(t, newNetwork(), func(o *options) { o.submit.ReadOnly = true })
-	if _, err := s.Submit(t.Context(), transfer(t, newKey(t), 0)); err == nil || err.Error() != "Unsupported operation. Relay is in read-only mode" {
+	if err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err; err == nil || err.Error() != "Unsupported operation. Relay is in read-only mode" {
 		t.Errorf("error %v", err)
 	}
 }
@@ -180,7 +199,7 @@ func TestPatienceEnds(t *testing.T) {
 		n.hold = make(chan struct{})
 		s := newSubmitter(t, n, nil)
 		key := newKey(t)
-		_, err := s.Submit(t.Context(), transfer(t, key, 0)) // 30 s of fake time
+		err := s.Submit(t.Context(), transfer(t, key, 0)).Err // 30 s of fake time
 		var told *eth.Error
 		if !errors.As(err, &told) || told.Code != eth.CodeRequestTimeout {
 			t.Fatalf("error %v", err)
@@ -207,7 +226,7 @@ func TestPanicEndsOneTransaction(t *testing.T) {
 		return true, nil
 	}
 	key := newKey(t)
-	if _, err := s.Submit(t.Context(), transfer(t, key, 0)); err != nil {
+	if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
 		t.Fatal(err)
 	}
 	if left := s.Drain(t.Context()); left != 0 {
@@ -223,7 +242,7 @@ func TestFailedLookUpDoesNotWait(t *testing.T) {
 		n.unknown = true
 		s := newSubmitter(t, n, func(o *options) { o.lock.GapHold = envx.Millis(time.Hour) })
 		begun := time.Now()
-		_, err := s.Submit(t.Context(), transfer(t, newKey(t), 3))
+		err := s.Submit(t.Context(), transfer(t, newKey(t), 3)).Err
 		var told *eth.Error
 		if !errors.As(err, &told) || told.Code != eth.CodeNotFound {
 			t.Errorf("error %v", err)
@@ -287,7 +306,7 @@ func finishAll(t *testing.T, s *submit.Submitter, _ *network, count int) <-chan 
 	for i := range entries {
 		entry := entries[count-1-i]
 		go func() {
-			_, err := entry.Finish(t.Context())
+			err := entry.Finish(t.Context()).Err
 			results <- err
 		}()
 	}
@@ -324,14 +343,14 @@ func TestL19L20FailureStopsItsSuccessors(t *testing.T) {
 		}
 		entries = append(entries, entry)
 	}
-	if _, err := entries[0].Finish(t.Context()); err == nil {
+	if err := entries[0].Finish(t.Context()).Err; err == nil {
 		t.Fatal("a poor sender's transaction was accepted")
 	}
 	n.mu.Lock()
 	n.balance = 1000 * hedera.Hbar
 	n.mu.Unlock()
 	for _, entry := range entries[1:] {
-		_, err := entry.Finish(t.Context())
+		err := entry.Finish(t.Context()).Err
 		var client *eth.Error
 		if !errors.As(err, &client) || !strings.HasPrefix(client.Message, "Nonce too high") {
 			t.Errorf("successor of a failed transaction: %v", err)
@@ -341,48 +360,100 @@ func TestL19L20FailureStopsItsSuccessors(t *testing.T) {
 		t.Errorf("%d doomed transactions were paid for", n.attempts)
 	}
 	for nonce := range uint64(5) {
-		if _, err := s.Submit(t.Context(), transfer(t, key, nonce)); err != nil {
+		if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
 			t.Errorf("nonce %d after the failure: %v", nonce, err)
 		}
 	}
 }
 
 // L1 and L23, a holder that lost its turn sends nothing: the last check before the
-// bytes leave fails it with a clear error.
+// bytes leave fails it with a clear error, or sends it back to the line for another turn.
 func TestL1LostTurnIsNotSent(t *testing.T) {
+	refused := func(s consensus.Submission) error { return s.BeforeSend() }
+	// Who stood still finds its own time over, and takes that for a node that does not answer.
+	late := func(consensus.Submission) error { return context.DeadlineExceeded }
+	t.Run("told", func(t *testing.T) { testLostTurn(t, 0, refused) })
+	t.Run("another turn", func(t *testing.T) { testLostTurn(t, time.Minute, refused) })
+	t.Run("another turn, too late for a node", func(t *testing.T) { testLostTurn(t, time.Minute, late) })
+}
+
+func testLostTurn(t *testing.T, recovery time.Duration, wakes func(consensus.Submission) error) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		s := newSubmitter(t, n, nil)
+		s := newSubmitter(t, n, func(o *options) { o.lock.Recovery = envx.Millis(recovery) })
+		first := true
 		stuck := make(chan struct{})
-		n.before = func(nonce uint64, sub consensus.Submission) (bool, error) {
-			if nonce != 0 {
+		n.before = func(_ uint64, sub consensus.Submission) (bool, error) {
+			if !first {
 				return true, nil
 			}
+			first = false
 			n.mu.Unlock() // the first one hangs between two nodes, past the hold limit
 			<-stuck
 			n.mu.Lock()
-			if err := sub.BeforeSend(); err != nil {
+			if err := wakes(sub); err != nil {
 				return false, &consensus.NotSentError{Err: err}
 			}
 			return true, nil
 		}
 		key := newKey(t)
-		first, err := s.Enter(transfer(t, key, 0))
+		entry, err := s.Enter(transfer(t, key, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
 		result := make(chan error, 1)
 		go func() {
-			_, err := first.Finish(t.Context())
+			err := entry.Finish(t.Context()).Err
 			result <- err
 		}()
 		time.Sleep(31 * time.Second) //nolint:forbidigo // fake time: past LOCK_MAX_HOLD_MS
-		close(stuck)
-		if err := <-result; err == nil || !strings.Contains(err.Error(), "Nothing was submitted") {
-			t.Errorf("the holder of a lost turn got %v", err)
-		}
+		synctest.Wait()
 		if got := n.order(); len(got) != 0 {
 			t.Errorf("%v reached the node after the turn was lost", got)
+		}
+		close(stuck)
+		err = <-result
+		if recovery == 0 && (err == nil || !strings.Contains(err.Error(), "Nothing was submitted")) {
+			t.Errorf("the holder of a lost turn got %v", err)
+		}
+		if want := int(min(recovery, 1)); len(n.order()) != want || recovery != 0 && err != nil {
+			t.Errorf("%v reached the node, and its holder got %v", n.order(), err)
+		}
+	})
+}
+
+// A turn that is lost while the look-ups are under way says nothing of the transaction: it gets another.
+func TestTurnLostOverLookUpsIsFollowedByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.mirror = make(chan struct{})
+		s := newSubmitter(t, n, nil)
+		entry, err := s.Enter(transfer(t, newKey(t), 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := make(chan error, 1)
+		go func() { result <- entry.Finish(t.Context()).Err }()
+		time.Sleep(31 * time.Second) //nolint:forbidigo // fake time: past LOCK_MAX_HOLD_MS
+		close(n.mirror)
+		if err := <-result; err != nil || len(n.order()) != 1 {
+			t.Errorf("%v reached the node, and its client got %v", n.order(), err)
+		}
+	})
+}
+
+// So does a turn that came and was over before anybody looked, as for a process that stood still.
+func TestTurnLostUnseenIsFollowedByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		s := newSubmitter(t, n, nil)
+		entry, err := s.Enter(transfer(t, newKey(t), 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(31 * time.Second) //nolint:forbidigo // fake time: past LOCK_MAX_HOLD_MS
+		if err := entry.Finish(t.Context()).Err; err != nil || len(n.order()) != 1 {
+			t.Errorf("%v reached the node, and its client got %v", n.order(), err)
 		}
 	})
 }
@@ -425,10 +496,10 @@ func TestAsync(t *testing.T) {
 	for nonce := range uint64(3) {
 		ctx, cancel := context.WithCancel(t.Context())
 		raw := transfer(t, key, nonce)
-		hash, err := s.Submit(ctx, raw)
+		result := s.Submit(ctx, raw)
 		cancel()
-		if err != nil || hash != crypto.Keccak256Hash(raw) {
-			t.Fatalf("Submit = %s, %v", hash, err)
+		if result.Err != nil || result.Outcome != submit.Unknown || result.Hash != crypto.Keccak256Hash(raw) {
+			t.Fatalf("Submit = %+v", result)
 		}
 	}
 	impatient, cancel := context.WithCancel(t.Context())
@@ -443,7 +514,7 @@ func TestAsync(t *testing.T) {
 	if got := n.order(); len(got) != 3 || got[0] != 0 || got[1] != 1 || got[2] != 2 {
 		t.Errorf("nonces reached the node as %v", got)
 	}
-	if _, err := s.Submit(t.Context(), transfer(t, key, 3)); err == nil {
+	if err := s.Submit(t.Context(), transfer(t, key, 3)).Err; err == nil {
 		t.Error("a draining submitter took a transaction")
 	}
 }
@@ -454,15 +525,15 @@ func TestReturnsAccepted(t *testing.T) {
 	n.hold = make(chan struct{})
 	s := newSubmitter(t, n, func(o *options) { o.submit.Returns = submit.ReturnsAccepted })
 	raw := transfer(t, newKey(t), 0)
-	hash, err := s.Submit(t.Context(), raw) // would block for ever if it waited for the receipt
-	if err != nil || hash != crypto.Keccak256Hash(raw) {
-		t.Errorf("Submit = %s, %v", hash, err)
+	result := s.Submit(t.Context(), raw) // would block for ever if it waited for the receipt
+	if result.Err != nil || result.Outcome != submit.Unknown || result.Hash != crypto.Keccak256Hash(raw) || result.Node != hedera.Entity(3) {
+		t.Errorf("Submit = %+v", result)
 	}
 	close(n.hold)
 	n.mu.Lock()
 	n.balance = 1
 	n.mu.Unlock()
-	if _, err := s.Submit(t.Context(), transfer(t, newKey(t), 0)); err == nil {
+	if err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err; err == nil {
 		t.Error("a failed precheck did not reach the caller")
 	}
 }
@@ -488,9 +559,9 @@ func TestL17ClientLeaves(t *testing.T) {
 				first, _ := s.Enter(transfer(t, key, 0))
 				second, _ := s.Enter(transfer(t, key, 1))
 				results := make(chan error, 2)
-				go func() { _, err := first.Finish(t.Context()); results <- err }()
+				go func() { err := first.Finish(t.Context()).Err; results <- err }()
 				ctx, cancel := context.WithCancel(t.Context())
-				go func() { _, err := second.Finish(ctx); results <- err }()
+				go func() { err := second.Finish(ctx).Err; results <- err }()
 				synctest.Wait()
 				cancel()
 				synctest.Wait()

@@ -37,6 +37,13 @@ func (t *tasks) end() {
 	}
 }
 
+// closing tells whether drain has begun.
+func (t *tasks) closing() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
 // count returns how many are running.
 func (t *tasks) count() int {
 	t.mu.Lock()

@@ -2,206 +2,25 @@ package submit
 
 import (
 	"context"
+	"time"
 
 	"lockstep/consensus"
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 	"lockstep/lock"
 )
 
-// turn is the exclusive right to submit for a sender, or, when the sender's
-// transactions are not ordered, the same questions with answers that restrict
-// nothing.
-type turn struct {
-	ctx   context.Context // ends when the turn is lost
-	lease *lock.Lease     // nil: not ordered
-	locks *lock.Service
-}
-
-// wait waits for the sender's turn. Only a queued transaction of an operator who
-// wants that is given up when its client goes away.
-func (e *Entry) wait(ctx context.Context) (*turn, error) {
-	if e.door == nil && e.ticket == nil {
-		return &turn{ctx: context.WithoutCancel(ctx), locks: e.s.locks}, nil
-	}
-	if !e.s.ordering.CancelOnDisconnect {
-		ctx = context.WithoutCancel(ctx)
-	}
-	if err := e.waitAtDoor(ctx); err != nil {
-		return nil, err
-	}
-	if e.ticket == nil {
-		return nil, lock.ErrLeft
-	}
-	if e.s.learns() {
-		e.s.learner.add(context.WithoutCancel(ctx), e)
-		defer e.s.learner.remove(e)
-	}
-	lease, err := e.ticket.Wait(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &turn{ctx: lease.Context(), lease: lease, locks: e.s.locks}, nil
-}
-
-// comeForward returns the turn to use. A transaction whose look-ups show that it is ahead gives
-// its turn to the one that carries the next nonce, if that waits here, and waits again.
-func (e *Entry) comeForward(ctx context.Context, t *turn, err error) (*turn, error) {
-	for err == nil && t.lease != nil && e.stepBack(t) {
-		t, err = e.wait(ctx)
-	}
-	return t, err
-}
-
-func (e *Entry) stepBack(turn *turn) bool {
-	known, err := e.facts.get(turn.ctx)
-	if err != nil {
-		return false // which ends it
-	}
-	e.facts.value = e.s.renew(turn, e, known)
-	expected, sure := turn.expected(e.facts.value.nonce)
-	return (sure || !e.s.cfg.SkipLookUps) && turn.lease.StepBack(turn.likely(expected, sure))
-}
-
-// expected returns the nonce to go by, and whether it is certain. The lane knows
-// what it let through; the mirror node knows what others did, late. The larger of
-// the two is right. It is certain if the lane's chain of accepted transactions leads
-// to it, or if what this transaction follows is known to have failed.
-func (t *turn) expected(mirror uint64) (nonce uint64, sure bool) {
-	if t.lease == nil {
-		return mirror, false
-	}
-	lane, known := t.lease.Expected()
-	if known && lane >= mirror && t.lease.Certain() {
-		return lane, true
-	}
-	if failed, blocked := t.lease.Blocked(); blocked && failed >= mirror {
-		return failed, true
-	}
-	return max(lane, mirror), false
-}
-
-// likely returns the nonce to put in order by: the one that is expected or, while Redis is away, what
-// this process has let through since, though another may have gone on. Nothing is refused by it.
-func (t *turn) likely(expected uint64, sure bool) uint64 {
-	if sure || t.lease == nil {
-		return expected
-	}
-	lane, _ := t.lease.Likely()
-	return max(lane, expected)
-}
-
-// gapIsWrong tells whether a nonce above the expected one cannot become right any more.
-// That takes certainty about the lane, and a transaction that came while the lane was
-// busy: after a pause the sender may have sent what is missing some other way.
-func (t *turn) gapIsWrong(sure bool) bool { return sure && t.lease != nil && t.lease.Follows() }
-
-// check is the last look before the bytes leave.
-func (t *turn) check() error {
-	if t.lease == nil {
-		return nil
-	}
-	return t.lease.Check()
-}
-
-// predecessor returns the transaction that this lane handed over last, and its node, if
-// its verdict is still open. What cannot be read, from a store that others write to,
-// binds nobody.
-func (t *turn) predecessor() (id hedera.TransactionID, node hedera.ID, open bool) {
-	if t.lease == nil {
-		return id, node, false
-	}
-	last, ok := t.lease.Last()
-	if !ok || !last.Open {
-		return id, node, false
-	}
-	id, badID := hedera.ParseTransactionID(last.TxID)
-	node, badNode := hedera.ParseID(last.Node)
-	return id, node, badID == nil && badNode == nil
-}
-
-// accepted moves the lane on: a node has the transaction. A node does not look at the
-// nonce, so its acceptance proves nothing about the next one unless this one was known
-// to be next: a gap, or somebody's replay of an old transaction, must not shut the
-// sender's right transaction out.
-func (t *turn) accepted(tx *eth.Tx, p Pending, wasNext bool) {
-	if t.lease == nil {
-		return
-	}
-	if wasNext {
-		t.lease.Advance(tx.Nonce()+1, handedOver(p))
-	} else {
-		t.lease.Sent(handedOver(p))
-	}
-}
-
-// unclear tells the lane that a node may have the transaction or not. Nobody knows
-// what is next, but the next one still has to go to the same node.
-func (t *turn) unclear(p Pending) {
-	if t.lease != nil {
-		t.lease.Unclear(handedOver(p))
-	}
-}
-
-func handedOver(p Pending) lock.Submission {
-	return lock.Submission{Node: p.Node().String(), TxID: p.ID().String(), Open: true}
-}
-
-// afterPanic is for a defer: after a panic nobody knows whether bytes left.
-func (t *turn) afterPanic() {
-	if r := recover(); r != nil {
-		if t.lease != nil {
-			t.lease.Forget()
-		}
-		panic(r)
-	}
-}
-
-// fence is the number of the turn, for the log; 0 when not ordered.
-func (t *turn) fence() uint64 {
-	if t.lease == nil {
-		return 0
-	}
-	return t.lease.Fence()
-}
-
-// decided tells the lane what became of a transaction that a node had accepted. Of a bad
-// verdict all relays know when it returns: the client may send the nonce again at once.
-func (t *turn) decided(ctx context.Context, tx *eth.Tx, v verdict) {
-	if t.lease == nil {
-		return
-	}
-	t.locks.Settle(tx.From(), t.lease.Fence())
-	if v.nonceSpent() {
-		t.locks.Observe(tx.From(), tx.Nonce()+1) // the network proved it, ahead of the mirror node
-	} else {
-		t.locks.Invalidate(ctx, tx.From(), t.lease.Fence())
-	}
-}
-
-// strategy says what ordered the turn, for metrics.
-func (t *turn) strategy() string {
-	if t.lease == nil {
-		return "none"
-	}
-	return t.lease.Strategy()
-}
-
-// release lets the next in line go. It may be called more than once, and without a
-// turn.
-func (t *turn) release() {
-	if t != nil && t.lease != nil {
-		t.lease.Release()
-	}
-}
-
-// Nodes is the consensus side: *consensus.Client through a thin coat.
+// Nodes is the consensus side: a thin wrapper of *consensus.Client.
 type Nodes interface {
 	// Submit hands a transaction to a node and returns at that node's acceptance. Its
-	// errors are those of package consensus.
+	// errors are those of package consensus. A Pending that comes with one may be at its node.
 	Submit(ctx context.Context, s consensus.Submission) (Pending, error)
-	// Await waits until the network has a verdict on a transaction, whatever it is.
+	// Await waits until the network has a verdict on a transaction, good or bad.
 	Await(ctx context.Context, id hedera.TransactionID, node hedera.ID) error
+	// Knows asks a node once whether it has heard of a transaction. An error says nothing about it.
+	Knows(ctx context.Context, id hedera.TransactionID, node hedera.ID) (known bool, err error)
+	// OfferAgain offers a transaction that its node may have to that node under the same id, if the node says
+	// that it does not know it. It tells whether the node has it now.
+	OfferAgain(ctx context.Context, s consensus.Submission, p Pending) (taken bool)
 }
 
 // Pending is a transaction that a node accepted.
@@ -209,4 +28,126 @@ type Pending interface {
 	ID() hedera.TransactionID
 	Node() hedera.ID
 	Receipt(ctx context.Context) (consensus.Receipt, error)
+	// Ask asks its node once for the receipt. An error says nothing about the transaction.
+	Ask(ctx context.Context) (found bool, err error)
+}
+
+// wait waits for the sender's turn.
+func (e *Entry) wait(ctx context.Context) (*lock.Lease, error) {
+	e.become(waiting)
+	if e.way == unordered {
+		return lock.Unordered(ctx), nil
+	}
+	if e.learns() {
+		e.s.learner.add(context.WithoutCancel(ctx), e)
+		defer e.s.learner.remove(e)
+	}
+	if e.returned || !e.promised() {
+		return e.ticket.WaitWithin(ctx, e.mayWait())
+	}
+	return e.ticket.Wait(ctx) // its client has the hash, and waits for nothing
+}
+
+// mayWait is how much longer the transaction may wait for its turn. Its client waits for an answer, and the turn
+// may never come, or come after thousands of others.
+func (e *Entry) mayWait() time.Duration {
+	left := e.remaining()
+	if !e.returned {
+		left = time.Until(e.inLineSince.Add(e.s.longestWait()))
+	}
+	return max(left, 0) + time.Second
+}
+
+// longestWait is how long a client waits for its transaction's turn, without the second that mayWait adds.
+func (s *Submitter) longestWait() time.Duration {
+	const unless = 50 * time.Second // the settings say nothing of it
+	longest := s.ordering.Recovery.Duration()
+	if longest == 0 {
+		longest = unless
+	}
+	return max(longest, s.ordering.GapHold.Duration())
+}
+
+// lastWord is how long after the longest wait a client is answered at the latest, whatever the turn does.
+const lastWord = 9 * time.Second
+
+// answerBy is when the client must have its answer, if it has got none yet. From then on the client waits for
+// nothing of the turn, and what a node may have is followed without it.
+func (e *Entry) answerBy() (at time.Time, ok bool) {
+	if e.answer.Load() != answerNone {
+		return time.Time{}, false
+	}
+	return e.inLineSince.Add(max(e.s.longestWait()+lastWord, e.s.patience)), true
+}
+
+// bounded is ctx for one turn and the wait for it. When its client goes away, a queued transaction is given up
+// only if the operator wants that.
+func (e *Entry) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if e.way == unordered || !e.s.ordering.CancelOnDisconnect || e.promised() {
+		ctx = context.WithoutCancel(ctx)
+	}
+	at, ok := e.answerBy()
+	if !ok {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, at)
+}
+
+// turn is what came of one turn.
+type turn struct {
+	end     turnEnd
+	pending Pending         // of accepted and unclear
+	sent    *lock.Submitted // of accepted and unclear
+	cause   error           // of failed and hopeless: what those behind it are told; nil: that their nonce is too high
+	result  Result          // of all ends but goes and again
+}
+
+// turnEnd is how a turn ended.
+type turnEnd uint8
+
+const (
+	unsent   turnEnd = iota // no node has the transaction, which says nothing of others
+	failed                  // no node has it; if it was the next one, what waits behind it need not be tried
+	hopeless                // no node has it, and what waits behind it need not be tried
+	goes                    // it is to be sent now
+	again                   // it waits for another turn
+	accepted                // a node has it
+	unclear                 // a node may have it
+)
+
+// atNode tells whether the transaction is to be followed.
+func (t turn) atNode() bool { return t.end == accepted || t.end == unclear }
+
+// inTurn does what only the holder of the sender's turn may do: decide on the nonce and the
+// facts, hand the transaction to a node, and tell the lane what came of it.
+//
+// If it ends without a transaction at any node, those queued behind it may have no better chance, and need not be
+// tried. A nonce that the fleet knows to be spent, though the mirror node may not show it yet, blocks nobody
+// behind it.
+func (s *Submitter) inTurn(lease *lock.Lease, e *Entry) turn {
+	e.become(holding)
+	ctx := lease.Context()
+	known, err := e.facts.get(ctx)
+	if err != nil {
+		return unlessLost(lease, e, turn{result: notSent(factError(err))})
+	}
+	next, t := s.decide(lease, e, &known)
+	if t.end == goes {
+		t = s.handOver(lease, e, next, known)
+	}
+	if t.end == failed && e.tx.Nonce() == next.Nonce {
+		t.end = hopeless
+	}
+	if t.end == hopeless && e.way != unordered {
+		lease.Report(lock.Report{Outcome: lock.Failed, Proven: s.pool.Latest(ctx, e.tx.From(), 0), Cause: t.cause})
+	}
+	return t
+}
+
+// afterPanic is for a defer: after a panic nobody knows whether bytes left.
+func afterPanic(lease *lock.Lease) {
+	if r := recover(); r != nil {
+		lease.Report(lock.Report{Outcome: lock.Lost})
+		panic(r)
+	}
 }

@@ -1,0 +1,239 @@
+package submit
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
+	"lockstep/lock"
+	"lockstep/precheck"
+)
+
+// decide asks the lane whether the holder of the turn is to send now, and runs the prechecks. If it is to send,
+// the turn that decide returns ends with goes; otherwise the turn says what becomes of the transaction.
+func (s *Submitter) decide(lease *lock.Lease, e *Entry, known *known) (lock.Next, turn) {
+	mine := e.tx.Nonce()
+	next, err := s.next(lease, e, known)
+	if err == nil && next.Step == lock.Go && !next.Recovering {
+		switch waited, ok := s.waitForRoom(lease, e, known); {
+		case !ok:
+			next.Step = lock.HoldBack
+		case waited:
+			next, err = s.next(lease, e, known)
+		}
+	}
+	e.facts.value = *known
+	if err != nil {
+		return next, unlessLost(lease, e, turn{end: failed, result: notSent(factError(err))})
+	}
+	if next.Step == lock.HoldBack || next.Step == lock.GiveWay || next.Step == lock.Await {
+		if s.holdBack(lease, e, next) {
+			return next, turn{end: again}
+		}
+		if mine >= next.Nonce && s.ordering.Recovery > 0 {
+			return next, turn{result: notSent(eth.ErrPredecessorMissing(mine))}
+		}
+	}
+	if next.Cause != nil {
+		return next, turn{result: Result{Outcome: NotSent, Err: next.Cause, passing: true}}
+	}
+	if err := s.check(e, *known, next.Nonce, next.Step != lock.Go); err != nil {
+		return next, turn{end: failed, result: e.failedCheck(err, next.Nonce)}
+	}
+	return next, turn{end: goes}
+}
+
+// check runs the prechecks that need facts.
+func (s *Submitter) check(e *Entry, known known, expected uint64, gapIsWrong bool) error {
+	if err := precheck.Nonce(e.tx, expected, gapIsWrong); err != nil || s.cfg.SkipLookUps {
+		return err
+	}
+	_, known.GasPriceSubsidised = s.subsidy(e.tx.To())
+	return precheck.Stateful(e.tx, s.rules, known.Facts)
+}
+
+// next asks the lane, with fresh facts, unless the lane is sure that the transaction is next, or must wait in a
+// lane that recovers. The error says why there are no facts.
+func (s *Submitter) next(lease *lock.Lease, e *Entry, known *known) (lock.Next, error) {
+	for {
+		next := s.ask(lease, e, known)
+		waits := next.Recovering && (next.Step == lock.HoldBack || next.Step == lock.GiveWay)
+		if known.stale == nil || waits || s.goesOnStale(e, known, next) {
+			return next, nil
+		}
+		if err := s.refresh(lease.Context(), e, known); err != nil {
+			return next, err
+		}
+	}
+}
+
+// ask asks the lane what is next, with what the mirror node shows. It looks again before an old look would hold
+// the transaction back, or take it for a gap.
+func (s *Submitter) ask(lease *lock.Lease, e *Entry, known *known) lock.Next {
+	ctx, mine, looks := lease.Context(), e.tx.Nonce(), !s.cfg.SkipLookUps
+	for range 3 {
+		next := lease.Next(known.nonce, looks)
+		if next.Recovering && looks {
+			if proven := s.pool.Latest(ctx, e.tx.From(), known.nonce); proven > known.nonce {
+				known.nonce = proven
+				next = lease.Next(known.nonce, true)
+			}
+		}
+		old := looks && time.Since(known.at) >= freshness
+		switch {
+		case next.Step == lock.Await:
+			if !s.await(lease, next) {
+				return next
+			}
+		case old && mine > next.Nonce && next.Step != lock.Refuse && next.Step != lock.GiveWay:
+		default:
+			return next
+		}
+		if old {
+			if account, found, err := s.chain.Account(ctx, e.tx.From()); err == nil && found {
+				known.nonce, known.shown, known.Balance = max(known.nonce, account.Nonce), account.shown, account.Balance
+			}
+			known.at = time.Now()
+		}
+	}
+	return lease.Next(known.nonce, looks)
+}
+
+// await waits for the verdict on the transaction before this one, or until its node denies that it has that
+// transaction. It tells whether the holder may go on.
+func (s *Submitter) await(lease *lock.Lease, next lock.Next) bool {
+	id, node, open := predecessor(next)
+	if !open {
+		lease.Report(lock.Report{Outcome: lock.Settled, Submission: next.Predecessor})
+		return true
+	}
+	ctx, cancel := context.WithTimeout(lease.Context(), s.awaitLimit())
+	answers := make(chan bool, 2)
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer cancel()
+	helpers.Go(func() {
+		if next.Decided == nil {
+			answers <- s.nodes.Await(ctx, id, node) == nil
+			return
+		}
+		select {
+		case <-next.Decided:
+			answers <- true
+		case <-ctx.Done():
+			answers <- false
+		}
+	})
+	helpers.Go(func() { answers <- s.absent(ctx, id, node) })
+	over := <-answers
+	if !over {
+		over = <-answers
+	}
+	if over {
+		lease.Report(lock.Report{Outcome: lock.Settled, Submission: next.Predecessor})
+	}
+	return over
+}
+
+// absent waits until a node says several times that it does not know a transaction, whose bytes left too long ago
+// for the node to be at work on them still. This does not prove that the transaction will never be executed. But
+// it is enough for a holder with the next nonce to go: if the nonce is spent after all, the network refuses the
+// holder's transaction. It is not enough for a later nonce.
+func (s *Submitter) absent(ctx context.Context, id hedera.TransactionID, node hedera.ID) bool {
+	for denials := 0; denials < minDenials; {
+		if !pause(ctx, askPace) {
+			return false
+		}
+		known, err := s.nodes.Knows(ctx, id, node)
+		switch {
+		case err == nil && known:
+			return false // its verdict is on its way
+		case err != nil, time.Since(id.ValidStart.Time()) < atWork:
+			denials = 0
+		default:
+			denials++
+		}
+	}
+	return true
+}
+
+const (
+	// atWork is how long a node may be at work on bytes that it has received, before it knows their id.
+	atWork = 10 * time.Second
+	// minDenials is how often a node has to deny that it knows an id. The goroutine that follows that transaction
+	// here sees the first denial and offers the transaction again meanwhile.
+	minDenials = 3
+)
+
+// awaitLimit is half of the time that the turn, and a submission, may last. The submission itself needs the other
+// half.
+func (s *Submitter) awaitLimit() time.Duration {
+	return min(s.ordering.MaxHold.Duration(), s.patience) / 2
+}
+
+// holdBack passes the turn on, if the transaction may wait for another one.
+func (s *Submitter) holdBack(lease *lock.Lease, e *Entry, next lock.Next) bool {
+	if next.Step != lock.GiveWay && !e.keeps() {
+		return false
+	}
+	ticket := lease.HoldBack(e.remaining())
+	if ticket == nil {
+		return false
+	}
+	e.ticket = ticket
+	e.returned = e.returned || next.Step != lock.GiveWay
+	return true
+}
+
+// keeps tells whether the transaction may wait for its predecessor in a recovering lane.
+func (e *Entry) keeps() bool {
+	return e.way != unordered && e.remaining() > 0 && e.returns < maxReturns && e.answer.Load() != answerDoubt
+}
+
+// maxReturns bounds how often a transaction goes back to its line after it was sent. This bounds the cost of what
+// the network refuses.
+const maxReturns = 4
+
+// goBack gives a transaction that was sent, or lost its turn just before, a new place in its line. It returns
+// false if the line is closed, or if its look-ups failed.
+func (e *Entry) goBack(reason string) bool {
+	<-e.facts.done // the first look-ups, which have time limits, use the old place
+	if e.facts.err != nil || !e.keeps() || !e.rejoin(reason) {
+		return false
+	}
+	e.returns++
+	return true
+}
+
+// rejoin takes a new place in the line. It returns false if the line is closed.
+func (e *Entry) rejoin(reason string) bool {
+	ticket, err := e.s.locks.EnterFor(e.tx.From(), e.tx.Nonce(), lock.Stay{Hold: e.remaining(), Kept: true, Admitted: true})
+	if err != nil {
+		return false
+	}
+	e.ticket, e.returned = ticket, true
+	e.s.metrics.recovered.WithLabelValues(reason).Inc()
+	return true
+}
+
+// Why a transaction goes back to its line.
+const (
+	backTooHigh  = "nonce_too_high" // the network refused it: the one before it was not executed
+	backVanished = "vanished"       // its node took it, and consensus never saw it
+	backTurnLost = "turn_lost"      // nothing of it was sent
+	backNotTaken = "not_taken"      // its hash was promised, and no node takes it at the moment
+)
+
+// predecessor returns the transaction that the lane handed over last, and its node, if
+// its verdict is still open. An id that cannot be read is ignored: other programs may write to
+// the store that it comes from.
+func predecessor(next lock.Next) (id hedera.TransactionID, node hedera.ID, open bool) {
+	if !next.Predecessor.Open {
+		return id, node, false
+	}
+	id, badID := hedera.ParseTransactionID(next.Predecessor.TxID)
+	node, badNode := hedera.ParseID(next.Predecessor.Node)
+	return id, node, badID == nil && badNode == nil
+}

@@ -1,0 +1,413 @@
+package submit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/consensus"
+	"lockstep/internal/envx"
+	"lockstep/internal/eth"
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+	"lockstep/submit"
+)
+
+// paid counts the transactions that reached consensus with a nonce that was not next.
+func paid(t *testing.T, s *submit.Submitter) int {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(s.Collectors()...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0.0
+	for _, f := range families {
+		if f.GetName() == "rpc_relay_wrong_nonce_errors_total" {
+			for _, m := range f.GetMetric() {
+				total += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return int(total)
+}
+
+// once is true for the first time that it is asked about a nonce.
+func once(nonce uint64) func(uint64) bool {
+	done := false
+	return func(n uint64) bool {
+		if n != nonce || done {
+			return false
+		}
+		done = true
+		return true
+	}
+}
+
+// A node takes nonce 5 of a burst, and consensus never sees it. What follows it is refused, once
+// each, and kept; 5 is sent again when it is proven that it vanished, and then the rest.
+func TestVanishedTransactionCostsTimeOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count = 40
+		n := newNetwork()
+		n.vanish = once(5)
+		s := newSubmitter(t, n, nil)
+		results := finishAll(t, s, n, count)
+		for range count {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+		if got := paid(t, s); got > count-6 {
+			t.Errorf("%d paid rejections of %d transactions behind the hole", got, count-6)
+		}
+	})
+}
+
+// A failed query proves nothing: while the node does not answer, what may have vanished is not
+// sent again.
+func TestVanishedIsNotSentAgainWithoutProof(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.vanish = once(1)
+		n.asked = func(uint64) (bool, error) { return false, errors.New("no answer") }
+		s := newSubmitter(t, n, func(o *options) { o.lock.Recovery = envx.Millis(20 * time.Second) })
+		results := finishAll(t, s, n, 4)
+		var told []string
+		for range 4 {
+			if err := <-results; err != nil {
+				told = append(told, err.Error())
+			}
+		}
+		if sent := slices.DeleteFunc(n.order(), func(nonce uint64) bool { return nonce != 1 }); len(sent) != 1 {
+			t.Errorf("nonce 1 was sent %d times", len(sent))
+		}
+		if next := nextOf(n); len(told) != 3 || next != 1 {
+			t.Errorf("%d were told of a failure, and the next nonce is %d: %q", len(told), next, told)
+		}
+		for _, text := range told {
+			if !strings.Contains(text, "not known yet") && !strings.Contains(text, "not executed in time") {
+				t.Errorf("told: %s", text)
+			}
+		}
+		n.mu.Lock()
+		n.asked = nil // the node answers again: then it is
+		n.mu.Unlock()
+	})
+}
+
+// nextOf is the next nonce of the only sender of a network.
+func nextOf(n *network) uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, nonce := range n.nonces {
+		return nonce
+	}
+	return 0
+}
+
+// What seemed to have vanished was executed after all: its client is told so, and not that its
+// nonce is too low.
+func TestLateTransactionIsNotTakenForFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		late := &lateReceipt{done: make(chan struct{})}
+		n.late = func(nonce uint64) *lateReceipt {
+			if nonce == 1 && !late.used {
+				late.used = true
+				return late
+			}
+			return nil
+		}
+		n.before = func(nonce uint64, s consensus.Submission) (bool, error) {
+			if nonce == 1 && late.used && n.nonces[s.Sender] == 1 {
+				n.nonces[s.Sender] = 2 // the first one arrives just before the second
+				close(late.done)
+			}
+			return true, nil
+		}
+		s := newSubmitter(t, n, nil)
+		results := finishAll(t, s, n, 3)
+		for range 3 {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// What seems to have vanished and cannot be sent again is not told to have failed.
+func TestVanishedIsNotToldAsFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.vanish = once(1)
+		s := newSubmitter(t, n, func(o *options) { o.lock.Recovery = 1 })
+		results := finishAll(t, s, n, 3)
+		unknown := 0
+		for range 3 {
+			if err := <-results; err != nil && strings.Contains(err.Error(), "not known yet") {
+				unknown++
+			}
+		}
+		if unknown != 1 {
+			t.Errorf("%d were told that the outcome is not known, want 1", unknown)
+		}
+	})
+}
+
+// A node hangs on one transaction and takes it only when it is offered again, under the same id.
+// What follows waits, and nothing is paid for.
+func TestHangingNodeIsOfferedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		hung := false
+		var raw []byte
+		lost := &lateReceipt{submission: submission{network: n, id: transactionID(1000), nonce: 3}, done: make(chan struct{})}
+		n.before = func(nonce uint64, s consensus.Submission) (bool, error) {
+			if nonce == 3 && !hung {
+				hung, raw = true, s.Ethereum
+				return false, &hangs{lost}
+			}
+			return true, nil
+		}
+		n.again = func(s consensus.Submission, p submit.Pending) bool {
+			if p.ID() != lost.id || string(s.Ethereum) != string(raw) {
+				t.Errorf("offered again as %v", p.ID())
+			}
+			if n.execute(s.Sender, 3) == hapi.ResponseCodeEnum_SUCCESS {
+				close(lost.done)
+			}
+			return true
+		}
+		s := newSubmitter(t, n, nil)
+		const count = 20
+		results := finishAll(t, s, n, count)
+		for range count {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+		if got := paid(t, s); got != 0 {
+			t.Errorf("%d paid rejections", got)
+		}
+	})
+}
+
+// A gap that is the sender's own, and no hole of the lane, is answered at once as ever.
+func TestOwnGapIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		s := newSubmitter(t, n, nil)
+		begun := time.Now()
+		var told *eth.Error
+		if err := s.Submit(t.Context(), transfer(t, newKey(t), 7)).Err; !errors.As(err, &told) || !strings.Contains(told.Message, "Nonce too high") {
+			t.Errorf("told %v", err)
+		}
+		if waited := time.Since(begun); waited > time.Second {
+			t.Errorf("it waited %v", waited)
+		}
+	})
+}
+
+// Async: a hash is a promise. What arrives in any order is executed, and a gap is waited for.
+func TestPromisedHashesAreExecuted(t *testing.T) {
+	for _, window := range []time.Duration{0, 250 * time.Millisecond} {
+		t.Run(fmt.Sprint(window), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, key := newNetwork(), newKey(t)
+				s := newSubmitter(t, n, func(o *options) { o.submit.Async, o.lock.GapHold = true, envx.Millis(window) })
+				const count = 20
+				for i := range uint64(count) {
+					if err := s.Submit(t.Context(), transfer(t, key, count-1-i)).Err; err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Second) //nolint:forbidigo // fake time: far beyond the window
+				}
+				if left := s.Drain(t.Context()); left != 0 {
+					t.Errorf("%d left", left)
+				}
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				if got := n.nonces[crypto.PubkeyToAddress(key.PublicKey)]; got != count {
+					t.Errorf("%d of %d hashes were executed; the node got %v", got, count, n.arrived)
+				}
+			})
+		})
+	}
+}
+
+// A full queue keeps the lowest nonces, and whoever gives way is told that the queue is full.
+func TestFullQueueKeepsTheLowest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		s := newSubmitter(t, n, func(o *options) { o.lock.MaxQueue = 5 })
+		results := map[uint64]chan error{}
+		for nonce := uint64(12); nonce > 0; nonce-- {
+			entry, err := s.Enter(transfer(t, key, nonce-1))
+			if err != nil {
+				t.Fatalf("nonce %d is lower than those that wait: %v", nonce-1, err)
+			}
+			result := make(chan error, 1)
+			results[nonce-1] = result
+			go func() { result <- entry.Finish(t.Context()).Err }()
+		}
+		for nonce, result := range results {
+			err := <-result
+			var told *eth.Error
+			switch {
+			case nonce < 5 && err != nil:
+				t.Errorf("nonce %d: %v", nonce, err)
+			case nonce >= 5 && (!errors.As(err, &told) || !strings.Contains(told.Message, "waiting")):
+				t.Errorf("nonce %d: %v", nonce, err)
+			}
+		}
+	})
+}
+
+// A node is lost with a transaction of which nobody can know the fate. Once it is back and denies that it knows
+// the id, a resend of the same bytes, and what follows it, go on; while it does not answer, they wait.
+func TestResendGoesOnOnceTheNodeAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		lost := &lateReceipt{submission: submission{network: n, id: transactionID(1000), nonce: 1}, done: make(chan struct{})}
+		hung := false
+		n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
+			if nonce == 1 && !hung {
+				hung = true
+				return false, &hangs{lost}
+			}
+			return true, nil
+		}
+		s := newSubmitter(t, n, nil)
+		send := func(nonce uint64) <-chan error {
+			entry, err := s.Enter(transfer(t, key, nonce))
+			if err != nil {
+				t.Fatal(err)
+			}
+			result := make(chan error, 1)
+			go func() { result <- entry.Finish(t.Context()).Err }()
+			return result
+		}
+		if err := <-send(0); err != nil {
+			t.Fatal(err)
+		}
+		first := send(1)
+		behind := send(2)
+		if err := <-first; err == nil || !strings.Contains(err.Error(), "not known yet") {
+			t.Fatalf("told %v", err)
+		}
+		resend := send(1)
+		time.Sleep(10 * time.Second) //nolint:forbidigo // fake time
+		if got := n.order(); len(got) != 1 {
+			t.Fatalf("the network got %v while the node did not answer", got)
+		}
+		n.mu.Lock()
+		n.knows = func(id hedera.TransactionID) (bool, error) { return id != lost.id, nil }
+		n.mu.Unlock()
+		begun := time.Now()
+		for nonce, result := range map[uint64]<-chan error{1: resend, 2: behind} {
+			if err := <-result; err != nil {
+				t.Errorf("nonce %d: %v", nonce, err)
+			}
+		}
+		if waited := time.Since(begun); waited > 5*time.Second {
+			t.Errorf("they went on %v after the node was back", waited)
+		}
+		close(lost.done) // for the first one, which is followed still
+	})
+}
+
+// hangs is what a submission ends with of which a node may have the bytes.
+type hangs struct{ pending *lateReceipt }
+
+func (*hangs) Error() string { return "no answer" }
+
+// lateReceipt is a transaction that has no receipt until it is done.
+type lateReceipt struct {
+	submission
+	used bool
+	done chan struct{}
+}
+
+func (p *lateReceipt) Receipt(ctx context.Context) (consensus.Receipt, error) {
+	select {
+	case <-p.done:
+		return consensus.Receipt{TransactionID: p.id, Status: hapi.ResponseCodeEnum_SUCCESS}, nil
+	case <-ctx.Done():
+		return consensus.Receipt{}, ctx.Err()
+	}
+}
+
+// The same, when the fleet knows that the nonce is spent before the transaction has its second turn:
+// nothing is sent then, and the client still hears that it was executed.
+func TestLateTransactionIsFoundBeforeItsSecondTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		late := &lateReceipt{done: make(chan struct{})}
+		n.late = func(nonce uint64) *lateReceipt {
+			if nonce == 1 && !late.used {
+				late.used = true
+				return late
+			}
+			return nil
+		}
+		pool := &lateFleet{diary: newDiary()}
+		n.asked = func(nonce uint64) (bool, error) {
+			pool.asked.Store(nonce == 1)
+			return false, nil
+		}
+		pool.executed = func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 2
+			close(late.done)
+		}
+		s := newSubmitter(t, n, func(o *options) { o.pool = pool })
+		entries := make([]*submit.Entry, 3)
+		for nonce := range entries {
+			entry, err := s.Enter(transfer(t, key, uint64(nonce)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries[nonce] = entry
+		}
+		results := make(chan submit.Result, len(entries))
+		for _, entry := range entries {
+			go func() { results <- entry.Finish(t.Context()) }()
+		}
+		for range entries {
+			if r := <-results; r.Err != nil || r.Outcome != submit.Executed {
+				t.Errorf("%s: %v", r.Outcome, r.Err)
+			}
+		}
+	})
+}
+
+// lateFleet learns that a transaction was executed when it is asked after the node was, which knew
+// nothing of it.
+type lateFleet struct {
+	*diary
+	asked    atomic.Bool
+	once     sync.Once
+	executed func()
+}
+
+func (f *lateFleet) Latest(context.Context, common.Address, uint64) uint64 {
+	if !f.asked.Load() {
+		return 0
+	}
+	f.once.Do(f.executed)
+	return 2
+}

@@ -1,0 +1,81 @@
+package submit
+
+import (
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/hedera"
+)
+
+// Outcome is the class of a submission's end. It is never a bool: what is unknown
+// must not pass for a rejection.
+type Outcome uint8
+
+// The outcomes; the package comment says what each means.
+const (
+	NotSent Outcome = iota + 1
+	Rejected
+	Unknown
+	Reverted
+	Executed
+)
+
+// String returns the outcome's name as it appears in logs and metrics.
+func (o Outcome) String() string {
+	switch o {
+	case NotSent:
+		return "not_sent"
+	case Rejected:
+		return "rejected"
+	case Unknown:
+		return "unknown"
+	case Reverted:
+		return "reverted"
+	case Executed:
+		return "executed"
+	default:
+		return "none"
+	}
+}
+
+// Result is what became of one raw transaction, and how certain that is.
+type Result struct {
+	Outcome Outcome
+	// Hash is the transaction's hash, whatever the outcome; zero if the bytes are no transaction.
+	Hash common.Hash
+	// Status is the network's word: of a node's precheck if Outcome is Rejected and no node took
+	// the transaction, else of the receipt. Zero means that the network said nothing.
+	Status hedera.Status
+	// TransactionID and Node are the id and the node of the transaction's last offer. They are zero if it was
+	// offered to no node.
+	TransactionID hedera.TransactionID
+	Node          hedera.ID
+	// Err is what a client is told instead of the hash. It is nil for Executed, for Reverted, and
+	// for Unknown where the settings promise the hash before the verdict.
+	Err error
+
+	atConsensus bool   // the transaction reached consensus, so it costs the payer
+	back        string // it was certainly not executed, for this reason: it may go back to its line
+	passing     bool   // no node has it, for a reason that passes
+	nonceSpent  bool   // the transaction was not sent because its nonce is spent, perhaps by itself
+}
+
+// provesNonce tells whether the network proved that the sender's next nonce is past the
+// transaction.
+func (r Result) provesNonce() bool { return r.atConsensus && hedera.NonceSpent(r.Status) }
+
+// status names the network's word, or returns none if there is none.
+func (r Result) status(none string) string {
+	if r.Status == 0 {
+		return none
+	}
+	return r.Status.String()
+}
+
+// notSent is the result of a transaction of which no byte left this process.
+func notSent(err error) Result { return Result{Outcome: NotSent, Err: err} }
+
+// failedCheck is the result of a transaction that a precheck refused; expected is the nonce that
+// the check went by.
+func (e *Entry) failedCheck(err error, expected uint64) Result {
+	return Result{Outcome: NotSent, Err: factError(err), nonceSpent: e.tx.Nonce() < expected}
+}

@@ -1,0 +1,261 @@
+package submit
+
+import (
+	"context"
+	"math/big"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/eth"
+	"lockstep/internal/hapi"
+	"lockstep/lock"
+)
+
+// What a sender can cost the operator by wrong nonces. A transaction that is not known to be next needs one of
+// its sender's places before it is sent. One that is next when it is sent can only be refused if a transaction
+// before it fails. So where one may fail, the number of a sender's transactions at nodes without a verdict is
+// bounded.
+
+// takeRisk takes one of the places that the sender has for transactions that the network may refuse for their
+// nonce, if this may be one: it is not the next one, or others have its nonce, too. Where nothing is looked up
+// the network judges the nonce. takeRisk waits for a place while all that comes before the transaction is on its
+// way. wait: it has waited for as long as a turn may take, and goes back into its line. The error is the
+// client's.
+func (s *Submitter) takeRisk(ctx context.Context, e *Entry, expected uint64) (wait bool, err error) {
+	mine := e.tx.Nonce()
+	if s.cfg.SkipLookUps || s.nonces.Budget() == 0 || mine == expected && s.isAlone(e) {
+		return false, nil
+	}
+	// In a line it waits in its turn: those behind it must not get the free place first.
+	since, patience := time.Now(), s.awaitLimit()
+	if e.way == unordered {
+		since, patience = e.arrived, s.ordering.Recovery.Duration()
+	}
+	var looked time.Time
+	for {
+		near := mine < expected+uint64(s.nonces.Budget())
+		if near && s.takePlace(ctx, e, mine == expected) {
+			return false, nil
+		}
+		if mine < expected {
+			return false, tooRisky(mine, expected)
+		}
+		pace := freshness * time.Duration(1+min(mine-expected, maxPaced)/16)
+		if looked.IsZero() || time.Since(looked) > pace {
+			if !looked.IsZero() {
+				if account, found, err := s.chain.Account(ctx, e.tx.From()); err == nil && found {
+					expected = max(expected, account.Nonce)
+				}
+			}
+			looked = time.Now()
+			if mine >= expected && !s.pool.Follows(ctx, e.tx, expected) {
+				if !near && s.takePlace(ctx, e, false) { // nobody on the way needs the place
+					return false, nil
+				}
+				return false, tooRisky(mine, expected)
+			}
+		}
+		if time.Since(since) > patience || !pause(ctx, riskPace) {
+			return e.way != unordered, tooRisky(mine, expected)
+		}
+		expected = max(expected, s.pool.Proven(e.tx.From()))
+		switch {
+		case mine < expected:
+			return false, eth.ErrNonceTooLow(mine, expected)
+		case mine == expected && s.isAlone(e):
+			return false, nil
+		}
+	}
+}
+
+// isAlone tells whether nothing else can have taken the nonce of a transaction that is next. In a line nothing
+// can. Without a line another relay may have the same nonce, so a sender with recent wrong nonces needs a place.
+func (s *Submitter) isAlone(e *Entry) bool {
+	return e.way != unordered || s.pool.Alone(e.tx) && !s.nonces.Watched(e.tx.From())
+}
+
+// takePlace takes a place. Without a line the last places are kept for transactions that are next.
+func (s *Submitter) takePlace(ctx context.Context, e *Entry, isNext bool) (ok bool) {
+	spare := 0
+	if e.way == unordered && !isNext {
+		spare = s.nonces.Budget() / 4
+	}
+	e.risk, ok = s.nonces.Take(ctx, e.tx.From(), spare)
+	return ok
+}
+
+// riskPace is how often a transaction that waits for a place without a line looks. The mirror node is asked less
+// often, and the more rarely the further off the nonce is, up to maxPaced nonces.
+const (
+	riskPace = 25 * time.Millisecond
+	maxPaced = 1024
+)
+
+func tooRisky(mine, expected uint64) error {
+	if mine > expected {
+		return eth.ErrNonceTooHigh(mine, expected)
+	}
+	return eth.ErrWrongNonces()
+}
+
+// settleRisk applies the verdict: the place is given back, unless the network refused the transaction for its
+// nonce. A transaction that was refused without a place is charged one.
+func (e *Entry) settleRisk(r Result) {
+	switch refused := r.Status == hapi.ResponseCodeEnum_WRONG_NONCE && r.atConsensus; {
+	case !refused:
+		e.risk.GiveBack()
+	case e.risk == nil:
+		e.s.nonces.Charge(e.tx.From())
+	}
+	if r.back == backVanished {
+		e.s.nonces.Excuse(e.tx.From())
+	}
+	e.risk = nil
+}
+
+// waitForRoom waits while the lane has so many transactions at nodes without a verdict that e would be one too
+// many. It returns false if there is no room in time. waited: something may have changed.
+func (s *Submitter) waitForRoom(lease *lock.Lease, e *Entry, known *known) (waited, ok bool) {
+	if e.way == unordered {
+		return false, true
+	}
+	ctx, cancel := context.WithTimeout(lease.Context(), s.awaitLimit())
+	defer cancel()
+	for {
+		most := s.maxOpen(ctx, e, *known)
+		if most == 0 {
+			return waited, true
+		}
+		decided := lease.Room(most)
+		if decided != nil && !waited && time.Since(known.at) >= freshness { // the balance may be enough by now
+			s.look(ctx, e, known)
+			waited = true
+			continue
+		}
+		if decided == nil {
+			return waited, true
+		}
+		select {
+		case <-decided:
+			waited = true
+		case <-ctx.Done():
+			return true, false
+		}
+		s.look(ctx, e, known)
+	}
+}
+
+// maxOpen is how many transactions of the sender may be without a verdict, e included; 0: any number.
+func (s *Submitter) maxOpen(ctx context.Context, e *Entry, known known) int {
+	most := s.ordering.MaxOpen
+	if left, charged := s.nonces.Left(ctx, e.tx.From()); charged && (most == 0 || left < most) {
+		most = max(left, 1)
+	}
+	if !s.cfg.SkipLookUps && !s.spendings.covered(e.tx, s.costOf(e.tx, known), known) {
+		most = 1
+	}
+	return most
+}
+
+// look refreshes what the mirror node shows of the sender, if it answers.
+func (s *Submitter) look(ctx context.Context, e *Entry, known *known) {
+	if s.cfg.SkipLookUps {
+		return
+	}
+	if account, found, err := s.chain.Account(ctx, e.tx.From()); err == nil && found {
+		known.nonce, known.shown, known.Balance = max(known.nonce, account.Nonce), account.shown, account.Balance
+	}
+	known.at = time.Now()
+}
+
+// costOf is the balance that the sender needs for a transaction to be executed.
+func (s *Submitter) costOf(tx *eth.Tx, known known) *big.Int {
+	if subsidy, ok := s.subsidy(tx.To()); ok && subsidy.Allowance > 0 {
+		return tx.Value()
+	}
+	price := tx.GasPrice()
+	if known.GasPrice != nil && known.GasPrice.Cmp(price) < 0 {
+		price = known.GasPrice
+	}
+	cost := new(big.Int).Mul(price, new(big.Int).SetUint64(tx.Gas()))
+	return cost.Add(cost, tx.Value())
+}
+
+// spendings are the costs that senders may bear for the transactions that this process handed over, while any of
+// them has no verdict. If a sender cannot pay for all of a burst, the network refuses all from some point on.
+type spendings struct {
+	mu      sync.Mutex
+	senders map[common.Address]*spending // guarded by mu
+}
+
+type spending struct {
+	open  int
+	costs map[uint64]*big.Int // by nonce
+	sum   big.Int             // of costs
+}
+
+func (s *spending) remove(nonce uint64) {
+	if cost := s.costs[nonce]; cost != nil {
+		s.sum.Sub(&s.sum, cost)
+		delete(s.costs, nonce)
+	}
+}
+
+// spendingsKept bounds what is kept of one sender.
+const spendingsKept = 4096
+
+// covered tells whether the balance is enough for a transaction and for those before it that are not yet taken
+// from the balance.
+func (p *spendings) covered(tx *eth.Tx, cost *big.Int, known known) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.senders[tx.From()]
+	if s == nil {
+		return true // the precheck asks for more
+	}
+	balance := known.Balance.Weibar()
+	if new(big.Int).Add(&s.sum, cost).Cmp(balance) <= 0 {
+		return true
+	}
+	sum := new(big.Int).Set(cost)
+	for nonce, cost := range s.costs {
+		if nonce >= known.shown && nonce < tx.Nonce() {
+			sum.Add(sum, cost)
+		}
+	}
+	return sum.Cmp(balance) <= 0
+}
+
+// add notes the cost of a transaction that a node has.
+func (p *spendings) add(tx *eth.Tx, cost *big.Int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.senders[tx.From()]
+	if s == nil {
+		s = &spending{costs: map[uint64]*big.Int{}}
+		p.senders[tx.From()] = s
+	}
+	s.open++
+	s.remove(tx.Nonce())
+	s.costs[tx.Nonce()] = cost
+	s.sum.Add(&s.sum, cost)
+	s.remove(tx.Nonce() - spendingsKept) // wraps around to none where the nonce is lower
+}
+
+// settle notes that a transaction has its verdict.
+func (p *spendings) settle(tx *eth.Tx, executed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.senders[tx.From()]
+	if s == nil {
+		return
+	}
+	if !executed {
+		s.remove(tx.Nonce())
+	}
+	if s.open--; s.open == 0 {
+		delete(p.senders, tx.From())
+	}
+}

@@ -1,0 +1,162 @@
+package submit_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"lockstep/consensus"
+	"lockstep/internal/hedera"
+	"lockstep/internal/limit"
+	"lockstep/submit"
+)
+
+// With room for two transactions without a verdict one that vanishes costs one paid rejection, and
+// nothing is lost.
+func TestHoleCostsOneRejectionWithRoomForTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count = 40
+		n := newNetwork()
+		n.vanish = once(5)
+		n.delay = 100 * time.Millisecond
+		s := newSubmitter(t, n, func(o *options) { o.lock.MaxOpen = 2 })
+		results := finishAll(t, s, n, count)
+		for range count {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+		if got := paid(t, s); got != 1 {
+			t.Errorf("%d paid rejections, want 1", got)
+		}
+	})
+}
+
+// Without a bound more are at the node when the hole shows: the test above would see them.
+func TestHoleCostsMoreWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.vanish = once(5)
+		n.delay = 100 * time.Millisecond
+		s := newSubmitter(t, n, nil)
+		results := finishAll(t, s, n, 40)
+		for range 40 {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+		if got := paid(t, s); got < 2 {
+			t.Errorf("%d paid rejections", got)
+		}
+	})
+}
+
+// What the network lost is nobody's fault: after the hole the sender has its whole budget, and the rest of
+// its burst goes as fast as before.
+func TestVanishedTransactionIsNotChargedToItsSender(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.vanish = once(5)
+		n.delay = 100 * time.Millisecond
+		nonces := limit.NewWrongNonces(limit.Config{WrongNonces: 10}, nil)
+		s := newSubmitter(t, n, func(o *options) { o.nonces = nonces })
+		results := finishAll(t, s, n, 40)
+		for range 40 {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+		for sender := range n.nonces {
+			if left, charged := nonces.Left(t.Context(), sender); charged {
+				t.Errorf("%d places are left", left)
+			}
+		}
+	})
+}
+
+// A sender whose transactions were refused for their nonce, for a reason that is not the network's, has no more
+// at nodes than may still be refused.
+func TestChargedSenderHasFewAtNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const budget, count = 10, 60
+		n, key := newNetwork(), newKey(t)
+		n.delay = 100 * time.Millisecond
+		nonces := limit.NewWrongNonces(limit.Config{WrongNonces: budget}, nil)
+		s := newSubmitter(t, n, func(o *options) { o.nonces = nonces })
+		for range budget + 5 {
+			nonces.Charge(senderOf(key))
+		}
+		open, most := 0, 0
+		n.before = func(uint64, consensus.Submission) (bool, error) {
+			open++
+			most = max(most, open)
+			time.AfterFunc(n.delay-time.Millisecond, func() { // before the verdict
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				open--
+			})
+			return true, nil
+		}
+		results := make(chan submit.Result, count)
+		for nonce := range uint64(count) {
+			entry, err := s.Enter(transfer(t, key, nonce))
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { results <- entry.Finish(t.Context()) }()
+		}
+		for range count {
+			if r := <-results; r.Err != nil {
+				t.Error(r.Err)
+			}
+		}
+		if most != 1 {
+			t.Errorf("%d were at the node at a time, want 1", most)
+		}
+	})
+}
+
+// A burst that its sender cannot pay is refused before the network refuses all of it.
+func TestBurstBeyondTheBalanceIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count = 30
+		n, key := newNetwork(), newKey(t)
+		n.balance, n.delay = 10*hedera.Hbar, 100*time.Millisecond
+		n.before = func(nonce uint64, s consensus.Submission) (bool, error) {
+			if n.nonces[s.Sender] == nonce {
+				n.balance -= 3 * hedera.Hbar
+			}
+			return true, nil
+		}
+		s := newSubmitter(t, n, nil)
+		results := make(chan submit.Result, count)
+		for nonce := range uint64(count) {
+			raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
+				ChainID: chainID, Nonce: nonce, Gas: 21000, GasFeeCap: price, To: &receiver, Value: (3 * hedera.Hbar / 10 * 9).Weibar(),
+			}).MarshalBinary()
+			if err != nil {
+				t.Fatal(err)
+			}
+			entry, err := s.Enter(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { results <- entry.Finish(t.Context()) }()
+		}
+		executed := 0
+		for range count {
+			switch r := <-results; r.Outcome {
+			case submit.Executed:
+				executed++
+			case submit.NotSent:
+			default:
+				t.Errorf("%v: %v", r.Outcome, r.Err)
+			}
+		}
+		if executed != 3 {
+			t.Errorf("%d are executed, want 3", executed)
+		}
+	})
+}

@@ -1,0 +1,123 @@
+package submit_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/eth"
+	"lockstep/submit"
+)
+
+// While the mirror node is away a sender whose lane is sure of its nonce goes on with what was
+// known; nobody else does, nor does anybody when that is too old or not wanted.
+func TestMirrorOutageRefusesOnlyWhatNeedsTheMirror(t *testing.T) {
+	for name, test := range map[string]struct {
+		stale time.Duration
+		goes  bool
+	}{
+		"known a moment ago": {time.Minute, true},
+		"too old":            {1, false},
+		"not wanted":         {0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, key, stranger := newNetwork(), newKey(t), newKey(t)
+				s := newSubmitter(t, n, func(o *options) { o.submit.StaleFacts = envx.Millis(test.stale) })
+				for nonce := range uint64(2) {
+					if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
+						t.Fatal(err)
+					}
+				}
+				<-time.After(time.Second)
+				n.mu.Lock()
+				n.mirrorErr = eth.ErrUpstream(503, "away")
+				n.mu.Unlock()
+				for nonce := uint64(2); nonce < 5; nonce++ {
+					result := s.Submit(t.Context(), transfer(t, key, nonce))
+					if goes := result.Outcome == submit.Executed; goes != test.goes {
+						t.Fatalf("nonce %d: %v, %v", nonce, result.Outcome, result.Err)
+					}
+					if !test.goes {
+						break
+					}
+				}
+				sent := len(n.order())
+				if result := s.Submit(t.Context(), transfer(t, key, 9)); result.Outcome != submit.NotSent {
+					t.Errorf("one that is ahead: %v, %v", result.Outcome, result.Err)
+				}
+				if result := s.Submit(t.Context(), transfer(t, stranger, 0)); result.Outcome != submit.NotSent {
+					t.Errorf("one of whom nothing is known: %v, %v", result.Outcome, result.Err)
+				}
+				if more := len(n.order()) - sent; more != 0 {
+					t.Errorf("%d were sent that need the mirror node", more)
+				}
+			})
+		})
+	}
+}
+
+// A look-up that fails is repeated for a while: nobody is refused right after an outage, neither
+// newcomers nor those whose lane is not sure, on the strength of what the client of the mirror node
+// remembers.
+func TestLookUpsArePersistent(t *testing.T) {
+	for name, test := range map[string]struct{ first, elsewhere uint64 }{
+		"a newcomer":                 {},
+		"one whose lane is not sure": {first: 1, elsewhere: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, key := newNetwork(), newKey(t)
+				s := newSubmitter(t, n, func(o *options) { o.submit.StaleFacts = envx.Millis(time.Minute) })
+				for nonce := range test.first {
+					if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
+						t.Fatal(err)
+					}
+				}
+				n.mu.Lock()
+				n.nonces[crypto.PubkeyToAddress(key.PublicKey)] += test.elsewhere
+				n.mirrorErr = eth.ErrUpstream(503, "away")
+				n.mu.Unlock()
+				time.AfterFunc(time.Second, func() {
+					n.mu.Lock()
+					defer n.mu.Unlock()
+					n.mirrorErr = nil
+				})
+				if result := s.Submit(t.Context(), transfer(t, key, test.first+test.elsewhere)); result.Outcome != submit.Executed {
+					t.Errorf("%v, %v", result.Outcome, result.Err)
+				}
+			})
+		})
+	}
+}
+
+// A lane that recovers knows from verdicts what is next: that is as good without the mirror node.
+func TestLaneRecoversWithoutTheMirror(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		s := newSubmitter(t, n, func(o *options) { o.submit.StaleFacts = envx.Millis(time.Minute) })
+		if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
+			t.Fatal(err)
+		}
+		n.mu.Lock()
+		n.mirrorErr = eth.ErrUpstream(503, "away")
+		n.vanish = func(uint64) bool { return n.attempts == 3 } // nonce 2, the first time
+		n.mu.Unlock()
+		results := make(chan submit.Result, 5)
+		for nonce := uint64(1); nonce <= 5; nonce++ {
+			entry, err := s.Enter(transfer(t, key, nonce))
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { results <- entry.Finish(t.Context()) }()
+		}
+		for range 5 {
+			if r := <-results; r.Outcome != submit.Executed {
+				t.Errorf("%v, %v", r.Outcome, r.Err)
+			}
+		}
+	})
+}

@@ -1,0 +1,256 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"lockstep/consensus"
+	"lockstep/internal/eth"
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+	"lockstep/lock"
+)
+
+// follow waits for the verdict of the network on a transaction that a node has, or may have.
+func (s *Submitter) follow(ctx context.Context, lease *lock.Lease, e *Entry, t turn) Result {
+	r := s.verdict(ctx, lease, e, t)
+	if r.provesNonce() || r.Outcome == Unknown {
+		return r
+	}
+	// Look again before anybody is told that it failed: a submission that vanished from its node may have been
+	// executed after all.
+	for i, former := range e.doubtful {
+		if i == len(e.doubtful)-1 && former == t.pending {
+			continue
+		}
+		receipt, err := former.Receipt(ctx)
+		if err != nil && !errors.Is(err, consensus.ErrReceiptNotFound) {
+			return s.noReceipt(e, offered(former), err)
+		}
+		if err == nil && hedera.NonceSpent(receipt.Status) {
+			was := offered(former)
+			was.Status, was.atConsensus, was.Outcome = receipt.Status, true, Reverted
+			if hedera.Succeeded(receipt.Status) {
+				was.Outcome = Executed
+			}
+			return was
+		}
+	}
+	return r
+}
+
+// safe returns what a client may be told if r says that the transaction was not executed. Only one node says that
+// a former submission of it vanished, so this is not certain.
+func (e *Entry) safe(ctx context.Context, r Result) Result {
+	if len(e.doubtful) == 0 {
+		return r
+	}
+	last := e.doubtful[len(e.doubtful)-1]
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	defer cancel()
+	was := e.stamp(offered(last))
+	receipt, err := last.Receipt(ctx)
+	if err != nil {
+		was.Err = eth.ErrUnknownOutcome(was.Hash, last.ID().String())
+		return was
+	}
+	was.Status, was.atConsensus, was.Outcome = receipt.Status, true, Reverted
+	if hedera.Succeeded(receipt.Status) {
+		was.Outcome = Executed
+	}
+	if !hedera.NonceSpent(receipt.Status) {
+		return r
+	}
+	return was
+}
+
+// lastLook is how long a receipt is looked for before the client is told that the outcome is not known.
+const lastLook = 2 * time.Second
+
+// verdict waits for the receipt, and reads it.
+func (s *Submitter) verdict(ctx context.Context, lease *lock.Lease, e *Entry, t turn) Result {
+	receipt, err := s.receipt(ctx, e, t)
+	r := offered(t.pending)
+	if errors.Is(err, errOvertaken) {
+		r.Outcome, r.back = Rejected, backVanished
+		r.Err = eth.ErrRejected("RECEIPT_NOT_FOUND", "a later transaction of the sender reached consensus before it")
+		e.doubtful = append(e.doubtful, t.pending)
+		return r
+	}
+	if err != nil {
+		return s.noReceipt(e, r, err)
+	}
+	r.Status, r.atConsensus = receipt.Status, true
+	switch {
+	case hedera.Succeeded(receipt.Status):
+		r.Outcome = Executed
+	case aboutPayer(receipt.Status):
+		r.Outcome, r.Err = Rejected, s.refusal(receipt.Status)
+	case s.rejects[receipt.Status]:
+		r = s.rejection(ctx, lease, e, r)
+	default:
+		r.Outcome = Reverted
+	}
+	return r
+}
+
+// errOvertaken: a later transaction of the sender has reached consensus through the same node, and
+// the node has no receipt of this one.
+var errOvertaken = errors.New("overtaken")
+
+// receipt waits for the receipt. Meanwhile it offers the transaction again if its node never got it, and looks
+// for the proof that it vanished.
+func (s *Submitter) receipt(ctx context.Context, e *Entry, t turn) (consensus.Receipt, error) {
+	if e.way == unordered || s.ordering.Recovery == 0 {
+		return t.pending.Receipt(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer cancel(nil)
+	helpers.Go(func() {
+		if s.vanished(ctx, t) {
+			cancel(errOvertaken)
+		}
+	})
+	if t.end == unclear {
+		helpers.Go(func() { s.offerAgain(ctx, e, t.pending) })
+	}
+	receipt, err := t.pending.Receipt(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), errOvertaken) {
+		err = errOvertaken
+	}
+	return receipt, err
+}
+
+// vanished waits for the proof that a transaction is not at its node any more, and will not reach
+// consensus: a later one has, through the same node, which keeps the order. A query that fails
+// proves nothing.
+func (s *Submitter) vanished(ctx context.Context, t turn) bool {
+	select {
+	case <-t.sent.Overtaken():
+	case <-ctx.Done():
+		return false
+	}
+	for pause(ctx, askPace) {
+		if found, err := t.pending.Ask(ctx); err == nil {
+			return !found
+		}
+	}
+	return false
+}
+
+// askPace is the pace of questions about a transaction that may be lost.
+const askPace = 250 * time.Millisecond
+
+// offerAgain offers a transaction under the same id to the node that may have it, once that node says that it
+// does not know it. A node takes no id twice, so if the first offer is still on its way there, one of the two is
+// refused.
+func (s *Submitter) offerAgain(ctx context.Context, e *Entry, p Pending) {
+	submission := e.submission
+	submission.BeforeSend = nil // the transaction has had its turn
+	for pause(ctx, askPace) && time.Since(p.ID().ValidStart.Time()) < offerLimit && e.answer.Load() != answerDoubt {
+		if s.nodes.OfferAgain(ctx, submission, p) {
+			return
+		}
+	}
+}
+
+// offerLimit is how old an id may be to be offered again: well within its validity.
+const offerLimit = 100 * time.Second
+
+// noReceipt is the result of an accepted transaction that the network does not know. A node that falls behind may
+// drop what it accepted. Once the transaction's validity is over this is certain.
+func (s *Submitter) noReceipt(e *Entry, r Result, err error) Result {
+	if errors.Is(err, consensus.ErrReceiptNotFound) {
+		r.Outcome, r.Err = Rejected, eth.ErrRejected("RECEIPT_NOT_FOUND", "the network never executed it; send it again")
+		return r
+	}
+	r.Err = eth.ErrUnknownOutcome(e.tx.Hash(), r.TransactionID.String())
+	return r
+}
+
+// aboutPayer tells the receipt statuses about the operator or the envelope, not about
+// what the transaction did: the sender's nonce is not spent.
+func aboutPayer(status hedera.Status) bool {
+	switch status {
+	case hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE,
+		hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE,
+		hapi.ResponseCodeEnum_PAYER_ACCOUNT_NOT_FOUND,
+		hapi.ResponseCodeEnum_PAYER_ACCOUNT_DELETED,
+		hapi.ResponseCodeEnum_INVALID_PAYER_SIGNATURE,
+		hapi.ResponseCodeEnum_DUPLICATE_TRANSACTION,
+		hapi.ResponseCodeEnum_TRANSACTION_EXPIRED,
+		hapi.ResponseCodeEnum_TRANSACTION_OVERSIZE,
+		hapi.ResponseCodeEnum_WRONG_CHAIN_ID,
+		hapi.ResponseCodeEnum_NEGATIVE_ALLOWANCE_AMOUNT,
+		hapi.ResponseCodeEnum_ACCESS_LIST_UNSUPPORTED,
+		hapi.ResponseCodeEnum_CONTRACT_FILE_EMPTY,
+		hapi.ResponseCodeEnum_FILE_DELETED:
+		return true
+	default:
+		return false
+	}
+}
+
+// rejection is the result of a receipt status that means "refused before execution". For a wrong nonce the client
+// gets the error text that it knows, if the sender's nonce can be looked up. A nonce that was too high, although
+// it seemed to be next, goes back to its line: one before it is missing.
+func (s *Submitter) rejection(ctx context.Context, lease *lock.Lease, e *Entry, r Result) Result {
+	r.Outcome, r.Err = Rejected, eth.ErrRejected(r.Status.String(), "")
+	if r.Status != hapi.ResponseCodeEnum_WRONG_NONCE {
+		return r
+	}
+	s.metrics.wrongNonce.WithLabelValues(lease.Strategy()).Inc()
+	nonce := e.tx.Nonce()
+	// A nonce that had certainly been reached is spent, though the mirror node may not show it yet.
+	spent := func(current uint64) Result {
+		r.nonceSpent, r.Err = true, wrongNonce(eth.ErrNonceTooLow(nonce, max(current, nonce+1)))
+		return r
+	}
+	var account Account
+	shown := !s.cfg.SkipLookUps
+	if shown {
+		s.chain.Changed(e.tx.From())
+		var err error
+		if account, shown, err = s.chain.Account(ctx, e.tx.From()); err == nil && !shown {
+			return r // the generic text is enough
+		}
+	}
+	switch {
+	case !shown: // what the lane knew decides
+		if e.standing == reached {
+			return spent(0)
+		}
+	case nonce < account.Nonce:
+		r.Err = wrongNonce(eth.ErrNonceTooLow(nonce, account.Nonce))
+	case nonce > account.Nonce && e.standing == reached:
+		return spent(account.Nonce)
+	case nonce > account.Nonce:
+		r.Err = wrongNonce(eth.ErrNonceTooHigh(nonce, account.Nonce))
+	}
+	if e.standing == inLine && nonce >= account.Nonce {
+		r.back = backTooHigh // an equal nonce was wrong when it arrived and would be right now
+	}
+	return r
+}
+
+// wrongNonce gives an error about a nonce the network's status as data.
+func wrongNonce(err *eth.Error) *eth.Error {
+	err.Data = map[string]any{"hederaStatus": hapi.ResponseCodeEnum_WRONG_NONCE.String()}
+	return err
+}
+
+// pause waits, and tells whether ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
