@@ -10,6 +10,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"lockstep/internal/budget"
 )
 
 var (
@@ -17,22 +19,21 @@ var (
 	errBodyEncoding = errors.New("unsupported content encoding")
 )
 
-// readBody reads a request's body, decompressed, into buf's room. Neither the
-// body as sent nor what it decompresses to may be longer than limit bytes, and
-// memory grows with what has arrived, not with what was announced.
-func readBody(r *http.Request, buf []byte, limit int) ([]byte, error) {
+// readBody reads a request's body, decompressed, into buf's room. Neither the body as sent nor the decompressed
+// body may be longer than limit bytes. Memory grows with what has arrived, not with what was announced.
+func readBody(r *http.Request, buf []byte, limit int, account *budget.Account) ([]byte, error) {
 	if r.ContentLength > int64(limit) {
 		return buf[:0], errBodyTooLarge
 	}
 	encoding := r.Header.Get("Content-Encoding")
 	if encoding == "" || strings.EqualFold(encoding, "identity") {
-		return readAll(r.Body, buf, limit)
+		return readAll(r.Body, buf, limit, account)
 	}
 	src, err := decompress(encoding, io.LimitReader(r.Body, int64(limit)))
 	if err != nil {
 		return buf[:0], err
 	}
-	return readAll(src, buf, limit)
+	return readAll(src, buf, limit, account)
 }
 
 func decompress(encoding string, src io.Reader) (io.Reader, error) {
@@ -59,15 +60,32 @@ func decompress(encoding string, src io.Reader) (io.Reader, error) {
 	return nil, errBodyEncoding
 }
 
-// readAll reads src to its end, or fails once it is longer than limit bytes.
-func readAll(src io.Reader, buf []byte, limit int) ([]byte, error) {
+// readAll reads src to its end, or fails once it is longer than limit bytes, or than the
+// account allows.
+func readAll(src io.Reader, buf []byte, limit int, account *budget.Account) ([]byte, error) {
 	buf = buf[:0]
+	counted := 0
+	hold := func(bytes int) error {
+		more := bytes - counted
+		counted = max(counted, bytes)
+		return account.Take(more)
+	}
 	for {
 		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
+			room := max(2*cap(buf), 512)
+			if room > limit {
+				room = limit + 1 // to see that it is too long
+			}
+			if over := hold(room); over != nil {
+				return buf, over
+			}
+			buf = append(make([]byte, 0, room), buf...)
 		}
 		n, err := src.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
+		if over := hold(len(buf)); over != nil {
+			return buf, over
+		}
 		switch {
 		case len(buf) > limit:
 			return buf, errBodyTooLarge

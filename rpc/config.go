@@ -4,17 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 
 	"lockstep/internal/envx"
 )
 
-// Profile says whose manners the server has where clients may notice.
+// Profile says which kind of server clients see.
 type Profile string
 
 const (
-	// ProfileHiero answers as established relays of the network do, so that they can
-	// be replaced without touching a client: messages begin with "[Request ID: …] ",
-	// a failed single call has a HTTP error status, a call without id is an error.
+	// ProfileHiero answers as established relays of the network do, so that they can be replaced without touching
+	// a client: messages begin with "[Request ID: …] ", a failed single call has an HTTP error status, a call
+	// without id is an error.
 	ProfileHiero Profile = "hiero"
 	// ProfileEthereum answers as Ethereum nodes do: bare messages, HTTP 200 for every
 	// well-formed call, no answer to a call without id, and no text of unforeseen
@@ -34,7 +35,7 @@ func (p *Profile) UnmarshalText(text []byte) error {
 
 // Config holds the settings of the JSON-RPC servers.
 type Config struct {
-	// Manners of the server: hiero (as established relays: prefixed messages, HTTP
+	// Behaviour of the server: hiero (as established relays: prefixed messages, HTTP
 	// error statuses) or ethereum (as Ethereum nodes: bare messages, HTTP 200).
 	Profile Profile `env:"RELAY_PROFILE" envDefault:"hiero"`
 	// A call without an id gets the id "0" instead of an error.
@@ -42,10 +43,17 @@ type Config struct {
 	// HTTP status of a well-formed single call that failed, in place of 400; 200 suits
 	// clients that read the body only after a good status. Profile hiero only.
 	ValidCallStatus int `env:"ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE" envDefault:"400"`
-	// Trust X-Forwarded-For and Forwarded for the client's address. Switch it off where
-	// clients reach the server without a proxy: they could name any address and so
-	// escape limits per address.
+	// Believe what trusted proxies say of their client (X-Forwarded-For, Forwarded). With false nobody
+	// is believed: limits per address then hold for the socket's address.
 	TrustProxyHeaders bool `env:"TRUST_PROXY_HEADERS" envDefault:"true"`
+	// Networks (CIDR) or addresses of trusted proxies, by default those of loopback and of
+	// private networks. Anybody else could name any address and so escape limits per address.
+	TrustedProxies envx.Strings `env:"TRUSTED_PROXIES" envDefault:"127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,169.254.0.0/16,fc00::/7,fe80::/10"`
+
+	// Log a line of level info for each HTTP request and WebSocket message; false logs them at level debug.
+	LogRequests bool `env:"LOG_REQUESTS" envDefault:"false"`
+	// What log lines tell of the client's address: full, network (the first 24 bits of IPv4, 48 of IPv6) or none.
+	LogClient string `env:"LOG_CLIENT_ADDRESS" envDefault:"full"`
 
 	HTTP      HTTPConfig
 	Batch     BatchConfig
@@ -59,6 +67,14 @@ type HTTPConfig struct {
 	APIs envx.Strings `env:"RPC_HTTP_API" envDefault:"eth,debug,net,web3,txpool,trace,admin"`
 	// Largest request body in megabytes (1048576 bytes), after decompression.
 	InputSizeLimit int `env:"INPUT_SIZE_LIMIT" envDefault:"1"`
+	// Serve plain requests (a POST with a short head) by a loop of the relay's own, for less
+	// processor time; false leaves every request to Go's net/http.
+	Plain bool `env:"HTTP_PLAIN_ENABLED" envDefault:"true"`
+	// Maximum number of connections in all, on the ports of HTTP and WebSocket. Further ones are answered
+	// with status 503 and closed.
+	ConnectionLimit int `env:"HTTP_CONNECTION_LIMIT" envDefault:"16384"`
+	// Maximum number of connections from one address (of IPv6: from one /64). Trusted proxies are not counted.
+	ConnectionLimitPerIP int `env:"HTTP_CONNECTION_LIMIT_PER_IP" envDefault:"1024"`
 	// Time for one request: for its body to arrive, and again for its calls to finish;
 	// calls that take longer answer "Request timeout". Milliseconds. WebSocket
 	// messages have the same time.
@@ -77,9 +93,9 @@ type HTTPConfig struct {
 type BatchConfig struct {
 	// Allow batches over HTTP.
 	Enabled bool `env:"BATCH_REQUESTS_ENABLED" envDefault:"true"`
-	// Most items of a HTTP batch.
+	// Maximum number of items of a HTTP batch.
 	MaxSize int `env:"BATCH_REQUESTS_MAX_SIZE" envDefault:"100"`
-	// Most items of one batch that run at the same time, besides the two-phase ones,
+	// Maximum number of items of one batch that run at the same time, besides the two-phase ones,
 	// which all take their place in line at once.
 	Concurrency int `env:"BATCH_REQUESTS_CONCURRENCY" envDefault:"100"`
 	// Methods that are refused inside batches, over HTTP and WebSocket. Profile hiero
@@ -93,11 +109,11 @@ type WebSocketConfig struct {
 	APIs envx.Strings `env:"RPC_WS_API" envDefault:"eth,debug,net,web3,txpool,trace,admin"`
 	// Allow batches over WebSocket.
 	BatchEnabled bool `env:"WS_BATCH_REQUESTS_ENABLED" envDefault:"true"`
-	// Most items of a WebSocket batch.
+	// Maximum number of items of a WebSocket batch.
 	BatchMaxSize int `env:"WS_BATCH_REQUESTS_MAX_SIZE" envDefault:"20"`
-	// Most connections in all.
+	// Maximum number of connections in all.
 	ConnectionLimit int `env:"WS_CONNECTION_LIMIT" envDefault:"10"`
-	// Most connections from one address.
+	// Maximum number of connections from one address.
 	ConnectionLimitPerIP int `env:"WS_CONNECTION_LIMIT_PER_IP" envDefault:"10"`
 	// Largest message in megabytes (1048576 bytes); -1 for no limit.
 	InputSizeLimit int `env:"WS_INPUT_SIZE_LIMIT" envDefault:"1"`
@@ -106,7 +122,7 @@ type WebSocketConfig struct {
 	InactivityTTL envx.Millis `env:"WS_MAX_INACTIVITY_TTL" envDefault:"300000"`
 	// Interval of keep-alive frames; 0 for none. Milliseconds.
 	PingInterval envx.Millis `env:"WS_PING_INTERVAL" envDefault:"100000"`
-	// Most messages of one connection in progress at the same time; the next ones wait
+	// Maximum number of messages of one connection in progress at the same time; the next ones wait
 	// in the network.
 	MaxInFlight int `env:"WS_MAX_IN_FLIGHT" envDefault:"128"`
 	// How long a client may take to make room for an answer before it is
@@ -127,17 +143,40 @@ type RateLimitConfig struct {
 	Disabled bool `env:"RATE_LIMIT_DISABLED" envDefault:"true"`
 	// Length of the window. Milliseconds.
 	Window envx.Millis `env:"LIMIT_DURATION" envDefault:"60000"`
-	// Calls per window of methods that cost most: simulations, submissions, traces.
-	Tier1 int `env:"TIER_1_RATE_LIMIT" envDefault:"100"`
+	// Calls per window of the most expensive methods: simulations, submissions, traces.
+	Tier1 int `env:"TIER_1_RATE_LIMIT" envDefault:"100" reload:"true"`
 	// Calls per window of the other eth methods.
-	Tier2 int `env:"TIER_2_RATE_LIMIT" envDefault:"800"`
+	Tier2 int `env:"TIER_2_RATE_LIMIT" envDefault:"800" reload:"true"`
 	// Calls per window of net and web3 methods.
-	Tier3 int `env:"TIER_3_RATE_LIMIT" envDefault:"1600"`
+	Tier3 int `env:"TIER_3_RATE_LIMIT" envDefault:"1600" reload:"true"`
 	// Calls per window of all other methods.
-	Default int `env:"DEFAULT_RATE_LIMIT" envDefault:"200"`
+	Default int `env:"DEFAULT_RATE_LIMIT" envDefault:"200" reload:"true"`
 }
 
 const megabyte = 1 << 20
+
+// ClientForLog is what log lines tell of a client's address; empty for nothing.
+func (c *Config) ClientForLog(ip string) string {
+	switch c.LogClient {
+	case "none":
+		return ""
+	case "network":
+		addr, err := netip.ParseAddr(ip)
+		if err != nil {
+			return ""
+		}
+		bits := 24
+		if addr = addr.Unmap().WithZone(""); addr.Is6() {
+			bits = 48
+		}
+		network, err := addr.Prefix(bits)
+		if err != nil {
+			return ""
+		}
+		return network.String()
+	}
+	return ip
+}
 
 // hasBody reports whether answers with the HTTP status can have a body.
 func hasBody(status int) bool {
@@ -157,8 +196,11 @@ func (c *Config) Validate() error {
 		}
 	}
 	need(c.Profile == ProfileHiero || c.Profile == ProfileEthereum, "RELAY_PROFILE must be hiero or ethereum.")
+	need(c.LogClient == "" || c.LogClient == "full" || c.LogClient == "network" || c.LogClient == "none", "LOG_CLIENT_ADDRESS must be full, network or none.")
 	need(hasBody(c.ValidCallStatus), "ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE must be a HTTP status code that has a body.")
 	need(c.HTTP.InputSizeLimit > 0 && c.HTTP.InputSizeLimit <= 1024, "INPUT_SIZE_LIMIT must be 1 to 1024 megabytes.")
+	need(c.HTTP.ConnectionLimit > 0, "HTTP_CONNECTION_LIMIT must be positive.")
+	need(c.HTTP.ConnectionLimitPerIP > 0, "HTTP_CONNECTION_LIMIT_PER_IP must be positive.")
 	need(c.HTTP.RequestTimeout > 0, "SERVER_REQUEST_TIMEOUT_MS must be positive.")
 	need(c.HTTP.KeepAliveTimeout > 0, "SERVER_KEEPALIVE_TIMEOUT_MS must be positive.")
 	need(c.HTTP.HeadersTimeout > 0, "SERVER_HEADERS_TIMEOUT_MS must be positive.")
@@ -180,5 +222,6 @@ func (c *Config) Validate() error {
 		need(isOrigin(origin), "WS_ALLOWED_ORIGINS: %q is neither * nor scheme://host[:port].", origin)
 	}
 	need(c.RateLimit.Disabled || c.RateLimit.Window > 0, "LIMIT_DURATION must be positive.")
-	return errors.Join(errs...)
+	_, err := readProxies(c.TrustedProxies)
+	return errors.Join(append(errs, err)...)
 }

@@ -4,20 +4,23 @@ import (
 	"context"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"lockstep/eth"
+	"lockstep/internal/budget"
+	"lockstep/internal/eth"
+	"lockstep/internal/jsonx"
 )
 
-// unknownMethod stands for every name that is not in the table, in labels and in
-// limits: those names come from clients and there is no end of them.
+// unknownMethod stands for every name that is not in the table, in labels and in limits: clients choose those
+// names, so their number has no bound.
 const unknownMethod = "unknown"
 
-// answerGrace is how long a call whose time is up may take to say so itself,
-// which handlers that watch their context do with a better error.
+// answerGrace is the time after the time-out in which a call may still answer itself, since a handler that
+// watches its context gives a better error.
 const answerGrace = time.Second
 
 // Options are what a Dispatcher works with besides its settings.
@@ -25,18 +28,34 @@ type Options struct {
 	Logger  *slog.Logger // required
 	Metrics *Metrics     // required
 	Limiter Limiter      // nil: no limit
+	// Unknown is the answer to a method that is not in the table, or not on this transport;
+	// served says whether the transport serves its namespace. nil: method not found.
+	Unknown func(name string, t Transport, served bool) *eth.Error
+	// Memory bounds what requests hold; nil: no limit.
+	Memory *budget.Memory
+	// Heavy gives turns to calls that have a Weight; nil: all run at once.
+	Heavy *budget.Turns
+	// Processors gives turns to work that keeps a processor busy; nil: all runs at once.
+	Processors *budget.Turns
 }
 
 // Dispatcher runs calls against a method table. It is shared by the HTTP and the
 // WebSocket server and safe for concurrent use.
 type Dispatcher struct {
-	config    Config
-	methods   map[string]*entry
-	faces     [2]face // by Transport
-	log       *slog.Logger
-	metrics   *Metrics
-	limiter   Limiter
-	storeType string // label of the limiter's counts
+	config  Config
+	methods map[string]*entry
+	faces   [2]face // by Transport
+	log     *slog.Logger
+	metrics *Metrics
+	limiter Limiter
+	unknown func(name string, t Transport, served bool) *eth.Error
+	memory  *budget.Memory
+	heavy   *budget.Turns
+	// processors are shared with simulations.
+	processors *budget.Turns
+	proxies    proxies
+	admission  *admission
+	storeType  string // label of the limiter's counts
 
 	httpInFlight, wsInFlight prometheus.Gauge
 
@@ -44,7 +63,7 @@ type Dispatcher struct {
 	exchanges sync.Pool    // of *exchange
 }
 
-// entry is a row of the method table with what the settings say about it.
+// entry is a row of the method table with its settings.
 type entry struct {
 	*Method
 	served    [2]bool // by Transport
@@ -71,15 +90,23 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 		return nil, err
 	}
 	d := &Dispatcher{
-		config:    c,
-		methods:   make(map[string]*entry, len(r.methods)),
-		log:       o.Logger,
-		metrics:   o.Metrics,
-		limiter:   o.Limiter,
+		config:  c,
+		methods: make(map[string]*entry, len(r.methods)),
+		log:     o.Logger,
+		metrics: o.Metrics,
+		limiter: o.Limiter,
+		unknown: o.Unknown,
+		memory:  o.Memory,
+		heavy:   o.Heavy, processors: o.Processors,
+		proxies:   c.proxies(),
+		admission: newAdmission(&c, o.Metrics),
 		storeType: "LruRateLimit",
 
 		httpInFlight: o.Metrics.inFlight.WithLabelValues(TransportHTTP.String()),
 		wsInFlight:   o.Metrics.inFlight.WithLabelValues(TransportWebSocket.String()),
+	}
+	if d.unknown == nil {
+		d.unknown = func(name string, _ Transport, _ bool) *eth.Error { return eth.ErrMethodNotFound(name) }
 	}
 	if s, ok := o.Limiter.(interface{ StoreType() string }); ok {
 		d.storeType = s.StoreType()
@@ -93,7 +120,7 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 		disallowed = set(c.Batch.Disallowed)
 	}
 	for name, m := range r.methods {
-		api := namespace(name)
+		api := Namespace(name)
 		d.methods[name] = &entry{
 			Method: m,
 			served: [2]bool{
@@ -122,9 +149,20 @@ func set(items []string) map[string]bool {
 	return m
 }
 
-// admit decides what becomes of a call before any handler sees it: the envelope,
-// the rules of batches, the namespace, the rate limit, the table, the parameters.
-// A fault is the answer.
+// longText is the length in bytes from which parsing a body needs a turn, like other work that keeps a processor
+// busy. It is longer than any transaction, so that turns do not change the order of transactions.
+const longText = 300_000
+
+// awaitTurn waits for the turn to parse a long body. Other bodies need none, and get nil.
+func (d *Dispatcher) awaitTurn(ctx context.Context, r *Request, body []byte) (*budget.Turn, error) {
+	if len(body) < longText || d.processors == nil {
+		return nil, nil
+	}
+	return d.processors.Enter(ctx, r.account, 1, false)
+}
+
+// admit checks a call before any handler sees it: the envelope, the rules of batches, the namespace, the rate
+// limit, the table, the parameters. If it returns a fault, that is the answer.
 func (d *Dispatcher) admit(ctx context.Context, ex *exchange, c *call) (f fault, ok bool) {
 	if !d.admitEnvelope(c) {
 		return known(eth.ErrInvalidRequest()), false
@@ -141,7 +179,7 @@ func (d *Dispatcher) admit(ctx context.Context, ex *exchange, c *call) (f fault,
 	}
 	raw := c.message.params
 	if ex.face.transport == TransportWebSocket && raw.Null() {
-		raw = nil // established relays make no difference here
+		raw = nil // established relays ignore the difference here
 	}
 	c.params.set(raw)
 	if err := c.params.validate(e.Method, d.config.Profile == ProfileEthereum); err != nil {
@@ -150,7 +188,7 @@ func (d *Dispatcher) admit(ctx context.Context, ex *exchange, c *call) (f fault,
 	return fault{}, true
 }
 
-// admitEnvelope settles the call's id and reports whether the call is one.
+// admitEnvelope sets the call's id and reports whether the envelope is that of a call.
 func (d *Dispatcher) admitEnvelope(c *call) bool {
 	if !c.object {
 		return false
@@ -158,7 +196,7 @@ func (d *Dispatcher) admitEnvelope(c *call) bool {
 	if !c.id.Present() {
 		switch {
 		case d.config.RequestIDOptional:
-			c.id = Value(`"0"`)
+			c.id = jsonx.Value(`"0"`)
 		case d.config.Profile == ProfileEthereum && c.version && c.hasMethod:
 			c.notification = true
 			return true
@@ -174,11 +212,8 @@ func (d *Dispatcher) admitEnvelope(c *call) bool {
 func (d *Dispatcher) unserved(ctx context.Context, ex *exchange, c *call) fault {
 	name := string(c.method)
 	c.entry = nil
-	if !ex.face.apis[namespace(name)] {
-		if namespace(name) == "engine" {
-			return known(eth.ErrUnsupportedMethod())
-		}
-		return known(eth.ErrMethodNotFound(name))
+	if !ex.face.apis[Namespace(name)] {
+		return known(d.unknown(name, ex.face.transport, false))
 	}
 	if !d.allowed(ctx, ex, unknownMethod) {
 		return known(eth.ErrRateLimited(name))
@@ -186,7 +221,7 @@ func (d *Dispatcher) unserved(ctx context.Context, ex *exchange, c *call) fault 
 	if e := d.methods[name]; e != nil && e.WebSocketOnly && d.config.Profile == ProfileEthereum {
 		return fault{code: eth.CodeMethodNotFound, message: "notifications not supported"}
 	}
-	return methodUnknown(name, ex.face.transport)
+	return known(d.unknown(name, ex.face.transport, true))
 }
 
 func (d *Dispatcher) allowed(ctx context.Context, ex *exchange, method string) bool {
@@ -211,15 +246,44 @@ func (d *Dispatcher) produce(dst []byte, r *Request, c *call, run func() (any, e
 	}
 	if a, ok := result.(*Answer); ok {
 		c.sent, result = a.Sent, a.Result
+		if a.Encoded != nil {
+			defer a.Encoded()
+		}
 	}
-	out, err = appendJSON(appendResultHead(dst), result)
+	out, err = r.encode(dst, result)
 	if err != nil {
 		return d.appendFault(dst, r, c, d.fault(r, c, err))
 	}
 	return appendTail(out, c.id)
 }
 
-// panicked tells the operator of a panic and the client as little as possible.
+// encode appends the beginning of an answer and its result. If the length of the result is known, its room is
+// counted first.
+func (r *Request) encode(dst []byte, result any) (out []byte, err error) {
+	const small = 512 // not worth counting
+	room, known := jsonx.Size(result)
+	if known && room >= small {
+		if err := r.account.Take(room); err != nil {
+			return dst, err
+		}
+		dst = slices.Grow(dst, room+answerAround)
+	} else {
+		room = 0
+	}
+	out, err = jsonx.Append(appendResultHead(dst), result)
+	switch more := len(out) - len(dst) - room; {
+	case err != nil:
+		r.account.Give(room)
+	case more >= small:
+		err = r.account.Take(more)
+	}
+	return out, err
+}
+
+// answerAround is about the length of an answer without its result, in bytes.
+const answerAround = 128
+
+// panicked tells the operator of a panic, and tells the client as little as possible.
 func (d *Dispatcher) panicked(r *Request, c *call, p any) fault {
 	d.metrics.panics.WithLabelValues(c.name()).Inc()
 	d.log.Error("handler panicked", "method", c.name(), "request_id", r.ID,
@@ -240,6 +304,7 @@ func (d *Dispatcher) fault(r *Request, c *call, err error) fault {
 func (d *Dispatcher) appendFault(dst []byte, r *Request, c *call, f fault) []byte {
 	c.failure = f
 	c.failed = true
+	d.metrics.errors.WithLabelValues(c.name(), errorLabel(f.code), r.Transport.String()).Inc()
 	dst = appendErrorHead(dst)
 	dst = appendErrorObject(dst, f.code, d.text(r, f), f.data)
 	return appendTail(dst, c.answerID())

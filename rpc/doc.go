@@ -12,12 +12,12 @@
 //		},
 //		rpc.Method{
 //			Name:    "eth_getBalance",
-//			Params:  []rpc.Param{rpc.Required(rpc.Address()), rpc.Optional(rpc.BlockParams())},
+//			Params:  []rpc.Param{rpc.Required(rpc.Text()), rpc.Optional(rpc.Text())},
 //			Handler: api.getBalance,
 //		},
 //		rpc.Method{
 //			Name:   "eth_sendRawTransaction",
-//			Params: []rpc.Param{rpc.Required(rpc.Hex())},
+//			Params: []rpc.Param{rpc.Required(rpc.Text())},
 //			Enter:  api.enterRawTransaction,
 //		},
 //	)
@@ -25,23 +25,34 @@
 //	ws := rpc.NewWSServer(dispatcher)
 //	web := rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{Upgrade: ws})
 //
-// There are three kinds of handlers. An Inline one never waits and runs where the
-// request is read. A plain Handler may wait until its context ends, which is when its
-// time is up, and then has to return. Alone in an HTTP request it runs where the request
-// is read; otherwise in a goroutine of its own, and is answered for if it is late. Where
-// its result is often known already, Ready spares it that. A two-phase one has an Enter
-// that takes a place in line, called strictly in the order in which the calls stand in a
-// batch or arrive on a WebSocket connection, and a Finish that does the work and may wait
-// for the turn.
+// There are three kinds of handlers. An Inline one never waits. A plain Handler may wait until its context ends
+// at the time-out, and then has to return. If the result is often known already, Ready returns it without that
+// wait. A two-phase one has an Enter that takes a place in line, called strictly in the order in which the calls
+// stand in a batch or arrive on a WebSocket connection, and a Finish that does the work and may wait for the
+// turn.
+//
+// How a call runs is its mode (mode.go). It follows from the handler and from how the call came:
+//
+//	mode      which calls                          runs where                 time-out        body kept
+//	inline    Inline; Ready knew the result;       where the request is read  none            no
+//	          the call was refused
+//	direct    plain, alone in an HTTP request      where the request is read  the request's   yes
+//	pooled    plain, in a batch or over WebSocket  one of a bounded number    the request's;  yes
+//	                                               of goroutines              then answered for
+//	ordered   two-phase, in a batch or over HTTP   a goroutine, when the      the request's;  in batches
+//	                                               turn comes                 then answered for
+//	detached  two-phase, alone in a WebSocket      a goroutine, when the      none            no
+//	          message                              turn comes
+//
+// A call of direct, pooled or ordered mode with a Weight also waits for a turn of the heavy reads.
 //
 // Parameters, and the views of them that Value hands out, are valid until the handler
 // returns.
 //
-// A two-phase call that is alone in a WebSocket message has no time-out: it is
-// answered when its Finish returns, since what is in line still must not be reported
-// as given up. While it waits it keeps its id, one of the connection's WS_MAX_IN_FLIGHT
-// places and no buffer; a goroutine only if its Finish is not Patient. If its connection
-// ends first, it goes on without it.
+// A two-phase call that is alone in a WebSocket message has no time-out: it is answered when its Finish returns,
+// since a call that is still in line must not be reported as given up. While it waits it keeps its id, one of the
+// connection's WS_MAX_IN_FLIGHT places and no buffer; it keeps a goroutine only if its Finish is not Patient. If
+// the connection ends first, the call goes on without it.
 //
 // Results are json.RawMessage, an Appender, or whatever encoding/json takes.
 // Parameters have been checked against the method's rules before a handler sees
@@ -56,20 +67,26 @@
 //
 // # Profiles
 //
-// ProfileHiero speaks as established relays do, down to message texts, HTTP
-// statuses and close codes. ProfileEthereum speaks as Ethereum nodes do, with the texts
-// of go-ethereum where it has the case: libraries go by them. Codes are the same. Some
-// methods are refused inside batches in ProfileHiero alone. Both keep the id of a call
-// in every answer, refuse ids that are not scalars with -32600, and refuse params that
+// ProfileHiero answers as established relays do, down to message texts, HTTP statuses and close codes.
+// ProfileEthereum answers as Ethereum nodes do, with the texts of go-ethereum where it has them, because
+// libraries depend on them. Codes are the same. Some methods are refused inside batches in ProfileHiero alone.
+// Both keep the id of a call in every answer, refuse ids that are not scalars with -32600, and refuse params that
 // are not an array with -32602.
 //
 // # Bounds
 //
-// Bodies are bounded before and after decompression, batches by item count,
-// nesting by depth; an oversized batch is never executed in part. A WebSocket
-// connection has a bounded number of messages in progress, beyond which it is not
-// read, and a bounded queue of answers. Labels and rate-limit keys never hold
-// method names that are not in the table.
+// Bodies are bounded before and after decompression, batches by item count, nesting by depth; an oversized batch
+// is never executed in part. A WebSocket connection has a bounded number of messages in progress, beyond which it
+// is not read, and a bounded queue of answers. The memory of a request is counted (internal/budget), from the
+// room for its body to the last bytes of its answer. What a call reads counts until its answer is written. An
+// answer of known length counts before it is written. The calls of a batch count, too. A message of one call over
+// WebSocket that waits has a goroutine that is not counted: WS_CONNECTION_LIMIT times WS_MAX_IN_FLIGHT bound
+// these. Where memory is short fewer calls of a batch run at the same time; a request that would hold too much is
+// answered -32005. A body that is longer than any transaction waits for its turn to be parsed, so that many long
+// ones do not delay short ones. Later messages on its connection wait behind it, so that the order of a client's
+// transactions stays. Connections are bounded in all and per client (admission.go). Heavy methods (Method.Weight)
+// wait for their turn. The clients that used least get theirs first. Labels and rate-limit keys never hold method
+// names that are not in the table.
 //
 // # Notifications
 //
@@ -79,10 +96,9 @@
 // sure that none overtakes the answer with the subscription's id, the handler
 // returns an *Answer, whose Sent is called when the answer is queued.
 //
-// What waits for one client is bounded (WS_NOTIFICATION_BUFFER_LIMIT). A client that
-// falls further behind is closed with 1008 and what waited for it is dropped; it
-// should connect and subscribe again, and look up what it missed. No other client
-// notices. A client that takes in nothing at all is cut off after the write time-out.
+// What waits for one client is bounded (WS_NOTIFICATION_BUFFER_LIMIT). A client that falls further behind is
+// closed with 1008 and what waited for it is dropped; it should connect and subscribe again, and look up what it
+// missed. No other client notices. A client that reads nothing at all is cut off after the write time-out.
 //
 // An idle connection costs one goroutine and a buffer of 512 bytes, about 15 KB with
 // everything: frames are written by a goroutine that exists only while there are
@@ -98,10 +114,9 @@
 //	4002  nothing went over the connection for too long
 //	4003  too many connections
 //
-// Codes of 4001 and up are preceded by a text frame that says the same as a
-// JSON-RPC error. Answers that find no room make their connection wait, up to the
-// write time-out; a client that takes in nothing at all for so long is cut off
-// without a close code, for which there is no room either.
+// Codes of 4001 and up are preceded by a text frame that says the same as a JSON-RPC error. Answers without room
+// make their connection wait, up to the write time-out. A client that reads nothing for so long is cut off
+// without a close code, since there is no room for one either.
 //
 // # Running
 //
@@ -109,10 +124,25 @@
 // ends, then stop accepting, let work in progress finish for the drain time-out,
 // and return.
 //
-// The requests that clients send all day, a POST with a short head and a body of known
-// length, do not pass through net/http: internal/plainhttp reads and answers them for less
-// than half of what net/http alone costs. At anything else, also what is malformed, slow or
-// an upgrade, a connection goes to net/http and stays there. Both come to the same code
-// (Dispatcher.serve), and a test holds their answers against each other. ServeHTTP is the
-// way through net/http alone.
+// The usual requests, a POST with a short head and a body of known length, do not pass through net/http:
+// internal/plainhttp reads and answers them for less than half of the cost of net/http. At any other request,
+// such as a malformed or slow one or an upgrade, the connection goes to net/http and stays there. Both use the
+// same code (Dispatcher.serve), and a test compares their answers. ServeHTTP is the way through net/http alone,
+// and HTTP_PLAIN_ENABLED=false leaves all requests to it.
+//
+// # Glossary
+//
+//	message       one JSON text of a client: a call, or a batch of calls
+//	exchange      a message and its answers, from its first byte to its last
+//	entry         a method in the table, with its rules and counters
+//	front         what reads requests of a transport: plainhttp, net/http or a WebSocket connection
+//	face          how one transport treats requests: its methods and its batches
+//	mode          how a call runs
+//	first phase   Enter, which takes the place in line; the second phase is its Finish
+//	fault         the error of a call as the client sees it
+//	slot          the right of a WebSocket connection to have one more message in progress
+//	outbox        the frames that wait for one client
+//	notification  what a connection is sent without having asked at that moment; also a call without an id
+//	admission     the limits of connections
+//	account       what a request holds of this process's memory (internal/budget)
 package rpc

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/http"
 
-	"lockstep/eth"
+	"lockstep/internal/budget"
+	"lockstep/internal/eth"
 )
 
-// coded is an error that carries its own JSON-RPC code and is shown to the
-// client as it is. It may also have ErrorData() any.
+// coded is an error with its own JSON-RPC code. The client gets it as it is. It may also have ErrorData() any.
 type coded interface {
 	error
 	ErrorCode() int
@@ -20,17 +20,21 @@ type coded interface {
 type fault struct {
 	code     int
 	message  string
-	ethereum string // what Ethereum's nodes say, if that is another text
+	ethereum string // the text of Ethereum's nodes, if it is another one
 	data     any
+	status   int // of HTTP, if it does not follow from the code
 }
 
-// translate turns a handler's error into what the client sees. unexpected is
-// true if the error is none that clients are meant to see, so that the operator
-// should. The text of a wrapper around a coded error stays inside the process.
+// translate turns a handler's error into what the client sees. unexpected is true if the error is not meant for
+// clients, so that the operator should see it. The text of a wrapper around a coded error stays inside the
+// process.
 func (p Profile) translate(err error) (f fault, unexpected bool) {
 	var c coded
 	if e, ok := err.(*eth.Error); ok { //nolint:errorlint // the usual case, without a search
 		return known(e), false
+	}
+	if exceeded := (*budget.Exceeded)(nil); errors.As(err, &exceeded) {
+		return overBudget(exceeded), false
 	}
 	if errors.As(err, &c) {
 		f = fault{code: c.ErrorCode(), message: c.Error()}
@@ -49,9 +53,31 @@ func (p Profile) translate(err error) (f fault, unexpected bool) {
 	return known(eth.ErrInternal("%s", err.Error())), true
 }
 
-func known(e *eth.Error) fault { return fault{e.Code, e.Message, e.Ethereum, e.Data} }
+func known(e *eth.Error) fault {
+	return fault{code: e.Code, message: e.Message, ethereum: e.Ethereum, data: e.Data}
+}
 
-// panicFault says nothing of the panic's value, which is for the log only.
+// overBudget tells which limit a request would go over. A limit that others use up is free again soon.
+func overBudget(e *budget.Exceeded) (f fault) {
+	switch e.Scope {
+	case budget.ScopeRequest:
+		return known(eth.ErrRequestMemory(e.Limit))
+	case budget.ScopeTime:
+		return known(eth.ErrRequestTime(e.Limit))
+	case budget.ScopeClient:
+		f = known(eth.ErrClientMemory(e.Limit))
+		f.status = http.StatusTooManyRequests
+	case budget.ScopeProcess:
+		f = known(eth.ErrProcessMemory())
+		f.status = http.StatusServiceUnavailable
+	case budget.ScopeQueue:
+		f = known(eth.ErrCallsWaiting())
+		f.status = http.StatusServiceUnavailable
+	}
+	return f
+}
+
+// panicFault does not name the panic's value, which is for the log only.
 func (p Profile) panicFault() fault {
 	if p == ProfileEthereum {
 		return fault{code: eth.CodeInternal, message: "internal error"}
@@ -59,28 +85,14 @@ func (p Profile) panicFault() fault {
 	return fault{code: eth.CodeInternal, message: "Unknown error invoking RPC"}
 }
 
-// methodUnknown is the answer to a name that is not in the table. Whole
-// namespaces that exist on other chains are told apart from misspellings.
-func methodUnknown(name string, t Transport) fault {
-	switch namespace(name) {
-	case "engine":
-		return known(eth.ErrUnsupportedMethod())
-	case "trace", "debug":
-		if t == TransportHTTP {
-			return known(eth.ErrNotYetImplemented())
-		}
-	}
-	if t == TransportWebSocket && (name == "eth_subscribe" || name == "eth_unsubscribe") {
-		return known(eth.ErrUnsupportedMethod())
-	}
-	return known(eth.ErrMethodNotFound(name))
-}
-
 // Status codes of HTTP answers that carry a single JSON-RPC error.
 
 // httpStatus maps an error to the HTTP status of its answer. valid is the
 // configured status of well-formed calls that failed.
 func (p Profile) httpStatus(f fault, valid int) int {
+	if f.status != 0 {
+		return f.status
+	}
 	switch f.code {
 	case eth.CodeParse, eth.CodeInvalidRequest:
 		return http.StatusBadRequest

@@ -18,10 +18,10 @@ import (
 // A server with one method, on a port of the system's choice.
 func Example() {
 	table, err := rpc.NewRegistry(rpc.Method{
-		Name:   "eth_getBalance",
-		Params: []rpc.Param{rpc.Required(rpc.Address()), rpc.Optional(rpc.BlockParams())},
+		Name:   "demo_greet",
+		Params: []rpc.Param{rpc.Required(rpc.Text())},
 		Handler: func(_ context.Context, p *rpc.Params) (any, error) {
-			return "balance of " + p.Address(0).Hex(), nil
+			return "hello " + p.Text(0), nil
 		},
 	})
 	if err != nil {
@@ -32,6 +32,7 @@ func Example() {
 		panic(err)
 	}
 	config.Profile = rpc.ProfileEthereum
+	config.HTTP.APIs = []string{"demo"}
 	dispatcher, err := rpc.NewDispatcher(config, table, rpc.Options{
 		Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(),
 	})
@@ -47,8 +48,8 @@ func Example() {
 	go func() { stopped <- rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{}).Run(ctx, listener) }()
 
 	client := http.Client{Timeout: time.Minute}
-	for _, params := range []string{`["0x00000000000000000000000000000000000004d2"]`, `["0x4d2"]`} {
-		call := `{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":` + params + `}`
+	for _, params := range []string{`["world"]`, `[5]`} {
+		call := `{"jsonrpc":"2.0","id":1,"method":"demo_greet","params":` + params + `}`
 		response, err := client.Post("http://"+listener.Addr().String(), "application/json", strings.NewReader(call))
 		if err != nil {
 			panic(err)
@@ -65,7 +66,7 @@ func Example() {
 	fmt.Println(<-stopped)
 
 	// Output:
-	// {"result":"balance of 0x00000000000000000000000000000000000004d2","jsonrpc":"2.0","id":1}
-	// {"error":{"code":-32602,"message":"invalid argument 0: Expected 0x prefixed string representing the address (20 bytes), value: 0x4d2"},"jsonrpc":"2.0","id":1}
+	// {"result":"hello world","jsonrpc":"2.0","id":1}
+	// {"error":{"code":-32602,"message":"invalid argument 0: Expected string type, value: 5"},"jsonrpc":"2.0","id":1}
 	// <nil>
 }

@@ -1,13 +1,14 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"lockstep/eth"
+	"lockstep/internal/budget"
+	"lockstep/internal/jsonx"
 )
 
 var errNoFinish = errors.New("the first phase returned no second one")
@@ -17,9 +18,9 @@ type call struct {
 	message
 	entry        *entry // nil if there is no such method
 	params       Params
-	notification bool // gets no answer
-	pending      bool // its answer comes from finish
-	second       Finish
+	notification bool       // gets no answer
+	mode         mode       // inline until the call waits for finish
+	second       Finish     // of a two-phase call
 	sent         func(bool) // Answer.Sent, or nil
 
 	failed  bool
@@ -39,10 +40,9 @@ func (c *call) name() string {
 	return c.entry.Name
 }
 
-// exchange is one HTTP request or WebSocket message on its way to its answer. It
-// has two phases. begin reads the calls, in order: it answers what can be
-// answered at once and lets two-phase calls take their place in line. finish runs
-// what has to wait. The one comes before the other.
+// exchange is one HTTP request or WebSocket message on its way to its answer. It has two phases. begin reads the
+// calls, in order: it answers what can be answered at once and lets two-phase calls take their place in line.
+// finish runs what has to wait. begin comes first.
 type exchange struct {
 	d       *Dispatcher
 	face    *face
@@ -50,19 +50,27 @@ type exchange struct {
 	started time.Time
 
 	batch   bool
-	lone    bool // see aside
 	calls   []call
 	pending int
 	failure fault // of the body as a whole
 	failed  bool
 
-	out []byte // answers so far; the whole answer after finish
+	out   []byte    // answers so far
+	parts [][]byte  // the whole answer after finish, if it is in several pieces
+	whole [1][]byte // room for one piece
 }
 
-// begin takes a body apart. The context must carry r.
+// begin parses a body. The context must carry r.
 func (d *Dispatcher) begin(ctx context.Context, t Transport, r *Request, body []byte) *exchange {
 	ex := d.exchanges.Get().(*exchange)
 	ex.d, ex.face, ex.request, ex.started = d, &d.faces[t], r, time.Now()
+	turn, err := d.awaitTurn(ctx, r, body)
+	if err != nil {
+		f, _ := d.config.Profile.translate(err)
+		ex.refuse(f)
+		return ex
+	}
+	defer turn.Leave()
 	calls, count, s := parse(ex.calls[:0], body, ex.face.batchMax)
 	ex.calls = calls
 	switch s {
@@ -88,34 +96,56 @@ func (ex *exchange) beginBatch(ctx context.Context, count int) {
 	case count > ex.face.batchMax:
 		ex.refuseItems(batchTooLarge(count, ex.face.batchMax), ex.repeats(count))
 	default:
+		if err := ex.request.account.Take(callBytes * count); err != nil {
+			f, _ := ex.d.config.Profile.translate(err)
+			ex.refuse(f)
+			return
+		}
 		for i := range ex.calls {
 			ex.start(ctx, &ex.calls[i])
 		}
 	}
 }
 
+// What a batch holds besides its text and its answers, for the memory budget: for each call,
+// and for each of its calls that run at the same time.
+const (
+	callBytes = 512
+	runBytes  = 16 << 10
+)
+
 // start answers a call at once or gets it ready for finish.
 func (ex *exchange) start(ctx context.Context, c *call) {
 	f, ok := ex.d.admit(ctx, ex, c)
-	switch {
-	case !ok:
+	if !ok {
 		ex.answerFault(c, f)
-	case c.entry.Inline:
-		ex.answerInline(ctx, c)
-	case c.entry.Enter != nil:
-		ex.enter(ctx, c)
-	case c.entry.Ready != nil && ex.answerReady(c):
-	default:
-		c.pending = true
-		ex.pending++
+		return
 	}
+	switch m := ex.modeOf(c.entry.Method); m {
+	case inline:
+		ex.answerInline(ctx, c)
+	case ordered, detached:
+		if ex.enter(ctx, c) {
+			ex.wait(c, m)
+		}
+	case direct, pooled:
+		if c.entry.Ready == nil || !ex.answerReady(c) {
+			ex.wait(c, m)
+		}
+	}
+}
+
+// wait marks a call that finish has to run.
+func (ex *exchange) wait(c *call, m mode) {
+	c.mode = m
+	ex.pending++
 }
 
 func (ex *exchange) answerInline(ctx context.Context, c *call) {
 	ex.answer(c, func() (any, error) { return c.entry.Handler(ctx, &c.params) })
 }
 
-// answerReady answers a call whose result is known already, if it is.
+// answerReady answers a call if its result is known already.
 func (ex *exchange) answerReady(c *call) bool {
 	result, ok := ex.d.ready(ex.request, c)
 	if ok {
@@ -124,7 +154,7 @@ func (ex *exchange) answerReady(c *call) bool {
 	return ok
 }
 
-// ready leaves a method that panics to its handler.
+// ready asks the method for a known result. If that panics, the handler runs instead.
 func (d *Dispatcher) ready(r *Request, c *call) (result any, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -135,11 +165,16 @@ func (d *Dispatcher) ready(r *Request, c *call) (result any, ok bool) {
 	return c.entry.Ready(&c.params)
 }
 
-// answer runs what does not wait and writes the answer.
+// answer runs a call that does not wait and writes its answer.
 func (ex *exchange) answer(c *call, run func() (any, error)) {
 	before := len(ex.out)
 	c.start = ex.separate()
 	ex.out = ex.d.produce(ex.out, ex.request, c, run)
+	ex.answered(c, before)
+}
+
+// answered ends a call whose answer is the last of out; before is where out ended before.
+func (ex *exchange) answered(c *call, before int) {
 	c.end = len(ex.out)
 	c.elapsed = time.Since(ex.started)
 	if c.notification {
@@ -147,16 +182,15 @@ func (ex *exchange) answer(c *call, run func() (any, error)) {
 	}
 }
 
-// enter runs the first phase of a two-phase call.
-func (ex *exchange) enter(ctx context.Context, c *call) {
+// enter runs the first phase of a two-phase call; ok is false if the call has ended with it.
+func (ex *exchange) enter(ctx context.Context, c *call) (ok bool) {
 	finish, f, failed := ex.d.enter(ctx, ex.request, c)
 	if failed {
 		ex.answerFault(c, f)
-		return
+		return false
 	}
 	c.second = finish
-	c.pending = true
-	ex.pending++
+	return true
 }
 
 func (d *Dispatcher) enter(ctx context.Context, r *Request, c *call) (finish Finish, f fault, failed bool) {
@@ -186,11 +220,11 @@ func (ex *exchange) answerFault(c *call, f fault) {
 	c.end = len(ex.out)
 }
 
-// separate gets out ready for another answer and returns where it starts. In a
-// batch every answer is preceded by the bracket or the comma.
+// separate prepares out for another answer and returns where it starts. In a batch every answer is preceded by
+// the bracket or the comma.
 func (ex *exchange) separate() int {
 	if ex.batch {
-		if len(ex.out) == 0 {
+		if len(ex.out) == 0 && ex.parts == nil {
 			ex.out = append(ex.out, '[')
 		} else {
 			ex.out = append(ex.out, ',')
@@ -218,8 +252,8 @@ func (ex *exchange) refuseItems(f fault, n int) {
 	}
 }
 
-// repeats is how often an oversized batch is told so: once per item, as clients
-// of established relays may expect, within reason.
+// repeats is how many errors an oversized batch gets: one per item, as clients of established relays may expect,
+// up to a bound.
 func (ex *exchange) repeats(count int) int {
 	const most = 1000
 	if ex.face.transport == TransportHTTP && ex.d.config.Profile == ProfileHiero && count <= most {
@@ -228,40 +262,60 @@ func (ex *exchange) repeats(count int) int {
 	return 1
 }
 
-// finish runs the calls that have to wait and returns the whole answer, empty if
+// finish runs the calls that have to wait and returns the whole answer in pieces, none if
 // there is none to give. The answer is valid until release.
-func (ex *exchange) finish(ctx context.Context) []byte {
-	switch {
-	case ex.lone:
-		ex.runLone(ctx)
-	case ex.single():
-		ex.runSingle(ctx)
+func (ex *exchange) finish(ctx context.Context) [][]byte {
+	switch m := ex.mode(); {
+	case m == detached:
+		ex.runDetached(ctx)
+	case m == direct:
+		ex.runDirect(ctx)
 	case ex.pending > 0:
 		ex.runPending(ctx)
 	}
 	if ex.batch {
 		ex.closeBatch()
 	}
-	return ex.out
+	if len(ex.out) > 0 {
+		if ex.parts == nil {
+			ex.whole[0] = ex.out
+			return ex.whole[:]
+		}
+		ex.parts = append(ex.parts, ex.out)
+	}
+	return ex.parts
+}
+
+// steal returns the pieces of the answer, which then outlive the exchange.
+func (ex *exchange) steal() [][]byte {
+	const small = 4 << 10
+	parts := ex.parts
+	if parts == nil {
+		if parts = [][]byte{ex.out}; len(ex.out) <= small {
+			return [][]byte{bytes.Clone(ex.out)}
+		}
+	}
+	ex.out, ex.parts = nil, nil
+	return parts
 }
 
 func (ex *exchange) closeBatch() {
 	switch {
-	case len(ex.out) > 0:
+	case len(ex.out) > 0 || ex.parts != nil:
 		ex.out = append(ex.out, ']')
 	case len(ex.calls) == 0:
 		ex.out = append(ex.out, '[', ']')
 	}
 }
 
-// release gives the exchange back for reuse. If handlers that may still run or
-// may have kept their parameters have seen it, it is left to the collector, and
-// so must the body be: the result says whether the body may be reused.
+// release gives the exchange back for reuse. If handlers that may still run, or may have kept their parameters,
+// have seen it, the garbage collector frees it later, and the body too. The result says whether the body may be
+// reused.
 func (ex *exchange) release() (bodyToo bool) {
 	if ex.pending > 0 {
 		return false
 	}
-	const largest = 256 << 10 // do not hoard the memory of rare large answers
+	const largest = 256 << 10 // the memory of rare large answers is not kept
 	d := ex.d
 	ex.forgetCalls()
 	*ex = exchange{calls: ex.calls, out: ex.out[:0]}
@@ -289,21 +343,53 @@ func extend(calls []call) []call {
 	return append(calls, call{})
 }
 
-// single tells whether a plain handler is all that there is to run, on a connection
-// where nothing else can happen meanwhile.
-func (ex *exchange) single() bool {
-	return ex.face.transport == TransportHTTP && !ex.batch && ex.pending == 1 && ex.calls[0].second == nil
-}
-
-// runSingle runs a plain handler where the request is: a goroutine of its own, with a
-// stack that has to grow first, would cost more than many a handler.
-func (ex *exchange) runSingle(parent context.Context) {
+// runDirect runs a plain handler where the request is read: a goroutine of its own, with a
+// stack that has to grow first, would cost more than many handlers.
+func (ex *exchange) runDirect(parent context.Context) {
 	ctx, cancel := context.WithTimeout(parent, ex.d.config.HTTP.RequestTimeout.Duration())
 	defer cancel()
 	ex.pending = 0
 	c := &ex.calls[0]
-	c.pending = false
-	ex.answer(c, func() (any, error) { return c.entry.Handler(ctx, &c.params) })
+	c.mode = inline
+	c.start = ex.separate()
+	ex.out = ex.produce(ctx, ex.out, c, func(ctx context.Context) (any, error) { return c.entry.Handler(ctx, &c.params) })
+	ex.answered(c, c.start)
+}
+
+// produce runs a call that has to wait and appends its answer to dst. A heavy one waits for its turn, which lasts
+// until its answer is written. The call also gives back the memory that it holds while it runs.
+func (ex *exchange) produce(ctx context.Context, dst []byte, c *call, run func(context.Context) (any, error)) []byte {
+	heavy := c.entry.Weight > 0 && ex.d.heavy != nil
+	if !heavy && !ex.batch {
+		return ex.d.produce(dst, ex.request, c, func() (any, error) { return run(ctx) })
+	}
+	ctx, part := budget.Part(ctx)
+	defer part.Close()
+	if !heavy {
+		return ex.d.produce(dst, ex.request, c, func() (any, error) { return run(ctx) })
+	}
+	turn, err := ex.d.heavy.Enter(ctx, ex.request.account, c.entry.Weight, false)
+	defer turn.Leave()
+	return ex.d.produce(dst, ex.request, c, func() (any, error) {
+		if err != nil {
+			return nil, err
+		}
+		result, err := run(ctx)
+		if err == nil {
+			err = holdText(part, result)
+		}
+		return result, err
+	})
+}
+
+// holdText counts the text of a result whose length is not known before it is written. The text is written twice,
+// and may be twice as long as what the call has read, since data is written in hex.
+func holdText(part *budget.Account, result any) error {
+	_, known := jsonx.Size(result)
+	if _, more := result.(*Answer); known || more { // an Answer counts by itself
+		return nil
+	}
+	return part.Take(int(4 * part.Held()))
 }
 
 // runPending runs what has to wait, each call in a goroutine, until all have
@@ -312,9 +398,10 @@ func (ex *exchange) runPending(parent context.Context) {
 	ctx, cancel := context.WithTimeout(parent, ex.d.config.HTTP.RequestTimeout.Duration())
 	defer cancel()
 	g := &gate{left: ex.pending, done: make(chan struct{})}
-	ex.launch(ctx, g)
+	running := ex.launch(ctx, g)
 	select {
 	case <-g.done:
+		ex.request.account.Give((running - 1) * runBytes)
 	case <-ctx.Done():
 		g.waitGrace()
 	}
@@ -322,22 +409,23 @@ func (ex *exchange) runPending(parent context.Context) {
 	ex.collect()
 }
 
-// launch starts every two-phase call at once, so that whatever it holds a place in
-// line for never waits behind other items, and the others as far as the limit goes.
-func (ex *exchange) launch(ctx context.Context, g *gate) {
+// launch starts every two-phase call at once, so that its place in line never waits behind other items. It starts
+// the others up to the limit, and returns how many run at the same time.
+func (ex *exchange) launch(ctx context.Context, g *gate) (running int) {
 	var queue []*call
 	for i := range ex.calls {
 		c := &ex.calls[i]
-		switch {
-		case !c.pending:
-		case c.second != nil:
+		switch c.mode {
+		case ordered:
 			await(ctx, c.second, func() { ex.runCall(ctx, g, c) })
-		default:
+		case direct, pooled:
 			queue = append(queue, c)
+		case inline, detached:
 		}
 	}
 	var next atomic.Int64
-	for range min(len(queue), ex.d.config.Batch.Concurrency) {
+	running = ex.runners(len(queue))
+	for range running {
 		go func() {
 			for {
 				i := int(next.Add(1)) - 1
@@ -348,18 +436,31 @@ func (ex *exchange) launch(ctx context.Context, g *gate) {
 			}
 		}()
 	}
+	return running
+}
+
+// runners is how many of the calls run at the same time: as many as the limit and the memory allow, but at least
+// one.
+func (ex *exchange) runners(calls int) int {
+	limit := min(calls, ex.d.config.Batch.Concurrency)
+	for n := 1; n < limit; n++ {
+		if !ex.request.account.TryTake(runBytes) {
+			return n
+		}
+	}
+	return limit
 }
 
 // runCall runs one call that has to wait and delivers its answer. Until the gate
 // lets the answer in, c is only read.
 func (ex *exchange) runCall(ctx context.Context, g *gate, c *call) {
 	done := call{message: c.message, entry: c.entry}
-	done.own = ex.d.produce(nil, ex.request, &done, func() (any, error) {
+	done.own = ex.produce(ctx, nil, &done, func(ctx context.Context) (any, error) {
 		if c.second != nil {
 			return c.second.Run(ctx)
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, err // its turn came too late
+			return nil, err // the turn came too late
 		}
 		return c.entry.Handler(ctx, &c.params)
 	})
@@ -372,74 +473,12 @@ func (ex *exchange) runCall(ctx context.Context, g *gate, c *call) {
 	}
 }
 
-// settle tells the calls that asked for it whether their answer is on its way. It
-// comes after finish and before release.
+// settle tells the calls that asked for it whether their answer is on its way. Call it after finish and before
+// release.
 func (ex *exchange) settle(sent bool) {
 	for i := range ex.calls {
 		if c := &ex.calls[i]; c.sent != nil {
 			c.sent(sent && !c.failed && !c.notification)
 		}
-	}
-}
-
-// collect puts the answers of all calls together, in the order of the request.
-func (ex *exchange) collect() {
-	at := ex.out
-	ex.out = nil
-	for i := range ex.calls {
-		c := &ex.calls[i]
-		switch {
-		case c.pending && c.own == nil:
-			ex.d.metrics.abandoned.WithLabelValues(c.name()).Inc()
-			ex.answerFault(c, known(eth.ErrRequestTimeout()))
-		case c.notification:
-		case c.pending:
-			if ex.separate() == 0 {
-				ex.out = c.own // alone, and perhaps long
-			} else {
-				ex.out = append(ex.out, c.own...)
-			}
-		default:
-			ex.separate()
-			ex.out = append(ex.out, at[c.start:c.end]...)
-		}
-	}
-}
-
-// gate lets answers in until it is closed, so that an answer that comes too late
-// cannot touch what has been sent in its place.
-type gate struct {
-	mu     sync.Mutex
-	left   int  // answers still to come; guarded by mu
-	closed bool // guarded by mu
-
-	done chan struct{} // closed when left is 0
-}
-
-func (g *gate) deliver(store func()) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return false
-	}
-	store()
-	if g.left--; g.left == 0 {
-		close(g.done)
-	}
-	return true
-}
-
-func (g *gate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = true
-}
-
-func (g *gate) waitGrace() {
-	t := time.NewTimer(answerGrace)
-	defer t.Stop()
-	select {
-	case <-g.done:
-	case <-t.C:
 	}
 }

@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"lockstep/eth"
+	"lockstep/internal/budget"
+	"lockstep/internal/eth"
 	"lockstep/internal/plainhttp"
 )
 
@@ -33,16 +35,19 @@ type HTTPServer struct {
 	upgrade  http.Handler
 	limit    int       // bytes of a body
 	bodies   sync.Pool // of *[]byte
+	leaving  atomic.Bool
 
 	// Header values that never change; nobody writes to them.
 	anyOrigin, varyOrigin, jsonType, methods []string
 }
 
-// What every answer says.
+// The headers of every answer.
 const (
 	anyOrigin  = "*"
 	varyOrigin = "Origin"
 	jsonType   = "application/json; charset=utf-8"
+
+	retryHeader = "Retry-After"
 )
 
 // NewHTTPServer makes a server for d's methods.
@@ -60,9 +65,16 @@ func NewHTTPServer(d *Dispatcher, o HTTPOptions) *HTTPServer {
 	}
 }
 
+// Leave makes every later answer end its connection, so that clients go elsewhere before the port closes.
+// Requests are answered as before.
+func (s *HTTPServer) Leave() { s.leaving.Store(true) }
+
 // ServeHTTP routes a request.
 func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
+	if s.leaving.Load() {
+		h.Set("Connection", "close")
+	}
 	h["Vary"] = s.varyOrigin
 	h["Access-Control-Allow-Origin"] = s.anyOrigin
 	if handler, ok := s.handlers[r.URL.Path]; ok {
@@ -103,7 +115,7 @@ func (s *HTTPServer) preflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// netRequest is what a request of net/http needs on the heap, in one piece.
+// netRequest is all that a request of net/http needs on the heap, in one allocation.
 type netRequest struct {
 	requestContext
 	s      *HTTPServer
@@ -113,29 +125,18 @@ type netRequest struct {
 	body   []byte
 }
 
-// open gives a request its identity.
-func (s *HTTPServer) open(w http.ResponseWriter, r *http.Request) *netRequest {
-	req := &netRequest{s: s, w: w, requestContext: requestContext{
-		Context: r.Context(),
-		request: s.identify(netHeader(r.Header), r.RemoteAddr),
-	}}
-	req.header[0] = req.request.ID
-	return req
-}
-
 func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
-	inFlight := s.d.httpInFlight
-	inFlight.Inc()
-	defer inFlight.Dec()
-
-	req := s.open(w, r)
+	req := &netRequest{s: s, w: w, requestContext: requestContext{Context: r.Context()}}
+	s.begin(&req.requestContext, netHeader(r.Header), r.RemoteAddr, nil)
+	defer s.end(&req.requestContext)
+	req.header[0] = req.request.ID
 	h := w.Header()
 	h["X-Request-Id"] = req.header[:]
 	h["Content-Type"] = s.jsonType
 
 	req.buf = s.bodies.Get().(*[]byte)
 	var err error
-	req.body, err = readBody(r, *req.buf, s.limit)
+	req.body, err = readBody(r, *req.buf, s.limit, req.request.account)
 	if err != nil {
 		s.refuseBody(req, err)
 		req.forget()
@@ -153,6 +154,7 @@ func (req *netRequest) slow() {}
 // unusually large.
 func (req *netRequest) forget() {
 	const largest = 64 << 10
+	poison(req.body)
 	if cap(req.body) <= largest {
 		*req.buf = req.body[:0]
 		req.s.bodies.Put(req.buf)
@@ -161,41 +163,54 @@ func (req *netRequest) forget() {
 }
 
 // answer implements waiter.
-func (req *netRequest) answer(status int, answer []byte) {
-	if len(answer) > 2048 { // below that net/http knows the length itself
-		req.w.Header()["Content-Length"] = []string{strconv.Itoa(len(answer))}
+func (req *netRequest) answer(status, retry int, answer [][]byte) {
+	length := 0
+	for _, part := range answer {
+		length += len(part)
+	}
+	if length > 2048 { // below that net/http knows the length itself
+		req.w.Header()["Content-Length"] = []string{strconv.Itoa(length)}
+	}
+	if retry > 0 {
+		req.w.Header()[retryHeader] = []string{strconv.Itoa(retry)}
 	}
 	if status != http.StatusOK {
 		req.w.WriteHeader(status)
 	}
-	req.s.write(req.w, answer)
+	for _, part := range answer {
+		req.s.write(req.w, part)
+	}
 }
 
-// write sends the last of an answer. If it fails the client is gone, and there is
-// nobody to tell.
+// write sends the last piece of an answer. If it fails the client is gone, so nobody is told.
 func (s *HTTPServer) write(w http.ResponseWriter, answer []byte) {
 	_, _ = w.Write(answer)
 }
 
 // refuseBody answers a body that could not be read.
 func (s *HTTPServer) refuseBody(req *netRequest, err error) {
-	status := http.StatusBadRequest
-	switch {
+	status, f := http.StatusBadRequest, known(eth.ErrParse())
+	switch exceeded := (*budget.Exceeded)(nil); {
+	case errors.As(err, &exceeded):
+		f = overBudget(exceeded)
+		status = s.d.config.Profile.httpStatus(f, s.d.config.ValidCallStatus)
+		req.w.Header()[retryHeader] = []string{"1"}
+		req.w.Header().Set("Connection", "close") // or net/http would wait for the rest first
 	case errors.Is(err, errBodyEncoding):
 		status = http.StatusUnsupportedMediaType
 	case errors.Is(err, errBodyTooLarge) && s.d.config.Profile == ProfileEthereum:
 		status = http.StatusRequestEntityTooLarge
 	}
 	var c call
-	answer := s.d.appendFault(nil, &req.request, &c, known(eth.ErrParse()))
+	answer := s.d.appendFault(nil, &req.request, &c, f)
 	req.w.WriteHeader(status)
 	s.write(req.w, answer)
 	s.d.metrics.methodResponse.WithLabelValues("undefined", strconv.Itoa(status)).Observe(0)
 	s.d.log.DebugContext(req, "request body refused", "request_id", req.request.ID, "error", err)
 }
 
-// Slack around the request time-out, so that the server's own deadlines, which
-// cut the connection, come after the answer that says the time is up.
+// Slack after the request time-out: the server's own deadlines, which cut the connection, must come after the
+// time-out's answer.
 const (
 	readSlack  = 5 * time.Second
 	writeSlack = 30 * time.Second
@@ -221,10 +236,7 @@ func (s *HTTPServer) Run(ctx context.Context, ln net.Listener) error {
 		BaseContext:       func(net.Listener) context.Context { return calls },
 		ErrorLog:          slog.NewLogLogger(s.d.log.Handler(), slog.LevelDebug),
 	}
-	front := plainhttp.New(calls, ln, plainhttp.Config{
-		Server: server, Handler: plainServer{s}, BodyLimit: s.limit, Logger: s.d.log,
-	})
-	go front.Run()
+	front := s.front(calls, server, ln)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(front) }()
 	select {
@@ -235,8 +247,28 @@ func (s *HTTPServer) Run(ctx context.Context, ln net.Listener) error {
 	return drainHTTP(calls, cancelCalls, server, front, c.DrainTimeout.Duration())
 }
 
+// front is a listener that net/http gets its connections from.
+type front interface {
+	net.Listener
+	// Wait waits for the end of the connections that net/http did not get, after Close.
+	Wait(ctx context.Context) error
+	// Abort closes them.
+	Abort()
+}
+
+func (s *HTTPServer) front(calls context.Context, server *http.Server, ln net.Listener) front {
+	if !s.d.config.HTTP.Plain {
+		return admitted{ln, s.d.admission}
+	}
+	plain := plainhttp.New(calls, ln, plainhttp.Config{
+		Server: server, Handler: plainServer{s}, BodyLimit: s.limit, Logger: s.d.log, Admit: s.d.admission.enter, Leaving: s.leaving.Load,
+	})
+	go plain.Run()
+	return plain
+}
+
 // drainHTTP stops the server as Run says. calls is the context of all requests.
-func drainHTTP(calls context.Context, cancelCalls func(), server *http.Server, front *plainhttp.Listener, limit time.Duration) error {
+func drainHTTP(calls context.Context, cancelCalls func(), server *http.Server, front front, limit time.Duration) error {
 	base := context.WithoutCancel(calls)
 	shutdown := func(limit time.Duration) error {
 		patient, cancel := context.WithTimeout(base, limit)

@@ -1,11 +1,17 @@
 package rpc
 
-import "net/http"
+import (
+	"net/http"
 
-// header is the fields that came with a request.
+	"lockstep/internal/budget"
+)
+
+// header is the header fields of a request.
 type header interface {
 	// First returns the value of the first field of a name in its canonical form.
 	First(name string) (value string, ok bool)
+	// Last returns the value of the last field of that name.
+	Last(name string) (value string, ok bool)
 }
 
 // netHeader is the header of a request of net/http.
@@ -19,14 +25,33 @@ func (h netHeader) First(name string) (string, bool) {
 	return "", false
 }
 
-// identify tells what is known of a request before it is read. The remote address is that
-// of the socket.
-func (s *HTTPServer) identify(h header, remote string) Request {
-	return Request{
-		ID:        requestID(h),
-		IP:        clientIP(h, remote, s.d.config.TrustProxyHeaders),
-		Transport: TransportHTTP,
+// Last implements header.
+func (h netHeader) Last(name string) (string, bool) {
+	if list := h[name]; len(list) > 0 {
+		return list[len(list)-1], true
 	}
+	return "", false
+}
+
+// begin gives a request of any front its identity and its account, and counts it. remote is the socket's address.
+// The account is nil unless it was opened already, for a long body. Call end after the answer.
+func (s *HTTPServer) begin(c *requestContext, h header, remote string, account *budget.Account) {
+	s.d.httpInFlight.Inc()
+	c.request = Request{
+		ID:        requestID(h),
+		IP:        clientIP(h, remote, s.d.proxies),
+		Transport: TransportHTTP,
+		account:   account,
+	}
+	if account == nil {
+		c.open(s.d)
+	}
+}
+
+// end ends a request that has begun.
+func (s *HTTPServer) end(c *requestContext) {
+	c.request.account.Close()
+	s.d.httpInFlight.Dec()
 }
 
 // requestID takes the client's id for the request, or makes one.

@@ -2,18 +2,21 @@ package rpc
 
 import (
 	"bytes"
+	"strconv"
 	"unicode/utf8"
+
+	"lockstep/internal/jsonx"
 )
 
 // message is the envelope of one call. Its parts are views of the request's
 // bytes, except a method name that was written with escapes.
 type message struct {
-	object    bool   // it is a JSON object at all
-	version   bool   // "jsonrpc" is "2.0"
-	hasMethod bool   // "method" is a string
-	id        Value  // absent, or as it stands
-	method    []byte // the name, without quotes
-	params    Value
+	object    bool        // it is a JSON object at all
+	version   bool        // "jsonrpc" is "2.0"
+	hasMethod bool        // "method" is a string
+	id        jsonx.Value // absent, or as the client wrote it
+	method    []byte      // the name, without quotes
+	params    jsonx.Value
 }
 
 // validID reports whether the id is one that an answer can repeat.
@@ -22,7 +25,7 @@ func (m *message) validID() bool {
 }
 
 // answerID is the id an answer carries: null where the call has no usable one.
-func (m *message) answerID() Value {
+func (m *message) answerID() jsonx.Value {
 	if m.validID() {
 		return m.id
 	}
@@ -36,18 +39,24 @@ func (m *message) member(key, value []byte) {
 	case `"id"`:
 		m.id = value
 	case `"method"`:
-		m.hasMethod = Value(value).IsString()
-		m.method = Value(value).text()
+		m.hasMethod = jsonx.Value(value).IsString()
+		m.method = jsonx.Value(value).View()
 	case `"params"`:
 		m.params = value
 	case `"jsonrpc"`:
-		m.version = string(Value(value).text()) == "2.0"
+		m.version = string(jsonx.Value(value).View()) == "2.0"
 	default:
-		if bytes.IndexByte(key, '\\') < 0 {
-			return
+		if bytes.IndexByte(key, '\\') >= 0 {
+			m.escaped(key, value)
 		}
-		if plain := unquote(key); bytes.IndexByte(plain, '\\') < 0 && bytes.IndexByte(plain, '"') < 0 {
-			m.member(append(append([]byte{'"'}, plain...), '"'), value)
+	}
+}
+
+// escaped takes a member whose key is written with escapes.
+func (m *message) escaped(key, value []byte) {
+	for _, name := range [...]string{"id", "method", "params", "jsonrpc"} {
+		if jsonx.IsKey(key, name) {
+			m.member([]byte(`"`+name+`"`), value)
 		}
 	}
 }
@@ -62,14 +71,13 @@ const (
 	shapeBatch
 )
 
-// parse checks a whole body and takes it apart. One call is appended to calls
-// per object or batch item, but never more than limit; count is the number that
-// the body holds. An empty body counts as an empty object.
+// parse checks a whole body and splits it. One call is appended to calls per object or batch item, but never more
+// than limit; count is the number that the body holds. An empty body counts as an empty object.
 func parse(calls []call, body []byte, limit int) (out []call, count int, s shape) {
 	if !utf8.Valid(body) {
 		return calls, 0, shapeBroken
 	}
-	i := skipSpace(body, 0)
+	i := jsonx.SkipSpace(body, 0)
 	if i == len(body) {
 		calls = extend(calls)
 		calls[len(calls)-1].object = true
@@ -83,9 +91,9 @@ func parse(calls []call, body []byte, limit int) (out []call, count int, s shape
 		calls, i, count = parseItems(calls, body, i, limit)
 		s = shapeBatch
 	default:
-		i, s = scanValue(body, i, 0), shapeScalar
+		i, s = jsonx.ScanValue(body, i, 0), shapeScalar
 	}
-	if i < 0 || skipSpace(body, i) != len(body) {
+	if i < 0 || jsonx.SkipSpace(body, i) != len(body) {
 		return calls, 0, shapeBroken
 	}
 	return calls, count, s
@@ -94,42 +102,25 @@ func parse(calls []call, body []byte, limit int) (out []call, count int, s shape
 // parseItem reads the value at b[i] as an envelope and returns its end, or -1.
 func parseItem(m *message, b []byte, i int) int {
 	if i >= len(b) || b[i] != '{' {
-		return scanValue(b, i, 1)
+		return jsonx.ScanValue(b, i, 1)
 	}
 	m.object = true
-	return scanObject(b, i, 1, m.member)
+	return jsonx.ScanObject(b, i, 1, m.member)
 }
 
+// parseItems reads the batch at b[i]. The items beyond limit are checked and counted.
 func parseItems(calls []call, b []byte, i, limit int) (out []call, end, count int) {
-	i = skipSpace(b, i+1)
-	if i < len(b) && b[i] == ']' {
-		return calls, i + 1, 0
-	}
 	var beyond message
-	for {
-		i = skipSpace(b, i)
+	end = jsonx.ScanItems(b, i, func(start int) int {
+		m := &beyond
 		if count < limit {
 			calls = extend(calls)
-			i = parseItem(&calls[len(calls)-1].message, b, i)
-		} else {
-			i = parseItem(&beyond, b, i)
-		}
-		if i < 0 {
-			return calls, -1, count
+			m = &calls[len(calls)-1].message
 		}
 		count++
-		i = skipSpace(b, i)
-		switch {
-		case i >= len(b):
-			return calls, -1, count
-		case b[i] == ']':
-			return calls, i + 1, count
-		case b[i] == ',':
-			i++
-		default:
-			return calls, -1, count
-		}
-	}
+		return parseItem(m, b, start)
+	})
+	return calls, end, count
 }
 
 // An answer is written around its result so that nothing is encoded twice:
@@ -139,7 +130,7 @@ func appendResultHead(dst []byte) []byte { return append(dst, `{"result":`...) }
 
 func appendErrorHead(dst []byte) []byte { return append(dst, `{"error":`...) }
 
-func appendTail(dst []byte, id Value) []byte {
+func appendTail(dst []byte, id jsonx.Value) []byte {
 	dst = append(dst, `,"jsonrpc":"2.0","id":`...)
 	if len(id) == 0 {
 		dst = append(dst, "null"...)
@@ -153,9 +144,9 @@ func appendTail(dst []byte, id Value) []byte {
 // encoded is left out: the error itself matters more.
 func appendErrorObject(dst []byte, code int, message string, data any) []byte {
 	dst = append(dst, `{"code":`...)
-	dst = appendInt(dst, int64(code))
+	dst = strconv.AppendInt(dst, int64(code), 10)
 	dst = append(dst, `,"message":`...)
-	dst = appendString(dst, message)
+	dst = jsonx.AppendString(dst, message)
 	if data != nil {
 		if out, ok := appendData(append(dst, `,"data":`...), data); ok {
 			dst = out
@@ -164,14 +155,13 @@ func appendErrorObject(dst []byte, code int, message string, data any) []byte {
 	return append(dst, '}')
 }
 
-// appendData is appendJSON for values that must not do harm, whatever their
-// methods do.
+// appendData is appendJSON for values whose methods may panic.
 func appendData(dst []byte, data any) (out []byte, ok bool) {
 	defer func() {
 		if recover() != nil {
 			ok = false
 		}
 	}()
-	out, err := appendJSON(dst, data)
+	out, err := jsonx.Append(dst, data)
 	return out, err == nil
 }

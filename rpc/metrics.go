@@ -8,9 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the numbers of the JSON-RPC servers, not registered anywhere.
-// Labels are bounded: methods that do not exist count as "unknown", and series
-// of a client's address go away with its last WebSocket connection.
+// Metrics are the numbers of the JSON-RPC servers, not registered anywhere. Labels are bounded: methods that do
+// not exist count as "unknown", and the series of a client's address end with its last WebSocket connection.
 type Metrics struct {
 	methodResponse *prometheus.HistogramVec // ms, by method and HTTP status
 	methodResult   *prometheus.HistogramVec // ms, by method and code, for batch items
@@ -18,24 +17,27 @@ type Metrics struct {
 	panics         *prometheus.CounterVec
 	abandoned      *prometheus.CounterVec
 	inFlight       *prometheus.GaugeVec
+	errors         *prometheus.CounterVec
+
+	connections        prometheus.Gauge
+	refusedConnections *prometheus.CounterVec
 
 	ws wsMetrics
 }
 
 type wsMetrics struct {
 	methods         *prometheus.CounterVec
-	methodsByIP     *prometheus.CounterVec
 	messages        prometheus.Counter
 	opened          prometheus.Counter
 	closed          prometheus.Counter
 	duration        prometheus.Histogram
 	messageDuration *prometheus.HistogramVec
 	active          prometheus.Gauge
-	activeByIP      *prometheus.GaugeVec
 	limited         prometheus.Counter
 	limitedByTTL    prometheus.Counter
-	limitedByIP     *prometheus.CounterVec
+	limitedByIP     prometheus.Counter
 	slow            prometheus.Counter
+	perIP           *prometheus.GaugeVec
 }
 
 var millisecondBuckets = [...]float64{5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 20000, 30000, 40000, 50000, 60000}
@@ -48,21 +50,25 @@ func NewMetrics() *Metrics {
 		methodResult:   histogram("rpc_relay_method_result", "Milliseconds to answer one call of a batch.", buckets, "method", "statusCode", "isPartOfBatch"),
 		rateLimited:    counters("rpc_relay_ip_rate_limit", "Calls refused because one address called the method too often.", "methodName", "storeType"),
 		panics:         counters("rpc_relay_method_panics_total", "Calls whose handler panicked.", "method"),
+		errors:         counters("lockstep_rpc_errors_total", "Calls answered with an error, by method, JSON-RPC code and transport (http, ws).", "method", "code", "transport"),
 		abandoned:      counters("rpc_relay_method_abandoned_total", "Calls answered with a time-out while their handler still ran.", "method"),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rpc_relay_requests_in_flight", Help: "Requests and WebSocket messages in progress.",
 		}, []string{"transport"}),
-		ws: newWSMetrics(buckets),
+		connections: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "rpc_relay_connections", Help: "Open connections of the ports of HTTP and WebSocket.",
+		}),
+		refusedConnections: counters("rpc_relay_connections_refused_total", "Connections that were refused, by the limit that was reached: in all (total), or of one address.", "limit"),
+		ws:                 newWSMetrics(buckets),
 	}
 }
 
 func newWSMetrics(buckets []float64) wsMetrics {
 	return wsMetrics{
-		methods:     counters("rpc_websocket_method_counter", "Calls over WebSocket.", "method"),
-		methodsByIP: counters("rpc_websocket_method_by_ip_counter", "Calls over WebSocket by address, while the address is connected.", "ip", "method"),
-		messages:    counter("rpc_websocket_messages_received_total", "WebSocket messages received."),
-		opened:      counter("rpc_websocket_connections_established_total", "WebSocket connections opened."),
-		closed:      counter("rpc_websocket_connections_closed_total", "WebSocket connections closed."),
+		methods:  counters("rpc_websocket_method_counter", "Calls over WebSocket.", "method"),
+		messages: counter("rpc_websocket_messages_received_total", "WebSocket messages received."),
+		opened:   counter("rpc_websocket_connections_established_total", "WebSocket connections opened."),
+		closed:   counter("rpc_websocket_connections_closed_total", "WebSocket connections closed."),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "rpc_websocket_connection_duration_seconds", Help: "Seconds a WebSocket connection lasted.",
 			Buckets: []float64{1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 18000, 43200, 86400},
@@ -71,13 +77,13 @@ func newWSMetrics(buckets []float64) wsMetrics {
 		active: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "rpc_websocket_active_connections", Help: "Open WebSocket connections.",
 		}),
-		activeByIP: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "rpc_websocket_active_connections_per_ip", Help: "Open WebSocket connections by address.",
-		}, []string{"ip"}),
 		limited:      counter("rpc_websocket_total_connection_limit_enforced", "WebSocket connections refused because there were too many."),
 		limitedByTTL: counter("rpc_websocket_total_connection_limit_by_ttl_enforced", "WebSocket connections closed because nothing went over them."),
-		limitedByIP:  counters("rpc_websocket_total_connection_limit_by_ip_enforced", "WebSocket connections refused because their address had too many, while the address is connected.", "ip"),
-		slow:         counter("rpc_websocket_slow_clients_total", "WebSocket connections closed because the client read too slowly."),
+		limitedByIP:  counter("rpc_websocket_total_connection_limit_by_ip_enforced", "WebSocket connections refused because their address had too many."),
+		perIP: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "rpc_websocket_active_connections_per_ip", Help: "Open WebSocket connections of each client address that has one (of IPv6: of each /64).",
+		}, []string{"ip"}),
+		slow: counter("rpc_websocket_slow_clients_total", "WebSocket connections closed because the client read too slowly."),
 	}
 }
 
@@ -96,22 +102,16 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 // Collectors returns everything there is to register.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.methodResponse, m.methodResult, m.rateLimited, m.panics, m.abandoned, m.inFlight,
-		m.ws.methods, m.ws.methodsByIP, m.ws.messages, m.ws.opened, m.ws.closed, m.ws.duration,
-		m.ws.messageDuration, m.ws.active, m.ws.activeByIP, m.ws.limited, m.ws.limitedByTTL,
-		m.ws.limitedByIP, m.ws.slow,
+		m.methodResponse, m.methodResult, m.rateLimited, m.panics, m.abandoned, m.inFlight, m.errors,
+		m.connections, m.refusedConnections,
+		m.ws.methods, m.ws.messages, m.ws.opened, m.ws.closed, m.ws.duration,
+		m.ws.messageDuration, m.ws.active, m.ws.limited, m.ws.limitedByTTL,
+		m.ws.limitedByIP, m.ws.slow, m.ws.perIP,
 	}
 }
 
-// forgetIP drops the series of an address.
-func (m *wsMetrics) forgetIP(ip string) {
-	m.methodsByIP.DeletePartialMatch(prometheus.Labels{"ip": ip})
-	m.activeByIP.DeleteLabelValues(ip)
-	m.limitedByIP.DeleteLabelValues(ip)
-}
-
-// lazyObserver keeps the one series that a hot path writes to, made when it is
-// first needed so that methods nobody calls have none.
+// lazyObserver keeps the one series that a hot path writes to. It makes the series at the first use, so that
+// methods that nobody calls have none.
 type lazyObserver struct {
 	made atomic.Pointer[prometheus.Observer]
 }
@@ -142,6 +142,14 @@ func (l *lazyCounter) inc(v *prometheus.CounterVec, label string) {
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// errorLabel is the code label of an error. Unknown codes share one.
+func errorLabel(code int) string {
+	if code < -32768 || code > 9999 || code > -32000 && code < 0 {
+		return "other"
+	}
+	return strconv.Itoa(code)
+}
 
 // codeLabel is the statusCode label of a call's answer: 200 for a result.
 func codeLabel(code int) string {

@@ -25,7 +25,7 @@ func (ex *exchange) observeHTTP(ctx context.Context, status int) {
 	ex.logLine(ctx, label, elapsed)
 }
 
-// label names what the request asked for: a method, a batch, or nothing known.
+// label names what the request asked for: a method, a batch, or unknown.
 func (ex *exchange) label() (string, *entry) {
 	switch {
 	case ex.batch:
@@ -51,10 +51,13 @@ func (ex *exchange) observeItems() {
 	}
 }
 
-// logLine says what was asked and how it ended, and nothing of what was in it.
+// logLine logs the request's label and its end, but none of its content.
 func (ex *exchange) logLine(ctx context.Context, label string, elapsed time.Duration) {
-	log := ex.d.log
-	if !log.Enabled(ctx, slog.LevelDebug) {
+	log, level := ex.d.log, slog.LevelDebug
+	if ex.d.config.LogRequests {
+		level = slog.LevelInfo
+	}
+	if !log.Enabled(ctx, level) {
 		return
 	}
 	attrs := []slog.Attr{
@@ -63,12 +66,15 @@ func (ex *exchange) logLine(ctx context.Context, label string, elapsed time.Dura
 		slog.String("method", label),
 		slog.Duration("elapsed", elapsed),
 	}
+	if client := ex.d.config.ClientForLog(ex.request.IP); client != "" {
+		attrs = append(attrs, slog.String("client", client))
+	}
 	if ex.batch {
 		attrs = append(attrs, slog.Int("calls", len(ex.calls)))
 	} else if f, failed := ex.outcome(); failed {
 		attrs = append(attrs, slog.Int("code", f.code))
 	}
-	log.LogAttrs(ctx, slog.LevelDebug, "request", attrs...)
+	log.LogAttrs(ctx, level, "request", attrs...)
 }
 
 // outcome is the error of a single call or of the body as a whole.

@@ -24,7 +24,7 @@ func newOrderMethod() *orderMethod {
 }
 
 func (o *orderMethod) method() Method {
-	return Method{Name: "eth_order", Params: []Param{Required(Hex())}, Enter: o.enter}
+	return Method{Name: "eth_order", Params: []Param{Required(Text())}, Enter: o.enter}
 }
 
 func (o *orderMethod) enter(_ context.Context, p *Params) (Finish, error) {

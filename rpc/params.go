@@ -1,45 +1,43 @@
 package rpc
 
 import (
-	"github.com/ethereum/go-ethereum/common"
-
-	"lockstep/eth"
+	"lockstep/internal/eth"
+	"lockstep/internal/jsonx"
 )
 
 // Params are the positional parameters of one call. A handler sees them only
 // after the method's rules have accepted them; a parameter that was not sent is
-// an absent Value.
+// an absent jsonx.Value.
 type Params struct {
-	args  []Value // the first maxParams of them
-	count int     // of all that were sent
-	raw   Value
+	args  []jsonx.Value // the first maxParams of them
+	count int           // of all that were sent
+	raw   jsonx.Value
 }
 
-// maxParams is more than any method has. What a client sends beyond is counted,
-// not kept.
+// maxParams is more than any method has. Further parameters are counted, but not kept.
 const maxParams = 16
 
 // NewParams splits a params array. It is for calling handlers without a server;
 // ok is false if raw is not a JSON array.
 func NewParams(raw []byte) (p *Params, ok bool) {
-	i := skipSpace(raw, 0)
-	end := scanValue(raw, i, 0)
-	if end < 0 || raw[i] != '[' || skipSpace(raw, end) != len(raw) {
+	i := jsonx.SkipSpace(raw, 0)
+	end := jsonx.ScanValue(raw, i, 0)
+	if end < 0 || raw[i] != '[' || jsonx.SkipSpace(raw, end) != len(raw) {
 		return nil, false
 	}
 	p = new(Params)
-	p.set(Value(raw[i:end]))
+	p.set(jsonx.Value(raw[i:end]))
 	return p, true
 }
 
 // set splits raw if it is an array, reusing the room of an earlier call.
-func (p *Params) set(raw Value) {
+func (p *Params) set(raw jsonx.Value) {
 	p.raw = raw
 	p.args, p.count = p.args[:0], 0
 	if !raw.IsArray() || len(raw) == 2 {
 		return
 	}
-	scanArray(raw, 0, 0, func(element []byte) {
+	jsonx.ScanArray(raw, 0, 0, func(element []byte) {
 		if p.count++; p.count <= maxParams {
 			p.args = append(p.args, element)
 		}
@@ -50,15 +48,15 @@ func (p *Params) set(raw Value) {
 func (p *Params) Len() int { return p.count }
 
 // At returns the parameter at index i, counted from 0.
-func (p *Params) At(i int) Value {
+func (p *Params) At(i int) jsonx.Value {
 	if i < 0 || i >= len(p.args) {
 		return nil
 	}
 	return p.args[i]
 }
 
-// Raw returns the params member as it stands; absent if there was none.
-func (p *Params) Raw() Value { return p.raw }
+// Raw returns the params member as the client wrote it; absent if there was none.
+func (p *Params) Raw() jsonx.Value { return p.raw }
 
 // Given reports whether parameter i was sent and is not null.
 func (p *Params) Given(i int) bool { return p.At(i).Given() }
@@ -68,12 +66,6 @@ func (p *Params) Text(i int) string { return p.At(i).Text() }
 
 // Bool returns boolean parameter i, false if it was not sent.
 func (p *Params) Bool(i int) bool { return p.At(i).Bool() }
-
-// Address returns address parameter i.
-func (p *Params) Address(i int) common.Address { return p.At(i).Address() }
-
-// Hash returns hash parameter i.
-func (p *Params) Hash(i int) common.Hash { return p.At(i).Hash() }
 
 // Bytes returns the bytes of hex parameter i.
 func (p *Params) Bytes(i int) []byte { return p.At(i).Bytes() }
@@ -91,8 +83,8 @@ func Required(r Rule) Param { return Param{Rule: r, Required: true} }
 // Optional makes a parameter that may be left out.
 func Optional(r Rule) Param { return Param{Rule: r} }
 
-// Nullable makes a parameter that may be left out or null. It is for methods that no
-// established relay has, whose callers send null for what they leave out.
+// Nullable makes a parameter that may be left out or null. It is for methods that no established relay has: their
+// callers send null for a parameter that they leave out.
 func Nullable(r Rule) Param { return Param{Rule: r, Nullable: true} }
 
 // validate checks the parameters against the method's rules; the first mistake
@@ -117,7 +109,7 @@ func (p *Params) validate(m *Method, lenient bool) *eth.Error {
 		case v.Null():
 			return eth.ErrInvalidParam(i, "The value passed is not valid: null.")
 		default:
-			if err := rule.Rule.verify(i, v); err != nil {
+			if err := rule.Rule.Verify(i, v); err != nil {
 				return err
 			}
 		}
@@ -125,8 +117,8 @@ func (p *Params) validate(m *Method, lenient bool) *eth.Error {
 	return nil
 }
 
-// notAnArray: parameters are positional. In an object none has a position, so the
-// first required one is missing.
+// notAnArray returns the fault of params in an object. There no parameter has a position, so the first required
+// one is missing.
 func (p *Params) notAnArray(m *Method) *eth.Error {
 	if p.raw.IsObject() && len(m.Params) > 0 && m.Params[0].Required {
 		return eth.ErrMissingParam(0)

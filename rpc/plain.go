@@ -1,11 +1,16 @@
 package rpc
 
-import "lockstep/internal/plainhttp"
+import (
+	"strconv"
 
-// plainServer answers the requests that net/http is not needed for.
+	"lockstep/internal/budget"
+	"lockstep/internal/plainhttp"
+)
+
+// plainServer answers the requests that do not need net/http.
 type plainServer struct{ *HTTPServer }
 
-// plainRequest is what such a request needs on the heap, in one piece.
+// plainRequest is all that such a request needs on the heap, in one allocation.
 type plainRequest struct {
 	requestContext
 	r *plainhttp.Request
@@ -17,15 +22,16 @@ func (s plainServer) Takes(path []byte) bool {
 	return !other
 }
 
-// ServePlain is serveCalls for plain requests.
+// Account opens the account of a request whose body is long.
+func (s plainServer) Account(r *plainhttp.Request) *budget.Account {
+	return s.d.memory.Open(clientIP(r, r.RemoteAddr(), s.d.proxies))
+}
+
+// ServePlain answers a plain request.
 func (s plainServer) ServePlain(r *plainhttp.Request) {
-	inFlight := s.d.httpInFlight
-	inFlight.Inc()
-	defer inFlight.Dec()
-	req := &plainRequest{r: r, requestContext: requestContext{
-		Context: r.Context(),
-		request: s.identify(r, r.RemoteAddr()),
-	}}
+	req := &plainRequest{r: r, requestContext: requestContext{Context: r.Context()}}
+	s.begin(&req.requestContext, r, r.RemoteAddr(), r.Account())
+	defer s.end(&req.requestContext)
 	if !s.d.serve(req, &req.request, r.Body(), req) {
 		r.Keep()
 	}
@@ -34,8 +40,12 @@ func (s plainServer) ServePlain(r *plainhttp.Request) {
 func (req *plainRequest) slow()   { req.r.Slow() }
 func (req *plainRequest) forget() { req.r.Forget() }
 
-func (req *plainRequest) answer(status int, answer []byte) {
-	req.r.Respond(status, answer, "Access-Control-Allow-Origin: "+anyOrigin+"\r\n"+
+func (req *plainRequest) answer(status, retry int, answer [][]byte) {
+	again := ""
+	if retry > 0 {
+		again = retryHeader + ": " + strconv.Itoa(retry) + "\r\n"
+	}
+	req.r.Respond(status, answer, again, "Access-Control-Allow-Origin: "+anyOrigin+"\r\n"+
 		"Content-Type: "+jsonType+"\r\n"+
 		"Vary: "+varyOrigin+"\r\n"+
 		"X-Request-Id: ", req.request.ID, "\r\n")

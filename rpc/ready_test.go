@@ -12,7 +12,7 @@ func TestReady(t *testing.T) {
 	var known, ran atomic.Int64
 	m := NewMetrics()
 	d := testDispatcher(t, testConfig(), Options{Metrics: m},
-		Method{Name: "eth_lucky", Params: []Param{Required(Hex())}, Handler: func(context.Context, *Params) (any, error) {
+		Method{Name: "eth_lucky", Params: []Param{Required(Text())}, Handler: func(context.Context, *Params) (any, error) {
 			ran.Add(1)
 			return "asked", nil
 		}, Ready: func(p *Params) (any, bool) {

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
-// Handler runs one call and returns its result or an error. The result is
-// written by appendJSON's rules: json.RawMessage and Appender as they say, all
-// else as encoding/json does. An error with an ErrorCode() method is shown to
-// the client, any other becomes -32603.
+// Handler runs one call and returns its result or an error. appendJSON writes the result: json.RawMessage and
+// Appender write themselves, encoding/json writes all else. An error with an ErrorCode() method is shown to the
+// client, any other becomes -32603.
 //
 // The context carries the Request (FromContext) and ends when the request's time
 // is up, when the client goes away, or when the server gives up draining.
@@ -26,14 +24,13 @@ type Handler func(ctx context.Context, p *Params) (any, error)
 // Neither Enter's parameters nor views of them may be kept for Finish: their memory
 // is used for other requests by then.
 //
-// A Finish that was returned is always run exactly once, be the client still
-// there or not, so that whatever Enter took can be given back.
+// A Finish that was returned is always run exactly once, even if the client has gone, so that it can give back
+// whatever Enter took.
 //
-// Over WebSocket, a two-phase call that is alone in its message is answered when its
-// Finish has run, however long that takes: "request timeout" would be untrue of
-// something that is still in line. Its context ends with the connection, not
-// with the time of other calls. A connection that has ended does not wait for it.
-// In batches and over HTTP the time-out is that of all calls.
+// Over WebSocket, a two-phase call that is alone in its message is answered when its Finish has run, however long
+// that takes: "request timeout" would be wrong for a call that is still in line. Its context ends with the
+// connection, not with the time of other calls. A connection that has ended does not wait for it. In batches and
+// over HTTP the time-out is that of all calls.
 type EnterHandler func(ctx context.Context, p *Params) (Finish, error)
 
 // Finish is the second half of a two-phase call.
@@ -42,19 +39,19 @@ type Finish interface {
 	Run(ctx context.Context) (any, error)
 }
 
-// FinishFunc is a Finish that is nothing but its function.
+// FinishFunc is a Finish that is only a function.
 type FinishFunc func(ctx context.Context) (any, error)
 
 // Run implements Finish.
 func (f FinishFunc) Run(ctx context.Context) (any, error) { return f(ctx) }
 
-// Patient is a Finish that says when its turn has come. Where thousands of calls may
-// wait, they are run only then, so that they wait without a goroutine.
+// Patient is a Finish that tells when its turn has come. Where thousands of calls may wait, Run is called only
+// then, so that they wait without a goroutine.
 type Patient interface {
 	Finish
-	// Notify has f called, once and in a goroutine of its own, when Run would not wait for
-	// its turn any more, whatever ended the wait. It must not block. If it returns false,
-	// f is not called, and Run is to be called at once. ctx is the one that Run will get.
+	// Notify calls f, once and in a goroutine of its own, when Run would not wait for its turn any more, whatever
+	// ended the wait. It must not block. If it returns false, f is not called, and Run is to be called at once.
+	// ctx is the one that Run will get.
 	Notify(ctx context.Context, f func()) bool
 }
 
@@ -62,23 +59,24 @@ type Patient interface {
 type Method struct {
 	// Name as in the request, case-sensitive: "eth_chainId".
 	Name string
-	// Params are the rules for the positional parameters. More parameters than
-	// rules is an error.
+	// Params are the rules for the positional parameters. More parameters than rules are an error.
 	Params []Param
 	// AnyParams accepts and ignores whatever the params member holds.
 	AnyParams bool
 	// Handler or Enter, exactly one of them.
 	Handler Handler
 	Enter   EnterHandler
-	// Ready, where set, is asked before Handler, where the request is read: it returns
-	// the result if that is known without waiting for anything. ok is false if it is
-	// not, and then Handler runs. Like an Inline handler it must not wait, nor keep
-	// views of its parameters.
+	// Ready, if set, is called before Handler, where the request is read. It returns the result if that is known
+	// without any wait. If ok is false, Handler runs. Like an Inline handler it must not wait, nor keep views of
+	// its parameters.
 	Ready func(p *Params) (result any, ok bool)
 	// Inline declares that the handler never waits for anything: no network, no
 	// contended lock. It then runs in the goroutine that reads the request, without
 	// a deadline, and must not keep views of its parameters.
 	Inline bool
+	// Weight is the load of a call on what is behind the server: the number of places that it takes among the
+	// calls that run at the same time. A call with 0 takes none.
+	Weight int
 	// WebSocketOnly hides the method from HTTP, as for subscriptions.
 	WebSocketOnly bool
 }
@@ -128,7 +126,7 @@ func (m *Method) check() error {
 	}
 	optional := false
 	for i, p := range m.Params {
-		if p.Rule.check == nil {
+		if p.Rule.Check == nil {
 			return fmt.Errorf("method %s: parameter %d has no rule", m.Name, i)
 		}
 		if p.Required && optional {
@@ -137,16 +135,6 @@ func (m *Method) check() error {
 		optional = !p.Required
 	}
 	return nil
-}
-
-// Names returns the names of all methods, sorted.
-func (r *Registry) Names() []string {
-	names := make([]string, 0, len(r.methods))
-	for name := range r.methods {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // Method returns the row of that name.
@@ -158,13 +146,13 @@ func (r *Registry) Method(name string) (Method, bool) {
 	return *m, true
 }
 
-// namespaceRPC is that of the methods that tell what there is. They are served
-// wherever anything is.
+// namespaceRPC is the namespace of methods that list the others. Every transport that serves anything serves
+// them.
 const namespaceRPC = "rpc"
 
-// namespace is what stands before the first underscore; the whole name if there
-// is none. rpc.discover has its name from the OpenRPC specification.
-func namespace(method string) string {
+// Namespace is the part of a method's name before the first underscore; the whole name if there is none.
+// rpc.discover has its name from the OpenRPC specification.
+func Namespace(method string) string {
 	if method == "rpc.discover" {
 		return namespaceRPC
 	}

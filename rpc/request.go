@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
+
+	"lockstep/internal/budget"
 )
 
 // Transport is the way a call came in.
@@ -23,10 +25,9 @@ func (t Transport) String() string {
 	return "http"
 }
 
-// Request is what is known of the HTTP request or WebSocket message that a call
-// came with. All items of a batch share one.
+// Request describes the HTTP request or WebSocket message that a call came with. All items of a batch share one.
 type Request struct {
-	// ID stands in log lines and, in the profile hiero, in error messages.
+	// ID appears in log lines and, in the profile hiero, in error messages.
 	ID string
 	// IP is the client's address as text, without port.
 	IP string
@@ -34,30 +35,33 @@ type Request struct {
 	Transport Transport
 	// Conn is the WebSocket connection, nil over HTTP.
 	Conn Notifier
+
+	account *budget.Account
 }
 
 // Notifier is the connection of a WebSocket client, for methods that send to it
 // after their answer. Its methods never block.
 type Notifier interface {
-	// Notify queues a notification of a subscription. The result is JSON; it is
-	// shared, not copied, and must not be changed any more. false means that the
-	// connection is closed, or is closed now because the client reads too slowly.
+	// Notify queues a notification of a subscription. The result is JSON; it is shared, not copied, and must not
+	// be changed any more. false means that the connection is closed already, or now because the client reads too
+	// slowly.
 	Notify(subscription string, result []byte) bool
 	// TooSlow closes the connection as Notify does when there is no room.
 	TooSlow()
-	// OnClose calls f, in a goroutine of its own, once the connection has ended; at
-	// once if it has already.
+	// OnClose calls f, in a goroutine of its own, when the connection has ended, perhaps at once.
 	OnClose(f func())
 	// Done is closed when the connection ends.
 	Done() <-chan struct{}
 }
 
-// Answer is a result with something to do after it was given, such as sending the
-// notifications that must not come before it.
+// Answer is a result with work to do after it, such as sending the notifications that must not come before it.
 type Answer struct {
 	// Result is what the handler would return otherwise.
 	Result any
-	// Sent is called exactly once: with true after the answer was queued for the
+	// Encoded, if not nil, is called once when Result is not needed any more: it was
+	// encoded, or could not be.
+	Encoded func()
+	// Sent, if not nil, is called exactly once: with true after the answer was queued for the
 	// client, or with false when the client will not get it, because time ran out,
 	// the connection ended, or the call wanted none. It must not block.
 	Sent func(sent bool)
@@ -68,13 +72,23 @@ type Answer struct {
 type requestContext struct {
 	context.Context
 	request Request
+	account budget.Account // of the request, unless another one was opened for it before
+}
+
+// open gives the request an account.
+func (c *requestContext) open(d *Dispatcher) {
+	c.account.Begin(d.memory, c.request.IP)
+	c.request.account = &c.account
 }
 
 type requestKey struct{}
 
 func (c *requestContext) Value(key any) any {
-	if key == (requestKey{}) {
+	switch key {
+	case requestKey{}:
 		return &c.request
+	case budget.Key{}:
+		return c.request.account
 	}
 	return c.Context.Value(key)
 }
@@ -96,13 +110,13 @@ func WithRequest(ctx context.Context, r Request) context.Context {
 	return ctx
 }
 
-func withRequest(ctx context.Context, r Request) (context.Context, *Request) {
+func withRequest(ctx context.Context, r Request) (*requestContext, *Request) {
 	c := &requestContext{Context: ctx, request: r}
 	return c, &c.request
 }
 
-// newRequestID makes a random UUID (version 4). Request ids only have to be
-// distinct, so the fast generator will do.
+// newRequestID makes a random UUID (version 4). Request ids only have to be distinct, so the fast generator is
+// enough.
 func newRequestID() string {
 	var raw [16]byte
 	binary.NativeEndian.PutUint64(raw[:8], rand.Uint64())

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,18 +17,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"lockstep/eth"
 	"lockstep/internal/envx"
+	"lockstep/internal/eth"
+	"lockstep/internal/jsonx"
 )
+
+// netHTTPAlone runs all tests without the loop for plain requests.
+var netHTTPAlone = os.Getenv("LOCKSTEP_TEST_NET_HTTP") != ""
 
 // testConfig is the configuration that the defaults of the tags give.
 func testConfig() Config {
 	apis := envx.Strings{"eth", "debug", "net", "web3", "txpool", "trace", "admin"}
 	ms := func(n int) envx.Millis { return envx.Millis(time.Duration(n) * time.Millisecond) }
 	return Config{
-		Profile: ProfileHiero, ValidCallStatus: 400, TrustProxyHeaders: true,
+		Profile: ProfileHiero, ValidCallStatus: 400, TrustProxyHeaders: true, LogClient: "full",
+		TrustedProxies: envx.Strings{
+			"127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10",
+		},
 		HTTP: HTTPConfig{
-			APIs: apis, InputSizeLimit: 1, RequestTimeout: ms(60000), KeepAliveTimeout: ms(650000),
+			APIs: apis, InputSizeLimit: 1, Plain: !netHTTPAlone, ConnectionLimit: 16384, ConnectionLimitPerIP: 1024, RequestTimeout: ms(60000), KeepAliveTimeout: ms(650000),
 			HeadersTimeout: ms(660000), DrainTimeout: ms(20000),
 		},
 		Batch: BatchConfig{
@@ -68,20 +76,51 @@ func fails(err error) Handler {
 	return func(context.Context, *Params) (any, error) { return nil, err }
 }
 
+// hexRule accepts hex digits in pairs, as many as digits says or any number if it is 0.
+func hexRule(phrase string, digits int) Rule {
+	return Rule{Phrase: phrase, Check: func(v jsonx.Value) bool {
+		found, ok := jsonx.HexDigits(v.View())
+		return ok && len(found)%2 == 0 && (digits == 0 || len(found) == digits)
+	}}
+}
+
+func addressRule() Rule {
+	return hexRule("Expected 0x prefixed string representing the address (20 bytes)", 40)
+}
+
+func hashRule() Rule {
+	return hexRule("Expected Expected 0x prefixed string representing the hash (32 bytes) of a block", 64)
+}
+
+func tagRule() Rule {
+	return Rule{
+		Phrase: `Expected 0x prefixed hexadecimal block number, or the string "latest", "earliest" or "pending"`,
+		Check:  func(v jsonx.Value) bool { return v.Text() == "latest" },
+	}
+}
+
+// callRule accepts an object that may name an address and data.
+func callRule() Rule {
+	return Object{Name: "TransactionObject", Fields: []Field{
+		{Name: "to", Rule: addressRule(), Nullable: true},
+		{Name: "data", Rule: hexRule("Expected 0x prefixed hexadecimal value with even length", 0), Nullable: true},
+	}}.Rule("Expected TransactionObject", nil)
+}
+
 // testMethods is a table with one method per behaviour.
 func testMethods() []Method {
 	return []Method{
 		{Name: "eth_chainId", Inline: true, AnyParams: true, Handler: returns(json.RawMessage(`"0x12a"`))},
 		{Name: "eth_syncing", Inline: true, AnyParams: true, Handler: returns(false)},
 		{Name: "eth_accounts", AnyParams: true, Handler: returns([]string{})},
-		{Name: "eth_getBalance", Params: []Param{Required(Address()), Optional(AnyOf(BlockNumber(), BlockHash()))}, Handler: returns("0x1")},
-		{Name: "eth_getTransactionByHash", Params: []Param{Required(TransactionHash())}, Handler: returns(nil)},
-		{Name: "eth_getLogs", Params: []Param{Required(Filter())}, Handler: returns(json.RawMessage(`[]`))},
+		{Name: "eth_getBalance", Params: []Param{Required(addressRule()), Optional(AnyOf(tagRule(), hashRule()))}, Handler: returns("0x1")},
+		{Name: "eth_getTransactionByHash", Params: []Param{Required(hashRule())}, Handler: returns(nil)},
+		{Name: "eth_getLogs", Params: []Param{Required(callRule())}, Handler: returns(json.RawMessage(`[]`))},
 		{
-			Name: "eth_call", Params: []Param{Required(Transaction()), Optional(BlockParams()), Optional(StateOverride())},
+			Name: "eth_call", Params: []Param{Required(callRule()), Optional(tagRule())},
 			Handler: func(_ context.Context, p *Params) (any, error) { return p.At(0).Field("data"), nil },
 		},
-		{Name: "eth_estimateGas", Params: []Param{Required(Transaction())}, Handler: fails(eth.ErrReverted("no", "0x08c3"))},
+		{Name: "eth_estimateGas", Params: []Param{Required(callRule())}, Handler: fails(eth.ErrReverted("no", "0x08c3"))},
 		{Name: "eth_getCode", AnyParams: true, Handler: fails(eth.ErrUpstream(501, "not here"))},
 		{Name: "eth_gasPrice", AnyParams: true, Handler: fails(errors.New("dial tcp 10.0.0.1:5551: refused"))},
 		{Name: "eth_feeHistory", AnyParams: true, Handler: fails(fmt.Errorf("inner detail: %w", coldError{}))},
@@ -92,11 +131,35 @@ func testMethods() []Method {
 		{Name: "eth_protocolVersion", Inline: true, AnyParams: true, Handler: fails(eth.ErrUnsupportedMethod())},
 		{Name: "net_peerCount", AnyParams: true, Handler: returns(make(chan int))},
 		{
-			Name: "web3_sha3", Params: []Param{Required(HexEvenLength())}, Inline: true,
+			Name: "web3_sha3", Params: []Param{Required(hexRule("Expected 0x prefixed hexadecimal value with even length", 0))}, Inline: true,
 			Handler: func(_ context.Context, p *Params) (any, error) { return p.Text(0), nil },
 		},
 		{Name: "txpool_status", Handler: returns(map[string]string{"a": "<b>"})},
 		{Name: "secret_method", AnyParams: true, Handler: returns("hidden")},
+	}
+}
+
+// testUnknown answers as the relay does: the answer depends on the namespace, on the transport
+// and on whether that serves the namespace.
+func testUnknown(name string, t Transport, served bool) *eth.Error {
+	if served && t == TransportWebSocket && (name == "eth_subscribe" || name == "eth_unsubscribe") {
+		return eth.ErrUnsupportedMethod()
+	}
+	switch Namespace(name) {
+	case "engine":
+		return eth.ErrUnsupportedMethod()
+	case "trace", "debug":
+		if served && t == TransportHTTP {
+			return eth.ErrNotYetImplemented()
+		}
+	}
+	return eth.ErrMethodNotFound(name)
+}
+
+// testTier puts each method of TestWindowLimiter into a tier of its own.
+func testTier(c RateLimitConfig) func(string) int {
+	return func(method string) int {
+		return c.TierLimit(map[string]int{"eth_call": 1, "eth_chainId": 2, "web3_sha3": 3}[method])
 	}
 }
 
@@ -108,6 +171,9 @@ func testDispatcher(t testing.TB, c Config, o Options, methods ...Method) *Dispa
 	r, err := NewRegistry(methods...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if o.Unknown == nil {
+		o.Unknown = testUnknown
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -193,8 +259,6 @@ func collect(c prometheus.Collector) []*dto.Metric {
 	}
 	return all
 }
-
-func series(c prometheus.Collector) int { return len(collect(c)) }
 
 // value is the sum of all series of a collector; of histograms, the count.
 func value(c prometheus.Collector) float64 {

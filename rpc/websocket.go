@@ -28,8 +28,8 @@ type WSServer struct {
 
 	mu       sync.Mutex
 	conns    map[*wsConn]struct{} // guarded by mu
-	byIP     map[string]int       // open connections by address; guarded by mu
-	refusing int                  // connections being told that they are too many; guarded by mu
+	byIP     map[string]int       // open connections by client; guarded by mu
+	refusing int                  // connections that are being refused; guarded by mu
 	draining bool                 // guarded by mu
 	empty    chan struct{}        // closed when draining and conns is empty
 }
@@ -68,8 +68,8 @@ func (s *WSServer) messageLimit() int {
 	return s.config.InputSizeLimit * megabyte
 }
 
-// ServeHTTP upgrades a request. The connection is served in a goroutine of its own,
-// so that the buffers of the HTTP server are not kept for as long as it lasts.
+// ServeHTTP upgrades a request. The connection is served in a goroutine of its own, so that the buffers of the
+// HTTP server are free meanwhile.
 func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !isUpgrade(r) {
 		http.Error(w, "Not Found", http.StatusNotFound)
@@ -79,7 +79,7 @@ func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Service Unavailable", http.StatusServiceUnavailable)
 		return
 	}
-	ip := clientIP(netHeader(r.Header), r.RemoteAddr, s.d.config.TrustProxyHeaders)
+	ip := clientIP(netHeader(r.Header), r.RemoteAddr, s.d.proxies)
 	ws, err := s.upgrader.Upgrade(w, r, nil)
 	if err != nil {
 		s.d.log.DebugContext(r.Context(), "websocket handshake failed", "error", err)
@@ -102,7 +102,7 @@ func (s *WSServer) stopping() bool {
 	return s.draining
 }
 
-// enroll takes a connection in, or says how to refuse it.
+// enroll registers a connection, or says how to refuse it.
 func (s *WSServer) enroll(c *wsConn) (e ending, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,20 +114,19 @@ func (s *WSServer) enroll(c *wsConn) (e ending, ok bool) {
 		m.limited.Inc()
 		e = ending{code: closeTooMany, reason: reasonTooMany, notice: limitNotice(
 			closeTooMany, reasonTooMany, "max_connection", int64(s.config.ConnectionLimit))}
-	case s.byIP[c.ip] >= s.config.ConnectionLimitPerIP:
-		m.limitedByIP.WithLabelValues(c.ip).Inc()
+	case s.byIP[c.client] >= s.config.ConnectionLimitPerIP:
+		m.limitedByIP.Inc()
 		e = ending{code: closeTooManyPerIP, reason: reasonTooManyPerIP, notice: limitNotice(
 			closeTooManyPerIP, reasonTooManyPerIP, "max_connection", int64(s.config.ConnectionLimitPerIP))}
 	default:
 		s.conns[c] = struct{}{}
-		s.byIP[c.ip]++
+		s.byIP[c.client]++
+		m.perIP.WithLabelValues(c.client).Inc()
 		m.opened.Inc()
 		m.active.Inc()
-		m.activeByIP.WithLabelValues(c.ip).Inc()
 		return ending{}, true
 	}
-	// Telling clients that they are too many takes a moment each, and so is a
-	// courtesy with a limit of its own.
+	// Each refusal with a reason takes a moment, so the number of refusals at a time has a limit of its own.
 	const mostRefusals = 64
 	if s.refusing++; s.refusing > mostRefusals {
 		e = ending{}
@@ -150,11 +149,10 @@ func (s *WSServer) dismiss(c *wsConn) {
 	delete(s.conns, c)
 	m.closed.Inc()
 	m.active.Dec()
-	if s.byIP[c.ip]--; s.byIP[c.ip] == 0 {
-		delete(s.byIP, c.ip)
-		m.forgetIP(c.ip)
-	} else {
-		m.activeByIP.WithLabelValues(c.ip).Dec()
+	m.perIP.WithLabelValues(c.client).Dec()
+	if s.byIP[c.client]--; s.byIP[c.client] == 0 {
+		delete(s.byIP, c.client)
+		m.perIP.DeleteLabelValues(c.client)
 	}
 	if s.draining && len(s.conns) == 0 {
 		close(s.empty)
@@ -179,13 +177,13 @@ func (s *WSServer) Run(ctx context.Context, ln net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(s.d.log.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(ln) }()
+	go func() { served <- server.Serve(admitted{ln, s.d.admission}) }()
 	select {
 	case err := <-served:
 		return errors.Join(fmt.Errorf("serve websocket: %w", err), s.drain())
 	case <-ctx.Done():
 	}
-	// Upgraded connections are not the http.Server's any more.
+	// Upgraded connections do not belong to the http.Server any more.
 	return errors.Join(server.Close(), s.drain())
 }
 

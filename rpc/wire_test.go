@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -115,4 +116,4 @@ func TestScriptsOverHTTP(t *testing.T) {
 	}
 }
 
-func itoa(n int) string { return string(appendInt(nil, int64(n))) }
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,19 +1,21 @@
 package rpc
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"math"
 	"net"
 	"runtime/debug"
+	"strconv"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"github.com/gorilla/websocket"
-	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/internal/budget"
+	"lockstep/internal/jsonx"
 )
 
 // Close codes of this server's own, and the reasons that go with them.
@@ -29,37 +31,39 @@ const (
 	reasonTooBig       = "message is over the size limit"
 	reasonSlow         = "client reads too slowly"
 	reasonNotUTF8      = "text is not UTF-8"
+	reasonBusy         = "no memory for a message of this size now"
 )
 
-// abandonGrace is how long a connection whose calls have been cancelled waits for
-// them: long enough for those that time out to be answered.
+// abandonGrace is how long a connection waits for its cancelled calls: long enough for those that time out to be
+// answered.
 const abandonGrace = answerGrace + 500*time.Millisecond
 
-// lingerTime is how long a connection that this side closed is read on, so that
-// unread input does not make the network drop the close frame.
+// lingerTime is how long this side reads on after it has closed a connection. Unread input would
+// make the network drop the close frame.
 const lingerTime = time.Second
 
 // ending is why this side ends a connection.
 type ending struct {
 	code   int
 	reason string
-	notice []byte // a text frame's payload to send before, or nil
-	drop   bool   // do not send what still waits
-	drain  bool   // let messages in progress finish
+	notice []byte // payload of a text frame that goes before the close frame; nil: none
+	drop   bool   // waiting frames are not sent
+	drain  bool   // messages in progress are finished first
 }
 
-// wsConn is one client. One goroutine reads messages and answers those that need
-// no waiting. Messages in progress have goroutines of their own, their number
-// bounded by slots, and while there is something to send one more writes it. So an
-// idle connection costs one goroutine and one small buffer.
+// wsConn is one client. One goroutine reads messages and answers those that do not have to
+// wait. A message that waits has a goroutine of its own; slots bounds how many there are. One more
+// goroutine writes, while there is something to write. So an idle connection costs one goroutine and
+// one small buffer.
 type wsConn struct {
 	server  *WSServer
 	ws      *websocket.Conn // read side; only for the reader
 	net     net.Conn
 	ip      string
+	client  string // the client that the address belongs to
 	started time.Time
 	out     *outbox
-	ctx     context.Context    // that of the connection's calls
+	ctx     context.Context    // of the connection's calls
 	cancel  context.CancelFunc // ends ctx
 	slots   chan struct{}
 	written chan struct{} // closed when nothing will be written any more
@@ -71,8 +75,10 @@ type wsConn struct {
 	stop       chan struct{} // closed when ending is set
 
 	// Owned by the reader.
-	body    *[]byte                       // of the message at hand, from the server's pool
-	counted map[*entry]prometheus.Counter // series of this address
+	body    *[]byte         // of the message at hand, from the server's pool
+	arrival *budget.Account // of the message at hand
+
+	account budget.Account // of the notifications that wait
 }
 
 // newWSConn makes a connection whose calls do not end with the upgrade request that
@@ -84,6 +90,7 @@ func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, ip stri
 		ws:      ws,
 		net:     ws.NetConn(),
 		ip:      ip,
+		client:  budget.ClientOf(ip),
 		started: time.Now(),
 		slots:   make(chan struct{}, s.config.MaxInFlight),
 		written: make(chan struct{}),
@@ -91,10 +98,11 @@ func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, ip stri
 		ctx:     ctx,
 		cancel:  cancel,
 	}
+	c.account.Begin(s.d.memory, ip)
 	c.out = newOutbox(func() { go c.write() })
 	c.touch()
-	// Everything this side sends goes through the outbox, also what the library
-	// would answer by itself.
+	// This side sends everything through the outbox, even the answers that the library would
+	// send by itself.
 	ws.SetPingHandler(func(data string) error {
 		c.out.put(frame{opcode: opPong, payload: []byte(data)})
 		return nil
@@ -111,7 +119,7 @@ func (c *wsConn) OnClose(f func()) { context.AfterFunc(c.ctx, f) }
 
 // Notify implements Notifier.
 func (c *wsConn) Notify(subscription string, result []byte) bool {
-	ok, full := c.out.tryPut(frame{opText, subscription, result}, c.server.config.NotifyLimit*megabyte)
+	ok, full := c.out.tryPut(frame{opcode: opText, subscription: subscription, payload: result, account: &c.account}, c.server.config.NotifyLimit*megabyte)
 	if full {
 		c.TooSlow()
 	}
@@ -130,14 +138,14 @@ func (c *wsConn) TooSlow() {
 
 func (c *wsConn) touch() { c.lastActive.Store(time.Now().UnixNano()) }
 
-// end makes the reader stop and close the connection. The first reason counts;
-// the result says whether this is it.
+// end makes the reader stop and close the connection. The first reason counts; end returns
+// whether it was the first.
 func (c *wsConn) end(e ending) bool {
 	if !c.ending.CompareAndSwap(nil, &e) {
 		return false
 	}
 	close(c.stop)
-	// The error, if any, is that of a connection that is closed already.
+	// This fails only if the connection is closed already.
 	_ = c.net.SetReadDeadline(time.Unix(1, 0))
 	return true
 }
@@ -173,9 +181,8 @@ func (c *wsConn) serve() {
 	c.server.d.log.DebugContext(c.ctx, "websocket closed", "ip", c.ip, "code", e.code)
 }
 
-// clientEnding is what to do when reading failed on its own account: repeat the
-// client's close code, or nothing where the library has closed already or nobody
-// is there.
+// clientEnding returns what to do when reading failed and this side did not end the connection:
+// repeat the client's close code. If the client sent none, there is nothing to send.
 func clientEnding(err error) *ending {
 	var closed *websocket.CloseError
 	if errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure {
@@ -200,11 +207,11 @@ func (e *ending) frames() []frame {
 	return frames
 }
 
-// linger takes in what the client still sends, for a moment.
+// linger reads what the client still sends, for lingerTime.
 func (c *wsConn) linger(readErr error) {
 	var closed *websocket.CloseError
 	if errors.As(readErr, &closed) {
-		return // the client has said its last word
+		return // the client sends nothing after its close frame
 	}
 	if tcp, ok := c.net.(interface{ CloseWrite() error }); ok && tcp.CloseWrite() != nil {
 		return
@@ -212,8 +219,8 @@ func (c *wsConn) linger(readErr error) {
 	if c.net.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
-	const most = 16 * megabyte
-	_, _ = io.CopyN(io.Discard, c.net, most)
+	const limit = 16 * megabyte
+	_, _ = io.CopyN(io.Discard, c.net, limit)
 }
 
 // read handles messages until the connection ends and says why it did.
@@ -225,6 +232,7 @@ func (c *wsConn) read(ctx context.Context) error {
 		}
 		select {
 		case <-c.stop:
+			c.arrival.Close()
 			return errStopped
 		case c.slots <- struct{}{}:
 			c.handle(ctx, body)
@@ -232,10 +240,10 @@ func (c *wsConn) read(ctx context.Context) error {
 	}
 }
 
-// receive reads one message. It is valid until the next one.
+// receive reads one message. The message is valid until the next one is read.
 func (c *wsConn) receive() ([]byte, error) {
 	select {
-	case <-c.stop: // what the network has buffered is not begun any more
+	case <-c.stop: // messages that the network has buffered are not begun
 		return nil, errStopped
 	default:
 	}
@@ -244,14 +252,23 @@ func (c *wsConn) receive() ([]byte, error) {
 		return nil, err
 	}
 	c.body = c.server.bodies.Get().(*[]byte)
-	body, err := readAll(src, *c.body, c.server.messageLimit())
-	switch {
+	c.arrival = new(budget.Account)
+	c.arrival.Begin(c.server.d.memory, c.ip)
+	body, err := readAll(src, *c.body, c.server.messageLimit(), c.arrival)
+	if err != nil {
+		c.arrival.Close()
+	}
+	switch exceeded := (*budget.Exceeded)(nil); {
+	case errors.As(err, &exceeded):
+		c.end(ending{code: websocket.CloseTryAgainLater, reason: reasonBusy})
+		return nil, err
 	case errors.Is(err, errBodyTooLarge):
 		c.end(ending{code: websocket.CloseMessageTooBig, reason: reasonTooBig})
 		return nil, err
 	case err != nil:
 		return nil, err
 	case kind == websocket.TextMessage && !utf8.Valid(body):
+		c.arrival.Close()
 		c.end(ending{code: websocket.CloseInvalidFramePayloadData, reason: reasonNotUTF8})
 		return nil, errNotUTF8
 	}
@@ -265,10 +282,9 @@ var (
 	errStopped = errors.New("connection is being closed")
 )
 
-// awaitMessages waits until all messages in progress are answered, by taking their
-// slots. Once the context of their calls has ended it does so for a moment only: a
-// lone two-phase call may have to go on without its client, and goes on without its
-// connection then.
+// awaitMessages waits until all messages in progress are answered: it takes all slots. Once the
+// context of the calls has ended, it waits for abandonGrace only, because a detached call may take
+// longer; that call then goes on without its connection.
 func (c *wsConn) awaitMessages() {
 	var late <-chan time.Time
 	ended := c.ctx.Done()
@@ -286,10 +302,11 @@ func (c *wsConn) awaitMessages() {
 	}
 }
 
-// handle begins a message and, if nothing in it has to wait, finishes it. It
-// holds a slot, given back when the message is answered.
+// handle begins a message and, if nothing in it has to wait, finishes it. The message holds a
+// slot until it is answered.
 func (c *wsConn) handle(ctx context.Context, body []byte) {
-	ctx, r := withRequest(ctx, Request{ID: newRequestID(), IP: c.ip, Transport: TransportWebSocket, Conn: c})
+	request, r := withRequest(ctx, Request{ID: newRequestID(), IP: c.ip, Transport: TransportWebSocket, Conn: c, account: c.arrival})
+	ctx = request
 	d := c.server.d
 	d.wsInFlight.Inc()
 	ex := d.begin(ctx, TransportWebSocket, r, body)
@@ -299,18 +316,19 @@ func (c *wsConn) handle(ctx context.Context, body []byte) {
 		c.recycle(body)
 		return
 	}
-	if a := ex.setAside(); a != nil {
+	if s := ex.suspend(); s != nil {
 		c.recycle(body)
-		await(ctx, a.second, func() { c.finish(ctx, a.resume()) })
+		await(ctx, s.second, func() { c.finish(ctx, s.resumeDetached()) })
 		return
 	}
-	// Handlers read from the body from now on.
+	// From now on handlers read from the body, so it is not recycled.
 	go c.finish(ctx, ex)
 }
 
 // recycle keeps a body's memory for the next message, unless it is unusually large.
 func (c *wsConn) recycle(body []byte) {
 	const largest = 64 << 10
+	poison(body)
 	if cap(body) <= largest {
 		*c.body = body[:0]
 		c.server.bodies.Put(c.body)
@@ -319,8 +337,11 @@ func (c *wsConn) recycle(body []byte) {
 
 func (c *wsConn) finish(ctx context.Context, ex *exchange) {
 	sent := false
-	if answer := ex.finish(ctx); len(answer) > 0 {
-		sent = c.out.put(frame{opcode: opText, payload: bytes.Clone(answer)})
+	if ex.finish(ctx) != nil {
+		parts := ex.steal()
+		sent = c.out.put(frame{opcode: opText, payload: parts[0], more: parts[1:], account: ex.request.account})
+	} else {
+		ex.request.account.Close()
 	}
 	if sent {
 		c.touch()
@@ -337,15 +358,6 @@ func (c *wsConn) count(ex *exchange) {
 	m := &c.server.d.metrics.ws
 	for i := range ex.calls {
 		call := &ex.calls[i]
-		byIP, ok := c.counted[call.entry]
-		if !ok {
-			if c.counted == nil {
-				c.counted = make(map[*entry]prometheus.Counter)
-			}
-			byIP = m.methodsByIP.WithLabelValues(c.ip, call.name())
-			c.counted[call.entry] = byIP
-		}
-		byIP.Inc()
 		if call.entry == nil {
 			m.methods.WithLabelValues(unknownMethod).Inc()
 			continue
@@ -368,7 +380,7 @@ func (c *wsConn) write() {
 	}
 }
 
-// watch begins the keep-alive frames and the look-out for idleness.
+// watch starts the timer for keep-alive frames and for idleness.
 func (c *wsConn) watch() {
 	if interval := c.server.config.PingInterval.Duration(); interval > 0 {
 		c.nextPing = time.Now().Add(interval)
@@ -377,7 +389,7 @@ func (c *wsConn) watch() {
 	c.timer.Reset(c.untilTick(c.server.config.InactivityTTL.Duration()))
 }
 
-// untilTick is how long to wait for the next ping, or for idle if that is less.
+// untilTick returns the time until the next ping, or idle if that is less.
 func (c *wsConn) untilTick(idle time.Duration) time.Duration {
 	if c.nextPing.IsZero() {
 		return idle
@@ -385,8 +397,7 @@ func (c *wsConn) untilTick(idle time.Duration) time.Duration {
 	return min(idle, time.Until(c.nextPing))
 }
 
-// tick sends a keep-alive frame if it is time, and ends the connection when nothing
-// happened for too long.
+// tick sends a keep-alive frame when one is due, and ends a connection that was idle for too long.
 func (c *wsConn) tick() {
 	if c.ctx.Err() != nil {
 		return
@@ -398,7 +409,7 @@ func (c *wsConn) tick() {
 	c.timer.Reset(c.untilTick(c.checkIdle(c.server.config.InactivityTTL.Duration())))
 }
 
-// failed gives the connection up: nothing can be sent any more.
+// failed closes a connection to which nothing can be sent any more.
 func (c *wsConn) failed(err error) {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
@@ -408,8 +419,8 @@ func (c *wsConn) failed(err error) {
 	_ = c.net.Close()
 }
 
-// checkIdle ends the connection if nothing happened for the time to live, and
-// returns when to look again.
+// checkIdle ends a connection that was idle for its time to live, and returns after how long to
+// look again.
 func (c *wsConn) checkIdle(ttl time.Duration) time.Duration {
 	quiet := time.Since(time.Unix(0, c.lastActive.Load()))
 	if quiet < ttl {
@@ -424,24 +435,22 @@ func (c *wsConn) checkIdle(ttl time.Duration) time.Duration {
 	return ttl
 }
 
-// limitNotice is the text frame that goes before a close code of this server's
-// own.
+// limitNotice returns the text frame that goes before a close code of this server's own.
 func limitNotice(code int, message, key string, limit int64) []byte {
 	b := append([]byte(nil), `{"jsonrpc":"2.0","error":{"code":`...)
-	b = appendInt(b, int64(code))
+	b = strconv.AppendInt(b, int64(code), 10)
 	b = append(b, `,"message":`...)
-	b = appendString(b, message)
+	b = jsonx.AppendString(b, message)
 	b = append(b, `,"data":{"message":`...)
-	b = appendString(b, message)
+	b = jsonx.AppendString(b, message)
 	b = append(b, ',')
-	b = appendString(b, key)
+	b = jsonx.AppendString(b, key)
 	b = append(b, ':')
-	b = appendInt(b, limit)
+	b = strconv.AppendInt(b, limit, 10)
 	return append(b, `}},"id":"1"}`...)
 }
 
-// refuse ends a connection that is one too many, after its handshake. Without a
-// code there is nothing to say.
+// refuse ends a connection that is over a limit, after its handshake. Without a code it sends nothing.
 func refuse(c *wsConn, e ending) {
 	defer func() { _ = c.net.Close() }()
 	if e.code == 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
 
+	"lockstep/internal/budget"
 	"lockstep/internal/envx"
 )
 
@@ -25,6 +26,33 @@ func TestWebSocketOrder(t *testing.T) {
 	for i := range n {
 		send(t, ws, o.call(i))
 	}
+	for range n {
+		receive(t, ws)
+	}
+	o.check(t, n)
+}
+
+// TestWebSocketOrderBehindALongText: a message that has to wait before it is taken apart, because it is so
+// long, is overtaken by none that came after it on its connection. Those of other connections need not wait.
+func TestWebSocketOrderBehindALongText(t *testing.T) {
+	const n = 20
+	o := newOrderMethod()
+	processors := budget.NewTurns(1, 1)
+	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{Processors: processors}, append(testMethods(), o.method())...))
+	turn, err := processors.Enter(t.Context(), littleMemory().Open("8.8.8.8"), 1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws, other := dial(t, url, nil), dial(t, url, nil)
+	send(t, ws, "["+strings.Repeat(" ", longText)+o.call(0)+"]")
+	for i := range n - 1 {
+		send(t, ws, o.call(i+1))
+	}
+	for range 100 { // so that what could overtake has the time to
+		send(t, other, call1("eth_chainId"))
+		receive(t, other)
+	}
+	turn.Leave()
 	for range n {
 		receive(t, ws)
 	}

@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"lockstep/internal/budget"
 )
 
 // WebSocket opcodes (RFC 6455, 5.2).
@@ -16,24 +18,37 @@ const (
 )
 
 const (
-	// queueLimit is how many bytes wait for the client before answers have to.
+	// queueLimit is the maximum number of bytes that wait for the client. Beyond it answers wait.
 	queueLimit = 4 << 20
-	// writeChunk is how much one write sends; the write time-out is per chunk, so
-	// that a large answer may take its time on a slow line.
+	// writeChunk is how much one write sends. The write time-out holds for each chunk, so that a large
+	// answer may take longer on a slow line.
 	writeChunk = 64 << 10
-	// scratchSize is how much of many small frames goes into one write. Only
-	// connections that are being written to have such a buffer.
+	// scratchSize is how many bytes of small frames go into one write. Only a connection that is being
+	// written to has such a buffer.
 	scratchSize = 16 << 10
 )
 
-// frame is an unfragmented, unmasked frame that waits to be sent. Its payload is not
-// changed any more, and may be shared with other connections.
+// frame is an unfragmented, unmasked frame that waits to be sent. Its payload does not change, and
+// other connections may share it.
 type frame struct {
 	opcode byte
 	// subscription, if not empty, makes the frame a notification of it: the payload
 	// is then the result.
 	subscription string
 	payload      []byte
+	more         [][]byte // these follow the payload
+	// account counts the bytes of the frame: the account of the request that it answers, or, for a
+	// notification, that of the connection.
+	account *budget.Account
+}
+
+// sent gives back what the frame held.
+func (f *frame) sent() {
+	if f.subscription != "" {
+		f.account.Give(f.cost())
+	} else {
+		f.account.Close()
+	}
 }
 
 // What surrounds the result in a notification, in three parts.
@@ -49,12 +64,20 @@ const frameCost = 128
 // length is the number of bytes inside the frame.
 func (f *frame) length() int {
 	if f.subscription == "" {
-		return len(f.payload)
+		return f.content()
 	}
 	return len(noticeHead) + len(f.payload) + len(noticeMiddle) + len(f.subscription) + len(noticeTail)
 }
 
-func (f *frame) cost() int { return frameCost + len(f.payload) }
+func (f *frame) cost() int { return frameCost + f.content() }
+
+func (f *frame) content() int {
+	n := len(f.payload)
+	for _, part := range f.more {
+		n += len(part)
+	}
+	return n
+}
 
 // appendHead appends what goes before the payload.
 func (f *frame) appendHead(dst []byte) []byte {
@@ -86,15 +109,14 @@ func (f *frame) appendTail(dst []byte) []byte {
 	return append(dst, noticeTail...)
 }
 
-// closeFrame says goodbye. Control frames hold at most 125 bytes.
+// closeFrame returns a close frame. The payload of a control frame has a maximum of 125 bytes.
 func closeFrame(code int, reason string) frame {
 	payload := binary.BigEndian.AppendUint16(make([]byte, 0, 125), uint16(code))
 	return frame{opcode: opClose, payload: append(payload, reason[:min(len(reason), 123)]...)}
 }
 
-// outbox is the bounded queue of frames on their way to one client. Any goroutine
-// may put frames in. While there are any, one goroutine, which start begins, calls
-// flush to write them; a connection with nothing to send has none.
+// outbox is the bounded queue of frames for one client. Any goroutine may put frames in. While there
+// are any, one goroutine, which start begins, calls flush to write them.
 type outbox struct {
 	start func()
 
@@ -102,8 +124,8 @@ type outbox struct {
 	room    sync.Cond // on mu: bytes shrank, or the outbox closed
 	waiting []frame   // guarded by mu
 	bytes   int       // cost of the frames that are not written yet; guarded by mu
-	closed  bool      // nothing more is taken; guarded by mu
-	writing bool      // start was called and flush has not found the end; guarded by mu
+	closed  bool      // the outbox takes no more frames; guarded by mu
+	writing bool      // start was called, and flush has not come to the end of the queue; guarded by mu
 }
 
 func newOutbox(start func()) *outbox {
@@ -112,9 +134,8 @@ func newOutbox(start func()) *outbox {
 	return o
 }
 
-// put queues a frame, after waiting for room if need be. It returns false if the
-// connection is over. The wait ends because the writer either makes room or fails
-// by its time-out.
+// put queues a frame. It waits for room if there is none. It returns false if the connection is over. The wait
+// ends because the writer either makes room or fails by its time-out.
 func (o *outbox) put(f frame) bool {
 	o.mu.Lock()
 	for o.bytes >= queueLimit && !o.closed {
@@ -129,10 +150,10 @@ func (o *outbox) put(f frame) bool {
 }
 
 // tryPut is put for senders that must not wait; full means that more than limit
-// bytes wait already.
+// bytes wait already, or more than the account of the frame allows.
 func (o *outbox) tryPut(f frame, limit int) (ok, full bool) {
 	o.mu.Lock()
-	if o.bytes >= limit && !o.closed {
+	if !o.closed && (o.bytes >= limit || f.account.Take(f.cost()) != nil) {
 		o.mu.Unlock()
 		return false, true
 	}
@@ -147,6 +168,7 @@ func (o *outbox) tryPut(f frame, limit int) (ok, full bool) {
 // add needs mu. If start is true the caller calls o.start without it.
 func (o *outbox) add(f frame) (ok, start bool) {
 	if o.closed {
+		f.account.Close() // the account of an answer, or of a connection that is over
 		return false, false
 	}
 	o.waiting = append(o.waiting, f)
@@ -156,12 +178,13 @@ func (o *outbox) add(f frame) (ok, start bool) {
 	return true, start
 }
 
-// seal queues the last frames, if the outbox is still open, and sees to it that a
-// writer comes to the end. drop discards what waits before them.
+// seal queues the last frames, if the outbox is still open, and makes sure that a writer comes to the end. drop
+// discards what waits before them.
 func (o *outbox) seal(last []frame, drop bool) {
 	o.mu.Lock()
 	if !o.closed {
 		if drop {
+			discard(o.waiting)
 			o.waiting = nil
 		}
 		o.waiting = append(o.waiting, last...)
@@ -180,9 +203,17 @@ func (o *outbox) seal(last []frame, drop bool) {
 func (o *outbox) fail() {
 	o.mu.Lock()
 	o.closed = true
+	discard(o.waiting)
 	o.waiting = nil
 	o.mu.Unlock()
 	o.room.Broadcast()
+}
+
+// discard gives back what unsent frames hold.
+func discard(frames []frame) {
+	for i := range frames {
+		frames[i].sent()
+	}
 }
 
 // take removes what waits. last is true if nothing will come after it; more is
@@ -206,8 +237,7 @@ func (o *outbox) written(cost int) {
 	o.room.Broadcast()
 }
 
-// flush writes what waits until nothing does; last is true if nothing will come any
-// more.
+// flush writes frames until none waits; last is true if no more will come.
 func (o *outbox) flush(w *chunkWriter) (last bool, err error) {
 	for {
 		frames, last, more := o.take()
@@ -217,8 +247,10 @@ func (o *outbox) flush(w *chunkWriter) (last bool, err error) {
 		cost := 0
 		for i := range frames {
 			if err := w.frame(&frames[i]); err != nil {
+				discard(frames[i:])
 				return last, err
 			}
+			frames[i].sent()
 			if cost += frames[i].cost(); cost >= writeChunk {
 				o.written(cost)
 				cost = 0
@@ -235,8 +267,8 @@ func (o *outbox) flush(w *chunkWriter) (last bool, err error) {
 	}
 }
 
-// chunkWriter puts small frames together into few writes and large payloads through
-// without a copy. Every write has its own time-out.
+// chunkWriter joins small frames into few writes and sends large payloads without a copy. Every write has its own
+// time-out.
 type chunkWriter struct {
 	conn    net.Conn
 	timeout time.Duration
@@ -257,11 +289,16 @@ func (w *chunkWriter) frame(f *frame) error {
 	} else {
 		w.buf = append(w.buf, f.payload...)
 	}
+	for _, part := range f.more {
+		if err := w.through(part); err != nil {
+			return err
+		}
+	}
 	w.buf = f.appendTail(w.buf)
 	return nil
 }
 
-// through sends what is buffered and then the payload.
+// through sends the buffered bytes and then the payload.
 func (w *chunkWriter) through(payload []byte) error {
 	if err := w.flush(); err != nil {
 		return err

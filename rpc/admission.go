@@ -1,0 +1,160 @@
+package rpc
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"lockstep/internal/budget"
+	"lockstep/internal/eth"
+)
+
+// admission lets connections in, up to a total limit and a limit for each client. A trusted proxy stands for many
+// clients, so its connections count in the total only.
+type admission struct {
+	limit, perClient int
+	proxies          proxies
+	metrics          *Metrics
+	profile          Profile
+
+	mu       sync.Mutex
+	open     int            // guarded by mu
+	clients  map[string]int // open connections by client; guarded by mu
+	refusing int            // connections that are being refused; guarded by mu
+}
+
+func newAdmission(c *Config, m *Metrics) *admission {
+	return &admission{
+		limit: c.HTTP.ConnectionLimit, perClient: c.HTTP.ConnectionLimitPerIP, proxies: c.proxies(), metrics: m, profile: c.Profile,
+		clients: make(map[string]int),
+	}
+}
+
+// enter counts a connection until leave is called. It closes one that is not let in.
+func (d *admission) enter(conn net.Conn) (leave func(), ok bool) {
+	client := d.client(conn)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.open >= d.limit:
+		d.refuse(conn, "total", d.limit)
+		return nil, false
+	case client != "" && d.clients[client] >= d.perClient:
+		d.refuse(conn, "address", d.perClient)
+		return nil, false
+	}
+	d.open++
+	if client != "" {
+		d.clients[client]++
+	}
+	d.metrics.connections.Inc()
+	return sync.OnceFunc(func() { d.left(client) }), true
+}
+
+// client returns the client of a connection; empty for a proxy.
+func (d *admission) client(conn net.Conn) string {
+	remote, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err != nil || d.proxies.have(remote.Addr()) {
+		return ""
+	}
+	return budget.ClientOfAddr(remote.Addr())
+}
+
+func (d *admission) left(client string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open--
+	d.metrics.connections.Dec()
+	if client == "" {
+		return
+	}
+	if d.clients[client]--; d.clients[client] == 0 {
+		delete(d.clients, client)
+	}
+}
+
+// refuse tells the client why. That takes a moment, so only a bounded number of connections is told at a time;
+// the others are closed at once. The caller holds mu.
+func (d *admission) refuse(conn net.Conn, limit string, maximum int) {
+	d.metrics.refusedConnections.WithLabelValues(limit).Inc()
+	const maxRefusals = 64
+	if d.refusing == maxRefusals {
+		_ = conn.Close()
+		return
+	}
+	d.refusing++
+	go func() {
+		d.say(conn, maximum)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.refusing--
+	}()
+}
+
+func (d *admission) say(conn net.Conn, maximum int) {
+	defer func() { _ = conn.Close() }()
+	if conn.SetDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	e := eth.ErrConnections(maximum)
+	body := appendTail(appendErrorObject(appendErrorHead(nil), e.Code, e.Message, nil), nil)
+	answer := append([]byte("HTTP/1.1 503 Service Unavailable\r\nContent-Type: "+jsonType+"\r\n"+retryHeader+": 1\r\nConnection: close\r\nContent-Length: "),
+		strconv.Itoa(len(body))...)
+	if _, err := conn.Write(append(append(answer, "\r\n\r\n"...), body...)); err != nil {
+		return
+	}
+	// Input that nobody has read would make the network drop the answer.
+	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		const longest = 64 << 10
+		_, _ = io.CopyN(io.Discard, conn, longest)
+	}
+}
+
+// admitted is a listener whose connections pass admission.
+type admitted struct {
+	net.Listener
+	admission *admission
+}
+
+// Accept returns the next connection that is let in.
+func (l admitted) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if leave, ok := l.admission.enter(conn); ok {
+			return &counted{Conn: conn, leave: leave}, nil
+		}
+	}
+}
+
+// Wait implements front: net/http has all connections.
+func (l admitted) Wait(context.Context) error { return nil }
+
+// Abort implements front.
+func (l admitted) Abort() {}
+
+// counted is a connection that admission counts.
+type counted struct {
+	net.Conn
+	leave func()
+}
+
+// Close closes the connection.
+func (c *counted) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
+
+// CloseWrite says that nothing more will come. Servers look for this method.
+func (c *counted) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}

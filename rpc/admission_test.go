@@ -1,0 +1,116 @@
+package rpc
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"lockstep/internal/envx"
+)
+
+// connect opens a connection that has had an answer, and so is let in, or returns what it
+// was told instead.
+func connect(t *testing.T, url string) (conn net.Conn, refusal string) {
+	t.Helper()
+	opened, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn = opened
+	t.Cleanup(func() { _ = opened.Close() })
+	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 60\r\n\r\n"+chainIDCall+strings.Repeat(" ", 60-len(chainIDCall))); err != nil {
+		return nil, err.Error()
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return nil, err.Error()
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode == http.StatusOK {
+		return conn, ""
+	}
+	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
+		t.Errorf("refused with status %d and %v", response.StatusCode, response.Header)
+	}
+	return nil, string(body)
+}
+
+// TestConnectionsAreBounded: in all, and of one address unless it is a trusted proxy's.
+func TestConnectionsAreBounded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		proxies           envx.Strings
+		total, perAddress int
+		want              int
+	}{
+		"in all":         {envx.Strings{"127.0.0.0/8"}, 3, 2, 3},
+		"of one address": {envx.Strings{"192.0.2.0/24"}, 3, 2, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := testConfig()
+			c.TrustedProxies, c.HTTP.ConnectionLimit, c.HTTP.ConnectionLimitPerIP = tt.proxies, tt.total, tt.perAddress
+			d := testDispatcher(t, c, Options{})
+			url := serveHTTP(t, d, HTTPOptions{})
+			var open []net.Conn
+			for range tt.want {
+				conn, refusal := connect(t, url)
+				if refusal != "" {
+					t.Fatal(refusal)
+				}
+				open = append(open, conn)
+			}
+			if _, refusal := connect(t, url); !strings.Contains(refusal, `{"error":{"code":-32005,"message":"Too many connections: the limit is `) {
+				t.Errorf("one too many was told %q", refusal)
+			}
+			// One that net/http has counts as well.
+			if _, err := io.WriteString(open[0], "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := http.ReadResponse(bufio.NewReader(open[0]), nil); err != nil { //nolint:bodyclose // the connection is closed as a whole
+				t.Fatal(err)
+			}
+			if _, refusal := connect(t, url); refusal == "" {
+				t.Error("a connection that was handed over does not count")
+			}
+			_ = open[0].Close()
+			eventually(t, func() bool {
+				d.admission.mu.Lock()
+				defer d.admission.mu.Unlock()
+				return d.admission.open == tt.want-1
+			})
+			if _, refusal := connect(t, url); refusal != "" {
+				t.Errorf("there is room again, and one was told %q", refusal)
+			}
+		})
+	}
+}
+
+// TestManyRefusalsAreShort: who is refused costs a goroutine for a moment, of which there are
+// few.
+func TestManyRefusalsAreShort(t *testing.T) {
+	c := testConfig()
+	c.HTTP.ConnectionLimit = 1
+	d := testDispatcher(t, c, Options{})
+	url := serveHTTP(t, d, HTTPOptions{})
+	if _, refusal := connect(t, url); refusal != "" {
+		t.Fatal(refusal)
+	}
+	for range 200 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		d.admission.mu.Lock()
+		if d.admission.refusing > 64 || d.admission.open != 1 {
+			t.Errorf("%d are being refused, %d are open", d.admission.refusing, d.admission.open)
+		}
+		d.admission.mu.Unlock()
+	}
+}

@@ -1,0 +1,307 @@
+package rpc
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"lockstep/internal/budget"
+	"lockstep/internal/envx"
+	"lockstep/internal/eth"
+)
+
+// littleMemory is for requests of 8 MB, clients of 16 MB and all of 24 MB.
+func littleMemory() *budget.Memory {
+	return budget.NewMemory(budget.Config{Limit: 512, Requests: 24, Client: 16, Request: 8, RequestTime: envx.Millis(1e9), HeavyReads: 16})
+}
+
+// withLongAnswers is a server one of whose methods answers with a megabyte.
+func withLongAnswers(t *testing.T, memory *budget.Memory) *Dispatcher {
+	t.Helper()
+	long := strings.Repeat("a", megabyte)
+	r, err := NewRegistry(append(testMethods(), Method{Name: "eth_long", AnyParams: true, Handler: func(context.Context, *Params) (any, error) { return long, nil }})...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := testDispatcher(t, testConfig(), Options{Memory: memory})
+	longer, err := NewDispatcher(d.config, r, Options{Logger: d.log, Metrics: NewMetrics(), Memory: memory, Heavy: budget.NewTurns(8, 4)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return longer
+}
+
+type answered struct {
+	Result *string
+	Error  *eth.Error
+}
+
+// TestABatchHoldsNoMoreThanARequestMay: of a hundred answers of a megabyte those come that
+// there is memory for, and all others are told why not.
+func TestABatchHoldsNoMoreThanARequestMay(t *testing.T) {
+	memory := littleMemory()
+	d := withLongAnswers(t, memory)
+	text := exchangeOnce(t.Context(), d, "["+strings.TrimSuffix(strings.Repeat(call1("eth_long")+",", 100), ",")+"]")
+	var answers []answered
+	if err := json.Unmarshal([]byte(text), &answers); err != nil || len(answers) != 100 {
+		t.Fatalf("%d answers, %v", len(answers), err)
+	}
+	given := 0
+	for _, a := range answers {
+		switch {
+		case a.Result != nil:
+			given++
+		case a.Error == nil || a.Error.Code != eth.CodeLimitExceeded:
+			t.Fatalf("refused with %+v", a.Error)
+		}
+	}
+	if given != 6 { // a megabyte has an envelope, and the calls themselves hold some memory
+		t.Errorf("%d answers of a megabyte where 8 MB may be held", given)
+	}
+	if used := memory.Used(); used != 0 {
+		t.Errorf("%d bytes are held after the answer", used)
+	}
+}
+
+// TestUnfinishedBodiesHoldNoMoreThanAClientMay: over both ways of reading them. The client
+// can do what is small, and others all that they like.
+func TestUnfinishedBodiesHoldNoMoreThanAClientMay(t *testing.T) {
+	for name, fields := range map[string]string{"plain": "", "through net/http": "Content-Encoding: identity\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			memory := littleMemory()
+			d := withLongAnswers(t, memory)
+			url := serveHTTP(t, d, HTTPOptions{})
+			body := strings.Repeat(" ", megabyte-1)
+			refused := make(chan string, 24)
+			var conns []net.Conn
+			for range 24 {
+				conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				conns = append(conns, conn)
+				go func() {
+					response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+					if err != nil {
+						return // it was closed
+					}
+					defer response.Body.Close()
+					text, _ := io.ReadAll(response.Body)
+					refused <- fmt.Sprint(response.StatusCode, response.Header.Get("Retry-After"), string(text))
+				}()
+				go func() {
+					_, _ = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 9.9.9.9\r\n%sContent-Length: %d\r\n\r\n%s", fields, megabyte, body)
+				}()
+			}
+			for range 8 {
+				if text := <-refused; !strings.HasPrefix(text, `4291{"error":{"code":-32005,`) {
+					t.Errorf("refused with %s", text)
+				}
+			}
+			if used := memory.Used(); used > 16*megabyte {
+				t.Errorf("%d bytes are held", used)
+			}
+			for ip, method := range map[string]string{"9.9.9.9": "eth_chainId", "8.8.8.8": "eth_long"} {
+				if status, _ := postWith(t, url, strings.NewReader(call1(method)), http.Header{"X-Forwarded-For": {ip}}); status != http.StatusOK {
+					t.Errorf("%s of %s: %d", method, ip, status)
+				}
+			}
+			for _, conn := range conns {
+				_ = conn.Close()
+			}
+			eventually(t, func() bool { return memory.Used() == 0 })
+		})
+	}
+}
+
+// TestWhatWaitsForSlowReadersIsCounted: notifications and answers alike.
+func TestWhatWaitsForSlowReadersIsCounted(t *testing.T) {
+	memory := littleMemory()
+	out := newOutbox(func() {})
+	var account budget.Account
+	account.Begin(memory, "9.9.9.9")
+	notice := frame{opcode: opText, subscription: "0x1", payload: make([]byte, megabyte), account: &account}
+	answer := memory.Open("9.9.9.9")
+	if err := answer.Take(megabyte); err != nil {
+		t.Fatal(err)
+	}
+	out.put(frame{opcode: opText, payload: make([]byte, megabyte), account: answer})
+	taken := 0
+	for range 100 {
+		ok, full := out.tryPut(notice, 64*megabyte)
+		if full {
+			break
+		}
+		if ok {
+			taken++
+		}
+	}
+	if taken != 7 {
+		t.Errorf("%d notifications of a megabyte wait where 8 MB may be held", taken)
+	}
+	if memory.Used() < 8*megabyte {
+		t.Errorf("%d bytes are counted", memory.Used())
+	}
+	out.fail()
+	if used := memory.Used(); used != 0 {
+		t.Errorf("%d bytes are held after the connection has ended", used)
+	}
+}
+
+// sized is a result that tells how long its text will be, and that is written only if there
+// is memory for it.
+type sized struct {
+	bytes   int
+	written *atomic.Int64
+}
+
+func (s sized) JSONSize() int { return s.bytes }
+
+func (s sized) AppendJSON(dst []byte) ([]byte, error) {
+	s.written.Add(1)
+	return append(append(append(dst, '"'), make([]byte, s.bytes-2)...), '"'), nil
+}
+
+// TestAnAnswerIsCountedBeforeItIsWritten: what there is no memory for is not even made.
+func TestAnAnswerIsCountedBeforeItIsWritten(t *testing.T) {
+	memory := littleMemory()
+	var written atomic.Int64
+	r, err := NewRegistry(Method{Name: "eth_sized", AnyParams: true, Handler: func(context.Context, *Params) (any, error) {
+		return sized{3 * megabyte, &written}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := NewDispatcher(testConfig(), r, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Memory: memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := exchangeOnce(t.Context(), d, "["+strings.TrimSuffix(strings.Repeat(call1("eth_sized")+",", 10), ",")+"]")
+	if refused := strings.Count(text, `"error"`); refused != 8 || written.Load() != 2 {
+		t.Errorf("of ten answers of 3 MB %d were written and %d refused where 8 MB may be held", written.Load(), refused)
+	}
+}
+
+// TestACallGivesBackWhatItRead: a batch may read more in all than a request may hold, as long
+// as its calls do not hold it at the same time.
+func TestACallGivesBackWhatItRead(t *testing.T) {
+	for name, weight := range map[string]int{"light": 0, "heavy": 4} { // of 4 places: one after the other
+		t.Run(name, func(t *testing.T) {
+			memory := littleMemory()
+			c := testConfig()
+			c.Batch.Concurrency = 1
+			r, err := NewRegistry(Method{Name: "eth_reads", AnyParams: true, Weight: weight, Handler: func(ctx context.Context, _ *Params) (any, error) {
+				return true, budget.FromContext(ctx).Take(megabyte)
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := NewDispatcher(c, r, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Memory: memory, Heavy: budget.NewTurns(8, 4)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := exchangeOnce(t.Context(), d, "["+strings.TrimSuffix(strings.Repeat(call1("eth_reads")+",", 100), ",")+"]")
+			if strings.Contains(text, `"error"`) {
+				t.Errorf("calls were refused: %.200s", text)
+			}
+			if memory.Used() != 0 || memory.Peak() > 2*megabyte {
+				t.Errorf("%d bytes are held", memory.Used())
+			}
+		})
+	}
+}
+
+// TestManyBatchesAtOnceAreCounted: what calls hold that wait, however small their texts are.
+func TestManyBatchesAtOnceAreCounted(t *testing.T) {
+	memory := littleMemory()
+	d := withLongAnswers(t, memory)
+	body := []byte("[" + strings.TrimSuffix(strings.Repeat(call1("eth_long")+",", 100), ",") + "]")
+	refused := 0
+	for range 1000 {
+		ctx, r := withRequest(t.Context(), Request{ID: "test", IP: "192.0.2.1"})
+		ctx.open(d)
+		defer r.account.Close()
+		if ex := d.begin(ctx, TransportHTTP, r, body); ex.failed {
+			refused++
+			if ex.httpStatus() != http.StatusTooManyRequests {
+				t.Fatalf("refused with status %d: %s", ex.httpStatus(), ex.out)
+			}
+		}
+	}
+	if refused < 500 {
+		t.Errorf("of 1000 batches of a hundred calls each %d were refused where a client may hold 16 MB", refused)
+	}
+}
+
+// TestALongTextWaitsForItsTurn, and a short one does not.
+func TestALongTextWaitsForItsTurn(t *testing.T) {
+	r, err := NewRegistry(testMethods()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	processors := budget.NewTurns(1, 1)
+	d, err := NewDispatcher(testConfig(), r, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Processors: processors})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn, err := processors.Enter(t.Context(), littleMemory().Open("8.8.8.8"), 1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat(" ", longText) + call1("eth_chainId")
+	answer := make(chan string, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { answer <- exchangeOnce(ctx, d, long) }()
+	if text := exchangeOnce(t.Context(), d, long[1000:]); !strings.Contains(text, "result") {
+		t.Errorf("a text that is not long: %s", text)
+	}
+	select {
+	case text := <-answer:
+		t.Errorf("a long text did not wait: %s", text)
+	default:
+	}
+	cancel()
+	if text := <-answer; !strings.Contains(text, "error") {
+		t.Errorf("a long text whose client has gone: %s", text)
+	}
+	turn.Leave()
+	if text := exchangeOnce(t.Context(), d, long); !strings.Contains(text, "result") {
+		t.Errorf("a long text in its turn: %s", text)
+	}
+}
+
+// TestTheRoomOfABodyIsCountedBeforeItIsMade: however much of it has arrived.
+func TestTheRoomOfABodyIsCountedBeforeItIsMade(t *testing.T) {
+	memory := littleMemory()
+	account := memory.Open("192.0.2.1")
+	body, err := readAll(strings.NewReader(strings.Repeat(" ", megabyte+1)), make([]byte, 0, 4<<10), 4*megabyte, account)
+	if err != nil || len(body) != megabyte+1 {
+		t.Fatalf("%d bytes, %v", len(body), err)
+	}
+	if held := account.Held(); held != int64(cap(body)) || held < 2*megabyte {
+		t.Errorf("a body in a room of %d bytes holds %d", cap(body), held)
+	}
+	account.Close()
+	for _, limit := range []int{1000, math.MaxInt} {
+		account := memory.Open("192.0.2.1")
+		_, err := readAll(strings.NewReader(strings.Repeat(" ", 9*megabyte)), nil, limit, account)
+		if exceeded := (*budget.Exceeded)(nil); limit == 1000 && !errors.Is(err, errBodyTooLarge) || limit > 1000 && !errors.As(err, &exceeded) {
+			t.Errorf("a body of 9 MB where %d bytes may be: %v", limit, err)
+		}
+		if held := account.Held(); held > 8*megabyte {
+			t.Errorf("%d bytes are held", held)
+		}
+		account.Close()
+	}
+}

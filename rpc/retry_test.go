@@ -1,0 +1,39 @@
+package rpc
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestTooManyRequestsSayWhenToTryAgain: status 429 comes with Retry-After, over both ways that
+// requests are read.
+func TestTooManyRequestsSayWhenToTryAgain(t *testing.T) {
+	for name, encoding := range map[string]string{"plain": "", "through net/http": "identity"} {
+		c := testConfig()
+		c.RateLimit.Disabled, c.RateLimit.Tier2 = false, 1
+		url := serveHTTP(t, testDispatcher(t, c, Options{Limiter: NewWindowLimiter(c.RateLimit.Window.Duration(), testTier(c.RateLimit))}), HTTPOptions{})
+		for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+			request, err := http.NewRequest(http.MethodPost, url, strings.NewReader(chainIDCall))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if encoding != "" {
+				request.Header.Set("Content-Encoding", encoding)
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if response.StatusCode != want {
+				t.Errorf("%s: answer %d has status %d", name, i, response.StatusCode)
+			}
+			after, err := strconv.Atoi(response.Header.Get("Retry-After"))
+			if refused := want != http.StatusOK; refused != (err == nil && after >= 1 && after <= 60) {
+				t.Errorf("%s: answer %d says to try again after %q", name, i, response.Header.Get("Retry-After"))
+			}
+		}
+	}
+}
