@@ -8,7 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/eth/tracers/logger"
 
-	"lockstep/evm"
+	"lockstep/internal/evm"
 	"lockstep/rpc"
 )
 
@@ -19,9 +19,9 @@ type accessListResult struct {
 	GasUsed    hexutil.Uint64   `json:"gasUsed"`
 }
 
-// createAccessList is eth_createAccessList: what a transaction uses beside the sender,
-// the receiver and the EVM's own contracts. On this network an access list changes
-// neither the price of anything nor what happens, so that one run tells it.
+// createAccessList is eth_createAccessList: what a transaction uses besides the sender, the receiver and the
+// EVM's own contracts. On this network an access list changes neither prices nor the execution, so one run is
+// enough.
 func (a *API) createAccessList(ctx context.Context, p *rpc.Params) (any, error) {
 	given, err := accessListField(p.At(0).Field("accessList"))
 	if err != nil {

@@ -3,11 +3,11 @@ package ethapi
 import (
 	"context"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 	"lockstep/rpc"
 )
 
-// adminMethods are the rows for who runs the relay.
+// adminMethods are the rows for the operator of the relay.
 func (a *API) adminMethods() []rpc.Method {
 	row := func(name string, offered bool, handler rpc.Handler, params ...rpc.Param) rpc.Method {
 		if !offered || a.deps.NoAdmin {
@@ -17,12 +17,11 @@ func (a *API) adminMethods() []rpc.Method {
 	}
 	return []rpc.Method{
 		row("admin_config", a.deps.Settings != nil, a.showSettings),
-		row("admin_getTransactionTraceByHash", a.deps.Trace != nil, a.getTransactionTrace, rpc.Required(rpc.TransactionHash())),
+		row("admin_getTransactionTraceByHash", a.deps.Trace.Enabled(), a.getTransactionTrace, rpc.Required(txHashRule())),
 	}
 }
 
-// showSettings is admin_config: the relay's settings, and those of how it reaches what
-// is behind it.
+// showSettings is admin_config: the settings of the relay and of its connections to the network.
 func (a *API) showSettings(ctx context.Context, _ *rpc.Params) (any, error) {
 	return a.deps.Settings(ctx), nil
 }

@@ -6,16 +6,16 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
+	"lockstep/internal/lifecycle"
 	"lockstep/mirror"
 	"lockstep/rpc"
-	"lockstep/txtrace"
 )
 
 // getTransactionTrace is admin_getTransactionTraceByHash: what happened to a
 // transaction, or null.
 func (a *API) getTransactionTrace(ctx context.Context, p *rpc.Params) (any, error) {
-	record, ok := a.deps.Trace.Get(ctx, p.Hash(0))
+	record, ok := a.deps.Trace.Get(ctx, hashOf(p.At(0)))
 	if !ok {
 		return nil, nil
 	}
@@ -24,38 +24,32 @@ func (a *API) getTransactionTrace(ctx context.Context, p *rpc.Params) (any, erro
 
 // seen notes that the mirror node shows a transaction.
 func (a *API) seen(hash common.Hash) {
-	if a.deps.Trace != nil {
-		a.deps.Trace.Validated(hash)
-	}
+	a.deps.Trace.Validated(hash)
 }
 
 // lifecycle returns the record of a transaction, or the zero value.
-func (a *API) lifecycle(ctx context.Context, hash common.Hash) txtrace.Record {
-	if a.deps.Trace == nil {
-		return txtrace.Record{}
-	}
+func (a *API) lifecycle(ctx context.Context, hash common.Hash) lifecycle.Record {
 	record, _ := a.deps.Trace.Get(ctx, hash)
 	return record
 }
 
-// whyNoReceipt is the error for a transaction that the mirror node does not know and
-// that is not simply on its way, or nil. That its nonce was spent proves nothing: it may
-// have been spent by this very transaction, on another way.
+// whyNoReceipt is the error for a transaction that the mirror node does not know and that is not simply on its
+// way, or nil. A spent nonce proves nothing: this transaction may have spent it on another way.
 func (a *API) whyNoReceipt(ctx context.Context, hash common.Hash) error {
 	record := a.lifecycle(ctx, hash)
 	known := eth.NoReceipt{Hash: hash, Status: record.HederaStatus, Detail: record.Error, TransactionID: record.TransactionID}
 	switch {
-	case record.Status == txtrace.StatusRejected && !record.NonceSpent:
+	case record.Status == lifecycle.StatusRejected && !record.NonceSpent:
 		return eth.ErrNeverExecuted(known)
-	case record.Status == txtrace.StatusTimedOut:
+	case record.Status == lifecycle.StatusTimedOut:
 		return eth.ErrNotKnownYet(known)
 	default:
 		return nil
 	}
 }
 
-// refusal is the error for a transaction that the mirror node knows to have been
-// refused. What the mirror node says comes first; the record fills what it leaves out.
+// refusal is the error for a transaction that was refused, as the mirror node knows. The mirror node's text comes
+// first; the record adds what that leaves out.
 func (a *API) refusal(ctx context.Context, hash common.Hash, result *mirror.ContractResult) error {
 	record := a.lifecycle(ctx, hash)
 	return eth.ErrNeverExecuted(eth.NoReceipt{

@@ -11,16 +11,17 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/budget"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
+	"lockstep/internal/lifecycle"
+	"lockstep/internal/pending"
 	"lockstep/mirror"
 	"lockstep/rpc"
-	"lockstep/txpool"
-	"lockstep/txtrace"
 )
 
-// Mirror is what the methods read from: package mirror's Client, whose errors and
-// whose promises about sharing hold here.
+// Mirror is what the methods read from: package mirror's Client. Its errors and its rules about sharing hold
+// here.
 type Mirror interface {
 	Blocks
 	Accounts
@@ -30,7 +31,7 @@ type Mirror interface {
 	Traces
 }
 
-// Blocks is where blocks come from. What does not exist is mirror.ErrNotFound.
+// Blocks gives blocks. What does not exist is mirror.ErrNotFound.
 type Blocks interface {
 	LatestBlock(ctx context.Context) (*mirror.Block, error)
 	KnownLatestBlock() (block *mirror.Block, ok bool)
@@ -42,7 +43,7 @@ type Blocks interface {
 	Blocks(ctx context.Context, first, last uint64) iter.Seq2[*mirror.Block, error]
 }
 
-// Accounts is where state comes from. What does not exist is mirror.ErrNotFound.
+// Accounts gives state. What does not exist is mirror.ErrNotFound.
 type Accounts interface {
 	Account(ctx context.Context, address common.Address) (*mirror.Account, error)
 	BalanceAt(ctx context.Context, address common.Address, at hedera.Timestamp) (hedera.Tinybar, error)
@@ -54,8 +55,8 @@ type Accounts interface {
 	Schedule(ctx context.Context, id hedera.ID) (*mirror.Created, error)
 }
 
-// Results is where transactions and their logs come from. Single things that do not
-// exist are mirror.ErrNotFound; records that stay incomplete are mirror.ErrImmature.
+// Results gives transactions and their logs. Single things that do not exist are mirror.ErrNotFound; records that
+// stay incomplete are mirror.ErrImmature.
 type Results interface {
 	ContractResult(ctx context.Context, hash common.Hash) (*mirror.ContractResult, error)
 	Refused(r *mirror.ContractResult) bool
@@ -67,7 +68,7 @@ type Results interface {
 	BlockLogs(ctx context.Context, block *mirror.Block, q mirror.LogsQuery) ([]*mirror.Log, error)
 }
 
-// Network is where prices and simulations come from.
+// Network gives prices and runs simulations.
 type Network interface {
 	Fees(ctx context.Context) (*mirror.Fees, error)
 	KnownFees() (fees *mirror.Fees, ok bool)
@@ -75,20 +76,22 @@ type Network interface {
 	Call(ctx context.Context, q mirror.CallRequest) ([]byte, error)
 }
 
-// Pool knows the transactions on their way, and for a while those that were: package
-// txpool's Pool, whose promises hold here.
+// Pool knows the transactions on their way, and for a while the former ones: package pending's Pool, whose rules
+// hold here.
 type Pool interface {
 	Latest(ctx context.Context, sender common.Address, confirmed uint64) uint64
 	Next(ctx context.Context, sender common.Address, confirmed uint64) uint64
-	Find(ctx context.Context, hash common.Hash) (txpool.Transaction, bool)
-	Pending(ctx context.Context, of *common.Address) []txpool.Transaction
+	Find(ctx context.Context, hash common.Hash) (pending.Transaction, bool)
+	Pending(ctx context.Context, of *common.Address) []pending.Transaction
 	Count(ctx context.Context) int
+	Enabled() bool
 }
 
-// Lifecycles has the record of what happened to transactions: package txtrace's Service.
+// Lifecycles has the record of what happened to transactions: package lifecycle's Service.
 type Lifecycles interface {
-	Get(ctx context.Context, hash common.Hash) (txtrace.Record, bool)
+	Get(ctx context.Context, hash common.Hash) (lifecycle.Record, bool)
 	Validated(hash common.Hash)
+	Enabled() bool
 }
 
 // Deps are what an API works with.
@@ -97,18 +100,18 @@ type Deps struct {
 	Version string // of this relay, for web3_clientVersion
 	Profile rpc.Profile
 	Mirror  Mirror
-	Pool    Pool       // nil: nothing is known of pending transactions
-	PoolAPI bool       // offer the txpool methods, if there is a Pool
-	Trace   Lifecycles // nil: no record is kept of what happened to transactions
+	Pool    Pool       // nil: pending.Disabled
+	PoolAPI bool       // offer the txpool methods, if the Pool is on
+	Trace   Lifecycles // nil: lifecycle.Disabled
 	NoAdmin bool       // offer no admin methods
 	// Settings is what admin_config shows, without secrets; nil: nothing.
 	Settings func(context.Context) any
-	// Operator is the sender of simulated calls that send value and name no sender;
-	// nil: none.
+	// Operator is the sender of simulated calls that send value without naming a sender; nil: none.
 	Operator *common.Address
 	// MaxCallGas caps the gas of eth_call; 0 is 15,000,000.
 	MaxCallGas uint64
-	Filters    FilterStore // nil: filters are kept in this process
+	Filters    FilterStore   // nil: filters are kept in this process
+	Processors *budget.Turns // of simulations; nil: half of the processors
 	// HTTPAPIs and WebSocketAPIs are the namespaces served there, for rpc_modules.
 	HTTPAPIs, WebSocketAPIs []string
 	Log                     *slog.Logger
@@ -124,7 +127,8 @@ type API struct {
 	awaited *recent
 	replays chan struct{} // one for each replayed transaction in memory
 
-	simulations chan struct{} // one for each simulation that runs
+	simulations *budget.Turns // one place for each simulation that has begun
+	processors  *budget.Turns // one place for each that is not reading the state
 
 	document json.RawMessage // OpenRPC
 }
@@ -146,18 +150,28 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if deps.Profile == "" {
 		deps.Profile = rpc.ProfileHiero
 	}
-	if deps.Filters == nil {
-		deps.Filters = newLocalFilters(cfg.MaxFilters, cfg.FilterTTL.Duration())
+	if deps.Processors == nil {
+		deps.Processors = budget.NewProcessors(budget.Config{})
 	}
-	document, err := OpenRPC(deps.Version)
+	if deps.Pool == nil {
+		deps.Pool = pending.Disabled(nil)
+	}
+	if deps.Trace == nil {
+		deps.Trace = lifecycle.Disabled()
+	}
+	if deps.Filters == nil {
+		deps.Filters = newLocalFilters(cfg.MaxFilters, cfg.MaxFilterBytes, cfg.FilterTTL.Duration())
+	}
+	document, err := OpenRPC(deps.Version, deps.Profile)
 	if err != nil {
 		return nil, fmt.Errorf("ethapi: OpenRPC document: %w", err)
 	}
 	return &API{
 		cfg: cfg, deps: deps, mirror: deps.Mirror,
-		filters: deps.Filters,
-		awaited: newRecent(deps, cfg.ReadYourWrites.Duration()),
-		replays: make(chan struct{}, cfg.Debug.Replays), simulations: make(chan struct{}, cfg.Simulation.Concurrency),
+		filters:     deps.Filters,
+		awaited:     newRecent(deps, cfg.ReadYourWrites.Duration()),
+		replays:     make(chan struct{}, cfg.Debug.Replays),
+		simulations: budget.NewTurns(cfg.Simulation.Concurrency, max(1, cfg.Simulation.Concurrency/4)), processors: deps.Processors,
 		document: document,
 	}, nil
 }
@@ -191,8 +205,8 @@ func (a *API) block(ctx context.Context, ref eth.BlockRef) (block *mirror.Block,
 	return block, err
 }
 
-// state finds the block whose state is meant. nil without an error is the state of
-// now. A block that does not exist is an error.
+// state finds the block whose state is meant. nil without an error is the present state. A block that does not
+// exist is an error.
 func (a *API) state(ctx context.Context, ref eth.BlockRef) (*mirror.Block, error) {
 	if ref.IsLatest() {
 		return nil, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"lockstep/internal/jsonx"
 	"lockstep/rpc"
 )
 
@@ -34,7 +35,7 @@ func benchmark(b *testing.B, method string, params func(i int) string, change ..
 		if err != nil {
 			b.Fatal(err)
 		}
-		if writer, ok := result.(rpc.Appender); ok {
+		if writer, ok := result.(jsonx.Appender); ok {
 			if dst, err = writer.AppendJSON(dst[:0]); err != nil {
 				b.Fatal(err)
 			}
@@ -85,7 +86,7 @@ func BenchmarkLogs(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := result.(rpc.Appender).AppendJSON(nil); err != nil {
+		if _, err := result.(jsonx.Appender).AppendJSON(nil); err != nil {
 			b.Fatal(err)
 		}
 	}

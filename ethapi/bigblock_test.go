@@ -52,7 +52,7 @@ func newArchive(t *testing.T, blocks, size int) *archive {
 				tx := n.dynamic(nonce, receiver, 1, 30_000, []byte("sixteen bytes of"))
 				a.hashes = append(a.hashes, tx.Hash())
 			}
-			<-time.After(2 * blockTime)
+			<-time.After(blockTime + time.Millisecond) // less than makes a block without transactions
 			synctest.Wait()
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
@@ -70,15 +70,15 @@ func (a *API) getBlockReceipts(ctx context.Context, p *rpc.Params) (any, error) 
 	return receipts, nil
 }
 
-// getBlockTransactionCount is eth_getBlockTransactionCountByNumber and …ByHash: how
-// many transactions the block is shown with.
+// getBlockTransactionCount is eth_getBlockTransactionCountByNumber and …ByHash: the number of transactions that
+// the block shows, or in profile hiero of all that it has.
 func (a *API) getBlockTransactionCount(ctx context.Context, p *rpc.Params) (any, error) {
 	block, err := a.blockParam(ctx, p)
 	if block == nil || err != nil {
 		return nil, err
 	}
-	if block.Count == 0 {
-		return hexutil.Uint64(0), nil
+	if block.Count == 0 || a.hiero() { // established relays count native transactions, too
+		return hexutil.Uint64(block.Count), nil
 	}
 	var results []*mirror.ContractResult
 	var logs []*mirror.Log
@@ -103,18 +103,18 @@ type contents struct {
 	builder
 	source  *mirror.Block
 	entries []entry
-	whole   bool // both lists were there, and nothing is missing of what the block itself tells of
+	whole   bool // both lists exist and agree with the block
 }
 
 type entry struct {
 	transaction *eth.Transaction
 	receipt     *eth.Receipt
-	synthetic   bool // its addresses are a token's, which has no alias
+	synthetic   bool // its addresses are those of a token, which has no alias
 }
 
-// contents reads a block's results and logs and builds what they show.
+// contents reads a block's results and logs and builds its transactions and events.
 func (a *API) contents(ctx context.Context, block *mirror.Block) (*contents, error) {
-	c := &contents{builder: builder{chainID: a.chainID()}, source: block}
+	c := &contents{builder: a.builder(), source: block}
 	var results []*mirror.ContractResult
 	var logs []*mirror.Log
 	t, taskCtx := parallel(ctx, 3)
@@ -180,8 +180,7 @@ func (c *contents) receiptAddresses() (all []*common.Address) {
 	return all
 }
 
-// addressesOf makes the receiver the object's own, so that it can be replaced, and
-// returns both.
+// addressesOf copies the receiver, so that it can be replaced, and returns both addresses.
 func addressesOf(from *common.Address, to **common.Address) []*common.Address {
 	if *to == nil {
 		return []*common.Address{from}
@@ -206,11 +205,25 @@ func (c *contents) block(full bool) *eth.Block {
 			signed[i] = raw
 		}
 	}
-	b.TxRoot, b.ReceiptsRoot = eth.ListRoot(signed), eth.ListRoot(receipts)
+	b.TxRoot, b.ReceiptsRoot, b.WithdrawalsRoot = eth.ListRoot(signed), eth.ListRoot(receipts), types.EmptyWithdrawalsHash
+	if c.hiero {
+		c.hieroRoots(b)
+	}
 	return b
 }
 
-// bloom is the mirror node's, or else made from the receipts.
+// hieroRoots sets the roots of established relays: the block's hash as the root of transactions, and zeros for no
+// transactions.
+func (c *contents) hieroRoots(b *eth.Block) {
+	b.WithdrawalsRoot = common.Hash{}
+	if len(c.entries) == 0 {
+		b.ReceiptsRoot = common.Hash{}
+	} else {
+		b.TxRoot = b.Hash
+	}
+}
+
+// bloom is that of the mirror node, or else is made from the receipts.
 func (c *contents) bloom() (bloom types.Bloom) {
 	if len(c.source.Bloom) == types.BloomByteLength {
 		return types.BytesToBloom(c.source.Bloom)

@@ -10,12 +10,12 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 	"lockstep/mirror"
 )
 
-// What a synthetic transaction is said to have asked for.
+// The gas limit that a synthetic transaction shows.
 const syntheticGas = 400_000
 
 // builder makes Ethereum's objects out of the mirror node's records. All methods
@@ -23,10 +23,15 @@ const syntheticGas = 400_000
 type builder struct {
 	chainID *big.Int
 	price   *big.Int // weibar: the network's gas price at the block
+	// hiero shows some members as established relays do, further from Ethereum; docs/METHODS.md lists each.
+	hiero bool
 }
 
-// transaction builds a transaction from its result, with the addresses as they are
-// in the record. A type that Ethereum does not have gives nil.
+// builder returns a builder for the profile.
+func (a *API) builder() builder { return builder{chainID: a.chainID(), hiero: a.hiero()} }
+
+// transaction builds a transaction from its result, with the addresses of the record. A type that Ethereum does
+// not have gives nil.
 func (b *builder) transaction(r *mirror.ContractResult) *eth.Transaction {
 	kind := resultType(r)
 	if kind > types.SetCodeTxType || kind == types.BlobTxType {
@@ -38,7 +43,7 @@ func (b *builder) transaction(r *mirror.ContractResult) *eth.Transaction {
 		Input: r.Input, Gas: r.GasLimit, GasPrice: r.GasPrice, V: r.V, R: r.R, S: r.S,
 	}
 	if t.ChainID == nil || t.ChainID.Sign() == 0 {
-		t.ChainID = b.chainID
+		t.ChainID, t.AnyChain = b.chainID, kind != types.LegacyTxType
 	}
 	if r.Nonce != nil {
 		t.Nonce = *r.Nonce
@@ -47,7 +52,10 @@ func (b *builder) transaction(r *mirror.ContractResult) *eth.Transaction {
 	case types.LegacyTxType:
 		t.V = legacyV(r)
 	case types.DynamicFeeTxType, types.SetCodeTxType:
-		t.GasPrice, t.MaxFee, t.MaxTip = b.paid(r), r.MaxFee, r.MaxTip
+		t.MaxFee, t.MaxTip = r.MaxFee, r.MaxTip
+		if !b.hiero { // the record names no price, which established relays show as 0
+			t.GasPrice = b.paid(r)
+		}
 	}
 	if kind != types.LegacyTxType {
 		t.AccessList = r.AccessList
@@ -60,7 +68,7 @@ func (b *builder) transaction(r *mirror.ContractResult) *eth.Transaction {
 	return t
 }
 
-// resultType: what was no Ethereum transaction passes for a legacy one.
+// resultType is the transaction's type. What was no Ethereum transaction counts as a legacy one.
 func resultType(r *mirror.ContractResult) uint8 {
 	if r.Type == nil {
 		return types.LegacyTxType
@@ -68,7 +76,7 @@ func resultType(r *mirror.ContractResult) uint8 {
 	return uint8(min(*r.Type, 0xff))
 }
 
-// receiver: a creation has none, though its record names the contract.
+// receiver is the transaction's receiver. A creation has none, though its record names the contract.
 func receiver(r *mirror.ContractResult) *common.Address {
 	if r.CreatedContract() {
 		return nil
@@ -97,8 +105,8 @@ func amount(n *big.Int) *big.Int {
 	return new(big.Int).Add(n, new(big.Int).Lsh(big.NewInt(1), 64))
 }
 
-// paid returns what a unit of gas cost, in weibar: the network's price, or less if
-// less was offered and somebody else paid the rest.
+// paid returns the cost of a unit of gas in weibar: the network's price, or less if the offer was lower and
+// somebody else paid the rest.
 func (b *builder) paid(r *mirror.ContractResult) *big.Int {
 	offered := r.GasPrice
 	if kind := resultType(r); kind == types.DynamicFeeTxType || kind == types.SetCodeTxType {
@@ -113,12 +121,11 @@ func (b *builder) paid(r *mirror.ContractResult) *big.Int {
 	return offered
 }
 
-// receipt builds a receipt from a complete result and its logs, with the addresses
-// as they are in the record.
+// receipt builds a receipt from a complete result and its logs, with the addresses of the record.
 func (b *builder) receipt(r *mirror.ContractResult, logs []*eth.Log, cumulative uint64) *eth.Receipt {
 	receipt := &eth.Receipt{
 		BlockHash: r.BlockHash, BlockNumber: *r.BlockNumber, TxHash: r.Hash, Index: *r.Index, Type: resultType(r),
-		From: r.From, To: receiver(r), ContractAddress: createdAddress(r), Status: r.Status,
+		From: r.From, To: receiver(r), ContractAddress: b.contractAddress(r), Status: r.Status,
 		GasUsed: r.GasUsed, CumulativeGasUsed: cumulative, EffectiveGasPrice: b.paid(r), Logs: logs,
 	}
 	if len(r.Bloom) == types.BloomByteLength {
@@ -132,7 +139,7 @@ func (b *builder) receipt(r *mirror.ContractResult, logs []*eth.Log, cumulative 
 	return receipt
 }
 
-// errorBytes: an error message is hex, or text.
+// errorBytes returns the bytes of an error message, which is hex or text.
 func errorBytes(message string) []byte {
 	if digits, ok := strings.CutPrefix(message, "0x"); ok {
 		if len(digits)%2 == 1 {
@@ -143,6 +150,15 @@ func errorBytes(message string) []byte {
 		}
 	}
 	return []byte(message)
+}
+
+// contractAddress is the created contract. In profile hiero it is the record's address, which is the receiver's
+// if nothing was created.
+func (b *builder) contractAddress(r *mirror.ContractResult) *common.Address {
+	if created := createdAddress(r); created != nil || !b.hiero {
+		return created
+	}
+	return r.Address
 }
 
 // createdAddress returns the contract or token that a transaction created. A token's
@@ -185,8 +201,8 @@ func createsToken(input []byte) bool {
 	return false
 }
 
-// syntheticTransaction builds the transaction that is shown for events which no
-// contract call made, from the first of them.
+// syntheticTransaction builds the transaction that is shown for events without a contract call, from the first of
+// them.
 func (b *builder) syntheticTransaction(l *eth.Log) *eth.Transaction {
 	return &eth.Transaction{
 		BlockHash: &l.BlockHash, BlockNumber: &l.BlockNumber, Index: &l.TxIndex, Hash: l.TxHash,
@@ -198,14 +214,18 @@ func (b *builder) syntheticTransaction(l *eth.Log) *eth.Transaction {
 // that the block's sum is that of the transaction before it.
 func (b *builder) syntheticReceipt(logs []*eth.Log, cumulative uint64) *eth.Receipt {
 	first := logs[0]
-	return &eth.Receipt{
+	receipt := &eth.Receipt{
 		BlockHash: first.BlockHash, BlockNumber: first.BlockNumber, TxHash: first.TxHash, Index: first.TxIndex,
 		To: &first.Address, Status: 1, CumulativeGasUsed: cumulative, EffectiveGasPrice: b.price,
 		Logs: logs, Bloom: eth.BloomOf(logs),
 	}
+	if b.hiero {
+		receipt.ContractAddress = &first.Address
+	}
+	return receipt
 }
 
-// buildLogs returns the logs of a list, which stay the mirror client's.
+// buildLogs returns the logs of a list. They still belong to the mirror client.
 func buildLogs(logs []*mirror.Log) eth.Logs {
 	list := make(eth.Logs, len(logs))
 	for i, l := range logs {
@@ -227,8 +247,7 @@ func resultLogs(r *mirror.ContractResult) []*eth.Log {
 	return logs
 }
 
-// aliases puts aliases in the place of long-zero addresses. Each address is looked
-// up once.
+// aliases replaces long-zero addresses by aliases. Each address is looked up once.
 func (a *API) aliases(ctx context.Context, addresses ...*common.Address) error {
 	var distinct []common.Address
 	alias := make(map[common.Address]common.Address)

@@ -7,8 +7,9 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
+	"lockstep/internal/jsonx"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
@@ -30,9 +31,8 @@ func (a *API) call(ctx context.Context, p *rpc.Params) (any, error) {
 	return hexutil.Bytes(output), nil
 }
 
-// estimateGas is eth_estimateGas. More gas than a call may have is what clients offer who
-// know the limits of Ethereum's blocks: its nodes go to their own limit then, established
-// relays have the mirror node refuse it.
+// estimateGas is eth_estimateGas. Clients that know the limits of Ethereum's blocks offer more gas than a call
+// may have. Ethereum's nodes then use their own limit; with established relays the mirror node refuses the call.
 func (a *API) estimateGas(ctx context.Context, p *rpc.Params) (any, error) {
 	if overridesBlock(p) {
 		return a.simulateCall(ctx, p, p.At(overridesParam), p.At(blockOverridesParam), (*simulation).estimate)
@@ -51,9 +51,9 @@ func (a *API) estimateGas(ctx context.Context, p *rpc.Params) (any, error) {
 	return (*hexutil.Big)(gas), nil
 }
 
-// estimate asks the mirror node for the gas that a call needs. It is told of
-// authorizations and does not count them, so what they need is added. From a mirror node
-// that did count them this would be too much, which is less harm than too little.
+// estimate asks the mirror node for the gas that a call needs. The mirror node gets authorizations but does not
+// count them, so their gas is added. If a mirror node did count them, the estimate would be too high, which does
+// less harm than too low.
 func (a *API) estimate(ctx context.Context, q mirror.CallRequest) (*big.Int, error) {
 	q.Estimate = true
 	output, err := a.mirror.Call(ctx, q)
@@ -64,7 +64,7 @@ func (a *API) estimate(ctx context.Context, q mirror.CallRequest) (*big.Int, err
 		return nil, eth.ErrInternal("Fail to retrieve gas estimate")
 	}
 	gas := new(big.Int).SetBytes(output)
-	for range rpc.Value(q.Authorizations).Elements() {
+	for range jsonx.Value(q.Authorizations).Elements() {
 		gas.Add(gas, big.NewInt(eth.AuthorizationGas))
 	}
 	return gas, nil
@@ -79,11 +79,11 @@ func (a *API) callRequest(p *rpc.Params) (q mirror.CallRequest, err error) {
 	q.Block = ref.String()
 	tx := p.At(0)
 	if from := tx.Field("from"); from.Given() {
-		address := from.Address()
+		address := addressOf(from)
 		q.From = &address
 	}
 	if to := tx.Field("to"); to.Given() {
-		address := to.Address()
+		address := addressOf(to)
 		q.To = &address
 	}
 	// input is the newer name and wins.
@@ -108,8 +108,8 @@ func (a *API) callRequest(p *rpc.Params) (q mirror.CallRequest, err error) {
 	return q, err
 }
 
-// gasField reads a gas limit; absent or 0 is no limit of the caller's.
-func gasField(v rpc.Value) (uint64, error) {
+// gasField reads a gas limit; absent or 0 means no limit.
+func gasField(v jsonx.Value) (uint64, error) {
 	n := v.Big()
 	switch {
 	case n == nil:
@@ -120,9 +120,9 @@ func gasField(v rpc.Value) (uint64, error) {
 	return n.Uint64(), nil
 }
 
-// valueField reads an amount of weibar. One that is too small for a tinybar counts
-// as one, so that a call which sends something is simulated as such.
-func valueField(v rpc.Value) (hedera.Tinybar, error) {
+// valueField reads an amount of weibar. An amount below a tinybar counts as one, so that the simulation sends
+// something, too.
+func valueField(v jsonx.Value) (hedera.Tinybar, error) {
 	n := v.Big()
 	if n == nil || n.Sign() == 0 {
 		return 0, nil
@@ -134,7 +134,7 @@ func valueField(v rpc.Value) (hedera.Tinybar, error) {
 	return max(tinybars, 1), nil
 }
 
-func rawField(v rpc.Value) json.RawMessage {
+func rawField(v jsonx.Value) json.RawMessage {
 	if !v.Given() {
 		return nil
 	}

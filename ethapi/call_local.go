@@ -3,18 +3,18 @@ package ethapi
 import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/eth"
-	"lockstep/evm"
+	"lockstep/internal/eth"
+	"lockstep/internal/evm"
 	"lockstep/rpc"
 )
 
-// Calls in a block that is not as the network's: the mirror node cannot run those.
+// Calls in a block that differs from the network's: the mirror node cannot run those.
 
 // blockOverridesParam is the position of the block's overrides among the parameters.
 const blockOverridesParam = 3
 
-// overridesBlock tells whether the block is to be another one. An object without a value
-// leaves it as it is, and the call to the mirror node, which can run more.
+// overridesBlock tells whether the block is changed. With an object without values it stays, and the mirror node
+// runs the call, since that can run more.
 func overridesBlock(p *rpc.Params) bool {
 	for _, value := range p.At(blockOverridesParam).Fields() {
 		if !value.Null() {
@@ -36,9 +36,8 @@ func (s *simulation) call(block evm.Block, m evm.Message) (any, error) {
 	return hexutil.Bytes(result.Output), nil
 }
 
-// estimate looks for a limit of gas that is enough, and less than a sixty-fourth more than
-// what is needed. Gas is not paid for meanwhile: what the sender could pay is not what the
-// message needs.
+// estimate looks for a gas limit that is enough, and less than a sixty-fourth more than needed. Gas costs nothing
+// meanwhile, because the sender's balance says nothing of the message's need.
 func (s *simulation) estimate(block evm.Block, m evm.Message) (any, error) {
 	const precision = 64
 	m.Charge = false
@@ -50,8 +49,8 @@ func (s *simulation) estimate(block evm.Block, m evm.Message) (any, error) {
 		return nil, failure(full)
 	}
 	enough, short := m.Gas, full.MaxGasUsed-1
-	// Most messages need no more than they used; others look at what is left, or leave
-	// a part of it behind with each call.
+	// Most messages need no more than they used. Others read the gas that is left, or keep a part of it back at
+	// each call.
 	for m.Gas = full.MaxGasUsed; enough-short > enough/precision; m.Gas = short + min((enough-short)/2, short) {
 		result, err := s.state.Try(s.api.deps.ChainID, block, m)
 		if err != nil {
@@ -66,7 +65,7 @@ func (s *simulation) estimate(block evm.Block, m evm.Message) (any, error) {
 	return hexutil.Uint64(enough), nil
 }
 
-// failure is why a message failed that was run here.
+// failure is the reason why a message that ran here failed.
 func failure(r *evm.Result) *eth.Error {
 	switch {
 	case r.Reverted():

@@ -94,12 +94,13 @@ func TestCallErrors(t *testing.T) {
 	}{
 		"reason":           {400, message(reverted, "hi", errorHi), both(`3 execution reverted: hi "` + errorHi + `"`)},
 		"no detail":        {400, message(reverted, "", errorHi), both(`3 execution reverted: hi "` + errorHi + `"`)},
-		"no reason":        {400, message(reverted, "", "0x"), [2]string{`3 execution reverted: CONTRACT_REVERT_EXECUTED ""`, `3 execution reverted "0x"`}},
+		"no reason":        {400, message(reverted, "", "0x"), [2]string{`3 execution reverted: CONTRACT_REVERT_EXECUTED "0x"`, `3 execution reverted "0x"`}},
+		"no data":          {400, message(reverted, "", ""), [2]string{`3 execution reverted: CONTRACT_REVERT_EXECUTED ""`, `3 execution reverted "0x"`}},
 		"custom":           {400, message(reverted, "", custom), [2]string{`3 execution reverted: CONTRACT_REVERT_EXECUTED "0xdeadbeef"`, `3 execution reverted "0xdeadbeef"`}},
-		"panic":            {400, message(reverted, "", panic11), both(`3 execution reverted: arithmetic underflow or overflow "` + panic11 + `"`)},
+		"panic":            {400, message(reverted, "", panic11), [2]string{`3 execution reverted: CONTRACT_REVERT_EXECUTED "` + panic11 + `"`, `3 execution reverted: arithmetic underflow or overflow "` + panic11 + `"`}},
 		"encoded detail":   {400, message(reverted, errorHi, ""), [2]string{`3 execution reverted: hi ""`, `3 execution reverted "0x"`}},
 		"hex in the text":  {400, message(reverted, "not 0xabc", errorHi), [2]string{`3 execution reverted: not 0xabc "` + errorHi + `"`, `3 execution reverted: hi "` + errorHi + `"`}},
-		"inner calls":      {400, message(reverted, "outer", "0x", "INSUFFICIENT_GAS", "", "", "X", "inner", ""), [2]string{`3 execution reverted: outer, INSUFFICIENT_GAS, inner ""`, `3 execution reverted "0x"`}},
+		"inner calls":      {400, message(reverted, "outer", "0x", "INSUFFICIENT_GAS", "", "", "X", "inner", ""), [2]string{`3 execution reverted: outer, INSUFFICIENT_GAS, inner "0x"`, `3 execution reverted "0x"`}},
 		"fail invalid":     {400, message("FAIL_INVALID", "", "0x12"), both(`3 execution reverted: FAIL_INVALID "0x12"`)},
 		"fail invalid 500": {500, message("FAIL_INVALID", "", ""), [2]string{`3 execution reverted: FAIL_INVALID ""`, `3 execution reverted: FAIL_INVALID "0x"`}},
 		"validation":       {400, message("Bad Request", "gas field must be less than or equal to 15000000", ""), both("-32000 Error occurred during transaction simulation: gas field must be less than or equal to 15000000")},
@@ -117,7 +118,7 @@ func TestCallErrors(t *testing.T) {
 		for i, relay := range []*relay{drop, right} {
 			for method, estimate := range map[string]string{"eth_call": "false", "eth_estimateGas": "true"} {
 				relay.node.fail(`{"estimate":`+estimate+`,"block":"latest",`+to+`}`, test.status, test.body)
-				got := relay.call(method, `[{`+to+`}]`)
+				got := relay.call(method, `[{`+to+`},"latest"]`)
 				if _, rest, prefixed := strings.Cut(got.Error.Message, "] "); prefixed && i == 0 {
 					got.Error.Message = rest
 				}

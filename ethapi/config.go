@@ -12,13 +12,13 @@ import (
 type Config struct {
 	// How far beyond the newest block a number may lie and still be taken for the newest: a client may have heard of a block before this relay.
 	MaxBlockRange uint64 `env:"MAX_BLOCK_RANGE" envDefault:"5"`
-	// Most blocks that a log query may span; queries for exactly one address are exempt.
+	// Maximum number of blocks that a log query may span; queries for exactly one address are exempt.
 	LogsBlockRange uint64 `env:"ETH_GET_LOGS_BLOCK_RANGE_LIMIT" envDefault:"1000"`
-	// A block with so many transactions is not shown with all of them in full.
+	// A block with this number of transactions, or more, is not shown with all of them in full.
 	MaxFullTransactions int `env:"ETH_GET_TRANSACTION_COUNT_MAX_BLOCK_RANGE" envDefault:"1000"`
-	// Most blocks of a fee history.
+	// Maximum number of blocks of a fee history.
 	FeeHistoryBlocks uint64 `env:"FEE_HISTORY_MAX_RESULTS" envDefault:"10"`
-	// Answer eth_feeHistory from the price of now instead of reading the blocks.
+	// Answer eth_feeHistory from the present price instead of reading the blocks.
 	FeeHistoryFixed bool `env:"ETH_FEE_HISTORY_FIXED" envDefault:"true"`
 	// Percentage added to the network's gas price.
 	GasPriceBufferPercent int `env:"GAS_PRICE_PERCENTAGE_BUFFER" envDefault:"0"`
@@ -26,8 +26,10 @@ type Config struct {
 	Filters bool `env:"FILTER_API_ENABLED" envDefault:"true"`
 	// How long a filter lives after it was last used. Milliseconds.
 	FilterTTL envx.Millis `env:"FILTER_TTL" envDefault:"300000"`
-	// Most filters; the one that was not used for longest makes room.
+	// Maximum number of filters; the one that was not used for longest makes room.
 	MaxFilters int `env:"FILTER_MAX_COUNT" envDefault:"10000"`
+	// Maximum bytes of all filters; the longest makes room. No new one is taken while less than a quarter of the memory of Redis is left.
+	MaxFilterBytes int `env:"FILTER_MAX_BYTES" envDefault:"33554432"`
 	// Keep filters in Redis, so that every relay of a fleet knows them; needs REDIS_ENABLED. While Redis does not answer, the methods of filters fail.
 	SharedFilters bool `env:"FILTER_REDIS_ENABLED" envDefault:"true"`
 	// Time that a look into Redis for a filter may take.
@@ -51,6 +53,7 @@ func (c Config) Validate() error {
 	for name, value := range map[string]int{
 		"ETH_GET_TRANSACTION_COUNT_MAX_BLOCK_RANGE": c.MaxFullTransactions,
 		"FILTER_MAX_COUNT":                          c.MaxFilters,
+		"FILTER_MAX_BYTES":                          c.MaxFilterBytes,
 		"READ_CONCURRENCY":                          c.Concurrency,
 	} {
 		if value < 1 {

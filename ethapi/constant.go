@@ -8,7 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 	"lockstep/rpc"
 )
 
@@ -28,8 +28,7 @@ func unsupported(name string) rpc.Method {
 	}
 }
 
-// unsupportedMethods are refused by name, so that a client can tell them from
-// misspellings.
+// unsupportedMethods are refused by name, so that a client can tell them from misspelt names.
 func unsupportedMethods() []string {
 	return []string{
 		"eth_blobBaseFee", "eth_coinbase", "eth_getProof", "eth_getWork",
@@ -39,7 +38,7 @@ func unsupportedMethods() []string {
 }
 
 func (a *API) constants() []rpc.Method {
-	blockHash, blockNumber, hex := rpc.Optional(rpc.BlockHash()), rpc.Optional(rpc.BlockNumber()), rpc.Optional(rpc.Hex())
+	blockHash, blockNumber, hex := rpc.Optional(blockHashRule()), rpc.Optional(blockNumberRule()), rpc.Optional(HexRule())
 	methods := []rpc.Method{
 		constant("eth_accounts", json.RawMessage("[]")),
 		constant("eth_chainId", quoted("0x"+strconv.FormatUint(a.deps.ChainID, 16))),
@@ -55,7 +54,7 @@ func (a *API) constants() []rpc.Method {
 		constant("net_listening", json.RawMessage("true")),
 		constant("net_version", quoted(strconv.FormatUint(a.deps.ChainID, 10))),
 		constant("web3_clientVersion", quoted(a.clientVersion())),
-		{Name: "web3_sha3", Params: []rpc.Param{rpc.Required(rpc.Hex())}, Inline: true, Handler: sha3},
+		{Name: "web3_sha3", Params: []rpc.Param{rpc.Required(HexRule())}, Inline: true, Handler: sha3},
 	}
 	for _, name := range unsupportedMethods() {
 		methods = append(methods, unsupported(name))
@@ -82,7 +81,7 @@ var numbered = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-|$)`)
 
 func sha3(_ context.Context, p *rpc.Params) (any, error) {
 	if len(p.Text(0))%2 != 0 {
-		return nil, eth.ErrInvalidParam(0, "%s, value: %s", rpc.HexEvenLength().Text(), p.Text(0))
+		return nil, eth.ErrInvalidParam(0, "%s, value: %s", HexBytesRule().Phrase, p.Text(0))
 	}
 	return crypto.Keccak256Hash(p.Bytes(0)), nil
 }

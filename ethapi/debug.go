@@ -2,19 +2,22 @@ package ethapi
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/budget"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
+	"lockstep/internal/jsonx"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
 
-// Traces is where the inside of transactions comes from. What does not exist is
-// mirror.ErrNotFound, except that a transaction without actions has an empty list.
+// Traces gives the inside of transactions. What does not exist is mirror.ErrNotFound, except that a transaction
+// without actions has an empty list.
 type Traces interface {
 	Actions(ctx context.Context, hash common.Hash) ([]*mirror.Action, error)
 	StateChanges(ctx context.Context, hash common.Hash) ([]mirror.StateChange, error)
@@ -25,20 +28,20 @@ type Traces interface {
 
 // debugMethods are the rows of the debug namespace.
 func (a *API) debugMethods() []rpc.Method {
-	anyBlock := rpc.Required(blockRule())
-	txHash := rpc.Required(rpc.TransactionHash())
-	options := rpc.Optional(rpc.TracerConfigWrapper())
+	anyBlock := rpc.Required(anyBlockRule())
+	txHash := rpc.Required(txHashRule())
+	options := rpc.Optional(tracerOptionsRule())
 	row := func(name string, handler rpc.Handler, params ...rpc.Param) rpc.Method {
 		return rpc.Method{Name: name, Params: params, AnyParams: len(params) == 0, Handler: translated(a.debugging(handler))}
 	}
 	return []rpc.Method{
-		row("debug_traceTransaction", a.traceTransaction, txHash, options),
-		row("debug_traceBlockByNumber", a.traceBlock, rpc.Required(rpc.BlockNumber()), options),
-		row("debug_traceBlockByHash", a.traceBlock, rpc.Required(rpc.BlockHash()), options),
-		row("debug_traceCall", a.traceCall, rpc.Required(rpc.Transaction()), rpc.Nullable(anyBlock.Rule), rpc.Nullable(options.Rule)),
+		heavy(weightTrace, row("debug_traceTransaction", a.traceTransaction, txHash, options)),
+		heavy(weightTrace, row("debug_traceBlockByNumber", a.traceBlock, rpc.Required(blockNumberRule()), options)),
+		heavy(weightTrace, row("debug_traceBlockByHash", a.traceBlock, rpc.Required(blockHashRule()), options)),
+		row("debug_traceCall", a.traceCall, rpc.Required(transactionRule()), rpc.Nullable(anyBlock.Rule), rpc.Nullable(options.Rule)),
 		row("debug_getRawHeader", a.getRawHeader, anyBlock),
-		row("debug_getRawBlock", a.getRawBlock, anyBlock),
-		row("debug_getRawReceipts", a.getRawReceipts, anyBlock),
+		heavy(weightLists, row("debug_getRawBlock", a.getRawBlock, anyBlock)),
+		heavy(weightLists, row("debug_getRawReceipts", a.getRawReceipts, anyBlock)),
 		row("debug_getRawTransaction", a.getRawTransaction, txHash),
 		row("debug_getBadBlocks", func(context.Context, *rpc.Params) (any, error) { return json.RawMessage("[]"), nil }),
 	}
@@ -63,24 +66,24 @@ const (
 // traceOptions say how to trace.
 type traceOptions struct {
 	tracer string
-	// Of the call tracer. The first is of the prestate tracer, too.
+	// Of the call tracer; onlyTop is of the prestate tracer, too.
 	onlyTop, withLog bool
 	// Of the prestate tracer.
 	diff, noCode, withEmpty bool
-	// Of the opcode logger. limit ends the list of instructions after so many bytes; 0
-	// is no limit but the relay's own.
+	// Of the opcode logger. limit ends the list of instructions after that many bytes; with 0 only the relay's
+	// own limit holds.
 	memory, noStack, noStorage bool
 	limit                      int64
 }
 
-// readTraceOptions reads options that their rule has accepted. Those of the opcode
-// logger may stand at the top level; what is not known is ignored.
-func readTraceOptions(v rpc.Value, tracer string) traceOptions {
+// readTraceOptions reads options that their rule has accepted. Those of the opcode logger may stand at the top
+// level. Unknown options are ignored.
+func readTraceOptions(v jsonx.Value, tracer string) traceOptions {
 	o := traceOptions{tracer: tracer}
 	if name := v.Field("tracer").Text(); name != "" {
 		o.tracer = name
 	}
-	for _, object := range []rpc.Value{v, v.Field("tracerConfig")} {
+	for _, object := range []jsonx.Value{v, v.Field("tracerConfig")} {
 		for name, value := range object.Fields() {
 			o.set(name, value)
 		}
@@ -88,7 +91,7 @@ func readTraceOptions(v rpc.Value, tracer string) traceOptions {
 	return o
 }
 
-func (o *traceOptions) set(name string, value rpc.Value) {
+func (o *traceOptions) set(name string, value jsonx.Value) {
 	switch name {
 	case "onlyTopCall":
 		o.onlyTop = value.Bool()
@@ -116,8 +119,7 @@ func (o *traceOptions) set(name string, value rpc.Value) {
 // subject is a transaction to trace.
 type subject struct {
 	hash common.Hash
-	// result is what became of it; nil for a synthetic transaction, of which only logs
-	// are known.
+	// result is the record of it; nil for a synthetic transaction, of which only logs are known.
 	result *mirror.ContractResult
 	logs   []*eth.Log
 }
@@ -125,7 +127,7 @@ type subject struct {
 // traceTransaction is debug_traceTransaction.
 func (a *API) traceTransaction(ctx context.Context, p *rpc.Params) (any, error) {
 	options := readTraceOptions(p.At(1), tracerOpcodes)
-	s := subject{hash: p.Hash(0)}
+	s := subject{hash: hashOf(p.At(0))}
 	var err error
 	s.result, err = a.mirror.ContractResult(ctx, s.hash)
 	missing, err := notFound(err)
@@ -164,8 +166,8 @@ func (a *API) traceBlock(ctx context.Context, p *rpc.Params) (any, error) {
 	if len(subjects) >= a.cfg.MaxFullTransactions {
 		return nil, eth.ErrBlockTooLarge(len(subjects))
 	}
-	traces := make([]blockTrace, len(subjects))
-	room := &budget{most: a.cfg.Debug.MaxBytes}
+	traces := make(blockTraces, len(subjects))
+	room := &traceRoom{most: a.cfg.Debug.MaxBytes, account: budget.FromContext(ctx)}
 	err = each(ctx, a.cfg.Concurrency, subjects, func(ctx context.Context, i int, s subject) error {
 		result, err := a.trace(ctx, s, options)
 		if err != nil {
@@ -183,8 +185,34 @@ func (a *API) traceBlock(ctx context.Context, p *rpc.Params) (any, error) {
 
 // blockTrace is the trace of one transaction of a block.
 type blockTrace struct {
-	Hash   common.Hash     `json:"txHash"`
-	Result json.RawMessage `json:"result"`
+	Hash   common.Hash
+	Result json.RawMessage
+}
+
+// blockTraces are the traces of a block.
+type blockTraces []blockTrace
+
+// AppendJSON implements jsonx.Appender.
+func (list blockTraces) AppendJSON(dst []byte) ([]byte, error) {
+	dst = append(dst, '[')
+	for i, trace := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = hex.AppendEncode(append(dst, `{"txHash":"0x`...), trace.Hash[:])
+		dst = append(append(append(dst, `","result":`...), trace.Result...), '}')
+	}
+	return append(dst, ']'), nil
+}
+
+// JSONSize implements jsonx.Sizer.
+func (list blockTraces) JSONSize() int {
+	const around = 100
+	n := len("[]")
+	for i := range list {
+		n += around + len(list[i].Result)
+	}
+	return n
 }
 
 // subjects returns the transactions of a block in their order.
@@ -226,8 +254,7 @@ func (a *API) trace(ctx context.Context, s subject, o traceOptions) (any, error)
 
 func (a *API) hiero() bool { return a.deps.Profile == rpc.ProfileHiero }
 
-// refusedReplay tells that a transaction cannot be shown step by step, which is no
-// reason to show nothing of it.
+// refusedReplay tells that a transaction cannot be shown step by step. Other parts of it can still be shown.
 func refusedReplay(err error) bool {
 	var upstream *mirror.Error
 	var client *eth.Error

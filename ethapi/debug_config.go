@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// DebugConfig holds the settings of the debug methods. They cost the mirror node far
-// more than other reads, so that they are off unless they are asked for.
+// DebugConfig holds the settings of the debug methods. They cost the mirror node far more than other reads, so
+// they are off by default.
 type DebugConfig struct {
 	// Offer the debug_ methods: traces and raw encodings.
 	Enabled bool `env:"DEBUG_API_ENABLED" envDefault:"false"`

@@ -12,7 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/rlp"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 func debugging(s *settings) { s.API.Debug.Enabled = true }
@@ -296,10 +296,19 @@ func TestTraceOptions(t *testing.T) {
 		`{"tracer":"opcodeLogger","tracerConfig":{"onlyTopCall":true}}`:    "callTracer config properties for TracerConfigWrapper are only valid when tracer=callTracer",
 		`{"tracer":"prestateTracer","tracerConfig":{"disableStack":true}}`: "opcodeLogger config properties for TracerConfigWrapper are only valid when tracer=opcodeLogger",
 		`{"tracerConfig":{"enableMemory":true}}`:                           "opcodeLogger config properties for TracerConfigWrapper are only valid when tracer=opcodeLogger",
-		`{"tracer":"muxTracer"}`:                                           `Expected TracerConfigWrapper which contains a valid TracerType and/or TracerConfig, value: {"tracer":"muxTracer"}`,
-		`{"tracer":"callTracer","tracerConfig":{"onlyTopCall":1}}`:         `Expected TracerConfigWrapper which contains a valid TracerType and/or TracerConfig, value: {"tracer":"callTracer","tracerConfig":{"onlyTopCall":1}}`,
+		`"callTracer"`:                                                     "Expected TracerConfigWrapper which contains a valid TracerType and/or TracerConfig, value: callTracer",
 	} {
 		r.expect([3]string{"debug_traceTransaction", `["` + common.MaxHash.Hex() + `",` + options + `]`, name + want})
+	}
+	const member = "-32602 invalid argument "
+	for options, want := range map[string]string{
+		`{"tracer":"muxTracer"}`: "'tracer' for TracerConfigWrapper: Expected TracerType, value: muxTracer",
+		`{"tracer":7}`:           "'tracer' for TracerConfigWrapper: Expected TracerType, value: 7",
+		`{"tracer":"callTracer","tracerConfig":{"onlyTopCall":1}}`: `'tracerConfig' for TracerConfigWrapper: Expected TracerConfig, value: {"onlyTopCall":1}`,
+		`{"tracer":"callTracer","tracerConfig":"x"}`:               "'tracerConfig' for TracerConfigWrapper: Expected TracerConfig, value: x",
+		`{"enableMemory":1}`: "'enableMemory' for TracerConfigWrapper: Expected boolean type, value: 1",
+	} {
+		r.expect([3]string{"debug_traceTransaction", `["` + common.MaxHash.Hex() + `",` + options + `]`, member + want})
 	}
 	for _, options := range []string{`{}`, `{"timeout":"5s"}`, `{"reexec":9}`, `{"tracer":"callTracer","tracerConfig":{"unknown":[1]}}`} {
 		if got := r.call("debug_traceTransaction", `["`+common.MaxHash.Hex()+`",`+options+`]`); got.Error == nil || got.Error.Code != -32001 {

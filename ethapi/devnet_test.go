@@ -21,9 +21,9 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // network is the development network's ledger behind a real mirror node interface,
@@ -43,6 +43,11 @@ func newNetwork(t *testing.T, blockTime time.Duration) *network {
 
 func newNetworkOf(t *testing.T, c ledger.Config) *network {
 	t.Helper()
+	return newNetworkWith(t, c)
+}
+
+func newNetworkWith(t *testing.T, c ledger.Config, change ...func(*settings)) *network {
+	t.Helper()
 	l, err := ledger.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +57,7 @@ func newNetworkOf(t *testing.T, c ledger.Config) *network {
 	t.Cleanup(func() { <-done })
 	server := httptest.NewServer(mirrorrest.New(mirrorrest.Config{View: l.View, Log: slog.New(slog.DiscardHandler)}))
 	t.Cleanup(server.Close)
-	return newNetworkOver(t, l, server)
+	return newNetworkOver(t, l, server, change...)
 }
 
 // newNetworkOver is the read side over a mirror node interface to a ledger.
@@ -76,7 +81,13 @@ func newSender(t testing.TB, l *ledger.Ledger) *network {
 // send brings a transaction to consensus.
 func (n *network) send(data types.TxData) *types.Transaction {
 	n.t.Helper()
-	tx := types.MustSignNewTx(n.key, types.LatestSignerForChainID(big.NewInt(298)), data)
+	return n.sendFor(types.LatestSignerForChainID(big.NewInt(298)), data)
+}
+
+// sendFor is send with a signature for any chain.
+func (n *network) sendFor(signer types.Signer, data types.TxData) *types.Transaction {
+	n.t.Helper()
+	tx := types.MustSignNewTx(n.key, signer, data)
 	raw, err := tx.MarshalBinary()
 	if err != nil {
 		n.t.Fatal(err)

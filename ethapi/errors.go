@@ -7,7 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
@@ -20,8 +20,8 @@ const (
 	statusNoGas       = "INSUFFICIENT_GAS"
 )
 
-// clientError turns a failure below into what a client may see. What already is an
-// error for clients stays as it is, and so do the errors of a context.
+// clientError turns a failure below into an error that a client may see. An error for clients stays as it is, and
+// so does that of a context.
 func clientError(err error) error {
 	var client *eth.Error
 	var upstream *mirror.Error
@@ -39,8 +39,8 @@ func clientError(err error) error {
 	return err
 }
 
-// callError is clientError for a simulation: what the simulated code did is told
-// apart from a mirror node that could not simulate it.
+// callError is clientError for a simulation: it tells failures of the simulated code from those of the mirror
+// node.
 func (a *API) callError(err error) error {
 	var e *mirror.Error
 	if !errors.As(err, &e) {
@@ -50,7 +50,7 @@ func (a *API) callError(err error) error {
 	case e.Message == statusReverted:
 		return a.reverted(e)
 	case e.Message == statusFailInvalid:
-		return eth.ErrReverted(statusFailInvalid, a.revertData(hexBytes(e.Data)))
+		return eth.ErrReverted(statusFailInvalid, a.revertData(e))
 	case e.Status == 404:
 		return eth.ErrUnknownBlock()
 	case e.Status == 400:
@@ -59,7 +59,7 @@ func (a *API) callError(err error) error {
 	return clientError(err)
 }
 
-// notSimulated is what the mirror node refuses to simulate, or could not to its end.
+// notSimulated is the error for a call that the mirror node refused to simulate, or could not finish.
 func notSimulated(e *mirror.Error) *eth.Error {
 	reason := said(e.Message, e.Detail)
 	switch e.Message {
@@ -71,17 +71,19 @@ func notSimulated(e *mirror.Error) *eth.Error {
 	return eth.ErrSimulation(reason)
 }
 
+// reverted is the error of a call that reverted. Profile hiero has the mirror node's text where that says more
+// than the name of the status: it does so for texts, but not for Solidity's panics.
 func (a *API) reverted(e *mirror.Error) *eth.Error {
 	data := hexBytes(e.Data)
-	decoded, _ := revertReason(data)
 	if !a.hiero() {
-		return eth.ErrReverted(decoded, a.revertData(data))
+		decoded, _ := revertReason(data)
+		return eth.ErrReverted(decoded, a.revertData(e))
 	}
 	reason := said(e.Message, e.Detail)
-	if e.Detail == "" && decoded != "" {
-		reason = decoded
+	if text, ok := revertText(data); ok && e.Detail == "" && text != "" {
+		reason = text
 	}
-	// The detail can be what was to be decoded.
+	// The detail can be the data that must be decoded.
 	if text, ok := revertReason(hexBytes(reason)); ok {
 		reason = text
 	}
@@ -89,16 +91,15 @@ func (a *API) reverted(e *mirror.Error) *eth.Error {
 	for _, child := range e.Children {
 		parts = append(parts, said(child.Message, child.Detail))
 	}
-	return eth.ErrReverted(strings.Join(parts, ", "), a.revertData(data))
+	return eth.ErrReverted(strings.Join(parts, ", "), a.revertData(e))
 }
 
-// revertData is how a profile shows what a call reverted with. For nothing at all
-// established relays have an empty text, which libraries for Ethereum do not take for data.
-func (a *API) revertData(data []byte) string {
-	if len(data) == 0 && a.hiero() {
+// revertData is the data of a revert. If the mirror node gives none, established relays have an empty text.
+func (a *API) revertData(e *mirror.Error) string {
+	if e.Data == "" && a.hiero() {
 		return ""
 	}
-	return hexutil.Encode(data)
+	return hexutil.Encode(hexBytes(e.Data))
 }
 
 func said(message, detail string) string {
@@ -117,8 +118,7 @@ func hexBytes(text string) []byte {
 	return data
 }
 
-// notFound tells whether the mirror node does not know the thing; it turns that into
-// no error.
+// notFound tells whether the mirror node does not know something; then it returns no error.
 func notFound(err error) (bool, error) {
 	if errors.Is(err, mirror.ErrNotFound) {
 		return true, nil

@@ -9,8 +9,9 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
+	"lockstep/internal/jsonx"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
@@ -41,8 +42,8 @@ func (a *API) buffered(price hedera.Tinybar) *big.Int {
 	return price.Weibar()
 }
 
-// priceAt returns the gas price in weibar that the network had at a block. A mirror
-// node that does not know any more gives the price of now.
+// priceAt returns the gas price in weibar that the network had at a block. A mirror node that does not know it
+// any more gives the present price.
 func (a *API) priceAt(ctx context.Context, at hedera.Timestamp) (*big.Int, error) {
 	price, err := a.mirror.GasPriceAt(ctx, at)
 	if errors.Is(err, mirror.ErrNotFound) || err == nil && price <= 0 {
@@ -97,9 +98,8 @@ func (a *API) feeHistory(ctx context.Context, p *rpc.Params) (any, error) {
 	return h, nil
 }
 
-// rising checks that percentiles rise, as Ethereum wants it. Established relays take them
-// in any order.
-func (a *API) rising(percentiles rpc.Value) error {
+// rising checks that percentiles rise, as Ethereum requires. Established relays accept any order.
+func (a *API) rising(percentiles jsonx.Value) error {
 	if a.hiero() {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (a *API) number(ctx context.Context, ref eth.BlockRef, head *mirror.Block) 
 	return block.Number, nil
 }
 
-// fixedHistory says that it always was as it is now.
+// fixedHistory shows the present price for all blocks.
 func (a *API) fixedHistory(ctx context.Context, h *feeHistory, count int) error {
 	price, err := a.currentPrice(ctx)
 	if err != nil {
@@ -183,7 +183,7 @@ type feeHistory struct {
 	percentiles int
 }
 
-// AppendJSON implements rpc.Appender.
+// AppendJSON implements jsonx.Appender.
 func (h *feeHistory) AppendJSON(dst []byte) ([]byte, error) {
 	dst = append(dst, `{"baseFeePerGas":[`...)
 	for i, fee := range h.fees {

@@ -8,8 +8,8 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/holiman/uint256"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
@@ -21,8 +21,8 @@ type filledTransaction struct {
 	Tx  *types.Transaction `json:"tx"`
 }
 
-// fillTransaction is eth_fillTransaction: what the client left out of a transaction is
-// filled in, so that only the signature is missing.
+// fillTransaction is eth_fillTransaction: it fills in what the client left out of a transaction, except the
+// signature.
 func (a *API) fillTransaction(ctx context.Context, p *rpc.Params) (any, error) {
 	args, err := readTxArgs(p.At(0))
 	if err != nil {
@@ -53,7 +53,7 @@ func (a *API) fillTransaction(ctx context.Context, p *rpc.Params) (any, error) {
 	return filledTransaction{raw, tx}, nil
 }
 
-// fillable refuses what no value for the missing parts could make valid.
+// fillable refuses a transaction that no value for the missing parts can make valid.
 func (a *API) fillable(t *txArgs) error {
 	zero := func(n *big.Int) bool { return n != nil && n.Sign() == 0 }
 	switch {
@@ -119,8 +119,8 @@ func (a *API) fillGas(ctx context.Context, t *txArgs, p *rpc.Params) error {
 	return nil
 }
 
-// fillFees offers a fifth more than the price of now: the price follows the exchange
-// rate, and what is offered above it is not charged.
+// fillFees offers a fifth more than the present price: the price follows the exchange rate, and an offer above it
+// is not charged.
 func (a *API) fillFees(ctx context.Context, t *txArgs) error {
 	if t.price != nil {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/eth"
 	"lockstep/internal/envx"
+	"lockstep/internal/eth"
 )
 
 type filled struct {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
@@ -32,9 +32,8 @@ func (a *API) newFilter(ctx context.Context, p *rpc.Params) (any, error) {
 	return a.addFilter(ctx, f)
 }
 
-// firstOf fixes the bounds of a filter: a tag means what it means now. It returns the
-// first block of which the client is to be told: what lies before the filter only if
-// the client named the block to begin with.
+// firstOf fixes the bounds of a filter: a tag means its present block. It returns the first block to tell of.
+// That lies before the filter's creation only if the client named the first block.
 func (a *API) firstOf(ctx context.Context, q *logQuery, head *mirror.Block) (uint64, error) {
 	next := head.Number + 1
 	first := head.Number

@@ -3,6 +3,7 @@ package ethapi
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 // filterModel is what a FilterStore is, without any cleverness. Nothing expires in it.
 type filterModel struct {
 	most    int
+	bytes   int
 	order   []string // the longest unused first
 	texts   map[string]string
 	cursors map[string]uint64
@@ -24,8 +26,18 @@ func (m *filterModel) add(id, text string, next uint64) {
 	if len(m.order) == m.most {
 		m.delete(m.order[0])
 	}
+	for m.sum()+len(text) > m.bytes {
+		m.delete(slices.MaxFunc(m.order, func(a, b string) int { return len(m.texts[a]) - len(m.texts[b]) }))
+	}
 	m.order = append(m.order, id)
 	m.texts[id], m.cursors[id] = text, next
+}
+
+func (m *filterModel) sum() (bytes int) {
+	for _, id := range m.order {
+		bytes += len(m.texts[id])
+	}
+	return bytes
 }
 
 func (m *filterModel) use(id string) string {
@@ -71,14 +83,14 @@ func nextMillisecond(t *rapid.T, client *redis.Client) {
 func TestFilterStoresFollowTheModel(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
-	const most, ids, cursors = 3, 6, 4
-	inRedis := redisFilters(t, server.URL(), most, time.Hour)
+	const most, bytes, ids, cursors = 3, 7000, 6, 4
+	inRedis := redisFilters(t, server.URL(), most, bytes, time.Hour)
 	rapid.Check(t, func(t *rapid.T) {
 		if err := client.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
-		m := &filterModel{most: most, texts: map[string]string{}, cursors: map[string]uint64{}}
-		stores := []FilterStore{newLocalFilters(most, time.Hour), inRedis}
+		m := &filterModel{most: most, bytes: bytes, texts: map[string]string{}, cursors: map[string]uint64{}}
+		stores := []FilterStore{newLocalFilters(most, bytes, time.Hour), inRedis}
 		added := 0
 		someID := func(t *rapid.T) string { // perhaps one that is gone, or was never there
 			return fmt.Sprintf("0x%x", max(0, added-rapid.IntRange(0, ids).Draw(t, "id")))
@@ -94,9 +106,11 @@ func TestFilterStoresFollowTheModel(t *testing.T) {
 				nextMillisecond(t, client)
 				added++
 				id, next := fmt.Sprintf("0x%x", added), cursor.Draw(t, "cursor")
-				m.add(id, "filter "+id, next)
+				// No two are of the same length, so that it is clear which one is the longest.
+				text := strings.Repeat("x", 1000*rapid.IntRange(0, 5).Draw(t, "length")+added)
+				m.add(id, text, next)
 				for _, s := range stores {
-					same(t, s, "add", nil, nil, s.Add(t.Context(), id, []byte("filter "+id), next))
+					same(t, s, "add", nil, nil, s.Add(t.Context(), id, []byte(text), next))
 				}
 			},
 			"use": func(t *rapid.T) {

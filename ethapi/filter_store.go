@@ -6,40 +6,43 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 )
 
-// FilterStore keeps the filters of clients: in this process, or for a fleet. A filter
-// that was not used for its time to live is gone; when there are too many, the one that
-// was not used for longest goes. It is safe for concurrent use.
+// FilterStore keeps the filters of clients: in this process, or for a fleet. A filter that was not used for its
+// time to live ends. When there are too many, the least recently used one goes; when they have too many bytes,
+// the longest goes, so that many large ones do not remove small ones. It is safe for concurrent use.
 type FilterStore interface {
 	// Add keeps a filter with a cursor under an id that is new.
 	Add(ctx context.Context, id string, filter []byte, next uint64) error
-	// Use returns a filter and its cursor and lets it live on; ok is false if there is
-	// none.
+	// Use returns a filter and its cursor and renews its time to live; ok is false if there is none.
 	Use(ctx context.Context, id string) (filter []byte, next uint64, ok bool, err error)
-	// Advance moves a cursor. It is false if the cursor was not where it is said to have
-	// been: another poll has been faster.
+	// Advance moves a cursor. It returns false if the cursor was not at from, because another poll was faster.
 	Advance(ctx context.Context, id string, from, to uint64) (bool, error)
 	// Delete forgets a filter; it tells whether there was one.
 	Delete(ctx context.Context, id string) (bool, error)
 }
 
-// localFilters is a FilterStore in this process. Its errors are nil.
+// localFilters is a FilterStore in this process.
 type localFilters struct {
-	ttl time.Duration
-	max int
+	ttl      time.Duration
+	max      int
+	maxBytes int
 
 	mu    sync.Mutex
 	byID  map[string]*list.Element // guarded by mu
 	order *list.List               // guarded by mu; of *localFilter, the longest unused first
+	bytes int                      // guarded by mu; of all texts
 }
+
+var errFilterTooLong = errors.New("a filter is longer than all may be together")
 
 type localFilter struct {
 	id      string
@@ -48,18 +51,25 @@ type localFilter struct {
 	expires time.Time // guarded by localFilters.mu
 }
 
-func newLocalFilters(most int, ttl time.Duration) *localFilters {
-	return &localFilters{ttl: ttl, max: most, byID: make(map[string]*list.Element), order: list.New()}
+func newLocalFilters(most, bytes int, ttl time.Duration) *localFilters {
+	return &localFilters{ttl: ttl, max: most, maxBytes: bytes, byID: make(map[string]*list.Element), order: list.New()}
 }
 
 // Add implements FilterStore.
 func (s *localFilters) Add(_ context.Context, id string, filter []byte, next uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(filter) > s.maxBytes {
+		return errFilterTooLong
+	}
 	s.expire()
 	for len(s.byID) >= s.max {
 		s.remove(s.order.Front())
 	}
+	for s.bytes+len(filter) > s.maxBytes {
+		s.remove(s.longest())
+	}
+	s.bytes += len(filter)
 	s.byID[id] = s.order.PushBack(&localFilter{id: id, text: filter, next: next, expires: time.Now().Add(s.ttl)})
 	return nil
 }
@@ -111,24 +121,36 @@ func (s *localFilters) expire() {
 	}
 }
 
+// longest is called with mu held, and with a filter there.
+func (s *localFilters) longest() *list.Element {
+	longest := s.order.Front()
+	for e := longest.Next(); e != nil; e = e.Next() {
+		if len(e.Value.(*localFilter).text) > len(longest.Value.(*localFilter).text) {
+			longest = e
+		}
+	}
+	return longest
+}
+
 // remove is called with mu held.
 func (s *localFilters) remove(e *list.Element) {
-	delete(s.byID, e.Value.(*localFilter).id)
+	f := e.Value.(*localFilter)
+	delete(s.byID, f.id)
+	s.bytes -= len(f.text)
 	s.order.Remove(e)
 }
 
-// filter is what a client wants to be told of. A poll takes what lies between the
-// cursor and the head.
+// filter selects what a client wants to know. A poll reads from the cursor to the head.
 type filter struct {
 	id    string
 	query *logQuery // nil: new blocks
-	// next is the first block that no poll has covered. A filter for one block by hash
-	// has been polled when it is not 0.
+	// next is the first block that no poll has covered. For a filter for one block by hash, not 0 means that it
+	// was polled.
 	next uint64
 }
 
-// keptFilter is how a store keeps a filter. The bounds of a query are numbers: a tag
-// means what it meant when the filter was made.
+// keptFilter is the form of a filter in a store. The bounds of a query are numbers: a tag means its block at the
+// filter's creation.
 type keptFilter struct {
 	Blocks    bool             `json:"blocks,omitempty"` // it is for new blocks
 	Block     *common.Hash     `json:"block,omitempty"`
@@ -189,7 +211,7 @@ func (k *keptFilter) query() *logQuery {
 	return q
 }
 
-// useFilter finds a filter and lets it live on. One that does not exist is an error.
+// useFilter finds a filter and renews its time to live. One that does not exist is an error.
 func (a *API) useFilter(ctx context.Context, id string) (*filter, error) {
 	id = filterID(id)
 	text, next, ok, err := a.filters.Use(ctx, id)
@@ -206,8 +228,8 @@ func (a *API) useFilter(ctx context.Context, id string) (*filter, error) {
 	return &filter{id: id, query: k.query(), next: next}, nil
 }
 
-// polled moves a filter's cursor to where the next poll begins. It is false if another
-// poll has been faster; what that one returned must not be returned again.
+// polled moves a filter's cursor to where the next poll begins. It returns false if another poll was faster: what
+// that one returned must not be returned again.
 func (a *API) polled(ctx context.Context, f *filter, next uint64) (bool, error) {
 	moved, err := a.filters.Advance(ctx, f.id, f.next, next)
 	if err != nil {
@@ -225,7 +247,7 @@ func (a *API) filtersError(ctx context.Context, err error) error {
 	return eth.ErrFiltersUnavailable()
 }
 
-// filterID is an id as a number is written, which is how clients may give it back.
+// filterID is an id without leading zeros, as clients may write the number.
 func filterID(text string) string {
 	digits := strings.TrimLeft(strings.TrimPrefix(strings.ToLower(text), "0x"), "0")
 	if digits == "" {

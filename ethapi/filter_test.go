@@ -15,34 +15,37 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/cache"
-	"lockstep/eth"
+	"lockstep/internal/cache"
+	"lockstep/internal/eth"
 	"lockstep/internal/redistest"
 	"lockstep/internal/redisx"
 )
 
 // redisFilters opens a store as another relay of the same fleet would.
-func redisFilters(t *testing.T, url string, most int, ttl time.Duration) *cache.Filters {
+func redisFilters(t *testing.T, url string, most, bytes int, ttl time.Duration) *cache.Filters {
 	t.Helper()
 	client, err := redisx.Open(url, redisx.Options{Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	return cache.NewFilters(client, most, ttl, 20*time.Second)
+	return cache.NewFilters(client, cache.FilterBounds{Count: most, Bytes: bytes, TTL: ttl, Timeout: 20 * time.Second})
 }
+
+// someBytes is more than the filters of a test have, unless it says so.
+const someBytes = 1 << 20
 
 // Every store keeps the contract: here, in Redis, in a cluster.
 func TestFilterStores(t *testing.T) {
 	stores := map[string]func(t *testing.T) func(most int, ttl time.Duration) FilterStore{
 		"local": func(*testing.T) func(int, time.Duration) FilterStore {
-			return func(most int, ttl time.Duration) FilterStore { return newLocalFilters(most, ttl) }
+			return func(most int, ttl time.Duration) FilterStore { return newLocalFilters(most, someBytes, ttl) }
 		},
 		"redis": func(t *testing.T) func(int, time.Duration) FilterStore {
 			server := redistest.Start(t)
 			return func(most int, ttl time.Duration) FilterStore {
 				server.Client().FlushAll(t.Context())
-				return redisFilters(t, server.URL(), most, ttl)
+				return redisFilters(t, server.URL(), most, someBytes, ttl)
 			}
 		},
 		"cluster": func(t *testing.T) func(int, time.Duration) FilterStore {
@@ -51,7 +54,7 @@ func TestFilterStores(t *testing.T) {
 				for _, node := range cluster.Nodes {
 					node.Client().FlushAll(t.Context())
 				}
-				return redisFilters(t, cluster.URL(), most, ttl)
+				return redisFilters(t, cluster.URL(), most, someBytes, ttl)
 			}
 		},
 	}
@@ -158,7 +161,7 @@ func storeContract(t *testing.T, open func(most int, ttl time.Duration) FilterSt
 
 func TestFilterLifetime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, ctx := newLocalFilters(10, time.Minute), t.Context()
+		s, ctx := newLocalFilters(10, someBytes, time.Minute), t.Context()
 		for _, id := range []string{"used", "idle"} {
 			_ = s.Add(ctx, id, nil, 0)
 		}
@@ -232,7 +235,7 @@ func TestFleetSharesFilters(t *testing.T) {
 	server := redistest.Start(t)
 	var fleet []*relay
 	for range 2 {
-		store := redisFilters(t, server.URL(), 100, time.Hour)
+		store := redisFilters(t, server.URL(), 100, someBytes, time.Hour)
 		fleet = append(fleet, newRelay(t, n.node, func(s *settings) { s.deps.Filters = store }))
 	}
 	n.dynamic(0, nil, 0, 500_000, initCode(counter))

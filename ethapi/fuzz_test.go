@@ -21,18 +21,18 @@ func FuzzParameters(f *testing.F) {
 			return
 		}
 		v := p.At(0)
-		if rpc.BlockParams().Matches(v) {
+		if blockParamsRule().Matches(v) {
 			if ref, err := blockRef(v); err == nil && ref.String() == "" {
 				t.Errorf("%s names no block", v)
 			}
 		}
-		if rpc.Filter().Matches(v) {
+		if filterRule(true).Matches(v) {
 			q, err := new(API).readLogQuery(v)
 			if err == nil && (len(q.addresses) > maxAddresses || len(q.topics.at[0]) > maxAlternatives) {
 				t.Errorf("%s is too large", v)
 			}
 		}
-		if rpc.Transaction().Matches(v) {
+		if transactionRule().Matches(v) {
 			q, err := new(API).callRequest(p)
 			if err == nil && q.Value < 0 {
 				t.Errorf("%s sends %d", v, q.Value)

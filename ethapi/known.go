@@ -7,13 +7,12 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 	"lockstep/rpc"
 )
 
-// What everybody asks for, and again and again, is the newest: its number, the price of
-// gas, the block itself. While the mirror client may still share what it has heard, these
-// are answered where the request is read.
+// Most requests ask for the newest block's number, the price of gas, or the newest block itself. While the mirror
+// client may still share its last answer, these are answered where the request is read.
 
 func ready(m rpc.Method, known func(p *rpc.Params) (any, bool)) rpc.Method {
 	m.Ready = known
@@ -53,8 +52,8 @@ func (a *API) knownBlock(p *rpc.Params) (any, bool) {
 	return a.recent.get(hash, p.Bool(1))
 }
 
-// recentBlocks are whole answers about blocks at the head of the chain. Blocks are final,
-// so what was right once stays right. The zero value is ready for use.
+// recentBlocks are complete answers about blocks at the head of the chain. Blocks are final, so a right answer
+// stays right. The zero value is ready for use.
 type recentBlocks struct {
 	mu    sync.Mutex
 	slots [recentCount]recentBlock // guarded by mu
@@ -67,7 +66,7 @@ type recentBlock struct {
 	answer json.RawMessage // nil: the slot is empty
 }
 
-// Bounds of recentBlocks: a few seconds of the chain in both forms, 8 MiB at most.
+// Bounds of recentBlocks: a few seconds of the chain in both forms, up to 8 MiB.
 const (
 	recentDepth = 8 // blocks behind the newest
 	recentCount = 2 * recentDepth
@@ -104,7 +103,7 @@ func (r *recentBlocks) put(hash common.Hash, full bool, answer json.RawMessage) 
 	r.next = (r.next + 1) % len(r.slots)
 }
 
-// keep returns the answer that is b, and keeps it if it will be asked for again soon.
+// keep returns the answer that shows b, and keeps it if it will probably be asked for again soon.
 func (a *API) keep(c *contents, b *eth.Block) (any, error) {
 	head, ok := a.mirror.KnownLatestBlock()
 	if !ok || !c.whole || b.Number+recentDepth <= head.Number {

@@ -8,52 +8,71 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"lockstep/eth"
-	"lockstep/evm"
-	"lockstep/hedera"
+	"lockstep/internal/budget"
+	"lockstep/internal/eth"
+	"lockstep/internal/evm"
+	"lockstep/internal/hedera"
+	"lockstep/internal/jsonx"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
 
-// What the mirror node can neither simulate nor show is run here: package evm on a
-// state that the mirror node tells of.
+// Package evm runs here what the mirror node can neither simulate nor show. It reads the state from the mirror
+// node.
 
 // simulation is one request's state and the block that it begins with.
 type simulation struct {
 	api   *API
 	state *evm.State
 	head  *mirror.Block   // what a call sees as its block
-	at    *mirror.Block   // the end of which the state is that of; nil: of now
+	at    *mirror.Block   // the state is that at its end; nil: the present state
 	price hedera.Tinybar  // of gas
-	ctx   context.Context // ends with the time that a simulation has
+	ctx   context.Context // ends at the simulation's time limit
+	pace  *pace
 	made  map[uint64]common.Hash
 }
 
-// simulate has f work on the state at a block. The state of now is read while it is
-// needed: a block that comes meanwhile may show.
+// simulate runs f on the state at a block. The present state is read while f runs, so a new block may already
+// show in it.
 func (a *API) simulate(ctx context.Context, ref eth.BlockRef, f func(*simulation) (any, error)) (any, error) {
-	select {
-	case a.simulations <- struct{}{}:
-		defer func() { <-a.simulations }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	account := budget.FromContext(ctx)
+	place, err := a.simulations.Enter(ctx, account, 1, false)
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, a.cfg.Simulation.Timeout.Duration(), errSimulationTime)
-	defer cancel()
-	s := &simulation{api: a, ctx: ctx, made: make(map[uint64]common.Hash)}
-	if err := s.begin(ref); err != nil {
-		return nil, s.clientError(err)
+	s := &simulation{api: a, ctx: ctx, made: make(map[uint64]common.Hash), pace: &pace{ctx: ctx, account: account}}
+	leave := func() {
+		s.pace.leave()
+		cancel()
+		place.Leave()
 	}
-	result, err := f(s)
+	result, err := s.result(ref, f)
 	if err != nil {
+		defer leave()
 		return nil, s.clientError(err)
 	}
-	return result, nil
+	s.pace.finish()
+	if err := s.pace.hold(2 * s.pace.held); err != nil { // the text of the held bytes
+		defer leave()
+		return nil, err
+	}
+	return &rpc.Answer{Result: result, Encoded: leave}, nil
 }
 
-// simulateCall has run work with a call: the first two parameters are its transaction
-// object and its block, and both kinds of overrides are made before it runs.
-func (a *API) simulateCall(ctx context.Context, p *rpc.Params, accounts, block rpc.Value, run func(*simulation, evm.Block, evm.Message) (any, error)) (any, error) {
+func (s *simulation) result(ref eth.BlockRef, f func(*simulation) (any, error)) (result any, err error) {
+	if err := s.begin(ref); err != nil {
+		return nil, err
+	}
+	if s.pace.turn, err = s.api.processors.Enter(s.ctx, s.pace.account, 1, true); err != nil {
+		return nil, err
+	}
+	return f(s)
+}
+
+// simulateCall runs run with a call: the first two parameters are its transaction object and its block. Both
+// kinds of overrides are applied first.
+func (a *API) simulateCall(ctx context.Context, p *rpc.Params, accounts, block jsonx.Value, run func(*simulation, evm.Block, evm.Message) (any, error)) (any, error) {
 	ref, err := blockRef(p.At(1))
 	if err != nil {
 		return nil, err
@@ -62,8 +81,8 @@ func (a *API) simulateCall(ctx context.Context, p *rpc.Params, accounts, block r
 	if err != nil {
 		return nil, err
 	}
-	overrides, err := readOverrides(overridesParam, accounts)
-	if err != nil {
+	var overrides []accountOverride
+	if err := a.inTurn(ctx, accounts, func() (err error) { overrides, err = readOverrides(overridesParam, accounts); return err }); err != nil {
 		return nil, err
 	}
 	return a.simulate(ctx, ref, func(s *simulation) (any, error) {
@@ -80,6 +99,21 @@ func (a *API) simulateCall(ctx context.Context, p *rpc.Params, accounts, block r
 		}
 		return run(s, env, message)
 	})
+}
+
+// inTurn reads a parameter; a long one keeps a processor busy for a while, and so waits for its
+// turn.
+func (a *API) inTurn(ctx context.Context, parameter jsonx.Value, read func() error) error {
+	const long = 32 << 10
+	if len(parameter) < long {
+		return read()
+	}
+	turn, err := a.processors.Enter(ctx, budget.FromContext(ctx), 1, true)
+	if err != nil {
+		return err
+	}
+	defer turn.Leave()
+	return read()
 }
 
 var errSimulationTime = errors.New("the simulation takes too long")
@@ -100,6 +134,7 @@ func (s *simulation) begin(ref eth.BlockRef) (err error) {
 		s.price = fees.EthereumTransaction
 	}
 	s.state = evm.NewState(s.ctx, (*chainReader)(s), s.api.cfg.Simulation.Reads)
+	s.state.Pace = s.pace.frame
 	return nil
 }
 
@@ -121,12 +156,12 @@ func (s *simulation) clientError(err error) error {
 	return err
 }
 
-// block is what a call sees of a block.
+// block returns the block that a call sees.
 func (s *simulation) block() evm.Block {
 	return evm.Block{Number: s.head.Number, Time: uint64(s.head.From.Seconds), Random: s.head.Hash}
 }
 
-// override makes assumptions about accounts.
+// override applies the overrides of accounts.
 func (s *simulation) override(accounts []accountOverride) error {
 	for _, o := range accounts {
 		with := evm.Override{State: wordsOf(o.State), Diff: wordsOf(o.Diff)}
@@ -148,7 +183,7 @@ func (s *simulation) override(accounts []accountOverride) error {
 	return nil
 }
 
-// wordsOf keeps the difference between no words and none given.
+// wordsOf returns nil if no words were given, but not for an empty list.
 func wordsOf(slots []slotOverride) map[common.Hash]common.Hash {
 	if slots == nil {
 		return nil
@@ -160,8 +195,8 @@ func wordsOf(slots []slotOverride) map[common.Hash]common.Hash {
 	return words
 }
 
-// message is the message of a transaction object. A price that is offered is paid, up to
-// the network's; gas that is not limited is as much as one call may use.
+// message is the message of a transaction object. An offered price is paid, up to the network's. Without a gas
+// limit the maximum of one call holds.
 func (s *simulation) message(t *txArgs) (m evm.Message, err error) {
 	if t.authorizations != nil {
 		return m, eth.ErrSimulation("authorizationList is not supported")
@@ -196,7 +231,7 @@ func (s *simulation) message(t *txArgs) (m evm.Message, err error) {
 	return m, nil
 }
 
-// receiver is who a message goes to, also when it creates that.
+// receiver is the receiver of a message, or the contract that it creates.
 func (s *simulation) receiver(m *evm.Message) common.Address {
 	if m.To != nil {
 		return *m.To
@@ -209,6 +244,10 @@ type chainReader simulation
 
 // Account implements evm.Reader.
 func (c *chainReader) Account(ctx context.Context, address common.Address) (*evm.Account, error) {
+	return away(c.pace, func() (*evm.Account, error) { return c.account(ctx, address) })
+}
+
+func (c *chainReader) account(ctx context.Context, address common.Address) (*evm.Account, error) {
 	var account *mirror.Account
 	var contract *mirror.Contract
 	t, both := parallel(ctx, 2)
@@ -238,8 +277,8 @@ func (c *chainReader) Account(ctx context.Context, address common.Address) (*evm
 	return found, c.atBlock(ctx, found, contract != nil)
 }
 
-// atBlock puts the balance and the nonce that an account had at the end of the block
-// in the place of those of now. The nonce of a contract is not known for the past.
+// atBlock replaces the present balance and nonce of an account by those at the end of the block. The nonce of a
+// contract is not known for the past.
 func (c *chainReader) atBlock(ctx context.Context, account *evm.Account, isContract bool) (err error) {
 	account.Balance, err = c.api.mirror.BalanceAt(ctx, account.Address, c.at.To)
 	if missing, err := notFound(err); missing || err != nil {
@@ -288,7 +327,7 @@ func (c *chainReader) Storage(ctx context.Context, address common.Address, key c
 	if c.at != nil {
 		at = c.at.To
 	}
-	return c.api.mirror.Storage(ctx, address, key, at)
+	return away(c.pace, func() (common.Hash, error) { return c.api.mirror.Storage(ctx, address, key, at) })
 }
 
 // BlockHash implements evm.Reader.
@@ -296,15 +335,15 @@ func (c *chainReader) BlockHash(ctx context.Context, number uint64) (common.Hash
 	if hash, ok := c.made[number]; ok {
 		return hash, nil
 	}
-	block, err := c.api.mirror.BlockByNumber(ctx, number)
+	block, err := away(c.pace, func() (*mirror.Block, error) { return c.api.mirror.BlockByNumber(ctx, number) })
 	if missing, err := notFound(err); missing || err != nil {
 		return common.Hash{}, err
 	}
 	return block.Hash, nil
 }
 
-// blockOverrides changes what a call sees of its block.
-func blockOverrides(b *evm.Block, v rpc.Value) error {
+// blockOverrides changes the block that a call sees.
+func blockOverrides(b *evm.Block, v jsonx.Value) error {
 	for name, value := range v.Fields() {
 		if value.Null() {
 			continue
@@ -327,11 +366,11 @@ func blockOverrides(b *evm.Block, v rpc.Value) error {
 				b.GasLimit = n.Uint64()
 			}
 		case "feeRecipient":
-			if ok = rpc.Address().Matches(value); ok {
+			if ok = AddressRule().Matches(value); ok {
 				b.Coinbase = addressField(value)
 			}
 		case "prevRandao":
-			if ok = rpc.Hex64().Matches(value); ok {
+			if ok = wordRule().Matches(value); ok {
 				b.Random = wordOf(value)
 			}
 		case "baseFeePerGas":
@@ -339,7 +378,7 @@ func blockOverrides(b *evm.Block, v rpc.Value) error {
 		case "blobBaseFee":
 			ok, b.BlobBaseFee = number, n
 		case "difficulty":
-			ok = number // nothing that runs can see it: its place is PREVRANDAO's
+			ok = number // no code can read it: PREVRANDAO has its place
 		default:
 			return eth.ErrInvalidArguments("block override %q is not supported", name)
 		}

@@ -8,7 +8,9 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/eth"
+	"lockstep/internal/budget"
+	"lockstep/internal/eth"
+	"lockstep/internal/jsonx"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
@@ -28,22 +30,21 @@ type logQuery struct {
 	topics    topicQuery
 }
 
-// topicQuery is what the topics of a log must be, by position.
+// topicQuery says which topics a log must have, by position.
 type topicQuery struct {
 	at    [maxTopics][]common.Hash // none: any
 	named int                      // positions that the client wrote, also those that match any topic
 }
 
-// fits tells whether a log has a topic at each position that the client wrote, which is
-// what Ethereum's nodes want even where any will do. For established relays a position
-// that matches any topic matches no topic, too.
+// fits tells whether a log has a topic at each position that the client wrote. Ethereum's nodes require that even
+// where any topic matches. For established relays such a position also matches a missing topic.
 func (q *topicQuery) fits(l *eth.Log) bool { return len(l.Topics) >= q.named }
 
 // readLogQuery reads a filter object that its rule has accepted. null counts as
 // absent everywhere: as a bound, as the addresses, and as a wildcard among topics.
-func (a *API) readLogQuery(v rpc.Value) (q logQuery, err error) {
+func (a *API) readLogQuery(v jsonx.Value) (q logQuery, err error) {
 	if hash := v.Field("blockHash"); hash.Given() {
-		h := hash.Hash()
+		h := hashOf(hash)
 		q.blockHash = &h
 	}
 	if q.from, err = bound(v.Field("fromBlock")); err != nil {
@@ -59,7 +60,7 @@ func (a *API) readLogQuery(v rpc.Value) (q logQuery, err error) {
 	return q, err
 }
 
-func bound(v rpc.Value) (*eth.BlockRef, error) {
+func bound(v jsonx.Value) (*eth.BlockRef, error) {
 	if !v.Given() {
 		return nil, nil
 	}
@@ -69,7 +70,7 @@ func bound(v rpc.Value) (*eth.BlockRef, error) {
 
 // readAddresses reads one address or a list, without repetitions. An empty list is
 // any address.
-func readAddresses(v rpc.Value) ([]common.Address, error) {
+func readAddresses(v jsonx.Value) ([]common.Address, error) {
 	addresses := distinctAddresses(v)
 	if len(addresses) > maxAddresses {
 		return nil, eth.ErrInvalidParam(0, "exceed max addresses: %d of at most %d", len(addresses), maxAddresses)
@@ -77,17 +78,17 @@ func readAddresses(v rpc.Value) ([]common.Address, error) {
 	return addresses, nil
 }
 
-func distinctAddresses(v rpc.Value) (addresses []common.Address) {
+func distinctAddresses(v jsonx.Value) (addresses []common.Address) {
 	seen := make(map[common.Address]bool)
-	var add func(v rpc.Value)
-	add = func(v rpc.Value) {
+	var add func(v jsonx.Value)
+	add = func(v jsonx.Value) {
 		if v.IsArray() {
 			for e := range v.Elements() {
 				add(e)
 			}
 			return
 		}
-		if address := v.Address(); v.Given() && !seen[address] {
+		if address := addressOf(v); v.Given() && !seen[address] {
 			seen[address] = true
 			addresses = append(addresses, address)
 		}
@@ -98,7 +99,7 @@ func distinctAddresses(v rpc.Value) (addresses []common.Address) {
 
 // readTopics reads topics by position: null and an empty list match anything, a list
 // matches any of its elements.
-func (a *API) readTopics(v rpc.Value) (q topicQuery, err error) {
+func (a *API) readTopics(v jsonx.Value) (q topicQuery, err error) {
 	i := 0
 	for position := range v.Elements() {
 		if i >= maxTopics {
@@ -109,7 +110,7 @@ func (a *API) readTopics(v rpc.Value) (q topicQuery, err error) {
 				return q, eth.ErrInvalidParam(i, "Topic %d exceeds maximum nested length of %d", i, maxAlternatives)
 			}
 		} else if position.Given() {
-			q.at[i] = []common.Hash{position.Hash()}
+			q.at[i] = []common.Hash{hashOf(position)}
 		}
 		i++
 	}
@@ -120,12 +121,12 @@ func (a *API) readTopics(v rpc.Value) (q topicQuery, err error) {
 }
 
 // alternatives reads a list of topics. A null among them makes it match anything.
-func alternatives(list rpc.Value) (topics []common.Hash) {
+func alternatives(list jsonx.Value) (topics []common.Hash) {
 	for e := range list.Elements() {
 		if !e.Given() {
 			return nil
 		}
-		topics = append(topics, e.Hash())
+		topics = append(topics, hashOf(e))
 	}
 	return topics
 }
@@ -139,7 +140,7 @@ func (a *API) getLogs(ctx context.Context, p *rpc.Params) (any, error) {
 	if q.blockHash == nil || a.hiero() {
 		return a.logs(ctx, q)
 	}
-	// Those who ask by hash want to know whether that block is still there (EIP-234).
+	// A client that asks by hash wants to know whether that block still exists (EIP-234).
 	switch block, err := a.block(ctx, eth.HashRef(*q.blockHash)); {
 	case err != nil:
 		return nil, err
@@ -167,6 +168,8 @@ func (a *API) logs(ctx context.Context, q logQuery) (eth.Logs, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case a.hiero() && last > head.Number+a.cfg.MaxBlockRange:
+		return eth.Logs{}, nil // established relays find no end block
 	case first > head.Number:
 		return eth.Logs{}, nil // before the range is judged: a client that asks for what comes next leaves its end open
 	case first > last:
@@ -243,15 +246,14 @@ func (a *API) blockLogs(ctx context.Context, block *mirror.Block, q logQuery) (e
 	})
 }
 
-// perAddress reads logs once for each address of a query, or once for any, and puts
-// them in order.
+// perAddress reads logs once for each address of a query, or once for any address, and sorts them.
 func (a *API) perAddress(ctx context.Context, q logQuery, read func(context.Context, mirror.LogsQuery) ([]*mirror.Log, error)) (eth.Logs, error) {
 	parts := []mirror.LogsQuery{{Topics: q.topics.at}}
 	if len(q.addresses) > 0 {
 		parts = parts[:0]
 	}
 	for i := range q.addresses {
-		if q.addresses[i] != (common.Address{}) { // nothing can live there
+		if q.addresses[i] != (common.Address{}) { // no contract can have the zero address
 			parts = append(parts, mirror.LogsQuery{Topics: q.topics.at, Address: &q.addresses[i]})
 		}
 	}
@@ -263,11 +265,24 @@ func (a *API) perAddress(ctx context.Context, q logQuery, read func(context.Cont
 	if err != nil {
 		return nil, err
 	}
+	if err := holdLogs(budget.FromContext(ctx), found); err != nil {
+		return nil, err
+	}
 	logs := slices.DeleteFunc(buildLogs(slices.Concat(found...)), func(l *eth.Log) bool { return !q.topics.fits(l) })
 	if !slices.IsSortedFunc(logs, byPlace) {
 		slices.SortStableFunc(logs, byPlace)
 	}
 	return logs, nil
+}
+
+// holdLogs counts the lists of an answer's logs. The logs themselves are counted where they are read.
+func holdLogs(account *budget.Account, found [][]*mirror.Log) error {
+	const perLog = 64
+	bytes := 0
+	for _, part := range found {
+		bytes += perLog * len(part)
+	}
+	return account.Take(bytes)
 }
 
 // byPlace compares logs by their place in the chain.

@@ -9,41 +9,46 @@ import (
 // Methods returns the method table.
 func (a *API) Methods() []rpc.Method {
 	var (
-		address     = rpc.Required(rpc.Address())
-		number      = rpc.Required(rpc.BlockNumber())
-		blockHash   = rpc.Required(rpc.BlockHash())
-		txHash      = rpc.Required(rpc.TransactionHash())
+		address     = rpc.Required(AddressRule())
+		number      = rpc.Required(blockNumberRule())
+		blockHash   = rpc.Required(blockHashRule())
+		txHash      = rpc.Required(txHashRule())
 		full        = rpc.Required(rpc.Boolean())
-		hex         = rpc.Required(rpc.Hex())
-		transaction = rpc.Required(rpc.Transaction())
-		filterRule  = rpc.Required(rpc.Filter())
-		anyBlock    = blockRule()
+		hex         = rpc.Required(HexRule())
+		transaction = rpc.Required(transactionRule())
+		logFilter   = rpc.Required(filterRule(true))
+		anyBlock    = anyBlockRule()
 		atBlock     = rpc.Optional(anyBlock)
+		callBlock   = rpc.Optional(blockParamsRule())
 	)
+	if a.hiero() { // established relays require the block, and do not accept null
+		atBlock, callBlock = rpc.Required(anyBlock), rpc.Required(blockParamsRule())
+		logFilter = rpc.Required(filterRule(false))
+	}
 	row := func(name string, handler rpc.Handler, params ...rpc.Param) rpc.Method {
 		return rpc.Method{Name: name, Params: params, AnyParams: len(params) == 0, Handler: translated(handler)}
 	}
 	// Established relays refuse a fourth parameter.
-	call := []rpc.Param{transaction, rpc.Optional(rpc.BlockParams()), rpc.Optional(rpc.StateOverride())}
-	estimate := []rpc.Param{transaction, rpc.Optional(rpc.BlockNumber().Also(rpc.BlockParams())), rpc.Optional(rpc.StateOverride())}
+	call := []rpc.Param{transaction, callBlock, rpc.Optional(stateOverrideRule())}
+	estimate := []rpc.Param{transaction, rpc.Optional(blockNumberRule().Also(blockParamsRule())), rpc.Optional(stateOverrideRule())}
 	if !a.hiero() {
-		call, estimate = append(call, rpc.Optional(rpc.BlockOverrides())), append(estimate, rpc.Optional(rpc.BlockOverrides()))
+		call, estimate = append(call, rpc.Optional(blockOverridesRule())), append(estimate, rpc.Optional(blockOverridesRule()))
 	}
 	methods := []rpc.Method{
 		// Head and fees.
 		ready(row("eth_blockNumber", a.blockNumber), a.knownBlockNumber),
 		ready(row("eth_gasPrice", a.gasPrice), a.knownGasPrice),
-		row("eth_feeHistory", a.feeHistory, hex, number, rpc.Optional(rpc.RewardPercentiles())),
+		heavy(weightLists, row("eth_feeHistory", a.feeHistory, hex, number, rpc.Optional(percentilesRule()))),
 
 		// State.
 		row("eth_getBalance", a.getBalance, address, atBlock),
 		row("eth_getTransactionCount", a.getTransactionCount, address, atBlock),
 		row("eth_getCode", a.getCode, address, atBlock),
-		row("eth_getStorageAt", a.getStorageAt, address, rpc.Required(rpc.Hex64()), atBlock),
+		row("eth_getStorageAt", a.getStorageAt, address, rpc.Required(wordRule()), atBlock),
 		row("eth_call", a.call, call...),
 		row("eth_estimateGas", a.estimateGas, estimate...),
-		row("eth_createAccessList", a.createAccessList, transaction, rpc.Nullable(anyBlock), rpc.Nullable(rpc.StateOverride())),
-		row("eth_simulateV1", a.simulateV1, rpc.Required(rpc.SimulatePayload()), rpc.Nullable(anyBlock)),
+		row("eth_createAccessList", a.createAccessList, transaction, rpc.Nullable(anyBlock), rpc.Nullable(stateOverrideRule())),
+		row("eth_simulateV1", a.simulateV1, rpc.Required(simulateRule()), rpc.Nullable(anyBlock)),
 		row("eth_fillTransaction", a.fillTransaction, transaction),
 
 		// Blocks.
@@ -51,7 +56,7 @@ func (a *API) Methods() []rpc.Method {
 		ready(row("eth_getBlockByHash", a.getBlock, blockHash, full), a.knownBlock),
 		row("eth_getBlockTransactionCountByNumber", a.getBlockTransactionCount, number),
 		row("eth_getBlockTransactionCountByHash", a.getBlockTransactionCount, blockHash),
-		row("eth_getBlockReceipts", a.getBlockReceipts, rpc.Required(anyBlock)),
+		heavy(weightLists, row("eth_getBlockReceipts", a.getBlockReceipts, rpc.Required(anyBlock))),
 
 		// Transactions.
 		row("eth_getTransactionByHash", a.getTransactionByHash, txHash),
@@ -60,12 +65,23 @@ func (a *API) Methods() []rpc.Method {
 		row("eth_getTransactionReceipt", a.getTransactionReceipt, txHash),
 
 		// Logs and filters.
-		row("eth_getLogs", a.getLogs, filterRule),
-		row("eth_newFilter", a.newFilter, filterRule),
+		heavy(weightLists, row("eth_getLogs", a.getLogs, logFilter)),
+		row("eth_newFilter", a.newFilter, logFilter),
 		row("eth_newBlockFilter", a.newBlockFilter),
-		row("eth_getFilterLogs", a.getFilterLogs, hex),
-		row("eth_getFilterChanges", a.getFilterChanges, hex),
+		heavy(weightLists, row("eth_getFilterLogs", a.getFilterLogs, hex)),
+		heavy(weightLists, row("eth_getFilterChanges", a.getFilterChanges, hex)),
 		row("eth_uninstallFilter", a.uninstallFilter, hex),
 	}
 	return slices.Concat(methods, a.debugMethods(), a.poolMethods(), a.adminMethods(), a.constants(), a.discovery())
+}
+
+// Weights of calls that read much, for the turns of heavy reads.
+const (
+	weightLists = 1 // of logs, receipts, blocks
+	weightTrace = 4
+)
+
+func heavy(weight int, m rpc.Method) rpc.Method {
+	m.Weight = weight
+	return m
 }

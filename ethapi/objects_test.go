@@ -10,7 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 )
 
 var kinds = []string{"legacy", "unprotected", "accessList", "creation", "reverted", "setCode"}

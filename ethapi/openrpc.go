@@ -15,10 +15,16 @@ import (
 //go:embed openrpc.json
 var openRPC string
 
-// OpenRPC returns the OpenRPC document that describes the methods, for a version of
-// this relay. It describes them all, those included that the settings switch off.
-func OpenRPC(version string) (json.RawMessage, error) {
-	text := strings.Replace(openRPC, `"@version@"`, string(quoted(version)), 1)
+// OpenRPC returns the OpenRPC document that describes the methods in a profile, for a version of this relay. It
+// describes all of them, even those that the settings switch off.
+func OpenRPC(version string, profile rpc.Profile) (json.RawMessage, error) {
+	block, party := "false", "Address"
+	if profile == rpc.ProfileHiero { // it requires the block, and has checksums in the pool
+		block, party = "true", "AnyAddress"
+	}
+	text := strings.NewReplacer(
+		`"@version@"`, string(quoted(version)), `"@block@"`, block, "@party@", party,
+	).Replace(openRPC)
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, []byte(text)); err != nil {
 		return nil, err
@@ -41,7 +47,7 @@ func (a *API) ServeOpenRPC(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// discovery are the methods that tell what there is.
+// discovery are the methods that list the others.
 func (a *API) discovery() []rpc.Method {
 	return []rpc.Method{
 		constant("rpc.discover", a.document),
@@ -49,7 +55,7 @@ func (a *API) discovery() []rpc.Method {
 	}
 }
 
-// modules is rpc_modules: the namespaces that are served where it is asked.
+// modules is rpc_modules: the namespaces of the transport on which it is called.
 func (a *API) modules(ctx context.Context, _ *rpc.Params) (any, error) {
 	served := a.deps.HTTPAPIs
 	if r, ok := rpc.FromContext(ctx); ok && r.Transport == rpc.TransportWebSocket {

@@ -46,7 +46,12 @@ func readDocument(t *testing.T, r *relay) (d document, raw string) {
 // The document describes the methods that there are, and what it says of their
 // parameters is what the rules say.
 func TestOpenRPCMatchesTable(t *testing.T) {
-	r := newRelay(t, newMirrorNode(t))
+	for name, change := range bothProfiles() {
+		t.Run(name, func(t *testing.T) { matchesTable(t, newRelay(t, newMirrorNode(t), change)) })
+	}
+}
+
+func matchesTable(t *testing.T, r *relay) {
 	d, _ := readDocument(t, r)
 	if d.Info.Version != "1.2.3" || d.OpenRPC == "" || d.Info.Title == "" {
 		t.Errorf("%+v", d.Info)
@@ -76,6 +81,9 @@ func TestOpenRPCMatchesTable(t *testing.T) {
 		}
 		for _, p := range row.Params {
 			ruled = append(ruled, p.Required)
+		}
+		if r.api.hiero() && (m.Name == "eth_call" || m.Name == "eth_estimateGas") {
+			described = described[:len(described)-1] // block overrides, which are profile ethereum's alone
 		}
 		if diff := cmp.Diff(ruled, described); diff != "" {
 			t.Errorf("%s: required parameters (-rules +document)\n%s", m.Name, diff)

@@ -6,13 +6,13 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/eth"
-	"lockstep/hedera"
-	"lockstep/rpc"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
+	"lockstep/internal/jsonx"
 )
 
-// accountOverride is what a simulation assumes of an account, as the mirror node wants
-// it: a list where Ethereum has objects, and tinybars where it has weibar.
+// accountOverride is what a simulation assumes of an account, in the mirror node's form: lists instead of
+// Ethereum's objects, and tinybars instead of weibar.
 type accountOverride struct {
 	Address common.Address  `json:"address"`
 	Balance *hexutil.Uint64 `json:"balance,omitempty"` // tinybars
@@ -30,11 +30,11 @@ type slotOverride struct {
 // overridesParam is the position of the overrides among the parameters.
 const overridesParam = 2
 
-// allTinybars is all that there is: fifty billion hbar.
+// allTinybars is the whole supply: fifty billion hbar.
 const allTinybars hedera.Tinybar = 50_000_000_000 * 100_000_000
 
 // stateOverrides translates overrides by address. None, or an empty object, is nil.
-func stateOverrides(v rpc.Value) (json.RawMessage, error) {
+func stateOverrides(v jsonx.Value) (json.RawMessage, error) {
 	all, err := readOverrides(overridesParam, v)
 	if all == nil || err != nil {
 		return nil, err
@@ -43,10 +43,10 @@ func stateOverrides(v rpc.Value) (json.RawMessage, error) {
 }
 
 // readOverrides reads overrides by address out of a parameter.
-func readOverrides(parameter int, v rpc.Value) (all []accountOverride, err error) {
+func readOverrides(parameter int, v jsonx.Value) (all []accountOverride, err error) {
 	for address, account := range v.Fields() {
-		name := rpc.Value(quoted(address))
-		if err := rpc.Address().Verify(parameter, name); err != nil {
+		name := jsonx.Value(quoted(address))
+		if err := AddressRule().Verify(parameter, name); err != nil {
 			return nil, err
 		}
 		if account.Null() {
@@ -55,7 +55,7 @@ func readOverrides(parameter int, v rpc.Value) (all []accountOverride, err error
 		if !account.IsObject() {
 			return nil, eth.ErrInvalidParam(parameter, "override of %s: Expected an object", address)
 		}
-		o := accountOverride{Address: name.Address()}
+		o := accountOverride{Address: addressOf(name)}
 		for member, value := range account.Fields() {
 			if value.Null() {
 				continue
@@ -72,9 +72,9 @@ func readOverrides(parameter int, v rpc.Value) (all []accountOverride, err error
 	return all, nil
 }
 
-// set reads one member of an override. Members that Ethereum does not have are
-// ignored; one that it has and the mirror node cannot do is refused.
-func (o *accountOverride) set(parameter int, member string, v rpc.Value) error {
+// set reads one member of an override. Members that Ethereum does not have are ignored. A member of Ethereum's
+// that the mirror node does not support is refused.
+func (o *accountOverride) set(parameter int, member string, v jsonx.Value) error {
 	wrong := func(what string) error {
 		return eth.ErrInvalidParam(parameter, "override of %s: %s: %s", lowerAddress(o.Address), member, what)
 	}
@@ -82,7 +82,7 @@ func (o *accountOverride) set(parameter int, member string, v rpc.Value) error {
 	case "balance":
 		n := v.Big()
 		if n == nil {
-			return wrong(rpc.Hex().Text())
+			return wrong(HexRule().Phrase)
 		}
 		tinybars, ok := hedera.TinybarOf(n)
 		if !ok || tinybars > allTinybars {
@@ -93,12 +93,12 @@ func (o *accountOverride) set(parameter int, member string, v rpc.Value) error {
 	case "nonce":
 		n, ok := v.Uint64()
 		if !ok {
-			return wrong(rpc.Hex().Text())
+			return wrong(HexRule().Phrase)
 		}
 		o.Nonce = (*hexutil.Uint64)(&n)
 	case "code":
-		if !rpc.HexEvenLength().Matches(v) {
-			return wrong(rpc.HexEvenLength().Text())
+		if !HexBytesRule().Matches(v) {
+			return wrong(HexBytesRule().Phrase)
 		}
 		code := hexutil.Bytes(v.Bytes())
 		o.Code = &code
@@ -118,14 +118,14 @@ func (o *accountOverride) set(parameter int, member string, v rpc.Value) error {
 	return nil
 }
 
-func slotOverrides(v rpc.Value) (slots []slotOverride, ok bool) {
+func slotOverrides(v jsonx.Value) (slots []slotOverride, ok bool) {
 	if !v.IsObject() {
 		return nil, false
 	}
 	slots = []slotOverride{}
 	for key, value := range v.Fields() {
-		name := rpc.Value(quoted(key))
-		if !rpc.Hex64().Matches(name) || !rpc.Hex64().Matches(value) {
+		name := jsonx.Value(quoted(key))
+		if !wordRule().Matches(name) || !wordRule().Matches(value) {
 			return nil, false
 		}
 		slots = append(slots, slotOverride{wordOf(name), wordOf(value)})
@@ -133,7 +133,7 @@ func slotOverrides(v rpc.Value) (slots []slotOverride, ok bool) {
 	return slots, true
 }
 
-// wordOf is a number of any count of digits in 32 bytes.
-func wordOf(v rpc.Value) common.Hash { return common.BigToHash(v.Big()) }
+// wordOf returns a number with any count of digits as 32 bytes.
+func wordOf(v jsonx.Value) common.Hash { return common.BigToHash(v.Big()) }
 
 func lowerAddress(a common.Address) string { return hexutil.Encode(a[:]) }

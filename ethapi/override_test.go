@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/rpc"
+	"lockstep/internal/jsonx"
 )
 
 func TestStateOverrides(t *testing.T) {
@@ -40,7 +40,7 @@ func TestStateOverrides(t *testing.T) {
 		{`{"0x1":{}}`, "Invalid parameter 2: Expected 0x prefixed string representing the address (20 bytes), value: 0x1"},
 	}
 	for _, test := range tests {
-		got, err := stateOverrides(rpc.Value(test.overrides))
+		got, err := stateOverrides(jsonx.Value(test.overrides))
 		text := string(got)
 		if err != nil {
 			text = err.Error()

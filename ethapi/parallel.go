@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// tasks runs functions at the same time. The first error ends the others' context.
-// A panic is raised again where the tasks are waited for, so that it stays the
-// business of one request.
+// tasks runs functions at the same time. The first error ends the others' context. A panic is raised again where
+// the tasks are waited for, so that it affects only one request.
 type tasks struct {
 	group *errgroup.Group
 	panic atomic.Pointer[string]

@@ -1,20 +1,14 @@
 package ethapi
 
 import (
-	"lockstep/eth"
-	"lockstep/rpc"
+	"lockstep/internal/eth"
+	"lockstep/internal/jsonx"
 )
-
-// blockRule is the rule of a parameter that names a block in any way. Established relays
-// know no objects there, and their messages say so.
-func blockRule() rpc.Rule {
-	return rpc.AnyOf(rpc.BlockNumber(), rpc.BlockHash()).Also(rpc.BlockParams())
-}
 
 // blockRef reads a block parameter that its rule has accepted: a tag, a number, a
 // hash, or an object that holds one of the latter two. An absent one is the newest
 // block.
-func blockRef(v rpc.Value) (eth.BlockRef, error) {
+func blockRef(v jsonx.Value) (eth.BlockRef, error) {
 	switch {
 	case !v.Given():
 		return eth.BlockRef{}, nil
@@ -27,7 +21,7 @@ func blockRef(v rpc.Value) (eth.BlockRef, error) {
 	}
 	const hashLength = 2 + 64
 	if len(text) == hashLength {
-		return eth.HashRef(v.Hash()), nil
+		return eth.HashRef(hashOf(v)), nil
 	}
 	number, ok := v.Uint64()
 	if !ok {
@@ -36,11 +30,11 @@ func blockRef(v rpc.Value) (eth.BlockRef, error) {
 	return eth.NumberRef(number), nil
 }
 
-// blockObject reads {"blockHash": …} or {"blockNumber": …}. That the block must be
-// canonical goes without saying: there are no others.
-func blockObject(v rpc.Value) (eth.BlockRef, error) {
+// blockObject reads {"blockHash": …} or {"blockNumber": …}. All blocks are canonical, so requireCanonical changes
+// nothing.
+func blockObject(v jsonx.Value) (eth.BlockRef, error) {
 	if hash := v.Field("blockHash"); hash.Given() {
-		return eth.HashRef(hash.Hash()), nil
+		return eth.HashRef(hashOf(hash)), nil
 	}
 	if number := v.Field("blockNumber"); number.Given() {
 		return blockRef(number)
@@ -49,10 +43,10 @@ func blockObject(v rpc.Value) (eth.BlockRef, error) {
 }
 
 // index reads a position in a block.
-func index(v rpc.Value, parameter int) (uint64, error) {
+func index(v jsonx.Value, parameter int) (uint64, error) {
 	n, ok := v.Uint64()
 	if !ok {
-		return 0, eth.ErrInvalidParam(parameter, "%s, value: %s", rpc.Hex().Text(), v.Text())
+		return 0, eth.ErrInvalidParam(parameter, "%s, value: %s", HexRule().Phrase, v.Text())
 	}
 	return n, nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/rlp"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
@@ -21,7 +21,8 @@ import (
 //   - a transaction that was signed hashes to its own hash, unless the network kept
 //     less of it than was sent;
 //   - a transaction that nobody signed for Ethereum, a native call or a synthetic one,
-//     has the signature 0, 0, 0.
+//     has the signature 0, 0, 0;
+//   - in profile hiero a block is one flat list.
 
 // getRawHeader is debug_getRawHeader: 0x if there is no such block.
 func (a *API) getRawHeader(ctx context.Context, p *rpc.Params) (any, error) {
@@ -38,6 +39,9 @@ func (a *API) getRawBlock(ctx context.Context, p *rpc.Params) (any, error) {
 	if c == nil || err != nil {
 		return hexutil.Bytes{}, err
 	}
+	if a.hiero() {
+		return a.flatBlock(c)
+	}
 	body := types.Body{Withdrawals: types.Withdrawals{}}
 	for _, e := range c.entries {
 		tx, err := e.transaction.Signed()
@@ -47,6 +51,30 @@ func (a *API) getRawBlock(ctx context.Context, p *rpc.Params) (any, error) {
 		body.Transactions = append(body.Transactions, tx)
 	}
 	return encodedBytes(types.NewBlockWithHeader(a.header(c.block(false))).WithBody(body))
+}
+
+// flatBlock is a raw block as established relays write it: the header's fields, the
+// encoded transactions, no uncles and no withdrawals, all in one list.
+func (a *API) flatBlock(c *contents) (any, error) {
+	head, err := rlp.EncodeToBytes(a.header(c.block(false)))
+	if err != nil {
+		return nil, err
+	}
+	fields, err := rlp.SplitListValues(head)
+	if err != nil {
+		return nil, err
+	}
+	transactions := make([][]byte, len(c.entries))
+	for i, e := range c.entries {
+		if transactions[i], err = e.transaction.Encoding(); err != nil {
+			return nil, err
+		}
+	}
+	list := make([]any, 0, len(fields)+3)
+	for _, field := range fields {
+		list = append(list, rlp.RawValue(field))
+	}
+	return encodedBytes(append(list, transactions, []any{}, []any{}))
 }
 
 // getRawReceipts is debug_getRawReceipts: an empty list if there is no such block.
@@ -65,13 +93,13 @@ func (a *API) getRawReceipts(ctx context.Context, p *rpc.Params) (any, error) {
 // getRawTransaction is debug_getRawTransaction: 0x if there is no such transaction, or
 // if it never ran.
 func (a *API) getRawTransaction(ctx context.Context, p *rpc.Params) (any, error) {
-	hash := p.Hash(0)
+	hash := hashOf(p.At(0))
 	result, err := a.mirror.ContractResult(ctx, hash)
 	missing, err := notFound(err)
 	if err != nil {
 		return nil, err
 	}
-	b := builder{chainID: a.chainID()}
+	b := a.builder()
 	var tx *eth.Transaction
 	switch {
 	case missing:
@@ -113,7 +141,7 @@ func (a *API) header(b *eth.Block) *types.Header {
 	h := &types.Header{
 		ParentHash: b.ParentHash, UncleHash: types.EmptyUncleHash, Root: types.EmptyRootHash, TxHash: b.TxRoot,
 		ReceiptHash: b.ReceiptsRoot, Bloom: b.Bloom, Difficulty: new(big.Int), Number: new(big.Int).SetUint64(b.Number),
-		GasLimit: b.GasLimit, GasUsed: b.GasUsed, Time: b.Time, BaseFee: b.BaseFee, WithdrawalsHash: &types.EmptyWithdrawalsHash,
+		GasLimit: b.GasLimit, GasUsed: b.GasUsed, Time: b.Time, BaseFee: b.BaseFee, WithdrawalsHash: &b.WithdrawalsRoot,
 	}
 	if h.BaseFee == nil {
 		h.BaseFee = new(big.Int)

@@ -10,10 +10,10 @@ import (
 	"lockstep/rpc"
 )
 
-// getTransactionReceipt is eth_getTransactionReceipt. A transaction that the network
-// refused before it ran has none, and never will: that is an error which says so.
+// getTransactionReceipt is eth_getTransactionReceipt. A transaction that the network refused before it ran never
+// has one: the answer is an error that says so.
 func (a *API) getTransactionReceipt(ctx context.Context, p *rpc.Params) (any, error) {
-	return a.receiptOf(ctx, p.Hash(0))
+	return a.receiptOf(ctx, hashOf(p.At(0)))
 }
 
 func (a *API) receiptOf(ctx context.Context, hash common.Hash) (any, error) {
@@ -39,7 +39,7 @@ func (a *API) receiptOf(ctx context.Context, hash common.Hash) (any, error) {
 
 // receipt builds the receipt of a complete result.
 func (a *API) receipt(ctx context.Context, result *mirror.ContractResult) (any, error) {
-	b := builder{chainID: a.chainID()}
+	b := a.builder()
 	cumulative := result.GasUsed
 	from, to := result.From, receiver(result)
 	addresses := addressesOf(&from, &to)
@@ -80,7 +80,7 @@ func (a *API) syntheticReceiptOf(ctx context.Context, hash common.Hash) (any, er
 	if err != nil || len(logs) == 0 {
 		return nil, err
 	}
-	b := builder{chainID: a.chainID()}
+	b := a.builder()
 	var cumulative uint64
 	t, ctx := parallel(ctx, 2)
 	t.run(func() (err error) { b.price, err = a.priceAt(ctx, logs[0].Timestamp); return err })

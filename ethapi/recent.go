@@ -13,12 +13,12 @@ import (
 	"lockstep/mirror"
 )
 
-// recent lets requests for a transaction that this fleet has sent wait until the mirror
-// node shows it, so that whoever asks right after sending is not told that there is
-// nothing. The wait is bounded; after it the answer is the mirror node's.
+// recent lets requests for a transaction that this fleet has sent wait until the mirror node shows it, so that a
+// client that asks right after sending does not get null. The wait is bounded; after it the answer is the mirror
+// node's.
 //
-// However many requests wait, one loop watches the mirror node: it asks for the newest
-// block, and for each hash that is waited for once per new block, or once a second.
+// One loop serves all waiting requests: it asks the mirror node for the newest block, and for each awaited hash
+// once per new block, or once a second.
 type recent struct {
 	mirror  Mirror
 	log     *slog.Logger
@@ -43,7 +43,7 @@ type wait struct {
 }
 
 const (
-	// maxWaits bounds the hashes that are waited for; others are answered at once.
+	// maxWaits bounds the awaited hashes; requests for others are answered at once.
 	maxWaits = 4096
 	// lookInterval is the pace at which the newest block is asked for.
 	lookInterval = 250 * time.Millisecond
@@ -53,8 +53,7 @@ const (
 	looksAtOnce = 16
 )
 
-// result returns what became of a transaction. What is missing and known to be on its
-// way is waited for.
+// result returns the result of a transaction. It waits for a missing one that is known to be on its way.
 func (a *API) result(ctx context.Context, hash common.Hash) (*mirror.ContractResult, error) {
 	result, err := a.mirror.ContractResult(ctx, hash)
 	if !errors.Is(err, mirror.ErrNotFound) || a.awaited.bound == 0 || !a.awaited.onItsWay(ctx, hash) {
@@ -64,9 +63,6 @@ func (a *API) result(ctx context.Context, hash common.Hash) (*mirror.ContractRes
 }
 
 func (r *recent) onItsWay(ctx context.Context, hash common.Hash) bool {
-	if r.pool == nil {
-		return false
-	}
 	_, known := r.pool.Find(ctx, hash)
 	return known
 }
@@ -121,7 +117,7 @@ func (r *recent) leave(hash common.Hash, w *wait) {
 	}
 }
 
-// watch looks for what is waited for until nothing is.
+// watch looks for the awaited hashes until there is none.
 func (r *recent) watch(ctx context.Context) {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
@@ -139,8 +135,8 @@ func (r *recent) watch(ctx context.Context) {
 	}
 }
 
-// look asks for the newest block and looks up what may be in it. A panic ends the look,
-// not the process: those who wait are answered when their time is up.
+// look asks for the newest block and looks up what may be in it. A panic ends the look, not the process: the
+// waiting requests are answered when their time is up.
 func (r *recent) look(ctx context.Context) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -174,7 +170,7 @@ func (r *recent) due(newest uint64) (due []common.Hash) {
 	return due
 }
 
-// lookUp ends the wait for a hash if there is an answer, or will be none.
+// lookUp ends the wait for a hash if there is an answer, or there never will be one.
 func (r *recent) lookUp(ctx context.Context, hash common.Hash) {
 	result, err := r.mirror.ContractResult(ctx, hash)
 	switch {

@@ -13,8 +13,7 @@ const (
 	panicSelector = 0x4e487b71 // Panic(uint256)
 )
 
-// revertReason decodes revert data made by Solidity itself. Data of any other error
-// has no reason.
+// revertReason decodes revert data made by Solidity itself. The data of other errors has no reason.
 func revertReason(data []byte) (reason string, ok bool) {
 	if len(data) < 4 {
 		return "", false
@@ -32,6 +31,14 @@ func revertReason(data []byte) (reason string, ok bool) {
 	return "", false
 }
 
+// revertText is revertReason of Error(string) alone.
+func revertText(data []byte) (text string, ok bool) {
+	if len(data) < 4 || binary.BigEndian.Uint32(data) != errorSelector {
+		return "", false
+	}
+	return errorText(data[4:])
+}
+
 // errorText reads an ABI-encoded string: where it is, how long it is, its bytes.
 func errorText(args []byte) (string, bool) {
 	offset, ok := smallWord(args)
@@ -46,7 +53,7 @@ func errorText(args []byte) (string, bool) {
 	return string(text), utf8.Valid(text)
 }
 
-// smallWord reads 32 bytes that hold a number of at most 32 bits.
+// smallWord reads 32 bytes that hold a number of 32 bits or fewer.
 func smallWord(b []byte) (uint64, bool) {
 	if len(b) < 32 {
 		return 0, false

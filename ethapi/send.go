@@ -3,7 +3,9 @@ package ethapi
 import (
 	"context"
 
-	"lockstep/eth"
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/eth"
 	"lockstep/rpc"
 	"lockstep/submit"
 )
@@ -14,13 +16,12 @@ type Sender interface {
 	Enter(raw []byte) (*submit.Entry, error)
 }
 
-// SendRawTransaction is the method eth_sendRawTransaction. The transaction takes its
-// place in the sender's line while the request is read, so that the order in a
-// batch, or on a connection, is the order of submission.
+// SendRawTransaction is the method eth_sendRawTransaction. The transaction takes its place in the sender's line
+// while the request is read, so that transactions are submitted in the order of a batch, or of a connection.
 func SendRawTransaction(sender Sender) rpc.Method {
 	return rpc.Method{
 		Name:   "eth_sendRawTransaction",
-		Params: []rpc.Param{rpc.Required(rpc.RawTransaction())},
+		Params: []rpc.Param{rpc.Required(rawTransactionRule())},
 		Enter: func(ctx context.Context, p *rpc.Params) (rpc.Finish, error) {
 			entry, err := enter(ctx, sender, p)
 			if err != nil {
@@ -31,16 +32,24 @@ func SendRawTransaction(sender Sender) rpc.Method {
 	}
 }
 
-// sending is an entry as rpc.Patient.
+// sending makes an entry an rpc.Patient.
 type sending struct{ *submit.Entry }
 
 // Run implements rpc.Finish.
 func (s sending) Run(ctx context.Context) (any, error) {
-	hash, err := s.Finish(ctx)
+	hash, err := hashOrError(s.Finish(ctx))
 	if err != nil {
 		return nil, err
 	}
 	return hash, nil
+}
+
+// hashOrError is the client's answer for a result: the hash or an error.
+func hashOrError(r submit.Result) (common.Hash, error) {
+	if r.Err != nil {
+		return common.Hash{}, r.Err
+	}
+	return r.Hash, nil
 }
 
 // enter takes the place in line and starts what need not wait for the turn.

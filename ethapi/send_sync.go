@@ -7,8 +7,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/eth"
 	"lockstep/internal/envx"
+	"lockstep/internal/eth"
 	"lockstep/rpc"
 )
 
@@ -16,7 +16,7 @@ import (
 type SyncConfig struct {
 	// How long eth_sendRawTransactionSync waits for the receipt when the client does not say. Milliseconds.
 	Default envx.Millis `env:"SEND_RAW_TRANSACTION_SYNC_TIMEOUT" envDefault:"20000"`
-	// The longest that a client may have it wait. Milliseconds.
+	// The longest wait that a client may ask for. Milliseconds.
 	Max envx.Millis `env:"SEND_RAW_TRANSACTION_SYNC_MAX_TIMEOUT" envDefault:"60000"`
 }
 
@@ -28,7 +28,7 @@ func (c SyncConfig) Validate() error {
 	return nil
 }
 
-// wait is how long to wait for a client that asks for so many milliseconds.
+// wait is how long to wait for a client that asks for that many milliseconds.
 func (c SyncConfig) wait(asked uint64) time.Duration {
 	if asked == 0 {
 		return c.Default.Duration()
@@ -36,13 +36,13 @@ func (c SyncConfig) wait(asked uint64) time.Duration {
 	return min(time.Duration(min(asked, uint64(c.Max.Duration()/time.Millisecond)))*time.Millisecond, c.Max.Duration())
 }
 
-// SendRawTransactionSync is the method eth_sendRawTransactionSync of EIP-7966: like
-// eth_sendRawTransaction, but it answers with the receipt. The time to wait begins when
-// the transaction is submitted; when it is up, the error has the hash.
+// SendRawTransactionSync is the method eth_sendRawTransactionSync of EIP-7966: like eth_sendRawTransaction, but
+// it answers with the receipt. The wait begins when the transaction is submitted; at its end, the error has the
+// hash.
 func SendRawTransactionSync(a *API, sender Sender) rpc.Method {
 	return rpc.Method{
 		Name:   "eth_sendRawTransactionSync",
-		Params: []rpc.Param{rpc.Required(rpc.RawTransaction()), rpc.Nullable(rpc.Milliseconds())},
+		Params: []rpc.Param{rpc.Required(rawTransactionRule()), rpc.Nullable(millisecondsRule())},
 		Enter: func(ctx context.Context, p *rpc.Params) (rpc.Finish, error) {
 			entry, err := enter(ctx, sender, p)
 			if err != nil {
@@ -50,7 +50,7 @@ func SendRawTransactionSync(a *API, sender Sender) rpc.Method {
 			}
 			asked, _ := p.At(1).Uint64()
 			return rpc.FinishFunc(func(ctx context.Context) (any, error) {
-				hash, err := entry.Finish(ctx)
+				hash, err := hashOrError(entry.Finish(ctx))
 				if err != nil {
 					return nil, err
 				}
@@ -61,8 +61,8 @@ func SendRawTransactionSync(a *API, sender Sender) rpc.Method {
 	}
 }
 
-// awaitReceipt looks for a receipt until there is one or the time is up. The first
-// looks are close together: most transactions are found by one of them.
+// awaitReceipt looks for a receipt until there is one or the time is up. The first looks are close together,
+// since most transactions are found soon.
 func (a *API) awaitReceipt(ctx context.Context, hash common.Hash, patience time.Duration) (any, error) {
 	const first, last = 100 * time.Millisecond, time.Second
 	begun := time.Now()
@@ -73,7 +73,7 @@ func (a *API) awaitReceipt(ctx context.Context, hash common.Hash, patience time.
 		switch {
 		case receipt != nil:
 			return receipt, nil
-		case waiting.Err() != nil: // also when the request's own time is up: it is submitted
+		case waiting.Err() != nil: // also at the request's own time-out: the transaction is submitted
 			return nil, eth.ErrSyncTimeout(hash, time.Since(begun).Round(time.Millisecond))
 		case err != nil && final(err):
 			return nil, err
@@ -85,8 +85,8 @@ func (a *API) awaitReceipt(ctx context.Context, hash common.Hash, patience time.
 	}
 }
 
-// final tells an error that is a verdict on the transaction from one of reading, after
-// which the transaction may still be found.
+// final tells whether an error is a verdict on the transaction. After an error of reading the transaction may
+// still be found.
 func final(err error) bool {
 	var client *eth.Error
 	return errors.As(err, &client) && client.Code == eth.CodeRejected

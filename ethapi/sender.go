@@ -4,14 +4,13 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 )
 
-// learnSenders learns the aliases of senders whose records name them by number: the
-// network found the account by the alias that the signature gives. That costs less
-// than asking for each. A transaction that the record does not hold as it was signed
-// tells nothing.
+// learnSenders learns the aliases of senders whose records name them by number. The signature gives the alias by
+// which the network found the account, so this costs less than a request for each. A record that does not hold
+// the transaction as it was signed tells nothing.
 func (a *API) learnSenders(transactions ...*eth.Transaction) {
 	for _, t := range transactions {
 		if t == nil || t.R == nil || t.R.Sign() == 0 {
@@ -29,18 +28,15 @@ func signer(t *eth.Transaction) (common.Address, bool) {
 	if err != nil || signed.Hash() != t.Hash {
 		return common.Address{}, false
 	}
-	var rules types.Signer = types.HomesteadSigner{}
-	if signed.Protected() {
-		if signed.ChainId().Sign() <= 0 {
-			return common.Address{}, false
-		}
-		rules = types.LatestSignerForChainID(signed.ChainId())
+	rules, err := eth.SignerOf(signed)
+	if err != nil {
+		return common.Address{}, false
 	}
 	sender, err := types.Sender(rules, signed)
 	return sender, err == nil
 }
 
-// learnSenders is the API's for everything in the block.
+// learnSenders is API.learnSenders for everything in the block.
 func (c *contents) learnSenders(a *API) {
 	for _, e := range c.entries {
 		if !e.synthetic {

@@ -9,7 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 	"lockstep/mirror"
 )
 

@@ -8,13 +8,14 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/eth"
-	"lockstep/evm"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/evm"
+	"lockstep/internal/hedera"
+	"lockstep/internal/jsonx"
 	"lockstep/rpc"
 )
 
-// What one request may have simulated.
+// Bounds of one simulation request.
 const (
 	maxSimulatedBlocks = 256
 	maxSimulatedCalls  = 5000
@@ -32,9 +33,9 @@ type plan struct {
 	bytes     int    // of their answers, left
 }
 
-// plannedBlock is a block as the request has it.
+// plannedBlock is a block of the request.
 type plannedBlock struct {
-	overrides rpc.Value
+	overrides jsonx.Value
 	accounts  []accountOverride
 	calls     []txArgs
 }
@@ -46,15 +47,15 @@ func (a *API) simulateV1(ctx context.Context, p *rpc.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, err := readPlan(p.At(0))
-	if err != nil {
+	var plan *plan
+	if err := a.inTurn(ctx, p.At(0), func() (err error) { plan, err = readPlan(p.At(0)); return err }); err != nil {
 		return nil, err
 	}
 	plan.chain, plan.gas, plan.bytes = a.chainID(), a.cfg.Simulation.Gas, a.cfg.Simulation.Bytes
 	return a.simulate(ctx, ref, func(s *simulation) (any, error) { return s.blocks(plan) })
 }
 
-func readPlan(v rpc.Value) (*plan, error) {
+func readPlan(v jsonx.Value) (*plan, error) {
 	plan := &plan{
 		transfers: v.Field("traceTransfers").Bool(), strict: v.Field("validation").Bool(), full: v.Field("returnFullTransactions").Bool(),
 	}
@@ -88,12 +89,12 @@ func readPlan(v rpc.Value) (*plan, error) {
 // blocks runs the plan. Between two blocks whose numbers are further apart there are
 // empty ones.
 func (s *simulation) blocks(plan *plan) (any, error) {
-	made := []*simulatedBlock{}
+	made := simulatedBlocks{}
 	parent := s.head.Hash
 	number, time := s.head.Number, uint64(s.head.From.Seconds)
 	for _, planned := range plan.blocks {
 		env := evm.Block{}
-		if planned.overrides.Field("difficulty").Given() { // a block would show it
+		if planned.overrides.Field("difficulty").Given() { // the block would have to show it
 			return nil, eth.ErrInvalidArguments("block override %q is not supported", "difficulty")
 		}
 		if err := blockOverrides(&env, planned.overrides); err != nil {
@@ -165,7 +166,7 @@ func (s *simulation) runCall(plan *plan, b *simulatedBlock, call *txArgs) error 
 	if err != nil {
 		return err
 	}
-	// A limit of 0 is none to package evm, and one here.
+	// In package evm 0 means no limit; here it is a limit of 0.
 	message.Gas = min(*call.gas, s.api.deps.MaxCallGas, plan.gas)
 	nonce := s.state.Nonce(message.From)
 	if call.nonce == nil {
@@ -193,10 +194,16 @@ func (s *simulation) runCall(plan *plan, b *simulatedBlock, call *txArgs) error 
 	if plan.bytes -= len(result.Output) + logBytes(tracer.Logs()); plan.bytes < 0 {
 		return eth.ErrSimLimit("the calls return and log more than %d bytes", s.api.cfg.Simulation.Bytes)
 	}
+	if err := s.pace.hold(callBytes + 2*len(call.data) + len(result.Output) + logBytes(tracer.Logs())); err != nil {
+		return err
+	}
 	return b.add(call, &message, result, tracer.Logs())
 }
 
-// logBytes is what logs take, roughly.
+// callBytes is about what a call takes besides its data, its output and its logs.
+const callBytes = 2 << 10
+
+// logBytes is about the size of logs.
 func logBytes(logs []*types.Log) (sum int) {
 	const perLog = 256
 	for _, l := range logs {
@@ -205,7 +212,7 @@ func logBytes(logs []*types.Log) (sum int) {
 	return sum
 }
 
-// valid holds a call to what a transaction must be.
+// valid checks that a call is a valid transaction.
 func (s *simulation) valid(b *simulatedBlock, call *txArgs, message *evm.Message, nonce uint64) error {
 	if *call.nonce != nonce {
 		return eth.ErrSimNonce(message.From, *call.nonce, nonce)
@@ -224,7 +231,7 @@ func (s *simulation) valid(b *simulatedBlock, call *txArgs, message *evm.Message
 	return nil
 }
 
-// unsignedCall is a call as a transaction, which has a hash.
+// unsignedCall makes a transaction of a call, because that has a hash.
 func unsignedCall(chain *big.Int, call *txArgs, gas uint64) *types.Transaction {
 	tx := *call
 	tx.gas = &gas
@@ -237,8 +244,8 @@ func unsignedCall(chain *big.Int, call *txArgs, gas uint64) *types.Transaction {
 	return types.NewTx(tx.unsigned(chain))
 }
 
-// baseFeeOf is the price of gas in a simulated block, in weibar. Where calls need not be
-// valid it is 0, as Ethereum's specification has it: what they offer is not held against it.
+// baseFeeOf is the price of gas in a simulated block, in weibar. Where calls need not be valid it is 0, as in
+// Ethereum's specification, so that no offer is too low.
 func (s *simulation) baseFeeOf(env *evm.Block, strict bool) *big.Int {
 	switch {
 	case env.BaseFee != nil:

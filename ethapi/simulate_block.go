@@ -2,16 +2,19 @@ package ethapi
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"math/big"
+	"slices"
+	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"lockstep/eth"
-	"lockstep/evm"
+	"lockstep/internal/eth"
+	"lockstep/internal/evm"
 )
 
 // simulatedBlock is a block that a simulation makes.
@@ -25,14 +28,14 @@ type simulatedBlock struct {
 	logs     uint64
 }
 
-// simulatedCall is what became of a call. Its shape is go-ethereum's.
+// simulatedCall is the result of a call. Its shape is go-ethereum's.
 type simulatedCall struct {
-	Output  hexutil.Bytes    `json:"returnData"`
-	Logs    eth.Logs         `json:"logs"`
-	GasUsed hexutil.Uint64   `json:"gasUsed"`
-	MaxGas  hexutil.Uint64   `json:"maxUsedGas"`
-	Status  hexutil.Uint64   `json:"status"`
-	Error   *simulationError `json:"error,omitempty"`
+	Output  []byte
+	Logs    eth.Logs
+	GasUsed hexutil.Uint64
+	MaxGas  hexutil.Uint64
+	Status  hexutil.Uint64
+	Error   *simulationError // nil: none
 }
 
 type simulationError struct {
@@ -43,7 +46,7 @@ type simulationError struct {
 
 func newSimulatedBlock(s *simulation, plan *plan, env evm.Block, parent common.Hash) *simulatedBlock {
 	b := &simulatedBlock{env: env, chain: plan.chain, calls: []*simulatedCall{}, block: &eth.Block{
-		Number: env.Number, ParentHash: parent, Time: env.Time, GasLimit: gasLimit(s.head.HAPI), BaseFee: s.baseFeeOf(&env, plan.strict), Full: plan.full,
+		Number: env.Number, ParentHash: parent, Time: env.Time, GasLimit: gasLimit(s.head.HAPI), BaseFee: s.baseFeeOf(&env, plan.strict), Full: plan.full, WithdrawalsRoot: types.EmptyWithdrawalsHash,
 	}}
 	if env.GasLimit != 0 {
 		b.block.GasLimit = env.GasLimit
@@ -51,8 +54,7 @@ func newSimulatedBlock(s *simulation, plan *plan, env evm.Block, parent common.H
 	return b
 }
 
-// add puts a call into the block. The logs include those of transfers, which the
-// receipt has not.
+// add puts a call into the block. The logs include those of transfers, which are not in the receipt.
 func (b *simulatedBlock) add(call *txArgs, m *evm.Message, r *evm.Result, logs []*types.Log) error {
 	tx := unsignedCall(b.chain, call, m.Gas)
 	raw, err := tx.MarshalBinary()
@@ -113,8 +115,7 @@ func shownUnsigned(tx *types.Transaction, from common.Address, number, index uin
 	}
 }
 
-// seal ends the block. Its hash is made of what is in it; one of the network could not
-// be known.
+// seal ends the block. Its hash is made of its content, since the network's hash cannot be known.
 func (b *simulatedBlock) seal() {
 	b.block.TxRoot, b.block.ReceiptsRoot = eth.ListRoot(b.encoded), eth.ListRoot(b.receipts)
 	for _, raw := range b.encoded {
@@ -135,16 +136,71 @@ func (b *simulatedBlock) seal() {
 	}
 }
 
-// MarshalJSON is a block object with its calls.
-func (b *simulatedBlock) MarshalJSON() ([]byte, error) {
-	object, err := b.block.AppendJSON(nil)
-	if err != nil {
+// simulatedBlocks is the result of a simulation.
+type simulatedBlocks []*simulatedBlock
+
+// AppendJSON implements jsonx.Appender.
+func (list simulatedBlocks) AppendJSON(dst []byte) (_ []byte, err error) {
+	dst = append(slices.Grow(dst, list.size()), '[')
+	for i, b := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = b.append(dst); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, ']'), nil
+}
+
+// size is about how long the text is.
+func (list simulatedBlocks) size() (sum int) {
+	for _, b := range list {
+		for _, c := range b.calls {
+			sum += 2 * len(c.Output)
+			for _, l := range c.Logs {
+				sum += 2*len(l.Data) + 1<<10
+			}
+		}
+	}
+	return sum
+}
+
+// append appends a block object with its calls.
+func (b *simulatedBlock) append(dst []byte) (_ []byte, err error) {
+	if dst, err = b.block.AppendJSON(dst); err != nil {
 		return nil, err
 	}
-	calls, err := json.Marshal(b.calls)
-	if err != nil {
+	dst = append(dst[:len(dst)-1], `,"calls":[`...)
+	for i, c := range b.calls {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = c.append(dst); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, "]}"...), nil
+}
+
+func (c *simulatedCall) append(dst []byte) (_ []byte, err error) {
+	dst = hex.AppendEncode(append(dst, `{"returnData":"0x`...), c.Output)
+	if dst, err = c.Logs.AppendJSON(append(dst, `","logs":`...)); err != nil {
 		return nil, err
 	}
-	object = append(object[:len(object)-1], `,"calls":`...)
-	return append(append(object, calls...), '}'), nil
+	for _, member := range []struct {
+		name  string
+		value hexutil.Uint64
+	}{{"gasUsed", c.GasUsed}, {"maxUsedGas", c.MaxGas}, {"status", c.Status}} {
+		dst = append(append(append(dst, `,"`...), member.name...), `":"0x`...)
+		dst = append(strconv.AppendUint(dst, uint64(member.value), 16), '"')
+	}
+	if c.Error != nil {
+		text, err := json.Marshal(c.Error)
+		if err != nil {
+			return nil, err
+		}
+		dst = append(append(dst, `,"error":`...), text...)
+	}
+	return append(dst, '}'), nil
 }

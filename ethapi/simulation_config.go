@@ -6,20 +6,19 @@ import (
 	"lockstep/internal/envx"
 )
 
-// SimulationConfig holds the settings of what runs in the relay itself:
-// debug_traceCall, eth_createAccessList, eth_simulateV1, and eth_call and
-// eth_estimateGas with block overrides. What they need of the state is read from the
-// mirror node while they run.
+// SimulationConfig holds the settings of what runs in the relay itself: debug_traceCall, eth_createAccessList,
+// eth_simulateV1, and eth_call and eth_estimateGas with block overrides. They read the state from the mirror node
+// while they run.
 type SimulationConfig struct {
 	// How long one simulation may take, reading included. Milliseconds.
 	Timeout envx.Millis `env:"SIMULATION_TIMEOUT" envDefault:"10000"`
-	// Most accounts and words of storage that one simulation may read.
+	// Maximum number of accounts and words of storage that one simulation may read.
 	Reads int `env:"SIMULATION_MAX_READS" envDefault:"2000"`
-	// Most gas that all calls of one eth_simulateV1 may use together.
+	// Maximum gas that all calls of one eth_simulateV1 may use together.
 	Gas uint64 `env:"SIMULATION_GAS_CAP" envDefault:"50000000"`
-	// Most bytes that all calls of one eth_simulateV1 may return and log together.
+	// Maximum number of bytes that all calls of one eth_simulateV1 may return and log together.
 	Bytes int `env:"SIMULATION_MAX_BYTES" envDefault:"8388608"`
-	// How many simulations run at the same time; further ones wait.
+	// How many simulations run at the same time, of which one client has a quarter; further ones wait.
 	Concurrency int `env:"SIMULATION_CONCURRENCY" envDefault:"16"`
 }
 

@@ -8,8 +8,9 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
+	"lockstep/internal/jsonx"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
@@ -23,7 +24,7 @@ func (a *API) blockNumber(ctx context.Context, _ *rpc.Params) (any, error) {
 	return hexutil.Uint64(head.Number), nil
 }
 
-// getBalance is eth_getBalance: weibar; 0 for what does not exist.
+// getBalance is eth_getBalance, in weibar; 0 if the account does not exist.
 func (a *API) getBalance(ctx context.Context, p *rpc.Params) (any, error) {
 	ref, err := blockRef(p.At(1))
 	if err != nil {
@@ -33,7 +34,7 @@ func (a *API) getBalance(ctx context.Context, p *rpc.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	balance, err := a.balance(ctx, p.Address(0), block)
+	balance, err := a.balance(ctx, addressOf(p.At(0)), block)
 	if missing, err := notFound(err); err != nil {
 		return nil, err
 	} else if missing {
@@ -59,7 +60,7 @@ func (a *API) getTransactionCount(ctx context.Context, p *rpc.Params) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	address := p.Address(0)
+	address := addressOf(p.At(0))
 	block, err := a.state(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func (a *API) getTransactionCount(ctx context.Context, p *rpc.Params) (any, erro
 	return hexutil.Uint64(nonce), err
 }
 
-// nonce returns an account's next nonce as of now.
+// nonce returns an account's present next nonce.
 func (a *API) nonce(ctx context.Context, address common.Address) (uint64, error) {
 	account, err := a.mirror.Account(ctx, address)
 	if missing, err := notFound(err); missing || err != nil {
@@ -88,8 +89,8 @@ func (a *API) nonce(ctx context.Context, address common.Address) (uint64, error)
 	return accountNonce(account), nil
 }
 
-// accountNonce: what never was an Ethereum sender is a contract, whose nonce begins
-// at 1.
+// accountNonce returns an account's nonce. An account that was never an Ethereum sender is a contract, whose
+// nonce begins at 1.
 func accountNonce(account *mirror.Account) uint64 {
 	if account.Nonce == nil {
 		return 1
@@ -97,8 +98,8 @@ func accountNonce(account *mirror.Account) uint64 {
 	return *account.Nonce
 }
 
-// nonceAt returns the next nonce that a sender had after a block: one more than that
-// of its last transaction until then that ran. One that used no gas did not run.
+// nonceAt returns the next nonce that a sender had after a block: one more than that of its last transaction that
+// ran until then. A transaction that used no gas did not run.
 func (a *API) nonceAt(ctx context.Context, address common.Address, block *mirror.Block) (uint64, error) {
 	account, err := a.mirror.Account(ctx, address)
 	if missing, err := notFound(err); missing || err != nil {
@@ -125,11 +126,21 @@ func (a *API) nonceAt(ctx context.Context, address common.Address, block *mirror
 			return *result.Nonce + 1, nil
 		}
 	}
-	return 0, nil
+	return a.contractNonce(ctx, account)
 }
 
-// System contracts for tokens and schedules: what lives at an address of such an
-// entity hands every call to one of them.
+// contractNonce is the nonce of an account that never sent anything: 0, unless it is a contract. A contract's
+// nonce counts its creations, and no record of these names it as the sender, so only the present nonce is known.
+func (a *API) contractNonce(ctx context.Context, account *mirror.Account) (uint64, error) {
+	_, err := a.mirror.Contract(ctx, account.Address)
+	if missing, err := notFound(err); missing || err != nil {
+		return 0, err
+	}
+	return accountNonce(account), nil
+}
+
+// System contracts for tokens and schedules: the code at an address of such an entity passes every call to one of
+// them.
 const (
 	tokenService    = 0x167
 	scheduleService = 0x16b
@@ -141,7 +152,7 @@ func (a *API) getCode(ctx context.Context, p *rpc.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	address := p.Address(0)
+	address := addressOf(p.At(0))
 	if address == hedera.Entity(tokenService).LongZero() || address == hedera.Entity(scheduleService).LongZero() {
 		return hexutil.Bytes{0xfe}, nil
 	}
@@ -159,7 +170,7 @@ func (a *API) getCode(ctx context.Context, p *rpc.Params) (any, error) {
 	return hexutil.Bytes(code), nil
 }
 
-// code returns what runs when an address is called and since when it exists.
+// code returns the code that runs when an address is called, and since when it exists.
 func (a *API) code(ctx context.Context, address common.Address) ([]byte, hedera.Timestamp, error) {
 	contract, err := a.mirror.Contract(ctx, address)
 	if err == nil {
@@ -191,7 +202,7 @@ func (a *API) code(ctx context.Context, address common.Address) ([]byte, hedera.
 	return nil, hedera.Timestamp{}, nil
 }
 
-// found stores what a look-up returned; what does not exist is no error.
+// found stores the result of a look-up; a missing entity is no error.
 func found[T any](target **T) func(*T, error) error {
 	return func(value *T, err error) error {
 		missing, err := notFound(err)
@@ -224,11 +235,11 @@ func (a *API) getStorageAt(ctx context.Context, p *rpc.Params) (any, error) {
 	case block != nil:
 		at = block.To
 	}
-	return a.mirror.Storage(ctx, p.Address(0), slotKey(p.At(1)), at)
+	return a.mirror.Storage(ctx, addressOf(p.At(0)), slotKey(p.At(1)), at)
 }
 
 // slotKey reads a slot, which may be written with any number of digits.
-func slotKey(v rpc.Value) common.Hash {
+func slotKey(v jsonx.Value) common.Hash {
 	n := v.Big()
 	if n == nil {
 		return common.Hash{}

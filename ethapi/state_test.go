@@ -12,8 +12,8 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/internal/pending"
 	"lockstep/rpc"
-	"lockstep/txpool"
 )
 
 func senderText() string {
@@ -91,7 +91,7 @@ func TestHead(t *testing.T) {
 }
 
 func TestTransactionCount(t *testing.T) {
-	pool := txpool.New(txpool.Config{MaxEntries: 10, MaxBytes: 1 << 20}, txpool.Deps{})
+	pool := pending.New(pending.Config{MaxEntries: 10, MaxBytes: 1 << 20}, pending.Deps{})
 	for nonce := uint64(6); nonce < 9; nonce++ {
 		pool.Add(pooled(t, &types.LegacyTx{Nonce: nonce, Gas: 21000, GasPrice: big.NewInt(71e10), To: &common.Address{1}}))
 	}
@@ -368,6 +368,7 @@ func TestConfigValidate(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Config){
 		"FILTER_TTL": func(c *Config) { c.FilterTTL = 0 }, "FILTER_MAX_COUNT": func(c *Config) { c.MaxFilters = 0 },
+		"FILTER_MAX_BYTES": func(c *Config) { c.MaxFilterBytes = 0 },
 		"READ_CONCURRENCY": func(c *Config) { c.Concurrency = 0 }, "GAS_PRICE_PERCENTAGE_BUFFER": func(c *Config) { c.GasPriceBufferPercent = -1 },
 	} {
 		c := good

@@ -8,13 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
+	"lockstep/internal/jsonx"
 	"lockstep/rpc"
 )
 
-// Subscriptions are eth_subscribe and eth_unsubscribe, and what stands behind them:
-// one follower of the chain for the whole process, and the hub that knows who wants
-// what. Run does the following.
+// Subscriptions are eth_subscribe and eth_unsubscribe, with one follower of the chain for the whole process, and
+// the hub that knows who wants what. Run follows the chain.
 type Subscriptions struct {
 	api     *API
 	cfg     SubscriptionConfig
@@ -44,11 +44,10 @@ func (s *Subscriptions) Methods() []rpc.Method {
 // Collectors returns the metrics, for registration.
 func (s *Subscriptions) Collectors() []prometheus.Collector { return s.metrics.collectors() }
 
-// Run follows the chain while anybody is subscribed to it, and hands events out, until
-// ctx ends. Its error is nil.
+// Run follows the chain while anybody is subscribed to it, and sends events, until ctx ends. Its error is nil.
 func (s *Subscriptions) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { s.watch(ctx); return nil })
+	group.Go(func() error { return s.follower().Run(ctx, s.hub.wake) })
 	group.Go(func() error { s.pending.run(ctx); return nil })
 	return group.Wait()
 }
@@ -113,7 +112,7 @@ func (s *Subscriptions) event(p *rpc.Params) (string, error) {
 }
 
 // includeTransactions reads the optional second parameter of newHeads.
-func includeTransactions(v rpc.Value) (bool, error) {
+func includeTransactions(v jsonx.Value) (bool, error) {
 	const field = "includeTransactions"
 	switch flag := v.Field(field); {
 	case v.Given() && !v.IsObject():
@@ -121,14 +120,14 @@ func includeTransactions(v rpc.Value) (bool, error) {
 	case !flag.Given():
 		return false, nil
 	case !flag.IsBool():
-		return false, eth.ErrInvalidParam("'"+field+"'", "%s, value: %s", rpc.Boolean().Text(), clipped(flag))
+		return false, eth.ErrInvalidParam("'"+field+"'", "%s, value: %s", rpc.Boolean().Phrase, clipped(flag))
 	default:
 		return flag.Bool(), nil
 	}
 }
 
 // wholeTransactions reads the optional second parameter of newPendingTransactions.
-func wholeTransactions(v rpc.Value) (bool, error) {
+func wholeTransactions(v jsonx.Value) (bool, error) {
 	if !v.Given() {
 		return false, nil
 	}
@@ -138,7 +137,7 @@ func wholeTransactions(v rpc.Value) (bool, error) {
 	return v.Bool(), nil
 }
 
-func clipped(v rpc.Value) string {
+func clipped(v jsonx.Value) string {
 	const longest = 100
 	return string(v[:min(len(v), longest)])
 }
@@ -161,8 +160,7 @@ func (s *Subscriptions) enroll(ctx context.Context, conn rpc.Notifier, w want) (
 	return sub, err
 }
 
-// unsubscribe is eth_unsubscribe. Without an id it is an error, not the end of all
-// subscriptions.
+// unsubscribe is eth_unsubscribe. A call without an id is an error, and ends no subscription.
 func (s *Subscriptions) unsubscribe(ctx context.Context, p *rpc.Params) (any, error) {
 	request, _ := rpc.FromContext(ctx)
 	id := p.At(0)
@@ -174,7 +172,7 @@ func (s *Subscriptions) unsubscribe(ctx context.Context, p *rpc.Params) (any, er
 	case !id.Given():
 		return nil, eth.ErrMissingParam(0)
 	case !id.IsString():
-		return nil, eth.ErrInvalidParam(0, "%s, value: %s", rpc.Text().Text(), clipped(id))
+		return nil, eth.ErrInvalidParam(0, "%s, value: %s", rpc.Text().Phrase, clipped(id))
 	}
 	ended := s.hub.cancel(request.Conn, id.Text())
 	if !ended && !s.hiero() {

@@ -11,7 +11,7 @@ import (
 type SubscriptionConfig struct {
 	// Offer eth_subscribe and eth_unsubscribe over WebSocket.
 	Enabled bool `env:"SUBSCRIPTIONS_ENABLED" envDefault:"true"`
-	// Most subscriptions of one connection.
+	// Maximum number of subscriptions of one connection.
 	Limit int `env:"WS_SUBSCRIPTION_LIMIT" envDefault:"10"`
 	// Offer subscriptions to new blocks.
 	NewHeads bool `env:"WS_NEW_HEADS_ENABLED" envDefault:"true"`
@@ -21,7 +21,7 @@ type SubscriptionConfig struct {
 	SameForSameEvent bool `env:"WS_SAME_SUB_FOR_SAME_EVENT" envDefault:"true"`
 	// Allow several addresses in one subscription to logs. Profile hiero only: Ethereum nodes always do.
 	MultipleAddresses bool `env:"WS_MULTIPLE_ADDRESSES_ENABLED" envDefault:"false"`
-	// Most addresses of one subscription to logs.
+	// Maximum number of addresses of one subscription to logs.
 	AddressLimit int `env:"WS_MULTIPLE_ADDRESSES_LIMIT" envDefault:"1000"`
 }
 

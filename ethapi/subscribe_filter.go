@@ -9,20 +9,20 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
+	"lockstep/internal/jsonx"
 	"lockstep/mirror"
-	"lockstep/rpc"
 )
 
-// logFilter selects logs as they come.
+// logFilter selects logs of new blocks.
 type logFilter struct {
 	key       string           // equal for filters that select the same
-	addresses []common.Address // none: any; sorted; with all names that logs may show for them
+	addresses []common.Address // sorted, with all names that logs may show; empty: any
 	topics    topicQuery
 }
 
-// newLogFilter makes a filter. aliases are further names of the addresses.
+// newLogFilter makes a filter. aliases are other names of the addresses.
 func newLogFilter(addresses, aliases []common.Address, topics topicQuery) *logFilter {
 	f := &logFilter{topics: topics, addresses: slices.Concat(addresses, aliases)}
 	slices.SortFunc(f.addresses, common.Address.Cmp)
@@ -60,14 +60,14 @@ func (f *logFilter) matches(l *eth.Log) bool {
 }
 
 // readLogFilter reads the second parameter of a subscription to logs.
-func (s *Subscriptions) readLogFilter(ctx context.Context, v rpc.Value) (*logFilter, error) {
+func (s *Subscriptions) readLogFilter(ctx context.Context, v jsonx.Value) (*logFilter, error) {
 	switch {
 	case !v.Given() && s.hiero():
 		return nil, eth.ErrInternal(`"Cannot convert undefined or null to object"`)
 	case !v.Given():
 		return newLogFilter(nil, nil, topicQuery{}), nil
 	}
-	if err := rpc.LogsSubscription().Verify(1, v); err != nil {
+	if err := logsSubscriptionRule().Verify(1, v); err != nil {
 		return nil, err
 	}
 	addresses := distinctAddresses(v.Field("address"))
@@ -88,8 +88,8 @@ func (s *Subscriptions) readLogFilter(ctx context.Context, v rpc.Value) (*logFil
 	return newLogFilter(addresses, aliases, topics), nil
 }
 
-// aliases returns the names by which logs show what lives at the addresses. In the
-// profile hiero something must live at each.
+// aliases returns the names that logs show for the addresses. In profile hiero a contract or token must exist at
+// each.
 func (s *Subscriptions) aliases(ctx context.Context, addresses []common.Address) ([]common.Address, error) {
 	aliases := make([]common.Address, len(addresses))
 	err := each(ctx, s.api.cfg.Concurrency, addresses, func(ctx context.Context, i int, address common.Address) (err error) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 	"lockstep/rpc"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 	"lockstep/rpc"
 )
 
@@ -21,11 +21,10 @@ const (
 	eventSyncing = "syncing"
 )
 
-// hub knows who wants which events and hands them out. Subscriptions to the same
-// events share a stream, whatever connections they are of: an event is matched and
-// encoded once per stream, and its bytes are shared by all who get it.
+// hub knows who wants which events and sends them. Subscriptions of all connections to the same events share a
+// stream: an event is matched and encoded once per stream, and all receivers share its bytes.
 //
-// Nothing under the lock waits: a connection takes a notification at once or ends.
+// Nothing waits under the lock: a connection takes a notification at once or ends.
 type hub struct {
 	limit   int  // subscriptions per connection
 	reuse   bool // one subscription per stream and connection
@@ -41,8 +40,8 @@ type hub struct {
 	position position                 // guarded by mu
 }
 
-// position is how far the chain has been told. It begins with the first subscription
-// that needs blocks and ends with the last one.
+// position says which blocks have been told. It begins with the first subscription that needs blocks and ends
+// with the last one.
 type position struct {
 	active  bool
 	epoch   uint64 // of this beginning
@@ -60,7 +59,7 @@ type want struct {
 // chain tells whether the events come from blocks.
 func (w want) chain() bool { return w.event == eventHeads || w.event == eventLogs }
 
-// key is equal for what gives the same events.
+// key is equal for wants that give the same events.
 func (w want) key() string {
 	switch {
 	case w.logs != nil:
@@ -107,8 +106,7 @@ func newHub(limit int, reuse bool, metrics *subscriptionMetrics) *hub {
 	}
 }
 
-// crowded tells, before any work is done for it, that a connection can have no
-// further subscription.
+// crowded tells, before any other work, that a connection can have no further subscription.
 func (h *hub) crowded(conn rpc.Notifier) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,7 +114,7 @@ func (h *hub) crowded(conn rpc.Notifier) bool {
 	return !h.reuse && c != nil && len(c.byID) >= h.limit
 }
 
-// same finds the subscription that is to be used again.
+// same finds a subscription that can be used again.
 func (h *hub) same(c *client, w want) *subscription {
 	if !h.reuse {
 		return nil
@@ -133,8 +131,8 @@ func (h *hub) same(c *client, w want) *subscription {
 	return nil
 }
 
-// add makes a subscription. baseline, if not nil, is the first block to tell of, where
-// nobody has asked for blocks yet; without it, ready false means that it is needed.
+// add makes a subscription. baseline, if not nil, is the first block to tell of if nobody wanted blocks before.
+// If ready is false, add needs a baseline.
 func (h *hub) add(conn rpc.Notifier, w want, baseline *uint64) (sub *subscription, ready bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -218,8 +216,7 @@ func (h *hub) count(s *stream, change int) {
 	}
 }
 
-// answer is called when the client has been told the subscription's id, or when it
-// cannot be told.
+// answer is called when the client has got the subscription's id, or cannot get it.
 func (h *hub) answer(sub *subscription, sent bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -238,7 +235,7 @@ func (h *hub) answer(sub *subscription, sent bool) {
 		return // closed meanwhile
 	}
 	if sub.stream.event == eventSyncing {
-		h.send(sub, []byte("false")) // as Ethereum nodes tell at once that they have caught up
+		h.send(sub, []byte("false")) // Ethereum nodes, too, tell at once that they have caught up
 	}
 	for _, event := range sub.early {
 		h.send(sub, event)
@@ -255,7 +252,7 @@ func (h *hub) publish(s *stream, event []byte) {
 			continue
 		}
 		if sub.earlySum += len(event); sub.earlySum > earlyLimit {
-			sub.conn.TooSlow() // it does not even take its answers in
+			sub.conn.TooSlow() // it does not even read its answers
 			continue
 		}
 		sub.early = append(sub.early, event)
@@ -295,8 +292,7 @@ func (h *hub) forget(conn rpc.Notifier) {
 	delete(h.clients, conn)
 }
 
-// remove needs mu. The entry of the connection stays until it closes, so that it is
-// never watched twice.
+// remove needs mu. The entry of the connection stays until it closes, so that its end is never watched twice.
 func (h *hub) remove(sub *subscription) {
 	c := h.clients[sub.conn]
 	if c == nil || c.byID[sub.id] != sub {

@@ -3,16 +3,15 @@ package ethapi
 import (
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 )
 
-// logIndex finds the streams that may want a log without asking each of them. A filter
-// stands under the values of one of its parts, the one that tells most logs apart: of
-// all who watch the transfers of a token, each to an account of its own, a transfer
-// finds one.
+// logIndex finds the streams that may want a log without asking each of them. A filter stands under the values of
+// its most selective part: if many streams watch a token's transfers, each to another account, a transfer finds
+// only one of them.
 type logIndex map[bucket]map[*stream]struct{}
 
-// bucket is a value of a part of a log.
+// bucket is a part of a log with a value.
 type bucket struct {
 	part  uint8 // 0 to 3: the topic there
 	value common.Hash
@@ -27,8 +26,8 @@ func addressBucket(a common.Address) bucket {
 	return bucket{part: partAddress, value: common.BytesToHash(a[:])}
 }
 
-// buckets are where a filter stands. Later topics usually are parties of an event, and
-// the first one its kind.
+// buckets returns the places of a filter. Later topics usually are the parties of an event; the first one is its
+// kind.
 func (f *logFilter) buckets() (all []bucket) {
 	for _, part := range [...]uint8{3, 2, 1} {
 		if len(f.topics.at[part]) > 0 {

@@ -8,11 +8,11 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 )
 
-// pendingFeed takes accepted transactions from whoever submits them to the
-// subscribers, in the order in which they were accepted, and never holds the former up.
+// pendingFeed passes accepted transactions to the subscribers, in the order in which they were accepted. It never
+// makes the submitting code wait.
 type pendingFeed struct {
 	hub     *hub
 	metrics *subscriptionMetrics

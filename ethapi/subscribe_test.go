@@ -13,7 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 	"lockstep/rpc"
 )
 

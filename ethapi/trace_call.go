@@ -2,34 +2,52 @@ package ethapi
 
 import (
 	"context"
+	"encoding/json"
 	"math/big"
 	"unicode/utf8"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 	"lockstep/mirror"
 )
 
-// callFrame is a call as the call tracer shows it. Members that are nil or empty text
-// are left out; which ones, is where the profiles differ.
+// callFrame is a call as the call tracer shows it. Members that are nil or empty text are left out. The profiles
+// differ in which ones.
 type callFrame struct {
-	Type         string          `json:"type"`
-	From         common.Address  `json:"from"`
-	To           *common.Address `json:"to,omitempty"`
-	Value        *hexutil.Big    `json:"value,omitempty"`
-	Gas          hexutil.Uint64  `json:"gas"`
-	GasUsed      hexutil.Uint64  `json:"gasUsed"`
-	Input        hexutil.Bytes   `json:"input"`
-	Output       hexutil.Bytes   `json:"output,omitzero"`
-	Error        string          `json:"error,omitempty"`
-	RevertReason string          `json:"revertReason,omitempty"`
-	Calls        []*callFrame    `json:"calls,omitzero"`
-	Logs         []*frameLog     `json:"logs,omitempty"`
+	Type         string         `json:"type"`
+	From         common.Address `json:"from"`
+	To           frameReceiver  `json:"to,omitzero"`
+	Value        *hexutil.Big   `json:"value,omitempty"`
+	Gas          hexutil.Uint64 `json:"gas"`
+	GasUsed      hexutil.Uint64 `json:"gasUsed"`
+	Input        hexutil.Bytes  `json:"input"`
+	Output       hexutil.Bytes  `json:"output,omitzero"`
+	Error        string         `json:"error,omitempty"`
+	RevertReason string         `json:"revertReason,omitempty"`
+	Calls        []*callFrame   `json:"calls,omitzero"`
+	Logs         []*frameLog    `json:"logs,omitempty"`
 
 	context *common.Address // whose storage it works on
-	undone  bool            // it failed, or what called it did
+	undone  bool            // it failed, or a call around it failed
+}
+
+// frameReceiver is the receiver of a call. A creation that failed has none: the member is then left out, or null.
+type frameReceiver struct {
+	*common.Address
+	null bool // written as null
+}
+
+func (r frameReceiver) IsZero() bool { return r.Address == nil && !r.null }
+
+// MarshalJSON writes the address, or null.
+func (r frameReceiver) MarshalJSON() ([]byte, error) { return json.Marshal(r.Address) }
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (r *frameReceiver) UnmarshalJSON(text []byte) error {
+	r.null = string(text) == "null"
+	return json.Unmarshal(text, &r.Address)
 }
 
 // traceCalls shows a transaction as a tree of calls.
@@ -71,10 +89,10 @@ func (a *API) traceSynthetic(ctx context.Context, s subject, o traceOptions) (an
 		from, to = common.BytesToAddress(first.Topics[1][:]), common.BytesToAddress(first.Topics[2][:])
 	}
 	f := &callFrame{
-		Type: "CALL", From: from, To: &to, Value: new(hexutil.Big), Gas: syntheticGas,
+		Type: "CALL", From: from, To: frameReceiver{Address: &to}, Value: new(hexutil.Big), Gas: syntheticGas,
 		Input: hexutil.Bytes{}, Output: hexutil.Bytes{}, Calls: []*callFrame{},
 	}
-	if err := a.aliases(ctx, &f.From, f.To); err != nil {
+	if err := a.aliases(ctx, &f.From, f.To.Address); err != nil {
 		return nil, err
 	}
 	if !a.hiero() {
@@ -97,15 +115,15 @@ type frames struct {
 
 func (a *API) frames() *frames { return &frames{api: a} }
 
-// root makes the frame of the transaction itself: what was asked for and what it cost
-// are in its result, how it ended is in its first action as well.
+// root makes the frame of the transaction itself. The request and the cost are in its result; the first action
+// also has its end.
 func (f *frames) root(r *mirror.ContractResult, actions []*mirror.Action) *callFrame {
 	root := &callFrame{
-		Type: "CALL", From: r.From, To: r.To, Value: (*hexutil.Big)(whole(amount(r.Amount))),
+		Type: "CALL", From: r.From, To: frameReceiver{Address: r.To}, Value: (*hexutil.Big)(whole(amount(r.Amount))),
 		Gas: hexutil.Uint64(r.GasLimit), GasUsed: hexutil.Uint64(r.GasUsed), Input: present(r.Input), Output: present(r.Output),
 	}
 	if r.To == nil || r.CreatedContract() {
-		root.Type, root.To = "CREATE", r.Address
+		root.Type, root.To.Address = "CREATE", r.Address
 	}
 	var first *mirror.Action
 	if len(actions) > 0 {
@@ -121,7 +139,7 @@ func (f *frames) root(r *mirror.ContractResult, actions []*mirror.Action) *callF
 	return root
 }
 
-// textReverted is what go-ethereum says of a call that reverted.
+// textReverted is go-ethereum's text for a call that reverted.
 const textReverted = "execution reverted"
 
 // failRoot says why the transaction failed.
@@ -158,7 +176,7 @@ func (f *frames) failRoot(root *callFrame, r *mirror.ContractResult, first *mirr
 	root.Error = haltText(name)
 }
 
-// tree puts actions, which come in the order of the calls, below what made them.
+// tree puts each action below the call that made it. The actions come in the order of the calls.
 func (f *frames) tree(root *callFrame, actions []*mirror.Action) {
 	path := []*callFrame{root} // from the root to the newest frame
 	for _, action := range actions {
@@ -173,7 +191,7 @@ func (f *frames) tree(root *callFrame, actions []*mirror.Action) {
 
 func (f *frames) frame(action *mirror.Action, parent *callFrame) *callFrame {
 	frame := &callFrame{
-		Type: action.Operation, From: action.From, To: action.To, Value: (*hexutil.Big)(action.Value.Weibar()),
+		Type: action.Operation, From: action.From, To: frameReceiver{Address: action.To}, Value: (*hexutil.Big)(action.Value.Weibar()),
 		Gas: hexutil.Uint64(action.Gas), GasUsed: hexutil.Uint64(action.GasUsed), Input: present(action.Input),
 		undone: parent.undone,
 	}
@@ -222,36 +240,36 @@ func (f *frames) end(frame *callFrame, action *mirror.Action) {
 
 func (c *callFrame) creates() bool { return c.Type == "CREATE" || c.Type == "CREATE2" }
 
-// add makes the frame's receiver its own, so that it can be replaced.
+// add copies the frame's receiver, so that it can be replaced.
 func (f *frames) add(frame *callFrame) {
-	if frame.To != nil {
-		own := *frame.To
-		frame.To = &own
+	if to := frame.To.Address; to != nil {
+		own := *to
+		frame.To.Address = &own
 	}
 	if frame.context == nil {
-		frame.context = frame.To
+		frame.context = frame.To.Address
 	}
 	f.all = append(f.all, frame)
 }
 
-// finish looks up what the actions do not tell: aliases, and the code of contracts that
-// were created on the way.
+// finish looks up what the actions do not have: aliases, and the code of contracts that were created on the way.
 func (f *frames) finish(ctx context.Context) error {
 	var addresses []*common.Address
 	for _, frame := range f.all {
 		addresses = append(addresses, &frame.From)
-		if frame.To != nil {
-			addresses = append(addresses, frame.To)
+		frame.To.null = f.api.hiero()
+		if to := frame.To.Address; to != nil {
+			addresses = append(addresses, to)
 		}
 	}
 	if err := f.api.aliases(ctx, addresses...); err != nil {
 		return err
 	}
 	err := each(ctx, f.api.cfg.Concurrency, f.made, func(ctx context.Context, _ int, frame *callFrame) error {
-		if frame.To == nil {
+		if frame.To.Address == nil {
 			return nil
 		}
-		made, err := f.api.mirror.Deployment(ctx, *frame.To)
+		made, err := f.api.mirror.Deployment(ctx, *frame.To.Address)
 		if missing, err := notFound(err); missing || err != nil {
 			return err
 		}
@@ -270,20 +288,20 @@ func (f *frames) finish(ctx context.Context) error {
 	return nil
 }
 
-// plain leaves out what go-ethereum leaves out.
+// plain removes the members that go-ethereum leaves out.
 func (f *frames) plain() {
 	for _, frame := range f.all {
 		if len(frame.Output) == 0 {
 			frame.Output = nil
 		}
 		if frame.creates() && frame.Error != "" {
-			frame.To = nil
+			frame.To.Address = nil
 		}
 	}
 }
 
-// haltText is go-ethereum's wording of the network's names of failures. Names of its
-// own stay as they are.
+// haltText is go-ethereum's text for the network's name of a failure. Names that only the network has stay as
+// they are.
 func haltText(name string) string {
 	switch name {
 	case statusReverted:
@@ -312,7 +330,7 @@ func haltText(name string) string {
 	return name
 }
 
-// present is data that is there though it may be empty.
+// present returns data that is shown even if it is empty.
 func present(data []byte) hexutil.Bytes {
 	if data == nil {
 		return hexutil.Bytes{}
@@ -340,7 +358,7 @@ func printable(data []byte) bool {
 	return true
 }
 
-// add shows a log in the frame that left it, after so many of its calls.
+// add shows a log in the frame that left it. position is the number of calls that the frame made before.
 func (c *callFrame) add(l *eth.Log, position int) {
 	c.Logs = append(c.Logs, &frameLog{
 		Address: l.Address, Topics: topicsOf(l), Data: present(l.Data), Index: hexutil.Uint64(l.Index), Position: hexutil.Uint64(position),

@@ -2,13 +2,14 @@ package ethapi
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/eth"
-	"lockstep/evm"
+	"lockstep/internal/eth"
+	"lockstep/internal/evm"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
@@ -37,15 +38,16 @@ func (a *API) traceCall(ctx context.Context, p *rpc.Params) (any, error) {
 
 func (s *simulation) traceCalls(block evm.Block, m evm.Message, o traceOptions) (any, error) {
 	most := s.api.cfg.Debug.MaxBytes
-	tracer := &evm.CallTracer{State: s.state, OnlyTop: o.onlyTop, WithLogs: o.withLog, Most: most, TooLarge: eth.ErrTraceTooLarge(most)}
+	tracer := &evm.CallTracer{State: s.state, OnlyTop: o.onlyTop, WithLogs: o.withLog, Most: most, TooLarge: eth.ErrTraceTooLarge(most), Hold: s.pace.hold}
 	result, err := s.state.Run(s.api.deps.ChainID, block, m, tracer.Hooks())
 	if err != nil {
 		return nil, err
 	}
 	root := localFrame(tracer.Root())
 	root.Gas, root.GasUsed = hexutil.Uint64(m.Gas), hexutil.Uint64(result.GasUsed)
-	if halt := result.Err; halt != nil && root.Error == "" { // the network's own rule
-		root.Error, root.Output = halt.Error(), nil
+	var rule *evm.HaltError // the network's own
+	if errors.As(result.Err, &rule) || result.Err != nil && root.Error == "" {
+		root.Error, root.Output = result.Err.Error(), nil
 	}
 	return root, nil
 }
@@ -54,7 +56,7 @@ func (s *simulation) traceCalls(block evm.Block, m evm.Message, o traceOptions) 
 func localFrame(c *evm.Call) *callFrame {
 	to := c.To
 	f := &callFrame{
-		Type: c.Op, From: c.From, To: &to, Gas: hexutil.Uint64(c.Gas), GasUsed: hexutil.Uint64(c.GasUsed), Input: present(c.Input),
+		Type: c.Op, From: c.From, To: frameReceiver{Address: &to}, Gas: hexutil.Uint64(c.Gas), GasUsed: hexutil.Uint64(c.GasUsed), Input: present(c.Input),
 	}
 	if c.Value != nil {
 		f.Value = (*hexutil.Big)(c.Value.Weibar())
@@ -66,7 +68,7 @@ func localFrame(c *evm.Call) *callFrame {
 		f.Error = c.Err.Error()
 		f.RevertReason, _ = revertReason(c.Output)
 		if f.creates() {
-			f.To = nil
+			f.To.Address = nil
 		}
 	}
 	for _, l := range c.Logs {
@@ -123,10 +125,11 @@ func (s *simulation) traceSteps(block evm.Block, m evm.Message, o traceOptions) 
 		for slot, value := range step.Storage {
 			shown.Storage = append(shown.Storage, mirror.Word{Slot: slot, Value: value})
 		}
+		before := len(steps)
 		if steps = trace.appendStep(steps, &shown); int64(len(steps)) > trace.most {
 			return eth.ErrTraceTooLarge(trace.most)
 		}
-		return nil
+		return s.pace.hold(len(steps) - before)
 	}}
 	result, err := s.state.Run(s.api.deps.ChainID, block, m, tracer.Hooks())
 	if err != nil {
@@ -136,7 +139,7 @@ func (s *simulation) traceSteps(block evm.Block, m evm.Message, o traceOptions) 
 	if result.Err == nil || result.Reverted() {
 		trace.Return = result.Output
 	}
-	text, err := trace.encoded() // without the steps, which go between its brackets
+	text, err := trace.encoded() // without the steps, which follow between its brackets
 	if err != nil {
 		return nil, err
 	}

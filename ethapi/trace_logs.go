@@ -7,8 +7,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 	"lockstep/mirror"
 )
 
@@ -29,10 +29,9 @@ func topicsOf(l *eth.Log) []common.Hash {
 	return l.Topics
 }
 
-// placeLogs puts the logs of a transaction into the frames that left them. The mirror
-// node tells only whose logs they are: where more than one frame could have left one,
-// or the frame made calls of its own, the instructions decide. Where those cannot be
-// had, or the logs are a system contract's, it is the first frame that fits.
+// placeLogs puts the logs of a transaction into the frames that left them. The mirror node tells only the
+// contract of each log. If more than one frame could have left a log, or the frame made calls of its own, the
+// instructions decide. Without them, or for the logs of a system contract, the first fitting frame gets the log.
 func (a *API) placeLogs(ctx context.Context, s subject, root *callFrame) error {
 	byAddress := make(map[common.Address][]*callFrame)
 	root.eachLive(func(f *callFrame) {
@@ -78,7 +77,7 @@ func (c *callFrame) eachLive(visit func(*callFrame)) {
 	}
 }
 
-// certain tells whether the address of each log says where it belongs.
+// certain tells whether the address of each log is enough to place it.
 func certain(byAddress map[common.Address][]*callFrame, logs []*eth.Log) bool {
 	for _, l := range logs {
 		if fitting := byAddress[l.Address]; len(fitting) != 1 || len(fitting[0].Calls) > 0 {
@@ -93,7 +92,7 @@ func certain(byAddress map[common.Address][]*callFrame, logs []*eth.Log) bool {
 func systemFrame(root *callFrame) *callFrame {
 	found := root
 	root.eachLive(func(f *callFrame) {
-		if found == root && f.To != nil && (*f.To == hedera.Entity(tokenService).LongZero() || *f.To == hedera.Entity(scheduleService).LongZero()) {
+		if found == root && f.To.Address != nil && (*f.To.Address == hedera.Entity(tokenService).LongZero() || *f.To.Address == hedera.Entity(scheduleService).LongZero()) {
 			found = f
 		}
 	})
@@ -108,7 +107,7 @@ type walker struct {
 
 type walked struct {
 	frame *callFrame
-	calls int // that it has made
+	calls int // calls that it has made
 }
 
 type place struct {

@@ -12,12 +12,13 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/eth"
+	"lockstep/internal/budget"
+	"lockstep/internal/eth"
 	"lockstep/mirror"
 )
 
-// traceOpcodes lists the instructions of a transaction. One that ran none, or of which
-// the mirror node cannot tell, has an empty list.
+// traceOpcodes lists the instructions of a transaction. The list is empty if it ran none, or if the mirror node
+// does not know them.
 func (a *API) traceOpcodes(ctx context.Context, s subject, o traceOptions) (any, error) {
 	if !a.cfg.Debug.OpcodeLogger {
 		return nil, eth.ErrUnsupportedMethod()
@@ -46,8 +47,8 @@ func (a *API) traceOpcodes(ctx context.Context, s subject, o traceOptions) (any,
 	return text, nil
 }
 
-// replay has the mirror node run a transaction again. What it shows can be large: few
-// are held at the same time, and only until use returns.
+// replay makes the mirror node run a transaction again. The answer can be large, so few are held at the same
+// time, and only until use returns.
 func (a *API) replay(ctx context.Context, hash common.Hash, q mirror.OpcodesQuery, use func(*mirror.Opcodes) error) error {
 	select {
 	case a.replays <- struct{}{}:
@@ -66,8 +67,8 @@ func (a *API) replay(ctx context.Context, hash common.Hash, q mirror.OpcodesQuer
 	return use(trace)
 }
 
-// opcodeTrace is a trace as clients see it. Profile hiero writes words without 0x and
-// what is not there as null; profile ethereum writes what go-ethereum does.
+// opcodeTrace is a trace as clients see it. Profile hiero writes words without 0x, and null for missing parts;
+// profile ethereum writes what go-ethereum does.
 type opcodeTrace struct {
 	*mirror.Opcodes
 	options traceOptions
@@ -75,7 +76,7 @@ type opcodeTrace struct {
 	most    int64
 }
 
-// encoded writes the trace down, so that its source can be let go.
+// encoded encodes the trace, so that the memory of its source is free.
 func (t *opcodeTrace) encoded() (json.RawMessage, error) {
 	dst := append([]byte(nil), `{"gas":`...)
 	dst = strconv.AppendUint(dst, t.Gas, 10)
@@ -132,8 +133,7 @@ func (t *opcodeTrace) appendStep(dst []byte, s *mirror.Step) []byte {
 	return append(dst, '}')
 }
 
-// appendWords appends a list of words; one that was not asked for is null, or left out
-// as go-ethereum does.
+// appendWords appends a list of words. A list that was not asked for is null, or left out as in go-ethereum.
 func (t *opcodeTrace) appendWords(dst []byte, name string, words []common.Hash, asked bool, word func([]byte, common.Hash) []byte) []byte {
 	if !asked && !t.hiero {
 		return dst
@@ -193,21 +193,25 @@ func appendQuantity(dst []byte, w common.Hash) []byte {
 	return append(dst[:start+2], digits[zeros:]...)
 }
 
-// budget is how many bytes of traces an answer may still hold.
-type budget struct {
-	most int64
-	mu   sync.Mutex
-	used int64 // guarded by mu
+// traceRoom is how many bytes of traces an answer may still hold.
+type traceRoom struct {
+	most    int64
+	account *budget.Account
+	mu      sync.Mutex
+	used    int64 // guarded by mu
 }
 
-// encode writes a trace down if there is room for it.
-func (b *budget) encode(result any) (json.RawMessage, error) {
+// encode encodes a trace if there is room for it.
+func (b *traceRoom) encode(result any) (json.RawMessage, error) {
 	text, ok := result.(json.RawMessage)
 	if !ok {
 		var err error
 		if text, err = json.Marshal(result); err != nil {
 			return nil, err
 		}
+	}
+	if err := b.account.Take(len(text)); err != nil {
+		return nil, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 	"lockstep/mirror"
 )
 
@@ -34,12 +34,11 @@ type accountState struct {
 // states is accounts by address.
 type states map[common.Address]*accountState
 
-// tracePrestate shows the accounts that a transaction had to do with as they were
-// before it, or in diff mode what it changed.
+// tracePrestate shows the accounts that a transaction touched as they were before it, or in diff mode what it
+// changed.
 //
-// What is asked of the mirror node is the state at a time, so that balances, code and
-// storage are exact. The nonce of an account that is neither the sender nor a contract
-// is that of its last transaction before.
+// The mirror node is asked for the state at a time, so balances, code and storage are exact. The nonce of an
+// account that is neither the sender nor a contract comes from its last transaction before.
 func (a *API) tracePrestate(ctx context.Context, s subject, o traceOptions) (any, error) {
 	nothing := json.RawMessage("{}")
 	if o.diff {
@@ -109,8 +108,8 @@ func (s *accountState) store(slot, value common.Hash) {
 	s.storage[slot] = value
 }
 
-// touched lists the accounts that a transaction had to do with, by the addresses that
-// clients know them by, and puts those into changes as well.
+// touched lists the accounts that a transaction touched, by the addresses that clients know, and puts these into
+// changes as well.
 func (a *API) touched(
 	ctx context.Context, r *mirror.ContractResult, sender *common.Address, actions []*mirror.Action, changes []mirror.StateChange, onlyTop bool,
 ) ([]common.Address, error) {
@@ -142,8 +141,8 @@ func (a *API) touched(
 	return distinct(all, changes, onlyTop), nil
 }
 
-// distinct leaves out repetitions and system addresses, which have no state, and where
-// only the top call counts the storage of others.
+// distinct leaves out repetitions and system addresses, which have no state. If only the top call counts, it also
+// leaves out the storage of others.
 func distinct(all []*common.Address, changes []mirror.StateChange, onlyTop bool) []common.Address {
 	beside := make(map[*common.Address]bool)
 	for i := range changes {
@@ -161,7 +160,7 @@ func distinct(all []*common.Address, changes []mirror.StateChange, onlyTop bool)
 	return addresses
 }
 
-// lastSystemAddress is the last number of what belongs to the network itself.
+// lastSystemAddress is the last number of the network's own accounts.
 const lastSystemAddress = 750
 
 func (a *API) statesAt(ctx context.Context, addresses []common.Address, at hedera.Timestamp) (states, error) {
@@ -180,7 +179,7 @@ func (a *API) statesAt(ctx context.Context, addresses []common.Address, at heder
 	return all, nil
 }
 
-// stateAt reads what was at an address at a moment, without storage.
+// stateAt reads the state of an address at a moment, without storage.
 func (a *API) stateAt(ctx context.Context, address common.Address, at hedera.Timestamp) (*accountState, error) {
 	state := new(accountState)
 	balance, err := a.mirror.BalanceAt(ctx, address, at)
@@ -203,7 +202,7 @@ func (a *API) stateAt(ctx context.Context, address common.Address, at hedera.Tim
 	return state, nil
 }
 
-// accountAt completes the state of what is no contract.
+// accountAt completes the state of an account that is no contract.
 func (a *API) accountAt(ctx context.Context, state *accountState, address common.Address, at hedera.Timestamp) error {
 	account, err := a.mirror.Account(ctx, address)
 	if missing, err := notFound(err); missing || err != nil {
@@ -216,8 +215,8 @@ func (a *API) accountAt(ctx context.Context, state *accountState, address common
 	return err
 }
 
-// stateWriter shows states as the profile has it: hiero with every member, ethereum
-// without those that are zero.
+// stateWriter shows states in the profile's form: hiero with every member, ethereum without members that are
+// zero.
 type stateWriter struct {
 	hiero, noCode bool
 }
@@ -249,7 +248,7 @@ func (w stateWriter) show(s *accountState) *shownAccount {
 	return shown
 }
 
-// all shows the accounts that were there before.
+// all shows the accounts that existed before.
 func (w stateWriter) all(pre states, withEmpty bool) shownAccounts {
 	shown := make(shownAccounts)
 	for address, s := range pre {
@@ -260,9 +259,8 @@ func (w stateWriter) all(pre states, withEmpty bool) shownAccounts {
 	return shown
 }
 
-// stateDiff is what a transaction changed: the accounts that it changed as they were,
-// and the members of them that it changed as they are. Of storage both have only the
-// words that it changed. An account that it deleted has no after.
+// stateDiff is what a transaction changed: the changed accounts as they were before, and their changed members as
+// they are after. Of storage both have only the changed words. A deleted account has no after.
 type stateDiff struct {
 	Post shownAccounts `json:"post"`
 	Pre  shownAccounts `json:"pre"`
@@ -299,7 +297,7 @@ func (w stateWriter) before(before, after *accountState) *shownAccount {
 	return w.show(&own)
 }
 
-// changes shows what of an account is different; nil if nothing is.
+// changes shows the different members of an account; nil if there are none.
 func (w stateWriter) changes(before, after *accountState) *shownAccount {
 	var changed shownAccount
 	if before.balance != after.balance {

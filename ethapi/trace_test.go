@@ -10,7 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/rlp"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 	"lockstep/mirror"
 )
 
@@ -149,8 +149,8 @@ func TestTraceUpstream(t *testing.T) {
 func TestPlaceBySteps(t *testing.T) {
 	one, two := common.Address{1}, common.Address{2}
 	tree := func() *callFrame {
-		child := &callFrame{To: &two, context: &two}
-		return &callFrame{To: &one, context: &one, Calls: []*callFrame{child}}
+		child := &callFrame{To: frameReceiver{Address: &two}, context: &two}
+		return &callFrame{To: frameReceiver{Address: &one}, context: &one, Calls: []*callFrame{child}}
 	}
 	steps := func(list ...string) (steps []mirror.Step) {
 		for _, s := range list {

@@ -5,15 +5,15 @@ import (
 	"errors"
 	"math"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
 
-// getTransactionByHash is eth_getTransactionByHash. What never ran is null. What is not
-// in a block yet is in no block for clients of Ethereum; for those of Hedera it is null.
+// getTransactionByHash is eth_getTransactionByHash. A transaction that never ran is null. One that is not in a
+// block yet is shown without a block to clients of Ethereum; for those of Hedera it is null.
 func (a *API) getTransactionByHash(ctx context.Context, p *rpc.Params) (any, error) {
-	hash := p.Hash(0)
+	hash := hashOf(p.At(0))
 	look := a.result
 	if a.deps.Profile == rpc.ProfileEthereum {
 		look = a.mirror.ContractResult
@@ -39,9 +39,9 @@ func (a *API) getTransactionByHash(ctx context.Context, p *rpc.Params) (any, err
 
 // transaction builds the transaction of a complete result.
 func (a *API) transaction(ctx context.Context, result *mirror.ContractResult) (any, error) {
-	b := builder{chainID: a.chainID()}
+	b := a.builder()
 	var err error
-	if pricedByNetwork(result) {
+	if !b.hiero && pricedByNetwork(result) {
 		if b.price, err = a.priceAt(ctx, result.Timestamp); err != nil {
 			return nil, err
 		}
@@ -57,8 +57,7 @@ func (a *API) transaction(ctx context.Context, result *mirror.ContractResult) (a
 	return t, nil
 }
 
-// pricedByNetwork tells whether a transaction shows what it paid instead of a price
-// that it named.
+// pricedByNetwork tells whether a transaction shows the price that it paid instead of the one that it named.
 func pricedByNetwork(r *mirror.ContractResult) bool { return r.Type != nil && *r.Type >= 2 }
 
 // syntheticByHash builds the transaction of which only logs are known, or nothing.
@@ -67,7 +66,7 @@ func (a *API) syntheticByHash(ctx context.Context, q mirror.LogsQuery) (any, err
 	if err != nil || len(logs) == 0 {
 		return nil, err
 	}
-	b := builder{chainID: a.chainID()}
+	b := a.builder()
 	return b.syntheticTransaction(buildLogs(logs[:1])[0]), nil
 }
 
@@ -118,7 +117,7 @@ func (a *API) syntheticByIndex(ctx context.Context, ref eth.BlockRef, position u
 	}
 	for i, l := range logs {
 		if l.TxIndex == position {
-			b := builder{chainID: a.chainID()}
+			b := a.builder()
 			return b.syntheticTransaction(buildLogs(logs[i : i+1])[0]), nil
 		}
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/holiman/uint256"
 
-	"lockstep/eth"
-	"lockstep/rpc"
+	"lockstep/internal/eth"
+	"lockstep/internal/jsonx"
 )
 
-// txArgs is a transaction object as a client writes it: what is nil was left out.
+// txArgs is a transaction object of a client: nil members were left out.
 type txArgs struct {
 	from, to           *common.Address
 	gas, nonce         *uint64
@@ -25,7 +25,7 @@ type txArgs struct {
 }
 
 // readTxArgs reads a transaction object that its rule has accepted.
-func readTxArgs(v rpc.Value) (t txArgs, err error) {
+func readTxArgs(v jsonx.Value) (t txArgs, err error) {
 	for _, name := range []string{"blobs", "blobVersionedHashes", "maxFeePerBlobGas"} {
 		if v.Field(name).Given() {
 			return t, eth.ErrTransactionType(types.BlobTxType)
@@ -58,16 +58,16 @@ func readTxArgs(v rpc.Value) (t txArgs, err error) {
 	return t, nil
 }
 
-func addressField(v rpc.Value) *common.Address {
+func addressField(v jsonx.Value) *common.Address {
 	if !v.Given() {
 		return nil
 	}
-	address := v.Address()
+	address := addressOf(v)
 	return &address
 }
 
-// uintField reads a number of at most 64 bits; nil if it is absent.
-func uintField(object rpc.Value, name string) (*uint64, error) {
+// uintField reads a number of up to 64 bits; nil if it is absent.
+func uintField(object jsonx.Value, name string) (*uint64, error) {
 	v := object.Field(name)
 	if !v.Given() {
 		return nil, nil
@@ -81,7 +81,7 @@ func uintField(object rpc.Value, name string) (*uint64, error) {
 }
 
 // dataField reads the call data, which has two names; input is the newer one.
-func dataField(v rpc.Value) ([]byte, error) {
+func dataField(v jsonx.Value) ([]byte, error) {
 	input, data := v.Field("input"), v.Field("data")
 	if input.Given() && data.Given() && !bytes.Equal(input.Bytes(), data.Bytes()) {
 		return nil, eth.ErrInvalidArguments(`both "data" and "input" are set and not equal; use "input"`)
@@ -92,20 +92,20 @@ func dataField(v rpc.Value) ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-func accessListField(v rpc.Value) (types.AccessList, error) {
+func accessListField(v jsonx.Value) (types.AccessList, error) {
 	if !v.Given() {
 		return nil, nil
 	}
 	list := types.AccessList{}
 	for entry := range v.Elements() {
 		address := entry.Field("address")
-		if !rpc.Address().Matches(address) {
-			return nil, eth.ErrInvalidParam(0, "'accessList': %s", rpc.Address().Text())
+		if !AddressRule().Matches(address) {
+			return nil, eth.ErrInvalidParam(0, "'accessList': %s", AddressRule().Phrase)
 		}
-		tuple := types.AccessTuple{Address: address.Address(), StorageKeys: []common.Hash{}}
+		tuple := types.AccessTuple{Address: addressOf(address), StorageKeys: []common.Hash{}}
 		for key := range entry.Field("storageKeys").Elements() {
-			if !rpc.Hex64().Matches(key) {
-				return nil, eth.ErrInvalidParam(0, "'accessList': %s", rpc.Hex64().Text())
+			if !wordRule().Matches(key) {
+				return nil, eth.ErrInvalidParam(0, "'accessList': %s", wordRule().Phrase)
 			}
 			tuple.StorageKeys = append(tuple.StorageKeys, wordOf(key))
 		}
@@ -115,19 +115,19 @@ func accessListField(v rpc.Value) (types.AccessList, error) {
 }
 
 // authorizationsField reads signed authorizations that their rule has accepted.
-func authorizationsField(v rpc.Value) (list []types.SetCodeAuthorization) {
+func authorizationsField(v jsonx.Value) (list []types.SetCodeAuthorization) {
 	for entry := range v.Elements() {
 		parity, _ := entry.Field("yParity").Uint64()
 		nonce, _ := entry.Field("nonce").Uint64()
 		list = append(list, types.SetCodeAuthorization{
-			ChainID: wordField(entry.Field("chainId")), Address: entry.Field("address").Address(), Nonce: nonce,
+			ChainID: wordField(entry.Field("chainId")), Address: addressOf(entry.Field("address")), Nonce: nonce,
 			V: uint8(parity), R: wordField(entry.Field("r")), S: wordField(entry.Field("s")),
 		})
 	}
 	return list
 }
 
-func wordField(v rpc.Value) (word uint256.Int) {
+func wordField(v jsonx.Value) (word uint256.Int) {
 	if n := v.Big(); n != nil {
 		word.SetFromBig(n)
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
+	"lockstep/internal/pending"
 	"lockstep/rpc"
-	"lockstep/txpool"
 )
 
 // poolMethods are the rows of the txpool namespace.
@@ -23,29 +23,28 @@ func (a *API) poolMethods() []rpc.Method {
 	}
 	return []rpc.Method{
 		row("txpool_content", a.poolContent),
-		row("txpool_contentFrom", a.poolContentFrom, rpc.Required(rpc.Address())),
+		row("txpool_contentFrom", a.poolContentFrom, rpc.Required(AddressRule())),
 		row("txpool_inspect", a.poolInspect),
 		row("txpool_status", a.poolStatus),
 	}
 }
 
-func (a *API) offersPool() bool { return a.deps.Pool != nil && a.deps.PoolAPI }
+func (a *API) offersPool() bool { return a.deps.Pool.Enabled() && a.deps.PoolAPI }
 
-// latestNonce returns a sender's next nonce, counted what the network has executed and
-// the mirror node may not show yet.
+// latestNonce returns a sender's next nonce. It counts transactions that the network has executed and the mirror
+// node may not show yet.
 func (a *API) latestNonce(ctx context.Context, sender common.Address) (uint64, error) {
 	nonce, err := a.nonce(ctx, sender)
-	if err != nil || a.deps.Pool == nil {
+	if err != nil {
 		return nonce, err
 	}
 	return a.deps.Pool.Latest(ctx, sender, nonce), nil
 }
 
-// pendingNonce returns the nonce of a sender's next transaction, those counted that
-// are on their way.
+// pendingNonce returns a sender's next nonce. It counts transactions that are on their way.
 func (a *API) pendingNonce(ctx context.Context, sender common.Address) (uint64, error) {
 	nonce, err := a.nonce(ctx, sender)
-	if err != nil || a.deps.Pool == nil {
+	if err != nil {
 		return nonce, err
 	}
 	return a.deps.Pool.Next(ctx, sender, nonce), nil
@@ -54,7 +53,7 @@ func (a *API) pendingNonce(ctx context.Context, sender common.Address) (uint64, 
 // pendingByHash is a transaction that is on its way, as clients of Ethereum expect it,
 // or nil.
 func (a *API) pendingByHash(ctx context.Context, hash common.Hash) any {
-	if a.deps.Pool == nil || a.deps.Profile != rpc.ProfileEthereum {
+	if a.deps.Profile != rpc.ProfileEthereum {
 		return nil
 	}
 	found, ok := a.deps.Pool.Find(ctx, hash)
@@ -64,7 +63,7 @@ func (a *API) pendingByHash(ctx context.Context, hash common.Hash) any {
 	return pendingTransaction(found.From, found.Fields)
 }
 
-// byNonce is what a listing says of one sender's transactions, by decimal nonce.
+// byNonce is a listing of one sender's transactions, by decimal nonce.
 type byNonce[T any] map[string]T
 
 // listing is pending transactions and those that wait for another, by sender.
@@ -80,7 +79,7 @@ func (a *API) poolContent(ctx context.Context, _ *rpc.Params) (any, error) {
 
 // poolContentFrom is txpool_contentFrom.
 func (a *API) poolContentFrom(ctx context.Context, p *rpc.Params) (any, error) {
-	sender := p.Address(0)
+	sender := addressOf(p.At(0))
 	all := listPool(ctx, a, &sender, a.poolTransaction)
 	pick := func(of map[string]byNonce[*eth.Transaction]) byNonce[*eth.Transaction] {
 		if one := of[sender.Hex()]; one != nil {
@@ -96,7 +95,7 @@ func (a *API) poolContentFrom(ctx context.Context, p *rpc.Params) (any, error) {
 
 // poolInspect is txpool_inspect: each transaction in a line for people.
 func (a *API) poolInspect(ctx context.Context, _ *rpc.Params) (any, error) {
-	return listPool(ctx, a, nil, func(t txpool.Transaction) string {
+	return listPool(ctx, a, nil, func(t pending.Transaction) string {
 		to := "contract creation"
 		if t.Fields.To() != nil {
 			to = t.Fields.To().Hex()
@@ -121,10 +120,9 @@ func (a *API) poolStatus(ctx context.Context, _ *rpc.Params) (any, error) {
 	}{hexutil.Uint(max(0, pending-queued)), hexutil.Uint(queued)}, nil
 }
 
-// listPool says something of every transaction on its way. What waits for a transaction
-// that is missing counts as queued in Ethereum; clients of Hedera are used to finding
-// it among the pending ones. Of several with one nonce the last one is shown.
-func listPool[T any](ctx context.Context, a *API, of *common.Address, say func(txpool.Transaction) T) listing[T] {
+// listPool lists every transaction on its way. In Ethereum a transaction that waits for a missing one counts as
+// queued; clients of Hedera expect it among the pending ones. Of several with one nonce it shows the last one.
+func listPool[T any](ctx context.Context, a *API, of *common.Address, say func(pending.Transaction) T) listing[T] {
 	out := listing[T]{map[string]byNonce[T]{}, map[string]byNonce[T]{}}
 	found := a.deps.Pool.Pending(ctx, of)
 	waits := waiting(found)
@@ -143,7 +141,7 @@ func listPool[T any](ctx context.Context, a *API, of *common.Address, say func(t
 }
 
 // waiting tells which of some transactions, by sender and nonce, come after a gap.
-func waiting(all []txpool.Transaction) []bool {
+func waiting(all []pending.Transaction) []bool {
 	waits := make([]bool, len(all))
 	for i := 1; i < len(all); i++ {
 		if all[i].From == all[i-1].From {
@@ -153,12 +151,12 @@ func waiting(all []txpool.Transaction) []bool {
 	return waits
 }
 
-// poolTransaction is a pending transaction as clients see it. Those of Hedera are used
-// to a block hash of zeros.
-func (a *API) poolTransaction(t txpool.Transaction) *eth.Transaction {
+// poolTransaction is a pending transaction as clients see it. Clients of Hedera expect a block hash of zeros, and
+// checksums in addresses.
+func (a *API) poolTransaction(t pending.Transaction) *eth.Transaction {
 	shown := pendingTransaction(t.From, t.Fields)
 	if a.deps.Profile == rpc.ProfileHiero {
-		shown.BlockHash = new(common.Hash)
+		shown.BlockHash, shown.Checksums = new(common.Hash), true
 	}
 	return shown
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/eth"
-	"lockstep/txpool"
+	"lockstep/internal/eth"
+	"lockstep/internal/pending"
 )
 
 // pooled signs a transaction of the usual sender.
@@ -43,7 +43,7 @@ func newPool(t *testing.T, change ...func(*settings)) (*relay, []*eth.Tx) {
 		}),
 		pooled(t, &types.DynamicFeeTx{ChainID: big.NewInt(298), Nonce: 9, Gas: 21000, GasFeeCap: big.NewInt(73e10), GasTipCap: big.NewInt(5), To: &to}),
 	}
-	pool := txpool.New(txpool.Config{MaxEntries: 10, MaxBytes: 1 << 20, ExecutedTTL: 1e11}, txpool.Deps{})
+	pool := pending.New(pending.Config{MaxEntries: 10, MaxBytes: 1 << 20, ExecutedTTL: 1e11}, pending.Deps{})
 	for _, tx := range txs {
 		pool.Add(tx)
 	}
@@ -68,11 +68,12 @@ func TestPoolContent(t *testing.T) {
 		change  []func(*settings)
 		third   string // where the transaction after the gap is
 		block   any
+		from    string // with a checksum, or without
 		pending string
 		queued  string
 	}{
-		"ethereum": {third: "queued", block: nil, pending: "0x2", queued: "0x1"},
-		"hiero":    {change: []func(*settings){hiero}, third: "pending", block: common.Hash{}.Hex(), pending: "0x3", queued: "0x0"},
+		"ethereum": {third: "queued", block: nil, from: strings.ToLower(sender.Hex()), pending: "0x2", queued: "0x1"},
+		"hiero":    {change: []func(*settings){hiero}, third: "pending", block: common.Hash{}.Hex(), from: sender.Hex(), pending: "0x3", queued: "0x0"},
 	} {
 		t.Run(profile, func(t *testing.T) {
 			r, txs := newPool(t, test.change...)
@@ -86,7 +87,7 @@ func TestPoolContent(t *testing.T) {
 				got := all[where][sender.Hex()][nonce]
 				for field, want := range map[string]any{
 					"hash": txs[i].Hash().Hex(), "blockHash": test.block, "blockNumber": nil, "transactionIndex": nil,
-					"from": strings.ToLower(sender.Hex()), "type": fmt.Sprintf("0x%x", i),
+					"from": test.from, "type": fmt.Sprintf("0x%x", i),
 				} {
 					if value, ok := got[field]; !ok || value != want {
 						t.Errorf("nonce %s: %s = %v, want %v", nonce, field, value, want)
@@ -152,7 +153,7 @@ func TestPoolGates(t *testing.T) {
 
 // An empty pool lists nothing, in the shape of a list.
 func TestEmptyPool(t *testing.T) {
-	pool := txpool.New(txpool.Config{MaxEntries: 1, MaxBytes: 1}, txpool.Deps{})
+	pool := pending.New(pending.Config{MaxEntries: 1, MaxBytes: 1}, pending.Deps{})
 	r := newRelay(t, newMirrorNode(t), func(s *settings) { s.deps.Pool, s.deps.PoolAPI = pool, true })
 	r.expect(
 		[3]string{"txpool_content", `[]`, `{"pending":{},"queued":{}}`}, [3]string{"txpool_inspect", `[]`, `{"pending":{},"queued":{}}`},

@@ -22,8 +22,11 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"lockstep/consensus"
-	"lockstep/hedera"
 	"lockstep/internal/envx"
+	"lockstep/internal/hedera"
+	"lockstep/internal/lifecycle"
+	"lockstep/internal/limit"
+	"lockstep/internal/pending"
 	"lockstep/lock"
 	"lockstep/precheck"
 	"lockstep/rpc"
@@ -48,7 +51,14 @@ type noNodes struct{}
 func (noNodes) Submit(context.Context, consensus.Submission) (submit.Pending, error) {
 	return nil, &consensus.NotSentError{Err: errors.New("no node")}
 }
-func (noNodes) Await(context.Context, hedera.TransactionID, hedera.ID) error { return nil }
+
+func (noNodes) OfferAgain(context.Context, consensus.Submission, submit.Pending) bool { return false }
+func (noNodes) Await(context.Context, hedera.TransactionID, hedera.ID) error          { return nil }
+
+// Knows implements submit.Nodes.
+func (noNodes) Knows(context.Context, hedera.TransactionID, hedera.ID) (bool, error) {
+	return false, nil
+}
 
 // inUse is what the process uses after a thorough collection, in bytes.
 func inUse() (heap, stacks int64) {
@@ -90,7 +100,7 @@ func sendServer(t *testing.T, s Sender, inFlight int) *rpc.WSServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dispatcher, err := rpc.NewDispatcher(config, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics()})
+	dispatcher, err := rpc.NewDispatcher(config, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,11 +158,18 @@ func waitingMemory(t *testing.T, window time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	unlimited, err := limit.New(limit.Config{}, limit.Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	submitter, err := submit.New(submit.Config{Returns: submit.ReturnsConsensus, MaxInProgress: waiting}, submit.Deps{
 		Rules: precheck.Rules{ChainID: 298, Config: precheck.Config{
-			CallDataSizeLimit: 131072, TransactionSizeLimit: 133120, MaxGasLimit: 15_000_000, GasPriceTolerance: 10_000_000_000,
+			CallDataSizeLimit: 131072, TransactionSizeLimit: 133120, MaxGasLimit: 15_000_000, GasPriceTolerance: 10_000_000_000, Jumbo: true,
 		}},
 		Locks: locks, Ordering: ordering, Nodes: noNodes{}, Chain: richChain{}, Log: log, Patience: time.Second,
+		Pool: pending.Disabled(nil), Promises: pending.NoPromises(), Trace: lifecycle.Disabled(), Budget: unlimited, Nonces: limit.NewWrongNonces(limit.Config{}, nil),
+		ClientIP: func(context.Context) string { return "" },
+		Subsidy:  func(*common.Address) (consensus.Subsidy, bool) { return consensus.Subsidy{}, false },
 	})
 	if err != nil {
 		t.Fatal(err)

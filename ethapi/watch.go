@@ -3,16 +3,15 @@ package ethapi
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
-	"lockstep/eth"
+	"lockstep/internal/eth"
 	"lockstep/mirror"
+	"lockstep/mirror/feed"
 )
 
-// NewBlocks is where new blocks are learnt of.
+// NewBlocks gives new blocks.
 type NewBlocks interface {
-	// Head returns the newest block, asked for anew.
+	// Head asks for the newest block anew.
 	Head(ctx context.Context) (*mirror.Block, error)
 	// NextBlocks returns blocks from a number on, in ascending order; none if there are
 	// none yet.
@@ -21,195 +20,54 @@ type NewBlocks interface {
 	Pushes() bool
 }
 
-const (
-	// buildAhead is how many blocks of a backlog are read at the same time.
-	buildAhead = 8
-	// longestBackoff bounds the wait between attempts while the mirror node fails.
-	longestBackoff = 5 * time.Second
-	// Attempts to read what is in a block that the mirror node lists. If the fault is
-	// one that repetition does not mend, fewer; then the block is given up, because
-	// all later ones wait for it.
-	stubborn, hopeless = 250, 5
-)
+// follower makes the follower of the chain for the subscriptions.
+func (s *Subscriptions) follower() *feed.Follower[*mirror.Block, *blockEvents] {
+	return feed.New[*mirror.Block, *blockEvents](feed.Config{
+		Interval: s.cfg.PollingInterval.Duration(), Log: s.log, Failed: s.metrics.failures.Inc, Skipped: s.metrics.skipped.Inc,
+	}, s.api.mirror, blockSink{s})
+}
 
-// watch follows the chain. While nobody needs blocks it asks for none.
-func (s *Subscriptions) watch(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.hub.wake:
-			f := follower{s: s}
-			f.follow(ctx)
-		}
+// blockSink tells the hub of blocks.
+type blockSink struct{ s *Subscriptions }
+
+// Wanted implements feed.Sink.
+func (k blockSink) Wanted() (feed.Position, func(context.Context, *mirror.Block) (*blockEvents, error)) {
+	at, wanted := k.s.hub.wanted()
+	return feed.Position{Active: at.active, Epoch: at.epoch, Next: at.next}, func(ctx context.Context, b *mirror.Block) (*blockEvents, error) {
+		return k.s.api.events(ctx, b, wanted)
 	}
 }
 
-// follower reads one block after the other, from a position that only moves when a
-// block has been told: what fails is tried again, and after an outage everything that
-// was missed comes in order.
-type follower struct {
-	s        *Subscriptions
-	failures int    // in a row
-	stuck    uint64 // block that could not be read
-	attempts int    // at reading it
+// Number implements feed.Sink.
+func (blockSink) Number(b *mirror.Block) uint64 { return b.Number }
+
+// Tell implements feed.Sink.
+func (k blockSink) Tell(epoch uint64, b *mirror.Block, events *blockEvents) bool {
+	if events == nil {
+		events = &blockEvents{number: b.Number}
+	}
+	return k.s.hub.tell(epoch, events)
 }
 
-// follow returns when nobody needs blocks any more.
-func (f *follower) follow(ctx context.Context) {
-	interval := f.s.cfg.PollingInterval.Duration()
-	for ctx.Err() == nil {
-		began := time.Now()
-		told, active, err := f.advance(ctx)
-		pause := interval - time.Since(began)
-		switch {
-		case !active || ctx.Err() != nil:
-			return
-		case err != nil:
-			pause = f.failed(ctx, err)
-		case told > 0 && (f.s.api.mirror.Pushes() || told >= buildAhead):
-			pause = 0
-		}
-		if err == nil && f.failures > 0 {
-			f.s.log.InfoContext(ctx, "new blocks are read again", "failures", f.failures)
-			f.failures = 0
-		}
-		if pause > 0 {
-			rest(ctx, pause)
-		}
-	}
-}
-
-func rest(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
-
-// failed notes a failure and returns how long to wait.
-func (f *follower) failed(ctx context.Context, err error) time.Duration {
-	f.s.metrics.failures.Inc()
-	if f.failures++; f.failures == 1 {
-		f.s.log.WarnContext(ctx, "new blocks cannot be read; subscribers will get them later", "error", err)
-	}
-	interval := f.s.cfg.PollingInterval.Duration()
-	return max(interval, min(longestBackoff, interval*time.Duration(f.failures)))
-}
-
-// advance tells of the blocks there are. active is false when nobody needs them.
-func (f *follower) advance(ctx context.Context) (told int, active bool, err error) {
-	at, _ := f.s.hub.wanted()
-	if !at.active {
-		return 0, false, nil
-	}
-	blocks, err := f.s.api.mirror.NextBlocks(ctx, at.next)
-	if err != nil {
-		return 0, true, err
-	}
-	if len(blocks) > 0 && blocks[0].Number != at.next {
-		f.s.log.WarnContext(ctx, "the mirror node misses blocks", "first", at.next, "last", blocks[0].Number-1)
-	}
-	for len(blocks) > 0 {
-		// Asked only now: whoever came while the mirror node was waiting is to get
-		// these blocks, and whoever comes from now on came after them.
-		now, wanted := f.s.hub.wanted()
-		if !now.active || now.epoch != at.epoch {
-			return told, now.active, nil
-		}
-		group := blocks[:min(len(blocks), buildAhead)]
-		blocks = blocks[len(group):]
-		n, err := f.tell(ctx, at.epoch, wanted, group)
-		told += n
-		if err != nil {
-			return told, true, err
-		}
-	}
-	return told, true, nil
-}
-
-// tell reads what is in some blocks, all at once, and tells of them in order.
-func (f *follower) tell(ctx context.Context, epoch uint64, wanted wanted, blocks []*mirror.Block) (told int, err error) {
-	built := make([]*blockEvents, len(blocks))
-	failures := make([]error, len(blocks))
-	err = each(ctx, buildAhead, blocks, func(ctx context.Context, i int, b *mirror.Block) error {
-		built[i], failures[i] = f.build(ctx, b, wanted)
-		return nil // the others go on
-	})
-	if err != nil {
-		return 0, err
-	}
-	for i, events := range built {
-		if failures[i] != nil && !f.givesUp(ctx, blocks[i], failures[i]) {
-			return told, failures[i]
-		}
-		if events == nil {
-			events = &blockEvents{number: blocks[i].Number}
-		}
-		if !f.s.hub.tell(epoch, events) {
-			return told, nil
-		}
-		told++
-	}
-	return told, nil
-}
-
-// build reads what is wanted of a block. A mistake in how a block is read must not end
-// the process, nor the blocks after it.
-func (f *follower) build(ctx context.Context, b *mirror.Block, wanted wanted) (events *blockEvents, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			events, err = nil, fmt.Errorf("panic while reading a block: %v", p)
-		}
-	}()
-	return f.s.api.events(ctx, b, wanted)
-}
-
-// givesUp decides what becomes of a block that the mirror node lists but whose
-// content it does not give.
-func (f *follower) givesUp(ctx context.Context, b *mirror.Block, err error) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	if f.stuck != b.Number {
-		f.stuck, f.attempts = b.Number, 0
-	}
-	f.attempts++
-	limit := hopeless
+// Temporary implements feed.Sink.
+func (blockSink) Temporary(err error) bool {
 	var upstream *mirror.Error
-	if errors.As(err, &upstream) && (upstream.Status >= 500 || upstream.Status == 429) {
-		limit = stubborn
-	}
-	if f.attempts < limit {
-		return false
-	}
-	if !errors.Is(err, errIncomplete) {
-		f.s.metrics.skipped.Inc()
-		f.s.log.ErrorContext(ctx, "a block cannot be read and subscribers do not get it", "block", b.Number, "error", err)
-	}
-	return true
+	return errors.As(err, &upstream) && (upstream.Status >= 500 || upstream.Status == 429)
 }
 
-// wanted is what anybody wants of blocks.
+// wanted is what all subscribers together want of blocks.
 type wanted struct {
 	heads, fullHeads, logs bool
 }
 
-// blockEvents is what there is to tell of a block.
+// blockEvents are the events of a block.
 type blockEvents struct {
 	number         uint64
 	head, fullHead []byte // JSON; nil if not wanted
 	logs           eth.Logs
 }
 
-// errIncomplete: the block's header says that there is something in it, and there is
-// nothing. One of several mirror nodes behind an address can be behind the others.
-var errIncomplete = errors.New("the mirror node lists a block and not yet what is in it")
-
-// events reads what is wanted of a block. With errIncomplete there are events all the
-// same, such as they are.
+// events reads what is wanted of a block. With feed.ErrIncomplete it also returns the events that it could read.
 func (a *API) events(ctx context.Context, b *mirror.Block, w wanted) (*blockEvents, error) {
 	e := &blockEvents{number: b.Number}
 	var c *contents
@@ -232,7 +90,7 @@ func (a *API) events(ctx context.Context, b *mirror.Block, w wanted) (*blockEven
 		}
 	}
 	if incomplete {
-		return e, errIncomplete
+		return e, feed.ErrIncomplete
 	}
 	return e, nil
 }
@@ -265,8 +123,8 @@ func (h *hub) wanted() (position, wanted) {
 	}
 }
 
-// tell gives a block to its subscribers and moves on. It does nothing, and returns
-// false, if those for whom the block was read have all gone.
+// tell gives a block to its subscribers and moves on. It does nothing, and returns false, if all subscribers for
+// whom the block was read have gone.
 func (h *hub) tell(epoch uint64, e *blockEvents) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -295,7 +153,7 @@ func (h *hub) tellLog(l *eth.Log) {
 	var text []byte
 	h.logs.find(l, func(s *stream) {
 		if text == nil {
-			text, _ = l.AppendJSON(nil) // has no way to fail
+			text, _ = l.AppendJSON(nil) // never fails
 		}
 		h.publish(s, text)
 	})

@@ -1,0 +1,138 @@
+package ethapi
+
+import (
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/devnet/ledger"
+	"lockstep/internal/eth"
+)
+
+// A transaction with a type that was signed for chain id 0 is shown on the chain that it is
+// on, with its sender's alias, and its encoding is what was sent.
+func TestSignedForChainZeroIsShownWhole(t *testing.T) {
+	n := newNetworkWith(t, ledger.Config{}, debugging)
+	price := big.NewInt(710_000_000_000)
+	for nonce, data := range []types.TxData{
+		&types.AccessListTx{To: &n.sender, Gas: 21_000, GasPrice: price},
+		&types.DynamicFeeTx{Nonce: 1, To: &n.sender, Gas: 21_000, GasFeeCap: price},
+	} {
+		tx := n.sendFor(eth.AnyChain{}, data)
+		hash := `["` + tx.Hash().Hex() + `"]`
+		want := []string{`"0x12a"`, `"` + strings.ToLower(n.sender.Hex()) + `"`, `"` + hexutil.EncodeUint64(uint64(nonce)) + `"`}
+		if diff := cmp.Diff(want, fields(t, n.call("eth_getTransactionByHash", hash), "chainId", "from", "nonce")); diff != "" {
+			t.Errorf("type %d (-want +got):\n%s", tx.Type(), diff)
+		}
+		raw, err := tx.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.expect([3]string{"debug_getRawTransaction", hash, `"` + hexutil.Encode(raw) + `"`})
+		if got := fields(t, n.call("eth_getTransactionReceipt", hash), "status"); got[0] != `"0x1"` {
+			t.Errorf("type %d: status %s", tx.Type(), got)
+		}
+	}
+}
+
+// A contract has a nonce at older blocks, too: nobody keeps what it was then, so that what
+// it is now stands for it. Before the contract was there, it had none.
+func TestNonceOfAContractAtAnOlderBlock(t *testing.T) {
+	for name, change := range bothProfiles() {
+		t.Run(name, func(t *testing.T) {
+			n := newNetworkWith(t, ledger.Config{}, change)
+			price := big.NewInt(710_000_000_000)
+			n.send(&types.DynamicFeeTx{To: &n.sender, Gas: 21_000, GasFeeCap: price})
+			created := n.send(&types.DynamicFeeTx{Nonce: 1, Gas: 200_000, GasFeeCap: price, Data: common.FromHex("60016000526001601ff3")})
+			for nonce := range uint64(8) {
+				n.send(&types.DynamicFeeTx{Nonce: nonce + 2, To: &n.sender, Gas: 21_000, GasFeeCap: price})
+			}
+			receipt := fields(t, n.call("eth_getTransactionReceipt", `["`+created.Hash().Hex()+`"]`), "contractAddress", "blockNumber", "blockHash")
+			for _, block := range []string{receipt[1], receipt[2], `"0x6"`, `"latest"`} {
+				n.expect([3]string{"eth_getTransactionCount", "[" + receipt[0] + "," + block + "]", `"0x1"`})
+			}
+			n.expect(
+				[3]string{"eth_getTransactionCount", "[" + receipt[0] + `,"0x1"]`, `"0x0"`},
+				[3]string{"eth_getTransactionCount", `["` + n.sender.Hex() + `","0x2"]`, `"0x2"`},
+			)
+		})
+	}
+}
+
+// bothProfiles are relays of either profile.
+func bothProfiles() map[string]func(*settings) {
+	return map[string]func(*settings){"ethereum": func(*settings) {}, "hiero": hiero}
+}
+
+// A creation that failed has no receiver. go-ethereum leaves the member out; clients of
+// established relays find it in every call.
+func TestTraceOfAFailedCreation(t *testing.T) {
+	for name, change := range bothProfiles() {
+		t.Run(name, func(t *testing.T) {
+			n := newNetworkWith(t, ledger.Config{}, debugging, change)
+			// Creates a contract of one invalid instruction, and returns; then one that fails itself.
+			inner := "60fe60005360016000" + "6000f0" + "00"
+			price := big.NewInt(710_000_000_000)
+			outer := n.send(&types.DynamicFeeTx{Gas: 1_000_000, GasFeeCap: price, Data: common.FromHex(inner)})
+			failed := n.send(&types.DynamicFeeTx{Nonce: 1, Gas: 100_000, GasFeeCap: price, Data: common.FromHex("01121212")})
+			trace := func(tx *types.Transaction) (root map[string]any) {
+				unmarshal(t, n.call("debug_traceTransaction", `["`+tx.Hash().Hex()+`",{"tracer":"callTracer"}]`), &root)
+				return root
+			}
+			for what, frame := range map[string]map[string]any{
+				"the transaction": trace(failed), "a call in it": trace(outer)["calls"].([]any)[0].(map[string]any),
+			} {
+				to, there := frame["to"]
+				if frame["type"] != "CREATE" || frame["error"] == nil || there != (name == "hiero") || to != nil && what == "the transaction" {
+					t.Errorf("%s: %v", what, frame)
+				}
+			}
+		})
+	}
+}
+
+// The price of a unit of gas in a transaction that names a maximum: what was paid, for
+// clients of Ethereum; established relays show the record's, which is none.
+func TestGasPriceOfDynamicFees(t *testing.T) {
+	for name, change := range bothProfiles() {
+		t.Run(name, func(t *testing.T) {
+			n := newNetworkWith(t, ledger.Config{}, change)
+			price := big.NewInt(900_000_000_000)
+			tx := n.send(&types.DynamicFeeTx{To: &n.sender, Gas: 21_000, GasFeeCap: price})
+			legacy := n.send(&types.LegacyTx{Nonce: 1, To: &n.sender, Gas: 21_000, GasPrice: price})
+			want := map[string]string{"ethereum": `"0xa54f4c3c00"`, "hiero": `"0x0"`}[name]
+			for _, params := range []string{`["` + tx.Hash().Hex() + `"]`, `["0x1","0x0"]`} {
+				method := "eth_getTransactionByHash"
+				if strings.Contains(params, ",") {
+					method = "eth_getTransactionByBlockNumberAndIndex"
+				}
+				if got := fields(t, n.call(method, params), "gasPrice", "maxFeePerGas"); got[0] != want || got[1] != `"0xd18c2e2800"` {
+					t.Errorf("%s: %s, want %s", method, got, want)
+				}
+			}
+			if got := fields(t, n.call("eth_getTransactionByHash", `["`+legacy.Hash().Hex()+`"]`), "gasPrice"); got[0] != `"0xd18c2e2800"` {
+				t.Errorf("of a legacy transaction: %s", got)
+			}
+			if got := fields(t, n.call("eth_getTransactionReceipt", `["`+tx.Hash().Hex()+`"]`), "effectiveGasPrice"); got[0] != `"0xa54f4c3c00"` {
+				t.Errorf("of the receipt: %s", got)
+			}
+		})
+	}
+}
+
+// A synthetic transaction's receipt names the token as the contract for clients of
+// established relays.
+func TestContractAddressOfASyntheticReceipt(t *testing.T) {
+	for name, change := range bothProfiles() {
+		r, _ := populated(t, change)
+		got := fields(t, r.call("eth_getTransactionReceipt", `["`+synthetic+`"]`), "contractAddress", "to")
+		if want := map[string]string{"ethereum": "null", "hiero": got[1]}[name]; got[0] != want || got[1] == "null" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
