@@ -2,7 +2,7 @@ package devnet
 
 import (
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // Account is a funded development account, as a start-up message shows it.
@@ -18,13 +18,7 @@ type Account struct {
 func (n *Network) Accounts() []Account {
 	var wallets, others []Account
 	for _, a := range ledger.DevAccounts() {
-		account := Account{
-			ID: a.ID.String(), Address: a.EVMAddress().Hex(), PrivateKey: "0x" + a.PrivateKey,
-			KeyType: "ECDSA_SECP256K1", Balance: int64(a.Balance / hedera.Hbar),
-		}
-		if len(a.PublicKey) == 32 {
-			account.KeyType = "ED25519"
-		}
+		account := shown(a)
 		if a.EVMAddress() != a.ID.LongZero() {
 			wallets = append(wallets, account)
 		} else {
@@ -32,6 +26,26 @@ func (n *Network) Accounts() []Account {
 		}
 	}
 	return append(wallets, others...)
+}
+
+// Signers returns the accounts of Config.Signers.
+func (n *Network) Signers() []Account {
+	var list []Account
+	for _, a := range ledger.DevSigners(n.cfg.Signers) {
+		list = append(list, shown(a))
+	}
+	return list
+}
+
+func shown(a ledger.GenesisAccount) Account {
+	account := Account{
+		ID: a.ID.String(), Address: a.EVMAddress().Hex(), PrivateKey: "0x" + a.PrivateKey,
+		KeyType: "ECDSA_SECP256K1", Balance: int64(a.Balance / hedera.Hbar),
+	}
+	if len(a.PublicKey) == 32 {
+		account.KeyType = "ED25519"
+	}
+	return account
 }
 
 // OperatorID is the account that pays for a relay's submissions by

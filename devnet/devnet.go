@@ -15,7 +15,6 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
-	"lockstep/hedera"
 )
 
 // Default addresses: the ports that local networks of the ecosystem use.
@@ -42,11 +41,21 @@ type Config struct {
 	ChainID uint64 // EVM chain id; 298
 	Nodes   int    // consensus nodes; 1
 
-	BlockTime        time.Duration // consensus time per block; 0 closes a block after every transaction
+	BlockTime        time.Duration // consensus time per block, transactions or not; 0 closes a block after every transaction
 	ConsensusLatency time.Duration // from acceptance to consensus
 	Jitter           time.Duration // what chance adds to it; half of ConsensusLatency when there are several nodes
 	MirrorLag        time.Duration // how old a block must be for the mirror node to show it
 	History          int           // closed blocks kept; ledger.DefaultHistory
+
+	// State is a file that the network is loaded from, if it exists, and saved to: every
+	// StateInterval in which something happened, and at the end of Run. Empty for none.
+	State         string
+	StateInterval time.Duration // DefaultStateInterval
+
+	Signers int // further funded accounts that no wallet has; [Network.Signers]
+
+	// Deterministic makes numbers, times and hashes follow from what is submitted, and its order, alone.
+	Deterministic bool
 
 	// SetCode executes transactions with authorizations (EIP-7702, type 4). Hedera refuses them
 	// so far; it is to have them with HIP-1340.
@@ -74,6 +83,9 @@ func (c Config) withDefaults() Config {
 	if c.Nodes == 0 {
 		c.Nodes = 1
 	}
+	if c.StateInterval == 0 {
+		c.StateInterval = DefaultStateInterval
+	}
 	if c.Jitter == 0 && c.Nodes > 1 {
 		c.Jitter = c.ConsensusLatency / 2
 	}
@@ -89,6 +101,7 @@ type Network struct {
 	ledger    *ledger.Ledger
 	consensus *node.Network
 	mirror    net.Listener
+	state     *stateFile // nil: none
 }
 
 // New makes a network and opens its sockets. An address that is taken is an error
@@ -97,7 +110,8 @@ type Network struct {
 func New(ctx context.Context, cfg Config) (*Network, error) {
 	cfg = cfg.withDefaults()
 	l, err := ledger.New(ledger.Config{
-		ChainID: cfg.ChainID, BlockTime: cfg.BlockTime, History: cfg.History, SetCode: cfg.SetCode,
+		Accounts: append(ledger.DevAccounts(), ledger.DevSigners(cfg.Signers)...),
+		ChainID:  cfg.ChainID, BlockTime: cfg.BlockTime, History: cfg.History, SetCode: cfg.SetCode, Deterministic: cfg.Deterministic,
 		Nodes: node.NodeAccounts(cfg.Nodes), Log: cfg.Log,
 	})
 	if err != nil {
@@ -119,7 +133,14 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 		consensus.Close()
 		return nil, addressError(fmt.Errorf("mirror node: %w", err), "--mirror")
 	}
-	return &Network{cfg: cfg, ledger: l, consensus: consensus, mirror: mirror}, nil
+	n := &Network{cfg: cfg, ledger: l, consensus: consensus, mirror: mirror}
+	if cfg.State != "" {
+		if n.state, err = openState(&cfg, l); err != nil {
+			n.Close()
+			return nil, err
+		}
+	}
+	return n, nil
 }
 
 // addressError says what to do about an address that cannot be had.
@@ -139,8 +160,16 @@ func (n *Network) Close() {
 	_ = n.mirror.Close() // nothing was served on it
 }
 
-// Run serves the network until the context ends or a part of it fails.
+// Run serves the network until the context ends or a part of it fails, and saves its state then.
 func (n *Network) Run(ctx context.Context) error {
+	err := n.serve(ctx)
+	if n.state != nil {
+		err = errors.Join(err, n.state.last())
+	}
+	return err
+}
+
+func (n *Network) serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	server := &http.Server{
 		Handler: mirrorrest.New(mirrorrest.Config{
@@ -153,6 +182,12 @@ func (n *Network) Run(ctx context.Context) error {
 	}
 	group.Go(func() error { return n.ledger.Run(ctx) })
 	group.Go(func() error { return n.consensus.Run(ctx) })
+	if n.state != nil {
+		group.Go(func() error {
+			n.state.run(ctx)
+			return nil
+		})
+	}
 	group.Go(func() error {
 		if err := server.Serve(n.mirror); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("mirror node: %w", err)
@@ -185,7 +220,7 @@ func (n *Network) MirrorView() *ledger.View {
 	if n.cfg.MirrorLag == 0 {
 		return n.ledger.View()
 	}
-	return n.ledger.ViewBefore(hedera.TimestampOf(time.Now().Add(-n.cfg.MirrorLag)))
+	return n.ledger.ViewBehind(n.cfg.MirrorLag)
 }
 
 // Mirror returns the base URL of the mirror node.
@@ -220,6 +255,3 @@ func (n *Network) CertHashes() map[string]string {
 	}
 	return hashes
 }
-
-// GoAway has a consensus node, by its index, send its clients away with HTTP/2 GOAWAY.
-func (n *Network) GoAway(node int) { n.consensus.GoAway(node) }

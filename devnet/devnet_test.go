@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 func start(t *testing.T, cfg Config) *Network {
@@ -93,6 +93,28 @@ func TestAccounts(t *testing.T) {
 		if held, ok := n.Ledger().View().Account(id); !ok || int64(held.Balance/hedera.Hbar) != a.Balance || held.Address.Hex() != a.Address {
 			t.Errorf("account %s: %+v", a.ID, held)
 		}
+	}
+}
+
+// Signers of one's own are funded, are no wallet's, and are the same at every start.
+func TestSigners(t *testing.T) {
+	n := start(t, Config{Signers: 3})
+	wallets := map[string]bool{}
+	for _, a := range n.Accounts() {
+		wallets[a.Address] = true
+	}
+	for i, a := range n.Signers() {
+		id, err := hedera.ParseID(a.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, ok := n.Ledger().View().Account(id)
+		if !ok || int64(held.Balance/hedera.Hbar) != a.Balance || held.Address.Hex() != a.Address || wallets[a.Address] {
+			t.Errorf("signer %d, %s: %+v", i, a.Address, held)
+		}
+	}
+	if got := n.Signers(); len(got) != 3 || got[0].Address != "0x0090d898F51Ee0E3F76f8627eA2BdFB5Fe52b841" {
+		t.Errorf("signers %+v", got)
 	}
 }
 

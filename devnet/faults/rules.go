@@ -17,8 +17,8 @@ import (
 
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // Rule is one rule as it is written; the package comment explains the fields.

@@ -2,10 +2,12 @@ package ledger
 
 import (
 	"encoding/hex"
+	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // GenesisAccount is an account that exists from the start.
@@ -71,6 +73,25 @@ func DevAccounts() []GenesisAccount {
 	group(longZeroKeys(), false, devBalance)
 	group(ed25519Keys(), false, devBalance)
 	group(mnemonicKeys(), true, devBalance)
+	return accounts
+}
+
+// DevSigners returns further funded accounts that no wallet has: a program that signs by
+// itself uses them without taking nonces from people. Their keys are as public as the others'.
+func DevSigners(n int) []GenesisAccount {
+	accounts := make([]GenesisAccount, 0, n)
+	first := firstUserNumber + 1 + int64(len(DevAccounts()))
+	for i := range n {
+		private := crypto.Keccak256([]byte("lockstep development signer " + strconv.Itoa(i)))
+		key, err := crypto.ToECDSA(private)
+		if err != nil {
+			panic(err) // the hash of a constant is no key
+		}
+		accounts = append(accounts, GenesisAccount{
+			ID: hedera.Entity(first + int64(i)), PublicKey: crypto.CompressPubkey(&key.PublicKey), Address: crypto.PubkeyToAddress(key.PublicKey),
+			Balance: devBalance, PrivateKey: hex.EncodeToString(private),
+		})
+	}
 	return accounts
 }
 

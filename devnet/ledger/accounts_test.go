@@ -12,7 +12,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // Public keys and addresses are written out so that a start derives nothing. Here

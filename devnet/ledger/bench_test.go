@@ -3,7 +3,7 @@ package ledger
 import (
 	"testing"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // BenchmarkTransfer is a value transfer from the moment consensus has it: execution,

@@ -7,31 +7,45 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
-// Run closes blocks when their time is over. Without a block time there is nothing
-// to do, and it only waits for the context.
+// Run closes blocks when their time is over, and makes a block without transactions for
+// each interval in which there were none, so that heads flow as on the network. It executes
+// schedules that wait for their time. Without an interval and without such schedules there is
+// nothing to do, and it waits for them.
 func (l *Ledger) Run(ctx context.Context) error {
-	timer := time.NewTimer(time.Hour)
+	timer := time.NewTimer(0)
 	defer timer.Stop()
-	timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-l.deadline:
-			timer.Reset(l.closeDue())
 		case <-timer.C:
-			if wait := l.closeDue(); wait > 0 {
-				timer.Reset(wait)
-			}
+		}
+		left, timed := l.closeDue()
+		if next, any := l.executeWaiting(); any && (!timed || next < left) {
+			left, timed = next, true
+		}
+		if timed {
+			timer.Reset(left)
 		}
 	}
 }
 
-// blockOpened tells Run that there is a block to close.
-func (l *Ledger) blockOpened() {
+// entered ends what a transaction or an edit has done to the open block. The caller holds
+// handling.
+func (l *Ledger) entered() {
+	if l.pace.automine {
+		l.closeBlock()
+	} else {
+		l.wake()
+	}
+}
+
+// wake has Run look at what has its time: blocks and schedules.
+func (l *Ledger) wake() {
 	select {
 	case l.deadline <- struct{}{}:
 	default:
@@ -47,24 +61,41 @@ func (l *Ledger) CloseBlock() {
 	}
 }
 
-// closeDue closes the open block if its time is over, else it returns how long it
-// still has; 0 without an open block.
-func (l *Ledger) closeDue() time.Duration {
+// closeDue closes the open block if its time is over, and a block without transactions
+// where the time since the last one is over. It returns how long the next one has; any is
+// false where no block ends by time.
+func (l *Ledger) closeDue() (left time.Duration, any bool) {
 	l.handling.Lock()
 	defer l.handling.Unlock()
-	open := l.chain.open
-	if open == nil {
-		return 0
+	if l.pace.interval == 0 {
+		return 0, false
 	}
-	if left := time.Until(open.From.Time().Add(l.cfg.BlockTime)); left > 0 {
-		return left
+	begin := l.closedAt
+	if open := l.chain.open; open != nil {
+		begin = l.opened(open)
+	}
+	if left := time.Until(begin.Add(l.pace.interval)); left > 0 {
+		return left, true
+	}
+	if l.chain.open == nil {
+		l.openEmpty()
 	}
 	l.closeBlock()
-	return 0
+	return l.pace.interval, true
+}
+
+// openEmpty begins a block that ends at once. It has a consensus time of its own, as if a
+// transaction had come. The caller holds handling.
+func (l *Ledger) openEmpty() {
+	at := l.tick()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.chain.open = l.chain.newBlock(hedera.FromNanos(at))
 }
 
 // closeBlock publishes the open block. The caller holds handling.
 func (l *Ledger) closeBlock() {
+	l.closedAt = time.Now()
 	l.mu.Lock()
 	b := l.chain.closeOpen()
 	if b != nil {
@@ -74,6 +105,7 @@ func (l *Ledger) closeBlock() {
 	}
 	l.mu.Unlock()
 	if b != nil {
+		l.beginSaves()
 		l.subscribers.notify()
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // chain is the history: closed blocks, the block that is being filled, and the
@@ -32,12 +32,14 @@ type chain struct {
 	openTouched touchedSet
 
 	running [4]Hash48 // running hashes of the newest records, newest first
+	chosen  *Hash48   // randomness that a tool chose for the block that is open or next; nil: none
 }
 
 // touchedSet names what got a new version.
 type touchedSet struct {
 	entities []int64
 	slots    []slotKey
+	rows     []rowRef
 }
 
 type slotKey struct {
@@ -87,27 +89,20 @@ func (c *chain) nextNumber() int64 {
 // open block, which begins with it when there is none.
 func (c *chain) enter(records []*Record, size int) {
 	if c.open == nil {
-		c.open = &Block{Number: c.nextNumber(), From: records[0].Consensus}
+		c.open = c.newBlock(records[0].Consensus)
 	}
 	b := c.open
 	for _, r := range records {
 		r.Block, r.Position = b.Number, len(b.Records)
 		b.Records = append(b.Records, r)
 		b.To = r.Consensus
-		b.weight += weigh(r)
+		b.count(r)
 		c.advanceRunning(r)
+		c.find(r)
 		if r.IsChild() {
 			continue
 		}
-		id := r.ID
-		c.byID[id] = append(c.byID[id], r)
-		c.byTxHash[[32]byte(r.Hash[:32])] = r
-		if r.EthereumHash != (common.Hash{}) {
-			c.byEthHash[r.EthereumHash] = append(c.byEthHash[r.EthereumHash], r)
-		}
 		if r.Result != nil && r.Result.Index >= 0 {
-			b.results++
-			b.logs += len(r.Result.Logs)
 			b.GasUsed += r.Result.GasUsed
 			if r.Result.Bloom != nil {
 				for i, bits := range r.Result.Bloom {
@@ -117,6 +112,36 @@ func (c *chain) enter(records []*Record, size int) {
 		}
 	}
 	b.Size += size
+}
+
+// find makes a record known by its id and its hashes.
+func (c *chain) find(r *Record) {
+	if r.IsChild() {
+		return
+	}
+	c.byID[r.ID] = append(c.byID[r.ID], r)
+	c.byTxHash[[32]byte(r.Hash[:32])] = r
+	if r.EthereumHash != (common.Hash{}) {
+		c.byEthHash[r.EthereumHash] = append(c.byEthHash[r.EthereumHash], r)
+	}
+}
+
+// count adds a record to what the block knows of its records.
+func (b *Block) count(r *Record) {
+	b.weight += weigh(r)
+	if r.IsChild() {
+		return
+	}
+	b.logs += len(r.Logs())
+	if executed := r.Result != nil && r.Result.Index >= 0; executed || r.Result == nil && len(r.Logs()) > 0 {
+		b.results++
+	}
+}
+
+// newBlock is the next block, of no records yet.
+func (c *chain) newBlock(at hedera.Timestamp) *Block {
+	const size = 600 // bytes, with its place in the index
+	return &Block{Number: c.nextNumber(), From: at, To: at, weight: size}
 }
 
 // advanceRunning chains a record into the running hash. The previous ones are the
@@ -133,8 +158,14 @@ func (c *chain) advanceRunning(r *Record) {
 	h.Sum(c.running[0][:0])
 }
 
-// seed is the randomness a transaction sees: the running hash three records back.
-func (c *chain) seed() Hash48 { return c.running[3] }
+// seed is the randomness a transaction sees: the running hash three records back, unless a tool
+// chose another.
+func (c *chain) seed() Hash48 {
+	if c.chosen != nil {
+		return *c.chosen
+	}
+	return c.running[3]
+}
 
 // closeOpen ends the open block and publishes it. It returns nil when there is none.
 func (c *chain) closeOpen() *Block {
@@ -159,7 +190,7 @@ func (c *chain) closeOpen() *Block {
 	c.weight += b.weight
 	c.touched = append(c.touched, c.openTouched)
 	c.byHash[[32]byte(b.Hash[:32])] = b.Number
-	c.open, c.openTouched = nil, touchedSet{}
+	c.open, c.openTouched, c.chosen = nil, touchedSet{}, nil
 	return b
 }
 
@@ -168,6 +199,9 @@ func (c *chain) closeOpen() *Block {
 func weigh(r *Record) int64 {
 	const fixed, perLog, perChange, perAction = 2_600, 200, 300, 280
 	weight := int64(fixed)
+	if m := r.Did().Message; m != nil {
+		weight += int64(len(m.Contents))
+	}
 	if e := r.Result; e != nil {
 		weight += int64(len(e.Input) + len(e.Raw) + len(e.Output))
 		for _, l := range e.Logs {
@@ -225,6 +259,9 @@ func (w *world) prune(t touchedSet, horizon int64) {
 		if e := w.entities[num]; e != nil {
 			e.prune(horizon)
 		}
+	}
+	for _, row := range t.rows {
+		row.prune(horizon)
 	}
 	for _, key := range t.slots {
 		if e := w.entities[key.contract]; e != nil && e.slots[key.key] != nil {

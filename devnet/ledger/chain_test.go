@@ -12,7 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 func TestGenesis(t *testing.T) {
@@ -259,12 +259,6 @@ func TestBlockTime(t *testing.T) {
 			second.Result.Logs[0].Index != 2 || second.Result.Logs[1].Index != 3 {
 			t.Errorf("places: %+v, %+v", first.Result, second.Result)
 		}
-		// Nothing happens, nothing is made.
-		<-time.After(time.Minute) // fake time
-		synctest.Wait()
-		if got := r.View().LatestBlock().Number; got != 1 {
-			t.Errorf("an empty block %d", got)
-		}
 		r.want(r.ethereum(from, dynamic(3, &to.address, 1, 21_000, nil)), okay)
 		<-time.After(2 * time.Second) // fake time
 		synctest.Wait()
@@ -303,7 +297,11 @@ func TestConcurrentReaders(t *testing.T) {
 				}
 				v := r.View()
 				b := v.LatestBlock()
-				if _, err := v.Call(t.Context(), CallRequest{From: &from.address, To: &contract, Value: 1}); err != nil {
+				_, err := v.Call(t.Context(), CallRequest{From: &from.address, To: &contract, Value: 1})
+				if err != nil && r.View().OldestBlock().From.Compare(v.Time()) > 0 {
+					continue // the view fell out of the history while this reader waited for its turn
+				}
+				if err != nil {
 					t.Error(err)
 					return
 				}

@@ -7,7 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // record notes what ran: the result and the children for what it created. New entities
@@ -22,11 +22,15 @@ func (h *handling) record(r *EVMResult, out outcome) {
 	}
 	h.number()
 	h.recordCreations(r) // after a failure, only what authorizations created
+	h.following = append(h.following, h.o.children...)
 	if out.ok() {
 		r.Logs, r.Bloom = h.logs(out.logs)
 	}
 	if acct := h.o.get(out.address); acct.exists && (out.ok() || !r.Create) {
 		r.Address, r.Target = acct.address, hedera.Entity(acct.num)
+		h.r.ContractID, h.r.Entity = r.Target, r.Target
+	} else if num := h.o.entityAt(out.address); num != 0 && !r.Create {
+		r.Target = hedera.Entity(num)
 		h.r.ContractID, h.r.Entity = r.Target, r.Target
 	} else if r.Create {
 		r.Address = common.Address{} // nothing was created
@@ -43,9 +47,7 @@ func (h *handling) record(r *EVMResult, out outcome) {
 // number gives entity numbers to what the overlay created, in the order of creation.
 func (h *handling) number() {
 	for _, a := range h.o.creations() {
-		if a.num == 0 {
-			a.num = h.newNum()
-		}
+		h.o.number(a)
 	}
 }
 
@@ -90,7 +92,7 @@ func (h *handling) logs(raw []*types.Log) ([]*Log, *types.Bloom) {
 	logs := make([]*Log, 0, len(raw))
 	for _, l := range raw {
 		logs = append(logs, &Log{
-			Address: l.Address, Contract: hedera.Entity(h.o.get(l.Address).num), Topics: l.Topics, Data: l.Data,
+			Address: l.Address, Contract: hedera.Entity(h.o.entityAt(l.Address)), Topics: l.Topics, Data: l.Data,
 		})
 		bloom.Add(l.Address[:])
 		for _, topic := range l.Topics {
@@ -123,8 +125,8 @@ func (h *handling) stateChanges() []StateChange {
 // nameAction finds the entities of an action's addresses.
 func (h *handling) nameAction(a *Action, root bool) {
 	a.Caller = hedera.Entity(h.o.get(a.From).num)
-	if acct := h.o.get(a.To); acct.exists {
-		a.Recipient = hedera.Entity(acct.num)
+	if num := h.o.entityAt(a.To); num != 0 {
+		a.Recipient = hedera.Entity(num)
 	} else if id, ok := hedera.FromLongZero(a.To); ok && id.Num <= lastSystemNumber {
 		a.Recipient = id
 	}
@@ -136,7 +138,7 @@ func (h *handling) nameAction(a *Action, root bool) {
 // commit brings the overlay into the world. The caller holds both locks.
 func (h *handling) commit() {
 	h.number()
-	h.l.nextNum += h.newNums
+	h.l.nextNum += h.o.newNums
 	created := h.o.creations()
 	for _, a := range created {
 		h.describe(a)
@@ -165,6 +167,8 @@ func (h *handling) commit() {
 			touched.slots = append(touched.slots, slotKey{a.num, key})
 		}
 	}
+	h.o.layers.commit(h.at, touched)
+	h.deductChildren()
 	slices.SortFunc(h.r.Transfers, func(a, b Transfer) int { return int(a.Account.Num - b.Account.Num) })
 	for _, f := range h.files {
 		h.l.world.files[f.ID.Num] = &f
@@ -178,7 +182,9 @@ func (h *handling) transfer(a *ovAccount) {
 		before = a.base.balance
 	}
 	if d := a.tinybar() - before; d != 0 {
-		h.r.Transfers = append(h.r.Transfers, Transfer{Account: hedera.Entity(a.num), Amount: d})
+		h.r.Transfers = append(h.r.Transfers, Transfer{
+			Account: hedera.Entity(a.num), Amount: d, Approval: slices.Contains(h.approved, a.num),
+		})
 	}
 }
 
@@ -260,7 +266,37 @@ func (h *handling) contractMeta(a *ovAccount) *meta {
 	c := Contract{Initcode: a.initcode, Runtime: a.code, CodeHash: a.codeHash, Creator: hedera.Entity(creator.num)}
 	if m.contract != nil {
 		c.File = m.contract.File
+	} else if r := h.r.Result; r != nil && r.Create && r.Address == a.address {
+		c.File = h.dataFile
 	}
 	m.contract = &c
 	return &m
+}
+
+// deductChildren leaves to children what they moved of hbar: the record of the parent
+// tells the rest.
+func (h *handling) deductChildren() {
+	moved := map[int64]hedera.Tinybar{}
+	for _, child := range h.o.children {
+		for _, t := range child.Transfers {
+			moved[t.Account.Num] += t.Amount
+		}
+	}
+	if len(moved) == 0 {
+		return
+	}
+	var left []Transfer
+	for _, t := range h.r.Transfers {
+		t.Amount -= moved[t.Account.Num]
+		delete(moved, t.Account.Num)
+		if t.Amount != 0 {
+			left = append(left, t)
+		}
+	}
+	for num, amount := range moved {
+		if amount != 0 {
+			left = append(left, Transfer{Account: hedera.Entity(num), Amount: -amount})
+		}
+	}
+	h.r.Transfers = left
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/holiman/uint256"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // contractCreate runs init code at the long-zero address of a new number.
@@ -17,7 +17,7 @@ func (h *handling) contractCreate(body *hapi.ContractCreateTransactionBody) hede
 		return status
 	}
 	admin := body.GetAdminKey()
-	if admin != nil && (!validKey(admin) || !isContractKey(admin) && !h.sub.Signatures.Signed(admin)) {
+	if admin != nil && (!validKey(admin) || !isContractKey(admin) && !h.signed(admin)) {
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	num := h.newNum()
@@ -72,7 +72,7 @@ func (h *handling) contractCall(body *hapi.ContractCallTransactionBody) hedera.S
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
 	to = h.o.canonical(to)
-	if a := h.o.get(to); !a.exists && !isSystem(to) && body.GetContractID().GetEvmAddress() == nil {
+	if a := h.o.get(to); !a.exists && !isSystem(to) && !h.o.isToken(to) && body.GetContractID().GetEvmAddress() == nil {
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
 	return h.evm(message{
@@ -94,7 +94,7 @@ func contractAddress(id *hapi.ContractID) (common.Address, bool) {
 
 // evm runs what the payer asks the EVM for and pays for.
 func (h *handling) evm(msg message) hedera.Status {
-	payer, price := h.account(h.sub.Payer), h.l.cfg.GasPrice
+	payer, price := h.account(h.sub.Payer), h.l.gasPrice()
 	msg.from, msg.gasPrice = payer.address, price
 	switch {
 	case msg.gas > maxGas:
@@ -118,7 +118,7 @@ func (h *handling) evm(msg message) hedera.Status {
 		r.To = msg.to.Bytes()
 	}
 	if !out.ok() {
-		h.newNums = 0 // a failed creation gives its number back
+		h.o.newNums = 0 // a failed creation gives its number back
 	}
 	h.r.Result = r
 	h.record(r, out)

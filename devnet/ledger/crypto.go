@@ -1,18 +1,17 @@
 package ledger
 
 import (
-	"bytes"
-	"slices"
+	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
 	"google.golang.org/protobuf/proto"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 const (
-	maxTransfers   = 10
+	maxTransfers   = 10  // entries of one kind
 	maxMemo        = 100 // bytes
 	minRenewPeriod = 2_592_000
 	maxRenewPeriod = 8_000_001
@@ -44,7 +43,7 @@ func (h *handling) resolve(id *hapi.AccountID) *ovAccount {
 		if len(by.Alias) == common.AddressLength {
 			return h.o.get(common.Address(by.Alias))
 		}
-		if num, ok := h.l.world.byAlias[string(by.Alias)]; ok {
+		if num, ok := h.o.byAlias(by.Alias); ok {
 			return h.o.entityAccount(num)
 		}
 		if address, ok := aliasAddress(by.Alias); ok {
@@ -79,78 +78,6 @@ func aliasKey(alias []byte) *hapi.Key {
 	return nil
 }
 
-// cryptoTransfer moves hbar. Credits to addresses that nothing is at create accounts.
-func (h *handling) cryptoTransfer(body *hapi.CryptoTransferTransactionBody) hedera.Status {
-	if len(body.GetTokenTransfers()) > 0 {
-		return hapi.ResponseCodeEnum_NOT_SUPPORTED
-	}
-	list := body.GetTransfers().GetAccountAmounts()
-	accounts := make([]*ovAccount, len(list))
-	for i, entry := range list {
-		a, status := h.transferParty(entry)
-		if status != okay {
-			return status
-		}
-		if slices.Contains(accounts[:i], a) {
-			return hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS
-		}
-		accounts[i] = a
-	}
-	for i, entry := range list {
-		next := int64(accounts[i].tinybar()) + entry.GetAmount()
-		if next < 0 {
-			return hapi.ResponseCodeEnum_INSUFFICIENT_ACCOUNT_BALANCE
-		}
-		h.o.setTinybar(accounts[i], hedera.Tinybar(next))
-	}
-	for _, a := range h.o.creations() {
-		h.createdByTransfer(a)
-	}
-	return okay
-}
-
-// transferParty resolves one side of a transfer and checks that it agreed.
-func (h *handling) transferParty(entry *hapi.AccountAmount) (*ovAccount, hedera.Status) {
-	a := h.resolve(entry.GetAccountID())
-	if a == nil || !a.exists {
-		return h.missingParty(a, entry)
-	}
-	debit := entry.GetAmount() < 0
-	switch {
-	case debit && entry.GetIsApproval():
-		return nil, hapi.ResponseCodeEnum_SPENDER_DOES_NOT_HAVE_ALLOWANCE
-	case debit && !h.signedBy(a):
-		return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
-	case entry.GetAmount() > 0 && a.wantsSignature() && !h.signedBy(a):
-		return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
-	}
-	return a, okay
-}
-
-// missingParty creates the receiver of a credit to an unused alias.
-func (h *handling) missingParty(a *ovAccount, entry *hapi.AccountAmount) (*ovAccount, hedera.Status) {
-	alias := entry.GetAccountID().GetAlias()
-	switch {
-	case a != nil && a.deleted():
-		return nil, hapi.ResponseCodeEnum_ACCOUNT_DELETED
-	case len(alias) == 0 || entry.GetAmount() <= 0:
-		return nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
-	case len(alias) == common.AddressLength:
-		if _, longZero := hedera.FromLongZero(common.Address(alias)); longZero {
-			return nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
-		}
-		h.o.create(a, true)
-		return a, okay
-	}
-	key := aliasKey(alias)
-	if key == nil {
-		return nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
-	}
-	m := h.hollowMeta(common.Address{})
-	m.alias, m.key = alias, key
-	return h.enter(m, a), okay
-}
-
 // enter makes an account with a number of its own. Without an address of its own,
 // it is known by its long-zero address.
 func (h *handling) enter(m *meta, at *ovAccount) *ovAccount {
@@ -166,9 +93,7 @@ func (h *handling) enter(m *meta, at *ovAccount) *ovAccount {
 
 // createdByTransfer makes the preceding child of an account creation.
 func (h *handling) createdByTransfer(a *ovAccount) {
-	if a.num == 0 {
-		a.num = h.newNum()
-	}
+	h.o.number(a)
 	if a.meta == nil {
 		h.hollowChild(a)
 		return
@@ -192,7 +117,7 @@ func (h *handling) cryptoCreate(body *hapi.CryptoCreateTransactionBody) hedera.S
 	switch {
 	case payer.tinybar() < initial:
 		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
-	case body.GetReceiverSigRequired() && !h.sub.Signatures.Signed(body.GetKey()):
+	case body.GetReceiverSigRequired() && !h.signed(body.GetKey()):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	m := h.hollowMeta(common.Address{})
@@ -231,7 +156,7 @@ func (h *handling) newAlias(body *hapi.CryptoCreateTransactionBody) (*common.Add
 		switch {
 		case key == nil || !proto.Equal(key, body.GetKey()):
 			return nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
-		case h.l.world.byAlias[string(alias)] != 0:
+		case h.aliasTaken(alias):
 			return nil, hapi.ResponseCodeEnum_ALIAS_ALREADY_ASSIGNED
 		case key.GetEd25519() != nil:
 			return nil, okay
@@ -247,6 +172,11 @@ func (h *handling) newAlias(body *hapi.CryptoCreateTransactionBody) (*common.Add
 		return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	return h.freeAlias(address)
+}
+
+func (h *handling) aliasTaken(alias []byte) bool {
+	_, taken := h.o.byAlias(alias)
+	return taken
 }
 
 func (h *handling) freeAlias(address common.Address) (*common.Address, hedera.Status) {
@@ -266,7 +196,7 @@ func (h *handling) ownsAddress(address common.Address, key *hapi.Key) bool {
 		return false
 	}
 	owner, err := hedera.AddressOf(public)
-	return err == nil && owner == address && h.sub.Signatures.Signed(key)
+	return err == nil && owner == address && h.signed(key)
 }
 
 // stake sets whom an account stakes to.
@@ -297,12 +227,12 @@ func (h *handling) cryptoUpdate(body *hapi.CryptoUpdateTransactionBody) hedera.S
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
 	case a.deleted():
 		return hapi.ResponseCodeEnum_ACCOUNT_DELETED
-	case !h.signedBy(a) && !h.completed(a):
+	case !h.signedBy(a):
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
 	m := *a.currentMeta()
 	if key := body.GetKey(); key != nil {
-		if !h.sub.Signatures.Signed(key) {
+		if !h.signed(key) {
 			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 		}
 		m.key = key
@@ -324,6 +254,12 @@ func (h *handling) cryptoUpdate(body *hapi.CryptoUpdateTransactionBody) hedera.S
 		m.receiverSigRequired = required.GetValue()
 	}
 	if n := body.GetMaxAutomaticTokenAssociations(); n != nil {
+		switch {
+		case n.GetValue() < -1:
+			return hapi.ResponseCodeEnum_INVALID_MAX_AUTO_ASSOCIATIONS
+		case n.GetValue() >= 0 && n.GetValue() < h.automatic(a):
+			return hapi.ResponseCodeEnum_EXISTING_AUTOMATIC_ASSOCIATIONS_EXCEED_GIVEN_LIMIT
+		}
 		m.maxAutoAssociations = n.GetValue()
 	}
 	if decline := body.GetDeclineReward(); decline != nil {
@@ -339,12 +275,16 @@ func (h *handling) cryptoUpdate(body *hapi.CryptoUpdateTransactionBody) hedera.S
 	return okay
 }
 
-// completed lets the key behind a hollow account's address act for it.
+// completed lets the key behind a hollow account's address act for it, which completes
+// the account.
 func (h *handling) completed(a *ovAccount) bool {
-	if !isHollow(a) {
+	if h.sub.Signatures == nil || !isHollow(a) {
 		return false
 	}
-	_, ok := h.sub.Signatures.Completes(a.address)
+	public, ok := h.sub.Signatures.Completes(a.address)
+	if ok {
+		h.complete(a, public)
+	}
 	return ok
 }
 
@@ -360,6 +300,12 @@ func (h *handling) cryptoDelete(body *hapi.CryptoDeleteTransactionBody) hedera.S
 		return hapi.ResponseCodeEnum_INVALID_TRANSFER_ACCOUNT_ID
 	case a == to:
 		return hapi.ResponseCodeEnum_TRANSFER_ACCOUNT_SAME_AS_DELETE_ACCOUNT
+	case h.isTreasury(a.num):
+		return hapi.ResponseCodeEnum_ACCOUNT_IS_TREASURY
+	case h.holdsTokens(a.num):
+		return hapi.ResponseCodeEnum_TRANSACTION_REQUIRES_ZERO_TOKEN_BALANCES
+	case h.sendsAirdrops(a.num):
+		return hapi.ResponseCodeEnum_ACCOUNT_HAS_PENDING_AIRDROPS
 	case a.num <= lastSystemCode:
 		return hapi.ResponseCodeEnum_ENTITY_NOT_ALLOWED_TO_DELETE
 	case !h.signedBy(a), to.wantsSignature() && !h.signedBy(to):
@@ -373,6 +319,26 @@ func (h *handling) cryptoDelete(body *hapi.CryptoDeleteTransactionBody) hedera.S
 	return okay
 }
 
+// isTreasury tells whether an account is the treasury of a token.
+func (h *handling) isTreasury(num int64) bool {
+	for key := range h.o.relations.between(relationKey{num, 0}, relationKey{num, every}) {
+		if t := h.o.tokens.get(key.token); t != nil && !t.Deleted && t.Treasury.Num == num {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsTokens tells whether an account owns anything of a token.
+func (h *handling) holdsTokens(num int64) bool {
+	for _, r := range h.o.relations.between(relationKey{num, 0}, relationKey{num, every}) {
+		if r.Balance != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 func timestamp(t *hapi.Timestamp) hedera.Timestamp {
 	return hedera.Timestamp{Seconds: t.GetSeconds(), Nanos: t.GetNanos()}
 }
@@ -381,8 +347,10 @@ func validMemo(memo string) hedera.Status {
 	switch {
 	case len(memo) > maxMemo:
 		return hapi.ResponseCodeEnum_MEMO_TOO_LONG
-	case bytes.IndexByte([]byte(memo), 0) >= 0:
+	case hasZero(memo):
 		return hapi.ResponseCodeEnum_INVALID_ZERO_BYTE_IN_STRING
 	}
 	return okay
 }
+
+func hasZero(text string) bool { return strings.IndexByte(text, 0) >= 0 }

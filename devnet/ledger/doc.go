@@ -1,5 +1,5 @@
 // Package ledger is the state and the history of the development network:
-// accounts, contracts, files, blocks and records. It executes transactions one at a
+// accounts, contracts, tokens, files, blocks and records. It executes transactions one at a
 // time in go-ethereum's EVM, under Hedera's rules rather than Ethereum's.
 //
 // # Writing
@@ -24,7 +24,8 @@
 // The world is a plain map of entities with versions by consensus time, and every
 // transaction runs on an overlay above it that the EVM sees as its state database.
 // There are no tries and no state roots: the network has none, commits stay cheap,
-// and long-zero addresses and aliases lead to the same account. An overlay that
+// and long-zero addresses and aliases lead to the same account. A differential test and a fuzz
+// target hold the overlay against go-ethereum's state.StateDB, operation by operation. An overlay that
 // failed is dropped, whole or back to a snapshot; one that worked is committed
 // together with its record and, without a block time, its block.
 //
@@ -42,10 +43,67 @@
 // although the transaction fails, what is not valid is passed over, and an account that
 // there is none of yet is created for its usual gas.
 //
-// Known simplifications: HAPI fees are checked against the offer and not charged,
-// tokens do not exist (the token service answers isToken and halts on the rest),
-// allowances do not either, a self-destruct in favour of an address that cannot
-// receive fails the transaction rather than the frame, CREATE inside the EVM keeps
+// # Tokens, allowances and what else is kept in rows
+//
+// What exists beside accounts and contracts is in tables: a row is immutable, has a key,
+// and keeps a version for every consensus time at which it changed. An overlay has a layer
+// above each table, with the journal that it has anyway, so that a frame of the EVM that
+// reverts takes back what it did to tokens as it takes back storage. A new kind of state
+// is a new table; history, views, reverts and pruning come with it.
+//
+// # Schedules
+//
+// A schedule holds a transaction until its signatures are there, or until its time where it
+// waits for that. Who must sign is found by handling the transaction on an overlay that is
+// thrown away, as if everybody had signed, and noting whose keys were asked for. It executes as
+// a transaction of its own, under the id of its creation marked as scheduled, in the block of
+// the signing that completed it; one that waits for its time executes before the next
+// transaction, or by [Ledger.Run].
+//
+// # Going back
+//
+// [Ledger.Snapshot] names the newest block, and [Ledger.Revert] takes back what every block
+// after it touched: versions of entities, slots and rows, records and their indexes. Numbers
+// of blocks and entities are then used again, and the clock goes on from the snapshot. [Ledger.Reset]
+// begins anew. Either is a new [Generation].
+//
+// # Saving
+//
+// [Ledger.Save] writes everything while transactions go on: state has history, so that it
+// reads what there was at its beginning, some of it at a time. Blocks come last: versions that
+// are pruned meanwhile belong to blocks that are gone by then. [Ledger.Load] makes indexes and the
+// lists of what blocks touched anew.
+//
+// # Airdrops
+//
+// An airdrop moves what receivers have a place for, and the rest becomes pending: a row that
+// names sender, receiver and token. Nothing is set aside for it: the sender keeps what is
+// pending and may use it up, and the claim then fails. Custom fees are paid when the airdrop
+// is sent. A fractional fee makes smaller what is pending.
+//
+// # Batches
+//
+// The inner transactions of a batch are handled one after another, each on an overlay of its
+// own above what the one before it committed. Their records are entered together, and views
+// show nothing that lies after the newest record: readers see a batch whole or not at all.
+// Where one fails, versions of state after the batch's own time are taken back, as
+// [Ledger.Revert] does it.
+//
+// # Tokens, accounts and schedules in the EVM
+//
+// The token service (hts.go), the account service (has.go) and the schedule service (hss.go) turn a call into the transaction
+// that it stands for (syscall.go) and handle that on the overlay of the call, with the caller in place of the payer and its
+// keys in place of signatures. It leaves a child record, REVERTED_SUCCESS where a frame
+// around it reverts. At a token's own address the service answers as ERC-20, ERC-721 and
+// HRC-719, at a schedule's as HRC-755, at an account's as HRC-632 and HRC-904. Token code is a delegation to the service, as the network shows it.
+//
+// Known simplifications: HAPI fees, those of pending airdrops included, are checked against the
+// offer and not charged, except that
+// whoever sends a transaction on that is too large or has a wrong nonce pays for an empty one,
+// a batch that fails charges no gas and keeps no EVM result of the inner transaction that failed,
+// a self-destruct in favour of an address that cannot
+// receive, or a value sent to the system from inside a call, fails the transaction
+// rather than the frame, CREATE inside the EVM keeps
 // Ethereum's limit on init code, and the gas of system contracts and account creation
 // is near the network's default rather than derived from a fee schedule.
 //

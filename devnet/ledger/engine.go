@@ -13,8 +13,8 @@ import (
 	"github.com/ethereum/go-ethereum/params"
 	"github.com/holiman/uint256"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // Gas rules that the EVM itself does not know.
@@ -37,7 +37,7 @@ const (
 	// lazyCreationGas is what the creation of an account by a transfer inside the
 	// EVM costs. On the network it follows from the fee schedule; this is close to
 	// what it comes to at the default prices.
-	lazyCreationGas = 587_000
+	lazyCreationGas = 590_000
 )
 
 // engine is the EVM with the network's rules. It is immutable.
@@ -45,11 +45,13 @@ type engine struct {
 	l      *Ledger
 	chain  *params.ChainConfig
 	warmed []common.Address // precompiles that are warm from the start
+
+	tokens, accounts, schedules *serviceFunctions // of the services at 0x167, 0x16a and 0x16b
 }
 
 func newEngine(l *Ledger) *engine {
 	zero, fork := new(big.Int), new(uint64)
-	e := &engine{l: l, chain: &params.ChainConfig{
+	e := &engine{l: l, tokens: newTokenFunctions(), accounts: newAccountFunctions(), schedules: newScheduleFunctions(), chain: &params.ChainConfig{
 		ChainID:             new(big.Int).SetUint64(l.cfg.ChainID),
 		HomesteadBlock:      zero,
 		EIP150Block:         zero,
@@ -175,7 +177,8 @@ type execution struct {
 	actions     []Action
 	payload     int           // bytes kept in actions
 	halt        hedera.Status // why the innermost failing frame halted; 0 for the EVM's own reason
-	poison      hedera.Status // fails the whole transaction at the end
+	poison      hedera.Status // fails the whole transaction at the end, if it would have worked
+	doom        hedera.Status // fails it however it would have ended
 }
 
 func (e *engine) newExecution(o *overlay, env blockEnv, msg message) *execution {
@@ -235,8 +238,12 @@ func (x *execution) call(msg message, gas uint64) outcome {
 	}
 	out.gasUsed = msg.gas - left.ExecutionGas
 	out.actions = x.actions
+	if x.doom != 0 {
+		x.poison, err = x.doom, nil
+	}
 	if err == nil && x.poison != 0 {
 		err, x.halt, out.gasUsed = errHalt, x.poison, msg.gas
+		x.failRoot(gas)
 	}
 	x.classify(&out, err)
 	return out
@@ -267,6 +274,7 @@ func (x *execution) tooManyChildren() hedera.Status {
 			preceding++
 		}
 	}
+	following += len(x.o.children)
 	if x.msg.to == nil {
 		following-- // the creation itself is no child
 	}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // meta is the part of an entity that seldom changes. It is immutable: a change
@@ -136,6 +136,7 @@ type world struct {
 	byAddress map[common.Address]int64
 	byAlias   map[string]int64 // serialised key aliases
 	files     map[int64]*File  // as they are now: nothing shows old contents
+	tables
 }
 
 func newWorld() *world {
@@ -144,6 +145,7 @@ func newWorld() *world {
 		byAddress: map[common.Address]int64{},
 		byAlias:   map[string]int64{},
 		files:     map[int64]*File{},
+		tables:    newTables(),
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/core/vm/program"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 func number(n int64) common.Hash { return common.BigToHash(big.NewInt(n)) }
@@ -88,6 +88,25 @@ func TestRandomness(t *testing.T) {
 		if !bytes.Equal(rec.Result.Output, want[:32]) {
 			t.Errorf("contract: %x", rec.Result.Output)
 		}
+	}
+}
+
+// A tool may choose the randomness of a block; it holds for that one.
+func TestChosenRandomness(t *testing.T) {
+	r := newRig(t, Config{})
+	from := dev(t, 0)
+	contract := r.deploy(from, 0, returnTop(program.New().Op(vm.PREVRANDAO)))
+	want := common.HexToHash("0x1234")
+	r.SetSeed(want)
+	rec := r.ethereum(from, dynamic(1, &contract, 0, 100_000, nil))
+	if got := common.BytesToHash(rec.Result.Output); got != want {
+		t.Errorf("got %s", got)
+	}
+	if trace, err := r.View().Opcodes(t.Context(), rec, OpcodeOptions{}); err != nil || common.BytesToHash(trace.ReturnValue) != want {
+		t.Errorf("replayed: %+v, %v", trace, err)
+	}
+	if rec := r.ethereum(from, dynamic(2, &contract, 0, 100_000, nil)); common.BytesToHash(rec.Result.Output) == want {
+		t.Error("the block after it has the same")
 	}
 }
 

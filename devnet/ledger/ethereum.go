@@ -9,9 +9,9 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // deterministicDeployer is the hash of the one keyless transaction that deploys the
@@ -49,7 +49,8 @@ func (h *handling) hydrate(body *hapi.EthereumTransactionBody) (*eth.Tx, hedera.
 		}
 		return h.sub.Ethereum, hapi.ResponseCodeEnum_SUCCESS
 	}
-	data, status := h.hexFile(fileID(body.GetCallData()))
+	h.dataFile = fileID(body.GetCallData())
+	data, status := h.hexFile(h.dataFile)
 	if status != hapi.ResponseCodeEnum_SUCCESS {
 		return nil, status
 	}
@@ -165,21 +166,26 @@ func (e *ethereumCall) tooLarge() hedera.Status {
 // execute runs a transaction that is well formed.
 func (e *ethereumCall) execute() hedera.Status {
 	sender := e.o.get(e.tx.From())
-	if !sender.exists || sender.contract {
+	if !sender.exists || sender.contract && !e.sub.impersonated {
 		return e.refuse(hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID)
 	}
 	e.sender = sender
-	if isHollow(sender) {
+	if isHollow(sender) && !e.sub.impersonated {
 		if status := e.completeSender(); status != okay {
 			return e.refuse(status)
 		}
 	}
 	if e.tx.Nonce() != sender.nonce {
+		e.chargeAborted()
 		return e.refuse(hapi.ResponseCodeEnum_WRONG_NONCE)
 	}
 	fees, status := e.fees()
 	if status != okay {
-		return e.refuse(status)
+		e.refuse(status)
+		if status == hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE {
+			e.r.Result.Index, e.r.Result.Refused = 0, true // place finds which
+		}
+		return status
 	}
 	collector := e.o.entityAccount(feeCollector)
 	relayer := e.account(e.sub.Payer)
@@ -194,11 +200,11 @@ func (e *ethereumCall) execute() hedera.Status {
 		e.o.setNonce(sender, e.tx.Nonce()+1)
 	}
 
-	refund := hedera.Tinybar(e.tx.Gas()-out.gasUsed) * e.l.cfg.GasPrice
+	refund := hedera.Tinybar(e.tx.Gas()-out.gasUsed) * e.l.gasPrice()
 	toRelayer := min(refund, fees.relayer)
 	e.o.move(collector, relayer, toRelayer)
 	e.o.move(collector, sender, refund-toRelayer)
-	e.r.Fee = hedera.Tinybar(out.gasUsed) * e.l.cfg.GasPrice
+	e.r.Fee = hedera.Tinybar(out.gasUsed) * e.l.gasPrice()
 	return e.settle(out)
 }
 
@@ -215,9 +221,9 @@ func (e *ethereumCall) completeSender() hedera.Status {
 // recoverPublicKey returns the compressed key a transaction was signed with.
 func recoverPublicKey(tx *eth.Tx) ([]byte, bool) {
 	fields := tx.Fields()
-	var signer types.Signer = types.HomesteadSigner{}
-	if tx.Protected() {
-		signer = types.LatestSignerForChainID(tx.ChainID())
+	signer, err := eth.SignerOf(fields)
+	if err != nil {
+		return nil, false
 	}
 	v, r, s := fields.RawSignatureValues()
 	var signature [crypto.SignatureLength]byte
@@ -245,7 +251,7 @@ func (e *ethereumCall) message() message {
 	}
 	return message{
 		from: e.sender.address, to: to, data: e.tx.Data(), gas: e.tx.Gas(),
-		value: e.value, gasPrice: e.l.cfg.GasPrice, authorizations: e.tx.AuthorizationList(),
+		value: e.value, gasPrice: e.l.gasPrice(), authorizations: e.tx.AuthorizationList(),
 	}
 }
 
@@ -255,7 +261,7 @@ type gasFees struct{ relayer, sender hedera.Tinybar }
 // fees splits the price of the gas limit between relayer and sender and checks
 // that both can pay.
 func (e *ethereumCall) fees() (gasFees, hedera.Status) {
-	limit, price := hedera.Tinybar(e.tx.Gas()), e.l.cfg.GasPrice
+	limit, price := hedera.Tinybar(e.tx.Gas()), e.l.gasPrice()
 	offered := e.offeredPrice()
 	f := gasFees{sender: limit * min(offered, price)}
 	f.relayer = limit*price - f.sender
@@ -285,7 +291,7 @@ func (e *ethereumCall) offeredPrice() hedera.Tinybar {
 		return math.MaxInt64
 	}
 	if e.tx.Hash() == common.HexToHash(deterministicDeployer) {
-		return offered * e.l.cfg.GasPrice
+		return offered * e.l.gasPrice()
 	}
 	return offered
 }
@@ -293,7 +299,7 @@ func (e *ethereumCall) offeredPrice() hedera.Tinybar {
 // chargeAborted takes the price of an empty transaction from the relayer.
 func (e *ethereumCall) chargeAborted() {
 	relayer := e.account(e.sub.Payer)
-	charge := min(hedera.Tinybar(txGas)*e.l.cfg.GasPrice, relayer.tinybar(), hedera.Hbar)
+	charge := min(hedera.Tinybar(txGas)*e.l.gasPrice(), relayer.tinybar(), hedera.Hbar)
 	e.o.move(relayer, e.o.entityAccount(feeCollector), charge)
 	e.r.Fee = charge
 }
@@ -303,7 +309,7 @@ func (e *ethereumCall) result() *EVMResult {
 	tx := e.tx
 	r := &EVMResult{
 		Sender: tx.From(), Create: tx.To() == nil, Input: tx.Data(), GasLimit: tx.Gas(),
-		GasPrice: e.l.cfg.GasPrice, Raw: tx.Raw(), SignerNonce: -1, Index: -1, HasResult: true,
+		GasPrice: e.l.gasPrice(), Raw: tx.Raw(), SignerNonce: -1, Index: -1, HasResult: true,
 		Authorizations: tx.AuthorizationList(),
 	}
 	if to := tx.To(); to != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm/program"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // deploy creates a contract with the given runtime code and returns its address.
@@ -54,8 +54,11 @@ func TestWrongNonceIsRecorded(t *testing.T) {
 			}
 			res := rec.Result
 			if res.ErrorMessage != "0x57524f4e475f4e4f4e4345" || res.SignerNonce != 1 || res.GasUsed != 0 ||
-				res.Index >= 0 || res.From != from.id || !res.HasResult || len(rec.Transfers) != 0 {
+				res.Index >= 0 || res.From != from.id || !res.HasResult {
 				t.Errorf("result %+v", res)
+			}
+			if rec.Fee != 21_000*71 || len(rec.Transfers) != 2 {
+				t.Errorf("who sent it on is charged %d: %+v", rec.Fee, rec.Transfers)
 			}
 			if found := r.View().RecordsByEthereumHash(rec.EthereumHash); len(found) != 1 || found[0] != rec {
 				t.Errorf("by hash: %v", found)
@@ -65,6 +68,26 @@ func TestWrongNonceIsRecorded(t *testing.T) {
 				t.Errorf("log %+v", log)
 			}
 		})
+	}
+}
+
+// What offers the price of before is refused when the price has risen, and another for the new price
+// takes its nonce.
+func TestRisenPrice(t *testing.T) {
+	r, from, to, relayer := newRig(t, Config{}), dev(t, 0), dev(t, 1), dev(t, 9)
+	if err := r.SetGasPrice(2 * price); err != nil {
+		t.Fatal(err)
+	}
+	if r.View().GasPrice() != 2*price || r.SetGasPrice(0) == nil {
+		t.Errorf("the price is %d, and may be 0", r.View().GasPrice())
+	}
+	tx := dynamic(0, &to.address, 1, 21_000, nil)
+	tx.GasFeeCap, tx.GasTipCap = big.NewInt(weiPrice), new(big.Int)
+	r.want(r.relayed(from, tx, 0), hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE)
+	tx.GasFeeCap = big.NewInt(2 * weiPrice)
+	r.want(r.relayed(from, tx, 0), hapi.ResponseCodeEnum_SUCCESS)
+	if paid := richBalance - r.balance(from.address) - 1; paid != 2*21_000*price || r.balance(relayer.address) != richBalance {
+		t.Errorf("the sender paid %d", paid)
 	}
 }
 
@@ -117,7 +140,8 @@ func TestRefusals(t *testing.T) {
 			rec := r.relayed(tt.from, tt.tx, tt.allowance)
 			r.want(rec, tt.want)
 			res := rec.Result
-			if res.HasResult != tt.result || res.Index >= 0 || res.GasUsed != 0 || res.From != tt.sender {
+			placed := tt.want == hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE // all others have no place in a block
+			if res.HasResult != tt.result || rec.Executed() != placed || res.GasUsed != 0 || res.From != tt.sender {
 				t.Errorf("result %+v", res)
 			}
 			if got := richBalance - r.balance(relayer.address); got != tt.charge || rec.Fee != tt.charge {
@@ -345,7 +369,8 @@ func TestStaticWrite(t *testing.T) {
 	}
 }
 
-// Inner calls follow the rules about targets too, and a caller survives them.
+// Inner calls follow the rules about targets too, and a caller survives them, but for
+// those about the system's addresses (see TestValueToTheSystemInsideACall).
 func TestInnerTransfers(t *testing.T) {
 	nobody := common.HexToAddress("0xabcdef0000000000000000000000000000000001")
 	tests := []struct {
@@ -358,7 +383,6 @@ func TestInnerTransfers(t *testing.T) {
 		{"account by number", hedera.Entity(1003).LongZero(), true, ""},
 		{"new account", nobody, true, ""},
 		{"unused number", hedera.Entity(7_777).LongZero(), false, "INVALID_ALIAS_KEY"},
-		{"system", hedera.Entity(98).LongZero(), false, "INVALID_CONTRACT_ID"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

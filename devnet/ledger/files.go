@@ -3,8 +3,8 @@ package ledger
 import (
 	"bytes"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 const maxFileSize = 1024 * 1024 // bytes
@@ -39,7 +39,7 @@ func (h *handling) writable(id hedera.ID) (File, hedera.Status) {
 
 func (h *handling) allSigned(keys []*hapi.Key) bool {
 	for _, key := range keys {
-		if !h.sub.Signatures.Signed(key) {
+		if !h.signed(key) {
 			return false
 		}
 	}
@@ -135,7 +135,7 @@ func (h *handling) fileDelete(body *hapi.FileDeleteTransactionBody) hedera.Statu
 		return hapi.ResponseCodeEnum_UNAUTHORIZED
 	}
 	for _, key := range f.Keys {
-		if h.sub.Signatures.Signed(key) {
+		if h.signed(key) {
 			gone := *f
 			gone.Deleted, gone.Contents = true, nil
 			return h.putFile(gone)

@@ -3,13 +3,14 @@ package ledger
 import (
 	"errors"
 	"math/big"
+	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/tracing"
 	"github.com/ethereum/go-ethereum/core/vm"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // frame is a call frame that has not ended.
@@ -46,7 +47,7 @@ func (x *execution) enter(depth int, typ byte, from, to common.Address, input []
 		acct.creator, acct.initcode = from, append([]byte(nil), input...)
 	}
 	f := frame{action: -1, op: op, from: from, to: to, gas: gas, value: value}
-	if special := x.special(op, to, value); special != nil {
+	if special := x.special(op, to, value, input); special != nil {
 		f.special, f.replaced = true, x.precompiles[to]
 		x.precompiles[to] = special
 	}
@@ -81,16 +82,25 @@ func (x *execution) exit(_ int, output []byte, gasUsed uint64, err error, _ bool
 
 // special returns what stands in for the target of a frame, nil for the EVM's own
 // course.
-func (x *execution) special(op vm.OpCode, to common.Address, value *big.Int) vm.PrecompiledContract {
+func (x *execution) special(op vm.OpCode, to common.Address, value *big.Int, input []byte) vm.PrecompiledContract {
 	if op == vm.CREATE || op == vm.CREATE2 {
 		return nil
 	}
 	valued := op == vm.CALL && value != nil && value.Sign() > 0
 	id, longZero := hedera.FromLongZero(to)
 	if longZero && id.Num <= lastSystemNumber {
-		return x.systemTarget(to, op, valued)
+		return x.systemTarget(to, valued && !x.createsToken(id, input))
+	}
+	if functions := x.faceOf(to); functions != nil {
+		if valued {
+			return &halting{x: x, reason: hapi.ResponseCodeEnum_INVALID_CONTRACT_ID}
+		}
+		return &service{x: x, functions: functions, entity: id}
 	}
 	acct := x.o.get(to)
+	if face := x.accountFace(op, acct, input); face != nil {
+		return face
+	}
 	switch {
 	case !valued || acct.exists:
 		return nil
@@ -101,16 +111,40 @@ func (x *execution) special(op vm.OpCode, to common.Address, value *big.Int) vm.
 	}
 }
 
+// faceOf is what an entity without code of its own answers with, nil for any other address.
+func (x *execution) faceOf(a common.Address) *serviceFunctions {
+	switch {
+	case x.o.isToken(a):
+		return x.tokens
+	case x.o.isSchedule(a):
+		return x.schedules
+	default:
+		return nil
+	}
+}
+
 // systemTarget is for the addresses up to 0.0.750: they take no value, and those
 // without a contract swallow all gas.
-func (x *execution) systemTarget(to common.Address, op vm.OpCode, valued bool) vm.PrecompiledContract {
+func (x *execution) systemTarget(to common.Address, valued bool) vm.PrecompiledContract {
 	if valued {
+		if len(x.frames) > 0 { // the network halts the caller, too; here it goes on, in vain
+			x.doom = hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
+		}
 		return &halting{x: x, reason: hapi.ResponseCodeEnum_INVALID_CONTRACT_ID}
 	}
 	if x.precompiles[to] != nil {
 		return nil
 	}
 	return &swallowing{x: x}
+}
+
+// createsToken tells whether a call is one that pays for a new token.
+func (x *execution) createsToken(target hedera.ID, input []byte) bool {
+	if target.Num != numTokenService && target.Num != numTokenService2 || len(input) < 4 {
+		return false
+	}
+	f := x.tokens.direct()[[4]byte(input[:4])]
+	return f != nil && strings.HasPrefix(f.signature, "create")
 }
 
 // selfDestruct checks a beneficiary: it must exist and not belong to the system.
@@ -201,6 +235,13 @@ func (x *execution) endAction(a *Action, output []byte, gasUsed uint64, err erro
 	if x.payload+len(output) <= maxActionPayload {
 		x.payload += len(output)
 		a.Result = append([]byte(nil), output...)
+	}
+}
+
+// failRoot has the outermost action end as the transaction does: halted.
+func (x *execution) failRoot(gas uint64) {
+	if len(x.actions) > 0 {
+		x.endAction(&x.actions[0], nil, gas, errHalt)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // totalSupply is 50 billion ℏ. The treasury holds what no other account got.
@@ -33,16 +33,11 @@ func (l *Ledger) rate() ExchangeRate {
 // genesis makes the system accounts, the configured accounts and block 0.
 func (l *Ledger) genesis(now time.Time) error {
 	at := now.UnixNano()
-	operator := ed25519Key(unhex(operatorPublic))
-	system := map[int64]*hapi.Key{treasury: operator}
-	for _, num := range []int64{50, 54, 55, 56, 57, 58, 59, 60} {
-		system[num] = operator
-	}
-	for _, num := range []int64{coinbase, 800, 801, feeCollector} {
-		system[num] = nil
-	}
+	system := systemKeys(ed25519Key(unhex(operatorPublic)))
 	for _, id := range l.cfg.Nodes {
-		system[id.Num] = operator
+		if id.Num > lastSystemCode {
+			system[id.Num] = system[treasury]
+		}
 	}
 	for num, key := range system {
 		l.world.add(num, version{at: at, meta: l.genesisMeta(at, hedera.Entity(num).LongZero(), nil, key)})
@@ -54,11 +49,24 @@ func (l *Ledger) genesis(now time.Time) error {
 	l.world.entities[treasury].versions[0].balance = rest
 	l.systemFiles(at)
 
-	l.lastTime = at
+	l.lastTime, l.closedAt = at, now
 	l.chain.open = &Block{From: hedera.FromNanos(at), To: hedera.FromNanos(at)}
 	l.published = l.chain.closeOpen().To.UnixNano()
 	l.newest.Store(&View{l: l, asOf: l.published})
 	return nil
+}
+
+// systemKeys returns the keys of the accounts that belong to the network. All have the
+// operator's, but for those that only collect: they have none.
+func systemKeys(operator *hapi.Key) map[int64]*hapi.Key {
+	keys := make(map[int64]*hapi.Key, lastSystemCode)
+	for num := int64(1); num <= lastSystemCode; num++ {
+		keys[num] = operator
+	}
+	for _, num := range []int64{coinbase, 800, 801, feeCollector} {
+		keys[num] = nil
+	}
+	return keys
 }
 
 // genesisAccounts makes the configured accounts and returns what is left of the supply.
@@ -98,32 +106,6 @@ func (l *Ledger) genesisMeta(at int64, address common.Address, alias []byte, key
 		autoRenewPeriod: genesisRenewal, stakedNode: -1,
 	}
 }
-
-// systemFiles makes the files that clients read: the address books, the fee
-// schedule and the exchange rate.
-func (l *Ledger) systemFiles(at int64) {
-	created := hedera.FromNanos(at)
-	add := func(num int64, contents []byte) {
-		l.world.files[num] = &File{
-			ID: hedera.Entity(num), Contents: contents, Keys: []*hapi.Key{ed25519Key(unhex(operatorPublic))},
-			Created: created, Modified: created,
-			Expires: hedera.Timestamp{Seconds: created.Seconds + genesisRenewal, Nanos: created.Nanos},
-		}
-	}
-	book := l.addressBook()
-	add(fileAddressBook, book)
-	add(fileNodeDetails, book)
-	add(fileFeeSchedule, nil)
-	add(fileExchangeRate, marshal(l.rateSet()))
-}
-
-// Numbers of system files.
-const (
-	fileAddressBook  = 101
-	fileNodeDetails  = 102
-	fileFeeSchedule  = 111
-	fileExchangeRate = 112
-)
 
 // addressBook lists the consensus nodes. Their endpoints are entered by SetNodes,
 // once the servers listen.

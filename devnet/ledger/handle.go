@@ -4,11 +4,10 @@ import (
 	"crypto/sha512"
 	"encoding/binary"
 	"runtime/debug"
-	"time"
 
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // Submission is a transaction that a node accepted.
@@ -22,6 +21,8 @@ type Submission struct {
 	Node       hedera.ID // node account that accepted it
 	Ethereum   *eth.Tx   // of an Ethereum transaction whose call data is inline, decoded once
 
+	impersonated bool // its sender has not signed it
+
 	// Refusal, where set, is what consensus answers instead of handling it: the
 	// network's own reasons, such as throttling, for tests that need them.
 	Refusal hedera.Status
@@ -32,8 +33,14 @@ type Submission struct {
 func (l *Ledger) Handle(sub *Submission) *Record {
 	l.handling.Lock()
 	defer l.handling.Unlock()
+	if tx := sub.Ethereum; tx != nil && l.cfg.Deterministic {
+		sub.Hash, sub.Size = sha512.Sum384(tx.Hash().Bytes()), len(tx.Raw())
+	}
+	l.executeDue(l.upcoming())
 	h := l.begin(sub)
-	h.run()
+	if h.run(); h.batch != nil && h.r.Status == okay {
+		return l.finishBatch(h)
+	}
 	return l.finish(h)
 }
 
@@ -51,19 +58,33 @@ type handling struct {
 
 	preceding []*Record // children without times yet
 	following []*Record
-	files     []File // new versions of files
-	newNums   int64  // entity numbers given out by hand
+	files     []File    // new versions of files
+	dataFile  hedera.ID // where the call data of an Ethereum transaction was; zero for in it
+
+	approved []int64  // accounts whose hbar was spent from an allowance
+	child    bool     // one that a contract asked for
+	failure  *Effects // what the record tells although the transaction failed
+
+	batch []*Submission // inner transactions, which are still to be handled
+
+	// authorizes tells whether a key agrees to the transaction; nil: the signatures say.
+	authorizes func(*hapi.Key) bool
 }
 
 func (l *Ledger) begin(sub *Submission) *handling {
-	at := max(time.Now().UnixNano(), l.lastTime+spacing)
-	l.lastTime = at
-	if open := l.chain.open; open != nil && at >= open.From.UnixNano()+int64(l.cfg.BlockTime) {
+	at := l.tick()
+	if open := l.chain.open; open != nil && l.pace.interval > 0 && at >= open.From.UnixNano()+int64(l.pace.interval) {
 		l.closeBlock()
 	}
-	body := sub.Body
+	return l.handle(sub, at)
+}
+
+// handle is a transaction that is to be handled at a time.
+func (l *Ledger) handle(sub *Submission, at int64) *handling {
+	body, o := sub.Body, newOverlay(l, at, false)
+	o.id = sub.ID
 	return &handling{
-		l: l, sub: sub, at: at, o: newOverlay(l, at, false),
+		l: l, sub: sub, at: at, o: o,
 		r: &Record{
 			Consensus: hedera.FromNanos(at), ID: sub.ID, Hash: sub.Hash, Node: sub.Node,
 			Memo: body.GetMemo(), MaxFee: hedera.Tinybar(body.GetTransactionFee()),
@@ -99,11 +120,12 @@ func (h *handling) run() {
 		h.refuse()
 		return
 	}
-	snapshot := h.o.Snapshot()
+	snapshot, before := h.o.Snapshot(), len(h.preceding)
 	h.r.Status = handler()
 	if h.r.Status != hapi.ResponseCodeEnum_SUCCESS && h.r.Result == nil {
 		h.o.revertTo(snapshot)
-		h.files, h.newNums = nil, 0
+		h.files, h.following, h.r.effects = nil, nil, h.failure
+		h.preceding = h.preceding[:before]
 	}
 }
 
@@ -121,7 +143,8 @@ func (h *handling) refuse() {
 // reset forgets all that handling has come to.
 func (h *handling) reset() {
 	h.o = newOverlay(h.l, h.at, false)
-	h.preceding, h.following, h.files, h.newNums = nil, nil, nil, 0
+	h.o.id = h.sub.ID
+	h.preceding, h.following, h.files = nil, nil, nil
 	r := h.r
 	h.r = &Record{
 		Consensus: r.Consensus, ID: r.ID, Hash: r.Hash, Node: r.Node, Kind: r.Kind,
@@ -131,32 +154,7 @@ func (h *handling) reset() {
 
 // handler finds what handles the body.
 func (h *handling) handler() (func() hedera.Status, Kind) {
-	switch data := h.sub.Body.GetData().(type) {
-	case *hapi.TransactionBody_EthereumTransaction:
-		return func() hedera.Status { return h.ethereum(data.EthereumTransaction) }, KindEthereum
-	case *hapi.TransactionBody_CryptoTransfer:
-		return func() hedera.Status { return h.cryptoTransfer(data.CryptoTransfer) }, KindCryptoTransfer
-	case *hapi.TransactionBody_CryptoCreateAccount:
-		return func() hedera.Status { return h.cryptoCreate(data.CryptoCreateAccount) }, KindCryptoCreate
-	case *hapi.TransactionBody_CryptoUpdateAccount:
-		return func() hedera.Status { return h.cryptoUpdate(data.CryptoUpdateAccount) }, KindCryptoUpdate
-	case *hapi.TransactionBody_CryptoDelete:
-		return func() hedera.Status { return h.cryptoDelete(data.CryptoDelete) }, KindCryptoDelete
-	case *hapi.TransactionBody_FileCreate:
-		return func() hedera.Status { return h.fileCreate(data.FileCreate) }, KindFileCreate
-	case *hapi.TransactionBody_FileAppend:
-		return func() hedera.Status { return h.fileAppend(data.FileAppend) }, KindFileAppend
-	case *hapi.TransactionBody_FileUpdate:
-		return func() hedera.Status { return h.fileUpdate(data.FileUpdate) }, KindFileUpdate
-	case *hapi.TransactionBody_FileDelete:
-		return func() hedera.Status { return h.fileDelete(data.FileDelete) }, KindFileDelete
-	case *hapi.TransactionBody_ContractCreateInstance:
-		return func() hedera.Status { return h.contractCreate(data.ContractCreateInstance) }, KindContractCreate
-	case *hapi.TransactionBody_ContractCall:
-		return func() hedera.Status { return h.contractCall(data.ContractCall) }, KindContractCall
-	default:
-		return func() hedera.Status { return hapi.ResponseCodeEnum_NOT_SUPPORTED }, KindUnknown
-	}
+	return h.service(h.sub.Body)
 }
 
 // duplicate tells whether a transaction with this id was handled already.
@@ -199,27 +197,28 @@ func (h *handling) account(id hedera.ID) *ovAccount {
 }
 
 // newNum gives out the next entity number.
-func (h *handling) newNum() int64 {
-	num := h.l.nextNum + h.newNums
-	h.newNums++
-	return num
+func (h *handling) newNum() int64 { return h.o.newNum() }
+
+// signed tells whether a key agrees to the transaction.
+func (h *handling) signed(key *hapi.Key) bool {
+	if h.authorizes != nil {
+		return h.authorizes(key)
+	}
+	return h.sub.Signatures.Signed(key)
 }
 
 // signedBy tells whether an account's key has signed. The payer's was checked by
 // the node.
 func (h *handling) signedBy(a *ovAccount) bool {
-	return a.num == h.sub.Payer.Num || h.sub.Signatures.Signed(a.key())
+	return a.num == h.sub.Payer.Num || h.signed(a.key()) || h.completed(a)
 }
 
 // finish commits the overlay, gives the records their places and publishes the
 // block when it is complete.
 func (l *Ledger) finish(h *handling) *Record {
 	l.enter(h)
-	if l.cfg.BlockTime == 0 {
-		l.closeBlock()
-	} else {
-		l.blockOpened()
-	}
+	l.executeReady(h)
+	l.entered()
 	return h.r
 }
 
@@ -227,8 +226,21 @@ func (l *Ledger) finish(h *handling) *Record {
 func (l *Ledger) enter(h *handling) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := h.r
+	h.settle()
+	l.list(h)
+}
+
+// settle brings what a transaction did into the world. The caller holds both locks.
+func (h *handling) settle() {
+	if logs := h.syntheticLogs(); len(logs) > 0 {
+		h.did().Logs = logs
+	}
 	h.commit()
+}
+
+// list enters the records of a transaction. The caller holds both locks.
+func (l *Ledger) list(h *handling) {
+	r := h.r
 	records := h.records()
 	l.place(r)
 	l.chain.enter(records, h.sub.Size)
@@ -273,15 +285,19 @@ func childHash(parent Hash48, nonce int32) Hash48 {
 
 // place numbers the EVM result and its logs within the open block.
 func (l *Ledger) place(r *Record) {
-	if r.Result == nil || r.Result.Index < 0 {
+	if r.Result != nil && r.Result.Index < 0 {
 		return
 	}
 	results, logs := 0, 0
 	if open := l.chain.open; open != nil {
 		results, logs = open.results, open.logs
 	}
-	r.Result.Index = results
-	for i, log := range r.Result.Logs {
+	if r.Result != nil {
+		r.Result.Index = results
+	} else if r.effects != nil {
+		r.effects.Index = results
+	}
+	for i, log := range r.Logs() {
 		log.Index = logs + i
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 func aliasID(alias []byte) *hapi.AccountID {
@@ -326,6 +326,9 @@ func TestCallDataInFile(t *testing.T) {
 	want := ethereumBody(t, from, dynamic(0, nil, 0, 1_000_000, init), 0).GetEthereumTransaction().EthereumData
 	if rec.EthereumHash != crypto.Keccak256Hash(want) || rec.Result.From != from.id {
 		t.Errorf("record %+v", rec)
+	}
+	if a, _ := r.View().Account(rec.ContractID); a.Contract == nil || a.Contract.File.Num != 1044 {
+		t.Errorf("contract %+v", a.Contract)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"google.golang.org/protobuf/proto"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 const (
@@ -81,37 +81,51 @@ func (s *Signatures) AmbiguousPrefix() bool {
 
 // Signed tells whether the signatures satisfy a key. Contract keys are never
 // satisfied from outside the EVM, and neither is an empty list.
-func (s *Signatures) Signed(key *hapi.Key) bool { return s.signed(key, 0) }
+func (s *Signatures) Signed(key *hapi.Key) bool {
+	return satisfied(key, func(one *hapi.Key) bool {
+		public := rawKey(one)
+		return public != nil && s.by(public)
+	})
+}
 
-func (s *Signatures) signed(key *hapi.Key, depth int) bool {
-	if depth > maxKeyDepth {
-		return false
-	}
+// rawKey is the public key in a primitive key, nil for a contract's.
+func rawKey(key *hapi.Key) []byte {
 	switch k := key.GetKey().(type) {
 	case *hapi.Key_Ed25519:
-		return s.by(k.Ed25519)
+		return k.Ed25519
 	case *hapi.Key_ECDSASecp256K1:
-		return s.by(k.ECDSASecp256K1)
-	case *hapi.Key_KeyList:
-		keys := k.KeyList.GetKeys()
-		return len(keys) > 0 && s.count(keys, depth) == len(keys)
-	case *hapi.Key_ThresholdKey:
-		keys := k.ThresholdKey.GetKeys().GetKeys()
-		need := int(k.ThresholdKey.GetThreshold())
-		return len(keys) > 0 && need > 0 && s.count(keys, depth) >= min(need, len(keys))
+		return k.ECDSASecp256K1
 	default:
-		return false
+		return nil
 	}
 }
 
-func (s *Signatures) count(keys []*hapi.Key, depth int) int {
+// satisfied tells whether the primitive keys that hold are enough for a key: all of a list,
+// so many of a threshold key. An empty list is never satisfied.
+func satisfied(key *hapi.Key, holds func(primitive *hapi.Key) bool) bool {
+	return satisfiedAt(0, key, holds)
+}
+
+func satisfiedAt(depth int, key *hapi.Key, holds func(*hapi.Key) bool) bool {
+	if depth > maxKeyDepth || key.GetKey() == nil {
+		return false
+	}
+	keys, need := key.GetKeyList().GetKeys(), len(key.GetKeyList().GetKeys())
+	switch k := key.GetKey().(type) {
+	case *hapi.Key_KeyList:
+	case *hapi.Key_ThresholdKey:
+		keys = k.ThresholdKey.GetKeys().GetKeys()
+		need = min(int(k.ThresholdKey.GetThreshold()), len(keys))
+	default:
+		return holds(key)
+	}
 	n := 0
-	for _, key := range keys {
-		if s.signed(key, depth+1) {
+	for _, one := range keys {
+		if satisfiedAt(depth+1, one, holds) {
 			n++
 		}
 	}
-	return n
+	return need > 0 && n >= need
 }
 
 // by tells whether there is a valid signature by a raw public key.
@@ -119,7 +133,22 @@ func (s *Signatures) by(public []byte) bool {
 	if known, ok := s.verified[string(public)]; ok {
 		return known
 	}
-	ok := false
+	ok := len(s.signature(public)) > 0
+	s.verified[string(public)] = ok
+	return ok
+}
+
+// of returns the signature by a primitive key, nil where there is none.
+func (s *Signatures) of(key *hapi.Key) []byte {
+	public := rawKey(key)
+	if s == nil || public == nil {
+		return nil
+	}
+	return s.signature(public)
+}
+
+// signature returns the valid signature by a raw public key, nil where there is none.
+func (s *Signatures) signature(public []byte) []byte {
 	for _, pair := range s.pairs {
 		if !bytes.HasPrefix(public, pair.GetPubKeyPrefix()) {
 			continue
@@ -129,12 +158,10 @@ func (s *Signatures) by(public []byte) bool {
 			signature = pair.GetECDSASecp256K1()
 		}
 		if len(signature) > 0 && hedera.Verify(public, s.body, signature) {
-			ok = true
-			break
+			return signature
 		}
 	}
-	s.verified[string(public)] = ok
-	return ok
+	return nil
 }
 
 // Completes returns the secp256k1 key that hashes to an EVM address and has

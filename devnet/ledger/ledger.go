@@ -1,13 +1,14 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // Numbers with a meaning on every Hedera network.
@@ -32,10 +33,11 @@ const (
 // Config shapes a ledger. The zero value of a field means its default.
 type Config struct {
 	ChainID  uint64         // EVM chain id; 298
-	GasPrice hedera.Tinybar // network price of a unit of gas; 71
+	GasPrice hedera.Tinybar // network price of a unit of gas at first; 71
 
-	// BlockTime is how much consensus time a block covers. 0 closes a block after
-	// every transaction. Without transactions there are no blocks.
+	// BlockTime is how much consensus time a block covers; where nothing happens in it,
+	// Run makes a block without transactions. 0 closes a block after every transaction,
+	// and there are no others.
 	BlockTime time.Duration
 
 	// History is how many closed blocks are kept, with their records and the state
@@ -50,6 +52,12 @@ type Config struct {
 
 	// Accounts are made at genesis beside the system accounts; DevAccounts when nil.
 	Accounts []GenesisAccount
+
+	// Deterministic makes the same of the same: numbers, times and hashes follow from what
+	// is submitted alone, and from the order. The clock stands still but for blocks, which
+	// are a second apart, and for tools. An Ethereum transaction has a hash that follows from its
+	// own, and not from the transaction around it, whose id a relay draws. Not with BlockTime.
+	Deterministic bool
 
 	// SetCode executes transactions with authorizations (type 4), which the network has
 	// decided to have and refuses so far.
@@ -95,9 +103,13 @@ type Ledger struct {
 	// handling is held while a transaction is handled: it serialises the writers
 	// and is taken before mu, never after it.
 	handling sync.Mutex
-	nextNum  int64 // guarded by handling: number of the next entity
-	lastTime int64 // guarded by handling: newest consensus time in use, ns
+	nextNum  int64     // guarded by handling: number of the next entity
+	lastTime int64     // guarded by handling: newest consensus time in use, ns
+	settled  int64     // guarded by handling: schedules that expired by this time are done with, ns
+	closedAt time.Time // guarded by handling: when the newest block was closed, by the machine's clock
+	pace     pace      // guarded by handling
 	engine   *engine
+	atClose  []chan *saving // guarded by handling: who waits for the open block to end
 
 	// mu guards the rest. Writers hold handling as well, so that the handler of a
 	// transaction may read without mu.
@@ -108,8 +120,13 @@ type Ledger struct {
 	nodes     []NodeInfo
 	published int64 // consensus time of the end of the newest closed block, ns
 
+	offset     atomic.Int64 // of consensus time against the machine's clock, ns; written with handling
+	nextTime   atomic.Int64 // consensus time of the next block, ns; 0: the clock's; written with handling
+	price      atomic.Int64 // of a unit of gas, tinybars; written with handling
+	generation atomic.Pointer[Generation]
+
 	subscribers subscribers
-	deadline    chan struct{} // tells Run that a block was opened
+	deadline    chan struct{} // tells Run that something has a time now
 	newest      atomic.Pointer[View]
 }
 
@@ -120,17 +137,23 @@ func New(cfg Config) (*Ledger, error) {
 		return nil, fmt.Errorf("ledger: history of %d blocks and %d bytes, gas price %d and block time %s must be positive",
 			cfg.History, cfg.HistoryBytes, cfg.GasPrice, cfg.BlockTime)
 	}
+	if cfg.Deterministic && cfg.BlockTime != 0 {
+		return nil, errors.New("ledger: blocks that come by time are not deterministic")
+	}
 	l := &Ledger{
 		cfg:      cfg,
 		world:    newWorld(),
 		chain:    newChain(cfg.History, cfg.HistoryBytes),
 		order:    consensusOrder{limit: max(cfg.History, 1024)},
 		deadline: make(chan struct{}, 1),
+		pace:     newPace(cfg),
 	}
+	l.price.Store(int64(cfg.GasPrice))
 	l.engine = newEngine(l)
-	if err := l.genesis(time.Now()); err != nil {
+	if err := l.genesis(l.Now()); err != nil {
 		return nil, fmt.Errorf("ledger: genesis: %w", err)
 	}
+	l.newGeneration(0, 0)
 	return l, nil
 }
 
@@ -170,10 +193,17 @@ func (l *Ledger) SetNodes(nodes []NodeInfo) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.nodes = nodes
+	l.bookFiles()
+}
+
+// bookFiles writes the address book into its files. The caller holds both locks.
+func (l *Ledger) bookFiles() {
 	book := l.addressBook()
 	for _, num := range []int64{fileAddressBook, fileNodeDetails} {
-		f := *l.world.files[num]
-		f.Contents = book
-		l.world.files[num] = &f
+		if f := l.world.files[num]; f != nil {
+			changed := *f
+			changed.Contents = book
+			l.world.files[num] = &changed
+		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/holiman/uint256"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // Errors of View.Opcodes.
@@ -24,7 +24,7 @@ const maxTraceBytes = 64 << 20
 // Opcodes runs a transaction again on the state it ran on, and collects every step.
 // The errors are ErrNotExecuted, ErrTraceTooLarge and the context's.
 func (v *View) Opcodes(ctx context.Context, r *Record, with OpcodeOptions) (*OpcodeTrace, error) {
-	if !r.Executed() {
+	if !r.Executed() || r.Result.Refused {
 		return nil, ErrNotExecuted
 	}
 	e := r.Result

@@ -8,8 +8,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/holiman/uint256"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // overlay is what one transaction or simulation changes, on top of the world at
@@ -29,6 +29,12 @@ type overlay struct {
 	order    []*ovAccount // by first access
 	created  []*ovAccount // by creation; a revert marks them as not existing
 	aliases  map[common.Address]common.Address
+
+	layers
+	id       hedera.TransactionID // of the transaction; zero in a simulation
+	ready    []int64              // schedules that may have all their signatures now
+	newNums  int64                // entity numbers given out
+	children []*Record            // of what contracts asked for, reverted ones included
 
 	journal   []change
 	logs      []*types.Log
@@ -72,12 +78,14 @@ type ovAccount struct {
 }
 
 func newOverlay(l *Ledger, asOf int64, shared bool) *overlay {
-	return &overlay{
+	o := &overlay{
 		l: l, asOf: asOf, shared: shared,
 		accounts:  make(map[common.Address]*ovAccount, 8),
 		warm:      make(map[common.Address]struct{}, 16),
 		warmSlots: map[addressSlot]struct{}{},
 	}
+	o.layers = newLayers(o, &l.world.tables)
+	return o
 }
 
 // canonical maps a long-zero address to the alias that the EVM knows the entity
@@ -289,6 +297,7 @@ type change struct {
 	number  uint64
 	code    []byte
 	meta    *meta
+	undo    func() // of changeRow
 }
 
 type changeKind uint8
@@ -307,6 +316,7 @@ const (
 	changeWarmSlot
 	changeTransient
 	changeMeta
+	changeRow
 )
 
 // revertTo undoes every step after a snapshot.
@@ -340,6 +350,8 @@ func (o *overlay) undo(c *change) {
 		}
 	case changeMeta:
 		a.meta = c.meta
+	case changeRow:
+		c.undo()
 	case changeDestroy:
 		a.destroyed = false
 	case changeRefund:
@@ -370,4 +382,79 @@ func (o *overlay) creations() []*ovAccount {
 // setTinybar sets a balance, which the caller knows not to be negative.
 func (o *overlay) setTinybar(a *ovAccount, balance hedera.Tinybar) {
 	o.setBalance(a, uint256.NewInt(uint64(balance)))
+}
+
+// newNum gives out the next entity number. A revert takes it back.
+func (o *overlay) newNum() int64 {
+	o.lock()
+	next := o.l.nextNum
+	o.unlock()
+	o.newNums++
+	o.journal = append(o.journal, change{kind: changeRow, undo: func() { o.newNums-- }})
+	return next + o.newNums - 1
+}
+
+// byAlias finds the number of the account with a serialised key as its alias.
+func (o *overlay) byAlias(alias []byte) (int64, bool) {
+	o.lock()
+	defer o.unlock()
+	num, ok := o.l.world.byAlias[string(alias)]
+	return num, ok
+}
+
+// number gives an account that the overlay created its number, by which it can be named
+// from then on.
+func (o *overlay) number(a *ovAccount) int64 {
+	if a.num != 0 {
+		return a.num
+	}
+	a.num = o.newNum()
+	named := hedera.Entity(a.num).LongZero()
+	if o.aliases == nil {
+		o.aliases = map[common.Address]common.Address{}
+	}
+	o.aliases[named], o.accounts[named] = a.address, a
+	o.journal = append(o.journal, change{kind: changeRow, undo: func() {
+		a.num = 0
+		delete(o.aliases, named)
+		delete(o.accounts, named)
+	}})
+	return a.num
+}
+
+// isToken tells whether an address is a token's.
+func (o *overlay) isToken(a common.Address) bool {
+	id, longZero := hedera.FromLongZero(a)
+	return longZero && id.Num > lastSystemCode && o.tokens.get(id.Num) != nil
+}
+
+// isSchedule tells whether an address is a schedule's.
+func (o *overlay) isSchedule(a common.Address) bool {
+	id, longZero := hedera.FromLongZero(a)
+	return longZero && id.Num > lastSystemCode && o.schedules.get(id.Num) != nil
+}
+
+// faceCode is what EXTCODE shows of a token or a schedule: that its code is the service's. It
+// is nil for any other address.
+func (o *overlay) faceCode(a common.Address) []byte {
+	switch {
+	case o.isToken(a):
+		return types.AddressToDelegation(hedera.Entity(numTokenService).LongZero())
+	case o.isSchedule(a):
+		return types.AddressToDelegation(hedera.Entity(numScheduleService).LongZero())
+	default:
+		return nil
+	}
+}
+
+// entityAt is the number of the account, contract, token or schedule at an address.
+func (o *overlay) entityAt(a common.Address) int64 {
+	if num := o.get(a).num; num != 0 {
+		return num
+	}
+	if o.isToken(a) || o.isSchedule(a) {
+		id, _ := hedera.FromLongZero(a)
+		return id.Num
+	}
+	return 0
 }

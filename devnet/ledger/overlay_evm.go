@@ -10,10 +10,11 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/core/types/bal"
 	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/params"
 	"github.com/holiman/uint256"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // This file is overlay in the role of vm.StateDB. What differs from Ethereum:
@@ -68,6 +69,9 @@ func (o *overlay) SetNonce(a common.Address, nonce uint64, _ tracing.NonceChange
 }
 
 func (o *overlay) GetCodeHash(a common.Address) common.Hash {
+	if code := o.faceCode(a); code != nil {
+		return crypto.Keccak256Hash(code)
+	}
 	acct := o.get(a)
 	if !acct.exists || hidesCode(a) {
 		return common.Hash{}
@@ -78,6 +82,9 @@ func (o *overlay) GetCodeHash(a common.Address) common.Hash {
 func (o *overlay) GetCode(a common.Address) []byte {
 	if hidesCode(a) {
 		return nil
+	}
+	if code := o.faceCode(a); code != nil {
+		return code
 	}
 	return o.get(a).code
 }
@@ -147,7 +154,9 @@ func (o *overlay) SelfDestruct(a common.Address) {
 
 func (o *overlay) HasSelfDestructed(a common.Address) bool { return o.get(a).destroyed }
 
-func (o *overlay) Exist(a common.Address) bool { return o.get(a).exists }
+func (o *overlay) Exist(a common.Address) bool {
+	return o.get(a).exists || o.isToken(a) || o.isSchedule(a)
+}
 
 func (o *overlay) Touch(common.Address) {}
 

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/holiman/uint256"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // The overlay must behave under the EVM as go-ethereum's own state does: random

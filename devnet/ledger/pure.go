@@ -6,8 +6,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // PureCheck is what a node finds wrong with a body by itself, before it looks at
@@ -31,6 +31,44 @@ func (l *Ledger) PureCheck(body *hapi.TransactionBody) hedera.Status {
 		return pureContractCall(data.ContractCall)
 	case *hapi.TransactionBody_FileCreate:
 		return validMemo(data.FileCreate.GetMemo())
+	case *hapi.TransactionBody_CryptoApproveAllowance:
+		return pureApprove(data.CryptoApproveAllowance)
+	case *hapi.TransactionBody_TokenCreation:
+		return pureTokenCreate(data.TokenCreation)
+	case *hapi.TransactionBody_TokenMint:
+		return pureMint(data.TokenMint)
+	case *hapi.TransactionBody_TokenAssociate:
+		return pureAssociate(data.TokenAssociate.GetAccount(), data.TokenAssociate.GetTokens())
+	case *hapi.TransactionBody_TokenAirdrop:
+		return pureAirdrop(data.TokenAirdrop.GetTokenTransfers())
+	case *hapi.TransactionBody_TokenClaimAirdrop:
+		return pureAirdropIDs(data.TokenClaimAirdrop.GetPendingAirdrops())
+	case *hapi.TransactionBody_TokenCancelAirdrop:
+		return pureAirdropIDs(data.TokenCancelAirdrop.GetPendingAirdrops())
+	case *hapi.TransactionBody_TokenReject:
+		return pureReject(data.TokenReject.GetRejections())
+	case *hapi.TransactionBody_TokenDissociate:
+		return pureAssociate(data.TokenDissociate.GetAccount(), data.TokenDissociate.GetTokens())
+	case *hapi.TransactionBody_ConsensusSubmitMessage:
+		if len(data.ConsensusSubmitMessage.GetMessage()) == 0 {
+			return hapi.ResponseCodeEnum_INVALID_TOPIC_MESSAGE
+		}
+		return okay
+	case *hapi.TransactionBody_AtomicBatch:
+		return l.pureBatch(data.AtomicBatch.GetTransactions())
+	case *hapi.TransactionBody_ScheduleCreate:
+		return l.pureSchedule(data.ScheduleCreate)
+	case *hapi.TransactionBody_ScheduleSign, *hapi.TransactionBody_ScheduleDelete,
+		*hapi.TransactionBody_ContractUpdateInstance, *hapi.TransactionBody_ContractDeleteInstance,
+		*hapi.TransactionBody_ConsensusCreateTopic, *hapi.TransactionBody_ConsensusUpdateTopic,
+		*hapi.TransactionBody_ConsensusDeleteTopic, *hapi.TransactionBody_UtilPrng:
+		return okay
+	case *hapi.TransactionBody_CryptoDeleteAllowance,
+		*hapi.TransactionBody_TokenUpdate, *hapi.TransactionBody_TokenDeletion, *hapi.TransactionBody_TokenBurn,
+		*hapi.TransactionBody_TokenWipe, *hapi.TransactionBody_TokenFeeScheduleUpdate, *hapi.TransactionBody_TokenUpdateNfts,
+		*hapi.TransactionBody_TokenPause, *hapi.TransactionBody_TokenUnpause, *hapi.TransactionBody_TokenFreeze,
+		*hapi.TransactionBody_TokenUnfreeze, *hapi.TransactionBody_TokenGrantKyc, *hapi.TransactionBody_TokenRevokeKyc:
+		return okay
 	case *hapi.TransactionBody_FileAppend, *hapi.TransactionBody_FileUpdate, *hapi.TransactionBody_FileDelete:
 		return okay
 	default:
@@ -80,7 +118,7 @@ func pureTransfer(body *hapi.CryptoTransferTransactionBody) hedera.Status {
 	if sum != 0 {
 		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
 	}
-	return okay
+	return pureTokenTransfers(body.GetTokenTransfers())
 }
 
 func pureCreate(body *hapi.CryptoCreateTransactionBody) hedera.Status {

@@ -4,8 +4,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // Hash48 is a SHA-384 digest: the hash of a block or of a HAPI transaction.
@@ -64,7 +64,7 @@ type Block struct {
 	Hash     Hash48
 	Previous Hash48 // zeros for block 0
 	From, To hedera.Timestamp
-	Records  []*Record
+	Records  []*Record   `state:"-"`
 	GasUsed  uint64      // sum over top-level EVM results
 	Bloom    types.Bloom // over top-level EVM results
 	Size     int         // bytes of the transactions in it
@@ -78,6 +78,8 @@ type Block struct {
 type Record struct {
 	Consensus     hedera.Timestamp
 	Parent        hedera.Timestamp // consensus time of the parent; zero for a submitted transaction
+	Batch         hedera.Timestamp // consensus time of the batch that it was in; zero for none
+	BatchKey      *hapi.Key        // that agreed to the batch; nil outside of one
 	ID            hedera.TransactionID
 	Hash          Hash48
 	Kind          Kind
@@ -101,16 +103,17 @@ type Record struct {
 	Block    int64 // number of its block
 	Position int   // among all records of its block
 	Result   *EVMResult
-	Children []*Record // in consensus order; nil for a child
+	Children []*Record `state:"-"` // in consensus order; nil for a child
 
-	seed Hash48 // the randomness it saw
+	seed    Hash48   // the randomness it saw
+	effects *Effects // nil: none
 }
 
 // IsChild tells whether the record was caused by another transaction.
 func (r *Record) IsChild() bool { return !r.Parent.IsZero() }
 
 // Executed tells whether an EVM result exists that took part in its block, so
-// that it has a transaction index there.
+// that it has a transaction index there. One that is Refused has, too.
 func (r *Record) Executed() bool { return r.Result != nil && r.Result.Index >= 0 }
 
 // Kind names the type of a transaction, in the spelling of the mirror node.
@@ -129,7 +132,47 @@ const (
 	KindFileAppend     Kind = "FILEAPPEND"
 	KindFileUpdate     Kind = "FILEUPDATE"
 	KindFileDelete     Kind = "FILEDELETE"
-	KindUnknown        Kind = "UNKNOWN"
+	KindCryptoApprove  Kind = "CRYPTOAPPROVEALLOWANCE"
+
+	KindCryptoDeleteAllowance Kind = "CRYPTODELETEALLOWANCE"
+
+	KindTokenCreate     Kind = "TOKENCREATION"
+	KindTokenUpdate     Kind = "TOKENUPDATE"
+	KindTokenDelete     Kind = "TOKENDELETION"
+	KindTokenMint       Kind = "TOKENMINT"
+	KindTokenBurn       Kind = "TOKENBURN"
+	KindTokenWipe       Kind = "TOKENWIPE"
+	KindTokenAssociate  Kind = "TOKENASSOCIATE"
+	KindTokenDissociate Kind = "TOKENDISSOCIATE"
+	KindTokenFees       Kind = "TOKENFEESCHEDULEUPDATE"
+	KindTokenUpdateNFTs Kind = "TOKENUPDATENFTS"
+	KindTokenPause      Kind = "TOKENPAUSE"
+	KindTokenUnpause    Kind = "TOKENUNPAUSE"
+	KindTokenFreeze     Kind = "TOKENFREEZE"
+	KindTokenUnfreeze   Kind = "TOKENUNFREEZE"
+	KindTokenGrantKYC   Kind = "TOKENGRANTKYC"
+	KindTokenRevokeKYC  Kind = "TOKENREVOKEKYC"
+	KindTokenAirdrop    Kind = "TOKENAIRDROP"
+	KindTokenClaim      Kind = "TOKENCLAIMAIRDROP"
+	KindTokenCancel     Kind = "TOKENCANCELAIRDROP"
+	KindTokenReject     Kind = "TOKENREJECT"
+
+	KindContractUpdate Kind = "CONTRACTUPDATEINSTANCE"
+	KindContractDelete Kind = "CONTRACTDELETEINSTANCE"
+
+	KindTopicCreate Kind = "CONSENSUSCREATETOPIC"
+	KindTopicUpdate Kind = "CONSENSUSUPDATETOPIC"
+	KindTopicDelete Kind = "CONSENSUSDELETETOPIC"
+	KindTopicSubmit Kind = "CONSENSUSSUBMITMESSAGE"
+
+	KindScheduleCreate Kind = "SCHEDULECREATE"
+	KindScheduleSign   Kind = "SCHEDULESIGN"
+	KindScheduleDelete Kind = "SCHEDULEDELETE"
+
+	KindPrng  Kind = "UTILPRNG"
+	KindBatch Kind = "ATOMICBATCH"
+
+	KindUnknown Kind = "UNKNOWN"
 )
 
 // Transfer is a net change of one account's balance.
@@ -163,7 +206,8 @@ type EVMResult struct {
 	SignerNonce    int64  // sender nonce afterwards; -1 when unknown
 	Authorizations []types.SetCodeAuthorization
 
-	Index        int          // among the EVM transactions of the block; -1 for what never executed
+	Index        int          // among the EVM transactions of the block; -1 for what has no place there
+	Refused      bool         // it has a place and did not run: nobody would pay
 	Bloom        *types.Bloom // nil without logs
 	Logs         []*Log
 	Created      []hedera.ID // contracts created, the top-level one included

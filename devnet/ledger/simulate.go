@@ -7,8 +7,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/holiman/uint256"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // ErrSenderNotFound is a simulation for a sender that does not exist.
@@ -26,10 +26,10 @@ func (v *View) Call(ctx context.Context, req CallRequest) (CallResult, error) {
 	if req.Gas == 0 || req.Gas > maxGas {
 		req.Gas = maxGas
 	}
-	return v.simulate(ctx, req)
+	return v.simulate(ctx, req, v.env())
 }
 
-func (v *View) simulate(ctx context.Context, req CallRequest) (CallResult, error) {
+func (v *View) simulate(ctx context.Context, req CallRequest, env blockEnv) (CallResult, error) {
 	if err := ctx.Err(); err != nil {
 		return CallResult{}, err
 	}
@@ -37,7 +37,7 @@ func (v *View) simulate(ctx context.Context, req CallRequest) (CallResult, error
 	o.override(req.Override)
 	msg := message{ctx: ctx, data: req.Data, gas: req.Gas, value: req.Value, gasPrice: req.GasPrice}
 	if msg.gasPrice == 0 {
-		msg.gasPrice = v.l.cfg.GasPrice
+		msg.gasPrice = v.l.gasPrice()
 	}
 	sender := o.entityAccount(treasury)
 	if req.From != nil && *req.From != (common.Address{}) {
@@ -57,7 +57,7 @@ func (v *View) simulate(ctx context.Context, req CallRequest) (CallResult, error
 			ErrorMessage: hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE.String(),
 		}, nil
 	}
-	out := v.l.engine.run(o, v.env(), msg)
+	out := v.l.engine.run(o, env, msg)
 	if err := ctx.Err(); err != nil { // the run was cut short
 		return CallResult{}, err
 	}
@@ -76,14 +76,15 @@ func (v *View) Estimate(ctx context.Context, req CallRequest) (uint64, CallResul
 		limit = maxGas
 	}
 	req.Gas = limit
-	full, err := v.simulate(ctx, req)
+	env := v.nextEnv()
+	full, err := v.simulate(ctx, req, env)
 	if err != nil || full.Status != okay {
 		return 0, full, err
 	}
 	low, high := max(full.GasUsed, txGas)-1, limit
 	req.Gas = full.GasUsed // most often this is just enough
 	for range estimateRounds {
-		step, err := v.simulate(ctx, req)
+		step, err := v.simulate(ctx, req, env)
 		if err != nil {
 			return 0, step, err
 		}
@@ -101,7 +102,19 @@ func (v *View) Estimate(ctx context.Context, req CallRequest) (uint64, CallResul
 	return high, full, nil
 }
 
-// env is the block that a simulation runs in: the newest of the view.
+// nextEnv is the block that an estimate is for: the one after the newest of the view, where that
+// is the newest there is. What it estimates will run there, and may wait for its time.
+func (v *View) nextEnv() blockEnv {
+	env := v.env()
+	if v.asOf < v.l.newest.Load().asOf {
+		return env
+	}
+	env.number++
+	env.time = max(env.time, v.l.nextSecond())
+	return env
+}
+
+// env is the block that a call runs in: the newest of the view.
 func (v *View) env() blockEnv {
 	v.l.mu.RLock()
 	defer v.l.mu.RUnlock()

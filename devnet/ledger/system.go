@@ -6,8 +6,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/holiman/uint256"
 
-	"lockstep/hedera"
-	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // Entity numbers of the system contracts.
@@ -56,25 +55,17 @@ func (c *systemContract) Run(input []byte) ([]byte, error) {
 func (x *execution) addSystemContracts() {
 	unknown := func(*execution, uint32, []byte) ([]byte, bool) { return nil, false }
 	for num, c := range map[int64]*systemContract{
-		numTokenService:    {x: x, name: "token service", gas: viewGas, run: tokenService},
-		numTokenService2:   {x: x, name: "token service", gas: viewGas, run: tokenService},
-		numExchangeRate:    {x: x, name: "exchange rate", gas: exchangeRateGas, run: exchangeRate},
-		numRandom:          {x: x, name: "random seed", gas: randomGas, run: randomSeed},
-		numAccountService:  {x: x, name: "account service", gas: viewGas, run: accountService},
-		numScheduleService: {x: x, name: "schedule service", gas: viewGas, run: unknown},
-		numHooks:           {x: x, name: "hooks", gas: viewGas, run: unknown},
+		numExchangeRate: {x: x, name: "exchange rate", gas: exchangeRateGas, run: exchangeRate},
+		numRandom:       {x: x, name: "random seed", gas: randomGas, run: randomSeed},
+		numHooks:        {x: x, name: "hooks", gas: viewGas, run: unknown},
 	} {
 		x.precompiles[hedera.Entity(num).LongZero()] = c
 	}
-}
-
-// tokenService answers isToken: there are no tokens.
-func tokenService(_ *execution, selector uint32, args []byte) ([]byte, bool) {
-	const isToken = 0x19f37361
-	if selector != isToken || len(args) < 32 {
-		return nil, false
+	for _, num := range []int64{numTokenService, numTokenService2} {
+		x.precompiles[hedera.Entity(num).LongZero()] = &service{x: x, functions: x.tokens}
 	}
-	return words(success(), uint256.Int{}), true
+	x.precompiles[hedera.Entity(numAccountService).LongZero()] = &service{x: x, functions: x.accounts}
+	x.precompiles[hedera.Entity(numScheduleService).LongZero()] = &service{x: x, functions: x.schedules}
 }
 
 // exchangeRate converts between tinybar and tinycents.
@@ -106,58 +97,6 @@ func exchangeRate(x *execution, selector uint32, args []byte) ([]byte, bool) {
 func randomSeed(x *execution, selector uint32, _ []byte) ([]byte, bool) {
 	const getPseudorandomSeed = 0xd83bf9a1
 	return common.CopyBytes(x.env.seed[:32]), selector == getPseudorandomSeed
-}
-
-// accountService translates between the two kinds of addresses.
-func accountService(x *execution, selector uint32, args []byte) ([]byte, bool) {
-	const (
-		getEvmAddressAlias       = 0xdea3d081
-		getHederaAccountNumAlias = 0xbbf12d2e
-		isValidAlias             = 0x308ef301
-	)
-	if len(args) < 32 {
-		return nil, false
-	}
-	target := common.BytesToAddress(args[12:32])
-	acct := x.o.get(target)
-	_, longZero := hedera.FromLongZero(target)
-	_, noAlias := hedera.FromLongZero(acct.address)
-	known := acct.exists && acct.num != 0
-	switch selector {
-	case isValidAlias:
-		return words(flag(known)), true
-	case getEvmAddressAlias:
-		if !known || !longZero || noAlias {
-			return words(invalidAlias(), uint256.Int{}), true
-		}
-		return words(success(), addressWord(acct.address)), true
-	case getHederaAccountNumAlias:
-		if !known || longZero {
-			return words(invalidAlias(), uint256.Int{}), true
-		}
-		return words(success(), addressWord(hedera.Entity(acct.num).LongZero())), true
-	default:
-		return nil, false
-	}
-}
-
-func success() uint256.Int {
-	return *uint256.NewInt(uint64(hapi.ResponseCodeEnum_SUCCESS))
-}
-
-func invalidAlias() uint256.Int {
-	return *uint256.NewInt(uint64(hapi.ResponseCodeEnum_INVALID_ALIAS_KEY))
-}
-
-func flag(b bool) uint256.Int {
-	if b {
-		return *uint256.NewInt(1)
-	}
-	return uint256.Int{}
-}
-
-func addressWord(a common.Address) uint256.Int {
-	return *new(uint256.Int).SetBytes20(a[:])
 }
 
 // words is the ABI encoding of static values.

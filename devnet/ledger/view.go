@@ -8,7 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // View is the ledger as a mirror node shows it at one moment: closed blocks with
@@ -316,7 +316,7 @@ func (v *View) ConsensusLog(since int64, limit int) []ConsensusEntry {
 func (v *View) ChainID() uint64 { return v.l.cfg.ChainID }
 
 // GasPrice returns the network's price of a unit of gas.
-func (v *View) GasPrice() hedera.Tinybar { return v.l.cfg.GasPrice }
+func (v *View) GasPrice() hedera.Tinybar { return v.l.gasPrice() }
 
 // ExchangeRate returns the price of hbar in US cents as the network states it.
 func (v *View) ExchangeRate() ExchangeRate { return v.l.rate() }

@@ -1,8 +1,7 @@
 package mirrorrest
 
-// What the devnet does not have: tokens, NFTs, allowances, schedules, topics,
-// hooks, airdrops, rewards. Asking for one of them is answered as by a network
-// where nobody made any, so that explorers and probing clients work.
+// What the devnet does not have: hooks, rewards. Asking for one of them is answered as by a
+// network where nobody made any, so that explorers and probing clients work.
 
 // emptyList answers with an empty list of the given name. Its parameters are not
 // checked beyond their names being of this API: there is nothing to filter.
@@ -27,15 +26,5 @@ func emptyListOfAccount(name string, accepted ...string) handler {
 			return nil, err
 		}
 		return list(r)
-	}
-}
-
-// missing answers 404 for any well-formed id of an entity that cannot exist here.
-func missing(name string, check check) handler {
-	return func(r *request) (any, error) {
-		if !check(eq, r.args[0]) {
-			return nil, invalidParameter(name)
-		}
-		return nil, notFound()
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 type accountJSON struct {
@@ -34,11 +34,11 @@ type accountJSON struct {
 	StakedNodeID                  *int64       `json:"staked_node_id"`
 }
 
-// A balanceJSON is an amount of tinybar at a time. The devnet has no tokens.
+// A balanceJSON is what an account has at a time.
 type balanceJSON struct {
-	Balance   hedera.Tinybar `json:"balance"`
-	Timestamp *string        `json:"timestamp"`
-	Tokens    []struct{}     `json:"tokens"`
+	Balance   hedera.Tinybar     `json:"balance"`
+	Timestamp *string            `json:"timestamp"`
+	Tokens    []tokenBalanceJSON `json:"tokens"`
 }
 
 type accountWithTransactionsJSON struct {
@@ -53,12 +53,12 @@ type accountsJSON struct {
 }
 
 // accountOf writes an account as the view shows it.
-func accountOf(a ledger.Account, at hedera.Timestamp) accountJSON {
+func accountOf(a ledger.Account, v *ledger.View) accountJSON {
 	out := accountJSON{
 		Account:                       a.ID.String(),
 		Alias:                         aliasText(a.Alias),
 		AutoRenewPeriod:               positive(a.AutoRenewPeriod),
-		Balance:                       &balanceJSON{Balance: a.Balance, Timestamp: timeText(at), Tokens: []struct{}{}},
+		Balance:                       &balanceJSON{Balance: a.Balance, Timestamp: timeText(v.Time()), Tokens: tokenBalances(v, a.ID)},
 		CreatedTimestamp:              timeText(a.Created),
 		DeclineReward:                 a.DeclineReward,
 		Deleted:                       a.Deleted,
@@ -103,7 +103,7 @@ func getAccount(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := accountWithTransactionsJSON{accountJSON: accountOf(a, r.view.Time()), Transactions: []transactionJSON{}}
+	out := accountWithTransactionsJSON{accountJSON: accountOf(a, r.view), Transactions: []transactionJSON{}}
 	if q.flag("transactions", true) {
 		records := r.index.party(r.view, a.ID.Num)
 		out.Transactions, out.Links = r.transactions(q, times, ordered(records, &times, q.desc))
@@ -163,11 +163,13 @@ func (r *request) contractArg() (int64, error) {
 	if !isParty(eq, text) {
 		return 0, invalidParameter("contractId")
 	}
-	num, ok := r.party(text)
-	if !ok {
-		return absent, nil
+	if num, ok := r.party(text); ok {
+		return num, nil
 	}
-	return num, nil
+	if num, ok := tokenNumber(text); ok { // tokens have events, too
+		return num, nil
+	}
+	return absent, nil
 }
 
 // listAccounts answers accounts.
@@ -185,7 +187,7 @@ func listAccounts(r *request) (any, error) {
 	ids := q.bounds("account.id", r.party)
 	var last int64
 	for a := range r.accounts(q, &ids) {
-		account := accountOf(a, r.view.Time())
+		account := accountOf(a, r.view)
 		if !q.flag("balance", true) {
 			account.Balance = nil
 		}

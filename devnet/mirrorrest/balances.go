@@ -1,11 +1,11 @@
 package mirrorrest
 
-import "lockstep/hedera"
+import "lockstep/internal/hedera"
 
 type accountBalanceJSON struct {
-	Account string         `json:"account"`
-	Balance hedera.Tinybar `json:"balance"`
-	Tokens  []struct{}     `json:"tokens"`
+	Account string             `json:"account"`
+	Balance hedera.Tinybar     `json:"balance"`
+	Tokens  []tokenBalanceJSON `json:"tokens"`
 }
 
 type balancesJSON struct {
@@ -35,7 +35,7 @@ func listBalances(r *request) (any, error) {
 	ids := q.bounds("account.id", r.party)
 	var last int64
 	for a := range r.accounts(q, &ids) {
-		out.Balances = append(out.Balances, accountBalanceJSON{Account: a.ID.String(), Balance: a.Balance, Tokens: []struct{}{}})
+		out.Balances = append(out.Balances, accountBalanceJSON{Account: a.ID.String(), Balance: a.Balance, Tokens: tokenBalances(r.view, a.ID)})
 		if last = a.ID.Num; len(out.Balances) == q.limit {
 			break
 		}

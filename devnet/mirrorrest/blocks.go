@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // hapiVersion is the release of the network's services whose behaviour the

@@ -2,7 +2,7 @@ package mirrorrest
 
 import (
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 type contractJSON struct {

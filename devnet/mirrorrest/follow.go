@@ -1,6 +1,8 @@
 package mirrorrest
 
 import (
+	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -11,6 +13,15 @@ const (
 	// that exists already.
 	lagStep = 5 * time.Millisecond
 )
+
+// generationHeader tells clients when the network has gone back, which no real one does: the
+// number of the history that the answer is of, and the newest block that was left when it began.
+const generationHeader = "Lockstep-Generation"
+
+func (s *server) sayGeneration(h http.Header) {
+	g := s.view().Generation()
+	h.Set(generationHeader, fmt.Sprintf("%d:%d", g.Number, g.Block))
+}
 
 type newBlocksJSON struct {
 	Blocks []blockJSON `json:"blocks"`
@@ -46,8 +57,8 @@ func (s *server) followBlocks(r *request) (any, error) {
 	return out, nil
 }
 
-// awaitBlock returns when the block of that number, or a later one, can be shown, or
-// when there is no more time.
+// awaitBlock returns when the block of that number, or a later one, can be shown, when the
+// network goes back, or when there is no more time.
 func (s *server) awaitBlock(r *request, number int64, wait time.Duration) {
 	if s.changed == nil {
 		return
@@ -57,7 +68,8 @@ func (s *server) awaitBlock(r *request, number int64, wait time.Duration) {
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	var lagging <-chan time.Time
-	for s.view().LatestBlock().Number < number {
+	begun := r.view.Generation().Number
+	for v := s.view(); v.LatestBlock().Number < number && v.Generation().Number == begun; v = s.view() {
 		select {
 		case <-changed:
 			lagging = time.After(lagStep) // if it is not shown yet, it will be

@@ -15,7 +15,7 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // following is a network whose blocks can be waited for.

@@ -11,7 +11,7 @@ import (
 // No request, however odd, is answered with an internal error or with what is not
 // JSON.
 func FuzzRequest(f *testing.F) {
-	s := newScene(f)
+	s := newTokenScene(f)
 	for _, seed := range s.requests() {
 		f.Add(seed.target)
 	}

@@ -108,6 +108,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, s.maxBody)
+	s.sayGeneration(w.Header()) // before the view: what comes from a history that is gone must say so
 	req := &request{Request: r, view: s.view(), index: s.index, args: args, status: http.StatusOK, header: w.Header()}
 	answer, err := handle(req)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 func TestErrorBodies(t *testing.T) {

@@ -21,9 +21,9 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // A network is a real ledger with the API over it.
@@ -63,7 +63,7 @@ func newSlowNetwork(t *testing.T) *network {
 
 // closeBlock waits until the open block is over.
 func (n *network) closeBlock() {
-	<-time.After(2 * blockTime)
+	<-time.After(blockTime + time.Millisecond) // less than makes a block without transactions
 	synctest.Wait()
 }
 
@@ -100,11 +100,17 @@ func (n *network) send(i int, fields *types.DynamicFeeTx) *ledger.Record {
 
 func (n *network) signAndHandle(i int, fields types.TxData) *ledger.Record {
 	n.t.Helper()
+	return n.signFor(types.LatestSignerForChainID(big.NewInt(298)), i, fields)
+}
+
+// signFor is signAndHandle for any chain.
+func (n *network) signFor(signer types.Signer, i int, fields types.TxData) *ledger.Record {
+	n.t.Helper()
 	key, err := crypto.HexToECDSA(account(i).PrivateKey)
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(big.NewInt(298)), fields)
+	tx, err := types.SignNewTx(key, signer, fields)
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // An index finds records by the entities in them, which the ledger itself does
@@ -18,12 +18,14 @@ import (
 // Lists only ever grow at their end. A reader may therefore keep the slice it
 // got under the lock.
 type index struct {
-	mu        sync.Mutex
-	covered   span // block numbers that are in
-	parties   map[int64][]*ledger.Record
-	contracts map[int64][]*ledger.Record
-	emitters  map[int64][]*ledger.Record
-	logs      []*ledger.Record
+	mu         sync.Mutex
+	generation uint64 // of the ledger, when the index was begun
+	covered    span   // block numbers that are in
+	parties    map[int64][]*ledger.Record
+	contracts  map[int64][]*ledger.Record
+	emitters   map[int64][]*ledger.Record
+	topics     map[int64][]*ledger.Record
+	logs       []*ledger.Record
 }
 
 // A span is first ≤ n < end.
@@ -40,6 +42,7 @@ func (ix *index) reset(first int64) {
 	ix.parties = map[int64][]*ledger.Record{}
 	ix.contracts = map[int64][]*ledger.Record{}
 	ix.emitters = map[int64][]*ledger.Record{}
+	ix.topics = map[int64][]*ledger.Record{}
 	ix.logs = nil
 }
 
@@ -58,6 +61,11 @@ func (ix *index) emitter(v *ledger.View, id int64) []*ledger.Record {
 	return ix.list(v, func() []*ledger.Record { return ix.emitters[id] })
 }
 
+// topic returns the records with messages of a topic.
+func (ix *index) topic(v *ledger.View, id int64) []*ledger.Record {
+	return ix.list(v, func() []*ledger.Record { return ix.topics[id] })
+}
+
 // logged returns the records with any logs.
 func (ix *index) logged(v *ledger.View) []*ledger.Record {
 	return ix.list(v, func() []*ledger.Record { return ix.logs })
@@ -66,11 +74,16 @@ func (ix *index) logged(v *ledger.View) []*ledger.Record {
 // list brings the index up to the view and returns the part of a list that the
 // view shows.
 func (ix *index) list(v *ledger.View, pick func() []*ledger.Record) []*ledger.Record {
+	generation := v.Generation().Number // before the blocks: a revert meanwhile shows the next time
 	blocks := v.Blocks()
 	if len(blocks) == 0 {
 		return nil
 	}
 	ix.mu.Lock()
+	if generation != ix.generation { // numbers stand for other blocks now
+		ix.generation = generation
+		ix.reset(blocks[0].Number)
+	}
 	ix.extend(blocks)
 	records := pick()
 	ix.mu.Unlock()
@@ -101,16 +114,25 @@ func (ix *index) enter(rec *ledger.Record) {
 	for _, t := range rec.Transfers {
 		push(ix.parties, t.Account.Num, rec)
 	}
-	push(ix.parties, rec.ID.Payer.Num, rec)
-	if rec.Result == nil {
-		return
+	for _, t := range rec.Did().Tokens {
+		push(ix.parties, t.Account.Num, rec)
 	}
-	push(ix.contracts, rec.Result.Target.Num, rec)
-	for _, l := range rec.Result.Logs {
+	for _, t := range rec.Did().NFTs {
+		push(ix.parties, t.Sender.Num, rec)
+		push(ix.parties, t.Receiver.Num, rec)
+	}
+	push(ix.parties, rec.ID.Payer.Num, rec)
+	if m := rec.Did().Message; m != nil {
+		push(ix.topics, m.Topic.Num, rec)
+	}
+	for _, l := range rec.Logs() {
 		push(ix.emitters, l.Contract.Num, rec)
 	}
-	if len(rec.Result.Logs) > 0 {
+	if len(rec.Logs()) > 0 {
 		ix.logs = append(ix.logs, rec)
+	}
+	if rec.Result != nil {
+		push(ix.contracts, rec.Result.Target.Num, rec)
 	}
 }
 

@@ -43,16 +43,20 @@ func resultLogOf(l *ledger.Log) resultLogJSON {
 
 func logOf(l *ledger.Log, rec *ledger.Record, block *ledger.Block) logJSON {
 	out := logJSON{
-		resultLogJSON:  resultLogOf(l),
-		BlockHash:      hexText(block.Hash[:]),
-		BlockNumber:    block.Number,
-		RootContractID: idText(rec.Result.Target),
-		Timestamp:      rec.Consensus.String(),
+		resultLogJSON: resultLogOf(l),
+		BlockHash:     hexText(block.Hash[:]),
+		BlockNumber:   block.Number,
+		Timestamp:     rec.Consensus.String(),
 	}
 	out.TransactionHash = hexText(transactionHash(rec))
-	if rec.Executed() {
+	switch {
+	case rec.Result == nil: // of a token, without a contract
+		out.TransactionIndex, out.RootContractID = ptr(rec.Did().Index), idText(l.Contract)
+		return out
+	case rec.Executed():
 		out.TransactionIndex = ptr(rec.Result.Index)
 	}
+	out.RootContractID = idText(rec.Result.Target)
 	return out
 }
 

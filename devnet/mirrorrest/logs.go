@@ -54,6 +54,8 @@ func listLogs(r *request) (any, error) {
 	var records []*ledger.Record
 	if rec := r.byHash(hash); rec != nil {
 		records = append(records, rec)
+	} else {
+		records = r.view.RecordsByHash(hash) // what has events without a contract
 	}
 	return r.logs(q, f, ordered(records, &f.times, q.desc))
 }
@@ -83,9 +85,9 @@ func (r *request) logs(q *query, f *logFilter, records iter.Seq[*ledger.Record])
 		if !ok {
 			continue
 		}
-		next := slices.All(rec.Result.Logs)
+		next := slices.All(rec.Logs())
 		if q.desc {
-			next = slices.Backward(rec.Result.Logs)
+			next = slices.Backward(rec.Logs())
 		}
 		for _, l := range next {
 			if f.allows(l, rec) && len(out.Logs) < q.limit {

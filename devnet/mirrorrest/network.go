@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 type feeJSON struct {

@@ -47,7 +47,7 @@ func listOpcodes(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !rec.Executed() {
+	if !rec.Executed() || rec.Result.Refused {
 		return nil, detailed(http.StatusNotFound, "Contract result not found")
 	}
 	with := ledger.OpcodeOptions{

@@ -17,7 +17,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // A specification is the published description of the API.
@@ -140,8 +140,8 @@ func missingFields(schema *openapi3.Schema, value any, at string) []string {
 }
 
 // optional fields are left out on purpose: delegations are behind a switch in the
-// mirror node and do not exist here.
-var optional = map[string]bool{"authorization_list": true}
+// mirror node and do not exist here, and a token has the fees of its type.
+var optional = map[string]bool{"authorization_list": true, "royalty_fees": true, "fractional_fees": true}
 
 func properties(schema *openapi3.Schema) map[string]*openapi3.Schema {
 	all := map[string]*openapi3.Schema{}
@@ -168,6 +168,11 @@ type scene struct {
 	hollow       common.Address
 	hollowID     hedera.ID
 	internalMake *ledger.Record // a contract made by a contract
+	coin, art    hedera.ID      // a fungible token with custom fees, and one of NFTs
+	topic        hedera.ID
+	message      *ledger.Record // the newest of the topic
+	schedule     *ledger.Record // the creation of one that has executed
+	royalty      *ledger.Record // a transfer that caused a custom fee
 }
 
 func newScene(t testing.TB) *scene {
@@ -292,12 +297,44 @@ func (s *scene) requests() []described {
 		{"accounts/{idOrAliasOrEvmAddress}/tokens", "accounts/0.0.1002/tokens?limit=100", 200},
 		{"accounts/{idOrAliasOrEvmAddress}/tokens", "accounts/0.0.999999/tokens", 404},
 		{"schedules", "schedules", 200},
+		{"schedules", "schedules?account.id=0.0.2&schedule.id=gte:" + s.schedule.Did().Schedule.String(), 200},
+		{"schedules", "schedules?schedule.id=x", 400},
+		{"schedules/{scheduleId}", "schedules/" + s.schedule.Did().Schedule.String(), 200},
 		{"schedules/{scheduleId}", "schedules/0.0.1002", 404},
 		{"schedules/{scheduleId}", "schedules/x", 400},
 		{"tokens", "tokens?name=x", 200},
+		{"tokens", "tokens", 200},
+		{"tokens", "tokens?type=x", 400},
+		{"tokens/{tokenId}", "tokens/" + s.coin.String(), 200},
+		{"tokens/{tokenId}", "tokens/" + s.art.LongZero().Hex(), 200},
+		{"tokens/{tokenId}", "tokens/" + s.coin.String() + "?timestamp=1", 404},
+		{"tokens/{tokenId}/balances", "tokens/" + s.coin.String() + "/balances", 200},
+		{"tokens/{tokenId}/balances", "tokens/0.0.1002/balances", 200},
+		{"tokens/{tokenId}/nfts", "tokens/" + s.art.String() + "/nfts", 200},
+		{"tokens/{tokenId}/nfts/{serialNumber}", "tokens/" + s.art.String() + "/nfts/1", 200},
+		{"tokens/{tokenId}/nfts/{serialNumber}", "tokens/" + s.art.String() + "/nfts/99", 404},
+		{"tokens/{tokenId}/nfts/{serialNumber}", "tokens/" + s.art.String() + "/nfts/x", 400},
+		{"tokens/{tokenId}/nfts/{serialNumber}/transactions", "tokens/" + s.art.String() + "/nfts/1/transactions", 200},
+		{"transactions/{transactionId}", "transactions/" + s.royalty.ID.Mirror(), 200},
+		{"accounts/{idOrAliasOrEvmAddress}", "accounts/0.0.1003", 200},
+		{"accounts/{idOrAliasOrEvmAddress}/allowances/crypto", "accounts/0.0.2/allowances/crypto", 200},
+		{"accounts/{idOrAliasOrEvmAddress}/allowances/nfts", "accounts/0.0.2/allowances/nfts", 200},
+		{"accounts/{idOrAliasOrEvmAddress}/allowances/nfts", "accounts/0.0.1003/allowances/nfts?owner=false", 200},
+		{"accounts/{idOrAliasOrEvmAddress}/allowances/tokens", "accounts/0.0.2/allowances/tokens", 200},
+		{"accounts/{idOrAliasOrEvmAddress}/nfts", "accounts/0.0.2/nfts", 200},
+		{"accounts/{idOrAliasOrEvmAddress}/tokens", "accounts/0.0.2/tokens", 200},
 		{"tokens/{tokenId}", "tokens/0.0.1002", 404},
 		{"tokens/{tokenId}", "tokens/x", 400},
 		{"topics/{topicId}", "topics/0.0.1002", 404},
+		{"topics/{topicId}", "topics/x", 400},
+		{"topics/{topicId}", "topics/" + s.topic.String(), 200},
+		{"topics/{topicId}/messages", "topics/" + s.topic.String() + "/messages", 200},
+		{"topics/{topicId}/messages", "topics/" + s.topic.String() + "/messages?encoding=utf-8&sequencenumber=gt:1", 200},
+		{"topics/{topicId}/messages", "topics/" + s.topic.String() + "/messages?encoding=x", 400},
+		{"topics/{topicId}/messages/{sequenceNumber}", "topics/" + s.topic.String() + "/messages/2", 200},
+		{"topics/{topicId}/messages/{sequenceNumber}", "topics/" + s.topic.String() + "/messages/9", 404},
+		{"topics/{topicId}/messages/{sequenceNumber}", "topics/" + s.topic.String() + "/messages/x", 400},
+		{"topics/messages/{timestamp}", "topics/messages/" + s.message.Consensus.String(), 200},
 		{"topics/{topicId}/messages", "topics/0.0.1002/messages", 404},
 		{"topics/messages/{timestamp}", "topics/messages/1.1", 404},
 	}
@@ -306,7 +343,7 @@ func (s *scene) requests() []described {
 // Every answer, of success or not, keeps to the published description, and lacks
 // no field of it.
 func TestAnswersAsDescribed(t *testing.T) {
-	spec, s := loadSpecification(t), newScene(t)
+	spec, s := loadSpecification(t), newTokenScene(t)
 	for _, test := range s.requests() {
 		r := s.do(http.MethodGet, "/api/v1/"+test.target, "")
 		if r.status != test.status {
@@ -349,13 +386,13 @@ func TestCallsAsDescribed(t *testing.T) {
 // What the description offers under a path that is served, is served: a GET of it
 // with example values is not answered as an unknown path.
 func TestDescribedPathsAreServed(t *testing.T) {
-	spec, s := loadSpecification(t), newScene(t)
+	spec, s := loadSpecification(t), newTokenScene(t)
 	values := strings.NewReplacer(
 		"{idOrAliasOrEvmAddress}", "0.0.1002", "{hashOrNumber}", "0", "{contractIdOrAddress}", s.contractID.String(),
 		"{timestamp}", s.creation.Consensus.String(), "{transactionIdOrHash}", s.creation.EthereumHash.Hex(),
-		"{transactionId}", s.creation.ID.Mirror(),
+		"{transactionId}", s.creation.ID.Mirror(), "{scheduleId}", s.schedule.Did().Schedule.String(),
 	)
-	absent := []string{"/tokens/", "/schedules/", "/topics/", "/hooks/{hookId}"}
+	absent := []string{"/tokens/", "/topics/", "/hooks/{hookId}"}
 	for path, item := range spec.doc.Paths.Map() {
 		if item.Get == nil || slices.ContainsFunc(absent, func(part string) bool { return strings.Contains(path, part) }) {
 			continue
@@ -370,27 +407,38 @@ func TestDescribedPathsAreServed(t *testing.T) {
 // Every list gives the same rows in pages of one or two as at once, in either
 // order, and ends.
 func TestPagingEndsWithTheSameRows(t *testing.T) {
-	s := newScene(t)
+	s := newTokenScene(t)
 	lists := map[string]string{
-		"blocks":   "blocks",
-		"accounts": "accounts",
+		"blocks":                          "blocks",
+		"accounts?account.id=gte:0.0.980": "accounts",
 		"accounts?account.id=gte:0.0.1000&account.id=lt:0.0.1020":       "accounts",
 		"accounts?account.id=0.0.1002&account.id=0.0.1005&account.id=2": "accounts",
-		"accounts/0.0.2":                  "transactions",
-		"balances":                        "balances",
-		"contracts":                       "contracts",
-		"contracts/results":               "results",
-		"contracts/results?internal=true": "results",
-		"contracts/results/logs":          "logs",
+		"accounts/0.0.2":                                              "transactions",
+		"balances?account.id=gte:0.0.980":                             "balances",
+		"contracts":                                                   "contracts",
+		"contracts/results":                                           "results",
+		"contracts/results?internal=true":                             "results",
+		"contracts/results/logs":                                      "logs",
 		"contracts/" + s.contract.Hex() + "/results":                  "results",
 		"contracts/" + s.contract.Hex() + "/results/logs":             "logs",
 		"contracts/" + s.contract.Hex() + "/state":                    "state",
 		"contracts/" + s.contract.Hex() + "/state?slot=gte:0x0":       "state",
 		"contracts/" + s.contract.Hex() + "/state?slot=0x5&slot=0x0":  "state",
 		"contracts/results/" + s.call.EthereumHash.Hex() + "/actions": "actions",
-		"network/nodes":                 "nodes",
-		"transactions":                  "transactions",
-		"transactions?account.id=0.0.2": "transactions",
+		"network/nodes":                                               "nodes",
+		"tokens":                                                      "tokens",
+		"tokens/" + s.coin.String() + "/balances":                     "balances",
+		"schedules": "schedules",
+		"topics/" + s.topic.String() + "/messages":                     "messages",
+		"tokens/" + s.art.String() + "/nfts":                           "nfts",
+		"tokens/" + s.art.String() + "/nfts/1/transactions":            "transactions",
+		"accounts/0.0.2/nfts":                                          "nfts",
+		"accounts/0.0.2/tokens":                                        "tokens",
+		"accounts/0.0.2/allowances/crypto":                             "allowances",
+		"accounts/0.0.2/allowances/tokens":                             "allowances",
+		"accounts/0.0.2/allowances/nfts":                               "allowances",
+		"transactions":                                                 "transactions",
+		"transactions?account.id=0.0.2":                                "transactions",
 		"transactions?account.id=gt:0.0.1002&account.id=lt:0.0.1004":   "transactions",
 		"transactions?transactiontype=ethereumtransaction&result=fail": "transactions",
 	}

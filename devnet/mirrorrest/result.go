@@ -7,7 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // A resultJSON is the result of a contract call or creation, of whatever kind of
@@ -131,8 +131,11 @@ func resultOf(rec *ledger.Record, block *ledger.Block, chainID *big.Int, unit mo
 		// The long-zero form even where the sender has an alias.
 		out.From = ptr(addressText(res.From.LongZero()))
 	}
-	if len(res.To) > 0 {
+	switch {
+	case len(res.To) > 0:
 		out.To = ptr(hexText(res.To))
+	case res.Create && !res.Target.IsZero():
+		out.To = ptr(addressText(res.Target.LongZero())) // which tells clients what was created
 	}
 	if res.HasResult {
 		out.CallResult = ptr(hexText(res.Output))
@@ -173,7 +176,7 @@ func (out *resultJSON) addEthereum(rec *ledger.Record, unit money) error {
 	out.Nonce = ptr(tx.Nonce())
 	out.R, out.S, out.V = ptr(hexText(r.Bytes())), ptr(hexText(s.Bytes())), ptr(v.Uint64())
 	out.Type = tx.Type()
-	if tx.Type() != types.LegacyTxType || tx.Protected() {
+	if tx.ChainId().Sign() > 0 { // else it is signed for any chain
 		out.ChainID = quantityText(tx.ChainId())
 	}
 	if tx.Type() == types.LegacyTxType || tx.Type() == types.AccessListTxType {

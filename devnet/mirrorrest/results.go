@@ -10,7 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 type resultsJSON struct {
@@ -277,7 +277,9 @@ func (r *request) recordsByID(text string) ([]*ledger.Record, error) {
 	if err != nil {
 		return nil, badRequest(`Invalid Transaction id. Please use "shard.realm.num-sss-nnn" format where sss are seconds and nnn are nanoseconds`)
 	}
-	return r.view.RecordsByID(id), nil
+	scheduled := id
+	scheduled.Scheduled = true
+	return append(slices.Clone(r.view.RecordsByID(id)), r.view.RecordsByID(scheduled)...), nil
 }
 
 func (r *request) chainID() *big.Int { return new(big.Int).SetUint64(r.view.ChainID()) }

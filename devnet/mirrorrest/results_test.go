@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/devnet/ledger"
+	"lockstep/internal/eth"
 )
 
 func hexOf(b []byte) string { return fmt.Sprintf("0x%x", b) }
@@ -115,7 +116,7 @@ func TestCreationResult(t *testing.T) {
 		"address":              text(hexOf(rec.Result.Address[:])),
 		"contract_id":          text(rec.Result.Target.String()),
 		"created_contract_ids": text([]string{rec.Result.Target.String()}),
-		"to":                   "null",
+		"to":                   text(hexOf(rec.Result.Target.LongZero().Bytes())),
 		"function_parameters":  text(hexOf(initCode(counterCode()))),
 		"call_result":          text(hexOf(counterCode())),
 		"failed_initcode":      "null",
@@ -393,5 +394,26 @@ func TestOpcodes(t *testing.T) {
 		if r.status != http.StatusNotFound {
 			t.Errorf("%s: status %d", hash, r.status)
 		}
+	}
+}
+
+// A creation that failed made nothing that its result could name.
+func TestResultOfAFailedCreationHasNoReceiver(t *testing.T) {
+	n := newNetwork(t, ledger.Config{})
+	rec := n.call(0, &types.DynamicFeeTx{Data: []byte{0x01, 0x12, 0x12, 0x12}})
+	got := n.get("contracts/results/"+rec.EthereumHash.Hex(), http.StatusOK)
+	if text(got["to"]) != "null" || text(got["contract_id"]) != "null" {
+		t.Errorf("to %s, contract %s", text(got["to"]), text(got["contract_id"]))
+	}
+}
+
+// What was signed for any chain has no chain id.
+func TestChainIDOfWhatIsSignedForAnyChain(t *testing.T) {
+	n := newNetwork(t, ledger.Config{})
+	to := account(1).EVMAddress()
+	rec := n.signFor(eth.AnyChain{}, 0, &types.AccessListTx{To: &to, Gas: 100_000, GasPrice: big.NewInt(710_000_000_000)})
+	n.mustSucceed(rec)
+	if got := n.get("contracts/results/"+rec.EthereumHash.Hex(), http.StatusOK); text(got["chain_id"]) != `"0x"` {
+		t.Errorf("chain id %s", text(got["chain_id"]))
 	}
 }

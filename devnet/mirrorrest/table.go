@@ -36,6 +36,13 @@ func table() routes {
 	get("network/registered-nodes", emptyList("registered_nodes", "registerednode.id", "type"))
 	get("network/stake", getStake)
 	get("network/supply", getSupply)
+	rs.addTokens(get)
+	get("schedules", listSchedules)
+	get("schedules/{scheduleId}", getSchedule)
+	get("topics/messages/{timestamp}", getMessageAt)
+	get("topics/{topicId}", getTopic)
+	get("topics/{topicId}/messages", listMessages)
+	get("topics/{topicId}/messages/{sequenceNumber}", getMessage)
 	rs.addAbsent(get)
 
 	rs.add(http.MethodGet, "devnet/consensus", listConsensus)
@@ -44,28 +51,27 @@ func table() routes {
 	return rs
 }
 
+// addTokens adds the paths of tokens and of what accounts have and grant of them.
+func (rs *routes) addTokens(get func(string, handler)) {
+	const account = "accounts/{idOrAliasOrEvmAddress}/"
+	get(account+"airdrops/outstanding", listOutstandingAirdrops)
+	get(account+"airdrops/pending", listPendingAirdrops)
+	get(account+"allowances/crypto", listCryptoAllowances)
+	get(account+"allowances/nfts", listNFTAllowances)
+	get(account+"allowances/tokens", listTokenAllowances)
+	get(account+"nfts", listAccountNFTs)
+	get(account+"tokens", listRelationships)
+	get("tokens", listTokens)
+	get("tokens/{tokenId}", getToken)
+	get("tokens/{tokenId}/balances", listHolders)
+	get("tokens/{tokenId}/nfts", listTokenNFTs)
+	get("tokens/{tokenId}/nfts/{serialNumber}", getNFT)
+	get("tokens/{tokenId}/nfts/{serialNumber}/transactions", listNFTTransactions)
+}
+
 // addAbsent adds the paths of what the devnet does not have.
 func (rs *routes) addAbsent(get func(string, handler)) {
 	const account = "accounts/{idOrAliasOrEvmAddress}/"
-	get(account+"airdrops/outstanding", emptyListOfAccount("airdrops", "receiver.id", "serialnumber", "token.id"))
-	get(account+"airdrops/pending", emptyListOfAccount("airdrops", "sender.id", "serialnumber", "token.id"))
-	get(account+"allowances/crypto", emptyListOfAccount("allowances", "spender.id"))
-	get(account+"allowances/nfts", emptyListOfAccount("allowances", "account.id", "token.id", "owner"))
-	get(account+"allowances/tokens", emptyListOfAccount("allowances", "spender.id", "token.id"))
 	get(account+"hooks", emptyListOfAccount("hooks", "hook.id"))
-	get(account+"nfts", emptyListOfAccount("nfts", "serialnumber", "spender.id", "token.id"))
 	get(account+"rewards", emptyListOfAccount("rewards", "timestamp"))
-	get(account+"tokens", emptyListOfAccount("tokens", "token.id"))
-
-	get("schedules", emptyList("schedules", "account.id", "schedule.id"))
-	get("schedules/{scheduleId}", missing("scheduleId", isEntity))
-	get("tokens", emptyList("tokens", "account.id", "name", "publickey", "token.id", "type"))
-	get("tokens/{tokenId}", missing("tokenId", isParty))
-	get("tokens/{tokenId}/balances", missing("tokenId", isParty))
-	get("tokens/{tokenId}/nfts", missing("tokenId", isParty))
-	get("tokens/{tokenId}/nfts/{serialNumber}", missing("tokenId", isParty))
-	get("topics/messages/{timestamp}", missing("timestamp", isTime))
-	get("topics/{topicId}", missing("topicId", isEntity))
-	get("topics/{topicId}/messages", missing("topicId", isEntity))
-	get("topics/{topicId}/messages/{sequenceNumber}", missing("topicId", isEntity))
 }

@@ -7,40 +7,62 @@ import (
 	"strings"
 
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 type transactionJSON struct {
-	BatchKey                    *keyJSON       `json:"batch_key"`
-	Bytes                       *string        `json:"bytes"`
-	ChargedTxFee                hedera.Tinybar `json:"charged_tx_fee"`
-	ConsensusTimestamp          string         `json:"consensus_timestamp"`
-	EntityID                    *string        `json:"entity_id"`
-	HighVolume                  bool           `json:"high_volume"`
-	HighVolumePricingMultiplier *int64         `json:"high_volume_pricing_multiplier"`
-	MaxCustomFees               []struct{}     `json:"max_custom_fees"`
-	MaxFee                      string         `json:"max_fee"`
-	MemoBase64                  string         `json:"memo_base64"`
-	Name                        ledger.Kind    `json:"name"`
-	NFTTransfers                []struct{}     `json:"nft_transfers"`
-	Node                        *string        `json:"node"`
-	Nonce                       int32          `json:"nonce"`
-	ParentConsensusTimestamp    *string        `json:"parent_consensus_timestamp"`
-	Result                      string         `json:"result"`
-	Scheduled                   bool           `json:"scheduled"`
-	StakingRewardTransfers      []struct{}     `json:"staking_reward_transfers"`
-	TokenTransfers              []struct{}     `json:"token_transfers"`
-	TransactionHash             string         `json:"transaction_hash"`
-	TransactionID               string         `json:"transaction_id"`
-	Transfers                   []transferJSON `json:"transfers"`
-	ValidDurationSeconds        string         `json:"valid_duration_seconds"`
-	ValidStartTimestamp         string         `json:"valid_start_timestamp"`
+	BatchKey                    *keyJSON            `json:"batch_key"`
+	Bytes                       *string             `json:"bytes"`
+	ChargedTxFee                hedera.Tinybar      `json:"charged_tx_fee"`
+	ConsensusTimestamp          string              `json:"consensus_timestamp"`
+	EntityID                    *string             `json:"entity_id"`
+	HighVolume                  bool                `json:"high_volume"`
+	HighVolumePricingMultiplier *int64              `json:"high_volume_pricing_multiplier"`
+	MaxCustomFees               []struct{}          `json:"max_custom_fees"`
+	MaxFee                      string              `json:"max_fee"`
+	MemoBase64                  string              `json:"memo_base64"`
+	Name                        ledger.Kind         `json:"name"`
+	NFTTransfers                []nftTransferJSON   `json:"nft_transfers"`
+	Node                        *string             `json:"node"`
+	Nonce                       int32               `json:"nonce"`
+	ParentConsensusTimestamp    *string             `json:"parent_consensus_timestamp"`
+	Result                      string              `json:"result"`
+	Scheduled                   bool                `json:"scheduled"`
+	StakingRewardTransfers      []struct{}          `json:"staking_reward_transfers"`
+	TokenTransfers              []tokenTransferJSON `json:"token_transfers"`
+	TransactionHash             string              `json:"transaction_hash"`
+	TransactionID               string              `json:"transaction_id"`
+	Transfers                   []transferJSON      `json:"transfers"`
+	ValidDurationSeconds        string              `json:"valid_duration_seconds"`
+	ValidStartTimestamp         string              `json:"valid_start_timestamp"`
 }
 
 type transferJSON struct {
 	Account    string         `json:"account"`
 	Amount     hedera.Tinybar `json:"amount"`
 	IsApproval bool           `json:"is_approval"`
+}
+
+type tokenTransferJSON struct {
+	Account    string `json:"account"`
+	Amount     int64  `json:"amount"`
+	IsApproval bool   `json:"is_approval"`
+	TokenID    string `json:"token_id"`
+}
+
+type nftTransferJSON struct {
+	IsApproval        bool    `json:"is_approval"`
+	ReceiverAccountID *string `json:"receiver_account_id"`
+	SenderAccountID   *string `json:"sender_account_id"`
+	SerialNumber      int64   `json:"serial_number"`
+	TokenID           string  `json:"token_id"`
+}
+
+type assessedFeeJSON struct {
+	Amount                   int64    `json:"amount"`
+	CollectorAccountID       string   `json:"collector_account_id"`
+	EffectivePayerAccountIDs []string `json:"effective_payer_account_ids"`
+	TokenID                  *string  `json:"token_id"`
 }
 
 type transactionsJSON struct {
@@ -51,12 +73,16 @@ type transactionsJSON struct {
 // A detailedTransactionJSON is a transaction as its own endpoint writes it.
 type detailedTransactionJSON struct {
 	transactionJSON
-	AssessedCustomFees []struct{} `json:"assessed_custom_fees"`
+	AssessedCustomFees []assessedFeeJSON `json:"assessed_custom_fees"`
 }
 
 func transactionOf(rec *ledger.Record) transactionJSON {
-	none := []struct{}{}
+	none, parent := []struct{}{}, rec.Parent
+	if !rec.Batch.IsZero() {
+		parent = rec.Batch
+	}
 	out := transactionJSON{
+		BatchKey:                 keyOf(rec.BatchKey),
 		ChargedTxFee:             rec.Fee,
 		ConsensusTimestamp:       rec.Consensus.String(),
 		EntityID:                 idText(rec.Entity),
@@ -64,14 +90,14 @@ func transactionOf(rec *ledger.Record) transactionJSON {
 		MaxFee:                   decimal(int64(rec.MaxFee)),
 		MemoBase64:               base64Text([]byte(rec.Memo)),
 		Name:                     rec.Kind,
-		NFTTransfers:             none,
+		NFTTransfers:             []nftTransferJSON{},
 		Node:                     idText(rec.Node),
 		Nonce:                    rec.ID.Nonce,
-		ParentConsensusTimestamp: timeText(rec.Parent),
+		ParentConsensusTimestamp: timeText(parent),
 		Result:                   rec.Status.String(),
 		Scheduled:                rec.ID.Scheduled,
 		StakingRewardTransfers:   none,
-		TokenTransfers:           none,
+		TokenTransfers:           []tokenTransferJSON{},
 		TransactionHash:          base64Text(rec.Hash[:]),
 		TransactionID:            rec.ID.Mirror(),
 		Transfers:                make([]transferJSON, len(rec.Transfers)),
@@ -81,7 +107,23 @@ func transactionOf(rec *ledger.Record) transactionJSON {
 	for i, t := range rec.Transfers {
 		out.Transfers[i] = transferJSON{Account: t.Account.String(), Amount: t.Amount, IsApproval: t.Approval}
 	}
+	for _, t := range rec.Did().Tokens {
+		out.TokenTransfers = append(out.TokenTransfers, tokenTransferJSON{t.Account.String(), t.Amount, t.Approval, t.Token.String()})
+	}
+	for _, t := range rec.Did().NFTs {
+		out.NFTTransfers = append(out.NFTTransfers, nftTransferJSON{
+			t.Approval, idText(t.Receiver), idText(t.Sender), t.Serial, t.Token.String(),
+		})
+	}
 	return out
+}
+
+func assessedOf(rec *ledger.Record) []assessedFeeJSON {
+	list := []assessedFeeJSON{}
+	for _, f := range rec.Did().Fees {
+		list = append(list, assessedFeeJSON{f.Amount, f.Collector.String(), idTexts(f.Payers), idText(f.Token)})
+	}
+	return list
 }
 
 // listTransactions answers transactions.
@@ -145,6 +187,8 @@ func transactionFilter(q *query) func(*ledger.Record) bool {
 		}
 		moved := slices.ContainsFunc(rec.Transfers, func(t ledger.Transfer) bool {
 			return accounts.allows(t.Account.Num) && (!byDirection || t.Amount > 0 == credit)
+		}) || slices.ContainsFunc(rec.Did().Tokens, func(t ledger.TokenTransfer) bool {
+			return accounts.allows(t.Account.Num) && (!byDirection || t.Amount > 0 == credit)
 		})
 		return moved || !byDirection && (!byAccount || accounts.allows(rec.ID.Payer.Num))
 	}
@@ -166,7 +210,7 @@ func getTransaction(r *request) (any, error) {
 	list := []detailedTransactionJSON{}
 	for _, rec := range records {
 		if nonces.allows(int64(rec.ID.Nonce)) && (!bySchedule || rec.ID.Scheduled == q.flag("scheduled", false)) {
-			list = append(list, detailedTransactionJSON{transactionOf(rec), []struct{}{}})
+			list = append(list, detailedTransactionJSON{transactionOf(rec), assessedOf(rec)})
 		}
 	}
 	if len(list) == 0 {

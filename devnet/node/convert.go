@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // ledgerID is what local networks call themselves.
@@ -33,6 +33,14 @@ func timestamp(t hedera.Timestamp) *hapi.Timestamp {
 	return &hapi.Timestamp{Seconds: t.Seconds, Nanos: t.Nanos}
 }
 
+func transactionIDOf(id hedera.TransactionID) *hapi.TransactionID {
+	out := &hapi.TransactionID{TransactionValidStart: timestamp(id.ValidStart), AccountID: accountID(id.Payer), Nonce: id.Nonce}
+	if id.Scheduled {
+		out.Scheduled = &id.Scheduled
+	}
+	return out
+}
+
 func (q *asked) rates() *hapi.ExchangeRateSet {
 	r := q.view.ExchangeRate()
 	rate := &hapi.ExchangeRate{
@@ -52,22 +60,50 @@ func (q *asked) receiptOf(r *ledger.Record) *hapi.TransactionReceipt {
 	if !r.ContractID.IsZero() {
 		receipt.ContractID = contractID(r.ContractID)
 	}
+	did := r.Did()
+	if !did.Token.IsZero() {
+		receipt.TokenID = tokenID(did.Token)
+	}
+	if !did.Topic.IsZero() {
+		receipt.TopicID = topicID(did.Topic)
+	}
+	if !did.Schedule.IsZero() {
+		receipt.ScheduleID = scheduleID(did.Schedule)
+	}
+	if !did.Scheduled.IsZero() {
+		receipt.ScheduledTransactionID = transactionIDOf(did.Scheduled)
+	}
+	if m := did.Message; m != nil {
+		receipt.TopicSequenceNumber, receipt.TopicRunningHash, receipt.TopicRunningHashVersion = uint64(m.Sequence), m.RunningHash[:], 3
+	}
+	receipt.NewTotalSupply, receipt.SerialNumbers = uint64(did.TokenSupply), did.Serials
 	return receipt
 }
 
 func (q *asked) recordOf(r *ledger.Record) *hapi.TransactionRecord {
 	record := &hapi.TransactionRecord{
 		Receipt: q.receiptOf(r), TransactionHash: r.Hash[:], ConsensusTimestamp: timestamp(r.Consensus),
-		TransactionID: &hapi.TransactionID{
-			TransactionValidStart: timestamp(r.ID.ValidStart), AccountID: accountID(r.ID.Payer), Nonce: r.ID.Nonce,
-		},
-		Memo: r.Memo, TransactionFee: uint64(r.Fee), TransferList: &hapi.TransferList{},
+		TransactionID: transactionIDOf(r.ID),
+		Memo:          r.Memo, TransactionFee: uint64(r.Fee), TransferList: &hapi.TransferList{},
 		Alias: r.Alias, EvmAddress: r.EVMAddress,
 	}
 	for _, t := range r.Transfers {
 		record.TransferList.AccountAmounts = append(record.TransferList.AccountAmounts, &hapi.AccountAmount{
 			AccountID: accountID(t.Account), Amount: int64(t.Amount), IsApproval: &t.Approval,
 		})
+	}
+	if ref := r.Did().ScheduleRef; !ref.IsZero() {
+		record.ScheduleRef = scheduleID(ref)
+	}
+	describeTokens(record, r.Did())
+	switch n := r.Did().Number; {
+	case len(r.PRNG) > 0:
+		record.Entropy = &hapi.TransactionRecord_PrngBytes{PrngBytes: r.PRNG}
+	case n != nil:
+		record.Entropy = &hapi.TransactionRecord_PrngNumber{PrngNumber: *n}
+	}
+	if !r.Batch.IsZero() {
+		record.ParentConsensusTimestamp = timestamp(r.Batch)
 	}
 	if r.IsChild() {
 		record.ParentConsensusTimestamp = timestamp(r.Parent)

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // Call is a call at a node that a fault may spoil. One of the pointers is set; for

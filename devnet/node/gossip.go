@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // maxPending bounds the transactions on their way to consensus. Beyond it nodes are

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // portStride lies between the ports of the nodes of one network. It is not 1, since
@@ -201,11 +201,6 @@ func (n *Network) Close() {
 		node.front.listeners = nil
 	}
 }
-
-// GoAway has a node send its clients away, as real ones do every few seconds: HTTP/2 GOAWAY on
-// every connection, the calls under way are finished, new connections are served. It does
-// nothing unless Run is serving.
-func (n *Network) GoAway(node int) { n.nodes[node].front.goAway() }
 
 // Run serves the nodes and brings accepted transactions to consensus until the
 // context ends. Transactions that have not reached consensus then are lost, as they

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 func TestPrecheck(t *testing.T) {
@@ -107,7 +107,7 @@ func TestUnsupportedBody(t *testing.T) {
 	n := newNetwork(t, Config{}).Nodes()[0]
 	o, p := &order{t: t}, dev(t, 0)
 	raw, err := proto.Marshal(o.body(p, &hapi.TransactionBody{}))
-	raw = append(must(t, raw, err), 0xea, 0x01, 0x00) // field 29, tokenCreation, empty
+	raw = append(must(t, raw, err), 0xba, 0x01, 0x00) // field 23, freeze, empty
 	if got := submit(t, n, o.envelope(raw, p.key)); got != hapi.ResponseCodeEnum_NOT_SUPPORTED {
 		t.Errorf("precheck %s", got)
 	}
@@ -357,13 +357,13 @@ func TestOverGRPC(t *testing.T) {
 	if got := missing.GetCryptogetAccountBalance().GetHeader().GetNodeTransactionPrecheckCode(); got != hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID {
 		t.Errorf("balance of nobody: %s", got)
 	}
-	if err := conn.Invoke(t.Context(), "/proto.TokenService/createToken", o.sign(b, p.key), response); err != nil ||
+	if err := conn.Invoke(t.Context(), "/proto.FreezeService/freeze", o.sign(b, p.key), response); err != nil ||
 		response.GetNodeTransactionPrecheckCode() != hapi.ResponseCodeEnum_NOT_SUPPORTED {
-		t.Errorf("token creation: %v, %v", response, err)
+		t.Errorf("freeze: %v, %v", response, err)
 	}
-	err := conn.Invoke(t.Context(), "/proto.TokenService/getTokenInfo", &hapi.Query{}, answer)
+	err := conn.Invoke(t.Context(), "/proto.CryptoService/getLiveHash", &hapi.Query{}, answer)
 	if status.Code(err) != codes.Unimplemented {
-		t.Errorf("token query: %v", err)
+		t.Errorf("query of a live hash: %v", err)
 	}
 }
 

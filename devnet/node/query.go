@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // queryCost is what a paid query is said to cost, in tinybar. Payments are taken on
@@ -62,6 +62,21 @@ func (n *Node) Query(ctx context.Context, query *hapi.Query) (*hapi.Response, er
 	case *hapi.Query_FileGetInfo:
 		q.paid(data.FileGetInfo.GetHeader())
 		return q.fileInfo(data.FileGetInfo), nil
+	case *hapi.Query_TokenGetInfo:
+		q.paid(data.TokenGetInfo.GetHeader())
+		return q.tokenInfo(data.TokenGetInfo), nil
+	case *hapi.Query_TokenGetNftInfo:
+		q.paid(data.TokenGetNftInfo.GetHeader())
+		return q.nftInfo(data.TokenGetNftInfo), nil
+	case *hapi.Query_ConsensusGetTopicInfo:
+		q.paid(data.ConsensusGetTopicInfo.GetHeader())
+		return q.topicInfo(data.ConsensusGetTopicInfo), nil
+	case *hapi.Query_ScheduleGetInfo:
+		q.paid(data.ScheduleGetInfo.GetHeader())
+		return q.scheduleInfo(data.ScheduleGetInfo), nil
+	case *hapi.Query_AccountDetails:
+		q.paid(data.AccountDetails.GetHeader())
+		return q.details(data.AccountDetails), nil
 	case *hapi.Query_NetworkGetVersionInfo:
 		q.paid(data.NetworkGetVersionInfo.GetHeader())
 		return q.version(), nil
@@ -107,6 +122,7 @@ func (q *asked) find(id *hapi.TransactionID) (first *ledger.Record, duplicates [
 	if code != ok {
 		return nil, nil, hapi.ResponseCodeEnum_INVALID_TRANSACTION_ID
 	}
+	want.Scheduled = id.GetScheduled()
 	for _, r := range q.view.RecordsByID(want) {
 		switch {
 		case id.GetNonce() > 0:
@@ -234,6 +250,7 @@ func (q *asked) balance(query *hapi.CryptoGetAccountBalanceQuery) *hapi.Response
 		q.refuse(hapi.ResponseCodeEnum_ACCOUNT_DELETED)
 	default:
 		answer.AccountID, answer.Balance = accountID(account.ID), uint64(account.Balance)
+		answer.TokenBalances = q.balances(account.ID)
 	}
 	return response
 }
@@ -251,6 +268,7 @@ func (q *asked) accountInfo(query *hapi.CryptoGetInfoQuery) *hapi.Response {
 		q.refuse(hapi.ResponseCodeEnum_ACCOUNT_DELETED)
 	default:
 		answer.AccountInfo = accountInfo(a)
+		answer.AccountInfo.TokenRelationships, answer.AccountInfo.OwnedNfts = q.relationships(a.ID)
 	}
 	return response
 }

@@ -16,6 +16,15 @@ func transactionMethods() []string {
 	return []string{
 		hapi.MethodCreateAccount, hapi.MethodUpdateAccount, hapi.MethodCryptoTransfer, hapi.MethodCryptoDelete,
 		hapi.MethodCallEthereum, hapi.MethodCreateContract, hapi.MethodContractCall,
+		hapi.MethodUpdateContract, hapi.MethodDeleteContract, hapi.MethodPrng, hapi.MethodAtomicBatch,
+		hapi.MethodCreateTopic, hapi.MethodUpdateTopic, hapi.MethodDeleteTopic, hapi.MethodSubmitMessage,
+		hapi.MethodCreateSchedule, hapi.MethodSignSchedule, hapi.MethodDeleteSchedule,
+		hapi.MethodApproveAllowances, hapi.MethodDeleteAllowances,
+		hapi.MethodCreateToken, hapi.MethodUpdateToken, hapi.MethodMintToken, hapi.MethodBurnToken, hapi.MethodDeleteToken,
+		hapi.MethodWipeTokenAccount, hapi.MethodFreezeTokenAccount, hapi.MethodUnfreezeTokenAccount,
+		hapi.MethodGrantKyc, hapi.MethodRevokeKyc, hapi.MethodAssociateTokens, hapi.MethodDissociateTokens,
+		hapi.MethodUpdateTokenFeeSchedule, hapi.MethodPauseToken, hapi.MethodUnpauseToken, hapi.MethodUpdateNfts,
+		hapi.MethodAirdropTokens, hapi.MethodClaimAirdrop, hapi.MethodCancelAirdrop, hapi.MethodRejectToken,
 		hapi.MethodCreateFile, hapi.MethodUpdateFile, hapi.MethodDeleteFile, hapi.MethodAppendContent,
 	}
 }
@@ -25,6 +34,8 @@ func queryMethods() []string {
 		hapi.MethodCryptoGetBalance, hapi.MethodGetAccountInfo,
 		hapi.MethodGetTransactionReceipts, hapi.MethodGetTxRecordByTxID,
 		hapi.MethodContractCallLocal, hapi.MethodContractGetBytecode, hapi.MethodGetContractInfo,
+		hapi.MethodGetTopicInfo, hapi.MethodGetScheduleInfo,
+		hapi.MethodGetTokenInfo, hapi.MethodGetTokenNftInfo, hapi.MethodGetAccountDetails,
 		hapi.MethodGetFileContent, hapi.MethodGetFileInfo, hapi.MethodGetVersionInfo,
 	}
 }

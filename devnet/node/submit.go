@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"lockstep/devnet/ledger"
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // Limits on a submission.

@@ -15,7 +15,7 @@ import (
 	"net"
 	"time"
 
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // certificate is what a node shows to clients that speak TLS. As on the real network it is

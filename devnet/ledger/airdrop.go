@@ -1,0 +1,409 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+const maxAirdrops = 10 // that one transaction claims or cancels
+
+// Airdrop is something that a sender means for a receiver who has no place for it, or who
+// wants to agree first. The sender keeps it until the receiver claims it, and may use it up.
+type Airdrop struct {
+	Sender, Receiver, Token hedera.ID
+	Serial                  int64 // of an NFT; 0 for a fungible token
+	Amount                  int64 // of a fungible token
+	Since                   hedera.Timestamp
+}
+
+// airdropKey orders pending airdrops by who sends them, or with sender and receiver in each
+// other's place by who gets them.
+type airdropKey struct{ sender, receiver, token, serial int64 }
+
+func compareAirdrops(a, b airdropKey) int {
+	return cmp.Or(cmp.Compare(a.sender, b.sender), cmp.Compare(a.receiver, b.receiver),
+		cmp.Compare(a.token, b.token), cmp.Compare(a.serial, b.serial))
+}
+
+func (k airdropKey) turned() airdropKey { return airdropKey{k.receiver, k.sender, k.token, k.serial} }
+
+func (a *Airdrop) key() airdropKey {
+	return airdropKey{a.Sender.Num, a.Receiver.Num, a.Token.Num, a.Serial}
+}
+
+// setAirdrop writes a pending airdrop, nil for one that has ended, and keeps the list of
+// what receivers may claim.
+func (y *layers) setAirdrop(key airdropKey, a *Airdrop) {
+	y.airdrops.set(key, a)
+	if a == nil {
+		y.claimable.set(key.turned(), nil)
+		return
+	}
+	y.claimable.set(key.turned(), &struct{}{})
+}
+
+func pureAirdrop(lists []*hapi.TokenTransferList) hedera.Status {
+	if len(lists) == 0 {
+		return hapi.ResponseCodeEnum_EMPTY_TOKEN_TRANSFER_BODY
+	}
+	for _, list := range lists {
+		if status := pureAirdropOf(list); status != okay {
+			return status
+		}
+	}
+	_, _, status := pureTokenLists(lists)
+	return status
+}
+
+// pureAirdropOf checks the part of one token: one sender, nobody twice, no allowances.
+func pureAirdropOf(list *hapi.TokenTransferList) hedera.Status {
+	senders, entries := 0, list.GetTransfers()
+	for i, entry := range entries {
+		if entry.GetIsApproval() {
+			return hapi.ResponseCodeEnum_NOT_SUPPORTED
+		}
+		if entry.GetAmount() < 0 {
+			senders++
+		}
+		for _, other := range entries[:i] {
+			switch {
+			case !sameAccount(entry.GetAccountID(), other.GetAccountID()):
+			case (entry.GetAmount() < 0) != (other.GetAmount() < 0):
+				return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
+			default:
+				return hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
+			}
+		}
+	}
+	if senders > 1 {
+		return hapi.ResponseCodeEnum_AIRDROP_CONTAINS_MULTIPLE_SENDERS_FOR_A_TOKEN
+	}
+	moves := list.GetNftTransfers()
+	for i, move := range moves {
+		switch {
+		case move.GetIsApproval():
+			return hapi.ResponseCodeEnum_NOT_SUPPORTED
+		case sameAccount(move.GetSenderAccountID(), move.GetReceiverAccountID()):
+			return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
+		case !sameAccount(move.GetSenderAccountID(), moves[0].GetSenderAccountID()):
+			return hapi.ResponseCodeEnum_AIRDROP_CONTAINS_MULTIPLE_SENDERS_FOR_A_TOKEN
+		case slices.ContainsFunc(moves[:i], func(m *hapi.NftTransfer) bool { return m.GetSerialNumber() == move.GetSerialNumber() }):
+			return hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
+		}
+	}
+	return okay
+}
+
+func sameAccount(a, b *hapi.AccountID) bool {
+	return a.GetAccountNum() == b.GetAccountNum() && string(a.GetAlias()) == string(b.GetAlias())
+}
+
+// tokenAirdrop gives tokens to accounts that need not know them: what a receiver cannot take
+// yet becomes a pending airdrop. The sender pays all custom fees, and pays them now.
+func (h *handling) tokenAirdrop(body *hapi.TokenAirdropTransactionBody) hedera.Status {
+	amounts, nfts, _ := pureTokenLists(body.GetTokenTransfers())
+	switch {
+	case amounts > maxTransfers:
+		return hapi.ResponseCodeEnum_TOKEN_TRANSFER_LIST_SIZE_LIMIT_EXCEEDED
+	case nfts > maxTransfers:
+		return hapi.ResponseCodeEnum_BATCH_SIZE_LIMIT_EXCEEDED
+	}
+	before := len(h.o.creations())
+	p := &plan{h: h, airdrop: true}
+	for _, list := range body.GetTokenTransfers() {
+		if status := h.airdropSender(list); status != okay {
+			return status
+		}
+		if status := p.addTokens(list); status != okay {
+			return status
+		}
+	}
+	given := len(p.tokens) // fees may add more
+	for _, tp := range p.tokens {
+		if status := p.airdropTo(tp); status != okay {
+			return status
+		}
+	}
+	if status := p.assess(); status != okay {
+		return status
+	}
+	for _, tp := range p.tokens[:given] {
+		if status := p.postpone(tp); status != okay {
+			return status
+		}
+	}
+	for _, step := range []func() hedera.Status{p.moveHbar, p.moveTokens} {
+		if status := step(); status != okay {
+			return status
+		}
+	}
+	for _, a := range h.o.creations()[before:] {
+		h.createdByTransfer(a)
+	}
+	return okay
+}
+
+// airdropSender checks that a sender could send what it gives, wherever it goes.
+func (h *handling) airdropSender(list *hapi.TokenTransferList) hedera.Status {
+	t, status := h.usable(list.GetToken())
+	if status != okay {
+		return status
+	}
+	check := func(id *hapi.AccountID, amount int64) hedera.Status {
+		a, status := h.party(id)
+		if status != okay {
+			return status
+		}
+		if status := h.mayHold(t, a.num); status != okay {
+			return status
+		}
+		if h.relation(a.num, t.ID.Num).Balance < amount {
+			return hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE
+		}
+		return okay
+	}
+	for _, entry := range list.GetTransfers() {
+		if entry.GetAmount() < 0 {
+			if status := check(entry.GetAccountID(), -entry.GetAmount()); status != okay {
+				return status
+			}
+		}
+	}
+	for _, move := range list.GetNftTransfers() {
+		if status := check(move.GetSenderAccountID(), 0); status != okay {
+			return status
+		}
+	}
+	return okay
+}
+
+// airdropTo checks who is to get a token.
+func (p *plan) airdropTo(tp *tokenPlan) hedera.Status {
+	check := func(a *ovAccount) hedera.Status {
+		switch m := a.currentMeta(); {
+		case a.num > 0 && a.num <= lastSystemNumber:
+			return hapi.ResponseCodeEnum_INVALID_RECEIVING_NODE_ACCOUNT
+		case a.contract && m != nil && !signable(m.key):
+			return hapi.ResponseCodeEnum_NOT_SUPPORTED // nobody could claim it
+		}
+		return okay
+	}
+	for _, e := range tp.entries {
+		if e.amount > 0 {
+			if status := check(e.a); status != okay {
+				return status
+			}
+		}
+	}
+	for _, move := range tp.nfts {
+		if status := check(move.to); status != okay {
+			return status
+		}
+		// Only a receiver who agrees pays a fallback fee, and nobody asks this one.
+		for _, fee := range tp.t.Fees {
+			if fee.GetRoyaltyFee().GetFallbackFee() != nil && !exempt(tp.t, fee, move.to.num) && !exempt(tp.t, fee, move.nft.Owner.Num) {
+				return hapi.ResponseCodeEnum_TOKEN_AIRDROP_WITH_FALLBACK_ROYALTY
+			}
+		}
+	}
+	return okay
+}
+
+// signable tells whether signatures can satisfy a key: whether any of it is no contract's.
+func signable(key *hapi.Key) bool {
+	switch k := key.GetKey().(type) {
+	case *hapi.Key_Ed25519, *hapi.Key_ECDSASecp256K1:
+		return true
+	case *hapi.Key_KeyList:
+		return slices.ContainsFunc(k.KeyList.GetKeys(), signable)
+	case *hapi.Key_ThresholdKey:
+		return slices.ContainsFunc(k.ThresholdKey.GetKeys().GetKeys(), signable)
+	default:
+		return false
+	}
+}
+
+// postpone takes out of a plan what receivers cannot take now, and makes pending airdrops of
+// it. For the rest it makes the relations that receivers lack.
+func (p *plan) postpone(tp *tokenPlan) hedera.Status {
+	h := p.h
+	var sender *entry
+	for _, e := range tp.entries {
+		if e.amount < 0 && (sender == nil || !e.fee) {
+			sender = e
+		}
+	}
+	kept := tp.entries[:0:0]
+	for _, e := range tp.entries {
+		if e.amount <= 0 || !h.mustClaim(tp.t, e.a) {
+			kept = append(kept, e)
+			continue
+		}
+		pending := &Airdrop{Sender: hedera.Entity(sender.a.num), Receiver: hedera.Entity(e.a.num), Token: tp.t.ID, Amount: e.amount}
+		if old := h.o.airdrops.get(pending.key()); old != nil {
+			pending.Amount += old.Amount
+			if pending.Amount < 0 {
+				return hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
+			}
+		}
+		h.putAirdrop(pending)
+		sender.amount += e.amount
+	}
+	tp.entries = kept
+	moves := tp.nfts[:0:0]
+	for _, move := range tp.nfts {
+		if !h.mustClaim(tp.t, move.to) {
+			moves = append(moves, move)
+			continue
+		}
+		pending := &Airdrop{Sender: move.nft.Owner, Receiver: hedera.Entity(move.to.num), Token: tp.t.ID, Serial: move.nft.Serial}
+		if h.o.airdrops.get(pending.key()) != nil {
+			return hapi.ResponseCodeEnum_PENDING_NFT_AIRDROP_ALREADY_EXISTS
+		}
+		h.putAirdrop(pending)
+	}
+	tp.nfts = moves
+	for _, e := range tp.entries {
+		if status := p.ensureRelation(tp.t, e.a, e.amount > 0); status != okay {
+			return status
+		}
+	}
+	for _, move := range tp.nfts {
+		if status := p.ensureRelation(tp.t, move.to, true); status != okay {
+			return status
+		}
+	}
+	return okay
+}
+
+func (h *handling) putAirdrop(a *Airdrop) {
+	a.Since = h.r.Consensus
+	h.o.setAirdrop(a.key(), a)
+	did := h.did()
+	did.Airdrops = append(did.Airdrops, *a)
+}
+
+// mustClaim tells whether a receiver gets a token only by claiming it: it wants to sign and
+// has not, or it has no relation with the token and no slot for one.
+func (h *handling) mustClaim(t *Token, a *ovAccount) bool {
+	m := a.currentMeta()
+	switch {
+	case a.wantsSignature() && !h.signedBy(a):
+		return true
+	case a.num == 0 || m == nil, h.relation(a.num, t.ID.Num) != nil, m.maxAutoAssociations < 0:
+		return false
+	default:
+		return h.automatic(a) >= m.maxAutoAssociations
+	}
+}
+
+func pureAirdropIDs(list []*hapi.PendingAirdropId) hedera.Status {
+	if len(list) == 0 {
+		return hapi.ResponseCodeEnum_EMPTY_PENDING_AIRDROP_ID_LIST
+	}
+	for i, id := range list {
+		switch {
+		case id.GetSenderId() == nil || id.GetReceiverId() == nil || id.GetTokenReference() == nil:
+			return hapi.ResponseCodeEnum_INVALID_PENDING_AIRDROP_ID
+		case slices.ContainsFunc(list[:i], func(other *hapi.PendingAirdropId) bool { return sameAirdrop(id, other) }):
+			return hapi.ResponseCodeEnum_PENDING_AIRDROP_ID_REPEATED
+		}
+	}
+	return okay
+}
+
+func sameAirdrop(a, b *hapi.PendingAirdropId) bool {
+	return sameAccount(a.GetSenderId(), b.GetSenderId()) && sameAccount(a.GetReceiverId(), b.GetReceiverId()) &&
+		a.GetFungibleTokenType().GetTokenNum() == b.GetFungibleTokenType().GetTokenNum() &&
+		a.GetNonFungibleToken().GetToken_ID().GetTokenNum() == b.GetNonFungibleToken().GetToken_ID().GetTokenNum() &&
+		a.GetNonFungibleToken().GetSerialNumber() == b.GetNonFungibleToken().GetSerialNumber()
+}
+
+// tokenClaim gives receivers what was meant for them. A claim makes the relation that is
+// lacking, whatever slots the receiver has left.
+func (h *handling) tokenClaim(list []*hapi.PendingAirdropId) hedera.Status {
+	claimed, status := h.endAirdrops(list, func(_, receiver *ovAccount) *ovAccount { return receiver })
+	if status != okay {
+		return status
+	}
+	for _, a := range claimed {
+		t, status := h.usable(tokenID(a.Token))
+		if status != okay {
+			return status
+		}
+		if h.relation(a.Receiver.Num, t.ID.Num) == nil {
+			h.associate(t, a.Receiver.Num, false)
+			did := h.did()
+			did.Associations = append(did.Associations, Association{t.ID, a.Receiver})
+		}
+		if status := h.hand(t, a); status != okay {
+			return status
+		}
+	}
+	h.did().sorted()
+	return okay
+}
+
+// hand moves what was pending from the sender to the receiver.
+func (h *handling) hand(t *Token, a *Airdrop) hedera.Status {
+	if !t.NonFungible {
+		if status := h.adjust(t, a.Sender.Num, -a.Amount, false); status != okay {
+			return status
+		}
+		return h.adjust(t, a.Receiver.Num, a.Amount, false)
+	}
+	nft := h.o.nfts.get(nftKey{t.ID.Num, a.Serial})
+	switch {
+	case nft == nil || nft.Deleted:
+		return hapi.ResponseCodeEnum_INVALID_NFT_ID
+	case nft.Owner != a.Sender:
+		return hapi.ResponseCodeEnum_SENDER_DOES_NOT_OWN_NFT_SERIAL_NO
+	}
+	return h.moveNFT(t, nft, a.Receiver.Num, false)
+}
+
+// tokenCancel takes back what was not claimed.
+func (h *handling) tokenCancel(list []*hapi.PendingAirdropId) hedera.Status {
+	_, status := h.endAirdrops(list, func(sender, _ *ovAccount) *ovAccount { return sender })
+	return status
+}
+
+// endAirdrops finds pending airdrops, sees that those who may end them agree, and ends them.
+func (h *handling) endAirdrops(list []*hapi.PendingAirdropId, who func(sender, receiver *ovAccount) *ovAccount) ([]*Airdrop, hedera.Status) {
+	if len(list) > maxAirdrops {
+		return nil, hapi.ResponseCodeEnum_PENDING_AIRDROP_ID_LIST_TOO_LONG
+	}
+	ended := make([]*Airdrop, 0, len(list))
+	for _, id := range list {
+		sender, _ := h.party(id.GetSenderId())
+		receiver, _ := h.party(id.GetReceiverId())
+		switch {
+		case sender == nil || receiver == nil:
+			return nil, hapi.ResponseCodeEnum_INVALID_PENDING_AIRDROP_ID
+		case !h.signedBy(who(sender, receiver)):
+			return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
+		}
+		key := airdropKey{sender.num, receiver.num, tokenNum(id.GetFungibleTokenType()), 0}
+		if nft := id.GetNonFungibleToken(); nft != nil {
+			key.token, key.serial = tokenNum(nft.GetToken_ID()), nft.GetSerialNumber()
+		}
+		a := h.o.airdrops.get(key)
+		if a == nil {
+			return nil, hapi.ResponseCodeEnum_INVALID_PENDING_AIRDROP_ID
+		}
+		h.o.setAirdrop(key, nil)
+		ended = append(ended, a)
+	}
+	return ended, okay
+}
+
+// sendsAirdrops tells whether an account has pending airdrops that it could cancel.
+func (h *handling) sendsAirdrops(num int64) bool {
+	for range h.o.airdrops.between(airdropKey{sender: num}, airdropKey{num, every, every, every}) {
+		return true
+	}
+	return false
+}

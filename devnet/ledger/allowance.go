@@ -1,0 +1,218 @@
+package ledger
+
+import (
+	"slices"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+const maxAllowances = 20 // in one transaction
+
+func pureApprove(body *hapi.CryptoApproveAllowanceTransactionBody) hedera.Status {
+	total := len(body.GetCryptoAllowances()) + len(body.GetTokenAllowances()) + len(body.GetNftAllowances())
+	switch {
+	case total == 0:
+		return hapi.ResponseCodeEnum_EMPTY_ALLOWANCES
+	case total > maxAllowances:
+		return hapi.ResponseCodeEnum_MAX_ALLOWANCES_EXCEEDED
+	}
+	for _, a := range body.GetCryptoAllowances() {
+		if a.GetAmount() < 0 {
+			return hapi.ResponseCodeEnum_NEGATIVE_ALLOWANCE_AMOUNT
+		}
+	}
+	for _, a := range body.GetTokenAllowances() {
+		if a.GetAmount() < 0 {
+			return hapi.ResponseCodeEnum_NEGATIVE_ALLOWANCE_AMOUNT
+		}
+	}
+	return okay
+}
+
+// grantor finds who gives an allowance, by default the payer, and who gets it.
+func (h *handling) grantor(owner, spender *hapi.AccountID) (from, to *ovAccount, _ hedera.Status) {
+	from = h.o.entityAccount(h.sub.Payer.Num)
+	if owner.GetAccount() != nil && (owner.GetAlias() != nil || owner.GetAccountNum() != 0) {
+		if from = h.resolve(owner); from == nil || !from.exists {
+			return nil, nil, hapi.ResponseCodeEnum_INVALID_ALLOWANCE_OWNER_ID
+		}
+	}
+	to = h.resolve(spender)
+	switch {
+	case to == nil || !to.exists:
+		return nil, nil, hapi.ResponseCodeEnum_INVALID_ALLOWANCE_SPENDER_ID
+	case to == from:
+		return nil, nil, hapi.ResponseCodeEnum_SPENDER_ACCOUNT_SAME_AS_OWNER
+	}
+	return from, to, okay
+}
+
+// cryptoApprove lets spenders spend what is the owners'.
+func (h *handling) cryptoApprove(body *hapi.CryptoApproveAllowanceTransactionBody) hedera.Status {
+	for _, a := range body.GetCryptoAllowances() {
+		from, to, status := h.grantor(a.GetOwner(), a.GetSpender())
+		switch {
+		case status != okay:
+			return status
+		case !h.signedBy(from):
+			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+		}
+		h.allow(from.num, to.num, 0, a.GetAmount())
+	}
+	for _, a := range body.GetTokenAllowances() {
+		if status := h.approveToken(a); status != okay {
+			return status
+		}
+	}
+	for _, a := range body.GetNftAllowances() {
+		if status := h.approveNFTs(a); status != okay {
+			return status
+		}
+	}
+	return okay
+}
+
+// allow sets an allowance of hbar or of a fungible token; nothing ends it.
+func (h *handling) allow(owner, spender, token, amount int64) {
+	key := allowanceKey{owner: owner, token: token, spender: spender}
+	if amount == 0 {
+		h.o.allowances.set(key, nil)
+		return
+	}
+	allowance := &Allowance{
+		Owner: hedera.Entity(owner), Spender: hedera.Entity(spender), Granted: amount, Amount: amount, Since: h.r.Consensus,
+	}
+	if token != 0 {
+		allowance.Token = hedera.Entity(token)
+	}
+	h.o.allowances.set(key, allowance)
+}
+
+func (h *handling) approveToken(a *hapi.TokenAllowance) hedera.Status {
+	from, to, status := h.grantor(a.GetOwner(), a.GetSpender())
+	if status != okay {
+		return status
+	}
+	t, status := h.usable(a.GetTokenId())
+	switch {
+	case status != okay:
+		return status
+	case t.NonFungible:
+		return hapi.ResponseCodeEnum_NFT_IN_FUNGIBLE_TOKEN_ALLOWANCES
+	case t.MaxSupply > 0 && a.GetAmount() > t.MaxSupply:
+		return hapi.ResponseCodeEnum_AMOUNT_EXCEEDS_TOKEN_MAX_SUPPLY
+	case h.relation(from.num, t.ID.Num) == nil:
+		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
+	case !h.signedBy(from):
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	h.allow(from.num, to.num, t.ID.Num, a.GetAmount())
+	return okay
+}
+
+// approveNFTs lets a spender transfer some of an owner's NFTs, or all. Whoever may
+// transfer all may hand single ones on.
+func (h *handling) approveNFTs(a *hapi.NftAllowance) hedera.Status {
+	from, to, status := h.grantor(a.GetOwner(), a.GetSpender())
+	if status != okay {
+		return status
+	}
+	t, status := h.usable(a.GetTokenId())
+	switch {
+	case status != okay:
+		return status
+	case !t.NonFungible:
+		return hapi.ResponseCodeEnum_FUNGIBLE_TOKEN_IN_NFT_ALLOWANCES
+	case h.relation(from.num, t.ID.Num) == nil:
+		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
+	}
+	if status := h.mayApprove(a, from, t); status != okay {
+		return status
+	}
+	if all := a.GetApprovedForAll(); all != nil {
+		h.o.nftAllowances.set(allowanceKey{owner: from.num, token: t.ID.Num, spender: to.num}, &NFTAllowance{
+			Owner: hedera.Entity(from.num), Spender: hedera.Entity(to.num), Token: t.ID, Approved: all.GetValue(), Since: h.r.Consensus,
+		})
+	}
+	for i, serial := range a.GetSerialNumbers() {
+		if slices.Contains(a.GetSerialNumbers()[:i], serial) {
+			return hapi.ResponseCodeEnum_REPEATED_SERIAL_NUMS_IN_NFT_ALLOWANCES
+		}
+		if status := h.setSpender(t, from.num, serial, hedera.Entity(to.num)); status != okay {
+			return status
+		}
+	}
+	return okay
+}
+
+func (h *handling) mayApprove(a *hapi.NftAllowance, from *ovAccount, t *Token) hedera.Status {
+	delegate := a.GetDelegatingSpender()
+	if delegate.GetAccount() == nil || delegate.GetAlias() == nil && delegate.GetAccountNum() == 0 {
+		if !h.signedBy(from) {
+			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+		}
+		return okay
+	}
+	by := h.resolve(delegate)
+	switch {
+	case by == nil || !by.exists:
+		return hapi.ResponseCodeEnum_INVALID_DELEGATING_SPENDER
+	case a.GetApprovedForAll().GetValue():
+		return hapi.ResponseCodeEnum_DELEGATING_SPENDER_CANNOT_GRANT_APPROVE_FOR_ALL
+	case !h.signedBy(by):
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	all := h.o.nftAllowances.get(allowanceKey{owner: from.num, token: t.ID.Num, spender: by.num})
+	if all == nil || !all.Approved {
+		return hapi.ResponseCodeEnum_DELEGATING_SPENDER_DOES_NOT_HAVE_APPROVE_FOR_ALL
+	}
+	return okay
+}
+
+// setSpender sets who is approved for one NFT; the zero id ends an approval.
+func (h *handling) setSpender(t *Token, owner, serial int64, spender hedera.ID) hedera.Status {
+	nft := h.o.nfts.get(nftKey{t.ID.Num, serial})
+	switch {
+	case nft == nil || nft.Deleted:
+		return hapi.ResponseCodeEnum_INVALID_TOKEN_NFT_SERIAL_NUMBER
+	case nft.Owner.Num != owner:
+		return hapi.ResponseCodeEnum_SENDER_DOES_NOT_OWN_NFT_SERIAL_NO
+	}
+	changed := *nft
+	changed.Spender, changed.Modified = spender, h.r.Consensus
+	h.o.nfts.set(nftKey{t.ID.Num, serial}, &changed)
+	return okay
+}
+
+// cryptoDeleteAllowance ends approvals of single NFTs.
+func (h *handling) cryptoDeleteAllowance(body *hapi.CryptoDeleteAllowanceTransactionBody) hedera.Status {
+	if len(body.GetNftAllowances()) == 0 {
+		return hapi.ResponseCodeEnum_EMPTY_ALLOWANCES
+	}
+	for _, a := range body.GetNftAllowances() {
+		owner := h.o.entityAccount(h.sub.Payer.Num)
+		if a.GetOwner().GetAccount() != nil {
+			if owner = h.resolve(a.GetOwner()); owner == nil || !owner.exists {
+				return hapi.ResponseCodeEnum_INVALID_ALLOWANCE_OWNER_ID
+			}
+		}
+		t, status := h.usable(a.GetTokenId())
+		switch {
+		case status != okay:
+			return status
+		case !t.NonFungible:
+			return hapi.ResponseCodeEnum_FUNGIBLE_TOKEN_IN_NFT_ALLOWANCES
+		case len(a.GetSerialNumbers()) == 0:
+			return hapi.ResponseCodeEnum_EMPTY_ALLOWANCES
+		case !h.signedBy(owner):
+			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+		}
+		for _, serial := range a.GetSerialNumbers() {
+			if status := h.setSpender(t, owner.num, serial, hedera.ID{}); status != okay {
+				return status
+			}
+		}
+	}
+	return okay
+}

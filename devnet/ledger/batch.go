@@ -1,0 +1,203 @@
+package ledger
+
+import (
+	"crypto/sha512"
+	"maps"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"lockstep/internal/eth"
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+const maxBatch = 50 // inner transactions
+
+// innerOf opens an inner transaction of a batch.
+func innerOf(signedBytes []byte) (*Submission, hedera.Status) {
+	signed, body := new(hapi.SignedTransaction), new(hapi.TransactionBody)
+	if proto.Unmarshal(signedBytes, signed) != nil || proto.Unmarshal(signed.GetBodyBytes(), body) != nil || body.GetData() == nil ||
+		len(signed.GetSigMap().GetSigPair()) > maxKeys {
+		return nil, hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
+	}
+	id, start := body.GetTransactionID(), body.GetTransactionID().GetTransactionValidStart()
+	if start == nil || start.GetNanos() < 0 || start.GetNanos() >= int32(time.Second) || start.GetSeconds() < 0 || id.GetAccountID().GetAccountNum() <= 0 {
+		return nil, hapi.ResponseCodeEnum_INVALID_TRANSACTION_ID
+	}
+	payer := hedera.ID{Shard: id.GetAccountID().GetShardNum(), Realm: id.GetAccountID().GetRealmNum(), Num: id.GetAccountID().GetAccountNum()}
+	return &Submission{
+		Body: body, Payer: payer, Hash: sha512.Sum384(signedBytes), Size: len(signedBytes),
+		ID:         hedera.TransactionID{Payer: payer, ValidStart: hedera.Timestamp{Seconds: start.GetSeconds(), Nanos: start.GetNanos()}},
+		Signatures: NewSignatures(signed.GetBodyBytes(), signed.GetSigMap().GetSigPair()),
+	}, okay
+}
+
+// unbatched tells whether a body is of a kind that no batch takes.
+func unbatched(body *hapi.TransactionBody) bool { return body.GetAtomicBatch() != nil }
+
+// pureBatch checks every inner transaction as a node checks one that is sent by itself.
+func (l *Ledger) pureBatch(list [][]byte) hedera.Status {
+	if len(list) == 0 {
+		return hapi.ResponseCodeEnum_BATCH_LIST_EMPTY
+	}
+	seen := map[hedera.TransactionID]bool{}
+	for _, inner := range list {
+		sub, status := innerOf(inner)
+		if status != okay {
+			return status
+		}
+		node := sub.Body.GetNodeAccountID()
+		switch {
+		case seen[sub.ID]:
+			return hapi.ResponseCodeEnum_BATCH_LIST_CONTAINS_DUPLICATES
+		case sub.Body.GetBatchKey() == nil:
+			return hapi.ResponseCodeEnum_MISSING_BATCH_KEY
+		case node == nil || node.GetShardNum() != 0 || node.GetRealmNum() != 0 || node.GetAccountNum() != 0:
+			return hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT_ID
+		case unbatched(sub.Body): // consensus says so
+		default:
+			if status := l.PureCheck(sub.Body); status != okay {
+				return status
+			}
+		}
+		seen[sub.ID] = true
+	}
+	return okay
+}
+
+// atomicBatch sees that the inner transactions may be handled together: those whose keys
+// they name agree to the batch.
+func (h *handling) atomicBatch(body *hapi.AtomicBatchTransactionBody) hedera.Status {
+	if len(body.GetTransactions()) > maxBatch {
+		return hapi.ResponseCodeEnum_BATCH_SIZE_LIMIT_EXCEEDED
+	}
+	for _, inner := range body.GetTransactions() {
+		sub, status := innerOf(inner)
+		switch {
+		case status != okay:
+			return status
+		case sub.ID == h.sub.ID:
+			return hapi.ResponseCodeEnum_BATCH_LIST_CONTAINS_DUPLICATES
+		case unbatched(sub.Body):
+			return hapi.ResponseCodeEnum_BATCH_TRANSACTION_IN_BLACKLIST
+		case !validKey(sub.Body.GetBatchKey()):
+			return hapi.ResponseCodeEnum_INVALID_BATCH_KEY
+		case !h.signed(sub.Body.GetBatchKey()):
+			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+		}
+		sub.Node = h.sub.Node
+		if e := sub.Body.GetEthereumTransaction(); e != nil && e.GetCallData() == nil {
+			if tx, err := eth.DecodeTx(e.GetEthereumData()); err == nil {
+				sub.Ethereum = tx
+			}
+		}
+		h.batch = append(h.batch, sub)
+	}
+	return okay
+}
+
+// finishBatch handles the inner transactions of a batch one after another, each on what the
+// one before it left. Where one fails, all that the others did is taken back. The records of
+// all of them are entered at once: readers see the batch whole or not at all, since what is
+// not entered yet lies after the time of every view.
+func (l *Ledger) finishBatch(batch *handling) *Record {
+	l.mu.Lock()
+	batch.settle()
+	l.mu.Unlock()
+	before, all := l.moment(), []*handling{batch}
+	for _, sub := range batch.batch {
+		inner := l.beginInner(batch, sub)
+		all = append(all, inner)
+		if inner.r.Status != okay {
+			batch.r.Status = hapi.ResponseCodeEnum_INNER_TRANSACTION_FAILED
+			l.takeBack(before, all[1:])
+			break
+		}
+		l.mu.Lock()
+		inner.settle()
+		l.mu.Unlock()
+	}
+	l.mu.Lock()
+	for _, h := range all {
+		l.list(h)
+	}
+	l.mu.Unlock()
+	for _, h := range all {
+		if batch.r.Status == okay {
+			l.executeReady(h)
+		}
+	}
+	l.entered()
+	return batch.r
+}
+
+// beginInner handles an inner transaction as far as its own overlay goes.
+func (l *Ledger) beginInner(batch *handling, sub *Submission) *handling {
+	l.lastTime += spacing
+	h := l.handle(sub, l.lastTime)
+	h.r.Batch, h.r.BatchKey = batch.r.Consensus, sub.Body.GetBatchKey()
+	if status := h.acceptable(); status != okay {
+		_, h.r.Kind = h.handler()
+		h.r.Status = status
+		return h
+	}
+	h.run()
+	return h
+}
+
+// acceptable is what a node would have looked at, had the transaction been sent by itself.
+func (h *handling) acceptable() hedera.Status {
+	start := h.sub.ID.ValidStart.UnixNano()
+	payer, now := h.account(h.sub.Payer), h.l.byMachine(h.at)
+	switch {
+	case start > now:
+		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_START
+	case start+h.sub.Body.GetTransactionValidDuration().GetSeconds()*int64(time.Second) < now:
+		return hapi.ResponseCodeEnum_TRANSACTION_EXPIRED
+	case payer == nil || payer.contract:
+		return hapi.ResponseCodeEnum_PAYER_ACCOUNT_NOT_FOUND
+	case isHollow(payer):
+		if _, ok := h.sub.Signatures.Completes(payer.address); !ok {
+			return hapi.ResponseCodeEnum_INVALID_PAYER_SIGNATURE
+		}
+	case !h.signed(payer.key()):
+		return hapi.ResponseCodeEnum_INVALID_PAYER_SIGNATURE
+	}
+	return okay
+}
+
+// moment is what takeBack needs to go back within the open block.
+type moment struct {
+	at                    int64
+	entities, slots, rows int // of what was touched in the open block
+	nextNum               int64
+	files                 map[int64]*File
+}
+
+func (l *Ledger) moment() moment {
+	t := &l.chain.openTouched
+	return moment{
+		at: l.lastTime, entities: len(t.entities), slots: len(t.slots), rows: len(t.rows),
+		nextNum: l.nextNum, files: maps.Clone(l.world.files),
+	}
+}
+
+// takeBack undoes what was settled since a moment. The last of the inner transactions is the one
+// that failed; the records of the others say that they were reverted.
+func (l *Ledger) takeBack(to moment, inner []*handling) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := &l.chain.openTouched
+	l.world.rewind(touchedSet{entities: t.entities[to.entities:], slots: t.slots[to.slots:], rows: t.rows[to.rows:]}, to.at)
+	t.entities, t.slots, t.rows = t.entities[:to.entities], t.slots[:to.slots], t.rows[:to.rows]
+	l.nextNum, l.world.files = to.nextNum, to.files
+	for i, h := range inner {
+		r := h.r
+		h.reset()
+		h.r.Batch, h.r.BatchKey, h.r.Status = r.Batch, r.BatchKey, r.Status
+		if i < len(inner)-1 {
+			h.r.Status = hapi.ResponseCodeEnum_REVERTED_SUCCESS
+		}
+	}
+}

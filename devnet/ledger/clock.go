@@ -1,0 +1,234 @@
+package ledger
+
+import (
+	"errors"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/hedera"
+)
+
+// ErrTimeBack is a time for the next block that is before the newest one.
+var ErrTimeBack = errors.New("the time lies before that of the newest block")
+
+// pace says when blocks end and what time it is: as Config says at first, and as tools for
+// development say later. handling guards it.
+type pace struct {
+	automine bool          // each transaction is a block
+	interval time.Duration // of blocks that end by time; 0: none do
+	apart    int64         // seconds from the time of a block to that of the next one; 0: as the clock goes
+}
+
+func newPace(cfg Config) pace {
+	p := pace{automine: cfg.BlockTime == 0, interval: cfg.BlockTime}
+	if cfg.Deterministic {
+		p.apart = 1
+	}
+	return p
+}
+
+// deterministicStart is the time of genesis of a deterministic ledger: the beginning of 2026.
+const deterministicStart = 1_767_225_600 * int64(time.Second)
+
+// base is what consensus time is counted from: the machine's clock, or one that stands still.
+func (l *Ledger) base() time.Time {
+	if l.cfg.Deterministic {
+		return time.Unix(0, deterministicStart)
+	}
+	return time.Now()
+}
+
+// byMachine is the machine's time at a consensus time that is now.
+func (l *Ledger) byMachine(at int64) int64 {
+	if l.cfg.Deterministic {
+		return time.Now().UnixNano()
+	}
+	return at - l.offset.Load()
+}
+
+// afterBegin is how far into its second a block begins whose time was set: children of a
+// transaction come before it.
+const afterBegin = 1_000 // ns
+
+// Now is consensus time: the machine's clock, and what it was moved by. That of a deterministic
+// ledger is moved by its blocks and by tools alone.
+func (l *Ledger) Now() time.Time { return l.base().Add(time.Duration(l.offset.Load())) }
+
+// tick takes the next consensus time. The caller holds handling.
+func (l *Ledger) tick() int64 {
+	at := l.upcoming()
+	if (l.nextTime.Load() != 0 || l.pace.apart > 0) && l.chain.open == nil {
+		l.nextTime.Store(0)
+		l.setClock(at)
+	}
+	l.lastTime = max(at, l.lastTime+spacing)
+	return l.lastTime
+}
+
+// upcoming is the consensus time that a transaction would have now. The caller holds handling.
+func (l *Ledger) upcoming() int64 {
+	if l.chain.open == nil {
+		if next := l.nextTime.Load(); next != 0 {
+			return next
+		}
+		if l.pace.apart > 0 {
+			return (l.lastTime/int64(time.Second)+l.pace.apart)*int64(time.Second) + afterBegin
+		}
+	}
+	return l.Now().UnixNano()
+}
+
+func (l *Ledger) setClock(ns int64) { l.offset.Store(ns - l.base().UnixNano()) }
+
+// IncreaseTime moves the clock on, and returns by how much it is ahead of the machine's.
+func (l *Ledger) IncreaseTime(by time.Duration) time.Duration {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	l.wake()
+	return time.Duration(l.offset.Add(int64(by)))
+}
+
+// SetTime moves the clock to a time, and returns by how much it is ahead of the machine's.
+func (l *Ledger) SetTime(to time.Time) time.Duration {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	l.setClock(to.UnixNano())
+	l.wake()
+	return time.Duration(l.offset.Load())
+}
+
+// SetNextTime gives the next block its time, in seconds since the Unix epoch; the clock goes
+// on from there. It must not lie before the newest block.
+func (l *Ledger) SetNextTime(seconds int64) error {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	const latest = 1 << 33 // seconds; consensus time in nanoseconds has 63 bits
+	if seconds < l.lastTime/int64(time.Second) || seconds > latest {
+		return ErrTimeBack
+	}
+	l.nextTime.Store(seconds*int64(time.Second) + afterBegin)
+	return nil
+}
+
+// nextSecond is the time of the next block, as far as can be said.
+func (l *Ledger) nextSecond() int64 {
+	if next := l.nextTime.Load(); next != 0 {
+		return next / int64(time.Second)
+	}
+	return l.Now().Unix()
+}
+
+// SetAutomine says whether each transaction is a block of its own. A block that is open stays
+// so until it is mined.
+func (l *Ledger) SetAutomine(on bool) {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	l.pace.automine = on
+}
+
+// Automine tells whether each transaction is a block of its own.
+func (l *Ledger) Automine() bool {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	return l.pace.automine
+}
+
+// SetInterval has Run end a block whenever so much time has passed, transactions or not; 0
+// ends none by time.
+func (l *Ledger) SetInterval(interval time.Duration) {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	l.pace.interval = max(interval, 0)
+	l.wake()
+}
+
+// SetApart has blocks begin so many seconds one after another, whatever the clock says, which
+// goes on from each; 0: they begin as the clock goes.
+func (l *Ledger) SetApart(seconds int64) {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	l.pace.apart = max(seconds, 0)
+}
+
+// SetSeed chooses the randomness that the transactions of the next block see, or those that are
+// still to come of the open one.
+func (l *Ledger) SetSeed(seed common.Hash) {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.chain.chosen = new(Hash48)
+	copy(l.chain.chosen[:], seed[:])
+}
+
+// Mine makes blocks without transactions, so many seconds apart; 0: as the clock goes. An open
+// block is closed first and is the first of them.
+func (l *Ledger) Mine(blocks int, seconds int64) {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	if l.chain.open != nil && blocks > 0 {
+		l.closeBlock()
+		blocks--
+	}
+	for i := range blocks {
+		if i > 0 && seconds > 0 {
+			l.nextTime.Store((l.lastTime/int64(time.Second)+seconds)*int64(time.Second) + afterBegin)
+		}
+		l.executeDue(l.upcoming())
+		l.openEmpty()
+		l.closeBlock()
+	}
+}
+
+// clockState is what a snapshot keeps of the clock.
+type clockState struct{ now, lastTime, next, settled int64 }
+
+// clock returns the state of the clock. The caller holds handling.
+func (l *Ledger) clock() clockState {
+	return clockState{now: l.Now().UnixNano(), lastTime: l.lastTime, next: l.nextTime.Load(), settled: l.settled}
+}
+
+// turnBack sets the clock to what it was. The caller holds handling.
+func (l *Ledger) turnBack(to clockState) {
+	l.setClock(to.now)
+	l.lastTime, l.settled = to.lastTime, to.settled
+	l.nextTime.Store(to.next)
+}
+
+// opened is when a block was opened, by the machine's clock.
+func (l *Ledger) opened(b *Block) time.Time {
+	return b.From.Time().Add(-time.Duration(l.offset.Load()))
+}
+
+// Generation names the history that there is now: it grows whenever the ledger goes back, and
+// from one ledger to a later one. Block is the newest one that was left when it last did, and
+// Newest the newest one then: where state was loaded, none was left and there are others.
+type Generation struct {
+	Number        uint64
+	Block, Newest int64
+}
+
+// Generation returns the present one. What was read of the ledger before a later one may be
+// gone.
+func (l *Ledger) Generation() Generation { return *l.generation.Load() }
+
+// Generation is the ledger's.
+func (v *View) Generation() Generation { return v.l.Generation() }
+
+// newGeneration begins one. The caller has published the view that it begins with.
+func (l *Ledger) newGeneration(block, newest int64) {
+	number := uint64(time.Now().UnixMicro())
+	if before := l.generation.Load(); before != nil {
+		number = max(number, before.Number+1)
+	}
+	l.generation.Store(&Generation{Number: number, Block: block, Newest: newest})
+}
+
+// timestamp of a view that is behind by a lag.
+func (l *Ledger) before(lag time.Duration) hedera.Timestamp {
+	return hedera.TimestampOf(l.Now().Add(-lag))
+}
+
+// ViewBehind is ViewBefore for what a mirror node shows that is so much behind.
+func (l *Ledger) ViewBehind(lag time.Duration) *View { return l.ViewBefore(l.before(lag)) }

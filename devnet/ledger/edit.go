@@ -1,0 +1,116 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/tracing"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+// ErrNotEditable is an edit of an address that has no account of its own: the system's and
+// tokens'.
+var ErrNotEditable = errors.New("the address belongs to the system or to a token")
+
+// ErrNotThere is an edit that needs more hbar than the treasury has.
+var ErrNotThere = errors.New("the treasury has not so much")
+
+// Edit changes an account without a transaction, as tools for development may. Nil fields
+// are left. An address that nothing is at gets an account.
+type Edit struct {
+	Address common.Address
+	Balance *hedera.Tinybar // the treasury gives or takes the difference
+	Nonce   *uint64
+	Code    *[]byte // makes a contract of an account
+	Storage map[common.Hash]common.Hash
+}
+
+// Edit takes effect at once, in a block of its own without a block time.
+func (l *Ledger) Edit(e Edit) error {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	h := l.begin(&Submission{Body: &hapi.TransactionBody{}, Payer: hedera.Entity(treasury)})
+	if err := h.edit(e); err != nil {
+		return err
+	}
+	l.enterEdit(h)
+	l.entered()
+	return nil
+}
+
+// SetGasPrice changes the network's price of a unit of gas for what comes to consensus next, as
+// the exchange rate does on the network. The schedule of fees in its file stays.
+func (l *Ledger) SetGasPrice(price hedera.Tinybar) error {
+	if price < 1 {
+		return fmt.Errorf("ledger: a gas price of %d must be positive", price)
+	}
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	l.price.Store(int64(price))
+	return nil
+}
+
+func (l *Ledger) gasPrice() hedera.Tinybar { return hedera.Tinybar(l.price.Load()) }
+
+// enterEdit brings an edit into the open block, which it opens where there is none.
+func (l *Ledger) enterEdit(h *handling) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.chain.open == nil {
+		l.chain.open = l.chain.newBlock(h.r.Consensus)
+	}
+	h.commit()
+	l.chain.open.To = h.r.Consensus
+}
+
+func (h *handling) edit(e Edit) error {
+	if isSystem(e.Address) || h.o.isToken(e.Address) {
+		return ErrNotEditable
+	}
+	a := h.o.get(e.Address)
+	if !a.exists {
+		if _, longZero := hedera.FromLongZero(e.Address); longZero || a.deleted() {
+			return ErrNotEditable
+		}
+		h.o.create(a, true)
+	}
+	if e.Balance != nil {
+		bank := h.o.entityAccount(treasury)
+		if more := *e.Balance - a.tinybar(); more > bank.tinybar() || *e.Balance < 0 {
+			return ErrNotThere
+		} else if more > 0 {
+			h.o.move(bank, a, more)
+		} else {
+			h.o.move(a, bank, -more)
+		}
+	}
+	if e.Nonce != nil {
+		h.o.setNonce(a, *e.Nonce)
+	}
+	if e.Code != nil {
+		h.editCode(a, *e.Code)
+	}
+	for slot, value := range e.Storage {
+		h.o.setState(a, slot, value)
+	}
+	return nil
+}
+
+// editCode gives a contract other code, or makes one of an account.
+func (h *handling) editCode(a *ovAccount, code []byte) {
+	made := a.contract
+	if !made {
+		h.o.CreateContract(a.address)
+	}
+	h.o.SetCode(a.address, code, tracing.CodeChangeUnspecified)
+	if made {
+		m := *a.currentMeta()
+		c := *m.contract
+		c.Runtime, c.CodeHash = code, a.codeHash
+		m.contract = &c
+		h.o.setMeta(a, &m)
+	}
+}

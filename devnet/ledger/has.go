@@ -1,0 +1,248 @@
+package ledger
+
+import (
+	"bytes"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/ethereum/go-ethereum/crypto"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+// Gas of the account service. Signatures cost what it takes to check them.
+const (
+	accountUpdateGas = 3_098 // 0.022 of a cent
+	ecdsaGas         = 3_000
+	ed25519Gas       = 1_500_000
+)
+
+const signatureSize = 64 // r and s, or a signature of Ed25519
+
+func newAccountFunctions() *serviceFunctions {
+	const redirectForAccount = 0xe4cbd3a7
+	return newServiceFunctions("account service", redirectForAccount, accountCalls, accountFacade)
+}
+
+// accountCalls are the functions of the account service itself.
+func accountCalls() []*serviceFunction {
+	return []*serviceFunction{
+		{signature: "isValidAlias(address)", returns: "bool", codeless: true, view: true, run: (*serviceCall).validAlias},
+		{signature: "getEvmAddressAlias(address)", returns: "address", view: true, run: (*serviceCall).aliasOf},
+		{signature: "getHederaAccountNumAlias(address)", returns: "address", view: true, run: (*serviceCall).numberAliasOf},
+		{signature: "hbarAllowance(address,address)", returns: "int256", view: true, run: func(c *serviceCall) hedera.Status {
+			return c.hbarAllowance(c.account(0), c.account(1))
+		}},
+		{signature: "hbarApprove(address,address,int256)", gas: approveGas, run: func(c *serviceCall) hedera.Status {
+			return c.hbarApprove(c.account(0), c.account(1), &c.args[2])
+		}},
+		{signature: "isAuthorizedRaw(address,bytes,bytes)", returns: "bool", codeless: true, view: true, price: rawPrice, run: (*serviceCall).authorizedRaw},
+		{signature: "isAuthorized(address,bytes,bytes)", returns: "bool", view: true, price: keyPrice, run: (*serviceCall).authorized},
+	}
+}
+
+// accountFacade is what can be called at the address of an account.
+func accountFacade() []*serviceFunction {
+	return []*serviceFunction{
+		{signature: "hbarAllowance(address)", returns: "int64,int256", view: true, run: func(c *serviceCall) hedera.Status {
+			return c.hbarAllowance(accountID(c.entity), c.account(0))
+		}},
+		{signature: "hbarApprove(address,int256)", returns: "int64", gas: approveGas, run: func(c *serviceCall) hedera.Status {
+			return c.hbarApprove(accountID(c.entity), c.account(0), &c.args[1])
+		}},
+		{signature: "setUnlimitedAutomaticAssociations(bool)", returns: "int64", gas: accountUpdateGas, run: (*serviceCall).setUnlimited},
+	}
+}
+
+// accountFace is what answers a call at an account without code, nil where nobody does: of
+// call data to accounts, only the three functions mean something.
+func (x *execution) accountFace(op vm.OpCode, a *ovAccount, input []byte) vm.PrecompiledContract {
+	if !a.exists || a.contract || a.num == 0 || len(input) < 4 || op != vm.CALL && op != vm.STATICCALL || a.delegation() != (common.Address{}) {
+		return nil
+	}
+	if x.accounts.facade()[[4]byte(input)] == nil {
+		return nil
+	}
+	return &service{x: x, functions: x.accounts, entity: hedera.Entity(a.num)}
+}
+
+// known is the account or contract that the first argument names, nil for none.
+func (c *serviceCall) known() *ovAccount {
+	if a := c.x.o.get(c.args[0].address()); a.exists && a.num != 0 {
+		return a
+	}
+	return nil
+}
+
+func (c *serviceCall) validAlias() hedera.Status {
+	c.result = []abiValue{abiBool(c.known() != nil)}
+	return okay
+}
+
+// aliasOf translates a number's address to the EVM address behind it.
+func (c *serviceCall) aliasOf() hedera.Status {
+	a := c.known()
+	if a == nil {
+		return hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
+	}
+	_, longZero := hedera.FromLongZero(c.args[0].address())
+	if _, noAlias := hedera.FromLongZero(a.address); !longZero || noAlias {
+		return hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
+	}
+	c.result = []abiValue{abiAddress(a.address)}
+	return okay
+}
+
+// numberAliasOf translates an EVM address to that of the account's number.
+func (c *serviceCall) numberAliasOf() hedera.Status {
+	a := c.known()
+	if _, longZero := hedera.FromLongZero(c.args[0].address()); a == nil || longZero {
+		return hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
+	}
+	c.result = []abiValue{abiAddress(hedera.Entity(a.num).LongZero())}
+	return okay
+}
+
+// hbarAllowance tells what a spender may spend of an owner's hbar. A stranger as owner reverts.
+func (c *serviceCall) hbarAllowance(owner, spender *hapi.AccountID) hedera.Status {
+	amount := int64(0)
+	if c.x.o.entityAccount(owner.GetAccountNum()).exists && owner.GetAlias() == nil {
+		if a := c.x.o.allowances.get(allowanceKey{owner: owner.GetAccountNum(), spender: spender.GetAccountNum()}); a != nil {
+			amount = a.Amount
+		}
+		c.result = []abiValue{abiInt(amount)}
+		return okay
+	}
+	c.reverts = true
+	return hapi.ResponseCodeEnum_INVALID_ALLOWANCE_OWNER_ID
+}
+
+// hbarApprove lets a spender spend an owner's hbar, where the owner's key agrees.
+func (c *serviceCall) hbarApprove(owner, spender *hapi.AccountID, amount *abiValue) hedera.Status {
+	return c.allowed(&hapi.CryptoApproveAllowanceTransactionBody{CryptoAllowances: []*hapi.CryptoAllowance{{
+		Owner: owner, Spender: spender, Amount: amount.int64(),
+	}}})
+}
+
+// setUnlimited has an account take any token without being asked, or none.
+func (c *serviceCall) setUnlimited() hedera.Status {
+	limit := int32(0)
+	if c.args[0].bool() {
+		limit = -1
+	}
+	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoUpdateAccount{
+		CryptoUpdateAccount: &hapi.CryptoUpdateTransactionBody{
+			AccountIDToUpdate: accountID(c.entity), MaxAutomaticTokenAssociations: wrapperspb.Int32(limit),
+		},
+	}})
+	return status
+}
+
+// isEd25519 tells the two kinds of signature apart by their size: one for the EVM has at
+// least one byte more, from which the key can be recovered.
+func isEd25519(signature []byte) bool { return len(signature) == signatureSize }
+
+func rawPrice(_ *execution, args []abiValue) uint64 {
+	if isEd25519(args[2].data) {
+		return ed25519Gas
+	}
+	return ecdsaGas
+}
+
+// authorizedRaw checks a signature over a hash, or for Ed25519 over any bytes, against the
+// one key of an account. What is malformed reverts.
+func (c *serviceCall) authorizedRaw() hedera.Status {
+	hash, signature, account := c.args[1].data, c.args[2].data, c.known()
+	_, longZero := hedera.FromLongZero(c.args[0].address())
+	ed := isEd25519(signature)
+	switch {
+	case len(signature) < signatureSize || len(signature) > signatureSize+8, !ed && len(hash) != common.HashLength:
+		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
+	case account == nil, !ed && longZero:
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+	}
+	key := account.key()
+	if !ed {
+		c.result = []abiValue{abiBool(signedHash(account, hash, signature))}
+		return okay
+	}
+	switch {
+	case key == nil, key.GetKeyList() != nil, key.GetThresholdKey() != nil:
+		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
+	case key.GetEd25519() == nil:
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE_TYPE_MISMATCHING_KEY
+	}
+	c.result = []abiValue{abiBool(hedera.Verify(key.GetEd25519(), hash, signature))}
+	return okay
+}
+
+// signedHash tells whether the key behind an account's EVM address signed a hash.
+func signedHash(account *ovAccount, hash, signature []byte) bool {
+	v := new(big.Int).SetBytes(signature[signatureSize:])
+	id := byte(0)
+	switch {
+	case v.Cmp(big.NewInt(35)) >= 0: // with a chain id in it
+		id = byte(1 - v.Bit(0))
+	case v.IsInt64() && (v.Int64() == 27 || v.Int64() == 28):
+		id = byte(v.Int64() - 27)
+	case v.IsInt64() && v.Int64() <= 1:
+		id = byte(v.Int64())
+	default:
+		return false
+	}
+	public, err := crypto.SigToPub(hash, append(bytes.Clone(signature[:signatureSize]), id))
+	if err != nil {
+		return false
+	}
+	if key := account.key().GetECDSASecp256K1(); key != nil {
+		return bytes.Equal(crypto.CompressPubkey(public), key)
+	}
+	return isHollow(account) && crypto.PubkeyToAddress(*public) == account.address
+}
+
+// keyPrice is the price of checking every key of an account.
+func keyPrice(x *execution, args []abiValue) uint64 {
+	var count func(key *hapi.Key, depth int) uint64
+	count = func(key *hapi.Key, depth int) (gas uint64) {
+		if depth > maxKeyDepth {
+			return 0
+		}
+		list := key.GetKeyList().GetKeys()
+		if threshold := key.GetThresholdKey(); threshold != nil {
+			list = threshold.GetKeys().GetKeys()
+		}
+		for _, one := range list {
+			gas += count(one, depth+1)
+		}
+		switch {
+		case key.GetEd25519() != nil:
+			return ed25519Gas
+		case key.GetECDSASecp256K1() != nil:
+			return ecdsaGas
+		}
+		return gas
+	}
+	return max(viewGas, count(x.o.get(args[0].address()).key(), 0))
+}
+
+// authorized checks the signatures of a message against the whole key of an account.
+func (c *serviceCall) authorized() hedera.Status {
+	account, list := c.known(), new(hapi.SignatureMap)
+	switch {
+	case account == nil:
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+	case account.key() == nil, proto.Unmarshal(c.args[2].data, list) != nil, len(list.GetSigPair()) > maxKeys:
+		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
+	}
+	for _, pair := range list.GetSigPair() {
+		if s := pair.GetECDSASecp256K1(); len(s) > signatureSize { // as the EVM writes it
+			pair.Signature = &hapi.SignaturePair_ECDSASecp256K1{ECDSASecp256K1: s[:signatureSize]}
+		}
+	}
+	c.result = []abiValue{abiBool(NewSignatures(c.args[1].data, list.GetSigPair()).Signed(account.key()))}
+	return okay
+}

@@ -1,0 +1,281 @@
+package ledger
+
+import (
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/ethereum/go-ethereum/core/vm/program"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+var scheduleAddress = hedera.Entity(numScheduleService).LongZero()
+
+// Every function answers to the selector that it has on the network.
+func TestScheduleServiceSelectors(t *testing.T) {
+	const selectors = `
+0x72d42394 deleteSchedule
+0xc61dea85 deleteSchedule
+0xdfb4a999 hasScheduleCapacity
+0xda2d5f8f getScheduledCreateFungibleTokenInfo
+0xd68c902c getScheduledCreateNonFungibleTokenInfo
+0xca829811 scheduleNative
+0x6f5bfde8 scheduleCall
+0xe6599c18 scheduleCallWithPayer
+0x105772b2 executeCallOnPayerSignature
+0x358eeb03 signSchedule
+0x06d15889 signSchedule
+0xf0637961 authorizeSchedule
+`
+	functions := newScheduleFunctions()
+	listed := listed(t, functions, selectors)
+	if got := len(functions.direct()) + len(functions.facade()); got != listed {
+		t.Errorf("%d functions, %d are listed", got, listed)
+	}
+}
+
+// forwarder is a contract that calls an address with its input and returns the answer, or stores 1
+// when nobody gave it any.
+func forwarder(target common.Address) []byte {
+	body := program.New().Op(vm.CALLDATASIZE).Push(0).Push(0).Op(vm.CALLDATACOPY).
+		Push(0).Push(0).Op(vm.CALLDATASIZE).Push(0).Push(0).Push(target).Op(vm.GAS, vm.CALL, vm.POP).
+		Op(vm.RETURNDATASIZE).Push(0).Push(0).Op(vm.RETURNDATACOPY, vm.RETURNDATASIZE).Push(0).Op(vm.RETURN).Bytes()
+	const head = 9 // bytes of what follows
+	code := program.New().Op(vm.CALLDATASIZE).Push(head+5).Op(vm.JUMPI).Push(1).Push(0).Op(vm.SSTORE, vm.STOP)
+	for len(code.Bytes()) < head+5 {
+		code.Op(vm.STOP)
+	}
+	return append(append(code.Bytes(), byte(vm.JUMPDEST)), body...)
+}
+
+// scheduled is the schedule that a call returned.
+func (r *rig) scheduled(rec *Record) hedera.ID {
+	r.t.Helper()
+	if got := r.code(rec); got != okay {
+		r.t.Fatalf("code %s", got)
+	}
+	id, _ := hedera.FromLongZero(common.BytesToAddress(rec.Result.Output[32:64]))
+	return id
+}
+
+func (r *rig) later(d time.Duration) *big.Int { return big.NewInt(r.Now().Add(d).Unix()) }
+
+// A contract schedules a call of itself: it executes in its time and the contract pays.
+func TestContractSchedulesACall(t *testing.T) {
+	r := newRig(t, Config{})
+	from := dev(t, 0)
+	contract := r.deploy(from, 0, forwarder(scheduleAddress))
+	r.want(r.submit(from.id, amounts(accountID(from.id), -1_000_000_000, accountID(r.entity(contract)), 1_000_000_000), from.key), okay)
+	rec := r.call(from, contract, 0, "scheduleCall(address,uint256,uint256,uint64,bytes)",
+		contract, r.later(time.Hour), big.NewInt(100_000), uint64(0), []byte{})
+	id := r.scheduled(rec)
+	s, ok := r.View().Schedule(id)
+	if !ok || s.Payer != r.entity(contract) || !s.WaitForExpiry || len(s.Signatories) != 1 || len(rec.Children) != 1 || rec.Children[0].Kind != KindScheduleCreate {
+		t.Fatalf("schedule %+v, children %v", s, rec.Children)
+	}
+	before := r.balance(contract)
+	r.IncreaseTime(time.Hour)
+	r.Mine(1, 0)
+	s, _ = r.View().Schedule(id)
+	done, ok := r.View().RecordAt(s.Executed)
+	if !ok || done.Status != okay || done.ID != s.Transaction || r.balance(contract) >= before {
+		t.Fatalf("schedule %+v, record %+v", s, done)
+	}
+	if slot := r.View().Storage(r.entity(contract), common.Hash{}); slot.Value != number(1) {
+		t.Errorf("slot %+v", slot)
+	}
+}
+
+// Whoever is to pay agrees by a call of its own; then it executes at once.
+func TestExecuteCallOnPayerSignature(t *testing.T) {
+	r := newRig(t, Config{})
+	from, payer := dev(t, 0), dev(t, 1)
+	contract := r.deploy(from, 0, forwarder(scheduleAddress))
+	const signature = "executeCallOnPayerSignature(address,address,uint256,uint256,uint64,bytes)"
+	id := r.scheduled(r.call(from, contract, 0, signature, contract, payer.address, r.later(time.Hour), big.NewInt(100_000), uint64(0), []byte{}))
+	if s, _ := r.View().Schedule(id); !s.Executed.IsZero() || s.Payer != payer.id {
+		t.Fatalf("schedule %+v", s)
+	}
+	if got := r.code(r.call(from, id.LongZero(), 0, "signSchedule()")); got != hapi.ResponseCodeEnum_NO_NEW_VALID_SIGNATURES {
+		t.Errorf("signed by another: %s", got)
+	}
+	if got := r.code(r.call(payer, id.LongZero(), 0, "signSchedule()")); got != okay {
+		t.Errorf("signed: %s", got)
+	}
+	if s, _ := r.View().Schedule(id); s.Executed.IsZero() {
+		t.Errorf("schedule %+v", s)
+	}
+
+	// A signature that somebody else brings counts as well.
+	id = r.scheduled(r.call(from, contract, 0, signature, contract, payer.address, r.later(2*time.Hour), big.NewInt(100_000), uint64(0), []byte{}))
+	signed, err := crypto.Sign(crypto.Keccak256(scheduleMessage(id)), payer.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := marshal(&hapi.SignatureMap{SigPair: []*hapi.SignaturePair{{
+		PubKeyPrefix: crypto.CompressPubkey(&payer.key.PublicKey), Signature: &hapi.SignaturePair_ECDSASecp256K1{ECDSASecp256K1: signed[:64]},
+	}}})
+	if got := r.code(r.call(from, scheduleAddress, 0, "signSchedule(address,bytes)", id.LongZero(), list)); got != okay {
+		t.Errorf("signed: %s", got)
+	}
+	if s, _ := r.View().Schedule(id); s.Executed.IsZero() {
+		t.Errorf("schedule %+v", s)
+	}
+}
+
+func TestScheduleServiceAnswers(t *testing.T) {
+	r := newRig(t, Config{})
+	from := dev(t, 0)
+	contract := r.deploy(from, 0, forwarder(scheduleAddress))
+	const call, withPayer = "scheduleCall(address,uint256,uint256,uint64,bytes)", "scheduleCallWithPayer(address,address,uint256,uint256,uint64,bytes)"
+	huge, none := new(big.Int).Lsh(big.NewInt(1), 200), common.HexToAddress("0xabcdef0000000000000000000000000000000001")
+	for _, tt := range []struct {
+		name string
+		rec  *Record
+		want hedera.Status
+	}{
+		{"in the past", r.call(from, contract, 0, call, contract, r.later(-time.Hour), big.NewInt(100_000), uint64(0), []byte{}), hapi.ResponseCodeEnum_SCHEDULE_EXPIRATION_TIME_MUST_BE_HIGHER_THAN_CONSENSUS_TIME},
+		{"too far", r.call(from, contract, 0, call, contract, huge, big.NewInt(100_000), uint64(0), []byte{}), hapi.ResponseCodeEnum_SCHEDULE_EXPIRATION_TIME_TOO_FAR_IN_FUTURE},
+		{"too much gas", r.call(from, contract, 0, call, contract, r.later(time.Hour), huge, uint64(0), []byte{}), hapi.ResponseCodeEnum_MAX_GAS_LIMIT_EXCEEDED},
+		{"nobody pays", r.call(from, contract, 0, withPayer, contract, none, r.later(time.Hour), big.NewInt(100_000), uint64(0), []byte{}), hapi.ResponseCodeEnum_INVALID_SCHEDULE_PAYER_ID},
+		{"signing none", r.call(from, contract, 0, "authorizeSchedule(address)", none), hapi.ResponseCodeEnum_INVALID_SCHEDULE_ID},
+	} {
+		if got := r.code(tt.rec); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+
+	// Its contract may delete it, and no other caller.
+	id := r.scheduled(r.call(from, contract, 0, call, contract, r.later(time.Hour), big.NewInt(100_000), uint64(0), []byte{}))
+	if got := r.code(r.call(from, id.LongZero(), 0, "deleteSchedule()")); got != hapi.ResponseCodeEnum_INVALID_FULL_PREFIX_SIGNATURE_FOR_PRECOMPILE {
+		t.Errorf("deleted by another: %s", got)
+	}
+	if got := r.code(r.call(from, contract, 0, "deleteSchedule(address)", id.LongZero())); got != okay {
+		t.Errorf("deleted: %s", got)
+	}
+	for want, args := range map[bool][]any{true: {r.later(time.Hour), big.NewInt(1_000_000)}, false: {r.later(-time.Hour), big.NewInt(1_000_000)}} {
+		rec := r.call(from, contract, 0, "hasScheduleCapacity(uint256,uint256)", args...)
+		if got := common.BytesToHash(rec.Result.Output) == number(1); len(rec.Result.Output) != 32 || got != want {
+			t.Errorf("capacity %x", rec.Result.Output)
+		}
+	}
+}
+
+// A frame that reverts takes its schedule back, and a simulation leaves none.
+func TestScheduleIsTakenBack(t *testing.T) {
+	r := newRig(t, Config{})
+	from := dev(t, 0)
+	inner := r.deploy(from, 0, forwarder(scheduleAddress))
+	input := packed(t, "scheduleCall(address,uint256,uint256,uint64,bytes)", inner, r.later(time.Hour), big.NewInt(100_000), uint64(0), []byte{})
+	result, err := r.View().Call(t.Context(), CallRequest{From: &from.address, To: &inner, Data: input, Gas: 3_000_000})
+	if err != nil || result.Status != okay || len(result.Output) != 64 {
+		t.Fatalf("call: %+v, %v", result, err)
+	}
+	outer := r.deploy(from, 1, program.New().Op(vm.CALLDATASIZE).Push(0).Push(0).Op(vm.CALLDATACOPY).
+		Push(0).Push(0).Op(vm.CALLDATASIZE).Push(0).Push(0).Push(inner).Op(vm.GAS, vm.CALL).Push(0).Push(0).Op(vm.REVERT).Bytes())
+	rec := r.ethereum(from, dynamic(2, &outer, 0, 3_000_000, input))
+	r.want(rec, hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED)
+	if len(rec.Children) != 1 || rec.Children[0].Status != hapi.ResponseCodeEnum_REVERTED_SUCCESS {
+		t.Errorf("children %+v", rec.Children)
+	}
+	for s := range r.View().Schedules(0, every, false) {
+		t.Errorf("schedule %+v", s)
+	}
+}
+
+// The code of a schedule is the schedule service's.
+func TestScheduleCode(t *testing.T) {
+	r := newRig(t, Config{})
+	payer, owner := dev(t, 0), dev(t, 1)
+	id := r.schedule(payer, &scheduleBody{ScheduledTransactionBody: scheduledTransfer(owner.id, payer.id, 50)}).Did().Schedule
+	size := r.deploy(payer, 0, returnTop(program.New().Push(id.LongZero()).Op(vm.EXTCODESIZE)))
+	rec := r.ethereum(payer, dynamic(1, &size, 0, 100_000, nil))
+	r.want(rec, okay)
+	if got := common.BytesToHash(rec.Result.Output); got != number(int64(len(types.AddressToDelegation(scheduleAddress)))) {
+		t.Errorf("size %s", got)
+	}
+}
+
+// creating is a call of the token service that creates a token.
+func creating(selector string, treasury party, amounts ...abiValue) []byte {
+	bytes := common.FromHex(selector)
+	f := newTokenFunctions().direct()[[4]byte(bytes)]
+	token := abiList(abiText("Coin"), abiText("C"), abiAddress(treasury.address), abiText("memo"), abiBool(true), abiInt(900), abiBool(false),
+		abiList(abiList(abiInt(16), abiList(abiBool(false), abiValue{}, abiValue{}, abiData(crypto.CompressPubkey(&treasury.key.PublicKey)), abiValue{}))),
+		abiList(abiInt(0), abiAddress(treasury.address), abiInt(genesisRenewal)))
+	return append(bytes, encodeABI(f.args, append([]abiValue{token}, amounts...))...)
+}
+
+// A contract schedules the creation of a token whose treasury is another's: it is made once the
+// treasury agrees, and until then the service tells what it will be.
+func TestContractSchedulesAToken(t *testing.T) {
+	r := newRig(t, Config{})
+	from, treasury := dev(t, 0), dev(t, 1)
+	contract := r.deploy(from, 0, forwarder(scheduleAddress))
+	r.want(r.submit(from.id, amounts(accountID(from.id), -5_000_000_000, accountID(r.entity(contract)), 5_000_000_000), from.key), okay)
+	const native, fungible, nonFungible = "scheduleNative(address,bytes,address)", "getScheduledCreateFungibleTokenInfo(address)", "getScheduledCreateNonFungibleTokenInfo(address)"
+	coin := creating("0x0fb65bf3", treasury, abiInt(500), abiInt(3)) // createFungibleToken
+	id := r.scheduled(r.call(from, contract, 0, native, serviceAddress, coin, contract))
+	s, _ := r.View().Schedule(id)
+	if !s.Executed.IsZero() || s.Payer != r.entity(contract) || s.Body.GetTokenCreation().GetName() != "Coin" || s.WaitForExpiry {
+		t.Fatalf("schedule %+v", s)
+	}
+	rec := r.call(from, contract, 0, fungible, id.LongZero())
+	if got := r.code(rec); got != okay {
+		t.Fatalf("information: %s", got)
+	}
+	info, ok := decodeABI(parseTypes("int64,"+expand("(INFO,int32)")), rec.Result.Output)
+	if !ok {
+		t.Fatalf("information %x", rec.Result.Output)
+	}
+	basics, supply, decimals := info[1].list[0].list[0].list, info[1].list[0].list[1].int64(), info[1].list[1].int64()
+	if basics[0].text() != "Coin" || basics[2].address() != treasury.address || basics[5].int64() != 900 || supply != 500 || decimals != 3 ||
+		basics[8].list[1].address() != treasury.address || basics[8].list[2].int64() != genesisRenewal {
+		t.Errorf("information %+v", info)
+	}
+	if got := r.code(r.call(from, contract, 0, nonFungible, id.LongZero())); got != hapi.ResponseCodeEnum_INVALID_SCHEDULE_ID {
+		t.Errorf("as a token of the other type: %s", got)
+	}
+	if got := r.code(r.call(treasury, id.LongZero(), 0, "signSchedule()")); got != okay {
+		t.Fatalf("signed: %s", got)
+	}
+	s, _ = r.View().Schedule(id)
+	done, ok := r.View().RecordAt(s.Executed)
+	if !ok || done.Status != okay || done.Kind != KindTokenCreate {
+		t.Fatalf("schedule %+v, record %+v", s, done)
+	}
+	if made, _ := r.View().Token(done.Did().Token); made.Supply != 500 || made.Treasury != treasury.id || made.MaxSupply != 900 || made.Keys.Supply == nil {
+		t.Errorf("token %+v", made)
+	}
+
+	art := creating("0xea83f293", treasury) // createNonFungibleToken
+	id = r.scheduled(r.call(from, contract, 0, native, serviceAddress, art, treasury.address))
+	if got := r.code(r.call(from, contract, 0, nonFungible, id.LongZero())); got != okay {
+		t.Errorf("information: %s", got)
+	}
+	if s, _ := r.View().Schedule(id); s.Payer != treasury.id || !s.Executed.IsZero() {
+		t.Errorf("schedule %+v", s)
+	}
+	for name, tt := range map[string]struct {
+		service common.Address
+		input   []byte
+		payer   common.Address
+		want    hedera.Status
+	}{
+		"another service": {scheduleAddress, coin, contract, hapi.ResponseCodeEnum_INVALID_CONTRACT_ID},
+		"nobody pays":     {serviceAddress, coin, common.HexToAddress("0xabcdef0000000000000000000000000000000001"), hapi.ResponseCodeEnum_INVALID_SCHEDULE_PAYER_ID},
+		"a transfer":      {serviceAddress, packed(t, "transferToken(address,address,address,int64)", contract, contract, contract, int64(1)), contract, hapi.ResponseCodeEnum_SCHEDULED_TRANSACTION_NOT_IN_WHITELIST},
+		"a short input":   {serviceAddress, coin[:100], contract, hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY},
+		"none":            {serviceAddress, nil, contract, hapi.ResponseCodeEnum_SCHEDULED_TRANSACTION_NOT_IN_WHITELIST},
+	} {
+		if got := r.code(r.call(from, contract, 0, native, tt.service, tt.input, tt.payer)); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package ledger
+
+import (
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+// airdropGas is for one that leaves pending airdrops, whether this one does or not.
+const airdropGas = 1_408_450
+
+// airdropCalls are the functions of the token service about airdrops and rejections.
+func airdropCalls() []*serviceFunction {
+	return []*serviceFunction{
+		{signature: "airdropTokens((address,(address,int64,bool)[],(address,address,int64,bool)[])[])", gas: airdropGas, run: (*serviceCall).airdrop},
+		{signature: "claimAirdrops((address,address,address,int64)[])", run: (*serviceCall).claimMany},
+		{signature: "cancelAirdrops((address,address,address,int64)[])", run: (*serviceCall).cancelMany},
+		{signature: "rejectTokens(address,address[],(address,int64)[])", run: (*serviceCall).rejectMany},
+	}
+}
+
+// airdropFaces are those at a token's own address, for whoever calls.
+func airdropFaces() []*serviceFunction {
+	return []*serviceFunction{
+		{signature: "claimAirdropFT(address)", returns: "int64", run: (*serviceCall).claimOwn},
+		{signature: "claimAirdropNFT(address,int64)", returns: "int64", run: (*serviceCall).claimOwn},
+		{signature: "cancelAirdropFT(address)", returns: "int64", run: (*serviceCall).cancelOwn},
+		{signature: "cancelAirdropNFT(address,int64)", returns: "int64", run: (*serviceCall).cancelOwn},
+		{signature: "rejectTokenFT()", returns: "int64", run: (*serviceCall).rejectOwn},
+		{signature: "rejectTokenNFTs(int64[])", returns: "int64", run: (*serviceCall).rejectOwn},
+	}
+}
+
+func (c *serviceCall) airdrop() hedera.Status {
+	return c.moved(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenAirdrop{
+		TokenAirdrop: &hapi.TokenAirdropTransactionBody{TokenTransfers: c.lists(c.args[0].list, true)},
+	}})
+}
+
+// moved dispatches what may change owners, and makes the events of it.
+func (c *serviceCall) moved(body *hapi.TransactionBody) hedera.Status {
+	child, status := c.dispatch(body)
+	if status == okay {
+		c.logs = append(c.logs, transferLogs(c.x.o, child.Did())...)
+	}
+	return status
+}
+
+func (c *serviceCall) claim(list ...*hapi.PendingAirdropId) hedera.Status {
+	return c.moved(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenClaimAirdrop{
+		TokenClaimAirdrop: &hapi.TokenClaimAirdropTransactionBody{PendingAirdrops: list},
+	}})
+}
+
+func (c *serviceCall) cancel(list ...*hapi.PendingAirdropId) hedera.Status {
+	return c.moved(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCancelAirdrop{
+		TokenCancelAirdrop: &hapi.TokenCancelAirdropTransactionBody{PendingAirdrops: list},
+	}})
+}
+
+func (c *serviceCall) claimMany() hedera.Status  { return c.claim(c.pendingArgs()...) }
+func (c *serviceCall) cancelMany() hedera.Status { return c.cancel(c.pendingArgs()...) }
+
+// pendingArgs reads the names of pending airdrops: sender, receiver, token and serial number.
+func (c *serviceCall) pendingArgs() (list []*hapi.PendingAirdropId) {
+	for _, v := range c.args[0].list {
+		list = append(list, pendingID(
+			c.accountAt(v.list[0].address()), c.accountAt(v.list[1].address()), tokenAt(v.list[2].address()), v.list[3].int64(),
+		))
+	}
+	return list
+}
+
+// pendingID names a pending airdrop; serial 0 is of a fungible token.
+func pendingID(sender, receiver *hapi.AccountID, token *hapi.TokenID, serial int64) *hapi.PendingAirdropId {
+	id := &hapi.PendingAirdropId{SenderId: sender, ReceiverId: receiver}
+	if serial == 0 {
+		id.TokenReference = &hapi.PendingAirdropId_FungibleTokenType{FungibleTokenType: token}
+	} else {
+		id.TokenReference = &hapi.PendingAirdropId_NonFungibleToken{NonFungibleToken: &hapi.NftID{Token_ID: token, SerialNumber: serial}}
+	}
+	return id
+}
+
+// serialArg is the serial number in the second argument, 0 where there is none.
+func (c *serviceCall) serialArg() int64 {
+	if len(c.args) < 2 {
+		return 0
+	}
+	return c.args[1].int64()
+}
+
+func (c *serviceCall) claimOwn() hedera.Status {
+	return c.claim(pendingID(c.account(0), c.me(), tokenID(c.entity), c.serialArg()))
+}
+
+func (c *serviceCall) cancelOwn() hedera.Status {
+	return c.cancel(pendingID(c.me(), c.account(0), tokenID(c.entity), c.serialArg()))
+}
+
+func (c *serviceCall) reject(owner *hapi.AccountID, list []*hapi.TokenReference) hedera.Status {
+	return c.moved(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenReject{
+		TokenReject: &hapi.TokenRejectTransactionBody{Owner: owner, Rejections: list},
+	}})
+}
+
+func rejectedNFT(token *hapi.TokenID, serial int64) *hapi.TokenReference {
+	return &hapi.TokenReference{TokenIdentifier: &hapi.TokenReference_Nft{Nft: &hapi.NftID{Token_ID: token, SerialNumber: serial}}}
+}
+
+func rejectedToken(token *hapi.TokenID) *hapi.TokenReference {
+	return &hapi.TokenReference{TokenIdentifier: &hapi.TokenReference_FungibleToken{FungibleToken: token}}
+}
+
+func (c *serviceCall) rejectMany() hedera.Status {
+	var list []*hapi.TokenReference
+	for _, v := range c.args[1].list {
+		list = append(list, rejectedToken(tokenAt(v.address())))
+	}
+	for _, v := range c.args[2].list {
+		list = append(list, rejectedNFT(tokenAt(v.list[0].address()), v.list[1].int64()))
+	}
+	return c.reject(c.account(0), list)
+}
+
+func (c *serviceCall) rejectOwn() hedera.Status {
+	if len(c.args) == 0 {
+		return c.reject(c.me(), []*hapi.TokenReference{rejectedToken(tokenID(c.entity))})
+	}
+	var list []*hapi.TokenReference
+	for _, serial := range c.args[0].int64s() {
+		list = append(list, rejectedNFT(tokenID(c.entity), serial))
+	}
+	return c.reject(c.me(), list)
+}

@@ -1,0 +1,457 @@
+package ledger
+
+import (
+	"math"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+// directCalls are the functions of the token service itself.
+func directCalls() []*serviceFunction {
+	list := []*serviceFunction{
+		{signature: "transferToken(address,address,address,int64)", run: (*serviceCall).transferToken},
+		{signature: "transferTokens(address,address[],int64[])", run: (*serviceCall).transferTokens},
+		{signature: "transferNFT(address,address,address,int64)", run: (*serviceCall).transferNFT},
+		{signature: "transferNFTs(address,address[],address[],int64[])", run: (*serviceCall).transferNFTs},
+		{signature: "transferFrom(address,address,address,uint256)", run: (*serviceCall).transferFrom},
+		{signature: "transferFromNFT(address,address,address,uint256)", run: (*serviceCall).transferFrom},
+		{signature: "cryptoTransfer((address,(address,int64)[],(address,address,int64)[])[])", run: (*serviceCall).cryptoTransferV1},
+		{signature: "cryptoTransfer(((address,int64,bool)[]),(address,(address,int64,bool)[],(address,address,int64,bool)[])[])", run: (*serviceCall).cryptoTransferV2},
+		{signature: "mintToken(address,int64,bytes[])", returns: "int64,int64[]", price: mintPrice, run: (*serviceCall).mint},
+		{signature: "mintToken(address,uint64,bytes[])", returns: "uint64,int64[]", price: mintPrice, run: (*serviceCall).mint},
+		{signature: "burnToken(address,int64,int64[])", returns: "int64", run: (*serviceCall).burn},
+		{signature: "burnToken(address,uint64,int64[])", returns: "uint64", run: (*serviceCall).burn},
+		{signature: "wipeTokenAccount(address,address,uint32)", run: (*serviceCall).wipe},
+		{signature: "wipeTokenAccount(address,address,int64)", run: (*serviceCall).wipe},
+		{signature: "wipeTokenAccountNFT(address,address,int64[])", run: (*serviceCall).wipe},
+		{signature: "associateToken(address,address)", gas: associateGas, run: (*serviceCall).associate},
+		{signature: "associateTokens(address,address[])", gas: associateGas, run: (*serviceCall).associate},
+		{signature: "dissociateToken(address,address)", gas: associateGas, run: (*serviceCall).dissociate},
+		{signature: "dissociateTokens(address,address[])", gas: associateGas, run: (*serviceCall).dissociate},
+		{signature: "approve(address,address,uint256)", returns: "bool", gas: approveGas, run: (*serviceCall).approve},
+		{signature: "approveNFT(address,address,uint256)", gas: approveGas, run: (*serviceCall).approveNFT},
+		{signature: "setApprovalForAll(address,address,bool)", gas: approveGas, run: (*serviceCall).approveAll},
+		{signature: "deleteToken(address)", run: tokenDo(func(id *hapi.TokenID) *hapi.TransactionBody {
+			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenDeletion{TokenDeletion: &hapi.TokenDeleteTransactionBody{Token: id}}}
+		})},
+		{signature: "pauseToken(address)", run: tokenDo(func(id *hapi.TokenID) *hapi.TransactionBody {
+			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenPause{TokenPause: &hapi.TokenPauseTransactionBody{Token: id}}}
+		})},
+		{signature: "unpauseToken(address)", run: tokenDo(func(id *hapi.TokenID) *hapi.TransactionBody {
+			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenUnpause{TokenUnpause: &hapi.TokenUnpauseTransactionBody{Token: id}}}
+		})},
+		{signature: "freezeToken(address,address)", run: relationDo(func(id *hapi.TokenID, a *hapi.AccountID) *hapi.TransactionBody {
+			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenFreeze{TokenFreeze: &hapi.TokenFreezeAccountTransactionBody{Token: id, Account: a}}}
+		})},
+		{signature: "unfreezeToken(address,address)", run: relationDo(func(id *hapi.TokenID, a *hapi.AccountID) *hapi.TransactionBody {
+			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenUnfreeze{TokenUnfreeze: &hapi.TokenUnfreezeAccountTransactionBody{Token: id, Account: a}}}
+		})},
+		{signature: "grantTokenKyc(address,address)", run: relationDo(func(id *hapi.TokenID, a *hapi.AccountID) *hapi.TransactionBody {
+			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenGrantKyc{TokenGrantKyc: &hapi.TokenGrantKycTransactionBody{Token: id, Account: a}}}
+		})},
+		{signature: "revokeTokenKyc(address,address)", run: relationDo(func(id *hapi.TokenID, a *hapi.AccountID) *hapi.TransactionBody {
+			return &hapi.TransactionBody{Data: &hapi.TransactionBody_TokenRevokeKyc{TokenRevokeKyc: &hapi.TokenRevokeKycTransactionBody{Token: id, Account: a}}}
+		})},
+		{signature: "updateNFTsMetadata(address,int64[],bytes)", run: (*serviceCall).updateMetadata},
+		{signature: "redirectForToken(address,bytes)", returns: "bytes", run: func(*serviceCall) hedera.Status { return hapi.ResponseCodeEnum_INVALID_TOKEN_ID }},
+	}
+	list = append(append(list, createCalls()...), airdropCalls()...)
+	return append(list, directViews()...)
+}
+
+// facadeCalls are the functions of a token's own address.
+func facadeCalls() []*serviceFunction {
+	list := []*serviceFunction{
+		{signature: "transfer(address,uint256)", returns: "bool", run: (*serviceCall).erc20Transfer},
+		{signature: "transferFrom(address,address,uint256)", returns: "bool", run: (*serviceCall).ercTransferFrom},
+		{signature: "approve(address,uint256)", returns: "bool", gas: approveGas, run: (*serviceCall).ercApprove},
+		{signature: "setApprovalForAll(address,bool)", gas: approveGas, run: (*serviceCall).approveAll},
+		{signature: "associate()", returns: "int64", gas: associateGas, run: (*serviceCall).associateSelf},
+		{signature: "dissociate()", returns: "int64", gas: associateGas, run: (*serviceCall).dissociateSelf},
+	}
+	return append(append(list, airdropFaces()...), facadeViews()...)
+}
+
+// accountAt is the account id of an address. The zero address is nobody.
+func (c *serviceCall) accountAt(a common.Address) *hapi.AccountID {
+	if acct := c.x.o.get(a); acct.exists {
+		return accountID(hedera.Entity(c.x.o.number(acct)))
+	}
+	if id, longZero := hedera.FromLongZero(a); longZero {
+		return accountID(id)
+	}
+	return &hapi.AccountID{Account: &hapi.AccountID_Alias{Alias: a.Bytes()}}
+}
+
+func (c *serviceCall) account(i int) *hapi.AccountID { return c.accountAt(c.args[i].address()) }
+
+func (c *serviceCall) me() *hapi.AccountID { return c.accountAt(c.sender.address) }
+
+// tokenAt is the token id of an address; what is no token's address is that of no token.
+func tokenAt(a common.Address) *hapi.TokenID {
+	id, _ := hedera.FromLongZero(a)
+	return tokenID(id)
+}
+
+func (c *serviceCall) tokenArg(i int) *hapi.TokenID { return tokenAt(c.args[i].address()) }
+
+// self is the token whose face is called, or the first argument, with the arguments after it.
+func (c *serviceCall) self() (*hapi.TokenID, []abiValue) {
+	if c.facade {
+		return tokenID(c.entity), c.args
+	}
+	return c.tokenArg(0), c.args[1:]
+}
+
+func tokenDo(body func(*hapi.TokenID) *hapi.TransactionBody) func(*serviceCall) hedera.Status {
+	return func(c *serviceCall) hedera.Status {
+		_, status := c.dispatch(body(c.tokenArg(0)))
+		return status
+	}
+}
+
+func relationDo(body func(*hapi.TokenID, *hapi.AccountID) *hapi.TransactionBody) func(*serviceCall) hedera.Status {
+	return func(c *serviceCall) hedera.Status {
+		_, status := c.dispatch(body(c.tokenArg(0), c.account(1)))
+		return status
+	}
+}
+
+// transfer dispatches a transfer and makes the events of it.
+func (c *serviceCall) transfer(body *hapi.CryptoTransferTransactionBody) hedera.Status {
+	if c.creditsSystem(body) {
+		return hapi.ResponseCodeEnum_INVALID_RECEIVING_NODE_ACCOUNT
+	}
+	child, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoTransfer{CryptoTransfer: body}})
+	if status == okay {
+		c.logs = append(c.logs, transferLogs(c.x.o, child.Did())...)
+	}
+	return status
+}
+
+// creditsSystem tells whether anything goes to the system's accounts, which contracts may not do.
+func (c *serviceCall) creditsSystem(body *hapi.CryptoTransferTransactionBody) bool {
+	system := func(id *hapi.AccountID) bool {
+		return id.GetAlias() == nil && id.GetAccountNum() > 0 && id.GetAccountNum() <= lastSystemNumber
+	}
+	for _, list := range body.GetTokenTransfers() {
+		for _, e := range list.GetTransfers() {
+			if e.GetAmount() > 0 && system(e.GetAccountID()) {
+				return true
+			}
+		}
+		for _, m := range list.GetNftTransfers() {
+			if system(m.GetReceiverAccountID()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// debit is an entry that takes from an account. What is not the caller's own is taken
+// from an allowance where the call does not say how.
+func (c *serviceCall) debit(a *hapi.AccountID, amount int64, approval bool) *hapi.AccountAmount {
+	if amount < 0 && !approval {
+		approval = c.needsApproval(a)
+	}
+	return &hapi.AccountAmount{AccountID: a, Amount: amount, IsApproval: &approval}
+}
+
+func (c *serviceCall) needsApproval(a *hapi.AccountID) bool {
+	if a.GetAccountNum() == c.sender.num {
+		return false
+	}
+	owner := c.x.o.entityAccount(a.GetAccountNum())
+	return !owner.exists || !c.authorizes(owner.key())
+}
+
+func oneToken(list *hapi.TokenTransferList) *hapi.CryptoTransferTransactionBody {
+	return &hapi.CryptoTransferTransactionBody{TokenTransfers: []*hapi.TokenTransferList{list}}
+}
+
+func (c *serviceCall) transferToken() hedera.Status {
+	amount := c.args[3].int64()
+	if amount < 0 {
+		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
+	}
+	return c.transfer(oneToken(&hapi.TokenTransferList{Token: c.tokenArg(0), Transfers: []*hapi.AccountAmount{
+		c.debit(c.account(1), -amount, false), {AccountID: c.account(2), Amount: amount},
+	}}))
+}
+
+func (c *serviceCall) transferTokens() hedera.Status {
+	list := &hapi.TokenTransferList{Token: c.tokenArg(0)}
+	if len(c.args[1].list) != len(c.args[2].list) {
+		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
+	}
+	for i := range c.args[1].list {
+		list.Transfers = append(list.Transfers, c.debit(c.accountAt(c.args[1].list[i].address()), c.args[2].list[i].int64(), false))
+	}
+	return c.transfer(oneToken(list))
+}
+
+func (c *serviceCall) nftMove(from, to common.Address, serial int64, approval bool) *hapi.NftTransfer {
+	owner := c.accountAt(from)
+	return &hapi.NftTransfer{
+		SenderAccountID: owner, ReceiverAccountID: c.accountAt(to), SerialNumber: serial,
+		IsApproval: approval || c.needsApproval(owner),
+	}
+}
+
+func (c *serviceCall) transferNFT() hedera.Status {
+	return c.transfer(oneToken(&hapi.TokenTransferList{Token: c.tokenArg(0), NftTransfers: []*hapi.NftTransfer{
+		c.nftMove(c.args[1].address(), c.args[2].address(), c.args[3].int64(), false),
+	}}))
+}
+
+func (c *serviceCall) transferNFTs() hedera.Status {
+	from, to, serials := c.args[1].list, c.args[2].list, c.args[3].list
+	if len(from) != len(to) || len(from) != len(serials) {
+		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
+	}
+	list := &hapi.TokenTransferList{Token: c.tokenArg(0)}
+	for i := range from {
+		list.NftTransfers = append(list.NftTransfers, c.nftMove(from[i].address(), to[i].address(), serials[i].int64(), false))
+	}
+	return c.transfer(oneToken(list))
+}
+
+// transferFrom is a transfer by a spender: of an allowance unless the owner calls.
+func (c *serviceCall) transferFrom() hedera.Status {
+	id, args := c.self()
+	from, to, amount := args[0].address(), args[1].address(), args[2].int64()
+	own := c.x.o.get(from) == c.sender
+	if t := c.x.o.tokens.get(id.GetTokenNum()); t != nil && t.NonFungible {
+		return c.transfer(oneToken(&hapi.TokenTransferList{Token: id, NftTransfers: []*hapi.NftTransfer{{
+			SenderAccountID: c.accountAt(from), ReceiverAccountID: c.accountAt(to), SerialNumber: amount, IsApproval: !own,
+		}}}))
+	}
+	approval := !own
+	return c.transfer(oneToken(&hapi.TokenTransferList{Token: id, Transfers: []*hapi.AccountAmount{
+		{AccountID: c.accountAt(from), Amount: -amount, IsApproval: &approval}, {AccountID: c.accountAt(to), Amount: amount},
+	}}))
+}
+
+func (c *serviceCall) erc20Transfer() hedera.Status {
+	id, args := c.self()
+	amount := args[1].int64()
+	c.result = []abiValue{abiBool(true)}
+	return c.transfer(oneToken(&hapi.TokenTransferList{Token: id, Transfers: []*hapi.AccountAmount{
+		{AccountID: c.me(), Amount: -amount}, {AccountID: c.accountAt(args[0].address()), Amount: amount},
+	}}))
+}
+
+// ercTransferFrom returns true for fungible tokens, and nothing for NFTs, whose interface
+// has no result; what is returned beyond it, nobody reads.
+func (c *serviceCall) ercTransferFrom() hedera.Status {
+	c.result = []abiValue{abiBool(true)}
+	return c.transferFrom()
+}
+
+func (c *serviceCall) cryptoTransferV1() hedera.Status {
+	return c.transfer(&hapi.CryptoTransferTransactionBody{TokenTransfers: c.lists(c.args[0].list, false)})
+}
+
+func (c *serviceCall) cryptoTransferV2() hedera.Status {
+	body := &hapi.CryptoTransferTransactionBody{Transfers: &hapi.TransferList{}, TokenTransfers: c.lists(c.args[1].list, true)}
+	for _, e := range c.args[0].list[0].list {
+		approval := e.list[2].bool()
+		body.Transfers.AccountAmounts = append(body.Transfers.AccountAmounts, &hapi.AccountAmount{
+			AccountID: c.accountAt(e.list[0].address()), Amount: e.list[1].int64(), IsApproval: &approval,
+		})
+	}
+	return c.transfer(body)
+}
+
+// lists reads transfers of tokens. Only their newer form says what comes of an allowance.
+func (c *serviceCall) lists(values []abiValue, explicit bool) (lists []*hapi.TokenTransferList) {
+	for _, v := range values {
+		list := &hapi.TokenTransferList{Token: tokenAt(v.list[0].address())}
+		for _, e := range v.list[1].list {
+			a, amount := c.accountAt(e.list[0].address()), e.list[1].int64()
+			entry := &hapi.AccountAmount{AccountID: a, Amount: amount}
+			if explicit {
+				approval := e.list[2].bool()
+				entry.IsApproval = &approval
+			} else {
+				entry = c.debit(a, amount, false)
+			}
+			list.Transfers = append(list.Transfers, entry)
+		}
+		for _, m := range v.list[2].list {
+			move := c.nftMove(m.list[0].address(), m.list[1].address(), m.list[2].int64(), false)
+			if explicit {
+				move.IsApproval = m.list[3].bool()
+			}
+			list.NftTransfers = append(list.NftTransfers, move)
+		}
+		lists = append(lists, list)
+	}
+	return lists
+}
+
+func (c *serviceCall) mint() hedera.Status {
+	body := &hapi.TokenMintTransactionBody{Token: c.tokenArg(0)}
+	if amount := c.args[1].int64(); amount >= 0 {
+		body.Amount = uint64(amount)
+	} else {
+		body.Amount = math.MaxUint64
+	}
+	for _, m := range c.args[2].list {
+		body.Metadata = append(body.Metadata, m.data)
+	}
+	if len(body.GetMetadata()) > 0 {
+		body.Amount = 0 // of NFTs the metadata alone counts
+	}
+	child, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenMint{TokenMint: body}})
+	var serials abiValue
+	for _, serial := range child.Did().Serials {
+		serials.list = append(serials.list, abiInt(serial))
+	}
+	c.result = []abiValue{abiInt(child.Did().TokenSupply), serials}
+	return status
+}
+
+func (c *serviceCall) burn() hedera.Status {
+	amount := c.args[1].int64()
+	if amount < 0 {
+		return hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_AMOUNT
+	}
+	child, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenBurn{TokenBurn: &hapi.TokenBurnTransactionBody{
+		Token: c.tokenArg(0), Amount: uint64(amount), SerialNumbers: c.args[2].int64s(),
+	}}})
+	c.result = []abiValue{abiInt(child.Did().TokenSupply)}
+	return status
+}
+
+func (c *serviceCall) wipe() hedera.Status {
+	body := &hapi.TokenWipeAccountTransactionBody{Token: c.tokenArg(0), Account: c.account(1)}
+	if strings.Contains(c.f.signature, "NFT") {
+		body.SerialNumbers = c.args[2].int64s()
+	} else if amount := c.args[2].int64(); amount >= 0 {
+		body.Amount = uint64(amount)
+	} else {
+		return hapi.ResponseCodeEnum_INVALID_WIPING_AMOUNT
+	}
+	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenWipe{TokenWipe: body}})
+	return status
+}
+
+func (c *serviceCall) updateMetadata() hedera.Status {
+	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenUpdateNfts{TokenUpdateNfts: &hapi.TokenUpdateNftsTransactionBody{
+		Token: c.tokenArg(0), SerialNumbers: c.args[1].int64s(), Metadata: wrapperspb.Bytes(c.args[2].data),
+	}}})
+	return status
+}
+
+func (c *serviceCall) tokensArg(i int) []*hapi.TokenID {
+	if !strings.Contains(c.f.signature, "[]") {
+		return []*hapi.TokenID{c.tokenArg(i)}
+	}
+	var list []*hapi.TokenID
+	for _, v := range c.args[i].list {
+		list = append(list, tokenAt(v.address()))
+	}
+	return list
+}
+
+func (c *serviceCall) associate() hedera.Status { return c.associateWith(c.account(0), c.tokensArg(1)) }
+
+func (c *serviceCall) associateSelf() hedera.Status {
+	return c.associateWith(c.me(), []*hapi.TokenID{tokenID(c.entity)})
+}
+
+func (c *serviceCall) associateWith(a *hapi.AccountID, tokens []*hapi.TokenID) hedera.Status {
+	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenAssociate{
+		TokenAssociate: &hapi.TokenAssociateTransactionBody{Account: a, Tokens: tokens},
+	}})
+	return status
+}
+
+func (c *serviceCall) dissociate() hedera.Status {
+	return c.dissociateFrom(c.account(0), c.tokensArg(1))
+}
+
+func (c *serviceCall) dissociateSelf() hedera.Status {
+	return c.dissociateFrom(c.me(), []*hapi.TokenID{tokenID(c.entity)})
+}
+
+func (c *serviceCall) dissociateFrom(a *hapi.AccountID, tokens []*hapi.TokenID) hedera.Status {
+	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenDissociate{
+		TokenDissociate: &hapi.TokenDissociateTransactionBody{Account: a, Tokens: tokens},
+	}})
+	return status
+}
+
+// allowed dispatches an approval.
+func (c *serviceCall) allowed(body *hapi.CryptoApproveAllowanceTransactionBody) hedera.Status {
+	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoApproveAllowance{CryptoApproveAllowance: body}})
+	return status
+}
+
+// approve is the approval of an amount by its owner, the caller.
+func (c *serviceCall) approve() hedera.Status {
+	id, args := c.self()
+	spender, amount := args[0].address(), args[1].int64()
+	c.result = []abiValue{abiBool(true)}
+	status := c.allowed(&hapi.CryptoApproveAllowanceTransactionBody{TokenAllowances: []*hapi.TokenAllowance{{
+		TokenId: id, Owner: c.me(), Spender: c.accountAt(spender), Amount: amount,
+	}}})
+	c.logApproval(status, id, c.sender.address, spender, amount, false)
+	return status
+}
+
+// approveNFT approves a spender for one NFT; the zero address ends an approval. Who may
+// transfer all of an owner's NFTs may hand single ones on.
+func (c *serviceCall) approveNFT() hedera.Status {
+	id, args := c.self()
+	spender, serial := args[0].address(), args[1].int64()
+	nft := c.x.o.nfts.get(nftKey{id.GetTokenNum(), serial})
+	if nft == nil || nft.Deleted {
+		return hapi.ResponseCodeEnum_INVALID_TOKEN_NFT_SERIAL_NUMBER
+	}
+	owner := accountID(nft.Owner)
+	var status hedera.Status
+	if spender == (common.Address{}) {
+		_, status = c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_CryptoDeleteAllowance{
+			CryptoDeleteAllowance: &hapi.CryptoDeleteAllowanceTransactionBody{NftAllowances: []*hapi.NftRemoveAllowance{{
+				TokenId: id, Owner: owner, SerialNumbers: []int64{serial},
+			}}},
+		}})
+	} else {
+		allowance := &hapi.NftAllowance{TokenId: id, Owner: owner, Spender: c.accountAt(spender), SerialNumbers: []int64{serial}}
+		if nft.Owner.Num != c.sender.num {
+			allowance.DelegatingSpender = c.me()
+		}
+		status = c.allowed(&hapi.CryptoApproveAllowanceTransactionBody{NftAllowances: []*hapi.NftAllowance{allowance}})
+	}
+	c.logApproval(status, id, c.x.o.entityAccount(nft.Owner.Num).address, spender, serial, true)
+	return status
+}
+
+// ercApprove is the approve of both interfaces.
+func (c *serviceCall) ercApprove() hedera.Status {
+	if t := c.x.o.tokens.get(c.entity.Num); t != nil && t.NonFungible {
+		c.result = []abiValue{abiBool(true)}
+		return c.approveNFT()
+	}
+	return c.approve()
+}
+
+func (c *serviceCall) approveAll() hedera.Status {
+	id, args := c.self()
+	approved := args[1].bool()
+	status := c.allowed(&hapi.CryptoApproveAllowanceTransactionBody{NftAllowances: []*hapi.NftAllowance{{
+		TokenId: id, Owner: c.me(), Spender: c.accountAt(args[0].address()), ApprovedForAll: wrapperspb.Bool(approved),
+	}}})
+	if status == okay {
+		c.logs = append(c.logs, approvalForAllLog(id, c.sender.address, args[0].address(), approved))
+	}
+	return status
+}

@@ -1,0 +1,256 @@
+package ledger
+
+import (
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+// createCalls are the functions that create and update tokens, in the forms that came one
+// after another.
+func createCalls() []*serviceFunction {
+	var list []*serviceFunction
+	for _, form := range []struct{ token, amounts, fixed, part, royal string }{
+		{"TOKENV1", "uint256,uint256", "FIXED1", "PART1", "ROYAL1"},
+		{"TOKENV2", "uint64,uint32", "FIXED1", "PART1", "ROYAL1"},
+		{"TOKEN", "int64,int32", "FIXED", "PART", "ROYAL"},
+		{"TOKENM", "int64,int32", "FIXED", "PART", "ROYAL"},
+	} {
+		list = append(list,
+			&serviceFunction{signature: "createFungibleToken(" + form.token + "," + form.amounts + ")", returns: "address", schedulable: true, run: (*serviceCall).create},
+			&serviceFunction{signature: "createFungibleTokenWithCustomFees(" + form.token + "," + form.amounts + "," + form.fixed + "," + form.part + ")", returns: "address", schedulable: true, run: (*serviceCall).create},
+			&serviceFunction{signature: "createNonFungibleToken(" + form.token + ")", returns: "address", schedulable: true, run: (*serviceCall).create},
+			&serviceFunction{signature: "createNonFungibleTokenWithCustomFees(" + form.token + "," + form.fixed + "," + form.royal + ")", returns: "address", schedulable: true, run: (*serviceCall).create},
+			&serviceFunction{signature: "updateTokenInfo(address," + form.token + ")", schedulable: true, run: (*serviceCall).update},
+		)
+	}
+	return append(list,
+		&serviceFunction{signature: "updateTokenKeys(address,KEYS)", run: (*serviceCall).updateKeys},
+		&serviceFunction{signature: "updateTokenExpiryInfo(address,(uint32,address,uint32))", run: (*serviceCall).updateExpiry},
+		&serviceFunction{signature: "updateTokenExpiryInfo(address,(int64,address,int64))", run: (*serviceCall).updateExpiry},
+		&serviceFunction{signature: "updateFungibleTokenCustomFees(address,FIXED,PART)", run: (*serviceCall).updateFees},
+		&serviceFunction{signature: "updateNonFungibleTokenCustomFees(address,FIXED,ROYAL)", run: (*serviceCall).updateFees},
+	)
+}
+
+// create makes a token. The caller pays with the value that it sends along, which goes
+// where fees go.
+func (c *serviceCall) create() hedera.Status {
+	if service := c.x.o.get(hedera.Entity(numTokenService).LongZero()); c.instead == nil {
+		if c.value < createFee {
+			c.x.o.move(service, c.sender, c.value) // nothing is made of it
+			return hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE
+		}
+		c.x.o.move(service, c.x.o.entityAccount(feeCollector), c.value)
+	}
+	t := c.args[0].list
+	keys, status := c.keys(t[7].list)
+	if status != okay {
+		return status
+	}
+	body := &hapi.TokenCreateTransactionBody{
+		Name: t[0].text(), Symbol: t[1].text(), Treasury: c.accountAt(t[2].address()), Memo: t[3].text(), FreezeDefault: t[6].bool(),
+		AdminKey: keys[0], KycKey: keys[1], FreezeKey: keys[2], WipeKey: keys[3], SupplyKey: keys[4],
+		FeeScheduleKey: keys[5], PauseKey: keys[6], MetadataKey: keys[7],
+	}
+	if t[4].bool() {
+		body.SupplyType, body.MaxSupply = hapi.TokenSupplyType_FINITE, t[5].int64()
+	}
+	body.Expiry, body.AutoRenewAccount, body.AutoRenewPeriod = c.expiry(&t[8])
+	if len(t) > 9 {
+		body.Metadata = t[9].data
+	}
+	rest := c.args[1:]
+	if strings.HasPrefix(c.f.signature, "createNon") {
+		body.TokenType = hapi.TokenType_NON_FUNGIBLE_UNIQUE
+	} else {
+		supply, decimals := rest[0].int64(), rest[1].int64()
+		if supply < 0 {
+			return hapi.ResponseCodeEnum_INVALID_TOKEN_INITIAL_SUPPLY
+		}
+		if decimals < 0 || decimals > 1<<31-1 {
+			return hapi.ResponseCodeEnum_INVALID_TOKEN_DECIMALS
+		}
+		body.InitialSupply, body.Decimals = uint64(supply), uint32(decimals)
+		rest = rest[2:]
+	}
+	if len(rest) == 2 {
+		body.CustomFees = c.fees(rest[0].list, rest[1].list, body.GetTokenType() == hapi.TokenType_NON_FUNGIBLE_UNIQUE)
+	}
+	child, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenCreation{TokenCreation: body}})
+	if status == okay {
+		c.result = []abiValue{abiAddress(child.Did().Token.LongZero())}
+	}
+	return status
+}
+
+// expiry reads when a token ends, who renews it and for how long.
+func (c *serviceCall) expiry(v *abiValue) (*hapi.Timestamp, *hapi.AccountID, *hapi.Duration) {
+	var (
+		end    *hapi.Timestamp
+		renew  *hapi.AccountID
+		period *hapi.Duration
+	)
+	if second := v.list[0].int64(); second != 0 {
+		end = &hapi.Timestamp{Seconds: second}
+	}
+	if a := v.list[1].address(); a != (common.Address{}) {
+		renew = c.accountAt(a)
+	}
+	if seconds := v.list[2].int64(); seconds != 0 {
+		period = &hapi.Duration{Seconds: seconds}
+	}
+	return end, renew, period
+}
+
+// keys reads a token's keys. A bit of the first word stands for each key.
+func (c *serviceCall) keys(list []abiValue) (keys [8]*hapi.Key, _ hedera.Status) {
+	for i := range list {
+		mask := list[i].list[0].int64()
+		key, ok := c.key(list[i].list[1].list)
+		if !ok {
+			return keys, hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
+		}
+		for bit := range keys {
+			if mask&(1<<bit) != 0 {
+				keys[bit] = key
+			}
+		}
+	}
+	return keys, okay
+}
+
+// key reads one key, of which one form must be given.
+func (c *serviceCall) key(v []abiValue) (key *hapi.Key, ok bool) {
+	given := 0
+	take := func(k *hapi.Key) { key, given = k, given+1 }
+	if v[0].bool() {
+		if m := c.sender.currentMeta(); m != nil && m.key != nil {
+			take(m.key)
+		} else {
+			take(contractKey(c.x.o.number(c.sender)))
+		}
+	}
+	if a := v[1].address(); a != (common.Address{}) {
+		take(&hapi.Key{Key: &hapi.Key_ContractID{ContractID: c.contractAt(a)}})
+	}
+	if len(v[2].data) == ed25519Size {
+		take(ed25519Key(v[2].data))
+	}
+	if len(v[3].data) == secp256k1Size {
+		take(secp256k1Key(v[3].data))
+	}
+	if a := v[4].address(); a != (common.Address{}) {
+		take(&hapi.Key{Key: &hapi.Key_DelegatableContractId{DelegatableContractId: c.contractAt(a)}})
+	}
+	return key, given == 1
+}
+
+func (c *serviceCall) contractAt(a common.Address) *hapi.ContractID {
+	if acct := c.x.o.get(a); acct.exists {
+		return contractID(hedera.Entity(c.x.o.number(acct)))
+	}
+	id, _ := hedera.FromLongZero(a)
+	return contractID(id)
+}
+
+// fees reads custom fees: fixed ones, and fractional ones or royalties.
+func (c *serviceCall) fees(fixed, rest []abiValue, royalties bool) (fees []*hapi.CustomFee) {
+	for _, v := range fixed {
+		fees = append(fees, &hapi.CustomFee{
+			Fee:                   &hapi.CustomFee_FixedFee{FixedFee: fixedFee(v.list[0].int64(), v.list[1].address(), v.list[2].bool(), v.list[3].bool())},
+			FeeCollectorAccountId: c.accountAt(v.list[4].address()),
+		})
+	}
+	for _, v := range rest {
+		part := &hapi.Fraction{Numerator: v.list[0].int64(), Denominator: v.list[1].int64()}
+		fee := &hapi.CustomFee{}
+		if royalties {
+			royalty := &hapi.RoyaltyFee{ExchangeValueFraction: part}
+			if amount := v.list[2].int64(); amount > 0 {
+				royalty.FallbackFee = fixedFee(amount, v.list[3].address(), v.list[4].bool(), false)
+			}
+			fee.Fee, fee.FeeCollectorAccountId = &hapi.CustomFee_RoyaltyFee{RoyaltyFee: royalty}, c.accountAt(v.list[5].address())
+		} else {
+			fee.Fee = &hapi.CustomFee_FractionalFee{FractionalFee: &hapi.FractionalFee{
+				FractionalAmount: part, MinimumAmount: v.list[2].int64(), MaximumAmount: v.list[3].int64(), NetOfTransfers: v.list[4].bool(),
+			}}
+			fee.FeeCollectorAccountId = c.accountAt(v.list[5].address())
+		}
+		fees = append(fees, fee)
+	}
+	return fees
+}
+
+func fixedFee(amount int64, token common.Address, hbar, own bool) *hapi.FixedFee {
+	fee := &hapi.FixedFee{Amount: amount}
+	switch {
+	case own:
+		fee.DenominatingTokenId = tokenID(hedera.Entity(0))
+	case !hbar && token != (common.Address{}):
+		fee.DenominatingTokenId = tokenAt(token)
+	}
+	return fee
+}
+
+// update changes what is given: empty text, no address and no keys leave what is there.
+func (c *serviceCall) update() hedera.Status {
+	t := c.args[1].list
+	keys, status := c.keys(t[7].list)
+	if status != okay {
+		return status
+	}
+	body := &hapi.TokenUpdateTransactionBody{Token: c.tokenArg(0), Name: t[0].text(), Symbol: t[1].text()}
+	setKeys(body, keys)
+	if a := t[2].address(); a != (common.Address{}) {
+		body.Treasury = c.accountAt(a)
+	}
+	if memo := t[3].text(); memo != "" {
+		body.Memo = wrapperspb.String(memo)
+	}
+	body.Expiry, body.AutoRenewAccount, body.AutoRenewPeriod = c.expiry(&t[8])
+	if len(t) > 9 && len(t[9].data) > 0 {
+		body.Metadata = wrapperspb.Bytes(t[9].data)
+	}
+	return c.updated(body)
+}
+
+func setKeys(body *hapi.TokenUpdateTransactionBody, keys [8]*hapi.Key) {
+	body.AdminKey, body.KycKey, body.FreezeKey, body.WipeKey = keys[0], keys[1], keys[2], keys[3]
+	body.SupplyKey, body.FeeScheduleKey, body.PauseKey, body.MetadataKey = keys[4], keys[5], keys[6], keys[7]
+}
+
+func (c *serviceCall) updated(body *hapi.TokenUpdateTransactionBody) hedera.Status {
+	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenUpdate{TokenUpdate: body}})
+	return status
+}
+
+func (c *serviceCall) updateKeys() hedera.Status {
+	keys, status := c.keys(c.args[1].list)
+	if status != okay {
+		return status
+	}
+	body := &hapi.TokenUpdateTransactionBody{Token: c.tokenArg(0)}
+	setKeys(body, keys)
+	return c.updated(body)
+}
+
+func (c *serviceCall) updateExpiry() hedera.Status {
+	body := &hapi.TokenUpdateTransactionBody{Token: c.tokenArg(0)}
+	body.Expiry, body.AutoRenewAccount, body.AutoRenewPeriod = c.expiry(&c.args[1])
+	return c.updated(body)
+}
+
+func (c *serviceCall) updateFees() hedera.Status {
+	royalties := strings.HasPrefix(c.f.signature, "updateNon")
+	_, status := c.dispatch(&hapi.TransactionBody{Data: &hapi.TransactionBody_TokenFeeScheduleUpdate{
+		TokenFeeScheduleUpdate: &hapi.TokenFeeScheduleUpdateTransactionBody{
+			TokenId: c.tokenArg(0), CustomFees: c.fees(c.args[1].list, c.args[2].list, royalties),
+		},
+	}})
+	return status
+}

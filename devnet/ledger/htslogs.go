@@ -1,0 +1,136 @@
+package ledger
+
+import (
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+// The events of ERC-20 and ERC-721, which tokens leave although no contract emits them.
+var (
+	topicTransfer       = common.HexToHash("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef")
+	topicApproval       = common.HexToHash("0x8c5be1e5ebec7d5bd14f71427d1e84f3dd0314c0f7b2291e5b200ac8c7c3b925")
+	topicApprovalForAll = common.HexToHash("0x17307eab39ab6107e8899845ad3d59bd9653f200f220920489ca2b5937696c31")
+)
+
+// transferLogs are the events of what changed hands: one for each NFT, and for fungible
+// tokens one for each receiver where there is one sender.
+func transferLogs(o *overlay, did *Effects) (logs []*types.Log) {
+	at := func(id hedera.ID) common.Hash {
+		if id.IsZero() {
+			return common.Hash{}
+		}
+		return common.BytesToHash(o.entityAccount(id.Num).address.Bytes())
+	}
+	for i := 0; i < len(did.Tokens); {
+		end := i
+		var from []TokenTransfer
+		for end < len(did.Tokens) && did.Tokens[end].Token == did.Tokens[i].Token {
+			if did.Tokens[end].Amount < 0 {
+				from = append(from, did.Tokens[end])
+			}
+			end++
+		}
+		if len(from) == 1 {
+			for _, t := range did.Tokens[i:end] {
+				if t.Amount > 0 {
+					logs = append(logs, &types.Log{
+						Address: t.Token.LongZero(), Topics: []common.Hash{topicTransfer, at(from[0].Account), at(t.Account)},
+						Data: intWord(t.Amount).Bytes(),
+					})
+				}
+			}
+		}
+		i = end
+	}
+	for _, n := range did.NFTs {
+		logs = append(logs, &types.Log{
+			Address: n.Token.LongZero(), Topics: []common.Hash{topicTransfer, at(n.Sender), at(n.Receiver), intWord(n.Serial)},
+		})
+	}
+	return logs
+}
+
+// logApproval makes the event of an approval that succeeded.
+func (c *serviceCall) logApproval(status hedera.Status, id *hapi.TokenID, owner, spender common.Address, amount int64, nft bool) {
+	if status != okay {
+		return
+	}
+	log := &types.Log{
+		Address: hedera.Entity(id.GetTokenNum()).LongZero(),
+		Topics:  []common.Hash{topicApproval, common.BytesToHash(owner[:]), common.BytesToHash(c.x.o.canonical(spender).Bytes())},
+	}
+	if nft {
+		log.Topics = append(log.Topics, intWord(amount))
+	} else {
+		log.Data = intWord(amount).Bytes()
+	}
+	c.logs = append(c.logs, log)
+}
+
+func approvalForAllLog(id *hapi.TokenID, owner, spender common.Address, approved bool) *types.Log {
+	return &types.Log{
+		Address: hedera.Entity(id.GetTokenNum()).LongZero(),
+		Topics:  []common.Hash{topicApprovalForAll, common.BytesToHash(owner[:]), common.BytesToHash(spender[:])},
+		Data:    abiBool(approved).word.Bytes(),
+	}
+}
+
+// syntheticLogs are the events that the mirror node makes of a transaction on tokens
+// without a contract.
+func (h *handling) syntheticLogs() []*Log {
+	if h.r.Status != okay || h.r.Result != nil {
+		return nil
+	}
+	raw := transferLogs(h.o, h.supplied())
+	if approve := h.sub.Body.GetCryptoApproveAllowance(); approve != nil {
+		raw = append(raw, h.approvalLogs(approve)...)
+	}
+	logs, _ := h.logs(raw)
+	return logs
+}
+
+// supplied is what a transaction did with a partner for what came into being or ceased to
+// exist: the zero address.
+func (h *handling) supplied() *Effects {
+	switch h.r.Kind {
+	case KindTokenCreate, KindTokenMint, KindTokenBurn, KindTokenWipe:
+	default:
+		return h.r.Did()
+	}
+	did := *h.r.Did()
+	did.Tokens = append([]TokenTransfer(nil), did.Tokens...)
+	for _, t := range h.r.Did().Tokens {
+		did.Tokens = append(did.Tokens, TokenTransfer{Token: t.Token, Amount: -t.Amount})
+	}
+	return &did
+}
+
+func (h *handling) approvalLogs(body *hapi.CryptoApproveAllowanceTransactionBody) (logs []*types.Log) {
+	parties := func(owner, spender *hapi.AccountID) (common.Address, common.Address) {
+		from, to, _ := h.grantor(owner, spender)
+		return from.address, to.address
+	}
+	for _, a := range body.GetTokenAllowances() {
+		from, to := parties(a.GetOwner(), a.GetSpender())
+		logs = append(logs, &types.Log{
+			Address: hedera.Entity(a.GetTokenId().GetTokenNum()).LongZero(), Data: intWord(a.GetAmount()).Bytes(),
+			Topics: []common.Hash{topicApproval, common.BytesToHash(from[:]), common.BytesToHash(to[:])},
+		})
+	}
+	for _, a := range body.GetNftAllowances() {
+		from, to := parties(a.GetOwner(), a.GetSpender())
+		if all := a.GetApprovedForAll(); all != nil {
+			logs = append(logs, approvalForAllLog(a.GetTokenId(), from, to, all.GetValue()))
+		}
+		for _, serial := range a.GetSerialNumbers() {
+			logs = append(logs, &types.Log{
+				Address: hedera.Entity(a.GetTokenId().GetTokenNum()).LongZero(),
+				Topics:  []common.Hash{topicApproval, common.BytesToHash(from[:]), common.BytesToHash(to[:]), intWord(serial)},
+			})
+		}
+	}
+	return logs
+}

@@ -1,0 +1,39 @@
+package ledger
+
+import (
+	"crypto/sha512"
+	"encoding/binary"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"lockstep/internal/eth"
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+// Impersonate handles an Ethereum transaction of an account whose key nobody has shown, a
+// contract's included, as tools for development may. Nothing in it but the signature is made
+// up: the account must exist, and its nonce, its balance and the price of gas count. The
+// treasury takes the place of the relay that would pay.
+func (l *Ledger) Impersonate(tx *types.Transaction, from common.Address) (*Record, error) {
+	claimed, err := eth.Unproven(tx, from)
+	if err != nil {
+		return nil, err
+	}
+	sub := &Submission{
+		Body: &hapi.TransactionBody{Data: &hapi.TransactionBody_EthereumTransaction{
+			EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: claimed.Raw()},
+		}},
+		Payer: hedera.Entity(treasury), Ethereum: claimed, Size: len(claimed.Raw()),
+		Signatures: NewSignatures(nil, nil), Node: l.cfg.Nodes[0], impersonated: true,
+	}
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	h := l.begin(sub)
+	sub.ID = hedera.TransactionID{Payer: sub.Payer, ValidStart: h.r.Consensus}
+	sub.Hash = sha512.Sum384(binary.BigEndian.AppendUint64(claimed.Hash().Bytes(), uint64(h.at)))
+	h.r.ID, h.r.Hash = sub.ID, sub.Hash
+	h.run()
+	return l.finish(h), nil
+}

@@ -1,0 +1,203 @@
+package ledger
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"math/big"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/ethereum/go-ethereum/core/vm/program"
+
+	"lockstep/internal/eth"
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+// With a block time there is a block for every period, also without transactions, and
+// each says that it is new. Numbers and times have no gaps and no overlap.
+func TestBlocksWithoutTransactionsFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Config{BlockTime: 2 * time.Second})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		changed, unsubscribe := r.Subscribe()
+		defer unsubscribe()
+		for number := int64(1); number <= 3; number++ {
+			<-changed
+			b := r.View().LatestBlock()
+			if b.Number != number || len(b.Records) != 0 || b.GasUsed != 0 {
+				t.Fatalf("block %d of %d records, want %d of none", b.Number, len(b.Records), number)
+			}
+		}
+		from, to := dev(t, 0), dev(t, 1)
+		r.want(r.ethereum(from, dynamic(0, &to.address, 1, 21_000, nil)), okay)
+		for {
+			<-changed
+			if len(r.View().LatestBlock().Records) > 0 {
+				break
+			}
+		}
+		<-changed // and after a block with transactions they go on
+		blocks := r.View().Blocks()
+		for i, b := range blocks[1:] {
+			if previous := blocks[i]; b.Number != previous.Number+1 || b.Previous != previous.Hash || b.Hash == previous.Hash ||
+				b.From.Compare(previous.To) <= 0 || b.To.Compare(b.From) < 0 {
+				t.Errorf("block %d from %s to %s after block %d from %s to %s", b.Number, b.From, b.To, previous.Number, previous.From, previous.To)
+			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Without a block time there is a block for every transaction and none besides.
+func TestNoBlocksWithoutTransactionsByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		<-time.After(time.Hour) // fake time
+		synctest.Wait()
+		if n := r.View().LatestBlock().Number; n != 0 {
+			t.Errorf("block %d", n)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestSystemAccountsExist(t *testing.T) {
+	v := newRig(t, Config{}).View()
+	for num := int64(1); num <= 1000; num++ {
+		a, ok := v.Account(hedera.Entity(num))
+		if !ok || a.Deleted || a.IsContract() || a.Address != hedera.Entity(num).LongZero() {
+			t.Fatalf("0.0.%d: %+v", num, a)
+		}
+	}
+	if _, ok := v.Account(hedera.Entity(1001)); ok {
+		t.Error("0.0.1001 exists, too")
+	}
+}
+
+// What nobody pays for is refused with a result that has a place in its block, as clients
+// who wait for a receipt expect it.
+func TestPriceOfZeroWithoutAllowance(t *testing.T) {
+	r := newRig(t, Config{})
+	from, to := dev(t, 0), dev(t, 1)
+	free := dynamic(0, &to.address, 0, 3_000_000, nil)
+	free.GasFeeCap, free.GasTipCap = new(big.Int), new(big.Int)
+	rec := r.ethereum(from, free)
+	r.want(rec, hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE)
+	if rec.Result.GasUsed != 0 || rec.Result.From != from.id || r.nonce(from.address) != 0 || rec.Result.Index != 0 || !rec.Executed() {
+		t.Errorf("result %+v", rec.Result)
+	}
+	if _, err := r.View().Opcodes(t.Context(), rec, OpcodeOptions{}); !errors.Is(err, ErrNotExecuted) {
+		t.Errorf("replayed: %v", err)
+	}
+	r.want(r.relayed(from, free, 3_000_000*price), okay)
+}
+
+// A contract that was made through a file says which.
+func TestContractMadeThroughAFileNamesIt(t *testing.T) {
+	r := newRig(t, Config{})
+	payer := dev(t, 0)
+	init := program.New().ReturnViaCodeCopy(returnTop(program.New().Push(42))).Bytes()
+	file := r.submit(payer.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_FileCreate{
+		FileCreate: &hapi.FileCreateTransactionBody{Contents: []byte(hex.EncodeToString(init))},
+	}}, payer.key)
+	r.want(file, okay)
+	rec := r.submit(payer.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCreateInstance{
+		ContractCreateInstance: &hapi.ContractCreateTransactionBody{
+			Gas: 1_000_000, AutoRenewPeriod: &hapi.Duration{Seconds: genesisRenewal},
+			InitcodeSource: &hapi.ContractCreateTransactionBody_FileID{FileID: &hapi.FileID{FileNum: file.File.Num}},
+		},
+	}}, payer.key)
+	r.want(rec, okay)
+	if a, _ := r.View().Account(rec.ContractID); a.Contract == nil || a.Contract.File != file.File {
+		t.Errorf("contract %+v", a.Contract)
+	}
+}
+
+// A value sent to the system from inside a call fails the transaction, not only the call.
+func TestValueToTheSystemInsideACall(t *testing.T) {
+	r := newRig(t, Config{})
+	from := dev(t, 0)
+	sha := common.BytesToAddress([]byte{2})
+	// What the call returns is ignored: on the network the caller does not get that far.
+	contract := r.deploy(from, 0, program.New().Call(nil, sha, 1, 0, 0, 0, 0).Op(vm.POP).Sstore(1, 1).Bytes())
+	rec := r.ethereum(from, dynamic(1, &contract, 5, 100_000, nil))
+	r.want(rec, hapi.ResponseCodeEnum_INVALID_CONTRACT_ID)
+	res := rec.Result
+	if res.ErrorMessage != "INVALID_CONTRACT_ID" || res.GasUsed != 100_000 || len(res.Actions) != 2 {
+		t.Fatalf("result %+v", res)
+	}
+	for i, action := range res.Actions {
+		if action.ResultType != ResultError || string(action.Result) != "INVALID_CONTRACT_ID" {
+			t.Errorf("action %d: %s %s", i, action.ResultType, action.Result)
+		}
+	}
+	if got := r.View().Storage(rec.ContractID, number(1)).Value; got != (common.Hash{}) || r.nonce(from.address) != 2 {
+		t.Errorf("stored %s, nonce %d", got, r.nonce(from.address))
+	}
+	_, out, err := r.View().Estimate(t.Context(), CallRequest{From: &from.address, To: &contract, Value: 5})
+	if err != nil || out.Status != hapi.ResponseCodeEnum_INVALID_CONTRACT_ID {
+		t.Errorf("estimate: %+v, %v", out, err)
+	}
+	reverting := r.deploy(from, 2, program.New().Call(nil, sha, 1, 0, 0, 0, 0).Push(0).Push(0).Op(vm.REVERT).Bytes())
+	r.want(r.ethereum(from, dynamic(3, &reverting, 5, 100_000, nil)), hapi.ResponseCodeEnum_INVALID_CONTRACT_ID)
+}
+
+// The relay of the ecosystem's other tools expects at least as much for the creation of an account.
+func TestEstimateOfAHollowAccount(t *testing.T) {
+	r := newRig(t, Config{})
+	from, nobody := dev(t, 0), fresh(t, 1)
+	gas, _, err := r.View().Estimate(t.Context(), CallRequest{From: &from.address, To: &nobody.address, Value: 5})
+	if err != nil || gas < 610_000 {
+		t.Errorf("%d gas, %v", gas, err)
+	}
+}
+
+// A signature for chain 0 holds on any chain, also in transactions that have a type.
+func TestSignedForChainZero(t *testing.T) {
+	to := dev(t, 1).address
+	price := big.NewInt(weiPrice)
+	for name, fields := range map[string]types.TxData{
+		"legacy": &types.LegacyTx{To: &to, Gas: 21_000, GasPrice: price},
+		"type 1": &types.AccessListTx{To: &to, Gas: 21_000, GasPrice: price, ChainID: new(big.Int)},
+		"type 2": &types.DynamicFeeTx{To: &to, Gas: 21_000, GasFeeCap: price, GasTipCap: price, ChainID: new(big.Int)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Config{})
+			from, relayer := dev(t, 0), dev(t, 9)
+			var signer types.Signer = eth.AnyChain{}
+			if name == "legacy" {
+				signer = types.HomesteadSigner{}
+			}
+			tx, err := types.SignNewTx(from.key, signer, fields)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := tx.MarshalBinary()
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec := r.submit(relayer.id, &hapi.TransactionBody{Data: &hapi.TransactionBody_EthereumTransaction{
+				EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: raw},
+			}}, relayer.key)
+			r.want(rec, okay)
+			if r.nonce(from.address) != 1 || rec.EthereumHash != tx.Hash() {
+				t.Errorf("nonce %d, hash %s", r.nonce(from.address), rec.EthereumHash)
+			}
+		})
+	}
+}

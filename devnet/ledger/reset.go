@@ -1,0 +1,28 @@
+package ledger
+
+// Reset begins anew: the ledger has its genesis accounts and block 0 alone, and the clock is the
+// machine's. Consensus nodes stay in the address book.
+func (l *Ledger) Reset() error {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	if err := l.restart(); err != nil {
+		return err
+	}
+	l.subscribers.notify()
+	return nil
+}
+
+func (l *Ledger) restart() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.world, l.chain = newWorld(), newChain(l.cfg.History, l.cfg.HistoryBytes)
+	l.offset.Store(0)
+	l.nextTime.Store(0)
+	l.settled = 0
+	l.pace = newPace(l.cfg)
+	if err := l.genesis(l.Now()); err != nil {
+		return err
+	}
+	l.newGeneration(0, 0)
+	return nil
+}

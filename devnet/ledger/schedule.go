@@ -1,0 +1,347 @@
+package ledger
+
+import (
+	"cmp"
+	"crypto/sha512"
+	"math"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+// Limits of a schedule, in seconds.
+const (
+	defaultScheduleLife = 1_800
+	maxScheduleLife     = 5_356_800 // 62 days
+)
+
+// Schedule is a transaction that waits for signatures or for its time, as it was at one moment.
+// The slices and messages in it are shared and must not be changed.
+type Schedule struct {
+	ID            hedera.ID
+	Creator       hedera.ID // who paid for the creation
+	Payer         hedera.ID // who pays for the scheduled transaction
+	Memo          string
+	AdminKey      *hapi.Key // nil for none
+	Body          *hapi.SchedulableTransactionBody
+	Transaction   hedera.TransactionID // of the scheduled transaction
+	Signatories   []*hapi.Key          // the primitive keys that agreed, in the order of agreement
+	Signatures    []ScheduleSignature  // what they agreed with
+	WaitForExpiry bool                 // it executes when it expires, not when the signatures are there
+	ExpiryGiven   bool                 // its creator said when it expires
+	Expires       hedera.Timestamp
+	Created       hedera.Timestamp
+	Executed      hedera.Timestamp // zero for not yet
+	DeletedAt     hedera.Timestamp // zero for never
+}
+
+// ScheduleSignature is one signature below the creation or a later signing of a schedule.
+type ScheduleSignature struct {
+	At        hedera.Timestamp
+	Key       *hapi.Key
+	Signature []byte // empty for a contract, which agrees by its call
+}
+
+// expiryKey orders schedules by their expiry.
+type expiryKey struct{ at, schedule int64 }
+
+func compareExpiries(a, b expiryKey) int {
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.schedule, b.schedule))
+}
+
+// expiredBy tells whether the schedule is no longer known to consensus nodes at a time.
+func (s *Schedule) expiredBy(ns int64) bool { return s.Expires.UnixNano() <= ns }
+
+// agrees tells whether those who signed so far satisfy a key.
+func (s *Schedule) agrees(key *hapi.Key) bool {
+	return satisfied(key, func(one *hapi.Key) bool { return containsKey(s.Signatories, one) })
+}
+
+func containsKey(list []*hapi.Key, key *hapi.Key) bool {
+	return slices.ContainsFunc(list, func(k *hapi.Key) bool { return proto.Equal(k, key) })
+}
+
+// scheduledBody is the transaction that a schedule stands for, nil for one of a kind that
+// cannot be scheduled.
+func scheduledBody(inner *hapi.SchedulableTransactionBody) *hapi.TransactionBody {
+	switch inner.GetData().(type) {
+	case *hapi.SchedulableTransactionBody_ConsensusSubmitMessage, *hapi.SchedulableTransactionBody_CryptoTransfer,
+		*hapi.SchedulableTransactionBody_CryptoApproveAllowance, *hapi.SchedulableTransactionBody_CryptoCreateAccount,
+		*hapi.SchedulableTransactionBody_CryptoUpdateAccount, *hapi.SchedulableTransactionBody_FileUpdate,
+		*hapi.SchedulableTransactionBody_TokenCreation, *hapi.SchedulableTransactionBody_TokenUpdate,
+		*hapi.SchedulableTransactionBody_TokenMint, *hapi.SchedulableTransactionBody_TokenBurn,
+		*hapi.SchedulableTransactionBody_ContractCall, *hapi.SchedulableTransactionBody_ContractCreateInstance,
+		*hapi.SchedulableTransactionBody_ContractUpdateInstance, *hapi.SchedulableTransactionBody_ContractDeleteInstance:
+	default:
+		return nil
+	}
+	body := &hapi.TransactionBody{TransactionFee: inner.GetTransactionFee(), Memo: &inner.Memo, MaxCustomFees: inner.GetMaxCustomFees()}
+	from, to := inner.ProtoReflect(), body.ProtoReflect()
+	field := from.WhichOneof(from.Descriptor().Oneofs().ByName("data"))
+	to.Set(to.Descriptor().Fields().ByName(field.Name()), from.Get(field)) // the two bodies name their kinds alike
+	return body
+}
+
+// pureSchedule checks the scheduled transaction as a node checks one that is sent.
+func (l *Ledger) pureSchedule(body *hapi.ScheduleCreateTransactionBody) hedera.Status {
+	if body.GetScheduledTransactionBody().GetData() == nil {
+		return hapi.ResponseCodeEnum_INVALID_TRANSACTION
+	}
+	if inner := scheduledBody(body.GetScheduledTransactionBody()); inner != nil {
+		return l.PureCheck(inner)
+	}
+	return okay // consensus says what cannot be scheduled
+}
+
+func (h *handling) scheduleCreate(body *hapi.ScheduleCreateTransactionBody) hedera.Status {
+	switch {
+	case scheduledBody(body.GetScheduledTransactionBody()) == nil:
+		return hapi.ResponseCodeEnum_SCHEDULED_TRANSACTION_NOT_IN_WHITELIST
+	case body.GetAdminKey() != nil && !validKey(body.GetAdminKey()):
+		return hapi.ResponseCodeEnum_INVALID_ADMIN_KEY
+	case body.GetAdminKey() != nil && !h.signed(body.GetAdminKey()):
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	for _, memo := range []string{body.GetMemo(), body.GetScheduledTransactionBody().GetMemo()} {
+		if status := validMemo(memo); status != okay {
+			return status
+		}
+	}
+	s := &Schedule{
+		Creator: h.sub.Payer, Payer: h.sub.Payer, Memo: body.GetMemo(), AdminKey: body.GetAdminKey(),
+		Body: body.GetScheduledTransactionBody(), Transaction: h.o.id, WaitForExpiry: body.GetWaitForExpiry(), Created: h.r.Consensus,
+	}
+	s.Transaction.Scheduled = true
+	if h.child { // a contract may make several in one transaction
+		s.Transaction.Nonce = int32(len(h.o.children))
+	}
+	if id := body.GetPayerAccountID(); id != nil {
+		payer, status := h.party(id)
+		if status != okay {
+			return hapi.ResponseCodeEnum_INVALID_SCHEDULE_PAYER_ID
+		}
+		s.Payer = hedera.Entity(payer.num)
+	}
+	if status := h.scheduleExpiry(s, body.GetExpirationTime()); status != okay {
+		return status
+	}
+	digest := scheduleDigest(body)
+	if same := h.o.identical.get(digest); same != nil {
+		if other := h.o.schedules.get(*same); other.DeletedAt.IsZero() && !other.expiredBy(h.at) {
+			h.failure = &Effects{Schedule: other.ID, Scheduled: other.Transaction}
+			return hapi.ResponseCodeEnum_IDENTICAL_SCHEDULE_ALREADY_CREATED
+		}
+	}
+	if _, status := h.agree(s); status != okay {
+		return status
+	}
+	s.ID = hedera.Entity(h.newNum())
+	h.o.identical.set(digest, &s.ID.Num)
+	h.o.expiries.set(expiryKey{s.Expires.UnixNano(), s.ID.Num}, &struct{}{})
+	h.did().Schedule = s.ID
+	return h.putSchedule(s)
+}
+
+// scheduleDigest is the same for schedules that differ in nothing but who made them.
+func scheduleDigest(body *hapi.ScheduleCreateTransactionBody) Hash48 {
+	return sha512.Sum384(marshal(body))
+}
+
+func (h *handling) scheduleExpiry(s *Schedule, given *hapi.Timestamp) hedera.Status {
+	if given == nil {
+		if s.WaitForExpiry {
+			return hapi.ResponseCodeEnum_MISSING_EXPIRY_TIME
+		}
+		s.Expires = h.expiry(defaultScheduleLife)
+		return okay
+	}
+	s.Expires, s.ExpiryGiven = hedera.Timestamp{Seconds: given.GetSeconds(), Nanos: given.GetNanos()}, true
+	switch {
+	case given.GetSeconds() <= h.r.Consensus.Seconds:
+		return hapi.ResponseCodeEnum_SCHEDULE_EXPIRATION_TIME_MUST_BE_HIGHER_THAN_CONSENSUS_TIME
+	case given.GetSeconds() > h.r.Consensus.Seconds+maxScheduleLife:
+		return hapi.ResponseCodeEnum_SCHEDULE_EXPIRATION_TIME_TOO_FAR_IN_FUTURE
+	}
+	return okay
+}
+
+// putSchedule keeps a schedule, and has it tried where it may execute at once.
+func (h *handling) putSchedule(s *Schedule) hedera.Status {
+	h.o.schedules.set(s.ID.Num, s)
+	h.r.Entity = s.ID
+	h.did().Scheduled = s.Transaction
+	if s.WaitForExpiry {
+		h.l.wake() // Run waits for the time of this one, too
+	} else {
+		h.o.ready = append(h.o.ready, s.ID.Num)
+	}
+	return okay
+}
+
+// agree adds to a schedule those of its keys that agree to the transaction being handled. It
+// returns how many are new.
+func (h *handling) agree(s *Schedule) (added int, status hedera.Status) {
+	wanted, status := h.scheduleKeys(s)
+	if status != okay {
+		return 0, status
+	}
+	s.Signatories, s.Signatures = slices.Clip(s.Signatories), slices.Clip(s.Signatures)
+	for _, key := range wanted {
+		if containsKey(s.Signatories, key) || !h.signed(key) {
+			continue
+		}
+		s.Signatories = append(s.Signatories, key)
+		s.Signatures = append(s.Signatures, ScheduleSignature{At: h.r.Consensus, Key: key, Signature: h.sub.Signatures.of(key)})
+		added++
+	}
+	return added, okay
+}
+
+// scheduleKeys finds the primitive keys that have a say in a scheduled transaction: it is
+// handled on a state that is thrown away, as if everybody had signed.
+func (h *handling) scheduleKeys(s *Schedule) ([]*hapi.Key, hedera.Status) {
+	var keys []*hapi.Key
+	note := func(key *hapi.Key) bool {
+		return satisfied(key, func(one *hapi.Key) bool {
+			if !containsKey(keys, one) {
+				keys = append(keys, one)
+			}
+			return true
+		})
+	}
+	payer := h.account(s.Payer)
+	if payer == nil || payer.deleted() {
+		return nil, hapi.ResponseCodeEnum_INVALID_SCHEDULE_PAYER_ID
+	}
+	note(payer.key())
+	body := scheduledBody(s.Body)
+	if body.GetContractCall() != nil { // it needs its payer's agreement alone
+		return keys, okay
+	}
+	trial := &handling{
+		l: h.l, at: h.at, o: newOverlay(h.l, h.at, h.o.shared), r: &Record{Consensus: h.r.Consensus}, authorizes: note,
+		sub: &Submission{Body: body, ID: s.Transaction, Payer: s.Payer, Signatures: NewSignatures(nil, nil)},
+	}
+	handler, _ := trial.service(body)
+	if absent := []hedera.Status{
+		hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID, hapi.ResponseCodeEnum_INVALID_TOKEN_ID, hapi.ResponseCodeEnum_INVALID_TOPIC_ID,
+		hapi.ResponseCodeEnum_INVALID_CONTRACT_ID, hapi.ResponseCodeEnum_INVALID_FILE_ID,
+	}; slices.Contains(absent, handler()) {
+		return nil, hapi.ResponseCodeEnum_UNRESOLVABLE_REQUIRED_SIGNERS
+	}
+	return keys, okay
+}
+
+// pendingSchedule finds a schedule that has neither executed nor ended.
+func (h *handling) pendingSchedule(id *hapi.ScheduleID) (*Schedule, hedera.Status) {
+	if id.GetShardNum() != 0 || id.GetRealmNum() != 0 {
+		return nil, hapi.ResponseCodeEnum_INVALID_SCHEDULE_ID
+	}
+	s := h.o.schedules.get(id.GetScheduleNum())
+	switch {
+	case s == nil, s.expiredBy(h.at):
+		return nil, hapi.ResponseCodeEnum_INVALID_SCHEDULE_ID
+	case !s.DeletedAt.IsZero():
+		return nil, hapi.ResponseCodeEnum_SCHEDULE_ALREADY_DELETED
+	case !s.Executed.IsZero():
+		return nil, hapi.ResponseCodeEnum_SCHEDULE_ALREADY_EXECUTED
+	}
+	return s, okay
+}
+
+func (h *handling) scheduleSign(body *hapi.ScheduleSignTransactionBody) hedera.Status {
+	old, status := h.pendingSchedule(body.GetScheduleID())
+	if status != okay {
+		return status
+	}
+	s := *old
+	switch added, status := h.agree(&s); {
+	case status != okay:
+		return status
+	case added == 0:
+		return hapi.ResponseCodeEnum_NO_NEW_VALID_SIGNATURES
+	}
+	return h.putSchedule(&s)
+}
+
+func (h *handling) scheduleDelete(body *hapi.ScheduleDeleteTransactionBody) hedera.Status {
+	old, status := h.pendingSchedule(body.GetScheduleID())
+	switch {
+	case status != okay:
+		return status
+	case old.AdminKey == nil:
+		return hapi.ResponseCodeEnum_SCHEDULE_IS_IMMUTABLE
+	case !h.signed(old.AdminKey):
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	s := *old
+	s.DeletedAt = h.r.Consensus
+	h.o.schedules.set(s.ID.Num, &s)
+	h.r.Entity = s.ID
+	return okay
+}
+
+// execute brings a scheduled transaction to consensus where all who must agree do. The caller
+// holds handling, and has the block closed afterwards.
+func (l *Ledger) execute(num int64) {
+	s := l.world.schedules.at(num, math.MaxInt64)
+	if s == nil || !s.Executed.IsZero() || !s.DeletedAt.IsZero() {
+		return
+	}
+	body := scheduledBody(s.Body)
+	h := l.begin(&Submission{
+		Body: body, ID: s.Transaction, Payer: s.Payer, Hash: sha512.Sum384([]byte(s.Transaction.String())), Signatures: NewSignatures(nil, nil),
+	})
+	h.authorizes = s.agrees
+	if payer := h.account(s.Payer); payer != nil && !s.agrees(payer.key()) {
+		return
+	}
+	if h.run(); h.r.Status == hapi.ResponseCodeEnum_INVALID_SIGNATURE {
+		return // it waits on; the state that it was handled on is dropped
+	}
+	done := *s
+	done.Executed = h.r.Consensus
+	h.o.schedules.set(num, &done)
+	h.did().ScheduleRef = s.ID
+	l.enter(h)
+}
+
+// executeReady tries the schedules that a transaction created or signed. Those that one of them
+// creates in turn wait for a signing or for their time, so that no chain of them is endless.
+func (l *Ledger) executeReady(h *handling) {
+	for _, num := range h.o.ready {
+		l.execute(num)
+	}
+}
+
+// executeDue executes the schedules whose time has come by a consensus time, and returns how
+// long it is until the next one's; any is false where there is none. The caller holds handling.
+func (l *Ledger) executeDue(now int64) (left time.Duration, any bool) {
+	last := expiryKey{now, every}
+	if now > l.settled {
+		due := slices.Clone(l.world.expiries.between(expiryKey{l.settled, every}, last))
+		l.settled = now
+		for _, key := range due {
+			if s := l.world.schedules.at(key.schedule, math.MaxInt64); s != nil && s.WaitForExpiry {
+				l.execute(key.schedule)
+				l.entered()
+			}
+		}
+	}
+	later := l.world.expiries.between(last, expiryKey{math.MaxInt64, every})
+	if len(later) == 0 {
+		return 0, false
+	}
+	return time.Duration(later[0].at - now), true
+}
+
+// executeWaiting executes what is due by the clock, as Run does.
+func (l *Ledger) executeWaiting() (left time.Duration, any bool) {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	return l.executeDue(l.Now().UnixNano())
+}

@@ -1,0 +1,294 @@
+package ledger
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+// Token is a token as it was at one moment. The slices and messages in it are shared and
+// must not be changed.
+type Token struct {
+	ID          hedera.ID
+	Name        string
+	Symbol      string
+	Memo        string
+	Metadata    []byte
+	NonFungible bool
+	Decimals    uint32
+	Supply      int64 // in existence: the smallest units, or the number of NFTs
+	Initial     int64 // supply at creation
+	MaxSupply   int64 // 0: no maximum
+	LastSerial  int64 // of the newest NFT
+	Treasury    hedera.ID
+
+	Keys          TokenKeys
+	FreezeDefault bool
+	Paused        bool
+	Deleted       bool
+	Fees          []*hapi.CustomFee
+	FeesSince     hedera.Timestamp // when Fees were last set
+
+	AutoRenewAccount hedera.ID // zero for none
+	AutoRenewPeriod  int64     // seconds; 0 for none
+	Created          hedera.Timestamp
+	Modified         hedera.Timestamp
+	Expires          hedera.Timestamp
+}
+
+// TokenKeys are the keys that may change a token; nil for those it does not have.
+type TokenKeys struct {
+	Admin, KYC, Freeze, Wipe, Supply, FeeSchedule, Pause, Metadata *hapi.Key
+}
+
+// Relation is an account's association with a token. A freeze or KYC state means nothing
+// for a token without the key for it.
+type Relation struct {
+	Account   hedera.ID
+	Token     hedera.ID
+	Balance   int64 // smallest units, or the number of NFTs
+	Frozen    bool
+	KYC       bool // granted, or not asked for
+	Automatic bool // made by a transfer
+	Created   hedera.Timestamp
+}
+
+// NFT is one non-fungible token, burned ones included.
+type NFT struct {
+	Token    hedera.ID
+	Serial   int64
+	Owner    hedera.ID
+	Spender  hedera.ID // approved for this one; zero for none
+	Metadata []byte
+	Created  hedera.Timestamp
+	Modified hedera.Timestamp
+	Deleted  bool
+}
+
+// Allowance is what an owner lets a spender spend: hbar where Token is zero.
+type Allowance struct {
+	Owner, Spender, Token hedera.ID
+	Granted               int64 // as approved
+	Amount                int64 // what is left
+	Since                 hedera.Timestamp
+}
+
+// NFTAllowance lets a spender transfer all NFTs that an owner has of a token.
+type NFTAllowance struct {
+	Owner, Spender, Token hedera.ID
+	Approved              bool
+	Since                 hedera.Timestamp
+}
+
+// Keys of the tables.
+type (
+	relationKey  struct{ account, token int64 }
+	nftKey       struct{ token, serial int64 }
+	allowanceKey struct{ owner, token, spender int64 }
+)
+
+func compareRelations(a, b relationKey) int {
+	return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(a.token, b.token))
+}
+
+func compareNFTs(a, b nftKey) int {
+	return cmp.Or(cmp.Compare(a.token, b.token), cmp.Compare(a.serial, b.serial))
+}
+
+func compareAllowances(a, b allowanceKey) int {
+	return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.spender, b.spender), cmp.Compare(a.token, b.token))
+}
+
+// tables are what exists beside accounts and contracts.
+type tables struct {
+	tokens        *table[int64, Token]
+	relations     *table[relationKey, Relation]
+	holders       *table[relationKey, struct{}] // the same pairs, by token: account and token change places
+	nfts          *table[nftKey, NFT]
+	allowances    *table[allowanceKey, Allowance]
+	nftAllowances *table[allowanceKey, NFTAllowance]
+	topics        *table[int64, Topic]
+	schedules     *table[int64, Schedule]
+	expiries      *table[expiryKey, struct{}] // of schedules, by time
+	identical     *table[Hash48, int64]       // schedules by what they are made of
+	airdrops      *table[airdropKey, Airdrop]
+	claimable     *table[airdropKey, struct{}] // the same by receiver: sender and receiver change places
+}
+
+func newTables() tables {
+	return tables{
+		tokens:        newTable[int64, Token](cmp.Compare[int64]),
+		relations:     newTable[relationKey, Relation](compareRelations),
+		holders:       newTable[relationKey, struct{}](compareRelations),
+		nfts:          newTable[nftKey, NFT](compareNFTs),
+		allowances:    newTable[allowanceKey, Allowance](compareAllowances),
+		nftAllowances: newTable[allowanceKey, NFTAllowance](compareAllowances),
+		topics:        newTable[int64, Topic](cmp.Compare[int64]),
+		schedules:     newTable[int64, Schedule](cmp.Compare[int64]),
+		expiries:      newTable[expiryKey, struct{}](compareExpiries),
+		identical:     newTable[Hash48, int64](func(a, b Hash48) int { return bytes.Compare(a[:], b[:]) }),
+		airdrops:      newTable[airdropKey, Airdrop](compareAirdrops),
+		claimable:     newTable[airdropKey, struct{}](compareAirdrops),
+	}
+}
+
+// layers are what an overlay changes in the tables.
+type layers struct {
+	tokens        layer[int64, Token]
+	relations     layer[relationKey, Relation]
+	holders       layer[relationKey, struct{}]
+	nfts          layer[nftKey, NFT]
+	allowances    layer[allowanceKey, Allowance]
+	nftAllowances layer[allowanceKey, NFTAllowance]
+	topics        layer[int64, Topic]
+	schedules     layer[int64, Schedule]
+	expiries      layer[expiryKey, struct{}]
+	identical     layer[Hash48, int64]
+	airdrops      layer[airdropKey, Airdrop]
+	claimable     layer[airdropKey, struct{}]
+}
+
+func newLayers(o *overlay, t *tables) layers {
+	return layers{
+		tokens:        layer[int64, Token]{o: o, table: t.tokens},
+		relations:     layer[relationKey, Relation]{o: o, table: t.relations},
+		holders:       layer[relationKey, struct{}]{o: o, table: t.holders},
+		nfts:          layer[nftKey, NFT]{o: o, table: t.nfts},
+		allowances:    layer[allowanceKey, Allowance]{o: o, table: t.allowances},
+		nftAllowances: layer[allowanceKey, NFTAllowance]{o: o, table: t.nftAllowances},
+		topics:        layer[int64, Topic]{o: o, table: t.topics},
+		schedules:     layer[int64, Schedule]{o: o, table: t.schedules},
+		expiries:      layer[expiryKey, struct{}]{o: o, table: t.expiries},
+		identical:     layer[Hash48, int64]{o: o, table: t.identical},
+		airdrops:      layer[airdropKey, Airdrop]{o: o, table: t.airdrops},
+		claimable:     layer[airdropKey, struct{}]{o: o, table: t.claimable},
+	}
+}
+
+func (y *layers) commit(at int64, touched *touchedSet) {
+	y.tokens.commit(at, touched)
+	y.relations.commit(at, touched)
+	y.holders.commit(at, touched)
+	y.nfts.commit(at, touched)
+	y.allowances.commit(at, touched)
+	y.nftAllowances.commit(at, touched)
+	y.topics.commit(at, touched)
+	y.schedules.commit(at, touched)
+	y.expiries.commit(at, touched)
+	y.identical.commit(at, touched)
+	y.airdrops.commit(at, touched)
+	y.claimable.commit(at, touched)
+}
+
+// setRelation writes a relation and keeps the list of a token's holders.
+func (y *layers) setRelation(account, token int64, r *Relation) {
+	had := y.relations.get(relationKey{account, token}) != nil
+	y.relations.set(relationKey{account, token}, r)
+	switch {
+	case r == nil:
+		y.holders.set(relationKey{token, account}, nil)
+	case !had:
+		y.holders.set(relationKey{token, account}, &struct{}{})
+	}
+}
+
+// Effects are what a transaction did beside what every record tells. They belong to its
+// record.
+type Effects struct {
+	Token        hedera.ID // created
+	TokenSupply  int64     // after a change of it
+	Serials      []int64   // of minted NFTs
+	Tokens       []TokenTransfer
+	NFTs         []NFTTransfer
+	Airdrops     []Airdrop // that are pending since
+	Fees         []AssessedFee
+	Associations []Association        // made by transfers
+	Topic        hedera.ID            // created
+	Schedule     hedera.ID            // created, or found to be identical
+	Scheduled    hedera.TransactionID // of the schedule that was created, signed or found
+	ScheduleRef  hedera.ID            // the schedule that the transaction was waiting in
+	Message      *TopicMessage        // submitted
+	Number       *int32               // drawn from a range
+	Logs         []*Log               // the events that the mirror node makes of it
+	Index        int                  // where there are such: its place among the block's transactions with events or results
+}
+
+// TokenTransfer is a net change of an account's balance of a fungible token.
+type TokenTransfer struct {
+	Token, Account hedera.ID
+	Amount         int64
+	Approval       bool
+}
+
+// NFTTransfer is a change of owner. Minting has no sender, burning and wiping no receiver.
+type NFTTransfer struct {
+	Token            hedera.ID
+	Serial           int64
+	Sender, Receiver hedera.ID
+	Approval         bool
+}
+
+// AssessedFee is a custom fee that a transfer caused, in hbar where Token is zero.
+type AssessedFee struct {
+	Amount           int64
+	Token, Collector hedera.ID
+	Payers           []hedera.ID
+}
+
+// Association is a new pair of account and token.
+type Association struct{ Token, Account hedera.ID }
+
+var noEffects Effects
+
+// Did returns the effects of a record; they are empty for most. They must not be changed.
+func (r *Record) Did() *Effects {
+	if r.effects == nil {
+		return &noEffects
+	}
+	return r.effects
+}
+
+// Logs returns the events of a record: those that contracts emitted, or else those that
+// the mirror node makes of what happened to tokens.
+func (r *Record) Logs() []*Log {
+	if r.Result != nil {
+		return r.Result.Logs
+	}
+	return r.Did().Logs
+}
+
+// did returns the effects of the transaction to add to.
+func (h *handling) did() *Effects {
+	if h.r.effects == nil {
+		h.r.effects = &Effects{}
+	}
+	return h.r.effects
+}
+
+// every is the highest number of an entity or serial.
+const every = math.MaxInt64
+
+// sorted puts transfers into the order in which records list them, and sums those that
+// belong together.
+func (e *Effects) sorted() {
+	slices.SortStableFunc(e.Tokens, func(a, b TokenTransfer) int {
+		return cmp.Or(cmp.Compare(a.Token.Num, b.Token.Num), cmp.Compare(a.Account.Num, b.Account.Num))
+	})
+	var list []TokenTransfer
+	for _, t := range e.Tokens {
+		if n := len(list); n > 0 && list[n-1].Token == t.Token && list[n-1].Account == t.Account {
+			list[n-1].Amount += t.Amount
+			list[n-1].Approval = list[n-1].Approval || t.Approval
+			continue
+		}
+		list = append(list, t)
+	}
+	e.Tokens = slices.DeleteFunc(list, func(t TokenTransfer) bool { return t.Amount == 0 })
+	slices.SortStableFunc(e.NFTs, func(a, b NFTTransfer) int {
+		return cmp.Or(cmp.Compare(a.Token.Num, b.Token.Num), cmp.Compare(a.Serial, b.Serial))
+	})
+}

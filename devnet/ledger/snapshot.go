@@ -1,0 +1,172 @@
+package ledger
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// Snapshot is a moment that the ledger can go back to: accounts, contracts, tokens, topics,
+// files, blocks and records alike. It costs next to nothing, since all state has history.
+// It is good as long as the ledger keeps the block that it was taken at.
+type Snapshot struct {
+	ledger  *Ledger
+	block   *Block // the newest one
+	clock   clockState
+	nextNum int64
+	running [4]Hash48
+	files   map[int64]*File // which have no history
+}
+
+// Snapshot closes the open block, if there is one, and takes a snapshot after it.
+func (l *Ledger) Snapshot() *Snapshot {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	if l.chain.open != nil {
+		l.closeBlock()
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	newest := l.chain.blocks[len(l.chain.blocks)-1]
+	return &Snapshot{
+		ledger: l, block: newest, clock: l.clock(), nextNum: l.nextNum, running: l.chain.running,
+		files: maps.Clone(l.world.files),
+	}
+}
+
+// Revert goes back to a snapshot: what was handled since then has not happened. It returns
+// false, and does nothing, where the snapshot is another ledger's, lies after a moment that
+// the ledger went back to since, or is no longer kept. The clock goes back, too, and on from there.
+//
+// It costs what was changed since the snapshot. Views of moments that are gone show the
+// state of the snapshot.
+func (l *Ledger) Revert(s *Snapshot) bool {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	if !l.rewind(s) {
+		return false
+	}
+	l.subscribers.notify()
+	return true
+}
+
+func (l *Ledger) rewind(s *Snapshot) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.chain
+	if s.ledger != l || c.number(s.block.Number) != s.block {
+		return false
+	}
+	at := s.block.To.UnixNano()
+	if c.open != nil {
+		c.drop(c.open)
+		l.world.rewind(c.openTouched, at)
+		c.open, c.openTouched = nil, touchedSet{}
+	}
+	c.chosen = nil
+	keep := int(s.block.Number - c.blocks[0].Number + 1)
+	for i := len(c.blocks) - 1; i >= keep; i-- {
+		c.drop(c.blocks[i])
+		delete(c.byHash, [32]byte(c.blocks[i].Hash[:32]))
+		c.weight -= c.blocks[i].weight
+		l.world.rewind(c.touched[i], at)
+	}
+	// Readers may hold the old lists: they are not written over.
+	c.blocks, c.touched = slices.Clip(c.blocks[:keep]), slices.Clip(c.touched[:keep])
+	c.running = s.running
+	l.world.files = maps.Clone(s.files)
+	l.nextNum = s.nextNum
+	l.published = at
+	l.turnBack(s.clock)
+	l.newest.Store(&View{l: l, asOf: at})
+	l.newGeneration(s.block.Number, s.block.Number)
+	return true
+}
+
+// drop forgets the records of a block, which are the newest that there are.
+func (c *chain) drop(b *Block) {
+	for _, r := range slices.Backward(b.Records) {
+		if r.IsChild() {
+			continue
+		}
+		dropLast(c.byID, r.ID)
+		if key := [32]byte(r.Hash[:32]); c.byTxHash[key] == r {
+			delete(c.byTxHash, key)
+			if earlier := c.byID[r.ID]; len(earlier) > 0 && earlier[len(earlier)-1].Hash == r.Hash {
+				c.byTxHash[key] = earlier[len(earlier)-1] // a duplicate of it was dropped
+			}
+		}
+		if r.EthereumHash != (common.Hash{}) {
+			dropLast(c.byEthHash, r.EthereumHash)
+		}
+	}
+}
+
+// dropLast removes the newest record of a key.
+func dropLast[K comparable](m map[K][]*Record, key K) {
+	if list := m[key]; len(list) > 1 {
+		m[key] = slices.Clone(list[:len(list)-1])
+		return
+	}
+	delete(m, key)
+}
+
+// rewind takes back what was touched after a time.
+func (w *world) rewind(t touchedSet, ns int64) {
+	for _, row := range t.rows {
+		row.rewind(ns)
+	}
+	for _, key := range t.slots {
+		if e := w.entities[key.contract]; e != nil && e.slots[key.key] != nil {
+			e.slots[key.key].rewind(ns)
+			if len(e.slots[key.key].versions) == 0 {
+				delete(e.slots, key.key)
+			}
+		}
+	}
+	for _, num := range t.entities {
+		if e := w.entities[num]; e != nil {
+			w.rewindEntity(e, ns)
+		}
+	}
+}
+
+// rewindEntity takes back an entity's versions, and the entity where none is left.
+func (w *world) rewindEntity(e *entity, ns int64) {
+	last := e.versions[len(e.versions)-1].meta
+	keep, _ := slices.BinarySearchFunc(e.versions, ns+1, func(v version, at int64) int { return int(min(max(v.at-at, -1), 1)) })
+	if keep == len(e.versions) {
+		return
+	}
+	e.versions = slices.Clip(e.versions[:keep])
+	var now *meta
+	if keep > 0 {
+		now = e.versions[keep-1].meta
+	} else {
+		delete(w.entities, e.num)
+		if i, found := slices.BinarySearch(w.order, e.num); found {
+			w.order = slices.Delete(slices.Clone(w.order), i, i+1)
+		}
+	}
+	w.reindex(e.num, last, now)
+}
+
+// reindex makes an entity known by the addresses that it has now, and by no others. now is
+// nil for one that is gone.
+func (w *world) reindex(num int64, before, now *meta) {
+	if w.byAddress[before.address] == num {
+		delete(w.byAddress, before.address)
+	}
+	if w.byAlias[string(before.alias)] == num {
+		delete(w.byAlias, string(before.alias))
+	}
+	if now != nil {
+		w.index(num, now)
+	}
+}
+
+func (s *slot) rewind(ns int64) {
+	keep, _ := slices.BinarySearchFunc(s.versions, ns+1, func(v slotVersion, at int64) int { return int(min(max(v.at-at, -1), 1)) })
+	s.versions = slices.Clip(s.versions[:keep])
+}

@@ -1,0 +1,343 @@
+package ledger
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"sort"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// Errors of saved state.
+var (
+	// ErrNotState is what has another form than saved state.
+	ErrNotState = errors.New("it is no saved state")
+
+	// ErrOtherVersion is state that another version of the program saved.
+	ErrOtherVersion = errors.New("another version saved it: its layout differs")
+
+	// ErrOtherNetwork is the state of a network with another chain id or other accounts.
+	ErrOtherNetwork = errors.New("it is the state of another network")
+
+	// ErrTurnedBack is a ledger that went back while it was saved.
+	ErrTurnedBack = errors.New("the ledger went back meanwhile")
+)
+
+// stateMagic begins saved state; the layout and a gzip stream follow.
+const stateMagic = "lockstep state\n"
+
+// header is what saved state begins with.
+type header struct {
+	ChainID  uint64
+	NextNum  int64
+	LastTime int64 // newest consensus time, ns
+	Settled  int64
+	NextTime int64
+	Offset   int64 // of consensus time against the machine's clock, ns
+	Running  [4]Hash48
+	AsOf     int64 // end of the newest block, ns
+	Entities int
+	Files    []*File
+	Sequence int64 // next of Order
+	Order    []ConsensusEntry
+	Block    int64 // the newest one
+}
+
+// savedEntity is an account or a contract with its history. Described is given where it
+// differs from the version before.
+type savedEntity struct {
+	Num      int64
+	Versions []savedVersion
+	Slots    []savedSlot
+}
+
+type savedVersion struct {
+	At        int64
+	Balance   int64
+	Nonce     int64
+	Described *Account // nil: as before
+}
+
+type savedSlot struct {
+	Key    common.Hash
+	At     []int64
+	Values []common.Hash
+}
+
+// savedRecord is a record with what others do not see of it.
+type savedRecord struct {
+	Record  *Record
+	Seed    Hash48
+	Effects *Effects
+}
+
+// savedBlock is a block, whose records follow it.
+type savedBlock struct {
+	Block   *Block
+	Records []savedRecord
+}
+
+// savedRow is a row of a table with its history.
+type savedRow[K any, V any] struct {
+	Key  K
+	At   []int64
+	Rows []*V
+}
+
+// stateTypes are what saved state is made of.
+func stateTypes() []reflect.Type {
+	return []reflect.Type{
+		reflect.TypeFor[header](), reflect.TypeFor[savedEntity](), reflect.TypeFor[savedBlock](),
+		reflect.TypeFor[Token](), reflect.TypeFor[Relation](), reflect.TypeFor[NFT](), reflect.TypeFor[Allowance](),
+		reflect.TypeFor[NFTAllowance](), reflect.TypeFor[Topic](), reflect.TypeFor[Schedule](), reflect.TypeFor[Airdrop](),
+	}
+}
+
+// Mark tells whether anything happened: it differs after every block and every generation.
+type Mark struct {
+	Generation uint64
+	Block      int64
+}
+
+// Mark is the present one.
+func (l *Ledger) Mark() Mark {
+	return Mark{l.Generation().Number, l.View().LatestBlock().Number}
+}
+
+// Save closes the open block, as Snapshot does, and writes all that there is: accounts,
+// contracts, storage, tokens, topics, schedules, files, blocks, records, and the clock.
+// Transactions are handled meanwhile; they are not in it. It returns the mark of what it wrote.
+func (l *Ledger) Save(w io.Writer) (Mark, error) {
+	l.handling.Lock()
+	if l.chain.open != nil {
+		l.closeBlock()
+	}
+	s := l.newSaving()
+	l.handling.Unlock()
+	return s.write(w)
+}
+
+// SaveClosed is Save without what is in an open block: where there is one, it waits for its end.
+func (l *Ledger) SaveClosed(ctx context.Context, w io.Writer) (Mark, error) {
+	l.handling.Lock()
+	if l.chain.open == nil {
+		s := l.newSaving()
+		l.handling.Unlock()
+		return s.write(w)
+	}
+	ended := make(chan *saving, 1)
+	l.atClose = append(l.atClose, ended)
+	l.handling.Unlock()
+	select {
+	case s := <-ended:
+		return s.write(w)
+	case <-ctx.Done():
+		return Mark{}, ctx.Err()
+	}
+}
+
+// beginSaves begins the runs of Save that wait for the end of a block. The caller holds handling.
+func (l *Ledger) beginSaves() {
+	for _, ended := range l.atClose {
+		ended <- l.newSaving()
+	}
+	l.atClose = nil
+}
+
+// Dump is Save into memory, of at most so many bytes.
+func (l *Ledger) Dump(limit int) ([]byte, error) {
+	var buf bytes.Buffer
+	_, err := l.Save(&limited{&buf, limit})
+	return buf.Bytes(), err
+}
+
+// limited refuses what is too much.
+type limited struct {
+	io.Writer
+	left int
+}
+
+func (w *limited) Write(p []byte) (int, error) {
+	if w.left -= len(p); w.left < 0 {
+		return 0, errors.New("the state is too large for one answer")
+	}
+	return w.Writer.Write(p)
+}
+
+// saving is one run of Save. Blocks are immutable, and so are versions that there are: it
+// takes the ledger's lock for some of them at a time, and leaves out what came after it began.
+// It comes to blocks last, so that it has every version that their time shows.
+type saving struct {
+	l       *Ledger
+	mark    Mark
+	header  header
+	world   *world
+	chain   *chain
+	numbers []int64
+	encoder *encoder
+	to      *gzip.Writer
+}
+
+// newSaving notes the present moment, at which no block is open. The caller holds handling.
+func (l *Ledger) newSaving() *saving {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	newest := l.chain.blocks[len(l.chain.blocks)-1]
+	files := slices.SortedFunc(maps.Values(l.world.files), func(a, b *File) int { return cmp.Compare(a.ID.Num, b.ID.Num) })
+	return &saving{
+		l: l, encoder: newEncoder(), mark: Mark{l.Generation().Number, newest.Number},
+		numbers: slices.Clone(l.world.order), chain: l.chain, world: l.world,
+		header: header{
+			ChainID: l.cfg.ChainID, NextNum: l.nextNum, LastTime: l.lastTime, Settled: l.settled, NextTime: l.nextTime.Load(), Offset: l.offset.Load(),
+			Running: l.chain.running, AsOf: newest.To.UnixNano(), Entities: len(l.world.order), Files: files,
+			Sequence: l.order.next, Order: slices.Clone(l.order.entries), Block: newest.Number,
+		},
+	}
+}
+
+func (s *saving) write(w io.Writer) (Mark, error) {
+	sum := layout(stateTypes()...)
+	if _, err := w.Write(append([]byte(stateMagic), sum[:]...)); err != nil {
+		return s.mark, err
+	}
+	s.to, _ = gzip.NewWriterLevel(w, gzip.BestSpeed) // there is this level
+	s.encoder.put(s.header)
+	for _, part := range []func() error{s.flush, s.entities, s.tables, s.blocks, s.to.Close} {
+		if err := part(); err != nil {
+			return s.mark, err
+		}
+	}
+	if s.l.Generation().Number != s.mark.Generation {
+		return s.mark, ErrTurnedBack
+	}
+	return s.mark, nil
+}
+
+// flush writes what is encoded. No lock is held.
+func (s *saving) flush() error {
+	_, err := s.to.Write(s.encoder.buf)
+	s.encoder.buf = s.encoder.buf[:0]
+	return err
+}
+
+// someAtOnce is how many entities or rows are encoded while the ledger's lock is held.
+const someAtOnce = 256
+
+// locked encodes a number of things, some at a time.
+func (s *saving) locked(n int, one func(i int)) error {
+	for from := 0; from < n; from += someAtOnce {
+		s.l.mu.RLock()
+		for i := from; i < min(from+someAtOnce, n); i++ {
+			one(i)
+		}
+		s.l.mu.RUnlock()
+		if err := s.flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *saving) entities() error {
+	return s.locked(len(s.numbers), func(i int) {
+		out := savedEntity{Num: s.numbers[i]}
+		e := s.world.entities[out.Num]
+		if e == nil { // the ledger went back, and the whole is void
+			e = &entity{}
+		}
+		var before *meta
+		for _, v := range e.versions {
+			if v.at > s.header.AsOf {
+				break
+			}
+			saved := savedVersion{At: v.at, Balance: int64(v.balance), Nonce: v.nonce}
+			if v.meta != before {
+				a := e.account(&v)
+				saved.Described = &a
+			}
+			before = v.meta
+			out.Versions = append(out.Versions, saved)
+		}
+		for _, key := range slices.SortedFunc(maps.Keys(e.slots), common.Hash.Cmp) {
+			slot := savedSlot{Key: key}
+			for _, v := range e.slots[key].versions {
+				if v.at <= s.header.AsOf {
+					slot.At, slot.Values = append(slot.At, v.at), append(slot.Values, v.value)
+				}
+			}
+			if slot.At != nil {
+				out.Slots = append(out.Slots, slot)
+			}
+		}
+		s.encoder.put(out)
+	})
+}
+
+func (s *saving) tables() error {
+	t := &s.world.tables
+	return errors.Join(
+		saveTable(s, t.tokens, numbered), saveTable(s, t.relations, relationKey.numbers), saveTable(s, t.holders, relationKey.numbers),
+		saveTable(s, t.nfts, nftKey.numbers), saveTable(s, t.allowances, allowanceKey.numbers), saveTable(s, t.nftAllowances, allowanceKey.numbers),
+		saveTable(s, t.topics, numbered), saveTable(s, t.schedules, numbered), saveTable(s, t.expiries, expiryKey.numbers),
+		saveTable(s, t.identical, func(k Hash48) Hash48 { return k }), saveTable(s, t.airdrops, airdropKey.numbers), saveTable(s, t.claimable, airdropKey.numbers),
+	)
+}
+
+func numbered(n int64) int64               { return n }
+func (k relationKey) numbers() [2]int64    { return [2]int64{k.account, k.token} }
+func (k nftKey) numbers() [2]int64         { return [2]int64{k.token, k.serial} }
+func (k allowanceKey) numbers() [3]int64   { return [3]int64{k.owner, k.token, k.spender} }
+func (k expiryKey) numbers() [2]int64      { return [2]int64{k.at, k.schedule} }
+func (k airdropKey) numbers() [4]int64     { return [4]int64{k.sender, k.receiver, k.token, k.serial} }
+func relationKeyOf(n [2]int64) relationKey { return relationKey{n[0], n[1]} }
+func nftKeyOf(n [2]int64) nftKey           { return nftKey{n[0], n[1]} }
+func allowanceKeyOf(n [3]int64) allowanceKey {
+	return allowanceKey{owner: n[0], token: n[1], spender: n[2]}
+}
+func expiryKeyOf(n [2]int64) expiryKey   { return expiryKey{n[0], n[1]} }
+func airdropKeyOf(n [4]int64) airdropKey { return airdropKey{n[0], n[1], n[2], n[3]} }
+
+// saveTable writes a table. saved is the form of a key.
+func saveTable[K, S comparable, V any](s *saving, t *table[K, V], saved func(K) S) error {
+	s.l.mu.RLock()
+	keys := slices.Clone(t.keys)
+	s.l.mu.RUnlock()
+	s.encoder.put(len(keys))
+	return s.locked(len(keys), func(i int) {
+		row := savedRow[S, V]{Key: saved(keys[i])}
+		if h := t.rows[keys[i]]; h != nil {
+			for _, v := range h.versions {
+				if v.at <= s.header.AsOf {
+					row.At, row.Rows = append(row.At, v.at), append(row.Rows, v.row)
+				}
+			}
+		}
+		s.encoder.put(row)
+	})
+}
+
+func (s *saving) blocks() error {
+	s.l.mu.RLock()
+	blocks := s.chain.blocks
+	s.l.mu.RUnlock()
+	end := sort.Search(len(blocks), func(i int) bool { return blocks[i].Number > s.header.Block })
+	s.encoder.put(end)
+	for _, b := range blocks[:end] {
+		saved := savedBlock{Block: b}
+		for _, r := range b.Records {
+			saved.Records = append(saved.Records, savedRecord{Record: r, Seed: r.seed, Effects: r.effects})
+		}
+		s.encoder.put(saved)
+		if err := s.flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

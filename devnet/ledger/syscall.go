@@ -1,0 +1,272 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/ethereum/go-ethereum/crypto"
+	"google.golang.org/protobuf/proto"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+// serviceFunction is one function of a service, or of the face that it gives entities.
+type serviceFunction struct {
+	signature   string // name and types of the arguments
+	returns     string // types of what it returns
+	gas         uint64
+	view        bool
+	schedulable bool                                       // scheduleNative takes it
+	codeless    bool                                       // a direct call returns no response code
+	run         func(c *serviceCall) hedera.Status         // fills c.result
+	price       func(x *execution, args []abiValue) uint64 // where gas depends on the arguments
+
+	args, results []abiType // parsed from the above
+}
+
+// serviceCall is one call of a service while it is answered.
+type serviceCall struct {
+	x          *execution
+	f          *serviceFunction
+	sender     *ovAccount
+	entity     hedera.ID // whose face is called; zero in a direct call
+	facade     bool
+	args       []abiValue
+	result     []abiValue
+	signatures *Signatures // that the call brings, in place of what the caller holds
+	only       bool        // keys of the calling contract hold only where they are delegatable
+	value      hedera.Tinybar
+	failure    []byte // data to revert with, where it is not the status
+	reverts    bool   // a failure reverts although there is a code to tell it
+	logs       []*types.Log
+
+	instead func(*hapi.TransactionBody) // takes the transaction in place of handling it; nil: none
+}
+
+// service is a system contract whose calls stand for transactions, or what stands at the
+// address of an entity of its.
+type service struct {
+	x         *execution
+	functions *serviceFunctions
+	entity    hedera.ID // zero: the service itself
+}
+
+func (s *service) Name() string { return s.functions.name }
+
+// RequiredGas is the price of a call. What is malformed halts and takes all gas anyway.
+func (s *service) RequiredGas(input []byte) uint64 {
+	f, _, args := s.parse(input)
+	if f == nil {
+		return viewGas
+	}
+	if f.price != nil {
+		if values, ok := decodeABI(f.args, args); ok {
+			return f.price(s.x, values)
+		}
+	}
+	return f.gas
+}
+
+// parse finds the function that an input calls, and the entity whose face is called.
+func (s *service) parse(input []byte) (f *serviceFunction, entity hedera.ID, args []byte) {
+	if len(input) < 4 {
+		return nil, entity, nil
+	}
+	entity = s.entity
+	if entity.IsZero() && binary.BigEndian.Uint32(input) == s.functions.redirect {
+		address, inner, ok := redirected(input[4:])
+		id, longZero := hedera.FromLongZero(address)
+		if num := s.x.o.entityAt(address); !longZero && num != 0 {
+			id, longZero = hedera.Entity(num), true
+		}
+		if !ok || !longZero || len(inner) < 4 {
+			return nil, entity, nil
+		}
+		entity, input = id, inner
+	}
+	table := s.functions.direct
+	if !entity.IsZero() {
+		table = s.functions.facade
+	}
+	return table()[[4]byte(input[:4])], entity, input[4:]
+}
+
+// redirected reads an address and the call of it, encoded or one behind the other.
+func redirected(args []byte) (common.Address, []byte, bool) {
+	if values, ok := decodeABI(redirectTypes(), args); ok {
+		return values[0].address(), values[1].data, true
+	}
+	if len(args) < common.AddressLength {
+		return common.Address{}, nil, false
+	}
+	return common.Address(args[:20]), args[20:], true
+}
+
+var redirectTypes = sync.OnceValue(func() []abiType { return parseTypes("address,bytes") })
+
+// Run answers a call.
+func (s *service) Run(input []byte) ([]byte, error) {
+	x := s.x
+	frame := x.frames[len(x.frames)-1]
+	f, entity, data := s.parse(input)
+	if f == nil || frame.op == vm.DELEGATECALL || frame.op == vm.CALLCODE {
+		return nil, errHalt
+	}
+	// The EVM uses the memory of the caller again, and what is kept of a call stays.
+	args, ok := decodeABI(f.args, bytes.Clone(data))
+	if !ok || !f.view && x.static() {
+		return nil, errHalt
+	}
+	c := &serviceCall{
+		x: x, f: f, sender: x.o.get(frame.from), entity: entity, facade: !entity.IsZero(), args: args,
+		only: len(x.frames) > 1 && x.frames[len(x.frames)-2].op == vm.DELEGATECALL,
+	}
+	if frame.value != nil {
+		c.value = hedera.Tinybar(frame.value.Int64())
+	}
+	if !c.sender.exists {
+		return nil, errHalt
+	}
+	return c.answer()
+}
+
+// answer runs the function and encodes what it says. Direct calls tell a failure by their
+// code; the face of an entity reverts.
+func (c *serviceCall) answer() ([]byte, error) {
+	status := c.f.run(c)
+	for _, log := range c.logs {
+		c.x.o.AddLog(log)
+	}
+	if c.revertsOn(status) {
+		if c.failure == nil {
+			c.failure = intWord(int64(status)).Bytes()
+		}
+		return c.failure, vm.ErrExecutionReverted
+	}
+	values := c.result
+	if !c.f.codeless && !c.facade || strings.HasPrefix(c.f.returns, "int64") {
+		values = append([]abiValue{abiInt(int64(status))}, values...)
+	}
+	for i := len(values); i < len(c.f.results); i++ {
+		values = append(values, zeroABI(&c.f.results[i]))
+	}
+	return encodeABI(c.f.results, values), nil
+}
+
+// revertsOn tells whether a failure reverts the call: where the results have no code to tell
+// it, and where the function wants it so.
+func (c *serviceCall) revertsOn(status hedera.Status) bool {
+	if status == okay {
+		return false
+	}
+	coded := strings.HasPrefix(c.f.returns, "int64")
+	return c.reverts || !coded && (c.facade || c.f.codeless)
+}
+
+// static tells whether an open frame may not change anything.
+func (x *execution) static() bool {
+	return slices.ContainsFunc(x.frames, func(f frame) bool { return f.op == vm.STATICCALL })
+}
+
+// authorizes tells whether a key agrees to what the caller asks for: contracts hold the
+// keys that name them, and an account that calls directly holds its own.
+func (c *serviceCall) authorizes(key *hapi.Key) bool { return satisfied(key, c.holds) }
+
+func (c *serviceCall) holds(primitive *hapi.Key) bool {
+	switch k := primitive.GetKey().(type) {
+	case *hapi.Key_ContractID:
+		return !c.only && c.isSender(k.ContractID)
+	case *hapi.Key_DelegatableContractId:
+		return c.isSender(k.DelegatableContractId)
+	}
+	if c.signatures != nil {
+		public := rawKey(primitive)
+		return public != nil && c.signatures.by(public)
+	}
+	return !c.sender.contract && proto.Equal(primitive, c.sender.key())
+}
+
+func (c *serviceCall) isSender(id *hapi.ContractID) bool {
+	address, ok := contractAddress(id)
+	return ok && c.sender.contract && c.x.o.canonical(address) == c.sender.address
+}
+
+// dispatch runs a transaction for the caller, which leaves a child record. What it did is
+// taken back where it fails, and where the frame reverts later.
+func (c *serviceCall) dispatch(body *hapi.TransactionBody) (*Record, hedera.Status) {
+	o := c.x.o
+	if c.instead != nil {
+		c.instead(body)
+		return &Record{}, okay
+	}
+	child := &Record{Consensus: hedera.FromNanos(o.asOf)}
+	o.children = append(o.children, child)
+	o.journal = append(o.journal, change{kind: changeRow, undo: func() {
+		if child.Status == okay {
+			child.Status = hapi.ResponseCodeEnum_REVERTED_SUCCESS
+		}
+		child.effects, child.Transfers = nil, nil
+	}})
+	h := &handling{
+		l: c.x.l, at: o.asOf, o: o, r: child, child: true, authorizes: c.authorizes,
+		sub: &Submission{Body: body, Payer: hedera.Entity(o.number(c.sender))},
+	}
+	handler, kind := h.service(body)
+	child.Kind = kind
+	snapshot := o.Snapshot()
+	if child.Status = c.x.l.PureCheck(body); child.Status == okay {
+		child.Status = handler()
+	}
+	if child.Status != okay {
+		o.revertTo(snapshot)
+		child.effects, child.Transfers = nil, nil
+	}
+	if child.Status == hapi.ResponseCodeEnum_INVALID_SIGNATURE {
+		child.Status = hapi.ResponseCodeEnum_INVALID_FULL_PREFIX_SIGNATURE_FOR_PRECOMPILE
+	}
+	return child, child.Status
+}
+
+// serviceFunctions are what a service knows. They are made when a contract first calls it: a
+// start does without.
+type serviceFunctions struct {
+	name           string
+	redirect       uint32 // selector of the function by which proxies of entities call it
+	direct, facade func() map[[4]byte]*serviceFunction
+}
+
+func newServiceFunctions(name string, redirect uint32, direct, facade func() []*serviceFunction) *serviceFunctions {
+	return &serviceFunctions{
+		name: name, redirect: redirect,
+		direct: sync.OnceValue(func() map[[4]byte]*serviceFunction { return functionTable(direct(), "int64") }),
+		facade: sync.OnceValue(func() map[[4]byte]*serviceFunction { return functionTable(facade(), "") }),
+	}
+}
+
+// functionTable parses signatures. Results of direct calls begin with the code.
+func functionTable(list []*serviceFunction, first string) map[[4]byte]*serviceFunction {
+	table := make(map[[4]byte]*serviceFunction, len(list))
+	for _, f := range list {
+		f.signature = expand(f.signature)
+		if !f.codeless {
+			f.returns = strings.Trim(first+","+expand(f.returns), ",")
+		}
+		open := strings.IndexByte(f.signature, '(')
+		f.args = parseTypes(f.signature[open+1 : len(f.signature)-1])
+		f.results = parseTypes(f.returns)
+		if f.view {
+			f.gas = viewGas
+		} else if f.gas == 0 {
+			f.gas = tokenGas
+		}
+		table[[4]byte(crypto.Keccak256([]byte(f.signature)))] = f
+	}
+	return table
+}

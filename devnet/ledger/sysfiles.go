@@ -1,0 +1,201 @@
+package ledger
+
+import (
+	"math"
+	"strconv"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+// Numbers of system files.
+const (
+	fileAddressBook  = 101
+	fileNodeDetails  = 102
+	fileFeeSchedule  = 111
+	fileSimpleFees   = 113
+	fileExchangeRate = 112
+	fileProperties   = 121
+	filePermissions  = 122
+	fileThrottles    = 123
+)
+
+// systemFiles makes the files that clients read: the address books, the fee schedules, the
+// exchange rate, the properties, the permissions and the throttles.
+func (l *Ledger) systemFiles(at int64) {
+	created := hedera.FromNanos(at)
+	add := func(num int64, contents []byte) {
+		l.world.files[num] = &File{
+			ID: hedera.Entity(num), Contents: contents, Keys: []*hapi.Key{ed25519Key(unhex(operatorPublic))},
+			Created: created, Modified: created,
+			Expires: hedera.Timestamp{Seconds: created.Seconds + genesisRenewal, Nanos: created.Nanos},
+		}
+	}
+	book := l.addressBook()
+	add(fileAddressBook, book)
+	add(fileNodeDetails, book)
+	add(fileFeeSchedule, marshal(l.feeSchedule()))
+	add(fileExchangeRate, marshal(l.rateSet()))
+	add(fileSimpleFees, marshal(l.simpleFees()))
+	add(filePermissions, marshal(permissions()))
+	add(fileProperties, marshal(l.properties()))
+	add(fileThrottles, marshal(throttles()))
+}
+
+// functions are the transactions that this network handles.
+func functions() []hapi.HederaFunctionality {
+	return []hapi.HederaFunctionality{
+		hapi.HederaFunctionality_CryptoTransfer, hapi.HederaFunctionality_CryptoUpdate, hapi.HederaFunctionality_CryptoDelete,
+		hapi.HederaFunctionality_ContractCall, hapi.HederaFunctionality_ContractCreate, hapi.HederaFunctionality_ContractUpdate,
+		hapi.HederaFunctionality_FileCreate, hapi.HederaFunctionality_FileAppend, hapi.HederaFunctionality_FileUpdate,
+		hapi.HederaFunctionality_FileDelete, hapi.HederaFunctionality_CryptoCreate, hapi.HederaFunctionality_ContractDelete,
+		hapi.HederaFunctionality_ConsensusCreateTopic, hapi.HederaFunctionality_ConsensusUpdateTopic,
+		hapi.HederaFunctionality_ConsensusDeleteTopic, hapi.HederaFunctionality_ConsensusSubmitMessage,
+		hapi.HederaFunctionality_TokenCreate, hapi.HederaFunctionality_TokenFreezeAccount, hapi.HederaFunctionality_TokenUnfreezeAccount,
+		hapi.HederaFunctionality_TokenGrantKycToAccount, hapi.HederaFunctionality_TokenRevokeKycFromAccount,
+		hapi.HederaFunctionality_TokenDelete, hapi.HederaFunctionality_TokenUpdate, hapi.HederaFunctionality_TokenMint,
+		hapi.HederaFunctionality_TokenBurn, hapi.HederaFunctionality_TokenAccountWipe, hapi.HederaFunctionality_TokenAssociateToAccount,
+		hapi.HederaFunctionality_TokenDissociateFromAccount, hapi.HederaFunctionality_ScheduleCreate,
+		hapi.HederaFunctionality_ScheduleDelete, hapi.HederaFunctionality_ScheduleSign, hapi.HederaFunctionality_TokenFeeScheduleUpdate,
+		hapi.HederaFunctionality_TokenPause, hapi.HederaFunctionality_TokenUnpause, hapi.HederaFunctionality_CryptoApproveAllowance,
+		hapi.HederaFunctionality_CryptoDeleteAllowance, hapi.HederaFunctionality_EthereumTransaction, hapi.HederaFunctionality_UtilPrng,
+		hapi.HederaFunctionality_TokenUpdateNfts, hapi.HederaFunctionality_TokenReject, hapi.HederaFunctionality_TokenAirdrop,
+		hapi.HederaFunctionality_TokenCancelAirdrop, hapi.HederaFunctionality_TokenClaimAirdrop, hapi.HederaFunctionality_AtomicBatch,
+	}
+}
+
+// feeSchedule says what is asked here: the same offer for every transaction, and the price
+// of gas for what runs in the EVM. Amounts are thousandths of a tinycent.
+func (l *Ledger) feeSchedule() *hapi.CurrentAndNextFeeSchedule {
+	rate := l.rate()
+	thousandths := func(t hedera.Tinybar) int64 { return int64(t) * int64(rate.Cents) / int64(rate.Hbar) * 1000 }
+	schedule := func() *hapi.FeeSchedule {
+		s := &hapi.FeeSchedule{ExpiryTime: &hapi.TimestampSeconds{Seconds: rate.Expires}}
+		for _, f := range functions() {
+			price := func(constant, gas int64) *hapi.FeeComponents {
+				return &hapi.FeeComponents{Max: math.MaxInt64, Constant: constant, Gas: gas}
+			}
+			gas := int64(0)
+			if runsCode(f) {
+				gas = thousandths(l.gasPrice())
+			}
+			s.TransactionFeeSchedule = append(s.TransactionFeeSchedule, &hapi.TransactionFeeSchedule{
+				HederaFunctionality: f,
+				Fees: []*hapi.FeeData{{
+					Nodedata: price(0, 0), Networkdata: price(thousandths(Required), 0), Servicedata: price(0, gas),
+				}},
+			})
+		}
+		return s
+	}
+	return &hapi.CurrentAndNextFeeSchedule{CurrentFeeSchedule: schedule(), NextFeeSchedule: schedule()}
+}
+
+// simpleFees is feeSchedule in the form that came later, in tinycents: what is asked is the part of
+// the service, and each unit of gas is an extra.
+func (l *Ledger) simpleFees() *hapi.SimpleFeeSchedule {
+	rate := l.rate()
+	tinycents := func(t hedera.Tinybar) uint64 { return uint64(int64(t) * int64(rate.Cents) / int64(rate.Hbar)) }
+	s := &hapi.SimpleFeeSchedule{
+		Node: &hapi.SimpleNodeFee{}, Network: &hapi.SimpleNetworkFee{Multiplier: 1}, Unreadable: &hapi.SimpleUnreadableFee{},
+		Extras: []*hapi.SimpleExtra{{Name: hapi.SimpleExtraKind_GAS, Fee: tinycents(l.cfg.GasPrice)}},
+	}
+	byName := map[string]*hapi.SimpleService{}
+	for _, f := range functions() {
+		name := serviceOf(f)
+		if byName[name] == nil {
+			byName[name] = &hapi.SimpleService{Name: name}
+			s.Services = append(s.Services, byName[name])
+		}
+		fee := &hapi.SimpleServiceFee{Name: f, BaseFee: tinycents(Required)}
+		if runsCode(f) {
+			fee.Extras = []*hapi.SimpleExtraReference{{Name: hapi.SimpleExtraKind_GAS}}
+		}
+		byName[name].Schedule = append(byName[name].Schedule, fee)
+	}
+	return s
+}
+
+// serviceOf is the service that a function belongs to, as the first word of its name says.
+func serviceOf(f hapi.HederaFunctionality) string {
+	name := f.String()
+	if f == hapi.HederaFunctionality_EthereumTransaction {
+		return "Contract"
+	}
+	for i, c := range name[1:] {
+		if c >= 'A' && c <= 'Z' {
+			return name[:i+1]
+		}
+	}
+	return name
+}
+
+// permissions say that every account may send every transaction that there is. The names are those
+// of the network's methods.
+func permissions() *hapi.ServicesConfigurationList {
+	list := &hapi.ServicesConfigurationList{}
+	for _, name := range []string{
+		"createAccount", "cryptoTransfer", "updateAccount", "cryptoGetBalance", "getAccountInfo", "getAccountDetails", "cryptoDelete",
+		"approveAllowances", "deleteAllowances", "getTransactionReceipts", "getTxRecordByTxID", "getVersionInfo",
+		"createFile", "updateFile", "deleteFile", "appendContent", "getFileContent", "getFileInfo",
+		"createContract", "updateContract", "contractCallMethod", "getContractInfo", "contractCallLocalMethod", "contractGetBytecode", "deleteContract", "ethereumTransaction",
+		"createTopic", "updateTopic", "deleteTopic", "submitMessage", "getTopicInfo",
+		"tokenCreate", "tokenFreezeAccount", "tokenUnfreezeAccount", "tokenGrantKycToAccount", "tokenRevokeKycFromAccount", "tokenDelete", "tokenMint",
+		"tokenBurn", "tokenAccountWipe", "tokenUpdate", "tokenGetInfo", "tokenAssociateToAccount", "tokenDissociateFromAccount", "tokenGetNftInfo",
+		"tokenFeeScheduleUpdate", "tokenPause", "tokenUnpause", "tokenUpdateNfts", "tokenReject", "tokenAirdrop", "tokenClaimAirdrop", "tokenCancelAirdrop",
+		"scheduleCreate", "scheduleSign", "scheduleDelete", "scheduleGetInfo", "utilPrng", "atomicBatch",
+	} {
+		list.NameValue = append(list.NameValue, &hapi.Setting{Name: name, Value: "0-*"})
+	}
+	return list
+}
+
+func runsCode(f hapi.HederaFunctionality) bool {
+	return f == hapi.HederaFunctionality_ContractCall || f == hapi.HederaFunctionality_ContractCreate || f == hapi.HederaFunctionality_EthereumTransaction
+}
+
+// properties are the network's settings under the names that they have there, with the
+// values that hold here.
+func (l *Ledger) properties() *hapi.ServicesConfigurationList {
+	list := &hapi.ServicesConfigurationList{}
+	add := func(name string, value int64) {
+		list.NameValue = append(list.NameValue, &hapi.Setting{Name: name, Value: strconv.FormatInt(value, 10)})
+	}
+	add("atomicBatch.maxNumberOfTransactions", maxBatch)
+	add("contracts.chainId", int64(l.cfg.ChainID))
+	add("contracts.maxGasPerTransaction", maxGas)
+	add("entities.maxLifetime", maxRenewPeriod)
+	add("files.maxSizeKb", maxFileSize/1024)
+	add("hedera.allowances.maxTransactionLimit", maxAllowances)
+	add("hedera.transaction.maxMemoUtf8Bytes", maxMemo)
+	add("ledger.autoRenewPeriod.maxDuration", maxRenewPeriod)
+	add("ledger.autoRenewPeriod.minDuration", minRenewPeriod)
+	add("ledger.nftTransfers.maxLen", maxTransfers)
+	add("ledger.numSystemAccounts", lastSystemNumber)
+	add("ledger.tokenTransfers.maxLen", maxTransfers)
+	add("ledger.totalTinyBarFloat", int64(totalSupply))
+	add("ledger.transfers.maxLen", maxTransfers)
+	add("scheduling.maxExpirationFutureSeconds", maxScheduleLife)
+	add("tokens.maxAllowedPendingAirdropsToCancel", maxAirdrops)
+	add("tokens.maxAllowedPendingAirdropsToClaim", maxAirdrops)
+	add("tokens.maxCustomFeeDepth", maxFeeDepth)
+	add("tokens.maxCustomFeesAllowed", maxCustomFees)
+	add("tokens.maxMetadataBytes", maxTokenMetadata)
+	add("tokens.maxSymbolUtf8Bytes", maxTokenText)
+	add("tokens.maxTokenNameUtf8Bytes", maxTokenText)
+	add("tokens.nfts.maxBatchSizeBurn", maxTokenBatch)
+	add("tokens.nfts.maxBatchSizeMint", maxTokenBatch)
+	add("tokens.nfts.maxBatchSizeWipe", maxTokenBatch)
+	add("tokens.reject.maxLen", maxRejections)
+	return list
+}
+
+// throttles say that nothing is held back here: one bucket for everything, without a bound that
+// anybody reaches.
+func throttles() *hapi.ThrottleDefinitions {
+	const none = 1_000_000_000_000 // thousandths of an operation per second
+	return &hapi.ThrottleDefinitions{ThrottleBuckets: []*hapi.ThrottleBucket{{
+		Name: "NoLimit", BurstPeriodMs: 1000,
+		ThrottleGroups: []*hapi.ThrottleGroup{{Operations: functions(), MilliOpsPerSec: none}},
+	}}}
+}

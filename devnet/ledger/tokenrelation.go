@@ -1,0 +1,257 @@
+package ledger
+
+import (
+	"math"
+	"slices"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+func (h *handling) relation(account, token int64) *Relation {
+	return h.o.relations.get(relationKey{account, token})
+}
+
+// associate makes the relation of an account with a token.
+func (h *handling) associate(t *Token, account int64, automatic bool) {
+	isTreasury := account == t.Treasury.Num
+	h.o.setRelation(account, t.ID.Num, &Relation{
+		Account: hedera.Entity(account), Token: t.ID, Automatic: automatic, Created: h.r.Consensus,
+		Frozen: t.FreezeDefault && !isTreasury, KYC: t.Keys.KYC == nil || isTreasury,
+	})
+}
+
+// associateByTransfer makes the relation if the account has a slot for it left.
+func (h *handling) associateByTransfer(t *Token, a *ovAccount) hedera.Status {
+	limit := int32(-1)
+	if m := a.currentMeta(); m != nil {
+		limit = m.maxAutoAssociations
+	}
+	switch {
+	case limit == 0:
+		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
+	case limit > 0 && h.automatic(a) >= limit:
+		return hapi.ResponseCodeEnum_NO_REMAINING_AUTOMATIC_ASSOCIATIONS
+	}
+	h.associate(t, h.numberOf(a), true)
+	did := h.did()
+	did.Associations = append(did.Associations, Association{t.ID, hedera.Entity(a.num)})
+	return okay
+}
+
+// automatic counts the associations of an account that transfers made.
+func (h *handling) automatic(a *ovAccount) (n int32) {
+	for _, r := range h.o.relations.between(relationKey{a.num, 0}, relationKey{a.num, every}) {
+		if r.Automatic {
+			n++
+		}
+	}
+	return n
+}
+
+// numberOf gives an account that the transaction creates its number.
+func (h *handling) numberOf(a *ovAccount) int64 {
+	return h.o.number(a)
+}
+
+// mayHold checks that an account may have its balance of a token changed.
+func (h *handling) mayHold(t *Token, account int64) hedera.Status {
+	r := h.relation(account, t.ID.Num)
+	switch {
+	case r == nil:
+		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
+	case r.Frozen && t.Keys.Freeze != nil:
+		return hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN
+	case !r.KYC && t.Keys.KYC != nil:
+		return hapi.ResponseCodeEnum_ACCOUNT_KYC_NOT_GRANTED_FOR_TOKEN
+	}
+	return okay
+}
+
+// adjust changes the balance of a fungible token.
+func (h *handling) adjust(t *Token, account, amount int64, approval bool) hedera.Status {
+	if status := h.mayHold(t, account); status != okay {
+		return status
+	}
+	r := *h.relation(account, t.ID.Num)
+	switch {
+	case amount < 0 && r.Balance < -amount:
+		return hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE
+	case amount > 0 && r.Balance > math.MaxInt64-amount:
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_AMOUNTS
+	}
+	if r.Balance += amount; amount != 0 {
+		h.o.setRelation(account, t.ID.Num, &r)
+	}
+	did := h.did()
+	did.Tokens = append(did.Tokens, TokenTransfer{Token: t.ID, Account: r.Account, Amount: amount, Approval: approval})
+	return okay
+}
+
+// count changes the number of NFTs that an account owns.
+func (h *handling) count(t *Token, account, n int64) {
+	if r := h.relation(account, t.ID.Num); r != nil {
+		changed := *r
+		changed.Balance += n
+		h.o.setRelation(account, t.ID.Num, &changed)
+	}
+}
+
+// moveNFT changes the owner of an NFT.
+func (h *handling) moveNFT(t *Token, nft *NFT, to int64, approval bool) hedera.Status {
+	from := nft.Owner.Num
+	for _, account := range []int64{from, to} {
+		if status := h.mayHold(t, account); status != okay {
+			return status
+		}
+	}
+	moved := *nft
+	moved.Owner, moved.Spender, moved.Modified = hedera.Entity(to), hedera.ID{}, h.r.Consensus
+	h.o.nfts.set(nftKey{t.ID.Num, nft.Serial}, &moved)
+	h.count(t, from, -1)
+	h.count(t, to, 1)
+	did := h.did()
+	did.NFTs = append(did.NFTs, NFTTransfer{
+		Token: t.ID, Serial: nft.Serial, Sender: hedera.Entity(from), Receiver: hedera.Entity(to), Approval: approval,
+	})
+	return okay
+}
+
+func pureAssociate(account *hapi.AccountID, tokens []*hapi.TokenID) hedera.Status {
+	if account == nil {
+		return hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+	}
+	seen := make([]int64, 0, len(tokens))
+	for _, id := range tokens {
+		if slices.Contains(seen, id.GetTokenNum()) {
+			return hapi.ResponseCodeEnum_TOKEN_ID_REPEATED_IN_TOKEN_LIST
+		}
+		seen = append(seen, id.GetTokenNum())
+	}
+	return okay
+}
+
+func (h *handling) tokenAssociate(body *hapi.TokenAssociateTransactionBody) hedera.Status {
+	a, status := h.party(body.GetAccount())
+	switch {
+	case status != okay:
+		return status
+	case !h.signedBy(a):
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	for _, id := range body.GetTokens() {
+		t, status := h.usable(id)
+		switch {
+		case status != okay:
+			return status
+		case h.relation(a.num, t.ID.Num) != nil:
+			return hapi.ResponseCodeEnum_TOKEN_ALREADY_ASSOCIATED_TO_ACCOUNT
+		}
+		h.associate(t, a.num, false)
+	}
+	h.r.Entity = hedera.Entity(a.num)
+	return okay
+}
+
+// tokenDissociate ends relations. Of a deleted token, what is left of a balance goes with it.
+func (h *handling) tokenDissociate(body *hapi.TokenDissociateTransactionBody) hedera.Status {
+	a, status := h.party(body.GetAccount())
+	switch {
+	case status != okay:
+		return status
+	case !h.signedBy(a):
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	for _, id := range body.GetTokens() {
+		t := h.o.tokens.get(tokenNum(id))
+		r := h.relation(a.num, tokenNum(id))
+		switch {
+		case t == nil:
+			return hapi.ResponseCodeEnum_INVALID_TOKEN_ID
+		case r == nil:
+			return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
+		case t.Paused && !t.Deleted:
+			return hapi.ResponseCodeEnum_TOKEN_IS_PAUSED
+		case t.Treasury.Num == a.num && !t.Deleted:
+			return hapi.ResponseCodeEnum_ACCOUNT_IS_TREASURY
+		case r.Frozen && t.Keys.Freeze != nil && !t.Deleted:
+			return hapi.ResponseCodeEnum_ACCOUNT_FROZEN_FOR_TOKEN
+		case r.Balance != 0 && t.NonFungible && !t.Deleted:
+			return hapi.ResponseCodeEnum_ACCOUNT_STILL_OWNS_NFTS
+		case r.Balance != 0 && !t.Deleted:
+			return hapi.ResponseCodeEnum_TRANSACTION_REQUIRES_ZERO_TOKEN_BALANCES
+		}
+		h.dissolve(t, a.num, r)
+	}
+	h.r.Entity = hedera.Entity(a.num)
+	return okay
+}
+
+// dissolve ends a relation, with the balance where there is one.
+func (h *handling) dissolve(t *Token, account int64, r *Relation) {
+	did := h.did()
+	if r.Balance != 0 {
+		changed := *t
+		changed.Supply -= r.Balance
+		h.o.tokens.set(t.ID.Num, &changed)
+	}
+	switch {
+	case r.Balance != 0 && t.NonFungible:
+		for key, nft := range h.o.nfts.between(nftKey{t.ID.Num, 0}, nftKey{t.ID.Num, every}) {
+			if nft.Owner.Num == account && !nft.Deleted {
+				gone := *nft
+				gone.Deleted, gone.Owner, gone.Spender, gone.Modified = true, hedera.ID{}, hedera.ID{}, h.r.Consensus
+				h.o.nfts.set(key, &gone)
+				did.NFTs = append(did.NFTs, NFTTransfer{Token: t.ID, Serial: nft.Serial, Sender: nft.Owner})
+			}
+		}
+	case r.Balance != 0:
+		did.Tokens = append(did.Tokens, TokenTransfer{Token: t.ID, Account: r.Account, Amount: -r.Balance})
+	}
+	h.o.setRelation(account, t.ID.Num, nil)
+}
+
+// tokenFreeze sets whether an account's balance may change.
+func (h *handling) tokenFreeze(token *hapi.TokenID, account *hapi.AccountID, frozen bool) hedera.Status {
+	t, r, status := h.supervised(token, account, func(k *TokenKeys) *hapi.Key { return k.Freeze }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_FREEZE_KEY)
+	if status != okay {
+		return status
+	}
+	changed := *r
+	changed.Frozen = frozen
+	h.o.setRelation(r.Account.Num, t.ID.Num, &changed)
+	return okay
+}
+
+// tokenKYC grants or revokes what a token with a KYC key asks of holders.
+func (h *handling) tokenKYC(token *hapi.TokenID, account *hapi.AccountID, granted bool) hedera.Status {
+	t, r, status := h.supervised(token, account, func(k *TokenKeys) *hapi.Key { return k.KYC }, hapi.ResponseCodeEnum_TOKEN_HAS_NO_KYC_KEY)
+	if status != okay {
+		return status
+	}
+	changed := *r
+	changed.KYC = granted
+	h.o.setRelation(r.Account.Num, t.ID.Num, &changed)
+	return okay
+}
+
+// supervised finds the relation that a key of the token decides about.
+func (h *handling) supervised(token *hapi.TokenID, account *hapi.AccountID, key func(*TokenKeys) *hapi.Key, none hedera.Status) (*Token, *Relation, hedera.Status) {
+	t, status := h.usable(token)
+	if status != okay {
+		return nil, nil, status
+	}
+	if status := h.keyed(key(&t.Keys), none); status != okay {
+		return nil, nil, status
+	}
+	a, status := h.party(account)
+	if status != okay {
+		return nil, nil, status
+	}
+	r := h.relation(a.num, t.ID.Num)
+	if r == nil {
+		return nil, nil, hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
+	}
+	h.r.Entity = t.ID
+	return t, r, okay
+}

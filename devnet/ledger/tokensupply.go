@@ -1,0 +1,207 @@
+package ledger
+
+import (
+	"math"
+	"slices"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+func pureMint(body *hapi.TokenMintTransactionBody) hedera.Status {
+	switch {
+	case body.GetAmount() > 0 && len(body.GetMetadata()) > 0:
+		return hapi.ResponseCodeEnum_INVALID_TRANSACTION_BODY
+	case body.GetAmount() > math.MaxInt64:
+		return hapi.ResponseCodeEnum_INVALID_TOKEN_MINT_AMOUNT
+	}
+	return okay
+}
+
+// tokenMint adds to the supply, in the treasury.
+func (h *handling) tokenMint(body *hapi.TokenMintTransactionBody) hedera.Status {
+	old, status := h.usable(body.GetToken())
+	if status != okay {
+		return status
+	}
+	if status := h.keyed(old.Keys.Supply, hapi.ResponseCodeEnum_TOKEN_HAS_NO_SUPPLY_KEY); status != okay {
+		return status
+	}
+	t := *old
+	if t.NonFungible {
+		return h.mintNFTs(&t, body.GetMetadata())
+	}
+	amount := int64(body.GetAmount())
+	switch {
+	case len(body.GetMetadata()) > 0, amount > math.MaxInt64-t.Supply:
+		return hapi.ResponseCodeEnum_INVALID_TOKEN_MINT_AMOUNT
+	case t.MaxSupply > 0 && t.Supply+amount > t.MaxSupply:
+		return hapi.ResponseCodeEnum_TOKEN_MAX_SUPPLY_REACHED
+	}
+	t.Supply += amount
+	return h.changeSupply(&t, t.Treasury.Num, amount)
+}
+
+// changeSupply writes a token with its new supply and the balance that came of it.
+func (h *handling) changeSupply(t *Token, account, amount int64) hedera.Status {
+	h.putToken(t)
+	h.did().TokenSupply = t.Supply
+	return h.adjust(t, account, amount, false)
+}
+
+func (h *handling) mintNFTs(t *Token, metadata [][]byte) hedera.Status {
+	switch {
+	case len(metadata) == 0:
+		return hapi.ResponseCodeEnum_INVALID_TOKEN_MINT_METADATA
+	case len(metadata) > maxTokenBatch:
+		return hapi.ResponseCodeEnum_BATCH_SIZE_LIMIT_EXCEEDED
+	case t.MaxSupply > 0 && t.Supply+int64(len(metadata)) > t.MaxSupply:
+		return hapi.ResponseCodeEnum_TOKEN_MAX_SUPPLY_REACHED
+	case slices.ContainsFunc(metadata, func(m []byte) bool { return len(m) > maxTokenMetadata }):
+		return hapi.ResponseCodeEnum_METADATA_TOO_LONG
+	}
+	if status := h.mayHold(t, t.Treasury.Num); status != okay {
+		return status
+	}
+	did := h.did()
+	for _, m := range metadata {
+		t.LastSerial++
+		t.Supply++
+		h.o.nfts.set(nftKey{t.ID.Num, t.LastSerial}, &NFT{
+			Token: t.ID, Serial: t.LastSerial, Owner: t.Treasury, Metadata: m,
+			Created: h.r.Consensus, Modified: h.r.Consensus,
+		})
+		did.Serials = append(did.Serials, t.LastSerial)
+		did.NFTs = append(did.NFTs, NFTTransfer{Token: t.ID, Serial: t.LastSerial, Receiver: t.Treasury})
+	}
+	h.count(t, t.Treasury.Num, int64(len(metadata)))
+	did.TokenSupply = t.Supply
+	h.putToken(t)
+	return okay
+}
+
+// tokenBurn takes from the supply what is in the treasury.
+func (h *handling) tokenBurn(body *hapi.TokenBurnTransactionBody) hedera.Status {
+	old, status := h.usable(body.GetToken())
+	if status != okay {
+		return status
+	}
+	if status := h.keyed(old.Keys.Supply, hapi.ResponseCodeEnum_TOKEN_HAS_NO_SUPPLY_KEY); status != okay {
+		return status
+	}
+	t := *old
+	if t.NonFungible {
+		return h.destroy(&t, t.Treasury.Num, body.GetSerialNumbers(), hapi.ResponseCodeEnum_TREASURY_MUST_OWN_BURNED_NFT, hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_METADATA)
+	}
+	if len(body.GetSerialNumbers()) > 0 || body.GetAmount() > uint64(t.Supply) {
+		return hapi.ResponseCodeEnum_INVALID_TOKEN_BURN_AMOUNT
+	}
+	t.Supply -= int64(body.GetAmount())
+	return h.changeSupply(&t, t.Treasury.Num, -int64(body.GetAmount()))
+}
+
+// tokenWipe takes from the supply what an account holds.
+func (h *handling) tokenWipe(body *hapi.TokenWipeAccountTransactionBody) hedera.Status {
+	old, status := h.usable(body.GetToken())
+	if status != okay {
+		return status
+	}
+	if status := h.keyed(old.Keys.Wipe, hapi.ResponseCodeEnum_TOKEN_HAS_NO_WIPE_KEY); status != okay {
+		return status
+	}
+	a, status := h.party(body.GetAccount())
+	if status != okay {
+		return status
+	}
+	r := h.relation(a.num, old.ID.Num)
+	t := *old
+	switch {
+	case r == nil:
+		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
+	case a.num == t.Treasury.Num:
+		return hapi.ResponseCodeEnum_CANNOT_WIPE_TOKEN_TREASURY_ACCOUNT
+	case t.NonFungible:
+		return h.destroy(&t, a.num, body.GetSerialNumbers(), hapi.ResponseCodeEnum_ACCOUNT_DOES_NOT_OWN_WIPED_NFT, hapi.ResponseCodeEnum_INVALID_WIPING_AMOUNT)
+	case len(body.GetSerialNumbers()) > 0, body.GetAmount() > uint64(r.Balance), body.GetAmount() == 0:
+		return hapi.ResponseCodeEnum_INVALID_WIPING_AMOUNT
+	}
+	t.Supply -= int64(body.GetAmount())
+	changed := *r
+	changed.Balance -= int64(body.GetAmount())
+	h.o.setRelation(a.num, t.ID.Num, &changed)
+	did := h.did()
+	did.TokenSupply = t.Supply
+	did.Tokens = append(did.Tokens, TokenTransfer{Token: t.ID, Account: hedera.Entity(a.num), Amount: -int64(body.GetAmount())})
+	h.putToken(&t)
+	return okay
+}
+
+// destroy ends NFTs of one owner.
+func (h *handling) destroy(t *Token, owner int64, serials []int64, foreign, none hedera.Status) hedera.Status {
+	switch {
+	case len(serials) == 0:
+		return none
+	case len(serials) > maxTokenBatch:
+		return hapi.ResponseCodeEnum_BATCH_SIZE_LIMIT_EXCEEDED
+	}
+	did := h.did()
+	for _, serial := range serials {
+		nft := h.o.nfts.get(nftKey{t.ID.Num, serial})
+		switch {
+		case serial <= 0:
+			return hapi.ResponseCodeEnum_INVALID_NFT_ID
+		case nft == nil || nft.Deleted:
+			return hapi.ResponseCodeEnum_INVALID_NFT_ID
+		case nft.Owner.Num != owner:
+			return foreign
+		}
+		gone := *nft
+		gone.Deleted, gone.Owner, gone.Spender, gone.Modified = true, hedera.ID{}, hedera.ID{}, h.r.Consensus
+		h.o.nfts.set(nftKey{t.ID.Num, serial}, &gone)
+		did.NFTs = append(did.NFTs, NFTTransfer{Token: t.ID, Serial: serial, Sender: nft.Owner})
+		t.Supply--
+	}
+	h.count(t, owner, -int64(len(serials)))
+	did.TokenSupply = t.Supply
+	h.putToken(t)
+	return okay
+}
+
+// tokenUpdateNFTs replaces the metadata of NFTs. The supply key may do so for those in
+// the treasury.
+func (h *handling) tokenUpdateNFTs(body *hapi.TokenUpdateNftsTransactionBody) hedera.Status {
+	t, status := h.usable(body.GetToken())
+	if status != okay {
+		return status
+	}
+	byMetadata := t.Keys.Metadata != nil && h.signed(t.Keys.Metadata)
+	bySupply := t.Keys.Supply != nil && h.signed(t.Keys.Supply)
+	switch {
+	case len(body.GetSerialNumbers()) == 0:
+		return hapi.ResponseCodeEnum_MISSING_SERIAL_NUMBERS
+	case len(body.GetSerialNumbers()) > maxTokenBatch:
+		return hapi.ResponseCodeEnum_BATCH_SIZE_LIMIT_EXCEEDED
+	case len(body.GetMetadata().GetValue()) > maxTokenMetadata:
+		return hapi.ResponseCodeEnum_METADATA_TOO_LONG
+	case t.Keys.Metadata == nil && t.Keys.Supply == nil:
+		return hapi.ResponseCodeEnum_TOKEN_HAS_NO_METADATA_OR_SUPPLY_KEY
+	case !byMetadata && !bySupply:
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	for _, serial := range body.GetSerialNumbers() {
+		nft := h.o.nfts.get(nftKey{t.ID.Num, serial})
+		switch {
+		case nft == nil || nft.Deleted:
+			return hapi.ResponseCodeEnum_INVALID_NFT_ID
+		case !byMetadata && nft.Owner != t.Treasury:
+			return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+		case body.GetMetadata() == nil:
+			continue
+		}
+		changed := *nft
+		changed.Metadata, changed.Modified = body.GetMetadata().GetValue(), h.r.Consensus
+		h.o.nfts.set(nftKey{t.ID.Num, serial}, &changed)
+	}
+	h.r.Entity = t.ID
+	return okay
+}

@@ -1,0 +1,371 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+)
+
+// plan is what a transfer is to move, with the custom fees that it causes. Nothing is
+// moved before all of it is known.
+type plan struct {
+	h       *handling
+	hbar    []*entry
+	tokens  []*tokenPlan
+	airdrop bool // receivers are not asked to sign
+}
+
+// tokenPlan is the part of a plan for one token.
+type tokenPlan struct {
+	t       *Token
+	entries []*entry
+	nfts    []nftMove
+}
+
+// entry is a net change of one account's balance.
+type entry struct {
+	a        *ovAccount
+	amount   int64
+	approval bool
+	fee      bool // a custom fee is part of it
+}
+
+type nftMove struct {
+	nft      *NFT
+	to       *ovAccount
+	approval bool
+}
+
+func pureTokenTransfers(lists []*hapi.TokenTransferList) hedera.Status {
+	amounts, nfts, status := pureTokenLists(lists)
+	switch {
+	case status != okay:
+		return status
+	case amounts > maxTransfers:
+		return hapi.ResponseCodeEnum_TOKEN_TRANSFER_LIST_SIZE_LIMIT_EXCEEDED
+	case nfts > maxTransfers:
+		return hapi.ResponseCodeEnum_BATCH_SIZE_LIMIT_EXCEEDED
+	}
+	return okay
+}
+
+// pureTokenLists checks lists of transfers one by one, and counts their entries.
+func pureTokenLists(lists []*hapi.TokenTransferList) (amounts, nfts int, _ hedera.Status) {
+	var tokens []int64
+	for _, list := range lists {
+		switch id := list.GetToken().GetTokenNum(); {
+		case list.GetToken() == nil:
+			return 0, 0, hapi.ResponseCodeEnum_INVALID_TOKEN_ID
+		case slices.Contains(tokens, id):
+			return 0, 0, hapi.ResponseCodeEnum_TOKEN_ID_REPEATED_IN_TOKEN_LIST
+		case len(list.GetTransfers())+len(list.GetNftTransfers()) == 0:
+			return 0, 0, hapi.ResponseCodeEnum_EMPTY_TOKEN_TRANSFER_ACCOUNT_AMOUNTS
+		default:
+			tokens = append(tokens, id)
+		}
+		sum := int64(0)
+		for _, entry := range list.GetTransfers() {
+			if entry.GetAccountID().GetAccount() == nil {
+				return 0, 0, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+			}
+			sum += entry.GetAmount() // an overflow does not come to zero again within the limit on entries
+		}
+		if sum != 0 {
+			return 0, 0, hapi.ResponseCodeEnum_TRANSFERS_NOT_ZERO_SUM_FOR_TOKEN
+		}
+		for _, move := range list.GetNftTransfers() {
+			switch {
+			case move.GetSerialNumber() <= 0:
+				return 0, 0, hapi.ResponseCodeEnum_INVALID_TOKEN_NFT_SERIAL_NUMBER
+			case move.GetSenderAccountID().GetAccount() == nil || move.GetReceiverAccountID().GetAccount() == nil:
+				return 0, 0, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+			}
+		}
+		amounts, nfts = amounts+len(list.GetTransfers()), nfts+len(list.GetNftTransfers())
+	}
+	return amounts, nfts, okay
+}
+
+// cryptoTransfer moves hbar, tokens and NFTs. Credits to addresses that nothing is at
+// create accounts.
+func (h *handling) cryptoTransfer(body *hapi.CryptoTransferTransactionBody) hedera.Status {
+	before := len(h.o.creations())
+	p := &plan{h: h}
+	for _, entry := range body.GetTransfers().GetAccountAmounts() {
+		if status := p.addHbar(entry); status != okay {
+			return status
+		}
+	}
+	for _, list := range body.GetTokenTransfers() {
+		if status := p.addTokens(list); status != okay {
+			return status
+		}
+	}
+	for _, step := range []func() hedera.Status{p.associate, p.assess, p.moveHbar, p.moveTokens} {
+		if status := step(); status != okay {
+			return status
+		}
+	}
+	for _, a := range h.o.creations()[before:] {
+		h.createdByTransfer(a)
+	}
+	return okay
+}
+
+// addHbar takes in one entry of the list of hbar.
+func (p *plan) addHbar(listed *hapi.AccountAmount) hedera.Status {
+	a, status := p.party(listed, 0)
+	if status != okay {
+		return status
+	}
+	if slices.ContainsFunc(p.hbar, func(e *entry) bool { return e.a == a }) {
+		return hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS
+	}
+	p.hbar = append(p.hbar, &entry{a: a, amount: listed.GetAmount(), approval: listed.GetIsApproval()})
+	return okay
+}
+
+// addTokens takes in the transfers of one token.
+func (p *plan) addTokens(list *hapi.TokenTransferList) hedera.Status {
+	t, status := p.h.usable(list.GetToken())
+	switch {
+	case status != okay:
+		return status
+	case list.GetExpectedDecimals() != nil && list.GetExpectedDecimals().GetValue() != t.Decimals:
+		return hapi.ResponseCodeEnum_UNEXPECTED_TOKEN_DECIMALS
+	case t.NonFungible && len(list.GetTransfers()) > 0:
+		return hapi.ResponseCodeEnum_ACCOUNT_AMOUNT_TRANSFERS_ONLY_ALLOWED_FOR_FUNGIBLE_COMMON
+	case !t.NonFungible && len(list.GetNftTransfers()) > 0:
+		return hapi.ResponseCodeEnum_NFT_TRANSFERS_ONLY_ALLOWED_FOR_NON_FUNGIBLE_UNIQUE
+	}
+	tp := p.of(t)
+	for _, listed := range list.GetTransfers() {
+		a, status := p.party(listed, t.ID.Num)
+		if status != okay {
+			return status
+		}
+		if slices.ContainsFunc(tp.entries, func(e *entry) bool { return e.a == a }) {
+			return hapi.ResponseCodeEnum_ACCOUNT_REPEATED_IN_ACCOUNT_AMOUNTS
+		}
+		tp.entries = append(tp.entries, &entry{a: a, amount: listed.GetAmount(), approval: listed.GetIsApproval()})
+	}
+	for _, listed := range list.GetNftTransfers() {
+		if status := p.addNFT(tp, listed); status != okay {
+			return status
+		}
+	}
+	return okay
+}
+
+// of returns the part of the plan for a token.
+func (p *plan) of(t *Token) *tokenPlan {
+	for _, tp := range p.tokens {
+		if tp.t.ID == t.ID {
+			return tp
+		}
+	}
+	tp := &tokenPlan{t: t}
+	p.tokens = append(p.tokens, tp)
+	return tp
+}
+
+func (p *plan) addNFT(tp *tokenPlan, listed *hapi.NftTransfer) hedera.Status {
+	h := p.h
+	from, status := h.party(listed.GetSenderAccountID())
+	if status != okay {
+		return status
+	}
+	to, status := p.receiver(listed.GetReceiverAccountID())
+	if status != okay {
+		return status
+	}
+	nft := h.o.nfts.get(nftKey{tp.t.ID.Num, listed.GetSerialNumber()})
+	switch {
+	case nft == nil || nft.Deleted:
+		return hapi.ResponseCodeEnum_INVALID_NFT_ID
+	case nft.Owner.Num != from.num:
+		return hapi.ResponseCodeEnum_SENDER_DOES_NOT_OWN_NFT_SERIAL_NO
+	case listed.GetIsApproval() && !h.mayTransfer(nft):
+		return hapi.ResponseCodeEnum_SPENDER_DOES_NOT_HAVE_ALLOWANCE
+	case !listed.GetIsApproval() && !h.signedBy(from):
+		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	tp.nfts = append(tp.nfts, nftMove{nft: nft, to: to, approval: listed.GetIsApproval()})
+	return okay
+}
+
+// mayTransfer tells whether the payer was approved for an NFT.
+func (h *handling) mayTransfer(nft *NFT) bool {
+	if nft.Spender == h.sub.Payer {
+		return true
+	}
+	all := h.o.nftAllowances.get(allowanceKey{owner: nft.Owner.Num, token: nft.Token.Num, spender: h.sub.Payer.Num})
+	return all != nil && all.Approved
+}
+
+// party resolves one side of a transfer and checks that it agreed.
+func (p *plan) party(listed *hapi.AccountAmount, token int64) (*ovAccount, hedera.Status) {
+	h := p.h
+	if listed.GetAmount() > 0 {
+		return p.receiver(listed.GetAccountID())
+	}
+	a := h.resolve(listed.GetAccountID())
+	switch {
+	case a != nil && a.deleted():
+		return nil, hapi.ResponseCodeEnum_ACCOUNT_DELETED
+	case a == nil || !a.exists:
+		return nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+	case listed.GetAmount() == 0:
+		return a, okay
+	case listed.GetIsApproval():
+		return a, h.spend(a.num, token, -listed.GetAmount())
+	case !h.signedBy(a):
+		return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	return a, okay
+}
+
+// receiver resolves who gets something, and creates it where the id is an unused alias.
+func (p *plan) receiver(id *hapi.AccountID) (*ovAccount, hedera.Status) {
+	a := p.h.resolve(id)
+	switch {
+	case a == nil || !a.exists:
+		return p.h.missingParty(a, id.GetAlias())
+	case a.wantsSignature() && !p.airdrop && !p.h.signedBy(a):
+		return nil, hapi.ResponseCodeEnum_INVALID_SIGNATURE
+	}
+	return a, okay
+}
+
+// missingParty creates the receiver of a credit to an unused alias.
+func (h *handling) missingParty(a *ovAccount, alias []byte) (*ovAccount, hedera.Status) {
+	switch {
+	case a != nil && a.deleted():
+		return nil, hapi.ResponseCodeEnum_ACCOUNT_DELETED
+	case len(alias) == 0:
+		return nil, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID
+	case len(alias) == common.AddressLength:
+		if _, longZero := hedera.FromLongZero(common.Address(alias)); longZero {
+			return nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
+		}
+		h.o.create(a, true)
+		return a, okay
+	}
+	key := aliasKey(alias)
+	if key == nil {
+		return nil, hapi.ResponseCodeEnum_INVALID_ALIAS_KEY
+	}
+	m := h.hollowMeta(common.Address{})
+	m.alias, m.key = alias, key
+	return h.enter(m, a), okay
+}
+
+// spend takes an amount from what an owner lets the payer spend.
+func (h *handling) spend(owner, token, amount int64) hedera.Status {
+	key := allowanceKey{owner: owner, token: token, spender: h.sub.Payer.Num}
+	allowance := h.o.allowances.get(key)
+	switch {
+	case allowance == nil:
+		return hapi.ResponseCodeEnum_SPENDER_DOES_NOT_HAVE_ALLOWANCE
+	case allowance.Amount < amount:
+		return hapi.ResponseCodeEnum_AMOUNT_EXCEEDS_ALLOWANCE
+	case allowance.Amount == amount:
+		h.o.allowances.set(key, nil)
+		return okay
+	}
+	left := *allowance
+	left.Amount -= amount
+	left.Since = h.r.Consensus
+	h.o.allowances.set(key, &left)
+	return okay
+}
+
+// associate makes the relations that receivers lack.
+func (p *plan) associate() hedera.Status {
+	for _, tp := range p.tokens {
+		for _, e := range tp.entries {
+			if status := p.ensureRelation(tp.t, e.a, e.amount > 0); status != okay {
+				return status
+			}
+		}
+		for _, move := range tp.nfts {
+			if status := p.ensureRelation(tp.t, move.to, true); status != okay {
+				return status
+			}
+		}
+	}
+	return okay
+}
+
+func (p *plan) ensureRelation(t *Token, a *ovAccount, receives bool) hedera.Status {
+	if p.h.relation(p.h.numberOf(a), t.ID.Num) != nil {
+		return okay
+	}
+	if !receives {
+		return hapi.ResponseCodeEnum_TOKEN_NOT_ASSOCIATED_TO_ACCOUNT
+	}
+	return p.h.associateByTransfer(t, a)
+}
+
+// add changes an account's part of a list.
+func add(list *[]*entry, a *ovAccount, amount int64, fee bool) {
+	for _, e := range *list {
+		if e.a == a {
+			e.amount, e.fee = e.amount+amount, e.fee || fee
+			return
+		}
+	}
+	*list = append(*list, &entry{a: a, amount: amount, fee: fee})
+}
+
+func (p *plan) moveHbar() hedera.Status {
+	for _, e := range p.hbar {
+		next := int64(e.a.tinybar()) + e.amount
+		switch {
+		case next < 0 && e.fee:
+			return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE_FOR_CUSTOM_FEE
+		case next < 0:
+			return hapi.ResponseCodeEnum_INSUFFICIENT_ACCOUNT_BALANCE
+		}
+		p.h.o.setTinybar(e.a, hedera.Tinybar(next))
+		if e.approval {
+			p.h.approved = append(p.h.approved, e.a.num)
+		}
+		if e.amount != 0 && p.h.child {
+			p.h.r.Transfers = append(p.h.r.Transfers, Transfer{
+				Account: hedera.Entity(p.h.numberOf(e.a)), Amount: hedera.Tinybar(e.amount), Approval: e.approval,
+			})
+		}
+	}
+	return okay
+}
+
+func (p *plan) moveTokens() hedera.Status {
+	for _, tp := range p.tokens {
+		// Debits first: what an account gets in the same transfer does not help it.
+		for _, debits := range []bool{true, false} {
+			for _, e := range tp.entries {
+				if (e.amount < 0) != debits {
+					continue
+				}
+				status := p.h.adjust(tp.t, e.a.num, e.amount, e.approval)
+				if status == hapi.ResponseCodeEnum_INSUFFICIENT_TOKEN_BALANCE && e.fee {
+					status = hapi.ResponseCodeEnum_INSUFFICIENT_SENDER_ACCOUNT_BALANCE_FOR_CUSTOM_FEE
+				}
+				if status != okay {
+					return status
+				}
+			}
+		}
+		for _, move := range tp.nfts {
+			if status := p.h.moveNFT(tp.t, move.nft, move.to.num, move.approval); status != okay {
+				return status
+			}
+		}
+	}
+	p.h.did().sorted()
+	return okay
+}

@@ -1,0 +1,98 @@
+package devnet
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math"
+	"os"
+	"time"
+
+	"lockstep/devnet/ledger"
+)
+
+// DefaultStateInterval is how often state is saved while things happen.
+const DefaultStateInterval = 10 * time.Second
+
+// restful is how many times as long as a save takes it is until the next one.
+const restful = 20
+
+// stateFile keeps a ledger in a file.
+type stateFile struct {
+	path     string
+	ledger   *ledger.Ledger
+	interval time.Duration
+	saved    ledger.Mark // what the file has
+	log      *slog.Logger
+}
+
+// openState loads the file if it exists, and makes it if it does not.
+func openState(cfg *Config, l *ledger.Ledger) (*stateFile, error) {
+	path := cfg.State
+	s := &stateFile{path: path, ledger: l, interval: cfg.StateInterval, log: cfg.Log}
+	file, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return s, s.save(l.Save)
+	case err != nil:
+		return nil, fmt.Errorf("--state: %w", err)
+	}
+	if err := errors.Join(l.Load(file, math.MaxInt64), file.Close()); err != nil {
+		return nil, fmt.Errorf("--state %s cannot be loaded: %w", path, err)
+	}
+	s.saved = l.Mark()
+	return s, nil
+}
+
+// run saves now and then where something happened, until the context ends. What cannot be
+// saved now may be later: that is logged.
+func (s *stateFile) run(ctx context.Context) {
+	timer := time.NewTimer(s.interval)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		begin := time.Now()
+		if s.ledger.Mark() != s.saved {
+			err := s.save(func(w io.Writer) (ledger.Mark, error) { return s.ledger.SaveClosed(ctx, w) })
+			if err != nil && ctx.Err() == nil && !errors.Is(err, ledger.ErrTurnedBack) {
+				s.log.Error("the state of the network was not saved", "error", err)
+			}
+		}
+		timer.Reset(max(s.interval, restful*time.Since(begin)))
+	}
+}
+
+// last saves what there is at the end.
+func (s *stateFile) last() error { return s.save(s.ledger.Save) }
+
+// save writes the file anew. Whatever happens meanwhile, the file is whole: the old one or the
+// new one.
+func (s *stateFile) save(write func(io.Writer) (ledger.Mark, error)) error {
+	mark, err := s.replace(write)
+	if err != nil {
+		return fmt.Errorf("--state %s cannot be saved: %w", s.path, err)
+	}
+	s.saved = mark
+	return nil
+}
+
+func (s *stateFile) replace(write func(io.Writer) (ledger.Mark, error)) (mark ledger.Mark, err error) {
+	file, err := os.Create(s.path + ".tmp") // one that was left is written over
+	if err != nil {
+		return mark, err
+	}
+	buffered := bufio.NewWriterSize(file, 1<<20)
+	mark, err = write(buffered)
+	if err := errors.Join(err, buffered.Flush(), file.Sync(), file.Close()); err != nil {
+		return mark, errors.Join(err, os.Remove(file.Name()))
+	}
+	return mark, os.Rename(file.Name(), s.path)
+}

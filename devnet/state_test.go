@@ -1,0 +1,141 @@
+package devnet
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/devnet/ledger"
+)
+
+// kept makes a network with a file of state and runs it until stop is called.
+func kept(t *testing.T, path string, interval time.Duration) (n *Network, stop func()) {
+	t.Helper()
+	n, err := New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: path, StateInterval: interval})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	return n, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestStateIsKept: a network goes on where the one before it ended.
+func TestStateIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	n, stop := kept(t, path, time.Hour)
+	n.Ledger().Mine(5, 0)
+	n.Ledger().SetAutomine(false)
+	edit(t, n.Ledger()) // in a block that is open at the end
+	want := n.Ledger().View().LatestBlock().Number + 1
+	stop()
+	n, stop = kept(t, path, time.Hour)
+	defer stop()
+	if got := n.Ledger().View().LatestBlock().Number; got != want {
+		t.Errorf("block %d, not %d", got, want)
+	}
+	if a, _ := n.Ledger().View().Account(ledger.DevAccounts()[0].ID); a.Nonce != 77 {
+		t.Errorf("nonce %d", a.Nonce)
+	}
+}
+
+func edit(t *testing.T, l *ledger.Ledger) {
+	t.Helper()
+	nonce := uint64(77)
+	if err := l.Edit(ledger.Edit{Address: ledger.DevAccounts()[0].Address, Nonce: &nonce}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStateIsSavedMeanwhile: what happened is in the file soon, so that little is lost when the
+// process is killed.
+func TestStateIsSavedMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	n, stop := kept(t, path, time.Millisecond)
+	defer stop()
+	edit(t, n.Ledger())
+	copied := filepath.Join(t.TempDir(), "copy")
+	for tries := 0; ; tries++ {
+		state, err := os.ReadFile(path) // whole at every moment
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(copied, state, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		other, err := New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: copied})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, _ := other.Ledger().View().Account(ledger.DevAccounts()[0].ID)
+		other.Close()
+		if a.Nonce == 77 {
+			return
+		}
+		if tries > 10_000 {
+			t.Fatal("nothing is saved")
+		}
+	}
+}
+
+// TestStateThatCannotBeLoaded is told, and stays as it is.
+func TestStateThatCannotBeLoaded(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state")
+	if err := os.WriteFile(path, []byte("something else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ path, says string }{
+		{path, "--state " + path + " cannot be loaded: it is no saved state"},
+		{filepath.Join(dir, "none", "state"), "cannot be saved"},
+		{dir, "--state"},
+	} {
+		n, err := New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: tt.path})
+		if err == nil {
+			n.Close()
+			t.Errorf("%s: a network", tt.path)
+		} else if !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v", tt.path, err)
+		}
+	}
+	if text, _ := os.ReadFile(path); string(text) != "something else" {
+		t.Errorf("the file has become %q", text)
+	}
+}
+
+// reloaded is a network with the state of this one.
+func (w *world) reloaded() *world {
+	w.t.Helper()
+	state, err := w.ledger.Dump(1 << 30)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	n, err := New(w.t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(n.Close)
+	n.Ledger().SetNodes(w.ledger.View().Nodes()) // their ports are in a file
+	if err := n.Ledger().Load(strings.NewReader(string(state)), 1<<30); err != nil {
+		w.t.Fatal(err)
+	}
+	again, err := n.Ledger().Dump(1 << 30)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if string(state) != string(again) {
+		w.t.Fatalf("state of %d bytes became other %d bytes", len(state), len(again))
+	}
+	other := *w
+	other.use(n)
+	return &other
+}
