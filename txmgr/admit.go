@@ -1,0 +1,280 @@
+package txmgr
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Cost is what an intent can cost at most, in the chain's smallest unit.
+type Cost struct {
+	Gas   uint64
+	Price *big.Int // per gas: the intent's cap
+	Total *big.Int // gas × price, without the value
+}
+
+// Field lengths, so that no row grows without bound.
+const (
+	maxName     = 256
+	maxMetadata = 16 << 10
+)
+
+var maxWord = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1))
+
+// draft checks a request's form and makes an intent of it.
+func (m *Manager) draft(r Request) (*Intent, error) {
+	c, err := m.Chain(r.Chain)
+	if err != nil {
+		return nil, err
+	}
+	for field, text := range map[string]string{
+		"idempotencyKey": r.IdempotencyKey, "pool": r.Pool, "orderKey": r.OrderKey, "shardKey": r.ShardKey,
+		"subject": r.Subject, "actor": r.Actor, "method": r.Method, "requestId": r.RequestID, "tenant": r.Tenant,
+	} {
+		if len(text) > maxName {
+			return nil, invalid(field, fmt.Sprintf("longer than %d bytes", maxName))
+		}
+	}
+	if r.To != "" {
+		if r.To, err = c.Account(r.To); err != nil {
+			return nil, invalid("to", err.Error())
+		}
+	}
+	if r.Pin != "" {
+		if r.Pin, err = c.Account(r.Pin); err != nil {
+			return nil, invalid("pin", err.Error())
+		}
+	}
+	if r.Value == nil {
+		r.Value = new(big.Int)
+	}
+	for field, amount := range map[string]*big.Int{"value": r.Value, "maxFeePerGas": r.MaxFee, "maxPriorityFeePerGas": r.MaxTip} {
+		if amount != nil && (amount.Sign() < 0 || amount.Cmp(maxWord) > 0) {
+			return nil, invalid(field, "not a number of 256 bits")
+		}
+	}
+	switch {
+	case len(r.Data) > m.c.MaxData:
+		return nil, invalid("data", fmt.Sprintf("longer than %d bytes", m.c.MaxData))
+	case len(r.Metadata) > maxMetadata:
+		return nil, invalid("metadata", fmt.Sprintf("longer than %d bytes", maxMetadata))
+	case len(r.Metadata) > 0 && !json.Valid(r.Metadata):
+		return nil, invalid("metadata", "not JSON")
+	case r.ValidUntil != 0 && r.ValidUntil <= time.Now().UnixMicro():
+		return nil, invalid("validUntil", "has passed")
+	case r.Simulate == "off" && r.Gas == 0:
+		return nil, invalid("gas", "needed when simulate is off")
+	case r.To == "" && len(r.Data) == 0:
+		return nil, invalid("to", "needed without data")
+	}
+	for _, choice := range []struct {
+		field   string
+		value   *string
+		allowed []string
+	}{
+		{"speed", &r.Speed, []string{SpeedStandard, SpeedSlow, SpeedFast}},
+		{"simulate", &r.Simulate, []string{"latest", "pending", "off"}},
+		{"onFailure", &r.OnFailure, []string{OnFailureStop, OnFailureContinue}},
+	} {
+		if err := choose(choice.field, choice.value, choice.allowed); err != nil {
+			return nil, err
+		}
+	}
+	if r.Pool == "" {
+		r.Pool = "default"
+	}
+	if r.Origin == "" {
+		r.Origin = "api"
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, err
+	}
+	return &Intent{Request: r, ID: id.String(), Kind: KindSend, BodyHash: bodyHash(r), Status: StatusAccepted}, nil
+}
+
+func choose(field string, value *string, allowed []string) error {
+	if *value == "" {
+		*value = allowed[0]
+	}
+	for _, one := range allowed {
+		if one == *value {
+			return nil
+		}
+	}
+	return invalid(field, fmt.Sprintf("want one of %v", allowed))
+}
+
+// bodyHash is what tells two requests of one idempotency key apart.
+func bodyHash(r Request) string {
+	body := r.Body
+	if body == nil {
+		r.Tenant, r.IdempotencyKey, r.RequestID, r.Origin = "", "", "", ""
+		body, _ = json.Marshal(r) // a struct of plain fields, whose metadata is valid
+	}
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
+
+// admit simulates an intent and asks the guard. It sets the gas.
+func (m *Manager) admit(ctx context.Context, intent *Intent) error {
+	if !m.c.Enabled {
+		return fmt.Errorf("%w: RELAYER_ENABLED is false", ErrKilled)
+	}
+	simulation, cost, err := m.simulate(ctx, intent)
+	if err != nil {
+		return err
+	}
+	if !simulation.Success {
+		return &RevertError{Reason: simulation.Reason, Output: simulation.Output}
+	}
+	if intent.Gas == 0 {
+		intent.Gas = simulation.Gas
+	}
+	if m.guard != nil {
+		if intent.Holds, err = m.guard.Allow(ctx, intent, cost); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// simulate tries an intent from the account that may send it, or from any that could.
+func (m *Manager) simulate(ctx context.Context, intent *Intent) (Simulation, Cost, error) {
+	c := m.chains[intent.Chain]
+	result := Simulation{Success: true, Gas: intent.Gas}
+	if intent.Simulate != "off" {
+		from, err := m.likelySigner(ctx, intent)
+		if err != nil {
+			return result, Cost{}, err
+		}
+		result, err = c.Simulate(ctx, Call{From: from, To: intent.To, Value: intent.Value, Data: intent.Data, Gas: intent.Gas, State: intent.Simulate})
+		if err != nil {
+			return result, Cost{}, fmt.Errorf("%w: simulation: %w", ErrUnavailable, err)
+		}
+		if intent.Gas != 0 {
+			result.Gas = intent.Gas
+		}
+	}
+	price := intent.MaxFee
+	if price == nil {
+		market, err := m.Fees(ctx, intent.Chain)
+		if err != nil {
+			return result, Cost{}, err
+		}
+		price = m.ceiling(market.Tips[intent.Speed].Max)
+	}
+	total := new(big.Int).Mul(price, new(big.Int).SetUint64(result.Gas))
+	return result, Cost{Gas: result.Gas, Price: price, Total: total}, nil
+}
+
+// ceiling returns the price that an intent without a cap of its own can reach: twice the
+// market, or the chain's cap. Replacements go no higher.
+func (m *Manager) ceiling(market *big.Int) *big.Int {
+	price := new(big.Int).Lsh(market, 1)
+	if limit := m.feeCap(); limit != nil && price.Cmp(limit) > 0 {
+		return limit
+	}
+	return price
+}
+
+// feeCap returns the cap per gas of the settings, nil for none.
+func (m *Manager) feeCap() *big.Int {
+	if m.c.MaxFeePerGas == 0 {
+		return nil
+	}
+	return new(big.Int).SetUint64(m.c.MaxFeePerGas)
+}
+
+func (m *Manager) likelySigner(ctx context.Context, intent *Intent) (string, error) {
+	if intent.Signer != "" {
+		return intent.Signer, nil
+	}
+	lanes, err := m.store.Lanes(ctx, intent.Chain)
+	if err != nil {
+		return "", err
+	}
+	for _, lane := range lanes {
+		if lane.Ours && eligiblePool(lane, intent) {
+			return lane.Signer, nil
+		}
+	}
+	return "", fmt.Errorf("%w: no signer serves pool %q, pin %q on chain %s", ErrUnknownSigner, intent.Pool, intent.Pin, intent.Chain)
+}
+
+// feeCache keeps a chain's fees for a moment, and for longer when the chain does not answer.
+type feeCache struct {
+	mu     sync.Mutex
+	market Market
+	asking chan struct{} // closed when the question that is on its way is answered
+}
+
+// The ages of remembered fees.
+const (
+	feesFresh = time.Second
+	feesStale = time.Minute
+)
+
+// Fees returns what a chain's fees cost now. When the chain does not answer, an answer of
+// the last minute is taken, with an eighth on top.
+func (m *Manager) Fees(ctx context.Context, chain string) (Market, error) {
+	c, err := m.Chain(chain)
+	if err != nil {
+		return Market{}, err
+	}
+	cache := m.fees[chain]
+	for {
+		cache.mu.Lock()
+		market, asking := cache.market, cache.asking
+		if market.At > time.Now().Add(-feesFresh).UnixMicro() {
+			cache.mu.Unlock()
+			return market, nil
+		}
+		if asking == nil {
+			asking = make(chan struct{})
+			cache.asking = asking
+			cache.mu.Unlock()
+			return cache.ask(ctx, c, market)
+		}
+		cache.mu.Unlock()
+		select {
+		case <-asking:
+		case <-ctx.Done():
+			return Market{}, ctx.Err()
+		}
+	}
+}
+
+func (f *feeCache) ask(ctx context.Context, c Chain, old Market) (Market, error) {
+	fresh, err := c.Market(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.asking)
+	f.asking = nil
+	if err == nil {
+		f.market = fresh
+		return fresh, nil
+	}
+	if old.At > time.Now().Add(-feesStale).UnixMicro() {
+		return old.withMargin(), nil
+	}
+	return Market{}, fmt.Errorf("%w: fees: %w", ErrUnavailable, err)
+}
+
+func (k Market) withMargin() Market {
+	raised := Market{BaseFee: k.BaseFee, At: k.At, Tips: map[string]Fees{}}
+	for speed, fees := range k.Tips {
+		raised.Tips[speed] = Fees{Max: eighthMore(fees.Max), Tip: eighthMore(fees.Tip)}
+	}
+	return raised
+}
+
+func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }

@@ -1,0 +1,154 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"lockstep/internal/access"
+	"lockstep/txmgr/policy"
+)
+
+// Key is an API key without its secret.
+type Key struct {
+	ID        string      `json:"id"`
+	Tenant    string      `json:"tenant,omitempty"`
+	Role      access.Role `json:"role"`
+	Label     string      `json:"label,omitempty"`
+	CreatedAt *Moment     `json:"createdAt,omitempty"`
+	LastUsed  *Moment     `json:"lastUsedAt,omitempty"`
+	RevokedAt *Moment     `json:"revokedAt,omitempty"`
+	Token     string      `json:"token,omitempty" doc:"The key itself; shown when it is made, and never again."`
+}
+
+func viewKey(k access.Key) Key {
+	return Key{ID: k.ID, Tenant: k.Tenant, Role: k.Role, Label: k.Label, CreatedAt: moment(k.Created), LastUsed: moment(k.LastUsed), RevokedAt: moment(k.Revoked)}
+}
+
+type keyOut struct{ Body Key }
+
+type keysOut struct {
+	Body struct {
+		Keys []Key `json:"keys"`
+	}
+}
+
+// Policy is what requests may do.
+type Policy struct {
+	ID        string       `json:"id,omitempty" readOnly:"true"`
+	Tenant    string       `json:"tenant,omitempty" maxLength:"64" doc:"None: all tenants."`
+	Disabled  bool         `json:"disabled,omitempty"`
+	Rules     policy.Rules `json:"rules"`
+	CreatedAt *Moment      `json:"createdAt,omitempty" readOnly:"true"`
+	UpdatedAt *Moment      `json:"updatedAt,omitempty" readOnly:"true"`
+}
+
+type policyOut struct{ Body Policy }
+
+type policiesOut struct {
+	Body struct {
+		Policies []Policy `json:"policies"`
+	}
+}
+
+func viewPolicy(p policy.Policy) Policy {
+	return Policy{ID: p.ID, Tenant: p.Tenant, Disabled: !p.Enabled, Rules: p.Rules, CreatedAt: moment(p.Created), UpdatedAt: moment(p.Updated)}
+}
+
+// IDPath is the id of what an operation is about.
+type IDPath struct {
+	ID string `path:"id" maxLength:"80"`
+}
+
+// accessRoutes serves keys and policies. Both are an operator's, of no tenant.
+func (s *Server) accessRoutes() {
+	create := operation(access.RoleAdmin, http.MethodPost, "/v1/api-keys", "createKey", "Make an API key; its token is shown this once")
+	create.DefaultStatus = http.StatusCreated
+	register(s, create, func(ctx context.Context, in *struct {
+		Body struct {
+			Tenant string      `json:"tenant,omitempty" maxLength:"64" doc:"Whose transactions it sees; none: all tenants'."`
+			Role   access.Role `json:"role" enum:"read,send,admin"`
+			Label  string      `json:"label,omitempty" maxLength:"200"`
+		}
+	},
+	) (*keyOut, error) {
+		if err := s.operator(ctx); err != nil {
+			return nil, err
+		}
+		key, token, err := s.Keys.Create(ctx, in.Body.Tenant, in.Body.Role, in.Body.Label)
+		if err != nil {
+			return nil, err
+		}
+		out := &keyOut{Body: viewKey(key)}
+		out.Body.Token = token.Reveal()
+		return out, nil
+	})
+	register(s, operation(access.RoleAdmin, http.MethodGet, "/v1/api-keys", "keys", "The API keys, without their tokens"), func(ctx context.Context, _ *struct{}) (*keysOut, error) {
+		if err := s.operator(ctx); err != nil {
+			return nil, err
+		}
+		list, err := s.Keys.List(ctx)
+		out := &keysOut{}
+		out.Body.Keys = make([]Key, 0, len(list))
+		for _, k := range list {
+			out.Body.Keys = append(out.Body.Keys, viewKey(k))
+		}
+		return out, err
+	})
+	revoke := operation(access.RoleAdmin, http.MethodDelete, "/v1/api-keys/{id}", "revokeKey", "End an API key", 404)
+	register(s, revoke, func(ctx context.Context, in *IDPath) (*struct{}, error) {
+		if err := s.operator(ctx); err != nil {
+			return nil, err
+		}
+		return nil, s.Keys.Revoke(ctx, in.ID)
+	})
+
+	made := operation(access.RoleAdmin, http.MethodPost, "/v1/policies", "createPolicy", "Make a policy")
+	made.DefaultStatus = http.StatusCreated
+	register(s, made, func(ctx context.Context, in *struct{ Body Policy }) (*policyOut, error) {
+		return s.putPolicy(ctx, "", in.Body)
+	})
+	register(s, operation(access.RoleAdmin, http.MethodPut, "/v1/policies/{id}", "putPolicy", "Change a policy", 404), func(ctx context.Context, in *struct {
+		IDPath
+		Body Policy
+	},
+	) (*policyOut, error) {
+		return s.putPolicy(ctx, in.ID, in.Body)
+	})
+	register(s, operation(access.RoleRead, http.MethodGet, "/v1/policies", "policies", "The policies that the caller is under"), func(ctx context.Context, _ *struct{}) (*policiesOut, error) {
+		list, err := s.Policies.List(ctx)
+		out := &policiesOut{}
+		out.Body.Policies = []Policy{}
+		tenant := caller(ctx).Tenant
+		for _, p := range list {
+			if tenant == "" || p.Tenant == "" || p.Tenant == tenant {
+				out.Body.Policies = append(out.Body.Policies, viewPolicy(p))
+			}
+		}
+		return out, err
+	})
+	register(s, operation(access.RoleAdmin, http.MethodDelete, "/v1/policies/{id}", "deletePolicy", "Remove a policy", 404), func(ctx context.Context, in *IDPath) (*struct{}, error) {
+		if err := s.operator(ctx); err != nil {
+			return nil, err
+		}
+		return nil, s.Policies.Delete(ctx, in.ID)
+	})
+}
+
+// operator refuses administrators of one tenant, who decide nothing for others.
+func (s *Server) operator(ctx context.Context) error {
+	if caller(ctx).Tenant != "" {
+		return access.ErrForbidden
+	}
+	return nil
+}
+
+func (s *Server) putPolicy(ctx context.Context, id string, body Policy) (*policyOut, error) {
+	if err := s.operator(ctx); err != nil {
+		return nil, err
+	}
+	p, err := s.Policies.Put(ctx, policy.Policy{ID: id, Tenant: body.Tenant, Enabled: !body.Disabled, Rules: body.Rules})
+	if err != nil {
+		return nil, err
+	}
+	return &policyOut{Body: viewPolicy(p)}, nil
+}

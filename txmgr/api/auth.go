@@ -1,0 +1,81 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"lockstep/internal/access"
+)
+
+// caller returns who makes the request. The guard has put it there.
+func caller(ctx context.Context) access.Caller { return access.Of(ctx) }
+
+// guard finds out who calls before anything else happens. Probes need nobody.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		if strings.HasPrefix(r.URL.Path, "/health/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		who, err := s.Keys.Who(r)
+		if err != nil {
+			p := s.problem(r.Context(), err)
+			if p.Status == http.StatusUnauthorized {
+				w.Header().Set("WWW-Authenticate", `Bearer, Basic realm="txm"`)
+			}
+			p.write(w)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(access.With(r.Context(), who)))
+	})
+}
+
+// needs is where an operation keeps the role that it wants.
+const needs = "role"
+
+// authorise refuses callers whose role is too low for the operation.
+func (s *Server) authorise(ctx huma.Context, next func(huma.Context)) {
+	want, _ := ctx.Operation().Metadata[needs].(access.Role)
+	if err := access.Allowed(ctx.Context(), want); err != nil {
+		p := s.problem(ctx.Context(), err)
+		_ = huma.WriteErr(s.api, ctx, p.Status, p.Detail)
+		return
+	}
+	next(ctx)
+}
+
+// operation describes one call: who may make it, how large its body may be, what can go wrong.
+func operation(role access.Role, method, path, id, summary string, errs ...int) huma.Operation {
+	return huma.Operation{
+		OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{tagOf(path)},
+		Errors:       append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusServiceUnavailable}, errs...),
+		Metadata:     map[string]any{needs: role},
+		MaxBodyBytes: 1 << 20,
+		Security:     []map[string][]string{{"key": {}}, {"basic": {}}},
+		Description:  "Needs the role `" + string(role) + "`.",
+	}
+}
+
+func tagOf(path string) string {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	if len(parts) > 1 {
+		return parts[1]
+	}
+	return parts[0]
+}
+
+// register adds an operation whose errors are turned into problems.
+func register[In, Out any](s *Server, op huma.Operation, handle func(context.Context, *In) (*Out, error)) {
+	huma.Register(s.api, op, func(ctx context.Context, in *In) (*Out, error) {
+		out, err := handle(ctx, in)
+		if err != nil {
+			return nil, s.problem(ctx, err)
+		}
+		return out, nil
+	})
+}

@@ -1,0 +1,260 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/ethclient/simulated"
+
+	"lockstep/txmgr"
+)
+
+// simchain is go-ethereum's own node in this process, as a chain of the manager. It mines a
+// block after each batch of sends.
+type simchain struct {
+	backend *simulated.Backend
+	mu      sync.Mutex // one block at a time
+	sent    map[string]int
+}
+
+func newChain(t *testing.T, funded ...common.Address) *simchain {
+	t.Helper()
+	alloc := types.GenesisAlloc{}
+	for _, a := range funded {
+		alloc[a] = types.Account{Balance: new(big.Int).Lsh(big.NewInt(1), 80)}
+	}
+	c := &simchain{backend: simulated.NewBackend(alloc), sent: map[string]int{}}
+	t.Cleanup(func() { c.backend.Close() })
+	return c
+}
+
+func (c *simchain) ID() string { return "1337" }
+
+func (c *simchain) Traits() txmgr.Traits {
+	return txmgr.Traits{Mempool: true, InFlight: 64}
+}
+
+func (c *simchain) Identity(ctx context.Context) (string, error) { return c.BlockHash(ctx, 0) }
+
+func (c *simchain) Account(text string) (string, error) {
+	if !common.IsHexAddress(text) {
+		return "", errors.New("not an address")
+	}
+	return common.HexToAddress(text).Hex(), nil
+}
+
+func (c *simchain) Head(ctx context.Context) (txmgr.Head, error) {
+	h, err := c.backend.Client().HeaderByNumber(ctx, nil)
+	if err != nil {
+		return txmgr.Head{}, err
+	}
+	return txmgr.Head{Number: h.Number.Uint64(), Hash: h.Hash().Hex(), Time: int64(h.Time) * 1e6}, nil
+}
+
+func (c *simchain) BlockHash(ctx context.Context, number uint64) (string, error) {
+	h, err := c.backend.Client().HeaderByNumber(ctx, new(big.Int).SetUint64(number))
+	if errors.Is(err, ethereum.NotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return h.Hash().Hex(), nil
+}
+
+func (c *simchain) Nonces(ctx context.Context, account string) (txmgr.Nonces, error) {
+	head, err := c.Head(ctx)
+	if err != nil {
+		return txmgr.Nonces{}, err
+	}
+	latest, err := c.backend.Client().NonceAt(ctx, common.HexToAddress(account), nil)
+	return txmgr.Nonces{Latest: latest, Head: head}, err
+}
+
+func (c *simchain) HighestPending(ctx context.Context, account string) (uint64, error) {
+	return c.backend.Client().PendingNonceAt(ctx, common.HexToAddress(account))
+}
+
+func (c *simchain) Balance(ctx context.Context, account string) (*big.Int, error) {
+	return c.backend.Client().BalanceAt(ctx, common.HexToAddress(account), nil)
+}
+
+func (c *simchain) Delegated(context.Context, string) (bool, error) { return false, nil }
+
+func (c *simchain) Market(ctx context.Context) (txmgr.Market, error) {
+	h, err := c.backend.Client().HeaderByNumber(ctx, nil)
+	if err != nil {
+		return txmgr.Market{}, err
+	}
+	m := txmgr.Market{BaseFee: h.BaseFee, Tips: map[string]txmgr.Fees{}, At: time.Now().UnixMicro()}
+	for i, speed := range []string{txmgr.SpeedSlow, txmgr.SpeedStandard, txmgr.SpeedFast} {
+		tip := big.NewInt(int64(i+1) * 1e9)
+		m.Tips[speed] = txmgr.Fees{Tip: tip, Max: new(big.Int).Add(tip, new(big.Int).Lsh(h.BaseFee, 1))}
+	}
+	return m, nil
+}
+
+func message(call txmgr.Call) ethereum.CallMsg {
+	msg := ethereum.CallMsg{From: common.HexToAddress(call.From), Value: call.Value, Data: call.Data, Gas: call.Gas}
+	if call.To != "" {
+		to := common.HexToAddress(call.To)
+		msg.To = &to
+	}
+	return msg
+}
+
+func (c *simchain) Simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation, error) {
+	gas, err := c.backend.Client().EstimateGas(ctx, message(call))
+	if err != nil && strings.Contains(err.Error(), "revert") {
+		return txmgr.Simulation{Reason: err.Error()}, nil
+	}
+	return txmgr.Simulation{Success: err == nil, Gas: gas}, err
+}
+
+func (c *simchain) Prepare(_ context.Context, d txmgr.Draft) (txmgr.Unsigned, error) {
+	msg := message(d.Call)
+	tx := types.NewTx(&types.DynamicFeeTx{
+		ChainID: big.NewInt(1337), Nonce: d.Nonce, GasTipCap: d.Fees.Tip, GasFeeCap: d.Fees.Max, Gas: d.Gas, To: msg.To, Value: d.Value, Data: d.Data,
+	})
+	return txmgr.Unsigned{Digest: c.signer().Hash(tx).Bytes(), Form: tx}, nil
+}
+
+func (c *simchain) signer() types.Signer { return types.LatestSignerForChainID(big.NewInt(1337)) }
+
+func (c *simchain) Seal(u txmgr.Unsigned, signature []byte) (txmgr.Signed, error) {
+	tx, err := u.Form.(*types.Transaction).WithSignature(c.signer(), signature)
+	if err != nil {
+		return txmgr.Signed{}, err
+	}
+	raw, err := tx.MarshalBinary()
+	return txmgr.Signed{Hash: tx.Hash().Hex(), Raw: raw}, err
+}
+
+func (c *simchain) Decode(raw []byte) (txmgr.Decoded, error) {
+	var tx types.Transaction
+	if err := tx.UnmarshalBinary(raw); err != nil {
+		return txmgr.Decoded{}, err
+	}
+	from, err := types.Sender(c.signer(), &tx)
+	if err != nil {
+		return txmgr.Decoded{}, err
+	}
+	d := txmgr.Decoded{
+		Signed: txmgr.Signed{Hash: tx.Hash().Hex(), Raw: raw}, Signer: from.Hex(), Nonce: tx.Nonce(),
+		Call: txmgr.Call{From: from.Hex(), Value: tx.Value(), Data: tx.Data(), Gas: tx.Gas()}, Fees: txmgr.Fees{Max: tx.GasFeeCap(), Tip: tx.GasTipCap()},
+	}
+	if tx.To() != nil {
+		d.To = tx.To().Hex()
+	}
+	return d, nil
+}
+
+func (c *simchain) Send(ctx context.Context, list []txmgr.Signed) []error {
+	errs := make([]error, len(list))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, signed := range list {
+		c.sent[signed.Hash]++
+		var tx types.Transaction
+		if err := tx.UnmarshalBinary(signed.Raw); err != nil {
+			errs[i] = &txmgr.SendError{Class: txmgr.ClassFatal, Text: err.Error()}
+			continue
+		}
+		if err := c.backend.Client().SendTransaction(ctx, &tx); err != nil {
+			class := txmgr.ClassAmbiguous
+			switch text := err.Error(); {
+			case strings.Contains(text, "already known"):
+				class = txmgr.ClassKnown
+			case strings.Contains(text, "nonce too low"):
+				class = txmgr.ClassNonceUsed
+			}
+			errs[i] = &txmgr.SendError{Class: class, Text: err.Error()}
+		}
+	}
+	c.backend.Commit()
+	return errs
+}
+
+func (c *simchain) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, []txmgr.Lookup, error) {
+	head, err := c.Head(ctx)
+	if err != nil {
+		return head, nil, err
+	}
+	var found []txmgr.Lookup
+	for _, signed := range list {
+		r, err := c.backend.Client().TransactionReceipt(ctx, common.HexToHash(signed.Hash))
+		look := txmgr.Lookup{Hash: signed.Hash}
+		switch {
+		case err == nil:
+			look.Receipt = &txmgr.Receipt{
+				Hash: signed.Hash, Block: r.BlockNumber.Uint64(), BlockHash: r.BlockHash.Hex(), Success: r.Status == 1, GasUsed: r.GasUsed, GasPrice: r.EffectiveGasPrice,
+			}
+		case !errors.Is(err, ethereum.NotFound):
+			look.Err = err
+		}
+		found = append(found, look)
+	}
+	return head, found, nil
+}
+
+func (c *simchain) Consumer(ctx context.Context, account string, nonce uint64) (*txmgr.Consumer, error) {
+	head, err := c.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for number := uint64(0); number <= head.Number; number++ {
+		block, err := c.backend.Client().BlockByNumber(ctx, new(big.Int).SetUint64(number))
+		if err != nil {
+			return nil, err
+		}
+		for _, tx := range block.Transactions() {
+			if from, err := types.Sender(c.signer(), tx); err == nil && from.Hex() == account && tx.Nonce() == nonce {
+				return &txmgr.Consumer{Hash: tx.Hash().Hex(), Block: number, BlockHash: block.Hash().Hex(), Head: head}, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+func (c *simchain) Expired(context.Context, txmgr.Signed) (bool, error) { return false, nil }
+
+func (c *simchain) Renew(context.Context, txmgr.Signed, string) (txmgr.Signed, error) {
+	return txmgr.Signed{}, txmgr.ErrNotPossible
+}
+
+// executed counts the transactions of an account that are in blocks, by nonce.
+func (c *simchain) executed(t *testing.T, account common.Address) []*types.Transaction {
+	t.Helper()
+	head, err := c.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []*types.Transaction
+	for number := uint64(1); number <= head.Number; number++ {
+		block, err := c.backend.Client().BlockByNumber(t.Context(), new(big.Int).SetUint64(number))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tx := range block.Transactions() {
+			from, err := types.Sender(c.signer(), tx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if from == account {
+				if tx.Nonce() != uint64(len(list)) {
+					t.Errorf("nonce %d after %d transactions", tx.Nonce(), len(list))
+				}
+				list = append(list, tx)
+			}
+		}
+	}
+	return list
+}

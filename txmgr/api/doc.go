@@ -1,0 +1,33 @@
+// Package api is the transaction manager's face: REST on a listener of its own, with an
+// OpenAPI 3.1 document that is made from this code (GET /openapi.json, /openapi.yaml).
+//
+//	POST /v1/transactions            an intent; Idempotency-Key, ?wait=broadcast|mined&timeout=10s
+//	GET  /v1/transactions/{id}       what became of it
+//	GET  /v1/transactions/stream     everything that happens, as server-sent events
+//	POST /v1/nonces                  a nonce for callers who sign themselves
+//	POST /internal/execute           one call for short-lived runtimes: the stored result, or the running one's
+//	POST /evm/…                      the older spelling, with bodies as its callers know them
+//	GET  /health/readiness           200 when the ledger and at least one chain answer
+//
+// Errors are application/problem+json (RFC 9457) with a member "code" that programs
+// branch on. The older spelling answers its own bodies instead. Nothing here signs a message
+// or a digest.
+//
+// # Who may call
+//
+// A key (Authorization: Bearer lsk_…) has a role and a tenant; see internal/access. Internal
+// callers may use Basic. While there is neither key nor password, the listener is on
+// loopback, everyone there is an administrator, and requests that a browser makes for
+// another site are refused: they carry an Origin, or a Host that is not loopback. No answer
+// allows other origins.
+//
+// # Bounds
+//
+// A body has a maximum per operation, a wait a maximum of a minute, a page a maximum of 500
+// rows, and streams a maximum number at once.
+//
+// # Words
+//
+//	problem         an error as callers get it: application/problem+json, with a code
+//	older spelling  the paths below /evm/, with the bodies that their callers know
+package api

@@ -1,0 +1,146 @@
+package api_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/ledger"
+	"lockstep/internal/pgtest"
+	"lockstep/internal/secret"
+	"lockstep/txmgr/api"
+	"lockstep/txmgr/service"
+	"lockstep/txmgr/sqlstore"
+)
+
+// pair starts two managers on one PostgreSQL and one chain.
+func pair(t *testing.T, change func(*service.Config)) (one, two *world, database string) {
+	t.Helper()
+	database = pgtest.Start(t).Database()
+	settings := func(name string) func(*service.Config) {
+		return func(c *service.Config) {
+			c.Ledger.URL, c.Manager.Instance = secret.URL(database), name
+			if change != nil {
+				change(c)
+			}
+		}
+	}
+	one = start(t, settings("one"))
+	two = &world{t: t, chain: one.chain, log: &syncBuffer{}, client: http.DefaultClient}
+	two.run(settings("two"))
+	return one, two, database
+}
+
+// owner returns the instance that owns the signer, "" for none.
+func (w *world) owner() string {
+	var list struct{ Signers []api.Signer }
+	w.get("/v1/signers").into(w.t, &list)
+	for _, s := range list.Signers {
+		if s.Address == signer.Hex() && s.ChainNonce == s.NextNonce && s.Enabled {
+			name, _, _ := strings.Cut(s.Owner, "/")
+			return name
+		}
+	}
+	return ""
+}
+
+// What one process accepts wakes the owner in another one, long before it would look.
+func TestOwnersElsewhereAreTold(t *testing.T) {
+	one, two, _ := pair(t, func(c *service.Config) { c.Manager.Poll = envx.Millis(time.Hour) })
+	var owner string
+	one.until("the signer is owned", func() bool { owner = one.owner(); return owner != "" })
+	other := map[string]*world{"one": two, "two": one}[owner]
+	id := other.post("/v1/transactions", pay(1)).transaction(t).ID
+	other.until("it has left", func() bool { return other.get("/v1/transactions/"+id).transaction(t).Hash != "" })
+}
+
+// 50 posts of one key over two processes are one transaction and 50 equal answers; so are
+// those after a restart. Another body is refused, and past the retention the key is gone.
+func TestOneKeyOverProcesses(t *testing.T) {
+	one, two, database := pair(t, nil)
+	const n = 50
+	ids := make([]string, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			a := []*world{one, two}[i%2].post("/v1/transactions", pay(7), "Idempotency-Key", "order-17")
+			if a.status/100 != 2 {
+				t.Errorf("%d %s", a.status, a.body)
+				return
+			}
+			ids[i] = a.transaction(t).ID
+		})
+	}
+	all.Wait()
+	for _, id := range ids {
+		if id != ids[0] || id == "" {
+			t.Fatalf("one key has the intents %q and %q", ids[0], id)
+		}
+	}
+	one.get("/v1/transactions/" + ids[0] + "?wait=confirmed&timeout=50s").transaction(t)
+	one.stop()
+	again := &world{t: t, chain: one.chain, log: &syncBuffer{}, client: http.DefaultClient}
+	again.run(func(c *service.Config) { c.Ledger.URL, c.Manager.Instance = secret.URL(database), "one" })
+	if tx := again.post("/v1/transactions", pay(7), "Idempotency-Key", "order-17").transaction(t); tx.ID != ids[0] || tx.Status != "confirmed" {
+		t.Errorf("after a restart: %+v", tx)
+	}
+	for _, w := range []*world{again, two} {
+		if a := w.post("/v1/transactions", pay(8), "Idempotency-Key", "order-17"); a.status != http.StatusUnprocessableEntity || a.code(t) != "IDEMPOTENCY_KEY_REUSED" {
+			t.Errorf("another body: %d %s", a.status, a.body)
+		}
+	}
+	// Past the retention nothing runs again, and the caller is told so.
+	db, err := ledger.Open(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	store, err := sqlstore.New(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := store.Forget(t.Context(), 1<<62, 100); err != nil || n != 1 {
+		t.Fatalf("forgot %d: %v", n, err)
+	}
+	for _, w := range []*world{again, two} {
+		if a := w.post("/v1/transactions", pay(7), "Idempotency-Key", "order-17"); a.status != http.StatusGone {
+			t.Errorf("past the retention: %d %s", a.status, a.body)
+		}
+	}
+	if list := one.chain.executed(t, signer); len(list) != 1 {
+		t.Errorf("%d transactions are on the chain", len(list))
+	}
+}
+
+// A text that a database cannot store is refused in every place that takes one.
+func TestTextsWithNUL(t *testing.T) {
+	one, two, _ := pair(t, nil)
+	file := start(t, nil)
+	const nul = `"\u0000x"`
+	for _, w := range []*world{one, two, file} {
+		for name, a := range map[string]answer{
+			"subject":    w.post("/v1/transactions", `{"chain":1337,"to":"`+receiver+`","subject":`+nul+`}`),
+			"order key":  w.post("/v1/transactions", `{"chain":1337,"to":"`+receiver+`","orderKey":`+nul+`}`),
+			"batch key":  w.post("/v1/transactions/batch", `[{"chain":1337,"to":"`+receiver+`","idempotencyKey":`+nul+`}]`),
+			"a caller's": w.post("/v1/transactions/raw", `{"chain":1337,"rawTx":"`+signed(0, 1)+`","subject":`+nul+`}`),
+			"a path":     w.post("/v1/nonces/%00/renew", ""),
+			"a query":    w.get("/v1/transactions?idempotencyKey=%00"),
+			"no UTF-8":   w.get("/v1/transactions?hash=%ff"),
+			"a label":    w.post("/v1/api-keys", `{"role":"admin","label":`+nul+`}`),
+			"execute":    w.post("/internal/execute", `{"key":"k","idempotencyKey":`+nul+`,"intent":{"chain":1337,"to":"`+receiver+`"}}`),
+		} {
+			if a.status != http.StatusUnprocessableEntity {
+				t.Errorf("%s: %d %s", name, a.status, a.body)
+			}
+		}
+		if a := w.post("/v1/kill-switch", `{"scope":"chain/5","on":true,"reason":`+nul+`}`); a.status != http.StatusOK || !strings.Contains(a.body, `"?x"`) {
+			t.Errorf("a reason: %d %s", a.status, a.body)
+		}
+		if a := w.post("/v1/transactions", `{"chain":1337,"to":"`+receiver+`","metadata":{"a":`+nul+`}}`); a.status/100 != 2 {
+			t.Errorf("an escaped NUL within metadata is JSON: %d %s", a.status, a.body)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/secret"
+	"lockstep/txmgr"
+	"lockstep/txmgr/api"
+	"lockstep/txmgr/service"
+	"lockstep/txmgr/signers"
+	"lockstep/txmgr/webhooks"
+)
+
+// The keys of this test; the first is the signer's, the second a caller's who signs.
+const (
+	signerKey = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+	callerKey = "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"
+	receiver  = "0x05FbA803Be258049A27B820088bab1cAD2058871"
+)
+
+func addressOf(key string) common.Address {
+	k, err := crypto.HexToECDSA(key)
+	if err != nil {
+		panic(err)
+	}
+	return crypto.PubkeyToAddress(k.PublicKey)
+}
+
+var (
+	signer       = addressOf(signerKey)
+	callerSigner = addressOf(callerKey)
+)
+
+// syncBuffer is a log that many goroutines write.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// world is a running manager on a chain of its own.
+type world struct {
+	*service.Service
+	t      *testing.T
+	url    string
+	chain  *simchain
+	log    *syncBuffer
+	ledger string
+	client *http.Client
+	stop   func()
+}
+
+// start runs a manager. Change may set settings.
+func start(t *testing.T, change func(*service.Config)) *world {
+	t.Helper()
+	w := &world{t: t, chain: newChain(t, signer, callerSigner), log: &syncBuffer{}, client: http.DefaultClient, ledger: filepath.Join(t.TempDir(), "ledger.db")}
+	w.run(change)
+	return w
+}
+
+// build puts a manager together that listens nowhere yet.
+func (w *world) build(change func(*service.Config)) *service.Service {
+	t := w.t
+	t.Helper()
+	cfg := service.Config{
+		Ledger: service.Ledger{URL: secret.URL("sqlite:" + w.ledger)}, Chains: service.Chains{Chains: `{"1337":{"driver":"sim"}}`}, Manager: txmgr.Defaults(),
+		Signers: signers.Config{Keys: signerKey, Timeout: envx.Millis(time.Minute)},
+		API:     api.Config{Address: "127.0.0.1:0", Streams: 10, Batch: 10, Waits: 1000, Drain: envx.Millis(5 * time.Second)},
+		Webhooks: webhooks.Config{
+			Networks: envx.Strings{"127.0.0.1"}, Timeout: envx.Millis(10 * time.Second), RetryFor: envx.Millis(time.Hour), Workers: 4, Limit: 5, Retention: envx.Millis(time.Hour),
+		},
+	}
+	cfg.Manager.Instance, cfg.Manager.Poll = "test", envx.Millis(20*time.Millisecond)
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := service.New(t.Context(), cfg, service.Deps{
+		Drivers: map[string]service.Driver{"sim": func(context.Context, service.Spec) (txmgr.Chain, error) { return w.chain, nil }},
+		Version: "test", Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (w *world) run(change func(*service.Config)) {
+	t := w.t
+	t.Helper()
+	s := w.build(change)
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Service, w.url = s, s.URL()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the service ended with %v", err)
+		}
+	})
+	t.Cleanup(w.stop)
+}
+
+// until waits for a condition.
+func (w *world) until(what string, holds func() bool) {
+	w.t.Helper()
+	end := time.After(time.Minute)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-end:
+			w.t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (a answer) into(t *testing.T, out any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(a.body), out); err != nil {
+		t.Fatalf("%d %s: %v", a.status, a.body, err)
+	}
+}
+
+// transaction reads one, and fails the test if the answer is an error.
+func (a answer) transaction(t *testing.T) api.Transaction {
+	t.Helper()
+	if a.status/100 != 2 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	var tx api.Transaction
+	a.into(t, &tx)
+	return tx
+}
+
+func (a answer) code(t *testing.T) string {
+	t.Helper()
+	var p struct{ Code string }
+	a.into(t, &p)
+	return p.Code
+}
+
+// ask makes one request; headers are pairs.
+func (w *world) ask(method, path, body string, headers ...string) answer {
+	w.t.Helper()
+	request, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			request.Host = headers[i+1]
+		}
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := w.client.Do(request)
+	if err != nil {
+		w.t.Error(err)
+		return answer{}
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return answer{response.StatusCode, response.Header, string(content)}
+}
+
+func (w *world) post(path, body string, headers ...string) answer {
+	w.t.Helper()
+	return w.ask(http.MethodPost, path, body, headers...)
+}
+
+func (w *world) get(path string, headers ...string) answer {
+	w.t.Helper()
+	return w.ask(http.MethodGet, path, "", headers...)
+}

@@ -1,0 +1,50 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"lockstep/internal/access"
+)
+
+const readyWait = 5 * time.Second
+
+// write sends the problem by itself, outside of an operation.
+func (p *Problem) write(w http.ResponseWriter) {
+	text, _ := json.Marshal(p) // plain fields
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(text) // who is gone needs no answer
+}
+
+func (s *Server) health(mux *http.ServeMux) {
+	mux.HandleFunc("GET /health/liveness", func(w http.ResponseWriter, _ *http.Request) {
+		writeOlder(w, http.StatusOK, map[string]string{"status": "alive"})
+	})
+	mux.HandleFunc("GET /health/readiness", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readyWait)
+		defer cancel()
+		if err := s.Manager.Ready(ctx); err != nil {
+			s.log.WarnContext(ctx, "not ready", "err", err)
+			writeOlder(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready"})
+			return
+		}
+		writeOlder(w, http.StatusOK, map[string]string{"status": "ready"})
+	})
+	if s.Metrics != nil {
+		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+			if err := access.Allowed(r.Context(), access.RoleRead); err != nil {
+				s.problem(r.Context(), err).write(w)
+				return
+			}
+			s.Metrics.ServeHTTP(w, r)
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		p := &Problem{Code: "NOT_FOUND"}
+		p.Status, p.Title, p.Detail = http.StatusNotFound, http.StatusText(http.StatusNotFound), "there is no "+r.Method+" of this path"
+		p.write(w)
+	})
+}

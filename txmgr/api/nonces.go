@@ -1,0 +1,152 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"lockstep/internal/access"
+	"lockstep/txmgr"
+)
+
+// Reservation is a nonce that a caller holds who signs for itself.
+type Reservation struct {
+	ID        string  `json:"id"`
+	Chain     string  `json:"chain"`
+	Address   string  `json:"address"`
+	Nonce     uint64  `json:"nonce"`
+	Status    string  `json:"status" enum:"held,used,recycled,expired"`
+	ExpiresAt *Moment `json:"expiresAt"`
+	LockID    string  `json:"lockId,omitempty"`
+}
+
+func viewReservation(r *txmgr.Reservation) *reserved {
+	return &reserved{Body: Reservation{ID: r.ID, Chain: r.Chain, Address: r.Signer, Nonce: r.Nonce, Status: r.Status, ExpiresAt: moment(r.Expires), LockID: r.LockID}}
+}
+
+type reserved struct{ Body Reservation }
+
+type accountInput struct {
+	Body struct {
+		Chain   ChainID `json:"chain"`
+		Address string  `json:"address" maxLength:"80"`
+	}
+}
+
+type lockInput struct {
+	Body struct {
+		Chain     ChainID `json:"chain"`
+		Address   string  `json:"address" maxLength:"80"`
+		RequestID string  `json:"requestId,omitempty" maxLength:"256"`
+	}
+}
+
+type unlockInput struct {
+	Body struct {
+		Chain   ChainID `json:"chain"`
+		Address string  `json:"address" maxLength:"80"`
+		LockID  string  `json:"lockId" maxLength:"80"`
+	}
+}
+
+type unlocked struct {
+	Body struct {
+		Unlocked bool `json:"unlocked"`
+	}
+}
+
+type recycled struct {
+	Body struct {
+		Recycled bool `json:"recycled"`
+	}
+}
+
+// Health is what an account's nonces look like.
+type Health struct {
+	Chain            string `json:"chain"`
+	Address          string `json:"address"`
+	TrackedNonce     uint64 `json:"trackedNonce" doc:"The next nonce that will be given out."`
+	ChainNonce       uint64 `json:"chainNonce"`
+	PendingCount     int    `json:"pendingCount"`
+	OldestPendingAge string `json:"oldestPendingAge" doc:"Such as 45s."`
+	GapCount         int    `json:"gapCount"`
+	Owner            string `json:"owner,omitempty"`
+	Halted           string `json:"halted,omitempty"`
+}
+
+func viewHealth(h *txmgr.NonceHealth) Health {
+	age := "0s"
+	if h.Oldest > 0 {
+		age = time.Since(time.UnixMicro(h.Oldest)).Round(time.Second).String()
+	}
+	return Health{
+		Chain: h.Chain, Address: h.Signer, TrackedNonce: h.NextNonce, ChainNonce: h.LatestNonce, PendingCount: h.Pending, OldestPendingAge: age,
+		GapCount: h.Gaps, Owner: h.Owner, Halted: h.Halted,
+	}
+}
+
+// reserveWait bounds how long a call waits for the owner to read an account's nonce, and for
+// its turn when many reserve at once.
+const reserveWait = 30 * time.Second
+
+func (s *Server) nonces() {
+	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces", "reserve", "Reserve the next nonce of an account", 423, 429), func(ctx context.Context, in *accountInput) (*reserved, error) {
+		ctx, cancel := context.WithTimeout(ctx, reserveWait)
+		defer cancel()
+		r, err := s.Manager.Acquire(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address)
+		if err != nil {
+			return nil, err
+		}
+		return viewReservation(r), nil
+	})
+	type byID struct {
+		ID string `path:"id" maxLength:"64"`
+	}
+	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces/{id}/renew", "renewReservation", "Give a reservation its full time again", 409), func(ctx context.Context, in *byID) (*reserved, error) {
+		r, err := s.Manager.RenewReservation(ctx, caller(ctx).Tenant, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return viewReservation(r), nil
+	})
+	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces/{id}/recycle", "recycle", "Give a reservation back that was not used", 409), func(ctx context.Context, in *byID) (*recycled, error) {
+		done, err := s.Manager.Recycle(ctx, caller(ctx).Tenant, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		out := &recycled{}
+		out.Body.Recycled = done
+		return out, nil
+	})
+	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces/lock", "lock", "Have an account alone, with its next nonce", 423), func(ctx context.Context, in *lockInput) (*reserved, error) {
+		ctx, cancel := context.WithTimeout(ctx, reserveWait)
+		defer cancel()
+		r, err := s.Manager.Lock(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address, in.Body.RequestID)
+		if err != nil {
+			return nil, err
+		}
+		return viewReservation(r), nil
+	})
+	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces/unlock", "unlock", "End a lock"), func(ctx context.Context, in *unlockInput) (*unlocked, error) {
+		done, err := s.Manager.Unlock(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address, in.Body.LockID)
+		if err != nil {
+			return nil, err
+		}
+		out := &unlocked{}
+		out.Body.Unlocked = done
+		return out, nil
+	})
+	register(s, operation(access.RoleRead, http.MethodGet, "/v1/nonces/health", "nonceHealth", "What an account's nonces look like"), func(ctx context.Context, in *struct {
+		Chain   string `query:"chain" required:"true" maxLength:"64"`
+		Address string `query:"address" required:"true" maxLength:"80"`
+	},
+	) (*struct{ Body Health }, error) {
+		ctx, cancel := context.WithTimeout(ctx, reserveWait)
+		defer cancel()
+		h, err := s.Manager.Health(ctx, in.Chain, in.Address)
+		if err != nil {
+			return nil, err
+		}
+		return &struct{ Body Health }{viewHealth(h)}, nil
+	})
+}

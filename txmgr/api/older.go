@@ -1,0 +1,256 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/big"
+	"net/http"
+	"time"
+
+	"lockstep/internal/access"
+	"lockstep/txmgr"
+)
+
+// The older spelling: bodies and answers as its callers know them, byte for byte. Errors
+// have the member "error", a word for programs.
+
+const maxOlderBody = 1 << 20
+
+type olderAccount struct {
+	Address   string  `json:"address"`
+	NetworkID ChainID `json:"networkId"`
+	RequestID string  `json:"requestId"`
+	LockID    string  `json:"lockId"`
+	Nonce     *Number `json:"nonce"`
+}
+
+type olderSend struct {
+	From      string    `json:"from"`
+	To        string    `json:"to"`
+	Value     *Quantity `json:"value"`
+	Data      Bytes     `json:"data"`
+	GasLimit  Number    `json:"gasLimit"`
+	NetworkID ChainID   `json:"networkId"`
+	RawTx     Bytes     `json:"rawTx"`
+}
+
+type olderNonce struct {
+	Nonce uint64 `json:"nonce"`
+}
+
+type olderRecycled struct {
+	Recycled bool `json:"recycled"`
+}
+
+type olderLock struct {
+	Nonce  uint64 `json:"nonce"`
+	LockID string `json:"lockId"`
+}
+
+type olderUnlocked struct {
+	Unlocked bool `json:"unlocked"`
+}
+
+// olderFee has the names of ethers' FeeData; null where the chain has no such thing.
+type olderFee struct {
+	GasPrice             *string `json:"gasPrice"`
+	MaxFeePerGas         *string `json:"maxFeePerGas"`
+	MaxPriorityFeePerGas *string `json:"maxPriorityFeePerGas"`
+}
+
+type olderHash struct {
+	TxHash string `json:"txHash"`
+}
+
+type olderSent struct {
+	TxHash *string `json:"txHash"`
+	ID     string  `json:"id"`
+}
+
+type olderHealth struct {
+	Address          string `json:"address"`
+	TrackedNonce     uint64 `json:"trackedNonce"`
+	ChainNonce       uint64 `json:"chainNonce"`
+	PendingCount     int    `json:"pendingCount"`
+	OldestPendingAge string `json:"oldestPendingAge"`
+	GapCount         int    `json:"gapCount"`
+}
+
+type olderConflict struct {
+	Error          string `json:"error"`
+	CurrentNonce   uint64 `json:"currentNonce"`
+	AttemptedNonce uint64 `json:"attemptedNonce"`
+	ShouldRetry    bool   `json:"shouldRetry"`
+}
+
+type olderError struct {
+	Error   string `json:"error"`
+	Message string `json:"message"`
+}
+
+func (s *Server) older(mux *http.ServeMux) {
+	account := func(path string, handle func(context.Context, olderAccount) (any, error)) {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { answerOlder(s, w, r, access.RoleSend, handle) })
+	}
+	account("/evm/address/nonce", s.olderNonce)
+	account("/evm/address/nonce/recycle", s.olderRecycle)
+	account("/evm/address/nonce/lock", s.olderLock)
+	account("/evm/address/nonce/unlock", s.olderUnlock)
+	account("/evm/getCurrentFee", s.olderFee)
+	mux.HandleFunc("POST /evm/transaction/sendRaw", func(w http.ResponseWriter, r *http.Request) { answerOlder(s, w, r, access.RoleSend, s.olderRaw) })
+	mux.HandleFunc("POST /evm/transaction/send", func(w http.ResponseWriter, r *http.Request) { answerOlder(s, w, r, access.RoleSend, s.olderSend) })
+	mux.HandleFunc("GET /evm/nonce/health", func(w http.ResponseWriter, r *http.Request) {
+		if err := access.Allowed(r.Context(), access.RoleRead); err != nil {
+			s.failOlder(w, r, err)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), reserveWait)
+		defer cancel()
+		h, err := s.Manager.Health(ctx, r.URL.Query().Get("networkId"), r.URL.Query().Get("address"))
+		if err != nil {
+			s.failOlder(w, r, err)
+			return
+		}
+		v := viewHealth(h)
+		writeOlder(w, http.StatusOK, olderHealth{
+			Address: v.Address, TrackedNonce: v.TrackedNonce, ChainNonce: v.ChainNonce, PendingCount: v.PendingCount, OldestPendingAge: v.OldestPendingAge, GapCount: v.GapCount,
+		})
+	})
+}
+
+// answerOlder reads a body, asks, and writes the answer.
+func answerOlder[In any](s *Server, w http.ResponseWriter, r *http.Request, role access.Role, handle func(context.Context, In) (any, error)) {
+	if err := access.Allowed(r.Context(), role); err != nil {
+		s.failOlder(w, r, err)
+		return
+	}
+	in, err := decodeOlder[In](http.MaxBytesReader(w, r.Body, maxOlderBody))
+	if err != nil {
+		s.failOlder(w, r, err)
+		return
+	}
+	out, err := handle(r.Context(), in)
+	if err != nil {
+		s.failOlder(w, r, err)
+		return
+	}
+	writeOlder(w, http.StatusOK, out)
+}
+
+// decodeOlder reads one JSON object. Members that nobody knows are passed over.
+func decodeOlder[In any](body io.Reader) (In, error) {
+	var in In
+	raw, err := io.ReadAll(body)
+	if err != nil {
+		return in, &txmgr.InvalidError{Field: "body", Problem: "too large, or broken off"}
+	}
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return in, &txmgr.InvalidError{Field: "body", Problem: "not the JSON that this call takes"}
+	}
+	return in, nil
+}
+
+func writeOlder(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil { // plain structs: never
+		status, text = http.StatusInternalServerError, []byte(`{"error":"INTERNAL","message":""}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // who is gone needs no answer
+}
+
+func (s *Server) failOlder(w http.ResponseWriter, r *http.Request, err error) {
+	p := s.problem(r.Context(), err)
+	if p.CurrentNonce != nil {
+		writeOlder(w, p.Status, olderConflict{p.Code, *p.CurrentNonce, *p.AttemptedNonce, *p.ShouldRetry})
+		return
+	}
+	writeOlder(w, p.Status, olderError{p.Code, p.Detail})
+}
+
+func (s *Server) olderNonce(ctx context.Context, in olderAccount) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, reserveWait)
+	defer cancel()
+	r, err := s.Manager.Acquire(ctx, caller(ctx).Tenant, string(in.NetworkID), in.Address)
+	if err != nil {
+		return nil, err
+	}
+	return olderNonce{r.Nonce}, nil
+}
+
+func (s *Server) olderRecycle(ctx context.Context, in olderAccount) (any, error) {
+	if in.Nonce == nil {
+		return nil, &txmgr.InvalidError{Field: "nonce", Problem: "missing"}
+	}
+	done, err := s.Manager.RecycleNonce(ctx, caller(ctx).Tenant, string(in.NetworkID), in.Address, uint64(*in.Nonce))
+	return olderRecycled{done}, err
+}
+
+func (s *Server) olderLock(ctx context.Context, in olderAccount) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, reserveWait)
+	defer cancel()
+	r, err := s.Manager.Lock(ctx, caller(ctx).Tenant, string(in.NetworkID), in.Address, in.RequestID)
+	if err != nil {
+		return nil, err
+	}
+	return olderLock{r.Nonce, r.LockID}, nil
+}
+
+func (s *Server) olderUnlock(ctx context.Context, in olderAccount) (any, error) {
+	done, err := s.Manager.Unlock(ctx, caller(ctx).Tenant, string(in.NetworkID), in.Address, in.LockID)
+	return olderUnlocked{done}, err
+}
+
+func (s *Server) olderFee(ctx context.Context, in olderAccount) (any, error) {
+	market, err := s.Manager.Fees(ctx, string(in.NetworkID))
+	if err != nil {
+		return nil, err
+	}
+	text := func(n *big.Int) *string {
+		if n == nil {
+			return nil
+		}
+		digits := n.String()
+		return &digits
+	}
+	fees := market.Tips[txmgr.SpeedStandard]
+	if market.BaseFee == nil || fees.Tip == nil {
+		return olderFee{GasPrice: text(fees.Max)}, nil
+	}
+	return olderFee{GasPrice: text(new(big.Int).Add(market.BaseFee, fees.Tip)), MaxFeePerGas: text(fees.Max), MaxPriorityFeePerGas: text(fees.Tip)}, nil
+}
+
+func (s *Server) olderRaw(ctx context.Context, in olderSend) (any, error) {
+	intent, err := s.Manager.Raw(ctx, txmgr.RawRequest{Tenant: caller(ctx).Tenant, Chain: string(in.NetworkID), Origin: "raw", Raw: in.RawTx})
+	if errors.Is(err, txmgr.ErrDuplicate) && intent != nil {
+		err = nil // the same bytes again: the same answer
+	}
+	if err != nil {
+		return nil, err
+	}
+	return olderHash{intent.Hash}, nil
+}
+
+// olderSendWait is how long the older call waits for the hash of its transaction.
+const olderSendWait = 20 * time.Second
+
+func (s *Server) olderSend(ctx context.Context, in olderSend) (any, error) {
+	intent, err := s.Manager.Submit(ctx, txmgr.Request{
+		Tenant: caller(ctx).Tenant, Chain: string(in.NetworkID), Origin: "older", To: in.To, Value: in.Value.value(), Data: in.Data, Gas: uint64(in.GasLimit), Pin: in.From,
+	})
+	if err != nil {
+		return nil, err
+	}
+	full, err := s.await(ctx, intent.ID, txmgr.StatusBroadcast, olderSendWait)
+	if err != nil {
+		return nil, err
+	}
+	out := olderSent{ID: full.ID}
+	if full.Hash != "" {
+		out.TxHash = &full.Hash
+	}
+	return out, nil
+}

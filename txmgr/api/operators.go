@@ -1,0 +1,256 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"lockstep/internal/access"
+	"lockstep/txmgr"
+)
+
+// Signer is an account that the manager knows on one chain.
+type Signer struct {
+	Chain        string    `json:"chain"`
+	Address      string    `json:"address"`
+	Ours         bool      `json:"ours" doc:"The manager holds its key; otherwise its callers sign."`
+	Pools        []string  `json:"pools"`
+	Enabled      bool      `json:"enabled"`
+	PausedReason string    `json:"pausedReason,omitempty"`
+	Draining     bool      `json:"draining"`
+	Halted       string    `json:"halted,omitempty" doc:"Why nothing is signed until an operator reconciles."`
+	ChainNonce   uint64    `json:"chainNonce"`
+	NextNonce    uint64    `json:"nextNonce"`
+	Pending      int       `json:"pending"`
+	Gaps         int       `json:"gaps"`
+	Balance      *Quantity `json:"balance,omitempty"`
+	MinBalance   *Quantity `json:"minBalance,omitempty"`
+	ErrorStreak  int       `json:"errorStreak"`
+	LastError    string    `json:"lastError,omitempty"`
+	LastSeen     *Moment   `json:"lastSeen,omitempty"`
+	Owner        string    `json:"owner,omitempty"`
+	Term         int64     `json:"term,omitempty"`
+}
+
+func viewSigner(l *txmgr.Lane) Signer {
+	return Signer{
+		Chain: l.Chain, Address: l.Signer, Ours: l.Ours, Pools: l.Pools, Enabled: l.Enabled, PausedReason: l.PausedReason, Draining: l.Draining, Halted: l.Halted,
+		ChainNonce: l.ChainNonce, NextNonce: l.NextNonce, Pending: l.Pending, Gaps: l.Gaps, Balance: quantity(l.Balance), MinBalance: quantity(l.MinBalance),
+		ErrorStreak: l.Streak, LastError: l.LastError, LastSeen: moment(l.LastSeen), Owner: l.Owner, Term: l.Term,
+	}
+}
+
+type signerOut struct{ Body Signer }
+
+// SignerPath names a signer.
+type SignerPath struct {
+	Chain   string `path:"chain" maxLength:"64"`
+	Address string `path:"address" maxLength:"80"`
+}
+
+type addSignerInput struct {
+	Body struct {
+		Chain   ChainID  `json:"chain"`
+		Address string   `json:"address" maxLength:"80"`
+		Pools   []string `json:"pools,omitempty" maxItems:"20" doc:"Besides default, which holds every signer whose key is here."`
+	}
+}
+
+type pauseInput struct {
+	SignerPath
+	Body *struct {
+		Reason string `json:"reason,omitempty" maxLength:"256"`
+	} `required:"false"`
+}
+
+type reconcileInput struct {
+	SignerPath
+	Body *struct {
+		Adopt bool `json:"adopt,omitempty" doc:"Somebody else's transactions wait: go on after them."`
+		Reset bool `json:"reset,omitempty" doc:"The chain was reset: forget what was on its way."`
+	} `required:"false"`
+}
+
+type signersOut struct {
+	Body struct {
+		Signers []Signer `json:"signers"`
+	}
+}
+
+// Pool is a named set of signers on a chain.
+type Pool struct {
+	Chain   string   `json:"chain"`
+	Name    string   `json:"name"`
+	Signers []string `json:"signers"`
+}
+
+type poolsOut struct {
+	Body struct {
+		Pools []Pool `json:"pools"`
+	}
+}
+
+type feesOut struct {
+	Body struct {
+		Chain   string             `json:"chain"`
+		BaseFee *Quantity          `json:"baseFee,omitempty" doc:"None on a chain without one."`
+		Speeds  map[string]feeView `json:"speeds"`
+		At      *Moment            `json:"at"`
+	}
+}
+
+type feeView struct {
+	MaxFeePerGas         *Quantity `json:"maxFeePerGas"`
+	MaxPriorityFeePerGas *Quantity `json:"maxPriorityFeePerGas,omitempty"`
+}
+
+type killInput struct {
+	Body struct {
+		Scope  string `json:"scope" maxLength:"256" doc:"all, chain/ID, pool/ID/NAME or signer/ID/ACCOUNT." examples:"all"`
+		On     bool   `json:"on"`
+		Reason string `json:"reason,omitempty" maxLength:"256"`
+	}
+}
+
+type killsOut struct {
+	Body struct {
+		Switches map[string]string `json:"switches" doc:"Those that are on, with their reasons."`
+	}
+}
+
+func (s *Server) operators() {
+	register(s, operation(access.RoleRead, http.MethodGet, "/v1/signers", "signers", "The signers and how they are"), func(ctx context.Context, in *struct {
+		Chain string `query:"chain" maxLength:"64"`
+	},
+	) (*signersOut, error) {
+		lanes, err := s.Manager.Signers(ctx, in.Chain)
+		if err != nil {
+			return nil, err
+		}
+		out := &signersOut{}
+		out.Body.Signers = make([]Signer, 0, len(lanes))
+		for _, l := range lanes {
+			out.Body.Signers = append(out.Body.Signers, viewSigner(l))
+		}
+		return out, nil
+	})
+	add := operation(access.RoleAdmin, http.MethodPost, "/v1/signers", "addSigner", "Make an account a signer of a chain")
+	add.Description = "A key never travels: of an account whose key this process has, the chain and pools are added; of another one, its callers sign."
+	register(s, add, func(ctx context.Context, in *addSignerInput) (*signerOut, error) {
+		return signerAnswer(s.Manager.AddAccount(ctx, string(in.Body.Chain), in.Body.Address, caller(ctx).Name, in.Body.Pools...))
+	})
+	type change = func(context.Context, SignerPath, string) (*txmgr.Lane, error)
+	for _, verb := range []struct {
+		name, summary string
+		do            change
+	}{
+		{"resume", "Enable a signer again, and end a drain", func(ctx context.Context, p SignerPath, who string) (*txmgr.Lane, error) {
+			return s.Manager.Resume(ctx, p.Chain, p.Address, who)
+		}},
+		{"drain", "Assign nothing more to a signer and let it finish", func(ctx context.Context, p SignerPath, who string) (*txmgr.Lane, error) {
+			return s.Manager.Drain(ctx, p.Chain, p.Address, who)
+		}},
+	} {
+		register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/"+verb.name, verb.name, verb.summary), func(ctx context.Context, in *SignerPath) (*signerOut, error) {
+			return signerAnswer(verb.do(ctx, *in, caller(ctx).Name))
+		})
+	}
+	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/pause", "pause", "Give a signer nothing new"), func(ctx context.Context, in *pauseInput) (*signerOut, error) {
+		reason := "by an operator"
+		if in.Body != nil && in.Body.Reason != "" {
+			reason = in.Body.Reason
+		}
+		return signerAnswer(s.Manager.Pause(ctx, in.Chain, in.Address, caller(ctx).Name, reason))
+	})
+	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/reconcile", "reconcile", "End a signer's halt after having looked"), func(ctx context.Context, in *reconcileInput) (*signerOut, error) {
+		var o txmgr.ReconcileOptions
+		if in.Body != nil {
+			o = txmgr.ReconcileOptions{Adopt: in.Body.Adopt, Reset: in.Body.Reset}
+		}
+		return signerAnswer(s.Manager.Reconcile(ctx, in.Chain, in.Address, caller(ctx).Name, o))
+	})
+	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/min-balance", "setMinBalance", "Set the balance below which a signer gets nothing new"), func(ctx context.Context, in *struct {
+		SignerPath
+		Body struct {
+			MinBalance Quantity `json:"minBalance"`
+		}
+	},
+	) (*signerOut, error) {
+		return signerAnswer(s.Manager.SetMinBalance(ctx, in.Chain, in.Address, caller(ctx).Name, in.Body.MinBalance.Int))
+	})
+	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/top-up", "topUp", "Fill a signer up from the treasury", 409), s.topUp)
+	register(s, operation(access.RoleRead, http.MethodGet, "/v1/pools", "pools", "The pools of signers"), s.pools)
+	register(s, operation(access.RoleRead, http.MethodGet, "/v1/fees", "fees", "What fees cost now"), s.fees)
+	kill := operation(access.RoleAdmin, http.MethodPost, "/v1/kill-switch", "kill", "Stop everything, a chain, a pool or a signer; what is signed is followed")
+	register(s, kill, func(ctx context.Context, in *killInput) (*killsOut, error) {
+		if err := s.Manager.Kill(ctx, in.Body.Scope, caller(ctx).Name, in.Body.Reason, in.Body.On); err != nil {
+			return nil, err
+		}
+		return s.switches(ctx)
+	})
+	register(s, operation(access.RoleRead, http.MethodGet, "/v1/kill-switch", "kills", "The switches that are on"), func(ctx context.Context, _ *struct{}) (*killsOut, error) { return s.switches(ctx) })
+}
+
+func signerAnswer(l *txmgr.Lane, err error) (*signerOut, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &signerOut{Body: viewSigner(l)}, nil
+}
+
+func (s *Server) switches(ctx context.Context) (*killsOut, error) {
+	on, err := s.Manager.Kills(ctx)
+	out := &killsOut{}
+	out.Body.Switches = on
+	return out, err
+}
+
+func (s *Server) topUp(ctx context.Context, in *SignerPath) (*one, error) {
+	if s.TopUp == nil {
+		return nil, txmgr.ErrNotPossible
+	}
+	intent, err := s.TopUp(ctx, in.Chain, in.Address)
+	if err != nil {
+		return nil, err
+	}
+	if intent == nil {
+		return &one{Status: http.StatusOK}, nil
+	}
+	return &one{Status: http.StatusAccepted, Body: viewIntent(intent)}, nil
+}
+
+func (s *Server) pools(ctx context.Context, _ *struct{}) (*poolsOut, error) {
+	lanes, err := s.Manager.Signers(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	out := &poolsOut{}
+	out.Body.Pools = []Pool{}
+	for _, l := range lanes {
+		for _, name := range l.Pools {
+			i := slices.IndexFunc(out.Body.Pools, func(p Pool) bool { return p.Chain == l.Chain && p.Name == name })
+			if i < 0 {
+				i = len(out.Body.Pools)
+				out.Body.Pools = append(out.Body.Pools, Pool{Chain: l.Chain, Name: name})
+			}
+			out.Body.Pools[i].Signers = append(out.Body.Pools[i].Signers, l.Signer)
+		}
+	}
+	return out, nil
+}
+
+func (s *Server) fees(ctx context.Context, in *struct {
+	Chain string `query:"chain" required:"true" maxLength:"64"`
+},
+) (*feesOut, error) {
+	market, err := s.Manager.Fees(ctx, in.Chain)
+	if err != nil {
+		return nil, err
+	}
+	out := &feesOut{}
+	out.Body.Chain, out.Body.BaseFee, out.Body.At, out.Body.Speeds = in.Chain, quantity(market.BaseFee), moment(market.At), map[string]feeView{}
+	for speed, f := range market.Tips {
+		out.Body.Speeds[speed] = feeView{MaxFeePerGas: quantity(f.Max), MaxPriorityFeePerGas: quantity(f.Tip)}
+	}
+	return out, nil
+}

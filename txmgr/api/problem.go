@@ -1,0 +1,130 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"lockstep/internal/access"
+	"lockstep/internal/ledger"
+	"lockstep/txmgr"
+	"lockstep/txmgr/policy"
+	"lockstep/txmgr/webhooks"
+)
+
+// Problem is an error as RFC 9457 describes it.
+type Problem struct {
+	huma.ErrorModel
+	Code string `json:"code" doc:"What programs branch on."`
+	// Of a NONCE_CONFLICT.
+	CurrentNonce   *uint64 `json:"currentNonce,omitempty"`
+	AttemptedNonce *uint64 `json:"attemptedNonce,omitempty"`
+	ShouldRetry    *bool   `json:"shouldRetry,omitempty"`
+	// Of WOULD_REVERT: what the call returned.
+	Output Bytes `json:"output,omitempty"`
+	// Of DUPLICATE: the transaction that has these bytes.
+	ID string `json:"id,omitempty"`
+}
+
+// known lists the errors that callers can do something about. The first that matches counts.
+var known = []struct {
+	err    error
+	status int
+	code   string
+}{
+	{txmgr.ErrNotFound, 404, "NOT_FOUND"},
+	{txmgr.ErrIdempotency, 422, "IDEMPOTENCY_KEY_REUSED"},
+	{txmgr.ErrForgotten, 410, "IDEMPOTENCY_KEY_FORGOTTEN"},
+	{txmgr.ErrUnknownChain, 422, "UNKNOWN_CHAIN"},
+	{txmgr.ErrUnknownSigner, 422, "UNKNOWN_SIGNER"},
+	{txmgr.ErrInvalid, 422, "INVALID"},
+	{ledger.ErrText, 422, "INVALID"},
+	{txmgr.ErrTooLate, 409, "TOO_LATE"},
+	{txmgr.ErrNotPossible, 409, "NOT_POSSIBLE"},
+	{txmgr.ErrKilled, 503, "KILLED"},
+	{txmgr.ErrBudget, 403, "BUDGET"},
+	{txmgr.ErrPolicy, 403, "POLICY"},
+	{txmgr.ErrWouldRevert, 422, "WOULD_REVERT"},
+	{txmgr.ErrUnavailable, 503, "UNAVAILABLE"},
+	{txmgr.ErrHalted, 503, "HALTED"},
+	{txmgr.ErrDuplicate, 409, "DUPLICATE"},
+	{txmgr.ErrNoReservation, 409, "NO_RESERVATION"},
+	{txmgr.ErrTooMany, 429, "TOO_MANY_RESERVATIONS"},
+	{txmgr.ErrLocked, 423, "LOCKED"},
+	{access.ErrNotFound, 404, "NOT_FOUND"},
+	{access.ErrRole, 422, "INVALID"},
+	{access.ErrFirst, 422, "INVALID"},
+	{access.ErrTenant, 422, "INVALID"},
+	{access.ErrUnauthorized, 401, "UNAUTHORIZED"},
+	{policy.ErrNotFound, 404, "NOT_FOUND"},
+	{policy.ErrInvalid, 422, "INVALID"},
+	{webhooks.ErrNotFound, 404, "NOT_FOUND"},
+	{webhooks.ErrTooMany, 422, "TOO_MANY_WEBHOOKS"},
+	{webhooks.ErrURL, 422, "INVALID"},
+	{errBusy, 503, "BUSY"},
+	{access.ErrForbidden, 403, "FORBIDDEN"},
+}
+
+var errBusy = errors.New("too many requests wait already")
+
+// problem turns an error into what the caller gets. What is nobody's fault outside is
+// logged and told without details.
+func (s *Server) problem(ctx context.Context, err error) *Problem {
+	var made *Problem
+	if errors.As(err, &made) {
+		return made
+	}
+	p := &Problem{Code: "INTERNAL"}
+	p.Status, p.Detail = http.StatusInternalServerError, "an internal error; the log tells more"
+	var conflict *txmgr.NonceConflict
+	var uncertain *ledger.UncertainError
+	var rate *policy.RateError
+	var field *txmgr.InvalidError
+	var revert *txmgr.RevertError
+	switch {
+	case errors.As(err, &conflict):
+		p.Status, p.Code, p.Detail = http.StatusConflict, "NONCE_CONFLICT", "the nonce is not the one that can be used"
+		p.CurrentNonce, p.AttemptedNonce, p.ShouldRetry = &conflict.Current, &conflict.Attempted, &conflict.Retry
+	case errors.As(err, &uncertain):
+		p.Status, p.Code, p.Detail = http.StatusServiceUnavailable, "UNCERTAIN", "the request may have been stored or not; ask again with the same idempotency key"
+		s.log.ErrorContext(ctx, "the answer to a commit was lost", "err", err)
+	case errors.As(err, &rate):
+		p.Status, p.Code, p.Detail = http.StatusTooManyRequests, "RATE_LIMIT", rate.Error()
+	case ledger.IsDown(err):
+		p.Status, p.Code, p.Detail = http.StatusServiceUnavailable, "UNAVAILABLE", "the ledger does not answer"
+		s.log.WarnContext(ctx, "the ledger does not answer", "err", err)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		p.Status, p.Code, p.Detail = http.StatusServiceUnavailable, "UNAVAILABLE", "no answer in time"
+	default:
+		s.classify(ctx, err, p)
+	}
+	if errors.As(err, &field) {
+		p.Errors = []*huma.ErrorDetail{{Location: "body." + field.Field, Message: field.Problem}}
+	}
+	if errors.As(err, &revert) {
+		p.Output = revert.Output
+	}
+	p.Title = http.StatusText(p.Status)
+	return p
+}
+
+func (s *Server) classify(ctx context.Context, err error, p *Problem) {
+	for _, k := range known {
+		if errors.Is(err, k.err) {
+			p.Status, p.Code, p.Detail = k.status, k.code, err.Error()
+			return
+		}
+	}
+	s.log.ErrorContext(ctx, "a request of the transaction manager failed", "err", err)
+}
+
+// Error returns the text for people.
+func (p *Problem) Error() string { return p.Detail }
+
+// GetStatus returns the HTTP status.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType names the form of the body.
+func (p *Problem) ContentType(string) string { return "application/problem+json" }

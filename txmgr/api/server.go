@@ -1,0 +1,119 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"lockstep/internal/access"
+	"lockstep/internal/secret"
+	"lockstep/txmgr"
+	"lockstep/txmgr/policy"
+	"lockstep/txmgr/webhooks"
+)
+
+// TopUp fills a signer up from the treasury and returns the intent, nil if there is
+// nothing to do.
+type TopUp func(ctx context.Context, chain, signer string) (*txmgr.Intent, error)
+
+// Deps are what the surface stands on.
+type Deps struct {
+	Manager  *txmgr.Manager
+	Keys     *access.Keys
+	Policies *policy.Guard
+	Webhooks *webhooks.Service
+	Newest   func(context.Context) (int64, error) // cursor of the newest event
+	TopUp    TopUp                                // nil: there is no treasury
+	Metrics  http.Handler                         // nil: no /metrics
+	Version  string
+	Log      *slog.Logger
+}
+
+// Server is the surface. New starts nothing.
+type Server struct {
+	Deps
+	cfg     Config
+	log     *slog.Logger
+	api     huma.API
+	handler http.Handler
+	streams chan struct{} // a place for each open stream
+	waits   chan struct{} // and for each request that waits
+	closing chan struct{} // closed when the process stops, so that streams end
+
+	listener *access.Listener
+}
+
+// Password returns the password of internal callers, "" for none.
+func (c Config) Password() secret.String {
+	if c.BasicPassword != "" {
+		return c.BasicPassword
+	}
+	return secret.String(strings.TrimSpace(c.BasicPasswordFile.Reveal()))
+}
+
+// New makes the surface.
+func New(cfg Config, deps Deps) *Server {
+	s := &Server{
+		Deps: deps, cfg: cfg, log: deps.Log, streams: make(chan struct{}, cfg.Streams), waits: make(chan struct{}, cfg.Waits), closing: make(chan struct{}),
+	}
+	mux := http.NewServeMux()
+	config := huma.DefaultConfig("Lockstep transaction manager", deps.Version)
+	config.Info.Description = "Sends transactions that the server signs, each exactly once, with a definite fate."
+	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"key":   {Type: "http", Scheme: "bearer", Description: "A key that POST /v1/api-keys made."},
+		"basic": {Type: "http", Scheme: "basic", Description: "Internal callers."},
+	}
+	s.api = humago.New(mux, config)
+	s.api.UseMiddleware(s.authorise)
+	s.transactions()
+	s.stream()
+	s.nonces()
+	s.operators()
+	s.accessRoutes()
+	s.hooks()
+	s.execute()
+	s.older(mux)
+	s.health(mux)
+	// Problems carry more members than the model that other errors use.
+	for _, schema := range s.api.OpenAPI().Components.Schemas.Map() {
+		if schema.Properties["detail"] != nil && schema.Properties["title"] != nil {
+			schema.AdditionalProperties = true
+		}
+	}
+	s.handler = s.guard(mux)
+	return s
+}
+
+// Handler serves the surface.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// ErrLoopback means that the address is not on loopback and nobody would need a key.
+var ErrLoopback = errors.New("without a key the transaction manager listens on loopback only; make one with `lockstep txm key`, or set TXM_BASIC_USER and TXM_BASIC_PASSWORD")
+
+// Listen opens the port.
+func (s *Server) Listen(ctx context.Context) error {
+	var err error
+	s.listener, err = s.Keys.Listen(ctx, "TXM_ADDRESS", s.cfg.Address, ErrLoopback)
+	return err
+}
+
+// Addr is where it listens.
+func (s *Server) Addr() string { return s.listener.Addr() }
+
+// Close closes the port of a server that is not going to run.
+func (s *Server) Close() { s.listener.Close() }
+
+// Run serves until ctx ends, and then lets requests end that are on their way.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.listener.Serve(ctx, s.handler, s.log, s.closing, s.cfg.Drain.Duration()); err != nil {
+		return fmt.Errorf("the transaction manager's listener: %w", err)
+	}
+	return nil
+}

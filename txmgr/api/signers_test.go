@@ -1,0 +1,48 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep/txmgr/api"
+)
+
+// POST /v1/signers adds what needs no key to travel: a pool of one of ours, an account whose
+// callers sign. Every account shows in the metrics with its owner.
+func TestSignersAreAdded(t *testing.T) {
+	w := start(t, nil)
+	var s api.Signer
+	a := w.post("/v1/signers", fmt.Sprintf(`{"chain":1337,"address":%q,"pools":["fast"]}`, strings.ToLower(signer.Hex())))
+	if a.into(t, &s); a.status != http.StatusOK || !s.Ours || !slices.Equal(s.Pools, []string{"default", "fast"}) {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	a = w.post("/v1/signers", fmt.Sprintf(`{"chain":1337,"address":%q}`, callerSigner.Hex()))
+	if a.into(t, &s); a.status != http.StatusOK || s.Ours {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	for _, body := range []string{
+		`{"chain":1337,"address":"nobody"}`, fmt.Sprintf(`{"chain":5,"address":%q}`, signer.Hex()), fmt.Sprintf(`{"chain":1337,"address":%q,"pools":["a,b"]}`, signer.Hex()),
+		fmt.Sprintf(`{"chain":1337,"address":%q,"pools":["fast"]}`, callerSigner.Hex()), fmt.Sprintf(`{"chain":1337,"address":%q,"privateKey":"0x00"}`, receiver),
+	} {
+		if a := w.post("/v1/signers", body); a.status != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d %s", body, a.status, a.body)
+		}
+	}
+	tx := w.post("/v1/transactions?wait=mined&timeout=50s", fmt.Sprintf(`{"chain":1337,"to":%q,"pool":"fast"}`, receiver)).transaction(t)
+	if tx.Signer != signer.Hex() {
+		t.Errorf("the pool's transaction was signed by %s", tx.Signer)
+	}
+	w.reserve(callerSigner.Hex()) // its owner has read its nonce
+	for _, line := range []string{
+		fmt.Sprintf(`txm_signer_owned{chain="1337",signer=%q} 1`, signer.Hex()), fmt.Sprintf(`txm_signer_owned{chain="1337",signer=%q} 1`, callerSigner.Hex()),
+		fmt.Sprintf(`txm_signer_enabled{chain="1337",signer=%q} 1`, signer.Hex()), `txm_queue_depth{chain="1337"} 0`,
+	} {
+		w.until(line, func() bool { return strings.Contains(w.get("/metrics").body, line) })
+	}
+	if strings.Contains(w.get("/metrics").body, fmt.Sprintf(`txm_signer_enabled{chain="1337",signer=%q}`, callerSigner.Hex())) {
+		t.Error("an account without a key here counts as a disabled signer")
+	}
+}

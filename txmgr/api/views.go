@@ -1,0 +1,155 @@
+package api
+
+import (
+	"encoding/json"
+
+	"lockstep/txmgr"
+)
+
+// Transaction is what callers see of an intent.
+type Transaction struct {
+	ID             string          `json:"id"`
+	Chain          string          `json:"chain"`
+	Status         txmgr.Status    `json:"status" enum:"accepted,assigned,signed,broadcast,unknown,mined,confirmed,reverted,failed,cancelled,expired,replaced"`
+	Final          bool            `json:"final" doc:"The status never changes again."`
+	Waiting        string          `json:"waiting,omitempty" doc:"Why it does not move on, in words."`
+	Kind           txmgr.Kind      `json:"kind"`
+	IdempotencyKey string          `json:"idempotencyKey,omitempty"`
+	Signer         string          `json:"signer,omitempty"`
+	Nonce          *uint64         `json:"nonce,omitempty"`
+	Hash           string          `json:"hash,omitempty" doc:"Of the attempt that was mined, or else of the newest one."`
+	Hashes         []string        `json:"hashes,omitempty"`
+	Receipt        *Receipt        `json:"receipt,omitempty"`
+	Error          *txmgr.Failure  `json:"error,omitempty"`
+	To             string          `json:"to,omitempty"`
+	Value          *Quantity       `json:"value,omitempty"`
+	Data           Bytes           `json:"data,omitempty"`
+	Gas            uint64          `json:"gas,omitempty"`
+	Speed          string          `json:"speed,omitempty"`
+	Pool           string          `json:"pool,omitempty"`
+	OrderKey       string          `json:"orderKey,omitempty"`
+	Replaces       string          `json:"replaces,omitempty"`
+	Cancelling     bool            `json:"cancelling,omitempty"`
+	Subject        string          `json:"subject,omitempty"`
+	Actor          string          `json:"actor,omitempty"`
+	Method         string          `json:"method,omitempty"`
+	RequestID      string          `json:"requestId,omitempty"`
+	Metadata       json.RawMessage `json:"metadata,omitempty"`
+	AcceptedAt     *Moment         `json:"acceptedAt,omitempty"`
+	UpdatedAt      *Moment         `json:"updatedAt,omitempty"`
+	Attempts       []Attempt       `json:"attempts,omitempty"`
+	Timeline       []Step          `json:"timeline,omitempty"`
+}
+
+// Receipt is what the chain says of an executed transaction.
+type Receipt struct {
+	Hash      string          `json:"transactionHash"`
+	Block     uint64          `json:"blockNumber"`
+	BlockHash string          `json:"blockHash"`
+	Success   bool            `json:"success"`
+	GasUsed   uint64          `json:"gasUsed"`
+	GasPrice  *Quantity       `json:"effectiveGasPrice,omitempty"`
+	Contract  string          `json:"contractAddress,omitempty"`
+	Final     bool            `json:"final"`
+	Raw       json.RawMessage `json:"raw,omitempty" doc:"As the chain gave it."`
+}
+
+func viewReceipt(r *txmgr.Receipt) *Receipt {
+	if r == nil {
+		return nil
+	}
+	return &Receipt{
+		Hash: r.Hash, Block: r.Block, BlockHash: r.BlockHash, Success: r.Success, GasUsed: r.GasUsed, GasPrice: quantity(r.GasPrice),
+		Contract: r.Contract, Final: r.Final, Raw: r.Raw,
+	}
+}
+
+// Attempt is one signed transaction.
+type Attempt struct {
+	Hash                 string             `json:"hash"`
+	Nonce                uint64             `json:"nonce"`
+	Version              int                `json:"version"`
+	Purpose              txmgr.Purpose      `json:"purpose"`
+	State                txmgr.AttemptState `json:"state"`
+	MaxFeePerGas         *Quantity          `json:"maxFeePerGas,omitempty"`
+	MaxPriorityFeePerGas *Quantity          `json:"maxPriorityFeePerGas,omitempty"`
+	Gas                  uint64             `json:"gas"`
+	SignedAt             *Moment            `json:"signedAt,omitempty"`
+	SentAt               *Moment            `json:"sentAt,omitempty"`
+	Offers               int                `json:"offers"`
+	Error                *txmgr.Failure     `json:"error,omitempty"`
+}
+
+// Step is one event in an intent's life.
+type Step struct {
+	Cursor int64           `json:"cursor"`
+	At     *Moment         `json:"at"`
+	Kind   string          `json:"kind"`
+	Body   json.RawMessage `json:"body"`
+}
+
+func viewIntent(i *txmgr.Intent) Transaction {
+	t := Transaction{
+		ID: i.ID, Chain: i.Chain, Status: i.Status, Final: i.Final, Waiting: i.Waiting, Kind: i.Kind, IdempotencyKey: i.IdempotencyKey,
+		Signer: i.Signer, Hash: i.Hash, Receipt: viewReceipt(i.Receipt), Error: i.Error, To: i.To, Value: quantity(i.Value), Data: i.Data, Gas: i.Gas,
+		Speed: i.Speed, Pool: i.Pool, OrderKey: i.OrderKey, Replaces: i.Replaces, Cancelling: i.Cancel, Subject: i.Subject, Actor: i.Actor,
+		Method: i.Method, RequestID: i.RequestID, Metadata: i.Metadata, AcceptedAt: moment(i.Accepted), UpdatedAt: moment(i.Updated),
+	}
+	if i.Signer != "" {
+		t.Nonce = &i.Nonce
+	}
+	return t
+}
+
+func viewTransaction(full *txmgr.Transaction) Transaction {
+	t := viewIntent(&full.Intent)
+	t.Hashes = full.Hashes()
+	for _, a := range full.Attempts {
+		t.Attempts = append(t.Attempts, Attempt{
+			Hash: a.Hash, Nonce: a.Nonce, Version: a.Version, Purpose: a.Purpose, State: a.State, MaxFeePerGas: quantity(a.Fees.Max),
+			MaxPriorityFeePerGas: quantity(a.Fees.Tip), Gas: a.Gas, SignedAt: moment(a.SignedAt), SentAt: moment(a.SentAt), Offers: a.Offers, Error: a.Error,
+		})
+	}
+	for _, e := range full.Timeline {
+		t.Timeline = append(t.Timeline, Step{Cursor: e.Cursor, At: moment(e.At), Kind: e.Kind, Body: e.Body})
+	}
+	return t
+}
+
+// IntentBody is what a caller wants to happen.
+type IntentBody struct {
+	Chain                ChainID         `json:"chain"`
+	To                   string          `json:"to,omitempty" maxLength:"256" doc:"Receiver; none deploys the contract in data."`
+	Value                *Quantity       `json:"value,omitempty"`
+	Data                 Bytes           `json:"data,omitempty"`
+	Gas                  Number          `json:"gas,omitempty" doc:"Gas limit; none: estimated."`
+	Speed                string          `json:"speed,omitempty" enum:"slow,standard,fast"`
+	MaxFeePerGas         *Quantity       `json:"maxFeePerGas,omitempty"`
+	MaxPriorityFeePerGas *Quantity       `json:"maxPriorityFeePerGas,omitempty"`
+	Pool                 string          `json:"pool,omitempty" maxLength:"256"`
+	Pin                  string          `json:"pin,omitempty" maxLength:"256" doc:"The signer to use."`
+	OrderKey             string          `json:"orderKey,omitempty" maxLength:"256" doc:"Intents of one order key are executed in the order of their acceptance."`
+	ShardKey             string          `json:"shardKey,omitempty" maxLength:"256" doc:"Intents of one shard key prefer one signer."`
+	ValidUntil           Moment          `json:"validUntil,omitempty"`
+	Simulate             string          `json:"simulate,omitempty" enum:"latest,pending,off"`
+	OnFailure            string          `json:"onFailure,omitempty" enum:"stop,continue"`
+	KeepTrying           bool            `json:"keepTrying,omitempty" doc:"Never cancelled for its age alone."`
+	Subject              string          `json:"subject,omitempty" maxLength:"256" doc:"Orders webhooks."`
+	Actor                string          `json:"actor,omitempty" maxLength:"256" doc:"Who it is for; budgets and rates know it."`
+	Method               string          `json:"method,omitempty" maxLength:"256"`
+	RequestID            string          `json:"requestId,omitempty" maxLength:"256"`
+	IdempotencyKey       string          `json:"idempotencyKey,omitempty" maxLength:"256" doc:"Like the header Idempotency-Key, which wins."`
+	Metadata             json.RawMessage `json:"metadata,omitempty"`
+}
+
+func (b IntentBody) request(tenant, key string) txmgr.Request {
+	if key == "" {
+		key = b.IdempotencyKey
+	}
+	return txmgr.Request{
+		Tenant: tenant, Chain: string(b.Chain), IdempotencyKey: key, Origin: "api", To: b.To, Value: b.Value.value(), Data: b.Data, Gas: uint64(b.Gas),
+		Speed: b.Speed, MaxFee: b.MaxFeePerGas.value(), MaxTip: b.MaxPriorityFeePerGas.value(), Simulate: b.Simulate, ValidUntil: int64(b.ValidUntil),
+		Pool: b.Pool, Pin: b.Pin, OrderKey: b.OrderKey, ShardKey: b.ShardKey, OnFailure: b.OnFailure, KeepTrying: b.KeepTrying,
+		Subject: b.Subject, Actor: b.Actor, Method: b.Method, RequestID: b.RequestID, Metadata: b.Metadata,
+	}
+}

@@ -1,0 +1,200 @@
+package txmgr
+
+import (
+	"context"
+	"math/big"
+)
+
+// Order is what a chain does with a nonce that is above an account's next one.
+type Order int
+
+// The orders.
+const (
+	OrderPool   Order = iota // takes it and keeps it until those below it are executed
+	OrderStrict              // refuses it
+	OrderRising              // executes it, and then never those below it
+)
+
+// Validity is how long a signed transaction can be executed.
+type Validity int
+
+// The validities.
+const (
+	ValidAlways  Validity = iota // until its nonce is used
+	ValidTag                     // for a time that its tag tells; the same bytes under another tag have a time of their own
+	ValidPayload                 // for a time that its bytes tell; afterwards another payload must be signed
+)
+
+// Traits tell what the owner may rely on. They are free of any one chain's words.
+type Traits struct {
+	Mempool  bool     // transactions wait at the node: they can be replaced, cancelled, dropped
+	Order    Order    // without a pool a lane's next transaction leaves when an endpoint has taken all before it
+	Validity Validity // if not for ever, the driver can prove that an attempt is never executed any more (Expired)
+	Depth    uint64   // blocks on top of a transaction's block that make it final; 0: at once
+	InFlight int      // slots of one lane that may be unconsumed
+}
+
+// InLine reports whether a transaction may leave only behind those before it.
+func (t Traits) InLine() bool { return t.Order != OrderPool }
+
+// Head is the newest block of one endpoint.
+type Head struct {
+	Number uint64
+	Hash   string
+	Time   int64 // microseconds since 1970
+}
+
+// Nonces are an account's, by one endpoint.
+type Nonces struct {
+	Latest uint64 // the next nonce after the newest block
+	Head   Head   // an endpoint's state is at least as new as this
+}
+
+// Call is a transaction before it has a nonce.
+type Call struct {
+	From  string
+	To    string // "" deploys
+	Value *big.Int
+	Data  []byte
+	Gas   uint64 // 0: unknown
+	State string // "latest" or "pending"
+}
+
+// Simulation is what would happen.
+type Simulation struct {
+	Success bool
+	Gas     uint64 // limit to use
+	Output  []byte
+	Reason  string // why it would fail
+}
+
+// Market is what fees cost now.
+type Market struct {
+	BaseFee *big.Int        // nil on a chain without one
+	Tips    map[string]Fees // by speed
+	At      int64           // when it was measured
+}
+
+// Draft is a transaction that wants to be signed.
+type Draft struct {
+	Signer string
+	Nonce  uint64
+	Call
+	Fees Fees
+	// Behind is the tag of the attempt that left before this one and is not known to be
+	// executed yet; "" if there is none. Only chains whose transactions leave in line are told.
+	Behind string
+}
+
+// Unsigned is a draft in the chain's own form.
+type Unsigned struct {
+	Digest []byte // what the key signs
+	Form   any    // the driver's own
+	Tag    string // goes with the attempt
+}
+
+// Signed is a transaction as bytes.
+type Signed struct {
+	Hash  string
+	Raw   []byte
+	Tag   string
+	Again bool // of Send: it was offered before, or may have been
+}
+
+// Decoded is a transaction that a caller signed.
+type Decoded struct {
+	Signed
+	Signer string
+	Nonce  uint64
+	Call
+	Fees Fees
+}
+
+// Lookup is one endpoint's answer about one hash.
+type Lookup struct {
+	Hash, Tag string   // of the question
+	Receipt   *Receipt // nil: this endpoint has none
+	Refused   *Refusal // the chain has recorded that it was not executed under this tag and never will be
+	Err       error    // the question failed: nothing is known
+}
+
+// Refusal is a chain's own record of a transaction that was not executed and did not use its
+// nonce. ClassFatal: nor can it be under another tag.
+type Refusal struct {
+	Class Class
+	Text  string
+}
+
+// Consumer is the transaction that used a nonce, or one above it where that ends it.
+type Consumer struct {
+	Hash      string
+	Block     uint64
+	BlockHash string
+	Head      Head // of the endpoint that said so
+}
+
+// Chain is the driver of one chain. Its methods may be called at once from many goroutines.
+// Errors of questions mean that nothing is known.
+type Chain interface {
+	// ID is the chain's name in the ledger: for Ethereum its number in decimal.
+	ID() string
+	// Traits may be asked at any time and never change.
+	Traits() Traits
+	// Identity tells this chain apart from another one, or another run of it, with the same
+	// id: for Ethereum the hash of the first block.
+	Identity(ctx context.Context) (string, error)
+	// Account returns the ledger's form of an account's name, or an error.
+	Account(text string) (string, error)
+	// Head asks for the newest block.
+	Head(ctx context.Context) (Head, error)
+	// BlockHash returns the hash of the block at a height, "" if the chain has none there.
+	BlockHash(ctx context.Context, number uint64) (string, error)
+	// Nonces asks one endpoint; Latest is never lower than an answer at its own Head allows.
+	Nonces(ctx context.Context, account string) (Nonces, error)
+	// HighestPending asks every endpoint and returns the highest pending nonce; an error if
+	// any of them does not answer.
+	HighestPending(ctx context.Context, account string) (uint64, error)
+	// Balance returns the account's money.
+	Balance(ctx context.Context, account string) (*big.Int, error)
+	// Delegated reports whether the account's key has delegated it to code, which limits it to
+	// one transaction in flight.
+	Delegated(ctx context.Context, account string) (bool, error)
+	// Market returns what fees cost.
+	Market(ctx context.Context) (Market, error)
+	// Simulate tries a call without sending it. An error says that it could not be tried.
+	Simulate(ctx context.Context, call Call) (Simulation, error)
+	// Prepare gives a draft the chain's form.
+	Prepare(ctx context.Context, draft Draft) (Unsigned, error)
+	// Seal puts a signature to it.
+	Seal(unsigned Unsigned, signature []byte) (Signed, error)
+	// Decode reads a transaction that a caller signed. It checks signature and chain.
+	Decode(raw []byte) (Decoded, error)
+	// Send offers transactions of one lane in this order and answers for each: nil if the
+	// endpoint has taken it, or a *SendError. It never changes the bytes. What it could not
+	// offer at all is ClassNotSent.
+	Send(ctx context.Context, list []Signed) []error
+	// Receipts asks one endpoint for several hashes, which are in the order of their nonces.
+	// If the error is nil, Head is that endpoint's head from before the questions.
+	Receipts(ctx context.Context, list []Signed) (Head, []Lookup, error)
+	// Consumer finds the transaction that used a nonce below Nonces.Latest: with OrderRising
+	// the lowest from this nonce on, so that this one is never executed. It returns nil without
+	// an error if the endpoint's chain has none.
+	Consumer(ctx context.Context, account string, nonce uint64) (*Consumer, error)
+	// Expired reports whether an attempt that was never seen executed can never execute any
+	// more, with ValidTag under its tag. With ValidAlways it is false.
+	Expired(ctx context.Context, attempt Signed) (bool, error)
+	// Renew gives the bytes of an attempt that has expired, or was refused, a new tag. The
+	// bytes and their nonce stay, so that the chain executes them once, whatever becomes of
+	// the old tag. ErrNotPossible unless the chain has ValidTag.
+	Renew(ctx context.Context, attempt Signed, behind string) (Signed, error)
+}
+
+// Key signs for one account of one chain, or of every chain of its kind.
+type Key interface {
+	// Account is the account's name, in any form that Chain.Account takes.
+	Account() string
+	// Sign signs a digest: for secp256k1, r, s and the recovery id (0 or 1) in 65 bytes; for
+	// ed25519, its 64 bytes.
+	// It honours the context. An error shows nothing of the key.
+	Sign(ctx context.Context, digest []byte) ([]byte, error)
+}

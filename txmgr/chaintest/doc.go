@@ -1,0 +1,3 @@
+// Package chaintest is the contract of txmgr.Chain as one set of tests that every driver passes
+// on a real chain. What a chain may do otherwise its traits tell; the tests read them.
+package chaintest

@@ -1,0 +1,109 @@
+package txmgr
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Class is what an endpoint's answer to a transaction means.
+type Class string
+
+// The classes of answers.
+const (
+	ClassKnown      Class = "known"       // it has these very bytes already: as good as taken
+	ClassSlotTaken  Class = "slot_taken"  // another payload waits at this nonce
+	ClassNonceUsed  Class = "nonce_used"  // the nonce is consumed, by whom it does not say
+	ClassGap        Class = "gap"         // a lower nonce is missing
+	ClassFeeTooLow  Class = "fee_too_low" // refused for its fees
+	ClassFunds      Class = "funds"       // the account cannot pay
+	ClassFatal      Class = "fatal"       // no endpoint of this chain can ever execute it
+	ClassPoolPolicy Class = "pool_policy" // this endpoint does not take it now
+	ClassTransport  Class = "transport"   // the answer, or the question, was lost
+	ClassAmbiguous  Class = "ambiguous"   // an answer that nobody knows
+	ClassNotSent    Class = "not_sent"    // certainly no byte left this process
+)
+
+// Certain reports whether the class proves that the endpoint did not take the bytes.
+func (c Class) Certain() bool {
+	switch c {
+	case ClassSlotTaken, ClassFeeTooLow, ClassFunds, ClassFatal, ClassPoolPolicy, ClassNotSent, ClassGap:
+		return true
+	default:
+		return false
+	}
+}
+
+// SendError is an answer other than "taken".
+type SendError struct {
+	Class    Class
+	Endpoint string // its name, never its URL, which may hold a secret
+	Text     string
+}
+
+func (e *SendError) Error() string { return string(e.Class) + " (" + e.Endpoint + "): " + e.Text }
+
+// ClassOf returns the class of an answer to Send; "" is "taken". An error of another type
+// is ambiguous.
+func ClassOf(err error) Class {
+	if err == nil {
+		return ""
+	}
+	var send *SendError
+	if errors.As(err, &send) {
+		return send.Class
+	}
+	return ClassAmbiguous
+}
+
+// Errors that callers see. The surface maps them to answers.
+var (
+	ErrNotFound      = errors.New("not found")
+	ErrIdempotency   = errors.New("the idempotency key was used for another request")
+	ErrForgotten     = errors.New("the idempotency key was used for a transaction that is past its retention")
+	ErrUnknownChain  = errors.New("no such chain")
+	ErrUnknownSigner = errors.New("no such signer")
+	ErrInvalid       = errors.New("invalid request")
+	ErrTooLate       = errors.New("too late: it has a fate already")
+	ErrNotPossible   = errors.New("this chain has no such operation")
+	ErrKilled        = errors.New("the kill switch is on")
+	ErrBudget        = errors.New("the budget of the day does not allow it")
+	ErrPolicy        = errors.New("a policy does not allow it")
+	ErrWouldRevert   = errors.New("the transaction would fail")
+	ErrUnavailable   = errors.New("a part that is needed to be sure does not answer")
+	ErrNonceUnknown  = fmt.Errorf("%w: the account's nonce is not known yet", ErrUnavailable)
+	ErrHalted        = errors.New("signing is halted until an operator reconciles")
+	ErrDuplicate     = errors.New("this transaction was handed over before")
+	ErrNoReservation = errors.New("no such reservation, or it is over")
+	ErrTooMany       = errors.New("too many reservations are outstanding")
+	ErrLocked        = errors.New("another caller holds the lock")
+)
+
+// NonceConflict says that a caller's nonce is not the one that can be used.
+type NonceConflict struct {
+	Current   uint64 // the next nonce that can be used
+	Attempted uint64
+	Retry     bool // signing again with Current can help
+}
+
+func (e *NonceConflict) Error() string { return "NONCE_CONFLICT" }
+
+// InvalidError names what is wrong with a request. It is an ErrInvalid.
+type InvalidError struct{ Field, Problem string }
+
+func (e *InvalidError) Error() string { return e.Field + ": " + e.Problem }
+
+// Is makes errors.Is(err, ErrInvalid) true.
+func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
+
+func invalid(field, problem string) error { return &InvalidError{field, problem} }
+
+// RevertError is a simulation that failed. It is an ErrWouldRevert.
+type RevertError struct {
+	Reason string
+	Output []byte
+}
+
+func (e *RevertError) Error() string { return ErrWouldRevert.Error() + ": " + e.Reason }
+
+// Is makes errors.Is(err, ErrWouldRevert) true.
+func (e *RevertError) Is(target error) bool { return target == ErrWouldRevert }

@@ -1,0 +1,57 @@
+package ethchain
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"lockstep/txmgr"
+)
+
+// answering is an endpoint that answers every call with the same error.
+func answering(t *testing.T, text string, asked *int) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*asked++
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		var q struct{ ID int }
+		_ = json.Unmarshal(body, &q)
+		_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": q.ID, "error": map[string]any{"code": -32603, "message": text}})
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestBreaker: a nonce error never makes an endpoint rest, a lost answer does, and the next
+// endpoint is asked then.
+func TestBreaker(t *testing.T) {
+	var first, second int
+	good := answering(t, "nonce too low", &first)
+	c, err := New(Config{ID: 5, URLs: []string{good, answering(t, "already known", &second)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		if got := txmgr.ClassOf(c.Send(t.Context(), []txmgr.Signed{{Hash: "0x1", Raw: []byte{1}}})[0]); got != txmgr.ClassNonceUsed {
+			t.Fatalf("got %s", got)
+		}
+	}
+	if c.endpoints[0].resting() || first != 50 || second != 0 {
+		t.Fatalf("nonce errors moved the endpoint: asked %d and %d times, resting %t", first, second, c.endpoints[0].resting())
+	}
+	dead, err := New(Config{ID: 5, URLs: []string{"http://127.0.0.1:1", answering(t, "already known", &second)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := txmgr.ClassOf(dead.Send(t.Context(), []txmgr.Signed{{Hash: "0x1", Raw: []byte{1}}})[0]); got != txmgr.ClassKnown {
+		t.Fatalf("after an endpoint that does not answer: got %s", got)
+	}
+	if !dead.endpoints[0].resting() || second != 1 {
+		t.Fatal("an endpoint that does not answer is asked first again")
+	}
+}

@@ -1,0 +1,5 @@
+// Package ethtx makes and reads Ethereum transactions for drivers of the transaction manager:
+// addresses, transactions before and after their signature, and transactions that a caller
+// signed. Every chain whose transactions have Ethereum's form shares it: Ethereum's own
+// endpoints, and Hedera, which wraps them.
+package ethtx

@@ -1,0 +1,107 @@
+package ethtx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"lockstep/internal/eth"
+	"lockstep/txmgr"
+)
+
+// Form is the form of the transactions of one chain: the part of a txmgr.Chain that asks
+// nobody. Drivers embed it.
+type Form struct{ ChainID uint64 }
+
+// Account returns the address in lower case.
+func (f Form) Account(text string) (string, error) {
+	if !common.IsHexAddress(text) || !strings.HasPrefix(text, "0x") && !strings.HasPrefix(text, "0X") {
+		return "", errors.New("not an address of 20 bytes in hex")
+	}
+	return strings.ToLower(common.HexToAddress(text).Hex()), nil
+}
+
+// Prepare makes the transaction that is signed.
+func (f Form) Prepare(_ context.Context, d txmgr.Draft) (txmgr.Unsigned, error) {
+	var to *common.Address
+	if d.To != "" {
+		address := common.HexToAddress(d.To)
+		to = &address
+	}
+	if d.Fees.Max == nil || d.Gas == 0 {
+		return txmgr.Unsigned{}, errors.New("a transaction needs gas and fees")
+	}
+	var tx *types.Transaction
+	if d.Fees.Tip == nil {
+		tx = types.NewTx(&types.LegacyTx{Nonce: d.Nonce, GasPrice: d.Fees.Max, Gas: d.Gas, To: to, Value: d.Value, Data: d.Data})
+	} else {
+		tx = types.NewTx(&types.DynamicFeeTx{
+			ChainID: new(big.Int).SetUint64(f.ChainID), Nonce: d.Nonce, GasTipCap: d.Fees.Tip, GasFeeCap: d.Fees.Max, Gas: d.Gas, To: to, Value: d.Value, Data: d.Data,
+		})
+	}
+	digest := f.signer().Hash(tx)
+	return txmgr.Unsigned{Digest: digest[:], Form: unsigned{tx, d.Signer}}, nil
+}
+
+type unsigned struct {
+	tx   *types.Transaction
+	from string
+}
+
+func (f Form) signer() types.Signer {
+	return types.LatestSignerForChainID(new(big.Int).SetUint64(f.ChainID))
+}
+
+// Seal puts the signature to a transaction, and checks that it is the signer's.
+func (f Form) Seal(u txmgr.Unsigned, signature []byte) (txmgr.Signed, error) {
+	form, ok := u.Form.(unsigned)
+	if !ok {
+		return txmgr.Signed{}, errors.New("not a transaction of this driver")
+	}
+	signed, err := form.tx.WithSignature(f.signer(), signature)
+	if err != nil {
+		return txmgr.Signed{}, fmt.Errorf("the key's signature does not fit: %w", err)
+	}
+	from, err := types.Sender(f.signer(), signed)
+	if err != nil || from != common.HexToAddress(form.from) {
+		return txmgr.Signed{}, errors.New("the signature is not the signer's")
+	}
+	raw, err := signed.MarshalBinary()
+	if err != nil {
+		return txmgr.Signed{}, err
+	}
+	return txmgr.Signed{Hash: signed.Hash().Hex(), Raw: raw}, nil
+}
+
+// Decode reads a transaction that a caller signed.
+func (f Form) Decode(raw []byte) (txmgr.Decoded, error) {
+	tx, err := eth.DecodeTx(raw)
+	if err != nil {
+		return txmgr.Decoded{}, err
+	}
+	if id := tx.ChainID(); !tx.Protected() || !id.IsUint64() || id.Uint64() != f.ChainID {
+		return txmgr.Decoded{}, fmt.Errorf("signed for chain %s, not %d", id, f.ChainID)
+	}
+	from, err := f.Account(tx.From().Hex())
+	if err != nil {
+		return txmgr.Decoded{}, err
+	}
+	out := txmgr.Decoded{
+		Signed: txmgr.Signed{Hash: tx.Hash().Hex(), Raw: tx.Raw()}, Signer: from, Nonce: tx.Nonce(),
+		Call: txmgr.Call{From: from, Value: tx.Value(), Data: tx.Data(), Gas: tx.Gas()}, Fees: txmgr.Fees{Max: tx.GasPrice()},
+	}
+	if to := tx.To(); to != nil {
+		if out.To, err = f.Account(to.Hex()); err != nil {
+			return txmgr.Decoded{}, err
+		}
+	}
+	if fields := tx.Fields(); fields.Type() != types.LegacyTxType && fields.Type() != types.AccessListTxType {
+		out.Fees = txmgr.Fees{Max: fields.GasFeeCap(), Tip: fields.GasTipCap()}
+	}
+	return out, nil
+}

@@ -1,0 +1,274 @@
+package txmgr
+
+import (
+	"encoding/json"
+	"math/big"
+)
+
+// Status is where an intent is.
+type Status string
+
+// The states of an intent. The last six are fates: with Intent.Final they never change.
+const (
+	StatusAccepted  Status = "accepted"  // stored; no nonce
+	StatusAssigned  Status = "assigned"  // has a slot; nothing signed
+	StatusSigned    Status = "signed"    // an attempt is stored; nothing left the process
+	StatusBroadcast Status = "broadcast" // an endpoint has taken an attempt
+	StatusUnknown   Status = "unknown"   // an attempt may have left; nobody confirmed it
+	StatusMined     Status = "mined"     // executed in a block that may still be replaced; see Receipt.Success
+	StatusConfirmed Status = "confirmed" // executed, and the block is final
+	StatusReverted  Status = "reverted"  // executed and failed, and the block is final
+	StatusFailed    Status = "failed"    // can never have an effect; see Error
+	StatusCancelled Status = "cancelled" // never executed, on request or because a predecessor failed
+	StatusExpired   Status = "expired"   // ValidUntil passed before anything was signed
+	StatusReplaced  Status = "replaced"  // another payload took its place
+)
+
+// Ended reports whether the status is a fate.
+func (s Status) Ended() bool {
+	switch s {
+	case StatusConfirmed, StatusReverted, StatusFailed, StatusCancelled, StatusExpired, StatusReplaced:
+		return true
+	default:
+		return false
+	}
+}
+
+// Rank orders the states by progress, for callers who wait for one.
+func (s Status) Rank() int {
+	switch s {
+	case StatusAccepted:
+		return 0
+	case StatusAssigned:
+		return 1
+	case StatusSigned, StatusUnknown:
+		return 2
+	case StatusBroadcast:
+		return 3
+	case StatusMined:
+		return 4
+	default:
+		return 5
+	}
+}
+
+// Kind tells who signs an intent's transaction, and why there is one.
+type Kind string
+
+// The kinds of intents.
+const (
+	KindSend    Kind = "send"    // we sign
+	KindRaw     Kind = "raw"     // the caller signed; we send and follow
+	KindReplace Kind = "replace" // we sign; it takes the place of another intent in its slot
+)
+
+// Origin tells through which door an intent came.
+type Origin string
+
+// Speeds of fees: percentiles of what others pay.
+const (
+	SpeedSlow     = "slow"
+	SpeedStandard = "standard"
+	SpeedFast     = "fast"
+)
+
+// What happens to the successors of an orderKey when one fails.
+const (
+	OnFailureStop     = "stop"
+	OnFailureContinue = "continue"
+)
+
+// Request is what a caller hands over. Amounts are in the chain's smallest unit; nil means
+// that the caller did not say.
+type Request struct {
+	Tenant         string // who asks; idempotency keys and reads are apart by tenant
+	Chain          string
+	IdempotencyKey string // "" for none
+	Body           []byte // what the caller sent, for comparing under the same key; nil: the fields below
+	Origin         Origin
+
+	To         string // "" deploys a contract
+	Value      *big.Int
+	Data       []byte
+	Gas        uint64 // 0: estimated
+	Speed      string
+	MaxFee     *big.Int // per gas
+	MaxTip     *big.Int // per gas
+	Simulate   string   // "latest" (default), "pending" or "off", which needs Gas
+	ValidUntil int64    // microseconds since 1970; 0: for ever
+
+	Pool       string
+	Pin        string // a signer
+	OrderKey   string
+	ShardKey   string
+	OnFailure  string
+	KeepTrying bool // never cancelled for its age alone
+
+	Subject, Actor, Method, RequestID string
+	Metadata                          json.RawMessage
+}
+
+// Intent is a request with its place in the ledger.
+type Intent struct {
+	Request
+
+	ID       string
+	Seq      int64 // order of acceptance
+	Kind     Kind
+	BodyHash string
+	Status   Status
+	Final    bool   // the status never changes again
+	Waiting  string // why it does not move on, in words; "" when it does
+
+	Signer    string // "" without a slot
+	Nonce     uint64 // valid with Signer
+	Hash      string // of the attempt that was mined, or else of the newest one
+	Replaces  string // the intent whose place this one takes
+	Cancel    bool   // a cancel was asked for and is on its way
+	Receipt   *Receipt
+	Error     *Failure
+	Holds     []Hold
+	Accepted  int64 // microseconds since 1970, as all times
+	Updated   int64
+	FirstSent int64 // 0: nothing left the process yet
+}
+
+// Failure is why an intent failed or does not move on.
+type Failure struct {
+	Class   string `json:"class"`
+	Message string `json:"message"`
+}
+
+// Receipt is what a chain says of an executed transaction.
+type Receipt struct {
+	Hash      string          `json:"transactionHash"`
+	Block     uint64          `json:"blockNumber"`
+	BlockHash string          `json:"blockHash"`
+	Success   bool            `json:"success"`
+	GasUsed   uint64          `json:"gasUsed"`
+	GasPrice  *big.Int        `json:"effectiveGasPrice"`
+	Contract  string          `json:"contractAddress,omitempty"`
+	Final     bool            `json:"final"`
+	Raw       json.RawMessage `json:"raw,omitempty"` // as the chain gave it
+}
+
+// Cost returns gas used × price.
+func (r *Receipt) Cost() *big.Int {
+	if r == nil || r.GasPrice == nil {
+		return new(big.Int)
+	}
+	return new(big.Int).Mul(new(big.Int).SetUint64(r.GasUsed), r.GasPrice)
+}
+
+// Hold is a part of a budget that an intent holds from its acceptance until it is settled.
+type Hold struct {
+	Scope  string   `json:"scope"` // whose budget: "tenant/t1", "actor/u7", a policy's id
+	Day    string   `json:"day"`   // 2026-01-31, the day of acceptance
+	Amount *big.Int `json:"amount"`
+	Limit  *big.Int `json:"limit"` // of the scope and day; nil: none
+}
+
+// Slot is one nonce of one lane.
+type Slot struct {
+	Chain, Signer string
+	Nonce         uint64
+	Holder        Holder
+	Intent        string // of whom; for a fill, whose fault it is
+	Reservation   string
+	Signed        bool   // an attempt was ever signed for it
+	Consumed      string // hash of the transaction that used the nonce; "" while none is known
+	Block         uint64
+	BlockHash     string
+	Final         bool
+	AssignedAt    int64
+	SentAt        int64 // first send
+}
+
+// Holder tells who a slot is for.
+type Holder string
+
+// The holders of slots.
+const (
+	HolderIntent      Holder = "intent"
+	HolderFill        Holder = "fill"
+	HolderReservation Holder = "reservation"
+	HolderForeign     Holder = "foreign" // somebody else's transaction used the nonce
+	HolderFree        Holder = "free"    // nobody; the next intent or a fill takes it
+)
+
+// AttemptState is what is known of one signed transaction.
+type AttemptState string
+
+// The states of attempts.
+const (
+	AttemptSigned   AttemptState = "signed"   // stored, never sent
+	AttemptSent     AttemptState = "sent"     // an endpoint has it
+	AttemptUnknown  AttemptState = "unknown"  // it may have left
+	AttemptRefused  AttemptState = "refused"  // an endpoint named a reason
+	AttemptReplaced AttemptState = "replaced" // another attempt of the slot was mined for good
+	AttemptMined    AttemptState = "mined"
+)
+
+// Purpose is what an attempt is to do with its slot.
+type Purpose string
+
+// The purposes of attempts.
+const (
+	PurposeIntent  Purpose = "intent"
+	PurposeReplace Purpose = "replace"
+	PurposeCancel  Purpose = "cancel"
+	PurposeFill    Purpose = "fill"
+	PurposeRaw     Purpose = "raw"
+)
+
+// Attempt is one signed transaction for a slot. Its bytes never change.
+type Attempt struct {
+	Chain, Signer string
+	Nonce         uint64
+	Hash          string
+	Version       int // 1, 2, 3 … within the slot
+	Intent        string
+	Purpose       Purpose
+	Raw           []byte
+	Tag           string // what the driver needs to send the same bytes again (Hedera: id and node)
+	Fees          Fees
+	Gas           uint64
+	State         AttemptState
+	Ambiguous     bool // it was offered at least once without a definite answer
+	SignedAt      int64
+	SentAt        int64 // last offer
+	Offers        int
+	Error         *Failure
+	Term          int64
+}
+
+// Fees are what a transaction pays per gas. Tip is nil for a legacy transaction, whose
+// price is Max.
+type Fees struct {
+	Max *big.Int
+	Tip *big.Int
+}
+
+// Transaction is all that is known of an intent.
+type Transaction struct {
+	Intent
+	Attempts []Attempt
+	Timeline []Entry
+}
+
+// Hashes returns the hashes of all attempts, newest last.
+func (t *Transaction) Hashes() []string {
+	list := make([]string, 0, len(t.Attempts))
+	for _, a := range t.Attempts {
+		list = append(list, a.Hash)
+	}
+	return list
+}
+
+// Entry is one step of an intent's life.
+type Entry struct {
+	Cursor int64           `json:"cursor"`
+	At     int64           `json:"at"`
+	Kind   string          `json:"kind"`
+	Body   json.RawMessage `json:"body"`
+}

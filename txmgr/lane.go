@@ -1,0 +1,308 @@
+package txmgr
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockstep/internal/lease"
+)
+
+// worker is the owner of one lane for one term. Its goroutine alone touches the fields
+// below the line. It holds no state that the ledger needs: a round reads all it works on.
+type worker struct {
+	m      *Manager
+	c      Chain
+	signer string
+	lease  *lease.Lease
+	log    *slog.Logger
+
+	done    chan struct{}
+	leaving atomic.Bool
+
+	// ---
+	offered    map[string]bool // hashes that may have left and whose answer is not stored
+	reconciled time.Time       // when the chain was last compared; zero: not in this term
+	suspicious bool            // a nonce error was seen since
+	followed   time.Time
+	succeeded  time.Time         // when a success was last observed; zero after a failure
+	kills      map[string]string // the kill switches of this round
+}
+
+// start runs a worker until the context ends, the lease is lost, or it hands over.
+func (m *Manager) start(ctx context.Context, c Chain, signer string, l *lease.Lease, group *sync.WaitGroup) *worker {
+	w := &worker{
+		m: m, c: c, signer: signer, lease: l, done: make(chan struct{}), offered: map[string]bool{},
+		log: m.log.With("chain", c.ID(), "signer", signer, "term", l.Term()),
+	}
+	group.Add(1)
+	go func() {
+		defer group.Done()
+		defer close(w.done)
+		w.run(ctx)
+	}()
+	return w
+}
+
+func (w *worker) finished() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// handOver asks the worker to finish its round and to give the lease back.
+func (w *worker) handOver() { w.leaving.Store(true) }
+
+func (w *worker) run(ctx context.Context) {
+	w.log.Info("owner of a signer")
+	for ctx.Err() == nil && !w.leaving.Load() {
+		woken := w.m.wake.of(w.c.ID()).next()
+		again, err := w.round(ctx)
+		switch {
+		case errors.Is(err, ErrDeposed):
+			w.log.Warn("another owner has the signer", "error", err)
+			return
+		case err != nil && ctx.Err() == nil:
+			w.log.Warn("a round of the owner failed", "error", err)
+		case again:
+			continue
+		}
+		timer := time.NewTimer(w.m.c.Poll.Duration())
+		select {
+		case <-woken:
+		case <-timer.C:
+		case <-w.lease.Lost():
+			timer.Stop()
+			w.log.Warn("the lease of a signer is lost")
+			return
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.m.c.SendTimeout.Duration())
+	defer cancel()
+	if err := w.lease.Release(last); err != nil {
+		w.log.Warn("the lease of a signer was not given back; it will expire", "error", err)
+	}
+}
+
+// round does one step of everything that a lane needs, and reports whether there may be
+// more to do at once.
+func (w *worker) round(ctx context.Context) (again bool, err error) {
+	line, err := w.m.store.Line(ctx, w.c.ID(), w.signer)
+	if err != nil {
+		return false, err
+	}
+	if err := w.reconcile(ctx, line); err != nil {
+		return false, err
+	}
+	changed, err := w.follow(ctx, line)
+	if err != nil {
+		return false, err
+	}
+	if changed {
+		if line, err = w.m.store.Line(ctx, w.c.ID(), w.signer); err != nil {
+			return false, err
+		}
+	}
+	if err := w.resend(ctx, line); err != nil {
+		return false, err
+	}
+	if err := w.tellStuck(ctx, line); err != nil {
+		return false, err
+	}
+	if !w.maySign(ctx, line) {
+		return changed, nil
+	}
+	if err := w.tend(ctx, line); err != nil {
+		return false, err
+	}
+	assigned, err := w.assign(ctx, line)
+	if err != nil {
+		return false, err
+	}
+	line.take(assigned)
+	if err := w.fill(ctx, line); err != nil {
+		return false, err
+	}
+	sent, err := w.signNew(ctx, line)
+	return changed || sent, err
+}
+
+// take puts assigned intents into the line, as the ledger now has them.
+func (l *Line) take(list []Assignment) {
+	for _, a := range list {
+		at, found := slices.BinarySearchFunc(l.Slots, a.Slot.Nonce, func(s *LineSlot, nonce uint64) int { return cmp.Compare(s.Nonce, nonce) })
+		if !found {
+			l.Slots = slices.Insert(l.Slots, at, &LineSlot{})
+		}
+		l.Slots[at].Slot, l.Slots[at].Intents = a.Slot, []*Intent{a.Intent}
+		l.Lane.NextNonce = max(l.Lane.NextNonce, a.Slot.Nonce+1)
+	}
+}
+
+// maySign reports whether anything may be signed in this round. What is signed already is
+// followed in any case.
+func (w *worker) maySign(ctx context.Context, line *Line) bool {
+	if !w.m.c.Enabled || !line.Lane.Ours || line.Lane.Halted != "" || !line.Lane.Known || w.m.key(w.signer) == nil {
+		return false
+	}
+	if !w.lease.Trusted(w.m.c.SendTimeout.Duration()) {
+		return false
+	}
+	return !w.killed(ctx)
+}
+
+// killed reports whether a kill switch covers the lane, also when that cannot be known.
+func (w *worker) killed(ctx context.Context) bool {
+	kills, err := w.m.store.Kills(ctx)
+	w.kills = kills
+	return err != nil || kills[ScopeAll] != "" || kills[ChainScope(w.c.ID())] != "" || kills[SignerScope(w.c.ID(), w.signer)] != ""
+}
+
+// assign gives this lane its part of the queue, and returns it.
+func (w *worker) assign(ctx context.Context, line *Line) ([]Assignment, error) {
+	if w.mustWait(line) {
+		return nil, nil
+	}
+	const page, pages = 500, 10
+	var after int64
+	var mine []string
+	var waiting map[string]string
+	for range pages {
+		queue, err := w.m.store.Queue(ctx, w.c.ID(), after, page, w.m.c.OrderByConfirmed)
+		if after == 0 && err == nil {
+			w.m.metrics.queueDepth.WithLabelValues(w.c.ID()).Set(float64(len(queue)))
+		}
+		if err != nil || len(queue) == 0 {
+			return nil, errors.Join(err, w.note(ctx, waiting))
+		}
+		open, why, err := w.open(ctx, queue, line.Now)
+		if err != nil {
+			return nil, err
+		}
+		waiting = why
+		if mine, err = w.share(ctx, open); err != nil {
+			return nil, err
+		}
+		if len(mine) > 0 || len(queue) < page {
+			break
+		}
+		after = queue[len(queue)-1].Seq
+	}
+	if err := w.note(ctx, waiting); err != nil {
+		return nil, err
+	}
+	if len(mine) == 0 {
+		return nil, nil
+	}
+	if w.c.Traits().InLine() {
+		mine = mine[:1]
+	}
+	w.m.at(ctx, PointAccepted, w.c.ID(), w.signer)
+	done, err := w.m.store.Assign(ctx, w.lease.Fence(), w.c.ID(), w.signer, mine)
+	w.m.at(ctx, PointReserved, w.c.ID(), w.signer)
+	return done, err
+}
+
+// end gives an intent its fate without a transaction in the chain.
+func (w *worker) end(ctx context.Context, intent *Intent, status Status, why Failure) error {
+	err := w.m.store.End(ctx, w.lease.Fence(), intent.ID, status, why)
+	if err == nil {
+		w.m.ended(intent, status)
+	}
+	return err
+}
+
+// mustWait reports whether the next nonce of a chain whose transactions leave in line is not to be
+// given away yet: an endpoint has not taken all transactions before it.
+func (w *worker) mustWait(line *Line) bool {
+	if !w.c.Traits().InLine() {
+		return false
+	}
+	for _, slot := range line.Slots {
+		switch {
+		case slot.Consumed != "" || slot.Final:
+		case slot.Holder == HolderFree:
+			return false // the lowest free nonce is the next
+		case !taken(slot):
+			return true
+		}
+	}
+	return false
+}
+
+func (w *worker) note(ctx context.Context, waiting map[string]string) error {
+	if len(waiting) == 0 {
+		return nil
+	}
+	return w.m.store.Wait(ctx, w.lease.Fence(), waiting)
+}
+
+// open returns the intents that may be assigned now. Those that never will be are ended.
+func (w *worker) open(ctx context.Context, queue []*Queued, now int64) ([]*Queued, map[string]string, error) {
+	market, err := w.m.Fees(ctx, w.c.ID())
+	if err != nil {
+		return nil, nil, err
+	}
+	waiting := map[string]string{}
+	list := make([]*Queued, 0, len(queue))
+	for _, q := range queue {
+		switch _, affordable := firstFees(q.Intent, market, w.m.feeCap()); {
+		case q.ValidUntil != 0 && q.ValidUntil <= now:
+			err = w.end(ctx, q.Intent, StatusExpired, Failure{Class: "expired", Message: "validUntil passed before anything was signed"})
+		case q.Stop != "":
+			err = w.end(ctx, q.Intent, StatusCancelled, Failure{Class: "predecessor", Message: "its predecessor failed: " + q.Stop})
+		case !affordable:
+			if why := "fee_cap: the market is above what it may pay"; q.Waiting != why {
+				waiting[q.ID] = why
+			}
+			if q.OrderKey != "" {
+				q.Behind = blocked
+				list = append(list, q)
+			}
+		default:
+			list = append(list, q)
+		}
+		if err != nil && !errors.Is(err, ErrStale) {
+			return nil, nil, err
+		}
+	}
+	return list, waiting, nil
+}
+
+// share deals the queue to all usable lanes of the chain and returns this lane's part.
+func (w *worker) share(ctx context.Context, queue []*Queued) ([]string, error) {
+	lanes, err := w.m.store.Lanes(ctx, w.c.ID())
+	if err != nil {
+		return nil, err
+	}
+	var fit []*candidate
+	for _, lane := range lanes {
+		// A lane without a living owner gets nothing: it would wait for the next owner.
+		if usable(lane, w.kills) != "" || lane.Owner == "" || w.streaky(lane) {
+			continue
+		}
+		fit = append(fit, &candidate{Lane: lane, room: window(lane, w.c.Traits(), w.m.c.InFlight) - lane.Pending})
+	}
+	var ids []string
+	for _, q := range plan(queue, fit, w.kills)[w.signer] {
+		ids = append(ids, q.ID)
+	}
+	return ids, nil
+}
+
+// streaky reports whether a lane has failed so often in a row that it rests. It is tried
+// again after the time of a reconciliation.
+func (w *worker) streaky(lane *Lane) bool {
+	limit := w.m.c.ErrorStreak
+	return limit > 0 && lane.Streak >= limit && lane.LastSeen > time.Now().Add(-w.m.c.Reconcile.Duration()).UnixMicro() && lane.Pending > 0
+}

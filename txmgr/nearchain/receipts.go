@@ -1,0 +1,180 @@
+package nearchain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/big"
+
+	"golang.org/x/sync/errgroup"
+
+	"lockstep/internal/near"
+	"lockstep/txmgr"
+)
+
+// lookups is how many transactions are asked for at once.
+const lookups = 8
+
+// outcome is what became of a transaction or a receipt.
+type outcome struct {
+	Block   string `json:"block_hash"`
+	Outcome struct {
+		Gas    uint64 `json:"gas_burnt"`
+		Tokens string `json:"tokens_burnt"`
+	} `json:"outcome"`
+}
+
+// Receipts asks one node for its final head and then for transactions.
+func (c *Chain) Receipts(ctx context.Context, list []txmgr.Signed) (head txmgr.Head, out []txmgr.Lookup, err error) {
+	err = c.one(ctx, func(ctx context.Context, e *endpoint) error {
+		b, err := e.block(ctx, final)
+		if err != nil {
+			return err
+		}
+		head, out = headOf(b), make([]txmgr.Lookup, len(list))
+		var group errgroup.Group
+		group.SetLimit(lookups)
+		for n, one := range list {
+			group.Go(func() error {
+				receipt, err := e.receipt(ctx, one)
+				out[n] = txmgr.Lookup{Hash: one.Hash, Tag: one.Tag, Receipt: receipt, Err: err}
+				return nil
+			})
+		}
+		return group.Wait()
+	})
+	return head, out, err
+}
+
+// receipt asks for one transaction; it is nil before the last of its receipts is final.
+func (e *endpoint) receipt(ctx context.Context, one txmgr.Signed) (*txmgr.Receipt, error) {
+	tx, err := near.DecodeTransaction(one.Raw)
+	if err != nil {
+		return nil, err
+	}
+	var status struct {
+		Level    string          `json:"final_execution_status"`
+		Status   json.RawMessage `json:"status"`
+		Outcome  outcome         `json:"transaction_outcome"`
+		Receipts []outcome       `json:"receipts_outcome"`
+	}
+	err = e.call(ctx, "tx", object{"tx_hash": one.Hash, "sender_account_id": tx.Signer, "wait_until": "NONE"}, &status)
+	if is(err, "UNKNOWN_TRANSACTION") {
+		return nil, nil
+	}
+	if err != nil || status.Level != "FINAL" {
+		return nil, err
+	}
+	b, err := e.block(ctx, object{"block_id": status.Outcome.Block})
+	if err != nil {
+		return nil, err
+	}
+	receipt := &txmgr.Receipt{Hash: one.Hash, Block: b.Header.Height, BlockHash: b.Header.Hash, Raw: status.Status}
+	var value struct{ SuccessValue *string }
+	receipt.Success = json.Unmarshal(status.Status, &value) == nil && value.SuccessValue != nil
+	burnt := new(big.Int)
+	for _, part := range append(status.Receipts, status.Outcome) {
+		tokens, ok := new(big.Int).SetString(part.Outcome.Tokens, 10)
+		if !ok {
+			return nil, errors.New(e.name + " does not say what was burnt")
+		}
+		burnt.Add(burnt, tokens)
+		receipt.GasUsed += part.Outcome.Gas
+	}
+	receipt.GasPrice = new(big.Int)
+	if receipt.GasUsed > 0 {
+		receipt.GasPrice.Div(burnt, new(big.Int).SetUint64(receipt.GasUsed))
+	}
+	return receipt, nil
+}
+
+// Consumer finds the transaction that used a nonce or the lowest one above it: it halves the
+// chain by the key's nonce at each height and reads the chunks of the block in which it grew.
+func (c *Chain) Consumer(ctx context.Context, account string, nonce uint64) (found *txmgr.Consumer, err error) {
+	s, err := keyOf(account)
+	if err != nil {
+		return nil, err
+	}
+	err = c.one(ctx, func(ctx context.Context, e *endpoint) error {
+		found, err = e.consumer(ctx, s, nonce)
+		return err
+	})
+	return found, err
+}
+
+func (e *endpoint) consumer(ctx context.Context, s signer, nonce uint64) (*txmgr.Consumer, error) {
+	head, err := e.block(ctx, final)
+	if err != nil {
+		return nil, err
+	}
+	used := func(height uint64) (bool, error) {
+		for { // a height without a block has the state of the one before it
+			k, err := e.accessKey(ctx, s, object{"block_id": height})
+			if is(err, "UNKNOWN_BLOCK") && height > 0 {
+				height--
+				continue
+			}
+			return k.Nonce >= nonce, err
+		}
+	}
+	if past, err := used(head.Header.Height); err != nil || !past {
+		return nil, err
+	}
+	low, high := uint64(0), head.Header.Height
+	for step := uint64(1); high > 0; step *= 2 { // back from the head: nodes forget old states
+		before := high - min(step, high)
+		past, err := used(before)
+		if err != nil {
+			return nil, err
+		}
+		if !past {
+			low = before + 1
+			break
+		}
+		high = before
+	}
+	for low < high {
+		middle := low + (high-low)/2
+		past, err := used(middle)
+		if err != nil {
+			return nil, err
+		}
+		if past {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return e.inBlock(ctx, s, nonce, low, head)
+}
+
+func (e *endpoint) inBlock(ctx context.Context, s signer, nonce, height uint64, head block) (*txmgr.Consumer, error) {
+	b, err := e.block(ctx, object{"block_id": height})
+	if err != nil {
+		return nil, err
+	}
+	var lowest *txmgr.Consumer
+	var at uint64
+	for _, chunk := range b.Chunks {
+		if chunk.Included != height {
+			continue // it stands here again because its shard has no new one
+		}
+		var content struct {
+			Transactions []struct {
+				Hash   string `json:"hash"`
+				Signer string `json:"signer_id"`
+				Key    string `json:"public_key"`
+				Nonce  uint64 `json:"nonce"`
+			} `json:"transactions"`
+		}
+		if err := e.call(ctx, "chunk", object{"chunk_id": chunk.Hash}, &content); err != nil {
+			return nil, err
+		}
+		for _, tx := range content.Transactions {
+			if tx.Signer == s.account && tx.Key == s.key.String() && tx.Nonce >= nonce && (lowest == nil || tx.Nonce < at) {
+				lowest, at = &txmgr.Consumer{Hash: tx.Hash, Block: height, BlockHash: b.Header.Hash, Head: headOf(head)}, tx.Nonce
+			}
+		}
+	}
+	return lowest, nil // nil: a delegate action can use a nonce without a transaction of the key's
+}

@@ -1,0 +1,201 @@
+package nearchain
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// maxAnswer bounds what is read from a node.
+const maxAnswer = 32 << 20
+
+// endpoint is one node.
+type endpoint struct {
+	name   string
+	url    string
+	client *http.Client
+
+	mu       sync.Mutex
+	failures int
+	rests    time.Time // until then it is asked last
+}
+
+// callError is an answer that is an error, in nearcore's form.
+type callError struct {
+	Name  string `json:"name"`
+	Cause struct {
+		Name string          `json:"name"`
+		Info json.RawMessage `json:"info"`
+	} `json:"cause"`
+	Data json.RawMessage `json:"data"`
+}
+
+// Error names the cause, and what is wrong with a transaction.
+func (e *callError) Error() string {
+	if len(e.Data) == 0 || len(e.Data) > 1000 {
+		return e.Cause.Name
+	}
+	return e.Cause.Name + " " + string(e.Data)
+}
+
+// is reports whether an error is a node's answer with this cause.
+func is(err error, cause string) bool {
+	var answer *callError
+	return errors.As(err, &answer) && answer.Cause.Name == cause
+}
+
+// call asks the node and decodes its result.
+func (e *endpoint) call(ctx context.Context, method string, params, into any) error {
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": "1", "method": method, "params": params})
+	if err != nil {
+		return err
+	}
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
+	if err != nil {
+		return errors.New(e.name + ": not a URL that can be asked")
+	}
+	post.Header.Set("Content-Type", "application/json")
+	answer, err := e.client.Do(post)
+	if err != nil {
+		return e.failed(ctx, errors.New(e.name+": "+root(err)))
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return e.failed(ctx, errors.New(e.name+": "+root(err)))
+	}
+	var reply struct {
+		Result json.RawMessage `json:"result"`
+		Error  *callError      `json:"error"`
+	}
+	if json.Unmarshal(text, &reply) != nil || reply.Result == nil && reply.Error == nil {
+		return e.failed(ctx, fmt.Errorf("%s: HTTP %d without a JSON-RPC answer", e.name, answer.StatusCode))
+	}
+	if reply.Error != nil {
+		if reply.Error.Name == "INTERNAL_ERROR" {
+			return e.failed(ctx, fmt.Errorf("%s: an internal error", e.name))
+		}
+		return reply.Error
+	}
+	e.well()
+	return json.Unmarshal(reply.Result, into)
+}
+
+// root is an error's text without the URL that net/http puts before it.
+func root(err error) string {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	return err.Error()
+}
+
+// The rest after a failure.
+const (
+	firstRest = 250 * time.Millisecond
+	maxRest   = 30 * time.Second
+)
+
+func (e *endpoint) failed(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return err // the question was given up, which is no fault of the node's
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.failures++
+	e.rests = time.Now().Add(min(firstRest<<min(e.failures-1, 10), maxRest))
+	return err
+}
+
+func (e *endpoint) well() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.failures, e.rests = 0, time.Time{}
+}
+
+func (e *endpoint) resting() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return time.Now().Before(e.rests)
+}
+
+// order returns the nodes in the configured order, those that rest last.
+func (c *Chain) order() []*endpoint {
+	list := make([]*endpoint, 0, len(c.endpoints))
+	var tired []*endpoint
+	for _, e := range c.endpoints {
+		if e.resting() {
+			tired = append(tired, e)
+		} else {
+			list = append(list, e)
+		}
+	}
+	return append(list, tired...)
+}
+
+// one asks nodes in turn until one answers, if only with an error of its own.
+func (c *Chain) one(ctx context.Context, ask func(context.Context, *endpoint) error) error {
+	var errs []error
+	for _, e := range c.order() {
+		part, cancel := context.WithTimeout(ctx, c.timeout)
+		err := ask(part, e)
+		cancel()
+		var answer *callError
+		if err == nil || errors.As(err, &answer) {
+			return err
+		}
+		if errs = append(errs, err); ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+type object map[string]any
+
+// block is a block's header and its chunks.
+type block struct {
+	Header struct {
+		Height uint64 `json:"height"`
+		Hash   string `json:"hash"`
+		Time   int64  `json:"timestamp"` // nanoseconds
+	} `json:"header"`
+	Chunks []struct {
+		Hash     string `json:"chunk_hash"`
+		Included uint64 `json:"height_included"`
+	} `json:"chunks"`
+}
+
+func (e *endpoint) block(ctx context.Context, which object) (b block, err error) {
+	err = e.call(ctx, "block", which, &b)
+	return b, err
+}
+
+var (
+	final      = object{"finality": "final"}
+	optimistic = object{"finality": "optimistic"}
+)
+
+// accessKey is what a node says of a key after a block.
+type accessKey struct {
+	Nonce  uint64 `json:"nonce"`
+	Height uint64 `json:"block_height"`
+	Hash   string `json:"block_hash"`
+	Error  string `json:"error"` // nearcore answers a key that is not there as a result
+}
+
+func (e *endpoint) accessKey(ctx context.Context, s signer, which object) (k accessKey, err error) {
+	params := object{"request_type": "view_access_key", "account_id": s.account, "public_key": s.key.String()}
+	for name, value := range which {
+		params[name] = value
+	}
+	if err = e.call(ctx, "query", params, &k); err == nil && k.Error != "" {
+		err = errors.New(e.name + ": " + k.Error)
+	}
+	return k, err
+}

@@ -1,0 +1,217 @@
+package txmgr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+)
+
+// Signers returns the lanes of a chain, or of all chains for "".
+func (m *Manager) Signers(ctx context.Context, chain string) ([]*Lane, error) {
+	return m.store.Lanes(ctx, chain)
+}
+
+// AddSigner makes a key a signer on every chain that knows its account.
+func (m *Manager) AddSigner(ctx context.Context, key Key, pools ...string) error {
+	if err := m.addKey(key); err != nil {
+		return err
+	}
+	name, err := m.anyAccount(key.Account())
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.pools[name] = append(m.pools[name], pools...)
+	m.mu.Unlock()
+	return m.register(ctx, name)
+}
+
+// AddAccount makes an account a signer of a chain: with the key if this process has it,
+// otherwise for callers who sign. It changes nothing of a signer that is there but adds pools.
+func (m *Manager) AddAccount(ctx context.Context, chain, account, actor string, pools ...string) (*Lane, error) {
+	c, err := m.Chain(chain)
+	if err != nil {
+		return nil, err
+	}
+	name, err := c.Account(account)
+	if err != nil {
+		return nil, invalid("address", err.Error())
+	}
+	ours := m.key(name) != nil
+	if len(pools) > 0 && !ours {
+		return nil, invalid("pools", "its key is not here, so no pool can hold it")
+	}
+	for _, pool := range pools {
+		if pool == "" || len(pool) > 64 || strings.ContainsFunc(pool, func(r rune) bool { return r <= ' ' || r == ',' || r > '~' }) {
+			return nil, invalid("pools", "a pool's name has at most 64 visible characters without a comma")
+		}
+	}
+	if ours {
+		pools = append([]string{"default"}, pools...)
+	}
+	lane, err := m.store.AddLane(ctx, Lane{Chain: chain, Signer: name, Ours: ours, Pools: pools})
+	if err != nil {
+		return nil, err
+	}
+	m.rouse(chain)
+	return lane, m.store.Audit(ctx, actor, "signer.add", chain+"/"+name, "")
+}
+
+// Pause disables a signer: it gets nothing new, and what is signed is followed.
+func (m *Manager) Pause(ctx context.Context, chain, signer, actor, reason string) (*Lane, error) {
+	off := false
+	return m.operate(ctx, chain, signer, actor, Operation{Enabled: &off, Reason: reason})
+}
+
+// Resume enables a signer again and ends a drain.
+func (m *Manager) Resume(ctx context.Context, chain, signer, actor string) (*Lane, error) {
+	on, off := true, false
+	return m.operate(ctx, chain, signer, actor, Operation{Enabled: &on, Draining: &off})
+}
+
+// Drain assigns nothing more to a signer; its lane says Pending 0 when it is empty.
+func (m *Manager) Drain(ctx context.Context, chain, signer, actor string) (*Lane, error) {
+	on := true
+	return m.operate(ctx, chain, signer, actor, Operation{Draining: &on})
+}
+
+// SetMinBalance sets the balance below which a signer gets nothing new.
+func (m *Manager) SetMinBalance(ctx context.Context, chain, signer, actor string, min *big.Int) (*Lane, error) {
+	return m.operate(ctx, chain, signer, actor, Operation{MinBalance: min})
+}
+
+func (m *Manager) operate(ctx context.Context, chain, signer, actor string, o Operation) (*Lane, error) {
+	c, err := m.Chain(chain)
+	if err != nil {
+		return nil, err
+	}
+	name, err := c.Account(signer)
+	if err != nil {
+		return nil, invalid("signer", err.Error())
+	}
+	lane, err := m.store.Operate(ctx, chain, name, actor, o)
+	if err == nil {
+		m.rouse(chain)
+	}
+	return lane, err
+}
+
+// ReconcileOptions say what an operator has looked at.
+type ReconcileOptions struct {
+	Adopt bool // transactions of somebody else wait at this nonce or above: go on after them
+	Reset bool // the chain was reset: forget its slots and fail what was on its way
+}
+
+// Reconcile ends a signer's halt after an operator has looked: a restored ledger, unknown
+// transactions on the chain, waiting transactions of somebody else, a chain that was reset.
+func (m *Manager) Reconcile(ctx context.Context, chain, signer, actor string, o ReconcileOptions) (*Lane, error) {
+	c, err := m.Chain(chain)
+	if err != nil {
+		return nil, err
+	}
+	name, err := c.Account(signer)
+	if err != nil {
+		return nil, invalid("signer", err.Error())
+	}
+	lane, err := m.store.Lane(ctx, chain, name)
+	if err != nil {
+		return nil, err
+	}
+	identity, err := c.Identity(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	state, err := m.store.Chain(ctx, chain)
+	if err != nil {
+		return nil, err
+	}
+	if state.Halted != "" || state.Identity != "" && state.Identity != identity {
+		if !o.Reset {
+			return nil, fmt.Errorf("%w: the chain was reset; reconcile with reset to forget what was on its way", ErrHalted)
+		}
+		if err := m.store.ResetChain(ctx, chain, actor, identity); err != nil {
+			return nil, err
+		}
+		m.wake.wake(chain)
+		return m.store.Lane(ctx, chain, name)
+	}
+	if err := m.store.CheckIdentity(ctx); err != nil {
+		if err := m.store.AcceptIdentity(ctx, actor); err != nil {
+			return nil, err
+		}
+	}
+	nonces, err := c.Nonces(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	next := max(nonces.Latest, lane.NextNonce)
+	if o.Adopt {
+		pending, err := c.HighestPending(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		next = max(next, pending)
+	}
+	lane, err = m.store.Reconcile(ctx, chain, name, actor, next)
+	m.wake.wake(chain)
+	return lane, err
+}
+
+// ScopeAll is everything. The functions below name narrower scopes.
+const ScopeAll = "all"
+
+// ChainScope is everything on a chain.
+func ChainScope(chain string) string { return "chain/" + chain }
+
+// PoolScope is a pool on a chain.
+func PoolScope(chain, pool string) string { return "pool/" + chain + "/" + pool }
+
+// SignerScope is one signer on a chain.
+func SignerScope(chain, signer string) string { return "signer/" + chain + "/" + signer }
+
+// Kill turns the switch of a scope on or off. While it is on, nothing of the scope is
+// accepted, assigned or signed; what is signed is followed.
+func (m *Manager) Kill(ctx context.Context, scope, actor, reason string, on bool) error {
+	switch part := strings.Split(scope, "/"); {
+	case scope == ScopeAll:
+	case part[0] == "chain" && len(part) == 2, part[0] == "pool" && len(part) == 3:
+	case part[0] == "signer" && len(part) == 3:
+		c, err := m.Chain(part[1])
+		if err != nil {
+			return err
+		}
+		name, err := c.Account(part[2])
+		if err != nil {
+			return invalid("scope", err.Error())
+		}
+		scope = SignerScope(part[1], name)
+	default:
+		return invalid("scope", "want all, chain/ID, pool/ID/NAME or signer/ID/ACCOUNT")
+	}
+	if err := m.store.Kill(ctx, scope, actor, reason, on); err != nil {
+		return err
+	}
+	m.wake.wakeAll()
+	return nil
+}
+
+// Kills returns the switches that are on, each with its reason.
+func (m *Manager) Kills(ctx context.Context) (map[string]string, error) { return m.store.Kills(ctx) }
+
+// Ready tells whether the ledger and at least one chain answer.
+func (m *Manager) Ready(ctx context.Context) error {
+	if err := m.store.Ping(ctx); err != nil {
+		return fmt.Errorf("the ledger does not answer: %w", err)
+	}
+	errs := []error{errors.New("no chain answers")}
+	for _, c := range m.chains {
+		_, err := c.Head(ctx)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,154 @@
+package txmgr
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// maxForeign bounds how many unknown transactions are named one by one.
+const maxForeign = 64
+
+// reconcile compares a lane with its chain: at the beginning of a term, at an interval, and
+// after an error that speaks of nonces.
+func (w *worker) reconcile(ctx context.Context, line *Line) error {
+	if !w.suspicious && !w.reconciled.IsZero() && time.Since(w.reconciled) < w.m.c.Reconcile.Duration() && line.Lane.Known {
+		return nil
+	}
+	if line.Lane.Halted != "" && !w.reconciled.IsZero() && time.Since(w.reconciled) < w.m.c.Poll.Duration() {
+		return nil
+	}
+	beginning := w.reconciled.IsZero()
+	if err := w.m.store.CheckIdentity(ctx); isRestored(err) {
+		return w.halt(ctx, line, err.Error())
+	} else if err != nil {
+		return err
+	}
+	if halted, err := w.checkChain(ctx, line); halted || err != nil {
+		return err
+	}
+	nonces, err := w.c.Nonces(ctx, w.signer)
+	if err != nil {
+		return fmt.Errorf("the account's nonce: %w", err)
+	}
+	seen := Observation{ChainNonce: &nonces.Latest}
+	if line.Lane.Ours {
+		if seen.Balance, err = w.c.Balance(ctx, w.signer); err != nil {
+			return fmt.Errorf("the account's balance: %w", err)
+		}
+		delegated, err := w.c.Delegated(ctx, w.signer)
+		if err != nil {
+			return fmt.Errorf("the account's code: %w", err)
+		}
+		seen.Delegated = &delegated
+	}
+	if err := w.drift(ctx, line, nonces, &seen, beginning); err != nil {
+		return err
+	}
+	if err := w.m.store.Observe(ctx, w.lease.Fence(), w.c.ID(), w.signer, seen); err != nil {
+		return err
+	}
+	w.reconciled, w.suspicious = time.Now(), false
+	lane := line.Lane
+	lane.ChainNonce, lane.Balance = nonces.Latest, seen.Balance
+	if seen.NextNonce != nil {
+		lane.NextNonce, lane.Known = *seen.NextNonce, true
+	}
+	if seen.Halted != nil {
+		lane.Halted = *seen.Halted
+	}
+	return nil
+}
+
+// checkChain halts the lane when the chain is not the one that it was.
+func (w *worker) checkChain(ctx context.Context, line *Line) (halted bool, err error) {
+	identity, err := w.c.Identity(ctx)
+	if err != nil {
+		return false, fmt.Errorf("the chain's identity: %w", err)
+	}
+	state := line.Identity
+	switch {
+	case state.Identity == "":
+		state.Identity = identity
+		return false, w.m.store.NoteChain(ctx, w.c.ID(), state)
+	case state.Halted != "":
+		return true, w.halt(ctx, line, state.Halted)
+	case state.Identity != identity:
+		state.Halted = fmt.Sprintf("the chain was reset: its first block was %s and is %s; reconcile with reset", state.Identity, identity)
+		if err := w.m.store.NoteChain(ctx, w.c.ID(), state); err != nil {
+			return true, err
+		}
+		return true, w.halt(ctx, line, state.Halted)
+	default:
+		return false, nil
+	}
+}
+
+func (w *worker) halt(ctx context.Context, line *Line, why string) error {
+	w.reconciled = time.Now()
+	if line.Lane.Halted == why {
+		return nil
+	}
+	w.log.Error("signing is halted", "reason", why)
+	line.Lane.Halted = why
+	return w.m.store.Observe(ctx, w.lease.Fence(), w.c.ID(), w.signer, Observation{Halted: &why})
+}
+
+// drift decides what the chain's nonce means for the next one.
+func (w *worker) drift(ctx context.Context, line *Line, nonces Nonces, seen *Observation, beginning bool) error {
+	lane := line.Lane
+	ahead := int64(nonces.Latest) - int64(lane.NextNonce)
+	w.m.metrics.drift.WithLabelValues(w.c.ID(), w.signer).Set(float64(max(ahead, 0)))
+	switch {
+	case !lane.Ours: // its callers may send by other ways too
+		if !lane.Known || ahead > 0 {
+			seen.NextNonce = &nonces.Latest
+		}
+		return nil
+	case !lane.Known:
+		return w.firstUse(ctx, nonces, seen)
+	case ahead <= 0:
+		return nil
+	}
+	w.log.Warn("the chain's nonce is ahead of the ledger", "chain", nonces.Latest, "ledger", lane.NextNonce)
+	if beginning || ahead > maxForeign {
+		why := fmt.Sprintf("unknown transactions of ours on chain: its nonce is %d and the ledger's %d; reconcile", nonces.Latest, lane.NextNonce)
+		seen.Halted = &why
+		return nil
+	}
+	// The ledger is the one that it was a moment ago, so somebody else has the key.
+	var users []Consumer
+	for nonce := lane.NextNonce; nonce < nonces.Latest; nonce++ {
+		user, err := w.c.Consumer(ctx, w.signer, nonce)
+		if err != nil {
+			return err
+		}
+		if user == nil || user.Head.Number < user.Block+w.c.Traits().Depth {
+			break // not final: later
+		}
+		users = append(users, *user)
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	if err := w.m.store.Foreign(ctx, w.lease.Fence(), w.c.ID(), w.signer, users, lane.NextNonce); err != nil {
+		return err
+	}
+	lane.NextNonce += uint64(len(users))
+	return nil
+}
+
+// firstUse takes the chain's nonce if nothing of somebody else waits anywhere.
+func (w *worker) firstUse(ctx context.Context, nonces Nonces, seen *Observation) error {
+	pending, err := w.c.HighestPending(ctx, w.signer)
+	if err != nil {
+		return fmt.Errorf("pending transactions of a new signer: %w", err)
+	}
+	if pending > nonces.Latest {
+		why := fmt.Sprintf("somebody else sends from this account: nonces %d to %d wait already; reconcile with adopt", nonces.Latest, pending-1)
+		seen.Halted = &why
+		return nil
+	}
+	seen.NextNonce = &nonces.Latest
+	return nil
+}

@@ -1,0 +1,203 @@
+package txmgr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Acquire reserves the next nonce of an account for a caller who signs for itself.
+func (m *Manager) Acquire(ctx context.Context, tenant, chain, account string) (*Reservation, error) {
+	c, err := m.Chain(chain)
+	if err != nil {
+		return nil, err
+	}
+	name, err := c.Account(account)
+	if err != nil {
+		return nil, invalid("address", err.Error())
+	}
+	// The lane is there on all calls but the first, and reading it costs as much as reserving.
+	for first := true; ; first = false {
+		v, err := m.store.Reserve(ctx, chain, name, tenant, m.c.Reservation.Duration().Microseconds(), m.c.MaxReservations, c.Traits().InLine())
+		if !first || !errors.Is(err, ErrUnknownSigner) && !errors.Is(err, ErrNonceUnknown) {
+			return v, err
+		}
+		if _, _, err := m.callerLane(ctx, chain, account); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// RenewReservation gives a held reservation its full time again.
+func (m *Manager) RenewReservation(ctx context.Context, tenant, id string) (*Reservation, error) {
+	return m.store.RenewReservation(ctx, tenant, id, m.c.Reservation.Duration().Microseconds())
+}
+
+// Recycle gives a reservation back that no bytes were handed over for. False: not possible.
+func (m *Manager) Recycle(ctx context.Context, tenant, id string) (bool, error) {
+	done, err := m.store.Recycle(ctx, tenant, id, "", "", 0)
+	m.wake.wakeAll()
+	return done, err
+}
+
+// RecycleNonce does so by nonce, for callers without an id: only for the tenant's own
+// reservation, and only if the nonce was never issued twice.
+func (m *Manager) RecycleNonce(ctx context.Context, tenant, chain, account string, nonce uint64) (bool, error) {
+	c, err := m.Chain(chain)
+	if err != nil {
+		return false, err
+	}
+	name, err := c.Account(account)
+	if err != nil {
+		return false, invalid("address", err.Error())
+	}
+	done, err := m.store.Recycle(ctx, tenant, "", chain, name, nonce)
+	m.rouse(chain)
+	return done, err
+}
+
+// Lock lets one caller alone have an account, with its next nonce reserved. ErrLocked.
+func (m *Manager) Lock(ctx context.Context, tenant, chain, account, request string) (*Reservation, error) {
+	c, name, err := m.callerLane(ctx, chain, account)
+	if err != nil {
+		return nil, err
+	}
+	return m.store.LockLane(ctx, chain, name, tenant, request, m.c.Reservation.Duration().Microseconds(), c.Traits().InLine())
+}
+
+// Unlock ends a lock if lockID is its holder's.
+func (m *Manager) Unlock(ctx context.Context, tenant, chain, account, lockID string) (bool, error) {
+	c, err := m.Chain(chain)
+	if err != nil {
+		return false, err
+	}
+	name, err := c.Account(account)
+	if err != nil {
+		return false, invalid("address", err.Error())
+	}
+	done, err := m.store.UnlockLane(ctx, chain, name, tenant, lockID)
+	m.wake.wake(chain)
+	return done, err
+}
+
+// NonceHealth is what a lane's nonces look like.
+type NonceHealth struct {
+	*Lane
+	LatestNonce uint64 // the chain's, asked now
+}
+
+// Health compares a lane with its chain.
+func (m *Manager) Health(ctx context.Context, chain, account string) (*NonceHealth, error) {
+	c, name, err := m.callerLane(ctx, chain, account)
+	if err != nil {
+		return nil, err
+	}
+	nonces, err := c.Nonces(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	lane, err := m.store.Lane(ctx, chain, name)
+	if err != nil {
+		return nil, err
+	}
+	return &NonceHealth{Lane: lane, LatestNonce: nonces.Latest}, nil
+}
+
+// laneWait bounds the search for one lane's nonce, which many callers may share.
+const laneWait = 30 * time.Second
+
+// callerLane makes sure that an account has a lane and that its owner has read its nonce.
+// Callers who want the same one at once share one look at the ledger.
+func (m *Manager) callerLane(ctx context.Context, chain, account string) (Chain, string, error) {
+	c, err := m.Chain(chain)
+	if err != nil {
+		return nil, "", err
+	}
+	name, err := c.Account(account)
+	if err != nil {
+		return nil, "", invalid("address", err.Error())
+	}
+	shared := m.looking.DoChan(chain+"\x00"+name, func() (any, error) {
+		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), laneWait)
+		defer cancel()
+		return nil, m.knownLane(look, chain, name)
+	})
+	select {
+	case r := <-shared:
+		return c, name, r.Err
+	case <-ctx.Done():
+		return nil, "", ErrNonceUnknown
+	}
+}
+
+func (m *Manager) knownLane(ctx context.Context, chain, name string) error {
+	lane, err := m.store.Lane(ctx, chain, name)
+	if errors.Is(err, ErrUnknownSigner) {
+		if lane, err = m.store.AddLane(ctx, Lane{Chain: chain, Signer: name}); err == nil {
+			m.rouse(chain)
+		}
+	}
+	// The owner reads the nonce; it may be another process.
+	for ; err == nil && !lane.Known; lane, err = m.store.Lane(ctx, chain, name) {
+		if lane.Halted != "" {
+			return fmt.Errorf("%w: %s", ErrHalted, lane.Halted)
+		}
+		if !sleep(ctx, m.c.Poll.Duration()) {
+			return ErrNonceUnknown
+		}
+	}
+	return err
+}
+
+// RawRequest is a transaction that the caller signed.
+type RawRequest struct {
+	Tenant, Chain, IdempotencyKey string
+	Origin                        Origin
+	Raw                           []byte
+	Reservation                   string // the id of the reservation it uses, "" for none
+	Subject, Actor, RequestID     string
+}
+
+// Raw accepts a transaction that the caller signed. It is sent and followed like ours; the
+// caller alone can raise its fees, with another transaction at its nonce.
+// *NonceConflict, ErrDuplicate with the intent that has it already.
+func (m *Manager) Raw(ctx context.Context, r RawRequest) (*Intent, error) {
+	c, err := m.Chain(r.Chain)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Raw) > m.c.MaxData+(4<<10) {
+		return nil, invalid("rawTx", "too long")
+	}
+	tx, err := c.Decode(r.Raw)
+	if err != nil {
+		return nil, invalid("rawTx", err.Error())
+	}
+	intent, err := m.draft(Request{
+		Tenant: r.Tenant, Chain: r.Chain, IdempotencyKey: r.IdempotencyKey, Body: append([]byte("raw:"), r.Raw...), Origin: r.Origin,
+		To: tx.To, Value: tx.Value, Data: tx.Data, Gas: tx.Gas, MaxFee: tx.Fees.Max, MaxTip: tx.Fees.Tip, Simulate: "off",
+		Subject: r.Subject, Actor: r.Actor, RequestID: r.RequestID,
+	})
+	if err != nil {
+		return nil, err
+	}
+	intent.Kind, intent.Signer, intent.Nonce, intent.Hash = KindRaw, tx.Signer, tx.Nonce, tx.Hash
+	if err := m.admit(ctx, intent); err != nil {
+		return nil, err
+	}
+	if _, _, err := m.callerLane(ctx, r.Chain, tx.Signer); err != nil {
+		return nil, err
+	}
+	attempt := Attempt{
+		Chain: r.Chain, Signer: tx.Signer, Nonce: tx.Nonce, Hash: tx.Hash, Intent: intent.ID, Purpose: PurposeRaw,
+		Raw: tx.Raw, Tag: tx.Tag, Fees: tx.Fees, Gas: tx.Gas, State: AttemptSigned,
+	}
+	stored, err := m.store.AcceptRaw(ctx, intent, attempt, r.Reservation)
+	if err == nil {
+		m.metrics.intents.WithLabelValues(intent.Chain, string(intent.Origin), string(StatusAccepted)).Inc()
+		m.rouse(r.Chain)
+		m.news.wake()
+	}
+	return stored, err
+}

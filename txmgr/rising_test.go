@@ -1,0 +1,234 @@
+package txmgr_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/lease"
+	"lockstep/internal/ledger"
+	"lockstep/txmgr"
+	"lockstep/txmgr/chaintest"
+	"lockstep/txmgr/sqlstore"
+)
+
+// TestContractFreeOfEthereum holds a chain with names, ed25519 and rising nonces against the
+// drivers' contract.
+func TestContractFreeOfEthereum(t *testing.T) {
+	alice, bob := risingKeyOf("alice.test"), risingKeyOf("bob.test")
+	c, dead := newRising(alice, bob), newRising(alice, bob)
+	dead.down = true
+	chaintest.Run(t, chaintest.Harness{
+		Chain: c, Dead: dead, Key: alice, Stranger: bob, To: "carol.test", Value: big.NewInt(5), Reverting: "broken", Garbage: []string{"Alice", "a b", "0x ", ".a"}, Mine: c.mine,
+	})
+}
+
+// risen is a manager on a rising chain.
+type risen struct {
+	*testing.T
+	c *rising
+	m *txmgr.Manager
+}
+
+func startRisen(t *testing.T) *risen {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	db, err := ledger.Open(t.Context(), "memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := sqlstore.New(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := risingKeyOf("alice.test")
+	r := &risen{T: t, c: newRising(key)}
+	settings := txmgr.Defaults()
+	settings.Instance, settings.Poll, settings.ResendAfter = "one", envx.Millis(10*time.Millisecond), envx.Millis(time.Hour)
+	r.m, err = txmgr.New(txmgr.Options{
+		Config: settings, Store: store, Chains: []txmgr.Chain{r.c}, Keys: []txmgr.Key{key}, Log: log,
+		Leases: lease.NewKeeper(db, "txm", "one", lease.Options{}, log),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- r.m.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		_ = db.Close()
+	})
+	r.until("the signer's nonce is known", func() bool {
+		lanes, err := r.m.Signers(r.Context(), "rising")
+		return err == nil && len(lanes) == 1 && lanes[0].Known
+	})
+	return r
+}
+
+// until waits for a condition.
+func (r *risen) until(what string, holds func() bool) {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			r.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func (r *risen) submit() string {
+	r.Helper()
+	intent, err := r.m.Submit(r.Context(), txmgr.Request{Chain: "rising", To: "carol.test", Value: big.NewInt(1), Data: fmt.Append(nil, time.Now().UnixNano())})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return intent.ID
+}
+
+// reaches waits for a status; blocks go on meanwhile if wanted.
+func (r *risen) reaches(id string, want txmgr.Status, blocks bool) (t *txmgr.Transaction) {
+	r.Helper()
+	r.until("intent "+id+" is "+string(want), func() bool {
+		var err error
+		if t, err = r.m.Get(r.Context(), "", id); err != nil {
+			r.Fatal(err)
+		}
+		if blocks && t.Status != want {
+			r.c.mine()
+		}
+		return t.Status == want
+	})
+	return t
+}
+
+// once checks that each of some intents was executed once, under the hash that it names.
+func (r *risen) once(ids ...string) {
+	r.Helper()
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	if len(r.c.executed) != len(ids) {
+		r.Errorf("the chain executed %d transactions for %d intents", len(r.c.executed), len(ids))
+	}
+	data := map[string]bool{}
+	for _, one := range r.c.executed {
+		if data[string(one.tx.Data)] {
+			r.Errorf("%s was executed twice", one.tx.Data)
+		}
+		data[string(one.tx.Data)] = true
+	}
+}
+
+// TestPassedOver has a node take a transaction and lose it, and execute the next: the lost one
+// can never be executed with its nonce, so it gets another one.
+func TestPassedOver(t *testing.T) {
+	r := startRisen(t)
+	ids := []string{r.submit()}
+	first := r.reaches(ids[0], txmgr.StatusConfirmed, false)
+	r.c.losing()
+	ids = append(ids, r.submit())
+	lost := r.reaches(ids[1], txmgr.StatusBroadcast, false)
+	if lost.Nonce != first.Nonce+1 {
+		t.Errorf("the nonces are %d and %d", first.Nonce, lost.Nonce)
+	}
+	ids = append(ids, r.submit())
+	next := r.reaches(ids[2], txmgr.StatusConfirmed, false)
+	again := r.reaches(ids[1], txmgr.StatusConfirmed, false)
+	if again.Nonce <= next.Nonce || len(again.Attempts) != 2 {
+		t.Errorf("the lost one has nonce %d after %d, and %d attempts", again.Nonce, next.Nonce, len(again.Attempts))
+	}
+	r.once(ids...)
+}
+
+// TestPayloadExpires has a node take a transaction and lose it. Before its blocks are over
+// nothing follows; then its bytes are void for ever, and others are signed.
+func TestPayloadExpires(t *testing.T) {
+	r := startRisen(t)
+	r.c.losing()
+	id := r.submit()
+	lost := r.reaches(id, txmgr.StatusBroadcast, false)
+	r.reaches(id, txmgr.StatusConfirmed, true)
+	again := r.reaches(id, txmgr.StatusConfirmed, false)
+	if len(again.Attempts) != 2 || again.Attempts[0].Hash == again.Attempts[1].Hash || again.Attempts[0].Hash != lost.Hash || again.Nonce != lost.Nonce {
+		t.Errorf("nonce %d, then %d; attempts %+v", lost.Nonce, again.Nonce, again.Attempts)
+	}
+	var void, signed risingTx
+	if err := errors.Join(json.Unmarshal(again.Attempts[0].Raw, &void), json.Unmarshal(again.Attempts[1].Raw, &signed)); err != nil {
+		t.Fatal(err)
+	}
+	if signed.Until <= void.Until+risingValid {
+		t.Errorf("another one was signed while the first could be executed until block %d", void.Until)
+	}
+	r.once(id)
+}
+
+// TestRawPayloadExpires: what a caller signed cannot be signed again by us. When it is void it has
+// failed, which is counted.
+func TestRawPayloadExpires(t *testing.T) {
+	r := startRisen(t)
+	tx := risingTx{From: "alice.test", To: "carol.test", Nonce: 1, Value: 1, Until: 5}
+	tx.Signature, _ = risingKeyOf("alice.test").Sign(t.Context(), tx.digest())
+	raw, err := json.Marshal(tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.c.losing()
+	intent, err := r.m.Raw(t.Context(), txmgr.RawRequest{Chain: "rising", Raw: raw})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := r.reaches(intent.ID, txmgr.StatusFailed, true)
+	if failed.Error == nil || failed.Error.Class != "expired" || len(failed.Attempts) != 1 {
+		t.Errorf("it ended with %+v after %d attempts", failed.Error, len(failed.Attempts))
+	}
+	if n := r.counted(txmgr.StatusFailed); n != 1 {
+		t.Errorf("%v failed intents were counted", n)
+	}
+	id := r.submit() // takes the nonce that is still free
+	if next := r.reaches(id, txmgr.StatusConfirmed, false); next.Nonce != 1 {
+		t.Errorf("the next one has nonce %d", next.Nonce)
+	}
+	if n := r.counted(txmgr.StatusConfirmed); n != 1 {
+		t.Errorf("%v confirmed intents were counted", n)
+	}
+	r.once(id)
+}
+
+// counted returns how many intents of the API were counted with a status.
+func (r *risen) counted(status txmgr.Status) float64 {
+	r.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(r.m.Collectors()...)
+	families, err := registry.Gather()
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if family.GetName() == "txm_intents_total" && labels["status"] == string(status) && labels["chain"] == "rising" && labels["origin"] != "" {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}

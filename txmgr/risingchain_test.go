@@ -1,0 +1,346 @@
+package txmgr_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"strings"
+	"sync"
+
+	"lockstep/txmgr"
+)
+
+// rising is a chain in memory that is as unlike Ethereum as one may be: accounts have names,
+// keys are ed25519, a nonce above the next one is executed and ends those below it, and a
+// transaction names the block until which it can be executed. There are no fees and no pool.
+type rising struct {
+	mu       sync.Mutex
+	keys     map[string]ed25519.PublicKey
+	money    map[string]int64
+	used     map[string]uint64 // the highest nonce that an account has used
+	executed []risingRecord
+	blocks   uint64
+	lose     int // how many of the next transactions are taken and never executed
+	down     bool
+}
+
+type risingRecord struct {
+	tx    risingTx
+	hash  string
+	block uint64
+}
+
+// risingTx is a transaction on its wire.
+type risingTx struct {
+	From, To  string
+	Nonce     uint64
+	Value     int64
+	Data      []byte
+	Until     uint64
+	Signature []byte `json:",omitempty"`
+}
+
+// risingValid is how many blocks a transaction is valid.
+const risingValid = 20
+
+var errDown = errors.New("nobody answers")
+
+func newRising(keys ...risingKey) *rising {
+	c := &rising{keys: map[string]ed25519.PublicKey{}, money: map[string]int64{}, used: map[string]uint64{}, blocks: 1}
+	for _, k := range keys {
+		c.keys[k.name], c.money[k.name] = k.key.Public().(ed25519.PublicKey), 1_000_000_000
+	}
+	return c
+}
+
+// mine makes a block.
+func (c *rising) mine() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.blocks++
+}
+
+// losing makes the chain lose the next transaction.
+func (c *rising) losing() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lose = 1
+}
+
+func (c *rising) ask(ctx context.Context) (unlock func(), err error) {
+	c.mu.Lock()
+	if c.down || ctx.Err() != nil {
+		c.mu.Unlock()
+		return nil, errDown
+	}
+	return c.mu.Unlock, nil
+}
+
+func blockHash(n uint64) string {
+	sum := sha256.Sum256(fmt.Append(nil, "block ", n))
+	return hex.EncodeToString(sum[:])
+}
+
+func (c *rising) head() txmgr.Head {
+	return txmgr.Head{Number: c.blocks, Hash: blockHash(c.blocks), Time: int64(c.blocks) * 1_000_000}
+}
+
+func (c *rising) ID() string { return "rising" }
+
+func (c *rising) Traits() txmgr.Traits {
+	return txmgr.Traits{Order: txmgr.OrderRising, Validity: txmgr.ValidPayload, InFlight: 4}
+}
+
+func (c *rising) Identity(ctx context.Context) (string, error) {
+	unlock, err := c.ask(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	return "the rising chain", nil
+}
+
+var risingName = regexp.MustCompile(`^[a-z0-9]+(\.[a-z0-9]+)*$`)
+
+func (c *rising) Account(text string) (string, error) {
+	if !risingName.MatchString(text) {
+		return "", errors.New("not a name")
+	}
+	return text, nil
+}
+
+func (c *rising) Head(ctx context.Context) (txmgr.Head, error) {
+	unlock, err := c.ask(ctx)
+	if err != nil {
+		return txmgr.Head{}, err
+	}
+	defer unlock()
+	return c.head(), nil
+}
+
+func (c *rising) BlockHash(ctx context.Context, number uint64) (string, error) {
+	unlock, err := c.ask(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if number > c.blocks {
+		return "", nil
+	}
+	return blockHash(number), nil
+}
+
+func (c *rising) Nonces(ctx context.Context, account string) (txmgr.Nonces, error) {
+	unlock, err := c.ask(ctx)
+	if err != nil {
+		return txmgr.Nonces{}, err
+	}
+	defer unlock()
+	return txmgr.Nonces{Latest: c.used[account] + 1, Head: c.head()}, nil
+}
+
+func (c *rising) HighestPending(ctx context.Context, account string) (uint64, error) {
+	n, err := c.Nonces(ctx, account)
+	return n.Latest, err
+}
+
+func (c *rising) Balance(ctx context.Context, account string) (*big.Int, error) {
+	unlock, err := c.ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return big.NewInt(c.money[account]), nil
+}
+
+func (c *rising) Delegated(ctx context.Context, _ string) (bool, error) {
+	unlock, err := c.ask(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	return false, nil
+}
+
+func (c *rising) Market(ctx context.Context) (txmgr.Market, error) {
+	unlock, err := c.ask(ctx)
+	if err != nil {
+		return txmgr.Market{}, err
+	}
+	defer unlock()
+	free := txmgr.Fees{Max: new(big.Int)}
+	return txmgr.Market{Tips: map[string]txmgr.Fees{txmgr.SpeedSlow: free, txmgr.SpeedStandard: free, txmgr.SpeedFast: free}, At: 1 << 61}, nil
+}
+
+func (c *rising) Simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation, error) {
+	unlock, err := c.ask(ctx)
+	if err != nil {
+		return txmgr.Simulation{}, err
+	}
+	defer unlock()
+	if call.To == "broken" {
+		return txmgr.Simulation{Reason: "it is broken"}, nil
+	}
+	return txmgr.Simulation{Success: true, Gas: 7}, nil
+}
+
+func (c *rising) Prepare(ctx context.Context, d txmgr.Draft) (txmgr.Unsigned, error) {
+	unlock, err := c.ask(ctx)
+	if err != nil {
+		return txmgr.Unsigned{}, err
+	}
+	defer unlock()
+	tx := risingTx{From: d.Signer, To: d.To, Nonce: d.Nonce, Value: d.Value.Int64(), Data: d.Data, Until: c.blocks + risingValid}
+	return txmgr.Unsigned{Digest: tx.digest(), Form: tx}, nil
+}
+
+func (t risingTx) digest() []byte {
+	t.Signature = nil
+	text, _ := json.Marshal(t)
+	sum := sha256.Sum256(text)
+	return sum[:]
+}
+
+func (c *rising) Seal(u txmgr.Unsigned, signature []byte) (txmgr.Signed, error) {
+	tx := u.Form.(risingTx)
+	tx.Signature = signature
+	raw, err := json.Marshal(tx)
+	if err != nil {
+		return txmgr.Signed{}, err
+	}
+	read, err := c.Decode(raw)
+	return read.Signed, err
+}
+
+func (c *rising) Decode(raw []byte) (txmgr.Decoded, error) {
+	var tx risingTx
+	if err := json.Unmarshal(raw, &tx); err != nil {
+		return txmgr.Decoded{}, err
+	}
+	if key := c.keys[tx.From]; len(key) == 0 || !ed25519.Verify(key, tx.digest(), tx.Signature) {
+		return txmgr.Decoded{}, errors.New("the signature is not the account's")
+	}
+	return txmgr.Decoded{
+		Signed: txmgr.Signed{Hash: hex.EncodeToString(tx.digest()), Raw: raw}, Signer: tx.From, Nonce: tx.Nonce,
+		Call: txmgr.Call{From: tx.From, To: tx.To, Value: big.NewInt(tx.Value), Data: tx.Data, Gas: 7}, Fees: txmgr.Fees{Max: new(big.Int)},
+	}, nil
+}
+
+func (c *rising) Send(ctx context.Context, list []txmgr.Signed) []error {
+	out := make([]error, len(list))
+	for n, s := range list {
+		out[n] = c.send(ctx, s)
+	}
+	return out
+}
+
+func (c *rising) send(ctx context.Context, s txmgr.Signed) error {
+	read, err := c.Decode(s.Raw)
+	if err != nil {
+		return &txmgr.SendError{Class: txmgr.ClassFatal, Text: err.Error()}
+	}
+	unlock, err := c.ask(ctx)
+	if err != nil {
+		return &txmgr.SendError{Class: txmgr.ClassTransport, Text: err.Error()}
+	}
+	defer unlock()
+	var tx risingTx
+	_ = json.Unmarshal(s.Raw, &tx) // Decode has read it
+	switch {
+	case c.find(s.Hash) != nil:
+		return &txmgr.SendError{Class: txmgr.ClassKnown, Text: "executed before"}
+	case tx.Until < c.blocks:
+		return &txmgr.SendError{Class: txmgr.ClassPoolPolicy, Text: "it is not valid any more"}
+	case read.Nonce <= c.used[tx.From]:
+		return &txmgr.SendError{Class: txmgr.ClassNonceUsed, Text: "a nonce must be above the highest"}
+	case c.lose > 0:
+		c.lose--
+		return nil
+	}
+	c.used[tx.From] = tx.Nonce
+	c.money[tx.From] -= tx.Value
+	c.money[tx.To] += tx.Value
+	c.blocks++
+	c.executed = append(c.executed, risingRecord{tx, s.Hash, c.blocks})
+	return nil
+}
+
+func (c *rising) find(hash string) *risingRecord {
+	for n := range c.executed {
+		if c.executed[n].hash == hash {
+			return &c.executed[n]
+		}
+	}
+	return nil
+}
+
+func (c *rising) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, []txmgr.Lookup, error) {
+	unlock, err := c.ask(ctx)
+	if err != nil {
+		return txmgr.Head{}, nil, err
+	}
+	defer unlock()
+	out := make([]txmgr.Lookup, len(list))
+	for n, s := range list {
+		out[n] = txmgr.Lookup{Hash: s.Hash, Tag: s.Tag}
+		if r := c.find(s.Hash); r != nil {
+			out[n].Receipt = &txmgr.Receipt{Hash: r.hash, Block: r.block, BlockHash: blockHash(r.block), Success: true, GasUsed: 7, GasPrice: big.NewInt(1)}
+		}
+	}
+	return c.head(), out, nil
+}
+
+func (c *rising) Consumer(ctx context.Context, account string, nonce uint64) (*txmgr.Consumer, error) {
+	unlock, err := c.ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	for _, r := range c.executed { // in the order of their nonces
+		if r.tx.From == account && r.tx.Nonce >= nonce {
+			return &txmgr.Consumer{Hash: r.hash, Block: r.block, BlockHash: blockHash(r.block), Head: c.head()}, nil
+		}
+	}
+	return nil, nil
+}
+
+func (c *rising) Expired(ctx context.Context, s txmgr.Signed) (bool, error) {
+	unlock, err := c.ask(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	var tx risingTx
+	if err := json.NewDecoder(bytes.NewReader(s.Raw)).Decode(&tx); err != nil {
+		return false, err
+	}
+	return c.blocks > tx.Until && c.find(s.Hash) == nil, nil
+}
+
+func (c *rising) Renew(context.Context, txmgr.Signed, string) (txmgr.Signed, error) {
+	return txmgr.Signed{}, txmgr.ErrNotPossible
+}
+
+// risingKey is an account's key.
+type risingKey struct {
+	name string
+	key  ed25519.PrivateKey
+}
+
+func risingKeyOf(name string) risingKey {
+	seed := sha256.Sum256([]byte(strings.Repeat(name, 3)))
+	return risingKey{name, ed25519.NewKeyFromSeed(seed[:])}
+}
+
+func (k risingKey) Account() string { return k.name }
+
+func (k risingKey) Sign(_ context.Context, digest []byte) ([]byte, error) {
+	return ed25519.Sign(k.key, digest), nil
+}

@@ -1,0 +1,130 @@
+package txmgr
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+)
+
+// eligiblePool reports whether a lane may serve an intent at all.
+func eligiblePool(lane *Lane, intent *Intent) bool {
+	if intent.Pin != "" {
+		return lane.Signer == intent.Pin
+	}
+	return slices.Contains(lane.Pools, intent.Pool)
+}
+
+// usable reports whether a lane may get new intents now, or why not.
+func usable(lane *Lane, kills map[string]string) string {
+	switch {
+	case !lane.Ours:
+		return "its key is not here"
+	case !lane.Enabled:
+		return "paused: " + lane.PausedReason
+	case lane.Draining:
+		return "draining"
+	case lane.Halted != "":
+		return "halted: " + lane.Halted
+	case !lane.Known:
+		return "its nonce is not known yet"
+	case lane.MinBalance != nil && lane.MinBalance.Sign() > 0 && (lane.Balance == nil || lane.Balance.Cmp(lane.MinBalance) < 0):
+		return "low balance"
+	case kills[ScopeAll] != "" || kills[ChainScope(lane.Chain)] != "" || kills[SignerScope(lane.Chain, lane.Signer)] != "":
+		return "the kill switch is on"
+	default:
+		return ""
+	}
+}
+
+// window returns how many slots of a lane may be unconsumed.
+func window(lane *Lane, traits Traits, setting int) int {
+	switch {
+	case lane.Delegated:
+		return 1
+	case setting > 0:
+		return setting
+	default:
+		return max(traits.InFlight, 1)
+	}
+}
+
+// candidate is a lane with what the plan has given it.
+type candidate struct {
+	*Lane
+	room int
+}
+
+// plan deals intents to lanes: the one with the least pending first, ties to the one that got
+// its last slot the longest ago. lanes are all that are usable, also those of other
+// processes, so that every owner comes to the same plan and takes its own part of it.
+func plan(queue []*Queued, lanes []*candidate, kills map[string]string) map[string][]*Queued {
+	dealt := map[string][]*Queued{}
+	follows := map[string]string{} // orderKey → signer, within this plan
+	for _, q := range queue {
+		key := q.Tenant + "\x00" + q.OrderKey
+		behind := q.Behind
+		if signer, ok := follows[key]; ok && q.OrderKey != "" {
+			behind = signer
+		} else if q.Blocked {
+			continue
+		}
+		if behind == blocked || kills[PoolScope(q.Chain, q.Pool)] != "" {
+			if q.OrderKey != "" {
+				follows[key] = blocked
+			}
+			continue
+		}
+		lane := pick(q, lanes, behind)
+		if lane == nil {
+			if q.OrderKey != "" {
+				follows[key] = blocked
+			}
+			continue
+		}
+		lane.room--
+		lane.Pending++
+		lane.Assigned++
+		dealt[lane.Signer] = append(dealt[lane.Signer], q)
+		if q.OrderKey != "" {
+			follows[key] = lane.Signer
+		}
+	}
+	return dealt
+}
+
+// blocked stands for a signer that no lane has.
+const blocked = "\x00blocked"
+
+func pick(q *Queued, lanes []*candidate, behind string) *candidate {
+	var fit []*candidate
+	for _, lane := range lanes {
+		if eligiblePool(lane.Lane, q.Intent) && (behind == "" || behind == lane.Signer) {
+			fit = append(fit, lane)
+		}
+	}
+	if len(fit) == 0 {
+		return nil
+	}
+	if q.ShardKey != "" && q.Pin == "" && behind == "" {
+		best := slices.MaxFunc(fit, func(a, b *candidate) int {
+			return cmp.Compare(affinity(q.ShardKey, a.Signer), affinity(q.ShardKey, b.Signer))
+		})
+		fit = []*candidate{best}
+	}
+	fit = slices.DeleteFunc(fit, func(c *candidate) bool { return c.room <= 0 })
+	if len(fit) == 0 {
+		return nil
+	}
+	return slices.MinFunc(fit, func(a, b *candidate) int {
+		return cmp.Or(cmp.Compare(a.Pending, b.Pending), cmp.Compare(a.Assigned, b.Assigned), cmp.Compare(a.Signer, b.Signer))
+	})
+}
+
+func affinity(key, signer string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key + "\x00" + signer))
+	x := h.Sum64()
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	return x ^ x>>27
+}

@@ -1,0 +1,245 @@
+package txmgr
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"lockstep/internal/lease"
+	"lockstep/internal/ledger"
+)
+
+// sequenceEvery is how often the stream's sequencer looks for events of other processes.
+const sequenceEvery = 100 * time.Millisecond
+
+// Run registers this process, owns its share of the lanes, and ends when the context does or
+// when another living process has the same name.
+func (m *Manager) Run(ctx context.Context) error {
+	if err := ledger.WhileDown(ctx, m.enter); err != nil {
+		return err
+	}
+	owners, stopped := context.WithCancel(ctx)
+	defer stopped()
+	group, ctx := errgroup.WithContext(ctx)
+	var lanes sync.WaitGroup
+	for _, c := range m.chains {
+		lanes.Add(1)
+		group.Go(func() error {
+			defer lanes.Done()
+			return m.own(owners, c)
+		})
+	}
+	// The leases outlive the owners, so that an owner's last writes carry a living term.
+	keeper, end := context.WithCancel(context.WithoutCancel(ctx))
+	group.Go(func() error {
+		<-ctx.Done()
+		stopped()
+		lanes.Wait()
+		end()
+		return nil
+	})
+	group.Go(func() error { return m.leases.Run(keeper) })
+	group.Go(func() error { return m.tell(ctx) })
+	group.Go(func() error { return m.listen(ctx) })
+	group.Go(func() error { return m.every(ctx, sequenceEvery, m.sequence) })
+	group.Go(func() error { return m.every(ctx, m.c.Poll.Duration(), m.expire) })
+	group.Go(func() error { return m.every(ctx, time.Minute, m.forget) })
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// enter makes this process and its signers known.
+func (m *Manager) enter(ctx context.Context) error {
+	if err := m.leases.Register(ctx); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	signers := slices.Collect(maps.Keys(m.keys))
+	m.mu.Unlock()
+	for _, name := range signers {
+		if err := m.register(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// register makes a lane of a signer on every chain that knows its account.
+func (m *Manager) register(ctx context.Context, name string) error {
+	m.mu.Lock()
+	pools := append([]string{"default"}, m.pools[name]...)
+	m.mu.Unlock()
+	for _, id := range m.Chains() {
+		account, err := m.chains[id].Account(name)
+		if err != nil {
+			continue // an account of another kind of chain
+		}
+		if _, err := m.store.AddLane(ctx, Lane{Chain: id, Signer: account, Ours: true, Pools: pools}); err != nil {
+			return err
+		}
+		m.wake.wake(id)
+	}
+	return nil
+}
+
+// every calls a task again and again. Its errors are logged; they are the ledger's, and the
+// next turn may have more luck.
+func (m *Manager) every(ctx context.Context, pause time.Duration, task func(context.Context) error) error {
+	for sleep(ctx, pause) {
+		if err := task(ctx); err != nil && ctx.Err() == nil {
+			m.log.Warn("the manager's housekeeping failed", "error", err)
+		}
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (m *Manager) sequence(ctx context.Context) error {
+	n, err := m.store.Sequence(ctx)
+	if n > 0 {
+		m.at(ctx, PointStreamed, "", "")
+		m.news.wake()
+	}
+	return err
+}
+
+func (m *Manager) expire(ctx context.Context) error {
+	ended, err := m.store.Expire(ctx)
+	for _, v := range ended {
+		m.log.Info("a reservation expired", "chain", v.Chain, "signer", v.Signer, "nonce", v.Nonce)
+		m.wake.wake(v.Chain)
+	}
+	return err
+}
+
+func (m *Manager) forget(ctx context.Context) error {
+	now, err := m.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	for range 20 { // bounded work a turn
+		n, err := m.store.Forget(ctx, now-m.c.Retention.Duration().Microseconds(), 500)
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// own keeps an owner running for every lane of a chain that this process should own.
+func (m *Manager) own(ctx context.Context, c Chain) error {
+	running := map[string]*worker{}
+	var group sync.WaitGroup
+	defer group.Wait()
+	for {
+		woken := m.wake.of(c.ID()).next()
+		if err := m.share(ctx, c, running, &group); err != nil && ctx.Err() == nil {
+			m.log.Warn("the lanes of a chain cannot be shared out", "chain", c.ID(), "error", err)
+		}
+		timer := time.NewTimer(max(m.c.Poll.Duration(), m.c.Lease.Duration()/20))
+		select {
+		case <-timer.C:
+		case <-woken:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+		timer.Stop()
+		if !sleep(ctx, 10*time.Millisecond) { // many wakes are one look
+			return nil
+		}
+	}
+}
+
+// share starts workers for lanes that this process is the preferred owner of, and asks
+// those of other lanes to hand over.
+func (m *Manager) share(ctx context.Context, c Chain, running map[string]*worker, group *sync.WaitGroup) error {
+	lanes, err := m.store.Lanes(ctx, c.ID())
+	if err != nil {
+		return err
+	}
+	nodes, err := m.leases.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, lane := range lanes {
+		m.publish(lane)
+		name := leaseName(lane)
+		mine := lease.Preferred(name, nodes) == m.leases.Instance()
+		w := running[lane.Signer]
+		if w != nil && w.finished() {
+			delete(running, lane.Signer)
+			w = nil
+		}
+		switch {
+		case w != nil && !mine:
+			w.handOver()
+		case w == nil && mine:
+			if lane.Owner != "" && lane.Owner != m.leases.Owner() && !m.ownerDead(lane.Owner) {
+				continue
+			}
+			started := time.Now()
+			l, err := m.leases.Acquire(ctx, name)
+			if errors.Is(err, lease.ErrHeld) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			m.metrics.terms.Inc()
+			m.metrics.leaseWait.Observe(time.Since(started).Seconds())
+			running[lane.Signer] = m.start(ctx, c, lane.Signer, l, group)
+		}
+	}
+	if len(running) == 0 {
+		m.metrics.queueDepth.WithLabelValues(c.ID()).Set(0) // its owners tell
+	}
+	return nil
+}
+
+// ownerDead asks the lease's keeper, which may know more than the expiry.
+func (m *Manager) ownerDead(owner string) bool { return m.leases.OwnerDead(owner) }
+
+func leaseName(lane *Lane) string { return "txm:" + lane.Chain + ":" + lane.Signer }
+
+func (m *Manager) publish(lane *Lane) {
+	x := m.metrics
+	x.pending.WithLabelValues(lane.Chain, lane.Signer).Set(float64(lane.Pending))
+	x.gap.WithLabelValues(lane.Chain, lane.Signer).Set(float64(lane.Gaps))
+	flag := func(on bool) float64 {
+		if on {
+			return 1
+		}
+		return 0
+	}
+	x.owned.WithLabelValues(lane.Chain, lane.Signer).Set(flag(lane.Owner != ""))
+	if lane.Ours { // others are their callers' business
+		x.enabled.WithLabelValues(lane.Chain, lane.Signer).Set(flag(usable(lane, nil) == ""))
+	}
+	if lane.Balance != nil {
+		balance, _ := lane.Balance.Float64()
+		x.balance.WithLabelValues(lane.Chain, lane.Signer).Set(balance)
+	}
+}
+
+func isRestored(err error) bool {
+	var restored *ledger.RestoredError
+	return errors.As(err, &restored)
+}

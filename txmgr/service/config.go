@@ -1,0 +1,141 @@
+package service
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/secret"
+	"lockstep/txmgr"
+	"lockstep/txmgr/api"
+	"lockstep/txmgr/signers"
+	"lockstep/txmgr/webhooks"
+)
+
+// Config is every setting of a transaction manager.
+type Config struct {
+	Ledger   Ledger
+	Chains   Chains
+	Manager  txmgr.Config
+	Signers  signers.Config
+	API      api.Config
+	Webhooks webhooks.Config
+	Treasury Treasury
+}
+
+// Ledger says where the ledger is.
+type Ledger struct {
+	// The ledger: sqlite:FILE, postgres://… for more than one process, or memory: for development.
+	URL secret.URL `env:"DATABASE_URL" envDefault:"sqlite:lockstep.db"`
+	// File with that URL.
+	URLFile secret.String `env:"DATABASE_URL_FILE,file"`
+}
+
+// Chains says which chains there are and which signers serve together.
+type Chains struct {
+	// Chains by id, as JSON ({"31337":{"url":["http://127.0.0.1:8545"]},"295":{"driver":"hedera"}}) or, for one, 31337=http://127.0.0.1:8545; several URLs of a chain are tried in turn. The driver hedera goes to the nodes of HEDERA_NETWORK, reads from MIRROR_NODE_URL and pays as OPERATOR_ID_MAIN; the driver near signs with TXM_NEAR_KEYS (docs/TXM.md).
+	Chains secret.String `env:"TXM_CHAINS"`
+	// Pools of signers besides "default", which holds all: JSON such as {"fast":["0x…","0x…"]}.
+	Pools string `env:"TXM_POOLS"`
+}
+
+// Treasury says how signers are filled up.
+type Treasury struct {
+	// Address of the signer that fills up the others; empty for none.
+	Signer string `env:"TXM_TREASURY"`
+	// Balance below which a signer is filled up, in the chain's smallest unit.
+	Below string `env:"TXM_TOP_UP_BELOW" envDefault:"0"`
+	// Balance to which it is filled up.
+	To string `env:"TXM_TOP_UP_TO" envDefault:"0"`
+	// A signer is filled up once in this time at most, which bounds what a leak can cost.
+	Every envx.Millis `env:"TXM_TOP_UP_EVERY" envDefault:"10m"`
+}
+
+// Spec is one chain of the settings.
+type Spec struct {
+	ID     string   `json:"-"`
+	Driver string   `json:"driver"` // "" is an Ethereum JSON-RPC endpoint
+	URL    []string `json:"url"`    // of endpoints; with the driver hedera, of mirror nodes instead of MIRROR_NODE_URL
+	// Network, Operator, Key and KeyFormat stand in for HEDERA_NETWORK, OPERATOR_ID_MAIN,
+	// OPERATOR_KEY_MAIN and OPERATOR_KEY_FORMAT with the driver hedera.
+	Network   json.RawMessage `json:"network"` // a name, or an object from endpoints to accounts
+	Operator  string          `json:"operator"`
+	Key       secret.String   `json:"key"`
+	KeyFormat string          `json:"keyFormat"`
+	// InFlight and Depth stand in for the driver's own; nil: the driver's.
+	InFlight *int    `json:"inFlight"`
+	Depth    *uint64 `json:"depth"`
+}
+
+// String names the chain. Its URLs may hold secrets.
+func (s Spec) String() string { return "chain " + s.ID }
+
+// GoString names the chain, for %#v.
+func (s Spec) GoString() string { return s.String() }
+
+var errChains = errors.New(`TXM_CHAINS: want {"31337":{"url":["http://127.0.0.1:8545"]}}, or 31337=http://127.0.0.1:8545`)
+
+// Parse reads the chains.
+func (c Chains) Parse() ([]Spec, error) {
+	text := strings.TrimSpace(c.Chains.Reveal())
+	if text == "" {
+		return nil, errors.New(`TXM_CHAINS is not set: which chains are there? For one, 31337=http://127.0.0.1:8545`)
+	}
+	byID := map[string]Spec{}
+	if strings.HasPrefix(text, "{") {
+		decoder := json.NewDecoder(strings.NewReader(text))
+		decoder.DisallowUnknownFields()
+		if decoder.Decode(&byID) != nil || decoder.More() { // its error may quote a URL with a secret
+			return nil, errChains
+		}
+	} else {
+		for pair := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ';' || r == '\n' || r == ' ' }) {
+			id, urls, ok := strings.Cut(pair, "=")
+			if !ok || id == "" || urls == "" || byID[id].URL != nil {
+				return nil, errChains
+			}
+			byID[id] = Spec{URL: strings.Split(urls, ",")}
+		}
+	}
+	var list []Spec
+	for _, id := range slices.Sorted(maps.Keys(byID)) {
+		s := byID[id]
+		s.ID = id
+		if id == "" || s.Driver == "" && len(s.URL) == 0 || s.InFlight != nil && *s.InFlight < 1 {
+			return nil, fmt.Errorf("%w: chain %q", errChains, id)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// pools reads the pools.
+func (c Chains) pools() (map[string][]string, error) {
+	if c.Pools == "" {
+		return nil, nil
+	}
+	var pools map[string][]string
+	if err := json.Unmarshal([]byte(c.Pools), &pools); err != nil {
+		return nil, fmt.Errorf("TXM_POOLS: %w", err)
+	}
+	return pools, nil
+}
+
+// Validate checks what can be checked without a network, all at once.
+func (c Config) Validate() error {
+	_, chains := c.Chains.Parse()
+	_, pools := c.Chains.pools()
+	_, _, treasury := c.Treasury.amounts()
+	return errors.Join(chains, pools, treasury, c.Manager.Validate(), c.Signers.Validate(), c.API.Validate(), c.Webhooks.Validate())
+}
+
+func (l Ledger) url() string {
+	if file := strings.TrimSpace(l.URLFile.Reveal()); file != "" {
+		return file
+	}
+	return l.URL.Reveal()
+}

@@ -1,0 +1,7 @@
+// Package service puts a transaction manager together: the ledger, the signers, the chains'
+// drivers, the manager itself, its guard, webhooks, treasury and listener, and runs them
+// until they are told to stop. `lockstep txm` and `lockstep dev --tx` are this package.
+//
+// Everything stops in one order: the listener first, so that nothing new comes; the
+// manager, whose owners finish what they send and give their leases back; the ledger last.
+package service

@@ -1,0 +1,279 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+
+	"lockstep/internal/access"
+	"lockstep/internal/lease"
+	"lockstep/internal/ledger"
+	"lockstep/internal/secret"
+	"lockstep/txmgr"
+	"lockstep/txmgr/api"
+	"lockstep/txmgr/policy"
+	"lockstep/txmgr/signers"
+	"lockstep/txmgr/sqlstore"
+	"lockstep/txmgr/webhooks"
+)
+
+// Topic is where the manager's events stand in the ledger's outbox.
+const Topic = "txm"
+
+// Driver opens a chain of the settings.
+type Driver func(ctx context.Context, spec Spec) (txmgr.Chain, error)
+
+// Deps are what the program brings.
+type Deps struct {
+	Drivers map[string]Driver // by Spec.Driver
+	Version string
+	Log     *slog.Logger
+	// Signers are more keys than those of the settings.
+	Signers []signers.Signer
+	// Faults is called between two steps; for tests of crashes.
+	Faults txmgr.Faults
+}
+
+// Service is a transaction manager with all its parts.
+type Service struct {
+	Manager  *txmgr.Manager
+	Keys     *access.Keys
+	Signers  *signers.Set
+	registry *prometheus.Registry
+
+	keys     []txmgr.Key
+	chains   []txmgr.Chain
+	db       *ledger.DB
+	api      *api.Server
+	webhooks *webhooks.Service
+	treasury *treasury // nil: there is none
+}
+
+// New puts a manager together. It opens the ledger and asks every key for a signature; it
+// opens no port and starts nothing.
+func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
+	db, err := ledger.Open(ctx, cfg.Ledger.url())
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{db: db, registry: prometheus.NewRegistry()}
+	if err := s.wire(ctx, cfg, deps); err != nil {
+		s.closeChains()
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
+	store, err := sqlstore.New(ctx, s.db)
+	if err != nil {
+		return err
+	}
+	if err := s.db.Migrate(ctx, access.Schema); err != nil {
+		return err
+	}
+	chains, err := open(ctx, cfg.Chains, deps.Drivers)
+	s.chains = chains
+	if err != nil {
+		return err
+	}
+	configured, err := signers.Open(ctx, cfg.Signers)
+	if err != nil {
+		return err
+	}
+	list := deps.Signers
+	for _, address := range configured.Addresses() {
+		signer, _ := configured.Get(address)
+		list = append(list, signer)
+	}
+	if s.Signers, err = signers.NewSet(list...); err != nil {
+		return err
+	}
+	if cfg.Manager.Instance == "" {
+		if cfg.Manager.Instance, err = os.Hostname(); err != nil {
+			return fmt.Errorf("INSTANCE_ID: %w", err)
+		}
+	}
+	pools, err := cfg.Chains.pools()
+	if err != nil {
+		return err
+	}
+	guard := policy.New(s.db)
+	for _, signer := range list {
+		s.keys = append(s.keys, key{signer})
+	}
+	accessKeys, err := signers.OpenNEAR(cfg.Signers)
+	if err != nil {
+		return err
+	}
+	for _, one := range accessKeys {
+		s.keys = append(s.keys, one)
+	}
+	s.Manager, err = txmgr.New(txmgr.Options{
+		Config: cfg.Manager, Store: store, Chains: chains, Keys: s.keys, Pools: pools, Guard: guard, Log: deps.Log, Waker: store.Waker(),
+		Leases: lease.NewKeeper(s.db, "txm", cfg.Manager.Instance, lease.Options{TTL: cfg.Manager.Lease.Duration()}, deps.Log),
+	})
+	if err != nil {
+		return err
+	}
+	if deps.Faults != nil {
+		s.Manager.SetFaults(deps.Faults)
+	}
+	if s.webhooks, err = webhooks.New(cfg.Webhooks, s.db, webhooks.Options{Topic: Topic, Agent: "lockstep/" + deps.Version}, deps.Log); err != nil {
+		return err
+	}
+	if s.treasury, err = newTreasury(cfg.Treasury, s.Manager, deps.Log); err != nil {
+		return err
+	}
+	s.registry.MustRegister(s.Manager.Collectors()...)
+	s.registry.MustRegister(s.webhooks.Collectors()...)
+	for _, chain := range s.chains {
+		if driver, ok := chain.(interface{ Collectors() []prometheus.Collector }); ok {
+			prometheus.WrapRegistererWith(prometheus.Labels{"chain": chain.ID()}, s.registry).MustRegister(driver.Collectors()...)
+		}
+	}
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.Keys = access.New(s.db, cfg.API.BasicUser, cfg.API.Password())
+	surface := api.Deps{
+		Manager: s.Manager, Keys: s.Keys, Policies: guard, Webhooks: s.webhooks, Newest: s.newest, Version: deps.Version, Log: deps.Log,
+		Metrics: promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}),
+	}
+	if s.treasury != nil {
+		surface.TopUp = s.treasury.topUp
+	}
+	s.api = api.New(cfg.API, surface)
+	return nil
+}
+
+func open(ctx context.Context, cfg Chains, drivers map[string]Driver) ([]txmgr.Chain, error) {
+	specs, err := cfg.Parse()
+	if err != nil {
+		return nil, err
+	}
+	var chains []txmgr.Chain
+	for _, spec := range specs {
+		driver, ok := drivers[spec.Driver]
+		if !ok {
+			return chains, fmt.Errorf("TXM_CHAINS: chain %s: there is no driver %q", spec.ID, spec.Driver)
+		}
+		chain, err := driver(ctx, spec)
+		if err != nil {
+			return chains, fmt.Errorf("TXM_CHAINS: chain %s: %w", spec.ID, err)
+		}
+		chains = append(chains, chain)
+	}
+	return chains, nil
+}
+
+// key is a signer as the manager wants it.
+type key struct{ signers.Signer }
+
+func (k key) Account() string { return k.Address().Hex() }
+
+func (k key) Sign(ctx context.Context, digest []byte) ([]byte, error) {
+	if len(digest) != common.HashLength {
+		return nil, fmt.Errorf("a digest has %d bytes, not %d", common.HashLength, len(digest))
+	}
+	return k.Signer.Sign(ctx, common.BytesToHash(digest))
+}
+
+func (s *Service) newest(ctx context.Context) (cursor int64, err error) {
+	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
+		_, err := tx.One(ctx, "SELECT value FROM counters WHERE name = 'outbox'", nil, &cursor)
+		return err
+	})
+	return cursor, err
+}
+
+// Listen opens the port.
+func (s *Service) Listen(ctx context.Context) error { return s.api.Listen(ctx) }
+
+// Describe sends the descriptions of all metrics of the manager's own /metrics.
+func (s *Service) Describe(to chan<- *prometheus.Desc) { s.registry.Describe(to) }
+
+// URL is where the surface listens.
+func (s *Service) URL() string { return "http://" + s.api.Addr() }
+
+// Close closes a service that is not going to run.
+func (s *Service) Close() error {
+	s.api.Close()
+	s.closeChains()
+	return s.db.Close()
+}
+
+// closeChains closes the connections of drivers that keep some.
+func (s *Service) closeChains() {
+	for _, c := range s.chains {
+		if open, ok := c.(interface{ Close() }); ok {
+			open.Close()
+		}
+	}
+}
+
+// Run serves until ctx ends or a part fails, and then stops everything in order. The
+// ledger is closed when it returns.
+func (s *Service) Run(ctx context.Context) error {
+	// The signers are known before anyone asks for one.
+	for _, k := range s.keys {
+		add := func(ctx context.Context) error { return s.Manager.AddSigner(ctx, k) }
+		switch err := ledger.WhileDown(ctx, add); {
+		case ctx.Err() != nil:
+			return s.Close() // told to stop before it began
+		case err != nil:
+			return errors.Join(err, s.Close())
+		}
+	}
+	parts, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group := new(errgroup.Group)
+	part := func(name string, run func(context.Context) error) {
+		group.Go(func() error {
+			defer stop() // none of them ends by itself but for a failure
+			if err := run(parts); err != nil && (parts.Err() == nil || !errors.Is(err, context.Canceled)) {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	for _, c := range s.chains {
+		if busy, ok := c.(interface{ Run(context.Context) error }); ok {
+			part("chain "+c.ID(), busy.Run)
+		}
+	}
+	part("transaction manager", s.Manager.Run)
+	part("webhooks", s.webhooks.Run)
+	if s.treasury != nil {
+		part("treasury", s.treasury.run)
+	}
+	// The listener ends first: with ctx, or when another part has failed.
+	listening, end := context.WithCancel(ctx)
+	defer end()
+	undo := context.AfterFunc(parts, end)
+	defer undo()
+	err := s.api.Run(listening)
+	stop()
+	err = errors.Join(err, group.Wait())
+	s.closeChains()
+	return errors.Join(err, s.db.Close())
+}
+
+// CreateKey makes an API key in the ledger of the settings, whether a manager runs or not.
+func CreateKey(ctx context.Context, cfg Config, tenant string, role access.Role, label string) (access.Key, secret.String, error) {
+	db, err := ledger.Open(ctx, cfg.Ledger.url())
+	if err != nil {
+		return access.Key{}, "", err
+	}
+	if err := db.Migrate(ctx, access.Schema); err != nil {
+		return access.Key{}, "", errors.Join(err, db.Close())
+	}
+	key, token, err := access.New(db, cfg.API.BasicUser, cfg.API.Password()).Create(ctx, tenant, role, label)
+	return key, token, errors.Join(err, db.Close())
+}

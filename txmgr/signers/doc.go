@@ -1,0 +1,30 @@
+// Package signers holds the keys with which the transaction manager signs, or the
+// way to them. One interface, [Signer], stands before all of them: it tells an
+// address and signs a 32-byte digest. There is no way to read a key back.
+//
+//	local     keys from the environment and from files (RELAYER_PRIVATE_KEYS and others)
+//	keystore  key files of version 3, as geth and its relatives write them
+//	aws       keys in AWS KMS: the private key never leaves the service
+//	google    keys in Google Cloud KMS
+//	vault     keys in a transit engine of Vault
+//
+// [Open] reads all of them at start, derives each address, asks each key that is
+// somewhere else for a signature and checks it, and refuses to go on when one key
+// is wrong or given twice. What Open returns
+// is a [Set]: it never changes and may be used from many goroutines.
+//
+// Key services answer a signature as DER with whatever s the curve gave. Ethereum
+// wants r, s and v with the lower of the two possible s; [FromDER] makes that, and
+// finds v by recovering the public key. A signature that recovers to another key is
+// an error: it never reaches a chain.
+//
+// No error, log line or printed value of this package contains a key or a part of
+// one. A key that cannot be read is named by its setting and position.
+//
+// # Words
+//
+//   - signer: what signs for one address
+//   - source: where its key is (env, keystore, aws, google, vault)
+//   - digest: the 32-byte hash that is signed; this package never sees a transaction
+//   - low s: the smaller of s and n-s; the other one is malleable and refused by chains
+package signers

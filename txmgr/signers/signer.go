@@ -1,0 +1,90 @@
+package signers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+)
+
+// SignatureLength is the length of a signature: r and s of 32 bytes, and v, which is 0 or 1.
+const SignatureLength = crypto.SignatureLength
+
+// Signer signs for one address.
+type Signer interface {
+	// Address is the account that the key controls.
+	Address() common.Address
+	// Source tells where the key is: env, keystore, aws, google or vault.
+	Source() string
+	// Sign returns r, s and v of a digest, s low and v 0 or 1. The signature is checked
+	// against the address before it is returned. It is safe for concurrent use.
+	Sign(ctx context.Context, digest common.Hash) ([]byte, error)
+}
+
+// ErrUnknown means that no signer has the address.
+var ErrUnknown = errors.New("no key for this address")
+
+// Set is the signers of a process, by address. It does not change.
+type Set struct {
+	byAddress map[common.Address]Signer
+	order     []common.Address // as configured
+}
+
+// NewSet makes a set. An address may come up only once.
+func NewSet(list ...Signer) (*Set, error) {
+	set := &Set{byAddress: make(map[common.Address]Signer, len(list))}
+	for _, s := range list {
+		if other, ok := set.byAddress[s.Address()]; ok {
+			return nil, fmt.Errorf("%s is given twice: by %s and by %s", s.Address(), other.Source(), s.Source())
+		}
+		set.byAddress[s.Address()] = s
+		set.order = append(set.order, s.Address())
+	}
+	return set, nil
+}
+
+// Addresses lists the signers' addresses in the order in which they were configured.
+func (s *Set) Addresses() []common.Address { return slices.Clone(s.order) }
+
+// Len is the number of signers.
+func (s *Set) Len() int { return len(s.order) }
+
+// Get returns the signer of an address.
+func (s *Set) Get(address common.Address) (Signer, bool) {
+	signer, ok := s.byAddress[address]
+	return signer, ok
+}
+
+// Sign signs a digest with the key of an address.
+func (s *Set) Sign(ctx context.Context, address common.Address, digest common.Hash) ([]byte, error) {
+	signer, ok := s.byAddress[address]
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", address, ErrUnknown)
+	}
+	return signer.Sign(ctx, digest)
+}
+
+// prove asks a signer for a signature and checks it: a key that somebody else holds
+// may be disabled, of another curve, or not ours to use, and that should show at start.
+func prove(ctx context.Context, s Signer) error {
+	digest := crypto.Keccak256Hash([]byte("lockstep: is this key usable?"))
+	signature, err := s.Sign(ctx, digest)
+	if err != nil {
+		return err
+	}
+	return verify(s.Address(), digest, signature)
+}
+
+func verify(address common.Address, digest common.Hash, signature []byte) error {
+	key, err := crypto.SigToPub(digest.Bytes(), signature)
+	if err != nil {
+		return fmt.Errorf("signature of %s: %w", address, err)
+	}
+	if got := crypto.PubkeyToAddress(*key); got != address {
+		return fmt.Errorf("signature is not of %s", address)
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockstep/internal/lease"
+	"lockstep/internal/ledger"
+	"lockstep/txmgr"
+)
+
+const laneColumns = `l.chain, l.signer, l.ours, l.pools, l.enabled, l.paused_reason, l.draining, l.halted, l.known, l.era, l.chain_nonce, l.next_nonce,
+	l.delegated, l.balance, l.min_balance, l.error_streak, l.last_error, l.last_seen, l.assigned, l.lock_until`
+
+func laneTargets(l *txmgr.Lane, pools *string, chain, next *int64) []any {
+	return []any{
+		&l.Chain, &l.Signer, &l.Ours, pools, &l.Enabled, &l.PausedReason, &l.Draining, &l.Halted, &l.Known, &l.Era, chain, next,
+		&l.Delegated,
+		number{&l.Balance},
+		number{&l.MinBalance},
+		&l.Streak, &l.LastError, &l.LastSeen, &l.Assigned, &l.LockUntil,
+	}
+}
+
+// laneRow locks a lane's row and returns it without what is counted.
+func laneRow(ctx context.Context, tx *ledger.Tx, chain, signer string) (*txmgr.Lane, error) {
+	l := &txmgr.Lane{}
+	var pools string
+	var chainNonce, next int64
+	found, err := tx.One(ctx, "SELECT "+laneColumns+" FROM signer_chains l WHERE l.chain = $1 AND l.signer = $2"+tx.ForUpdate(),
+		[]any{chain, signer}, laneTargets(l, &pools, &chainNonce, &next)...)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, fmt.Errorf("%w: %s on chain %s", txmgr.ErrUnknownSigner, signer, chain)
+	}
+	l.Pools, l.ChainNonce, l.NextNonce = poolsOf(pools), uint64(chainNonce), uint64(next)
+	return l, nil
+}
+
+func lanesWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*txmgr.Lane, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	args = append(args, now)
+	var list []*txmgr.Lane
+	query := `SELECT ` + laneColumns + `,
+		(SELECT count(*) FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND NOT s.final AND s.consumed = ''
+			AND s.holder <> 'free'),
+		(SELECT coalesce(min(s.assigned_at), 0) FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND NOT s.final AND s.consumed = ''),
+		(SELECT count(*) FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND NOT s.final AND s.consumed = '' AND NOT s.signed
+			AND s.nonce < (SELECT coalesce(max(m.nonce), 0) FROM slots m WHERE m.chain = l.chain AND m.era = l.era AND m.signer = l.signer AND NOT m.final AND m.sent_at > 0)),
+		coalesce(o.owner, ''), coalesce(o.term, 0)
+		FROM signer_chains l LEFT JOIN leases o ON o.name = 'txm:' || l.chain || ':' || l.signer AND o.expires_at > $` + fmt.Sprint(len(args)) +
+		` WHERE ` + condition + ` ORDER BY l.chain, l.created_at, l.signer`
+	err = tx.Query(ctx, query, args, func(r ledger.Row) error {
+		l := &txmgr.Lane{}
+		var pools string
+		var chainNonce, next int64
+		err := r.Scan(append(laneTargets(l, &pools, &chainNonce, &next), &l.Pending, &l.Oldest, &l.Gaps, &l.Owner, &l.Term)...)
+		l.Pools, l.ChainNonce, l.NextNonce = poolsOf(pools), uint64(chainNonce), uint64(next)
+		list = append(list, l)
+		return err
+	})
+	return list, err
+}
+
+// Lane returns one lane.
+func (s *Store) Lane(ctx context.Context, chain, signer string) (*txmgr.Lane, error) {
+	var list []*txmgr.Lane
+	err := s.db.Read(ctx, func(tx *ledger.Tx) (err error) {
+		list, err = lanesWhere(ctx, tx, "l.chain = $1 AND l.signer = $2", chain, signer)
+		return err
+	})
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("%w: %s on chain %s", txmgr.ErrUnknownSigner, signer, chain)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+// Lanes returns the lanes of a chain, or all.
+func (s *Store) Lanes(ctx context.Context, chain string) (list []*txmgr.Lane, err error) {
+	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
+		list, err = lanesWhere(ctx, tx, "($1 = '' OR l.chain = $1)", chain)
+		return err
+	})
+	return list, err
+}
+
+// AddLane adds a lane if it is not there.
+func (s *Store) AddLane(ctx context.Context, lane txmgr.Lane) (*txmgr.Lane, error) {
+	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		if _, err := tx.Exec(ctx, "INSERT INTO signers (signer, created_at) VALUES ($1, $2) ON CONFLICT (signer) DO NOTHING", lane.Signer, now); err != nil {
+			return err
+		}
+		state, _, err := chainRow(ctx, tx, lane.Chain)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO signer_chains (chain, signer, ours, pools, era, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+			ON CONFLICT (chain, signer) DO NOTHING`, lane.Chain, lane.Signer, lane.Ours, poolsText(lane.Pools), state.Era, now); err != nil {
+			return err
+		}
+		if !lane.Ours {
+			return nil
+		}
+		old, err := laneRow(ctx, tx, lane.Chain, lane.Signer)
+		if err != nil {
+			return err
+		}
+		pools := old.Pools
+		for _, p := range lane.Pools {
+			if !slices.Contains(pools, p) {
+				pools = append(pools, p)
+			}
+		}
+		_, err = tx.Exec(ctx, "UPDATE signer_chains SET ours = TRUE, pools = $3 WHERE chain = $1 AND signer = $2 AND (NOT ours OR pools <> $3)",
+			lane.Chain, lane.Signer, poolsText(pools))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.Lane(ctx, lane.Chain, lane.Signer)
+}
+
+func chainRow(ctx context.Context, tx *ledger.Tx, chain string) (state txmgr.ChainState, found bool, err error) {
+	var number int64
+	found, err = tx.One(ctx, "SELECT identity, era, halted, final_number, final_hash FROM chains WHERE chain = $1", []any{chain},
+		&state.Identity, &state.Era, &state.Halted, &number, &state.FinalHash)
+	state.FinalNumber = uint64(number)
+	return state, found, err
+}
+
+// Chain returns what is remembered of a chain.
+func (s *Store) Chain(ctx context.Context, chain string) (state txmgr.ChainState, err error) {
+	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
+		state, _, err = chainRow(ctx, tx, chain)
+		return err
+	})
+	return state, err
+}
+
+// NoteChain stores identity, halt and newest final block; the era is ResetChain's.
+func (s *Store) NoteChain(ctx context.Context, chain string, state txmgr.ChainState) error {
+	return s.db.Write(ctx, func(tx *ledger.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO chains (chain, identity, halted, final_number, final_hash) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (chain) DO UPDATE SET identity = excluded.identity, halted = excluded.halted,
+			final_number = excluded.final_number, final_hash = excluded.final_hash WHERE chains.era = $6`,
+			chain, state.Identity, state.Halted, int64(state.FinalNumber), state.FinalHash, state.Era)
+		return err
+	})
+}
+
+// Observe notes what an owner saw of its lane.
+func (s *Store) Observe(ctx context.Context, f lease.Fence, chain, signer string, o txmgr.Observation) error {
+	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		if err := f.Check(ctx, tx); err != nil {
+			return err
+		}
+		l, err := laneRow(ctx, tx, chain, signer)
+		if err != nil {
+			return err
+		}
+		if o.ChainNonce != nil {
+			l.ChainNonce = *o.ChainNonce
+		}
+		if o.NextNonce != nil && (!l.Known || *o.NextNonce > l.NextNonce) {
+			l.NextNonce, l.Known = *o.NextNonce, true
+		}
+		if o.Balance != nil {
+			l.Balance = o.Balance
+		}
+		if o.Delegated != nil {
+			l.Delegated = *o.Delegated
+		}
+		if o.Failed != nil {
+			l.Streak++
+			l.LastError = clip(*o.Failed)
+		}
+		if o.Succeeded {
+			l.Streak = 0
+		}
+		if o.Halted != nil {
+			l.Halted = *o.Halted
+		}
+		if o.Paused != nil {
+			l.Enabled, l.PausedReason = *o.Paused == "", *o.Paused
+		}
+		_, err = tx.Exec(ctx, `UPDATE signer_chains SET chain_nonce = $3, next_nonce = $4, known = $5, balance = $6, delegated = $7, error_streak = $8,
+			last_error = $9, halted = $10, enabled = $11, paused_reason = $12, last_seen = $13 WHERE chain = $1 AND signer = $2`,
+			chain, signer, int64(l.ChainNonce), int64(l.NextNonce), l.Known, decimal(l.Balance), l.Delegated, int64(l.Streak), l.LastError, l.Halted,
+			l.Enabled, l.PausedReason, now)
+		return err
+	})
+}
+
+// maxText bounds texts of endpoints that are stored.
+const maxText = 500
+
+func clip(text string) string {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "")
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "?") // PostgreSQL takes no NUL
+}
+
+// Operate changes what an operator decides.
+func (s *Store) Operate(ctx context.Context, chain, signer, actor string, o txmgr.Operation) (*txmgr.Lane, error) {
+	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		l, err := laneRow(ctx, tx, chain, signer)
+		if err != nil {
+			return err
+		}
+		if o.Enabled != nil {
+			l.Enabled, l.PausedReason = *o.Enabled, clip(o.Reason)
+			if l.Enabled {
+				l.PausedReason, l.Streak = "", 0
+			}
+		}
+		if o.Draining != nil {
+			l.Draining = *o.Draining
+		}
+		if o.MinBalance != nil {
+			l.MinBalance = o.MinBalance
+		}
+		if o.Pools != nil {
+			l.Pools = o.Pools
+		}
+		_, err = tx.Exec(ctx, `UPDATE signer_chains SET enabled = $3, paused_reason = $4, draining = $5, min_balance = $6, error_streak = $7, pools = $8
+			WHERE chain = $1 AND signer = $2`, chain, signer, l.Enabled, l.PausedReason, l.Draining, zero(l.MinBalance), int64(l.Streak), poolsText(l.Pools))
+		if err != nil {
+			return err
+		}
+		return audit(ctx, tx, now, actor, "signer.operate", chain+"/"+signer, asJSON(&o))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.Lane(ctx, chain, signer)
+}

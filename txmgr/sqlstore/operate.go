@@ -1,0 +1,158 @@
+package sqlstore
+
+import (
+	"context"
+	"math/big"
+
+	"lockstep/internal/ledger"
+	"lockstep/txmgr"
+)
+
+func audit(ctx context.Context, tx *ledger.Tx, now int64, actor, action, subject, body string) error {
+	_, err := tx.Exec(ctx, "INSERT INTO audit_log (at, actor, action, subject, body) VALUES ($1, $2, $3, $4, $5)", now, clip(actor), action, clip(subject), body)
+	return err
+}
+
+// Audit writes a line that is never changed.
+func (s *Store) Audit(ctx context.Context, actor, action, subject, body string) error {
+	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error { return audit(ctx, tx, now, actor, action, subject, body) })
+}
+
+// Kill turns the switch of a scope on or off.
+func (s *Store) Kill(ctx context.Context, scope, actor, reason string, on bool) error {
+	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		if !on {
+			if _, err := tx.Exec(ctx, "DELETE FROM kills WHERE scope = $1", scope); err != nil {
+				return err
+			}
+			return audit(ctx, tx, now, actor, "kill.off", scope, "")
+		}
+		if reason == "" {
+			reason = "no reason given"
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO kills (scope, reason, actor, at) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (scope) DO UPDATE SET reason = excluded.reason, actor = excluded.actor, at = excluded.at`, scope, clip(reason), clip(actor), now); err != nil {
+			return err
+		}
+		return audit(ctx, tx, now, actor, "kill.on", scope, asJSON(&reason))
+	})
+}
+
+// Kills returns the switches that are on.
+func (s *Store) Kills(ctx context.Context) (kills map[string]string, err error) {
+	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
+		kills, err = killsOf(ctx, tx)
+		return err
+	})
+	return kills, err
+}
+
+func killsOf(ctx context.Context, tx *ledger.Tx) (map[string]string, error) {
+	kills := map[string]string{}
+	err := tx.Query(ctx, "SELECT scope, reason FROM kills", nil, func(r ledger.Row) error {
+		var scope, reason string
+		err := r.Scan(&scope, &reason)
+		kills[scope] = reason
+		return err
+	})
+	return kills, err
+}
+
+// ResetChain begins a new era of a chain.
+func (s *Store) ResetChain(ctx context.Context, chain, actor, identity string) error {
+	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		if _, err := tx.Exec(ctx, `INSERT INTO chains (chain, identity, era) VALUES ($1, $2, 1) ON CONFLICT (chain) DO UPDATE SET
+			identity = excluded.identity, era = chains.era + 1, halted = '', final_number = 0, final_hash = ''`, chain, identity); err != nil {
+			return err
+		}
+		state, _, err := chainRow(ctx, tx, chain)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE signer_chains SET era = $2, known = FALSE, halted = '', chain_nonce = 0, next_nonce = 0, lock_id = '', lock_until = 0
+			WHERE chain = $1`, chain, state.Era); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "UPDATE reservations SET status = 'expired' WHERE chain = $1 AND status = 'held'", chain); err != nil {
+			return err
+		}
+		open, err := intentsWhere(ctx, tx, "chain = $1 AND NOT final AND status <> 'accepted' ORDER BY seq"+tx.ForUpdate(), chain)
+		if err != nil {
+			return err
+		}
+		for _, i := range open {
+			i.Status, i.Final, i.Waiting = txmgr.StatusFailed, true, ""
+			i.Error = &txmgr.Failure{Class: "chain_reset", Message: "the chain was reset while the transaction was on its way"}
+			if err := settle(ctx, tx, i, new(big.Int)); err != nil {
+				return err
+			}
+		}
+		if err := saveIntents(ctx, tx, now, open...); err != nil {
+			return err
+		}
+		return audit(ctx, tx, now, actor, "chain.reset", chain, asJSON(&identity))
+	})
+}
+
+// Reconcile ends a lane's halt and sets its next nonce.
+func (s *Store) Reconcile(ctx context.Context, chain, signer, actor string, next uint64) (*txmgr.Lane, error) {
+	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		lane, err := laneRow(ctx, tx, chain, signer)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE signer_chains SET halted = '', known = TRUE, error_streak = 0, next_nonce = CASE WHEN next_nonce < $3 THEN $3 ELSE next_nonce END
+			WHERE chain = $1 AND signer = $2`, chain, signer, int64(next)); err != nil {
+			return err
+		}
+		body := map[string]any{"halted": lane.Halted, "from": lane.NextNonce, "to": next}
+		return audit(ctx, tx, now, actor, "signer.reconcile", chain+"/"+signer, asJSON(&body))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.Lane(ctx, chain, signer)
+}
+
+// Spent returns what a scope holds and has settled on a day.
+func (s *Store) Spent(ctx context.Context, scope, day string) (held, settled *big.Int, err error) {
+	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
+		held, settled = new(big.Int), new(big.Int)
+		_, err := tx.One(ctx, "SELECT held, settled FROM spend WHERE scope = $1 AND day = $2", []any{scope, day}, number{&held}, number{&settled})
+		return err
+	})
+	return held, settled, err
+}
+
+// Forget deletes what became final before a time.
+func (s *Store) Forget(ctx context.Context, before int64, limit int) (int, error) {
+	var deleted int
+	err := s.db.Write(ctx, func(tx *ledger.Tx) error {
+		deleted = 0
+		var ids []any
+		err := tx.Query(ctx, "SELECT id FROM intents WHERE final AND updated_at < $1 ORDER BY seq LIMIT $2"+tx.SkipLocked(), []any{before, min(limit, 500)}, func(r ledger.Row) error {
+			var id string
+			err := r.Scan(&id)
+			ids = append(ids, id)
+			return err
+		})
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		deleted = len(ids)
+		in := ledger.List(1, len(ids))
+		for _, statement := range []string{
+			"UPDATE idempotency SET forgotten = TRUE WHERE intent IN " + in,
+			"DELETE FROM slots WHERE final AND intent IN " + in,
+			"DELETE FROM attempts WHERE intent IN " + in,
+			"DELETE FROM outbox WHERE seq > 0 AND subject IN " + in,
+			"DELETE FROM intents WHERE id IN " + in,
+		} {
+			if _, err := tx.Exec(ctx, statement, ids...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return deleted, err
+}

@@ -1,0 +1,352 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockstep/internal/lease"
+	"lockstep/internal/ledger"
+	"lockstep/txmgr"
+)
+
+// owned runs fn in a write transaction under an owner's term, with the lane's row locked.
+func (s *Store) owned(ctx context.Context, f lease.Fence, chain, signer string, fn func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error) error {
+	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		if err := f.Check(ctx, tx); err != nil {
+			return err
+		}
+		lane, err := laneRow(ctx, tx, chain, signer)
+		if err != nil {
+			return err
+		}
+		return fn(tx, now, lane)
+	})
+}
+
+// Assign gives intents slots.
+func (s *Store) Assign(ctx context.Context, f lease.Fence, chain, signer string, ids []string) ([]txmgr.Assignment, error) {
+	var done []txmgr.Assignment
+	err := s.owned(ctx, f, chain, signer, func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
+		done = nil
+		if !lane.Enabled || lane.Draining || lane.Halted != "" || !lane.Known {
+			return nil
+		}
+		if killed, err := laneKilled(ctx, tx, lane); err != nil || killed {
+			return err
+		}
+		intents, err := intentsByID(ctx, tx, ids)
+		if err != nil {
+			return err
+		}
+		free, err := slotsWhere(ctx, tx, lane, "NOT final AND holder = 'free' AND consumed = ''", fmt.Sprintf(" LIMIT %d", len(ids))+tx.ForUpdate())
+		if err != nil {
+			return err
+		}
+		var slots []*txmgr.Slot
+		var changed []*row
+		for _, id := range ids {
+			i := intents[id]
+			if i == nil || i.Status != txmgr.StatusAccepted {
+				continue
+			}
+			slot := &txmgr.Slot{Chain: chain, Signer: signer, Nonce: lane.NextNonce}
+			if len(free) > 0 {
+				slot, free = free[0], free[1:]
+			} else {
+				lane.NextNonce++
+			}
+			lane.Assigned++
+			slot.Holder, slot.Intent, slot.Reservation, slot.AssignedAt, slot.SentAt = txmgr.HolderIntent, id, "", now, 0
+			i.Status, i.Signer, i.Nonce, i.era, i.Waiting = txmgr.StatusAssigned, signer, slot.Nonce, lane.Era, ""
+			slots, changed = append(slots, slot), append(changed, i)
+			done = append(done, txmgr.Assignment{Intent: i.Intent, Slot: *slot})
+		}
+		if len(done) == 0 {
+			return nil
+		}
+		if err := saveCounters(ctx, tx, lane); err != nil {
+			return err
+		}
+		if err := saveSlots(ctx, tx, lane, slots...); err != nil {
+			return err
+		}
+		return saveIntents(ctx, tx, now, changed...)
+	})
+	return done, err
+}
+
+func saveCounters(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) error {
+	_, err := tx.Exec(ctx, "UPDATE signer_chains SET next_nonce = $3, assigned = $4 WHERE chain = $1 AND signer = $2",
+		lane.Chain, lane.Signer, int64(lane.NextNonce), lane.Assigned)
+	return err
+}
+
+func laneKilled(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) (bool, error) {
+	var scope string
+	return tx.One(ctx, "SELECT scope FROM kills WHERE scope IN ($1, $2, $3) LIMIT 1",
+		[]any{txmgr.ScopeAll, txmgr.ChainScope(lane.Chain), txmgr.SignerScope(lane.Chain, lane.Signer)}, &scope)
+}
+
+// FillSlot makes a free slot one to be filled.
+func (s *Store) FillSlot(ctx context.Context, f lease.Fence, want txmgr.Slot, cause string) error {
+	return s.owned(ctx, f, want.Chain, want.Signer, func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
+		found, err := slotsByNonce(ctx, tx, lane, []uint64{want.Nonce})
+		if err != nil {
+			return err
+		}
+		slot := found[want.Nonce]
+		if slot == nil || slot.Holder != txmgr.HolderFree || slot.Consumed != "" {
+			return txmgr.ErrStale
+		}
+		slot.Holder, slot.Intent, slot.AssignedAt, slot.SentAt = txmgr.HolderFill, cause, now, 0
+		return saveSlots(ctx, tx, lane, slot)
+	})
+}
+
+// Commit stores signed attempts.
+func (s *Store) Commit(ctx context.Context, f lease.Fence, list []*txmgr.Attempt) ([]*txmgr.Attempt, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	var stored []*txmgr.Attempt
+	err := s.owned(ctx, f, list[0].Chain, list[0].Signer, func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
+		stored = nil
+		if lane.Halted != "" {
+			return fmt.Errorf("%w: %s", txmgr.ErrHalted, lane.Halted)
+		}
+		slots, err := slotsByNonce(ctx, tx, lane, nonces(list))
+		if err != nil {
+			return err
+		}
+		intents, err := intentsByID(ctx, tx, intentIDs(list))
+		if err != nil {
+			return err
+		}
+		var changed []*row
+		for _, a := range list {
+			slot, i := slots[a.Nonce], intents[a.Intent]
+			if slot == nil || !fits(a, slot, i) {
+				continue
+			}
+			a.State, a.SignedAt, a.Term = txmgr.AttemptSigned, now, f.Term
+			slot.Signed = true
+			stored = append(stored, a)
+			if i != nil && a.Purpose != txmgr.PurposeFill {
+				if i.Status == txmgr.StatusAssigned {
+					i.Status = txmgr.StatusSigned
+				}
+				i.Hash, i.Waiting = a.Hash, ""
+				changed = append(changed, i)
+			}
+		}
+		if len(stored) == 0 {
+			return nil
+		}
+		if err := saveSlots(ctx, tx, lane, values(slots)...); err != nil {
+			return err
+		}
+		if err := insertAttempts(ctx, tx, lane, stored); err != nil {
+			return err
+		}
+		return saveIntents(ctx, tx, now, changed...)
+	})
+	return stored, err
+}
+
+// fits reports whether an attempt still belongs into its slot.
+func fits(a *txmgr.Attempt, slot *txmgr.Slot, i *row) bool {
+	if slot.Consumed != "" || slot.Final {
+		return false
+	}
+	switch a.Purpose {
+	case txmgr.PurposeFill:
+		return slot.Holder == txmgr.HolderFill
+	case txmgr.PurposeCancel:
+		return slot.Holder == txmgr.HolderIntent && slot.Intent == a.Intent
+	case txmgr.PurposeReplace:
+		return slot.Holder == txmgr.HolderIntent && i != nil && !i.Status.Ended() && i.Signer == slot.Signer && i.Nonce == slot.Nonce
+	default:
+		return slot.Holder == txmgr.HolderIntent && slot.Intent == a.Intent && i != nil && !i.Status.Ended()
+	}
+}
+
+func nonces(list []*txmgr.Attempt) []uint64 {
+	out := make([]uint64, 0, len(list))
+	for _, a := range list {
+		if !slices.Contains(out, a.Nonce) {
+			out = append(out, a.Nonce)
+		}
+	}
+	return out
+}
+
+func intentIDs(list []*txmgr.Attempt) []string {
+	seen := map[string]bool{"": true}
+	var out []string
+	for _, a := range list {
+		if !seen[a.Intent] {
+			seen[a.Intent] = true
+			out = append(out, a.Intent)
+		}
+	}
+	return out
+}
+
+func values(m map[uint64]*txmgr.Slot) []*txmgr.Slot {
+	list := make([]*txmgr.Slot, 0, len(m))
+	for _, s := range m {
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b *txmgr.Slot) int { return int(int64(a.Nonce) - int64(b.Nonce)) })
+	return list
+}
+
+// Answered stores what endpoints said to attempts of one lane.
+func (s *Store) Answered(ctx context.Context, f lease.Fence, list []txmgr.Answer) error {
+	if len(list) == 0 {
+		return nil
+	}
+	attempts := make([]*txmgr.Attempt, len(list))
+	for n, a := range list {
+		attempts[n] = a.Attempt
+	}
+	return s.owned(ctx, f, attempts[0].Chain, attempts[0].Signer, func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
+		slots, err := slotsByNonce(ctx, tx, lane, nonces(attempts))
+		if err != nil {
+			return err
+		}
+		intents, err := intentsByID(ctx, tx, intentIDs(attempts))
+		if err != nil {
+			return err
+		}
+		changed := map[string]*row{}
+		for _, answer := range list {
+			a := answer.Attempt
+			judge(a, answer, now)
+			slot := slots[a.Nonce]
+			if slot != nil && slot.SentAt == 0 && a.State != txmgr.AttemptRefused {
+				slot.SentAt = now
+			}
+			if i := intents[a.Intent]; i != nil && a.Purpose != txmgr.PurposeFill && follow(i, a, now) {
+				changed[i.ID] = i
+			}
+		}
+		if err := saveSlots(ctx, tx, lane, values(slots)...); err != nil {
+			return err
+		}
+		if err := saveAttempts(ctx, tx, lane, attempts...); err != nil {
+			return err
+		}
+		return saveIntents(ctx, tx, now, sorted(changed)...)
+	})
+}
+
+func sorted(m map[string]*row) []*row {
+	list := make([]*row, 0, len(m))
+	for _, i := range m {
+		list = append(list, i)
+	}
+	slices.SortFunc(list, func(a, b *row) int { return int(a.Seq - b.Seq) })
+	return list
+}
+
+// judge moves an attempt on. What was once taken, or may have been, is never refused later.
+func judge(a *txmgr.Attempt, answer txmgr.Answer, now int64) {
+	a.Offers++
+	a.SentAt = now
+	a.Error = nil
+	if answer.Class != "" && answer.Class != txmgr.ClassKnown {
+		a.Error = &txmgr.Failure{Class: string(answer.Class), Message: clip(answer.Text)}
+	}
+	if a.State == txmgr.AttemptMined || a.State == txmgr.AttemptReplaced {
+		return
+	}
+	a.Ambiguous = a.Ambiguous || answer.Ambiguous
+	switch {
+	case answer.Class == "" || answer.Class == txmgr.ClassKnown:
+		a.State = txmgr.AttemptSent
+	case a.State == txmgr.AttemptSent:
+	case answer.Class.Certain() && !a.Ambiguous:
+		a.State = txmgr.AttemptRefused
+	default:
+		a.State = txmgr.AttemptUnknown
+		a.Ambiguous = true
+	}
+}
+
+// follow moves an intent on behind its attempt, and reports whether that changed it.
+func follow(i *row, a *txmgr.Attempt, now int64) bool {
+	before, waiting, first := i.Status, i.Waiting, i.FirstSent
+	switch i.Status {
+	case txmgr.StatusSigned, txmgr.StatusUnknown, txmgr.StatusBroadcast:
+		switch {
+		case a.State == txmgr.AttemptSent:
+			i.Status = txmgr.StatusBroadcast
+			if !strings.HasPrefix(i.Waiting, txmgr.StuckPrefix) { // only a replacement helps it, not the same bytes
+				i.Waiting = ""
+			}
+		case a.State == txmgr.AttemptUnknown && i.Status == txmgr.StatusSigned:
+			i.Status = txmgr.StatusUnknown
+		}
+		if a.Error != nil && a.State != txmgr.AttemptSent {
+			i.Waiting = a.Error.Class + ": " + a.Error.Message
+		}
+	default:
+		return false
+	}
+	if i.FirstSent == 0 && a.State != txmgr.AttemptRefused {
+		i.FirstSent = now
+	}
+	return i.Status != before || i.Waiting != waiting || i.FirstSent != first
+}
+
+// Wait notes why intents do not move on.
+func (s *Store) Wait(ctx context.Context, f lease.Fence, why map[string]string) error {
+	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		if err := f.Check(ctx, tx); err != nil {
+			return err
+		}
+		ids := make([]string, 0, len(why))
+		for id := range why {
+			ids = append(ids, id)
+		}
+		intents, err := intentsByID(ctx, tx, ids)
+		if err != nil {
+			return err
+		}
+		changed := map[string]*row{}
+		for id, i := range intents {
+			if text := clip(why[id]); !i.Status.Ended() && i.Waiting != text {
+				i.Waiting = text
+				changed[id] = i
+			}
+		}
+		return saveIntents(ctx, tx, now, sorted(changed)...)
+	})
+}
+
+// Stuck notes that a transaction its caller signed does not move, with an event of its own.
+func (s *Store) Stuck(ctx context.Context, f lease.Fence, id, why string, fees txmgr.Fees) error {
+	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		if err := f.Check(ctx, tx); err != nil {
+			return err
+		}
+		intents, err := intentsByID(ctx, tx, []string{id})
+		if err != nil {
+			return err
+		}
+		i := intents[id]
+		if i == nil || i.Status.Ended() || strings.HasPrefix(i.Waiting, txmgr.StuckPrefix) {
+			return nil
+		}
+		i.Waiting = clip(txmgr.StuckPrefix + why)
+		if err := updateIntents(ctx, tx, now, []*row{i}); err != nil {
+			return err
+		}
+		body := noticeOf(i.Intent)
+		body.Needs = &needs{MaxFee: decimal(fees.Max), MaxTip: decimal(fees.Tip)}
+		return tx.Emit(ctx, ledger.Event{Topic: topic, Subject: i.ID, Kind: "tx.stuck", Body: asJSON(&body), At: now})
+	})
+}

@@ -1,0 +1,412 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+
+	"lockstep/internal/lease"
+	"lockstep/internal/ledger"
+	"lockstep/txmgr"
+)
+
+// Prove stores which transactions used slots of one lane.
+func (s *Store) Prove(ctx context.Context, f lease.Fence, list []txmgr.Proof) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return s.owned(ctx, f, list[0].Slot.Chain, list[0].Slot.Signer, func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
+		want := make([]uint64, len(list))
+		for n, p := range list {
+			want[n] = p.Slot.Nonce
+		}
+		c, err := casesOf(ctx, tx, lane, want)
+		if err != nil {
+			return err
+		}
+		for _, p := range list {
+			one := c[p.Slot.Nonce]
+			if one == nil || one.slot.Final {
+				continue
+			}
+			if p.Attempt == nil {
+				err = one.foreign(ctx, tx, p)
+			} else {
+				err = one.mined(ctx, tx, p)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return c.save(ctx, tx, now, lane)
+	})
+}
+
+// slotCase is a slot with all that is decided with it.
+type slotCase struct {
+	slot     *txmgr.Slot
+	attempts []*txmgr.Attempt
+	intents  []*row
+	changed  bool
+}
+
+type cases map[uint64]*slotCase
+
+func casesOf(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, want []uint64) (cases, error) {
+	slots, err := slotsByNonce(ctx, tx, lane, want)
+	if err != nil {
+		return nil, err
+	}
+	c := cases{}
+	args := []any{lane.Chain, lane.Era, lane.Signer}
+	for nonce, slot := range slots {
+		c[nonce] = &slotCase{slot: slot}
+		args = append(args, int64(nonce))
+	}
+	if len(c) == 0 {
+		return c, nil
+	}
+	in := ledger.List(4, len(c))
+	attempts, err := attemptsWhere(ctx, tx, "chain = $1 AND era = $2 AND signer = $3 AND nonce IN "+in, args...)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range attempts {
+		c[a.Nonce].attempts = append(c[a.Nonce].attempts, a)
+	}
+	intents, err := intentsWhere(ctx, tx, "chain = $1 AND era = $2 AND signer = $3 AND nonce IN "+in+" AND NOT final ORDER BY seq"+tx.ForUpdate(), args...)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range intents {
+		if i.Status != txmgr.StatusAccepted {
+			c[i.Nonce].intents = append(c[i.Nonce].intents, i)
+		}
+	}
+	return c, nil
+}
+
+func (c cases) save(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
+	var slots []*txmgr.Slot
+	var attempts []*txmgr.Attempt
+	var intents []*row
+	for _, one := range c {
+		if one.changed {
+			slots, attempts, intents = append(slots, one.slot), append(attempts, one.attempts...), append(intents, one.intents...)
+		}
+	}
+	if err := saveSlots(ctx, tx, lane, slots...); err != nil {
+		return err
+	}
+	if err := saveAttempts(ctx, tx, lane, attempts...); err != nil {
+		return err
+	}
+	byID := map[string]*row{}
+	for _, i := range intents {
+		byID[i.ID] = i
+	}
+	return saveIntents(ctx, tx, now, sorted(byID)...)
+}
+
+// mined records that one of our attempts used the slot.
+func (c *slotCase) mined(ctx context.Context, tx *ledger.Tx, p txmgr.Proof) error {
+	var winner *txmgr.Attempt
+	for _, a := range c.attempts {
+		if a.Hash == p.Attempt.Hash && a.Tag == p.Attempt.Tag {
+			winner = a
+		}
+	}
+	if winner == nil {
+		return fmt.Errorf("%w: attempt %s is not of slot %d", txmgr.ErrStale, p.Attempt.Hash, c.slot.Nonce)
+	}
+	c.changed = true
+	c.slot.Consumed, c.slot.Block, c.slot.BlockHash, c.slot.Final = winner.Hash, p.Block, p.BlockHash, p.Final
+	for _, a := range c.attempts {
+		switch {
+		case a == winner:
+			a.State, a.Error = txmgr.AttemptMined, nil
+		case p.Final:
+			a.State = txmgr.AttemptReplaced
+		case a.State == txmgr.AttemptMined: // a reorganisation chose another one
+			a.State = txmgr.AttemptSent
+		}
+	}
+	receipt := *p.Receipt
+	receipt.Final = p.Final
+	for _, i := range c.intents {
+		decide(i, winner, &receipt)
+		i.Final = p.Final
+		if !p.Final {
+			continue
+		}
+		cost := new(big.Int)
+		if i.ID == winner.Intent {
+			cost = receipt.Cost()
+		}
+		if err := settle(ctx, tx, i, cost); err != nil {
+			return err
+		}
+	}
+	if p.Final && winner.Purpose == txmgr.PurposeFill {
+		return charge(ctx, tx, winner.Intent, receipt.Cost())
+	}
+	return nil
+}
+
+// decide gives an intent the status that follows from the attempt that was mined.
+func decide(i *row, winner *txmgr.Attempt, receipt *txmgr.Receipt) {
+	i.Waiting = ""
+	mine := i.ID == winner.Intent
+	switch {
+	case mine && winner.Purpose == txmgr.PurposeCancel:
+		i.Status, i.Hash, i.Receipt = txmgr.StatusCancelled, winner.Hash, receipt
+	case mine && !receipt.Final:
+		i.Status, i.Hash, i.Receipt = txmgr.StatusMined, winner.Hash, receipt
+	case mine && receipt.Success:
+		i.Status, i.Hash, i.Receipt = txmgr.StatusConfirmed, winner.Hash, receipt
+	case mine:
+		i.Status, i.Hash, i.Receipt = txmgr.StatusReverted, winner.Hash, receipt
+		i.Error = &txmgr.Failure{Class: "reverted", Message: "the transaction was executed and failed"}
+	case i.Replaces != "":
+		i.Status = txmgr.StatusCancelled
+		i.Error = &txmgr.Failure{Class: "superseded", Message: "another transaction of its slot was mined"}
+	default:
+		i.Status = txmgr.StatusReplaced
+	}
+}
+
+// foreign records that somebody else's transaction used the slot for good.
+func (c *slotCase) foreign(ctx context.Context, tx *ledger.Tx, p txmgr.Proof) error {
+	if !p.Final {
+		return nil
+	}
+	c.changed = true
+	held := c.slot.Reservation
+	c.slot.Holder, c.slot.Consumed, c.slot.Block, c.slot.BlockHash, c.slot.Final = txmgr.HolderForeign, p.Foreign, p.Block, p.BlockHash, true
+	for _, a := range c.attempts {
+		a.State = txmgr.AttemptReplaced
+	}
+	if held != "" {
+		if _, err := tx.Exec(ctx, "UPDATE reservations SET status = 'used', hash = $2 WHERE id = $1 AND status = 'held'", held, p.Foreign); err != nil {
+			return err
+		}
+	}
+	for n, i := range c.intents {
+		last := n == len(c.intents)-1
+		switch {
+		case i.Kind == txmgr.KindRaw:
+			i.Status, i.Final = txmgr.StatusFailed, true
+			i.Error = &txmgr.Failure{Class: string(txmgr.ClassNonceUsed), Message: "another transaction used its nonce: " + p.Foreign}
+		case i.Cancel:
+			i.Status, i.Final = txmgr.StatusCancelled, true
+		case !last:
+			i.Status, i.Final = txmgr.StatusReplaced, true
+		default:
+			requeue(i, "another transaction used its nonce: "+p.Foreign)
+			continue
+		}
+		if err := settle(ctx, tx, i, new(big.Int)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// requeue makes an intent accepted again. Its attempts stay with the slot that they were for.
+func requeue(i *row, why string) {
+	i.Status, i.Signer, i.Nonce, i.era, i.Hash, i.Receipt, i.Waiting = txmgr.StatusAccepted, "", 0, 0, "", nil, why
+}
+
+// Unmine takes back what a reorganisation has undone.
+func (s *Store) Unmine(ctx context.Context, f lease.Fence, list []txmgr.Slot) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return s.owned(ctx, f, list[0].Chain, list[0].Signer, func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
+		want := make([]uint64, len(list))
+		for n, slot := range list {
+			want[n] = slot.Nonce
+		}
+		c, err := casesOf(ctx, tx, lane, want)
+		if err != nil {
+			return err
+		}
+		for _, one := range c {
+			if one.slot.Final || one.slot.Consumed == "" {
+				continue
+			}
+			one.changed = true
+			one.slot.Consumed, one.slot.Block, one.slot.BlockHash = "", 0, ""
+			for _, a := range one.attempts {
+				if a.State == txmgr.AttemptMined {
+					a.State = txmgr.AttemptSent
+				}
+			}
+			for _, i := range one.intents {
+				i.Status, i.Receipt, i.Error, i.Waiting = txmgr.StatusBroadcast, nil, nil, "its block was reorganised away"
+			}
+		}
+		return c.save(ctx, tx, now, lane)
+	})
+}
+
+// End gives an intent without a transaction in the chain a fate.
+func (s *Store) End(ctx context.Context, f lease.Fence, id string, status txmgr.Status, why txmgr.Failure) error {
+	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		if err := f.Check(ctx, tx); err != nil {
+			return err
+		}
+		return end(ctx, tx, now, id, status, why)
+	})
+}
+
+// end frees the slot of an intent and ends the intent. It locks the lane before the intent.
+func end(ctx context.Context, tx *ledger.Tx, now int64, id string, status txmgr.Status, why txmgr.Failure) error {
+	seen, err := intentsWhere(ctx, tx, "id = $1", id)
+	if err != nil {
+		return err
+	}
+	if len(seen) == 0 {
+		return txmgr.ErrNotFound
+	}
+	var lane *txmgr.Lane
+	if seen[0].Signer != "" {
+		if lane, err = laneRow(ctx, tx, seen[0].Chain, seen[0].Signer); err != nil {
+			return err
+		}
+	}
+	locked, err := intentsByID(ctx, tx, []string{id})
+	if err != nil {
+		return err
+	}
+	i := locked[id]
+	if i.Final || i.Signer != seen[0].Signer {
+		return txmgr.ErrStale
+	}
+	if lane != nil {
+		if err := freeSlot(ctx, tx, lane, i.Nonce, id); err != nil {
+			return err
+		}
+	}
+	i.Status, i.Final, i.Waiting = status, true, ""
+	if why.Class != "" {
+		i.Error = &txmgr.Failure{Class: why.Class, Message: clip(why.Message)}
+	}
+	if err := settle(ctx, tx, i, new(big.Int)); err != nil {
+		return err
+	}
+	return saveIntents(ctx, tx, now, i)
+}
+
+// freeSlot takes a slot from an intent if it is the slot's holder, and moves the end of the
+// line back over free slots that nothing was ever signed for.
+func freeSlot(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, nonce uint64, id string) error {
+	found, err := slotsByNonce(ctx, tx, lane, []uint64{nonce})
+	if err != nil {
+		return err
+	}
+	slot := found[nonce]
+	if slot == nil || slot.Intent != id || slot.Consumed != "" {
+		return nil
+	}
+	slot.Holder, slot.Intent, slot.Reservation = txmgr.HolderFree, "", ""
+	if err := saveSlots(ctx, tx, lane, slot); err != nil {
+		return err
+	}
+	return trim(ctx, tx, lane)
+}
+
+// trim deletes free, never signed slots at the end of the line.
+func trim(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) error {
+	before := lane.NextNonce
+	for lane.NextNonce > 0 {
+		n, err := tx.Exec(ctx, `DELETE FROM slots WHERE chain = $1 AND era = $2 AND signer = $3 AND nonce = $4 AND holder = 'free'
+			AND NOT signed AND consumed = '' AND NOT final`, lane.Chain, lane.Era, lane.Signer, int64(lane.NextNonce-1))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+		lane.NextNonce--
+	}
+	if lane.NextNonce == before {
+		return nil
+	}
+	return saveCounters(ctx, tx, lane)
+}
+
+// Requeue takes an intent out of its slot whose attempts can never execute.
+func (s *Store) Requeue(ctx context.Context, f lease.Fence, id string, failed *txmgr.Failure) error {
+	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		if err := f.Check(ctx, tx); err != nil {
+			return err
+		}
+		seen, err := intentsWhere(ctx, tx, "id = $1", id)
+		if err != nil {
+			return err
+		}
+		if len(seen) == 0 || seen[0].Signer == "" {
+			return txmgr.ErrStale
+		}
+		lane, err := laneRow(ctx, tx, seen[0].Chain, seen[0].Signer)
+		if err != nil {
+			return err
+		}
+		c, err := casesOf(ctx, tx, lane, []uint64{seen[0].Nonce})
+		if err != nil {
+			return err
+		}
+		one := c[seen[0].Nonce]
+		if one == nil || one.slot.Intent != id || one.slot.Consumed != "" {
+			return txmgr.ErrStale
+		}
+		one.changed = true
+		one.slot.Holder, one.slot.Intent = txmgr.HolderFree, ""
+		for _, a := range one.attempts {
+			a.State = txmgr.AttemptReplaced
+		}
+		for _, i := range one.intents {
+			if i.ID != id {
+				continue
+			}
+			switch {
+			case failed != nil:
+				i.Status, i.Final, i.Waiting = txmgr.StatusFailed, true, ""
+				i.Error = &txmgr.Failure{Class: failed.Class, Message: clip(failed.Message)}
+			case i.Cancel:
+				i.Status, i.Final, i.Waiting = txmgr.StatusCancelled, true, ""
+			default:
+				requeue(i, "its attempts can never execute")
+				continue
+			}
+			if err := settle(ctx, tx, i, new(big.Int)); err != nil {
+				return err
+			}
+		}
+		return c.save(ctx, tx, now, lane)
+	})
+}
+
+// Foreign notes nonces that somebody else used before a slot was made for them.
+func (s *Store) Foreign(ctx context.Context, f lease.Fence, chain, signer string, list []txmgr.Consumer, first uint64) error {
+	return s.owned(ctx, f, chain, signer, func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
+		if lane.NextNonce != first {
+			return txmgr.ErrStale
+		}
+		slots := make([]*txmgr.Slot, len(list))
+		for n, c := range list {
+			slots[n] = &txmgr.Slot{
+				Nonce: first + uint64(n), Holder: txmgr.HolderForeign, Consumed: c.Hash, Block: c.Block, BlockHash: c.BlockHash, Final: true, AssignedAt: now,
+			}
+		}
+		if err := saveSlots(ctx, tx, lane, slots...); err != nil {
+			return err
+		}
+		lane.NextNonce += uint64(len(list))
+		if err := saveCounters(ctx, tx, lane); err != nil {
+			return err
+		}
+		return audit(ctx, tx, now, f.Owner, "nonce.foreign", chain+"/"+signer, fmt.Sprintf(`{"first":%d,"count":%d}`, first, len(list)))
+	})
+}

@@ -1,0 +1,139 @@
+package sqlstore
+
+import (
+	"context"
+
+	"lockstep/internal/ledger"
+	"lockstep/txmgr"
+)
+
+// AcceptRaw stores a transaction that its caller signed, in its slot.
+func (s *Store) AcceptRaw(ctx context.Context, intent *txmgr.Intent, attempt txmgr.Attempt, reservation string) (*txmgr.Intent, error) {
+	result := intent
+	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		result = intent
+		lane, err := laneRow(ctx, tx, attempt.Chain, attempt.Signer)
+		if err != nil {
+			return err
+		}
+		if err := checkKills(ctx, tx, intent); err != nil {
+			return err
+		}
+		var earlier string
+		found, err := tx.One(ctx, "SELECT intent FROM attempts WHERE chain = $1 AND era = $2 AND hash = $3 LIMIT 1", []any{lane.Chain, lane.Era, attempt.Hash}, &earlier)
+		if err != nil {
+			return err
+		}
+		if found {
+			list, err := intentsWhere(ctx, tx, "id = $1 AND tenant = $2", earlier, intent.Tenant)
+			if err == nil && len(list) > 0 {
+				result = list[0].Intent
+			}
+			return cause(err, txmgr.ErrDuplicate)
+		}
+		old, err := claimKey(ctx, tx, now, intent)
+		if err != nil || old != nil {
+			result = old
+			return err
+		}
+		slot, version, err := rawSlot(ctx, tx, now, lane, intent, attempt, reservation)
+		if err != nil {
+			return err
+		}
+		attempt.Version, attempt.SignedAt = version, now
+		slot.Signed, slot.AssignedAt = true, now
+		intent.Status = txmgr.StatusSigned
+		if err := hold(ctx, tx, []*txmgr.Intent{intent}); err != nil {
+			return err
+		}
+		if err := saveSlots(ctx, tx, lane, slot); err != nil {
+			return err
+		}
+		if err := insertAttempts(ctx, tx, lane, []*txmgr.Attempt{&attempt}); err != nil {
+			return err
+		}
+		if err := insertIntents(ctx, tx, now, []*txmgr.Intent{intent}, lane.Era); err != nil {
+			return err
+		}
+		return emit(ctx, tx, now, intent)
+	})
+	return result, err
+}
+
+// rawSlot finds the slot of a transaction that its caller signed, and the attempt's version in
+// it: the reserved one, the tenant's own transaction to be replaced, or the next.
+func rawSlot(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, intent *txmgr.Intent, attempt txmgr.Attempt, reservation string) (*txmgr.Slot, int, error) {
+	conflict := &txmgr.NonceConflict{Current: lane.NextNonce, Attempted: attempt.Nonce, Retry: true}
+	slots, err := slotsByNonce(ctx, tx, lane, []uint64{attempt.Nonce})
+	if err != nil {
+		return nil, 0, err
+	}
+	slot := slots[attempt.Nonce]
+	if reservation != "" && (slot == nil || slot.Reservation != reservation) {
+		return nil, 0, txmgr.ErrNoReservation
+	}
+	if slot == nil {
+		if attempt.Nonce != lane.NextNonce {
+			return nil, 0, conflict
+		}
+		lane.NextNonce++
+		slot = &txmgr.Slot{Nonce: attempt.Nonce, Holder: txmgr.HolderIntent, Intent: intent.ID}
+		return slot, 1, saveCounters(ctx, tx, lane)
+	}
+	if slot.Consumed != "" || slot.Final {
+		return nil, 0, conflict
+	}
+	switch slot.Holder {
+	case txmgr.HolderReservation:
+		n, err := tx.Exec(ctx, `UPDATE reservations SET status = 'used', hash = $4 WHERE id = $1 AND tenant = $2 AND status = 'held' AND expires_at > $3`,
+			slot.Reservation, intent.Tenant, now, attempt.Hash)
+		if err != nil {
+			return nil, 0, err
+		}
+		if n == 0 && reservation != "" {
+			return nil, 0, txmgr.ErrNoReservation
+		}
+		if n == 0 {
+			return nil, 0, conflict
+		}
+	case txmgr.HolderFree:
+		var late int
+		// The bytes of a reservation that has expired: the nonce may be reissued at any time.
+		if _, err := tx.One(ctx, "SELECT count(*) FROM reservations WHERE chain = $1 AND era = $2 AND signer = $3 AND nonce = $4 AND tenant = $5 AND status = 'expired'",
+			[]any{lane.Chain, lane.Era, lane.Signer, int64(attempt.Nonce), intent.Tenant}, &late); err != nil {
+			return nil, 0, err
+		}
+		if late > 0 {
+			return nil, 0, conflict
+		}
+	case txmgr.HolderIntent:
+		return rawReplacement(ctx, tx, lane, slot, intent, conflict)
+	default:
+		return nil, 0, conflict
+	}
+	version, err := nextVersion(ctx, tx, lane, slot.Nonce)
+	slot.Holder, slot.Intent = txmgr.HolderIntent, intent.ID
+	return slot, version, err
+}
+
+// rawReplacement lets a caller raise the fees of its own transaction.
+func rawReplacement(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, slot *txmgr.Slot, intent *txmgr.Intent, conflict error) (*txmgr.Slot, int, error) {
+	holders, err := intentsByID(ctx, tx, []string{slot.Intent})
+	if err != nil {
+		return nil, 0, err
+	}
+	holder := holders[slot.Intent]
+	if holder == nil || holder.Kind != txmgr.KindRaw || holder.Tenant != intent.Tenant {
+		return nil, 0, conflict
+	}
+	intent.Replaces = holder.ID
+	version, err := nextVersion(ctx, tx, lane, slot.Nonce)
+	return slot, version, err
+}
+
+func nextVersion(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, nonce uint64) (int, error) {
+	var newest int
+	_, err := tx.One(ctx, "SELECT coalesce(max(version), 0) FROM attempts WHERE chain = $1 AND era = $2 AND signer = $3 AND nonce = $4",
+		[]any{lane.Chain, lane.Era, lane.Signer, int64(nonce)}, &newest)
+	return newest + 1, err
+}

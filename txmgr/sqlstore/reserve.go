@@ -1,0 +1,316 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"lockstep/internal/ledger"
+	"lockstep/txmgr"
+)
+
+const reservationColumns = "id, chain, signer, tenant, nonce, status, created_at, expires_at"
+
+func scanReservation(r ledger.Row) (*txmgr.Reservation, error) {
+	v := &txmgr.Reservation{}
+	var nonce int64
+	err := r.Scan(&v.ID, &v.Chain, &v.Signer, &v.Tenant, &nonce, &v.Status, &v.Created, &v.Expires)
+	v.Nonce = uint64(nonce)
+	return v, err
+}
+
+func reservationsWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...any) ([]*txmgr.Reservation, error) {
+	var list []*txmgr.Reservation
+	err := tx.Query(ctx, "SELECT "+reservationColumns+" FROM reservations WHERE "+condition, args, func(r ledger.Row) error {
+		v, err := scanReservation(r)
+		list = append(list, v)
+		return err
+	})
+	return list, err
+}
+
+// wanted is one call that wants a nonce, with what became of it.
+type wanted struct {
+	tenant string
+	ttl    int64
+	limit  int
+	only   bool
+	taken  *txmgr.Reservation
+	err    error
+}
+
+// Reserve takes the lowest free nonce, else the next. Calls that come while a transaction
+// for their lane is running share the next one: it costs about the same for one as for many.
+func (s *Store) Reserve(ctx context.Context, chain, signer, tenant string, ttl int64, limit int, only bool) (*txmgr.Reservation, error) {
+	want := &wanted{tenant: tenant, ttl: ttl, limit: limit, only: only}
+	err := s.reserving.do(ctx, chain+"\x00"+signer, want, func(ctx context.Context, all []*wanted) error {
+		return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+			lane, err := laneRow(ctx, tx, chain, signer)
+			if err != nil {
+				return err
+			}
+			return reserve(ctx, tx, now, lane, all...)
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return want.taken, want.err
+}
+
+// reserve gives each call its nonce or its error. An error that it returns is all of theirs.
+func reserve(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, all ...*wanted) error {
+	switch {
+	case lane.Halted != "":
+		return fmt.Errorf("%w: %s", txmgr.ErrHalted, lane.Halted)
+	case !lane.Known:
+		return txmgr.ErrNonceUnknown
+	}
+	if killed, err := laneKilled(ctx, tx, lane); err != nil || killed {
+		return cause(err, txmgr.ErrKilled)
+	}
+	allowed, err := allowedReservations(ctx, tx, now, lane, all)
+	if err != nil || len(allowed) == 0 {
+		return err
+	}
+	free, err := slotsWhere(ctx, tx, lane, "NOT final AND holder = 'free' AND consumed = ''", fmt.Sprintf(" LIMIT %d", len(allowed))+tx.ForUpdate())
+	if err != nil {
+		return err
+	}
+	const columns = 9
+	slots := make([]*txmgr.Slot, 0, len(allowed))
+	args := make([]any, 0, columns*len(allowed))
+	for _, want := range allowed {
+		slot := &txmgr.Slot{Nonce: lane.NextNonce}
+		if len(free) > 0 {
+			slot, free = free[0], free[1:]
+		} else {
+			lane.NextNonce++
+		}
+		lane.Assigned++
+		v := &txmgr.Reservation{
+			ID: uuid.NewString(), Chain: lane.Chain, Signer: lane.Signer, Tenant: want.tenant, Nonce: slot.Nonce, Status: "held", Created: now, Expires: now + want.ttl,
+		}
+		want.taken = v
+		slot.Holder, slot.Intent, slot.Reservation, slot.AssignedAt = txmgr.HolderReservation, "", v.ID, now
+		slots = append(slots, slot)
+		args = append(args, v.ID, v.Chain, lane.Era, v.Signer, int64(v.Nonce), v.Tenant, v.Status, v.Created, v.Expires)
+	}
+	if err := saveCounters(ctx, tx, lane); err != nil {
+		return err
+	}
+	if err := saveSlots(ctx, tx, lane, slots...); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "INSERT INTO reservations (id, chain, era, signer, nonce, tenant, status, created_at, expires_at) VALUES "+
+		ledger.Rows(len(allowed), columns), args...)
+	return err
+}
+
+// allowedReservations returns the calls that may have a nonce, and notes the others' errors.
+func allowedReservations(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, all []*wanted) ([]*wanted, error) {
+	held := map[string]int{}
+	flying := -1
+	var allowed []*wanted
+	for _, want := range all {
+		want.taken, want.err = nil, nil // the transaction may run again
+		if _, counted := held[want.tenant]; !counted {
+			var n int
+			if _, err := tx.One(ctx, "SELECT count(*) FROM reservations WHERE tenant = $1 AND status = 'held' AND expires_at > $2", []any{want.tenant, now}, &n); err != nil {
+				return nil, err
+			}
+			held[want.tenant] = n
+		}
+		if want.only && flying < 0 {
+			if _, err := tx.One(ctx, `SELECT count(*) FROM slots WHERE chain = $1 AND era = $2 AND signer = $3 AND NOT final AND consumed = '' AND holder <> 'free'`,
+				[]any{lane.Chain, lane.Era, lane.Signer}, &flying); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case want.limit > 0 && held[want.tenant] >= want.limit:
+			want.err = txmgr.ErrTooMany
+		case want.only && flying+len(allowed) > 0:
+			want.err = fmt.Errorf("%w: a transaction is in flight, and this chain takes one at a time", txmgr.ErrLocked)
+		default:
+			held[want.tenant]++
+			allowed = append(allowed, want)
+		}
+	}
+	return allowed, nil
+}
+
+// cause returns the first error, or the second without one.
+func cause(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// RenewReservation moves a held reservation's expiry.
+func (s *Store) RenewReservation(ctx context.Context, tenant, id string, ttl int64) (*txmgr.Reservation, error) {
+	var renewed *txmgr.Reservation
+	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		n, err := tx.Exec(ctx, "UPDATE reservations SET expires_at = $4 WHERE id = $1 AND tenant = $2 AND status = 'held' AND expires_at > $3", id, tenant, now, now+ttl)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return txmgr.ErrNoReservation
+		}
+		list, err := reservationsWhere(ctx, tx, "id = $1", id)
+		if err == nil {
+			renewed = list[0]
+		}
+		return err
+	})
+	return renewed, err
+}
+
+// Recycle gives a reservation back that no bytes were accepted for.
+func (s *Store) Recycle(ctx context.Context, tenant, id, chain, signer string, nonce uint64) (bool, error) {
+	var done bool
+	err := s.clocked(ctx, func(tx *ledger.Tx, _ int64) error {
+		done = false
+		v, err := findReservation(ctx, tx, tenant, id, chain, signer, nonce)
+		if err != nil || v == nil {
+			return err
+		}
+		lane, err := laneRow(ctx, tx, v.Chain, v.Signer)
+		if err != nil {
+			return err
+		}
+		done, err = giveBack(ctx, tx, lane, v, "recycled")
+		return err
+	})
+	return done, err
+}
+
+// findReservation finds a held one by id, or by nonce the tenant's own if the nonce was
+// issued only once.
+func findReservation(ctx context.Context, tx *ledger.Tx, tenant, id, chain, signer string, nonce uint64) (*txmgr.Reservation, error) {
+	if id != "" {
+		list, err := reservationsWhere(ctx, tx, "id = $1 AND tenant = $2 AND status = 'held'", id, tenant)
+		if err != nil || len(list) == 0 {
+			return nil, err
+		}
+		return list[0], nil
+	}
+	list, err := reservationsWhere(ctx, tx, `chain = $1 AND signer = $2 AND nonce = $3
+		AND era = (SELECT era FROM signer_chains WHERE chain = $1 AND signer = $2)`, chain, signer, int64(nonce))
+	if err != nil || len(list) != 1 || list[0].Tenant != tenant || list[0].Status != "held" {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+// giveBack ends a held reservation and frees its slot. The lane is locked.
+func giveBack(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, v *txmgr.Reservation, status string) (bool, error) {
+	n, err := tx.Exec(ctx, "UPDATE reservations SET status = $2 WHERE id = $1 AND status = 'held'", v.ID, status)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	slots, err := slotsByNonce(ctx, tx, lane, []uint64{v.Nonce})
+	if err != nil {
+		return false, err
+	}
+	slot := slots[v.Nonce]
+	if slot == nil || slot.Reservation != v.ID || slot.Holder != txmgr.HolderReservation {
+		return true, nil
+	}
+	slot.Holder, slot.Reservation = txmgr.HolderFree, ""
+	if err := saveSlots(ctx, tx, lane, slot); err != nil {
+		return false, err
+	}
+	return true, trim(ctx, tx, lane)
+}
+
+// Expire ends reservations whose time has passed.
+func (s *Store) Expire(ctx context.Context) ([]txmgr.Reservation, error) {
+	var ended []txmgr.Reservation
+	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		ended = nil
+		due, err := reservationsWhere(ctx, tx, "status = 'held' AND expires_at <= $1 ORDER BY chain, signer, nonce DESC LIMIT 500", now)
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		for _, v := range due {
+			lane, err := laneRow(ctx, tx, v.Chain, v.Signer)
+			if err != nil {
+				return err
+			}
+			done, err := giveBack(ctx, tx, lane, v, "expired")
+			if err != nil {
+				return err
+			}
+			if !done {
+				continue
+			}
+			v.Status = "expired"
+			ended = append(ended, *v)
+			if lane.Ours || lane.NextNonce <= v.Nonce {
+				continue // filled or given to the next, or not there any more
+			}
+			body := map[string]any{"chain": v.Chain, "signer": v.Signer, "nonce": v.Nonce, "tenant": v.Tenant}
+			if err := tx.Emit(ctx, ledger.Event{Topic: topic, Subject: v.Signer, Kind: "nonce.gap", Body: asJSON(&body), At: now}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return ended, err
+}
+
+// LockLane lets one caller have a lane and its next nonce.
+func (s *Store) LockLane(ctx context.Context, chain, signer, tenant, request string, ttl int64, only bool) (*txmgr.Reservation, error) {
+	var taken *txmgr.Reservation
+	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		lane, err := laneRow(ctx, tx, chain, signer)
+		if err != nil {
+			return err
+		}
+		if lane.LockUntil > now {
+			return txmgr.ErrLocked
+		}
+		want := &wanted{tenant: tenant, ttl: ttl, only: only}
+		if err := reserve(ctx, tx, now, lane, want); err != nil {
+			return err
+		}
+		if taken = want.taken; taken == nil {
+			return want.err
+		}
+		taken.LockID = taken.ID
+		_, err = tx.Exec(ctx, "UPDATE signer_chains SET lock_id = $3, lock_request = $4, lock_tenant = $5, lock_until = $6 WHERE chain = $1 AND signer = $2",
+			chain, signer, taken.ID, request, tenant, now+ttl)
+		return err
+	})
+	return taken, err
+}
+
+// UnlockLane ends a lock if lockID is the holder's. Its nonce is given back if no bytes
+// were accepted for it.
+func (s *Store) UnlockLane(ctx context.Context, chain, signer, tenant, lockID string) (bool, error) {
+	var done bool
+	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		done = false
+		lane, err := laneRow(ctx, tx, chain, signer)
+		if err != nil {
+			return err
+		}
+		n, err := tx.Exec(ctx, `UPDATE signer_chains SET lock_id = '', lock_until = 0 WHERE chain = $1 AND signer = $2 AND lock_id = $3
+			AND lock_tenant = $4 AND lock_until > $5 AND lock_id <> ''`, chain, signer, lockID, tenant, now)
+		if err != nil || n == 0 {
+			return err
+		}
+		done = true
+		v, err := findReservation(ctx, tx, tenant, lockID, "", "", 0)
+		if err != nil || v == nil {
+			return err
+		}
+		_, err = giveBack(ctx, tx, lane, v, "recycled")
+		return err
+	})
+	return done, err
+}

@@ -1,0 +1,192 @@
+package sqlstore
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"lockstep/internal/ledger"
+	"lockstep/txmgr"
+)
+
+//go:embed migrations/*.sql
+var files embed.FS
+
+// Schema is the manager's part of the ledger.
+var Schema = ledger.Schema{Name: "txm", Files: files}
+
+// topic is the manager's in the outbox.
+const topic = "txm"
+
+// Store is a txmgr.Store on a ledger.
+type Store struct {
+	db        *ledger.DB
+	together  group[accepting]
+	reserving group[wanted]
+}
+
+var _ txmgr.Store = (*Store)(nil)
+
+// New migrates the manager's tables and returns the store.
+func New(ctx context.Context, db *ledger.DB) (*Store, error) {
+	if err := db.Migrate(ctx, Schema); err != nil {
+		return nil, err
+	}
+	return &Store{db: db}, nil
+}
+
+// DB returns the ledger, for tables that belong to other parts of the manager.
+func (s *Store) DB() *ledger.DB { return s.db }
+
+// channel carries the hints of managers that share a ledger.
+const channel = "lockstep_txm"
+
+type waker struct{ db *ledger.DB }
+
+// Waker carries hints through PostgreSQL; nil where one process is alone with its file.
+func (s *Store) Waker() txmgr.Waker {
+	if s.db.Dialect() != ledger.Postgres {
+		return nil
+	}
+	return waker{s.db}
+}
+
+// Tell says a word to every manager that listens.
+func (w waker) Tell(ctx context.Context, word string) error { return w.db.Notify(ctx, channel, word) }
+
+// Listen calls heard for every word.
+func (w waker) Listen(ctx context.Context, heard func(word string)) { w.db.Listen(ctx, channel, heard) }
+
+// Now returns the database's clock in microseconds since 1970.
+func (s *Store) Now(ctx context.Context) (now int64, err error) {
+	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
+		now, err = tx.Now(ctx)
+		return err
+	})
+	return now, err
+}
+
+// Ping tells whether the database answers.
+func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }
+
+// CheckIdentity fails with *ledger.RestoredError on a restored database.
+func (s *Store) CheckIdentity(ctx context.Context) error { return s.db.CheckIdentity(ctx) }
+
+// AcceptIdentity takes the database as it is, on an operator's word.
+func (s *Store) AcceptIdentity(ctx context.Context, actor string) error {
+	if err := s.Audit(ctx, actor, "ledger.accept", "ledger", ""); err != nil {
+		return err
+	}
+	return s.db.AcceptIdentity(ctx)
+}
+
+// Events returns the stream's events after a cursor.
+func (s *Store) Events(ctx context.Context, after int64, limit int) ([]ledger.Event, error) {
+	return s.db.Events(ctx, topic, after, limit)
+}
+
+// Sequence gives committed events their cursors.
+func (s *Store) Sequence(ctx context.Context) (int64, error) { return s.db.Sequence(ctx) }
+
+// clocked runs fn in a write transaction with the time of the database's clock.
+func (s *Store) clocked(ctx context.Context, fn func(tx *ledger.Tx, now int64) error) error {
+	return s.db.Write(ctx, func(tx *ledger.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		return fn(tx, now)
+	})
+}
+
+// Big numbers are decimal text; "" is nil.
+
+func decimal(n *big.Int) string {
+	if n == nil {
+		return ""
+	}
+	return n.String()
+}
+
+// zero writes nil as 0, for columns that are never empty.
+func zero(n *big.Int) string {
+	if n == nil {
+		return "0"
+	}
+	return n.String()
+}
+
+type number struct{ to **big.Int }
+
+// Scan reads decimal text.
+func (n number) Scan(value any) error {
+	var text string
+	switch v := value.(type) {
+	case string:
+		text = v
+	case []byte:
+		text = string(v)
+	default:
+		return fmt.Errorf("a number is stored as %T", value)
+	}
+	if text == "" {
+		*n.to = nil
+		return nil
+	}
+	parsed, ok := new(big.Int).SetString(text, 10)
+	if !ok {
+		return errors.New("a stored number is not decimal")
+	}
+	*n.to = parsed
+	return nil
+}
+
+type jsonText struct{ to any }
+
+// Scan reads JSON text; "" leaves the target as it is.
+func (j jsonText) Scan(value any) error {
+	var text string
+	switch v := value.(type) {
+	case string:
+		text = v
+	case []byte:
+		text = string(v)
+	default:
+		return fmt.Errorf("JSON is stored as %T", value)
+	}
+	if text == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(text), j.to)
+}
+
+// asJSON writes a value as text; nil pointers and empty lists are "".
+func asJSON[T any](value *T) string {
+	if value == nil {
+		return ""
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic("a stored value cannot be encoded: " + err.Error()) // plain fields only
+	}
+	return string(text)
+}
+
+func poolsText(pools []string) string {
+	if len(pools) == 0 {
+		return ","
+	}
+	return "," + strings.Join(pools, ",") + ","
+}
+
+func poolsOf(text string) []string {
+	text = strings.Trim(text, ",")
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}

@@ -1,0 +1,290 @@
+package txmgr
+
+import (
+	"context"
+	"errors"
+	"math/big"
+
+	"lockstep/internal/lease"
+	"lockstep/internal/ledger"
+)
+
+// ErrDeposed is what every write of an owner returns when its term is over.
+var ErrDeposed = lease.ErrDeposed
+
+// ErrStale says that a write did not fit what the ledger holds; the caller reads again.
+var ErrStale = errors.New("the ledger has moved on")
+
+// Store keeps the ledger. Every method is one transaction that is durable when it returns
+// nil. An error of a write may be a *ledger.UncertainError: then it was written or not, and
+// the owner reads before it goes on. Writes that take a Fence change nothing and return
+// ErrDeposed when its term is over. Each change of an intent leaves one event in the outbox,
+// in the same transaction. All methods may be called at once from many goroutines.
+type Store interface {
+	AcceptStore
+	LaneStore
+	OwnerStore
+	ReservationStore
+	OperatorStore
+}
+
+// AcceptStore is what callers reach.
+type AcceptStore interface {
+	// Accept stores all intents or none, with keys and holds. It returns for each the stored
+	// one: the given one, or the earlier one of the same key and body (its Seq is lower and
+	// its ID another). ErrIdempotency, ErrForgotten, ErrBudget, ErrKilled.
+	Accept(ctx context.Context, list []*Intent) ([]*Intent, error)
+	// AcceptRaw stores an intent with its signed attempt in a slot. reservation is the held
+	// one it uses, or "". *NonceConflict, ErrDuplicate (with the earlier intent),
+	// ErrNoReservation, and Accept's.
+	AcceptRaw(ctx context.Context, intent *Intent, attempt Attempt, reservation string) (*Intent, error)
+	// ByKey returns the intent of an idempotency key, ErrNotFound, or ErrForgotten.
+	ByKey(ctx context.Context, tenant, key string) (*Intent, error)
+	// Get returns an intent with attempts and timeline, or ErrNotFound. Tenant "" sees all.
+	Get(ctx context.Context, tenant, id string) (*Transaction, error)
+	// Find returns intents, newest first, and the cursor of the next page ("" at the end).
+	Find(ctx context.Context, q Query) ([]*Intent, string, error)
+	// RequestCancel ends an intent that has no signed attempt, or marks a signed one so that
+	// its owner cancels it. ErrTooLate if it has a fate or was mined, ErrNotPossible for a
+	// transaction that the caller signed.
+	RequestCancel(ctx context.Context, tenant, id string) (*Intent, error)
+	// AcceptReplacement stores an intent that takes the place of another: at once if nothing
+	// was signed, otherwise as another payload for its slot. ErrTooLate, ErrNotPossible.
+	AcceptReplacement(ctx context.Context, tenant, old string, intent *Intent) (*Intent, error)
+}
+
+// Query selects intents; empty fields select all.
+type Query struct {
+	Tenant, Chain, Hash, Key, Signer string
+	Nonce                            *uint64
+	Status                           Status
+	Cursor                           string
+	Limit                            int
+}
+
+// Lane is one (chain, signer): its row in signer_chains and what is counted from slots.
+type Lane struct {
+	Chain, Signer string
+	Ours          bool // this fleet holds its key; otherwise its callers sign
+	Pools         []string
+	Enabled       bool
+	PausedReason  string
+	Draining      bool
+	Halted        string // why nothing may be signed until an operator reconciles
+	Known         bool   // its nonce was once read from the chain
+	Era           int64
+	ChainNonce    uint64
+	NextNonce     uint64
+	Delegated     bool
+	Balance       *big.Int // nil: never read
+	MinBalance    *big.Int
+	Streak        int
+	LastError     string
+	LastSeen      int64
+	Assigned      int64 // how many slots it ever got, for round-robin
+	LockUntil     int64
+
+	Pending int    // slots that are not consumed
+	Oldest  int64  // when the oldest of them was assigned; 0 without any
+	Gaps    int    // nonces below NextNonce that no bytes are on their way for, with later ones sent
+	Owner   string // of the lease, if it has not expired
+	Term    int64
+}
+
+// LaneStore keeps lanes.
+type LaneStore interface {
+	// AddLane adds a lane if it is not there and returns it. An existing lane becomes Ours
+	// if the given one is, and gets its pools.
+	AddLane(ctx context.Context, lane Lane) (*Lane, error)
+	// Lane returns one, or ErrUnknownSigner.
+	Lane(ctx context.Context, chain, signer string) (*Lane, error)
+	// Lanes returns those of a chain, or of all chains for "".
+	Lanes(ctx context.Context, chain string) ([]*Lane, error)
+	// Observe notes what was seen of a lane. Nil fields stay.
+	Observe(ctx context.Context, f lease.Fence, chain, signer string, o Observation) error
+	// Operate changes what an operator decides. Nil fields stay.
+	Operate(ctx context.Context, chain, signer, actor string, o Operation) (*Lane, error)
+	// Chain returns what is known of a chain's identity; the zero value before NoteChain.
+	Chain(ctx context.Context, chain string) (ChainState, error)
+	// NoteChain stores the identity and the newest final block.
+	NoteChain(ctx context.Context, chain string, s ChainState) error
+}
+
+// ChainState is what the ledger remembers of a chain.
+type ChainState struct {
+	Identity    string
+	Era         int64
+	Halted      string
+	FinalNumber uint64
+	FinalHash   string
+}
+
+// Observation is what an owner saw.
+type Observation struct {
+	ChainNonce *uint64
+	NextNonce  *uint64 // sets it, and makes the lane known
+	Balance    *big.Int
+	Delegated  *bool
+	Failed     *string // an error: counts up the streak
+	Succeeded  bool    // ends the streak
+	Halted     *string
+	Paused     *string // disables the lane by itself; "" enables it again
+}
+
+// Operation is what an operator wants.
+type Operation struct {
+	Enabled    *bool
+	Reason     string
+	Draining   *bool
+	MinBalance *big.Int
+	Pools      []string
+}
+
+// Assignment is an intent with its slot.
+type Assignment struct {
+	Intent *Intent
+	Slot   Slot
+}
+
+// Line is all that an owner works on in one lane: slots that are not final, with their
+// attempts and intents.
+type Line struct {
+	Lane     *Lane
+	Slots    []*LineSlot // by nonce
+	Identity ChainState
+	Now      int64 // the database's clock
+}
+
+// LineSlot is a slot with what belongs to it.
+type LineSlot struct {
+	Slot
+	Attempts []*Attempt // by version
+	Intents  []*Intent  // the holder first, then replacements in order
+}
+
+// Answer is what an endpoint said to an attempt.
+type Answer struct {
+	Attempt   *Attempt
+	Class     Class // "" for taken
+	Text      string
+	Ambiguous bool // an earlier offer of it may have had an effect
+}
+
+// Proof says which transaction used a slot, as far as it is known.
+type Proof struct {
+	Slot      Slot
+	Attempt   *Attempt // nil: somebody else's transaction
+	Receipt   *Receipt // of the attempt
+	Foreign   string   // hash of somebody else's transaction
+	Block     uint64
+	BlockHash string
+	Final     bool
+}
+
+// OwnerStore is what the owner of a lane does.
+type OwnerStore interface {
+	// Queue returns accepted intents of a chain in order, at most limit of them, beginning
+	// after the number of another, each with what its predecessor of the same orderKey allows
+	// it. confirmed: a predecessor frees its successors when it is final, not when it is mined.
+	Queue(ctx context.Context, chain string, after int64, limit int, confirmed bool) ([]*Queued, error)
+	// Line returns what is not final in a lane.
+	Line(ctx context.Context, chain, signer string) (*Line, error)
+	// Assign gives intents slots, in this order: free slots first, lowest first, then new
+	// ones. Intents that are not accepted any more are passed over. It assigns nothing if
+	// the lane is disabled, halted or killed (nil, nil).
+	Assign(ctx context.Context, f lease.Fence, chain, signer string, intents []string) ([]Assignment, error)
+	// FillSlot makes a free slot one to be filled; cause is the intent that is charged, or "".
+	FillSlot(ctx context.Context, f lease.Fence, slot Slot, cause string) error
+	// Commit stores signed attempts and returns those stored. An attempt is passed over if
+	// its slot is consumed, or if its intent has got a fate, since it was signed.
+	Commit(ctx context.Context, f lease.Fence, list []*Attempt) ([]*Attempt, error)
+	// Answered stores what endpoints said.
+	Answered(ctx context.Context, f lease.Fence, list []Answer) error
+	// Prove stores which transactions used slots and what follows for their intents. For a
+	// foreign transaction that is final, the slot's intents are accepted again.
+	Prove(ctx context.Context, f lease.Fence, list []Proof) error
+	// Unmine takes back proofs that a reorganisation has undone.
+	Unmine(ctx context.Context, f lease.Fence, list []Slot) error
+	// End gives an intent without a transaction in the chain a fate, and frees its slot.
+	End(ctx context.Context, f lease.Fence, id string, status Status, why Failure) error
+	// Requeue takes an intent out of its slot whose attempts are proven never to execute, and
+	// keeps the nonce free for the next. The intent is accepted again, or, with a reason, failed;
+	// one whose cancellation was asked for is cancelled.
+	Requeue(ctx context.Context, f lease.Fence, id string, failed *Failure) error
+	// Wait notes why intents do not move on; "" clears it.
+	Wait(ctx context.Context, f lease.Fence, why map[string]string) error
+	// Stuck notes once that a transaction which its caller signed does not move, and which
+	// fees a replacement needs, with the event tx.stuck.
+	Stuck(ctx context.Context, f lease.Fence, id, why string, fees Fees) error
+	// Foreign notes nonces that somebody else used before any slot was made for them.
+	Foreign(ctx context.Context, f lease.Fence, chain, signer string, list []Consumer, first uint64) error
+}
+
+// Queued is an intent that waits for a slot.
+type Queued struct {
+	*Intent
+	// Behind is the signer of an unmined predecessor of the same orderKey. "" without one.
+	Behind string
+	// Blocked: a predecessor is itself not assigned, or this one may not follow it yet.
+	Blocked bool
+	// Stop: a predecessor failed, and this one does not want to go on after it.
+	Stop string
+}
+
+// Reservation is a nonce that a caller holds who signs for itself.
+type Reservation struct {
+	ID, Chain, Signer, Tenant string
+	Nonce                     uint64
+	Status                    string // held, used, recycled, expired
+	Created, Expires          int64
+	LockID                    string // of Lock alone
+}
+
+// ReservationStore keeps reservations. They need no owner: the lane's row makes them atomic.
+type ReservationStore interface {
+	// Reserve takes the lowest free nonce of a known lane, else the next. limit bounds what
+	// the tenant may hold (ErrTooMany), next only that nothing is in flight (chains without
+	// gaps; ErrLocked). ErrUnknownSigner if the lane is not there, ErrHalted, and
+	// ErrNonceUnknown before its owner has read its nonce.
+	Reserve(ctx context.Context, chain, signer, tenant string, ttl int64, limit int, only bool) (*Reservation, error)
+	// Renew moves the expiry. ErrNoReservation.
+	RenewReservation(ctx context.Context, tenant, id string, ttl int64) (*Reservation, error)
+	// Recycle gives a reservation back that no bytes were accepted for, by id or, with "",
+	// by nonce, which then must be the tenant's own and never reissued. False: not possible.
+	Recycle(ctx context.Context, tenant, id, chain, signer string, nonce uint64) (bool, error)
+	// Expire ends reservations whose time has passed and returns them. Their slots become
+	// free; on a lane of ours they are filled by its owner.
+	Expire(ctx context.Context) ([]Reservation, error)
+	// LockLane lets one caller have a lane and its next nonce. ErrLocked.
+	LockLane(ctx context.Context, chain, signer, tenant, request string, ttl int64, only bool) (*Reservation, error)
+	// UnlockLane ends it if lockID is the holder's. False otherwise.
+	UnlockLane(ctx context.Context, chain, signer, tenant, lockID string) (bool, error)
+}
+
+// OperatorStore is what operators and the stream reach.
+type OperatorStore interface {
+	// Kill turns a switch on or off. Scopes: "all", "chain/ID", "pool/ID/NAME", "signer/ID/ACCOUNT".
+	Kill(ctx context.Context, scope, actor, reason string, on bool) error
+	Kills(ctx context.Context) (map[string]string, error)
+	// Settle makes a reset chain's lanes new: era + 1, open intents failed with the class
+	// "chain_reset", nonces to be read again.
+	ResetChain(ctx context.Context, chain, actor, identity string) error
+	// Reconcile clears a lane's halt and sets its next nonce.
+	Reconcile(ctx context.Context, chain, signer, actor string, next uint64) (*Lane, error)
+	// Spent returns what a scope holds and has settled on a day.
+	Spent(ctx context.Context, scope, day string) (held, settled *big.Int, err error)
+	// Audit writes a line that is never changed.
+	Audit(ctx context.Context, actor, action, subject, body string) error
+	// Forget deletes what became final before a time, at most limit intents, and leaves the
+	// tombstones of their keys. It returns how many.
+	Forget(ctx context.Context, before int64, limit int) (int, error)
+	// Events and Sequence are the stream.
+	Events(ctx context.Context, after int64, limit int) ([]ledger.Event, error)
+	Sequence(ctx context.Context) (int64, error)
+	// CheckIdentity fails with *ledger.RestoredError on a restored database.
+	CheckIdentity(ctx context.Context) error
+	AcceptIdentity(ctx context.Context, actor string) error
+	// Now is the database's clock.
+	Now(ctx context.Context) (int64, error)
+	Ping(ctx context.Context) error
+}

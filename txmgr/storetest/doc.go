@@ -1,0 +1,3 @@
+// Package storetest is the contract of a transaction manager's store as tests. Every store
+// passes it: SQLite in memory, SQLite in a file, PostgreSQL.
+package storetest

@@ -1,0 +1,336 @@
+package storetest
+
+import (
+	"context"
+	"math/big"
+	"sync"
+	"testing"
+
+	"lockstep/internal/ledger"
+	"lockstep/txmgr"
+)
+
+// sent stores an intent whose attempt an endpoint has taken.
+func (r *room) sent() (*txmgr.Intent, *txmgr.Attempt) {
+	r.t.Helper()
+	i := intent("", "x")
+	r.accept(i)
+	done := r.assign(i)
+	a := attempt(i, done[0].Slot.Nonce, 1, txmgr.PurposeIntent)
+	r.commit(a)
+	r.answer(a, "")
+	return i, a
+}
+
+func testCancel(t *testing.T, r *room) {
+	waiting, assigned := intent("", "x"), intent("", "x")
+	r.accept(waiting, assigned)
+	r.assign(assigned)
+	for _, i := range []*txmgr.Intent{waiting, assigned} {
+		r.must(r.RequestCancel(t.Context(), tenant, i.ID))
+		if got := r.status(i.ID, txmgr.StatusCancelled); !got.Final {
+			t.Fatal("a cancelled intent that was never signed is not final")
+		}
+	}
+	if lane := r.lane(); lane.NextNonce != 0 {
+		t.Fatalf("the nonce of a cancelled intent that was never signed is not given back: next is %d", lane.NextNonce)
+	}
+	// An attempt that was signed for it meanwhile is not stored, so it is never sent.
+	if stored := r.commit(attempt(assigned, 0, 1, txmgr.PurposeIntent)); len(stored) != 0 {
+		t.Fatal("an attempt of a cancelled intent was stored")
+	}
+	i, a := r.sent()
+	got, err := r.RequestCancel(t.Context(), tenant, i.ID)
+	r.no(err)
+	if !got.Cancel || got.Status != txmgr.StatusBroadcast {
+		t.Fatalf("a cancel of a sent intent: %+v", got)
+	}
+	cancel := attempt(i, a.Nonce, 2, txmgr.PurposeCancel)
+	r.commit(cancel)
+	r.answer(cancel, "")
+	r.mine(cancel, 3, true, true)
+	done := r.status(i.ID, txmgr.StatusCancelled)
+	if done.Attempts[0].State != txmgr.AttemptReplaced || done.Attempts[1].State != txmgr.AttemptMined {
+		t.Fatalf("states %s and %s", done.Attempts[0].State, done.Attempts[1].State)
+	}
+	_, err = r.RequestCancel(t.Context(), "t2", i.ID)
+	r.is(err, txmgr.ErrNotFound)
+}
+
+func testReplace(t *testing.T, r *room) {
+	for name, winner := range map[string]int{"the old one is mined": 0, "the new one is mined": 1} {
+		i, a := r.sent()
+		other := intent("", "y")
+		other.Kind, other.Replaces = txmgr.KindReplace, i.ID
+		r.must(r.AcceptReplacement(t.Context(), tenant, i.ID, other))
+		if got := r.status(other.ID, txmgr.StatusAssigned); got.Nonce != a.Nonce {
+			t.Fatalf("%s: the replacement has nonce %d, want %d", name, got.Nonce, a.Nonce)
+		}
+		b := attempt(other, a.Nonce, 2, txmgr.PurposeReplace)
+		if len(r.commit(b)) != 1 {
+			t.Fatalf("%s: the replacement's attempt was not stored", name)
+		}
+		r.answer(b, "")
+		r.mine([]*txmgr.Attempt{a, b}[winner], 3, true, true)
+		want := [][2]txmgr.Status{{txmgr.StatusConfirmed, txmgr.StatusCancelled}, {txmgr.StatusReplaced, txmgr.StatusConfirmed}}[winner]
+		r.status(i.ID, want[0])
+		r.status(other.ID, want[1])
+	}
+}
+
+func testForeign(t *testing.T, r *room) {
+	i, a := r.sent()
+	proof := txmgr.Proof{Slot: txmgr.Slot{Chain: chain, Signer: signer, Nonce: a.Nonce}, Foreign: "0xf0", Block: 4, BlockHash: "b4"}
+	r.no(r.Prove(t.Context(), r.fence, []txmgr.Proof{proof}))
+	r.status(i.ID, txmgr.StatusBroadcast) // not final: no proof
+	proof.Final = true
+	r.no(r.Prove(t.Context(), r.fence, []txmgr.Proof{proof}))
+	r.status(i.ID, txmgr.StatusAccepted)
+	done := r.assign(i)
+	if len(done) != 1 || done[0].Slot.Nonce != a.Nonce+1 {
+		t.Fatalf("after a foreign transaction the intent got %+v", done)
+	}
+}
+
+// testRequeue takes intents out of their slot: the nonce goes to the next, and the attempts
+// before it do not count as its own.
+func testRequeue(t *testing.T, r *room) {
+	i, a := r.sent()
+	r.no(r.Requeue(t.Context(), r.fence, i.ID, nil))
+	if got := r.status(i.ID, txmgr.StatusAccepted); got.Signer != "" || got.Attempts[0].State != txmgr.AttemptReplaced {
+		t.Fatalf("accepted again: %+v", got)
+	}
+	if done := r.assign(i); len(done) != 1 || done[0].Slot.Nonce != a.Nonce {
+		t.Fatalf("its nonce is not the next: %+v", done)
+	}
+	again := attempt(i, a.Nonce, 2, txmgr.PurposeIntent)
+	r.commit(again)
+	r.answer(again, txmgr.ClassFatal)
+	r.no(r.Requeue(t.Context(), r.fence, i.ID, &txmgr.Failure{Class: "fatal", Message: "refused by the chain"}))
+	if got := r.status(i.ID, txmgr.StatusFailed); !got.Final || got.Error == nil || got.Error.Message != "refused by the chain" {
+		t.Fatalf("failed for good: %+v", got)
+	}
+	next := intent("", "next")
+	r.accept(next)
+	if done := r.assign(next); len(done) != 1 || done[0].Slot.Nonce != a.Nonce {
+		t.Fatalf("the nonce of a failed intent is lost: %+v", done)
+	}
+}
+
+// testTags stores the same bytes under two tags: which of both was mined is told by the tag.
+func testTags(t *testing.T, r *room) {
+	i := intent("", "tags")
+	r.accept(i)
+	r.assign(i)
+	first := attempt(i, 0, 1, txmgr.PurposeIntent)
+	first.Tag = "one"
+	r.commit(first)
+	r.answer(first, txmgr.ClassTransport)
+	second := *first
+	second.Tag, second.Version, second.State, second.Ambiguous, second.Offers = "two", 2, txmgr.AttemptSigned, false, 0
+	if stored := r.commit(&second); len(stored) != 1 {
+		t.Fatal("the second tag is not stored")
+	}
+	r.answer(&second, "")
+	r.mine(&second, 5, true, true)
+	got := r.status(i.ID, txmgr.StatusConfirmed)
+	if len(got.Attempts) != 2 || got.Attempts[0].State != txmgr.AttemptReplaced || got.Attempts[1].State != txmgr.AttemptMined || got.Attempts[1].Tag != "two" {
+		t.Fatalf("attempts: %+v", got.Attempts)
+	}
+}
+
+func testReorg(t *testing.T, r *room) {
+	i, a := r.sent()
+	slot := txmgr.Slot{Chain: chain, Signer: signer, Nonce: a.Nonce}
+	r.mine(a, 5, false, false)
+	r.status(i.ID, txmgr.StatusMined)
+	r.no(r.Unmine(t.Context(), r.fence, []txmgr.Slot{slot}))
+	got := r.status(i.ID, txmgr.StatusBroadcast)
+	if got.Receipt != nil || got.Attempts[0].State != txmgr.AttemptSent || string(got.Attempts[0].Raw) != string(a.Raw) {
+		t.Fatalf("after a reorganisation: %+v", got)
+	}
+	r.mine(a, 6, true, true)
+	r.status(i.ID, txmgr.StatusConfirmed)
+	r.no(r.Unmine(t.Context(), r.fence, []txmgr.Slot{slot})) // a final block is not taken back
+	r.status(i.ID, txmgr.StatusConfirmed)
+}
+
+func testRefused(t *testing.T, r *room) {
+	i, next := intent("", "x"), intent("", "y")
+	r.accept(i, next)
+	r.assign(i)
+	a := attempt(i, 0, 1, txmgr.PurposeIntent)
+	r.commit(a)
+	r.answer(a, txmgr.ClassFatal)
+	if got := r.get(i.ID); got.Attempts[0].State != txmgr.AttemptRefused {
+		t.Fatalf("a refused attempt is %s", got.Attempts[0].State)
+	}
+	r.no(r.End(t.Context(), r.fence, i.ID, txmgr.StatusFailed, txmgr.Failure{Class: "fatal", Message: "no"}))
+	if got := r.status(i.ID, txmgr.StatusFailed); got.Error == nil || got.Error.Class != "fatal" {
+		t.Fatalf("the error is %+v", got.Error)
+	}
+	if done := r.assign(next); len(done) != 1 || done[0].Slot.Nonce != 0 {
+		t.Fatalf("the slot of the failed intent was not given to the next: %+v", done)
+	}
+}
+
+func testAmbiguous(t *testing.T, r *room) {
+	i := intent("", "x")
+	r.accept(i)
+	r.assign(i)
+	a := attempt(i, 0, 1, txmgr.PurposeIntent)
+	r.commit(a)
+	r.answer(a, txmgr.ClassTransport)
+	r.status(i.ID, txmgr.StatusUnknown)
+	r.answer(a, txmgr.ClassFatal)
+	if got := r.get(i.ID); got.Attempts[0].State != txmgr.AttemptUnknown || !got.Attempts[0].Ambiguous {
+		t.Fatalf("what may have been taken counts as %s after a refusal", got.Attempts[0].State)
+	}
+	r.answer(a, txmgr.ClassKnown)
+	r.status(i.ID, txmgr.StatusBroadcast)
+}
+
+func testBudget(t *testing.T, r *room) {
+	held := func() *txmgr.Intent {
+		i := intent("", "x")
+		i.Holds = []txmgr.Hold{{Scope: "tenant/t1", Day: "2026-01-31", Amount: big.NewInt(60), Limit: big.NewInt(100)}}
+		return i
+	}
+	expect := func(wantHeld, wantSettled int64) {
+		t.Helper()
+		h, s, err := r.Spent(t.Context(), "tenant/t1", "2026-01-31")
+		r.no(err)
+		if h.Int64() != wantHeld || s.Int64() != wantSettled {
+			t.Fatalf("held %s, settled %s; want %d, %d", h, s, wantHeld, wantSettled)
+		}
+	}
+	first := held()
+	r.accept(first)
+	expect(60, 0)
+	_, err := r.Accept(t.Context(), []*txmgr.Intent{held()})
+	r.is(err, txmgr.ErrBudget)
+	expect(60, 0)
+	r.must(r.RequestCancel(t.Context(), tenant, first.ID))
+	expect(0, 0)
+	second := held()
+	r.accept(second)
+	r.assign(second)
+	a := attempt(second, 0, 1, txmgr.PurposeIntent)
+	r.commit(a)
+	r.answer(a, "")
+	r.mine(a, 1, true, false)
+	expect(60, 0)
+	r.mine(a, 1, true, true)
+	expect(0, 210_000)
+}
+
+func testReservations(t *testing.T, r *room) {
+	const ttl = 60_000_000
+	ctx := t.Context()
+	var list []*txmgr.Reservation
+	for range 3 {
+		v, err := r.Reserve(ctx, chain, signer, tenant, ttl, 3, false)
+		r.no(err)
+		list = append(list, v)
+	}
+	_, err := r.Reserve(ctx, chain, signer, tenant, ttl, 3, false)
+	r.is(err, txmgr.ErrTooMany)
+	if done, err := r.Recycle(ctx, "t2", list[1].ID, "", "", 0); err != nil || done {
+		t.Fatalf("another tenant recycled a reservation: %v, %v", done, err)
+	}
+	if done, err := r.Recycle(ctx, tenant, list[1].ID, "", "", 0); err != nil || !done {
+		t.Fatalf("recycle from the middle: %v, %v", done, err)
+	}
+	v, err := r.Reserve(ctx, chain, signer, tenant, ttl, 3, false)
+	r.no(err)
+	if v.Nonce != 1 {
+		t.Fatalf("the recycled nonce is not given first: got %d", v.Nonce)
+	}
+	if done, err := r.Recycle(ctx, tenant, "", chain, signer, 1); err != nil || done {
+		t.Fatalf("a nonce that was reissued was recycled without an id: %v, %v", done, err)
+	}
+	if done, err := r.Recycle(ctx, tenant, "", chain, signer, 2); err != nil || !done {
+		t.Fatalf("recycle by nonce: %v, %v", done, err)
+	}
+	if lane := r.lane(); lane.NextNonce != 2 {
+		t.Fatalf("the end of the line did not move back: next is %d", lane.NextNonce)
+	}
+	late, err := r.Reserve(ctx, chain, signer, tenant, -1, 9, false)
+	r.no(err)
+	ended, err := r.Expire(ctx)
+	r.no(err)
+	if len(ended) != 1 || ended[0].ID != late.ID {
+		t.Fatalf("expired %+v, want %s", ended, late.ID)
+	}
+	_, err = r.RenewReservation(ctx, tenant, late.ID, ttl)
+	r.is(err, txmgr.ErrNoReservation)
+}
+
+func testReservationsAtOnce(t *testing.T, r *room) {
+	const callers, each = 10, 10
+	var mu sync.Mutex
+	seen := map[uint64]bool{}
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			for range each {
+				v, err := r.Reserve(context.WithoutCancel(t.Context()), chain, signer, tenant, 60_000_000, 0, false)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				if seen[v.Nonce] {
+					t.Errorf("nonce %d was given twice", v.Nonce)
+				}
+				seen[v.Nonce] = true
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	if lane := r.lane(); lane.NextNonce != callers*each {
+		t.Fatalf("next nonce %d, want %d", lane.NextNonce, callers*each)
+	}
+}
+
+func testLock(t *testing.T, r *room) {
+	ctx := t.Context()
+	v, err := r.LockLane(ctx, chain, signer, tenant, "request", 60_000_000, false)
+	r.no(err)
+	_, err = r.LockLane(ctx, chain, signer, tenant, "other", 60_000_000, false)
+	r.is(err, txmgr.ErrLocked)
+	if done, err := r.UnlockLane(ctx, chain, signer, tenant, "wrong"); err != nil || done {
+		t.Fatalf("a stranger unlocked: %v, %v", done, err)
+	}
+	if done, err := r.UnlockLane(ctx, chain, signer, tenant, v.LockID); err != nil || !done {
+		t.Fatalf("the holder could not unlock: %v, %v", done, err)
+	}
+	if lane := r.lane(); lane.NextNonce != 0 {
+		t.Fatalf("an unused lock kept its nonce: next is %d", lane.NextNonce)
+	}
+	r.must(r.LockLane(ctx, chain, signer, tenant, "late", -1, false))
+	r.must(r.LockLane(ctx, chain, signer, tenant, "next", 60_000_000, false)) // the old lock has expired
+}
+
+func testViews(t *testing.T, r *room) {
+	r.sent()
+	read := func(query string) string {
+		t.Helper()
+		var text string
+		r.no(r.db.Read(t.Context(), func(tx *ledger.Tx) error {
+			_, err := tx.One(t.Context(), query, nil, &text)
+			return err
+		}))
+		return text
+	}
+	for query, want := range map[string]string{
+		"SELECT status FROM relayer_txs":                                                "broadcasted",
+		"SELECT address || ' ' || next_nonce || ' ' || pending_count FROM relayer_keys": signer + " 1 1",
+		"SELECT count(*) || '' FROM txidem":                                             "0",
+	} {
+		if got := read(query); got != want {
+			t.Errorf("%s: got %q, want %q", query, got, want)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package txmgr
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// retryFirst is the pause before an attempt without a definite answer is offered again. It
+// doubles up to the setting.
+const retryFirst = 500 * time.Millisecond
+
+// resend offers bytes again that are not mined: at once what another term left behind,
+// after a pause what was refused or unknown, and in long intervals what was taken.
+func (w *worker) resend(ctx context.Context, line *Line) error {
+	if line.Lane.Halted != "" {
+		return nil
+	}
+	var due []*Attempt
+	for _, slot := range line.Slots {
+		if slot.Consumed != "" || slot.Final || slot.Nonce < line.Lane.ChainNonce || len(slot.Attempts) == 0 {
+			continue
+		}
+		a := slot.Attempts[len(slot.Attempts)-1]
+		if w.due(a, line.Now) {
+			due = append(due, a)
+		}
+	}
+	return w.send(ctx, due)
+}
+
+func (w *worker) due(a *Attempt, now int64) bool {
+	every := w.m.c.ResendAfter.Duration()
+	switch a.State {
+	case AttemptSigned:
+		return true
+	case AttemptSent:
+	case AttemptUnknown, AttemptRefused:
+		pause := retryFirst << min(max(a.Offers-1, 0), 10)
+		every = min(every, pause)
+	default:
+		return false
+	}
+	return now-a.SentAt >= every.Microseconds()
+}
+
+// tend raises, cancels and replaces what is signed and not mined.
+func (w *worker) tend(ctx context.Context, line *Line) error {
+	if !w.c.Traits().Mempool {
+		return nil
+	}
+	head := true
+	for _, slot := range line.Slots {
+		if slot.Consumed != "" || slot.Final {
+			continue
+		}
+		o, err := w.wanted(ctx, slot, line.Now, head)
+		if err != nil {
+			return err
+		}
+		if o != nil {
+			if err := w.issue(ctx, []order{*o}); err != nil {
+				return err
+			}
+		}
+		head = false
+	}
+	return nil
+}
+
+// wanted decides whether a slot needs another attempt now.
+func (w *worker) wanted(ctx context.Context, slot *LineSlot, now int64, head bool) (*order, error) {
+	if len(slot.Attempts) == 0 || slot.Holder != HolderIntent && slot.Holder != HolderFill {
+		return nil, nil
+	}
+	newest := slot.Attempts[len(slot.Attempts)-1]
+	o := order{slot: slot, purpose: newest.Purpose, intent: intentOf(slot, newest.Intent)}
+	if newest.Purpose == PurposeRaw {
+		return nil, nil // its caller alone can; see tellStuck
+	}
+	first := intentOf(slot, slot.Slot.Intent)
+	next := replacement(slot)
+	old := now - slot.SentAt
+	cancel := first != nil && (first.Cancel || first.ValidUntil != 0 && first.ValidUntil <= now ||
+		head && !first.KeepTrying && slot.SentAt != 0 && old >= w.m.c.CancelAfter.Duration().Microseconds())
+	switch {
+	case cancel && !hasPurpose(slot, PurposeCancel):
+		o.purpose, o.intent = PurposeCancel, first
+	case !cancel && next != nil && !hasAttempt(slot, next.ID):
+		o.purpose, o.intent = PurposeReplace, next
+	case underpriced(newest):
+		// It was refused for its fees: the market may take it higher.
+	case head && slot.SentAt != 0 && now-newest.SignedAt >= w.m.c.BumpAfter.Duration().Microseconds():
+	default:
+		return nil, nil
+	}
+	return w.priced(ctx, o, head)
+}
+
+func underpriced(a *Attempt) bool {
+	return a.State == AttemptRefused && a.Error != nil && (a.Error.Class == string(ClassFeeTooLow) || a.Error.Class == string(ClassSlotTaken) && a.Version > 1)
+}
+
+func intentOf(slot *LineSlot, id string) *Intent {
+	for _, i := range slot.Intents {
+		if i.ID == id {
+			return i
+		}
+	}
+	return nil
+}
+
+// replacement returns the newest intent that wants the slot instead of its holder.
+func replacement(slot *LineSlot) *Intent {
+	for n := len(slot.Intents) - 1; n >= 0; n-- {
+		if slot.Intents[n].Kind == KindReplace && slot.Intents[n].ID != slot.Slot.Intent {
+			return slot.Intents[n]
+		}
+	}
+	return nil
+}
+
+// priced gives an order fees that every earlier attempt's node takes as a replacement. Nil
+// when a cap does not allow it; the intent then says that it waits.
+func (w *worker) priced(ctx context.Context, o order, head bool) (*order, error) {
+	market, err := w.m.Fees(ctx, w.c.ID())
+	if err != nil {
+		return nil, err
+	}
+	speed, limit := SpeedFast, w.m.feeCap()
+	if o.intent != nil && o.purpose != PurposeCancel {
+		speed = o.intent.Speed
+		limit = lower(o.intent.MaxFee, limit)
+		if o.intent.MaxFee == nil {
+			limit = lower(limit, w.m.ceiling(market.Tips[speed].Max))
+		}
+	} else if o.intent != nil && !head {
+		limit = lower(o.intent.MaxFee, limit) // at the head alone a cancel may cost more
+	}
+	old := Fees{}
+	for _, a := range o.slot.Attempts {
+		old.Max, old.Tip = higher(old.Max, a.Fees.Max), higher(old.Tip, a.Fees.Tip)
+	}
+	fees, ok := replacementFees(old, market.Tips[speed], limit)
+	if !ok {
+		if o.intent == nil {
+			return nil, nil
+		}
+		why := "fee_cap: a replacement would cost more than its cap"
+		if o.intent.Waiting == why {
+			return nil, nil
+		}
+		return nil, w.note(ctx, map[string]string{o.intent.ID: why})
+	}
+	o.fees = fees
+	return &o, nil
+}
+
+// StuckPrefix begins Intent.Waiting when its caller alone can help.
+const StuckPrefix = "stuck: "
+
+// tellStuck tells the caller of a transaction that we cannot raise what a replacement needs.
+func (w *worker) tellStuck(ctx context.Context, line *Line) error {
+	at := slices.IndexFunc(line.Slots, func(s *LineSlot) bool { return s.Consumed == "" && !s.Final })
+	if at < 0 || len(line.Slots[at].Attempts) == 0 || !w.c.Traits().Mempool {
+		return nil
+	}
+	slot := line.Slots[at]
+	a := slot.Attempts[len(slot.Attempts)-1]
+	intent := intentOf(slot, a.Intent)
+	if a.Purpose != PurposeRaw || intent == nil || slot.SentAt == 0 || line.Now-a.SignedAt < w.m.c.BumpAfter.Duration().Microseconds() ||
+		strings.HasPrefix(intent.Waiting, StuckPrefix) {
+		return nil
+	}
+	market, err := w.m.Fees(ctx, w.c.ID())
+	if err != nil {
+		return err
+	}
+	fees, _ := replacementFees(a.Fees, market.Tips[SpeedStandard], nil)
+	text := fmt.Sprintf("nonce %d needs maxFeePerGas %s", slot.Nonce, fees.Max)
+	if fees.Tip != nil {
+		text += " and maxPriorityFeePerGas " + fees.Tip.String()
+	}
+	return w.m.store.Stuck(ctx, w.lease.Fence(), intent.ID, text, fees)
+}
+
+// fill consumes free slots that later ones wait behind.
+func (w *worker) fill(ctx context.Context, line *Line) error {
+	if !w.c.Traits().Mempool || !line.Lane.Ours {
+		return nil
+	}
+	signedAbove := false
+	for n := len(line.Slots) - 1; n >= 0; n-- {
+		slot := line.Slots[n]
+		switch {
+		case slot.Consumed != "" || slot.Final:
+			signedAbove = true
+		case slot.Signed && slot.Holder != HolderFree:
+			signedAbove = true
+		case slot.Holder == HolderFree && signedAbove:
+			cause := ""
+			if len(slot.Attempts) > 0 {
+				cause = slot.Attempts[len(slot.Attempts)-1].Intent
+			}
+			if err := w.m.store.FillSlot(ctx, w.lease.Fence(), slot.Slot, cause); err != nil {
+				return err
+			}
+			slot.Holder, slot.Slot.Intent = HolderFill, cause
+		}
+	}
+	return nil
+}

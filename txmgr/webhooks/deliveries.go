@@ -1,0 +1,264 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"lockstep/internal/ledger"
+)
+
+// The states of a delivery.
+const (
+	StatusPending   = "pending"
+	StatusDelivered = "delivered"
+	StatusDead      = "dead"
+)
+
+// Delivery is one event for one webhook.
+type Delivery struct {
+	ID       string // the webhook-id header, the same whenever it is sent again
+	Webhook  string
+	Subject  string
+	Sequence int64
+	Kind     string
+	Body     []byte
+	Status   string
+	Attempts int
+	Answer   int    // HTTP status of the last answer; 0: none
+	Error    string // of the last attempt
+	Next     int64  // when it is tried again; microseconds since 1970, as all times
+	GiveUp   int64
+	Created  int64
+	Done     int64
+}
+
+const deliveryColumns = "d.id, d.webhook, d.subject, d.seq, d.kind, d.body, d.status, d.attempts, d.answer, d.last_error, d.next_at, d.give_up, d.created_at, d.done_at"
+
+func scanDelivery(row ledger.Row, more ...any) (*Delivery, error) {
+	var d Delivery
+	err := row.Scan(append([]any{&d.ID, &d.Webhook, &d.Subject, &d.Sequence, &d.Kind, &d.Body, &d.Status, &d.Attempts, &d.Answer, &d.Error, &d.Next, &d.GiveUp, &d.Created, &d.Done}, more...)...)
+	return &d, err
+}
+
+// expandBatch bounds the events of one transaction.
+const expandBatch = 500
+
+// event is a row of the stream. Its body names the tenant, and the caller's subject.
+type event struct {
+	cursor, at          int64
+	subject, kind, body string
+	tenant, own         string // own is the caller's subject, or else the event's
+}
+
+// expand writes the deliveries of the next events of one webhook and reports whether there
+// may be more.
+func (s *Service) expand(ctx context.Context, id string) (more bool, err error) {
+	err = s.db.Write(ctx, func(tx *ledger.Tx) error {
+		more = false
+		h, err := s.get(ctx, tx, "", id, tx.ForUpdate())
+		if err != nil || !h.Enabled {
+			return err
+		}
+		list, err := s.events(ctx, tx, h.Cursor)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		more = len(list) == expandBatch
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			if e.tenant != h.Tenant || !h.wants(e.kind) {
+				continue
+			}
+			if err := s.deliver(ctx, tx, h, e, now); err != nil {
+				return err
+			}
+		}
+		_, err = tx.Exec(ctx, "UPDATE webhooks SET cursor_at = $1 WHERE id = $2", list[len(list)-1].cursor, id)
+		return err
+	})
+	return more, err
+}
+
+func (s *Service) events(ctx context.Context, tx *ledger.Tx, after int64) ([]event, error) {
+	var list []event
+	err := tx.Query(ctx, "SELECT seq, at, subject, kind, body FROM outbox WHERE seq > $1 AND topic = $2 ORDER BY seq LIMIT $3", []any{after, s.options.Topic, expandBatch}, func(row ledger.Row) error {
+		var e event
+		if err := row.Scan(&e.cursor, &e.at, &e.subject, &e.kind, &e.body); err != nil {
+			return err
+		}
+		var body struct {
+			Tenant  string `json:"tenant"`
+			Subject string `json:"subject"`
+		}
+		if err := json.Unmarshal([]byte(e.body), &body); err != nil {
+			return fmt.Errorf("event %d: %w", e.cursor, err)
+		}
+		if e.tenant, e.own = body.Tenant, body.Subject; e.own == "" {
+			e.own = e.subject
+		}
+		list = append(list, e)
+		return nil
+	})
+	return list, err
+}
+
+// deliver writes one delivery with the next sequence number of its subject.
+func (s *Service) deliver(ctx context.Context, tx *ledger.Tx, h *Hook, e event, now int64) error {
+	var seq int64
+	_, err := tx.One(ctx, `INSERT INTO webhook_sequences (webhook, subject, seq, at) VALUES ($1, $2, 1, $3)
+		ON CONFLICT (webhook, subject) DO UPDATE SET seq = webhook_sequences.seq + 1, at = excluded.at RETURNING seq`, []any{h.ID, e.own, now}, &seq)
+	if err != nil {
+		return fmt.Errorf("sequence: %w", err)
+	}
+	id := fmt.Sprintf("msg_%s_%d", strings.TrimPrefix(h.ID, "wh_"), e.cursor)
+	body, err := json.Marshal(envelope{
+		Type: e.kind, Timestamp: time.UnixMicro(e.at).UTC(), ID: id, Subject: e.own, Sequence: seq, Cursor: e.cursor, Data: json.RawMessage(e.body),
+	})
+	if err != nil {
+		return fmt.Errorf("event %d is not JSON: %w", e.cursor, err)
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO deliveries (id, webhook, cursor_at, subject, seq, kind, body, status, next_at, give_up, created_at)
+		VALUES `+ledger.Rows(1, 11), id, h.ID, e.cursor, e.own, seq, e.kind, string(body), StatusPending, now, now+s.cfg.RetryFor.Duration().Microseconds(), now)
+	return err
+}
+
+// claimed is a delivery with what is needed to send it.
+type claimed struct {
+	*Delivery
+	hook *Hook
+}
+
+// claim takes due deliveries: those whose time has come and, unless they were released,
+// that have no earlier pending one of their subject. A claim ends by itself.
+func (s *Service) claim(ctx context.Context, limit int) (list []claimed, now int64, err error) {
+	hold := (s.cfg.Timeout.Duration()*2 + time.Minute).Microseconds()
+	err = s.db.Write(ctx, func(tx *ledger.Tx) error {
+		list = nil
+		if now, err = tx.Now(ctx); err != nil {
+			return err
+		}
+		var found []*Delivery
+		err := tx.Query(ctx, "SELECT "+deliveryColumns+` FROM deliveries d JOIN webhooks w ON w.id = d.webhook
+			WHERE d.status = 'pending' AND d.next_at <= $1 AND w.enabled AND (d.released OR NOT EXISTS
+				(SELECT 1 FROM deliveries p WHERE p.webhook = d.webhook AND p.subject = d.subject AND p.status = 'pending' AND NOT p.released AND p.seq < d.seq))
+			ORDER BY d.next_at, d.cursor_at LIMIT $2`, []any{now, limit}, func(row ledger.Row) error {
+			d, err := scanDelivery(row)
+			found = append(found, d)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, d := range found {
+			taken, err := tx.Exec(ctx, "UPDATE deliveries SET next_at = $1, attempts = attempts + 1 WHERE id = $2 AND status = 'pending' AND attempts = $3 AND next_at = $4",
+				now+hold, d.ID, d.Attempts, d.Next)
+			if err != nil {
+				return err
+			}
+			if taken == 0 {
+				continue // another process was first
+			}
+			h, err := s.get(ctx, tx, "", d.Webhook, "")
+			if err != nil {
+				return err
+			}
+			d.Attempts++
+			list = append(list, claimed{d, h})
+		}
+		return nil
+	})
+	return list, now, err
+}
+
+// settle stores what became of an attempt. It changes nothing if the delivery was claimed
+// again meanwhile.
+func (s *Service) settle(ctx context.Context, d *Delivery, status string, answer int, failure string, next time.Duration) error {
+	return s.db.Write(ctx, func(tx *ledger.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		done := now
+		if status == StatusPending {
+			done = 0
+		}
+		_, err = tx.Exec(ctx, "UPDATE deliveries SET status = $1, answer = $2, last_error = $3, next_at = $4, done_at = $5 WHERE id = $6 AND attempts = $7 AND status = 'pending'",
+			status, answer, failure, now+next.Microseconds(), done, d.ID, d.Attempts)
+		return err
+	})
+}
+
+// Deliveries returns deliveries of a webhook, newest first, of one status or of all for "".
+// Cursor is the id of the last one of the page before.
+func (s *Service) Deliveries(ctx context.Context, tenant, id, status, cursor string, limit int) ([]*Delivery, error) {
+	var list []*Delivery
+	err := s.db.Read(ctx, func(tx *ledger.Tx) error {
+		list = nil
+		if _, err := s.get(ctx, tx, tenant, id, ""); err != nil {
+			return err
+		}
+		return tx.Query(ctx, "SELECT "+deliveryColumns+` FROM deliveries d WHERE d.webhook = $1 AND ($2 = '' OR d.status = $2)
+			AND ($3 = '' OR d.cursor_at < (SELECT c.cursor_at FROM deliveries c WHERE c.id = $3))
+			ORDER BY d.cursor_at DESC LIMIT $4`, []any{id, status, cursor, limit}, func(row ledger.Row) error {
+			d, err := scanDelivery(row)
+			list = append(list, d)
+			return err
+		})
+	})
+	return list, err
+}
+
+// Redeliver sends a delivery again that was delivered or given up. It keeps its id and its
+// sequence number, and neither waits for others of its subject nor holds them back.
+func (s *Service) Redeliver(ctx context.Context, tenant, webhook, id string) (*Delivery, error) {
+	var d *Delivery
+	err := s.db.Write(ctx, func(tx *ledger.Tx) error {
+		if _, err := s.get(ctx, tx, tenant, webhook, tx.ForUpdate()); err != nil {
+			return err
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, "UPDATE deliveries SET status = 'pending', released = TRUE, next_at = $1, give_up = $2, done_at = 0 WHERE id = $3 AND webhook = $4 AND status <> 'pending'",
+			now, now+s.cfg.RetryFor.Duration().Microseconds(), id, webhook)
+		if err != nil {
+			return err
+		}
+		d = nil
+		err = tx.Query(ctx, "SELECT "+deliveryColumns+" FROM deliveries d WHERE d.id = $1 AND d.webhook = $2", []any{id, webhook}, func(row ledger.Row) (err error) {
+			d, err = scanDelivery(row)
+			return err
+		})
+		if err == nil && d == nil {
+			return ErrNotFound
+		}
+		return err
+	})
+	s.Wake()
+	return d, err
+}
+
+// prune deletes deliveries that ended before the retention, and counters of subjects that
+// were silent for as long.
+func (s *Service) prune(ctx context.Context) error {
+	return s.db.Write(ctx, func(tx *ledger.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		before := now - s.cfg.Retention.Duration().Microseconds()
+		if _, err := tx.Exec(ctx, "DELETE FROM deliveries WHERE status <> 'pending' AND done_at < $1", before); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM webhook_sequences WHERE at < $1 AND NOT EXISTS
+			(SELECT 1 FROM deliveries d WHERE d.webhook = webhook_sequences.webhook AND d.subject = webhook_sequences.subject)`, before)
+		return err
+	})
+}

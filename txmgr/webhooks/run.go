@@ -1,0 +1,128 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"lockstep/internal/webhook"
+)
+
+const (
+	pollEvery  = time.Second
+	pruneEvery = time.Hour
+)
+
+// backoff is the pause after each failed attempt; the last one repeats.
+var backoff = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour}
+
+// Run turns events into deliveries and sends them, until ctx ends. It returns when every
+// attempt that it began has ended.
+func (s *Service) Run(ctx context.Context) error {
+	defer s.sender.Close()
+	workers := new(errgroup.Group)
+	workers.SetLimit(s.cfg.Workers)
+	defer func() { _ = workers.Wait() }() // they return nil
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	pruned := time.Now()
+	for {
+		more := s.round(ctx, workers)
+		if time.Since(pruned) > pruneEvery {
+			pruned = time.Now()
+			s.report(ctx, "delete old deliveries", s.prune(ctx))
+		}
+		if more {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-poll.C:
+		case <-s.wake:
+		}
+	}
+}
+
+// round expands and claims once, and reports whether there is likely more to do now.
+func (s *Service) round(ctx context.Context, workers *errgroup.Group) (more bool) {
+	if ctx.Err() != nil {
+		return false
+	}
+	hooks, err := s.List(ctx, "")
+	s.report(ctx, "read the webhooks", err)
+	for _, h := range hooks {
+		if !h.Enabled {
+			continue
+		}
+		again, err := s.expand(ctx, h.ID)
+		if !errors.Is(err, ErrNotFound) { // deleted meanwhile
+			s.report(ctx, "turn events into deliveries", err)
+		}
+		more = more || again
+	}
+	if len(hooks) == 0 {
+		return false
+	}
+	list, now, err := s.claim(ctx, s.cfg.Workers)
+	s.report(ctx, "claim deliveries", err)
+	for _, d := range list {
+		workers.Go(func() error {
+			s.attempt(ctx, d, now)
+			return nil
+		})
+	}
+	return more || len(list) == s.cfg.Workers
+}
+
+// attempt sends a delivery once and stores what came of it.
+func (s *Service) attempt(ctx context.Context, d claimed, now int64) {
+	answer, err := s.sender.Send(ctx, webhook.Message{ID: d.ID, URL: d.hook.URL, Secrets: d.hook.secrets(now), Body: d.Body})
+	if err != nil && ctx.Err() != nil {
+		return // the claim ends by itself, or the next start takes it over
+	}
+	// What came of it is stored even if the process is asked to stop meanwhile.
+	store, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Timeout.Duration())
+	defer cancel()
+	if err == nil {
+		s.metrics.deliveries.WithLabelValues("delivered").Inc()
+		s.report(store, "store a delivery", s.settle(store, d.Delivery, StatusDelivered, answer, "", 0))
+		s.Wake() // its successor may go
+		return
+	}
+	pause := nextPause(d.Attempts, err)
+	if now+pause.Microseconds() > d.GiveUp {
+		s.metrics.deliveries.WithLabelValues("dead").Inc()
+		s.log.Warn("a webhook's delivery was given up", "webhook", d.Webhook, "delivery", d.ID, "attempts", d.Attempts, "err", err)
+		s.report(store, "store a delivery", s.settle(store, d.Delivery, StatusDead, answer, err.Error(), 0))
+		s.Wake()
+		return
+	}
+	result := "failed"
+	if errors.Is(err, webhook.ErrPrivate) {
+		result = "refused"
+	}
+	s.metrics.deliveries.WithLabelValues(result).Inc()
+	s.report(store, "store a delivery", s.settle(store, d.Delivery, StatusPending, answer, err.Error(), pause))
+}
+
+// nextPause is how long to wait after an attempt that failed: longer each time, with a
+// fifth of chance, and never shorter than the receiver asked for.
+func nextPause(attempts int, err error) time.Duration {
+	pause := backoff[min(max(attempts, 1), len(backoff))-1]
+	pause += time.Duration(rand.Int64N(int64(pause / 5)))
+	var status *webhook.StatusError
+	if errors.As(err, &status) {
+		pause = max(pause, status.RetryAfter)
+	}
+	return pause
+}
+
+func (s *Service) report(ctx context.Context, what string, err error) {
+	if err != nil && ctx.Err() == nil {
+		s.log.Error("webhooks: an operation on the ledger failed; it is tried again", "operation", what, "err", err)
+	}
+}

@@ -1,0 +1,458 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/ledger"
+	"lockstep/internal/pgtest"
+	"lockstep/txmgr/sqlstore"
+)
+
+func open(t *testing.T, url string) *ledger.DB {
+	t.Helper()
+	db, err := ledger.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	if err := db.Migrate(t.Context(), sqlstore.Schema); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func config() Config {
+	return Config{
+		Networks: envx.Strings{"127.0.0.1"}, Timeout: envx.Millis(10 * time.Second), RetryFor: envx.Millis(24 * time.Hour), Workers: 8, Limit: 3,
+		Retention: envx.Millis(time.Hour),
+	}
+}
+
+func service(t *testing.T, db *ledger.DB) *Service {
+	t.Helper()
+	s, err := New(config(), db, Options{Topic: "txm", Agent: "test"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// run starts a service and stops it at the end of the test.
+func run(t *testing.T, s *Service) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// happen writes events of one tenant's intents into the stream.
+func happen(t *testing.T, db *ledger.DB, tenant string, events ...string) {
+	t.Helper()
+	err := db.Write(t.Context(), func(tx *ledger.Tx) error {
+		for _, e := range events {
+			subject, kind, _ := strings.Cut(e, " ")
+			body := fmt.Sprintf(`{"id":%q,"tenant":%q,"note":"%s"}`, subject, tenant, strings.Repeat("x", 10))
+			if err := tx.Emit(t.Context(), ledger.Event{Topic: "txm", Subject: subject, Kind: kind, Body: body, At: time.Now().UnixMicro()}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Sequence(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// receiver takes deliveries and refuses those that refuse says.
+type receiver struct {
+	*httptest.Server
+	mu     sync.Mutex
+	refuse func(envelope) int
+	got    []envelope
+	ids    []string
+	came   chan struct{}
+	check  func(body []byte, header http.Header)
+}
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{came: make(chan struct{}, 1000)}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, _ := io.ReadAll(request.Body)
+		var e envelope
+		if err := json.Unmarshal(body, &e); err != nil {
+			t.Errorf("body %s: %v", body, err)
+		}
+		r.mu.Lock()
+		if r.check != nil {
+			r.check(body, request.Header)
+		}
+		status := http.StatusOK
+		if r.refuse != nil {
+			status = r.refuse(e)
+		}
+		if status == http.StatusOK {
+			r.got = append(r.got, e)
+			r.ids = append(r.ids, request.Header.Get("webhook-id"))
+		}
+		r.mu.Unlock()
+		w.WriteHeader(status)
+		r.came <- struct{}{}
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// until waits for a condition on what came.
+func (r *receiver) until(t *testing.T, what string, condition func([]envelope) bool) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	for {
+		r.mu.Lock()
+		ok := condition(r.got)
+		r.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-r.came:
+		case <-limit:
+			t.Fatalf("%s: did not happen; got %v", what, r.got)
+		}
+	}
+}
+
+// sequences are those of a subject, in the order of their arrival.
+func sequences(list []envelope, subject string) []int64 {
+	var out []int64
+	for _, e := range list {
+		if e.Subject == subject {
+			out = append(out, e.Sequence)
+		}
+	}
+	return out
+}
+
+// databases are the ledgers that a test runs on.
+func databases(t *testing.T, test func(*testing.T, string)) {
+	t.Run("memory", func(t *testing.T) { test(t, "memory:") })
+	t.Run("sqlite", func(t *testing.T) { test(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db")) })
+	t.Run("postgres", func(t *testing.T) { test(t, pgtest.Start(t).Database()) })
+}
+
+// Two processes on one ledger: every event of the tenant and kind goes out once, those of a
+// subject in order, signed.
+func TestDeliveriesAreOrderedBySubject(t *testing.T) {
+	databases(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		first, second := service(t, db), service(t, db)
+		r := newReceiver(t)
+		happen(t, db, "acme", "old tx.accepted") // before the webhook: not its business
+		hook, key, err := first.Create(t.Context(), "acme", r.URL, []string{"tx.mined", "tx.c*"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		verifier, err := standard.NewWebhook(key.Reveal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.check = func(body []byte, header http.Header) {
+			if err := verifier.Verify(body, header); err != nil {
+				t.Errorf("signature: %v", err)
+			}
+		}
+		var events []string
+		for i := range 20 {
+			for _, subject := range []string{"a", "b", "c"} {
+				events = append(events, subject+" "+[]string{"tx.mined", "tx.confirmed"}[i%2], subject+" tx.accepted")
+			}
+		}
+		run(t, first)
+		run(t, second)
+		happen(t, db, "acme", events...)
+		happen(t, db, "other", "d tx.mined")
+		first.Wake()
+		r.until(t, "60 deliveries", func(got []envelope) bool { return len(got) >= 60 })
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		var want []int64
+		for i := range int64(20) {
+			want = append(want, i+1)
+		}
+		for _, subject := range []string{"a", "b", "c"} {
+			if got := sequences(r.got, subject); !slices.Equal(got, want) {
+				t.Errorf("subject %s: %v", subject, got)
+			}
+		}
+		slices.Sort(r.ids)
+		if len(slices.Compact(slices.Clone(r.ids))) != 60 || len(r.got) != 60 {
+			t.Errorf("%d deliveries, ids %v", len(r.got), r.ids)
+		}
+		if len(sequences(r.got, "d"))+len(sequences(r.got, "old")) != 0 {
+			t.Error("another tenant's event, or one from before the webhook, was delivered")
+		}
+		list, err := first.Deliveries(t.Context(), "acme", hook.ID, "", "", 500)
+		if err != nil || len(list) != 60 {
+			t.Fatalf("%d deliveries are listed, %v", len(list), err)
+		}
+		if _, err := first.Deliveries(t.Context(), "other", hook.ID, "", "", 500); !errors.Is(err, ErrNotFound) {
+			t.Errorf("another tenant sees them: %v", err)
+		}
+	})
+}
+
+// A subject that fails holds nobody else back, and its successors wait; when it is given up
+// they go, and a redelivery keeps id and number.
+func TestAFailingSubjectWaitsAlone(t *testing.T) {
+	databases(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		s := service(t, db)
+		r := newReceiver(t)
+		bad := true
+		r.refuse = func(e envelope) int {
+			if bad && e.Subject == "bad" && e.Sequence == 1 {
+				return http.StatusInternalServerError
+			}
+			return http.StatusOK
+		}
+		hook, _, err := s.Create(t.Context(), "", r.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, s)
+		happen(t, db, "", "bad tx.a", "bad tx.b", "good tx.a", "good tx.b")
+		s.Wake()
+		r.until(t, "the good subject goes on", func(got []envelope) bool { return slices.Equal(sequences(got, "good"), []int64{1, 2}) })
+		if got := sequences(r.got, "bad"); got != nil {
+			t.Fatalf("the bad subject delivered %v", got)
+		}
+		failed := waitFor(t, s, hook.ID, func(d *Delivery) bool { return d.Subject == "bad" && d.Attempts == 1 && d.Answer == 500 })
+		if failed.Status != StatusPending || failed.Next <= failed.Created {
+			t.Errorf("after a failure: %+v", failed)
+		}
+		// A day passes: the time to give up and the next time are moved instead of the clock.
+		exec(t, db, "UPDATE deliveries SET next_at = 0, give_up = 1 WHERE id = $1", failed.ID)
+		s.Wake()
+		r.until(t, "the successor is let go", func(got []envelope) bool { return slices.Equal(sequences(got, "bad"), []int64{2}) })
+		dead := waitFor(t, s, hook.ID, func(d *Delivery) bool { return d.Status == StatusDead })
+		r.mu.Lock()
+		bad = false
+		r.mu.Unlock()
+		if _, err := s.Redeliver(t.Context(), "", hook.ID, dead.ID); err != nil {
+			t.Fatal(err)
+		}
+		r.until(t, "the redelivery", func(got []envelope) bool { return slices.Equal(sequences(got, "bad"), []int64{2, 1}) })
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if last := r.got[len(r.got)-1]; last.ID != dead.ID {
+			t.Errorf("redelivered as %s, was %s", last.ID, dead.ID)
+		}
+	})
+}
+
+func exec(t *testing.T, db *ledger.DB, query string, args ...any) {
+	t.Helper()
+	err := db.Write(t.Context(), func(tx *ledger.Tx) error {
+		n, err := tx.Exec(t.Context(), query, args...)
+		if err == nil && n == 0 {
+			return errors.New("nothing was changed")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitFor polls the deliveries of a webhook for one that fits.
+func waitFor(t *testing.T, s *Service, hook string, fits func(*Delivery) bool) *Delivery {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(time.Minute)
+	for {
+		list, err := s.Deliveries(t.Context(), "", hook, "", "", 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range list {
+			if fits(d) {
+				return d
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("no delivery fits; the last list has %d", len(list))
+		}
+	}
+}
+
+// A process that dies with a claim leaves the delivery to the others when the claim ends.
+func TestAClaimEndsByItself(t *testing.T) {
+	db := open(t, "memory:")
+	s := service(t, db)
+	r := newReceiver(t)
+	hook, _, err := s.Create(t.Context(), "", r.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	happen(t, db, "", "a tx.a")
+	if _, err := s.expand(t.Context(), hook.ID); err != nil {
+		t.Fatal(err)
+	}
+	taken, _, err := s.claim(t.Context(), 10)
+	if err != nil || len(taken) != 1 {
+		t.Fatalf("claimed %d, %v", len(taken), err)
+	}
+	if again, _, err := s.claim(t.Context(), 10); err != nil || len(again) != 0 {
+		t.Fatalf("claimed twice: %d, %v", len(again), err)
+	}
+	exec(t, db, "UPDATE deliveries SET next_at = 0")
+	later, _, err := s.claim(t.Context(), 10)
+	if err != nil || len(later) != 1 {
+		t.Fatalf("not claimed after the claim's end: %v", err)
+	}
+	// The first claim's answer comes late and changes nothing.
+	if err := s.settle(t.Context(), taken[0].Delivery, StatusDead, 0, "late", 0); err != nil {
+		t.Fatal(err)
+	}
+	if d := waitFor(t, s, hook.ID, func(*Delivery) bool { return true }); d.Status != StatusPending {
+		t.Errorf("the late answer made it %s", d.Status)
+	}
+}
+
+func TestRotation(t *testing.T) {
+	db := open(t, "memory:")
+	s := service(t, db)
+	hook, older, err := s.Create(t.Context(), "acme", "https://hooks.example/x", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotated, newer, err := s.Rotate(t.Context(), "acme", hook.ID, time.Hour)
+	if err != nil || newer == older {
+		t.Fatal(err)
+	}
+	now := rotated.OldUntil - 1
+	if got := rotated.secrets(now); len(got) != 2 || got[0] != newer || got[1] != older {
+		t.Errorf("%d secrets sign during the rotation", len(got))
+	}
+	if got := rotated.secrets(now + 2); len(got) != 1 || got[0] != newer {
+		t.Errorf("%d secrets sign after the rotation", len(got))
+	}
+	for _, text := range []string{fmt.Sprintf("%+v %#v", rotated, rotated)} {
+		if strings.Contains(text, newer.Reveal()) || strings.Contains(text, older.Reveal()) {
+			t.Error("printing a webhook shows its secret")
+		}
+	}
+}
+
+func TestWhatCannotBeAWebhook(t *testing.T) {
+	db := open(t, "memory:")
+	cfg := config()
+	cfg.Networks = nil
+	s, err := New(cfg, db, Options{Topic: "txm"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, events := range map[string][]string{
+		"http://127.0.0.1/": nil, "http://169.254.169.254/latest": nil, "http://[::1]:80/": nil, "ftp://hooks.example": nil, "": nil,
+		"https://hooks.example": {"tx.mined, tx.failed"}, "https://hooks.example/" + strings.Repeat("x", 3000): nil,
+	} {
+		if _, _, err := s.Create(t.Context(), "", url, events); !errors.Is(err, ErrURL) {
+			t.Errorf("%q %v: %v", url, events, err)
+		}
+	}
+	for range cfg.Limit {
+		if _, _, err := s.Create(t.Context(), "acme", "https://hooks.example", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := s.Create(t.Context(), "acme", "https://hooks.example", nil); !errors.Is(err, ErrTooMany) {
+		t.Errorf("one more than the limit: %v", err)
+	}
+	private := "http://10.0.0.1/"
+	list, err := s.List(t.Context(), "acme")
+	if err != nil || len(list) != cfg.Limit {
+		t.Fatalf("%d webhooks, %v", len(list), err)
+	}
+	if _, err := s.Update(t.Context(), "acme", list[0].ID, Change{URL: &private}); !errors.Is(err, ErrURL) {
+		t.Errorf("changed to a private address: %v", err)
+	}
+	if _, err := s.Update(t.Context(), "other", list[0].ID, Change{}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("another tenant changes it: %v", err)
+	}
+	if err := s.Delete(t.Context(), "acme", list[0].ID); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Get(t.Context(), "acme", list[0].ID); !errors.Is(err, ErrNotFound) {
+		t.Errorf("after the deletion: %v", err)
+	}
+}
+
+func TestPruneKeepsWhatIsPending(t *testing.T) {
+	db := open(t, "memory:")
+	s := service(t, db)
+	hook, _, err := s.Create(t.Context(), "", "http://127.0.0.1:1/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	happen(t, db, "", "a tx.a", "b tx.a")
+	if _, err := s.expand(t.Context(), hook.ID); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, "UPDATE deliveries SET status = 'delivered', done_at = 1 WHERE subject = 'a'")
+	exec(t, db, "UPDATE webhook_sequences SET at = 1")
+	if err := s.prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.Deliveries(t.Context(), "", hook.ID, "", "", 10)
+	if err != nil || len(list) != 1 || list[0].Subject != "b" {
+		t.Errorf("left: %v, %v", list, err)
+	}
+	happen(t, db, "", "b tx.b")
+	if _, err := s.expand(t.Context(), hook.ID); err != nil {
+		t.Fatal(err)
+	}
+	if d := waitFor(t, s, hook.ID, func(d *Delivery) bool { return d.Kind == "tx.b" }); d.Sequence != 2 {
+		t.Errorf("the next of a subject with a pending delivery has sequence %d", d.Sequence)
+	}
+}
+
+func TestPauses(t *testing.T) {
+	last := time.Duration(0)
+	for attempt := 1; attempt <= len(backoff); attempt++ {
+		pause := nextPause(attempt, errors.New("x"))
+		if base := backoff[attempt-1]; pause < base || pause > base+base/5 || pause < last {
+			t.Errorf("attempt %d: %s", attempt, pause)
+		}
+		last = backoff[attempt-1]
+	}
+	if nextPause(100, nil) < backoff[len(backoff)-1] {
+		t.Error("the pause shrinks")
+	}
+}
