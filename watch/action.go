@@ -1,0 +1,115 @@
+package watch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/watch/decode"
+)
+
+// managerKind begins the text of a sink that is a transaction manager.
+const managerKind = "manager"
+
+// Action is the transaction that an event triggers, through a sink that is a transaction manager.
+type Action struct {
+	On   string // the event
+	To   string // an address, or the event's argument that is one; "" for the contract of the event
+	Call string // the function, like release(uint256)
+	Args []string
+	Pool string // of the manager's signers; "" for its default
+
+	call *decode.Call
+}
+
+// Intent is what an action wants to happen.
+type Intent struct {
+	To, Data, Method, Pool string
+}
+
+// check makes an action ready, and tells what is wrong with it.
+func (a *Action) check(w *Watch) error {
+	event := w.event(a.On)
+	if event == nil {
+		return fmt.Errorf("an action is on %s: there is no such event", a.On)
+	}
+	if a.To != "" && !common.IsHexAddress(a.To) && event.TypeOf(a.To) != "address" {
+		return fmt.Errorf("the action on %s goes to %q, which is neither an address nor an argument of that type", a.On, a.To)
+	}
+	call, err := decode.NewCall(a.Call, a.Args, event)
+	if err != nil {
+		return fmt.Errorf("the action on %s: %w", a.On, err)
+	}
+	a.call = call
+	return nil
+}
+
+// validateActions checks that events are acted on once, and only when that cannot be regretted.
+func (w *Watch) validateActions() []error {
+	var errs []error
+	seen := map[string]bool{}
+	for i := range w.Actions {
+		a := &w.Actions[i]
+		if err := a.check(w); err != nil {
+			errs = append(errs, err)
+		}
+		if seen[a.On] {
+			errs = append(errs, fmt.Errorf("there are two actions on %s: one event triggers one", a.On))
+		}
+		seen[a.On] = true
+	}
+	manager := false
+	for _, sink := range w.Sinks {
+		manager = manager || strings.HasPrefix(sink, managerKind+":")
+	}
+	switch {
+	case manager && len(w.Actions) == 0:
+		errs = append(errs, errors.New("its sink is a transaction manager, and no action says what to do"))
+	case !manager && len(w.Actions) > 0:
+		errs = append(errs, errors.New("it has actions, and no sink manager:URL that would carry them out"))
+	case manager && w.Depth == (Depth{}):
+		errs = append(errs, errors.New("a transaction cannot be taken back when its event is: with actions it needs a depth"))
+	}
+	return errs
+}
+
+// ActionOn returns what an event triggers, nil for nothing. Removals trigger nothing, nor do backfills that were not asked to.
+func (p *Plan) ActionOn(e *Event) (*Intent, error) {
+	if e.Removed || e.Backfill != nil && !e.Backfill.Act {
+		return nil, nil //nolint:nilnil // nothing is to be done
+	}
+	for i := range p.Watches {
+		w := &p.Watches[i]
+		if w.Name != e.Watch {
+			continue
+		}
+		for j := range w.Actions {
+			if a := &w.Actions[j]; a.On == e.Event {
+				return a.intent(e)
+			}
+		}
+	}
+	return nil, nil //nolint:nilnil // nothing is to be done
+}
+
+func (a *Action) intent(e *Event) (*Intent, error) {
+	data, err := a.call.Data(e.Args)
+	if err != nil {
+		return nil, fmt.Errorf("the action on %s: %w", a.On, err)
+	}
+	to := a.To
+	switch {
+	case to == "":
+		to = e.Address
+	case !common.IsHexAddress(to):
+		var args map[string]any
+		if err := json.Unmarshal(e.Args, &args); err != nil {
+			return nil, fmt.Errorf("the action on %s: %w", a.On, err)
+		}
+		to = fmt.Sprint(args[to])
+	}
+	return &Intent{To: to, Data: fmt.Sprintf("0x%x", data), Method: a.call.String(), Pool: a.Pool}, nil
+}

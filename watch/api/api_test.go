@@ -1,0 +1,536 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"lockstep/internal/access"
+	"lockstep/internal/ledger"
+	"lockstep/internal/secret"
+	"lockstep/watch"
+	"lockstep/watch/api"
+	"lockstep/watch/decode"
+	"lockstep/watch/watchtest"
+)
+
+const (
+	deployed = "Deployed(address,uint256)"
+	approved = "Approved(address)"
+	released = "Released(address,uint256)"
+)
+
+// book is a sink that remembers.
+type book struct {
+	mu       sync.Mutex
+	messages []watch.Message
+}
+
+func (b *book) Publish(_ context.Context, batch []watch.Message) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.messages = append(b.messages, batch...)
+	return len(batch), nil
+}
+
+func (b *book) Close() {}
+
+func (b *book) all() []watch.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.messages)
+}
+
+// world is a process of watchers with its listener, and a chain.
+type world struct {
+	t     *testing.T
+	chain *watchtest.Chain
+	db    *ledger.DB
+	keys  *access.Keys
+	book  *book
+	url   string
+	stop  func()
+}
+
+func signature(t *testing.T, text string) *decode.Signature {
+	t.Helper()
+	s, err := decode.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	db, err := ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	for _, schema := range []ledger.Schema{watch.Schema, access.Schema} {
+		if err := db.Migrate(t.Context(), schema); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &world{t: t, chain: watchtest.New(t, 4), db: db, keys: access.New(db, "", ""), book: &book{}}
+}
+
+// run starts the process. Emitter 0 is the factory.
+func (w *world) run(events ...string) {
+	w.t.Helper()
+	t := w.t
+	plan := watch.Plan{
+		Chains: []watch.Chain{{ID: watchtest.ChainID, URLs: []secret.String{secret.String(w.chain.URL)}, Finality: 2, MaxSpan: 3}},
+		Watches: []watch.Watch{{
+			Name: "escrows", Chain: watchtest.ChainID, Sinks: []string{"book:secret-place"},
+			Factory: &watch.Factory{Address: watchtest.Emitter(0), Event: signature(t, "Deployed(address indexed escrow, uint256 amount)"), Child: "escrow"},
+			Fields:  []watch.Field{{Name: "amount", Event: "Deployed", Arg: "amount"}},
+			Status:  watch.Status{Initial: "active", On: map[string]string{}},
+		}},
+	}
+	for _, e := range events {
+		plan.Watches[0].Events = append(plan.Watches[0].Events, signature(t, e))
+	}
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	service, err := watch.New(watch.Config{Plan: plan, Instance: "a", Version: "test"}, watch.Deps{DB: w.db, Log: log, Sinks: func(string) (watch.Sink, error) { return w.book, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(service.Collectors()...)
+	surface := api.New(api.Deps{Watchers: service, Keys: w.keys, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), Version: "test", Log: log})
+	if err := surface.Listen(t.Context(), "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	w.url = "http://" + surface.Addr()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 2)
+	go func() { done <- service.Run(ctx) }()
+	go func() { done <- surface.Run(ctx) }()
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := errors.Join(<-done, <-done); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(w.stop)
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (w *world) ask(method, path string, header ...string) answer {
+	w.t.Helper()
+	request, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	got, err := http.DefaultClient.Do(request)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	body, err := io.ReadAll(got.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return answer{got.StatusCode, got.Header, string(body)}
+}
+
+// page is what any of the lists may have.
+type page struct {
+	Watches   []watch.State
+	Contracts []watch.Followed
+	Events    []watch.Told
+	Nodes     []watch.Node
+	Backfills []watch.Backfill
+	Cursor    string
+}
+
+func (w *world) get(path string) page {
+	w.t.Helper()
+	var p page
+	a := w.ask("GET", path)
+	if err := json.Unmarshal([]byte(a.body), &p); err != nil || a.status != http.StatusOK {
+		w.t.Fatalf("%s: %d %s", path, a.status, a.body)
+	}
+	return p
+}
+
+func (w *world) until(what string, holds func() (bool, string)) {
+	w.t.Helper()
+	watchtest.Until(w.t, what, func() (bool, error) {
+		ok, text := holds()
+		return ok, errors.New(text)
+	})
+}
+
+func (w *world) deploy(n int) {
+	w.chain.Emit(watchtest.Emitter(0), deployed, watchtest.Word(watchtest.Emitter(n)), watchtest.Number(int64(100*n)))
+}
+
+func (w *world) approve(n int) {
+	w.chain.Emit(watchtest.Emitter(n), approved, watchtest.Word(common.Address{1}))
+}
+
+func (w *world) release(n int) {
+	w.chain.Emit(watchtest.Emitter(n), released, watchtest.Word(common.Address{2}), watchtest.Number(5))
+}
+
+func names(list []watch.Told) (names []string) {
+	for _, m := range list {
+		names = append(names, fmt.Sprintf("%s@%d", m.Event.Event, m.BlockNumber))
+	}
+	return names
+}
+
+func TestListsAndPages(t *testing.T) {
+	w := newWorld(t)
+	for n := 1; n <= 3; n++ {
+		w.deploy(n)
+		w.chain.Commit() // 1 to 3
+	}
+	w.approve(1)
+	w.chain.Commit() // 4
+	w.run(approved)
+	w.until("four events", func() (bool, string) {
+		p := w.get("/v1/events")
+		return len(p.Events) == 4, fmt.Sprint(names(p.Events))
+	})
+	w.until("the watch is at the head", func() (bool, string) {
+		s := w.get("/v1/watches").Watches[0]
+		return s.Block == 4 && s.Head == 4 && s.Lag == 0, fmt.Sprintf("%+v", s)
+	})
+	state := w.get("/v1/watches").Watches[0]
+	if state.Name != "escrows" || state.Contracts != 3 || !slices.Equal(state.Sinks, []string{"book"}) || state.Factory != watchtest.Emitter(0).Hex() {
+		t.Errorf("watch %+v", state)
+	}
+
+	// Page by page it is the same list.
+	var contracts []string
+	for cursor := ""; ; {
+		p := w.get("/v1/contracts?watch=escrows&limit=1&cursor=" + cursor)
+		for _, c := range p.Contracts {
+			contracts = append(contracts, c.Address+" "+c.Kind+" "+c.Fields["amount"])
+		}
+		if cursor = p.Cursor; cursor == "" || len(contracts) > 10 {
+			break
+		}
+	}
+	want := []string{watchtest.Emitter(0).Hex() + " factory "}
+	for n := 1; n <= 3; n++ {
+		want = append(want, fmt.Sprintf("%s child %d00", watchtest.Emitter(n).Hex(), n))
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, contracts); diff != "" {
+		t.Error(diff)
+	}
+	var events []watch.Told
+	for cursor := ""; ; {
+		p := w.get("/v1/events?limit=1&cursor=" + cursor)
+		if len(p.Events) == 0 || len(events) > 10 {
+			break
+		}
+		events, cursor = append(events, p.Events...), p.Cursor
+	}
+	if diff := cmp.Diff(w.get("/v1/events").Events, events); diff != "" || len(events) != 4 {
+		t.Errorf("%d events, %s", len(events), diff)
+	}
+	if p := w.get("/v1/events?address=" + watchtest.Emitter(1).Hex()); len(p.Events) != 1 || p.Events[0].Event.Event != "Approved" {
+		t.Errorf("of one contract: %+v", p.Events)
+	}
+	if p := w.get("/v1/events?watch=other"); len(p.Events) != 0 {
+		t.Errorf("of another watch: %+v", p.Events)
+	}
+	node := w.get("/v1/nodes").Nodes[0]
+	if node.Instance != "a" || node.Status != "active" || !node.Leader {
+		t.Errorf("node %+v", node)
+	}
+	w.until("readiness", func() (bool, string) {
+		a := w.ask("GET", "/health/readiness")
+		return a.status == http.StatusOK && strings.Contains(a.body, `"ready":true`), a.body
+	})
+	var metrics string
+	for _, line := range []string{"relayer_events_published 4", "relayer_is_leader 1", "total_active_instances 1", "leader_election_count 1", "event_deduplication_hits 0", fmt.Sprintf("watch_lag_blocks{chain=\"%d\"} 0", watchtest.ChainID)} {
+		w.until("a line of the metrics: "+line, func() (bool, string) {
+			metrics = w.ask("GET", "/metrics").body
+			return strings.Contains(metrics, "\n"+line+"\n"), ""
+		})
+	}
+	if strings.Contains(metrics, "secret-place") || strings.Contains(w.ask("GET", "/v1/watches").body, "secret-place") {
+		t.Error("a sink's place is told")
+	}
+}
+
+func TestStreamResumes(t *testing.T) {
+	w := newWorld(t)
+	w.deploy(1)
+	w.chain.Commit()
+	w.run(approved)
+	w.until("the first event", func() (bool, string) { return len(w.get("/v1/events").Events) == 1, "" })
+	// read takes events of a stream until there are enough.
+	read := func(path, last string, count int) (ids, kinds []string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last != "" {
+			request.Header.Set("Last-Event-ID", last)
+		}
+		got, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = got.Body.Close() }()
+		lines := bufio.NewScanner(got.Body)
+		for len(kinds) < count && lines.Scan() {
+			if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
+				ids = append(ids, id)
+			}
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				var e watch.Event
+				if err := json.Unmarshal([]byte(data), &e); err != nil {
+					t.Fatal(err)
+				}
+				kinds = append(kinds, e.Event)
+			}
+		}
+		return ids, kinds
+	}
+	ids, kinds := read("/v1/events/stream?cursor=0", "", 1)
+	if !slices.Equal(kinds, []string{"Deployed"}) {
+		t.Fatalf("%v", kinds)
+	}
+	w.approve(1)
+	w.chain.Commit()
+	more, kinds := read("/v1/events/stream", ids[0], 1)
+	if !slices.Equal(kinds, []string{"Approved"}) {
+		t.Fatalf("behind the first: %v", kinds)
+	}
+	w.stop()
+	w.run(approved)
+	w.approve(1)
+	w.chain.Commit()
+	if _, kinds := read("/v1/events/stream", more[0], 1); !slices.Equal(kinds, []string{"Approved"}) {
+		t.Fatalf("after a restart: %v", kinds)
+	}
+	if _, kinds := read("/v1/events/stream?cursor=0", "", 3); !slices.Equal(kinds, []string{"Deployed", "Approved", "Approved"}) {
+		t.Fatalf("from the beginning: %v", kinds)
+	}
+}
+
+// A signature that is named later is read from the blocks that were read without it.
+func TestBackfill(t *testing.T) {
+	w := newWorld(t)
+	w.deploy(1)
+	w.chain.Commit() // 1
+	w.approve(1)
+	w.release(1)
+	w.chain.Commit() // 2
+	for range 6 {
+		w.chain.Commit()
+	}
+	w.run(approved)
+	w.until("block 8", func() (bool, string) {
+		s := w.get("/v1/watches").Watches[0]
+		return s.Block == 8, fmt.Sprintf("%+v", s)
+	})
+	w.stop()
+	w.run(approved, released)
+	for path, status := range map[string]int{"/v1/watches/other/backfill?from=0": 404, "/v1/watches/escrows/backfill?from=0&to=9": 422, "/v1/watches/escrows/backfill?from=5&to=4": 422, "/v1/watches/escrows/backfill": 422} {
+		if a := w.ask("POST", path); a.status != status || a.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	fill := func(path string, messages int64) {
+		t.Helper()
+		a := w.ask("POST", path)
+		var b watch.Backfill
+		if err := json.Unmarshal([]byte(a.body), &b); err != nil || a.status != http.StatusAccepted || b.Units != 2 || b.To != 8 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		w.until("the backfill is done", func() (bool, string) {
+			list := w.get("/v1/watches/escrows/backfills").Backfills
+			at := slices.IndexFunc(list, func(x watch.Backfill) bool { return x.ID == b.ID })
+			return list[at].Done && list[at].Messages == messages, fmt.Sprintf("%+v", list)
+		})
+	}
+	fill("/v1/watches/escrows/backfill?from=0", 1)
+	fill("/v1/watches/escrows/backfill?from=0", 0) // it stands in the ledger by now
+	fill("/v1/watches/escrows/backfill?from=0&repeat=true&act=true", 3)
+	w.until("six messages", func() (bool, string) { return len(w.book.all()) == 6, fmt.Sprint(len(w.book.all())) })
+	if metrics := w.ask("GET", "/metrics").body; !strings.Contains(metrics, "\nevent_deduplication_hits 8\n") {
+		t.Error("the events that were read again are not counted") // 2, 3 and 3
+	}
+	seqs, deliveries := map[string]int64{}, map[string]int{}
+	for i, m := range w.book.all() {
+		if seqs[m.Address]++; m.Seq != seqs[m.Address] {
+			t.Errorf("%s: message %d where %d is next", m.Address, m.Seq, seqs[m.Address])
+		}
+		deliveries[m.Delivery]++
+		if marked := m.Backfill != nil; marked != (i >= 2) || marked && m.Backfill.Act != (i >= 3) {
+			t.Errorf("message %d has the mark %+v", i, m.Backfill)
+		}
+	}
+	if len(deliveries) != 3 {
+		t.Errorf("deliveries %v", deliveries)
+	}
+}
+
+// every is one request for each operation, with the role it wants.
+var every = []struct {
+	role         access.Role
+	method, path string
+}{
+	{access.RoleRead, "GET", "/v1/watches"},
+	{access.RoleRead, "GET", "/v1/contracts"},
+	{access.RoleRead, "GET", "/v1/events"},
+	{access.RoleRead, "GET", "/v1/events/stream?cursor=x"},
+	{access.RoleRead, "GET", "/v1/nodes"},
+	{access.RoleAdmin, "POST", "/v1/watches/x/backfill?from=0"},
+	{access.RoleRead, "GET", "/v1/watches/x/backfills"},
+	{access.RoleRead, "GET", "/metrics"},
+}
+
+func TestRoles(t *testing.T) {
+	w := newWorld(t)
+	_, admin, err := w.keys.Create(t.Context(), "", access.RoleAdmin, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := map[access.Role]string{access.RoleAdmin: admin.Reveal()}
+	for _, role := range []access.Role{access.RoleRead, access.RoleSend} {
+		_, token, err := w.keys.Create(t.Context(), "", role, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens[role] = token.Reveal()
+	}
+	_, tenants, err := w.keys.Create(t.Context(), "acme", access.RoleAdmin, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.run(approved)
+	paths := map[string]bool{}
+	for _, op := range every {
+		for name, header := range map[string]string{"nobody": "", "a stranger": "Bearer lsk_x", "basic": "Basic Y29yZTp4"} {
+			if a := w.ask(op.method, op.path, "Authorization", header); a.status != http.StatusUnauthorized || a.header.Get("WWW-Authenticate") == "" {
+				t.Errorf("%s %s by %s: %d", op.method, op.path, name, a.status)
+			}
+		}
+		if a := w.ask(op.method, op.path, "Authorization", "Bearer "+tenants.Reveal()); a.status != http.StatusForbidden {
+			t.Errorf("%s %s by a tenant: %d", op.method, op.path, a.status)
+		}
+		for role, token := range tokens {
+			a := w.ask(op.method, op.path, "Authorization", "Bearer "+token)
+			if refused := a.status == http.StatusForbidden; refused == role.Includes(op.role) || a.status == http.StatusUnauthorized || a.status >= 500 {
+				t.Errorf("%s %s by %s: %d %s", op.method, op.path, role, a.status, a.body)
+			}
+		}
+		path, _, _ := strings.Cut(op.path, "?")
+		paths[strings.ReplaceAll(path, "/x/", "/{id}/")] = true
+	}
+	var document struct {
+		OpenAPI string
+		Paths   map[string]any
+	}
+	if err := json.Unmarshal([]byte(w.ask("GET", "/openapi.json", "Authorization", "Bearer "+tokens[access.RoleRead]).body), &document); err != nil || !strings.HasPrefix(document.OpenAPI, "3.1") {
+		t.Fatal(document.OpenAPI, err)
+	}
+	for path := range document.Paths {
+		if !paths[path] {
+			t.Errorf("the table of this test has no %s", path)
+		}
+	}
+	if a := w.ask("GET", "/health/liveness"); a.status != http.StatusOK {
+		t.Errorf("liveness: %d", a.status)
+	}
+}
+
+// Without a key a browser's page of another site gets nothing, and the listener stays on loopback.
+func TestWithoutKeys(t *testing.T) {
+	w := newWorld(t)
+	w.run(approved)
+	if a := w.ask("GET", "/v1/nodes"); a.status != http.StatusOK {
+		t.Errorf("a program of this machine: %d", a.status)
+	}
+	for _, header := range [][2]string{{"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "cross-site"}, {"X-Forwarded-For", "203.0.113.9"}} {
+		if a := w.ask("GET", "/v1/nodes", header[0], header[1]); a.status != http.StatusForbidden {
+			t.Errorf("%s: %d", header[0], a.status)
+		}
+	}
+	if err := api.New(api.Deps{Keys: w.keys}).Listen(t.Context(), "0.0.0.0:0"); !errors.Is(err, api.ErrLoopback) {
+		t.Errorf("on all addresses: %v", err)
+	}
+}
+
+// A database that does not answer is a reason, and nothing but its name is told.
+func TestNotReadyWithReasons(t *testing.T) {
+	w := newWorld(t)
+	w.run(approved)
+	w.until("ready", func() (bool, string) {
+		a := w.ask("GET", "/health/readiness")
+		return a.status == http.StatusOK, a.body
+	})
+	w.stop()
+	surface := api.New(api.Deps{Watchers: stranded(t), Keys: w.keys, Log: slog.New(slog.DiscardHandler)})
+	if err := surface.Listen(t.Context(), "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	w.url = "http://" + surface.Addr()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { _ = surface.Run(ctx) }()
+	a := w.ask("GET", "/health/readiness")
+	if a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "the database does not answer") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := w.ask("GET", "/v1/nodes"); a.status != http.StatusServiceUnavailable || strings.Contains(a.body, "closed") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// stranded is a process whose database is gone.
+func stranded(t *testing.T) *watch.Service {
+	t.Helper()
+	db, err := ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "gone.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := watch.Plan{
+		Chains:  []watch.Chain{{ID: 1, URLs: []secret.String{"http://127.0.0.1:1"}}},
+		Watches: []watch.Watch{{Name: "w", Chain: 1, Addresses: []common.Address{{1}}, Events: []*decode.Signature{signature(t, approved)}}},
+	}
+	service, err := watch.New(watch.Config{Plan: plan, Instance: "s"}, watch.Deps{DB: db, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return service
+}

@@ -1,0 +1,263 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/google/uuid"
+
+	"lockstep/internal/ledger"
+	"lockstep/watch/source"
+)
+
+// ErrRange means that a backfill's blocks cannot be read again.
+var ErrRange = errors.New("these blocks cannot be read again")
+
+// Backfill is blocks that are read again for all contracts of a watch: events that the ledger does not have are added, such as those of
+// a signature that the plan has only named since.
+type Backfill struct {
+	ID    string `json:"id"`
+	Watch string `json:"watch"`
+	From  uint64 `json:"from"`
+	To    uint64 `json:"to"`
+	// Repeat hands on again what the sinks have been told before.
+	Repeat bool `json:"repeat"`
+	// Act lets the manager's sink act on what is handed on. Otherwise it does not: what is old may be settled otherwise.
+	Act      bool  `json:"act"`
+	Units    int64 `json:"units" doc:"Parts of the work."`
+	Left     int64 `json:"left" doc:"Those that are not done."`
+	Messages int64 `json:"messages" doc:"Handed on so far."`
+	Done     bool  `json:"done"`
+}
+
+// Mark is in events that a backfill hands on.
+type Mark struct {
+	ID  string `json:"id"`
+	Act bool   `json:"act"`
+}
+
+// StartBackfill leaves the work to the owners of the units. To 0 means the newest block.
+func (s *Service) StartBackfill(ctx context.Context, b Backfill) (Backfill, error) {
+	at := slices.IndexFunc(s.cfg.Plan.Watches, func(w Watch) bool { return w.Name == b.Watch })
+	if at < 0 {
+		return b, ErrNotFound
+	}
+	w := &s.cfg.Plan.Watches[at]
+	b.ID = uuid.NewString()
+	err := s.db.Write(ctx, func(tx *ledger.Tx) error {
+		var head uint64
+		if _, err := tx.One(ctx, "SELECT head FROM watch_chains WHERE chain = $1", []any{int64(w.Chain)}, &head); err != nil {
+			return err
+		}
+		if b.To == 0 {
+			b.To = head
+		}
+		if b.From < w.Start || b.To < b.From || b.To > head {
+			return fmt.Errorf("%w: want some of %d to %d, the first block of the watch and the newest", ErrRange, w.Start, head)
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		b.Left, err = tx.Exec(ctx, `INSERT INTO backfills (id, unit, chain, watch, from_block, to_block, next_block, repeats, acts, messages, created_at, updated_at)
+			SELECT DISTINCT $1, unit, chain, watch, CAST($2 AS BIGINT), CAST($3 AS BIGINT), CAST($2 AS BIGINT), CAST($4 AS INTEGER), CAST($5 AS INTEGER), 0, CAST($6 AS BIGINT), CAST($6 AS BIGINT)
+			FROM contracts WHERE watch = $7 AND removed = 0`, b.ID, int64(b.From), int64(b.To), int64(bit(b.Repeat)), int64(bit(b.Act)), now, b.Watch)
+		return err
+	})
+	b.Units, b.Done = b.Left, b.Left == 0
+	return b, err
+}
+
+// Backfills returns the newest backfills of a watch and how far they are.
+func (s *Service) Backfills(ctx context.Context, watch string) ([]Backfill, error) {
+	list := []Backfill{}
+	err := s.db.Read(ctx, func(tx *ledger.Tx) error {
+		list = list[:0]
+		return tx.Query(ctx, `SELECT id, watch, from_block, to_block, repeats, acts, COUNT(*), SUM(CASE WHEN next_block <= to_block THEN 1 ELSE 0 END), SUM(messages)
+			FROM backfills WHERE watch = $1 GROUP BY id, watch, from_block, to_block, repeats, acts, created_at ORDER BY created_at DESC, id LIMIT 100`, []any{watch}, func(r ledger.Row) error {
+			var b Backfill
+			var repeat, act int
+			err := r.Scan(&b.ID, &b.Watch, &b.From, &b.To, &repeat, &act, &b.Units, &b.Left, &b.Messages)
+			b.Repeat, b.Act, b.Done = repeat == 1, act == 1, b.Left == 0
+			list = append(list, b)
+			return err
+		})
+	})
+	return list, err
+}
+
+// fill is one step of a backfill: the same blocks of some of our units.
+type fill struct {
+	Backfill
+	next  uint64
+	units []string
+}
+
+// nextFill finds the backfill of our units that is furthest behind.
+func (w *worker) nextFill(ctx context.Context) (*fill, error) {
+	var f *fill
+	err := w.db.Read(ctx, func(tx *ledger.Tx) error {
+		f = nil
+		return tx.Query(ctx, `SELECT b.id, b.unit, b.watch, b.to_block, b.next_block, b.repeats, b.acts FROM backfills b JOIN cursors u ON u.unit = b.unit
+			WHERE b.chain = $1 AND b.next_block <= b.to_block AND u.owner = $2 ORDER BY b.created_at, b.id, b.next_block, b.unit`, []any{int64(w.chain.ID), w.owner}, func(r ledger.Row) error {
+			var row fill
+			var unit string
+			var repeat, act int
+			if err := r.Scan(&row.ID, &unit, &row.Watch, &row.To, &row.next, &repeat, &act); err != nil {
+				return err
+			}
+			if w.watches[row.Watch] == nil || w.units[unit] == nil {
+				return nil // not in this process's plan, or not loaded yet
+			}
+			if f == nil {
+				row.Repeat, row.Act = repeat == 1, act == 1
+				f = &row
+			}
+			if row.ID == f.ID && row.next == f.next {
+				f.units = append(f.units, unit)
+			}
+			return nil
+		})
+	})
+	return f, err
+}
+
+// backfill does one step of a backfill, if there is one. It tells whether there was. New blocks go first: it is called when there are none.
+func (w *worker) backfill(ctx context.Context) (bool, error) {
+	f, err := w.nextFill(ctx)
+	if err != nil || f == nil {
+		return false, err
+	}
+	s := span{from: f.next, to: min(f.To, f.next+w.chain.MaxSpan-1), units: f.units}
+	q := source.Query{Addresses: map[common.Address]struct{}{}, Events: w.watches[f.Watch].selectors()}
+	for _, c := range w.contracts {
+		if _, ours := slices.BinarySearch(f.units, c.unit); ours && c.watch.Name == f.Watch && c.discovered <= s.to {
+			s.contracts = append(s.contracts, c)
+			q.Addresses[c.address] = struct{}{}
+		}
+	}
+	next := s.to + 1
+	var logs []source.Log
+	if len(s.contracts) > 0 {
+		var last source.Block
+		if logs, last, err = w.source.LogsOfRange(ctx, s.from, s.to, q); err != nil {
+			return false, err
+		}
+		next = last.Number + 1
+		if err := w.stamp(ctx, logs); err != nil {
+			return false, err
+		}
+	}
+	if len(logs) > eventsPerCommit && logs[eventsPerCommit].BlockNumber > s.from { // the rest is the next step's
+		next = logs[eventsPerCommit].BlockNumber
+	}
+	logs = slices.DeleteFunc(logs, func(l source.Log) bool { return l.BlockNumber >= next })
+	return true, w.commitFill(ctx, f, w.matchAgain(ctx, s, logs), next)
+}
+
+// matchAgain reads logs that a contract may have had before. Those that its unit has still to come to are left to it.
+func (w *worker) matchAgain(ctx context.Context, s span, logs []source.Log) found {
+	byAddress := map[common.Address][]*contract{}
+	for _, c := range s.contracts {
+		byAddress[c.address] = append(byAddress[c.address], c)
+	}
+	return w.matchLogs(ctx, byAddress, logs, func(c *contract, block uint64) bool {
+		return block >= c.discovered && block < w.position(c)
+	})
+}
+
+// commitFill writes what a step of a backfill found, and that it was done.
+func (w *worker) commitFill(ctx context.Context, f *fill, all found, next uint64) error {
+	var seqs map[contractKey]int64
+	var told map[string]int64
+	hits := 0
+	err := w.db.Write(ctx, func(tx *ledger.Tx) error {
+		seqs, told = map[contractKey]int64{}, map[string]int64{}
+		if err := w.fence(ctx, tx, f.units); err != nil {
+			return err
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		state, err := w.standing(ctx, tx, f.next, all.occurrences)
+		if err != nil {
+			return err
+		}
+		fresh, err := w.insertEvents(ctx, tx, all.occurrences, now)
+		if err != nil {
+			return fmt.Errorf("events: %w", err)
+		}
+		hits = len(all.occurrences) - len(fresh)
+		if err := insertContracts(ctx, tx, all.children, now); err != nil {
+			return err
+		}
+		list := fresh
+		if f.Repeat {
+			list = all.occurrences
+		}
+		limit, settled := w.watches[f.Watch].settled(state)
+		list = slices.DeleteFunc(slices.Clone(list), func(o *occurrence) bool { return !settled || o.blockNumber > limit }) // they are handed on when they are deep enough
+		if err := w.announce(ctx, tx, list); err != nil {
+			return err
+		}
+		messages := make([]ledger.Event, len(list))
+		for i, o := range list {
+			o.mark = &Mark{ID: f.ID, Act: f.Act}
+			messages[i] = o.message(w.chain.ID, nextSeq(seqs, o.contract), false, now)
+			told[o.contract.unit]++
+		}
+		if err := w.storeSeqs(ctx, tx, seqs, now); err != nil {
+			return err
+		}
+		if err := w.applyFields(ctx, tx, fresh, now); err != nil {
+			return err
+		}
+		for _, unit := range f.units {
+			if _, err := tx.Exec(ctx, "UPDATE backfills SET next_block = $1, messages = messages + $2, updated_at = $3 WHERE id = $4 AND unit = $5", int64(next), told[unit], now, f.ID, unit); err != nil {
+				return err
+			}
+		}
+		return tx.Emit(ctx, messages...)
+	})
+	if err != nil {
+		return err
+	}
+	w.metrics.deduplicated.Add(float64(hits))
+	for key, seq := range seqs {
+		w.contracts[key].seq = seq
+	}
+	if len(told) > 0 {
+		w.changed(sortedKeys(told))
+	}
+	return nil
+}
+
+// standing fails unless the blocks of events are the chain's as the fleet knows it: an endpoint may be behind a reorganisation.
+func (w *worker) standing(ctx context.Context, tx *ledger.Tx, from uint64, list []*occurrence) (chainState, error) {
+	state, _, err := readChain(ctx, tx, w.chain.ID, from)
+	for _, o := range list {
+		if err == nil && o.blockNumber > state.safe && state.blocks[o.blockNumber].Hash.Hex() != o.blockHash {
+			err = errStale
+		}
+	}
+	return state, err
+}
+
+// announce marks events as handed on, and fills in how often they have come back.
+func (w *worker) announce(ctx context.Context, tx *ledger.Tx, list []*occurrence) error {
+	for _, o := range list {
+		err := tx.Query(ctx, "UPDATE chain_events SET announced = 1 WHERE watch = $1 AND chain = $2 AND block_hash = $3 AND log_index = $4 RETURNING incarnation",
+			[]any{o.contract.watch.Name, int64(w.chain.ID), o.blockHash, int64(o.logIndex)}, func(r ledger.Row) error { return r.Scan(&o.incarnation) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func chainLabel(id uint64) string { return strconv.FormatUint(id, 10) }

@@ -1,0 +1,351 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/ledger"
+	"lockstep/watch/decode"
+	"lockstep/watch/source"
+)
+
+// errStale means that what this process remembers is not what the ledger says any more.
+var errStale = errors.New("the ledger has changed meanwhile")
+
+// found is what the logs of a span amount to.
+type found struct {
+	occurrences []*occurrence // in the order of the chain
+	children    []newContract
+}
+
+// match reads the logs that the contracts of a span wait for.
+func (w *worker) match(ctx context.Context, s span, logs []source.Log) found {
+	byAddress := map[common.Address][]*contract{}
+	for _, c := range s.contracts {
+		byAddress[c.address] = append(byAddress[c.address], c)
+	}
+	return w.matchLogs(ctx, byAddress, logs, func(c *contract, block uint64) bool {
+		return block >= w.position(c) // else its owner had it before
+	})
+}
+
+// matchLogs decodes the logs that contracts wait for.
+func (w *worker) matchLogs(ctx context.Context, byAddress map[common.Address][]*contract, logs []source.Log, wanted func(*contract, uint64) bool) found {
+	var f found
+	for i := range logs {
+		l := &logs[i]
+		for _, c := range byAddress[l.Address] {
+			if !wanted(c, l.BlockNumber) {
+				continue
+			}
+			signature := c.wants(l.Topics[0])
+			if signature == nil {
+				continue
+			}
+			args, err := signature.Decode(l.Topics, l.Data)
+			if err != nil {
+				w.metrics.undecoded.Inc()
+				w.log.WarnContext(ctx, "a log looks like an event but is none", "event", signature.String(), "address", l.Address.Hex(), "transaction", l.TxHash.Hex(), "log", l.Index, "error", err)
+				continue
+			}
+			o := &occurrence{
+				contract: c, event: signature.Name, args: encode(args), blockNumber: l.BlockNumber, blockHash: l.BlockHash.Hex(),
+				txHash: l.TxHash.Hex(), logIndex: l.Index, time: l.Time,
+			}
+			f.occurrences = append(f.occurrences, o)
+			if c.factory && signature == c.watch.Factory.Event {
+				f.children = append(f.children, c.watch.child(o.id(w.chain.ID), l.BlockNumber, args))
+			}
+		}
+	}
+	return f
+}
+
+// wants finds the event of a contract that has a selector.
+func (c *contract) wants(selector common.Hash) *decode.Signature {
+	if c.factory && c.watch.Factory.Event.Selector == selector {
+		return c.watch.Factory.Event
+	}
+	for _, e := range c.watch.Events {
+		if e.Selector == selector {
+			return e
+		}
+	}
+	return nil
+}
+
+// child is the contract that a factory's event announces.
+func (w *Watch) child(by string, block uint64, args map[string]any) newContract {
+	address, _ := args[w.Factory.Child].(string) // an address, as the plan was checked for
+	n := newContract{watch: w, address: common.HexToAddress(address), kind: kindChild, block: block, by: by, fields: map[string]string{}}
+	for _, f := range w.Fields {
+		if f.Event == w.Factory.Event.Name {
+			n.fields[f.Name] = fmt.Sprint(args[f.Arg])
+		}
+	}
+	return n
+}
+
+// eventsPerCommit is how many events one transaction writes, and those of their last block: a transaction that takes long keeps the
+// leases of this process from being renewed where the database has one writer.
+const eventsPerCommit = 5000
+
+// commitAll writes what was found in a span, in transactions of a bounded length that end between two blocks.
+func (w *worker) commitAll(ctx context.Context, state chainState, s span, logs []source.Log, last source.Block) error {
+	f := w.match(ctx, s, logs)
+	for from := s.from; ; {
+		end, rest := f.cut(eventsPerCommit)
+		at := last
+		if len(rest.occurrences) > 0 {
+			o := f.occurrences[len(end.occurrences)-1]
+			at = source.Block{Number: o.blockNumber, Hash: common.HexToHash(o.blockHash)}
+		}
+		if err := w.commit(ctx, state, w.until(s, from, at.Number), end, at); err != nil || len(rest.occurrences) == 0 {
+			return err
+		}
+		f, from = rest, at.Number+1
+	}
+}
+
+// cut divides what was found behind a number of events, between two blocks.
+func (f found) cut(n int) (first, rest found) {
+	if len(f.occurrences) <= n {
+		return f, found{}
+	}
+	for n < len(f.occurrences) && f.occurrences[n].blockNumber == f.occurrences[n-1].blockNumber {
+		n++
+	}
+	if n == len(f.occurrences) {
+		return f, found{}
+	}
+	block := f.occurrences[n-1].blockNumber
+	at := slices.IndexFunc(f.children, func(c newContract) bool { return c.block > block })
+	if at < 0 {
+		at = len(f.children)
+	}
+	return found{f.occurrences[:n], f.children[:at]}, found{f.occurrences[n:], f.children[at:]}
+}
+
+// until is a span that ends earlier: with those who are up to there.
+func (w *worker) until(s span, from, to uint64) span {
+	short := span{from: from, to: to}
+	for _, name := range s.units {
+		if w.units[name].next <= to {
+			short.units = append(short.units, name)
+		}
+	}
+	for _, c := range s.contracts {
+		if w.position(c) <= to {
+			short.contracts = append(short.contracts, c)
+		}
+	}
+	return short
+}
+
+// commit writes, in one transaction, what was found in a span and that it was read.
+func (w *worker) commit(ctx context.Context, state chainState, s span, f found, last source.Block) error {
+	next := last.Number + 1
+	var seqs map[contractKey]int64
+	var hits int
+	var told map[string]struct{}
+	err := w.db.Write(ctx, func(tx *ledger.Tx) error {
+		seqs, hits, told = map[contractKey]int64{}, 0, map[string]struct{}{}
+		if err := w.moveCursors(ctx, tx, s, next, last.Hash.Hex(), state.fork); err != nil {
+			return err
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		fresh, err := w.insertEvents(ctx, tx, f.occurrences, now)
+		if err != nil {
+			return fmt.Errorf("events: %w", err)
+		}
+		hits = len(f.occurrences) - len(fresh)
+		if err := insertContracts(ctx, tx, f.children, now); err != nil {
+			return err
+		}
+		var messages []ledger.Event
+		for _, o := range fresh {
+			if o.contract.watch.Depth == (Depth{}) {
+				messages = append(messages, o.message(w.chain.ID, nextSeq(seqs, o.contract), false, now))
+				told[o.contract.unit] = struct{}{}
+			}
+		}
+		if err := w.updateContracts(ctx, tx, s, next, seqs, now); err != nil {
+			return err
+		}
+		if err := w.applyFields(ctx, tx, fresh, now); err != nil {
+			return err
+		}
+		return tx.Emit(ctx, messages...)
+	})
+	if err != nil {
+		return err
+	}
+	w.metrics.deduplicated.Add(float64(hits))
+	w.metrics.blocks.Add(float64(next - s.from))
+	for _, c := range s.contracts {
+		if !c.merged {
+			c.next = next
+		}
+	}
+	for _, name := range s.units {
+		u := w.units[name]
+		u.next, u.parent, u.fork = next, last.Hash.Hex(), state.fork
+	}
+	for _, c := range s.contracts {
+		c.merged = c.merged || c.next == w.units[c.unit].next
+		if seq, told := seqs[c.key()]; told {
+			c.seq = seq
+		}
+	}
+	if len(told) > 0 {
+		w.changed(sortedKeys(told))
+	}
+	if w.waits() {
+		_, err = w.mature(ctx, state)
+	}
+	return err
+}
+
+// nextSeq counts the messages about a contract within a transaction that may be run again.
+func nextSeq(seqs map[contractKey]int64, c *contract) int64 {
+	seq, begun := seqs[c.key()]
+	if !begun {
+		seq = c.seq
+	}
+	seqs[c.key()] = seq + 1
+	return seq + 1
+}
+
+// moveCursors moves the units of a span, and makes sure that the units of all its contracts are still ours.
+func (w *worker) moveCursors(ctx context.Context, tx *ledger.Tx, s span, next uint64, parent string, fork int64) error {
+	for part := range slices.Chunk(s.units, perStatement) {
+		args := append([]any{int64(next), parent, fork, w.owner}, anys(part)...)
+		n, err := tx.Exec(ctx, "UPDATE cursors SET next_block = $1, parent = $2, fork = $3 WHERE owner = $4 AND unit IN "+ledger.List(5, len(part)), args...)
+		if err != nil {
+			return err
+		}
+		if n != int64(len(part)) {
+			return errDeposed
+		}
+	}
+	others := map[string]struct{}{}
+	for _, c := range s.contracts {
+		if _, moved := slices.BinarySearch(s.units, c.unit); !moved {
+			others[c.unit] = struct{}{}
+		}
+	}
+	return w.fence(ctx, tx, sortedKeys(others))
+}
+
+// fence fails unless units are ours, and keeps them so until the transaction ends.
+func (w *worker) fence(ctx context.Context, tx *ledger.Tx, units []string) error {
+	for part := range slices.Chunk(units, perStatement) {
+		args := append([]any{w.owner}, anys(part)...)
+		held := 0
+		err := tx.Query(ctx, "SELECT unit FROM cursors WHERE owner = $1 AND unit IN "+ledger.List(2, len(part))+tx.ForUpdate(), args, func(ledger.Row) error { held++; return nil })
+		if err != nil {
+			return err
+		}
+		if held != len(part) {
+			return errDeposed
+		}
+	}
+	return nil
+}
+
+// insertEvents writes events and returns those that are new, or have come back after a removal, in their order.
+func (w *worker) insertEvents(ctx context.Context, tx *ledger.Tx, all []*occurrence, now int64) ([]*occurrence, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	rows := make([][]any, len(all))
+	for i, o := range all {
+		announced := 0
+		if o.contract.watch.Depth == (Depth{}) {
+			announced = 1
+		}
+		rows[i] = []any{
+			o.contract.watch.Name, int64(w.chain.ID), o.blockHash, int64(o.logIndex), int64(o.blockNumber), int64(o.time), o.txHash,
+			addressText(o.contract.address), o.event, o.args, o.contract.unit, int64(0), int64(1), int64(announced), now, w.node,
+		}
+	}
+	type key struct {
+		watch, hash string
+		index       uint64
+	}
+	incarnations := make(map[key]int64, len(all))
+	err := inserted(ctx, tx, `INSERT INTO chain_events (watch, chain, block_hash, log_index, block_number, time, tx_hash, address, event, args, unit, removed, incarnation, announced, processed_at, processed_by)
+		VALUES %s ON CONFLICT (watch, chain, block_hash, log_index) DO UPDATE SET removed = 0, announced = excluded.announced, incarnation = chain_events.incarnation + 1, unit = excluded.unit,
+			processed_at = excluded.processed_at, processed_by = excluded.processed_by
+		WHERE chain_events.removed = 1 RETURNING watch, block_hash, log_index, incarnation`, 16, rows, func(r ledger.Row) error {
+		var k key
+		var incarnation int64
+		err := r.Scan(&k.watch, &k.hash, &k.index, &incarnation)
+		incarnations[k] = incarnation
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	fresh := make([]*occurrence, 0, len(incarnations))
+	for _, o := range all {
+		if n, ok := incarnations[key{o.contract.watch.Name, o.blockHash, o.logIndex}]; ok {
+			o.incarnation = n
+			fresh = append(fresh, o)
+		}
+	}
+	return fresh, nil
+}
+
+// updateContracts writes how far the contracts are that do not go with their units yet, and the numbers of the last messages.
+func (w *worker) updateContracts(ctx context.Context, tx *ledger.Tx, s span, next uint64, seqs map[contractKey]int64, now int64) error {
+	var rows [][]any
+	for _, c := range s.contracts {
+		seq, told := seqs[c.key()]
+		if c.merged && !told {
+			continue
+		}
+		if !told {
+			seq = c.seq
+		}
+		position, merged := c.next, int64(1)
+		if !c.merged {
+			position = next
+			at := w.units[c.unit].next
+			if _, moved := slices.BinarySearch(s.units, c.unit); moved {
+				at = next
+			}
+			if at != next {
+				merged = 0
+			}
+		}
+		rows = append(rows, []any{c.watch.Name, int64(w.chain.ID), addressText(c.address), int64(position), merged, seq, now})
+	}
+	return w.storeContracts(ctx, tx, rows)
+}
+
+// storeContracts updates position, merged and seq of contracts that are not removed.
+func (w *worker) storeContracts(ctx context.Context, tx *ledger.Tx, rows [][]any) error {
+	for part := range slices.Chunk(rows, perStatement) {
+		args := make([]any, 0, 7*len(part))
+		for _, r := range part {
+			args = append(args, r...)
+		}
+		n, err := tx.Exec(ctx, `UPDATE contracts SET next_block = CAST(v.column4 AS BIGINT), merged = CAST(v.column5 AS INTEGER), seq = CAST(v.column6 AS BIGINT), updated_at = CAST(v.column7 AS BIGINT) FROM (VALUES `+ledger.Rows(len(part), 7)+`) AS v
+			WHERE contracts.watch = v.column1 AND contracts.chain = CAST(v.column2 AS BIGINT) AND contracts.address = v.column3 AND contracts.removed = 0`, args...)
+		if err != nil {
+			return fmt.Errorf("contracts: %w", err)
+		}
+		if n != int64(len(part)) {
+			return errStale // its factory's owner has taken one back
+		}
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/secret"
+	"lockstep/watch/decode"
+)
+
+// Plan is everything that is followed: what watch.yaml says, or the older environment.
+type Plan struct {
+	Chains  []Chain
+	Watches []Watch
+}
+
+// Chain is a network and where it is read from.
+type Chain struct {
+	ID   uint64
+	URLs []secret.String // of JSON-RPC endpoints, the preferred one first; they may hold keys
+	// Finality is how many blocks below the head a block cannot be replaced any more, where the chain
+	// itself does not say what is final.
+	Finality uint64
+	// MaxSpan is the maximum of blocks that one query for logs covers.
+	MaxSpan uint64
+}
+
+// Watch says what to follow on a chain and where its events go.
+type Watch struct {
+	Name      string // letters, digits, '-' and '_'
+	Chain     uint64
+	Start     uint64   // first block
+	Factory   *Factory // nil: only Addresses
+	Addresses []common.Address
+	Events    []*decode.Signature
+	Depth     Depth
+	Fields    []Field
+	Status    Status
+	Sinks     []string // as in WATCH_SINKS
+	Actions   []Action // for a sink that is a transaction manager
+}
+
+// Factory says which event announces a contract that is to be followed, too.
+type Factory struct {
+	Address common.Address
+	Event   *decode.Signature
+	Child   string // the event's argument that is the contract
+}
+
+// Field copies an argument of an event to the row of the contract it is about.
+type Field struct {
+	Name       string
+	Event, Arg string
+}
+
+// Status says what state a contract is in, by the last event that names one.
+type Status struct {
+	Initial string
+	On      map[string]string // event to status
+}
+
+// Depth is how far an event must be below the head before it is handed on.
+type Depth struct {
+	Blocks    uint64
+	Finalized bool // as deep as the chain itself calls final
+}
+
+// ParseDepth reads a number of blocks, or "finalized".
+func ParseDepth(text string) (Depth, error) {
+	if text == "finalized" {
+		return Depth{Finalized: true}, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return Depth{}, fmt.Errorf("%q is not a depth: want a number of blocks, or finalized", text)
+	}
+	return Depth{Blocks: n}, nil
+}
+
+// String is the form that ParseDepth reads.
+func (d Depth) String() string {
+	if d.Finalized {
+		return "finalized"
+	}
+	return strconv.FormatUint(d.Blocks, 10)
+}
+
+const (
+	defaultFinality = 64
+	activeStatus    = "active"
+)
+
+// Bounds of a plan.
+const (
+	maxWatches   = 256
+	maxAddresses = 100_000
+	maxEvents    = 64
+)
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// Validate returns everything that is wrong with a plan.
+func (p *Plan) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	chains := map[uint64]bool{}
+	for _, c := range p.Chains {
+		switch {
+		case chains[c.ID]:
+			bad("chain %d is described twice", c.ID)
+		case c.ID == 0:
+			bad("a chain has no id")
+		case len(c.URLs) == 0:
+			bad("chain %d has no URL", c.ID)
+		}
+		chains[c.ID] = true
+	}
+	names := map[string]bool{}
+	if len(p.Watches) == 0 {
+		bad("there is nothing to follow: no watch")
+	}
+	if len(p.Watches) > maxWatches {
+		bad("%d watches, the maximum is %d", len(p.Watches), maxWatches)
+	}
+	for i := range p.Watches {
+		w := &p.Watches[i]
+		if !namePattern.MatchString(w.Name) {
+			bad("watch %q: a name has 1 to 64 letters, digits, - and _", w.Name)
+		}
+		if names[w.Name] {
+			bad("watch %s is described twice", w.Name)
+		}
+		names[w.Name] = true
+		if !chains[w.Chain] {
+			bad("watch %s: chain %d is not described", w.Name, w.Chain)
+		}
+		errs = append(errs, w.validate()...)
+	}
+	return errors.Join(errs...)
+}
+
+func (w *Watch) validate() []error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("watch %s: "+format, append([]any{w.Name}, args...)...))
+	}
+	if w.Factory == nil && len(w.Addresses) == 0 {
+		bad("it follows nothing: it needs a factory or addresses")
+	}
+	if len(w.Addresses) > maxAddresses {
+		bad("%d addresses, the maximum is %d", len(w.Addresses), maxAddresses)
+	}
+	if len(w.Events) == 0 && w.Factory == nil {
+		bad("it names no events")
+	}
+	if len(w.Events) > maxEvents {
+		bad("%d events, the maximum is %d", len(w.Events), maxEvents)
+	}
+	if f := w.Factory; f != nil {
+		if typ := f.Event.TypeOf(f.Child); typ != "address" {
+			bad("the factory's event %s has no argument %s of type address", f.Event.Name, f.Child)
+		}
+	}
+	seen := map[common.Hash]string{}
+	for _, e := range w.Events {
+		if other, twice := seen[e.Selector]; twice {
+			bad("event %s is named twice (as %s)", e, other)
+		}
+		seen[e.Selector] = e.String()
+	}
+	for _, f := range w.Fields {
+		if e := w.event(f.Event); e == nil {
+			bad("field %s: there is no event %s", f.Name, f.Event)
+		} else if e.TypeOf(f.Arg) == "" {
+			bad("field %s: event %s has no argument %s", f.Name, f.Event, f.Arg)
+		}
+	}
+	for event := range w.Status.On {
+		if w.event(event) == nil {
+			bad("a status is set by event %s, which is not followed", event)
+		}
+	}
+	for _, err := range w.validateActions() {
+		bad("%w", err)
+	}
+	return errs
+}
+
+// event finds a followed event, the factory's included, by its name.
+func (w *Watch) event(name string) *decode.Signature {
+	if w.Factory != nil && w.Factory.Event.Name == name {
+		return w.Factory.Event
+	}
+	for _, e := range w.Events {
+		if e.Name == name {
+			return e
+		}
+	}
+	return nil
+}
+
+// selectors are the first topics of all logs that a watch wants of a factory or a contract.
+func (w *Watch) selectors() []common.Hash {
+	list := make([]common.Hash, 0, len(w.Events)+1)
+	for _, e := range w.Events {
+		list = append(list, e.Selector)
+	}
+	if w.Factory != nil {
+		list = append(list, w.Factory.Event.Selector)
+	}
+	return list
+}

@@ -1,0 +1,170 @@
+package watch_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/secret"
+	"lockstep/watch"
+	"lockstep/watch/watchtest"
+)
+
+const good = `
+chains:
+  - {id: 31337, urls: [http://127.0.0.1:8545], finality: 32}
+watches:
+  - name: escrows
+    chain: 31337
+    start: 5
+    depth: finalized
+    factory: {address: "0x5FbDB2315678afecb367f032d93F642f64180aa3", event: "Made(address indexed escrow, uint256 amount)", child: escrow}
+    events: ["Approved(address)"]
+    abi: {escrow.json: [Released]}
+    fields: {amount: Made.amount}
+    status: {initial: open, Released: released}
+    sinks: [stdout]
+`
+
+func TestReadFile(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("escrow.json", `{"abi":[{"type":"event","name":"Released","inputs":[{"name":"to","type":"address","indexed":true},{"name":"amount","type":"uint256"}]},{"type":"event","name":"Other","inputs":[]}]}`)
+	plan, err := watch.ReadFile(write("watch.yaml", good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := plan.Watches[0]
+	got := []string{w.Name, w.Depth.String(), w.Events[0].String(), w.Events[1].String(), w.Status.Initial, w.Status.On["Released"], w.Factory.Event.String()}
+	if diff := cmp.Diff([]string{"escrows", "finalized", "Approved(address)", "Released(address,uint256)", "open", "released", "Made(address,uint256)"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(w.Events) != 2 || w.Start != 5 || plan.Chains[0].Finality != 32 {
+		t.Errorf("%+v", plan)
+	}
+}
+
+// TestAllMistakesAtOnce has a file with many mistakes: each is told with its line.
+func TestAllMistakesAtOnce(t *testing.T) {
+	_, err := watch.Read([]byte(`chains:
+  - {id: abc, urls: [http://127.0.0.1:8545]}
+watches:
+  - name: one
+    chian: 31337
+    depth: deep
+    factory: {address: "0x12", event: "Made(nothing)", child: escrow}
+  - name: two
+    events: [Approved(address]
+    fields: {amount: Made}
+    abi: missing.json
+`), "watch.yaml")
+	if err == nil {
+		t.Fatal("a file full of mistakes was read")
+	}
+	for _, want := range []string{
+		"watch.yaml:2: id must be a number", `watch.yaml:5: a watch has no setting "chian"`, "watch.yaml:6:", `watch.yaml:7: "0x12" is not an address`, "watch.yaml:7: event signature", "watch.yaml:9: event signature",
+		"watch.yaml:10: a field is written as", "watch.yaml:11: open missing.json",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("nobody says %q:\n%v", want, err)
+		}
+	}
+	_, err = watch.Read([]byte("chains:\n  - {id: 1, urls: [http://x]}\nwatches:\n  - {name: a, chain: 1}\n  - {name: b, chain: 2, events: [A()]}\n"), "watch.yaml")
+	for _, want := range []string{"watch.yaml:4: watch a: it follows nothing", "watch.yaml:4: watch a: it names no events", "watch.yaml:5: watch b: chain 2 is not described"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("nobody says %q:\n%v", want, err)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(good))
+	f.Add([]byte("watches: [[1]]"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if plan, err := watch.Read(text, filepath.Join(t.TempDir(), "watch.yaml")); err == nil && plan.Validate() != nil {
+			t.Error("a plan was read that is not valid")
+		}
+	})
+}
+
+// TestOlderEnvironment reads the settings of older services alone.
+func TestOlderEnvironment(t *testing.T) {
+	s := watch.Settings{
+		ChainID: 31337, URLs: []secret.String{"http://127.0.0.1:8545"}, Factory: "0x5FbDB2315678afecb367f032d93F642f64180aa3", Depth: "0", PubSubProject: "p", PubSubTopic: "events",
+		FactoryEvent: "EscrowDeployed(address indexed escrow, address indexed payer, address indexed payee, uint256 amount)", Events: "Approved(address),Released(address,uint256),Refunded(address,uint256)",
+	}
+	plan, err := s.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := plan.Watches[0]
+	if w.Factory.Child != "escrow" || len(w.Events) != 3 || len(w.Fields) != 3 || w.Status.On["Refunded"] != "refunded" || w.Sinks[0] != "pubsub:p/events" {
+		t.Errorf("%+v", w)
+	}
+	_, err = (&watch.Settings{Factory: "x", FactoryEvent: "(", Events: "A(", Depth: "deep", Partitions: -1}).Plan()
+	if err == nil || strings.Count(err.Error(), "\n") != 5 {
+		t.Errorf("not all six mistakes are told: %v", err)
+	}
+}
+
+func TestCheckShowsABlock(t *testing.T) {
+	c := watchtest.New(t, 3)
+	deploy(c, 1, 5)
+	c.Commit() // 1
+	approve(c, 1)
+	approve(c, 2) // nobody announced it
+	c.Commit()    // 2
+	plan := escrows(t, c.URL)
+	for block, want := range map[uint64][]string{1: {"Deployed"}, 2: {"Approved"}} {
+		events, err := watch.Check(t.Context(), &plan, block, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range events {
+			got = append(got, e.Event)
+			if !json.Valid(e.Args) {
+				t.Errorf("%+v", e)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("block %d: %s", block, diff)
+		}
+	}
+}
+
+func TestActionsAreChecked(t *testing.T) {
+	const text = `
+chains: [{id: 5, urls: [http://127.0.0.1:1]}]
+watches:
+  - name: w
+    chain: 5
+    addresses: ["0x05FbA803Be258049A27B820088bab1cAD2058871"]
+    events: ["Asked(address who, uint256 amount)"]
+    sinks: [SINK]
+    actions:
+      - {on: Asked, to: amount, call: "pay(uint256)", args: [amount]}
+      - {on: Asked, call: "pay(uint256)", args: [who]}
+      - {on: Never, call: "pay()"}
+`
+	_, err := watch.Read([]byte(strings.ReplaceAll(text, "SINK", "manager:http://127.0.0.1:1")), "watch.yaml")
+	for _, part := range []string{"neither an address", "wants uint256", "two actions on Asked", "no such event", "needs a depth"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("no word of %q in %v", part, err)
+		}
+	}
+	if _, err = watch.Read([]byte(strings.ReplaceAll(text, "SINK", "stdout")), "watch.yaml"); err == nil || !strings.Contains(err.Error(), "no sink manager:URL") {
+		t.Errorf("%v", err)
+	}
+}

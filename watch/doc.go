@@ -1,0 +1,68 @@
+// Package watch follows contracts on a chain and hands every event on, however many processes share the work and whichever of
+// them dies. A Plan says what to follow; a Service is one process of the fleet; package sinks has the places where events go, package
+// source reads the chain, package decode the logs.
+//
+//	service, err := watch.New(watch.Config{Plan: plan, Instance: "a"}, watch.Deps{…})
+//	err = service.Run(ctx)
+//
+// # Words
+//
+// A watch is what to follow: a factory, addresses, events. A contract is an address that a watch follows, given or announced by a factory's
+// event. A shard is one of 1,024 parts of a chain's contracts. A unit is what one process owns at a time: the head of a chain, a
+// factory, or a shard. A lease says which process owns a unit, by a row with a term (package lease). A cursor is the next block
+// of a unit and the hash of the block before it. A contract is merged when it goes with its unit's cursor; before, it has a position of its own. An event is
+// announced when its message stands in the outbox. A message is one event, or its removal, for the sinks. The outbox is a table of the
+// ledger; messages of one unit keep their order there. The fork number of a chain counts its reorganisations. A backfill is blocks that are read
+// again for the contracts of a watch. An action is the transaction that an event triggers.
+//
+// # How a block becomes messages
+//
+//	head of the chain (one process)      units of a process                            sinks
+//	───────────────────────────────      ──────────────────                            ─────
+//	newest block, its parents       ──▶  logs of all contracts, one query         ┌──▶ 32 messages at a time
+//	rows of blocks, row of a fork        one transaction: events, contracts,      │    note how far, under the
+//	                                     cursors, outbox                      ────┘    right to write for the unit
+//
+// All units of a process advance together: those that are at about the same block are in one query and one transaction, so that
+// the number of calls depends on blocks and not on contracts. Blocks that can still be replaced are read one by one, by their hashes;
+// older ones in ranges (package source says what makes an empty answer believable).
+//
+// A contract that is discovered starts with a position of its own, at the block of the factory's event, because its shard
+// may be past that block already, in another process. It takes part in steps from there, and is merged when it meets its unit.
+//
+// # What is written together
+//
+// One transaction holds the new events, the rows of contracts, the cursors and the messages. It changes nothing unless the
+// rows of the cursors name this process: taking a lease writes the new owner's name there in the transaction that takes it. A process
+// that stood still and goes on therefore writes nothing, whatever it believes. An event that stands in the ledger already is not inserted
+// again, and has no second message.
+//
+// # Reorganisations
+//
+// The head's owner keeps the blocks that can still be replaced. When a new block stands on another parent, it looks for the common
+// ancestor and writes a row with it. Each unit compares the chain's fork number with its own before each step: if it is behind, it goes back to the
+// lowest ancestor that it has missed, marks its events above it that are not on the chain any more, and tells the sinks that they are
+// removed, newest first. A factory's event that is removed takes its contract's row with it. A fork below what was final ends
+// the process with ErrDeepFork.
+//
+// # Delivery
+//
+// Each message has a number (seq) per watch and contract, and an id that is the same when it comes again. A process hands on at most 32 messages to
+// a sink before it notes how far it is, and only while it can trust its lease for longer than a send may take; so a kill repeats
+// no more than those. A sink that refuses a contract's message holds up that unit, and nothing else.
+//
+// # Backfills
+//
+// A backfill has a row for each unit of its watch. The owner of a unit works it off when there are no new blocks, in the goroutine that reads those, so that the
+// numbers of messages stay in one hand. What the unit has still to read is left to it.
+//
+// # Who owns what
+//
+// worker (units, contracts) and headFollower are used by one goroutine each. fleet.mu guards which leases are ours;
+// publisher.mu guards which units may have messages.
+//
+// # What it does not do
+//
+// It reads logs only: no traces, no state. What an endpoint does not say in a partial answer cannot be noticed when it is the only
+// endpoint. Two liars who agree are believed.
+package watch

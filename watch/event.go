@@ -1,0 +1,74 @@
+package watch
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"lockstep/internal/ledger"
+)
+
+// Event is what sinks and readers of the stream get, as one line of JSON.
+type Event struct {
+	ID          string          `json:"id"` // {watch}:{chain}:{block hash}:{log index}
+	Chain       uint64          `json:"chain"`
+	Watch       string          `json:"watch"`
+	Event       string          `json:"event"`
+	Address     string          `json:"address"`
+	BlockNumber uint64          `json:"blockNumber"`
+	BlockHash   string          `json:"blockHash"`
+	Transaction string          `json:"transactionHash"`
+	LogIndex    uint64          `json:"logIndex"`
+	Timestamp   uint64          `json:"timestamp"` // of the block, in seconds since 1970
+	Args        json.RawMessage `json:"args"`
+	// Removed says that the block was replaced: the event has not happened.
+	Removed bool `json:"removed"`
+	// EventID is the name that older consumers know: {transaction hash}:{log index}.
+	EventID string `json:"event_id"`
+	// Delivery is the id of this message. An event that was removed and has come back is another message.
+	Delivery string `json:"deliveryId"`
+	// Seq counts the messages of one watch about one contract: 1, 2, 3 …
+	Seq int64 `json:"seq"`
+	// Backfill names the backfill that has handed this on, if it was one.
+	Backfill *Mark `json:"backfill,omitempty"`
+}
+
+// occurrence is an event as the ledger has it.
+type occurrence struct {
+	contract    *contract
+	event       string
+	args        string // JSON
+	blockNumber uint64
+	blockHash   string
+	txHash      string
+	logIndex    uint64
+	time        uint64
+	incarnation int64
+	mark        *Mark // of the backfill that hands it on, nil for none
+}
+
+func (o *occurrence) id(chain uint64) string {
+	return fmt.Sprintf("%s:%d:%s:%d", o.contract.watch.Name, chain, o.blockHash, o.logIndex)
+}
+
+// message makes the row of the outbox that tells of an event, or of its removal.
+func (o *occurrence) message(chain uint64, seq int64, removed bool, now int64) ledger.Event {
+	e := Event{
+		ID: o.id(chain), Chain: chain, Watch: o.contract.watch.Name, Event: o.event, Address: addressText(o.contract.address),
+		BlockNumber: o.blockNumber, BlockHash: o.blockHash, Transaction: o.txHash, LogIndex: o.logIndex, Timestamp: o.time,
+		Args: json.RawMessage(o.args), Removed: removed, EventID: fmt.Sprintf("%s:%d", o.txHash, o.logIndex), Seq: seq, Backfill: o.mark,
+	}
+	e.Delivery = fmt.Sprintf("%s:%d", e.ID, o.incarnation)
+	if removed {
+		e.Delivery += ":removed"
+	}
+	return ledger.Event{Topic: topic, Subject: o.contract.unit, Kind: o.contract.watch.Name, Body: encode(e), At: now}
+}
+
+// encode writes JSON of values that always have some.
+func encode(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("a value without JSON: %v", err))
+	}
+	return string(text)
+}

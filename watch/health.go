@@ -1,0 +1,85 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// deadAfter is how old a heartbeat is when a process that has not said so is taken for dead.
+	deadAfter = 15 * time.Second
+	// longTrouble is how long a chain may be out of reach before this process is of no use.
+	longTrouble = time.Minute
+	pingWait    = 3 * time.Second
+)
+
+// Condition says whether this process does its work. The reasons name no address or error, which could hold a secret: the
+// log has them.
+type Condition struct {
+	Ready bool `json:"ready"`
+	// Reasons say why it is not ready.
+	Reasons []string `json:"reasons"`
+	// Degraded says what does not work, although this process is as good as any other would be.
+	Degraded []string `json:"degraded"`
+}
+
+// troubles remembers what does not work, and since when.
+type troubles struct {
+	mu    sync.Mutex
+	since map[string]time.Time
+}
+
+// note remembers that something does not work, or forgets it.
+func (t *troubles) note(what string, broken bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch _, known := t.since[what]; {
+	case !broken:
+		delete(t.since, what)
+	case !known:
+		if t.since == nil {
+			t.since = map[string]time.Time{}
+		}
+		t.since[what] = time.Now()
+	}
+}
+
+// list names what has not worked for a while, sorted.
+func (t *troubles) list(atLeast time.Duration) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := []string{}
+	for what, since := range t.since {
+		if age := time.Since(since); age >= atLeast {
+			list = append(list, fmt.Sprintf("%s for %v", what, age.Round(time.Second)))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Condition looks whether this process does its work.
+func (s *Service) Condition(ctx context.Context) Condition {
+	c := Condition{Reasons: s.blind.list(longTrouble), Degraded: s.deaf.list(0)}
+	ctx, cancel := context.WithTimeout(ctx, pingWait)
+	defer cancel()
+	if err := s.db.Ping(ctx); err != nil {
+		c.Reasons = append(c.Reasons, "the database does not answer")
+	}
+	switch at := s.metrics.beat.Load(); {
+	case at == 0:
+		c.Reasons = append(c.Reasons, "the fleet does not know this process yet")
+	case time.Since(time.Unix(0, at)) > deadAfter:
+		c.Reasons = append(c.Reasons, fmt.Sprintf("the fleet has not heard of this process for %v", time.Since(time.Unix(0, at)).Round(time.Second)))
+	}
+	for _, what := range s.blind.list(0) {
+		if !slices.Contains(c.Reasons, what) {
+			c.Degraded = append(c.Degraded, what)
+		}
+	}
+	c.Ready = len(c.Reasons) == 0
+	return c
+}

@@ -1,0 +1,145 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/ledger"
+)
+
+// maturePerStep bounds the events that one transaction hands on.
+const maturePerStep = 2000
+
+// waits tells whether any watch hands its events on later than it finds them.
+func (w *worker) waits() bool {
+	for _, watch := range w.watches {
+		if watch.Depth != (Depth{}) {
+			return true
+		}
+	}
+	return false
+}
+
+// settled is the highest block of which a watch hands on events.
+func (w *Watch) settled(state chainState) (uint64, bool) {
+	switch {
+	case w.Depth.Finalized:
+		return state.safe, true
+	case w.Depth.Blocks <= state.head:
+		return state.head - w.Depth.Blocks, true
+	default:
+		return 0, false
+	}
+}
+
+// mature hands on the events that have become as deep as their watch wants them. It tells whether there may be more.
+func (w *worker) mature(ctx context.Context, state chainState) (bool, error) {
+	more := false
+	for _, watch := range w.watches {
+		if watch.Depth == (Depth{}) {
+			continue
+		}
+		limit, any := watch.settled(state)
+		if !any {
+			continue
+		}
+		n, err := w.matureWatch(ctx, watch, limit)
+		if err != nil {
+			return false, err
+		}
+		more = more || n == maturePerStep
+	}
+	return more, nil
+}
+
+func (w *worker) matureWatch(ctx context.Context, watch *Watch, limit uint64) (int, error) {
+	var waiting []*occurrence
+	var seqs map[contractKey]int64
+	units := map[string]struct{}{}
+	err := w.db.Read(ctx, func(tx *ledger.Tx) (err error) {
+		waiting, err = queryEvents(ctx, tx, w.contracts, `watch = $1 AND announced = 0 AND removed = 0 AND block_number <= $2
+			AND unit IN (SELECT unit FROM cursors WHERE owner = $3) ORDER BY block_number, log_index LIMIT $4`, []any{watch.Name, int64(limit), w.owner, int64(maturePerStep)})
+		return err
+	})
+	waiting = slices.DeleteFunc(waiting, func(o *occurrence) bool { return o.contract == nil })
+	if err != nil || len(waiting) == 0 {
+		return 0, err
+	}
+	err = w.db.Write(ctx, func(tx *ledger.Tx) error {
+		seqs = map[contractKey]int64{}
+		rows := make([][]any, len(waiting))
+		for i, o := range waiting {
+			units[o.contract.unit] = struct{}{}
+			rows[i] = []any{watch.Name, int64(w.chain.ID), o.blockHash, int64(o.logIndex)}
+		}
+		if err := w.fence(ctx, tx, sortedKeys(units)); err != nil {
+			return err
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		for part := range slices.Chunk(rows, perStatement) {
+			n, err := tx.Exec(ctx, `UPDATE chain_events SET announced = 1 FROM (VALUES `+ledger.Rows(len(part), 4)+`) AS v WHERE chain_events.watch = v.column1 AND chain_events.chain = CAST(v.column2 AS BIGINT)
+				AND chain_events.block_hash = v.column3 AND chain_events.log_index = CAST(v.column4 AS BIGINT) AND chain_events.announced = 0 AND chain_events.removed = 0`, slices.Concat(part...)...)
+			if err != nil {
+				return err
+			}
+			if n != int64(len(part)) {
+				return errStale
+			}
+		}
+		messages := make([]ledger.Event, len(waiting))
+		for i, o := range waiting {
+			messages[i] = o.message(w.chain.ID, nextSeq(seqs, o.contract), false, now)
+		}
+		if err := w.storeSeqs(ctx, tx, seqs, now); err != nil {
+			return err
+		}
+		return tx.Emit(ctx, messages...)
+	})
+	if err != nil {
+		return 0, err
+	}
+	for key, seq := range seqs {
+		w.contracts[key].seq = seq
+	}
+	w.changed(sortedKeys(units))
+	return len(waiting), nil
+}
+
+// storeSeqs writes the numbers of the last messages.
+func (w *worker) storeSeqs(ctx context.Context, tx *ledger.Tx, seqs map[contractKey]int64, now int64) error {
+	var rows [][]any
+	for key, seq := range seqs {
+		c := w.contracts[key]
+		merged := int64(0)
+		if c.merged {
+			merged = 1
+		}
+		rows = append(rows, []any{key.watch, int64(w.chain.ID), addressText(key.address), int64(c.next), merged, seq, now})
+	}
+	return w.storeContracts(ctx, tx, rows)
+}
+
+// queryEvents reads events. Those of other contracts than the given ones have no contract.
+func queryEvents(ctx context.Context, tx *ledger.Tx, contracts map[contractKey]*contract, where string, args []any) ([]*occurrence, error) {
+	var list []*occurrence
+	err := tx.Query(ctx, "SELECT watch, address, event, args, block_number, block_hash, tx_hash, log_index, time, incarnation FROM chain_events WHERE "+where, args, func(r ledger.Row) error {
+		var o occurrence
+		var watch, address string
+		if err := r.Scan(&watch, &address, &o.event, &o.args, &o.blockNumber, &o.blockHash, &o.txHash, &o.logIndex, &o.time, &o.incarnation); err != nil {
+			return err
+		}
+		o.contract = contracts[contractKey{watch, common.HexToAddress(address)}]
+		list = append(list, &o)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	return list, nil
+}

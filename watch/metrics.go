@@ -1,0 +1,69 @@
+package watch
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics keep the names that dashboards of older services know, and add some.
+type metrics struct {
+	contracts    prometheus.Gauge
+	blocks       prometheus.Counter
+	published    prometheus.Counter
+	leader       prometheus.Gauge
+	instances    prometheus.Gauge
+	registered   prometheus.Gauge
+	elections    prometheus.Counter
+	deduplicated prometheus.Counter
+	lag          *prometheus.GaugeVec
+	calls        prometheus.Counter
+	reorgs       prometheus.Counter
+	sinks        *prometheus.HistogramVec
+	failures     *prometheus.CounterVec
+	undecoded    prometheus.Counter
+	beat         atomic.Int64 // unix nanoseconds of the last heartbeat
+	beatAge      prometheus.GaugeFunc
+}
+
+func newMetrics() *metrics {
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	m := &metrics{
+		contracts:    gauge("relayer_escrows_monitored", "Contracts whose events this process reads."),
+		blocks:       counter("relayer_blocks_processed", "Blocks that this process has read; a block counts once for each step that reads it."),
+		published:    counter("relayer_events_published", "Messages that a sink has acknowledged."),
+		leader:       gauge("relayer_is_leader", "1 if this process owns a factory, else 0."),
+		instances:    gauge("total_active_instances", "Living processes of the fleet."),
+		registered:   gauge("total_escrows_registered", "Contracts that the fleet follows, factories not included."),
+		elections:    counter("leader_election_count", "How often this process became the owner of a factory."),
+		deduplicated: counter("event_deduplication_hits", "Events that were read again and stood in the ledger already."),
+		lag:          prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "watch_lag_blocks", Help: "Blocks between the chain's head and the unit of this process that is furthest behind."}, []string{"chain"}),
+		calls:        counter("watch_rpc_calls_total", "JSON-RPC calls sent to endpoints; each item of a batch counts."),
+		reorgs:       counter("watch_reorgs_total", "Reorganisations that units of this process took into account."),
+		sinks:        prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "watch_sink_seconds", Help: "Time until a sink acknowledged a batch, in seconds.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}, []string{"sink"}),
+		failures:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "watch_sink_failures_total", Help: "Batches that a sink did not acknowledge; they are sent again."}, []string{"sink"}),
+		undecoded:    counter("watch_undecoded_total", "Logs that carry an event's selector but do not fit its signature."),
+	}
+	m.beatAge = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "relayer_last_heartbeat_age", Help: "Seconds since this process last told the fleet that it lives."}, func() float64 {
+		at := m.beat.Load()
+		if at == 0 {
+			return 0
+		}
+		return time.Since(time.Unix(0, at)).Seconds()
+	})
+	return m
+}
+
+// Collectors returns the metrics for a registry.
+func (s *Service) Collectors() []prometheus.Collector {
+	m := s.metrics
+	return []prometheus.Collector{
+		m.contracts, m.blocks, m.published, m.leader, m.instances, m.registered, m.elections, m.deduplicated, m.lag, m.calls, m.reorgs, m.sinks, m.failures, m.undecoded, m.beatAge,
+	}
+}

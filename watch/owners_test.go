@@ -1,0 +1,236 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/ledger"
+	"lockstep/internal/secret"
+	"lockstep/watch/decode"
+	"lockstep/watch/watchtest"
+)
+
+// claimant is a process that believes that all units and the head are its own, whatever leases say.
+type claimant struct {
+	*Service
+	worker *worker
+	head   *headFollower
+}
+
+func newClaimant(t *testing.T, db *ledger.DB, plan Plan, name string) *claimant {
+	t.Helper()
+	s, err := New(Config{Plan: plan, Instance: name}, Deps{DB: db, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Sinks: func(string) (Sink, error) { return nil, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.sources[watchtest.ChainID].Close() })
+	s.fleet.reign = name + "/1"
+	chain := plan.Chains[0]
+	return &claimant{Service: s, worker: s.worker(chain), head: &headFollower{chain: chain, source: s.sources[chain.ID], db: db, owner: name, log: s.log}}
+}
+
+// claim makes all there is this process's, as taking the leases does.
+func (c *claimant) claim(t *testing.T) {
+	t.Helper()
+	err := c.db.Write(t.Context(), func(tx *ledger.Tx) error {
+		_, err := tx.Exec(t.Context(), "UPDATE cursors SET owner = $1", c.fleet.owner())
+		return err
+	})
+	if err := errors.Join(err, c.worker.load(t.Context()), c.head.load(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// look has the head read, and step does all there is to do.
+func (c *claimant) look(t *testing.T) {
+	t.Helper()
+	if _, err := c.head.advance(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *claimant) step(t *testing.T) {
+	t.Helper()
+	for range 100 {
+		more, err := c.worker.step(t.Context())
+		if errors.Is(err, errStale) {
+			err = c.worker.load(t.Context())
+			more = true
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !more {
+			return
+		}
+	}
+	t.Fatal("there is no end of what is to do")
+}
+
+// written is all that watchers write, as text.
+func written(t *testing.T, db *ledger.DB) []string {
+	t.Helper()
+	var lines []string
+	for _, table := range []string{"watch_chains", "watch_blocks", "watch_forks", "cursors", "contracts", "chain_events", "outbox", "sink_cursors", "backfills"} {
+		rows, err := db.SQL().QueryContext(t.Context(), "SELECT * FROM "+table+" ORDER BY 1, 2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		columns, err := rows.Columns()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			values, places := make([]any, len(columns)), make([]any, len(columns))
+			for i := range values {
+				places[i] = &values[i]
+			}
+			if err := rows.Scan(places...); err != nil {
+				t.Fatal(err)
+			}
+			lines = append(lines, fmt.Sprint(table, values))
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return lines
+}
+
+// TestTwoOwnersTheOlderWritesNothing has two processes believe that the units are theirs. Whatever the older one does, it changes no row; the
+// newer one does it.
+func TestTwoOwnersTheOlderWritesNothing(t *testing.T) {
+	chain := watchtest.New(t, 3)
+	parse := func(text string) *decode.Signature {
+		s, err := decode.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	plan := Plan{
+		Chains: []Chain{{ID: watchtest.ChainID, URLs: []secret.String{secret.String(chain.URL)}, Finality: 8, MaxSpan: 100}},
+		Watches: []Watch{{
+			Name: "escrows", Chain: watchtest.ChainID, Depth: Depth{Blocks: 1}, Sinks: []string{"book"}, Status: Status{Initial: activeStatus, On: map[string]string{}},
+			Factory: &Factory{Address: watchtest.Emitter(0), Event: parse("Deployed(address indexed escrow, uint256 amount)"), Child: "escrow"},
+			Events:  []*decode.Signature{parse("Approved(address)")},
+		}},
+	}
+	db, err := ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	older, newer := newClaimant(t, db, plan, "older"), newClaimant(t, db, plan, "newer")
+	deploy := func(n int) {
+		chain.Emit(watchtest.Emitter(0), "Deployed(address,uint256)", watchtest.Word(watchtest.Emitter(n)), watchtest.Number(1))
+		chain.Commit()
+	}
+	approve := func(n int) {
+		chain.Emit(watchtest.Emitter(n), "Approved(address)", watchtest.Word(common.Address{1}))
+		chain.Commit()
+	}
+	deploy(1)
+	older.claim(t)
+	older.look(t)
+	older.step(t)
+	older.claim(t) // with the unit of the contract that was found
+	older.step(t)
+
+	// Each attempt is the older one's, while all is the newer one's already.
+	refused := func(what string, attempt func(ctx context.Context) error) {
+		t.Helper()
+		before := written(t, db)
+		err := attempt(t.Context())
+		if diff := cmp.Diff(before, written(t, db)); diff != "" {
+			t.Errorf("%s: the older owner wrote:\n%s", what, diff)
+		}
+		if !errors.Is(err, errDeposed) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	stepOnce := func(ctx context.Context) error { _, err := older.worker.step(ctx); return err }
+	grew := func(what string) {
+		t.Helper()
+		before := written(t, db)
+		newer.step(t)
+		if cmp.Equal(before, written(t, db)) {
+			t.Errorf("%s: the newer owner wrote nothing, so that there was nothing to refuse", what)
+		}
+	}
+
+	approve(1)
+	newer.claim(t)
+	refused("the head", func(ctx context.Context) error { _, err := older.head.advance(ctx); return err })
+	newer.look(t)
+	refused("new events", stepOnce)
+	grew("new events")
+
+	// What waits for its depth. The older one is made to have read as much as the newer one.
+	deploy(2)
+	older.claim(t)
+	older.look(t)
+	older.step(t)
+	chain.Commit()
+	newer.claim(t)
+	newer.look(t)
+	state := chainState{}
+	err = db.Read(t.Context(), func(tx *ledger.Tx) (err error) {
+		state, _, err = readChain(t.Context(), tx, watchtest.ChainID, 0)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("events that are deep enough", func(ctx context.Context) error {
+		_, err := older.worker.mature(ctx, state)
+		if err == nil && len(older.worker.units) > 0 { // it looks for its own events alone, of which there are none
+			err = errDeposed
+		}
+		return err
+	})
+	grew("events that are deep enough")
+
+	older.claim(t)
+	older.step(t)
+	chain.Reorg(2, true)
+	newer.claim(t)
+	newer.look(t)
+	refused("a reorganisation", stepOnce)
+	grew("a reorganisation")
+
+	older.claim(t)
+	older.look(t)
+	older.step(t)
+	if _, err := older.StartBackfill(t.Context(), Backfill{Watch: "escrows", From: 0, To: 1, Repeat: true}); err != nil {
+		t.Fatal(err)
+	}
+	fill, err := older.worker.nextFill(t.Context())
+	if err != nil || fill == nil {
+		t.Fatal(fill, err)
+	}
+	newer.claim(t)
+	refused("a backfill", func(ctx context.Context) error { return older.worker.commitFill(ctx, fill, found{}, 2) })
+	grew("a backfill")
+
+	refused("how far a sink is", func(ctx context.Context) error {
+		if err := older.publishers[0].acknowledge(ctx, []waiting{{position: 1, unit: "factory:escrows"}}); err != nil {
+			return err
+		}
+		return errDeposed // it is not told: the newer one hands the message on again
+	})
+	before := written(t, db)
+	if err := newer.publishers[0].acknowledge(t.Context(), []waiting{{position: 1, unit: "factory:escrows"}}); err != nil || cmp.Equal(before, written(t, db)) {
+		t.Errorf("the newer owner could not note how far a sink is: %v", err)
+	}
+}

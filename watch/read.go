@@ -1,0 +1,150 @@
+package watch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"lockstep/internal/ledger"
+)
+
+// Errors of readers.
+var (
+	ErrNotFound = errors.New("there is no such watch")
+	ErrCursor   = errors.New("this is no cursor that an answer of this listener had")
+)
+
+// State is how far a watch is.
+type State struct {
+	Name      string   `json:"name"`
+	Chain     uint64   `json:"chain"`
+	Start     uint64   `json:"start" doc:"First block."`
+	Depth     string   `json:"depth" doc:"How far below the head an event is handed on: a number of blocks, or finalized."`
+	Factory   string   `json:"factory,omitempty"`
+	Events    []string `json:"events"`
+	Sinks     []string `json:"sinks" doc:"Their kinds; where they are may be a secret."`
+	Contracts int64    `json:"contracts" doc:"Those that are followed, the factory not counted."`
+	Block     uint64   `json:"block" doc:"Highest block up to which all its contracts are read."`
+	Head      uint64   `json:"head" doc:"The chain's newest block that the fleet knows."`
+	Safe      uint64   `json:"safe" doc:"Highest block that cannot be replaced any more."`
+	Lag       uint64   `json:"lag" doc:"Blocks between head and block."`
+}
+
+// Followed is a contract that a watch follows.
+type Followed struct {
+	Watch      string            `json:"watch"`
+	Chain      uint64            `json:"chain"`
+	Address    string            `json:"address"`
+	Kind       string            `json:"kind" enum:"factory,given,child"`
+	Status     string            `json:"status"`
+	Fields     map[string]string `json:"fields"`
+	Discovered uint64            `json:"discoveredBlock"`
+	Block      uint64            `json:"lastMonitoredBlock"`
+	Unit       string            `json:"unit"`
+	Messages   int64             `json:"messages" doc:"seq of its last message."`
+}
+
+// Node is a process of the fleet.
+type Node struct {
+	Instance   string `json:"instance"`
+	Status     string `json:"status" enum:"active,stopping,dead"`
+	Partition  int64  `json:"partition"`
+	Partitions int64  `json:"partitions"`
+	Heartbeat  int64  `json:"lastHeartbeat" doc:"Microseconds since 1970, by the database's clock."`
+	Age        int64  `json:"heartbeatAge" doc:"Seconds since then."`
+	Block      uint64 `json:"currentBlock"`
+	Contracts  int64  `json:"contracts"`
+	Leader     bool   `json:"leader" doc:"It owns a factory."`
+	Version    string `json:"version"`
+}
+
+// States returns how far the watches of this process's plan are.
+func (s *Service) States(ctx context.Context) ([]State, error) {
+	list := make([]State, len(s.cfg.Plan.Watches))
+	err := s.db.Read(ctx, func(tx *ledger.Tx) error {
+		for i := range s.cfg.Plan.Watches {
+			w := &s.cfg.Plan.Watches[i]
+			st := State{Name: w.Name, Chain: w.Chain, Start: w.Start, Depth: w.Depth.String(), Events: []string{}, Sinks: []string{}}
+			if w.Factory != nil {
+				st.Factory = addressText(w.Factory.Address)
+				st.Events = append(st.Events, w.Factory.Event.String())
+			}
+			for _, e := range w.Events {
+				st.Events = append(st.Events, e.String())
+			}
+			for _, spec := range w.Sinks {
+				kind, _, _ := strings.Cut(spec, ":")
+				st.Sinks = append(st.Sinks, kind)
+			}
+			var next uint64
+			if _, err := tx.One(ctx, "SELECT head, safe FROM watch_chains WHERE chain = $1", []any{int64(w.Chain)}, &st.Head, &st.Safe); err != nil {
+				return err
+			}
+			_, err := tx.One(ctx, `SELECT COALESCE(SUM(CASE WHEN c.kind <> 'factory' THEN 1 ELSE 0 END), 0), COALESCE(MIN(CASE WHEN c.merged = 1 THEN u.next_block ELSE c.next_block END), 0)
+				FROM contracts c JOIN cursors u ON u.unit = c.unit WHERE c.watch = $1 AND c.removed = 0`, []any{w.Name}, &st.Contracts, &next)
+			if err != nil {
+				return err
+			}
+			st.Block = max(next, 1) - 1
+			st.Lag = st.Head - min(st.Head, st.Block)
+			list[i] = st
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Contracts returns contracts in the order of watch and address, and the cursor of the next page, "" at the end. An empty watch means all.
+func (s *Service) Contracts(ctx context.Context, watch, status, cursor string, limit int) (list []Followed, next string, err error) {
+	afterWatch, afterAddress, ok := strings.Cut(cursor, "/")
+	if cursor != "" && (!ok || !namePattern.MatchString(afterWatch)) {
+		return nil, "", ErrCursor
+	}
+	list = []Followed{}
+	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
+		list = list[:0]
+		return tx.Query(ctx, `SELECT c.watch, c.chain, c.address, c.kind, c.status, c.fields, c.discovered_block, (CASE WHEN c.merged = 1 THEN u.next_block ELSE c.next_block END), c.unit, c.seq
+			FROM contracts c JOIN cursors u ON u.unit = c.unit
+			WHERE c.removed = 0 AND (c.watch > $1 OR c.watch = $1 AND c.address > $2) AND ($3 = '' OR c.watch = $3) AND ($4 = '' OR c.status = $4)
+			ORDER BY c.watch, c.address LIMIT $5`, []any{afterWatch, afterAddress, watch, status, int64(limit)}, func(r ledger.Row) error {
+			var f Followed
+			var fields string
+			if err := r.Scan(&f.Watch, &f.Chain, &f.Address, &f.Kind, &f.Status, &fields, &f.Discovered, &f.Block, &f.Unit, &f.Messages); err != nil {
+				return err
+			}
+			f.Block = max(f.Block, 1) - 1
+			list = append(list, f)
+			return json.Unmarshal([]byte(fields), &list[len(list)-1].Fields)
+		})
+	})
+	if err == nil && len(list) == limit {
+		last := list[len(list)-1]
+		next = last.Watch + "/" + last.Address
+	}
+	return list, next, err
+}
+
+// Nodes returns the processes that have ever been of the fleet, the newest heartbeat first.
+func (s *Service) Nodes(ctx context.Context) ([]Node, error) {
+	list := []Node{}
+	err := s.db.Read(ctx, func(tx *ledger.Tx) error {
+		list = list[:0]
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		return tx.Query(ctx, "SELECT instance_id, status, partition_number, total_partitions, last_heartbeat, current_block, contracts, leader, version FROM nodes ORDER BY last_heartbeat DESC, instance_id LIMIT 1000", nil, func(r ledger.Row) error {
+			var n Node
+			var leader int
+			err := r.Scan(&n.Instance, &n.Status, &n.Partition, &n.Partitions, &n.Heartbeat, &n.Block, &n.Contracts, &leader, &n.Version)
+			n.Leader, n.Age = leader == 1, max(now-n.Heartbeat, 0)/1e6
+			if n.Status == "active" && now-n.Heartbeat > deadAfter.Microseconds() {
+				n.Status = "dead" // it was killed
+			}
+			list = append(list, n)
+			return err
+		})
+	})
+	return list, err
+}

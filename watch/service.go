@@ -1,0 +1,336 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"lockstep/internal/lease"
+	"lockstep/internal/ledger"
+	"lockstep/watch/source"
+)
+
+// Config says how a process takes part in a fleet of watchers.
+type Config struct {
+	Plan     Plan
+	Instance string // unique among living processes
+	// Partition and Partitions pin shards: this process owns those whose number leaves Partition when divided by
+	// Partitions. Partitions 0 means that the fleet divides the shards by itself.
+	Partition, Partitions int
+	// Patience is how long the database may be away before the process ends.
+	Patience time.Duration
+	// Retention is how long messages are kept that all sinks have taken.
+	Retention time.Duration
+	Version   string
+	// Lease are the times of ownership; zero values stand for the usual ones.
+	Lease lease.Options
+}
+
+// Deps are what a Service uses.
+type Deps struct {
+	DB  *ledger.DB
+	Log *slog.Logger
+	// Sinks makes the sinks that the plan names.
+	Sinks func(spec string) (Sink, error)
+}
+
+// Service follows the contracts of a plan, together with other processes on the same database.
+type Service struct {
+	cfg     Config
+	db      *ledger.DB
+	log     *slog.Logger
+	metrics *metrics
+	keeper  *lease.Keeper
+	sources map[uint64]*source.Pool
+	sinks   map[string]Sink
+	health  databaseHealth
+	blind   troubles // chains that cannot be read
+	deaf    troubles // sinks that do not take messages
+
+	fleet      *fleet
+	wakes      map[uint64]chan struct{} // by chain: there may be new blocks
+	reload     map[uint64]chan struct{} // by chain: the units are others
+	publishers []*publisher
+	news       *news
+	emitted    chan struct{} // there may be messages without a cursor
+}
+
+// ErrDatabase means that the database was away for longer than the patience.
+var ErrDatabase = errors.New("the database does not answer")
+
+// New checks the plan and makes a Service, which starts nothing.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Plan.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Patience <= 0 {
+		cfg.Patience = defaultPatience
+	}
+	if cfg.Retention <= 0 {
+		cfg.Retention = defaultRetention
+	}
+	if cfg.Lease.TTL <= 0 {
+		cfg.Lease.TTL = lease.DefaultTTL
+	}
+	s := &Service{
+		cfg: cfg, db: deps.DB, log: deps.Log, metrics: newMetrics(), sources: map[uint64]*source.Pool{}, sinks: map[string]Sink{},
+		wakes: map[uint64]chan struct{}{}, reload: map[uint64]chan struct{}{},
+		news: newNews(), emitted: make(chan struct{}, 1),
+	}
+	s.keeper = lease.NewKeeper(deps.DB, "watch", cfg.Instance, cfg.Lease, deps.Log)
+	var errs []error
+	for _, chain := range cfg.Plan.Chains {
+		urls := make([]string, len(chain.URLs))
+		for i, u := range chain.URLs {
+			urls[i] = u.Reveal()
+		}
+		pool, err := source.New(source.Config{ChainID: chain.ID, URLs: urls, MaxSpan: chain.MaxSpan}, source.Deps{Log: deps.Log, Calls: func(n int) { s.metrics.calls.Add(float64(n)) }})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("chain %d: %w", chain.ID, err))
+			continue
+		}
+		s.sources[chain.ID] = pool
+		s.wakes[chain.ID], s.reload[chain.ID] = make(chan struct{}, 1), make(chan struct{}, 1)
+	}
+	for i := range cfg.Plan.Watches {
+		for _, spec := range cfg.Plan.Watches[i].Sinks {
+			if s.sinks[spec] != nil {
+				continue
+			}
+			sink, err := deps.Sinks(spec)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			s.sinks[spec] = sink
+		}
+	}
+	for _, spec := range sortedKeys(s.sinks) {
+		s.publishers = append(s.publishers, s.publisher(spec, s.sinks[spec]))
+	}
+	s.fleet = newFleet(s)
+	return s, errors.Join(errs...)
+}
+
+const defaultPatience = 5 * time.Minute
+
+// Run follows until the context ends, or something happens that only a person can mend. Then it gives its units back.
+func (s *Service) Run(ctx context.Context) error {
+	if err := s.prepare(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before it had begun
+		}
+		return err
+	}
+	defer func() {
+		for _, pool := range s.sources {
+			pool.Close()
+		}
+		for _, sink := range s.sinks {
+			sink.Close()
+		}
+	}()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.keeper.Run(ctx) })
+	group.Go(func() error { return s.fleet.run(ctx) })
+	group.Go(func() error { return s.watchDatabase(ctx) })
+	group.Go(func() error { return s.sequence(ctx) })
+	group.Go(func() error { return s.pruneOutbox(ctx) })
+	for _, chain := range s.cfg.Plan.Chains {
+		if chain.MaxSpan == 0 {
+			chain.MaxSpan = defaultSpan
+		}
+		w := s.worker(chain)
+		group.Go(func() error { return w.run(ctx, s.wakes[chain.ID], s.reload[chain.ID]) })
+		group.Go(func() error { return s.followHead(ctx, chain) })
+	}
+	for _, p := range s.publishers {
+		group.Go(func() error { return p.run(ctx) })
+	}
+	err := group.Wait()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+const defaultSpan = 2000
+
+func (s *Service) worker(chain Chain) *worker {
+	w := &worker{
+		chain: chain, watches: map[string]*Watch{}, source: s.sources[chain.ID], db: s.db, reign: s.fleet.owner, node: s.cfg.Instance, log: s.log, metrics: s.metrics,
+		changed: s.tell, trouble: s.blind.note,
+	}
+	for i := range s.cfg.Plan.Watches {
+		if watch := &s.cfg.Plan.Watches[i]; watch.Chain == chain.ID {
+			w.watches[watch.Name] = watch
+		}
+	}
+	return w
+}
+
+// tell says that there may be messages of some units.
+func (s *Service) tell(units []string) {
+	nudge(s.emitted)
+	for _, p := range s.publishers {
+		p.tell(units)
+	}
+}
+
+// nudge wakes who waits on a channel that holds one wake-up.
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// prepare makes the tables and the rows of what the plan names.
+func (s *Service) prepare(ctx context.Context) error {
+	if err := s.db.Migrate(ctx, Schema); err != nil {
+		return err
+	}
+	if err := s.keeper.Register(ctx); err != nil {
+		return err
+	}
+	return s.db.Write(ctx, func(tx *ledger.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range s.cfg.Plan.Watches {
+			w := &s.cfg.Plan.Watches[i]
+			if _, err := tx.Exec(ctx, "INSERT INTO watches (name, chain, created_at, updated_at) VALUES ($1, $2, $3, $3) ON CONFLICT (name) DO UPDATE SET updated_at = excluded.updated_at", w.Name, int64(w.Chain), now); err != nil {
+				return err
+			}
+			var list []newContract
+			if w.Factory != nil {
+				list = append(list, newContract{watch: w, address: w.Factory.Address, kind: kindFactory, block: w.Start})
+			}
+			for _, a := range w.Addresses {
+				list = append(list, newContract{watch: w, address: a, kind: kindGiven, block: w.Start})
+			}
+			if err := insertContracts(ctx, tx, list, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// followHead reads new blocks for the fleet while this process owns the head of a chain.
+func (s *Service) followHead(ctx context.Context, chain Chain) error {
+	for ctx.Err() == nil {
+		l := s.fleet.lease(headUnit(chain.ID))
+		if l == nil || !l.Trusted(0) {
+			pauseFor(ctx, idlePoll)
+			continue
+		}
+		f := &headFollower{chain: chain, source: s.sources[chain.ID], db: s.db, owner: fmt.Sprintf("%s/%d", l.Owner(), l.Term()), log: s.log}
+		if err := s.followTerm(ctx, f, l); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// followTerm follows for as long as a lease is held.
+func (s *Service) followTerm(ctx context.Context, f *headFollower, l *lease.Lease) error {
+	ctx, cancel := context.WithCancel(ctx)
+	announced := make(chan struct{}, 1)
+	var announcer sync.WaitGroup
+	announcer.Go(func() { f.source.Announce(ctx, func() { nudge(announced) }) })
+	defer announcer.Wait()
+	defer cancel()
+	loaded, hurry := false, 0
+	for ctx.Err() == nil && l.Trusted(0) {
+		var fresh bool
+		var err error
+		if loaded {
+			fresh, err = f.advance(ctx)
+		} else if err = f.load(ctx); err == nil {
+			loaded = true
+		}
+		pause := f.pace.wait()
+		switch hurry--; {
+		case fresh, hurry < 0:
+			hurry = 0
+			if f.source.Announced() {
+				pause = longestPoll // it is told
+			}
+		default: // a block was announced, and the endpoint that was asked has not got it yet
+			pause = shortestPoll
+		}
+		s.blind.note(fmt.Sprintf("the head of chain %d is not read", f.chain.ID), err != nil && !errors.Is(err, errDeposed) && ctx.Err() == nil)
+		switch {
+		case errors.Is(err, ErrDeepFork), errors.Is(err, ErrReset):
+			return err
+		case errors.Is(err, errDeposed):
+			return nil
+		case err != nil && ctx.Err() == nil:
+			s.log.WarnContext(ctx, "the head of the chain cannot be read", "chain", f.chain.ID, "error", err)
+			pause = failurePause
+			loaded = false // a commit without an answer may have happened
+		case fresh:
+			nudge(s.wakes[f.chain.ID])
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-l.Lost():
+			timer.Stop()
+			return nil
+		case <-ctx.Done():
+		case <-announced:
+			hurry = announcedLooks
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return ctx.Err()
+}
+
+// announcedLooks is how often a block that was announced is looked for in a hurry.
+const announcedLooks = 25
+
+func pauseFor(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// databaseHealth remembers since when the database has not answered.
+type databaseHealth struct{ since time.Time }
+
+// watchDatabase ends the process when the database stays away: it has published nothing that it could not record, and
+// another one may be better off.
+func (s *Service) watchDatabase(ctx context.Context) error {
+	for ctx.Err() == nil {
+		probe, cancel := context.WithTimeout(ctx, min(5*time.Second, s.cfg.Patience))
+		err := s.db.Ping(probe)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+			if !s.health.since.IsZero() {
+				s.log.InfoContext(ctx, "the database answers again", "away", time.Since(s.health.since).Round(time.Second))
+			}
+			s.health.since = time.Time{}
+		case s.health.since.IsZero():
+			s.health.since = time.Now()
+			s.log.WarnContext(ctx, "the database does not answer; nothing is read or handed on until it does", "patience", s.cfg.Patience, "error", err)
+		case time.Since(s.health.since) > s.cfg.Patience:
+			return fmt.Errorf("%w for %v: %w", ErrDatabase, time.Since(s.health.since).Round(time.Second), err)
+		}
+		pauseFor(ctx, time.Second)
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,145 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/secret"
+	"lockstep/watch/decode"
+)
+
+// Settings are those of a process of watchers. Without a file they describe one factory, under the names of older services.
+type Settings struct {
+	// File with what to follow. Without it the settings below describe one factory.
+	File string `env:"WATCH_FILE"`
+	// Id of the chain, decimal or 0x-hexadecimal.
+	ChainID envx.ChainID `env:"CHAIN_ID" envDefault:"0x12a"`
+	// JSON-RPC endpoints of the chain, the preferred one first; a WebSocket (ws://, wss://) tells of new blocks, too. Each process may have its own.
+	URLs []secret.String `env:"RPC_URL"`
+	// Contract whose events announce the contracts to follow.
+	Factory string `env:"FACTORY_ADDRESS"`
+	// The factory's event. Its first argument that is an address is the contract.
+	FactoryEvent string `env:"FACTORY_EVENT" envDefault:"EscrowDeployed(address indexed escrow, address indexed payer, address indexed payee, uint256 amount)"`
+	// Events of those contracts, separated by commas or semicolons. The number of a log's topics tells which arguments are indexed.
+	Events string `env:"WATCH_EVENTS" envDefault:"Approved(address),Released(address,uint256),Refunded(address,uint256)"`
+	// First block to read.
+	Start uint64 `env:"START_BLOCK" envDefault:"0"`
+	// How far an event must be below the head before it is handed on: 0 as soon as it is seen, a number of blocks, or finalized.
+	Depth string `env:"WATCH_DEPTH" envDefault:"0"`
+	// Where events go: stdout, webhook:URL, redis:URL/stream, nats:URL/subject, pubsub:project/topic; in a file manager:URL, too. Empty: standard output, or the Pub/Sub topic if one is named.
+	Sinks []secret.String `env:"WATCH_SINKS"`
+	// Google Cloud project of the Pub/Sub topic.
+	PubSubProject string `env:"PUBSUB_PROJECT_ID"`
+	// Pub/Sub topic that events go to.
+	PubSubTopic string `env:"PUBSUB_TOPIC_ID"`
+	// Name of this process, unique in its fleet. Empty: the host's name.
+	Instance string `env:"INSTANCE_ID"`
+	// Share of the shards that this process owns, counted from 0, where TOTAL_PARTITIONS divides them by hand.
+	Partition int `env:"PARTITION_NUMBER" envDefault:"0"`
+	// How many parts the shards are divided into by hand. 0: the processes divide them by themselves.
+	Partitions int `env:"TOTAL_PARTITIONS" envDefault:"0"`
+	// Database with cursors and events: sqlite:FILE for one process, postgres:// for several.
+	Database secret.String `env:"DATABASE_URL" envDefault:"sqlite:lockstep.db"`
+	// How long the database may be away before the process ends with an error.
+	Patience envx.Millis `env:"WATCH_DB_PATIENCE" envDefault:"5m"`
+	// How long messages are kept for readers of the stream once all sinks have taken them.
+	Retention envx.Millis `env:"WATCH_RETENTION" envDefault:"168h"`
+	// Address of the watchers' own listener: metrics, health and the REST API; off for none. Processes on one host need different ones.
+	Address string `env:"WATCH_ADDRESS" envDefault:"127.0.0.1:7551"`
+	// Secrets that sign webhooks (whsec_…): one, or two while the secret is rotated.
+	WebhookSecrets []secret.String `env:"WATCH_WEBHOOK_SECRET"`
+	// API key for the transaction manager that sinks of the form manager:URL name; it needs the role send.
+	ManagerKey secret.String `env:"WATCH_MANAGER_KEY"`
+	// File with that key.
+	ManagerKeyFile secret.String `env:"WATCH_MANAGER_KEY_FILE,file"`
+	// Networks inside one's own that webhooks may reach, as CIDRs or addresses; * for all.
+	WebhookAllow envx.Strings `env:"WATCH_WEBHOOK_ALLOW"`
+}
+
+// ManagerToken is the API key for transaction managers, "" for none.
+func (s *Settings) ManagerToken() secret.String {
+	if s.ManagerKey != "" {
+		return s.ManagerKey
+	}
+	return secret.String(strings.TrimSpace(s.ManagerKeyFile.Reveal()))
+}
+
+// Plan reads what to follow: from the file, or from the settings.
+func (s *Settings) Plan() (*Plan, error) {
+	if s.File != "" {
+		return ReadFile(s.File)
+	}
+	var errs []error
+	if len(s.URLs) == 0 {
+		errs = append(errs, errors.New("RPC_URL is missing: the JSON-RPC endpoint to read from, like http://127.0.0.1:8545 (or WATCH_FILE=watch.yaml describes everything)"))
+	}
+	if !common.IsHexAddress(s.Factory) {
+		errs = append(errs, fmt.Errorf("FACTORY_ADDRESS is %q: want the factory's address, 0x and 40 digits", s.Factory))
+	}
+	factory, err := decode.Parse(s.FactoryEvent)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("FACTORY_EVENT: %w", err))
+	}
+	events, err := decode.ParseList(s.Events)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("WATCH_EVENTS: %w", err))
+	}
+	depth, err := ParseDepth(s.Depth)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("WATCH_DEPTH: %w", err))
+	}
+	if s.Partitions < 0 || s.Partitions > shards {
+		errs = append(errs, fmt.Errorf("TOTAL_PARTITIONS is %d: want 0 to %d", s.Partitions, shards))
+	} else if s.Partitions > 0 && (s.Partition < 0 || s.Partition >= s.Partitions) {
+		errs = append(errs, fmt.Errorf("PARTITION_NUMBER is %d: want 0 to %d", s.Partition, s.Partitions-1))
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	w := Watch{
+		Name: "escrows", Chain: uint64(s.ChainID), Start: s.Start, Events: events, Depth: depth,
+		Factory: &Factory{Address: common.HexToAddress(s.Factory), Event: factory, Child: firstAddress(factory)},
+		Status:  Status{Initial: activeStatus, On: map[string]string{}},
+	}
+	for _, name := range []string{"payer", "payee", "amount"} {
+		if factory.TypeOf(name) != "" {
+			w.Fields = append(w.Fields, Field{Name: name, Event: factory.Name, Arg: name})
+		}
+	}
+	for _, e := range events {
+		if e.Name == "Released" || e.Name == "Refunded" {
+			w.Status.On[e.Name] = strings.ToLower(e.Name)
+		}
+	}
+	for _, sink := range s.sinks() {
+		w.Sinks = append(w.Sinks, sink.Reveal())
+	}
+	plan := &Plan{Chains: []Chain{{ID: uint64(s.ChainID), URLs: s.URLs, Finality: defaultFinality}}, Watches: []Watch{w}}
+	return plan, plan.Validate()
+}
+
+func (s *Settings) sinks() []secret.String {
+	list := s.Sinks
+	if s.PubSubProject != "" && s.PubSubTopic != "" {
+		list = append(list[:len(list):len(list)], secret.String("pubsub:"+s.PubSubProject+"/"+s.PubSubTopic))
+	}
+	if len(list) == 0 {
+		return []secret.String{"stdout"}
+	}
+	return list
+}
+
+// firstAddress is the first argument of an event that is an address.
+func firstAddress(s *decode.Signature) string {
+	for _, name := range s.Args() {
+		if s.TypeOf(name) == "address" {
+			return name
+		}
+	}
+	return "arg" + strconv.Itoa(len(s.Args()))
+}

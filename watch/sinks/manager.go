@@ -1,0 +1,72 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"lockstep/txmgr/client"
+	"lockstep/watch"
+)
+
+// manager hands an intent to a transaction manager for each event that triggers one. The event's id is the idempotency key, so that
+// an event that comes again, after whatever crash, finds the transaction that it had before.
+type manager struct {
+	client *client.Client
+	deps   Deps
+}
+
+func newManager(url string, deps Deps) (*manager, error) {
+	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
+		return nil, errors.New("sink manager: want manager:http://host:port")
+	}
+	return &manager{client: client.New(url, deps.ManagerKey), deps: deps}, nil
+}
+
+// Publish implements watch.Sink.
+func (m *manager) Publish(ctx context.Context, batch []watch.Message) (int, error) {
+	return perContract(batch, func(i int) error { return m.act(ctx, &batch[i].Event) })
+}
+
+func (m *manager) act(ctx context.Context, e *watch.Event) error {
+	intent, err := m.deps.Plan.ActionOn(e)
+	if err != nil || intent == nil {
+		return err
+	}
+	tx, err := m.client.Send(ctx, client.Intent{
+		Chain: strconv.FormatUint(e.Chain, 10), To: intent.To, Data: intent.Data, Pool: intent.Pool, Method: intent.Method, OrderKey: e.Address, Subject: e.Address,
+	}, client.Options{Key: e.ID})
+	switch {
+	case err == nil:
+		m.deps.Log.InfoContext(ctx, "an event has its transaction", "event", e.ID, "transaction", tx.ID, "call", intent.Method)
+		return nil
+	case settled(err):
+		m.deps.Log.ErrorContext(ctx, "the transaction manager refuses what an event triggers; it is not asked again", "event", e.ID, "call", intent.Method, "to", intent.To, "error", err)
+		return nil
+	default:
+		return fmt.Errorf("sink manager: %w", err)
+	}
+}
+
+// settled reports whether asking again cannot change the answer: the request is wrong, it would fail on the chain, or its key has had a
+// transaction. A key that is not accepted, a policy, a budget and a halt can be mended.
+func settled(err error) bool {
+	var p *client.Problem
+	if !errors.As(err, &p) {
+		return false
+	}
+	switch p.Status {
+	case http.StatusBadRequest, http.StatusConflict, http.StatusGone:
+		return true
+	case http.StatusUnprocessableEntity:
+		return p.Code != "UNKNOWN_CHAIN" && p.Code != "UNKNOWN_SIGNER"
+	default:
+		return false
+	}
+}
+
+// Close implements watch.Sink.
+func (m *manager) Close() {}

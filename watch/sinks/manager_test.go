@@ -1,0 +1,103 @@
+package sinks_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/watch"
+	"lockstep/watch/decode"
+	"lockstep/watch/sinks"
+)
+
+const actions = `
+chains: [{id: 5, urls: [http://127.0.0.1:1]}]
+watches:
+  - name: w
+    chain: 5
+    depth: 2
+    addresses: ["0x05FbA803Be258049A27B820088bab1cAD2058871"]
+    events: ["Asked(address who, uint256 amount)", "Told(uint256 amount)", "Quiet()"]
+    sinks: ["manager:URL"]
+    actions:
+      - {on: Asked, to: who, call: "pay(uint256)", args: [amount], pool: fast}
+      - {on: Told, call: "note()"}
+`
+
+// The manager gets one intent for each event that an action names. What it refuses for good is not asked again, anything else is.
+func TestManagerSink(t *testing.T) {
+	var mu sync.Mutex
+	var got []string
+	answer := http.StatusAccepted
+	code := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var intent map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&intent); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, strings.Join([]string{r.URL.Path, r.Header.Get("Authorization"), r.Header.Get("Idempotency-Key"), intent["chain"].(string), intent["to"].(string), intent["data"].(string)}, " "))
+		w.WriteHeader(answer)
+		_ = json.NewEncoder(w).Encode(map[string]any{"id": "t", "code": code, "status": "accepted"})
+	}))
+	defer server.Close()
+	plan, err := watch.Read([]byte(strings.ReplaceAll(actions, "URL", server.URL)), "watch.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink, err := sinks.New("manager:"+server.URL, sinks.Deps{Plan: plan, ManagerKey: "lsk_x", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	const contract, who = "0x05FbA803Be258049A27B820088bab1cAD2058871", "0x00000000000000000000000000000000000000Ee"
+	event := func(name, args string) watch.Message {
+		return watch.Message{Event: watch.Event{ID: "w:5:0xab:1", Chain: 5, Watch: "w", Event: name, Address: contract, Args: json.RawMessage(args)}}
+	}
+	asked := event("Asked", `{"who":"`+who+`","amount":"16"}`)
+	removed, old, wanted := event("Told", `{"amount":"1"}`), event("Told", `{"amount":"1"}`), event("Told", `{"amount":"1"}`)
+	removed.Removed, old.Backfill, wanted.Backfill = true, &watch.Mark{ID: "b"}, &watch.Mark{ID: "b", Act: true}
+	if n, err := sink.Publish(t.Context(), []watch.Message{asked, event("Quiet", "{}"), removed, old, wanted}); n != 5 || err != nil {
+		t.Fatal(n, err)
+	}
+	note, err := decode.Parse("note()")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"/v1/transactions Bearer lsk_x w:5:0xab:1 5 " + who + " 0xc290d691" + strings.Repeat("0", 62) + "10",
+		"/v1/transactions Bearer lsk_x w:5:0xab:1 5 " + contract + fmt.Sprintf(" 0x%x", note.Selector[:4]),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, test := range []struct {
+		status int
+		code   string
+		taken  int
+	}{
+		{422, "WOULD_REVERT", 1},
+		{410, "IDEMPOTENCY_KEY_FORGOTTEN", 1},
+		{422, "UNKNOWN_CHAIN", 0},
+		{401, "UNAUTHORIZED", 0},
+		{403, "BUDGET", 0},
+		{429, "RATE_LIMIT", 0},
+		{503, "HALTED", 0},
+		{500, "INTERNAL", 0},
+	} {
+		mu.Lock()
+		answer, code = test.status, test.code
+		mu.Unlock()
+		if n, err := sink.Publish(t.Context(), []watch.Message{asked}); n != test.taken || (err == nil) != (n == 1) {
+			t.Errorf("%d %s: %d taken, %v", test.status, test.code, n, err)
+		}
+	}
+}

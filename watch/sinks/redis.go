@@ -1,0 +1,42 @@
+package sinks
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/redisx"
+	"lockstep/watch"
+)
+
+// stream appends messages to a Redis stream.
+type stream struct {
+	client redis.UniversalClient
+	name   string
+}
+
+func newStream(url, name string) (*stream, error) {
+	client, err := redisx.Open(url, redisx.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("sink redis: %w", err)
+	}
+	return &stream{client: client, name: name}, nil
+}
+
+// Publish implements watch.Sink. A batch is one transaction: all of it is appended, or nothing.
+func (s *stream) Publish(ctx context.Context, batch []watch.Message) (int, error) {
+	_, err := s.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		for _, m := range batch {
+			p.XAdd(ctx, &redis.XAddArgs{Stream: s.name, Values: []any{"id", m.Delivery, "event", m.Body}})
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("stream %s of Redis: %w", s.name, err)
+	}
+	return len(batch), nil
+}
+
+// Close implements watch.Sink.
+func (s *stream) Close() { _ = s.client.Close() }

@@ -1,0 +1,243 @@
+package sinks_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"cloud.google.com/go/pubsub/v2/pstest"
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"lockstep/internal/redistest"
+	"lockstep/internal/redisx"
+	"lockstep/internal/secret"
+	"lockstep/internal/webhook"
+	"lockstep/watch"
+	"lockstep/watch/sinks"
+)
+
+// messages makes n messages about each of some contracts, in turns.
+func messages(contracts, n int) (batch []watch.Message) {
+	for seq := range n {
+		for c := range contracts {
+			m := watch.Message{Event: watch.Event{Watch: "w", Event: "E", Address: fmt.Sprintf("0x%02d", c), Seq: int64(seq + 1)}}
+			m.Delivery = fmt.Sprintf("%s:%d", m.Address, m.Seq)
+			m.Body, _ = json.Marshal(m.Event)
+			batch = append(batch, m)
+		}
+	}
+	return batch
+}
+
+// inOrder checks that the bodies are all messages, in the order of each contract.
+func inOrder(t *testing.T, bodies [][]byte, contracts, n int) {
+	t.Helper()
+	last := map[string]int64{}
+	for _, body := range bodies {
+		var e watch.Event
+		if err := json.Unmarshal(body, &e); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if e.Seq != last[e.Address]+1 {
+			t.Errorf("%s: message %d after %d", e.Address, e.Seq, last[e.Address])
+		}
+		last[e.Address] = e.Seq
+	}
+	if len(bodies) != contracts*n || len(last) != contracts {
+		t.Errorf("%d messages about %d contracts, want %d about %d", len(bodies), len(last), contracts*n, contracts)
+	}
+}
+
+func deps(t *testing.T) sinks.Deps {
+	t.Helper()
+	guard, err := webhook.NewGuard([]string{"127.0.0.0/8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sinks.Deps{Stdout: io.Discard, Guard: guard, WebhookSecrets: []secret.String{webhook.NewSecret()}, Agent: "test"}
+}
+
+func publish(t *testing.T, spec string, d sinks.Deps, batch []watch.Message) {
+	t.Helper()
+	sink, err := sinks.New(spec, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if taken, err := sink.Publish(ctx, batch); taken != len(batch) || err != nil {
+		t.Fatalf("%d of %d taken, %v", taken, len(batch), err)
+	}
+}
+
+func TestStdout(t *testing.T) {
+	var out bytes.Buffer
+	d := deps(t)
+	d.Stdout = &out
+	publish(t, "stdout", d, messages(3, 4))
+	inOrder(t, bytes.Split(bytes.Trim(out.Bytes(), "\n"), []byte("\n")), 3, 4)
+	if out.Bytes()[0] != '\n' {
+		t.Error("the first line does not begin on a fresh one")
+	}
+}
+
+func TestWebhook(t *testing.T) {
+	var mu sync.Mutex
+	var bodies [][]byte
+	refuse := map[string]bool{"0x01:3": true}
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		if refuse[r.Header.Get("webhook-id")] {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		bodies = append(bodies, body)
+	}))
+	defer receiver.Close()
+	sink, err := sinks.New("webhook:"+receiver.URL+"/hook", deps(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := messages(3, 4)
+	taken, err := sink.Publish(t.Context(), batch)
+	if err == nil || taken != 7 { // 0x01's third is the eighth
+		t.Fatalf("%d taken, %v", taken, err)
+	}
+	for _, body := range bodies {
+		if strings.Contains(string(body), `"address":"0x01"`) && strings.Contains(string(body), `"seq":4`) {
+			t.Error("a message overtook the one before")
+		}
+	}
+	mu.Lock()
+	clear(refuse)
+	bodies = nil
+	mu.Unlock()
+	publish(t, "webhook:"+receiver.URL+"/hook", deps(t), batch)
+	inOrder(t, bodies, 3, 4)
+}
+
+func TestRedisStream(t *testing.T) {
+	redis := redistest.Start(t)
+	publish(t, "redis://"+redis.Addr()+"/events", deps(t), messages(5, 6))
+	client, err := redisx.Open("redis://"+redis.Addr(), redisx.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	entries, err := client.XRange(t.Context(), "events", "-", "+").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bodies [][]byte
+	for _, e := range entries {
+		bodies = append(bodies, []byte(e.Values["event"].(string)))
+	}
+	inOrder(t, bodies, 5, 6)
+}
+
+func TestNATS(t *testing.T) {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	defer s.Shutdown()
+	if !s.ReadyForConnections(30 * time.Second) {
+		t.Fatal("the server is not ready")
+	}
+	conn, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := messages(5, 6)
+	publish(t, s.ClientURL()+"/events", deps(t), batch)
+	publish(t, s.ClientURL()+"/events", deps(t), batch) // again, as after a crash: the server drops them
+	var bodies [][]byte
+	info, err := stream.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seq := range info.State.LastSeq {
+		m, err := stream.GetMsg(t.Context(), seq+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bodies = append(bodies, m.Data)
+	}
+	inOrder(t, bodies, 5, 6)
+}
+
+func TestPubSub(t *testing.T) {
+	fake := pstest.NewServer()
+	defer fake.Close()
+	if _, err := fake.GServer.CreateTopic(t.Context(), &pubsubpb.Topic{Name: "projects/p/topics/events"}); err != nil {
+		t.Fatal(err)
+	}
+	d := deps(t)
+	d.PubSub = []option.ClientOption{option.WithEndpoint(fake.Addr), option.WithoutAuthentication(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))}
+	publish(t, "pubsub:p/events", d, messages(5, 6))
+	var bodies [][]byte
+	for _, m := range fake.Messages() {
+		bodies = append(bodies, m.Data)
+		if m.OrderingKey == "" || m.Attributes["id"] == "" {
+			t.Errorf("a message without key or id: %+v", m)
+		}
+	}
+	inOrder(t, bodies, 5, 6)
+}
+
+func TestNobodyThere(t *testing.T) {
+	for _, spec := range []string{"webhook:http://127.0.0.1:1/x", "redis://127.0.0.1:1/events", "nats://127.0.0.1:1/events"} {
+		sink, err := sinks.New(spec, deps(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		if taken, err := sink.Publish(ctx, messages(1, 2)); taken != 0 || err == nil {
+			t.Errorf("%s: %d taken, %v", spec, taken, err)
+		}
+		cancel()
+		sink.Close()
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	private := deps(t)
+	private.Guard = webhook.Guard{}
+	for spec, d := range map[string]sinks.Deps{
+		"": deps(t), "kafka:x": deps(t), "webhook:ftp://x": deps(t), "webhook:http://127.0.0.1/x": private, "redis://host": deps(t), "redis:nowhere": deps(t), "nats://host/": deps(t), "pubsub:only": deps(t),
+	} {
+		if _, err := sinks.New(spec, d); err == nil {
+			t.Errorf("%q was accepted", spec)
+		} else if diff := cmp.Diff(false, strings.Contains(err.Error(), "hunter2")); diff != "" {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/rpc"
+)
+
+// errSilent means that a subscription ended without a reason.
+var errSilent = errors.New("the subscription ended")
+
+// Announce calls wake when a WebSocket endpoint tells of a new block, and when there is a new subscription, until the context ends. It is
+// a hint and no more: who wakes asks for the head, and asks now and then without it.
+func (p *Pool) Announce(ctx context.Context, wake func()) {
+	var all sync.WaitGroup
+	for _, e := range p.endpoints {
+		if e.dial != nil {
+			all.Go(func() { p.announce(ctx, e, wake) })
+		}
+	}
+	all.Wait()
+}
+
+// Announced tells whether any endpoint tells of new blocks by itself now.
+func (p *Pool) Announced() bool { return p.announcers.Load() > 0 }
+
+// announce keeps one endpoint's subscription. Pauses between attempts grow while they fail.
+func (p *Pool) announce(ctx context.Context, e *endpoint, wake func()) {
+	pause := firstRest
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := p.subscribed(ctx, e, wake)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > longestRest {
+			pause = firstRest
+		}
+		p.log.WarnContext(ctx, "new blocks are not announced by this endpoint; it is asked for them", "chain", p.cfg.ChainID, "error", e.named(err))
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+		pause = min(2*pause, longestRest)
+	}
+}
+
+// subscribed holds one subscription until it ends.
+func (p *Pool) subscribed(ctx context.Context, e *endpoint, wake func()) error {
+	heads := make(chan struct {
+		Number string `json:"number"`
+	}, 16)
+	var sub *rpc.ClientSubscription
+	err := p.checked(ctx, e, func(ctx context.Context, e *endpoint) error {
+		client, err := e.connected(ctx)
+		if err != nil {
+			return err
+		}
+		p.calls(1)
+		sub, err = client.EthSubscribe(ctx, heads, "newHeads")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer sub.Unsubscribe()
+	p.announcers.Add(1)
+	defer p.announcers.Add(-1)
+	wake() // what came before the subscription is not told
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-sub.Err():
+			if err == nil {
+				err = errSilent
+			}
+			return err
+		case <-heads:
+			wake()
+		}
+	}
+}

@@ -1,0 +1,34 @@
+// Package source reads blocks and logs of one chain from several Ethereum JSON-RPC endpoints, and believes none of
+// them more than it has proved.
+//
+//	pool, err := source.New(source.Config{URLs: urls, ChainID: 31337}, deps)
+//	head, err := pool.Head(ctx)
+//	logs, err := pool.LogsOfBlock(ctx, block, query)      // near the head: by the block's hash
+//	logs, last, err := pool.LogsOfRange(ctx, 1, 9999, query) // long past blocks: as far as one call gets
+//
+// # What is proved
+//
+// An empty list of logs may be the truth, or may come from an endpoint that has not seen the blocks or has not
+// indexed them. So each query travels in one batch with a question for the last block's header, and counts only
+// if that endpoint has the header. Near the head the block is asked for by its hash, so that a reorganisation
+// between two calls cannot mix two chains, and the header's bloom filter is held against an empty list. Where the filter says that there
+// may be logs, and for each empty range, another endpoint has to say the same, if there is one.
+//
+// # Who tells of new blocks
+//
+// A WebSocket endpoint answers calls as any other does, and Announce has it tell of new heads. That is a hint: the head is asked for then, and
+// now and then without it, so that a subscription that dies costs time and no block.
+//
+// # Limits of endpoints
+//
+// Endpoints limit the range of blocks, the size of an answer, or the time, and each says so in words of its own.
+// So no words are read: when a query over several blocks is refused, half the range is asked. What an endpoint accepts is
+// remembered, and grows again with each success. Lists of addresses are cut into pieces; beyond
+// a few pieces the query names only the events and the addresses are compared here, so that the number of calls
+// does not grow with the number of contracts.
+//
+// # Words
+//
+// endpoint: one URL. head: the newest block of an endpoint. span: how many blocks one query covers. An endpoint rests for a
+// while after it failed, and the next one is asked; which one is asked first changes only when it fails or falls behind.
+package source

@@ -1,0 +1,264 @@
+package source_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/eth/ethconfig"
+	"github.com/ethereum/go-ethereum/ethclient/simulated"
+	"github.com/ethereum/go-ethereum/node"
+	"github.com/ethereum/go-ethereum/params"
+
+	"lockstep/watch/source"
+)
+
+// emitter is code that logs the call data's first word as an event's selector, with no data.
+// PUSH0 CALLDATALOAD PUSH0 PUSH0 LOG1 STOP
+var emitterCode = []byte{0x5f, 0x35, 0x5f, 0x5f, 0xa1, 0x00}
+
+var (
+	emitter  = common.HexToAddress("0x00000000000000000000000000000000000e0001")
+	emitter2 = common.HexToAddress("0x00000000000000000000000000000000000e0002")
+	ping     = crypto.Keccak256Hash([]byte("Ping()"))
+	pong     = crypto.Keccak256Hash([]byte("Pong()"))
+)
+
+// chain is go-ethereum's own node with blocks made at will, served over HTTP.
+type chain struct {
+	*simulated.Backend
+	t     *testing.T
+	url   string
+	key   *ecdsa.PrivateKey
+	nonce uint64
+}
+
+func newChain(t *testing.T) *chain {
+	t.Helper()
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &chain{t: t, key: key}
+	alloc := types.GenesisAlloc{
+		crypto.PubkeyToAddress(key.PublicKey): {Balance: new(big.Int).Mul(big.NewInt(params.Ether), big.NewInt(1000))},
+		emitter:                               {Code: emitterCode, Balance: new(big.Int)},
+		emitter2:                              {Code: emitterCode, Balance: new(big.Int)},
+	}
+	var stack *node.Config
+	c.Backend = simulated.NewBackend(alloc, func(n *node.Config, _ *ethconfig.Config) {
+		n.HTTPHost, n.HTTPModules = "127.0.0.1", []string{"eth"}
+		n.HTTPPort = freePort(t)
+		stack = n
+	})
+	t.Cleanup(func() { c.Backend.Close() })
+	c.url = "http://" + stack.HTTPEndpoint()
+	return c
+}
+
+// emit puts a log of each given event into one new block.
+func (c *chain) emit(to common.Address, events ...common.Hash) {
+	c.t.Helper()
+	for _, e := range events {
+		signed, err := types.SignNewTx(c.key, types.LatestSignerForChainID(params.AllDevChainProtocolChanges.ChainID), &types.DynamicFeeTx{
+			ChainID: params.AllDevChainProtocolChanges.ChainID, Nonce: c.nonce, To: &to, Gas: 100_000, GasFeeCap: big.NewInt(1e11), GasTipCap: big.NewInt(1e9), Data: e[:],
+		})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if err := c.Client().SendTransaction(c.t.Context(), signed); err != nil {
+			c.t.Fatal(err)
+		}
+		c.nonce++
+	}
+	c.Commit()
+}
+
+func pool(t *testing.T, c source.Config, deps source.Deps) *source.Pool {
+	t.Helper()
+	if c.ChainID == 0 {
+		c.ChainID = params.AllDevChainProtocolChanges.ChainID.Uint64()
+	}
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	p, err := source.New(c, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+func following(addresses ...common.Address) source.Query {
+	q := source.Query{Addresses: map[common.Address]struct{}{}, Events: []common.Hash{ping, pong}}
+	for _, a := range addresses {
+		q.Addresses[a] = struct{}{}
+	}
+	return q
+}
+
+func TestLogsOfBlockAndRange(t *testing.T) {
+	c := newChain(t)
+	c.emit(emitter, ping, pong)     // 1
+	c.emit(emitter2, ping)          // 2
+	c.emit(emitter, common.Hash{1}) // 3: another event
+	c.Commit()                      // 4: empty
+	p := pool(t, source.Config{URLs: []string{c.url}}, source.Deps{})
+	ctx := t.Context()
+
+	head, err := p.Head(ctx)
+	if err != nil || head.Number != 4 {
+		t.Fatalf("head %+v, %v", head, err)
+	}
+	first, err := p.Block(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs, err := p.LogsOfBlock(ctx, first, following(emitter))
+	if err != nil || len(logs) != 2 || logs[0].Topics[0] != ping || logs[1].Topics[0] != pong || logs[1].Index != 1 || logs[0].BlockHash != first.Hash {
+		t.Fatalf("logs of block 1: %+v, %v", logs, err)
+	}
+	logs, last, err := p.LogsOfRange(ctx, 1, 4, following(emitter, emitter2))
+	if err != nil || len(logs) != 3 || last.Number != 4 || logs[2].Address != emitter2 || logs[2].BlockNumber != 2 {
+		t.Fatalf("logs of 1 to 4: %+v to %d, %v", logs, last.Number, err)
+	}
+	if _, err := p.LogsOfBlock(ctx, source.Block{Number: 3, Hash: common.Hash{9}}, following(emitter)); !errors.Is(err, source.ErrNotFound) {
+		t.Fatalf("logs of an unknown block: %v", err)
+	}
+	if _, err := p.Block(ctx, 99); !errors.Is(err, source.ErrNotFound) {
+		t.Fatalf("a block that is not there: %v", err)
+	}
+}
+
+// TestOneOfThreeEndpoints has a good endpoint behind two bad ones: nothing may be missed whatever they do.
+func TestOneOfThreeEndpoints(t *testing.T) {
+	c := newChain(t)
+	for range 5 {
+		c.emit(emitter, ping)
+	}
+	good := c.url
+	for name, spoil := range map[string]spoiler{
+		"answers empty":              {empty: true},
+		"lags":                       {lag: 3},
+		"limits ranges":              {refuse: "query exceeds max block range 1", above: 1},
+		"limits in other words":      {refuse: "Log response size exceeded. You can make eth_getLogs requests with up to a 2K block range", above: 1},
+		"limits in a code":           {refuse: "limit exceeded", above: 1},
+		"limits by results":          {refuse: "query returned more than 10000 results", above: 1},
+		"limits in a way of its own": {refuse: "bitte weniger", above: 1},
+		"refuses everything":         {refuse: "no", above: 0},
+		"limits by status":           {status: 413, above: 1},
+		"is a broken proxy":          {status: 502},
+		"is busy":                    {status: 429},
+		"serves another chain":       {chain: 5},
+		"never answers":              {hang: true},
+		"sends garbage":              {garbage: true},
+		"sends without end":          {endless: true},
+		"knows no batches":           {unbatched: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			urls := []string{spoil.proxy(t, good), spoil.proxy(t, good), good}
+			if spoil.empty { // two liars who agree are believed
+				urls[1] = good
+			}
+			p := pool(t, source.Config{URLs: urls, Timeout: 2 * time.Second, MaxResponse: 1 << 20}, source.Deps{})
+			var all []source.Log
+			for from := uint64(1); from <= 5; {
+				logs, last, err := p.LogsOfRange(t.Context(), from, 5, following(emitter))
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, logs...)
+				from = last.Number + 1
+			}
+			if len(all) != 5 {
+				t.Errorf("range: %d logs of 5", len(all))
+			}
+			last, err := p.Block(t.Context(), 5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			logs, err := p.LogsOfBlock(t.Context(), last, following(emitter))
+			if err != nil || len(logs) != 1 {
+				t.Errorf("block: %d logs of 1, %v", len(logs), err)
+			}
+		})
+	}
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	c := newChain(t)
+	c.emit(emitter, ping)
+	p := pool(t, source.Config{URLs: []string{spoiler{status: 502}.proxy(t, c.url), spoiler{garbage: true}.proxy(t, c.url)}}, source.Deps{})
+	_, _, err := p.LogsOfRange(t.Context(), 1, 1, following(emitter))
+	if !errors.Is(err, source.ErrUnavailable) || errors.Is(err, source.ErrNotFound) {
+		t.Fatalf("%v", err)
+	}
+}
+
+// TestErrorsShowNoKey looks for the key of an endpoint's URL in what is said of its failures.
+func TestErrorsShowNoKey(t *testing.T) {
+	for _, scheme := range []string{"http", "ws", "ftp"} {
+		dead := fmt.Sprintf("%s://127.0.0.1:%d/v2/hunter2?key=hunter3", scheme, freePort(t))
+		p, err := source.New(source.Config{URLs: []string{dead}}, source.Deps{Log: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			_, err = p.Head(t.Context())
+			p.Close()
+		}
+		if err == nil || containsAny(err.Error(), "hunter2", "hunter3") {
+			t.Fatalf("%s: %v", scheme, err)
+		}
+	}
+}
+
+// TestCallsDoNotGrowWithContracts counts what 10,000 contracts cost.
+func TestCallsDoNotGrowWithContracts(t *testing.T) {
+	c := newChain(t)
+	c.emit(emitter, ping)
+	q := following(emitter)
+	for i := range 10_000 {
+		q.Addresses[common.BigToAddress(big.NewInt(int64(1000+i)))] = struct{}{}
+	}
+	var calls int
+	p := pool(t, source.Config{URLs: []string{c.url}}, source.Deps{Calls: func(n int) { calls += n }})
+	b, err := p.Block(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls = 0
+	logs, err := p.LogsOfBlock(t.Context(), b, q)
+	if err != nil || len(logs) != 1 || calls > 5 {
+		t.Fatalf("%d logs in %d calls, %v", len(logs), calls, err)
+	}
+}
+
+func TestAnotherEndpointIsAhead(t *testing.T) {
+	c := newChain(t)
+	for range 6 {
+		c.Commit()
+	}
+	p := pool(t, source.Config{URLs: []string{spoiler{lag: 5}.proxy(t, c.url), c.url}}, source.Deps{})
+	head, err := p.Head(t.Context())
+	if err != nil || head.Number != 6 {
+		t.Fatalf("head %d, %v", head.Number, err)
+	}
+}
+
+func TestCancelledContext(t *testing.T) {
+	c := newChain(t)
+	p := pool(t, source.Config{URLs: []string{c.url}}, source.Deps{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Head(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}

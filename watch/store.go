@@ -1,0 +1,195 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/ledger"
+	"lockstep/watch/source"
+)
+
+type hash = common.Hash
+
+// errDeposed means that a unit belongs to another process by now: nothing was written.
+var errDeposed = errors.New("the unit belongs to another process")
+
+// perStatement is how many rows one statement inserts.
+const perStatement = 500
+
+// inserted runs an INSERT in parts. The text has %s where the placeholders of the rows go.
+func inserted(ctx context.Context, tx *ledger.Tx, text string, columns int, rows [][]any, scan func(ledger.Row) error) error {
+	for len(rows) > 0 {
+		part := rows[:min(len(rows), perStatement)]
+		rows = rows[len(part):]
+		args := make([]any, 0, columns*len(part))
+		for _, r := range part {
+			args = append(args, r...)
+		}
+		query := strings.Replace(text, "%s", ledger.Rows(len(part), columns), 1)
+		var err error
+		if scan != nil {
+			err = tx.Query(ctx, query, args, scan)
+		} else {
+			_, err = tx.Exec(ctx, query, args...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func insertBlocks(ctx context.Context, tx *ledger.Tx, chain uint64, blocks []source.Block) error {
+	rows := make([][]any, len(blocks))
+	for i, b := range blocks {
+		rows[i] = []any{int64(chain), int64(b.Number), b.Hash.Hex(), b.Parent.Hex(), int64(b.Time)}
+	}
+	return inserted(ctx, tx, "INSERT INTO watch_blocks (chain, number, hash, parent, time) VALUES %s ON CONFLICT (chain, number) DO UPDATE SET hash = excluded.hash, parent = excluded.parent, time = excluded.time", 5, rows, nil)
+}
+
+// queryBlocks reads the blocks from a number on that can still be replaced.
+func queryBlocks(ctx context.Context, tx *ledger.Tx, chain, from uint64, each func(source.Block)) error {
+	return tx.Query(ctx, "SELECT number, hash, parent, time FROM watch_blocks WHERE chain = $1 AND number >= $2 ORDER BY number", []any{int64(chain), int64(from)}, func(r ledger.Row) error {
+		var b source.Block
+		var h, parent string
+		err := r.Scan(&b.Number, &h, &parent, &b.Time)
+		b.Hash, b.Parent = common.HexToHash(h), common.HexToHash(parent)
+		each(b)
+		return err
+	})
+}
+
+// chainState is what the fleet knows of a chain.
+type chainState struct {
+	head, safe uint64
+	fork       int64
+	blocks     map[uint64]source.Block
+}
+
+func readChain(ctx context.Context, tx *ledger.Tx, chain, from uint64) (s chainState, known bool, err error) {
+	s.blocks = map[uint64]source.Block{}
+	known, err = tx.One(ctx, "SELECT head, safe, fork FROM watch_chains WHERE chain = $1", []any{int64(chain)}, &s.head, &s.safe, &s.fork)
+	if err != nil || !known {
+		return s, known, err
+	}
+	return s, true, queryBlocks(ctx, tx, chain, from, func(b source.Block) { s.blocks[b.Number] = b })
+}
+
+// contract is a followed address, as its owner knows it.
+type contract struct {
+	watch      *Watch
+	address    common.Address
+	unit       string
+	factory    bool
+	discovered uint64
+	next       uint64 // first block that was not read for it; counts while it is not merged
+	merged     bool   // it goes with its unit
+	seq        int64  // of the last event that was announced
+}
+
+func (c *contract) key() contractKey { return contractKey{c.watch.Name, c.address} }
+
+type contractKey struct {
+	watch   string
+	address common.Address
+}
+
+const contractColumns = "watch, address, unit, kind, discovered_block, next_block, merged, seq"
+
+func (w *worker) queryContracts(ctx context.Context, tx *ledger.Tx, where string, args []any, each func(*contract)) error {
+	return tx.Query(ctx, "SELECT "+contractColumns+" FROM contracts WHERE "+where, args, func(r ledger.Row) error {
+		var c contract
+		var watch, address, kind string
+		var merged int
+		if err := r.Scan(&watch, &address, &c.unit, &kind, &c.discovered, &c.next, &merged, &c.seq); err != nil {
+			return err
+		}
+		c.watch, c.address, c.factory, c.merged = w.watches[watch], common.HexToAddress(address), kind == kindFactory, merged == 1
+		if c.watch != nil { // else its watch is not in this plan any more
+			each(&c)
+		}
+		return nil
+	})
+}
+
+// Kinds of contracts.
+const (
+	kindFactory = "factory"
+	kindGiven   = "given"
+	kindChild   = "child"
+)
+
+// newContract is a row to be made.
+type newContract struct {
+	watch   *Watch
+	address common.Address
+	kind    string
+	block   uint64
+	by      string // id of the factory's event
+	fields  map[string]string
+}
+
+func (n newContract) unit() string {
+	if n.kind == kindFactory {
+		return factoryUnit(n.watch.Name)
+	}
+	return shardUnit(n.watch.Chain, shardOf(n.address))
+}
+
+// insertContracts makes rows. One that was removed by a reorganisation comes back with its new discovery. The units
+// that they need are made, too.
+func insertContracts(ctx context.Context, tx *ledger.Tx, list []newContract, now int64) error {
+	if len(list) == 0 {
+		return nil
+	}
+	rows, units := make([][]any, 0, len(list)), map[string][]any{}
+	for _, n := range list {
+		fields := n.fields
+		if fields == nil {
+			fields = map[string]string{}
+		}
+		rows = append(rows, []any{
+			n.watch.Name, int64(n.watch.Chain), addressText(n.address), n.unit(), n.kind, now, int64(n.block), n.by, int64(n.block), n.watch.Status.Initial, encode(fields),
+			nullable(fields["payer"]), nullable(fields["payee"]), nullable(fields["amount"]), now,
+		})
+		if row, known := units[n.unit()]; !known || row[2].(int64) > int64(n.block) {
+			units[n.unit()] = []any{n.unit(), int64(n.watch.Chain), int64(n.block)}
+		}
+	}
+	err := inserted(ctx, tx, `INSERT INTO contracts (watch, chain, address, unit, kind, discovered_at, discovered_block, discovered_by, next_block, status, fields, payer, payee, amount,
+			created_at, updated_at, merged, removed, seq)
+		SELECT column1, CAST(column2 AS BIGINT), column3, column4, column5, CAST(column6 AS BIGINT), CAST(column7 AS BIGINT), column8, CAST(column9 AS BIGINT), column10, column11,
+			column12, column13, column14, CAST(column15 AS BIGINT), CAST(column15 AS BIGINT), 0, 0, 0
+		FROM (VALUES %s) AS v WHERE true
+		ON CONFLICT (watch, chain, address) DO UPDATE SET removed = 0, merged = 0, discovered_at = excluded.discovered_at, discovered_block = excluded.discovered_block,
+			discovered_by = excluded.discovered_by, next_block = excluded.next_block, status = excluded.status, fields = excluded.fields,
+			payer = excluded.payer, payee = excluded.payee, amount = excluded.amount, updated_at = excluded.updated_at
+		WHERE contracts.removed = 1`, 15, rows, nil)
+	if err != nil {
+		return fmt.Errorf("contracts: %w", err)
+	}
+	cursors := make([][]any, 0, len(units))
+	for _, row := range units {
+		cursors = append(cursors, row)
+	}
+	err = inserted(ctx, tx, `INSERT INTO cursors (unit, chain, next_block, parent, fork, owner)
+		SELECT column1, CAST(column2 AS BIGINT), CAST(column3 AS BIGINT), '', COALESCE((SELECT fork FROM watch_chains WHERE chain = CAST(column2 AS BIGINT)), 0), '' FROM (VALUES %s) AS v WHERE true
+		ON CONFLICT (unit) DO NOTHING`, 3, cursors, nil)
+	if err != nil {
+		return fmt.Errorf("cursors: %w", err)
+	}
+	return nil
+}
+
+func addressText(a common.Address) string { return a.Hex() }
+
+func nullable(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}

@@ -1,0 +1,131 @@
+package watch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockstep/internal/ledger"
+)
+
+// Told is a message in the order of the stream.
+type Told struct {
+	Cursor int64 `json:"cursor"`
+	Event
+}
+
+// news wakes who waits for newer messages of the stream. One goroutine looks for them, however many wait.
+type news struct {
+	readers atomic.Int64
+
+	mu      sync.Mutex
+	cursor  int64
+	changed chan struct{} // closed when the cursor is another
+}
+
+func newNews() *news { return &news{changed: make(chan struct{})} }
+
+// next returns what is closed when the cursor is another.
+func (n *news) next() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.changed
+}
+
+func (n *news) set(cursor int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if cursor != n.cursor {
+		n.cursor = cursor
+		close(n.changed)
+		n.changed = make(chan struct{})
+	}
+}
+
+// sequence gives committed messages their cursors in the stream, and tells the readers of new ones. Other processes of the fleet give
+// cursors, too, so it looks now and then.
+func (s *Service) sequence(ctx context.Context) error {
+	for ctx.Err() == nil {
+		given, err := s.db.Sequence(ctx)
+		if err == nil && s.news.readers.Load() > 0 {
+			var cursor int64
+			if cursor, err = s.Newest(ctx); err == nil {
+				s.news.set(cursor)
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "the stream's cursors are not given", "error", err)
+		}
+		if given > 0 && err == nil {
+			continue
+		}
+		timer := time.NewTimer(2 * idlePoll)
+		select {
+		case <-ctx.Done():
+		case <-s.emitted:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return ctx.Err()
+}
+
+// messagesLimit bounds one reading of the ledger for a stream.
+const messagesLimit = 20 * time.Second
+
+// Stream is like Messages, and waits for messages where there are none. When the context ends first, it returns none and no error.
+func (s *Service) Stream(ctx context.Context, after int64, watch, address string, limit int) (list []Told, next int64, err error) {
+	s.news.readers.Add(1)
+	defer s.news.readers.Add(-1)
+	for {
+		changed := s.news.next() // before the ledger is read: what comes from then on closes it
+		read, cancel := context.WithTimeout(context.WithoutCancel(ctx), messagesLimit)
+		list, next, err = s.Messages(read, after, watch, address, limit)
+		cancel()
+		if err != nil || next > after {
+			return list, next, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, after, nil
+		}
+	}
+}
+
+// Messages returns what was handed to the sinks, behind a cursor, in an order that never changes: who reads on from the last cursor
+// misses nothing. An empty watch or address means all. The cursor that comes with it goes on where this page ends.
+func (s *Service) Messages(ctx context.Context, after int64, watch, address string, limit int) (list []Told, next int64, err error) {
+	list, next = []Told{}, after
+	rows, err := s.db.Events(ctx, topic, after, limit)
+	if err != nil {
+		return nil, after, err
+	}
+	for _, row := range rows {
+		next = row.Cursor
+		if watch != "" && row.Kind != watch {
+			continue
+		}
+		told := Told{Cursor: row.Cursor}
+		if err := json.Unmarshal([]byte(row.Body), &told.Event); err != nil {
+			return nil, after, fmt.Errorf("a message of the outbox: %w", err)
+		}
+		if address == "" || strings.EqualFold(told.Address, address) {
+			list = append(list, told)
+		}
+	}
+	return list, next, nil
+}
+
+// Newest is the cursor of the newest message.
+func (s *Service) Newest(ctx context.Context) (cursor int64, err error) {
+	err = s.db.Read(ctx, func(tx *ledger.Tx) error {
+		_, err := tx.One(ctx, "SELECT value FROM counters WHERE name = 'outbox'", nil, &cursor)
+		return err
+	})
+	return cursor, err
+}

@@ -1,0 +1,237 @@
+package watch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"lockstep/internal/ledger"
+)
+
+// undo takes back what our units found above a block that is still on the chain, and has them read on from there. What was handed
+// on already is followed by a message that it is removed; what was not is only marked.
+func (w *worker) undo(ctx context.Context, state chainState, ancestor uint64) error {
+	var behind []string // units that have read blocks above the ancestor
+	for name, u := range w.units {
+		if u.next > ancestor+1 || u.fork < state.fork {
+			behind = append(behind, name)
+		}
+	}
+	slices.Sort(behind)
+	var seqs map[contractKey]int64
+	told := false
+	err := w.db.Write(ctx, func(tx *ledger.Tx) error {
+		seqs, told = map[contractKey]int64{}, false
+		if err := w.fence(ctx, tx, behind); err != nil {
+			return err
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		parent := ""
+		if _, err := tx.One(ctx, "SELECT hash FROM watch_blocks WHERE chain = $1 AND number = $2", []any{int64(w.chain.ID), int64(ancestor)}, &parent); err != nil {
+			return err
+		}
+		for part := range slices.Chunk(behind, perStatement) {
+			names := anys(part)
+			if _, err := tx.Exec(ctx, `UPDATE cursors SET parent = CASE WHEN next_block > $1 THEN $2 ELSE parent END,
+				next_block = CASE WHEN next_block > $1 THEN $1 ELSE next_block END, fork = $3 WHERE unit IN `+ledger.List(4, len(part)), append([]any{int64(ancestor + 1), parent, state.fork}, names...)...); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, "UPDATE contracts SET next_block = $1 WHERE merged = 0 AND next_block > $1 AND unit IN "+ledger.List(2, len(part)), append([]any{int64(ancestor + 1)}, names...)...); err != nil {
+				return err
+			}
+		}
+		messages, err := w.removeEvents(ctx, tx, behind, ancestor, seqs, now)
+		if err != nil {
+			return err
+		}
+		told = len(messages) > 0
+		for key, seq := range seqs {
+			if _, err := tx.Exec(ctx, "UPDATE contracts SET seq = $1 WHERE watch = $2 AND chain = $3 AND address = $4", seq, key.watch, int64(w.chain.ID), addressText(key.address)); err != nil {
+				return err
+			}
+		}
+		return tx.Emit(ctx, messages...)
+	})
+	if err != nil {
+		return err
+	}
+	if told {
+		w.changed(behind)
+	}
+	return w.load(ctx)
+}
+
+// removeEvents marks the events above the ancestor whose blocks are not on the chain any more, newest first, and returns what the
+// sinks have to hear.
+func (w *worker) removeEvents(ctx context.Context, tx *ledger.Tx, units []string, ancestor uint64, seqs map[contractKey]int64, now int64) ([]ledger.Event, error) {
+	var gone []*occurrence
+	announced := map[*occurrence]bool{}
+	for part := range slices.Chunk(units, perStatement) {
+		args := append([]any{int64(ancestor), int64(w.chain.ID)}, anys(part)...)
+		// Contracts that their factory's owner has taken back are among them: what was said of those has to be taken back, too.
+		contracts := map[contractKey]*contract{}
+		err := w.queryContracts(ctx, tx, "unit IN "+ledger.List(1, len(part)), anys(part), func(c *contract) { contracts[c.key()] = c })
+		if err != nil {
+			return nil, err
+		}
+		for _, flag := range []bool{false, true} {
+			list, err := queryEvents(ctx, tx, contracts, fmt.Sprintf(`removed = 0 AND announced = %d AND block_number > $1 AND unit IN %s
+				AND NOT EXISTS (SELECT 1 FROM watch_blocks b WHERE b.chain = $2 AND b.number = chain_events.block_number AND b.hash = chain_events.block_hash)`,
+				bit(flag), ledger.List(3, len(part))), args)
+			if err != nil {
+				return nil, err
+			}
+			for _, o := range list {
+				announced[o] = flag
+			}
+			gone = append(gone, list...)
+		}
+	}
+	slices.SortFunc(gone, func(a, b *occurrence) int {
+		if a.blockNumber != b.blockNumber {
+			return int(int64(b.blockNumber - a.blockNumber))
+		}
+		return int(int64(b.logIndex - a.logIndex))
+	})
+	var messages []ledger.Event
+	touched := map[contractKey]*contract{}
+	for _, o := range gone {
+		if o.contract == nil {
+			continue // its watch is not in this plan any more
+		}
+		_, err := tx.Exec(ctx, "UPDATE chain_events SET removed = 1, announced = 0 WHERE watch = $1 AND chain = $2 AND block_hash = $3 AND log_index = $4",
+			o.contract.watch.Name, int64(w.chain.ID), o.blockHash, int64(o.logIndex))
+		if err != nil {
+			return nil, err
+		}
+		if announced[o] {
+			messages = append(messages, o.message(w.chain.ID, nextSeq(seqs, o.contract), true, now))
+		}
+		touched[o.contract.key()] = o.contract
+		if o.contract.factory && o.event == o.contract.watch.Factory.Event.Name {
+			_, err := tx.Exec(ctx, "UPDATE contracts SET removed = 1, updated_at = $1 WHERE watch = $2 AND discovered_by = $3", now, o.contract.watch.Name, o.id(w.chain.ID))
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, c := range touched {
+		if err := w.recompute(ctx, tx, c, now); err != nil {
+			return nil, err
+		}
+	}
+	return messages, nil
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// applyFields writes what new events say of their contracts: the status, and the fields that the plan names.
+func (w *worker) applyFields(ctx context.Context, tx *ledger.Tx, fresh []*occurrence, now int64) error {
+	touched := map[contractKey]*contract{}
+	for _, o := range fresh {
+		if o.contract.watch.tells(o.event) && !o.contract.factory {
+			touched[o.contract.key()] = o.contract
+		}
+	}
+	for _, c := range touched {
+		if err := w.recompute(ctx, tx, c, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tells reports whether an event says anything about the row of its contract.
+func (w *Watch) tells(event string) bool {
+	if _, status := w.Status.On[event]; status {
+		return true
+	}
+	return slices.ContainsFunc(w.Fields, func(f Field) bool { return f.Event == event })
+}
+
+// recompute derives the status and the fields of a contract from the events that stand: those of its own, and the factory's
+// that announced it.
+func (w *worker) recompute(ctx context.Context, tx *ledger.Tx, c *contract, now int64) error {
+	if c.factory {
+		return nil
+	}
+	var own []string
+	for _, e := range c.watch.Events {
+		if c.watch.tells(e.Name) {
+			own = append(own, e.Name)
+		}
+	}
+	status, fields := c.watch.Status.Initial, map[string]string{}
+	var by string
+	if _, err := tx.One(ctx, "SELECT discovered_by FROM contracts WHERE watch = $1 AND chain = $2 AND address = $3", []any{c.watch.Name, int64(w.chain.ID), addressText(c.address)}, &by); err != nil {
+		return err
+	}
+	apply := func(event, text string) error {
+		var args map[string]any
+		if err := json.Unmarshal([]byte(text), &args); err != nil {
+			return err
+		}
+		for _, f := range c.watch.Fields {
+			if f.Event == event {
+				fields[f.Name] = fmt.Sprint(args[f.Arg])
+			}
+		}
+		if s, set := c.watch.Status.On[event]; set {
+			status = s
+		}
+		return nil
+	}
+	if parts := strings.Split(by, ":"); len(parts) == 4 {
+		var text string
+		found, err := tx.One(ctx, "SELECT args FROM chain_events WHERE watch = $1 AND chain = $2 AND block_hash = $3 AND log_index = CAST($4 AS BIGINT)",
+			[]any{c.watch.Name, int64(w.chain.ID), parts[2], parts[3]}, &text)
+		if err == nil && found {
+			err = apply(c.watch.Factory.Event.Name, text)
+		}
+		if err != nil {
+			return fmt.Errorf("fields: %w", err)
+		}
+	}
+	if len(own) > 0 {
+		args := []any{c.watch.Name, int64(w.chain.ID), addressText(c.address)}
+		for _, name := range own {
+			args = append(args, name)
+		}
+		err := tx.Query(ctx, "SELECT event, args FROM chain_events WHERE watch = $1 AND chain = $2 AND address = $3 AND removed = 0 AND event IN "+ledger.List(4, len(own))+
+			" ORDER BY block_number, log_index", args, func(r ledger.Row) error {
+			var event, text string
+			if err := r.Scan(&event, &text); err != nil {
+				return err
+			}
+			return apply(event, text)
+		})
+		if err != nil {
+			return fmt.Errorf("fields: %w", err)
+		}
+	}
+	_, err := tx.Exec(ctx, "UPDATE contracts SET status = $1, fields = $2, payer = $3, payee = $4, amount = $5, updated_at = $6 WHERE watch = $7 AND chain = $8 AND address = $9",
+		status, encode(fields), nullable(fields["payer"]), nullable(fields["payee"]), nullable(fields["amount"]), now, c.watch.Name, int64(w.chain.ID), addressText(c.address))
+	return err
+}
+
+// anys are texts as arguments of a query.
+func anys(texts []string) []any {
+	list := make([]any, len(texts))
+	for i, text := range texts {
+		list[i] = text
+	}
+	return list
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,358 @@
+package watch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/lease"
+	"lockstep/internal/ledger"
+	"lockstep/internal/secret"
+	"lockstep/watch"
+	"lockstep/watch/decode"
+	"lockstep/watch/watchtest"
+)
+
+const (
+	deployed = "Deployed(address,uint256)"
+	approved = "Approved(address)"
+	released = "Released(address,uint256)"
+)
+
+// book is a sink that remembers.
+type book struct {
+	mu       sync.Mutex
+	messages []watch.Message
+	refuse   bool
+}
+
+func (b *book) Publish(_ context.Context, batch []watch.Message) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refuse {
+		return 0, fmt.Errorf("no")
+	}
+	b.messages = append(b.messages, batch...)
+	return len(batch), nil
+}
+
+func (b *book) Close() {}
+
+func (b *book) all() []watch.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.messages)
+}
+
+// lines tells the messages in short: "+" or "-", contract, event, block.
+func (b *book) lines() []string {
+	var list []string
+	for _, m := range b.all() {
+		sign := "+"
+		if m.Removed {
+			sign = "-"
+		}
+		list = append(list, fmt.Sprintf("%s%s %s@%d", sign, m.Address[len(m.Address)-4:], m.Event.Event, m.BlockNumber))
+	}
+	return list
+}
+
+func signature(t *testing.T, text string) *decode.Signature {
+	t.Helper()
+	s, err := decode.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// escrows is a plan: emitter 0 is the factory.
+func escrows(t *testing.T, url string) watch.Plan {
+	return watch.Plan{
+		Chains: []watch.Chain{{ID: watchtest.ChainID, URLs: []secret.String{secret.String(url)}, Finality: 8, MaxSpan: 100}},
+		Watches: []watch.Watch{{
+			Name: "escrows", Chain: watchtest.ChainID,
+			Factory: &watch.Factory{Address: watchtest.Emitter(0), Event: signature(t, "Deployed(address indexed escrow, uint256 amount)"), Child: "escrow"},
+			Events:  []*decode.Signature{signature(t, approved), signature(t, released)},
+			Fields:  []watch.Field{{Name: "amount", Event: "Deployed", Arg: "amount"}},
+			Status:  watch.Status{Initial: "active", On: map[string]string{"Released": "released"}},
+			Sinks:   []string{"book"},
+		}},
+	}
+}
+
+func open(t *testing.T) *ledger.DB {
+	t.Helper()
+	db, err := ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// start runs a process of the fleet inside this one. Stopping it is graceful.
+func start(t *testing.T, db *ledger.DB, plan watch.Plan, name string, sink watch.Sink) (stop func()) {
+	t.Helper()
+	s, err := watch.New(watch.Config{Plan: plan, Instance: name, Version: "test", Lease: lease.Options{TTL: 3 * time.Second}}, watch.Deps{
+		DB: db, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Sinks: func(string) (watch.Sink, error) { return sink, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// want waits until these lines have been told. Their order counts for each contract: there is none between contracts.
+func want(t *testing.T, b *book, lines ...string) {
+	t.Helper()
+	watchtest.Until(t, strings.Join(lines, ", "), func() (bool, error) {
+		return len(b.lines()) >= len(lines), fmt.Errorf("%s", cmp.Diff(byContract(lines), byContract(b.lines())))
+	})
+	if diff := cmp.Diff(byContract(lines), byContract(b.lines())); diff != "" {
+		t.Fatal(diff)
+	}
+	seqs := map[string]int64{}
+	for _, m := range b.all() {
+		if seqs[m.Address]++; m.Seq != seqs[m.Address] {
+			t.Errorf("%s has message %d where %d is next", m.Address, m.Seq, seqs[m.Address])
+		}
+	}
+}
+
+func byContract(lines []string) map[string][]string {
+	m := map[string][]string{}
+	for _, line := range lines {
+		m[line[1:5]] = append(m[line[1:5]], line)
+	}
+	return m
+}
+
+func short(n int) string { a := watchtest.Emitter(n).Hex(); return a[len(a)-4:] }
+
+func deploy(c *watchtest.Chain, child int, amount int64) {
+	c.Emit(watchtest.Emitter(0), deployed, watchtest.Word(watchtest.Emitter(child)), watchtest.Number(amount))
+}
+
+func approve(c *watchtest.Chain, n int) {
+	c.Emit(watchtest.Emitter(n), approved, watchtest.Word(common.Address{1}))
+}
+
+func release(c *watchtest.Chain, n int, amount int64) {
+	c.Emit(watchtest.Emitter(n), released, watchtest.Word(common.Address{2}), watchtest.Number(amount))
+}
+
+func TestChildrenOfAFactory(t *testing.T) {
+	c := watchtest.New(t, 4)
+	approve(c, 1) // before it is announced: not followed yet
+	c.Commit()    // 1
+	deploy(c, 1, 100)
+	approve(c, 1)
+	c.Commit() // 2
+	db, b := open(t), &book{}
+	start(t, db, escrows(t, c.URL), "a", b)
+	want(t, b, "+"+short(0)+" Deployed@2", "+"+short(1)+" Approved@2")
+	deploy(c, 2, 200)
+	c.Commit() // 3
+	approve(c, 2)
+	release(c, 1, 5)
+	c.Commit() // 4
+	want(t, b, "+"+short(0)+" Deployed@2", "+"+short(1)+" Approved@2", "+"+short(0)+" Deployed@3", "+"+short(2)+" Approved@4", "+"+short(1)+" Released@4")
+	var status, amount string
+	err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+		_, err := tx.One(t.Context(), "SELECT status, amount FROM escrow_registry WHERE address = $1", []any{watchtest.Emitter(1).Hex()}, &status, &amount)
+		return err
+	})
+	if err != nil || status != "released" || amount != "100" {
+		t.Fatalf("status %q, amount %q, %v", status, amount, err)
+	}
+}
+
+func TestReorganisationTakesBackAndReplaces(t *testing.T) {
+	c := watchtest.New(t, 4)
+	deploy(c, 1, 100)
+	c.Commit() // 1
+	db, b := open(t), &book{}
+	start(t, db, escrows(t, c.URL), "a", b)
+	want(t, b, "+"+short(0)+" Deployed@1")
+	deploy(c, 2, 200)
+	c.Commit() // 2
+	approve(c, 2)
+	c.Commit() // 3
+	release(c, 1, 5)
+	c.Commit() // 4
+	first := []string{"+" + short(0) + " Deployed@1", "+" + short(0) + " Deployed@2", "+" + short(2) + " Approved@3", "+" + short(1) + " Released@4"}
+	want(t, b, first...)
+	c.Reorg(3, true) // of depth 3, across the discovery of contract 2
+	first = append(first, "-"+short(1)+" Released@4", "-"+short(2)+" Approved@3", "-"+short(0)+" Deployed@2")
+	want(t, b, first...)
+	registered := func() (list []string) {
+		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+			return tx.Query(t.Context(), "SELECT address || ' ' || status FROM escrow_registry ORDER BY address", nil, func(r ledger.Row) error {
+				var line string
+				err := r.Scan(&line)
+				list = append(list, line)
+				return err
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	if diff := cmp.Diff([]string{watchtest.Emitter(1).Hex() + " active"}, registered()); diff != "" {
+		t.Fatal(diff)
+	}
+	approve(c, 2) // not followed any more
+	c.Commit()    // 6
+	deploy(c, 2, 300)
+	approve(c, 1)
+	c.Commit() // 7
+	approve(c, 2)
+	c.Commit() // 8
+	want(t, b, append(first, "+"+short(0)+" Deployed@7", "+"+short(1)+" Approved@7", "+"+short(2)+" Approved@8")...)
+	if diff := cmp.Diff([]string{watchtest.Emitter(1).Hex() + " active", watchtest.Emitter(2).Hex() + " active"}, registered()); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestDepthWaits(t *testing.T) {
+	c := watchtest.New(t, 3)
+	plan := escrows(t, c.URL)
+	plan.Watches[0].Depth = watch.Depth{Blocks: 2}
+	deploy(c, 1, 1)
+	c.Commit() // 1
+	approve(c, 1)
+	c.Commit() // 2
+	db, b := open(t), &book{}
+	start(t, db, plan, "a", b)
+	c.Commit() // 3
+	want(t, b, "+"+short(0)+" Deployed@1")
+	c.Reorg(2, true) // blocks 2 and 3 are replaced by 2 to 4 before anybody was told of 2
+	release(c, 1, 1)
+	c.Commit() // 5
+	c.Commit() // 6
+	c.Commit() // 7
+	want(t, b, "+"+short(0)+" Deployed@1", "+"+short(1)+" Released@5")
+}
+
+func TestUnitsMoveWithoutGapOrRepetition(t *testing.T) {
+	const children = 40
+	c := watchtest.New(t, children+1)
+	db, b := open(t), &book{}
+	plan := escrows(t, c.URL)
+	for n := 1; n <= children; n++ {
+		deploy(c, n, int64(n))
+	}
+	c.Commit()
+	total := children
+	step := func() {
+		for n := 1; n <= children; n++ {
+			approve(c, n)
+		}
+		c.Commit()
+		total += children
+	}
+	stopA := start(t, db, plan, "a", b)
+	step()
+	stopB := start(t, db, plan, "b", b)
+	step()
+	start(t, db, plan, "c", b)
+	step()
+	stopA()
+	step()
+	stopB()
+	step()
+	stored, waiting := 0, 0
+	watchtest.Until(t, "all events", func() (bool, error) {
+		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+			if _, err := tx.One(t.Context(), "SELECT COUNT(*) FROM processed_events", nil, &stored); err != nil {
+				return err
+			}
+			_, err := tx.One(t.Context(), "SELECT COUNT(*) FROM outbox o LEFT JOIN sink_cursors c ON c.unit = o.subject WHERE o.id > COALESCE(c.position, 0)", nil, &waiting)
+			return err
+		})
+		return err == nil && stored >= total && waiting == 0, errors.Join(fmt.Errorf("%d of %d stored, %d wait", stored, total, waiting), err)
+	})
+	err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+		_, err := tx.One(t.Context(), "SELECT COUNT(*) FROM processed_events", nil, &stored)
+		return err
+	})
+	if err != nil || stored != total {
+		t.Fatalf("%d rows of %d, %v", stored, total, err)
+	}
+	ids, seqs := map[string]bool{}, map[string]int64{}
+	for _, m := range b.all() {
+		if ids[m.Delivery] {
+			continue // a hand-over may repeat what was on its way
+		}
+		ids[m.Delivery] = true
+		if seqs[m.Address]++; m.Seq != seqs[m.Address] {
+			t.Errorf("%s: message %d where %d is next", m.Address, m.Seq, seqs[m.Address])
+		}
+	}
+	if len(ids) != total {
+		t.Errorf("%d of %d events", len(ids), total)
+	}
+}
+
+func TestReorganisationThatKeepsTheTransactions(t *testing.T) {
+	c := watchtest.New(t, 3)
+	db, b := open(t), &book{}
+	start(t, db, escrows(t, c.URL), "a", b)
+	deploy(c, 1, 100)
+	c.Commit() // 1
+	approve(c, 1)
+	c.Commit() // 2
+	told := []string{"+" + short(0) + " Deployed@1", "+" + short(1) + " Approved@2"}
+	want(t, b, told...)
+	c.Reorg(2, false) // both events are in block 1 now, that of the contract behind that of its factory
+	told = append(told, "-"+short(1)+" Approved@2", "-"+short(0)+" Deployed@1", "+"+short(0)+" Deployed@1", "+"+short(1)+" Approved@1")
+	want(t, b, told...)
+}
+
+// TestAnnouncedHeadsDie has a chain tell of its blocks over a WebSocket that breaks for good. Its blocks are asked for from then on, and
+// nothing is missed.
+func TestAnnouncedHeadsDie(t *testing.T) {
+	c := watchtest.New(t, 2)
+	line := watchtest.NewLine(t, c.WS)
+	plan := escrows(t, c.URL)
+	plan.Chains[0].URLs = append(plan.Chains[0].URLs, secret.String("ws://"+line.Addr))
+	db, b := open(t), &book{}
+	start(t, db, plan, "a", b)
+	deploy(c, 1, 100)
+	c.Commit() // 1
+	told := []string{"+" + short(0) + " Deployed@1"}
+	want(t, b, told...)
+	approve(c, 1)
+	c.Commit() // 2
+	told = append(told, "+"+short(1)+" Approved@2")
+	want(t, b, told...)
+	line.Cut()
+	for n := 3; n < 6; n++ {
+		approve(c, 1)
+		c.Commit()
+		told = append(told, fmt.Sprintf("+%s Approved@%d", short(1), n))
+	}
+	want(t, b, told...)
+}

@@ -1,0 +1,95 @@
+package watchtest
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Line is a TCP connection to a server that can be cut.
+type Line struct {
+	Addr string
+
+	mu     sync.Mutex
+	target string
+	down   bool
+	open   map[net.Conn]bool
+}
+
+// NewLine listens, and passes on what comes to the host of a URL.
+func NewLine(t testing.TB, url string) *Line {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, host, _ := strings.Cut(url, "://")
+	l := &Line{Addr: listener.Addr().String(), target: host, open: map[net.Conn]bool{}}
+	t.Cleanup(func() { _ = listener.Close(); l.Cut() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go l.pass(conn)
+		}
+	}()
+	return l
+}
+
+// Cut ends all connections and refuses new ones.
+func (l *Line) Cut() { l.set(true) }
+
+// Mend lets connections pass again.
+func (l *Line) Mend() { l.set(false) }
+
+func (l *Line) set(down bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = down
+	if down {
+		for c := range l.open {
+			_ = c.Close()
+		}
+		clear(l.open)
+	}
+}
+
+// hold remembers a connection, or closes it if the line is cut.
+func (l *Line) hold(c net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.down {
+		_ = c.Close()
+		return false
+	}
+	l.open[c] = true
+	return true
+}
+
+func (l *Line) pass(in net.Conn) {
+	if !l.hold(in) {
+		return
+	}
+	out, err := new(net.Dialer).DialContext(context.Background(), "tcp", l.target)
+	if err != nil || !l.hold(out) {
+		_ = in.Close()
+		return
+	}
+	var both sync.WaitGroup
+	for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
+		both.Go(func() {
+			_, _ = io.Copy(pair[0], pair[1]) // until one side is gone
+			_, _ = pair[0].Close(), pair[1].Close()
+		})
+	}
+	both.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, in)
+	delete(l.open, out)
+}

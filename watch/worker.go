@@ -1,0 +1,345 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"golang.org/x/sync/errgroup"
+
+	"lockstep/internal/ledger"
+	"lockstep/watch/source"
+)
+
+// unit is a part of the work that this process owns, and how far it is.
+type unit struct {
+	name   string
+	next   uint64 // first block that was not read
+	parent string // hash of the block before it; "" where it is not known
+	fork   int64  // reorganisations that it has taken into account
+}
+
+// worker advances all units of one chain that this process owns, together: one query names the contracts of them all, one
+// transaction writes what was found. It is used by one goroutine.
+type worker struct {
+	chain   Chain
+	watches map[string]*Watch
+	source  chainReader
+	db      *ledger.DB
+	reign   func() string // the name that is in the cursors of this process's units now
+	node    string        // for people
+	log     *slog.Logger
+	metrics *metrics
+	changed func(units []string) // new messages of theirs wait in the outbox
+	trouble func(what string, broken bool)
+
+	owner     string // that name when they were read: the fence of all that is written
+	units     map[string]*unit
+	contracts map[contractKey]*contract // of the units, by watch and address
+	progress  progress
+}
+
+const (
+	// blocksPerStep is how many blocks one step reads by their hashes.
+	blocksPerStep = 16
+	// fetchers is how many of them are read at a time.
+	fetchers = 4
+)
+
+// load reads the units and their contracts anew.
+func (w *worker) load(ctx context.Context) error {
+	w.owner = w.reign()
+	return w.db.Read(ctx, func(tx *ledger.Tx) error {
+		w.units, w.contracts = map[string]*unit{}, map[contractKey]*contract{}
+		err := tx.Query(ctx, "SELECT unit, next_block, parent, fork FROM cursors WHERE chain = $1 AND owner = $2", []any{int64(w.chain.ID), w.owner}, func(r ledger.Row) error {
+			var u unit
+			err := r.Scan(&u.name, &u.next, &u.parent, &u.fork)
+			w.units[u.name] = &u
+			return err
+		})
+		if err != nil || len(w.units) == 0 {
+			return err
+		}
+		return w.queryContracts(ctx, tx, "chain = $1 AND removed = 0", []any{int64(w.chain.ID)}, w.take)
+	})
+}
+
+// take adds a contract if its unit is ours.
+func (w *worker) take(c *contract) {
+	if _, ours := w.units[c.unit]; ours {
+		w.contracts[c.key()] = c
+	}
+}
+
+// position is how far a contract is.
+func (w *worker) position(c *contract) uint64 {
+	if c.merged {
+		return w.units[c.unit].next
+	}
+	return c.next
+}
+
+// step does what there is to do once. It tells whether there may be more.
+func (w *worker) step(ctx context.Context) (more bool, err error) {
+	if len(w.units) == 0 {
+		w.metrics.lag.DeleteLabelValues(chainLabel(w.chain.ID)) // whoever owns the units tells
+		return false, nil
+	}
+	lowest := w.lowest()
+	var state chainState
+	known := false
+	err = w.db.Read(ctx, func(tx *ledger.Tx) error {
+		if state, known, err = readChain(ctx, tx, w.chain.ID, lowest); err != nil || !known {
+			return err
+		}
+		return w.queryContracts(ctx, tx, "chain = $1 AND merged = 0 AND removed = 0", []any{int64(w.chain.ID)}, func(c *contract) {
+			if _, known := w.contracts[c.key()]; !known {
+				w.take(c)
+			}
+		})
+	})
+	if err != nil || !known || state.head == 0 && len(state.blocks) == 0 {
+		return false, err // nobody has read the head yet
+	}
+	for _, u := range w.units {
+		if u.fork < state.fork {
+			return true, w.rollBack(ctx, state)
+		}
+	}
+	lowest = w.lowest()
+	w.metrics.lag.WithLabelValues(chainLabel(w.chain.ID)).Set(float64(state.head + 1 - min(lowest, state.head+1)))
+	w.progress.tell(ctx, w.log, w.chain.ID, lowest, state.head)
+	if lowest > state.head {
+		if more, err := w.mature(ctx, state); more || err != nil {
+			return more, err
+		}
+		return w.backfill(ctx)
+	}
+	span := w.plan(lowest, state)
+	if span.blocks == nil && span.to < span.from {
+		return false, nil
+	}
+	if !w.continues(span) {
+		return true, w.restart(ctx, state)
+	}
+	logs, last, err := w.fetch(ctx, span)
+	if err != nil {
+		return false, err
+	}
+	return true, w.commitAll(ctx, state, span, logs, last)
+}
+
+// continues tells whether the blocks of a span follow what its units have read.
+func (w *worker) continues(s span) bool {
+	for _, name := range s.units {
+		u := w.units[name]
+		for _, b := range s.blocks {
+			if b.Number == u.next && u.parent != "" && u.parent != b.Parent.Hex() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// lowest is the position that is furthest behind.
+func (w *worker) lowest() uint64 {
+	lowest := ^uint64(0)
+	for _, u := range w.units {
+		lowest = min(lowest, u.next)
+	}
+	for _, c := range w.contracts {
+		if !c.merged {
+			lowest = min(lowest, c.next)
+		}
+	}
+	return lowest
+}
+
+// span is the blocks of one step, and who takes part in it: the units and contracts whose position is among them.
+type span struct {
+	from, to  uint64
+	blocks    []source.Block // the blocks themselves, where they can still be replaced
+	units     []string
+	contracts []*contract
+}
+
+// plan chooses the blocks of the next step. Below what is safe it is a long range, whose end is where somebody else stands who is
+// not near; above it some single blocks, read by their hashes.
+func (w *worker) plan(lowest uint64, state chainState) span {
+	s := span{from: lowest}
+	longest := w.chain.MaxSpan
+	near := lowest // who stands up to here takes part from the start
+	if lowest <= state.safe {
+		s.to = min(lowest+longest-1, state.safe)
+		near = lowest + longest/4
+	} else {
+		s.to = min(lowest+blocksPerStep-1, state.head)
+	}
+	for _, u := range w.units {
+		if u.next > near {
+			s.to = min(s.to, u.next-1)
+		}
+	}
+	if lowest > state.safe {
+		for n := s.from; n <= s.to; n++ {
+			b, known := state.blocks[n]
+			if !known {
+				break
+			}
+			s.blocks = append(s.blocks, b)
+		}
+		s.to = s.from + uint64(len(s.blocks)) - 1
+	}
+	for _, u := range w.units {
+		if u.next <= s.to {
+			s.units = append(s.units, u.name)
+		}
+	}
+	slices.Sort(s.units)
+	for _, c := range w.contracts {
+		if w.position(c) <= s.to {
+			s.contracts = append(s.contracts, c)
+		}
+	}
+	return s
+}
+
+// fetch reads the logs of a span. A long range may come out shorter.
+func (w *worker) fetch(ctx context.Context, s span) ([]source.Log, source.Block, error) {
+	q := source.Query{Addresses: make(map[common.Address]struct{}, len(s.contracts))}
+	events := map[common.Hash]struct{}{}
+	for _, c := range s.contracts {
+		q.Addresses[c.address] = struct{}{}
+		for _, selector := range c.watch.selectors() {
+			events[selector] = struct{}{}
+		}
+	}
+	q.Events = slices.SortedFunc(maps.Keys(events), func(a, b common.Hash) int { return a.Cmp(b) })
+	if s.blocks == nil {
+		logs, last, err := w.source.LogsOfRange(ctx, s.from, s.to, q)
+		if err != nil {
+			return nil, last, err
+		}
+		return logs, last, w.stamp(ctx, logs)
+	}
+	pages := make([][]source.Log, len(s.blocks))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(fetchers)
+	for i, b := range s.blocks {
+		group.Go(func() (err error) {
+			pages[i], err = w.source.LogsOfBlock(ctx, b, q)
+			for j := range pages[i] {
+				pages[i][j].Time = b.Time
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, source.Block{}, err
+	}
+	return slices.Concat(pages...), s.blocks[len(s.blocks)-1], nil
+}
+
+// stamp fills in the times of blocks where the endpoint did not send them with the logs.
+func (w *worker) stamp(ctx context.Context, logs []source.Log) error {
+	times := map[uint64]uint64{}
+	for i := range logs {
+		l := &logs[i]
+		if l.Time != 0 {
+			continue
+		}
+		if _, known := times[l.BlockNumber]; !known {
+			b, err := w.source.Block(ctx, l.BlockNumber)
+			if err != nil {
+				return err
+			}
+			times[l.BlockNumber] = b.Time
+		}
+		l.Time = times[l.BlockNumber]
+	}
+	return nil
+}
+
+// run steps for as long as the context lives and nothing ends it for good.
+func (w *worker) run(ctx context.Context, wake, reload <-chan struct{}) error {
+	stale := true // what is remembered is not what the ledger says
+	for ctx.Err() == nil {
+		select {
+		case <-reload:
+			stale = true
+		default:
+		}
+		var more bool
+		var err error
+		if stale {
+			err = w.load(ctx)
+			more, stale = true, err != nil
+		} else {
+			more, err = w.step(ctx)
+		}
+		var uncertain *ledger.UncertainError
+		switch {
+		case errors.Is(err, ErrDeepFork):
+			return err
+		case errors.Is(err, errDeposed), errors.Is(err, errStale):
+			stale = true
+			continue
+		case errors.As(err, &uncertain):
+			stale = true
+		}
+		pause := idlePoll
+		w.trouble(fmt.Sprintf("blocks of chain %d are not read", w.chain.ID), err != nil && ctx.Err() == nil)
+		if err != nil && ctx.Err() == nil {
+			w.log.WarnContext(ctx, "blocks are not read; they will be later", "chain", w.chain.ID, "error", err)
+			pause = failurePause
+		} else if more {
+			continue
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return ctx.Err()
+}
+
+const (
+	// idlePoll is how soon a process looks for blocks that another one has found.
+	idlePoll     = 50 * time.Millisecond
+	failurePause = 500 * time.Millisecond
+)
+
+// restart sends units whose last block is not on the chain any more back to what is safe. It is for a reorganisation that no
+// row tells of, which is not expected.
+func (w *worker) restart(ctx context.Context, state chainState) error {
+	w.log.WarnContext(ctx, "a unit's last block is not on the chain any more", "chain", w.chain.ID)
+	return w.undo(ctx, state, state.safe)
+}
+
+// rollBack takes the reorganisations since a unit's last step into account.
+func (w *worker) rollBack(ctx context.Context, state chainState) error {
+	seen := state.fork
+	for _, u := range w.units {
+		seen = min(seen, u.fork)
+	}
+	ancestor := ^uint64(0)
+	err := w.db.Read(ctx, func(tx *ledger.Tx) error {
+		ancestor = ^uint64(0)
+		_, err := tx.One(ctx, "SELECT COALESCE(MIN(ancestor), 0) FROM watch_forks WHERE chain = $1 AND id > $2", []any{int64(w.chain.ID), seen}, &ancestor)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("reorganisations: %w", err)
+	}
+	w.metrics.reorgs.Inc()
+	return w.undo(ctx, state, ancestor)
+}

@@ -1,0 +1,331 @@
+package watch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/common"
+	"go.yaml.in/yaml/v3"
+
+	"lockstep/internal/secret"
+	"lockstep/watch/decode"
+)
+
+// maxFile bounds watch.yaml and the ABI files that it names, in bytes.
+const maxFile = 16 << 20
+
+// ReadFile reads a plan from watch.yaml. All that is wrong with it is in one error, a line each, with line numbers. Files
+// that it names are looked for beside it.
+func ReadFile(path string) (*Plan, error) {
+	text, err := readBounded(path)
+	if err != nil {
+		return nil, err
+	}
+	return Read(text, path)
+}
+
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
+	}
+	return text, err
+}
+
+// Read reads a plan from the text of watch.yaml. The path is for error texts and for files named in it.
+func Read(text []byte, path string) (*Plan, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	r := &reader{path: path}
+	plan := &Plan{}
+	if len(document.Content) == 1 {
+		r.plan(document.Content[0], plan)
+	}
+	if len(r.errs) > 0 {
+		return nil, errors.Join(r.errs...)
+	}
+	if err := plan.Validate(); err != nil {
+		for line := range strings.Lines(err.Error()) {
+			r.errs = append(r.errs, fmt.Errorf("%s:%d: %s", path, r.lineOf(line), strings.TrimSpace(line)))
+		}
+		return nil, errors.Join(r.errs...)
+	}
+	return plan, nil
+}
+
+// reader walks the nodes of the file and collects what is wrong.
+type reader struct {
+	path  string
+	errs  []error
+	lines map[string]int // of each watch
+}
+
+func (r *reader) fail(n *yaml.Node, format string, args ...any) {
+	r.errs = append(r.errs, fmt.Errorf("%s:%d: %s", r.path, n.Line, fmt.Sprintf(format, args...)))
+}
+
+// lineOf finds the watch that an error of Validate speaks of.
+func (r *reader) lineOf(message string) int {
+	words := strings.Fields(message)
+	if len(words) > 1 && words[0] == "watch" {
+		return max(1, r.lines[strings.Trim(words[1], `:"`)])
+	}
+	return 1
+}
+
+// fields calls a function for each known key of a mapping, and complains of the others.
+func (r *reader) fields(n *yaml.Node, what string, known map[string]func(*yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		r.fail(n, "%s must be a list of names and values", what)
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if read := known[key.Value]; read != nil {
+			read(value)
+			continue
+		}
+		names := make([]string, 0, len(known))
+		for name := range known {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		r.fail(key, "%s has no setting %q: want one of %s", what, key.Value, strings.Join(names, ", "))
+	}
+}
+
+func (r *reader) list(n *yaml.Node, what string, item func(*yaml.Node)) {
+	if n.Kind == yaml.ScalarNode {
+		item(n)
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		r.fail(n, "%s must be a list", what)
+		return
+	}
+	for _, entry := range n.Content {
+		item(entry)
+	}
+}
+
+func (r *reader) text(n *yaml.Node, what string) string {
+	if n.Kind != yaml.ScalarNode {
+		r.fail(n, "%s must be a text", what)
+	}
+	return n.Value
+}
+
+func (r *reader) number(n *yaml.Node, what string) uint64 {
+	v, err := strconv.ParseUint(n.Value, 0, 64)
+	if err != nil {
+		r.fail(n, "%s must be a number, not %q", what, n.Value)
+	}
+	return v
+}
+
+func (r *reader) address(n *yaml.Node) common.Address {
+	if !common.IsHexAddress(n.Value) || !strings.HasPrefix(n.Value, "0x") {
+		r.fail(n, "%q is not an address: want 0x and 40 digits, in quotes", n.Value)
+	}
+	return common.HexToAddress(n.Value)
+}
+
+func (r *reader) signature(n *yaml.Node) *decode.Signature {
+	s, err := decode.Parse(n.Value)
+	if err != nil {
+		r.fail(n, "%v", err)
+		return &decode.Signature{}
+	}
+	return s
+}
+
+func (r *reader) depth(n *yaml.Node) Depth {
+	d, err := ParseDepth(n.Value)
+	if err != nil {
+		r.fail(n, "%v", err)
+	}
+	return d
+}
+
+func (r *reader) plan(n *yaml.Node, p *Plan) {
+	r.lines = map[string]int{}
+	r.fields(n, "the file", map[string]func(*yaml.Node){
+		"chains": func(n *yaml.Node) {
+			r.list(n, "chains", func(n *yaml.Node) { p.Chains = append(p.Chains, r.chain(n)) })
+		},
+		"watches": func(n *yaml.Node) {
+			r.list(n, "watches", func(n *yaml.Node) {
+				w := r.watch(n)
+				r.lines[w.Name] = n.Line
+				p.Watches = append(p.Watches, w)
+			})
+		},
+	})
+}
+
+func (r *reader) chain(n *yaml.Node) Chain {
+	c := Chain{Finality: defaultFinality}
+	r.fields(n, "a chain", map[string]func(*yaml.Node){
+		"id": func(n *yaml.Node) { c.ID = r.number(n, "id") },
+		"urls": func(n *yaml.Node) {
+			r.list(n, "urls", func(n *yaml.Node) { c.URLs = append(c.URLs, secret.String(r.text(n, "a URL"))) })
+		},
+		"finality": func(n *yaml.Node) { c.Finality = r.number(n, "finality") },
+		"maxSpan":  func(n *yaml.Node) { c.MaxSpan = r.number(n, "maxSpan") },
+	})
+	return c
+}
+
+func (r *reader) watch(n *yaml.Node) Watch {
+	w := Watch{Status: Status{Initial: activeStatus, On: map[string]string{}}}
+	r.fields(n, "a watch", map[string]func(*yaml.Node){
+		"name":    func(n *yaml.Node) { w.Name = r.text(n, "name") },
+		"chain":   func(n *yaml.Node) { w.Chain = r.number(n, "chain") },
+		"start":   func(n *yaml.Node) { w.Start = r.number(n, "start") },
+		"depth":   func(n *yaml.Node) { w.Depth = r.depth(n) },
+		"factory": func(n *yaml.Node) { w.Factory = r.factory(n) },
+		"addresses": func(n *yaml.Node) {
+			r.list(n, "addresses", func(n *yaml.Node) { w.Addresses = append(w.Addresses, r.address(n)) })
+		},
+		"events": func(n *yaml.Node) {
+			r.list(n, "events", func(n *yaml.Node) { w.Events = append(w.Events, r.signature(n)) })
+		},
+		"abi": func(n *yaml.Node) { w.Events = append(w.Events, r.abi(n)...) },
+		"sinks": func(n *yaml.Node) {
+			r.list(n, "sinks", func(n *yaml.Node) { w.Sinks = append(w.Sinks, r.text(n, "a sink")) })
+		},
+		"actions": func(n *yaml.Node) {
+			r.list(n, "actions", func(n *yaml.Node) { w.Actions = append(w.Actions, r.action(n)) })
+		},
+		"fields": func(n *yaml.Node) { w.Fields = r.businessFields(n) },
+		"status": func(n *yaml.Node) { r.status(n, &w.Status) },
+	})
+	return w
+}
+
+func (r *reader) factory(n *yaml.Node) *Factory {
+	f := &Factory{Event: &decode.Signature{}}
+	r.fields(n, "a factory", map[string]func(*yaml.Node){
+		"address": func(n *yaml.Node) { f.Address = r.address(n) },
+		"event":   func(n *yaml.Node) { f.Event = r.signature(n) },
+		"child":   func(n *yaml.Node) { f.Child = r.text(n, "child") },
+	})
+	return f
+}
+
+func (r *reader) action(n *yaml.Node) Action {
+	var a Action
+	r.fields(n, "an action", map[string]func(*yaml.Node){
+		"on":   func(n *yaml.Node) { a.On = r.text(n, "on") },
+		"to":   func(n *yaml.Node) { a.To = r.text(n, "to") },
+		"call": func(n *yaml.Node) { a.Call = r.text(n, "call") },
+		"args": func(n *yaml.Node) {
+			r.list(n, "args", func(n *yaml.Node) { a.Args = append(a.Args, r.text(n, "an argument")) })
+		},
+		"pool": func(n *yaml.Node) { a.Pool = r.text(n, "pool") },
+	})
+	return a
+}
+
+// businessFields reads "name: Event.argument".
+func (r *reader) businessFields(n *yaml.Node) []Field {
+	if n.Kind != yaml.MappingNode {
+		r.fail(n, "fields must be a list of names and values")
+		return nil
+	}
+	var fields []Field
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		event, arg, ok := strings.Cut(n.Content[i+1].Value, ".")
+		if !ok || !namePattern.MatchString(n.Content[i].Value) {
+			r.fail(n.Content[i+1], "a field is written as name: Event.argument")
+			continue
+		}
+		fields = append(fields, Field{Name: n.Content[i].Value, Event: event, Arg: arg})
+	}
+	return fields
+}
+
+// status reads "initial: active" and "Released: released".
+func (r *reader) status(n *yaml.Node, s *Status) {
+	if n.Kind != yaml.MappingNode {
+		r.fail(n, "status must be a list of events and values")
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if key := n.Content[i].Value; key == "initial" {
+			s.Initial = n.Content[i+1].Value
+		} else {
+			s.On[key] = n.Content[i+1].Value
+		}
+	}
+}
+
+// abi reads a file "path.json", or some events of it: "path.json: [Approved, Released]".
+func (r *reader) abi(n *yaml.Node) []*decode.Signature {
+	path, only := n.Value, []string(nil)
+	if n.Kind == yaml.MappingNode && len(n.Content) == 2 {
+		path = n.Content[0].Value
+		r.list(n.Content[1], "the events of an abi", func(n *yaml.Node) { only = append(only, n.Value) })
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(r.path), path)
+	}
+	text, err := readBounded(path)
+	if err != nil {
+		r.fail(n, "%v", err)
+		return nil
+	}
+	signatures, err := fromABI(text, only)
+	if err != nil {
+		r.fail(n, "%s: %v", path, err)
+	}
+	return signatures
+}
+
+// fromABI takes events from an ABI, or from a compiler's artefact that has one in its field "abi".
+func fromABI(text []byte, only []string) ([]*decode.Signature, error) {
+	var artefact struct {
+		ABI json.RawMessage `json:"abi"`
+	}
+	if json.Unmarshal(text, &artefact) == nil && artefact.ABI != nil {
+		text = artefact.ABI
+	}
+	parsed, err := abi.JSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("it is not an ABI: %w", err)
+	}
+	var list []*decode.Signature
+	for _, e := range parsed.Events {
+		if len(only) > 0 && !slices.Contains(only, e.RawName) {
+			continue
+		}
+		s, err := decode.FromABI(e)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	for _, name := range only {
+		if !slices.ContainsFunc(list, func(s *decode.Signature) bool { return s.Name == name }) {
+			return nil, fmt.Errorf("it has no event %s", name)
+		}
+	}
+	slices.SortFunc(list, func(a, b *decode.Signature) int { return strings.Compare(a.String(), b.String()) })
+	return list, nil
+}
