@@ -8,8 +8,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/consensus"
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 	"lockstep/mirror"
 	"lockstep/submit"
 )
@@ -66,6 +66,25 @@ func (n nodes) Submit(ctx context.Context, s consensus.Submission) (submit.Pendi
 		return nil, err // a nil *Pending must not become a non-nil interface
 	}
 	return pending, nil
+}
+
+// OfferAgain implements submit.Nodes.
+func (n nodes) OfferAgain(ctx context.Context, s consensus.Submission, p submit.Pending) bool {
+	pending, ok := p.(*consensus.Pending)
+	return ok && n.client.OfferAgain(ctx, s, pending)
+}
+
+// Knows implements submit.Nodes.
+func (n nodes) Knows(ctx context.Context, id hedera.TransactionID, node hedera.ID) (bool, error) {
+	_, err := n.client.ReceiptAt(ctx, id, node)
+	switch {
+	case err == nil, errors.Is(err, consensus.ErrInProgress):
+		return true, nil
+	case errors.Is(err, consensus.ErrUnknownID):
+		return false, nil
+	default:
+		return false, err
+	}
 }
 
 // StoreFile implements submit.Files.

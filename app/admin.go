@@ -37,11 +37,16 @@ func (a *App) listenAdmin(ctx context.Context) (net.Listener, error) {
 func (a *App) AdminAddr() string { return address(a.adminListener) }
 
 func (a *App) serveAdmin(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{Handler: a.adminHandler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
+	return serveBeside(ctx, "admin server", listener, a.adminHandler())
+}
+
+// serveBeside serves a small server beside those of JSON-RPC until ctx ends.
+func serveBeside(ctx context.Context, what string, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stopped()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("admin server: %w", err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }
@@ -52,6 +57,7 @@ func (a *App) adminHandler() http.Handler {
 	mux.HandleFunc("POST /locks/{sender}/release", a.releaseLock)
 	mux.HandleFunc("GET /ordering", a.showOrdering)
 	mux.HandleFunc("PUT /ordering", a.switchOrdering)
+	mux.HandleFunc("POST /reload", a.reloadSettings)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)

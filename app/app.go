@@ -9,22 +9,23 @@ import (
 	"strconv"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"lockstep/cache"
 	"lockstep/config"
 	"lockstep/consensus"
 	"lockstep/ethapi"
-	"lockstep/limit"
+	"lockstep/internal/budget"
+	"lockstep/internal/cache"
+	"lockstep/internal/lifecycle"
+	"lockstep/internal/limit"
+	"lockstep/internal/pending"
 	"lockstep/lock"
 	"lockstep/mirror"
 	"lockstep/rpc"
 	"lockstep/submit"
-	"lockstep/txpool"
-	"lockstep/txtrace"
 )
 
 // App is one relay.
@@ -33,25 +34,32 @@ type App struct {
 	version  string
 	log      *slog.Logger
 	registry *prometheus.Registry
+	further  []rpc.Method // beside the relay's own
 
-	redis         redis.UniversalClient // nil: not used
-	cacheRedis    redis.UniversalClient // nil: not used
-	filterRedis   redis.UniversalClient // nil: filters are kept in this process
-	cache         *cache.Redis          // works with cacheRedis only
+	memory *budget.Memory
+	clients
+	costs         *costs
+	cache         *cache.Redis // works with cacheRedis only
 	locks         *lock.Service
 	mirror        *mirror.Client
 	consensus     *consensus.Client
 	budget        *limit.Budget
-	pool          *txpool.Pool     // nil: off
-	trace         *txtrace.Service // nil: off
+	nonces        *limit.WrongNonces
+	promises      *pending.Promises
+	pool          *pending.Pool
+	trace         *lifecycle.Service
 	submitter     *submit.Submitter
 	subscriptions *ethapi.Subscriptions
 	http          *rpc.HTTPServer
 	ws            *rpc.WSServer
 
-	httpListener, wsListener, adminListener net.Listener // nil: not served
+	httpListener, wsListener, adminListener, statusListener net.Listener // nil: not served
 
-	stopping atomic.Bool // Run has been asked to end
+	callLimits atomic.Pointer[rpc.RateLimitConfig] // those of now
+	reloading  reloading
+
+	stopping  atomic.Pointer[time.Time] // when Run was asked to end; nil before
+	upstreams upstreams
 }
 
 // Endpoint is an address to listen on and the setting or flag that chose it, which
@@ -70,6 +78,9 @@ func (a *App) Listen(ctx context.Context, http, ws Endpoint) (err error) {
 		return errors.Join(err, a.closeListeners())
 	}
 	if a.adminListener, err = a.listenAdmin(ctx); err != nil {
+		return errors.Join(err, a.closeListeners())
+	}
+	if a.statusListener, err = listen(ctx, a.statusEndpoint(http)); err != nil {
 		return errors.Join(err, a.closeListeners())
 	}
 	return nil
@@ -125,29 +136,40 @@ func (a *App) Run(ctx context.Context) error {
 	below.Go(func() error { return a.consensus.Run(backstage) })
 	below.Go(func() error { return a.mirror.Run(backstage) })
 	below.Go(func() error { return a.budget.Run(backstage) })
+	below.Go(func() error { return a.costs.run(backstage) })
 	if a.cacheRedis != nil {
 		below.Go(func() error { return a.cache.Run(backstage) })
 	}
 	below.Go(func() error { return a.subscriptions.Run(backstage) })
 	below.Go(func() error { return a.pool.Run(backstage) })
+	below.Go(func() error { return a.promises.Run(backstage, a.takeOver) })
 	below.Go(func() error { return a.trace.Run(backstage) })
-	below.Go(func() error { return collect(backstage) })
+	below.Go(func() error { return collect(backstage, a.cfg.Budget.Collect()) })
+	below.Go(func() error { return release(backstage, a.memory) })
 
-	front, ctx := errgroup.WithContext(ctx)
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	front, serving := errgroup.WithContext(serving)
 	if a.httpListener != nil {
-		front.Go(func() error { return a.http.Run(ctx, a.httpListener) })
+		front.Go(func() error { return a.http.Run(serving, a.httpListener) })
 	}
 	// Without a port of its own, WebSocket is served on the HTTP port.
-	front.Go(func() error { return a.ws.Run(ctx, a.wsListener) })
+	front.Go(func() error { return a.ws.Run(serving, a.wsListener) })
 	if a.adminListener != nil {
-		front.Go(func() error { return a.serveAdmin(ctx, a.adminListener) })
+		front.Go(func() error { return a.serveAdmin(serving, a.adminListener) })
+	}
+	if a.statusListener != nil {
+		front.Go(func() error { return a.serveStatus(serving, a.statusListener) })
 	}
 	front.Go(func() error { // a failure below ends the front, too
 		select {
 		case <-backstage.Done():
 			return context.Cause(backstage)
+		case <-serving.Done(): // a part of the front failed
+			return nil
 		case <-ctx.Done():
-			a.stopping.Store(true)
+			a.leave(serving)
+			stopServing()
 			return nil
 		}
 	})
@@ -155,6 +177,22 @@ func (a *App) Run(ctx context.Context) error {
 	a.drain(ctx)
 	stopBackstage()
 	return errors.Join(err, ignoreCancel(below.Wait()), a.close())
+}
+
+// leave says that the relay is going and serves on for a while, so that load balancers take
+// notice before the ports close. Every answer ends its connection meanwhile.
+func (a *App) leave(ctx context.Context) {
+	now := time.Now().UTC()
+	a.stopping.Store(&now)
+	a.http.Leave()
+	delay := a.cfg.Server.DrainDelay.Duration()
+	a.log.Info("the relay is asked to stop: it is not ready any more, and its ports close after a delay", "delay", delay)
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // drain waits for the verdict on what was accepted.
@@ -178,17 +216,12 @@ func (a *App) close() error {
 	if a.consensus != nil {
 		errs = append(errs, a.consensus.Close())
 	}
-	for _, client := range []redis.UniversalClient{a.redis, a.cacheRedis, a.filterRedis} {
-		if client != nil {
-			errs = append(errs, client.Close())
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, a.clients.close()...)...)
 }
 
 func (a *App) closeListeners() error {
 	var errs []error
-	for _, l := range []net.Listener{a.httpListener, a.wsListener, a.adminListener} {
+	for _, l := range []net.Listener{a.httpListener, a.wsListener, a.adminListener, a.statusListener} {
 		if l != nil {
 			errs = append(errs, l.Close())
 		}

@@ -12,8 +12,8 @@ import (
 	"lockstep/mirror"
 )
 
-// addressBook reads the network's list of consensus nodes from the mirror node.
-func addressBook(m *mirror.Client) consensus.AddressBook {
+// AddressBook reads the network's list of consensus nodes from the mirror node.
+func AddressBook(m *mirror.Client) consensus.AddressBook {
 	return func(ctx context.Context) ([]consensus.NodeAddress, error) {
 		nodes, err := m.Nodes(ctx)
 		if err != nil {

@@ -47,7 +47,7 @@ func TestAddressBook(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	book := addressBook(reader)
+	book := AddressBook(reader)
 
 	for _, bad := range []mirrorrest.Fault{{Status: 500}, {Drop: true}, {Garbage: true}, {Status: 404}} {
 		fault.Store(bad)

@@ -6,22 +6,75 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"lockstep/internal/budget"
 )
 
-// A relay keeps little and throws away much. Left to itself, the garbage collector lets
-// the heap grow to twice what is kept, so that under load it runs many times in a second
-// and takes a tenth of the processor. While there is load the heap may therefore grow to
-// busyHeap before it is collected, and without load everything is as usual, so that an
-// idle relay gives the memory back.
+// A relay keeps little memory and allocates much. By default the garbage collector lets the heap
+// grow to twice what is kept. Under load it then runs many times a second and takes a tenth of the
+// processor. Therefore the heap may grow to busyHeap under load. Without load the default holds, so
+// that an idle relay gives memory back.
 const (
 	busyHeap  = 64 << 20 // bytes
 	busyRate  = 16 << 20 // bytes allocated per second that count as load
 	usualGOGC = 100
 )
 
-// collect looks after the collector until ctx ends, unless the operator does, with GOGC.
-func collect(ctx context.Context) error {
+// Memory that was needed for a while goes back to the system soon after it. The collector by itself
+// keeps it for minutes, and operators pay for it.
+const (
+	calm     = 2 * time.Second // between two looks
+	largeUse = 32 << 20        // bytes that are worth the collection that it takes
+)
+
+// release gives memory back after large requests and many connections, until ctx ends.
+func release(ctx context.Context, m *budget.Memory) error {
+	ticker := time.NewTicker(calm)
+	defer ticker.Stop()
+	last := readHeap()
+	r := releaser{least: last.resident}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		now := readHeap()
+		if r.due(now, now.allocated-last.allocated, m.Peak()) {
+			before := now.resident
+			debug.FreeOSMemory()
+			now = readHeap()
+			r = releaser{least: now.resident, helped: before > now.resident+largeUse/4}
+		}
+		last = now
+	}
+}
+
+// releaser decides when memory is to be given back.
+type releaser struct {
+	least uint64 // bytes that the process needed least, since it gave memory back
+	held  int64  // bytes that requests held at most since then
+	// helped tells that something was given back then: there may be more by now.
+	helped bool
+}
+
+// due is told how things are, and what was allocated and held at most since the last time.
+func (r *releaser) due(now heap, allocated uint64, held int64) bool {
+	r.least, r.held = min(r.least, now.resident), max(r.held, held)
+	if r.held > largeUse && held < r.held/4 {
+		return true // the rest of the load does not matter
+	}
+	return (r.helped || now.resident > r.least+largeUse) && allocated < busyRate && held < largeUse/4
+}
+
+// collect sets the limits of the garbage collector until ctx ends. It leaves alone what the operator
+// has set with GOMEMLIMIT and GOGC.
+func collect(ctx context.Context, limit int64) error {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
+	}
 	if os.Getenv("GOGC") != "" {
+		<-ctx.Done()
 		return nil
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(usualGOGC))
@@ -45,7 +98,7 @@ func collect(ctx context.Context) error {
 	}
 }
 
-// gcPercent is GOGC for a heap of which live bytes were kept last time, and that
+// gcPercent returns GOGC for a heap of which the last collection left live bytes, while the process
 // allocates rate bytes per second.
 func gcPercent(live uint64, rate float64) int {
 	if rate < busyRate {
@@ -59,10 +112,14 @@ func gcPercent(live uint64, rate float64) int {
 type heap struct {
 	live      uint64 // bytes that the last collection left
 	allocated uint64 // bytes since the start
+	resident  uint64 // bytes that the runtime has from the system
 }
 
 func readHeap() heap {
-	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+	}
 	metrics.Read(samples)
-	return heap{live: samples[0].Value.Uint64(), allocated: samples[1].Value.Uint64()}
+	value := func(i int) uint64 { return samples[i].Value.Uint64() }
+	return heap{live: value(0), allocated: value(1), resident: value(2) - value(3)}
 }

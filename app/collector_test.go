@@ -31,6 +31,37 @@ func TestReadHeap(t *testing.T) {
 	if after := readHeap(); after.allocated < before.allocated+1<<20 {
 		t.Errorf("%d bytes allocated, before a MiB more it was %d", after.allocated, before.allocated)
 	}
+	if before.resident < before.live {
+		t.Errorf("%d bytes are the process's, of which %d are kept", before.resident, before.live)
+	}
 }
 
 var garbage []byte
+
+// TestMemoryIsGivenBackWhenItIsNotNeeded: after large requests at once, after anything else when
+// there is little to do; and not again and again.
+func TestMemoryIsGivenBackWhenItIsNotNeeded(t *testing.T) {
+	const mib = 1 << 20
+	type look struct {
+		resident, allocated uint64
+		held                int64
+		due                 bool
+	}
+	for name, looks := range map[string][]look{
+		"nothing happens":         {{40 * mib, 0, 0, false}, {50 * mib, mib, 0, false}},
+		"large requests":          {{200 * mib, 500 * mib, 64 * mib, false}, {200 * mib, 500 * mib, 64 * mib, false}, {200 * mib, 500 * mib, mib, true}},
+		"many connections":        {{260 * mib, 300 * mib, 0, false}, {260 * mib, mib, 0, true}},
+		"load of small requests":  {{100 * mib, 300 * mib, 0, false}, {100 * mib, 300 * mib, 0, false}},
+		"a large request goes on": {{100 * mib, mib, 30 * mib, false}, {100 * mib, mib, 30 * mib, false}},
+	} {
+		r := releaser{least: 40 * mib}
+		for i, l := range looks {
+			if due := r.due(heap{resident: l.resident}, l.allocated, l.held); due != l.due {
+				t.Errorf("%s, look %d: %v, want %v", name, i, due, l.due)
+			}
+		}
+	}
+	if r := (releaser{least: 160 * mib, helped: true}); !r.due(heap{resident: 160 * mib}, mib, 0) {
+		t.Error("what helped is not tried again")
+	}
+}

@@ -2,10 +2,20 @@
 // constructor call, in order of dependency, on one screen. app.go is its life:
 // listen, run, and stop in the order in which nothing is lost:
 //
-//  1. stop accepting, finish what clients wait for
-//  2. wait for the verdict on every transaction that a node accepted
-//  3. hand the senders' locks over, close connections
+//  1. say that it is not ready, serve on for a while, and end connections with each answer
+//  2. stop accepting, finish what clients wait for
+//  3. wait for the verdict on every transaction that a node accepted
+//  4. hand the senders' locks over, close connections
 //
 // Nothing below app starts a goroutine at construction, registers a metric or reads
 // a setting by itself.
+//
+// # Words
+//
+//	wire       make all parts and tie them together; nothing runs yet
+//	ready      able to take a transaction now: the listeners are open, and what it needs answers
+//	drain      finish what was begun, and begin nothing
+//	backstage  what runs until the last transaction has its verdict, after the listeners are closed
+//	witness    the mirror node, asked what became of a transaction of which no consensus node tells
+//	managed    of an account: the transaction manager gives out its nonces, so that raw transactions are refused
 package app

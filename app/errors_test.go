@@ -17,8 +17,8 @@ import (
 
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // The tables below are every way in which eth_sendRawTransaction can be answered, driven
@@ -123,28 +123,28 @@ func TestStatelessErrors(t *testing.T) {
 		relay *relay
 		row
 	}{
-		"empty":                     {r, row{text("0x"), -32000, "Invalid arguments: …", ""}},
-		"type 0":                    {r, row{text("0x00"), -32000, "Invalid arguments: …", ""}},
-		"unknown type":              {r, row{text("0x05c0"), -32000, "Invalid arguments: …", ""}},
-		"field missing":             {r, row{text("0x02c0"), -32000, "Invalid arguments: …", ""}},
-		"junk after":                {r, row{func(a *account, n uint64) string { return good(a, n) + "00" }, -32000, "Invalid arguments: …", ""}},
-		"odd digits":                {r, row{func(a *account, n uint64) string { return good(a, n) + "0" }, -32000, "Invalid arguments: …", ""}},
-		"BUG unsigned":              {r, row{unsigned, -32000, "Invalid arguments: …", ""}},
-		"call data":                 {r, row{signed(func(d *types.DynamicFeeTx) { d.Data = make([]byte, 131073) }), -32201, "Oversized data: call data size 131073, call data size limit 131072", ""}},
-		"init code":                 {r, row{signed(func(d *types.DynamicFeeTx) { d.To, d.Data = nil, make([]byte, 49153) }), -32201, "Oversized data: initcode size 49153, initcode size limit 49152", ""}},
-		"whole size":                {r, row{signed(func(d *types.DynamicFeeTx) { d.Data, d.AccessList = make([]byte, 131072), keys(70) }), -32201, "Oversized data: transaction size …", ""}},
-		"blobs":                     {r, row{func(a *account, _ uint64) string { return a.raw(blob) }, -32611, "Unsupported transaction type: txType=3", ""}},
-		"type 4, off":               {r, row{func(a *account, _ uint64) string { return set(a, []types.SetCodeAuthorization{{}}) }, -32611, "Unsupported transaction type: txType=4", ""}},
-		"type 4 without a list":     {typed, row{func(a *account, _ uint64) string { return set(a, nil) }, -32602, "Invalid parameter authorizationList: EIP-7702 transaction with empty auth list", ""}},
-		"type 4, nonce too large":   {typed, row{looseSetCode(func(d *looseSetCodeTx) { d.List[0].Nonce = beyond(64) }), -32602, "Invalid parameter authorizationList: authorization nonce '18446744073709551616' exceeds uint64 maximum of 18446744073709551615", ""}},
-		"type 4, chain too large":   {typed, row{looseSetCode(func(d *looseSetCodeTx) { d.List[0].ChainID = beyond(256) }), -32602, "Invalid parameter authorizationList: authorization chainId '" + beyond(256).String() + "' exceeds uint256 maximum of …", ""}},
-		"type 4, creation":          {typed, row{looseSetCode(func(d *looseSetCodeTx) { d.To = nil }), -32602, "Invalid parameter to: type 4 transaction cannot be used to create contract", ""}},
-		"gas limit too high":        {r, row{signed(func(d *types.DynamicFeeTx) { d.Gas = 15_000_001 }), -32005, "Transaction gas limit '15000001' exceeds max gas per sec limit '15000000'", ""}},
-		"gas limit too low":         {r, row{signed(func(d *types.DynamicFeeTx) { d.Gas = 20_999 }), -32003, "Transaction gas limit provided '20999' is insufficient of intrinsic gas required '21000'", ""}},
-		"floor of call data":        {r, row{signed(func(d *types.DynamicFeeTx) { d.Gas, d.Data = 22_000, []byte(strings.Repeat("x", 50)) }), -32003, "Transaction gas limit provided '22000' is insufficient of intrinsic gas required '23000'", ""}},
-		"chain":                     {r, row{otherChain, -32000, "ChainId (0x12b) not supported. The correct chainId is 0x12a", ""}},
-		"less than a tinybar":       {r, row{signed(func(d *types.DynamicFeeTx) { d.Value = big.NewInt(9_999_999_999) }), -32602, "Value can't be non-zero and less than 10_000_000_000 wei which is 1 tinybar", ""}},
-		"BUG typed without a chain": {r, row{noChain, -32000, "Invalid arguments: …", ""}},
+		"empty":                   {r, row{text("0x"), -32000, "Invalid arguments: …", ""}},
+		"type 0":                  {r, row{text("0x00"), -32000, "Invalid arguments: …", ""}},
+		"unknown type":            {r, row{text("0x05c0"), -32000, "Invalid arguments: …", ""}},
+		"field missing":           {r, row{text("0x02c0"), -32000, "Invalid arguments: …", ""}},
+		"junk after":              {r, row{func(a *account, n uint64) string { return good(a, n) + "00" }, -32000, "Invalid arguments: …", ""}},
+		"odd digits":              {r, row{func(a *account, n uint64) string { return good(a, n) + "0" }, -32000, "Invalid arguments: …", ""}},
+		"BUG unsigned":            {r, row{unsigned, -32000, "Invalid arguments: …", ""}},
+		"call data":               {r, row{signed(func(d *types.DynamicFeeTx) { d.Data = make([]byte, 131073) }), -32201, "Oversized data: call data size 131073, call data size limit 131072", ""}},
+		"init code":               {r, row{signed(func(d *types.DynamicFeeTx) { d.To, d.Data = nil, make([]byte, 49153) }), -32201, "Oversized data: initcode size 49153, initcode size limit 49152", ""}},
+		"whole size":              {r, row{signed(func(d *types.DynamicFeeTx) { d.Data, d.AccessList = make([]byte, 131072), keys(70) }), -32201, "Oversized data: transaction size …", ""}},
+		"blobs":                   {r, row{func(a *account, _ uint64) string { return a.raw(blob) }, -32611, "Unsupported transaction type: txType=3", ""}},
+		"type 4, off":             {r, row{func(a *account, _ uint64) string { return set(a, []types.SetCodeAuthorization{{}}) }, -32611, "Unsupported transaction type: txType=4", ""}},
+		"type 4 without a list":   {typed, row{func(a *account, _ uint64) string { return set(a, nil) }, -32602, "Invalid parameter authorizationList: EIP-7702 transaction with empty auth list", ""}},
+		"type 4, nonce too large": {typed, row{looseSetCode(func(d *looseSetCodeTx) { d.List[0].Nonce = beyond(64) }), -32602, "Invalid parameter authorizationList: authorization nonce '18446744073709551616' exceeds uint64 maximum of 18446744073709551615", ""}},
+		"type 4, chain too large": {typed, row{looseSetCode(func(d *looseSetCodeTx) { d.List[0].ChainID = beyond(256) }), -32602, "Invalid parameter authorizationList: authorization chainId '" + beyond(256).String() + "' exceeds uint256 maximum of …", ""}},
+		"type 4, creation":        {typed, row{looseSetCode(func(d *looseSetCodeTx) { d.To = nil }), -32602, "Invalid parameter to: type 4 transaction cannot be used to create contract", ""}},
+		"gas limit too high":      {r, row{signed(func(d *types.DynamicFeeTx) { d.Gas = 15_000_001 }), -32005, "Transaction gas limit '15000001' exceeds max gas per sec limit '15000000'", ""}},
+		"gas limit too low":       {r, row{signed(func(d *types.DynamicFeeTx) { d.Gas = 20_999 }), -32003, "Transaction gas limit provided '20999' is insufficient of intrinsic gas required '21000'", ""}},
+		"floor of call data":      {r, row{signed(func(d *types.DynamicFeeTx) { d.Gas, d.Data = 22_000, []byte(strings.Repeat("x", 50)) }), -32003, "Transaction gas limit provided '22000' is insufficient of intrinsic gas required '23000'", ""}},
+		"chain":                   {r, row{otherChain, -32000, "ChainId (0x12b) not supported. The correct chainId is 0x12a", ""}},
+		"less than a tinybar":     {r, row{signed(func(d *types.DynamicFeeTx) { d.Value = big.NewInt(9_999_999_999) }), -32602, "Value can't be non-zero and less than 10_000_000_000 wei which is 1 tinybar", ""}},
+		"BUG typed, unreadable":   {r, row{noChain, -32000, "Invalid arguments: …", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tx := test.tx(a, 0)
@@ -215,7 +215,7 @@ func otherChain(a *account, next uint64) string {
 
 func noChain(a *account, next uint64) string {
 	data := a.pay(next)
-	data.ChainID, data.V, data.R, data.S = new(big.Int), new(big.Int), big.NewInt(1), big.NewInt(1)
+	data.ChainID, data.V, data.R, data.S = new(big.Int), new(big.Int), big.NewInt(5), big.NewInt(1) // no point of the curve
 	raw, _ := types.NewTx(data).MarshalBinary()
 	return hexutil.Encode(raw)
 }
@@ -297,7 +297,7 @@ func TestNetworkErrors(t *testing.T) {
 		"reverted":                 {node.Fault{}, row{reverting, 0, "", ""}},
 		"nonce of over 53 bits":    {node.Fault{}, row{func(a *account, _ uint64) string { return good(a, 1<<60) }, -32000, "Nonce too high. Provided nonce: 1152921504606846976, current nonce: …", "WRONG_NONCE"}},
 		"nonce too high":           {node.Fault{}, row{func(a *account, n uint64) string { return good(a, n+5) }, -32000, "Nonce too high. Provided nonce: …", "WRONG_NONCE"}},
-		"BUG busy for ever":        {node.Fault{Status: hapi.ResponseCodeEnum_BUSY}, row{good, -32003, "Transaction rejected: BUSY", "BUSY"}},
+		"BUG busy for ever":        {node.Fault{Status: hapi.ResponseCodeEnum_BUSY}, row{good, -32003, "Transaction rejected: BUSY - the consensus nodes take no transactions at the moment…", "BUSY"}},
 		"connections break":        {node.Fault{DropBefore: true}, row{good, -32010, "Request timeout. …", ""}}, // it may have been read
 		"no verdict in time":       {node.Fault{Vanish: true}, row{good, -32010, "Request timeout. …", ""}},
 		"refused by a node":        {node.Fault{Status: hapi.ResponseCodeEnum_INVALID_ETHEREUM_TRANSACTION}, row{good, -32003, "Transaction rejected: INVALID_ETHEREUM_TRANSACTION", "INVALID_ETHEREUM_TRANSACTION"}},

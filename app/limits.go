@@ -6,19 +6,23 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"lockstep/hedera"
-	"lockstep/limit"
+	"lockstep/ethapi"
+	"lockstep/internal/hedera"
+	"lockstep/internal/limit"
 	"lockstep/mirror"
 	"lockstep/rpc"
+	"lockstep/submit"
 )
 
 // limiter returns what limits the calls of each address, nil for nothing, and its
 // metrics. Both transports share it.
 func (a *App) limiter() (rpc.Limiter, []prometheus.Collector) {
 	cfg, store := a.cfg.RPC.RateLimit, a.cfg.Limit.CallStore
-	here := rpc.NewWindowLimiter(cfg)
+	a.callLimits.Store(&cfg)
+	limits := func(method string) int { return a.callLimits.Load().TierLimit(ethapi.Tier(method)) }
+	here := rpc.NewWindowLimiter(cfg.Window.Duration(), limits)
 	calls := limit.NewCalls(limit.CallsConfig{
-		Redis: a.redis, Window: cfg.Window.Duration(), Limit: cfg.MethodLimit, Timeout: a.cfg.Limit.RedisTimeout.Duration(), Instead: here,
+		Redis: a.redis, Window: cfg.Window.Duration(), Limit: limits, Timeout: a.cfg.Limit.RedisTimeout.Duration(), Instead: here,
 	})
 	switch {
 	case cfg.Disabled:
@@ -36,22 +40,36 @@ func clientIP(ctx context.Context) string {
 	return request.IP
 }
 
+// asker tells the log with which request a transaction came.
+func (a *App) asker(ctx context.Context) submit.Asker {
+	request, _ := rpc.FromContext(ctx)
+	return submit.Asker{ID: request.ID, Client: a.cfg.RPC.ClientForLog(request.IP)}
+}
+
 // fee asks the mirror node what a transaction, with all that it caused, took from the
 // account that paid for it. Gas that an Ethereum sender paid is not part of it, and what
 // the payer moved as a sender itself is no fee.
 func (a *App) fee(ctx context.Context, id hedera.TransactionID) (fee hedera.Tinybar, known bool, err error) {
+	fee, own, err := a.charge(ctx, id)
+	return fee, own != nil, err
+}
+
+// charge is fee, with the record of what was submitted; nil if that is not known yet.
+func (a *App) charge(ctx context.Context, id hedera.TransactionID) (fee hedera.Tinybar, own *mirror.Transaction, err error) {
 	records, err := a.mirror.Transactions(ctx, id)
 	if errors.Is(err, mirror.ErrNotFound) {
-		return 0, false, nil
+		return 0, nil, nil
 	}
 	for _, r := range records {
 		if r.Scheduled {
 			continue // has a payer of its own
 		}
 		fee += min(max(-r.Transferred(id.Payer), 0), r.Fee)
-		known = known || r.Nonce == 0
+		if r.Nonce == 0 && own == nil {
+			own = r
+		}
 	}
-	return fee, known, err
+	return fee, own, err
 }
 
 // rate asks the mirror node what ℏ are worth, unless nothing is to be looked up for a

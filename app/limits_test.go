@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,7 +28,13 @@ const generous = 30 * time.Second
 // chain runs a development network.
 func chain(t *testing.T) *devnet.Network {
 	t.Helper()
-	network, err := devnet.New(t.Context(), devnet.Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0"})
+	return chainOf(t, devnet.Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0"})
+}
+
+// chainOf runs a development network with some settings.
+func chainOf(t *testing.T, cfg devnet.Config) *devnet.Network {
+	t.Helper()
+	network, err := devnet.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +72,7 @@ type wallet struct {
 	keyOf string
 	nonce uint64
 	poor  bool // it offers nothing for gas
+	value *big.Int
 }
 
 func (w *wallet) offer() *big.Int {
@@ -72,6 +80,13 @@ func (w *wallet) offer() *big.Int {
 		return new(big.Int)
 	}
 	return big.NewInt(1_000_000_000_000)
+}
+
+func (w *wallet) amount() *big.Int {
+	if w.value != nil {
+		return w.value
+	}
+	return big.NewInt(1e10)
 }
 
 // send sends a transaction and returns the error code of the answer, 0 for none.
@@ -83,7 +98,7 @@ func (w *wallet) send(relay *app.App, gas uint64, headers ...string) int {
 	}
 	to := common.HexToAddress("0x05FbA803Be258049A27B820088bab1cAD2058871")
 	raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(298)), &types.DynamicFeeTx{
-		ChainID: big.NewInt(298), Nonce: w.nonce, Gas: gas, GasFeeCap: w.offer(), To: &to, Value: big.NewInt(1e10),
+		ChainID: big.NewInt(298), Nonce: w.nonce, Gas: gas, GasFeeCap: w.offer(), To: &to, Value: w.amount(),
 	}).MarshalBinary()
 	if err != nil {
 		w.t.Fatal(err)
@@ -211,9 +226,79 @@ func TestBudgetIsGivenBack(t *testing.T) {
 	if code := alice.send(relay, ordinary); code != rejected && code != -32000 {
 		t.Fatalf("wrong nonce: %d", code)
 	}
-	eventually(t, "a wrong nonce costs nothing here", remaining)
+	eventually(t, "the network charges for a wrong nonce", func() bool { return metric(t, relay, "rpc_relay_hbar_rate_remaining") == 0 })
 	if limited := metric(t, relay, "rpc_relay_hbar_rate_total_limit"); limited != 100_000 {
 		t.Errorf("the limit is shown as %v", limited)
+	}
+}
+
+// operatorBalance asks the mirror node what the operator has, in tinybars.
+func operatorBalance(t *testing.T, network *devnet.Network) int64 {
+	t.Helper()
+	_, text := ask(t, http.MethodGet, network.Mirror()+"/api/v1/accounts/"+devnet.OperatorID(), "")
+	var account struct{ Balance struct{ Balance int64 } }
+	if err := json.Unmarshal([]byte(text), &account); err != nil || account.Balance.Balance == 0 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return account.Balance.Balance
+}
+
+// A sender who sends nonces that cannot be right, all at once and through two relays, costs the
+// operator so many rejections as WRONG_NONCE_BUDGET says: with ordering none, since its lane holds
+// them back, and without it by the budget. With ordering its honest burst goes through right after, whole.
+func TestWrongNoncesDoNotCostTheOperator(t *testing.T) {
+	const attack, burst, budget = 200, 60, 10
+	for _, ordered := range []bool{true, false} {
+		t.Run(fmt.Sprintf("ordered %v", ordered), func(t *testing.T) {
+			network, server := chain(t), redistest.Start(t)
+			settings := []string{
+				fmt.Sprintf("ENABLE_NONCE_ORDERING=%v", ordered), "NONCE_GAP_HOLD_MS=0", "NONCE_RECOVERY_MS=0",
+				"REDIS_ENABLED=true", "REDIS_URL=" + server.URL(), "LIMIT_REDIS_TIMEOUT_MS=20000", "LOCK_REDIS_TIMEOUT_MS=1000",
+			}
+			relays := []*app.App{relayOn(t, network, settings...), relayOn(t, network, settings...)}
+			refused := func() (sum float64) {
+				for _, relay := range relays {
+					sum += metric(t, relay, "lockstep_wrong_nonce_budget_refusals_total")
+				}
+				return sum
+			}
+			key := network.Accounts()[1].PrivateKey[2:]
+			all := func(n int, nonce func(i int) uint64, relay func(i int) *app.App) (codes map[int]int) {
+				codes = map[int]int{}
+				var mu sync.Mutex
+				var wg sync.WaitGroup
+				for i := range n {
+					wg.Go(func() {
+						code := (&wallet{t: t, keyOf: key, nonce: nonce(i)}).send(relay(i), ordinary)
+						mu.Lock()
+						codes[code]++
+						mu.Unlock()
+					})
+				}
+				wg.Wait()
+				return codes
+			}
+			before := operatorBalance(t, network)
+			codes := all(attack, func(i int) uint64 { return uint64(1000 + 3*i) }, func(i int) *app.App { return relays[i%2] })
+			paid := (before - operatorBalance(t, network)) / refusalFee
+			if codes[fine] != 0 || paid > budget {
+				t.Errorf("answers to nonces that are far ahead: %v; the operator paid for %d, want at most %d", codes, paid, budget)
+			}
+			if !ordered && refused() < attack-3*budget {
+				t.Errorf("%v are counted as refused by the budget", refused())
+			}
+			if !ordered {
+				return // a burst without order is refused by the network, whatever the budget does
+			}
+			attacked := refused()
+			clear(codes)
+			for i := range burst { // one after the other: without a window a gap is refused at once
+				codes[(&wallet{t: t, keyOf: key, nonce: uint64(i)}).send(relays[0], ordinary)]++
+			}
+			if more := refused() - attacked; more != 0 || codes[fine] != burst {
+				t.Errorf("an honest burst of %d after that: %v; the budget refused %v", burst, codes, more)
+			}
+		})
 	}
 }
 

@@ -30,8 +30,8 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // world is a development network whose faults a test decides, and senders with money.
@@ -104,6 +104,8 @@ type relay struct {
 	world *world
 	url   string
 	log   *journal
+	app   *app.App
+	stop  func() // asks it to end, as a signal does
 }
 
 // journal is a log that may be read while it is written.
@@ -141,7 +143,7 @@ func (w *world) relay(t *testing.T, settings ...string) *relay {
 	cfg, err := config.Load(append([]string{
 		"CHAIN_ID=298", "HEDERA_NETWORK=" + string(roster), "MIRROR_NODE_URL=" + w.net.Mirror(),
 		"OPERATOR_ID_MAIN=" + "0.0.2", "OPERATOR_KEY_FORMAT=HEX_ED25519", "OPERATOR_KEY_MAIN=" + ledger.OperatorKey,
-		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "MIRROR_NODE_RETRY_DELAY=50", "MIRROR_NODE_TIMEOUT=5000", "SHUTDOWN_DRAIN_TIMEOUT_MS=100",
+		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0", "MIRROR_NODE_RETRY_DELAY=50", "MIRROR_NODE_TIMEOUT=5000", "SHUTDOWN_DRAIN_TIMEOUT_MS=100", "SHUTDOWN_DRAIN_DELAY_MS=0",
 	}, settings...))
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +166,7 @@ func (w *world) relay(t *testing.T, settings ...string) *relay {
 			t.Errorf("the relay: %v", err)
 		}
 	})
-	return &relay{T: t, world: w, url: "http://" + a.HTTPAddr(), log: log}
+	return &relay{T: t, world: w, url: "http://" + a.HTTPAddr(), log: log, app: a, stop: cancel}
 }
 
 // account is a sender with money and a nonce of 0.

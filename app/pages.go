@@ -1,28 +1,73 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"lockstep/ethapi"
+	"lockstep/rpc"
 )
 
 // pages are the paths that the RPC port answers besides JSON-RPC.
 func (a *App) pages(api *ethapi.API) map[string]http.Handler {
+	pages := a.statusPages()
+	pages["/openrpc"] = http.HandlerFunc(api.ServeOpenRPC)
+	pages["/config"] = http.HandlerFunc(a.showConfig)
+	return pages
+}
+
+// httpOptions are what the HTTP port answers besides JSON-RPC.
+func (a *App) httpOptions(api *ethapi.API) rpc.HTTPOptions {
+	o := rpc.HTTPOptions{Handlers: a.pages(api)}
+	if a.cfg.Server.WebSocket {
+		o.Upgrade = a.ws
+	}
+	return o
+}
+
+// statusEndpoint is where a process without a HTTP port answers probes and Prometheus; nowhere
+// if it has one, or serves no WebSocket either.
+func (a *App) statusEndpoint(http Endpoint) Endpoint {
+	s := a.cfg.Server
+	if http.Address != "" || !s.WebSocket {
+		return Endpoint{}
+	}
+	return Endpoint{net.JoinHostPort(s.Host, strconv.Itoa(s.StatusPort)), "WEB_SOCKET_HTTP_PORT"}
+}
+
+// StatusAddr returns the address of the port for probes and Prometheus after Listen, or "" if
+// the HTTP port serves them.
+func (a *App) StatusAddr() string { return address(a.statusListener) }
+
+func (a *App) serveStatus(ctx context.Context, listener net.Listener) error {
+	mux := http.NewServeMux()
+	for path, handler := range a.statusPages() {
+		mux.Handle(path, handler)
+	}
+	return serveBeside(ctx, "server of health and metrics", listener, mux)
+}
+
+// statusPages are for probes and for Prometheus.
+func (a *App) statusPages() map[string]http.Handler {
 	return map[string]http.Handler{
 		"/health/liveness":  text("OK"),
 		"/health/readiness": http.HandlerFunc(a.readiness),
-		"/openrpc":          http.HandlerFunc(api.ServeOpenRPC),
-		"/metrics":          promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}),
-		"/config":           http.HandlerFunc(a.showConfig),
+		"/metrics":          a.metricsPage(),
 	}
+}
+
+func (a *App) metricsPage() http.Handler {
+	return promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
 func text(s string) http.Handler {
@@ -30,18 +75,6 @@ func text(s string) http.Handler {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, s) // a client that went away needs no answer
 	})
-}
-
-// readiness says DOWN as soon as the process is asked to stop, so that a load
-// balancer sends no more. It does not depend on the mirror node or Redis: without
-// them the relay still answers what it can, and no sibling could do better.
-func (a *App) readiness(w http.ResponseWriter, r *http.Request) {
-	if a.stopping.Load() {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		text("DOWN").ServeHTTP(w, r)
-		return
-	}
-	text("OK").ServeHTTP(w, r)
 }
 
 // showConfig prints the settings, or says that they are not to be had.

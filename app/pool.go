@@ -1,69 +1,30 @@
 package app
 
 import (
-	"lockstep/eth"
-	"lockstep/ethapi"
+	"lockstep/internal/lifecycle"
+	"lockstep/internal/pending"
 	"lockstep/rpc"
 	"lockstep/submit"
-	"lockstep/txpool"
-	"lockstep/txtrace"
 )
 
-// openPool makes the transaction pool and the lifecycle record, if they are to be.
+// openPool makes the transaction pool and the lifecycle record, which may be off. Subscribers
+// hear of accepted transactions all the same.
 func (a *App) openPool() (err error) {
+	a.pool, a.promises, a.trace = pending.Disabled(a.accepted), pending.NoPromises(), lifecycle.Disabled()
 	if a.cfg.Pool.Enabled {
-		a.pool = txpool.New(a.cfg.Pool, txpool.Deps{
+		a.pool = pending.New(a.cfg.Pool, pending.Deps{
 			Redis: a.redis, Bodies: a.cfg.RPC.Profile == rpc.ProfileEthereum, Announce: a.accepted,
 			AnsweredEarly: a.cfg.Submit.Async || a.cfg.Submit.Returns == submit.ReturnsAccepted,
 		})
 	}
+	if a.redis != nil && a.cfg.Submit.Async && !a.cfg.Submit.ReadOnly {
+		a.promises = pending.NewPromises(a.cfg.Pool, a.redis, a.cfg.Lock.Promise.Duration(), a.log)
+	}
 	if a.cfg.Trace.Enabled {
-		if a.trace, err = txtrace.New(a.cfg.Trace, a.redis); err != nil {
-			return err
-		}
+		a.trace, err = lifecycle.New(a.cfg.Trace, a.redis)
 	}
-	return nil
+	return err
 }
 
-// toldPool is who the submitter tells of transactions.
-func (a *App) toldPool() submit.Pool {
-	if a.pool == nil {
-		return announcer{accepted: a.accepted}
-	}
-	return a.pool
-}
-
-// askedPool is who the methods ask for transactions on their way, or nil.
-func (a *App) askedPool() ethapi.Pool {
-	if a.pool == nil {
-		return nil
-	}
-	return a.pool
-}
-
-// toldTrace is who the submitter tells of steps, or nil.
-func (a *App) toldTrace() submit.Trace {
-	if a.trace == nil {
-		return nil
-	}
-	return a.trace
-}
-
-// askedTrace is who the methods ask for the record of a transaction, or nil.
-func (a *App) askedTrace() ethapi.Lifecycles {
-	if a.trace == nil {
-		return nil
-	}
-	return a.trace
-}
-
-// announcer stands in for the pool when it is off: subscribers hear of accepted
-// transactions all the same.
-type announcer struct {
-	submit.NoPool
-
-	accepted func(raw []byte)
-}
-
-// Accepted implements submit.Pool.
-func (a announcer) Accepted(tx *eth.Tx) { a.accepted(tx.Raw()) }
+// takeOver goes on with what a relay that died has promised.
+func (a *App) takeOver(p pending.Promised) bool { return a.submitter.TakeOver(p.Tx, p.Until) }

@@ -26,7 +26,7 @@ func (a *App) settings(ctx context.Context) any {
 	relay := serviceSettings{Version: a.version, Config: map[string]string{}}
 	nodes := serviceSettings{Service: "consensusNode", Version: a.nodeVersion(ctx), Config: map[string]string{}}
 	mirror := serviceSettings{Service: "mirrorNode", Config: map[string]string{}}
-	for _, s := range a.cfg.Effective() {
+	for _, s := range a.inEffect().Effective() {
 		switch {
 		case strings.HasPrefix(s.Name, "SDK_"):
 			nodes.Config[s.Name] = s.Value

@@ -3,21 +3,19 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
-	"lockstep/cache"
 	"lockstep/config"
 	"lockstep/consensus"
 	"lockstep/ethapi"
-	"lockstep/internal/redisx"
-	"lockstep/limit"
+	"lockstep/internal/budget"
+	"lockstep/internal/cache"
+	"lockstep/internal/limit"
 	"lockstep/lock"
 	"lockstep/mirror"
 	"lockstep/precheck"
@@ -25,12 +23,19 @@ import (
 	"lockstep/submit"
 )
 
-// New builds the relay. It opens no port and starts nothing.
-func New(cfg config.Config, version string, log *slog.Logger) (*App, error) {
-	a := &App{cfg: cfg, version: version, log: log, registry: prometheus.NewRegistry()}
+// New builds the relay. It opens no port and starts nothing. Further methods are served
+// beside its own, or in place of those of the same name: those of a chain for development.
+func New(cfg config.Config, version string, log *slog.Logger, further ...rpc.Method) (*App, error) {
+	log = slog.New(requestHandler{log.Handler()})
+	a := &App{cfg: cfg, version: version, log: log, registry: prometheus.NewRegistry(), further: further}
 	if len(cfg.Idle) > 0 {
 		log.Warn("settings of other relays that have no effect here; docs/CONFIG.md says why", "settings", strings.Join(cfg.Idle, " "))
 	}
+	for _, m := range cfg.Misspelt {
+		log.Warn("a name in the environment means nothing here; is it a setting that is misspelt?", "name", m.Name, "setting", m.Near)
+	}
+	a.reloading.now = cfg
+	a.upstreams.logs = a.outageLogs()
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
@@ -39,23 +44,15 @@ func New(cfg config.Config, version string, log *slog.Logger) (*App, error) {
 
 func (a *App) wire() (err error) {
 	cfg := a.cfg
-	if cfg.Redis.Enabled {
-		redis.SetLogger(redisLog{a.log})
-		if a.redis, err = redisx.Open(cfg.Redis.URL.Reveal(), redisx.Options{Timeout: cfg.Lock.RedisTimeout.Duration()}); err != nil {
-			return fmt.Errorf("REDIS_URL: %w", err)
-		}
-	}
-	// A client of its own: a crowd of readers must not keep the locks from a connection.
-	if cfg.Redis.Enabled && cfg.Cache.Enabled {
-		if a.cacheRedis, err = redisx.Open(cfg.Redis.URL.Reveal(), redisx.Options{Timeout: cfg.Cache.Timeout.Duration(), PoolSize: 16}); err != nil {
-			return fmt.Errorf("REDIS_URL: %w", err)
-		}
-	}
-	a.cache = cache.New(cfg.Cache, a.cacheRedis, a.log)
-	if a.locks, err = lock.New(cfg.Lock, lock.Deps{Redis: a.redis, Log: a.log}); err != nil {
+	a.memory = budget.NewMemory(cfg.Budget)
+	if err = a.openRedis(); err != nil {
 		return err
 	}
-	options := mirror.Options{Log: a.log, Origin: origin}
+	a.cache = cache.New(cfg.Cache, a.cacheRedis, a.log)
+	if a.locks, err = lock.New(cfg.Lock, lock.Deps{Redis: a.lockRedis, Log: a.log}); err != nil {
+		return err
+	}
+	options := mirror.Options{Log: a.log, Origin: origin, WentBack: a.wentBack}
 	if a.cacheRedis != nil {
 		options.Store = a.cache
 	}
@@ -65,8 +62,9 @@ func (a *App) wire() (err error) {
 	if a.consensus, err = consensus.New(cfg.Consensus, a.log); err != nil {
 		return err
 	}
-	a.consensus.Follow(addressBook(a.mirror))
+	a.consensus.Follow(AddressBook(a.mirror))
 	a.consensus.Consult(witness(a.mirror))
+	a.costs = newCosts(a.charge, a.gasUsed)
 	nodes := nodes{a.consensus}
 	if err = a.openPool(); err != nil {
 		return err
@@ -77,6 +75,7 @@ func (a *App) wire() (err error) {
 	if err != nil {
 		return err
 	}
+	a.nonces = limit.NewWrongNonces(cfg.Limit, a.redis)
 	a.submitter, err = submit.New(cfg.Submit, submit.Deps{
 		Rules:    precheck.Rules{Config: cfg.Precheck, ChainID: uint64(cfg.Server.ChainID)},
 		Locks:    a.locks,
@@ -84,60 +83,49 @@ func (a *App) wire() (err error) {
 		Nodes:    nodes,
 		Files:    nodes,
 		Subsidy:  a.consensus.Subsidy,
-		Pool:     a.toldPool(),
-		Trace:    a.toldTrace(),
+		Pool:     a.pool,
+		Promises: a.promises,
+		Trace:    a.trace,
 		Chain:    chain{mirror: a.mirror, bufferPercent: cfg.API.GasPriceBufferPercent},
 		Budget:   a.budget,
+		Nonces:   a.nonces,
 		ClientIP: clientIP,
+		Charged:  a.toldCharges(),
+		Asker:    a.asker,
 		Log:      a.log,
-		Patience: cfg.Consensus.RequestTimeout.Duration(),
+		Patience: cfg.Consensus.Patience(),
 	})
 	if err != nil {
 		return err
 	}
-	filters, err := a.sharedFilters()
-	if err != nil {
-		return err
-	}
+	processors := budget.NewProcessors(cfg.Budget)
 	api, err := ethapi.New(cfg.API, ethapi.Deps{
 		ChainID: uint64(cfg.Server.ChainID), Version: a.version, Profile: cfg.RPC.Profile, Mirror: a.mirror,
-		Operator: a.operator(), MaxCallGas: cfg.Precheck.MaxGasLimit, Filters: filters, Log: a.log,
-		Pool: a.askedPool(), PoolAPI: cfg.Pool.API, Trace: a.askedTrace(), NoAdmin: cfg.Server.DisableAdmin, Settings: a.settings,
+		Operator: a.operator(), MaxCallGas: cfg.Precheck.MaxGasLimit, Filters: a.sharedFilters(), Log: a.log,
+		Processors: processors, Pool: a.pool, PoolAPI: cfg.Pool.API, Trace: a.trace, NoAdmin: cfg.Server.DisableAdmin, Settings: a.settings,
 		HTTPAPIs: cfg.RPC.HTTP.APIs, WebSocketAPIs: cfg.RPC.WebSocket.APIs,
 	})
 	if err != nil {
 		return err
 	}
 	a.subscriptions = ethapi.NewSubscriptions(api)
-	methods, err := rpc.NewRegistry(slices.Concat(
-		api.Methods(), a.subscriptions.Methods(), []rpc.Method{ethapi.SendRawTransaction(a.submitter), ethapi.SendRawTransactionSync(api, a.submitter)},
-	)...)
+	methods, err := rpc.NewRegistry(a.withFurther(slices.Concat(
+		api.Methods(), a.subscriptions.Methods(), []rpc.Method{ethapi.SendRawTransaction(a.sender()), ethapi.SendRawTransactionSync(api, a.sender())}, a.managerMethods(),
+	))...)
 	if err != nil {
 		return err
 	}
 	metrics := rpc.NewMetrics()
 	limiter, collectors := a.limiter()
-	dispatcher, err := rpc.NewDispatcher(cfg.RPC, methods, rpc.Options{Logger: a.log, Metrics: metrics, Limiter: limiter})
+	dispatcher, err := rpc.NewDispatcher(cfg.RPC, methods, rpc.Options{
+		Logger: a.log, Metrics: metrics, Limiter: limiter, Unknown: ethapi.UnknownMethod, Memory: a.memory, Heavy: budget.NewHeavyReads(cfg.Budget), Processors: processors,
+	})
 	if err != nil {
 		return err
 	}
 	a.ws = rpc.NewWSServer(dispatcher)
-	a.http = rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{Handlers: a.pages(api), Upgrade: a.ws})
-	return a.register(metrics.Collectors(), collectors, a.budget.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.cache.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors(), a.pool.Collectors(), a.trace.Collectors(), api.Collectors())
-}
-
-// sharedFilters opens the fleet's store of filters; nil if they are kept in this process.
-// Its client is its own, for the reason that the cache has one.
-func (a *App) sharedFilters() (_ ethapi.FilterStore, err error) {
-	api := a.cfg.API
-	if !a.cfg.Redis.Enabled || !api.SharedFilters || !api.Filters {
-		return nil, nil
-	}
-	timeout := api.SharedFiltersTimeout.Duration()
-	if a.filterRedis, err = redisx.Open(a.cfg.Redis.URL.Reveal(), redisx.Options{Timeout: timeout, PoolSize: 16}); err != nil {
-		return nil, fmt.Errorf("REDIS_URL: %w", err)
-	}
-	return cache.NewFilters(a.filterRedis, api.MaxFilters, api.FilterTTL.Duration(), timeout), nil
+	a.http = rpc.NewHTTPServer(dispatcher, a.httpOptions(api))
+	return a.register(metrics.Collectors(), collectors, a.budget.Collectors(), a.nonces.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.cache.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors(), a.pool.Collectors(), a.promises.Collectors(), a.trace.Collectors(), api.Collectors(), a.memory.Collectors(), a.costs.collectors(), a.ownCollectors())
 }
 
 // accepted tells subscribers of a transaction that a node has accepted.
@@ -150,17 +138,6 @@ func (a *App) operator() *common.Address {
 		return nil
 	}
 	return &address
-}
-
-// redisLog keeps what the Redis library has to say among the debug lines: package lock
-// reports what matters.
-type redisLog struct{ log *slog.Logger }
-
-// Printf implements the library's logger.
-func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
-	if l.log.Enabled(ctx, slog.LevelDebug) {
-		l.log.LogAttrs(ctx, slog.LevelDebug, "redis client", slog.String("message", fmt.Sprintf(format, v...)))
-	}
 }
 
 // origin tells the mirror node whose request a read is part of.

@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"lockstep/consensus"
-	"lockstep/hedera"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 	"lockstep/mirror"
 )
 

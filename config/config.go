@@ -3,23 +3,27 @@ package config
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/caarlos0/env/v11"
+	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/cache"
 	"lockstep/consensus"
 	"lockstep/ethapi"
+	"lockstep/internal/budget"
+	"lockstep/internal/cache"
 	"lockstep/internal/envx"
+	"lockstep/internal/lifecycle"
+	"lockstep/internal/limit"
+	"lockstep/internal/pending"
 	"lockstep/internal/secret"
-	"lockstep/limit"
 	"lockstep/lock"
 	"lockstep/mirror"
 	"lockstep/precheck"
 	"lockstep/rpc"
 	"lockstep/submit"
-	"lockstep/txpool"
-	"lockstep/txtrace"
 )
 
 // Config is every setting of the relay.
@@ -29,10 +33,11 @@ type Config struct {
 	API       ethapi.Config
 	Precheck  precheck.Config
 	Submit    submit.Config
-	Pool      txpool.Config
-	Trace     txtrace.Config
+	Pool      pending.Config
+	Trace     lifecycle.Config
 	Lock      lock.Config
 	Limit     limit.Config
+	Budget    budget.Config
 	Redis     Redis
 	Consensus consensus.Config
 	Mirror    mirror.Config
@@ -41,6 +46,8 @@ type Config struct {
 
 	// Idle are the settings of established relays that were given and have no effect here.
 	Idle []string
+	// Misspelt are names that were given, mean nothing, and are near a setting's.
+	Misspelt []Misspelt
 }
 
 // Server says what is served where.
@@ -49,7 +56,7 @@ type Server struct {
 	ChainID envx.ChainID `env:"CHAIN_ID" envDefault:"0x12a"`
 	// Serve JSON-RPC over HTTP.
 	HTTP bool `env:"RPC_HTTP_ENABLED" envDefault:"true"`
-	// Serve JSON-RPC over WebSocket.
+	// Serve JSON-RPC over WebSocket: on WEB_SOCKET_PORT, and on the HTTP port for requests to upgrade. false closes WebSocket on both.
 	WebSocket bool `env:"RPC_WS_ENABLED" envDefault:"false"`
 	// Address to listen on, for HTTP and WebSocket; empty for all.
 	Host string `env:"SERVER_HOST"`
@@ -57,10 +64,22 @@ type Server struct {
 	Port int `env:"SERVER_PORT" envDefault:"7546"`
 	// WebSocket port; 0 picks a free one.
 	WebSocketPort int `env:"WEB_SOCKET_PORT" envDefault:"8546"`
+	// Port of /health/liveness, /health/readiness and /metrics of a process that serves WebSocket alone (RPC_HTTP_ENABLED=false); otherwise they are on the HTTP port and this one stays closed. 0 picks a free one.
+	StatusPort int `env:"WEB_SOCKET_HTTP_PORT" envDefault:"8547"`
+	// How long a process that is asked to stop says that it is not ready, and serves on, before it closes its ports. Longer than a load balancer takes to notice. A second signal ends it at once. Milliseconds.
+	DrainDelay envx.Millis `env:"SHUTDOWN_DRAIN_DELAY_MS" envDefault:"3000"`
+	// What the relay is not ready without: mirror (no mirror node answers), nodes (no consensus node can be reached), redis. A relay that is stopping is never ready.
+	ReadinessFails envx.Strings `env:"READINESS_FAILS_WITHOUT" envDefault:"mirror,nodes"`
 	// How long a stopping process waits for accepted transactions to get their verdict.
 	DrainTimeout envx.Millis `env:"SHUTDOWN_DRAIN_TIMEOUT_MS" envDefault:"30000"`
 	// Hide the settings (/config and admin_config) and the other methods of the admin namespace.
 	DisableAdmin bool `env:"DISABLE_ADMIN_NAMESPACE" envDefault:"false"`
+	// URL of a transaction manager, to which relay_sendTransaction, relay_getStatus and relay_cancel go; empty: there are no such methods. RPC_HTTP_API or RPC_WS_API must list relay, too. Callers bring their own key (apiKey).
+	ManagerURL string `env:"TXM_URL"`
+	// Accounts that a transaction manager sends from: their raw transactions are refused here with a hint, since they would take its nonces.
+	ManagedSigners envx.Strings `env:"TXM_MANAGED_SIGNERS"`
+	// Ask the mirror node what each transaction cost, for the metrics rpc_relay_consensusnode_response and rpc_relay_consensusnode_gasfee: two further requests for each transaction that reached consensus.
+	CostMetrics bool `env:"COST_METRICS_ENABLED" envDefault:"true"`
 	// Address (host:port) of the admin server: locks, switches, profiles. Empty for none. Keep it on loopback.
 	AdminAddress string `env:"ADMIN_ADDRESS"`
 	// Bearer token that the admin server wants. Without one it refuses to listen anywhere but on loopback.
@@ -77,27 +96,51 @@ type Redis struct {
 	URL secret.String `env:"REDIS_URL" envDefault:"redis://127.0.0.1:6379"`
 	// File with the Redis URL.
 	URLFile secret.String `env:"REDIS_URL_FILE,file"`
+	// Redis server for the locks alone, in the same forms, so that nothing else can fill it or slow it down. Empty: REDIS_URL. The same on every relay of a fleet.
+	LockURL secret.String `env:"LOCK_REDIS_URL"`
+	// File with the URL of the locks' Redis.
+	LockURLFile secret.String `env:"LOCK_REDIS_URL_FILE,file"`
 }
 
 // Log says what is logged and how.
 type Log struct {
 	// Least level that is logged: trace, debug, info, warn, error or fatal.
-	Level string `env:"LOG_LEVEL" envDefault:"info"`
+	Level string `env:"LOG_LEVEL" envDefault:"info" reload:"true"`
 	// Log lines for people instead of JSON.
 	Pretty bool `env:"PRETTY_LOGS_ENABLED" envDefault:"true"`
+	// Names and forms of the fields of JSON lines: lockstep (level as a word, time as text, request_id) or hiero (as the TypeScript relay has them: level as a number, time in milliseconds, requestId, pid, hostname, name). JSON lines need PRETTY_LOGS_ENABLED=false.
+	Fields string `env:"LOG_JSON_FIELDS" envDefault:"lockstep"`
+}
+
+// Levels beyond those of slog, for the established names.
+const (
+	LevelTrace = slog.LevelDebug - 4
+	LevelFatal = slog.LevelError + 4
+)
+
+// Least returns the level below which nothing is logged, and false for a name that is none.
+func (l Log) Least() (slog.Level, bool) {
+	level, known := map[string]slog.Level{
+		"trace": LevelTrace, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError, "fatal": LevelFatal,
+	}[strings.ToLower(l.Level)]
+	return level, known
 }
 
 // Load reads the settings from environ, a list of NAME=value. Its error joins all
-// mistakes.
+// mistakes, of form and of sense; the settings are then those that could be read, and the
+// defaults of the others.
 func Load(environ []string) (Config, error) {
-	values := make(map[string]string, len(environ))
-	for _, pair := range environ {
-		name, value, _ := strings.Cut(pair, "=")
-		values[name] = value
-	}
-	c := Config{Idle: idleIn(values)}
-	if err := env.ParseWithOptions(&c, env.Options{Environment: values}); err != nil {
-		return c, readable(err)
+	values := valuesOf(environ)
+	c := Config{Idle: idleIn(values), Misspelt: misspeltIn(values)}
+	malformed := env.ParseWithOptions(&c, env.Options{Environment: values})
+	if malformed != nil { // once more without those, so that the rest can be checked
+		for _, name := range namesIn(malformed) {
+			delete(values, name)
+		}
+		c = Config{Idle: c.Idle, Misspelt: c.Misspelt}
+		if err := env.ParseWithOptions(&c, env.Options{Environment: values}); err != nil {
+			return c, readable(malformed)
+		}
 	}
 	if c.Server.AdminToken == "" {
 		c.Server.AdminToken = secret.String(strings.TrimSpace(c.Server.AdminTokenFile.Reveal()))
@@ -105,7 +148,49 @@ func Load(environ []string) (Config, error) {
 	if file := strings.TrimSpace(c.Redis.URLFile.Reveal()); file != "" {
 		c.Redis.URL = secret.String(file)
 	}
-	return c, c.Validate()
+	if file := strings.TrimSpace(c.Redis.LockURLFile.Reveal()); file != "" {
+		c.Redis.LockURL = secret.String(file)
+	}
+	if malformed != nil {
+		malformed = readable(malformed)
+	}
+	return c, errors.Join(malformed, c.Validate())
+}
+
+// namesIn returns the settings whose values could not be read.
+func namesIn(err error) (names []string) {
+	var all env.AggregateError
+	if !errors.As(err, &all) {
+		return nil
+	}
+	for _, e := range all.Errors {
+		var parse env.ParseError
+		var file env.LoadFileContentError
+		switch {
+		case errors.As(e, &parse):
+			names = append(names, nameOf(parse.Name))
+		case errors.As(e, &file):
+			names = append(names, file.Key)
+		}
+	}
+	return names
+}
+
+func valuesOf(environ []string) map[string]string {
+	values := make(map[string]string, len(environ))
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		values[name] = value
+	}
+	return values
+}
+
+// parse fills a struct of settings.
+func parse(target any, environ []string) error {
+	if err := env.ParseWithOptions(target, env.Options{Environment: valuesOf(environ)}); err != nil {
+		return readable(err)
+	}
+	return nil
 }
 
 // readable lists parse errors by setting, one a line.
@@ -139,21 +224,40 @@ func nameOf(field string) string {
 func (c Config) Validate() error {
 	errs := []error{
 		c.RPC.Validate(), c.API.Validate(), c.Precheck.Validate(), c.Submit.Validate(), c.Pool.Validate(), c.Trace.Validate(),
-		c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(), c.Cache.Validate(),
+		c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(), c.Cache.Validate(), c.Budget.Validate(),
+	}
+	if _, known := c.Log.Least(); !known {
+		errs = append(errs, fmt.Errorf("LOG_LEVEL %q: want trace, debug, info, warn, error or fatal", c.Log.Level))
+	}
+	if c.Log.Fields != "lockstep" && c.Log.Fields != "hiero" {
+		errs = append(errs, fmt.Errorf("LOG_JSON_FIELDS %q: want lockstep or hiero", c.Log.Fields))
 	}
 	if !c.Server.HTTP && !c.Server.WebSocket {
 		errs = append(errs, errors.New("RPC_HTTP_ENABLED and RPC_WS_ENABLED are both false: nothing to serve"))
 	}
 	if !c.Submit.ReadOnly && c.Consensus.OperatorID == "" {
-		errs = append(errs, errors.New("OPERATOR_ID_MAIN and OPERATOR_KEY_MAIN are needed to submit transactions; READ_ONLY=true does without"))
+		errs = append(errs, errors.New("OPERATOR_ID_MAIN and OPERATOR_KEY_MAIN are needed to submit transactions, such as OPERATOR_ID_MAIN=0.0.1234; READ_ONLY=true does without"))
 	}
-	if c.Submit.SkipLookUps && c.Lock.GapHold > 0 {
-		errs = append(errs, errors.New("NONCE_GAP_HOLD_MS needs to know the sender's nonce, which DISABLE_MN_PRECHECKS_ON_TX_SENDING=true forbids to look up"))
+	if c.Redis.LockURL != "" && !c.Redis.Enabled {
+		errs = append(errs, errors.New("LOCK_REDIS_URL needs REDIS_ENABLED=true"))
 	}
 	if c.Limit.CallStore == limit.StoreRedis && !c.Redis.Enabled {
 		errs = append(errs, errors.New("IP_RATE_LIMIT_STORE=REDIS needs REDIS_ENABLED=true"))
 	}
-	for name, port := range map[string]int{"SERVER_PORT": c.Server.Port, "WEB_SOCKET_PORT": c.Server.WebSocketPort} {
+	for _, a := range c.Server.ManagedSigners {
+		if !common.IsHexAddress(a) {
+			errs = append(errs, fmt.Errorf("TXM_MANAGED_SIGNERS: %q is not an address", a))
+		}
+	}
+	if c.Server.DrainDelay < 0 || c.Server.DrainDelay.Duration() > 10*time.Minute {
+		errs = append(errs, fmt.Errorf("SHUTDOWN_DRAIN_DELAY_MS: want 0 to 600000, is %d", c.Server.DrainDelay.Duration().Milliseconds()))
+	}
+	for _, name := range c.Server.ReadinessFails {
+		if name != "mirror" && name != "nodes" && name != "redis" {
+			errs = append(errs, fmt.Errorf("READINESS_FAILS_WITHOUT: %q is none of mirror, nodes and redis", name))
+		}
+	}
+	for name, port := range map[string]int{"SERVER_PORT": c.Server.Port, "WEB_SOCKET_PORT": c.Server.WebSocketPort, "WEB_SOCKET_HTTP_PORT": c.Server.StatusPort} {
 		if port < 0 || port > 65535 {
 			errs = append(errs, fmt.Errorf("%s: %d is not a port", name, port))
 		}

@@ -62,6 +62,59 @@ func TestLoadReportsEveryMistake(t *testing.T) {
 	}
 }
 
+// What cannot be read does not hide what makes no sense.
+func TestLoadReportsFormAndSenseTogether(t *testing.T) {
+	c, err := Load([]string{"SERVER_PORT=http", "WEB_SOCKET_PORT=70000", "LOG_LEVEL=loud", "CHAIN_ID=0x12a", "ADMIN_TOKEN_FILE=/no/such/file"})
+	if err == nil {
+		t.Fatal("nonsense was accepted")
+	}
+	for _, part := range []string{"SERVER_PORT: ", "WEB_SOCKET_PORT: 70000 is not a port", `LOG_LEVEL "loud"`, "OPERATOR_ID_MAIN=0.0.1234", "MIRROR_NODE_URL", "ADMIN_TOKEN_FILE"} {
+		if n := strings.Count(err.Error(), part); n != 1 {
+			t.Errorf("%q is said %d times in:\n%v", part, n, err)
+		}
+	}
+	if c.Server.ChainID.Hex() != "0x12a" || c.Server.Port != 7546 || c.Server.WebSocketPort != 70000 {
+		t.Errorf("what could be read is not there: %+v", c.Server)
+	}
+}
+
+// A name that nothing reads is told with the setting that it is near; what belongs to other
+// programs is not.
+func TestMisspelt(t *testing.T) {
+	for name, near := range map[string]string{
+		"ENABLE_NONCE_ORDERNG": "ENABLE_NONCE_ORDERING", "ENABLE_NONCE_ODRERING": "ENABLE_NONCE_ORDERING", "enable_nonce_ordering": "ENABLE_NONCE_ORDERING",
+		"REDIS-ENABLED": "REDIS_ENABLED", "CHAINID": "CHAIN_ID", "OPERATOR_KEY_MAIM": "OPERATOR_KEY_MAIN", "MIRROR_NODE_URLS": "MIRROR_NODE_URL",
+		"ENABLE_NONCE_ORDERING": "", "WORKERS_POOL_ENABLED": "", "PATH": "", "HOME": "", "HOSTNAME": "", "GOPATH": "", "PORT": "", "SHLVL": "", "LC_ALL": "",
+		"KUBERNETES_SERVICE_HOST": "", "REDIS_HOST": "", "SERVER_NAME": "", "LOG_FORMAT": "", "TERM": "", "LOGNAME": "", "TEST_TMPDIR": "",
+	} {
+		c, _ := Load([]string{name + "=1"})
+		var want []Misspelt
+		if near != "" {
+			want = []Misspelt{{Name: name, Near: near}}
+		}
+		if !slices.Equal(c.Misspelt, want) {
+			t.Errorf("%s: %v, want %v", name, c.Misspelt, want)
+		}
+	}
+}
+
+// A line of a template that has no value but a comment gives nothing.
+func TestEnvironTakesNoCommentForAValue(t *testing.T) {
+	dir := t.TempDir()
+	text := "A=   # the address\nexport B= # none\nC=\nD=x # a comment\nE=\"# no comment\"\nF=a#b\n#G=1\n  H\t=\t# none\n"
+	if err := os.WriteFile(filepath.Join(dir, ".env"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, _, err := Environ(nil, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(all)
+	if want := []string{"A=", "B=", "C=", "D=x", "E=# no comment", "F=a#b", "H="}; !slices.Equal(all, want) {
+		t.Errorf("%q, want %q", all, want)
+	}
+}
+
 func TestReadOnlyNeedsNoOperator(t *testing.T) {
 	environ := slices.DeleteFunc(enough("READ_ONLY=true"), func(s string) bool { return strings.HasPrefix(s, "OPERATOR_") })
 	if _, err := Load(environ); err != nil {
@@ -114,7 +167,8 @@ func TestEffectiveListsEverySettingOnce(t *testing.T) {
 	}
 }
 
-func TestEnviron(t *testing.T) {
+// The .env file is read from the working directory, and not from those above it.
+func TestEnvFileOfAnotherFolderIsNotRead(t *testing.T) {
 	root := t.TempDir()
 	deep := filepath.Join(root, "a", "b")
 	if err := os.MkdirAll(deep, 0o755); err != nil {
@@ -124,7 +178,10 @@ func TestEnviron(t *testing.T) {
 	if err := os.WriteFile(file, []byte("A=file\nB='quoted words'\n# comment\nC=file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	all, used, err := Environ([]string{"A=environment", "C="}, deep)
+	if all, used, err := Environ([]string{"A=environment"}, deep); used != "" || err != nil || len(all) != 1 {
+		t.Errorf("below the file: %q, %q, %v", all, used, err)
+	}
+	all, used, err := Environ([]string{"A=environment", "C="}, root)
 	if err != nil || used != file {
 		t.Fatalf("used %q, %v", used, err)
 	}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +39,40 @@ func TestDocs(t *testing.T) {
 	}
 }
 
+// docs/MIGRATION.md tells the defaults that are others than those of the TypeScript relay, as they are,
+// and how many settings there are.
+func TestMigrationTellsTheDefaults(t *testing.T) {
+	text, err := os.ReadFile("../docs/MIGRATION.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	presets, names := map[string]string{}, strings.Fields(established)
+	for _, s := range settings() {
+		presets[s.name] = s.preset
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Settings\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `([^`]*)` \\| `([^`]*)` \\|").FindAllStringSubmatch(section, -1)
+	if len(rows) < 3 {
+		t.Fatalf("%d other defaults", len(rows))
+	}
+	for _, row := range rows {
+		if row[3] != presets[row[1]] || row[2] == row[3] || !slices.Contains(names, row[1]) {
+			t.Errorf("%s: %q there and %q here; it is %q", row[1], row[2], row[3], presets[row[1]])
+		}
+	}
+	for _, name := range regexp.MustCompile("`([A-Z][A-Z0-9_]+)`").FindAllStringSubmatch(section, -1) {
+		if _, ok := presets[name[1]]; !ok {
+			t.Errorf("there is no setting %s", name[1])
+		}
+	}
+	for _, count := range []string{fmt.Sprintf("All %d settings of", len(names)), fmt.Sprintf("\n%d settings have no effect", len(idle()))} {
+		if !strings.Contains(section, count) {
+			t.Errorf("no %q", count)
+		}
+	}
+}
+
 // document renders every setting, by section. A setting that several parts of the
 // program read is shown once.
 func document(t *testing.T) string {
@@ -44,9 +80,11 @@ func document(t *testing.T) string {
 	comments := map[reflect.Type]map[string]string{}
 	seen := map[string]bool{}
 	var b strings.Builder
-	b.WriteString("# Settings\n\nGenerated from the source; `make generate` renews it. Settings come from the environment and from the nearest `.env` file, looked for\n" +
-		"from the working directory upwards; the environment wins. A bare number in a duration is milliseconds; `1.5s` and `2m` work, too. Lists are\n" +
-		"separated by commas or written as JSON arrays. `lockstep config` prints every setting with the value it has, secrets masked.\n")
+	b.WriteString("# Settings\n\nGenerated from the source; `make generate` renews it. Settings come from the environment and from the `.env` file in the\n" +
+		"working directory; the environment wins. A bare number in a duration is milliseconds; `1.5s` and `2m` work, too. Lists are\n" +
+		"separated by commas or written as JSON arrays. `lockstep config` prints every setting with the value it has, secrets masked; `lockstep config check` says what is wrong with them.\n\n" +
+		"`lockstep serve` reads the settings again when it gets SIGHUP, or `POST /reload` on `ADMIN_ADDRESS`. Settings marked **Reload.** take effect at once; the log, and the answer of the call, name those that\n" +
+		"changed and need a new start. If something is wrong, nothing changes. The environment of a running process cannot change, and it wins: what is to be reloaded belongs in the `.env` file.\n")
 	section := ""
 	for _, s := range settings() {
 		if seen[s.name] {
@@ -70,6 +108,9 @@ func document(t *testing.T) string {
 		}
 		if s.secret && !strings.HasSuffix(text, "Secret.") {
 			text += " Secret."
+		}
+		if s.reload {
+			text += " **Reload.**"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.name, strings.ReplaceAll(preset, ",", ", "), strings.ReplaceAll(text, "|", "\\|"))
 	}

@@ -4,20 +4,29 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/joho/godotenv"
 )
 
-// Environ returns the process environment, completed by the nearest .env file from
-// dir upwards. What the environment sets, even to nothing, the file cannot change.
+// emptyValue is a line that gives no value and a comment, as in templates: the comment is
+// not the value.
+var emptyValue = regexp.MustCompile(`(?m)^([ \t]*(?:export[ \t]+)?[A-Za-z_][A-Za-z0-9_.]*[ \t]*=)[ \t]*#.*$`)
+
+// Environ returns the process environment, completed by the .env file in dir, if there is
+// one; those above it are somebody else's. What the environment sets, even to nothing, the file cannot change.
 // file is the path of the file that was used, or "".
 func Environ(environ []string, dir string) (all []string, file string, err error) {
-	file, ok := nearest(dir, ".env")
-	if !ok {
+	file = filepath.Join(dir, ".env")
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
 		return environ, "", nil
 	}
-	values, err := godotenv.Read(file)
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, file, err
+	}
+	values, err := godotenv.UnmarshalBytes(emptyValue.ReplaceAll(raw, []byte("$1")))
 	if err != nil {
 		return nil, file, fmt.Errorf("%s: %w", file, err)
 	}
@@ -33,18 +42,4 @@ func Environ(environ []string, dir string) (all []string, file string, err error
 		}
 	}
 	return all, file, nil
-}
-
-func nearest(dir, name string) (string, bool) {
-	for {
-		path := filepath.Join(dir, name)
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			return path, true
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", false
-		}
-		dir = parent
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"lockstep/internal/secret"
@@ -17,11 +18,15 @@ type setting struct {
 	preset  string // default
 	secret  bool
 	section string // dotted path in Config
+	reload  bool   // a running relay can take a new value
 	value   reflect.Value
 }
 
-// settings lists every setting in order of declaration.
-func settings() []setting { return collect(reflect.ValueOf(Config{}), "") }
+// settings lists every setting in order of declaration: the relay's, then the
+// transaction manager's, then the watchers'.
+func settings() []setting {
+	return slices.Concat(collect(reflect.ValueOf(Config{}), ""), collect(reflect.ValueOf(Manager{}), ""), collect(reflect.ValueOf(Watchers{}), ""))
+}
 
 func collect(v reflect.Value, section string) []setting {
 	var list []setting
@@ -29,7 +34,11 @@ func collect(v reflect.Value, section string) []setting {
 		field := v.Type().Field(i)
 		tag, ok := field.Tag.Lookup("env")
 		if !ok && field.Type.Kind() == reflect.Struct {
-			list = append(list, collect(v.Field(i), strings.TrimPrefix(section+"."+field.Name, "."))...)
+			inner := section // an embedded part has no heading of its own
+			if !field.Anonymous {
+				inner = strings.TrimPrefix(section+"."+field.Name, ".")
+			}
+			list = append(list, collect(v.Field(i), inner)...)
 			continue
 		}
 		name, _, _ := strings.Cut(tag, ",")
@@ -38,7 +47,7 @@ func collect(v reflect.Value, section string) []setting {
 		}
 		list = append(list, setting{
 			name: name, field: field.Name, owner: v.Type(), preset: field.Tag.Get("envDefault"),
-			secret: field.Type == reflect.TypeFor[secret.String](), section: section, value: v.Field(i),
+			secret: field.Type == reflect.TypeFor[secret.String](), section: section, value: v.Field(i), reload: field.Tag.Get("reload") == "true",
 		})
 	}
 	return list
@@ -51,7 +60,12 @@ type Setting struct {
 
 // Effective returns every setting with its value. A setting that several parts of
 // the program read is listed once.
-func (c Config) Effective() []Setting {
+func (c Config) Effective() []Setting { return effective(c) }
+
+// Effective returns the settings of `lockstep txm` with their values.
+func (c Manager) Effective() []Setting { return effective(c) }
+
+func effective(c any) []Setting {
 	var list []Setting
 	seen := map[string]bool{}
 	for _, s := range collect(reflect.ValueOf(c), "") {
@@ -71,4 +85,30 @@ func text(v any) string {
 		}
 	}
 	return fmt.Sprint(v)
+}
+
+// Take takes the new values of those settings that a running relay can change.
+func (c *Config) Take(next Config) {
+	mine := collect(reflect.ValueOf(c).Elem(), "")
+	for i, s := range collect(reflect.ValueOf(next), "") {
+		if s.reload {
+			mine[i].value.Set(s.value)
+		}
+	}
+}
+
+// Changed compares the settings of a running relay with new ones. It returns the names of those that
+// differ: the ones that take effect at once, and the ones for which the relay must be started again.
+func (c Config) Changed(next Config) (atOnce, restart []string) {
+	was := collect(reflect.ValueOf(c), "")
+	for i, now := range collect(reflect.ValueOf(next), "") {
+		switch {
+		case reflect.DeepEqual(was[i].value.Interface(), now.value.Interface()):
+		case now.reload:
+			atOnce = append(atOnce, now.name)
+		default:
+			restart = append(restart, now.name)
+		}
+	}
+	return atOnce, restart
 }

@@ -13,10 +13,15 @@ import (
 	"lockstep/devnet/faults"
 )
 
+// immediate tells whether the mirror node shows everything as soon as it is in a block, and
+// each transaction is in one when its sender is answered.
+func (c *chain) immediate() bool { return c.shape.MirrorLag == 0 && c.shape.BlockTime == 0 }
+
 // chain is the development network and the port through which it can be told to
 // misbehave.
 type chain struct {
 	*devnet.Network
+	shape   devnet.Config
 	rules   *faults.Rules
 	control net.Listener // nil: none
 }
@@ -32,12 +37,15 @@ func networkFlags(flags *flag.FlagSet) *chainFlags {
 	var c chainFlags
 	flags.StringVar(&c.Mirror, "mirror", devnet.DefaultMirror, "`host:port` of the mirror node's REST API; port 0 picks a free one")
 	flags.StringVar(&c.Consensus, "consensus", devnet.DefaultConsensus, "`host:port` of the first consensus node's gRPC API; further nodes take every tenth port")
-	flags.DurationVar(&c.BlockTime, "block-time", 0, "consensus time that a block covers, 2s on the real network (0: a block for every transaction)")
+	flags.DurationVar(&c.BlockTime, "block-time", 0, "consensus time that a block covers, 2s on the real network; blocks come without transactions, too (0: a block for every transaction, and no others)")
 	flags.DurationVar(&c.ConsensusLatency, "consensus-latency", 0, "time from a node's acceptance to consensus")
 	flags.DurationVar(&c.Jitter, "jitter", 0, "what chance adds to it at each node (default: half of it when there are several nodes)")
 	flags.DurationVar(&c.MirrorLag, "mirror-lag", 0, "how far the mirror node is behind consensus")
 	flags.IntVar(&c.Nodes, "nodes", 1, "number of consensus nodes; transactions given to different ones may change order")
 	flags.IntVar(&c.History, "history", 0, "number of closed blocks that are kept (0: a good default)")
+	flags.StringVar(&c.State, "state", "", "`file` that the network is loaded from, if it exists, and saved to: at its end and every --state-interval")
+	flags.DurationVar(&c.StateInterval, "state-interval", devnet.DefaultStateInterval, "how often --state is saved while things happen; more seldom where a save takes long")
+	flags.BoolVar(&c.Deterministic, "deterministic", false, "make the same of the same: numbers, times and hashes follow from what is submitted alone; blocks are a second apart, from 2026 on")
 	flags.BoolVar(&c.SetCode, "set-code", false, "execute transactions with authorizations (EIP-7702, type 4), which Hedera refuses so far;\n"+
 		"the relay lets them through with TX_TYPE_4_ENABLED=true")
 	flags.BoolVar(&c.TLS, "tls", false, "consensus nodes listen for TLS as well, each at the port after its own; the hashes of their certificates are in network/nodes. The relay of \"dev\" uses it")
@@ -53,7 +61,7 @@ func networkFlags(flags *flag.FlagSet) *chainFlags {
 
 // start makes the chain and opens its sockets.
 func (c *chainFlags) start(ctx context.Context) (*chain, error) {
-	made := &chain{rules: new(faults.Rules)}
+	made := &chain{shape: c.Config, rules: new(faults.Rules)}
 	if c.faults != "" {
 		text, err := os.ReadFile(c.faults)
 		if err != nil {

@@ -10,9 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"lockstep/app"
 	"lockstep/config"
 	"lockstep/devnet"
+	"lockstep/txmgr/service"
 )
 
 const devAbout = `Runs a one-process Hedera and a relay in front of it: consensus nodes over gRPC, a
@@ -21,7 +24,11 @@ accounts it prints are funded and their keys are public: never use them elsewher
 
 Settings of the relay may be given in the environment (docs/CONFIG.md); those that
 name the network are this command's own. Ordering is on unless ENABLE_NONCE_ORDERING
-says otherwise.`
+says otherwise.
+
+"lockstep dev [flags] -- CMD ARGS" runs a command against a fresh network, which it finds
+in RPC_URL, ETH_RPC_URL, WS_URL, MIRROR_NODE_URL, CONSENSUS_NODE, CHAIN_ID, OPERATOR_ID and
+OPERATOR_KEY, and ends as the command ends.`
 
 func runDev(ctx context.Context, args []string, std streams) error {
 	flags := newFlags("dev", devAbout, std)
@@ -29,46 +36,95 @@ func runDev(ctx context.Context, args []string, std streams) error {
 	http := flags.String("http", "127.0.0.1:7546", "`host:port` of JSON-RPC over HTTP; port 0 picks a free one")
 	ws := flags.String("ws", "127.0.0.1:8546", "`host:port` of JSON-RPC over WebSocket; port 0 picks a free one")
 	asJSON := flags.Bool("json", false, "print one line of JSON when ready, instead of a page for people")
+	tx := flags.Bool("tx", false, "run a transaction manager, too: signers of its own, ledger in memory (docs/TXM.md)")
+	txAddress := flags.String("tx-address", "127.0.0.1:7550", "`host:port` of the transaction manager; port 0 picks a free one")
+	nearToo := flags.Bool("near", false, "run a model of a NEAR chain, too: accounts, access keys, a node's JSON-RPC (docs/DEVNET.md)")
+	nearAddress := flags.String("near-address", "127.0.0.1:3030", "`host:port` of the NEAR node; port 0 picks a free one")
+	quiet := flags.Bool("quiet", false, "do not show transactions; with --json or a command they are not shown either")
+	args, command := splitCommand(args)
 	if err := parse(flags, args); err != nil {
 		return err
+	}
+	if command != nil && len(command) == 0 {
+		fmt.Fprintf(flags.Output(), "%s: no command after --\n", flags.Name())
+		return errUsage
+	}
+	if *tx {
+		network.Signers = devSigners
 	}
 	chain, err := network.start(ctx)
 	if err != nil {
 		return err
 	}
-	relay, err := devRelay(ctx, chain, std, app.Endpoint{Address: *http, Setting: "--http"}, app.Endpoint{Address: *ws, Setting: "--ws"})
+	relay, develop, err := devRelay(ctx, chain, std, app.Endpoint{Address: *http, Setting: "--http"}, app.Endpoint{Address: *ws, Setting: "--ws"}, managedBy(chain))
 	if err != nil {
 		chain.Close()
 		return err
 	}
 	ready := newReady(chain)
 	ready.RPC, ready.WS = "http://"+relay.HTTPAddr(), "ws://"+relay.WSAddr()
+	var manager *service.Service
+	if *tx {
+		if manager, err = startDevManager(ctx, chain, std, *txAddress); err != nil {
+			chain.Close()
+			return err
+		}
+		ready.TX, ready.Signers = manager.URL(), chain.Network.Signers()
+	}
+	var further []func(context.Context) error
+	if *nearToo {
+		node, err := startNear(ctx, *nearAddress)
+		if err != nil {
+			chain.Close()
+			return err
+		}
+		ready.NEAR = node.ready()
+		further = append(further, node.Run)
+	}
+	if !*quiet && !*asJSON && command == nil {
+		further = append(further, newShow(chain.Ledger(), std.out, &develop.quiet).Run)
+	}
+	serve := func(ctx context.Context) error { return runAll(ctx, relay, manager, chain, further...) }
+	if command != nil {
+		return runCommand(ctx, serve, ready, command, std)
+	}
 	if err := ready.print(std.out, *asJSON); err != nil {
 		return err
 	}
-	return runBoth(ctx, relay, chain)
+	return serve(ctx)
 }
 
 // devRelay builds the relay for the network and opens its ports.
-func devRelay(ctx context.Context, chain *chain, std streams, http, ws app.Endpoint) (*app.App, error) {
-	environ, err := devEnviron(chain, std.env)
+func devRelay(ctx context.Context, chain *chain, std streams, http, ws app.Endpoint, more ...string) (*app.App, *developer, error) {
+	environ, err := devEnviron(chain, append(std.env[:len(std.env):len(std.env)], more...))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cfg, err := config.Load(environ)
 	if err != nil {
-		return nil, fmt.Errorf("configuration:\n%w", err)
+		return nil, nil, fmt.Errorf("configuration:\n%w", err)
 	}
 	log, err := newLogger(std.err, cfg.Log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	relay, err := app.New(cfg, version, log)
+	develop, err := newDeveloper(chain, log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return relay, relay.Listen(ctx, http, ws)
+	relay, err := app.New(cfg, version, log, develop.methods()...)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := relay.Listen(ctx, http, ws); err != nil {
+		return nil, nil, err
+	}
+	develop.relay, develop.self = relay, loopback{url: "http://" + relay.HTTPAddr()}
+	return relay, develop, nil
 }
+
+// devAPIs are the families of methods that a chain for development has.
+const devAPIs = "eth,debug,net,web3,txpool,trace,admin,evm,hardhat,anvil,personal,lockstep"
 
 // devEnviron is the environment with what the network decides, and with defaults
 // that suit development.
@@ -95,10 +151,22 @@ func devEnviron(chain *chain, environ []string) ([]string, error) {
 		"TXPOOL_API_ENABLED=true",
 		"MIRROR_NODE_PUSH_ENABLED=true",
 		"LOG_LEVEL=warn",
+		"INPUT_SIZE_LIMIT=64", // megabytes, for anvil_loadState
+		"WS_INPUT_SIZE_LIMIT=64",
+		"WEB3_CLIENT_NAME=anvil/lockstep", // test helpers refuse chains that do not call themselves one of those they know
+		"RPC_HTTP_API=" + devAPIs,
+		"RPC_WS_API=" + devAPIs,
+		"SHUTDOWN_DRAIN_DELAY_MS=0",
+		"COST_METRICS_ENABLED=false",
+	}
+	if chain.immediate() {
+		// What was sent is shown as soon as it is mined: nobody need wait for it.
+		defaults = append(defaults, "READ_YOUR_WRITES_WAIT_MS=0")
 	}
 	// The last of several values counts.
 	return append(append(defaults, environ...),
 		"CHAIN_ID=298",
+		"RPC_WS_ENABLED=true", // --ws says where
 		"HEDERA_NETWORK="+string(nodes),
 		"MIRROR_NODE_URL="+chain.Mirror(),
 		"MIRROR_NODE_URL_WEB3="+chain.Mirror(),
@@ -111,19 +179,33 @@ func devEnviron(chain *chain, environ []string) ([]string, error) {
 	), nil
 }
 
-// runBoth runs chain and relay until ctx ends. The relay stops first: what it has
-// accepted still gets its verdict.
-func runBoth(ctx context.Context, relay *app.App, chain *chain) error {
+// runAll runs the chain, the relay, the transaction manager where there is one, and what is
+// further until ctx ends. The chain stops last: what was accepted still gets its verdict.
+func runAll(ctx context.Context, relay *app.App, manager *service.Service, chain *chain, further ...func(context.Context) error) error {
 	chainCtx, stopChain := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopChain()
-	relayCtx, stopRelay := context.WithCancel(ctx)
-	defer stopRelay()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	stopped := make(chan error, 1)
 	go func() {
 		stopped <- chain.Run(chainCtx)
-		stopRelay()
+		stop()
 	}()
-	err := relay.Run(relayCtx)
+	var group errgroup.Group
+	part := func(run func(context.Context) error) {
+		group.Go(func() error {
+			defer stop()
+			return run(ctx)
+		})
+	}
+	part(relay.Run)
+	if manager != nil {
+		part(manager.Run)
+	}
+	for _, run := range further {
+		part(run)
+	}
+	err := group.Wait()
 	stopChain()
 	return errors.Join(err, <-stopped)
 }
@@ -157,8 +239,11 @@ type ready struct {
 	TLSNodes  map[string]string `json:"tlsNodes,omitempty"`
 	Pins      map[string]string `json:"certHashes,omitempty"`
 	Control   string            `json:"control,omitempty"`
+	TX        string            `json:"tx,omitempty"`
+	NEAR      *nearReady        `json:"near,omitempty"`
 	ChainID   uint64            `json:"chainId"`
 	Accounts  []devnet.Account  `json:"accounts"`
+	Signers   []devnet.Account  `json:"signers,omitempty"`
 }
 
 func newReady(chain *chain) ready {
@@ -181,7 +266,7 @@ func (r ready) page() string {
 	var b strings.Builder
 	b.WriteString("\nLockstep development network, chain id 298 (0x12a)\n\n")
 	for _, line := range [][2]string{
-		{"JSON-RPC", r.RPC}, {"WebSocket", r.WS}, {"mirror node", r.Mirror}, {"consensus node", r.Consensus}, {"faults", r.Control},
+		{"JSON-RPC", r.RPC}, {"WebSocket", r.WS}, {"mirror node", r.Mirror}, {"consensus node", r.Consensus}, {"faults", r.Control}, {"transactions", r.TX},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(&b, "  %-15s %s\n", line[0], line[1])
@@ -194,6 +279,15 @@ func (r ready) page() string {
 			b.WriteString("  Ed25519")
 		}
 		b.WriteByte('\n')
+	}
+	for _, a := range r.Signers {
+		fmt.Fprintf(&b, "  %-10s %s  the transaction manager sends from it\n", a.ID, a.Address)
+	}
+	if r.NEAR != nil {
+		fmt.Fprintf(&b, "\nA model of a NEAR chain, %s\n\n", r.NEAR.RPC)
+		for _, a := range r.NEAR.Accounts {
+			fmt.Fprintf(&b, "  %-14s %s\n", a.ID, a.SecretKey)
+		}
 	}
 	fmt.Fprintf(&b, "\nready at %s; stop with Ctrl-C\n", time.Now().Format(time.TimeOnly))
 	return b.String()

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -22,14 +24,38 @@ func runHealth(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
+	request.Header.Set("Accept", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("not ready: HTTP status %d", response.StatusCode)
+	said, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+	if err != nil {
+		return err
 	}
-	_, err = fmt.Fprintln(std.out, "ready")
+	why := reasons(said)
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("not ready: HTTP status %d%s", response.StatusCode, why)
+	}
+	_, err = fmt.Fprintln(std.out, "ready"+why)
 	return err
+}
+
+// reasons are those of a relay's report, for people; "" if it gives none.
+func reasons(report []byte) string {
+	var r struct {
+		Reasons []struct {
+			Upstream, Cause string
+			Since           time.Time
+		}
+	}
+	if json.Unmarshal(report, &r) != nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, one := range r.Reasons {
+		fmt.Fprintf(&b, "\n  %s since %s: %s", one.Upstream, one.Since.Format(time.RFC3339), one.Cause)
+	}
+	return b.String()
 }

@@ -4,28 +4,85 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
+	"os"
 
 	"lockstep/config"
 )
 
-// Levels beyond those of slog, for the established names.
-const (
-	levelTrace = slog.LevelDebug - 4
-	levelFatal = slog.LevelError + 4
-)
-
 // newLogger makes the logger that the settings ask for.
 func newLogger(w io.Writer, cfg config.Log) (*slog.Logger, error) {
-	level, ok := map[string]slog.Level{
-		"trace": levelTrace, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError, "fatal": levelFatal,
-	}[strings.ToLower(cfg.Level)]
-	if !ok {
+	level, known := cfg.Least()
+	if !known {
 		return nil, fmt.Errorf("LOG_LEVEL %q: want trace, debug, info, warn, error or fatal", cfg.Level)
 	}
-	options := &slog.HandlerOptions{Level: level}
-	if cfg.Pretty {
+	return newLoggerAt(w, cfg, level)
+}
+
+// newLoggerAt makes the logger with a level of the caller's, which may change.
+func newLoggerAt(w io.Writer, cfg config.Log, level slog.Leveler) (*slog.Logger, error) {
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: levelNames}
+	switch {
+	case cfg.Pretty:
 		return slog.New(slog.NewTextHandler(w, options)), nil
+	case cfg.Fields == "hiero":
+		options.ReplaceAttr = hieroFields
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("the name of this machine, for the log: %w", err)
+		}
+		return slog.New(slog.NewJSONHandler(w, options)).With("pid", os.Getpid(), "hostname", host, "name", "lockstep"), nil
+	default:
+		return slog.New(slog.NewJSONHandler(w, options)), nil
 	}
-	return slog.New(slog.NewJSONHandler(w, options)), nil
+}
+
+// levelNames gives the levels beyond those of slog their own names.
+func levelNames(groups []string, a slog.Attr) slog.Attr {
+	if a.Key != slog.LevelKey || len(groups) > 0 {
+		return a
+	}
+	switch a.Value.Any() {
+	case config.LevelTrace:
+		a.Value = slog.StringValue("TRACE")
+	case config.LevelFatal:
+		a.Value = slog.StringValue("FATAL")
+	}
+	return a
+}
+
+// hieroFields gives the fields the names and forms of the TypeScript relay's JSON lines: a level
+// is a number, and the time is in milliseconds since the epoch.
+func hieroFields(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) > 0 {
+		return a
+	}
+	switch a.Key {
+	case slog.TimeKey:
+		return slog.Int64(a.Key, a.Value.Time().UnixMilli())
+	case slog.LevelKey:
+		level, _ := a.Value.Any().(slog.Level)
+		return slog.Int(a.Key, hieroLevel(level))
+	case "request_id":
+		a.Key = "requestId"
+	case "error":
+		a.Key = "err"
+	}
+	return a
+}
+
+// hieroLevel is a level's number there.
+func hieroLevel(level slog.Level) int {
+	switch {
+	case level < slog.LevelDebug:
+		return 10
+	case level < slog.LevelInfo:
+		return 20
+	case level < slog.LevelWarn:
+		return 30
+	case level < slog.LevelError:
+		return 40
+	case level < config.LevelFatal:
+		return 50
+	}
+	return 60
 }

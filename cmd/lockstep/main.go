@@ -4,11 +4,14 @@
 //	lockstep dev       a chain and a relay in one process
 //	lockstep devnet    the chain alone
 //	lockstep serve     the relay alone, configured by the environment and .env
+//	lockstep txm       the transaction manager, which signs and sends for its callers
+//	lockstep watch     event watchers: follow contracts, hand every event on
 //	lockstep bench     load generator for any relay
 //	lockstep diff      where two relays answer the same requests differently
 //	lockstep locks     who holds which sender's lock on a running relay
-//	lockstep config    the settings in effect, secrets masked
+//	lockstep config    the settings in effect, secrets masked; check says what is wrong with them
 //	lockstep health    asks a running relay whether it is ready
+//	lockstep completion what a shell needs to complete words: bash, zsh or fish
 //	lockstep version   what this is
 //
 // Every subcommand explains its flags with -h. Exit codes: 0 after a clean stop,
@@ -47,11 +50,14 @@ func commands() []command {
 		{"dev", "a chain and a relay in one process, for development", runDev},
 		{"devnet", "the chain alone: consensus nodes and mirror node", runDevnet},
 		{"serve", "the relay alone, configured by the environment and .env", runServe},
+		{"txm", "the transaction manager: it signs and sends for its callers", runTxm},
+		{"watch", "event watchers: follow contracts, hand every event on", runWatch},
 		{"bench", "load generator for any relay", runBench},
 		{"diff", "where two relays answer the same requests differently", runDiff},
 		{"locks", "senders' locks of a running relay, and release by hand", runLocks},
 		{"config", "the settings in effect, secrets masked", runConfig},
 		{"health", "whether a running relay is ready", runHealth},
+		{"completion", "what a shell needs to complete words: bash, zsh or fish", runCompletion},
 		{"version", "what this is", runVersion},
 	}
 }
@@ -106,7 +112,7 @@ func run(ctx context.Context, args []string, std streams) int {
 func usage(w io.Writer) {
 	fmt.Fprint(w, "usage: lockstep <command> [flags]\n\n")
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-9s %s\n", c.name, c.summary)
+		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
 	}
 	fmt.Fprint(w, "\nlockstep <command> -h explains the flags of a command.\n")
 }

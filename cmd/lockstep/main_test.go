@@ -57,6 +57,42 @@ func TestCommandLines(t *testing.T) {
 	}
 }
 
+// "config" prints all there is while something is wrong, and says what; "config check" says
+// it alone, and its exit code tells.
+func TestConfigWhileSomethingIsWrong(t *testing.T) {
+	good := []string{
+		`HEDERA_NETWORK={"127.0.0.1:50211":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:5551",
+		"OPERATOR_ID_MAIN=0.0.1002", "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=105d050185ccb907fba04dd92d8de9e32c18305e097ab41dadda21489a211524",
+	}
+	wrong := append([]string{"SERVER_PORT=http", "ENABLE_NONCE_ORDERNG=true"}, good[1:]...)
+	const near = "ENABLE_NONCE_ORDERNG means nothing here; did you mean ENABLE_NONCE_ORDERING?"
+	for name, test := range map[string]struct {
+		env       []string
+		args      []string
+		code      int
+		out, errs []string
+	}{
+		"config":           {wrong, []string{"config"}, 0, []string{"CHAIN_ID=0x12a\n", "OPERATOR_ID_MAIN=0.0.1002\n"}, []string{"SERVER_PORT: ", "HEDERA_NETWORK", near}},
+		"check":            {wrong, []string{"config", "check"}, 1, nil, []string{"SERVER_PORT: ", "HEDERA_NETWORK", near}},
+		"check of a good":  {good, []string{"config", "check"}, 0, []string{"the settings are good"}, nil},
+		"another argument": {good, []string{"config", "chek"}, 2, nil, []string{`unexpected argument "chek"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := lockstep(t, test.env, test.args...)
+			if code != test.code || test.code == 1 && out != "" {
+				t.Errorf("exit code %d, want %d\n%s%s", code, test.code, out, errs)
+			}
+			for text, parts := range map[string][]string{out: test.out, errs: test.errs} {
+				for _, part := range parts {
+					if !strings.Contains(text, part) {
+						t.Errorf("%q is missing in:\n%s", part, text)
+					}
+				}
+			}
+		})
+	}
+}
+
 func TestConfigMasksSecrets(t *testing.T) {
 	const key = "105d050185ccb907fba04dd92d8de9e32c18305e097ab41dadda21489a211524"
 	code, out, errs := lockstep(t, []string{
@@ -175,5 +211,22 @@ func TestDiffExitCodes(t *testing.T) {
 	code := run(t.Context(), []string{"diff", "--a", serve(`1`), "--b", serve(`2`), "--requests", "-"}, streams{in: strings.NewReader(`{"method":"m"}`), out: &out, err: &errs, env: env})
 	if code != 0 || strings.Contains(out.String()+errs.String(), "sesame") {
 		t.Errorf("headers from the environment: exit code %d\n%s%s", code, out.String(), errs.String())
+	}
+}
+
+// "config" shows the transaction manager's settings too, each setting once, and no secret.
+func TestConfigShowsTheManagersSettings(t *testing.T) {
+	const key = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+	code, out, errs := lockstep(t, []string{
+		"RELAYER_PRIVATE_KEYS=" + key, "TXM_CHAINS=1=https://node.example/v3/" + key, "DATABASE_URL=postgres://me:" + key + "@127.0.0.1/txm",
+		"TXM_KEYSTORE_PASSWORD=" + key, "TXM_BASIC_USER=core", "TXM_BASIC_PASSWORD=" + key, "TXM_LEASE=12s", "TXM_SEND_TIMEOUT=nonsense",
+	}, "config")
+	for _, line := range []string{"TXM_LEASE=12s", "TXM_CHAINS=**********", "RELAYER_PRIVATE_KEYS=**********", "TXM_KEYSTORE_PASSWORD=**********", "TXM_BASIC_PASSWORD=**********", "TXM_BASIC_USER=core"} {
+		if strings.Count("\n"+out, "\n"+line+"\n") != 1 {
+			t.Errorf("the line %s is not there once", line)
+		}
+	}
+	if code != 0 || strings.Contains(out+errs, key) || !strings.Contains(errs, "TXM_SEND_TIMEOUT") || strings.Count(out, "\nDATABASE_URL=") != 1 {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
 }

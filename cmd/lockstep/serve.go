@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"lockstep/app"
 	"lockstep/config"
 )
 
-const serveAbout = `Runs the relay alone. Its settings come from the environment and from the nearest
-.env file, looked for from the working directory upwards. docs/CONFIG.md lists them;
+const serveAbout = `Runs the relay alone. Its settings come from the environment and from the .env
+file in the working directory. docs/CONFIG.md lists them;
 CHAIN_ID, HEDERA_NETWORK, MIRROR_NODE_URL, OPERATOR_ID_MAIN and OPERATOR_KEY_MAIN
 are what a relay needs at least.`
 
@@ -23,7 +26,11 @@ func runServe(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	log, err := newLogger(std.err, cfg.Log)
+	level := new(slog.LevelVar)
+	if err := setLevel(level, cfg.Log); err != nil {
+		return err
+	}
+	log, err := newLoggerAt(std.err, cfg.Log, level)
 	if err != nil {
 		return err
 	}
@@ -31,15 +38,67 @@ func runServe(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
+	relay.Reloads(func() (config.Config, error) { return loadConfig(std) }, func(next config.Config) { _ = setLevel(level, next.Log) })
+	defer reloadOnHangup(ctx, relay, log)()
 	http, ws := relay.Endpoints()
 	if err := relay.Listen(ctx, http, ws); err != nil {
 		return err
 	}
-	log.Info("relay is ready", "http", relay.HTTPAddr(), "ws", relay.WSAddr(), "admin", relay.AdminAddr(), "chain", cfg.Server.ChainID.Hex(), "version", version)
-	return relay.Run(ctx)
+	log.Info("relay is ready", "http", relay.HTTPAddr(), "ws", relay.WSAddr(), "admin", relay.AdminAddr(), "health_and_metrics", statusAddr(relay), "chain", cfg.Server.ChainID.Hex(), "version", version)
+	announced := make(chan struct{})
+	go func() {
+		defer close(announced)
+		relay.Announce(ctx)
+	}()
+	err = relay.Run(ctx)
+	<-announced
+	return err
 }
 
-// loadConfig reads the settings of this process.
+// setLevel sets the level below which nothing is logged.
+func setLevel(to *slog.LevelVar, cfg config.Log) error {
+	level, known := cfg.Least()
+	if !known {
+		return fmt.Errorf("LOG_LEVEL %q: want trace, debug, info, warn, error or fatal", cfg.Level)
+	}
+	to.Set(level)
+	return nil
+}
+
+// reloadOnHangup has the relay read its settings again at each SIGHUP, until the returned function is called.
+func reloadOnHangup(ctx context.Context, relay *app.App, log *slog.Logger) (stop func()) {
+	hangups, over, ended := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-hangups:
+				if _, err := relay.Reload(ctx); err != nil {
+					log.Error("the settings were read again and are wrong: nothing was changed", "error", err)
+				}
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		close(over)
+		<-ended
+	}
+}
+
+// statusAddr is where a relay answers probes and Prometheus.
+func statusAddr(relay *app.App) string {
+	if addr := relay.StatusAddr(); addr != "" {
+		return addr
+	}
+	return relay.HTTPAddr()
+}
+
+// loadConfig reads the settings of this process. With an error the settings are those that
+// could be read.
 func loadConfig(std streams) (config.Config, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -56,19 +115,47 @@ func loadConfig(std streams) (config.Config, error) {
 	return cfg, nil
 }
 
+const configAbout = `Prints every setting with the value it has here, also while something is wrong or
+missing, which it then says: those of the relay, then those of "lockstep txm" alone.
+Secrets are masked.
+
+  lockstep config check     prints nothing but what is wrong; its exit code is 0 if nothing is, 1 otherwise`
+
 func runConfig(_ context.Context, args []string, std streams) error {
-	if err := parse(newFlags("config", "Prints every setting with the value it has here. Secrets are masked.", std), args); err != nil {
+	check := len(args) > 0 && args[0] == "check"
+	if check {
+		args = args[1:]
+	}
+	if err := parse(newFlags("config", configAbout, std), args); err != nil {
 		return err
 	}
-	cfg, err := loadConfig(std)
-	if err != nil {
-		return err
+	cfg, wrong := loadConfig(std)
+	for _, m := range cfg.Misspelt {
+		fmt.Fprintf(std.err, "%s means nothing here; did you mean %s?\n", m.Name, m.Near)
 	}
-	return printConfig(std.out, cfg)
+	if check {
+		if wrong == nil {
+			fmt.Fprintln(std.out, "the settings are good")
+		}
+		return wrong
+	}
+	if wrong != nil {
+		fmt.Fprintf(std.err, "%v\n", wrong)
+	}
+	manager, _, wrong := loadManager(std)
+	if wrong != nil && manager.TXM.Chains.Chains != "" { // else nobody wants one here
+		fmt.Fprintf(std.err, "lockstep txm: %v\n", wrong)
+	}
+	return printConfig(std.out, append(cfg.Effective(), manager.Effective()...))
 }
 
-func printConfig(w io.Writer, cfg config.Config) error {
-	for _, s := range cfg.Effective() {
+func printConfig(w io.Writer, settings []config.Setting) error {
+	seen := map[string]bool{}
+	for _, s := range settings {
+		if seen[s.Name] { // both read it
+			continue
+		}
+		seen[s.Name] = true
 		if _, err := fmt.Fprintf(w, "%s=%s\n", s.Name, s.Value); err != nil {
 			return err
 		}

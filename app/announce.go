@@ -1,0 +1,185 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockstep/internal/hedera"
+	"lockstep/internal/redisx"
+	"lockstep/internal/secret"
+	"lockstep/mirror"
+)
+
+// announceTimeout bounds each look at an upstream when the relay starts.
+const announceTimeout = 5 * time.Second
+
+// Announce logs in one line what this relay is and what it found: version, chain, operator,
+// ordering, Redis, mirror node, and what is off. What contradicts the settings is an error
+// line of its own. It asks the mirror node and Redis, so it may take some seconds; the relay
+// serves meanwhile.
+func (a *App) Announce(ctx context.Context) {
+	a.log.Info("what this relay is",
+		"version", a.version,
+		"chain", a.describeChain(ctx),
+		"network", networkName(a.cfg.Consensus.Network, len(a.consensus.Nodes())),
+		"profile", string(a.cfg.RPC.Profile),
+		"operator", a.describeOperator(ctx),
+		"ordering", a.describeOrdering(),
+		"redis", a.describeRedis(ctx),
+		"mirror", a.describeMirror(ctx),
+		"off", strings.Join(a.switchedOff(), ", "),
+	)
+}
+
+// networkName is the network's name, or how many nodes were listed in place of one.
+func networkName(setting string, nodes int) string {
+	if strings.HasPrefix(strings.TrimSpace(setting), "{") {
+		return fmt.Sprintf("nodes by address: %d", nodes)
+	}
+	return fmt.Sprintf("%s, nodes: %d", setting, nodes)
+}
+
+// chainIDCode is init code that returns the chain id. What follows the return is there for
+// mirror nodes that look for a copy and a return in what they take for init code.
+func chainIDCode() []byte {
+	return []byte{0x46, 0x60, 0x00, 0x52, 0x60, 0x20, 0x60, 0x00, 0xf3, 0x39, 0xf3}
+}
+
+// describeChain compares the chain id with the one that the network's EVM shows.
+func (a *App) describeChain(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	own := a.cfg.Server.ChainID.Hex()
+	output, err := a.mirror.Call(ctx, mirror.CallRequest{Data: chainIDCode(), Block: "latest"})
+	if err != nil || len(output) != 32 {
+		return own + " (not checked: " + cause(err, "the mirror node ran no code") + ")"
+	}
+	if has := new(big.Int).SetBytes(output); !has.IsUint64() || has.Uint64() != uint64(a.cfg.Server.ChainID) {
+		a.log.Error("CHAIN_ID is not that of the network", "setting", own, "network", fmt.Sprintf("0x%x", has))
+		return fmt.Sprintf("%s (wrong: the network has 0x%x)", own, has)
+	}
+	return own
+}
+
+// describeOperator checks that the operator exists, has the key and can pay.
+func (a *App) describeOperator(ctx context.Context) string {
+	id, ok := a.consensus.Operator()
+	if !ok {
+		return "none: read only"
+	}
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	account, err := a.mirror.AccountByID(ctx, id)
+	switch {
+	case errors.Is(err, mirror.ErrNotFound):
+		a.log.Error("OPERATOR_ID_MAIN is no account of the network", "operator", id.String())
+		return id.String() + " (wrong: there is no such account)"
+	case err != nil:
+		return id.String() + " (not checked: " + cause(err, "") + ")"
+	}
+	// An account with several keys, or with the key of a contract, cannot be told from here.
+	if public := a.consensus.OperatorPublicKey(); len(account.PublicKey) > 0 && !bytes.Equal(account.PublicKey, public) {
+		a.log.Error("OPERATOR_KEY_MAIN is not the key of OPERATOR_ID_MAIN: the network will refuse what it signs", "operator", id.String())
+		return id.String() + " (wrong: the account has another key)"
+	}
+	if account.BalanceKnown && account.Balance == 0 {
+		a.log.Error("the operator has no balance: it cannot pay for transactions", "operator", id.String())
+	}
+	return fmt.Sprintf("%s (%s)", id, inHbar(account.Balance))
+}
+
+func (a *App) describeOrdering() string {
+	if !a.cfg.Lock.Enabled {
+		return "off"
+	}
+	if a.cfg.Lock.GapHold == 0 {
+		return "on"
+	}
+	return "on, window " + a.cfg.Lock.GapHold.Duration().String()
+}
+
+func (a *App) describeRedis(ctx context.Context) string {
+	if a.redis == nil {
+		return "off"
+	}
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	host := redisHost(a.cfg.Redis.URL)
+	if err := a.redis.Ping(ctx).Err(); err != nil {
+		a.log.Warn("Redis does not answer: locks and limits hold in this relay alone until it does", "redis", host, "error", err)
+		return host + " (does not answer)"
+	}
+	return host
+}
+
+func (a *App) describeMirror(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	head, err := a.mirror.LatestBlock(ctx)
+	if err != nil {
+		a.log.Warn("no mirror node answers: almost every request fails until one does", "error", err)
+	}
+	var all []string
+	for _, u := range a.mirror.Upstreams() {
+		if u.Head == 0 && (err != nil || head.Number > 0) {
+			all = append(all, u.Name+" (not heard of yet)")
+		} else {
+			all = append(all, fmt.Sprintf("%s (block %d)", u.Name, u.Head))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// redisHost names the servers of a URL without what else is in it.
+func redisHost(url secret.String) string {
+	target, err := redisx.Parse(url.Reveal())
+	if err != nil {
+		return "" // it was opened before
+	}
+	return target.String()
+}
+
+// inHbar writes an amount for people.
+func inHbar(t hedera.Tinybar) string {
+	return strconv.FormatFloat(float64(t)/float64(hedera.Hbar), 'f', -1, 64) + " ℏ"
+}
+
+// switchedOff names what the settings leave out.
+func (a *App) switchedOff() (off []string) {
+	c := a.cfg
+	for _, s := range []struct {
+		name string
+		on   bool
+	}{
+		{"HTTP", c.Server.HTTP},
+		{"WebSocket", a.wsListener != nil || c.Server.WebSocket},
+		{"admin server", c.Server.AdminAddress != ""},
+		{"debug methods", c.API.Debug.Enabled},
+		{"txpool methods", c.Pool.API},
+		{"admin methods", !c.Server.DisableAdmin},
+		{"filters", c.API.Filters},
+		{"traces of transactions", a.trace.Enabled()},
+		{"limits on calls", !c.RPC.RateLimit.Disabled},
+		{"limits on spending", c.Limit.Total > 0},
+		{"sending", !c.Submit.ReadOnly},
+	} {
+		if !s.on {
+			off = append(off, s.name)
+		}
+	}
+	return off
+}
+
+// cause is an error's text, or another where there is none.
+func cause(err error, otherwise string) string {
+	if err == nil {
+		return otherwise
+	}
+	return err.Error()
+}

@@ -1,0 +1,74 @@
+package app_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"lockstep/devnet/ledger"
+	"lockstep/devnet/mirrorrest"
+)
+
+// The banner tells in one line what the relay is, and what it found is true.
+func TestAnnounce(t *testing.T) {
+	w := newWorld(t)
+	for name, test := range map[string]struct {
+		settings []string
+		line     []string // parts of the banner
+		problems []string // lines of their own
+	}{
+		"all is well": {
+			[]string{"ENABLE_NONCE_ORDERING=true", "NONCE_GAP_HOLD_MS=1500", "DEBUG_API_ENABLED=true", "RPC_WS_ENABLED=false"},
+			[]string{"version=test", "chain=0x12a ", "operator=\"0.0.2 (", " ℏ)", "ordering=\"on, window 1.5s\"", "redis=off", "(block 0)", "nodes by address: 1", "WebSocket", "txpool methods"},
+			nil,
+		},
+		"ordering off":       {nil, []string{"ordering=off", "debug methods"}, nil},
+		"another chain":      {[]string{"CHAIN_ID=296"}, []string{"0x128 (wrong: the network has 0x12a)"}, []string{"CHAIN_ID is not that of the network"}},
+		"another id":         {[]string{"OPERATOR_ID_MAIN=0.0.424242"}, []string{"there is no such account"}, []string{"OPERATOR_ID_MAIN is no account"}},
+		"another key":        {[]string{"OPERATOR_ID_MAIN=0.0.1002"}, []string{"the account has another key"}, []string{"OPERATOR_KEY_MAIN is not the key"}},
+		"an operator with 0": {[]string{"OPERATOR_ID_MAIN=0.0.50"}, []string{"0.0.50 (0 ℏ)"}, []string{"the operator has no balance"}},
+		"read only":          {[]string{"READ_ONLY=true", "OPERATOR_ID_MAIN=", "OPERATOR_KEY_MAIN="}, []string{"operator=\"none: read only\"", "sending"}, nil},
+		"a misspelt setting": {[]string{"ENABLE_NONCE_ORDERNG=true"}, []string{"ordering=off"}, []string{"name=ENABLE_NONCE_ORDERNG setting=ENABLE_NONCE_ORDERING"}},
+		"Redis that is away": {[]string{"REDIS_ENABLED=true", "REDIS_URL=redis://:secret@127.0.0.1:1"}, []string{"127.0.0.1:1 (does not answer)"}, []string{"Redis does not answer"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := w.relay(t, test.settings...)
+			r.app.Announce(t.Context())
+			lines := r.log.with("what this relay is")
+			if len(lines) != 1 {
+				t.Fatalf("%d lines", len(lines))
+			}
+			for _, part := range test.line {
+				if !strings.Contains(lines[0], part) {
+					t.Errorf("%q is missing in %s", part, lines[0])
+				}
+			}
+			for _, problem := range test.problems {
+				if len(r.log.with(problem)) != 1 {
+					t.Errorf("%q is said %d times", problem, len(r.log.with(problem)))
+				}
+			}
+			if errors := r.log.with("level=ERROR"); len(test.problems) == 0 && len(errors) > 0 {
+				t.Errorf("%s", errors)
+			}
+			if told := r.log.with("secret"); len(told) > 0 || len(r.log.with(ledger.OperatorKey)) > 0 {
+				t.Errorf("a secret in the log: %s", told)
+			}
+		})
+	}
+}
+
+// A mirror node that does not answer delays nobody and is said.
+func TestAnnounceWithoutAMirrorNode(t *testing.T) {
+	w := newWorld(t)
+	w.spoilMirror(t, func(*http.Request) mirrorrest.Fault { return mirrorrest.Fault{Status: http.StatusServiceUnavailable} })
+	r := w.relay(t)
+	r.app.Announce(t.Context())
+	lines := r.log.with("what this relay is")
+	if len(lines) != 1 || !strings.Contains(lines[0], "not checked") || !strings.Contains(lines[0], "not heard of yet") {
+		t.Errorf("%s", lines)
+	}
+	if len(r.log.with("no mirror node answers")) != 1 {
+		t.Error("nothing is said of the mirror node")
+	}
+}

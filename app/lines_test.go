@@ -1,0 +1,82 @@
+package app_test
+
+import (
+	"math/big"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+)
+
+// The line about a transaction says with which request it came and from whom, its gas and why it
+// was refused; addresses are spelt in one way in all lines.
+func TestTransactionLineNamesRequestClientGasAndReason(t *testing.T) {
+	w := newWorld(t)
+	for setting, client := range map[string]string{
+		"full": " client=198.51.100.7 ", "network": " client=198.51.100.0/24 ", "none": "",
+	} {
+		r, sender := w.relay(t, "ENABLE_NONCE_ORDERING=true", "LOG_CLIENT_ADDRESS="+setting), w.account(t)
+		unpaid := sender.pay(0)
+		unpaid.GasFeeCap = big.NewInt(1)
+		tx := sender.sign(unpaid)
+		raw, err := tx.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask(t, http.MethodPost, r.url, `{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["`+hexutil.Encode(raw)+`"]}`,
+			"X-Request-Id", "request-7", "X-Forwarded-For", "198.51.100.7")
+		r.send(sender.sign(sender.pay(0)))
+		r.until("both lines", func() bool { return len(r.log.with(outcomeLine)) == 2 })
+		lines := r.log.with(outcomeLine)
+		if len(lines) != 2 {
+			t.Fatalf("%d lines: %q", len(lines), lines)
+		}
+		for _, part := range []string{" request_id=request-7 ", client, " gas=" + strconv.Itoa(1_000_000) + " ", " reason=", " sender=" + strings.ToLower(sender.address.Hex()) + " "} {
+			if !strings.Contains(lines[0], part) {
+				t.Errorf("%s: no %q in %s", setting, part, lines[0])
+			}
+		}
+		if client == "" && strings.Contains(lines[0], "client=") {
+			t.Errorf("the client is named: %s", lines[0])
+		}
+		for _, line := range r.log.with(sender.address.Hex()) {
+			t.Errorf("an address with capitals: %s", line)
+		}
+	}
+}
+
+// The lines of the lock, the consensus client and the submission about one transaction name the
+// request that it came with, each once.
+func TestLinesBelowTheRequestNameIt(t *testing.T) {
+	w := newWorld(t)
+	r, sender := w.relay(t, "ENABLE_NONCE_ORDERING=true"), w.account(t)
+	raw, err := sender.sign(sender.pay(0)).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask(t, http.MethodPost, r.url, `{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["`+hexutil.Encode(raw)+`"]}`, "X-Request-Id", "request-8")
+	for _, what := range []string{"lock acquired", "lock released", "offered transaction", outcomeLine} {
+		r.until(what, func() bool { return len(r.log.with(what)) > 0 })
+		for _, line := range r.log.with(what) {
+			if strings.Count(line, "request_id=request-8") != 1 {
+				t.Errorf("%s: %s", what, line)
+			}
+		}
+	}
+}
+
+// A line per request is there when it is asked for.
+func TestLinePerRequestWhenAskedFor(t *testing.T) {
+	w := newWorld(t)
+	for setting, level := range map[string]string{"true": "level=INFO", "false": "level=DEBUG"} {
+		r := w.relay(t, "LOG_REQUESTS="+setting)
+		r.call("eth_chainId")
+		r.until("the line, which comes after the answer", func() bool { return len(r.log.with(" method=eth_chainId ")) > 0 })
+		lines := r.log.with(" method=eth_chainId ")
+		if len(lines) != 1 || !strings.Contains(lines[0], level+" msg=request request_id=") || !strings.Contains(lines[0], " client=127.0.0.1") {
+			t.Errorf("%s: %q", setting, lines)
+		}
+	}
+}

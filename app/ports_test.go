@@ -1,0 +1,101 @@
+package app_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/rpc"
+)
+
+// A process that serves WebSocket alone answers probes and Prometheus on a port of its own,
+// and nothing else there.
+func TestWebSocketOnlyProcessAnswersProbesAndPrometheus(t *testing.T) {
+	r := start(t, "RPC_HTTP_ENABLED=false", "WEB_SOCKET_HTTP_PORT=0")
+	if r.HTTPAddr() != "" {
+		t.Errorf("HTTP is served on %s", r.HTTPAddr())
+	}
+	base := "http://" + r.StatusAddr()
+	for path, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		"/health/liveness":  {http.StatusOK, "OK"},
+		"/health/readiness": {http.StatusServiceUnavailable, `"upstream":"mirror"`},
+		"/metrics":          {http.StatusOK, "rpc_websocket_active_connections 1"},
+		"/config":           {http.StatusNotFound, ""},
+		"/":                 {http.StatusNotFound, ""},
+	} {
+		client, err := rpc.DialContext(t.Context(), "ws://"+r.WSAddr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, body := ask(t, http.MethodGet, base+path, ""); status != want.status || !strings.Contains(body, want.text) {
+			t.Errorf("%s: %d %.200s, want %d %s", path, status, body, want.status, want.text)
+		}
+		client.Close()
+		eventually(t, "the connection has ended", func() bool {
+			_, body := ask(t, http.MethodGet, base+"/metrics", "")
+			return strings.Contains(body, "rpc_websocket_active_connections 0")
+		})
+	}
+	if addr := start(t, "WEB_SOCKET_HTTP_PORT=0").StatusAddr(); addr != "" {
+		t.Errorf("beside the HTTP port, %s is open", addr)
+	}
+}
+
+// Without RPC_WS_ENABLED no port speaks WebSocket; with it, the HTTP port does so as well.
+func TestWebSocketIsClosedOnEveryPort(t *testing.T) {
+	off := start(t, "RPC_WS_ENABLED=false")
+	if off.WSAddr() != "" {
+		t.Errorf("WebSocket is served on %s", off.WSAddr())
+	}
+	if client, err := rpc.DialContext(t.Context(), "ws://"+off.HTTPAddr()); err == nil {
+		client.Close()
+		t.Error("the HTTP port speaks WebSocket")
+	}
+	if status, body := ask(t, http.MethodPost, "http://"+off.HTTPAddr(), rpcBody("eth_chainId")); status != http.StatusOK {
+		t.Errorf("HTTP: %d %s", status, body)
+	}
+	on := start(t)
+	for _, address := range []string{on.HTTPAddr(), on.WSAddr()} {
+		client, err := rpc.DialContext(t.Context(), "ws://"+address)
+		if err != nil {
+			t.Errorf("%s: %v", address, err)
+			continue
+		}
+		client.Close()
+	}
+}
+
+// Which methods there are depends on the way that a call came, not on the port.
+func TestNamespacesHoldOnSharedPorts(t *testing.T) {
+	r := start(t, "RPC_HTTP_API=eth", "RPC_WS_API=net")
+	overHTTP := func(method string) bool {
+		_, body := ask(t, http.MethodPost, "http://"+r.HTTPAddr(), rpcBody(method))
+		return strings.Contains(body, `"result"`)
+	}
+	overWS := func(address string) func(method string) bool {
+		client, err := rpc.DialContext(t.Context(), "ws://"+address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.Close)
+		return func(method string) bool { return client.CallContext(t.Context(), new(any), method) == nil }
+	}
+	for name, test := range map[string]struct {
+		served   func(method string) bool
+		eth, net bool
+	}{
+		"HTTP":                       {overHTTP, true, false},
+		"WebSocket on the HTTP port": {overWS(r.HTTPAddr()), false, true},
+		"WebSocket on a port for it": {overWS(r.WSAddr()), false, true},
+	} {
+		if got := test.served("eth_chainId"); got != test.eth {
+			t.Errorf("%s: eth is served: %v", name, got)
+		}
+		if got := test.served("net_version"); got != test.net {
+			t.Errorf("%s: net is served: %v", name, got)
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"lockstep/consensus"
+	"lockstep/internal/outage"
+)
+
+// Upstreams by the names that READINESS_FAILS_WITHOUT has for them.
+const (
+	upstreamMirror = "mirror"
+	upstreamNodes  = "nodes"
+	upstreamRedis  = "redis"
+)
+
+const (
+	readyTimeout = 2 * time.Second // for a look at one upstream
+	readyFresh   = time.Second     // how long a look is good for
+	readyNodes   = 4               // nodes that are tried at a time
+)
+
+// trouble is an upstream that does not answer.
+type trouble struct {
+	Upstream string    `json:"upstream"`
+	Since    time.Time `json:"since"`
+	Cause    string    `json:"cause"`
+	Fatal    bool      `json:"fatal"` // the relay is not ready for it
+}
+
+// readyReport is what readiness says when there is something to say.
+type readyReport struct {
+	Status  string    `json:"status"` // OK, DEGRADED or DOWN
+	Reasons []trouble `json:"reasons"`
+}
+
+// upstreams remembers since when an upstream has not answered.
+type upstreams struct {
+	mu     sync.Mutex
+	looked time.Time          // guarded by mu: when the last look ended
+	out    map[string]trouble // guarded by mu
+	logs   map[string]*outage.Log
+}
+
+// readiness says whether requests are welcome. It is DOWN from the moment when the process
+// is asked to stop, so that a load balancer sends no more, and while an upstream is out that
+// READINESS_FAILS_WITHOUT names; it is DEGRADED while another one is. With nothing to say it
+// is OK in one word, as established relays have it.
+func (a *App) readiness(w http.ResponseWriter, r *http.Request) {
+	report := a.ready(r.Context())
+	if len(report.Reasons) == 0 && !strings.Contains(r.Header.Get("Accept"), "json") {
+		text(report.Status).ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if report.Status == "DOWN" {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(report) // a client that went away needs no answer
+}
+
+// ready looks at the upstreams, unless that was done just now.
+func (a *App) ready(ctx context.Context) readyReport {
+	if since := a.stopping.Load(); since != nil {
+		return readyReport{"DOWN", []trouble{{Upstream: "relay", Since: *since, Cause: "the relay is stopping", Fatal: true}}}
+	}
+	u := &a.upstreams
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if time.Since(u.looked) > readyFresh {
+		a.look(ctx)
+		u.looked = time.Now()
+	}
+	report := readyReport{Status: "OK", Reasons: []trouble{}}
+	for _, name := range []string{upstreamMirror, upstreamNodes, upstreamRedis} {
+		t, out := u.out[name]
+		if !out {
+			continue
+		}
+		report.Reasons = append(report.Reasons, t)
+		switch {
+		case t.Fatal:
+			report.Status = "DOWN"
+		case report.Status == "OK":
+			report.Status = "DEGRADED"
+		}
+	}
+	return report
+}
+
+// look asks every upstream at once. It is called with the lock held: who comes meanwhile
+// waits for the same answer.
+func (a *App) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
+	defer cancel()
+	checks := map[string]func(context.Context) error{upstreamMirror: a.mirrorAnswers}
+	if !a.cfg.Submit.ReadOnly {
+		checks[upstreamNodes] = func(ctx context.Context) error { return reachable(ctx, a.consensus.Nodes()) }
+	}
+	if a.redis != nil {
+		checks[upstreamRedis] = func(ctx context.Context) error { return a.redis.Ping(ctx).Err() }
+	}
+	type finding struct {
+		name string
+		err  error
+	}
+	found := make(chan finding, len(checks))
+	for name, check := range checks {
+		go func() { found <- finding{name, check(ctx)} }()
+	}
+	for range checks {
+		f := <-found
+		a.note(f.name, f.err)
+	}
+}
+
+// note keeps what a look has found.
+func (a *App) note(name string, err error) {
+	u := &a.upstreams
+	t, wasOut := u.out[name]
+	switch {
+	case err != nil && !wasOut:
+		t = trouble{Upstream: name, Since: time.Now().UTC(), Fatal: slices.Contains(a.cfg.Server.ReadinessFails, name)}
+	case err == nil:
+		delete(u.out, name)
+	}
+	if l := u.logs[name]; l != nil && err != nil {
+		l.Down(context.Background(), err) //nolint:forbidigo // the line belongs to no request
+	} else if l != nil {
+		l.Up(context.Background()) //nolint:forbidigo // see above
+	}
+	if err == nil {
+		return
+	}
+	t.Cause = err.Error()
+	if u.out == nil {
+		u.out = make(map[string]trouble)
+	}
+	u.out[name] = t
+}
+
+// outageLogs are for what nobody else notices: that no node at all takes a connection, and the
+// loss of a Redis that is not that of the locks, which looks after itself. Each mirror node and
+// each consensus node tells of itself (packages mirror/fetch and consensus).
+func (a *App) outageLogs() map[string]*outage.Log {
+	logs := map[string]*outage.Log{upstreamNodes: {
+		Logger: a.log, Upstream: "node", Name: "all", Level: slog.LevelError, Consequence: "transactions are not sent",
+	}}
+	if !a.cfg.Lock.Enabled || a.cfg.Redis.LockURL != "" {
+		logs[upstreamRedis] = &outage.Log{
+			Logger: a.log, Upstream: "redis", Name: "shared state", Level: slog.LevelError, Consequence: "limits, filters and pending transactions hold in this relay alone",
+		}
+	}
+	return logs
+}
+
+func (a *App) mirrorAnswers(ctx context.Context) error {
+	_, err := a.mirror.LatestBlock(ctx)
+	return err
+}
+
+// reachable is nil when a connection to one of the nodes can be made.
+func reachable(ctx context.Context, nodes []consensus.NodeStatus) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tries := make(chan struct{}, readyNodes)
+	ends := make(chan error, len(nodes))
+	for _, node := range nodes {
+		go func() {
+			select {
+			case tries <- struct{}{}:
+				defer func() { <-tries }()
+			case <-ctx.Done():
+				ends <- ctx.Err()
+				return
+			}
+			ends <- dials(ctx, node.Endpoints)
+		}()
+	}
+	var last error
+	for range nodes {
+		err := <-ends
+		if err == nil {
+			return nil
+		}
+		if last == nil || !errors.Is(err, context.Canceled) {
+			last = err
+		}
+	}
+	return last
+}
+
+// dials is nil when one of a node's addresses takes a connection.
+func dials(ctx context.Context, endpoints []string) error {
+	err := errors.New("the node has no address")
+	for _, endpoint := range endpoints {
+		var conn net.Conn
+		if conn, err = new(net.Dialer).DialContext(ctx, "tcp", endpoint); err == nil {
+			return conn.Close()
+		}
+	}
+	return err
+}

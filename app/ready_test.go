@@ -1,0 +1,184 @@
+package app_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockstep/devnet/mirrorrest"
+	"lockstep/internal/outage"
+)
+
+// report is what readiness says when there is something to say.
+type report struct {
+	http    int
+	Status  string
+	Reasons []struct {
+		Upstream, Cause string
+		Since           time.Time
+		Fatal           bool
+	}
+}
+
+// readiness asks for the report.
+func (r *relay) readiness() (got report) {
+	r.Helper()
+	request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.url+"/health/readiness", nil)
+	if err != nil {
+		r.Fatal(err)
+	}
+	request.Header.Set("Accept", "application/json")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(&got); err != nil {
+		r.Fatal(err)
+	}
+	got.http = answer.StatusCode
+	return got
+}
+
+// becomes waits for a report: looks are kept for a second.
+func (r *relay) becomes(status string, upstreams ...string) (got report) {
+	r.Helper()
+	for end := time.Now().Add(30 * time.Second); ; <-time.After(50 * time.Millisecond) {
+		got = r.readiness()
+		var names []string
+		for _, reason := range got.Reasons {
+			names = append(names, reason.Upstream)
+		}
+		if got.Status == status && strings.Join(names, " ") == strings.Join(upstreams, " ") {
+			return got
+		}
+		if time.Now().After(end) {
+			r.Fatalf("%+v, want %s for %s", got, status, upstreams)
+		}
+	}
+}
+
+// Readiness names what does not answer and since when, is DOWN for what the setting says, and
+// the log has each change once.
+func TestReadinessTellsTheTruth(t *testing.T) {
+	w := newWorld(t)
+	r := w.relay(t, "MIRROR_NODE_BREAKER_FAILURES=0")
+	if got := r.becomes("OK"); got.http != http.StatusOK {
+		t.Errorf("HTTP status %d", got.http)
+	}
+	var down atomic.Bool
+	down.Store(true)
+	w.spoilMirror(t, func(*http.Request) mirrorrest.Fault {
+		if down.Load() {
+			return mirrorrest.Fault{Status: http.StatusServiceUnavailable}
+		}
+		return mirrorrest.Fault{}
+	})
+	before := time.Now()
+	got := r.becomes("DOWN", "mirror")
+	if why := got.Reasons[0]; got.http != http.StatusServiceUnavailable || !why.Fatal || why.Cause == "" || why.Since.Before(before.Add(-time.Minute)) {
+		t.Errorf("%+v", got)
+	}
+	if again := r.becomes("DOWN", "mirror"); !again.Reasons[0].Since.Equal(got.Reasons[0].Since) {
+		t.Errorf("since %s, then since %s", got.Reasons[0].Since, again.Reasons[0].Since)
+	}
+	down.Store(false)
+	r.becomes("OK")
+	for _, words := range []string{outage.Lost, outage.Back} {
+		if lines := r.log.with(words); len(lines) != 1 || !strings.Contains(lines[0], "upstream=mirror") {
+			t.Errorf("%q: %s", words, lines)
+		}
+	}
+}
+
+// Each upstream by itself, and what the setting makes of it.
+func TestReadinessBySetting(t *testing.T) {
+	w := newWorld(t)
+	nobody := `HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`
+	redis := []string{"REDIS_ENABLED=true", "REDIS_URL=redis://127.0.0.1:1"}
+	for name, test := range map[string]struct {
+		settings []string
+		status   string
+		out      []string
+	}{
+		"no node":                  {[]string{nobody}, "DOWN", []string{"nodes"}},
+		"no node, and no matter":   {[]string{nobody, "READINESS_FAILS_WITHOUT=mirror"}, "DEGRADED", []string{"nodes"}},
+		"no node, and none needed": {[]string{nobody, "READ_ONLY=true"}, "OK", nil},
+		"no Redis":                 {redis, "DEGRADED", []string{"redis"}},
+		"no Redis, and it matters": {append([]string{"READINESS_FAILS_WITHOUT=redis"}, redis...), "DOWN", []string{"redis"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := w.relay(t, test.settings...).becomes(test.status, test.out...)
+			if want := map[bool]int{true: http.StatusServiceUnavailable, false: http.StatusOK}[test.status == "DOWN"]; got.http != want {
+				t.Errorf("HTTP status %d, want %d", got.http, want)
+			}
+		})
+	}
+}
+
+// A relay that is asked to stop is not ready first, and serves on until its port closes. Each
+// answer ends its connection meanwhile, and clients that go elsewhere then lose nothing.
+func TestDrainUnderLoadLosesNothing(t *testing.T) {
+	w := newWorld(t)
+	r := w.relay(t, "SHUTDOWN_DRAIN_DELAY_MS=3000")
+	const clients = 8
+	var answered atomic.Int64
+	var load sync.WaitGroup
+	for i := range clients {
+		load.Go(func() {
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			for {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if i%2 == 1 {
+					request.Header.Set("Accept-Encoding", "identity;q=1") // as good as any
+					request.TransferEncoding = []string{"chunked"}        // net/http's, not the plain loop's
+				}
+				answer, err := client.Do(request)
+				if err != nil {
+					t.Errorf("a request was lost: %v", err)
+					return
+				}
+				body, err := io.ReadAll(answer.Body)
+				_ = answer.Body.Close()
+				if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), "0x12a") {
+					t.Errorf("%d %s %v", answer.StatusCode, body, err)
+					return
+				}
+				if answered.Add(1); answer.Close {
+					return // told to go elsewhere
+				}
+			}
+		})
+	}
+	eventually(t, "there is load", func() bool { return answered.Load() > 100 })
+	r.stop()
+	if got := r.becomes("DOWN", "relay"); got.http != http.StatusServiceUnavailable {
+		t.Errorf("HTTP status %d", got.http)
+	}
+	load.Wait() // every client was told, while the port was open
+	if got := r.call("eth_chainId"); got.Error != nil {
+		t.Errorf("who comes late: %v", got)
+	}
+	if lines := r.log.with("the relay is asked to stop"); len(lines) != 1 {
+		t.Errorf("%d lines", len(lines))
+	}
+	eventually(t, "the port is closed", func() bool {
+		answer, err := http.Get(r.url + "/health/liveness")
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		return errors.Is(err, syscall.ECONNREFUSED)
+	})
+}

@@ -1,0 +1,147 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"lockstep/app"
+	"lockstep/devnet"
+	"lockstep/internal/redistest"
+)
+
+// slowChain runs a development network with some time to consensus, so that a burst has many transactions
+// at its node without a verdict.
+func slowChain(t *testing.T) *devnet.Network {
+	t.Helper()
+	return chainOf(t, devnet.Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", ConsensusLatency: 150 * time.Millisecond})
+}
+
+// volley is what one sender sends, all at once.
+type volley []shot
+
+type shot struct {
+	nonce uint64
+	value *big.Int // nil: a tinybar
+	share int64    // of what its sender has; 0: value
+	relay int
+	after time.Duration // in the attack
+}
+
+func shots(n int, shot func(i int) shot) (v volley) {
+	for i := range n {
+		v = append(v, shot(i))
+	}
+	return v
+}
+
+// fire sends a volley and counts the answers by their codes.
+func (v volley) fire(t *testing.T, sender devnet.Account, relays []*app.App) map[int]int {
+	t.Helper()
+	codes := map[int]int{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, s := range v {
+		all.Go(func() {
+			<-time.After(s.after)
+			if s.share > 0 {
+				s.value = new(big.Int).Mul(big.NewInt(sender.Balance/s.share), big.NewInt(1e18))
+			}
+			code := (&wallet{t: t, keyOf: sender.PrivateKey[2:], nonce: s.nonce, value: s.value}).send(relays[s.relay%len(relays)], ordinary)
+			mu.Lock()
+			defer mu.Unlock()
+			codes[code]++
+		})
+	}
+	all.Wait()
+	return codes
+}
+
+// Whatever one sender sends through two relays, the network refuses no more of it for its nonce, at the
+// operator's cost, than WRONG_NONCE_BUDGET says; and an honest burst of 500 is executed whole. All other
+// settings are the defaults, but that a lane recovers for 5 s only.
+func TestWrongNonceAttacks(t *testing.T) {
+	const budget, size = 10, 60
+	attacks := map[string]volley{
+		"far ahead":   shots(size, func(i int) shot { return shot{nonce: uint64(1000 + 3*i), relay: i} }),
+		"just ahead":  shots(size, func(i int) shot { return shot{nonce: uint64(1 + i), relay: i} }),
+		"alternating": shots(size, func(i int) shot { return shot{nonce: uint64(i/2 + i%2*500), relay: i / 2} }),
+		"gap filled late": shots(size, func(i int) shot {
+			if i == 0 {
+				return shot{after: 400 * time.Millisecond}
+			}
+			return shot{nonce: uint64(i), relay: i}
+		}),
+		"gaps filled late elsewhere": shots(size, func(i int) shot {
+			return shot{nonce: uint64(i), relay: i, after: time.Duration(1-i%2) * 500 * time.Millisecond}
+		}),
+		"replaced":          shots(size, func(i int) shot { return shot{value: big.NewInt(int64(i+1) * 1e10), relay: i} }),
+		"replaced in a row": shots(size, func(i int) shot { return shot{nonce: uint64(i / 4), value: big.NewInt(int64(i+1) * 1e10), relay: i} }),
+		"backwards":         shots(size, func(i int) shot { return shot{nonce: uint64(size - 1 - i), relay: i} }),
+		"more than it has": shots(size, func(i int) shot {
+			return shot{nonce: uint64(i), share: 20}
+		}),
+	}
+	shuffled := shots(size, func(i int) shot { return shot{nonce: uint64(i), relay: i} })
+	rand.Shuffle(size, func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	attacks["shuffled"] = shuffled
+	for _, ordered := range []bool{true, false} {
+		t.Run(fmt.Sprintf("ordered %v", ordered), func(t *testing.T) {
+			t.Parallel()
+			network, server := slowChain(t), redistest.Start(t)
+			settings := []string{
+				fmt.Sprintf("ENABLE_NONCE_ORDERING=%v", ordered), "NONCE_RECOVERY_MS=5000",
+				"REDIS_ENABLED=true", "REDIS_URL=" + server.URL(), "LIMIT_REDIS_TIMEOUT_MS=20000", "LOCK_REDIS_TIMEOUT_MS=1000",
+			}
+			relays := []*app.App{relayOn(t, network, settings...), relayOn(t, network, settings...)}
+			account := 0
+			for name, attack := range attacks {
+				account++ // each attack has a sender of its own
+				t.Run(name, func(t *testing.T) {
+					before := operatorBalance(t, network)
+					codes := attack.fire(t, network.Accounts()[account], relays)
+					paid := (before - operatorBalance(t, network)) / refusalFee
+					t.Logf("answers %v, paid for %d, next nonce %d", codes, paid, nonceAt(t, network, account))
+					if paid > budget {
+						t.Errorf("the operator paid for %d rejections, want at most %d; answers %v", paid, budget, codes)
+					}
+				})
+			}
+		})
+	}
+	t.Run("honest burst", func(t *testing.T) {
+		t.Parallel()
+		const burst = 500
+		network, server := slowChain(t), redistest.Start(t)
+		settings := []string{"ENABLE_NONCE_ORDERING=true", "REDIS_ENABLED=true", "REDIS_URL=" + server.URL(), "LIMIT_REDIS_TIMEOUT_MS=20000", "LOCK_REDIS_TIMEOUT_MS=1000"}
+		relays := []*app.App{relayOn(t, network, settings...), relayOn(t, network, settings...)}
+		before := operatorBalance(t, network)
+		codes := shots(burst, func(i int) shot { return shot{nonce: uint64(i), relay: i} }).fire(t, network.Accounts()[1], relays)
+		if paid := (before - operatorBalance(t, network)) / refusalFee; codes[fine] != burst || paid != 0 {
+			t.Errorf("answers to an honest burst of %d: %v; the operator paid for %d", burst, codes, paid)
+		}
+		for _, relay := range relays {
+			if n := metric(t, relay, "lockstep_wrong_nonce_budget_refusals_total"); n != 0 {
+				t.Errorf("the budget refused %v of it", n)
+			}
+		}
+	})
+}
+
+// nonceAt asks the mirror node for an account's nonce.
+func nonceAt(t *testing.T, network *devnet.Network, account int) (nonce uint64) {
+	t.Helper()
+	_, text := ask(t, http.MethodGet, network.Mirror()+"/api/v1/accounts/"+network.Accounts()[account].Address, "")
+	var answer struct {
+		Nonce uint64 `json:"ethereum_nonce"`
+	}
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return answer.Nonce
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/internal/eth"
+	"lockstep/rpc"
+)
+
+// blockMethods say what the next blocks are like. Some of what tools can set on other chains does
+// not exist on Hedera: those methods say so, for a tool that believes to have set it would be wrong.
+func (d *developer) blockMethods() []rpc.Method {
+	return concat(
+		named(d.setSeed(true), "hardhat_setPrevRandao", "evm_setPrevRandao"), named(d.setSeed(nil), "anvil_setPrevRandao"),
+		named(d.setApart, "anvil_setBlockTimestampInterval", "evm_setBlockTimestampInterval"),
+		named(d.removeApart, "anvil_removeBlockTimestampInterval", "evm_removeBlockTimestampInterval"),
+		named(d.drop(false), "hardhat_dropTransaction"), named(d.drop(nil), "anvil_dropTransaction"),
+		named(d.dropAll, "anvil_dropAllTransactions", "anvil_removePoolTransactions"),
+		named(d.nodeInfo, "anvil_nodeInfo", "hardhat_nodeInfo"),
+		named(absent("blocks have no base fee: the price of gas is the network's, and the same for everybody"),
+			"hardhat_setNextBlockBaseFeePerGas", "anvil_setNextBlockBaseFeePerGas", "hardhat_setMinGasPrice", "anvil_setMinGasPrice"),
+		named(absent("the coinbase is 0.0.98, always"), "hardhat_setCoinbase", "anvil_setCoinbase"),
+		named(absent("a block has no limit of gas; a transaction has one, 15,000,000"), "evm_setBlockGasLimit", "anvil_setBlockGasLimit", "hardhat_setBlockGasLimit"),
+		named(absent("the chain id is the network's; it signs what is known by it"), "anvil_setChainId"),
+	)
+}
+
+// absent answers that Hedera has no such thing.
+func absent(why string) rpc.Handler {
+	return func(context.Context, *rpc.Params) (any, error) {
+		return nil, eth.ErrInvalidArguments("Hedera has no such thing: %s", why)
+	}
+}
+
+// setSeed is hardhat_setPrevRandao: the randomness of the next block.
+func (d *developer) setSeed(result any) rpc.Handler {
+	return func(_ context.Context, p *rpc.Params) (any, error) {
+		seed := p.At(0).Big()
+		if seed == nil || seed.BitLen() > 256 {
+			return nil, eth.ErrInvalidParam(0, "want 32 bytes")
+		}
+		d.ledger.SetSeed(common.BigToHash(seed))
+		return result, nil
+	}
+}
+
+// setApart is anvil_setBlockTimestampInterval.
+func (d *developer) setApart(_ context.Context, p *rpc.Params) (any, error) {
+	seconds, err := count(p, 0)
+	if err != nil {
+		return nil, err
+	}
+	if seconds > maxSeconds {
+		return nil, eth.ErrInvalidParam(0, "at most %d seconds", maxSeconds)
+	}
+	d.ledger.SetApart(int64(seconds))
+	return nil, nil
+}
+
+func (d *developer) removeApart(context.Context, *rpc.Params) (any, error) {
+	d.ledger.SetApart(0)
+	return true, nil
+}
+
+// drop is hardhat_dropTransaction. Transactions are executed as they come, so that there is never
+// one that could be dropped: either nobody knows it, or it is too late.
+func (d *developer) drop(unknown any) rpc.Handler {
+	return func(_ context.Context, p *rpc.Params) (any, error) {
+		hash := p.At(0).Bytes()
+		if len(hash) != common.HashLength {
+			return nil, eth.ErrInvalidParam(0, "want a hash of 32 bytes")
+		}
+		if len(d.ledger.Handled().RecordsByEthereumHash(common.Hash(hash))) > 0 {
+			return nil, eth.ErrInvalidArguments("transaction %s is executed already: Hedera has no pool that it could be dropped from", hexutil.Encode(hash))
+		}
+		return unknown, nil
+	}
+}
+
+// dropAll is anvil_dropAllTransactions: nothing waits to be executed.
+func (d *developer) dropAll(context.Context, *rpc.Params) (any, error) {
+	return nil, nil
+}
+
+// nodeInfo is anvil_nodeInfo.
+func (d *developer) nodeInfo(context.Context, *rpc.Params) (any, error) {
+	view := d.ledger.View()
+	block := view.LatestBlock()
+	return map[string]any{
+		"currentBlockNumber": hexutil.Uint64(block.Number), "currentBlockTimestamp": block.From.Seconds,
+		"currentBlockHash": hexutil.Bytes(block.Hash[:32]), "hardFork": "cancun", "transactionOrder": "fifo",
+		"environment": map[string]any{
+			"baseFee": "0x0", "chainId": view.ChainID(), "gasLimit": "0xe4e1c0", "gasPrice": (*hexutil.Big)(view.GasPrice().Weibar()),
+		},
+		"forkConfig": map[string]any{},
+	}, nil
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/internal/eth"
+	"lockstep/rpc"
+)
+
+// infoMethods tell tools what chain this is, and switch what it shows.
+func (d *developer) infoMethods() []rpc.Method {
+	return concat(
+		named(d.metadata, "hardhat_metadata", "anvil_metadata"),
+		named(d.setLogging, "hardhat_setLoggingEnabled", "anvil_setLoggingEnabled"),
+	)
+}
+
+// metadata is hardhat_metadata, by which tools know a chain of development from a real one.
+func (d *developer) metadata(context.Context, *rpc.Params) (any, error) {
+	view := d.ledger.View()
+	block, generation := view.LatestBlock(), view.Generation()
+	return map[string]any{
+		"clientVersion": "lockstep/" + version, "chainId": view.ChainID(),
+		"latestBlockNumber": block.Number, "latestBlockHash": hexutil.Bytes(block.Hash[:32]),
+		"instanceId": hexutil.Uint64(generation.Number),
+	}, nil
+}
+
+// setLogging is hardhat_setLoggingEnabled.
+func (d *developer) setLogging(_ context.Context, p *rpc.Params) (any, error) {
+	if !p.At(0).IsBool() {
+		return nil, eth.ErrInvalidParam(0, "want true or false")
+	}
+	d.quiet.Store(!p.At(0).Bool())
+	return true, nil
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+
+	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/devnet/ledger"
+	"lockstep/internal/hapi"
+)
+
+// show writes each transaction to the terminal when its block is closed: what it is, who sent
+// it, what it cost, how it ended and why, and what it wrote with console.log.
+type show struct {
+	ledger *ledger.Ledger
+	out    io.Writer
+	quiet  *atomic.Bool
+
+	console consoleDecoder
+	next    int64 // number of the first block that is not shown
+	of      uint64
+}
+
+func newShow(l *ledger.Ledger, out io.Writer, quiet *atomic.Bool) *show {
+	return &show{ledger: l, out: out, quiet: quiet, next: l.View().LatestBlock().Number + 1, of: l.Generation().Number}
+}
+
+// Run shows until ctx ends.
+func (s *show) Run(ctx context.Context) error {
+	changed, cancel := s.ledger.Subscribe()
+	defer cancel()
+	for {
+		if err := s.blocks(); err != nil {
+			return fmt.Errorf("show transactions: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+}
+
+// blocks shows what is new, a part at a time.
+func (s *show) blocks() error {
+	view := s.ledger.View()
+	if g := view.Generation(); g.Number != s.of {
+		s.of = g.Number
+		what := "the chain went back to block %d\n"
+		if s.next = min(s.next, g.Block+1); g.Newest > g.Block {
+			what, s.next = "another chain was loaded, up to block %d\n", g.Newest+1
+		}
+		if err := s.write(fmt.Sprintf(what, g.Newest)); err != nil {
+			return err
+		}
+	}
+	s.next = max(s.next, view.OldestBlock().Number)
+	for newest := view.LatestBlock().Number; s.next <= newest; {
+		if err := s.write(s.part(view, newest)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part is the text of the next blocks, until it is long enough.
+func (s *show) part(view *ledger.View, newest int64) string {
+	const enough = 64 << 10 // bytes
+	var text strings.Builder
+	for ; text.Len() < enough && s.next <= newest; s.next++ {
+		b, ok := view.BlockByNumber(s.next)
+		if !ok {
+			continue // it has gone meanwhile
+		}
+		for _, r := range b.Records {
+			if !r.IsChild() {
+				s.record(&text, r)
+			}
+		}
+	}
+	return text.String()
+}
+
+func (s *show) write(text string) error {
+	if text == "" || s.quiet.Load() {
+		return nil
+	}
+	_, err := io.WriteString(s.out, text)
+	return err
+}
+
+// record shows one transaction. One of the EVM has several lines, others one.
+func (s *show) record(w *strings.Builder, r *ledger.Record) {
+	e := r.Result
+	if e == nil {
+		fmt.Fprintf(w, "%s %s  payer %s  %s  block %d\n", r.Kind, r.ID, r.ID.Payer, r.Status, r.Block)
+		return
+	}
+	hash := "0x" + fmt.Sprintf("%x", r.Hash[:32])
+	if r.EthereumHash != (common.Hash{}) {
+		hash = r.EthereumHash.Hex()
+	}
+	fmt.Fprintf(w, "%s\n    from %s  %s  gas %d  block %d  %s\n", hash, e.Sender.Hex(), target(e), e.GasUsed, r.Block, r.Status)
+	if e.Amount > 0 {
+		fmt.Fprintf(w, "    value %d tinybar\n", e.Amount)
+	}
+	if r.Status != hapi.ResponseCodeEnum_SUCCESS {
+		if why := reason(e.ErrorMessage); why != "" && why != r.Status.String() {
+			fmt.Fprintf(w, "    reason: %s\n", why)
+		}
+	}
+	for i := range e.Actions {
+		if line, ok := s.console.line(&e.Actions[i]); ok {
+			fmt.Fprintf(w, "    console.log: %s\n", line)
+		}
+	}
+}
+
+// target is what a transaction calls or creates.
+func target(e *ledger.EVMResult) string {
+	switch {
+	case e.Create && e.Address == (common.Address{}):
+		return "creates nothing"
+	case e.Create:
+		return "creates " + e.Address.Hex()
+	default:
+		return "to " + common.BytesToAddress(e.To).Hex()
+	}
+}
+
+// reason reads the error message of a result: revert data in hexadecimal, or text. What is not
+// printable is quoted, since a contract chooses it.
+func reason(message string) string {
+	data, err := hexutil.Decode(message)
+	if err != nil {
+		return clean(message)
+	}
+	if text, err := abi.UnpackRevert(data); err == nil {
+		return clean(text)
+	}
+	const longest = 260
+	if len(data) > longest {
+		return fmt.Sprintf("0x%x… (%d bytes)", data[:longest], len(data))
+	}
+	return message
+}
+
+// clean makes text of a contract fit for a terminal.
+func clean(text string) string {
+	const longest = 4096
+	if len(text) > longest {
+		text = text[:longest] + "…"
+	}
+	quoted := fmt.Sprintf("%q", text)
+	return quoted[1 : len(quoted)-1]
+}

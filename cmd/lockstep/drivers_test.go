@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/config"
+	"lockstep/devnet"
+	"lockstep/txmgr/service"
+)
+
+// TestHederaOfItsOwn: a chain's entry in TXM_CHAINS alone says which network, mirror node and
+// operator the driver uses, whatever the settings of the process say.
+func TestHederaOfItsOwn(t *testing.T) {
+	network, err := devnet.New(t.Context(), devnet.Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler), Signers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- network.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	whole := map[string]any{
+		"driver": "hedera", "inFlight": 3, "url": []string{network.Mirror()}, "network": network.Nodes(),
+		"operator": devnet.OperatorID(), "key": devnet.OperatorKey(), "keyFormat": "HEX_ECDSA",
+	}
+	signer := network.Signers()[0]
+	open := func(without string) (*service.Service, error) {
+		entry := map[string]any{}
+		for field, value := range whole {
+			if field != without {
+				entry[field] = value
+			}
+		}
+		text, err := json.Marshal(map[string]any{"298": entry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Elsewhere than the chain's entry says, so that every field of it counts.
+		cfg, err := config.LoadManager([]string{
+			"TXM_CHAINS=" + string(text), "DATABASE_URL=memory:", "RELAYER_PRIVATE_KEYS=" + strings.TrimPrefix(signer.PrivateKey, "0x"), "INSTANCE_ID=t",
+			"HEDERA_NETWORK=" + `{"127.0.0.1:1":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:1", "OPERATOR_KEY_FORMAT=DER",
+		})
+		if err != nil {
+			return nil, err
+		}
+		log := slog.New(slog.DiscardHandler)
+		return service.New(t.Context(), cfg.TXM, service.Deps{Drivers: drivers(cfg, log), Log: log})
+	}
+	s, err := open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	chain, err := s.Manager.Chain("298")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := chain.Traits().InFlight; n != 3 {
+		t.Errorf("inFlight is %d", n)
+	}
+	if _, err := chain.Head(t.Context()); err != nil {
+		t.Errorf("its mirror node: %v", err)
+	}
+	if nonce, err := chain.HighestPending(t.Context(), signer.Address); err != nil || nonce != 0 { // a query that the operator pays
+		t.Errorf("its nodes say %d, %v", nonce, err)
+	}
+	described := make(chan *prometheus.Desc, 1000)
+	s.Describe(described)
+	close(described)
+	var own []string
+	for d := range described {
+		if text := d.String(); strings.Contains(text, `constLabels: {chain="298"}`) {
+			own = append(own, text)
+		}
+	}
+	for _, part := range []string{"consensus", "mirror"} {
+		if !strings.Contains(fmt.Sprint(own), part) {
+			t.Errorf("no metric of the client of %s is registered; of this chain are %v", part, own)
+		}
+	}
+	for _, field := range []string{"operator", "key", "keyFormat"} {
+		if s, err := open(field); err == nil {
+			t.Errorf("without %q the settings were taken", field)
+			_ = s.Close()
+		}
+	}
+	for _, field := range []string{"url", "network"} {
+		s, err := open(field)
+		if err != nil {
+			continue
+		}
+		chain, _ := s.Manager.Chain("298")
+		_, head := chain.Head(t.Context())
+		_, nonce := chain.HighestPending(t.Context(), signer.Address)
+		if head == nil && nonce == nil {
+			t.Errorf("without %q the chain was reached", field)
+		}
+		_ = s.Close()
+	}
+}

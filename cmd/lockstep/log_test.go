@@ -1,0 +1,48 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"lockstep/config"
+)
+
+// JSON lines have the field names of the TypeScript relay when that is asked for, and its numbers
+// for every level.
+func TestJSONLinesInTheFieldNamesOfTheOtherRelay(t *testing.T) {
+	for level, number := range map[slog.Level]float64{
+		config.LevelTrace: 10, slog.LevelDebug: 20, slog.LevelInfo: 30, slog.LevelWarn: 40, slog.LevelError: 50, config.LevelFatal: 60,
+	} {
+		var text bytes.Buffer
+		log, err := newLogger(&text, config.Log{Level: "trace", Fields: "hiero"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := time.Now().UnixMilli()
+		log.Log(context.Background(), level, "said", "request_id", "r1", "error", errors.New("why"))
+		var line map[string]any
+		if err := json.Unmarshal(text.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		if at, ok := line["time"].(float64); !ok || int64(at) < before || int64(at) > time.Now().UnixMilli() {
+			t.Errorf("time %v", line["time"])
+		}
+		host, _ := os.Hostname()
+		for key, want := range map[string]any{
+			"level": number, "msg": "said", "requestId": "r1", "err": "why", "pid": float64(os.Getpid()), "hostname": host, "name": "lockstep",
+		} {
+			if line[key] != want {
+				t.Errorf("%s is %v, want %v", key, line[key], want)
+			}
+		}
+		if len(line) != 8 {
+			t.Errorf("%d fields: %v", len(line), line)
+		}
+	}
+}

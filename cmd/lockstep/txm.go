@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"lockstep/config"
+	"lockstep/internal/access"
+	"lockstep/internal/secret"
+	"lockstep/txmgr/client"
+	"lockstep/txmgr/service"
+)
+
+const txmAbout = `Runs the transaction manager: it signs and sends transactions for callers, each exactly
+once, and tells what became of them (docs/TXM.md). Its settings come from the environment
+and from the nearest .env file (docs/CONFIG.md); TXM_CHAINS and one or more keys
+(RELAYER_PRIVATE_KEYS) are what it needs at least.
+
+  lockstep txm                              run
+  lockstep txm signers                      the signers of a running manager
+  lockstep txm drain CHAIN ADDRESS          assign nothing more to a signer
+  lockstep txm resume CHAIN ADDRESS         use it again
+  lockstep txm reconcile CHAIN ADDRESS      end a signer's halt after you have looked;
+                                            --adopt goes on after somebody else's waiting
+                                            transactions, --reset after a reset of the chain
+  lockstep txm key                          make an API key in the ledger; --role, --tenant, --label
+
+Those that ask a running manager take its URL from --url and a key from TXM_API_KEY or
+TXM_API_KEY_FILE.`
+
+// txmFlags are the flags of all forms of the command.
+type txmFlags struct {
+	url, role, tenant, label string
+	asJSON, adopt, reset     bool
+}
+
+func runTxm(ctx context.Context, args []string, std streams) error {
+	flags := newFlags("txm", txmAbout, std)
+	var f txmFlags
+	flags.StringVar(&f.url, "url", "http://127.0.0.1:7550", "`URL` of the running manager")
+	flags.BoolVar(&f.asJSON, "json", false, "print the answer as JSON")
+	flags.BoolVar(&f.adopt, "adopt", false, "reconcile: go on after somebody else's waiting transactions")
+	flags.BoolVar(&f.reset, "reset", false, "reconcile: the chain was reset; forget what was on its way")
+	flags.StringVar(&f.role, "role", string(access.RoleSend), "key: read, send or admin")
+	flags.StringVar(&f.tenant, "tenant", "", "key: whose transactions it sees; none for all")
+	flags.StringVar(&f.label, "label", "", "key: a note for people")
+	words, err := parseAnywhere(flags, args)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(words) == 0:
+		return serveTxm(ctx, std)
+	case len(words) == 1 && words[0] == "key":
+		return makeKey(ctx, f, std)
+	case len(words) == 1 && words[0] == "signers":
+		return listSigners(ctx, f, std)
+	case len(words) == 3 && (words[0] == "drain" || words[0] == "resume" || words[0] == "reconcile"):
+		return operateSigner(ctx, f, words, std)
+	default:
+		flags.Usage()
+		return errUsage
+	}
+}
+
+// loadManager reads the settings of the transaction manager, and its logger.
+func loadManager(std streams) (config.Manager, *slog.Logger, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return config.Manager{}, nil, err
+	}
+	environ, _, err := config.Environ(std.env, dir)
+	if err != nil {
+		return config.Manager{}, nil, err
+	}
+	cfg, err := config.LoadManager(environ)
+	if err != nil {
+		return cfg, nil, fmt.Errorf("configuration:\n%w", err)
+	}
+	log, err := newLogger(std.err, cfg.Log)
+	return cfg, log, err
+}
+
+func serveTxm(ctx context.Context, std streams) error {
+	cfg, log, err := loadManager(std)
+	if err != nil {
+		return err
+	}
+	manager, err := service.New(ctx, cfg.TXM, service.Deps{Drivers: drivers(cfg, log), Version: version, Log: log})
+	if err != nil {
+		return err
+	}
+	if err := manager.Listen(ctx); err != nil {
+		return closeAfter(manager, err)
+	}
+	log.Info("transaction manager is ready", "url", manager.URL(), "chains", manager.Manager.Chains(), "signers", len(manager.Signers.Addresses()), "version", version)
+	return manager.Run(ctx)
+}
+
+func closeAfter(manager *service.Service, err error) error {
+	_ = manager.Close() // err is the reason
+	return err
+}
+
+// makeKey writes into the ledger itself, so that the first key can be made before anyone
+// listens.
+func makeKey(ctx context.Context, f txmFlags, std streams) error {
+	cfg, _, err := loadManager(std)
+	if err != nil {
+		return err
+	}
+	key, token, err := service.CreateKey(ctx, cfg.TXM, f.tenant, access.Role(f.role), f.label)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.err, "key %s, role %s; it is shown this once:\n", key.ID, key.Role)
+	_, err = fmt.Fprintln(std.out, token.Reveal())
+	return err
+}
+
+// manager is the client of a running manager.
+func (f txmFlags) manager(environ []string) (*client.Client, error) {
+	key, err := secretOf(environ, "TXM_API_KEY")
+	if err != nil {
+		return nil, err
+	}
+	url := f.url
+	if !strings.Contains(url, "://") {
+		url = "http://" + url // as TXM_ADDRESS is written
+	}
+	return client.New(url, key), nil
+}
+
+// secretOf reads NAME, or the file that NAME_FILE names.
+func secretOf(environ []string, name string) (secret.String, error) {
+	for _, pair := range environ {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok && value != "" {
+			return secret.String(value), nil
+		}
+		if path, ok := strings.CutPrefix(pair, name+"_FILE="); ok && path != "" {
+			content, err := os.ReadFile(path)
+			return secret.String(strings.TrimSpace(string(content))), err
+		}
+	}
+	return "", nil
+}
+
+func listSigners(ctx context.Context, f txmFlags, std streams) error {
+	c, err := f.manager(std.env)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	list, err := c.Signers(ctx, "")
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		return json.NewEncoder(std.out).Encode(list)
+	}
+	return printSigners(std.out, list)
+}
+
+func operateSigner(ctx context.Context, f txmFlags, words []string, std streams) error {
+	c, err := f.manager(std.env)
+	if err != nil {
+		return err
+	}
+	var body any
+	if words[0] == "reconcile" {
+		body = map[string]bool{"adopt": f.adopt, "reset": f.reset}
+	}
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	signer, err := c.Operate(ctx, words[1], words[2], words[0], body)
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		return json.NewEncoder(std.out).Encode(signer)
+	}
+	return printSigners(std.out, []client.Signer{*signer})
+}
+
+func printSigners(out io.Writer, list []client.Signer) error {
+	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "CHAIN\tADDRESS\tSTATE\tNEXT NONCE\tON CHAIN\tPENDING\tGAPS\tBALANCE\tOWNER")
+	for _, s := range list {
+		state := "ready"
+		switch {
+		case !s.Ours:
+			state = "caller signs"
+		case s.Halted != "":
+			state = "halted: " + s.Halted
+		case !s.Enabled:
+			state = "paused: " + s.PausedReason
+		case s.Draining:
+			state = "draining"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", s.Chain, s.Address, state, s.NextNonce, s.ChainNonce, s.Pending, s.Gaps, orDash(s.Balance), orDash(s.Owner))
+	}
+	return table.Flush()
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+
+	"lockstep/config"
+	"lockstep/internal/access"
+	"lockstep/internal/ledger"
+	"lockstep/internal/webhook"
+	"lockstep/watch"
+	"lockstep/watch/api"
+	"lockstep/watch/sinks"
+)
+
+const watchAbout = `Follows contracts on a chain and hands every event on: once, in order per contract, however many processes share the
+work and whichever of them dies.
+
+  lockstep watch                     as WATCH_FILE or the environment says (docs/WATCH.md, docs/CONFIG.md)
+  lockstep watch watch.yaml          what to follow is in that file
+  lockstep watch check watch.yaml    checks the file; with --block N prints what it would hand on of that block
+  lockstep watch schema              prints the JSON Schema of that file, for editors
+  lockstep watch key                 makes an API key for the listener (WATCH_ADDRESS); --role, --label`
+
+func runWatch(ctx context.Context, args []string, std streams) error {
+	if len(args) > 0 && args[0] == "check" {
+		return runWatchCheck(ctx, args[1:], std)
+	}
+	if len(args) == 1 && args[0] == "schema" {
+		_, err := std.out.Write(watch.FileSchema)
+		return err
+	}
+	if len(args) > 0 && args[0] == "key" {
+		return makeWatchKey(ctx, args[1:], std)
+	}
+	flags := newFlags("watch", watchAbout, std)
+	words, err := parseAnywhere(flags, args)
+	if err != nil {
+		return err
+	}
+	settings, log, err := watchSettings(flags, std, words)
+	if err != nil {
+		return err
+	}
+	plan, err := settings.Plan()
+	if err != nil {
+		return fmt.Errorf("configuration:\n%w", err)
+	}
+	guard, err := webhook.NewGuard(settings.WebhookAllow)
+	if err != nil {
+		return fmt.Errorf("WATCH_WEBHOOK_ALLOW: %w", err)
+	}
+	db, err := ledger.Open(ctx, settings.Database.Reveal())
+	if err != nil {
+		return err
+	}
+	instance := settings.Instance
+	if instance == "" {
+		if instance, err = os.Hostname(); err != nil {
+			return errors.Join(fmt.Errorf("INSTANCE_ID is not set and the host has no name: %w", err), db.Close())
+		}
+	}
+	service, err := watch.New(watch.Config{
+		Plan: *plan, Instance: instance, Partition: settings.Partition, Partitions: settings.Partitions,
+		Patience: settings.Patience.Duration(), Retention: settings.Retention.Duration(), Version: version,
+	}, watch.Deps{DB: db, Log: log, Sinks: func(spec string) (watch.Sink, error) {
+		return sinks.New(spec, sinks.Deps{
+			Stdout: std.out, WebhookSecrets: settings.WebhookSecrets, Guard: guard, Agent: "lockstep/" + version, Plan: plan, ManagerKey: settings.ManagerToken(), Log: log,
+		})
+	}})
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	log.Info("watching", "instance", instance, "watches", len(plan.Watches), "chains", len(plan.Chains), "version", version)
+	return errors.Join(serveWatch(ctx, settings.Address, service, db, log), db.Close())
+}
+
+// serveWatch runs a process of watchers and its listener. Each of them ends the other.
+func serveWatch(ctx context.Context, address string, service *watch.Service, db *ledger.DB, log *slog.Logger) error {
+	if address == "off" {
+		return service.Run(ctx)
+	}
+	for _, schema := range []ledger.Schema{watch.Schema, access.Schema} {
+		if err := db.Migrate(ctx, schema); err != nil {
+			return err
+		}
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(service.Collectors()...)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	surface := api.New(api.Deps{
+		Watchers: service, Keys: access.New(db, "", ""), Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), Version: version, Log: log,
+	})
+	if err := surface.Listen(ctx, address); err != nil {
+		return err
+	}
+	log.Info("the watchers' listener is open", "url", "http://"+surface.Addr())
+	group, ctx := errgroup.WithContext(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	group.Go(func() error { defer stop(); return surface.Run(ctx) })
+	group.Go(func() error { defer stop(); return service.Run(ctx) })
+	return group.Wait()
+}
+
+// makeWatchKey writes into the database itself, so that the first key can be made before anyone listens.
+func makeWatchKey(ctx context.Context, args []string, std streams) error {
+	flags := newFlags("watch key", "Makes an API key for the listener of the watchers, and of a transaction manager on the same database.", std)
+	role := flags.String("role", string(access.RoleAdmin), "read, send or admin")
+	label := flags.String("label", "", "a note for people")
+	words, err := parseAnywhere(flags, args)
+	if err != nil {
+		return err
+	}
+	if len(words) > 0 {
+		flags.Usage()
+		return errUsage
+	}
+	settings, _, err := watchSettings(flags, std, nil)
+	if err != nil {
+		return err
+	}
+	db, err := ledger.Open(ctx, settings.Database.Reveal())
+	if err != nil {
+		return err
+	}
+	if err := db.Migrate(ctx, access.Schema); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	key, token, err := access.New(db, "", "").Create(ctx, "", access.Role(*role), *label)
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	fmt.Fprintf(std.err, "key %s, role %s; it is shown this once:\n", key.ID, key.Role)
+	_, err = fmt.Fprintln(std.out, token.Reveal())
+	return errors.Join(err, db.Close())
+}
+
+// watchSettings reads the settings of this process. A word of the command line names the file.
+func watchSettings(flags *flag.FlagSet, std streams, words []string) (watch.Settings, *slog.Logger, error) {
+	var s watch.Settings
+	if len(words) > 1 {
+		fmt.Fprintf(flags.Output(), "%s: unexpected argument %q\n", flags.Name(), words[1])
+		return s, nil, errUsage
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return s, nil, err
+	}
+	environ, _, err := config.Environ(std.env, dir)
+	if err != nil {
+		return s, nil, err
+	}
+	c, err := config.LoadWatchers(environ)
+	if err != nil {
+		return s, nil, fmt.Errorf("configuration:\n%w", err)
+	}
+	if len(words) == 1 {
+		c.Watch.File = words[0]
+	}
+	log, err := newLogger(std.err, c.Log)
+	return c.Watch, log, err
+}
+
+func runWatchCheck(ctx context.Context, args []string, std streams) error {
+	flags := newFlags("watch check", "Checks a file with what to follow; all mistakes are listed with their lines.", std)
+	block := flags.Int64("block", -1, "print what would be handed on of this block")
+	words, err := parseAnywhere(flags, args)
+	if err != nil {
+		return err
+	}
+	settings, log, err := watchSettings(flags, std, words)
+	if err != nil {
+		return err
+	}
+	plan, err := settings.Plan()
+	if err != nil {
+		return err
+	}
+	if *block < 0 {
+		_, err = fmt.Fprintf(std.out, "%d watches on %d chains: no mistakes\n", len(plan.Watches), len(plan.Chains))
+		return err
+	}
+	events, err := watch.Check(ctx, plan, uint64(*block), log)
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(std.out)
+	for _, e := range events {
+		if err := out.Encode(e); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(std.err, "%d events\n", len(events))
+	return err
+}

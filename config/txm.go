@@ -1,0 +1,28 @@
+package config
+
+import (
+	"lockstep/consensus"
+	"lockstep/mirror"
+	"lockstep/txmgr/service"
+	"lockstep/txmgr/signers"
+)
+
+// Manager is every setting of `lockstep txm`. Of the relay's it needs only those that name
+// Hedera's nodes, mirror node and operator, for chains with the driver hedera.
+type Manager struct {
+	TXM       service.Config
+	Consensus consensus.Config
+	Mirror    mirror.Config
+	Log       Log
+}
+
+// LoadManager reads the settings of `lockstep txm` from environ, a list of NAME=value.
+// Its error joins all mistakes and shows no secret.
+func LoadManager(environ []string) (Manager, error) {
+	var c Manager
+	if err := parse(&c, environ); err != nil {
+		return c, err
+	}
+	c.TXM.Signers.Numbered = signers.Numbered(environ)
+	return c, c.TXM.Validate()
+}

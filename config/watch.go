@@ -1,0 +1,16 @@
+package config
+
+import "lockstep/watch"
+
+// Watchers is every setting of `lockstep watch`. It needs none of the relay's.
+type Watchers struct {
+	Watch watch.Settings
+	Log   Log
+}
+
+// LoadWatchers reads the settings of `lockstep watch` from environ, a list of NAME=value. Its error joins all mistakes.
+func LoadWatchers(environ []string) (Watchers, error) {
+	var c Watchers
+	err := parse(&c, environ)
+	return c, err
+}
