@@ -11,8 +11,8 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"lockstep/consensus"
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
+	"lockstep/internal/hedera"
 	"lockstep/mirror"
 )
 

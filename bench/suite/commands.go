@@ -97,7 +97,7 @@ func countOne(ctx context.Context, server *redisServer, cfg lock.Config, sender 
 	if err != nil {
 		return 0, 0, err
 	}
-	holder.Advance(1, lock.Submission{})
+	accept(holder, 0, lock.Submission{})
 	c := &count{server: server, members: members}
 	if err := c.begin(ctx); err != nil {
 		return 0, 0, err
@@ -126,7 +126,7 @@ func countOne(ctx context.Context, server *redisServer, cfg lock.Config, sender 
 		if err != nil {
 			return 0, 0, err
 		}
-		lease.Advance(uint64(i)+2, lock.Submission{Node: "0.0.3", TxID: "0.0.2@1.1"})
+		accept(lease, uint64(i)+1, lock.Submission{Node: "0.0.3", TxID: "0.0.2@1.1"})
 		lease.Release()
 	}
 	if err := c.until(ctx, 2*n+1); err != nil {
@@ -210,4 +210,10 @@ func countNaive(ctx context.Context, server *redisServer, t *table, n int) error
 	all, err := server.commands(ctx)
 	t.naive(executed(n, ""), "", all/float64(n+1))
 	return err
+}
+
+// accept reports that a node has the holder's transaction, which was next.
+func accept(lease *lock.Lease, nonce uint64, sub lock.Submission) {
+	lease.Next(nonce, true)
+	lease.Report(lock.Report{Outcome: lock.Accepted, Submission: sub})
 }

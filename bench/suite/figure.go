@@ -19,6 +19,7 @@ type table struct {
 	Failure string  // why it is incomplete
 
 	events map[string]int // see count
+	grid   []string       // columns, if the figures are cells: named "line: column"
 }
 
 // figure is one number over several runs, ours and the baseline's.

@@ -54,6 +54,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	keep := flags.String("keep", "", "`directory` to keep the logs of all processes in")
 	settings := flags.String("set", "", "further `settings` of our relays, NAME=value separated by spaces")
 	flags.IntVar(&l.runs, "runs", 0, "runs of each row (default: each row's own number)")
+	flags.StringVar(&l.cases, "cases", "", "`cases` of the row healing, separated by commas (default: all)")
+	flags.BoolVar(&l.short, "short", false, "less to send and shorter trouble in the row healing")
 	flags.StringVar(&l.profiles, "profile", "", "`directory` to write CPU profiles of the relays to, while they are under load")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -90,11 +92,17 @@ func rows() []row {
 		{"thousand", "1,000 senders × 20 over two relays on one Redis", 1, thousand},
 		{"redis-killed", "Redis killed in the middle of a burst", 3, redisKilled},
 		{"holder-killed", "kill -9 of the relay that holds the lock", 3, holderKilled},
+		{"no-nodes", "a sender's queue of 1, 10 and 100 while no consensus node takes anything, of one and of thirty", 1, noNodes},
+		{"healing", "what a hiccup costs a burst", 3, healing},
 		{"reads-cheap", "reads that need no mirror node", 3, readsCheap},
 		{"reads-cold", "reads of what was never asked for before", 3, readsCold},
 		{"reads-tip", "reads of the newest, asked for by many", 3, readsTip},
 		{"reads-memory", "memory of the relay's process", 3, readsMemory},
 		{"reads-start", "start of the relay to its first answer", 7, readsStart},
+		{"watch-calls", "calls per block of three watchers that follow 10,000 contracts", 1, watchCalls},
+		{"watch-catchup", "events that a watcher reads of a long past", 3, watchCatchUp},
+		{"watch-latency", "from a block that can be seen to its events at the sink, 200 a second", 3, watchLatency},
+		{"watch-killed", "kill -9 of the factory's owner, one of three watchers", 6, watchKilled},
 		{"reads-large", "a block of 10,000 transactions in full", 3, readsLarge},
 	}
 }
@@ -113,11 +121,12 @@ func choose(list string) ([]row, error) {
 	}
 	var out []row
 	for name := range strings.SplitSeq(list, ",") {
-		i := slices.Index(rowNames(), strings.TrimSpace(name))
-		if i < 0 {
+		name = strings.TrimSpace(name)
+		found := slices.DeleteFunc(rows(), func(r row) bool { return r.id != name && !strings.HasPrefix(r.id, name+"-") })
+		if len(found) == 0 {
 			return nil, fmt.Errorf("there is no row %q; there are %s", name, strings.Join(rowNames(), ", "))
 		}
-		out = append(out, rows()[i])
+		out = append(out, found...)
 	}
 	return out, nil
 }
@@ -131,6 +140,8 @@ type lab struct {
 	runs     int
 	settings []string // of our relays
 	profiles string
+	cases    string // of the row healing; "": all
+	short    bool   // the row healing with less of everything
 	progress io.Writer
 	started  int
 }
@@ -178,7 +189,7 @@ type report struct {
 
 func (l *lab) measure(ctx context.Context, list []row, out io.Writer, file string) error {
 	r := report{Started: time.Now().UTC(), Machine: fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()), Set: l.settings}
-	if _, err := fmt.Fprintf(out, "Order of transactions and reads, measured %s on %s.\n* established relay, measured earlier on such a machine; not measured here.\n",
+	if _, err := fmt.Fprintf(out, "Order of transactions, reads and watchers, measured %s on %s.\n* established relay, measured earlier on such a machine; not measured here.\n",
 		r.Started.Format(time.DateTime), r.Machine); err != nil {
 		return err
 	}

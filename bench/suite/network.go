@@ -21,8 +21,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/devnet"
+	"lockstep/devnet/faults"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
+	"lockstep/internal/hapi"
 )
 
 // conduct is how the network behaves.
@@ -31,6 +33,7 @@ type conduct struct {
 	Mirror delay `json:"mirror"` // of an answer of the mirror node
 	Query  delay `json:"query"`  // of a receipt query at the node
 	Hold   bool  `json:"hold"`   // keep submissions at the node until it ends
+	Busy   bool  `json:"busy"`   // take no submissions
 }
 
 // usual is the conduct under load unless a row says otherwise.
@@ -59,6 +62,8 @@ type arrival struct {
 
 // stage is the network's process: the devnet, its delays and its notes.
 type stage struct {
+	rules faults.Rules // what is spoiled besides
+
 	mu       sync.Mutex // guards all below
 	conduct  conduct
 	open     chan struct{} // closed while nothing is held
@@ -69,6 +74,7 @@ type stage struct {
 func networkRole(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("network", flag.ContinueOnError)
 	latency := flags.Duration("consensus-latency", 0, "time from acceptance to consensus")
+	nodes := flags.Int("nodes", 1, "consensus nodes")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -76,17 +82,18 @@ func networkRole(ctx context.Context, args []string, out io.Writer) error {
 	s := &stage{open: make(chan struct{})}
 	close(s.open)
 	chain, err := devnet.New(ctx, devnet.Config{
-		Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", ConsensusLatency: *latency, History: 1 << 18, Fault: s.fault,
+		Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", Nodes: *nodes, ConsensusLatency: *latency, History: 1 << 18, Fault: s.fault,
 	})
 	if err != nil {
 		return err
 	}
 	// The mirror node of the suite is the devnet's behind a delay; the devnet's own port
 	// stays unused.
-	mirror := mirrorHandler(chain)
+	mirror := mirrorrest.New(mirrorrest.Config{View: chain.MirrorView, Fault: s.rules.Mirror, Log: slog.New(slog.DiscardHandler)})
 	mux := http.NewServeMux()
 	mux.Handle("/", mirror)
 	mux.Handle("/api/", s.slow(mirror))
+	mux.Handle("/faults", &s.rules)
 	mux.HandleFunc("PUT /suite/conduct", s.setConduct)
 	mux.HandleFunc("GET /suite/arrivals", s.listArrivals)
 	var lc net.ListenConfig
@@ -154,12 +161,15 @@ func (s *stage) fault(c node.Call) node.Fault {
 		pause(now.Submit.draw())
 		<-open
 		s.done(i)
+		if now.Busy {
+			return node.Fault{Status: hapi.ResponseCodeEnum_BUSY}
+		}
 		if now.Hold {
 			// What is left of the delay lets the node see that the caller is gone.
 			return node.Fault{Delay: 2 * time.Millisecond}
 		}
 	}
-	return node.Fault{}
+	return s.rules.Node(c)
 }
 
 func (s *stage) arrived(a arrival) int {
@@ -241,6 +251,11 @@ func (l *lab) network(ctx context.Context, args ...string) (*network, error) {
 		return nil, err
 	}
 	return n, nil
+}
+
+// spoil replaces the rules by which calls are spoiled; see package faults.
+func (n *network) spoil(ctx context.Context, rules string) error {
+	return request(ctx, http.MethodPut, n.URL+"/faults", rules, nil)
 }
 
 // behave changes the conduct.

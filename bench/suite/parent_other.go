@@ -4,4 +4,4 @@ package main
 
 import "syscall"
 
-func withParent() *syscall.SysProcAttr { return nil }
+func withParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

@@ -28,6 +28,11 @@ type process struct {
 
 // start runs a program with the environment given and nothing else.
 func (l *lab) start(name string, env []string, program string, args ...string) (*process, error) {
+	return l.startAs(nil, l.dir, name, env, program, args...) // in no directory with an .env file of the caller's
+}
+
+// startAs runs a program as another user, or as ours without one.
+func (l *lab) startAs(as *syscall.Credential, dir, name string, env []string, program string, args ...string) (*process, error) {
 	l.started++
 	p := &process{name: name, log: filepath.Join(l.dir, fmt.Sprintf("%03d-%s.log", l.started, name)), ended: make(chan struct{})}
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
@@ -36,10 +41,11 @@ func (l *lab) start(name string, env []string, program string, args ...string) (
 	}
 	defer func() { _ = out.Close() }()
 	p.cmd = exec.Command(program, args...) //nolint:noctx // ended by stop or kill, with their own signals
-	p.cmd.Dir = l.dir                      // no .env file of the caller's
+	p.cmd.Dir = dir
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "TMPDIR=" + os.TempDir()}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = withParent()
+	p.cmd.SysProcAttr.Credential = as
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}

@@ -25,9 +25,9 @@ import (
 
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
-	"lockstep/eth"
-	"lockstep/hedera"
+	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 )
 
 // Shape of the archive's usual blocks, the same as in the figures of the established

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -13,11 +14,8 @@ var heads = []string{"", "ours (min–max)", "target", "", "established relay*",
 
 // write prints a table for people.
 func (t *table) write(w io.Writer) error {
-	rows := [][]string{heads}
-	for _, f := range t.Figures {
-		rows = append(rows, f.cells())
-	}
-	width := make([]int, len(heads))
+	rows := t.lines()
+	width := make([]int, len(rows[0]))
 	for _, cells := range rows {
 		for i, c := range cells {
 			width[i] = max(width[i], utf8.RuneCountInString(c))
@@ -40,6 +38,41 @@ func (t *table) write(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// lines are the heads and what is below them.
+func (t *table) lines() [][]string {
+	if t.grid != nil {
+		return t.gridLines()
+	}
+	rows := [][]string{heads}
+	for _, f := range t.Figures {
+		rows = append(rows, f.cells())
+	}
+	return rows
+}
+
+// gridLines puts figures that are cells into lines. One that misses its target has it beside it.
+func (t *table) gridLines() [][]string {
+	rows := [][]string{append([]string{""}, t.grid...)}
+	at := map[string][]string{}
+	for _, f := range t.Figures {
+		line, column, _ := strings.Cut(f.name, ": ")
+		place := slices.Index(t.grid, column)
+		if place < 0 {
+			continue
+		}
+		if at[line] == nil {
+			at[line] = append([]string{line}, make([]string, len(t.grid))...)
+			rows = append(rows, at[line])
+		}
+		text := show(f.ours)
+		if f.bound != nil && len(f.ours) > 0 && !f.bound.met(f.ours) {
+			text += " MISSED " + f.bound.text
+		}
+		at[line][place+1] = text
+	}
+	return rows
 }
 
 func (f *figure) cells() []string {

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// attack is a row of the table.
+type attack struct {
+	name     string
+	settings []string // beside the relay's defaults
+	prepare  func(ctx context.Context, t *target) error
+	// run is what each client does until the context ends.
+	run func(ctx context.Context, c *client)
+}
+
+var (
+	allLogs = call("eth_getLogs", `{"fromBlock":"0x1","toBlock":"latest"}`)
+	chainID = big.NewInt(298)
+	price   = big.NewInt(2_000_000_000_000)
+)
+
+func attacks() []attack {
+	return []attack{
+		{name: "simulate-bomb", run: repeat(batch(100, simulateCall(7, returnsMegabyte)))},
+		{name: "simulate-batch-20", run: repeat(batch(20, simulateCall(7, returnsMegabyte)))},
+		{name: "deep-memory", run: repeat(batch(100, simulateCall(3, callsItself)))},
+		{name: "trace-bomb", settings: []string{"DEBUG_API_ENABLED=true"}, run: repeat(batch(20, traceCall(loops)))},
+		{name: "heavy-cpu", run: heavyNextToLight},
+		{name: "logs", prepare: leaveLogs, run: repeat(batch(100, allLogs))},
+		{name: "unfinished-bodies", run: unfinishedBodies},
+		{name: "many-connections", run: manyConnections},
+		{name: "forged-addresses", settings: []string{"TRUSTED_PROXIES=192.0.2.0/24", "WS_CONNECTION_LIMIT=1000", "WS_CONNECTION_LIMIT_PER_IP=5"}, run: forgedAddresses},
+		{name: "escaped-keys", run: repeat(escapedKeys())},
+		{name: "long-numbers", run: repeat(longNumber())},
+		{name: "long-overrides", run: repeat(call("eth_simulateV1", overridesOfWords(12_000), `"latest"`))},
+		{name: "websocket-flood", settings: []string{"WS_CONNECTION_LIMIT=1000"}, prepare: leaveLogs, run: websocketFlood},
+		{name: "mixed", settings: []string{"DEBUG_API_ENABLED=true", "WS_CONNECTION_LIMIT=1000"}, prepare: leaveLogs, run: mixed()},
+	}
+}
+
+func names() (list []string) {
+	for _, a := range attacks() {
+		list = append(list, a.name)
+	}
+	return list
+}
+
+func choose(chosen string) ([]attack, error) {
+	if chosen == "" {
+		return attacks(), nil
+	}
+	var list []attack
+	for name := range strings.SplitSeq(chosen, ",") {
+		i := slices.IndexFunc(attacks(), func(a attack) bool { return a.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no attack is called %q: there are %s", name, strings.Join(names(), ", "))
+		}
+		list = append(list, attacks()[i])
+	}
+	return list, nil
+}
+
+// client is one of the attack's.
+type client struct {
+	*target
+	url    string // that its requests go to
+	number int
+	http   *http.Client
+}
+
+// address is where the client says it comes from.
+func (c *client) address() string { return fmt.Sprintf("198.51.100.%d", c.number+1) }
+
+// send posts a body and returns the answer.
+func (c *client) send(ctx context.Context, body string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("X-Forwarded-For", c.address())
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	const most = 256 << 20
+	answer, err := io.ReadAll(io.LimitReader(response.Body, most))
+	if err == nil && c.number != 200 {
+		c.count(response.StatusCode, answer)
+	}
+	return answer, err
+}
+
+// repeat sends a body again and again.
+func repeat(body string) func(ctx context.Context, c *client) {
+	return func(ctx context.Context, c *client) {
+		for ctx.Err() == nil {
+			if _, err := c.send(ctx, body); err != nil {
+				pause(ctx, 10*time.Millisecond)
+			}
+		}
+	}
+}
+
+func call(method string, params ...string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":[%s]}`, method, strings.Join(params, ","))
+}
+
+func batch(n int, call string) string {
+	return "[" + strings.TrimSuffix(strings.Repeat(call+",", n), ",") + "]"
+}
+
+// Code that attacks run, as hex.
+const (
+	returnsMegabyte = "0x621000006000f3"                 // return(0, 2^20)
+	loops           = "0x5b600056"                       // jumps to its beginning
+	callsItself     = "0x620200005950600080808080305af1" // takes 128 KB, then calls itself with all gas
+	victim          = "0xc100000000000000000000000000000000000000"
+)
+
+func simulateCall(calls int, code string) string {
+	one := fmt.Sprintf(`{"from":"0x00000000000000000000000000000000000003ea","to":%q}`, victim)
+	list := strings.TrimSuffix(strings.Repeat(one+",", calls), ",")
+	return call("eth_simulateV1", fmt.Sprintf(`{"blockStateCalls":[{"stateOverrides":{%q:{"code":%q}},"calls":[%s]}]}`, victim, code, list), `"latest"`)
+}
+
+func traceCall(code string) string {
+	return call("debug_traceCall", fmt.Sprintf(`{"to":%q}`, victim), `"latest"`, fmt.Sprintf(`{"enableMemory":true,"stateOverrides":{%q:{"code":%q}}}`, victim, code))
+}
+
+// longNumber is a call with a price of a million digits.
+func longNumber() string {
+	return call("eth_call", `{"to":"0x00000000000000000000000000000000000003ea","gasPrice":"0x`+strings.Repeat("f", 1_000_000)+`"}`, `"latest"`)
+}
+
+// overridesOfWords is a simulation with so many words of storage, written with escapes.
+func overridesOfWords(n int) string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"blockStateCalls":[{"stateOverrides":{%q:{"state":{`, victim)
+	for i := range n {
+		fmt.Fprintf(&b, `"\u0030x%064x":"0x%01x",`, i, i%16)
+	}
+	b.Truncate(b.Len() - 1)
+	return b.String() + `}}}}]}`
+}
+
+// escapedKeys is a call object of which every key is written with escapes.
+func escapedKeys() string {
+	var b bytes.Buffer
+	for b.Len() < 869_000 {
+		b.WriteString(`"\u0061\u0062":1,`)
+	}
+	return call("eth_call", "{"+b.String()+`"to":"0x00000000000000000000000000000000000003ea"}`, `"latest"`)
+}
+
+// heavyNextToLight lets two clients send simulations that take long, and a third one a
+// trivial one again and again, whose slowest answer is the row's note.
+func heavyNextToLight(ctx context.Context, c *client) {
+	switch c.number {
+	case 0, 1:
+		repeat(batch(100, simulateCall(3, loops)))(ctx, c)
+	case 2:
+		trivial, slowest := simulateCall(1, "0x00"), time.Duration(0)
+		for ctx.Err() == nil {
+			start := time.Now()
+			if _, err := c.send(context.WithoutCancel(ctx), trivial); err == nil {
+				slowest = max(slowest, time.Since(start))
+			}
+			c.say("a light client's slowest simulation: %d ms", slowest.Milliseconds())
+			pause(ctx, 20*time.Millisecond)
+		}
+	}
+}
+
+// dial opens a connection, which is closed when the context ends.
+func (c *client) dial(ctx context.Context) (net.Conn, bool) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(c.url, "http://"))
+	if err != nil {
+		c.refused.Add(1)
+		pause(ctx, 10*time.Millisecond)
+		return nil, false
+	}
+	context.AfterFunc(ctx, func() { _ = conn.Close() })
+	go func() { // a refusal is all that can come
+		answer := make([]byte, 1<<10)
+		if n, _ := io.ReadFull(conn, answer[:12]); n == 12 || n == 0 && ctx.Err() == nil {
+			c.refused.Add(1)
+		}
+	}()
+	return conn, true
+}
+
+// unfinishedBodies holds sixteen requests each, of whose megabyte the last byte is missing.
+func unfinishedBodies(ctx context.Context, c *client) {
+	const size = 1 << 20
+	body := bytes.Repeat([]byte{' '}, size-1)
+	for range 16 {
+		if conn, ok := c.dial(ctx); ok {
+			_, _ = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: %s\r\nContent-Length: %d\r\n\r\n", c.address(), size)
+			_ = conn.SetWriteDeadline(time.Now().Add(3 * time.Second))
+			_, _ = conn.Write(body) // it may be refused
+		}
+	}
+	<-ctx.Done()
+}
+
+// manyConnections opens as many connections as fit, each with a part of a head.
+func manyConnections(ctx context.Context, c *client) {
+	for range 400 {
+		if conn, ok := c.dial(ctx); ok {
+			_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\n")
+		}
+	}
+	<-ctx.Done()
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// lab is the network and the place for logs.
+type lab struct {
+	program string
+	dir     string
+	network *exec.Cmd
+	echo    *exec.Cmd
+	echoURL string
+	ready   struct {
+		Consensus, Mirror string
+		Accounts          []struct{ ID, Address, PrivateKey string }
+	}
+}
+
+// open starts the network.
+func open(ctx context.Context, program string) (l *lab, err error) {
+	l = new(lab)
+	if err := l.openEcho(ctx); err != nil {
+		return nil, err
+	}
+	if l.program, err = filepath.Abs(program); err != nil {
+		return nil, err
+	}
+	if l.dir, err = os.MkdirTemp("", "attack-*"); err != nil {
+		return nil, err
+	}
+	l.network = l.command(ctx, nil, "devnet", "--json", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0")
+	out, err := l.network.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.network.Start(); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		return nil, fmt.Errorf("the network did not start: %w", err)
+	}
+	return l, json.Unmarshal(line, &l.ready)
+}
+
+func (l *lab) command(ctx context.Context, env []string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, l.program, args...)
+	c.Dir = l.dir // no .env file of the caller's
+	c.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "TMPDIR=" + os.TempDir()}, env...)
+	return c
+}
+
+func (l *lab) close() {
+	for _, process := range []*exec.Cmd{l.network, l.echo} {
+		_ = process.Process.Signal(syscall.SIGKILL) // it may have ended by itself
+		_ = process.Wait()
+	}
+	_ = os.RemoveAll(l.dir)
+}
+
+// target is the relay that is attacked.
+type target struct {
+	*lab
+	cmd      *exec.Cmd
+	url, ws  string
+	answered atomic.Int64
+	refused  atomic.Int64
+	mu       sync.Mutex
+	note     string // guarded by mu
+}
+
+// relay starts a relay with its defaults and what an attack needs.
+func (l *lab) relay(ctx context.Context, settings []string) (*target, error) {
+	nodes, err := json.Marshal(map[string]string{l.ready.Consensus: "0.0.3"})
+	if err != nil {
+		return nil, err
+	}
+	operator := l.ready.Accounts[0]
+	t := &target{lab: l}
+	t.cmd = l.command(ctx, slices.Concat([]string{
+		"CHAIN_ID=0x12a", "HEDERA_NETWORK=" + string(nodes), "MIRROR_NODE_URL=" + l.ready.Mirror,
+		"OPERATOR_ID_MAIN=" + operator.ID, "OPERATOR_KEY_MAIN=" + operator.PrivateKey, "OPERATOR_KEY_FORMAT=HEX_ECDSA",
+		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0", "PRETTY_LOGS_ENABLED=false",
+	}, settings), "serve")
+	log, err := t.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := t.cmd.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(log)
+	for lines.Scan() {
+		var record struct{ Msg, HTTP, WS string }
+		if json.Unmarshal(lines.Bytes(), &record) == nil && record.Msg == "relay is ready" {
+			t.url, t.ws = "http://"+record.HTTP, "ws://"+record.WS
+			go func() {
+				for lines.Scan() { // so that it never waits for us
+				}
+			}()
+			return t, nil
+		}
+	}
+	return nil, errors.Join(errors.New("the relay did not start"), lines.Err())
+}
+
+func (t *target) stop() {
+	_ = t.cmd.Process.Signal(syscall.SIGKILL) // it may have ended by itself
+	_ = t.cmd.Wait()
+}
+
+// rss is the relay's resident memory in bytes, 0 if it cannot be had.
+func (t *target) rss() int64 {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(t.cmd.Process.Pid) + "/statm")
+	fields := bytes.Fields(text)
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(string(fields[1]), 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+// count counts an answer by what is in it.
+func (t *target) count(status int, answer []byte) {
+	if status == http.StatusOK && bytes.Contains(answer, []byte(`"result"`)) {
+		t.answered.Add(1)
+	}
+	if refusals := int64(bytes.Count(answer, []byte(`"error"`))); refusals > 0 {
+		t.refused.Add(refusals)
+	}
+}
+
+func (t *target) say(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.note = fmt.Sprintf(format, args...)
+}
+
+// result is a row of the table.
+type result struct {
+	peak, after       int64
+	before, during    pair // the honest clients' p99
+	answered, refused int64
+	note              string
+}
+
+// pair is what was measured at the same time of the relay and of the server that does nothing.
+type pair struct{ relay, echo time.Duration }
+
+// noise is how much slower than before a server that does nothing was under the attack.
+func (r *result) noise() float64 { return max(1, float64(r.during.echo)/float64(r.before.echo)) }
+
+// attack does one attack.
+func (l *lab) attack(ctx context.Context, a attack, clients int, length, rest time.Duration) (result, error) {
+	t, err := l.relay(ctx, a.settings)
+	if err != nil {
+		return result{}, err
+	}
+	defer t.stop()
+	if a.prepare != nil {
+		if err := a.prepare(ctx, t); err != nil {
+			return result{}, err
+		}
+	}
+	var r result
+	quiet, end := context.WithTimeout(ctx, length/3)
+	r.before = t.honest(quiet)
+	end()
+	under, end := context.WithTimeout(ctx, length)
+	defer end()
+	watched := make(chan int64, 1)
+	go func() { watched <- t.watch(under) }()
+	var group sync.WaitGroup
+	for i := range clients {
+		c := client{target: t, url: t.url, number: i, http: &http.Client{Transport: &http.Transport{MaxIdleConns: 4, MaxIdleConnsPerHost: 4, DisableCompression: true}}}
+		group.Go(func() {
+			defer c.http.CloseIdleConnections()
+			a.run(under, &c)
+		})
+	}
+	r.during = t.honest(under)
+	group.Wait()
+	r.peak = <-watched
+	pause(ctx, rest)
+	r.after, r.answered, r.refused, r.note = t.rss(), t.answered.Load(), t.refused.Load(), t.note
+	return r, ctx.Err()
+}
+
+// watch returns the most memory that the relay has until the context ends.
+func (t *target) watch(ctx context.Context) (peak int64) {
+	for ctx.Err() == nil {
+		peak = max(peak, t.rss())
+		pause(ctx, 10*time.Millisecond)
+	}
+	return max(peak, t.rss())
+}
+
+// refused stands for the time of an answer that an honest client did not get.
+const refused = time.Hour
+
+// honest asks the relay for the chain id, and the echo server for the same text, until the
+// context ends, and returns the p99 of both.
+func (t *target) honest(ctx context.Context) (p pair) {
+	echo := make(chan time.Duration, 1)
+	go func() { echo <- t.ask(ctx, t.echoURL, "eth_chainId") }()
+	p.relay = t.ask(ctx, t.url, `"0x12a"`)
+	p.echo = <-echo
+	return p
+}
+
+// ask asks for the chain id until the context ends and returns the p99; refused if there was an
+// answer without the text that is wanted.
+func (t *target) ask(ctx context.Context, url, want string) time.Duration {
+	c := client{target: t, url: url, number: 200, http: &http.Client{Transport: new(http.Transport)}}
+	defer c.http.CloseIdleConnections()
+	var times []time.Duration
+	for {
+		start := time.Now()
+		answer, err := c.send(context.WithoutCancel(ctx), call("eth_chainId"))
+		if err == nil && strings.Contains(string(answer), want) {
+			times = append(times, time.Since(start))
+		} else {
+			times = append(times, refused)
+		}
+		pause(ctx, 2*time.Millisecond)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	slices.Sort(times)
+	if times[len(times)-1] == refused {
+		return refused
+	}
+	return times[len(times)*99/100]
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

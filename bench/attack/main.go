@@ -1,0 +1,80 @@
+// Command attack does to a relay what a stranger may do, on loopback and within bounds, and
+// prints what it cost:
+//
+//	go run ./bench/attack -lockstep bin/lockstep [-attacks simulate-bomb,unfinished-bodies] [-clients 50]
+//
+// It starts a development network and, for each attack, a relay with its default settings, each
+// in a process of its own. Next to the attack one honest client asks for eth_chainId all the time.
+// The clients of an attack come from different addresses: they say so in X-Forwarded-For, which
+// the relay believes from loopback unless it is told otherwise.
+//
+// # Reading the table
+//
+//	peak, after  megabytes of resident memory, at most and ten seconds after the attack
+//	p99          the honest client's slowest hundredth in milliseconds
+//	noise        how many times slower than before a server was that does nothing (echo.go), in a
+//	             process of its own and at the same time: what the machine alone made of it
+//	p99/noise    the one divided by the other, in milliseconds: 50 is what there may be
+//	answered     calls of the attack that were answered with a result
+//	refused      those that were answered with an error, or whose connection was not taken
+//	note         what else the attack is about
+//
+// A row is an entry of attacks in the file attacks.go: a name and what its clients do.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // the program's own
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+		_, _ = fmt.Fprintln(os.Stderr, "attack:", err) // there is nowhere else to say it
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 1 && args[0] == echoCommand {
+		return serveEcho(ctx, out)
+	}
+	flags := flag.NewFlagSet("attack", flag.ContinueOnError)
+	program := flags.String("lockstep", "bin/lockstep", "the `program` to attack")
+	chosen := flags.String("attacks", "", "`names` of attacks, separated by commas (default: all of "+strings.Join(names(), ", ")+")")
+	clients := flags.Int("clients", 50, "`number` of clients of an attack")
+	length := flags.Duration("for", 10*time.Second, "how `long` an attack lasts")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	list, err := choose(*chosen)
+	if err != nil {
+		return err
+	}
+	l, err := open(ctx, *program)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "attack\tpeak MB\tafter MB\tp99 ms\tnoise\tp99/noise\tanswered\trefused\tnote")
+	for _, a := range list {
+		r, err := l.attack(ctx, a, *clients, *length, 10*time.Second)
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.name, err)
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%.1f\t%.1f\t%.1f\t%d\t%d\t%s\n",
+			a.name, r.peak>>20, r.after>>20, r.during.relay.Seconds()*1e3, r.noise(), r.during.relay.Seconds()*1e3/r.noise(), r.answered, r.refused, r.note)
+	}
+	return table.Flush()
+}

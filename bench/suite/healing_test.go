@@ -1,0 +1,86 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/e2e/harness"
+)
+
+// TestMain lets the binary of the tests be what the suite starts: the network, above all.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && slices.Contains([]string{"network", "archive", "echo", "naive"}, os.Args[1]) {
+		main()
+		return
+	}
+	if flag.Parse(); testing.Short() {
+		os.Exit(m.Run())
+	}
+	os.Exit(harness.Main(m, filepath.Join("..", "..")))
+}
+
+// TestHiccupsCostNoTransactions puts real relays through hiccups, with less of everything than the row
+// of the suite, and judges as it does.
+func TestHiccupsCostNoTransactions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
+	for _, h := range hiccups() {
+		if !h.tested {
+			continue
+		}
+		t.Run(h.id, func(t *testing.T) {
+			t.Parallel()
+			l := &lab{progress: t.Output()}
+			if err := l.open(harness.Program(t), t.TempDir()); err != nil {
+				t.Fatal(err)
+			}
+			v, err := l.suffer(t.Context(), h.shortened())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d sent, %d executed, %d refused and paid for, in %v", v.sent, v.executed, v.paid, v.took)
+			if v.share() < 99 || v.twice+v.disorder+v.toldFalse+v.broken > 0 {
+				t.Errorf("executed %.1f %%, twice %d, wrong order %d, told false %d, hashes broken %d; answers %v",
+					v.share(), v.twice, v.disorder, v.toldFalse, v.broken, v.answers)
+			}
+		})
+	}
+}
+
+// The judge sees each thing that must not be.
+func TestJudge(t *testing.T) {
+	hash := func(n byte) common.Hash { return common.Hash{n} }
+	ran := func(nonce uint64) decision { return decision{Nonce: nonce, Hash: hash(byte(nonce)), Status: success} }
+	told := func(nonce byte, answer string) *sending {
+		return &sending{nonce: uint64(nonce), hash: hash(nonce), answer: answer, refuse: answer == "full"}
+	}
+	for name, test := range map[string]struct {
+		log  []decision
+		sent []*sending
+		want verdict
+	}{
+		"all is well":         {[]decision{ran(0), ran(1)}, []*sending{told(0, gotHash), told(1, gotHash)}, verdict{sent: 2, executed: 2}},
+		"twice":               {[]decision{ran(0), ran(0)}, []*sending{told(0, gotHash)}, verdict{sent: 1, executed: 1, twice: 1, disorder: 1}},
+		"wrong order":         {[]decision{ran(1), ran(0)}, []*sending{told(0, gotHash), told(1, gotHash)}, verdict{sent: 2, executed: 2, disorder: 1}},
+		"a hash for nothing":  {nil, []*sending{told(0, gotHash)}, verdict{sent: 1, broken: 1}},
+		"told to have failed": {[]decision{ran(0)}, []*sending{told(0, "no")}, verdict{sent: 1, executed: 1, toldFalse: 1}},
+		"nothing is known":    {[]decision{ran(0)}, []*sending{told(0, "its outcome is not known yet")}, verdict{sent: 1, executed: 1}},
+		"paid for":            {[]decision{{Status: "WRONG_NONCE"}}, []*sending{told(0, "no")}, verdict{sent: 1, paid: 1}},
+		"no room, and behind": {nil, []*sending{told(0, "full"), told(1, "too high")}, verdict{sent: 2, refused: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := (&decisions{entries: test.log}).judge(test.sent)
+			got.answers = nil
+			if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", test.want) {
+				t.Errorf("got  %+v\nwant %+v", got, test.want)
+			}
+		})
+	}
+}
