@@ -76,7 +76,7 @@ func TestBadInput(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.profile, func(t *testing.T) {
 			t.Parallel()
-			n := startDev(t, []string{"RELAY_PROFILE=" + d.profile, "NONCE_GAP_HOLD_MS=0"})
+			n := startDev(t, []string{"RELAY_PROFILE=" + d.profile, "NONCE_GAP_HOLD_MS=0", "INPUT_SIZE_LIMIT=1"})
 			t.Run("bodies", func(t *testing.T) { badBodies(t, n, d) })
 			t.Run("calls", func(t *testing.T) { badCalls(t, n, d) })
 			t.Run("transactions", func(t *testing.T) { badTransactions(t, n, d) })

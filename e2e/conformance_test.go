@@ -184,10 +184,17 @@ func (c *conformance) text(method, params string) (text string) {
 // made is how much was driven.
 type made struct{ methods, parameters, valid, missing, wrong int }
 
-// run drives every method of the document.
+// withKeys are the methods that the document says a relay refuses, or answers with nothing, since it has no keys.
+// The development network has some, and answers itself: TestNodeWithKeys.
+var withKeys = []string{"eth_accounts", "eth_sendTransaction", "eth_sign", "eth_signTransaction"}
+
+// run drives every method of the document that the relay answers here.
 func (c *conformance) run() {
 	defer func() { c.t.Logf("%d methods of the document: %+v", len(c.document.Methods), *c.made) }()
 	for _, m := range c.document.Methods {
+		if slices.Contains(withKeys, m.Name) {
+			continue
+		}
 		c.t.Run(m.Name, func(t *testing.T) {
 			one := *c
 			one.t = t
@@ -340,8 +347,17 @@ func (c *conformance) valid(m methodSchema) []string {
 		"$sender": c.sender.Address, "$contract": strings.ToLower(c.contract.Hex()), "$missing": common.MaxHash.Hex(),
 		"$number": hexutil.EncodeBig(c.block.Number), "$filter": c.filter, "$raw": c.raw[0], "$second": c.raw[1],
 	}
+	required := 0
+	for i, p := range m.Params {
+		if p.Required {
+			required = i + 1
+		}
+	}
 	var filled []string
 	for _, request := range requests {
+		if len(parse(c.t, placeholder.ReplaceAllString(request, "0")).([]any)) < required {
+			continue // the other profile does with less
+		}
 		for _, hash := range c.hashes {
 			values["$hash"] = hash
 			values["$block"] = c.blockOf(hash)

@@ -33,7 +33,7 @@ func lookForClients() error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return fmt.Errorf("cast and forge are pinned for linux/amd64, and this is %s/%s", runtime.GOOS, runtime.GOARCH)
 	}
-	for _, path := range []string{cast, forge, "node_modules/ethers", "node_modules/@hiero-ledger/sdk"} {
+	for _, path := range []string{cast, forge, "node_modules/ethers", "node_modules/@hiero-ledger/sdk", workerd} {
 		if _, err := os.Stat(path); err != nil {
 			return fmt.Errorf("%s is not installed: run scripts/setup.sh", path)
 		}

@@ -11,7 +11,7 @@ import (
 // they send is rejected by this network when nobody puts it in order.
 func TestWrongOrderIsPunished(t *testing.T) {
 	t.Parallel()
-	n := newNetwork(t, "ENABLE_NONCE_ORDERING=false")
+	n := newNetwork(t, "ENABLE_NONCE_ORDERING=false", "WRONG_NONCE_BUDGET=0")
 	relays := n.startRelays(2)
 	alice := n.newSender()
 	txs := alice.pay(50)

@@ -38,6 +38,7 @@ type Command struct {
 type Process struct {
 	Log   *Tail         // what it wrote to stderr
 	Ended chan struct{} // closed when it is gone
+	Dir   string        // its working directory, where it looks for its .env file
 
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -47,10 +48,11 @@ type Process struct {
 // Start runs the program. It ends with the test, whatever happens.
 func (c Command) Start(t *testing.T) *Process {
 	t.Helper()
-	p := &Process{t: t, Log: &Tail{Limit: logKept}, Ended: make(chan struct{})}
+	p := &Process{t: t, Log: &Tail{Limit: logKept}, Ended: make(chan struct{}), Dir: t.TempDir()}
 	p.cmd = exec.Command(Program(t), c.Args...) //nolint:noctx // ended by signals
-	p.cmd.Dir = t.TempDir()                     // no .env file of the developer's
-	p.cmd.Env = append(Environment(), c.Settings...)
+	p.cmd.Dir = p.Dir                           // no .env file of the developer's
+	// Nobody here has to take notice of a relay that stops; a setting of the test's counts.
+	p.cmd.Env = append(append(Environment(), "SHUTDOWN_DRAIN_DELAY_MS=0"), c.Settings...)
 	p.cmd.Stderr = p.Log
 	p.cmd.SysProcAttr = withParent()
 	p.cmd.WaitDelay = time.Second // a child of the program's must not keep it alive for us

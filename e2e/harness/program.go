@@ -70,7 +70,7 @@ func binary(dir string) (string, error) {
 // Program gives the binary's path to a test, which thereby depends on all the sources: the
 // go command remembers what a running test looked at, and it cannot know from imports that a
 // changed program makes an old result worthless.
-func Program(t *testing.T) string {
+func Program(t testing.TB) string {
 	t.Helper()
 	if err := lookAtSources(); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"lockstep/devnet"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // doorVariable makes this test's binary a door: it names the address behind it.

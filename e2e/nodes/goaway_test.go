@@ -13,7 +13,7 @@ import (
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/node"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // Nodes that send their clients away all the time, before calls and in the middle of them, lose

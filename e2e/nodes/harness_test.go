@@ -25,7 +25,7 @@ import (
 	"lockstep/config"
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 var (

@@ -17,7 +17,7 @@ import (
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/node"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // A node is killed in the middle of a burst, the moment it takes a transaction or right

@@ -13,7 +13,7 @@ import (
 
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // payers returns who paid for each Ethereum transaction, in order of consensus.

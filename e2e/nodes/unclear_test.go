@@ -9,7 +9,7 @@ import (
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/node"
-	"lockstep/hedera"
+	"lockstep/internal/hedera"
 )
 
 // A node takes a transaction, the answer is lost, and from then on no receipt query is

@@ -1,0 +1,34 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"lockstep/e2e/harness"
+)
+
+// TestSecondSignalEndsAtOnce: after the first signal a relay is not ready and serves on, for as
+// long as the setting says; the second one does not wait for that.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	devnet := startDevnet(t)
+	n := startServe(t, devnet, devnet.Accounts[0], "SHUTDOWN_DRAIN_DELAY_MS=600000")
+	if status, page := get(t, n.RPC+"/health/readiness"); status != http.StatusOK || string(page) != "OK" {
+		t.Fatalf("readiness: %d %s", status, page)
+	}
+	n.process.Signal(syscall.SIGTERM)
+	harness.Until(t, harness.StartLimit, "the relay says that it is not ready", func() bool {
+		status, page := get(t, n.RPC+"/health/readiness")
+		return status == http.StatusServiceUnavailable && strings.Contains(string(page), "the relay is stopping")
+	})
+	if answer := call(t, n.RPC, "eth_chainId", "[]"); string(answer.Result) != `"0x12a"` {
+		t.Errorf("a relay that is stopping does not serve: %+v", answer)
+	}
+	if out, log, code := command(t, nil, "health", "--url", n.RPC); code != 1 || !strings.Contains(log, "the relay is stopping") {
+		t.Errorf("health: exit code %d\n%s%s", code, out, log)
+	}
+	n.process.Signal(syscall.SIGTERM)
+	<-n.process.Ended // long before its ten minutes
+}

@@ -1,0 +1,227 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockstep/e2e/harness"
+)
+
+const workerd = "node_modules/@cloudflare/workerd-linux-64/bin/workerd"
+
+// isolates is how many copies of the worker run at once, each in an isolate of its own.
+const isolates = 8
+
+// edgeWorld is a chain with a manager, and isolates of examples/edge-worker that know it.
+type edgeWorld struct {
+	*testing.T
+	manager string
+	ports   []int
+}
+
+func newEdge(t *testing.T) *edgeWorld {
+	var ready struct{ TX string }
+	start(t, nil, "dev", "--json", "--tx", "--tx-address", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0").ReadReady(&ready)
+	if ready.TX == "" {
+		t.Fatal("dev --tx names no manager")
+	}
+	return &edgeWorld{T: t, manager: ready.TX, ports: runWorkers(t, strings.TrimPrefix(ready.TX, "http://"))}
+}
+
+// runWorkers starts workerd and returns the isolates' ports.
+func runWorkers(t *testing.T, manager string) []int {
+	t.Helper()
+	dir := t.TempDir()
+	worker, err := os.ReadFile("../examples/edge-worker/worker.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var services, sockets string
+	for i := range isolates {
+		services += fmt.Sprintf("(name = \"edge-%d\", worker = .edge),\n", i)
+		sockets += fmt.Sprintf("(name = \"http-%d\", address = \"127.0.0.1:0\", http = (), service = \"edge-%d\"),\n", i, i)
+	}
+	config := fmt.Sprintf(`using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [
+%s(name = "manager", external = (address = %q, http = ()))],
+  sockets = [
+%s]);
+const edge :Workerd.Worker = (
+  modules = [(name = "worker", esModule = embed "worker.js")], compatibilityDate = "2026-01-01",
+  bindings = [(name = "MANAGER", service = "manager"), (name = "CHAIN", text = "298"), (name = "KEY", text = "")]);
+`, services, manager, sockets)
+	for name, content := range map[string][]byte{"worker.js": worker, "config.capnp": []byte(config)} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program, err := filepath.Abs(workerd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	control, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), program, "serve", filepath.Join(dir, "config.capnp"), "--control-fd=3")
+	cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = []*os.File{writer}, &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	writer.Close()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		control.Close()
+		if t.Failed() {
+			t.Logf("workerd: %s", log.String())
+		}
+	})
+	var ports []int
+	for lines := bufio.NewScanner(control); len(ports) < isolates; {
+		if !lines.Scan() {
+			t.Fatalf("workerd ended before it listened: %v\n%s", lines.Err(), log.String())
+		}
+		var event struct {
+			Event string
+			Port  int
+		}
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+			t.Fatal(err)
+		}
+		if event.Event == "listen" {
+			ports = append(ports, event.Port)
+		}
+	}
+	return ports
+}
+
+type edgeRecord struct {
+	Status, TxHash string
+	Outcome        struct {
+		ID, Status  string
+		BlockNumber uint64
+	}
+}
+
+// act asks one isolate for an action.
+func (w *edgeWorld) act(isolate int, account, action string, value int) (int, edgeRecord) {
+	body := fmt.Sprintf(`{"account":%q,"key":"main","action":%q,"to":"0x05FbA803Be258049A27B820088bab1cAD2058871","value":"%d0000000000"}`, account, action, value)
+	request, err := http.NewRequestWithContext(w.Context(), http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/act", w.ports[isolate]), strings.NewReader(body))
+	if err != nil {
+		w.Error(err)
+		return 0, edgeRecord{}
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		w.Error(err)
+		return 0, edgeRecord{}
+	}
+	defer response.Body.Close()
+	content, _ := io.ReadAll(response.Body)
+	var r edgeRecord
+	if response.StatusCode != http.StatusOK {
+		return response.StatusCode, r // a problem
+	}
+	if err := json.Unmarshal(content, &r); err != nil {
+		w.Errorf("%s: %s", response.Status, content)
+	}
+	return response.StatusCode, r
+}
+
+// Many isolates ask for the same actions at once. Each action is executed once and has one
+// result, whoever asks; the actions of one account are executed in the order in which the
+// manager accepted them, all by one signer.
+func TestEdgeWorkers(t *testing.T) {
+	w := newEdge(t)
+	accounts, actions := []string{"alice", "bob", "carol"}, 6
+	results := map[string]map[string]int{} // action → hash → how many isolates were told
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for isolate := range isolates {
+		for _, account := range accounts {
+			for n := range actions {
+				all.Go(func() {
+					status, r := w.act(isolate, account, fmt.Sprint("act-", n), n+1)
+					mu.Lock()
+					defer mu.Unlock()
+					if status != http.StatusOK || r.Status != "done" || r.TxHash == "" {
+						t.Errorf("%s %d at isolate %d: %d %+v", account, n, isolate, status, r)
+					}
+					name := fmt.Sprint(account, n)
+					if results[name] == nil {
+						results[name] = map[string]int{}
+					}
+					results[name][r.TxHash]++
+				})
+			}
+		}
+	}
+	all.Wait()
+	if len(results) != len(accounts)*actions {
+		t.Errorf("%d actions have a result", len(results))
+	}
+	for name, hashes := range results {
+		if len(hashes) != 1 {
+			t.Errorf("%s has results %v", name, hashes)
+		}
+	}
+	w.ordered(accounts, actions)
+	// Another intent under a used key is refused, and the isolate passes that on.
+	if status, _ := w.act(0, "alice", "act-0", 77); status != http.StatusUnprocessableEntity {
+		t.Errorf("another intent under the key: %d", status)
+	}
+}
+
+// ordered checks the transactions of each account by the manager's list, which is newest
+// first in the order of acceptance.
+func (w *edgeWorld) ordered(accounts []string, actions int) {
+	w.Helper()
+	type transaction struct {
+		ID, OrderKey, Signer, Status string
+		Nonce                        uint64
+		Receipt                      struct{ BlockNumber uint64 }
+	}
+	var list struct{ Transactions []transaction }
+	harness.Until(w.T, time.Minute, "the list is complete", func() bool {
+		request, _ := http.NewRequestWithContext(w.Context(), http.MethodGet, w.manager+"/v1/transactions?limit=500", nil)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer response.Body.Close()
+		return json.NewDecoder(response.Body).Decode(&list) == nil && len(list.Transactions) >= len(accounts)*actions
+	})
+	slices.Reverse(list.Transactions)
+	if len(list.Transactions) != len(accounts)*actions {
+		w.Errorf("the manager has %d transactions", len(list.Transactions))
+	}
+	of := map[string][]transaction{}
+	for _, tx := range list.Transactions {
+		of[tx.OrderKey] = append(of[tx.OrderKey], tx)
+	}
+	for _, account := range accounts {
+		line := of[account+":main"]
+		if len(line) != actions {
+			w.Errorf("%s has %d transactions", account, len(line))
+		}
+		if !slices.IsSortedFunc(line, func(a, b transaction) int { return cmp.Compare(a.Receipt.BlockNumber, b.Receipt.BlockNumber) }) {
+			w.Errorf("%s: executed in another order than accepted: %+v", account, line)
+		}
+	}
+}

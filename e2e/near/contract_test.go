@@ -1,0 +1,154 @@
+package near_test
+
+import (
+	"context"
+	"math/big"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	devnear "lockstep/devnet/near"
+	"lockstep/internal/near"
+	"lockstep/txmgr"
+	"lockstep/txmgr/chaintest"
+	"lockstep/txmgr/nearchain"
+)
+
+// accessKey is a key as the manager wants it.
+type accessKey struct {
+	account string
+	secret  near.SecretKey
+}
+
+func (k accessKey) Account() string { return k.account + "/" + k.secret.Public().String() }
+
+func (k accessKey) Sign(_ context.Context, digest []byte) ([]byte, error) {
+	s, err := k.secret.Sign(digest)
+	return s.Bytes(), err
+}
+
+// network is a model of a chain in this process, with its developers' keys by account.
+type network struct {
+	chain *devnear.Chain
+	url   string
+	keys  map[string]accessKey
+
+	secrets map[string]string
+}
+
+func startNetwork(t *testing.T, config devnear.Config) *network {
+	t.Helper()
+	developers, accounts, err := devnear.Developers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &network{keys: map[string]accessKey{}, secrets: map[string]string{}}
+	for _, d := range developers {
+		secret, err := near.ParseSecretKey(d.SecretKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.keys[d.ID], n.secrets[d.ID] = accessKey{d.ID, secret}, d.SecretKey
+	}
+	config.Accounts = append(accounts, config.Accounts...)
+	n.chain = devnear.New(config)
+	server := httptest.NewServer(n.chain)
+	t.Cleanup(server.Close)
+	n.url = server.URL
+	return n
+}
+
+func (n *network) driver(t *testing.T, url string) *nearchain.Chain {
+	t.Helper()
+	c, err := nearchain.New(nearchain.Config{ID: "near", URLs: []string{url}, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// TestContract holds the driver against the contract of txmgr.Chain, with keys of both curves.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	for _, curve := range []string{"ed25519", "secp256k1"} {
+		t.Run(curve, func(t *testing.T) {
+			t.Parallel()
+			secret, err := near.ParseSecretKey(curve + ":" + near.EncodeBase58([]byte("32 bytes of a key of these tests")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := startNetwork(t, devnear.Config{Accounts: []devnear.Account{{ID: "fresh.test", Key: secret.Public(), NEAR: 1000}}})
+			for range 3 {
+				n.chain.Mine() // until something is final
+			}
+			chaintest.Run(t, chaintest.Harness{
+				Chain: n.driver(t, n.url), Dead: n.driver(t, "http://127.0.0.1:1"), Key: accessKey{"fresh.test", secret}, Stranger: n.keys["alice.test"],
+				To: "bob.test", Value: big.NewInt(1_000_000), Reverting: "nobody.test",
+				Garbage: []string{"Alice", "a", ".near", "alice.test/", "alice.test/ed25519:1", "0x5200000000000000000000000000000000000f01", "a b"},
+				Mine:    n.chain.Mine,
+			})
+		})
+	}
+}
+
+// TestExpired has attempts whose blocks are over: one that nobody has sent is dead, and one
+// that was executed is not, whatever nodes remember of it.
+func TestExpired(t *testing.T) {
+	t.Parallel()
+	const validity = 5
+	n := startNetwork(t, devnear.Config{Validity: validity})
+	c, err := nearchain.New(nearchain.Config{ID: "near", URLs: []string{n.url}, Validity: validity})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for range 3 {
+		n.chain.Mine()
+	}
+	key := n.keys["alice.test"]
+	sign := func(nonce uint64) txmgr.Signed {
+		unsigned, err := c.Prepare(t.Context(), txmgr.Draft{Signer: key.Account(), Nonce: nonce, Call: txmgr.Call{To: "bob.test", Value: big.NewInt(1)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		signature, err := key.Sign(t.Context(), unsigned.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		signed, err := c.Seal(unsigned, signature)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signed
+	}
+	executed, never := sign(1), sign(2)
+	if err := c.Send(t.Context(), []txmgr.Signed{executed})[0]; err != nil {
+		t.Fatal(err)
+	}
+	dead := func(attempt txmgr.Signed) bool {
+		expired, err := c.Expired(t.Context(), attempt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return expired
+	}
+	for block := range validity + 1 {
+		if dead(executed) || dead(never) {
+			t.Fatalf("dead after %d blocks", block)
+		}
+		n.chain.Mine()
+	}
+	for range 3 {
+		n.chain.Mine()
+	}
+	if dead(executed) {
+		t.Error("what was executed is dead")
+	}
+	if !dead(never) {
+		t.Error("what nobody has sent is not dead")
+	}
+	if class := txmgr.ClassOf(c.Send(t.Context(), []txmgr.Signed{{Hash: never.Hash, Raw: never.Raw, Tag: never.Tag, Again: true}})[0]); class != txmgr.ClassPoolPolicy {
+		t.Errorf("what has expired is answered with %q", class)
+	}
+}

@@ -1,0 +1,199 @@
+package near_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holiman/uint256"
+
+	devnear "lockstep/devnet/near"
+	"lockstep/e2e/harness"
+	"lockstep/internal/near"
+	"lockstep/internal/pgtest"
+	"lockstep/txmgr/client"
+)
+
+// limit bounds every wait; the machine may be busy.
+const limit = 4 * time.Minute
+
+// run makes blocks until the test ends.
+func (n *network) run(t *testing.T) {
+	t.Helper()
+	stop := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				n.chain.Mine()
+			case <-stop:
+				return
+			}
+		}
+	})
+	t.Cleanup(func() {
+		close(stop)
+		done.Wait()
+	})
+}
+
+// manager starts `lockstep txm` with the access key of relayer.test, and returns a client of it.
+func (n *network) manager(t *testing.T, name, database string) *client.Client {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	harness.Command{Name: name, Args: []string{"txm"}, Rough: true, Shown: 8000, Settings: []string{
+		"INSTANCE_ID=" + name, "TXM_ADDRESS=" + address, "DATABASE_URL=" + database, "PRETTY_LOGS_ENABLED=false",
+		fmt.Sprintf(`TXM_CHAINS={"near":{"driver":"near","url":[%q]}}`, n.url), fmt.Sprintf(`TXM_NEAR_KEYS={"relayer.test":[%q]}`, n.secrets["relayer.test"]),
+		"TXM_RESEND_AFTER=2s",
+	}}.Start(t)
+	c := client.New("http://"+address, "")
+	harness.Until(t, limit, name+" is ready", func() bool {
+		return c.Call(t.Context(), "GET", "/health/readiness", "", nil, nil) == nil
+	})
+	return c
+}
+
+// TestOneKeyTwoProcesses has 200 intents at once for one access key, through two processes.
+// The chain judges: no nonce was refused or overtaken, and each intent was executed once.
+func TestOneKeyTwoProcesses(t *testing.T) {
+	t.Parallel()
+	const intents = 200
+	n := startNetwork(t, devnear.Config{})
+	n.run(t)
+	database := pgtest.Start(t).Database()
+	callers := []*client.Client{n.manager(t, "one", database), n.manager(t, "two", database)}
+	// Some replies are lost after the node has taken the transaction, some requests before it.
+	n.chain.Faults().Next("send_tx", devnear.LostReply, 5)
+	n.chain.Faults().Next("send_tx", devnear.LostRequest, 5)
+	before := n.chain.Balance("bob.test")
+	var group sync.WaitGroup
+	fates := make([]string, intents)
+	for i := range intents {
+		group.Go(func() {
+			// Each intent has an amount of its own, by which the chain tells them apart.
+			intent := client.Intent{Chain: "near", To: "bob.test", Value: fmt.Sprint(1_000_000 + i)}
+			fates[i] = send(t, callers[i%2], fmt.Sprint("intent-", i), intent)
+		})
+	}
+	group.Wait()
+	for i, fate := range fates {
+		if fate != "confirmed" {
+			t.Errorf("intent %d is %s", i, fate)
+		}
+	}
+	executed := map[uint64]int{}
+	for _, tx := range n.chain.Executed() {
+		if give, ok := tx.Actions[0].(near.Transfer); ok {
+			executed[give.Deposit.Uint64()]++
+		}
+	}
+	want := map[uint64]int{}
+	var sum uint64
+	for i := range uint64(intents) {
+		want[1_000_000+i] = 1
+		sum += 1_000_000 + i
+	}
+	if !maps.Equal(executed, want) {
+		t.Errorf("executed by amount: %v", executed)
+	}
+	after := n.chain.Balance("bob.test")
+	if got := new(uint256.Int).Sub(&after, &before).Uint64(); got != sum {
+		t.Errorf("bob has got %d, want %d", got, sum)
+	}
+	if refusals := n.chain.Refusals(); len(refusals) != 0 {
+		t.Errorf("the chain has refused %v", refusals)
+	}
+}
+
+// send hands an intent over until it has a fate.
+func send(t *testing.T, c *client.Client, key string, intent client.Intent) string {
+	deadline := time.Now().Add(limit)
+	for {
+		got, err := c.Send(t.Context(), intent, client.Options{Key: key, Wait: "confirmed", Timeout: 20 * time.Second})
+		switch {
+		case time.Now().After(deadline):
+			return fmt.Sprintf("without a fate: %+v, %v", got, err)
+		case err != nil:
+			return err.Error()
+		case got.Status == "confirmed", got.Status == "reverted", got.Status == "failed":
+			return got.Status
+		}
+	}
+}
+
+// TestActions has intents of several actions in one transaction, one whose last receipt
+// fails, and a delegate action.
+func TestActions(t *testing.T) {
+	t.Parallel()
+	n := startNetwork(t, devnear.Config{})
+	n.run(t)
+	c := n.manager(t, "actions", "memory:")
+	intent := func(to string, actions ...near.Action) client.Intent {
+		t.Helper()
+		data, err := near.EncodeActions(actions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value := near.Deposit(actions)
+		return client.Intent{Chain: "near", To: to, Value: value.Dec(), Data: "0x" + hex.EncodeToString(data)}
+	}
+	key := n.keys["alice.test"].secret.Public()
+	register := intent(
+		"user.relayer.test", near.CreateAccount{}, near.Transfer{Deposit: *uint256.NewInt(77)},
+		near.AddKey{PublicKey: key, AccessKey: near.AccessKey{Permission: near.FullAccess{}}},
+	)
+	delegate, err := near.DelegateAction{
+		Sender: "alice.test", Receiver: "bob.test", Actions: []near.Action{near.Transfer{Deposit: *uint256.NewInt(5)}}, Nonce: 1, MaxBlockHeight: 1_000_000,
+		PublicKey: key,
+	}.Sign(n.keys["alice.test"].secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := near.FunctionCall{Method: "increment", Args: []byte(`{"by":3}`), Gas: 30e12}
+	for _, one := range []struct {
+		name   string
+		intent client.Intent
+		fate   string
+	}{
+		{"an account is registered", register, "confirmed"},
+		{"it is there already", register, "reverted"},
+		{"a call", intent("counter.test", call), "confirmed"},
+		{"a call that panics", intent("failing.test", call), "reverted"},
+		{"a delegate action", intent("alice.test", near.Delegate{SignedDelegate: delegate}), "confirmed"},
+		{"the delegate action again", intent("alice.test", near.Delegate{SignedDelegate: delegate}), "reverted"},
+	} {
+		if fate := send(t, c, one.name, one.intent); fate != one.fate {
+			t.Errorf("%s: %s, want %s", one.name, fate, one.fate)
+		}
+	}
+	if got := n.chain.Balance("user.relayer.test"); got.Uint64() != 77 {
+		t.Errorf("the new account has %s", got.Dec())
+	}
+	// What cannot be is refused before it takes a nonce.
+	before := len(n.chain.Executed())
+	if _, err := c.Send(t.Context(), client.Intent{Chain: "near", To: "nobody.test", Value: "1"}, client.Options{Key: "nobody"}); err == nil {
+		t.Error("a transfer to an account that does not exist is accepted")
+	}
+	wrong := register
+	wrong.Value = "78"
+	if _, err := c.Send(t.Context(), wrong, client.Options{Key: "wrong"}); err == nil {
+		t.Error("a value that is not the actions' is accepted")
+	}
+	if after := len(n.chain.Executed()); after != before {
+		t.Errorf("%d transactions, then %d", before, after)
+	}
+}

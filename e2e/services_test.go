@@ -1,0 +1,211 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// startServices returns a chain, and the input of a script for a payer of its own.
+func startServices(t *testing.T) func(task string, payer int) map[string]any {
+	t.Helper()
+	n := startDev(t, nil)
+	return func(task string, payer int) map[string]any {
+		a := n.Accounts[payer]
+		return map[string]any{
+			"task": task, "rpc": n.RPC, "consensus": n.Consensus, "mirror": n.Mirror, "chainId": chainID,
+			"operator": map[string]any{"id": a.ID, "privateKey": a.PrivateKey}, "evmKey": a.PrivateKey, "address": a.Address,
+		}
+	}
+}
+
+// TestServices has the Hedera SDK use the network's services, and reads what came of it
+// through queries and through the mirror node.
+func TestServices(t *testing.T) {
+	t.Parallel()
+	input := startServices(t)
+
+	t.Run("accounts", func(t *testing.T) {
+		t.Parallel()
+		var got map[string]any
+		script(t, "services", input("accounts", 0), &got)
+		same(t, got, map[string]any{
+			"oneKey": "INVALID_SIGNATURE", "twoKeys": "SUCCESS", "oldKeysOnly": "INVALID_SIGNATURE", "updated": "SUCCESS",
+			"approved": "SUCCESS", "drawn": "SUCCESS", "tooMuch": "AMOUNT_EXCEEDS_ALLOWANCE", "deleted": "SUCCESS",
+			"memo": "one key", "key": true, "granted": 5e8, "left": 2e8, "balance": 0.0,
+		})
+	})
+
+	t.Run("fungible token", func(t *testing.T) {
+		t.Parallel()
+		var got struct {
+			Steps              map[string]any
+			Supply, Name       string
+			Decimals           int
+			Treasury, Held     int64
+			Mirrored, Relation map[string]any
+			Gone               bool
+			Balances           []int64
+			Listed             int64
+		}
+		script(t, "services", input("fungible", 1), &got)
+		same(t, got.Steps, map[string]any{
+			"notAssociated": "TOKEN_NOT_ASSOCIATED_TO_ACCOUNT", "associated": "SUCCESS",
+			"associatedTwice": "TOKEN_ALREADY_ASSOCIATED_TO_ACCOUNT", "withoutKyc": "ACCOUNT_KYC_NOT_GRANTED_FOR_TOKEN",
+			"kyc": "SUCCESS", "sent": "SUCCESS", "frozen": "SUCCESS", "sentFrozen": "ACCOUNT_FROZEN_FOR_TOKEN",
+			"unfrozen": "SUCCESS", "paused": "SUCCESS", "sentPaused": "TOKEN_IS_PAUSED", "unpaused": "SUCCESS",
+			"minted": "SUCCESS", "mintedTooMuch": "TOKEN_MAX_SUPPLY_REACHED", "burned": "SUCCESS", "wiped": "SUCCESS",
+			"updated": "SUCCESS", "revoked": "SUCCESS", "sentRevoked": "ACCOUNT_KYC_NOT_GRANTED_FOR_TOKEN",
+			"dissociatedWithBalance": "TRANSACTION_REQUIRES_ZERO_TOKEN_BALANCES",
+			"deletedHolder":          "TRANSACTION_REQUIRES_ZERO_TOKEN_BALANCES",
+			"automatic":              "ACCOUNT_KYC_NOT_GRANTED_FOR_TOKEN", "deleted": "SUCCESS", "sentDeleted": "TOKEN_WAS_DELETED",
+		})
+		// 1000 + 500 - 200 - 100, of which the holder has 300 - 100.
+		if got.Supply != "1200" || got.Treasury != 1000 || got.Held != 200 || got.Listed != 200 {
+			t.Errorf("supply %s, treasury %d, held %d, listed %d", got.Supply, got.Treasury, got.Held, got.Listed)
+		}
+		same(t, got.Balances, []int64{1000, 200})
+		expect(t, got.Name, "Renamed")
+		expect(t, got.Mirrored["total_supply"], any("1200"))
+		expect(t, got.Mirrored["supply_type"], any("FINITE"))
+		expect(t, got.Mirrored["memo"], any("new memo"))
+		expect(t, got.Mirrored["pause_status"], any("UNPAUSED"))
+		expect(t, got.Relation["freeze_status"], any("UNFROZEN"))
+		expect(t, got.Gone, true)
+	})
+
+	t.Run("NFTs", func(t *testing.T) {
+		t.Parallel()
+		var got map[string]any
+		script(t, "services", input("nfts", 2), &got)
+		same(t, got, map[string]any{
+			"steps": map[string]any{
+				"sent": "SUCCESS", "notOwner": "SENDER_DOES_NOT_OWN_NFT_SERIAL_NO", "approved": "SUCCESS", "taken": "SUCCESS",
+				"takenUnapproved": "SPENDER_DOES_NOT_HAVE_ALLOWANCE", "approvedAll": "SUCCESS", "takenByAll": "SUCCESS",
+				"approvedThird": "SUCCESS", "withdrawn": "SUCCESS", "metadata": "SUCCESS",
+				"burnedForeign": "TREASURY_MUST_OWN_BURNED_NFT", "burned": "SUCCESS", "wiped": "SUCCESS",
+			},
+			"serials": []any{"1", "2", "3", "4"}, "supply": "2", "spender": true, "owner": true, "all": true,
+			"owned": []any{1.0}, "metadata": []any{"a", "b", "new", "d"}, "deleted": []any{false, true, false, true},
+			"history": []any{"CRYPTOTRANSFER", "CRYPTOTRANSFER", "TOKENMINT"},
+		})
+	})
+
+	t.Run("topics", func(t *testing.T) {
+		t.Parallel()
+		var got map[string]any
+		script(t, "services", input("topics", 4), &got)
+		same(t, got, map[string]any{
+			"steps": map[string]any{
+				"unsigned": "INVALID_SIGNATURE", "updated": "SUCCESS", "open": "SUCCESS", "deleted": "SUCCESS", "tooLate": "INVALID_TOPIC_ID",
+			},
+			"sequence": "1", "whole": true, "first": "hello", "chunks": []any{"1/3", "2/3", "3/3"}, "last": "anybody", "count": "5",
+			"hash": true, "memo": "renamed", "utf8": "hello", "same": true, "gone": true,
+		})
+	})
+
+	t.Run("schedules", func(t *testing.T) {
+		t.Parallel()
+		var got map[string]any
+		script(t, "services", input("schedules", 6), &got)
+		same(t, got, map[string]any{
+			"steps": map[string]any{
+				"identical": "IDENTICAL_SCHEDULE_ALREADY_CREATED", "nothingNew": "NO_NEW_VALID_SIGNATURES", "signed": "SUCCESS",
+				"again": "SCHEDULE_ALREADY_EXECUTED", "deleted": "SUCCESS", "signedDeleted": "SCHEDULE_ALREADY_DELETED",
+				"immutable": "SCHEDULE_IS_IMMUTABLE", "notSchedulable": "SCHEDULED_TRANSACTION_NOT_IN_WHITELIST",
+			},
+			"signers": 1.0, "pending": true, "memo": "a memo", "scheduled": true, "ref": true, "moved": true, "executed": true,
+			"signatures": []any{"ECDSA_SECP256K1", "ED25519"}, "at": true, "listed": []any{1.0, "CRYPTOTRANSFER", true},
+			"early": nil, "late": true, "balance": "45 ℏ",
+		})
+	})
+
+	t.Run("contracts and random numbers", func(t *testing.T) {
+		t.Parallel()
+		var got map[string]any
+		in := input("contracts", 5)
+		in["artifact"] = contract(t, "Journal")
+		script(t, "services", in, &got)
+		same(t, got, map[string]any{
+			"steps": map[string]any{
+				"updated": "SUCCESS", "immutable": "MODIFYING_IMMUTABLE_CONTRACT", "noObtainer": "OBTAINER_REQUIRED",
+				"undeletable": "MODIFYING_IMMUTABLE_CONTRACT", "deleted": "SUCCESS", "again": "CONTRACT_DELETED",
+			},
+			"memo": "changed", "mirrored": "changed", "associations": 7.0, "bytes": 48.0, "number": true,
+		})
+	})
+
+	t.Run("airdrops and rejections", func(t *testing.T) {
+		t.Parallel()
+		var got map[string]any
+		script(t, "services", input("airdrops", 6), &got)
+		same(t, got, map[string]any{
+			"steps": map[string]any{
+				"empty": "EMPTY_TOKEN_TRANSFER_BODY", "twice": "PENDING_NFT_AIRDROP_ALREADY_EXISTS", "claimUnsigned": "INVALID_SIGNATURE",
+				"claimed": "SUCCESS", "claimedTwice": "INVALID_PENDING_AIRDROP_ID", "canceled": "SUCCESS",
+				"claimedLate": "INVALID_PENDING_AIRDROP_ID", "rejectUnsigned": "INVALID_SIGNATURE", "paused": "SUCCESS",
+				"rejectPaused": "TOKEN_IS_PAUSED", "unpaused": "SUCCESS", "rejected": "SUCCESS",
+				"rejectedTwice": "INSUFFICIENT_TOKEN_BALANCE", "flow": "SUCCESS", "again": "SUCCESS",
+			},
+			"before": map[string]any{"open": 10.0, "shut": -1.0, "sender": 990.0}, "claimed": 20.0,
+			"outstanding": []any{[]any{20.0, nil}, []any{0.0, 1.0}, []any{0.0, 2.0}}, "rest": 2.0,
+			"pending": []any{20.0, 0.0, 0.0}, "moved": "10", "ended": 0.0, "after": []any{0.0, 1000.0},
+			"relations": []any{true}, "type": "TOKENREJECT",
+			"evm": map[string]any{"held": "7", "logs": []any{1.0, 1.0}, "left": 0.0, "child": "TOKENCLAIMAIRDROP"},
+		})
+	})
+
+	t.Run("batches", func(t *testing.T) {
+		t.Parallel()
+		var got map[string]any
+		script(t, "services", input("batches", 7), &got)
+		row := func(name, result string) []any { return []any{name, result, true, true} }
+		same(t, got, map[string]any{
+			"whole": map[string]any{"status": "SUCCESS", "records": []any{
+				row("CRYPTOTRANSFER", "SUCCESS"), row("CRYPTOTRANSFER", "SUCCESS"), row("CRYPTOCREATEACCOUNT", "SUCCESS"),
+			}},
+			"broken": map[string]any{"status": "INNER_TRANSACTION_FAILED", "records": []any{
+				row("CRYPTOTRANSFER", "REVERTED_SUCCESS"), row("CRYPTOTRANSFER", "INSUFFICIENT_TOKEN_BALANCE"),
+			}},
+			"unsigned": "INVALID_SIGNATURE", "empty": "BATCH_LIST_EMPTY", "after": 20.0, "left": 20.0, "account": true,
+		})
+	})
+
+	t.Run("the account service", func(t *testing.T) {
+		t.Parallel()
+		var got map[string]any
+		script(t, "services", input("accountService", 8), &got)
+		same(t, got, map[string]any{
+			"steps": []any{1.0, 1.0, 1.0}, "allowance": []any{"22", "5000"}, "atAccount": []any{"22", "70"}, "raw": []any{true, false},
+			"whole": []any{"22", "true"}, "granted": 5000.0, "lower": 70.0, "open": -1.0, "info": "-1",
+		})
+	})
+
+	t.Run("the network's files", func(t *testing.T) {
+		t.Parallel()
+		var got map[string]any
+		script(t, "services", input("files", 9), &got)
+		same(t, got, map[string]any{"gas": "852000", "same": true, "sizes": []any{true, true}})
+	})
+
+	t.Run("custom fees", func(t *testing.T) {
+		t.Parallel()
+		var got map[string]any
+		script(t, "services", input("fees", 3), &got)
+		same(t, got, map[string]any{
+			"steps": map[string]any{
+				"fromTreasury": "SUCCESS", "giftUnsigned": "INVALID_SIGNATURE", "gift": "SUCCESS", "schedule": "SUCCESS",
+			},
+			"after":    map[string]any{"alice": 800.0, "bob": 180.0, "collector": 20.0},
+			"assessed": []any{"100000000", "20"}, "mirrored": []any{"100000000", "20"},
+			"royalty": []any{"200000000"}, "free": 0.0,
+		})
+	})
+}
+
+func same[T any](t *testing.T, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

@@ -1,0 +1,142 @@
+package txm_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"lockstep/txmgr"
+)
+
+// TestOneKeyManyPosts submits one idempotency key 50 times at once, in two processes and
+// again after a restart: there is one transaction, and every caller gets it.
+func TestOneKeyManyPosts(t *testing.T) {
+	t.Parallel()
+	c, chain := alone(t, nil)
+	other := newCaller(t, c.n)
+	word := topic()
+	keyed := func(r *txmgr.Request) { r.Data, r.IdempotencyKey = word, "order-1" }
+	ids := make([]string, 50)
+	var group sync.WaitGroup
+	for n := range ids {
+		group.Go(func() {
+			from := []*caller{c, other}[n%2]
+			intent, err := from.submit(keyed)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ids[n] = intent.ID
+		})
+	}
+	group.Wait()
+	c.settled()
+	late := newCaller(t, c.n) // as after a restart
+	ids = append(ids, late.must(keyed).ID)
+	for _, id := range ids {
+		if id != ids[0] {
+			t.Fatalf("one key has intents %s and %s", id, ids[0])
+		}
+	}
+	if _, err := late.submit(keyed, func(r *txmgr.Request) { r.Gas++ }); !errors.Is(err, txmgr.ErrIdempotency) {
+		t.Fatalf("another body under the key: %v", err)
+	}
+	c.audit(chain.url)
+	// Past the retention the key is remembered, so that nothing runs again.
+	if _, err := c.store.Forget(t.Context(), 1<<62, 100); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := late.submit(keyed); !errors.Is(err, txmgr.ErrForgotten) {
+		t.Fatalf("a key past its retention: %v", err)
+	}
+	if runs := c.executions(chain.url); len(runs) != 1 {
+		t.Fatalf("%d executions, want 1", len(runs))
+	}
+}
+
+// TestAcquire reserves 1,000 nonces at once for callers who sign themselves, on an account
+// whose key is here: none is given twice, and what expires is filled.
+func TestAcquire(t *testing.T) {
+	t.Parallel()
+	c, chain := alone(t, nil)
+	account := keyOf(devKeys[0]).Account()
+	c.must()
+	c.settled()
+	const n = 1000
+	var mu sync.Mutex
+	seen := map[uint64]string{}
+	work := make(chan struct{}, n)
+	for range n {
+		work <- struct{}{}
+	}
+	close(work)
+	var group sync.WaitGroup
+	for range 16 {
+		group.Go(func() {
+			for range work {
+				v, err := c.m.Acquire(context.WithoutCancel(t.Context()), "t", "31337", account)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				if seen[v.Nonce] != "" {
+					t.Errorf("nonce %d was given twice", v.Nonce)
+				}
+				seen[v.Nonce] = v.ID
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	for nonce := uint64(1); nonce <= n; nonce++ {
+		if seen[nonce] == "" {
+			t.Fatalf("nonce %d was never given", nonce)
+		}
+	}
+	for nonce := uint64(2); nonce <= n; nonce++ { // all but the lowest
+		if done, err := c.m.Recycle(t.Context(), "t", seen[nonce]); err != nil || !done {
+			t.Fatalf("recycle: %v, %v", done, err)
+		}
+	}
+	i := c.must() // takes nonce 2, and waits for nonce 1
+	c.reaches(i.ID, txmgr.StatusBroadcast)
+	// The caller never comes back: its nonce is filled.
+	if _, err := c.m.Recycle(t.Context(), "t", seen[1]); err != nil {
+		t.Fatal(err)
+	}
+	c.settled()
+	if c.count("SELECT count(*) FROM attempts WHERE purpose = 'fill'") != 1 {
+		t.Error("the nonce was not filled")
+	}
+	c.audit(chain.url)
+}
+
+// TestLeastPending deals 40 intents to four signers evenly, and keeps an order key on one.
+func TestLeastPending(t *testing.T) {
+	t.Parallel()
+	c, chain := alone(t, func(n *txmNode) { n.Keys, n.InFlight = devKeys, 10 }, "--no-mining")
+	until(t, "every signer is owned", func() bool {
+		return c.count("SELECT count(*) FROM signer_chains WHERE known") == 4 && c.count("SELECT count(*) FROM leases WHERE name LIKE 'txm:%' AND owner <> ''") == 4
+	})
+	c.many(40)
+	until(t, "all are in the pool", func() bool { return c.count("SELECT count(*) FROM intents WHERE status = 'broadcast'") == 40 })
+	if n := c.count("SELECT count(*) FROM (SELECT signer FROM intents GROUP BY signer HAVING count(*) = 10) AS even"); n != 4 {
+		t.Errorf("%d of 4 signers have 10 intents each", n)
+	}
+	until(t, "all are mined", func() bool {
+		chain.mine(1)
+		return c.count("SELECT count(*) FROM intents WHERE NOT final") == 0
+	})
+	for range 5 {
+		c.must(func(r *txmgr.Request) { r.OrderKey = "trader" })
+	}
+	until(t, "the order is in the pool", func() bool { return c.count("SELECT count(*) FROM intents WHERE status = 'broadcast'") == 5 })
+	if n := c.count("SELECT count(DISTINCT signer) FROM intents WHERE order_key = 'trader'"); n != 1 {
+		t.Errorf("an order key is on %d signers at once", n)
+	}
+	chain.mine(2)
+	c.settled()
+	c.audit(chain.url)
+}

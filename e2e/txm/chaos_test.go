@@ -1,0 +1,218 @@
+package txm_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/e2e/harness"
+	"lockstep/internal/pgtest"
+)
+
+// storm is how much trouble there is.
+type storm struct {
+	lasts, kill, flap, database time.Duration
+	lease                       time.Duration
+	rate                        int // transactions offered in a second
+}
+
+// stormOf is a short one in every run, and as long as LOCKSTEP_CHAOS_TIME says in `make chaos-txm`.
+func stormOf(t testing.TB) storm {
+	text := os.Getenv("LOCKSTEP_CHAOS_TIME")
+	if text == "" {
+		return storm{lasts: 15 * time.Second, kill: 5 * time.Second, flap: 3 * time.Second, database: 8 * time.Second, lease: 3 * time.Second, rate: 20}
+	}
+	lasts, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return storm{lasts: lasts, kill: 20 * time.Second, flap: 7 * time.Second, database: 90 * time.Second, lease: 10 * time.Second, rate: 100}
+}
+
+// managers are `lockstep txm` processes on one database.
+type managers struct {
+	t        testing.TB
+	settings []string
+	names    []string
+	members  map[string]*process
+	urls     map[string]string
+}
+
+func (m *managers) start(name string) {
+	m.t.Helper()
+	cmd := exec.Command(harness.Program(m.t), "txm")
+	cmd.Dir = m.t.TempDir() // no .env file of the developer's
+	cmd.Env = append(append(harness.Environment(), m.settings...), "INSTANCE_ID="+name, "TXM_ADDRESS="+strings.TrimPrefix(m.urls[name], "http://"))
+	m.members[name] = run(m.t, cmd)
+}
+
+func startManagers(t testing.TB, s storm, database string, nodes ...*proxy) *managers {
+	t.Helper()
+	spec := map[string]any{"31337": map[string]any{"url": []string{nodes[0].url, nodes[1].url}, "depth": 2}}
+	chains, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &managers{t: t, names: []string{"a", "b", "c"}, members: map[string]*process{}, urls: map[string]string{}, settings: []string{
+		"DATABASE_URL=" + database, "TXM_CHAINS=" + string(chains), "RELAYER_PRIVATE_KEYS=" + strings.Join(devKeys, ","),
+		"TXM_IN_FLIGHT=64", "TXM_LEASE=" + s.lease.String(), "TXM_SEND_TIMEOUT=" + (s.lease / 3).String(), "TXM_RESEND_AFTER=2s", "TXM_RECONCILE=5s",
+		"TXM_BUMP_AFTER=20s", "PRETTY_LOGS_ENABLED=false",
+	}}
+	for _, name := range m.names {
+		m.urls[name] = fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
+		m.start(name)
+	}
+	for _, name := range m.names {
+		until(t, name+" is ready", func() bool { return ask("GET", m.urls[name]+"/health/readiness", "", "", nil) == 200 })
+	}
+	return m
+}
+
+// TestChaos offers transactions to three processes for a while, in which owners are killed,
+// the database crashes and comes back, and the chain's endpoints fall, lose answers and say
+// nothing of receipts. Then the ledger and the chain are held against the laws.
+func TestChaos(t *testing.T) {
+	s := stormOf(t)
+	chain := startAnvil(t, "--block-time", "1")
+	server := pgtest.Start(t)
+	database := server.Database()
+	nodes := []*proxy{startProxy(t, chain.url), startProxy(t, chain.url)}
+	m := startManagers(t, s, database, nodes...)
+	c := newCaller(t, txmNode{Ledger: database, Chain: 31337, URLs: []string{chain.url}})
+	if status := ask("POST", m.urls["a"]+"/v1/policies", `{"rules":{"tenantDailyGas":"1000000000000000000000000"}}`, "", nil); status/100 != 2 {
+		t.Fatalf("the policy: %d", status)
+	}
+	l := startLoad(m, s.rate)
+	kills := m.trouble(c, s, server, nodes)
+	for _, n := range nodes {
+		n.fall(false)
+		n.spoil("", "", 0)
+	}
+	l.end()
+	c.ids = l.accepted
+	c.settledWithin(5 * time.Minute)
+	c.audit(chain.url)
+	c.oneEachKey(l)
+	for name, p := range m.members {
+		if p.ended() {
+			t.Errorf("process %s ended by itself:\n%s", name, p.out)
+		}
+	}
+	if len(kills) == 0 || l.late.Load() == 0 {
+		t.Errorf("%d owners were killed and %d calls had to be repeated: no trouble", len(kills), l.late.Load())
+	}
+	c.figures(l, kills)
+}
+
+// killed is an owner's death and the signers it had.
+type killed struct {
+	at      int64
+	signers []string
+}
+
+// trouble makes it, one at a time, until the storm is over.
+func (m *managers) trouble(c *caller, s storm, server *pgtest.Server, nodes []*proxy) []killed {
+	var list []killed
+	over := time.After(s.lasts)
+	kill, flap, database := time.NewTicker(s.kill), time.NewTicker(s.flap), time.NewTicker(s.database)
+	defer kill.Stop()
+	defer flap.Stop()
+	defer database.Stop()
+	for {
+		select {
+		case <-over:
+			return list
+		case <-kill.C:
+			name, signers := c.anyOwner()
+			if name == "" {
+				continue
+			}
+			m.members[name].kill()
+			list = append(list, killed{time.Now().UnixMicro(), signers})
+			m.t.Logf("%s is killed, the owner of %d signers", name, len(signers))
+			m.start(name)
+		case <-database.C:
+			m.t.Log("the database crashes")
+			server.Kill()
+			server.Restart()
+		case <-flap.C:
+			m.supervise()
+			for _, n := range nodes {
+				n.fall(rand.IntN(3) == 0)
+				how := []string{swallow, reset, null}[rand.IntN(3)]
+				method := "eth_sendRawTransaction"
+				if how == null {
+					method = "eth_getTransactionReceipt"
+				}
+				n.spoil(method, how, rand.IntN(5))
+			}
+		}
+	}
+}
+
+// supervise starts again what could not begin because the database was down.
+func (m *managers) supervise() {
+	for _, name := range m.names {
+		if p := m.members[name]; p.ended() && !strings.Contains(p.out.String(), "is ready") {
+			m.t.Logf("%s could not begin: %s", name, p.out)
+			m.start(name)
+		}
+	}
+}
+
+// anyOwner returns a process that owns signers, and which.
+func (c *caller) anyOwner() (string, []string) {
+	owned := map[string][]string{}
+	for _, key := range devKeys {
+		signer := strings.ToLower(keyOf(key).Account())
+		owner, _, _ := strings.Cut(c.text("SELECT coalesce(max(owner), '') FROM leases WHERE name = $1", "txm:31337:"+signer), "/")
+		if owner != "" {
+			owned[owner] = append(owned[owner], signer)
+		}
+	}
+	names := make([]string, 0, len(owned))
+	for name := range owned {
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	slices.Sort(names)
+	name := names[rand.IntN(len(names))]
+	return name, owned[name]
+}
+
+// oneEachKey checks that every key has the one intent that its caller was told of.
+func (c *caller) oneEachKey(l *load) {
+	c.t.Helper()
+	if n := c.count("SELECT count(*) FROM intents WHERE idem_key <> ''"); n != len(l.accepted) {
+		c.t.Errorf("the ledger has %d intents, the callers were told of %d", n, len(l.accepted))
+	}
+	if n := c.count("SELECT count(*) FROM intents WHERE status NOT IN ('confirmed', 'cancelled')"); n != 0 {
+		c.t.Errorf("%d intents were not executed, and nobody cancelled them", n)
+	}
+}
+
+// figures logs what was measured.
+func (c *caller) figures(l *load, kills []killed) {
+	c.t.Helper()
+	var takeover int64
+	for _, k := range kills {
+		for _, signer := range k.signers {
+			first := c.count("SELECT coalesce(min(sent_at), 0) FROM slots WHERE signer = $1 AND sent_at > $2", signer, k.at)
+			takeover = max(takeover, int64(first)-k.at)
+		}
+	}
+	c.t.Logf("%d transactions accepted, %d calls repeated, %d owners killed; longest time from an owner's death to its signer's next send %v",
+		len(l.accepted), l.late.Load(), len(kills), time.Duration(takeover)*time.Microsecond)
+	c.t.Logf("%d attempts, %d fills, %d cancels, %d bumps, %d uncertain answers",
+		c.count("SELECT count(*) FROM attempts"), c.count("SELECT count(*) FROM attempts WHERE purpose = 'fill'"),
+		c.count("SELECT count(*) FROM attempts WHERE purpose = 'cancel'"), c.count("SELECT count(*) FROM attempts WHERE version > 1"),
+		c.count("SELECT count(*) FROM attempts WHERE ambiguous"))
+}

@@ -1,0 +1,73 @@
+package txm_test
+
+import (
+	"log/slog"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/devnet"
+	"lockstep/devnet/ledger"
+	"lockstep/internal/hedera"
+	"lockstep/txmgr"
+	"lockstep/txmgr/chaintest"
+)
+
+const (
+	reverting     = "0x52000000000000000000000000000000000bad01"
+	revertingCode = "0x60006000fd" // REVERT
+	receiver      = "0x5200000000000000000000000000000000000f01"
+)
+
+// TestContract holds every driver against the contract of txmgr.Chain, on a real chain of its own.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	garbage := []string{"0x", "alice", "0x12", "0.0.x", receiver + "00", "0xZZ00000000000000000000000000000000000f01"}
+	t.Run("ethchain", func(t *testing.T) {
+		chain := startAnvil(t)
+		chain.call("anvil_setCode", nil, reverting, revertingCode)
+		open := func(url string) txmNode { return txmNode{Chain: 31337, URLs: []string{url}, Timeout: time.Second} }
+		alive, err := open(chain.url).open(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead, err := open("http://127.0.0.1:1").open(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chaintest.Run(t, chaintest.Harness{
+			Chain: alive, Dead: dead, Key: keyOf(newKey(t, chain)), Stranger: keyOf(devKeys[3]), To: receiver, Value: big.NewInt(1_000_000), Reverting: reverting,
+			Garbage: garbage, Mine: func() { chain.mine(1) },
+		})
+	})
+	t.Run("hederachain", func(t *testing.T) {
+		h := startHedera(t, devnet.Config{ConsensusLatency: 50 * time.Millisecond, Nodes: 2, Signers: 2, BlockTime: 200 * time.Millisecond})
+		code := hexutil.MustDecode(revertingCode)
+		if err := h.Ledger().Edit(ledger.Edit{Address: common.HexToAddress(reverting), Code: &code}); err != nil {
+			t.Fatal(err)
+		}
+		log := slog.New(slog.DiscardHandler)
+		n := h.node("")
+		alive, err := n.open(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the mirror node shows the contract", func() bool {
+			tried, err := alive.Simulate(t.Context(), txmgr.Call{From: keyOf(n.Keys[0]).Account(), To: reverting, Value: new(big.Int), Data: []byte{1}})
+			return err == nil && !tried.Success
+		})
+		lost := n
+		lost.URLs, lost.Network = []string{"http://127.0.0.1:1"}, `{"127.0.0.1:1":"0.0.3"}`
+		dead, err := lost.open(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chaintest.Run(t, chaintest.Harness{
+			Chain: alive, Dead: dead, Key: keyOf(n.Keys[0]), Stranger: keyOf(n.Keys[1]), To: keyOf(n.Keys[1]).Account(), Reverting: reverting,
+			Value: big.NewInt(5 * hedera.WeibarPerTinybar), Garbage: garbage, Mine: func() {},
+		})
+	})
+}

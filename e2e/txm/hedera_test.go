@@ -1,0 +1,371 @@
+package txm_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/config"
+	"lockstep/consensus"
+	"lockstep/devnet"
+	"lockstep/devnet/ledger"
+	"lockstep/devnet/node"
+	"lockstep/internal/envx"
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
+	"lockstep/internal/secret"
+	"lockstep/mirror"
+	"lockstep/txmgr"
+	"lockstep/txmgr/hederachain"
+)
+
+// hederaCounter is where the counter is on Hedera, whose low addresses are entities'.
+const hederaCounter = "0x52000000000000000000000000000000000c0de1"
+
+// hederanet is a development network in this process, whose consensus log judges.
+type hederanet struct {
+	*devnet.Network
+	t *testing.T
+
+	mu     sync.Mutex
+	faults []node.Fault // of the next Ethereum transactions, in order
+	met    func()       // is called when the next one comes to a node, before consensus has it
+}
+
+func startHedera(t *testing.T, cfg devnet.Config) *hederanet {
+	t.Helper()
+	h := &hederanet{t: t}
+	cfg.Consensus, cfg.Mirror, cfg.Log, cfg.Fault = "127.0.0.1:0", "127.0.0.1:0", slog.New(slog.DiscardHandler), h.fault
+	if cfg.Signers == 0 {
+		cfg.Signers = 1
+	}
+	var err error
+	if h.Network, err = devnet.New(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	code := hexutil.MustDecode(counterCode)
+	if err := h.Ledger().Edit(ledger.Edit{Address: common.HexToAddress(hederaCounter), Code: &code}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// spoil puts faults on the next Ethereum transactions that come to a node.
+func (h *hederanet) spoil(faults ...node.Fault) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faults = append(h.faults, faults...)
+}
+
+// meet does something when the next Ethereum transaction comes to a node.
+func (h *hederanet) meet(do func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.met = do
+}
+
+// left is how many faults wait for their transaction.
+func (h *hederanet) left() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.faults)
+}
+
+func (h *hederanet) fault(call node.Call) node.Fault {
+	if call.Submission == nil || call.Submission.Ethereum == nil {
+		return node.Fault{}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.met != nil {
+		h.met()
+		h.met = nil
+	}
+	if len(h.faults) == 0 {
+		return node.Fault{}
+	}
+	f := h.faults[0]
+	h.faults = h.faults[1:]
+	return f
+}
+
+// node is the configuration of a process that sends from the network's signers.
+func (h *hederanet) node(ledger string) txmNode {
+	h.t.Helper()
+	network, err := json.Marshal(h.Nodes())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	n := txmNode{
+		Ledger: ledger, Chain: 298, URLs: []string{h.Mirror()}, Network: string(network), Instance: "node",
+		Lease: 4 * time.Second, Resend: 2 * time.Second, Timeout: time.Second,
+	}
+	for _, a := range h.Signers() {
+		n.Keys = append(n.Keys, strings.TrimPrefix(a.PrivateKey, "0x"))
+	}
+	return n
+}
+
+// hedera opens the driver of a node's network. Its connections end with the process.
+func (n txmNode) hedera(log *slog.Logger) (txmgr.Chain, error) {
+	client, err := consensus.New(consensus.Config{
+		Network: n.Network, OperatorID: devnet.OperatorID(), OperatorKey: secret.String(devnet.OperatorKey()), OperatorKeyFormat: "HEX_ECDSA",
+		AttemptTimeout: envx.Millis(n.Timeout), RequestTimeout: envx.Millis(10 * time.Second), MaxAttempts: 10,
+	}, log)
+	if err != nil {
+		return nil, err
+	}
+	// What the settings say of mirror nodes where nothing is set.
+	cfg, err := config.LoadManager([]string{"TXM_CHAINS=1=http://127.0.0.1:1", "RELAYER_PRIVATE_KEYS=" + n.Keys[0], "MIRROR_NODE_URL=" + n.URLs[0]})
+	if err != nil {
+		return nil, err
+	}
+	reader, err := mirror.New(cfg.Mirror, mirror.Options{Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return hederachain.New(hederachain.Config{ID: n.Chain, InFlight: n.InFlight}, client, reader)
+}
+
+// records are the Ethereum transactions of the consensus log.
+func (h *hederanet) records() []*ledger.Record {
+	var list []*ledger.Record
+	end := hedera.TimestampOf(time.Now().Add(time.Hour))
+	for r := range h.Ledger().Handled().Records(hedera.Timestamp{}, end, false) {
+		if r.Kind == ledger.KindEthereum && !r.IsChild() {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// statuses counts the consensus log by status.
+func (h *hederanet) statuses() map[string]int {
+	counts := map[string]int{}
+	for _, r := range h.records() {
+		counts[r.Status.String()]++
+	}
+	return counts
+}
+
+// audit judges the ledger by the consensus log: every intent was executed as often as its fate
+// says, the nonces are the ledger's, and each slot was used by the transaction that it names.
+func (h *hederanet) audit(c *caller) {
+	h.t.Helper()
+	runs, used := map[string]int{}, map[string]string{}
+	for _, r := range h.records() {
+		if r.Status != hapi.ResponseCodeEnum_SUCCESS {
+			continue
+		}
+		used[r.EthereumHash.Hex()] = fmt.Sprintf("%s/%d", strings.ToLower(r.Result.Sender.Hex()), r.Result.SignerNonce-1)
+		for _, l := range r.Result.Logs {
+			runs[l.Topics[0].Hex()]++
+		}
+	}
+	c.judge(runs)
+	lanes, err := c.m.Signers(context.WithoutCancel(h.t.Context()), "")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, lane := range lanes {
+		a, ok := h.Ledger().Handled().AccountByAddress(common.HexToAddress(lane.Signer))
+		if !ok || uint64(a.Nonce) != lane.NextNonce {
+			h.t.Errorf("%s: the network's nonce is %d, the ledger's %d", lane.Signer, a.Nonce, lane.NextNonce)
+		}
+	}
+	for hash, slot := range used {
+		signer, nonce, _ := strings.Cut(slot, "/")
+		if c.count("SELECT count(*) FROM slots WHERE consumed = $1 AND signer = $2 AND nonce = "+nonce, hash, signer) != 1 {
+			h.t.Errorf("the network executed %s as nonce %s of %s, and the ledger does not know", hash, nonce, signer)
+		}
+	}
+	if h.t.Failed() {
+		h.t.Logf("consensus log: %v", h.statuses())
+	}
+}
+
+// TestHedera sends a few intents through the driver: the network executes each once, under the
+// id that the ledger had before.
+func TestHedera(t *testing.T) {
+	t.Parallel()
+	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
+	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
+	c := newCaller(t, n)
+	n.start(t)
+	c.many(10)
+	c.settled()
+	h.audit(c)
+	c.sameBytes()
+	if got := h.statuses(); got["SUCCESS"] != 10 || len(got) != 1 {
+		t.Errorf("the consensus log has %v", got)
+	}
+	for _, r := range h.records() {
+		if c.count("SELECT count(*) FROM attempts WHERE hash = $1 AND tag LIKE $2", r.EthereumHash.Hex(), r.ID.String()+" %") != 1 {
+			t.Errorf("the ledger has no attempt %s with id %s", r.EthereumHash, r.ID)
+		}
+	}
+}
+
+// TestHederaUnderFaults sends 500 intents over five signers, through a mirror node that is ten
+// seconds late and two nodes that break connections before and after they take a transaction, and
+// say that they are busy: no nonce is wrong, and each fate is the consensus log's.
+func TestHederaUnderFaults(t *testing.T) {
+	t.Parallel()
+	const intents, signers = 500, 5
+	h := startHedera(t, devnet.Config{ConsensusLatency: 300 * time.Millisecond, MirrorLag: 10 * time.Second, Nodes: 2, Signers: signers})
+	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
+	n.InFlight = 50
+	c := newCaller(t, n)
+	busy := node.Fault{Status: hapi.ResponseCodeEnum_BUSY}
+	for range intents / 50 {
+		h.spoil(
+			node.Fault{}, node.Fault{DropAfter: true}, node.Fault{}, busy, node.Fault{}, node.Fault{DropBefore: true}, node.Fault{}, busy, busy, node.Fault{},
+			node.Fault{DropAfter: true}, node.Fault{Status: hapi.ResponseCodeEnum_PLATFORM_NOT_ACTIVE}, node.Fault{}, node.Fault{DropAfter: true, Delay: 300 * time.Millisecond},
+		)
+	}
+	n.start(t)
+	for range intents / 50 {
+		c.many(50)
+	}
+	c.settledWithin(5 * time.Minute)
+	h.audit(c)
+	c.sameBytes()
+	if left := h.left(); left != 0 {
+		t.Errorf("%d faults were never met", left)
+	}
+	if c.count("SELECT count(*) FROM attempts WHERE ambiguous") == 0 {
+		t.Error("no answer was ever lost")
+	}
+	if used := c.count("SELECT count(DISTINCT signer) FROM intents"); used != signers {
+		t.Errorf("%d signers were used", used)
+	}
+	if got := h.statuses(); got["SUCCESS"] != intents || len(got) != 1 {
+		t.Errorf("the consensus log has %v", got)
+	}
+}
+
+// TestHederaLostAnswers loses the answer to a transaction that a node took: swallowed for longer
+// than it is waited for, late, or the connection reset. The same id is asked for, and nothing is
+// executed twice.
+func TestHederaLostAnswers(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string]node.Fault{
+		"reset after":  {DropAfter: true},
+		"reset before": {DropBefore: true},
+		"late":         {Delay: 1500 * time.Millisecond},
+		"swallowed":    {Delay: 3 * time.Second, DropAfter: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := startHedera(t, devnet.Config{ConsensusLatency: 200 * time.Millisecond, Nodes: 2})
+			n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
+			c := newCaller(t, n)
+			h.spoil(node.Fault{}, node.Fault{}, lost, node.Fault{}, lost)
+			n.start(t)
+			c.many(20)
+			c.settled()
+			h.audit(c)
+			c.sameBytes()
+			if c.count("SELECT count(*) FROM attempts WHERE offers > 1 OR error_class = 'known'") == 0 && h.left() != 0 {
+				t.Error("no answer was lost")
+			}
+			if got := h.statuses(); got["SUCCESS"] != 20 || len(got) != 1 {
+				t.Errorf("the consensus log has %v", got)
+			}
+		})
+	}
+}
+
+// TestHederaRefusedAtConsensus has the network refuse a transaction that a node had accepted: it
+// is sent again at the same nonce under a new id, with the same bytes, and what was behind it
+// follows.
+func TestHederaRefusedAtConsensus(t *testing.T) {
+	t.Parallel()
+	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
+	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
+	n.InFlight = 1
+	c := newCaller(t, n)
+	h.spoil(node.Fault{}, node.Fault{Outcome: hapi.ResponseCodeEnum_CONSENSUS_GAS_EXHAUSTED})
+	n.start(t)
+	c.many(5)
+	c.settled()
+	h.audit(c)
+	if got := h.statuses(); got["SUCCESS"] != 5 || got["CONSENSUS_GAS_EXHAUSTED"] != 1 || len(got) != 2 {
+		t.Errorf("the consensus log has %v", got)
+	}
+	h.twoIDs(c)
+}
+
+// TestHederaVanished has a node accept a transaction that never reaches consensus, and say for as
+// long as it is asked that it has it. Only when consensus time is past its validity is it sent
+// again: with the same nonce, the same bytes, and a new id.
+func TestHederaVanished(t *testing.T) {
+	t.Parallel() // it waits for two minutes
+	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2, BlockTime: 500 * time.Millisecond})
+	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
+	n.InFlight = 1
+	c := newCaller(t, n)
+	h.spoil(node.Fault{}, node.Fault{Vanish: true})
+	n.start(t)
+	c.many(4)
+	c.settledWithin(5 * time.Minute)
+	h.audit(c)
+	if got := h.statuses(); got["SUCCESS"] != 4 || len(got) != 1 {
+		t.Errorf("the consensus log has %v", got)
+	}
+	h.twoIDs(c)
+}
+
+// TestHederaCallData sends the longest call data that is accepted, which the network takes as a
+// jumbo transaction. A byte more is refused before anything is stored.
+func TestHederaCallData(t *testing.T) {
+	t.Parallel()
+	const most = 131_072
+	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
+	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
+	c := newCaller(t, n)
+	n.start(t)
+	data := func(size int) func(*txmgr.Request) {
+		return func(r *txmgr.Request) { r.Data, r.Gas = append(r.Data, make([]byte, size-len(r.Data))...), 10_000_000 }
+	}
+	var invalid *txmgr.InvalidError
+	if _, err := c.submit(data(most + 1)); !errors.As(err, &invalid) || invalid.Field != "data" {
+		t.Errorf("a byte too many: %v", err)
+	}
+	id := c.must(data(most)).ID
+	c.ids[id] = c.ids[id][:32] // its event has the first word alone
+	c.reaches(id, txmgr.StatusConfirmed)
+	c.settled()
+	h.audit(c)
+	if got := h.statuses(); got["SUCCESS"] != 1 || len(got) != 1 {
+		t.Errorf("the consensus log has %v", got)
+	}
+}
+
+// twoIDs checks that one transaction was given a second id, and no other one.
+func (h *hederanet) twoIDs(c *caller) {
+	h.t.Helper()
+	if n := c.count("SELECT count(*) FROM (SELECT hash FROM attempts GROUP BY hash HAVING count(*) = 2 AND count(DISTINCT tag) = 2) AS twice"); n != 1 {
+		h.t.Errorf("%d transactions have two ids, want 1", n)
+	}
+	if n := c.count("SELECT count(DISTINCT hash) FROM attempts"); n != len(c.ids) {
+		h.t.Errorf("%d payloads were signed for %d intents", n, len(c.ids))
+	}
+}

@@ -1,0 +1,131 @@
+package txm_test
+
+import (
+	"fmt"
+	"log/slog"
+	"math/big"
+	"testing"
+	"time"
+
+	"lockstep/devnet"
+	"lockstep/devnet/node"
+	"lockstep/internal/hedera"
+	"lockstep/txmgr"
+)
+
+// signedBy makes a transfer from a key outside of the manager.
+func (h *hederanet) signedBy(n txmNode, key localKey, nonce uint64) (txmgr.Chain, txmgr.Signed) {
+	h.t.Helper()
+	chain, err := n.open(slog.New(slog.DiscardHandler))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	market, err := chain.Market(h.t.Context())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	call := txmgr.Call{From: key.Account(), To: key.Account(), Value: big.NewInt(3 * hedera.WeibarPerTinybar), Gas: 60_000}
+	unsigned, err := chain.Prepare(h.t.Context(), txmgr.Draft{Signer: key.Account(), Nonce: nonce, Call: call, Fees: market.Tips[txmgr.SpeedFast]})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	signature, err := key.Sign(h.t.Context(), unsigned.Digest)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	signed, err := chain.Seal(unsigned, signature)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return chain, signed
+}
+
+// TestHederaForeign lets somebody else send from a signer's key: the nonce is noted as somebody
+// else's, and the next intent gets the one after it.
+func TestHederaForeign(t *testing.T) {
+	t.Parallel()
+	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2, BlockTime: 300 * time.Millisecond})
+	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
+	n.Reconcile = time.Second
+	c := newCaller(t, n)
+	n.start(t)
+	c.many(3)
+	c.settled()
+	chain, foreign := h.signedBy(n, keyOf(n.Keys[0]), 3)
+	if err := chain.Send(t.Context(), []txmgr.Signed{foreign})[0]; err != nil {
+		t.Fatal(err)
+	}
+	until(t, "somebody else's transaction is noted", func() bool {
+		return c.count("SELECT count(*) FROM slots WHERE holder = 'foreign' AND consumed = $1 AND nonce = 3", foreign.Hash) == 1
+	})
+	if i := c.reaches(c.must().ID, txmgr.StatusConfirmed); i.Nonce != 4 {
+		t.Errorf("the next intent has nonce %d, want 4", i.Nonce)
+	}
+	c.settled()
+	h.audit(c)
+	c.sameBytes()
+	if got := h.statuses(); got["SUCCESS"] != 5 || len(got) != 1 {
+		t.Errorf("the consensus log has %v", got)
+	}
+}
+
+// TestHederaRaw hands over transactions that their caller signed, from an account whose key is not
+// here: they are sent in the order of their nonces, and handed over twice they are one.
+func TestHederaRaw(t *testing.T) {
+	t.Parallel()
+	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2, BlockTime: 300 * time.Millisecond, Signers: 2})
+	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
+	own := keyOf(n.Keys[1])
+	n.Keys = n.Keys[:1]
+	c := newCaller(t, n)
+	n.start(t)
+	hashes := map[string]string{} // intent → hash
+	for nonce := range uint64(3) {
+		_, tx := h.signedBy(n, own, nonce)
+		var intent *txmgr.Intent
+		until(t, "the lane of the caller's account takes it", func() bool {
+			var err error
+			intent, err = c.m.Raw(t.Context(), txmgr.RawRequest{Tenant: "t", Chain: "298", Raw: tx.Raw, IdempotencyKey: fmt.Sprint("raw-", nonce)})
+			return err == nil
+		})
+		again, err := c.m.Raw(t.Context(), txmgr.RawRequest{Tenant: "t", Chain: "298", Raw: tx.Raw, IdempotencyKey: fmt.Sprint("raw-", nonce)})
+		if err == nil && again.ID != intent.ID {
+			t.Errorf("handed over twice it is %s and %s", intent.ID, again.ID)
+		}
+		hashes[intent.ID] = tx.Hash
+	}
+	c.settled()
+	for id, hash := range hashes {
+		if got := c.get(id); got.Status != txmgr.StatusConfirmed || got.Hash != hash {
+			t.Errorf("%s is %s with hash %s, want %s", id, got.Status, got.Hash, hash)
+		}
+	}
+	if got := h.statuses(); got["SUCCESS"] != 3 || len(got) != 1 {
+		t.Errorf("the consensus log has %v", got)
+	}
+}
+
+// TestHederaLostHead loses the first of many transactions that are on their way at once: those
+// behind it are refused at consensus, no more of them than may be in flight, nothing is executed
+// twice, and everything is executed in the end with the nonce and the bytes that it had.
+func TestHederaLostHead(t *testing.T) {
+	t.Parallel() // it waits for two minutes
+	const inFlight = 8
+	h := startHedera(t, devnet.Config{ConsensusLatency: 300 * time.Millisecond, Nodes: 2, BlockTime: 500 * time.Millisecond})
+	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
+	n.InFlight = inFlight
+	c := newCaller(t, n)
+	h.spoil(node.Fault{}, node.Fault{Vanish: true})
+	n.start(t)
+	c.many(12)
+	c.settledWithin(8 * time.Minute)
+	h.audit(c)
+	got := h.statuses()
+	if got["SUCCESS"] != 12 || got["WRONG_NONCE"] >= 2*inFlight || len(got) > 2 {
+		t.Errorf("the consensus log has %v", got)
+	}
+	t.Logf("the consensus log has %v", got)
+	if n := c.count("SELECT count(DISTINCT hash) FROM attempts"); n != 12 {
+		t.Errorf("%d payloads were signed for 12 intents", n)
+	}
+}

@@ -1,0 +1,73 @@
+package txm_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockstep/txmgr"
+)
+
+// TestRestoredLedger puts an older copy of the ledger in its place. The manager sees that
+// what it had committed is missing and signs nothing until an operator has looked.
+func TestRestoredLedger(t *testing.T) {
+	t.Parallel()
+	chain := startAnvil(t)
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	n := txmNode{
+		Ledger: "sqlite:" + path, Chain: 31337, URLs: []string{chain.url}, Keys: devKeys[:1], Instance: "node",
+		Reconcile: time.Second, Lease: 3 * time.Second,
+	}
+	c := newCaller(t, n)
+	mark := func() string { text, _ := os.ReadFile(path + ".mark"); return string(text) }
+	stop := func(p *process) {
+		p.signal(syscall.SIGTERM)
+		<-p.done
+	}
+	p := n.start(t)
+	c.many(3)
+	c.settled()
+	stop(p)
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	if _, err := c.db.SQL().ExecContext(t.Context(), "VACUUM INTO $1", copied); err != nil {
+		t.Fatal(err)
+	}
+	before := mark()
+	p = n.start(t)
+	c.many(3)
+	c.settled()
+	until(t, "the ledger has moved on", func() bool { return mark() != before })
+	stop(p)
+	if err := c.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		_ = os.Remove(path + suffix) // gone with the last connection, as a rule
+	}
+	if err := os.Rename(copied, path); err != nil {
+		t.Fatal(err)
+	}
+	c = newCaller(t, n)
+	n.start(t)
+	waiting := c.must()
+	until(t, "signing is halted", func() bool { return c.count("SELECT count(*) FROM signer_chains WHERE halted <> ''") == 1 })
+	signer := keyOf(devKeys[0]).Account()
+	sent := func() uint64 {
+		var text string
+		chain.call("eth_getTransactionCount", &text, signer, "pending")
+		return number(text)
+	}
+	if got := c.get(waiting.ID); got.Status != txmgr.StatusAccepted || sent() != 6 {
+		t.Fatalf("on a restored ledger an intent became %s, and %d transactions were sent", got.Status, sent())
+	}
+	if _, err := c.m.Reconcile(t.Context(), "31337", signer, "test", txmgr.ReconcileOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.reaches(waiting.ID, txmgr.StatusConfirmed)
+	if runs := c.executions(chain.url); len(runs) != 7 || sent() != 7 {
+		t.Fatalf("%d intents ran in %d transactions, want 7: %s", len(runs), sent(), fmt.Sprint(runs))
+	}
+}

@@ -1,0 +1,181 @@
+package txm_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"lockstep/e2e/harness"
+	"lockstep/internal/ledger"
+	"lockstep/internal/pgtest"
+)
+
+// TestNoSecretInPostgres looks for the signer's key, the password of internal callers, the
+// database's password and an API key's token in a dump of the database, in the log, in the metrics
+// and in what the API answers to its operator, in every form that a program may write them in. The memory of a
+// process that signs by itself holds its key; it is shown nowhere.
+func TestNoSecretInPostgres(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	database := server.Database()
+	password := "pass-" + hex.EncodeToString(topic()[:8])
+	guarded := strings.Replace(database, "lockstep@", "lockstep:"+password+"@", 1)
+	if guarded == database {
+		t.Fatalf("%s has no user", database)
+	}
+	basic := "word-" + hex.EncodeToString(topic()[:8])
+	chain := startAnvil(t)
+	url := fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
+	program := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(harness.Program(t), append([]string{"txm"}, args...)...)
+		cmd.Dir = t.TempDir()
+		cmd.Env = append(harness.Environment(), "DATABASE_URL="+guarded, "TXM_CHAINS=31337="+chain.url, "RELAYER_PRIVATE_KEYS="+devKeys[0],
+			"INSTANCE_ID=one", "LOG_LEVEL=debug", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"), "TXM_API_KEY=",
+			"TXM_BASIC_USER=caller", "TXM_BASIC_PASSWORD="+basic)
+		return cmd
+	}
+	made, err := program("key", "--role", "admin").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := strings.TrimSpace(string(made))
+	running := run(t, program())
+	until(t, "the manager is ready", func() bool { return ask("GET", url+"/health/readiness", "", "", nil) == 200 })
+	body := `{"chain":31337,"to":"` + counter + `","gas":60000,"simulate":"off"}`
+	if status := ask("POST", url+"/v1/transactions", body, "k", nil); status != 401 {
+		t.Errorf("without the key: %d", status)
+	}
+	c := newCaller(t, txmNode{Ledger: database, Chain: 31337, URLs: []string{chain.url}})
+	c.n.Keys = devKeys[:1]
+	c.many(3)
+	c.settled()
+	key, _ := new(big.Int).SetString(devKeys[0], 16)
+	secrets := map[string]string{
+		"the signer's key": devKeys[0], "the signer's key in decimal": key.String(), "the signer's key as bytes": string(key.Bytes()),
+		"the signer's key in base64": base64.StdEncoding.EncodeToString(key.Bytes()),
+		"the API key":                token, "the API key without its beginning": token[4:], "the database's password": password, "the callers' password": basic,
+	}
+	shown := map[string]string{"the dump of the database": server.Dump(database)}
+	shown["the dump of the database, decoded"] = unhexed(shown["the dump of the database"])
+	for _, path := range []string{
+		"/metrics", "/v1/transactions", "/v1/signers", "/v1/pools", "/v1/api-keys", "/v1/policies", "/v1/webhooks", "/v1/kill-switch", "/v1/nonces/health", "/v1/fees?chain=31337",
+		"/evm/nonce/health", "/health/readiness", "/openapi.json", "/v1/no-such-thing", "/v1/transactions/" + token, "/v1/transactions?cursor=0&status=confirmed",
+	} {
+		status, text := bearer(t, url+path, token)
+		if status == 401 || status == 403 || text == "" {
+			t.Errorf("%s is answered with %d to an operator", path, status)
+		}
+		shown[path] = strings.ReplaceAll(text, "/v1/transactions/"+token, "") // the caller's own words
+	}
+	if !strings.Contains(shown["the dump of the database"], "INSERT INTO public.attempts") || !strings.Contains(shown["/metrics"], "txm_intents_total") ||
+		!strings.Contains(shown["/v1/transactions"], "confirmed") {
+		t.Error("what is to be searched is not there")
+	}
+	for where, text := range shown {
+		for what, secret := range secrets {
+			if strings.Contains(strings.ToLower(text), strings.ToLower(secret)) {
+				t.Errorf("%s is in %s", what, where)
+			}
+		}
+	}
+	rows := 0
+	for _, table := range c.tables() {
+		err := c.rows(table, func(text string) {
+			rows++
+			for what, secret := range secrets {
+				if strings.Contains(strings.ToLower(text), strings.ToLower(secret)) {
+					t.Errorf("%s is in the table %s", what, table)
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows < 30 {
+		t.Errorf("%d rows were looked at", rows)
+	}
+	log := running.out.String()
+	if !strings.Contains(log, "is ready") {
+		t.Fatal("the log is not there")
+	}
+	for what, secret := range secrets {
+		if strings.Contains(strings.ToLower(log), strings.ToLower(secret)) {
+			t.Errorf("%s is in the log", what)
+		}
+	}
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap?debug=1", "/debug/pprof/goroutine?debug=2", "/debug/vars"} {
+		if status := ask("GET", url+path, "", "", nil); status != 401 && status != 404 {
+			t.Errorf("%s is answered with %d: the manager shows nothing of its memory", path, status)
+		}
+	}
+}
+
+// bearer gets a page with an API key.
+func bearer(t *testing.T, url, token string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// unhexed returns the bytes of every long run of hexadecimal digits in a text.
+func unhexed(text string) string {
+	var out []byte
+	for _, run := range regexp.MustCompile(`[0-9a-fA-F]{16,}`).FindAllString(text, -1) {
+		part, _ := hex.DecodeString(run[:len(run)&^1])
+		out = append(out, part...)
+	}
+	return string(out)
+}
+
+// tables are all of the database's.
+func (c *caller) tables() (list []string) {
+	c.t.Helper()
+	ctx := context.WithoutCancel(c.t.Context())
+	err := c.db.Read(ctx, func(tx *ledger.Tx) error {
+		return tx.Query(ctx, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'", nil, func(r ledger.Row) error {
+			var name string
+			err := r.Scan(&name)
+			list = append(list, name)
+			return err
+		})
+	})
+	if err != nil || len(list) < 15 {
+		c.t.Fatalf("tables %v, %v", list, err)
+	}
+	return list
+}
+
+// rows calls see for every row of a table as text.
+func (c *caller) rows(table string, see func(string)) error {
+	ctx := context.WithoutCancel(c.t.Context())
+	return c.db.Read(ctx, func(tx *ledger.Tx) error {
+		return tx.Query(ctx, `SELECT CAST(t AS TEXT) FROM "`+table+`" t`, nil, func(r ledger.Row) error {
+			var text string
+			err := r.Scan(&text)
+			see(text)
+			return err
+		})
+	})
+}

@@ -1,0 +1,210 @@
+package txm_test
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/txmgr"
+)
+
+// alone is one node on SQLite and a chain, with a caller.
+func alone(t testing.TB, change func(*txmNode), args ...string) (*caller, *anvil) {
+	t.Helper()
+	chain := startAnvil(t, args...)
+	n := txmNode{
+		Ledger: fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()), Chain: 31337, URLs: []string{chain.url}, Keys: devKeys[:1],
+		Resend: time.Second, Reconcile: time.Second,
+	}
+	if change != nil {
+		change(&n)
+	}
+	c := newCaller(t, n)
+	n.Instance = "node"
+	n.start(t)
+	return c, chain
+}
+
+func (c *caller) must(change ...func(*txmgr.Request)) *txmgr.Intent {
+	c.t.Helper()
+	intent, err := c.submit(change...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return intent
+}
+
+func (c *caller) reaches(id string, want txmgr.Status) *txmgr.Transaction {
+	c.t.Helper()
+	until(c.t, "intent "+id+" is "+string(want), func() bool { return c.get(id).Status == want })
+	return c.get(id)
+}
+
+func (a *anvil) mine(blocks int) { a.call("anvil_mine", nil, fmt.Sprintf("0x%x", blocks)) }
+
+// TestBump sticks the head of the line by its fees: the same nonce is signed again for more,
+// and one of both is mined.
+func TestBump(t *testing.T) {
+	t.Parallel()
+	c, chain := alone(t, func(n *txmNode) { n.Bump, n.Cancel = time.Second, time.Hour }, "--no-mining")
+	cheap := func(r *txmgr.Request) { r.MaxTip = big.NewInt(1); r.MaxFee = new(big.Int).SetUint64(20_000_000_000) }
+	i := c.must(cheap)
+	c.reaches(i.ID, txmgr.StatusBroadcast)
+	until(t, "the head is bumped", func() bool { return len(c.get(i.ID).Attempts) > 1 })
+	list := c.get(i.ID).Attempts
+	for n := 1; n < len(list); n++ {
+		for _, pair := range [][2]*big.Int{{list[n-1].Fees.Max, list[n].Fees.Max}, {list[n-1].Fees.Tip, list[n].Fees.Tip}} {
+			least := new(big.Int).Mul(pair[0], big.NewInt(9))
+			if new(big.Int).Mul(pair[1], big.NewInt(8)).Cmp(least) < 0 {
+				t.Errorf("a replacement pays %s after %s: less than an eighth more", pair[1], pair[0])
+			}
+		}
+		if list[n].Nonce != list[0].Nonce {
+			t.Errorf("a replacement has nonce %d, not %d", list[n].Nonce, list[0].Nonce)
+		}
+	}
+	chain.mine(1)
+	c.settled()
+	c.audit(chain.url)
+}
+
+// TestCancelStuck lets the head grow too old: it is cancelled by a transaction to oneself, and
+// what waits behind it goes on.
+func TestCancelStuck(t *testing.T) {
+	t.Parallel()
+	c, chain := alone(t, func(n *txmNode) { n.Bump, n.Cancel = time.Second, 2*time.Second }, "--no-mining")
+	i := c.must(func(r *txmgr.Request) { r.MaxFee = new(big.Int).SetUint64(2_000_000_000) })
+	c.reaches(i.ID, txmgr.StatusBroadcast)
+	second := c.must(func(r *txmgr.Request) { r.KeepTrying = true })
+	until(t, "the head is to be cancelled", func() bool {
+		list := c.get(i.ID).Attempts
+		return len(list) > 0 && list[len(list)-1].Purpose == txmgr.PurposeCancel
+	})
+	chain.mine(1)
+	c.reaches(i.ID, txmgr.StatusCancelled)
+	c.reaches(second.ID, txmgr.StatusConfirmed)
+	c.settled()
+	c.audit(chain.url)
+}
+
+// TestRequestedCancel cancels what is in the pool, and what waits.
+func TestRequestedCancel(t *testing.T) {
+	t.Parallel()
+	c, chain := alone(t, func(n *txmNode) { n.InFlight = 1 }, "--no-mining")
+	sent, waiting := c.must(), c.must()
+	c.reaches(sent.ID, txmgr.StatusBroadcast)
+	for _, id := range []string{waiting.ID, sent.ID} {
+		if _, err := c.m.Cancel(t.Context(), "t", id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.get(waiting.ID); got.Status != txmgr.StatusCancelled || len(got.Attempts) != 0 {
+		t.Fatalf("what was never signed is %s with %d attempts", got.Status, len(got.Attempts))
+	}
+	until(t, "a cancel is signed", func() bool { return len(c.get(sent.ID).Attempts) == 2 })
+	chain.mine(1)
+	c.reaches(sent.ID, txmgr.StatusCancelled)
+	c.settled()
+	c.audit(chain.url)
+}
+
+// TestDropped drops what is in the pool: the same bytes are offered again.
+func TestDropped(t *testing.T) {
+	t.Parallel()
+	c, chain := alone(t, nil, "--no-mining")
+	i := c.must()
+	hash := c.reaches(i.ID, txmgr.StatusBroadcast).Hash
+	chain.call("anvil_dropTransaction", nil, hash)
+	until(t, "the transaction is in the pool again", func() bool {
+		var tx *struct{ Hash string }
+		chain.call("eth_getTransactionByHash", &tx, hash)
+		return tx != nil && tx.Hash == hash
+	})
+	chain.mine(1)
+	c.settled()
+	c.audit(chain.url)
+	c.sameBytes()
+}
+
+// TestForeign lets somebody else use the key: once a nonce that we have signed for, which
+// gives the intent another one, and once a nonce that we have not.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	c, chain := alone(t, func(n *txmNode) { n.Depth = 2 }, "--no-mining")
+	first := c.must()
+	c.reaches(first.ID, txmgr.StatusBroadcast)
+	chain.call("anvil_dropAllTransactions", nil)
+	from := keyOf(devKeys[0]).Account()
+	foreign := map[string]any{"from": from, "to": from, "value": "0x1", "nonce": "0x0", "gas": "0x5208", "gasPrice": "0x2540be400"}
+	chain.call("eth_sendTransaction", nil, foreign)
+	chain.mine(1)
+	until(t, "the foreign transaction is seen", func() bool { return strings.HasPrefix(c.get(first.ID).Waiting, "foreign") })
+	if n := c.get(first.ID).Nonce; n != 0 {
+		t.Fatalf("the intent got nonce %d before the foreign transaction was final", n)
+	}
+	chain.mine(2)
+	until(t, "the intent has the next nonce", func() bool { i := c.get(first.ID); return i.Nonce == 1 && i.Status == txmgr.StatusBroadcast })
+	chain.mine(3)
+	c.settled()
+	foreign["nonce"] = "0x2"
+	chain.call("eth_sendTransaction", nil, foreign)
+	chain.mine(3)
+	until(t, "the foreign transaction is noted", func() bool { return c.count("SELECT count(*) FROM slots WHERE holder = 'foreign'") == 2 })
+	c.must()
+	until(t, "the next one is in the pool", func() bool { return c.count("SELECT count(*) FROM intents WHERE status = 'broadcast'") == 1 })
+	chain.mine(3)
+	c.settled()
+	c.audit(chain.url)
+}
+
+// TestReorg takes three blocks away: what was mined in them is sent again, as the same bytes.
+func TestReorg(t *testing.T) {
+	t.Parallel()
+	c, chain := alone(t, func(n *txmNode) { n.Depth = 6 }, "--no-mining")
+	chain.mine(1)
+	c.many(5)
+	until(t, "all are in the pool", func() bool { return c.count("SELECT count(*) FROM intents WHERE status = 'broadcast'") == 5 })
+	chain.mine(3)
+	until(t, "all are mined", func() bool { return c.count("SELECT count(*) FROM intents WHERE status = 'mined'") == 5 })
+	chain.call("anvil_reorg", nil, 3, []any{})
+	until(t, "all were sent again", func() bool {
+		return c.count("SELECT count(*) FROM outbox WHERE kind = 'tx.broadcast' AND body LIKE '%reorganised%'") == 5
+	})
+	until(t, "all are in the pool again", func() bool {
+		chain.mine(1)
+		return c.count("SELECT count(*) FROM intents WHERE status = 'mined' OR final") == 5
+	})
+	chain.mine(10)
+	c.settled()
+	c.audit(chain.url)
+	c.sameBytes()
+}
+
+// TestReset replaces the chain by another one of the same number: signing halts until an
+// operator says that it was meant.
+func TestReset(t *testing.T) {
+	t.Parallel()
+	c, chain := alone(t, nil)
+	c.many(3)
+	c.settled()
+	chain.kill()
+	again := startAnvilAt(t, chain.port, "--timestamp", "1700000000")
+	until(t, "signing is halted", func() bool { return c.count("SELECT count(*) FROM signer_chains WHERE halted <> ''") == 1 })
+	waiting := c.must()
+	signer := keyOf(devKeys[0]).Account()
+	if _, err := c.m.Reconcile(t.Context(), "31337", signer, "test", txmgr.ReconcileOptions{}); err == nil {
+		t.Fatal("a reset was accepted without the operator's word")
+	}
+	if got := c.get(waiting.ID); got.Status != txmgr.StatusAccepted {
+		t.Fatalf("on a chain that was reset an intent became %s", got.Status)
+	}
+	if _, err := c.m.Reconcile(t.Context(), "31337", signer, "test", txmgr.ReconcileOptions{Reset: true}); err != nil {
+		t.Fatal(err)
+	}
+	c.reaches(waiting.ID, txmgr.StatusConfirmed)
+	if runs := c.executions(again.url); len(runs) != 1 {
+		t.Fatalf("%d intents ran on the new chain, want 1", len(runs))
+	}
+}

@@ -1,0 +1,339 @@
+package watchers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/e2e/harness"
+	"lockstep/internal/ledger"
+	"lockstep/internal/pgtest"
+	"lockstep/internal/redistest"
+	"lockstep/watch"
+	"lockstep/watch/watchtest"
+)
+
+const (
+	deployed = "Deployed(address,uint256)"
+	approved = "Approved(address)"
+)
+
+// chaosTime is how long the trouble goes on, and how often there is some: a short while in every run, as long as LOCKSTEP_CHAOS_TIME says
+// in `make chaos-watch`.
+func chaosTime(t *testing.T) (length, period time.Duration) {
+	text := os.Getenv("LOCKSTEP_CHAOS_TIME")
+	if text == "" {
+		return 25 * time.Second, 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, 20 * time.Second
+}
+
+// fleet is some processes on one database.
+type fleet struct {
+	t        *testing.T
+	db       *ledger.DB
+	settings []string
+	members  map[string]*harness.Process
+}
+
+func (f *fleet) start(name string) {
+	f.t.Helper()
+	f.members[name] = harness.Command{
+		Name: name, Rough: true, Shown: 2000, Args: []string{"watch"}, Settings: append(f.settings, "INSTANCE_ID="+name, "WATCH_ADDRESS=off", "PRETTY_LOGS_ENABLED=false"),
+	}.Start(f.t)
+}
+
+// withinLease is how soon the units of a process that was killed have to run elsewhere: its leases live ten seconds.
+const withinLease = 15 * time.Second
+
+// trouble is one process that is gone for a while, and what it had.
+type trouble struct {
+	what   string
+	victim string
+	since  time.Time
+	units  map[string]int64 // first block that was not read then
+	repair func()
+}
+
+// ownedBy returns the units whose cursors name a process, and their next blocks.
+func (f *fleet) ownedBy(name string) map[string]int64 {
+	f.t.Helper()
+	units := map[string]int64{}
+	err := f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
+		return tx.Query(f.t.Context(), "SELECT unit, next_block FROM cursors WHERE owner LIKE $1", []any{name + "/%"}, func(r ledger.Row) error {
+			var unit string
+			var next int64
+			err := r.Scan(&unit, &next)
+			units[unit] = next
+			return err
+		})
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return units
+}
+
+// elsewhere tells whether all units of a trouble belong to others by now and have gone on from where they were.
+func (f *fleet) elsewhere(tr *trouble) bool {
+	f.t.Helper()
+	left := len(tr.units)
+	err := f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
+		left = len(tr.units)
+		return tx.Query(f.t.Context(), "SELECT unit, next_block FROM cursors WHERE owner <> '' AND owner NOT LIKE $1", []any{tr.victim + "/%"}, func(r ledger.Row) error {
+			var unit string
+			var next int64
+			err := r.Scan(&unit, &next)
+			if before, of := tr.units[unit]; of && next > before {
+				left--
+			}
+			return err
+		})
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return left == 0
+}
+
+// leader is the process that owns the factory, "" for none.
+func (f *fleet) leader() string {
+	f.t.Helper()
+	var owner string
+	err := f.db.Read(f.t.Context(), func(tx *ledger.Tx) error {
+		_, err := tx.One(f.t.Context(), "SELECT owner FROM cursors WHERE unit = 'factory:escrows'", nil, &owner)
+		return err
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	name, _, _ := strings.Cut(owner, "/")
+	return name
+}
+
+// cause makes the n-th trouble: the factory's owner or an owner of shards is killed, or stopped until its leases have ended.
+func (f *fleet) cause(n int, names []string) *trouble {
+	leader := f.leader()
+	tr := &trouble{victim: leader}
+	if n%2 == 1 || leader == "" {
+		others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == leader })
+		tr.victim = others[rand.IntN(len(others))]
+	}
+	tr.units = f.ownedBy(tr.victim)
+	victim := f.members[tr.victim]
+	if n%4 < 2 {
+		tr.what = "killed"
+		victim.Kill()
+		tr.repair = func() { f.start(tr.victim) }
+	} else {
+		tr.what = "stopped"
+		victim.Freeze()
+		tr.repair = victim.Thaw
+	}
+	tr.since = time.Now()
+	if tr.victim == leader {
+		tr.what += ", the factory's owner"
+	}
+	return tr
+}
+
+// TestKilledWatchers has three processes follow the contracts of a factory while one after the other is killed or stopped until others have its
+// units. Every event is stored once and handed on in its contract's order.
+func TestKilledWatchers(t *testing.T) {
+	const children, first = 1000, 60
+	chain := watchtest.New(t, children+1)
+	redis := redistest.Start(t)
+	database := pgtest.Start(t).Database()
+	db, err := ledger.Open(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if err := db.Migrate(t.Context(), watch.Schema); err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{t: t, db: db, members: map[string]*harness.Process{}, settings: []string{"DATABASE_URL=" + database, "WATCH_FILE=" + plan(t, chain.URL, "redis://"+redis.Addr()+"/events")}}
+	names := []string{"a", "b", "c"}
+	for _, name := range names {
+		f.start(name)
+	}
+	known, made := 0, 0
+	block := func() {
+		grow := 1 // the factory goes on making contracts
+		if known == 0 {
+			grow = first
+		}
+		for range min(grow, children-known) {
+			known++
+			chain.Emit(watchtest.Emitter(0), deployed, watchtest.Word(watchtest.Emitter(known)), watchtest.Number(int64(known)))
+		}
+		for range 5 {
+			chain.Emit(watchtest.Emitter(1+rand.IntN(known)), approved, watchtest.Word(common.Address{1}))
+		}
+		chain.Commit()
+		made++
+	}
+	block()
+	watchtest.Until(t, "each process has units", func() (bool, error) {
+		_, complete := owners(t, db, names)
+		return complete, errors.New("not yet")
+	})
+	length, period := chaosTime(t)
+	end := time.Now().Add(length)
+	blocks := time.NewTicker(200 * time.Millisecond)
+	defer blocks.Stop()
+	var now *trouble
+	var worst time.Duration
+	next, troubles := time.Now(), 0
+	for now != nil || time.Now().Before(end) {
+		<-blocks.C
+		block()
+		switch {
+		case now != nil && f.elsewhere(now):
+			took := time.Since(now.since)
+			t.Logf("block %d: %s was %s; its %d units ran elsewhere after %v, %.1f times the life of a lease", made, now.victim, now.what, len(now.units), took.Round(10*time.Millisecond), took.Seconds()/10)
+			worst = max(worst, took)
+			now.repair()
+			now, next = nil, now.since.Add(period)
+		case now != nil && time.Since(now.since) > 2*time.Minute:
+			t.Fatalf("%s was %s; its %d units do not run elsewhere", now.victim, now.what, len(now.units))
+		case now == nil && time.Now().After(next):
+			now = f.cause(troubles, names)
+			troubles++
+		}
+	}
+	t.Logf("%d troubles; units ran elsewhere after %v at the latest", troubles, worst.Round(10*time.Millisecond))
+	if os.Getenv("LOCKSTEP_CHAOS_TIME") != "" && worst > withinLease {
+		t.Errorf("units of a process that was gone ran elsewhere after %v, the limit is %v", worst, withinLease)
+	}
+	want := scan(t, chain)
+	t.Logf("%d events of %d contracts", len(want), known)
+	stored(t, db, want)
+	repeated := handedOn(t, redis, want)
+	t.Logf("%d messages came twice", repeated)
+	// The victim leaves some behind, and each of the others may when it gives units back to it.
+	if limit := (1 + troubles) * len(names) * repeatable; repeated > limit {
+		t.Errorf("%d messages came twice, the limit is %d", repeated, limit)
+	}
+}
+
+// handedOn waits until the stream has all events, and checks that those of each contract are in order and that there are no others. It
+// returns how many messages came twice.
+func handedOn(t *testing.T, redis *redistest.Server, want map[string]bool) (repeated int) {
+	t.Helper()
+	client := redis.Client()
+	var seen map[string]bool
+	watchtest.Until(t, "all events are handed on", func() (bool, error) {
+		entries, err := client.XRange(t.Context(), "events", "-", "+").Result()
+		if err != nil {
+			return false, err
+		}
+		seen = map[string]bool{}
+		seqs := map[string]int64{}
+		repeated = 0
+		for _, entry := range entries {
+			var e watch.Event
+			if err := json.Unmarshal([]byte(entry.Values["event"].(string)), &e); err != nil {
+				return false, err
+			}
+			if seen[e.Delivery] {
+				repeated++
+				continue
+			}
+			seen[e.Delivery] = true
+			if seqs[e.Address]++; e.Seq != seqs[e.Address] {
+				t.Fatalf("%s: message %d where %d is next", e.Address, e.Seq, seqs[e.Address])
+			}
+		}
+		return len(seen) >= len(want), fmt.Errorf("%d of %d", len(seen), len(want))
+	})
+	if len(seen) != len(want) {
+		t.Errorf("%d events were handed on, the chain has %d", len(seen), len(want))
+	}
+	return repeated
+}
+
+// repeatable is how many messages a process may have handed on without a note of it: who has their units next hands them on again.
+const repeatable = 32
+
+// stored waits until the ledger has the wanted events, and checks that it has each of them once and no others.
+func stored(t *testing.T, db *ledger.DB, want map[string]bool) {
+	t.Helper()
+	var rows map[string]int
+	watchtest.Until(t, "all events are stored", func() (bool, error) {
+		rows = map[string]int{}
+		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+			return tx.Query(t.Context(), "SELECT event_id FROM processed_events", nil, func(r ledger.Row) error {
+				var id string
+				err := r.Scan(&id)
+				rows[id]++
+				return err
+			})
+		})
+		return len(rows) >= len(want), errors.Join(fmt.Errorf("%d of %d", len(rows), len(want)), err)
+	})
+	for id := range want {
+		if rows[id] != 1 {
+			t.Errorf("event %s stands %d times", id, rows[id])
+		}
+	}
+	if len(rows) != len(want) {
+		t.Errorf("%d events are stored, the chain has %d", len(rows), len(want))
+	}
+}
+
+// scan reads all events of the factory and its children from the chain, from first to last.
+func scan(t *testing.T, chain *watchtest.Chain) map[string]bool {
+	t.Helper()
+	logs, err := chain.Client().FilterLogs(t.Context(), ethereum.FilterQuery{
+		FromBlock: new(big.Int), Topics: [][]common.Hash{{crypto.Keccak256Hash([]byte(deployed)), crypto.Keccak256Hash([]byte(approved))}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for _, l := range logs {
+		ids[fmt.Sprintf("%s:%d", l.TxHash.Hex(), l.Index)] = true
+	}
+	return ids
+}
+
+func plan(t *testing.T, url, sink string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "watch.yaml")
+	text := fmt.Sprintf(`
+chains:
+  - id: %d
+    urls: [%q]
+    finality: 16
+watches:
+  - name: escrows
+    chain: %d
+    factory:
+      address: "%s"
+      event: Deployed(address indexed escrow, uint256 amount)
+      child: escrow
+    events: [Approved(address)]
+    sinks: [%q]
+`, watchtest.ChainID, url, watchtest.ChainID, watchtest.Emitter(0).Hex(), sink)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,77 @@
+package watchers
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/e2e/harness"
+	"lockstep/internal/ledger"
+	"lockstep/internal/pgtest"
+	"lockstep/internal/redistest"
+	"lockstep/watch/watchtest"
+)
+
+// outage is how long the database is away besides what it takes to notice: nothing, or what LOCKSTEP_OUTAGE says.
+func outage(t *testing.T) time.Duration {
+	text := os.Getenv("LOCKSTEP_OUTAGE")
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestDatabaseAway takes the database away for a while and brings it back, and takes it away for good.
+func TestDatabaseAway(t *testing.T) {
+	away := outage(t)
+	chain := watchtest.New(t, 3)
+	redis := redistest.Start(t)
+	server := pgtest.Start(t)
+	database := server.Database()
+	f := &fleet{t: t, members: map[string]*harness.Process{}, settings: []string{
+		"DATABASE_URL=" + database, "WATCH_FILE=" + plan(t, chain.URL, "redis://"+redis.Addr()+"/events"), "WATCH_DB_PATIENCE=" + (away + 15*time.Second).String(),
+	}}
+	f.start("a")
+	emit := func() {
+		chain.Emit(watchtest.Emitter(1), approved, watchtest.Word(common.Address{1}))
+		chain.Commit()
+	}
+	chain.Emit(watchtest.Emitter(0), deployed, watchtest.Word(watchtest.Emitter(1)), watchtest.Number(1))
+	emit()
+	db, err := ledger.Open(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	stored(t, db, scan(t, chain))
+
+	server.Kill()
+	emit()
+	harness.Until(t, harness.StartLimit, "the outage is noticed", func() bool { return f.members["a"].Log.Has("the database does not answer") })
+	emit()
+	<-time.After(away)
+	server.Restart()
+	stored(t, db, scan(t, chain))
+	harness.Until(t, harness.StartLimit, "the return is noticed", func() bool { return f.members["a"].Log.Has("the database answers again") })
+
+	server.Kill()
+	select {
+	case <-f.members["a"].Ended:
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the process does not end without its database")
+	}
+	if code := f.members["a"].Exit(); code != 1 {
+		t.Errorf("exit status %d", code)
+	}
+	lines := strings.Split(strings.TrimSpace(f.members["a"].Log.String()), "\n")
+	if last := lines[len(lines)-1]; !strings.Contains(last, "the database does not answer for ") {
+		t.Errorf("the last line is %q", last)
+	}
+}

@@ -1,0 +1,96 @@
+package watchers
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/e2e/harness"
+	"lockstep/internal/ledger"
+	"lockstep/internal/pgtest"
+	"lockstep/internal/redistest"
+	"lockstep/watch"
+	"lockstep/watch/watchtest"
+)
+
+// TestKilledInTheMiddle kills a process between two transactions of one range of blocks, and between a sink's confirmation and the note of
+// it. The database holds both up by construction: the first half of the range is stored and some of it is handed on when the process dies.
+// Its successor misses nothing, stores nothing twice, and repeats only the messages that were on their way.
+func TestKilledInTheMiddle(t *testing.T) {
+	const children, each, blocks = 3, 3000, 3
+	chain := watchtest.New(t, children+1)
+	for n := 1; n <= children; n++ {
+		chain.Emit(watchtest.Emitter(0), deployed, watchtest.Word(watchtest.Emitter(n)), watchtest.Number(int64(n)))
+	}
+	chain.Commit() // 1
+	for n := 1; n <= blocks; n++ {
+		for child := 1; child <= children; child++ {
+			chain.EmitMany(watchtest.Emitter(child), each/children, approved, watchtest.Word(common.Address{byte(n)}))
+		}
+		chain.Commit() // 2 to 4: one transaction stores 5,000 events and those of their last block
+	}
+	for range 20 {
+		chain.Commit() // so that the blocks above are one range, which nothing can replace
+	}
+	redis := redistest.Start(t)
+	database := pgtest.Start(t).Database()
+	db, err := ledger.Open(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if err := db.Migrate(t.Context(), watch.Schema); err != nil {
+		t.Fatal(err)
+	}
+	run := func(statement string) {
+		t.Helper()
+		err := db.Write(t.Context(), func(tx *ledger.Tx) error {
+			_, err := tx.Exec(t.Context(), statement)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("CREATE TABLE hold (one INTEGER)")
+	run("INSERT INTO hold VALUES (1)")
+	run("CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN WHILE EXISTS (SELECT 1 FROM hold) LOOP PERFORM pg_sleep(0.05); END LOOP; RETURN NEW; END'")
+	run(fmt.Sprintf("CREATE TRIGGER held BEFORE INSERT ON chain_events FOR EACH ROW WHEN (NEW.block_number > %d) EXECUTE FUNCTION held()", blocks))
+	run(fmt.Sprintf("CREATE TRIGGER held BEFORE INSERT ON sink_cursors FOR EACH ROW WHEN (NEW.position > %d) EXECUTE FUNCTION held()", children))
+	count := func(query string) (n int64) {
+		t.Helper()
+		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+			_, err := tx.One(t.Context(), query, nil, &n)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	f := &fleet{t: t, db: db, members: map[string]*harness.Process{}, settings: []string{"DATABASE_URL=" + database, "WATCH_FILE=" + plan(t, chain.URL, "redis://"+redis.Addr()+"/events")}}
+	f.start("a")
+	for _, table := range []string{"chain_events", "sink_cursors"} {
+		watchtest.Until(t, "a row of "+table+" is held up", func() (bool, error) {
+			n := count("SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE 'INSERT INTO " + table + "%'")
+			return n > 0, errors.New("not yet")
+		})
+	}
+	f.members["a"].Kill()
+	want := scan(t, chain)
+	if n := count("SELECT COUNT(*) FROM chain_events"); n != children+(blocks-1)*each {
+		t.Errorf("%d events were stored when the process died, half of the range is %d", n, children+(blocks-1)*each)
+	}
+	entries, err := redis.Client().XLen(t.Context(), "events").Result()
+	if err != nil || entries <= children || entries > children+repeatable {
+		t.Errorf("%d messages were handed on when the process died, %v", entries, err)
+	}
+	run("DELETE FROM hold")
+	f.start("b")
+	stored(t, db, want)
+	if n := handedOn(t, redis, want); n == 0 || n > repeatable {
+		t.Errorf("%d messages came twice: those that were on their way did, and they are no more than %d", n, repeatable)
+	}
+}

@@ -1,0 +1,157 @@
+package watchers
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/e2e/harness"
+	"lockstep/internal/ledger"
+	"lockstep/internal/pgtest"
+	"lockstep/internal/redistest"
+	"lockstep/watch"
+	"lockstep/watch/watchtest"
+)
+
+// owners reads which process owns each shard. It is complete when each has one of the wanted processes.
+func owners(t *testing.T, db *ledger.DB, names []string) (map[string]string, bool) {
+	t.Helper()
+	list, used := map[string]string{}, map[string]bool{}
+	complete := true
+	err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Query(t.Context(), "SELECT c.unit, COALESCE(l.owner, '') FROM cursors c LEFT JOIN leases l ON l.name = c.unit WHERE c.unit LIKE 'shard:%'", nil, func(r ledger.Row) error {
+			var unit, owner string
+			err := r.Scan(&unit, &owner)
+			name, _, _ := strings.Cut(owner, "/")
+			list[unit], used[name] = name, true
+			return err
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range used {
+		complete = complete && strings.Contains(" "+strings.Join(names, " ")+" ", " "+name+" ")
+	}
+	return list, complete && len(used) == len(names)
+}
+
+// TestFleetGrowsAndShrinks has 2, 3, 10 and 9 processes follow contracts under load. A process more or less moves about its own share of the
+// shards; nothing is missed, stored twice or handed on out of order.
+func TestFleetGrowsAndShrinks(t *testing.T) {
+	const children = 300
+	chain := watchtest.New(t, children+1)
+	redis := redistest.Start(t)
+	database := pgtest.Start(t).Database()
+	f := &fleet{t: t, members: map[string]*harness.Process{}, settings: []string{"DATABASE_URL=" + database, "WATCH_FILE=" + plan(t, chain.URL, "redis://"+redis.Addr()+"/events")}}
+	names := strings.Fields("a b c d e f g h i j")
+	for n := 1; n <= children; n++ {
+		chain.Emit(watchtest.Emitter(0), deployed, watchtest.Word(watchtest.Emitter(n)), watchtest.Number(int64(n)))
+	}
+	chain.Commit()
+	db, err := ledger.Open(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if err := db.Migrate(t.Context(), watch.Schema); err != nil {
+		t.Fatal(err)
+	}
+	var before map[string]string
+	for _, step := range []struct {
+		count int
+		share float64 // of the shards that may move
+	}{{2, 1}, {3, 1.5 / 3}, {10, 0.8}, {9, 1.5 / 10}} {
+		for _, name := range names[:step.count] {
+			if f.members[name] == nil {
+				f.start(name)
+			}
+		}
+		for _, name := range names[step.count:] {
+			if f.members[name] != nil {
+				f.members[name].Stop()
+				delete(f.members, name)
+			}
+		}
+		var now map[string]string
+		shards := 0
+		watchtest.Until(t, fmt.Sprintf("%d processes share the work", step.count), func() (bool, error) {
+			for range 5 {
+				chain.Emit(watchtest.Emitter(1+rand.IntN(children)), approved, watchtest.Word(common.Address{1}))
+			}
+			chain.Commit()
+			var complete bool
+			now, complete = owners(t, db, names[:step.count])
+			// The first time, all children have to be known.
+			settled := shards == len(now) && len(now) > children/2
+			shards = len(now)
+			return complete && settled, errors.New("not yet")
+		})
+		if before != nil {
+			moved := 0
+			for unit, owner := range now {
+				if before[unit] != "" && before[unit] != owner {
+					moved++
+				}
+			}
+			t.Logf("%d processes: %d of %d shards have moved", step.count, moved, len(now))
+			if float64(moved) > step.share*float64(len(now)) {
+				t.Errorf("%d processes: %d of %d shards have moved, more than %.0f %%", step.count, moved, len(now), 100*step.share)
+			}
+		}
+		before = now
+	}
+	want := scan(t, chain)
+	stored(t, db, want)
+	handedOn(t, redis, want)
+}
+
+// TestFixedPartitions divides the shards by hand. A partition that nobody has is warned of, and its contracts wait for it.
+func TestFixedPartitions(t *testing.T) {
+	const children = 30
+	chain := watchtest.New(t, children+1)
+	redis := redistest.Start(t)
+	database := pgtest.Start(t).Database()
+	f := &fleet{t: t, members: map[string]*harness.Process{}}
+	start := func(name string, partition int) {
+		f.settings = []string{
+			"DATABASE_URL=" + database, "WATCH_FILE=" + plan(t, chain.URL, "redis://"+redis.Addr()+"/events"), "TOTAL_PARTITIONS=2", fmt.Sprintf("PARTITION_NUMBER=%d", partition),
+		}
+		f.start(name)
+	}
+	for n := 1; n <= children; n++ {
+		chain.Emit(watchtest.Emitter(0), deployed, watchtest.Word(watchtest.Emitter(n)), watchtest.Number(int64(n)))
+	}
+	chain.Commit()
+	for n := 1; n <= children; n++ {
+		chain.Emit(watchtest.Emitter(n), approved, watchtest.Word(common.Address{1}))
+	}
+	chain.Commit()
+	start("a", 0)
+	harness.Until(t, harness.StartLimit, "the partition that nobody has is warned of", func() bool {
+		return f.members["a"].Log.Has("no living process has these partitions")
+	})
+	start("b", 1)
+	db, err := ledger.Open(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	want := scan(t, chain)
+	stored(t, db, want)
+	handedOn(t, redis, want)
+	list, complete := owners(t, db, []string{"a", "b"})
+	if !complete {
+		t.Errorf("owners %v", list)
+	}
+	for unit, owner := range list {
+		var n int
+		if _, err := fmt.Sscanf(unit, fmt.Sprintf("shard:%d:%%d", watchtest.ChainID), &n); err != nil || owner != []string{"a", "b"}[n%2] {
+			t.Errorf("%s has %s, %v", owner, unit, err)
+		}
+	}
+}
