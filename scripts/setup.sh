@@ -3,7 +3,9 @@
 #
 #   redis-server   from the distribution's packages (as root; otherwise it says what is missing)
 #   npm            likewise; and Node.js 22 from npm where the distribution's is older than 20
-#   e2e/node_modules   cast, forge, ethers, viem, web3.js, the Hedera SDK and solc-js, as e2e/package-lock.json pins them
+#   PostgreSQL     likewise (its server programs; they need not run)
+#   e2e/hardhat2, hardhat3   the packages of Hardhat and OpenZeppelin's contracts, as the package-lock.json there pins them
+#   e2e/node_modules   anvil, cast, forge, ethers, viem, web3.js, the Hedera SDK, near-api-js, workerd and solc-js, as e2e/package-lock.json pins them
 #
 # Run it as often as you like: when everything is there it returns at once.
 set -eu
@@ -32,7 +34,7 @@ package() {
 
 platform_ready() {
 	[ "$(uname -s) $(uname -m)" = "Linux x86_64" ] ||
-		die "cast and forge are pinned for Linux on x86_64, and this is $(uname -s) on $(uname -m). The unit tests run anywhere: go test -short ./..."
+		die "anvil, cast and forge are pinned for Linux on x86_64, and this is $(uname -s) on $(uname -m). The unit tests run anywhere: go test -short ./..."
 }
 
 # major prints the major version of the given node program, or 0 if it does not run.
@@ -53,18 +55,29 @@ node_ready() {
 	[ "$(major "$own_node/bin/node")" -ge 20 ] || die "Node.js in e2e/.node does not run"
 }
 
+# postgres_ready makes sure of initdb and postgres, which Debian keeps off the PATH.
+postgres_ready() {
+	has initdb && return
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && return
+	package pg_ctlcluster postgresql
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || die "PostgreSQL is installed, but its initdb is not in /usr/lib/postgresql"
+}
+
 # npm writes what it installed into node_modules/.package-lock.json. The copy of
 # our own lock file beside it tells whether that is still what we ask for.
-clients_ready() {
-	stamp=$e2e/node_modules/.installed-lock.json
-	cmp -s "$e2e/package-lock.json" "$stamp" && return
-	say "installing the end-to-end clients into e2e/node_modules"
-	(cd "$e2e" && npm ci --no-audit --no-fund --loglevel=error) || die "npm ci failed in e2e/"
-	cp "$e2e/package-lock.json" "$stamp"
+packages_ready() { # DIRECTORY
+	stamp=$1/node_modules/.installed-lock.json
+	cmp -s "$1/package-lock.json" "$stamp" && return
+	say "installing the packages of ${1##*/}"
+	(cd "$1" && npm ci --no-audit --no-fund --loglevel=error) || die "npm ci failed in $1"
+	cp "$1/package-lock.json" "$stamp"
 }
 
 platform_ready
 node_ready
 package redis-server redis-server
-clients_ready
+postgres_ready
+packages_ready "$e2e"
+packages_ready "$e2e/hardhat2"
+packages_ready "$e2e/hardhat3"
 say "ready"
