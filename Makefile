@@ -6,17 +6,28 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL := go tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 SOAK_TIME ?= 30m
+CHAOS_TIME ?= 10m
+SIM_TIME ?= 10m
+SIM_FIRST ?= 0
+comma := ,
 
-.PHONY: help dev build setup test unit race e2e soak lint fmt generate verify bench fuzz cover
+.PHONY: help dev build release install setup test unit race e2e soak soakconns chaos-watch chaos-txm lint fmt generate verify bench bench-txm proof sim attack fuzz cover
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 dev: build ## build and start a chain and a relay in one process
 	./bin/lockstep dev
 
 build: ## build bin/lockstep
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/lockstep ./cmd/lockstep
+
+release: ## make what is published, in dist/: packages, archives, an image, checksums (VERSION=1.2.3)
+	go run -C tools ./release -version $(VERSION)
+
+PREFIX ?= /usr/local
+install: build ## put lockstep on the PATH, in PREFIX/bin (PREFIX=/usr/local)
+	install -D -m 0755 bin/lockstep $(DESTDIR)$(PREFIX)/bin/lockstep
 
 setup: ## install what the tests need, if absent
 	./scripts/setup.sh
@@ -37,9 +48,18 @@ e2e: setup ## real clients against the real binary
 soak: setup ## half an hour of constant load and constant trouble (SOAK_TIME=30m)
 	LOCKSTEP_SOAK_TIME=$(SOAK_TIME) go test -count=1 -v -timeout 24h -run TestSoak ./e2e/fleet
 
+soakconns: ## half an hour of connections reset, half closed and talked into, under the race detector (SOAK_TIME=30m)
+	LOCKSTEP_SOAK_TIME=$(SOAK_TIME) go test -race -count=1 -v -timeout 24h -run TestConnectionSoak ./mirror/... ./internal/plainhttp/...
+
+chaos-watch: setup ## kill and stop event watchers for ten minutes (CHAOS_TIME=10m)
+	LOCKSTEP_CHAOS_TIME=$(CHAOS_TIME) go test -count=1 -v -timeout 24h -run TestKilledWatchers ./e2e/watchers
+
+chaos-txm: setup ## kill transaction managers, their database and their nodes for ten minutes (CHAOS_TIME=10m)
+	LOCKSTEP_CHAOS_TIME=$(CHAOS_TIME) go test -count=1 -v -timeout 24h -run TestChaos ./e2e/txm
+
 lint: ## static checks and the shape of the tree
 	$(TOOL) golangci-lint run ./...
-	go test -run 'TestFloors|TestThirdParty|TestEveryPackage|TestTreeShape' .
+	go test -run 'TestFloors|TestEveryRoomExists|TestThirdParty|TestEveryPackage|TestTreeShape' .
 
 fmt: ## format the code
 	$(TOOL) golangci-lint fmt ./...
@@ -54,15 +74,30 @@ generate: bin/protogen ## remake the generated files
 	go test ./config -run TestDocs -update >/dev/null
 	go test ./app -run TestMetricsDocument -update >/dev/null
 	go test ./ethapi -run TestMethodsDocument -update >/dev/null
+	go test . -run TestNotice -update >/dev/null
 
-verify: bin/protogen ## fail when a generated file is stale
+verify: bin/protogen ## fail when a generated file or go.mod is stale
+	go mod tidy -diff
 	@rm -rf bin/.verify && mkdir bin/.verify && cp internal/hapi/hapi.proto bin/.verify/
 	cd bin/.verify && ../protogen hapi.proto $(PROTOC_GEN_GO)
 	diff -u internal/hapi/hapi.pb.go bin/.verify/hapi.pb.go
-	go test -run 'TestDocs|TestMetricsDocument|TestMethodsDocument' ./config ./app ./ethapi
+	go test -run 'TestDocs|TestMetricsDocument|TestMethodsDocument|TestNotice' . ./config ./app ./ethapi
 
 bench: setup ## measure, and print the figures with their spread (ROWS=reads-cheap,burst for some)
 	./scripts/bench.sh $(if $(ROWS),-rows $(ROWS))
+	$(if $(ROWS),,$(MAKE) bench-txm)
+
+bench-txm: setup ## measure the transaction manager alone
+	go test -count=1 -run '^$$' -bench BenchmarkManager -benchtime 3x -timeout 1h ./e2e/txm
+
+proof: ## check the model of the lock over Redis, and break it (ROWS=calm,kill for some)
+	./scripts/proof.sh $(subst $(comma), ,$(ROWS))
+
+sim: ## simulate relays, their Redis and its network, seed after seed (SIM_TIME=10m, SIM_FIRST=0)
+	go test -count=1 -v -timeout 0 -run 'TestSimulation$$' ./lock/locksim -simtime $(SIM_TIME) -first $(SIM_FIRST)
+
+attack: build ## do to a relay what a stranger may do, and print what it cost (ATTACKS=simulate-bomb,logs for some)
+	go run ./bench/attack -lockstep bin/lockstep $(if $(ATTACKS),-attacks $(ATTACKS))
 
 fuzz: ## run every fuzz target for FUZZTIME each
 	./scripts/fuzz.sh $(FUZZTIME)

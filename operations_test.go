@@ -1,0 +1,352 @@
+package lockstep_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// metricNames are the metrics of docs/METRICS.md with their labels.
+func metricNames(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile("docs/METRICS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string][]string{"up": nil}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]*) \\|").FindAllStringSubmatch(string(text), -1) {
+		known[row[1]] = append(known[row[1]], regexp.MustCompile(`\w+`).FindAllString(row[2], -1)...)
+	}
+	if len(known) < 100 {
+		t.Fatalf("docs/METRICS.md has %d metrics", len(known))
+	}
+	return known
+}
+
+// metric finds the metric of a name in a query: a histogram has three names more.
+func metric(known map[string][]string, name string) (labels []string, ok bool) {
+	if labels, ok = known[name]; ok {
+		return labels, true
+	}
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		if base, has := strings.CutSuffix(name, suffix); has {
+			if labels, ok = known[base]; ok {
+				return append(slices.Clone(labels), "le"), true
+			}
+		}
+	}
+	return nil, false
+}
+
+var (
+	queryText     = regexp.MustCompile(`"[^"]*"`)
+	queryLabels   = regexp.MustCompile(`(?:\b(?:by|on|without|ignoring|group_left|group_right)\s*\(([^)]*)\))|\{([^}]*)\}`)
+	queryRange    = regexp.MustCompile(`\[[^\]]*\]`)
+	queryName     = regexp.MustCompile(`\b[a-zA-Z_]\w*\b(\s*\()?`)
+	queryVariable = regexp.MustCompile(`\$\w+`)
+)
+
+// checkQuery says what a query of Prometheus names that does not exist. It knows names and labels
+// and pairs of brackets, not the whole language.
+func checkQuery(known map[string][]string, query string) (wrong []string) {
+	for _, pair := range []string{"()", "[]", "{}"} {
+		if strings.Count(query, pair[:1]) != strings.Count(query, pair[1:]) {
+			wrong = append(wrong, "brackets "+pair+" without a pair")
+		}
+	}
+	bare := queryVariable.ReplaceAllString(queryText.ReplaceAllString(query, ""), "1")
+	labels := []string{"instance", "job"} // of every target
+	var named []string
+	for _, m := range queryName.FindAllStringSubmatch(queryRange.ReplaceAllString(queryLabels.ReplaceAllString(bare, " "), ""), -1) {
+		name := m[0]
+		if m[1] != "" || slices.Contains([]string{"and", "or", "unless", "by", "on", "bool", "e"}, name) {
+			continue
+		}
+		of, ok := metric(known, name)
+		if !ok {
+			wrong = append(wrong, "there is no metric "+name)
+		}
+		named, labels = append(named, name), append(labels, of...)
+	}
+	if len(named) == 0 {
+		wrong = append(wrong, "it names no metric")
+	}
+	for _, m := range queryLabels.FindAllStringSubmatch(bare, -1) {
+		for _, label := range regexp.MustCompile(`[a-zA-Z_]\w*`).FindAllString(m[1]+" "+m[2], -1) {
+			if !slices.Contains(labels, label) {
+				wrong = append(wrong, "no metric of it has a label "+label)
+			}
+		}
+	}
+	return wrong
+}
+
+// The check of queries finds what is wrong with one.
+func TestCheckQuery(t *testing.T) {
+	known := map[string][]string{"up": nil, "seconds": {"stage"}}
+	for query, right := range map[string]bool{
+		`up{job=~".*relay.*"} == 0`: true,
+		`histogram_quantile(0.9, sum by (stage, le) (rate(seconds_bucket{stage="sent"}[$__rate_interval]))) > 1e10`: true,
+		`up == 0 and on (instance) max_over_time(up[1d]) == 1`:                                                      true,
+		`down == 0`: false, `up{stage="sent"}`: false, `sum by (phase) (seconds_sum)`: false, `rate(seconds_total[5m])`: false, `sum(up`: false, `1`: false,
+	} {
+		if wrong := checkQuery(known, query); (len(wrong) == 0) != right {
+			t.Errorf("%s: %q", query, wrong)
+		}
+	}
+}
+
+// alertRule is a rule of a file of alerts.
+type alertRule struct {
+	Alert       string            `yaml:"alert"`
+	Expr        string            `yaml:"expr"`
+	For         string            `yaml:"for"`
+	Labels      map[string]string `yaml:"labels"`
+	Annotations map[string]string `yaml:"annotations"`
+}
+
+// alertRules reads all files of alerts.
+func alertRules(t *testing.T) map[string]alertRule {
+	t.Helper()
+	files, err := filepath.Glob("docs/*-alerts.yml")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("files of alerts: %q (%v)", files, err)
+	}
+	rules := map[string]alertRule{}
+	for _, name := range files {
+		file, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var content struct {
+			Groups []struct {
+				Name  string      `yaml:"name"`
+				Rules []alertRule `yaml:"rules"`
+			} `yaml:"groups"`
+		}
+		decoder := yaml.NewDecoder(file)
+		decoder.KnownFields(true)
+		if err := decoder.Decode(&content); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		file.Close()
+		for _, group := range content.Groups {
+			for _, rule := range group.Rules {
+				if _, twice := rules[rule.Alert]; twice {
+					t.Errorf("%s: there are two alerts %s", name, rule.Alert)
+				}
+				rules[rule.Alert] = rule
+			}
+		}
+	}
+	return rules
+}
+
+// Every alert asks for metrics and labels that docs/METRICS.md has, and says how bad it is.
+func TestAlertsKnowTheMetrics(t *testing.T) {
+	known := metricNames(t)
+	for name, rule := range alertRules(t) {
+		for _, wrong := range checkQuery(known, rule.Expr) {
+			t.Errorf("%s: %s: %s", name, wrong, rule.Expr)
+		}
+		if !slices.Contains([]string{"warning", "critical"}, rule.Labels["severity"]) || rule.Annotations["summary"] == "" {
+			t.Errorf("%s: severity %q, summary %q", name, rule.Labels["severity"], rule.Annotations["summary"])
+		}
+	}
+}
+
+// The alerts that a fleet must not be without are there, with the thresholds that their users agreed on.
+func TestAlertsThatMustBeThere(t *testing.T) {
+	rules := alertRules(t)
+	for name, part := range map[string]string{
+		"WatchNoLeader": "2m", "WatchHeartbeatOld": "> 300", "WatchLag": "> 100", "WatchDuplicates": "0.01",
+		"TxmSignerLowBalance": "", "TxmQueueHigh": "", "TxmHeadStuck": "", "TxmNonceGap": "", "TxmFailureRate": "", "TxmNoOwner": "",
+		"RelayLaneStuck": "", "RelayMirrorOut": "", "RelayNodesOut": "", "RelayRedisOut": "", "RelayOperatorBalanceLow": "", "RelayBudgetSpent": "",
+	} {
+		if rule, ok := rules[name]; !ok || !strings.Contains(rule.Expr+" for "+rule.For, part) {
+			t.Errorf("%s (%v) does not have %q", name, ok, part)
+		}
+	}
+}
+
+// The runbook has a section for each alert, and for nothing else.
+func TestRunbookHasEveryAlert(t *testing.T) {
+	text, err := os.ReadFile("docs/RUNBOOK.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := regexp.MustCompile(`(?m)^### (\w+)$`).FindAllStringSubmatch(string(text), -1)
+	var told []string
+	for _, s := range sections {
+		told = append(told, s[1])
+		_, body, _ := strings.Cut(string(text), s[0]+"\n")
+		body, _, _ = strings.Cut(body, "\n#")
+		if !strings.Contains(body, "**Means:** ") || !strings.Contains(body, "**Do:** ") {
+			t.Errorf("%s says not what it means and what to do", s[1])
+		}
+	}
+	slices.Sort(told)
+	if want := slices.Sorted(maps.Keys(alertRules(t))); !slices.Equal(told, want) {
+		t.Errorf("the runbook has %q, the files of alerts %q", told, want)
+	}
+}
+
+// Documents for operators name settings that exist.
+func TestOperatorsDocumentsKnowTheSettings(t *testing.T) {
+	settings, err := os.ReadFile("docs/CONFIG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"docs/RUNBOOK.md", "docs/MIGRATION.md", "SECURITY.md"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, setting := range regexp.MustCompile("`([A-Z][A-Z0-9]*_[A-Z0-9_]+)[=`]").FindAllStringSubmatch(string(text), -1) {
+			if !strings.Contains(string(settings), "| `"+setting[1]+"` |") {
+				t.Errorf("%s: there is no setting %s", name, setting[1])
+			}
+		}
+	}
+}
+
+// Every query of a dashboard asks for metrics and labels that docs/METRICS.md has, and every legend
+// for labels that its query leaves.
+func TestDashboardsKnowTheMetrics(t *testing.T) {
+	files, err := filepath.Glob("docs/*-dashboard.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("dashboards: %q (%v)", files, err)
+	}
+	known := metricNames(t)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var board struct {
+			Title  string
+			Panels []struct {
+				ID          int
+				Type, Title string
+				GridPos     struct{ H, W, X, Y int }
+				Targets     []struct{ Expr, LegendFormat string }
+			}
+		}
+		if err := json.Unmarshal(text, &board); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		ids := map[int]bool{}
+		for _, p := range board.Panels {
+			if ids[p.ID] || p.GridPos.X+p.GridPos.W > 24 {
+				t.Errorf("%s: %q: its id or its place is taken", name, p.Title)
+			}
+			ids[p.ID] = true
+			if p.Type != "row" && len(p.Targets) == 0 {
+				t.Errorf("%s: the panel %q is empty", name, p.Title)
+			}
+			for _, target := range p.Targets {
+				for _, wrong := range checkQuery(known, target.Expr) {
+					t.Errorf("%s: %q: %s: %s", name, p.Title, wrong, target.Expr)
+				}
+				by := regexp.MustCompile(`by \(([^)]*)\)`).FindStringSubmatch(target.Expr)
+				for _, label := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(target.LegendFormat, -1) {
+					if by != nil && !slices.Contains(strings.Split(by[1], ", "), label[1]) {
+						t.Errorf("%s: %q: the query leaves no label %s", name, p.Title, label[1])
+					}
+				}
+			}
+		}
+	}
+}
+
+// The compose file and what it mounts can be read, the files that it mounts are there, its relays
+// get settings that exist, and Prometheus asks the relays on the port that they have.
+func TestComposeFileFitsTogether(t *testing.T) {
+	const dir = "packaging/compose"
+	decode := func(name string, into any) {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal(text, into); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	var compose struct {
+		Services map[string]struct {
+			Image       string            `yaml:"image"`
+			Environment map[string]string `yaml:"environment"`
+			Volumes     []string          `yaml:"volumes"`
+			Ports       []string          `yaml:"ports"`
+			DependsOn   []string          `yaml:"depends_on"`
+		} `yaml:"services"`
+		Volumes map[string]any `yaml:"volumes"`
+	}
+	decode("compose.yml", &compose)
+	settings, err := os.ReadFile("docs/CONFIG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, service := range compose.Services {
+		for setting := range service.Environment {
+			if !strings.Contains(string(settings), "| `"+setting+"` |") {
+				t.Errorf("%s: there is no setting %s", name, setting)
+			}
+		}
+		for _, other := range service.DependsOn {
+			if _, ok := compose.Services[other]; !ok {
+				t.Errorf("%s waits for %s, which is not there", name, other)
+			}
+		}
+		for _, volume := range service.Volumes {
+			from, _, _ := strings.Cut(volume, ":")
+			if _, own := compose.Volumes[from]; own {
+				continue
+			}
+			if info, err := os.Stat(filepath.Join(dir, from)); err != nil || info.IsDir() {
+				t.Errorf("%s mounts %s: %v", name, from, err)
+			}
+		}
+	}
+	var prometheus struct {
+		Rules  []string `yaml:"rule_files"`
+		Scrape []struct {
+			Static []struct {
+				Targets []string `yaml:"targets"`
+			} `yaml:"static_configs"`
+		} `yaml:"scrape_configs"`
+	}
+	decode("prometheus.yml", &prometheus)
+	for _, rules := range prometheus.Rules {
+		if !slices.ContainsFunc(compose.Services["prometheus"].Volumes, func(v string) bool { return strings.HasSuffix(v, ":"+rules+":ro") }) {
+			t.Errorf("Prometheus reads %s, which is not mounted", rules)
+		}
+	}
+	targets := prometheus.Scrape[0].Static[0].Targets
+	for _, target := range targets {
+		host, port, _ := strings.Cut(target, ":")
+		relay, ok := compose.Services[host]
+		if !ok || relay.Environment["SERVER_PORT"] != port || !strings.HasSuffix(relay.Ports[0], ":"+port) {
+			t.Errorf("Prometheus asks %s, and the relay has the ports %q", target, relay.Ports)
+		}
+	}
+	if len(targets) < 2 {
+		t.Errorf("a fleet of %q", targets)
+	}
+	for _, name := range []string{"grafana/datasources.yml", "grafana/dashboards.yml"} {
+		var provisioning struct {
+			Version int `yaml:"apiVersion"`
+		}
+		if decode(name, &provisioning); provisioning.Version != 1 {
+			t.Errorf("%s has the version %d", name, provisioning.Version)
+		}
+	}
+}
