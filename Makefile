@@ -39,8 +39,8 @@ test: setup ## unit, contract and end-to-end tests
 unit: ## the quick tests only
 	go test -short ./...
 
-race: setup ## all packages but the end-to-end clients, under the race detector
-	go test -race $$(go list ./... | grep -v /e2e)
+race: setup ## all packages but benchmarks and end-to-end clients (both start the binary), under the race detector
+	go test -race $$(go list ./... | grep -vE '/(e2e|bench)')
 
 e2e: setup ## real clients against the real binary
 	go test -count=1 -p 1 ./e2e/...
