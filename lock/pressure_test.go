@@ -83,7 +83,7 @@ func TestBurstOfSenders(t *testing.T) {
 // one shard of a cluster is out. Senders of the other shards must not be affected.
 func TestOneShardOut(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "2000")
 	for _, n := range cluster.Nodes {
 		if err := n.Client().ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err(); err != nil {
 			t.Fatal(err)

@@ -303,7 +303,7 @@ func TestSentinelFailover(t *testing.T) {
 	tr.send(t, a, "a", 40, 5*time.Millisecond)
 	tr.send(t, b, "b", 40, 5*time.Millisecond)
 	eventually(t, "the burst is under way", func() bool { return tr.count() >= 10 })
-	group.Master.Kill()
+	group.Failover()
 	tr.done(t, 10*time.Second)
 	eventually(t, "the new master is used", func() bool { return a.RedisUp() && b.RedisUp() })
 	sharedAgain(t, group.Replica, a, b)

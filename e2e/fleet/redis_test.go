@@ -313,7 +313,7 @@ func TestFailover(t *testing.T) {
 	n.store = sentinel.Master.Client()
 	n.startRelays(2)
 	n.sufferAndRecover(trouble{
-		begin:   func(*network) { sentinel.Master.Kill() },
+		begin:   func(*network) { sentinel.Failover() },
 		end:     func(n *network) { n.store = sentinel.Replica.Client() },
 		noticed: failures,
 	})
@@ -325,7 +325,7 @@ func TestFailover(t *testing.T) {
 // dies and comes back.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "2000")
 	n := newNetwork(t, "REDIS_URL="+cluster.URL())
 	addrs := []string{}
 	for _, server := range cluster.Nodes {

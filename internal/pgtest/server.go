@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -18,9 +18,11 @@ import (
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver "pgx"
+
+	"lockstep/internal/redistest"
 )
 
-const patience = 60 * time.Second // for a cluster to be made, or a server to start, on a busy machine
+const patience = 3 * time.Minute // for a cluster to be made, or a server to start, on a busy machine
 
 // Server is one PostgreSQL server.
 type Server struct {
@@ -64,7 +66,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	}
 	// Another process may take a port between its choice and its use.
 	for try := 0; ; try++ {
-		s.port = freePort(t)
+		s.port = redistest.FreePort(t)
 		err := s.launch()
 		if err == nil {
 			break
@@ -165,7 +167,7 @@ func (s *Server) launch() error {
 		select {
 		case <-done:
 			s.cmd = nil
-			return fmt.Errorf("pgtest: the server ended: %s", out)
+			return fmt.Errorf("%w: %s", errEnded, out)
 		case <-ctx.Done():
 			return fmt.Errorf("pgtest: the server does not answer: %w", err)
 		case <-time.After(20 * time.Millisecond):
@@ -237,19 +239,19 @@ func (s *Server) end(sig syscall.Signal) {
 	s.cmd = nil
 }
 
-// Restart runs a server that has ended again.
+// Restart runs a server that has ended again. The processes of one that was killed end a
+// moment after it, and before that a new one does not start.
 func (s *Server) Restart() {
 	s.t.Helper()
-	if err := s.launch(); err != nil {
-		s.t.Fatal(err)
+	for end := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
+		err := s.launch()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, errEnded) || time.Now().After(end) {
+			s.t.Fatal(err)
+		}
 	}
 }
 
-func freePort(t testing.TB) int {
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("pgtest: %v", err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
-}
+var errEnded = errors.New("pgtest: the server ended")

@@ -17,14 +17,16 @@ type Cluster struct {
 	Nodes []*Server
 }
 
-// StartCluster runs three masters that share the slots.
-func StartCluster(t testing.TB) *Cluster {
+// StartCluster runs three masters that share the slots. They take each other for dead after a
+// long time only, since on a busy machine each of them may stand still for seconds; the arguments
+// are added to their command lines and may say otherwise.
+func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	const nodes, slots = 3, 16384
 	c := &Cluster{}
 	for range nodes {
-		c.Nodes = append(c.Nodes, Start(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
-			"--cluster-node-timeout", "2000", "--cluster-port", strconv.Itoa(FreePort(t))))
+		all := append([]string{"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "60000"}, args...)
+		c.Nodes = append(c.Nodes, Start(t, append(all, "--cluster-port", strconv.Itoa(FreePort(t)))...))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -70,7 +72,7 @@ func (c *Cluster) URL() string {
 }
 
 // Sentinel is a master with one replica, watched by one Sentinel that suffices to
-// make the replica master.
+// make the replica master. By itself it takes a master for dead after a long time only.
 type Sentinel struct {
 	Master, Replica, Watcher *Server
 }
@@ -84,7 +86,7 @@ func StartSentinel(t testing.TB) *Sentinel {
 	client := redis.NewSentinelClient(&redis.Options{Addr: s.Watcher.Addr(), DisableIdentity: true})
 	defer func() { _ = client.Close() }()
 	err := poll(patience, func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		replicas, err := client.Replicas(ctx, "lanes").Result()
 		if err != nil {
@@ -114,7 +116,7 @@ func startWatcher(t testing.TB, master int) *Server {
 		w.port = FreePort(t)
 		file := w.writeFile("sentinel.conf", fmt.Sprintf(
 			"port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor lanes 127.0.0.1 %d 1\n"+
-				"sentinel down-after-milliseconds lanes 500\nsentinel failover-timeout lanes 2000\n", w.port, w.dir, master))
+				"sentinel down-after-milliseconds lanes 60000\nsentinel failover-timeout lanes 60000\n", w.port, w.dir, master))
 		w.mu.Lock()
 		err := w.exec(path, []string{file, "--sentinel"})
 		w.mu.Unlock()
@@ -127,6 +129,24 @@ func startWatcher(t testing.TB, master int) *Server {
 	}
 	t.Cleanup(w.Kill)
 	return w
+}
+
+// Failover kills the master, and has the Sentinel make the replica master.
+func (s *Sentinel) Failover() {
+	t := s.Watcher.t
+	t.Helper()
+	s.Master.Kill()
+	client := s.Watcher.Client()
+	err := poll(patience, func() error {
+		err := client.Do(context.Background(), "SENTINEL", "FAILOVER", "lanes").Err()
+		if err != nil && strings.HasPrefix(err.Error(), "INPROG") {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatalf("redistest: the Sentinel does not fail over: %v", err)
+	}
 }
 
 // URL returns redis+sentinel://host:port/lanes.

@@ -2,6 +2,8 @@ package redistest_test
 
 import (
 	"context"
+	"net"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,7 +13,7 @@ import (
 
 func roundTrip(t *testing.T, url string) {
 	t.Helper()
-	c, err := redisx.Open(url, redisx.Options{Timeout: 5 * time.Second})
+	c, err := redisx.Open(url, redisx.Options{Timeout: 2 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,6 +52,51 @@ func TestServer(t *testing.T) {
 	}
 	s.Resume()
 	roundTrip(t, s.URL())
+}
+
+// A port of a test is nobody else's, whether its server runs or not.
+func TestPortIsKept(t *testing.T) {
+	s := redistest.Start(t)
+	port := strconv.Itoa(s.Port())
+	for round := range 3 {
+		s.Kill()
+		var others []net.Listener
+		for range 2000 {
+			other, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			others = append(others, other)
+			if _, taken, _ := net.SplitHostPort(other.Addr().String()); taken == port {
+				t.Fatalf("round %d: the port was given away", round)
+			}
+		}
+		for _, other := range others {
+			_ = other.Close()
+		}
+		s.Restart()
+		roundTrip(t, s.URL())
+	}
+}
+
+// After a failover what the replica had can be read, and it takes writes.
+func TestFailover(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	roundTrip(t, s.URL())
+	s.Failover()
+	c, err := redisx.Open(s.URL(), redisx.Options{Timeout: 2 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for end := time.Now().Add(2 * time.Minute); c.Set(t.Context(), "k", "w", 0).Err() != nil; {
+		if time.Now().After(end) {
+			t.Fatal("there is no new master")
+		}
+	}
+	if got := s.Replica.Client().Get(t.Context(), "k").Val(); got != "w" {
+		t.Errorf("the replica has %q", got)
+	}
 }
 
 func TestCluster(t *testing.T)  { roundTrip(t, redistest.StartCluster(t).URL()) }
