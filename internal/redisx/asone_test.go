@@ -17,7 +17,7 @@ import (
 // that fails included; a single one, and what is too long for a script, is sent as it is.
 func TestAsOne(t *testing.T) {
 	server := redistest.Start(t)
-	client, err := redisx.Open(server.URL(), redisx.Options{})
+	client, err := redisx.Open(server.URL(), generous)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestAsOneCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three servers take their time")
 	}
-	client, err := redisx.Open(redistest.StartCluster(t).URL(), redisx.Options{})
+	client, err := redisx.Open(redistest.StartCluster(t).URL(), generous)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestAsOneShortOfMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, nodes := servers()
-			client, err := redisx.Open(url, redisx.Options{})
+			client, err := redisx.Open(url, generous)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +142,7 @@ func TestAsOneShortOfMemory(t *testing.T) {
 	}
 }
 
-// fill makes servers short of memory: they may have a tenth more than what they use.
+// fill makes servers short of memory: they may have a fifth more than what they use.
 func fill(t *testing.T, servers []*redistest.Server) {
 	t.Helper()
 	for _, s := range servers {
@@ -152,7 +152,7 @@ func fill(t *testing.T, servers []*redistest.Server) {
 			t.Fatalf("%v: %s", err, info)
 		}
 		bytes, _ := strconv.Atoi(used[1])
-		if err := s.Client().ConfigSet(t.Context(), "maxmemory", strconv.Itoa(bytes+bytes/10)).Err(); err != nil {
+		if err := s.Client().ConfigSet(t.Context(), "maxmemory", strconv.Itoa(bytes+bytes/5)).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

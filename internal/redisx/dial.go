@@ -11,10 +11,6 @@ import (
 	"time"
 )
 
-// grace is how long a read whose deadline has passed may still look at what has arrived.
-// It is room for the look itself, not for the server.
-const grace = 5 * time.Millisecond
-
 // Patient wraps a connection so that a read deadline times the server, not this process:
 // an answer that arrived in time counts, even if this process was too busy to look before
 // the deadline was over. Without this a process that runs late takes a healthy server for
@@ -23,16 +19,15 @@ func Patient(c net.Conn) net.Conn { return &patient{c} }
 
 type patient struct{ net.Conn }
 
-// Read reads what is there, also for a moment after the deadline.
+// Read reads what is there, also after the deadline.
 func (p *patient) Read(b []byte) (int, error) {
 	n, err := p.Conn.Read(b)
-	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		return n, err //nolint:wrapcheck // it is the connection's own
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		if late := look(p.Conn, b); late > 0 {
+			return late, nil
+		}
 	}
-	if p.SetReadDeadline(time.Now().Add(grace)) != nil {
-		return n, err //nolint:wrapcheck // as above
-	}
-	return p.Conn.Read(b) //nolint:wrapcheck // as above
+	return n, err //nolint:wrapcheck // it is the connection's own
 }
 
 // SyscallConn is how the client finds out that an idle connection was closed.
