@@ -137,7 +137,7 @@ func (c *conn) receive() bool {
 		}
 		if !hurried {
 			hurried = true
-			c.readBy.exactly(time.Now().Add(patience))
+			c.readBy.exactly(time.Now().Add(c.l.patience))
 		}
 		if !c.read() {
 			return false

@@ -21,7 +21,7 @@ import (
 )
 
 // patienceOfTests is how long anything may take that does happen.
-const patienceOfTests = 30 * time.Second
+const patienceOfTests = 2 * time.Minute
 
 // echo answers with what it was asked, in the same way to net/http and to a Listener.
 // Requests for /other are not plain; those for /slow wait.
@@ -31,6 +31,7 @@ type echo struct {
 	slow         func(ctx context.Context)
 	serve        func(r *Request) // in place of ServePlain
 	memory       *budget.Memory   // nil: no limit
+	impatient    bool             // who does not send a request at once is net/http's
 }
 
 const echoFields = "Request-Id"
@@ -134,6 +135,10 @@ func serveOn(t testing.TB, ln net.Listener, e *echo, change func(*http.Server)) 
 		change(server)
 	}
 	l := New(ctx, ln, Config{Server: server, Handler: e, BodyLimit: limitOfTests, Logger: slog.New(slog.DiscardHandler), Admit: e.admit})
+	l.patience = patienceOfTests
+	if e.impatient {
+		l.patience = 10 * time.Millisecond
+	}
 	ended := make(chan error, 1)
 	ran := make(chan struct{})
 	go func() { l.Run(); close(ran) }()
