@@ -19,11 +19,14 @@ import (
 	"lockstep/internal/redisx"
 )
 
+// patience is how long anything may take that does happen, on a machine that is busy.
+const patience = 2 * time.Minute
+
 func settings() pending.Config {
 	return pending.Config{
 		Enabled: true, API: true, MaxEntries: 1000, MaxBytes: 1 << 20, RedisMaxBytes: 1 << 30,
-		EntryTTL: envx.Millis(time.Minute), ExecutedTTL: envx.Millis(time.Minute), RedisTimeout: envx.Millis(10 * time.Second),
-		PromisesMaxBytes: 1 << 20, PromisesDeadAfter: envx.Millis(10 * time.Second),
+		EntryTTL: envx.Millis(time.Minute), ExecutedTTL: envx.Millis(time.Minute), RedisTimeout: envx.Millis(patience),
+		PromisesMaxBytes: 1 << 20, PromisesDeadAfter: envx.Millis(20 * time.Second),
 	}
 }
 
@@ -55,7 +58,7 @@ func run(t *testing.T, p *pending.Pool) func() {
 
 func dial(t *testing.T, url string) redis.UniversalClient {
 	t.Helper()
-	client, err := redisx.Open(url, redisx.Options{Timeout: 10 * time.Second})
+	client, err := redisx.Open(url, redisx.Options{Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +104,7 @@ func (w *wallet) pay(nonce uint64, tinybars int64) *eth.Tx {
 // until waits for a condition that other goroutines or processes bring about.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	end := time.Now().Add(30 * time.Second)
+	end := time.Now().Add(patience)
 	ticker := time.NewTicker(2 * time.Millisecond)
 	defer ticker.Stop()
 	for !ok() {

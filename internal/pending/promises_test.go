@@ -31,7 +31,7 @@ func newHeir(t *testing.T, client redis.UniversalClient, change func(*pending.Co
 	if change != nil {
 		change(&cfg)
 	}
-	return &heir{Promises: pending.NewPromises(cfg, client, time.Minute, slog.New(slog.DiscardHandler))}
+	return &heir{Promises: pending.NewPromises(cfg, client, time.Hour, slog.New(slog.DiscardHandler))}
 }
 
 // live runs it until the test ends or stop is called, which leaves what it kept.

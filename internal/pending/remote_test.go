@@ -119,7 +119,11 @@ func TestProofsExpire(t *testing.T) {
 	told.Add(waiting)
 	told.Add(executed)
 	told.Done(executed, true, false)
-	until(t, "the proof is known", func() bool { return asked.Latest(t.Context(), w.address, 5) == 6 })
+	until(t, "the proof is known", func() bool {
+		told.Add(executed) // and a new one comes, in case nobody looked while the first one counted
+		told.Done(executed, true, false)
+		return asked.Latest(t.Context(), w.address, 5) == 6
+	})
 	until(t, "it is forgotten", func() bool { return asked.Latest(t.Context(), w.address, 5) == 5 })
 	if next, other := asked.Next(t.Context(), w.address, 5), asked.Next(t.Context(), w.address, 9); next != 5 || other != 10 {
 		t.Errorf("next from 5 is %d, and from 9 %d", next, other)
@@ -150,8 +154,8 @@ func TestRestart(t *testing.T) {
 // process knows; what could not be told is counted. When it is back it is used again.
 func TestRedisTrouble(t *testing.T) {
 	cfg := settings()
-	cfg.RedisTimeout = envx.Millis(200 * time.Millisecond)
-	cfg.EntryTTL = envx.Millis(900 * time.Millisecond)
+	cfg.RedisTimeout = envx.Millis(time.Second)
+	cfg.EntryTTL = envx.Millis(6 * time.Second)
 	server := redistest.Start(t)
 	told, _ := start(t, cfg, dial(t, server.URL()))
 	asked, _ := start(t, cfg, dial(t, server.URL()))
@@ -171,11 +175,50 @@ func TestRedisTrouble(t *testing.T) {
 	until(t, "others know again", func() bool { return asked.Next(t.Context(), w.address, 0) == 100 })
 }
 
+// ages is a life of keys so long that no window of the quota ends while a test runs.
+const ages = envx.Millis(50 * 365 * 24 * time.Hour)
+
+// wholeBytes wants half of 20,000 bytes of whole transactions in Redis, which belong to one window.
+func wholeBytes(t *testing.T, look *redis.Client) {
+	t.Helper()
+	bytes := 0
+	for _, key := range look.Keys(t.Context(), "txpool:tx:*").Val() {
+		bytes += int(look.StrLen(t.Context(), key).Val())
+	}
+	if bytes > 10_000 || bytes < 5000 {
+		t.Errorf("%d bytes of transactions are in Redis; want half of 20,000", bytes)
+	}
+}
+
+// What did not fit at first is not kept either when Redis is told that it is still on its way.
+func TestRenewalsKeepWithinTheBytes(t *testing.T) {
+	cfg := settings()
+	cfg.RedisMaxBytes, cfg.ExecutedTTL, cfg.EntryTTL = 20_000, ages, envx.Millis(900*time.Millisecond)
+	server := redistest.Start(t)
+	told, _ := start(t, cfg, dial(t, server.URL()))
+	w, look := newWallet(t), server.Client()
+	const transactions = 200
+	for nonce := range uint64(transactions) {
+		told.Add(w.tx(nonce))
+	}
+	ends := func() (first, last float64) {
+		all := look.ZRangeWithScores(t.Context(), "txpool:sender:{"+strings.ToLower(w.address.Hex())+"}", 0, -1).Val()
+		if len(all) < transactions {
+			return 0, 0
+		}
+		return all[0].Score, all[len(all)-1].Score
+	}
+	var once float64
+	until(t, "all are told of", func() bool { _, once = ends(); return once > 0 })
+	until(t, "all are told of again", func() bool { first, _ := ends(); return first > once })
+	wholeBytes(t, look)
+}
+
 // Transactions are kept whole within the fleet's quota; those that do not fit are known by
 // their nonces.
 func TestRedisBytes(t *testing.T) {
 	cfg := settings()
-	cfg.RedisMaxBytes = 20_000
+	cfg.RedisMaxBytes, cfg.ExecutedTTL = 20_000, ages
 	server := redistest.Start(t)
 	told, _ := start(t, cfg, dial(t, server.URL()))
 	asked, _ := start(t, cfg, dial(t, server.URL()))
@@ -184,13 +227,7 @@ func TestRedisBytes(t *testing.T) {
 		told.Add(w.tx(nonce))
 	}
 	until(t, "others know the nonces", func() bool { return asked.Next(t.Context(), w.address, 0) == 500 })
-	bytes := 0
-	for _, key := range server.Client().Keys(t.Context(), "txpool:tx:*").Val() {
-		bytes += int(server.Client().StrLen(t.Context(), key).Val())
-	}
-	if bytes > 10_000 || bytes < 5000 {
-		t.Errorf("%d bytes of transactions are in Redis; want half of 20,000", bytes)
-	}
+	wholeBytes(t, server.Client())
 	if metric(t, told, "rpc_relay_txpool_storage_errors_total") == 0 {
 		t.Error("those that did not fit are not counted")
 	}
@@ -246,7 +283,7 @@ func TestCost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := settings()
-			cfg.API = false
+			cfg.API, cfg.EntryTTL, cfg.ExecutedTTL = false, ages, ages // nothing is renewed, and nothing expires
 			server := redistest.Start(t)
 			look, client, counter := server.Client(), server.Client(), new(redistest.Sent)
 			client.AddHook(counter)

@@ -16,7 +16,8 @@ import (
 type teller struct {
 	*remote
 	marks  map[common.Address]*mark
-	shared mark // of the keys that all senders share
+	shared mark                  // of the keys that all senders share
+	whole  map[common.Hash]int64 // what waits and is kept whole: the window of the quota that counted it last
 }
 
 // mark is what this process has in a sender's key, besides what waits. It is kept for as
@@ -35,7 +36,9 @@ const (
 	sendersAtOnce = 512
 )
 
-func newTeller(r *remote) *teller { return &teller{remote: r, marks: map[common.Address]*mark{}} }
+func newTeller(r *remote) *teller {
+	return &teller{remote: r, marks: map[common.Address]*mark{}, whole: map[common.Hash]int64{}}
+}
 
 // run tells the news until ctx ends, and then what is left, once. From time to time it says
 // what is still on its way.
@@ -92,6 +95,12 @@ func (t *teller) tend(ctx context.Context) {
 			delete(t.marks, sender)
 		}
 	}
+	last := t.quota.Window() - 1
+	for hash, window := range t.whole { // its end was lost
+		if window < last {
+			delete(t.whole, hash)
+		}
+	}
 }
 
 // tell writes what is due at the given time, and returns for how long nothing else is.
@@ -139,6 +148,9 @@ func (t *teller) write(ctx context.Context, p redis.Pipeliner, some []*changes) 
 					p.Del(ctx, bodyKey(hash))
 				}
 			}
+			if c.state != waiting {
+				delete(t.whole, hash)
+			}
 			if !t.cfg.API {
 				continue
 			}
@@ -165,13 +177,17 @@ func (t *teller) writeBody(ctx context.Context, p redis.Pipeliner, hash common.H
 	if !t.bodies {
 		return
 	}
-	content, more := body(c.tx), 0
-	if !c.told { // else it is there, and counted
-		more = len(content)
-	}
-	if !t.quota.Take(more) {
-		t.metrics.failed(opAdd)
-		return
+	content := body(c.tx)
+	window := t.quota.Window()
+	if counted, there := t.whole[hash]; !there || counted != window {
+		if !t.quota.Take(len(content)) {
+			delete(t.whole, hash) // it expires
+			if !c.told {
+				t.metrics.failed(opAdd)
+			}
+			return
+		}
+		t.whole[hash] = window
 	}
 	p.Set(ctx, bodyKey(hash), content, t.cfg.life())
 }

@@ -83,6 +83,15 @@ func (q *Quota) Take(bytes int) bool {
 	return true
 }
 
+// Window returns the current window. What lives on when the next one has begun is to be counted
+// in that, too.
+func (q *Quota) Window() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.turn(time.Now())
+	return q.window
+}
+
 // turn begins a new window when it is time. It is called with mu held.
 func (q *Quota) turn(now time.Time) {
 	if q.life == 0 {

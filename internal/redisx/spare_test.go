@@ -46,7 +46,11 @@ func TestQuota(t *testing.T) {
 func TestQuotaWindows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, forever := redisx.NewQuota("q", 200, time.Minute), redisx.NewQuota("q", 200, 0)
-		for range 3 {
+		first := q.Window()
+		for i := range 3 {
+			if got := q.Window() - first; got != int64(i) || forever.Window() != 0 {
+				t.Errorf("after %d minutes: %d windows later", i, got)
+			}
 			if !q.Take(100) || q.Take(1) {
 				t.Error("a window does not have half of the bytes")
 			}
