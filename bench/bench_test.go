@@ -3,8 +3,10 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/big"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +17,25 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain looks for goroutines that outlive the tests. Those of closed connections may need a while to
+// end on a busy machine.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if code == 0 {
+		err := goleak.Find()
+		for end := time.Now().Add(generous); err != nil && time.Now().Before(end); {
+			err = goleak.Find()
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// generous only says that something is stuck.
+const generous = 2 * time.Minute
 
 // base is a load for f that gives up early on what the chain does not show.
 func base(f *fakeChain) Config {
@@ -23,7 +43,7 @@ func base(f *fakeChain) Config {
 		Target:  Target{URLs: []string{f.server.URL}},
 		Senders: 3, Count: 12,
 		Funder: f.funder,
-		Settle: 50 * time.Millisecond, Timeout: 5 * time.Second, FundTimeout: 5 * time.Second,
+		Settle: 50 * time.Millisecond, Timeout: generous, FundTimeout: generous,
 	}
 }
 
@@ -56,6 +76,17 @@ func outcomeOf(t *testing.T, r RunReport) outcome {
 	}
 }
 
+// patient gives a run more and more time for each request, until only the requests that are never
+// answered find no answer in time: on a busy machine others are late, too.
+func patient(once func(timeout time.Duration) RunReport, mute int) (run RunReport) {
+	for timeout := time.Second; timeout <= generous; timeout *= 3 {
+		if run = once(timeout); run.Unanswered == mute {
+			break
+		}
+	}
+	return run
+}
+
 func only(n uint64) func(uint64) bool { return func(nonce uint64) bool { return nonce == n } }
 
 // Every count can be zero and something else, with the order taken from the consensus
@@ -65,6 +96,7 @@ func TestCounts(t *testing.T) {
 	tests := map[string]struct {
 		knobs    func(*fakeChain)
 		cfg      func(*Config)
+		mutes    bool     // something is never answered
 		log      *outcome // with the consensus log; nil: the same as receipts
 		receipts outcome
 	}{
@@ -87,7 +119,7 @@ func TestCounts(t *testing.T) {
 		},
 		"no answer": {
 			knobs:    func(f *fakeChain) { f.mute = only(11) },
-			cfg:      func(c *Config) { c.Timeout = time.Second },
+			mutes:    true,
 			receipts: outcome{Sent: 36, Accepted: 33, Unanswered: 3, Executed: 33, Nonce: 33},
 		},
 		"answered with an error, yet executed": {
@@ -137,22 +169,31 @@ func TestCounts(t *testing.T) {
 		for _, source := range []string{"receipts", "consensus log"} {
 			t.Run(name+"/"+source, func(t *testing.T) {
 				t.Parallel()
-				f := newFakeChain(t)
-				if test.knobs != nil {
-					test.knobs(f)
-				}
-				cfg := base(f)
-				if test.cfg != nil {
-					test.cfg(&cfg)
-				}
 				want := test.receipts
-				if source == "consensus log" {
-					cfg.ConsensusLog = f.server.URL
-					if test.log != nil {
-						want = *test.log
-					}
+				if source == "consensus log" && test.log != nil {
+					want = *test.log
 				}
-				run := mustRun(t, cfg).Targets[0].Runs[0]
+				once := func(timeout time.Duration) RunReport {
+					f := newFakeChain(t)
+					if test.knobs != nil {
+						test.knobs(f)
+					}
+					cfg := base(f)
+					cfg.Timeout = timeout
+					if test.cfg != nil {
+						test.cfg(&cfg)
+					}
+					if source == "consensus log" {
+						cfg.ConsensusLog = f.server.URL
+					}
+					return mustRun(t, cfg).Targets[0].Runs[0]
+				}
+				var run RunReport
+				if test.mutes {
+					run = patient(once, want.Unanswered)
+				} else {
+					run = once(generous)
+				}
 				if diff := cmp.Diff(want, outcomeOf(t, run)); diff != "" {
 					t.Errorf("outcome (-want +got):\n%s\nerrors: %+v", diff, run.Errors)
 				}
@@ -219,12 +260,14 @@ func TestWebSocketConnections(t *testing.T) {
 
 func TestWebSocketNoAnswer(t *testing.T) {
 	t.Parallel()
-	f := newFakeChain(t)
-	f.mute = only(11)
-	cfg := base(f)
-	cfg.URLs = []string{f.wsURL()}
-	cfg.Timeout = time.Second
-	run := mustRun(t, cfg).Targets[0].Runs[0]
+	run := patient(func(timeout time.Duration) RunReport {
+		f := newFakeChain(t)
+		f.mute = only(11)
+		cfg := base(f)
+		cfg.URLs = []string{f.wsURL()}
+		cfg.Timeout = timeout
+		return mustRun(t, cfg).Targets[0].Runs[0]
+	}, 3)
 	want := []ErrorClass{{Message: "no answer in time", Count: 3}}
 	if diff := cmp.Diff(want, run.Errors); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
@@ -318,7 +361,7 @@ func TestAlternatingAndSticky(t *testing.T) {
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	quick, slow := newFakeChain(t), newFakeChain(t)
-	quick.pace, slow.pace = 2*time.Millisecond, 60*time.Millisecond // far enough apart for a busy machine
+	slow.pace = 60 * time.Millisecond
 	slow.funder, slow.balances = quick.funder, map[common.Address]*big.Int{
 		crypto.PubkeyToAddress(quick.funder.PublicKey): new(big.Int).Lsh(big.NewInt(1), 90),
 	}
@@ -333,31 +376,23 @@ func TestCompare(t *testing.T) {
 	if !report.Clean() {
 		t.Fatalf("not clean: %+v", report)
 	}
-	checked := 0
+	// How much faster the quick one is depends on the machine; that the slow one waits does not.
+	const mostTPS = 36 / (12 * .060) // the three senders are served at the same time, each in 12 × 60 ms
+	for i, run := range report.Targets[1].Runs {
+		if p50 := run.Latency.Quantile(.5); run.AcceptedTPS > mostTPS || p50 < slow.pace {
+			t.Errorf("run %d of the slow target: %.1f tx/s, p50 %v", i, run.AcceptedTPS, p50)
+		}
+	}
+	if diff := cmp.Diff(compare(report.Targets[0].Runs, report.Targets[1].Runs), report.Ratios); diff != "" {
+		t.Errorf("ratios of the first target to the second (-want +got):\n%s", diff)
+	}
 	for _, r := range report.Ratios {
 		if r.Pairs != 3 || r.Min > r.Median || r.Median > r.Max {
 			t.Errorf("ratio %+v", r)
 		}
-		switch r.Name {
-		case "accepted rate":
-			checked++
-			if r.Median < 1.2 {
-				t.Errorf("the quick target is %.2f× as fast", r.Median)
-			}
-		case "latency p50":
-			checked++
-			if r.Median > .8 {
-				t.Errorf("the quick target has %.2f× the latency", r.Median)
-			}
-		case "executed":
-			checked++
-			if r.Median != 1 {
-				t.Errorf("ratio of executed %.2f", r.Median)
-			}
+		if r.Name == "executed" && r.Median != 1 {
+			t.Errorf("ratio of executed %.2f", r.Median)
 		}
-	}
-	if checked != 3 {
-		t.Errorf("%d of 3 ratios present", checked)
 	}
 	if text := out.String(); !strings.Contains(text, "÷ the other") || !strings.Contains(text, "×") {
 		t.Errorf("no ratios in the text:\n%s", text)

@@ -77,9 +77,12 @@ func TestEach(t *testing.T) {
 			return boom
 		}
 		after.Add(1)
+		if i > 3 {
+			<-ctx.Done() // else all could be over before the failure is known
+		}
 		return nil
 	})
-	if !errors.Is(err, boom) || after.Load() == 9_999 {
+	if !errors.Is(err, boom) || after.Load() > 3+clientConnections {
 		t.Errorf("error %v after %d", err, after.Load())
 	}
 	if err := each(t.Context(), 0, nil); err != nil {

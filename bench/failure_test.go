@@ -26,7 +26,7 @@ func TestCancel(t *testing.T) {
 		return false
 	}
 	cfg := base(f)
-	cfg.Runs, cfg.Count, cfg.Spacing = 4, 400, 20*time.Millisecond
+	cfg.Runs, cfg.Count, cfg.Spacing = 4, 400, 200*time.Millisecond // the load would take more than a minute
 	var out bytes.Buffer
 	report, err := Run(ctx, cfg, &out)
 	if err != nil {
@@ -37,7 +37,8 @@ func TestCancel(t *testing.T) {
 		t.Fatalf("not a partial report of one run: partial %v, %d runs", report.Partial, len(runs))
 	}
 	got := outcomeOf(t, runs[0])
-	if got.Sent == 0 || got.Sent >= runs[0].Planned || got.Executed != got.Accepted {
+	// What was executed may have no answer if that came too late.
+	if got.Sent == 0 || got.Sent >= runs[0].Planned || got.Executed != got.Accepted+got.Unconfirmed {
 		t.Errorf("outcome %+v of %d planned", got, runs[0].Planned)
 	}
 	if len(report.Targets[0].Summary) != 0 {
@@ -64,7 +65,7 @@ func TestUnusableTargets(t *testing.T) {
 			want:   "there is no key to fund them from",
 		},
 		"poor funder": {
-			change: func(c *Config) { c.Funder, _ = crypto.GenerateKey(); c.FundTimeout = time.Second },
+			change: func(c *Config) { c.Funder, _ = crypto.GenerateKey() },
 			want:   "Insufficient funds",
 		},
 		"consensus log elsewhere": {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gorilla/websocket"
 )
@@ -39,7 +38,7 @@ func TestWebSocketOrder(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	l, err := dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), 3, 0, 5*time.Second)
+	l, err := dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), 3, 0, generous)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +86,7 @@ func TestWebSocketBatchRefused(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	l, err := dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), 1, 0, 5*time.Second)
+	l, err := dial(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), 1, 0, generous)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +101,7 @@ func TestWebSocketBatchRefused(t *testing.T) {
 
 func TestWebSocketRefused(t *testing.T) {
 	url, _ := countedServer(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) })
-	_, err := dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), 1, 0, time.Second)
+	_, err := dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), 1, 0, generous)
 	if err == nil || err.Error() != "HTTP status 403" {
 		t.Errorf("error %v", err)
 	}
@@ -121,7 +120,7 @@ func TestWebSocketSentAway(t *testing.T) {
 			}
 			_ = conn.Close()
 		})
-		l, err := dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), 1, 0, 5*time.Second)
+		l, err := dial(t.Context(), "ws"+strings.TrimPrefix(url, "http"), 1, 0, generous)
 		if err != nil {
 			t.Fatal(err)
 		}

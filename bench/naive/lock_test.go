@@ -19,7 +19,7 @@ var alice, bob = common.HexToAddress("0xa1"), common.HexToAddress("0xb0")
 // locks are the two kinds, each over nothing that others use.
 func locks(t *testing.T) map[string]naive.Lock {
 	t.Helper()
-	client, err := redisx.Open(redistest.Start(t).URL(), redisx.Options{PoolSize: 50})
+	client, err := redisx.Open(redistest.Start(t).URL(), redisx.Options{PoolSize: 50, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestWhoGivesUpIsNotWaitedFor(t *testing.T) {
 // The design's own weakness is part of the baseline.
 func TestWithoutRedisThereIsNoLock(t *testing.T) {
 	server := redistest.Start(t)
-	client, err := redisx.Open(server.URL(), redisx.Options{})
+	client, err := redisx.Open(server.URL(), redisx.Options{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
