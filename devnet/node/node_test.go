@@ -53,7 +53,7 @@ func TestPrecheck(t *testing.T) {
 			b.TransactionID.AccountID = accountID(hedera.Entity(9999))
 		}, p.key, hapi.ResponseCodeEnum_PAYER_ACCOUNT_NOT_FOUND},
 		{"other node", func(b *hapi.TransactionBody) { b.NodeAccountID = accountID(hedera.Entity(4)) }, p.key, hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT},
-		{"too early", func(b *hapi.TransactionBody) { b.TransactionID = start(now.Add(time.Minute)) }, p.key, hapi.ResponseCodeEnum_INVALID_TRANSACTION_START},
+		{"too early", func(b *hapi.TransactionBody) { b.TransactionID = start(now.Add(time.Hour)) }, p.key, hapi.ResponseCodeEnum_INVALID_TRANSACTION_START},
 		{"too late", func(b *hapi.TransactionBody) { b.TransactionID = start(now.Add(-111 * time.Second)) }, p.key, hapi.ResponseCodeEnum_TRANSACTION_EXPIRED},
 		{"too short", func(b *hapi.TransactionBody) { b.TransactionValidDuration = &hapi.Duration{Seconds: 14} }, p.key, hapi.ResponseCodeEnum_INVALID_TRANSACTION_DURATION},
 		{"too long", func(b *hapi.TransactionBody) { b.TransactionValidDuration = &hapi.Duration{Seconds: 181} }, p.key, hapi.ResponseCodeEnum_INVALID_TRANSACTION_DURATION},
