@@ -17,6 +17,7 @@ import (
 type attack struct {
 	name     string
 	settings []string // beside the relay's defaults
+	whole    bool     // it lasts until its clients have done all that they do
 	prepare  func(ctx context.Context, t *target) error
 	// run is what each client does until the context ends.
 	run func(ctx context.Context, c *client)
@@ -38,7 +39,7 @@ func attacks() []attack {
 		{name: "logs", prepare: leaveLogs, run: repeat(batch(100, allLogs))},
 		{name: "unfinished-bodies", run: unfinishedBodies},
 		{name: "many-connections", run: manyConnections},
-		{name: "forged-addresses", settings: []string{"TRUSTED_PROXIES=192.0.2.0/24", "WS_CONNECTION_LIMIT=1000", "WS_CONNECTION_LIMIT_PER_IP=5"}, run: forgedAddresses},
+		{name: "forged-addresses", whole: true, settings: []string{"TRUSTED_PROXIES=192.0.2.0/24", "WS_CONNECTION_LIMIT=1000", "WS_CONNECTION_LIMIT_PER_IP=5"}, run: forgedAddresses},
 		{name: "escaped-keys", run: repeat(escapedKeys())},
 		{name: "long-numbers", run: repeat(longNumber())},
 		{name: "long-overrides", run: repeat(call("eth_simulateV1", overridesOfWords(12_000), `"latest"`))},

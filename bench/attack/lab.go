@@ -184,7 +184,12 @@ func (l *lab) attack(ctx context.Context, a attack, clients int, length, rest ti
 	r.before = t.honest(quiet)
 	end()
 	under, end := context.WithTimeout(ctx, length)
+	if a.whole {
+		end()
+		under, end = context.WithCancel(ctx)
+	}
 	defer end()
+	ends := time.Now().Add(length)
 	watched := make(chan int64, 1)
 	go func() { watched <- t.watch(under) }()
 	var group sync.WaitGroup
@@ -194,6 +199,13 @@ func (l *lab) attack(ctx context.Context, a attack, clients int, length, rest ti
 			defer c.http.CloseIdleConnections()
 			a.run(under, &c)
 		})
+	}
+	if a.whole {
+		go func() {
+			group.Wait()
+			pause(under, time.Until(ends))
+			end()
+		}()
 	}
 	r.during = t.honest(under)
 	group.Wait()

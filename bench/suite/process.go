@@ -16,7 +16,7 @@ import (
 )
 
 // startLimit is for a process to be ready; the machine may be busy.
-const startLimit = 30 * time.Second
+const startLimit = 2 * time.Minute
 
 // process is a running program. What it writes goes to a file.
 type process struct {
