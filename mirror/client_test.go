@@ -183,12 +183,7 @@ func TestCut(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := "http://" + closed.Addr().String()
-	closed.Close()
+	nobody := "http://" + nobodyListens(t)
 	status := func(code int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { fail(w, code, body) }
 	}
@@ -223,7 +218,7 @@ func TestFailures(t *testing.T) {
 				n.handler, url = test.handler, n.URL
 			}
 			client := connect(t, url, func(c *Config) {
-				c.MaxBody = 4000
+				c.MaxBody, c.RetryBudget = 4000, 0 // one that throttles is not waited for
 				if strings.HasPrefix(name, "slow") {
 					c.Timeout = envx.Millis(50 * time.Millisecond)
 				}
@@ -238,6 +233,23 @@ func TestFailures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// nobodyListens returns an address that refuses connections, and that nobody else gets while the test runs: it is
+// the near end of a connection.
+func nobodyListens(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn.LocalAddr().String()
 }
 
 func cutConnection(w http.ResponseWriter, _ *http.Request) { hijack(w).Close() }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"lockstep/internal/envx"
 	"lockstep/internal/secret"
 )
 
@@ -38,7 +39,7 @@ func TestGenerations(t *testing.T) {
 		}
 	}
 	config := defaults(t)
-	config.URL, config.RetryDelay = secret.URL(n.URL), 0
+	config.URL, config.RetryDelay, config.Timeout = secret.URL(n.URL), 0, envx.Millis(patience)
 	var told []uint64
 	client, err := New(config, Options{Log: slog.New(slog.DiscardHandler), WentBack: func(block uint64) { told = append(told, block) }})
 	if err != nil {

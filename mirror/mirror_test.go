@@ -13,6 +13,7 @@ import (
 	"github.com/caarlos0/env/v11"
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/internal/envx"
 	"lockstep/internal/secret"
 )
 
@@ -87,13 +88,19 @@ func defaults(t testing.TB) Config {
 
 func connect(t testing.TB, url string, change ...func(*Config)) *Client {
 	t.Helper()
+	return connectOver(t, nil, url, change...)
+}
+
+// connectOver is connect over a transport; nil is the one of every client.
+func connectOver(t testing.TB, transport http.RoundTripper, url string, change ...func(*Config)) *Client {
+	t.Helper()
 	config := defaults(t)
 	config.URL = secret.URL(url)
-	config.RetryDelay = 0
+	config.RetryDelay, config.Timeout = 0, envx.Millis(patience)
 	for _, c := range change {
 		c(&config)
 	}
-	client, err := New(config, Options{Log: slog.New(slog.DiscardHandler)})
+	client, err := New(config, Options{Log: slog.New(slog.DiscardHandler), Transport: transport})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,4 +153,5 @@ func resultJSON(changes ...string) string {
 
 func address(text string) common.Address { return common.HexToAddress(text) }
 
-const eventually = 5 * time.Second
+// patience is how long a test waits for what must happen; machines that test are busy.
+const patience = 2 * time.Minute

@@ -5,28 +5,24 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"lockstep/internal/envx"
+	"testing/synctest"
 )
 
 // A mirror node that has too many requests, and does not say for how long, is waited for.
 func TestTooManyRequestsAreWaitedFor(t *testing.T) {
-	n := newNode(t)
-	var asked atomic.Int64
-	answer := n.handler
-	if answer == nil {
-		answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
-	}
-	n.handler = func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1) == 1 {
-			w.WriteHeader(http.StatusTooManyRequests)
-			return
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		wires := newWires()
+		url := wires.serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			status := http.StatusNotFound
+			if asked.Add(1) == 1 {
+				status = http.StatusTooManyRequests
+			}
+			w.WriteHeader(status)
+		}))
+		client := connectOver(t, wires, url)
+		if _, err := client.BlockByNumber(t.Context(), 17); !errors.Is(err, ErrNotFound) || asked.Load() != 2 {
+			t.Errorf("%v after %d requests", err, asked.Load())
 		}
-		answer(w, r)
-	}
-	client := connect(t, n.URL, func(c *Config) { c.Timeout, c.RetryBudget = envx.Millis(20*time.Second), 0.2 })
-	if _, err := client.BlockByNumber(t.Context(), 17); !errors.Is(err, ErrNotFound) || asked.Load() != 2 {
-		t.Errorf("%v after %d requests", err, asked.Load())
-	}
+	})
 }

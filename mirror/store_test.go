@@ -21,13 +21,13 @@ import (
 // sharing is a client of a mirror node that shares what Redis keeps with others.
 func sharing(t *testing.T, redisURL, url string, change ...func(*Config)) *Client {
 	t.Helper()
-	redis, err := redisx.Open(redisURL, redisx.Options{Timeout: 4 * eventually})
+	redis, err := redisx.Open(redisURL, redisx.Options{Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = redis.Close() })
 	log := slog.New(slog.DiscardHandler)
-	store := rediscache.New(rediscache.Config{TTL: envx.Millis(time.Hour), MaxValue: 1 << 18, MaxBytes: 1 << 30, Timeout: envx.Millis(4 * eventually)}, redis, log)
+	store := rediscache.New(rediscache.Config{TTL: envx.Millis(time.Hour), MaxValue: 1 << 18, MaxBytes: 1 << 30, Timeout: envx.Millis(patience)}, redis, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -39,7 +39,7 @@ func sharing(t *testing.T, redisURL, url string, change ...func(*Config)) *Clien
 		<-done
 	})
 	config := defaults(t)
-	config.URL, config.RetryDelay, config.BreakerFailures = secret.URL(url), 0, 0
+	config.URL, config.RetryDelay, config.BreakerFailures, config.Timeout = secret.URL(url), 0, 0, envx.Millis(patience)
 	for _, c := range change {
 		c(&config)
 	}

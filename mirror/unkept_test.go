@@ -75,7 +75,7 @@ func TestErrorsAreNotKept(t *testing.T) {
 				chains++ // every case has records of its own
 				oldest := strings.ReplaceAll(blocksJSON("null", 0), blockHash, fmt.Sprintf("0x%016x%048x", chains, 1))
 				n.set(earliestPath, oldest)
-				relay := sharing(t, server.URL(), n.URL)
+				relay := sharing(t, server.URL(), n.URL, impatient)
 				got, err := read.from(t.Context(), relay)
 				if err == nil && !mayLack[kind] {
 					t.Fatalf("%+v", got)
@@ -99,6 +99,9 @@ func TestErrorsAreNotKept(t *testing.T) {
 		}
 	}
 }
+
+// impatient waits for no mirror node that throttles.
+func impatient(c *Config) { c.RetryBudget = 0 }
 
 // mayLack are the kinds of which some reads make an answer that is good for now: an
 // alias that is not there yet, a block that is still open.

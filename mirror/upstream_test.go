@@ -3,13 +3,19 @@ package mirror
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"log"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lockstep/devnet/ledger"
@@ -25,6 +31,7 @@ type chain struct {
 	t      *testing.T
 	ledger *ledger.Ledger
 	starts int64
+	wires  *wires // nil: the network of this machine
 }
 
 func newChain(t *testing.T) *chain {
@@ -34,6 +41,84 @@ func newChain(t *testing.T) *chain {
 		t.Fatal(err)
 	}
 	return &chain{t: t, ledger: l}
+}
+
+// newWiredChain is newChain for a test with fake time: its mirror nodes are reached over wires in the process.
+func newWiredChain(t *testing.T) *chain {
+	t.Helper()
+	c := newChain(t)
+	c.wires = newWires()
+	t.Cleanup(c.wires.CloseIdleConnections) // before the servers end
+	return c
+}
+
+// wires is a transport to servers in this process. What waits for them lets fake time pass, which a socket
+// does not.
+type wires struct {
+	*http.Transport
+	mu    sync.Mutex
+	lines []*line // guarded by mu
+}
+
+func newWires() *wires {
+	w := new(wires)
+	w.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, l := range w.lines {
+			if l.name+":80" == address {
+				return l.dial(ctx)
+			}
+		}
+		return nil, syscall.ECONNREFUSED
+	}}
+	return w
+}
+
+// line is the listener of a server at the other end of wires.
+type line struct {
+	name   string
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *line) dial(ctx context.Context) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case l.conns <- far:
+		return near, nil
+	case <-l.closed:
+		return nil, syscall.ECONNREFUSED
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *line) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *line) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *line) Addr() net.Addr { return new(net.UnixAddr) }
+
+// serve runs a server and returns its URL.
+func (w *wires) serve(t *testing.T, handler http.Handler) (url string) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := &line{name: fmt.Sprintf("mirror%d", len(w.lines)), conns: make(chan net.Conn, 100), closed: make(chan struct{})}
+	w.lines = append(w.lines, l)
+	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close(); <-ended })
+	return "http://" + l.name
 }
 
 // grow adds blocks, each with one transaction that consensus refused.
@@ -55,7 +140,9 @@ func (c *chain) grow(blocks int) {
 
 // face is one mirror node that shows a chain, well or badly.
 type face struct {
-	*httptest.Server
+	URL   string
+	Close func() // nil over wires
+	wires *wires
 	asked atomic.Int64
 	mu    sync.Mutex
 	view  func() *ledger.View
@@ -65,8 +152,8 @@ type face struct {
 
 func (c *chain) face() *face {
 	c.t.Helper()
-	f := &face{view: c.ledger.View}
-	f.Server = httptest.NewServer(mirrorrest.New(mirrorrest.Config{
+	f := &face{view: c.ledger.View, wires: c.wires}
+	handler := mirrorrest.New(mirrorrest.Config{
 		View: func() *ledger.View {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -82,7 +169,13 @@ func (c *chain) face() *face {
 			}
 			return f.fault
 		},
-	}))
+	})
+	if c.wires != nil {
+		f.URL = c.wires.serve(c.t, handler)
+		return f
+	}
+	server := httptest.NewServer(handler)
+	f.URL, f.Close = server.URL, server.Close
 	c.t.Cleanup(f.Close)
 	return f
 }
@@ -115,8 +208,13 @@ func over(t *testing.T, change func(*Config), faces ...*face) *Client {
 	for i, f := range faces {
 		urls[i] = f.URL
 	}
-	return connect(t, strings.Join(urls, ","), func(c *Config) {
+	var transport http.RoundTripper
+	if faces[0].wires != nil {
+		transport = faces[0].wires
+	}
+	return connectOver(t, transport, strings.Join(urls, ","), func(c *Config) {
 		c.Freshness, c.CacheEntries = 0, 0
+		c.CatchUp, c.HeadHold = envx.Millis(patience), envx.Millis(time.Hour)
 		c.HealthInterval = envx.Millis(time.Millisecond)
 		if change != nil {
 			change(c)
@@ -140,7 +238,7 @@ func look(t *testing.T, c *Client) {
 
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(4 * eventually); !condition(); {
+	for deadline := time.Now().Add(patience); !condition(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not in time", what)
 		}
@@ -157,6 +255,21 @@ func latest(t *testing.T, c *Client) uint64 {
 	return b.Number
 }
 
+func failover(t *testing.T, chain *chain, fault mirrorrest.Fault) {
+	t.Helper()
+	chain.grow(3)
+	first, second := chain.face(), chain.face()
+	client := over(t, func(c *Config) { c.KeepAlive = false }, first, second)
+	if got := latest(t, client); got != 3 || second.asked.Load() != 0 {
+		t.Fatalf("block %d, the second one was asked %d times", got, second.asked.Load())
+	}
+	first.spoiled(fault)
+	if b, err := client.BlockByNumber(t.Context(), 2); err != nil || b.Number != 2 {
+		t.Fatalf("%v, %v", b, err)
+	}
+	first.spoiled(mirrorrest.Fault{})
+}
+
 // Whatever goes wrong at the first mirror node, the second one answers.
 func TestFailover(t *testing.T) {
 	for name, fault := range map[string]mirrorrest.Fault{
@@ -167,28 +280,14 @@ func TestFailover(t *testing.T) {
 		"dropped":  {Drop: true},
 		"cut":      {Cut: true},
 		"garbage":  {Garbage: true},
-		"hang":     {Hang: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			chain := newChain(t)
-			chain.grow(3)
-			first, second := chain.face(), chain.face()
-			client := over(t, func(c *Config) {
-				c.KeepAlive = false
-				if name == "hang" {
-					c.Timeout = envx.Millis(100 * time.Millisecond)
-				}
-			}, first, second)
-			if got := latest(t, client); got != 3 || second.asked.Load() != 0 {
-				t.Fatalf("block %d, the second one was asked %d times", got, second.asked.Load())
-			}
-			first.spoiled(fault)
-			if b, err := client.BlockByNumber(t.Context(), 2); err != nil || b.Number != 2 {
-				t.Fatalf("%v, %v", b, err)
-			}
-			first.spoiled(mirrorrest.Fault{})
+			failover(t, newChain(t), fault)
 		})
 	}
+	t.Run("hang", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { failover(t, newWiredChain(t), mirrorrest.Fault{Hang: true}) })
+	})
 	t.Run("gone", func(t *testing.T) {
 		chain := newChain(t)
 		first, second := chain.face(), chain.face()
@@ -210,70 +309,76 @@ func TestFailover(t *testing.T) {
 
 // A mirror node that does not answer is left alone, and used again once it does.
 func TestBreaker(t *testing.T) {
-	chain := newChain(t)
-	chain.grow(1)
-	first, second := chain.face(), chain.face()
-	client := over(t, func(c *Config) { c.BreakerFailures, c.BreakerPause = 3, envx.Millis(time.Hour) }, first, second)
-	if latest(t, client) != 1 {
-		t.Fatal("not the chain")
-	}
-	before := first.asked.Load()
-	first.spoiled(mirrorrest.Fault{Status: 503})
-	for range 10 {
-		if _, err := client.BlockByNumber(t.Context(), 1); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		chain := newWiredChain(t)
+		chain.grow(1)
+		first, second := chain.face(), chain.face()
+		client := over(t, func(c *Config) { c.BreakerFailures, c.BreakerPause = 3, envx.Millis(time.Hour) }, first, second)
+		if latest(t, client) != 1 {
+			t.Fatal("not the chain")
 		}
-	}
-	if asked := first.asked.Load() - before; asked != 3 {
-		t.Errorf("the broken one was asked %d times", asked)
-	}
-	first.spoiled(mirrorrest.Fault{})
-	look(t, client)
-	before = first.asked.Load()
-	until(t, "the first one is used again", func() bool {
-		if _, err := client.BlockByNumber(t.Context(), 1); err != nil {
-			t.Fatal(err)
+		before := first.asked.Load()
+		first.spoiled(mirrorrest.Fault{Status: 503})
+		for range 10 {
+			if _, err := client.BlockByNumber(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
 		}
-		return client.Upstreams()[0].Open && first.asked.Load() > before
+		if asked := first.asked.Load() - before; asked != 3 {
+			t.Errorf("the broken one was asked %d times", asked)
+		}
+		first.spoiled(mirrorrest.Fault{})
+		look(t, client)
+		before = first.asked.Load()
+		until(t, "the first one is used again", func() bool {
+			if _, err := client.BlockByNumber(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			return client.Upstreams()[0].Open && first.asked.Load() > before
+		})
 	})
 }
 
 // A single mirror node that is down costs a request in a while, not one each; clients
 // are told at once what is wrong with it.
 func TestBreakerOfASingleOne(t *testing.T) {
-	chain := newChain(t)
-	only := chain.face()
-	client := over(t, func(c *Config) { c.BreakerFailures, c.BreakerPause = 2, envx.Millis(time.Hour) }, only)
-	only.spoiled(mirrorrest.Fault{Status: 503})
-	for range 10 {
-		var e *Error
-		if _, err := client.LatestBlock(t.Context()); !errors.As(err, &e) || e.Status != 503 {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		chain := newWiredChain(t)
+		only := chain.face()
+		client := over(t, func(c *Config) { c.BreakerFailures, c.BreakerPause = 2, envx.Millis(time.Hour) }, only)
+		only.spoiled(mirrorrest.Fault{Status: 503})
+		for range 10 {
+			var e *Error
+			if _, err := client.LatestBlock(t.Context()); !errors.As(err, &e) || e.Status != 503 {
+				t.Fatal(err)
+			}
 		}
-	}
-	if asked := only.asked.Load(); asked != 2 {
-		t.Errorf("it was asked %d times", asked)
-	}
-	only.spoiled(mirrorrest.Fault{})
-	look(t, client)
-	until(t, "it is noticed that it answers", func() bool { _, err := client.LatestBlock(t.Context()); return err == nil })
+		if asked := only.asked.Load(); asked != 2 {
+			t.Errorf("it was asked %d times", asked)
+		}
+		only.spoiled(mirrorrest.Fault{})
+		look(t, client)
+		until(t, "it is noticed that it answers", func() bool { _, err := client.LatestBlock(t.Context()); return err == nil })
+	})
 }
 
 // What asks not to be asked for a while is not asked.
 func TestRetryAfter(t *testing.T) {
-	chain := newChain(t)
-	only := chain.face()
-	only.spoiled(mirrorrest.Fault{Status: 429, RetryAfter: time.Hour})
-	client := over(t, nil, only)
-	for range 3 {
-		var e *Error
-		if _, err := client.LatestBlock(t.Context()); !errors.As(err, &e) || e.Status != 429 {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		chain := newWiredChain(t)
+		only := chain.face()
+		only.spoiled(mirrorrest.Fault{Status: 429, RetryAfter: time.Hour})
+		client := over(t, func(c *Config) { c.Timeout = envx.Millis(10 * time.Second) }, only)
+		for range 3 {
+			var e *Error
+			if _, err := client.LatestBlock(t.Context()); !errors.As(err, &e) || e.Status != 429 {
+				t.Fatal(err)
+			}
 		}
-	}
-	if asked := only.asked.Load(); asked != 1 {
-		t.Errorf("it was asked %d times", asked)
-	}
+		if asked := only.asked.Load(); asked != 1 {
+			t.Errorf("it was asked %d times", asked)
+		}
+	})
 }
 
 // throttledOnce has the mirror node answer one request with 429.
@@ -301,118 +406,126 @@ func throttle(t *testing.T, c *Client, f *face, wait time.Duration) <-chan error
 // One 429 of the only mirror node delays requests for as long as it says, and refuses none:
 // neither the one that met it nor those that come meanwhile.
 func TestThrottledReadsWait(t *testing.T) {
-	t.Parallel()
-	const crowd = 30
-	chain := newChain(t)
-	chain.grow(crowd)
-	only := chain.face()
-	client := over(t, nil, only)
-	first := throttle(t, client, only, time.Second)
-	results := make(chan error, crowd)
-	for i := range crowd {
-		go func() {
-			_, err := client.BlockByNumber(t.Context(), uint64(i))
-			results <- err
-		}()
-	}
-	for range crowd {
-		if err := <-results; err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		const crowd = 30
+		chain := newWiredChain(t)
+		chain.grow(crowd)
+		only := chain.face()
+		client := over(t, nil, only)
+		first := throttle(t, client, only, time.Second)
+		results := make(chan error, crowd)
+		for i := range crowd {
+			go func() {
+				_, err := client.BlockByNumber(t.Context(), uint64(i))
+				results <- err
+			}()
+		}
+		for range crowd {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+		if err := <-first; err != nil {
 			t.Error(err)
 		}
-	}
-	if err := <-first; err != nil {
-		t.Error(err)
-	}
-	if asked := only.asked.Load(); asked != crowd+2 {
-		t.Errorf("%d requests, want each once and the one that met it twice", asked)
-	}
+		if asked := only.asked.Load(); asked != crowd+2 {
+			t.Errorf("%d requests, want each once and the one that met it twice", asked)
+		}
+	})
 }
 
 // When all mirror nodes throttle, the one that ends first is waited for.
 func TestAllThrottle(t *testing.T) {
-	t.Parallel()
-	chain := newChain(t)
-	first, second := chain.face(), chain.face()
-	client := over(t, nil, first, second)
-	first.throttledOnce(time.Minute)
-	second.throttledOnce(time.Second)
-	if _, err := client.LatestBlock(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if first.asked.Load() != 1 || second.asked.Load() != 2 {
-		t.Errorf("%d and %d requests", first.asked.Load(), second.asked.Load())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		chain := newWiredChain(t)
+		first, second := chain.face(), chain.face()
+		client := over(t, nil, first, second)
+		first.throttledOnce(time.Minute)
+		second.throttledOnce(time.Second)
+		if _, err := client.LatestBlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if first.asked.Load() != 1 || second.asked.Load() != 2 {
+			t.Errorf("%d and %d requests", first.asked.Load(), second.asked.Load())
+		}
+	})
 }
 
 // A mirror node that lags is not used while another one is ahead of it.
 func TestLag(t *testing.T) {
-	chain := newChain(t)
-	chain.grow(1)
-	slow, good := chain.face(), chain.face()
-	client := over(t, func(c *Config) { c.MaxLag = 2 }, slow, good)
-	look(t, client)
-	until(t, "both are known", func() bool { return client.Upstreams()[0].Head == 1 && client.Upstreams()[1].Head == 1 })
-	slow.freeze()
-	chain.grow(2)
-	until(t, "the second one is ahead", func() bool { return client.Upstreams()[1].Head == 3 })
-	if got := latest(t, client); got != 1 {
-		t.Errorf("block %d: two blocks behind is allowed", got)
-	}
-	chain.grow(1)
-	until(t, "the second one is too far ahead", func() bool { return client.Upstreams()[1].Head == 4 })
-	if got := latest(t, client); got != 4 {
-		t.Errorf("block %d", got)
-	}
-	slow.show(chain.ledger.View)
-	until(t, "the first one is used again", func() bool {
-		before := slow.asked.Load()
-		head := client.Upstreams()[0].Head
-		return latest(t, client) == 4 && head == 4 && slow.asked.Load() > before
+	synctest.Test(t, func(t *testing.T) {
+		chain := newWiredChain(t)
+		chain.grow(1)
+		slow, good := chain.face(), chain.face()
+		client := over(t, func(c *Config) { c.MaxLag = 2 }, slow, good)
+		look(t, client)
+		until(t, "both are known", func() bool { return client.Upstreams()[0].Head == 1 && client.Upstreams()[1].Head == 1 })
+		slow.freeze()
+		chain.grow(2)
+		until(t, "the second one is ahead", func() bool { return client.Upstreams()[1].Head == 3 })
+		if got := latest(t, client); got != 1 {
+			t.Errorf("block %d: two blocks behind is allowed", got)
+		}
+		chain.grow(1)
+		until(t, "the second one is too far ahead", func() bool { return client.Upstreams()[1].Head == 4 })
+		if got := latest(t, client); got != 4 {
+			t.Errorf("block %d", got)
+		}
+		slow.show(chain.ledger.View)
+		until(t, "the first one is used again", func() bool {
+			before := slow.asked.Load()
+			head := client.Upstreams()[0].Head
+			return latest(t, client) == 4 && head == 4 && slow.asked.Load() > before
+		})
 	})
 }
 
 // No answer goes back behind another one because the mirror node that gave that is
 // gone: the other one gets time to catch up, and if it does not there is an error.
 func TestHeadNeverGoesBack(t *testing.T) {
-	chain := newChain(t)
-	chain.grow(5)
-	first, second := chain.face(), chain.face()
-	second.freeze()
-	chain.grow(5)
-	client := over(t, func(c *Config) { c.MaxLag = 100 }, first, second)
-	if got := latest(t, client); got != 10 {
-		t.Fatalf("block %d", got)
-	}
-	first.spoiled(mirrorrest.Fault{Drop: true})
-	answered := make(chan uint64)
-	go func() { answered <- latest(t, client) }()
-	until(t, "the second one is asked", func() bool { return second.asked.Load() > 1 })
-	select {
-	case got := <-answered:
-		t.Fatalf("block %d from a mirror node that has 5", got)
-	default:
-	}
-	second.show(chain.ledger.View)
-	if got := <-answered; got != 10 {
-		t.Errorf("block %d", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		chain := newWiredChain(t)
+		chain.grow(5)
+		first, second := chain.face(), chain.face()
+		second.freeze()
+		chain.grow(5)
+		client := over(t, func(c *Config) { c.MaxLag = 100 }, first, second)
+		if got := latest(t, client); got != 10 {
+			t.Fatalf("block %d", got)
+		}
+		first.spoiled(mirrorrest.Fault{Drop: true})
+		answered := make(chan uint64)
+		go func() { answered <- latest(t, client) }()
+		until(t, "the second one is asked", func() bool { return second.asked.Load() > 1 })
+		select {
+		case got := <-answered:
+			t.Fatalf("block %d from a mirror node that has 5", got)
+		default:
+		}
+		second.show(chain.ledger.View)
+		if got := <-answered; got != 10 {
+			t.Errorf("block %d", got)
+		}
+	})
 }
 
 func TestBehindIsAnError(t *testing.T) {
-	chain := newChain(t)
-	chain.grow(5)
-	first, second := chain.face(), chain.face()
-	second.freeze()
-	chain.grow(5)
-	client := over(t, func(c *Config) { c.CatchUp = envx.Millis(10 * time.Millisecond) }, first, second)
-	if got := latest(t, client); got != 10 {
-		t.Fatalf("block %d", got)
-	}
-	first.spoiled(mirrorrest.Fault{Drop: true})
-	var e *Error
-	if _, err := client.Logs(t.Context(), LogsQuery{}); !errors.As(err, &e) || e.Status != 503 {
-		t.Errorf("logs of a mirror node that is behind: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		chain := newWiredChain(t)
+		chain.grow(5)
+		first, second := chain.face(), chain.face()
+		second.freeze()
+		chain.grow(5)
+		client := over(t, func(c *Config) { c.CatchUp = envx.Millis(10 * time.Millisecond) }, first, second)
+		if got := latest(t, client); got != 10 {
+			t.Fatalf("block %d", got)
+		}
+		first.spoiled(mirrorrest.Fault{Drop: true})
+		var e *Error
+		if _, err := client.Logs(t.Context(), LogsQuery{}); !errors.As(err, &e) || e.Status != 503 {
+			t.Errorf("logs of a mirror node that is behind: %v", err)
+		}
+	})
 }
 
 // One mirror node of those behind an address may lag; the newest block does not.

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"lockstep/internal/budget"
 	"lockstep/internal/envx"
@@ -96,7 +95,7 @@ func TestOversizedAnswersAreBounded(t *testing.T) {
 	}))
 	defer node.Close()
 	config := defaults(t)
-	config.URL, config.Timeout = secret.URL(node.URL), envx.Millis(time.Minute)
+	config.URL, config.Timeout = secret.URL(node.URL), envx.Millis(patience)
 	fetcher := newFetcher(t, config, Deps{})
 	runtime.GC()
 	look()

@@ -345,7 +345,7 @@ func TestPlainUnsolicitedBytes(t *testing.T) {
 				}
 				_ = conn.Close()
 			})
-			config := Config{Timeout: envx.Millis(20 * time.Second), KeepAlive: true, MaxSockets: 2, MaxTotalSockets: 2, SocketTimeout: envx.Millis(time.Minute)}
+			config := Config{Timeout: envx.Millis(patience), KeepAlive: true, MaxSockets: 2, MaxTotalSockets: 2, SocketTimeout: envx.Millis(time.Minute)}
 			client := httpClient(&config, nil)
 			ask := func() (string, error) {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String()+"/x", nil)
@@ -367,6 +367,7 @@ func TestPlainUnsolicitedBytes(t *testing.T) {
 				if i == 0 {
 					close(idle)
 					<-sent
+					arrived(t, client.Transport.(*plainTransport))
 				}
 			}
 			if accepted.Load() != 2 {
@@ -374,5 +375,21 @@ func TestPlainUnsolicitedBytes(t *testing.T) {
 			}
 			client.CloseIdleConnections()
 		})
+	}
+}
+
+// arrived waits until the network has brought what was sent on the one idle connection: it may take its time.
+func arrived(t *testing.T, transport *plainTransport) {
+	t.Helper()
+	transport.mu.Lock()
+	defer transport.mu.Unlock()
+	for _, host := range transport.hosts {
+		for _, conn := range host.idle {
+			for end := time.Now().Add(patience); quiet(conn.Conn); {
+				if time.Now().After(end) || Pause(t.Context(), time.Millisecond) != nil {
+					t.Fatal("nothing has arrived")
+				}
+			}
+		}
 	}
 }
