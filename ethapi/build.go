@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"math"
 	"math/big"
 	"strings"
 
@@ -39,7 +40,7 @@ func (b *builder) transaction(r *mirror.ContractResult) *eth.Transaction {
 	}
 	t := &eth.Transaction{
 		BlockHash: &r.BlockHash, BlockNumber: r.BlockNumber, Index: r.Index,
-		Hash: r.Hash, Type: kind, ChainID: r.ChainID, From: r.From, To: receiver(r), Value: amount(r.Amount),
+		Hash: r.Hash, Type: kind, ChainID: r.ChainID, From: r.From, To: receiver(r), Value: b.amount(r.Amount),
 		Input: r.Input, Gas: r.GasLimit, GasPrice: r.GasPrice, V: r.V, R: r.R, S: r.S,
 	}
 	if t.ChainID == nil || t.ChainID.Sign() == 0 {
@@ -96,13 +97,18 @@ func legacyV(r *mirror.ContractResult) *big.Int {
 	return v.Add(v, r.V).Add(v, big.NewInt(35))
 }
 
-// amount shows a negative amount, which some records of the network's own have, as
-// 64 bits in two's complement.
-func amount(n *big.Int) *big.Int {
-	if n == nil || n.Sign() >= 0 {
+var lower64 = new(big.Int).SetUint64(math.MaxUint64)
+
+// amount shows a negative amount, which a native call that the network refused may have, as nothing: that is
+// what moved. Established relays show the lower 64 bits in two's complement.
+func (b *builder) amount(n *big.Int) *big.Int {
+	switch {
+	case n == nil || n.Sign() >= 0:
 		return n
+	case b.hiero:
+		return new(big.Int).And(n, lower64)
 	}
-	return new(big.Int).Add(n, new(big.Int).Lsh(big.NewInt(1), 64))
+	return new(big.Int)
 }
 
 // paid returns the cost of a unit of gas in weibar: the network's price, or less if the offer was lower and

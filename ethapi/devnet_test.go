@@ -96,18 +96,24 @@ func (n *network) sendFor(signer types.Signer, data types.TxData) *types.Transac
 	if err != nil {
 		n.t.Fatal(err)
 	}
+	n.handle(&hapi.TransactionBody{
+		Data: &hapi.TransactionBody_EthereumTransaction{EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: raw, MaxGasAllowance: 100_000_000}},
+	}, decoded)
+	return tx
+}
+
+// handle brings a transaction of the operator's to consensus; tx is the Ethereum transaction in it, if there is one.
+func (n *network) handle(body *hapi.TransactionBody, tx *eth.Tx) *ledger.Record {
+	n.t.Helper()
 	n.starts++
 	start := hedera.FromNanos(time.Now().Add(-time.Minute).UnixNano() + n.starts)
 	account := func(num int64) *hapi.AccountID {
 		return &hapi.AccountID{Account: &hapi.AccountID_AccountNum{AccountNum: num}}
 	}
-	body := &hapi.TransactionBody{
-		TransactionID: &hapi.TransactionID{
-			AccountID: account(2), TransactionValidStart: &hapi.Timestamp{Seconds: start.Seconds, Nanos: start.Nanos},
-		},
-		NodeAccountID: account(3), TransactionFee: 1_000_000_000, TransactionValidDuration: &hapi.Duration{Seconds: 120},
-		Data: &hapi.TransactionBody_EthereumTransaction{EthereumTransaction: &hapi.EthereumTransactionBody{EthereumData: raw, MaxGasAllowance: 100_000_000}},
+	body.TransactionID = &hapi.TransactionID{
+		AccountID: account(2), TransactionValidStart: &hapi.Timestamp{Seconds: start.Seconds, Nanos: start.Nanos},
 	}
+	body.NodeAccountID, body.TransactionFee, body.TransactionValidDuration = account(3), 1_000_000_000, &hapi.Duration{Seconds: 120}
 	signed, err := proto.Marshal(body)
 	if err != nil {
 		n.t.Fatal(err)
@@ -120,14 +126,13 @@ func (n *network) sendFor(signer types.Signer, data types.TxData) *types.Transac
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	n.ledger.Handle(&ledger.Submission{
+	return n.ledger.Handle(&ledger.Submission{
 		Body: body, ID: hedera.TransactionID{Payer: hedera.Entity(2), ValidStart: start}, Payer: hedera.Entity(2),
-		Hash: sha512.Sum384(signed), Size: len(signed) + 100, Node: hedera.Entity(3), Ethereum: decoded,
+		Hash: sha512.Sum384(signed), Size: len(signed) + 100, Node: hedera.Entity(3), Ethereum: tx,
 		Signatures: ledger.NewSignatures(signed, []*hapi.SignaturePair{{
 			PubKeyPrefix: operator.Public(), Signature: &hapi.SignaturePair_Ed25519{Ed25519: signature},
 		}}),
 	})
-	return tx
 }
 
 func (n *network) dynamic(nonce uint64, to *common.Address, value int64, gas uint64, data []byte) *types.Transaction {

@@ -1,6 +1,8 @@
 package ethapi
 
 import (
+	"encoding/hex"
+	"fmt"
 	"math/big"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/internal/eth"
+	"lockstep/internal/hapi"
 )
 
 // A transaction with a type that was signed for chain id 0 is shown on the chain that it is
@@ -134,5 +137,54 @@ func TestContractAddressOfASyntheticReceipt(t *testing.T) {
 		if want := map[string]string{"ethereum": "null", "hiero": got[1]}[name]; got[0] != want || got[1] == "null" {
 			t.Errorf("%s: %s", name, got)
 		}
+	}
+}
+
+// A native call with a negative amount has a contract result and a place in its block. Clients of
+// established relays find the amount there as 64 bits in two's complement; to those of Ethereum,
+// which knows no such amount, it shows what moved: nothing.
+func TestNegativeAmountOfAContractCall(t *testing.T) {
+	for name, change := range bothProfiles() {
+		t.Run(name, func(t *testing.T) {
+			n := newNetworkWith(t, ledger.Config{}, debugging, change)
+			contract := n.receipt(n.dynamic(0, nil, 0, 500_000, initCode(counter))).ContractAddress
+			for amount, inTwosComplement := range map[int64]string{
+				-100:                   `"0xffffff172b5af000"`,
+				-1_000_000_000_000_000: `"0xe9ebfeb7b6000000"`, // below -2^64 in weibar
+			} {
+				rec := n.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCall{ContractCall: &hapi.ContractCallTransactionBody{
+					ContractID: &hapi.ContractID{Contract: &hapi.ContractID_EvmAddress{EvmAddress: contract[:]}}, Gas: 500_000, Amount: amount,
+				}}}, nil)
+				want := map[string]string{"ethereum": `"0x0"`, "hiero": inTwosComplement}[name]
+				hash, block := hexutil.Encode(rec.Hash[:32]), hexutil.EncodeUint64(uint64(rec.Block))
+				shown := []string{`"` + hash + `"`, `"` + lower(contract) + `"`, want, `"0x7a120"`}
+				if diff := cmp.Diff(shown, fields(t, n.call("eth_getTransactionByHash", `["`+hash+`"]`), "hash", "to", "value", "gas")); diff != "" {
+					t.Errorf("%d by hash (-want +got):\n%s", amount, diff)
+				}
+				var whole struct {
+					Transactions []struct{ Hash, Value string }
+				}
+				unmarshal(t, n.call("eth_getBlockByNumber", `["`+block+`",true]`), &whole)
+				if len(whole.Transactions) != 1 || whole.Transactions[0].Hash != hash || `"`+whole.Transactions[0].Value+`"` != want {
+					t.Errorf("%d in its block: %+v", amount, whole.Transactions)
+				}
+				if got := fields(t, n.call("eth_getTransactionReceipt", `["`+hash+`"]`), "status", "gasUsed"); got[0] != `"0x0"` || got[1] != `"0x0"` {
+					t.Errorf("%d: receipt %s", amount, got)
+				}
+				if got := n.call("debug_getRawTransaction", `["`+hash+`"]`); got.Error != nil || len(got.Result) < 10 {
+					t.Errorf("%d: encoded %s", amount, got)
+				}
+				// Nothing ran, so that there is nothing in the trace but the reason.
+				trace := fields(t, n.call("debug_traceTransaction", `["`+hash+`",{"tracer":"callTracer"}]`), "type", "value", "gas", "gasUsed", "input", "error", "revertReason", "output")
+				const reason = "CONTRACT_NEGATIVE_VALUE"
+				traced := []string{`"CALL"`, `"0x0"`, `"0x7a120"`, `"0x0"`, `"0x"`, `"` + reason + `"`, "", ""}
+				if name == "hiero" {
+					traced[2], traced[6], traced[7] = `"0x61a80"`, `"`+reason+`"`, fmt.Sprintf(`"0x%s"`, hex.EncodeToString([]byte(reason)))
+				}
+				if diff := cmp.Diff(traced, trace); diff != "" {
+					t.Errorf("%d traced (-want +got):\n%s", amount, diff)
+				}
+			}
+		})
 	}
 }

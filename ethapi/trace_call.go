@@ -61,6 +61,9 @@ func (a *API) traceCalls(ctx context.Context, s subject, o traceOptions) (any, e
 	}
 	f := a.frames()
 	root := f.root(s.result, actions)
+	if a.hiero() && len(actions) == 0 && s.result.Status == 0 && s.result.GasUsed == 0 {
+		root.Gas, root.Input, root.Value = syntheticGas, hexutil.Bytes{}, new(hexutil.Big) // as established relays show what did not run
+	}
 	if len(actions) > 0 {
 		f.tree(root, actions[1:])
 	}
@@ -108,18 +111,19 @@ func (a *API) traceSynthetic(ctx context.Context, s subject, o traceOptions) (an
 
 // frames makes call frames.
 type frames struct {
+	builder
 	api  *API
 	all  []*callFrame
 	made []*callFrame // creations whose code is not among the actions
 }
 
-func (a *API) frames() *frames { return &frames{api: a} }
+func (a *API) frames() *frames { return &frames{builder: a.builder(), api: a} }
 
 // root makes the frame of the transaction itself. The request and the cost are in its result; the first action
 // also has its end.
 func (f *frames) root(r *mirror.ContractResult, actions []*mirror.Action) *callFrame {
 	root := &callFrame{
-		Type: "CALL", From: r.From, To: frameReceiver{Address: r.To}, Value: (*hexutil.Big)(whole(amount(r.Amount))),
+		Type: "CALL", From: r.From, To: frameReceiver{Address: r.To}, Value: (*hexutil.Big)(whole(f.amount(r.Amount))),
 		Gas: hexutil.Uint64(r.GasLimit), GasUsed: hexutil.Uint64(r.GasUsed), Input: present(r.Input), Output: present(r.Output),
 	}
 	if r.To == nil || r.CreatedContract() {

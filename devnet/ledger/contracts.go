@@ -72,6 +72,9 @@ func (h *handling) contractCall(body *hapi.ContractCallTransactionBody) hedera.S
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
 	to = h.o.canonical(to)
+	if body.GetAmount() < 0 {
+		return h.abort(body, to, hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_VALUE)
+	}
 	if a := h.o.get(to); !a.exists && !isSystem(to) && !h.o.isToken(to) && body.GetContractID().GetEvmAddress() == nil {
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
@@ -79,6 +82,23 @@ func (h *handling) contractCall(body *hapi.ContractCallTransactionBody) hedera.S
 		to: &to, data: body.GetFunctionParameters(),
 		gas: uint64(body.GetGas()), value: hedera.Tinybar(body.GetAmount()),
 	})
+}
+
+// abort ends a call that the network looked at and did not run. The call has a result and a place in its block
+// all the same, and costs what an empty one does.
+func (h *handling) abort(body *hapi.ContractCallTransactionBody, to common.Address, status hedera.Status) hedera.Status {
+	h.chargeAborted()
+	r := &EVMResult{
+		From: h.sub.Payer, Sender: h.account(h.sub.Payer).address, To: to.Bytes(), Input: body.GetFunctionParameters(),
+		GasLimit: uint64(body.GetGas()), GasPrice: h.l.gasPrice(), Amount: hedera.Tinybar(body.GetAmount()), SignerNonce: -1,
+		HasResult: true, Refused: true, ErrorMessage: hexStatus(status),
+	}
+	if a := h.o.get(to); a.exists {
+		r.Address, r.Target = a.address, hedera.Entity(a.num)
+		h.r.Entity = r.Target
+	}
+	h.r.Result = r
+	return status
 }
 
 // contractAddress is the EVM address that a contract id means.

@@ -296,12 +296,13 @@ func (e *ethereumCall) offeredPrice() hedera.Tinybar {
 	return offered
 }
 
-// chargeAborted takes the price of an empty transaction from the relayer.
-func (e *ethereumCall) chargeAborted() {
-	relayer := e.account(e.sub.Payer)
-	charge := min(hedera.Tinybar(txGas)*e.l.gasPrice(), relayer.tinybar(), hedera.Hbar)
-	e.o.move(relayer, e.o.entityAccount(feeCollector), charge)
-	e.r.Fee = charge
+// chargeAborted takes the price of an empty transaction from the payer, which of an Ethereum transaction is
+// the relayer.
+func (h *handling) chargeAborted() {
+	payer := h.account(h.sub.Payer)
+	charge := min(hedera.Tinybar(txGas)*h.l.gasPrice(), payer.tinybar(), hedera.Hbar)
+	h.o.move(payer, h.o.entityAccount(feeCollector), charge)
+	h.r.Fee = charge
 }
 
 // result is what every outcome of an Ethereum transaction has in common.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -199,5 +200,42 @@ func TestSignedForChainZero(t *testing.T) {
 				t.Errorf("nonce %d, hash %s", r.nonce(from.address), rec.EthereumHash)
 			}
 		})
+	}
+}
+
+// A native call with a negative amount passes a node's own checks. It fails when it is handled,
+// before anything runs, and its result says which amount that was.
+func TestContractCallWithNegativeAmountFailsWithAResult(t *testing.T) {
+	r := newRig(t, Config{})
+	payer := dev(t, 0)
+	address := r.deploy(dev(t, 1), 0, returnTop(program.New().Push(42)))
+	contract, _ := r.View().AccountByAddress(address)
+	call := func(target *hapi.ContractID) *Record {
+		body := &hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCall{
+			ContractCall: &hapi.ContractCallTransactionBody{ContractID: target, Gas: 500_000, Amount: -100, FunctionParameters: []byte{1, 2}},
+		}}
+		if status := r.PureCheck(body); status != okay {
+			t.Errorf("a node refuses it: %s", status)
+		}
+		return r.submit(payer.id, body, payer.key)
+	}
+	rec := call(contractID(contract.ID))
+	r.want(rec, hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_VALUE)
+	if !rec.Executed() || rec.Result.Amount != -100 || rec.Result.GasUsed != 0 || rec.Result.GasLimit != 500_000 || rec.Result.From != payer.id ||
+		rec.Result.Target != contract.ID || !bytes.Equal(rec.Result.To, address[:]) || !bytes.Equal(rec.Result.Input, []byte{1, 2}) ||
+		rec.Result.ErrorMessage != hexStatus(rec.Status) || !rec.ContractID.IsZero() {
+		t.Errorf("result %+v", rec.Result)
+	}
+	if paid := richBalance - r.balance(payer.address); paid != txGas*price || rec.Fee != paid || r.balance(address) != 0 {
+		t.Errorf("paid %d, fee %d", paid, rec.Fee)
+	}
+	if _, err := r.View().Opcodes(t.Context(), rec, OpcodeOptions{}); !errors.Is(err, ErrNotExecuted) {
+		t.Errorf("replayed: %v", err)
+	}
+	// The amount is looked at before the contract is.
+	nowhere := call(contractID(hedera.Entity(9_999)))
+	r.want(nowhere, hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_VALUE)
+	if !nowhere.Executed() || !nowhere.Result.Target.IsZero() {
+		t.Errorf("result without a contract: %+v", nowhere.Result)
 	}
 }

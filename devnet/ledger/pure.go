@@ -182,8 +182,6 @@ func pureContractCall(body *hapi.ContractCallTransactionBody) hedera.Status {
 	switch {
 	case body.GetGas() < 0:
 		return hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_GAS
-	case body.GetAmount() < 0:
-		return hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_VALUE
 	case body.GetAmount() > math.MaxInt64/2:
 		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
 	case body.GetGas() < int64(intrinsicGas(body.GetFunctionParameters(), false)):

@@ -207,7 +207,7 @@ type EVMResult struct {
 	Authorizations []types.SetCodeAuthorization
 
 	Index        int          // among the EVM transactions of the block; -1 for what has no place there
-	Refused      bool         // it has a place and did not run: nobody would pay
+	Refused      bool         // it has a place and did not run: nobody would pay, or the amount is negative
 	Bloom        *types.Bloom // nil without logs
 	Logs         []*Log
 	Created      []hedera.ID // contracts created, the top-level one included
