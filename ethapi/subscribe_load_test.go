@@ -224,33 +224,51 @@ func (c *listener) subscribe(params string) (string, error) {
 	}
 }
 
-// next reads one message; it is valid until the next one.
+// next reads one message; it is valid until the next one. Pings, which come when the test takes long, are answered.
 func (c *listener) next() ([]byte, error) {
+	for {
+		opcode, err := c.frame()
+		if err != nil {
+			return nil, err
+		}
+		const ping = 9
+		if opcode != ping {
+			return c.buf, nil
+		}
+		pong := append([]byte{0x8a, 0x80 | byte(len(c.buf)), 0, 0, 0, 0}, c.buf...)
+		if _, err := c.conn.Write(pong); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (c *listener) frame() (opcode byte, err error) {
 	var head [10]byte
 	if _, err := io.ReadFull(c.in, head[:2]); err != nil {
-		return nil, err
+		return 0, err
 	}
+	opcode = head[0] & 0x0f
 	n := uint64(head[1])
 	switch n {
 	case 126:
 		if _, err := io.ReadFull(c.in, head[:2]); err != nil {
-			return nil, err
+			return 0, err
 		}
 		n = uint64(binary.BigEndian.Uint16(head[:]))
 	case 127:
 		if _, err := io.ReadFull(c.in, head[:8]); err != nil {
-			return nil, err
+			return 0, err
 		}
 		n = binary.BigEndian.Uint64(head[:])
 	}
 	c.buf = slices.Grow(c.buf[:0], int(n))[:n]
 	if _, err := io.ReadFull(c.in, c.buf); err != nil {
-		return nil, err
+		return 0, err
 	}
-	if head[0]&0x0f == 8 && n >= 2 {
-		return nil, fmt.Errorf("closed with %d %s", binary.BigEndian.Uint16(c.buf), c.buf[2:])
+	if opcode == 8 && n >= 2 {
+		return 0, fmt.Errorf("closed with %d %s", binary.BigEndian.Uint16(c.buf), c.buf[2:])
 	}
-	return c.buf, nil
+	return opcode, nil
 }
 
 // take checks that a notification is the one that must come next.
