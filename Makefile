@@ -11,7 +11,7 @@ SIM_TIME ?= 10m
 SIM_FIRST ?= 0
 comma := ,
 
-.PHONY: help dev build release install setup test unit race e2e soak soakconns chaos-watch chaos-txm lint fmt generate verify bench bench-txm proof sim attack fuzz cover
+.PHONY: help dev build build-race release install setup test unit race e2e soak soakconns chaos-watch chaos-txm lint fmt generate verify bench bench-txm proof sim attack fuzz cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,8 +96,11 @@ proof: ## check the model of the lock over Redis, and break it (ROWS=calm,kill f
 sim: ## simulate relays, their Redis and its network, seed after seed (SIM_TIME=10m, SIM_FIRST=0)
 	go test -count=1 -v -timeout 0 -run 'TestSimulation$$' ./lock/locksim -simtime $(SIM_TIME) -first $(SIM_FIRST)
 
-attack: build ## do to a relay what a stranger may do, and print what it cost (ATTACKS=simulate-bomb,logs for some)
-	go run ./bench/attack -lockstep bin/lockstep $(if $(ATTACKS),-attacks $(ATTACKS))
+attack: $(if $(RACE),build-race,build) ## do to a relay what a stranger may do, and print what it cost (ATTACKS=simulate-bomb,logs for some, RACE=1 under the race detector)
+	go run ./bench/attack $(if $(RACE),-race -lockstep bin/lockstep-race,-lockstep bin/lockstep) $(if $(ATTACKS),-attacks $(ATTACKS))
+
+build-race:
+	go build -race -trimpath -o bin/lockstep-race ./cmd/lockstep
 
 fuzz: ## run every fuzz target for FUZZTIME each
 	./scripts/fuzz.sh $(FUZZTIME)

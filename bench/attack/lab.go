@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"debug/buildinfo"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +26,7 @@ import (
 type lab struct {
 	program string
 	dir     string
+	race    bool // the program reports its data races into files in dir
 	network *exec.Cmd
 	echo    *exec.Cmd
 	echoURL string
@@ -34,8 +37,13 @@ type lab struct {
 }
 
 // open starts the network.
-func open(ctx context.Context, program string) (l *lab, err error) {
-	l = new(lab)
+func open(ctx context.Context, program string, race bool) (l *lab, err error) {
+	l = &lab{race: race}
+	if race {
+		if err := builtWithRace(program); err != nil {
+			return nil, err
+		}
+	}
 	if err := l.openEcho(ctx); err != nil {
 		return nil, err
 	}
@@ -64,7 +72,35 @@ func (l *lab) command(ctx context.Context, env []string, args ...string) *exec.C
 	c := exec.CommandContext(ctx, l.program, args...)
 	c.Dir = l.dir // no .env file of the caller's
 	c.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "TMPDIR=" + os.TempDir()}, env...)
+	if l.race {
+		c.Env = append(c.Env, "GORACE=halt_on_error=1 log_path="+filepath.Join(l.dir, raceLog))
+	}
 	return c
+}
+
+// raceLog is how the names of the race detector's files begin; a process id follows.
+const raceLog = "race"
+
+// builtWithRace tells whether a program would notice a data race at all.
+func builtWithRace(program string) error {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return fmt.Errorf("%s was not built with -race", program)
+	}
+	return nil
+}
+
+// races returns what the race detector found so far as an error.
+func (l *lab) races() error {
+	files, err := filepath.Glob(filepath.Join(l.dir, raceLog+".*"))
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	report, err := os.ReadFile(files[0])
+	return errors.Join(fmt.Errorf("%d processes had a data race; the first one:\n%s", len(files), report), err)
 }
 
 func (l *lab) close() {
@@ -212,7 +248,7 @@ func (l *lab) attack(ctx context.Context, a attack, clients int, length, rest ti
 	r.peak = <-watched
 	pause(ctx, rest)
 	r.after, r.answered, r.refused, r.note = t.rss(), t.answered.Load(), t.refused.Load(), t.note
-	return r, ctx.Err()
+	return r, errors.Join(ctx.Err(), l.races())
 }
 
 // watch returns the most memory that the relay has until the context ends.
