@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net"
 	"testing"
 	"time"
 
+	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
 
@@ -89,6 +91,48 @@ func TestOutage(t *testing.T) {
 			}
 			if want := min(1, len(nodes)); len(ids) != want {
 				t.Errorf("offered under %d ids, want %d", len(ids), want)
+			}
+		})
+	}
+}
+
+// TestBusyIsRetriedByTimeAndNotByCount: one node is offered the same transaction again and again while it is busy,
+// far beyond the number of attempts; and when the time is up no attempt that is left is made.
+func TestBusyIsRetriedByTimeAndNotByCount(t *testing.T) {
+	const times = 60
+	for _, test := range []struct {
+		name           string
+		busy           int // answers until it takes the transaction
+		sameNode       bool
+		attempts       int
+		requestTimeout time.Duration
+		want           string
+	}{
+		{name: "free again in time", busy: times, attempts: 1, requestTimeout: 2 * time.Minute, want: "accepted"},
+		{name: "free again in time, the only node that may have it", busy: times, sameNode: true, attempts: 1, requestTimeout: 2 * time.Minute, want: "accepted"},
+		{name: "busy until the time is up", busy: math.MaxInt, attempts: math.MaxInt, requestTimeout: 300 * time.Millisecond, want: "refused BUSY"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			n := startNode(t, 3)
+			n.submit = func(o offer) (hapi.ResponseCodeEnum, error) {
+				if o.n <= test.busy {
+					return statusBusy, nil
+				}
+				return statusOK, nil
+			}
+			network, err := json.Marshal(map[string]string{n.endpoint: n.id.String()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := quickNetwork(t, string(network))
+			c.maxAttempts, c.requestTimeout = test.attempts, test.requestTimeout
+			_, err = c.Submit(t.Context(), Submission{Ethereum: unhex(t, goldenRaw), Sender: hedera.Entity(7).LongZero(), MaxFee: 100, SameNodeOnly: test.sameNode})
+			if got := certainty(err); got != test.want || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s, want %s: %v", got, test.want, err)
+			}
+			if got := len(n.received()); err == nil && got != times+1 {
+				t.Errorf("offered %d times, want %d", got, times+1)
 			}
 		})
 	}
