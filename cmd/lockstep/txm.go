@@ -19,7 +19,7 @@ import (
 
 const txmAbout = `Runs the transaction manager: it signs and sends transactions for callers, each exactly
 once, and tells what became of them (docs/TXM.md). Its settings come from the environment
-and from the nearest .env file (docs/CONFIG.md); TXM_CHAINS and one or more keys
+and from the .env file in the working directory (docs/CONFIG.md); TXM_CHAINS and one or more keys
 (RELAYER_PRIVATE_KEYS) are what it needs at least.
 
   lockstep txm                              run

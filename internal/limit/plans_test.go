@@ -35,25 +35,37 @@ func TestPlansThatAreWrong(t *testing.T) {
 	}
 }
 
-func TestPlansFile(t *testing.T) {
+// A file of plans is read from the working directory, and not from those above it.
+func TestPlansFileOfAnotherFolderIsNotRead(t *testing.T) {
 	root := t.TempDir()
 	below := filepath.Join(root, "a", "b")
 	if err := os.MkdirAll(below, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(below)
+	const name = "plans-of-a-test.json"
+	if err := os.WriteFile(filepath.Join(root, name), []byte(testPlans), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]int{root: 3, filepath.Dir(below): 0, below: 0} {
+		t.Chdir(dir)
+		if p, err := loadPlans(name); err != nil || len(p.tiers) != want {
+			t.Errorf("in %s: %v, %v", dir, p, err)
+		}
+	}
+}
+
+func TestPlansFile(t *testing.T) {
+	t.Chdir(t.TempDir())
 	const name = "plans-of-a-test.json"
 	if p, err := loadPlans(name); err != nil || len(p.tiers) != 0 {
 		t.Errorf("no file: %v, %v", p, err)
 	}
-	path := filepath.Join(root, name)
-	if err := os.WriteFile(path, []byte("\n "+testPlans), 0o600); err != nil {
-		t.Fatal(err)
+	path := filepath.Join(t.TempDir(), name)
+	for _, path := range []string{path, name} {
+		if err := os.WriteFile(path, []byte("\n "+testPlans), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if p, err := loadPlans(name); err != nil || len(p.tiers) != 0 {
-		t.Errorf("a file above the working directory: %v, %v", p, err)
-	}
-	t.Chdir(root)
 	for _, setting := range []string{name, path, testPlans, " " + testPlans} {
 		p, err := loadPlans(setting)
 		if err != nil || len(p.tiers) != 3 || len(p.byAddress) != 2 || len(p.byIP) != 2 || p.byAddress[planned].ID != "p1" {
@@ -63,13 +75,13 @@ func TestPlansFile(t *testing.T) {
 	if p, err := loadPlans(""); err != nil || len(p.tiers) != 0 {
 		t.Errorf("an empty setting: %v, %v", p, err)
 	}
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := loadPlans(name); err == nil || !strings.Contains(err.Error(), "empty") {
 		t.Errorf("an empty file: %v", err)
 	}
-	if _, err := loadPlans(below); err == nil {
+	if _, err := loadPlans(filepath.Dir(path)); err == nil {
 		t.Error("a directory was read")
 	}
 }
