@@ -129,7 +129,7 @@ func TestSecretsAreMasked(t *testing.T) {
 	if err := os.WriteFile(tokenFile, []byte("sesame\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Load(enough("REDIS_URL=redis://:hunter2@127.0.0.1:6379", "ADMIN_TOKEN_FILE="+tokenFile, "MIRROR_NODE_AUTH_HEADER=Bearer abc123", "MIRROR_NODE_URL=http://user:letmein@127.0.0.1:5551"))
+	c, err := Load(enough("REDIS_URL=redis://:hunter2@127.0.0.1:6379", "ADMIN_TOKEN_FILE="+tokenFile, "MIRROR_NODE_AUTH_HEADER=Bearer abc123", "MIRROR_NODE_URL=http://user:letmein@127.0.0.1:5551/keyInThePath"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestSecretsAreMasked(t *testing.T) {
 		t.Errorf("the token file was not read")
 	}
 	printed := fmt.Sprintf("%v %+v %#v %v", c, c, c, c.Effective())
-	for _, word := range []string{operatorKey, "hunter2", "sesame", "abc123", "letmein"} {
+	for _, word := range []string{operatorKey, "hunter2", "sesame", "abc123", "letmein", "keyInThePath"} {
 		if strings.Contains(printed, word) {
 			t.Errorf("%s is in a print of the configuration", word)
 		}

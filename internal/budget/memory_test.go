@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -172,6 +173,21 @@ func TestSettings(t *testing.T) {
 		if bad.Validate() == nil {
 			t.Errorf("%s: accepted", name)
 		}
+	}
+}
+
+// TestGOMEMLIMITTakesThePlaceOfTheLimit: the shares are then of what it says.
+func TestGOMEMLIMITTakesThePlaceOfTheLimit(t *testing.T) {
+	const given = 256 * megabyte
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(given))
+	t.Setenv("GOMEMLIMIT", "256MiB") // which the runtime has read when the process began
+	c := Config{Limit: 512}
+	if all := c.requests(); c.limit() != given || all != given/4 {
+		t.Errorf("a limit of %d bytes, %d for requests", c.limit(), all)
+	}
+	t.Setenv("GOMEMLIMIT", "")
+	if c.limit() != 512*megabyte {
+		t.Errorf("without it a limit of %d bytes", c.limit())
 	}
 }
 
