@@ -92,15 +92,17 @@ func TestLaggingMirrorNodeShutsNobodyOut(t *testing.T) {
 	}
 }
 
+// pooled keeps what is on its way.
+func pooled(o *options) {
+	o.pool = pending.New(pending.Config{MaxEntries: 100, MaxBytes: 1 << 20, ExecutedTTL: envx.Millis(time.Minute)}, pending.Deps{})
+}
+
 // What the network has executed is refused for free although the mirror node does not show it
 // yet: with ordering by what the lane proved, without it by what the pool did.
 func TestProvedNonceIsNotSentAgain(t *testing.T) {
-	pool := func(o *options) {
-		o.pool = pending.New(pending.Config{MaxEntries: 100, MaxBytes: 1 << 20, ExecutedTTL: envx.Millis(time.Minute)}, pending.Deps{})
-	}
 	for name, change := range map[string]func(*options){
 		"ordered":                func(*options) {},
-		"unordered, with a pool": func(o *options) { unordered(o); pool(o) },
+		"unordered, with a pool": func(o *options) { unordered(o); pooled(o) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, key := newNetwork(), newKey(t)

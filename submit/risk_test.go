@@ -1,6 +1,7 @@
 package submit_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/consensus"
+	"lockstep/internal/envx"
 	"lockstep/internal/hedera"
 	"lockstep/internal/limit"
 	"lockstep/submit"
@@ -159,4 +161,52 @@ func TestBurstBeyondTheBalanceIsNotSent(t *testing.T) {
 			t.Errorf("%d are executed, want 3", executed)
 		}
 	})
+}
+
+// A transaction for which its sender has no place waits for one while all before it are on their way, for
+// NONCE_RECOVERY_MS and no longer; nothing of it is sent. One with a gap before it does not wait.
+func TestPlaceIsAwaitedForTheTimeOfRecoveryOnly(t *testing.T) {
+	const budget = 2
+	for _, recovery := range []time.Duration{5 * time.Second, 50 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			n, key := newNetwork(), newKey(t)
+			n.hang = func(context.Context, uint64) error { // longer than anybody waits
+				time.Sleep(5 * time.Minute) //nolint:forbidigo // fake time
+				return nil
+			}
+			s := newSubmitter(t, n, func(o *options) {
+				unordered(o)
+				pooled(o)
+				o.lock.Recovery, o.nonces = envx.Millis(recovery), limit.NewWrongNonces(limit.Config{WrongNonces: budget}, nil)
+			})
+			send := func(nonce uint64) <-chan time.Duration {
+				entry, err := s.Enter(transfer(t, key, nonce))
+				if err != nil {
+					t.Fatal(err)
+				}
+				since, refused := time.Now(), make(chan time.Duration, 1)
+				go func() {
+					if r := entry.Finish(t.Context()); r.Outcome != submit.NotSent && (nonce == 2 || nonce == 600) {
+						t.Errorf("nonce %d: %v, %v", nonce, r.Outcome, r.Err)
+					}
+					refused <- time.Since(since)
+				}()
+				synctest.Wait()
+				return refused
+			}
+			for _, nonce := range []uint64{0, 1, 500} { // the next one, and two that have a place
+				send(nonce)
+			}
+			if waited := <-send(2); waited < recovery || waited > recovery+time.Second {
+				t.Errorf("waited %v for a place, want %v", waited, recovery)
+			}
+			if waited := <-send(600); waited > time.Second {
+				t.Errorf("waited %v with a gap before it", waited)
+			}
+			s.Drain(t.Context())
+			if n.attempts != budget+1 {
+				t.Errorf("%d were sent, want %d", n.attempts, budget+1)
+			}
+		})
+	}
 }
