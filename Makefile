@@ -5,6 +5,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # Tools have a module of their own, so that what they need is not what the product needs.
 TOOL := go tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
+# A test that waits for longer is stuck. A slow machine is not: one package can take an hour there.
+TEST_LIMIT ?= 3h
 SOAK_TIME ?= 30m
 CHAOS_TIME ?= 10m
 SIM_TIME ?= 10m
@@ -33,17 +35,17 @@ setup: ## install what the tests need, if absent
 	./scripts/setup.sh
 
 test: setup ## unit, contract and end-to-end tests
-	go test $$(go list ./... | grep -v /e2e)
-	go test -p 1 ./e2e/...
+	go test -timeout $(TEST_LIMIT) $$(go list ./... | grep -v /e2e)
+	go test -timeout $(TEST_LIMIT) -p 1 ./e2e/...
 
 unit: ## the quick tests only
 	go test -short ./...
 
 race: setup ## all packages but benchmarks and end-to-end clients (both start the binary), under the race detector
-	go test -race $$(go list ./... | grep -vE '/(e2e|bench)')
+	go test -race -timeout $(TEST_LIMIT) $$(go list ./... | grep -vE '/(e2e|bench)')
 
 e2e: setup ## real clients against the real binary
-	go test -count=1 -p 1 ./e2e/...
+	go test -timeout $(TEST_LIMIT) -count=1 -p 1 ./e2e/...
 
 soak: setup ## half an hour of constant load and constant trouble (SOAK_TIME=30m)
 	LOCKSTEP_SOAK_TIME=$(SOAK_TIME) go test -count=1 -v -timeout 24h -run TestSoak ./e2e/fleet

