@@ -15,12 +15,15 @@ import (
 	"time"
 )
 
+// What takes longer than these limits is stuck, however slow the machine is.
 const (
-	// StartLimit is for a program to be ready; the machine may be building something else.
-	StartLimit = 30 * time.Second
+	// StartLimit is for a program to be ready, and for whatever a test waits for.
+	StartLimit = 5 * time.Minute
 	// stopLimit is for a program to end; a relay may wait for verdicts before it does.
-	stopLimit = 40 * time.Second
-	logKept   = 4 << 20 // bytes of a program's log
+	stopLimit = 5 * time.Minute
+	// endLimit is for a program that has ended to be read to the end.
+	endLimit = time.Minute
+	logKept  = 4 << 20 // bytes of a program's log
 )
 
 // Command is what to run.
@@ -55,7 +58,7 @@ func (c Command) Start(t *testing.T) *Process {
 	p.cmd.Env = append(append(Environment(), "SHUTDOWN_DRAIN_DELAY_MS=0"), c.Settings...)
 	p.cmd.Stderr = p.Log
 	p.cmd.SysProcAttr = withParent()
-	p.cmd.WaitDelay = time.Second // a child of the program's must not keep it alive for us
+	p.cmd.WaitDelay = endLimit // a child of the program's must not keep it alive for us
 	out, writer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -104,24 +107,36 @@ func (p *Process) ReadReady(into any) {
 	}
 }
 
-// Addresses waits until a relay logs where it listens: the ports may be of the kernel's choice.
-func (p *Process) Addresses() (http, ws, admin string) {
+// ready is what a program logs of where it listens: the ports may be of the kernel's choice.
+type ready struct{ Msg, HTTP, WS, Admin, URL string }
+
+// logged waits until the program logs that it is ready.
+func (p *Process) logged(msg string) (found ready) {
 	p.t.Helper()
-	Until(p.t, StartLimit, "the relay is ready", func() bool {
+	Until(p.t, StartLimit, msg, func() bool {
 		if !p.Alive() {
 			p.t.Fatalf("%s ended\n%s", p.cmd.Args, p.Log)
 		}
 		for line := range strings.Lines(p.Log.String()) {
-			var record struct{ Msg, HTTP, WS, Admin string }
-			if json.Unmarshal([]byte(line), &record) == nil && record.Msg == "relay is ready" {
-				http, ws, admin = record.HTTP, record.WS, record.Admin
+			found = ready{}
+			if json.Unmarshal([]byte(line), &found) == nil && found.Msg == msg {
 				return true
 			}
 		}
 		return false
 	})
-	return http, ws, admin
+	return found
 }
+
+// Addresses waits until a relay says where it listens.
+func (p *Process) Addresses() (http, ws, admin string) {
+	p.t.Helper()
+	found := p.logged("relay is ready")
+	return found.HTTP, found.WS, found.Admin
+}
+
+// URL waits until another program says with these words where it listens.
+func (p *Process) URL(msg string) string { p.t.Helper(); return p.logged(msg).URL }
 
 // Signal sends a signal to this one process.
 func (p *Process) Signal(s os.Signal) {
@@ -197,18 +212,20 @@ func (p *Process) Memory() int {
 	return 0
 }
 
-// Until waits for a condition, for at most limit.
+// Until waits for a condition, for at most limit. It looks less often the longer that takes, so
+// that a busy machine is not made busier, and once more when the time is over: this process may
+// have stood still.
 func Until(t *testing.T, limit time.Duration, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	for !holds() {
-		select {
-		case <-deadline.C:
-			t.Fatalf("not within %v: %s", limit, what)
-		case <-poll.C:
+	deadline := time.Now().Add(limit)
+	for pause := 5 * time.Millisecond; ; pause = min(pause+pause/8, 100*time.Millisecond) {
+		over := time.Now().After(deadline)
+		if holds() {
+			return
 		}
+		if over {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+		<-time.After(pause)
 	}
 }

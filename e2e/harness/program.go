@@ -57,7 +57,7 @@ func binary(dir string) (string, error) {
 		return filepath.Abs(path)
 	}
 	path := filepath.Join(dir, "lockstep")
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
 	build := exec.CommandContext(ctx, "go", "build", "-o", path, "./cmd/lockstep")
 	build.Dir = root
@@ -93,6 +93,17 @@ var lookAtSources = sync.OnceValue(func() error {
 		return err
 	})
 })
+
+// Patient returns settings of a relay in tests that are not about its limits of time: a machine
+// that stands still for a while changes nothing then. A test's own settings count before these.
+func Patient() []string {
+	return []string{
+		"SERVER_REQUEST_TIMEOUT_MS=1200000", "SERVER_DRAIN_TIMEOUT_MS=120000", "SHUTDOWN_DRAIN_TIMEOUT_MS=120000",
+		"SDK_GRPC_DEADLINE=120s", "SDK_REQUEST_TIMEOUT=240s", "MIRROR_NODE_TIMEOUT=240000", "SIMULATION_TIMEOUT=240000",
+		"SEND_RAW_TRANSACTION_SYNC_TIMEOUT=240000", "SEND_RAW_TRANSACTION_SYNC_MAX_TIMEOUT=600000",
+		"NONCE_RECOVERY_MS=600000", "LOCK_MAX_HOLD_MS=240000", "FILTER_TTL=86400000", "WS_MAX_INACTIVITY_TTL=86400000", "WS_WRITE_TIMEOUT_MS=240000",
+	}
+}
 
 // Environment is all that a program is to see of the developer's shell.
 func Environment() []string {

@@ -60,7 +60,7 @@ func startNetwork(t *testing.T, config devnear.Config) *network {
 
 func (n *network) driver(t *testing.T, url string) *nearchain.Chain {
 	t.Helper()
-	c, err := nearchain.New(nearchain.Config{ID: "near", URLs: []string{url}, Timeout: time.Second})
+	c, err := nearchain.New(nearchain.Config{ID: "near", URLs: []string{url}, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestExpired(t *testing.T) {
 	t.Parallel()
 	const validity = 5
 	n := startNetwork(t, devnear.Config{Validity: validity})
-	c, err := nearchain.New(nearchain.Config{ID: "near", URLs: []string{n.url}, Validity: validity})
+	c, err := nearchain.New(nearchain.Config{ID: "near", URLs: []string{n.url}, Validity: validity, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"lockstep/e2e/harness"
 )
@@ -36,7 +35,7 @@ func script(t *testing.T, input map[string]any, output any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.StartLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", "../clients/near.mjs")
 	cmd.Stdin = bytes.NewReader(text)

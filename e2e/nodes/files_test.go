@@ -16,6 +16,7 @@ import (
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/node"
+	"lockstep/e2e/harness"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
@@ -113,7 +114,7 @@ func TestLargeDeploymentIsAnnounced(t *testing.T) {
 			}
 		case err := <-subscription.Err():
 			t.Fatal(err)
-		case <-time.After(30 * time.Second):
+		case <-time.After(harness.StartLimit):
 			t.Fatal("nothing is announced")
 		}
 	}
@@ -228,7 +229,7 @@ func TestFileStaysUntilTheVerdict(t *testing.T) {
 		}
 		return node.Fault{}
 	}})
-	r := startRelay(t, n, inFiles, "SDK_REQUEST_TIMEOUT=5s")
+	r := startRelay(t, n, inFiles, "SDK_REQUEST_TIMEOUT=30s")
 	_, err := r.send(t.Context(), newWallet(t, n, 0).sign(nil, initCode(6000)))
 	if code(err) != -32010 {
 		t.Errorf("without a receipt: %v", err)
@@ -282,7 +283,7 @@ func TestFilesAreWrittenBeforeTheTurn(t *testing.T) {
 		}
 		return node.Fault{}
 	}})
-	r := startRelay(t, n, inFiles, "LOCK_MAX_HOLD_MS=1000", "SDK_GRPC_DEADLINE=30s")
+	r := startRelay(t, n, inFiles)
 	w, other := newWallet(t, n, 0), newWallet(t, n, 1)
 	answers := make(chan error, 2)
 	deployment := w.sign(nil, initCode(6000))
@@ -303,6 +304,10 @@ func TestFilesAreWrittenBeforeTheTurn(t *testing.T) {
 	}
 	if got := len(n.Ledger().Handled().ConsensusLog(0, 10)); got != 1 {
 		t.Errorf("%d transactions reached consensus while the file was written", got)
+	}
+	eventually(t, "the deployment and the batch have arrived", func() bool { return r.metric(t, "rpc_relay_tx_in_progress") == 4 })
+	if held := r.metric(t, "rpc_relay_lock_active_count"); held != 0 {
+		t.Errorf("%v turns are held while the file is written", held)
 	}
 	close(goOn)
 	for range 2 {

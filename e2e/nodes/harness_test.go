@@ -3,6 +3,7 @@
 package nodes
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"encoding/json"
@@ -10,6 +11,9 @@ import (
 	"io"
 	"log/slog"
 	"math/big"
+	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +29,7 @@ import (
 	"lockstep/config"
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
+	"lockstep/e2e/harness"
 	"lockstep/internal/hedera"
 )
 
@@ -56,6 +61,7 @@ func startNetwork(t *testing.T, cfg devnet.Config) *devnet.Network {
 // relay is a running relay.
 type relay struct {
 	*rpc.Client
+	http string // its address
 	ws   string // its WebSocket address, if it has one
 	stop func() // stops it as SIGTERM would, and waits
 }
@@ -75,12 +81,12 @@ func startLogging(t *testing.T, n *devnet.Network, lines io.Writer, settings ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := config.Load(append([]string{
+	cfg, err := config.Load(slices.Concat(harness.Patient(), []string{
 		"CHAIN_ID=298", "HEDERA_NETWORK=" + string(nodes), "MIRROR_NODE_URL=" + n.Mirror(),
 		"OPERATOR_ID_MAIN=" + devnet.OperatorID(), "OPERATOR_KEY_MAIN=" + devnet.OperatorKey(), "OPERATOR_KEY_FORMAT=HEX_ECDSA",
 		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "ENABLE_NONCE_ORDERING=true", "BATCH_REQUESTS_ENABLED=true",
 		"ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE=200", // so that the client reads the error
-	}, settings...))
+	}, settings))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +95,8 @@ func startLogging(t *testing.T, n *devnet.Network, lines io.Writer, settings ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	http, ws := a.Endpoints()
-	if err := a.Listen(t.Context(), http, ws); err != nil {
+	endpoint, ws := a.Endpoints()
+	if err := a.Listen(t.Context(), endpoint, ws); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -100,7 +106,7 @@ func startLogging(t *testing.T, n *devnet.Network, lines io.Writer, settings ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{Client: client, ws: "ws://" + a.WSAddr()}
+	r := &relay{Client: client, http: "http://" + a.HTTPAddr(), ws: "ws://" + a.WSAddr()}
 	r.stop = func() {
 		client.Close()
 		cancel()
@@ -141,6 +147,32 @@ func (r *relay) send(ctx context.Context, raw []byte) (common.Hash, error) {
 	var hash common.Hash
 	err := r.CallContext(ctx, &hash, "eth_sendRawTransaction", hexutil.Encode(raw))
 	return hash, err
+}
+
+// metric sums a metric over its labels.
+func (r *relay) metric(t *testing.T, name string) (sum float64) {
+	t.Helper()
+	response, err := http.Get(r.http + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	found := false
+	for scan := bufio.NewScanner(response.Body); scan.Scan(); {
+		series, text, _ := strings.Cut(scan.Text(), " ")
+		if plain, _, _ := strings.Cut(series, "{"); plain != name {
+			continue
+		}
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Fatalf("metric %q: %v", scan.Text(), err)
+		}
+		sum, found = sum+value, true
+	}
+	if !found {
+		t.Fatalf("no metric %s", name)
+	}
+	return sum
 }
 
 // code is the JSON-RPC code of an error, 0 without one.
@@ -224,14 +256,5 @@ func records(n *devnet.Network, kind ledger.Kind) (found []*ledger.Record) {
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(60 * time.Second)
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("not in time: %s", what)
-		}
-	}
+	harness.Until(t, harness.StartLimit, what, condition)
 }
