@@ -154,7 +154,7 @@ func TestChecker(t *testing.T) {
 		"refused after once": {[]decision{entry(0, success)}, []answer{fine(0), refused(0)}, allowance{refused: anybody}, ""},
 		"no answer":          {nil, []answer{{tx: tx(0), lost: errors.New("reset")}}, allowance{}, "not answered"},
 		"no answer, allowed": {[]decision{entry(0, success)}, []answer{{tx: tx(0), lost: errors.New("reset")}}, allowance{lost: anybody}, ""},
-		"late":               {[]decision{entry(0, success)}, []answer{{tx: tx(0), hash: hash(0), took: time.Minute}}, allowance{}, "too late"},
+		"late":               {[]decision{entry(0, success)}, []answer{{tx: tx(0), hash: hash(0), took: 2 * normal}}, allowance{}, "too late"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := problems(tc.log, tc.answers, tc.allow)

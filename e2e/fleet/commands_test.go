@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // monitor is what Redis shows of the commands that it executes.
@@ -63,7 +64,8 @@ func (m *monitor) sentFor(s *sender) []string {
 // TestLoneCommands counts what a relay with the settings' defaults, pool included, sends to
 // Redis for a transaction that comes by itself: a script to take the turn, one to give it
 // back, and one for the pool; where the verdict takes its time, the pool tells twice. It is
-// the fewest of several that count: on a busy machine a quick verdict may be late.
+// the fewest of several that count: on a busy machine a quick verdict may be late, and if all
+// of them are, the pool tells twice of each.
 func TestLoneCommands(t *testing.T) {
 	t.Parallel()
 	for latency, most := range map[string]int{"1ms": 3, "200ms": 4} {
@@ -74,16 +76,26 @@ func TestLoneCommands(t *testing.T) {
 			alice := n.newSender()
 			m := n.monitor()
 			var sent []string
+			var before time.Duration // what the verdict before took
+			quick := false
 			for range 20 {
 				b := newBurst(n)
 				b.post(r, alice.pay(1)...)
-				n.check(b.wait(), allowance{})
+				answers := b.wait()
+				n.check(answers, allowance{})
+				const lag = 100 * time.Millisecond // for which the pool waits where the last verdict was quicker
+				took := answers[0].took
+				quick = quick || before != 0 && before < lag/2 && took < lag/2
+				before = took
 				until(t, normal, "Redis has it all", func() bool { return !n.owned(alice) && n.proven(alice) == alice.next })
 				if sent = m.sentFor(alice); len(sent) <= most {
 					break
 				}
 			}
 			t.Logf("sent:\n%s", strings.Join(sent, "\n"))
+			if !quick {
+				most = max(most, 4)
+			}
 			if len(sent) > most {
 				t.Errorf("%d commands were sent for a transaction, want at most %d", len(sent), most)
 			}

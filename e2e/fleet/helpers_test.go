@@ -8,8 +8,37 @@ import (
 	"lockstep/e2e/harness"
 )
 
-// normal is within what a client is answered, trouble or not, on a machine that may be ten times slower.
-const normal = 15 * time.Second
+// normal is within what a client is answered, trouble or not, on the slowest machine. Whatever in a relay has a limit
+// of time that a test does not set has a longer one: who waits for that instead is late.
+const normal = 2 * time.Minute
+
+// Settings of relays, after harness.Patient, as lists for append.
+
+// calm returns settings for tests in which neither Redis nor a relay is in trouble: a machine that stands still makes none.
+func calm() []string {
+	return []string{
+		"LOCK_HEARTBEAT_MISSED_COUNT=1000", "LOCK_REDIS_TIMEOUT_MS=20000", "LOCK_REDIS_PATIENCE_MS=240000", "TXPOOL_REDIS_TIMEOUT_MS=120000",
+		"LIMIT_REDIS_TIMEOUT_MS=60000",
+	}
+}
+
+// alert returns settings for trouble with Redis: the defaults, by which relays notice it soon. They may notice some
+// that is the machine's, and then the window has to be long.
+func alert() []string {
+	return []string{
+		"LOCK_HEARTBEAT_MISSED_COUNT=5", "LOCK_REDIS_TIMEOUT_MS=500", "LOCK_REDIS_PATIENCE_MS=3000", "TXPOOL_REDIS_TIMEOUT_MS=250",
+		"LIMIT_REDIS_TIMEOUT_MS=200", "LOCK_MAX_HOLD_MS=30000", patient,
+	}
+}
+
+// mortal returns settings for tests of death: a relay is taken for dead after 20 s, and so is one that lives if the machine
+// stands still for as long.
+func mortal() []string {
+	return []string{"LOCK_HEARTBEAT_INTERVAL_MS=2000", "LOCK_HEARTBEAT_MISSED_COUNT=10", "LOCK_REDIS_TIMEOUT_MS=15000"}
+}
+
+// patient is a window that no predecessor misses because the machine is slow.
+const patient = "NONCE_GAP_HOLD_MS=1200000"
 
 // logLevel names the variable that sets the relays' log level.
 const logLevel = "LOCKSTEP_LOG_LEVEL"

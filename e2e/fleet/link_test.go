@@ -8,6 +8,8 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"lockstep/internal/redistest"
 )
 
 // link is the line from one relay to one server.
@@ -21,8 +23,18 @@ type link struct {
 func newLink(t *testing.T, addr string) *link {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	l := &link{t: t, proxy: toxiproxy.NewProxy(server, "link", "127.0.0.1:0", addr)}
-	l.repair()
+	l := &link{t: t}
+	for try := 1; ; try++ {
+		// A port of which the test disposes until its end, so that it is free when the line is repaired.
+		l.proxy = toxiproxy.NewProxy(server, "link", fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)), addr)
+		err := l.proxy.Start()
+		if err == nil {
+			break
+		}
+		if try == 5 {
+			t.Fatal(err)
+		}
+	}
 	t.Cleanup(l.cut)
 	return l
 }

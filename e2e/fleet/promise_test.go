@@ -3,14 +3,13 @@ package fleet
 import (
 	"syscall"
 	"testing"
-	"time"
 )
 
 // TestPromisesOutliveTheirRelay: in asynchronous mode clients have the hashes of a burst, of which no node
 // has anything, when their relay is killed. One of the two others goes on with all of it, in order.
 func TestPromisesOutliveTheirRelay(t *testing.T) {
 	t.Parallel()
-	n := newNetwork(t, "USE_ASYNC_TX_PROCESSING=true", "PROMISES_DEAD_AFTER_MS=2000")
+	n := newNetwork(t, append(mortal(), "USE_ASYNC_TX_PROCESSING=true", "PROMISES_DEAD_AFTER_MS=20000")...)
 	relays := n.startRelays(3)
 	a := relays[0]
 	alice, bob := n.newSender(), n.newSender()
@@ -26,12 +25,12 @@ func TestPromisesOutliveTheirRelay(t *testing.T) {
 		t.Fatalf("the nodes were to hear nothing yet: %v", log)
 	}
 	a.process.Kill()
-	until(t, 60*time.Second, "what was promised is executed", func() bool {
+	until(t, normal, "what was promised is executed", func() bool {
 		return n.nonce(alice) == 20 && n.nonce(bob) == 20
 	})
 	n.executed(txs...)
 	n.check(answers, allowance{})
-	if got := relays[1].metric("lockstep_promises_taken_over_total") + relays[2].metric("lockstep_promises_taken_over_total"); got != float64(len(txs)) {
+	if got := relays[1].metric("lockstep_promises_taken_over_total") + relays[2].metric("lockstep_promises_taken_over_total"); got < float64(len(txs)) { // again from who stands still
 		t.Errorf("%v transactions were taken over, want %d", got, len(txs))
 	}
 	until(t, normal, "no promise is left in Redis", func() bool {
@@ -45,7 +44,7 @@ func TestPromisesOutliveTheirRelay(t *testing.T) {
 // to another, which need not wait until the first is taken for dead.
 func TestPromisesOutliveAStop(t *testing.T) {
 	t.Parallel()
-	n := newNetwork(t, "USE_ASYNC_TX_PROCESSING=true", "PROMISES_DEAD_AFTER_MS=10000", "SHUTDOWN_DRAIN_TIMEOUT_MS=300")
+	n := newNetwork(t, append(mortal(), "USE_ASYNC_TX_PROCESSING=true", "PROMISES_DEAD_AFTER_MS=10000", "SHUTDOWN_DRAIN_TIMEOUT_MS=300")...)
 	relays := n.startRelays(2)
 	a := relays[0]
 	alice := n.newSender()
@@ -58,7 +57,7 @@ func TestPromisesOutliveAStop(t *testing.T) {
 	}
 	answers := b.wait()
 	a.process.Signal(syscall.SIGTERM)
-	until(t, 60*time.Second, "what was promised is executed", func() bool { return n.nonce(alice) == 10 })
+	until(t, normal, "what was promised is executed", func() bool { return n.nonce(alice) == 10 })
 	n.check(answers, allowance{})
 	n.checkTidy()
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -84,7 +83,7 @@ func (n *network) crowd(count int, through *relay) []*sender {
 		b.post(through, txs[:size]...)
 		txs = txs[size:]
 	}
-	const limit = 30 * time.Second // setting up is not what is tested
+	const limit = 5 * normal // setting up is not what is tested
 	n.check(b.waitFor(limit), allowance{slow: limit})
 	last := all[count-1]
 	until(n.t, normal, "the senders are funded", func() bool {

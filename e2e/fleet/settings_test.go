@@ -19,7 +19,7 @@ func TestMixedSettings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := newNetwork(t, "LOCK_HEARTBEAT_INTERVAL_MS=100", "LOCK_HEARTBEAT_MISSED_COUNT=20")
+			n := newNetwork(t, "LOCK_HEARTBEAT_INTERVAL_MS=100") // one of several heartbeats tells of the settings
 			a, same := n.startRelay("A"), n.startRelay("A2")
 			const warning = "another process orders transactions by other settings"
 			other := n.startRelay("B", setting)
@@ -108,7 +108,7 @@ func TestPercent(t *testing.T) {
 	if !slices.Equal(ordered[0], ordered[1]) {
 		t.Errorf("the relays order different senders:\n%q\n%q", ordered[0], ordered[1])
 	}
-	if count := len(ordered[0]); count < 8 || count > 32 {
+	if count := len(ordered[0]); count < 5 || count > 35 {
 		t.Errorf("%d of 40 senders are ordered, want about half", count)
 	}
 	n.checkTidy()
@@ -191,9 +191,9 @@ func TestQueueFull(t *testing.T) {
 	}
 	full := newBurst(n)
 	full.post(a, txs[6])
-	refused := full.waitFor(time.Second)
+	refused := full.wait()
 	full.post(a, txs[7])
-	refused = append(refused, full.waitFor(time.Second)[1:]...)
+	refused = append(refused, full.wait()[1:]...)
 	for _, got := range refused {
 		var data struct{ QueueLength int }
 		if !got.says("are waiting") || json.Unmarshal(got.refusal.Data, &data) != nil || data.QueueLength != 5 {

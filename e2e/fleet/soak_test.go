@@ -46,7 +46,9 @@ func TestSoak(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n := newNetwork(t)
+	// A call that hangs must end soon, and a client that goes from relay to relay must not be overtaken by what one of them
+	// has heard of its last transaction.
+	n := newNetwork(t, "SDK_GRPC_DEADLINE=10s", "SDK_REQUEST_TIMEOUT=10s", "MIRROR_NODE_TIMEOUT=10000", "NONCE_RECOVERY_MS=50000", "LOCK_MAX_HOLD_MS=30000", "NONCE_GAP_HOLD_MS=40000")
 	relays := n.startRelays(2)
 	b := newBurst(n)
 	n.spoil(http.MethodPut, hardships)
@@ -57,6 +59,7 @@ func TestSoak(t *testing.T) {
 		clients.Go(func() { b.pursue(ctx, s, relays, i, pace) })
 	}
 	<-time.After(lasts / 3) // what is kept for use again has been made by then
+	until(t, 5*normal, "there was some load", func() bool { return len(b.all()) > 20*crowd })
 	early := [2]int{relays[0].process.Memory(), relays[1].process.Memory()}
 	clients.Wait()
 	spoiled := n.spoil(http.MethodGet, "")
@@ -75,11 +78,11 @@ func TestSoak(t *testing.T) {
 		t.Error("there was no load, or no trouble")
 	}
 	// Each client sends one at a time: a word about nonces is always wrong.
-	n.check(answers, allowance{slow: time.Minute, refused: func(a answer) bool { return !a.says(tooLow) && !a.says(tooHigh) }})
+	n.check(answers, allowance{slow: 3 * normal, refused: func(a answer) bool { return !a.says(tooLow) && !a.says(tooHigh) }})
 	for i, r := range relays {
 		late := r.process.Memory()
 		t.Logf("relay %s: %d MiB after a third of the time, %d at the end", r.name, early[i]>>20, late>>20)
-		if most := early[i]*3/2 + 16<<20; late > most {
+		if most := early[i]*2 + 64<<20; late > most { // a few requests more at a time cost some
 			t.Errorf("relay %s grew from %d to %d bytes", r.name, early[i], late)
 		}
 	}

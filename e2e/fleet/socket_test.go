@@ -30,7 +30,7 @@ type sentAt struct {
 func (b *burst) dial(r *relay) *socket {
 	t := b.net.t
 	t.Helper()
-	conn, response, err := websocket.DefaultDialer.DialContext(t.Context(), r.ws, nil)
+	conn, response, err := (&websocket.Dialer{HandshakeTimeout: normal}).DialContext(t.Context(), r.ws, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,17 +14,17 @@ import (
 // next one its nonce is too low.
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
-	longLived := []string{"LOCK_HEARTBEAT_INTERVAL_MS=2000", "LOCK_HEARTBEAT_MISSED_COUNT=10", "LOCK_MAX_HOLD_MS=1500"}
+	shortHold := []string{"LOCK_MAX_HOLD_MS=20000"} // and a heartbeat lives for minutes
 	for name, tc := range map[string]struct {
 		settings []string
 		frozen   bool
 	}{
 		// L3: by the heartbeat, the others take it for dead.
-		"frozen past its heartbeat": {nil, true},
+		"frozen past its heartbeat": {mortal(), true},
 		// L23: its heartbeat is alive, but the turn has expired behind its back.
-		"frozen past the hold limit": {longLived, true},
+		"frozen past the hold limit": {shortHold, true},
 		// L1: it does run, but no node answers it until its time is up.
-		"slow past the hold limit": {longLived, false},
+		"slow past the hold limit": {shortHold, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -37,7 +37,7 @@ func TestOvertaken(t *testing.T) {
 			if tc.frozen {
 				a.process.Freeze()
 			}
-			b.takesOver(3*time.Second, before)
+			b.takesOver(before)
 			answers := other.wait()
 			a.nodes.heal()
 			a.process.Thaw()
@@ -75,7 +75,7 @@ func (n *network) stall(a, b *relay, s *sender, count int) (stalled, behind *bur
 // none any more (L23), and must not act on it.
 func TestFrozenInTheQueue(t *testing.T) {
 	t.Parallel()
-	n := newNetwork(t)
+	n := newNetwork(t, mortal()...)
 	relays := n.startRelays(2)
 	a, b := relays[0], relays[1]
 	alice := n.newSender()
@@ -111,7 +111,8 @@ func TestFrozenInTheQueue(t *testing.T) {
 // take them for dead (L3, L5): all keep their places, and the order of arrival holds.
 func TestBriefStandstill(t *testing.T) {
 	t.Parallel()
-	n := newNetwork(t)
+	const lives = 40 * time.Second // 20 heartbeats; the machine may stand still for the other half of it
+	n := newNetwork(t, "LOCK_HEARTBEAT_INTERVAL_MS=2000", "LOCK_HEARTBEAT_MISSED_COUNT=20", "LOCK_REDIS_TIMEOUT_MS=30000")
 	relays := n.startRelays(2)
 	alice := n.newSender()
 	for _, frozen := range relays {
@@ -127,7 +128,7 @@ func TestBriefStandstill(t *testing.T) {
 		for _, r := range relays {
 			r.nodes.heal()
 		}
-		pause(900 * time.Millisecond)
+		pause(lives / 2)
 		frozen.process.Thaw()
 		n.check(b.wait(), allowance{})
 	}
@@ -147,10 +148,7 @@ func TestLocksCommand(t *testing.T) {
 	relays := n.startRelays(2)
 	a, b := relays[0], relays[1]
 	alice := n.newSender()
-	until(t, normal, "the holder will hear that its turn is over", func() bool {
-		channels, err := n.store.PubSubChannels(t.Context(), "lock:grants:*").Result()
-		return err == nil && len(channels) == len(relays)
-	})
+	n.pushes()
 	stuck, waiting := n.stall(a, b, alice, 2)
 	locks := func(args ...string) string {
 		t.Helper()
