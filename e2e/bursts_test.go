@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/big"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/e2e/harness"
@@ -25,7 +27,7 @@ import (
 
 const (
 	ordering = "ENABLE_NONCE_ORDERING=true"
-	holding  = "NONCE_GAP_HOLD_MS=60000" // longer than a loaded machine needs to start a hundred processes
+	holding  = "NONCE_GAP_HOLD_MS=1200000" // longer than a loaded machine needs to start a hundred processes
 )
 
 // gossip makes a network that changes the order of what is given to different
@@ -49,6 +51,11 @@ func TestBurstInNonceOrder(t *testing.T) {
 		select {
 		case nonce := <-gate.passed:
 			expect(t, nonce, first+uint64(i))
+			// The bytes are out. The relay has them, and their place in the line, once they show in its pool.
+			until(t, "the relay has the transaction", func() bool {
+				next, err := hexutil.DecodeUint64(stringOf(t, call(t, n.RPC, "eth_getTransactionCount", `["`+sender.Address+`","pending"]`)))
+				return err == nil && next > nonce
+			})
 		case <-burst.ctx.Done():
 			t.Fatalf("transaction %d was never sent\n%s", i, burst.stderr[i])
 		}
@@ -226,6 +233,15 @@ func (b *castBurst) check(n *network) {
 		}
 	}
 	checkBurst(b.t, n, b.sender, b.journal, b.first, b.count)
+}
+
+// stringOf gives an answer that is text.
+func stringOf(t *testing.T, got reply) (text string) {
+	t.Helper()
+	if err := json.Unmarshal(got.Result, &text); got.Error != nil || err != nil {
+		t.Fatalf("the answer is %s, %v", got.Result, got.Error)
+	}
+	return text
 }
 
 func ones(count int) []int {

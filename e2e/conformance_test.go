@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -102,7 +101,7 @@ const (
 // prepare makes the transactions.
 func (c *conformance) prepare() {
 	t := c.t
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
 	defer cancel()
 	c.sender = c.network.Accounts[0]
 	client := dial(t, c.network.RPC)

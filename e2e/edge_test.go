@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"lockstep/e2e/harness"
 )
@@ -198,7 +197,7 @@ func (w *edgeWorld) ordered(accounts []string, actions int) {
 		Receipt                      struct{ BlockNumber uint64 }
 	}
 	var list struct{ Transactions []transaction }
-	harness.Until(w.T, time.Minute, "the list is complete", func() bool {
+	harness.Until(w.T, harness.StartLimit, "the list is complete", func() bool {
 		request, _ := http.NewRequestWithContext(w.Context(), http.MethodGet, w.manager+"/v1/transactions?limit=500", nil)
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/big"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
@@ -29,7 +28,7 @@ func TestEthclient(t *testing.T) {
 }
 
 func ethclientStory(t *testing.T, client *ethclient.Client, sender account) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
 	defer cancel()
 	chain, err := client.ChainID(ctx)
 	if err != nil || chain.Int64() != chainID {

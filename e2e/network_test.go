@@ -225,7 +225,7 @@ func parseReply(t *testing.T, body []byte) reply {
 	return r
 }
 
-// until polls a condition for at most 30 seconds.
+// until polls a condition until something must be stuck.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	harness.Until(t, harness.StartLimit, what, holds)

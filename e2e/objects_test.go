@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
@@ -51,7 +50,7 @@ func TestObjects(t *testing.T) {
 }
 
 func objects(t *testing.T, n *network, d dialect) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
 	defer cancel()
 	client, sender := dial(t, n.RPC), n.Accounts[0]
 	loud := crypto.CreateAddress(sender.address(), 0)
@@ -229,7 +228,7 @@ func simulations(t *testing.T, ctx context.Context, client *ethclient.Client, se
 func TestNewerMethods(t *testing.T) {
 	t.Parallel()
 	n := startDev(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
 	defer cancel()
 	token, sender := contract(t, "Token"), n.Accounts[0]
 	arguments, err := token.parsed(t).Pack("", "Lock", "LCK", big.NewInt(5000))

@@ -5,7 +5,6 @@ import (
 	"math/big"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -33,7 +32,7 @@ func TestPending(t *testing.T) {
 }
 
 func pending(t *testing.T, profile string, n *network) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
 	defer cancel()
 	client, sender := dial(t, n.RPC), n.Accounts[0]
 	to := n.Accounts[1].address()

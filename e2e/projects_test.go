@@ -13,7 +13,7 @@ import (
 )
 
 // projectLimit bounds a project: compiling takes a quarter of a minute on a quiet machine.
-const projectLimit = 5 * time.Minute
+const projectLimit = 30 * time.Minute
 
 // TestHardhat has projects of Hardhat 2 and 3, which use OpenZeppelin's contracts and the
 // usual helpers, run their tests on the network.

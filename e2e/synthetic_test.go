@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -26,7 +25,7 @@ import (
 func TestSynthetic(t *testing.T) {
 	t.Parallel()
 	n := startDev(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
 	defer cancel()
 	token, sender := contract(t, "Token"), n.Accounts[0]
 	parsed := token.parsed(t)

@@ -1,7 +1,7 @@
 // ethers v6, used as its manual shows.
 
 import { Contract, ContractFactory, JsonRpcProvider, Wallet, WebSocketProvider, parseEther, toQuantity, verifyAuthorization } from 'ethers';
-import { filled, numbered, ofAccessList, ofHistory, ofLogs, ofReceipts, ofSimulation, run, traces, until } from './task.mjs';
+import { filled, numbered, ofAccessList, ofHistory, ofLogs, ofReceipts, ofSimulation, run, subscribed, traces, until } from './task.mjs';
 
 function connect({ rpc, privateKey }) {
   // By default ethers answers a repeated question from memory for 250 ms, which hides a nonce just spent.
@@ -89,7 +89,7 @@ async function burst(input) {
   }));
   const single = new JsonRpcProvider(input.rpc, input.chainId, { batchMaxCount: 1, staticNetwork: true });
   const hashes = await Promise.all(raw.map((transaction) => single.send('eth_sendRawTransaction', [transaction])));
-  const receipts = await Promise.all(hashes.map((hash) => provider.waitForTransaction(hash, 1, 60_000)));
+  const receipts = await Promise.all(hashes.map((hash) => provider.waitForTransaction(hash, 1, 1_200_000)));
   return { statuses: receipts.map((receipt) => receipt.status), nonce: await provider.getTransactionCount(wallet.address) - first };
 }
 
@@ -130,11 +130,7 @@ async function readings(input) {
   const heads = [], heard = [];
   await live.on('block', (number) => heads.push(number));
   await live.on({ address: input.contract }, (log) => heard.push(log));
-  // The library does not say when its subscriptions have begun; the relay does.
-  await until(async () => {
-    const metrics = await (await fetch(`${input.rpc}/metrics`)).text();
-    return ['newHeads', 'logs'].every((tag) => metrics.includes(`rpc_websocket_active_subscriptions{tag="${tag}"} 1`)) || null;
-  }, 'subscriptions');
+  await subscribed(input.rpc, { newHeads: 1, logs: 1 });
 
   const logFilter = await send('eth_newFilter', [{ address: input.contract }]);
   const blockFilter = await send('eth_newBlockFilter', []);

@@ -5,11 +5,11 @@ import {
   PrivateKey, TransactionRecordQuery, TransferTransaction,
 } from '@hiero-ledger/sdk';
 import { JsonRpcProvider, Transaction, Wallet } from 'ethers';
-import { run, until } from './task.mjs';
+import { patient, run, until } from './task.mjs';
 
 function connect({ consensus, operator }) {
   const key = operator.ed25519 ? PrivateKey.fromStringED25519(operator.privateKey) : PrivateKey.fromStringECDSA(operator.privateKey);
-  return Client.forNetwork({ [consensus]: '0.0.3' })
+  return patient(Client.forNetwork({ [consensus]: '0.0.3' }))
     .setOperator(AccountId.fromString(operator.id), key)
     // The network under test has no address book service to refresh from.
     .setNetworkUpdatePeriod(2 ** 31 - 1);

@@ -1,7 +1,7 @@
 // Live events over WebSocket with ethers v6, used as its manual shows.
 
 import { Contract, ContractFactory, Wallet, WebSocketProvider } from 'ethers';
-import { run, until } from './task.mjs';
+import { run, subscribed, until } from './task.mjs';
 
 async function live(input) {
   const provider = new WebSocketProvider(input.ws, undefined, { cacheTimeout: -1 });
@@ -14,26 +14,19 @@ async function live(input) {
   await provider.on('block', (number) => blocks.push(number));
   await contract.on('Entry', (position) => positions.push(Number(position)));
   await provider.on('pending', (hash) => pending.push(hash));
-  await ready(provider);
+  await subscribed(input.rpc, { newHeads: 1, logs: 1, newPendingTransactions: 1 });
   for (let i = 0; i < input.count; i++) {
     const response = await contract.write(i);
     sent.push(response.hash);
     mined.push((await response.wait()).blockNumber);
   }
   const last = mined.at(-1);
-  await until(() => (positions.length >= input.count && blocks.includes(last) ? true : null), 'all events');
+  await until(() => (positions.length >= input.count && pending.length >= input.count && blocks.includes(last) ? true : null), 'all events');
 
   await contract.off('Entry');
   await (await contract.write(input.count)).wait();
   await until(() => (blocks.some((number) => number > last) ? true : null), 'a block after the end of the subscription');
   return { blocks, positions, pending: pending.slice(0, input.count), sent, mined };
 }
-
-// ready waits until the subscriptions that were begun have their ids: ethers does not say when. Answers come after those
-// of what was asked before.
-const ready = async (provider) => {
-  for (let i = 0; i < 3; i++) await provider.send('eth_getBlockByNumber', ['latest', false]);
-  await new Promise((resolve) => setTimeout(resolve, 200));
-};
 
 await run({ live });

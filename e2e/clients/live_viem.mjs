@@ -2,7 +2,7 @@
 
 import { createPublicClient, createWalletClient, defineChain, publicActions, webSocket } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
-import { run, until } from './task.mjs';
+import { run, subscribed, until } from './task.mjs';
 
 async function live(input) {
   const chain = defineChain({
@@ -11,7 +11,7 @@ async function live(input) {
     nativeCurrency: { name: 'HBAR', symbol: 'HBAR', decimals: 18 },
     rpcUrls: { default: { http: [input.rpc], webSocket: [input.ws] } },
   });
-  const transport = webSocket(input.ws);
+  const transport = webSocket(input.ws, { timeout: 1_200_000 }); // for a slow machine
   const account = privateKeyToAccount(input.privateKey);
   const watcher = createPublicClient({ chain, transport });
   const wallet = createWalletClient({ account, chain, transport, pollingInterval: 50 }).extend(publicActions);
@@ -27,8 +27,7 @@ async function live(input) {
     }),
     watcher.watchPendingTransactions({ onTransactions: (hashes) => pending.push(...hashes), onError }),
   ];
-  // viem does not say when its subscriptions have their ids.
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  await subscribed(input.rpc, { newHeads: 1, logs: 1, newPendingTransactions: 1 });
   const write = async (position) => {
     const hash = await wallet.writeContract({ address, abi, functionName: 'write', args: [BigInt(position)] });
     return [hash, Number((await wallet.waitForTransactionReceipt({ hash })).blockNumber)];
@@ -39,10 +38,10 @@ async function live(input) {
     mined.push(number);
   }
   const last = mined.at(-1);
-  await until(() => (positions.length >= input.count && blocks.includes(last) ? true : null), `all events; errors: ${errors}`);
+  await until(() => (positions.length >= input.count && pending.length >= input.count && blocks.includes(last) ? true : null), `all events; errors: ${errors}`);
 
   stop[1]();
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  await subscribed(input.rpc, { newHeads: 1, logs: 0, newPendingTransactions: 1 });
   await write(input.count);
   await until(() => (blocks.some((number) => number > last) ? true : null), 'a block after the end of the subscription');
   if (errors.length > 0) throw new Error(errors.join('\n'));

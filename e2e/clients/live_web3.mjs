@@ -28,7 +28,7 @@ async function live(input) {
     mined.push(Number(receipt.blockNumber));
   }
   const last = mined.at(-1);
-  await until(() => (positions.length >= input.count && blocks.includes(last) ? true : null), 'all events');
+  await until(() => (positions.length >= input.count && pending.length >= input.count && blocks.includes(last) ? true : null), 'all events');
 
   await entries.unsubscribe();
   await contract.methods.write(input.count).send({ from, gasPrice });

@@ -16,13 +16,13 @@ import {
   TransactionReceiptQuery, TransactionRecordQuery, TransferTransaction,
 } from '@hiero-ledger/sdk';
 import { Contract, JsonRpcProvider, Wallet, hashMessage, toBeHex, zeroPadValue } from 'ethers';
-import { run, until } from './task.mjs';
+import { patient, run, until } from './task.mjs';
 
 // A session is one payer's client with what every flow needs.
 function session({ consensus, operator, mirror }) {
   const key = PrivateKey.fromStringECDSA(operator.privateKey);
   const id = AccountId.fromString(operator.id);
-  const client = Client.forNetwork({ [consensus]: '0.0.3' }).setOperator(id, key).setNetworkUpdatePeriod(2 ** 31 - 1)
+  const client = patient(Client.forNetwork({ [consensus]: '0.0.3' })).setOperator(id, key).setNetworkUpdatePeriod(2 ** 31 - 1)
     .setDefaultMaxTransactionFee(new Hbar(100));
   const execute = async (transaction, ...keys) => {
     const frozen = transaction.freezeWith(client);
@@ -471,9 +471,12 @@ async function schedules(input) {
   steps.notSchedulable = await s.status(new ScheduleCreateTransaction().setScheduledTransaction(
     new TokenAssociateTransaction().setAccountId(alice.id).setTokenIds(['0.0.9999'])));
 
-  const expiry = Math.floor(Date.now() / 1000) + 2;
+  const expiry = Math.floor(Date.now() / 1000) + 3600;
   const timed = (await s.execute(transfer(4).schedule().setWaitForExpiry(true).setExpirationTime(new Timestamp(expiry, 0)), alice.key)).receipt.scheduleId;
   const waiting = await s.read(`schedules/${timed}`);
+  const provider = new JsonRpcProvider(input.rpc, undefined, { cacheTimeout: -1 });
+  await provider.send('evm_increaseTime', [3600]);
+  await provider.send('evm_mine', []);
   const inTime = await s.read(`schedules/${timed}`, (one) => one.executed_timestamp);
   const balance = await new AccountBalanceQuery().setAccountId(alice.id).execute(s.client);
   return {

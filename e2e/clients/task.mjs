@@ -15,7 +15,7 @@ export async function run(tasks) {
 }
 
 // until calls probe until it gives something other than null or undefined.
-export async function until(probe, what, seconds = 20) {
+export async function until(probe, what, seconds = 600) {
   const deadline = Date.now() + seconds * 1000;
   while (Date.now() < deadline) {
     const found = await probe();
@@ -24,6 +24,17 @@ export async function until(probe, what, seconds = 20) {
   }
   throw new Error(`not within ${seconds} s: ${what}`);
 }
+
+// patient gives a client of the Hedera SDK the time that a slow machine needs; by itself it waits 10 s for one call.
+export const patient = (client) => client.setRequestTimeout(1_200_000).setGrpcDeadline(240_000);
+
+// subscribed waits until the relay's only client has as many subscriptions of each kind: libraries do not say when theirs
+// have begun or ended. What the relay tells a client comes after the id of the subscription.
+export const subscribed = (rpc, counts) => until(async () => {
+  const metrics = await (await fetch(`${rpc}/metrics`)).text();
+  const active = (tag) => Number(metrics.match(new RegExp(`^rpc_websocket_active_subscriptions\\{tag="${tag}"\\} (\\d+)`, 'm'))?.[1] ?? 0);
+  return Object.entries(counts).every(([tag, count]) => active(tag) === count) || null;
+}, 'subscriptions');
 
 // What the scripts say of the objects that they read: facts in one line. A block's number stands in < >.
 

@@ -8,7 +8,10 @@ import { recoverAuthorizationAddress } from 'viem/utils';
 import { privateKeyToAccount } from 'viem/accounts';
 import { filled, numbered, ofAccessList, ofHistory, ofLogs, ofReceipts, ofSimulation, run, traces, until } from './task.mjs';
 
-function connect(input, transport = http(input.rpc)) {
+// A slow machine needs longer than the library's 10 s.
+const timeout = 1_200_000;
+
+function connect(input, transport = http(input.rpc, { timeout })) {
   const chain = defineChain({
     id: input.chainId,
     name: 'Lockstep',
@@ -64,7 +67,7 @@ async function tokenOver(input, transport) {
 const token = (input) => tokenOver(input, http(input.rpc));
 
 // tokenWS does the same with every call on one WebSocket connection.
-const tokenWS = (input) => tokenOver(input, webSocket(input.ws));
+const tokenWS = (input) => tokenOver(input, webSocket(input.ws, { timeout }));
 
 async function value(input) {
   const client = connect(input);
@@ -89,7 +92,7 @@ async function batch(input) {
     const body = await request.clone().json();
     sizes.push(Array.isArray(body) ? body.length : 1);
   };
-  const client = createPublicClient({ transport: http(input.rpc, { batch: true, retryCount: 0, onFetchRequest }) });
+  const client = createPublicClient({ transport: http(input.rpc, { batch: true, retryCount: 0, timeout, onFetchRequest }) });
   const [chainId, number, balance, missing] = await Promise.all([
     client.request({ method: 'eth_chainId' }),
     client.request({ method: 'eth_blockNumber' }),
@@ -109,7 +112,7 @@ async function burst(input) {
   const hashes = await Promise.all(Array.from({ length: input.count }, (_, i) => client.writeContract({
     address: input.contract, abi: input.artifact.abi, functionName: 'write', args: [BigInt(i)], nonce: first + i, gas: 200_000n, gasPrice,
   })));
-  const receipts = await Promise.all(hashes.map((hash) => client.waitForTransactionReceipt({ hash, timeout: 60_000 })));
+  const receipts = await Promise.all(hashes.map((hash) => client.waitForTransactionReceipt({ hash, timeout })));
   return { statuses: receipts.map(passed), nonce: await client.getTransactionCount({ address }) - first };
 }
 
@@ -137,7 +140,7 @@ async function newer(input) {
   const { abi } = input.artifact;
   const request = { address: input.contract, abi, functionName: 'transfer', args: [input.recipient, 1n] };
   const data = encodeFunctionData(request);
-  const receipt = await client.sendTransactionSync({ to: input.contract, data, timeout: 20_000 });
+  const receipt = await client.sendTransactionSync({ to: input.contract, data, timeout: 240_000 });
   const { transaction } = await client.fillTransaction({ account: client.account, to: input.contract, data });
   const { accessList, gasUsed } = await client.createAccessList({ account: client.account, to: input.contract, data });
   const blocks = await client.simulateBlocks({
@@ -171,7 +174,7 @@ async function readings(input) {
   const send = (method, params) => client.request({ method, params });
   const refusal = (action) => action.then(() => 'none', (error) => `${error.walk((cause) => typeof cause.code === 'number')?.code}`);
 
-  const { transport } = createPublicClient({ transport: webSocket(input.ws) });
+  const { transport } = createPublicClient({ transport: webSocket(input.ws, { timeout }) });
   const heads = [], heard = [];
   await transport.subscribe({ params: ['newHeads'], onData: ({ result }) => heads.push(formatBlock(result)) });
   await transport.subscribe({ params: ['logs', { address: input.contract }], onData: ({ result }) => heard.push(formatLog(result)) });

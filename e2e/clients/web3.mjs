@@ -69,7 +69,7 @@ async function batch(input) {
     call(3, 'eth_getBalance', [account, 'latest']),
     call(4, 'eth_noSuchMethod').then(() => null, (error) => error.code ?? error.cause?.code),
   ];
-  const answers = await requests.execute({ timeout: 10_000 });
+  const answers = await requests.execute({ timeout: 1_200_000 });
   const [chainId, number, balance, missing] = await Promise.all(pending);
   return { largestBatch: answers.length, chainId, number: Number(number), balance: BigInt(balance), missing };
 }
@@ -93,7 +93,7 @@ async function rawBatch(input) {
     }, input.privateKey);
     pending.push(requests.add({ jsonrpc: '2.0', id: i + 1, method: 'eth_sendRawTransaction', params: [rawTransaction] }));
   }
-  await requests.execute({ timeout: 60_000 });
+  await requests.execute({ timeout: 1_200_000 });
   const hashes = await Promise.all(pending);
   const receipts = await Promise.all(hashes.map((hash) => web3.eth.getTransactionReceipt(hash)));
   return {

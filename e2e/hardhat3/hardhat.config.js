@@ -10,5 +10,7 @@ export default {
     version: '0.8.37', path: fileURLToPath(import.meta.resolve('solc/soljson.js')),
     settings: { evmVersion: 'cancun', optimizer: { enabled: true, runs: 200 } },
   },
-  networks: { lockstep: { type: 'http', url: process.env.RPC_URL ?? 'http://127.0.0.1:7546' } },
+  // The defaults are too short for a slow machine.
+  networks: { lockstep: { type: 'http', url: process.env.RPC_URL ?? 'http://127.0.0.1:7546', timeout: 1_200_000 } },
+  test: { mocha: { timeout: 1_200_000 } },
 };
