@@ -31,7 +31,7 @@ func TestNodeLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			settings := []string{"SDK_GRPC_DEADLINE=5000", "SDK_REQUEST_TIMEOUT=10000", "NONCE_RECOVERY_MS=50000", "LOCK_MAX_HOLD_MS=30000"}
+			settings := []string{"SDK_GRPC_DEADLINE=5000", "SDK_REQUEST_TIMEOUT=10000", "NONCE_RECOVERY_MS=150000", "LOCK_MAX_HOLD_MS=30000"}
 			if tc.told {
 				settings = append(settings, "SDK_REQUEST_TIMEOUT=100000") // nobody has to give up
 			}

@@ -139,7 +139,7 @@ const rare = "LOCK_HEARTBEAT_INTERVAL_MS=5000"
 // It is the fewest of several tries that count: on a busy machine what would go together goes one by one.
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	n := newNetwork(t, rare, patient)
+	n := newNetwork(t, rare, patient, "TXPOOL_ENTRY_TTL_MS=3600000") // else the pool says again what takes long
 	relays := n.startRelays(2)
 	n.pushes()
 	shapes := []struct{ senders, each int }{{400, 1}, {40, 10}, {6, 100}}

@@ -48,7 +48,7 @@ func TestSoak(t *testing.T) {
 	}
 	// A call that hangs must end soon, and a client that goes from relay to relay must not be overtaken by what one of them
 	// has heard of its last transaction.
-	n := newNetwork(t, "SDK_GRPC_DEADLINE=10s", "SDK_REQUEST_TIMEOUT=10s", "MIRROR_NODE_TIMEOUT=10000", "NONCE_RECOVERY_MS=50000", "LOCK_MAX_HOLD_MS=30000", "NONCE_GAP_HOLD_MS=40000")
+	n := newNetwork(t, "SDK_GRPC_DEADLINE=10s", "SDK_REQUEST_TIMEOUT=10s", "MIRROR_NODE_TIMEOUT=10000", "MIRROR_NODE_RETRIES=0", "NONCE_RECOVERY_MS=50000", "LOCK_MAX_HOLD_MS=30000", "NONCE_GAP_HOLD_MS=40000")
 	relays := n.startRelays(2)
 	b := newBurst(n)
 	n.spoil(http.MethodPut, hardships)

@@ -1,7 +1,7 @@
 package fleet
 
 import (
-	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -82,7 +82,7 @@ func (s *socket) read() {
 
 func (s *socket) take(got reply) {
 	if got.ID == nil {
-		s.end(errors.New("a reply without an id"))
+		s.end(fmt.Errorf("a reply without an id: %v", got.Error))
 		return
 	}
 	s.mu.Lock()
