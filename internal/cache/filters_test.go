@@ -11,7 +11,7 @@ import (
 // another poll has not.
 func TestAdvanceAgain(t *testing.T) {
 	client := redistest.Start(t).Client()
-	f := NewFilters(client, FilterBounds{Count: 10, Bytes: 1000, TTL: time.Hour, Timeout: 20 * time.Second})
+	f := NewFilters(client, FilterBounds{Count: 10, Bytes: 1000, TTL: time.Hour, Timeout: 2 * time.Minute})
 	if err := f.Add(t.Context(), "0x1", []byte("f"), 5); err != nil {
 		t.Fatal(err)
 	}

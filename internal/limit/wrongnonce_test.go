@@ -15,7 +15,7 @@ import (
 )
 
 func wrongNonces(budget int, client redis.UniversalClient) *WrongNonces {
-	return NewWrongNonces(Config{WrongNonces: budget, RedisTimeout: envx.Millis(10 * time.Second)}, client)
+	return NewWrongNonces(Config{WrongNonces: budget, RedisTimeout: envx.Millis(patience)}, client)
 }
 
 // However many come at once, and through however many relays, no more than the budget have a
@@ -56,7 +56,7 @@ func TestWrongNonces(t *testing.T) {
 				risk.GiveBack() // once is enough
 			}
 			free := func() bool { _, ok := relays[1].Take(t.Context(), sender, 0); return ok }
-			for end := time.Now().Add(20 * time.Second); !free(); {
+			for end := time.Now().Add(patience); !free(); {
 				if time.Now().After(end) {
 					t.Fatal("what was given back cannot be taken")
 				}
