@@ -5,6 +5,7 @@ package watchtest
 import (
 	"context"
 	"crypto/ecdsa"
+	"fmt"
 	"math/big"
 	"net"
 	"testing"
@@ -70,29 +71,52 @@ func New(t testing.TB, emitters int) *Chain {
 	}
 	alloc[pair] = types.Account{Code: pairCode, Balance: new(big.Int)}
 	alloc[burst] = types.Account{Code: burstCode, Balance: new(big.Int)}
-	var config *node.Config
-	c.Backend = simulated.NewBackend(alloc, func(n *node.Config, e *ethconfig.Config) {
-		n.HTTPHost, n.HTTPModules, n.HTTPPort = "127.0.0.1", []string{"eth"}, freePort(t)
-		n.WSHost, n.WSModules, n.WSPort, n.WSOrigins = n.HTTPHost, n.HTTPModules, n.HTTPPort, []string{"*"}
-		n.BatchRequestLimit, n.BatchResponseMaxSize = 1000, 100<<20
-		e.TxPool.AccountSlots, e.TxPool.GlobalSlots, e.TxPool.AccountQueue = 100_000, 100_000, 100_000
-		e.RPCTxFeeCap = 0              // no maximum
-		e.Miner.Recommit = time.Minute // else a busy machine's block goes without some of its transactions, and nobody makes another
-		config = n
-	})
-	t.Cleanup(func() { _ = c.Close() })
-	c.URL, c.WS = "http://"+config.HTTPEndpoint(), "ws://"+config.HTTPEndpoint()
+	var host string
+	c.Backend, host = Node(t, alloc)
+	c.URL, c.WS = "http://"+host, "ws://"+host
 	return c
 }
 
-func freePort(t testing.TB) int {
+// Node runs a node that serves HTTP and WebSockets on a host until the test ends.
+func Node(t testing.TB, alloc types.GenesisAlloc) (backend *simulated.Backend, host string) {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	// Another process may take a port between its choice and its use.
+	for try := 0; ; try++ {
+		backend, host, err := tryNode(alloc)
+		if err == nil {
+			t.Cleanup(func() { _ = backend.Close() })
+			return backend, host
+		}
+		if try == 9 {
+			t.Fatal(err)
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+}
+
+func tryNode(alloc types.GenesisAlloc) (backend *simulated.Backend, host string, err error) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", err
+	}
+	host = listener.Addr().String()
+	port := listener.Addr().(*net.TCPAddr).Port
+	if err := listener.Close(); err != nil {
+		return nil, "", err
+	}
+	defer func() {
+		if r := recover(); r != nil { // as it does when it cannot listen
+			err = fmt.Errorf("the node on %s: %v", host, r)
+		}
+	}()
+	backend = simulated.NewBackend(alloc, func(n *node.Config, e *ethconfig.Config) {
+		n.HTTPHost, n.HTTPModules, n.HTTPPort = "127.0.0.1", []string{"eth"}, port
+		n.WSHost, n.WSModules, n.WSPort, n.WSOrigins = n.HTTPHost, n.HTTPModules, n.HTTPPort, []string{"*"}
+		n.BatchRequestLimit, n.BatchResponseMaxSize = 1000, 100<<20
+		e.TxPool.AccountSlots, e.TxPool.GlobalSlots, e.TxPool.AccountQueue = 100_000, 100_000, 100_000
+		e.RPCTxFeeCap = 0            // no maximum
+		e.Miner.Recommit = time.Hour // else a busy machine's block goes without some of its transactions, and nobody makes another
+	})
+	return backend, host, nil
 }
 
 // Emit sends a transaction that logs, without making a block. It returns the transaction's hash.
@@ -195,7 +219,7 @@ func Until(t testing.TB, what string, holds func() (bool, error)) {
 	var last error
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	limit := time.After(2 * time.Minute)
+	limit := time.After(5 * time.Minute)
 	for {
 		ok, err := holds()
 		if ok {
