@@ -80,7 +80,7 @@ func startRisen(t *testing.T) *risen {
 // until waits for a condition.
 func (r *risen) until(what string, holds func() bool) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -197,17 +197,20 @@ func TestRawPayloadExpires(t *testing.T) {
 	if failed.Error == nil || failed.Error.Class != "expired" || len(failed.Attempts) != 1 {
 		t.Errorf("it ended with %+v after %d attempts", failed.Error, len(failed.Attempts))
 	}
-	if n := r.counted(txmgr.StatusFailed); n != 1 {
-		t.Errorf("%v failed intents were counted", n)
-	}
+	r.counts(txmgr.StatusFailed, 1)
 	id := r.submit() // takes the nonce that is still free
 	if next := r.reaches(id, txmgr.StatusConfirmed, false); next.Nonce != 1 {
 		t.Errorf("the next one has nonce %d", next.Nonce)
 	}
-	if n := r.counted(txmgr.StatusConfirmed); n != 1 {
-		t.Errorf("%v confirmed intents were counted", n)
-	}
+	r.counts(txmgr.StatusConfirmed, 1)
+	r.counts(txmgr.StatusFailed, 1)
 	r.once(id)
+}
+
+// counts waits until a number of intents is counted: the ledger has them before.
+func (r *risen) counts(status txmgr.Status, want float64) {
+	r.Helper()
+	r.until(fmt.Sprintf("%v intents are counted as %s", want, status), func() bool { return r.counted(status) == want })
 }
 
 // counted returns how many intents of the API were counted with a status.

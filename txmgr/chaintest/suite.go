@@ -32,7 +32,7 @@ type suite struct {
 }
 
 // patience bounds every wait for the chain.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // Run runs the contract. Its parts build on each other.
 func Run(t *testing.T, h Harness) {
