@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -163,16 +162,6 @@ func forwardHead(t *testing.T, node string) uint64 {
 	var head struct{ Result hexutil.Uint64 }
 	json.Unmarshal([]byte(forward(t, node, call{ID: json.RawMessage("1"), Method: "eth_blockNumber", Params: []json.RawMessage{}})), &head)
 	return uint64(head.Result)
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func containsAny(text string, words ...string) bool {
