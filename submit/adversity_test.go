@@ -34,30 +34,34 @@ func accepted(n *network) func(*options) {
 
 // A load balancer delivers nonce 1 before nonce 0, and the node takes it.
 func TestGapDoesNotBlockItsPredecessor(t *testing.T) {
-	n, key := newNetwork(), newKey(t)
-	s := newSubmitter(t, n, accepted(n))
-	defer close(n.hold)
-	if err := s.Submit(t.Context(), transfer(t, key, 1)).Err; err != nil {
-		t.Fatalf("the node took nonce 1: %v", err)
-	}
-	if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
-		t.Errorf("nonce 0 is next and was refused: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		s := newSubmitter(t, n, accepted(n))
+		defer close(n.hold)
+		if err := s.Submit(t.Context(), transfer(t, key, 1)).Err; err != nil {
+			t.Fatalf("the node took nonce 1: %v", err)
+		}
+		if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
+			t.Errorf("nonce 0 is next and was refused: %v", err)
+		}
+	})
 }
 
 // With look-ups off anybody can send an old transaction of a sender again.
 func TestReplayWithoutLookUps(t *testing.T) {
-	n, key := newNetwork(), newKey(t)
-	n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 7
-	returns := accepted(n)
-	s := newSubmitter(t, n, func(o *options) { returns(o); o.submit.SkipLookUps = true })
-	defer close(n.hold)
-	if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
-		t.Fatalf("the node took the replay: %v", err)
-	}
-	if err := s.Submit(t.Context(), transfer(t, key, 7)).Err; err != nil {
-		t.Errorf("the right transaction was refused: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 7
+		returns := accepted(n)
+		s := newSubmitter(t, n, func(o *options) { returns(o); o.submit.SkipLookUps = true })
+		defer close(n.hold)
+		if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
+			t.Fatalf("the node took the replay: %v", err)
+		}
+		if err := s.Submit(t.Context(), transfer(t, key, 7)).Err; err != nil {
+			t.Errorf("the right transaction was refused: %v", err)
+		}
+	})
 }
 
 // lagging is a mirror node that is behind its network.
@@ -75,21 +79,23 @@ func (l lagging) Account(ctx context.Context, a common.Address) (submit.Account,
 // The mirror node still says 5 where the network is at 7; a stray 5 fails before it
 // leaves. That makes nothing of 5.
 func TestLaggingMirrorNodeShutsNobodyOut(t *testing.T) {
-	n, key := newNetwork(), newKey(t)
-	n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 7
-	n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
-		if nonce == 5 {
-			return false, &consensus.NotSentError{Err: errors.New("no connection")}
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 7
+		n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
+			if nonce == 5 {
+				return false, &consensus.NotSentError{Err: errors.New("no connection")}
+			}
+			return true, nil
 		}
-		return true, nil
-	}
-	s := newSubmitter(t, n, func(o *options) { o.chain = lagging{n, 5} })
-	if err := s.Submit(t.Context(), transfer(t, key, 5)).Err; err == nil {
-		t.Fatal("a transaction that did not leave was accepted")
-	}
-	if err := s.Submit(t.Context(), transfer(t, key, 7)).Err; err != nil {
-		t.Errorf("the right transaction was refused: %v", err)
-	}
+		s := newSubmitter(t, n, func(o *options) { o.chain = lagging{n, 5} })
+		if err := s.Submit(t.Context(), transfer(t, key, 5)).Err; err == nil {
+			t.Fatal("a transaction that did not leave was accepted")
+		}
+		if err := s.Submit(t.Context(), transfer(t, key, 7)).Err; err != nil {
+			t.Errorf("the right transaction was refused: %v", err)
+		}
+	})
 }
 
 // pooled keeps what is on its way.
@@ -105,20 +111,22 @@ func TestProvedNonceIsNotSentAgain(t *testing.T) {
 		"unordered, with a pool": func(o *options) { unordered(o); pooled(o) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, key := newNetwork(), newKey(t)
-			s := newSubmitter(t, n, func(o *options) { change(o); o.chain = lagging{n, 0} })
-			for nonce := range uint64(3) {
-				if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
-					t.Fatal(err)
+			synctest.Test(t, func(t *testing.T) {
+				n, key := newNetwork(), newKey(t)
+				s := newSubmitter(t, n, func(o *options) { change(o); o.chain = lagging{n, 0} })
+				for nonce := range uint64(3) {
+					if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-			var told *eth.Error
-			if err := s.Submit(t.Context(), transfer(t, key, 1)).Err; !errors.As(err, &told) || !strings.Contains(told.Message, "Nonce too low. Provided nonce: 1, current nonce: 3") {
-				t.Errorf("nonce 1, once more: %v", err)
-			}
-			if n.attempts != 3 {
-				t.Errorf("%d submissions", n.attempts)
-			}
+				var told *eth.Error
+				if err := s.Submit(t.Context(), transfer(t, key, 1)).Err; !errors.As(err, &told) || !strings.Contains(told.Message, "Nonce too low. Provided nonce: 1, current nonce: 3") {
+					t.Errorf("nonce 1, once more: %v", err)
+				}
+				if n.attempts != 3 {
+					t.Errorf("%d submissions", n.attempts)
+				}
+			})
 		})
 	}
 }
@@ -144,65 +152,71 @@ func TestStrayDoesNotBlockTheLine(t *testing.T) {
 		"predecessor": {[]uint64{3, 4, 5}, 3, []bool{false, false, false}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, key := newNetwork(), newKey(t)
-			n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 3
-			n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
-				if nonce == test.fails {
-					return false, &consensus.NotSentError{Err: errors.New("no connection")}
+			synctest.Test(t, func(t *testing.T) {
+				n, key := newNetwork(), newKey(t)
+				n.nonces[crypto.PubkeyToAddress(key.PublicKey)] = 3
+				n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
+					if nonce == test.fails {
+						return false, &consensus.NotSentError{Err: errors.New("no connection")}
+					}
+					return true, nil
 				}
-				return true, nil
-			}
-			s := newSubmitter(t, n, func(o *options) {
-				o.pool, o.chain = fleet{newDiary(), 3}, lagging{n, test.nonces[0]}
+				s := newSubmitter(t, n, func(o *options) {
+					o.pool, o.chain = fleet{newDiary(), 3}, lagging{n, test.nonces[0]}
+				})
+				var entries []*submit.Entry
+				for _, nonce := range test.nonces {
+					entry, err := s.Enter(transfer(t, key, nonce))
+					if err != nil {
+						t.Fatal(err)
+					}
+					entries = append(entries, entry)
+				}
+				for i, entry := range entries {
+					if err := entry.Finish(t.Context()).Err; (err == nil) != test.want[i] {
+						t.Errorf("nonce %d: %v", test.nonces[i], err)
+					}
+				}
+				if n.attempts != test.tried {
+					t.Errorf("%d were tried, want %d", n.attempts, test.tried)
+				}
 			})
-			var entries []*submit.Entry
-			for _, nonce := range test.nonces {
-				entry, err := s.Enter(transfer(t, key, nonce))
-				if err != nil {
-					t.Fatal(err)
-				}
-				entries = append(entries, entry)
-			}
-			for i, entry := range entries {
-				if err := entry.Finish(t.Context()).Err; (err == nil) != test.want[i] {
-					t.Errorf("nonce %d: %v", test.nonces[i], err)
-				}
-			}
-			if n.attempts != test.tried {
-				t.Errorf("%d were tried, want %d", n.attempts, test.tried)
-			}
 		})
 	}
 }
 
 // A panic on the way is answered, whenever the answer is due.
 func TestPanicIsAnswered(t *testing.T) {
-	n := newNetwork()
-	returns := accepted(n)
-	n.before = func(uint64, consensus.Submission) (bool, error) {
-		n.mu.Unlock()
-		defer n.mu.Lock()
-		panic("a bug")
-	}
-	s := newSubmitter(t, n, returns)
-	if err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err; err == nil {
-		t.Error("a panic was answered with a hash")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		returns := accepted(n)
+		n.before = func(uint64, consensus.Submission) (bool, error) {
+			n.mu.Unlock()
+			defer n.mu.Lock()
+			panic("a bug")
+		}
+		s := newSubmitter(t, n, returns)
+		if err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err; err == nil {
+			t.Error("a panic was answered with a hash")
+		}
+	})
 }
 
 // Look-ups that fail while a transaction is queued end it there.
 func TestFailedLookUpLeavesTheQueue(t *testing.T) {
-	n, key := newNetwork(), newKey(t)
-	s := newSubmitter(t, n, nil)
-	first, err := s.Enter(transfer(t, key, 0)) // has the turn, and does not go on
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer first.Leave()
-	n.mirrorErr = errors.New("the mirror node is out")
-	if err := s.Submit(t.Context(), transfer(t, key, 1)).Err; err == nil {
-		t.Error("a transaction without facts was submitted")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		s := newSubmitter(t, n, nil)
+		first, err := s.Enter(transfer(t, key, 0)) // has the turn, and does not go on
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer first.Leave()
+		n.mirrorErr = errors.New("the mirror node is out")
+		if err := s.Submit(t.Context(), transfer(t, key, 1)).Err; err == nil {
+			t.Error("a transaction without facts was submitted")
+		}
+	})
 }
 
 // With a hold-back window, predecessors that went another way release the transaction
@@ -400,15 +414,17 @@ func (c *changing) Account(ctx context.Context, a common.Address) (submit.Accoun
 // A wallet that waits for every receipt and sends one transaction some other way is not
 // refused because this lane remembers its own last nonce better than the mirror node.
 func TestIdleLaneRefusesNoGap(t *testing.T) {
-	n, key := newNetwork(), newKey(t)
-	s := newSubmitter(t, n, func(o *options) { o.chain = lagging{n, 0} })
-	if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
-		t.Fatal(err)
-	}
-	n.mu.Lock()
-	n.nonces[crypto.PubkeyToAddress(key.PublicKey)]++ // nonce 1 goes another way
-	n.mu.Unlock()
-	if err := s.Submit(t.Context(), transfer(t, key, 2)).Err; err != nil {
-		t.Errorf("nonce 2 is right and was refused: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		s := newSubmitter(t, n, func(o *options) { o.chain = lagging{n, 0} })
+		if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
+			t.Fatal(err)
+		}
+		n.mu.Lock()
+		n.nonces[crypto.PubkeyToAddress(key.PublicKey)]++ // nonce 1 goes another way
+		n.mu.Unlock()
+		if err := s.Submit(t.Context(), transfer(t, key, 2)).Err; err != nil {
+			t.Errorf("nonce 2 is right and was refused: %v", err)
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -111,33 +112,35 @@ func TestBudgetIsSettledOnEveryPath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := newNetwork()
-			if test.fault != nil {
-				test.fault(n)
-			}
-			budget, asked := newBudget(t, wholeBudget)
-			s := newSubmitter(t, n, func(o *options) { o.budget = budget })
-			func() {
-				defer func() { _ = recover() }()
-				_ = s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err
-			}()
-			want := 0.0
-			switch {
-			case name == "panic":
-				want = 85_200 // nobody knows the transaction; the estimate stays
-			case test.charged:
-				want = fee
-			}
-			ticker := time.NewTicker(10 * time.Millisecond)
-			defer ticker.Stop()
-			for end := time.Now().Add(20 * time.Second); spent(t, budget) != want; <-ticker.C {
-				if time.Now().After(end) {
-					t.Fatalf("%v is spent, want %v", spent(t, budget), want)
+			synctest.Test(t, func(t *testing.T) {
+				n := newNetwork()
+				if test.fault != nil {
+					test.fault(n)
 				}
-			}
-			if ids := asked(); test.charged && name != "panic" && (len(ids) != 1 || ids[0] != transactionID(1)) || !test.charged && len(ids) != 0 {
-				t.Errorf("asked for the fees of %v", ids)
-			}
+				budget, asked := newBudget(t, wholeBudget)
+				s := newSubmitter(t, n, func(o *options) { o.budget = budget })
+				func() {
+					defer func() { _ = recover() }()
+					_ = s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err
+				}()
+				want := 0.0
+				switch {
+				case name == "panic":
+					want = 85_200 // nobody knows the transaction; the estimate stays
+				case test.charged:
+					want = fee
+				}
+				ticker := time.NewTicker(10 * time.Millisecond)
+				defer ticker.Stop()
+				for end := time.Now().Add(20 * time.Second); spent(t, budget) != want; <-ticker.C {
+					if time.Now().After(end) {
+						t.Fatalf("%v is spent, want %v", spent(t, budget), want)
+					}
+				}
+				if ids := asked(); test.charged && name != "panic" && (len(ids) != 1 || ids[0] != transactionID(1)) || !test.charged && len(ids) != 0 {
+					t.Errorf("asked for the fees of %v", ids)
+				}
+			})
 		})
 	}
 }
@@ -145,64 +148,68 @@ func TestBudgetIsSettledOnEveryPath(t *testing.T) {
 // Without room in the budget nothing is sent, the sender's turn passes on, and the client
 // is told so.
 func TestBudgetRefuses(t *testing.T) {
-	n := newNetwork()
-	budget, _ := newBudget(t, 100_000) // room for one reservation
-	s := newSubmitter(t, n, func(o *options) { o.budget = budget })
-	hold := make(chan struct{})
-	n.hold = hold
-	key := newKey(t)
-	first := make(chan error, 1)
-	sent := make(chan struct{})
-	n.before = func(uint64, consensus.Submission) (bool, error) {
-		close(sent)
-		return true, nil
-	}
-	go func() {
-		err := s.Submit(context.Background(), transfer(t, key, 0)).Err
-		first <- err
-	}()
-	<-sent
-	for range 2 {
-		err := s.Submit(t.Context(), transfer(t, key, 1)).Err
-		var client *eth.Error
-		if !errors.As(err, &client) || client.Code != eth.CodeHbarLimited || client.Message != "HBAR Rate limit exceeded" {
-			t.Errorf("over the budget: %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		budget, _ := newBudget(t, 100_000) // room for one reservation
+		s := newSubmitter(t, n, func(o *options) { o.budget = budget })
+		hold := make(chan struct{})
+		n.hold = hold
+		key := newKey(t)
+		first := make(chan error, 1)
+		sent := make(chan struct{})
+		n.before = func(uint64, consensus.Submission) (bool, error) {
+			close(sent)
+			return true, nil
 		}
-	}
-	close(hold)
-	if err := <-first; err != nil {
-		t.Errorf("the first: %v", err)
-	}
-	if n.attempts != 1 {
-		t.Errorf("%d submissions", n.attempts)
-	}
+		go func() {
+			err := s.Submit(context.Background(), transfer(t, key, 0)).Err
+			first <- err
+		}()
+		<-sent
+		for range 2 {
+			err := s.Submit(t.Context(), transfer(t, key, 1)).Err
+			var client *eth.Error
+			if !errors.As(err, &client) || client.Code != eth.CodeHbarLimited || client.Message != "HBAR Rate limit exceeded" {
+				t.Errorf("over the budget: %v", err)
+			}
+		}
+		close(hold)
+		if err := <-first; err != nil {
+			t.Errorf("the first: %v", err)
+		}
+		if n.attempts != 1 {
+			t.Errorf("%d submissions", n.attempts)
+		}
+	})
 }
 
 // A transaction counts against the address of the client that sent it.
 func TestBudgetOfAnAddress(t *testing.T) {
-	type address struct{}
-	budget, err := limit.New(limit.Config{
-		Total: wholeBudget, Basic: wholeBudget, PerIP: 100_000, Window: envx.Millis(24 * time.Hour), Plans: "[]",
-	}, limit.Deps{
-		Fee: func(context.Context, hedera.TransactionID) (hedera.Tinybar, bool, error) { return 0, false, nil },
-		Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSubmitter(t, newNetwork(), func(o *options) {
-		o.budget = budget
-		o.clientIP = func(ctx context.Context) string { return ctx.Value(address{}).(string) }
-	})
-	for _, test := range []struct {
-		ip   string
-		fine bool
-	}{{"192.0.2.1", true}, {"192.0.2.1", false}, {"192.0.2.2", true}} {
-		ctx := context.WithValue(t.Context(), address{}, test.ip)
-		if err := s.Submit(ctx, transfer(t, newKey(t), 0)).Err; (err == nil) != test.fine {
-			t.Errorf("from %s: %v", test.ip, err)
+	synctest.Test(t, func(t *testing.T) {
+		type address struct{}
+		budget, err := limit.New(limit.Config{
+			Total: wholeBudget, Basic: wholeBudget, PerIP: 100_000, Window: envx.Millis(24 * time.Hour), Plans: "[]",
+		}, limit.Deps{
+			Fee: func(context.Context, hedera.TransactionID) (hedera.Tinybar, bool, error) { return 0, false, nil },
+			Log: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		s := newSubmitter(t, newNetwork(), func(o *options) {
+			o.budget = budget
+			o.clientIP = func(ctx context.Context) string { return ctx.Value(address{}).(string) }
+		})
+		for _, test := range []struct {
+			ip   string
+			fine bool
+		}{{"192.0.2.1", true}, {"192.0.2.1", false}, {"192.0.2.2", true}} {
+			ctx := context.WithValue(t.Context(), address{}, test.ip)
+			if err := s.Submit(ctx, transfer(t, newKey(t), 0)).Err; (err == nil) != test.fine {
+				t.Errorf("from %s: %v", test.ip, err)
+			}
+		}
+	})
 }
 
 // cabinet keeps files with call data. Every transaction about them has an id of its own.
@@ -255,24 +262,26 @@ func TestBudgetOfFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			budget, asked := newBudget(t, test.total)
-			files := &cabinet{failure: test.failure}
-			s := newSubmitter(t, newNetwork(), func(o *options) { o.budget, o.files = budget, files })
-			err := s.Submit(t.Context(), deployment(t, newKey(t), 6000)).Err
-			var client *eth.Error
-			if errors.As(err, &client); test.code == 0 && err != nil || test.code != 0 && (client == nil || client.Code != test.code) {
-				t.Errorf("the answer is %v", err)
-			}
-			ticker := time.NewTicker(10 * time.Millisecond)
-			defer ticker.Stop()
-			for end := time.Now().Add(20 * time.Second); spent(t, budget) != test.want || len(asked()) != test.fees; <-ticker.C {
-				if time.Now().After(end) {
-					t.Fatalf("%v is spent, want %v; asked for %v", spent(t, budget), test.want, asked())
+			synctest.Test(t, func(t *testing.T) {
+				budget, asked := newBudget(t, test.total)
+				files := &cabinet{failure: test.failure}
+				s := newSubmitter(t, newNetwork(), func(o *options) { o.budget, o.files = budget, files })
+				err := s.Submit(t.Context(), deployment(t, newKey(t), 6000)).Err
+				var client *eth.Error
+				if errors.As(err, &client); test.code == 0 && err != nil || test.code != 0 && (client == nil || client.Code != test.code) {
+					t.Errorf("the answer is %v", err)
 				}
-			}
-			if n := files.stored.Load(); n != test.stored {
-				t.Errorf("%d files were made", n)
-			}
+				ticker := time.NewTicker(10 * time.Millisecond)
+				defer ticker.Stop()
+				for end := time.Now().Add(20 * time.Second); spent(t, budget) != test.want || len(asked()) != test.fees; <-ticker.C {
+					if time.Now().After(end) {
+						t.Fatalf("%v is spent, want %v; asked for %v", spent(t, budget), test.want, asked())
+					}
+				}
+				if n := files.stored.Load(); n != test.stored {
+					t.Errorf("%d files were made", n)
+				}
+			})
 		})
 	}
 }

@@ -262,6 +262,8 @@ type options struct {
 	patience time.Duration
 }
 
+// newSubmitter makes a submitter. Tests that have no real network call it in a bubble of synctest, so that no limit
+// of the lock ends because the machine is slow.
 func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submitter {
 	t.Helper()
 	o := options{

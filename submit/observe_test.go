@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -110,15 +111,17 @@ func TestPoolAndTraceAreTold(t *testing.T) {
 		"precheck fails": {func(n *network) { n.balance = 1 }, append(begin, "rejected", "pool: done")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, d := newNetwork(), newDiary()
-			if test.fault != nil {
-				test.fault(n)
-			}
-			s := newSubmitter(t, n, func(o *options) { o.pool, o.trace = d, d })
-			err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err
-			if diff := cmp.Diff(test.want, d.lines); diff != "" {
-				t.Errorf("after %v (-want +got)\n%s", err, diff)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				n, d := newNetwork(), newDiary()
+				if test.fault != nil {
+					test.fault(n)
+				}
+				s := newSubmitter(t, n, func(o *options) { o.pool, o.trace = d, d })
+				err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err
+				if diff := cmp.Diff(test.want, d.lines); diff != "" {
+					t.Errorf("after %v (-want +got)\n%s", err, diff)
+				}
+			})
 		})
 	}
 }
@@ -126,32 +129,36 @@ func TestPoolAndTraceAreTold(t *testing.T) {
 // Whoever lost patience is told that the outcome is unknown; the verdict that comes
 // later is recorded all the same.
 func TestVerdictAfterPatience(t *testing.T) {
-	n, d := newNetwork(), newDiary()
-	n.hold = make(chan struct{})
-	s := newSubmitter(t, n, func(o *options) { o.pool, o.trace, o.patience = d, d, time.Millisecond })
-	err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err
-	var client *eth.Error
-	if !errors.As(err, &client) || client.Code != eth.CodeRequestTimeout {
-		t.Fatalf("Submit = %v", err)
-	}
-	close(n.hold)
-	want := []string{"received", "queued", "pool: add", "submitted", "accepted", "pool: accepted", "unknown", "consensus SUCCESS", "pool: done, spent"}
-	if diff := cmp.Diff(want, d.until(t, "pool: done, spent")); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n, d := newNetwork(), newDiary()
+		n.hold = make(chan struct{})
+		s := newSubmitter(t, n, func(o *options) { o.pool, o.trace, o.patience = d, d, time.Millisecond })
+		err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err
+		var client *eth.Error
+		if !errors.As(err, &client) || client.Code != eth.CodeRequestTimeout {
+			t.Fatalf("Submit = %v", err)
+		}
+		close(n.hold)
+		want := []string{"received", "queued", "pool: add", "submitted", "accepted", "pool: accepted", "unknown", "consensus SUCCESS", "pool: done, spent"}
+		if diff := cmp.Diff(want, d.until(t, "pool: done, spent")); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
 }
 
 // A call that goes away before Finish leaves nothing behind.
 func TestLeaveTellsNobody(t *testing.T) {
-	d := newDiary()
-	s := newSubmitter(t, newNetwork(), func(o *options) { o.pool, o.trace = d, d })
-	entry, err := s.Enter(transfer(t, newKey(t), 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	entry.Leave()
-	s.Drain(context.Background())
-	if len(d.lines) != 0 {
-		t.Errorf("told: %q", d.lines)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		d := newDiary()
+		s := newSubmitter(t, newNetwork(), func(o *options) { o.pool, o.trace = d, d })
+		entry, err := s.Enter(transfer(t, newKey(t), 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry.Leave()
+		s.Drain(context.Background())
+		if len(d.lines) != 0 {
+			t.Errorf("told: %q", d.lines)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -44,7 +45,9 @@ func TestBurstIsPutInOrder(t *testing.T) {
 	for name, order := range orders {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testBurst(t, order, func(*options) {})
+			synctest.Test(t, func(t *testing.T) {
+				testBurst(t, order, func(*options) {})
+			})
 		})
 	}
 }
@@ -53,12 +56,17 @@ func TestBurstIsPutInOrder(t *testing.T) {
 // mirror node says what has become of the first.
 func TestBurstIsPutInOrderWithoutRedis(t *testing.T) {
 	t.Parallel()
-	nobody := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1, PoolSize: 1})
-	t.Cleanup(func() { _ = nobody.Close() })
 	for name, order := range orders {
 		for _, window := range []time.Duration{0, time.Minute} {
 			t.Run(fmt.Sprint(name, ", window ", window), func(t *testing.T) {
-				testBurst(t, order, func(o *options) { o.redis, o.lock.GapHold = nobody, envx.Millis(window) })
+				synctest.Test(t, func(t *testing.T) {
+					nobody := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1, PoolSize: 1})
+					t.Cleanup(func() {
+						_ = nobody.Close()
+						time.Sleep(time.Minute) //nolint:forbidigo // fake time: its goroutines end
+					})
+					testBurst(t, order, func(o *options) { o.redis, o.lock.GapHold = nobody, envx.Millis(window) })
+				})
 			})
 		}
 	}
@@ -107,28 +115,30 @@ func testBurst(t *testing.T, order func(i, n int) uint64, change func(*options))
 func TestNotify(t *testing.T) {
 	for name, window := range map[string]time.Duration{"no window": 0, "window": time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			const count = 20
-			n := newNetwork()
-			s := newSubmitter(t, n, func(o *options) { o.lock.GapHold = envx.Millis(window) })
-			key := newKey(t)
-			results := make(chan error, count)
-			for nonce := range uint64(count) {
-				entry, err := s.Enter(transfer(t, key, nonce))
-				if err == nil {
-					err = entry.Begin(t.Context())
+			synctest.Test(t, func(t *testing.T) {
+				const count = 20
+				n := newNetwork()
+				s := newSubmitter(t, n, func(o *options) { o.lock.GapHold = envx.Millis(window) })
+				key := newKey(t)
+				results := make(chan error, count)
+				for nonce := range uint64(count) {
+					entry, err := s.Enter(transfer(t, key, nonce))
+					if err == nil {
+						err = entry.Begin(t.Context())
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					finish := func() {
+						err := entry.Finish(t.Context()).Err
+						results <- err
+					}
+					if !entry.Notify(t.Context(), finish) {
+						go finish()
+					}
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				finish := func() {
-					err := entry.Finish(t.Context()).Err
-					results <- err
-				}
-				if !entry.Notify(t.Context(), finish) {
-					go finish()
-				}
-			}
-			expectInOrder(t, n, results, count)
+				expectInOrder(t, n, results, count)
+			})
 		})
 	}
 }
@@ -142,27 +152,29 @@ func TestNotifyRefuses(t *testing.T) {
 		"leaves with its connection": func(o *options) { o.lock.CancelOnDisconnect = true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSubmitter(t, newNetwork(), change)
-			key := newKey(t)
-			first, err := s.Enter(transfer(t, key, 0))
-			if err != nil {
-				t.Fatal(err)
-			}
-			second, err := s.Enter(transfer(t, key, 1)) // would wait
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := second.Begin(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if second.Notify(t.Context(), func() { t.Error("called") }) {
-				t.Error("it waits")
-			}
-			for _, e := range []*submit.Entry{first, second} {
-				if err := e.Finish(t.Context()).Err; err != nil {
-					t.Error(err)
+			synctest.Test(t, func(t *testing.T) {
+				s := newSubmitter(t, newNetwork(), change)
+				key := newKey(t)
+				first, err := s.Enter(transfer(t, key, 0))
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
+				second, err := s.Enter(transfer(t, key, 1)) // would wait
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := second.Begin(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if second.Notify(t.Context(), func() { t.Error("called") }) {
+					t.Error("it waits")
+				}
+				for _, e := range []*submit.Entry{first, second} {
+					if err := e.Finish(t.Context()).Err; err != nil {
+						t.Error(err)
+					}
+				}
+			})
 		})
 	}
 }

@@ -100,39 +100,41 @@ func TestOutcomes(t *testing.T) {
 	for name, test := range tests {
 		for mode, change := range map[string]func(*options){"ordered": nil, "unordered": unordered} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
-				n := newNetwork()
-				if test.fault != nil {
-					test.fault(n)
-				}
-				raw := transfer(t, newKey(t), test.nonce)
-				result := newSubmitter(t, n, change).Submit(t.Context(), raw)
-				err := result.Err
-				if result.Outcome != test.outcome || result.Status != test.status {
-					t.Errorf("outcome %s, status %s; want %s, %s", result.Outcome, result.Status, test.outcome, test.status)
-				}
-				offered := test.arrived > 0 || test.outcome == submit.Rejected // to a node, which has a name
-				if named := !result.TransactionID.IsZero() && !result.Node.IsZero(); named != offered {
-					t.Errorf("transaction %s at node %s; offered: %v", result.TransactionID, result.Node, offered)
-				}
-				if result.Hash != crypto.Keccak256Hash(raw) {
-					t.Errorf("the result is of %s", result.Hash)
-				}
-				if got := len(n.order()); got != test.arrived {
-					t.Errorf("%d transactions reached a node, want %d", got, test.arrived)
-				}
-				if test.code == 0 {
-					if err != nil {
-						t.Errorf("the client is told %v", err)
+				synctest.Test(t, func(t *testing.T) {
+					n := newNetwork()
+					if test.fault != nil {
+						test.fault(n)
 					}
-					return
-				}
-				var client *eth.Error
-				if !errors.As(err, &client) || client.Code != test.code || !strings.Contains(client.Message, test.message) {
-					t.Errorf("the client is told %v, want %d %q", err, test.code, test.message)
-				}
-				if strings.Contains(err.Error(), "dial tcp") {
-					t.Errorf("the error tells where we connect: %v", err)
-				}
+					raw := transfer(t, newKey(t), test.nonce)
+					result := newSubmitter(t, n, change).Submit(t.Context(), raw)
+					err := result.Err
+					if result.Outcome != test.outcome || result.Status != test.status {
+						t.Errorf("outcome %s, status %s; want %s, %s", result.Outcome, result.Status, test.outcome, test.status)
+					}
+					offered := test.arrived > 0 || test.outcome == submit.Rejected // to a node, which has a name
+					if named := !result.TransactionID.IsZero() && !result.Node.IsZero(); named != offered {
+						t.Errorf("transaction %s at node %s; offered: %v", result.TransactionID, result.Node, offered)
+					}
+					if result.Hash != crypto.Keccak256Hash(raw) {
+						t.Errorf("the result is of %s", result.Hash)
+					}
+					if got := len(n.order()); got != test.arrived {
+						t.Errorf("%d transactions reached a node, want %d", got, test.arrived)
+					}
+					if test.code == 0 {
+						if err != nil {
+							t.Errorf("the client is told %v", err)
+						}
+						return
+					}
+					var client *eth.Error
+					if !errors.As(err, &client) || client.Code != test.code || !strings.Contains(client.Message, test.message) {
+						t.Errorf("the client is told %v, want %d %q", err, test.code, test.message)
+					}
+					if strings.Contains(err.Error(), "dial tcp") {
+						t.Errorf("the error tells where we connect: %v", err)
+					}
+				})
 			})
 		}
 	}
@@ -140,16 +142,18 @@ func TestOutcomes(t *testing.T) {
 
 // A refusal carries the network's status as data, for clients that want to know.
 func TestRejectionCarriesTheStatus(t *testing.T) {
-	n := newNetwork()
-	n.verdict = func(uint64) (hedera.Status, error) { return hapi.ResponseCodeEnum_CONSENSUS_GAS_EXHAUSTED, nil }
-	err := newSubmitter(t, n, nil).Submit(t.Context(), transfer(t, newKey(t), 0)).Err
-	var client *eth.Error
-	if !errors.As(err, &client) {
-		t.Fatal(err)
-	}
-	if data, ok := client.Data.(map[string]any); !ok || data["hederaStatus"] != "CONSENSUS_GAS_EXHAUSTED" {
-		t.Errorf("data = %v", client.Data)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.verdict = func(uint64) (hedera.Status, error) { return hapi.ResponseCodeEnum_CONSENSUS_GAS_EXHAUSTED, nil }
+		err := newSubmitter(t, n, nil).Submit(t.Context(), transfer(t, newKey(t), 0)).Err
+		var client *eth.Error
+		if !errors.As(err, &client) {
+			t.Fatal(err)
+		}
+		if data, ok := client.Data.(map[string]any); !ok || data["hederaStatus"] != "CONSENSUS_GAS_EXHAUSTED" {
+			t.Errorf("data = %v", client.Data)
+		}
+	})
 }
 
 // "Failed but it happened": the node took the transaction and the answer was lost.
@@ -185,10 +189,12 @@ func TestUnclearSubmissionIsUnknown(t *testing.T) {
 }
 
 func TestReadOnly(t *testing.T) {
-	s := newSubmitter(t, newNetwork(), func(o *options) { o.submit.ReadOnly = true })
-	if err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err; err == nil || err.Error() != "Unsupported operation. Relay is in read-only mode" {
-		t.Errorf("error %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newSubmitter(t, newNetwork(), func(o *options) { o.submit.ReadOnly = true })
+		if err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err; err == nil || err.Error() != "Unsupported operation. Relay is in read-only mode" {
+			t.Errorf("error %v", err)
+		}
+	})
 }
 
 // A caller that waited long enough is told that the outcome is unknown; the verdict
@@ -215,23 +221,25 @@ func TestPatienceEnds(t *testing.T) {
 
 // A panic below ends one transaction; the next one is served.
 func TestPanicEndsOneTransaction(t *testing.T) {
-	n := newNetwork()
-	s := newSubmitter(t, n, func(o *options) { o.submit.Async = true })
-	n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
-		if nonce == 0 {
-			n.mu.Unlock()
-			defer n.mu.Lock()
-			panic("a bug")
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		s := newSubmitter(t, n, func(o *options) { o.submit.Async = true })
+		n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
+			if nonce == 0 {
+				n.mu.Unlock()
+				defer n.mu.Lock()
+				panic("a bug")
+			}
+			return true, nil
 		}
-		return true, nil
-	}
-	key := newKey(t)
-	if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
-		t.Fatal(err)
-	}
-	if left := s.Drain(t.Context()); left != 0 {
-		t.Errorf("%d left", left)
-	}
+		key := newKey(t)
+		if err := s.Submit(t.Context(), transfer(t, key, 0)).Err; err != nil {
+			t.Fatal(err)
+		}
+		if left := s.Drain(t.Context()); left != 0 {
+			t.Errorf("%d left", left)
+		}
+	})
 }
 
 // A transaction whose look-ups failed can go nowhere: it does not sit out the
@@ -331,39 +339,41 @@ func expectInOrder(t *testing.T, n *network, results <-chan error, count int) {
 // execution, the rest is answered at once and the operator pays for none of it.
 // L20, a gap can be refilled: the failed nonce may be sent again at once.
 func TestL19L20FailureStopsItsSuccessors(t *testing.T) {
-	n := newNetwork()
-	n.balance = 1 // too poor
-	s := newSubmitter(t, n, nil)
-	key := newKey(t)
-	var entries []*submit.Entry
-	for nonce := range uint64(5) {
-		entry, err := s.Enter(transfer(t, key, nonce))
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.balance = 1 // too poor
+		s := newSubmitter(t, n, nil)
+		key := newKey(t)
+		var entries []*submit.Entry
+		for nonce := range uint64(5) {
+			entry, err := s.Enter(transfer(t, key, nonce))
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries = append(entries, entry)
 		}
-		entries = append(entries, entry)
-	}
-	if err := entries[0].Finish(t.Context()).Err; err == nil {
-		t.Fatal("a poor sender's transaction was accepted")
-	}
-	n.mu.Lock()
-	n.balance = 1000 * hedera.Hbar
-	n.mu.Unlock()
-	for _, entry := range entries[1:] {
-		err := entry.Finish(t.Context()).Err
-		var client *eth.Error
-		if !errors.As(err, &client) || !strings.HasPrefix(client.Message, "Nonce too high") {
-			t.Errorf("successor of a failed transaction: %v", err)
+		if err := entries[0].Finish(t.Context()).Err; err == nil {
+			t.Fatal("a poor sender's transaction was accepted")
 		}
-	}
-	if n.attempts != 0 {
-		t.Errorf("%d doomed transactions were paid for", n.attempts)
-	}
-	for nonce := range uint64(5) {
-		if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
-			t.Errorf("nonce %d after the failure: %v", nonce, err)
+		n.mu.Lock()
+		n.balance = 1000 * hedera.Hbar
+		n.mu.Unlock()
+		for _, entry := range entries[1:] {
+			err := entry.Finish(t.Context()).Err
+			var client *eth.Error
+			if !errors.As(err, &client) || !strings.HasPrefix(client.Message, "Nonce too high") {
+				t.Errorf("successor of a failed transaction: %v", err)
+			}
 		}
-	}
+		if n.attempts != 0 {
+			t.Errorf("%d doomed transactions were paid for", n.attempts)
+		}
+		for nonce := range uint64(5) {
+			if err := s.Submit(t.Context(), transfer(t, key, nonce)).Err; err != nil {
+				t.Errorf("nonce %d after the failure: %v", nonce, err)
+			}
+		}
+	})
 }
 
 // L1 and L23, a holder that lost its turn sends nothing: the last check before the
@@ -489,53 +499,57 @@ func TestStickyNodeAwaitsItsPredecessor(t *testing.T) {
 // still reach the caller, and what was promised survives the request and is
 // drained at the end.
 func TestAsync(t *testing.T) {
-	n := newNetwork()
-	n.hold = make(chan struct{})
-	s := newSubmitter(t, n, func(o *options) { o.submit.Async = true })
-	key := newKey(t)
-	for nonce := range uint64(3) {
-		ctx, cancel := context.WithCancel(t.Context())
-		raw := transfer(t, key, nonce)
-		result := s.Submit(ctx, raw)
-		cancel()
-		if result.Err != nil || result.Outcome != submit.Unknown || result.Hash != crypto.Keccak256Hash(raw) {
-			t.Fatalf("Submit = %+v", result)
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.hold = make(chan struct{})
+		s := newSubmitter(t, n, func(o *options) { o.submit.Async = true })
+		key := newKey(t)
+		for nonce := range uint64(3) {
+			ctx, cancel := context.WithCancel(t.Context())
+			raw := transfer(t, key, nonce)
+			result := s.Submit(ctx, raw)
+			cancel()
+			if result.Err != nil || result.Outcome != submit.Unknown || result.Hash != crypto.Keccak256Hash(raw) {
+				t.Fatalf("Submit = %+v", result)
+			}
 		}
-	}
-	impatient, cancel := context.WithCancel(t.Context())
-	cancel()
-	if left := s.Drain(impatient); left == 0 {
-		t.Error("nothing is in progress although no receipt came")
-	}
-	close(n.hold)
-	if left := s.Drain(t.Context()); left != 0 {
-		t.Errorf("%d left", left)
-	}
-	if got := n.order(); len(got) != 3 || got[0] != 0 || got[1] != 1 || got[2] != 2 {
-		t.Errorf("nonces reached the node as %v", got)
-	}
-	if err := s.Submit(t.Context(), transfer(t, key, 3)).Err; err == nil {
-		t.Error("a draining submitter took a transaction")
-	}
+		impatient, cancel := context.WithCancel(t.Context())
+		cancel()
+		if left := s.Drain(impatient); left == 0 {
+			t.Error("nothing is in progress although no receipt came")
+		}
+		close(n.hold)
+		if left := s.Drain(t.Context()); left != 0 {
+			t.Errorf("%d left", left)
+		}
+		if got := n.order(); len(got) != 3 || got[0] != 0 || got[1] != 1 || got[2] != 2 {
+			t.Errorf("nonces reached the node as %v", got)
+		}
+		if err := s.Submit(t.Context(), transfer(t, key, 3)).Err; err == nil {
+			t.Error("a draining submitter took a transaction")
+		}
+	})
 }
 
 // SEND_RAW_TRANSACTION_RETURNS=accepted: the hash at the node's OK.
 func TestReturnsAccepted(t *testing.T) {
-	n := newNetwork()
-	n.hold = make(chan struct{})
-	s := newSubmitter(t, n, func(o *options) { o.submit.Returns = submit.ReturnsAccepted })
-	raw := transfer(t, newKey(t), 0)
-	result := s.Submit(t.Context(), raw) // would block for ever if it waited for the receipt
-	if result.Err != nil || result.Outcome != submit.Unknown || result.Hash != crypto.Keccak256Hash(raw) || result.Node != hedera.Entity(3) {
-		t.Errorf("Submit = %+v", result)
-	}
-	close(n.hold)
-	n.mu.Lock()
-	n.balance = 1
-	n.mu.Unlock()
-	if err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err; err == nil {
-		t.Error("a failed precheck did not reach the caller")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.hold = make(chan struct{})
+		s := newSubmitter(t, n, func(o *options) { o.submit.Returns = submit.ReturnsAccepted })
+		raw := transfer(t, newKey(t), 0)
+		result := s.Submit(t.Context(), raw) // would block for ever if it waited for the receipt
+		if result.Err != nil || result.Outcome != submit.Unknown || result.Hash != crypto.Keccak256Hash(raw) || result.Node != hedera.Entity(3) {
+			t.Errorf("Submit = %+v", result)
+		}
+		close(n.hold)
+		n.mu.Lock()
+		n.balance = 1
+		n.mu.Unlock()
+		if err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err; err == nil {
+			t.Error("a failed precheck did not reach the caller")
+		}
+	})
 }
 
 // L17: a queued transaction gives up its place when its client goes away, if the
