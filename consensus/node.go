@@ -22,14 +22,14 @@ import (
 	"lockstep/internal/outage"
 )
 
+// connectMinTimeout is how long one attempt to connect may take. Tests, whose machines stand still at times, have more.
+var connectMinTimeout = 5 * time.Second
+
 const (
 	// unhealthyMin and unhealthyMax bound how long a failing node is passed over. It
 	// doubles with each failure in a row.
 	unhealthyMin = 250 * time.Millisecond
 	unhealthyMax = time.Minute
-
-	// connectMinTimeout is how long one attempt to connect may take.
-	connectMinTimeout = 5 * time.Second
 
 	// keepaliveAfter and keepaliveTimeout find connections that died silently. Nodes
 	// close connections every 15 s anyway; this is for those that do not.

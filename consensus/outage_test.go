@@ -75,11 +75,18 @@ func TestOutage(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := quickNetwork(t, string(text))
-			c.pace.connect, c.maxAttempts = 20*time.Millisecond, 1
-			if test.want != "accepted" {
+			c.maxAttempts = 1
+			if test.silent > 0 {
+				c.pace.connect = 20 * time.Millisecond
+			}
+			ctx := t.Context()
+			switch test.want {
+			case "refused BUSY": // its time is up when it has been refused again and again
+				ctx = afterOffers(ctx, 3, nodes...)
+			case "not sent":
 				c.requestTimeout = 500 * time.Millisecond
 			}
-			_, err = c.Submit(t.Context(), Submission{Ethereum: unhex(t, goldenRaw), Sender: hedera.Entity(7).LongZero(), MaxFee: 100})
+			_, err = c.Submit(ctx, Submission{Ethereum: unhex(t, goldenRaw), Sender: hedera.Entity(7).LongZero(), MaxFee: 100})
 			if got := certainty(err); got != test.want || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s, want %s: %v", got, test.want, err)
 			}
@@ -110,7 +117,7 @@ func TestBusyIsRetriedByTimeAndNotByCount(t *testing.T) {
 	}{
 		{name: "free again in time", busy: times, attempts: 1, requestTimeout: 2 * time.Minute, want: "accepted"},
 		{name: "free again in time, the only node that may have it", busy: times, sameNode: true, attempts: 1, requestTimeout: 2 * time.Minute, want: "accepted"},
-		{name: "busy until the time is up", busy: math.MaxInt, attempts: math.MaxInt, requestTimeout: 300 * time.Millisecond, want: "refused BUSY"},
+		{name: "busy until the time is up", busy: math.MaxInt, attempts: math.MaxInt, requestTimeout: 2 * time.Minute, want: "refused BUSY"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -127,7 +134,11 @@ func TestBusyIsRetriedByTimeAndNotByCount(t *testing.T) {
 			}
 			c := quickNetwork(t, string(network))
 			c.maxAttempts, c.requestTimeout = test.attempts, test.requestTimeout
-			_, err = c.Submit(t.Context(), Submission{Ethereum: unhex(t, goldenRaw), Sender: hedera.Entity(7).LongZero(), MaxFee: 100, SameNodeOnly: test.sameNode})
+			ctx := t.Context()
+			if test.want != "accepted" {
+				ctx = afterOffers(ctx, times, n) // its time is up by then
+			}
+			_, err = c.Submit(ctx, Submission{Ethereum: unhex(t, goldenRaw), Sender: hedera.Entity(7).LongZero(), MaxFee: 100, SameNodeOnly: test.sameNode})
 			if got := certainty(err); got != test.want || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s, want %s: %v", got, test.want, err)
 			}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"lockstep/internal/envx"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 	"lockstep/internal/secret"
@@ -60,6 +62,10 @@ func startNode(t *testing.T, num int64, options ...grpc.ServerOption) *scriptedN
 func (s *scriptedNode) listen(endpoint string, options ...grpc.ServerOption) {
 	s.t.Helper()
 	listener, err := net.Listen("tcp", endpoint)
+	for end := time.Now().Add(patience); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end); {
+		<-time.After(10 * time.Millisecond) // somebody had got the port meanwhile
+		listener, err = net.Listen("tcp", endpoint)
+	}
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -261,7 +267,11 @@ const (
 	statusSuccess   = hapi.ResponseCodeEnum_SUCCESS
 )
 
-// quick makes a client for the nodes that retries in milliseconds.
+// patience is for a machine that stands still at times; what passes, passes at once.
+const patience = 2 * time.Minute
+
+// quick makes a client for the nodes that retries in milliseconds. However slow the machine is, nothing ends by
+// its time.
 func quick(t *testing.T, nodes ...*scriptedNode) *Client {
 	t.Helper()
 	network := "{"
@@ -304,13 +314,13 @@ func quickNetwork(t *testing.T, network string) *Client {
 	t.Helper()
 	c, err := New(Config{
 		Network: network, OperatorID: "0.0.1002", OperatorKey: secret.String(devECDSA), OperatorKeyFormat: "HEX_ECDSA",
-		MaxAttempts: 6, AttemptTimeout: 2e9, RequestTimeout: 10e9,
+		MaxAttempts: 6, AttemptTimeout: envx.Millis(patience), RequestTimeout: envx.Millis(patience),
 	}, quickLog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.pace = pace{
-		retryMin: time.Millisecond, retryMax: 5 * time.Millisecond, wake: 50 * time.Millisecond, connect: 500 * time.Millisecond, query: time.Second, probe: 2 * time.Millisecond, bookRest: time.Millisecond, witness: time.Millisecond, restart: 2 * time.Second,
+		retryMin: time.Millisecond, retryMax: 5 * time.Millisecond, wake: 50 * time.Millisecond, connect: patience, query: patience, probe: 2 * time.Millisecond, bookRest: time.Millisecond, witness: time.Millisecond, restart: patience,
 		receipt: []time.Duration{0, time.Millisecond, 5 * time.Millisecond},
 	}
 	t.Cleanup(func() {
@@ -319,6 +329,69 @@ func quickNetwork(t *testing.T, network string) *Client {
 		}
 	})
 	return c
+}
+
+// ConnectPatiently is called before there is any client.
+func ConnectPatiently() { connectMinTimeout = patience }
+
+// BePatient makes a client that waits for as long as a slow machine needs.
+func (c *Client) BePatient() {
+	c.pace.connect, c.pace.query, c.pace.restart = patience, patience, patience
+}
+
+// untilCalled is a context whose time is up when over is closed, not by any clock.
+type untilCalled struct {
+	context.Context
+	over chan struct{}
+}
+
+func (u untilCalled) Done() <-chan struct{} { return u.over }
+
+func (u untilCalled) Err() error {
+	select {
+	case <-u.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// afterOffers returns a context whose time is up when each of the nodes has had some offers.
+func afterOffers(ctx context.Context, offers int, nodes ...*scriptedNode) context.Context {
+	u := untilCalled{ctx, make(chan struct{})}
+	var mu sync.Mutex
+	missing := len(nodes)
+	for _, n := range nodes {
+		script := n.submit
+		n.submit = func(o offer) (hapi.ResponseCodeEnum, error) {
+			if o.n == offers {
+				mu.Lock()
+				defer mu.Unlock()
+				if missing--; missing == 0 {
+					close(u.over)
+				}
+			}
+			return script(o)
+		}
+	}
+	return u
+}
+
+// keepOut makes a node unhealthy for as long as any test takes.
+func keepOut(n *node, err error) {
+	n.failed(err, false)
+	n.retryAt.Store(time.Now().Add(time.Hour).UnixNano())
+}
+
+// movedAway tells whether a sender's transactions go to another node than its own, or the time is over for which
+// they do.
+func movedAway(c *Client, sender common.Address, from hedera.ID) bool {
+	if c.NodeFor(sender) != from {
+		return true
+	}
+	n := c.nodes.find(from)
+	retryAt := n.retryAt.Load()
+	return retryAt != 0 && retryAt <= time.Now().UnixNano()
 }
 
 // senderOf finds a sender whose node is the wanted one while all are healthy.
@@ -352,7 +425,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(patience)
 	for !condition() {
 		select {
 		case <-tick.C:
