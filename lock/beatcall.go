@@ -18,13 +18,13 @@ import (
 // errSilent means that Redis answers neither a heartbeat nor anything else.
 var errSilent = errors.New("no answer in time")
 
-// maxPatience bounds patience. A heartbeat lasts for a maximum of twice this, and so does the end of a service.
+// maxPatience bounds patience, but in tests. A heartbeat lasts for a maximum of twice this, and so does the end of a service.
 const maxPatience = 5 * time.Second
 
 // patience is how long a late heartbeat is waited for: after it, another one still comes in time to keep this
 // process alive. Time for which this process stands still does not count, up to the same length.
 func (r *remote) patience() time.Duration {
-	return max(min(r.ttl*3/4, maxPatience), r.svc.cfg.RedisTimeout.Duration())
+	return max(min(r.ttl*3/4, r.maxPatience), r.svc.cfg.RedisTimeout.Duration())
 }
 
 type beatReply struct {

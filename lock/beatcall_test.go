@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"lockstep/internal/envx"
 	"lockstep/internal/redistest"
 )
 
@@ -28,7 +29,7 @@ type beatWireConn struct {
 }
 
 func (w *beatWire) client(addr string) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return &beatWireConn{Conn: c, wire: w}, err
 	}})
@@ -68,34 +69,52 @@ func (w *beatWire) holdBack(t *testing.T) (passedBy func()) {
 	return passedBy
 }
 
-func beatService(t *testing.T) (*Service, *beatWire) {
+func beatService(t *testing.T, timeout time.Duration, change ...func(*Service)) (*Service, *beatWire) {
 	t.Helper()
 	cfg := arrivalOrder()
-	cfg.HeartbeatInterval, cfg.HeartbeatMissed, cfg.RedisTimeout = ms(100), 200, ms(1000)
+	cfg.HeartbeatInterval, cfg.HeartbeatMissed, cfg.RedisTimeout = ms(100), 1000, envx.Millis(timeout)
 	wire := &beatWire{}
-	return startedWith(t, wire.client(redistest.Start(t).Addr()), cfg), wire
+	return startedWith(t, wire.client(redistest.Start(t).Addr()), cfg, change...), wire
 }
 
 // A heartbeat that is late is waited for as long as Redis answers anything else.
 func TestLateHeartbeat(t *testing.T) {
 	t.Parallel()
-	svc, wire := beatService(t)
+	slowly(t, time.Second, testLateHeartbeat)
+}
+
+// testLateHeartbeat returns whether Redis did answer something else all the time, for much longer than a heartbeat
+// without an answer is waited for, and for less than any is waited for.
+func testLateHeartbeat(t *testing.T, timeout time.Duration) bool {
+	t.Helper()
+	svc, wire := beatService(t, timeout, func(s *Service) { s.remote.maxPatience = 5 * timeout })
 	r := svc.remote
 	epoch, passedBy := r.epoch.Load(), wire.holdBack(t)
-	for start := svc.now(); svc.now()-start < 2500*time.Millisecond; {
+	longest, start := time.Duration(0), svc.now()
+	for last := start; svc.now()-start < timeout*5/2; {
 		mustWait(t, mustEnter(t, svc, bob, 1)).Release()
+		now := svc.now()
+		longest, last = max(longest, now-last), now
 	}
-	if r.epoch.Load() != epoch || svc.now()-time.Duration(r.ackedAt.Load()) < time.Second {
-		t.Errorf("Redis was given up, or no heartbeat was late: epoch %d then %d", epoch, r.epoch.Load())
+	up := r.epoch.Load() == epoch
+	late := svc.now() - time.Duration(r.ackedAt.Load())
+	if longest > timeout/3 || svc.now()-start > 4*timeout {
+		passedBy()
+		return false
+	}
+	if !up || late < timeout {
+		t.Errorf("Redis was given up, or no heartbeat was late: up %t, %v late", up, late)
 	}
 	passedBy()
-	until(t, "heartbeats are answered again", func() bool { return svc.now()-time.Duration(r.ackedAt.Load()) < 500*time.Millisecond })
+	answered := svc.now()
+	until(t, "heartbeats are answered again", func() bool { return time.Duration(r.ackedAt.Load()) > answered })
+	return true
 }
 
 // A heartbeat that is late while nothing else is answered, either, is the end of the order in Redis.
 func TestSilentHeartbeat(t *testing.T) {
 	t.Parallel()
-	svc, wire := beatService(t)
+	svc, wire := beatService(t, time.Second)
 	wire.holdBack(t)
 	until(t, "Redis is given up", func() bool { return !svc.remote.up.Load() })
 }
@@ -103,7 +122,7 @@ func TestSilentHeartbeat(t *testing.T) {
 // A heartbeat whose connection is cut goes over another.
 func TestCutHeartbeat(t *testing.T) {
 	t.Parallel()
-	svc, wire := beatService(t)
+	svc, wire := beatService(t, 15*time.Second)
 	r := svc.remote
 	epoch := r.epoch.Load()
 	wire.mu.Lock()
@@ -129,7 +148,7 @@ func TestCheckAfterAStandstill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := arrivalOrder()
-			cfg.HeartbeatInterval = ms(3_600_000) // but for the one that is asked for
+			cfg.HeartbeatInterval = ms(hour) // but for the one that is asked for
 			svc := startedWith(t, redistest.Start(t).Client(), cfg)
 			r := svc.remote
 			lease := mustWait(t, mustEnter(t, svc, bob, 1))

@@ -115,28 +115,38 @@ func TestFirstOfASenderIsTwoRoundTrips(t *testing.T) {
 	cfg.GapHold = envx.Millis(time.Hour)
 	svc, _ := onRedis(t, server.URL(), cfg, lock.Deps{})
 	c := server.Client()
-	first := func(sender common.Address) {
+	first := func(sender common.Address) (inTime bool) {
+		begun := time.Now()
 		ticket, err := svc.Enter(sender, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(10 * time.Millisecond) // the look-up
 		ticket.Observe(7)
+		took := time.Since(begun)
 		lease := wait(t, ticket)
 		advance(lease, 7)
 		lease.Release()
 		settled(t, svc)
+		// A starved process may miss the moment: then the place goes first, and what is known follows.
+		return took < 50*time.Millisecond
 	}
 	first(common.Address{1}) // loads the scripts
-	resetStats(t, c)
 	const n = 20
-	for i := range byte(n) {
-		first(common.Address{2, i})
+	all, scripts := 0, 0
+	for i, counted := uint64(0), 0; counted < n; i++ {
+		resetStats(t, c)
+		if !first(stranger(i)) {
+			if i > 10_000 {
+				t.Fatal("the machine is too slow")
+			}
+			continue
+		}
+		a, s := commands(t, c)
+		all, scripts, counted = all+a, scripts+s, counted+1
 	}
-	all, scripts := commands(t, c)
 	t.Logf("%.1f commands per transaction, of which %.1f sent by the client", float64(all)/n, float64(scripts)/n)
-	// A starved process may miss the moment: then the place goes first, and what is known follows.
-	if scripts > 2*n+n/2 || all > 15*n {
+	if scripts != 2*n || all > 15*n {
 		t.Errorf("%d scripts and %d commands for %d transactions", scripts, all, n)
 	}
 }
@@ -146,7 +156,7 @@ func TestFirstOfASenderIsTwoRoundTrips(t *testing.T) {
 func TestCommandsDoNotGrowWithTheQueue(t *testing.T) {
 	server := redistest.Start(t)
 	c := server.Client()
-	for _, gap := range []time.Duration{0, 20 * time.Second} {
+	for _, gap := range []time.Duration{0, time.Hour} {
 		cfg := calm()
 		cfg.GapHold = envx.Millis(gap)
 		one, stopOne := onRedis(t, server.URL(), cfg, lock.Deps{})
@@ -200,7 +210,7 @@ func TestOffCostsNothing(t *testing.T) {
 	cfg := arrivalOrder()
 	cfg.Enabled = false
 	cfg.HeartbeatInterval = envx.Millis(10 * time.Millisecond)
-	cfg.RedisTimeout = envx.Millis(10 * time.Millisecond)
+	cfg.RedisTimeout = envx.Millis(9 * time.Second)
 	c := server.Client()
 	resetStats(t, c)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
@@ -209,8 +219,6 @@ func TestOffCostsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := running(t, svc)
-	defer stop()
 	if n := testing.AllocsPerRun(100, func() {
 		if svc.Enabled(alice) {
 			t.Error("on")
@@ -218,6 +226,8 @@ func TestOffCostsNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+	stop := running(t, svc)
+	defer stop()
 	<-time.After(100 * time.Millisecond) // ten heartbeats
 	if all, _ := commands(t, c); all > 0 {
 		t.Errorf("%d commands although ordering is off", all)
@@ -236,7 +246,7 @@ func TestCommandsOfThoseThatComeTooEarly(t *testing.T) {
 	server := redistest.Start(t)
 	c := server.Client()
 	cfg := calm()
-	cfg.GapHold = envx.Millis(20 * time.Second)
+	cfg.GapHold = envx.Millis(time.Hour)
 	one, _ := onRedis(t, server.URL(), cfg, lock.Deps{})
 	two, _ := onRedis(t, server.URL(), cfg, lock.Deps{})
 	pair := func(nonce uint64) {

@@ -5,6 +5,9 @@ import "errors"
 // RedisUp tells whether Redis decides the order at the moment.
 func (s *Service) RedisUp() bool { return s.remote != nil && s.remote.up.Load() }
 
+// Epoch returns how often Redis was missed, or used again, or gave this process another name.
+func (s *Service) Epoch() uint64 { return s.remote.epoch.Load() }
+
 // Pushed tells whether grants arrive over Pub/Sub at the moment.
 func (s *Service) Pushed() bool { return s.remote != nil && s.remote.pushed.Load() }
 

@@ -169,7 +169,8 @@ func TestRedisModel(t *testing.T) {
 	c := server.Client()
 	rapid.Check(t, fewer(8, func(rt *rapid.T) { // each is a conversation of seconds
 		cfg := swift()
-		cfg.HeartbeatMissed = 40 // the model has no processes that stand still for as long
+		cfg.RedisTimeout = steady().RedisTimeout // the model has no process that misses Redis
+		cfg.HeartbeatInterval = envx.Millis(400 * time.Millisecond)
 		var svcs []*lock.Service
 		var wires []*wire
 		gone := map[int]bool{}
@@ -181,8 +182,11 @@ func TestRedisModel(t *testing.T) {
 		m := &model{}
 		id := uint64(0)
 		until := func(what string, ok func() bool) {
-			end := time.Now().Add(time.Minute)
+			end := time.Now().Add(patience)
 			for !ok() {
+				for p := range gone { // its sign of life has lapsed
+					c.Del(context.Background(), "lock:heartbeat:"+svcs[p].Instance())
+				}
 				if time.Now().After(end) {
 					rt.Fatalf("not in time: %s; line %s", what, m)
 				}
@@ -193,7 +197,7 @@ func TestRedisModel(t *testing.T) {
 			for i, e := range m.line {
 				if i == 0 {
 					until("the first has the turn", func() bool { return svcHolds(svcs[e.process], e.id) })
-					ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+					ctx, cancel := context.WithTimeout(context.Background(), patience)
 					lease, err := e.ticket.Wait(ctx)
 					cancel()
 					if err != nil || lease.Check() != nil {

@@ -62,9 +62,9 @@ func TestJoinIsAnsweredAfterTheTurn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	cfg := arrivalOrder()
-	cfg.HeartbeatInterval, cfg.HeartbeatMissed, cfg.RedisTimeout = ms(60_000), 3, ms(60_000) // nothing else is sent
+	cfg.HeartbeatInterval = ms(hour) // nothing else is sent
 	wire := &late{}
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, ReadTimeout: -1, WriteTimeout: -1, PoolTimeout: patience, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return &lateConn{Conn: c, late: wire}, err
 	}})

@@ -16,7 +16,7 @@ func TestSharedLanesArePatient(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	cfg := arrivalOrder()
-	cfg.RedisPatience = ms(3_600_000)
+	cfg.RedisPatience, cfg.RedisTimeout = ms(hour), ms(3000)
 	one, two := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
 	shared, own := strangerNo(1), strangerNo(2)
 	first := mustWait(t, mustEnter(t, one, shared, 0))
@@ -53,7 +53,7 @@ func TestStallOfRedisRefusesNobody(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	cfg := arrivalOrder()
-	cfg.GapHold, cfg.RedisTimeout, cfg.HeartbeatMissed = ms(100), ms(60_000), 1000
+	cfg.GapHold = ms(100)
 	one, two := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
 	first := mustWait(t, mustEnter(t, one, bob, 0))
 	other := mustEnter(t, two, bob, 1)
@@ -106,7 +106,7 @@ func TestStarvedReaderDeclaresNobodyDead(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	cfg := arrivalOrder()
-	cfg.HeartbeatInterval = ms(60_000)
+	cfg.HeartbeatInterval = ms(hour)
 	svc, err := New(cfg, Deps{Redis: server.Client()}) // it does not run: its heartbeats come from here alone
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestStarvedReaderDeclaresNobodyDead(t *testing.T) {
 	t.Cleanup(r.hangUp)
 	look := func() bool {
 		dead := map[string]bool{"somebody.1": false}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		if err := r.findDead(ctx, dead); err != nil {
 			t.Fatal(err)

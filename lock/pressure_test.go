@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"encoding/binary"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -14,7 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"lockstep/internal/envx"
 	"lockstep/internal/redistest"
+	"lockstep/internal/redisx"
 )
 
 func strangerNo(n uint64) common.Address {
@@ -28,13 +31,15 @@ func strangerNo(n uint64) common.Address {
 func TestDeadOwnerUnderTraffic(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	a := startedOn(t, server.URL(), arrivalOrder())
+	cfg := arrivalOrder()
+	cfg.HeartbeatInterval, cfg.MaxQueue = ms(1000), 0 // a slow machine is not too late to judge others
+	a := startedOn(t, server.URL(), cfg)
 	c := server.Client()
-	c.Set(t.Context(), keys(bob)[0], "s|dead.1|4|1||||||", 30*time.Second)
+	c.Set(t.Context(), keys(bob)[0], "s|dead.1|4|1||||||", time.Hour)
 	first := mustEnter(t, a, bob, 5)
 	start := time.Now()
 	for i := 0; !holds(first); i++ {
-		if time.Since(start) > 20*time.Second { // the limit of its hold is 30 s
+		if time.Since(start) > patience {
 			t.Fatalf("a dead owner still blocks after %v; its TTL is %v", time.Since(start).Round(time.Second), c.PTTL(t.Context(), keys(bob)[0]).Val())
 		}
 		k := mustEnter(t, a, bob, uint64(6+i))
@@ -56,9 +61,19 @@ func TestBurstOfSenders(t *testing.T) {
 	if _, err := p.Toxics.AddToxicJson(strings.NewReader(`{"type":"latency","attributes":{"latency":5}}`)); err != nil {
 		t.Fatal(err)
 	}
+	// A third of what the burst takes, and more than a machine needs that is not too slow.
+	slowly(t, 1500*time.Millisecond, func(t *testing.T, timeout time.Duration) bool {
+		return testBurst(t, "redis://"+p.Listen, timeout)
+	})
+}
+
+// testBurst returns whether single calls were answered in time, beside the burst.
+func testBurst(t *testing.T, url string, timeout time.Duration) bool {
+	t.Helper()
 	cfg := arrivalOrder()
-	cfg.RedisTimeout, cfg.HeartbeatMissed = ms(1500), 20 // a third of what the burst takes, and more than a busy machine needs
-	a := startedOn(t, "redis://"+p.Listen, cfg)
+	cfg.RedisTimeout = envx.Millis(timeout)
+	a := startedOn(t, url, cfg)
+	slowest := slowestCall(t, url)
 	const n = 8000 / slowdown
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -74,22 +89,53 @@ func TestBurstOfSenders(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	t.Logf("Redis is well, 5 ms away; turns by strategy: %v, epochs %d", by, a.remote.epoch.Load())
+	slow := slowest()
+	t.Logf("Redis is well, 5 ms away, and answered within %v; turns by strategy: %v, epochs %d", slow, by, a.remote.epoch.Load())
+	if by["local"] > 0 && slow > timeout/4 {
+		return false
+	}
 	if by["local"] > 0 {
 		t.Errorf("%d of %d turns failed open although Redis answers", by["local"], n)
 	}
+	return true
+}
+
+// slowestCall calls the server all the time, over a connection of its own, until it is asked how long the slowest call took.
+func slowestCall(t *testing.T, url string) func() time.Duration {
+	t.Helper()
+	client, err := redisx.Open(url, redisx.Options{Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	result := make(chan time.Duration, 1)
+	go func() {
+		defer func() { _ = client.Close() }()
+		slowest := time.Duration(0)
+		for last := time.Now(); ctx.Err() == nil; {
+			_ = client.Ping(context.WithoutCancel(ctx)).Err() // an error is a slow call, too
+			now := time.Now()
+			slowest, last = max(slowest, now.Sub(last)), now
+			<-time.After(5 * time.Millisecond)
+		}
+		result <- slowest
+	}()
+	return func() time.Duration { cancel(); return <-result }
 }
 
 // one shard of a cluster is out. Senders of the other shards must not be affected.
 func TestOneShardOut(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "2000")
+	cluster := redistest.StartCluster(t)
 	for _, n := range cluster.Nodes {
 		if err := n.Client().ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	a := startedOn(t, cluster.URL(), arrivalOrder())
+	cfg := arrivalOrder()
+	cfg.RedisTimeout = ms(15_000) // a node that is out refuses connections at once
+	a := startedOn(t, cluster.URL(), cfg)
 	third := func(key string) int64 {
 		n, _ := cluster.Nodes[0].Client().ClusterKeySlot(t.Context(), key).Result()
 		return n / 5462
@@ -99,7 +145,7 @@ func TestOneShardOut(t *testing.T) {
 	if kill == 0 {
 		kill = (beat + 2) % 3
 	}
-	var well, ill common.Address // b's heartbeat may be on the killed shard: then b is down too; run again
+	var well, ill common.Address
 	for i := uint64(0); ; i++ {
 		s := strangerNo(i)
 		switch third(keys(s)[0]) {
@@ -112,7 +158,10 @@ func TestOneShardOut(t *testing.T) {
 			break
 		}
 	}
-	b := startedOn(t, cluster.URL(), arrivalOrder()) // its only sender is well
+	b := startedOn(t, cluster.URL(), cfg) // its only sender is well
+	for third(heartbeatPrefix+b.remote.instance()) == kill {
+		b = startedOn(t, cluster.URL(), cfg) // and so is the shard of its heartbeat
+	}
 	holder := mustWait(t, mustEnter(t, b, well, 0))
 	waiter := mustEnter(t, a, well, 1)
 	until(t, "a waits", func() bool { waiter.lane.mu.Lock(); defer waiter.lane.mu.Unlock(); return waiter.place == placeQueued })
@@ -144,20 +193,25 @@ func TestFloodKeepsNoMemory(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	before := heap()
 	const n = 20000
-	for i := range uint64(n) {
-		k, err := svc.Enter(strangerNo(i), 0)
-		if err != nil {
-			t.Fatal(err)
+	per := math.Inf(1)
+	for try := range uint64(5) { // what else goes on in the process may take memory meanwhile
+		before := heap()
+		for i := range uint64(n) {
+			k, err := svc.Enter(strangerNo(try*n+i), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := k.Wait(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Release()
 		}
-		l, err := k.Wait(context.Background())
-		if err != nil {
-			t.Fatal(err)
+		if per = min(per, float64(int64(heap())-int64(before))/n); per <= 50 {
+			break
 		}
-		l.Release()
 	}
-	per := float64(int64(heap())-int64(before)) / n
 	t.Logf("%.0f bytes per gone sender", per)
 	if per > 50 {
 		t.Errorf("%.0f bytes stay for each of %d senders that are gone (until MaxHold after their turn)", per, n)
@@ -193,27 +247,49 @@ func TestQueueLivesUnderTraffic(t *testing.T) {
 	if _, err := p.Toxics.AddToxicJson(strings.NewReader(`{"type":"latency","attributes":{"latency":10}}`)); err != nil {
 		t.Fatal(err)
 	}
+	slowly(t, 250*time.Millisecond, func(t *testing.T, pace time.Duration) bool {
+		server.Client().FlushAll(t.Context())
+		return testQueueLives(t, server, "redis://"+p.Listen, pace)
+	})
+}
+
+// testQueueLives returns whether the machine was fast enough to keep the queue at that pace.
+func testQueueLives(t *testing.T, server *redistest.Server, url string, pace time.Duration) bool {
+	t.Helper()
 	cfg := arrivalOrder()
-	cfg.MembershipInterval, cfg.HeartbeatInterval, cfg.RedisTimeout, cfg.MaxQueue = ms(250), ms(250), ms(700), 0
-	a := startedOn(t, "redis://"+p.Listen, cfg)
-	a.remote.lifetime = 12 * cfg.MembershipInterval.Duration() // as with the defaults: 120 s and 10 s
+	cfg.MembershipInterval, cfg.HeartbeatInterval, cfg.MaxQueue = envx.Millis(pace), envx.Millis(pace), 0
+	lifetime := 12 * pace // as with the defaults: 120 s and 10 s
+	a := startedOn(t, url, cfg, func(s *Service) { s.remote.lifetime = lifetime })
 	mustWait(t, mustEnter(t, a, bob, 0))
+	slowest := slowestCall(t, url)
 	c := server.Client()
-	lowest := time.Hour
-	for i, start := 1, time.Now(); time.Since(start) < 8*time.Second; i++ {
+	lowest, most := time.Hour, int64(0)
+	for i, start := 1, time.Now(); time.Since(start) < 32*pace; i++ {
 		k := mustEnter(t, a, bob, uint64(i))
 		defer k.Leave()
-		<-time.After(time.Millisecond)
-		if i%100 == 0 {
-			n := c.ZCard(t.Context(), keys(bob)[3]).Val()
-			ttl := c.PTTL(t.Context(), keys(bob)[3]).Val()
-			lowest = min(lowest, ttl)
-			if n < int64(i/2) {
-				t.Fatalf("after %v only %d of %d places are left in Redis", time.Since(start), n, i)
-			}
+		<-time.After(pace / 250)
+		if i%100 != 0 {
+			continue
 		}
+		n := c.ZCard(t.Context(), keys(bob)[3]).Val()
+		ttl := c.PTTL(t.Context(), keys(bob)[3]).Val()
+		if n > 0 {
+			lowest = min(lowest, ttl)
+		}
+		if n < most { // nobody has left
+			if slow := slowest(); slow > lifetime/8 {
+				t.Logf("the machine stood still for %v", slow)
+				return false
+			}
+			t.Fatalf("after %v only %d of %d places are left in Redis", time.Since(start), n, i)
+		}
+		most = n
 	}
-	t.Logf("lowest TTL %v of %v", lowest, a.remote.lifetime)
+	if most == 0 {
+		t.Error("no places were taken")
+	}
+	t.Logf("lowest TTL %v of %v", lowest, lifetime)
+	return true
 }
 
 // force release of a holder in another process whose Pub/Sub is down must stick.
@@ -230,10 +306,8 @@ func TestForceReleaseSticks(t *testing.T) {
 	}
 	released, err := b.ForceRelease(t.Context(), bob)
 	t.Logf("released %v %v", released, err)
-	<-time.After(time.Second)
+	// Else the lock is its former holder's again.
+	until(t, "the holder learns that its turn was taken", func() bool { return lease.Check() != nil })
 	t.Logf("owner %q, holder's check: %v", c.Get(t.Context(), keys(bob)[0]).Val(), lease.Check())
-	if lease.Check() == nil {
-		t.Error("the lock that was released by force is its former holder's again")
-	}
 	lease.Release()
 }

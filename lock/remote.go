@@ -28,6 +28,8 @@ type remote struct {
 	settle    time.Duration
 	lifetime  time.Duration // of a queue that nobody touches
 
+	maxPatience time.Duration // with a heartbeat that is late
+
 	up         atomic.Bool
 	epoch      atomic.Uint64 // number of changes of up and of the generation
 	downAt     atomic.Int64  // when Redis last went away; 0 = never
@@ -78,11 +80,12 @@ func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
 		ttl: interval * time.Duration(cfg.HeartbeatMissed),
 		// After a loss of data every live holder notices it within one heartbeat, even if its last
 		// one has just succeeded.
-		settle:   interval + cfg.RedisTimeout.Duration(),
-		slots:    make(chan struct{}, connections(client)),
-		outage:   newOutage(svc.log),
-		lifetime: max(4*cfg.MembershipInterval.Duration(), 2*cfg.MaxHold.Duration()+time.Minute),
-		nudge:    make(chan struct{}, 1), look: make(chan struct{}, 1), hear: make(chan struct{}, 1), warned: map[string]string{}, missing: map[string]time.Duration{},
+		settle:      interval + cfg.RedisTimeout.Duration(),
+		slots:       make(chan struct{}, connections(client)),
+		outage:      newOutage(svc.log),
+		maxPatience: maxPatience,
+		lifetime:    max(4*cfg.MembershipInterval.Duration(), 2*cfg.MaxHold.Duration()+time.Minute),
+		nudge:       make(chan struct{}, 1), look: make(chan struct{}, 1), hear: make(chan struct{}, 1), warned: map[string]string{}, missing: map[string]time.Duration{},
 	}
 	r.name = r.nextName()
 	return r, nil

@@ -275,7 +275,9 @@ func TestMetrics(t *testing.T) {
 func TestMetricsAcrossAnOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	svc, cable := process(t, server.Addr(), swift(), nil)
+	cfg := swift()
+	cfg.RedisTimeout = envx.Millis(5 * time.Second)
+	svc, cable := process(t, server.Addr(), cfg, nil)
 	holder := wait(t, enter(t, svc, 0))
 	var tickets []*lock.Ticket
 	for i := range uint64(5) {
