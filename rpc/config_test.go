@@ -7,6 +7,8 @@ import (
 
 	"github.com/caarlos0/env/v11"
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/envx"
 )
 
 func load(environ map[string]string) (Config, error) {
@@ -23,6 +25,8 @@ func TestConfigDefaults(t *testing.T) {
 	}
 	want := testConfig()
 	want.Batch.Disallowed = c.Batch.Disallowed // the tests have a shorter list
+	want.HTTP.DrainTimeout, want.WebSocket.WriteTimeout = envx.Millis(20*time.Second), envx.Millis(10*time.Second)
+	want.WebSocket.InactivityTTL, want.WebSocket.PingInterval = envx.Millis(5*time.Minute), envx.Millis(100*time.Second)
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("defaults differ from what the tests use: (-want +got)\n%s", diff)
 	}

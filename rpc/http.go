@@ -37,6 +37,8 @@ type HTTPServer struct {
 	bodies   sync.Pool // of *[]byte
 	leaving  atomic.Bool
 
+	closeSlack time.Duration // for the answers to calls that were cancelled when the server stopped
+
 	// Header values that never change; nobody writes to them.
 	anyOrigin, varyOrigin, jsonType, methods []string
 }
@@ -57,6 +59,7 @@ func NewHTTPServer(d *Dispatcher, o HTTPOptions) *HTTPServer {
 		handlers:   o.Handlers,
 		upgrade:    o.Upgrade,
 		limit:      d.config.HTTP.InputSizeLimit * megabyte,
+		closeSlack: closeSlack,
 		bodies:     sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }},
 		anyOrigin:  []string{anyOrigin},
 		varyOrigin: []string{varyOrigin},
@@ -244,7 +247,7 @@ func (s *HTTPServer) Run(ctx context.Context, ln net.Listener) error {
 		return fmt.Errorf("serve http: %w", err)
 	case <-ctx.Done():
 	}
-	return drainHTTP(calls, cancelCalls, server, front, c.DrainTimeout.Duration())
+	return s.drain(calls, cancelCalls, server, front)
 }
 
 // front is a listener that net/http gets its connections from.
@@ -267,8 +270,8 @@ func (s *HTTPServer) front(calls context.Context, server *http.Server, ln net.Li
 	return plain
 }
 
-// drainHTTP stops the server as Run says. calls is the context of all requests.
-func drainHTTP(calls context.Context, cancelCalls func(), server *http.Server, front front, limit time.Duration) error {
+// drain stops the server as Run says. calls is the context of all requests.
+func (s *HTTPServer) drain(calls context.Context, cancelCalls func(), server *http.Server, front front) error {
 	base := context.WithoutCancel(calls)
 	shutdown := func(limit time.Duration) error {
 		patient, cancel := context.WithTimeout(base, limit)
@@ -278,12 +281,12 @@ func drainHTTP(calls context.Context, cancelCalls func(), server *http.Server, f
 		}
 		return front.Wait(patient)
 	}
-	err := shutdown(limit)
+	err := shutdown(s.d.config.HTTP.DrainTimeout.Duration())
 	if err == nil {
 		return nil
 	}
 	cancelCalls()
-	if shutdown(closeSlack) != nil {
+	if shutdown(s.closeSlack) != nil {
 		front.Abort()
 		_ = server.Close()
 	}

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -394,8 +395,9 @@ func TestHTTPDrainGivesUp(t *testing.T) {
 	ln := listen(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	d := testDispatcher(t, c, Options{}, m)
-	go func() { done <- NewHTTPServer(d, HTTPOptions{}).Run(ctx, ln) }()
+	server := NewHTTPServer(testDispatcher(t, c, Options{}, m), HTTPOptions{})
+	server.closeSlack = patience
+	go func() { done <- server.Run(ctx, ln) }()
 	answers := make(chan string, 1)
 	go func() {
 		_, answer := post(t, "http://"+ln.Addr().String(), call1("eth_slow"))
@@ -440,26 +442,29 @@ func TestHTTPClientGone(t *testing.T) {
 // TestHTTPSlowBody: a client that does not finish its body is not waited for
 // beyond the time-out; announcing a large one costs no memory.
 func TestHTTPSlowBody(t *testing.T) {
-	c := testConfig()
-	c.HTTP.RequestTimeout = envx.Millis(100 * time.Millisecond)
-	s := NewHTTPServer(testDispatcher(t, c, Options{}), HTTPOptions{})
-	server := &http.Server{Handler: s, ReadTimeout: c.HTTP.RequestTimeout.Duration()}
-	ln := listen(t)
-	go server.Serve(ln)
-	defer server.Close()
-	conn, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{")
-	conn.SetReadDeadline(time.Now().Add(patience))
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Close()
-	if res.StatusCode != http.StatusBadRequest {
-		t.Errorf("status: got %d, want 400", res.StatusCode)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := testConfig()
+		c.HTTP.RequestTimeout = envx.Millis(100 * time.Millisecond)
+		s := NewHTTPServer(testDispatcher(t, c, Options{}), HTTPOptions{})
+		server := &http.Server{Handler: s, ReadTimeout: c.HTTP.RequestTimeout.Duration()}
+		ln := newPipes()
+		go server.Serve(ln)
+		defer server.Close()
+		conn, err := ln.dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{")
+		conn.SetReadDeadline(time.Now().Add(patience))
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != http.StatusBadRequest {
+			t.Errorf("status: got %d, want 400", res.StatusCode)
+		}
+		io.Copy(io.Discard, conn) // to the end of the connection
+		res.Body.Close()
+	})
 }

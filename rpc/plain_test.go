@@ -146,7 +146,7 @@ func TestPlainQueuedTimesOut(t *testing.T) {
 	met := NewMetrics()
 	q := newQueued(func() (any, error) { return true, nil })
 	url := serveHTTP(t, testDispatcher(t, c, Options{Metrics: met}, q.method()), HTTPOptions{})
-	_, answer := post(t, url, queuedCall)
+	answer := postUntilAnswered(t, url, queuedCall)
 	compareJSON(t, "late", answer, timedOut)
 	if got := value(met.abandoned); got != 1 {
 		t.Errorf("%v calls count as abandoned, want 1", got)
@@ -182,9 +182,9 @@ func TestPlainKeepsParameters(t *testing.T) {
 	}}
 	url := serveHTTP(t, testDispatcher(t, c, Options{}, append(testMethods(), late)...), HTTPOptions{})
 	const call = `[{"jsonrpc":"2.0","id":1,"method":"eth_late","params":["0x1111"]}]`
-	_, answer := post(t, url, call)
+	answer := postUntilAnswered(t, url, call)
 	compareJSON(t, "late", answer, "["+timedOut+"]")
-	post(t, url, strings.ReplaceAll(strings.Replace(call, "eth_late", "web3_sha3", 1), "1111", "2222"))
+	postUntilAnswered(t, url, strings.ReplaceAll(strings.Replace(call, "eth_late", "web3_sha3", 1), "1111", "2222"))
 	close(release)
 	if got := <-read; got != "0x1111" {
 		t.Errorf("the parameter has become %s", got)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lockstep/internal/envx"
@@ -39,32 +40,33 @@ const queuedCall = `{"jsonrpc":"2.0","id":1,"method":"eth_queued"}`
 // TestLoneCallHasNoTimeout: a two-phase call that is alone in its message is answered
 // when it ends, and other calls, and batches, in time.
 func TestLoneCallHasNoTimeout(t *testing.T) {
-	c := testConfig()
-	c.HTTP.RequestTimeout = envx.Millis(10 * time.Millisecond)
-	polite := Method{Name: "eth_polite", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}}
-	q := newQueued(func() (any, error) { return "done", nil })
-	url, _ := serveWS(t, testDispatcher(t, c, Options{}, q.method(), polite))
-	ws := dial(t, url, nil)
-	send(t, ws, queuedCall)
-	ctx := <-q.begun
-	if _, limited := ctx.Deadline(); limited {
-		t.Error("the call has a deadline")
-	}
-	if r, ok := FromContext(ctx); !ok || r.Transport != TransportWebSocket {
-		t.Errorf("the call has the request %v", r)
-	}
-	send(t, ws, call1("eth_polite"))
-	compareJSON(t, "the other call", receive(t, ws), timedOut)
-	send(t, ws, "["+queuedCall+"]")
-	compareJSON(t, "the batch", receive(t, ws), "["+timedOut+"]")
-	if ctx.Err() != nil {
-		t.Error("the call was cancelled")
-	}
-	close(q.release)
-	compareJSON(t, "the call", receive(t, ws), `{"result":"done","jsonrpc":"2.0","id":1}`)
+	synctest.Test(t, func(t *testing.T) {
+		c := testConfig()
+		c.HTTP.RequestTimeout = envx.Millis(10 * time.Millisecond)
+		polite := Method{Name: "eth_polite", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		q := newQueued(func() (any, error) { return "done", nil })
+		ws, _ := pipeWS(t, testDispatcher(t, c, Options{}, q.method(), polite))
+		send(t, ws, queuedCall)
+		ctx := <-q.begun
+		if _, limited := ctx.Deadline(); limited {
+			t.Error("the call has a deadline")
+		}
+		if r, ok := FromContext(ctx); !ok || r.Transport != TransportWebSocket {
+			t.Errorf("the call has the request %v", r)
+		}
+		send(t, ws, call1("eth_polite"))
+		compareJSON(t, "the other call", receive(t, ws), timedOut)
+		send(t, ws, "["+queuedCall+"]")
+		compareJSON(t, "the batch", receive(t, ws), "["+timedOut+"]")
+		if ctx.Err() != nil {
+			t.Error("the call was cancelled")
+		}
+		close(q.release)
+		compareJSON(t, "the call", receive(t, ws), `{"result":"done","jsonrpc":"2.0","id":1}`)
+	})
 }
 
 // TestLoneCallOutlivesItsConnection: the server forgets a connection whose client has

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,7 +27,7 @@ import (
 // netHTTPAlone runs all tests without the loop for plain requests.
 var netHTTPAlone = os.Getenv("LOCKSTEP_TEST_NET_HTTP") != ""
 
-// testConfig is the configuration that the defaults of the tags give.
+// testConfig is the configuration that the defaults of the tags give, with more patience.
 func testConfig() Config {
 	apis := envx.Strings{"eth", "debug", "net", "web3", "txpool", "trace", "admin"}
 	ms := func(n int) envx.Millis { return envx.Millis(time.Duration(n) * time.Millisecond) }
@@ -36,7 +38,7 @@ func testConfig() Config {
 		},
 		HTTP: HTTPConfig{
 			APIs: apis, InputSizeLimit: 1, Plain: !netHTTPAlone, ConnectionLimit: 16384, ConnectionLimitPerIP: 1024, RequestTimeout: ms(60000), KeepAliveTimeout: ms(650000),
-			HeadersTimeout: ms(660000), DrainTimeout: ms(20000),
+			HeadersTimeout: ms(660000), DrainTimeout: envx.Millis(patience),
 		},
 		Batch: BatchConfig{
 			Enabled: true, MaxSize: 100, Concurrency: 100,
@@ -44,8 +46,8 @@ func testConfig() Config {
 		},
 		WebSocket: WebSocketConfig{
 			APIs: apis, BatchEnabled: true, BatchMaxSize: 20, ConnectionLimit: 10, ConnectionLimitPerIP: 10,
-			InputSizeLimit: 1, InactivityTTL: ms(300000), PingInterval: ms(100000), MaxInFlight: 128,
-			WriteTimeout: ms(10000), NotifyLimit: 16, AllowedOrigins: envx.Strings{"*"},
+			InputSizeLimit: 1, InactivityTTL: ms(3600000), PingInterval: ms(3600000), MaxInFlight: 128,
+			WriteTimeout: envx.Millis(patience), NotifyLimit: 16, AllowedOrigins: envx.Strings{"*"},
 		},
 		RateLimit: RateLimitConfig{Disabled: true, Window: ms(60000), Tier1: 100, Tier2: 800, Tier3: 1600, Default: 200},
 	}
@@ -197,6 +199,45 @@ func listen(t testing.TB) net.Listener {
 	return ln
 }
 
+// pipes is a listener in the process, for tests with fake time: what waits for it lets that pass, which a socket
+// does not.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.conns <- pipe{far}:
+		return near, nil
+	case <-p.closed:
+		return nil, syscall.ECONNREFUSED
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
+func (p *pipes) Addr() net.Addr { return pipe{}.RemoteAddr() }
+
+// pipe is one end that has the address of a client.
+type pipe struct{ net.Conn }
+
+func (pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
 // serveHTTP runs a server for the test's duration and returns its URL.
 func serveHTTP(t testing.TB, d *Dispatcher, o HTTPOptions) string {
 	t.Helper()
@@ -218,6 +259,26 @@ func serveHTTP(t testing.TB, d *Dispatcher, o HTTPOptions) string {
 func post(t testing.TB, url, body string) (int, string) {
 	t.Helper()
 	return postWith(t, url, strings.NewReader(body), nil)
+}
+
+// postUntilAnswered is post for a server whose time-out for reading a head is short: it may hang up before it has
+// read anything.
+func postUntilAnswered(t testing.TB, url, body string) (answer string) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; {
+		res, err := http.Post(url, jsonType, strings.NewReader(body))
+		if err == nil {
+			defer res.Body.Close()
+			answer, err := io.ReadAll(res.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(answer)
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
 }
 
 func postWith(t testing.TB, url string, body io.Reader, header http.Header) (int, string) {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -17,14 +19,28 @@ import (
 	"lockstep/internal/envx"
 )
 
-// patience is how long a test waits for what must happen.
-const patience = 10 * time.Second
+// patience is how long a test waits for what must happen; machines that test are busy.
+const patience = 2 * time.Minute
 
 // serveWS runs a server for the test's duration and returns its URL. stop ends it
 // early and returns what Run returned.
 func serveWS(t testing.TB, d *Dispatcher) (url string, stop func() error) {
 	t.Helper()
 	ln := listen(t)
+	return "ws://" + ln.Addr().String(), runWS(t, d, ln)
+}
+
+// pipeWS is serveWS for a test with fake time, with one connection.
+func pipeWS(t *testing.T, d *Dispatcher) (ws *websocket.Conn, stop func() error) {
+	t.Helper()
+	ln := newPipes()
+	stop = runWS(t, d, ln)
+	dialer := websocket.Dialer{NetDialContext: ln.dial}
+	return dialWith(t, &dialer, "ws://relay", nil), stop
+}
+
+func runWS(t testing.TB, d *Dispatcher, ln net.Listener) (stop func() error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- NewWSServer(d).Run(ctx, ln) }()
@@ -42,12 +58,17 @@ func serveWS(t testing.TB, d *Dispatcher) (url string, stop func() error) {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	return "ws://" + ln.Addr().String(), stop
+	return stop
 }
 
 func dial(t testing.TB, url string, header http.Header) *websocket.Conn {
 	t.Helper()
-	ws, res, err := websocket.DefaultDialer.Dial(url, header)
+	return dialWith(t, websocket.DefaultDialer, url, header)
+}
+
+func dialWith(t testing.TB, dialer *websocket.Dialer, url string, header http.Header) *websocket.Conn {
+	t.Helper()
+	ws, res, err := dialer.Dial(url, header)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,20 +231,21 @@ func TestWebSocketMetricsNameNoAddress(t *testing.T) {
 }
 
 func TestWebSocketInactivity(t *testing.T) {
-	c := testConfig()
-	c.WebSocket.InactivityTTL = envx.Millis(50 * time.Millisecond)
-	c.WebSocket.PingInterval = envx.Millis(10 * time.Millisecond) // pings do not count
-	url, _ := serveWS(t, testDispatcher(t, c, Options{}))
-	ws := dial(t, url, nil)
-	text := receive(t, ws)
-	if text != `{"result":null,"jsonrpc":"2.0","id":null}` {
-		t.Errorf("ping: got %s", text)
-	}
-	for strings.HasPrefix(text, `{"result":null`) {
-		text = receive(t, ws)
-	}
-	compareJSON(t, "notice", text, `{"jsonrpc":"2.0","error":{"code":4002,"message":"Connection timeout expired","data":{"message":"Connection timeout expired","max_inactivity_TTL":50}},"id":"1"}`)
-	wantClose(t, ws, 4002)
+	synctest.Test(t, func(t *testing.T) {
+		c := testConfig()
+		c.WebSocket.InactivityTTL = envx.Millis(50 * time.Millisecond)
+		c.WebSocket.PingInterval = envx.Millis(10 * time.Millisecond) // pings do not count
+		ws, _ := pipeWS(t, testDispatcher(t, c, Options{}))
+		text := receive(t, ws)
+		if text != `{"result":null,"jsonrpc":"2.0","id":null}` {
+			t.Errorf("ping: got %s", text)
+		}
+		for strings.HasPrefix(text, `{"result":null`) {
+			text = receive(t, ws)
+		}
+		compareJSON(t, "notice", text, `{"jsonrpc":"2.0","error":{"code":4002,"message":"Connection timeout expired","data":{"message":"Connection timeout expired","max_inactivity_TTL":50}},"id":"1"}`)
+		wantClose(t, ws, 4002)
+	})
 }
 
 func TestWebSocketProtocolPings(t *testing.T) {

@@ -413,7 +413,7 @@ func (c *wsConn) tick() {
 func (c *wsConn) failed(err error) {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		c.server.d.metrics.ws.slow.Inc()
+		c.TooSlow() // unless it is known already
 	}
 	c.out.fail()
 	_ = c.net.Close()

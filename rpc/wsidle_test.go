@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -82,7 +83,7 @@ func TestWebSocketIdleMemory(t *testing.T) {
 		}
 	}
 	eventually(t, func() bool { return value(met.inFlight) == 0 })
-	each := (memory() - before) / connections
+	each := (int64(memory()) - int64(before)) / connections
 	t.Logf("%d bytes for each idle connection", each)
 	if each > most {
 		t.Errorf("an idle connection costs %d bytes, more than %d", each, most)
@@ -192,21 +193,22 @@ func TestWebSocketAnswerSent(t *testing.T) {
 
 // TestWebSocketAnswerTooLate: what comes after the time-out was answered is not sent.
 func TestWebSocketAnswerTooLate(t *testing.T) {
-	c := testConfig()
-	c.HTTP.RequestTimeout = envx.Millis(10 * time.Millisecond)
-	release, sent := make(chan struct{}), make(chan bool, 1)
-	m := Method{Name: "eth_subscribe", AnyParams: true, WebSocketOnly: true, Handler: func(context.Context, *Params) (any, error) {
-		<-release
-		return &Answer{Result: "0x1", Sent: func(ok bool) { sent <- ok }}, nil
-	}}
-	url, _ := serveWS(t, testDispatcher(t, c, Options{}, m))
-	ws := dial(t, url, nil)
-	send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`)
-	compareJSON(t, "answer", receive(t, ws), `{"error":{"code":-32010,"message":"[Request ID: test] Request timeout. Please try again."},"jsonrpc":"2.0","id":1}`)
-	close(release)
-	if <-sent {
-		t.Error("an answer after the time-out was said to be sent")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := testConfig()
+		c.HTTP.RequestTimeout = envx.Millis(10 * time.Millisecond)
+		release, sent := make(chan struct{}), make(chan bool, 1)
+		m := Method{Name: "eth_subscribe", AnyParams: true, WebSocketOnly: true, Handler: func(context.Context, *Params) (any, error) {
+			<-release
+			return &Answer{Result: "0x1", Sent: func(ok bool) { sent <- ok }}, nil
+		}}
+		ws, _ := pipeWS(t, testDispatcher(t, c, Options{}, m))
+		send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`)
+		compareJSON(t, "answer", receive(t, ws), `{"error":{"code":-32010,"message":"[Request ID: test] Request timeout. Please try again."},"jsonrpc":"2.0","id":1}`)
+		close(release)
+		if <-sent {
+			t.Error("an answer after the time-out was said to be sent")
+		}
+	})
 }
 
 // TestSubscribeOverHTTP: each profile has its own way to say that there is nobody to
@@ -265,4 +267,28 @@ func TestWebSocketStalledClientDelaysNobody(t *testing.T) {
 	if got := value(met.ws.slow); got != 1 {
 		t.Errorf("slow clients: got %v, want 1", got)
 	}
+}
+
+// TestWebSocketSlowClientCountsOnce: a client that is ended because it does not keep up is not counted again when
+// a write to it times out.
+func TestWebSocketSlowClientCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conns := make(chan Notifier, 1)
+		m := Method{Name: "eth_subscribe", Inline: true, AnyParams: true, WebSocketOnly: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+			r, _ := FromContext(ctx)
+			conns <- r.Conn
+			return "0x1", nil
+		}}
+		c, met := testConfig(), NewMetrics()
+		c.WebSocket.WriteTimeout = envx.Millis(time.Second)
+		ws, _ := pipeWS(t, testDispatcher(t, c, Options{Metrics: met}, m))
+		send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`)
+		conn := <-conns
+		for conn.Notify("0x1", make([]byte, megabyte)) {
+		}
+		eventually(t, func() bool { return value(met.ws.closed) == 1 })
+		if got := value(met.ws.slow); got != 1 {
+			t.Errorf("slow clients: got %v, want 1", got)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -124,23 +125,26 @@ func TestWebSocketDrain(t *testing.T) {
 // TestWebSocketDrainGivesUp: a message that does not finish in time is cancelled
 // and the server stops all the same.
 func TestWebSocketDrainGivesUp(t *testing.T) {
-	c := testConfig()
-	c.HTTP.DrainTimeout = envx.Millis(20 * time.Millisecond)
-	started := make(chan struct{})
-	m := Method{Name: "eth_slow", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
-		close(started)
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}}
-	url, stop := serveWS(t, testDispatcher(t, c, Options{}, m))
-	ws := dial(t, url, nil)
-	send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_slow"}`)
-	<-started
-	if err := stop(); err == nil {
-		t.Error("Run returned no error although a message was cut off")
-	}
-	compareJSON(t, "answer", receive(t, ws), `{"error":{"code":-32010,"message":"[Request ID: test] Request timeout. Please try again."},"jsonrpc":"2.0","id":1}`)
-	wantClose(t, ws, websocket.CloseGoingAway)
+	synctest.Test(t, func(t *testing.T) {
+		c := testConfig()
+		c.HTTP.DrainTimeout = envx.Millis(20 * time.Millisecond)
+		started := make(chan struct{})
+		m := Method{Name: "eth_slow", AnyParams: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+			close(started)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		ws, stop := pipeWS(t, testDispatcher(t, c, Options{}, m))
+		send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_slow"}`)
+		<-started
+		stopped := make(chan error, 1)
+		go func() { stopped <- stop() }()
+		compareJSON(t, "answer", receive(t, ws), `{"error":{"code":-32010,"message":"[Request ID: test] Request timeout. Please try again."},"jsonrpc":"2.0","id":1}`)
+		wantClose(t, ws, websocket.CloseGoingAway)
+		if err := <-stopped; err == nil {
+			t.Error("Run returned no error although a message was cut off")
+		}
+	})
 }
 
 // TestWebSocketClientGone: calls of a client that went away are cancelled.
@@ -163,21 +167,22 @@ func TestWebSocketClientGone(t *testing.T) {
 // TestWebSocketSlowClient: a client that takes nothing in is cut off, and its
 // senders are not held up for longer than the write time-out.
 func TestWebSocketSlowClient(t *testing.T) {
-	c := testConfig()
-	c.WebSocket.WriteTimeout = envx.Millis(100 * time.Millisecond)
-	large := json.RawMessage(`"` + strings.Repeat("x", megabyte) + `"`)
-	met := NewMetrics()
-	m := Method{Name: "eth_large", Inline: true, AnyParams: true, Handler: returns(large)}
-	url, _ := serveWS(t, testDispatcher(t, c, Options{Metrics: met}, m))
-	ws := dial(t, url, nil)
-	go func() {
-		for ws.WriteMessage(websocket.TextMessage, []byte(`{"jsonrpc":"2.0","id":1,"method":"eth_large"}`)) == nil {
+	synctest.Test(t, func(t *testing.T) {
+		c := testConfig()
+		c.WebSocket.WriteTimeout = envx.Millis(100 * time.Millisecond)
+		large := json.RawMessage(`"` + strings.Repeat("x", megabyte) + `"`)
+		met := NewMetrics()
+		m := Method{Name: "eth_large", Inline: true, AnyParams: true, Handler: returns(large)}
+		ws, _ := pipeWS(t, testDispatcher(t, c, Options{Metrics: met}, m))
+		go func() {
+			for ws.WriteMessage(websocket.TextMessage, []byte(`{"jsonrpc":"2.0","id":1,"method":"eth_large"}`)) == nil {
+			}
+		}()
+		eventually(t, func() bool { return value(met.ws.closed) == 1 })
+		if got := value(met.ws.slow); got != 1 {
+			t.Errorf("slow clients: got %v, want 1", got)
 		}
-	}()
-	eventually(t, func() bool { return value(met.ws.closed) == 1 })
-	if got := value(met.ws.slow); got != 1 {
-		t.Errorf("slow clients: got %v, want 1", got)
-	}
+	})
 }
 
 // TestWebSocketNotify: a method can send to its connection later; a client that
