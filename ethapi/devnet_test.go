@@ -311,15 +311,19 @@ func TestDevnetBlockOfMany(t *testing.T) {
 	defer cancel()
 	deploy := n.dynamic(0, nil, 0, 500_000, initCode(counter))
 	contract := crypto.CreateAddress(n.sender, 0)
-	<-changed
-	head := n.ledger.View().LatestBlock().Number
+	seen := func(tx *types.Transaction) {
+		t.Helper()
+		hash := fmt.Sprintf(`["%s"]`, tx.Hash())
+		for string(n.call("eth_getTransactionReceipt", hash).Result) == "null" {
+			<-changed
+		}
+	}
+	seen(deploy)
 	var sent []*types.Transaction
 	for i := range 8 {
 		sent = append(sent, n.dynamic(uint64(i+1), &contract, 0, 200_000, nil))
 	}
-	for n.ledger.View().LatestBlock().Number == head {
-		<-changed
-	}
+	seen(sent[len(sent)-1])
 	if got := n.receipt(deploy).ContractAddress; got != contract {
 		t.Fatalf("contract at %s, want %s", got, contract)
 	}

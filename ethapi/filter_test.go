@@ -24,12 +24,12 @@ import (
 // redisFilters opens a store as another relay of the same fleet would.
 func redisFilters(t *testing.T, url string, most, bytes int, ttl time.Duration) *cache.Filters {
 	t.Helper()
-	client, err := redisx.Open(url, redisx.Options{Timeout: 20 * time.Second})
+	client, err := redisx.Open(url, redisx.Options{Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	return cache.NewFilters(client, cache.FilterBounds{Count: most, Bytes: bytes, TTL: ttl, Timeout: 20 * time.Second})
+	return cache.NewFilters(client, cache.FilterBounds{Count: most, Bytes: bytes, TTL: ttl, Timeout: patience})
 }
 
 // someBytes is more than the filters of a test have, unless it says so.
@@ -150,7 +150,7 @@ func storeContract(t *testing.T, open func(most int, ttl time.Duration) FilterSt
 	short := open(3, 50*time.Millisecond)
 	add(short, "0xf", "f", 1)
 	gone := false
-	for end := time.Now().Add(20 * time.Second); !gone && time.Now().Before(end); {
+	for end := time.Now().Add(patience); !gone && time.Now().Before(end); {
 		<-time.After(100 * time.Millisecond) // using it would let it live on
 		gone = strings.Contains(state(short, "0xf"), "false")
 	}

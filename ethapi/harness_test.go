@@ -13,14 +13,19 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/caarlos0/env/v11"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/envx"
 	"lockstep/internal/secret"
 	"lockstep/mirror"
 	"lockstep/rpc"
 )
+
+// patience is how long a test waits for what must happen; machines that test are busy.
+const patience = 2 * time.Minute
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
@@ -107,6 +112,8 @@ func newRelay(t testing.TB, node *mirrorNode, change ...func(*settings)) *relay 
 	s.Mirror.ImmatureAttempts = 2
 	s.Mirror.RetryDelay = 0
 	s.Mirror.Freshness = 0
+	s.Mirror.Timeout, s.API.Simulation.Timeout = envx.Millis(patience), envx.Millis(patience)
+	s.RPC.HTTP.RequestTimeout, s.RPC.WebSocket.WriteTimeout = envx.Millis(2*patience), envx.Millis(patience)
 	s.deps = Deps{ChainID: 298, Version: "1.2.3"}
 	for _, c := range change {
 		c(&s)

@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,8 +70,11 @@ type stoppable struct {
 func (s *stoppable) start() {
 	s.t.Helper()
 	ln, err := net.Listen("tcp", s.addr)
-	if err != nil {
-		s.t.Fatal(err)
+	for end := time.Now().Add(patience); err != nil; ln, err = net.Listen("tcp", s.addr) {
+		if time.Now().After(end) { // until then somebody may have used the port for a connection
+			s.t.Fatal(err)
+		}
+		<-time.After(10 * time.Millisecond)
 	}
 	s.addr = ln.Addr().String()
 	s.server, s.done = &http.Server{Handler: s.handler}, make(chan error, 1)
@@ -103,6 +105,7 @@ func newStage(t testing.TB, connections int, change ...func(*settings)) *stage {
 	s := &stage{mirror: node, network: newNetworkOver(t, l, &httptest.Server{URL: "http://" + node.addr}, append([]func(*settings){func(c *settings) {
 		c.API.Subscriptions.PollingInterval = envx.Millis(20 * time.Millisecond)
 		c.RPC.WebSocket.ConnectionLimit, c.RPC.WebSocket.ConnectionLimitPerIP = connections, connections
+		c.RPC.WebSocket.PingInterval, c.RPC.WebSocket.InactivityTTL = 0, envx.Millis(time.Hour) // the clients know no pings
 	}}, change...)...)}
 	s.serve(t)
 	s.deploy()
@@ -353,7 +356,7 @@ func (s *stage) crowd(n int, filter func(i int) string) *crowd {
 // once, in order, from the first on.
 func (c *crowd) read(first, last uint64) {
 	for _, l := range c.listeners {
-		l.conn.SetReadDeadline(time.Now().Add(5 * time.Minute))
+		l.conn.SetReadDeadline(time.Now().Add(5 * patience))
 		l.log = first
 		c.group.Go(func() error { return l.until(last) })
 	}
@@ -421,7 +424,7 @@ func TestSubscribeMirrorRestart(t *testing.T) {
 				for range perRound {
 					s.block()
 				}
-				for deadline := time.Now().Add(20 * time.Second); s.failures() == before; runtime.Gosched() {
+				for deadline := time.Now().Add(patience); s.failures() == before; <-time.After(time.Millisecond) {
 					if time.Now().After(deadline) {
 						t.Fatal("the relay never noticed that the mirror node is away")
 					}
