@@ -16,8 +16,8 @@ import (
 	"lockstep/mirror"
 )
 
-// announceTimeout bounds each look at an upstream when the relay starts.
-const announceTimeout = 5 * time.Second
+// announceTimeout bounds each look at an upstream when the relay starts. Tests prolong it.
+var announceTimeout = 5 * time.Second
 
 // Announce logs in one line what this relay is and what it found: version, chain, operator,
 // ordering, Redis, mirror node, and what is off. What contradicts the settings is an error

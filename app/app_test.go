@@ -9,9 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"lockstep/app"
 	"lockstep/config"
@@ -46,7 +46,7 @@ func build(t *testing.T, more ...string) *app.App {
 		"CHAIN_ID=298", `HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:1",
 		"OPERATOR_ID_MAIN=0.0.1002", "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=" + operatorKey,
 		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "WEB_SOCKET_PORT=0", "RPC_WS_ENABLED=true", "ENABLE_NONCE_ORDERING=true",
-	}, more...))
+	}, append(slices.Clone(patient), more...)...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func ask(t *testing.T, method, url, body string, headers ...string) (int, string
 		}
 		request.Header.Set(headers[i], headers[i+1])
 	}
-	response, err := (&http.Client{Timeout: 10 * time.Second}).Do(request)
+	response, err := (&http.Client{Timeout: 5 * generous}).Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func rpcBody(method string) string { return `{"jsonrpc":"2.0","id":1,"method":"`
 // which version the consensus nodes are comes from the newest block.
 func TestSettings(t *testing.T) {
 	w := newWorld(t)
-	r := w.relay(t, "REDIS_URL=redis://:hunter2@127.0.0.1:1", "ADMIN_TOKEN=sesame", "MIRROR_NODE_AUTH_HEADER=Bearer abc123", "SDK_MAX_ATTEMPTS=7", "TIER_3_RATE_LIMIT=4711")
+	r := w.relay(t, "REDIS_URL=redis://:hunter2@127.0.0.1:1", "ADMIN_TOKEN=sesame", "MIRROR_NODE_AUTH_HEADER=Bearer abc123", "SDK_MAX_ATTEMPTS=7", "TIER_3_RATE_LIMIT=4711", "MIRROR_NODE_TIMEOUT=61000")
 	// Keys of providers are in paths and queries of URLs.
 	keyed := w.relay(t, "MIRROR_NODE_URL_WEB3=http://127.0.0.1:1/web3-key/", "LOCK_REDIS_URL=redis://:locks-key@127.0.0.1:1", "REDIS_ENABLED=true", "REDIS_URL=redis://:hunter2@127.0.0.1:1")
 	_, page := ask(t, http.MethodGet, keyed.url+"/config", "")
@@ -162,7 +162,7 @@ func TestSettings(t *testing.T) {
 		part map[string]string
 		want string
 	}{
-		"TIER_3_RATE_LIMIT": {got.Relay.Config, "4711"}, "SDK_MAX_ATTEMPTS": {nodes.Config, "7"}, "MIRROR_NODE_TIMEOUT": {mirror.Config, "5s"},
+		"TIER_3_RATE_LIMIT": {got.Relay.Config, "4711"}, "SDK_MAX_ATTEMPTS": {nodes.Config, "7"}, "MIRROR_NODE_TIMEOUT": {mirror.Config, "1m1s"},
 		"OPERATOR_KEY_MAIN": {got.Relay.Config, "**********"}, "MIRROR_NODE_AUTH_HEADER": {mirror.Config, "**********"},
 	} {
 		if where.part[name] != where.want {

@@ -36,8 +36,10 @@ const (
 	costLookers = 4           // that ask at the same time
 	costDelay   = time.Second // the mirror node shows a transaction some seconds after consensus
 	costLooks   = 5           // each wait is twice the one before
-	costTimeout = 10 * time.Second
 )
+
+// costTimeout is for one look. Tests prolong it.
+var costTimeout = 10 * time.Second
 
 // The values of the labels, as established relays have them.
 const (

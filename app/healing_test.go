@@ -16,7 +16,7 @@ import (
 func TestBurstHeals(t *testing.T) {
 	t.Parallel()
 	const burst = 40
-	quick := []string{"SDK_GRPC_DEADLINE=1500", "SDK_REQUEST_TIMEOUT=9000"}
+	quick := []string{"SDK_GRPC_DEADLINE=4000", "SDK_REQUEST_TIMEOUT=20000"}
 	for name, test := range map[string]struct {
 		rules    string
 		settings []string
@@ -27,13 +27,13 @@ func TestBurstHeals(t *testing.T) {
 		"the node hangs on one":      {rules: `[{"at":"submit","skip":5,"times":1,"delay":"1h"}]`, settings: quick},
 		"the node drops one":         {rules: `[{"at":"submit","skip":5,"times":1,"dropBefore":true}]`},
 		"the answer to one is lost":  {rules: `[{"at":"submit","skip":5,"times":1,"dropAfter":true}]`},
-		"one is executed late":       {rules: `[{"at":"submit","skip":5,"times":1,"delay":"4s"}]`, settings: quick},
+		"one is executed late":       {rules: `[{"at":"submit","skip":5,"times":1,"delay":"8s"}]`, settings: quick},
 		"consensus refuses one once": {rules: `[{"at":"submit","skip":5,"times":1,"outcome":"WRONG_NONCE"}]`, paid: burst - 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, func(c *devnet.Config) { c.ConsensusLatency = 100 * time.Millisecond })
-			r, a := w.relay(t, append([]string{"ENABLE_NONCE_ORDERING=true"}, test.settings...)...), w.account(t)
+			r, a := w.relay(t, append([]string{"ENABLE_NONCE_ORDERING=true", aBurst}, test.settings...)...), w.account(t)
 			if err := w.rules.Set([]byte(test.rules)); err != nil {
 				t.Fatal(err)
 			}

@@ -23,7 +23,7 @@ import (
 	"lockstep/internal/redistest"
 )
 
-const generous = 30 * time.Second
+const generous = 2 * time.Minute // only says that something is stuck
 
 // chain runs a development network.
 func chain(t *testing.T) *devnet.Network {
@@ -167,7 +167,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 	network, server := chain(t), redistest.Start(t)
 	settings := []string{
 		"HBAR_RATE_LIMIT_TINYBAR=" + strconv.Itoa(2*refusalFee), "HBAR_RATE_LIMIT_BASIC=" + strconv.Itoa(2*refusalFee), oneWindow,
-		"REDIS_ENABLED=true", "REDIS_URL=" + server.URL(), "LIMIT_REDIS_TIMEOUT_MS=20000", "LOCK_REDIS_TIMEOUT_MS=1000",
+		"REDIS_ENABLED=true", "REDIS_URL=" + server.URL(),
 	}
 	one, two := relayOn(t, network, settings...), relayOn(t, network, settings...)
 	alice := &wallet{t: t, keyOf: network.Accounts()[1].PrivateKey[2:]}
@@ -253,7 +253,7 @@ func TestWrongNoncesDoNotCostTheOperator(t *testing.T) {
 			network, server := chain(t), redistest.Start(t)
 			settings := []string{
 				fmt.Sprintf("ENABLE_NONCE_ORDERING=%v", ordered), "NONCE_GAP_HOLD_MS=0", "NONCE_RECOVERY_MS=0",
-				"REDIS_ENABLED=true", "REDIS_URL=" + server.URL(), "LIMIT_REDIS_TIMEOUT_MS=20000", "LOCK_REDIS_TIMEOUT_MS=1000",
+				"REDIS_ENABLED=true", "REDIS_URL=" + server.URL(),
 			}
 			relays := []*app.App{relayOn(t, network, settings...), relayOn(t, network, settings...)}
 			refused := func() (sum float64) {
@@ -278,13 +278,14 @@ func TestWrongNoncesDoNotCostTheOperator(t *testing.T) {
 				wg.Wait()
 				return codes
 			}
-			before := operatorBalance(t, network)
+			before, began := operatorBalance(t, network), time.Now()
 			codes := all(attack, func(i int) uint64 { return uint64(1000 + 3*i) }, func(i int) *app.App { return relays[i%2] })
 			paid := (before - operatorBalance(t, network)) / refusalFee
-			if codes[fine] != 0 || paid > budget {
-				t.Errorf("answers to nonces that are far ahead: %v; the operator paid for %d, want at most %d", codes, paid, budget)
+			most := budgetSince(began, budget)
+			if codes[fine] != 0 || paid > most {
+				t.Errorf("answers to nonces that are far ahead: %v; the operator paid for %d, want at most %d", codes, paid, most)
 			}
-			if !ordered && refused() < attack-3*budget {
+			if !ordered && refused() < float64(attack-3*most) {
 				t.Errorf("%v are counted as refused by the budget", refused())
 			}
 			if !ordered {
@@ -300,6 +301,11 @@ func TestWrongNoncesDoNotCostTheOperator(t *testing.T) {
 			}
 		})
 	}
+}
+
+// budgetSince is how many rejections WRONG_NONCE_BUDGET, which is for a minute, has allowed since then.
+func budgetSince(began time.Time, budget int64) int64 {
+	return budget * (1 + int64(time.Since(began)/time.Minute))
 }
 
 // Gas that the operator gives counts to the tinybar, and is set aside beforehand: what one
@@ -332,7 +338,7 @@ func TestCallsOverRedis(t *testing.T) {
 	server := redistest.Start(t)
 	settings := []string{
 		"RATE_LIMIT_DISABLED=false", "TIER_2_RATE_LIMIT=3", "REDIS_ENABLED=true", "REDIS_URL=" + server.URL(),
-		"LIMIT_REDIS_TIMEOUT_MS=20000", "LOCK_REDIS_TIMEOUT_MS=1000", "LIMIT_DURATION=600000",
+		"LIMIT_DURATION=6000000",
 	}
 	call := func(relay *app.App, method, from string) int {
 		status, _ := ask(t, http.MethodPost, "http://"+relay.HTTPAddr(), `{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`, "X-Forwarded-For", from)

@@ -15,7 +15,7 @@ import (
 func TestEveryLossOfAnUpstreamIsLoggedOnceEachWay(t *testing.T) {
 	w, server := newWorld(t), redistest.Start(t)
 	r := w.relay(t, "ENABLE_NONCE_ORDERING=true", "REDIS_ENABLED=true", "REDIS_URL="+server.URL(), "MIRROR_NODE_HEALTH_INTERVAL=50",
-		"HBAR_RATE_LIMIT_TINYBAR=1000000000000", "LOCK_REDIS_TIMEOUT_MS=1000")
+		"HBAR_RATE_LIMIT_TINYBAR=1000000000000", "LOCK_REDIS_TIMEOUT_MS=5000", "LOCK_HEARTBEAT_MISSED_COUNT=20")
 	sender := w.account(t)
 	nonce := uint64(0)
 	send := func() answer {
@@ -25,6 +25,7 @@ func TestEveryLossOfAnUpstreamIsLoggedOnceEachWay(t *testing.T) {
 		}
 		return got
 	}
+	r.until("a transaction is executed: the node is connected", func() bool { return send().Error == nil })
 	unavailable := func(*http.Request) mirrorrest.Fault { return mirrorrest.Fault{Status: http.StatusServiceUnavailable} }
 	must := func(err error) {
 		if err != nil {
@@ -58,6 +59,8 @@ func TestEveryLossOfAnUpstreamIsLoggedOnceEachWay(t *testing.T) {
 			}
 			return found
 		}
+		// One server is the upstream of several parts, each of which finds out by itself that it is back.
+		r.until(test.name+" is not lost any more", func() bool { return len(lines(outage.Lost)) == len(lines(outage.Back)) })
 		before := len(lines(outage.Lost))
 		test.lose()
 		r.until(test.name+" is lost", func() bool { test.use(); return len(lines(outage.Lost)) > before })

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math/big"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -134,6 +135,18 @@ func (j *journal) with(words string) (found []string) {
 	return found
 }
 
+// patient settings are for relays on a machine that may stand still for seconds. Tests of what happens when time
+// is up have settings of their own.
+var patient = []string{
+	"SDK_REQUEST_TIMEOUT=60000", "SDK_GRPC_DEADLINE=30000", "MIRROR_NODE_TIMEOUT=60000", "SERVER_REQUEST_TIMEOUT_MS=900000",
+	"LOCK_REDIS_TIMEOUT_MS=20000", "LOCK_HEARTBEAT_MISSED_COUNT=100", "LOCK_LANE_MEMORY_MS=600000", "STALE_FACTS_MAX_AGE_MS=600000",
+	"CACHE_REDIS_TIMEOUT=20000", "LIMIT_REDIS_TIMEOUT_MS=20000", "TXPOOL_REDIS_TIMEOUT_MS=20000", "FILTER_REDIS_TIMEOUT=20000", "TX_STATUS_TRACING_REDIS_TIMEOUT_MS=20000",
+}
+
+// aBurst is for transactions that are sent all at once: the first may arrive long after the last, and the turn of the last
+// may come late.
+const aBurst = "NONCE_GAP_HOLD_MS=600000"
+
 func (w *world) relay(t *testing.T, settings ...string) *relay {
 	t.Helper()
 	roster, err := json.Marshal(w.net.Nodes())
@@ -143,8 +156,8 @@ func (w *world) relay(t *testing.T, settings ...string) *relay {
 	cfg, err := config.Load(append([]string{
 		"CHAIN_ID=298", "HEDERA_NETWORK=" + string(roster), "MIRROR_NODE_URL=" + w.net.Mirror(),
 		"OPERATOR_ID_MAIN=" + "0.0.2", "OPERATOR_KEY_FORMAT=HEX_ED25519", "OPERATOR_KEY_MAIN=" + ledger.OperatorKey,
-		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0", "MIRROR_NODE_RETRY_DELAY=50", "MIRROR_NODE_TIMEOUT=5000", "SHUTDOWN_DRAIN_TIMEOUT_MS=100", "SHUTDOWN_DRAIN_DELAY_MS=0",
-	}, settings...))
+		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0", "MIRROR_NODE_RETRY_DELAY=50", "SHUTDOWN_DRAIN_TIMEOUT_MS=100", "SHUTDOWN_DRAIN_DELAY_MS=0",
+	}, append(slices.Clone(patient), settings...)...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +306,7 @@ func (r record) steps() (names []string) {
 // until waits for what comes about by itself.
 func (r *relay) until(what string, ok func() bool) {
 	r.Helper()
-	end := time.Now().Add(60 * time.Second)
+	end := time.Now().Add(generous)
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for !ok() {

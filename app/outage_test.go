@@ -32,6 +32,9 @@ func TestQueueWithoutNodes(t *testing.T) {
 					t.Parallel()
 					w := newWorld(t, func(c *devnet.Config) { c.Nodes = nodes })
 					settings := []string{"ENABLE_NONCE_ORDERING=true", "SDK_REQUEST_TIMEOUT=1000"}
+					if test.network == nil { // time enough to hear that they are busy
+						settings[1] = "SDK_REQUEST_TIMEOUT=8000"
+					}
 					if test.network != nil {
 						settings = append(settings, "HEDERA_NETWORK="+test.network(t, nodes))
 					} else if err := w.rules.Set([]byte(`[{"at":"submit","status":"BUSY"}]`)); err != nil {

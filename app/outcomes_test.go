@@ -35,7 +35,7 @@ const (
 )
 
 // impatient settings are for what is only known to be lost when time is up.
-var impatient = []string{"SDK_REQUEST_TIMEOUT=3000", "SDK_GRPC_DEADLINE=1000"}
+var impatient = []string{"SDK_REQUEST_TIMEOUT=8000", "SDK_GRPC_DEADLINE=4000"}
 
 // Every fault of the network, wherever it strikes, leads to one of the outcomes: what the
 // client is told, what the record says, and which nonce the lane goes on with all agree
@@ -125,8 +125,8 @@ func TestOutcomes(t *testing.T) {
 		"mirror: disconnected":      upstream(`[{"at":"mirror","drop":true}]`),
 		"mirror: cut":               upstream(`[{"at":"mirror","cut":true}]`),
 		"mirror: garbage":           upstream(`[{"at":"mirror","garbage":true}]`),
-		"mirror: hangs":             upstream(`[{"at":"mirror","hang":true}]`, "MIRROR_NODE_TIMEOUT=1000"),
-		"mirror: too slow":          upstream(`[{"at":"mirror","delay":"1m"}]`, "MIRROR_NODE_TIMEOUT=1000"),
+		"mirror: hangs":             upstream(`[{"at":"mirror","hang":true}]`, "MIRROR_NODE_TIMEOUT=8000"),
+		"mirror: too slow":          upstream(`[{"at":"mirror","delay":"1m"}]`, "MIRROR_NODE_TIMEOUT=8000"),
 		"mirror: slow":              executed(`[{"at":"mirror","delay":"300ms"}]`, 1),
 		"mirror: slow in the body":  executed(`[{"at":"mirror","pause":"300ms"}]`, 1),
 		"mirror: broken, asked on":  executed(`[{"at":"mirror","httpStatus":503,"times":1}]`, 1, "MIRROR_NODE_RETRIES=2", "MIRROR_NODE_RETRY_CODES=[503]"),
@@ -143,7 +143,7 @@ func TestOutcomes(t *testing.T) {
 func (want trial) run(t *testing.T) {
 	w := newWorld(t, lagging, func(c *devnet.Config) { c.Nodes, c.TLS = 2, true })
 	// What each fault does by itself, so nothing is sent again: recovery has tests of its own.
-	settings := []string{"NONCE_RECOVERY_MS=0", "ENABLE_NONCE_ORDERING=true", "TX_STATUS_TRACING=true", "SDK_MAX_ATTEMPTS=4", "READ_YOUR_WRITES_WAIT_MS=20000"}
+	settings := []string{"NONCE_RECOVERY_MS=0", "ENABLE_NONCE_ORDERING=true", "TX_STATUS_TRACING=true", "SDK_MAX_ATTEMPTS=4", "READ_YOUR_WRITES_WAIT_MS=60000"}
 	settings = append(settings, want.settings...)
 	if want.tls {
 		settings = append(settings, "HEDERA_NETWORK="+asText(t, w.net.TLSNodes()), "HEDERA_NODE_CERT_HASHES="+asText(t, w.net.CertHashes()), "CLIENT_TRANSPORT_SECURITY=true")

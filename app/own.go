@@ -80,10 +80,10 @@ type operatorBalance struct {
 	known  bool           // guarded by mu
 }
 
-const (
-	balanceFresh   = 10 * time.Second
-	balanceTimeout = 2 * time.Second // scrapers wait ten
-)
+const balanceFresh = 10 * time.Second
+
+// balanceTimeout is for the look at the balance: scrapers wait ten seconds. Tests prolong it.
+var balanceTimeout = 2 * time.Second
 
 // Describe implements prometheus.Collector.
 func (o *operatorBalance) Describe(out chan<- *prometheus.Desc) { out <- o.desc }

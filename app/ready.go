@@ -23,10 +23,12 @@ const (
 	upstreamRedis  = "redis"
 )
 
+// readyTimeout is for a look at one upstream. Tests prolong it.
+var readyTimeout = 2 * time.Second
+
 const (
-	readyTimeout = 2 * time.Second // for a look at one upstream
-	readyFresh   = time.Second     // how long a look is good for
-	readyNodes   = 4               // nodes that are tried at a time
+	readyFresh = time.Second // how long a look is good for
+	readyNodes = 4           // nodes that are tried at a time
 )
 
 // trouble is an upstream that does not answer.

@@ -39,10 +39,13 @@ func (a *App) settings(ctx context.Context) any {
 	return settings{Relay: relay, Upstream: []serviceSettings{nodes, mirror}}
 }
 
+// versionTimeout is for the look at the newest block. Tests prolong it.
+var versionTimeout = time.Second
+
 // nodeVersion returns the version of the consensus nodes, as the newest block names it;
 // empty if the mirror node does not tell at once.
 func (a *App) nodeVersion(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	head, err := a.mirror.LatestBlock(ctx)
 	if err != nil {

@@ -34,10 +34,10 @@ func TestReadYourWrites(t *testing.T) {
 	for name, settings := range map[string][]string{
 		"alone":   {},
 		"ordered": {"ENABLE_NONCE_ORDERING=true"},
-		"fleet":   {"REDIS_ENABLED=true", redis, "TXPOOL_REDIS_TIMEOUT_MS=5000"},
+		"fleet":   {"REDIS_ENABLED=true", redis},
 	} {
 		t.Run(name, func(t *testing.T) {
-			settings = append(settings, "READ_YOUR_WRITES_WAIT_MS=30000")
+			settings = append(settings, "READ_YOUR_WRITES_WAIT_MS=60000")
 			told := w.relay(t, settings...)
 			asked := told
 			if name == "fleet" {
@@ -133,7 +133,7 @@ func TestPendingTransaction(t *testing.T) {
 // receipts of rejected ones say why there is none.
 func TestLifecycle(t *testing.T) {
 	w := newWorld(t)
-	r := w.relay(t, "TX_STATUS_TRACING=true", "READ_YOUR_WRITES_WAIT_MS=200", "ENABLE_NONCE_ORDERING=true", "SDK_REQUEST_TIMEOUT=1500", "SDK_GRPC_DEADLINE=1000")
+	r := w.relay(t, "TX_STATUS_TRACING=true", "READ_YOUR_WRITES_WAIT_MS=200", "ENABLE_NONCE_ORDERING=true")
 	t.Run("executed", func(t *testing.T) {
 		sender := w.account(t)
 		tx := sender.sign(sender.pay(0))
@@ -188,6 +188,7 @@ func TestLifecycle(t *testing.T) {
 	})
 	t.Run("unknown", func(t *testing.T) {
 		w.spoilNode(t, node.Fault{Vanish: true})
+		r := w.relay(t, "TX_STATUS_TRACING=true", "READ_YOUR_WRITES_WAIT_MS=200", "ENABLE_NONCE_ORDERING=true", "SDK_REQUEST_TIMEOUT=4000")
 		sender := w.account(t)
 		tx := sender.sign(sender.pay(0))
 		if got := r.send(tx); got.Error == nil || got.Error.Code != -32010 {
