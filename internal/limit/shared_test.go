@@ -103,8 +103,9 @@ func answer1(book string, spent int64) answer { return answer{granted, sums{{boo
 // A claim that Redis has, and that is settled while it is away, is charged once in the
 // end.
 func TestSettledWithoutRedis(t *testing.T) {
+	t.Parallel() // it waits until claims lapse, which they must not before Redis is away
 	f, w := newFleet(t), today()
-	f.lapse = time.Second
+	f.lapse = 20 * time.Second
 	p := f.process("a")
 	dear, _ := reserve(t, p, w, 10, fixed("total", 100))
 	free, _ := reserve(t, p, w, 10, fixed("total", 100))
