@@ -78,11 +78,12 @@ func (k *Keeper) Register(ctx context.Context) error {
 	}
 	limit := now() + k.o.TTL + k.o.Renew
 	for {
+		last := now() > limit // before the question: what is slow is not held
 		_, err := k.Acquire(ctx, nodePrefix(k.kind)+k.instance)
 		if !errors.Is(err, ErrHeld) {
 			return err
 		}
-		if now() > limit {
+		if last {
 			return fmt.Errorf("another living process has the INSTANCE_ID %q: %w", k.instance, err)
 		}
 		if !pause(ctx, k.o.Renew/6) {

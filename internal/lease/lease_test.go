@@ -124,11 +124,50 @@ func TestSameName(t *testing.T) {
 	if err := k[0].db.Close(); err != nil { // as the end of its process does
 		t.Fatal(err)
 	}
+	k[1].o = hour // so that it lives when it is looked for, however slow the machine is
 	if err := k[1].Register(t.Context()); err != nil {
 		t.Fatalf("after the first has ended: %v", err)
 	}
 	if nodes, err := k[1].Nodes(t.Context()); err != nil || len(nodes) != 1 || nodes[0] != "same" {
 		t.Fatalf("nodes %v, %v", nodes, err)
+	}
+}
+
+// TestSlowAnswer: that a name was held when the database was asked, an answer that took long does not end a process, which asks again.
+func TestSlowAnswer(t *testing.T) {
+	k := keepers(t, pgtest.Start(t).Database(), time.Second, "same", "same")
+	if err := k[0].Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	locked, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- k[0].db.Write(t.Context(), func(tx *ledger.Tx) error {
+			_, err := tx.Exec(t.Context(), "SELECT name FROM leases FOR UPDATE")
+			close(locked)
+			<-release
+			return err
+		})
+	}()
+	<-locked
+	patience := now() + k[1].o.TTL + k[1].o.Renew
+	registered := make(chan error, 1)
+	go func() { registered <- k[1].Register(t.Context()) }()
+	for waiting := 0; len(registered) == 0 && (waiting == 0 || now() <= patience); {
+		if !pause(t.Context(), 10*time.Millisecond) {
+			t.Fatal("the question does not come")
+		}
+		err := k[0].db.Read(t.Context(), func(tx *ledger.Tx) error {
+			_, err := tx.One(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'", nil, &waiting)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(release)
+	<-ended
+	if err := <-registered; err != nil {
+		t.Fatalf("nobody has the name: %v", err)
 	}
 }
 
