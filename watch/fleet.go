@@ -31,6 +31,9 @@ func newFleet(s *Service) *fleet { return &fleet{s: s, mine: map[string]*lease.L
 // heartbeatEvery is how often a process writes its row for people. Its lease tells the fleet that it lives.
 const heartbeatEvery = 3 * time.Second
 
+// farewell bounds the last row of a process that ends.
+const farewell = 10 * time.Second
+
 // rebalance is how often the division of the units is looked at.
 const rebalance = 500 * time.Millisecond
 
@@ -70,7 +73,7 @@ func (f *fleet) run(ctx context.Context) error {
 		}
 		pauseFor(ctx, rebalance)
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	if err := f.heartbeat(last, "dead"); err != nil {
 		f.s.log.WarnContext(last, "the fleet was not told of the end; it will notice", "error", err)

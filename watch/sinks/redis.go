@@ -17,7 +17,7 @@ type stream struct {
 }
 
 func newStream(url, name string) (*stream, error) {
-	client, err := redisx.Open(url, redisx.Options{})
+	client, err := redisx.Open(url, redisx.Options{Timeout: postTimeout}) // an answer that is not waited for repeats a batch
 	if err != nil {
 		return nil, fmt.Errorf("sink redis: %w", err)
 	}
