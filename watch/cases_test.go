@@ -27,7 +27,7 @@ import (
 // TestEventBeforeItsContractIsAnnounced has a contract log in the transaction that makes it, before the factory does.
 func TestEventBeforeItsContractIsAnnounced(t *testing.T) {
 	c := watchtest.New(t, 3)
-	db, b := open(t), &book{}
+	db, b := open(t), &book{t: t}
 	start(t, db, escrows(t, c.URL), "a", b)
 	c.Commit() // 1
 	c.EmitPair(watchtest.Emitter(1), watchtest.Input(released, watchtest.Word(common.Address{2}), watchtest.Number(7)),
@@ -75,7 +75,7 @@ func TestTenThousandContracts(t *testing.T) {
 		}
 	}
 	endpoint, calls := counter(t, c.URL)
-	db, b := open(t), &book{}
+	db, b := open(t), &book{t: t}
 	plan := escrows(t, endpoint)
 	for _, name := range []string{"a", "b", "c"} {
 		start(t, db, plan, name, b)
@@ -98,6 +98,17 @@ func TestTenThousandContracts(t *testing.T) {
 		})
 	}
 	caughtUp(children)
+	watchtest.Until(t, "each process has its units", func() (bool, error) {
+		var owned, nobodys int
+		err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+			if _, err := tx.One(t.Context(), "SELECT COUNT(DISTINCT owner) FROM cursors", nil, &owned); err != nil {
+				return err
+			}
+			_, err := tx.One(t.Context(), "SELECT COUNT(*) FROM cursors WHERE owner = ''", nil, &nobodys)
+			return err
+		})
+		return err == nil && owned == 3 && nobodys == 0, errors.Join(fmt.Errorf("%d owners, %d units without one", owned, nobodys), err)
+	})
 	total, looks, reads := children, calls.looks.Load(), calls.reads.Load()
 	for block := range blocks {
 		for n := range 20 {
