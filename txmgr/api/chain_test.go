@@ -12,7 +12,9 @@ import (
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/eth/ethconfig"
 	"github.com/ethereum/go-ethereum/ethclient/simulated"
+	"github.com/ethereum/go-ethereum/node"
 
 	"lockstep/txmgr"
 )
@@ -31,7 +33,9 @@ func newChain(t *testing.T, funded ...common.Address) *simchain {
 	for _, a := range funded {
 		alloc[a] = types.Account{Balance: new(big.Int).Lsh(big.NewInt(1), 80)}
 	}
-	c := &simchain{backend: simulated.NewBackend(alloc), sent: map[string]int{}}
+	c := &simchain{sent: map[string]int{}, backend: simulated.NewBackend(alloc, func(_ *node.Config, e *ethconfig.Config) {
+		e.Miner.Recommit = time.Hour // else a busy machine's block goes without some of its transactions
+	})}
 	t.Cleanup(func() { c.backend.Close() })
 	return c
 }

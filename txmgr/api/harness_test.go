@@ -92,10 +92,11 @@ func (w *world) build(change func(*service.Config)) *service.Service {
 		Signers: signers.Config{Keys: signerKey, Timeout: envx.Millis(time.Minute)},
 		API:     api.Config{Address: "127.0.0.1:0", Streams: 10, Batch: 10, Waits: 1000, Drain: envx.Millis(5 * time.Second)},
 		Webhooks: webhooks.Config{
-			Networks: envx.Strings{"127.0.0.1"}, Timeout: envx.Millis(10 * time.Second), RetryFor: envx.Millis(time.Hour), Workers: 4, Limit: 5, Retention: envx.Millis(time.Hour),
+			Networks: envx.Strings{"127.0.0.1"}, Timeout: envx.Millis(5 * time.Minute), RetryFor: envx.Millis(time.Hour), Workers: 4, Limit: 5, Retention: envx.Millis(time.Hour),
 		},
 	}
 	cfg.Manager.Instance, cfg.Manager.Poll = "test", envx.Millis(20*time.Millisecond)
+	cfg.Manager.Reservation = envx.Millis(time.Hour) // however slow the machine is
 	if change != nil {
 		change(&cfg)
 	}
@@ -132,7 +133,7 @@ func (w *world) run(change func(*service.Config)) {
 // until waits for a condition.
 func (w *world) until(what string, holds func() bool) {
 	w.t.Helper()
-	end := time.After(time.Minute)
+	end := time.After(5 * time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {

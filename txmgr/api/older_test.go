@@ -14,7 +14,6 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"lockstep/internal/envx"
 	"lockstep/txmgr/service"
 )
 
@@ -27,7 +26,6 @@ type olderClient struct {
 func older(t *testing.T) olderClient {
 	w := start(t, func(c *service.Config) {
 		c.API.BasicUser, c.API.BasicPassword = "core", "sesame"
-		c.Manager.Reservation = envx.Millis(time.Hour) // however slow the machine is
 	})
 	return olderClient{w, basic("core", "sesame")}
 }
@@ -150,8 +148,9 @@ func hashOf(t *testing.T, raw string) string {
 func TestReservations(t *testing.T) {
 	w := start(t, nil)
 	var r struct {
-		ID, Status, ExpiresAt string
-		Nonce                 uint64
+		ID, Status string
+		ExpiresAt  time.Time
+		Nonce      uint64
 	}
 	w.post("/v1/nonces", fmt.Sprintf(`{"address":%q,"chain":"0x539"}`, callerSigner.Hex())).into(t, &r)
 	if r.ID == "" || r.Nonce != 0 || r.Status != "held" {
@@ -159,7 +158,7 @@ func TestReservations(t *testing.T) {
 	}
 	before := r.ExpiresAt
 	w.post("/v1/nonces/"+r.ID+"/renew", "").into(t, &r)
-	if r.ExpiresAt <= before {
+	if !r.ExpiresAt.After(before) {
 		t.Errorf("renewed from %s to %s", before, r.ExpiresAt)
 	}
 	if a := w.post("/v1/transactions/raw", fmt.Sprintf(`{"chain":1337,"rawTx":%q,"reservation":"none"}`, signed(0, 1))); a.status != 409 || a.code(t) != "NO_RESERVATION" {

@@ -225,7 +225,7 @@ func testBudget(t *testing.T, r *room) {
 }
 
 func testReservations(t *testing.T, r *room) {
-	const ttl = 60_000_000
+	const ttl = 3_600_000_000
 	ctx := t.Context()
 	var list []*txmgr.Reservation
 	for range 3 {
@@ -274,7 +274,7 @@ func testReservationsAtOnce(t *testing.T, r *room) {
 	for range callers {
 		group.Go(func() {
 			for range each {
-				v, err := r.Reserve(context.WithoutCancel(t.Context()), chain, signer, tenant, 60_000_000, 0, false)
+				v, err := r.Reserve(context.WithoutCancel(t.Context()), chain, signer, tenant, 3_600_000_000, 0, false)
 				if err != nil {
 					t.Error(err)
 					return
@@ -296,9 +296,9 @@ func testReservationsAtOnce(t *testing.T, r *room) {
 
 func testLock(t *testing.T, r *room) {
 	ctx := t.Context()
-	v, err := r.LockLane(ctx, chain, signer, tenant, "request", 60_000_000, false)
+	v, err := r.LockLane(ctx, chain, signer, tenant, "request", 3_600_000_000, false)
 	r.no(err)
-	_, err = r.LockLane(ctx, chain, signer, tenant, "other", 60_000_000, false)
+	_, err = r.LockLane(ctx, chain, signer, tenant, "other", 3_600_000_000, false)
 	r.is(err, txmgr.ErrLocked)
 	if done, err := r.UnlockLane(ctx, chain, signer, tenant, "wrong"); err != nil || done {
 		t.Fatalf("a stranger unlocked: %v, %v", done, err)
@@ -310,7 +310,7 @@ func testLock(t *testing.T, r *room) {
 		t.Fatalf("an unused lock kept its nonce: next is %d", lane.NextNonce)
 	}
 	r.must(r.LockLane(ctx, chain, signer, tenant, "late", -1, false))
-	r.must(r.LockLane(ctx, chain, signer, tenant, "next", 60_000_000, false)) // the old lock has expired
+	r.must(r.LockLane(ctx, chain, signer, tenant, "next", 3_600_000_000, false)) // the old lock has expired
 }
 
 func testViews(t *testing.T, r *room) {
