@@ -29,7 +29,7 @@ func TestContract(t *testing.T) {
 	t.Run("ethchain", func(t *testing.T) {
 		chain := startAnvil(t)
 		chain.call("anvil_setCode", nil, reverting, revertingCode)
-		open := func(url string) txmNode { return txmNode{Chain: 31337, URLs: []string{url}, Timeout: time.Second} }
+		open := func(url string) txmNode { return txmNode{Chain: 31337, URLs: []string{url}, Timeout: time.Minute} }
 		alive, err := open(chain.url).open(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -51,6 +51,8 @@ func TestContract(t *testing.T) {
 		}
 		log := slog.New(slog.DiscardHandler)
 		n := h.node("")
+		lost := n
+		n.Timeout = time.Minute // an offer has to be answered, however slow the machine is
 		alive, err := n.open(log)
 		if err != nil {
 			t.Fatal(err)
@@ -59,7 +61,6 @@ func TestContract(t *testing.T) {
 			tried, err := alive.Simulate(t.Context(), txmgr.Call{From: keyOf(n.Keys[0]).Account(), To: reverting, Value: new(big.Int), Data: []byte{1}})
 			return err == nil && !tried.Success
 		})
-		lost := n
 		lost.URLs, lost.Network = []string{"http://127.0.0.1:1"}, `{"127.0.0.1:1":"0.0.3"}`
 		dead, err := lost.open(log)
 		if err != nil {

@@ -129,7 +129,9 @@ func TestStoppedOwner(t *testing.T) {
 	c.many(20)
 	c.settled()
 	for range 2 {
-		owner, before := c.owner(), c.term()
+		var owner string
+		until(t, "a process owns the signer", func() bool { owner = c.owner(); return processes[owner] != nil })
+		before := c.term()
 		c.many(20)
 		stopped := processes[owner]
 		stopped.signal(stopSignal)

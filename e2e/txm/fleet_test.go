@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -23,7 +25,7 @@ import (
 )
 
 // patience bounds every wait of these tests; nothing is asserted about how long a wait takes.
-const patience = 3 * time.Minute
+const patience = 6 * time.Minute
 
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
@@ -140,18 +142,25 @@ func startAnvil(t testing.TB, args ...string) *anvil {
 		// At once, and each second: anvil may overlook a transaction that arrives while it mines, until the next arrives.
 		args = []string{"--mixed-mining", "--block-time", "1"}
 	}
-	return startAnvilAt(t, freePort(t), args...)
+	return startAnvilAt(t, func() int { return freePort(t) }, args...)
 }
 
-func startAnvilAt(t testing.TB, port int, args ...string) *anvil {
+// startAnvilAt starts a chain at a port. Where another process has the port, or had it a moment ago, it tries again.
+func startAnvilAt(t testing.TB, port func() int, args ...string) *anvil {
 	t.Helper()
 	found, _ := filepath.Glob("../node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil")
 	if len(found) == 0 {
 		t.Fatal("this test needs anvil; run scripts/setup.sh")
 	}
-	a := &anvil{t: t, port: port}
+	a := &anvil{t: t}
+	until(t, "anvil listens", func() bool {
+		if a.process == nil || a.ended() {
+			a.port = port()
+			a.process = run(t, exec.Command(found[0], append([]string{"--port", strconv.Itoa(a.port), "--host", "127.0.0.1"}, args...)...))
+		}
+		return strings.Contains(a.out.String(), "Listening on")
+	})
 	a.url = fmt.Sprintf("http://127.0.0.1:%d", a.port)
-	a.process = run(t, exec.Command(found[0], append([]string{"--port", strconv.Itoa(a.port), "--host", "127.0.0.1"}, args...)...))
 	a.ready()
 	return a
 }
@@ -209,13 +218,19 @@ func callRPC(url, method string, into any, params ...any) error {
 	return json.Unmarshal(reply.Result, into)
 }
 
+// freePort returns a port that nobody has. It is below those that the kernel gives to connections, so that it is still free when a process
+// that was killed starts again.
 func freePort(t testing.TB) int {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := 12_000 + rand.IntN(18_000)
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			_ = listener.Close()
+			return port
+		}
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 // ledgers are the databases that every test of a crash runs on.

@@ -128,7 +128,7 @@ func (h *hederanet) node(ledger string) txmNode {
 func (n txmNode) hedera(log *slog.Logger) (txmgr.Chain, error) {
 	client, err := consensus.New(consensus.Config{
 		Network: n.Network, OperatorID: devnet.OperatorID(), OperatorKey: secret.String(devnet.OperatorKey()), OperatorKeyFormat: "HEX_ECDSA",
-		AttemptTimeout: envx.Millis(n.Timeout), RequestTimeout: envx.Millis(10 * time.Second), MaxAttempts: 10,
+		AttemptTimeout: envx.Millis(n.Timeout), RequestTimeout: envx.Millis(max(10*time.Second, 2*n.Timeout)), MaxAttempts: 10,
 	}, log)
 	if err != nil {
 		return nil, err
@@ -245,7 +245,7 @@ func TestHederaUnderFaults(t *testing.T) {
 	for range intents / 50 {
 		c.many(50)
 	}
-	c.settledWithin(5 * time.Minute)
+	c.settledWithin(20 * time.Minute)
 	h.audit(c)
 	c.sameBytes()
 	if left := h.left(); left != 0 {
@@ -325,7 +325,7 @@ func TestHederaVanished(t *testing.T) {
 	h.spoil(node.Fault{}, node.Fault{Vanish: true})
 	n.start(t)
 	c.many(4)
-	c.settledWithin(5 * time.Minute)
+	c.settledWithin(20 * time.Minute)
 	h.audit(c)
 	if got := h.statuses(); got["SUCCESS"] != 4 || len(got) != 1 {
 		t.Errorf("the consensus log has %v", got)

@@ -73,6 +73,7 @@ func (n txmNode) config() txmgr.Config {
 		}
 	}
 	c.CancelAfter = max(c.CancelAfter, c.BumpAfter)
+	c.Reservation = envx.Millis(time.Hour) // however slow the machine is
 	if n.Lease != 0 {
 		c.SendTimeout = c.Lease / 2
 	}

@@ -35,10 +35,15 @@ func TestDatabaseAway(t *testing.T) {
 	redis := redistest.Start(t)
 	server := pgtest.Start(t)
 	database := server.Database()
-	f := &fleet{t: t, members: map[string]*harness.Process{}, settings: []string{
-		"DATABASE_URL=" + database, "WATCH_FILE=" + plan(t, chain.URL, "redis://"+redis.Addr()+"/events"), "WATCH_DB_PATIENCE=" + (away + 15*time.Second).String(),
-	}}
-	f.start("a")
+	f := &fleet{t: t, members: map[string]*harness.Process{}}
+	// start runs a process that waits for its database for a while.
+	start := func(name string, patience time.Duration) {
+		f.settings = []string{
+			"DATABASE_URL=" + database, "WATCH_FILE=" + plan(t, chain.URL, "redis://"+redis.Addr()+"/events"), "WATCH_DB_PATIENCE=" + patience.String(),
+		}
+		f.start(name)
+	}
+	start("a", away+2*patience) // however slowly the database comes back
 	emit := func() {
 		chain.Emit(watchtest.Emitter(1), approved, watchtest.Word(common.Address{1}))
 		chain.Commit()
@@ -54,23 +59,27 @@ func TestDatabaseAway(t *testing.T) {
 
 	server.Kill()
 	emit()
-	harness.Until(t, harness.StartLimit, "the outage is noticed", func() bool { return f.members["a"].Log.Has("the database does not answer") })
+	harness.Until(t, patience, "the outage is noticed", func() bool { return f.members["a"].Log.Has("the database does not answer") })
 	emit()
 	<-time.After(away)
 	server.Restart()
 	stored(t, db, scan(t, chain))
-	harness.Until(t, harness.StartLimit, "the return is noticed", func() bool { return f.members["a"].Log.Has("the database answers again") })
+	harness.Until(t, patience, "the return is noticed", func() bool { return f.members["a"].Log.Has("the database answers again") })
 
+	f.members["a"].Stop()
+	start("b", 5*time.Second)
+	emit()
+	stored(t, db, scan(t, chain))
 	server.Kill()
 	select {
-	case <-f.members["a"].Ended:
-	case <-time.After(2 * time.Minute):
+	case <-f.members["b"].Ended:
+	case <-time.After(patience):
 		t.Fatal("the process does not end without its database")
 	}
-	if code := f.members["a"].Exit(); code != 1 {
+	if code := f.members["b"].Exit(); code != 1 {
 		t.Errorf("exit status %d", code)
 	}
-	lines := strings.Split(strings.TrimSpace(f.members["a"].Log.String()), "\n")
+	lines := strings.Split(strings.TrimSpace(f.members["b"].Log.String()), "\n")
 	if last := lines[len(lines)-1]; !strings.Contains(last, "the database does not answer for ") {
 		t.Errorf("the last line is %q", last)
 	}

@@ -1,6 +1,7 @@
 package watchers
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"encoding/json"
@@ -16,7 +17,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
@@ -26,7 +26,6 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"lockstep/e2e/harness"
-	"lockstep/internal/redistest"
 	"lockstep/watch/watchtest"
 )
 
@@ -53,16 +52,10 @@ func startAnvil(t *testing.T, args ...string) *anvil {
 	if len(found) == 0 {
 		t.Fatal("this test needs anvil; run scripts/setup.sh")
 	}
-	port := redistest.FreePort(t)
-	cmd := exec.CommandContext(t.Context(), found[0], append([]string{"--host", "127.0.0.1", "--port", strconv.Itoa(port), "--silent"}, args...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	a := &anvil{t: t}
+	for try := 0; a.url == "" && try < 10; try++ { // another process may take a port between its choice and its use
+		a.url = tryAnvil(t, found[0], freePort(t), args)
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	a := &anvil{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	var err error
 	if a.rpc, err = rpc.DialContext(t.Context(), a.url); err != nil {
 		t.Fatal(err)
@@ -72,8 +65,33 @@ func startAnvil(t *testing.T, args ...string) *anvil {
 	if a.key, err = crypto.HexToECDSA(payerKey); err != nil {
 		t.Fatal(err)
 	}
-	harness.Until(t, harness.StartLimit, "anvil answers", func() bool { _, err := a.ChainID(t.Context()); return err == nil })
+	harness.Until(t, patience, "anvil answers", func() bool { _, err := a.ChainID(t.Context()); return err == nil })
 	return a
+}
+
+// tryAnvil starts the program and returns where it listens, "" if it ended before it did.
+func tryAnvil(t *testing.T, program string, port int, args []string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, append([]string{"--host", "127.0.0.1", "--port", strconv.Itoa(port)}, args...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "Listening on") {
+			go func() { _, _ = io.Copy(io.Discard, out) }() // so that it never blocks on a full pipe
+			return fmt.Sprintf("http://127.0.0.1:%d", port)
+		}
+	}
+	return ""
 }
 
 // payer is the account.
@@ -107,7 +125,7 @@ func (a *anvil) send(to *common.Address, value int64, data []byte) common.Hash {
 func (a *anvil) mined(hash common.Hash) *types.Receipt {
 	a.t.Helper()
 	var receipt *types.Receipt
-	harness.Until(a.t, harness.StartLimit, "the transaction is mined", func() (ok bool) {
+	harness.Until(a.t, patience, "the transaction is mined", func() (ok bool) {
 		var err error
 		receipt, err = a.TransactionReceipt(a.t.Context(), hash)
 		return err == nil
@@ -142,7 +160,7 @@ func compile(t *testing.T, file string) map[string]compiled {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, compiler, "--standard-json")
 	cmd.Stdin = strings.NewReader(string(input))
@@ -188,7 +206,7 @@ func TestKeeperReleasesEscrowsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	keeperAddress := crypto.PubkeyToAddress(keeper.PublicKey)
-	port, listener := strconv.Itoa(redistest.FreePort(t)), strconv.Itoa(redistest.FreePort(t))
+	port, listener := strconv.Itoa(freePort(t)), strconv.Itoa(freePort(t))
 	example, err := os.ReadFile(filepath.Join("..", "..", "examples", "keeper", "watch.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -257,7 +275,7 @@ func TestKeeperReleasesEscrowsOnce(t *testing.T) {
 		}
 		return answer.StatusCode == http.StatusAccepted, errors.Join(errors.New(answer.Status), answer.Body.Close())
 	})
-	harness.Until(t, 2*time.Minute, "every event has its transaction again", func() bool {
+	harness.Until(t, patience, "every event has its transaction again", func() bool {
 		log := running["watch"].Log.String()
 		return strings.Count(log, "an event has its transaction")+strings.Count(log, "refuses what an event triggers") >= escrows
 	})

@@ -3,6 +3,7 @@ package watchers
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -38,6 +39,45 @@ func owners(t *testing.T, db *ledger.DB, names []string) (map[string]string, boo
 		complete = complete && strings.Contains(" "+strings.Join(names, " ")+" ", " "+name+" ")
 	}
 	return list, complete && len(used) == len(names)
+}
+
+// looks are how often each process has looked at the division of the shards: it writes a row after a look.
+type looks map[string]*look
+
+type look struct {
+	last  int64
+	times int
+}
+
+// all tells whether every process has looked since this was empty, and has found nothing to do.
+func (l looks) all(t *testing.T, db *ledger.DB, names []string) bool {
+	t.Helper()
+	err := db.Read(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Query(t.Context(), "SELECT instance_id, last_heartbeat FROM nodes", nil, func(r ledger.Row) error {
+			var name string
+			var at int64
+			if err := r.Scan(&name, &at); err != nil {
+				return err
+			}
+			switch of := l[name]; {
+			case of == nil:
+				l[name] = &look{last: at}
+			case of.last != at:
+				of.last = at
+				of.times++
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if l[name] == nil || l[name].times < 2 { // the first row may be of an earlier look
+			return false
+		}
+	}
+	return true
 }
 
 // TestFleetGrowsAndShrinks has 2, 3, 10 and 9 processes follow contracts under load. A process more or less moves about its own share of the
@@ -77,19 +117,22 @@ func TestFleetGrowsAndShrinks(t *testing.T) {
 				delete(f.members, name)
 			}
 		}
-		var now map[string]string
-		shards := 0
+		var now, last map[string]string
+		looked, polls := looks{}, 0
 		watchtest.Until(t, fmt.Sprintf("%d processes share the work", step.count), func() (bool, error) {
-			for range 5 {
-				chain.Emit(watchtest.Emitter(1+rand.IntN(children)), approved, watchtest.Word(common.Address{1}))
+			if polls++; polls%5 == 1 {
+				for range 5 {
+					chain.Emit(watchtest.Emitter(1+rand.IntN(children)), approved, watchtest.Word(common.Address{1}))
+				}
+				chain.Commit()
 			}
-			chain.Commit()
 			var complete bool
 			now, complete = owners(t, db, names[:step.count])
+			if !maps.Equal(now, last) {
+				last, looked = now, looks{}
+			}
 			// The first time, all children have to be known.
-			settled := shards == len(now) && len(now) > children/2
-			shards = len(now)
-			return complete && settled, errors.New("not yet")
+			return looked.all(t, db, names[:step.count]) && complete && len(now) > children/2, errors.New("not yet")
 		})
 		if before != nil {
 			moved := 0
@@ -132,7 +175,7 @@ func TestFixedPartitions(t *testing.T) {
 	}
 	chain.Commit()
 	start("a", 0)
-	harness.Until(t, harness.StartLimit, "the partition that nobody has is warned of", func() bool {
+	harness.Until(t, patience, "the partition that nobody has is warned of", func() bool {
 		return f.members["a"].Log.Has("no living process has these partitions")
 	})
 	start("b", 1)
@@ -144,10 +187,11 @@ func TestFixedPartitions(t *testing.T) {
 	want := scan(t, chain)
 	stored(t, db, want)
 	handedOn(t, redis, want)
-	list, complete := owners(t, db, []string{"a", "b"})
-	if !complete {
-		t.Errorf("owners %v", list)
-	}
+	var list map[string]string
+	watchtest.Until(t, "both have shards", func() (complete bool, err error) {
+		list, complete = owners(t, db, []string{"a", "b"})
+		return complete, fmt.Errorf("owners %v", list)
+	})
 	for unit, owner := range list {
 		var n int
 		if _, err := fmt.Sscanf(unit, fmt.Sprintf("shard:%d:%%d", watchtest.ChainID), &n); err != nil || owner != []string{"a", "b"}[n%2] {
