@@ -114,7 +114,7 @@ func (w *wires) serve(t *testing.T, handler http.Handler) (url string) {
 	defer w.mu.Unlock()
 	l := &line{name: fmt.Sprintf("mirror%d", len(w.lines)), conns: make(chan net.Conn, 100), closed: make(chan struct{})}
 	w.lines = append(w.lines, l)
-	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)}
+	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)} //nolint:forbidigo // net/http takes no other
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close(); <-ended })
