@@ -81,6 +81,9 @@ func (s *socket) read() {
 }
 
 func (s *socket) take(got reply) {
+	if got.ID == nil && got.Error == nil {
+		return // a ping, as established relays send it
+	}
 	if got.ID == nil {
 		s.end(fmt.Errorf("a reply without an id: %v", got.Error))
 		return
