@@ -175,7 +175,7 @@ var thirdParty = []struct{ module, allowed, reason string }{
 	{"lockstep/mirror/feed", `^(ethapi|watch(/.*)?|app)$`, "feed follows blocks for faces; what is below them knows no follower"},
 	{"lockstep/internal/plainhttp", `^rpc$`, "plainhttp is a front of rpc's own"},
 	{"lockstep/internal/evm", `^ethapi$`, "only simulations run in this process"},
-	{"lockstep/lock", `^(submit|app|config|cmd/lockstep|lock/.*|bench/.*)$`, "submit is the one user of the lock, which fails open; what must fail closed stands on internal/lease"},
+	{"lockstep/lock", `^(submit|app|config|console|cmd/lockstep|lock/.*|bench/.*)$`, "submit is the one user of the lock, which fails open, and the console shows it; what must fail closed stands on internal/lease"},
 	{"lockstep/submit", `^(ethapi|app|config)$`, "raw transactions of clients come through ethapi alone"},
 	{"lockstep/internal/lease", `^(txmgr|watch)(/.*)?$`, "owners of the ledger's things are in the manager and the watchers"},
 	{"github.com/ethereum/go-ethereum/core/vm", `^(internal/evm|devnet/.*)$`, "evm is the only place where the relay executes anything itself"},

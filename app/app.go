@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -35,6 +36,7 @@ type App struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	further  []rpc.Method // beside the relay's own
+	develops *url.URL     // the mirror node of a network for development; nil on others
 
 	memory *budget.Memory
 	clients

@@ -184,7 +184,7 @@ func TestAdmin(t *testing.T) {
 	}{
 		{"GET", "/locks", "", nil, 401, "bearer"},
 		{"GET", "/locks", "", []string{"Authorization", "Bearer sesam"}, 401, "bearer"},
-		{"GET", "/locks", "", append([]string{"Origin", "http://evil.example"}, token...), 403, "browsers"},
+		{"GET", "/locks", "", append([]string{"Origin", "http://evil.example"}, token...), 403, "other origins"},
 		{"GET", "/locks", "", token, 200, `{"lanes":[]}`},
 		{"GET", "/ordering", "", token, 200, `{"enabled":true}`},
 		{"PUT", "/ordering", `{"enabled":false}`, token, 200, `{"enabled":false}`},

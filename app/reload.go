@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"net/http"
 	"sync"
 
 	"lockstep/config"
@@ -57,18 +56,4 @@ func (a *App) Reload(ctx context.Context) (Reloaded, error) {
 	r.apply(next)
 	a.log.InfoContext(ctx, "the settings were read again", "changed", done.Changed, "need_a_restart", done.Restart)
 	return done, nil
-}
-
-// reloadSettings is Reload for whoever may reach the admin server.
-func (a *App) reloadSettings(w http.ResponseWriter, r *http.Request) {
-	if a.reloading.load == nil {
-		http.Error(w, "this relay has no settings to read again", http.StatusNotFound)
-		return
-	}
-	done, err := a.Reload(r.Context())
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
-		return
-	}
-	respond(w, done)
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +16,7 @@ import (
 
 	"lockstep/app"
 	"lockstep/config"
+	"lockstep/console/page"
 	"lockstep/devnet"
 	"lockstep/txmgr/service"
 )
@@ -36,6 +39,7 @@ func runDev(ctx context.Context, args []string, std streams) error {
 	http := flags.String("http", "127.0.0.1:7546", "`host:port` of JSON-RPC over HTTP; port 0 picks a free one")
 	ws := flags.String("ws", "127.0.0.1:8546", "`host:port` of JSON-RPC over WebSocket; port 0 picks a free one")
 	asJSON := flags.Bool("json", false, "print one line of JSON when ready, instead of a page for people")
+	ui := flags.String("ui", devUI, "`host:port` of the page that shows the chain and the order in a browser; if the default is taken, a free port; empty for no page")
 	tx := flags.Bool("tx", false, "run a transaction manager, too: signers of its own, ledger in memory (docs/TXM.md)")
 	txAddress := flags.String("tx-address", "127.0.0.1:7550", "`host:port` of the transaction manager; port 0 picks a free one")
 	nearToo := flags.Bool("near", false, "run a model of a NEAR chain, too: accounts, access keys, a node's JSON-RPC (docs/DEVNET.md)")
@@ -56,13 +60,16 @@ func runDev(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	relay, develop, err := devRelay(ctx, chain, std, app.Endpoint{Address: *http, Setting: "--http"}, app.Endpoint{Address: *ws, Setting: "--ws"}, managedBy(chain))
+	relay, develop, err := devRelay(ctx, chain, std, app.Endpoint{Address: *http, Setting: "--http"}, app.Endpoint{Address: *ws, Setting: "--ws"}, "ADMIN_ADDRESS="+freeUI(ctx, *ui), managedBy(chain))
 	if err != nil {
 		chain.Close()
 		return err
 	}
 	ready := newReady(chain)
 	ready.RPC, ready.WS = "http://"+relay.HTTPAddr(), "ws://"+relay.WSAddr()
+	if at := relay.AdminAddr(); at != "" {
+		ready.UI = "http://" + at + page.Prefix
+	}
 	var manager *service.Service
 	if *tx {
 		if manager, err = startDevManager(ctx, chain, std, *txAddress); err != nil {
@@ -116,11 +123,33 @@ func devRelay(ctx context.Context, chain *chain, std streams, http, ws app.Endpo
 	if err != nil {
 		return nil, nil, err
 	}
+	mirror, err := url.Parse(chain.Mirror())
+	if err != nil {
+		return nil, nil, err
+	}
+	relay.Develops(mirror)
 	if err := relay.Listen(ctx, http, ws); err != nil {
 		return nil, nil, err
 	}
 	develop.relay, develop.self = relay, loopback{url: "http://" + relay.HTTPAddr()}
 	return relay, develop, nil
+}
+
+// devUI is where the page is if nobody says otherwise. `lockstep locks` looks there, too.
+const devUI = "127.0.0.1:7547"
+
+// freeUI is a free port instead of the default if that one is taken: a second network beside a
+// first one is no mistake.
+func freeUI(ctx context.Context, address string) string {
+	if address != devUI {
+		return address
+	}
+	probe, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return "127.0.0.1:0"
+	}
+	_ = probe.Close()
+	return address
 }
 
 // devAPIs are the families of methods that a chain for development has.
@@ -158,6 +187,7 @@ func devEnviron(chain *chain, environ []string) ([]string, error) {
 		"RPC_WS_API=" + devAPIs,
 		"SHUTDOWN_DRAIN_DELAY_MS=0",
 		"COST_METRICS_ENABLED=false",
+		"TX_STATUS_TRACING=true",
 	}
 	if chain.immediate() {
 		// What was sent is shown as soon as it is mined: nobody need wait for it.
@@ -233,6 +263,7 @@ type ready struct {
 	Ready     bool              `json:"ready"`
 	RPC       string            `json:"rpc,omitempty"`
 	WS        string            `json:"ws,omitempty"`
+	UI        string            `json:"ui,omitempty"`
 	Mirror    string            `json:"mirror"`
 	Consensus string            `json:"consensus"`
 	Nodes     map[string]string `json:"nodes"`
@@ -266,7 +297,7 @@ func (r ready) page() string {
 	var b strings.Builder
 	b.WriteString("\nLockstep development network, chain id 298 (0x12a)\n\n")
 	for _, line := range [][2]string{
-		{"JSON-RPC", r.RPC}, {"WebSocket", r.WS}, {"mirror node", r.Mirror}, {"consensus node", r.Consensus}, {"faults", r.Control}, {"transactions", r.TX},
+		{"JSON-RPC", r.RPC}, {"WebSocket", r.WS}, {"page", r.UI}, {"mirror node", r.Mirror}, {"consensus node", r.Consensus}, {"faults", r.Control}, {"transactions", r.TX},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(&b, "  %-15s %s\n", line[0], line[1])

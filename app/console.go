@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/console"
+	"lockstep/internal/lifecycle"
+)
+
+// listenAdmin opens the port of the console, if there is to be one. Without a token it
+// must be on loopback: whoever can reach it can end a sender's turn.
+func (a *App) listenAdmin(ctx context.Context) (net.Listener, error) {
+	s := a.cfg.Server
+	listener, err := listen(ctx, Endpoint{s.AdminAddress, "ADMIN_ADDRESS"})
+	if err != nil || listener == nil {
+		return nil, err
+	}
+	if tcp, ok := listener.Addr().(*net.TCPAddr); s.AdminToken == "" && (!ok || !tcp.IP.IsLoopback()) {
+		return nil, errors.Join(errors.New("ADMIN_ADDRESS is not on loopback: that needs ADMIN_TOKEN"), listener.Close())
+	}
+	return listener, nil
+}
+
+// AdminAddr returns the address of the console after Listen, or "" without one.
+func (a *App) AdminAddr() string { return address(a.adminListener) }
+
+// Develops says that the network is one for development, and where its mirror node is, so that
+// the console shows what a developer wants to see. Call it before Run.
+func (a *App) Develops(mirror *url.URL) { a.develops = mirror }
+
+func (a *App) serveAdmin(ctx context.Context, listener net.Listener) error {
+	return serveBeside(ctx, "console", listener, console.New(a.consoleDeps()))
+}
+
+// serveBeside serves a small server beside those of JSON-RPC until ctx ends, and with it what
+// is being answered.
+func serveBeside(ctx context.Context, what string, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
+	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stopped()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+func (a *App) consoleDeps() console.Deps {
+	deps := console.Deps{
+		Token: a.cfg.Server.AdminToken, Version: a.version, ChainID: uint64(a.cfg.Server.ChainID),
+		Dev: a.develops != nil, Mirror: a.develops,
+		Locks: a.locks, Window: a.cfg.Lock.GapHold.Duration(), Budget: int64(a.cfg.Limit.Total),
+		Upstreams: a.shownUpstreams, Metrics: a.registry, Calls: a.http, Log: a.log,
+	}
+	if a.reloading.load != nil {
+		deps.Reload = func(ctx context.Context) (any, error) { return a.Reload(ctx) }
+	}
+	if a.trace.Enabled() {
+		deps.Record = func(ctx context.Context, hash common.Hash) (lifecycle.Record, bool) { return a.trace.Get(ctx, hash) }
+	}
+	return deps
+}
+
+// shownUpstreams are the upstreams one by one, as the console shows them.
+func (a *App) shownUpstreams(ctx context.Context) []console.Upstream {
+	out := map[string]trouble{}
+	for _, t := range a.ready(ctx).Reasons {
+		out[t.Upstream] = t
+	}
+	var all []console.Upstream
+	add := func(kind, name, note string, err error) {
+		u := console.Upstream{Kind: kind, Name: name, Note: note, Up: err == nil}
+		if t, known := out[kind]; known {
+			u.Up, u.Since, u.Cause = false, &t.Since, t.Cause
+		}
+		if err != nil {
+			u.Cause = err.Error()
+		}
+		all = append(all, u)
+	}
+	for _, m := range a.mirror.Upstreams() {
+		note := ""
+		if m.Head > 0 {
+			note = "head " + strconv.FormatUint(m.Head, 10)
+		}
+		add(upstreamMirror, m.Name, note, m.Err)
+	}
+	for _, n := range a.consensus.Nodes() {
+		var err error
+		if !n.Healthy {
+			err = errors.Join(n.Err, fmt.Errorf("%d failures in a row", n.Failures))
+		}
+		add(upstreamNodes, n.ID.String(), strings.Join(n.Endpoints, " "), err)
+	}
+	if a.redis != nil {
+		add(upstreamRedis, upstreamRedis, "", nil)
+	}
+	return all
+}

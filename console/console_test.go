@@ -1,0 +1,282 @@
+package console_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/console"
+	"lockstep/internal/lifecycle"
+	"lockstep/internal/secret"
+	"lockstep/lock"
+)
+
+// switchable are locks whose one lane nobody holds.
+type switchable struct{ on atomic.Bool }
+
+func (s *switchable) Lanes() []lock.LaneInfo {
+	expected := uint64(7)
+	return []lock.LaneInfo{{Sender: common.Address{1}, Strategy: "local", Waiting: 1, Nonces: []uint64{8}, Expected: &expected}}
+}
+func (s *switchable) ForceRelease(context.Context, common.Address) (bool, error) { return false, nil }
+func (s *switchable) On() bool                                                   { return s.on.Load() }
+func (s *switchable) SetEnabled(on bool)                                         { s.on.Store(on) }
+
+func deps(t *testing.T, token string) console.Deps {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "rpc_relay_method_response", Buckets: []float64{5, 10}}, []string{"method", "statusCode"})
+	failed := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "lockstep_rpc_errors_total"}, []string{"method", "code", "transport"})
+	registry.MustRegister(duration, failed)
+	duration.WithLabelValues("eth_chainId", "200").Observe(1)
+	duration.WithLabelValues("eth_chainId", "400").Observe(7)
+	duration.WithLabelValues("batch_request", "200").Observe(7)
+	failed.WithLabelValues("eth_chainId", "-32602", "http").Inc()
+	return console.Deps{
+		Token: secret.String(token), Version: "1.2.3", ChainID: 298, Locks: &switchable{}, Window: 250 * time.Millisecond,
+		Upstreams: func(context.Context) []console.Upstream {
+			return []console.Upstream{{Kind: "mirror", Name: "mirror.example", Up: true}}
+		},
+		Metrics: registry, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Record: func(_ context.Context, hash common.Hash) (lifecycle.Record, bool) {
+			return lifecycle.Record{Status: "validated"}, hash == common.Hash{1}
+		},
+		Calls: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			_, _ = io.WriteString(w, r.Header.Get("Authorization")+r.URL.Path+string(body))
+		}),
+	}
+}
+
+func serve(t *testing.T, d console.Deps) string {
+	t.Helper()
+	server := httptest.NewServer(console.New(d))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func ask(t *testing.T, method, url, body string, headers ...string) (int, string, http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	got, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	text, err := io.ReadAll(got.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.StatusCode, string(text), got.Header
+}
+
+// Whoever has the token gets in, from a program or from the page itself; no page of another origin does.
+func TestWhoGetsIn(t *testing.T) {
+	open, closed := serve(t, deps(t, "")), serve(t, deps(t, "sesame"))
+	host := strings.TrimPrefix(closed, "http://")
+	token := []string{"Authorization", "Bearer sesame"}
+	with := func(headers ...string) []string { return append(headers, token...) }
+	for name, c := range map[string]struct {
+		base, path string
+		headers    []string
+		status     int
+	}{
+		"a program on loopback":                {open, "/locks", nil, 200},
+		"by a name that leads to loopback":     {open, "/locks", []string{"Host", "evil.example"}, 403},
+		"the page by such a name":              {open, "/ui/", []string{"Host", "evil.example"}, 403},
+		"without the token":                    {closed, "/locks", nil, 401},
+		"with a part of the token":             {closed, "/locks", []string{"Authorization", "Bearer sesam"}, 401},
+		"with the token":                       {closed, "/locks", token, 200},
+		"with the token and by any name":       {closed, "/locks", with("Host", "relay.example"), 200},
+		"the page itself":                      {closed, "/locks", with("Sec-Fetch-Site", "same-origin", "Origin", "http://"+host), 200},
+		"the page, without the token":          {closed, "/ui/events", []string{"Sec-Fetch-Site", "same-origin"}, 401},
+		"a page of another origin":             {closed, "/locks", with("Origin", "http://evil.example"), 403},
+		"a page of another port":               {closed, "/locks", with("Origin", "http://127.0.0.1:1"), 403},
+		"a page of nowhere":                    {closed, "/locks", with("Origin", "null"), 403},
+		"another site without an origin":       {open, "/locks", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"another port of the same site":        {open, "/locks", []string{"Sec-Fetch-Site", "same-site"}, 403},
+		"a link to the page":                   {closed, "/ui/", []string{"Sec-Fetch-Site", "cross-site"}, 200},
+		"the page's script":                    {closed, "/ui/app.js", nil, 200},
+		"the page's script, asked for by POST": {closed, "/ui/app.js", []string{"X-Method", "POST"}, 401},
+		"what the page has not":                {closed, "/ui/page.go", nil, 401},
+		"without the last slash":               {closed, "/ui", nil, 301},
+	} {
+		method := http.MethodGet
+		if len(c.headers) > 0 && c.headers[0] == "X-Method" {
+			method = c.headers[1]
+		}
+		if status, body, _ := ask(t, method, c.base+c.path, "", c.headers...); status != c.status {
+			t.Errorf("%s: %d %s, want %d", name, status, body, c.status)
+		}
+	}
+}
+
+// stream listens, and returns each state as it comes.
+func stream(t *testing.T, base string) (next func() console.State, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/ui/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = got.Body.Close() })
+	if got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("%d %s", got.StatusCode, got.Header)
+	}
+	lines := bufio.NewScanner(got.Body)
+	lines.Buffer(nil, 1<<20)
+	return func() console.State {
+		t.Helper()
+		for lines.Scan() {
+			text, ok := strings.CutPrefix(lines.Text(), "data: ")
+			if !ok {
+				continue
+			}
+			var s console.State
+			if err := json.Unmarshal([]byte(text), &s); err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		t.Fatalf("the stream has ended: %v", lines.Err())
+		return console.State{}
+	}, cancel
+}
+
+// A page hears of the state when it comes, and of each change.
+func TestEvents(t *testing.T) {
+	d := deps(t, "")
+	base := serve(t, d)
+	next, _ := stream(t, base)
+	s := next()
+	if s.Ordering || s.Window != 250 || s.ChainID != 298 || s.Version != "1.2.3" || !s.Records || s.Dev || len(s.Upstreams) != 1 || !s.Upstreams[0].Up {
+		t.Errorf("%+v", s)
+	}
+	if len(s.Lanes) != 1 || *s.Lanes[0].Expected != 7 || s.Lanes[0].Nonces[0] != 8 {
+		t.Errorf("lanes %+v", s.Lanes)
+	}
+	if len(s.Methods) != 1 {
+		t.Fatalf("methods %+v", s.Methods)
+	}
+	if m := s.Methods[0]; m.Name != "eth_chainId" || m.Calls != 2 || m.Failed != 1 || m.Millis != 8 || len(m.Buckets) != 2 || m.Buckets[0] != 1 || m.Buckets[1] != 2 || m.Bounds[1] != 10 {
+		t.Errorf("method %+v", m)
+	}
+	d.Locks.SetEnabled(true)
+	for !next().Ordering { // it comes, or the test's own limit ends the wait
+	}
+}
+
+// No more than MaxStreams pages listen, and one that goes makes room.
+func TestStreamsAreBounded(t *testing.T) {
+	base := serve(t, deps(t, ""))
+	var stops []func()
+	for range console.MaxStreams {
+		next, stop := stream(t, base)
+		next()
+		stops = append(stops, stop)
+	}
+	if status, body, header := ask(t, http.MethodGet, base+"/ui/events", ""); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+		t.Fatalf("%d %s", status, body)
+	}
+	stops[0]()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/ui/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		_ = got.Body.Close()
+		if got.StatusCode == http.StatusOK {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no room after a page has gone")
+		}
+	}
+}
+
+func TestRecords(t *testing.T) {
+	d := deps(t, "")
+	base := serve(t, d)
+	d.Record = nil
+	without := serve(t, d)
+	for _, c := range []struct {
+		base, hash string
+		status     int
+		want       string
+	}{
+		{base, common.Hash{1}.Hex(), 200, `"status":"validated"`},
+		{base, common.Hash{2}.Hex(), 404, "nothing is known"},
+		{base, "0x12", 400, "not the hash"},
+		{without, common.Hash{1}.Hex(), 404, "TX_STATUS_TRACING"},
+	} {
+		if status, body, _ := ask(t, http.MethodGet, c.base+"/ui/records/"+c.hash, ""); status != c.status || !strings.Contains(body, c.want) {
+			t.Errorf("%s: %d %s, want %d %q", c.hash, status, body, c.status, c.want)
+		}
+	}
+}
+
+// Calls reach the relay without the console's token, and no more of them than a body may have.
+func TestCalls(t *testing.T) {
+	base := serve(t, deps(t, "sesame"))
+	if _, body, _ := ask(t, http.MethodPost, base+"/ui/rpc", `{"id":1}`, "Authorization", "Bearer sesame"); body != `/{"id":1}` {
+		t.Errorf("the relay got %q", body)
+	}
+	if _, body, _ := ask(t, http.MethodPost, base+"/ui/rpc", strings.Repeat(" ", 2<<20), "Authorization", "Bearer sesame"); len(body) > 1<<20+10 {
+		t.Errorf("the relay got %d bytes", len(body))
+	}
+}
+
+// The mirror node of the development network is asked, and no other host, whatever the path says.
+func TestMirror(t *testing.T) {
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Host+r.URL.RequestURI()+r.Header.Get("Authorization"))
+	}))
+	defer node.Close()
+	d := deps(t, "sesame")
+	d.Mirror, _ = url.Parse(node.URL)
+	base := serve(t, d)
+	host := strings.TrimPrefix(node.URL, "http://")
+	for path, want := range map[string]string{
+		"/ui/mirror/tokens?limit=3":         host + "/api/v1/tokens?limit=3",
+		"/ui/mirror/http%3A%2F%2Fevil/":     host + "/api/v1/http:",
+		"/ui/mirror/%2e%2e/%2e%2e/accounts": "",
+	} {
+		status, body, _ := ask(t, http.MethodGet, base+path, "", "Authorization", "Bearer sesame")
+		if !strings.HasPrefix(body, want) || want == "" && status == http.StatusOK && !strings.HasPrefix(body, host+"/api/v1/") {
+			t.Errorf("%s: %d %s, want %s", path, status, body, want)
+		}
+	}
+}

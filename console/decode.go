@@ -1,0 +1,198 @@
+package console
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/watch/decode"
+)
+
+// question is what the page wants in words.
+type question struct {
+	ABI  json.RawMessage `json:"abi"` // of Solidity; none: known signatures alone
+	Call hexutil.Bytes   `json:"call"`
+	Fail hexutil.Bytes   `json:"fail"` // what a call that reverted has returned
+	Logs []struct {
+		Topics []common.Hash `json:"topics"`
+		Data   hexutil.Bytes `json:"data"`
+	} `json:"logs"`
+}
+
+// words are the answer; what has no known signature is nil.
+type words struct {
+	Call *phrase   `json:"call"`
+	Fail *phrase   `json:"fail"`
+	Logs []*phrase `json:"logs"`
+}
+
+// phrase is a call, an error or an event with its arguments.
+type phrase struct {
+	Name string `json:"name"`
+	Args []arg  `json:"args"`
+}
+
+type arg struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Value any    `json:"value"`
+}
+
+// maxDecoded bounds what is decoded in one answer, in bytes and in logs: values grow when they are written as text.
+const (
+	maxDecoded     = 256 << 10
+	maxDecodedLogs = 1000
+)
+
+func (c *Console) decode(w http.ResponseWriter, r *http.Request) {
+	var q question
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+		http.Error(w, "not a question: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	size := len(q.Call) + len(q.Fail)
+	for _, l := range q.Logs {
+		size += len(l.Data) + len(l.Topics)*common.HashLength
+	}
+	if size > maxDecoded || len(q.Logs) > maxDecodedLogs {
+		http.Error(w, fmt.Sprintf("that is too much to decode: %d bytes and %d logs at most", maxDecoded, maxDecodedLogs), http.StatusRequestEntityTooLarge)
+		return
+	}
+	d, err := newDictionary(q.ABI)
+	if err != nil {
+		http.Error(w, "the ABI cannot be read: "+err.Error(), http.StatusUnprocessableEntity)
+		return
+	}
+	out := words{Call: d.call(q.Call), Fail: d.failure(q.Fail), Logs: []*phrase{}}
+	for _, l := range q.Logs {
+		out.Logs = append(out.Logs, d.event(l.Topics, l.Data))
+	}
+	respond(w, out)
+}
+
+// dictionary has the signatures that are looked up, those of an ABI before those that are known.
+type dictionary struct{ given, known signatures }
+
+// signatures are functions and errors by the first four bytes of their selectors, events by all of it. All of them
+// have the form of an event's signature: arguments are encoded alike.
+type signatures struct {
+	functions, failures, events map[string][]*decode.Signature
+}
+
+func newSignatures() signatures {
+	return signatures{map[string][]*decode.Signature{}, map[string][]*decode.Signature{}, map[string][]*decode.Signature{}}
+}
+
+const selectorSize = 4
+
+func add(to map[string][]*decode.Signature, s *decode.Signature, bytes int) {
+	key := string(s.Selector[:bytes])
+	to[key] = append(to[key], s)
+}
+
+func newDictionary(text json.RawMessage) (dictionary, error) {
+	d := dictionary{newSignatures(), known()}
+	if len(text) == 0 || string(text) == "null" {
+		return d, nil
+	}
+	parsed, err := abi.JSON(bytes.NewReader(text))
+	if err != nil {
+		return d, err
+	}
+	for _, m := range parsed.Methods {
+		take(d.given.functions, m.RawName, m.Inputs, selectorSize)
+	}
+	for _, e := range parsed.Errors {
+		take(d.given.failures, e.Name, e.Inputs, selectorSize)
+	}
+	for _, e := range parsed.Events {
+		take(d.given.events, e.RawName, e.Inputs, common.HashLength)
+	}
+	return d, nil
+}
+
+// take adds an entry of an ABI. One that has no readable form, such as one with thirty arguments, is left out: the
+// rest is good.
+func take(to map[string][]*decode.Signature, name string, inputs abi.Arguments, bytes int) {
+	if s, err := decode.FromABI(abi.NewEvent(name, name, false, inputs)); err == nil {
+		add(to, s, bytes)
+	}
+}
+
+//go:embed signatures.txt
+var knownText string
+
+// known reads the signatures that need no ABI, once.
+var known = sync.OnceValue(func() signatures {
+	all := newSignatures()
+	for line := range strings.Lines(knownText) {
+		kind, text, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok || kind == "#" {
+			continue
+		}
+		s, err := decode.Parse(text)
+		if err != nil {
+			panic(fmt.Sprintf("signatures.txt: %s: %v", text, err))
+		}
+		switch kind {
+		case "function":
+			add(all.functions, s, selectorSize)
+		case "error":
+			add(all.failures, s, selectorSize)
+		case "event":
+			add(all.events, s, common.HashLength)
+		default:
+			panic("signatures.txt: what is a " + kind + "?")
+		}
+	}
+	return all
+})
+
+func (d dictionary) call(data []byte) *phrase {
+	return selected(data, d.given.functions, d.known.functions)
+}
+
+func (d dictionary) failure(data []byte) *phrase {
+	return selected(data, d.given.failures, d.known.failures)
+}
+
+// selected reads what begins with a selector of four bytes.
+func selected(data []byte, tables ...map[string][]*decode.Signature) *phrase {
+	if len(data) < selectorSize {
+		return nil
+	}
+	return first(string(data[:selectorSize]), nil, data[selectorSize:], tables...)
+}
+
+func (d dictionary) event(topics []common.Hash, data []byte) *phrase {
+	if len(topics) == 0 {
+		return nil
+	}
+	return first(string(topics[0][:]), topics[1:], data, d.given.events, d.known.events)
+}
+
+// first is the phrase by the first signature that the data fit.
+func first(key string, indexed []common.Hash, data []byte, tables ...map[string][]*decode.Signature) *phrase {
+	for _, table := range tables {
+		for _, s := range table[key] {
+			values, err := s.Decode(append([]common.Hash{s.Selector}, indexed...), data)
+			if err != nil {
+				continue
+			}
+			p := &phrase{Name: s.Name, Args: []arg{}}
+			for _, name := range s.Args() {
+				p.Args = append(p.Args, arg{name, s.TypeOf(name), values[name]})
+			}
+			return p
+		}
+	}
+	return nil
+}

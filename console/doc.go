@@ -1,0 +1,37 @@
+// Package console is the operator's listener: who holds which lane, the switch of the order,
+// the settings, profiles, and a page that shows all of it in a browser (/ui). In
+// `lockstep dev` the same page is a developer's view of the chain.
+//
+//	GET  /locks                       the lanes in use
+//	POST /locks/{sender}/release      end the turn of a sender's holder
+//	GET, PUT /ordering                whether the order is kept; switch it
+//	POST /reload                      read the settings again
+//	GET  /debug/pprof/                profiles of Go
+//
+//	GET  /ui/                         the page; its parts lie beside it (/ui/app.js …)
+//	GET  /ui/events                   State as server-sent events, whenever it has changed
+//	POST /ui/rpc                      JSON-RPC, as at the relay's own port
+//	GET  /ui/records/{hash}           the lifecycle record of a transaction
+//	POST /ui/decode                   calls, logs and errors in words, by an ABI or by known signatures
+//	GET  /ui/mirror/{path}            of a development network: what its mirror node says
+//
+// # Who gets in
+//
+// Without a token only requests for a loopback address get in, so that no name server can
+// point somebody else's page here. With one, every request needs it as a bearer token, but for the
+// files of the page, which hold no secret. A request that a page of another origin made is
+// refused in every case. The page keeps its token in the memory of its tab.
+//
+// # Bounds
+//
+// MaxStreams pages can listen at the same time; State is made once a second for all of them,
+// and not at all while nobody listens. A request's body has 1 MB at most. A stream whose client does not read ends
+// when its write takes longer than streamPatience.
+//
+// # Words
+//
+//	lane      a sender's line of transactions, as package lock has it
+//	state     what the page shows of the relay at one moment
+//	stream    the connection over which a page hears of new states
+//	upstream  a mirror node, a consensus node or Redis
+package console
