@@ -80,11 +80,11 @@ type Server struct {
 	ManagedSigners envx.Strings `env:"TXM_MANAGED_SIGNERS"`
 	// Ask the mirror node what each transaction cost, for the metrics rpc_relay_consensusnode_response and rpc_relay_consensusnode_gasfee: two further requests for each transaction that reached consensus.
 	CostMetrics bool `env:"COST_METRICS_ENABLED" envDefault:"true"`
-	// Address (host:port) of the admin server: locks, switches, profiles. Empty for none. Keep it on loopback.
+	// Address (host:port) of the console: lanes, switches, profiles, and the page /ui/ that shows them. Empty for none. Keep it on loopback.
 	AdminAddress string `env:"ADMIN_ADDRESS"`
-	// Bearer token that the admin server wants. Without one it refuses to listen anywhere but on loopback.
+	// Bearer token that the console wants, and that its page asks for. Without one the console refuses to listen anywhere but on loopback.
 	AdminToken secret.String `env:"ADMIN_TOKEN"`
-	// File with the admin server's bearer token.
+	// File with the console's bearer token.
 	AdminTokenFile secret.String `env:"ADMIN_TOKEN_FILE,file"`
 }
 

@@ -4,8 +4,9 @@
 #   redis-server   from the distribution's packages (as root; otherwise it says what is missing)
 #   npm            likewise; and Node.js 22 from npm where the distribution's is older than 20
 #   PostgreSQL     likewise (its server programs; they need not run)
+#   chromium       likewise (the tests of the console's page look at it)
 #   e2e/hardhat2, hardhat3   the packages of Hardhat and OpenZeppelin's contracts, as the package-lock.json there pins them
-#   e2e/node_modules   anvil, cast, forge, ethers, viem, web3.js, the Hedera SDK, near-api-js, workerd and solc-js, as e2e/package-lock.json pins them
+#   e2e/node_modules   anvil, cast, forge, ethers, viem, web3.js, the Hedera SDK, near-api-js, workerd, axe-core and solc-js, as e2e/package-lock.json pins them
 #
 # Run it as often as you like: when everything is there it returns at once.
 set -eu
@@ -95,6 +96,7 @@ platform_ready
 node_ready
 package redis-server redis-server
 postgres_ready
+package chromium chromium
 packages_ready "$e2e"
 packages_ready "$e2e/hardhat2"
 packages_ready "$e2e/hardhat3"

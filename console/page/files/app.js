@@ -92,8 +92,8 @@ function value(v) {
 
 const phrase = (p) => [h('strong', {}, p.name), '(', p.args.map((a, i) => [i > 0 && ', ', h('span', { class: 'soft', title: a.type }, a.name + ' '), code(value(a.value))]), ')'];
 
-const button = (text, act) => h('button', {
-  type: 'button', onclick: async (event) => {
+const button = (text, act, key = text) => h('button', {
+  type: 'button', 'data-key': key, onclick: async (event) => {
     event.target.disabled = true;
     try { await act(); } catch (err) { failed(err); } finally { event.target.disabled = false; }
   },
@@ -199,21 +199,26 @@ function lanesView() {
         if (!confirm(`End the turn of ${l.sender}? The next in line goes; what the holder has sent may still execute.`)) return;
         const done = await json(`../locks/${l.sender}/release`, { method: 'POST' });
         say(done.released ? 'The turn was ended.' : 'Nobody had the turn any more.');
-      }) : '',
+      }, `end ${l.sender}`) : '',
     ]);
     place.replaceChildren(
       facts([['Order', state.ordering ? h('span', { class: 'good' }, 'kept') : h('span', { class: 'bad' }, 'not kept')], ['Window for a missing nonce', `${state.window} ms`]]),
       h('p', {}, button(state.ordering ? 'Stop keeping the order' : 'Keep the order', async () => {
         if (state.ordering && !confirm('Without the order, a burst of one sender fails in part. Stop keeping it?')) return;
         await ask('../ordering', { method: 'PUT', body: JSON.stringify({ enabled: !state.ordering }) });
-      })),
+      }, 'order')),
       table('Senders whose transactions are on their way', ['Sender', 'Order kept by', 'Holder', '#Held for', '#Left', '#Waiting', 'Nonces that wait', '#Expected nonce', 'Gap', 'Act'], rows, 'No transaction is on its way. A lane shows here while one waits or is being sent.'));
   };
   return { title: 'Lanes', nodes: [place], draw, fresh: keepFocus(draw, place) };
 }
 
-// keepFocus draws only while nothing inside has the focus, so that keys and readers are not thrown off.
-const keepFocus = (draw, place) => () => { if (!place.contains(document.activeElement)) draw(); };
+// keepFocus draws anew, and gives the focus to what had it: to the thing with the same key, link or name.
+const keyOf = (node) => node.dataset.key ?? node.getAttribute('href') ?? node.getAttribute('aria-label');
+const keepFocus = (draw, place) => async () => {
+  const at = document.activeElement, key = place.contains(at) ? keyOf(at) : null;
+  await draw();
+  if (key) [...place.querySelectorAll('a, button, [tabindex]')].find((node) => keyOf(node) === key)?.focus({ preventScroll: true });
+};
 
 // quantile is the bound under which so many of the calls were.
 function quantile(buckets, bounds, calls, q) {
@@ -269,7 +274,7 @@ async function blocksView() {
       table('Newest blocks', ['Block', 'Time', '#Transactions', '#Gas used'], blocks.map((b) => [link('block', Number(b.number)), when(b), number(String(b.transactions.length)), number(int(b.gasUsed))]), 'There is no block yet.'),
       h('h2', {}, 'Newest transactions'), transactions(blocks.flatMap((b) => b.transactions).slice(0, 30)));
   };
-  return { title: 'Blocks', nodes: [place], draw, fresh: () => keepFocus(() => draw().catch(failed), place)() };
+  return { title: 'Blocks', nodes: [place], draw, fresh: keepFocus(() => draw().catch(failed), place) };
 }
 
 const when = (block) => new Date(Number(block.timestamp) * 1000).toLocaleTimeString();
@@ -338,11 +343,12 @@ async function tree(call, room) {
     h('span', { class: 'soft' }, ` gas ${int(call.gasUsed)}`), call.error && h('span', { class: 'bad' }, ' ', said?.fail ? phrase(said.fail) : call.error), inner.length > 0 && h('ul', {}, inner));
 }
 
-const stages = { received: 'it has its place in line', queued: 'it waits for its turn', submitted: 'its bytes left for a node', accepted: 'a node has it', consensus: 'the network executed it', mirror: 'the mirror node shows it', rejected: 'it was not executed', unknown: 'no verdict came in time' };
+const stages = { received: 'it has its place in line', queued: 'it waits for its turn', submitted: 'its bytes left for a node', accepted: 'a node has it', consensus: 'the network executed it', rejected: 'it was not executed', unknown: 'no verdict came in time' };
 
 // timeline shows what happened when, and which stage took longest.
 function timeline(record) {
-  const steps = record.steps ?? [];
+  // When somebody asks for the mirror node's view says nothing of how long the transaction took.
+  const steps = (record.steps ?? []).filter((s) => s.step !== 'mirror');
   const took = steps.map((s, i) => (i === 0 ? 0 : s.timestamp - steps[i - 1].timestamp));
   const longest = Math.max(...took, 0), all = Math.max(steps.length ? steps.at(-1).timestamp - steps[0].timestamp : 0, 1);
   const rows = steps.map((s, i) => [
