@@ -120,9 +120,14 @@ function failed(err) {
 }
 
 function askForToken() {
+  if (document.getElementById('field-token')) {
+    say('That is not the token.', true);
+    return;
+  }
   show(h('h1', {}, 'Token'), h('p', {}, 'The console needs its token: the relay\u2019s setting ADMIN_TOKEN.'),
     form([['Token', 'token', { type: 'password', required: true }]], 'Enter', async (values) => {
       token = values.token;
+      document.getElementById('field-token').value = '';
       sessionStorage.setItem(tokenKey, token);
       say('');
       listen();
