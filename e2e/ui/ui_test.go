@@ -275,7 +275,7 @@ func TestViews(t *testing.T) {
 	b.accessible("blocks")
 
 	b.view("tx/" + refused)
-	b.until("reverted", "Error(reason no)", "transfer(to "+strings.ToLower(bob)[:4], "Timeline", "longest", "received", "consensus", "CALL")
+	b.until("reverted", "Error(reason no)", "transfer(to "+strings.ToLower(bob)[:4], "Timeline", "received", "consensus", "CALL")
 	b.accessible("transaction")
 
 	b.view("block/1")
