@@ -20,10 +20,12 @@ import (
 // listenAdmin opens the port of the console, if there is to be one. Without a token it
 // must be on loopback: whoever can reach it can end a sender's turn.
 func (a *App) listenAdmin(ctx context.Context) (net.Listener, error) {
-	s := a.cfg.Server
-	listener, err := listen(ctx, Endpoint{s.AdminAddress, "ADMIN_ADDRESS"})
-	if err != nil || listener == nil {
-		return nil, err
+	s, listener := a.cfg.Server, a.adminListener
+	if listener == nil {
+		var err error
+		if listener, err = listen(ctx, Endpoint{s.AdminAddress, "ADMIN_ADDRESS"}); err != nil || listener == nil {
+			return nil, err
+		}
 	}
 	if tcp, ok := listener.Addr().(*net.TCPAddr); s.AdminToken == "" && (!ok || !tcp.IP.IsLoopback()) {
 		return nil, errors.Join(errors.New("ADMIN_ADDRESS is not on loopback: that needs ADMIN_TOKEN"), listener.Close())
@@ -35,8 +37,9 @@ func (a *App) listenAdmin(ctx context.Context) (net.Listener, error) {
 func (a *App) AdminAddr() string { return address(a.adminListener) }
 
 // Develops says that the network is one for development, and where its mirror node is, so that
-// the console shows what a developer wants to see. Call it before Run.
-func (a *App) Develops(mirror *url.URL) { a.develops = mirror }
+// the console shows what a developer wants to see. The listener, if there is one, is the console's
+// in place of ADMIN_ADDRESS. Call it before Listen.
+func (a *App) Develops(mirror *url.URL, ui net.Listener) { a.develops, a.adminListener = mirror, ui }
 
 func (a *App) serveAdmin(ctx context.Context, listener net.Listener) error {
 	return serveBeside(ctx, "console", listener, console.New(a.consoleDeps()))

@@ -16,7 +16,7 @@ import (
 
 	"lockstep/app"
 	"lockstep/config"
-	"lockstep/console/page"
+	consolepage "lockstep/console/page"
 	"lockstep/devnet"
 	"lockstep/txmgr/service"
 )
@@ -60,7 +60,12 @@ func runDev(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	relay, develop, err := devRelay(ctx, chain, std, app.Endpoint{Address: *http, Setting: "--http"}, app.Endpoint{Address: *ws, Setting: "--ws"}, "ADMIN_ADDRESS="+freeUI(ctx, *ui), managedBy(chain))
+	page, err := listenUI(ctx, *ui)
+	if err != nil {
+		chain.Close()
+		return err
+	}
+	relay, develop, err := devRelay(ctx, chain, std, page, app.Endpoint{Address: *http, Setting: "--http"}, app.Endpoint{Address: *ws, Setting: "--ws"}, managedBy(chain))
 	if err != nil {
 		chain.Close()
 		return err
@@ -68,7 +73,7 @@ func runDev(ctx context.Context, args []string, std streams) error {
 	ready := newReady(chain)
 	ready.RPC, ready.WS = "http://"+relay.HTTPAddr(), "ws://"+relay.WSAddr()
 	if at := relay.AdminAddr(); at != "" {
-		ready.UI = "http://" + at + page.Prefix
+		ready.UI = "http://" + at + consolepage.Prefix
 	}
 	var manager *service.Service
 	if *tx {
@@ -101,8 +106,8 @@ func runDev(ctx context.Context, args []string, std streams) error {
 	return serve(ctx)
 }
 
-// devRelay builds the relay for the network and opens its ports.
-func devRelay(ctx context.Context, chain *chain, std streams, http, ws app.Endpoint, more ...string) (*app.App, *developer, error) {
+// devRelay builds the relay for the network and opens its ports; that of its page is open already, if it has one.
+func devRelay(ctx context.Context, chain *chain, std streams, ui net.Listener, http, ws app.Endpoint, more ...string) (*app.App, *developer, error) {
 	environ, err := devEnviron(chain, append(std.env[:len(std.env):len(std.env)], more...))
 	if err != nil {
 		return nil, nil, err
@@ -127,7 +132,7 @@ func devRelay(ctx context.Context, chain *chain, std streams, http, ws app.Endpo
 	if err != nil {
 		return nil, nil, err
 	}
-	relay.Develops(mirror)
+	relay.Develops(mirror, ui)
 	if err := relay.Listen(ctx, http, ws); err != nil {
 		return nil, nil, err
 	}
@@ -138,18 +143,20 @@ func devRelay(ctx context.Context, chain *chain, std streams, http, ws app.Endpo
 // devUI is where the page is if nobody says otherwise. `lockstep locks` looks there, too.
 const devUI = "127.0.0.1:7547"
 
-// freeUI is a free port instead of the default if that one is taken: a second network beside a
-// first one is no mistake.
-func freeUI(ctx context.Context, address string) string {
-	if address != devUI {
-		return address
+// listenUI opens the port of the page, a free one if the default is taken: a second network beside a first
+// one is no mistake.
+func listenUI(ctx context.Context, address string) (net.Listener, error) {
+	if address == "" {
+		return nil, nil //nolint:nilnil // there is no page then
 	}
-	probe, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil && address == devUI {
+		listener, err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	}
 	if err != nil {
-		return "127.0.0.1:0"
+		return nil, fmt.Errorf("--ui: %w", err)
 	}
-	_ = probe.Close()
-	return address
+	return listener, nil
 }
 
 // devAPIs are the families of methods that a chain for development has.

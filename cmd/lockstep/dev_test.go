@@ -1,0 +1,28 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// A second network has its page at a free port; a port that somebody asked for is not exchanged for another.
+func TestPageOfASecondNetwork(t *testing.T) {
+	var taken string
+	for range 2 {
+		listener, err := listenUI(t.Context(), devUI)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = listener.Close() }()
+		if taken == listener.Addr().String() {
+			t.Errorf("both are at %s", taken)
+		}
+		taken = listener.Addr().String()
+	}
+	if _, err := listenUI(t.Context(), taken); err == nil || !strings.Contains(err.Error(), "--ui") {
+		t.Errorf("a taken port: %v", err)
+	}
+	if listener, err := listenUI(t.Context(), ""); listener != nil || err != nil {
+		t.Errorf("no page: %v %v", listener, err)
+	}
+}
