@@ -31,7 +31,6 @@ type Deps struct {
 	Token     secret.String // "": who reaches loopback gets in
 	Version   string
 	ChainID   uint64
-	Dev       bool // the network is one for development
 	Locks     Locks
 	Window    time.Duration                                               // how long the order waits for a missing nonce
 	Budget    int64                                                       // tinybars of a window; 0: there is no budget
@@ -40,7 +39,7 @@ type Deps struct {
 	Metrics   prometheus.Gatherer                                         // of the relay
 	Record    func(context.Context, common.Hash) (lifecycle.Record, bool) // nil: no records are kept
 	Calls     http.Handler                                                // JSON-RPC
-	Mirror    *url.URL                                                    // of a development network; nil: the page does not ask it
+	Mirror    *url.URL                                                    // of a network for development; nil on others
 	Log       *slog.Logger
 }
 

@@ -20,13 +20,13 @@
 // Without a token only requests for a loopback address get in, so that no name server can
 // point somebody else's page here. With one, every request needs it as a bearer token, but for the
 // files of the page, which hold no secret. A request that a page of another origin made is
-// refused in every case. The page keeps its token in the memory of its tab.
+// refused in every case. The page keeps its token in the storage of its tab.
 //
 // # Bounds
 //
 // MaxStreams pages can listen at the same time; State is made once a second for all of them,
-// and not at all while nobody listens. A request's body has 1 MB at most. A stream whose client does not read ends
-// when its write takes longer than streamPatience.
+// and not at all while nobody listens. A request's body has 1 MB at most. A stream whose client does not
+// read ends as access.Stream says.
 //
 // # Words
 //

@@ -3,12 +3,12 @@ package console
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"lockstep/console/page"
+	"lockstep/internal/access"
 )
 
 // refuse says why a request does not get in, or 0. A browser on the same machine reaches
@@ -19,7 +19,7 @@ func (c *Console) refuse(r *http.Request) (reason string, status int) {
 	got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
 	file := page.Has(r.URL.Path) && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 	switch {
-	case c.deps.Token == "" && !loopback(r.Host):
+	case c.deps.Token == "" && !access.Loopback(r.Host):
 		return "ask by a loopback address", http.StatusForbidden
 	case file: // it holds no secret, and a link may lead to it
 		return "", 0
@@ -35,7 +35,7 @@ func (c *Console) refuse(r *http.Request) (reason string, status int) {
 // foreign says whether a page of another origin made the request. Programs that are no browser
 // send neither header.
 func foreign(r *http.Request) bool {
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+	if access.CrossSite(r.Header) {
 		return true
 	}
 	origin := r.Header.Get("Origin")
@@ -44,13 +44,4 @@ func foreign(r *http.Request) bool {
 	}
 	from, err := url.Parse(origin)
 	return err != nil || !strings.EqualFold(from.Host, r.Host)
-}
-
-func loopback(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }

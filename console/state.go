@@ -15,8 +15,7 @@ import (
 type State struct {
 	Version   string          `json:"version"`
 	ChainID   uint64          `json:"chainId"`
-	Dev       bool            `json:"dev"`
-	Mirror    bool            `json:"mirror"`  // /ui/mirror/ is served
+	Dev       bool            `json:"dev"`     // the network is one for development, and /ui/mirror/ is served
 	Records   bool            `json:"records"` // lifecycle records are kept
 	Ordering  bool            `json:"ordering"`
 	Window    int64           `json:"window"` // ms
@@ -57,7 +56,7 @@ type Costs struct {
 func (c *Console) state(ctx context.Context) State {
 	d := c.deps
 	s := State{
-		Version: d.Version, ChainID: d.ChainID, Dev: d.Dev, Mirror: d.Mirror != nil, Records: d.Record != nil,
+		Version: d.Version, ChainID: d.ChainID, Dev: d.Mirror != nil, Records: d.Record != nil,
 		Ordering: d.Locks.On(), Window: d.Window.Milliseconds(), Lanes: c.lanes(), Upstreams: d.Upstreams(ctx), Methods: []Method{},
 	}
 	families, _ := d.Metrics.Gather() // what was gathered beside an error is good

@@ -7,21 +7,20 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"lockstep/internal/access"
 )
 
 // MaxStreams is how many pages can listen at the same time.
 const MaxStreams = 16
 
-const (
-	streamEvery    = time.Second
-	streamPatience = 10 * time.Second // for a client that does not read
-	streamQuiet    = 15 * time.Second // after so long a comment shows that the stream lives
-)
+// streamEvery is how long a state is good for.
+const streamEvery = time.Second
 
 // streams tell every page that listens of each new state. The state is made for all of them
 // at once, by the first that finds it old.
 type streams struct {
-	make func(context.Context) State
+	state func(context.Context) State
 
 	mu    sync.Mutex
 	open  int
@@ -29,14 +28,14 @@ type streams struct {
 	since time.Time
 }
 
-func newStreams(make func(context.Context) State) *streams { return &streams{make: make} }
+func newStreams(state func(context.Context) State) *streams { return &streams{state: state} }
 
 // newest returns the state, at most streamEvery old.
 func (s *streams) newest(ctx context.Context) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.text == nil || time.Since(s.since) >= streamEvery {
-		text, err := json.Marshal(s.make(ctx))
+		text, err := json.Marshal(s.state(ctx))
 		if err == nil {
 			s.text, s.since = text, time.Now()
 		}
@@ -68,40 +67,22 @@ func (s *streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.leave()
-	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	out := http.NewResponseController(w)
-	send := func(text ...[]byte) error {
-		// A server that sets no deadlines has none to move.
-		_ = out.SetWriteDeadline(time.Now().Add(streamPatience))
-		for _, t := range text {
-			if _, err := w.Write(t); err != nil {
-				return err
-			}
-		}
-		return out.Flush()
-	}
 	tick := time.NewTicker(streamEvery)
 	defer tick.Stop()
-	var last []byte
-	var sent time.Time
-	for {
-		var err error
-		switch text := s.newest(r.Context()); {
-		case !bytes.Equal(text, last):
-			err = send([]byte("data: "), text, []byte("\n\n"))
-			last, sent = text, time.Now()
-		case time.Since(sent) > streamQuiet:
-			err = send([]byte(": nothing new\n\n"))
-			sent = time.Now()
+	var told []byte
+	// No error comes of it: the client has gone, or the server ends.
+	_ = access.Stream(r.Context(), w, 0, func(ctx context.Context, after int64) (string, int64, error) {
+		for {
+			if text := s.newest(ctx); !bytes.Equal(text, told) {
+				told = text
+				return "data: " + string(text) + "\n\n", after + 1, nil
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return "", after, nil
+			}
 		}
-		if err != nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-r.Context().Done():
-			return
-		}
-	}
+	})
 }

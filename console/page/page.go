@@ -48,7 +48,6 @@ func Serve(w http.ResponseWriter, r *http.Request) bool {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-cache")
-	h.Del("Access-Control-Allow-Origin")
 	http.ServeFileFS(w, r, embedded, "files/"+name(r.URL.Path))
 	return true
 }

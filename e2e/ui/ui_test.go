@@ -165,7 +165,7 @@ func (b *browser) hear(event any) {
 	case *runtime.EventExceptionThrown:
 		b.wrong = append(b.wrong, "the page threw "+e.ExceptionDetails.Error())
 	case *network.EventRequestWillBeSent:
-		if url := e.Request.URL; !strings.HasPrefix(url, b.base) && !strings.HasPrefix(url, strings.TrimSuffix(b.base, "ui/")) && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "about:") {
+		if url := e.Request.URL; !strings.HasPrefix(url, strings.TrimSuffix(b.base, "ui/")) && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "about:") {
 			b.wrong = append(b.wrong, "the page asked "+url)
 		}
 	}

@@ -55,7 +55,7 @@ func (k *Keys) Who(r *http.Request) (Caller, error) {
 		return Caller{}, ErrUnauthorized
 	case !Loopback(r.RemoteAddr):
 		return Caller{}, ErrUnauthorized
-	case forwarded(r.Header), r.Header.Get("Origin") != "" || !Loopback(r.Host) || crossSite(r.Header.Get("Sec-Fetch-Site")):
+	case forwarded(r.Header), r.Header.Get("Origin") != "" || !Loopback(r.Host) || CrossSite(r.Header):
 		return Caller{}, errors.Join(ErrForbidden, errCrossSite)
 	default:
 		return Caller{Name: "loopback", Role: RoleAdmin}, nil
@@ -77,7 +77,11 @@ func forwarded(header http.Header) bool {
 	return false
 }
 
-func crossSite(value string) bool { return value != "" && value != "none" && value != "same-origin" }
+// CrossSite reports whether a browser says that a page of another origin made the request.
+func CrossSite(header http.Header) bool {
+	value := header.Get("Sec-Fetch-Site")
+	return value != "" && value != "none" && value != "same-origin"
+}
 
 // Loopback reports whether a host, with or without a port, is this machine alone.
 func Loopback(host string) bool {

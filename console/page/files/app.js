@@ -137,8 +137,8 @@ function askForToken() {
 
 // ---- the state of the relay, as it comes ----
 
-let state = null, older = null; // older: a state of some seconds ago, for rates
-const kept = [];
+let state = null, broken = false; // broken: the stream is, and the status says so
+const kept = []; // the states of the last seconds, for rates
 
 async function listen() {
   if (listen.running) return;
@@ -147,9 +147,11 @@ async function listen() {
     for (;;) {
       try {
         await readStates();
+        broken = true;
         say('The relay has closed the stream; trying again.', true);
       } catch (err) {
         if (err instanceof Unauthorized) { askForToken(); return; }
+        broken = true;
         say(`No news from the relay: ${err.message}`, true);
       }
       await new Promise((done) => setTimeout(done, 2000));
@@ -175,8 +177,8 @@ function took(next) {
   state = next;
   kept.push({ at: performance.now(), state });
   while (kept.length > 11) kept.shift();
-  older = kept[0];
-  if (document.getElementById('status').className === 'bad' && /relay/.test(document.getElementById('status').textContent)) say('');
+  if (broken) say('');
+  broken = false;
   document.getElementById('version').textContent = `${state.version}, chain ${state.chainId}`;
   if (first) { menu(); route(); return; }
   current?.fresh?.();
@@ -234,7 +236,7 @@ function quantile(buckets, bounds, calls, q) {
 function methodsView() {
   const place = h('div', {});
   const draw = () => {
-    const span = Math.max((kept.at(-1).at - older.at) / 1000, 1);
+    const older = kept[0], span = Math.max((kept.at(-1).at - older.at) / 1000, 1);
     const before = new Map(older.state.methods.map((m) => [m.name, m]));
     const rows = state.methods.map((m) => {
       const b = before.get(m.name) ?? { calls: 0, failed: 0, millis: 0, buckets: m.buckets.map(() => 0) };
@@ -448,7 +450,7 @@ async function abiView() {
 
 const views = {
   lanes: { text: 'Lanes', make: lanesView }, blocks: { text: 'Blocks', make: blocksView }, accounts: { text: 'Accounts', make: accountsView, when: () => state.dev },
-  tokens: { text: 'Tokens', make: tokensView, when: () => state.mirror }, methods: { text: 'Methods', make: methodsView }, upstreams: { text: 'Upstreams', make: upstreamsView },
+  tokens: { text: 'Tokens', make: tokensView, when: () => state.dev }, methods: { text: 'Methods', make: methodsView }, upstreams: { text: 'Upstreams', make: upstreamsView },
   abi: { text: 'ABI', make: abiView }, block: { make: blockView, under: 'blocks' }, tx: { make: transactionView, under: 'blocks' }, account: { make: accountView, under: 'accounts' }, token: { make: tokenView, under: 'tokens' },
 };
 
