@@ -48,7 +48,8 @@ type Config struct {
 	History          int           // closed blocks kept; ledger.DefaultHistory
 
 	// State is a file that the network is loaded from, if it exists, and saved to: every
-	// StateInterval in which something happened, and at the end of Run. Empty for none.
+	// StateInterval in which something happened, and at the end of Run. A file beside it, FILE.lock,
+	// keeps a second network from it. Empty for none.
 	State         string
 	StateInterval time.Duration // DefaultStateInterval
 
@@ -158,6 +159,9 @@ func addressError(err error, flag string) error {
 func (n *Network) Close() {
 	n.consensus.Close()
 	_ = n.mirror.Close() // nothing was served on it
+	if n.state != nil {
+		n.state.close()
+	}
 }
 
 // Run serves the network until the context ends or a part of it fails, and saves its state then.

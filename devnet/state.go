@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"syscall"
 	"time"
 
 	"lockstep/devnet/ledger"
@@ -21,9 +22,13 @@ const DefaultStateInterval = 10 * time.Second
 // restful is how many times as long as a save takes it is until the next one.
 const restful = 20
 
+// ErrStateInUse is a file of state that another process, or another network of this one, has.
+var ErrStateInUse = errors.New("another process uses it")
+
 // stateFile keeps a ledger in a file.
 type stateFile struct {
 	path     string
+	lock     *os.File // open for as long as the file is this network's
 	ledger   *ledger.Ledger
 	interval time.Duration
 	saved    ledger.Mark // what the file has
@@ -32,21 +37,53 @@ type stateFile struct {
 
 // openState loads the file if it exists, and makes it if it does not.
 func openState(cfg *Config, l *ledger.Ledger) (*stateFile, error) {
-	path := cfg.State
-	s := &stateFile{path: path, ledger: l, interval: cfg.StateInterval, log: cfg.Log}
-	file, err := os.Open(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return s, s.save(l.Save)
-	case err != nil:
-		return nil, fmt.Errorf("--state: %w", err)
+	lock, err := lockState(cfg.State)
+	if err != nil {
+		return nil, err
 	}
-	if err := errors.Join(l.Load(file, math.MaxInt64), file.Close()); err != nil {
-		return nil, fmt.Errorf("--state %s cannot be loaded: %w", path, err)
+	s := &stateFile{path: cfg.State, lock: lock, ledger: l, interval: cfg.StateInterval, log: cfg.Log}
+	if err := s.load(); err != nil {
+		s.close()
+		return nil, err
 	}
-	s.saved = l.Mark()
 	return s, nil
 }
+
+// lockState takes the lock of a file of state, which the operating system gives back when the process ends,
+// however it ends. The lock is on a file beside it: the file itself is replaced at every save. The file of the lock
+// stays, since two processes could each have one if it were removed.
+func lockState(path string) (*os.File, error) {
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("--state: %w", err)
+	}
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = ErrStateInUse
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--state %s: %w", path, err), lock.Close())
+	}
+	return lock, nil
+}
+
+func (s *stateFile) load() error {
+	file, err := os.Open(s.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return s.save(s.ledger.Save)
+	case err != nil:
+		return fmt.Errorf("--state: %w", err)
+	}
+	if err := errors.Join(s.ledger.Load(file, math.MaxInt64), file.Close()); err != nil {
+		return fmt.Errorf("--state %s cannot be loaded: %w", s.path, err)
+	}
+	s.saved = s.ledger.Mark()
+	return nil
+}
+
+// close lets others have the file.
+func (s *stateFile) close() { _ = s.lock.Close() } // nothing was written to it
 
 // run saves now and then where something happened, until the context ends. What cannot be
 // saved now may be later: that is logged.
@@ -70,8 +107,11 @@ func (s *stateFile) run(ctx context.Context) {
 	}
 }
 
-// last saves what there is at the end.
-func (s *stateFile) last() error { return s.save(s.ledger.Save) }
+// last saves what there is at the end, and lets others have the file.
+func (s *stateFile) last() error {
+	defer s.close()
+	return s.save(s.ledger.Save)
+}
 
 // save writes the file anew. Whatever happens meanwhile, the file is whole: the old one or the
 // new one.

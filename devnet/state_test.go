@@ -2,6 +2,7 @@ package devnet
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,7 +97,7 @@ func TestStateThatCannotBeLoaded(t *testing.T) {
 	}
 	for _, tt := range []struct{ path, says string }{
 		{path, "--state " + path + " cannot be loaded: it is no saved state"},
-		{filepath.Join(dir, "none", "state"), "cannot be saved"},
+		{filepath.Join(dir, "none", "state"), "--state"},
 		{dir, "--state"},
 	} {
 		n, err := New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: tt.path})
@@ -138,4 +139,22 @@ func (w *world) reloaded() *world {
 	other := *w
 	other.use(n)
 	return &other
+}
+
+// TestStateIsOneNetworks: a second network is refused while the first one has the file, and has it after that.
+func TestStateIsOneNetworks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	_, stop := kept(t, path, time.Hour)
+	_, err := New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: path})
+	if !errors.Is(err, ErrStateInUse) || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v", err)
+	}
+	stop()
+	second, err := New(t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", State: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+	_, stop = kept(t, path, time.Hour)
+	stop()
 }
