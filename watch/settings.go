@@ -19,7 +19,7 @@ type Settings struct {
 	File string `env:"WATCH_FILE"`
 	// Id of the chain, decimal or 0x-hexadecimal.
 	ChainID envx.ChainID `env:"CHAIN_ID" envDefault:"0x12a"`
-	// JSON-RPC endpoints of the chain, the preferred one first; a WebSocket (ws://, wss://) tells of new blocks, too. Each process may have its own.
+	// JSON-RPC endpoints of the chain, the preferred one first; a WebSocket (ws://, wss://) tells of new blocks, too. mirror+https://host is the REST interface of a Hedera mirror node. Each process may have its own.
 	URLs []secret.String `env:"RPC_URL"`
 	// Contract whose events announce the contracts to follow.
 	Factory string `env:"FACTORY_ADDRESS"`
@@ -76,7 +76,7 @@ func (s *Settings) Plan() (*Plan, error) {
 	}
 	var errs []error
 	if len(s.URLs) == 0 {
-		errs = append(errs, errors.New("RPC_URL is missing: the JSON-RPC endpoint to read from, like http://127.0.0.1:8545 (or WATCH_FILE=watch.yaml describes everything)"))
+		errs = append(errs, errors.New("RPC_URL is missing: the endpoint to read from, like http://127.0.0.1:8545 (or WATCH_FILE=watch.yaml describes everything)"))
 	}
 	if !common.IsHexAddress(s.Factory) {
 		errs = append(errs, fmt.Errorf("FACTORY_ADDRESS is %q: want the factory's address, 0x and 40 digits", s.Factory))

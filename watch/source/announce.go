@@ -17,8 +17,8 @@ var errSilent = errors.New("the subscription ended")
 func (p *Pool) Announce(ctx context.Context, wake func()) {
 	var all sync.WaitGroup
 	for _, e := range p.endpoints {
-		if e.dial != nil {
-			all.Go(func() { p.announce(ctx, e, wake) })
+		if j, ok := e.reader.(*jsonRPC); ok && j.dial != nil {
+			all.Go(func() { p.announce(ctx, e, j, wake) })
 		}
 	}
 	all.Wait()
@@ -27,12 +27,12 @@ func (p *Pool) Announce(ctx context.Context, wake func()) {
 // Announced tells whether any endpoint tells of new blocks by itself now.
 func (p *Pool) Announced() bool { return p.announcers.Load() > 0 }
 
-// announce keeps one endpoint's subscription. Pauses between attempts grow while they fail.
-func (p *Pool) announce(ctx context.Context, e *endpoint, wake func()) {
+// announce keeps one WebSocket endpoint's subscription. Pauses between attempts grow while they fail.
+func (p *Pool) announce(ctx context.Context, e *endpoint, j *jsonRPC, wake func()) {
 	pause := firstRest
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := p.subscribed(ctx, e, wake)
+		err := p.subscribed(ctx, e, j, wake)
 		if ctx.Err() != nil {
 			return
 		}
@@ -51,13 +51,13 @@ func (p *Pool) announce(ctx context.Context, e *endpoint, wake func()) {
 }
 
 // subscribed holds one subscription until it ends.
-func (p *Pool) subscribed(ctx context.Context, e *endpoint, wake func()) error {
+func (p *Pool) subscribed(ctx context.Context, e *endpoint, j *jsonRPC, wake func()) error {
 	heads := make(chan struct {
 		Number string `json:"number"`
 	}, 16)
 	var sub *rpc.ClientSubscription
-	err := p.checked(ctx, e, func(ctx context.Context, e *endpoint) error {
-		client, err := e.connected(ctx)
+	err := p.checked(ctx, e, func(ctx context.Context, _ *endpoint) error {
+		client, err := j.connected(ctx)
 		if err != nil {
 			return err
 		}

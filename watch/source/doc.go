@@ -1,5 +1,5 @@
-// Package source reads blocks and logs of one chain from several Ethereum JSON-RPC endpoints, and believes none of
-// them more than it has proved.
+// Package source reads blocks and logs of one chain from several endpoints, and believes none of them more than it
+// has proved. An endpoint speaks Ethereum JSON-RPC, over HTTP or WebSocket, or is the REST interface of a Hedera mirror node.
 //
 //	pool, err := source.New(source.Config{URLs: urls, ChainID: 31337}, deps)
 //	head, err := pool.Head(ctx)
@@ -19,6 +19,13 @@
 // A WebSocket endpoint answers calls as any other does, and Announce has it tell of new heads. That is a hint: the head is asked for then, and
 // now and then without it, so that a subscription that dies costs time and no block.
 //
+// # A mirror node
+//
+// Its URL begins with mirror+. It is read without a relay, and the logs are the same. The window's last block is asked for first, because a
+// mirror node publishes a block together with its logs. A block is final when it is listed. Which chain it
+// serves can be read of contract results alone, so it is known when there is one. It looks for topics in seven days at a
+// time; a range of blocks that is longer counts as refused.
+//
 // # Limits of endpoints
 //
 // Endpoints limit the range of blocks, the size of an answer, or the time, and each says so in words of its own.
@@ -29,6 +36,10 @@
 //
 // # Words
 //
-// endpoint: one URL. head: the newest block of an endpoint. span: how many blocks one query covers. An endpoint rests for a
-// while after it failed, and the next one is asked; which one is asked first changes only when it fails or falls behind.
+//	endpoint  one URL; it rests for a while after it failed, and the next one is asked. Which one is asked first changes only
+//	          when it fails or falls behind
+//	reader    how an endpoint is asked, whatever it speaks
+//	head      the newest block of an endpoint
+//	window    the blocks of a query: one by its hash, or a range
+//	span      how many blocks one query may cover
 package source

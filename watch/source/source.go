@@ -113,7 +113,7 @@ func New(cfg Config, deps Deps) (*Pool, error) {
 		p.calls = func(int) {}
 	}
 	for _, url := range cfg.URLs {
-		e, err := newEndpoint(url, cfg)
+		e, err := newEndpoint(url, cfg, p.calls)
 		if err != nil {
 			return nil, err
 		}
@@ -212,7 +212,7 @@ func (p *Pool) preferNewest(ctx context.Context) {
 	for i, e := range p.inOrder() {
 		var number uint64
 		err := p.checked(ctx, e, func(ctx context.Context, e *endpoint) (err error) {
-			number, err = p.blockNumber(ctx, e)
+			number, err = e.number(ctx)
 			return err
 		})
 		if err != nil {
@@ -243,9 +243,8 @@ func (p *Pool) Block(ctx context.Context, number uint64) (Block, error) {
 // BlockByHash returns the block of a hash.
 func (p *Pool) BlockByHash(ctx context.Context, hash common.Hash) (Block, error) {
 	var b Block
-	err := p.ask(ctx, func(ctx context.Context, e *endpoint) error {
-		h, err := p.single(ctx, e, "eth_getBlockByHash", hash, false)
-		b = h.block()
+	err := p.ask(ctx, func(ctx context.Context, e *endpoint) (err error) {
+		b, err = e.blockByHash(ctx, hash)
 		return err
 	})
 	return b, err
@@ -253,9 +252,8 @@ func (p *Pool) BlockByHash(ctx context.Context, hash common.Hash) (Block, error)
 
 func (p *Pool) header(ctx context.Context, tag string) (Block, error) {
 	var b Block
-	err := p.ask(ctx, func(ctx context.Context, e *endpoint) error {
-		h, err := p.single(ctx, e, "eth_getBlockByNumber", tag, false)
-		b = h.block()
+	err := p.ask(ctx, func(ctx context.Context, e *endpoint) (err error) {
+		b, err = e.block(ctx, tag)
 		return err
 	})
 	return b, err

@@ -24,8 +24,8 @@ import (
 var emitterCode = []byte{0x5f, 0x35, 0x5f, 0x5f, 0xa1, 0x00}
 
 var (
-	emitter  = common.HexToAddress("0x00000000000000000000000000000000000e0001")
-	emitter2 = common.HexToAddress("0x00000000000000000000000000000000000e0002")
+	emitter  = common.HexToAddress("0x0e00000000000000000000000000000000000001")
+	emitter2 = common.HexToAddress("0x0e00000000000000000000000000000000000002")
 	ping     = crypto.Keccak256Hash([]byte("Ping()"))
 	pong     = crypto.Keccak256Hash([]byte("Pong()"))
 )
@@ -100,39 +100,6 @@ func following(addresses ...common.Address) source.Query {
 		q.Addresses[a] = struct{}{}
 	}
 	return q
-}
-
-func TestLogsOfBlockAndRange(t *testing.T) {
-	c := newChain(t)
-	c.emit(emitter, ping, pong)     // 1
-	c.emit(emitter2, ping)          // 2
-	c.emit(emitter, common.Hash{1}) // 3: another event
-	c.Commit()                      // 4: empty
-	p := pool(t, source.Config{URLs: []string{c.url}}, source.Deps{})
-	ctx := t.Context()
-
-	head, err := p.Head(ctx)
-	if err != nil || head.Number != 4 {
-		t.Fatalf("head %+v, %v", head, err)
-	}
-	first, err := p.Block(ctx, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	logs, err := p.LogsOfBlock(ctx, first, following(emitter))
-	if err != nil || len(logs) != 2 || logs[0].Topics[0] != ping || logs[1].Topics[0] != pong || logs[1].Index != 1 || logs[0].BlockHash != first.Hash {
-		t.Fatalf("logs of block 1: %+v, %v", logs, err)
-	}
-	logs, last, err := p.LogsOfRange(ctx, 1, 4, following(emitter, emitter2))
-	if err != nil || len(logs) != 3 || last.Number != 4 || logs[2].Address != emitter2 || logs[2].BlockNumber != 2 {
-		t.Fatalf("logs of 1 to 4: %+v to %d, %v", logs, last.Number, err)
-	}
-	if _, err := p.LogsOfBlock(ctx, source.Block{Number: 3, Hash: common.Hash{9}}, following(emitter)); !errors.Is(err, source.ErrNotFound) {
-		t.Fatalf("logs of an unknown block: %v", err)
-	}
-	if _, err := p.Block(ctx, 99); !errors.Is(err, source.ErrNotFound) {
-		t.Fatalf("a block that is not there: %v", err)
-	}
 }
 
 // TestOneOfThreeEndpoints has a good endpoint behind two bad ones: nothing may be missed whatever they do.
@@ -232,27 +199,6 @@ func TestErrorsShowNoKey(t *testing.T) {
 		if err == nil || containsAny(err.Error(), "hunter2", "hunter3") {
 			t.Fatalf("%s: %v", scheme, err)
 		}
-	}
-}
-
-// TestCallsDoNotGrowWithContracts counts what 10,000 contracts cost.
-func TestCallsDoNotGrowWithContracts(t *testing.T) {
-	c := newChain(t)
-	c.emit(emitter, ping)
-	q := following(emitter)
-	for i := range 10_000 {
-		q.Addresses[common.BigToAddress(big.NewInt(int64(1000+i)))] = struct{}{}
-	}
-	var calls int
-	p := pool(t, source.Config{URLs: []string{c.url}}, source.Deps{Calls: func(n int) { calls += n }})
-	b, err := p.Block(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	calls = 0
-	logs, err := p.LogsOfBlock(t.Context(), b, q)
-	if err != nil || len(logs) != 1 || calls > 5 {
-		t.Fatalf("%d logs in %d calls, %v", len(logs), calls, err)
 	}
 }
 

@@ -1,0 +1,179 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/secret"
+	"lockstep/mirror"
+)
+
+// mirrorNode reads from the REST interface of a Hedera mirror node. A block is final there as soon as it is listed.
+type mirrorNode struct {
+	client *mirror.Client
+	calls  func(n int)
+}
+
+const (
+	// longestSearch is the longest time over which a mirror node looks for topics.
+	longestSearch = 7 * 24 * time.Hour
+	// topicsPerQuery is how many topics a query names. With more of them, they are compared here.
+	topicsPerQuery = 50
+	// mirrorPage is how many items a page has; pages and blockPages are how many are read of a range and of one block.
+	mirrorPage, pages, blockPages = 100, 200, 500
+	// immatureAttempts is how often a record is read until the mirror node knows its block.
+	immatureAttempts = 10
+	// mirrorSockets is the maximum number of connections: units of a chain are read one after the other.
+	mirrorSockets = 16
+)
+
+func newMirrorNode(url string, cfg Config, calls func(int)) (*mirrorNode, error) {
+	var c mirror.Config
+	c.URL = secret.URL(url)
+	c.Timeout = envx.Millis(cfg.Timeout)
+	c.RetryDelay, c.CatchUp, c.HeadHold = envx.Millis(2*time.Second), envx.Millis(4*time.Second), envx.Millis(30*time.Second)
+	c.HealthInterval, c.BreakerPause = envx.Millis(time.Second), envx.Millis(time.Second) // unused: the pool has endpoints rest
+	c.KeepAlive, c.KeepAliveInterval, c.SocketTimeout = true, envx.Millis(15*time.Second), envx.Millis(time.Minute)
+	c.MaxSockets, c.MaxTotalSockets = mirrorSockets, mirrorSockets
+	c.MaxBody, c.MaxBodies = cfg.MaxResponse, cfg.MaxResponse
+	c.ImmatureAttempts, c.PageSize, c.MaxLogPages, c.MaxBlockLogPages = immatureAttempts, mirrorPage, pages, blockPages
+	c.MaxPages, c.MaxResultPages, c.MaxAccountPages, c.MaxBlockPages, c.SliceConcurrency, c.SliceSize = 1, 1, 1, 1, 1, mirrorPage
+	client, err := mirror.New(c, mirror.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &mirrorNode{client: client, calls: calls}, nil
+}
+
+func (m *mirrorNode) close() {}
+
+// chainID reads the chain of a recent contract result: a mirror node says nowhere else which network it is of.
+func (m *mirrorNode) chainID(ctx context.Context) (id uint64, said bool, err error) {
+	m.calls(1)
+	for result, err := range m.client.ContractResults(ctx, mirror.ResultsQuery{Order: mirror.Descending}) {
+		var more *mirror.PagesError
+		switch {
+		case errors.As(err, &more):
+			return 0, false, nil
+		case err != nil:
+			return 0, false, mirrored(err)
+		case result.ChainID != nil && result.ChainID.Sign() > 0 && result.ChainID.IsUint64():
+			return result.ChainID.Uint64(), true, nil
+		}
+	}
+	return 0, false, nil
+}
+
+func (m *mirrorNode) number(ctx context.Context) (uint64, error) {
+	b, err := m.block(ctx, "latest")
+	return b.Number, err
+}
+
+func (m *mirrorNode) block(ctx context.Context, tag string) (Block, error) {
+	m.calls(1)
+	if tag == "latest" || tag == "finalized" {
+		return told(m.client.LatestBlock(ctx))
+	}
+	number, err := hexutil.DecodeUint64(tag)
+	if err != nil {
+		return Block{}, err
+	}
+	return told(m.client.BlockByNumber(ctx, number))
+}
+
+func (m *mirrorNode) blockByHash(ctx context.Context, hash common.Hash) (Block, error) {
+	m.calls(1)
+	return told(m.client.BlockByHash(ctx, hash))
+}
+
+func told(b *mirror.Block, err error) (Block, error) {
+	if err != nil {
+		return Block{}, mirrored(err)
+	}
+	return Block{Number: b.Number, Hash: b.Hash, Parent: b.ParentHash, Time: uint64(b.From.Seconds)}, nil
+}
+
+// logs asks for the window's last block first: a mirror node publishes a block together with its logs.
+func (m *mirrorNode) logs(ctx context.Context, w window, q Query) (answer, error) {
+	m.calls(1)
+	var last *mirror.Block
+	var err error
+	if w.hash != nil {
+		last, err = m.client.BlockByHash(ctx, *w.hash)
+	} else {
+		last, err = m.client.BlockByNumber(ctx, w.to)
+	}
+	if err != nil {
+		return answer{}, mirrored(err)
+	}
+	first := last
+	if w.from != w.to {
+		m.calls(1)
+		if first, err = m.client.BlockByNumber(ctx, w.from); err != nil {
+			return answer{}, mirrored(err)
+		}
+	}
+	search := mirror.LogsQuery{Window: mirror.Window{From: first.From, To: last.To}, SingleBlock: w.from == w.to, FirstBlock: w.from}
+	if last.To.Time().Sub(first.From.Time()) > longestSearch {
+		return answer{}, fmt.Errorf("%w: blocks %d to %d are more than seven days", errRefused, w.from, w.to)
+	}
+	if len(q.Events) <= topicsPerQuery {
+		search.Topics[0] = q.Events
+	}
+	a := answer{blank: w.hash != nil && last.Count == 0}
+	a.last, _ = told(last, nil)
+	maximum := maxLists
+	if w.hash != nil {
+		maximum = maxListsOfBlock
+	}
+	addresses := []*common.Address{nil} // of all contracts
+	if len(q.Addresses) <= maximum {
+		addresses = addresses[:0]
+		for address := range q.Addresses {
+			addresses = append(addresses, &address)
+		}
+	}
+	for _, search.Address = range addresses {
+		logs, err := m.client.Logs(ctx, search)
+		m.calls(1 + len(logs)/mirrorPage)
+		if err != nil {
+			return answer{}, mirrored(err)
+		}
+		for _, l := range logs {
+			if err := a.add(w, q, Log{
+				Address: l.Address, Topics: l.Topics, Data: l.Data, BlockNumber: l.BlockNumber,
+				BlockHash: l.BlockHash, TxHash: l.TxHash, Index: l.Index, Time: l.BlockTime,
+			}); err != nil {
+				return answer{}, err
+			}
+		}
+	}
+	return a, nil
+}
+
+// mirrored gives an error of a mirror node its meaning here.
+func mirrored(err error) error {
+	var more *mirror.PagesError
+	var answered *mirror.Error
+	switch {
+	case errors.Is(err, mirror.ErrNotFound):
+		return ErrNotFound
+	case errors.As(err, &more):
+		return fmt.Errorf("%w: %w", errRefused, err)
+	case !errors.As(err, &answered):
+		return err
+	}
+	switch answered.Status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, mirror.StatusNoAnswer:
+		return err
+	default:
+		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+}
