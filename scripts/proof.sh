@@ -67,4 +67,6 @@ row clean-leave holds clean -DT=2 -DLEAVES=1
 row no-heartbeat broken - -DT=2 -DSTALLS=1 -DM_HEARTBEAT
 row no-owner-check broken - -DT=3 -DLOSSES=1 -DWHO=1 -DM_OWNER
 row no-fence broken - -DT=2 -DCUTS=1 -DM_FENCE
+row no-fence-check broken - -DT=2 -DCUTS=1 -DM_FENCE_ADOPT
+row no-adoption broken - -DT=2 -DCUTS=1 -DM_ADOPT
 exit $failed

@@ -118,6 +118,7 @@ byte joined[T];        /* by session: position in the order of joining; 0 = not 
 byte joins;
 byte era;              /* losses of data so far: what was asked before one clears no doubt after it */
 bool byRedis[R];       /* the turn was given by Redis, not adopted */
+bool refusal[R];       /* Redis has refused to take back the turn that this relay has: there is a later one, or another owner */
 bool doubt[R];         /* since a loss of data or an outage this relay has not compared its turn with Redis */
 byte stalls = STALLS, kills = KILLS, losses = LOSSES, leaves = LEAVES, expiries = EXPIRIES, cuts = CUTS, wipes = WIPES, failovers = FAILOVERS;
 
@@ -171,7 +172,7 @@ inline scriptEnter(i) {
 		if
 		:: own != NB && PROC(own) == i -> /* under a former name, or by another ticket's place */
 			if :: own != MEMBER(i, session[withTurn]) -> own = MEMBER(i, session[withTurn]); taken[own] = false :: else fi
-#ifdef M_FENCE
+#if defined(M_FENCE) || defined(M_FENCE_ADOPT)
 		:: own == NB ->
 #else
 		:: own == NB && (!strict || withFence >= fence) ->
@@ -179,7 +180,7 @@ inline scriptEnter(i) {
 			if :: withFence > fence -> fence = withFence :: else fi;
 			own = MEMBER(i, session[withTurn]);
 			taken[own] = false
-		:: else -> refused = true
+		:: else -> refused = true; if :: holder[i] == withTurn -> refusal[i] = true :: else fi
 		fi
 	:: else
 	fi;
@@ -195,7 +196,11 @@ inline scriptEnter(i) {
 	}
 	k_ = 0;
 	if
-	:: own == NB && take -> passOn(i); given = (own != NB)
+	:: own == NB && take ->
+		/* a relay that has the turn never has Redis give it to somebody else */
+		assert(!(before != NB && holder[i] == before && at == epoch[i] && when == era && !expired[i] && LIVES(i) &&
+			(turn[i] == NB || TRUSTED(i)) && !refused && !refusal[i]));
+		passOn(i); given = (own != NB)
 	:: else
 	fi;
 	seen = own; seenFence = fence;
@@ -245,7 +250,7 @@ inline forgetTicket(i) {
 	state[holder[i]] = OVER;
 	joined[session[holder[i]]] = 0;
 	if :: place[holder[i]] == QUEUED -> place[holder[i]] = NONE :: else fi;
-	holder[i] = NB; turn[i] = NB; turnFence[i] = 0; expired[i] = false; byRedis[i] = false
+	holder[i] = NB; turn[i] = NB; turnFence[i] = 0; expired[i] = false; byRedis[i] = false; refusal[i] = false
 }
 
 /* The holder's turn ends. */
