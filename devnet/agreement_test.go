@@ -70,7 +70,11 @@ func newWorld(t *testing.T, seed uint64) *world {
 // use has the operations done to a network.
 func (w *world) use(n *Network) {
 	w.ledger, w.node = n.Ledger(), n.consensus.Nodes()[0]
-	w.mirror = mirrorrest.New(mirrorrest.Config{View: n.MirrorView, Log: n.cfg.Log})
+	cfg := mirrorrest.Config{View: n.MirrorView, Log: n.cfg.Log}
+	if n.origin != nil {
+		cfg.Origin = n.origin
+	}
+	w.mirror = mirrorrest.New(cfg)
 }
 
 func (w *world) makeToken(body *hapi.TokenCreateTransactionBody) hedera.ID {

@@ -15,6 +15,7 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
+	"lockstep/devnet/upstream"
 )
 
 // Default addresses: the ports that local networks of the ecosystem use.
@@ -52,6 +53,10 @@ type Config struct {
 	// keeps a second network from it. Empty for none.
 	State         string
 	StateInterval time.Duration // DefaultStateInterval
+
+	// Fork, where its URL is set, makes the network go on from the state of another one, which
+	// its mirror node tells. Not with State.
+	Fork upstream.Config
 
 	Signers int // further funded accounts that no wallet has; [Network.Signers]
 
@@ -102,7 +107,8 @@ type Network struct {
 	ledger    *ledger.Ledger
 	consensus *node.Network
 	mirror    net.Listener
-	state     *stateFile // nil: none
+	state     *stateFile       // nil: none
+	origin    *upstream.Mirror // nil: the network is no fork
 }
 
 // New makes a network and opens its sockets. An address that is taken is an error
@@ -110,9 +116,14 @@ type Network struct {
 // closes it.
 func New(ctx context.Context, cfg Config) (*Network, error) {
 	cfg = cfg.withDefaults()
+	accounts := append(ledger.DevAccounts(), ledger.DevSigners(cfg.Signers)...)
+	origin, point, err := openFork(ctx, &cfg, accounts)
+	if err != nil {
+		return nil, err
+	}
 	l, err := ledger.New(ledger.Config{
-		Accounts: append(ledger.DevAccounts(), ledger.DevSigners(cfg.Signers)...),
-		ChainID:  cfg.ChainID, BlockTime: cfg.BlockTime, History: cfg.History, SetCode: cfg.SetCode, Deterministic: cfg.Deterministic,
+		Accounts: accounts, Fork: point,
+		ChainID: cfg.ChainID, BlockTime: cfg.BlockTime, History: cfg.History, SetCode: cfg.SetCode, Deterministic: cfg.Deterministic,
 		Nodes: node.NodeAccounts(cfg.Nodes), Log: cfg.Log,
 	})
 	if err != nil {
@@ -134,7 +145,7 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 		consensus.Close()
 		return nil, addressError(fmt.Errorf("mirror node: %w", err), "--mirror")
 	}
-	n := &Network{cfg: cfg, ledger: l, consensus: consensus, mirror: mirror}
+	n := &Network{cfg: cfg, ledger: l, consensus: consensus, mirror: mirror, origin: origin}
 	if cfg.State != "" {
 		if n.state, err = openState(&cfg, l); err != nil {
 			n.Close()
@@ -175,11 +186,16 @@ func (n *Network) Run(ctx context.Context) error {
 
 func (n *Network) serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
+	rest := mirrorrest.Config{
+		View: n.MirrorView, Log: n.cfg.Log, Changed: n.ledger.Subscribe, Closing: ctx.Done(),
+		Fault: n.cfg.MirrorFault,
+	}
+	if n.origin != nil {
+		rest.Origin = n.origin
+		defer n.origin.Close()
+	}
 	server := &http.Server{
-		Handler: mirrorrest.New(mirrorrest.Config{
-			View: n.MirrorView, Log: n.cfg.Log, Changed: n.ledger.Subscribe, Closing: ctx.Done(),
-			Fault: n.cfg.MirrorFault,
-		}),
+		Handler:           mirrorrest.New(rest),
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(n.cfg.Log.Handler(), slog.LevelDebug),

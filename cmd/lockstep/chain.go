@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/devnet"
 	"lockstep/devnet/faults"
+	"lockstep/devnet/upstream"
 )
 
 // immediate tells whether the mirror node shows everything as soon as it is in a block, and
@@ -45,6 +48,17 @@ func networkFlags(flags *flag.FlagSet) *chainFlags {
 	flags.IntVar(&c.History, "history", 0, "number of closed blocks that are kept (0: a good default)")
 	flags.StringVar(&c.State, "state", "", "`file` that the network is loaded from, if it exists, and saved to: at its end and every --state-interval")
 	flags.DurationVar(&c.StateInterval, "state-interval", devnet.DefaultStateInterval, "how often --state is saved while things happen; more seldom where a save takes long")
+	flags.StringVar(&c.Fork.URL, "fork-url", "", "`URL` of a mirror node, whose network this one goes on from: its accounts, contracts and tokens are\n"+
+		"read when they are needed, and changed here only (docs/DEVNET.md)")
+	flags.Func("fork-block", "`number` of the block after which the fork begins (default: the newest one)", func(text string) error {
+		number, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || number < 0 {
+			return errors.New("want the number of a block")
+		}
+		c.Fork.Block = &number
+		return nil
+	})
+	flags.DurationVar(&c.Fork.Timeout, "fork-timeout", upstream.DefaultTimeout, "how long the mirror node of --fork-url has for an answer")
 	flags.BoolVar(&c.Deterministic, "deterministic", false, "make the same of the same: numbers, times and hashes follow from what is submitted alone; blocks are a second apart, from 2026 on")
 	flags.BoolVar(&c.SetCode, "set-code", false, "execute transactions with authorizations (EIP-7702, type 4), which Hedera refuses so far;\n"+
 		"the relay lets them through with TX_TYPE_4_ENABLED=true")

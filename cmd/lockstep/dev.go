@@ -279,13 +279,28 @@ type ready struct {
 	Control   string            `json:"control,omitempty"`
 	TX        string            `json:"tx,omitempty"`
 	NEAR      *nearReady        `json:"near,omitempty"`
+	Fork      *forkReady        `json:"fork,omitempty"`
 	ChainID   uint64            `json:"chainId"`
 	Accounts  []devnet.Account  `json:"accounts"`
 	Signers   []devnet.Account  `json:"signers,omitempty"`
 }
 
+// forkReady is what the network is a fork of.
+type forkReady struct {
+	URL   string `json:"url"` // without its path
+	Block int64  `json:"block"`
+}
+
+func newFork(network *devnet.Network) *forkReady {
+	if name, block, ok := network.Origin(); ok {
+		return &forkReady{name, block}
+	}
+	return nil
+}
+
 func newReady(chain *chain) ready {
 	return ready{
+		Fork:  newFork(chain.Network),
 		Ready: true, Mirror: chain.Mirror(), Consensus: chain.Consensus()[0], Nodes: chain.Nodes(), ChainID: 298, Accounts: chain.Accounts(),
 		TLSNodes: chain.TLSNodes(), Pins: chain.CertHashes(), Control: chain.controlURL(),
 	}
@@ -309,6 +324,9 @@ func (r ready) page() string {
 		if line[1] != "" {
 			fmt.Fprintf(&b, "  %-15s %s\n", line[0], line[1])
 		}
+	}
+	if r.Fork != nil {
+		fmt.Fprintf(&b, "  %-15s %s, block %d\n", "fork of", r.Fork.URL, r.Fork.Block)
 	}
 	b.WriteString("\nFunded accounts; their keys are public, never use them elsewhere.\n\n")
 	for _, a := range r.Accounts {

@@ -95,6 +95,15 @@ func (d *developer) nodeInfo(context.Context, *rpc.Params) (any, error) {
 		"environment": map[string]any{
 			"baseFee": "0x0", "chainId": view.ChainID(), "gasLimit": "0xe4e1c0", "gasPrice": (*hexutil.Big)(view.GasPrice().Weibar()),
 		},
-		"forkConfig": map[string]any{},
+		"forkConfig": d.forkConfig(),
 	}, nil
+}
+
+// forkConfig is empty for a chain that is no fork.
+func (d *developer) forkConfig() map[string]any {
+	fork := newFork(d.network)
+	if fork == nil {
+		return map[string]any{}
+	}
+	return map[string]any{"forkUrl": fork.URL, "forkBlockNumber": fork.Block}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/app"
+	"lockstep/devnet"
 	"lockstep/devnet/ledger"
 	"lockstep/internal/eth"
 	"lockstep/rpc"
@@ -22,10 +23,11 @@ import (
 // tells the relay that something changed. What it sends goes through the relay, as what
 // anybody sends does.
 type developer struct {
-	ledger *ledger.Ledger
-	log    *slog.Logger
-	relay  *app.App // set before anything is served
-	self   loopback // the relay's own port
+	ledger  *ledger.Ledger
+	network *devnet.Network
+	log     *slog.Logger
+	relay   *app.App // set before anything is served
+	self    loopback // the relay's own port
 
 	accounts []common.Address // that have keys, in the order in which they are shown
 	keys     map[common.Address]*signer
@@ -52,7 +54,7 @@ const (
 
 func newDeveloper(chain *chain, log *slog.Logger) (*developer, error) {
 	d := &developer{
-		ledger: chain.Ledger(), log: log,
+		ledger: chain.Ledger(), network: chain.Network, log: log,
 		keys: map[common.Address]*signer{}, impersonated: map[common.Address]struct{}{},
 	}
 	for _, a := range chain.Accounts() {

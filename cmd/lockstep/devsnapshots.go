@@ -77,7 +77,7 @@ func (d *developer) reset(result any) rpc.Handler {
 	return func(ctx context.Context, p *rpc.Params) (any, error) {
 		for name := range p.At(0).Fields() {
 			if name == "forking" {
-				return nil, eth.ErrInvalidParam(0, "this chain does not fork another one")
+				return nil, eth.ErrInvalidParam(0, "a chain is a fork from its start, with --fork-url; a request cannot choose another network")
 			}
 		}
 		if err := d.ledger.Reset(); err != nil {

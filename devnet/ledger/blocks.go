@@ -120,7 +120,7 @@ func (l *Ledger) env(at int64) blockEnv {
 	number := l.chain.nextNumber()
 	return blockEnv{
 		number: number, time: begin.Seconds, seed: l.chain.seed(),
-		hashes: func(n uint64) common.Hash { return l.chain.hash(number, n) },
+		hashes: func(n uint64) common.Hash { return l.blockHash(number, n) },
 	}
 }
 
@@ -135,6 +135,19 @@ func (c *chain) hash(current int64, n uint64) common.Hash {
 		return common.Hash{}
 	}
 	return common.Hash(b.Hash[:32])
+}
+
+// blockHash is hash, of a fork's upstream as well. The caller may read the chain.
+func (l *Ledger) blockHash(current int64, n uint64) common.Hash {
+	if l.isUpstreams(current, n) {
+		return l.fork.blockHash(int64(n))
+	}
+	return l.chain.hash(current, n)
+}
+
+// isUpstreams tells whether BLOCKHASH asks for a block before the fork point.
+func (l *Ledger) isUpstreams(current int64, n uint64) bool {
+	return l.fork != nil && n < uint64(l.fork.Block.Number) && uint64(current)-n <= 256
 }
 
 // subscribers are told that there is a new block.

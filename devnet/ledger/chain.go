@@ -194,6 +194,15 @@ func (c *chain) closeOpen() *Block {
 	return b
 }
 
+// begin makes a block of another history the first one of this.
+func (c *chain) begin(b *Block) *Block {
+	b.weight = c.newBlock(b.From).weight
+	c.blocks, c.touched = append(c.blocks, b), append(c.touched, touchedSet{})
+	c.weight += b.weight
+	c.byHash[[32]byte(b.Hash[:32])] = b.Number
+	return b
+}
+
 // weigh estimates what a record costs in memory: the fixed part, with its place in
 // indexes and new versions of state, and what varies much.
 func weigh(r *Record) int64 {

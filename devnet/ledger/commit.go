@@ -149,6 +149,9 @@ func (h *handling) commit() {
 			continue
 		}
 		h.transfer(a)
+		if a.entity != nil && a.entity.upstream && h.changes(a) {
+			a.entity = h.l.world.adopt(a.entity)
+		}
 		if h.commitAccount(a) {
 			touched.entities = append(touched.entities, a.num)
 		}
@@ -173,6 +176,12 @@ func (h *handling) commit() {
 	for _, f := range h.files {
 		h.l.world.files[f.ID.Num] = &f
 	}
+}
+
+// changes tells whether anything of an account is to be written.
+func (h *handling) changes(a *ovAccount) bool {
+	return a.destroyed || len(a.storage) > 0 || a.tinybar() != a.base.balance || int64(a.nonce) != a.base.nonce ||
+		a.currentMeta() != a.base.meta || a.delegation() != a.base.meta.delegation
 }
 
 // transfer notes how a balance changed.

@@ -60,6 +60,16 @@
 // the signing that completed it; one that waits for its time executes before the next
 // transaction, or by [Ledger.Run].
 //
+// # Forks
+//
+// With Config.Fork the ledger goes on from the state of another network, its [Upstream]. What the
+// upstream had at the fork point is a fact: it never changes, so that it is fetched when it is needed,
+// kept while there is room, and forgotten. The world has only what was changed since, in versions that are
+// all later. Whoever does not find a thing in the world asks the fork (fork.go); without locks, but for
+// handling. [Ledger.Prepare] rehearses a transaction on an overlay that is thrown away and fetches
+// what it lacks meanwhile, so that a slow upstream holds up nobody else. A failing upstream is a panic
+// with an [UpstreamError], since the EVM's state has no errors; the transaction or request then ends with it.
+//
 // # Going back
 //
 // [Ledger.Snapshot] names the newest block, and [Ledger.Revert] takes back what every block

@@ -29,7 +29,8 @@ type Edit struct {
 }
 
 // Edit takes effect at once, in a block of its own without a block time.
-func (l *Ledger) Edit(e Edit) error {
+func (l *Ledger) Edit(e Edit) (err error) {
+	defer Catch(&err)
 	l.handling.Lock()
 	defer l.handling.Unlock()
 	h := l.begin(&Submission{Body: &hapi.TransactionBody{}, Payer: hedera.Entity(treasury)})

@@ -44,6 +44,7 @@ type entity struct {
 	num      int64
 	versions []version
 	slots    map[common.Hash]*slot // contracts only
+	upstream bool                  // of a fork's upstream: so are slots that are not here
 }
 
 // slot is a storage word with its history.
@@ -139,14 +140,16 @@ type world struct {
 	tables
 }
 
-func newWorld() *world {
-	return &world{
+func newWorld(f *fork) *world {
+	w := &world{
 		entities:  map[int64]*entity{},
 		byAddress: map[common.Address]int64{},
 		byAlias:   map[string]int64{},
 		files:     map[int64]*File{},
 		tables:    newTables(),
 	}
+	f.attach(&w.tables)
+	return w
 }
 
 // add enters a new entity with its first version.
@@ -190,4 +193,22 @@ func (w *world) resolve(a common.Address) (int64, bool) {
 	}
 	num, ok := w.byAddress[a]
 	return num, ok
+}
+
+// behind returns the entity behind an address, and its version at a time. What it knows of, no
+// upstream is asked for.
+func (w *world) behind(a common.Address, ns int64) (e *entity, v *version, known bool) {
+	num, known := w.resolve(a)
+	if known {
+		e, v = w.find(num, ns)
+	}
+	return e, v, known
+}
+
+// id is zero for no entity.
+func (e *entity) id() hedera.ID {
+	if e == nil {
+		return hedera.ID{}
+	}
+	return hedera.Entity(e.num)
 }

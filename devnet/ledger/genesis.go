@@ -27,12 +27,20 @@ type ExchangeRate struct {
 
 // rate is the bootstrap rate of every network: 1 ℏ is 12 cents.
 func (l *Ledger) rate() ExchangeRate {
+	if l.fork != nil {
+		return l.fork.Rate
+	}
 	return ExchangeRate{Hbar: 1, Cents: 12, Expires: 4_102_444_800}
 }
 
 // genesis makes the system accounts, the configured accounts and block 0.
 func (l *Ledger) genesis(now time.Time) error {
 	at := now.UnixNano()
+	if l.fork != nil {
+		at = l.fork.at
+		l.startAfter(at)
+		now = l.Now()
+	}
 	system := systemKeys(ed25519Key(unhex(operatorPublic)))
 	for _, id := range l.cfg.Nodes {
 		if id.Num > lastSystemCode {
@@ -50,8 +58,12 @@ func (l *Ledger) genesis(now time.Time) error {
 	l.systemFiles(at)
 
 	l.lastTime, l.closedAt = at, now
-	l.chain.open = &Block{From: hedera.FromNanos(at), To: hedera.FromNanos(at)}
-	l.published = l.chain.closeOpen().To.UnixNano()
+	if l.fork != nil {
+		l.published = l.chain.begin(l.fork.genesisBlock()).To.UnixNano()
+	} else {
+		l.chain.open = &Block{From: hedera.FromNanos(at), To: hedera.FromNanos(at)}
+		l.published = l.chain.closeOpen().To.UnixNano()
+	}
 	l.newest.Store(&View{l: l, asOf: l.published})
 	return nil
 }
@@ -73,12 +85,24 @@ func systemKeys(operator *hapi.Key) map[int64]*hapi.Key {
 func (l *Ledger) genesisAccounts(at int64) (hedera.Tinybar, error) {
 	rest := totalSupply
 	l.nextNum = firstUserNumber
+	if l.fork != nil {
+		for num, balance := range l.fork.System {
+			l.world.entities[num].versions[0].balance = balance
+		}
+		rest, l.nextNum = l.fork.System[treasury], l.fork.First
+	}
 	for _, a := range l.cfg.Accounts {
 		if a.ID.Num < firstUserNumber || l.world.entities[a.ID.Num] != nil {
 			return 0, fmt.Errorf("account %s: below 0.0.%d or twice", a.ID, firstUserNumber)
 		}
 		if a.Balance < 0 || a.Balance > rest {
 			return 0, errors.New("the balances exceed the supply")
+		}
+		if l.fork != nil {
+			if own, ok := l.fork.Accounts[a.ID.Num]; ok {
+				l.world.adopt(l.fork.entity(&own))
+				continue
+			}
 		}
 		key, err := keyOf(a.PublicKey)
 		if err != nil {
@@ -89,10 +113,11 @@ func (l *Ledger) genesisAccounts(at int64) (hedera.Tinybar, error) {
 			alias = a.Address.Bytes()
 		}
 		rest -= a.Balance
-		l.world.add(a.ID.Num, version{
-			at: at, balance: a.Balance,
-			meta: l.genesisMeta(at, a.EVMAddress(), alias, key),
-		})
+		v := version{at: at, balance: a.Balance, meta: l.genesisMeta(at, a.EVMAddress(), alias, key)}
+		if l.fork != nil {
+			v.nonce = l.fork.Nonces[a.ID.Num]
+		}
+		l.world.add(a.ID.Num, v)
 		l.nextNum = max(l.nextNum, a.ID.Num+1)
 	}
 	return rest, nil

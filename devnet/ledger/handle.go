@@ -101,7 +101,16 @@ func (h *handling) run() {
 	handler, kind := h.handler()
 	h.r.Kind = kind
 	defer func() {
-		if p := recover(); p != nil {
+		switch p := recover().(type) {
+		case nil:
+		case *missing: // Prepare fetches it
+			panic(p)
+		case *UpstreamError:
+			h.l.cfg.Log.Warn("a transaction was not executed", "transaction", h.sub.ID.String(), "error", p.Error())
+			h.reset()
+			h.sub.Refusal = hapi.ResponseCodeEnum_BUSY
+			h.refuse()
+		default:
 			h.l.cfg.Log.Error("panic while a transaction was handled",
 				"transaction", h.sub.ID.String(), "panic", p, "stack", string(debug.Stack()))
 			h.reset()

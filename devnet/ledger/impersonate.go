@@ -28,6 +28,9 @@ func (l *Ledger) Impersonate(tx *types.Transaction, from common.Address) (*Recor
 		Payer: hedera.Entity(treasury), Ethereum: claimed, Size: len(claimed.Raw()),
 		Signatures: NewSignatures(nil, nil), Node: l.cfg.Nodes[0], impersonated: true,
 	}
+	if err := l.Prepare(sub); err != nil {
+		return nil, err
+	}
 	l.handling.Lock()
 	defer l.handling.Unlock()
 	h := l.begin(sub)

@@ -63,6 +63,9 @@ type Config struct {
 	// decided to have and refuses so far.
 	SetCode bool
 
+	// Fork, where set, makes the ledger go on from the state of another network.
+	Fork *ForkPoint
+
 	// Nodes are the consensus nodes whose accounts genesis makes; 0.0.3 when nil.
 	Nodes []hedera.ID
 
@@ -109,6 +112,7 @@ type Ledger struct {
 	closedAt time.Time // guarded by handling: when the newest block was closed, by the machine's clock
 	pace     pace      // guarded by handling
 	engine   *engine
+	fork     *fork          // nil: no upstream
 	atClose  []chan *saving // guarded by handling: who waits for the open block to end
 
 	// mu guards the rest. Writers hold handling as well, so that the handler of a
@@ -140,9 +144,14 @@ func New(cfg Config) (*Ledger, error) {
 	if cfg.Deterministic && cfg.BlockTime != 0 {
 		return nil, errors.New("ledger: blocks that come by time are not deterministic")
 	}
+	forked := newFork(cfg.Fork)
+	if forked != nil && forked.GasPrice > 0 {
+		cfg.GasPrice = forked.GasPrice
+	}
 	l := &Ledger{
 		cfg:      cfg,
-		world:    newWorld(),
+		fork:     forked,
+		world:    newWorld(forked),
 		chain:    newChain(cfg.History, cfg.HistoryBytes),
 		order:    consensusOrder{limit: max(cfg.History, 1024)},
 		deadline: make(chan struct{}, 1),
@@ -153,7 +162,8 @@ func New(cfg Config) (*Ledger, error) {
 	if err := l.genesis(l.Now()); err != nil {
 		return nil, fmt.Errorf("ledger: genesis: %w", err)
 	}
-	l.newGeneration(0, 0)
+	first := l.chain.blocks[0].Number
+	l.newGeneration(first, first)
 	return l, nil
 }
 

@@ -24,6 +24,8 @@ type overlay struct {
 	// shared makes reads of the world take the ledger's lock. The handler of
 	// transactions needs none: it is the only writer.
 	shared bool
+	// rehearsal makes it throw what is missing of a fork's upstream rather than ask for it; nil: it asks.
+	rehearsal *rehearsal
 
 	accounts map[common.Address]*ovAccount
 	order    []*ovAccount // by first access
@@ -98,9 +100,7 @@ func (o *overlay) canonical(a common.Address) common.Address {
 	if alias, ok := o.aliases[a]; ok {
 		return alias
 	}
-	o.lock()
-	_, v := o.l.world.find(id.Num, o.asOf)
-	o.unlock()
+	_, v := o.find(a)
 	alias := a
 	if v != nil {
 		alias = v.meta.address
@@ -148,17 +148,11 @@ func (o *overlay) entityAccount(num int64) *ovAccount {
 
 func (o *overlay) load(a common.Address) *ovAccount {
 	acct := &ovAccount{address: a, codeHash: types.EmptyCodeHash}
-	o.lock()
-	defer o.unlock()
-	num, ok := o.l.world.resolve(a)
-	if !ok {
-		return acct
-	}
-	e, v := o.l.world.find(num, o.asOf)
+	e, v := o.find(a)
 	if v == nil {
 		return acct
 	}
-	acct.num, acct.entity, acct.base = num, e, v
+	acct.num, acct.entity, acct.base = e.num, e, v
 	acct.address = v.meta.address
 	acct.exists = !v.meta.deleted
 	acct.balance.SetUint64(uint64(v.balance))
@@ -175,6 +169,33 @@ func (o *overlay) load(a common.Address) *ovAccount {
 	return acct
 }
 
+// find returns the entity behind an address, and its version at the overlay's time.
+func (o *overlay) find(a common.Address) (*entity, *version) {
+	o.lock()
+	e, v, known := o.l.world.behind(a, o.asOf)
+	o.unlock()
+	if known || o.l.fork == nil {
+		return e, v
+	}
+	if e = o.l.fork.addressed(o.rehearsal, a); e == nil {
+		return nil, nil
+	}
+	return o.upstream(e)
+}
+
+// upstream is an entity of a fork's upstream, unless the world has something in its place.
+func (o *overlay) upstream(e *entity) (*entity, *version) {
+	o.lock()
+	defer o.unlock()
+	if own := o.l.world.entities[e.num]; own != nil {
+		if !own.upstream {
+			return nil, nil
+		}
+		e = own
+	}
+	return e, e.at(o.asOf)
+}
+
 // deleted tells whether the address belongs to an entity that was deleted before.
 func (a *ovAccount) deleted() bool { return a.base != nil && a.base.meta.deleted }
 
@@ -186,12 +207,16 @@ func (o *overlay) committedState(a *ovAccount, key common.Hash) common.Hash {
 	var value common.Hash
 	if a.entity != nil && !a.override && !a.fresh {
 		o.lock()
+		written := false
 		if s := a.entity.slots[key]; s != nil {
-			if sv, ok := s.at(o.asOf); ok {
-				value = sv.value
-			}
+			var sv slotVersion
+			sv, written = s.at(o.asOf)
+			value = sv.value
 		}
 		o.unlock()
+		if !written && a.entity.upstream {
+			value = o.l.fork.slot(o.rehearsal, a.num, key)
+		}
 	}
 	if a.committed == nil {
 		a.committed = map[common.Hash]common.Hash{}
@@ -397,9 +422,17 @@ func (o *overlay) newNum() int64 {
 // byAlias finds the number of the account with a serialised key as its alias.
 func (o *overlay) byAlias(alias []byte) (int64, bool) {
 	o.lock()
-	defer o.unlock()
 	num, ok := o.l.world.byAlias[string(alias)]
-	return num, ok
+	o.unlock()
+	if ok {
+		return num, true
+	}
+	if e := o.l.fork.aliased(o.rehearsal, alias); e != nil {
+		if own, v := o.upstream(e); v != nil {
+			return own.num, true
+		}
+	}
+	return 0, false
 }
 
 // number gives an account that the overlay created its number, by which it can be named

@@ -1,6 +1,6 @@
 package ledger
 
-// Reset begins anew: the ledger has its genesis accounts and block 0 alone, and the clock is the
+// Reset begins anew: the ledger has its genesis accounts and its first block alone, and the clock is the
 // machine's. Consensus nodes stay in the address book.
 func (l *Ledger) Reset() error {
 	l.handling.Lock()
@@ -15,7 +15,7 @@ func (l *Ledger) Reset() error {
 func (l *Ledger) restart() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.world, l.chain = newWorld(), newChain(l.cfg.History, l.cfg.HistoryBytes)
+	l.world, l.chain = newWorld(l.fork), newChain(l.cfg.History, l.cfg.HistoryBytes)
 	l.offset.Store(0)
 	l.nextTime.Store(0)
 	l.settled = 0
@@ -23,6 +23,7 @@ func (l *Ledger) restart() error {
 	if err := l.genesis(l.Now()); err != nil {
 		return err
 	}
-	l.newGeneration(0, 0)
+	first := l.chain.blocks[0].Number
+	l.newGeneration(first, first)
 	return nil
 }

@@ -13,6 +13,11 @@ type table[K comparable, V any] struct {
 	compare func(a, b K) int
 	rows    map[K]*history[V]
 	keys    []K // ascending
+
+	// Of a fork: the rows that its upstream has, of those that are not here, and the keys of some.
+	// They are nil where the upstream's are not asked for.
+	upstream     func(to *rehearsal, key K) *V
+	upstreamKeys func(to *rehearsal, low, high K) []K
 }
 
 // history is what became of one row, oldest version first.
@@ -30,15 +35,21 @@ func newTable[K comparable, V any](compare func(a, b K) int) *table[K, V] {
 
 // at returns a row as it was at a time, nil where it did not exist.
 func (t *table[K, V]) at(key K, ns int64) *V {
+	row, _ := t.known(key, ns)
+	return row
+}
+
+// known is at, and tells whether the table says so: what it does not know of, a fork's upstream may.
+func (t *table[K, V]) known(key K, ns int64) (*V, bool) {
 	h := t.rows[key]
 	if h == nil {
-		return nil
+		return nil, false
 	}
 	i := sort.Search(len(h.versions), func(i int) bool { return h.versions[i].at > ns })
 	if i == 0 {
-		return nil
+		return nil, false
 	}
-	return h.versions[i-1].row
+	return h.versions[i-1].row, true
 }
 
 // put enters a version of a row.
@@ -58,7 +69,7 @@ func (t *table[K, V]) put(key K, ns int64, row *V) {
 }
 
 // prune forgets the versions of a row that ended before the horizon, and the row with
-// its last version where that says that it is gone.
+// its last version where that says that it is gone, unless an upstream has it still.
 func (t *table[K, V]) prune(key K, horizon int64) {
 	h := t.rows[key]
 	if h == nil {
@@ -68,7 +79,7 @@ func (t *table[K, V]) prune(key K, horizon int64) {
 	if keep > 0 {
 		h.versions = slices.Clone(h.versions[keep:])
 	}
-	if len(h.versions) == 1 && h.versions[0].row == nil && h.versions[0].at <= horizon {
+	if len(h.versions) == 1 && h.versions[0].row == nil && h.versions[0].at <= horizon && t.upstream == nil {
 		t.remove(key)
 	}
 }
@@ -128,8 +139,12 @@ func (y *layer[K, V]) get(key K) *V {
 		return row
 	}
 	y.o.lock()
-	defer y.o.unlock()
-	return y.table.at(key, y.o.asOf)
+	row, known := y.table.known(key, y.o.asOf)
+	y.o.unlock()
+	if !known && y.table.upstream != nil {
+		return y.table.upstream(y.o.rehearsal, key)
+	}
+	return row
 }
 
 // set replaces a row; nil removes it.
@@ -158,6 +173,9 @@ func (y *layer[K, V]) between(low, high K) iter.Seq2[K, *V] {
 	y.o.lock()
 	keys := slices.Clone(y.table.between(low, high))
 	y.o.unlock()
+	if y.table.upstreamKeys != nil {
+		keys = append(keys, y.table.upstreamKeys(y.o.rehearsal, low, high)...)
+	}
 	for _, key := range y.order {
 		if y.table.compare(low, key) <= 0 && y.table.compare(key, high) <= 0 {
 			keys = append(keys, key)
@@ -187,15 +205,17 @@ func rowsAt[K comparable, V any](v *View, t *table[K, V], low, high K, descendin
 	v.l.mu.RLock()
 	keys := slices.Clone(t.between(low, high))
 	v.l.mu.RUnlock()
+	if t.upstreamKeys != nil {
+		keys = append(keys, t.upstreamKeys(nil, low, high)...)
+		slices.SortFunc(keys, t.compare)
+		keys = slices.Compact(keys)
+	}
 	if descending {
 		slices.Reverse(keys)
 	}
 	return func(yield func(*V) bool) {
 		for _, key := range keys {
-			v.l.mu.RLock()
-			row := t.at(key, v.asOf)
-			v.l.mu.RUnlock()
-			if row != nil && !yield(row) {
+			if row := rowOfView(v, t, key); row != nil && !yield(row) {
 				return
 			}
 		}
@@ -204,12 +224,20 @@ func rowsAt[K comparable, V any](v *View, t *table[K, V], low, high K, descendin
 
 // rowAt returns one row of a view.
 func rowAt[K comparable, V any](v *View, t *table[K, V], key K) (V, bool) {
-	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
-	row := t.at(key, v.asOf)
+	row := rowOfView(v, t, key)
 	if row == nil {
 		var none V
 		return none, false
 	}
 	return *row, true
+}
+
+func rowOfView[K comparable, V any](v *View, t *table[K, V], key K) *V {
+	v.l.mu.RLock()
+	row, known := t.known(key, v.asOf)
+	v.l.mu.RUnlock()
+	if !known && t.upstream != nil {
+		return t.upstream(nil, key)
+	}
+	return row
 }

@@ -191,7 +191,7 @@ func (y *layers) setRelation(account, token int64, r *Relation) {
 	switch {
 	case r == nil:
 		y.holders.set(relationKey{token, account}, nil)
-	case !had:
+	case !had || y.relations.table.upstream != nil: // the list has no holders of the upstream's
 		y.holders.set(relationKey{token, account}, &struct{}{})
 	}
 }

@@ -122,6 +122,9 @@ func (v *View) env() blockEnv {
 	return blockEnv{
 		number: b.Number, time: b.From.Seconds, seed: b.Hash,
 		hashes: func(n uint64) common.Hash {
+			if v.l.isUpstreams(b.Number, n) {
+				return v.l.fork.blockHash(int64(n))
+			}
 			v.l.mu.RLock()
 			defer v.l.mu.RUnlock()
 			return v.l.chain.hash(b.Number, n)

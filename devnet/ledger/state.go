@@ -115,6 +115,9 @@ func (l *Ledger) Mark() Mark {
 // contracts, storage, tokens, topics, schedules, files, blocks, records, and the clock.
 // Transactions are handled meanwhile; they are not in it. It returns the mark of what it wrote.
 func (l *Ledger) Save(w io.Writer) (Mark, error) {
+	if l.fork != nil {
+		return Mark{}, ErrForked
+	}
 	l.handling.Lock()
 	if l.chain.open != nil {
 		l.closeBlock()
@@ -126,6 +129,9 @@ func (l *Ledger) Save(w io.Writer) (Mark, error) {
 
 // SaveClosed is Save without what is in an open block: where there is one, it waits for its end.
 func (l *Ledger) SaveClosed(ctx context.Context, w io.Writer) (Mark, error) {
+	if l.fork != nil {
+		return Mark{}, ErrForked
+	}
 	l.handling.Lock()
 	if l.chain.open == nil {
 		s := l.newSaving()

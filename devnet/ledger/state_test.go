@@ -297,7 +297,7 @@ func FuzzLoad(f *testing.F) {
 	e.put(savedEntity{Versions: []savedVersion{{Described: &Account{}}}})
 	f.Add(e.buf)
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		s := &loading{decoder: newDecoder(bytes.NewReader(raw)), world: newWorld(), chain: newChain(10, 1<<20)}
+		s := &loading{decoder: newDecoder(bytes.NewReader(raw)), world: newWorld(nil), chain: newChain(10, 1<<20)}
 		s.get(&s.header)
 		s.entities()
 		s.tables()

@@ -18,6 +18,9 @@ import (
 // Config says. The clock is as far ahead of the machine's as it was. Consensus nodes stay in the
 // address book. What cannot be read changes nothing, and of more than limit bytes nothing is read.
 func (l *Ledger) Load(r io.Reader, limit int64) error {
+	if l.fork != nil {
+		return ErrForked
+	}
 	loaded, err := l.read(r, limit)
 	if err != nil {
 		return err
@@ -57,7 +60,7 @@ func (l *Ledger) read(r io.Reader, limit int64) (*loading, error) {
 		return nil, errDamaged(err)
 	}
 	in := &io.LimitedReader{R: unzipped, N: limit}
-	s := &loading{decoder: newDecoder(in), world: newWorld(), chain: newChain(l.cfg.History, l.cfg.HistoryBytes)}
+	s := &loading{decoder: newDecoder(in), world: newWorld(nil), chain: newChain(l.cfg.History, l.cfg.HistoryBytes)}
 	s.get(&s.header)
 	s.entities()
 	s.tables()

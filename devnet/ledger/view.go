@@ -189,13 +189,23 @@ func (v *View) withChildren(parents []*Record) []*Record {
 // Resolve finds the entity behind an EVM address, long-zero or alias.
 func (v *View) Resolve(a common.Address) (hedera.ID, bool) {
 	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
-	num, ok := v.l.world.resolve(a)
-	if !ok {
+	e, version, known := v.l.world.behind(a, v.asOf)
+	v.l.mu.RUnlock()
+	if known || v.l.fork == nil {
+		return e.id(), version != nil
+	}
+	return v.upstream(v.l.fork.addressed(nil, a))
+}
+
+// upstream is the entity of a fork's upstream, unless the world has something in its place.
+func (v *View) upstream(e *entity) (hedera.ID, bool) {
+	if e == nil {
 		return hedera.ID{}, false
 	}
-	_, version := v.l.world.find(num, v.asOf)
-	return hedera.Entity(num), version != nil
+	v.l.mu.RLock()
+	defer v.l.mu.RUnlock()
+	own := v.l.world.entities[e.num]
+	return e.id(), own == nil || own.upstream
 }
 
 // ResolveAlias finds the account behind an alias: a 20-byte EVM address or a
@@ -205,12 +215,12 @@ func (v *View) ResolveAlias(alias []byte) (hedera.ID, bool) {
 		return v.Resolve(common.Address(alias))
 	}
 	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
 	num, ok := v.l.world.byAlias[string(alias)]
-	if !ok {
-		return hedera.ID{}, false
-	}
 	_, version := v.l.world.find(num, v.asOf)
+	v.l.mu.RUnlock()
+	if !ok {
+		return v.upstream(v.l.fork.aliased(nil, alias))
+	}
 	return hedera.Entity(num), version != nil
 }
 
@@ -219,13 +229,24 @@ func (v *View) Account(id hedera.ID) (Account, bool) {
 	if id.Shard != 0 || id.Realm != 0 {
 		return Account{}, false
 	}
+	if a, ok, known := v.ownAccount(id.Num); known || v.l.fork == nil {
+		return a, ok
+	}
+	if e := v.l.fork.numbered(nil, id.Num); e != nil {
+		return e.account(&e.versions[0]), true
+	}
+	return Account{}, false
+}
+
+// ownAccount is Account as far as the world knows: a fork's upstream may have more.
+func (v *View) ownAccount(num int64) (a Account, ok, known bool) {
 	v.l.mu.RLock()
 	defer v.l.mu.RUnlock()
-	e, version := v.l.world.find(id.Num, v.asOf)
+	e, version := v.l.world.find(num, v.asOf)
 	if version == nil {
-		return Account{}, false
+		return Account{}, false, e != nil
 	}
-	return e.account(version), true
+	return e.account(version), true, true
 }
 
 // AccountByAddress returns the account or contract behind an EVM address.
@@ -261,12 +282,20 @@ func (v *View) Accounts(low, high int64, descending bool) iter.Seq[Account] {
 // Storage returns one storage word of a contract; a slot never written is zero.
 func (v *View) Storage(contract hedera.ID, key common.Hash) StorageSlot {
 	v.l.mu.RLock()
-	defer v.l.mu.RUnlock()
-	if e := v.l.world.entities[contract.Num]; e != nil {
-		if s := e.slots[key]; s != nil {
-			if sv, ok := s.at(v.asOf); ok {
-				return StorageSlot{Slot: key, Value: sv.value, Modified: hedera.FromNanos(sv.at)}
-			}
+	e := v.l.world.entities[contract.Num]
+	if e != nil && e.slots[key] != nil {
+		if sv, ok := e.slots[key].at(v.asOf); ok {
+			v.l.mu.RUnlock()
+			return StorageSlot{Slot: key, Value: sv.value, Modified: hedera.FromNanos(sv.at)}
+		}
+	}
+	v.l.mu.RUnlock()
+	if e == nil {
+		e = v.l.fork.numbered(nil, contract.Num)
+	}
+	if e != nil && e.upstream {
+		if value := v.l.fork.slot(nil, contract.Num, key); value != (common.Hash{}) {
+			return StorageSlot{Slot: key, Value: value, Modified: hedera.FromNanos(v.l.fork.at)}
 		}
 	}
 	return StorageSlot{Slot: key}

@@ -58,6 +58,12 @@
 // answer is then younger than that block. Historical questions are answered exactly
 // for as long as the ledger keeps its history.
 //
+// # Forks
+//
+// A network that is a fork has an Origin, the mirror node of the other network. It answers what is asked
+// of the time up to the fork point (origin.go). A list that goes on after it has the origin's rows and
+// ours, and its links lead from one to the other.
+//
 // # Faults
 //
 // Config.Fault is asked about every request and may spoil its answer as real mirror

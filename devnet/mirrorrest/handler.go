@@ -41,6 +41,9 @@ type Config struct {
 
 	// Fault, where set, is asked about every request and may spoil its answer.
 	Fault func(*http.Request) Fault
+
+	// Origin, where set, answers about what was before the network began: it is a fork.
+	Origin Origin
 }
 
 // New returns the HTTP handler of the whole API. Every answer is computed from the
@@ -51,7 +54,7 @@ func New(cfg Config) http.Handler {
 	}
 	s := &server{
 		view: cfg.View, changed: cfg.Changed, closing: cfg.Closing, fault: cfg.Fault,
-		log: cfg.Log, maxBody: cfg.MaxBody, routes: table(), index: newIndex(),
+		log: cfg.Log, maxBody: cfg.MaxBody, routes: table(), index: newIndex(), origin: cfg.Origin,
 	}
 	s.routes.add(http.MethodGet, "devnet/blocks", s.followBlocks)
 	return s
@@ -66,6 +69,7 @@ type server struct {
 	maxBody int64
 	routes  routes
 	index   *index
+	origin  Origin // nil: the network is no fork
 }
 
 // A request is what a handler works on.
@@ -110,7 +114,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, s.maxBody)
 	s.sayGeneration(w.Header()) // before the view: what comes from a history that is gone must say so
 	req := &request{Request: r, view: s.view(), index: s.index, args: args, status: http.StatusOK, header: w.Header()}
-	answer, err := handle(req)
+	answer, err := s.answer(req, handle)
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -121,6 +125,15 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.write(w, req.status, answer)
+}
+
+// answer has the origin answer where it knows more.
+func (s *server) answer(r *request, handle handler) (any, error) {
+	if s.origin == nil {
+		return handle(r)
+	}
+	f := &forked{request: r, origin: s.origin, handle: handle}
+	return f.answer()
 }
 
 // A development chain's mirror is read by pages from anywhere.
@@ -147,6 +160,10 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // recover keeps a fault in one request from ending the process.
 func (s *server) recover(w http.ResponseWriter, r *http.Request) {
 	if fault := recover(); fault != nil {
+		if failed, ok := fault.(*ledger.UpstreamError); ok {
+			s.write(w, http.StatusServiceUnavailable, unavailable(failed).body())
+			return
+		}
 		if fault == http.ErrAbortHandler { //nolint:errorlint // a recovered value, compared as net/http does
 			panic(fault)
 		}

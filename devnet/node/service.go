@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"lockstep/devnet/ledger"
 	"lockstep/internal/hapi"
 )
 
@@ -85,6 +86,10 @@ func queryHandler(srv any, ctx context.Context, decode func(any) error, _ grpc.U
 // contain turns a panic, which is a bug here, into the failure of one call.
 func (n *Node) contain(err *error) {
 	if p := recover(); p != nil {
+		if failed, ok := p.(*ledger.UpstreamError); ok {
+			*err = status.Error(codes.Unavailable, failed.Error())
+			return
+		}
 		n.log.Error("panic while a call was answered", "node", n.account.String(), "panic", p, "stack", string(debug.Stack()))
 		*err = status.Error(codes.Internal, "internal error")
 	}

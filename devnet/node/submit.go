@@ -66,6 +66,10 @@ func (n *Node) Submit(ctx context.Context, tx *hapi.Transaction) (*hapi.Transact
 	if code != ok {
 		return response, nil
 	}
+	if err := n.ledger.Prepare(sub); err != nil { // nothing was taken: the client may try again
+		n.log.Warn("a transaction was refused", "transaction", sub.ID.String(), "error", err.Error())
+		return &hapi.TransactionResponse{NodeTransactionPrecheckCode: hapi.ResponseCodeEnum_BUSY}, nil
+	}
 	sub.Refusal = fault.Outcome
 	switch {
 	case !n.seen.add(sub.ID, expiry(sub)):

@@ -1,0 +1,407 @@
+package ledger
+
+import (
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/sync/singleflight"
+
+	"lockstep/internal/hedera"
+)
+
+// Upstream is the network that a ledger is a fork of, as it was at the fork point. What it does
+// not have is nil without an error. An error says that nobody knows whether it has it.
+// Implementations are safe for concurrent use and bound how long they take.
+type Upstream interface {
+	// Account finds an account or contract, also a deleted one. The name is an id, an EVM address in
+	// hexadecimal, or an alias in base 32.
+	Account(name string) (*Account, error)
+	// Slot returns a storage word, zero for one that was never written.
+	Slot(contract hedera.ID, key common.Hash) (common.Hash, error)
+	Token(id hedera.ID) (*Token, error)
+	Relation(account, token hedera.ID) (*Relation, error)
+	// Relations returns all relations of an account, or an error for an account with very many.
+	Relations(account hedera.ID) ([]Relation, error)
+	NFT(token hedera.ID, serial int64) (*NFT, error)
+	// Allowance is one of hbar where the token is zero.
+	Allowance(owner, token, spender hedera.ID) (*Allowance, error)
+	NFTAllowance(owner, token, spender hedera.ID) (*NFTAllowance, error)
+	BlockHash(number int64) (common.Hash, error)
+}
+
+// ForkPoint is where a ledger leaves the history of its upstream.
+type ForkPoint struct {
+	Upstream Upstream
+	Block    Block // the newest one of the upstream that the fork has; its records stay there
+	Rate     ExchangeRate
+	GasPrice hedera.Tinybar
+
+	// First is the number of the first entity that the fork makes. The upstream's are below it.
+	First int64
+	// System are the balances of the accounts up to 0.0.1000, of which the fork has copies
+	// with keys of its own.
+	System map[int64]hedera.Tinybar
+	// Accounts are those of Config.Accounts that the upstream has under the same number and
+	// with the same key: they go on there. For an address that another account of it has,
+	// Nonces says how far that is, so that contracts get new addresses.
+	Accounts map[int64]Account
+	Nonces   map[int64]int64
+
+	CacheBytes int64 // of facts about the upstream that are kept, roughly; 64 MiB
+}
+
+const defaultFactBytes = 64 << 20
+
+// ErrForked is state of a fork that was to be saved or replaced: it is whole only together with its upstream.
+var ErrForked = errors.New("the network is a fork: its state is not saved or loaded")
+
+// UpstreamError is what a fork could not learn from its upstream. State has no errors, so that it
+// travels as a panic, from below any lock but handling, to those who answer: [Catch] makes an error of it.
+type UpstreamError struct{ Err error }
+
+func (e *UpstreamError) Error() string { return "the fork's upstream failed: " + e.Err.Error() }
+func (e *UpstreamError) Unwrap() error { return e.Err }
+
+// Catch is for defer. It makes an error of what the upstream of a fork failed with.
+func Catch(err *error) {
+	if p := recover(); p != nil {
+		failed, ok := p.(*UpstreamError)
+		if !ok {
+			panic(p)
+		}
+		*err = failed
+	}
+}
+
+// rehearsal handles a transaction to find out what it needs to know. It asks nobody, and has what it was told,
+// however small the cache is.
+type rehearsal struct{ told map[factKey]any }
+
+// missing is a fact that a rehearsal has not been told.
+type missing struct {
+	key   factKey
+	fetch func() (any, error)
+}
+
+// fork knows the upstream of a ledger. What was learned stays as it is, so that it may be
+// forgotten and asked again; the ledger's world has what was changed since. A nil fork has no upstream.
+type fork struct {
+	ForkPoint
+	at int64 // fork point, ns
+
+	looking singleflight.Group
+
+	mu     sync.Mutex
+	facts  *simplelru.LRU[factKey, fact]
+	weight int64
+}
+
+// factKey names a fact: what kind of thing, and which.
+type factKey struct {
+	kind    factKind
+	a, b, c int64
+	slot    common.Hash
+	name    string
+}
+
+type factKind uint8
+
+const (
+	factAccount factKind = iota
+	factSlot
+	factToken
+	factRelation
+	factRelations
+	factNFT
+	factAllowance
+	factNFTAllowance
+	factBlockHash
+)
+
+type fact struct {
+	value  any
+	weight int64
+}
+
+func newFork(p *ForkPoint) *fork {
+	if p == nil {
+		return nil
+	}
+	f := &fork{ForkPoint: *p, at: p.Block.To.UnixNano()}
+	if f.CacheBytes == 0 {
+		f.CacheBytes = defaultFactBytes
+	}
+	const plenty = 1 << 30 // the weight bounds it
+	f.facts, _ = simplelru.NewLRU[factKey, fact](plenty, func(_ factKey, gone fact) { f.weight -= gone.weight })
+	return f
+}
+
+// learn returns a fact, which it fetches if it is not known. For a rehearsal it asks nobody.
+func learn[V any](f *fork, to *rehearsal, key factKey, weigh func(V) int64, fetch func() (V, error)) V {
+	if to != nil {
+		if v, ok := to.told[key]; ok {
+			return v.(V)
+		}
+	}
+	f.mu.Lock()
+	known, ok := f.facts.Get(key)
+	f.mu.Unlock()
+	if ok {
+		if to != nil {
+			to.told[key] = known.value
+		}
+		return known.value.(V)
+	}
+	look := func() (any, error) {
+		v, err := fetch()
+		if err != nil {
+			return v, err
+		}
+		f.keep(key, fact{v, weigh(v)})
+		return v, nil
+	}
+	fetched := func() (any, error) {
+		v, err, _ := f.looking.Do(fmt.Sprint(key), look)
+		return v, err
+	}
+	if to != nil {
+		panic(&missing{key, fetched})
+	}
+	v, err := fetched()
+	if err != nil {
+		panic(&UpstreamError{err})
+	}
+	return v.(V)
+}
+
+func (f *fork) keep(key factKey, v fact) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.facts.Remove(key)
+	f.facts.Add(key, v)
+	for f.weight += v.weight; f.weight > f.CacheBytes && f.facts.Len() > 1; {
+		f.facts.RemoveOldest()
+	}
+}
+
+const factWeight = 300 // bytes of a small fact, with its key and places
+
+func light[V any](V) int64 { return factWeight }
+
+// account finds an entity of the upstream. Numbers from First on are the fork's own.
+func (f *fork) account(to *rehearsal, name string) *entity {
+	return learn(f, to, factKey{kind: factAccount, name: name}, weighEntity, func() (*entity, error) {
+		a, err := f.Upstream.Account(name)
+		if err != nil || a == nil || a.ID.Num >= f.First {
+			return nil, err
+		}
+		return f.entity(a), nil
+	})
+}
+
+func weighEntity(e *entity) int64 {
+	const described = 1_000
+	if e == nil {
+		return factWeight
+	}
+	weight := int64(described)
+	if c := e.versions[0].meta.contract; c != nil {
+		weight += int64(len(c.Initcode) + len(c.Runtime))
+	}
+	return weight
+}
+
+// entity has one version, from the fork point on.
+func (f *fork) entity(a *Account) *entity {
+	return &entity{num: a.ID.Num, upstream: true, versions: []version{{at: f.at, balance: a.Balance, nonce: a.Nonce, meta: describedBy(a)}}}
+}
+
+// describedBy is the part of an account that seldom changes.
+func describedBy(a *Account) *meta {
+	return &meta{
+		address: a.Address, alias: a.Alias, key: a.Key, memo: a.Memo, created: a.Created, expires: a.Expires,
+		autoRenewPeriod: a.AutoRenewPeriod, autoRenewAccount: a.AutoRenewAccount, maxAutoAssociations: a.MaxAutoAssociations,
+		receiverSigRequired: a.ReceiverSigRequired, declineReward: a.DeclineReward, stakedAccount: a.StakedAccount, stakedNode: a.StakedNode,
+		deleted: a.Deleted, obtainer: a.Obtainer, contract: a.Contract, delegation: a.Delegation,
+	}
+}
+
+// numbered finds an entity of the upstream by its number.
+func (f *fork) numbered(to *rehearsal, num int64) *entity {
+	if f == nil || num <= lastSystemCode || num >= f.First {
+		return nil
+	}
+	return f.account(to, hedera.Entity(num).String())
+}
+
+// addressed finds an entity of the upstream by its EVM address.
+func (f *fork) addressed(to *rehearsal, a common.Address) *entity {
+	if f == nil {
+		return nil
+	}
+	if id, longZero := hedera.FromLongZero(a); longZero {
+		return f.numbered(to, id.Num)
+	}
+	return f.account(to, a.Hex())
+}
+
+// aliased finds an account of the upstream by a key as its alias.
+func (f *fork) aliased(to *rehearsal, alias []byte) *entity {
+	if f == nil {
+		return nil
+	}
+	return f.account(to, base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(alias))
+}
+
+func (f *fork) slot(to *rehearsal, contract int64, key common.Hash) common.Hash {
+	return learn(f, to, factKey{kind: factSlot, a: contract, slot: key}, light, func() (common.Hash, error) {
+		return f.Upstream.Slot(hedera.Entity(contract), key)
+	})
+}
+
+// blockHash is what BLOCKHASH shows of a block before the fork point.
+func (f *fork) blockHash(number int64) common.Hash {
+	if f == nil {
+		return common.Hash{}
+	}
+	return learn(f, nil, factKey{kind: factBlockHash, a: number}, light, func() (common.Hash, error) {
+		return f.Upstream.BlockHash(number)
+	})
+}
+
+// attach has tables ask the upstream for rows that they do not have.
+func (f *fork) attach(t *tables) {
+	if f == nil {
+		return
+	}
+	t.tokens.upstream = func(to *rehearsal, num int64) *Token {
+		return upstreamRow(f, to, num, factKey{kind: factToken, a: num}, func() (*Token, error) { return f.Upstream.Token(hedera.Entity(num)) })
+	}
+	t.relations.upstream = func(to *rehearsal, k relationKey) *Relation {
+		if k.account >= f.First {
+			return nil
+		}
+		return upstreamRow(f, to, k.token, factKey{kind: factRelation, a: k.account, b: k.token}, func() (*Relation, error) {
+			return f.Upstream.Relation(hedera.Entity(k.account), hedera.Entity(k.token))
+		})
+	}
+	t.relations.upstreamKeys = f.relationKeys
+	t.nfts.upstream = func(to *rehearsal, k nftKey) *NFT {
+		return upstreamRow(f, to, k.token, factKey{kind: factNFT, a: k.token, b: k.serial}, func() (*NFT, error) {
+			return f.Upstream.NFT(hedera.Entity(k.token), k.serial)
+		})
+	}
+	t.allowances.upstream = func(to *rehearsal, k allowanceKey) *Allowance {
+		if k.owner >= f.First || k.spender >= f.First {
+			return nil
+		}
+		return upstreamRow(f, to, k.token, factKey{kind: factAllowance, a: k.owner, b: k.token, c: k.spender}, func() (*Allowance, error) {
+			return f.Upstream.Allowance(hedera.Entity(k.owner), hedera.Entity(k.token), hedera.Entity(k.spender))
+		})
+	}
+	t.nftAllowances.upstream = func(to *rehearsal, k allowanceKey) *NFTAllowance {
+		if k.owner >= f.First || k.spender >= f.First {
+			return nil
+		}
+		return upstreamRow(f, to, k.token, factKey{kind: factNFTAllowance, a: k.owner, b: k.token, c: k.spender}, func() (*NFTAllowance, error) {
+			return f.Upstream.NFTAllowance(hedera.Entity(k.owner), hedera.Entity(k.token), hedera.Entity(k.spender))
+		})
+	}
+}
+
+// upstreamRow is a row about a token of the upstream, or about hbar.
+func upstreamRow[V any](f *fork, to *rehearsal, token int64, key factKey, fetch func() (*V, error)) *V {
+	if token >= f.First || token < 0 || token > 0 && token <= lastSystemCode {
+		return nil
+	}
+	return learn(f, to, key, light, fetch)
+}
+
+// relationKeys names the relations of one account.
+func (f *fork) relationKeys(to *rehearsal, low, high relationKey) []relationKey {
+	if low.account != high.account || low.account <= 0 || low.account >= f.First {
+		return nil
+	}
+	return learn(f, to, factKey{kind: factRelations, a: low.account}, weighKeys, func() ([]relationKey, error) {
+		all, err := f.Upstream.Relations(hedera.Entity(low.account))
+		var keys []relationKey
+		for i := range all {
+			key := relationKey{low.account, all[i].Token.Num}
+			f.keep(factKey{kind: factRelation, a: key.account, b: key.token}, fact{&all[i], factWeight})
+			keys = append(keys, key)
+		}
+		return keys, err
+	})
+}
+
+func weighKeys(keys []relationKey) int64 { return factWeight + 16*int64(len(keys)) }
+
+// adopt gives the world an entity of the upstream of its own, which then may change.
+func (w *world) adopt(e *entity) *entity {
+	if own := w.entities[e.num]; own != nil {
+		return own
+	}
+	own := w.add(e.num, e.versions[0])
+	own.upstream = true
+	return own
+}
+
+// Prepare fetches what a transaction needs to know of a fork's upstream, as long as no other one waits
+// for that. It changes nothing. The error is the upstream's.
+func (l *Ledger) Prepare(sub *Submission) error {
+	if l.fork == nil {
+		return nil
+	}
+	const rounds = 10_000 // each learns something
+	r := &rehearsal{map[factKey]any{}}
+	for range rounds {
+		needed := l.rehearse(sub, r)
+		if needed == nil {
+			return nil
+		}
+		v, err := needed.fetch()
+		if err != nil {
+			return &UpstreamError{err}
+		}
+		r.told[needed.key] = v
+	}
+	return &UpstreamError{errors.New("a transaction needs too much of it")}
+}
+
+// rehearse handles a transaction on an overlay that is thrown away, and returns what was missing.
+func (l *Ledger) rehearse(sub *Submission, r *rehearsal) (needed *missing) {
+	l.handling.Lock()
+	defer l.handling.Unlock()
+	defer func() {
+		if p := recover(); p != nil {
+			var ok bool
+			if needed, ok = p.(*missing); !ok {
+				panic(p)
+			}
+		}
+	}()
+	h := l.handle(sub, max(l.upcoming(), l.lastTime+spacing))
+	h.o.rehearsal = r
+	h.run()
+	return nil
+}
+
+// genesisBlock is the fork point as the ledger's first block.
+func (f *fork) genesisBlock() *Block {
+	b := f.Block
+	b.Records = nil
+	return &b
+}
+
+// startAfter keeps the clock from standing before the fork point.
+func (l *Ledger) startAfter(at int64) {
+	if now := l.Now(); now.UnixNano() < at {
+		l.setClock(at)
+		l.closedAt = time.Unix(0, at)
+	}
+}

@@ -1,0 +1,181 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Defaults and bounds of requests.
+const (
+	DefaultTimeout = 10 * time.Second
+
+	atOnce    = 16       // requests
+	maxAnswer = 32 << 20 // bytes
+	maxReason = 200      // bytes of an answer that an error shows
+	attempts  = 4
+	firstRest = 200 * time.Millisecond // before the second attempt; doubled for each one after
+)
+
+// Config says which network is forked, and where.
+type Config struct {
+	URL     string        // of the mirror node, with or without /api/v1
+	Block   *int64        // the fork point; nil: the newest block
+	Timeout time.Duration // of one request with all its attempts; DefaultTimeout
+
+	CacheBytes int64 // of facts that the ledger keeps, roughly; 64 MiB
+}
+
+// Mirror is the mirror node of the network that is forked. It is safe for concurrent use.
+type Mirror struct {
+	ctx     context.Context // ends what asks for facts
+	keeps   int64           // bytes
+	base    *url.URL        // without /api/v1
+	timeout time.Duration
+	client  *http.Client
+	places  chan struct{}
+	block   block
+	at      string // fork point, as the API writes times
+}
+
+// Open finds the fork point. The context ends requests for facts, now and later.
+func Open(ctx context.Context, cfg Config) (*Mirror, error) {
+	base, err := url.Parse(strings.TrimSuffix(strings.TrimSuffix(cfg.URL, "/"), "/api/v1"))
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
+		return nil, errors.New("want the http:// or https:// URL of a mirror node")
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxConnsPerHost, transport.MaxIdleConnsPerHost = atOnce, atOnce
+	m := &Mirror{
+		ctx: ctx, keeps: cfg.CacheBytes, base: base, timeout: cfg.Timeout, places: make(chan struct{}, atOnce),
+		client: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}
+	if err := m.findBlock(cfg.Block); err != nil {
+		return nil, err
+	}
+	m.at = m.block.Timestamp.To.String()
+	return m, nil
+}
+
+// Name is the upstream without what may be secret in its URL.
+func (m *Mirror) Name() string { return m.base.Scheme + "://" + m.base.Host }
+
+// Close ends idle connections.
+func (m *Mirror) Close() { m.client.CloseIdleConnections() }
+
+// answer is what the mirror node answered.
+type answer struct {
+	status int
+	body   []byte
+}
+
+// Get reads a path below /api/v1/, with its query.
+func (m *Mirror) Get(ctx context.Context, path string) (status int, body []byte, err error) {
+	a, err := m.ask(ctx, http.MethodGet, path, nil)
+	return a.status, a.body, err
+}
+
+// Post sends JSON.
+func (m *Mirror) Post(ctx context.Context, path string, body []byte) (status int, answered []byte, err error) {
+	a, err := m.ask(ctx, http.MethodPost, path, body)
+	return a.status, a.body, err
+}
+
+// ask tries again where the mirror node is busy.
+func (m *Mirror) ask(ctx context.Context, method, path string, body []byte) (a answer, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, fmt.Errorf("no answer within %s", m.timeout))
+	defer cancel()
+	select {
+	case m.places <- struct{}{}:
+		defer func() { <-m.places }()
+	case <-ctx.Done():
+		return answer{}, m.failed(path, context.Cause(ctx))
+	}
+	rest := firstRest
+	for attempt := 1; ; attempt++ {
+		a, err = m.try(ctx, method, path, body)
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return answer{}, m.failed(path, context.Cause(ctx))
+		case err != nil:
+			return answer{}, m.failed(path, err)
+		case a.status != http.StatusTooManyRequests && a.status < http.StatusInternalServerError:
+			return a, nil
+		case attempt == attempts:
+			return answer{}, m.failed(path, refused(a))
+		}
+		select {
+		case <-time.After(rest):
+			rest *= 2
+		case <-ctx.Done():
+			return answer{}, m.failed(path, refused(a))
+		}
+	}
+}
+
+func refused(a answer) error {
+	text := a.body[:min(len(a.body), maxReason)]
+	return fmt.Errorf("status %d: %s", a.status, bytes.ToValidUTF8(text, nil))
+}
+
+// failed hides all of the URL but its host: a key may be in it.
+func (m *Mirror) failed(path string, err error) error {
+	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	path, _, _ = strings.Cut(path, "?")
+	return fmt.Errorf("%s %s: %w", m.Name(), path, err)
+}
+
+func (m *Mirror) try(ctx context.Context, method, path string, body []byte) (answer, error) {
+	request, err := http.NewRequestWithContext(ctx, method, m.base.String()+"/api/v1/"+path, bytes.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	request.Header.Set("Accept", "application/json")
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := m.client.Do(request)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = response.Body.Close() }() // it was read
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return answer{}, err
+	case len(text) > maxAnswer:
+		return answer{}, fmt.Errorf("its answer has more than %d bytes", maxAnswer)
+	case response.StatusCode >= 300 && response.StatusCode < 400:
+		return answer{}, fmt.Errorf("status %d: redirects are not followed", response.StatusCode)
+	}
+	return answer{status: response.StatusCode, body: text}, nil
+}
+
+// read decodes a fact; found is false where the mirror node has no such thing.
+func read[V any](m *Mirror, path string) (v V, found bool, err error) {
+	a, err := m.ask(m.ctx, http.MethodGet, path, nil)
+	switch {
+	case err != nil:
+		return v, false, err
+	case a.status == http.StatusNotFound:
+		return v, false, nil
+	case a.status != http.StatusOK:
+		return v, false, m.failed(path, refused(a))
+	}
+	if err := json.Unmarshal(a.body, &v); err != nil {
+		return v, false, m.failed(path, fmt.Errorf("its answer has another form: %w", err))
+	}
+	return v, true, nil
+}
