@@ -24,6 +24,7 @@ type lane struct {
 	holder      *Ticket // whose turn it is; not among those who wait
 	chain       chain
 	accepted    uint64        // highest nonce that follows an accepted transaction
+	failure     failure       // why the transactions that are missing were not sent
 	open        []*Submitted  // submissions of this process without a verdict, oldest first
 	recoveredAt time.Duration // when the lane last began to recover, or had recovered; 0 = never
 	holeTold    bool          // this process sent the missing transaction, and has told its client
@@ -104,7 +105,7 @@ func (l *lane) settleIdle(now time.Duration) {
 // expireKnowledge drops what an idle lane has known for so long that it may be wrong.
 func (l *lane) expireKnowledge(now time.Duration) {
 	if l.empty() && now-l.idleSince > l.svc.cfg.Memory.Duration() {
-		l.chain, l.recoveredAt = chain{}, 0
+		l.chain, l.recoveredAt, l.failure = chain{}, 0, failure{}
 	}
 }
 

@@ -59,10 +59,10 @@ func (l *Lease) Next(shown uint64, known bool) Next {
 		}
 		return n
 	}
-	ln := l.ticket.lane
+	t, ln := l.ticket, l.ticket.lane
 	ln.mu.Lock()
 	defer ln.unlock()
-	if l.ticket.state != holding {
+	if t.state != holding {
 		return Next{Nonce: shown}
 	}
 	if known {
@@ -75,8 +75,11 @@ func (l *Lease) Next(shown uint64, known bool) Next {
 	if n.Confidence != Chained && ln.chain.known {
 		likely = max(likely, ln.chain.expected)
 	}
-	l.isNext = l.ticket.nonce == likely && (known || n.Confidence == Chained || l.turn.open && ln.chain.known)
+	l.isNext = t.nonce == likely && (known || n.Confidence == Chained || l.turn.open && ln.chain.known)
 	n.Step = l.step(&n, likely)
+	if n.Step == Refuse {
+		n.Cause = ln.failure.explain(t, n.Nonce)
+	}
 	l.gives = n.Step == GiveWay
 	return n
 }
@@ -96,7 +99,7 @@ func (l *Lease) next(shown uint64, known bool) Next {
 	case own && k.sure && k.expected >= shown:
 		n.Nonce, n.Confidence = k.expected, Chained
 	case t.blocked && ln.accepted <= t.blockedBy && t.blockedBy >= shown:
-		n.Nonce, n.Confidence, n.Cause = t.blockedBy, Chained, t.blockedCause
+		n.Nonce, n.Confidence = t.blockedBy, Chained
 	case own:
 		n.Nonce, n.Confidence = max(k.expected, shown), Shown
 	}
@@ -269,6 +272,9 @@ func (l *Lease) Report(r Report) *Submitted {
 func (l *Lease) accepted(sub Submission) {
 	ln, t := l.ticket.lane, l.ticket
 	l.advanced = true
+	if ln.failure.over == 0 {
+		ln.failure.over = ln.svc.now()
+	}
 	// The chain may have changed since the holder asked: a verdict may have shown that it leads nowhere,
 	// or the mirror node may have shown that others are further.
 	if !l.isNext || !ln.chain.known || ln.chain.expected != t.nonce {
@@ -290,13 +296,33 @@ func (l *lane) hole() {
 }
 
 // block tells the waiting tickets with a higher nonce than a failed transaction that it will not come. Tickets
-// that enter later are not told, since the failed nonce may have been sent again before them.
+// that enter later are not told, since the failed nonce may have been sent again before them. But if the lane
+// refuses them, they hear the cause, too.
 func (l *lane) block(failed uint64, cause error) {
+	l.failure = failure{first: failed, last: failed, cause: cause}
 	for t := l.head; t != nil; t = t.next {
 		if t.nonce > failed && !t.kept && (!t.blocked || failed < t.blockedBy) {
-			t.blocked, t.blockedBy, t.blockedCause = true, failed, cause
+			t.blocked, t.blockedBy = true, failed
 		}
 	}
+}
+
+// failure is why the transactions from the nonce first to the nonce last were not sent. What follows them is
+// missing for the same reason, even if it came to the lane after the first had failed.
+type failure struct {
+	first, last uint64
+	cause       error         // nil: there is nothing to tell
+	over        time.Duration // when a node took a transaction again; 0 = none has
+}
+
+// explain returns what a transaction is told that is refused because the one with the missing nonce has not
+// come: nil if the failure has nothing to do with it.
+func (f *failure) explain(t *Ticket, missing uint64) error {
+	if f.cause == nil || missing < f.first || missing > f.last || f.over != 0 && t.entered > f.over {
+		return nil
+	}
+	f.last = max(f.last, t.nonce)
+	return f.cause
 }
 
 // HoldBack ends the turn, unused, and gives its transaction a new place, in which it waits for its
@@ -321,7 +347,7 @@ func (l *Lease) HoldBack(hold time.Duration) *Ticket {
 		stay.Hold, stay.Kept = max(t.until-ln.svc.now(), 0), t.kept
 	}
 	again := ln.admit(t.nonce, stay)
-	again.blocked, again.blockedBy, again.blockedCause = t.blocked, t.blockedBy, t.blockedCause
+	again.blocked, again.blockedBy = t.blocked, t.blockedBy
 	if again.passedBy = t.passedBy; l.gives {
 		again.letPass(ln.chain.expected)
 	}

@@ -38,9 +38,8 @@ type Ticket struct {
 	passedBy   uint64        // 1 + the nonce it last let go first; 0 = none
 	kept       bool          // it has been held back, or was promised: a gap is no reason to refuse it
 
-	blocked      bool // a lower nonce before it failed
-	blockedBy    uint64
-	blockedCause error // what it is told; nil: that its nonce is too high
+	blocked   bool // a lower nonce before it failed
+	blockedBy uint64
 }
 
 // Nonce returns the nonce that Enter was called with.
