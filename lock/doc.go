@@ -38,6 +38,7 @@
 //	hole        a transaction that is missing in the chain
 //	window      how long a ticket that is ahead waits for its predecessor, without holding the turn
 //	kept        of a ticket: it is not refused for a gap within its window
+//	failure     why no node took a transaction of the lane; those that follow it hear that
 //	link        what a lane has to do with Redis
 //	relation    how it stands to Redis: one of seven names
 //	jobs        what is to be sent there for it
@@ -47,7 +48,7 @@
 // # Where
 //
 //	service.go, ticket.go, lease.go              what callers see
-//	nonces.go, chain.go                          the one place of the nonce policy
+//	nonces.go, chain.go, failure.go              the one place of the nonce policy
 //	lane.go, next.go                             the queue, and the order inside this process
 //	relation.go, link.go, grants.go, returns.go  what the lane and Redis tell each other
 //	scripts.go, wire.go, lua                     the transport: one script a call, and its formats

@@ -295,36 +295,6 @@ func (l *lane) hole() {
 	l.svc.metrics.holes.Inc()
 }
 
-// block tells the waiting tickets with a higher nonce than a failed transaction that it will not come. Tickets
-// that enter later are not told, since the failed nonce may have been sent again before them. But if the lane
-// refuses them, they hear the cause, too.
-func (l *lane) block(failed uint64, cause error) {
-	l.failure = failure{first: failed, last: failed, cause: cause}
-	for t := l.head; t != nil; t = t.next {
-		if t.nonce > failed && !t.kept && (!t.blocked || failed < t.blockedBy) {
-			t.blocked, t.blockedBy = true, failed
-		}
-	}
-}
-
-// failure is why the transactions from the nonce first to the nonce last were not sent. What follows them is
-// missing for the same reason, even if it came to the lane after the first had failed.
-type failure struct {
-	first, last uint64
-	cause       error         // nil: there is nothing to tell
-	over        time.Duration // when a node took a transaction again; 0 = none has
-}
-
-// explain returns what a transaction is told that is refused because the one with the missing nonce has not
-// come: nil if the failure has nothing to do with it.
-func (f *failure) explain(t *Ticket, missing uint64) error {
-	if f.cause == nil || missing < f.first || missing > f.last || f.over != 0 && t.entered > f.over {
-		return nil
-	}
-	f.last = max(f.last, t.nonce)
-	return f.cause
-}
-
 // HoldBack ends the turn, unused, and gives its transaction a new place, in which it waits for its
 // predecessor without holding the turn: for up to hold, or, where Next said GiveWay, for the rest of its
 // window. It returns nil if the turn was over.
@@ -342,7 +312,7 @@ func (l *Lease) HoldBack(hold time.Duration) *Ticket {
 		ln.svc.reg.unpin(ln)
 		return nil
 	}
-	stay := Stay{Hold: hold, Kept: true, Admitted: true}
+	stay := Stay{Hold: hold, Kept: true, Promised: t.promised, Admitted: true}
 	if l.gives {
 		stay.Hold, stay.Kept = max(t.until-ln.svc.now(), 0), t.kept
 	}

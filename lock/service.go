@@ -149,6 +149,8 @@ type Stay struct {
 	// Kept says that a gap is no reason to refuse the transaction within Hold: its hash was promised, or it
 	// was sent and came back unexecuted. It never gives way in a full queue.
 	Kept bool
+	// Promised says that nobody waits for its answer: it stays in the queue if no node takes what it follows.
+	Promised bool
 	// Admitted says that it was in the queue before: the queue is not too full for it.
 	Admitted bool
 }
@@ -192,7 +194,7 @@ func (l *lane) highest() (highest *Ticket) {
 // admit makes a waiting ticket; the lane is pinned for it.
 func (l *lane) admit(nonce uint64, stay Stay) *Ticket {
 	now := l.svc.now()
-	t := &Ticket{lane: l, nonce: nonce, entered: now, follows: !l.empty() || stay.Admitted, kept: stay.Kept}
+	t := &Ticket{lane: l, nonce: nonce, entered: now, follows: !l.empty() || stay.Admitted, kept: stay.Kept, promised: stay.Promised}
 	if stay.Hold > 0 {
 		t.until = now + stay.Hold
 	}
@@ -202,6 +204,9 @@ func (l *lane) admit(nonce uint64, stay Stay) *Ticket {
 	l.push(t)
 	if l.svc.tracing() {
 		l.noteDrawn(t)
+	}
+	if l.inVain(t) {
+		l.turnAway(t)
 	}
 	l.dispatch(now)
 	return t

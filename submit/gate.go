@@ -130,7 +130,7 @@ func (e *Entry) draw() (err error) {
 	s, stay := e.s, lock.Stay{Admitted: e.takenOver}
 	switch {
 	case s.cfg.Async: // its hash will be promised
-		stay.Hold, stay.Kept = s.ordering.Promise.Duration(), true
+		stay.Hold, stay.Kept, stay.Promised = s.ordering.Promise.Duration(), true, true
 	case !s.cfg.SkipLookUps: // else nobody could tell what comes before it
 		stay.Hold = s.ordering.GapHold.Duration()
 	}

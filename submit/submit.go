@@ -325,7 +325,10 @@ func answered(t turn) uint32 {
 
 // notReached is the result of a transaction whose turn did not come.
 func (e *Entry) notReached(err error) Result {
+	var cause *eth.Error
 	switch {
+	case errors.Is(err, lock.ErrLeft) && errors.As(err, &cause): // what it follows was not sent
+		return Result{Outcome: NotSent, Err: cause, passing: true}
 	case !errors.Is(err, lock.ErrInVain):
 		return notSent(lockError(err))
 	case e.returned:
