@@ -2,6 +2,7 @@ package ethchain
 
 import (
 	"context"
+	"errors"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -40,14 +41,29 @@ func (c *Chain) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, 
 	return head, out, nil
 }
 
+// check refuses what proves nothing: another transaction's receipt, which a balancer or a cache
+// may mix up, and one that leaves out its block or its status.
+func (r *receipt) check(hash string) error {
+	switch {
+	case r.Hash != common.HexToHash(hash):
+		return &transportError{errors.New("eth_getTransactionReceipt: the receipt is another transaction's")}
+	case r.Block == nil || r.BlockHash == common.Hash{} || r.Status == nil || *r.Status > 1:
+		return &transportError{errors.New("eth_getTransactionReceipt: the receipt is not whole")}
+	}
+	return nil
+}
+
 func lookup(hash string, q *question) txmgr.Lookup {
 	var r receipt
 	found, err := q.into(&r)
-	if err != nil || !found || r.Block == nil {
+	if err == nil && found {
+		err = r.check(hash)
+	}
+	if err != nil || !found {
 		return txmgr.Lookup{Hash: hash, Err: err}
 	}
 	out := &txmgr.Receipt{
-		Hash: hash, Block: uint64(*r.Block), BlockHash: r.BlockHash.Hex(), Success: r.Status == nil || *r.Status == 1, GasUsed: uint64(r.GasUsed),
+		Hash: hash, Block: uint64(*r.Block), BlockHash: r.BlockHash.Hex(), Success: *r.Status == 1, GasUsed: uint64(r.GasUsed),
 		Raw: q.result,
 	}
 	if r.GasPrice != nil {
