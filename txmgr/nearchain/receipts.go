@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/big"
 
 	"golang.org/x/sync/errgroup"
@@ -17,6 +18,7 @@ const lookups = 8
 
 // outcome is what became of a transaction or a receipt.
 type outcome struct {
+	ID      string `json:"id"`
 	Block   string `json:"block_hash"`
 	Outcome struct {
 		Gas    uint64 `json:"gas_burnt"`
@@ -65,13 +67,18 @@ func (e *endpoint) receipt(ctx context.Context, one txmgr.Signed) (*txmgr.Receip
 	if err != nil || status.Level != "FINAL" {
 		return nil, err
 	}
+	if status.Outcome.ID != one.Hash {
+		return nil, errors.New(e.name + " shows the outcome of another transaction")
+	}
+	success, err := succeeded(status.Status)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e.name, err)
+	}
 	b, err := e.block(ctx, object{"block_id": status.Outcome.Block})
 	if err != nil {
 		return nil, err
 	}
-	receipt := &txmgr.Receipt{Hash: one.Hash, Block: b.Header.Height, BlockHash: b.Header.Hash, Raw: status.Status}
-	var value struct{ SuccessValue *string }
-	receipt.Success = json.Unmarshal(status.Status, &value) == nil && value.SuccessValue != nil
+	receipt := &txmgr.Receipt{Hash: one.Hash, Block: b.Header.Height, BlockHash: b.Header.Hash, Success: success, Raw: status.Status}
 	burnt := new(big.Int)
 	for _, part := range append(status.Receipts, status.Outcome) {
 		tokens, ok := new(big.Int).SetString(part.Outcome.Tokens, 10)
@@ -86,6 +93,18 @@ func (e *endpoint) receipt(ctx context.Context, one txmgr.Signed) (*txmgr.Receip
 		receipt.GasPrice.Div(burnt, new(big.Int).SetUint64(receipt.GasUsed))
 	}
 	return receipt, nil
+}
+
+// succeeded reads how a transaction ended. What says neither, or both, says nothing.
+func succeeded(status json.RawMessage) (bool, error) {
+	var value struct {
+		SuccessValue *string
+		Failure      *json.RawMessage
+	}
+	if json.Unmarshal(status, &value) != nil || (value.SuccessValue == nil) == (value.Failure == nil) {
+		return false, errors.New("a transaction that is final has neither failed nor succeeded")
+	}
+	return value.SuccessValue != nil, nil
 }
 
 // Consumer finds the transaction that used a nonce or the lowest one above it: it halves the

@@ -74,7 +74,8 @@ func (e *endpoint) call(ctx context.Context, method string, params, into any) er
 		Result json.RawMessage `json:"result"`
 		Error  *callError      `json:"error"`
 	}
-	if json.Unmarshal(text, &reply) != nil || reply.Result == nil && reply.Error == nil {
+	// No question of ours has null for an answer.
+	if json.Unmarshal(text, &reply) != nil || reply.Error == nil && (reply.Result == nil || string(reply.Result) == "null") {
 		return e.failed(ctx, fmt.Errorf("%s: HTTP %d without a JSON-RPC answer", e.name, answer.StatusCode))
 	}
 	if reply.Error != nil {
@@ -173,6 +174,9 @@ type block struct {
 
 func (e *endpoint) block(ctx context.Context, which object) (b block, err error) {
 	err = e.call(ctx, "block", which, &b)
+	if err == nil && b.Header.Hash == "" {
+		err = errors.New(e.name + " shows a block without its hash")
+	}
 	return b, err
 }
 
@@ -194,8 +198,20 @@ func (e *endpoint) accessKey(ctx context.Context, s signer, which object) (k acc
 	for name, value := range which {
 		params[name] = value
 	}
-	if err = e.call(ctx, "query", params, &k); err == nil && k.Error != "" {
+	// An answer without a nonce would have that of a key that was never used, and so prove that
+	// a transaction was not executed.
+	shown := struct {
+		*accessKey
+		Nonce *uint64 `json:"nonce"`
+	}{accessKey: &k}
+	switch err = e.call(ctx, "query", params, &shown); {
+	case err != nil:
+	case k.Error != "":
 		err = errors.New(e.name + ": " + k.Error)
+	case shown.Nonce == nil || k.Height == 0 || k.Hash == "":
+		err = errors.New(e.name + " does not say the key's nonce, or after which block")
+	default:
+		k.Nonce = *shown.Nonce
 	}
 	return k, err
 }
