@@ -1,8 +1,17 @@
 package signers
 
 import (
+	"crypto/ecdsa"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/json"
+	"encoding/pem"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/hashicorp/vault/api"
 
 	"lockstep/internal/secret"
 )
@@ -31,6 +40,95 @@ func FuzzKeyLists(f *testing.F) {
 			if strings.Contains(text, key[at:at+16]) && strings.Contains(err.Error(), key[at:at+16]) {
 				t.Errorf("the error shows a key: %v", err)
 			}
+		}
+	})
+}
+
+// Whatever stands in the list of NEAR's keys is read or refused, and an error never shows a key.
+func FuzzNEARKeyLists(f *testing.F) {
+	const key = "3D4YudUahN1nawWogh8pAKSj92sUNMdbZGjn7kERKzYoTy8tnFQuwoGUC51DowKqorvkr2pytJSnwuSbsNVfqygr"
+	for _, seed := range []string{
+		`{"relayer.near":["ed25519:` + key + `"]}`, `{"relayer.near":["ed25519:` + key + `","ed25519:` + key + `"]}`, `{"a":[]}`, `{"":["x"]}`, `["ed25519:` + key + `"]`,
+		`{"relayer.near":"ed25519:` + key + `"}`, `{"relayer.near":["` + key + `"]}`, `{"relayer.near":["ed25519:` + key[:40] + `"]}`, "ed25519:" + key, `{"relayer.near":["secp256k1:` + key + `"]}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := OpenNEAR(Config{NEARKeys: secret.String(text)})
+		if err == nil {
+			for _, k := range list {
+				if !strings.Contains(k.Account(), "/") || strings.Contains(k.Account(), key[:16]) {
+					t.Errorf("a key of %s", k.Account())
+				}
+			}
+			return
+		}
+		if len(list) > 0 || !strings.HasPrefix(err.Error(), "TXM_NEAR_KEYS") {
+			t.Errorf("%d keys and %v", len(list), err)
+		}
+		for at := 0; at+16 <= len(key); at += 8 {
+			if strings.Contains(text, key[at:at+16]) && strings.Contains(err.Error(), key[at:at+16]) {
+				t.Errorf("the error shows a key: %v", err)
+			}
+		}
+	})
+}
+
+// Whatever a key service answers as its public key is a point of the curve, or refused.
+func FuzzPublicKey(f *testing.F) {
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		f.Fatal(err)
+	}
+	curve, err := asn1.Marshal(oidSecp256k1)
+	if err != nil {
+		f.Fatal(err)
+	}
+	point := crypto.FromECDSAPub(&key.PublicKey)
+	der, err := asn1.Marshal(struct {
+		Algorithm pkix.AlgorithmIdentifier
+		Key       asn1.BitString
+	}{pkix.AlgorithmIdentifier{Algorithm: oidPublicKey, Parameters: asn1.RawValue{FullBytes: curve}}, asn1.BitString{Bytes: point, BitLength: 8 * len(point)}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	if got, err := publicKey(der); err != nil || !got.Equal(&key.PublicKey) {
+		f.Fatalf("a good key gave %v", err)
+	}
+	f.Add(der)
+	f.Add(der[:len(der)-1])
+	f.Add(append(slices.Clone(der), 0))
+	f.Add(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for _, read := range []func([]byte) (*ecdsa.PublicKey, error){publicKey, pemKey} {
+			got, err := read(raw)
+			if err != nil {
+				continue
+			}
+			if again, err := crypto.UnmarshalPubkey(crypto.FromECDSAPub(got)); err != nil || !again.Equal(got) {
+				t.Errorf("%x is not on the curve: %v", raw, err)
+			}
+		}
+	})
+}
+
+// Whatever Vault answers is read or refused.
+func FuzzVaultAnswer(f *testing.F) {
+	for _, seed := range []string{
+		`{"keys":{"1":{"public_key":"-----BEGIN PUBLIC KEY-----"}}}`, `{"keys":{"1":"2026-01-31"}}`, `{"keys":[]}`, `{"signature":"vault:v1:AQID"}`, `{"signature":"vault:v1"}`, `{"signature":1}`, `{}`, `null`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var answer api.Secret
+		if json.Unmarshal([]byte(text), &answer.Data) != nil {
+			return
+		}
+		if key, err := vaultPublicKey(&answer, "1"); (key == "") != (err != nil) {
+			t.Errorf("%s gave the key %q and %v", text, key, err)
+		}
+		if _, err := vaultSignature(&answer); err == nil && !strings.Contains(text, "signature") && !strings.Contains(text, `\u`) {
+			t.Errorf("%s is a signature", text)
 		}
 	})
 }
