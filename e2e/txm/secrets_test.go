@@ -1,15 +1,22 @@
 package txm_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/big"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,12 +64,9 @@ func TestNoSecretInPostgres(t *testing.T) {
 	c.n.Keys = devKeys[:1]
 	c.many(3)
 	c.settled()
-	key, _ := new(big.Int).SetString(devKeys[0], 16)
-	secrets := map[string]string{
-		"the signer's key": devKeys[0], "the signer's key in decimal": key.String(), "the signer's key as bytes": string(key.Bytes()),
-		"the signer's key in base64": base64.StdEncoding.EncodeToString(key.Bytes()),
-		"the API key":                token, "the API key without its beginning": token[4:], "the database's password": password, "the callers' password": basic,
-	}
+	secrets := formsOf(t, "the signer's key", devKeys[0])
+	secrets["the API key"], secrets["the API key without its beginning"] = token, token[4:]
+	secrets["the database's password"], secrets["the callers' password"] = password, basic
 	shown := map[string]string{"the dump of the database": server.Dump(database)}
 	shown["the dump of the database, decoded"] = unhexed(shown["the dump of the database"])
 	for _, path := range []string{
@@ -80,21 +84,13 @@ func TestNoSecretInPostgres(t *testing.T) {
 		t.Error("what is to be searched is not there")
 	}
 	for where, text := range shown {
-		for what, secret := range secrets {
-			if strings.Contains(strings.ToLower(text), strings.ToLower(secret)) {
-				t.Errorf("%s is in %s", what, where)
-			}
-		}
+		search(t, secrets, where, text)
 	}
 	rows := 0
 	for _, table := range c.tables() {
 		err := c.rows(table, func(text string) {
 			rows++
-			for what, secret := range secrets {
-				if strings.Contains(strings.ToLower(text), strings.ToLower(secret)) {
-					t.Errorf("%s is in the table %s", what, table)
-				}
-			}
+			search(t, secrets, "the table "+table, text)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -107,14 +103,173 @@ func TestNoSecretInPostgres(t *testing.T) {
 	if !strings.Contains(log, "is ready") {
 		t.Fatal("the log is not there")
 	}
-	for what, secret := range secrets {
-		if strings.Contains(strings.ToLower(log), strings.ToLower(secret)) {
-			t.Errorf("%s is in the log", what)
-		}
-	}
+	search(t, secrets, "the log", log)
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap?debug=1", "/debug/pprof/goroutine?debug=2", "/debug/vars"} {
 		if status := ask("GET", url+path, "", "", nil); status != 401 && status != 404 {
 			t.Errorf("%s is answered with %d: the manager shows nothing of its memory", path, status)
+		}
+	}
+}
+
+// formsOf returns the forms in which a program may write a key, by their names.
+func formsOf(t *testing.T, what, digits string) map[string]string {
+	t.Helper()
+	raw, err := hex.DecodeString(strings.TrimPrefix(digits, "0x"))
+	if err != nil || len(raw) != 32 {
+		t.Fatalf("%s is not a key: %v", what, err)
+	}
+	forms := map[string]string{
+		what + " in hexadecimal": hex.EncodeToString(raw), what + " in decimal": new(big.Int).SetBytes(raw).String(), what + " as bytes": string(raw),
+		what + " as a list of numbers": strings.Trim(fmt.Sprintf("%d", raw), "[]"), what + " as a list in JSON": strings.ReplaceAll(strings.Trim(fmt.Sprintf("%d", raw), "[]"), " ", ","),
+	}
+	// Within a longer text a key begins at any of the three places of a group of base64. What is
+	// next to it changes a digit or two at each end.
+	for shift := range 3 {
+		for name, encoding := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64 of URLs": base64.RawURLEncoding} {
+			text := encoding.EncodeToString(append(make([]byte, shift), raw...))
+			forms[fmt.Sprintf("%s in %s from place %d", what, name, shift)] = text[2*shift-shift/2 : len(text)-2]
+		}
+	}
+	return forms
+}
+
+// search fails the test if a text has one of the secrets, in large or in small letters.
+func search(t *testing.T, secrets map[string]string, where, text string) {
+	t.Helper()
+	lower := strings.ToLower(text)
+	for what, secret := range secrets {
+		if strings.Contains(text, secret) || strings.Contains(lower, strings.ToLower(secret)) {
+			t.Errorf("%s is in %s", what, where)
+		}
+	}
+}
+
+// The search finds a key in every form, wherever it stands.
+func TestSearchFindsKeys(t *testing.T) {
+	t.Parallel()
+	raw, err := hex.DecodeString(devKeys[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	forms := formsOf(t, "key", devKeys[0])
+	found := func(text string) bool {
+		for _, form := range forms {
+			if strings.Contains(strings.ToLower(text), strings.ToLower(form)) {
+				return true
+			}
+		}
+		return false
+	}
+	for before := range 7 {
+		around := append(append(bytes.Repeat([]byte{0xfb}, before), raw...), bytes.Repeat([]byte{0xff}, before)...)
+		for _, text := range []string{
+			string(around), hex.EncodeToString(around), strings.ToUpper(hex.EncodeToString(around)), base64.StdEncoding.EncodeToString(around), base64.URLEncoding.EncodeToString(around),
+			fmt.Sprintf("%d", around), fmt.Sprintf("%x", around),
+		} {
+			if !found(text) {
+				t.Errorf("it is not found after %d bytes in %q", before, text)
+			}
+		}
+	}
+	if found(strings.Repeat("0123456789abcdef", 100)) {
+		t.Error("a key is found where there is none")
+	}
+}
+
+// TestNoSecretInFiles looks for the signer's key in all that a manager leaves on a disk with
+// SQLite, and in its log and its answers.
+func TestNoSecretInFiles(t *testing.T) {
+	t.Parallel()
+	chain, dir := startAnvil(t), t.TempDir()
+	url := fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
+	cmd := exec.Command(harness.Program(t), "txm")
+	cmd.Dir = dir
+	cmd.Env = append(harness.Environment(), "DATABASE_URL=sqlite:"+filepath.Join(dir, "ledger.db"), "TXM_CHAINS=31337="+chain.url, "RELAYER_PRIVATE_KEYS="+devKeys[0],
+		"INSTANCE_ID=one", "LOG_LEVEL=debug", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"))
+	running := run(t, cmd)
+	until(t, "the manager is ready", func() bool { return ask("GET", url+"/health/readiness", "", "", nil) == 200 })
+	secrets := formsOf(t, "the signer's key", devKeys[0])
+	body := `{"chain":31337,"to":"` + counter + `","data":"0x` + hex.EncodeToString(topic()) + `","gas":60000,"simulate":"off"}`
+	until(t, "an intent is mined", func() bool { return ask("POST", url+"/v1/transactions?wait=mined", body, "k", nil) == 200 })
+	for _, path := range []string{"/v1/transactions", "/v1/signers", "/metrics"} {
+		_, text := bearer(t, url+path, "")
+		search(t, secrets, path, text)
+	}
+	files, size := 0, 0
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		files, size = files+1, size+len(content)
+		search(t, secrets, path, string(content))
+		return err
+	})
+	if err != nil || files < 2 || size < 100_000 {
+		t.Fatalf("%d files of %d bytes, %v", files, size, err)
+	}
+	search(t, secrets, "the log", running.out.String())
+}
+
+// TestNoSecretInProfiles looks for the signers' keys in what the console shows of a process that
+// has a manager in it: profiles of the heap, stacks, a trace, metrics.
+func TestNoSecretInProfiles(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(harness.Program(t), "dev", "--json", "--tx", "--tx-address", "127.0.0.1:0", "--ui", "127.0.0.1:0",
+		"--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0")
+	cmd.Dir, cmd.Env = t.TempDir(), append(harness.Environment(), "LOG_LEVEL=debug")
+	running := run(t, cmd)
+	var ready struct {
+		TX, UI  string
+		Signers []struct{ Address, PrivateKey string }
+	}
+	until(t, "the process is ready", func() bool {
+		for line := range strings.Lines(running.out.String()) {
+			if json.Unmarshal([]byte(line), &ready) == nil && ready.TX != "" {
+				return true
+			}
+		}
+		return false
+	})
+	if len(ready.Signers) == 0 || ready.UI == "" {
+		t.Fatalf("ready is %+v", ready)
+	}
+	body := `{"chain":"298","to":"0x05FbA803Be258049A27B820088bab1cAD2058871","value":"10000000000"}`
+	until(t, "an intent is mined", func() bool { return ask("POST", ready.TX+"/v1/transactions?wait=mined", body, "k", nil) == 200 })
+	shown := map[string]string{}
+	for _, path := range []string{
+		"heap", "heap?debug=1", "heap?gc=1&debug=2", "allocs", "goroutine", "goroutine?debug=1", "goroutine?debug=2", "block", "mutex", "threadcreate?debug=1", "trace?seconds=0.2", "profile?seconds=1", "",
+	} {
+		status, text := bearer(t, strings.TrimSuffix(ready.UI, "/ui/")+"/debug/pprof/"+path, "")
+		if status != 200 || text == "" {
+			t.Errorf("/debug/pprof/%s is answered with %d", path, status)
+		}
+		if unpacked, err := gzip.NewReader(strings.NewReader(text)); err == nil {
+			content, err := io.ReadAll(unpacked)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(content)
+		}
+		shown["/debug/pprof/"+path] = text
+	}
+	if !strings.Contains(shown["/debug/pprof/goroutine?debug=2"], "txmgr.(*worker).run") || !strings.Contains(shown["/debug/pprof/heap?debug=1"], "lockstep/") {
+		t.Error("what is to be searched is not there")
+	}
+	for _, path := range []string{"/debug/pprof/cmdline", "/debug/vars"} {
+		if status, _ := bearer(t, strings.TrimSuffix(ready.UI, "/ui/")+path, ""); status != 404 {
+			t.Errorf("%s is answered with %d", path, status)
+		}
+	}
+	for _, path := range []string{"/v1/transactions", "/v1/signers", "/metrics"} {
+		_, shown[path] = bearer(t, ready.TX+path, "")
+	}
+	shown["the log"] = strings.Join(slices.DeleteFunc(strings.Split(running.out.String(), "\n"), func(line string) bool {
+		return strings.HasPrefix(line, `{"ready"`) // it names the keys to the developer
+	}), "\n")
+	for _, signer := range ready.Signers {
+		for where, text := range shown {
+			search(t, formsOf(t, "the key of "+signer.Address, signer.PrivateKey), where, text)
 		}
 	}
 }
@@ -126,7 +281,9 @@ func bearer(t *testing.T, url, token string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Authorization", "Bearer "+token)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
 	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
