@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -96,6 +93,7 @@ func (l *lab) fire(ctx context.Context, n *network, r *redisServer, q load) (out
 		return err
 	}
 	report, err := bench.Run(ctx, cfg, io.Discard)
+	l.profiling.Wait() // the relays may be ended next
 	if err != nil {
 		return o, fmt.Errorf("%s: %w", q.name, err)
 	}
@@ -175,27 +173,28 @@ func cpuOf(relays []*relay) (total float64) {
 	return total
 }
 
-// profile takes CPU profiles of our relays in the background, if that is wanted.
+// profile takes profiles of our relays in the background, if that is wanted: CPU and allocations.
 func (l *lab) profile(ctx context.Context, q load) {
-	if l.profiles == "" || q.conduct.Hold {
+	if q.conduct.Hold {
+		return
+	}
+	for i, relay := range q.relays {
+		l.take(ctx, relay, fmt.Sprintf("%s-%d", q.name, i))
+	}
+}
+
+// take takes the profiles of one relay in the background, if that is wanted.
+func (l *lab) take(ctx context.Context, r *relay, name string) {
+	if l.profiles == "" || r.naive {
 		return
 	}
 	ctx = context.WithoutCancel(ctx) // the profile may be longer than the load
-	for i, relay := range q.relays {
-		if relay.naive {
-			continue
+	p := &bench.Profiler{Dir: l.profiles, Lasts: 2 * time.Second}
+	l.profiling.Go(func() {
+		if err := p.Take(ctx, r.admin, name); err != nil {
+			l.say("no profile of %s: %v\n", name, err)
 		}
-		go func() {
-			var text string
-			err := request(ctx, http.MethodGet, relay.admin+"/debug/pprof/profile?seconds=2", "", &text)
-			if err == nil {
-				err = os.WriteFile(filepath.Join(l.profiles, fmt.Sprintf("%s-%d.pprof", q.name, i)), []byte(text), 0o600)
-			}
-			if err != nil {
-				l.say("no profile of %s: %v\n", q.name, err)
-			}
-		}()
-	}
+	})
 }
 
 // handoffs are the times from the end of a sender's submission at the node to the arrival

@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags.IntVar(&l.runs, "runs", 0, "runs of each row (default: each row's own number)")
 	flags.StringVar(&l.cases, "cases", "", "`cases` of the row healing, separated by commas (default: all)")
 	flags.BoolVar(&l.short, "short", false, "less to send and shorter trouble in the row healing")
-	flags.StringVar(&l.profiles, "profile", "", "`directory` to write CPU profiles of the relays to, while they are under load")
+	flags.StringVar(&l.profiles, "profile", "", "`directory` to write CPU and allocation profiles of the relays to, of each load")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -133,17 +134,18 @@ func choose(list string) ([]row, error) {
 
 // lab is what the rows share.
 type lab struct {
-	program  string // lockstep
-	self     string
-	dir      string // of logs
-	keep     bool
-	runs     int
-	settings []string // of our relays
-	profiles string
-	cases    string // of the row healing; "": all
-	short    bool   // the row healing with less of everything
-	progress io.Writer
-	started  int
+	program   string // lockstep
+	self      string
+	dir       string // of logs
+	keep      bool
+	runs      int
+	settings  []string // of our relays
+	profiles  string
+	profiling sync.WaitGroup // of profiles that are under way
+	cases     string         // of the row healing; "": all
+	short     bool           // the row healing with less of everything
+	progress  io.Writer
+	started   int
 }
 
 func (l *lab) open(program, keep string) (err error) {
@@ -233,6 +235,7 @@ func (l *lab) one(ctx context.Context, r row) *table {
 	if err := r.measure(ctx, l, t, runs); err != nil {
 		t.Failure = err.Error()
 	}
+	l.profiling.Wait()
 	t.conclude()
 	t.Seconds = time.Since(start).Seconds()
 	return t

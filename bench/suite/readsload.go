@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -51,7 +50,7 @@ func (l *lab) read(ctx context.Context, q reading) (readings, error) {
 	if err := q.warm(ctx); err != nil {
 		return readings{}, err
 	}
-	l.profileReads(ctx, q)
+	l.take(ctx, q.relay, q.name)
 	var before, after float64
 	var err error
 	if q.archive != nil {
@@ -62,6 +61,7 @@ func (l *lab) read(ctx context.Context, q reading) (readings, error) {
 	cpu, start := q.relay.cpu(), time.Now()
 	done, err := q.run(load, stop)
 	r := readings{requests: float64(done), seconds: time.Since(start).Seconds(), cpu: q.relay.cpu() - cpu}
+	l.profiling.Wait() // the relay may be ended next
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", q.name, err)
 	}
@@ -229,24 +229,6 @@ func ask(method string, params ...any) string {
 type literal string
 
 func hex(n int64) string { return "0x" + strconv.FormatInt(n, 16) }
-
-// profileReads takes a CPU profile of the relay in the background, if that is wanted.
-func (l *lab) profileReads(ctx context.Context, q reading) {
-	if l.profiles == "" || q.relay.naive {
-		return
-	}
-	ctx = context.WithoutCancel(ctx) // the profile may be longer than the load
-	go func() {
-		var text string
-		err := request(ctx, http.MethodGet, q.relay.admin+"/debug/pprof/profile?seconds=2", "", &text)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(l.profiles, q.name+".pprof"), []byte(text), 0o600)
-		}
-		if err != nil {
-			l.say("no profile of %s: %v\n", q.name, err)
-		}
-	}()
-}
 
 var peakLine = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB`)
 

@@ -71,25 +71,22 @@ func benchFlags(flags *flag.FlagSet, cfg *bench.Config) func(environ []string) e
 	flags.IntVar(&cfg.Runs, "runs", 1, "number of runs; medians are reported with their spread")
 	flags.DurationVar(&cfg.Pause, "pause", 0, "time between runs")
 	flags.DurationVar(&cfg.Timeout, "timeout", 65*time.Second, "longest wait for an answer")
+	profiles := flags.String("profile", "", "`directory` to write a CPU and an allocation profile of each relay and run to")
+	consoles := flags.String("profile-from", "", "`URLs` of the relays' consoles (ADMIN_ADDRESS) for --profile; $ADMIN_TOKEN is their token")
 	flags.BoolVar(&cfg.JSON, "json", false, "write the report as JSON")
 	return func(environ []string) error {
 		cfg.URLs = strings.Split(*rpc, ",")
 		if *compare != "" {
 			cfg.Compare = &bench.Target{URLs: strings.Split(*compare, ","), ConsensusLog: *compareLog}
 		}
-		return errors.Join(benchKey(cfg, *keyFile, environ), benchAmounts(cfg, *to, *value))
+		return errors.Join(benchKey(cfg, *keyFile, environ), benchAmounts(cfg, *to, *value), benchProfiles(cfg, *profiles, *consoles, environ))
 	}
 }
 
 // benchKey reads the funder's key. It is no flag: a command line can be seen by
 // everybody on the machine.
 func benchKey(cfg *bench.Config, file string, environ []string) error {
-	text := ""
-	for _, pair := range environ {
-		if value, ok := strings.CutPrefix(pair, "LOCKSTEP_BENCH_KEY="); ok {
-			text = value
-		}
-	}
+	text := variable(environ, "LOCKSTEP_BENCH_KEY")
 	if file != "" {
 		content, err := os.ReadFile(file)
 		if err != nil {
@@ -103,6 +100,37 @@ func benchKey(cfg *bench.Config, file string, environ []string) error {
 	key, err := bench.ParseKey(text)
 	cfg.Funder = key
 	return err
+}
+
+// variable gives the value of an environment variable, "" without it.
+func variable(environ []string, name string) (value string) {
+	for _, pair := range environ {
+		if found, ok := strings.CutPrefix(pair, name+"="); ok {
+			value = found
+		}
+	}
+	return value
+}
+
+// benchProfiles has profiles taken while a run lasts.
+func benchProfiles(cfg *bench.Config, dir, consoles string, environ []string) error {
+	switch {
+	case dir == "" && consoles == "":
+		return nil
+	case dir == "" || consoles == "":
+		return errors.New("--profile needs --profile-from, and the other way round")
+	}
+	p := &bench.Profiler{
+		Dir: dir, Consoles: strings.Split(consoles, ","), Token: variable(environ, "ADMIN_TOKEN"),
+		Lasts: time.Duration(cfg.Count) * cfg.Spacing,
+	}
+	for _, console := range p.Consoles {
+		if !strings.HasPrefix(console, "http://") && !strings.HasPrefix(console, "https://") {
+			return fmt.Errorf("--profile-from %q: want http://host:port", console)
+		}
+	}
+	cfg.Before, cfg.After = p.Before, p.After
+	return nil
 }
 
 func benchAmounts(cfg *bench.Config, to, value string) error {

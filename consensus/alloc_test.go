@@ -1,0 +1,25 @@
+//go:build !race
+
+package consensus
+
+import (
+	"testing"
+
+	"lockstep/internal/hedera"
+)
+
+// What making and signing one transaction may allocate. The race detector allocates
+// on its own.
+func TestAllocationBudgets(t *testing.T) {
+	raw := unhex(t, goldenRaw)
+	signer := &Operator{ID: hedera.Entity(1002), Key: mustKey(t, devECDSA, hedera.FormatHexECDSA)}
+	got := testing.AllocsPerRun(100, func() {
+		d := draft{operation: ethereumOperation(raw, nil, 0), id: goldenID(), maxFee: 1_065_000_000, signer: signer}
+		if _, _, err := d.sign(hedera.Entity(3)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got > 10 {
+		t.Errorf("a signed transaction: %v allocations, the budget is 10", got)
+	}
+}
