@@ -13,7 +13,7 @@ SIM_TIME ?= 10m
 SIM_FIRST ?= 0
 comma := ,
 
-.PHONY: help dev build build-race release install setup test unit race e2e soak soakconns chaos-watch chaos-txm lint fmt generate verify bench bench-txm proof sim attack fuzz cover
+.PHONY: help dev build build-race release install setup test unit race e2e soak soakconns chaos-watch chaos-txm lint fmt alerts generate verify bench bench-txm proof sim attack fuzz cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ generate: bin/protogen ## remake the generated files
 	go test ./app -run TestMetricsDocument -update >/dev/null
 	go test ./ethapi -run TestMethodsDocument -update >/dev/null
 	go test . -run TestNotice -update >/dev/null
+
+alerts: ## check the alert rules with Prometheus's own parser, and whether they fire
+	go test -C tools/alerts -count=1 .
 
 verify: bin/protogen ## fail when a generated file or go.mod is stale
 	go mod tidy -diff
