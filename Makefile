@@ -13,7 +13,7 @@ SIM_TIME ?= 10m
 SIM_FIRST ?= 0
 comma := ,
 
-.PHONY: help dev build build-race release install setup test unit race e2e soak soakconns chaos-watch chaos-txm lint fmt alerts generate verify bench bench-txm proof sim attack fuzz cover
+.PHONY: help dev build build-race release install setup test unit race e2e soak soakconns chaos-watch chaos-txm lint fmt alerts generate verify bench bench-dev bench-txm proof sim attack fuzz cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ verify: bin/protogen ## fail when a generated file or go.mod is stale
 bench: setup ## measure, and print the figures with their spread (ROWS=reads-cheap,burst for some)
 	./scripts/bench.sh $(if $(ROWS),-rows $(ROWS))
 	$(if $(ROWS),,$(MAKE) bench-txm)
+
+bench-dev: setup ## measure the development network: start, memory, transfers through the whole relay
+	go test -count=1 -v -run TestWeight ./e2e/devnet
 
 bench-txm: setup ## measure the transaction manager alone
 	go test -count=1 -run '^$$' -bench BenchmarkManager -benchtime 3x -timeout 1h ./e2e/txm
