@@ -322,7 +322,7 @@ func (l *lane) sendFailed(op string, epoch uint64, err error) (again bool) {
 		if l.link.foreignSince == 0 {
 			l.link.foreignSince = now
 		}
-		l.link.returns, l.link.badVerdict, l.link.verdictWaiters = nil, 0, nil
+		l.link.badVerdict, l.link.verdictWaiters = 0, nil
 	}
 	l.note(func() { l.svc.logFailure("one sender's order is kept inside this process", op, err) })
 	if l.sharedAt != 0 && now-l.sharedAt < recently {

@@ -45,11 +45,12 @@ func (l *lane) returnPlace(t *Ticket) {
 }
 
 // queueReturn notes a session to give back. Their number is bounded, because Redis may be away for
-// long. Redis drops a session that is not given back when this process's heartbeat lapses.
+// long. Redis drops a session that is not given back when this process's heartbeat lapses. Until then a turn that is
+// not given back would keep the lock for its hold limit, so a lane with somebody else's values gives its turn back, too.
 func (l *lane) queueReturn(d sessionReturn) {
 	const maximum = 4096
 	f := &l.link
-	if d.session == "" || f.relation == foreign || slices.Contains(f.releasing, d.session) {
+	if d.session == "" || slices.Contains(f.releasing, d.session) {
 		return
 	}
 	if i := slices.IndexFunc(f.returns, func(o sessionReturn) bool { return o.session == d.session }); i >= 0 {

@@ -19,6 +19,7 @@ local again, take = ARGV[5] == '1', ARGV[6] == '1'
 local given, changed, rejoined, refused = false, false, 0, 0
 
 if ARGV[8] ~= '' then
+  if not (is_ours(2) and is_ours(4)) then return not_ours() end
   -- Whatever this process owns belongs to the turn that it is in: under a former name,
   -- or by the place of another of its tickets, which then joins again.
   local member = ARGV[8] .. '|' .. caller
@@ -64,7 +65,10 @@ if places > 0 then
   local length = 0
   if #entries > 0 then
     length = redis.call('RPUSH', KEYS[2], unpack(entries))
-    redis.call('ZADD', KEYS[4], unpack(members))
+    if type(redis.pcall('ZADD', KEYS[4], unpack(members))) == 'table' then
+      if length == #entries then redis.call('DEL', KEYS[2]) end -- else they are skipped, as places that were left
+      return not_ours()
+    end
     if again then rejoined = #entries end
   end
   first = ahead and length > 0 and length == #entries
@@ -83,6 +87,7 @@ if not owner and take then
     given = owner ~= nil
   end
 end
+if broken then return not_ours() end
 if changed and not given and not saved then keep() end
 
 local left = -1

@@ -33,6 +33,7 @@ local locked     -- the lock key exists
 local remembered -- the memory key exists
 local saved      -- … and has the present state
 local wait = -1  -- ms until the first in the queue may go although it is ahead
+local broken     -- the queue cannot be read: somebody else's value is in its keys
 
 local function load()
   local v = redis.call('MGET', KEYS[1], KEYS[3])
@@ -61,6 +62,20 @@ end
 
 local function state_text()
   return fence .. '|' .. expected .. '|' .. base .. '|' .. sure .. '|' .. last
+end
+
+-- KINDS are the kinds of the four keys. A command on a key of another kind ends its script halfway, so a script
+-- comes upon such a key before it changes whose turn it is.
+local KINDS = { 'string', 'list', 'string', 'zset' }
+
+local function is_ours(i)
+  local kind = redis.call('TYPE', KEYS[i]).ok
+  return kind == 'none' or kind == KINDS[i]
+end
+
+-- not_ours is the reply of a script that cannot use the queue.
+local function not_ours()
+  return { err = "WRONGTYPE somebody else's value is in the queue of a lane" }
 end
 
 -- is_of tells whether a member is a place of an instance.
@@ -101,21 +116,29 @@ local function ready(its, till)
   return till == '0' or known and tonumber(its) <= known
 end
 
+-- ask runs a command on the queue. If the queue cannot be read, that is noted, and the answer is false.
+local function ask(...)
+  local reply = redis.pcall(...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  broken = true
+  return false
+end
+
 -- next_place takes the place whose turn it is out of the queue. Most often that is the first.
 local function next_place()
   for _ = 1, 1000 do -- places that were left are skipped, but a script may not run for long
-    local entry = redis.call('LPOP', KEYS[2])
+    local entry = ask('LPOP', KEYS[2])
     if not entry then return nil end
     local member, its, till = string.match(entry, ENTRY)
     local found, left -- left is how long it may have to wait; nil: it is nobody's
     if member and ready(its, till) then
       left = 0
     elseif member then
-      found = tonumber(expected) and redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', expected, 'WITHSCORES', 'LIMIT', 0, 1)
+      found = tonumber(expected) and ask('ZRANGEBYSCORE', KEYS[4], '-inf', expected, 'WITHSCORES', 'LIMIT', 0, 1)
       left = (tonumber(till) or 0) - math.floor(now() / 1000)
     end
     found = found and found[1] and found
-    if found or left and left > 0 and redis.call('ZSCORE', KEYS[4], member) then
+    if found or left and left > 0 and ask('ZSCORE', KEYS[4], member) then
       -- It stays the first. A list that was empty has lost its end of life.
       if redis.call('LPUSH', KEYS[2], entry) == 1 then redis.call('PEXPIRE', KEYS[2], ARGV[4]) end
       if found then
@@ -125,7 +148,8 @@ local function next_place()
       wait = left
       return nil
     end
-    if left and left <= 0 and redis.call('ZREM', KEYS[4], member) == 1 then return member, its end
+    if left and left <= 0 and ask('ZREM', KEYS[4], member) == 1 then return member, its end
+    if broken then return nil end
   end
   wait = 0
   return nil

@@ -49,6 +49,7 @@ else
   end
 end
 
+if broken then return not_ours() end
 local left = -1
 if owner and is_of(owner, caller) then
   left = given and tonumber(ARGV[2]) or redis.call('PTTL', KEYS[1])

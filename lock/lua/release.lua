@@ -35,4 +35,5 @@ else
   if not owner and ARGV[7] == '1' then pass_on() end
 end
 
+if broken then return not_ours() end -- but the turn has ended
 return { was and 1 or 0, owner and text or '', wait }

@@ -6,13 +6,11 @@
 --
 -- Returns how many keys were removed.
 
-local KINDS = { 'string', 'list', 'string', 'zset' }
 local removed = 0
 for i, key in ipairs(KEYS) do
-  local kind = redis.call('TYPE', key).ok
-  local ours, lives = kind == 'none' or kind == KINDS[i], false
-  if i == 1 and kind == 'string' then
-    local value = redis.call('GET', key)
+  local ours, lives = is_ours(i), false
+  local value = i == 1 and ours and redis.call('GET', key)
+  if value then
     local member, its, turn = string.match(value, OWNER)
     ours = member and tonumber(its) and tonumber(turn)
     local instance = string.match(value, '^[^|]*|([^|]+)|')
