@@ -59,6 +59,7 @@ row expiry holds - -DT=2 -DEXPIRIES=1
 row kill holds - -DT=3 -DKILLS=1
 row stall holds - -DT=2 -DSTALLS=1
 row outage holds - -DT=2 -DCUTS=1
+row failover holds - -DT=2 -DFAILOVERS=2
 row answered holds answered -DT=3
 row answered-loss holds answered -DT=2 -DLOSSES=1
 row answered-kill holds answered -DT=2 -DKILLS=1

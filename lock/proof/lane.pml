@@ -198,7 +198,7 @@ inline scriptEnter(i) {
 	if
 	:: own == NB && take ->
 		/* a relay that has the turn never has Redis give it to somebody else */
-		assert(!(before != NB && holder[i] == before && at == epoch[i] && when == era && !expired[i] && LIVES(i) &&
+		assert(!(before != NB && holder[i] == before && at == epoch[i] && era == 0 && !expired[i] && LIVES(i) &&
 			(turn[i] == NB || TRUSTED(i)) && !refused && !refusal[i]));
 		passOn(i); given = (own != NB)
 	:: else
@@ -327,7 +327,11 @@ inline applyView(i, m, f, known, before, when) {
 		:: else
 		fi
 	fi;
-	if :: when == era && (holder[i] == NB || MINE(i, m) && turn[i] == m) -> doubt[i] = false :: else fi
+	if
+	:: when == era && (era == 0 || pending[i] == NB) && (holder[i] == NB || MINE(i, m) && turn[i] == m) -> doubt[i] = false
+	:: when != era && (holder[i] != NB || pending[i] != NB) -> doubt[i] = true /* by an answer from before the loss */
+	:: else
+	fi
 }
 
 inline failOpen(i) {
