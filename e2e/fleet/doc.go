@@ -37,6 +37,7 @@
 //	go test ./e2e/fleet                                # everything once
 //	go test ./e2e/fleet -run TestRedisTrouble -v       # one family
 //	LOCKSTEP_SOAK=20 go test ./e2e/fleet -timeout 1h   # the races that many times
+//	LOCKSTEP_CHAOS_TIME=10m go test ./e2e/fleet -run TestEveryFault -v -timeout 24h # every fault, table at the end
 //	LOCKSTEP_BINARY=/tmp/lockstep go test ./e2e/fleet  # a binary built elsewhere
 //
 // With LOCKSTEP_LOG_LEVEL=debug a test that fails shows all that its relays logged: who

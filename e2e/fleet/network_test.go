@@ -26,6 +26,7 @@ type network struct {
 	redis    *redistest.Server
 	store    redis.UniversalClient // to look into Redis
 	settings []string              // of every relay, after the ones all tests share
+	sentinel *redistest.Sentinel   // if the relays find Redis through one
 
 	Mirror   string            `json:"mirror"`
 	Nodes    map[string]string `json:"nodes"` // address to account

@@ -1,0 +1,461 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockstep/internal/redistest"
+)
+
+// The clients of a storm.
+const (
+	stormClients  = 6
+	stormBurst    = 5                // transactions that a client sends at once, over all relays
+	stormPatience = 10 * time.Minute // for a client to have one transaction executed, whatever happens
+)
+
+// storm is a fleet of three relays that suffers one fault after the other.
+type storm struct {
+	net     *network
+	kind    string              // what Redis is
+	servers []*redistest.Server // of Redis, that relays write to
+	clients []*insistent
+	clock   *wallClock // of Redis; nil in the short form
+
+	mu     sync.Mutex // guards what follows
+	fleet  []*relay
+	killed map[string]bool
+	made   int // relays so far
+}
+
+// stormSettings have relays notice trouble early, and give up what hangs long before their clients do.
+func stormSettings() []string {
+	return append(alert(), "SDK_GRPC_DEADLINE=5s", "SDK_REQUEST_TIMEOUT=10s", "MIRROR_NODE_TIMEOUT=5000", "MIRROR_NODE_RETRIES=1",
+		"NONCE_RECOVERY_MS=50000", "NONCE_GAP_HOLD_MS=40000")
+}
+
+// newStorm starts the network, Redis and three relays.
+func newStorm(t *testing.T, kind string, short bool) *storm {
+	t.Helper()
+	s := &storm{kind: kind, killed: map[string]bool{}}
+	if !short {
+		s.clock = newWallClock(t)
+	}
+	switch kind {
+	case overLines:
+		s.net = newNetwork(t, stormSettings()...)
+		s.servers = []*redistest.Server{s.net.redis}
+	case overSentinel:
+		sentinel := redistest.StartSentinel(t)
+		s.net = newNetwork(t, append(stormSettings(), "REDIS_URL="+sentinel.URL())...)
+		s.servers = []*redistest.Server{sentinel.Master}
+		s.net.sentinel = sentinel
+	case overCluster:
+		cluster := redistest.StartCluster(t)
+		s.net = newNetwork(t, append(stormSettings(), "REDIS_URL="+cluster.URL())...)
+		s.servers = cluster.Nodes
+	}
+	for range 3 {
+		s.fleet = append(s.fleet, s.launch())
+	}
+	for _, r := range s.fleet {
+		r.sharesOrder()
+	}
+	for i, sender := range s.net.newSenders(stormClients) {
+		s.clients = append(s.clients, &insistent{storm: s, sender: sender, first: i})
+	}
+	return s
+}
+
+// What Redis is in a storm.
+const (
+	overLines    = "one server, a line for each relay"
+	overSentinel = "master, replica, Sentinel"
+	overCluster  = "cluster of three"
+)
+
+func (s *storm) launch() *relay {
+	s.made++
+	return s.net.launch(fmt.Sprint("R", s.made))
+}
+
+func (s *storm) relay(i int) *relay {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fleet[i%len(s.fleet)]
+}
+
+// kill ends a relay as a crash does; replace starts another one in its place.
+func (s *storm) kill(i int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.killed[s.fleet[i].name] = true
+	s.fleet[i].process.Kill()
+}
+
+func (s *storm) replace(i int) {
+	r := s.launch()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fleet[i] = r
+}
+
+// each runs a command on every server of Redis.
+func (s *storm) each(args ...any) {
+	s.net.t.Helper()
+	for _, server := range s.servers {
+		if err := server.Client().Do(s.net.t.Context(), args...).Err(); err != nil {
+			s.net.t.Fatalf("%v: %v", args, err)
+		}
+	}
+}
+
+// fault is one kind of trouble. It begins, is repeated meanwhile, and ends.
+type fault struct {
+	name       string
+	begin, end func(*storm)
+	during     func(*storm)
+	only       string // what Redis must be; "": anything
+	brief      bool   // it belongs to the short form
+	last       bool   // Redis is another one afterwards: nothing follows
+	// ends says that hold-back windows end early, since Redis counts them by its clock: then consensus may refuse a nonce
+	// that is ahead. It is counted, and no defect.
+	ends bool
+}
+
+// command is a fault that consists of commands to Redis.
+func command(name string, begin, end []any) fault {
+	return fault{name: name, begin: func(s *storm) { s.each(begin...) }, end: func(s *storm) { s.each(end...) }}
+}
+
+// lineFault is a fault of the first relay's line to Redis.
+func lineFault(name string, begin func(*link)) fault {
+	return fault{
+		name: name, only: overLines,
+		begin: func(s *storm) { begin(s.relay(0).redis) },
+		end:   func(s *storm) { s.relay(0).redis.heal() },
+	}
+}
+
+func redisFaults() []fault {
+	server := func(f func(*redistest.Server)) func(*storm) {
+		return func(s *storm) { f(s.servers[len(s.servers)-1]) }
+	}
+	all := []fault{
+		{name: "Redis: kill -9, back without data", begin: server((*redistest.Server).Kill), end: server((*redistest.Server).Restart)},
+		{name: "Redis: SIGSTOP", begin: server((*redistest.Server).Pause), end: server((*redistest.Server).Resume)},
+		{name: "Redis: FLUSHALL again and again", brief: true, during: func(s *storm) { s.each("FLUSHALL") }},
+		{name: "Redis: SCRIPT FLUSH again and again", during: func(s *storm) { s.each("SCRIPT", "FLUSH") }},
+		{name: "Redis: connections killed", during: func(s *storm) {
+			s.each("CLIENT", "KILL", "TYPE", "normal")
+			s.each("CLIENT", "KILL", "TYPE", "pubsub")
+		}},
+		{name: "Redis: slow disk, fsync for each write", begin: (*storm).slowDisk, end: func(s *storm) { s.each("CONFIG", "SET", "appendonly", "no") }},
+		command("Redis: full memory", []any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}),
+		command("Redis: access list without scripts", []any{"ACL", "SETUSER", "default", "-@scripting"}, []any{"ACL", "SETUSER", "default", "+@all"}),
+		command("Redis: access list without channels", []any{"ACL", "SETUSER", "default", "resetchannels"}, []any{"ACL", "SETUSER", "default", "allchannels"}),
+		lineFault("line to Redis: half-open", (*link).swallow),
+		lineFault("line to Redis: silent", (*link).mute),
+		lineFault("line to Redis: slow, 40 ms", func(l *link) { l.spoil("latency", "downstream", `"latency":40,"jitter":30`) }),
+		lineFault("line to Redis: reset", func(l *link) { l.spoil("reset_peer", "downstream", `"timeout":20`) }),
+		{name: "line to Redis: cut", only: overLines, begin: func(s *storm) { s.relay(0).redis.cut() }, end: func(s *storm) { s.relay(0).redis.repair() }},
+	}
+	setClock := func(ahead time.Duration) func(*storm) { return func(s *storm) { s.setClock(ahead) } }
+	all = append(all,
+		fault{name: "Redis: clock a minute ahead, then right again", ends: true, begin: setClock(time.Minute), end: setClock(0)},
+		fault{name: "Redis: clock a minute back, then right again", ends: true, begin: setClock(-time.Minute), end: setClock(0)},
+	)
+	return append(all, fault{name: "Redis: failover by Sentinel", only: overSentinel, brief: true, last: true, begin: func(s *storm) {
+		s.net.sentinel.Failover()
+		s.servers = []*redistest.Server{s.net.sentinel.Replica}
+	}})
+}
+
+func relayFaults() []fault {
+	nodes := func(f func(links)) func(*storm) { return func(s *storm) { f(s.relay(1).nodes) } }
+	return []fault{
+		{name: "nothing", brief: true},
+		{name: "relay: kill -9", brief: true, begin: func(s *storm) { s.kill(2) }, end: func(s *storm) { s.replace(2) }},
+		{
+			name: "relay: SIGSTOP", brief: true,
+			begin: func(s *storm) { s.relay(1).process.Freeze() }, end: func(s *storm) { s.relay(1).process.Thaw() },
+		},
+		{name: "line to the nodes: cut", begin: nodes(func(ls links) { ls.each((*link).cut) }), end: nodes(func(ls links) { ls.each((*link).repair) })},
+		{name: "line to the nodes: silent", begin: nodes(links.mute), end: nodes(links.heal)},
+		{name: "line to the mirror node: cut", begin: func(s *storm) { s.relay(1).mirror.cut() }, end: func(s *storm) { s.relay(1).mirror.repair() }},
+		{name: "line to the mirror node: silent", begin: func(s *storm) { s.relay(1).mirror.mute() }, end: func(s *storm) { s.relay(1).mirror.heal() }},
+		{
+			name:  "nodes and mirror node: some calls fail",
+			begin: func(s *storm) { s.net.spoil("PUT", hardships) }, end: func(s *storm) { s.net.spoil("DELETE", "") },
+		},
+	}
+}
+
+// slowDisk has Redis write each change to the disk before it answers, while something else keeps the disk busy.
+func (s *storm) slowDisk() {
+	t := s.net.t
+	t.Helper()
+	s.each("CONFIG", "SET", "appendfsync", "always")
+	s.each("CONFIG", "SET", "appendonly", "yes")
+	dir := t.TempDir()
+	go func() {
+		block := make([]byte, 4<<20)
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end) && t.Context().Err() == nil; {
+			file, err := os.Create(filepath.Join(dir, "busy"))
+			if err != nil {
+				return // the test is over
+			}
+			_, _ = file.Write(block)
+			_ = file.Sync()
+			_ = file.Close()
+		}
+	}()
+}
+
+// setClock sets the clocks of all servers of Redis, and demands that Redis goes by them.
+func (s *storm) setClock(ahead time.Duration) {
+	t := s.net.t
+	t.Helper()
+	s.clock.shift(t, ahead)
+	now, err := s.servers[0].Client().Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if off := time.Until(now) - ahead; off.Abs() > 20*time.Second {
+		t.Fatalf("the clock of Redis is wrong by %v after it was set %v ahead", off, ahead)
+	}
+}
+
+// insistent is a client that wants each of its transactions executed: it sends a burst over all relays, and
+// what was not executed by the answer, or has none, to the next relay, until it is.
+type insistent struct {
+	storm  *storm
+	sender *sender
+	first  int // the relay of its first transaction
+}
+
+// insists sends bursts until ctx ends, and returns when all have been executed.
+func (c *insistent) insists(ctx context.Context, book *burst) {
+	for ctx.Err() == nil {
+		var sent sync.WaitGroup
+		for i, tx := range c.sender.pay(stormBurst) {
+			sent.Go(func() { c.storm.insist(book, tx, c.first+i) })
+		}
+		sent.Wait()
+		<-time.After(100 * time.Millisecond)
+	}
+}
+
+func (s *storm) insist(book *burst, tx *transaction, first int) {
+	end := time.Now().Add(stormPatience)
+	for i := first; time.Now().Before(end) && s.net.t.Context().Err() == nil; i++ {
+		ctx, cancel := context.WithTimeout(s.net.t.Context(), normal)
+		book.sent(tx)
+		got := s.relay(i).post(ctx, tx)[0]
+		cancel()
+		book.answered(got)
+		if got.ok() || got.says(tooLow) {
+			return
+		}
+		<-time.After(time.Duration(100+rand.IntN(200)) * time.Millisecond)
+	}
+}
+
+// toll is what a fault has cost.
+type toll struct {
+	sent, requests, executed                        int
+	lost, twice, disorder, unanswered, contradicted int
+	paid, refused, open                             int
+	slowest                                         time.Duration
+	problems                                        []string
+}
+
+func (c toll) faultless() bool {
+	return c.lost+c.twice+c.disorder+c.unanswered+c.contradicted == 0
+}
+
+func (c *toll) blame(count *int, format string, args ...any) {
+	*count++
+	c.problems = append(c.problems, fmt.Sprintf(format, args...))
+}
+
+// judge compares what clients were told with the log of consensus. Clients send again what has no answer: what
+// consensus then refuses, because it was executed, is paid for and no error. The log is that since the transactions
+// were sent; next is each sender's nonce then.
+func judge(log []decision, answers []answer, killed map[string]bool, next map[string]uint64) toll {
+	c := toll{requests: len(answers)}
+	done, seen := map[string]int{}, map[string]bool{}
+	for _, d := range log {
+		expected, ours := next[d.Sender.Hex()]
+		switch {
+		case !ours:
+		case d.Status == success && d.Nonce == expected:
+			next[d.Sender.Hex()]++
+			c.executed++
+			done[d.Hash.Hex()]++
+		case d.Status == success:
+			if done[d.Hash.Hex()]++; done[d.Hash.Hex()] > 1 {
+				c.blame(&c.twice, "executed twice: %v", d)
+			} else {
+				c.blame(&c.disorder, "nonce %d was next: %v", expected, d)
+			}
+		case d.Status == wrongNonce && d.Nonce < expected:
+			c.paid++
+		default:
+			c.blame(&c.disorder, "nonce %d was next: %v", expected, d)
+		}
+	}
+	about := map[string][]answer{}
+	for _, got := range answers {
+		about[got.tx.hash.Hex()] = append(about[got.tx.hash.Hex()], got)
+	}
+	for _, got := range answers {
+		hash := got.tx.hash.Hex()
+		if !seen[hash] {
+			seen[hash] = true
+			c.sent++
+			if done[hash] == 0 {
+				c.blame(&c.lost, "never executed: %v", about[hash])
+			}
+		}
+		c.weigh(got, done[hash] > 0, about[hash], killed)
+	}
+	return c
+}
+
+// weigh looks at one answer, given what else was said about the transaction.
+func (c *toll) weigh(got answer, done bool, others []answer, killed map[string]bool) {
+	c.slowest = max(c.slowest, got.took)
+	mayBeThere := slices.ContainsFunc(others, func(o answer) bool { return o.ok() || o.lost != nil || o.refusal.open() })
+	switch {
+	case got.lost != nil:
+		if !killed[got.relay] {
+			c.blame(&c.unanswered, "not answered: %v", got)
+		}
+	case got.ok() && got.hash != got.tx.hash:
+		c.blame(&c.contradicted, "another hash %s: %v", got.hash.Hex(), got)
+	case got.ok() && !done:
+		c.blame(&c.contradicted, "a hash, and never executed: %v", got)
+	case got.ok():
+	case got.refusal.open():
+		c.open++
+	case got.says(tooLow) && (!done || !mayBeThere):
+		c.blame(&c.contradicted, "told to be too low: %v", others)
+	case !got.says(tooLow) && done && !mayBeThere:
+		c.blame(&c.contradicted, "told to have failed, and executed: %v", others)
+	default:
+		c.refused++
+	}
+}
+
+// suffer has clients send before, during and after a fault, and judges when all is executed.
+func (s *storm) suffer(f fault, lasts time.Duration) toll {
+	t := s.net.t
+	t.Helper()
+	s.mu.Lock()
+	s.killed = map[string]bool{}
+	s.mu.Unlock()
+	from, next := len(s.net.decisions()), map[string]uint64{}
+	for _, c := range s.clients {
+		next[c.sender.address.Hex()] = c.sender.next
+	}
+	book := newBurst(s.net)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var clients sync.WaitGroup
+	for _, c := range s.clients {
+		clients.Go(func() { c.insists(ctx, book) })
+	}
+	pause(lasts / 4)
+	if f.begin != nil {
+		f.begin(s)
+	}
+	for range 10 {
+		if f.during != nil {
+			f.during(s)
+		}
+		pause(lasts / 10)
+	}
+	if f.end != nil {
+		f.end(s)
+	}
+	pause(lasts / 4)
+	stop()
+	clients.Wait()
+	for i := range s.fleet {
+		s.relay(i).sharesOrder()
+	}
+	return judge(s.net.decisions()[from:], book.all(), s.killed, next)
+}
+
+// TestEveryFault puts a fleet of three relays through one fault after the other while clients send bursts over all of
+// them, and judges by the log of consensus and every answer. Usually these are a few faults, once; with
+// LOCKSTEP_CHAOS_TIME all of them, over each kind of Redis, again and again for so long.
+// LOCKSTEP_CHAOS_FAULT chooses faults by a part of "kind of Redis: name", LOCKSTEP_CHAOS_DOC names a document whose lines about
+// these faults are replaced.
+func TestEveryFault(t *testing.T) {
+	short, until := true, time.Time{}
+	if text := os.Getenv("LOCKSTEP_CHAOS_TIME"); text != "" {
+		lasts, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		short, until = false, time.Now().Add(lasts)
+	}
+	var book tollBook
+	for round := 0; round == 0 || !short && time.Now().Before(until); round++ {
+		for _, kind := range []string{overLines, overSentinel, overCluster} {
+			if short && kind != overSentinel || round > 0 && time.Now().After(until) {
+				continue
+			}
+			t.Run(fmt.Sprintf("%d %s", round+1, kind), func(t *testing.T) { book.round(t, kind, short) })
+		}
+	}
+	t.Logf("\n%s", table(book.lines()))
+	if path := os.Getenv("LOCKSTEP_CHAOS_DOC"); path != "" && !t.Failed() {
+		if err := book.write(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// round has one fleet suffer each fault once.
+func (b *tollBook) round(t *testing.T, kind string, short bool) {
+	faults := append(relayFaults(), redisFaults()...)
+	faults = slices.DeleteFunc(faults, func(f fault) bool {
+		return short && !f.brief || f.only != "" && f.only != kind || !strings.Contains(kind+": "+f.name, os.Getenv("LOCKSTEP_CHAOS_FAULT"))
+	})
+	if len(faults) == 0 {
+		return
+	}
+	lasts := 4 * time.Second
+	if short {
+		lasts = 2 * time.Second
+	}
+	s := newStorm(t, kind, short)
+	for _, f := range faults {
+		if f.last && f.name != faults[len(faults)-1].name {
+			t.Fatalf("%s must be last", f.name)
+		}
+		cost := s.suffer(f, lasts)
+		b.add(kind, f.name, cost)
+		t.Logf("%s: %d sent, %d requests, %d executed, slowest %v", f.name, cost.sent, cost.requests, cost.executed, cost.slowest.Round(time.Millisecond))
+		if f.ends && cost.lost+cost.twice+cost.unanswered+cost.contradicted == 0 {
+			continue
+		}
+		if !cost.faultless() {
+			t.Errorf("%s: %d problems:\n%s", f.name, len(cost.problems), strings.Join(cost.problems[:min(len(cost.problems), 10)], "\n"))
+		}
+		if cost.executed < stormClients*stormBurst {
+			t.Errorf("%s: only %d were executed: there was no load", f.name, cost.executed)
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// tollBook has what each fault has cost, in the order in which the faults came first.
+type tollBook struct{ pages []*tollPage }
+
+type tollPage struct {
+	kind, fault string
+	times       int
+	toll
+}
+
+func (b *tollBook) add(kind, fault string, c toll) {
+	i := slices.IndexFunc(b.pages, func(p *tollPage) bool { return p.kind == kind && p.fault == fault })
+	if i < 0 {
+		i = len(b.pages)
+		b.pages = append(b.pages, &tollPage{kind: kind, fault: fault})
+	}
+	p := b.pages[i]
+	p.times++
+	for _, sum := range []struct {
+		to *int
+		by int
+	}{
+		{&p.sent, c.sent},
+		{&p.requests, c.requests},
+		{&p.executed, c.executed},
+		{&p.lost, c.lost},
+		{&p.twice, c.twice},
+		{&p.disorder, c.disorder},
+		{&p.unanswered, c.unanswered},
+		{&p.contradicted, c.contradicted},
+		{&p.paid, c.paid},
+		{&p.refused, c.refused},
+		{&p.open, c.open},
+	} {
+		*sum.to += sum.by
+	}
+	p.slowest = max(p.slowest, c.slowest)
+}
+
+// lines are those of a table of Markdown for each kind of Redis, by kind and fault.
+func (b *tollBook) lines() (lines []tollLine) {
+	day := time.Now().UTC().Format(time.DateOnly)
+	for _, p := range b.pages {
+		lines = append(lines, tollLine{p.kind, p.fault, fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %.1f s | %s |", p.fault, p.times, p.sent, p.executed,
+			p.lost, p.twice, p.disorder, p.unanswered, p.contradicted, p.paid, p.slowest.Seconds(), day)})
+	}
+	return lines
+}
+
+type tollLine struct{ kind, fault, text string }
+
+const (
+	tollKind = "Redis: "
+	tollHead = "| Fault | times | sent | executed | lost | twice | wrong order | unanswered | contradicted | paid | slowest | measured |"
+)
+
+// table writes a table for each kind of Redis.
+func table(lines []tollLine) string {
+	var out strings.Builder
+	var kinds []string
+	for _, l := range lines {
+		if !slices.Contains(kinds, l.kind) {
+			kinds = append(kinds, l.kind)
+		}
+	}
+	for _, kind := range kinds {
+		fmt.Fprintf(&out, "\n%s%s\n\n%s\n%s|\n", tollKind, kind, tollHead, strings.Repeat("|---", strings.Count(tollHead, "|")-1))
+		for _, l := range lines {
+			if l.kind == kind {
+				out.WriteString(l.text + "\n")
+			}
+		}
+	}
+	return out.String()
+}
+
+// readTable reads what table wrote.
+func readTable(text string) (lines []tollLine) {
+	kind := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if rest, ok := strings.CutPrefix(line, tollKind); ok {
+			kind = rest
+		}
+		fault, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		if strings.HasPrefix(line, "| ") && line != tollHead {
+			lines = append(lines, tollLine{kind, fault, line})
+		}
+	}
+	return lines
+}
+
+// Lines of a document between which the table goes.
+const (
+	tableBegins = "<!-- make chaos writes from here -->\n"
+	tableEnds   = "<!-- to here -->\n"
+)
+
+// write puts the lines into a document, each in place of the former one about its fault.
+func (b *tollBook) write(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	before, rest, begins := strings.Cut(string(text), tableBegins)
+	former, after, ends := strings.Cut(rest, tableEnds)
+	if !begins || !ends {
+		return fmt.Errorf("%s has no place for the table", path)
+	}
+	lines := readTable(former)
+	for _, l := range b.lines() {
+		i := slices.IndexFunc(lines, func(old tollLine) bool { return old.kind == l.kind && old.fault == l.fault })
+		if i < 0 {
+			i, lines = len(lines), append(lines, l)
+		}
+		lines[i] = l
+	}
+	measured := fmt.Sprintf("Measured on %s/%s with %d processors.\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	return os.WriteFile(path, []byte(before+tableBegins+measured+table(lines)+tableEnds+after), 0o600) //nolint:gosec // the caller's own file
+}
+
+// A run replaces the lines of its faults and keeps the others.
+func TestTollBook(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "doc.md")
+	if err := os.WriteFile(path, []byte("before\n"+tableBegins+tableEnds+"after\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write := func(kind, fault string, sent ...int) {
+		t.Helper()
+		var b tollBook
+		for _, n := range sent {
+			b.add(kind, fault, toll{sent: n, executed: n, slowest: time.Second})
+		}
+		if err := b.write(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one", "x", 1)
+	write("two", "x", 2)
+	write("one", "y", 3)
+	write("one", "x", 4, 5)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := readTable(string(text))
+	var shown []string
+	for _, l := range got {
+		shown = append(shown, l.kind+" "+strings.Join(strings.Fields(l.text)[:8], " "))
+	}
+	want := []string{"one | x | 2 | 9 | 9", "one | y | 1 | 3 | 3", "two | x | 1 | 2 | 2"}
+	if !slices.Equal(shown, want) {
+		t.Errorf("got %q, want %q in\n%s", shown, want, text)
+	}
+	if !strings.HasPrefix(string(text), "before\n") || !strings.HasSuffix(string(text), "after\n") {
+		t.Errorf("what is around the table is gone:\n%s", text)
+	}
+}
+
+// TestJudge shows the judge of faults each thing that must not be.
+func TestJudge(t *testing.T) {
+	alice := common.HexToAddress("0xa1")
+	tx := func(nonce byte) *transaction {
+		return &transaction{sender: alice, nonce: uint64(nonce), hash: common.Hash{1, nonce}}
+	}
+	fine := func(nonce byte) answer { return answer{tx: tx(nonce), relay: "A", hash: tx(nonce).hash} }
+	no := func(nonce byte, text string) answer {
+		return answer{tx: tx(nonce), relay: "A", refusal: &refusal{Message: text}}
+	}
+	silent := func(nonce byte, relay string) answer {
+		return answer{tx: tx(nonce), relay: relay, lost: errors.New("reset")}
+	}
+	open := answer{tx: tx(0), relay: "A", refusal: &refusal{Data: []byte(`{"provisional":true}`)}}
+	ran := func(nonce byte) decision {
+		return decision{Sender: alice, Nonce: uint64(nonce), Hash: tx(nonce).hash, Status: success}
+	}
+	refused := func(nonce byte) decision { d := ran(nonce); d.Status = wrongNonce; return d }
+	for name, tc := range map[string]struct {
+		log     []decision
+		answers []answer
+		want    toll
+	}{
+		"all is well":            {[]decision{ran(0), ran(1)}, []answer{fine(0), fine(1)}, toll{sent: 2, requests: 2, executed: 2}},
+		"sent again, paid for":   {[]decision{ran(0), refused(0)}, []answer{silent(0, "killed"), no(0, tooLow)}, toll{sent: 1, requests: 2, executed: 1, refused: 1, paid: 1}},
+		"open, then executed":    {[]decision{ran(0)}, []answer{open, no(0, tooLow)}, toll{sent: 1, requests: 2, executed: 1, open: 1, refused: 1}},
+		"refused, then executed": {[]decision{ran(0)}, []answer{no(0, "busy"), fine(0)}, toll{sent: 1, requests: 2, executed: 1, refused: 1}},
+		"lost":                   {nil, []answer{no(0, "busy")}, toll{sent: 1, requests: 1, lost: 1, refused: 1}},
+		"twice":                  {[]decision{ran(0), ran(0)}, []answer{fine(0)}, toll{sent: 1, requests: 1, executed: 1, twice: 1}},
+		"wrong order":            {[]decision{refused(1), ran(0), ran(1)}, []answer{fine(0), fine(1)}, toll{sent: 2, requests: 2, executed: 2, disorder: 1}},
+		"executed out of order":  {[]decision{ran(1)}, []answer{fine(1)}, toll{sent: 1, requests: 1, disorder: 1}},
+		"refused otherwise":      {[]decision{{Sender: alice, Hash: tx(0).hash, Status: "BUSY"}, ran(0)}, []answer{fine(0)}, toll{sent: 1, requests: 1, executed: 1, disorder: 1}},
+		"no answer":              {[]decision{ran(0)}, []answer{silent(0, "A")}, toll{sent: 1, requests: 1, executed: 1, unanswered: 1}},
+		"a hash for nothing":     {nil, []answer{fine(0)}, toll{sent: 1, requests: 1, lost: 1, contradicted: 1}},
+		"another hash":           {[]decision{ran(0)}, []answer{{tx: tx(0), relay: "A", hash: tx(1).hash}}, toll{sent: 1, requests: 1, executed: 1, contradicted: 1}},
+		"said to have failed":    {[]decision{ran(0)}, []answer{no(0, "not submitted")}, toll{sent: 1, requests: 1, executed: 1, contradicted: 1}},
+		"too low for nothing":    {nil, []answer{no(0, tooLow)}, toll{sent: 1, requests: 1, lost: 1, contradicted: 1}},
+		"too low at first":       {[]decision{ran(0)}, []answer{no(0, tooLow)}, toll{sent: 1, requests: 1, executed: 1, contradicted: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := judge(tc.log, tc.answers, map[string]bool{"killed": true}, map[string]uint64{alice.Hex(): 0})
+			if bad := tc.want.faultless(); bad != got.faultless() {
+				t.Errorf("faultless: %t", got.faultless())
+			}
+			got.problems = nil
+			if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", tc.want) {
+				t.Errorf("got  %+v\nwant %+v", got, tc.want)
+			}
+		})
+	}
+}
