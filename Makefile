@@ -13,7 +13,7 @@ SIM_TIME ?= 10m
 SIM_FIRST ?= 0
 comma := ,
 
-.PHONY: help dev build build-race release install setup test unit race e2e soak soakconns chaos-watch chaos-txm lint fmt alerts generate verify bench bench-dev bench-txm proof sim attack fuzz cover
+.PHONY: help dev build build-race release install setup test unit race e2e soak soakconns chaos chaos-watch chaos-txm lint fmt generate verify bench bench-txm proof sim attack fuzz cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ soak: setup ## half an hour of constant load and constant trouble (SOAK_TIME=30m
 soakconns: ## half an hour of connections reset, half closed and talked into, under the race detector (SOAK_TIME=30m)
 	LOCKSTEP_SOAK_TIME=$(SOAK_TIME) go test -race -count=1 -v -timeout 24h -run TestConnectionSoak ./mirror/... ./internal/plainhttp/...
 
+chaos: setup ## kill, stop and cut off relays, Redis and nodes for ten minutes, and write the table of docs/RELIABILITY.md (CHAOS_TIME=1h, FAULT=FLUSHALL for some)
+	LOCKSTEP_CHAOS_TIME=$(CHAOS_TIME) LOCKSTEP_CHAOS_FAULT='$(FAULT)' LOCKSTEP_CHAOS_DOC='$(CURDIR)/docs/RELIABILITY.md' go test -count=1 -v -timeout 24h -run 'TestEveryFault$$' ./e2e/fleet
+
 chaos-watch: setup ## kill and stop event watchers for ten minutes (CHAOS_TIME=10m)
 	LOCKSTEP_CHAOS_TIME=$(CHAOS_TIME) go test -count=1 -v -timeout 24h -run TestKilledWatchers ./e2e/watchers
 
@@ -78,9 +81,6 @@ generate: bin/protogen ## remake the generated files
 	go test ./ethapi -run TestMethodsDocument -update >/dev/null
 	go test . -run TestNotice -update >/dev/null
 
-alerts: ## check the alert rules with Prometheus's own parser, and whether they fire
-	go test -C tools/alerts -count=1 .
-
 verify: bin/protogen ## fail when a generated file or go.mod is stale
 	go mod tidy -diff
 	@rm -rf bin/.verify && mkdir bin/.verify && cp internal/hapi/hapi.proto bin/.verify/
@@ -88,12 +88,9 @@ verify: bin/protogen ## fail when a generated file or go.mod is stale
 	diff -u internal/hapi/hapi.pb.go bin/.verify/hapi.pb.go
 	go test -run 'TestDocs|TestMetricsDocument|TestMethodsDocument|TestNotice' . ./config ./app ./ethapi
 
-bench: setup ## measure, and print the figures with their spread (ROWS=reads-cheap,burst for some)
-	./scripts/bench.sh $(if $(ROWS),-rows $(ROWS))
+bench: setup ## measure, print the figures with their spread and write docs/PERFORMANCE.md (ROWS=reads-cheap,burst for some)
+	./scripts/bench.sh -doc docs/PERFORMANCE.md $(if $(ROWS),-rows $(ROWS))
 	$(if $(ROWS),,$(MAKE) bench-txm)
-
-bench-dev: setup ## measure the development network: start, memory, transfers through the whole relay
-	go test -count=1 -v -run TestWeight ./e2e/devnet
 
 bench-txm: setup ## measure the transaction manager alone
 	go test -count=1 -run '^$$' -bench BenchmarkManager -benchtime 3x -timeout 1h ./e2e/txm

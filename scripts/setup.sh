@@ -5,6 +5,8 @@
 #   npm            likewise; and Node.js 22 from npm where the distribution's is older than 20
 #   PostgreSQL     likewise (its server programs; they need not run)
 #   chromium       likewise (the tests of the console's page look at it)
+#   nginx          likewise (make bench holds reads against it)
+#   gcc            likewise (make chaos sets the clock of Redis with what it builds)
 #   e2e/hardhat2, hardhat3   the packages of Hardhat and OpenZeppelin's contracts, as the package-lock.json there pins them
 #   e2e/node_modules   anvil, cast, forge, ethers, viem, web3.js, the Hedera SDK, near-api-js, workerd, axe-core and solc-js, as e2e/package-lock.json pins them
 #
@@ -82,6 +84,18 @@ postgres_ready() {
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || die "PostgreSQL is installed, but its initdb is not in /usr/lib/postgresql"
 }
 
+# nginx_ready makes sure of nginx, which Debian keeps off the PATH of users.
+nginx_ready() {
+	[ -x /usr/sbin/nginx ] || package nginx nginx-light
+}
+
+# compiler_ready makes sure of a C compiler and the headers of the C library.
+compiler_ready() {
+	has cc && return
+	package cc gcc
+	again fetch libc6-dev || die "apt-get could not install libc6-dev"
+}
+
 # npm writes what it installed into node_modules/.package-lock.json. The copy of
 # our own lock file beside it tells whether that is still what we ask for.
 packages_ready() { # DIRECTORY
@@ -97,6 +111,8 @@ node_ready
 package redis-server redis-server
 postgres_ready
 package chromium chromium
+nginx_ready
+compiler_ready
 packages_ready "$e2e"
 packages_ready "$e2e/hardhat2"
 packages_ready "$e2e/hardhat3"

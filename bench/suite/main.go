@@ -52,6 +52,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	program := flags.String("lockstep", "bin/lockstep", "the `program` to measure")
 	chosen := flags.String("rows", "", "`rows` to measure, separated by commas (default: all of "+strings.Join(rowNames(), ", ")+")")
 	file := flags.String("json", "", "`file` to write the figures to, as JSON")
+	document := flags.String("doc", "", "`file` in Markdown in which the sections of these rows are replaced")
 	keep := flags.String("keep", "", "`directory` to keep the logs of all processes in")
 	settings := flags.String("set", "", "further `settings` of our relays, NAME=value separated by spaces")
 	flags.IntVar(&l.runs, "runs", 0, "runs of each row (default: each row's own number)")
@@ -70,7 +71,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	}
 	defer l.close()
-	return l.measure(ctx, list, out, *file)
+	return l.measure(ctx, list, out, *file, *document)
 }
 
 // row is one measurement.
@@ -96,6 +97,7 @@ func rows() []row {
 		{"no-nodes", "a sender's queue of 1, 10 and 100 while no consensus node takes anything, of one and of thirty", 1, noNodes},
 		{"healing", "what a hiccup costs a burst", 3, healing},
 		{"reads-cheap", "reads that need no mirror node", 3, readsCheap},
+		{"reads-limit", "what requests cost against a bare echo and nginx", 3, readsLimit},
 		{"reads-cold", "reads of what was never asked for before", 3, readsCold},
 		{"reads-tip", "reads of the newest, asked for by many", 3, readsTip},
 		{"reads-memory", "memory of the relay's process", 3, readsMemory},
@@ -189,7 +191,7 @@ type report struct {
 	Tables  []*table  `json:"tables"`
 }
 
-func (l *lab) measure(ctx context.Context, list []row, out io.Writer, file string) error {
+func (l *lab) measure(ctx context.Context, list []row, out io.Writer, file, document string) error {
 	r := report{Started: time.Now().UTC(), Machine: fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()), Set: l.settings}
 	if _, err := fmt.Fprintf(out, "Order of transactions, reads and watchers, measured %s on %s.\n* established relay, measured earlier on such a machine; not measured here.\n",
 		r.Started.Format(time.DateTime), r.Machine); err != nil {
@@ -219,6 +221,9 @@ func (l *lab) measure(ctx context.Context, list []row, out io.Writer, file strin
 			err = os.WriteFile(file, append(text, '\n'), 0o600)
 		}
 		errs = append(errs, err)
+	}
+	if document != "" {
+		errs = append(errs, r.document(document))
 	}
 	return errors.Join(errs...)
 }

@@ -38,7 +38,7 @@ func TestGoodAnswers(t *testing.T) {
 			if name == "cut" {
 				in = bufio.NewReaderSize(strings.NewReader(tt.text), 4<<10)
 			}
-			err := goodAnswer(in, tt.calls)
+			err := goodAnswer(in, tt.calls, reading{}.has)
 			if tt.err == "" {
 				rest, _ := io.ReadAll(in)
 				if err != nil || string(rest) != "rest" {

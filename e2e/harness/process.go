@@ -193,19 +193,14 @@ func (p *Process) Stop() {
 }
 
 // Memory is the process's resident memory, in bytes.
-func (p *Process) Memory() int { p.t.Helper(); return p.memory("VmRSS") }
-
-// OwnMemory is Memory without the pages of the program's file, which the system shares and takes back.
-func (p *Process) OwnMemory() int { p.t.Helper(); return p.memory("RssAnon") }
-
-func (p *Process) memory(field string) int {
+func (p *Process) Memory() int {
 	p.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, field+":"); ok {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
 			kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
 			if err != nil {
 				p.t.Fatal(err)
@@ -213,7 +208,7 @@ func (p *Process) memory(field string) int {
 			return kilobytes << 10
 		}
 	}
-	p.t.Fatalf("no %s:\n%s", field, text)
+	p.t.Fatalf("no VmRSS:\n%s", text)
 	return 0
 }
 

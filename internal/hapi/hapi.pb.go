@@ -10331,159 +10331,6 @@ func (x *ConsensusGetTopicInfoQuery) GetTopicID() *TopicID {
 	return nil
 }
 
-// What a mirror node's gRPC API is asked for, and answers for each message.
-type ConsensusTopicQuery struct {
-	state              protoimpl.MessageState `protogen:"open.v1"`
-	TopicID            *TopicID               `protobuf:"bytes,1,opt,name=topicID,proto3" json:"topicID,omitempty"`
-	ConsensusStartTime *Timestamp             `protobuf:"bytes,2,opt,name=consensusStartTime,proto3" json:"consensusStartTime,omitempty"`
-	ConsensusEndTime   *Timestamp             `protobuf:"bytes,3,opt,name=consensusEndTime,proto3" json:"consensusEndTime,omitempty"`
-	Limit              uint64                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
-}
-
-func (x *ConsensusTopicQuery) Reset() {
-	*x = ConsensusTopicQuery{}
-	mi := &file_hapi_proto_msgTypes[95]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ConsensusTopicQuery) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ConsensusTopicQuery) ProtoMessage() {}
-
-func (x *ConsensusTopicQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[95]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ConsensusTopicQuery.ProtoReflect.Descriptor instead.
-func (*ConsensusTopicQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{95}
-}
-
-func (x *ConsensusTopicQuery) GetTopicID() *TopicID {
-	if x != nil {
-		return x.TopicID
-	}
-	return nil
-}
-
-func (x *ConsensusTopicQuery) GetConsensusStartTime() *Timestamp {
-	if x != nil {
-		return x.ConsensusStartTime
-	}
-	return nil
-}
-
-func (x *ConsensusTopicQuery) GetConsensusEndTime() *Timestamp {
-	if x != nil {
-		return x.ConsensusEndTime
-	}
-	return nil
-}
-
-func (x *ConsensusTopicQuery) GetLimit() uint64 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-type ConsensusTopicResponse struct {
-	state              protoimpl.MessageState     `protogen:"open.v1"`
-	ConsensusTimestamp *Timestamp                 `protobuf:"bytes,1,opt,name=consensusTimestamp,proto3" json:"consensusTimestamp,omitempty"`
-	Message            []byte                     `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	RunningHash        []byte                     `protobuf:"bytes,3,opt,name=runningHash,proto3" json:"runningHash,omitempty"`
-	SequenceNumber     uint64                     `protobuf:"varint,4,opt,name=sequenceNumber,proto3" json:"sequenceNumber,omitempty"`
-	RunningHashVersion uint64                     `protobuf:"varint,5,opt,name=runningHashVersion,proto3" json:"runningHashVersion,omitempty"`
-	ChunkInfo          *ConsensusMessageChunkInfo `protobuf:"bytes,6,opt,name=chunkInfo,proto3" json:"chunkInfo,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
-}
-
-func (x *ConsensusTopicResponse) Reset() {
-	*x = ConsensusTopicResponse{}
-	mi := &file_hapi_proto_msgTypes[96]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ConsensusTopicResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ConsensusTopicResponse) ProtoMessage() {}
-
-func (x *ConsensusTopicResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[96]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ConsensusTopicResponse.ProtoReflect.Descriptor instead.
-func (*ConsensusTopicResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{96}
-}
-
-func (x *ConsensusTopicResponse) GetConsensusTimestamp() *Timestamp {
-	if x != nil {
-		return x.ConsensusTimestamp
-	}
-	return nil
-}
-
-func (x *ConsensusTopicResponse) GetMessage() []byte {
-	if x != nil {
-		return x.Message
-	}
-	return nil
-}
-
-func (x *ConsensusTopicResponse) GetRunningHash() []byte {
-	if x != nil {
-		return x.RunningHash
-	}
-	return nil
-}
-
-func (x *ConsensusTopicResponse) GetSequenceNumber() uint64 {
-	if x != nil {
-		return x.SequenceNumber
-	}
-	return 0
-}
-
-func (x *ConsensusTopicResponse) GetRunningHashVersion() uint64 {
-	if x != nil {
-		return x.RunningHashVersion
-	}
-	return 0
-}
-
-func (x *ConsensusTopicResponse) GetChunkInfo() *ConsensusMessageChunkInfo {
-	if x != nil {
-		return x.ChunkInfo
-	}
-	return nil
-}
-
 type ConsensusTopicInfo struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Memo             string                 `protobuf:"bytes,1,opt,name=memo,proto3" json:"memo,omitempty"`
@@ -10504,7 +10351,7 @@ type ConsensusTopicInfo struct {
 
 func (x *ConsensusTopicInfo) Reset() {
 	*x = ConsensusTopicInfo{}
-	mi := &file_hapi_proto_msgTypes[97]
+	mi := &file_hapi_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10516,7 +10363,7 @@ func (x *ConsensusTopicInfo) String() string {
 func (*ConsensusTopicInfo) ProtoMessage() {}
 
 func (x *ConsensusTopicInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[97]
+	mi := &file_hapi_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10529,7 +10376,7 @@ func (x *ConsensusTopicInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsensusTopicInfo.ProtoReflect.Descriptor instead.
 func (*ConsensusTopicInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{97}
+	return file_hapi_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ConsensusTopicInfo) GetMemo() string {
@@ -10627,7 +10474,7 @@ type ConsensusGetTopicInfoResponse struct {
 
 func (x *ConsensusGetTopicInfoResponse) Reset() {
 	*x = ConsensusGetTopicInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[98]
+	mi := &file_hapi_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10639,7 +10486,7 @@ func (x *ConsensusGetTopicInfoResponse) String() string {
 func (*ConsensusGetTopicInfoResponse) ProtoMessage() {}
 
 func (x *ConsensusGetTopicInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[98]
+	mi := &file_hapi_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10652,7 +10499,7 @@ func (x *ConsensusGetTopicInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsensusGetTopicInfoResponse.ProtoReflect.Descriptor instead.
 func (*ConsensusGetTopicInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{98}
+	return file_hapi_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ConsensusGetTopicInfoResponse) GetHeader() *ResponseHeader {
@@ -10690,7 +10537,7 @@ type ScheduleCreateTransactionBody struct {
 
 func (x *ScheduleCreateTransactionBody) Reset() {
 	*x = ScheduleCreateTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[99]
+	mi := &file_hapi_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10702,7 +10549,7 @@ func (x *ScheduleCreateTransactionBody) String() string {
 func (*ScheduleCreateTransactionBody) ProtoMessage() {}
 
 func (x *ScheduleCreateTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[99]
+	mi := &file_hapi_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10715,7 +10562,7 @@ func (x *ScheduleCreateTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleCreateTransactionBody.ProtoReflect.Descriptor instead.
 func (*ScheduleCreateTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{99}
+	return file_hapi_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ScheduleCreateTransactionBody) GetScheduledTransactionBody() *SchedulableTransactionBody {
@@ -10769,7 +10616,7 @@ type ScheduleSignTransactionBody struct {
 
 func (x *ScheduleSignTransactionBody) Reset() {
 	*x = ScheduleSignTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[100]
+	mi := &file_hapi_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10781,7 +10628,7 @@ func (x *ScheduleSignTransactionBody) String() string {
 func (*ScheduleSignTransactionBody) ProtoMessage() {}
 
 func (x *ScheduleSignTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[100]
+	mi := &file_hapi_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10794,7 +10641,7 @@ func (x *ScheduleSignTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleSignTransactionBody.ProtoReflect.Descriptor instead.
 func (*ScheduleSignTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{100}
+	return file_hapi_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ScheduleSignTransactionBody) GetScheduleID() *ScheduleID {
@@ -10813,7 +10660,7 @@ type ScheduleDeleteTransactionBody struct {
 
 func (x *ScheduleDeleteTransactionBody) Reset() {
 	*x = ScheduleDeleteTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[101]
+	mi := &file_hapi_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10825,7 +10672,7 @@ func (x *ScheduleDeleteTransactionBody) String() string {
 func (*ScheduleDeleteTransactionBody) ProtoMessage() {}
 
 func (x *ScheduleDeleteTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[101]
+	mi := &file_hapi_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10838,7 +10685,7 @@ func (x *ScheduleDeleteTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleDeleteTransactionBody.ProtoReflect.Descriptor instead.
 func (*ScheduleDeleteTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{101}
+	return file_hapi_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ScheduleDeleteTransactionBody) GetScheduleID() *ScheduleID {
@@ -10858,7 +10705,7 @@ type ScheduleGetInfoQuery struct {
 
 func (x *ScheduleGetInfoQuery) Reset() {
 	*x = ScheduleGetInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[102]
+	mi := &file_hapi_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10870,7 +10717,7 @@ func (x *ScheduleGetInfoQuery) String() string {
 func (*ScheduleGetInfoQuery) ProtoMessage() {}
 
 func (x *ScheduleGetInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[102]
+	mi := &file_hapi_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10883,7 +10730,7 @@ func (x *ScheduleGetInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleGetInfoQuery.ProtoReflect.Descriptor instead.
 func (*ScheduleGetInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{102}
+	return file_hapi_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ScheduleGetInfoQuery) GetHeader() *QueryHeader {
@@ -10924,7 +10771,7 @@ type ScheduleInfo struct {
 
 func (x *ScheduleInfo) Reset() {
 	*x = ScheduleInfo{}
-	mi := &file_hapi_proto_msgTypes[103]
+	mi := &file_hapi_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10936,7 +10783,7 @@ func (x *ScheduleInfo) String() string {
 func (*ScheduleInfo) ProtoMessage() {}
 
 func (x *ScheduleInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[103]
+	mi := &file_hapi_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10949,7 +10796,7 @@ func (x *ScheduleInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleInfo.ProtoReflect.Descriptor instead.
 func (*ScheduleInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{103}
+	return file_hapi_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ScheduleInfo) GetScheduleID() *ScheduleID {
@@ -11080,7 +10927,7 @@ type ScheduleGetInfoResponse struct {
 
 func (x *ScheduleGetInfoResponse) Reset() {
 	*x = ScheduleGetInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[104]
+	mi := &file_hapi_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11092,7 +10939,7 @@ func (x *ScheduleGetInfoResponse) String() string {
 func (*ScheduleGetInfoResponse) ProtoMessage() {}
 
 func (x *ScheduleGetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[104]
+	mi := &file_hapi_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11105,7 +10952,7 @@ func (x *ScheduleGetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleGetInfoResponse.ProtoReflect.Descriptor instead.
 func (*ScheduleGetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{104}
+	return file_hapi_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ScheduleGetInfoResponse) GetHeader() *ResponseHeader {
@@ -11131,7 +10978,7 @@ type UtilPrngTransactionBody struct {
 
 func (x *UtilPrngTransactionBody) Reset() {
 	*x = UtilPrngTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[105]
+	mi := &file_hapi_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11143,7 +10990,7 @@ func (x *UtilPrngTransactionBody) String() string {
 func (*UtilPrngTransactionBody) ProtoMessage() {}
 
 func (x *UtilPrngTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[105]
+	mi := &file_hapi_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11156,7 +11003,7 @@ func (x *UtilPrngTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UtilPrngTransactionBody.ProtoReflect.Descriptor instead.
 func (*UtilPrngTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{105}
+	return file_hapi_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *UtilPrngTransactionBody) GetRange() int32 {
@@ -11176,7 +11023,7 @@ type CryptoGetAccountRecordsQuery struct {
 
 func (x *CryptoGetAccountRecordsQuery) Reset() {
 	*x = CryptoGetAccountRecordsQuery{}
-	mi := &file_hapi_proto_msgTypes[106]
+	mi := &file_hapi_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11188,7 +11035,7 @@ func (x *CryptoGetAccountRecordsQuery) String() string {
 func (*CryptoGetAccountRecordsQuery) ProtoMessage() {}
 
 func (x *CryptoGetAccountRecordsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[106]
+	mi := &file_hapi_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11201,7 +11048,7 @@ func (x *CryptoGetAccountRecordsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetAccountRecordsQuery.ProtoReflect.Descriptor instead.
 func (*CryptoGetAccountRecordsQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{106}
+	return file_hapi_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *CryptoGetAccountRecordsQuery) GetHeader() *QueryHeader {
@@ -11229,7 +11076,7 @@ type CryptoGetAccountRecordsResponse struct {
 
 func (x *CryptoGetAccountRecordsResponse) Reset() {
 	*x = CryptoGetAccountRecordsResponse{}
-	mi := &file_hapi_proto_msgTypes[107]
+	mi := &file_hapi_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11241,7 +11088,7 @@ func (x *CryptoGetAccountRecordsResponse) String() string {
 func (*CryptoGetAccountRecordsResponse) ProtoMessage() {}
 
 func (x *CryptoGetAccountRecordsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[107]
+	mi := &file_hapi_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11254,7 +11101,7 @@ func (x *CryptoGetAccountRecordsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetAccountRecordsResponse.ProtoReflect.Descriptor instead.
 func (*CryptoGetAccountRecordsResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{107}
+	return file_hapi_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *CryptoGetAccountRecordsResponse) GetHeader() *ResponseHeader {
@@ -11288,7 +11135,7 @@ type GrantedCryptoAllowance struct {
 
 func (x *GrantedCryptoAllowance) Reset() {
 	*x = GrantedCryptoAllowance{}
-	mi := &file_hapi_proto_msgTypes[108]
+	mi := &file_hapi_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11300,7 +11147,7 @@ func (x *GrantedCryptoAllowance) String() string {
 func (*GrantedCryptoAllowance) ProtoMessage() {}
 
 func (x *GrantedCryptoAllowance) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[108]
+	mi := &file_hapi_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11313,7 +11160,7 @@ func (x *GrantedCryptoAllowance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantedCryptoAllowance.ProtoReflect.Descriptor instead.
 func (*GrantedCryptoAllowance) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{108}
+	return file_hapi_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *GrantedCryptoAllowance) GetSpender() *AccountID {
@@ -11340,7 +11187,7 @@ type GrantedNftAllowance struct {
 
 func (x *GrantedNftAllowance) Reset() {
 	*x = GrantedNftAllowance{}
-	mi := &file_hapi_proto_msgTypes[109]
+	mi := &file_hapi_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11352,7 +11199,7 @@ func (x *GrantedNftAllowance) String() string {
 func (*GrantedNftAllowance) ProtoMessage() {}
 
 func (x *GrantedNftAllowance) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[109]
+	mi := &file_hapi_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11365,7 +11212,7 @@ func (x *GrantedNftAllowance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantedNftAllowance.ProtoReflect.Descriptor instead.
 func (*GrantedNftAllowance) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{109}
+	return file_hapi_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *GrantedNftAllowance) GetTokenId() *TokenID {
@@ -11393,7 +11240,7 @@ type GrantedTokenAllowance struct {
 
 func (x *GrantedTokenAllowance) Reset() {
 	*x = GrantedTokenAllowance{}
-	mi := &file_hapi_proto_msgTypes[110]
+	mi := &file_hapi_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11405,7 +11252,7 @@ func (x *GrantedTokenAllowance) String() string {
 func (*GrantedTokenAllowance) ProtoMessage() {}
 
 func (x *GrantedTokenAllowance) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[110]
+	mi := &file_hapi_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11418,7 +11265,7 @@ func (x *GrantedTokenAllowance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantedTokenAllowance.ProtoReflect.Descriptor instead.
 func (*GrantedTokenAllowance) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{110}
+	return file_hapi_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *GrantedTokenAllowance) GetTokenId() *TokenID {
@@ -11452,7 +11299,7 @@ type GetAccountDetailsQuery struct {
 
 func (x *GetAccountDetailsQuery) Reset() {
 	*x = GetAccountDetailsQuery{}
-	mi := &file_hapi_proto_msgTypes[111]
+	mi := &file_hapi_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11464,7 +11311,7 @@ func (x *GetAccountDetailsQuery) String() string {
 func (*GetAccountDetailsQuery) ProtoMessage() {}
 
 func (x *GetAccountDetailsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[111]
+	mi := &file_hapi_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11477,7 +11324,7 @@ func (x *GetAccountDetailsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccountDetailsQuery.ProtoReflect.Descriptor instead.
 func (*GetAccountDetailsQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{111}
+	return file_hapi_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *GetAccountDetailsQuery) GetHeader() *QueryHeader {
@@ -11504,7 +11351,7 @@ type GetAccountDetailsResponse struct {
 
 func (x *GetAccountDetailsResponse) Reset() {
 	*x = GetAccountDetailsResponse{}
-	mi := &file_hapi_proto_msgTypes[112]
+	mi := &file_hapi_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11516,7 +11363,7 @@ func (x *GetAccountDetailsResponse) String() string {
 func (*GetAccountDetailsResponse) ProtoMessage() {}
 
 func (x *GetAccountDetailsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[112]
+	mi := &file_hapi_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11529,7 +11376,7 @@ func (x *GetAccountDetailsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccountDetailsResponse.ProtoReflect.Descriptor instead.
 func (*GetAccountDetailsResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{112}
+	return file_hapi_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *GetAccountDetailsResponse) GetHeader() *ResponseHeader {
@@ -11574,7 +11421,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_hapi_proto_msgTypes[113]
+	mi := &file_hapi_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11586,7 +11433,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[113]
+	mi := &file_hapi_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11599,7 +11446,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{113}
+	return file_hapi_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *Query) GetQuery() isQuery_Query {
@@ -11878,7 +11725,7 @@ type QueryHeader struct {
 
 func (x *QueryHeader) Reset() {
 	*x = QueryHeader{}
-	mi := &file_hapi_proto_msgTypes[114]
+	mi := &file_hapi_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11890,7 +11737,7 @@ func (x *QueryHeader) String() string {
 func (*QueryHeader) ProtoMessage() {}
 
 func (x *QueryHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[114]
+	mi := &file_hapi_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11903,7 +11750,7 @@ func (x *QueryHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryHeader.ProtoReflect.Descriptor instead.
 func (*QueryHeader) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{114}
+	return file_hapi_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *QueryHeader) GetPayment() *Transaction {
@@ -11948,7 +11795,7 @@ type Response struct {
 
 func (x *Response) Reset() {
 	*x = Response{}
-	mi := &file_hapi_proto_msgTypes[115]
+	mi := &file_hapi_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11960,7 +11807,7 @@ func (x *Response) String() string {
 func (*Response) ProtoMessage() {}
 
 func (x *Response) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[115]
+	mi := &file_hapi_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11973,7 +11820,7 @@ func (x *Response) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Response.ProtoReflect.Descriptor instead.
 func (*Response) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{115}
+	return file_hapi_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *Response) GetResponse() isResponse_Response {
@@ -12254,7 +12101,7 @@ type ResponseHeader struct {
 
 func (x *ResponseHeader) Reset() {
 	*x = ResponseHeader{}
-	mi := &file_hapi_proto_msgTypes[116]
+	mi := &file_hapi_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12266,7 +12113,7 @@ func (x *ResponseHeader) String() string {
 func (*ResponseHeader) ProtoMessage() {}
 
 func (x *ResponseHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[116]
+	mi := &file_hapi_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12279,7 +12126,7 @@ func (x *ResponseHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResponseHeader.ProtoReflect.Descriptor instead.
 func (*ResponseHeader) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{116}
+	return file_hapi_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *ResponseHeader) GetNodeTransactionPrecheckCode() ResponseCodeEnum {
@@ -12322,7 +12169,7 @@ type TransactionGetReceiptQuery struct {
 
 func (x *TransactionGetReceiptQuery) Reset() {
 	*x = TransactionGetReceiptQuery{}
-	mi := &file_hapi_proto_msgTypes[117]
+	mi := &file_hapi_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12334,7 +12181,7 @@ func (x *TransactionGetReceiptQuery) String() string {
 func (*TransactionGetReceiptQuery) ProtoMessage() {}
 
 func (x *TransactionGetReceiptQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[117]
+	mi := &file_hapi_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12347,7 +12194,7 @@ func (x *TransactionGetReceiptQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetReceiptQuery.ProtoReflect.Descriptor instead.
 func (*TransactionGetReceiptQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{117}
+	return file_hapi_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *TransactionGetReceiptQuery) GetHeader() *QueryHeader {
@@ -12390,7 +12237,7 @@ type TransactionGetReceiptResponse struct {
 
 func (x *TransactionGetReceiptResponse) Reset() {
 	*x = TransactionGetReceiptResponse{}
-	mi := &file_hapi_proto_msgTypes[118]
+	mi := &file_hapi_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12402,7 +12249,7 @@ func (x *TransactionGetReceiptResponse) String() string {
 func (*TransactionGetReceiptResponse) ProtoMessage() {}
 
 func (x *TransactionGetReceiptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[118]
+	mi := &file_hapi_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12415,7 +12262,7 @@ func (x *TransactionGetReceiptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetReceiptResponse.ProtoReflect.Descriptor instead.
 func (*TransactionGetReceiptResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{118}
+	return file_hapi_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *TransactionGetReceiptResponse) GetHeader() *ResponseHeader {
@@ -12470,7 +12317,7 @@ type TransactionReceipt struct {
 
 func (x *TransactionReceipt) Reset() {
 	*x = TransactionReceipt{}
-	mi := &file_hapi_proto_msgTypes[119]
+	mi := &file_hapi_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12482,7 +12329,7 @@ func (x *TransactionReceipt) String() string {
 func (*TransactionReceipt) ProtoMessage() {}
 
 func (x *TransactionReceipt) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[119]
+	mi := &file_hapi_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12495,7 +12342,7 @@ func (x *TransactionReceipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionReceipt.ProtoReflect.Descriptor instead.
 func (*TransactionReceipt) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{119}
+	return file_hapi_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *TransactionReceipt) GetStatus() ResponseCodeEnum {
@@ -12622,7 +12469,7 @@ type TransactionGetRecordQuery struct {
 
 func (x *TransactionGetRecordQuery) Reset() {
 	*x = TransactionGetRecordQuery{}
-	mi := &file_hapi_proto_msgTypes[120]
+	mi := &file_hapi_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12634,7 +12481,7 @@ func (x *TransactionGetRecordQuery) String() string {
 func (*TransactionGetRecordQuery) ProtoMessage() {}
 
 func (x *TransactionGetRecordQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[120]
+	mi := &file_hapi_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12647,7 +12494,7 @@ func (x *TransactionGetRecordQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetRecordQuery.ProtoReflect.Descriptor instead.
 func (*TransactionGetRecordQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{120}
+	return file_hapi_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *TransactionGetRecordQuery) GetHeader() *QueryHeader {
@@ -12690,7 +12537,7 @@ type TransactionGetRecordResponse struct {
 
 func (x *TransactionGetRecordResponse) Reset() {
 	*x = TransactionGetRecordResponse{}
-	mi := &file_hapi_proto_msgTypes[121]
+	mi := &file_hapi_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12702,7 +12549,7 @@ func (x *TransactionGetRecordResponse) String() string {
 func (*TransactionGetRecordResponse) ProtoMessage() {}
 
 func (x *TransactionGetRecordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[121]
+	mi := &file_hapi_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12715,7 +12562,7 @@ func (x *TransactionGetRecordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetRecordResponse.ProtoReflect.Descriptor instead.
 func (*TransactionGetRecordResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{121}
+	return file_hapi_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *TransactionGetRecordResponse) GetHeader() *ResponseHeader {
@@ -12782,7 +12629,7 @@ type TransactionRecord struct {
 
 func (x *TransactionRecord) Reset() {
 	*x = TransactionRecord{}
-	mi := &file_hapi_proto_msgTypes[122]
+	mi := &file_hapi_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12794,7 +12641,7 @@ func (x *TransactionRecord) String() string {
 func (*TransactionRecord) ProtoMessage() {}
 
 func (x *TransactionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[122]
+	mi := &file_hapi_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12807,7 +12654,7 @@ func (x *TransactionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionRecord.ProtoReflect.Descriptor instead.
 func (*TransactionRecord) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{122}
+	return file_hapi_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *TransactionRecord) GetReceipt() *TransactionReceipt {
@@ -13028,7 +12875,7 @@ type ExchangeRateSet struct {
 
 func (x *ExchangeRateSet) Reset() {
 	*x = ExchangeRateSet{}
-	mi := &file_hapi_proto_msgTypes[123]
+	mi := &file_hapi_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13040,7 +12887,7 @@ func (x *ExchangeRateSet) String() string {
 func (*ExchangeRateSet) ProtoMessage() {}
 
 func (x *ExchangeRateSet) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[123]
+	mi := &file_hapi_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13053,7 +12900,7 @@ func (x *ExchangeRateSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRateSet.ProtoReflect.Descriptor instead.
 func (*ExchangeRateSet) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{123}
+	return file_hapi_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *ExchangeRateSet) GetCurrentRate() *ExchangeRate {
@@ -13081,7 +12928,7 @@ type ExchangeRate struct {
 
 func (x *ExchangeRate) Reset() {
 	*x = ExchangeRate{}
-	mi := &file_hapi_proto_msgTypes[124]
+	mi := &file_hapi_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13093,7 +12940,7 @@ func (x *ExchangeRate) String() string {
 func (*ExchangeRate) ProtoMessage() {}
 
 func (x *ExchangeRate) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[124]
+	mi := &file_hapi_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13106,7 +12953,7 @@ func (x *ExchangeRate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRate.ProtoReflect.Descriptor instead.
 func (*ExchangeRate) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{124}
+	return file_hapi_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *ExchangeRate) GetHbarEquiv() int32 {
@@ -13153,7 +13000,7 @@ type ContractFunctionResult struct {
 
 func (x *ContractFunctionResult) Reset() {
 	*x = ContractFunctionResult{}
-	mi := &file_hapi_proto_msgTypes[125]
+	mi := &file_hapi_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13165,7 +13012,7 @@ func (x *ContractFunctionResult) String() string {
 func (*ContractFunctionResult) ProtoMessage() {}
 
 func (x *ContractFunctionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[125]
+	mi := &file_hapi_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13178,7 +13025,7 @@ func (x *ContractFunctionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractFunctionResult.ProtoReflect.Descriptor instead.
 func (*ContractFunctionResult) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{125}
+	return file_hapi_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *ContractFunctionResult) GetContractID() *ContractID {
@@ -13292,7 +13139,7 @@ type ContractLoginfo struct {
 
 func (x *ContractLoginfo) Reset() {
 	*x = ContractLoginfo{}
-	mi := &file_hapi_proto_msgTypes[126]
+	mi := &file_hapi_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13304,7 +13151,7 @@ func (x *ContractLoginfo) String() string {
 func (*ContractLoginfo) ProtoMessage() {}
 
 func (x *ContractLoginfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[126]
+	mi := &file_hapi_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13317,7 +13164,7 @@ func (x *ContractLoginfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractLoginfo.ProtoReflect.Descriptor instead.
 func (*ContractLoginfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{126}
+	return file_hapi_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *ContractLoginfo) GetContractID() *ContractID {
@@ -13358,7 +13205,7 @@ type ContractNonceInfo struct {
 
 func (x *ContractNonceInfo) Reset() {
 	*x = ContractNonceInfo{}
-	mi := &file_hapi_proto_msgTypes[127]
+	mi := &file_hapi_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13370,7 +13217,7 @@ func (x *ContractNonceInfo) String() string {
 func (*ContractNonceInfo) ProtoMessage() {}
 
 func (x *ContractNonceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[127]
+	mi := &file_hapi_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13383,7 +13230,7 @@ func (x *ContractNonceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractNonceInfo.ProtoReflect.Descriptor instead.
 func (*ContractNonceInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{127}
+	return file_hapi_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *ContractNonceInfo) GetContractId() *ContractID {
@@ -13414,7 +13261,7 @@ type CryptoGetAccountBalanceQuery struct {
 
 func (x *CryptoGetAccountBalanceQuery) Reset() {
 	*x = CryptoGetAccountBalanceQuery{}
-	mi := &file_hapi_proto_msgTypes[128]
+	mi := &file_hapi_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13426,7 +13273,7 @@ func (x *CryptoGetAccountBalanceQuery) String() string {
 func (*CryptoGetAccountBalanceQuery) ProtoMessage() {}
 
 func (x *CryptoGetAccountBalanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[128]
+	mi := &file_hapi_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13439,7 +13286,7 @@ func (x *CryptoGetAccountBalanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetAccountBalanceQuery.ProtoReflect.Descriptor instead.
 func (*CryptoGetAccountBalanceQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{128}
+	return file_hapi_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *CryptoGetAccountBalanceQuery) GetHeader() *QueryHeader {
@@ -13503,7 +13350,7 @@ type CryptoGetAccountBalanceResponse struct {
 
 func (x *CryptoGetAccountBalanceResponse) Reset() {
 	*x = CryptoGetAccountBalanceResponse{}
-	mi := &file_hapi_proto_msgTypes[129]
+	mi := &file_hapi_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13515,7 +13362,7 @@ func (x *CryptoGetAccountBalanceResponse) String() string {
 func (*CryptoGetAccountBalanceResponse) ProtoMessage() {}
 
 func (x *CryptoGetAccountBalanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[129]
+	mi := &file_hapi_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13528,7 +13375,7 @@ func (x *CryptoGetAccountBalanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetAccountBalanceResponse.ProtoReflect.Descriptor instead.
 func (*CryptoGetAccountBalanceResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{129}
+	return file_hapi_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *CryptoGetAccountBalanceResponse) GetHeader() *ResponseHeader {
@@ -13571,7 +13418,7 @@ type TokenBalance struct {
 
 func (x *TokenBalance) Reset() {
 	*x = TokenBalance{}
-	mi := &file_hapi_proto_msgTypes[130]
+	mi := &file_hapi_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13583,7 +13430,7 @@ func (x *TokenBalance) String() string {
 func (*TokenBalance) ProtoMessage() {}
 
 func (x *TokenBalance) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[130]
+	mi := &file_hapi_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13596,7 +13443,7 @@ func (x *TokenBalance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBalance.ProtoReflect.Descriptor instead.
 func (*TokenBalance) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{130}
+	return file_hapi_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *TokenBalance) GetTokenId() *TokenID {
@@ -13630,7 +13477,7 @@ type CryptoGetInfoQuery struct {
 
 func (x *CryptoGetInfoQuery) Reset() {
 	*x = CryptoGetInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[131]
+	mi := &file_hapi_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13642,7 +13489,7 @@ func (x *CryptoGetInfoQuery) String() string {
 func (*CryptoGetInfoQuery) ProtoMessage() {}
 
 func (x *CryptoGetInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[131]
+	mi := &file_hapi_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13655,7 +13502,7 @@ func (x *CryptoGetInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetInfoQuery.ProtoReflect.Descriptor instead.
 func (*CryptoGetInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{131}
+	return file_hapi_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *CryptoGetInfoQuery) GetHeader() *QueryHeader {
@@ -13682,7 +13529,7 @@ type CryptoGetInfoResponse struct {
 
 func (x *CryptoGetInfoResponse) Reset() {
 	*x = CryptoGetInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[132]
+	mi := &file_hapi_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13694,7 +13541,7 @@ func (x *CryptoGetInfoResponse) String() string {
 func (*CryptoGetInfoResponse) ProtoMessage() {}
 
 func (x *CryptoGetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[132]
+	mi := &file_hapi_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13707,7 +13554,7 @@ func (x *CryptoGetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetInfoResponse.ProtoReflect.Descriptor instead.
 func (*CryptoGetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{132}
+	return file_hapi_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *CryptoGetInfoResponse) GetHeader() *ResponseHeader {
@@ -13741,7 +13588,7 @@ type StakingInfo struct {
 
 func (x *StakingInfo) Reset() {
 	*x = StakingInfo{}
-	mi := &file_hapi_proto_msgTypes[133]
+	mi := &file_hapi_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13753,7 +13600,7 @@ func (x *StakingInfo) String() string {
 func (*StakingInfo) ProtoMessage() {}
 
 func (x *StakingInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[133]
+	mi := &file_hapi_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13766,7 +13613,7 @@ func (x *StakingInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StakingInfo.ProtoReflect.Descriptor instead.
 func (*StakingInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{133}
+	return file_hapi_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *StakingInfo) GetDeclineReward() bool {
@@ -13853,7 +13700,7 @@ type ContractCallLocalQuery struct {
 
 func (x *ContractCallLocalQuery) Reset() {
 	*x = ContractCallLocalQuery{}
-	mi := &file_hapi_proto_msgTypes[134]
+	mi := &file_hapi_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13865,7 +13712,7 @@ func (x *ContractCallLocalQuery) String() string {
 func (*ContractCallLocalQuery) ProtoMessage() {}
 
 func (x *ContractCallLocalQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[134]
+	mi := &file_hapi_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13878,7 +13725,7 @@ func (x *ContractCallLocalQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractCallLocalQuery.ProtoReflect.Descriptor instead.
 func (*ContractCallLocalQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{134}
+	return file_hapi_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *ContractCallLocalQuery) GetHeader() *QueryHeader {
@@ -13934,7 +13781,7 @@ type ContractCallLocalResponse struct {
 
 func (x *ContractCallLocalResponse) Reset() {
 	*x = ContractCallLocalResponse{}
-	mi := &file_hapi_proto_msgTypes[135]
+	mi := &file_hapi_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13946,7 +13793,7 @@ func (x *ContractCallLocalResponse) String() string {
 func (*ContractCallLocalResponse) ProtoMessage() {}
 
 func (x *ContractCallLocalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[135]
+	mi := &file_hapi_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13959,7 +13806,7 @@ func (x *ContractCallLocalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractCallLocalResponse.ProtoReflect.Descriptor instead.
 func (*ContractCallLocalResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{135}
+	return file_hapi_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *ContractCallLocalResponse) GetHeader() *ResponseHeader {
@@ -13986,7 +13833,7 @@ type ContractGetBytecodeQuery struct {
 
 func (x *ContractGetBytecodeQuery) Reset() {
 	*x = ContractGetBytecodeQuery{}
-	mi := &file_hapi_proto_msgTypes[136]
+	mi := &file_hapi_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13998,7 +13845,7 @@ func (x *ContractGetBytecodeQuery) String() string {
 func (*ContractGetBytecodeQuery) ProtoMessage() {}
 
 func (x *ContractGetBytecodeQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[136]
+	mi := &file_hapi_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14011,7 +13858,7 @@ func (x *ContractGetBytecodeQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetBytecodeQuery.ProtoReflect.Descriptor instead.
 func (*ContractGetBytecodeQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{136}
+	return file_hapi_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *ContractGetBytecodeQuery) GetHeader() *QueryHeader {
@@ -14038,7 +13885,7 @@ type ContractGetBytecodeResponse struct {
 
 func (x *ContractGetBytecodeResponse) Reset() {
 	*x = ContractGetBytecodeResponse{}
-	mi := &file_hapi_proto_msgTypes[137]
+	mi := &file_hapi_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14050,7 +13897,7 @@ func (x *ContractGetBytecodeResponse) String() string {
 func (*ContractGetBytecodeResponse) ProtoMessage() {}
 
 func (x *ContractGetBytecodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[137]
+	mi := &file_hapi_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14063,7 +13910,7 @@ func (x *ContractGetBytecodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetBytecodeResponse.ProtoReflect.Descriptor instead.
 func (*ContractGetBytecodeResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{137}
+	return file_hapi_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *ContractGetBytecodeResponse) GetHeader() *ResponseHeader {
@@ -14090,7 +13937,7 @@ type ContractGetInfoQuery struct {
 
 func (x *ContractGetInfoQuery) Reset() {
 	*x = ContractGetInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[138]
+	mi := &file_hapi_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14102,7 +13949,7 @@ func (x *ContractGetInfoQuery) String() string {
 func (*ContractGetInfoQuery) ProtoMessage() {}
 
 func (x *ContractGetInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[138]
+	mi := &file_hapi_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14115,7 +13962,7 @@ func (x *ContractGetInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetInfoQuery.ProtoReflect.Descriptor instead.
 func (*ContractGetInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{138}
+	return file_hapi_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *ContractGetInfoQuery) GetHeader() *QueryHeader {
@@ -14142,7 +13989,7 @@ type ContractGetInfoResponse struct {
 
 func (x *ContractGetInfoResponse) Reset() {
 	*x = ContractGetInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[139]
+	mi := &file_hapi_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14154,7 +14001,7 @@ func (x *ContractGetInfoResponse) String() string {
 func (*ContractGetInfoResponse) ProtoMessage() {}
 
 func (x *ContractGetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[139]
+	mi := &file_hapi_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14167,7 +14014,7 @@ func (x *ContractGetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetInfoResponse.ProtoReflect.Descriptor instead.
 func (*ContractGetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{139}
+	return file_hapi_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *ContractGetInfoResponse) GetHeader() *ResponseHeader {
@@ -14194,7 +14041,7 @@ type GetBySolidityIDQuery struct {
 
 func (x *GetBySolidityIDQuery) Reset() {
 	*x = GetBySolidityIDQuery{}
-	mi := &file_hapi_proto_msgTypes[140]
+	mi := &file_hapi_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14206,7 +14053,7 @@ func (x *GetBySolidityIDQuery) String() string {
 func (*GetBySolidityIDQuery) ProtoMessage() {}
 
 func (x *GetBySolidityIDQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[140]
+	mi := &file_hapi_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14219,7 +14066,7 @@ func (x *GetBySolidityIDQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBySolidityIDQuery.ProtoReflect.Descriptor instead.
 func (*GetBySolidityIDQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{140}
+	return file_hapi_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *GetBySolidityIDQuery) GetHeader() *QueryHeader {
@@ -14248,7 +14095,7 @@ type GetBySolidityIDResponse struct {
 
 func (x *GetBySolidityIDResponse) Reset() {
 	*x = GetBySolidityIDResponse{}
-	mi := &file_hapi_proto_msgTypes[141]
+	mi := &file_hapi_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14260,7 +14107,7 @@ func (x *GetBySolidityIDResponse) String() string {
 func (*GetBySolidityIDResponse) ProtoMessage() {}
 
 func (x *GetBySolidityIDResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[141]
+	mi := &file_hapi_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14273,7 +14120,7 @@ func (x *GetBySolidityIDResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBySolidityIDResponse.ProtoReflect.Descriptor instead.
 func (*GetBySolidityIDResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{141}
+	return file_hapi_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *GetBySolidityIDResponse) GetHeader() *ResponseHeader {
@@ -14314,7 +14161,7 @@ type FileGetContentsQuery struct {
 
 func (x *FileGetContentsQuery) Reset() {
 	*x = FileGetContentsQuery{}
-	mi := &file_hapi_proto_msgTypes[142]
+	mi := &file_hapi_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14326,7 +14173,7 @@ func (x *FileGetContentsQuery) String() string {
 func (*FileGetContentsQuery) ProtoMessage() {}
 
 func (x *FileGetContentsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[142]
+	mi := &file_hapi_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14339,7 +14186,7 @@ func (x *FileGetContentsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetContentsQuery.ProtoReflect.Descriptor instead.
 func (*FileGetContentsQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{142}
+	return file_hapi_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *FileGetContentsQuery) GetHeader() *QueryHeader {
@@ -14366,7 +14213,7 @@ type FileGetContentsResponse struct {
 
 func (x *FileGetContentsResponse) Reset() {
 	*x = FileGetContentsResponse{}
-	mi := &file_hapi_proto_msgTypes[143]
+	mi := &file_hapi_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14378,7 +14225,7 @@ func (x *FileGetContentsResponse) String() string {
 func (*FileGetContentsResponse) ProtoMessage() {}
 
 func (x *FileGetContentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[143]
+	mi := &file_hapi_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14391,7 +14238,7 @@ func (x *FileGetContentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetContentsResponse.ProtoReflect.Descriptor instead.
 func (*FileGetContentsResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{143}
+	return file_hapi_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *FileGetContentsResponse) GetHeader() *ResponseHeader {
@@ -14418,7 +14265,7 @@ type FileGetInfoQuery struct {
 
 func (x *FileGetInfoQuery) Reset() {
 	*x = FileGetInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[144]
+	mi := &file_hapi_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14430,7 +14277,7 @@ func (x *FileGetInfoQuery) String() string {
 func (*FileGetInfoQuery) ProtoMessage() {}
 
 func (x *FileGetInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[144]
+	mi := &file_hapi_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14443,7 +14290,7 @@ func (x *FileGetInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetInfoQuery.ProtoReflect.Descriptor instead.
 func (*FileGetInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{144}
+	return file_hapi_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *FileGetInfoQuery) GetHeader() *QueryHeader {
@@ -14470,7 +14317,7 @@ type FileGetInfoResponse struct {
 
 func (x *FileGetInfoResponse) Reset() {
 	*x = FileGetInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[145]
+	mi := &file_hapi_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14482,7 +14329,7 @@ func (x *FileGetInfoResponse) String() string {
 func (*FileGetInfoResponse) ProtoMessage() {}
 
 func (x *FileGetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[145]
+	mi := &file_hapi_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14495,7 +14342,7 @@ func (x *FileGetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetInfoResponse.ProtoReflect.Descriptor instead.
 func (*FileGetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{145}
+	return file_hapi_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *FileGetInfoResponse) GetHeader() *ResponseHeader {
@@ -14521,7 +14368,7 @@ type NetworkGetVersionInfoQuery struct {
 
 func (x *NetworkGetVersionInfoQuery) Reset() {
 	*x = NetworkGetVersionInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[146]
+	mi := &file_hapi_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14533,7 +14380,7 @@ func (x *NetworkGetVersionInfoQuery) String() string {
 func (*NetworkGetVersionInfoQuery) ProtoMessage() {}
 
 func (x *NetworkGetVersionInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[146]
+	mi := &file_hapi_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14546,7 +14393,7 @@ func (x *NetworkGetVersionInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkGetVersionInfoQuery.ProtoReflect.Descriptor instead.
 func (*NetworkGetVersionInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{146}
+	return file_hapi_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *NetworkGetVersionInfoQuery) GetHeader() *QueryHeader {
@@ -14567,7 +14414,7 @@ type NetworkGetVersionInfoResponse struct {
 
 func (x *NetworkGetVersionInfoResponse) Reset() {
 	*x = NetworkGetVersionInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[147]
+	mi := &file_hapi_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14579,7 +14426,7 @@ func (x *NetworkGetVersionInfoResponse) String() string {
 func (*NetworkGetVersionInfoResponse) ProtoMessage() {}
 
 func (x *NetworkGetVersionInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[147]
+	mi := &file_hapi_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14592,7 +14439,7 @@ func (x *NetworkGetVersionInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkGetVersionInfoResponse.ProtoReflect.Descriptor instead.
 func (*NetworkGetVersionInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{147}
+	return file_hapi_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *NetworkGetVersionInfoResponse) GetHeader() *ResponseHeader {
@@ -14629,7 +14476,7 @@ type SemanticVersion struct {
 
 func (x *SemanticVersion) Reset() {
 	*x = SemanticVersion{}
-	mi := &file_hapi_proto_msgTypes[148]
+	mi := &file_hapi_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14641,7 +14488,7 @@ func (x *SemanticVersion) String() string {
 func (*SemanticVersion) ProtoMessage() {}
 
 func (x *SemanticVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[148]
+	mi := &file_hapi_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14654,7 +14501,7 @@ func (x *SemanticVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SemanticVersion.ProtoReflect.Descriptor instead.
 func (*SemanticVersion) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{148}
+	return file_hapi_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *SemanticVersion) GetMajor() int32 {
@@ -14701,7 +14548,7 @@ type NodeAddressBook struct {
 
 func (x *NodeAddressBook) Reset() {
 	*x = NodeAddressBook{}
-	mi := &file_hapi_proto_msgTypes[149]
+	mi := &file_hapi_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14713,7 +14560,7 @@ func (x *NodeAddressBook) String() string {
 func (*NodeAddressBook) ProtoMessage() {}
 
 func (x *NodeAddressBook) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[149]
+	mi := &file_hapi_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14726,7 +14573,7 @@ func (x *NodeAddressBook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAddressBook.ProtoReflect.Descriptor instead.
 func (*NodeAddressBook) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{149}
+	return file_hapi_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *NodeAddressBook) GetNodeAddress() []*NodeAddress {
@@ -14758,7 +14605,7 @@ type NodeAddress struct {
 
 func (x *NodeAddress) Reset() {
 	*x = NodeAddress{}
-	mi := &file_hapi_proto_msgTypes[150]
+	mi := &file_hapi_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14770,7 +14617,7 @@ func (x *NodeAddress) String() string {
 func (*NodeAddress) ProtoMessage() {}
 
 func (x *NodeAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[150]
+	mi := &file_hapi_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14783,7 +14630,7 @@ func (x *NodeAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAddress.ProtoReflect.Descriptor instead.
 func (*NodeAddress) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{150}
+	return file_hapi_proto_rawDescGZIP(), []int{148}
 }
 
 // Deprecated: Marked as deprecated in hapi.proto.
@@ -14871,7 +14718,7 @@ type ServiceEndpoint struct {
 
 func (x *ServiceEndpoint) Reset() {
 	*x = ServiceEndpoint{}
-	mi := &file_hapi_proto_msgTypes[151]
+	mi := &file_hapi_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14883,7 +14730,7 @@ func (x *ServiceEndpoint) String() string {
 func (*ServiceEndpoint) ProtoMessage() {}
 
 func (x *ServiceEndpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[151]
+	mi := &file_hapi_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14896,7 +14743,7 @@ func (x *ServiceEndpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceEndpoint.ProtoReflect.Descriptor instead.
 func (*ServiceEndpoint) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{151}
+	return file_hapi_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *ServiceEndpoint) GetIpAddressV4() []byte {
@@ -14939,7 +14786,7 @@ type FeeComponents struct {
 
 func (x *FeeComponents) Reset() {
 	*x = FeeComponents{}
-	mi := &file_hapi_proto_msgTypes[152]
+	mi := &file_hapi_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14951,7 +14798,7 @@ func (x *FeeComponents) String() string {
 func (*FeeComponents) ProtoMessage() {}
 
 func (x *FeeComponents) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[152]
+	mi := &file_hapi_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14964,7 +14811,7 @@ func (x *FeeComponents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeeComponents.ProtoReflect.Descriptor instead.
 func (*FeeComponents) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{152}
+	return file_hapi_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *FeeComponents) GetMin() int64 {
@@ -15056,7 +14903,7 @@ type FeeData struct {
 
 func (x *FeeData) Reset() {
 	*x = FeeData{}
-	mi := &file_hapi_proto_msgTypes[153]
+	mi := &file_hapi_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15068,7 +14915,7 @@ func (x *FeeData) String() string {
 func (*FeeData) ProtoMessage() {}
 
 func (x *FeeData) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[153]
+	mi := &file_hapi_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15081,7 +14928,7 @@ func (x *FeeData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeeData.ProtoReflect.Descriptor instead.
 func (*FeeData) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{153}
+	return file_hapi_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *FeeData) GetNodedata() *FeeComponents {
@@ -15122,7 +14969,7 @@ type TransactionFeeSchedule struct {
 
 func (x *TransactionFeeSchedule) Reset() {
 	*x = TransactionFeeSchedule{}
-	mi := &file_hapi_proto_msgTypes[154]
+	mi := &file_hapi_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15134,7 +14981,7 @@ func (x *TransactionFeeSchedule) String() string {
 func (*TransactionFeeSchedule) ProtoMessage() {}
 
 func (x *TransactionFeeSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[154]
+	mi := &file_hapi_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15147,7 +14994,7 @@ func (x *TransactionFeeSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionFeeSchedule.ProtoReflect.Descriptor instead.
 func (*TransactionFeeSchedule) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{154}
+	return file_hapi_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *TransactionFeeSchedule) GetHederaFunctionality() HederaFunctionality {
@@ -15174,7 +15021,7 @@ type FeeSchedule struct {
 
 func (x *FeeSchedule) Reset() {
 	*x = FeeSchedule{}
-	mi := &file_hapi_proto_msgTypes[155]
+	mi := &file_hapi_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15186,7 +15033,7 @@ func (x *FeeSchedule) String() string {
 func (*FeeSchedule) ProtoMessage() {}
 
 func (x *FeeSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[155]
+	mi := &file_hapi_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15199,7 +15046,7 @@ func (x *FeeSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeeSchedule.ProtoReflect.Descriptor instead.
 func (*FeeSchedule) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{155}
+	return file_hapi_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *FeeSchedule) GetTransactionFeeSchedule() []*TransactionFeeSchedule {
@@ -15226,7 +15073,7 @@ type CurrentAndNextFeeSchedule struct {
 
 func (x *CurrentAndNextFeeSchedule) Reset() {
 	*x = CurrentAndNextFeeSchedule{}
-	mi := &file_hapi_proto_msgTypes[156]
+	mi := &file_hapi_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15238,7 +15085,7 @@ func (x *CurrentAndNextFeeSchedule) String() string {
 func (*CurrentAndNextFeeSchedule) ProtoMessage() {}
 
 func (x *CurrentAndNextFeeSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[156]
+	mi := &file_hapi_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15251,7 +15098,7 @@ func (x *CurrentAndNextFeeSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CurrentAndNextFeeSchedule.ProtoReflect.Descriptor instead.
 func (*CurrentAndNextFeeSchedule) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{156}
+	return file_hapi_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *CurrentAndNextFeeSchedule) GetCurrentFeeSchedule() *FeeSchedule {
@@ -15279,7 +15126,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_hapi_proto_msgTypes[157]
+	mi := &file_hapi_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15291,7 +15138,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[157]
+	mi := &file_hapi_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15304,7 +15151,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{157}
+	return file_hapi_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *Setting) GetName() string {
@@ -15337,7 +15184,7 @@ type ServicesConfigurationList struct {
 
 func (x *ServicesConfigurationList) Reset() {
 	*x = ServicesConfigurationList{}
-	mi := &file_hapi_proto_msgTypes[158]
+	mi := &file_hapi_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15349,7 +15196,7 @@ func (x *ServicesConfigurationList) String() string {
 func (*ServicesConfigurationList) ProtoMessage() {}
 
 func (x *ServicesConfigurationList) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[158]
+	mi := &file_hapi_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15362,7 +15209,7 @@ func (x *ServicesConfigurationList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServicesConfigurationList.ProtoReflect.Descriptor instead.
 func (*ServicesConfigurationList) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{158}
+	return file_hapi_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *ServicesConfigurationList) GetNameValue() []*Setting {
@@ -15387,7 +15234,7 @@ type SimpleFeeSchedule struct {
 
 func (x *SimpleFeeSchedule) Reset() {
 	*x = SimpleFeeSchedule{}
-	mi := &file_hapi_proto_msgTypes[159]
+	mi := &file_hapi_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15399,7 +15246,7 @@ func (x *SimpleFeeSchedule) String() string {
 func (*SimpleFeeSchedule) ProtoMessage() {}
 
 func (x *SimpleFeeSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[159]
+	mi := &file_hapi_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15412,7 +15259,7 @@ func (x *SimpleFeeSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleFeeSchedule.ProtoReflect.Descriptor instead.
 func (*SimpleFeeSchedule) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{159}
+	return file_hapi_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *SimpleFeeSchedule) GetNode() *SimpleNodeFee {
@@ -15460,7 +15307,7 @@ type SimpleExtra struct {
 
 func (x *SimpleExtra) Reset() {
 	*x = SimpleExtra{}
-	mi := &file_hapi_proto_msgTypes[160]
+	mi := &file_hapi_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15472,7 +15319,7 @@ func (x *SimpleExtra) String() string {
 func (*SimpleExtra) ProtoMessage() {}
 
 func (x *SimpleExtra) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[160]
+	mi := &file_hapi_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15485,7 +15332,7 @@ func (x *SimpleExtra) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleExtra.ProtoReflect.Descriptor instead.
 func (*SimpleExtra) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{160}
+	return file_hapi_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *SimpleExtra) GetName() SimpleExtraKind {
@@ -15512,7 +15359,7 @@ type SimpleExtraReference struct {
 
 func (x *SimpleExtraReference) Reset() {
 	*x = SimpleExtraReference{}
-	mi := &file_hapi_proto_msgTypes[161]
+	mi := &file_hapi_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15524,7 +15371,7 @@ func (x *SimpleExtraReference) String() string {
 func (*SimpleExtraReference) ProtoMessage() {}
 
 func (x *SimpleExtraReference) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[161]
+	mi := &file_hapi_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15537,7 +15384,7 @@ func (x *SimpleExtraReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleExtraReference.ProtoReflect.Descriptor instead.
 func (*SimpleExtraReference) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{161}
+	return file_hapi_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *SimpleExtraReference) GetName() SimpleExtraKind {
@@ -15564,7 +15411,7 @@ type SimpleNodeFee struct {
 
 func (x *SimpleNodeFee) Reset() {
 	*x = SimpleNodeFee{}
-	mi := &file_hapi_proto_msgTypes[162]
+	mi := &file_hapi_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15576,7 +15423,7 @@ func (x *SimpleNodeFee) String() string {
 func (*SimpleNodeFee) ProtoMessage() {}
 
 func (x *SimpleNodeFee) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[162]
+	mi := &file_hapi_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15589,7 +15436,7 @@ func (x *SimpleNodeFee) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleNodeFee.ProtoReflect.Descriptor instead.
 func (*SimpleNodeFee) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{162}
+	return file_hapi_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *SimpleNodeFee) GetBaseFee() uint64 {
@@ -15615,7 +15462,7 @@ type SimpleNetworkFee struct {
 
 func (x *SimpleNetworkFee) Reset() {
 	*x = SimpleNetworkFee{}
-	mi := &file_hapi_proto_msgTypes[163]
+	mi := &file_hapi_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15627,7 +15474,7 @@ func (x *SimpleNetworkFee) String() string {
 func (*SimpleNetworkFee) ProtoMessage() {}
 
 func (x *SimpleNetworkFee) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[163]
+	mi := &file_hapi_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15640,7 +15487,7 @@ func (x *SimpleNetworkFee) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleNetworkFee.ProtoReflect.Descriptor instead.
 func (*SimpleNetworkFee) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{163}
+	return file_hapi_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *SimpleNetworkFee) GetMultiplier() uint32 {
@@ -15659,7 +15506,7 @@ type SimpleUnreadableFee struct {
 
 func (x *SimpleUnreadableFee) Reset() {
 	*x = SimpleUnreadableFee{}
-	mi := &file_hapi_proto_msgTypes[164]
+	mi := &file_hapi_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15671,7 +15518,7 @@ func (x *SimpleUnreadableFee) String() string {
 func (*SimpleUnreadableFee) ProtoMessage() {}
 
 func (x *SimpleUnreadableFee) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[164]
+	mi := &file_hapi_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15684,7 +15531,7 @@ func (x *SimpleUnreadableFee) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleUnreadableFee.ProtoReflect.Descriptor instead.
 func (*SimpleUnreadableFee) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{164}
+	return file_hapi_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *SimpleUnreadableFee) GetFee() uint64 {
@@ -15704,7 +15551,7 @@ type SimpleService struct {
 
 func (x *SimpleService) Reset() {
 	*x = SimpleService{}
-	mi := &file_hapi_proto_msgTypes[165]
+	mi := &file_hapi_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15716,7 +15563,7 @@ func (x *SimpleService) String() string {
 func (*SimpleService) ProtoMessage() {}
 
 func (x *SimpleService) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[165]
+	mi := &file_hapi_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15729,7 +15576,7 @@ func (x *SimpleService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleService.ProtoReflect.Descriptor instead.
 func (*SimpleService) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{165}
+	return file_hapi_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *SimpleService) GetName() string {
@@ -15758,7 +15605,7 @@ type SimpleServiceFee struct {
 
 func (x *SimpleServiceFee) Reset() {
 	*x = SimpleServiceFee{}
-	mi := &file_hapi_proto_msgTypes[166]
+	mi := &file_hapi_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15770,7 +15617,7 @@ func (x *SimpleServiceFee) String() string {
 func (*SimpleServiceFee) ProtoMessage() {}
 
 func (x *SimpleServiceFee) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[166]
+	mi := &file_hapi_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15783,7 +15630,7 @@ func (x *SimpleServiceFee) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleServiceFee.ProtoReflect.Descriptor instead.
 func (*SimpleServiceFee) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{166}
+	return file_hapi_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *SimpleServiceFee) GetName() HederaFunctionality {
@@ -15824,7 +15671,7 @@ type ThrottleGroup struct {
 
 func (x *ThrottleGroup) Reset() {
 	*x = ThrottleGroup{}
-	mi := &file_hapi_proto_msgTypes[167]
+	mi := &file_hapi_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15836,7 +15683,7 @@ func (x *ThrottleGroup) String() string {
 func (*ThrottleGroup) ProtoMessage() {}
 
 func (x *ThrottleGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[167]
+	mi := &file_hapi_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15849,7 +15696,7 @@ func (x *ThrottleGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThrottleGroup.ProtoReflect.Descriptor instead.
 func (*ThrottleGroup) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{167}
+	return file_hapi_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *ThrottleGroup) GetOperations() []HederaFunctionality {
@@ -15877,7 +15724,7 @@ type ThrottleBucket struct {
 
 func (x *ThrottleBucket) Reset() {
 	*x = ThrottleBucket{}
-	mi := &file_hapi_proto_msgTypes[168]
+	mi := &file_hapi_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15889,7 +15736,7 @@ func (x *ThrottleBucket) String() string {
 func (*ThrottleBucket) ProtoMessage() {}
 
 func (x *ThrottleBucket) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[168]
+	mi := &file_hapi_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15902,7 +15749,7 @@ func (x *ThrottleBucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThrottleBucket.ProtoReflect.Descriptor instead.
 func (*ThrottleBucket) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{168}
+	return file_hapi_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *ThrottleBucket) GetName() string {
@@ -15935,7 +15782,7 @@ type ThrottleDefinitions struct {
 
 func (x *ThrottleDefinitions) Reset() {
 	*x = ThrottleDefinitions{}
-	mi := &file_hapi_proto_msgTypes[169]
+	mi := &file_hapi_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15947,7 +15794,7 @@ func (x *ThrottleDefinitions) String() string {
 func (*ThrottleDefinitions) ProtoMessage() {}
 
 func (x *ThrottleDefinitions) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[169]
+	mi := &file_hapi_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15960,7 +15807,7 @@ func (x *ThrottleDefinitions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThrottleDefinitions.ProtoReflect.Descriptor instead.
 func (*ThrottleDefinitions) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{169}
+	return file_hapi_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *ThrottleDefinitions) GetThrottleBuckets() []*ThrottleBucket {
@@ -15995,7 +15842,7 @@ type GetAccountDetailsResponse_AccountDetails struct {
 
 func (x *GetAccountDetailsResponse_AccountDetails) Reset() {
 	*x = GetAccountDetailsResponse_AccountDetails{}
-	mi := &file_hapi_proto_msgTypes[170]
+	mi := &file_hapi_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16007,7 +15854,7 @@ func (x *GetAccountDetailsResponse_AccountDetails) String() string {
 func (*GetAccountDetailsResponse_AccountDetails) ProtoMessage() {}
 
 func (x *GetAccountDetailsResponse_AccountDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[170]
+	mi := &file_hapi_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16020,7 +15867,7 @@ func (x *GetAccountDetailsResponse_AccountDetails) ProtoReflect() protoreflect.M
 
 // Deprecated: Use GetAccountDetailsResponse_AccountDetails.ProtoReflect.Descriptor instead.
 func (*GetAccountDetailsResponse_AccountDetails) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{112, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{110, 0}
 }
 
 func (x *GetAccountDetailsResponse_AccountDetails) GetAccountId() *AccountID {
@@ -16176,7 +16023,7 @@ type CryptoGetInfoResponse_AccountInfo struct {
 
 func (x *CryptoGetInfoResponse_AccountInfo) Reset() {
 	*x = CryptoGetInfoResponse_AccountInfo{}
-	mi := &file_hapi_proto_msgTypes[171]
+	mi := &file_hapi_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16188,7 +16035,7 @@ func (x *CryptoGetInfoResponse_AccountInfo) String() string {
 func (*CryptoGetInfoResponse_AccountInfo) ProtoMessage() {}
 
 func (x *CryptoGetInfoResponse_AccountInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[171]
+	mi := &file_hapi_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16201,7 +16048,7 @@ func (x *CryptoGetInfoResponse_AccountInfo) ProtoReflect() protoreflect.Message 
 
 // Deprecated: Use CryptoGetInfoResponse_AccountInfo.ProtoReflect.Descriptor instead.
 func (*CryptoGetInfoResponse_AccountInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{132, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{130, 0}
 }
 
 func (x *CryptoGetInfoResponse_AccountInfo) GetAccountID() *AccountID {
@@ -16378,7 +16225,7 @@ type ContractGetInfoResponse_ContractInfo struct {
 
 func (x *ContractGetInfoResponse_ContractInfo) Reset() {
 	*x = ContractGetInfoResponse_ContractInfo{}
-	mi := &file_hapi_proto_msgTypes[172]
+	mi := &file_hapi_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16390,7 +16237,7 @@ func (x *ContractGetInfoResponse_ContractInfo) String() string {
 func (*ContractGetInfoResponse_ContractInfo) ProtoMessage() {}
 
 func (x *ContractGetInfoResponse_ContractInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[172]
+	mi := &file_hapi_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16403,7 +16250,7 @@ func (x *ContractGetInfoResponse_ContractInfo) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ContractGetInfoResponse_ContractInfo.ProtoReflect.Descriptor instead.
 func (*ContractGetInfoResponse_ContractInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{139, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{137, 0}
 }
 
 func (x *ContractGetInfoResponse_ContractInfo) GetContractID() *ContractID {
@@ -16514,7 +16361,7 @@ type FileGetContentsResponse_FileContents struct {
 
 func (x *FileGetContentsResponse_FileContents) Reset() {
 	*x = FileGetContentsResponse_FileContents{}
-	mi := &file_hapi_proto_msgTypes[173]
+	mi := &file_hapi_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16526,7 +16373,7 @@ func (x *FileGetContentsResponse_FileContents) String() string {
 func (*FileGetContentsResponse_FileContents) ProtoMessage() {}
 
 func (x *FileGetContentsResponse_FileContents) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[173]
+	mi := &file_hapi_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16539,7 +16386,7 @@ func (x *FileGetContentsResponse_FileContents) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use FileGetContentsResponse_FileContents.ProtoReflect.Descriptor instead.
 func (*FileGetContentsResponse_FileContents) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{143, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{141, 0}
 }
 
 func (x *FileGetContentsResponse_FileContents) GetFileID() *FileID {
@@ -16571,7 +16418,7 @@ type FileGetInfoResponse_FileInfo struct {
 
 func (x *FileGetInfoResponse_FileInfo) Reset() {
 	*x = FileGetInfoResponse_FileInfo{}
-	mi := &file_hapi_proto_msgTypes[174]
+	mi := &file_hapi_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16583,7 +16430,7 @@ func (x *FileGetInfoResponse_FileInfo) String() string {
 func (*FileGetInfoResponse_FileInfo) ProtoMessage() {}
 
 func (x *FileGetInfoResponse_FileInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[174]
+	mi := &file_hapi_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16596,7 +16443,7 @@ func (x *FileGetInfoResponse_FileInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetInfoResponse_FileInfo.ProtoReflect.Descriptor instead.
 func (*FileGetInfoResponse_FileInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{145, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{143, 0}
 }
 
 func (x *FileGetInfoResponse_FileInfo) GetFileID() *FileID {
@@ -17344,19 +17191,7 @@ const file_hapi_proto_rawDesc = "" +
 	"\tchunkInfo\x18\x03 \x01(\v2 .proto.ConsensusMessageChunkInfoR\tchunkInfo\"r\n" +
 	"\x1aConsensusGetTopicInfoQuery\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proto.QueryHeaderR\x06header\x12(\n" +
-	"\atopicID\x18\x02 \x01(\v2\x0e.proto.TopicIDR\atopicID\"\xd5\x01\n" +
-	"\x13ConsensusTopicQuery\x12(\n" +
-	"\atopicID\x18\x01 \x01(\v2\x0e.proto.TopicIDR\atopicID\x12@\n" +
-	"\x12consensusStartTime\x18\x02 \x01(\v2\x10.proto.TimestampR\x12consensusStartTime\x12<\n" +
-	"\x10consensusEndTime\x18\x03 \x01(\v2\x10.proto.TimestampR\x10consensusEndTime\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\x04R\x05limit\"\xae\x02\n" +
-	"\x16ConsensusTopicResponse\x12@\n" +
-	"\x12consensusTimestamp\x18\x01 \x01(\v2\x10.proto.TimestampR\x12consensusTimestamp\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\fR\amessage\x12 \n" +
-	"\vrunningHash\x18\x03 \x01(\fR\vrunningHash\x12&\n" +
-	"\x0esequenceNumber\x18\x04 \x01(\x04R\x0esequenceNumber\x12.\n" +
-	"\x12runningHashVersion\x18\x05 \x01(\x04R\x12runningHashVersion\x12>\n" +
-	"\tchunkInfo\x18\x06 \x01(\v2 .proto.ConsensusMessageChunkInfoR\tchunkInfo\"\xbd\x04\n" +
+	"\atopicID\x18\x02 \x01(\v2\x0e.proto.TopicIDR\atopicID\"\xbd\x04\n" +
 	"\x12ConsensusTopicInfo\x12\x12\n" +
 	"\x04memo\x18\x01 \x01(\tR\x04memo\x12 \n" +
 	"\vrunningHash\x18\x02 \x01(\fR\vrunningHash\x12&\n" +
@@ -18433,7 +18268,7 @@ func file_hapi_proto_rawDescGZIP() []byte {
 }
 
 var file_hapi_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_hapi_proto_msgTypes = make([]protoimpl.MessageInfo, 175)
+var file_hapi_proto_msgTypes = make([]protoimpl.MessageInfo, 173)
 var file_hapi_proto_goTypes = []any{
 	(TokenType)(0),                                   // 0: proto.TokenType
 	(TokenSupplyType)(0),                             // 1: proto.TokenSupplyType
@@ -18540,92 +18375,90 @@ var file_hapi_proto_goTypes = []any{
 	(*ConsensusMessageChunkInfo)(nil),                // 102: proto.ConsensusMessageChunkInfo
 	(*ConsensusSubmitMessageTransactionBody)(nil),    // 103: proto.ConsensusSubmitMessageTransactionBody
 	(*ConsensusGetTopicInfoQuery)(nil),               // 104: proto.ConsensusGetTopicInfoQuery
-	(*ConsensusTopicQuery)(nil),                      // 105: proto.ConsensusTopicQuery
-	(*ConsensusTopicResponse)(nil),                   // 106: proto.ConsensusTopicResponse
-	(*ConsensusTopicInfo)(nil),                       // 107: proto.ConsensusTopicInfo
-	(*ConsensusGetTopicInfoResponse)(nil),            // 108: proto.ConsensusGetTopicInfoResponse
-	(*ScheduleCreateTransactionBody)(nil),            // 109: proto.ScheduleCreateTransactionBody
-	(*ScheduleSignTransactionBody)(nil),              // 110: proto.ScheduleSignTransactionBody
-	(*ScheduleDeleteTransactionBody)(nil),            // 111: proto.ScheduleDeleteTransactionBody
-	(*ScheduleGetInfoQuery)(nil),                     // 112: proto.ScheduleGetInfoQuery
-	(*ScheduleInfo)(nil),                             // 113: proto.ScheduleInfo
-	(*ScheduleGetInfoResponse)(nil),                  // 114: proto.ScheduleGetInfoResponse
-	(*UtilPrngTransactionBody)(nil),                  // 115: proto.UtilPrngTransactionBody
-	(*CryptoGetAccountRecordsQuery)(nil),             // 116: proto.CryptoGetAccountRecordsQuery
-	(*CryptoGetAccountRecordsResponse)(nil),          // 117: proto.CryptoGetAccountRecordsResponse
-	(*GrantedCryptoAllowance)(nil),                   // 118: proto.GrantedCryptoAllowance
-	(*GrantedNftAllowance)(nil),                      // 119: proto.GrantedNftAllowance
-	(*GrantedTokenAllowance)(nil),                    // 120: proto.GrantedTokenAllowance
-	(*GetAccountDetailsQuery)(nil),                   // 121: proto.GetAccountDetailsQuery
-	(*GetAccountDetailsResponse)(nil),                // 122: proto.GetAccountDetailsResponse
-	(*Query)(nil),                                    // 123: proto.Query
-	(*QueryHeader)(nil),                              // 124: proto.QueryHeader
-	(*Response)(nil),                                 // 125: proto.Response
-	(*ResponseHeader)(nil),                           // 126: proto.ResponseHeader
-	(*TransactionGetReceiptQuery)(nil),               // 127: proto.TransactionGetReceiptQuery
-	(*TransactionGetReceiptResponse)(nil),            // 128: proto.TransactionGetReceiptResponse
-	(*TransactionReceipt)(nil),                       // 129: proto.TransactionReceipt
-	(*TransactionGetRecordQuery)(nil),                // 130: proto.TransactionGetRecordQuery
-	(*TransactionGetRecordResponse)(nil),             // 131: proto.TransactionGetRecordResponse
-	(*TransactionRecord)(nil),                        // 132: proto.TransactionRecord
-	(*ExchangeRateSet)(nil),                          // 133: proto.ExchangeRateSet
-	(*ExchangeRate)(nil),                             // 134: proto.ExchangeRate
-	(*ContractFunctionResult)(nil),                   // 135: proto.ContractFunctionResult
-	(*ContractLoginfo)(nil),                          // 136: proto.ContractLoginfo
-	(*ContractNonceInfo)(nil),                        // 137: proto.ContractNonceInfo
-	(*CryptoGetAccountBalanceQuery)(nil),             // 138: proto.CryptoGetAccountBalanceQuery
-	(*CryptoGetAccountBalanceResponse)(nil),          // 139: proto.CryptoGetAccountBalanceResponse
-	(*TokenBalance)(nil),                             // 140: proto.TokenBalance
-	(*CryptoGetInfoQuery)(nil),                       // 141: proto.CryptoGetInfoQuery
-	(*CryptoGetInfoResponse)(nil),                    // 142: proto.CryptoGetInfoResponse
-	(*StakingInfo)(nil),                              // 143: proto.StakingInfo
-	(*ContractCallLocalQuery)(nil),                   // 144: proto.ContractCallLocalQuery
-	(*ContractCallLocalResponse)(nil),                // 145: proto.ContractCallLocalResponse
-	(*ContractGetBytecodeQuery)(nil),                 // 146: proto.ContractGetBytecodeQuery
-	(*ContractGetBytecodeResponse)(nil),              // 147: proto.ContractGetBytecodeResponse
-	(*ContractGetInfoQuery)(nil),                     // 148: proto.ContractGetInfoQuery
-	(*ContractGetInfoResponse)(nil),                  // 149: proto.ContractGetInfoResponse
-	(*GetBySolidityIDQuery)(nil),                     // 150: proto.GetBySolidityIDQuery
-	(*GetBySolidityIDResponse)(nil),                  // 151: proto.GetBySolidityIDResponse
-	(*FileGetContentsQuery)(nil),                     // 152: proto.FileGetContentsQuery
-	(*FileGetContentsResponse)(nil),                  // 153: proto.FileGetContentsResponse
-	(*FileGetInfoQuery)(nil),                         // 154: proto.FileGetInfoQuery
-	(*FileGetInfoResponse)(nil),                      // 155: proto.FileGetInfoResponse
-	(*NetworkGetVersionInfoQuery)(nil),               // 156: proto.NetworkGetVersionInfoQuery
-	(*NetworkGetVersionInfoResponse)(nil),            // 157: proto.NetworkGetVersionInfoResponse
-	(*SemanticVersion)(nil),                          // 158: proto.SemanticVersion
-	(*NodeAddressBook)(nil),                          // 159: proto.NodeAddressBook
-	(*NodeAddress)(nil),                              // 160: proto.NodeAddress
-	(*ServiceEndpoint)(nil),                          // 161: proto.ServiceEndpoint
-	(*FeeComponents)(nil),                            // 162: proto.FeeComponents
-	(*FeeData)(nil),                                  // 163: proto.FeeData
-	(*TransactionFeeSchedule)(nil),                   // 164: proto.TransactionFeeSchedule
-	(*FeeSchedule)(nil),                              // 165: proto.FeeSchedule
-	(*CurrentAndNextFeeSchedule)(nil),                // 166: proto.CurrentAndNextFeeSchedule
-	(*Setting)(nil),                                  // 167: proto.Setting
-	(*ServicesConfigurationList)(nil),                // 168: proto.ServicesConfigurationList
-	(*SimpleFeeSchedule)(nil),                        // 169: proto.SimpleFeeSchedule
-	(*SimpleExtra)(nil),                              // 170: proto.SimpleExtra
-	(*SimpleExtraReference)(nil),                     // 171: proto.SimpleExtraReference
-	(*SimpleNodeFee)(nil),                            // 172: proto.SimpleNodeFee
-	(*SimpleNetworkFee)(nil),                         // 173: proto.SimpleNetworkFee
-	(*SimpleUnreadableFee)(nil),                      // 174: proto.SimpleUnreadableFee
-	(*SimpleService)(nil),                            // 175: proto.SimpleService
-	(*SimpleServiceFee)(nil),                         // 176: proto.SimpleServiceFee
-	(*ThrottleGroup)(nil),                            // 177: proto.ThrottleGroup
-	(*ThrottleBucket)(nil),                           // 178: proto.ThrottleBucket
-	(*ThrottleDefinitions)(nil),                      // 179: proto.ThrottleDefinitions
-	(*GetAccountDetailsResponse_AccountDetails)(nil), // 180: proto.GetAccountDetailsResponse.AccountDetails
-	(*CryptoGetInfoResponse_AccountInfo)(nil),        // 181: proto.CryptoGetInfoResponse.AccountInfo
-	(*ContractGetInfoResponse_ContractInfo)(nil),     // 182: proto.ContractGetInfoResponse.ContractInfo
-	(*FileGetContentsResponse_FileContents)(nil),     // 183: proto.FileGetContentsResponse.FileContents
-	(*FileGetInfoResponse_FileInfo)(nil),             // 184: proto.FileGetInfoResponse.FileInfo
-	(*wrapperspb.StringValue)(nil),                   // 185: google.protobuf.StringValue
-	(*wrapperspb.BoolValue)(nil),                     // 186: google.protobuf.BoolValue
-	(*wrapperspb.Int32Value)(nil),                    // 187: google.protobuf.Int32Value
-	(*wrapperspb.UInt32Value)(nil),                   // 188: google.protobuf.UInt32Value
-	(*wrapperspb.BytesValue)(nil),                    // 189: google.protobuf.BytesValue
-	(*wrapperspb.Int64Value)(nil),                    // 190: google.protobuf.Int64Value
+	(*ConsensusTopicInfo)(nil),                       // 105: proto.ConsensusTopicInfo
+	(*ConsensusGetTopicInfoResponse)(nil),            // 106: proto.ConsensusGetTopicInfoResponse
+	(*ScheduleCreateTransactionBody)(nil),            // 107: proto.ScheduleCreateTransactionBody
+	(*ScheduleSignTransactionBody)(nil),              // 108: proto.ScheduleSignTransactionBody
+	(*ScheduleDeleteTransactionBody)(nil),            // 109: proto.ScheduleDeleteTransactionBody
+	(*ScheduleGetInfoQuery)(nil),                     // 110: proto.ScheduleGetInfoQuery
+	(*ScheduleInfo)(nil),                             // 111: proto.ScheduleInfo
+	(*ScheduleGetInfoResponse)(nil),                  // 112: proto.ScheduleGetInfoResponse
+	(*UtilPrngTransactionBody)(nil),                  // 113: proto.UtilPrngTransactionBody
+	(*CryptoGetAccountRecordsQuery)(nil),             // 114: proto.CryptoGetAccountRecordsQuery
+	(*CryptoGetAccountRecordsResponse)(nil),          // 115: proto.CryptoGetAccountRecordsResponse
+	(*GrantedCryptoAllowance)(nil),                   // 116: proto.GrantedCryptoAllowance
+	(*GrantedNftAllowance)(nil),                      // 117: proto.GrantedNftAllowance
+	(*GrantedTokenAllowance)(nil),                    // 118: proto.GrantedTokenAllowance
+	(*GetAccountDetailsQuery)(nil),                   // 119: proto.GetAccountDetailsQuery
+	(*GetAccountDetailsResponse)(nil),                // 120: proto.GetAccountDetailsResponse
+	(*Query)(nil),                                    // 121: proto.Query
+	(*QueryHeader)(nil),                              // 122: proto.QueryHeader
+	(*Response)(nil),                                 // 123: proto.Response
+	(*ResponseHeader)(nil),                           // 124: proto.ResponseHeader
+	(*TransactionGetReceiptQuery)(nil),               // 125: proto.TransactionGetReceiptQuery
+	(*TransactionGetReceiptResponse)(nil),            // 126: proto.TransactionGetReceiptResponse
+	(*TransactionReceipt)(nil),                       // 127: proto.TransactionReceipt
+	(*TransactionGetRecordQuery)(nil),                // 128: proto.TransactionGetRecordQuery
+	(*TransactionGetRecordResponse)(nil),             // 129: proto.TransactionGetRecordResponse
+	(*TransactionRecord)(nil),                        // 130: proto.TransactionRecord
+	(*ExchangeRateSet)(nil),                          // 131: proto.ExchangeRateSet
+	(*ExchangeRate)(nil),                             // 132: proto.ExchangeRate
+	(*ContractFunctionResult)(nil),                   // 133: proto.ContractFunctionResult
+	(*ContractLoginfo)(nil),                          // 134: proto.ContractLoginfo
+	(*ContractNonceInfo)(nil),                        // 135: proto.ContractNonceInfo
+	(*CryptoGetAccountBalanceQuery)(nil),             // 136: proto.CryptoGetAccountBalanceQuery
+	(*CryptoGetAccountBalanceResponse)(nil),          // 137: proto.CryptoGetAccountBalanceResponse
+	(*TokenBalance)(nil),                             // 138: proto.TokenBalance
+	(*CryptoGetInfoQuery)(nil),                       // 139: proto.CryptoGetInfoQuery
+	(*CryptoGetInfoResponse)(nil),                    // 140: proto.CryptoGetInfoResponse
+	(*StakingInfo)(nil),                              // 141: proto.StakingInfo
+	(*ContractCallLocalQuery)(nil),                   // 142: proto.ContractCallLocalQuery
+	(*ContractCallLocalResponse)(nil),                // 143: proto.ContractCallLocalResponse
+	(*ContractGetBytecodeQuery)(nil),                 // 144: proto.ContractGetBytecodeQuery
+	(*ContractGetBytecodeResponse)(nil),              // 145: proto.ContractGetBytecodeResponse
+	(*ContractGetInfoQuery)(nil),                     // 146: proto.ContractGetInfoQuery
+	(*ContractGetInfoResponse)(nil),                  // 147: proto.ContractGetInfoResponse
+	(*GetBySolidityIDQuery)(nil),                     // 148: proto.GetBySolidityIDQuery
+	(*GetBySolidityIDResponse)(nil),                  // 149: proto.GetBySolidityIDResponse
+	(*FileGetContentsQuery)(nil),                     // 150: proto.FileGetContentsQuery
+	(*FileGetContentsResponse)(nil),                  // 151: proto.FileGetContentsResponse
+	(*FileGetInfoQuery)(nil),                         // 152: proto.FileGetInfoQuery
+	(*FileGetInfoResponse)(nil),                      // 153: proto.FileGetInfoResponse
+	(*NetworkGetVersionInfoQuery)(nil),               // 154: proto.NetworkGetVersionInfoQuery
+	(*NetworkGetVersionInfoResponse)(nil),            // 155: proto.NetworkGetVersionInfoResponse
+	(*SemanticVersion)(nil),                          // 156: proto.SemanticVersion
+	(*NodeAddressBook)(nil),                          // 157: proto.NodeAddressBook
+	(*NodeAddress)(nil),                              // 158: proto.NodeAddress
+	(*ServiceEndpoint)(nil),                          // 159: proto.ServiceEndpoint
+	(*FeeComponents)(nil),                            // 160: proto.FeeComponents
+	(*FeeData)(nil),                                  // 161: proto.FeeData
+	(*TransactionFeeSchedule)(nil),                   // 162: proto.TransactionFeeSchedule
+	(*FeeSchedule)(nil),                              // 163: proto.FeeSchedule
+	(*CurrentAndNextFeeSchedule)(nil),                // 164: proto.CurrentAndNextFeeSchedule
+	(*Setting)(nil),                                  // 165: proto.Setting
+	(*ServicesConfigurationList)(nil),                // 166: proto.ServicesConfigurationList
+	(*SimpleFeeSchedule)(nil),                        // 167: proto.SimpleFeeSchedule
+	(*SimpleExtra)(nil),                              // 168: proto.SimpleExtra
+	(*SimpleExtraReference)(nil),                     // 169: proto.SimpleExtraReference
+	(*SimpleNodeFee)(nil),                            // 170: proto.SimpleNodeFee
+	(*SimpleNetworkFee)(nil),                         // 171: proto.SimpleNetworkFee
+	(*SimpleUnreadableFee)(nil),                      // 172: proto.SimpleUnreadableFee
+	(*SimpleService)(nil),                            // 173: proto.SimpleService
+	(*SimpleServiceFee)(nil),                         // 174: proto.SimpleServiceFee
+	(*ThrottleGroup)(nil),                            // 175: proto.ThrottleGroup
+	(*ThrottleBucket)(nil),                           // 176: proto.ThrottleBucket
+	(*ThrottleDefinitions)(nil),                      // 177: proto.ThrottleDefinitions
+	(*GetAccountDetailsResponse_AccountDetails)(nil), // 178: proto.GetAccountDetailsResponse.AccountDetails
+	(*CryptoGetInfoResponse_AccountInfo)(nil),        // 179: proto.CryptoGetInfoResponse.AccountInfo
+	(*ContractGetInfoResponse_ContractInfo)(nil),     // 180: proto.ContractGetInfoResponse.ContractInfo
+	(*FileGetContentsResponse_FileContents)(nil),     // 181: proto.FileGetContentsResponse.FileContents
+	(*FileGetInfoResponse_FileInfo)(nil),             // 182: proto.FileGetInfoResponse.FileInfo
+	(*wrapperspb.StringValue)(nil),                   // 183: google.protobuf.StringValue
+	(*wrapperspb.BoolValue)(nil),                     // 184: google.protobuf.BoolValue
+	(*wrapperspb.Int32Value)(nil),                    // 185: google.protobuf.Int32Value
+	(*wrapperspb.UInt32Value)(nil),                   // 186: google.protobuf.UInt32Value
+	(*wrapperspb.BytesValue)(nil),                    // 187: google.protobuf.BytesValue
+	(*wrapperspb.Int64Value)(nil),                    // 188: google.protobuf.Int64Value
 }
 var file_hapi_proto_depIdxs = []int32{
 	15,  // 0: proto.Transaction.body:type_name -> proto.TransactionBody
@@ -18664,16 +18497,16 @@ var file_hapi_proto_depIdxs = []int32{
 	74,  // 33: proto.TransactionBody.tokenWipe:type_name -> proto.TokenWipeAccountTransactionBody
 	75,  // 34: proto.TransactionBody.tokenAssociate:type_name -> proto.TokenAssociateTransactionBody
 	76,  // 35: proto.TransactionBody.tokenDissociate:type_name -> proto.TokenDissociateTransactionBody
-	109, // 36: proto.TransactionBody.scheduleCreate:type_name -> proto.ScheduleCreateTransactionBody
-	111, // 37: proto.TransactionBody.scheduleDelete:type_name -> proto.ScheduleDeleteTransactionBody
-	110, // 38: proto.TransactionBody.scheduleSign:type_name -> proto.ScheduleSignTransactionBody
+	107, // 36: proto.TransactionBody.scheduleCreate:type_name -> proto.ScheduleCreateTransactionBody
+	109, // 37: proto.TransactionBody.scheduleDelete:type_name -> proto.ScheduleDeleteTransactionBody
+	108, // 38: proto.TransactionBody.scheduleSign:type_name -> proto.ScheduleSignTransactionBody
 	83,  // 39: proto.TransactionBody.token_fee_schedule_update:type_name -> proto.TokenFeeScheduleUpdateTransactionBody
 	81,  // 40: proto.TransactionBody.token_pause:type_name -> proto.TokenPauseTransactionBody
 	82,  // 41: proto.TransactionBody.token_unpause:type_name -> proto.TokenUnpauseTransactionBody
 	53,  // 42: proto.TransactionBody.cryptoApproveAllowance:type_name -> proto.CryptoApproveAllowanceTransactionBody
 	54,  // 43: proto.TransactionBody.cryptoDeleteAllowance:type_name -> proto.CryptoDeleteAllowanceTransactionBody
 	34,  // 44: proto.TransactionBody.ethereumTransaction:type_name -> proto.EthereumTransactionBody
-	115, // 45: proto.TransactionBody.util_prng:type_name -> proto.UtilPrngTransactionBody
+	113, // 45: proto.TransactionBody.util_prng:type_name -> proto.UtilPrngTransactionBody
 	84,  // 46: proto.TransactionBody.token_update_nfts:type_name -> proto.TokenUpdateNftsTransactionBody
 	86,  // 47: proto.TransactionBody.tokenReject:type_name -> proto.TokenRejectTransactionBody
 	90,  // 48: proto.TransactionBody.tokenAirdrop:type_name -> proto.TokenAirdropTransactionBody
@@ -18710,13 +18543,13 @@ var file_hapi_proto_depIdxs = []int32{
 	74,  // 79: proto.SchedulableTransactionBody.tokenWipe:type_name -> proto.TokenWipeAccountTransactionBody
 	75,  // 80: proto.SchedulableTransactionBody.tokenAssociate:type_name -> proto.TokenAssociateTransactionBody
 	76,  // 81: proto.SchedulableTransactionBody.tokenDissociate:type_name -> proto.TokenDissociateTransactionBody
-	111, // 82: proto.SchedulableTransactionBody.scheduleDelete:type_name -> proto.ScheduleDeleteTransactionBody
+	109, // 82: proto.SchedulableTransactionBody.scheduleDelete:type_name -> proto.ScheduleDeleteTransactionBody
 	83,  // 83: proto.SchedulableTransactionBody.token_fee_schedule_update:type_name -> proto.TokenFeeScheduleUpdateTransactionBody
 	81,  // 84: proto.SchedulableTransactionBody.token_pause:type_name -> proto.TokenPauseTransactionBody
 	82,  // 85: proto.SchedulableTransactionBody.token_unpause:type_name -> proto.TokenUnpauseTransactionBody
 	53,  // 86: proto.SchedulableTransactionBody.cryptoApproveAllowance:type_name -> proto.CryptoApproveAllowanceTransactionBody
 	54,  // 87: proto.SchedulableTransactionBody.cryptoDeleteAllowance:type_name -> proto.CryptoDeleteAllowanceTransactionBody
-	115, // 88: proto.SchedulableTransactionBody.util_prng:type_name -> proto.UtilPrngTransactionBody
+	113, // 88: proto.SchedulableTransactionBody.util_prng:type_name -> proto.UtilPrngTransactionBody
 	84,  // 89: proto.SchedulableTransactionBody.token_update_nfts:type_name -> proto.TokenUpdateNftsTransactionBody
 	86,  // 90: proto.SchedulableTransactionBody.tokenReject:type_name -> proto.TokenRejectTransactionBody
 	90,  // 91: proto.SchedulableTransactionBody.tokenAirdrop:type_name -> proto.TokenAirdropTransactionBody
@@ -18742,7 +18575,7 @@ var file_hapi_proto_depIdxs = []int32{
 	20,  // 111: proto.FileUpdateTransactionBody.fileID:type_name -> proto.FileID
 	26,  // 112: proto.FileUpdateTransactionBody.expirationTime:type_name -> proto.Timestamp
 	31,  // 113: proto.FileUpdateTransactionBody.keys:type_name -> proto.KeyList
-	185, // 114: proto.FileUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
+	183, // 114: proto.FileUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
 	20,  // 115: proto.FileDeleteTransactionBody.fileID:type_name -> proto.FileID
 	29,  // 116: proto.CryptoCreateTransactionBody.key:type_name -> proto.Key
 	18,  // 117: proto.CryptoCreateTransactionBody.proxyAccountID:type_name -> proto.AccountID
@@ -18755,11 +18588,11 @@ var file_hapi_proto_depIdxs = []int32{
 	29,  // 124: proto.CryptoUpdateTransactionBody.key:type_name -> proto.Key
 	28,  // 125: proto.CryptoUpdateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
 	26,  // 126: proto.CryptoUpdateTransactionBody.expirationTime:type_name -> proto.Timestamp
-	186, // 127: proto.CryptoUpdateTransactionBody.receiverSigRequiredWrapper:type_name -> google.protobuf.BoolValue
-	185, // 128: proto.CryptoUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
-	187, // 129: proto.CryptoUpdateTransactionBody.max_automatic_token_associations:type_name -> google.protobuf.Int32Value
+	184, // 127: proto.CryptoUpdateTransactionBody.receiverSigRequiredWrapper:type_name -> google.protobuf.BoolValue
+	183, // 128: proto.CryptoUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
+	185, // 129: proto.CryptoUpdateTransactionBody.max_automatic_token_associations:type_name -> google.protobuf.Int32Value
 	18,  // 130: proto.CryptoUpdateTransactionBody.staked_account_id:type_name -> proto.AccountID
-	186, // 131: proto.CryptoUpdateTransactionBody.decline_reward:type_name -> google.protobuf.BoolValue
+	184, // 131: proto.CryptoUpdateTransactionBody.decline_reward:type_name -> google.protobuf.BoolValue
 	18,  // 132: proto.CryptoDeleteTransactionBody.transferAccountID:type_name -> proto.AccountID
 	18,  // 133: proto.CryptoDeleteTransactionBody.deleteAccountID:type_name -> proto.AccountID
 	43,  // 134: proto.CryptoTransferTransactionBody.transfers:type_name -> proto.TransferList
@@ -18769,7 +18602,7 @@ var file_hapi_proto_depIdxs = []int32{
 	21,  // 138: proto.TokenTransferList.token:type_name -> proto.TokenID
 	44,  // 139: proto.TokenTransferList.transfers:type_name -> proto.AccountAmount
 	46,  // 140: proto.TokenTransferList.nftTransfers:type_name -> proto.NftTransfer
-	188, // 141: proto.TokenTransferList.expected_decimals:type_name -> google.protobuf.UInt32Value
+	186, // 141: proto.TokenTransferList.expected_decimals:type_name -> google.protobuf.UInt32Value
 	18,  // 142: proto.NftTransfer.senderAccountID:type_name -> proto.AccountID
 	18,  // 143: proto.NftTransfer.receiverAccountID:type_name -> proto.AccountID
 	20,  // 144: proto.ContractCreateTransactionBody.fileID:type_name -> proto.FileID
@@ -18790,7 +18623,7 @@ var file_hapi_proto_depIdxs = []int32{
 	21,  // 159: proto.NftAllowance.tokenId:type_name -> proto.TokenID
 	18,  // 160: proto.NftAllowance.owner:type_name -> proto.AccountID
 	18,  // 161: proto.NftAllowance.spender:type_name -> proto.AccountID
-	186, // 162: proto.NftAllowance.approved_for_all:type_name -> google.protobuf.BoolValue
+	184, // 162: proto.NftAllowance.approved_for_all:type_name -> google.protobuf.BoolValue
 	18,  // 163: proto.NftAllowance.delegating_spender:type_name -> proto.AccountID
 	21,  // 164: proto.NftRemoveAllowance.token_id:type_name -> proto.TokenID
 	18,  // 165: proto.NftRemoveAllowance.owner:type_name -> proto.AccountID
@@ -18802,11 +18635,11 @@ var file_hapi_proto_depIdxs = []int32{
 	26,  // 171: proto.ContractUpdateTransactionBody.expirationTime:type_name -> proto.Timestamp
 	29,  // 172: proto.ContractUpdateTransactionBody.adminKey:type_name -> proto.Key
 	28,  // 173: proto.ContractUpdateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
-	185, // 174: proto.ContractUpdateTransactionBody.memoWrapper:type_name -> google.protobuf.StringValue
-	187, // 175: proto.ContractUpdateTransactionBody.max_automatic_token_associations:type_name -> google.protobuf.Int32Value
+	183, // 174: proto.ContractUpdateTransactionBody.memoWrapper:type_name -> google.protobuf.StringValue
+	185, // 175: proto.ContractUpdateTransactionBody.max_automatic_token_associations:type_name -> google.protobuf.Int32Value
 	18,  // 176: proto.ContractUpdateTransactionBody.auto_renew_account_id:type_name -> proto.AccountID
 	18,  // 177: proto.ContractUpdateTransactionBody.staked_account_id:type_name -> proto.AccountID
-	186, // 178: proto.ContractUpdateTransactionBody.decline_reward:type_name -> google.protobuf.BoolValue
+	184, // 178: proto.ContractUpdateTransactionBody.decline_reward:type_name -> google.protobuf.BoolValue
 	19,  // 179: proto.ContractDeleteTransactionBody.contractID:type_name -> proto.ContractID
 	18,  // 180: proto.ContractDeleteTransactionBody.transferAccountID:type_name -> proto.AccountID
 	19,  // 181: proto.ContractDeleteTransactionBody.transferContractID:type_name -> proto.ContractID
@@ -18857,10 +18690,10 @@ var file_hapi_proto_depIdxs = []int32{
 	18,  // 226: proto.TokenUpdateTransactionBody.autoRenewAccount:type_name -> proto.AccountID
 	28,  // 227: proto.TokenUpdateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
 	26,  // 228: proto.TokenUpdateTransactionBody.expiry:type_name -> proto.Timestamp
-	185, // 229: proto.TokenUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
+	183, // 229: proto.TokenUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
 	29,  // 230: proto.TokenUpdateTransactionBody.fee_schedule_key:type_name -> proto.Key
 	29,  // 231: proto.TokenUpdateTransactionBody.pause_key:type_name -> proto.Key
-	189, // 232: proto.TokenUpdateTransactionBody.metadata:type_name -> google.protobuf.BytesValue
+	187, // 232: proto.TokenUpdateTransactionBody.metadata:type_name -> google.protobuf.BytesValue
 	29,  // 233: proto.TokenUpdateTransactionBody.metadata_key:type_name -> proto.Key
 	5,   // 234: proto.TokenUpdateTransactionBody.key_verification_mode:type_name -> proto.TokenKeyValidation
 	21,  // 235: proto.TokenDeleteTransactionBody.token:type_name -> proto.TokenID
@@ -18885,7 +18718,7 @@ var file_hapi_proto_depIdxs = []int32{
 	21,  // 254: proto.TokenFeeScheduleUpdateTransactionBody.token_id:type_name -> proto.TokenID
 	61,  // 255: proto.TokenFeeScheduleUpdateTransactionBody.custom_fees:type_name -> proto.CustomFee
 	21,  // 256: proto.TokenUpdateNftsTransactionBody.token:type_name -> proto.TokenID
-	189, // 257: proto.TokenUpdateNftsTransactionBody.metadata:type_name -> google.protobuf.BytesValue
+	187, // 257: proto.TokenUpdateNftsTransactionBody.metadata:type_name -> google.protobuf.BytesValue
 	21,  // 258: proto.TokenReference.fungible_token:type_name -> proto.TokenID
 	24,  // 259: proto.TokenReference.nft:type_name -> proto.NftID
 	18,  // 260: proto.TokenRejectTransactionBody.owner:type_name -> proto.AccountID
@@ -18899,7 +18732,7 @@ var file_hapi_proto_depIdxs = []int32{
 	45,  // 268: proto.TokenAirdropTransactionBody.token_transfers:type_name -> proto.TokenTransferList
 	87,  // 269: proto.TokenCancelAirdropTransactionBody.pending_airdrops:type_name -> proto.PendingAirdropId
 	87,  // 270: proto.TokenClaimAirdropTransactionBody.pending_airdrops:type_name -> proto.PendingAirdropId
-	124, // 271: proto.TokenGetInfoQuery.header:type_name -> proto.QueryHeader
+	122, // 271: proto.TokenGetInfoQuery.header:type_name -> proto.QueryHeader
 	21,  // 272: proto.TokenGetInfoQuery.token:type_name -> proto.TokenID
 	21,  // 273: proto.TokenInfo.tokenId:type_name -> proto.TokenID
 	18,  // 274: proto.TokenInfo.treasury:type_name -> proto.AccountID
@@ -18920,15 +18753,15 @@ var file_hapi_proto_depIdxs = []int32{
 	29,  // 289: proto.TokenInfo.pause_key:type_name -> proto.Key
 	4,   // 290: proto.TokenInfo.pause_status:type_name -> proto.TokenPauseStatus
 	29,  // 291: proto.TokenInfo.metadata_key:type_name -> proto.Key
-	126, // 292: proto.TokenGetInfoResponse.header:type_name -> proto.ResponseHeader
+	124, // 292: proto.TokenGetInfoResponse.header:type_name -> proto.ResponseHeader
 	94,  // 293: proto.TokenGetInfoResponse.tokenInfo:type_name -> proto.TokenInfo
-	124, // 294: proto.TokenGetNftInfoQuery.header:type_name -> proto.QueryHeader
+	122, // 294: proto.TokenGetNftInfoQuery.header:type_name -> proto.QueryHeader
 	24,  // 295: proto.TokenGetNftInfoQuery.nftID:type_name -> proto.NftID
 	24,  // 296: proto.TokenNftInfo.nftID:type_name -> proto.NftID
 	18,  // 297: proto.TokenNftInfo.accountID:type_name -> proto.AccountID
 	26,  // 298: proto.TokenNftInfo.creationTime:type_name -> proto.Timestamp
 	18,  // 299: proto.TokenNftInfo.spender_id:type_name -> proto.AccountID
-	126, // 300: proto.TokenGetNftInfoResponse.header:type_name -> proto.ResponseHeader
+	124, // 300: proto.TokenGetNftInfoResponse.header:type_name -> proto.ResponseHeader
 	97,  // 301: proto.TokenGetNftInfoResponse.nft:type_name -> proto.TokenNftInfo
 	29,  // 302: proto.ConsensusCreateTopicTransactionBody.adminKey:type_name -> proto.Key
 	29,  // 303: proto.ConsensusCreateTopicTransactionBody.submitKey:type_name -> proto.Key
@@ -18938,7 +18771,7 @@ var file_hapi_proto_depIdxs = []int32{
 	29,  // 307: proto.ConsensusCreateTopicTransactionBody.fee_exempt_key_list:type_name -> proto.Key
 	62,  // 308: proto.ConsensusCreateTopicTransactionBody.custom_fees:type_name -> proto.FixedCustomFee
 	22,  // 309: proto.ConsensusUpdateTopicTransactionBody.topicID:type_name -> proto.TopicID
-	185, // 310: proto.ConsensusUpdateTopicTransactionBody.memo:type_name -> google.protobuf.StringValue
+	183, // 310: proto.ConsensusUpdateTopicTransactionBody.memo:type_name -> google.protobuf.StringValue
 	26,  // 311: proto.ConsensusUpdateTopicTransactionBody.expirationTime:type_name -> proto.Timestamp
 	29,  // 312: proto.ConsensusUpdateTopicTransactionBody.adminKey:type_name -> proto.Key
 	29,  // 313: proto.ConsensusUpdateTopicTransactionBody.submitKey:type_name -> proto.Key
@@ -18951,242 +18784,237 @@ var file_hapi_proto_depIdxs = []int32{
 	25,  // 320: proto.ConsensusMessageChunkInfo.initialTransactionID:type_name -> proto.TransactionID
 	22,  // 321: proto.ConsensusSubmitMessageTransactionBody.topicID:type_name -> proto.TopicID
 	102, // 322: proto.ConsensusSubmitMessageTransactionBody.chunkInfo:type_name -> proto.ConsensusMessageChunkInfo
-	124, // 323: proto.ConsensusGetTopicInfoQuery.header:type_name -> proto.QueryHeader
+	122, // 323: proto.ConsensusGetTopicInfoQuery.header:type_name -> proto.QueryHeader
 	22,  // 324: proto.ConsensusGetTopicInfoQuery.topicID:type_name -> proto.TopicID
-	22,  // 325: proto.ConsensusTopicQuery.topicID:type_name -> proto.TopicID
-	26,  // 326: proto.ConsensusTopicQuery.consensusStartTime:type_name -> proto.Timestamp
-	26,  // 327: proto.ConsensusTopicQuery.consensusEndTime:type_name -> proto.Timestamp
-	26,  // 328: proto.ConsensusTopicResponse.consensusTimestamp:type_name -> proto.Timestamp
-	102, // 329: proto.ConsensusTopicResponse.chunkInfo:type_name -> proto.ConsensusMessageChunkInfo
-	26,  // 330: proto.ConsensusTopicInfo.expirationTime:type_name -> proto.Timestamp
-	29,  // 331: proto.ConsensusTopicInfo.adminKey:type_name -> proto.Key
-	29,  // 332: proto.ConsensusTopicInfo.submitKey:type_name -> proto.Key
-	28,  // 333: proto.ConsensusTopicInfo.autoRenewPeriod:type_name -> proto.Duration
-	18,  // 334: proto.ConsensusTopicInfo.autoRenewAccount:type_name -> proto.AccountID
-	29,  // 335: proto.ConsensusTopicInfo.fee_schedule_key:type_name -> proto.Key
-	29,  // 336: proto.ConsensusTopicInfo.fee_exempt_key_list:type_name -> proto.Key
-	62,  // 337: proto.ConsensusTopicInfo.custom_fees:type_name -> proto.FixedCustomFee
-	126, // 338: proto.ConsensusGetTopicInfoResponse.header:type_name -> proto.ResponseHeader
-	22,  // 339: proto.ConsensusGetTopicInfoResponse.topicID:type_name -> proto.TopicID
-	107, // 340: proto.ConsensusGetTopicInfoResponse.topicInfo:type_name -> proto.ConsensusTopicInfo
-	16,  // 341: proto.ScheduleCreateTransactionBody.scheduledTransactionBody:type_name -> proto.SchedulableTransactionBody
-	29,  // 342: proto.ScheduleCreateTransactionBody.adminKey:type_name -> proto.Key
-	18,  // 343: proto.ScheduleCreateTransactionBody.payerAccountID:type_name -> proto.AccountID
-	26,  // 344: proto.ScheduleCreateTransactionBody.expiration_time:type_name -> proto.Timestamp
-	23,  // 345: proto.ScheduleSignTransactionBody.scheduleID:type_name -> proto.ScheduleID
-	23,  // 346: proto.ScheduleDeleteTransactionBody.scheduleID:type_name -> proto.ScheduleID
-	124, // 347: proto.ScheduleGetInfoQuery.header:type_name -> proto.QueryHeader
-	23,  // 348: proto.ScheduleGetInfoQuery.scheduleID:type_name -> proto.ScheduleID
-	23,  // 349: proto.ScheduleInfo.scheduleID:type_name -> proto.ScheduleID
-	26,  // 350: proto.ScheduleInfo.deletion_time:type_name -> proto.Timestamp
-	26,  // 351: proto.ScheduleInfo.execution_time:type_name -> proto.Timestamp
-	26,  // 352: proto.ScheduleInfo.expirationTime:type_name -> proto.Timestamp
-	16,  // 353: proto.ScheduleInfo.scheduledTransactionBody:type_name -> proto.SchedulableTransactionBody
-	29,  // 354: proto.ScheduleInfo.adminKey:type_name -> proto.Key
-	31,  // 355: proto.ScheduleInfo.signers:type_name -> proto.KeyList
-	18,  // 356: proto.ScheduleInfo.creatorAccountID:type_name -> proto.AccountID
-	18,  // 357: proto.ScheduleInfo.payerAccountID:type_name -> proto.AccountID
-	25,  // 358: proto.ScheduleInfo.scheduledTransactionID:type_name -> proto.TransactionID
-	126, // 359: proto.ScheduleGetInfoResponse.header:type_name -> proto.ResponseHeader
-	113, // 360: proto.ScheduleGetInfoResponse.scheduleInfo:type_name -> proto.ScheduleInfo
-	124, // 361: proto.CryptoGetAccountRecordsQuery.header:type_name -> proto.QueryHeader
-	18,  // 362: proto.CryptoGetAccountRecordsQuery.accountID:type_name -> proto.AccountID
-	126, // 363: proto.CryptoGetAccountRecordsResponse.header:type_name -> proto.ResponseHeader
-	18,  // 364: proto.CryptoGetAccountRecordsResponse.accountID:type_name -> proto.AccountID
-	132, // 365: proto.CryptoGetAccountRecordsResponse.records:type_name -> proto.TransactionRecord
-	18,  // 366: proto.GrantedCryptoAllowance.spender:type_name -> proto.AccountID
-	21,  // 367: proto.GrantedNftAllowance.token_id:type_name -> proto.TokenID
-	18,  // 368: proto.GrantedNftAllowance.spender:type_name -> proto.AccountID
-	21,  // 369: proto.GrantedTokenAllowance.token_id:type_name -> proto.TokenID
-	18,  // 370: proto.GrantedTokenAllowance.spender:type_name -> proto.AccountID
-	124, // 371: proto.GetAccountDetailsQuery.header:type_name -> proto.QueryHeader
-	18,  // 372: proto.GetAccountDetailsQuery.account_id:type_name -> proto.AccountID
-	126, // 373: proto.GetAccountDetailsResponse.header:type_name -> proto.ResponseHeader
-	180, // 374: proto.GetAccountDetailsResponse.account_details:type_name -> proto.GetAccountDetailsResponse.AccountDetails
-	150, // 375: proto.Query.getBySolidityID:type_name -> proto.GetBySolidityIDQuery
-	144, // 376: proto.Query.contractCallLocal:type_name -> proto.ContractCallLocalQuery
-	148, // 377: proto.Query.contractGetInfo:type_name -> proto.ContractGetInfoQuery
-	146, // 378: proto.Query.contractGetBytecode:type_name -> proto.ContractGetBytecodeQuery
-	138, // 379: proto.Query.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceQuery
-	141, // 380: proto.Query.cryptoGetInfo:type_name -> proto.CryptoGetInfoQuery
-	152, // 381: proto.Query.fileGetContents:type_name -> proto.FileGetContentsQuery
-	154, // 382: proto.Query.fileGetInfo:type_name -> proto.FileGetInfoQuery
-	127, // 383: proto.Query.transactionGetReceipt:type_name -> proto.TransactionGetReceiptQuery
-	116, // 384: proto.Query.cryptoGetAccountRecords:type_name -> proto.CryptoGetAccountRecordsQuery
-	130, // 385: proto.Query.transactionGetRecord:type_name -> proto.TransactionGetRecordQuery
-	104, // 386: proto.Query.consensusGetTopicInfo:type_name -> proto.ConsensusGetTopicInfoQuery
-	156, // 387: proto.Query.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoQuery
-	93,  // 388: proto.Query.tokenGetInfo:type_name -> proto.TokenGetInfoQuery
-	112, // 389: proto.Query.scheduleGetInfo:type_name -> proto.ScheduleGetInfoQuery
-	96,  // 390: proto.Query.tokenGetNftInfo:type_name -> proto.TokenGetNftInfoQuery
-	121, // 391: proto.Query.accountDetails:type_name -> proto.GetAccountDetailsQuery
-	10,  // 392: proto.QueryHeader.payment:type_name -> proto.Transaction
-	6,   // 393: proto.QueryHeader.responseType:type_name -> proto.ResponseType
-	151, // 394: proto.Response.getBySolidityID:type_name -> proto.GetBySolidityIDResponse
-	145, // 395: proto.Response.contractCallLocal:type_name -> proto.ContractCallLocalResponse
-	149, // 396: proto.Response.contractGetInfo:type_name -> proto.ContractGetInfoResponse
-	147, // 397: proto.Response.contractGetBytecodeResponse:type_name -> proto.ContractGetBytecodeResponse
-	139, // 398: proto.Response.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceResponse
-	142, // 399: proto.Response.cryptoGetInfo:type_name -> proto.CryptoGetInfoResponse
-	153, // 400: proto.Response.fileGetContents:type_name -> proto.FileGetContentsResponse
-	155, // 401: proto.Response.fileGetInfo:type_name -> proto.FileGetInfoResponse
-	128, // 402: proto.Response.transactionGetReceipt:type_name -> proto.TransactionGetReceiptResponse
-	117, // 403: proto.Response.cryptoGetAccountRecords:type_name -> proto.CryptoGetAccountRecordsResponse
-	131, // 404: proto.Response.transactionGetRecord:type_name -> proto.TransactionGetRecordResponse
-	108, // 405: proto.Response.consensusGetTopicInfo:type_name -> proto.ConsensusGetTopicInfoResponse
-	157, // 406: proto.Response.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoResponse
-	95,  // 407: proto.Response.tokenGetInfo:type_name -> proto.TokenGetInfoResponse
-	114, // 408: proto.Response.scheduleGetInfo:type_name -> proto.ScheduleGetInfoResponse
-	98,  // 409: proto.Response.tokenGetNftInfo:type_name -> proto.TokenGetNftInfoResponse
-	122, // 410: proto.Response.accountDetails:type_name -> proto.GetAccountDetailsResponse
-	9,   // 411: proto.ResponseHeader.nodeTransactionPrecheckCode:type_name -> proto.ResponseCodeEnum
-	6,   // 412: proto.ResponseHeader.responseType:type_name -> proto.ResponseType
-	124, // 413: proto.TransactionGetReceiptQuery.header:type_name -> proto.QueryHeader
-	25,  // 414: proto.TransactionGetReceiptQuery.transactionID:type_name -> proto.TransactionID
-	126, // 415: proto.TransactionGetReceiptResponse.header:type_name -> proto.ResponseHeader
-	129, // 416: proto.TransactionGetReceiptResponse.receipt:type_name -> proto.TransactionReceipt
-	129, // 417: proto.TransactionGetReceiptResponse.duplicateTransactionReceipts:type_name -> proto.TransactionReceipt
-	129, // 418: proto.TransactionGetReceiptResponse.child_transaction_receipts:type_name -> proto.TransactionReceipt
-	9,   // 419: proto.TransactionReceipt.status:type_name -> proto.ResponseCodeEnum
-	18,  // 420: proto.TransactionReceipt.accountID:type_name -> proto.AccountID
-	20,  // 421: proto.TransactionReceipt.fileID:type_name -> proto.FileID
-	19,  // 422: proto.TransactionReceipt.contractID:type_name -> proto.ContractID
-	133, // 423: proto.TransactionReceipt.exchangeRate:type_name -> proto.ExchangeRateSet
-	22,  // 424: proto.TransactionReceipt.topicID:type_name -> proto.TopicID
-	21,  // 425: proto.TransactionReceipt.tokenID:type_name -> proto.TokenID
-	23,  // 426: proto.TransactionReceipt.scheduleID:type_name -> proto.ScheduleID
-	25,  // 427: proto.TransactionReceipt.scheduledTransactionID:type_name -> proto.TransactionID
-	124, // 428: proto.TransactionGetRecordQuery.header:type_name -> proto.QueryHeader
-	25,  // 429: proto.TransactionGetRecordQuery.transactionID:type_name -> proto.TransactionID
-	126, // 430: proto.TransactionGetRecordResponse.header:type_name -> proto.ResponseHeader
-	132, // 431: proto.TransactionGetRecordResponse.transactionRecord:type_name -> proto.TransactionRecord
-	132, // 432: proto.TransactionGetRecordResponse.duplicateTransactionRecords:type_name -> proto.TransactionRecord
-	132, // 433: proto.TransactionGetRecordResponse.child_transaction_records:type_name -> proto.TransactionRecord
-	129, // 434: proto.TransactionRecord.receipt:type_name -> proto.TransactionReceipt
-	26,  // 435: proto.TransactionRecord.consensusTimestamp:type_name -> proto.Timestamp
-	25,  // 436: proto.TransactionRecord.transactionID:type_name -> proto.TransactionID
-	135, // 437: proto.TransactionRecord.contractCallResult:type_name -> proto.ContractFunctionResult
-	135, // 438: proto.TransactionRecord.contractCreateResult:type_name -> proto.ContractFunctionResult
-	43,  // 439: proto.TransactionRecord.transferList:type_name -> proto.TransferList
-	45,  // 440: proto.TransactionRecord.tokenTransferLists:type_name -> proto.TokenTransferList
-	23,  // 441: proto.TransactionRecord.scheduleRef:type_name -> proto.ScheduleID
-	66,  // 442: proto.TransactionRecord.assessed_custom_fees:type_name -> proto.AssessedCustomFee
-	67,  // 443: proto.TransactionRecord.automatic_token_associations:type_name -> proto.TokenAssociation
-	26,  // 444: proto.TransactionRecord.parent_consensus_timestamp:type_name -> proto.Timestamp
-	44,  // 445: proto.TransactionRecord.paid_staking_rewards:type_name -> proto.AccountAmount
-	89,  // 446: proto.TransactionRecord.new_pending_airdrops:type_name -> proto.PendingAirdropRecord
-	134, // 447: proto.ExchangeRateSet.currentRate:type_name -> proto.ExchangeRate
-	134, // 448: proto.ExchangeRateSet.nextRate:type_name -> proto.ExchangeRate
-	27,  // 449: proto.ExchangeRate.expirationTime:type_name -> proto.TimestampSeconds
-	19,  // 450: proto.ContractFunctionResult.contractID:type_name -> proto.ContractID
-	136, // 451: proto.ContractFunctionResult.logInfo:type_name -> proto.ContractLoginfo
-	19,  // 452: proto.ContractFunctionResult.createdContractIDs:type_name -> proto.ContractID
-	189, // 453: proto.ContractFunctionResult.evm_address:type_name -> google.protobuf.BytesValue
-	18,  // 454: proto.ContractFunctionResult.sender_id:type_name -> proto.AccountID
-	137, // 455: proto.ContractFunctionResult.contract_nonces:type_name -> proto.ContractNonceInfo
-	190, // 456: proto.ContractFunctionResult.signer_nonce:type_name -> google.protobuf.Int64Value
-	19,  // 457: proto.ContractLoginfo.contractID:type_name -> proto.ContractID
-	19,  // 458: proto.ContractNonceInfo.contract_id:type_name -> proto.ContractID
-	124, // 459: proto.CryptoGetAccountBalanceQuery.header:type_name -> proto.QueryHeader
-	18,  // 460: proto.CryptoGetAccountBalanceQuery.accountID:type_name -> proto.AccountID
-	19,  // 461: proto.CryptoGetAccountBalanceQuery.contractID:type_name -> proto.ContractID
-	126, // 462: proto.CryptoGetAccountBalanceResponse.header:type_name -> proto.ResponseHeader
-	18,  // 463: proto.CryptoGetAccountBalanceResponse.accountID:type_name -> proto.AccountID
-	140, // 464: proto.CryptoGetAccountBalanceResponse.tokenBalances:type_name -> proto.TokenBalance
-	21,  // 465: proto.TokenBalance.tokenId:type_name -> proto.TokenID
-	124, // 466: proto.CryptoGetInfoQuery.header:type_name -> proto.QueryHeader
-	18,  // 467: proto.CryptoGetInfoQuery.accountID:type_name -> proto.AccountID
-	126, // 468: proto.CryptoGetInfoResponse.header:type_name -> proto.ResponseHeader
-	181, // 469: proto.CryptoGetInfoResponse.accountInfo:type_name -> proto.CryptoGetInfoResponse.AccountInfo
-	26,  // 470: proto.StakingInfo.stake_period_start:type_name -> proto.Timestamp
-	18,  // 471: proto.StakingInfo.staked_account_id:type_name -> proto.AccountID
-	124, // 472: proto.ContractCallLocalQuery.header:type_name -> proto.QueryHeader
-	19,  // 473: proto.ContractCallLocalQuery.contractID:type_name -> proto.ContractID
-	18,  // 474: proto.ContractCallLocalQuery.sender_id:type_name -> proto.AccountID
-	126, // 475: proto.ContractCallLocalResponse.header:type_name -> proto.ResponseHeader
-	135, // 476: proto.ContractCallLocalResponse.functionResult:type_name -> proto.ContractFunctionResult
-	124, // 477: proto.ContractGetBytecodeQuery.header:type_name -> proto.QueryHeader
-	19,  // 478: proto.ContractGetBytecodeQuery.contractID:type_name -> proto.ContractID
-	126, // 479: proto.ContractGetBytecodeResponse.header:type_name -> proto.ResponseHeader
-	124, // 480: proto.ContractGetInfoQuery.header:type_name -> proto.QueryHeader
-	19,  // 481: proto.ContractGetInfoQuery.contractID:type_name -> proto.ContractID
-	126, // 482: proto.ContractGetInfoResponse.header:type_name -> proto.ResponseHeader
-	182, // 483: proto.ContractGetInfoResponse.contractInfo:type_name -> proto.ContractGetInfoResponse.ContractInfo
-	124, // 484: proto.GetBySolidityIDQuery.header:type_name -> proto.QueryHeader
-	126, // 485: proto.GetBySolidityIDResponse.header:type_name -> proto.ResponseHeader
-	18,  // 486: proto.GetBySolidityIDResponse.accountID:type_name -> proto.AccountID
-	20,  // 487: proto.GetBySolidityIDResponse.fileID:type_name -> proto.FileID
-	19,  // 488: proto.GetBySolidityIDResponse.contractID:type_name -> proto.ContractID
-	124, // 489: proto.FileGetContentsQuery.header:type_name -> proto.QueryHeader
-	20,  // 490: proto.FileGetContentsQuery.fileID:type_name -> proto.FileID
-	126, // 491: proto.FileGetContentsResponse.header:type_name -> proto.ResponseHeader
-	183, // 492: proto.FileGetContentsResponse.fileContents:type_name -> proto.FileGetContentsResponse.FileContents
-	124, // 493: proto.FileGetInfoQuery.header:type_name -> proto.QueryHeader
-	20,  // 494: proto.FileGetInfoQuery.fileID:type_name -> proto.FileID
-	126, // 495: proto.FileGetInfoResponse.header:type_name -> proto.ResponseHeader
-	184, // 496: proto.FileGetInfoResponse.fileInfo:type_name -> proto.FileGetInfoResponse.FileInfo
-	124, // 497: proto.NetworkGetVersionInfoQuery.header:type_name -> proto.QueryHeader
-	126, // 498: proto.NetworkGetVersionInfoResponse.header:type_name -> proto.ResponseHeader
-	158, // 499: proto.NetworkGetVersionInfoResponse.hapiProtoVersion:type_name -> proto.SemanticVersion
-	158, // 500: proto.NetworkGetVersionInfoResponse.hederaServicesVersion:type_name -> proto.SemanticVersion
-	160, // 501: proto.NodeAddressBook.nodeAddress:type_name -> proto.NodeAddress
-	18,  // 502: proto.NodeAddress.nodeAccountId:type_name -> proto.AccountID
-	161, // 503: proto.NodeAddress.serviceEndpoint:type_name -> proto.ServiceEndpoint
-	162, // 504: proto.FeeData.nodedata:type_name -> proto.FeeComponents
-	162, // 505: proto.FeeData.networkdata:type_name -> proto.FeeComponents
-	162, // 506: proto.FeeData.servicedata:type_name -> proto.FeeComponents
-	7,   // 507: proto.TransactionFeeSchedule.hederaFunctionality:type_name -> proto.HederaFunctionality
-	163, // 508: proto.TransactionFeeSchedule.fees:type_name -> proto.FeeData
-	164, // 509: proto.FeeSchedule.transactionFeeSchedule:type_name -> proto.TransactionFeeSchedule
-	27,  // 510: proto.FeeSchedule.expiryTime:type_name -> proto.TimestampSeconds
-	165, // 511: proto.CurrentAndNextFeeSchedule.currentFeeSchedule:type_name -> proto.FeeSchedule
-	165, // 512: proto.CurrentAndNextFeeSchedule.nextFeeSchedule:type_name -> proto.FeeSchedule
-	167, // 513: proto.ServicesConfigurationList.nameValue:type_name -> proto.Setting
-	172, // 514: proto.SimpleFeeSchedule.node:type_name -> proto.SimpleNodeFee
-	173, // 515: proto.SimpleFeeSchedule.network:type_name -> proto.SimpleNetworkFee
-	174, // 516: proto.SimpleFeeSchedule.unreadable:type_name -> proto.SimpleUnreadableFee
-	170, // 517: proto.SimpleFeeSchedule.extras:type_name -> proto.SimpleExtra
-	175, // 518: proto.SimpleFeeSchedule.services:type_name -> proto.SimpleService
-	8,   // 519: proto.SimpleExtra.name:type_name -> proto.SimpleExtraKind
-	8,   // 520: proto.SimpleExtraReference.name:type_name -> proto.SimpleExtraKind
-	171, // 521: proto.SimpleNodeFee.extras:type_name -> proto.SimpleExtraReference
-	176, // 522: proto.SimpleService.schedule:type_name -> proto.SimpleServiceFee
-	7,   // 523: proto.SimpleServiceFee.name:type_name -> proto.HederaFunctionality
-	171, // 524: proto.SimpleServiceFee.extras:type_name -> proto.SimpleExtraReference
-	7,   // 525: proto.ThrottleGroup.operations:type_name -> proto.HederaFunctionality
-	177, // 526: proto.ThrottleBucket.throttleGroups:type_name -> proto.ThrottleGroup
-	178, // 527: proto.ThrottleDefinitions.throttleBuckets:type_name -> proto.ThrottleBucket
-	18,  // 528: proto.GetAccountDetailsResponse.AccountDetails.account_id:type_name -> proto.AccountID
-	29,  // 529: proto.GetAccountDetailsResponse.AccountDetails.key:type_name -> proto.Key
-	26,  // 530: proto.GetAccountDetailsResponse.AccountDetails.expiration_time:type_name -> proto.Timestamp
-	28,  // 531: proto.GetAccountDetailsResponse.AccountDetails.auto_renew_period:type_name -> proto.Duration
-	68,  // 532: proto.GetAccountDetailsResponse.AccountDetails.token_relationships:type_name -> proto.TokenRelationship
-	118, // 533: proto.GetAccountDetailsResponse.AccountDetails.granted_crypto_allowances:type_name -> proto.GrantedCryptoAllowance
-	119, // 534: proto.GetAccountDetailsResponse.AccountDetails.granted_nft_allowances:type_name -> proto.GrantedNftAllowance
-	120, // 535: proto.GetAccountDetailsResponse.AccountDetails.granted_token_allowances:type_name -> proto.GrantedTokenAllowance
-	18,  // 536: proto.CryptoGetInfoResponse.AccountInfo.accountID:type_name -> proto.AccountID
-	18,  // 537: proto.CryptoGetInfoResponse.AccountInfo.proxyAccountID:type_name -> proto.AccountID
-	29,  // 538: proto.CryptoGetInfoResponse.AccountInfo.key:type_name -> proto.Key
-	26,  // 539: proto.CryptoGetInfoResponse.AccountInfo.expirationTime:type_name -> proto.Timestamp
-	28,  // 540: proto.CryptoGetInfoResponse.AccountInfo.autoRenewPeriod:type_name -> proto.Duration
-	68,  // 541: proto.CryptoGetInfoResponse.AccountInfo.tokenRelationships:type_name -> proto.TokenRelationship
-	143, // 542: proto.CryptoGetInfoResponse.AccountInfo.staking_info:type_name -> proto.StakingInfo
-	19,  // 543: proto.ContractGetInfoResponse.ContractInfo.contractID:type_name -> proto.ContractID
-	18,  // 544: proto.ContractGetInfoResponse.ContractInfo.accountID:type_name -> proto.AccountID
-	29,  // 545: proto.ContractGetInfoResponse.ContractInfo.adminKey:type_name -> proto.Key
-	26,  // 546: proto.ContractGetInfoResponse.ContractInfo.expirationTime:type_name -> proto.Timestamp
-	28,  // 547: proto.ContractGetInfoResponse.ContractInfo.autoRenewPeriod:type_name -> proto.Duration
-	18,  // 548: proto.ContractGetInfoResponse.ContractInfo.auto_renew_account_id:type_name -> proto.AccountID
-	143, // 549: proto.ContractGetInfoResponse.ContractInfo.staking_info:type_name -> proto.StakingInfo
-	20,  // 550: proto.FileGetContentsResponse.FileContents.fileID:type_name -> proto.FileID
-	20,  // 551: proto.FileGetInfoResponse.FileInfo.fileID:type_name -> proto.FileID
-	26,  // 552: proto.FileGetInfoResponse.FileInfo.expirationTime:type_name -> proto.Timestamp
-	31,  // 553: proto.FileGetInfoResponse.FileInfo.keys:type_name -> proto.KeyList
-	554, // [554:554] is the sub-list for method output_type
-	554, // [554:554] is the sub-list for method input_type
-	554, // [554:554] is the sub-list for extension type_name
-	554, // [554:554] is the sub-list for extension extendee
-	0,   // [0:554] is the sub-list for field type_name
+	26,  // 325: proto.ConsensusTopicInfo.expirationTime:type_name -> proto.Timestamp
+	29,  // 326: proto.ConsensusTopicInfo.adminKey:type_name -> proto.Key
+	29,  // 327: proto.ConsensusTopicInfo.submitKey:type_name -> proto.Key
+	28,  // 328: proto.ConsensusTopicInfo.autoRenewPeriod:type_name -> proto.Duration
+	18,  // 329: proto.ConsensusTopicInfo.autoRenewAccount:type_name -> proto.AccountID
+	29,  // 330: proto.ConsensusTopicInfo.fee_schedule_key:type_name -> proto.Key
+	29,  // 331: proto.ConsensusTopicInfo.fee_exempt_key_list:type_name -> proto.Key
+	62,  // 332: proto.ConsensusTopicInfo.custom_fees:type_name -> proto.FixedCustomFee
+	124, // 333: proto.ConsensusGetTopicInfoResponse.header:type_name -> proto.ResponseHeader
+	22,  // 334: proto.ConsensusGetTopicInfoResponse.topicID:type_name -> proto.TopicID
+	105, // 335: proto.ConsensusGetTopicInfoResponse.topicInfo:type_name -> proto.ConsensusTopicInfo
+	16,  // 336: proto.ScheduleCreateTransactionBody.scheduledTransactionBody:type_name -> proto.SchedulableTransactionBody
+	29,  // 337: proto.ScheduleCreateTransactionBody.adminKey:type_name -> proto.Key
+	18,  // 338: proto.ScheduleCreateTransactionBody.payerAccountID:type_name -> proto.AccountID
+	26,  // 339: proto.ScheduleCreateTransactionBody.expiration_time:type_name -> proto.Timestamp
+	23,  // 340: proto.ScheduleSignTransactionBody.scheduleID:type_name -> proto.ScheduleID
+	23,  // 341: proto.ScheduleDeleteTransactionBody.scheduleID:type_name -> proto.ScheduleID
+	122, // 342: proto.ScheduleGetInfoQuery.header:type_name -> proto.QueryHeader
+	23,  // 343: proto.ScheduleGetInfoQuery.scheduleID:type_name -> proto.ScheduleID
+	23,  // 344: proto.ScheduleInfo.scheduleID:type_name -> proto.ScheduleID
+	26,  // 345: proto.ScheduleInfo.deletion_time:type_name -> proto.Timestamp
+	26,  // 346: proto.ScheduleInfo.execution_time:type_name -> proto.Timestamp
+	26,  // 347: proto.ScheduleInfo.expirationTime:type_name -> proto.Timestamp
+	16,  // 348: proto.ScheduleInfo.scheduledTransactionBody:type_name -> proto.SchedulableTransactionBody
+	29,  // 349: proto.ScheduleInfo.adminKey:type_name -> proto.Key
+	31,  // 350: proto.ScheduleInfo.signers:type_name -> proto.KeyList
+	18,  // 351: proto.ScheduleInfo.creatorAccountID:type_name -> proto.AccountID
+	18,  // 352: proto.ScheduleInfo.payerAccountID:type_name -> proto.AccountID
+	25,  // 353: proto.ScheduleInfo.scheduledTransactionID:type_name -> proto.TransactionID
+	124, // 354: proto.ScheduleGetInfoResponse.header:type_name -> proto.ResponseHeader
+	111, // 355: proto.ScheduleGetInfoResponse.scheduleInfo:type_name -> proto.ScheduleInfo
+	122, // 356: proto.CryptoGetAccountRecordsQuery.header:type_name -> proto.QueryHeader
+	18,  // 357: proto.CryptoGetAccountRecordsQuery.accountID:type_name -> proto.AccountID
+	124, // 358: proto.CryptoGetAccountRecordsResponse.header:type_name -> proto.ResponseHeader
+	18,  // 359: proto.CryptoGetAccountRecordsResponse.accountID:type_name -> proto.AccountID
+	130, // 360: proto.CryptoGetAccountRecordsResponse.records:type_name -> proto.TransactionRecord
+	18,  // 361: proto.GrantedCryptoAllowance.spender:type_name -> proto.AccountID
+	21,  // 362: proto.GrantedNftAllowance.token_id:type_name -> proto.TokenID
+	18,  // 363: proto.GrantedNftAllowance.spender:type_name -> proto.AccountID
+	21,  // 364: proto.GrantedTokenAllowance.token_id:type_name -> proto.TokenID
+	18,  // 365: proto.GrantedTokenAllowance.spender:type_name -> proto.AccountID
+	122, // 366: proto.GetAccountDetailsQuery.header:type_name -> proto.QueryHeader
+	18,  // 367: proto.GetAccountDetailsQuery.account_id:type_name -> proto.AccountID
+	124, // 368: proto.GetAccountDetailsResponse.header:type_name -> proto.ResponseHeader
+	178, // 369: proto.GetAccountDetailsResponse.account_details:type_name -> proto.GetAccountDetailsResponse.AccountDetails
+	148, // 370: proto.Query.getBySolidityID:type_name -> proto.GetBySolidityIDQuery
+	142, // 371: proto.Query.contractCallLocal:type_name -> proto.ContractCallLocalQuery
+	146, // 372: proto.Query.contractGetInfo:type_name -> proto.ContractGetInfoQuery
+	144, // 373: proto.Query.contractGetBytecode:type_name -> proto.ContractGetBytecodeQuery
+	136, // 374: proto.Query.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceQuery
+	139, // 375: proto.Query.cryptoGetInfo:type_name -> proto.CryptoGetInfoQuery
+	150, // 376: proto.Query.fileGetContents:type_name -> proto.FileGetContentsQuery
+	152, // 377: proto.Query.fileGetInfo:type_name -> proto.FileGetInfoQuery
+	125, // 378: proto.Query.transactionGetReceipt:type_name -> proto.TransactionGetReceiptQuery
+	114, // 379: proto.Query.cryptoGetAccountRecords:type_name -> proto.CryptoGetAccountRecordsQuery
+	128, // 380: proto.Query.transactionGetRecord:type_name -> proto.TransactionGetRecordQuery
+	104, // 381: proto.Query.consensusGetTopicInfo:type_name -> proto.ConsensusGetTopicInfoQuery
+	154, // 382: proto.Query.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoQuery
+	93,  // 383: proto.Query.tokenGetInfo:type_name -> proto.TokenGetInfoQuery
+	110, // 384: proto.Query.scheduleGetInfo:type_name -> proto.ScheduleGetInfoQuery
+	96,  // 385: proto.Query.tokenGetNftInfo:type_name -> proto.TokenGetNftInfoQuery
+	119, // 386: proto.Query.accountDetails:type_name -> proto.GetAccountDetailsQuery
+	10,  // 387: proto.QueryHeader.payment:type_name -> proto.Transaction
+	6,   // 388: proto.QueryHeader.responseType:type_name -> proto.ResponseType
+	149, // 389: proto.Response.getBySolidityID:type_name -> proto.GetBySolidityIDResponse
+	143, // 390: proto.Response.contractCallLocal:type_name -> proto.ContractCallLocalResponse
+	147, // 391: proto.Response.contractGetInfo:type_name -> proto.ContractGetInfoResponse
+	145, // 392: proto.Response.contractGetBytecodeResponse:type_name -> proto.ContractGetBytecodeResponse
+	137, // 393: proto.Response.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceResponse
+	140, // 394: proto.Response.cryptoGetInfo:type_name -> proto.CryptoGetInfoResponse
+	151, // 395: proto.Response.fileGetContents:type_name -> proto.FileGetContentsResponse
+	153, // 396: proto.Response.fileGetInfo:type_name -> proto.FileGetInfoResponse
+	126, // 397: proto.Response.transactionGetReceipt:type_name -> proto.TransactionGetReceiptResponse
+	115, // 398: proto.Response.cryptoGetAccountRecords:type_name -> proto.CryptoGetAccountRecordsResponse
+	129, // 399: proto.Response.transactionGetRecord:type_name -> proto.TransactionGetRecordResponse
+	106, // 400: proto.Response.consensusGetTopicInfo:type_name -> proto.ConsensusGetTopicInfoResponse
+	155, // 401: proto.Response.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoResponse
+	95,  // 402: proto.Response.tokenGetInfo:type_name -> proto.TokenGetInfoResponse
+	112, // 403: proto.Response.scheduleGetInfo:type_name -> proto.ScheduleGetInfoResponse
+	98,  // 404: proto.Response.tokenGetNftInfo:type_name -> proto.TokenGetNftInfoResponse
+	120, // 405: proto.Response.accountDetails:type_name -> proto.GetAccountDetailsResponse
+	9,   // 406: proto.ResponseHeader.nodeTransactionPrecheckCode:type_name -> proto.ResponseCodeEnum
+	6,   // 407: proto.ResponseHeader.responseType:type_name -> proto.ResponseType
+	122, // 408: proto.TransactionGetReceiptQuery.header:type_name -> proto.QueryHeader
+	25,  // 409: proto.TransactionGetReceiptQuery.transactionID:type_name -> proto.TransactionID
+	124, // 410: proto.TransactionGetReceiptResponse.header:type_name -> proto.ResponseHeader
+	127, // 411: proto.TransactionGetReceiptResponse.receipt:type_name -> proto.TransactionReceipt
+	127, // 412: proto.TransactionGetReceiptResponse.duplicateTransactionReceipts:type_name -> proto.TransactionReceipt
+	127, // 413: proto.TransactionGetReceiptResponse.child_transaction_receipts:type_name -> proto.TransactionReceipt
+	9,   // 414: proto.TransactionReceipt.status:type_name -> proto.ResponseCodeEnum
+	18,  // 415: proto.TransactionReceipt.accountID:type_name -> proto.AccountID
+	20,  // 416: proto.TransactionReceipt.fileID:type_name -> proto.FileID
+	19,  // 417: proto.TransactionReceipt.contractID:type_name -> proto.ContractID
+	131, // 418: proto.TransactionReceipt.exchangeRate:type_name -> proto.ExchangeRateSet
+	22,  // 419: proto.TransactionReceipt.topicID:type_name -> proto.TopicID
+	21,  // 420: proto.TransactionReceipt.tokenID:type_name -> proto.TokenID
+	23,  // 421: proto.TransactionReceipt.scheduleID:type_name -> proto.ScheduleID
+	25,  // 422: proto.TransactionReceipt.scheduledTransactionID:type_name -> proto.TransactionID
+	122, // 423: proto.TransactionGetRecordQuery.header:type_name -> proto.QueryHeader
+	25,  // 424: proto.TransactionGetRecordQuery.transactionID:type_name -> proto.TransactionID
+	124, // 425: proto.TransactionGetRecordResponse.header:type_name -> proto.ResponseHeader
+	130, // 426: proto.TransactionGetRecordResponse.transactionRecord:type_name -> proto.TransactionRecord
+	130, // 427: proto.TransactionGetRecordResponse.duplicateTransactionRecords:type_name -> proto.TransactionRecord
+	130, // 428: proto.TransactionGetRecordResponse.child_transaction_records:type_name -> proto.TransactionRecord
+	127, // 429: proto.TransactionRecord.receipt:type_name -> proto.TransactionReceipt
+	26,  // 430: proto.TransactionRecord.consensusTimestamp:type_name -> proto.Timestamp
+	25,  // 431: proto.TransactionRecord.transactionID:type_name -> proto.TransactionID
+	133, // 432: proto.TransactionRecord.contractCallResult:type_name -> proto.ContractFunctionResult
+	133, // 433: proto.TransactionRecord.contractCreateResult:type_name -> proto.ContractFunctionResult
+	43,  // 434: proto.TransactionRecord.transferList:type_name -> proto.TransferList
+	45,  // 435: proto.TransactionRecord.tokenTransferLists:type_name -> proto.TokenTransferList
+	23,  // 436: proto.TransactionRecord.scheduleRef:type_name -> proto.ScheduleID
+	66,  // 437: proto.TransactionRecord.assessed_custom_fees:type_name -> proto.AssessedCustomFee
+	67,  // 438: proto.TransactionRecord.automatic_token_associations:type_name -> proto.TokenAssociation
+	26,  // 439: proto.TransactionRecord.parent_consensus_timestamp:type_name -> proto.Timestamp
+	44,  // 440: proto.TransactionRecord.paid_staking_rewards:type_name -> proto.AccountAmount
+	89,  // 441: proto.TransactionRecord.new_pending_airdrops:type_name -> proto.PendingAirdropRecord
+	132, // 442: proto.ExchangeRateSet.currentRate:type_name -> proto.ExchangeRate
+	132, // 443: proto.ExchangeRateSet.nextRate:type_name -> proto.ExchangeRate
+	27,  // 444: proto.ExchangeRate.expirationTime:type_name -> proto.TimestampSeconds
+	19,  // 445: proto.ContractFunctionResult.contractID:type_name -> proto.ContractID
+	134, // 446: proto.ContractFunctionResult.logInfo:type_name -> proto.ContractLoginfo
+	19,  // 447: proto.ContractFunctionResult.createdContractIDs:type_name -> proto.ContractID
+	187, // 448: proto.ContractFunctionResult.evm_address:type_name -> google.protobuf.BytesValue
+	18,  // 449: proto.ContractFunctionResult.sender_id:type_name -> proto.AccountID
+	135, // 450: proto.ContractFunctionResult.contract_nonces:type_name -> proto.ContractNonceInfo
+	188, // 451: proto.ContractFunctionResult.signer_nonce:type_name -> google.protobuf.Int64Value
+	19,  // 452: proto.ContractLoginfo.contractID:type_name -> proto.ContractID
+	19,  // 453: proto.ContractNonceInfo.contract_id:type_name -> proto.ContractID
+	122, // 454: proto.CryptoGetAccountBalanceQuery.header:type_name -> proto.QueryHeader
+	18,  // 455: proto.CryptoGetAccountBalanceQuery.accountID:type_name -> proto.AccountID
+	19,  // 456: proto.CryptoGetAccountBalanceQuery.contractID:type_name -> proto.ContractID
+	124, // 457: proto.CryptoGetAccountBalanceResponse.header:type_name -> proto.ResponseHeader
+	18,  // 458: proto.CryptoGetAccountBalanceResponse.accountID:type_name -> proto.AccountID
+	138, // 459: proto.CryptoGetAccountBalanceResponse.tokenBalances:type_name -> proto.TokenBalance
+	21,  // 460: proto.TokenBalance.tokenId:type_name -> proto.TokenID
+	122, // 461: proto.CryptoGetInfoQuery.header:type_name -> proto.QueryHeader
+	18,  // 462: proto.CryptoGetInfoQuery.accountID:type_name -> proto.AccountID
+	124, // 463: proto.CryptoGetInfoResponse.header:type_name -> proto.ResponseHeader
+	179, // 464: proto.CryptoGetInfoResponse.accountInfo:type_name -> proto.CryptoGetInfoResponse.AccountInfo
+	26,  // 465: proto.StakingInfo.stake_period_start:type_name -> proto.Timestamp
+	18,  // 466: proto.StakingInfo.staked_account_id:type_name -> proto.AccountID
+	122, // 467: proto.ContractCallLocalQuery.header:type_name -> proto.QueryHeader
+	19,  // 468: proto.ContractCallLocalQuery.contractID:type_name -> proto.ContractID
+	18,  // 469: proto.ContractCallLocalQuery.sender_id:type_name -> proto.AccountID
+	124, // 470: proto.ContractCallLocalResponse.header:type_name -> proto.ResponseHeader
+	133, // 471: proto.ContractCallLocalResponse.functionResult:type_name -> proto.ContractFunctionResult
+	122, // 472: proto.ContractGetBytecodeQuery.header:type_name -> proto.QueryHeader
+	19,  // 473: proto.ContractGetBytecodeQuery.contractID:type_name -> proto.ContractID
+	124, // 474: proto.ContractGetBytecodeResponse.header:type_name -> proto.ResponseHeader
+	122, // 475: proto.ContractGetInfoQuery.header:type_name -> proto.QueryHeader
+	19,  // 476: proto.ContractGetInfoQuery.contractID:type_name -> proto.ContractID
+	124, // 477: proto.ContractGetInfoResponse.header:type_name -> proto.ResponseHeader
+	180, // 478: proto.ContractGetInfoResponse.contractInfo:type_name -> proto.ContractGetInfoResponse.ContractInfo
+	122, // 479: proto.GetBySolidityIDQuery.header:type_name -> proto.QueryHeader
+	124, // 480: proto.GetBySolidityIDResponse.header:type_name -> proto.ResponseHeader
+	18,  // 481: proto.GetBySolidityIDResponse.accountID:type_name -> proto.AccountID
+	20,  // 482: proto.GetBySolidityIDResponse.fileID:type_name -> proto.FileID
+	19,  // 483: proto.GetBySolidityIDResponse.contractID:type_name -> proto.ContractID
+	122, // 484: proto.FileGetContentsQuery.header:type_name -> proto.QueryHeader
+	20,  // 485: proto.FileGetContentsQuery.fileID:type_name -> proto.FileID
+	124, // 486: proto.FileGetContentsResponse.header:type_name -> proto.ResponseHeader
+	181, // 487: proto.FileGetContentsResponse.fileContents:type_name -> proto.FileGetContentsResponse.FileContents
+	122, // 488: proto.FileGetInfoQuery.header:type_name -> proto.QueryHeader
+	20,  // 489: proto.FileGetInfoQuery.fileID:type_name -> proto.FileID
+	124, // 490: proto.FileGetInfoResponse.header:type_name -> proto.ResponseHeader
+	182, // 491: proto.FileGetInfoResponse.fileInfo:type_name -> proto.FileGetInfoResponse.FileInfo
+	122, // 492: proto.NetworkGetVersionInfoQuery.header:type_name -> proto.QueryHeader
+	124, // 493: proto.NetworkGetVersionInfoResponse.header:type_name -> proto.ResponseHeader
+	156, // 494: proto.NetworkGetVersionInfoResponse.hapiProtoVersion:type_name -> proto.SemanticVersion
+	156, // 495: proto.NetworkGetVersionInfoResponse.hederaServicesVersion:type_name -> proto.SemanticVersion
+	158, // 496: proto.NodeAddressBook.nodeAddress:type_name -> proto.NodeAddress
+	18,  // 497: proto.NodeAddress.nodeAccountId:type_name -> proto.AccountID
+	159, // 498: proto.NodeAddress.serviceEndpoint:type_name -> proto.ServiceEndpoint
+	160, // 499: proto.FeeData.nodedata:type_name -> proto.FeeComponents
+	160, // 500: proto.FeeData.networkdata:type_name -> proto.FeeComponents
+	160, // 501: proto.FeeData.servicedata:type_name -> proto.FeeComponents
+	7,   // 502: proto.TransactionFeeSchedule.hederaFunctionality:type_name -> proto.HederaFunctionality
+	161, // 503: proto.TransactionFeeSchedule.fees:type_name -> proto.FeeData
+	162, // 504: proto.FeeSchedule.transactionFeeSchedule:type_name -> proto.TransactionFeeSchedule
+	27,  // 505: proto.FeeSchedule.expiryTime:type_name -> proto.TimestampSeconds
+	163, // 506: proto.CurrentAndNextFeeSchedule.currentFeeSchedule:type_name -> proto.FeeSchedule
+	163, // 507: proto.CurrentAndNextFeeSchedule.nextFeeSchedule:type_name -> proto.FeeSchedule
+	165, // 508: proto.ServicesConfigurationList.nameValue:type_name -> proto.Setting
+	170, // 509: proto.SimpleFeeSchedule.node:type_name -> proto.SimpleNodeFee
+	171, // 510: proto.SimpleFeeSchedule.network:type_name -> proto.SimpleNetworkFee
+	172, // 511: proto.SimpleFeeSchedule.unreadable:type_name -> proto.SimpleUnreadableFee
+	168, // 512: proto.SimpleFeeSchedule.extras:type_name -> proto.SimpleExtra
+	173, // 513: proto.SimpleFeeSchedule.services:type_name -> proto.SimpleService
+	8,   // 514: proto.SimpleExtra.name:type_name -> proto.SimpleExtraKind
+	8,   // 515: proto.SimpleExtraReference.name:type_name -> proto.SimpleExtraKind
+	169, // 516: proto.SimpleNodeFee.extras:type_name -> proto.SimpleExtraReference
+	174, // 517: proto.SimpleService.schedule:type_name -> proto.SimpleServiceFee
+	7,   // 518: proto.SimpleServiceFee.name:type_name -> proto.HederaFunctionality
+	169, // 519: proto.SimpleServiceFee.extras:type_name -> proto.SimpleExtraReference
+	7,   // 520: proto.ThrottleGroup.operations:type_name -> proto.HederaFunctionality
+	175, // 521: proto.ThrottleBucket.throttleGroups:type_name -> proto.ThrottleGroup
+	176, // 522: proto.ThrottleDefinitions.throttleBuckets:type_name -> proto.ThrottleBucket
+	18,  // 523: proto.GetAccountDetailsResponse.AccountDetails.account_id:type_name -> proto.AccountID
+	29,  // 524: proto.GetAccountDetailsResponse.AccountDetails.key:type_name -> proto.Key
+	26,  // 525: proto.GetAccountDetailsResponse.AccountDetails.expiration_time:type_name -> proto.Timestamp
+	28,  // 526: proto.GetAccountDetailsResponse.AccountDetails.auto_renew_period:type_name -> proto.Duration
+	68,  // 527: proto.GetAccountDetailsResponse.AccountDetails.token_relationships:type_name -> proto.TokenRelationship
+	116, // 528: proto.GetAccountDetailsResponse.AccountDetails.granted_crypto_allowances:type_name -> proto.GrantedCryptoAllowance
+	117, // 529: proto.GetAccountDetailsResponse.AccountDetails.granted_nft_allowances:type_name -> proto.GrantedNftAllowance
+	118, // 530: proto.GetAccountDetailsResponse.AccountDetails.granted_token_allowances:type_name -> proto.GrantedTokenAllowance
+	18,  // 531: proto.CryptoGetInfoResponse.AccountInfo.accountID:type_name -> proto.AccountID
+	18,  // 532: proto.CryptoGetInfoResponse.AccountInfo.proxyAccountID:type_name -> proto.AccountID
+	29,  // 533: proto.CryptoGetInfoResponse.AccountInfo.key:type_name -> proto.Key
+	26,  // 534: proto.CryptoGetInfoResponse.AccountInfo.expirationTime:type_name -> proto.Timestamp
+	28,  // 535: proto.CryptoGetInfoResponse.AccountInfo.autoRenewPeriod:type_name -> proto.Duration
+	68,  // 536: proto.CryptoGetInfoResponse.AccountInfo.tokenRelationships:type_name -> proto.TokenRelationship
+	141, // 537: proto.CryptoGetInfoResponse.AccountInfo.staking_info:type_name -> proto.StakingInfo
+	19,  // 538: proto.ContractGetInfoResponse.ContractInfo.contractID:type_name -> proto.ContractID
+	18,  // 539: proto.ContractGetInfoResponse.ContractInfo.accountID:type_name -> proto.AccountID
+	29,  // 540: proto.ContractGetInfoResponse.ContractInfo.adminKey:type_name -> proto.Key
+	26,  // 541: proto.ContractGetInfoResponse.ContractInfo.expirationTime:type_name -> proto.Timestamp
+	28,  // 542: proto.ContractGetInfoResponse.ContractInfo.autoRenewPeriod:type_name -> proto.Duration
+	18,  // 543: proto.ContractGetInfoResponse.ContractInfo.auto_renew_account_id:type_name -> proto.AccountID
+	141, // 544: proto.ContractGetInfoResponse.ContractInfo.staking_info:type_name -> proto.StakingInfo
+	20,  // 545: proto.FileGetContentsResponse.FileContents.fileID:type_name -> proto.FileID
+	20,  // 546: proto.FileGetInfoResponse.FileInfo.fileID:type_name -> proto.FileID
+	26,  // 547: proto.FileGetInfoResponse.FileInfo.expirationTime:type_name -> proto.Timestamp
+	31,  // 548: proto.FileGetInfoResponse.FileInfo.keys:type_name -> proto.KeyList
+	549, // [549:549] is the sub-list for method output_type
+	549, // [549:549] is the sub-list for method input_type
+	549, // [549:549] is the sub-list for extension type_name
+	549, // [549:549] is the sub-list for extension extendee
+	0,   // [0:549] is the sub-list for field type_name
 }
 
 func init() { file_hapi_proto_init() }
@@ -19350,11 +19178,11 @@ func file_hapi_proto_init() {
 		(*PendingAirdropId_FungibleTokenType)(nil),
 		(*PendingAirdropId_NonFungibleToken)(nil),
 	}
-	file_hapi_proto_msgTypes[103].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[101].OneofWrappers = []any{
 		(*ScheduleInfo_DeletionTime)(nil),
 		(*ScheduleInfo_ExecutionTime)(nil),
 	}
-	file_hapi_proto_msgTypes[113].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[111].OneofWrappers = []any{
 		(*Query_GetBySolidityID)(nil),
 		(*Query_ContractCallLocal)(nil),
 		(*Query_ContractGetInfo)(nil),
@@ -19373,8 +19201,8 @@ func file_hapi_proto_init() {
 		(*Query_TokenGetNftInfo)(nil),
 		(*Query_AccountDetails)(nil),
 	}
-	file_hapi_proto_msgTypes[114].OneofWrappers = []any{}
-	file_hapi_proto_msgTypes[115].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[112].OneofWrappers = []any{}
+	file_hapi_proto_msgTypes[113].OneofWrappers = []any{
 		(*Response_GetBySolidityID)(nil),
 		(*Response_ContractCallLocal)(nil),
 		(*Response_ContractGetInfo)(nil),
@@ -19393,17 +19221,17 @@ func file_hapi_proto_init() {
 		(*Response_TokenGetNftInfo)(nil),
 		(*Response_AccountDetails)(nil),
 	}
-	file_hapi_proto_msgTypes[122].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[120].OneofWrappers = []any{
 		(*TransactionRecord_ContractCallResult)(nil),
 		(*TransactionRecord_ContractCreateResult)(nil),
 		(*TransactionRecord_PrngBytes)(nil),
 		(*TransactionRecord_PrngNumber)(nil),
 	}
-	file_hapi_proto_msgTypes[128].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[126].OneofWrappers = []any{
 		(*CryptoGetAccountBalanceQuery_AccountID)(nil),
 		(*CryptoGetAccountBalanceQuery_ContractID)(nil),
 	}
-	file_hapi_proto_msgTypes[133].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[131].OneofWrappers = []any{
 		(*StakingInfo_StakedAccountId)(nil),
 		(*StakingInfo_StakedNodeId)(nil),
 	}
@@ -19413,7 +19241,7 @@ func file_hapi_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hapi_proto_rawDesc), len(file_hapi_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   175,
+			NumMessages:   173,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
