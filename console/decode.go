@@ -25,6 +25,25 @@ type question struct {
 		Topics []common.Hash `json:"topics"`
 		Data   hexutil.Bytes `json:"data"`
 	} `json:"logs"`
+	Calls []call `json:"calls"` // the frames of a tree of calls, in any order
+}
+
+// call is what went into a call, and what it returned if it reverted.
+type call struct {
+	Call hexutil.Bytes `json:"call"`
+	Fail hexutil.Bytes `json:"fail"`
+}
+
+// size is how much the question has to decode: in bytes and in things.
+func (q *question) size() (bytes, things int) {
+	bytes = len(q.Call) + len(q.Fail)
+	for _, l := range q.Logs {
+		bytes += len(l.Data) + len(l.Topics)*common.HashLength
+	}
+	for _, c := range q.Calls {
+		bytes += len(c.Call) + len(c.Fail)
+	}
+	return bytes, len(q.Logs) + len(q.Calls)
 }
 
 // words are the answer; what has no known signature is nil.
@@ -32,6 +51,13 @@ type words struct {
 	Call *phrase   `json:"call"`
 	Fail *phrase   `json:"fail"`
 	Logs []*phrase `json:"logs"`
+	// Calls are as many as were asked for, in their order.
+	Calls []callWords `json:"calls"`
+}
+
+type callWords struct {
+	Call *phrase `json:"call"`
+	Fail *phrase `json:"fail"`
 }
 
 // phrase is a call, an error or an event with its arguments.
@@ -46,10 +72,10 @@ type arg struct {
 	Value any    `json:"value"`
 }
 
-// maxDecoded bounds what is decoded in one answer, in bytes and in logs: values grow when they are written as text.
+// maxDecoded bounds what is decoded in one answer, in bytes, and in logs and calls together: values grow when they are written as text.
 const (
-	maxDecoded     = 256 << 10
-	maxDecodedLogs = 1000
+	maxDecoded       = 256 << 10
+	maxDecodedThings = 1000
 )
 
 func (c *Console) decode(w http.ResponseWriter, r *http.Request) {
@@ -58,12 +84,8 @@ func (c *Console) decode(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not a question: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	size := len(q.Call) + len(q.Fail)
-	for _, l := range q.Logs {
-		size += len(l.Data) + len(l.Topics)*common.HashLength
-	}
-	if size > maxDecoded || len(q.Logs) > maxDecodedLogs {
-		http.Error(w, fmt.Sprintf("that is too much to decode: %d bytes and %d logs at most", maxDecoded, maxDecodedLogs), http.StatusRequestEntityTooLarge)
+	if bytes, things := q.size(); bytes > maxDecoded || things > maxDecodedThings {
+		http.Error(w, fmt.Sprintf("that is too much to decode: the maximum is %d bytes, and %d logs and calls together", maxDecoded, maxDecodedThings), http.StatusRequestEntityTooLarge)
 		return
 	}
 	d, err := newDictionary(q.ABI)
@@ -71,9 +93,12 @@ func (c *Console) decode(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the ABI cannot be read: "+err.Error(), http.StatusUnprocessableEntity)
 		return
 	}
-	out := words{Call: d.call(q.Call), Fail: d.failure(q.Fail), Logs: []*phrase{}}
+	out := words{Call: d.call(q.Call), Fail: d.failure(q.Fail), Logs: []*phrase{}, Calls: []callWords{}}
 	for _, l := range q.Logs {
 		out.Logs = append(out.Logs, d.event(l.Topics, l.Data))
+	}
+	for _, c := range q.Calls {
+		out.Calls = append(out.Calls, callWords{Call: d.call(c.Call), Fail: d.failure(c.Fail)})
 	}
 	respond(w, out)
 }

@@ -76,6 +76,9 @@ func TestDecodeRefuses(t *testing.T) {
 		`{"abi":{"not":"a list"}}`: 422,
 		`{"call":"0x` + strings.Repeat("00", 300<<10) + `"}`:                                 413,
 		`{"logs":[` + strings.Repeat(`{"topics":[],"data":"0x"},`, 1000) + `{"topics":[]}]}`: 413,
+		`{"calls":[` + strings.Repeat(`{"call":"0x"},`, 1000) + `{"call":"0x"}]}`:            413,
+		`{"calls":[{"call":"0x` + strings.Repeat("00", 300<<10) + `"}]}`:                     413,
+		`{"calls":[{"fail":"0x` + strings.Repeat("00", 300<<10) + `"}]}`:                     413,
 	} {
 		if got, body, _ := ask(t, http.MethodPost, base+"/ui/decode", question); got != status {
 			t.Errorf("%.40s: %d %.100s, want %d", question, got, body, status)
@@ -108,7 +111,18 @@ func TestDecodeByABI(t *testing.T) {
 	_, body, _ := ask(t, http.MethodPost, serve(t, deps(t, ""))+"/ui/decode", question)
 	want := `{"call":{"name":"set","args":[{"name":"arg0","type":"uint8[]","value":[5,6]},{"name":"flag","type":"bool","value":true}]},` +
 		`"fail":{"name":"Short","args":[{"name":"by","type":"int64","value":"-3"}]},` +
-		`"logs":[{"name":"Transfer","args":[{"name":"source","type":"address","value":"` + alice + `"},{"name":"target","type":"address","value":"` + bob + `"},{"name":"cents","type":"uint256","value":"7"}]}]}`
+		`"logs":[{"name":"Transfer","args":[{"name":"source","type":"address","value":"` + alice + `"},{"name":"target","type":"address","value":"` + bob + `"},{"name":"cents","type":"uint256","value":"7"}]}],"calls":[]}`
+	if diff := cmp.Diff(want, strings.TrimSpace(body)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The calls of a tree are told in one answer, each in its place.
+func TestDecodeCalls(t *testing.T) {
+	question := `{"calls":[{"call":"0x18160ddd"},{"call":"0x01020304","fail":"0x4e487b71` + word("11") + `"},{"call":"0x"}]}`
+	_, body, _ := ask(t, http.MethodPost, serve(t, deps(t, ""))+"/ui/decode", question)
+	want := `{"call":null,"fail":null,"logs":[],"calls":[{"call":{"name":"totalSupply","args":[]},"fail":null},` +
+		`{"call":null,"fail":{"name":"Panic","args":[{"name":"code","type":"uint256","value":"17"}]}},{"call":null,"fail":null}]}`
 	if diff := cmp.Diff(want, strings.TrimSpace(body)); diff != "" {
 		t.Error(diff)
 	}

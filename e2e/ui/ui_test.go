@@ -133,6 +133,7 @@ type browser struct {
 
 	mu    sync.Mutex
 	wrong []string // guarded by mu
+	asked []string // guarded by mu; the URLs of all requests
 }
 
 func open(t *testing.T, base string) *browser {
@@ -165,10 +166,23 @@ func (b *browser) hear(event any) {
 	case *runtime.EventExceptionThrown:
 		b.wrong = append(b.wrong, "the page threw "+e.ExceptionDetails.Error())
 	case *network.EventRequestWillBeSent:
+		b.asked = append(b.asked, e.Request.URL)
 		if url := e.Request.URL; !strings.HasPrefix(url, strings.TrimSuffix(b.base, "ui/")) && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "about:") {
 			b.wrong = append(b.wrong, "the page asked "+url)
 		}
 	}
+}
+
+// decodings is how often the page has asked for words so far.
+func (b *browser) decodings() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, url := range b.asked {
+		if strings.HasSuffix(url, "/ui/decode") {
+			n++
+		}
+	}
+	return n
 }
 
 func (b *browser) do(what string, actions ...chromedp.Action) {
@@ -269,6 +283,10 @@ func TestViews(t *testing.T) {
 	call := "0xa9059cbb" + strings.Repeat("0", 24) + strings.ToLower(bob[2:]) + strings.Repeat("0", 62) + "2a"
 	refused := c.send(map[string]any{"from": alice, "to": contract.ContractAddress, "data": call, "gas": "0x30d40"})
 
+	// A contract that calls the first one five times, whatever comes of it.
+	inner := strings.Repeat("6000600060006000600073"+strings.TrimPrefix(strings.ToLower(contract.ContractAddress), "0x")+"5af150", 5) + "00"
+	outer := c.send(map[string]any{"from": alice, "data": "0x" + inner, "gas": "0x7a120"})
+
 	b := open(t, c.UI)
 	b.view("blocks")
 	b.until("Newest blocks", "Newest transactions", "1 ℏ")
@@ -277,6 +295,13 @@ func TestViews(t *testing.T) {
 	b.view("tx/" + refused)
 	b.until("reverted", "Error(reason no)", "transfer(to "+strings.ToLower(bob)[:4], "Timeline", "received", "consensus", "CALL")
 	b.accessible("transaction")
+
+	before := b.decodings()
+	b.view("tx/" + outer)
+	b.until("Calls", "CREATE", "CALL")
+	if n := b.decodings() - before; n != 2 {
+		t.Errorf("the page asked %d times for words: once for the transaction and once for all its calls are enough", n)
+	}
 
 	b.view("block/1")
 	b.until("Block 1", "Gas used")

@@ -330,24 +330,45 @@ async function transactionView(hash) {
       ]),
       record && timeline(record),
       logs.length > 0 && [h('h2', {}, 'Events'), table('Events in order', ['#Index', 'Contract', 'Event'], logs.map((l, i) => [number(int(l.logIndex)), account(l.address), said?.logs[i] ? h('span', {}, phrase(said.logs[i])) : code([...l.topics, l.data].join(' '))]), '')],
-      trace && [h('h2', {}, 'Calls'), h('ul', { class: 'tree' }, await tree(trace, { left: 200 }))],
+      trace && [h('h2', {}, 'Calls'), h('ul', { class: 'tree' }, await callTree(trace))],
     ],
   };
 }
 
 const hexOr = (text) => (/^0x([0-9a-fA-F]{2})*$/.test(text) ? text : '0x');
 
-// tree draws a call and those in it, a bounded number in all.
-async function tree(call, room) {
-  if (room.left-- <= 0) return h('li', { class: 'soft' }, 'and more');
-  const said = await optional(inWords({ call: call.input ?? '0x', fail: call.error ? hexOr(call.output ?? '0x') : '0x' }));
-  const inner = [];
+// A tree of calls is shown up to this many calls, and put in words up to this many digits of them: as much as the
+// relay decodes in one answer, with room for an ABI.
+const shownCalls = 200, decodedDigits = 400_000;
+
+// callTree draws a call and those in it. All of them are put in words by one request.
+async function callTree(root) {
+  const calls = [], questions = [];
+  let room = decodedDigits;
+  const visit = (call) => {
+    if (calls.length === shownCalls) return;
+    const question = { call: hexOr(call.input ?? '0x'), fail: call.error ? hexOr(call.output ?? '0x') : '0x' };
+    room -= question.call.length + question.fail.length;
+    calls.push(call);
+    questions.push(room >= 0 ? question : { call: '0x', fail: '0x' });
+    for (const inner of call.calls ?? []) visit(inner);
+  };
+  visit(root);
+  const answer = await optional(inWords({ calls: questions }));
+  const said = new Map(calls.map((call, i) => [call, answer?.calls[i]]));
+  return tree(root, said);
+}
+
+// tree draws the calls that said has, and mentions that there are more.
+function tree(call, said) {
+  if (!said.has(call)) return h('li', { class: 'soft' }, 'and more');
+  const words = said.get(call), inner = [];
   for (const c of call.calls ?? []) {
-    inner.push(await tree(c, room));
-    if (room.left <= 0) break;
+    inner.push(tree(c, said));
+    if (!said.has(c)) break;
   }
-  return h('li', {}, h('span', { class: 'soft' }, call.type + ' '), account(call.to), ' ', said?.call ? phrase(said.call) : code(short(call.input ?? '')), BigInt(call.value ?? '0x0') > 0n && ` ${hbar(call.value)}`,
-    h('span', { class: 'soft' }, ` gas ${int(call.gasUsed)}`), call.error && h('span', { class: 'bad' }, ' ', said?.fail ? phrase(said.fail) : call.error), inner.length > 0 && h('ul', {}, inner));
+  return h('li', {}, h('span', { class: 'soft' }, call.type + ' '), account(call.to), ' ', words?.call ? phrase(words.call) : code(short(call.input ?? '')), BigInt(call.value ?? '0x0') > 0n && ` ${hbar(call.value)}`,
+    h('span', { class: 'soft' }, ` gas ${int(call.gasUsed)}`), call.error && h('span', { class: 'bad' }, ' ', words?.fail ? phrase(words.fail) : call.error), inner.length > 0 && h('ul', {}, inner));
 }
 
 const stages = { received: 'it has its place in line', queued: 'it waits for its turn', submitted: 'its bytes left for a node', accepted: 'a node has it', consensus: 'the network executed it', rejected: 'it was not executed', unknown: 'no verdict came in time' };
