@@ -13,7 +13,7 @@ SIM_TIME ?= 10m
 SIM_FIRST ?= 0
 comma := ,
 
-.PHONY: help dev build build-race release install setup test unit race e2e soak soakconns chaos chaos-watch chaos-txm lint fmt generate verify bench bench-txm proof sim attack fuzz cover
+.PHONY: help dev build build-race release install setup test unit race e2e soak soakconns chaos chaos-watch chaos-txm lint fmt alerts generate verify bench bench-dev bench-txm proof sim attack fuzz cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ generate: bin/protogen ## remake the generated files
 	go test ./ethapi -run TestMethodsDocument -update >/dev/null
 	go test . -run TestNotice -update >/dev/null
 
+alerts: ## check the alert rules with Prometheus's own parser, and whether they fire
+	go test -C tools/alerts -count=1 .
+
 verify: bin/protogen ## fail when a generated file or go.mod is stale
 	go mod tidy -diff
 	@rm -rf bin/.verify && mkdir bin/.verify && cp internal/hapi/hapi.proto bin/.verify/
@@ -91,6 +94,9 @@ verify: bin/protogen ## fail when a generated file or go.mod is stale
 bench: setup ## measure, print the figures with their spread and write docs/PERFORMANCE.md (ROWS=reads-cheap,burst for some)
 	./scripts/bench.sh -doc docs/PERFORMANCE.md $(if $(ROWS),-rows $(ROWS))
 	$(if $(ROWS),,$(MAKE) bench-txm)
+
+bench-dev: setup ## measure the development network: start, memory, transfers through the whole relay
+	go test -count=1 -v -run TestWeight ./e2e/devnet
 
 bench-txm: setup ## measure the transaction manager alone
 	go test -count=1 -run '^$$' -bench BenchmarkManager -benchtime 3x -timeout 1h ./e2e/txm

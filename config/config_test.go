@@ -98,6 +98,19 @@ func TestMisspelt(t *testing.T) {
 	}
 }
 
+// The manager is told of misspelt names, too, also when its settings are wrong. Numbered keys are
+// none, though they are near the name of the list.
+func TestMisspeltForTheManager(t *testing.T) {
+	for _, chains := range []string{"TXM_CHAINS=31337=http://127.0.0.1:1", "TXM_CHAINS="} {
+		c, _ := LoadManager([]string{
+			chains, "TXM_IN_FLIHGT=3", "RELAYER_PRIVATE_KEY_0=" + strings.Repeat("1", 64), "RELAYER_PRIVATE_KEY_17_FILE=/nowhere", "PATH=/bin",
+		})
+		if want := []Misspelt{{Name: "TXM_IN_FLIHGT", Near: "TXM_IN_FLIGHT"}}; !slices.Equal(c.Misspelt, want) {
+			t.Errorf("%s: %v, want %v", chains, c.Misspelt, want)
+		}
+	}
+}
+
 // A line of a template that has no value but a comment gives nothing.
 func TestEnvironTakesNoCommentForAValue(t *testing.T) {
 	dir := t.TempDir()

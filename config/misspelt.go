@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"lockstep/txmgr/signers"
 )
 
 // Misspelt is a name in the environment that nothing reads and that is near the name of a
@@ -20,8 +22,8 @@ func misspeltIn(values map[string]string) (found []Misspelt) {
 	for _, s := range idle() {
 		known[s.name] = true
 	}
-	for name := range values {
-		if known[name] {
+	for name, value := range values {
+		if known[name] || len(signers.Numbered([]string{name + "=" + value})) > 0 {
 			continue
 		}
 		if near := nearest(known, name); near != "" {

@@ -14,12 +14,14 @@ type Manager struct {
 	Consensus consensus.Config
 	Mirror    mirror.Config
 	Log       Log
+	// Misspelt are names that were given, mean nothing, and are near a setting's.
+	Misspelt []Misspelt
 }
 
 // LoadManager reads the settings of `lockstep txm` from environ, a list of NAME=value.
 // Its error joins all mistakes and shows no secret.
 func LoadManager(environ []string) (Manager, error) {
-	var c Manager
+	c := Manager{Misspelt: misspeltIn(valuesOf(environ))}
 	if err := parse(&c, environ); err != nil {
 		return c, err
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lockstep/devnet/ledger"
+	"lockstep/devnet/mirrorgrpc"
 	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
 	"lockstep/devnet/upstream"
@@ -38,6 +39,9 @@ const (
 type Config struct {
 	Consensus string // host:port of the first consensus node; DefaultConsensus. Further nodes take every tenth port.
 	Mirror    string // host:port of the mirror node; DefaultMirror. Port 0 picks a free one, for either.
+
+	// MirrorGRPC is the host:port of the mirror node's gRPC API, for subscriptions to topics; empty for none.
+	MirrorGRPC string
 
 	ChainID uint64 // EVM chain id; 298
 	Nodes   int    // consensus nodes; 1
@@ -107,6 +111,7 @@ type Network struct {
 	ledger    *ledger.Ledger
 	consensus *node.Network
 	mirror    net.Listener
+	topics    net.Listener     // nil: no gRPC API of the mirror node
 	state     *stateFile       // nil: none
 	origin    *upstream.Mirror // nil: the network is no fork
 }
@@ -146,6 +151,12 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 		return nil, addressError(fmt.Errorf("mirror node: %w", err), "--mirror")
 	}
 	n := &Network{cfg: cfg, ledger: l, consensus: consensus, mirror: mirror, origin: origin}
+	if cfg.MirrorGRPC != "" {
+		if n.topics, err = lc.Listen(ctx, "tcp", cfg.MirrorGRPC); err != nil {
+			n.Close()
+			return nil, addressError(fmt.Errorf("mirror node's gRPC: %w", err), "--mirror-grpc")
+		}
+	}
 	if cfg.State != "" {
 		if n.state, err = openState(&cfg, l); err != nil {
 			n.Close()
@@ -170,6 +181,9 @@ func addressError(err error, flag string) error {
 func (n *Network) Close() {
 	n.consensus.Close()
 	_ = n.mirror.Close() // nothing was served on it
+	if n.topics != nil {
+		_ = n.topics.Close()
+	}
 	if n.state != nil {
 		n.state.close()
 	}
@@ -202,6 +216,11 @@ func (n *Network) serve(ctx context.Context) error {
 	}
 	group.Go(func() error { return n.ledger.Run(ctx) })
 	group.Go(func() error { return n.consensus.Run(ctx) })
+	if n.topics != nil {
+		group.Go(func() error {
+			return mirrorgrpc.New(mirrorgrpc.Config{View: n.MirrorView, Changed: n.ledger.Subscribe}).Run(ctx, n.topics)
+		})
+	}
 	if n.state != nil {
 		group.Go(func() error {
 			n.state.run(ctx)
@@ -245,6 +264,14 @@ func (n *Network) MirrorView() *ledger.View {
 
 // Mirror returns the base URL of the mirror node.
 func (n *Network) Mirror() string { return "http://" + n.mirror.Addr().String() }
+
+// MirrorGRPC returns the address of the mirror node's gRPC API, host:port; empty for none.
+func (n *Network) MirrorGRPC() string {
+	if n.topics == nil {
+		return ""
+	}
+	return n.topics.Addr().String()
+}
 
 // Consensus returns the address of every consensus node, host:port.
 func (n *Network) Consensus() []string { return n.consensus.Addrs() }

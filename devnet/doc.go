@@ -13,7 +13,7 @@
 // ([Network.Accounts]); their keys are public and worth nothing anywhere else.
 //
 // The parts, each with a manual of its own, are devnet/ledger (state and history),
-// devnet/node (consensus), devnet/mirrorrest (the REST API), devnet/upstream (the network
+// devnet/node (consensus), devnet/mirrorrest and devnet/mirrorgrpc (the mirror node's APIs), devnet/upstream (the network
 // that this one is a fork of) and devnet/faults. The network speaks
 // only its wire formats: it shares no code with the clients it is there to test
 // beyond the vocabulary of addresses, ids and messages.

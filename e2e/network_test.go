@@ -25,6 +25,7 @@ type network struct {
 	RPC       string    `json:"rpc"`
 	WS        string    `json:"ws"`
 	Mirror    string    `json:"mirror"`
+	Topics    string    `json:"mirrorGrpc"`
 	Consensus string    `json:"consensus"`
 	ChainID   int       `json:"chainId"`
 	Accounts  []account `json:"accounts"`

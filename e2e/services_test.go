@@ -13,7 +13,7 @@ func startServices(t *testing.T) func(task string, payer int) map[string]any {
 	return func(task string, payer int) map[string]any {
 		a := n.Accounts[payer]
 		return map[string]any{
-			"task": task, "rpc": n.RPC, "consensus": n.Consensus, "mirror": n.Mirror, "chainId": chainID,
+			"task": task, "rpc": n.RPC, "consensus": n.Consensus, "mirror": n.Mirror, "topics": n.Topics, "chainId": chainID,
 			"operator": map[string]any{"id": a.ID, "privateKey": a.PrivateKey}, "evmKey": a.PrivateKey, "address": a.Address,
 		}
 	}
@@ -101,6 +101,15 @@ func TestServices(t *testing.T) {
 			},
 			"sequence": "1", "whole": true, "first": "hello", "chunks": []any{"1/3", "2/3", "3/3"}, "last": "anybody", "count": "5",
 			"hash": true, "memo": "renamed", "utf8": "hello", "same": true, "gone": true,
+		})
+	})
+
+	t.Run("subscriptions", func(t *testing.T) {
+		t.Parallel()
+		var got map[string]any
+		script(t, "services", input("subscriptions", 4), &got)
+		same(t, got, map[string]any{
+			"heard": []any{"hello", "whole: true", "later"}, "numbers": []any{"1", "4", "5"}, "two": []any{"hello"}, "hash": true, "between": []any{"hello"},
 		})
 	})
 

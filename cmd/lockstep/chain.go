@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -29,6 +31,9 @@ type chain struct {
 	control net.Listener // nil: none
 }
 
+// devTopics is where SDKs look for the gRPC API of a local network's mirror node.
+const devTopics = "127.0.0.1:5600"
+
 // chainFlags are the flags that shape a chain.
 type chainFlags struct {
 	devnet.Config
@@ -39,6 +44,7 @@ type chainFlags struct {
 func networkFlags(flags *flag.FlagSet) *chainFlags {
 	var c chainFlags
 	flags.StringVar(&c.Mirror, "mirror", devnet.DefaultMirror, "`host:port` of the mirror node's REST API; port 0 picks a free one")
+	flags.StringVar(&c.MirrorGRPC, "mirror-grpc", devTopics, "`host:port` of the mirror node's gRPC API, for subscriptions to topics; if the default is taken, a free port; empty for none")
 	flags.StringVar(&c.Consensus, "consensus", devnet.DefaultConsensus, "`host:port` of the first consensus node's gRPC API; further nodes take every tenth port")
 	flags.DurationVar(&c.BlockTime, "block-time", 0, "consensus time that a block covers, 2s on the real network; blocks come without transactions, too (0: a block for every transaction, and no others)")
 	flags.DurationVar(&c.ConsensusLatency, "consensus-latency", 0, "time from a node's acceptance to consensus")
@@ -94,7 +100,12 @@ func (c *chainFlags) start(ctx context.Context) (*chain, error) {
 			return nil, fmt.Errorf("--control: %w", err)
 		}
 	}
-	if made.Network, err = devnet.New(ctx, c.Config); err != nil {
+	made.Network, err = devnet.New(ctx, c.Config)
+	if errors.Is(err, syscall.EADDRINUSE) && c.MirrorGRPC == devTopics && strings.Contains(err.Error(), "--mirror-grpc") {
+		c.MirrorGRPC = "127.0.0.1:0" // a second network beside a first one is no mistake
+		made.Network, err = devnet.New(ctx, c.Config)
+	}
+	if err != nil {
 		made.closeControl()
 		return nil, err
 	}

@@ -272,6 +272,7 @@ type ready struct {
 	WS        string            `json:"ws,omitempty"`
 	UI        string            `json:"ui,omitempty"`
 	Mirror    string            `json:"mirror"`
+	Topics    string            `json:"mirrorGrpc,omitempty"`
 	Consensus string            `json:"consensus"`
 	Nodes     map[string]string `json:"nodes"`
 	TLSNodes  map[string]string `json:"tlsNodes,omitempty"`
@@ -300,7 +301,7 @@ func newFork(network *devnet.Network) *forkReady {
 
 func newReady(chain *chain) ready {
 	return ready{
-		Fork:  newFork(chain.Network),
+		Fork: newFork(chain.Network), Topics: chain.MirrorGRPC(),
 		Ready: true, Mirror: chain.Mirror(), Consensus: chain.Consensus()[0], Nodes: chain.Nodes(), ChainID: 298, Accounts: chain.Accounts(),
 		TLSNodes: chain.TLSNodes(), Pins: chain.CertHashes(), Control: chain.controlURL(),
 	}
@@ -319,7 +320,7 @@ func (r ready) page() string {
 	var b strings.Builder
 	b.WriteString("\nLockstep development network, chain id 298 (0x12a)\n\n")
 	for _, line := range [][2]string{
-		{"JSON-RPC", r.RPC}, {"WebSocket", r.WS}, {"page", r.UI}, {"mirror node", r.Mirror}, {"consensus node", r.Consensus}, {"faults", r.Control}, {"transactions", r.TX},
+		{"JSON-RPC", r.RPC}, {"WebSocket", r.WS}, {"page", r.UI}, {"mirror node", r.Mirror}, {"its gRPC", r.Topics}, {"consensus node", r.Consensus}, {"faults", r.Control}, {"transactions", r.TX},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(&b, "  %-15s %s\n", line[0], line[1])

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -81,10 +82,19 @@ func loadManager(std streams) (config.Manager, *slog.Logger, error) {
 	}
 	cfg, err := config.LoadManager(environ)
 	if err != nil {
+		for _, m := range cfg.Misspelt {
+			err = errors.Join(err, fmt.Errorf("%s means nothing here; did you mean %s?", m.Name, m.Near))
+		}
 		return cfg, nil, fmt.Errorf("configuration:\n%w", err)
 	}
 	log, err := newLogger(std.err, cfg.Log)
-	return cfg, log, err
+	if err != nil {
+		return cfg, nil, err
+	}
+	for _, m := range cfg.Misspelt {
+		log.Warn("a name in the environment means nothing here; is it a setting that is misspelt?", "name", m.Name, "setting", m.Near)
+	}
+	return cfg, log, nil
 }
 
 func serveTxm(ctx context.Context, std streams) error {

@@ -12,7 +12,7 @@ import {
   TokenFreezeTransaction, TokenGrantKycTransaction, TokenInfoQuery, TokenMintTransaction, TokenNftInfoQuery,
   TokenPauseTransaction, TokenRejectFlow, TokenRejectTransaction, TokenRevokeKycTransaction, TokenSupplyType, TokenType, TokenUnfreezeTransaction,
   TokenUnpauseTransaction, TokenUpdateNftsTransaction, TokenUpdateTransaction, TokenWipeTransaction,
-  TopicCreateTransaction, TopicDeleteTransaction, TopicInfoQuery, TopicMessageSubmitTransaction, TopicUpdateTransaction,
+  TopicCreateTransaction, TopicDeleteTransaction, TopicInfoQuery, TopicMessageQuery, TopicMessageSubmitTransaction, TopicUpdateTransaction,
   TransactionReceiptQuery, TransactionRecordQuery, TransferTransaction,
 } from '@hiero-ledger/sdk';
 import { Contract, JsonRpcProvider, Wallet, hashMessage, toBeHex, zeroPadValue } from 'ethers';
@@ -417,6 +417,45 @@ async function topics(input) {
   };
 }
 
+// subscriptions follows a topic over the mirror node's gRPC API: what there is, and what comes.
+async function subscriptions(input) {
+  const s = session(input);
+  s.client.setMirrorNetwork([input.topics]);
+  const { receipt } = await s.execute(new TopicCreateTransaction().setTopicMemo('followed'));
+  const topic = receipt.topicId;
+  const submit = async (text) => {
+    for (const response of await new TopicMessageSubmitTransaction().setTopicId(topic).setMessage(text).executeAll(s.client)) await response.getReceipt(s.client);
+  };
+  await submit('hello');
+  const long = 'x'.repeat(2500);
+  await submit(long);
+  // follow gathers messages until there are so many, or the subscription is over.
+  const follow = (query, wanted) => {
+    const heard = [];
+    const done = new Promise((resolve, reject) => {
+      query.setTopicId(topic).setCompletionHandler(() => resolve(heard)).subscribe(s.client, (_, error) => reject(error), (message) => {
+        heard.push(message);
+        if (heard.length === wanted) resolve(heard);
+      });
+    });
+    return { heard, done };
+  };
+  const all = follow(new TopicMessageQuery().setStartTime(0), 3);
+  await until(async () => all.heard.length === 2 || null, 'what there is');
+  await submit('later');
+  const heard = await all.done;
+  const text = (message) => Buffer.from(message.contents).toString();
+  const first = heard[0].consensusTimestamp;
+  const two = await follow(new TopicMessageQuery().setStartTime(0).setLimit(1), 9).done;
+  const between = await follow(new TopicMessageQuery().setStartTime(first).setEndTime(new Timestamp(first.seconds, first.nanos.add(1))), 9).done;
+  const mirrored = await s.read(`topics/${topic}/messages/1`);
+  return {
+    heard: heard.map((m) => (m.contents.length === long.length ? `whole: ${text(m) === long}` : text(m))),
+    numbers: heard.map((m) => m.sequenceNumber.toString()), two: two.map(text), between: between.map(text),
+    hash: Buffer.from(heard[0].runningHash).toString('base64') === mirrored.running_hash,
+  };
+}
+
 // contracts goes through the life of a contract without the EVM's own ways, and draws random numbers.
 async function contracts(input) {
   const s = session(input);
@@ -490,4 +529,4 @@ async function schedules(input) {
 
 const mirrorId = (id) => `${id.accountId}-${id.validStart.seconds}-${String(id.validStart.nanos).padStart(9, '0')}`;
 
-await run({ accounts, fungible, nfts, fees, airdrops, batches, accountService, files, topics, contracts, schedules });
+await run({ accounts, fungible, nfts, fees, airdrops, batches, accountService, files, topics, subscriptions, contracts, schedules });

@@ -193,14 +193,19 @@ func (p *Process) Stop() {
 }
 
 // Memory is the process's resident memory, in bytes.
-func (p *Process) Memory() int {
+func (p *Process) Memory() int { p.t.Helper(); return p.memory("VmRSS") }
+
+// OwnMemory is Memory without the pages of the program's file, which the system shares and takes back.
+func (p *Process) OwnMemory() int { p.t.Helper(); return p.memory("RssAnon") }
+
+func (p *Process) memory(field string) int {
 	p.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if rest, ok := strings.CutPrefix(line, field+":"); ok {
 			kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
 			if err != nil {
 				p.t.Fatal(err)
@@ -208,7 +213,7 @@ func (p *Process) Memory() int {
 			return kilobytes << 10
 		}
 	}
-	p.t.Fatalf("no VmRSS:\n%s", text)
+	p.t.Fatalf("no %s:\n%s", field, text)
 	return 0
 }
 

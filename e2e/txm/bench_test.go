@@ -2,6 +2,7 @@ package txm_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -117,9 +118,12 @@ func (b *bench) post(path string, body any) {
 	}
 }
 
-// rate offers everything at once and measures until the last has left.
-func (b *bench) rate(batch int) {
-	const each = 4000
+// each is how many intents one round of rate offers.
+const each = 4000
+
+// rate offers everything at once and measures until the last has left. It returns how many left in a
+// second, in the last round.
+func (b *bench) rate(batch int) (perSecond float64) {
 	for b.Loop() {
 		before := b.c.count("SELECT coalesce(max(seq), 0) FROM intents")
 		var all sync.WaitGroup
@@ -144,9 +148,79 @@ func (b *bench) rate(batch int) {
 		})
 		// By the ledger's own clock, from the first acceptance to the last send.
 		taken := b.c.count("SELECT max(first_sent) - min(accepted_at) FROM intents WHERE seq > $1", before)
-		b.ReportMetric(each/(float64(taken)/1e6), "tx/s")
+		perSecond = each / (float64(taken) / 1e6)
+		b.ReportMetric(perSecond, "tx/s")
 		b.c.settledWithin(5 * time.Minute)
 	}
+	return perSecond
+}
+
+// writes is what a database has written.
+type writes struct{ commits, rows, bytes, syncs int64 }
+
+func (w writes) since(before writes) writes {
+	return writes{w.commits - before.commits, w.rows - before.rows, w.bytes - before.bytes, w.syncs - before.syncs}
+}
+
+// writesOf asks PostgreSQL what it has written. A session tells its part when it has been idle for
+// a while, so this waits until the figures stand still.
+func writesOf(b *testing.B, database string) (w writes) {
+	b.Helper()
+	db := openPlain(b, database)
+	until(b, "the figures of the database stand still", func() bool {
+		before := w
+		err := db.QueryRowContext(b.Context(), `SELECT (SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()),
+			(SELECT sum(n_tup_ins + n_tup_upd)::bigint FROM pg_stat_user_tables), wal_bytes::bigint, wal_sync FROM pg_stat_wal`).Scan(&w.commits, &w.rows, &w.bytes, &w.syncs)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return w.since(before).rows < 100 // the manager has work of its own every moment
+	})
+	return w
+}
+
+func openPlain(b *testing.B, database string) *sql.DB {
+	b.Helper()
+	db, err := sql.Open("pgx", database)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// bare measures how fast the same server takes the same number of rows with the same number of
+// bytes in as many synced transactions as the manager needed for its intents, when a program does nothing else
+// and each statement writes all rows of its transaction. The manager's rate is a part of that.
+func (b *bench) bare(database string, w writes, perSecond float64) {
+	const writers = 4
+	intents := float64(b.N * each)
+	commits := max(w.syncs, 1)
+	rows := max(w.rows/commits, 1)
+	body := strings.Repeat("x", int(max(w.bytes/max(w.rows, 1), 1)))
+	db := openPlain(b.B, database)
+	if _, err := db.ExecContext(b.Context(), "CREATE TABLE bare (id bigserial PRIMARY KEY, body text NOT NULL)"); err != nil {
+		b.Fatal(err)
+	}
+	began := time.Now()
+	var all sync.WaitGroup
+	for range writers {
+		all.Go(func() {
+			for range commits / writers {
+				if _, err := db.ExecContext(b.Context(), "INSERT INTO bare (body) SELECT $1 FROM generate_series(1, $2)", body, rows); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	bare := intents / time.Since(began).Seconds()
+	b.ReportMetric(float64(w.rows)/intents, "rows/tx")
+	b.ReportMetric(float64(w.bytes)/intents/1e3, "wal-kB/tx")
+	b.ReportMetric(float64(w.syncs)/intents*1e3, "syncs/1000-tx")
+	b.ReportMetric(bare, "bare-tx/s")
+	b.ReportMetric(perSecond/bare, "of-bare")
 }
 
 // left reports whether every intent above a number has left.
@@ -163,7 +237,13 @@ func BenchmarkManager(b *testing.B) {
 		keys  []string
 		batch int
 	}{{"one_signer/batch_100", all[:1], 100}, {"one_signer/batch_1", all[:1], 1}, {"eight_signers/batch_100", all, 100}} {
-		b.Run("postgres/"+way.name, func(b *testing.B) { startBench(b, pgtest.Start(b).Database(), way.keys).rate(way.batch) })
+		b.Run("postgres/"+way.name, func(b *testing.B) {
+			database := pgtest.Start(b).Database()
+			bench := startBench(b, database, way.keys)
+			before := writesOf(b, database)
+			perSecond := bench.rate(way.batch)
+			bench.bare(database, writesOf(b, database).since(before), perSecond)
+		})
 		b.Run("sqlite/"+way.name, func(b *testing.B) {
 			startBench(b, "sqlite:"+filepath.Join(b.TempDir(), "ledger.db"), way.keys).rate(way.batch)
 		})

@@ -10331,6 +10331,159 @@ func (x *ConsensusGetTopicInfoQuery) GetTopicID() *TopicID {
 	return nil
 }
 
+// What a mirror node's gRPC API is asked for, and answers for each message.
+type ConsensusTopicQuery struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	TopicID            *TopicID               `protobuf:"bytes,1,opt,name=topicID,proto3" json:"topicID,omitempty"`
+	ConsensusStartTime *Timestamp             `protobuf:"bytes,2,opt,name=consensusStartTime,proto3" json:"consensusStartTime,omitempty"`
+	ConsensusEndTime   *Timestamp             `protobuf:"bytes,3,opt,name=consensusEndTime,proto3" json:"consensusEndTime,omitempty"`
+	Limit              uint64                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *ConsensusTopicQuery) Reset() {
+	*x = ConsensusTopicQuery{}
+	mi := &file_hapi_proto_msgTypes[95]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsensusTopicQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsensusTopicQuery) ProtoMessage() {}
+
+func (x *ConsensusTopicQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[95]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsensusTopicQuery.ProtoReflect.Descriptor instead.
+func (*ConsensusTopicQuery) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{95}
+}
+
+func (x *ConsensusTopicQuery) GetTopicID() *TopicID {
+	if x != nil {
+		return x.TopicID
+	}
+	return nil
+}
+
+func (x *ConsensusTopicQuery) GetConsensusStartTime() *Timestamp {
+	if x != nil {
+		return x.ConsensusStartTime
+	}
+	return nil
+}
+
+func (x *ConsensusTopicQuery) GetConsensusEndTime() *Timestamp {
+	if x != nil {
+		return x.ConsensusEndTime
+	}
+	return nil
+}
+
+func (x *ConsensusTopicQuery) GetLimit() uint64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ConsensusTopicResponse struct {
+	state              protoimpl.MessageState     `protogen:"open.v1"`
+	ConsensusTimestamp *Timestamp                 `protobuf:"bytes,1,opt,name=consensusTimestamp,proto3" json:"consensusTimestamp,omitempty"`
+	Message            []byte                     `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	RunningHash        []byte                     `protobuf:"bytes,3,opt,name=runningHash,proto3" json:"runningHash,omitempty"`
+	SequenceNumber     uint64                     `protobuf:"varint,4,opt,name=sequenceNumber,proto3" json:"sequenceNumber,omitempty"`
+	RunningHashVersion uint64                     `protobuf:"varint,5,opt,name=runningHashVersion,proto3" json:"runningHashVersion,omitempty"`
+	ChunkInfo          *ConsensusMessageChunkInfo `protobuf:"bytes,6,opt,name=chunkInfo,proto3" json:"chunkInfo,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *ConsensusTopicResponse) Reset() {
+	*x = ConsensusTopicResponse{}
+	mi := &file_hapi_proto_msgTypes[96]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsensusTopicResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsensusTopicResponse) ProtoMessage() {}
+
+func (x *ConsensusTopicResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[96]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsensusTopicResponse.ProtoReflect.Descriptor instead.
+func (*ConsensusTopicResponse) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{96}
+}
+
+func (x *ConsensusTopicResponse) GetConsensusTimestamp() *Timestamp {
+	if x != nil {
+		return x.ConsensusTimestamp
+	}
+	return nil
+}
+
+func (x *ConsensusTopicResponse) GetMessage() []byte {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *ConsensusTopicResponse) GetRunningHash() []byte {
+	if x != nil {
+		return x.RunningHash
+	}
+	return nil
+}
+
+func (x *ConsensusTopicResponse) GetSequenceNumber() uint64 {
+	if x != nil {
+		return x.SequenceNumber
+	}
+	return 0
+}
+
+func (x *ConsensusTopicResponse) GetRunningHashVersion() uint64 {
+	if x != nil {
+		return x.RunningHashVersion
+	}
+	return 0
+}
+
+func (x *ConsensusTopicResponse) GetChunkInfo() *ConsensusMessageChunkInfo {
+	if x != nil {
+		return x.ChunkInfo
+	}
+	return nil
+}
+
 type ConsensusTopicInfo struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Memo             string                 `protobuf:"bytes,1,opt,name=memo,proto3" json:"memo,omitempty"`
@@ -10351,7 +10504,7 @@ type ConsensusTopicInfo struct {
 
 func (x *ConsensusTopicInfo) Reset() {
 	*x = ConsensusTopicInfo{}
-	mi := &file_hapi_proto_msgTypes[95]
+	mi := &file_hapi_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10363,7 +10516,7 @@ func (x *ConsensusTopicInfo) String() string {
 func (*ConsensusTopicInfo) ProtoMessage() {}
 
 func (x *ConsensusTopicInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[95]
+	mi := &file_hapi_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10376,7 +10529,7 @@ func (x *ConsensusTopicInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsensusTopicInfo.ProtoReflect.Descriptor instead.
 func (*ConsensusTopicInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{95}
+	return file_hapi_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ConsensusTopicInfo) GetMemo() string {
@@ -10474,7 +10627,7 @@ type ConsensusGetTopicInfoResponse struct {
 
 func (x *ConsensusGetTopicInfoResponse) Reset() {
 	*x = ConsensusGetTopicInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[96]
+	mi := &file_hapi_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10486,7 +10639,7 @@ func (x *ConsensusGetTopicInfoResponse) String() string {
 func (*ConsensusGetTopicInfoResponse) ProtoMessage() {}
 
 func (x *ConsensusGetTopicInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[96]
+	mi := &file_hapi_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10499,7 +10652,7 @@ func (x *ConsensusGetTopicInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsensusGetTopicInfoResponse.ProtoReflect.Descriptor instead.
 func (*ConsensusGetTopicInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{96}
+	return file_hapi_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ConsensusGetTopicInfoResponse) GetHeader() *ResponseHeader {
@@ -10537,7 +10690,7 @@ type ScheduleCreateTransactionBody struct {
 
 func (x *ScheduleCreateTransactionBody) Reset() {
 	*x = ScheduleCreateTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[97]
+	mi := &file_hapi_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10549,7 +10702,7 @@ func (x *ScheduleCreateTransactionBody) String() string {
 func (*ScheduleCreateTransactionBody) ProtoMessage() {}
 
 func (x *ScheduleCreateTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[97]
+	mi := &file_hapi_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10562,7 +10715,7 @@ func (x *ScheduleCreateTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleCreateTransactionBody.ProtoReflect.Descriptor instead.
 func (*ScheduleCreateTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{97}
+	return file_hapi_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ScheduleCreateTransactionBody) GetScheduledTransactionBody() *SchedulableTransactionBody {
@@ -10616,7 +10769,7 @@ type ScheduleSignTransactionBody struct {
 
 func (x *ScheduleSignTransactionBody) Reset() {
 	*x = ScheduleSignTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[98]
+	mi := &file_hapi_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10628,7 +10781,7 @@ func (x *ScheduleSignTransactionBody) String() string {
 func (*ScheduleSignTransactionBody) ProtoMessage() {}
 
 func (x *ScheduleSignTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[98]
+	mi := &file_hapi_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10641,7 +10794,7 @@ func (x *ScheduleSignTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleSignTransactionBody.ProtoReflect.Descriptor instead.
 func (*ScheduleSignTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{98}
+	return file_hapi_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ScheduleSignTransactionBody) GetScheduleID() *ScheduleID {
@@ -10660,7 +10813,7 @@ type ScheduleDeleteTransactionBody struct {
 
 func (x *ScheduleDeleteTransactionBody) Reset() {
 	*x = ScheduleDeleteTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[99]
+	mi := &file_hapi_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10672,7 +10825,7 @@ func (x *ScheduleDeleteTransactionBody) String() string {
 func (*ScheduleDeleteTransactionBody) ProtoMessage() {}
 
 func (x *ScheduleDeleteTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[99]
+	mi := &file_hapi_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10685,7 +10838,7 @@ func (x *ScheduleDeleteTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleDeleteTransactionBody.ProtoReflect.Descriptor instead.
 func (*ScheduleDeleteTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{99}
+	return file_hapi_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ScheduleDeleteTransactionBody) GetScheduleID() *ScheduleID {
@@ -10705,7 +10858,7 @@ type ScheduleGetInfoQuery struct {
 
 func (x *ScheduleGetInfoQuery) Reset() {
 	*x = ScheduleGetInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[100]
+	mi := &file_hapi_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10717,7 +10870,7 @@ func (x *ScheduleGetInfoQuery) String() string {
 func (*ScheduleGetInfoQuery) ProtoMessage() {}
 
 func (x *ScheduleGetInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[100]
+	mi := &file_hapi_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10730,7 +10883,7 @@ func (x *ScheduleGetInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleGetInfoQuery.ProtoReflect.Descriptor instead.
 func (*ScheduleGetInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{100}
+	return file_hapi_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ScheduleGetInfoQuery) GetHeader() *QueryHeader {
@@ -10771,7 +10924,7 @@ type ScheduleInfo struct {
 
 func (x *ScheduleInfo) Reset() {
 	*x = ScheduleInfo{}
-	mi := &file_hapi_proto_msgTypes[101]
+	mi := &file_hapi_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10783,7 +10936,7 @@ func (x *ScheduleInfo) String() string {
 func (*ScheduleInfo) ProtoMessage() {}
 
 func (x *ScheduleInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[101]
+	mi := &file_hapi_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10796,7 +10949,7 @@ func (x *ScheduleInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleInfo.ProtoReflect.Descriptor instead.
 func (*ScheduleInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{101}
+	return file_hapi_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ScheduleInfo) GetScheduleID() *ScheduleID {
@@ -10927,7 +11080,7 @@ type ScheduleGetInfoResponse struct {
 
 func (x *ScheduleGetInfoResponse) Reset() {
 	*x = ScheduleGetInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[102]
+	mi := &file_hapi_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10939,7 +11092,7 @@ func (x *ScheduleGetInfoResponse) String() string {
 func (*ScheduleGetInfoResponse) ProtoMessage() {}
 
 func (x *ScheduleGetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[102]
+	mi := &file_hapi_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10952,7 +11105,7 @@ func (x *ScheduleGetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleGetInfoResponse.ProtoReflect.Descriptor instead.
 func (*ScheduleGetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{102}
+	return file_hapi_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ScheduleGetInfoResponse) GetHeader() *ResponseHeader {
@@ -10978,7 +11131,7 @@ type UtilPrngTransactionBody struct {
 
 func (x *UtilPrngTransactionBody) Reset() {
 	*x = UtilPrngTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[103]
+	mi := &file_hapi_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10990,7 +11143,7 @@ func (x *UtilPrngTransactionBody) String() string {
 func (*UtilPrngTransactionBody) ProtoMessage() {}
 
 func (x *UtilPrngTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[103]
+	mi := &file_hapi_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11003,7 +11156,7 @@ func (x *UtilPrngTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UtilPrngTransactionBody.ProtoReflect.Descriptor instead.
 func (*UtilPrngTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{103}
+	return file_hapi_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *UtilPrngTransactionBody) GetRange() int32 {
@@ -11023,7 +11176,7 @@ type CryptoGetAccountRecordsQuery struct {
 
 func (x *CryptoGetAccountRecordsQuery) Reset() {
 	*x = CryptoGetAccountRecordsQuery{}
-	mi := &file_hapi_proto_msgTypes[104]
+	mi := &file_hapi_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11035,7 +11188,7 @@ func (x *CryptoGetAccountRecordsQuery) String() string {
 func (*CryptoGetAccountRecordsQuery) ProtoMessage() {}
 
 func (x *CryptoGetAccountRecordsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[104]
+	mi := &file_hapi_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11048,7 +11201,7 @@ func (x *CryptoGetAccountRecordsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetAccountRecordsQuery.ProtoReflect.Descriptor instead.
 func (*CryptoGetAccountRecordsQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{104}
+	return file_hapi_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *CryptoGetAccountRecordsQuery) GetHeader() *QueryHeader {
@@ -11076,7 +11229,7 @@ type CryptoGetAccountRecordsResponse struct {
 
 func (x *CryptoGetAccountRecordsResponse) Reset() {
 	*x = CryptoGetAccountRecordsResponse{}
-	mi := &file_hapi_proto_msgTypes[105]
+	mi := &file_hapi_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11088,7 +11241,7 @@ func (x *CryptoGetAccountRecordsResponse) String() string {
 func (*CryptoGetAccountRecordsResponse) ProtoMessage() {}
 
 func (x *CryptoGetAccountRecordsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[105]
+	mi := &file_hapi_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11101,7 +11254,7 @@ func (x *CryptoGetAccountRecordsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetAccountRecordsResponse.ProtoReflect.Descriptor instead.
 func (*CryptoGetAccountRecordsResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{105}
+	return file_hapi_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *CryptoGetAccountRecordsResponse) GetHeader() *ResponseHeader {
@@ -11135,7 +11288,7 @@ type GrantedCryptoAllowance struct {
 
 func (x *GrantedCryptoAllowance) Reset() {
 	*x = GrantedCryptoAllowance{}
-	mi := &file_hapi_proto_msgTypes[106]
+	mi := &file_hapi_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11147,7 +11300,7 @@ func (x *GrantedCryptoAllowance) String() string {
 func (*GrantedCryptoAllowance) ProtoMessage() {}
 
 func (x *GrantedCryptoAllowance) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[106]
+	mi := &file_hapi_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11160,7 +11313,7 @@ func (x *GrantedCryptoAllowance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantedCryptoAllowance.ProtoReflect.Descriptor instead.
 func (*GrantedCryptoAllowance) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{106}
+	return file_hapi_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *GrantedCryptoAllowance) GetSpender() *AccountID {
@@ -11187,7 +11340,7 @@ type GrantedNftAllowance struct {
 
 func (x *GrantedNftAllowance) Reset() {
 	*x = GrantedNftAllowance{}
-	mi := &file_hapi_proto_msgTypes[107]
+	mi := &file_hapi_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11199,7 +11352,7 @@ func (x *GrantedNftAllowance) String() string {
 func (*GrantedNftAllowance) ProtoMessage() {}
 
 func (x *GrantedNftAllowance) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[107]
+	mi := &file_hapi_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11212,7 +11365,7 @@ func (x *GrantedNftAllowance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantedNftAllowance.ProtoReflect.Descriptor instead.
 func (*GrantedNftAllowance) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{107}
+	return file_hapi_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *GrantedNftAllowance) GetTokenId() *TokenID {
@@ -11240,7 +11393,7 @@ type GrantedTokenAllowance struct {
 
 func (x *GrantedTokenAllowance) Reset() {
 	*x = GrantedTokenAllowance{}
-	mi := &file_hapi_proto_msgTypes[108]
+	mi := &file_hapi_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11252,7 +11405,7 @@ func (x *GrantedTokenAllowance) String() string {
 func (*GrantedTokenAllowance) ProtoMessage() {}
 
 func (x *GrantedTokenAllowance) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[108]
+	mi := &file_hapi_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11265,7 +11418,7 @@ func (x *GrantedTokenAllowance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantedTokenAllowance.ProtoReflect.Descriptor instead.
 func (*GrantedTokenAllowance) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{108}
+	return file_hapi_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *GrantedTokenAllowance) GetTokenId() *TokenID {
@@ -11299,7 +11452,7 @@ type GetAccountDetailsQuery struct {
 
 func (x *GetAccountDetailsQuery) Reset() {
 	*x = GetAccountDetailsQuery{}
-	mi := &file_hapi_proto_msgTypes[109]
+	mi := &file_hapi_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11311,7 +11464,7 @@ func (x *GetAccountDetailsQuery) String() string {
 func (*GetAccountDetailsQuery) ProtoMessage() {}
 
 func (x *GetAccountDetailsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[109]
+	mi := &file_hapi_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11324,7 +11477,7 @@ func (x *GetAccountDetailsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccountDetailsQuery.ProtoReflect.Descriptor instead.
 func (*GetAccountDetailsQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{109}
+	return file_hapi_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *GetAccountDetailsQuery) GetHeader() *QueryHeader {
@@ -11351,7 +11504,7 @@ type GetAccountDetailsResponse struct {
 
 func (x *GetAccountDetailsResponse) Reset() {
 	*x = GetAccountDetailsResponse{}
-	mi := &file_hapi_proto_msgTypes[110]
+	mi := &file_hapi_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11363,7 +11516,7 @@ func (x *GetAccountDetailsResponse) String() string {
 func (*GetAccountDetailsResponse) ProtoMessage() {}
 
 func (x *GetAccountDetailsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[110]
+	mi := &file_hapi_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11376,7 +11529,7 @@ func (x *GetAccountDetailsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccountDetailsResponse.ProtoReflect.Descriptor instead.
 func (*GetAccountDetailsResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{110}
+	return file_hapi_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *GetAccountDetailsResponse) GetHeader() *ResponseHeader {
@@ -11421,7 +11574,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_hapi_proto_msgTypes[111]
+	mi := &file_hapi_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11433,7 +11586,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[111]
+	mi := &file_hapi_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11446,7 +11599,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{111}
+	return file_hapi_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *Query) GetQuery() isQuery_Query {
@@ -11725,7 +11878,7 @@ type QueryHeader struct {
 
 func (x *QueryHeader) Reset() {
 	*x = QueryHeader{}
-	mi := &file_hapi_proto_msgTypes[112]
+	mi := &file_hapi_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11737,7 +11890,7 @@ func (x *QueryHeader) String() string {
 func (*QueryHeader) ProtoMessage() {}
 
 func (x *QueryHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[112]
+	mi := &file_hapi_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11750,7 +11903,7 @@ func (x *QueryHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryHeader.ProtoReflect.Descriptor instead.
 func (*QueryHeader) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{112}
+	return file_hapi_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *QueryHeader) GetPayment() *Transaction {
@@ -11795,7 +11948,7 @@ type Response struct {
 
 func (x *Response) Reset() {
 	*x = Response{}
-	mi := &file_hapi_proto_msgTypes[113]
+	mi := &file_hapi_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11807,7 +11960,7 @@ func (x *Response) String() string {
 func (*Response) ProtoMessage() {}
 
 func (x *Response) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[113]
+	mi := &file_hapi_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11820,7 +11973,7 @@ func (x *Response) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Response.ProtoReflect.Descriptor instead.
 func (*Response) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{113}
+	return file_hapi_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *Response) GetResponse() isResponse_Response {
@@ -12101,7 +12254,7 @@ type ResponseHeader struct {
 
 func (x *ResponseHeader) Reset() {
 	*x = ResponseHeader{}
-	mi := &file_hapi_proto_msgTypes[114]
+	mi := &file_hapi_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12113,7 +12266,7 @@ func (x *ResponseHeader) String() string {
 func (*ResponseHeader) ProtoMessage() {}
 
 func (x *ResponseHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[114]
+	mi := &file_hapi_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12126,7 +12279,7 @@ func (x *ResponseHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResponseHeader.ProtoReflect.Descriptor instead.
 func (*ResponseHeader) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{114}
+	return file_hapi_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *ResponseHeader) GetNodeTransactionPrecheckCode() ResponseCodeEnum {
@@ -12169,7 +12322,7 @@ type TransactionGetReceiptQuery struct {
 
 func (x *TransactionGetReceiptQuery) Reset() {
 	*x = TransactionGetReceiptQuery{}
-	mi := &file_hapi_proto_msgTypes[115]
+	mi := &file_hapi_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12181,7 +12334,7 @@ func (x *TransactionGetReceiptQuery) String() string {
 func (*TransactionGetReceiptQuery) ProtoMessage() {}
 
 func (x *TransactionGetReceiptQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[115]
+	mi := &file_hapi_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12194,7 +12347,7 @@ func (x *TransactionGetReceiptQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetReceiptQuery.ProtoReflect.Descriptor instead.
 func (*TransactionGetReceiptQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{115}
+	return file_hapi_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *TransactionGetReceiptQuery) GetHeader() *QueryHeader {
@@ -12237,7 +12390,7 @@ type TransactionGetReceiptResponse struct {
 
 func (x *TransactionGetReceiptResponse) Reset() {
 	*x = TransactionGetReceiptResponse{}
-	mi := &file_hapi_proto_msgTypes[116]
+	mi := &file_hapi_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12249,7 +12402,7 @@ func (x *TransactionGetReceiptResponse) String() string {
 func (*TransactionGetReceiptResponse) ProtoMessage() {}
 
 func (x *TransactionGetReceiptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[116]
+	mi := &file_hapi_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12262,7 +12415,7 @@ func (x *TransactionGetReceiptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetReceiptResponse.ProtoReflect.Descriptor instead.
 func (*TransactionGetReceiptResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{116}
+	return file_hapi_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *TransactionGetReceiptResponse) GetHeader() *ResponseHeader {
@@ -12317,7 +12470,7 @@ type TransactionReceipt struct {
 
 func (x *TransactionReceipt) Reset() {
 	*x = TransactionReceipt{}
-	mi := &file_hapi_proto_msgTypes[117]
+	mi := &file_hapi_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12329,7 +12482,7 @@ func (x *TransactionReceipt) String() string {
 func (*TransactionReceipt) ProtoMessage() {}
 
 func (x *TransactionReceipt) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[117]
+	mi := &file_hapi_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12342,7 +12495,7 @@ func (x *TransactionReceipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionReceipt.ProtoReflect.Descriptor instead.
 func (*TransactionReceipt) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{117}
+	return file_hapi_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *TransactionReceipt) GetStatus() ResponseCodeEnum {
@@ -12469,7 +12622,7 @@ type TransactionGetRecordQuery struct {
 
 func (x *TransactionGetRecordQuery) Reset() {
 	*x = TransactionGetRecordQuery{}
-	mi := &file_hapi_proto_msgTypes[118]
+	mi := &file_hapi_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12481,7 +12634,7 @@ func (x *TransactionGetRecordQuery) String() string {
 func (*TransactionGetRecordQuery) ProtoMessage() {}
 
 func (x *TransactionGetRecordQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[118]
+	mi := &file_hapi_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12494,7 +12647,7 @@ func (x *TransactionGetRecordQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetRecordQuery.ProtoReflect.Descriptor instead.
 func (*TransactionGetRecordQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{118}
+	return file_hapi_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *TransactionGetRecordQuery) GetHeader() *QueryHeader {
@@ -12537,7 +12690,7 @@ type TransactionGetRecordResponse struct {
 
 func (x *TransactionGetRecordResponse) Reset() {
 	*x = TransactionGetRecordResponse{}
-	mi := &file_hapi_proto_msgTypes[119]
+	mi := &file_hapi_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12549,7 +12702,7 @@ func (x *TransactionGetRecordResponse) String() string {
 func (*TransactionGetRecordResponse) ProtoMessage() {}
 
 func (x *TransactionGetRecordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[119]
+	mi := &file_hapi_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12562,7 +12715,7 @@ func (x *TransactionGetRecordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetRecordResponse.ProtoReflect.Descriptor instead.
 func (*TransactionGetRecordResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{119}
+	return file_hapi_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *TransactionGetRecordResponse) GetHeader() *ResponseHeader {
@@ -12629,7 +12782,7 @@ type TransactionRecord struct {
 
 func (x *TransactionRecord) Reset() {
 	*x = TransactionRecord{}
-	mi := &file_hapi_proto_msgTypes[120]
+	mi := &file_hapi_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12641,7 +12794,7 @@ func (x *TransactionRecord) String() string {
 func (*TransactionRecord) ProtoMessage() {}
 
 func (x *TransactionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[120]
+	mi := &file_hapi_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12654,7 +12807,7 @@ func (x *TransactionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionRecord.ProtoReflect.Descriptor instead.
 func (*TransactionRecord) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{120}
+	return file_hapi_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *TransactionRecord) GetReceipt() *TransactionReceipt {
@@ -12875,7 +13028,7 @@ type ExchangeRateSet struct {
 
 func (x *ExchangeRateSet) Reset() {
 	*x = ExchangeRateSet{}
-	mi := &file_hapi_proto_msgTypes[121]
+	mi := &file_hapi_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12887,7 +13040,7 @@ func (x *ExchangeRateSet) String() string {
 func (*ExchangeRateSet) ProtoMessage() {}
 
 func (x *ExchangeRateSet) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[121]
+	mi := &file_hapi_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12900,7 +13053,7 @@ func (x *ExchangeRateSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRateSet.ProtoReflect.Descriptor instead.
 func (*ExchangeRateSet) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{121}
+	return file_hapi_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *ExchangeRateSet) GetCurrentRate() *ExchangeRate {
@@ -12928,7 +13081,7 @@ type ExchangeRate struct {
 
 func (x *ExchangeRate) Reset() {
 	*x = ExchangeRate{}
-	mi := &file_hapi_proto_msgTypes[122]
+	mi := &file_hapi_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12940,7 +13093,7 @@ func (x *ExchangeRate) String() string {
 func (*ExchangeRate) ProtoMessage() {}
 
 func (x *ExchangeRate) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[122]
+	mi := &file_hapi_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12953,7 +13106,7 @@ func (x *ExchangeRate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRate.ProtoReflect.Descriptor instead.
 func (*ExchangeRate) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{122}
+	return file_hapi_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *ExchangeRate) GetHbarEquiv() int32 {
@@ -13000,7 +13153,7 @@ type ContractFunctionResult struct {
 
 func (x *ContractFunctionResult) Reset() {
 	*x = ContractFunctionResult{}
-	mi := &file_hapi_proto_msgTypes[123]
+	mi := &file_hapi_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13012,7 +13165,7 @@ func (x *ContractFunctionResult) String() string {
 func (*ContractFunctionResult) ProtoMessage() {}
 
 func (x *ContractFunctionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[123]
+	mi := &file_hapi_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13025,7 +13178,7 @@ func (x *ContractFunctionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractFunctionResult.ProtoReflect.Descriptor instead.
 func (*ContractFunctionResult) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{123}
+	return file_hapi_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *ContractFunctionResult) GetContractID() *ContractID {
@@ -13139,7 +13292,7 @@ type ContractLoginfo struct {
 
 func (x *ContractLoginfo) Reset() {
 	*x = ContractLoginfo{}
-	mi := &file_hapi_proto_msgTypes[124]
+	mi := &file_hapi_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13151,7 +13304,7 @@ func (x *ContractLoginfo) String() string {
 func (*ContractLoginfo) ProtoMessage() {}
 
 func (x *ContractLoginfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[124]
+	mi := &file_hapi_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13164,7 +13317,7 @@ func (x *ContractLoginfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractLoginfo.ProtoReflect.Descriptor instead.
 func (*ContractLoginfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{124}
+	return file_hapi_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *ContractLoginfo) GetContractID() *ContractID {
@@ -13205,7 +13358,7 @@ type ContractNonceInfo struct {
 
 func (x *ContractNonceInfo) Reset() {
 	*x = ContractNonceInfo{}
-	mi := &file_hapi_proto_msgTypes[125]
+	mi := &file_hapi_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13217,7 +13370,7 @@ func (x *ContractNonceInfo) String() string {
 func (*ContractNonceInfo) ProtoMessage() {}
 
 func (x *ContractNonceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[125]
+	mi := &file_hapi_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13230,7 +13383,7 @@ func (x *ContractNonceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractNonceInfo.ProtoReflect.Descriptor instead.
 func (*ContractNonceInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{125}
+	return file_hapi_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *ContractNonceInfo) GetContractId() *ContractID {
@@ -13261,7 +13414,7 @@ type CryptoGetAccountBalanceQuery struct {
 
 func (x *CryptoGetAccountBalanceQuery) Reset() {
 	*x = CryptoGetAccountBalanceQuery{}
-	mi := &file_hapi_proto_msgTypes[126]
+	mi := &file_hapi_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13273,7 +13426,7 @@ func (x *CryptoGetAccountBalanceQuery) String() string {
 func (*CryptoGetAccountBalanceQuery) ProtoMessage() {}
 
 func (x *CryptoGetAccountBalanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[126]
+	mi := &file_hapi_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13286,7 +13439,7 @@ func (x *CryptoGetAccountBalanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetAccountBalanceQuery.ProtoReflect.Descriptor instead.
 func (*CryptoGetAccountBalanceQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{126}
+	return file_hapi_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *CryptoGetAccountBalanceQuery) GetHeader() *QueryHeader {
@@ -13350,7 +13503,7 @@ type CryptoGetAccountBalanceResponse struct {
 
 func (x *CryptoGetAccountBalanceResponse) Reset() {
 	*x = CryptoGetAccountBalanceResponse{}
-	mi := &file_hapi_proto_msgTypes[127]
+	mi := &file_hapi_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13362,7 +13515,7 @@ func (x *CryptoGetAccountBalanceResponse) String() string {
 func (*CryptoGetAccountBalanceResponse) ProtoMessage() {}
 
 func (x *CryptoGetAccountBalanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[127]
+	mi := &file_hapi_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13375,7 +13528,7 @@ func (x *CryptoGetAccountBalanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetAccountBalanceResponse.ProtoReflect.Descriptor instead.
 func (*CryptoGetAccountBalanceResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{127}
+	return file_hapi_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *CryptoGetAccountBalanceResponse) GetHeader() *ResponseHeader {
@@ -13418,7 +13571,7 @@ type TokenBalance struct {
 
 func (x *TokenBalance) Reset() {
 	*x = TokenBalance{}
-	mi := &file_hapi_proto_msgTypes[128]
+	mi := &file_hapi_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13430,7 +13583,7 @@ func (x *TokenBalance) String() string {
 func (*TokenBalance) ProtoMessage() {}
 
 func (x *TokenBalance) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[128]
+	mi := &file_hapi_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13443,7 +13596,7 @@ func (x *TokenBalance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBalance.ProtoReflect.Descriptor instead.
 func (*TokenBalance) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{128}
+	return file_hapi_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *TokenBalance) GetTokenId() *TokenID {
@@ -13477,7 +13630,7 @@ type CryptoGetInfoQuery struct {
 
 func (x *CryptoGetInfoQuery) Reset() {
 	*x = CryptoGetInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[129]
+	mi := &file_hapi_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13489,7 +13642,7 @@ func (x *CryptoGetInfoQuery) String() string {
 func (*CryptoGetInfoQuery) ProtoMessage() {}
 
 func (x *CryptoGetInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[129]
+	mi := &file_hapi_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13502,7 +13655,7 @@ func (x *CryptoGetInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetInfoQuery.ProtoReflect.Descriptor instead.
 func (*CryptoGetInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{129}
+	return file_hapi_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *CryptoGetInfoQuery) GetHeader() *QueryHeader {
@@ -13529,7 +13682,7 @@ type CryptoGetInfoResponse struct {
 
 func (x *CryptoGetInfoResponse) Reset() {
 	*x = CryptoGetInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[130]
+	mi := &file_hapi_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13541,7 +13694,7 @@ func (x *CryptoGetInfoResponse) String() string {
 func (*CryptoGetInfoResponse) ProtoMessage() {}
 
 func (x *CryptoGetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[130]
+	mi := &file_hapi_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13554,7 +13707,7 @@ func (x *CryptoGetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetInfoResponse.ProtoReflect.Descriptor instead.
 func (*CryptoGetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{130}
+	return file_hapi_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *CryptoGetInfoResponse) GetHeader() *ResponseHeader {
@@ -13588,7 +13741,7 @@ type StakingInfo struct {
 
 func (x *StakingInfo) Reset() {
 	*x = StakingInfo{}
-	mi := &file_hapi_proto_msgTypes[131]
+	mi := &file_hapi_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13600,7 +13753,7 @@ func (x *StakingInfo) String() string {
 func (*StakingInfo) ProtoMessage() {}
 
 func (x *StakingInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[131]
+	mi := &file_hapi_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13613,7 +13766,7 @@ func (x *StakingInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StakingInfo.ProtoReflect.Descriptor instead.
 func (*StakingInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{131}
+	return file_hapi_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *StakingInfo) GetDeclineReward() bool {
@@ -13700,7 +13853,7 @@ type ContractCallLocalQuery struct {
 
 func (x *ContractCallLocalQuery) Reset() {
 	*x = ContractCallLocalQuery{}
-	mi := &file_hapi_proto_msgTypes[132]
+	mi := &file_hapi_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13712,7 +13865,7 @@ func (x *ContractCallLocalQuery) String() string {
 func (*ContractCallLocalQuery) ProtoMessage() {}
 
 func (x *ContractCallLocalQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[132]
+	mi := &file_hapi_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13725,7 +13878,7 @@ func (x *ContractCallLocalQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractCallLocalQuery.ProtoReflect.Descriptor instead.
 func (*ContractCallLocalQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{132}
+	return file_hapi_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *ContractCallLocalQuery) GetHeader() *QueryHeader {
@@ -13781,7 +13934,7 @@ type ContractCallLocalResponse struct {
 
 func (x *ContractCallLocalResponse) Reset() {
 	*x = ContractCallLocalResponse{}
-	mi := &file_hapi_proto_msgTypes[133]
+	mi := &file_hapi_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13793,7 +13946,7 @@ func (x *ContractCallLocalResponse) String() string {
 func (*ContractCallLocalResponse) ProtoMessage() {}
 
 func (x *ContractCallLocalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[133]
+	mi := &file_hapi_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13806,7 +13959,7 @@ func (x *ContractCallLocalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractCallLocalResponse.ProtoReflect.Descriptor instead.
 func (*ContractCallLocalResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{133}
+	return file_hapi_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *ContractCallLocalResponse) GetHeader() *ResponseHeader {
@@ -13833,7 +13986,7 @@ type ContractGetBytecodeQuery struct {
 
 func (x *ContractGetBytecodeQuery) Reset() {
 	*x = ContractGetBytecodeQuery{}
-	mi := &file_hapi_proto_msgTypes[134]
+	mi := &file_hapi_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13845,7 +13998,7 @@ func (x *ContractGetBytecodeQuery) String() string {
 func (*ContractGetBytecodeQuery) ProtoMessage() {}
 
 func (x *ContractGetBytecodeQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[134]
+	mi := &file_hapi_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13858,7 +14011,7 @@ func (x *ContractGetBytecodeQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetBytecodeQuery.ProtoReflect.Descriptor instead.
 func (*ContractGetBytecodeQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{134}
+	return file_hapi_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *ContractGetBytecodeQuery) GetHeader() *QueryHeader {
@@ -13885,7 +14038,7 @@ type ContractGetBytecodeResponse struct {
 
 func (x *ContractGetBytecodeResponse) Reset() {
 	*x = ContractGetBytecodeResponse{}
-	mi := &file_hapi_proto_msgTypes[135]
+	mi := &file_hapi_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13897,7 +14050,7 @@ func (x *ContractGetBytecodeResponse) String() string {
 func (*ContractGetBytecodeResponse) ProtoMessage() {}
 
 func (x *ContractGetBytecodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[135]
+	mi := &file_hapi_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13910,7 +14063,7 @@ func (x *ContractGetBytecodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetBytecodeResponse.ProtoReflect.Descriptor instead.
 func (*ContractGetBytecodeResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{135}
+	return file_hapi_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *ContractGetBytecodeResponse) GetHeader() *ResponseHeader {
@@ -13937,7 +14090,7 @@ type ContractGetInfoQuery struct {
 
 func (x *ContractGetInfoQuery) Reset() {
 	*x = ContractGetInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[136]
+	mi := &file_hapi_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13949,7 +14102,7 @@ func (x *ContractGetInfoQuery) String() string {
 func (*ContractGetInfoQuery) ProtoMessage() {}
 
 func (x *ContractGetInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[136]
+	mi := &file_hapi_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13962,7 +14115,7 @@ func (x *ContractGetInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetInfoQuery.ProtoReflect.Descriptor instead.
 func (*ContractGetInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{136}
+	return file_hapi_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *ContractGetInfoQuery) GetHeader() *QueryHeader {
@@ -13989,7 +14142,7 @@ type ContractGetInfoResponse struct {
 
 func (x *ContractGetInfoResponse) Reset() {
 	*x = ContractGetInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[137]
+	mi := &file_hapi_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14001,7 +14154,7 @@ func (x *ContractGetInfoResponse) String() string {
 func (*ContractGetInfoResponse) ProtoMessage() {}
 
 func (x *ContractGetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[137]
+	mi := &file_hapi_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14014,7 +14167,7 @@ func (x *ContractGetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetInfoResponse.ProtoReflect.Descriptor instead.
 func (*ContractGetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{137}
+	return file_hapi_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *ContractGetInfoResponse) GetHeader() *ResponseHeader {
@@ -14041,7 +14194,7 @@ type GetBySolidityIDQuery struct {
 
 func (x *GetBySolidityIDQuery) Reset() {
 	*x = GetBySolidityIDQuery{}
-	mi := &file_hapi_proto_msgTypes[138]
+	mi := &file_hapi_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14053,7 +14206,7 @@ func (x *GetBySolidityIDQuery) String() string {
 func (*GetBySolidityIDQuery) ProtoMessage() {}
 
 func (x *GetBySolidityIDQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[138]
+	mi := &file_hapi_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14066,7 +14219,7 @@ func (x *GetBySolidityIDQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBySolidityIDQuery.ProtoReflect.Descriptor instead.
 func (*GetBySolidityIDQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{138}
+	return file_hapi_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *GetBySolidityIDQuery) GetHeader() *QueryHeader {
@@ -14095,7 +14248,7 @@ type GetBySolidityIDResponse struct {
 
 func (x *GetBySolidityIDResponse) Reset() {
 	*x = GetBySolidityIDResponse{}
-	mi := &file_hapi_proto_msgTypes[139]
+	mi := &file_hapi_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14107,7 +14260,7 @@ func (x *GetBySolidityIDResponse) String() string {
 func (*GetBySolidityIDResponse) ProtoMessage() {}
 
 func (x *GetBySolidityIDResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[139]
+	mi := &file_hapi_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14120,7 +14273,7 @@ func (x *GetBySolidityIDResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBySolidityIDResponse.ProtoReflect.Descriptor instead.
 func (*GetBySolidityIDResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{139}
+	return file_hapi_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *GetBySolidityIDResponse) GetHeader() *ResponseHeader {
@@ -14161,7 +14314,7 @@ type FileGetContentsQuery struct {
 
 func (x *FileGetContentsQuery) Reset() {
 	*x = FileGetContentsQuery{}
-	mi := &file_hapi_proto_msgTypes[140]
+	mi := &file_hapi_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14173,7 +14326,7 @@ func (x *FileGetContentsQuery) String() string {
 func (*FileGetContentsQuery) ProtoMessage() {}
 
 func (x *FileGetContentsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[140]
+	mi := &file_hapi_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14186,7 +14339,7 @@ func (x *FileGetContentsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetContentsQuery.ProtoReflect.Descriptor instead.
 func (*FileGetContentsQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{140}
+	return file_hapi_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *FileGetContentsQuery) GetHeader() *QueryHeader {
@@ -14213,7 +14366,7 @@ type FileGetContentsResponse struct {
 
 func (x *FileGetContentsResponse) Reset() {
 	*x = FileGetContentsResponse{}
-	mi := &file_hapi_proto_msgTypes[141]
+	mi := &file_hapi_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14225,7 +14378,7 @@ func (x *FileGetContentsResponse) String() string {
 func (*FileGetContentsResponse) ProtoMessage() {}
 
 func (x *FileGetContentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[141]
+	mi := &file_hapi_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14238,7 +14391,7 @@ func (x *FileGetContentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetContentsResponse.ProtoReflect.Descriptor instead.
 func (*FileGetContentsResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{141}
+	return file_hapi_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *FileGetContentsResponse) GetHeader() *ResponseHeader {
@@ -14265,7 +14418,7 @@ type FileGetInfoQuery struct {
 
 func (x *FileGetInfoQuery) Reset() {
 	*x = FileGetInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[142]
+	mi := &file_hapi_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14277,7 +14430,7 @@ func (x *FileGetInfoQuery) String() string {
 func (*FileGetInfoQuery) ProtoMessage() {}
 
 func (x *FileGetInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[142]
+	mi := &file_hapi_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14290,7 +14443,7 @@ func (x *FileGetInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetInfoQuery.ProtoReflect.Descriptor instead.
 func (*FileGetInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{142}
+	return file_hapi_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *FileGetInfoQuery) GetHeader() *QueryHeader {
@@ -14317,7 +14470,7 @@ type FileGetInfoResponse struct {
 
 func (x *FileGetInfoResponse) Reset() {
 	*x = FileGetInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[143]
+	mi := &file_hapi_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14329,7 +14482,7 @@ func (x *FileGetInfoResponse) String() string {
 func (*FileGetInfoResponse) ProtoMessage() {}
 
 func (x *FileGetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[143]
+	mi := &file_hapi_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14342,7 +14495,7 @@ func (x *FileGetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetInfoResponse.ProtoReflect.Descriptor instead.
 func (*FileGetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{143}
+	return file_hapi_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *FileGetInfoResponse) GetHeader() *ResponseHeader {
@@ -14368,7 +14521,7 @@ type NetworkGetVersionInfoQuery struct {
 
 func (x *NetworkGetVersionInfoQuery) Reset() {
 	*x = NetworkGetVersionInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[144]
+	mi := &file_hapi_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14380,7 +14533,7 @@ func (x *NetworkGetVersionInfoQuery) String() string {
 func (*NetworkGetVersionInfoQuery) ProtoMessage() {}
 
 func (x *NetworkGetVersionInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[144]
+	mi := &file_hapi_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14393,7 +14546,7 @@ func (x *NetworkGetVersionInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkGetVersionInfoQuery.ProtoReflect.Descriptor instead.
 func (*NetworkGetVersionInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{144}
+	return file_hapi_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *NetworkGetVersionInfoQuery) GetHeader() *QueryHeader {
@@ -14414,7 +14567,7 @@ type NetworkGetVersionInfoResponse struct {
 
 func (x *NetworkGetVersionInfoResponse) Reset() {
 	*x = NetworkGetVersionInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[145]
+	mi := &file_hapi_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14426,7 +14579,7 @@ func (x *NetworkGetVersionInfoResponse) String() string {
 func (*NetworkGetVersionInfoResponse) ProtoMessage() {}
 
 func (x *NetworkGetVersionInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[145]
+	mi := &file_hapi_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14439,7 +14592,7 @@ func (x *NetworkGetVersionInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkGetVersionInfoResponse.ProtoReflect.Descriptor instead.
 func (*NetworkGetVersionInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{145}
+	return file_hapi_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *NetworkGetVersionInfoResponse) GetHeader() *ResponseHeader {
@@ -14476,7 +14629,7 @@ type SemanticVersion struct {
 
 func (x *SemanticVersion) Reset() {
 	*x = SemanticVersion{}
-	mi := &file_hapi_proto_msgTypes[146]
+	mi := &file_hapi_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14488,7 +14641,7 @@ func (x *SemanticVersion) String() string {
 func (*SemanticVersion) ProtoMessage() {}
 
 func (x *SemanticVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[146]
+	mi := &file_hapi_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14501,7 +14654,7 @@ func (x *SemanticVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SemanticVersion.ProtoReflect.Descriptor instead.
 func (*SemanticVersion) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{146}
+	return file_hapi_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *SemanticVersion) GetMajor() int32 {
@@ -14548,7 +14701,7 @@ type NodeAddressBook struct {
 
 func (x *NodeAddressBook) Reset() {
 	*x = NodeAddressBook{}
-	mi := &file_hapi_proto_msgTypes[147]
+	mi := &file_hapi_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14560,7 +14713,7 @@ func (x *NodeAddressBook) String() string {
 func (*NodeAddressBook) ProtoMessage() {}
 
 func (x *NodeAddressBook) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[147]
+	mi := &file_hapi_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14573,7 +14726,7 @@ func (x *NodeAddressBook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAddressBook.ProtoReflect.Descriptor instead.
 func (*NodeAddressBook) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{147}
+	return file_hapi_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *NodeAddressBook) GetNodeAddress() []*NodeAddress {
@@ -14605,7 +14758,7 @@ type NodeAddress struct {
 
 func (x *NodeAddress) Reset() {
 	*x = NodeAddress{}
-	mi := &file_hapi_proto_msgTypes[148]
+	mi := &file_hapi_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14617,7 +14770,7 @@ func (x *NodeAddress) String() string {
 func (*NodeAddress) ProtoMessage() {}
 
 func (x *NodeAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[148]
+	mi := &file_hapi_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14630,7 +14783,7 @@ func (x *NodeAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAddress.ProtoReflect.Descriptor instead.
 func (*NodeAddress) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{148}
+	return file_hapi_proto_rawDescGZIP(), []int{150}
 }
 
 // Deprecated: Marked as deprecated in hapi.proto.
@@ -14718,7 +14871,7 @@ type ServiceEndpoint struct {
 
 func (x *ServiceEndpoint) Reset() {
 	*x = ServiceEndpoint{}
-	mi := &file_hapi_proto_msgTypes[149]
+	mi := &file_hapi_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14730,7 +14883,7 @@ func (x *ServiceEndpoint) String() string {
 func (*ServiceEndpoint) ProtoMessage() {}
 
 func (x *ServiceEndpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[149]
+	mi := &file_hapi_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14743,7 +14896,7 @@ func (x *ServiceEndpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceEndpoint.ProtoReflect.Descriptor instead.
 func (*ServiceEndpoint) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{149}
+	return file_hapi_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *ServiceEndpoint) GetIpAddressV4() []byte {
@@ -14786,7 +14939,7 @@ type FeeComponents struct {
 
 func (x *FeeComponents) Reset() {
 	*x = FeeComponents{}
-	mi := &file_hapi_proto_msgTypes[150]
+	mi := &file_hapi_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14798,7 +14951,7 @@ func (x *FeeComponents) String() string {
 func (*FeeComponents) ProtoMessage() {}
 
 func (x *FeeComponents) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[150]
+	mi := &file_hapi_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14811,7 +14964,7 @@ func (x *FeeComponents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeeComponents.ProtoReflect.Descriptor instead.
 func (*FeeComponents) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{150}
+	return file_hapi_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *FeeComponents) GetMin() int64 {
@@ -14903,7 +15056,7 @@ type FeeData struct {
 
 func (x *FeeData) Reset() {
 	*x = FeeData{}
-	mi := &file_hapi_proto_msgTypes[151]
+	mi := &file_hapi_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14915,7 +15068,7 @@ func (x *FeeData) String() string {
 func (*FeeData) ProtoMessage() {}
 
 func (x *FeeData) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[151]
+	mi := &file_hapi_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14928,7 +15081,7 @@ func (x *FeeData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeeData.ProtoReflect.Descriptor instead.
 func (*FeeData) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{151}
+	return file_hapi_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *FeeData) GetNodedata() *FeeComponents {
@@ -14969,7 +15122,7 @@ type TransactionFeeSchedule struct {
 
 func (x *TransactionFeeSchedule) Reset() {
 	*x = TransactionFeeSchedule{}
-	mi := &file_hapi_proto_msgTypes[152]
+	mi := &file_hapi_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14981,7 +15134,7 @@ func (x *TransactionFeeSchedule) String() string {
 func (*TransactionFeeSchedule) ProtoMessage() {}
 
 func (x *TransactionFeeSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[152]
+	mi := &file_hapi_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14994,7 +15147,7 @@ func (x *TransactionFeeSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionFeeSchedule.ProtoReflect.Descriptor instead.
 func (*TransactionFeeSchedule) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{152}
+	return file_hapi_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *TransactionFeeSchedule) GetHederaFunctionality() HederaFunctionality {
@@ -15021,7 +15174,7 @@ type FeeSchedule struct {
 
 func (x *FeeSchedule) Reset() {
 	*x = FeeSchedule{}
-	mi := &file_hapi_proto_msgTypes[153]
+	mi := &file_hapi_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15033,7 +15186,7 @@ func (x *FeeSchedule) String() string {
 func (*FeeSchedule) ProtoMessage() {}
 
 func (x *FeeSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[153]
+	mi := &file_hapi_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15046,7 +15199,7 @@ func (x *FeeSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeeSchedule.ProtoReflect.Descriptor instead.
 func (*FeeSchedule) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{153}
+	return file_hapi_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *FeeSchedule) GetTransactionFeeSchedule() []*TransactionFeeSchedule {
@@ -15073,7 +15226,7 @@ type CurrentAndNextFeeSchedule struct {
 
 func (x *CurrentAndNextFeeSchedule) Reset() {
 	*x = CurrentAndNextFeeSchedule{}
-	mi := &file_hapi_proto_msgTypes[154]
+	mi := &file_hapi_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15085,7 +15238,7 @@ func (x *CurrentAndNextFeeSchedule) String() string {
 func (*CurrentAndNextFeeSchedule) ProtoMessage() {}
 
 func (x *CurrentAndNextFeeSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[154]
+	mi := &file_hapi_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15098,7 +15251,7 @@ func (x *CurrentAndNextFeeSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CurrentAndNextFeeSchedule.ProtoReflect.Descriptor instead.
 func (*CurrentAndNextFeeSchedule) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{154}
+	return file_hapi_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *CurrentAndNextFeeSchedule) GetCurrentFeeSchedule() *FeeSchedule {
@@ -15126,7 +15279,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_hapi_proto_msgTypes[155]
+	mi := &file_hapi_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15138,7 +15291,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[155]
+	mi := &file_hapi_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15151,7 +15304,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{155}
+	return file_hapi_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *Setting) GetName() string {
@@ -15184,7 +15337,7 @@ type ServicesConfigurationList struct {
 
 func (x *ServicesConfigurationList) Reset() {
 	*x = ServicesConfigurationList{}
-	mi := &file_hapi_proto_msgTypes[156]
+	mi := &file_hapi_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15196,7 +15349,7 @@ func (x *ServicesConfigurationList) String() string {
 func (*ServicesConfigurationList) ProtoMessage() {}
 
 func (x *ServicesConfigurationList) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[156]
+	mi := &file_hapi_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15209,7 +15362,7 @@ func (x *ServicesConfigurationList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServicesConfigurationList.ProtoReflect.Descriptor instead.
 func (*ServicesConfigurationList) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{156}
+	return file_hapi_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *ServicesConfigurationList) GetNameValue() []*Setting {
@@ -15234,7 +15387,7 @@ type SimpleFeeSchedule struct {
 
 func (x *SimpleFeeSchedule) Reset() {
 	*x = SimpleFeeSchedule{}
-	mi := &file_hapi_proto_msgTypes[157]
+	mi := &file_hapi_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15246,7 +15399,7 @@ func (x *SimpleFeeSchedule) String() string {
 func (*SimpleFeeSchedule) ProtoMessage() {}
 
 func (x *SimpleFeeSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[157]
+	mi := &file_hapi_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15259,7 +15412,7 @@ func (x *SimpleFeeSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleFeeSchedule.ProtoReflect.Descriptor instead.
 func (*SimpleFeeSchedule) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{157}
+	return file_hapi_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *SimpleFeeSchedule) GetNode() *SimpleNodeFee {
@@ -15307,7 +15460,7 @@ type SimpleExtra struct {
 
 func (x *SimpleExtra) Reset() {
 	*x = SimpleExtra{}
-	mi := &file_hapi_proto_msgTypes[158]
+	mi := &file_hapi_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15319,7 +15472,7 @@ func (x *SimpleExtra) String() string {
 func (*SimpleExtra) ProtoMessage() {}
 
 func (x *SimpleExtra) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[158]
+	mi := &file_hapi_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15332,7 +15485,7 @@ func (x *SimpleExtra) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleExtra.ProtoReflect.Descriptor instead.
 func (*SimpleExtra) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{158}
+	return file_hapi_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *SimpleExtra) GetName() SimpleExtraKind {
@@ -15359,7 +15512,7 @@ type SimpleExtraReference struct {
 
 func (x *SimpleExtraReference) Reset() {
 	*x = SimpleExtraReference{}
-	mi := &file_hapi_proto_msgTypes[159]
+	mi := &file_hapi_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15371,7 +15524,7 @@ func (x *SimpleExtraReference) String() string {
 func (*SimpleExtraReference) ProtoMessage() {}
 
 func (x *SimpleExtraReference) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[159]
+	mi := &file_hapi_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15384,7 +15537,7 @@ func (x *SimpleExtraReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleExtraReference.ProtoReflect.Descriptor instead.
 func (*SimpleExtraReference) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{159}
+	return file_hapi_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *SimpleExtraReference) GetName() SimpleExtraKind {
@@ -15411,7 +15564,7 @@ type SimpleNodeFee struct {
 
 func (x *SimpleNodeFee) Reset() {
 	*x = SimpleNodeFee{}
-	mi := &file_hapi_proto_msgTypes[160]
+	mi := &file_hapi_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15423,7 +15576,7 @@ func (x *SimpleNodeFee) String() string {
 func (*SimpleNodeFee) ProtoMessage() {}
 
 func (x *SimpleNodeFee) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[160]
+	mi := &file_hapi_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15436,7 +15589,7 @@ func (x *SimpleNodeFee) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleNodeFee.ProtoReflect.Descriptor instead.
 func (*SimpleNodeFee) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{160}
+	return file_hapi_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *SimpleNodeFee) GetBaseFee() uint64 {
@@ -15462,7 +15615,7 @@ type SimpleNetworkFee struct {
 
 func (x *SimpleNetworkFee) Reset() {
 	*x = SimpleNetworkFee{}
-	mi := &file_hapi_proto_msgTypes[161]
+	mi := &file_hapi_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15474,7 +15627,7 @@ func (x *SimpleNetworkFee) String() string {
 func (*SimpleNetworkFee) ProtoMessage() {}
 
 func (x *SimpleNetworkFee) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[161]
+	mi := &file_hapi_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15487,7 +15640,7 @@ func (x *SimpleNetworkFee) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleNetworkFee.ProtoReflect.Descriptor instead.
 func (*SimpleNetworkFee) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{161}
+	return file_hapi_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *SimpleNetworkFee) GetMultiplier() uint32 {
@@ -15506,7 +15659,7 @@ type SimpleUnreadableFee struct {
 
 func (x *SimpleUnreadableFee) Reset() {
 	*x = SimpleUnreadableFee{}
-	mi := &file_hapi_proto_msgTypes[162]
+	mi := &file_hapi_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15518,7 +15671,7 @@ func (x *SimpleUnreadableFee) String() string {
 func (*SimpleUnreadableFee) ProtoMessage() {}
 
 func (x *SimpleUnreadableFee) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[162]
+	mi := &file_hapi_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15531,7 +15684,7 @@ func (x *SimpleUnreadableFee) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleUnreadableFee.ProtoReflect.Descriptor instead.
 func (*SimpleUnreadableFee) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{162}
+	return file_hapi_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *SimpleUnreadableFee) GetFee() uint64 {
@@ -15551,7 +15704,7 @@ type SimpleService struct {
 
 func (x *SimpleService) Reset() {
 	*x = SimpleService{}
-	mi := &file_hapi_proto_msgTypes[163]
+	mi := &file_hapi_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15563,7 +15716,7 @@ func (x *SimpleService) String() string {
 func (*SimpleService) ProtoMessage() {}
 
 func (x *SimpleService) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[163]
+	mi := &file_hapi_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15576,7 +15729,7 @@ func (x *SimpleService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleService.ProtoReflect.Descriptor instead.
 func (*SimpleService) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{163}
+	return file_hapi_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *SimpleService) GetName() string {
@@ -15605,7 +15758,7 @@ type SimpleServiceFee struct {
 
 func (x *SimpleServiceFee) Reset() {
 	*x = SimpleServiceFee{}
-	mi := &file_hapi_proto_msgTypes[164]
+	mi := &file_hapi_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15617,7 +15770,7 @@ func (x *SimpleServiceFee) String() string {
 func (*SimpleServiceFee) ProtoMessage() {}
 
 func (x *SimpleServiceFee) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[164]
+	mi := &file_hapi_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15630,7 +15783,7 @@ func (x *SimpleServiceFee) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleServiceFee.ProtoReflect.Descriptor instead.
 func (*SimpleServiceFee) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{164}
+	return file_hapi_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *SimpleServiceFee) GetName() HederaFunctionality {
@@ -15671,7 +15824,7 @@ type ThrottleGroup struct {
 
 func (x *ThrottleGroup) Reset() {
 	*x = ThrottleGroup{}
-	mi := &file_hapi_proto_msgTypes[165]
+	mi := &file_hapi_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15683,7 +15836,7 @@ func (x *ThrottleGroup) String() string {
 func (*ThrottleGroup) ProtoMessage() {}
 
 func (x *ThrottleGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[165]
+	mi := &file_hapi_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15696,7 +15849,7 @@ func (x *ThrottleGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThrottleGroup.ProtoReflect.Descriptor instead.
 func (*ThrottleGroup) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{165}
+	return file_hapi_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *ThrottleGroup) GetOperations() []HederaFunctionality {
@@ -15724,7 +15877,7 @@ type ThrottleBucket struct {
 
 func (x *ThrottleBucket) Reset() {
 	*x = ThrottleBucket{}
-	mi := &file_hapi_proto_msgTypes[166]
+	mi := &file_hapi_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15736,7 +15889,7 @@ func (x *ThrottleBucket) String() string {
 func (*ThrottleBucket) ProtoMessage() {}
 
 func (x *ThrottleBucket) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[166]
+	mi := &file_hapi_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15749,7 +15902,7 @@ func (x *ThrottleBucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThrottleBucket.ProtoReflect.Descriptor instead.
 func (*ThrottleBucket) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{166}
+	return file_hapi_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *ThrottleBucket) GetName() string {
@@ -15782,7 +15935,7 @@ type ThrottleDefinitions struct {
 
 func (x *ThrottleDefinitions) Reset() {
 	*x = ThrottleDefinitions{}
-	mi := &file_hapi_proto_msgTypes[167]
+	mi := &file_hapi_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15794,7 +15947,7 @@ func (x *ThrottleDefinitions) String() string {
 func (*ThrottleDefinitions) ProtoMessage() {}
 
 func (x *ThrottleDefinitions) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[167]
+	mi := &file_hapi_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15807,7 +15960,7 @@ func (x *ThrottleDefinitions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThrottleDefinitions.ProtoReflect.Descriptor instead.
 func (*ThrottleDefinitions) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{167}
+	return file_hapi_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *ThrottleDefinitions) GetThrottleBuckets() []*ThrottleBucket {
@@ -15842,7 +15995,7 @@ type GetAccountDetailsResponse_AccountDetails struct {
 
 func (x *GetAccountDetailsResponse_AccountDetails) Reset() {
 	*x = GetAccountDetailsResponse_AccountDetails{}
-	mi := &file_hapi_proto_msgTypes[168]
+	mi := &file_hapi_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15854,7 +16007,7 @@ func (x *GetAccountDetailsResponse_AccountDetails) String() string {
 func (*GetAccountDetailsResponse_AccountDetails) ProtoMessage() {}
 
 func (x *GetAccountDetailsResponse_AccountDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[168]
+	mi := &file_hapi_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15867,7 +16020,7 @@ func (x *GetAccountDetailsResponse_AccountDetails) ProtoReflect() protoreflect.M
 
 // Deprecated: Use GetAccountDetailsResponse_AccountDetails.ProtoReflect.Descriptor instead.
 func (*GetAccountDetailsResponse_AccountDetails) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{110, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{112, 0}
 }
 
 func (x *GetAccountDetailsResponse_AccountDetails) GetAccountId() *AccountID {
@@ -16023,7 +16176,7 @@ type CryptoGetInfoResponse_AccountInfo struct {
 
 func (x *CryptoGetInfoResponse_AccountInfo) Reset() {
 	*x = CryptoGetInfoResponse_AccountInfo{}
-	mi := &file_hapi_proto_msgTypes[169]
+	mi := &file_hapi_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16035,7 +16188,7 @@ func (x *CryptoGetInfoResponse_AccountInfo) String() string {
 func (*CryptoGetInfoResponse_AccountInfo) ProtoMessage() {}
 
 func (x *CryptoGetInfoResponse_AccountInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[169]
+	mi := &file_hapi_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16048,7 +16201,7 @@ func (x *CryptoGetInfoResponse_AccountInfo) ProtoReflect() protoreflect.Message 
 
 // Deprecated: Use CryptoGetInfoResponse_AccountInfo.ProtoReflect.Descriptor instead.
 func (*CryptoGetInfoResponse_AccountInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{130, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{132, 0}
 }
 
 func (x *CryptoGetInfoResponse_AccountInfo) GetAccountID() *AccountID {
@@ -16225,7 +16378,7 @@ type ContractGetInfoResponse_ContractInfo struct {
 
 func (x *ContractGetInfoResponse_ContractInfo) Reset() {
 	*x = ContractGetInfoResponse_ContractInfo{}
-	mi := &file_hapi_proto_msgTypes[170]
+	mi := &file_hapi_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16237,7 +16390,7 @@ func (x *ContractGetInfoResponse_ContractInfo) String() string {
 func (*ContractGetInfoResponse_ContractInfo) ProtoMessage() {}
 
 func (x *ContractGetInfoResponse_ContractInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[170]
+	mi := &file_hapi_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16250,7 +16403,7 @@ func (x *ContractGetInfoResponse_ContractInfo) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ContractGetInfoResponse_ContractInfo.ProtoReflect.Descriptor instead.
 func (*ContractGetInfoResponse_ContractInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{137, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{139, 0}
 }
 
 func (x *ContractGetInfoResponse_ContractInfo) GetContractID() *ContractID {
@@ -16361,7 +16514,7 @@ type FileGetContentsResponse_FileContents struct {
 
 func (x *FileGetContentsResponse_FileContents) Reset() {
 	*x = FileGetContentsResponse_FileContents{}
-	mi := &file_hapi_proto_msgTypes[171]
+	mi := &file_hapi_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16373,7 +16526,7 @@ func (x *FileGetContentsResponse_FileContents) String() string {
 func (*FileGetContentsResponse_FileContents) ProtoMessage() {}
 
 func (x *FileGetContentsResponse_FileContents) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[171]
+	mi := &file_hapi_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16386,7 +16539,7 @@ func (x *FileGetContentsResponse_FileContents) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use FileGetContentsResponse_FileContents.ProtoReflect.Descriptor instead.
 func (*FileGetContentsResponse_FileContents) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{141, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{143, 0}
 }
 
 func (x *FileGetContentsResponse_FileContents) GetFileID() *FileID {
@@ -16418,7 +16571,7 @@ type FileGetInfoResponse_FileInfo struct {
 
 func (x *FileGetInfoResponse_FileInfo) Reset() {
 	*x = FileGetInfoResponse_FileInfo{}
-	mi := &file_hapi_proto_msgTypes[172]
+	mi := &file_hapi_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16430,7 +16583,7 @@ func (x *FileGetInfoResponse_FileInfo) String() string {
 func (*FileGetInfoResponse_FileInfo) ProtoMessage() {}
 
 func (x *FileGetInfoResponse_FileInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[172]
+	mi := &file_hapi_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16443,7 +16596,7 @@ func (x *FileGetInfoResponse_FileInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetInfoResponse_FileInfo.ProtoReflect.Descriptor instead.
 func (*FileGetInfoResponse_FileInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{143, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{145, 0}
 }
 
 func (x *FileGetInfoResponse_FileInfo) GetFileID() *FileID {
@@ -17191,7 +17344,19 @@ const file_hapi_proto_rawDesc = "" +
 	"\tchunkInfo\x18\x03 \x01(\v2 .proto.ConsensusMessageChunkInfoR\tchunkInfo\"r\n" +
 	"\x1aConsensusGetTopicInfoQuery\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proto.QueryHeaderR\x06header\x12(\n" +
-	"\atopicID\x18\x02 \x01(\v2\x0e.proto.TopicIDR\atopicID\"\xbd\x04\n" +
+	"\atopicID\x18\x02 \x01(\v2\x0e.proto.TopicIDR\atopicID\"\xd5\x01\n" +
+	"\x13ConsensusTopicQuery\x12(\n" +
+	"\atopicID\x18\x01 \x01(\v2\x0e.proto.TopicIDR\atopicID\x12@\n" +
+	"\x12consensusStartTime\x18\x02 \x01(\v2\x10.proto.TimestampR\x12consensusStartTime\x12<\n" +
+	"\x10consensusEndTime\x18\x03 \x01(\v2\x10.proto.TimestampR\x10consensusEndTime\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x04R\x05limit\"\xae\x02\n" +
+	"\x16ConsensusTopicResponse\x12@\n" +
+	"\x12consensusTimestamp\x18\x01 \x01(\v2\x10.proto.TimestampR\x12consensusTimestamp\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\fR\amessage\x12 \n" +
+	"\vrunningHash\x18\x03 \x01(\fR\vrunningHash\x12&\n" +
+	"\x0esequenceNumber\x18\x04 \x01(\x04R\x0esequenceNumber\x12.\n" +
+	"\x12runningHashVersion\x18\x05 \x01(\x04R\x12runningHashVersion\x12>\n" +
+	"\tchunkInfo\x18\x06 \x01(\v2 .proto.ConsensusMessageChunkInfoR\tchunkInfo\"\xbd\x04\n" +
 	"\x12ConsensusTopicInfo\x12\x12\n" +
 	"\x04memo\x18\x01 \x01(\tR\x04memo\x12 \n" +
 	"\vrunningHash\x18\x02 \x01(\fR\vrunningHash\x12&\n" +
@@ -18268,7 +18433,7 @@ func file_hapi_proto_rawDescGZIP() []byte {
 }
 
 var file_hapi_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_hapi_proto_msgTypes = make([]protoimpl.MessageInfo, 173)
+var file_hapi_proto_msgTypes = make([]protoimpl.MessageInfo, 175)
 var file_hapi_proto_goTypes = []any{
 	(TokenType)(0),                                   // 0: proto.TokenType
 	(TokenSupplyType)(0),                             // 1: proto.TokenSupplyType
@@ -18375,90 +18540,92 @@ var file_hapi_proto_goTypes = []any{
 	(*ConsensusMessageChunkInfo)(nil),                // 102: proto.ConsensusMessageChunkInfo
 	(*ConsensusSubmitMessageTransactionBody)(nil),    // 103: proto.ConsensusSubmitMessageTransactionBody
 	(*ConsensusGetTopicInfoQuery)(nil),               // 104: proto.ConsensusGetTopicInfoQuery
-	(*ConsensusTopicInfo)(nil),                       // 105: proto.ConsensusTopicInfo
-	(*ConsensusGetTopicInfoResponse)(nil),            // 106: proto.ConsensusGetTopicInfoResponse
-	(*ScheduleCreateTransactionBody)(nil),            // 107: proto.ScheduleCreateTransactionBody
-	(*ScheduleSignTransactionBody)(nil),              // 108: proto.ScheduleSignTransactionBody
-	(*ScheduleDeleteTransactionBody)(nil),            // 109: proto.ScheduleDeleteTransactionBody
-	(*ScheduleGetInfoQuery)(nil),                     // 110: proto.ScheduleGetInfoQuery
-	(*ScheduleInfo)(nil),                             // 111: proto.ScheduleInfo
-	(*ScheduleGetInfoResponse)(nil),                  // 112: proto.ScheduleGetInfoResponse
-	(*UtilPrngTransactionBody)(nil),                  // 113: proto.UtilPrngTransactionBody
-	(*CryptoGetAccountRecordsQuery)(nil),             // 114: proto.CryptoGetAccountRecordsQuery
-	(*CryptoGetAccountRecordsResponse)(nil),          // 115: proto.CryptoGetAccountRecordsResponse
-	(*GrantedCryptoAllowance)(nil),                   // 116: proto.GrantedCryptoAllowance
-	(*GrantedNftAllowance)(nil),                      // 117: proto.GrantedNftAllowance
-	(*GrantedTokenAllowance)(nil),                    // 118: proto.GrantedTokenAllowance
-	(*GetAccountDetailsQuery)(nil),                   // 119: proto.GetAccountDetailsQuery
-	(*GetAccountDetailsResponse)(nil),                // 120: proto.GetAccountDetailsResponse
-	(*Query)(nil),                                    // 121: proto.Query
-	(*QueryHeader)(nil),                              // 122: proto.QueryHeader
-	(*Response)(nil),                                 // 123: proto.Response
-	(*ResponseHeader)(nil),                           // 124: proto.ResponseHeader
-	(*TransactionGetReceiptQuery)(nil),               // 125: proto.TransactionGetReceiptQuery
-	(*TransactionGetReceiptResponse)(nil),            // 126: proto.TransactionGetReceiptResponse
-	(*TransactionReceipt)(nil),                       // 127: proto.TransactionReceipt
-	(*TransactionGetRecordQuery)(nil),                // 128: proto.TransactionGetRecordQuery
-	(*TransactionGetRecordResponse)(nil),             // 129: proto.TransactionGetRecordResponse
-	(*TransactionRecord)(nil),                        // 130: proto.TransactionRecord
-	(*ExchangeRateSet)(nil),                          // 131: proto.ExchangeRateSet
-	(*ExchangeRate)(nil),                             // 132: proto.ExchangeRate
-	(*ContractFunctionResult)(nil),                   // 133: proto.ContractFunctionResult
-	(*ContractLoginfo)(nil),                          // 134: proto.ContractLoginfo
-	(*ContractNonceInfo)(nil),                        // 135: proto.ContractNonceInfo
-	(*CryptoGetAccountBalanceQuery)(nil),             // 136: proto.CryptoGetAccountBalanceQuery
-	(*CryptoGetAccountBalanceResponse)(nil),          // 137: proto.CryptoGetAccountBalanceResponse
-	(*TokenBalance)(nil),                             // 138: proto.TokenBalance
-	(*CryptoGetInfoQuery)(nil),                       // 139: proto.CryptoGetInfoQuery
-	(*CryptoGetInfoResponse)(nil),                    // 140: proto.CryptoGetInfoResponse
-	(*StakingInfo)(nil),                              // 141: proto.StakingInfo
-	(*ContractCallLocalQuery)(nil),                   // 142: proto.ContractCallLocalQuery
-	(*ContractCallLocalResponse)(nil),                // 143: proto.ContractCallLocalResponse
-	(*ContractGetBytecodeQuery)(nil),                 // 144: proto.ContractGetBytecodeQuery
-	(*ContractGetBytecodeResponse)(nil),              // 145: proto.ContractGetBytecodeResponse
-	(*ContractGetInfoQuery)(nil),                     // 146: proto.ContractGetInfoQuery
-	(*ContractGetInfoResponse)(nil),                  // 147: proto.ContractGetInfoResponse
-	(*GetBySolidityIDQuery)(nil),                     // 148: proto.GetBySolidityIDQuery
-	(*GetBySolidityIDResponse)(nil),                  // 149: proto.GetBySolidityIDResponse
-	(*FileGetContentsQuery)(nil),                     // 150: proto.FileGetContentsQuery
-	(*FileGetContentsResponse)(nil),                  // 151: proto.FileGetContentsResponse
-	(*FileGetInfoQuery)(nil),                         // 152: proto.FileGetInfoQuery
-	(*FileGetInfoResponse)(nil),                      // 153: proto.FileGetInfoResponse
-	(*NetworkGetVersionInfoQuery)(nil),               // 154: proto.NetworkGetVersionInfoQuery
-	(*NetworkGetVersionInfoResponse)(nil),            // 155: proto.NetworkGetVersionInfoResponse
-	(*SemanticVersion)(nil),                          // 156: proto.SemanticVersion
-	(*NodeAddressBook)(nil),                          // 157: proto.NodeAddressBook
-	(*NodeAddress)(nil),                              // 158: proto.NodeAddress
-	(*ServiceEndpoint)(nil),                          // 159: proto.ServiceEndpoint
-	(*FeeComponents)(nil),                            // 160: proto.FeeComponents
-	(*FeeData)(nil),                                  // 161: proto.FeeData
-	(*TransactionFeeSchedule)(nil),                   // 162: proto.TransactionFeeSchedule
-	(*FeeSchedule)(nil),                              // 163: proto.FeeSchedule
-	(*CurrentAndNextFeeSchedule)(nil),                // 164: proto.CurrentAndNextFeeSchedule
-	(*Setting)(nil),                                  // 165: proto.Setting
-	(*ServicesConfigurationList)(nil),                // 166: proto.ServicesConfigurationList
-	(*SimpleFeeSchedule)(nil),                        // 167: proto.SimpleFeeSchedule
-	(*SimpleExtra)(nil),                              // 168: proto.SimpleExtra
-	(*SimpleExtraReference)(nil),                     // 169: proto.SimpleExtraReference
-	(*SimpleNodeFee)(nil),                            // 170: proto.SimpleNodeFee
-	(*SimpleNetworkFee)(nil),                         // 171: proto.SimpleNetworkFee
-	(*SimpleUnreadableFee)(nil),                      // 172: proto.SimpleUnreadableFee
-	(*SimpleService)(nil),                            // 173: proto.SimpleService
-	(*SimpleServiceFee)(nil),                         // 174: proto.SimpleServiceFee
-	(*ThrottleGroup)(nil),                            // 175: proto.ThrottleGroup
-	(*ThrottleBucket)(nil),                           // 176: proto.ThrottleBucket
-	(*ThrottleDefinitions)(nil),                      // 177: proto.ThrottleDefinitions
-	(*GetAccountDetailsResponse_AccountDetails)(nil), // 178: proto.GetAccountDetailsResponse.AccountDetails
-	(*CryptoGetInfoResponse_AccountInfo)(nil),        // 179: proto.CryptoGetInfoResponse.AccountInfo
-	(*ContractGetInfoResponse_ContractInfo)(nil),     // 180: proto.ContractGetInfoResponse.ContractInfo
-	(*FileGetContentsResponse_FileContents)(nil),     // 181: proto.FileGetContentsResponse.FileContents
-	(*FileGetInfoResponse_FileInfo)(nil),             // 182: proto.FileGetInfoResponse.FileInfo
-	(*wrapperspb.StringValue)(nil),                   // 183: google.protobuf.StringValue
-	(*wrapperspb.BoolValue)(nil),                     // 184: google.protobuf.BoolValue
-	(*wrapperspb.Int32Value)(nil),                    // 185: google.protobuf.Int32Value
-	(*wrapperspb.UInt32Value)(nil),                   // 186: google.protobuf.UInt32Value
-	(*wrapperspb.BytesValue)(nil),                    // 187: google.protobuf.BytesValue
-	(*wrapperspb.Int64Value)(nil),                    // 188: google.protobuf.Int64Value
+	(*ConsensusTopicQuery)(nil),                      // 105: proto.ConsensusTopicQuery
+	(*ConsensusTopicResponse)(nil),                   // 106: proto.ConsensusTopicResponse
+	(*ConsensusTopicInfo)(nil),                       // 107: proto.ConsensusTopicInfo
+	(*ConsensusGetTopicInfoResponse)(nil),            // 108: proto.ConsensusGetTopicInfoResponse
+	(*ScheduleCreateTransactionBody)(nil),            // 109: proto.ScheduleCreateTransactionBody
+	(*ScheduleSignTransactionBody)(nil),              // 110: proto.ScheduleSignTransactionBody
+	(*ScheduleDeleteTransactionBody)(nil),            // 111: proto.ScheduleDeleteTransactionBody
+	(*ScheduleGetInfoQuery)(nil),                     // 112: proto.ScheduleGetInfoQuery
+	(*ScheduleInfo)(nil),                             // 113: proto.ScheduleInfo
+	(*ScheduleGetInfoResponse)(nil),                  // 114: proto.ScheduleGetInfoResponse
+	(*UtilPrngTransactionBody)(nil),                  // 115: proto.UtilPrngTransactionBody
+	(*CryptoGetAccountRecordsQuery)(nil),             // 116: proto.CryptoGetAccountRecordsQuery
+	(*CryptoGetAccountRecordsResponse)(nil),          // 117: proto.CryptoGetAccountRecordsResponse
+	(*GrantedCryptoAllowance)(nil),                   // 118: proto.GrantedCryptoAllowance
+	(*GrantedNftAllowance)(nil),                      // 119: proto.GrantedNftAllowance
+	(*GrantedTokenAllowance)(nil),                    // 120: proto.GrantedTokenAllowance
+	(*GetAccountDetailsQuery)(nil),                   // 121: proto.GetAccountDetailsQuery
+	(*GetAccountDetailsResponse)(nil),                // 122: proto.GetAccountDetailsResponse
+	(*Query)(nil),                                    // 123: proto.Query
+	(*QueryHeader)(nil),                              // 124: proto.QueryHeader
+	(*Response)(nil),                                 // 125: proto.Response
+	(*ResponseHeader)(nil),                           // 126: proto.ResponseHeader
+	(*TransactionGetReceiptQuery)(nil),               // 127: proto.TransactionGetReceiptQuery
+	(*TransactionGetReceiptResponse)(nil),            // 128: proto.TransactionGetReceiptResponse
+	(*TransactionReceipt)(nil),                       // 129: proto.TransactionReceipt
+	(*TransactionGetRecordQuery)(nil),                // 130: proto.TransactionGetRecordQuery
+	(*TransactionGetRecordResponse)(nil),             // 131: proto.TransactionGetRecordResponse
+	(*TransactionRecord)(nil),                        // 132: proto.TransactionRecord
+	(*ExchangeRateSet)(nil),                          // 133: proto.ExchangeRateSet
+	(*ExchangeRate)(nil),                             // 134: proto.ExchangeRate
+	(*ContractFunctionResult)(nil),                   // 135: proto.ContractFunctionResult
+	(*ContractLoginfo)(nil),                          // 136: proto.ContractLoginfo
+	(*ContractNonceInfo)(nil),                        // 137: proto.ContractNonceInfo
+	(*CryptoGetAccountBalanceQuery)(nil),             // 138: proto.CryptoGetAccountBalanceQuery
+	(*CryptoGetAccountBalanceResponse)(nil),          // 139: proto.CryptoGetAccountBalanceResponse
+	(*TokenBalance)(nil),                             // 140: proto.TokenBalance
+	(*CryptoGetInfoQuery)(nil),                       // 141: proto.CryptoGetInfoQuery
+	(*CryptoGetInfoResponse)(nil),                    // 142: proto.CryptoGetInfoResponse
+	(*StakingInfo)(nil),                              // 143: proto.StakingInfo
+	(*ContractCallLocalQuery)(nil),                   // 144: proto.ContractCallLocalQuery
+	(*ContractCallLocalResponse)(nil),                // 145: proto.ContractCallLocalResponse
+	(*ContractGetBytecodeQuery)(nil),                 // 146: proto.ContractGetBytecodeQuery
+	(*ContractGetBytecodeResponse)(nil),              // 147: proto.ContractGetBytecodeResponse
+	(*ContractGetInfoQuery)(nil),                     // 148: proto.ContractGetInfoQuery
+	(*ContractGetInfoResponse)(nil),                  // 149: proto.ContractGetInfoResponse
+	(*GetBySolidityIDQuery)(nil),                     // 150: proto.GetBySolidityIDQuery
+	(*GetBySolidityIDResponse)(nil),                  // 151: proto.GetBySolidityIDResponse
+	(*FileGetContentsQuery)(nil),                     // 152: proto.FileGetContentsQuery
+	(*FileGetContentsResponse)(nil),                  // 153: proto.FileGetContentsResponse
+	(*FileGetInfoQuery)(nil),                         // 154: proto.FileGetInfoQuery
+	(*FileGetInfoResponse)(nil),                      // 155: proto.FileGetInfoResponse
+	(*NetworkGetVersionInfoQuery)(nil),               // 156: proto.NetworkGetVersionInfoQuery
+	(*NetworkGetVersionInfoResponse)(nil),            // 157: proto.NetworkGetVersionInfoResponse
+	(*SemanticVersion)(nil),                          // 158: proto.SemanticVersion
+	(*NodeAddressBook)(nil),                          // 159: proto.NodeAddressBook
+	(*NodeAddress)(nil),                              // 160: proto.NodeAddress
+	(*ServiceEndpoint)(nil),                          // 161: proto.ServiceEndpoint
+	(*FeeComponents)(nil),                            // 162: proto.FeeComponents
+	(*FeeData)(nil),                                  // 163: proto.FeeData
+	(*TransactionFeeSchedule)(nil),                   // 164: proto.TransactionFeeSchedule
+	(*FeeSchedule)(nil),                              // 165: proto.FeeSchedule
+	(*CurrentAndNextFeeSchedule)(nil),                // 166: proto.CurrentAndNextFeeSchedule
+	(*Setting)(nil),                                  // 167: proto.Setting
+	(*ServicesConfigurationList)(nil),                // 168: proto.ServicesConfigurationList
+	(*SimpleFeeSchedule)(nil),                        // 169: proto.SimpleFeeSchedule
+	(*SimpleExtra)(nil),                              // 170: proto.SimpleExtra
+	(*SimpleExtraReference)(nil),                     // 171: proto.SimpleExtraReference
+	(*SimpleNodeFee)(nil),                            // 172: proto.SimpleNodeFee
+	(*SimpleNetworkFee)(nil),                         // 173: proto.SimpleNetworkFee
+	(*SimpleUnreadableFee)(nil),                      // 174: proto.SimpleUnreadableFee
+	(*SimpleService)(nil),                            // 175: proto.SimpleService
+	(*SimpleServiceFee)(nil),                         // 176: proto.SimpleServiceFee
+	(*ThrottleGroup)(nil),                            // 177: proto.ThrottleGroup
+	(*ThrottleBucket)(nil),                           // 178: proto.ThrottleBucket
+	(*ThrottleDefinitions)(nil),                      // 179: proto.ThrottleDefinitions
+	(*GetAccountDetailsResponse_AccountDetails)(nil), // 180: proto.GetAccountDetailsResponse.AccountDetails
+	(*CryptoGetInfoResponse_AccountInfo)(nil),        // 181: proto.CryptoGetInfoResponse.AccountInfo
+	(*ContractGetInfoResponse_ContractInfo)(nil),     // 182: proto.ContractGetInfoResponse.ContractInfo
+	(*FileGetContentsResponse_FileContents)(nil),     // 183: proto.FileGetContentsResponse.FileContents
+	(*FileGetInfoResponse_FileInfo)(nil),             // 184: proto.FileGetInfoResponse.FileInfo
+	(*wrapperspb.StringValue)(nil),                   // 185: google.protobuf.StringValue
+	(*wrapperspb.BoolValue)(nil),                     // 186: google.protobuf.BoolValue
+	(*wrapperspb.Int32Value)(nil),                    // 187: google.protobuf.Int32Value
+	(*wrapperspb.UInt32Value)(nil),                   // 188: google.protobuf.UInt32Value
+	(*wrapperspb.BytesValue)(nil),                    // 189: google.protobuf.BytesValue
+	(*wrapperspb.Int64Value)(nil),                    // 190: google.protobuf.Int64Value
 }
 var file_hapi_proto_depIdxs = []int32{
 	15,  // 0: proto.Transaction.body:type_name -> proto.TransactionBody
@@ -18497,16 +18664,16 @@ var file_hapi_proto_depIdxs = []int32{
 	74,  // 33: proto.TransactionBody.tokenWipe:type_name -> proto.TokenWipeAccountTransactionBody
 	75,  // 34: proto.TransactionBody.tokenAssociate:type_name -> proto.TokenAssociateTransactionBody
 	76,  // 35: proto.TransactionBody.tokenDissociate:type_name -> proto.TokenDissociateTransactionBody
-	107, // 36: proto.TransactionBody.scheduleCreate:type_name -> proto.ScheduleCreateTransactionBody
-	109, // 37: proto.TransactionBody.scheduleDelete:type_name -> proto.ScheduleDeleteTransactionBody
-	108, // 38: proto.TransactionBody.scheduleSign:type_name -> proto.ScheduleSignTransactionBody
+	109, // 36: proto.TransactionBody.scheduleCreate:type_name -> proto.ScheduleCreateTransactionBody
+	111, // 37: proto.TransactionBody.scheduleDelete:type_name -> proto.ScheduleDeleteTransactionBody
+	110, // 38: proto.TransactionBody.scheduleSign:type_name -> proto.ScheduleSignTransactionBody
 	83,  // 39: proto.TransactionBody.token_fee_schedule_update:type_name -> proto.TokenFeeScheduleUpdateTransactionBody
 	81,  // 40: proto.TransactionBody.token_pause:type_name -> proto.TokenPauseTransactionBody
 	82,  // 41: proto.TransactionBody.token_unpause:type_name -> proto.TokenUnpauseTransactionBody
 	53,  // 42: proto.TransactionBody.cryptoApproveAllowance:type_name -> proto.CryptoApproveAllowanceTransactionBody
 	54,  // 43: proto.TransactionBody.cryptoDeleteAllowance:type_name -> proto.CryptoDeleteAllowanceTransactionBody
 	34,  // 44: proto.TransactionBody.ethereumTransaction:type_name -> proto.EthereumTransactionBody
-	113, // 45: proto.TransactionBody.util_prng:type_name -> proto.UtilPrngTransactionBody
+	115, // 45: proto.TransactionBody.util_prng:type_name -> proto.UtilPrngTransactionBody
 	84,  // 46: proto.TransactionBody.token_update_nfts:type_name -> proto.TokenUpdateNftsTransactionBody
 	86,  // 47: proto.TransactionBody.tokenReject:type_name -> proto.TokenRejectTransactionBody
 	90,  // 48: proto.TransactionBody.tokenAirdrop:type_name -> proto.TokenAirdropTransactionBody
@@ -18543,13 +18710,13 @@ var file_hapi_proto_depIdxs = []int32{
 	74,  // 79: proto.SchedulableTransactionBody.tokenWipe:type_name -> proto.TokenWipeAccountTransactionBody
 	75,  // 80: proto.SchedulableTransactionBody.tokenAssociate:type_name -> proto.TokenAssociateTransactionBody
 	76,  // 81: proto.SchedulableTransactionBody.tokenDissociate:type_name -> proto.TokenDissociateTransactionBody
-	109, // 82: proto.SchedulableTransactionBody.scheduleDelete:type_name -> proto.ScheduleDeleteTransactionBody
+	111, // 82: proto.SchedulableTransactionBody.scheduleDelete:type_name -> proto.ScheduleDeleteTransactionBody
 	83,  // 83: proto.SchedulableTransactionBody.token_fee_schedule_update:type_name -> proto.TokenFeeScheduleUpdateTransactionBody
 	81,  // 84: proto.SchedulableTransactionBody.token_pause:type_name -> proto.TokenPauseTransactionBody
 	82,  // 85: proto.SchedulableTransactionBody.token_unpause:type_name -> proto.TokenUnpauseTransactionBody
 	53,  // 86: proto.SchedulableTransactionBody.cryptoApproveAllowance:type_name -> proto.CryptoApproveAllowanceTransactionBody
 	54,  // 87: proto.SchedulableTransactionBody.cryptoDeleteAllowance:type_name -> proto.CryptoDeleteAllowanceTransactionBody
-	113, // 88: proto.SchedulableTransactionBody.util_prng:type_name -> proto.UtilPrngTransactionBody
+	115, // 88: proto.SchedulableTransactionBody.util_prng:type_name -> proto.UtilPrngTransactionBody
 	84,  // 89: proto.SchedulableTransactionBody.token_update_nfts:type_name -> proto.TokenUpdateNftsTransactionBody
 	86,  // 90: proto.SchedulableTransactionBody.tokenReject:type_name -> proto.TokenRejectTransactionBody
 	90,  // 91: proto.SchedulableTransactionBody.tokenAirdrop:type_name -> proto.TokenAirdropTransactionBody
@@ -18575,7 +18742,7 @@ var file_hapi_proto_depIdxs = []int32{
 	20,  // 111: proto.FileUpdateTransactionBody.fileID:type_name -> proto.FileID
 	26,  // 112: proto.FileUpdateTransactionBody.expirationTime:type_name -> proto.Timestamp
 	31,  // 113: proto.FileUpdateTransactionBody.keys:type_name -> proto.KeyList
-	183, // 114: proto.FileUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
+	185, // 114: proto.FileUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
 	20,  // 115: proto.FileDeleteTransactionBody.fileID:type_name -> proto.FileID
 	29,  // 116: proto.CryptoCreateTransactionBody.key:type_name -> proto.Key
 	18,  // 117: proto.CryptoCreateTransactionBody.proxyAccountID:type_name -> proto.AccountID
@@ -18588,11 +18755,11 @@ var file_hapi_proto_depIdxs = []int32{
 	29,  // 124: proto.CryptoUpdateTransactionBody.key:type_name -> proto.Key
 	28,  // 125: proto.CryptoUpdateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
 	26,  // 126: proto.CryptoUpdateTransactionBody.expirationTime:type_name -> proto.Timestamp
-	184, // 127: proto.CryptoUpdateTransactionBody.receiverSigRequiredWrapper:type_name -> google.protobuf.BoolValue
-	183, // 128: proto.CryptoUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
-	185, // 129: proto.CryptoUpdateTransactionBody.max_automatic_token_associations:type_name -> google.protobuf.Int32Value
+	186, // 127: proto.CryptoUpdateTransactionBody.receiverSigRequiredWrapper:type_name -> google.protobuf.BoolValue
+	185, // 128: proto.CryptoUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
+	187, // 129: proto.CryptoUpdateTransactionBody.max_automatic_token_associations:type_name -> google.protobuf.Int32Value
 	18,  // 130: proto.CryptoUpdateTransactionBody.staked_account_id:type_name -> proto.AccountID
-	184, // 131: proto.CryptoUpdateTransactionBody.decline_reward:type_name -> google.protobuf.BoolValue
+	186, // 131: proto.CryptoUpdateTransactionBody.decline_reward:type_name -> google.protobuf.BoolValue
 	18,  // 132: proto.CryptoDeleteTransactionBody.transferAccountID:type_name -> proto.AccountID
 	18,  // 133: proto.CryptoDeleteTransactionBody.deleteAccountID:type_name -> proto.AccountID
 	43,  // 134: proto.CryptoTransferTransactionBody.transfers:type_name -> proto.TransferList
@@ -18602,7 +18769,7 @@ var file_hapi_proto_depIdxs = []int32{
 	21,  // 138: proto.TokenTransferList.token:type_name -> proto.TokenID
 	44,  // 139: proto.TokenTransferList.transfers:type_name -> proto.AccountAmount
 	46,  // 140: proto.TokenTransferList.nftTransfers:type_name -> proto.NftTransfer
-	186, // 141: proto.TokenTransferList.expected_decimals:type_name -> google.protobuf.UInt32Value
+	188, // 141: proto.TokenTransferList.expected_decimals:type_name -> google.protobuf.UInt32Value
 	18,  // 142: proto.NftTransfer.senderAccountID:type_name -> proto.AccountID
 	18,  // 143: proto.NftTransfer.receiverAccountID:type_name -> proto.AccountID
 	20,  // 144: proto.ContractCreateTransactionBody.fileID:type_name -> proto.FileID
@@ -18623,7 +18790,7 @@ var file_hapi_proto_depIdxs = []int32{
 	21,  // 159: proto.NftAllowance.tokenId:type_name -> proto.TokenID
 	18,  // 160: proto.NftAllowance.owner:type_name -> proto.AccountID
 	18,  // 161: proto.NftAllowance.spender:type_name -> proto.AccountID
-	184, // 162: proto.NftAllowance.approved_for_all:type_name -> google.protobuf.BoolValue
+	186, // 162: proto.NftAllowance.approved_for_all:type_name -> google.protobuf.BoolValue
 	18,  // 163: proto.NftAllowance.delegating_spender:type_name -> proto.AccountID
 	21,  // 164: proto.NftRemoveAllowance.token_id:type_name -> proto.TokenID
 	18,  // 165: proto.NftRemoveAllowance.owner:type_name -> proto.AccountID
@@ -18635,11 +18802,11 @@ var file_hapi_proto_depIdxs = []int32{
 	26,  // 171: proto.ContractUpdateTransactionBody.expirationTime:type_name -> proto.Timestamp
 	29,  // 172: proto.ContractUpdateTransactionBody.adminKey:type_name -> proto.Key
 	28,  // 173: proto.ContractUpdateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
-	183, // 174: proto.ContractUpdateTransactionBody.memoWrapper:type_name -> google.protobuf.StringValue
-	185, // 175: proto.ContractUpdateTransactionBody.max_automatic_token_associations:type_name -> google.protobuf.Int32Value
+	185, // 174: proto.ContractUpdateTransactionBody.memoWrapper:type_name -> google.protobuf.StringValue
+	187, // 175: proto.ContractUpdateTransactionBody.max_automatic_token_associations:type_name -> google.protobuf.Int32Value
 	18,  // 176: proto.ContractUpdateTransactionBody.auto_renew_account_id:type_name -> proto.AccountID
 	18,  // 177: proto.ContractUpdateTransactionBody.staked_account_id:type_name -> proto.AccountID
-	184, // 178: proto.ContractUpdateTransactionBody.decline_reward:type_name -> google.protobuf.BoolValue
+	186, // 178: proto.ContractUpdateTransactionBody.decline_reward:type_name -> google.protobuf.BoolValue
 	19,  // 179: proto.ContractDeleteTransactionBody.contractID:type_name -> proto.ContractID
 	18,  // 180: proto.ContractDeleteTransactionBody.transferAccountID:type_name -> proto.AccountID
 	19,  // 181: proto.ContractDeleteTransactionBody.transferContractID:type_name -> proto.ContractID
@@ -18690,10 +18857,10 @@ var file_hapi_proto_depIdxs = []int32{
 	18,  // 226: proto.TokenUpdateTransactionBody.autoRenewAccount:type_name -> proto.AccountID
 	28,  // 227: proto.TokenUpdateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
 	26,  // 228: proto.TokenUpdateTransactionBody.expiry:type_name -> proto.Timestamp
-	183, // 229: proto.TokenUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
+	185, // 229: proto.TokenUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
 	29,  // 230: proto.TokenUpdateTransactionBody.fee_schedule_key:type_name -> proto.Key
 	29,  // 231: proto.TokenUpdateTransactionBody.pause_key:type_name -> proto.Key
-	187, // 232: proto.TokenUpdateTransactionBody.metadata:type_name -> google.protobuf.BytesValue
+	189, // 232: proto.TokenUpdateTransactionBody.metadata:type_name -> google.protobuf.BytesValue
 	29,  // 233: proto.TokenUpdateTransactionBody.metadata_key:type_name -> proto.Key
 	5,   // 234: proto.TokenUpdateTransactionBody.key_verification_mode:type_name -> proto.TokenKeyValidation
 	21,  // 235: proto.TokenDeleteTransactionBody.token:type_name -> proto.TokenID
@@ -18718,7 +18885,7 @@ var file_hapi_proto_depIdxs = []int32{
 	21,  // 254: proto.TokenFeeScheduleUpdateTransactionBody.token_id:type_name -> proto.TokenID
 	61,  // 255: proto.TokenFeeScheduleUpdateTransactionBody.custom_fees:type_name -> proto.CustomFee
 	21,  // 256: proto.TokenUpdateNftsTransactionBody.token:type_name -> proto.TokenID
-	187, // 257: proto.TokenUpdateNftsTransactionBody.metadata:type_name -> google.protobuf.BytesValue
+	189, // 257: proto.TokenUpdateNftsTransactionBody.metadata:type_name -> google.protobuf.BytesValue
 	21,  // 258: proto.TokenReference.fungible_token:type_name -> proto.TokenID
 	24,  // 259: proto.TokenReference.nft:type_name -> proto.NftID
 	18,  // 260: proto.TokenRejectTransactionBody.owner:type_name -> proto.AccountID
@@ -18732,7 +18899,7 @@ var file_hapi_proto_depIdxs = []int32{
 	45,  // 268: proto.TokenAirdropTransactionBody.token_transfers:type_name -> proto.TokenTransferList
 	87,  // 269: proto.TokenCancelAirdropTransactionBody.pending_airdrops:type_name -> proto.PendingAirdropId
 	87,  // 270: proto.TokenClaimAirdropTransactionBody.pending_airdrops:type_name -> proto.PendingAirdropId
-	122, // 271: proto.TokenGetInfoQuery.header:type_name -> proto.QueryHeader
+	124, // 271: proto.TokenGetInfoQuery.header:type_name -> proto.QueryHeader
 	21,  // 272: proto.TokenGetInfoQuery.token:type_name -> proto.TokenID
 	21,  // 273: proto.TokenInfo.tokenId:type_name -> proto.TokenID
 	18,  // 274: proto.TokenInfo.treasury:type_name -> proto.AccountID
@@ -18753,15 +18920,15 @@ var file_hapi_proto_depIdxs = []int32{
 	29,  // 289: proto.TokenInfo.pause_key:type_name -> proto.Key
 	4,   // 290: proto.TokenInfo.pause_status:type_name -> proto.TokenPauseStatus
 	29,  // 291: proto.TokenInfo.metadata_key:type_name -> proto.Key
-	124, // 292: proto.TokenGetInfoResponse.header:type_name -> proto.ResponseHeader
+	126, // 292: proto.TokenGetInfoResponse.header:type_name -> proto.ResponseHeader
 	94,  // 293: proto.TokenGetInfoResponse.tokenInfo:type_name -> proto.TokenInfo
-	122, // 294: proto.TokenGetNftInfoQuery.header:type_name -> proto.QueryHeader
+	124, // 294: proto.TokenGetNftInfoQuery.header:type_name -> proto.QueryHeader
 	24,  // 295: proto.TokenGetNftInfoQuery.nftID:type_name -> proto.NftID
 	24,  // 296: proto.TokenNftInfo.nftID:type_name -> proto.NftID
 	18,  // 297: proto.TokenNftInfo.accountID:type_name -> proto.AccountID
 	26,  // 298: proto.TokenNftInfo.creationTime:type_name -> proto.Timestamp
 	18,  // 299: proto.TokenNftInfo.spender_id:type_name -> proto.AccountID
-	124, // 300: proto.TokenGetNftInfoResponse.header:type_name -> proto.ResponseHeader
+	126, // 300: proto.TokenGetNftInfoResponse.header:type_name -> proto.ResponseHeader
 	97,  // 301: proto.TokenGetNftInfoResponse.nft:type_name -> proto.TokenNftInfo
 	29,  // 302: proto.ConsensusCreateTopicTransactionBody.adminKey:type_name -> proto.Key
 	29,  // 303: proto.ConsensusCreateTopicTransactionBody.submitKey:type_name -> proto.Key
@@ -18771,7 +18938,7 @@ var file_hapi_proto_depIdxs = []int32{
 	29,  // 307: proto.ConsensusCreateTopicTransactionBody.fee_exempt_key_list:type_name -> proto.Key
 	62,  // 308: proto.ConsensusCreateTopicTransactionBody.custom_fees:type_name -> proto.FixedCustomFee
 	22,  // 309: proto.ConsensusUpdateTopicTransactionBody.topicID:type_name -> proto.TopicID
-	183, // 310: proto.ConsensusUpdateTopicTransactionBody.memo:type_name -> google.protobuf.StringValue
+	185, // 310: proto.ConsensusUpdateTopicTransactionBody.memo:type_name -> google.protobuf.StringValue
 	26,  // 311: proto.ConsensusUpdateTopicTransactionBody.expirationTime:type_name -> proto.Timestamp
 	29,  // 312: proto.ConsensusUpdateTopicTransactionBody.adminKey:type_name -> proto.Key
 	29,  // 313: proto.ConsensusUpdateTopicTransactionBody.submitKey:type_name -> proto.Key
@@ -18784,237 +18951,242 @@ var file_hapi_proto_depIdxs = []int32{
 	25,  // 320: proto.ConsensusMessageChunkInfo.initialTransactionID:type_name -> proto.TransactionID
 	22,  // 321: proto.ConsensusSubmitMessageTransactionBody.topicID:type_name -> proto.TopicID
 	102, // 322: proto.ConsensusSubmitMessageTransactionBody.chunkInfo:type_name -> proto.ConsensusMessageChunkInfo
-	122, // 323: proto.ConsensusGetTopicInfoQuery.header:type_name -> proto.QueryHeader
+	124, // 323: proto.ConsensusGetTopicInfoQuery.header:type_name -> proto.QueryHeader
 	22,  // 324: proto.ConsensusGetTopicInfoQuery.topicID:type_name -> proto.TopicID
-	26,  // 325: proto.ConsensusTopicInfo.expirationTime:type_name -> proto.Timestamp
-	29,  // 326: proto.ConsensusTopicInfo.adminKey:type_name -> proto.Key
-	29,  // 327: proto.ConsensusTopicInfo.submitKey:type_name -> proto.Key
-	28,  // 328: proto.ConsensusTopicInfo.autoRenewPeriod:type_name -> proto.Duration
-	18,  // 329: proto.ConsensusTopicInfo.autoRenewAccount:type_name -> proto.AccountID
-	29,  // 330: proto.ConsensusTopicInfo.fee_schedule_key:type_name -> proto.Key
-	29,  // 331: proto.ConsensusTopicInfo.fee_exempt_key_list:type_name -> proto.Key
-	62,  // 332: proto.ConsensusTopicInfo.custom_fees:type_name -> proto.FixedCustomFee
-	124, // 333: proto.ConsensusGetTopicInfoResponse.header:type_name -> proto.ResponseHeader
-	22,  // 334: proto.ConsensusGetTopicInfoResponse.topicID:type_name -> proto.TopicID
-	105, // 335: proto.ConsensusGetTopicInfoResponse.topicInfo:type_name -> proto.ConsensusTopicInfo
-	16,  // 336: proto.ScheduleCreateTransactionBody.scheduledTransactionBody:type_name -> proto.SchedulableTransactionBody
-	29,  // 337: proto.ScheduleCreateTransactionBody.adminKey:type_name -> proto.Key
-	18,  // 338: proto.ScheduleCreateTransactionBody.payerAccountID:type_name -> proto.AccountID
-	26,  // 339: proto.ScheduleCreateTransactionBody.expiration_time:type_name -> proto.Timestamp
-	23,  // 340: proto.ScheduleSignTransactionBody.scheduleID:type_name -> proto.ScheduleID
-	23,  // 341: proto.ScheduleDeleteTransactionBody.scheduleID:type_name -> proto.ScheduleID
-	122, // 342: proto.ScheduleGetInfoQuery.header:type_name -> proto.QueryHeader
-	23,  // 343: proto.ScheduleGetInfoQuery.scheduleID:type_name -> proto.ScheduleID
-	23,  // 344: proto.ScheduleInfo.scheduleID:type_name -> proto.ScheduleID
-	26,  // 345: proto.ScheduleInfo.deletion_time:type_name -> proto.Timestamp
-	26,  // 346: proto.ScheduleInfo.execution_time:type_name -> proto.Timestamp
-	26,  // 347: proto.ScheduleInfo.expirationTime:type_name -> proto.Timestamp
-	16,  // 348: proto.ScheduleInfo.scheduledTransactionBody:type_name -> proto.SchedulableTransactionBody
-	29,  // 349: proto.ScheduleInfo.adminKey:type_name -> proto.Key
-	31,  // 350: proto.ScheduleInfo.signers:type_name -> proto.KeyList
-	18,  // 351: proto.ScheduleInfo.creatorAccountID:type_name -> proto.AccountID
-	18,  // 352: proto.ScheduleInfo.payerAccountID:type_name -> proto.AccountID
-	25,  // 353: proto.ScheduleInfo.scheduledTransactionID:type_name -> proto.TransactionID
-	124, // 354: proto.ScheduleGetInfoResponse.header:type_name -> proto.ResponseHeader
-	111, // 355: proto.ScheduleGetInfoResponse.scheduleInfo:type_name -> proto.ScheduleInfo
-	122, // 356: proto.CryptoGetAccountRecordsQuery.header:type_name -> proto.QueryHeader
-	18,  // 357: proto.CryptoGetAccountRecordsQuery.accountID:type_name -> proto.AccountID
-	124, // 358: proto.CryptoGetAccountRecordsResponse.header:type_name -> proto.ResponseHeader
-	18,  // 359: proto.CryptoGetAccountRecordsResponse.accountID:type_name -> proto.AccountID
-	130, // 360: proto.CryptoGetAccountRecordsResponse.records:type_name -> proto.TransactionRecord
-	18,  // 361: proto.GrantedCryptoAllowance.spender:type_name -> proto.AccountID
-	21,  // 362: proto.GrantedNftAllowance.token_id:type_name -> proto.TokenID
-	18,  // 363: proto.GrantedNftAllowance.spender:type_name -> proto.AccountID
-	21,  // 364: proto.GrantedTokenAllowance.token_id:type_name -> proto.TokenID
-	18,  // 365: proto.GrantedTokenAllowance.spender:type_name -> proto.AccountID
-	122, // 366: proto.GetAccountDetailsQuery.header:type_name -> proto.QueryHeader
-	18,  // 367: proto.GetAccountDetailsQuery.account_id:type_name -> proto.AccountID
-	124, // 368: proto.GetAccountDetailsResponse.header:type_name -> proto.ResponseHeader
-	178, // 369: proto.GetAccountDetailsResponse.account_details:type_name -> proto.GetAccountDetailsResponse.AccountDetails
-	148, // 370: proto.Query.getBySolidityID:type_name -> proto.GetBySolidityIDQuery
-	142, // 371: proto.Query.contractCallLocal:type_name -> proto.ContractCallLocalQuery
-	146, // 372: proto.Query.contractGetInfo:type_name -> proto.ContractGetInfoQuery
-	144, // 373: proto.Query.contractGetBytecode:type_name -> proto.ContractGetBytecodeQuery
-	136, // 374: proto.Query.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceQuery
-	139, // 375: proto.Query.cryptoGetInfo:type_name -> proto.CryptoGetInfoQuery
-	150, // 376: proto.Query.fileGetContents:type_name -> proto.FileGetContentsQuery
-	152, // 377: proto.Query.fileGetInfo:type_name -> proto.FileGetInfoQuery
-	125, // 378: proto.Query.transactionGetReceipt:type_name -> proto.TransactionGetReceiptQuery
-	114, // 379: proto.Query.cryptoGetAccountRecords:type_name -> proto.CryptoGetAccountRecordsQuery
-	128, // 380: proto.Query.transactionGetRecord:type_name -> proto.TransactionGetRecordQuery
-	104, // 381: proto.Query.consensusGetTopicInfo:type_name -> proto.ConsensusGetTopicInfoQuery
-	154, // 382: proto.Query.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoQuery
-	93,  // 383: proto.Query.tokenGetInfo:type_name -> proto.TokenGetInfoQuery
-	110, // 384: proto.Query.scheduleGetInfo:type_name -> proto.ScheduleGetInfoQuery
-	96,  // 385: proto.Query.tokenGetNftInfo:type_name -> proto.TokenGetNftInfoQuery
-	119, // 386: proto.Query.accountDetails:type_name -> proto.GetAccountDetailsQuery
-	10,  // 387: proto.QueryHeader.payment:type_name -> proto.Transaction
-	6,   // 388: proto.QueryHeader.responseType:type_name -> proto.ResponseType
-	149, // 389: proto.Response.getBySolidityID:type_name -> proto.GetBySolidityIDResponse
-	143, // 390: proto.Response.contractCallLocal:type_name -> proto.ContractCallLocalResponse
-	147, // 391: proto.Response.contractGetInfo:type_name -> proto.ContractGetInfoResponse
-	145, // 392: proto.Response.contractGetBytecodeResponse:type_name -> proto.ContractGetBytecodeResponse
-	137, // 393: proto.Response.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceResponse
-	140, // 394: proto.Response.cryptoGetInfo:type_name -> proto.CryptoGetInfoResponse
-	151, // 395: proto.Response.fileGetContents:type_name -> proto.FileGetContentsResponse
-	153, // 396: proto.Response.fileGetInfo:type_name -> proto.FileGetInfoResponse
-	126, // 397: proto.Response.transactionGetReceipt:type_name -> proto.TransactionGetReceiptResponse
-	115, // 398: proto.Response.cryptoGetAccountRecords:type_name -> proto.CryptoGetAccountRecordsResponse
-	129, // 399: proto.Response.transactionGetRecord:type_name -> proto.TransactionGetRecordResponse
-	106, // 400: proto.Response.consensusGetTopicInfo:type_name -> proto.ConsensusGetTopicInfoResponse
-	155, // 401: proto.Response.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoResponse
-	95,  // 402: proto.Response.tokenGetInfo:type_name -> proto.TokenGetInfoResponse
-	112, // 403: proto.Response.scheduleGetInfo:type_name -> proto.ScheduleGetInfoResponse
-	98,  // 404: proto.Response.tokenGetNftInfo:type_name -> proto.TokenGetNftInfoResponse
-	120, // 405: proto.Response.accountDetails:type_name -> proto.GetAccountDetailsResponse
-	9,   // 406: proto.ResponseHeader.nodeTransactionPrecheckCode:type_name -> proto.ResponseCodeEnum
-	6,   // 407: proto.ResponseHeader.responseType:type_name -> proto.ResponseType
-	122, // 408: proto.TransactionGetReceiptQuery.header:type_name -> proto.QueryHeader
-	25,  // 409: proto.TransactionGetReceiptQuery.transactionID:type_name -> proto.TransactionID
-	124, // 410: proto.TransactionGetReceiptResponse.header:type_name -> proto.ResponseHeader
-	127, // 411: proto.TransactionGetReceiptResponse.receipt:type_name -> proto.TransactionReceipt
-	127, // 412: proto.TransactionGetReceiptResponse.duplicateTransactionReceipts:type_name -> proto.TransactionReceipt
-	127, // 413: proto.TransactionGetReceiptResponse.child_transaction_receipts:type_name -> proto.TransactionReceipt
-	9,   // 414: proto.TransactionReceipt.status:type_name -> proto.ResponseCodeEnum
-	18,  // 415: proto.TransactionReceipt.accountID:type_name -> proto.AccountID
-	20,  // 416: proto.TransactionReceipt.fileID:type_name -> proto.FileID
-	19,  // 417: proto.TransactionReceipt.contractID:type_name -> proto.ContractID
-	131, // 418: proto.TransactionReceipt.exchangeRate:type_name -> proto.ExchangeRateSet
-	22,  // 419: proto.TransactionReceipt.topicID:type_name -> proto.TopicID
-	21,  // 420: proto.TransactionReceipt.tokenID:type_name -> proto.TokenID
-	23,  // 421: proto.TransactionReceipt.scheduleID:type_name -> proto.ScheduleID
-	25,  // 422: proto.TransactionReceipt.scheduledTransactionID:type_name -> proto.TransactionID
-	122, // 423: proto.TransactionGetRecordQuery.header:type_name -> proto.QueryHeader
-	25,  // 424: proto.TransactionGetRecordQuery.transactionID:type_name -> proto.TransactionID
-	124, // 425: proto.TransactionGetRecordResponse.header:type_name -> proto.ResponseHeader
-	130, // 426: proto.TransactionGetRecordResponse.transactionRecord:type_name -> proto.TransactionRecord
-	130, // 427: proto.TransactionGetRecordResponse.duplicateTransactionRecords:type_name -> proto.TransactionRecord
-	130, // 428: proto.TransactionGetRecordResponse.child_transaction_records:type_name -> proto.TransactionRecord
-	127, // 429: proto.TransactionRecord.receipt:type_name -> proto.TransactionReceipt
-	26,  // 430: proto.TransactionRecord.consensusTimestamp:type_name -> proto.Timestamp
-	25,  // 431: proto.TransactionRecord.transactionID:type_name -> proto.TransactionID
-	133, // 432: proto.TransactionRecord.contractCallResult:type_name -> proto.ContractFunctionResult
-	133, // 433: proto.TransactionRecord.contractCreateResult:type_name -> proto.ContractFunctionResult
-	43,  // 434: proto.TransactionRecord.transferList:type_name -> proto.TransferList
-	45,  // 435: proto.TransactionRecord.tokenTransferLists:type_name -> proto.TokenTransferList
-	23,  // 436: proto.TransactionRecord.scheduleRef:type_name -> proto.ScheduleID
-	66,  // 437: proto.TransactionRecord.assessed_custom_fees:type_name -> proto.AssessedCustomFee
-	67,  // 438: proto.TransactionRecord.automatic_token_associations:type_name -> proto.TokenAssociation
-	26,  // 439: proto.TransactionRecord.parent_consensus_timestamp:type_name -> proto.Timestamp
-	44,  // 440: proto.TransactionRecord.paid_staking_rewards:type_name -> proto.AccountAmount
-	89,  // 441: proto.TransactionRecord.new_pending_airdrops:type_name -> proto.PendingAirdropRecord
-	132, // 442: proto.ExchangeRateSet.currentRate:type_name -> proto.ExchangeRate
-	132, // 443: proto.ExchangeRateSet.nextRate:type_name -> proto.ExchangeRate
-	27,  // 444: proto.ExchangeRate.expirationTime:type_name -> proto.TimestampSeconds
-	19,  // 445: proto.ContractFunctionResult.contractID:type_name -> proto.ContractID
-	134, // 446: proto.ContractFunctionResult.logInfo:type_name -> proto.ContractLoginfo
-	19,  // 447: proto.ContractFunctionResult.createdContractIDs:type_name -> proto.ContractID
-	187, // 448: proto.ContractFunctionResult.evm_address:type_name -> google.protobuf.BytesValue
-	18,  // 449: proto.ContractFunctionResult.sender_id:type_name -> proto.AccountID
-	135, // 450: proto.ContractFunctionResult.contract_nonces:type_name -> proto.ContractNonceInfo
-	188, // 451: proto.ContractFunctionResult.signer_nonce:type_name -> google.protobuf.Int64Value
-	19,  // 452: proto.ContractLoginfo.contractID:type_name -> proto.ContractID
-	19,  // 453: proto.ContractNonceInfo.contract_id:type_name -> proto.ContractID
-	122, // 454: proto.CryptoGetAccountBalanceQuery.header:type_name -> proto.QueryHeader
-	18,  // 455: proto.CryptoGetAccountBalanceQuery.accountID:type_name -> proto.AccountID
-	19,  // 456: proto.CryptoGetAccountBalanceQuery.contractID:type_name -> proto.ContractID
-	124, // 457: proto.CryptoGetAccountBalanceResponse.header:type_name -> proto.ResponseHeader
-	18,  // 458: proto.CryptoGetAccountBalanceResponse.accountID:type_name -> proto.AccountID
-	138, // 459: proto.CryptoGetAccountBalanceResponse.tokenBalances:type_name -> proto.TokenBalance
-	21,  // 460: proto.TokenBalance.tokenId:type_name -> proto.TokenID
-	122, // 461: proto.CryptoGetInfoQuery.header:type_name -> proto.QueryHeader
-	18,  // 462: proto.CryptoGetInfoQuery.accountID:type_name -> proto.AccountID
-	124, // 463: proto.CryptoGetInfoResponse.header:type_name -> proto.ResponseHeader
-	179, // 464: proto.CryptoGetInfoResponse.accountInfo:type_name -> proto.CryptoGetInfoResponse.AccountInfo
-	26,  // 465: proto.StakingInfo.stake_period_start:type_name -> proto.Timestamp
-	18,  // 466: proto.StakingInfo.staked_account_id:type_name -> proto.AccountID
-	122, // 467: proto.ContractCallLocalQuery.header:type_name -> proto.QueryHeader
-	19,  // 468: proto.ContractCallLocalQuery.contractID:type_name -> proto.ContractID
-	18,  // 469: proto.ContractCallLocalQuery.sender_id:type_name -> proto.AccountID
-	124, // 470: proto.ContractCallLocalResponse.header:type_name -> proto.ResponseHeader
-	133, // 471: proto.ContractCallLocalResponse.functionResult:type_name -> proto.ContractFunctionResult
-	122, // 472: proto.ContractGetBytecodeQuery.header:type_name -> proto.QueryHeader
-	19,  // 473: proto.ContractGetBytecodeQuery.contractID:type_name -> proto.ContractID
-	124, // 474: proto.ContractGetBytecodeResponse.header:type_name -> proto.ResponseHeader
-	122, // 475: proto.ContractGetInfoQuery.header:type_name -> proto.QueryHeader
-	19,  // 476: proto.ContractGetInfoQuery.contractID:type_name -> proto.ContractID
-	124, // 477: proto.ContractGetInfoResponse.header:type_name -> proto.ResponseHeader
-	180, // 478: proto.ContractGetInfoResponse.contractInfo:type_name -> proto.ContractGetInfoResponse.ContractInfo
-	122, // 479: proto.GetBySolidityIDQuery.header:type_name -> proto.QueryHeader
-	124, // 480: proto.GetBySolidityIDResponse.header:type_name -> proto.ResponseHeader
-	18,  // 481: proto.GetBySolidityIDResponse.accountID:type_name -> proto.AccountID
-	20,  // 482: proto.GetBySolidityIDResponse.fileID:type_name -> proto.FileID
-	19,  // 483: proto.GetBySolidityIDResponse.contractID:type_name -> proto.ContractID
-	122, // 484: proto.FileGetContentsQuery.header:type_name -> proto.QueryHeader
-	20,  // 485: proto.FileGetContentsQuery.fileID:type_name -> proto.FileID
-	124, // 486: proto.FileGetContentsResponse.header:type_name -> proto.ResponseHeader
-	181, // 487: proto.FileGetContentsResponse.fileContents:type_name -> proto.FileGetContentsResponse.FileContents
-	122, // 488: proto.FileGetInfoQuery.header:type_name -> proto.QueryHeader
-	20,  // 489: proto.FileGetInfoQuery.fileID:type_name -> proto.FileID
-	124, // 490: proto.FileGetInfoResponse.header:type_name -> proto.ResponseHeader
-	182, // 491: proto.FileGetInfoResponse.fileInfo:type_name -> proto.FileGetInfoResponse.FileInfo
-	122, // 492: proto.NetworkGetVersionInfoQuery.header:type_name -> proto.QueryHeader
-	124, // 493: proto.NetworkGetVersionInfoResponse.header:type_name -> proto.ResponseHeader
-	156, // 494: proto.NetworkGetVersionInfoResponse.hapiProtoVersion:type_name -> proto.SemanticVersion
-	156, // 495: proto.NetworkGetVersionInfoResponse.hederaServicesVersion:type_name -> proto.SemanticVersion
-	158, // 496: proto.NodeAddressBook.nodeAddress:type_name -> proto.NodeAddress
-	18,  // 497: proto.NodeAddress.nodeAccountId:type_name -> proto.AccountID
-	159, // 498: proto.NodeAddress.serviceEndpoint:type_name -> proto.ServiceEndpoint
-	160, // 499: proto.FeeData.nodedata:type_name -> proto.FeeComponents
-	160, // 500: proto.FeeData.networkdata:type_name -> proto.FeeComponents
-	160, // 501: proto.FeeData.servicedata:type_name -> proto.FeeComponents
-	7,   // 502: proto.TransactionFeeSchedule.hederaFunctionality:type_name -> proto.HederaFunctionality
-	161, // 503: proto.TransactionFeeSchedule.fees:type_name -> proto.FeeData
-	162, // 504: proto.FeeSchedule.transactionFeeSchedule:type_name -> proto.TransactionFeeSchedule
-	27,  // 505: proto.FeeSchedule.expiryTime:type_name -> proto.TimestampSeconds
-	163, // 506: proto.CurrentAndNextFeeSchedule.currentFeeSchedule:type_name -> proto.FeeSchedule
-	163, // 507: proto.CurrentAndNextFeeSchedule.nextFeeSchedule:type_name -> proto.FeeSchedule
-	165, // 508: proto.ServicesConfigurationList.nameValue:type_name -> proto.Setting
-	170, // 509: proto.SimpleFeeSchedule.node:type_name -> proto.SimpleNodeFee
-	171, // 510: proto.SimpleFeeSchedule.network:type_name -> proto.SimpleNetworkFee
-	172, // 511: proto.SimpleFeeSchedule.unreadable:type_name -> proto.SimpleUnreadableFee
-	168, // 512: proto.SimpleFeeSchedule.extras:type_name -> proto.SimpleExtra
-	173, // 513: proto.SimpleFeeSchedule.services:type_name -> proto.SimpleService
-	8,   // 514: proto.SimpleExtra.name:type_name -> proto.SimpleExtraKind
-	8,   // 515: proto.SimpleExtraReference.name:type_name -> proto.SimpleExtraKind
-	169, // 516: proto.SimpleNodeFee.extras:type_name -> proto.SimpleExtraReference
-	174, // 517: proto.SimpleService.schedule:type_name -> proto.SimpleServiceFee
-	7,   // 518: proto.SimpleServiceFee.name:type_name -> proto.HederaFunctionality
-	169, // 519: proto.SimpleServiceFee.extras:type_name -> proto.SimpleExtraReference
-	7,   // 520: proto.ThrottleGroup.operations:type_name -> proto.HederaFunctionality
-	175, // 521: proto.ThrottleBucket.throttleGroups:type_name -> proto.ThrottleGroup
-	176, // 522: proto.ThrottleDefinitions.throttleBuckets:type_name -> proto.ThrottleBucket
-	18,  // 523: proto.GetAccountDetailsResponse.AccountDetails.account_id:type_name -> proto.AccountID
-	29,  // 524: proto.GetAccountDetailsResponse.AccountDetails.key:type_name -> proto.Key
-	26,  // 525: proto.GetAccountDetailsResponse.AccountDetails.expiration_time:type_name -> proto.Timestamp
-	28,  // 526: proto.GetAccountDetailsResponse.AccountDetails.auto_renew_period:type_name -> proto.Duration
-	68,  // 527: proto.GetAccountDetailsResponse.AccountDetails.token_relationships:type_name -> proto.TokenRelationship
-	116, // 528: proto.GetAccountDetailsResponse.AccountDetails.granted_crypto_allowances:type_name -> proto.GrantedCryptoAllowance
-	117, // 529: proto.GetAccountDetailsResponse.AccountDetails.granted_nft_allowances:type_name -> proto.GrantedNftAllowance
-	118, // 530: proto.GetAccountDetailsResponse.AccountDetails.granted_token_allowances:type_name -> proto.GrantedTokenAllowance
-	18,  // 531: proto.CryptoGetInfoResponse.AccountInfo.accountID:type_name -> proto.AccountID
-	18,  // 532: proto.CryptoGetInfoResponse.AccountInfo.proxyAccountID:type_name -> proto.AccountID
-	29,  // 533: proto.CryptoGetInfoResponse.AccountInfo.key:type_name -> proto.Key
-	26,  // 534: proto.CryptoGetInfoResponse.AccountInfo.expirationTime:type_name -> proto.Timestamp
-	28,  // 535: proto.CryptoGetInfoResponse.AccountInfo.autoRenewPeriod:type_name -> proto.Duration
-	68,  // 536: proto.CryptoGetInfoResponse.AccountInfo.tokenRelationships:type_name -> proto.TokenRelationship
-	141, // 537: proto.CryptoGetInfoResponse.AccountInfo.staking_info:type_name -> proto.StakingInfo
-	19,  // 538: proto.ContractGetInfoResponse.ContractInfo.contractID:type_name -> proto.ContractID
-	18,  // 539: proto.ContractGetInfoResponse.ContractInfo.accountID:type_name -> proto.AccountID
-	29,  // 540: proto.ContractGetInfoResponse.ContractInfo.adminKey:type_name -> proto.Key
-	26,  // 541: proto.ContractGetInfoResponse.ContractInfo.expirationTime:type_name -> proto.Timestamp
-	28,  // 542: proto.ContractGetInfoResponse.ContractInfo.autoRenewPeriod:type_name -> proto.Duration
-	18,  // 543: proto.ContractGetInfoResponse.ContractInfo.auto_renew_account_id:type_name -> proto.AccountID
-	141, // 544: proto.ContractGetInfoResponse.ContractInfo.staking_info:type_name -> proto.StakingInfo
-	20,  // 545: proto.FileGetContentsResponse.FileContents.fileID:type_name -> proto.FileID
-	20,  // 546: proto.FileGetInfoResponse.FileInfo.fileID:type_name -> proto.FileID
-	26,  // 547: proto.FileGetInfoResponse.FileInfo.expirationTime:type_name -> proto.Timestamp
-	31,  // 548: proto.FileGetInfoResponse.FileInfo.keys:type_name -> proto.KeyList
-	549, // [549:549] is the sub-list for method output_type
-	549, // [549:549] is the sub-list for method input_type
-	549, // [549:549] is the sub-list for extension type_name
-	549, // [549:549] is the sub-list for extension extendee
-	0,   // [0:549] is the sub-list for field type_name
+	22,  // 325: proto.ConsensusTopicQuery.topicID:type_name -> proto.TopicID
+	26,  // 326: proto.ConsensusTopicQuery.consensusStartTime:type_name -> proto.Timestamp
+	26,  // 327: proto.ConsensusTopicQuery.consensusEndTime:type_name -> proto.Timestamp
+	26,  // 328: proto.ConsensusTopicResponse.consensusTimestamp:type_name -> proto.Timestamp
+	102, // 329: proto.ConsensusTopicResponse.chunkInfo:type_name -> proto.ConsensusMessageChunkInfo
+	26,  // 330: proto.ConsensusTopicInfo.expirationTime:type_name -> proto.Timestamp
+	29,  // 331: proto.ConsensusTopicInfo.adminKey:type_name -> proto.Key
+	29,  // 332: proto.ConsensusTopicInfo.submitKey:type_name -> proto.Key
+	28,  // 333: proto.ConsensusTopicInfo.autoRenewPeriod:type_name -> proto.Duration
+	18,  // 334: proto.ConsensusTopicInfo.autoRenewAccount:type_name -> proto.AccountID
+	29,  // 335: proto.ConsensusTopicInfo.fee_schedule_key:type_name -> proto.Key
+	29,  // 336: proto.ConsensusTopicInfo.fee_exempt_key_list:type_name -> proto.Key
+	62,  // 337: proto.ConsensusTopicInfo.custom_fees:type_name -> proto.FixedCustomFee
+	126, // 338: proto.ConsensusGetTopicInfoResponse.header:type_name -> proto.ResponseHeader
+	22,  // 339: proto.ConsensusGetTopicInfoResponse.topicID:type_name -> proto.TopicID
+	107, // 340: proto.ConsensusGetTopicInfoResponse.topicInfo:type_name -> proto.ConsensusTopicInfo
+	16,  // 341: proto.ScheduleCreateTransactionBody.scheduledTransactionBody:type_name -> proto.SchedulableTransactionBody
+	29,  // 342: proto.ScheduleCreateTransactionBody.adminKey:type_name -> proto.Key
+	18,  // 343: proto.ScheduleCreateTransactionBody.payerAccountID:type_name -> proto.AccountID
+	26,  // 344: proto.ScheduleCreateTransactionBody.expiration_time:type_name -> proto.Timestamp
+	23,  // 345: proto.ScheduleSignTransactionBody.scheduleID:type_name -> proto.ScheduleID
+	23,  // 346: proto.ScheduleDeleteTransactionBody.scheduleID:type_name -> proto.ScheduleID
+	124, // 347: proto.ScheduleGetInfoQuery.header:type_name -> proto.QueryHeader
+	23,  // 348: proto.ScheduleGetInfoQuery.scheduleID:type_name -> proto.ScheduleID
+	23,  // 349: proto.ScheduleInfo.scheduleID:type_name -> proto.ScheduleID
+	26,  // 350: proto.ScheduleInfo.deletion_time:type_name -> proto.Timestamp
+	26,  // 351: proto.ScheduleInfo.execution_time:type_name -> proto.Timestamp
+	26,  // 352: proto.ScheduleInfo.expirationTime:type_name -> proto.Timestamp
+	16,  // 353: proto.ScheduleInfo.scheduledTransactionBody:type_name -> proto.SchedulableTransactionBody
+	29,  // 354: proto.ScheduleInfo.adminKey:type_name -> proto.Key
+	31,  // 355: proto.ScheduleInfo.signers:type_name -> proto.KeyList
+	18,  // 356: proto.ScheduleInfo.creatorAccountID:type_name -> proto.AccountID
+	18,  // 357: proto.ScheduleInfo.payerAccountID:type_name -> proto.AccountID
+	25,  // 358: proto.ScheduleInfo.scheduledTransactionID:type_name -> proto.TransactionID
+	126, // 359: proto.ScheduleGetInfoResponse.header:type_name -> proto.ResponseHeader
+	113, // 360: proto.ScheduleGetInfoResponse.scheduleInfo:type_name -> proto.ScheduleInfo
+	124, // 361: proto.CryptoGetAccountRecordsQuery.header:type_name -> proto.QueryHeader
+	18,  // 362: proto.CryptoGetAccountRecordsQuery.accountID:type_name -> proto.AccountID
+	126, // 363: proto.CryptoGetAccountRecordsResponse.header:type_name -> proto.ResponseHeader
+	18,  // 364: proto.CryptoGetAccountRecordsResponse.accountID:type_name -> proto.AccountID
+	132, // 365: proto.CryptoGetAccountRecordsResponse.records:type_name -> proto.TransactionRecord
+	18,  // 366: proto.GrantedCryptoAllowance.spender:type_name -> proto.AccountID
+	21,  // 367: proto.GrantedNftAllowance.token_id:type_name -> proto.TokenID
+	18,  // 368: proto.GrantedNftAllowance.spender:type_name -> proto.AccountID
+	21,  // 369: proto.GrantedTokenAllowance.token_id:type_name -> proto.TokenID
+	18,  // 370: proto.GrantedTokenAllowance.spender:type_name -> proto.AccountID
+	124, // 371: proto.GetAccountDetailsQuery.header:type_name -> proto.QueryHeader
+	18,  // 372: proto.GetAccountDetailsQuery.account_id:type_name -> proto.AccountID
+	126, // 373: proto.GetAccountDetailsResponse.header:type_name -> proto.ResponseHeader
+	180, // 374: proto.GetAccountDetailsResponse.account_details:type_name -> proto.GetAccountDetailsResponse.AccountDetails
+	150, // 375: proto.Query.getBySolidityID:type_name -> proto.GetBySolidityIDQuery
+	144, // 376: proto.Query.contractCallLocal:type_name -> proto.ContractCallLocalQuery
+	148, // 377: proto.Query.contractGetInfo:type_name -> proto.ContractGetInfoQuery
+	146, // 378: proto.Query.contractGetBytecode:type_name -> proto.ContractGetBytecodeQuery
+	138, // 379: proto.Query.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceQuery
+	141, // 380: proto.Query.cryptoGetInfo:type_name -> proto.CryptoGetInfoQuery
+	152, // 381: proto.Query.fileGetContents:type_name -> proto.FileGetContentsQuery
+	154, // 382: proto.Query.fileGetInfo:type_name -> proto.FileGetInfoQuery
+	127, // 383: proto.Query.transactionGetReceipt:type_name -> proto.TransactionGetReceiptQuery
+	116, // 384: proto.Query.cryptoGetAccountRecords:type_name -> proto.CryptoGetAccountRecordsQuery
+	130, // 385: proto.Query.transactionGetRecord:type_name -> proto.TransactionGetRecordQuery
+	104, // 386: proto.Query.consensusGetTopicInfo:type_name -> proto.ConsensusGetTopicInfoQuery
+	156, // 387: proto.Query.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoQuery
+	93,  // 388: proto.Query.tokenGetInfo:type_name -> proto.TokenGetInfoQuery
+	112, // 389: proto.Query.scheduleGetInfo:type_name -> proto.ScheduleGetInfoQuery
+	96,  // 390: proto.Query.tokenGetNftInfo:type_name -> proto.TokenGetNftInfoQuery
+	121, // 391: proto.Query.accountDetails:type_name -> proto.GetAccountDetailsQuery
+	10,  // 392: proto.QueryHeader.payment:type_name -> proto.Transaction
+	6,   // 393: proto.QueryHeader.responseType:type_name -> proto.ResponseType
+	151, // 394: proto.Response.getBySolidityID:type_name -> proto.GetBySolidityIDResponse
+	145, // 395: proto.Response.contractCallLocal:type_name -> proto.ContractCallLocalResponse
+	149, // 396: proto.Response.contractGetInfo:type_name -> proto.ContractGetInfoResponse
+	147, // 397: proto.Response.contractGetBytecodeResponse:type_name -> proto.ContractGetBytecodeResponse
+	139, // 398: proto.Response.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceResponse
+	142, // 399: proto.Response.cryptoGetInfo:type_name -> proto.CryptoGetInfoResponse
+	153, // 400: proto.Response.fileGetContents:type_name -> proto.FileGetContentsResponse
+	155, // 401: proto.Response.fileGetInfo:type_name -> proto.FileGetInfoResponse
+	128, // 402: proto.Response.transactionGetReceipt:type_name -> proto.TransactionGetReceiptResponse
+	117, // 403: proto.Response.cryptoGetAccountRecords:type_name -> proto.CryptoGetAccountRecordsResponse
+	131, // 404: proto.Response.transactionGetRecord:type_name -> proto.TransactionGetRecordResponse
+	108, // 405: proto.Response.consensusGetTopicInfo:type_name -> proto.ConsensusGetTopicInfoResponse
+	157, // 406: proto.Response.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoResponse
+	95,  // 407: proto.Response.tokenGetInfo:type_name -> proto.TokenGetInfoResponse
+	114, // 408: proto.Response.scheduleGetInfo:type_name -> proto.ScheduleGetInfoResponse
+	98,  // 409: proto.Response.tokenGetNftInfo:type_name -> proto.TokenGetNftInfoResponse
+	122, // 410: proto.Response.accountDetails:type_name -> proto.GetAccountDetailsResponse
+	9,   // 411: proto.ResponseHeader.nodeTransactionPrecheckCode:type_name -> proto.ResponseCodeEnum
+	6,   // 412: proto.ResponseHeader.responseType:type_name -> proto.ResponseType
+	124, // 413: proto.TransactionGetReceiptQuery.header:type_name -> proto.QueryHeader
+	25,  // 414: proto.TransactionGetReceiptQuery.transactionID:type_name -> proto.TransactionID
+	126, // 415: proto.TransactionGetReceiptResponse.header:type_name -> proto.ResponseHeader
+	129, // 416: proto.TransactionGetReceiptResponse.receipt:type_name -> proto.TransactionReceipt
+	129, // 417: proto.TransactionGetReceiptResponse.duplicateTransactionReceipts:type_name -> proto.TransactionReceipt
+	129, // 418: proto.TransactionGetReceiptResponse.child_transaction_receipts:type_name -> proto.TransactionReceipt
+	9,   // 419: proto.TransactionReceipt.status:type_name -> proto.ResponseCodeEnum
+	18,  // 420: proto.TransactionReceipt.accountID:type_name -> proto.AccountID
+	20,  // 421: proto.TransactionReceipt.fileID:type_name -> proto.FileID
+	19,  // 422: proto.TransactionReceipt.contractID:type_name -> proto.ContractID
+	133, // 423: proto.TransactionReceipt.exchangeRate:type_name -> proto.ExchangeRateSet
+	22,  // 424: proto.TransactionReceipt.topicID:type_name -> proto.TopicID
+	21,  // 425: proto.TransactionReceipt.tokenID:type_name -> proto.TokenID
+	23,  // 426: proto.TransactionReceipt.scheduleID:type_name -> proto.ScheduleID
+	25,  // 427: proto.TransactionReceipt.scheduledTransactionID:type_name -> proto.TransactionID
+	124, // 428: proto.TransactionGetRecordQuery.header:type_name -> proto.QueryHeader
+	25,  // 429: proto.TransactionGetRecordQuery.transactionID:type_name -> proto.TransactionID
+	126, // 430: proto.TransactionGetRecordResponse.header:type_name -> proto.ResponseHeader
+	132, // 431: proto.TransactionGetRecordResponse.transactionRecord:type_name -> proto.TransactionRecord
+	132, // 432: proto.TransactionGetRecordResponse.duplicateTransactionRecords:type_name -> proto.TransactionRecord
+	132, // 433: proto.TransactionGetRecordResponse.child_transaction_records:type_name -> proto.TransactionRecord
+	129, // 434: proto.TransactionRecord.receipt:type_name -> proto.TransactionReceipt
+	26,  // 435: proto.TransactionRecord.consensusTimestamp:type_name -> proto.Timestamp
+	25,  // 436: proto.TransactionRecord.transactionID:type_name -> proto.TransactionID
+	135, // 437: proto.TransactionRecord.contractCallResult:type_name -> proto.ContractFunctionResult
+	135, // 438: proto.TransactionRecord.contractCreateResult:type_name -> proto.ContractFunctionResult
+	43,  // 439: proto.TransactionRecord.transferList:type_name -> proto.TransferList
+	45,  // 440: proto.TransactionRecord.tokenTransferLists:type_name -> proto.TokenTransferList
+	23,  // 441: proto.TransactionRecord.scheduleRef:type_name -> proto.ScheduleID
+	66,  // 442: proto.TransactionRecord.assessed_custom_fees:type_name -> proto.AssessedCustomFee
+	67,  // 443: proto.TransactionRecord.automatic_token_associations:type_name -> proto.TokenAssociation
+	26,  // 444: proto.TransactionRecord.parent_consensus_timestamp:type_name -> proto.Timestamp
+	44,  // 445: proto.TransactionRecord.paid_staking_rewards:type_name -> proto.AccountAmount
+	89,  // 446: proto.TransactionRecord.new_pending_airdrops:type_name -> proto.PendingAirdropRecord
+	134, // 447: proto.ExchangeRateSet.currentRate:type_name -> proto.ExchangeRate
+	134, // 448: proto.ExchangeRateSet.nextRate:type_name -> proto.ExchangeRate
+	27,  // 449: proto.ExchangeRate.expirationTime:type_name -> proto.TimestampSeconds
+	19,  // 450: proto.ContractFunctionResult.contractID:type_name -> proto.ContractID
+	136, // 451: proto.ContractFunctionResult.logInfo:type_name -> proto.ContractLoginfo
+	19,  // 452: proto.ContractFunctionResult.createdContractIDs:type_name -> proto.ContractID
+	189, // 453: proto.ContractFunctionResult.evm_address:type_name -> google.protobuf.BytesValue
+	18,  // 454: proto.ContractFunctionResult.sender_id:type_name -> proto.AccountID
+	137, // 455: proto.ContractFunctionResult.contract_nonces:type_name -> proto.ContractNonceInfo
+	190, // 456: proto.ContractFunctionResult.signer_nonce:type_name -> google.protobuf.Int64Value
+	19,  // 457: proto.ContractLoginfo.contractID:type_name -> proto.ContractID
+	19,  // 458: proto.ContractNonceInfo.contract_id:type_name -> proto.ContractID
+	124, // 459: proto.CryptoGetAccountBalanceQuery.header:type_name -> proto.QueryHeader
+	18,  // 460: proto.CryptoGetAccountBalanceQuery.accountID:type_name -> proto.AccountID
+	19,  // 461: proto.CryptoGetAccountBalanceQuery.contractID:type_name -> proto.ContractID
+	126, // 462: proto.CryptoGetAccountBalanceResponse.header:type_name -> proto.ResponseHeader
+	18,  // 463: proto.CryptoGetAccountBalanceResponse.accountID:type_name -> proto.AccountID
+	140, // 464: proto.CryptoGetAccountBalanceResponse.tokenBalances:type_name -> proto.TokenBalance
+	21,  // 465: proto.TokenBalance.tokenId:type_name -> proto.TokenID
+	124, // 466: proto.CryptoGetInfoQuery.header:type_name -> proto.QueryHeader
+	18,  // 467: proto.CryptoGetInfoQuery.accountID:type_name -> proto.AccountID
+	126, // 468: proto.CryptoGetInfoResponse.header:type_name -> proto.ResponseHeader
+	181, // 469: proto.CryptoGetInfoResponse.accountInfo:type_name -> proto.CryptoGetInfoResponse.AccountInfo
+	26,  // 470: proto.StakingInfo.stake_period_start:type_name -> proto.Timestamp
+	18,  // 471: proto.StakingInfo.staked_account_id:type_name -> proto.AccountID
+	124, // 472: proto.ContractCallLocalQuery.header:type_name -> proto.QueryHeader
+	19,  // 473: proto.ContractCallLocalQuery.contractID:type_name -> proto.ContractID
+	18,  // 474: proto.ContractCallLocalQuery.sender_id:type_name -> proto.AccountID
+	126, // 475: proto.ContractCallLocalResponse.header:type_name -> proto.ResponseHeader
+	135, // 476: proto.ContractCallLocalResponse.functionResult:type_name -> proto.ContractFunctionResult
+	124, // 477: proto.ContractGetBytecodeQuery.header:type_name -> proto.QueryHeader
+	19,  // 478: proto.ContractGetBytecodeQuery.contractID:type_name -> proto.ContractID
+	126, // 479: proto.ContractGetBytecodeResponse.header:type_name -> proto.ResponseHeader
+	124, // 480: proto.ContractGetInfoQuery.header:type_name -> proto.QueryHeader
+	19,  // 481: proto.ContractGetInfoQuery.contractID:type_name -> proto.ContractID
+	126, // 482: proto.ContractGetInfoResponse.header:type_name -> proto.ResponseHeader
+	182, // 483: proto.ContractGetInfoResponse.contractInfo:type_name -> proto.ContractGetInfoResponse.ContractInfo
+	124, // 484: proto.GetBySolidityIDQuery.header:type_name -> proto.QueryHeader
+	126, // 485: proto.GetBySolidityIDResponse.header:type_name -> proto.ResponseHeader
+	18,  // 486: proto.GetBySolidityIDResponse.accountID:type_name -> proto.AccountID
+	20,  // 487: proto.GetBySolidityIDResponse.fileID:type_name -> proto.FileID
+	19,  // 488: proto.GetBySolidityIDResponse.contractID:type_name -> proto.ContractID
+	124, // 489: proto.FileGetContentsQuery.header:type_name -> proto.QueryHeader
+	20,  // 490: proto.FileGetContentsQuery.fileID:type_name -> proto.FileID
+	126, // 491: proto.FileGetContentsResponse.header:type_name -> proto.ResponseHeader
+	183, // 492: proto.FileGetContentsResponse.fileContents:type_name -> proto.FileGetContentsResponse.FileContents
+	124, // 493: proto.FileGetInfoQuery.header:type_name -> proto.QueryHeader
+	20,  // 494: proto.FileGetInfoQuery.fileID:type_name -> proto.FileID
+	126, // 495: proto.FileGetInfoResponse.header:type_name -> proto.ResponseHeader
+	184, // 496: proto.FileGetInfoResponse.fileInfo:type_name -> proto.FileGetInfoResponse.FileInfo
+	124, // 497: proto.NetworkGetVersionInfoQuery.header:type_name -> proto.QueryHeader
+	126, // 498: proto.NetworkGetVersionInfoResponse.header:type_name -> proto.ResponseHeader
+	158, // 499: proto.NetworkGetVersionInfoResponse.hapiProtoVersion:type_name -> proto.SemanticVersion
+	158, // 500: proto.NetworkGetVersionInfoResponse.hederaServicesVersion:type_name -> proto.SemanticVersion
+	160, // 501: proto.NodeAddressBook.nodeAddress:type_name -> proto.NodeAddress
+	18,  // 502: proto.NodeAddress.nodeAccountId:type_name -> proto.AccountID
+	161, // 503: proto.NodeAddress.serviceEndpoint:type_name -> proto.ServiceEndpoint
+	162, // 504: proto.FeeData.nodedata:type_name -> proto.FeeComponents
+	162, // 505: proto.FeeData.networkdata:type_name -> proto.FeeComponents
+	162, // 506: proto.FeeData.servicedata:type_name -> proto.FeeComponents
+	7,   // 507: proto.TransactionFeeSchedule.hederaFunctionality:type_name -> proto.HederaFunctionality
+	163, // 508: proto.TransactionFeeSchedule.fees:type_name -> proto.FeeData
+	164, // 509: proto.FeeSchedule.transactionFeeSchedule:type_name -> proto.TransactionFeeSchedule
+	27,  // 510: proto.FeeSchedule.expiryTime:type_name -> proto.TimestampSeconds
+	165, // 511: proto.CurrentAndNextFeeSchedule.currentFeeSchedule:type_name -> proto.FeeSchedule
+	165, // 512: proto.CurrentAndNextFeeSchedule.nextFeeSchedule:type_name -> proto.FeeSchedule
+	167, // 513: proto.ServicesConfigurationList.nameValue:type_name -> proto.Setting
+	172, // 514: proto.SimpleFeeSchedule.node:type_name -> proto.SimpleNodeFee
+	173, // 515: proto.SimpleFeeSchedule.network:type_name -> proto.SimpleNetworkFee
+	174, // 516: proto.SimpleFeeSchedule.unreadable:type_name -> proto.SimpleUnreadableFee
+	170, // 517: proto.SimpleFeeSchedule.extras:type_name -> proto.SimpleExtra
+	175, // 518: proto.SimpleFeeSchedule.services:type_name -> proto.SimpleService
+	8,   // 519: proto.SimpleExtra.name:type_name -> proto.SimpleExtraKind
+	8,   // 520: proto.SimpleExtraReference.name:type_name -> proto.SimpleExtraKind
+	171, // 521: proto.SimpleNodeFee.extras:type_name -> proto.SimpleExtraReference
+	176, // 522: proto.SimpleService.schedule:type_name -> proto.SimpleServiceFee
+	7,   // 523: proto.SimpleServiceFee.name:type_name -> proto.HederaFunctionality
+	171, // 524: proto.SimpleServiceFee.extras:type_name -> proto.SimpleExtraReference
+	7,   // 525: proto.ThrottleGroup.operations:type_name -> proto.HederaFunctionality
+	177, // 526: proto.ThrottleBucket.throttleGroups:type_name -> proto.ThrottleGroup
+	178, // 527: proto.ThrottleDefinitions.throttleBuckets:type_name -> proto.ThrottleBucket
+	18,  // 528: proto.GetAccountDetailsResponse.AccountDetails.account_id:type_name -> proto.AccountID
+	29,  // 529: proto.GetAccountDetailsResponse.AccountDetails.key:type_name -> proto.Key
+	26,  // 530: proto.GetAccountDetailsResponse.AccountDetails.expiration_time:type_name -> proto.Timestamp
+	28,  // 531: proto.GetAccountDetailsResponse.AccountDetails.auto_renew_period:type_name -> proto.Duration
+	68,  // 532: proto.GetAccountDetailsResponse.AccountDetails.token_relationships:type_name -> proto.TokenRelationship
+	118, // 533: proto.GetAccountDetailsResponse.AccountDetails.granted_crypto_allowances:type_name -> proto.GrantedCryptoAllowance
+	119, // 534: proto.GetAccountDetailsResponse.AccountDetails.granted_nft_allowances:type_name -> proto.GrantedNftAllowance
+	120, // 535: proto.GetAccountDetailsResponse.AccountDetails.granted_token_allowances:type_name -> proto.GrantedTokenAllowance
+	18,  // 536: proto.CryptoGetInfoResponse.AccountInfo.accountID:type_name -> proto.AccountID
+	18,  // 537: proto.CryptoGetInfoResponse.AccountInfo.proxyAccountID:type_name -> proto.AccountID
+	29,  // 538: proto.CryptoGetInfoResponse.AccountInfo.key:type_name -> proto.Key
+	26,  // 539: proto.CryptoGetInfoResponse.AccountInfo.expirationTime:type_name -> proto.Timestamp
+	28,  // 540: proto.CryptoGetInfoResponse.AccountInfo.autoRenewPeriod:type_name -> proto.Duration
+	68,  // 541: proto.CryptoGetInfoResponse.AccountInfo.tokenRelationships:type_name -> proto.TokenRelationship
+	143, // 542: proto.CryptoGetInfoResponse.AccountInfo.staking_info:type_name -> proto.StakingInfo
+	19,  // 543: proto.ContractGetInfoResponse.ContractInfo.contractID:type_name -> proto.ContractID
+	18,  // 544: proto.ContractGetInfoResponse.ContractInfo.accountID:type_name -> proto.AccountID
+	29,  // 545: proto.ContractGetInfoResponse.ContractInfo.adminKey:type_name -> proto.Key
+	26,  // 546: proto.ContractGetInfoResponse.ContractInfo.expirationTime:type_name -> proto.Timestamp
+	28,  // 547: proto.ContractGetInfoResponse.ContractInfo.autoRenewPeriod:type_name -> proto.Duration
+	18,  // 548: proto.ContractGetInfoResponse.ContractInfo.auto_renew_account_id:type_name -> proto.AccountID
+	143, // 549: proto.ContractGetInfoResponse.ContractInfo.staking_info:type_name -> proto.StakingInfo
+	20,  // 550: proto.FileGetContentsResponse.FileContents.fileID:type_name -> proto.FileID
+	20,  // 551: proto.FileGetInfoResponse.FileInfo.fileID:type_name -> proto.FileID
+	26,  // 552: proto.FileGetInfoResponse.FileInfo.expirationTime:type_name -> proto.Timestamp
+	31,  // 553: proto.FileGetInfoResponse.FileInfo.keys:type_name -> proto.KeyList
+	554, // [554:554] is the sub-list for method output_type
+	554, // [554:554] is the sub-list for method input_type
+	554, // [554:554] is the sub-list for extension type_name
+	554, // [554:554] is the sub-list for extension extendee
+	0,   // [0:554] is the sub-list for field type_name
 }
 
 func init() { file_hapi_proto_init() }
@@ -19178,11 +19350,11 @@ func file_hapi_proto_init() {
 		(*PendingAirdropId_FungibleTokenType)(nil),
 		(*PendingAirdropId_NonFungibleToken)(nil),
 	}
-	file_hapi_proto_msgTypes[101].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[103].OneofWrappers = []any{
 		(*ScheduleInfo_DeletionTime)(nil),
 		(*ScheduleInfo_ExecutionTime)(nil),
 	}
-	file_hapi_proto_msgTypes[111].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[113].OneofWrappers = []any{
 		(*Query_GetBySolidityID)(nil),
 		(*Query_ContractCallLocal)(nil),
 		(*Query_ContractGetInfo)(nil),
@@ -19201,8 +19373,8 @@ func file_hapi_proto_init() {
 		(*Query_TokenGetNftInfo)(nil),
 		(*Query_AccountDetails)(nil),
 	}
-	file_hapi_proto_msgTypes[112].OneofWrappers = []any{}
-	file_hapi_proto_msgTypes[113].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[114].OneofWrappers = []any{}
+	file_hapi_proto_msgTypes[115].OneofWrappers = []any{
 		(*Response_GetBySolidityID)(nil),
 		(*Response_ContractCallLocal)(nil),
 		(*Response_ContractGetInfo)(nil),
@@ -19221,17 +19393,17 @@ func file_hapi_proto_init() {
 		(*Response_TokenGetNftInfo)(nil),
 		(*Response_AccountDetails)(nil),
 	}
-	file_hapi_proto_msgTypes[120].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[122].OneofWrappers = []any{
 		(*TransactionRecord_ContractCallResult)(nil),
 		(*TransactionRecord_ContractCreateResult)(nil),
 		(*TransactionRecord_PrngBytes)(nil),
 		(*TransactionRecord_PrngNumber)(nil),
 	}
-	file_hapi_proto_msgTypes[126].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[128].OneofWrappers = []any{
 		(*CryptoGetAccountBalanceQuery_AccountID)(nil),
 		(*CryptoGetAccountBalanceQuery_ContractID)(nil),
 	}
-	file_hapi_proto_msgTypes[131].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[133].OneofWrappers = []any{
 		(*StakingInfo_StakedAccountId)(nil),
 		(*StakingInfo_StakedNodeId)(nil),
 	}
@@ -19241,7 +19413,7 @@ func file_hapi_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hapi_proto_rawDesc), len(file_hapi_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   173,
+			NumMessages:   175,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

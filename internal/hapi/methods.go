@@ -62,6 +62,9 @@ const (
 	MethodSubmitMessage = "/proto.ConsensusService/submitMessage"
 	MethodGetTopicInfo  = "/proto.ConsensusService/getTopicInfo"
 
+	// MethodSubscribeTopic is a mirror node's.
+	MethodSubscribeTopic = "/com.hedera.mirror.api.proto.ConsensusService/subscribeTopic"
+
 	MethodCreateSchedule  = "/proto.ScheduleService/createSchedule"
 	MethodSignSchedule    = "/proto.ScheduleService/signSchedule"
 	MethodDeleteSchedule  = "/proto.ScheduleService/deleteSchedule"

@@ -65,10 +65,10 @@ func Open(ctx context.Context, databaseURL string) (*DB, error) {
 		return nil, err
 	}
 	if err := db.checkDurability(ctx); err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(fmt.Errorf("the ledger of DATABASE_URL: %w", err), db.Close())
 	}
 	if err := db.Migrate(ctx, own); err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(fmt.Errorf("the ledger of DATABASE_URL: %w", err), db.Close())
 	}
 	return db, nil
 }

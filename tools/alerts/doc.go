@@ -1,0 +1,3 @@
+// Package alerts checks the alert rules of docs with Prometheus's own parser and engine. It is a
+// module of its own because Prometheus brings more than all of the product does.
+package alerts
