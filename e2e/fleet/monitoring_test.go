@@ -1,0 +1,260 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/internal/redistest"
+)
+
+// repeated is a pause between rounds of load: each has to be in another scrape than the one before.
+const repeated = 3 * time.Second
+
+// TestMonitoring has a real Prometheus look at a fleet under load. Every query of the relay's dashboard finds something,
+// and every alert rule that is shipped can be evaluated.
+func TestMonitoring(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, "NONCE_GAP_HOLD_MS=0", "RATE_LIMIT_DISABLED=false", "TIER_3_RATE_LIMIT=5", "HBAR_RATE_LIMIT_TINYBAR=100000000000")
+	relays := n.startRelays(2)
+	prometheus := startPrometheus(t, relays)
+	ctx, cancel := context.WithCancel(t.Context())
+	loaded := make(chan struct{})
+	go func() {
+		defer close(loaded)
+		n.load(ctx, relays)
+	}()
+	defer func() {
+		cancel()
+		<-loaded
+	}()
+	queries := dashboard(t)
+	empty := queries
+	until(t, normal, "every query of the dashboard finds something", func() bool {
+		empty = slices.DeleteFunc(slices.Clone(empty), func(q string) bool { return prometheus.finds(q) })
+		return len(empty) == 0 || t.Failed()
+	})
+	t.Logf("%d queries of the dashboard", len(queries))
+	until(t, normal, "every alert rule is evaluated", prometheus.evaluated)
+}
+
+// load does to the relays what makes each panel show something, until ctx ends.
+func (n *network) load(ctx context.Context, relays []*relay) {
+	alice := n.newSender()
+	for round := 0; ctx.Err() == nil; round++ {
+		r := relays[round%2]
+		r.post(ctx, alice.pay(3)...)
+		r.post(ctx, alice.signNonce(alice.next+5, alice.address, payment(), paymentGas)) // a gap, which is refused
+		for range 10 {
+			r.ask(ctx, "web3_clientVersion") // more than the limit
+		}
+		r.ask(ctx, "eth_noSuchMethod")
+		r.ask(ctx, "eth_getBlockByNumber", "latest", true)
+		r.mirror.cut()
+		r.ask(ctx, "eth_getBlockByNumber", fmt.Sprintf("0x%x", round+1), true)
+		r.mirror.repair()
+		select {
+		case <-ctx.Done():
+		case <-time.After(repeated):
+		}
+	}
+}
+
+// ask calls a method, whatever comes of it.
+func (r *relay) ask(ctx context.Context, method string, params ...any) {
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": append([]any{}, params...)})
+	if err != nil {
+		r.net.t.Error(err)
+		return
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.http, strings.NewReader(string(body)))
+	if err != nil {
+		r.net.t.Error(err)
+		return
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if response, err := r.client.Do(request); err == nil {
+		_ = response.Body.Close()
+	}
+}
+
+// dashboard reads the queries of the relay's dashboard, as Grafana would send them.
+func dashboard(t *testing.T) (queries []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/relay-dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err := json.Unmarshal(text, &board); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			queries = append(queries, strings.NewReplacer("$job", ".*", "$__rate_interval", "1m").Replace(target.Expr))
+		}
+	}
+	if len(queries) == 0 {
+		t.Fatal("the dashboard asks nothing")
+	}
+	return queries
+}
+
+// prometheusServer is a Prometheus that reads the relays every second, and all alert rules that are shipped.
+type prometheusServer struct {
+	t   *testing.T
+	url string
+}
+
+func startPrometheus(t *testing.T, relays []*relay) *prometheusServer {
+	t.Helper()
+	program, err := exec.LookPath("prometheus")
+	if err != nil {
+		t.Fatal("this test needs prometheus; run scripts/setup.sh")
+	}
+	rules, err := filepath.Glob("../../docs/*-alerts.yml")
+	if err != nil || len(rules) < 3 {
+		t.Fatalf("alert rules: %q, %v", rules, err)
+	}
+	for i, name := range rules {
+		if rules[i], err = filepath.Abs(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var targets []string
+	for _, r := range relays {
+		targets = append(targets, strings.TrimPrefix(r.http, "http://"))
+	}
+	// JSON is YAML.
+	config, err := json.Marshal(map[string]any{
+		"global":     map[string]string{"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+		"rule_files": rules,
+		"scrape_configs": []any{map[string]any{
+			"job_name": "lockstep-relay", "static_configs": []any{map[string]any{"targets": targets}},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(file, config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 { // another process may take a port between its choice and its use
+		p := &prometheusServer{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", redistest.FreePort(t))}
+		cmd := exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+strings.TrimPrefix(p.url, "http://")) //nolint:noctx // ended below
+		var log strings.Builder
+		cmd.Stderr = &log
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = cmd.Wait()
+		}()
+		ready := false
+		until(t, normal, "Prometheus is ready", func() bool {
+			select {
+			case <-ended:
+				return true
+			default:
+			}
+			ready = p.get("/-/ready", nil) == nil
+			return ready
+		})
+		if ready {
+			t.Cleanup(func() {
+				_ = cmd.Process.Kill()
+				<-ended
+				if t.Failed() {
+					t.Log(log.String())
+				}
+			})
+			return p
+		}
+		t.Log(log.String())
+	}
+	t.Fatal("Prometheus does not start")
+	return nil
+}
+
+// get reads what a path answers; into is nil for a text that does not matter.
+func (p *prometheusServer) get(path string, into any) error {
+	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url+path, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", path, response.Status)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.NewDecoder(response.Body).Decode(into)
+}
+
+// finds tells whether a query has a value that is a number. A query that Prometheus does not understand fails the test.
+func (p *prometheusServer) finds(query string) bool {
+	p.t.Helper()
+	var answer struct {
+		Data struct {
+			Result []struct{ Value [2]any }
+		}
+	}
+	if err := p.get("/api/v1/query?query="+url.QueryEscape(query), &answer); err != nil {
+		p.t.Errorf("%s: %v", query, err)
+		return false
+	}
+	found := slices.ContainsFunc(answer.Data.Result, func(r struct{ Value [2]any }) bool { return r.Value[1] != "NaN" })
+	if !found {
+		p.t.Logf("nothing yet: %s", query)
+	}
+	return found
+}
+
+// evaluated tells whether Prometheus has evaluated every rule. One that fails, fails the test.
+func (p *prometheusServer) evaluated() bool {
+	p.t.Helper()
+	var answer struct {
+		Data struct {
+			Groups []struct {
+				Rules []struct{ Name, Health, LastError string }
+			}
+		}
+	}
+	if err := p.get("/api/v1/rules", &answer); err != nil {
+		p.t.Error(err)
+		return false
+	}
+	rules, good := 0, 0
+	for _, g := range answer.Data.Groups {
+		for _, r := range g.Rules {
+			rules++
+			switch r.Health {
+			case "ok":
+				good++
+			case "err":
+				p.t.Errorf("%s: %s", r.Name, r.LastError)
+			}
+		}
+	}
+	return rules > 0 && good == rules || p.t.Failed()
+}
