@@ -14,17 +14,18 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/e2e/harness"
 	"lockstep/internal/redistest"
 )
 
 // repeated is a pause between rounds of load: each has to be in another scrape than the one before.
 const repeated = 3 * time.Second
 
-// TestMonitoring has a real Prometheus look at a fleet under load. Every query of the relay's dashboard finds something,
-// and every alert rule that is shipped can be evaluated.
-func TestMonitoring(t *testing.T) {
+// TestDashboardHasNoEmptyPanel has a real Prometheus look at a fleet under load: every query of the relay's dashboard
+// finds something.
+func TestDashboardHasNoEmptyPanel(t *testing.T) {
 	t.Parallel()
-	n := newNetwork(t, "NONCE_GAP_HOLD_MS=0", "RATE_LIMIT_DISABLED=false", "TIER_3_RATE_LIMIT=5", "HBAR_RATE_LIMIT_TINYBAR=100000000000")
+	n := newNetwork(t, "NONCE_GAP_HOLD_MS=0", "RATE_LIMIT_DISABLED=false", "TIER_3_RATE_LIMIT=5", "HBAR_RATE_LIMIT_TINYBAR=100000000000", "HBAR_RATE_LIMIT_BASIC=10000000")
 	relays := n.startRelays(2)
 	prometheus := startPrometheus(t, relays)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -38,13 +39,17 @@ func TestMonitoring(t *testing.T) {
 		<-loaded
 	}()
 	queries := dashboard(t)
+	until(t, harness.StartLimit, "Prometheus reads the relays", func() bool { return prometheus.finds(`count(up{job="lockstep-relay"} == 1) == 2`) })
 	empty := queries
-	until(t, normal, "every query of the dashboard finds something", func() bool {
+	defer func() {
+		if t.Failed() {
+			t.Logf("queries that find nothing:\n%s", strings.Join(empty, "\n"))
+		}
+	}()
+	until(t, harness.StartLimit, "every query of the dashboard finds something", func() bool {
 		empty = slices.DeleteFunc(slices.Clone(empty), func(q string) bool { return prometheus.finds(q) })
 		return len(empty) == 0 || t.Failed()
 	})
-	t.Logf("%d queries of the dashboard", len(queries))
-	until(t, normal, "every alert rule is evaluated", prometheus.evaluated)
 }
 
 // load does to the relays what makes each panel show something, until ctx ends.
@@ -59,9 +64,11 @@ func (n *network) load(ctx context.Context, relays []*relay) {
 		}
 		r.ask(ctx, "eth_noSuchMethod")
 		r.ask(ctx, "eth_getBlockByNumber", "latest", true)
-		r.mirror.cut()
-		r.ask(ctx, "eth_getBlockByNumber", fmt.Sprintf("0x%x", round+1), true)
-		r.mirror.repair()
+		if round == 2 {
+			r.mirror.cut()
+			r.ask(ctx, "eth_getBlockByNumber", "0x1", true)
+			r.mirror.repair()
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(repeated):
@@ -111,7 +118,7 @@ func dashboard(t *testing.T) (queries []string) {
 	return queries
 }
 
-// prometheusServer is a Prometheus that reads the relays every second, and all alert rules that are shipped.
+// prometheusServer is a Prometheus that reads the relays every second.
 type prometheusServer struct {
 	t   *testing.T
 	url string
@@ -123,23 +130,13 @@ func startPrometheus(t *testing.T, relays []*relay) *prometheusServer {
 	if err != nil {
 		t.Fatal("this test needs prometheus; run scripts/setup.sh")
 	}
-	rules, err := filepath.Glob("../../docs/*-alerts.yml")
-	if err != nil || len(rules) < 3 {
-		t.Fatalf("alert rules: %q, %v", rules, err)
-	}
-	for i, name := range rules {
-		if rules[i], err = filepath.Abs(name); err != nil {
-			t.Fatal(err)
-		}
-	}
 	var targets []string
 	for _, r := range relays {
 		targets = append(targets, strings.TrimPrefix(r.http, "http://"))
 	}
 	// JSON is YAML.
 	config, err := json.Marshal(map[string]any{
-		"global":     map[string]string{"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-		"rule_files": rules,
+		"global": map[string]string{"scrape_interval": "1s", "scrape_timeout": "1s"},
 		"scrape_configs": []any{map[string]any{
 			"job_name": "lockstep-relay", "static_configs": []any{map[string]any{"targets": targets}},
 		}},
@@ -154,7 +151,7 @@ func startPrometheus(t *testing.T, relays []*relay) *prometheusServer {
 	}
 	for range 5 { // another process may take a port between its choice and its use
 		p := &prometheusServer{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", redistest.FreePort(t))}
-		cmd := exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+strings.TrimPrefix(p.url, "http://")) //nolint:noctx // ended below
+		cmd := exec.CommandContext(t.Context(), program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+strings.TrimPrefix(p.url, "http://"))
 		var log strings.Builder
 		cmd.Stderr = &log
 		if err := cmd.Start(); err != nil {
@@ -224,37 +221,5 @@ func (p *prometheusServer) finds(query string) bool {
 		return false
 	}
 	found := slices.ContainsFunc(answer.Data.Result, func(r struct{ Value [2]any }) bool { return r.Value[1] != "NaN" })
-	if !found {
-		p.t.Logf("nothing yet: %s", query)
-	}
 	return found
-}
-
-// evaluated tells whether Prometheus has evaluated every rule. One that fails, fails the test.
-func (p *prometheusServer) evaluated() bool {
-	p.t.Helper()
-	var answer struct {
-		Data struct {
-			Groups []struct {
-				Rules []struct{ Name, Health, LastError string }
-			}
-		}
-	}
-	if err := p.get("/api/v1/rules", &answer); err != nil {
-		p.t.Error(err)
-		return false
-	}
-	rules, good := 0, 0
-	for _, g := range answer.Data.Groups {
-		for _, r := range g.Rules {
-			rules++
-			switch r.Health {
-			case "ok":
-				good++
-			case "err":
-				p.t.Errorf("%s: %s", r.Name, r.LastError)
-			}
-		}
-	}
-	return rules > 0 && good == rules || p.t.Failed()
 }
