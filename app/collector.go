@@ -25,6 +25,7 @@ const (
 const (
 	calm     = 2 * time.Second // between two looks
 	largeUse = 32 << 20        // bytes that are worth the collection that it takes
+	crowd    = 1000            // goroutines whose end is worth it: each connection has one or more
 )
 
 // release gives memory back after large requests and many connections, until ctx ends.
@@ -54,15 +55,21 @@ func release(ctx context.Context, m *budget.Memory) error {
 type releaser struct {
 	least uint64 // bytes that the process needed least, since it gave memory back
 	held  int64  // bytes that requests held at most since then
+	// maximum is the largest number of goroutines since then. Those that have ended leave memory that nobody asks for until the next
+	// collection, and with little to do that is minutes away.
+	maximum uint64
 	// helped tells that something was given back then: there may be more by now.
 	helped bool
 }
 
 // due is told how things are, and what was allocated and held at most since the last time.
 func (r *releaser) due(now heap, allocated uint64, held int64) bool {
-	r.least, r.held = min(r.least, now.resident), max(r.held, held)
+	r.least, r.held, r.maximum = min(r.least, now.resident), max(r.held, held), max(r.maximum, now.goroutines)
 	if r.held > largeUse && held < r.held/4 {
 		return true // the rest of the load does not matter
+	}
+	if r.maximum > crowd && now.goroutines < r.maximum/2 {
+		return true
 	}
 	return (r.helped || now.resident > r.least+largeUse) && allocated < busyRate && held < largeUse/4
 }
@@ -113,13 +120,19 @@ type heap struct {
 	live      uint64 // bytes that the last collection left
 	allocated uint64 // bytes since the start
 	resident  uint64 // bytes that the runtime has from the system
+
+	goroutines uint64
 }
 
 func readHeap() heap {
 	samples := []metrics.Sample{
-		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/gc/heap/allocs:bytes"},
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/sched/goroutines:goroutines"},
 	}
 	metrics.Read(samples)
 	value := func(i int) uint64 { return samples[i].Value.Uint64() }
-	return heap{live: value(0), allocated: value(1), resident: value(2) - value(3)}
+	return heap{live: value(0), allocated: value(1), resident: value(2) - value(3), goroutines: value(4)}
 }

@@ -61,6 +61,13 @@ func TestMemoryIsGivenBackWhenItIsNotNeeded(t *testing.T) {
 			}
 		}
 	}
+	// Connections were open while memory was given back last, so nothing tells of their end but their goroutines.
+	r := releaser{least: 240 * mib}
+	for i, goroutines := range []uint64{16_000, 15_000, 20} {
+		if due := r.due(heap{resident: 240 * mib, goroutines: goroutines}, 0, 0); due != (i == 2) {
+			t.Errorf("%d goroutines: %v", goroutines, due)
+		}
+	}
 	if r := (releaser{least: 160 * mib, helped: true}); !r.due(heap{resident: 160 * mib}, mib, 0) {
 		t.Error("what helped is not tried again")
 	}
