@@ -25,8 +25,8 @@
 //	transactions, transactions/{id or hash}
 //	network/fees, exchangerate, nodes, supply, stake
 //
-// Tokens, schedules, topics and what belongs to accounts through them do not exist
-// on the devnet: their lists are empty and their single entities 404.
+// Tokens, NFTs, allowances, airdrops, schedules and topics have their endpoints as well. openapi_test.go holds the answers against the
+// published description.
 //
 // Beside it, /health/liveness and /health/readiness answer probes, and
 // /devnet/consensus?since=N lists the Ethereum transactions in the order in which
