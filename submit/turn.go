@@ -135,7 +135,10 @@ func (s *Submitter) inTurn(lease *lock.Lease, e *Entry) turn {
 	if t.end == goes {
 		t = s.handOver(lease, e, next, known)
 	}
-	if t.end == failed && e.tx.Nonce() == next.Nonce {
+	// That no node takes anything is true for those behind it, too, even if it was not known to be next: they would hear the same,
+	// each after a wait of its own.
+	nobody := t.cause != nil && t.result.passing
+	if t.end == failed && (e.tx.Nonce() == next.Nonce || nobody) {
 		t.end = hopeless
 	}
 	if t.end == hopeless && e.way != unordered {
