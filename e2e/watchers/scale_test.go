@@ -80,8 +80,8 @@ func (l looks) all(t *testing.T, db *ledger.DB, names []string) bool {
 	return true
 }
 
-// TestFleetGrowsAndShrinks has 2, 3, 10 and 9 processes follow contracts under load. A process more or less moves about its own share of the
-// shards; nothing is missed, stored twice or handed on out of order.
+// TestFleetGrowsAndShrinks has 2, 3, then up to 10 and then 9 processes follow contracts under load. Each process more or less moves at most
+// one and a half times its own share of the shards; nothing is missed, stored twice or handed on out of order.
 func TestFleetGrowsAndShrinks(t *testing.T) {
 	const children = 300
 	chain := watchtest.New(t, children+1)
@@ -102,16 +102,14 @@ func TestFleetGrowsAndShrinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	var before map[string]string
-	for _, step := range []struct {
-		count int
-		share float64 // of the shards that may move
-	}{{2, 1}, {3, 1.5 / 3}, {10, 0.8}, {9, 1.5 / 10}} {
-		for _, name := range names[:step.count] {
+	for _, count := range []int{2, 3, 4, 5, 6, 7, 8, 9, 10, 9} {
+		processes := max(count, len(f.members)) // before or after, whichever is more
+		for _, name := range names[:count] {
 			if f.members[name] == nil {
 				f.start(name)
 			}
 		}
-		for _, name := range names[step.count:] {
+		for _, name := range names[count:] {
 			if f.members[name] != nil {
 				f.members[name].Stop()
 				delete(f.members, name)
@@ -119,7 +117,7 @@ func TestFleetGrowsAndShrinks(t *testing.T) {
 		}
 		var now, last map[string]string
 		looked, polls := looks{}, 0
-		watchtest.Until(t, fmt.Sprintf("%d processes share the work", step.count), func() (bool, error) {
+		watchtest.Until(t, fmt.Sprintf("%d processes share the work", count), func() (bool, error) {
 			if polls++; polls%5 == 1 {
 				for range 5 {
 					chain.Emit(watchtest.Emitter(1+rand.IntN(children)), approved, watchtest.Word(common.Address{1}))
@@ -127,12 +125,12 @@ func TestFleetGrowsAndShrinks(t *testing.T) {
 				chain.Commit()
 			}
 			var complete bool
-			now, complete = owners(t, db, names[:step.count])
+			now, complete = owners(t, db, names[:count])
 			if !maps.Equal(now, last) {
 				last, looked = now, looks{}
 			}
 			// The first time, all children have to be known.
-			return looked.all(t, db, names[:step.count]) && complete && len(now) > children/2, errors.New("not yet")
+			return looked.all(t, db, names[:count]) && complete && len(now) > children/2, errors.New("not yet")
 		})
 		if before != nil {
 			moved := 0
@@ -141,9 +139,9 @@ func TestFleetGrowsAndShrinks(t *testing.T) {
 					moved++
 				}
 			}
-			t.Logf("%d processes: %d of %d shards have moved", step.count, moved, len(now))
-			if float64(moved) > step.share*float64(len(now)) {
-				t.Errorf("%d processes: %d of %d shards have moved, more than %.0f %%", step.count, moved, len(now), 100*step.share)
+			t.Logf("%d processes: %d of %d shards have moved", count, moved, len(now))
+			if share := 1.5 / float64(processes); float64(moved) > share*float64(len(now)) {
+				t.Errorf("%d processes: %d of %d shards have moved, more than %.0f %%", count, moved, len(now), 100*share)
 			}
 		}
 		before = now
