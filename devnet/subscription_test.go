@@ -2,6 +2,7 @@ package devnet
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -83,6 +84,32 @@ func TestSubscription(t *testing.T) {
 	}
 	say("another two")
 	hears(stream, "another two", 2)
+
+	// The same where the chain is longer again before the subscription looks.
+	for round := range 20 {
+		snapshot := n.Ledger().Snapshot()
+		say(fmt.Sprint("gone ", round))
+		hears(stream, fmt.Sprint("gone ", round), 3)
+		for range 2 {
+			if !n.Ledger().Revert(snapshot) {
+				t.Fatal("the ledger does not go back")
+			}
+			say(fmt.Sprint("passing ", round))
+		}
+		if !n.Ledger().Revert(snapshot) {
+			t.Fatal("the ledger does not go back")
+		}
+		n.Ledger().Mine(1, 0)
+		say(fmt.Sprint("stays ", round))
+		for heard := ""; heard != fmt.Sprint("stays ", round); {
+			got := new(hapi.ConsensusTopicResponse)
+			if err := stream.RecvMsg(got); err != nil || got.GetSequenceNumber() != 3 {
+				t.Fatalf("%v, %v", got, err)
+			}
+			heard = string(got.GetMessage())
+		}
+		n.Ledger().Revert(snapshot)
+	}
 
 	for name, c := range map[string]struct {
 		query *hapi.ConsensusTopicQuery

@@ -2,6 +2,9 @@ package ledger
 
 import (
 	"errors"
+	"math"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -216,12 +219,66 @@ func (l *Ledger) Generation() Generation { return *l.generation.Load() }
 // Generation is the ledger's.
 func (v *View) Generation() Generation { return v.l.Generation() }
 
+// LeftSince tells whoever knows a generation which one there is now, and the time up to which all that began
+// meanwhile left what there was. Of one that is too long ago that time is zero.
+func (v *View) LeftSince(generation uint64) (now uint64, left hedera.Timestamp) {
+	return v.l.turns.since(generation)
+}
+
+// maxTurns is how many times of going back a ledger remembers.
+const maxTurns = 1_000
+
+// turn is the beginning of a generation.
+type turn struct {
+	generation uint64
+	left       hedera.Timestamp // end of the newest block that was left
+}
+
+// turns are the newest ones, oldest first. They are safe for concurrent use.
+type turns struct {
+	mu   sync.Mutex
+	list []turn
+}
+
+func (t *turns) add(newest turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.list) == maxTurns {
+		t.list = slices.Delete(t.list, 0, 1)
+	}
+	t.list = append(t.list, newest)
+}
+
+func (t *turns) since(generation uint64) (now uint64, left hedera.Timestamp) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now = t.list[len(t.list)-1].generation
+	if generation < t.list[0].generation {
+		return now, left
+	}
+	left = hedera.FromNanos(math.MaxInt64)
+	for _, turn := range slices.Backward(t.list) {
+		if turn.generation <= generation {
+			break
+		}
+		if turn.left.Compare(left) < 0 {
+			left = turn.left
+		}
+	}
+	return now, left
+}
+
 // newGeneration begins one. The caller has published the view that it begins with.
 func (l *Ledger) newGeneration(block, newest int64) {
 	number := uint64(time.Now().UnixMicro())
 	if before := l.generation.Load(); before != nil {
 		number = max(number, before.Number+1)
 	}
+	begun := turn{generation: number}
+	if block == newest { // its end is where the view begins
+		begun.left = l.View().Time()
+	}
+	l.turns.add(begun)
 	l.generation.Store(&Generation{Number: number, Block: block, Newest: newest})
 }
 

@@ -128,6 +128,7 @@ type Ledger struct {
 	nextTime   atomic.Int64 // consensus time of the next block, ns; 0: the clock's; written with handling
 	price      atomic.Int64 // of a unit of gas, tinybars; written with handling
 	generation atomic.Pointer[Generation]
+	turns      turns
 
 	subscribers subscribers
 	deadline    chan struct{} // tells Run that something has a time now

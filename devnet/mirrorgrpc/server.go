@@ -142,10 +142,10 @@ func (sub *subscription) run(stream grpc.ServerStream) error {
 	generation := sub.cfg.View().Generation().Number
 	for {
 		view := sub.cfg.View()
-		if now := view.Generation().Number; now != generation { // what was there since then has not happened
+		if now, left := view.LeftSince(generation); now != generation { // what was there since then has not happened
 			generation = now
-			if sub.next.Compare(after(view.Time())) > 0 {
-				sub.next = after(view.Time())
+			if sub.next.Compare(left) > 0 { // the view may have gone on since
+				sub.next = after(left)
 			}
 		}
 		if over, err := sub.send(stream, view); over || err != nil {
