@@ -72,7 +72,7 @@ func (c *chain) emit(to common.Address, events ...common.Hash) {
 		}
 		c.nonce++
 	}
-	c.Commit()
+	watchtest.Commit(c.t, c.Backend, crypto.PubkeyToAddress(c.key.PublicKey), c.nonce)
 }
 
 func pool(t *testing.T, c source.Config, deps source.Deps) *source.Pool {

@@ -166,17 +166,22 @@ func (c *Chain) send(to common.Address, gas uint64, data []byte) common.Hash {
 	return signed.Hash()
 }
 
-// Commit makes a block of all that was sent: the node takes transactions up for its next block in its own time.
+// Commit makes a block of all that was sent.
 func (c *Chain) Commit() common.Hash {
 	c.t.Helper()
-	address := crypto.PubkeyToAddress(c.key.PublicKey)
-	Until(c.t, "the node has taken up all that was sent", func() (bool, error) {
-		next, err := c.Client().PendingNonceAt(context.Background(), address)
-		return next >= c.nonce, err
+	return Commit(c.t, c.Backend, crypto.PubkeyToAddress(c.key.PublicKey), c.nonce)
+}
+
+// Commit makes a block of all that a sender has sent, up to a nonce: the node takes transactions up for its next block in its own time.
+func Commit(t testing.TB, node *simulated.Backend, sender common.Address, nonce uint64) common.Hash {
+	t.Helper()
+	Until(t, "the node has taken up all that was sent", func() (bool, error) {
+		next, err := node.Client().PendingNonceAt(context.Background(), sender)
+		return next >= nonce, err
 	})
-	hash := c.Backend.Commit()
-	if mined, err := c.Client().NonceAt(context.Background(), address, nil); err != nil || mined != c.nonce {
-		c.t.Fatalf("the block has transactions up to nonce %d, %d were sent: %v", mined, c.nonce, err)
+	hash := node.Commit()
+	if mined, err := node.Client().NonceAt(context.Background(), sender, nil); err != nil || mined != nonce {
+		t.Fatalf("the block has transactions up to nonce %d, %d were sent: %v", mined, nonce, err)
 	}
 	return hash
 }
