@@ -26,6 +26,6 @@
 //	schema     the migrations of one room, with a version table of its own
 //	outbox     rows that a transaction leaves for readers of the stream
 //	sequencer  what gives each outbox row its cursor, once its transaction has committed, so that
-//	           cursors become visible in order
+//	           cursors become visible in order; SQLite's only writer gives them itself
 //	identity   what tells this database from an older copy of it (see Identity)
 package ledger

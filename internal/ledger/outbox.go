@@ -20,17 +20,26 @@ const sequenceBatch = 2000
 
 // Emit leaves an event in the outbox. It becomes visible with the transaction. Events of
 // one subject keep their order if the transactions that write them exclude each other, as
-// those do that have locked the subject's row before.
+// those do that have locked the subject's row before. SQLite's only writer gives the cursors, too.
 func (t *Tx) Emit(ctx context.Context, events ...Event) error {
-	const columns = 5
+	var cursor, one int64 // zero: there is none yet
+	if t.dialect == SQLite && len(events) > 0 {
+		n := int64(len(events))
+		if _, err := t.One(ctx, "UPDATE counters SET value = value + $1 WHERE name = 'outbox' RETURNING value", []any{n}, &cursor); err != nil {
+			return fmt.Errorf("outbox: %w", err)
+		}
+		cursor, one = cursor-n, 1
+	}
+	const columns = 6
 	for len(events) > 0 {
 		part := events[:min(len(events), 200)]
 		events = events[len(part):]
 		args := make([]any, 0, columns*len(part))
 		for _, e := range part {
-			args = append(args, e.Topic, e.Subject, e.Kind, e.Body, e.At)
+			cursor += one
+			args = append(args, cursor, e.Topic, e.Subject, e.Kind, e.Body, e.At)
 		}
-		_, err := t.Exec(ctx, "INSERT INTO outbox (topic, subject, kind, body, at) VALUES "+Rows(len(part), columns), args...)
+		_, err := t.Exec(ctx, "INSERT INTO outbox (seq, topic, subject, kind, body, at) VALUES "+Rows(len(part), columns), args...)
 		if err != nil {
 			return fmt.Errorf("outbox: %w", err)
 		}
@@ -38,19 +47,26 @@ func (t *Tx) Emit(ctx context.Context, events ...Event) error {
 	return nil
 }
 
-// Sequence gives cursors to committed events that have none, and returns how many. Any
-// process may call it at any time; the row of the counter makes them take turns. A cursor
-// is therefore visible only when all lower ones are.
+// Sequence gives cursors to committed events that have none, and returns how many have got one since it was
+// called last on this DB, or more. Any process may call it at any time; the row of the counter makes them take
+// turns. A cursor is therefore visible only when all lower ones are.
 func (db *DB) Sequence(ctx context.Context) (int64, error) {
 	var waiting bool
+	var last int64
 	err := db.Read(ctx, func(tx *Tx) error {
 		var id int64
 		var err error
-		waiting, err = tx.One(ctx, "SELECT id FROM outbox WHERE seq = 0 LIMIT 1", nil, &id)
+		if waiting, err = tx.One(ctx, "SELECT id FROM outbox WHERE seq = 0 LIMIT 1", nil, &id); err != nil || waiting || tx.dialect != SQLite {
+			return err
+		}
+		_, err = tx.One(ctx, "SELECT value FROM counters WHERE name = 'outbox'", nil, &last)
 		return err
 	})
-	if err != nil || !waiting {
+	if err != nil {
 		return 0, err
+	}
+	if !waiting {
+		return max(0, last-db.sequenced.Swap(last)), nil
 	}
 	var given int64
 	err = db.Write(ctx, func(tx *Tx) error {
