@@ -276,13 +276,23 @@ func (w *worker) insertEvents(ctx context.Context, tx *ledger.Tx, all []*occurre
 			addressText(o.contract.address), o.event, o.args, o.contract.unit, int64(0), int64(1), int64(announced), now, w.node,
 		}
 	}
+	columns := "INSERT INTO chain_events (watch, chain, block_hash, log_index, block_number, time, tx_hash, address, event, args, unit, removed, incarnation, announced, processed_at, processed_by) VALUES %s"
+	known, err := w.knowEvents(ctx, tx, all)
+	if err != nil {
+		return nil, err
+	}
+	if !known {
+		for _, o := range all {
+			o.incarnation = 1
+		}
+		return all, inserted(ctx, tx, columns, 16, rows, nil)
+	}
 	type key struct {
 		watch, hash string
 		index       uint64
 	}
 	incarnations := make(map[key]int64, len(all))
-	err := inserted(ctx, tx, `INSERT INTO chain_events (watch, chain, block_hash, log_index, block_number, time, tx_hash, address, event, args, unit, removed, incarnation, announced, processed_at, processed_by)
-		VALUES %s ON CONFLICT (watch, chain, block_hash, log_index) DO UPDATE SET removed = 0, announced = excluded.announced, incarnation = chain_events.incarnation + 1, unit = excluded.unit,
+	err = inserted(ctx, tx, columns+` ON CONFLICT (watch, chain, block_hash, log_index) DO UPDATE SET removed = 0, announced = excluded.announced, incarnation = chain_events.incarnation + 1, unit = excluded.unit,
 			processed_at = excluded.processed_at, processed_by = excluded.processed_by
 		WHERE chain_events.removed = 1 RETURNING watch, block_hash, log_index, incarnation`, 16, rows, func(r ledger.Row) error {
 		var k key
@@ -302,6 +312,29 @@ func (w *worker) insertEvents(ctx context.Context, tx *ledger.Tx, all []*occurre
 		}
 	}
 	return fresh, nil
+}
+
+// knowEvents tells whether the ledger has any event of these blocks, of whatever contract: then some of those that are to be written
+// may be there already. It has none of most blocks of a long past.
+func (w *worker) knowEvents(ctx context.Context, tx *ledger.Tx, all []*occurrence) (known bool, err error) {
+	blocks := map[string]map[string]struct{}{} // by watch
+	for _, o := range all {
+		name := o.contract.watch.Name
+		if blocks[name] == nil {
+			blocks[name] = map[string]struct{}{}
+		}
+		blocks[name][o.blockHash] = struct{}{}
+	}
+	for name, hashes := range blocks {
+		for part := range slices.Chunk(sortedKeys(hashes), perStatement) {
+			var one int
+			known, err = tx.One(ctx, "SELECT 1 FROM chain_events WHERE watch = $1 AND chain = $2 AND block_hash IN "+ledger.List(3, len(part))+" LIMIT 1", append([]any{name, int64(w.chain.ID)}, anys(part)...), &one)
+			if known || err != nil {
+				return known, err
+			}
+		}
+	}
+	return false, nil
 }
 
 // updateContracts writes how far the contracts are that do not go with their units yet, and the numbers of the last messages.

@@ -17,13 +17,21 @@ type hash = common.Hash
 // errDeposed means that a unit belongs to another process by now: nothing was written.
 var errDeposed = errors.New("the unit belongs to another process")
 
-// perStatement is how many rows one statement inserts.
-const perStatement = 500
+// perStatement is how many rows one statement inserts. SQLite keeps what it needs to undo a statement: longer ones cost more, not
+// less.
+const (
+	perStatement       = 500
+	perStatementOfFile = 50
+)
 
 // inserted runs an INSERT in parts. The text has %s where the placeholders of the rows go.
 func inserted(ctx context.Context, tx *ledger.Tx, text string, columns int, rows [][]any, scan func(ledger.Row) error) error {
+	maximum := perStatement
+	if tx.Dialect() == ledger.SQLite {
+		maximum = perStatementOfFile
+	}
 	for len(rows) > 0 {
-		part := rows[:min(len(rows), perStatement)]
+		part := rows[:min(len(rows), maximum)]
 		rows = rows[len(part):]
 		args := make([]any, 0, columns*len(part))
 		for _, r := range part {

@@ -201,6 +201,38 @@ func TestChildrenOfAFactory(t *testing.T) {
 	}
 }
 
+// TestChildrenFoundWhileOthersAreReadAhead: what is read ahead names the contracts that were known then. A child that is found
+// meanwhile misses nothing.
+func TestChildrenFoundWhileOthersAreReadAhead(t *testing.T) {
+	const children = 6
+	c := watchtest.New(t, children+1)
+	var lines []string
+	block := 0
+	tell := func(n int, event string) { lines = append(lines, fmt.Sprintf("+%s %s@%d", short(n), event, block)) }
+	for n := 1; n <= children; n++ {
+		block++
+		deploy(c, n, 1)
+		tell(0, "Deployed")
+		c.Commit()
+		for range 3 {
+			block++
+			for known := 1; known <= n; known++ {
+				approve(c, known)
+				tell(known, "Approved")
+			}
+			c.Commit()
+		}
+	}
+	for range 10 { // so that all of it is final
+		c.Commit()
+	}
+	plan := escrows(t, c.URL)
+	plan.Chains[0].MaxSpan = 2
+	db, b := open(t), &book{t: t}
+	start(t, db, plan, "a", b)
+	want(t, b, lines...)
+}
+
 func TestReorganisationTakesBackAndReplaces(t *testing.T) {
 	c := watchtest.New(t, 4)
 	deploy(c, 1, 100)

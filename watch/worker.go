@@ -41,6 +41,7 @@ type worker struct {
 	owner     string // that name when they were read: the fence of all that is written
 	units     map[string]*unit
 	contracts map[contractKey]*contract // of the units, by watch and address
+	ahead     *ahead                    // nil: nothing is read ahead
 	progress  progress
 }
 
@@ -53,6 +54,7 @@ const (
 
 // load reads the units and their contracts anew.
 func (w *worker) load(ctx context.Context) error {
+	w.dropAhead()
 	w.owner = w.reign()
 	return w.db.Read(ctx, func(tx *ledger.Tx) error {
 		w.units, w.contracts = map[string]*unit{}, map[contractKey]*contract{}
@@ -131,6 +133,7 @@ func (w *worker) step(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	w.readAhead(ctx, span, last, state.safe)
 	return true, w.commitAll(ctx, state, span, logs, last)
 }
 
@@ -210,8 +213,8 @@ func (w *worker) plan(lowest uint64, state chainState) span {
 	return s
 }
 
-// fetch reads the logs of a span. A long range may come out shorter.
-func (w *worker) fetch(ctx context.Context, s span) ([]source.Log, source.Block, error) {
+// read asks for the logs of a span. It may run while another span is written.
+func (w *worker) read(ctx context.Context, s span) ([]source.Log, source.Block, error) {
 	q := source.Query{Addresses: make(map[common.Address]struct{}, len(s.contracts))}
 	events := map[common.Hash]struct{}{}
 	for _, c := range s.contracts {
@@ -268,6 +271,7 @@ func (w *worker) stamp(ctx context.Context, logs []source.Log) error {
 
 // run steps for as long as the context lives and nothing ends it for good.
 func (w *worker) run(ctx context.Context, wake, reload <-chan struct{}) error {
+	defer w.dropAhead()
 	stale := true // what is remembered is not what the ledger says
 	for ctx.Err() == nil {
 		select {
