@@ -38,4 +38,10 @@
 //
 // The control port (GET, PUT and DELETE of /faults) gives the rules with how often each fitted
 // and spoiled, replaces them all, or removes them. It listens on loopback only.
+//
+// # Words
+//
+//	call  a submission, a query, or a request to the mirror node
+//	rule  which calls are spoiled, and how
+//	fits  of a rule and a call: everything that the rule names is so
 package faults

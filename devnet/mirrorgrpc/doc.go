@@ -11,4 +11,9 @@
 // Where the network goes back, a subscription goes on with what comes after.
 //
 // There is a maximum of subscriptions in all and of streams on a connection.
+//
+// # Words
+//
+//	subscription  one client's stream of the messages of one topic
+//	generation    one history of the ledger; see package ledger
 package mirrorgrpc

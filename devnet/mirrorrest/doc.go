@@ -70,4 +70,12 @@
 // nodes and the proxies in front of them do: absence for a while, throttling, errors,
 // delay, silence, a connection that breaks before or within the answer, and a success
 // that is no JSON.
+//
+// # Words
+//
+//	page             the rows of one answer of a list
+//	filter           a parameter that says which rows a list has
+//	contract result  what became of a transaction that the EVM executed
+//	action           one call of a call tree
+//	origin           of a fork: the mirror node of the network that was forked
 package mirrorrest

@@ -17,4 +17,12 @@
 //
 // Faults make a node that misbehaves: replies that are lost after the node has acted,
 // requests that are lost before it, replies that are late, congestion.
+//
+// # Words
+//
+//	access key  a public key that may sign for an account, with a nonce and a permission of its own
+//	receipt     what a transaction becomes; it is executed at its receiver's account
+//	delegate    a list of actions that its account signed and another account pays for
+//	final       of a block: nothing takes it back
+//	level       how far a transaction must have come before a request for it is answered
 package near

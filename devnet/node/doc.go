@@ -39,4 +39,12 @@
 //
 // With Config.TLS every node has a second port, which speaks TLS with a certificate that the
 // node signed itself. Its SHA-384 is in the address book.
+//
+// # Words
+//
+//	node         one gRPC server with an account of its own
+//	precheck     what a node looks at before it accepts; the first check that fails gives the answer's status
+//	accepted     answered with OK: the transaction is on its way to consensus
+//	receipt      the status at consensus
+//	cost answer  the price of a query, in place of its answer
 package node

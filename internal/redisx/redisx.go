@@ -28,6 +28,14 @@
 // Much of what relays keep in Redis is as long and as many as clients like. Scripts that keep
 // such things begin with SpareLua, which leaves a part of the memory to the locks, and a Quota
 // bounds each kind of them in bytes.
+//
+// # Words
+//
+//	target    what a URL names: servers, their kind, credentials
+//	deadline  the time by which the server must have answered
+//	behind    of a write: nobody waits for it
+//	spare     memory of the server that only the locks may use
+//	quota     how many bytes of one kind clients may have the relays keep
 package redisx
 
 import (

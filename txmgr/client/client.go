@@ -9,6 +9,13 @@
 // Without one, an error of the connection means that nobody knows whether it was accepted.
 //
 // An answer other than success is a *Problem, whose Code programs branch on.
+//
+// # Words
+//
+//	intent   what is to be sent once
+//	key      the idempotency key: the same key and intent are one transaction
+//	problem  an answer that is an error, with a code
+//	event    one row of the stream of a transaction's states
 package client
 
 import (

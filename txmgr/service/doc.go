@@ -4,4 +4,11 @@
 //
 // Everything stops in one order: the listener first, so that nothing new comes; the
 // manager, whose owners finish what they send and give their leases back; the ledger last.
+//
+// # Words
+//
+//	service   a whole manager in this process
+//	spec      one chain of the configuration: its kind, where its endpoints are, its settings
+//	driver    what makes a txmgr.Chain of a spec
+//	treasury  the account that keeps the balances of signers up
 package service
