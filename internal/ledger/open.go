@@ -44,7 +44,7 @@ const writerCache = 32 << 10
 
 // checkpointPages is after how many pages of its log SQLite copies them into the file. A page that thousands of rows change is
 // then copied once for many transactions. The log has four times as many kibibytes.
-const checkpointPages = 4000
+const checkpointPages = 8000
 
 // maxConnections bounds the pool of one process.
 const maxConnections = 16

@@ -30,16 +30,16 @@ func (t *Tx) Emit(ctx context.Context, events ...Event) error {
 		}
 		cursor, one = cursor-n, 1
 	}
-	const columns = 6
+	const columns, perStatement = 6, 50
 	for len(events) > 0 {
-		part := events[:min(len(events), 200)]
+		part := events[:min(len(events), perStatement)]
 		events = events[len(part):]
 		args := make([]any, 0, columns*len(part))
 		for _, e := range part {
 			cursor += one
 			args = append(args, cursor, e.Topic, e.Subject, e.Kind, e.Body, e.At)
 		}
-		_, err := t.Exec(ctx, "INSERT INTO outbox (seq, topic, subject, kind, body, at) VALUES "+Rows(len(part), columns), args...)
+		_, err := t.Exec(ctx, t.InsertInto()+"outbox (seq, topic, subject, kind, body, at) VALUES "+Rows(len(part), columns), args...)
 		if err != nil {
 			return fmt.Errorf("outbox: %w", err)
 		}

@@ -34,6 +34,8 @@ type Tx struct {
 	tx      *sql.Tx
 	dialect Dialect
 	began   int64 // the clock at the beginning, until Now has given it out; 0: it was not asked
+
+	long map[string]*sql.Stmt // of SQLite: long statements that this transaction has run, by their text
 }
 
 // Write runs fn in a transaction that is durable when Write returns nil. On SQLite it is
@@ -158,7 +160,31 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 	if err := storable(args); err != nil {
 		return 0, err
 	}
-	result, err := t.tx.ExecContext(ctx, t.text(query, len(args)), args...)
+	if t.dialect == SQLite && len(args) >= manyArguments {
+		return t.execLong(ctx, query, args)
+	}
+	result, err := t.tx.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// execLong is Exec for a statement that costs more to read than to run, and is often the one that was run before. It ends with the
+// transaction.
+func (t *Tx) execLong(ctx context.Context, query string, args []any) (int64, error) {
+	statement := t.long[query]
+	if statement == nil {
+		var err error
+		if statement, err = t.tx.PrepareContext(ctx, t.text(query, len(args))); err != nil {
+			return 0, err
+		}
+		if t.long == nil {
+			t.long = map[string]*sql.Stmt{}
+		}
+		t.long[query] = statement
+	}
+	result, err := statement.ExecContext(ctx, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -218,6 +244,15 @@ const clock = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 // Dialect returns which database this is.
 func (t *Tx) Dialect() Dialect { return t.dialect }
+
+// InsertInto begins an INSERT whose failure ends the transaction: SQLite then keeps nothing to undo it alone, which
+// costs a copy of every page that it changes.
+func (t *Tx) InsertInto() string {
+	if t.dialect == SQLite {
+		return "INSERT OR FAIL INTO "
+	}
+	return "INSERT INTO "
+}
 
 // ForUpdate returns the clause that locks the rows of a query against every other writer.
 func (t *Tx) ForUpdate() string { return t.clause(" FOR UPDATE") }
