@@ -7,13 +7,13 @@ import (
 	"lockstep/watch/source"
 )
 
-// ahead is a long range that is read while the one before it is written. It is at most one range of logs, and nobody but the
+// ahead is a long range that is read while the one before it is written. It is at most one range, and nobody but the
 // next step sees it: a step whose plan differs reads for itself.
 type ahead struct {
 	span   span
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the rest is there
-	logs   []source.Log
+	found  []*occurrence
 	last   source.Block
 	err    error
 }
@@ -31,7 +31,7 @@ func (w *worker) readAhead(ctx context.Context, s span, last source.Block, safe 
 	w.ahead = a
 	go func() {
 		defer close(a.done)
-		a.logs, a.last, a.err = w.read(ctx, next)
+		a.found, a.last, a.err = w.read(ctx, next)
 	}()
 }
 
@@ -44,8 +44,8 @@ func (w *worker) dropAhead() {
 	}
 }
 
-// fetch reads the logs of a span, unless they were read ahead. A long range may come out shorter.
-func (w *worker) fetch(ctx context.Context, s span) ([]source.Log, source.Block, error) {
+// fetch reads the events of a span, unless they were read ahead. A long range may come out shorter.
+func (w *worker) fetch(ctx context.Context, s span) ([]*occurrence, source.Block, error) {
 	a := w.ahead
 	if a == nil || !a.covers(s) {
 		w.dropAhead()
@@ -53,7 +53,7 @@ func (w *worker) fetch(ctx context.Context, s span) ([]source.Log, source.Block,
 	}
 	<-a.done
 	w.dropAhead()
-	return a.logs, a.last, a.err
+	return a.found, a.last, a.err
 }
 
 // covers tells whether what is read ahead is what a span begins with, for the same contracts.

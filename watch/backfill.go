@@ -160,18 +160,14 @@ func (w *worker) backfill(ctx context.Context) (bool, error) {
 }
 
 // matchAgain reads logs that a contract may have had before. Those that its unit has still to come to are left to it.
-func (w *worker) matchAgain(ctx context.Context, s span, logs []source.Log) found {
-	byAddress := map[common.Address][]*contract{}
-	for _, c := range s.contracts {
-		byAddress[c.address] = append(byAddress[c.address], c)
-	}
-	return w.matchLogs(ctx, byAddress, logs, func(c *contract, block uint64) bool {
-		return block >= c.discovered && block < w.position(c)
+func (w *worker) matchAgain(ctx context.Context, s span, logs []source.Log) []*occurrence {
+	return slices.DeleteFunc(w.match(ctx, s.contracts, logs), func(o *occurrence) bool {
+		return o.blockNumber < o.contract.discovered || o.blockNumber >= w.position(o.contract)
 	})
 }
 
 // commitFill writes what a step of a backfill found, and that it was done.
-func (w *worker) commitFill(ctx context.Context, f *fill, all found, next uint64) error {
+func (w *worker) commitFill(ctx context.Context, f *fill, all []*occurrence, next uint64) error {
 	var seqs map[contractKey]int64
 	var told map[string]int64
 	hits := 0
@@ -184,21 +180,21 @@ func (w *worker) commitFill(ctx context.Context, f *fill, all found, next uint64
 		if err != nil {
 			return err
 		}
-		state, err := w.standing(ctx, tx, f.next, all.occurrences)
+		state, err := w.standing(ctx, tx, f.next, all)
 		if err != nil {
 			return err
 		}
-		fresh, err := w.insertEvents(ctx, tx, all.occurrences, now)
+		fresh, err := w.insertEvents(ctx, tx, all, now)
 		if err != nil {
 			return fmt.Errorf("events: %w", err)
 		}
-		hits = len(all.occurrences) - len(fresh)
-		if err := insertContracts(ctx, tx, all.children, now); err != nil {
+		hits = len(all) - len(fresh)
+		if err := insertContracts(ctx, tx, children(all), now); err != nil {
 			return err
 		}
 		list := fresh
 		if f.Repeat {
-			list = all.occurrences
+			list = all
 		}
 		limit, settled := w.watches[f.Watch].settled(state)
 		list = slices.DeleteFunc(slices.Clone(list), func(o *occurrence) bool { return !settled || o.blockNumber > limit }) // they are handed on when they are deep enough

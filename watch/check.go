@@ -46,7 +46,7 @@ func Check(ctx context.Context, plan *Plan, block uint64, log *slog.Logger) ([]E
 type checker struct{ worker }
 
 func (c *checker) follow(w *Watch, address common.Address, factory bool) {
-	found := &contract{watch: w, address: address, factory: factory}
+	found := &contract{watch: w, address: address, text: addressText(address), factory: factory}
 	if _, known := c.contracts[found.key()]; !known {
 		c.contracts[found.key()] = found
 	}
@@ -68,7 +68,7 @@ func (c *checker) gather(ctx context.Context, w *Watch, block uint64) error {
 		if err != nil {
 			return fmt.Errorf("events of the factory: %w", err)
 		}
-		for _, child := range c.match(ctx, span{contracts: []*contract{factory}}, logs).children {
+		for _, child := range children(c.match(ctx, []*contract{factory}, logs)) {
 			c.follow(w, child.address, false)
 		}
 		from = last.Number + 1
@@ -86,12 +86,12 @@ func (c *checker) block(ctx context.Context, number uint64) ([]Event, error) {
 	for _, found := range c.contracts {
 		s.contracts = append(s.contracts, found)
 	}
-	logs, _, err := c.fetch(ctx, s)
+	found, _, err := c.fetch(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	var list []Event
-	for _, o := range c.match(ctx, s, logs).occurrences {
+	for _, o := range found {
 		o.incarnation = 1
 		var e Event
 		if err := json.Unmarshal([]byte(o.message(c.chain.ID, 0, false, 0).Body), &e); err != nil {

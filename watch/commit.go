@@ -16,32 +16,16 @@ import (
 // errStale means that what this process remembers is not what the ledger says any more.
 var errStale = errors.New("the ledger has changed meanwhile")
 
-// found is what the logs of a span amount to.
-type found struct {
-	occurrences []*occurrence // in the order of the chain
-	children    []newContract
-}
-
-// match reads the logs that the contracts of a span wait for.
-func (w *worker) match(ctx context.Context, s span, logs []source.Log) found {
+// match decodes the logs that contracts wait for, in the order of the chain. It may run while something is written.
+func (w *worker) match(ctx context.Context, contracts []*contract, logs []source.Log) []*occurrence {
 	byAddress := map[common.Address][]*contract{}
-	for _, c := range s.contracts {
+	for _, c := range contracts {
 		byAddress[c.address] = append(byAddress[c.address], c)
 	}
-	return w.matchLogs(ctx, byAddress, logs, func(c *contract, block uint64) bool {
-		return block >= w.position(c) // else its owner had it before
-	})
-}
-
-// matchLogs decodes the logs that contracts wait for.
-func (w *worker) matchLogs(ctx context.Context, byAddress map[common.Address][]*contract, logs []source.Log, wanted func(*contract, uint64) bool) found {
-	var f found
+	var list []*occurrence
 	for i := range logs {
 		l := &logs[i]
 		for _, c := range byAddress[l.Address] {
-			if !wanted(c, l.BlockNumber) {
-				continue
-			}
 			signature := c.wants(l.Topics[0])
 			if signature == nil {
 				continue
@@ -56,13 +40,24 @@ func (w *worker) matchLogs(ctx context.Context, byAddress map[common.Address][]*
 				contract: c, event: signature.Name, args: encode(args), blockNumber: l.BlockNumber, blockHash: l.BlockHash.Hex(),
 				txHash: l.TxHash.Hex(), logIndex: l.Index, time: l.Time,
 			}
-			f.occurrences = append(f.occurrences, o)
 			if c.factory && signature == c.watch.Factory.Event {
-				f.children = append(f.children, c.watch.child(o.id(w.chain.ID), l.BlockNumber, args))
+				child := c.watch.child(o.id(w.chain.ID), l.BlockNumber, args)
+				o.child = &child
 			}
+			list = append(list, o)
 		}
 	}
-	return f
+	return list
+}
+
+// children are the contracts that events announce.
+func children(list []*occurrence) (all []newContract) {
+	for _, o := range list {
+		if o.child != nil {
+			all = append(all, *o.child)
+		}
+	}
+	return all
 }
 
 // wants finds the event of a contract that has a selector.
@@ -95,39 +90,29 @@ func (w *Watch) child(by string, block uint64, args map[string]any) newContract 
 const eventsPerCommit = 5000
 
 // commitAll writes what was found in a span, in transactions of a bounded length that end between two blocks.
-func (w *worker) commitAll(ctx context.Context, state chainState, s span, logs []source.Log, last source.Block) error {
-	f := w.match(ctx, s, logs)
+func (w *worker) commitAll(ctx context.Context, state chainState, s span, list []*occurrence, last source.Block) error {
+	list = slices.DeleteFunc(list, func(o *occurrence) bool { return o.blockNumber < w.position(o.contract) }) // its owner had it before
 	for from := s.from; ; {
-		end, rest := f.cut(eventsPerCommit)
+		part, rest := cut(list, eventsPerCommit)
 		at := last
-		if len(rest.occurrences) > 0 {
-			o := f.occurrences[len(end.occurrences)-1]
+		if len(rest) > 0 {
+			o := part[len(part)-1]
 			at = source.Block{Number: o.blockNumber, Hash: common.HexToHash(o.blockHash)}
 		}
-		if err := w.commit(ctx, state, w.until(s, from, at.Number), end, at); err != nil || len(rest.occurrences) == 0 {
+		if err := w.commit(ctx, state, w.until(s, from, at.Number), part, at); err != nil || len(rest) == 0 {
 			return err
 		}
-		f, from = rest, at.Number+1
+		list, from = rest, at.Number+1
 	}
 }
 
-// cut divides what was found behind a number of events, between two blocks.
-func (f found) cut(n int) (first, rest found) {
-	if len(f.occurrences) <= n {
-		return f, found{}
-	}
-	for n < len(f.occurrences) && f.occurrences[n].blockNumber == f.occurrences[n-1].blockNumber {
+// cut divides events behind a number of them, between two blocks.
+func cut(list []*occurrence, n int) (first, rest []*occurrence) {
+	for n < len(list) && list[n].blockNumber == list[n-1].blockNumber {
 		n++
 	}
-	if n == len(f.occurrences) {
-		return f, found{}
-	}
-	block := f.occurrences[n-1].blockNumber
-	at := slices.IndexFunc(f.children, func(c newContract) bool { return c.block > block })
-	if at < 0 {
-		at = len(f.children)
-	}
-	return found{f.occurrences[:n], f.children[:at]}, found{f.occurrences[n:], f.children[at:]}
+	n = min(n, len(list))
+	return list[:n], list[n:]
 }
 
 // until is a span that ends earlier: with those who are up to there.
@@ -147,7 +132,7 @@ func (w *worker) until(s span, from, to uint64) span {
 }
 
 // commit writes, in one transaction, what was found in a span and that it was read.
-func (w *worker) commit(ctx context.Context, state chainState, s span, f found, last source.Block) error {
+func (w *worker) commit(ctx context.Context, state chainState, s span, list []*occurrence, last source.Block) error {
 	next := last.Number + 1
 	var seqs map[contractKey]int64
 	var hits int
@@ -161,12 +146,12 @@ func (w *worker) commit(ctx context.Context, state chainState, s span, f found, 
 		if err != nil {
 			return err
 		}
-		fresh, err := w.insertEvents(ctx, tx, f.occurrences, now)
+		fresh, err := w.insertEvents(ctx, tx, list, now)
 		if err != nil {
 			return fmt.Errorf("events: %w", err)
 		}
-		hits = len(f.occurrences) - len(fresh)
-		if err := insertContracts(ctx, tx, f.children, now); err != nil {
+		hits = len(list) - len(fresh)
+		if err := insertContracts(ctx, tx, children(list), now); err != nil {
 			return err
 		}
 		var messages []ledger.Event
@@ -273,10 +258,10 @@ func (w *worker) insertEvents(ctx context.Context, tx *ledger.Tx, all []*occurre
 		}
 		rows[i] = []any{
 			o.contract.watch.Name, int64(w.chain.ID), o.blockHash, int64(o.logIndex), int64(o.blockNumber), int64(o.time), o.txHash,
-			addressText(o.contract.address), o.event, o.args, o.contract.unit, int64(0), int64(1), int64(announced), now, w.node,
+			o.contract.text, o.event, o.args, o.contract.unit, int64(0), int64(1), int64(announced), now, w.node,
 		}
 	}
-	columns := "INSERT INTO chain_events (watch, chain, block_hash, log_index, block_number, time, tx_hash, address, event, args, unit, removed, incarnation, announced, processed_at, processed_by) VALUES %s"
+	columns := "chain_events (watch, chain, block_hash, log_index, block_number, time, tx_hash, address, event, args, unit, removed, incarnation, announced, processed_at, processed_by) VALUES %s"
 	known, err := w.knowEvents(ctx, tx, all)
 	if err != nil {
 		return nil, err
@@ -285,14 +270,14 @@ func (w *worker) insertEvents(ctx context.Context, tx *ledger.Tx, all []*occurre
 		for _, o := range all {
 			o.incarnation = 1
 		}
-		return all, inserted(ctx, tx, columns, 16, rows, nil)
+		return all, inserted(ctx, tx, tx.InsertInto()+columns, 16, rows, nil)
 	}
 	type key struct {
 		watch, hash string
 		index       uint64
 	}
 	incarnations := make(map[key]int64, len(all))
-	err = inserted(ctx, tx, columns+` ON CONFLICT (watch, chain, block_hash, log_index) DO UPDATE SET removed = 0, announced = excluded.announced, incarnation = chain_events.incarnation + 1, unit = excluded.unit,
+	err = inserted(ctx, tx, "INSERT INTO "+columns+` ON CONFLICT (watch, chain, block_hash, log_index) DO UPDATE SET removed = 0, announced = excluded.announced, incarnation = chain_events.incarnation + 1, unit = excluded.unit,
 			processed_at = excluded.processed_at, processed_by = excluded.processed_by
 		WHERE chain_events.removed = 1 RETURNING watch, block_hash, log_index, incarnation`, 16, rows, func(r ledger.Row) error {
 		var k key
@@ -359,7 +344,7 @@ func (w *worker) updateContracts(ctx context.Context, tx *ledger.Tx, s span, nex
 				merged = 0
 			}
 		}
-		rows = append(rows, []any{c.watch.Name, int64(w.chain.ID), addressText(c.address), int64(position), merged, seq, now})
+		rows = append(rows, []any{c.watch.Name, int64(w.chain.ID), c.text, int64(position), merged, seq, now})
 	}
 	return w.storeContracts(ctx, tx, rows)
 }

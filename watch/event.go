@@ -43,7 +43,8 @@ type occurrence struct {
 	logIndex    uint64
 	time        uint64
 	incarnation int64
-	mark        *Mark // of the backfill that hands it on, nil for none
+	child       *newContract // that it announces, nil for none
+	mark        *Mark        // of the backfill that hands it on, nil for none
 }
 
 func (o *occurrence) id(chain uint64) string {
@@ -53,7 +54,7 @@ func (o *occurrence) id(chain uint64) string {
 // message makes the row of the outbox that tells of an event, or of its removal.
 func (o *occurrence) message(chain uint64, seq int64, removed bool, now int64) ledger.Event {
 	e := Event{
-		ID: o.id(chain), Chain: chain, Watch: o.contract.watch.Name, Event: o.event, Address: addressText(o.contract.address),
+		ID: o.id(chain), Chain: chain, Watch: o.contract.watch.Name, Event: o.event, Address: o.contract.text,
 		BlockNumber: o.blockNumber, BlockHash: o.blockHash, Transaction: o.txHash, LogIndex: o.logIndex, Timestamp: o.time,
 		Args: json.RawMessage(o.args), Removed: removed, EventID: fmt.Sprintf("%s:%d", o.txHash, o.logIndex), Seq: seq, Backfill: o.mark,
 	}

@@ -220,7 +220,7 @@ func TestTwoOwnersTheOlderWritesNothing(t *testing.T) {
 		t.Fatal(fill, err)
 	}
 	newer.claim(t)
-	refused("a backfill", func(ctx context.Context) error { return older.worker.commitFill(ctx, fill, found{}, 2) })
+	refused("a backfill", func(ctx context.Context) error { return older.worker.commitFill(ctx, fill, nil, 2) })
 	grew("a backfill")
 
 	refused("how far a sink is", func(ctx context.Context) error {

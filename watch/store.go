@@ -91,6 +91,7 @@ func readChain(ctx context.Context, tx *ledger.Tx, chain, from uint64) (s chainS
 type contract struct {
 	watch      *Watch
 	address    common.Address
+	text       string // of the address
 	unit       string
 	factory    bool
 	discovered uint64
@@ -111,12 +112,12 @@ const contractColumns = "watch, address, unit, kind, discovered_block, next_bloc
 func (w *worker) queryContracts(ctx context.Context, tx *ledger.Tx, where string, args []any, each func(*contract)) error {
 	return tx.Query(ctx, "SELECT "+contractColumns+" FROM contracts WHERE "+where, args, func(r ledger.Row) error {
 		var c contract
-		var watch, address, kind string
+		var watch, kind string
 		var merged int
-		if err := r.Scan(&watch, &address, &c.unit, &kind, &c.discovered, &c.next, &merged, &c.seq); err != nil {
+		if err := r.Scan(&watch, &c.text, &c.unit, &kind, &c.discovered, &c.next, &merged, &c.seq); err != nil {
 			return err
 		}
-		c.watch, c.address, c.factory, c.merged = w.watches[watch], common.HexToAddress(address), kind == kindFactory, merged == 1
+		c.watch, c.address, c.factory, c.merged = w.watches[watch], common.HexToAddress(c.text), kind == kindFactory, merged == 1
 		if c.watch != nil { // else its watch is not in this plan any more
 			each(&c)
 		}

@@ -174,7 +174,7 @@ func (w *worker) recompute(ctx context.Context, tx *ledger.Tx, c *contract, now 
 	}
 	status, fields := c.watch.Status.Initial, map[string]string{}
 	var by string
-	if _, err := tx.One(ctx, "SELECT discovered_by FROM contracts WHERE watch = $1 AND chain = $2 AND address = $3", []any{c.watch.Name, int64(w.chain.ID), addressText(c.address)}, &by); err != nil {
+	if _, err := tx.One(ctx, "SELECT discovered_by FROM contracts WHERE watch = $1 AND chain = $2 AND address = $3", []any{c.watch.Name, int64(w.chain.ID), c.text}, &by); err != nil {
 		return err
 	}
 	apply := func(event, text string) error {
@@ -204,7 +204,7 @@ func (w *worker) recompute(ctx context.Context, tx *ledger.Tx, c *contract, now 
 		}
 	}
 	if len(own) > 0 {
-		args := []any{c.watch.Name, int64(w.chain.ID), addressText(c.address)}
+		args := []any{c.watch.Name, int64(w.chain.ID), c.text}
 		for _, name := range own {
 			args = append(args, name)
 		}
@@ -221,7 +221,7 @@ func (w *worker) recompute(ctx context.Context, tx *ledger.Tx, c *contract, now 
 		}
 	}
 	_, err := tx.Exec(ctx, "UPDATE contracts SET status = $1, fields = $2, payer = $3, payee = $4, amount = $5, updated_at = $6 WHERE watch = $7 AND chain = $8 AND address = $9",
-		status, encode(fields), nullable(fields["payer"]), nullable(fields["payee"]), nullable(fields["amount"]), now, c.watch.Name, int64(w.chain.ID), addressText(c.address))
+		status, encode(fields), nullable(fields["payer"]), nullable(fields["payee"]), nullable(fields["amount"]), now, c.watch.Name, int64(w.chain.ID), c.text)
 	return err
 }
 

@@ -129,12 +129,12 @@ func (w *worker) step(ctx context.Context) (more bool, err error) {
 	if !w.continues(span) {
 		return true, w.restart(ctx, state)
 	}
-	logs, last, err := w.fetch(ctx, span)
+	found, last, err := w.fetch(ctx, span)
 	if err != nil {
 		return false, err
 	}
 	w.readAhead(ctx, span, last, state.safe)
-	return true, w.commitAll(ctx, state, span, logs, last)
+	return true, w.commitAll(ctx, state, span, found, last)
 }
 
 // continues tells whether the blocks of a span follow what its units have read.
@@ -213,8 +213,16 @@ func (w *worker) plan(lowest uint64, state chainState) span {
 	return s
 }
 
-// read asks for the logs of a span. It may run while another span is written.
-func (w *worker) read(ctx context.Context, s span) ([]source.Log, source.Block, error) {
+// read asks for the events of a span. It may run while another span is written.
+func (w *worker) read(ctx context.Context, s span) ([]*occurrence, source.Block, error) {
+	logs, last, err := w.readLogs(ctx, s)
+	if err != nil {
+		return nil, last, err
+	}
+	return w.match(ctx, s.contracts, logs), last, nil
+}
+
+func (w *worker) readLogs(ctx context.Context, s span) ([]source.Log, source.Block, error) {
 	q := source.Query{Addresses: make(map[common.Address]struct{}, len(s.contracts))}
 	events := map[common.Hash]struct{}{}
 	for _, c := range s.contracts {

@@ -110,7 +110,7 @@ func (w *watchers) state(ctx context.Context, name string) (watch.State, error) 
 // caughtUp waits until everything up to the chain's newest block was read.
 func (w *watchers) caughtUp(ctx context.Context, name string, limit time.Duration) error {
 	head, _ := w.chain.head()
-	return poll(ctx, limit, 50*time.Millisecond, func() error {
+	return poll(ctx, limit, 200*time.Millisecond, func() error {
 		s, err := w.state(ctx, name)
 		if err == nil && s.Block < head.number {
 			err = fmt.Errorf("block %d of %d", s.Block, head.number)

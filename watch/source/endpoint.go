@@ -38,6 +38,7 @@ type endpoint struct {
 	mu        sync.Mutex
 	chainSeen bool          // it serves the chain that it should
 	span      uint64        // blocks that one query may cover
+	tooLong   uint64        // span that was refused, raised a little by each answer near it; 0: none was
 	rest      time.Duration // of the last rest; 0 after a success
 	restUntil time.Time
 }
@@ -50,7 +51,7 @@ func newEndpoint(raw string, cfg Config, calls func(int)) (*endpoint, error) {
 	if err != nil || u.Host == "" {
 		return nil, errScheme
 	}
-	e := &endpoint{name: u.Host, span: cfg.MaxSpan}
+	e := &endpoint{name: u.Host, span: min(cfg.MaxSpan, firstSpan)}
 	switch u.Scheme {
 	case "http", "https", "ws", "wss":
 		e.reader, err = newJSONRPC(u, cfg, calls)
@@ -117,8 +118,22 @@ func (p *Pool) checkChain(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
-func (e *endpoint) setSpan(span uint64) {
+// grow has the next query cover more, after one that covered all that it may. What was refused is approached again slowly: each
+// refusal costs a query.
+func (e *endpoint) grow(maximum uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.span = max(span, 1)
+	next := min(e.span+e.span/2+1, maximum)
+	if e.tooLong > 0 && next >= e.tooLong {
+		next = max(e.span, e.tooLong-e.tooLong/8-1)
+		e.tooLong += e.tooLong/256 + 1
+	}
+	e.span = next
+}
+
+// shrink has the next query cover half of one that was refused.
+func (e *endpoint) shrink(refused uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.span, e.tooLong = max(refused/2, 1), refused
 }

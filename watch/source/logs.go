@@ -136,14 +136,14 @@ func (p *Pool) shrinking(ctx context.Context, e *endpoint, from, to uint64, q Qu
 		switch {
 		case err == nil:
 			if end-from+1 == span {
-				e.setSpan(min(span+span/2+1, p.cfg.MaxSpan))
+				e.grow(p.cfg.MaxSpan)
 			}
 			return a, nil
 		case ctx.Err() == nil && end > from && limits(err):
-			e.setSpan((end - from + 1) / 2)
+			e.shrink(end - from + 1)
 		default:
 			if errors.Is(err, context.DeadlineExceeded) { // the next attempt asks for less
-				e.setSpan((end - from + 1) / 2)
+				e.shrink(end - from + 1)
 			}
 			return answer{}, err
 		}

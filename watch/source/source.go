@@ -58,6 +58,7 @@ type Config struct {
 
 const (
 	defaultSpan     = 10_000
+	firstSpan       = 250 // of an endpoint that was not asked yet; it grows with each answer
 	defaultTimeout  = 20 * time.Second
 	defaultResponse = 64 << 20
 	// addressesPerCall is the longest list of addresses that one query names.
