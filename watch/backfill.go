@@ -152,8 +152,8 @@ func (w *worker) backfill(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	if len(logs) > eventsPerCommit && logs[eventsPerCommit].BlockNumber > s.from { // the rest is the next step's
-		next = logs[eventsPerCommit].BlockNumber
+	if len(logs) > w.perCommit && logs[w.perCommit].BlockNumber > s.from { // the rest is the next step's
+		next = logs[w.perCommit].BlockNumber
 	}
 	logs = slices.DeleteFunc(logs, func(l source.Log) bool { return l.BlockNumber >= next })
 	return true, w.commitFill(ctx, f, w.matchAgain(ctx, s, logs), next)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -85,22 +86,38 @@ func (w *Watch) child(by string, block uint64, args map[string]any) newContract 
 	return n
 }
 
-// eventsPerCommit is how many events one transaction writes, and those of their last block: a transaction that takes long keeps the
-// leases of this process from being renewed where the database has one writer.
-const eventsPerCommit = 5000
+// A transaction that takes long keeps the leases of this process from being renewed where the database has one writer, and short
+// ones cost more for each event. So their length follows the time that the ones before took. The events of their last block are added.
+const (
+	commitTime                                 = 500 * time.Millisecond
+	firstCommit, shortestCommit, longestCommit = 5000, 500, 20_000 // events
+)
+
+// pacedCommit is how many events the next transaction may have after one of so many.
+func pacedCommit(now, written int, took time.Duration) int {
+	if written < now/2 {
+		return now // it says little
+	}
+	next := int(float64(written) * float64(commitTime) / float64(max(took, time.Millisecond)))
+	return min(max(next, now/2, shortestCommit), 2*now, longestCommit)
+}
 
 // commitAll writes what was found in a span, in transactions of a bounded length that end between two blocks.
 func (w *worker) commitAll(ctx context.Context, state chainState, s span, list []*occurrence, last source.Block) error {
 	list = slices.DeleteFunc(list, func(o *occurrence) bool { return o.blockNumber < w.position(o.contract) }) // its owner had it before
 	for from := s.from; ; {
-		part, rest := cut(list, eventsPerCommit)
+		part, rest := cut(list, w.perCommit)
 		at := last
 		if len(rest) > 0 {
 			o := part[len(part)-1]
 			at = source.Block{Number: o.blockNumber, Hash: common.HexToHash(o.blockHash)}
 		}
-		if err := w.commit(ctx, state, w.until(s, from, at.Number), part, at); err != nil || len(rest) == 0 {
+		began := time.Now()
+		if err := w.commit(ctx, state, w.until(s, from, at.Number), part, at); err != nil {
 			return err
+		}
+		if w.perCommit = pacedCommit(w.perCommit, len(part), time.Since(began)); len(rest) == 0 {
+			return nil
 		}
 		list, from = rest, at.Number+1
 	}

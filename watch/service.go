@@ -164,7 +164,7 @@ const defaultSpan = 2000
 func (s *Service) worker(chain Chain) *worker {
 	w := &worker{
 		chain: chain, watches: map[string]*Watch{}, source: s.sources[chain.ID], db: s.db, reign: s.fleet.owner, node: s.cfg.Instance, log: s.log, metrics: s.metrics,
-		changed: s.tell, trouble: s.blind.note,
+		changed: s.tell, trouble: s.blind.note, perCommit: firstCommit,
 	}
 	for i := range s.cfg.Plan.Watches {
 		if watch := &s.cfg.Plan.Watches[i]; watch.Chain == chain.ID {

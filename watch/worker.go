@@ -42,6 +42,7 @@ type worker struct {
 	units     map[string]*unit
 	contracts map[contractKey]*contract // of the units, by watch and address
 	ahead     *ahead                    // nil: nothing is read ahead
+	perCommit int                       // events that one transaction may write
 	progress  progress
 }
 
