@@ -13,10 +13,10 @@ SIM_TIME ?= 10m
 SIM_FIRST ?= 0
 comma := ,
 
-.PHONY: help dev build build-race release install setup test unit race e2e soak soakconns chaos chaos-watch chaos-txm lint fmt alerts generate verify bench bench-dev bench-txm proof sim attack fuzz cover
+.PHONY: help dev build build-race release install setup test unit race e2e soak soakconns chaos chaos-watch chaos-txm lint fmt alerts generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 dev: build ## build and start a chain and a relay in one process
 	./bin/lockstep dev
@@ -94,6 +94,9 @@ verify: bin/protogen ## fail when a generated file or go.mod is stale
 bench: setup ## measure, print the figures with their spread and write docs/PERFORMANCE.md (ROWS=reads-cheap,burst for some)
 	./scripts/bench.sh -doc docs/PERFORMANCE.md $(if $(ROWS),-rows $(ROWS))
 	$(if $(ROWS),,$(MAKE) bench-txm)
+
+bench-scaling: setup ## measure what a transaction costs, simulate larger fleets with that and write docs/SCALING.md
+	./scripts/bench.sh -rows scaling -doc docs/PERFORMANCE.md -scaling docs/SCALING.md
 
 bench-dev: setup ## measure the development network: start, memory, transfers through the whole relay
 	go test -count=1 -v -run TestWeight ./e2e/devnet

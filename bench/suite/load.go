@@ -28,6 +28,10 @@ type load struct {
 	conduct     conduct
 	// during runs beside the load. Its error ends the run.
 	during func(ctx context.Context) error
+	// begins runs directly before the first request.
+	begins func(ctx context.Context) error
+	// ended runs when the last answer is there, before anything else is asked.
+	ended func(ctx context.Context) error
 }
 
 // outcome is what one load showed.
@@ -74,6 +78,11 @@ func (l *lab) fire(ctx context.Context, n *network, r *redisServer, q load) (out
 		if before, err = l.before(ctx, n, r, q); err != nil {
 			return err
 		}
+		if q.begins != nil {
+			if err := q.begins(ctx); err != nil {
+				return err
+			}
+		}
 		began = time.Now()
 		if q.during != nil {
 			beside = make(chan error, 1)
@@ -83,6 +92,11 @@ func (l *lab) fire(ctx context.Context, n *network, r *redisServer, q load) (out
 	}
 	cfg.After = func(ctx context.Context, _, _ int) error {
 		o.total = time.Since(began)
+		if q.ended != nil {
+			if err := q.ended(ctx); err != nil {
+				return err
+			}
+		}
 		if beside != nil {
 			if err := <-beside; err != nil {
 				return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,6 +54,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	chosen := flags.String("rows", "", "`rows` to measure, separated by commas (default: all of "+strings.Join(rowNames(), ", ")+")")
 	file := flags.String("json", "", "`file` to write the figures to, as JSON")
 	document := flags.String("doc", "", "`file` in Markdown in which the sections of these rows are replaced")
+	flags.StringVar(&l.scaling, "scaling", "", "`file` in Markdown in which the row scaling replaces what is between its markers")
 	keep := flags.String("keep", "", "`directory` to keep the logs of all processes in")
 	settings := flags.String("set", "", "further `settings` of our relays, NAME=value separated by spaces")
 	flags.IntVar(&l.runs, "runs", 0, "runs of each row (default: each row's own number)")
@@ -92,6 +94,7 @@ func rows() []row {
 		{"fifty", "50 senders × 20, each 1 ms apart, one relay", 3, fifty},
 		{"slow-consensus", "1 sender × 100, 1 ms apart, 3 s to consensus", 3, slowConsensus},
 		{"thousand", "1,000 senders × 20 over two relays on one Redis", 1, thousand},
+		{"scaling", "what a transaction costs each part, and a simulation against two relays on one Redis", 5, scaling},
 		{"redis-killed", "Redis killed in the middle of a burst", 3, redisKilled},
 		{"holder-killed", "kill -9 of the relay that holds the lock", 3, holderKilled},
 		{"no-nodes", "a sender's queue of 1, 10 and 100 while no consensus node takes anything, of one and of thirty", 1, noNodes},
@@ -146,6 +149,8 @@ type lab struct {
 	profiling sync.WaitGroup // of profiles that are under way
 	cases     string         // of the row healing; "": all
 	short     bool           // the row healing with less of everything
+	scaling   string         // document of the row scaling
+	cpus      int            // that all processes share; 0: those of the machine
 	progress  io.Writer
 	started   int
 }
@@ -175,6 +180,9 @@ func (l *lab) open(program, keep string) (err error) {
 	l.dir, err = os.MkdirTemp("", "lockstep-suite-")
 	return err
 }
+
+// processors is how many all processes share.
+func (l *lab) processors() int { return cmp.Or(l.cpus, runtime.NumCPU()) }
 
 func (l *lab) close() {
 	if !l.keep {
