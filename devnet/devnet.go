@@ -67,6 +67,9 @@ type Config struct {
 	// Deterministic makes numbers, times and hashes follow from what is submitted, and its order, alone.
 	Deterministic bool
 
+	// Fees charges what transactions cost on the network; without it only gas is charged.
+	Fees bool
+
 	// SetCode executes transactions with authorizations (EIP-7702, type 4). Hedera refuses them
 	// so far; it is to have them with HIP-1340.
 	SetCode bool
@@ -128,7 +131,7 @@ func New(ctx context.Context, cfg Config) (*Network, error) {
 	}
 	l, err := ledger.New(ledger.Config{
 		Accounts: accounts, Fork: point,
-		ChainID: cfg.ChainID, BlockTime: cfg.BlockTime, History: cfg.History, SetCode: cfg.SetCode, Deterministic: cfg.Deterministic,
+		ChainID: cfg.ChainID, BlockTime: cfg.BlockTime, History: cfg.History, SetCode: cfg.SetCode, Fees: cfg.Fees, Deterministic: cfg.Deterministic,
 		Nodes: node.NodeAccounts(cfg.Nodes), Log: cfg.Log,
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ type forked struct {
 // origin makes a network with things in it, and serves its mirror node.
 func origin(t *testing.T) *forked {
 	t.Helper()
-	f := &forked{world: newWorld(t, 5), hangs: make(chan struct{})}
+	f := &forked{world: newWorld(t, 5, false), hangs: make(chan struct{})}
 	close(f.hangs)
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		f.asked.Add(1)

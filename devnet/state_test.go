@@ -120,7 +120,7 @@ func (w *world) reloaded() *world {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	n, err := New(w.t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0"})
+	n, err := New(w.t.Context(), Config{Consensus: "127.0.0.1:0", Mirror: "127.0.0.1:0", Fees: w.fees})
 	if err != nil {
 		w.t.Fatal(err)
 	}

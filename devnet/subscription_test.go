@@ -29,7 +29,7 @@ func TestSubscription(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	w := newWorld(t, 1)
+	w := newWorld(t, 1, false)
 	w.use(n)
 	created := w.submit(0, &hapi.TransactionBody{Data: &hapi.TransactionBody_ConsensusCreateTopic{ConsensusCreateTopic: &hapi.ConsensusCreateTopicTransactionBody{
 		AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},

@@ -66,6 +66,7 @@ func networkFlags(flags *flag.FlagSet) *chainFlags {
 	})
 	flags.DurationVar(&c.Fork.Timeout, "fork-timeout", upstream.DefaultTimeout, "how long the mirror node of --fork-url has for an answer")
 	flags.BoolVar(&c.Deterministic, "deterministic", false, "make the same of the same: numbers, times and hashes follow from what is submitted alone; blocks are a second apart, from 2026 on")
+	flags.BoolVar(&c.Fees, "fees", false, "charge what transactions cost on the network (HIP-1261) besides gas")
 	flags.BoolVar(&c.SetCode, "set-code", false, "execute transactions with authorizations (EIP-7702, type 4), which Hedera refuses so far;\n"+
 		"the relay lets them through with TX_TYPE_4_ENABLED=true")
 	flags.BoolVar(&c.TLS, "tls", false, "consensus nodes listen for TLS as well, each at the port after its own; the hashes of their certificates are in network/nodes. The relay of \"dev\" uses it")

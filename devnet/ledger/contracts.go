@@ -128,7 +128,7 @@ func (h *handling) evm(msg message) hedera.Status {
 	h.o.move(payer, collector, hedera.Tinybar(msg.gas)*price)
 	out := h.l.engine.run(h.o, h.l.env(h.at), msg)
 	h.o.move(collector, payer, hedera.Tinybar(msg.gas-out.gasUsed)*price)
-	h.r.Fee = hedera.Tinybar(out.gasUsed) * price
+	h.r.Fee += hedera.Tinybar(out.gasUsed) * price
 
 	r := &EVMResult{
 		From: h.sub.Payer, Sender: payer.address, Create: msg.to == nil, Input: msg.data,

@@ -107,8 +107,12 @@
 // around it reverts. At a token's own address the service answers as ERC-20, ERC-721 and
 // HRC-719, at a schedule's as HRC-755, at an account's as HRC-632 and HRC-904. Token code is a delegation to the service, as the network shows it.
 //
-// Known simplifications: HAPI fees, those of pending airdrops included, are checked against the
-// offer and not charged, except that
+// # Fees
+//
+// Gas is always charged. With Config.Fees the payer is charged what the network asks of a transaction (fees.go), whatever
+// becomes of it; without, an offer of [Required] is enough and nothing is taken. The network's own accounts, up to 0.0.100, pay nothing.
+//
+// Known simplifications: queries, pending airdrops, hooks and high volumes cost nothing,
 // whoever sends a transaction on that is too large or has a wrong nonce pays for an empty one,
 // a batch that fails charges no gas and keeps no EVM result of the inner transaction that failed,
 // a self-destruct in favour of an address that cannot

@@ -204,7 +204,7 @@ func (e *ethereumCall) execute() hedera.Status {
 	toRelayer := min(refund, fees.relayer)
 	e.o.move(collector, relayer, toRelayer)
 	e.o.move(collector, sender, refund-toRelayer)
-	e.r.Fee = hedera.Tinybar(out.gasUsed) * e.l.gasPrice()
+	e.r.Fee += hedera.Tinybar(out.gasUsed) * e.l.gasPrice()
 	return e.settle(out)
 }
 
@@ -302,7 +302,7 @@ func (h *handling) chargeAborted() {
 	payer := h.account(h.sub.Payer)
 	charge := min(hedera.Tinybar(txGas)*h.l.gasPrice(), payer.tinybar(), hedera.Hbar)
 	h.o.move(payer, h.o.entityAccount(feeCollector), charge)
-	h.r.Fee = charge
+	h.r.Fee += charge
 }
 
 // result is what every outcome of an Ethereum transaction has in common.

@@ -129,6 +129,10 @@ func (h *handling) run() {
 		h.refuse()
 		return
 	}
+	if status := h.charge(); status != okay {
+		h.r.Status = status
+		return
+	}
 	snapshot, before := h.o.Snapshot(), len(h.preceding)
 	h.r.Status = handler()
 	if h.r.Status != hapi.ResponseCodeEnum_SUCCESS && h.r.Result == nil {

@@ -65,6 +65,9 @@ func NewSignatures(body []byte, pairs []*hapi.SignaturePair) *Signatures {
 	return &Signatures{body: body, pairs: pairs, verified: map[string]bool{}}
 }
 
+// count is how many signatures there are.
+func (s *Signatures) count() int { return len(s.pairs) }
+
 // AmbiguousPrefix tells whether one pair's key prefix begins another's, so that it
 // is unclear whose signatures they are.
 func (s *Signatures) AmbiguousPrefix() bool {

@@ -63,6 +63,10 @@ type Config struct {
 	// decided to have and refuses so far.
 	SetCode bool
 
+	// Fees charges what transactions cost on the network (HIP-1261), to the nearest that can be said without hooks and
+	// high volumes. Without it only gas is charged, and an offer of Required is enough.
+	Fees bool
+
 	// Fork, where set, makes the ledger go on from the state of another network.
 	Fork *ForkPoint
 

@@ -64,8 +64,17 @@ func functions() []hapi.HederaFunctionality {
 	}
 }
 
-// feeSchedule says what is asked here: the same offer for every transaction, and the price
-// of gas for what runs in the EVM. Amounts are thousandths of a tinycent.
+// asked is what is asked here of a function, in tinycents: by the node, by the network and by the service. Without Config.Fees that is
+// the same offer for every transaction.
+func (l *Ledger) asked(f hapi.HederaFunctionality) (node, network, service int64) {
+	if l.cfg.Fees {
+		return nodePrice, networkTimes * nodePrice, priceOf(f)
+	}
+	rate := l.rate()
+	return 0, int64(Required) * int64(rate.Cents) / int64(rate.Hbar), 0
+}
+
+// feeSchedule says what is asked here, and the price of gas for what runs in the EVM. Amounts are thousandths of a tinycent.
 func (l *Ledger) feeSchedule() *hapi.CurrentAndNextFeeSchedule {
 	rate := l.rate()
 	thousandths := func(t hedera.Tinybar) int64 { return int64(t) * int64(rate.Cents) / int64(rate.Hbar) * 1000 }
@@ -79,10 +88,11 @@ func (l *Ledger) feeSchedule() *hapi.CurrentAndNextFeeSchedule {
 			if runsCode(f) {
 				gas = thousandths(l.gasPrice())
 			}
+			node, network, service := l.asked(f)
 			s.TransactionFeeSchedule = append(s.TransactionFeeSchedule, &hapi.TransactionFeeSchedule{
 				HederaFunctionality: f,
 				Fees: []*hapi.FeeData{{
-					Nodedata: price(0, 0), Networkdata: price(thousandths(Required), 0), Servicedata: price(0, gas),
+					Nodedata: price(1000*node, 0), Networkdata: price(1000*network, 0), Servicedata: price(1000*service, gas),
 				}},
 			})
 		}
@@ -91,14 +101,19 @@ func (l *Ledger) feeSchedule() *hapi.CurrentAndNextFeeSchedule {
 	return &hapi.CurrentAndNextFeeSchedule{CurrentFeeSchedule: schedule(), NextFeeSchedule: schedule()}
 }
 
-// simpleFees is feeSchedule in the form that came later, in tinycents: what is asked is the part of
-// the service, and each unit of gas is an extra.
+// simpleFees is feeSchedule in the form that came later, in tinycents: an offer that is the same for all is the part
+// of the service, and each unit of gas is an extra.
 func (l *Ledger) simpleFees() *hapi.SimpleFeeSchedule {
 	rate := l.rate()
 	tinycents := func(t hedera.Tinybar) uint64 { return uint64(int64(t) * int64(rate.Cents) / int64(rate.Hbar)) }
 	s := &hapi.SimpleFeeSchedule{
 		Node: &hapi.SimpleNodeFee{}, Network: &hapi.SimpleNetworkFee{Multiplier: 1}, Unreadable: &hapi.SimpleUnreadableFee{},
 		Extras: []*hapi.SimpleExtra{{Name: hapi.SimpleExtraKind_GAS, Fee: tinycents(l.cfg.GasPrice)}},
+	}
+	if l.cfg.Fees {
+		s.Node.BaseFee, s.Network.Multiplier = nodePrice, networkTimes
+		s.Node.Extras = []*hapi.SimpleExtraReference{{Name: hapi.SimpleExtraKind_SIGNATURES, IncludedCount: includedSignatures}}
+		s.Extras = append(s.Extras, &hapi.SimpleExtra{Name: hapi.SimpleExtraKind_SIGNATURES, Fee: signaturePrice})
 	}
 	byName := map[string]*hapi.SimpleService{}
 	for _, f := range functions() {
@@ -107,7 +122,11 @@ func (l *Ledger) simpleFees() *hapi.SimpleFeeSchedule {
 			byName[name] = &hapi.SimpleService{Name: name}
 			s.Services = append(s.Services, byName[name])
 		}
-		fee := &hapi.SimpleServiceFee{Name: f, BaseFee: tinycents(Required)}
+		_, network, service := l.asked(f)
+		if !l.cfg.Fees {
+			service = network
+		}
+		fee := &hapi.SimpleServiceFee{Name: f, BaseFee: uint64(service)}
 		if runsCode(f) {
 			fee.Extras = []*hapi.SimpleExtraReference{{Name: hapi.SimpleExtraKind_GAS}}
 		}

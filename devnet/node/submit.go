@@ -61,7 +61,7 @@ func (n *Node) Submit(ctx context.Context, tx *hapi.Transaction) (*hapi.Transact
 	}
 	response := &hapi.TransactionResponse{NodeTransactionPrecheckCode: code}
 	if code == hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE {
-		response.Cost = uint64(ledger.Required)
+		response.Cost = uint64(n.ledger.Fee(sub))
 	}
 	if code != ok {
 		return response, nil
@@ -266,18 +266,18 @@ func (n *Node) payer(sub *ledger.Submission) hedera.Status {
 	if !signed {
 		return hapi.ResponseCodeEnum_INVALID_SIGNATURE
 	}
-	return affordable(sub.Body, payer.Balance)
+	return affordable(sub.Body, n.ledger.Fee(sub), payer.Balance)
 }
 
 // affordable checks the offer against what is asked, and the balance against both
 // that and what the payer adds for gas.
-func affordable(body *hapi.TransactionBody, balance hedera.Tinybar) hedera.Status {
-	need := ledger.Required
+func affordable(body *hapi.TransactionBody, fee, balance hedera.Tinybar) hedera.Status {
+	need := fee
 	if e := body.GetEthereumTransaction(); e != nil {
 		need += hedera.Tinybar(min(max(e.GetMaxGasAllowance(), 0), 1<<61))
 	}
 	switch {
-	case body.GetTransactionFee() < uint64(ledger.Required):
+	case body.GetTransactionFee() < uint64(fee):
 		return hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE
 	case balance < need:
 		return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE
