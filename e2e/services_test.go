@@ -9,7 +9,7 @@ import (
 // startServices returns a chain, and the input of a script for a payer of its own.
 func startServices(t *testing.T) func(task string, payer int) map[string]any {
 	t.Helper()
-	n := startDev(t, nil)
+	n := startDev(t, nil, "--fees") // so that what the SDK offers by itself must be enough
 	return func(task string, payer int) map[string]any {
 		a := n.Accounts[payer]
 		return map[string]any{
