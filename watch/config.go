@@ -106,41 +106,63 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 // Validate returns everything that is wrong with a plan.
 func (p *Plan) Validate() error {
 	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for _, wrong := range p.problems() {
+		errs = append(errs, wrong.err)
+	}
+	return errors.Join(errs...)
+}
+
+// problem is something that is wrong with a plan.
+type problem struct {
+	chain, watch int // index of what it is about; -1 for neither
+	// inside says that it follows from the watch's own parts; others follows from what else there is.
+	inside, others bool
+	err            error
+}
+
+func (p *Plan) problems() (all []problem) {
+	add := func(where problem, format string, args ...any) {
+		where.err = fmt.Errorf(format, args...)
+		all = append(all, where)
+	}
 	chains := map[uint64]bool{}
-	for _, c := range p.Chains {
+	for i, c := range p.Chains {
+		here := problem{chain: i, watch: -1}
 		switch {
 		case chains[c.ID]:
-			bad("chain %d is described twice", c.ID)
+			add(here, "chain %d is described twice", c.ID)
 		case c.ID == 0:
-			bad("a chain has no id")
+			add(here, "a chain has no id")
 		case len(c.URLs) == 0:
-			bad("chain %d has no URL", c.ID)
+			add(here, "chain %d has no URL", c.ID)
 		}
 		chains[c.ID] = true
 	}
 	names := map[string]bool{}
+	whole := problem{chain: -1, watch: -1}
 	if len(p.Watches) == 0 {
-		bad("there is nothing to follow: no watch")
+		add(whole, "there is nothing to follow: no watch")
 	}
 	if len(p.Watches) > maxWatches {
-		bad("%d watches, the maximum is %d", len(p.Watches), maxWatches)
+		add(whole, "%d watches, the maximum is %d", len(p.Watches), maxWatches)
 	}
 	for i := range p.Watches {
-		w := &p.Watches[i]
+		w, here := &p.Watches[i], problem{chain: -1, watch: i}
 		if !namePattern.MatchString(w.Name) {
-			bad("watch %q: a name has 1 to 64 letters, digits, - and _", w.Name)
+			add(here, "watch %q: a name has 1 to 64 letters, digits, - and _", w.Name)
 		}
 		if names[w.Name] {
-			bad("watch %s is described twice", w.Name)
+			add(here, "watch %s is described twice", w.Name)
 		}
 		names[w.Name] = true
 		if !chains[w.Chain] {
-			bad("watch %s: chain %d is not described", w.Name, w.Chain)
+			add(problem{chain: -1, watch: i, others: true}, "watch %s: chain %d is not described", w.Name, w.Chain)
 		}
-		errs = append(errs, w.validate()...)
+		for _, err := range w.validate() {
+			all = append(all, problem{chain: -1, watch: i, inside: true, err: err})
+		}
 	}
-	return errors.Join(errs...)
+	return all
 }
 
 func (w *Watch) validate() []error {

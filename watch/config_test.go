@@ -86,6 +86,31 @@ watches:
 			t.Errorf("nobody says %q:\n%v", want, err)
 		}
 	}
+
+	// What is wrong with the whole is told together with that, but not what only follows from it.
+	_, err = watch.Read([]byte(`chains:
+  - {id: 1, urls: ["htp://user:hunter2@host"]}
+watches:
+  - name: bad name!
+    chain: 2
+    events: [A()]
+    addresses: ["0xfac0000000000000000000000000000000000001"]
+    sinks: [pigeon, "redis://host", "webhook:ftp://host"]
+  - {name: b, chain: 1, factory: {address: "0xfac0000000000000000000000000000000000001", event: "Made(address child)", child: kid}}
+  - {name: b, chain: 1, evnts: [A()]}
+`), "watch.yaml")
+	for _, want := range []string{
+		"watch.yaml:2: an endpoint's URL", `watch.yaml:4: watch "bad name!": a name has`, "watch.yaml:4: watch bad name!: chain 2 is not described", `watch.yaml:8: sink "pigeon" is not known`,
+		"watch.yaml:8: sink redis: want a URL with the name", "watch.yaml:8: sink webhook: want", "watch.yaml:9: watch b: the factory's event Made has no argument kid", `watch.yaml:10: a watch has no setting "evnts"`,
+		"watch.yaml:10: watch b is described twice",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("nobody says %q:\n%v", want, err)
+		}
+	}
+	if err != nil && (strings.Contains(err.Error(), "watch b: it follows nothing") || strings.Contains(err.Error(), "hunter2")) {
+		t.Errorf("a mistake is told twice, or a password: %v", err)
+	}
 }
 
 func FuzzRead(f *testing.F) {

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 
 	"lockstep/internal/secret"
 	"lockstep/watch/decode"
+	"lockstep/watch/source"
 )
 
 // maxFile bounds watch.yaml and the ABI files that it names, in bytes.
@@ -57,36 +59,72 @@ func Read(text []byte, path string) (*Plan, error) {
 	if len(document.Content) == 1 {
 		r.plan(document.Content[0], plan)
 	}
-	if len(r.errs) > 0 {
-		return nil, errors.Join(r.errs...)
+	r.validate(plan)
+	if len(r.mistakes) == 0 {
+		return plan, nil
 	}
-	if err := plan.Validate(); err != nil {
-		for line := range strings.Lines(err.Error()) {
-			r.errs = append(r.errs, fmt.Errorf("%s:%d: %s", path, r.lineOf(line), strings.TrimSpace(line)))
-		}
-		return nil, errors.Join(r.errs...)
+	slices.SortStableFunc(r.mistakes, func(a, b mistake) int { return cmp.Compare(a.line, b.line) })
+	var errs []error
+	for _, m := range r.mistakes {
+		errs = append(errs, fmt.Errorf("%s:%d: %w", path, m.line, m.err))
 	}
-	return plan, nil
+	return nil, errors.Join(errs...)
+}
+
+// mistake is something that is wrong in a line.
+type mistake struct {
+	line int
+	err  error
 }
 
 // reader walks the nodes of the file and collects what is wrong.
 type reader struct {
-	path  string
-	errs  []error
-	lines map[string]int // of each watch
+	path            string
+	mistakes        []mistake
+	misread         int       // mistakes that leave out a part of the plan
+	chains, watches []passage // as in the plan
 }
 
-func (r *reader) fail(n *yaml.Node, format string, args ...any) {
-	r.errs = append(r.errs, fmt.Errorf("%s:%d: %s", r.path, n.Line, fmt.Sprintf(format, args...)))
+// passage is where something of the plan stands in the file.
+type passage struct {
+	line    int
+	misread bool // a mistake was found in it
 }
 
-// lineOf finds the watch that an error of Validate speaks of.
-func (r *reader) lineOf(message string) int {
-	words := strings.Fields(message)
-	if len(words) > 1 && words[0] == "watch" {
-		return max(1, r.lines[strings.Trim(words[1], `:"`)])
+// validate adds what is wrong with the plan as a whole, but for what may follow from a mistake that was found already.
+func (r *reader) validate(plan *Plan) {
+	misread := func(w passage) bool { return w.misread }
+	for _, wrong := range plan.problems() {
+		line := 1
+		switch {
+		case wrong.others && slices.ContainsFunc(r.chains, misread):
+			continue
+		case wrong.watch >= 0:
+			line = r.watches[wrong.watch].line
+			if wrong.inside && r.watches[wrong.watch].misread {
+				continue
+			}
+		case wrong.chain >= 0:
+			line = r.chains[wrong.chain].line
+			if r.chains[wrong.chain].misread {
+				continue
+			}
+		}
+		r.mistakes = append(r.mistakes, mistake{line, wrong.err})
 	}
-	return 1
+}
+
+// fail notes a mistake that leaves out a part of the plan.
+func (r *reader) fail(n *yaml.Node, format string, args ...any) {
+	r.misread++
+	r.mistakes = append(r.mistakes, mistake{n.Line, fmt.Errorf(format, args...)})
+}
+
+// note notes a mistake in a value that nothing else depends on.
+func (r *reader) note(n *yaml.Node, err error) {
+	if err != nil {
+		r.mistakes = append(r.mistakes, mistake{n.Line, err})
+	}
 }
 
 // fields calls a function for each known key of a mapping, and complains of the others.
@@ -155,6 +193,13 @@ func (r *reader) signature(n *yaml.Node) *decode.Signature {
 	return s
 }
 
+func (r *reader) sink(n *yaml.Node) string {
+	spec := r.text(n, "a sink")
+	_, err := ParseSink(spec)
+	r.note(n, err)
+	return spec
+}
+
 func (r *reader) depth(n *yaml.Node) Depth {
 	d, err := ParseDepth(n.Value)
 	if err != nil {
@@ -164,16 +209,19 @@ func (r *reader) depth(n *yaml.Node) Depth {
 }
 
 func (r *reader) plan(n *yaml.Node, p *Plan) {
-	r.lines = map[string]int{}
 	r.fields(n, "the file", map[string]func(*yaml.Node){
 		"chains": func(n *yaml.Node) {
-			r.list(n, "chains", func(n *yaml.Node) { p.Chains = append(p.Chains, r.chain(n)) })
+			r.list(n, "chains", func(n *yaml.Node) {
+				before := r.misread
+				p.Chains = append(p.Chains, r.chain(n))
+				r.chains = append(r.chains, passage{n.Line, r.misread > before})
+			})
 		},
 		"watches": func(n *yaml.Node) {
 			r.list(n, "watches", func(n *yaml.Node) {
-				w := r.watch(n)
-				r.lines[w.Name] = n.Line
-				p.Watches = append(p.Watches, w)
+				before := r.misread
+				p.Watches = append(p.Watches, r.watch(n))
+				r.watches = append(r.watches, passage{n.Line, r.misread > before})
 			})
 		},
 	})
@@ -184,7 +232,10 @@ func (r *reader) chain(n *yaml.Node) Chain {
 	r.fields(n, "a chain", map[string]func(*yaml.Node){
 		"id": func(n *yaml.Node) { c.ID = r.number(n, "id") },
 		"urls": func(n *yaml.Node) {
-			r.list(n, "urls", func(n *yaml.Node) { c.URLs = append(c.URLs, secret.String(r.text(n, "a URL"))) })
+			r.list(n, "urls", func(n *yaml.Node) {
+				c.URLs = append(c.URLs, secret.String(r.text(n, "a URL")))
+				r.note(n, source.CheckURL(n.Value))
+			})
 		},
 		"finality": func(n *yaml.Node) { c.Finality = r.number(n, "finality") },
 		"maxSpan":  func(n *yaml.Node) { c.MaxSpan = r.number(n, "maxSpan") },
@@ -208,7 +259,7 @@ func (r *reader) watch(n *yaml.Node) Watch {
 		},
 		"abi": func(n *yaml.Node) { w.Events = append(w.Events, r.abi(n)...) },
 		"sinks": func(n *yaml.Node) {
-			r.list(n, "sinks", func(n *yaml.Node) { w.Sinks = append(w.Sinks, r.text(n, "a sink")) })
+			r.list(n, "sinks", func(n *yaml.Node) { w.Sinks = append(w.Sinks, r.sink(n)) })
 		},
 		"actions": func(n *yaml.Node) {
 			r.list(n, "actions", func(n *yaml.Node) { w.Actions = append(w.Actions, r.action(n)) })

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"lockstep/txmgr/client"
 	"lockstep/watch"
@@ -19,11 +18,8 @@ type manager struct {
 	deps   Deps
 }
 
-func newManager(url string, deps Deps) (*manager, error) {
-	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
-		return nil, errors.New("sink manager: want manager:http://host:port")
-	}
-	return &manager{client: client.New(url, deps.ManagerKey), deps: deps}, nil
+func newManager(url string, deps Deps) *manager {
+	return &manager{client: client.New(url, deps.ManagerKey), deps: deps}
 }
 
 // Publish implements watch.Sink.

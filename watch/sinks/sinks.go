@@ -24,11 +24,9 @@ package sinks
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"sync"
 
 	"google.golang.org/api/option"
@@ -57,49 +55,24 @@ type Deps struct {
 
 // New makes the sink that a text describes. It contacts nobody.
 func New(spec string, deps Deps) (watch.Sink, error) {
-	kind, rest, _ := strings.Cut(spec, ":")
-	switch {
-	case spec == "stdout":
+	parsed, err := watch.ParseSink(spec)
+	if err != nil {
+		return nil, err
+	}
+	switch parsed.Kind {
+	case watch.SinkStdout:
 		return &stdout{out: deps.Stdout}, nil
-	case kind == "webhook":
-		return newWebhook(rest, deps)
-	case kind == "manager":
-		return newManager(rest, deps)
-	case strings.HasPrefix(kind, "redis"):
-		url, stream, err := splitTarget(kind, rest, spec)
-		if err != nil {
-			return nil, err
-		}
-		return newStream(url, stream)
-	case kind == "nats" || kind == "tls":
-		url, subject, err := splitTarget(kind, rest, spec)
-		if err != nil {
-			return nil, err
-		}
-		return newNATS(url, subject), nil
-	case kind == "pubsub":
-		project, topic, ok := strings.Cut(rest, "/")
-		if !ok || project == "" || topic == "" {
-			return nil, errors.New("sink pubsub: want pubsub:project/topic")
-		}
-		return newPubSub(project, topic, deps.PubSub), nil
-	default:
-		return nil, fmt.Errorf("sink %q is not known: want stdout, webhook:URL, redis://host/stream, nats://host/subject, pubsub:project/topic or manager:URL", kind)
+	case watch.SinkWebhook:
+		return newWebhook(parsed.Target, deps)
+	case watch.SinkManager:
+		return newManager(parsed.Target, deps), nil
+	case watch.SinkRedis:
+		return newStream(parsed.Target, parsed.Name)
+	case watch.SinkNATS:
+		return newNATS(parsed.Target, parsed.Name), nil
+	default: // watch.SinkPubSub
+		return newPubSub(parsed.Target, parsed.Name, deps.PubSub), nil
 	}
-}
-
-// splitTarget takes the last part of a URL's path as the name of a stream or subject.
-func splitTarget(kind, rest, spec string) (url, name string, err error) {
-	full := spec
-	if !strings.HasPrefix(rest, "//") {
-		full = rest // redis:redis://…
-	}
-	scheme := strings.Index(full, "://")
-	slash := strings.LastIndexByte(full, '/')
-	if scheme < 0 || slash < scheme+3 || slash == len(full)-1 {
-		return "", "", fmt.Errorf("sink %s: want a URL with the name at its end, like %s://host:port/name", kind, kind)
-	}
-	return full[:slash], full[slash+1:], nil
 }
 
 // stdout writes lines of JSON. One write is one batch, so that lines of processes that share a terminal do not mix.

@@ -46,19 +46,35 @@ type endpoint struct {
 // mirrorScheme begins the URL of a mirror node's REST interface.
 const mirrorScheme = "mirror+"
 
-func newEndpoint(raw string, cfg Config, calls func(int)) (*endpoint, error) {
+// CheckURL tells whether an endpoint can have a URL.
+func CheckURL(raw string) error {
+	_, err := parse(raw)
+	return err
+}
+
+func parse(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
 		return nil, errScheme
 	}
-	e := &endpoint{name: u.Host, span: min(cfg.MaxSpan, firstSpan)}
 	switch u.Scheme {
-	case "http", "https", "ws", "wss":
-		e.reader, err = newJSONRPC(u, cfg, calls)
-	case mirrorScheme + "http", mirrorScheme + "https":
-		e.reader, err = newMirrorNode(strings.TrimPrefix(raw, mirrorScheme), cfg, calls)
+	case "http", "https", "ws", "wss", mirrorScheme + "http", mirrorScheme + "https":
+		return u, nil
 	default:
 		return nil, errScheme
+	}
+}
+
+func newEndpoint(raw string, cfg Config, calls func(int)) (*endpoint, error) {
+	u, err := parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoint{name: u.Host, span: min(cfg.MaxSpan, firstSpan)}
+	if strings.HasPrefix(u.Scheme, mirrorScheme) {
+		e.reader, err = newMirrorNode(strings.TrimPrefix(raw, mirrorScheme), cfg, calls)
+	} else {
+		e.reader, err = newJSONRPC(u, cfg, calls)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %s: %w", u.Host, err)
