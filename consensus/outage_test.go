@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,20 +15,31 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// endpoint returns an address of this machine where nobody listens or, as a black hole, where
-// connections are taken and nothing is ever said.
+// endpoint returns an address of this machine that refuses connections or, as a black hole, where connections are taken and nothing
+// is ever said. It is nobody else's meanwhile: a socket that does not listen has it.
 func endpoint(t *testing.T, blackHole bool) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if blackHole {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = listener.Close() })
+		return listener.Addr().String()
+	}
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !blackHole {
-		_ = listener.Close()
-	} else {
-		t.Cleanup(func() { _ = listener.Close() })
+	t.Cleanup(func() { _ = syscall.Close(socket) })
+	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
 	}
-	return listener.Addr().String()
+	at, err := syscall.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", at.(*syscall.SockaddrInet4).Port)
 }
 
 // TestOutage: when no node can take a transaction, its submission ends when its time is up, not after
