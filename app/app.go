@@ -18,6 +18,7 @@ import (
 	"lockstep/config"
 	"lockstep/consensus"
 	"lockstep/ethapi"
+	"lockstep/internal/apikey"
 	"lockstep/internal/budget"
 	"lockstep/internal/cache"
 	"lockstep/internal/lifecycle"
@@ -47,11 +48,13 @@ type App struct {
 	consensus     *consensus.Client
 	budget        *limit.Budget
 	nonces        *limit.WrongNonces
+	keys          *apikey.Ring
 	promises      *pending.Promises
 	pool          *pending.Pool
 	trace         *lifecycle.Service
 	submitter     *submit.Submitter
 	subscriptions *ethapi.Subscriptions
+	dispatcher    *rpc.Dispatcher
 	http          *rpc.HTTPServer
 	ws            *rpc.WSServer
 

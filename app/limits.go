@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/ethapi"
+	"lockstep/internal/apikey"
 	"lockstep/internal/hedera"
 	"lockstep/internal/limit"
 	"lockstep/mirror"
@@ -31,6 +32,13 @@ func (a *App) limiter() (rpc.Limiter, []prometheus.Collector) {
 		return here, calls.Collectors()
 	default:
 		return calls, calls.Collectors()
+	}
+}
+
+// warnOfIdle names the methods in a file of API keys that are not served.
+func (a *App) warnOfIdle(f apikey.File) {
+	for method, holder := range a.dispatcher.Idle(f) {
+		a.log.Warn("an API key allows a method that this relay does not have; is it misspelt?", "method", method, "key", holder)
 	}
 }
 

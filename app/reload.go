@@ -53,6 +53,9 @@ func (a *App) Reload(ctx context.Context) (Reloaded, error) {
 	limits := next.RPC.RateLimit
 	a.callLimits.Store(&limits)
 	a.locks.SetRollout(next.Lock)
+	a.keys.Replace(next.RPC.Keys.APIKeys)
+	a.ws.EndRevoked()
+	a.warnOfIdle(next.RPC.Keys.APIKeys)
 	r.apply(next)
 	a.log.InfoContext(ctx, "the settings were read again", "changed", done.Changed, "need_a_restart", done.Restart)
 	return done, nil

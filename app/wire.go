@@ -13,6 +13,7 @@ import (
 	"lockstep/config"
 	"lockstep/consensus"
 	"lockstep/ethapi"
+	"lockstep/internal/apikey"
 	"lockstep/internal/budget"
 	"lockstep/internal/cache"
 	"lockstep/internal/limit"
@@ -117,15 +118,18 @@ func (a *App) wire() (err error) {
 	}
 	metrics := rpc.NewMetrics()
 	limiter, collectors := a.limiter()
-	dispatcher, err := rpc.NewDispatcher(cfg.RPC, methods, rpc.Options{
-		Logger: a.log, Metrics: metrics, Limiter: limiter, Unknown: ethapi.UnknownMethod, Memory: a.memory, Heavy: budget.NewHeavyReads(cfg.Budget), Processors: processors,
+	a.keys = apikey.NewRing(cfg.RPC.Keys.APIKeys)
+	quotas := limit.NewQuotas(a.redis, cfg.Limit.RedisTimeout.Duration())
+	a.dispatcher, err = rpc.NewDispatcher(cfg.RPC, methods, rpc.Options{
+		Logger: a.log, Metrics: metrics, Limiter: limiter, Keys: a.keys, Quotas: quotas, Unknown: ethapi.UnknownMethod, Memory: a.memory, Heavy: budget.NewHeavyReads(cfg.Budget), Processors: processors,
 	})
 	if err != nil {
 		return err
 	}
-	a.ws = rpc.NewWSServer(dispatcher)
-	a.http = rpc.NewHTTPServer(dispatcher, a.httpOptions(api))
-	return a.register(metrics.Collectors(), collectors, a.budget.Collectors(), a.nonces.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.cache.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors(), a.pool.Collectors(), a.promises.Collectors(), a.trace.Collectors(), api.Collectors(), a.memory.Collectors(), a.costs.collectors(), a.ownCollectors())
+	a.warnOfIdle(cfg.RPC.Keys.APIKeys)
+	a.ws = rpc.NewWSServer(a.dispatcher)
+	a.http = rpc.NewHTTPServer(a.dispatcher, a.httpOptions(api))
+	return a.register(metrics.Collectors(), collectors, a.keys.Collectors(), quotas.Collectors(), a.budget.Collectors(), a.nonces.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.cache.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors(), a.pool.Collectors(), a.promises.Collectors(), a.trace.Collectors(), api.Collectors(), a.memory.Collectors(), a.costs.collectors(), a.ownCollectors())
 }
 
 // accepted tells subscribers of a transaction that a node has accepted.

@@ -52,6 +52,8 @@ func (ex *exchange) httpStatus() int {
 func (ex *exchange) retryAfter(status int) int {
 	f, _ := ex.outcome()
 	switch {
+	case f.code == eth.CodeRateLimited && ex.request.holder != nil:
+		return int(keyWindow.Seconds())
 	case f.code == eth.CodeRateLimited:
 		return max(1, int(ex.d.config.RateLimit.Window.Duration().Seconds()))
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:

@@ -59,6 +59,7 @@ type Config struct {
 	Batch     BatchConfig
 	WebSocket WebSocketConfig
 	RateLimit RateLimitConfig
+	Keys      KeysConfig
 }
 
 // HTTPConfig holds the settings of the HTTP server.
@@ -221,6 +222,7 @@ func (c *Config) Validate() error {
 	for _, origin := range ws.AllowedOrigins {
 		need(isOrigin(origin), "WS_ALLOWED_ORIGINS: %q is neither * nor scheme://host[:port].", origin)
 	}
+	need(!c.Keys.KeyRequired || c.Keys.APIKeys.Given(), "API_KEYS_REQUIRED=true needs API_KEYS_FILE.")
 	need(c.RateLimit.Disabled || c.RateLimit.Window > 0, "LIMIT_DURATION must be positive.")
 	_, err := readProxies(c.TrustedProxies)
 	return errors.Join(append(errs, err)...)

@@ -8,6 +8,7 @@ import (
 	"github.com/caarlos0/env/v11"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/apikey"
 	"lockstep/internal/envx"
 )
 
@@ -27,7 +28,7 @@ func TestConfigDefaults(t *testing.T) {
 	want.Batch.Disallowed = c.Batch.Disallowed // the tests have a shorter list
 	want.HTTP.DrainTimeout, want.WebSocket.WriteTimeout = envx.Millis(20*time.Second), envx.Millis(10*time.Second)
 	want.WebSocket.InactivityTTL, want.WebSocket.PingInterval = envx.Millis(5*time.Minute), envx.Millis(100*time.Second)
-	if diff := cmp.Diff(want, c); diff != "" {
+	if diff := cmp.Diff(want, c, cmp.AllowUnexported(apikey.File{})); diff != "" {
 		t.Errorf("defaults differ from what the tests use: (-want +got)\n%s", diff)
 	}
 	if len(c.Batch.Disallowed) != 8 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"lockstep/internal/apikey"
 	"lockstep/internal/budget"
 	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
@@ -28,6 +29,8 @@ type Options struct {
 	Logger  *slog.Logger // required
 	Metrics *Metrics     // required
 	Limiter Limiter      // nil: no limit
+	Keys    *apikey.Ring // nil: keys mean nothing
+	Quotas  Quotas       // nil: keys have no limit
 	// Unknown is the answer to a method that is not in the table, or not on this transport;
 	// served says whether the transport serves its namespace. nil: method not found.
 	Unknown func(name string, t Transport, served bool) *eth.Error
@@ -48,6 +51,8 @@ type Dispatcher struct {
 	log     *slog.Logger
 	metrics *Metrics
 	limiter Limiter
+	keys    *apikey.Ring
+	quotas  Quotas
 	unknown func(name string, t Transport, served bool) *eth.Error
 	memory  *budget.Memory
 	heavy   *budget.Turns
@@ -95,6 +100,8 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 		log:     o.Logger,
 		metrics: o.Metrics,
 		limiter: o.Limiter,
+		keys:    o.Keys,
+		quotas:  o.Quotas,
 		unknown: o.Unknown,
 		memory:  o.Memory,
 		heavy:   o.Heavy, processors: o.Processors,
@@ -174,8 +181,9 @@ func (d *Dispatcher) admit(ctx context.Context, ex *exchange, c *call) (f fault,
 		return notInBatch(e.Name), false
 	case e == nil || !e.served[ex.face.transport]:
 		return d.unserved(ctx, ex, c), false
-	case !d.allowed(ctx, ex, e.Name):
-		return known(eth.ErrRateLimited(e.Name)), false
+	}
+	if f, ok := d.admitCaller(ctx, ex, e); !ok {
+		return f, false
 	}
 	raw := c.message.params
 	if ex.face.transport == TransportWebSocket && raw.Null() {
@@ -215,13 +223,29 @@ func (d *Dispatcher) unserved(ctx context.Context, ex *exchange, c *call) fault 
 	if !ex.face.apis[Namespace(name)] {
 		return known(d.unknown(name, ex.face.transport, false))
 	}
-	if !d.allowed(ctx, ex, unknownMethod) {
+	if h := ex.request.holder; h != nil {
+		if f, ok := d.spend(ctx, h, name, 1); !ok {
+			return f
+		}
+	} else if !d.allowed(ctx, ex, unknownMethod) {
 		return known(eth.ErrRateLimited(name))
 	}
 	if e := d.methods[name]; e != nil && e.WebSocketOnly && d.config.Profile == ProfileEthereum {
 		return fault{code: eth.CodeMethodNotFound, message: "notifications not supported"}
 	}
 	return known(d.unknown(name, ex.face.transport, true))
+}
+
+// admitCaller checks whether the caller may call a method now. A caller with a key has the limits of the key, any other
+// those of its address.
+func (d *Dispatcher) admitCaller(ctx context.Context, ex *exchange, e *entry) (f fault, ok bool) {
+	if h := ex.request.holder; h != nil {
+		return d.admitHolder(ctx, h, e.Name, e.Weight)
+	}
+	if !d.allowed(ctx, ex, e.Name) {
+		return known(eth.ErrRateLimited(e.Name)), false
+	}
+	return fault{}, true
 }
 
 func (d *Dispatcher) allowed(ctx context.Context, ex *exchange, method string) bool {

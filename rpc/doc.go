@@ -88,6 +88,13 @@
 // wait for their turn. The clients that used least get theirs first. Labels and rate-limit keys never hold method
 // names that are not in the table.
 //
+// # API keys
+//
+// A request or an upgrade request may bring an API key (internal/apikey, keys.go). A key that is not known is refused
+// before any call is read, with status 401; a missing one only if keys are required. Calls with a key have the
+// key's methods and limits, and none of their address's. A WebSocket connection has the key that it was opened with; it
+// ends when that key is revoked.
+//
 // # Notifications
 //
 // A method that was called over WebSocket finds its connection in the Request
@@ -108,7 +115,7 @@
 //
 //	1001  the server stops; the answers that were ready in time were sent before
 //	1007  a text message was not UTF-8
-//	1008  the client reads its notifications too slowly
+//	1008  the client reads its notifications too slowly, or its API key is not valid any more
 //	1009  a message was over the size limit
 //	4001  too many connections from one address
 //	4002  nothing went over the connection for too long

@@ -137,6 +137,12 @@ func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
 	h["X-Request-Id"] = req.header[:]
 	h["Content-Type"] = s.jsonType
 
+	var f fault
+	var ok bool
+	if req.request.holder, f, ok = s.d.identify(netHeader(r.Header)); !ok {
+		s.d.refuse(&req.request, f, req)
+		return
+	}
 	req.buf = s.bodies.Get().(*[]byte)
 	var err error
 	req.body, err = readBody(r, *req.buf, s.limit, req.request.account)
@@ -176,6 +182,9 @@ func (req *netRequest) answer(status, retry int, answer [][]byte) {
 	}
 	if retry > 0 {
 		req.w.Header()[retryHeader] = []string{strconv.Itoa(retry)}
+	}
+	if status == http.StatusUnauthorized {
+		req.w.Header().Set(authenticateHeader, "Bearer")
 	}
 	if status != http.StatusOK {
 		req.w.WriteHeader(status)

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"net/http"
 	"strconv"
 
 	"lockstep/internal/budget"
@@ -32,6 +33,12 @@ func (s plainServer) ServePlain(r *plainhttp.Request) {
 	req := &plainRequest{r: r, requestContext: requestContext{Context: r.Context()}}
 	s.begin(&req.requestContext, r, r.RemoteAddr(), r.Account())
 	defer s.end(&req.requestContext)
+	var f fault
+	var ok bool
+	if req.request.holder, f, ok = s.d.identify(r); !ok {
+		s.d.refuse(&req.request, f, req)
+		return
+	}
 	if !s.d.serve(req, &req.request, r.Body(), req) {
 		r.Keep()
 	}
@@ -41,11 +48,14 @@ func (req *plainRequest) slow()   { req.r.Slow() }
 func (req *plainRequest) forget() { req.r.Forget() }
 
 func (req *plainRequest) answer(status, retry int, answer [][]byte) {
-	again := ""
-	if retry > 0 {
-		again = retryHeader + ": " + strconv.Itoa(retry) + "\r\n"
+	further := ""
+	switch {
+	case retry > 0:
+		further = retryHeader + ": " + strconv.Itoa(retry) + "\r\n"
+	case status == http.StatusUnauthorized:
+		further = authenticateHeader + ": Bearer\r\n"
 	}
-	req.r.Respond(status, answer, again, "Access-Control-Allow-Origin: "+anyOrigin+"\r\n"+
+	req.r.Respond(status, answer, further, "Access-Control-Allow-Origin: "+anyOrigin+"\r\n"+
 		"Content-Type: "+jsonType+"\r\n"+
 		"Vary: "+varyOrigin+"\r\n"+
 		"X-Request-Id: ", req.request.ID, "\r\n")

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"math/rand/v2"
 
+	"lockstep/internal/apikey"
 	"lockstep/internal/budget"
 )
 
@@ -37,6 +38,7 @@ type Request struct {
 	Conn Notifier
 
 	account *budget.Account
+	holder  *apikey.Holder // of the API key; nil: none came with it
 }
 
 // Notifier is the connection of a WebSocket client, for methods that send to it

@@ -79,6 +79,11 @@ func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Service Unavailable", http.StatusServiceUnavailable)
 		return
 	}
+	holder, f, ok := s.d.identify(netHeader(r.Header))
+	if !ok {
+		s.refuseHandshake(w, r, f)
+		return
+	}
 	ip := clientIP(netHeader(r.Header), r.RemoteAddr, s.d.proxies)
 	ws, err := s.upgrader.Upgrade(w, r, nil)
 	if err != nil {
@@ -86,12 +91,14 @@ func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := newWSConn(r.Context(), s, ws, ip)
+	c.holder = holder
 	if e, ok := s.enroll(c); !ok {
 		defer s.refused()
 		defer c.cancel()
 		refuse(c, e)
 		return
 	}
+	_, _ = c.currentHolder() // the key may have been revoked since it was looked up
 	c.watch()
 	go c.run()
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"lockstep/internal/apikey"
 	"lockstep/internal/budget"
 	"lockstep/internal/jsonx"
 )
@@ -32,6 +33,7 @@ const (
 	reasonSlow         = "client reads too slowly"
 	reasonNotUTF8      = "text is not UTF-8"
 	reasonBusy         = "no memory for a message of this size now"
+	reasonRevoked      = "the API key is not valid any more"
 )
 
 // abandonGrace is how long a connection waits for its cancelled calls: long enough for those that time out to be
@@ -60,7 +62,8 @@ type wsConn struct {
 	ws      *websocket.Conn // read side; only for the reader
 	net     net.Conn
 	ip      string
-	client  string // the client that the address belongs to
+	client  string         // the client that the address belongs to
+	holder  *apikey.Holder // of the key that it was opened with; nil: none
 	started time.Time
 	out     *outbox
 	ctx     context.Context    // of the connection's calls
@@ -235,8 +238,14 @@ func (c *wsConn) read(ctx context.Context) error {
 			c.arrival.Close()
 			return errStopped
 		case c.slots <- struct{}{}:
-			c.handle(ctx, body)
 		}
+		holder, ok := c.currentHolder()
+		if !ok {
+			<-c.slots
+			c.arrival.Close()
+			return errStopped
+		}
+		c.handle(ctx, holder, body)
 	}
 }
 
@@ -304,8 +313,8 @@ func (c *wsConn) awaitMessages() {
 
 // handle begins a message and, if nothing in it has to wait, finishes it. The message holds a
 // slot until it is answered.
-func (c *wsConn) handle(ctx context.Context, body []byte) {
-	request, r := withRequest(ctx, Request{ID: newRequestID(), IP: c.ip, Transport: TransportWebSocket, Conn: c, account: c.arrival})
+func (c *wsConn) handle(ctx context.Context, holder *apikey.Holder, body []byte) {
+	request, r := withRequest(ctx, Request{ID: newRequestID(), IP: c.ip, Transport: TransportWebSocket, Conn: c, account: c.arrival, holder: holder})
 	ctx = request
 	d := c.server.d
 	d.wsInFlight.Inc()

@@ -2,10 +2,8 @@ package access
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -95,7 +93,7 @@ func New(db *ledger.DB, user string, password secret.String) *Keys {
 }
 
 func hashOf(token string) string {
-	sum := sha256.Sum256([]byte(token))
+	sum := secret.HashOf(token)
 	return hex.EncodeToString(sum[:])
 }
 
@@ -203,9 +201,7 @@ func (k *Keys) Create(ctx context.Context, tenant string, role Role, label strin
 	case !goodTenant(tenant) || len(label) > 200:
 		return Key{}, "", ErrTenant
 	}
-	random := make([]byte, 32)
-	_, _ = rand.Read(random) // never fails
-	token := prefix + base64.RawURLEncoding.EncodeToString(random)
+	token := secret.NewToken(prefix)
 	key := Key{ID: "key_" + strings.ReplaceAll(uuid.NewString(), "-", ""), Tenant: tenant, Role: role, Label: label}
 	err := k.db.Write(ctx, func(tx *ledger.Tx) error {
 		var count int
@@ -220,14 +216,14 @@ func (k *Keys) Create(ctx context.Context, tenant string, role Role, label strin
 			return err
 		}
 		_, err = tx.Exec(ctx, "INSERT INTO api_keys (id, tenant, hash, role, label, created_at) VALUES ($1, $2, $3, $4, $5, $6)",
-			key.ID, tenant, hashOf(token), string(role), label, key.Created)
+			key.ID, tenant, hashOf(token.Reveal()), string(role), label, key.Created)
 		return err
 	})
 	if err != nil {
 		return Key{}, "", err
 	}
 	k.forget()
-	return key, secret.String(token), nil
+	return key, token, nil
 }
 
 // List returns all keys, the oldest first.

@@ -65,6 +65,7 @@ const (
 	CodeInternal            = -32603
 	CodeRateLimited         = -32605
 	CodeHbarLimited         = -32606
+	CodeUnauthorized        = -32609
 	CodeNoLatestBlock       = -32607
 	CodeTooManySubscription = -32608
 	CodeUnsupportedAction   = -32610
