@@ -22,7 +22,7 @@ type chain struct {
 
 // Account implements submit.Chain.
 func (c chain) Account(ctx context.Context, address common.Address) (submit.Account, bool, error) {
-	account, err := c.mirror.Account(ctx, address)
+	account, err := c.mirror.Account(mirror.ForSend(ctx), address)
 	if errors.Is(err, mirror.ErrNotFound) {
 		return submit.Account{}, false, nil
 	}
@@ -40,7 +40,7 @@ func (c chain) Account(ctx context.Context, address common.Address) (submit.Acco
 
 // GasPrice implements submit.Chain.
 func (c chain) GasPrice(ctx context.Context) (*big.Int, error) {
-	fees, err := c.mirror.Fees(ctx)
+	fees, err := c.mirror.Fees(mirror.ForSend(ctx))
 	switch {
 	case errors.Is(err, mirror.ErrNotFound), err == nil && fees.EthereumTransaction <= 0:
 		return nil, eth.ErrNoGasPrice()

@@ -86,7 +86,7 @@ func (a *App) rate(ctx context.Context) (cents, hbars int64, err error) {
 	if a.cfg.Submit.SkipLookUps {
 		return 0, 0, nil
 	}
-	rates, err := a.mirror.ExchangeRates(ctx)
+	rates, err := a.mirror.ExchangeRates(mirror.ForSend(ctx))
 	if err != nil {
 		return 0, 0, err
 	}

@@ -13,7 +13,7 @@ import (
 // witness tells from the mirror node what became of a transaction.
 func witness(m *mirror.Client) consensus.Witness {
 	return func(ctx context.Context, id hedera.TransactionID) (*consensus.Receipt, error) {
-		found, err := m.Transactions(ctx, id)
+		found, err := m.Transactions(mirror.ForSend(ctx), id)
 		if errors.Is(err, mirror.ErrNotFound) {
 			return nil, nil
 		}

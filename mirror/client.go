@@ -124,6 +124,10 @@ func (c *Client) forgetChain() {
 	c.Forget()
 }
 
+// ForSend says that what is read under a context is for the submission of a transaction: reads of clients do not keep
+// it waiting.
+func ForSend(ctx context.Context) context.Context { return fetch.ForSend(ctx) }
+
 // Run looks after the mirror nodes until the context ends.
 func (c *Client) Run(ctx context.Context) error { return c.fetch.Run(ctx) }
 

@@ -99,6 +99,7 @@ func rows() []row {
 		{"holder-killed", "kill -9 of the relay that holds the lock", 3, holderKilled},
 		{"no-nodes", "a sender's queue of 1, 10 and 100 while no consensus node takes anything, of one and of thirty", 1, noNodes},
 		{"healing", "what a hiccup costs a burst", 3, healing},
+		{"sends-beside-reads", "50 senders × 4 alone, and beside 600 slow reads of other clients", 3, sendsBesideReads},
 		{"reads-cheap", "reads that need no mirror node", 3, readsCheap},
 		{"reads-limit", "what requests cost against a bare echo and nginx", 3, readsLimit},
 		{"reads-cold", "reads of what was never asked for before", 3, readsCold},

@@ -117,7 +117,7 @@ func (b *body) read(answer *http.Response, longest int64) error {
 // aboutUs tells whether a request failed for a reason that is not the mirror node's fault.
 func aboutUs(err error) bool {
 	var exceeded *budget.Exceeded
-	return errors.Is(err, errCrowded) || errors.As(err, &exceeded) || errors.Is(err, budget.ErrClosed)
+	return errors.Is(err, errCrowded) || errors.Is(err, errNoPlace) || errors.As(err, &exceeded) || errors.Is(err, budget.ErrClosed)
 }
 
 // newBody returns a body with a buffer that was used before, where possible.

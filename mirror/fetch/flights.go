@@ -32,8 +32,13 @@ type flight struct {
 // If it gives up before there is an answer, one of them reads in its place. Each caller
 // stops waiting when its own context ends.
 //
+// Callers of another class (ForSend) have a read of their own.
+//
 // The value is shared: nobody may change it.
 func (f *Flights) Do(ctx context.Context, key string, read func(context.Context) (any, error)) (any, error) {
+	if c := classOf(ctx); c != classRead {
+		key = c.String() + " " + key // a read may be waiting for a place
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err

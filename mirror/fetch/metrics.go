@@ -10,6 +10,7 @@ type metrics struct {
 	response *prometheus.HistogramVec
 	errors   *prometheus.CounterVec
 	repeated *prometheus.CounterVec
+	waited   *prometheus.CounterVec
 }
 
 func newMetrics() metrics {
@@ -27,6 +28,10 @@ func newMetrics() metrics {
 			Name: "rpc_relay_mirror_repeated_requests_total",
 			Help: "Mirror node requests that were made again: after a failure of the same mirror node (retry) or of another one (failover), or for want of an answer (hedge); and those that the budget forbade (denied).",
 		}, []string{"kind"}),
+		waited: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rpc_relay_mirror_waiting_requests_total",
+			Help: "Mirror node requests that waited because MIRROR_NODE_HTTP_MAX_SOCKETS were under way, by class: read, or send for the submission of transactions and probes.",
+		}, []string{"class"}),
 	}
 }
 
@@ -40,7 +45,7 @@ func (m *metrics) observe(label string, status int, err error, took time.Duratio
 
 // Collectors returns the metrics, for registration.
 func (f *Fetcher) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{f.metrics.response, f.metrics.errors, f.metrics.repeated, upstreamMetrics{f}}
+	return []prometheus.Collector{f.metrics.response, f.metrics.errors, f.metrics.repeated, f.metrics.waited, upstreamMetrics{f}}
 }
 
 // upstreamMetrics shows the mirror nodes as they are when somebody looks.

@@ -26,7 +26,6 @@ type plainTransport struct {
 	keepAlive bool
 	idleTime  time.Duration
 	maxIdle   int // overall
-	maxOpen   int // to one host
 
 	mu    sync.Mutex
 	hosts map[string]*plainHost // guarded by mu; by host as in the URL, nil: for others
@@ -37,8 +36,7 @@ type plainTransport struct {
 // plainHost is the state of a host. The settings name all hosts.
 type plainHost struct {
 	address string
-	places  chan struct{} // holds a token for each connection in use
-	idle    []*plainConn  // guarded by plainTransport.mu; the last one was used last
+	idle    []*plainConn // guarded by plainTransport.mu; the last one was used last
 }
 
 // RoundTrip is that of http.RoundTripper. All requests may be made twice, so if an idle connection has ended, the
@@ -54,15 +52,9 @@ func (t *plainTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	ctx := r.Context()
-	select {
-	case host.places <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 	for {
 		conn, err := t.take(ctx, host)
 		if err != nil {
-			<-host.places
 			return nil, err
 		}
 		answer, err := conn.exchange(r, text)
@@ -71,7 +63,6 @@ func (t *plainTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		conn.discard()
 		if !conn.stale || ctx.Err() != nil {
-			<-host.places
 			return nil, err
 		}
 	}
@@ -89,7 +80,7 @@ func (t *plainTransport) host(r *http.Request) *plainHost {
 		return host
 	}
 	if proxy, err := t.proxy(r); proxy == nil && err == nil {
-		host = &plainHost{address: r.URL.Host, places: make(chan struct{}, t.maxOpen)}
+		host = &plainHost{address: r.URL.Host}
 		if r.URL.Port() == "" {
 			host.address = net.JoinHostPort(r.URL.Hostname(), "80")
 		}
@@ -147,7 +138,6 @@ func (t *plainTransport) put(conn *plainConn) {
 	if !keep {
 		conn.discard()
 	}
-	<-conn.host.places
 }
 
 // closeOld closes connections that have been idle for long.

@@ -39,7 +39,7 @@ func (n *plainNet) transport(t *testing.T) *plainTransport {
 			})
 			return near, nil
 		},
-		keepAlive: true, idleTime: time.Minute, maxIdle: 10, maxOpen: 2,
+		keepAlive: true, idleTime: time.Minute, maxIdle: 10,
 	}
 	t.Cleanup(func() { transport.CloseIdleConnections(); servers.Wait() })
 	return transport
@@ -148,7 +148,7 @@ func TestPlainStaleConnection(t *testing.T) {
 	}
 }
 
-// A request ends with its context, wherever it is, and frees its place.
+// A request ends with its context, wherever it is.
 func TestPlainCancel(t *testing.T) {
 	for name, text := range map[string]string{
 		"before the answer": "",
@@ -166,7 +166,7 @@ func TestPlainCancel(t *testing.T) {
 					ended <- struct{}{}
 				}}
 				transport := n.transport(t)
-				for range transport.maxOpen + 1 { // each frees its place
+				for range 3 {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					if _, err := fetch(ctx, transport); err == nil || ctx.Err() == nil {
 						t.Errorf("%v, %v", err, ctx.Err())
@@ -177,45 +177,6 @@ func TestPlainCancel(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Connections to one host are bounded. Requests wait for one as long as their contexts
-// allow.
-func TestPlainBound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var open, most atomic.Int64
-		n := &plainNet{serve: func(t *testing.T, conn net.Conn) {
-			most.Store(max(most.Load(), open.Add(1)))
-			defer open.Add(-1)
-			_, _ = http.ReadRequest(bufio.NewReader(conn))
-			time.Sleep(time.Second)                                  //nolint:forbidigo // fake time
-			_, _ = io.WriteString(conn, "HTTP/1.0 200 OK\r\n\r\nok") // to the end of the connection
-		}}
-		transport := n.transport(t)
-		outcomes := make(chan string)
-		ask := func(limit time.Duration) {
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			defer cancel()
-			body, err := fetch(ctx, transport)
-			outcomes <- fmt.Sprint(body, err)
-		}
-		for range 6 {
-			go ask(time.Hour)
-		}
-		synctest.Wait()
-		go ask(time.Second / 2)
-		if got := <-outcomes; got != context.DeadlineExceeded.Error() {
-			t.Errorf("the impatient one: %s", got)
-		}
-		for range 6 {
-			if got := <-outcomes; got != "ok<nil>" {
-				t.Error(got)
-			}
-		}
-		if most.Load() != int64(transport.maxOpen) {
-			t.Errorf("%d connections at once, want %d", most.Load(), transport.maxOpen)
-		}
-	})
 }
 
 // What is idle for long is closed; what was used meanwhile stays.

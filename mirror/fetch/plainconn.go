@@ -114,6 +114,5 @@ func (b *plainBody) Close() error {
 		return nil
 	}
 	c.discard()
-	<-c.host.places
 	return nil
 }

@@ -32,7 +32,7 @@ func httpClient(config *Config, transport http.RoundTripper) *http.Client {
 				ResponseHeaderTimeout: config.Timeout.Duration(),
 			},
 			proxy: http.ProxyFromEnvironment, dial: dialer.DialContext, keepAlive: config.KeepAlive,
-			idleTime: config.SocketTimeout.Duration(), maxIdle: config.MaxTotalSockets, maxOpen: config.MaxSockets,
+			idleTime: config.SocketTimeout.Duration(), maxIdle: config.MaxTotalSockets,
 		}
 	}
 	return &http.Client{
@@ -85,6 +85,11 @@ func (f *Fetcher) attempt(ctx context.Context, u *upstream, q Request, read Read
 }
 
 func (f *Fetcher) attemptOnce(ctx context.Context, u *upstream, q Request, read Read) (value any, err error) {
+	place, err := f.place(ctx, u.address(q.Service), q)
+	if err != nil {
+		return nil, err
+	}
+	defer free(place)
 	started := time.Now()
 	status := 0
 	defer func() {
@@ -204,7 +209,7 @@ func (f *Fetcher) unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if aboutUs(err) && !errors.Is(err, errCrowded) {
+	if aboutUs(err) && !errors.Is(err, errCrowded) && !errors.Is(err, errNoPlace) {
 		return err // the budget's own error says what the request may hold
 	}
 	e := &Error{Status: StatusNoAnswer, Message: "no answer", cause: err}
@@ -216,8 +221,8 @@ func (f *Fetcher) unanswered(ctx context.Context, err error) error {
 		e.Message = fmt.Sprintf("timeout of %dms exceeded", f.config.Timeout.Duration().Milliseconds())
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Message = "connection refused"
-	case errors.Is(err, errCrowded):
-		e.Status, e.Message = http.StatusServiceUnavailable, errCrowded.Error()
+	case errors.Is(err, errCrowded), errors.Is(err, errNoPlace):
+		e.Status, e.Message = http.StatusServiceUnavailable, err.Error()
 	case errors.Is(err, ErrTooLong):
 		e.Status, e.Message = StatusUnreadable, ErrTooLong.Error()
 	case errors.Is(err, errRedirects), errors.Is(err, errRedirectHost):
