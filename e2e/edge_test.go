@@ -37,11 +37,11 @@ func newEdge(t *testing.T) *edgeWorld {
 	if ready.TX == "" {
 		t.Fatal("dev --tx names no manager")
 	}
-	return &edgeWorld{T: t, manager: ready.TX, ports: runWorkers(t, strings.TrimPrefix(ready.TX, "http://"))}
+	return &edgeWorld{T: t, manager: ready.TX, ports: runWorkers(t, strings.TrimPrefix(ready.TX, "http://"), "298")}
 }
 
 // runWorkers starts workerd and returns the isolates' ports.
-func runWorkers(t *testing.T, manager string) []int {
+func runWorkers(t *testing.T, manager, chain string) []int {
 	t.Helper()
 	dir := t.TempDir()
 	worker, err := os.ReadFile("../examples/edge-worker/worker.js")
@@ -61,8 +61,8 @@ const config :Workerd.Config = (
 %s]);
 const edge :Workerd.Worker = (
   modules = [(name = "worker", esModule = embed "worker.js")], compatibilityDate = "2026-01-01",
-  bindings = [(name = "MANAGER", service = "manager"), (name = "CHAIN", text = "298"), (name = "KEY", text = "")]);
-`, services, manager, sockets)
+  bindings = [(name = "MANAGER", service = "manager"), (name = "CHAIN", text = %q), (name = "KEY", text = "")]);
+`, services, manager, sockets, chain)
 	for name, content := range map[string][]byte{"worker.js": worker, "config.capnp": []byte(config)} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
@@ -120,7 +120,10 @@ type edgeRecord struct {
 
 // act asks one isolate for an action.
 func (w *edgeWorld) act(isolate int, account, action string, value int) (int, edgeRecord) {
-	body := fmt.Sprintf(`{"account":%q,"key":"main","action":%q,"to":"0x05FbA803Be258049A27B820088bab1cAD2058871","value":"%d0000000000"}`, account, action, value)
+	return w.ask(isolate, fmt.Sprintf(`{"account":%q,"key":"main","action":%q,"to":"0x05FbA803Be258049A27B820088bab1cAD2058871","value":"%d0000000000"}`, account, action, value))
+}
+
+func (w *edgeWorld) ask(isolate int, body string) (int, edgeRecord) {
 	request, err := http.NewRequestWithContext(w.Context(), http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/act", w.ports[isolate]), strings.NewReader(body))
 	if err != nil {
 		w.Error(err)
@@ -183,6 +186,71 @@ func TestEdgeWorkers(t *testing.T) {
 	w.ordered(accounts, actions)
 	// Another intent under a used key is refused, and the isolate passes that on.
 	if status, _ := w.act(0, "alice", "act-0", 77); status != http.StatusUnprocessableEntity {
+		t.Errorf("another intent under the key: %d", status)
+	}
+}
+
+// TestEdgeWorkersOnNEAR has isolates that all register the same accounts, each in one transaction of several actions.
+// The model of the chain has each account once.
+func TestEdgeWorkersOnNEAR(t *testing.T) {
+	var chain struct {
+		NEAR struct {
+			RPC      string
+			Accounts []struct{ ID, SecretKey string }
+		}
+	}
+	start(t, nil, "dev", "--json", "--near", "--near-address", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0").ReadReady(&chain)
+	keys := map[string][]string{}
+	for _, a := range chain.NEAR.Accounts {
+		keys[a.ID] = []string{a.SecretKey}
+	}
+	relayer, err := json.Marshal(map[string][]string{"relayer.test": keys["relayer.test"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	manager := start(t, []string{
+		"TXM_ADDRESS=127.0.0.1:0", "PRETTY_LOGS_ENABLED=false", "DATABASE_URL=memory:", "TXM_NEAR_KEYS=" + string(relayer), "TXM_RESEND_AFTER=2s",
+		fmt.Sprintf(`TXM_CHAINS={"near":{"driver":"near","url":[%q]}}`, chain.NEAR.RPC),
+	}, "txm").URL("transaction manager is ready")
+	w := &edgeWorld{T: t, manager: manager, ports: runWorkers(t, strings.TrimPrefix(manager, "http://"), "near")}
+	const accounts = 5
+	hashes := make([]map[string]bool, accounts)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for n := range accounts {
+		hashes[n] = map[string]bool{}
+		body := fmt.Sprintf(`{"account":"user-%d","key":"main","action":"create","to":"user-%d.relayer.test","actions":["CreateAccount",{"Transfer":{"deposit":"7"}},`+
+			`{"AddKey":{"public_key":"ed25519:6E8sCci9badyRkXb3JoRpBj5p8C6Tw41ELDZoiihKEtp","access_key":{"permission":"FullAccess"}}}]}`, n, n)
+		for isolate := range isolates {
+			all.Go(func() {
+				status, r := w.ask(isolate, body)
+				mu.Lock()
+				defer mu.Unlock()
+				if status != http.StatusOK || r.Status != "done" || r.TxHash == "" {
+					t.Errorf("account %d at isolate %d: %d %+v", n, isolate, status, r)
+				}
+				hashes[n][r.TxHash] = true
+			})
+		}
+	}
+	all.Wait()
+	for n, of := range hashes {
+		if len(of) != 1 {
+			t.Errorf("account %d has results %v", n, of)
+		}
+		query := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"query","params":{"request_type":"view_account","finality":"final","account_id":"user-%d.relayer.test"}}`, n)
+		response, err := http.Post(chain.NEAR.RPC, "application/json", strings.NewReader(query))
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if !bytes.Contains(content, []byte(`"amount":"7"`)) {
+			t.Errorf("account %d: %s", n, content)
+		}
+	}
+	// The same action asks for another account: refused, and the isolate passes that on.
+	if status, _ := w.ask(0, `{"account":"user-0","key":"main","action":"create","to":"other.relayer.test","actions":["CreateAccount"]}`); status != http.StatusUnprocessableEntity {
 		t.Errorf("another intent under the key: %d", status)
 	}
 }

@@ -43,6 +43,11 @@ func (m *Manager) draft(r Request) (*Intent, error) {
 			return nil, invalid(field, fmt.Sprintf("longer than %d bytes", maxName))
 		}
 	}
+	if len(r.Actions) > 0 {
+		if err := compose(c, &r); err != nil {
+			return nil, err
+		}
+	}
 	if r.To != "" {
 		if r.To, err = c.Account(r.To); err != nil {
 			return nil, invalid("to", err.Error())
@@ -101,6 +106,29 @@ func (m *Manager) draft(r Request) (*Intent, error) {
 	return &Intent{Request: r, ID: id.String(), Kind: KindSend, BodyHash: bodyHash(r), Status: StatusAccepted}, nil
 }
 
+// compose puts the call that a list of actions is in its place.
+func compose(c Chain, r *Request) error {
+	composer, ok := c.(Composer)
+	switch {
+	case !ok:
+		return invalid("actions", "this chain has no lists of actions")
+	case len(r.Data) > 0:
+		return invalid("actions", "want actions or data, not both")
+	}
+	call, err := composer.Compose(r.Actions)
+	if err != nil {
+		return invalid("actions", err.Error())
+	}
+	if r.Value != nil && r.Value.Cmp(call.Value) != 0 {
+		return invalid("value", fmt.Sprintf("the actions' deposits are %s; leave it out", call.Value))
+	}
+	if r.To == "" {
+		r.To = call.To
+	}
+	r.Value, r.Data, r.Actions = call.Value, call.Data, nil
+	return nil
+}
+
 func choose(field string, value *string, allowed []string) error {
 	if *value == "" {
 		*value = allowed[0]
@@ -150,6 +178,13 @@ func (m *Manager) admit(ctx context.Context, intent *Intent) error {
 // simulate tries an intent from the account that may send it, or from any that could.
 func (m *Manager) simulate(ctx context.Context, intent *Intent) (Simulation, Cost, error) {
 	c := m.chains[intent.Chain]
+	if screener, ok := c.(Screener); ok {
+		claims, err := screener.Screen(ctx, Call{To: intent.To, Value: intent.Value, Data: intent.Data})
+		if err != nil {
+			return Simulation{}, Cost{}, err
+		}
+		intent.Claims = claims
+	}
 	result := Simulation{Success: true, Gas: intent.Gas}
 	if intent.Simulate != "off" {
 		from, err := m.likelySigner(ctx, intent)

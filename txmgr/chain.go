@@ -189,6 +189,20 @@ type Chain interface {
 	Renew(ctx context.Context, attempt Signed, behind string) (Signed, error)
 }
 
+// Composer is a Chain whose transactions are lists of actions, which callers may hand over as JSON instead of To, Value
+// and Data.
+type Composer interface {
+	// Compose returns the call that the actions are. To and From are empty if the actions do not tell.
+	Compose(actions []byte) (Call, error)
+}
+
+// Screener is a Chain that carries what others signed, which is checked before an intent is accepted, simulated or not.
+type Screener interface {
+	// Screen refuses a call with an error that says why: ErrInvalid, ErrPolicy, ErrUnavailable. It returns names of what
+	// the call carries and what may be executed only once: the ledger accepts one intent for each.
+	Screen(ctx context.Context, call Call) (claims []string, err error)
+}
+
 // Key signs for one account of one chain, or of every chain of its kind.
 type Key interface {
 	// Account is the account's name, in any form that Chain.Account takes.

@@ -72,6 +72,7 @@ var (
 	ErrUnavailable   = errors.New("a part that is needed to be sure does not answer")
 	ErrNonceUnknown  = fmt.Errorf("%w: the account's nonce is not known yet", ErrUnavailable)
 	ErrHalted        = errors.New("signing is halted until an operator reconciles")
+	ErrReplayed      = errors.New("what it carries was handed over before, and may be executed once")
 	ErrDuplicate     = errors.New("this transaction was handed over before")
 	ErrNoReservation = errors.New("no such reservation, or it is over")
 	ErrTooMany       = errors.New("too many reservations are outstanding")

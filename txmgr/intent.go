@@ -90,6 +90,7 @@ type Request struct {
 	To         string // "" deploys a contract
 	Value      *big.Int
 	Data       []byte
+	Actions    []byte // as JSON instead of Data, on a chain whose driver is a Composer
 	Gas        uint64 // 0: estimated
 	Speed      string
 	MaxFee     *big.Int // per gas
@@ -128,7 +129,8 @@ type Intent struct {
 	Receipt   *Receipt
 	Error     *Failure
 	Holds     []Hold
-	Accepted  int64 // microseconds since 1970, as all times
+	Claims    []string // what it carries and no other intent may, unless this one ended without being executed; see Screener
+	Accepted  int64    // microseconds since 1970, as all times
 	Updated   int64
 	FirstSent int64 // 0: nothing left the process yet
 }
@@ -149,7 +151,8 @@ type Receipt struct {
 	GasPrice  *big.Int        `json:"effectiveGasPrice"`
 	Contract  string          `json:"contractAddress,omitempty"`
 	Final     bool            `json:"final"`
-	Raw       json.RawMessage `json:"raw,omitempty"` // as the chain gave it
+	Reason    string          `json:"reason,omitempty"` // of a failure, where the chain tells
+	Raw       json.RawMessage `json:"raw,omitempty"`    // as the chain gave it
 }
 
 // Cost returns gas used × price.

@@ -47,6 +47,12 @@ func openNEAR(_ context.Context, spec service.Spec) (txmgr.Chain, error) {
 	if spec.InFlight != nil {
 		cfg.InFlight = *spec.InFlight
 	}
+	if d := spec.Delegates; d != nil {
+		var err error
+		if cfg.Delegates, err = nearchain.NewDelegates(d.Receivers, d.MaxDeposit, d.MaxGas); err != nil {
+			return nil, fmt.Errorf("delegates: %w", err)
+		}
+	}
 	return nearchain.New(cfg)
 }
 

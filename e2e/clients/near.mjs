@@ -151,4 +151,13 @@ async function use({ rpc, accounts, secp }) {
   return seen;
 }
 
-await run({ vectors, use });
+// delegate signs a delegate action as a wallet does, and gives its bytes to no relayer yet.
+async function delegate({ rpc, account, key, receiver, list }) {
+  const user = new Account(account, new JsonRpcProvider({ url: rpc }), KeyPairSigner.fromSecretKey(key));
+  const { signedDelegate } = await user.createSignedMetaTransaction({
+    receiverId: receiver, actions: list.map(({ method, gas }) => actions.functionCall(method, {}, BigInt(gas))),
+  });
+  return { bytes: base64Encode(encodeSignedDelegate(signedDelegate)) };
+}
+
+await run({ vectors, use, delegate });

@@ -46,9 +46,16 @@ func (n *network) run(t *testing.T) {
 // manager starts `lockstep txm` with the access key of relayer.test, and returns a client of it.
 func (n *network) manager(t *testing.T, name, database string) *client.Client {
 	t.Helper()
+	_, c := n.process(t, name, database)
+	return c
+}
+
+// process is manager, with the process.
+func (n *network) process(t *testing.T, name, database string) (*harness.Process, *client.Client) {
+	t.Helper()
 	p := harness.Command{Name: name, Args: []string{"txm"}, Rough: true, Shown: 8000, Settings: []string{
 		"INSTANCE_ID=" + name, "TXM_ADDRESS=127.0.0.1:0", "DATABASE_URL=" + database, "PRETTY_LOGS_ENABLED=false",
-		fmt.Sprintf(`TXM_CHAINS={"near":{"driver":"near","url":[%q]}}`, n.url), fmt.Sprintf(`TXM_NEAR_KEYS={"relayer.test":[%q]}`, n.secrets["relayer.test"]),
+		fmt.Sprintf(`TXM_CHAINS={"near":{"driver":"near","url":[%q],"delegates":{"receivers":["bob.test","counter.test","failing.test"],"maxDeposit":"5","maxGas":50000000000000}}}`, n.url), fmt.Sprintf(`TXM_NEAR_KEYS={"relayer.test":[%q]}`, n.secrets["relayer.test"]),
 		"TXM_RESEND_AFTER=2s",
 		"TXM_LEASE=10m", "TXM_SEND_TIMEOUT=2m", // nobody dies here, however long a process stands still
 	}}.Start(t)
@@ -56,7 +63,7 @@ func (n *network) manager(t *testing.T, name, database string) *client.Client {
 	harness.Until(t, limit, name+" is ready", func() bool {
 		return c.Call(t.Context(), "GET", "/health/readiness", "", nil, nil) == nil
 	})
-	return c
+	return p, c
 }
 
 // TestOneKeyTwoProcesses has 200 intents at once for one access key, through two processes.
@@ -166,7 +173,6 @@ func TestActions(t *testing.T) {
 		{"a call", intent("counter.test", call), "confirmed"},
 		{"a call that panics", intent("failing.test", call), "reverted"},
 		{"a delegate action", intent("alice.test", near.Delegate{SignedDelegate: delegate}), "confirmed"},
-		{"the delegate action again", intent("alice.test", near.Delegate{SignedDelegate: delegate}), "reverted"},
 	} {
 		if fate := send(t, c, one.name, one.intent); fate != one.fate {
 			t.Errorf("%s: %s, want %s", one.name, fate, one.fate)

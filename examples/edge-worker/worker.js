@@ -3,6 +3,9 @@
 // wants and under which idempotency key.
 //
 //   POST /act {"account":"alice","key":"main","action":"create-17","to":"0x…","data":"0x…"}
+//
+// On NEAR "actions" is a list, such as ["CreateAccount",{"Transfer":{"deposit":"1"}}], instead of "data" and "value".
+//
 //   → {"status":"done","txHash":"0x…","outcome":{…},"updatedAt":…}
 
 const MAX_CALLS = 20;
@@ -10,13 +13,13 @@ const MAX_CALLS = 20;
 export default {
   async fetch(request, env) {
     if (request.method !== "POST") return new Response("POST an action", { status: 405 });
-    const { account, key, action, to, data, value } = await request.json();
+    const { account, key, action, to, data, value, actions } = await request.json();
     const body = JSON.stringify({
       // One total order for each account and key, however many isolates ask.
       key: `${account}:${key}`,
       // The same action is executed once, however often it is asked for.
       idempotencyKey: `${action}:${account}:${key}`,
-      intent: { chain: env.CHAIN, to, data, value, subject: account },
+      intent: { chain: env.CHAIN, to, data, value, actions, subject: account },
       timeout: "10s",
     });
     for (let call = 0; call < MAX_CALLS; call++) {

@@ -129,6 +129,15 @@ func NewSignature(curve Curve, data []byte) (Signature, error) {
 	return s, nil
 }
 
+// ParseSignature reads a signature's text.
+func ParseSignature(text string) (Signature, error) {
+	curve, data, err := parseCurve(text)
+	if err != nil {
+		return Signature{}, err
+	}
+	return NewSignature(curve, data)
+}
+
 // Bytes returns the signature without its curve.
 func (s Signature) Bytes() []byte {
 	_, size := s.Curve.sizes()

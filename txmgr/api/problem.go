@@ -50,6 +50,7 @@ var known = []struct {
 	{txmgr.ErrUnavailable, 503, "UNAVAILABLE"},
 	{txmgr.ErrHalted, 503, "HALTED"},
 	{txmgr.ErrDuplicate, 409, "DUPLICATE"},
+	{txmgr.ErrReplayed, 409, "REPLAYED"},
 	{txmgr.ErrNoReservation, 409, "NO_RESERVATION"},
 	{txmgr.ErrTooMany, 429, "TOO_MANY_RESERVATIONS"},
 	{txmgr.ErrLocked, 423, "LOCKED"},

@@ -122,6 +122,7 @@ type IntentBody struct {
 	To                   string          `json:"to,omitempty" maxLength:"256" doc:"Receiver; none deploys the contract in data."`
 	Value                *Quantity       `json:"value,omitempty"`
 	Data                 Bytes           `json:"data,omitempty"`
+	Actions              json.RawMessage `json:"actions,omitempty" doc:"On NEAR, instead of data and value: the actions of the transaction, in the form in which nodes show them (docs/TXM.md)."`
 	Gas                  Number          `json:"gas,omitempty" doc:"Gas limit; none: estimated."`
 	Speed                string          `json:"speed,omitempty" enum:"slow,standard,fast"`
 	MaxFeePerGas         *Quantity       `json:"maxFeePerGas,omitempty"`
@@ -147,7 +148,7 @@ func (b IntentBody) request(tenant, key string) txmgr.Request {
 		key = b.IdempotencyKey
 	}
 	return txmgr.Request{
-		Tenant: tenant, Chain: string(b.Chain), IdempotencyKey: key, Origin: "api", To: b.To, Value: b.Value.value(), Data: b.Data, Gas: uint64(b.Gas),
+		Tenant: tenant, Chain: string(b.Chain), IdempotencyKey: key, Origin: "api", To: b.To, Value: b.Value.value(), Data: b.Data, Actions: b.Actions, Gas: uint64(b.Gas),
 		Speed: b.Speed, MaxFee: b.MaxFeePerGas.value(), MaxTip: b.MaxPriorityFeePerGas.value(), Simulate: b.Simulate, ValidUntil: int64(b.ValidUntil),
 		Pool: b.Pool, Pin: b.Pin, OrderKey: b.OrderKey, ShardKey: b.ShardKey, OnFailure: b.OnFailure, KeepTrying: b.KeepTrying,
 		Subject: b.Subject, Actor: b.Actor, Method: b.Method, RequestID: b.RequestID, Metadata: b.Metadata,

@@ -68,6 +68,7 @@ type Intent struct {
 	To                   string          `json:"to,omitempty"`
 	Value                string          `json:"value,omitempty"`
 	Data                 string          `json:"data,omitempty"`
+	Actions              json.RawMessage `json:"actions,omitempty"` // on NEAR, instead of Value and Data
 	Gas                  uint64          `json:"gas,omitempty"`
 	Speed                string          `json:"speed,omitempty"`
 	MaxFeePerGas         string          `json:"maxFeePerGas,omitempty"`

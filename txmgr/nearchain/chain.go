@@ -21,7 +21,9 @@ type Config struct {
 	URLs     []string
 	InFlight int           // transactions of a key that may be on their way; 0: 100
 	Timeout  time.Duration // of one question; 0: 5 s
-	Validity uint64        // blocks for which a transaction's block is good; 0: 86,400, as on all public networks
+	// Delegates says which delegate actions of others are carried; nil: none.
+	Delegates *Delegates
+	Validity  uint64 // blocks for which a transaction's block is good; 0: 86,400, as on all public networks
 }
 
 // Chain is a txmgr.Chain of NEAR's nodes.

@@ -16,6 +16,11 @@
 // Everything is read at final blocks, of which NEAR never takes one back, so that a receipt
 // is final when it is seen: after the last receipt of the transaction, not after the
 // transaction. A receipt that failed makes the whole a failure, with its reason.
+// The reason is in nearcore's names.
+//
+// A delegate action (NEP-366) is somebody else's, and whoever carries it pays its gas and deposits. So none is carried
+// before Delegates says for whom: its receiver, deposits and gas are bounded, and its signature, last block and nonce are
+// checked. Its hash (NEP-461) is claimed in the ledger, so that one intent carries it, whichever process is asked.
 //
 // Offers do not wait for a block. A node says nothing against such an offer, so the driver
 // looks at the key's nonce first; an offer that is repeated waits for the node's answer.

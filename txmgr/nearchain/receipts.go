@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -21,8 +22,9 @@ type outcome struct {
 	ID      string `json:"id"`
 	Block   string `json:"block_hash"`
 	Outcome struct {
-		Gas    uint64 `json:"gas_burnt"`
-		Tokens string `json:"tokens_burnt"`
+		Gas    uint64          `json:"gas_burnt"`
+		Tokens string          `json:"tokens_burnt"`
+		Status json.RawMessage `json:"status"`
 	} `json:"outcome"`
 }
 
@@ -79,6 +81,9 @@ func (e *endpoint) receipt(ctx context.Context, one txmgr.Signed) (*txmgr.Receip
 		return nil, err
 	}
 	receipt := &txmgr.Receipt{Hash: one.Hash, Block: b.Header.Height, BlockHash: b.Header.Hash, Success: success, Raw: status.Status}
+	if !success {
+		receipt.Reason = reasonOf(status.Status)
+	}
 	burnt := new(big.Int)
 	for _, part := range append(status.Receipts, status.Outcome) {
 		tokens, ok := new(big.Int).SetString(part.Outcome.Tokens, 10)
@@ -86,6 +91,10 @@ func (e *endpoint) receipt(ctx context.Context, one txmgr.Signed) (*txmgr.Receip
 			return nil, errors.New(e.name + " does not say what was burnt")
 		}
 		burnt.Add(burnt, tokens)
+		// The last receipt of the chain of results may succeed without those beside it.
+		if reason, failed := failureOf(part.Outcome.Status); failed && receipt.Success {
+			receipt.Success, receipt.Reason = false, reason
+		}
 		receipt.GasUsed += part.Outcome.Gas
 	}
 	receipt.GasPrice = new(big.Int)
@@ -105,6 +114,61 @@ func succeeded(status json.RawMessage) (bool, error) {
 		return false, errors.New("a transaction that is final has neither failed nor succeeded")
 	}
 	return value.SuccessValue != nil, nil
+}
+
+// failureOf tells whether a transaction or a receipt failed, and why.
+func failureOf(status json.RawMessage) (reason string, failed bool) {
+	var value struct{ Failure *json.RawMessage }
+	if json.Unmarshal(status, &value) != nil || value.Failure == nil {
+		return "", false
+	}
+	return reasonOf(status), true
+}
+
+// longestReason bounds what is kept of a node's text.
+const longestReason = 1 << 10
+
+// reasonOf is why a transaction failed, in nearcore's names from the outer to the inner one and with a contract's own text:
+// "action 0: FunctionCallError: ExecutionError: Smart contract panicked: …".
+func reasonOf(status json.RawMessage) string {
+	var value struct{ Failure json.RawMessage }
+	_ = json.Unmarshal(status, &value) // it was read before
+	text := strings.TrimSuffix(describe(value.Failure), ": ")
+	if len(text) > longestReason {
+		text = strings.ToValidUTF8(text[:longestReason], "") + "…"
+	}
+	return text
+}
+
+func describe(failure json.RawMessage) string {
+	var text string
+	if json.Unmarshal(failure, &text) == nil {
+		return text
+	}
+	var action struct {
+		ActionError *struct {
+			Index *uint64
+			Kind  json.RawMessage
+		}
+	}
+	if json.Unmarshal(failure, &action) == nil && action.ActionError != nil {
+		if action.ActionError.Index == nil {
+			return describe(action.ActionError.Kind)
+		}
+		return fmt.Sprintf("action %d: %s", *action.ActionError.Index, describe(action.ActionError.Kind))
+	}
+	var named map[string]json.RawMessage
+	if json.Unmarshal(failure, &named) == nil && len(named) == 1 {
+		for name, inner := range named {
+			if len(inner) > 0 && (inner[0] == '{' || inner[0] == '"') {
+				return strings.TrimSuffix(name+": "+describe(inner), ": ")
+			}
+		}
+	}
+	if string(failure) == "{}" {
+		return ""
+	}
+	return string(failure)
 }
 
 // Consumer finds the transaction that used a nonce or the lowest one above it: it halves the

@@ -66,9 +66,18 @@ type Spec struct {
 	Operator  string          `json:"operator"`
 	Key       secret.String   `json:"key"`
 	KeyFormat string          `json:"keyFormat"`
+	// Delegates says which signed delegate actions of others the driver near carries; nil: none.
+	Delegates *Delegates `json:"delegates"`
 	// InFlight and Depth stand in for the driver's own; nil: the driver's.
 	InFlight *int    `json:"inFlight"`
 	Depth    *uint64 `json:"depth"`
+}
+
+// Delegates are the bounds of signed delegate actions (NEP-366), whose gas and deposits the signer pays.
+type Delegates struct {
+	Receivers  []string `json:"receivers"`  // accounts whose contracts may be called, such as "token.near" or "*.games.near"
+	MaxDeposit string   `json:"maxDeposit"` // of one, in yoctoNEAR; "": 0
+	MaxGas     uint64   `json:"maxGas"`     // of one; 0: 300 Tgas, which is all that a transaction may have
 }
 
 // String names the chain. Its URLs may hold secrets.

@@ -82,6 +82,9 @@ func (s *Store) acceptAll(ctx context.Context, calls ...*accepting) error {
 		if len(fresh) == 0 {
 			return nil
 		}
+		if err := claimOnce(ctx, tx, fresh); err != nil {
+			return err
+		}
 		if err := hold(ctx, tx, fresh); err != nil {
 			return err
 		}

@@ -102,6 +102,9 @@ func (s *Store) AcceptReplacement(ctx context.Context, tenant, old string, inten
 		default:
 			return fmt.Errorf("%w: %s", txmgr.ErrTooLate, i.Status)
 		}
+		if err := claimOnce(ctx, tx, []*txmgr.Intent{intent}); err != nil {
+			return err
+		}
 		if err := hold(ctx, tx, []*txmgr.Intent{intent}); err != nil {
 			return err
 		}

@@ -146,6 +146,7 @@ func (s *Store) Forget(ctx context.Context, before int64, limit int) (int, error
 			"DELETE FROM slots WHERE final AND intent IN " + in,
 			"DELETE FROM attempts WHERE intent IN " + in,
 			"DELETE FROM outbox WHERE seq > 0 AND subject IN " + in,
+			"DELETE FROM claims WHERE intent IN " + in,
 			"DELETE FROM intents WHERE id IN " + in,
 		} {
 			if _, err := tx.Exec(ctx, statement, ids...); err != nil {

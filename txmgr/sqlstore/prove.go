@@ -166,13 +166,21 @@ func decide(i *row, winner *txmgr.Attempt, receipt *txmgr.Receipt) {
 		i.Status, i.Hash, i.Receipt = txmgr.StatusConfirmed, winner.Hash, receipt
 	case mine:
 		i.Status, i.Hash, i.Receipt = txmgr.StatusReverted, winner.Hash, receipt
-		i.Error = &txmgr.Failure{Class: "reverted", Message: "the transaction was executed and failed"}
+		i.Error = &txmgr.Failure{Class: "reverted", Message: failure(receipt)}
 	case i.Replaces != "":
 		i.Status = txmgr.StatusCancelled
 		i.Error = &txmgr.Failure{Class: "superseded", Message: "another transaction of its slot was mined"}
 	default:
 		i.Status = txmgr.StatusReplaced
 	}
+}
+
+func failure(receipt *txmgr.Receipt) string {
+	const text = "the transaction was executed and failed"
+	if receipt.Reason == "" {
+		return text
+	}
+	return text + ": " + receipt.Reason
 }
 
 // foreign records that somebody else's transaction used the slot for good.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/big"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -155,6 +156,7 @@ func Run(t *testing.T, h Harness) {
 		"idempotency":             testIdempotency,
 		"idempotency at once":     testIdempotencyAtOnce,
 		"batches are whole":       testBatch,
+		"claims":                  testClaims,
 		"callers at once":         testCallersAtOnce,
 		"a slot's life":           testLife,
 		"old terms write nothing": testFence,
@@ -197,6 +199,59 @@ func testIdempotency(t *testing.T, r *room) {
 	stranger := intent("k", "body")
 	stranger.Tenant = "t2"
 	r.accept(stranger) // another tenant's key is another key
+}
+
+// testClaims has intents that carry what may be executed once: the second is refused, whoever asks, until the first has
+// ended without being executed; and an idempotency key still answers with the first.
+func testClaims(t *testing.T, r *room) {
+	carrying := func(key, body string, claims ...string) *txmgr.Intent {
+		i := intent(key, body)
+		i.Claims = claims
+		return i
+	}
+	first := carrying("one", "a", "delegate:x", "delegate:y")
+	r.accept(first)
+	stored, err := r.Accept(t.Context(), []*txmgr.Intent{carrying("one", "a", "delegate:x", "delegate:y")})
+	r.no(err)
+	if stored[0].ID != first.ID {
+		t.Errorf("the key's intent is %s, want %s", stored[0].ID, first.ID)
+	}
+	stranger := carrying("other", "a", "delegate:y")
+	stranger.Tenant = "t2"
+	for _, second := range []*txmgr.Intent{carrying("two", "b", "delegate:x"), carrying("", "c", "delegate:y"), stranger} {
+		_, err = r.Accept(t.Context(), []*txmgr.Intent{intent("with-"+second.ID, "d"), second})
+		r.is(err, txmgr.ErrReplayed)
+		_, err = r.ByKey(t.Context(), tenant, "with-"+second.ID)
+		r.is(err, txmgr.ErrNotFound) // all or none
+	}
+	_, err = r.Accept(t.Context(), []*txmgr.Intent{carrying("three", "e", "delegate:z"), carrying("four", "f", "delegate:z")})
+	r.is(err, txmgr.ErrReplayed)
+	elsewhere := carrying("five", "g", "delegate:x")
+	elsewhere.Chain = "another"
+	r.accept(elsewhere)
+	// One of many at once.
+	var accepted atomic.Int32
+	var all sync.WaitGroup
+	for n := range 10 {
+		all.Go(func() {
+			switch _, err := r.Accept(t.Context(), []*txmgr.Intent{carrying(fmt.Sprint("at once ", n), "h", "delegate:at once")}); {
+			case err == nil:
+				accepted.Add(1)
+			case !errors.Is(err, txmgr.ErrReplayed):
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if accepted.Load() != 1 {
+		t.Errorf("%d of ten intents have the same claim", accepted.Load())
+	}
+	_, err = r.RequestCancel(t.Context(), tenant, first.ID)
+	r.no(err)
+	r.status(first.ID, txmgr.StatusCancelled)
+	r.accept(carrying("six", "i", "delegate:x"))
+	_, err = r.Accept(t.Context(), []*txmgr.Intent{carrying("seven", "j", "delegate:x")})
+	r.is(err, txmgr.ErrReplayed)
 }
 
 func testIdempotencyAtOnce(t *testing.T, r *room) {

@@ -1,0 +1,264 @@
+package near_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/holiman/uint256"
+
+	devnear "lockstep/devnet/near"
+	"lockstep/internal/near"
+	"lockstep/internal/pgtest"
+	"lockstep/txmgr"
+	"lockstep/txmgr/client"
+	"lockstep/txmgr/nearchain"
+)
+
+// delegate is alice's wish that somebody pays for, which a test may spoil before it is signed.
+func (n *network) delegate(t *testing.T, nonce uint64, change func(*near.DelegateAction)) near.SignedDelegate {
+	t.Helper()
+	d := near.DelegateAction{
+		Sender: "alice.test", Receiver: "counter.test", Actions: []near.Action{near.FunctionCall{Method: "increment", Args: []byte(`{"by":1}`), Gas: 30e12}},
+		Nonce: nonce, MaxBlockHeight: 1 << 40, PublicKey: n.keys["alice.test"].secret.Public(),
+	}
+	if change != nil {
+		change(&d)
+	}
+	signed, err := d.Sign(n.keys["alice.test"].secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed
+}
+
+// TestDelegatesAreScreened has delegate actions that nobody should pay for.
+func TestDelegatesAreScreened(t *testing.T) {
+	t.Parallel()
+	n := startNetwork(t, devnear.Config{})
+	for range 5 {
+		n.chain.Mine()
+	}
+	bounds, err := nearchain.NewDelegates([]string{"bob.test", "*.test"}, "7", 40e12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(d *nearchain.Delegates, url string) *nearchain.Chain {
+		c, err := nearchain.New(nearchain.Config{ID: "near", URLs: []string{url}, Delegates: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	narrow, err := nearchain.NewDelegates([]string{"bob.test"}, "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secp, err := near.ParseSecretKey("secp256k1:" + near.EncodeBase58([]byte("32 bytes of a key of these tests")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	carrying := open(bounds, n.url)
+	foreign := n.delegate(t, 7, nil)
+	foreign.Signature = n.delegate(t, 8, nil).Signature
+	gas := func(each ...uint64) func(*near.DelegateAction) {
+		return func(d *near.DelegateAction) {
+			d.Actions = nil
+			for _, g := range each {
+				d.Actions = append(d.Actions, near.FunctionCall{Method: "increment", Gas: g})
+			}
+		}
+	}
+	deposit := func(amount uint64) func(*near.DelegateAction) {
+		return func(d *near.DelegateAction) {
+			d.Actions = []near.Action{near.Transfer{Deposit: *uint256.NewInt(amount)}}
+		}
+	}
+	for name, test := range map[string]struct {
+		chain    *nearchain.Chain
+		to       string
+		delegate near.SignedDelegate
+		kind     error
+		want     string // "" for none
+	}{
+		"good":               {carrying, "alice.test", n.delegate(t, 1, nil), nil, ""},
+		"at the bounds":      {carrying, "alice.test", n.delegate(t, 1, gas(40e12)), nil, ""},
+		"its deposit too":    {carrying, "alice.test", n.delegate(t, 1, deposit(7)), nil, ""},
+		"nothing allowed":    {open(nil, n.url), "alice.test", n.delegate(t, 1, nil), txmgr.ErrPolicy, "carries none"},
+		"another receiver":   {open(narrow, n.url), "alice.test", n.delegate(t, 1, nil), txmgr.ErrPolicy, "counter.test is not one of the receivers"},
+		"the end of a name":  {carrying, "alice.test", n.delegate(t, 1, func(d *near.DelegateAction) { d.Receiver = "eviltest" }), txmgr.ErrPolicy, "not one of the receivers"},
+		"too much gas":       {carrying, "alice.test", n.delegate(t, 1, gas(40e12+1)), txmgr.ErrPolicy, "the maximum is 40000000000000"},
+		"gas in parts":       {carrying, "alice.test", n.delegate(t, 1, gas(20e12, 20e12, 1)), txmgr.ErrPolicy, "the maximum is"},
+		"gas that overflows": {carrying, "alice.test", n.delegate(t, 1, gas(1<<63, 1<<63)), txmgr.ErrPolicy, "the maximum is"},
+		"a deposit":          {carrying, "alice.test", n.delegate(t, 1, deposit(8)), txmgr.ErrPolicy, "its deposits are 8, and the maximum is 7"},
+		"for another":        {carrying, "bob.test", n.delegate(t, 1, nil), txmgr.ErrInvalid, "must be for that account"},
+		"foreign signature":  {carrying, "alice.test", foreign, txmgr.ErrInvalid, "the signature is not"},
+		"old block":          {carrying, "alice.test", n.delegate(t, 1, func(d *near.DelegateAction) { d.MaxBlockHeight = 1 }), txmgr.ErrInvalid, "it was valid up to block 1"},
+		"used nonce":         {carrying, "alice.test", n.delegate(t, 0, nil), txmgr.ErrInvalid, "its key has used"},
+		"nobody":             {carrying, "nobody.test", n.delegate(t, 1, func(d *near.DelegateAction) { d.Sender = "nobody.test" }), txmgr.ErrInvalid, "nobody.test has no access key"},
+		"somebody's sender":  {carrying, "bob.test", n.delegate(t, 1, func(d *near.DelegateAction) { d.Sender = "bob.test" }), txmgr.ErrInvalid, "bob.test has no access key"},
+		"no node":            {open(bounds, "http://127.0.0.1:1"), "alice.test", n.delegate(t, 1, nil), txmgr.ErrUnavailable, "the key of the delegate action"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data, err := near.EncodeActions([]near.Action{near.Delegate{SignedDelegate: test.delegate}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			claims, err := test.chain.Screen(t.Context(), txmgr.Call{To: test.to, Data: data})
+			hash, _ := test.delegate.Hash()
+			switch {
+			case test.want != "":
+				if !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("%v; want %q", err, test.want)
+				}
+			case err != nil || len(claims) != 1 || claims[0] != "delegate:"+hash.String():
+				t.Errorf("%v, %v", claims, err)
+			}
+		})
+	}
+	two, err := near.EncodeActions([]near.Action{near.Delegate{SignedDelegate: n.delegate(t, 1, nil)}, near.Delegate{SignedDelegate: n.delegate(t, 2, nil)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := carrying.Screen(t.Context(), txmgr.Call{To: "alice.test", Data: two}); err == nil || !strings.Contains(err.Error(), "one delegate action") {
+		t.Errorf("two at once: %v", err)
+	}
+	// A key of the other curve.
+	other := startNetwork(t, devnear.Config{Accounts: []devnear.Account{{ID: "fresh.test", Key: secp.Public(), NEAR: 10}}})
+	other.chain.Mine()
+	d := near.DelegateAction{Sender: "fresh.test", Receiver: "bob.test", Actions: []near.Action{near.Transfer{}}, Nonce: 1, MaxBlockHeight: 1 << 40, PublicKey: secp.Public()}
+	signed, err := d.Sign(secp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := near.EncodeActions([]near.Action{near.Delegate{SignedDelegate: signed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(bounds, other.url).Screen(t.Context(), txmgr.Call{To: "fresh.test", Data: data}); err != nil {
+		t.Errorf("secp256k1: %v", err)
+	}
+}
+
+// TestDelegateReplays has a delegate action that a wallet's library signed, handed over many times at once under other
+// idempotency keys through two processes, which are killed and started again. The chain has it once.
+func TestDelegateReplays(t *testing.T) {
+	t.Parallel()
+	n := startNetwork(t, devnear.Config{})
+	n.run(t)
+	database := pgtest.Start(t).Database()
+	one, first := n.process(t, "first", database)
+	two, second := n.process(t, "second", database)
+	var wallet struct{ Bytes string }
+	script(t, map[string]any{
+		"task": "delegate", "rpc": n.url, "account": "alice.test", "key": n.secrets["alice.test"], "receiver": "counter.test",
+		"list": []map[string]any{{"method": "increment", "gas": "10000000000000"}},
+	}, &wallet)
+	intent := client.Intent{Chain: "near", Actions: json.RawMessage(fmt.Sprintf(`[{"Delegate":%q}]`, wallet.Bytes))}
+	var mu sync.Mutex
+	outcomes := map[string]int{}
+	var winner string
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			c, key := first, fmt.Sprint("key ", i)
+			if i%2 == 1 {
+				c = second
+			}
+			_, err := c.Send(t.Context(), intent, client.Options{Key: key})
+			mu.Lock()
+			defer mu.Unlock()
+			outcomes[codeOf(err)]++
+			if err == nil {
+				winner = key
+			}
+		})
+	}
+	all.Wait()
+	if outcomes["accepted"] != 1 || outcomes["REPLAYED"] != 19 {
+		t.Fatalf("of 20 at once: %v", outcomes)
+	}
+	if fate := send(t, second, winner, intent); fate != "confirmed" {
+		t.Errorf("the one that was accepted is %s", fate)
+	}
+	one.Kill()
+	two.Kill()
+	_, again := n.process(t, "third", database)
+	if _, err := again.Send(t.Context(), intent, client.Options{Key: "after a restart"}); codeOf(err) == "accepted" {
+		t.Error("it is accepted again after a restart")
+	}
+	if tx, err := again.Send(t.Context(), intent, client.Options{Key: winner}); err != nil || tx.Status != "confirmed" {
+		t.Errorf("the key's answer after a restart: %+v, %v", tx, err)
+	}
+	count := 0
+	for _, tx := range n.chain.Executed() {
+		if _, ok := tx.Actions[0].(near.Delegate); ok {
+			count++
+		}
+	}
+	if count != 1 {
+		t.Errorf("the chain has the delegate action %d times", count)
+	}
+}
+
+// codeOf is the code of an answer.
+func codeOf(err error) string {
+	var problem *client.Problem
+	switch {
+	case err == nil:
+		return "accepted"
+	case errors.As(err, &problem):
+		return problem.Code
+	default:
+		return err.Error()
+	}
+}
+
+// TestReasons tells why transactions failed: a receipt's reason too, where the transaction itself succeeded.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	n := startNetwork(t, devnear.Config{})
+	n.run(t)
+	c := n.manager(t, "reasons", "memory:")
+	failing := n.delegate(t, 1, func(d *near.DelegateAction) {
+		d.Receiver, d.Actions = "failing.test", []near.Action{near.FunctionCall{Method: "any", Gas: 30e12}}
+	})
+	bytes, err := failing.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := json.Marshal(bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ to, actions, want string }{
+		"an account that is there": {"alice.test", `["CreateAccount"]`, "action 0: AccountAlreadyExists"},
+		"a contract that panics":   {"failing.test", `[{"FunctionCall":{"method_name":"any","args":{},"gas":30000000000000,"deposit":"0"}}]`, "action 0: FunctionCallError: ExecutionError: Smart contract panicked"},
+		"inside a delegate":        {"", `[{"Delegate":` + string(encoded) + `}]`, "action 0: FunctionCallError: ExecutionError: Smart contract panicked"},
+	} {
+		tx := client.Intent{Chain: "near", To: test.to, Actions: json.RawMessage(test.actions)}
+		if fate := send(t, c, name, tx); fate != "reverted" {
+			t.Errorf("%s: %s", name, fate)
+		}
+		got, err := c.Send(t.Context(), tx, client.Options{Key: name})
+		if err != nil || got.Error == nil || !strings.Contains(got.Error.Message, test.want) {
+			t.Errorf("%s: %+v, %v; want %q", name, got.Error, err, test.want)
+		}
+	}
+	for name, intent := range map[string]client.Intent{
+		"actions and data":   {Chain: "near", To: "bob.test", Data: "0x00", Actions: json.RawMessage(`["CreateAccount"]`)},
+		"what is not known":  {Chain: "near", To: "bob.test", Actions: json.RawMessage(`[{"Burn":{}}]`)},
+		"another value":      {Chain: "near", To: "bob.test", Value: "2", Actions: json.RawMessage(`[{"Transfer":{"deposit":"1"}}]`)},
+		"nobody to act upon": {Chain: "near", Actions: json.RawMessage(`[{"Transfer":{"deposit":"1"}}]`)},
+	} {
+		var problem *client.Problem
+		if _, err := c.Send(t.Context(), intent, client.Options{}); !errors.As(err, &problem) || problem.Status != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
