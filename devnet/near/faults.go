@@ -45,3 +45,13 @@ func (f *Faults) take(method string, fault Fault) bool {
 	f.left[r]--
 	return true
 }
+
+// Left is how many faults wait for their call.
+func (f *Faults) Left() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, times := range f.left {
+		n += times
+	}
+	return n
+}

@@ -37,7 +37,7 @@ func newCaller(t testing.TB, n txmNode) *caller {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	for _, key := range n.Keys {
-		if err := m.AddSigner(t.Context(), keyOf(key)); err != nil {
+		if err := m.AddSigner(t.Context(), signerOf(key)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,8 +46,11 @@ func newCaller(t testing.TB, n txmNode) *caller {
 
 func (c *caller) request(word []byte) txmgr.Request {
 	to := counter
-	if c.n.Network != "" {
+	switch {
+	case c.n.Network != "":
 		to = hederaCounter
+	case c.n.Driver == "near":
+		to, word = nearIntent(word)
 	}
 	return txmgr.Request{Tenant: "t", Chain: fmt.Sprint(c.n.Chain), To: to, Data: word, Gas: 60_000, Simulate: "off"}
 }

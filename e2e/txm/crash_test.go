@@ -29,6 +29,16 @@ func TestCrashMatrix(t *testing.T) {
 				}
 			})
 		}
+		t.Run("NEAR", func(t *testing.T) {
+			for _, point := range txmgr.Points {
+				t.Run(point, func(t *testing.T) {
+					database := fresh(t)
+					t.Parallel()
+					n := startNEAR(t)
+					crash(t, n.node(database), point, n.audit)
+				})
+			}
+		})
 		t.Run("Hedera", func(t *testing.T) {
 			for _, point := range txmgr.Points {
 				t.Run(point, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -24,6 +25,7 @@ import (
 	"lockstep/internal/ledger"
 	"lockstep/txmgr"
 	"lockstep/txmgr/ethchain"
+	"lockstep/txmgr/nearchain"
 	"lockstep/txmgr/sqlstore"
 )
 
@@ -52,6 +54,7 @@ type txmNode struct {
 	Chain    uint64
 	URLs     []string // of endpoints, or of Hedera's mirror node
 	Network  string   // of Hedera, as HEDERA_NETWORK is written
+	Driver   string   // "near", or "" for what the rest says
 	Depth    uint64
 	InFlight int
 	Keys     []string
@@ -85,6 +88,9 @@ func (n txmNode) open(log *slog.Logger) (txmgr.Chain, error) {
 	if n.Network != "" {
 		return n.hedera(log)
 	}
+	if n.Driver == "near" {
+		return nearchain.New(nearchain.Config{ID: fmt.Sprint(n.Chain), URLs: n.URLs, InFlight: n.InFlight, Timeout: n.Timeout})
+	}
 	return ethchain.New(ethchain.Config{ID: n.Chain, URLs: n.URLs, Depth: &n.Depth, Timeout: n.Timeout})
 }
 
@@ -105,7 +111,7 @@ func (n txmNode) manager(ctx context.Context, log *slog.Logger) (*txmgr.Manager,
 	c := n.config()
 	var keys []txmgr.Key
 	for _, text := range n.Keys {
-		keys = append(keys, keyOf(text))
+		keys = append(keys, signerOf(text))
 	}
 	m, err := txmgr.New(txmgr.Options{
 		Config: c, Store: store, Chains: []txmgr.Chain{chain}, Keys: keys, Log: log,
@@ -140,6 +146,14 @@ func runNode(text string) error {
 		}
 	})
 	return errors.Join(m.Run(ctx), db.Close())
+}
+
+// signerOf reads a key of any chain.
+func signerOf(text string) txmgr.Key {
+	if strings.Contains(text, "/") {
+		return accessKeyOf(text)
+	}
+	return keyOf(text)
 }
 
 type localKey struct{ key *ecdsa.PrivateKey }
