@@ -185,6 +185,11 @@ func (m *Manager) simulate(ctx context.Context, intent *Intent) (Simulation, Cos
 		}
 		intent.Claims = claims
 	}
+	if restricted, ok := c.(Restricted); ok {
+		if err := m.signable(ctx, restricted, intent); err != nil {
+			return Simulation{}, Cost{}, err
+		}
+	}
 	result := Simulation{Success: true, Gas: intent.Gas}
 	if intent.Simulate != "off" {
 		from, err := m.likelySigner(ctx, intent)
@@ -227,6 +232,30 @@ func (m *Manager) feeCap() *big.Int {
 		return nil
 	}
 	return new(big.Int).SetUint64(m.c.MaxFeePerGas)
+}
+
+// signable refuses an intent that no key here may sign.
+func (m *Manager) signable(ctx context.Context, c Restricted, intent *Intent) error {
+	lanes, err := m.store.Lanes(ctx, intent.Chain)
+	if err != nil {
+		return err
+	}
+	var why []error
+	for _, lane := range lanes {
+		if !lane.Ours || !eligiblePool(lane, intent) {
+			continue
+		}
+		reason, err := c.MaySign(ctx, lane.Signer, intent.call())
+		switch {
+		case err != nil:
+			why = append(why, fmt.Errorf("%w: what %s may sign: %w", ErrUnavailable, lane.Signer, err))
+		case reason == "":
+			return nil
+		default:
+			why = append(why, fmt.Errorf("%w: %s: %s", ErrPolicy, lane.Signer, reason))
+		}
+	}
+	return errors.Join(why...)
 }
 
 func (m *Manager) likelySigner(ctx context.Context, intent *Intent) (string, error) {

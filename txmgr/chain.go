@@ -203,6 +203,12 @@ type Screener interface {
 	Screen(ctx context.Context, call Call) (claims []string, err error)
 }
 
+// Restricted is a Chain with keys that may sign some calls alone.
+type Restricted interface {
+	// MaySign returns "" if a signer's key may sign a call, else why not. An error says that this is not known.
+	MaySign(ctx context.Context, signer string, call Call) (why string, err error)
+}
+
 // Key signs for one account of one chain, or of every chain of its kind.
 type Key interface {
 	// Account is the account's name, in any form that Chain.Account takes.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -293,11 +294,33 @@ func (w *worker) share(ctx context.Context, queue []*Queued) ([]string, error) {
 		}
 		fit = append(fit, &candidate{Lane: lane, room: window(lane, w.c.Traits(), w.m.c.InFlight) - lane.Pending})
 	}
+	if err := w.restrict(ctx, fit, queue); err != nil {
+		return nil, err
+	}
 	var ids []string
 	for _, q := range plan(queue, fit, w.kills)[w.signer] {
 		ids = append(ids, q.ID)
 	}
 	return ids, nil
+}
+
+// restrict notes what the keys of lanes may not sign.
+func (w *worker) restrict(ctx context.Context, lanes []*candidate, queue []*Queued) error {
+	chain, ok := w.c.(Restricted)
+	if !ok {
+		return nil
+	}
+	for _, lane := range lanes {
+		lane.refused = map[string]bool{}
+		for _, q := range queue {
+			why, err := chain.MaySign(ctx, lane.Signer, q.call())
+			if err != nil {
+				return fmt.Errorf("what %s may sign: %w", lane.Signer, err)
+			}
+			lane.refused[q.ID] = why != ""
+		}
+	}
+	return nil
 }
 
 // streaky reports whether a lane has failed so often in a row that it rests. It is tried

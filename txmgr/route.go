@@ -14,6 +14,9 @@ func eligiblePool(lane *Lane, intent *Intent) bool {
 	return slices.Contains(lane.Pools, intent.Pool)
 }
 
+// call is what an intent's transaction does.
+func (i *Intent) call() Call { return Call{To: i.To, Value: i.Value, Data: i.Data} }
+
 // usable reports whether a lane may get new intents now, or why not.
 func usable(lane *Lane, kills map[string]string) string {
 	switch {
@@ -51,7 +54,8 @@ func window(lane *Lane, traits Traits, setting int) int {
 // candidate is a lane with what the plan has given it.
 type candidate struct {
 	*Lane
-	room int
+	room    int
+	refused map[string]bool // intents that its key may not sign
 }
 
 // plan deals intents to lanes: the one with the least pending first, ties to the one that got
@@ -98,7 +102,7 @@ const blocked = "\x00blocked"
 func pick(q *Queued, lanes []*candidate, behind string) *candidate {
 	var fit []*candidate
 	for _, lane := range lanes {
-		if eligiblePool(lane.Lane, q.Intent) && (behind == "" || behind == lane.Signer) {
+		if eligiblePool(lane.Lane, q.Intent) && !lane.refused[q.ID] && (behind == "" || behind == lane.Signer) {
 			fit = append(fit, lane)
 		}
 	}

@@ -2,6 +2,7 @@ package near_test
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"sync"
@@ -53,9 +54,19 @@ func (n *network) manager(t *testing.T, name, database string) *client.Client {
 // process is manager, with the process.
 func (n *network) process(t *testing.T, name, database string) (*harness.Process, *client.Client) {
 	t.Helper()
+	return n.signing(t, name, database, "", n.secrets["relayer.test"])
+}
+
+// signing is process, with keys of relayer.test, and with more about the chain.
+func (n *network) signing(t *testing.T, name, database, more string, keys ...string) (*harness.Process, *client.Client) {
+	t.Helper()
+	secrets, err := json.Marshal(map[string][]string{"relayer.test": keys})
+	if err != nil {
+		t.Fatal(err)
+	}
 	p := harness.Command{Name: name, Args: []string{"txm"}, Rough: true, Shown: 8000, Settings: []string{
 		"INSTANCE_ID=" + name, "TXM_ADDRESS=127.0.0.1:0", "DATABASE_URL=" + database, "PRETTY_LOGS_ENABLED=false",
-		fmt.Sprintf(`TXM_CHAINS={"near":{"driver":"near","url":[%q],"delegates":{"receivers":["bob.test","counter.test","failing.test"],"maxDeposit":"5","maxGas":50000000000000}}}`, n.url), fmt.Sprintf(`TXM_NEAR_KEYS={"relayer.test":[%q]}`, n.secrets["relayer.test"]),
+		fmt.Sprintf(`TXM_CHAINS={"near":{"driver":"near","url":[%q],"delegates":{"receivers":["bob.test","counter.test","failing.test"],"maxDeposit":"5","maxGas":50000000000000}%s}}`, n.url, more), "TXM_NEAR_KEYS=" + string(secrets),
 		"TXM_RESEND_AFTER=2s",
 		"TXM_LEASE=10m", "TXM_SEND_TIMEOUT=2m", // nobody dies here, however long a process stands still
 	}}.Start(t)

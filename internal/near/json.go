@@ -220,7 +220,7 @@ func (a *actionJSON) action(name string) (Action, error) {
 	case "Stake":
 		return Stake{Stake: uint256.Int(a.Stake), PublicKey: PublicKey(a.PublicKey)}, nil
 	case "AddKey":
-		permission, err := parsePermission(a.AccessKey.Permission)
+		permission, err := ParsePermission(a.AccessKey.Permission)
 		return AddKey{PublicKey: PublicKey(a.PublicKey), AccessKey: AccessKey{Nonce: a.AccessKey.Nonce, Permission: permission}}, err
 	case "DeleteKey":
 		return DeleteKey{PublicKey: PublicKey(a.PublicKey)}, nil
@@ -231,7 +231,8 @@ func (a *actionJSON) action(name string) (Action, error) {
 	}
 }
 
-func parsePermission(text []byte) (Permission, error) {
+// ParsePermission reads what an access key may do, in the form in which nodes show it.
+func ParsePermission(text []byte) (Permission, error) {
 	name, body, err := named(text)
 	switch {
 	case err == nil && name == "FullAccess" && len(body) == 0:

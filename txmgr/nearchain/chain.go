@@ -33,8 +33,9 @@ type Chain struct {
 	endpoints []*endpoint
 
 	mu     sync.Mutex
-	recent block     // a final block for transactions to name
-	asked  time.Time // when it was
+	recent block            // a final block for transactions to name
+	asked  time.Time        // when it was
+	powers map[string]power // by signer
 }
 
 var _ txmgr.Chain = (*Chain)(nil)

@@ -190,7 +190,9 @@ type accessKey struct {
 	Nonce  uint64 `json:"nonce"`
 	Height uint64 `json:"block_height"`
 	Hash   string `json:"block_hash"`
-	Error  string `json:"error"` // nearcore answers a key that is not there as a result
+	// Permission is what the key may sign, as near.ParsePermission reads it.
+	Permission json.RawMessage `json:"permission"`
+	Error      string          `json:"error"` // nearcore answers a key that is not there as a result
 }
 
 func (e *endpoint) accessKey(ctx context.Context, s signer, which object) (k accessKey, err error) {

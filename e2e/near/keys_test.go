@@ -1,0 +1,185 @@
+package near_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	devnear "lockstep/devnet/near"
+	"lockstep/internal/near"
+	"lockstep/txmgr/client"
+)
+
+// moreKey is a further key, by number.
+func moreKey(t *testing.T, number int) (secret string, public near.PublicKey) {
+	t.Helper()
+	seed := sha256.Sum256(fmt.Appendf(nil, "a further key of these tests: %d", number))
+	secret = "ed25519:" + near.EncodeBase58(seed[:])
+	key, err := near.ParseSecretKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret, key.Public()
+}
+
+// TestLimitedKeys has a key that may call one method, alone and beside a full-access key: what it may not sign is
+// refused, or signed by the other.
+func TestLimitedKeys(t *testing.T) {
+	t.Parallel()
+	n := startNetwork(t, devnear.Config{})
+	n.run(t)
+	secret, public := moreKey(t, 1)
+	owner := n.manager(t, "owner", "memory:")
+	add := client.Intent{Chain: "near", To: "relayer.test", Actions: json.RawMessage(fmt.Sprintf(
+		`[{"AddKey":{"public_key":%q,"access_key":{"permission":{"FunctionCall":{"allowance":null,"receiver_id":"counter.test","method_names":["increment"]}}}}}]`, public))}
+	if fate := send(t, owner, "add", add); fate != "confirmed" {
+		t.Fatalf("the key is not added: %s", fate)
+	}
+	call := func(to, method, deposit string) client.Intent {
+		return client.Intent{Chain: "near", To: to, Actions: json.RawMessage(fmt.Sprintf(
+			`[{"FunctionCall":{"method_name":%q,"args":{"by":1},"gas":30000000000000,"deposit":%q}}]`, method, deposit))}
+	}
+	transfer := client.Intent{Chain: "near", To: "bob.test", Value: "1"}
+	_, alone := n.signing(t, "alone", "memory:", "", secret)
+	for name, test := range map[string]struct {
+		intent client.Intent
+		want   string
+	}{
+		"a transfer":       {transfer, "signs calls alone"},
+		"two actions":      {client.Intent{Chain: "near", To: "counter.test", Actions: json.RawMessage(`[{"Transfer":{"deposit":"1"}},{"Transfer":{"deposit":"1"}}]`)}, "signs one call"},
+		"another contract": {call("failing.test", "increment", "0"), "calls of counter.test"},
+		"another method":   {call("counter.test", "get", "0"), `methods ["increment"]`},
+		"a deposit":        {call("counter.test", "increment", "1"), "no deposits"},
+	} {
+		if _, err := alone.Send(t.Context(), test.intent, client.Options{Key: name}); codeOf(err) != "POLICY" || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v; want %q", name, err, test.want)
+		}
+	}
+	if fate := send(t, alone, "call", call("counter.test", "increment", "0")); fate != "confirmed" {
+		t.Errorf("a call that the key is for: %s", fate)
+	}
+	_, both := n.signing(t, "both", "memory:", "", n.secrets["relayer.test"], secret)
+	limited := map[bool]int{}
+	for i := range 10 {
+		for name, intent := range map[string]client.Intent{"transfer": transfer, "call": call("counter.test", "increment", "0")} {
+			key := fmt.Sprint(name, i)
+			if fate := send(t, both, key, intent); fate != "confirmed" {
+				t.Errorf("%s beside a full-access key: %s", key, fate)
+			}
+			tx, err := both.Send(t.Context(), intent, client.Options{Key: key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			byLimited := strings.HasSuffix(tx.Signer, public.String())
+			if name == "transfer" && byLimited {
+				t.Errorf("%s was given to the limited key", key)
+			}
+			limited[byLimited]++
+		}
+	}
+	if limited[true] == 0 {
+		t.Error("the limited key was never used for what it may sign")
+	}
+	if refusals := n.chain.Refusals(); len(refusals) != 0 {
+		t.Errorf("the chain has refused %v", refusals)
+	}
+}
+
+// TestMissingKey: a key that its account does not have signs nothing, and the manager says which.
+func TestMissingKey(t *testing.T) {
+	t.Parallel()
+	n := startNetwork(t, devnear.Config{})
+	n.run(t)
+	secret, public := moreKey(t, 2)
+	p, c := n.signing(t, "missing", "memory:", "", secret)
+	_, err := c.Send(t.Context(), client.Intent{Chain: "near", To: "bob.test", Value: "1"}, client.Options{})
+	if codeOf(err) != "UNAVAILABLE" || !strings.Contains(err.Error(), "access key "+public.String()+" does not exist") {
+		t.Errorf("%v", err)
+	}
+	if !p.Log.Has(public.String() + " does not exist") {
+		t.Error("the log does not say which key is missing")
+	}
+}
+
+// TestManyKeys has the same load on one key, on five and on twenty of one account. Each key may have two transactions on
+// their way. The more keys, the fewer blocks it takes, until the model is the limit.
+func TestManyKeys(t *testing.T) {
+	t.Parallel()
+	const intents, most = 200, 20
+	n := startNetwork(t, devnear.Config{})
+	n.run(t)
+	keys, actions := make([]string, most), make([]string, most)
+	for i := range most {
+		secret, public := moreKey(t, 100+i)
+		keys[i] = secret
+		actions[i] = fmt.Sprintf(`{"AddKey":{"public_key":%q,"access_key":{"permission":"FullAccess"}}}`, public)
+	}
+	owner := n.manager(t, "owner", "memory:")
+	if fate := send(t, owner, "add", client.Intent{Chain: "near", To: "relayer.test", Actions: json.RawMessage("[" + strings.Join(actions, ",") + "]")}); fate != "confirmed" {
+		t.Fatalf("the keys are not added: %s", fate)
+	}
+	var blocks []uint64
+	for round, count := range []int{1, 5, most} {
+		_, c := n.signing(t, fmt.Sprint("with ", count), "memory:", `,"inFlight":2`, keys[:count]...)
+		before := len(n.chain.Executed())
+		first := n.height(t)
+		signers := map[string]int{}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for i := range intents {
+			all.Go(func() {
+				key, intent := fmt.Sprintf("%d/%d", count, i), client.Intent{Chain: "near", To: "bob.test", Value: fmt.Sprint(1_000_000*(round+1) + i)}
+				if fate := send(t, c, key, intent); fate != "confirmed" {
+					t.Errorf("%s: %s", key, fate)
+				}
+				tx, err := c.Send(t.Context(), intent, client.Options{Key: key})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				signers[tx.Signer]++
+			})
+		}
+		all.Wait()
+		blocks = append(blocks, n.height(t)-first)
+		if got := len(n.chain.Executed()) - before; got != intents {
+			t.Errorf("%d keys: the chain has executed %d of %d", count, got, intents)
+		}
+		if len(signers) != count {
+			t.Errorf("%d of %d keys were used", len(signers), count)
+		}
+	}
+	t.Logf("%d intents took %d blocks with one key, %d with five and %d with twenty", intents, blocks[0], blocks[1], blocks[2])
+	if blocks[1] > blocks[0]/2 || blocks[2] > blocks[1] {
+		t.Errorf("more keys are not faster: %v", blocks)
+	}
+	if refusals := n.chain.Refusals(); len(refusals) != 0 {
+		t.Errorf("the chain has refused %v", refusals)
+	}
+	amounts := map[uint64]int{}
+	for _, tx := range n.chain.Executed() {
+		if give, ok := tx.Actions[0].(near.Transfer); ok {
+			amounts[give.Deposit.Uint64()]++
+		}
+	}
+	if most := slices.Max(slices.Collect(maps.Values(amounts))); len(amounts) != 3*intents || most != 1 {
+		t.Errorf("%d amounts were given, each once, want %d", len(amounts), 3*intents)
+	}
+}
+
+// height is the newest block's.
+func (n *network) height(t *testing.T) uint64 {
+	t.Helper()
+	head, err := n.driver(t, n.url).Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return head.Number
+}
