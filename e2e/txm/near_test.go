@@ -1,18 +1,24 @@
 package txm_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"fmt"
+	"io"
+	"math/big"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	devnear "lockstep/devnet/near"
 	"lockstep/internal/near"
 	"lockstep/txmgr"
+	"lockstep/txmgr/nearchain"
 )
 
 // nearID is the model's id in the ledger.
@@ -180,3 +186,110 @@ func TestNEARUnderFaults(t *testing.T) {
 }
 
 var _ txmgr.Key = accessKey{}
+
+// cut is a way to a node on which nothing that is sent arrives while it is closed, and nothing at all while it is down.
+type cut struct {
+	closed, down atomic.Bool
+	url          string
+}
+
+func startCut(t *testing.T, to http.Handler) *cut {
+	c := new(cut)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || c.down.Load() || c.closed.Load() && bytes.Contains(body, []byte(`"send_tx"`)) {
+			panic(http.ErrAbortHandler) // the connection ends
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		to.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	c.url = server.URL
+	return c
+}
+
+// TestNEAROvertaken: while an offer is on its way to nowhere, somebody else uses the key with a higher nonce. When that is
+// final the bytes are dead: the intent is signed at another nonce, and executed once.
+func TestNEAROvertaken(t *testing.T) {
+	t.Parallel()
+	n := startNEAR(t)
+	way := startCut(t, n.chain)
+	node := n.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
+	node.URLs = []string{way.url}
+	c := newCaller(t, node)
+	node.start(t)
+	c.many(3)
+	c.settled()
+	way.closed.Store(true)
+	c.many(5)
+	until(t, "bytes have left and nobody knows where they are", func() bool { return c.count("SELECT count(*) FROM attempts WHERE ambiguous") > 0 })
+	key := accessKeyOf(n.key)
+	driver, err := nearchain.New(nearchain.Config{ID: fmt.Sprint(nearID), URLs: []string{n.url}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer driver.Close()
+	nonces, err := driver.Nonces(t.Context(), key.Account())
+	if err != nil {
+		t.Fatal(err)
+	}
+	unsigned, err := driver.Prepare(t.Context(), txmgr.Draft{Signer: key.Account(), Nonce: nonces.Latest + 50, Call: txmgr.Call{To: "bob.test", Value: big.NewInt(1)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature, err := key.Sign(t.Context(), unsigned.Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := driver.Seal(unsigned, signature)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := driver.Send(t.Context(), []txmgr.Signed{foreign})[0]; err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the foreign transaction is final", func() bool {
+		_, found, err := driver.Receipts(t.Context(), []txmgr.Signed{foreign})
+		return err == nil && found[0].Receipt != nil
+	})
+	way.closed.Store(false)
+	c.settled()
+	runs, highest := map[string]int{}, uint64(0)
+	for _, tx := range n.chain.Executed() {
+		data, err := near.EncodeActions(tx.Actions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs["0x"+hex.EncodeToString(data)]++
+		highest = max(highest, tx.Nonce)
+	}
+	for id, data := range c.ids {
+		if tx := c.get(id); tx.Status != txmgr.StatusConfirmed || runs["0x"+hex.EncodeToString(data)] != 1 {
+			t.Errorf("intent %s is %s and was executed %d times", id, tx.Status, runs["0x"+hex.EncodeToString(data)])
+		}
+	}
+	if got := c.count("SELECT count(DISTINCT nonce) FROM attempts WHERE intent IN (SELECT intent FROM attempts GROUP BY intent HAVING count(DISTINCT nonce) > 1)"); got < 2 {
+		t.Error("no intent was signed at another nonce")
+	}
+	if highest < nonces.Latest+50+5 {
+		t.Errorf("the highest nonce is %d, want five above the foreign one, %d", highest, nonces.Latest+50)
+	}
+}
+
+// TestNEAREndpoints has two nodes, of which the first goes and comes back while intents are handed over.
+func TestNEAREndpoints(t *testing.T) {
+	t.Parallel()
+	n := startNEAR(t)
+	way := startCut(t, n.chain)
+	node := n.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
+	node.URLs = []string{way.url, n.url}
+	c := newCaller(t, node)
+	node.start(t)
+	for _, down := range []bool{false, true, false, true, false} {
+		way.down.Store(down)
+		c.many(5)
+		c.settled()
+	}
+	n.audit(c)
+	c.sameBytes()
+}

@@ -6,6 +6,8 @@
 // below it, so transactions of a key leave in their order, through one node, and a gap needs
 // no filling.
 //
+// A key's permission is asked for. A function-call key is given only calls that it may sign (MaySign).
+//
 // A call without data transfers its value to the receiver. With data, the data is a list of
 // actions in Borsh (internal/near), and the value is the sum of their deposits.
 //
