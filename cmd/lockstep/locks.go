@@ -39,6 +39,14 @@ type admin struct {
 	token secret.String
 }
 
+func newAdmin(url string, token secret.String) admin {
+	a := admin{url: strings.TrimRight(url, "/"), token: token}
+	if !strings.Contains(a.url, "://") {
+		a.url = "http://" + a.url // as ADMIN_ADDRESS is written
+	}
+	return a
+}
+
 func runLocks(ctx context.Context, args []string, std streams) error {
 	flags := newFlags("locks", locksAbout, std)
 	url := flags.String("admin", "http://127.0.0.1:7547", "the relay's admin `URL`")
@@ -51,10 +59,7 @@ func runLocks(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	a := admin{url: strings.TrimRight(*url, "/"), token: token}
-	if !strings.Contains(a.url, "://") {
-		a.url = "http://" + a.url // as ADMIN_ADDRESS is written
-	}
+	a := newAdmin(*url, token)
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	switch {

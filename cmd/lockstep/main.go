@@ -9,6 +9,7 @@
 //	lockstep bench     load generator for any relay
 //	lockstep diff      where two relays answer the same requests differently
 //	lockstep locks     who holds which sender's lock on a running relay
+//	lockstep top       a running relay, live: lanes, upstreams, rates
 //	lockstep keys      makes and checks API keys of the relay
 //	lockstep config    the settings in effect, secrets masked; check says what is wrong with them
 //	lockstep health    asks a running relay whether it is ready
@@ -56,6 +57,7 @@ func commands() []command {
 		{"bench", "load generator for any relay", runBench},
 		{"diff", "where two relays answer the same requests differently", runDiff},
 		{"locks", "senders' locks of a running relay, and release by hand", runLocks},
+		{"top", "a running relay, live: lanes, upstreams, rates", runTop},
 		{"keys", "makes and checks API keys of the relay", runKeys},
 		{"config", "the settings in effect, secrets masked", runConfig},
 		{"health", "whether a running relay is ready", runHealth},
