@@ -17,6 +17,7 @@ import (
 
 	"lockstep/config"
 	"lockstep/consensus"
+	"lockstep/console/page"
 	"lockstep/ethapi"
 	"lockstep/internal/apikey"
 	"lockstep/internal/budget"
@@ -38,6 +39,7 @@ type App struct {
 	registry *prometheus.Registry
 	further  []rpc.Method // beside the relay's own
 	develops *url.URL     // the mirror node of a network for development; nil on others
+	beside   []page.Link  // where the console's page leads
 
 	memory *budget.Memory
 	clients

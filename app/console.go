@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/console"
+	"lockstep/console/page"
 	"lockstep/internal/lifecycle"
 )
 
@@ -41,6 +42,10 @@ func (a *App) AdminAddr() string { return address(a.adminListener) }
 // in place of ADMIN_ADDRESS. Call it before Listen.
 func (a *App) Develops(mirror *url.URL, ui net.Listener) { a.develops, a.adminListener = mirror, ui }
 
+// Beside says that another process, or another part of this one, has a page of its own, so that the console's leads there.
+// Call it before Run.
+func (a *App) Beside(text, url string) { a.beside = append(a.beside, page.Link{Text: text, URL: url}) }
+
 func (a *App) serveAdmin(ctx context.Context, listener net.Listener) error {
 	return serveBeside(ctx, "console", listener, console.New(a.consoleDeps()))
 }
@@ -61,7 +66,7 @@ func (a *App) consoleDeps() console.Deps {
 	deps := console.Deps{
 		Token: a.cfg.Server.AdminToken, Version: a.version, ChainID: uint64(a.cfg.Server.ChainID),
 		Mirror: a.develops, Locks: a.locks, Window: a.cfg.Lock.GapHold.Duration(), Budget: int64(a.cfg.Limit.Total),
-		Upstreams: a.shownUpstreams, Metrics: a.registry, Calls: a.http, Log: a.log,
+		Upstreams: a.shownUpstreams, Metrics: a.registry, Calls: a.http, Log: a.log, Beside: a.beside,
 	}
 	if a.reloading.load != nil {
 		deps.Reload = func(ctx context.Context) (any, error) { return a.Reload(ctx) }

@@ -40,6 +40,7 @@ type Deps struct {
 	Record    func(context.Context, common.Hash) (lifecycle.Record, bool) // nil: no records are kept
 	Calls     http.Handler                                                // JSON-RPC
 	Mirror    *url.URL                                                    // of a network for development; nil on others
+	Beside    []page.Link                                                 // pages of processes that belong to this one
 	Log       *slog.Logger
 }
 
@@ -66,6 +67,7 @@ func New(deps Deps) *Console {
 	c.mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	c.mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	c.mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	c.mux.HandleFunc("GET "+page.AboutPath, c.about)
 	c.mux.Handle("GET /ui/events", c.streams)
 	c.mux.Handle("POST /ui/rpc", c.rpc())
 	c.mux.HandleFunc("GET /ui/records/{hash}", c.record)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/console"
+	"lockstep/console/page"
+	"lockstep/internal/access"
 	"lockstep/internal/lifecycle"
 	"lockstep/internal/secret"
 	"lockstep/lock"
@@ -124,6 +127,9 @@ func TestWhoGetsIn(t *testing.T) {
 		"the page's script, asked for by POST": {closed, "/ui/app.js", []string{"X-Method", "POST"}, 401},
 		"what the page has not":                {closed, "/ui/page.go", nil, 401},
 		"without the last slash":               {closed, "/ui", nil, 301},
+		"what the process is":                  {closed, "/ui/about", nil, 200},
+		"the same, for another origin":         {closed, "/ui/about", []string{"Origin", "http://evil.example"}, 403},
+		"the same, by another name":            {open, "/ui/about", []string{"Host", "evil.example"}, 403},
 	} {
 		method := http.MethodGet
 		if len(c.headers) > 0 && c.headers[0] == "X-Method" {
@@ -131,6 +137,25 @@ func TestWhoGetsIn(t *testing.T) {
 		}
 		if status, body, _ := ask(t, method, c.base+c.path, "", c.headers...); status != c.status {
 			t.Errorf("%s: %d %s, want %d", name, status, body, c.status)
+		}
+	}
+}
+
+// The page hears what the process is. Only who has the token hears more than what to ask for.
+func TestAbout(t *testing.T) {
+	d := deps(t, "sesame")
+	d.Beside = []page.Link{{Text: "Transaction manager", URL: "http://127.0.0.1:7550/ui/"}}
+	base := serve(t, d)
+	for header, want := range map[string]page.About{
+		"Bearer sesame": {Version: "1.2.3", Role: access.RoleAdmin},
+		"Bearer sesam":  {},
+	} {
+		var got page.About
+		if _, body, _ := ask(t, "GET", base+"/ui/about", "", "Authorization", header); json.Unmarshal([]byte(body), &got) != nil {
+			t.Fatal(body)
+		}
+		if want.Parts, want.Beside, want.Needs = []string{page.PartRelay}, d.Beside, got.Needs; !reflect.DeepEqual(got, want) || !strings.Contains(got.Needs, "ADMIN_TOKEN") {
+			t.Errorf("%s: %+v, want %+v", header, got, want)
 		}
 	}
 }

@@ -9,6 +9,7 @@
 //	GET  /debug/pprof/                profiles of Go
 //
 //	GET  /ui/                         the page; its parts lie beside it (/ui/app.js …)
+//	GET  /ui/about                    what this process is, and whether the caller has the token
 //	GET  /ui/events                   State as server-sent events, whenever it has changed
 //	POST /ui/rpc                      JSON-RPC, as at the relay's own port
 //	GET  /ui/records/{hash}           the lifecycle record of a transaction
@@ -19,7 +20,7 @@
 //
 // Without a token only requests for a loopback address get in, so that no name server can
 // point somebody else's page here. With one, every request needs it as a bearer token, but for the
-// files of the page, which hold no secret. A request that a page of another origin made is
+// files of the page and for /ui/about, which hold no secret. A request that a page of another origin made is
 // refused in every case. The page keeps its token in the storage of its tab.
 //
 // # Bounds

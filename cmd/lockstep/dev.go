@@ -77,11 +77,12 @@ func runDev(ctx context.Context, args []string, std streams) error {
 	}
 	var manager *service.Service
 	if *tx {
-		if manager, err = startDevManager(ctx, chain, std, *txAddress); err != nil {
+		if manager, err = startDevManager(ctx, chain, std, *txAddress, ready.UI); err != nil {
 			chain.Close()
 			return err
 		}
 		ready.TX, ready.Signers = manager.URL(), chain.Network.Signers()
+		relay.Beside("Transaction manager", manager.URL()+consolepage.Prefix)
 	}
 	var further []func(context.Context) error
 	if *nearToo {

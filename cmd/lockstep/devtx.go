@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockstep/config"
+	"lockstep/console/page"
 	"lockstep/txmgr/service"
 )
 
@@ -22,8 +23,8 @@ func managedBy(chain *chain) string {
 }
 
 // startDevManager puts a manager beside the relay of `lockstep dev`. It goes to the chain's
-// nodes itself: the relay refuses transactions of its accounts, which would take its nonces.
-func startDevManager(ctx context.Context, chain *chain, std streams, address string) (*service.Service, error) {
+// nodes itself: the relay refuses transactions of its accounts, which would take its nonces. ui is the relay's page, "" for none.
+func startDevManager(ctx context.Context, chain *chain, std streams, address, ui string) (*service.Service, error) {
 	environ, err := devEnviron(chain, std.env)
 	if err != nil {
 		return nil, err
@@ -43,7 +44,11 @@ func startDevManager(ctx context.Context, chain *chain, std streams, address str
 	if err != nil {
 		return nil, err
 	}
-	manager, err := service.New(ctx, cfg.TXM, service.Deps{Drivers: drivers(cfg, log), Version: version, Log: log})
+	deps := service.Deps{Drivers: drivers(cfg, log), Version: version, Log: log}
+	if ui != "" {
+		deps.Beside = []page.Link{{Text: "Chain and relay", URL: ui}}
+	}
+	manager, err := service.New(ctx, cfg.TXM, deps)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,3 @@
-// Package page is what a browser loads of the console: three files, embedded, that ask for
-// nothing from elsewhere. They hold no secret; what they show they ask of the console.
 package page
 
 import (

@@ -242,7 +242,7 @@ func (b *browser) accessible(name string) {
 		for _, f := range found {
 			b.t.Errorf("%s, %s: %s", name, scheme, f)
 		}
-		if scheme == "light" || name == "transaction" { // one dark picture shows what dark is like
+		if scheme == "light" || name == "transaction" || name == "manager-intent" { // these show what dark is like
 			b.picture(name + "-" + scheme)
 		}
 	}
@@ -255,7 +255,7 @@ func (b *browser) picture(name string) {
 		return
 	}
 	var png []byte
-	b.do("a picture of "+name, chromedp.CaptureScreenshot(&png))
+	b.do("a picture of "+name, chromedp.FullScreenshot(&png, 100))
 	if err := os.WriteFile(filepath.Join("..", "..", "docs", "ui", name+".png"), png, 0o644); err != nil { //nolint:gosec // a picture for everybody
 		b.t.Fatal(err)
 	}

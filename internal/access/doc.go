@@ -11,7 +11,7 @@
 //
 // A key without a tenant sees all tenants. While there is no key and no password, everyone
 // who reaches the listener is an administrator; the listener is then on loopback only, and Who refuses what a
-// browser sends for another site.
+// browser sends for a page of another origin.
 //
 // Check remembers answers for a few seconds, so that a request costs no query. A key that
 // was revoked through another process is therefore refused after that time at the latest.

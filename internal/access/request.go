@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 )
 
@@ -14,7 +15,7 @@ var (
 	// ErrForbidden means that the caller is known, and may not do this.
 	ErrForbidden = errors.New("the key's role does not allow it")
 	// errCrossSite refuses what a browser sends for another site to a listener without keys.
-	errCrossSite = errors.New("without a key, requests come from this machine's own programs only: no Origin, no proxy, and a Host that is loopback")
+	errCrossSite = errors.New("without a key, requests come from this machine's own programs and the listener's own page only: no other Origin, no proxy, and a Host that is loopback")
 )
 
 type callerKey struct{}
@@ -55,11 +56,24 @@ func (k *Keys) Who(r *http.Request) (Caller, error) {
 		return Caller{}, ErrUnauthorized
 	case !Loopback(r.RemoteAddr):
 		return Caller{}, ErrUnauthorized
-	case forwarded(r.Header), r.Header.Get("Origin") != "" || !Loopback(r.Host) || CrossSite(r.Header):
+	case forwarded(r.Header), !Loopback(r.Host), Foreign(r):
 		return Caller{}, errors.Join(ErrForbidden, errCrossSite)
 	default:
 		return Caller{Name: "loopback", Role: RoleAdmin}, nil
 	}
+}
+
+// Public returns an error unless a request may have what holds no secret, such as the files of a page. Without keys it
+// has to come from this machine, and by a name of this machine.
+func (k *Keys) Public(r *http.Request) error {
+	open, err := k.Open(r.Context())
+	if err != nil {
+		return err
+	}
+	if open && (!Loopback(r.RemoteAddr) || !Loopback(r.Host) || forwarded(r.Header)) {
+		return errors.Join(ErrForbidden, errCrossSite)
+	}
+	return nil
 }
 
 // forwarded reports whether a proxy on this machine passes on what came from elsewhere.
@@ -75,6 +89,20 @@ func forwarded(header http.Header) bool {
 		}
 	}
 	return false
+}
+
+// Foreign reports whether a page of another origin made a request. Programs that are no browser send neither header. A
+// page of the listener's own, whose origin has the host and the port that the request is for, is none.
+func Foreign(r *http.Request) bool {
+	if CrossSite(r.Header) {
+		return true
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return false
+	}
+	from, err := url.Parse(origin)
+	return err != nil || !strings.EqualFold(from.Host, r.Host)
 }
 
 // CrossSite reports whether a browser says that a page of another origin made the request.

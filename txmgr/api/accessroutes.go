@@ -54,6 +54,23 @@ func viewPolicy(p policy.Policy) Policy {
 	return Policy{ID: p.ID, Tenant: p.Tenant, Disabled: !p.Enabled, Rules: p.Rules, CreatedAt: moment(p.Created), UpdatedAt: moment(p.Updated)}
 }
 
+// Budget is what a day's budget of a policy is used for.
+type Budget struct {
+	Policy  string    `json:"policy"`
+	Tenant  string    `json:"tenant,omitempty"`
+	Actor   string    `json:"actor,omitempty" doc:"None: the budget is the tenant's."`
+	Limit   *Quantity `json:"limit"`
+	Held    *Quantity `json:"held" doc:"For transactions that have no fate yet, at the highest price that they can reach."`
+	Settled *Quantity `json:"settled" doc:"What those with a fate have cost."`
+}
+
+type budgetsOut struct {
+	Body struct {
+		Day     string   `json:"day" doc:"In UTC, such as 2026-01-31."`
+		Budgets []Budget `json:"budgets" doc:"Those that were used that day; a maximum of 500."`
+	}
+}
+
 // IDPath is the id of what an operation is about.
 type IDPath struct {
 	ID string `path:"id" maxLength:"80"`
@@ -123,6 +140,15 @@ func (s *Server) accessRoutes() {
 			if tenant == "" || p.Tenant == "" || p.Tenant == tenant {
 				out.Body.Policies = append(out.Body.Policies, viewPolicy(p))
 			}
+		}
+		return out, err
+	})
+	register(s, operation(access.RoleRead, http.MethodGet, "/v1/budgets", "budgets", "What is left of today's budgets"), func(ctx context.Context, _ *struct{}) (*budgetsOut, error) {
+		day, list, err := s.Policies.Budgets(ctx, caller(ctx).Tenant)
+		out := &budgetsOut{}
+		out.Body.Day, out.Body.Budgets = day, make([]Budget, 0, len(list))
+		for _, b := range list {
+			out.Body.Budgets = append(out.Body.Budgets, Budget{Policy: b.Policy, Tenant: b.Tenant, Actor: b.Actor, Limit: quantity(b.Limit), Held: quantity(b.Held), Settled: quantity(b.Settled)})
 		}
 		return out, err
 	})

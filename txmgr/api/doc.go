@@ -7,6 +7,7 @@
 //	POST /v1/nonces                  a nonce for callers who sign themselves
 //	POST /internal/execute           one call for short-lived runtimes: the stored result, or the running one's
 //	POST /evm/…                      the older spelling, with bodies as its callers know them
+//	GET  /ui/                        the page, for operators; see console/page
 //	GET  /health/readiness           200 when the ledger and at least one chain answer
 //
 // Errors are application/problem+json (RFC 9457) with a member "code" that programs
@@ -18,8 +19,8 @@
 // A key (Authorization: Bearer lsk_…) has a role and a tenant; see internal/access. Internal
 // callers may use Basic. While there is neither key nor password, the listener is on
 // loopback, everyone there is an administrator, and requests that a browser makes for
-// another site are refused: they carry an Origin, or a Host that is not loopback. No answer
-// allows other origins.
+// another site are refused: they carry its Origin, or a Host that is not loopback. No answer
+// allows other origins. The page asks from the listener's own origin. Its files hold no secret and need no key.
 //
 // # Bounds
 //

@@ -22,6 +22,7 @@ type Signer struct {
 	ChainNonce   uint64    `json:"chainNonce"`
 	NextNonce    uint64    `json:"nextNonce"`
 	Pending      int       `json:"pending"`
+	OldestAt     *Moment   `json:"oldestPendingAt,omitempty" doc:"When the oldest of them got its nonce."`
 	Gaps         int       `json:"gaps"`
 	Balance      *Quantity `json:"balance,omitempty"`
 	MinBalance   *Quantity `json:"minBalance,omitempty"`
@@ -35,7 +36,7 @@ type Signer struct {
 func viewSigner(l *txmgr.Lane) Signer {
 	return Signer{
 		Chain: l.Chain, Address: l.Signer, Ours: l.Ours, Pools: l.Pools, Enabled: l.Enabled, PausedReason: l.PausedReason, Draining: l.Draining, Halted: l.Halted,
-		ChainNonce: l.ChainNonce, NextNonce: l.NextNonce, Pending: l.Pending, Gaps: l.Gaps, Balance: quantity(l.Balance), MinBalance: quantity(l.MinBalance),
+		ChainNonce: l.ChainNonce, NextNonce: l.NextNonce, Pending: l.Pending, OldestAt: moment(l.Oldest), Gaps: l.Gaps, Balance: quantity(l.Balance), MinBalance: quantity(l.MinBalance),
 		ErrorStreak: l.Streak, LastError: l.LastError, LastSeen: moment(l.LastSeen), Owner: l.Owner, Term: l.Term,
 	}
 }

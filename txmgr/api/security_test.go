@@ -57,6 +57,7 @@ var every = []struct {
 	{access.RoleAdmin, "DELETE", "/v1/api-keys/x", ""},
 	{access.RoleRead, "GET", "/v1/webhooks", ""},
 	{access.RoleSend, "POST", "/v1/webhooks", `{"url":"http://10.0.0.1/"}`},
+	{access.RoleRead, "GET", "/v1/budgets", ""},
 	{access.RoleRead, "GET", "/v1/webhooks/x", ""},
 	{access.RoleSend, "PATCH", "/v1/webhooks/x", `{}`},
 	{access.RoleSend, "POST", "/v1/webhooks/x/rotate", ""},
@@ -162,12 +163,13 @@ func TestTenantsAreApart(t *testing.T) {
 func TestWithoutKeysBrowsersAreRefused(t *testing.T) {
 	w := start(t, nil)
 	for name, headers := range map[string][]string{
-		"another site":        {"Origin", "https://evil.example"},
-		"a rebound name":      {"Host", "evil.example:7550"},
-		"a cross-site fetch":  {"Sec-Fetch-Site", "cross-site"},
-		"a sandboxed page":    {"Origin", "null"},
-		"a page of this host": {"Origin", "http://127.0.0.1:3000"},
-		"through a proxy":     {"X-Forwarded-For", "203.0.113.9"},
+		"another site":          {"Origin", "https://evil.example"},
+		"a rebound name":        {"Host", "evil.example:7550"},
+		"a cross-site fetch":    {"Sec-Fetch-Site", "cross-site"},
+		"a sandboxed page":      {"Origin", "null"},
+		"a page of this host":   {"Origin", "http://127.0.0.1:3000"},
+		"its own name, rebound": {"Origin", "http://evil.example:7550", "Host", "evil.example:7550"},
+		"through a proxy":       {"X-Forwarded-For", "203.0.113.9"},
 	} {
 		if a := w.post("/v1/transactions", pay(1), headers...); a.status != 403 {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
@@ -183,6 +185,107 @@ func TestWithoutKeysBrowsersAreRefused(t *testing.T) {
 	}
 	if n := len(w.chain.executed(t, signer)); n != 0 {
 		t.Errorf("%d transactions were sent", n)
+	}
+	// The listener's own page is no other site.
+	if a := w.post("/v1/kill-switch", `{"scope":"all","on":true}`, "Origin", w.url, "Sec-Fetch-Site", "same-origin"); a.status != 200 {
+		t.Errorf("the page's own request: %d %s", a.status, a.body)
+	}
+}
+
+// The page is there for whoever may reach the listener. What it shows needs a key, and what the process is it tells a
+// stranger only as far as the page needs it to ask for one.
+func TestPage(t *testing.T) {
+	w := start(t, func(c *service.Config) { c.API.BasicUser, c.API.BasicPassword = "core", "sesame" })
+	var admin, acme api.Key
+	basic := []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("core:sesame"))}
+	_, token, err := w.Keys.Create(t.Context(), "", access.RoleAdmin, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin.Token = token.Reveal()
+	w.post("/v1/api-keys", `{"role":"read","tenant":"acme"}`, "Authorization", "Bearer "+admin.Token).into(t, &acme)
+	for _, path := range []string{"/ui/", "/ui/app.js", "/ui/manager.js"} {
+		if a := w.get(path); a.status != 200 || !strings.Contains(a.header.Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s: %d %v", path, a.status, a.header)
+		}
+	}
+	if a := w.get("/ui/else.js"); a.status != 401 {
+		t.Errorf("what the page has not: %d", a.status)
+	}
+	for name, c := range map[string]struct {
+		header       []string
+		role, tenant string
+	}{
+		"a stranger":       {nil, "", ""},
+		"with a bad key":   {[]string{"Authorization", "Bearer lsk_x"}, "", ""},
+		"a password":       {basic, "send", ""},
+		"an administrator": {[]string{"Authorization", "Bearer " + admin.Token}, "admin", ""},
+		"a tenant":         {[]string{"Authorization", "Bearer " + acme.Token}, "read", "acme"},
+	} {
+		var about struct {
+			Parts                        []string
+			Needs, Version, Role, Tenant string
+		}
+		w.get("/ui/about", c.header...).into(t, &about)
+		if len(about.Parts) != 1 || about.Parts[0] != "manager" || about.Needs == "" || about.Role != c.role || about.Tenant != c.tenant || (about.Version == "test") != (c.role != "") {
+			t.Errorf("%s: %+v", name, about)
+		}
+	}
+	if a := w.get("/ui/about", "Origin", "https://evil.example", "Authorization", "Bearer "+admin.Token); a.status != 403 {
+		t.Errorf("another origin: %d", a.status)
+	}
+}
+
+// Without keys the page is this machine's alone.
+func TestPageWithoutKeys(t *testing.T) {
+	w := start(t, nil)
+	for _, path := range []string{"/ui/", "/ui/about"} {
+		if a := w.get(path); a.status != 200 {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+		for _, header := range [][]string{{"Host", "evil.example:7550"}, {"X-Forwarded-For", "203.0.113.9"}} {
+			if a := w.get(path, header...); a.status != 403 {
+				t.Errorf("%s, %v: %d", path, header, a.status)
+			}
+		}
+	}
+	if a := w.get("/ui/about"); !strings.Contains(a.body, `"role":"admin"`) {
+		t.Errorf("about: %s", a.body)
+	}
+}
+
+// A tenant sees what is used of its own budgets, an operator that of all.
+func TestBudgets(t *testing.T) {
+	w := start(t, nil)
+	var admin, acme, other api.Key
+	w.post("/v1/api-keys", `{"role":"admin"}`).into(t, &admin)
+	w.post("/v1/api-keys", `{"role":"send","tenant":"a_me"}`, "Authorization", "Bearer "+admin.Token).into(t, &acme)
+	w.post("/v1/api-keys", `{"role":"send","tenant":"acme"}`, "Authorization", "Bearer "+admin.Token).into(t, &other)
+	w.post("/v1/policies", `{"rules":{"tenantDailyGas":"1000000000000000000000"}}`, "Authorization", "Bearer "+admin.Token)
+	var body struct {
+		Day     string
+		Budgets []struct{ Policy, Tenant, Limit, Held, Settled string }
+	}
+	for _, key := range []api.Key{acme, other} {
+		intent := w.post("/v1/transactions", pay(1), "Authorization", "Bearer "+key.Token).transaction(t)
+		w.until("a fate", func() bool {
+			return w.get("/v1/transactions/"+intent.ID, "Authorization", "Bearer "+admin.Token).transaction(t).Final
+		})
+	}
+	for token, want := range map[string]int{admin.Token: 2, acme.Token: 1, other.Token: 1} {
+		w.get("/v1/budgets", "Authorization", "Bearer "+token).into(t, &body)
+		if len(body.Budgets) != want || body.Day == "" {
+			t.Fatalf("%d budgets, want %d: %+v", len(body.Budgets), want, body)
+		}
+		for _, b := range body.Budgets {
+			if b.Limit != "1000000000000000000000" || b.Held != "0" || b.Settled == "0" || b.Settled == "" || b.Tenant == "" {
+				t.Errorf("budget %+v", b)
+			}
+		}
+	}
+	w.get("/v1/budgets", "Authorization", "Bearer "+acme.Token).into(t, &body)
+	if body.Budgets[0].Tenant != "a_me" {
+		t.Errorf("another tenant's budget: %+v", body)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"lockstep/console/page"
 	"lockstep/internal/access"
 	"lockstep/internal/secret"
 	"lockstep/txmgr"
@@ -31,6 +32,7 @@ type Deps struct {
 	Newest   func(context.Context) (int64, error) // cursor of the newest event
 	TopUp    TopUp                                // nil: there is no treasury
 	Metrics  http.Handler                         // nil: no /metrics
+	Beside   []page.Link                          // pages of processes that belong to this one
 	Version  string
 	Log      *slog.Logger
 }
@@ -42,6 +44,7 @@ type Server struct {
 	log     *slog.Logger
 	api     huma.API
 	handler http.Handler
+	page    page.Keyed
 	streams chan struct{} // a place for each open stream
 	waits   chan struct{} // and for each request that waits
 	closing chan struct{} // closed when the process stops, so that streams end
@@ -62,6 +65,9 @@ func New(cfg Config, deps Deps) *Server {
 	s := &Server{
 		Deps: deps, cfg: cfg, log: deps.Log, streams: make(chan struct{}, cfg.Streams), waits: make(chan struct{}, cfg.Waits), closing: make(chan struct{}),
 	}
+	s.page = page.Keyed{Keys: deps.Keys, About: page.About{
+		Parts: []string{page.PartManager}, Needs: "an access key of the transaction manager, which `lockstep txm key` makes", Beside: deps.Beside, Version: deps.Version,
+	}}
 	mux := http.NewServeMux()
 	config := huma.DefaultConfig("Lockstep transaction manager", deps.Version)
 	config.Info.Description = "Sends transactions that the server signs, each exactly once, with a definite fate."

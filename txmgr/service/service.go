@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
+	"lockstep/console/page"
 	"lockstep/internal/access"
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
@@ -36,6 +37,8 @@ type Deps struct {
 	Drivers map[string]Driver // by Spec.Driver
 	Version string
 	Log     *slog.Logger
+	// Beside are pages of processes that belong to this one.
+	Beside []page.Link
 	// Signers are more keys than those of the settings.
 	Signers []signers.Signer
 	// Faults is called between two steps; for tests of crashes.
@@ -143,7 +146,7 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.Keys = access.New(s.db, cfg.API.BasicUser, cfg.API.Password())
 	surface := api.Deps{
-		Manager: s.Manager, Keys: s.Keys, Policies: guard, Webhooks: s.webhooks, Newest: s.newest, Version: deps.Version, Log: deps.Log,
+		Manager: s.Manager, Keys: s.Keys, Policies: guard, Webhooks: s.webhooks, Newest: s.newest, Beside: deps.Beside, Version: deps.Version, Log: deps.Log,
 		Metrics: promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}),
 	}
 	if s.treasury != nil {

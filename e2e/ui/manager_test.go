@@ -1,0 +1,165 @@
+package ui_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"lockstep/e2e/harness"
+)
+
+// api asks a manager or a watcher as programs do, and decodes what it answers.
+func api(t *testing.T, method, url, body string, into any, headers ...string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode >= 300 {
+		t.Fatalf("%s %s: %d %s %v", method, url, answer.StatusCode, text, err)
+	}
+	if into != nil {
+		if err := json.Unmarshal(text, into); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+}
+
+// revertingCode makes a contract whose whole code is revert(0, 0).
+const revertingCode = "0x6460006000fd6000526005601bf3"
+
+type intent struct {
+	ID, Status, Hash, Signer string
+	Final                    bool
+}
+
+// final hands an intent over and waits for its fate.
+func final(t *testing.T, base, key, body string) (i intent) {
+	t.Helper()
+	api(t, "POST", base+"/v1/transactions?wait=mined&timeout=60s", body, &i, "Idempotency-Key", key)
+	harness.Until(t, harness.StartLimit, "the intent "+key+" has a fate", func() bool {
+		api(t, "GET", base+"/v1/transactions/"+i.ID, "", &i)
+		return i.Final
+	})
+	return i
+}
+
+// cleared empties the field that finds things.
+var cleared = chromedp.Evaluate(`document.getElementById('wanted').value = ''`, nil)
+
+// TestManager walks through the manager's views after intents had different fates, stops and starts it by the page, and
+// finds the way between the manager's page and the relay's.
+func TestManager(t *testing.T) {
+	var ready struct{ RPC, UI, TX string }
+	dev := harness.Command{
+		Name: "dev", Settings: harness.Patient(),
+		Args: []string{"dev", "--json", "--tx", "--tx-address", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ws", "127.0.0.1:0", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0", "--ui", "127.0.0.1:0"},
+	}.Start(t)
+	dev.ReadReady(&ready)
+	const receiver = "0x05FbA803Be258049A27B820088bab1cAD2058871"
+	var policy struct{ ID string }
+	api(t, "POST", ready.TX+"/v1/policies", `{"rules":{"maxGas":15000000,"tenantDailyGas":"900000000000000000000"}}`, &policy)
+	paid := final(t, ready.TX, "order-17", `{"chain":"298","to":"`+receiver+`","value":"10000000000","subject":"order-17"}`)
+	made := final(t, ready.TX, "deploy", `{"chain":"298","data":"`+revertingCode+`","gas":300000}`)
+	var contract struct {
+		Receipt struct{ ContractAddress string }
+	}
+	api(t, "GET", ready.TX+"/v1/transactions/"+made.ID, "", &contract)
+	failed := final(t, ready.TX, "doomed", `{"chain":"298","to":"`+contract.Receipt.ContractAddress+`","data":"0x12345678","gas":100000,"simulate":"off"}`)
+	if paid.Status != "confirmed" || made.Status != "confirmed" || failed.Status != "reverted" {
+		t.Fatalf("%+v %+v %+v", paid, made, failed)
+	}
+
+	b := open(t, ready.TX+"/ui/")
+	b.do("the page", chromedp.Navigate(b.base))
+	b.until("transaction manager", "Signers", "ready", "dev/", ", term 1", "default")
+	b.accessible("manager-signers")
+
+	b.view("intents")
+	b.until("confirmed", "reverted", "order-17", "doomed")
+	b.accessible("manager-intents")
+	b.do("a filter by status", chromedp.SetValue("#status-filter", "reverted", chromedp.ByQuery), chromedp.Evaluate(`document.getElementById('status-filter').dispatchEvent(new Event('change')); 0`, nil))
+	harness.Until(t, harness.StartLimit, "only the intent that failed is left", func() bool {
+		text := b.text()
+		return strings.Contains(text, "doomed") && !strings.Contains(text, "order-17")
+	})
+
+	b.view("intent/" + failed.ID)
+	b.until("Fate", "executed and failed, and the block is final", "never changes again", "Attempts", failed.Hash, "mined", "Timeline", "accepted", "broadcast", "longest")
+	b.accessible("manager-intent")
+	for what, name := range map[string]string{"idempotency key": "order-17", "hash": paid.Hash, "id": paid.ID} {
+		b.view("signers")
+		b.do("a search by "+what, cleared, chromedp.SendKeys("#wanted", name+kb.Enter, chromedp.ByQuery))
+		b.until("Fate", paid.ID, "executed, and the block is final", "order-17")
+	}
+	b.view("found/nobody-knows-this")
+	b.until("No intent has the id, the idempotency key or the hash nobody-knows-this.")
+
+	b.view("policies")
+	b.until("No switch is on", "maximum gas", "15,000,000", "Budgets", "Used on")
+	b.accessible("manager-policies")
+	b.do("everything is stopped", chromedp.Evaluate(`window.confirm = () => true; 0`, nil), chromedp.SendKeys("#field-scope", "all", chromedp.ByQuery), chromedp.SendKeys("#field-reason", "a drill"+kb.Enter, chromedp.ByQuery))
+	b.until("Switches that are on", "a drill")
+	var switches struct{ Switches map[string]string }
+	if api(t, "GET", ready.TX+"/v1/kill-switch", "", &switches); switches.Switches["all"] != "a drill" {
+		t.Errorf("the page has stopped %v", switches)
+	}
+	b.view("signers")
+	b.until("The kill switch is on: all")
+	b.view("policies")
+	b.do("it goes on", chromedp.Click(`//button[text()="Let it go on"]`))
+	b.until("No switch is on")
+
+	// What happens shows without asking again.
+	b.view("intents")
+	b.until("order-17")
+	final(t, ready.TX, "while-you-watch", `{"chain":"298","to":"`+receiver+`","value":"10000000000"}`)
+	b.until("while-you-watch")
+
+	// The pages lead to each other.
+	for from, to := range map[string]string{ready.UI: ready.TX + "/ui/", ready.TX + "/ui/": ready.UI} {
+		tab := b
+		if from == ready.UI {
+			tab = open(t, from)
+			tab.do("the relay's page", chromedp.Navigate(from))
+			tab.until("Newest blocks")
+		}
+		var links []string
+		tab.do("the links", chromedp.Evaluate(`[...document.querySelectorAll('nav a')].map(a => a.href)`, &links))
+		if !strings.Contains(strings.Join(links, " ")+" ", to+" ") {
+			t.Errorf("from %s no link leads to %s: %v", from, to, links)
+		}
+	}
+
+	// With a key, the page asks for one, and shows a reader no button.
+	var admin, reader struct{ Token string }
+	api(t, "POST", ready.TX+"/v1/api-keys", `{"role":"admin"}`, &admin)
+	api(t, "POST", ready.TX+"/v1/api-keys", `{"role":"read"}`, &reader, "Authorization", "Bearer "+admin.Token)
+	b = open(t, ready.TX+"/ui/")
+	b.do("the page", chromedp.Navigate(b.base+"#/policies"))
+	b.until("an access key of the transaction manager")
+	b.accessible("manager-token")
+	b.do("a wrong key", chromedp.SendKeys("#field-token", "lsk_wrong"+kb.Enter, chromedp.ByQuery))
+	b.until("That is not the token.")
+	b.do("a reader's key", chromedp.SendKeys("#field-token", reader.Token+kb.Enter, chromedp.ByQuery))
+	b.until("No switch is on", "Budgets")
+	if text := b.text(); strings.Contains(text, "Stop it") {
+		t.Errorf("a reader is shown what only an administrator can do:\n%s", text)
+	}
+}
