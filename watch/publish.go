@@ -44,9 +44,11 @@ type publisher struct {
 	watches map[string]bool // that name this sink
 	log     *slog.Logger
 
-	mu    sync.Mutex
-	dirty map[string]bool // units that may have messages
-	wake  chan struct{}
+	mu      sync.Mutex
+	dirty   map[string]bool // guarded by mu; units that may have messages
+	refused time.Time       // guarded by mu; since when the sink does not take messages; zero: it does
+	why     string          // guarded by mu; its last error
+	wake    chan struct{}
 
 	// owned by run
 	places map[string]place
@@ -151,8 +153,8 @@ func (p *publisher) round(ctx context.Context) (bool, error) {
 		}
 	}
 	taken, err := p.send(ctx, messages)
-	if len(messages) > 0 {
-		p.s.deaf.note("the sink "+p.id+" does not take messages", taken < len(messages) && ctx.Err() == nil)
+	if len(messages) > 0 && ctx.Err() == nil {
+		p.note(taken < len(messages), err)
 	}
 	done := 0 // rows up to the last message that was taken, and what is not ours behind it
 	for left := taken; done < len(batch) && (left > 0 || !batch[done].ours); done++ {
@@ -170,6 +172,33 @@ func (p *publisher) round(ctx context.Context) (bool, error) {
 		p.postpone(ctx, batch[done].unit, err)
 	}
 	return true, nil
+}
+
+// note remembers that the sink does not take messages, or that it does.
+func (p *publisher) note(refused bool, err error) {
+	p.s.deaf.note("the sink "+p.id+" does not take messages", refused)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case !refused:
+		p.refused, p.why = time.Time{}, ""
+		return
+	case p.refused.IsZero():
+		p.refused = time.Now()
+	}
+	if p.why = "it took a part of what it was offered"; err != nil {
+		p.why = err.Error()
+	}
+}
+
+// refusal is since when the sink has not taken messages, in microseconds since 1970, and its last error; 0 if it takes them.
+func (p *publisher) refusal() (since int64, why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refused.IsZero() {
+		return 0, ""
+	}
+	return p.refused.UnixMicro(), p.why
 }
 
 // send publishes messages under a deadline that ends before the leases do.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"lockstep/internal/ledger"
@@ -29,6 +30,14 @@ type State struct {
 	Head      uint64   `json:"head" doc:"The chain's newest block that the fleet knows."`
 	Safe      uint64   `json:"safe" doc:"Highest block that cannot be replaced any more."`
 	Lag       uint64   `json:"lag" doc:"Blocks between head and block."`
+	Owners    []Owner  `json:"owners" doc:"The processes that read its contracts."`
+}
+
+// Owner is a process that owns units of a watch.
+type Owner struct {
+	Instance string `json:"instance" doc:"None: nobody has them yet."`
+	Factory  bool   `json:"factory,omitempty" doc:"It reads the factory."`
+	Shards   int64  `json:"shards" doc:"Shards in which the watch has contracts."`
 }
 
 // Followed is a contract that a watch follows.
@@ -88,6 +97,74 @@ func (s *Service) States(ctx context.Context) ([]State, error) {
 			}
 			st.Block = max(next, 1) - 1
 			st.Lag = st.Head - min(st.Head, st.Block)
+			if st.Owners, err = ownersOf(ctx, tx, w.Name); err != nil {
+				return err
+			}
+			list[i] = st
+		}
+		return nil
+	})
+	return list, err
+}
+
+// ownersOf returns the processes that own units of a watch, sorted.
+func ownersOf(ctx context.Context, tx *ledger.Tx, watch string) ([]Owner, error) {
+	list := []Owner{}
+	err := tx.Query(ctx, `SELECT u.owner, COUNT(DISTINCT CASE WHEN c.kind = 'factory' THEN NULL ELSE c.unit END), MAX(CASE WHEN c.kind = 'factory' THEN 1 ELSE 0 END)
+		FROM contracts c JOIN cursors u ON u.unit = c.unit WHERE c.watch = $1 AND c.removed = 0 GROUP BY u.owner`, []any{watch}, func(r ledger.Row) error {
+		var owner string
+		var o Owner
+		var factory int
+		if err := r.Scan(&owner, &o.Shards, &factory); err != nil {
+			return err
+		}
+		o.Instance, o.Factory = instanceOf(owner), factory == 1
+		if i := slices.IndexFunc(list, func(x Owner) bool { return x.Instance == o.Instance }); i >= 0 { // by two of its names
+			list[i].Shards, list[i].Factory = list[i].Shards+o.Shards, list[i].Factory || o.Factory
+			return nil
+		}
+		list = append(list, o)
+		return nil
+	})
+	slices.SortFunc(list, func(a, b Owner) int { return strings.Compare(a.Instance, b.Instance) })
+	return list, err
+}
+
+// instanceOf reads the process in what a cursor names as its owner: instance, boot id and a number. See fleet.take.
+func instanceOf(owner string) string {
+	for range 2 {
+		owner = owner[:max(strings.LastIndexByte(owner, '/'), 0)]
+	}
+	return owner
+}
+
+// SinkState is how far a sink is.
+type SinkState struct {
+	Sink    string   `json:"sink" doc:"Its kind, and a hash that tells it from others of the kind; where it is may be a secret."`
+	Kind    string   `json:"kind"`
+	Watches []string `json:"watches"`
+	Backlog int64    `json:"backlog" doc:"Messages of the whole fleet that it has not taken yet; a maximum of 10,000 are counted."`
+	Oldest  int64    `json:"oldest,omitempty" doc:"When the oldest of those that were counted was stored: microseconds since 1970, by the database's clock."`
+	Failing int64    `json:"failingSince,omitempty" doc:"Since when it has not taken what this process offers: microseconds since 1970."`
+	Error   string   `json:"lastError,omitempty" doc:"Why; for callers with the role admin."`
+}
+
+// maxBacklog bounds how many waiting messages are counted.
+const maxBacklog = 10_000
+
+// Sinks returns how far the sinks of this process's plan are.
+func (s *Service) Sinks(ctx context.Context) ([]SinkState, error) {
+	list := make([]SinkState, len(s.publishers))
+	err := s.db.Read(ctx, func(tx *ledger.Tx) error {
+		for i, p := range s.publishers {
+			watches := sortedKeys(p.watches)
+			st := SinkState{Sink: p.id, Kind: p.label, Watches: watches}
+			if _, err := tx.One(ctx, `SELECT COUNT(*), COALESCE(MIN(at), 0) FROM (SELECT o.at FROM cursors u LEFT JOIN sink_cursors k ON k.sink = $1 AND k.unit = u.unit
+				JOIN outbox o ON o.subject = u.unit AND o.id > COALESCE(k.position, 0)
+				WHERE o.topic = $2 AND o.kind IN `+ledger.List(4, len(watches))+` LIMIT $3) AS waiting`, append([]any{p.id, topic, int64(maxBacklog)}, anys(watches)...), &st.Backlog, &st.Oldest); err != nil {
+				return err
+			}
+			st.Failing, st.Error = p.refusal()
 			list[i] = st
 		}
 		return nil

@@ -121,6 +121,26 @@ func (s *Service) Messages(ctx context.Context, after int64, watch, address stri
 	return list, next, nil
 }
 
+// Latest returns the newest messages, newest first, and the cursor behind which newer ones will come. An empty watch or
+// address means all; limit counts the messages that are looked at for an address.
+func (s *Service) Latest(ctx context.Context, watch, address string, limit int) (list []Told, cursor int64, err error) {
+	list = []Told{}
+	rows, cursor, err := s.db.Latest(ctx, topic, watch, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, row := range rows {
+		told := Told{Cursor: row.Cursor}
+		if err := json.Unmarshal([]byte(row.Body), &told.Event); err != nil {
+			return nil, 0, fmt.Errorf("a message of the outbox: %w", err)
+		}
+		if address == "" || strings.EqualFold(told.Address, address) {
+			list = append(list, told)
+		}
+	}
+	return list, cursor, nil
+}
+
 // Newest is the cursor of the newest message.
 func (s *Service) Newest(ctx context.Context) (cursor int64, err error) {
 	err = s.db.Read(ctx, func(tx *ledger.Tx) error {

@@ -103,3 +103,26 @@ func (db *DB) Events(ctx context.Context, topic string, after int64, limit int) 
 	})
 	return list, err
 }
+
+// latestSpan bounds how far back Latest looks, in events of all topics.
+const latestSpan = 20_000
+
+// Latest returns the events of a topic, and of a kind unless it is "", newest first, and the cursor behind which newer ones
+// will come. It looks at the newest latestSpan events of all topics.
+func (db *DB) Latest(ctx context.Context, topic, kind string, limit int) (list []Event, cursor int64, err error) {
+	err = db.Read(ctx, func(tx *Tx) error {
+		list = nil
+		if _, err := tx.One(ctx, "SELECT value FROM counters WHERE name = 'outbox'", nil, &cursor); err != nil {
+			return err
+		}
+		return tx.Query(ctx, `SELECT seq, topic, subject, kind, body, at FROM outbox
+			WHERE seq > 0 AND seq > $1 AND seq <= $2 AND topic = $3 AND ($4 = '' OR kind = $4) ORDER BY seq DESC LIMIT $5`, []any{cursor - latestSpan, cursor, topic, kind, limit},
+			func(r Row) error {
+				var e Event
+				err := r.Scan(&e.Cursor, &e.Topic, &e.Subject, &e.Kind, &e.Body, &e.At)
+				list = append(list, e)
+				return err
+			})
+	})
+	return list, cursor, err
+}

@@ -37,15 +37,19 @@ const (
 	released = "Released(address,uint256)"
 )
 
-// book is a sink that remembers.
+// book is a sink that remembers. While it is full it takes nothing.
 type book struct {
 	mu       sync.Mutex
 	messages []watch.Message
+	full     bool
 }
 
 func (b *book) Publish(_ context.Context, batch []watch.Message) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.full {
+		return 0, errors.New("the book is full")
+	}
 	b.messages = append(b.messages, batch...)
 	return len(batch), nil
 }
@@ -148,6 +152,9 @@ func (w *world) ask(method, path string, header ...string) answer {
 		w.t.Fatal(err)
 	}
 	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			request.Host = header[i+1]
+		}
 		request.Header.Set(header[i], header[i+1])
 	}
 	got, err := http.DefaultClient.Do(request)
@@ -168,6 +175,7 @@ type page struct {
 	Contracts []watch.Followed
 	Events    []watch.Told
 	Nodes     []watch.Node
+	Sinks     []watch.SinkState
 	Backfills []watch.Backfill
 	Cursor    string
 }
@@ -419,6 +427,135 @@ func TestBackfill(t *testing.T) {
 	}
 }
 
+// A sink that takes nothing is seen: since when, why, and how much waits for it. Why is for administrators.
+func TestSinks(t *testing.T) {
+	w := newWorld(t)
+	w.book.full = true
+	w.deploy(1)
+	w.chain.Commit()
+	w.approve(1)
+	w.chain.Commit()
+	w.run(approved)
+	var sink watch.SinkState
+	w.until("two messages wait", func() (bool, string) {
+		sinks := w.get("/v1/sinks").Sinks
+		sink = sinks[0]
+		return len(sinks) == 1 && sink.Backlog == 2 && sink.Failing > 0, fmt.Sprintf("%+v", sinks)
+	})
+	if sink.Kind != "book" || sink.Error != "the book is full" || sink.Oldest == 0 || !slices.Equal(sink.Watches, []string{"escrows"}) || strings.Contains(sink.Sink, "secret-place") {
+		t.Errorf("sink %+v", sink)
+	}
+	w.book.mu.Lock()
+	w.book.full = false
+	w.book.mu.Unlock()
+	w.until("nothing waits", func() (bool, string) {
+		sink = w.get("/v1/sinks").Sinks[0]
+		return sink.Backlog == 0 && sink.Failing == 0 && sink.Error == "", fmt.Sprintf("%+v", sink)
+	})
+
+	w.book.mu.Lock()
+	w.book.full = true
+	w.book.mu.Unlock()
+	w.approve(1)
+	w.chain.Commit()
+	w.until("it is full again", func() (bool, string) {
+		sink = w.get("/v1/sinks").Sinks[0]
+		return sink.Error != "", fmt.Sprintf("%+v", sink)
+	})
+	if _, _, err := w.keys.Create(t.Context(), "", access.RoleAdmin, ""); err != nil {
+		t.Fatal(err)
+	}
+	_, reader, err := w.keys.Create(t.Context(), "", access.RoleRead, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := w.ask("GET", "/v1/sinks", "Authorization", "Bearer "+reader.Reveal()); a.status != http.StatusOK || strings.Contains(a.body, "full") || !strings.Contains(a.body, "failingSince") {
+		t.Errorf("a reader sees %s", a.body)
+	}
+}
+
+// The newest events come newest first, and who reads on from there misses nothing.
+func TestNewest(t *testing.T) {
+	w := newWorld(t)
+	for n := 1; n <= 3; n++ {
+		w.deploy(n)
+		w.chain.Commit()
+	}
+	w.run(approved)
+	w.until("three events", func() (bool, string) {
+		p := w.get("/v1/events?newest=true")
+		return len(p.Events) == 3, fmt.Sprint(names(p.Events))
+	})
+	p := w.get("/v1/events?newest=true&limit=2")
+	if want := []string{"Deployed@3", "Deployed@2"}; !slices.Equal(names(p.Events), want) {
+		t.Errorf("%v, want %v", names(p.Events), want)
+	}
+	w.approve(2)
+	w.chain.Commit()
+	w.until("the next one", func() (bool, string) {
+		next := w.get("/v1/events?cursor=" + p.Cursor)
+		return slices.Equal(names(next.Events), []string{"Approved@4"}), fmt.Sprint(names(next.Events))
+	})
+	if got := names(w.get("/v1/events?newest=true&address=" + watchtest.Emitter(2).Hex()).Events); !slices.Equal(got, []string{"Approved@4", "Deployed@2"}) && !slices.Equal(got, []string{"Approved@4"}) {
+		t.Errorf("of one contract: %v", got)
+	}
+	if got := w.get("/v1/events?newest=true&watch=another").Events; len(got) != 0 {
+		t.Errorf("of another watch: %v", names(got))
+	}
+	if a := w.ask("GET", "/v1/events?newest=true&cursor=1"); a.status != http.StatusUnprocessableEntity {
+		t.Errorf("newest behind a cursor: %d", a.status)
+	}
+}
+
+// A watch names who reads it.
+func TestOwners(t *testing.T) {
+	w := newWorld(t)
+	w.deploy(1)
+	w.chain.Commit()
+	w.run(approved)
+	want := []watch.Owner{{Instance: "a", Factory: true, Shards: 1}}
+	w.until("one process has all", func() (bool, string) {
+		got := w.get("/v1/watches").Watches[0].Owners
+		return slices.Equal(got, want), fmt.Sprintf("%+v", got)
+	})
+}
+
+// The page is there for whoever may reach the listener; a key with a tenant is none of the watchers'.
+func TestPage(t *testing.T) {
+	w := newWorld(t)
+	w.run(approved)
+	for header, want := range map[[2]string]int{{"Host", "evil.example"}: 403, {"X-Forwarded-For", "203.0.113.9"}: 403, {"Sec-Fetch-Site", "none"}: 200} {
+		for _, path := range []string{"/ui/", "/ui/about"} {
+			if a := w.ask("GET", path, header[0], header[1]); a.status != want {
+				t.Errorf("%s, %v: %d", path, header, a.status)
+			}
+		}
+	}
+	_, admin, err := w.keys.Create(t.Context(), "", access.RoleAdmin, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tenants, err := w.keys.Create(t.Context(), "acme", access.RoleAdmin, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for token, role := range map[string]string{admin.Reveal(): "admin", tenants.Reveal(): "", "lsk_x": ""} {
+		var about struct {
+			Parts               []string
+			Needs, Role, Tenant string
+		}
+		if a := w.ask("GET", "/ui/about", "Authorization", "Bearer "+token); json.Unmarshal([]byte(a.body), &about) != nil {
+			t.Fatal(a.body)
+		}
+		if !slices.Equal(about.Parts, []string{"watchers"}) || about.Role != role || about.Tenant != "" || about.Needs == "" {
+			t.Errorf("role %q wanted, got %+v", role, about)
+		}
+	}
+	if a := w.ask("GET", "/ui/watchers.js"); a.status != http.StatusOK {
+		t.Errorf("a file of the page: %d", a.status)
+	}
+}
+
 // every is one request for each operation, with the role it wants.
 var every = []struct {
 	role         access.Role
@@ -429,6 +566,7 @@ var every = []struct {
 	{access.RoleRead, "GET", "/v1/events"},
 	{access.RoleRead, "GET", "/v1/events/stream?cursor=x"},
 	{access.RoleRead, "GET", "/v1/nodes"},
+	{access.RoleRead, "GET", "/v1/sinks"},
 	{access.RoleAdmin, "POST", "/v1/watches/x/backfill?from=0"},
 	{access.RoleRead, "GET", "/v1/watches/x/backfills"},
 	{access.RoleRead, "GET", "/metrics"},

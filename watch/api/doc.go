@@ -6,8 +6,10 @@
 //	GET  /v1/events?cursor=                  what was handed on, in an order that never changes, by pages
 //	GET  /v1/events/stream                   the same as server-sent events, as they happen
 //	GET  /v1/nodes                           the processes of the fleet
+//	GET  /v1/sinks                           how many messages wait for each sink, and since when one takes none
 //	POST /v1/watches/{id}/backfill?from=&to= read blocks again
 //	GET  /v1/watches/{id}/backfills          how far that is
+//	GET  /ui/                                the page, for operators; see console/page
 //	GET  /health/readiness                   200, or 503 with reasons
 //	GET  /metrics                            for Prometheus
 //
@@ -18,7 +20,7 @@
 //
 // A key (Authorization: Bearer lsk_…) of the same table as the transaction manager's, with the same roles (package access):
 // read for reading, admin for backfills. Watchers know no tenants, so a key that has one is refused. While there is no key, the
-// listener is on loopback, and everyone there is an administrator.
+// listener is on loopback, and everyone there is an administrator. The files of the page hold no secret and need no key.
 //
 // # Words
 //

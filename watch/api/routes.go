@@ -34,6 +34,7 @@ type eventsIn struct {
 	Watch   string `query:"watch" maxLength:"64"`
 	Address string `query:"address" maxLength:"42" doc:"Of a contract."`
 	Cursor  string `query:"cursor" maxLength:"20" doc:"The cursor of the page before; none for the oldest message that is kept."`
+	Newest  bool   `query:"newest" doc:"The newest messages, newest first, instead of those behind a cursor. The answer's cursor is where newer ones begin."`
 	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"Messages that are looked at; with a filter the page may have fewer."`
 }
 
@@ -47,6 +48,12 @@ type eventsOut struct {
 type nodesOut struct {
 	Body struct {
 		Nodes []watch.Node `json:"nodes"`
+	}
+}
+
+type sinksOut struct {
+	Body struct {
+		Sinks []watch.SinkState `json:"sinks"`
 	}
 }
 
@@ -84,8 +91,17 @@ func (s *Server) routes() {
 		if err != nil {
 			return nil, err
 		}
+		if in.Newest && in.Cursor != "" {
+			return nil, watch.ErrCursor
+		}
 		out := &eventsOut{}
-		list, next, err := s.Watchers.Messages(ctx, after, in.Watch, in.Address, in.Limit)
+		var list []watch.Told
+		var next int64
+		if in.Newest {
+			list, next, err = s.Watchers.Latest(ctx, in.Watch, in.Address, in.Limit)
+		} else {
+			list, next, err = s.Watchers.Messages(ctx, after, in.Watch, in.Address, in.Limit)
+		}
 		out.Body.Events, out.Body.Cursor = list, strconv.FormatInt(next, 10)
 		return out, err
 	})
@@ -93,6 +109,17 @@ func (s *Server) routes() {
 		out := &nodesOut{}
 		var err error
 		out.Body.Nodes, err = s.Watchers.Nodes(ctx)
+		return out, err
+	})
+	register(s, operation(access.RoleRead, http.MethodGet, "/v1/sinks", "sinks", "How far the sinks are"), func(ctx context.Context, _ *struct{}) (*sinksOut, error) {
+		out := &sinksOut{}
+		var err error
+		out.Body.Sinks, err = s.Watchers.Sinks(ctx)
+		if access.Allowed(ctx, access.RoleAdmin) != nil {
+			for i := range out.Body.Sinks {
+				out.Body.Sinks[i].Error = "" // it may name where the sink is
+			}
+		}
 		return out, err
 	})
 	start := operation(access.RoleAdmin, http.MethodPost, "/v1/watches/{id}/backfill", "backfill", "Read blocks again, and hand on what was missed", http.StatusNotFound)

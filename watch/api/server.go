@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"lockstep/console/page"
 	"lockstep/internal/access"
 	"lockstep/watch"
 )
@@ -36,6 +37,7 @@ type Server struct {
 	Deps
 	api      huma.API
 	handler  http.Handler
+	page     page.Keyed
 	streams  chan struct{} // a place for each open stream
 	closing  chan struct{} // closed when the process stops, so that streams end
 	listener *access.Listener
@@ -44,6 +46,11 @@ type Server struct {
 // New makes the surface.
 func New(deps Deps) *Server {
 	s := &Server{Deps: deps, streams: make(chan struct{}, maxStreams), closing: make(chan struct{})}
+	s.page = page.Keyed{
+		Keys:  deps.Keys,
+		Knows: func(who access.Caller) bool { return who.Tenant == "" },
+		About: page.About{Parts: []string{page.PartWatchers}, Needs: "an access key without a tenant, which `lockstep watch key` makes", Version: deps.Version},
+	}
 	mux := http.NewServeMux()
 	config := huma.DefaultConfig("Lockstep watchers", deps.Version)
 	config.Info.Description = "Follows contracts and hands every event on: once, in order per contract."
@@ -66,13 +73,16 @@ func New(deps Deps) *Server {
 // Handler serves the surface.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// guard finds out who calls before anything else happens. Probes need nobody.
+// guard finds out who calls before anything else happens. Probes need nobody, and nor do the files of the page.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
 		if strings.HasPrefix(r.URL.Path, "/health/") {
 			next.ServeHTTP(w, r)
+			return
+		}
+		if s.page.Serve(w, r) {
 			return
 		}
 		who, err := s.Keys.Who(r)

@@ -4,8 +4,9 @@
 import { askForToken, failed, h, json, page, say, show } from './frame.js';
 import { manager } from './manager.js';
 import { relay } from './relay.js';
+import { watchers } from './watchers.js';
 
-const known = { relay, manager };
+const known = { relay, manager, watchers };
 let parts = [], views = {};
 
 // A view has a text if it is in the menu, otherwise the view under which it is found; make draws it for what stands behind its name.
