@@ -13,7 +13,7 @@ SIM_TIME ?= 10m
 SIM_FIRST ?= 0
 comma := ,
 
-.PHONY: help dev build build-race release install setup test unit race e2e soak soakconns chaos chaos-watch chaos-txm lint fmt alerts generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
+.PHONY: help dev build build-race release install setup test unit race e2e soak soakconns chaos chaos-watch chaos-txm lint fmt alerts chart generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ generate: bin/protogen ## remake the generated files
 
 alerts: ## check the alert rules with Prometheus's own parser, and whether they fire
 	go test -C tools/alerts -count=1 .
+
+chart: ## render the Helm chart with Helm itself, and check it with kubeconform and the relay
+	go test -C tools/chart -count=1 .
 
 verify: bin/protogen ## fail when a generated file or go.mod is stale
 	go mod tidy -diff

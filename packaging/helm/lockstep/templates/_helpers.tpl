@@ -1,0 +1,53 @@
+{{- define "lockstep.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "lockstep.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains (include "lockstep.name" .) .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "lockstep.name" .) | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "lockstep.namespace" -}}
+{{- default .Release.Namespace .Values.global.namespaceOverride }}
+{{- end }}
+
+{{- define "lockstep.selector" -}}
+app.kubernetes.io/name: {{ include "lockstep.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "lockstep.metadata" -}}
+name: {{ include "lockstep.fullname" . }}
+namespace: {{ include "lockstep.namespace" . }}
+labels:
+  {{- include "lockstep.selector" . | nindent 2 }}
+  app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+  app.kubernetes.io/managed-by: {{ .Release.Service }}
+  helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "lockstep.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "lockstep.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- default "default" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- define "lockstep.webSocket" -}}
+{{- if eq (toString .Values.config.RPC_WS_ENABLED) "true" }}yes{{ end }}
+{{- end }}
+
+{{/* A setting as text. Helm reads numbers as floating point, which would be written with an exponent. */}}
+{{- define "lockstep.text" -}}
+{{- if kindIs "float64" . }}
+{{- if eq (floor .) . }}{{ printf "%.0f" . }}{{ else }}{{ toString . }}{{ end }}
+{{- else if or (kindIs "slice" .) (kindIs "map" .) }}{{ toJson . }}
+{{- else }}{{ toString . }}
+{{- end }}
+{{- end }}
