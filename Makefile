@@ -13,7 +13,7 @@ SIM_TIME ?= 10m
 SIM_FIRST ?= 0
 comma := ,
 
-.PHONY: help dev build build-race release install setup test unit race e2e soak soakconns chaos chaos-watch chaos-txm lint fmt alerts chart generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
+.PHONY: help dev build build-race release install setup test unit race e2e soak soak-state soakconns chaos chaos-watch chaos-txm lint fmt alerts chart generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ e2e: setup ## real clients against the real binary
 
 soak: setup ## half an hour of constant load and constant trouble (SOAK_TIME=30m)
 	LOCKSTEP_SOAK_TIME=$(SOAK_TIME) go test -count=1 -v -timeout 24h -run TestSoak ./e2e/fleet
+
+soak-state: setup ## half an hour of transfers on a network that is kept in a file, and killed (SOAK_TIME=30m)
+	LOCKSTEP_SOAK_TIME=$(SOAK_TIME) go test -count=1 -v -timeout 24h -run TestSoakOfAState ./e2e/devnet
 
 soakconns: ## half an hour of connections reset, half closed and talked into, under the race detector (SOAK_TIME=30m)
 	LOCKSTEP_SOAK_TIME=$(SOAK_TIME) go test -race -count=1 -v -timeout 24h -run TestConnectionSoak ./mirror/... ./internal/plainhttp/...

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/ethclient"
+
 	"lockstep/bench"
 	"lockstep/e2e/harness"
 )
@@ -34,8 +36,8 @@ func dev(t *testing.T, flags ...string) *running {
 	return n
 }
 
-// transfers sends value transfers through the relay, which must all be executed once and in order.
-func (n *running) transfers(t *testing.T, senders, each int) (perSecond float64) {
+// transfers sends value transfers of a crowd of senders through the relay, which must all be executed once and in order.
+func (n *running) transfers(t *testing.T, senders, each int, crowd string) (perSecond float64) {
 	t.Helper()
 	funder, err := bench.ParseKey(n.Accounts[1].PrivateKey)
 	if err != nil {
@@ -43,13 +45,28 @@ func (n *running) transfers(t *testing.T, senders, each int) (perSecond float64)
 	}
 	report, err := bench.Run(t.Context(), bench.Config{
 		Target:  bench.Target{URLs: []string{n.RPC}, ConsensusLog: n.Mirror},
-		Senders: senders, Count: each, Funder: funder, Seed: "devnet", Timeout: harness.StartLimit,
+		Senders: senders, Count: each, Funder: funder, Seed: crowd, Timeout: harness.StartLimit,
 	}, io.Discard)
 	if err != nil || !report.Clean() {
 		text, _ := json.Marshal(report)
 		t.Fatalf("%v: %s", err, text)
 	}
 	return report.Targets[0].Runs[0].AcceptedTPS
+}
+
+// blocks is the number of the newest block.
+func (n *running) blocks(t *testing.T) uint64 {
+	t.Helper()
+	client, err := ethclient.DialContext(t.Context(), n.RPC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	number, err := client.BlockNumber(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return number
 }
 
 func megabytes(bytes int) float64 { return float64(bytes) / (1 << 20) }
@@ -75,7 +92,7 @@ func TestWeight(t *testing.T) {
 		})
 		weighs, own = append(weighs, megabytes(n.Memory())), append(own, megabytes(n.OwnMemory()))
 	}
-	rate := n.transfers(t, 100, 100)
+	rate := n.transfers(t, 100, 100, "devnet")
 	slices.Sort(took)
 	slices.Sort(weighs)
 	slices.Sort(own)
