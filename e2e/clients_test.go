@@ -120,7 +120,7 @@ func contract(t *testing.T, name string) artifact {
 	defer compiled.Unlock()
 	if compiled.artifacts == nil {
 		script(t, "compile", map[string]any{
-			"task": "compile", "directory": "contracts", "files": []string{"Token.sol", "Journal.sol", "TokenUser.sol"},
+			"task": "compile", "directory": "contracts", "files": []string{"Token.sol", "Journal.sol", "TokenUser.sol", "Vault.sol"},
 		}, &compiled.artifacts)
 	}
 	a, ok := compiled.artifacts[name]

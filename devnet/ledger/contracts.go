@@ -75,7 +75,9 @@ func (h *handling) contractCall(body *hapi.ContractCallTransactionBody) hedera.S
 	if body.GetAmount() < 0 {
 		return h.abort(body, to, hapi.ResponseCodeEnum_CONTRACT_NEGATIVE_VALUE)
 	}
-	if a := h.o.get(to); !a.exists && !isSystem(to) && !h.o.isToken(to) && body.GetContractID().GetEvmAddress() == nil {
+	if a := h.o.get(to); a.deleted() && a.base.meta.contract != nil {
+		return h.abort(body, to, hapi.ResponseCodeEnum_CONTRACT_DELETED)
+	} else if !a.exists && !isSystem(to) && !h.o.isToken(to) && body.GetContractID().GetEvmAddress() == nil {
 		return hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 	}
 	return h.evm(message{

@@ -1,5 +1,6 @@
 // Package mirrorgrpc serves the gRPC API of a mirror node over a devnet's ledger:
-// subscriptions to the messages of a topic, as SDKs' TopicMessageQuery uses it.
+// subscriptions to the messages of a topic, as SDKs' TopicMessageQuery uses it, and the
+// address book, as AddressBookQuery reads it.
 //
 //	server := mirrorgrpc.New(mirrorgrpc.Config{View: ledger.View, Changed: ledger.Subscribe})
 //	server.Run(ctx, listener)

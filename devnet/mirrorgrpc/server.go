@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"lockstep/devnet/ledger"
 	"lockstep/internal/hapi"
@@ -48,11 +49,13 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	server := grpc.NewServer(
 		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(maxRequest), grpc.KeepaliveParams(keepalive.ServerParameters{Time: ping}),
 	)
-	service, method, _ := strings.Cut(strings.TrimPrefix(hapi.MethodSubscribeTopic, "/"), "/")
-	server.RegisterService(&grpc.ServiceDesc{
-		ServiceName: service, HandlerType: (*any)(nil),
-		Streams: []grpc.StreamDesc{{StreamName: method, ServerStreams: true, Handler: s.handle}},
-	}, s)
+	for path, handle := range map[string]func(grpc.ServerStream) error{hapi.MethodSubscribeTopic: s.subscribe, hapi.MethodGetNodes: s.nodes} {
+		service, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+		server.RegisterService(&grpc.ServiceDesc{
+			ServiceName: service, HandlerType: (*any)(nil),
+			Streams: []grpc.StreamDesc{{StreamName: method, ServerStreams: true, Handler: func(_ any, stream grpc.ServerStream) error { return s.handle(stream, handle) }}},
+		}, s)
+	}
 	stopped := context.AfterFunc(ctx, server.Stop)
 	defer stopped()
 	if err := server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) && ctx.Err() == nil {
@@ -61,7 +64,8 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-func (s *Server) handle(_ any, stream grpc.ServerStream) (err error) {
+// handle runs a stream in one of the places that there are.
+func (s *Server) handle(stream grpc.ServerStream, run func(grpc.ServerStream) error) (err error) {
 	defer func() {
 		var failed *ledger.UpstreamError
 		if errors.As(err, &failed) {
@@ -75,6 +79,44 @@ func (s *Server) handle(_ any, stream grpc.ServerStream) (err error) {
 	default:
 		return status.Errorf(codes.ResourceExhausted, "there are %d subscriptions already", maxSubscriptions)
 	}
+	return run(stream)
+}
+
+// nodes sends the address book, of which both files have the same.
+func (s *Server) nodes(stream grpc.ServerStream) error {
+	query := new(hapi.AddressBookQuery)
+	if err := stream.RecvMsg(query); err != nil {
+		return err
+	}
+	id := query.GetFileId()
+	file := hedera.ID{Shard: id.GetShardNum(), Realm: id.GetRealmNum(), Num: id.GetFileNum()}
+	if file != hedera.Entity(addressBook) && file != hedera.Entity(nodeDetails) {
+		return status.Errorf(codes.InvalidArgument, "file_id: want %s or %s, the files of address books", hedera.Entity(nodeDetails), hedera.Entity(addressBook))
+	}
+	found, _ := s.cfg.View().File(file)
+	book := new(hapi.NodeAddressBook)
+	if err := proto.Unmarshal(found.Contents, book); err != nil {
+		return status.Error(codes.Internal, "the address book cannot be read")
+	}
+	list := book.GetNodeAddress()
+	if limit := query.GetLimit(); limit > 0 {
+		list = list[:min(int(limit), len(list))]
+	}
+	for _, node := range list {
+		if err := stream.SendMsg(node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The files in which a network keeps its address book, whole and in short.
+const (
+	nodeDetails = 101
+	addressBook = 102
+)
+
+func (s *Server) subscribe(stream grpc.ServerStream) error {
 	query := new(hapi.ConsensusTopicQuery)
 	if err := stream.RecvMsg(query); err != nil {
 		return err

@@ -10400,6 +10400,59 @@ func (x *ConsensusTopicQuery) GetLimit() uint64 {
 	return 0
 }
 
+// What a mirror node's gRPC API is asked for, and answers with each NodeAddress.
+type AddressBookQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FileId        *FileID                `protobuf:"bytes,1,opt,name=file_id,json=fileId,proto3" json:"file_id,omitempty"`
+	Limit         int32                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddressBookQuery) Reset() {
+	*x = AddressBookQuery{}
+	mi := &file_hapi_proto_msgTypes[96]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddressBookQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddressBookQuery) ProtoMessage() {}
+
+func (x *AddressBookQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_hapi_proto_msgTypes[96]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddressBookQuery.ProtoReflect.Descriptor instead.
+func (*AddressBookQuery) Descriptor() ([]byte, []int) {
+	return file_hapi_proto_rawDescGZIP(), []int{96}
+}
+
+func (x *AddressBookQuery) GetFileId() *FileID {
+	if x != nil {
+		return x.FileId
+	}
+	return nil
+}
+
+func (x *AddressBookQuery) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 type ConsensusTopicResponse struct {
 	state              protoimpl.MessageState     `protogen:"open.v1"`
 	ConsensusTimestamp *Timestamp                 `protobuf:"bytes,1,opt,name=consensusTimestamp,proto3" json:"consensusTimestamp,omitempty"`
@@ -10414,7 +10467,7 @@ type ConsensusTopicResponse struct {
 
 func (x *ConsensusTopicResponse) Reset() {
 	*x = ConsensusTopicResponse{}
-	mi := &file_hapi_proto_msgTypes[96]
+	mi := &file_hapi_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10426,7 +10479,7 @@ func (x *ConsensusTopicResponse) String() string {
 func (*ConsensusTopicResponse) ProtoMessage() {}
 
 func (x *ConsensusTopicResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[96]
+	mi := &file_hapi_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10439,7 +10492,7 @@ func (x *ConsensusTopicResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsensusTopicResponse.ProtoReflect.Descriptor instead.
 func (*ConsensusTopicResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{96}
+	return file_hapi_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ConsensusTopicResponse) GetConsensusTimestamp() *Timestamp {
@@ -10504,7 +10557,7 @@ type ConsensusTopicInfo struct {
 
 func (x *ConsensusTopicInfo) Reset() {
 	*x = ConsensusTopicInfo{}
-	mi := &file_hapi_proto_msgTypes[97]
+	mi := &file_hapi_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10516,7 +10569,7 @@ func (x *ConsensusTopicInfo) String() string {
 func (*ConsensusTopicInfo) ProtoMessage() {}
 
 func (x *ConsensusTopicInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[97]
+	mi := &file_hapi_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10529,7 +10582,7 @@ func (x *ConsensusTopicInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsensusTopicInfo.ProtoReflect.Descriptor instead.
 func (*ConsensusTopicInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{97}
+	return file_hapi_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ConsensusTopicInfo) GetMemo() string {
@@ -10627,7 +10680,7 @@ type ConsensusGetTopicInfoResponse struct {
 
 func (x *ConsensusGetTopicInfoResponse) Reset() {
 	*x = ConsensusGetTopicInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[98]
+	mi := &file_hapi_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10639,7 +10692,7 @@ func (x *ConsensusGetTopicInfoResponse) String() string {
 func (*ConsensusGetTopicInfoResponse) ProtoMessage() {}
 
 func (x *ConsensusGetTopicInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[98]
+	mi := &file_hapi_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10652,7 +10705,7 @@ func (x *ConsensusGetTopicInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsensusGetTopicInfoResponse.ProtoReflect.Descriptor instead.
 func (*ConsensusGetTopicInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{98}
+	return file_hapi_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ConsensusGetTopicInfoResponse) GetHeader() *ResponseHeader {
@@ -10690,7 +10743,7 @@ type ScheduleCreateTransactionBody struct {
 
 func (x *ScheduleCreateTransactionBody) Reset() {
 	*x = ScheduleCreateTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[99]
+	mi := &file_hapi_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10702,7 +10755,7 @@ func (x *ScheduleCreateTransactionBody) String() string {
 func (*ScheduleCreateTransactionBody) ProtoMessage() {}
 
 func (x *ScheduleCreateTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[99]
+	mi := &file_hapi_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10715,7 +10768,7 @@ func (x *ScheduleCreateTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleCreateTransactionBody.ProtoReflect.Descriptor instead.
 func (*ScheduleCreateTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{99}
+	return file_hapi_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ScheduleCreateTransactionBody) GetScheduledTransactionBody() *SchedulableTransactionBody {
@@ -10769,7 +10822,7 @@ type ScheduleSignTransactionBody struct {
 
 func (x *ScheduleSignTransactionBody) Reset() {
 	*x = ScheduleSignTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[100]
+	mi := &file_hapi_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10781,7 +10834,7 @@ func (x *ScheduleSignTransactionBody) String() string {
 func (*ScheduleSignTransactionBody) ProtoMessage() {}
 
 func (x *ScheduleSignTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[100]
+	mi := &file_hapi_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10794,7 +10847,7 @@ func (x *ScheduleSignTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleSignTransactionBody.ProtoReflect.Descriptor instead.
 func (*ScheduleSignTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{100}
+	return file_hapi_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ScheduleSignTransactionBody) GetScheduleID() *ScheduleID {
@@ -10813,7 +10866,7 @@ type ScheduleDeleteTransactionBody struct {
 
 func (x *ScheduleDeleteTransactionBody) Reset() {
 	*x = ScheduleDeleteTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[101]
+	mi := &file_hapi_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10825,7 +10878,7 @@ func (x *ScheduleDeleteTransactionBody) String() string {
 func (*ScheduleDeleteTransactionBody) ProtoMessage() {}
 
 func (x *ScheduleDeleteTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[101]
+	mi := &file_hapi_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10838,7 +10891,7 @@ func (x *ScheduleDeleteTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleDeleteTransactionBody.ProtoReflect.Descriptor instead.
 func (*ScheduleDeleteTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{101}
+	return file_hapi_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ScheduleDeleteTransactionBody) GetScheduleID() *ScheduleID {
@@ -10858,7 +10911,7 @@ type ScheduleGetInfoQuery struct {
 
 func (x *ScheduleGetInfoQuery) Reset() {
 	*x = ScheduleGetInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[102]
+	mi := &file_hapi_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10870,7 +10923,7 @@ func (x *ScheduleGetInfoQuery) String() string {
 func (*ScheduleGetInfoQuery) ProtoMessage() {}
 
 func (x *ScheduleGetInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[102]
+	mi := &file_hapi_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10883,7 +10936,7 @@ func (x *ScheduleGetInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleGetInfoQuery.ProtoReflect.Descriptor instead.
 func (*ScheduleGetInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{102}
+	return file_hapi_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ScheduleGetInfoQuery) GetHeader() *QueryHeader {
@@ -10924,7 +10977,7 @@ type ScheduleInfo struct {
 
 func (x *ScheduleInfo) Reset() {
 	*x = ScheduleInfo{}
-	mi := &file_hapi_proto_msgTypes[103]
+	mi := &file_hapi_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10936,7 +10989,7 @@ func (x *ScheduleInfo) String() string {
 func (*ScheduleInfo) ProtoMessage() {}
 
 func (x *ScheduleInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[103]
+	mi := &file_hapi_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10949,7 +11002,7 @@ func (x *ScheduleInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleInfo.ProtoReflect.Descriptor instead.
 func (*ScheduleInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{103}
+	return file_hapi_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ScheduleInfo) GetScheduleID() *ScheduleID {
@@ -11080,7 +11133,7 @@ type ScheduleGetInfoResponse struct {
 
 func (x *ScheduleGetInfoResponse) Reset() {
 	*x = ScheduleGetInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[104]
+	mi := &file_hapi_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11092,7 +11145,7 @@ func (x *ScheduleGetInfoResponse) String() string {
 func (*ScheduleGetInfoResponse) ProtoMessage() {}
 
 func (x *ScheduleGetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[104]
+	mi := &file_hapi_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11105,7 +11158,7 @@ func (x *ScheduleGetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleGetInfoResponse.ProtoReflect.Descriptor instead.
 func (*ScheduleGetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{104}
+	return file_hapi_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *ScheduleGetInfoResponse) GetHeader() *ResponseHeader {
@@ -11131,7 +11184,7 @@ type UtilPrngTransactionBody struct {
 
 func (x *UtilPrngTransactionBody) Reset() {
 	*x = UtilPrngTransactionBody{}
-	mi := &file_hapi_proto_msgTypes[105]
+	mi := &file_hapi_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11143,7 +11196,7 @@ func (x *UtilPrngTransactionBody) String() string {
 func (*UtilPrngTransactionBody) ProtoMessage() {}
 
 func (x *UtilPrngTransactionBody) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[105]
+	mi := &file_hapi_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11156,7 +11209,7 @@ func (x *UtilPrngTransactionBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UtilPrngTransactionBody.ProtoReflect.Descriptor instead.
 func (*UtilPrngTransactionBody) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{105}
+	return file_hapi_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *UtilPrngTransactionBody) GetRange() int32 {
@@ -11176,7 +11229,7 @@ type CryptoGetAccountRecordsQuery struct {
 
 func (x *CryptoGetAccountRecordsQuery) Reset() {
 	*x = CryptoGetAccountRecordsQuery{}
-	mi := &file_hapi_proto_msgTypes[106]
+	mi := &file_hapi_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11188,7 +11241,7 @@ func (x *CryptoGetAccountRecordsQuery) String() string {
 func (*CryptoGetAccountRecordsQuery) ProtoMessage() {}
 
 func (x *CryptoGetAccountRecordsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[106]
+	mi := &file_hapi_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11201,7 +11254,7 @@ func (x *CryptoGetAccountRecordsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetAccountRecordsQuery.ProtoReflect.Descriptor instead.
 func (*CryptoGetAccountRecordsQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{106}
+	return file_hapi_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *CryptoGetAccountRecordsQuery) GetHeader() *QueryHeader {
@@ -11229,7 +11282,7 @@ type CryptoGetAccountRecordsResponse struct {
 
 func (x *CryptoGetAccountRecordsResponse) Reset() {
 	*x = CryptoGetAccountRecordsResponse{}
-	mi := &file_hapi_proto_msgTypes[107]
+	mi := &file_hapi_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11241,7 +11294,7 @@ func (x *CryptoGetAccountRecordsResponse) String() string {
 func (*CryptoGetAccountRecordsResponse) ProtoMessage() {}
 
 func (x *CryptoGetAccountRecordsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[107]
+	mi := &file_hapi_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11254,7 +11307,7 @@ func (x *CryptoGetAccountRecordsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetAccountRecordsResponse.ProtoReflect.Descriptor instead.
 func (*CryptoGetAccountRecordsResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{107}
+	return file_hapi_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *CryptoGetAccountRecordsResponse) GetHeader() *ResponseHeader {
@@ -11288,7 +11341,7 @@ type GrantedCryptoAllowance struct {
 
 func (x *GrantedCryptoAllowance) Reset() {
 	*x = GrantedCryptoAllowance{}
-	mi := &file_hapi_proto_msgTypes[108]
+	mi := &file_hapi_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11300,7 +11353,7 @@ func (x *GrantedCryptoAllowance) String() string {
 func (*GrantedCryptoAllowance) ProtoMessage() {}
 
 func (x *GrantedCryptoAllowance) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[108]
+	mi := &file_hapi_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11313,7 +11366,7 @@ func (x *GrantedCryptoAllowance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantedCryptoAllowance.ProtoReflect.Descriptor instead.
 func (*GrantedCryptoAllowance) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{108}
+	return file_hapi_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *GrantedCryptoAllowance) GetSpender() *AccountID {
@@ -11340,7 +11393,7 @@ type GrantedNftAllowance struct {
 
 func (x *GrantedNftAllowance) Reset() {
 	*x = GrantedNftAllowance{}
-	mi := &file_hapi_proto_msgTypes[109]
+	mi := &file_hapi_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11352,7 +11405,7 @@ func (x *GrantedNftAllowance) String() string {
 func (*GrantedNftAllowance) ProtoMessage() {}
 
 func (x *GrantedNftAllowance) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[109]
+	mi := &file_hapi_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11365,7 +11418,7 @@ func (x *GrantedNftAllowance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantedNftAllowance.ProtoReflect.Descriptor instead.
 func (*GrantedNftAllowance) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{109}
+	return file_hapi_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *GrantedNftAllowance) GetTokenId() *TokenID {
@@ -11393,7 +11446,7 @@ type GrantedTokenAllowance struct {
 
 func (x *GrantedTokenAllowance) Reset() {
 	*x = GrantedTokenAllowance{}
-	mi := &file_hapi_proto_msgTypes[110]
+	mi := &file_hapi_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11405,7 +11458,7 @@ func (x *GrantedTokenAllowance) String() string {
 func (*GrantedTokenAllowance) ProtoMessage() {}
 
 func (x *GrantedTokenAllowance) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[110]
+	mi := &file_hapi_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11418,7 +11471,7 @@ func (x *GrantedTokenAllowance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantedTokenAllowance.ProtoReflect.Descriptor instead.
 func (*GrantedTokenAllowance) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{110}
+	return file_hapi_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *GrantedTokenAllowance) GetTokenId() *TokenID {
@@ -11452,7 +11505,7 @@ type GetAccountDetailsQuery struct {
 
 func (x *GetAccountDetailsQuery) Reset() {
 	*x = GetAccountDetailsQuery{}
-	mi := &file_hapi_proto_msgTypes[111]
+	mi := &file_hapi_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11464,7 +11517,7 @@ func (x *GetAccountDetailsQuery) String() string {
 func (*GetAccountDetailsQuery) ProtoMessage() {}
 
 func (x *GetAccountDetailsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[111]
+	mi := &file_hapi_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11477,7 +11530,7 @@ func (x *GetAccountDetailsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccountDetailsQuery.ProtoReflect.Descriptor instead.
 func (*GetAccountDetailsQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{111}
+	return file_hapi_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *GetAccountDetailsQuery) GetHeader() *QueryHeader {
@@ -11504,7 +11557,7 @@ type GetAccountDetailsResponse struct {
 
 func (x *GetAccountDetailsResponse) Reset() {
 	*x = GetAccountDetailsResponse{}
-	mi := &file_hapi_proto_msgTypes[112]
+	mi := &file_hapi_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11516,7 +11569,7 @@ func (x *GetAccountDetailsResponse) String() string {
 func (*GetAccountDetailsResponse) ProtoMessage() {}
 
 func (x *GetAccountDetailsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[112]
+	mi := &file_hapi_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11529,7 +11582,7 @@ func (x *GetAccountDetailsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccountDetailsResponse.ProtoReflect.Descriptor instead.
 func (*GetAccountDetailsResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{112}
+	return file_hapi_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *GetAccountDetailsResponse) GetHeader() *ResponseHeader {
@@ -11574,7 +11627,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_hapi_proto_msgTypes[113]
+	mi := &file_hapi_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11586,7 +11639,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[113]
+	mi := &file_hapi_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11599,7 +11652,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{113}
+	return file_hapi_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *Query) GetQuery() isQuery_Query {
@@ -11878,7 +11931,7 @@ type QueryHeader struct {
 
 func (x *QueryHeader) Reset() {
 	*x = QueryHeader{}
-	mi := &file_hapi_proto_msgTypes[114]
+	mi := &file_hapi_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11890,7 +11943,7 @@ func (x *QueryHeader) String() string {
 func (*QueryHeader) ProtoMessage() {}
 
 func (x *QueryHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[114]
+	mi := &file_hapi_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11903,7 +11956,7 @@ func (x *QueryHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryHeader.ProtoReflect.Descriptor instead.
 func (*QueryHeader) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{114}
+	return file_hapi_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *QueryHeader) GetPayment() *Transaction {
@@ -11948,7 +12001,7 @@ type Response struct {
 
 func (x *Response) Reset() {
 	*x = Response{}
-	mi := &file_hapi_proto_msgTypes[115]
+	mi := &file_hapi_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11960,7 +12013,7 @@ func (x *Response) String() string {
 func (*Response) ProtoMessage() {}
 
 func (x *Response) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[115]
+	mi := &file_hapi_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11973,7 +12026,7 @@ func (x *Response) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Response.ProtoReflect.Descriptor instead.
 func (*Response) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{115}
+	return file_hapi_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *Response) GetResponse() isResponse_Response {
@@ -12254,7 +12307,7 @@ type ResponseHeader struct {
 
 func (x *ResponseHeader) Reset() {
 	*x = ResponseHeader{}
-	mi := &file_hapi_proto_msgTypes[116]
+	mi := &file_hapi_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12266,7 +12319,7 @@ func (x *ResponseHeader) String() string {
 func (*ResponseHeader) ProtoMessage() {}
 
 func (x *ResponseHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[116]
+	mi := &file_hapi_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12279,7 +12332,7 @@ func (x *ResponseHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResponseHeader.ProtoReflect.Descriptor instead.
 func (*ResponseHeader) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{116}
+	return file_hapi_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *ResponseHeader) GetNodeTransactionPrecheckCode() ResponseCodeEnum {
@@ -12322,7 +12375,7 @@ type TransactionGetReceiptQuery struct {
 
 func (x *TransactionGetReceiptQuery) Reset() {
 	*x = TransactionGetReceiptQuery{}
-	mi := &file_hapi_proto_msgTypes[117]
+	mi := &file_hapi_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12334,7 +12387,7 @@ func (x *TransactionGetReceiptQuery) String() string {
 func (*TransactionGetReceiptQuery) ProtoMessage() {}
 
 func (x *TransactionGetReceiptQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[117]
+	mi := &file_hapi_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12347,7 +12400,7 @@ func (x *TransactionGetReceiptQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetReceiptQuery.ProtoReflect.Descriptor instead.
 func (*TransactionGetReceiptQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{117}
+	return file_hapi_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *TransactionGetReceiptQuery) GetHeader() *QueryHeader {
@@ -12390,7 +12443,7 @@ type TransactionGetReceiptResponse struct {
 
 func (x *TransactionGetReceiptResponse) Reset() {
 	*x = TransactionGetReceiptResponse{}
-	mi := &file_hapi_proto_msgTypes[118]
+	mi := &file_hapi_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12402,7 +12455,7 @@ func (x *TransactionGetReceiptResponse) String() string {
 func (*TransactionGetReceiptResponse) ProtoMessage() {}
 
 func (x *TransactionGetReceiptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[118]
+	mi := &file_hapi_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12415,7 +12468,7 @@ func (x *TransactionGetReceiptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetReceiptResponse.ProtoReflect.Descriptor instead.
 func (*TransactionGetReceiptResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{118}
+	return file_hapi_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *TransactionGetReceiptResponse) GetHeader() *ResponseHeader {
@@ -12470,7 +12523,7 @@ type TransactionReceipt struct {
 
 func (x *TransactionReceipt) Reset() {
 	*x = TransactionReceipt{}
-	mi := &file_hapi_proto_msgTypes[119]
+	mi := &file_hapi_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12482,7 +12535,7 @@ func (x *TransactionReceipt) String() string {
 func (*TransactionReceipt) ProtoMessage() {}
 
 func (x *TransactionReceipt) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[119]
+	mi := &file_hapi_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12495,7 +12548,7 @@ func (x *TransactionReceipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionReceipt.ProtoReflect.Descriptor instead.
 func (*TransactionReceipt) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{119}
+	return file_hapi_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *TransactionReceipt) GetStatus() ResponseCodeEnum {
@@ -12622,7 +12675,7 @@ type TransactionGetRecordQuery struct {
 
 func (x *TransactionGetRecordQuery) Reset() {
 	*x = TransactionGetRecordQuery{}
-	mi := &file_hapi_proto_msgTypes[120]
+	mi := &file_hapi_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12634,7 +12687,7 @@ func (x *TransactionGetRecordQuery) String() string {
 func (*TransactionGetRecordQuery) ProtoMessage() {}
 
 func (x *TransactionGetRecordQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[120]
+	mi := &file_hapi_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12647,7 +12700,7 @@ func (x *TransactionGetRecordQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetRecordQuery.ProtoReflect.Descriptor instead.
 func (*TransactionGetRecordQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{120}
+	return file_hapi_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *TransactionGetRecordQuery) GetHeader() *QueryHeader {
@@ -12690,7 +12743,7 @@ type TransactionGetRecordResponse struct {
 
 func (x *TransactionGetRecordResponse) Reset() {
 	*x = TransactionGetRecordResponse{}
-	mi := &file_hapi_proto_msgTypes[121]
+	mi := &file_hapi_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12702,7 +12755,7 @@ func (x *TransactionGetRecordResponse) String() string {
 func (*TransactionGetRecordResponse) ProtoMessage() {}
 
 func (x *TransactionGetRecordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[121]
+	mi := &file_hapi_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12715,7 +12768,7 @@ func (x *TransactionGetRecordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionGetRecordResponse.ProtoReflect.Descriptor instead.
 func (*TransactionGetRecordResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{121}
+	return file_hapi_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *TransactionGetRecordResponse) GetHeader() *ResponseHeader {
@@ -12782,7 +12835,7 @@ type TransactionRecord struct {
 
 func (x *TransactionRecord) Reset() {
 	*x = TransactionRecord{}
-	mi := &file_hapi_proto_msgTypes[122]
+	mi := &file_hapi_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12794,7 +12847,7 @@ func (x *TransactionRecord) String() string {
 func (*TransactionRecord) ProtoMessage() {}
 
 func (x *TransactionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[122]
+	mi := &file_hapi_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12807,7 +12860,7 @@ func (x *TransactionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionRecord.ProtoReflect.Descriptor instead.
 func (*TransactionRecord) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{122}
+	return file_hapi_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *TransactionRecord) GetReceipt() *TransactionReceipt {
@@ -13028,7 +13081,7 @@ type ExchangeRateSet struct {
 
 func (x *ExchangeRateSet) Reset() {
 	*x = ExchangeRateSet{}
-	mi := &file_hapi_proto_msgTypes[123]
+	mi := &file_hapi_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13040,7 +13093,7 @@ func (x *ExchangeRateSet) String() string {
 func (*ExchangeRateSet) ProtoMessage() {}
 
 func (x *ExchangeRateSet) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[123]
+	mi := &file_hapi_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13053,7 +13106,7 @@ func (x *ExchangeRateSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRateSet.ProtoReflect.Descriptor instead.
 func (*ExchangeRateSet) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{123}
+	return file_hapi_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *ExchangeRateSet) GetCurrentRate() *ExchangeRate {
@@ -13081,7 +13134,7 @@ type ExchangeRate struct {
 
 func (x *ExchangeRate) Reset() {
 	*x = ExchangeRate{}
-	mi := &file_hapi_proto_msgTypes[124]
+	mi := &file_hapi_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13093,7 +13146,7 @@ func (x *ExchangeRate) String() string {
 func (*ExchangeRate) ProtoMessage() {}
 
 func (x *ExchangeRate) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[124]
+	mi := &file_hapi_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13106,7 +13159,7 @@ func (x *ExchangeRate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRate.ProtoReflect.Descriptor instead.
 func (*ExchangeRate) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{124}
+	return file_hapi_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *ExchangeRate) GetHbarEquiv() int32 {
@@ -13153,7 +13206,7 @@ type ContractFunctionResult struct {
 
 func (x *ContractFunctionResult) Reset() {
 	*x = ContractFunctionResult{}
-	mi := &file_hapi_proto_msgTypes[125]
+	mi := &file_hapi_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13165,7 +13218,7 @@ func (x *ContractFunctionResult) String() string {
 func (*ContractFunctionResult) ProtoMessage() {}
 
 func (x *ContractFunctionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[125]
+	mi := &file_hapi_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13178,7 +13231,7 @@ func (x *ContractFunctionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractFunctionResult.ProtoReflect.Descriptor instead.
 func (*ContractFunctionResult) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{125}
+	return file_hapi_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *ContractFunctionResult) GetContractID() *ContractID {
@@ -13292,7 +13345,7 @@ type ContractLoginfo struct {
 
 func (x *ContractLoginfo) Reset() {
 	*x = ContractLoginfo{}
-	mi := &file_hapi_proto_msgTypes[126]
+	mi := &file_hapi_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13304,7 +13357,7 @@ func (x *ContractLoginfo) String() string {
 func (*ContractLoginfo) ProtoMessage() {}
 
 func (x *ContractLoginfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[126]
+	mi := &file_hapi_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13317,7 +13370,7 @@ func (x *ContractLoginfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractLoginfo.ProtoReflect.Descriptor instead.
 func (*ContractLoginfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{126}
+	return file_hapi_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *ContractLoginfo) GetContractID() *ContractID {
@@ -13358,7 +13411,7 @@ type ContractNonceInfo struct {
 
 func (x *ContractNonceInfo) Reset() {
 	*x = ContractNonceInfo{}
-	mi := &file_hapi_proto_msgTypes[127]
+	mi := &file_hapi_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13370,7 +13423,7 @@ func (x *ContractNonceInfo) String() string {
 func (*ContractNonceInfo) ProtoMessage() {}
 
 func (x *ContractNonceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[127]
+	mi := &file_hapi_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13383,7 +13436,7 @@ func (x *ContractNonceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractNonceInfo.ProtoReflect.Descriptor instead.
 func (*ContractNonceInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{127}
+	return file_hapi_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *ContractNonceInfo) GetContractId() *ContractID {
@@ -13414,7 +13467,7 @@ type CryptoGetAccountBalanceQuery struct {
 
 func (x *CryptoGetAccountBalanceQuery) Reset() {
 	*x = CryptoGetAccountBalanceQuery{}
-	mi := &file_hapi_proto_msgTypes[128]
+	mi := &file_hapi_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13426,7 +13479,7 @@ func (x *CryptoGetAccountBalanceQuery) String() string {
 func (*CryptoGetAccountBalanceQuery) ProtoMessage() {}
 
 func (x *CryptoGetAccountBalanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[128]
+	mi := &file_hapi_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13439,7 +13492,7 @@ func (x *CryptoGetAccountBalanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetAccountBalanceQuery.ProtoReflect.Descriptor instead.
 func (*CryptoGetAccountBalanceQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{128}
+	return file_hapi_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *CryptoGetAccountBalanceQuery) GetHeader() *QueryHeader {
@@ -13503,7 +13556,7 @@ type CryptoGetAccountBalanceResponse struct {
 
 func (x *CryptoGetAccountBalanceResponse) Reset() {
 	*x = CryptoGetAccountBalanceResponse{}
-	mi := &file_hapi_proto_msgTypes[129]
+	mi := &file_hapi_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13515,7 +13568,7 @@ func (x *CryptoGetAccountBalanceResponse) String() string {
 func (*CryptoGetAccountBalanceResponse) ProtoMessage() {}
 
 func (x *CryptoGetAccountBalanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[129]
+	mi := &file_hapi_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13528,7 +13581,7 @@ func (x *CryptoGetAccountBalanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetAccountBalanceResponse.ProtoReflect.Descriptor instead.
 func (*CryptoGetAccountBalanceResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{129}
+	return file_hapi_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *CryptoGetAccountBalanceResponse) GetHeader() *ResponseHeader {
@@ -13571,7 +13624,7 @@ type TokenBalance struct {
 
 func (x *TokenBalance) Reset() {
 	*x = TokenBalance{}
-	mi := &file_hapi_proto_msgTypes[130]
+	mi := &file_hapi_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13583,7 +13636,7 @@ func (x *TokenBalance) String() string {
 func (*TokenBalance) ProtoMessage() {}
 
 func (x *TokenBalance) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[130]
+	mi := &file_hapi_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13596,7 +13649,7 @@ func (x *TokenBalance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBalance.ProtoReflect.Descriptor instead.
 func (*TokenBalance) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{130}
+	return file_hapi_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *TokenBalance) GetTokenId() *TokenID {
@@ -13630,7 +13683,7 @@ type CryptoGetInfoQuery struct {
 
 func (x *CryptoGetInfoQuery) Reset() {
 	*x = CryptoGetInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[131]
+	mi := &file_hapi_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13642,7 +13695,7 @@ func (x *CryptoGetInfoQuery) String() string {
 func (*CryptoGetInfoQuery) ProtoMessage() {}
 
 func (x *CryptoGetInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[131]
+	mi := &file_hapi_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13655,7 +13708,7 @@ func (x *CryptoGetInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetInfoQuery.ProtoReflect.Descriptor instead.
 func (*CryptoGetInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{131}
+	return file_hapi_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *CryptoGetInfoQuery) GetHeader() *QueryHeader {
@@ -13682,7 +13735,7 @@ type CryptoGetInfoResponse struct {
 
 func (x *CryptoGetInfoResponse) Reset() {
 	*x = CryptoGetInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[132]
+	mi := &file_hapi_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13694,7 +13747,7 @@ func (x *CryptoGetInfoResponse) String() string {
 func (*CryptoGetInfoResponse) ProtoMessage() {}
 
 func (x *CryptoGetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[132]
+	mi := &file_hapi_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13707,7 +13760,7 @@ func (x *CryptoGetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CryptoGetInfoResponse.ProtoReflect.Descriptor instead.
 func (*CryptoGetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{132}
+	return file_hapi_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *CryptoGetInfoResponse) GetHeader() *ResponseHeader {
@@ -13741,7 +13794,7 @@ type StakingInfo struct {
 
 func (x *StakingInfo) Reset() {
 	*x = StakingInfo{}
-	mi := &file_hapi_proto_msgTypes[133]
+	mi := &file_hapi_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13753,7 +13806,7 @@ func (x *StakingInfo) String() string {
 func (*StakingInfo) ProtoMessage() {}
 
 func (x *StakingInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[133]
+	mi := &file_hapi_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13766,7 +13819,7 @@ func (x *StakingInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StakingInfo.ProtoReflect.Descriptor instead.
 func (*StakingInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{133}
+	return file_hapi_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *StakingInfo) GetDeclineReward() bool {
@@ -13853,7 +13906,7 @@ type ContractCallLocalQuery struct {
 
 func (x *ContractCallLocalQuery) Reset() {
 	*x = ContractCallLocalQuery{}
-	mi := &file_hapi_proto_msgTypes[134]
+	mi := &file_hapi_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13865,7 +13918,7 @@ func (x *ContractCallLocalQuery) String() string {
 func (*ContractCallLocalQuery) ProtoMessage() {}
 
 func (x *ContractCallLocalQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[134]
+	mi := &file_hapi_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13878,7 +13931,7 @@ func (x *ContractCallLocalQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractCallLocalQuery.ProtoReflect.Descriptor instead.
 func (*ContractCallLocalQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{134}
+	return file_hapi_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *ContractCallLocalQuery) GetHeader() *QueryHeader {
@@ -13934,7 +13987,7 @@ type ContractCallLocalResponse struct {
 
 func (x *ContractCallLocalResponse) Reset() {
 	*x = ContractCallLocalResponse{}
-	mi := &file_hapi_proto_msgTypes[135]
+	mi := &file_hapi_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13946,7 +13999,7 @@ func (x *ContractCallLocalResponse) String() string {
 func (*ContractCallLocalResponse) ProtoMessage() {}
 
 func (x *ContractCallLocalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[135]
+	mi := &file_hapi_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13959,7 +14012,7 @@ func (x *ContractCallLocalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractCallLocalResponse.ProtoReflect.Descriptor instead.
 func (*ContractCallLocalResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{135}
+	return file_hapi_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *ContractCallLocalResponse) GetHeader() *ResponseHeader {
@@ -13986,7 +14039,7 @@ type ContractGetBytecodeQuery struct {
 
 func (x *ContractGetBytecodeQuery) Reset() {
 	*x = ContractGetBytecodeQuery{}
-	mi := &file_hapi_proto_msgTypes[136]
+	mi := &file_hapi_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13998,7 +14051,7 @@ func (x *ContractGetBytecodeQuery) String() string {
 func (*ContractGetBytecodeQuery) ProtoMessage() {}
 
 func (x *ContractGetBytecodeQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[136]
+	mi := &file_hapi_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14011,7 +14064,7 @@ func (x *ContractGetBytecodeQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetBytecodeQuery.ProtoReflect.Descriptor instead.
 func (*ContractGetBytecodeQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{136}
+	return file_hapi_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *ContractGetBytecodeQuery) GetHeader() *QueryHeader {
@@ -14038,7 +14091,7 @@ type ContractGetBytecodeResponse struct {
 
 func (x *ContractGetBytecodeResponse) Reset() {
 	*x = ContractGetBytecodeResponse{}
-	mi := &file_hapi_proto_msgTypes[137]
+	mi := &file_hapi_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14050,7 +14103,7 @@ func (x *ContractGetBytecodeResponse) String() string {
 func (*ContractGetBytecodeResponse) ProtoMessage() {}
 
 func (x *ContractGetBytecodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[137]
+	mi := &file_hapi_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14063,7 +14116,7 @@ func (x *ContractGetBytecodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetBytecodeResponse.ProtoReflect.Descriptor instead.
 func (*ContractGetBytecodeResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{137}
+	return file_hapi_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *ContractGetBytecodeResponse) GetHeader() *ResponseHeader {
@@ -14090,7 +14143,7 @@ type ContractGetInfoQuery struct {
 
 func (x *ContractGetInfoQuery) Reset() {
 	*x = ContractGetInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[138]
+	mi := &file_hapi_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14102,7 +14155,7 @@ func (x *ContractGetInfoQuery) String() string {
 func (*ContractGetInfoQuery) ProtoMessage() {}
 
 func (x *ContractGetInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[138]
+	mi := &file_hapi_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14115,7 +14168,7 @@ func (x *ContractGetInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetInfoQuery.ProtoReflect.Descriptor instead.
 func (*ContractGetInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{138}
+	return file_hapi_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *ContractGetInfoQuery) GetHeader() *QueryHeader {
@@ -14142,7 +14195,7 @@ type ContractGetInfoResponse struct {
 
 func (x *ContractGetInfoResponse) Reset() {
 	*x = ContractGetInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[139]
+	mi := &file_hapi_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14154,7 +14207,7 @@ func (x *ContractGetInfoResponse) String() string {
 func (*ContractGetInfoResponse) ProtoMessage() {}
 
 func (x *ContractGetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[139]
+	mi := &file_hapi_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14167,7 +14220,7 @@ func (x *ContractGetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContractGetInfoResponse.ProtoReflect.Descriptor instead.
 func (*ContractGetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{139}
+	return file_hapi_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *ContractGetInfoResponse) GetHeader() *ResponseHeader {
@@ -14194,7 +14247,7 @@ type GetBySolidityIDQuery struct {
 
 func (x *GetBySolidityIDQuery) Reset() {
 	*x = GetBySolidityIDQuery{}
-	mi := &file_hapi_proto_msgTypes[140]
+	mi := &file_hapi_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14206,7 +14259,7 @@ func (x *GetBySolidityIDQuery) String() string {
 func (*GetBySolidityIDQuery) ProtoMessage() {}
 
 func (x *GetBySolidityIDQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[140]
+	mi := &file_hapi_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14219,7 +14272,7 @@ func (x *GetBySolidityIDQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBySolidityIDQuery.ProtoReflect.Descriptor instead.
 func (*GetBySolidityIDQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{140}
+	return file_hapi_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *GetBySolidityIDQuery) GetHeader() *QueryHeader {
@@ -14248,7 +14301,7 @@ type GetBySolidityIDResponse struct {
 
 func (x *GetBySolidityIDResponse) Reset() {
 	*x = GetBySolidityIDResponse{}
-	mi := &file_hapi_proto_msgTypes[141]
+	mi := &file_hapi_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14260,7 +14313,7 @@ func (x *GetBySolidityIDResponse) String() string {
 func (*GetBySolidityIDResponse) ProtoMessage() {}
 
 func (x *GetBySolidityIDResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[141]
+	mi := &file_hapi_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14273,7 +14326,7 @@ func (x *GetBySolidityIDResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBySolidityIDResponse.ProtoReflect.Descriptor instead.
 func (*GetBySolidityIDResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{141}
+	return file_hapi_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *GetBySolidityIDResponse) GetHeader() *ResponseHeader {
@@ -14314,7 +14367,7 @@ type FileGetContentsQuery struct {
 
 func (x *FileGetContentsQuery) Reset() {
 	*x = FileGetContentsQuery{}
-	mi := &file_hapi_proto_msgTypes[142]
+	mi := &file_hapi_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14326,7 +14379,7 @@ func (x *FileGetContentsQuery) String() string {
 func (*FileGetContentsQuery) ProtoMessage() {}
 
 func (x *FileGetContentsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[142]
+	mi := &file_hapi_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14339,7 +14392,7 @@ func (x *FileGetContentsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetContentsQuery.ProtoReflect.Descriptor instead.
 func (*FileGetContentsQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{142}
+	return file_hapi_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *FileGetContentsQuery) GetHeader() *QueryHeader {
@@ -14366,7 +14419,7 @@ type FileGetContentsResponse struct {
 
 func (x *FileGetContentsResponse) Reset() {
 	*x = FileGetContentsResponse{}
-	mi := &file_hapi_proto_msgTypes[143]
+	mi := &file_hapi_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14378,7 +14431,7 @@ func (x *FileGetContentsResponse) String() string {
 func (*FileGetContentsResponse) ProtoMessage() {}
 
 func (x *FileGetContentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[143]
+	mi := &file_hapi_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14391,7 +14444,7 @@ func (x *FileGetContentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetContentsResponse.ProtoReflect.Descriptor instead.
 func (*FileGetContentsResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{143}
+	return file_hapi_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *FileGetContentsResponse) GetHeader() *ResponseHeader {
@@ -14418,7 +14471,7 @@ type FileGetInfoQuery struct {
 
 func (x *FileGetInfoQuery) Reset() {
 	*x = FileGetInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[144]
+	mi := &file_hapi_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14430,7 +14483,7 @@ func (x *FileGetInfoQuery) String() string {
 func (*FileGetInfoQuery) ProtoMessage() {}
 
 func (x *FileGetInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[144]
+	mi := &file_hapi_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14443,7 +14496,7 @@ func (x *FileGetInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetInfoQuery.ProtoReflect.Descriptor instead.
 func (*FileGetInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{144}
+	return file_hapi_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *FileGetInfoQuery) GetHeader() *QueryHeader {
@@ -14470,7 +14523,7 @@ type FileGetInfoResponse struct {
 
 func (x *FileGetInfoResponse) Reset() {
 	*x = FileGetInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[145]
+	mi := &file_hapi_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14482,7 +14535,7 @@ func (x *FileGetInfoResponse) String() string {
 func (*FileGetInfoResponse) ProtoMessage() {}
 
 func (x *FileGetInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[145]
+	mi := &file_hapi_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14495,7 +14548,7 @@ func (x *FileGetInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetInfoResponse.ProtoReflect.Descriptor instead.
 func (*FileGetInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{145}
+	return file_hapi_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *FileGetInfoResponse) GetHeader() *ResponseHeader {
@@ -14521,7 +14574,7 @@ type NetworkGetVersionInfoQuery struct {
 
 func (x *NetworkGetVersionInfoQuery) Reset() {
 	*x = NetworkGetVersionInfoQuery{}
-	mi := &file_hapi_proto_msgTypes[146]
+	mi := &file_hapi_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14533,7 +14586,7 @@ func (x *NetworkGetVersionInfoQuery) String() string {
 func (*NetworkGetVersionInfoQuery) ProtoMessage() {}
 
 func (x *NetworkGetVersionInfoQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[146]
+	mi := &file_hapi_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14546,7 +14599,7 @@ func (x *NetworkGetVersionInfoQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkGetVersionInfoQuery.ProtoReflect.Descriptor instead.
 func (*NetworkGetVersionInfoQuery) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{146}
+	return file_hapi_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *NetworkGetVersionInfoQuery) GetHeader() *QueryHeader {
@@ -14567,7 +14620,7 @@ type NetworkGetVersionInfoResponse struct {
 
 func (x *NetworkGetVersionInfoResponse) Reset() {
 	*x = NetworkGetVersionInfoResponse{}
-	mi := &file_hapi_proto_msgTypes[147]
+	mi := &file_hapi_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14579,7 +14632,7 @@ func (x *NetworkGetVersionInfoResponse) String() string {
 func (*NetworkGetVersionInfoResponse) ProtoMessage() {}
 
 func (x *NetworkGetVersionInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[147]
+	mi := &file_hapi_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14592,7 +14645,7 @@ func (x *NetworkGetVersionInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkGetVersionInfoResponse.ProtoReflect.Descriptor instead.
 func (*NetworkGetVersionInfoResponse) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{147}
+	return file_hapi_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *NetworkGetVersionInfoResponse) GetHeader() *ResponseHeader {
@@ -14629,7 +14682,7 @@ type SemanticVersion struct {
 
 func (x *SemanticVersion) Reset() {
 	*x = SemanticVersion{}
-	mi := &file_hapi_proto_msgTypes[148]
+	mi := &file_hapi_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14641,7 +14694,7 @@ func (x *SemanticVersion) String() string {
 func (*SemanticVersion) ProtoMessage() {}
 
 func (x *SemanticVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[148]
+	mi := &file_hapi_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14654,7 +14707,7 @@ func (x *SemanticVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SemanticVersion.ProtoReflect.Descriptor instead.
 func (*SemanticVersion) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{148}
+	return file_hapi_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *SemanticVersion) GetMajor() int32 {
@@ -14701,7 +14754,7 @@ type NodeAddressBook struct {
 
 func (x *NodeAddressBook) Reset() {
 	*x = NodeAddressBook{}
-	mi := &file_hapi_proto_msgTypes[149]
+	mi := &file_hapi_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14713,7 +14766,7 @@ func (x *NodeAddressBook) String() string {
 func (*NodeAddressBook) ProtoMessage() {}
 
 func (x *NodeAddressBook) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[149]
+	mi := &file_hapi_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14726,7 +14779,7 @@ func (x *NodeAddressBook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAddressBook.ProtoReflect.Descriptor instead.
 func (*NodeAddressBook) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{149}
+	return file_hapi_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *NodeAddressBook) GetNodeAddress() []*NodeAddress {
@@ -14758,7 +14811,7 @@ type NodeAddress struct {
 
 func (x *NodeAddress) Reset() {
 	*x = NodeAddress{}
-	mi := &file_hapi_proto_msgTypes[150]
+	mi := &file_hapi_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14770,7 +14823,7 @@ func (x *NodeAddress) String() string {
 func (*NodeAddress) ProtoMessage() {}
 
 func (x *NodeAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[150]
+	mi := &file_hapi_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14783,7 +14836,7 @@ func (x *NodeAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAddress.ProtoReflect.Descriptor instead.
 func (*NodeAddress) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{150}
+	return file_hapi_proto_rawDescGZIP(), []int{151}
 }
 
 // Deprecated: Marked as deprecated in hapi.proto.
@@ -14871,7 +14924,7 @@ type ServiceEndpoint struct {
 
 func (x *ServiceEndpoint) Reset() {
 	*x = ServiceEndpoint{}
-	mi := &file_hapi_proto_msgTypes[151]
+	mi := &file_hapi_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14883,7 +14936,7 @@ func (x *ServiceEndpoint) String() string {
 func (*ServiceEndpoint) ProtoMessage() {}
 
 func (x *ServiceEndpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[151]
+	mi := &file_hapi_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14896,7 +14949,7 @@ func (x *ServiceEndpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceEndpoint.ProtoReflect.Descriptor instead.
 func (*ServiceEndpoint) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{151}
+	return file_hapi_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *ServiceEndpoint) GetIpAddressV4() []byte {
@@ -14939,7 +14992,7 @@ type FeeComponents struct {
 
 func (x *FeeComponents) Reset() {
 	*x = FeeComponents{}
-	mi := &file_hapi_proto_msgTypes[152]
+	mi := &file_hapi_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14951,7 +15004,7 @@ func (x *FeeComponents) String() string {
 func (*FeeComponents) ProtoMessage() {}
 
 func (x *FeeComponents) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[152]
+	mi := &file_hapi_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14964,7 +15017,7 @@ func (x *FeeComponents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeeComponents.ProtoReflect.Descriptor instead.
 func (*FeeComponents) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{152}
+	return file_hapi_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *FeeComponents) GetMin() int64 {
@@ -15056,7 +15109,7 @@ type FeeData struct {
 
 func (x *FeeData) Reset() {
 	*x = FeeData{}
-	mi := &file_hapi_proto_msgTypes[153]
+	mi := &file_hapi_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15068,7 +15121,7 @@ func (x *FeeData) String() string {
 func (*FeeData) ProtoMessage() {}
 
 func (x *FeeData) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[153]
+	mi := &file_hapi_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15081,7 +15134,7 @@ func (x *FeeData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeeData.ProtoReflect.Descriptor instead.
 func (*FeeData) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{153}
+	return file_hapi_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *FeeData) GetNodedata() *FeeComponents {
@@ -15122,7 +15175,7 @@ type TransactionFeeSchedule struct {
 
 func (x *TransactionFeeSchedule) Reset() {
 	*x = TransactionFeeSchedule{}
-	mi := &file_hapi_proto_msgTypes[154]
+	mi := &file_hapi_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15134,7 +15187,7 @@ func (x *TransactionFeeSchedule) String() string {
 func (*TransactionFeeSchedule) ProtoMessage() {}
 
 func (x *TransactionFeeSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[154]
+	mi := &file_hapi_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15147,7 +15200,7 @@ func (x *TransactionFeeSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionFeeSchedule.ProtoReflect.Descriptor instead.
 func (*TransactionFeeSchedule) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{154}
+	return file_hapi_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *TransactionFeeSchedule) GetHederaFunctionality() HederaFunctionality {
@@ -15174,7 +15227,7 @@ type FeeSchedule struct {
 
 func (x *FeeSchedule) Reset() {
 	*x = FeeSchedule{}
-	mi := &file_hapi_proto_msgTypes[155]
+	mi := &file_hapi_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15186,7 +15239,7 @@ func (x *FeeSchedule) String() string {
 func (*FeeSchedule) ProtoMessage() {}
 
 func (x *FeeSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[155]
+	mi := &file_hapi_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15199,7 +15252,7 @@ func (x *FeeSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeeSchedule.ProtoReflect.Descriptor instead.
 func (*FeeSchedule) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{155}
+	return file_hapi_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *FeeSchedule) GetTransactionFeeSchedule() []*TransactionFeeSchedule {
@@ -15226,7 +15279,7 @@ type CurrentAndNextFeeSchedule struct {
 
 func (x *CurrentAndNextFeeSchedule) Reset() {
 	*x = CurrentAndNextFeeSchedule{}
-	mi := &file_hapi_proto_msgTypes[156]
+	mi := &file_hapi_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15238,7 +15291,7 @@ func (x *CurrentAndNextFeeSchedule) String() string {
 func (*CurrentAndNextFeeSchedule) ProtoMessage() {}
 
 func (x *CurrentAndNextFeeSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[156]
+	mi := &file_hapi_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15251,7 +15304,7 @@ func (x *CurrentAndNextFeeSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CurrentAndNextFeeSchedule.ProtoReflect.Descriptor instead.
 func (*CurrentAndNextFeeSchedule) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{156}
+	return file_hapi_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *CurrentAndNextFeeSchedule) GetCurrentFeeSchedule() *FeeSchedule {
@@ -15279,7 +15332,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_hapi_proto_msgTypes[157]
+	mi := &file_hapi_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15291,7 +15344,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[157]
+	mi := &file_hapi_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15304,7 +15357,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{157}
+	return file_hapi_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *Setting) GetName() string {
@@ -15337,7 +15390,7 @@ type ServicesConfigurationList struct {
 
 func (x *ServicesConfigurationList) Reset() {
 	*x = ServicesConfigurationList{}
-	mi := &file_hapi_proto_msgTypes[158]
+	mi := &file_hapi_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15349,7 +15402,7 @@ func (x *ServicesConfigurationList) String() string {
 func (*ServicesConfigurationList) ProtoMessage() {}
 
 func (x *ServicesConfigurationList) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[158]
+	mi := &file_hapi_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15362,7 +15415,7 @@ func (x *ServicesConfigurationList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServicesConfigurationList.ProtoReflect.Descriptor instead.
 func (*ServicesConfigurationList) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{158}
+	return file_hapi_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *ServicesConfigurationList) GetNameValue() []*Setting {
@@ -15387,7 +15440,7 @@ type SimpleFeeSchedule struct {
 
 func (x *SimpleFeeSchedule) Reset() {
 	*x = SimpleFeeSchedule{}
-	mi := &file_hapi_proto_msgTypes[159]
+	mi := &file_hapi_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15399,7 +15452,7 @@ func (x *SimpleFeeSchedule) String() string {
 func (*SimpleFeeSchedule) ProtoMessage() {}
 
 func (x *SimpleFeeSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[159]
+	mi := &file_hapi_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15412,7 +15465,7 @@ func (x *SimpleFeeSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleFeeSchedule.ProtoReflect.Descriptor instead.
 func (*SimpleFeeSchedule) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{159}
+	return file_hapi_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *SimpleFeeSchedule) GetNode() *SimpleNodeFee {
@@ -15460,7 +15513,7 @@ type SimpleExtra struct {
 
 func (x *SimpleExtra) Reset() {
 	*x = SimpleExtra{}
-	mi := &file_hapi_proto_msgTypes[160]
+	mi := &file_hapi_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15472,7 +15525,7 @@ func (x *SimpleExtra) String() string {
 func (*SimpleExtra) ProtoMessage() {}
 
 func (x *SimpleExtra) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[160]
+	mi := &file_hapi_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15485,7 +15538,7 @@ func (x *SimpleExtra) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleExtra.ProtoReflect.Descriptor instead.
 func (*SimpleExtra) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{160}
+	return file_hapi_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *SimpleExtra) GetName() SimpleExtraKind {
@@ -15512,7 +15565,7 @@ type SimpleExtraReference struct {
 
 func (x *SimpleExtraReference) Reset() {
 	*x = SimpleExtraReference{}
-	mi := &file_hapi_proto_msgTypes[161]
+	mi := &file_hapi_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15524,7 +15577,7 @@ func (x *SimpleExtraReference) String() string {
 func (*SimpleExtraReference) ProtoMessage() {}
 
 func (x *SimpleExtraReference) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[161]
+	mi := &file_hapi_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15537,7 +15590,7 @@ func (x *SimpleExtraReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleExtraReference.ProtoReflect.Descriptor instead.
 func (*SimpleExtraReference) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{161}
+	return file_hapi_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *SimpleExtraReference) GetName() SimpleExtraKind {
@@ -15564,7 +15617,7 @@ type SimpleNodeFee struct {
 
 func (x *SimpleNodeFee) Reset() {
 	*x = SimpleNodeFee{}
-	mi := &file_hapi_proto_msgTypes[162]
+	mi := &file_hapi_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15576,7 +15629,7 @@ func (x *SimpleNodeFee) String() string {
 func (*SimpleNodeFee) ProtoMessage() {}
 
 func (x *SimpleNodeFee) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[162]
+	mi := &file_hapi_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15589,7 +15642,7 @@ func (x *SimpleNodeFee) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleNodeFee.ProtoReflect.Descriptor instead.
 func (*SimpleNodeFee) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{162}
+	return file_hapi_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *SimpleNodeFee) GetBaseFee() uint64 {
@@ -15615,7 +15668,7 @@ type SimpleNetworkFee struct {
 
 func (x *SimpleNetworkFee) Reset() {
 	*x = SimpleNetworkFee{}
-	mi := &file_hapi_proto_msgTypes[163]
+	mi := &file_hapi_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15627,7 +15680,7 @@ func (x *SimpleNetworkFee) String() string {
 func (*SimpleNetworkFee) ProtoMessage() {}
 
 func (x *SimpleNetworkFee) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[163]
+	mi := &file_hapi_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15640,7 +15693,7 @@ func (x *SimpleNetworkFee) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleNetworkFee.ProtoReflect.Descriptor instead.
 func (*SimpleNetworkFee) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{163}
+	return file_hapi_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *SimpleNetworkFee) GetMultiplier() uint32 {
@@ -15659,7 +15712,7 @@ type SimpleUnreadableFee struct {
 
 func (x *SimpleUnreadableFee) Reset() {
 	*x = SimpleUnreadableFee{}
-	mi := &file_hapi_proto_msgTypes[164]
+	mi := &file_hapi_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15671,7 +15724,7 @@ func (x *SimpleUnreadableFee) String() string {
 func (*SimpleUnreadableFee) ProtoMessage() {}
 
 func (x *SimpleUnreadableFee) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[164]
+	mi := &file_hapi_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15684,7 +15737,7 @@ func (x *SimpleUnreadableFee) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleUnreadableFee.ProtoReflect.Descriptor instead.
 func (*SimpleUnreadableFee) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{164}
+	return file_hapi_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *SimpleUnreadableFee) GetFee() uint64 {
@@ -15704,7 +15757,7 @@ type SimpleService struct {
 
 func (x *SimpleService) Reset() {
 	*x = SimpleService{}
-	mi := &file_hapi_proto_msgTypes[165]
+	mi := &file_hapi_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15716,7 +15769,7 @@ func (x *SimpleService) String() string {
 func (*SimpleService) ProtoMessage() {}
 
 func (x *SimpleService) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[165]
+	mi := &file_hapi_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15729,7 +15782,7 @@ func (x *SimpleService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleService.ProtoReflect.Descriptor instead.
 func (*SimpleService) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{165}
+	return file_hapi_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *SimpleService) GetName() string {
@@ -15758,7 +15811,7 @@ type SimpleServiceFee struct {
 
 func (x *SimpleServiceFee) Reset() {
 	*x = SimpleServiceFee{}
-	mi := &file_hapi_proto_msgTypes[166]
+	mi := &file_hapi_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15770,7 +15823,7 @@ func (x *SimpleServiceFee) String() string {
 func (*SimpleServiceFee) ProtoMessage() {}
 
 func (x *SimpleServiceFee) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[166]
+	mi := &file_hapi_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15783,7 +15836,7 @@ func (x *SimpleServiceFee) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimpleServiceFee.ProtoReflect.Descriptor instead.
 func (*SimpleServiceFee) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{166}
+	return file_hapi_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *SimpleServiceFee) GetName() HederaFunctionality {
@@ -15824,7 +15877,7 @@ type ThrottleGroup struct {
 
 func (x *ThrottleGroup) Reset() {
 	*x = ThrottleGroup{}
-	mi := &file_hapi_proto_msgTypes[167]
+	mi := &file_hapi_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15836,7 +15889,7 @@ func (x *ThrottleGroup) String() string {
 func (*ThrottleGroup) ProtoMessage() {}
 
 func (x *ThrottleGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[167]
+	mi := &file_hapi_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15849,7 +15902,7 @@ func (x *ThrottleGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThrottleGroup.ProtoReflect.Descriptor instead.
 func (*ThrottleGroup) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{167}
+	return file_hapi_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *ThrottleGroup) GetOperations() []HederaFunctionality {
@@ -15877,7 +15930,7 @@ type ThrottleBucket struct {
 
 func (x *ThrottleBucket) Reset() {
 	*x = ThrottleBucket{}
-	mi := &file_hapi_proto_msgTypes[168]
+	mi := &file_hapi_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15889,7 +15942,7 @@ func (x *ThrottleBucket) String() string {
 func (*ThrottleBucket) ProtoMessage() {}
 
 func (x *ThrottleBucket) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[168]
+	mi := &file_hapi_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15902,7 +15955,7 @@ func (x *ThrottleBucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThrottleBucket.ProtoReflect.Descriptor instead.
 func (*ThrottleBucket) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{168}
+	return file_hapi_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *ThrottleBucket) GetName() string {
@@ -15935,7 +15988,7 @@ type ThrottleDefinitions struct {
 
 func (x *ThrottleDefinitions) Reset() {
 	*x = ThrottleDefinitions{}
-	mi := &file_hapi_proto_msgTypes[169]
+	mi := &file_hapi_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15947,7 +16000,7 @@ func (x *ThrottleDefinitions) String() string {
 func (*ThrottleDefinitions) ProtoMessage() {}
 
 func (x *ThrottleDefinitions) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[169]
+	mi := &file_hapi_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15960,7 +16013,7 @@ func (x *ThrottleDefinitions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThrottleDefinitions.ProtoReflect.Descriptor instead.
 func (*ThrottleDefinitions) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{169}
+	return file_hapi_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *ThrottleDefinitions) GetThrottleBuckets() []*ThrottleBucket {
@@ -15995,7 +16048,7 @@ type GetAccountDetailsResponse_AccountDetails struct {
 
 func (x *GetAccountDetailsResponse_AccountDetails) Reset() {
 	*x = GetAccountDetailsResponse_AccountDetails{}
-	mi := &file_hapi_proto_msgTypes[170]
+	mi := &file_hapi_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16007,7 +16060,7 @@ func (x *GetAccountDetailsResponse_AccountDetails) String() string {
 func (*GetAccountDetailsResponse_AccountDetails) ProtoMessage() {}
 
 func (x *GetAccountDetailsResponse_AccountDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[170]
+	mi := &file_hapi_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16020,7 +16073,7 @@ func (x *GetAccountDetailsResponse_AccountDetails) ProtoReflect() protoreflect.M
 
 // Deprecated: Use GetAccountDetailsResponse_AccountDetails.ProtoReflect.Descriptor instead.
 func (*GetAccountDetailsResponse_AccountDetails) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{112, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{113, 0}
 }
 
 func (x *GetAccountDetailsResponse_AccountDetails) GetAccountId() *AccountID {
@@ -16176,7 +16229,7 @@ type CryptoGetInfoResponse_AccountInfo struct {
 
 func (x *CryptoGetInfoResponse_AccountInfo) Reset() {
 	*x = CryptoGetInfoResponse_AccountInfo{}
-	mi := &file_hapi_proto_msgTypes[171]
+	mi := &file_hapi_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16188,7 +16241,7 @@ func (x *CryptoGetInfoResponse_AccountInfo) String() string {
 func (*CryptoGetInfoResponse_AccountInfo) ProtoMessage() {}
 
 func (x *CryptoGetInfoResponse_AccountInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[171]
+	mi := &file_hapi_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16201,7 +16254,7 @@ func (x *CryptoGetInfoResponse_AccountInfo) ProtoReflect() protoreflect.Message 
 
 // Deprecated: Use CryptoGetInfoResponse_AccountInfo.ProtoReflect.Descriptor instead.
 func (*CryptoGetInfoResponse_AccountInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{132, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{133, 0}
 }
 
 func (x *CryptoGetInfoResponse_AccountInfo) GetAccountID() *AccountID {
@@ -16378,7 +16431,7 @@ type ContractGetInfoResponse_ContractInfo struct {
 
 func (x *ContractGetInfoResponse_ContractInfo) Reset() {
 	*x = ContractGetInfoResponse_ContractInfo{}
-	mi := &file_hapi_proto_msgTypes[172]
+	mi := &file_hapi_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16390,7 +16443,7 @@ func (x *ContractGetInfoResponse_ContractInfo) String() string {
 func (*ContractGetInfoResponse_ContractInfo) ProtoMessage() {}
 
 func (x *ContractGetInfoResponse_ContractInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[172]
+	mi := &file_hapi_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16403,7 +16456,7 @@ func (x *ContractGetInfoResponse_ContractInfo) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ContractGetInfoResponse_ContractInfo.ProtoReflect.Descriptor instead.
 func (*ContractGetInfoResponse_ContractInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{139, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{140, 0}
 }
 
 func (x *ContractGetInfoResponse_ContractInfo) GetContractID() *ContractID {
@@ -16514,7 +16567,7 @@ type FileGetContentsResponse_FileContents struct {
 
 func (x *FileGetContentsResponse_FileContents) Reset() {
 	*x = FileGetContentsResponse_FileContents{}
-	mi := &file_hapi_proto_msgTypes[173]
+	mi := &file_hapi_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16526,7 +16579,7 @@ func (x *FileGetContentsResponse_FileContents) String() string {
 func (*FileGetContentsResponse_FileContents) ProtoMessage() {}
 
 func (x *FileGetContentsResponse_FileContents) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[173]
+	mi := &file_hapi_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16539,7 +16592,7 @@ func (x *FileGetContentsResponse_FileContents) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use FileGetContentsResponse_FileContents.ProtoReflect.Descriptor instead.
 func (*FileGetContentsResponse_FileContents) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{143, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{144, 0}
 }
 
 func (x *FileGetContentsResponse_FileContents) GetFileID() *FileID {
@@ -16571,7 +16624,7 @@ type FileGetInfoResponse_FileInfo struct {
 
 func (x *FileGetInfoResponse_FileInfo) Reset() {
 	*x = FileGetInfoResponse_FileInfo{}
-	mi := &file_hapi_proto_msgTypes[174]
+	mi := &file_hapi_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16583,7 +16636,7 @@ func (x *FileGetInfoResponse_FileInfo) String() string {
 func (*FileGetInfoResponse_FileInfo) ProtoMessage() {}
 
 func (x *FileGetInfoResponse_FileInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_hapi_proto_msgTypes[174]
+	mi := &file_hapi_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16596,7 +16649,7 @@ func (x *FileGetInfoResponse_FileInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileGetInfoResponse_FileInfo.ProtoReflect.Descriptor instead.
 func (*FileGetInfoResponse_FileInfo) Descriptor() ([]byte, []int) {
-	return file_hapi_proto_rawDescGZIP(), []int{145, 0}
+	return file_hapi_proto_rawDescGZIP(), []int{146, 0}
 }
 
 func (x *FileGetInfoResponse_FileInfo) GetFileID() *FileID {
@@ -17349,7 +17402,10 @@ const file_hapi_proto_rawDesc = "" +
 	"\atopicID\x18\x01 \x01(\v2\x0e.proto.TopicIDR\atopicID\x12@\n" +
 	"\x12consensusStartTime\x18\x02 \x01(\v2\x10.proto.TimestampR\x12consensusStartTime\x12<\n" +
 	"\x10consensusEndTime\x18\x03 \x01(\v2\x10.proto.TimestampR\x10consensusEndTime\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\x04R\x05limit\"\xae\x02\n" +
+	"\x05limit\x18\x04 \x01(\x04R\x05limit\"P\n" +
+	"\x10AddressBookQuery\x12&\n" +
+	"\afile_id\x18\x01 \x01(\v2\r.proto.FileIDR\x06fileId\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\"\xae\x02\n" +
 	"\x16ConsensusTopicResponse\x12@\n" +
 	"\x12consensusTimestamp\x18\x01 \x01(\v2\x10.proto.TimestampR\x12consensusTimestamp\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\fR\amessage\x12 \n" +
@@ -18433,7 +18489,7 @@ func file_hapi_proto_rawDescGZIP() []byte {
 }
 
 var file_hapi_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_hapi_proto_msgTypes = make([]protoimpl.MessageInfo, 175)
+var file_hapi_proto_msgTypes = make([]protoimpl.MessageInfo, 176)
 var file_hapi_proto_goTypes = []any{
 	(TokenType)(0),                                   // 0: proto.TokenType
 	(TokenSupplyType)(0),                             // 1: proto.TokenSupplyType
@@ -18541,91 +18597,92 @@ var file_hapi_proto_goTypes = []any{
 	(*ConsensusSubmitMessageTransactionBody)(nil),    // 103: proto.ConsensusSubmitMessageTransactionBody
 	(*ConsensusGetTopicInfoQuery)(nil),               // 104: proto.ConsensusGetTopicInfoQuery
 	(*ConsensusTopicQuery)(nil),                      // 105: proto.ConsensusTopicQuery
-	(*ConsensusTopicResponse)(nil),                   // 106: proto.ConsensusTopicResponse
-	(*ConsensusTopicInfo)(nil),                       // 107: proto.ConsensusTopicInfo
-	(*ConsensusGetTopicInfoResponse)(nil),            // 108: proto.ConsensusGetTopicInfoResponse
-	(*ScheduleCreateTransactionBody)(nil),            // 109: proto.ScheduleCreateTransactionBody
-	(*ScheduleSignTransactionBody)(nil),              // 110: proto.ScheduleSignTransactionBody
-	(*ScheduleDeleteTransactionBody)(nil),            // 111: proto.ScheduleDeleteTransactionBody
-	(*ScheduleGetInfoQuery)(nil),                     // 112: proto.ScheduleGetInfoQuery
-	(*ScheduleInfo)(nil),                             // 113: proto.ScheduleInfo
-	(*ScheduleGetInfoResponse)(nil),                  // 114: proto.ScheduleGetInfoResponse
-	(*UtilPrngTransactionBody)(nil),                  // 115: proto.UtilPrngTransactionBody
-	(*CryptoGetAccountRecordsQuery)(nil),             // 116: proto.CryptoGetAccountRecordsQuery
-	(*CryptoGetAccountRecordsResponse)(nil),          // 117: proto.CryptoGetAccountRecordsResponse
-	(*GrantedCryptoAllowance)(nil),                   // 118: proto.GrantedCryptoAllowance
-	(*GrantedNftAllowance)(nil),                      // 119: proto.GrantedNftAllowance
-	(*GrantedTokenAllowance)(nil),                    // 120: proto.GrantedTokenAllowance
-	(*GetAccountDetailsQuery)(nil),                   // 121: proto.GetAccountDetailsQuery
-	(*GetAccountDetailsResponse)(nil),                // 122: proto.GetAccountDetailsResponse
-	(*Query)(nil),                                    // 123: proto.Query
-	(*QueryHeader)(nil),                              // 124: proto.QueryHeader
-	(*Response)(nil),                                 // 125: proto.Response
-	(*ResponseHeader)(nil),                           // 126: proto.ResponseHeader
-	(*TransactionGetReceiptQuery)(nil),               // 127: proto.TransactionGetReceiptQuery
-	(*TransactionGetReceiptResponse)(nil),            // 128: proto.TransactionGetReceiptResponse
-	(*TransactionReceipt)(nil),                       // 129: proto.TransactionReceipt
-	(*TransactionGetRecordQuery)(nil),                // 130: proto.TransactionGetRecordQuery
-	(*TransactionGetRecordResponse)(nil),             // 131: proto.TransactionGetRecordResponse
-	(*TransactionRecord)(nil),                        // 132: proto.TransactionRecord
-	(*ExchangeRateSet)(nil),                          // 133: proto.ExchangeRateSet
-	(*ExchangeRate)(nil),                             // 134: proto.ExchangeRate
-	(*ContractFunctionResult)(nil),                   // 135: proto.ContractFunctionResult
-	(*ContractLoginfo)(nil),                          // 136: proto.ContractLoginfo
-	(*ContractNonceInfo)(nil),                        // 137: proto.ContractNonceInfo
-	(*CryptoGetAccountBalanceQuery)(nil),             // 138: proto.CryptoGetAccountBalanceQuery
-	(*CryptoGetAccountBalanceResponse)(nil),          // 139: proto.CryptoGetAccountBalanceResponse
-	(*TokenBalance)(nil),                             // 140: proto.TokenBalance
-	(*CryptoGetInfoQuery)(nil),                       // 141: proto.CryptoGetInfoQuery
-	(*CryptoGetInfoResponse)(nil),                    // 142: proto.CryptoGetInfoResponse
-	(*StakingInfo)(nil),                              // 143: proto.StakingInfo
-	(*ContractCallLocalQuery)(nil),                   // 144: proto.ContractCallLocalQuery
-	(*ContractCallLocalResponse)(nil),                // 145: proto.ContractCallLocalResponse
-	(*ContractGetBytecodeQuery)(nil),                 // 146: proto.ContractGetBytecodeQuery
-	(*ContractGetBytecodeResponse)(nil),              // 147: proto.ContractGetBytecodeResponse
-	(*ContractGetInfoQuery)(nil),                     // 148: proto.ContractGetInfoQuery
-	(*ContractGetInfoResponse)(nil),                  // 149: proto.ContractGetInfoResponse
-	(*GetBySolidityIDQuery)(nil),                     // 150: proto.GetBySolidityIDQuery
-	(*GetBySolidityIDResponse)(nil),                  // 151: proto.GetBySolidityIDResponse
-	(*FileGetContentsQuery)(nil),                     // 152: proto.FileGetContentsQuery
-	(*FileGetContentsResponse)(nil),                  // 153: proto.FileGetContentsResponse
-	(*FileGetInfoQuery)(nil),                         // 154: proto.FileGetInfoQuery
-	(*FileGetInfoResponse)(nil),                      // 155: proto.FileGetInfoResponse
-	(*NetworkGetVersionInfoQuery)(nil),               // 156: proto.NetworkGetVersionInfoQuery
-	(*NetworkGetVersionInfoResponse)(nil),            // 157: proto.NetworkGetVersionInfoResponse
-	(*SemanticVersion)(nil),                          // 158: proto.SemanticVersion
-	(*NodeAddressBook)(nil),                          // 159: proto.NodeAddressBook
-	(*NodeAddress)(nil),                              // 160: proto.NodeAddress
-	(*ServiceEndpoint)(nil),                          // 161: proto.ServiceEndpoint
-	(*FeeComponents)(nil),                            // 162: proto.FeeComponents
-	(*FeeData)(nil),                                  // 163: proto.FeeData
-	(*TransactionFeeSchedule)(nil),                   // 164: proto.TransactionFeeSchedule
-	(*FeeSchedule)(nil),                              // 165: proto.FeeSchedule
-	(*CurrentAndNextFeeSchedule)(nil),                // 166: proto.CurrentAndNextFeeSchedule
-	(*Setting)(nil),                                  // 167: proto.Setting
-	(*ServicesConfigurationList)(nil),                // 168: proto.ServicesConfigurationList
-	(*SimpleFeeSchedule)(nil),                        // 169: proto.SimpleFeeSchedule
-	(*SimpleExtra)(nil),                              // 170: proto.SimpleExtra
-	(*SimpleExtraReference)(nil),                     // 171: proto.SimpleExtraReference
-	(*SimpleNodeFee)(nil),                            // 172: proto.SimpleNodeFee
-	(*SimpleNetworkFee)(nil),                         // 173: proto.SimpleNetworkFee
-	(*SimpleUnreadableFee)(nil),                      // 174: proto.SimpleUnreadableFee
-	(*SimpleService)(nil),                            // 175: proto.SimpleService
-	(*SimpleServiceFee)(nil),                         // 176: proto.SimpleServiceFee
-	(*ThrottleGroup)(nil),                            // 177: proto.ThrottleGroup
-	(*ThrottleBucket)(nil),                           // 178: proto.ThrottleBucket
-	(*ThrottleDefinitions)(nil),                      // 179: proto.ThrottleDefinitions
-	(*GetAccountDetailsResponse_AccountDetails)(nil), // 180: proto.GetAccountDetailsResponse.AccountDetails
-	(*CryptoGetInfoResponse_AccountInfo)(nil),        // 181: proto.CryptoGetInfoResponse.AccountInfo
-	(*ContractGetInfoResponse_ContractInfo)(nil),     // 182: proto.ContractGetInfoResponse.ContractInfo
-	(*FileGetContentsResponse_FileContents)(nil),     // 183: proto.FileGetContentsResponse.FileContents
-	(*FileGetInfoResponse_FileInfo)(nil),             // 184: proto.FileGetInfoResponse.FileInfo
-	(*wrapperspb.StringValue)(nil),                   // 185: google.protobuf.StringValue
-	(*wrapperspb.BoolValue)(nil),                     // 186: google.protobuf.BoolValue
-	(*wrapperspb.Int32Value)(nil),                    // 187: google.protobuf.Int32Value
-	(*wrapperspb.UInt32Value)(nil),                   // 188: google.protobuf.UInt32Value
-	(*wrapperspb.BytesValue)(nil),                    // 189: google.protobuf.BytesValue
-	(*wrapperspb.Int64Value)(nil),                    // 190: google.protobuf.Int64Value
+	(*AddressBookQuery)(nil),                         // 106: proto.AddressBookQuery
+	(*ConsensusTopicResponse)(nil),                   // 107: proto.ConsensusTopicResponse
+	(*ConsensusTopicInfo)(nil),                       // 108: proto.ConsensusTopicInfo
+	(*ConsensusGetTopicInfoResponse)(nil),            // 109: proto.ConsensusGetTopicInfoResponse
+	(*ScheduleCreateTransactionBody)(nil),            // 110: proto.ScheduleCreateTransactionBody
+	(*ScheduleSignTransactionBody)(nil),              // 111: proto.ScheduleSignTransactionBody
+	(*ScheduleDeleteTransactionBody)(nil),            // 112: proto.ScheduleDeleteTransactionBody
+	(*ScheduleGetInfoQuery)(nil),                     // 113: proto.ScheduleGetInfoQuery
+	(*ScheduleInfo)(nil),                             // 114: proto.ScheduleInfo
+	(*ScheduleGetInfoResponse)(nil),                  // 115: proto.ScheduleGetInfoResponse
+	(*UtilPrngTransactionBody)(nil),                  // 116: proto.UtilPrngTransactionBody
+	(*CryptoGetAccountRecordsQuery)(nil),             // 117: proto.CryptoGetAccountRecordsQuery
+	(*CryptoGetAccountRecordsResponse)(nil),          // 118: proto.CryptoGetAccountRecordsResponse
+	(*GrantedCryptoAllowance)(nil),                   // 119: proto.GrantedCryptoAllowance
+	(*GrantedNftAllowance)(nil),                      // 120: proto.GrantedNftAllowance
+	(*GrantedTokenAllowance)(nil),                    // 121: proto.GrantedTokenAllowance
+	(*GetAccountDetailsQuery)(nil),                   // 122: proto.GetAccountDetailsQuery
+	(*GetAccountDetailsResponse)(nil),                // 123: proto.GetAccountDetailsResponse
+	(*Query)(nil),                                    // 124: proto.Query
+	(*QueryHeader)(nil),                              // 125: proto.QueryHeader
+	(*Response)(nil),                                 // 126: proto.Response
+	(*ResponseHeader)(nil),                           // 127: proto.ResponseHeader
+	(*TransactionGetReceiptQuery)(nil),               // 128: proto.TransactionGetReceiptQuery
+	(*TransactionGetReceiptResponse)(nil),            // 129: proto.TransactionGetReceiptResponse
+	(*TransactionReceipt)(nil),                       // 130: proto.TransactionReceipt
+	(*TransactionGetRecordQuery)(nil),                // 131: proto.TransactionGetRecordQuery
+	(*TransactionGetRecordResponse)(nil),             // 132: proto.TransactionGetRecordResponse
+	(*TransactionRecord)(nil),                        // 133: proto.TransactionRecord
+	(*ExchangeRateSet)(nil),                          // 134: proto.ExchangeRateSet
+	(*ExchangeRate)(nil),                             // 135: proto.ExchangeRate
+	(*ContractFunctionResult)(nil),                   // 136: proto.ContractFunctionResult
+	(*ContractLoginfo)(nil),                          // 137: proto.ContractLoginfo
+	(*ContractNonceInfo)(nil),                        // 138: proto.ContractNonceInfo
+	(*CryptoGetAccountBalanceQuery)(nil),             // 139: proto.CryptoGetAccountBalanceQuery
+	(*CryptoGetAccountBalanceResponse)(nil),          // 140: proto.CryptoGetAccountBalanceResponse
+	(*TokenBalance)(nil),                             // 141: proto.TokenBalance
+	(*CryptoGetInfoQuery)(nil),                       // 142: proto.CryptoGetInfoQuery
+	(*CryptoGetInfoResponse)(nil),                    // 143: proto.CryptoGetInfoResponse
+	(*StakingInfo)(nil),                              // 144: proto.StakingInfo
+	(*ContractCallLocalQuery)(nil),                   // 145: proto.ContractCallLocalQuery
+	(*ContractCallLocalResponse)(nil),                // 146: proto.ContractCallLocalResponse
+	(*ContractGetBytecodeQuery)(nil),                 // 147: proto.ContractGetBytecodeQuery
+	(*ContractGetBytecodeResponse)(nil),              // 148: proto.ContractGetBytecodeResponse
+	(*ContractGetInfoQuery)(nil),                     // 149: proto.ContractGetInfoQuery
+	(*ContractGetInfoResponse)(nil),                  // 150: proto.ContractGetInfoResponse
+	(*GetBySolidityIDQuery)(nil),                     // 151: proto.GetBySolidityIDQuery
+	(*GetBySolidityIDResponse)(nil),                  // 152: proto.GetBySolidityIDResponse
+	(*FileGetContentsQuery)(nil),                     // 153: proto.FileGetContentsQuery
+	(*FileGetContentsResponse)(nil),                  // 154: proto.FileGetContentsResponse
+	(*FileGetInfoQuery)(nil),                         // 155: proto.FileGetInfoQuery
+	(*FileGetInfoResponse)(nil),                      // 156: proto.FileGetInfoResponse
+	(*NetworkGetVersionInfoQuery)(nil),               // 157: proto.NetworkGetVersionInfoQuery
+	(*NetworkGetVersionInfoResponse)(nil),            // 158: proto.NetworkGetVersionInfoResponse
+	(*SemanticVersion)(nil),                          // 159: proto.SemanticVersion
+	(*NodeAddressBook)(nil),                          // 160: proto.NodeAddressBook
+	(*NodeAddress)(nil),                              // 161: proto.NodeAddress
+	(*ServiceEndpoint)(nil),                          // 162: proto.ServiceEndpoint
+	(*FeeComponents)(nil),                            // 163: proto.FeeComponents
+	(*FeeData)(nil),                                  // 164: proto.FeeData
+	(*TransactionFeeSchedule)(nil),                   // 165: proto.TransactionFeeSchedule
+	(*FeeSchedule)(nil),                              // 166: proto.FeeSchedule
+	(*CurrentAndNextFeeSchedule)(nil),                // 167: proto.CurrentAndNextFeeSchedule
+	(*Setting)(nil),                                  // 168: proto.Setting
+	(*ServicesConfigurationList)(nil),                // 169: proto.ServicesConfigurationList
+	(*SimpleFeeSchedule)(nil),                        // 170: proto.SimpleFeeSchedule
+	(*SimpleExtra)(nil),                              // 171: proto.SimpleExtra
+	(*SimpleExtraReference)(nil),                     // 172: proto.SimpleExtraReference
+	(*SimpleNodeFee)(nil),                            // 173: proto.SimpleNodeFee
+	(*SimpleNetworkFee)(nil),                         // 174: proto.SimpleNetworkFee
+	(*SimpleUnreadableFee)(nil),                      // 175: proto.SimpleUnreadableFee
+	(*SimpleService)(nil),                            // 176: proto.SimpleService
+	(*SimpleServiceFee)(nil),                         // 177: proto.SimpleServiceFee
+	(*ThrottleGroup)(nil),                            // 178: proto.ThrottleGroup
+	(*ThrottleBucket)(nil),                           // 179: proto.ThrottleBucket
+	(*ThrottleDefinitions)(nil),                      // 180: proto.ThrottleDefinitions
+	(*GetAccountDetailsResponse_AccountDetails)(nil), // 181: proto.GetAccountDetailsResponse.AccountDetails
+	(*CryptoGetInfoResponse_AccountInfo)(nil),        // 182: proto.CryptoGetInfoResponse.AccountInfo
+	(*ContractGetInfoResponse_ContractInfo)(nil),     // 183: proto.ContractGetInfoResponse.ContractInfo
+	(*FileGetContentsResponse_FileContents)(nil),     // 184: proto.FileGetContentsResponse.FileContents
+	(*FileGetInfoResponse_FileInfo)(nil),             // 185: proto.FileGetInfoResponse.FileInfo
+	(*wrapperspb.StringValue)(nil),                   // 186: google.protobuf.StringValue
+	(*wrapperspb.BoolValue)(nil),                     // 187: google.protobuf.BoolValue
+	(*wrapperspb.Int32Value)(nil),                    // 188: google.protobuf.Int32Value
+	(*wrapperspb.UInt32Value)(nil),                   // 189: google.protobuf.UInt32Value
+	(*wrapperspb.BytesValue)(nil),                    // 190: google.protobuf.BytesValue
+	(*wrapperspb.Int64Value)(nil),                    // 191: google.protobuf.Int64Value
 }
 var file_hapi_proto_depIdxs = []int32{
 	15,  // 0: proto.Transaction.body:type_name -> proto.TransactionBody
@@ -18664,16 +18721,16 @@ var file_hapi_proto_depIdxs = []int32{
 	74,  // 33: proto.TransactionBody.tokenWipe:type_name -> proto.TokenWipeAccountTransactionBody
 	75,  // 34: proto.TransactionBody.tokenAssociate:type_name -> proto.TokenAssociateTransactionBody
 	76,  // 35: proto.TransactionBody.tokenDissociate:type_name -> proto.TokenDissociateTransactionBody
-	109, // 36: proto.TransactionBody.scheduleCreate:type_name -> proto.ScheduleCreateTransactionBody
-	111, // 37: proto.TransactionBody.scheduleDelete:type_name -> proto.ScheduleDeleteTransactionBody
-	110, // 38: proto.TransactionBody.scheduleSign:type_name -> proto.ScheduleSignTransactionBody
+	110, // 36: proto.TransactionBody.scheduleCreate:type_name -> proto.ScheduleCreateTransactionBody
+	112, // 37: proto.TransactionBody.scheduleDelete:type_name -> proto.ScheduleDeleteTransactionBody
+	111, // 38: proto.TransactionBody.scheduleSign:type_name -> proto.ScheduleSignTransactionBody
 	83,  // 39: proto.TransactionBody.token_fee_schedule_update:type_name -> proto.TokenFeeScheduleUpdateTransactionBody
 	81,  // 40: proto.TransactionBody.token_pause:type_name -> proto.TokenPauseTransactionBody
 	82,  // 41: proto.TransactionBody.token_unpause:type_name -> proto.TokenUnpauseTransactionBody
 	53,  // 42: proto.TransactionBody.cryptoApproveAllowance:type_name -> proto.CryptoApproveAllowanceTransactionBody
 	54,  // 43: proto.TransactionBody.cryptoDeleteAllowance:type_name -> proto.CryptoDeleteAllowanceTransactionBody
 	34,  // 44: proto.TransactionBody.ethereumTransaction:type_name -> proto.EthereumTransactionBody
-	115, // 45: proto.TransactionBody.util_prng:type_name -> proto.UtilPrngTransactionBody
+	116, // 45: proto.TransactionBody.util_prng:type_name -> proto.UtilPrngTransactionBody
 	84,  // 46: proto.TransactionBody.token_update_nfts:type_name -> proto.TokenUpdateNftsTransactionBody
 	86,  // 47: proto.TransactionBody.tokenReject:type_name -> proto.TokenRejectTransactionBody
 	90,  // 48: proto.TransactionBody.tokenAirdrop:type_name -> proto.TokenAirdropTransactionBody
@@ -18710,13 +18767,13 @@ var file_hapi_proto_depIdxs = []int32{
 	74,  // 79: proto.SchedulableTransactionBody.tokenWipe:type_name -> proto.TokenWipeAccountTransactionBody
 	75,  // 80: proto.SchedulableTransactionBody.tokenAssociate:type_name -> proto.TokenAssociateTransactionBody
 	76,  // 81: proto.SchedulableTransactionBody.tokenDissociate:type_name -> proto.TokenDissociateTransactionBody
-	111, // 82: proto.SchedulableTransactionBody.scheduleDelete:type_name -> proto.ScheduleDeleteTransactionBody
+	112, // 82: proto.SchedulableTransactionBody.scheduleDelete:type_name -> proto.ScheduleDeleteTransactionBody
 	83,  // 83: proto.SchedulableTransactionBody.token_fee_schedule_update:type_name -> proto.TokenFeeScheduleUpdateTransactionBody
 	81,  // 84: proto.SchedulableTransactionBody.token_pause:type_name -> proto.TokenPauseTransactionBody
 	82,  // 85: proto.SchedulableTransactionBody.token_unpause:type_name -> proto.TokenUnpauseTransactionBody
 	53,  // 86: proto.SchedulableTransactionBody.cryptoApproveAllowance:type_name -> proto.CryptoApproveAllowanceTransactionBody
 	54,  // 87: proto.SchedulableTransactionBody.cryptoDeleteAllowance:type_name -> proto.CryptoDeleteAllowanceTransactionBody
-	115, // 88: proto.SchedulableTransactionBody.util_prng:type_name -> proto.UtilPrngTransactionBody
+	116, // 88: proto.SchedulableTransactionBody.util_prng:type_name -> proto.UtilPrngTransactionBody
 	84,  // 89: proto.SchedulableTransactionBody.token_update_nfts:type_name -> proto.TokenUpdateNftsTransactionBody
 	86,  // 90: proto.SchedulableTransactionBody.tokenReject:type_name -> proto.TokenRejectTransactionBody
 	90,  // 91: proto.SchedulableTransactionBody.tokenAirdrop:type_name -> proto.TokenAirdropTransactionBody
@@ -18742,7 +18799,7 @@ var file_hapi_proto_depIdxs = []int32{
 	20,  // 111: proto.FileUpdateTransactionBody.fileID:type_name -> proto.FileID
 	26,  // 112: proto.FileUpdateTransactionBody.expirationTime:type_name -> proto.Timestamp
 	31,  // 113: proto.FileUpdateTransactionBody.keys:type_name -> proto.KeyList
-	185, // 114: proto.FileUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
+	186, // 114: proto.FileUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
 	20,  // 115: proto.FileDeleteTransactionBody.fileID:type_name -> proto.FileID
 	29,  // 116: proto.CryptoCreateTransactionBody.key:type_name -> proto.Key
 	18,  // 117: proto.CryptoCreateTransactionBody.proxyAccountID:type_name -> proto.AccountID
@@ -18755,11 +18812,11 @@ var file_hapi_proto_depIdxs = []int32{
 	29,  // 124: proto.CryptoUpdateTransactionBody.key:type_name -> proto.Key
 	28,  // 125: proto.CryptoUpdateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
 	26,  // 126: proto.CryptoUpdateTransactionBody.expirationTime:type_name -> proto.Timestamp
-	186, // 127: proto.CryptoUpdateTransactionBody.receiverSigRequiredWrapper:type_name -> google.protobuf.BoolValue
-	185, // 128: proto.CryptoUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
-	187, // 129: proto.CryptoUpdateTransactionBody.max_automatic_token_associations:type_name -> google.protobuf.Int32Value
+	187, // 127: proto.CryptoUpdateTransactionBody.receiverSigRequiredWrapper:type_name -> google.protobuf.BoolValue
+	186, // 128: proto.CryptoUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
+	188, // 129: proto.CryptoUpdateTransactionBody.max_automatic_token_associations:type_name -> google.protobuf.Int32Value
 	18,  // 130: proto.CryptoUpdateTransactionBody.staked_account_id:type_name -> proto.AccountID
-	186, // 131: proto.CryptoUpdateTransactionBody.decline_reward:type_name -> google.protobuf.BoolValue
+	187, // 131: proto.CryptoUpdateTransactionBody.decline_reward:type_name -> google.protobuf.BoolValue
 	18,  // 132: proto.CryptoDeleteTransactionBody.transferAccountID:type_name -> proto.AccountID
 	18,  // 133: proto.CryptoDeleteTransactionBody.deleteAccountID:type_name -> proto.AccountID
 	43,  // 134: proto.CryptoTransferTransactionBody.transfers:type_name -> proto.TransferList
@@ -18769,7 +18826,7 @@ var file_hapi_proto_depIdxs = []int32{
 	21,  // 138: proto.TokenTransferList.token:type_name -> proto.TokenID
 	44,  // 139: proto.TokenTransferList.transfers:type_name -> proto.AccountAmount
 	46,  // 140: proto.TokenTransferList.nftTransfers:type_name -> proto.NftTransfer
-	188, // 141: proto.TokenTransferList.expected_decimals:type_name -> google.protobuf.UInt32Value
+	189, // 141: proto.TokenTransferList.expected_decimals:type_name -> google.protobuf.UInt32Value
 	18,  // 142: proto.NftTransfer.senderAccountID:type_name -> proto.AccountID
 	18,  // 143: proto.NftTransfer.receiverAccountID:type_name -> proto.AccountID
 	20,  // 144: proto.ContractCreateTransactionBody.fileID:type_name -> proto.FileID
@@ -18790,7 +18847,7 @@ var file_hapi_proto_depIdxs = []int32{
 	21,  // 159: proto.NftAllowance.tokenId:type_name -> proto.TokenID
 	18,  // 160: proto.NftAllowance.owner:type_name -> proto.AccountID
 	18,  // 161: proto.NftAllowance.spender:type_name -> proto.AccountID
-	186, // 162: proto.NftAllowance.approved_for_all:type_name -> google.protobuf.BoolValue
+	187, // 162: proto.NftAllowance.approved_for_all:type_name -> google.protobuf.BoolValue
 	18,  // 163: proto.NftAllowance.delegating_spender:type_name -> proto.AccountID
 	21,  // 164: proto.NftRemoveAllowance.token_id:type_name -> proto.TokenID
 	18,  // 165: proto.NftRemoveAllowance.owner:type_name -> proto.AccountID
@@ -18802,11 +18859,11 @@ var file_hapi_proto_depIdxs = []int32{
 	26,  // 171: proto.ContractUpdateTransactionBody.expirationTime:type_name -> proto.Timestamp
 	29,  // 172: proto.ContractUpdateTransactionBody.adminKey:type_name -> proto.Key
 	28,  // 173: proto.ContractUpdateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
-	185, // 174: proto.ContractUpdateTransactionBody.memoWrapper:type_name -> google.protobuf.StringValue
-	187, // 175: proto.ContractUpdateTransactionBody.max_automatic_token_associations:type_name -> google.protobuf.Int32Value
+	186, // 174: proto.ContractUpdateTransactionBody.memoWrapper:type_name -> google.protobuf.StringValue
+	188, // 175: proto.ContractUpdateTransactionBody.max_automatic_token_associations:type_name -> google.protobuf.Int32Value
 	18,  // 176: proto.ContractUpdateTransactionBody.auto_renew_account_id:type_name -> proto.AccountID
 	18,  // 177: proto.ContractUpdateTransactionBody.staked_account_id:type_name -> proto.AccountID
-	186, // 178: proto.ContractUpdateTransactionBody.decline_reward:type_name -> google.protobuf.BoolValue
+	187, // 178: proto.ContractUpdateTransactionBody.decline_reward:type_name -> google.protobuf.BoolValue
 	19,  // 179: proto.ContractDeleteTransactionBody.contractID:type_name -> proto.ContractID
 	18,  // 180: proto.ContractDeleteTransactionBody.transferAccountID:type_name -> proto.AccountID
 	19,  // 181: proto.ContractDeleteTransactionBody.transferContractID:type_name -> proto.ContractID
@@ -18857,10 +18914,10 @@ var file_hapi_proto_depIdxs = []int32{
 	18,  // 226: proto.TokenUpdateTransactionBody.autoRenewAccount:type_name -> proto.AccountID
 	28,  // 227: proto.TokenUpdateTransactionBody.autoRenewPeriod:type_name -> proto.Duration
 	26,  // 228: proto.TokenUpdateTransactionBody.expiry:type_name -> proto.Timestamp
-	185, // 229: proto.TokenUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
+	186, // 229: proto.TokenUpdateTransactionBody.memo:type_name -> google.protobuf.StringValue
 	29,  // 230: proto.TokenUpdateTransactionBody.fee_schedule_key:type_name -> proto.Key
 	29,  // 231: proto.TokenUpdateTransactionBody.pause_key:type_name -> proto.Key
-	189, // 232: proto.TokenUpdateTransactionBody.metadata:type_name -> google.protobuf.BytesValue
+	190, // 232: proto.TokenUpdateTransactionBody.metadata:type_name -> google.protobuf.BytesValue
 	29,  // 233: proto.TokenUpdateTransactionBody.metadata_key:type_name -> proto.Key
 	5,   // 234: proto.TokenUpdateTransactionBody.key_verification_mode:type_name -> proto.TokenKeyValidation
 	21,  // 235: proto.TokenDeleteTransactionBody.token:type_name -> proto.TokenID
@@ -18885,7 +18942,7 @@ var file_hapi_proto_depIdxs = []int32{
 	21,  // 254: proto.TokenFeeScheduleUpdateTransactionBody.token_id:type_name -> proto.TokenID
 	61,  // 255: proto.TokenFeeScheduleUpdateTransactionBody.custom_fees:type_name -> proto.CustomFee
 	21,  // 256: proto.TokenUpdateNftsTransactionBody.token:type_name -> proto.TokenID
-	189, // 257: proto.TokenUpdateNftsTransactionBody.metadata:type_name -> google.protobuf.BytesValue
+	190, // 257: proto.TokenUpdateNftsTransactionBody.metadata:type_name -> google.protobuf.BytesValue
 	21,  // 258: proto.TokenReference.fungible_token:type_name -> proto.TokenID
 	24,  // 259: proto.TokenReference.nft:type_name -> proto.NftID
 	18,  // 260: proto.TokenRejectTransactionBody.owner:type_name -> proto.AccountID
@@ -18899,7 +18956,7 @@ var file_hapi_proto_depIdxs = []int32{
 	45,  // 268: proto.TokenAirdropTransactionBody.token_transfers:type_name -> proto.TokenTransferList
 	87,  // 269: proto.TokenCancelAirdropTransactionBody.pending_airdrops:type_name -> proto.PendingAirdropId
 	87,  // 270: proto.TokenClaimAirdropTransactionBody.pending_airdrops:type_name -> proto.PendingAirdropId
-	124, // 271: proto.TokenGetInfoQuery.header:type_name -> proto.QueryHeader
+	125, // 271: proto.TokenGetInfoQuery.header:type_name -> proto.QueryHeader
 	21,  // 272: proto.TokenGetInfoQuery.token:type_name -> proto.TokenID
 	21,  // 273: proto.TokenInfo.tokenId:type_name -> proto.TokenID
 	18,  // 274: proto.TokenInfo.treasury:type_name -> proto.AccountID
@@ -18920,15 +18977,15 @@ var file_hapi_proto_depIdxs = []int32{
 	29,  // 289: proto.TokenInfo.pause_key:type_name -> proto.Key
 	4,   // 290: proto.TokenInfo.pause_status:type_name -> proto.TokenPauseStatus
 	29,  // 291: proto.TokenInfo.metadata_key:type_name -> proto.Key
-	126, // 292: proto.TokenGetInfoResponse.header:type_name -> proto.ResponseHeader
+	127, // 292: proto.TokenGetInfoResponse.header:type_name -> proto.ResponseHeader
 	94,  // 293: proto.TokenGetInfoResponse.tokenInfo:type_name -> proto.TokenInfo
-	124, // 294: proto.TokenGetNftInfoQuery.header:type_name -> proto.QueryHeader
+	125, // 294: proto.TokenGetNftInfoQuery.header:type_name -> proto.QueryHeader
 	24,  // 295: proto.TokenGetNftInfoQuery.nftID:type_name -> proto.NftID
 	24,  // 296: proto.TokenNftInfo.nftID:type_name -> proto.NftID
 	18,  // 297: proto.TokenNftInfo.accountID:type_name -> proto.AccountID
 	26,  // 298: proto.TokenNftInfo.creationTime:type_name -> proto.Timestamp
 	18,  // 299: proto.TokenNftInfo.spender_id:type_name -> proto.AccountID
-	126, // 300: proto.TokenGetNftInfoResponse.header:type_name -> proto.ResponseHeader
+	127, // 300: proto.TokenGetNftInfoResponse.header:type_name -> proto.ResponseHeader
 	97,  // 301: proto.TokenGetNftInfoResponse.nft:type_name -> proto.TokenNftInfo
 	29,  // 302: proto.ConsensusCreateTopicTransactionBody.adminKey:type_name -> proto.Key
 	29,  // 303: proto.ConsensusCreateTopicTransactionBody.submitKey:type_name -> proto.Key
@@ -18938,7 +18995,7 @@ var file_hapi_proto_depIdxs = []int32{
 	29,  // 307: proto.ConsensusCreateTopicTransactionBody.fee_exempt_key_list:type_name -> proto.Key
 	62,  // 308: proto.ConsensusCreateTopicTransactionBody.custom_fees:type_name -> proto.FixedCustomFee
 	22,  // 309: proto.ConsensusUpdateTopicTransactionBody.topicID:type_name -> proto.TopicID
-	185, // 310: proto.ConsensusUpdateTopicTransactionBody.memo:type_name -> google.protobuf.StringValue
+	186, // 310: proto.ConsensusUpdateTopicTransactionBody.memo:type_name -> google.protobuf.StringValue
 	26,  // 311: proto.ConsensusUpdateTopicTransactionBody.expirationTime:type_name -> proto.Timestamp
 	29,  // 312: proto.ConsensusUpdateTopicTransactionBody.adminKey:type_name -> proto.Key
 	29,  // 313: proto.ConsensusUpdateTopicTransactionBody.submitKey:type_name -> proto.Key
@@ -18951,242 +19008,243 @@ var file_hapi_proto_depIdxs = []int32{
 	25,  // 320: proto.ConsensusMessageChunkInfo.initialTransactionID:type_name -> proto.TransactionID
 	22,  // 321: proto.ConsensusSubmitMessageTransactionBody.topicID:type_name -> proto.TopicID
 	102, // 322: proto.ConsensusSubmitMessageTransactionBody.chunkInfo:type_name -> proto.ConsensusMessageChunkInfo
-	124, // 323: proto.ConsensusGetTopicInfoQuery.header:type_name -> proto.QueryHeader
+	125, // 323: proto.ConsensusGetTopicInfoQuery.header:type_name -> proto.QueryHeader
 	22,  // 324: proto.ConsensusGetTopicInfoQuery.topicID:type_name -> proto.TopicID
 	22,  // 325: proto.ConsensusTopicQuery.topicID:type_name -> proto.TopicID
 	26,  // 326: proto.ConsensusTopicQuery.consensusStartTime:type_name -> proto.Timestamp
 	26,  // 327: proto.ConsensusTopicQuery.consensusEndTime:type_name -> proto.Timestamp
-	26,  // 328: proto.ConsensusTopicResponse.consensusTimestamp:type_name -> proto.Timestamp
-	102, // 329: proto.ConsensusTopicResponse.chunkInfo:type_name -> proto.ConsensusMessageChunkInfo
-	26,  // 330: proto.ConsensusTopicInfo.expirationTime:type_name -> proto.Timestamp
-	29,  // 331: proto.ConsensusTopicInfo.adminKey:type_name -> proto.Key
-	29,  // 332: proto.ConsensusTopicInfo.submitKey:type_name -> proto.Key
-	28,  // 333: proto.ConsensusTopicInfo.autoRenewPeriod:type_name -> proto.Duration
-	18,  // 334: proto.ConsensusTopicInfo.autoRenewAccount:type_name -> proto.AccountID
-	29,  // 335: proto.ConsensusTopicInfo.fee_schedule_key:type_name -> proto.Key
-	29,  // 336: proto.ConsensusTopicInfo.fee_exempt_key_list:type_name -> proto.Key
-	62,  // 337: proto.ConsensusTopicInfo.custom_fees:type_name -> proto.FixedCustomFee
-	126, // 338: proto.ConsensusGetTopicInfoResponse.header:type_name -> proto.ResponseHeader
-	22,  // 339: proto.ConsensusGetTopicInfoResponse.topicID:type_name -> proto.TopicID
-	107, // 340: proto.ConsensusGetTopicInfoResponse.topicInfo:type_name -> proto.ConsensusTopicInfo
-	16,  // 341: proto.ScheduleCreateTransactionBody.scheduledTransactionBody:type_name -> proto.SchedulableTransactionBody
-	29,  // 342: proto.ScheduleCreateTransactionBody.adminKey:type_name -> proto.Key
-	18,  // 343: proto.ScheduleCreateTransactionBody.payerAccountID:type_name -> proto.AccountID
-	26,  // 344: proto.ScheduleCreateTransactionBody.expiration_time:type_name -> proto.Timestamp
-	23,  // 345: proto.ScheduleSignTransactionBody.scheduleID:type_name -> proto.ScheduleID
-	23,  // 346: proto.ScheduleDeleteTransactionBody.scheduleID:type_name -> proto.ScheduleID
-	124, // 347: proto.ScheduleGetInfoQuery.header:type_name -> proto.QueryHeader
-	23,  // 348: proto.ScheduleGetInfoQuery.scheduleID:type_name -> proto.ScheduleID
-	23,  // 349: proto.ScheduleInfo.scheduleID:type_name -> proto.ScheduleID
-	26,  // 350: proto.ScheduleInfo.deletion_time:type_name -> proto.Timestamp
-	26,  // 351: proto.ScheduleInfo.execution_time:type_name -> proto.Timestamp
-	26,  // 352: proto.ScheduleInfo.expirationTime:type_name -> proto.Timestamp
-	16,  // 353: proto.ScheduleInfo.scheduledTransactionBody:type_name -> proto.SchedulableTransactionBody
-	29,  // 354: proto.ScheduleInfo.adminKey:type_name -> proto.Key
-	31,  // 355: proto.ScheduleInfo.signers:type_name -> proto.KeyList
-	18,  // 356: proto.ScheduleInfo.creatorAccountID:type_name -> proto.AccountID
-	18,  // 357: proto.ScheduleInfo.payerAccountID:type_name -> proto.AccountID
-	25,  // 358: proto.ScheduleInfo.scheduledTransactionID:type_name -> proto.TransactionID
-	126, // 359: proto.ScheduleGetInfoResponse.header:type_name -> proto.ResponseHeader
-	113, // 360: proto.ScheduleGetInfoResponse.scheduleInfo:type_name -> proto.ScheduleInfo
-	124, // 361: proto.CryptoGetAccountRecordsQuery.header:type_name -> proto.QueryHeader
-	18,  // 362: proto.CryptoGetAccountRecordsQuery.accountID:type_name -> proto.AccountID
-	126, // 363: proto.CryptoGetAccountRecordsResponse.header:type_name -> proto.ResponseHeader
-	18,  // 364: proto.CryptoGetAccountRecordsResponse.accountID:type_name -> proto.AccountID
-	132, // 365: proto.CryptoGetAccountRecordsResponse.records:type_name -> proto.TransactionRecord
-	18,  // 366: proto.GrantedCryptoAllowance.spender:type_name -> proto.AccountID
-	21,  // 367: proto.GrantedNftAllowance.token_id:type_name -> proto.TokenID
-	18,  // 368: proto.GrantedNftAllowance.spender:type_name -> proto.AccountID
-	21,  // 369: proto.GrantedTokenAllowance.token_id:type_name -> proto.TokenID
-	18,  // 370: proto.GrantedTokenAllowance.spender:type_name -> proto.AccountID
-	124, // 371: proto.GetAccountDetailsQuery.header:type_name -> proto.QueryHeader
-	18,  // 372: proto.GetAccountDetailsQuery.account_id:type_name -> proto.AccountID
-	126, // 373: proto.GetAccountDetailsResponse.header:type_name -> proto.ResponseHeader
-	180, // 374: proto.GetAccountDetailsResponse.account_details:type_name -> proto.GetAccountDetailsResponse.AccountDetails
-	150, // 375: proto.Query.getBySolidityID:type_name -> proto.GetBySolidityIDQuery
-	144, // 376: proto.Query.contractCallLocal:type_name -> proto.ContractCallLocalQuery
-	148, // 377: proto.Query.contractGetInfo:type_name -> proto.ContractGetInfoQuery
-	146, // 378: proto.Query.contractGetBytecode:type_name -> proto.ContractGetBytecodeQuery
-	138, // 379: proto.Query.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceQuery
-	141, // 380: proto.Query.cryptoGetInfo:type_name -> proto.CryptoGetInfoQuery
-	152, // 381: proto.Query.fileGetContents:type_name -> proto.FileGetContentsQuery
-	154, // 382: proto.Query.fileGetInfo:type_name -> proto.FileGetInfoQuery
-	127, // 383: proto.Query.transactionGetReceipt:type_name -> proto.TransactionGetReceiptQuery
-	116, // 384: proto.Query.cryptoGetAccountRecords:type_name -> proto.CryptoGetAccountRecordsQuery
-	130, // 385: proto.Query.transactionGetRecord:type_name -> proto.TransactionGetRecordQuery
-	104, // 386: proto.Query.consensusGetTopicInfo:type_name -> proto.ConsensusGetTopicInfoQuery
-	156, // 387: proto.Query.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoQuery
-	93,  // 388: proto.Query.tokenGetInfo:type_name -> proto.TokenGetInfoQuery
-	112, // 389: proto.Query.scheduleGetInfo:type_name -> proto.ScheduleGetInfoQuery
-	96,  // 390: proto.Query.tokenGetNftInfo:type_name -> proto.TokenGetNftInfoQuery
-	121, // 391: proto.Query.accountDetails:type_name -> proto.GetAccountDetailsQuery
-	10,  // 392: proto.QueryHeader.payment:type_name -> proto.Transaction
-	6,   // 393: proto.QueryHeader.responseType:type_name -> proto.ResponseType
-	151, // 394: proto.Response.getBySolidityID:type_name -> proto.GetBySolidityIDResponse
-	145, // 395: proto.Response.contractCallLocal:type_name -> proto.ContractCallLocalResponse
-	149, // 396: proto.Response.contractGetInfo:type_name -> proto.ContractGetInfoResponse
-	147, // 397: proto.Response.contractGetBytecodeResponse:type_name -> proto.ContractGetBytecodeResponse
-	139, // 398: proto.Response.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceResponse
-	142, // 399: proto.Response.cryptoGetInfo:type_name -> proto.CryptoGetInfoResponse
-	153, // 400: proto.Response.fileGetContents:type_name -> proto.FileGetContentsResponse
-	155, // 401: proto.Response.fileGetInfo:type_name -> proto.FileGetInfoResponse
-	128, // 402: proto.Response.transactionGetReceipt:type_name -> proto.TransactionGetReceiptResponse
-	117, // 403: proto.Response.cryptoGetAccountRecords:type_name -> proto.CryptoGetAccountRecordsResponse
-	131, // 404: proto.Response.transactionGetRecord:type_name -> proto.TransactionGetRecordResponse
-	108, // 405: proto.Response.consensusGetTopicInfo:type_name -> proto.ConsensusGetTopicInfoResponse
-	157, // 406: proto.Response.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoResponse
-	95,  // 407: proto.Response.tokenGetInfo:type_name -> proto.TokenGetInfoResponse
-	114, // 408: proto.Response.scheduleGetInfo:type_name -> proto.ScheduleGetInfoResponse
-	98,  // 409: proto.Response.tokenGetNftInfo:type_name -> proto.TokenGetNftInfoResponse
-	122, // 410: proto.Response.accountDetails:type_name -> proto.GetAccountDetailsResponse
-	9,   // 411: proto.ResponseHeader.nodeTransactionPrecheckCode:type_name -> proto.ResponseCodeEnum
-	6,   // 412: proto.ResponseHeader.responseType:type_name -> proto.ResponseType
-	124, // 413: proto.TransactionGetReceiptQuery.header:type_name -> proto.QueryHeader
-	25,  // 414: proto.TransactionGetReceiptQuery.transactionID:type_name -> proto.TransactionID
-	126, // 415: proto.TransactionGetReceiptResponse.header:type_name -> proto.ResponseHeader
-	129, // 416: proto.TransactionGetReceiptResponse.receipt:type_name -> proto.TransactionReceipt
-	129, // 417: proto.TransactionGetReceiptResponse.duplicateTransactionReceipts:type_name -> proto.TransactionReceipt
-	129, // 418: proto.TransactionGetReceiptResponse.child_transaction_receipts:type_name -> proto.TransactionReceipt
-	9,   // 419: proto.TransactionReceipt.status:type_name -> proto.ResponseCodeEnum
-	18,  // 420: proto.TransactionReceipt.accountID:type_name -> proto.AccountID
-	20,  // 421: proto.TransactionReceipt.fileID:type_name -> proto.FileID
-	19,  // 422: proto.TransactionReceipt.contractID:type_name -> proto.ContractID
-	133, // 423: proto.TransactionReceipt.exchangeRate:type_name -> proto.ExchangeRateSet
-	22,  // 424: proto.TransactionReceipt.topicID:type_name -> proto.TopicID
-	21,  // 425: proto.TransactionReceipt.tokenID:type_name -> proto.TokenID
-	23,  // 426: proto.TransactionReceipt.scheduleID:type_name -> proto.ScheduleID
-	25,  // 427: proto.TransactionReceipt.scheduledTransactionID:type_name -> proto.TransactionID
-	124, // 428: proto.TransactionGetRecordQuery.header:type_name -> proto.QueryHeader
-	25,  // 429: proto.TransactionGetRecordQuery.transactionID:type_name -> proto.TransactionID
-	126, // 430: proto.TransactionGetRecordResponse.header:type_name -> proto.ResponseHeader
-	132, // 431: proto.TransactionGetRecordResponse.transactionRecord:type_name -> proto.TransactionRecord
-	132, // 432: proto.TransactionGetRecordResponse.duplicateTransactionRecords:type_name -> proto.TransactionRecord
-	132, // 433: proto.TransactionGetRecordResponse.child_transaction_records:type_name -> proto.TransactionRecord
-	129, // 434: proto.TransactionRecord.receipt:type_name -> proto.TransactionReceipt
-	26,  // 435: proto.TransactionRecord.consensusTimestamp:type_name -> proto.Timestamp
-	25,  // 436: proto.TransactionRecord.transactionID:type_name -> proto.TransactionID
-	135, // 437: proto.TransactionRecord.contractCallResult:type_name -> proto.ContractFunctionResult
-	135, // 438: proto.TransactionRecord.contractCreateResult:type_name -> proto.ContractFunctionResult
-	43,  // 439: proto.TransactionRecord.transferList:type_name -> proto.TransferList
-	45,  // 440: proto.TransactionRecord.tokenTransferLists:type_name -> proto.TokenTransferList
-	23,  // 441: proto.TransactionRecord.scheduleRef:type_name -> proto.ScheduleID
-	66,  // 442: proto.TransactionRecord.assessed_custom_fees:type_name -> proto.AssessedCustomFee
-	67,  // 443: proto.TransactionRecord.automatic_token_associations:type_name -> proto.TokenAssociation
-	26,  // 444: proto.TransactionRecord.parent_consensus_timestamp:type_name -> proto.Timestamp
-	44,  // 445: proto.TransactionRecord.paid_staking_rewards:type_name -> proto.AccountAmount
-	89,  // 446: proto.TransactionRecord.new_pending_airdrops:type_name -> proto.PendingAirdropRecord
-	134, // 447: proto.ExchangeRateSet.currentRate:type_name -> proto.ExchangeRate
-	134, // 448: proto.ExchangeRateSet.nextRate:type_name -> proto.ExchangeRate
-	27,  // 449: proto.ExchangeRate.expirationTime:type_name -> proto.TimestampSeconds
-	19,  // 450: proto.ContractFunctionResult.contractID:type_name -> proto.ContractID
-	136, // 451: proto.ContractFunctionResult.logInfo:type_name -> proto.ContractLoginfo
-	19,  // 452: proto.ContractFunctionResult.createdContractIDs:type_name -> proto.ContractID
-	189, // 453: proto.ContractFunctionResult.evm_address:type_name -> google.protobuf.BytesValue
-	18,  // 454: proto.ContractFunctionResult.sender_id:type_name -> proto.AccountID
-	137, // 455: proto.ContractFunctionResult.contract_nonces:type_name -> proto.ContractNonceInfo
-	190, // 456: proto.ContractFunctionResult.signer_nonce:type_name -> google.protobuf.Int64Value
-	19,  // 457: proto.ContractLoginfo.contractID:type_name -> proto.ContractID
-	19,  // 458: proto.ContractNonceInfo.contract_id:type_name -> proto.ContractID
-	124, // 459: proto.CryptoGetAccountBalanceQuery.header:type_name -> proto.QueryHeader
-	18,  // 460: proto.CryptoGetAccountBalanceQuery.accountID:type_name -> proto.AccountID
-	19,  // 461: proto.CryptoGetAccountBalanceQuery.contractID:type_name -> proto.ContractID
-	126, // 462: proto.CryptoGetAccountBalanceResponse.header:type_name -> proto.ResponseHeader
-	18,  // 463: proto.CryptoGetAccountBalanceResponse.accountID:type_name -> proto.AccountID
-	140, // 464: proto.CryptoGetAccountBalanceResponse.tokenBalances:type_name -> proto.TokenBalance
-	21,  // 465: proto.TokenBalance.tokenId:type_name -> proto.TokenID
-	124, // 466: proto.CryptoGetInfoQuery.header:type_name -> proto.QueryHeader
-	18,  // 467: proto.CryptoGetInfoQuery.accountID:type_name -> proto.AccountID
-	126, // 468: proto.CryptoGetInfoResponse.header:type_name -> proto.ResponseHeader
-	181, // 469: proto.CryptoGetInfoResponse.accountInfo:type_name -> proto.CryptoGetInfoResponse.AccountInfo
-	26,  // 470: proto.StakingInfo.stake_period_start:type_name -> proto.Timestamp
-	18,  // 471: proto.StakingInfo.staked_account_id:type_name -> proto.AccountID
-	124, // 472: proto.ContractCallLocalQuery.header:type_name -> proto.QueryHeader
-	19,  // 473: proto.ContractCallLocalQuery.contractID:type_name -> proto.ContractID
-	18,  // 474: proto.ContractCallLocalQuery.sender_id:type_name -> proto.AccountID
-	126, // 475: proto.ContractCallLocalResponse.header:type_name -> proto.ResponseHeader
-	135, // 476: proto.ContractCallLocalResponse.functionResult:type_name -> proto.ContractFunctionResult
-	124, // 477: proto.ContractGetBytecodeQuery.header:type_name -> proto.QueryHeader
-	19,  // 478: proto.ContractGetBytecodeQuery.contractID:type_name -> proto.ContractID
-	126, // 479: proto.ContractGetBytecodeResponse.header:type_name -> proto.ResponseHeader
-	124, // 480: proto.ContractGetInfoQuery.header:type_name -> proto.QueryHeader
-	19,  // 481: proto.ContractGetInfoQuery.contractID:type_name -> proto.ContractID
-	126, // 482: proto.ContractGetInfoResponse.header:type_name -> proto.ResponseHeader
-	182, // 483: proto.ContractGetInfoResponse.contractInfo:type_name -> proto.ContractGetInfoResponse.ContractInfo
-	124, // 484: proto.GetBySolidityIDQuery.header:type_name -> proto.QueryHeader
-	126, // 485: proto.GetBySolidityIDResponse.header:type_name -> proto.ResponseHeader
-	18,  // 486: proto.GetBySolidityIDResponse.accountID:type_name -> proto.AccountID
-	20,  // 487: proto.GetBySolidityIDResponse.fileID:type_name -> proto.FileID
-	19,  // 488: proto.GetBySolidityIDResponse.contractID:type_name -> proto.ContractID
-	124, // 489: proto.FileGetContentsQuery.header:type_name -> proto.QueryHeader
-	20,  // 490: proto.FileGetContentsQuery.fileID:type_name -> proto.FileID
-	126, // 491: proto.FileGetContentsResponse.header:type_name -> proto.ResponseHeader
-	183, // 492: proto.FileGetContentsResponse.fileContents:type_name -> proto.FileGetContentsResponse.FileContents
-	124, // 493: proto.FileGetInfoQuery.header:type_name -> proto.QueryHeader
-	20,  // 494: proto.FileGetInfoQuery.fileID:type_name -> proto.FileID
-	126, // 495: proto.FileGetInfoResponse.header:type_name -> proto.ResponseHeader
-	184, // 496: proto.FileGetInfoResponse.fileInfo:type_name -> proto.FileGetInfoResponse.FileInfo
-	124, // 497: proto.NetworkGetVersionInfoQuery.header:type_name -> proto.QueryHeader
-	126, // 498: proto.NetworkGetVersionInfoResponse.header:type_name -> proto.ResponseHeader
-	158, // 499: proto.NetworkGetVersionInfoResponse.hapiProtoVersion:type_name -> proto.SemanticVersion
-	158, // 500: proto.NetworkGetVersionInfoResponse.hederaServicesVersion:type_name -> proto.SemanticVersion
-	160, // 501: proto.NodeAddressBook.nodeAddress:type_name -> proto.NodeAddress
-	18,  // 502: proto.NodeAddress.nodeAccountId:type_name -> proto.AccountID
-	161, // 503: proto.NodeAddress.serviceEndpoint:type_name -> proto.ServiceEndpoint
-	162, // 504: proto.FeeData.nodedata:type_name -> proto.FeeComponents
-	162, // 505: proto.FeeData.networkdata:type_name -> proto.FeeComponents
-	162, // 506: proto.FeeData.servicedata:type_name -> proto.FeeComponents
-	7,   // 507: proto.TransactionFeeSchedule.hederaFunctionality:type_name -> proto.HederaFunctionality
-	163, // 508: proto.TransactionFeeSchedule.fees:type_name -> proto.FeeData
-	164, // 509: proto.FeeSchedule.transactionFeeSchedule:type_name -> proto.TransactionFeeSchedule
-	27,  // 510: proto.FeeSchedule.expiryTime:type_name -> proto.TimestampSeconds
-	165, // 511: proto.CurrentAndNextFeeSchedule.currentFeeSchedule:type_name -> proto.FeeSchedule
-	165, // 512: proto.CurrentAndNextFeeSchedule.nextFeeSchedule:type_name -> proto.FeeSchedule
-	167, // 513: proto.ServicesConfigurationList.nameValue:type_name -> proto.Setting
-	172, // 514: proto.SimpleFeeSchedule.node:type_name -> proto.SimpleNodeFee
-	173, // 515: proto.SimpleFeeSchedule.network:type_name -> proto.SimpleNetworkFee
-	174, // 516: proto.SimpleFeeSchedule.unreadable:type_name -> proto.SimpleUnreadableFee
-	170, // 517: proto.SimpleFeeSchedule.extras:type_name -> proto.SimpleExtra
-	175, // 518: proto.SimpleFeeSchedule.services:type_name -> proto.SimpleService
-	8,   // 519: proto.SimpleExtra.name:type_name -> proto.SimpleExtraKind
-	8,   // 520: proto.SimpleExtraReference.name:type_name -> proto.SimpleExtraKind
-	171, // 521: proto.SimpleNodeFee.extras:type_name -> proto.SimpleExtraReference
-	176, // 522: proto.SimpleService.schedule:type_name -> proto.SimpleServiceFee
-	7,   // 523: proto.SimpleServiceFee.name:type_name -> proto.HederaFunctionality
-	171, // 524: proto.SimpleServiceFee.extras:type_name -> proto.SimpleExtraReference
-	7,   // 525: proto.ThrottleGroup.operations:type_name -> proto.HederaFunctionality
-	177, // 526: proto.ThrottleBucket.throttleGroups:type_name -> proto.ThrottleGroup
-	178, // 527: proto.ThrottleDefinitions.throttleBuckets:type_name -> proto.ThrottleBucket
-	18,  // 528: proto.GetAccountDetailsResponse.AccountDetails.account_id:type_name -> proto.AccountID
-	29,  // 529: proto.GetAccountDetailsResponse.AccountDetails.key:type_name -> proto.Key
-	26,  // 530: proto.GetAccountDetailsResponse.AccountDetails.expiration_time:type_name -> proto.Timestamp
-	28,  // 531: proto.GetAccountDetailsResponse.AccountDetails.auto_renew_period:type_name -> proto.Duration
-	68,  // 532: proto.GetAccountDetailsResponse.AccountDetails.token_relationships:type_name -> proto.TokenRelationship
-	118, // 533: proto.GetAccountDetailsResponse.AccountDetails.granted_crypto_allowances:type_name -> proto.GrantedCryptoAllowance
-	119, // 534: proto.GetAccountDetailsResponse.AccountDetails.granted_nft_allowances:type_name -> proto.GrantedNftAllowance
-	120, // 535: proto.GetAccountDetailsResponse.AccountDetails.granted_token_allowances:type_name -> proto.GrantedTokenAllowance
-	18,  // 536: proto.CryptoGetInfoResponse.AccountInfo.accountID:type_name -> proto.AccountID
-	18,  // 537: proto.CryptoGetInfoResponse.AccountInfo.proxyAccountID:type_name -> proto.AccountID
-	29,  // 538: proto.CryptoGetInfoResponse.AccountInfo.key:type_name -> proto.Key
-	26,  // 539: proto.CryptoGetInfoResponse.AccountInfo.expirationTime:type_name -> proto.Timestamp
-	28,  // 540: proto.CryptoGetInfoResponse.AccountInfo.autoRenewPeriod:type_name -> proto.Duration
-	68,  // 541: proto.CryptoGetInfoResponse.AccountInfo.tokenRelationships:type_name -> proto.TokenRelationship
-	143, // 542: proto.CryptoGetInfoResponse.AccountInfo.staking_info:type_name -> proto.StakingInfo
-	19,  // 543: proto.ContractGetInfoResponse.ContractInfo.contractID:type_name -> proto.ContractID
-	18,  // 544: proto.ContractGetInfoResponse.ContractInfo.accountID:type_name -> proto.AccountID
-	29,  // 545: proto.ContractGetInfoResponse.ContractInfo.adminKey:type_name -> proto.Key
-	26,  // 546: proto.ContractGetInfoResponse.ContractInfo.expirationTime:type_name -> proto.Timestamp
-	28,  // 547: proto.ContractGetInfoResponse.ContractInfo.autoRenewPeriod:type_name -> proto.Duration
-	18,  // 548: proto.ContractGetInfoResponse.ContractInfo.auto_renew_account_id:type_name -> proto.AccountID
-	143, // 549: proto.ContractGetInfoResponse.ContractInfo.staking_info:type_name -> proto.StakingInfo
-	20,  // 550: proto.FileGetContentsResponse.FileContents.fileID:type_name -> proto.FileID
-	20,  // 551: proto.FileGetInfoResponse.FileInfo.fileID:type_name -> proto.FileID
-	26,  // 552: proto.FileGetInfoResponse.FileInfo.expirationTime:type_name -> proto.Timestamp
-	31,  // 553: proto.FileGetInfoResponse.FileInfo.keys:type_name -> proto.KeyList
-	554, // [554:554] is the sub-list for method output_type
-	554, // [554:554] is the sub-list for method input_type
-	554, // [554:554] is the sub-list for extension type_name
-	554, // [554:554] is the sub-list for extension extendee
-	0,   // [0:554] is the sub-list for field type_name
+	20,  // 328: proto.AddressBookQuery.file_id:type_name -> proto.FileID
+	26,  // 329: proto.ConsensusTopicResponse.consensusTimestamp:type_name -> proto.Timestamp
+	102, // 330: proto.ConsensusTopicResponse.chunkInfo:type_name -> proto.ConsensusMessageChunkInfo
+	26,  // 331: proto.ConsensusTopicInfo.expirationTime:type_name -> proto.Timestamp
+	29,  // 332: proto.ConsensusTopicInfo.adminKey:type_name -> proto.Key
+	29,  // 333: proto.ConsensusTopicInfo.submitKey:type_name -> proto.Key
+	28,  // 334: proto.ConsensusTopicInfo.autoRenewPeriod:type_name -> proto.Duration
+	18,  // 335: proto.ConsensusTopicInfo.autoRenewAccount:type_name -> proto.AccountID
+	29,  // 336: proto.ConsensusTopicInfo.fee_schedule_key:type_name -> proto.Key
+	29,  // 337: proto.ConsensusTopicInfo.fee_exempt_key_list:type_name -> proto.Key
+	62,  // 338: proto.ConsensusTopicInfo.custom_fees:type_name -> proto.FixedCustomFee
+	127, // 339: proto.ConsensusGetTopicInfoResponse.header:type_name -> proto.ResponseHeader
+	22,  // 340: proto.ConsensusGetTopicInfoResponse.topicID:type_name -> proto.TopicID
+	108, // 341: proto.ConsensusGetTopicInfoResponse.topicInfo:type_name -> proto.ConsensusTopicInfo
+	16,  // 342: proto.ScheduleCreateTransactionBody.scheduledTransactionBody:type_name -> proto.SchedulableTransactionBody
+	29,  // 343: proto.ScheduleCreateTransactionBody.adminKey:type_name -> proto.Key
+	18,  // 344: proto.ScheduleCreateTransactionBody.payerAccountID:type_name -> proto.AccountID
+	26,  // 345: proto.ScheduleCreateTransactionBody.expiration_time:type_name -> proto.Timestamp
+	23,  // 346: proto.ScheduleSignTransactionBody.scheduleID:type_name -> proto.ScheduleID
+	23,  // 347: proto.ScheduleDeleteTransactionBody.scheduleID:type_name -> proto.ScheduleID
+	125, // 348: proto.ScheduleGetInfoQuery.header:type_name -> proto.QueryHeader
+	23,  // 349: proto.ScheduleGetInfoQuery.scheduleID:type_name -> proto.ScheduleID
+	23,  // 350: proto.ScheduleInfo.scheduleID:type_name -> proto.ScheduleID
+	26,  // 351: proto.ScheduleInfo.deletion_time:type_name -> proto.Timestamp
+	26,  // 352: proto.ScheduleInfo.execution_time:type_name -> proto.Timestamp
+	26,  // 353: proto.ScheduleInfo.expirationTime:type_name -> proto.Timestamp
+	16,  // 354: proto.ScheduleInfo.scheduledTransactionBody:type_name -> proto.SchedulableTransactionBody
+	29,  // 355: proto.ScheduleInfo.adminKey:type_name -> proto.Key
+	31,  // 356: proto.ScheduleInfo.signers:type_name -> proto.KeyList
+	18,  // 357: proto.ScheduleInfo.creatorAccountID:type_name -> proto.AccountID
+	18,  // 358: proto.ScheduleInfo.payerAccountID:type_name -> proto.AccountID
+	25,  // 359: proto.ScheduleInfo.scheduledTransactionID:type_name -> proto.TransactionID
+	127, // 360: proto.ScheduleGetInfoResponse.header:type_name -> proto.ResponseHeader
+	114, // 361: proto.ScheduleGetInfoResponse.scheduleInfo:type_name -> proto.ScheduleInfo
+	125, // 362: proto.CryptoGetAccountRecordsQuery.header:type_name -> proto.QueryHeader
+	18,  // 363: proto.CryptoGetAccountRecordsQuery.accountID:type_name -> proto.AccountID
+	127, // 364: proto.CryptoGetAccountRecordsResponse.header:type_name -> proto.ResponseHeader
+	18,  // 365: proto.CryptoGetAccountRecordsResponse.accountID:type_name -> proto.AccountID
+	133, // 366: proto.CryptoGetAccountRecordsResponse.records:type_name -> proto.TransactionRecord
+	18,  // 367: proto.GrantedCryptoAllowance.spender:type_name -> proto.AccountID
+	21,  // 368: proto.GrantedNftAllowance.token_id:type_name -> proto.TokenID
+	18,  // 369: proto.GrantedNftAllowance.spender:type_name -> proto.AccountID
+	21,  // 370: proto.GrantedTokenAllowance.token_id:type_name -> proto.TokenID
+	18,  // 371: proto.GrantedTokenAllowance.spender:type_name -> proto.AccountID
+	125, // 372: proto.GetAccountDetailsQuery.header:type_name -> proto.QueryHeader
+	18,  // 373: proto.GetAccountDetailsQuery.account_id:type_name -> proto.AccountID
+	127, // 374: proto.GetAccountDetailsResponse.header:type_name -> proto.ResponseHeader
+	181, // 375: proto.GetAccountDetailsResponse.account_details:type_name -> proto.GetAccountDetailsResponse.AccountDetails
+	151, // 376: proto.Query.getBySolidityID:type_name -> proto.GetBySolidityIDQuery
+	145, // 377: proto.Query.contractCallLocal:type_name -> proto.ContractCallLocalQuery
+	149, // 378: proto.Query.contractGetInfo:type_name -> proto.ContractGetInfoQuery
+	147, // 379: proto.Query.contractGetBytecode:type_name -> proto.ContractGetBytecodeQuery
+	139, // 380: proto.Query.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceQuery
+	142, // 381: proto.Query.cryptoGetInfo:type_name -> proto.CryptoGetInfoQuery
+	153, // 382: proto.Query.fileGetContents:type_name -> proto.FileGetContentsQuery
+	155, // 383: proto.Query.fileGetInfo:type_name -> proto.FileGetInfoQuery
+	128, // 384: proto.Query.transactionGetReceipt:type_name -> proto.TransactionGetReceiptQuery
+	117, // 385: proto.Query.cryptoGetAccountRecords:type_name -> proto.CryptoGetAccountRecordsQuery
+	131, // 386: proto.Query.transactionGetRecord:type_name -> proto.TransactionGetRecordQuery
+	104, // 387: proto.Query.consensusGetTopicInfo:type_name -> proto.ConsensusGetTopicInfoQuery
+	157, // 388: proto.Query.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoQuery
+	93,  // 389: proto.Query.tokenGetInfo:type_name -> proto.TokenGetInfoQuery
+	113, // 390: proto.Query.scheduleGetInfo:type_name -> proto.ScheduleGetInfoQuery
+	96,  // 391: proto.Query.tokenGetNftInfo:type_name -> proto.TokenGetNftInfoQuery
+	122, // 392: proto.Query.accountDetails:type_name -> proto.GetAccountDetailsQuery
+	10,  // 393: proto.QueryHeader.payment:type_name -> proto.Transaction
+	6,   // 394: proto.QueryHeader.responseType:type_name -> proto.ResponseType
+	152, // 395: proto.Response.getBySolidityID:type_name -> proto.GetBySolidityIDResponse
+	146, // 396: proto.Response.contractCallLocal:type_name -> proto.ContractCallLocalResponse
+	150, // 397: proto.Response.contractGetInfo:type_name -> proto.ContractGetInfoResponse
+	148, // 398: proto.Response.contractGetBytecodeResponse:type_name -> proto.ContractGetBytecodeResponse
+	140, // 399: proto.Response.cryptogetAccountBalance:type_name -> proto.CryptoGetAccountBalanceResponse
+	143, // 400: proto.Response.cryptoGetInfo:type_name -> proto.CryptoGetInfoResponse
+	154, // 401: proto.Response.fileGetContents:type_name -> proto.FileGetContentsResponse
+	156, // 402: proto.Response.fileGetInfo:type_name -> proto.FileGetInfoResponse
+	129, // 403: proto.Response.transactionGetReceipt:type_name -> proto.TransactionGetReceiptResponse
+	118, // 404: proto.Response.cryptoGetAccountRecords:type_name -> proto.CryptoGetAccountRecordsResponse
+	132, // 405: proto.Response.transactionGetRecord:type_name -> proto.TransactionGetRecordResponse
+	109, // 406: proto.Response.consensusGetTopicInfo:type_name -> proto.ConsensusGetTopicInfoResponse
+	158, // 407: proto.Response.networkGetVersionInfo:type_name -> proto.NetworkGetVersionInfoResponse
+	95,  // 408: proto.Response.tokenGetInfo:type_name -> proto.TokenGetInfoResponse
+	115, // 409: proto.Response.scheduleGetInfo:type_name -> proto.ScheduleGetInfoResponse
+	98,  // 410: proto.Response.tokenGetNftInfo:type_name -> proto.TokenGetNftInfoResponse
+	123, // 411: proto.Response.accountDetails:type_name -> proto.GetAccountDetailsResponse
+	9,   // 412: proto.ResponseHeader.nodeTransactionPrecheckCode:type_name -> proto.ResponseCodeEnum
+	6,   // 413: proto.ResponseHeader.responseType:type_name -> proto.ResponseType
+	125, // 414: proto.TransactionGetReceiptQuery.header:type_name -> proto.QueryHeader
+	25,  // 415: proto.TransactionGetReceiptQuery.transactionID:type_name -> proto.TransactionID
+	127, // 416: proto.TransactionGetReceiptResponse.header:type_name -> proto.ResponseHeader
+	130, // 417: proto.TransactionGetReceiptResponse.receipt:type_name -> proto.TransactionReceipt
+	130, // 418: proto.TransactionGetReceiptResponse.duplicateTransactionReceipts:type_name -> proto.TransactionReceipt
+	130, // 419: proto.TransactionGetReceiptResponse.child_transaction_receipts:type_name -> proto.TransactionReceipt
+	9,   // 420: proto.TransactionReceipt.status:type_name -> proto.ResponseCodeEnum
+	18,  // 421: proto.TransactionReceipt.accountID:type_name -> proto.AccountID
+	20,  // 422: proto.TransactionReceipt.fileID:type_name -> proto.FileID
+	19,  // 423: proto.TransactionReceipt.contractID:type_name -> proto.ContractID
+	134, // 424: proto.TransactionReceipt.exchangeRate:type_name -> proto.ExchangeRateSet
+	22,  // 425: proto.TransactionReceipt.topicID:type_name -> proto.TopicID
+	21,  // 426: proto.TransactionReceipt.tokenID:type_name -> proto.TokenID
+	23,  // 427: proto.TransactionReceipt.scheduleID:type_name -> proto.ScheduleID
+	25,  // 428: proto.TransactionReceipt.scheduledTransactionID:type_name -> proto.TransactionID
+	125, // 429: proto.TransactionGetRecordQuery.header:type_name -> proto.QueryHeader
+	25,  // 430: proto.TransactionGetRecordQuery.transactionID:type_name -> proto.TransactionID
+	127, // 431: proto.TransactionGetRecordResponse.header:type_name -> proto.ResponseHeader
+	133, // 432: proto.TransactionGetRecordResponse.transactionRecord:type_name -> proto.TransactionRecord
+	133, // 433: proto.TransactionGetRecordResponse.duplicateTransactionRecords:type_name -> proto.TransactionRecord
+	133, // 434: proto.TransactionGetRecordResponse.child_transaction_records:type_name -> proto.TransactionRecord
+	130, // 435: proto.TransactionRecord.receipt:type_name -> proto.TransactionReceipt
+	26,  // 436: proto.TransactionRecord.consensusTimestamp:type_name -> proto.Timestamp
+	25,  // 437: proto.TransactionRecord.transactionID:type_name -> proto.TransactionID
+	136, // 438: proto.TransactionRecord.contractCallResult:type_name -> proto.ContractFunctionResult
+	136, // 439: proto.TransactionRecord.contractCreateResult:type_name -> proto.ContractFunctionResult
+	43,  // 440: proto.TransactionRecord.transferList:type_name -> proto.TransferList
+	45,  // 441: proto.TransactionRecord.tokenTransferLists:type_name -> proto.TokenTransferList
+	23,  // 442: proto.TransactionRecord.scheduleRef:type_name -> proto.ScheduleID
+	66,  // 443: proto.TransactionRecord.assessed_custom_fees:type_name -> proto.AssessedCustomFee
+	67,  // 444: proto.TransactionRecord.automatic_token_associations:type_name -> proto.TokenAssociation
+	26,  // 445: proto.TransactionRecord.parent_consensus_timestamp:type_name -> proto.Timestamp
+	44,  // 446: proto.TransactionRecord.paid_staking_rewards:type_name -> proto.AccountAmount
+	89,  // 447: proto.TransactionRecord.new_pending_airdrops:type_name -> proto.PendingAirdropRecord
+	135, // 448: proto.ExchangeRateSet.currentRate:type_name -> proto.ExchangeRate
+	135, // 449: proto.ExchangeRateSet.nextRate:type_name -> proto.ExchangeRate
+	27,  // 450: proto.ExchangeRate.expirationTime:type_name -> proto.TimestampSeconds
+	19,  // 451: proto.ContractFunctionResult.contractID:type_name -> proto.ContractID
+	137, // 452: proto.ContractFunctionResult.logInfo:type_name -> proto.ContractLoginfo
+	19,  // 453: proto.ContractFunctionResult.createdContractIDs:type_name -> proto.ContractID
+	190, // 454: proto.ContractFunctionResult.evm_address:type_name -> google.protobuf.BytesValue
+	18,  // 455: proto.ContractFunctionResult.sender_id:type_name -> proto.AccountID
+	138, // 456: proto.ContractFunctionResult.contract_nonces:type_name -> proto.ContractNonceInfo
+	191, // 457: proto.ContractFunctionResult.signer_nonce:type_name -> google.protobuf.Int64Value
+	19,  // 458: proto.ContractLoginfo.contractID:type_name -> proto.ContractID
+	19,  // 459: proto.ContractNonceInfo.contract_id:type_name -> proto.ContractID
+	125, // 460: proto.CryptoGetAccountBalanceQuery.header:type_name -> proto.QueryHeader
+	18,  // 461: proto.CryptoGetAccountBalanceQuery.accountID:type_name -> proto.AccountID
+	19,  // 462: proto.CryptoGetAccountBalanceQuery.contractID:type_name -> proto.ContractID
+	127, // 463: proto.CryptoGetAccountBalanceResponse.header:type_name -> proto.ResponseHeader
+	18,  // 464: proto.CryptoGetAccountBalanceResponse.accountID:type_name -> proto.AccountID
+	141, // 465: proto.CryptoGetAccountBalanceResponse.tokenBalances:type_name -> proto.TokenBalance
+	21,  // 466: proto.TokenBalance.tokenId:type_name -> proto.TokenID
+	125, // 467: proto.CryptoGetInfoQuery.header:type_name -> proto.QueryHeader
+	18,  // 468: proto.CryptoGetInfoQuery.accountID:type_name -> proto.AccountID
+	127, // 469: proto.CryptoGetInfoResponse.header:type_name -> proto.ResponseHeader
+	182, // 470: proto.CryptoGetInfoResponse.accountInfo:type_name -> proto.CryptoGetInfoResponse.AccountInfo
+	26,  // 471: proto.StakingInfo.stake_period_start:type_name -> proto.Timestamp
+	18,  // 472: proto.StakingInfo.staked_account_id:type_name -> proto.AccountID
+	125, // 473: proto.ContractCallLocalQuery.header:type_name -> proto.QueryHeader
+	19,  // 474: proto.ContractCallLocalQuery.contractID:type_name -> proto.ContractID
+	18,  // 475: proto.ContractCallLocalQuery.sender_id:type_name -> proto.AccountID
+	127, // 476: proto.ContractCallLocalResponse.header:type_name -> proto.ResponseHeader
+	136, // 477: proto.ContractCallLocalResponse.functionResult:type_name -> proto.ContractFunctionResult
+	125, // 478: proto.ContractGetBytecodeQuery.header:type_name -> proto.QueryHeader
+	19,  // 479: proto.ContractGetBytecodeQuery.contractID:type_name -> proto.ContractID
+	127, // 480: proto.ContractGetBytecodeResponse.header:type_name -> proto.ResponseHeader
+	125, // 481: proto.ContractGetInfoQuery.header:type_name -> proto.QueryHeader
+	19,  // 482: proto.ContractGetInfoQuery.contractID:type_name -> proto.ContractID
+	127, // 483: proto.ContractGetInfoResponse.header:type_name -> proto.ResponseHeader
+	183, // 484: proto.ContractGetInfoResponse.contractInfo:type_name -> proto.ContractGetInfoResponse.ContractInfo
+	125, // 485: proto.GetBySolidityIDQuery.header:type_name -> proto.QueryHeader
+	127, // 486: proto.GetBySolidityIDResponse.header:type_name -> proto.ResponseHeader
+	18,  // 487: proto.GetBySolidityIDResponse.accountID:type_name -> proto.AccountID
+	20,  // 488: proto.GetBySolidityIDResponse.fileID:type_name -> proto.FileID
+	19,  // 489: proto.GetBySolidityIDResponse.contractID:type_name -> proto.ContractID
+	125, // 490: proto.FileGetContentsQuery.header:type_name -> proto.QueryHeader
+	20,  // 491: proto.FileGetContentsQuery.fileID:type_name -> proto.FileID
+	127, // 492: proto.FileGetContentsResponse.header:type_name -> proto.ResponseHeader
+	184, // 493: proto.FileGetContentsResponse.fileContents:type_name -> proto.FileGetContentsResponse.FileContents
+	125, // 494: proto.FileGetInfoQuery.header:type_name -> proto.QueryHeader
+	20,  // 495: proto.FileGetInfoQuery.fileID:type_name -> proto.FileID
+	127, // 496: proto.FileGetInfoResponse.header:type_name -> proto.ResponseHeader
+	185, // 497: proto.FileGetInfoResponse.fileInfo:type_name -> proto.FileGetInfoResponse.FileInfo
+	125, // 498: proto.NetworkGetVersionInfoQuery.header:type_name -> proto.QueryHeader
+	127, // 499: proto.NetworkGetVersionInfoResponse.header:type_name -> proto.ResponseHeader
+	159, // 500: proto.NetworkGetVersionInfoResponse.hapiProtoVersion:type_name -> proto.SemanticVersion
+	159, // 501: proto.NetworkGetVersionInfoResponse.hederaServicesVersion:type_name -> proto.SemanticVersion
+	161, // 502: proto.NodeAddressBook.nodeAddress:type_name -> proto.NodeAddress
+	18,  // 503: proto.NodeAddress.nodeAccountId:type_name -> proto.AccountID
+	162, // 504: proto.NodeAddress.serviceEndpoint:type_name -> proto.ServiceEndpoint
+	163, // 505: proto.FeeData.nodedata:type_name -> proto.FeeComponents
+	163, // 506: proto.FeeData.networkdata:type_name -> proto.FeeComponents
+	163, // 507: proto.FeeData.servicedata:type_name -> proto.FeeComponents
+	7,   // 508: proto.TransactionFeeSchedule.hederaFunctionality:type_name -> proto.HederaFunctionality
+	164, // 509: proto.TransactionFeeSchedule.fees:type_name -> proto.FeeData
+	165, // 510: proto.FeeSchedule.transactionFeeSchedule:type_name -> proto.TransactionFeeSchedule
+	27,  // 511: proto.FeeSchedule.expiryTime:type_name -> proto.TimestampSeconds
+	166, // 512: proto.CurrentAndNextFeeSchedule.currentFeeSchedule:type_name -> proto.FeeSchedule
+	166, // 513: proto.CurrentAndNextFeeSchedule.nextFeeSchedule:type_name -> proto.FeeSchedule
+	168, // 514: proto.ServicesConfigurationList.nameValue:type_name -> proto.Setting
+	173, // 515: proto.SimpleFeeSchedule.node:type_name -> proto.SimpleNodeFee
+	174, // 516: proto.SimpleFeeSchedule.network:type_name -> proto.SimpleNetworkFee
+	175, // 517: proto.SimpleFeeSchedule.unreadable:type_name -> proto.SimpleUnreadableFee
+	171, // 518: proto.SimpleFeeSchedule.extras:type_name -> proto.SimpleExtra
+	176, // 519: proto.SimpleFeeSchedule.services:type_name -> proto.SimpleService
+	8,   // 520: proto.SimpleExtra.name:type_name -> proto.SimpleExtraKind
+	8,   // 521: proto.SimpleExtraReference.name:type_name -> proto.SimpleExtraKind
+	172, // 522: proto.SimpleNodeFee.extras:type_name -> proto.SimpleExtraReference
+	177, // 523: proto.SimpleService.schedule:type_name -> proto.SimpleServiceFee
+	7,   // 524: proto.SimpleServiceFee.name:type_name -> proto.HederaFunctionality
+	172, // 525: proto.SimpleServiceFee.extras:type_name -> proto.SimpleExtraReference
+	7,   // 526: proto.ThrottleGroup.operations:type_name -> proto.HederaFunctionality
+	178, // 527: proto.ThrottleBucket.throttleGroups:type_name -> proto.ThrottleGroup
+	179, // 528: proto.ThrottleDefinitions.throttleBuckets:type_name -> proto.ThrottleBucket
+	18,  // 529: proto.GetAccountDetailsResponse.AccountDetails.account_id:type_name -> proto.AccountID
+	29,  // 530: proto.GetAccountDetailsResponse.AccountDetails.key:type_name -> proto.Key
+	26,  // 531: proto.GetAccountDetailsResponse.AccountDetails.expiration_time:type_name -> proto.Timestamp
+	28,  // 532: proto.GetAccountDetailsResponse.AccountDetails.auto_renew_period:type_name -> proto.Duration
+	68,  // 533: proto.GetAccountDetailsResponse.AccountDetails.token_relationships:type_name -> proto.TokenRelationship
+	119, // 534: proto.GetAccountDetailsResponse.AccountDetails.granted_crypto_allowances:type_name -> proto.GrantedCryptoAllowance
+	120, // 535: proto.GetAccountDetailsResponse.AccountDetails.granted_nft_allowances:type_name -> proto.GrantedNftAllowance
+	121, // 536: proto.GetAccountDetailsResponse.AccountDetails.granted_token_allowances:type_name -> proto.GrantedTokenAllowance
+	18,  // 537: proto.CryptoGetInfoResponse.AccountInfo.accountID:type_name -> proto.AccountID
+	18,  // 538: proto.CryptoGetInfoResponse.AccountInfo.proxyAccountID:type_name -> proto.AccountID
+	29,  // 539: proto.CryptoGetInfoResponse.AccountInfo.key:type_name -> proto.Key
+	26,  // 540: proto.CryptoGetInfoResponse.AccountInfo.expirationTime:type_name -> proto.Timestamp
+	28,  // 541: proto.CryptoGetInfoResponse.AccountInfo.autoRenewPeriod:type_name -> proto.Duration
+	68,  // 542: proto.CryptoGetInfoResponse.AccountInfo.tokenRelationships:type_name -> proto.TokenRelationship
+	144, // 543: proto.CryptoGetInfoResponse.AccountInfo.staking_info:type_name -> proto.StakingInfo
+	19,  // 544: proto.ContractGetInfoResponse.ContractInfo.contractID:type_name -> proto.ContractID
+	18,  // 545: proto.ContractGetInfoResponse.ContractInfo.accountID:type_name -> proto.AccountID
+	29,  // 546: proto.ContractGetInfoResponse.ContractInfo.adminKey:type_name -> proto.Key
+	26,  // 547: proto.ContractGetInfoResponse.ContractInfo.expirationTime:type_name -> proto.Timestamp
+	28,  // 548: proto.ContractGetInfoResponse.ContractInfo.autoRenewPeriod:type_name -> proto.Duration
+	18,  // 549: proto.ContractGetInfoResponse.ContractInfo.auto_renew_account_id:type_name -> proto.AccountID
+	144, // 550: proto.ContractGetInfoResponse.ContractInfo.staking_info:type_name -> proto.StakingInfo
+	20,  // 551: proto.FileGetContentsResponse.FileContents.fileID:type_name -> proto.FileID
+	20,  // 552: proto.FileGetInfoResponse.FileInfo.fileID:type_name -> proto.FileID
+	26,  // 553: proto.FileGetInfoResponse.FileInfo.expirationTime:type_name -> proto.Timestamp
+	31,  // 554: proto.FileGetInfoResponse.FileInfo.keys:type_name -> proto.KeyList
+	555, // [555:555] is the sub-list for method output_type
+	555, // [555:555] is the sub-list for method input_type
+	555, // [555:555] is the sub-list for extension type_name
+	555, // [555:555] is the sub-list for extension extendee
+	0,   // [0:555] is the sub-list for field type_name
 }
 
 func init() { file_hapi_proto_init() }
@@ -19350,11 +19408,11 @@ func file_hapi_proto_init() {
 		(*PendingAirdropId_FungibleTokenType)(nil),
 		(*PendingAirdropId_NonFungibleToken)(nil),
 	}
-	file_hapi_proto_msgTypes[103].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[104].OneofWrappers = []any{
 		(*ScheduleInfo_DeletionTime)(nil),
 		(*ScheduleInfo_ExecutionTime)(nil),
 	}
-	file_hapi_proto_msgTypes[113].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[114].OneofWrappers = []any{
 		(*Query_GetBySolidityID)(nil),
 		(*Query_ContractCallLocal)(nil),
 		(*Query_ContractGetInfo)(nil),
@@ -19373,8 +19431,8 @@ func file_hapi_proto_init() {
 		(*Query_TokenGetNftInfo)(nil),
 		(*Query_AccountDetails)(nil),
 	}
-	file_hapi_proto_msgTypes[114].OneofWrappers = []any{}
-	file_hapi_proto_msgTypes[115].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[115].OneofWrappers = []any{}
+	file_hapi_proto_msgTypes[116].OneofWrappers = []any{
 		(*Response_GetBySolidityID)(nil),
 		(*Response_ContractCallLocal)(nil),
 		(*Response_ContractGetInfo)(nil),
@@ -19393,17 +19451,17 @@ func file_hapi_proto_init() {
 		(*Response_TokenGetNftInfo)(nil),
 		(*Response_AccountDetails)(nil),
 	}
-	file_hapi_proto_msgTypes[122].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[123].OneofWrappers = []any{
 		(*TransactionRecord_ContractCallResult)(nil),
 		(*TransactionRecord_ContractCreateResult)(nil),
 		(*TransactionRecord_PrngBytes)(nil),
 		(*TransactionRecord_PrngNumber)(nil),
 	}
-	file_hapi_proto_msgTypes[128].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[129].OneofWrappers = []any{
 		(*CryptoGetAccountBalanceQuery_AccountID)(nil),
 		(*CryptoGetAccountBalanceQuery_ContractID)(nil),
 	}
-	file_hapi_proto_msgTypes[133].OneofWrappers = []any{
+	file_hapi_proto_msgTypes[134].OneofWrappers = []any{
 		(*StakingInfo_StakedAccountId)(nil),
 		(*StakingInfo_StakedNodeId)(nil),
 	}
@@ -19413,7 +19471,7 @@ func file_hapi_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hapi_proto_rawDesc), len(file_hapi_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   175,
+			NumMessages:   176,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

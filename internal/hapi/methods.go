@@ -62,8 +62,9 @@ const (
 	MethodSubmitMessage = "/proto.ConsensusService/submitMessage"
 	MethodGetTopicInfo  = "/proto.ConsensusService/getTopicInfo"
 
-	// MethodSubscribeTopic is a mirror node's.
+	// MethodSubscribeTopic and MethodGetNodes are a mirror node's.
 	MethodSubscribeTopic = "/com.hedera.mirror.api.proto.ConsensusService/subscribeTopic"
+	MethodGetNodes       = "/com.hedera.mirror.api.proto.NetworkService/getNodes"
 
 	MethodCreateSchedule  = "/proto.ScheduleService/createSchedule"
 	MethodSignSchedule    = "/proto.ScheduleService/signSchedule"
