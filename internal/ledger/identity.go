@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // RestoredError says that the database is not the one, or not as new as the one, that this
@@ -28,18 +29,43 @@ func (db *DB) CheckIdentity(ctx context.Context) error {
 	if db.path == "" {
 		return nil
 	}
-	inside, err := db.mark(ctx)
-	if err != nil {
-		return err
+	for end := time.Now().Add(markSettles); ; {
+		// The one beside first: Mark writes it last, so the one inside, which is read later, is not below it.
+		beside, err := db.markBeside()
+		if err != nil {
+			return err
+		}
+		inside, err := db.mark(ctx)
+		if err != nil {
+			return err
+		}
+		restored := &RestoredError{Was: fmt.Sprintf("mark %d", beside), Is: fmt.Sprintf("mark %d", inside)}
+		switch {
+		case inside < beside:
+			return restored
+		case inside == 0 || beside > 0:
+			return nil
+		case time.Now().After(end):
+			return restored // a file that was copied without what is beside it
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil { // the first Mark is between its two writes
+			return err
+		}
 	}
-	beside, err := db.markBeside()
-	if err != nil {
-		return err
+}
+
+// markSettles is how long the first Mark may take from its write inside to that beside.
+const markSettles = 2 * time.Second
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	if inside < beside || inside > 0 && beside == 0 {
-		return &RestoredError{Was: fmt.Sprintf("mark %d", beside), Is: fmt.Sprintf("mark %d", inside)}
-	}
-	return nil
 }
 
 // AcceptIdentity notes the database as it is now, after an operator has looked.

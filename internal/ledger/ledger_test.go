@@ -169,6 +169,37 @@ func TestSequencersAtOnce(t *testing.T) {
 	})
 }
 
+// TestMarksThatMoveOn: while one process moves the marks on, from the first on, another that looks does not take the
+// database for an older copy.
+func TestMarksThatMoveOn(t *testing.T) {
+	url := "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")
+	one, other := opened(t, url), opened(t, url)
+	defer func() { _ = errors.Join(one.Close(), other.Close()) }()
+	moved := make(chan error, 1)
+	go func() {
+		for range 200 {
+			if err := one.Mark(t.Context()); err != nil {
+				moved <- err
+				return
+			}
+		}
+		moved <- nil
+	}()
+	for {
+		if err := other.CheckIdentity(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-moved:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		default:
+		}
+	}
+}
+
 // TestRestoredFile puts an older copy of the file in the place of the newer one.
 func TestRestoredFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
