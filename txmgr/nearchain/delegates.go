@@ -157,7 +157,7 @@ func (c *Chain) current(ctx context.Context, d near.Delegate) error {
 		return err
 	})
 	switch {
-	case is(err, "UNKNOWN_ACCESS_KEY"), is(err, "UNKNOWN_ACCOUNT"), k.Error != "":
+	case is(err, "UNKNOWN_ACCESS_KEY"), is(err, "UNKNOWN_ACCOUNT"), errors.Is(err, errNoKey):
 		return refused("%s has no access key %s", d.Sender, d.PublicKey)
 	case err != nil:
 		return fmt.Errorf("%w: the key of the delegate action: %w", txmgr.ErrUnavailable, err)

@@ -2,6 +2,7 @@ package nearchain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,6 +30,9 @@ func (c *Chain) MaySign(ctx context.Context, name string, call txmgr.Call) (why 
 		return "", err
 	}
 	permission, err := c.permission(ctx, s)
+	if errors.Is(err, errNoKey) {
+		return fmt.Sprintf("%s has no access key %s", s.account, s.key), nil
+	}
 	if err != nil {
 		return "", err
 	}

@@ -195,6 +195,9 @@ type accessKey struct {
 	Error      string          `json:"error"` // nearcore answers a key that is not there as a result
 }
 
+// errNoKey says that an account has no such access key.
+var errNoKey = errors.New("the account has no such access key")
+
 func (e *endpoint) accessKey(ctx context.Context, s signer, which object) (k accessKey, err error) {
 	params := object{"request_type": "view_access_key", "account_id": s.account, "public_key": s.key.String()}
 	for name, value := range which {
@@ -209,7 +212,7 @@ func (e *endpoint) accessKey(ctx context.Context, s signer, which object) (k acc
 	switch err = e.call(ctx, "query", params, &shown); {
 	case err != nil:
 	case k.Error != "":
-		err = errors.New(e.name + ": " + k.Error)
+		err = fmt.Errorf("%s: %s: %w", e.name, k.Error, errNoKey)
 	case shown.Nonce == nil || k.Height == 0 || k.Hash == "":
 		err = errors.New(e.name + " does not say the key's nonce, or after which block")
 	default:
