@@ -159,6 +159,7 @@ var thirdParty = []struct{ module, allowed, reason string }{
 	{"google.golang.org/grpc", `^(consensus|devnet(/.*)?)$`, "consensus is the only door to a consensus node"},
 	{"github.com/gorilla/websocket", `^(rpc|bench(/attack)?)$`, "rpc is the only WebSocket server, bench and its attacks are clients"},
 	{"github.com/redis/go-redis/v9", `^(internal/redis.*|lock(/.*)?|internal/(cache|limit|pending|lifecycle)|watch/sinks|app|bench/.*)$`, "only stores and sinks talk to Redis, and what measures them"},
+	{"go.opentelemetry.io/otel", `^internal/telemetry$`, "all others ask telemetry for spans"},
 	{"github.com/yuin/gopher-lua", `^lock/locksim$`, "only the simulated Redis runs Lua"},
 	{"github.com/anishathalye/porcupine", `^lock/locksim$`, "only the simulation judges histories"},
 	{"github.com/caarlos0/env/v11", `^config$`, "settings are read in one place"},

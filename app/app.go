@@ -25,6 +25,7 @@ import (
 	"lockstep/internal/lifecycle"
 	"lockstep/internal/limit"
 	"lockstep/internal/pending"
+	"lockstep/internal/telemetry"
 	"lockstep/lock"
 	"lockstep/mirror"
 	"lockstep/rpc"
@@ -57,6 +58,7 @@ type App struct {
 	submitter     *submit.Submitter
 	subscriptions *ethapi.Subscriptions
 	dispatcher    *rpc.Dispatcher
+	tracer        *telemetry.Tracer
 	http          *rpc.HTTPServer
 	ws            *rpc.WSServer
 
@@ -220,10 +222,21 @@ func ignoreCancel(err error) error {
 
 func (a *App) close() error {
 	var errs []error
+	if a.tracer != nil {
+		errs = append(errs, a.closeTracer())
+	}
 	if a.consensus != nil {
 		errs = append(errs, a.consensus.Close())
 	}
 	return errors.Join(append(errs, a.clients.close()...)...)
+}
+
+// closeTracer sends the last traces, if the collector takes them soon.
+func (a *App) closeTracer() error {
+	const patience = 3 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), patience) //nolint:forbidigo // the process ends, and no request is left
+	defer cancel()
+	return a.tracer.Close(ctx)
 }
 
 func (a *App) closeListeners() error {

@@ -9,10 +9,12 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"lockstep/ethapi"
 	"lockstep/rpc"
@@ -67,7 +69,39 @@ func (a *App) statusPages() map[string]http.Handler {
 }
 
 func (a *App) metricsPage() http.Handler {
-	return promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	plain := promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	if !a.tracer.Enabled() {
+		return plain
+	}
+	// Only these forms have exemplars.
+	further := promhttp.HandlerFor(sameNames{a.registry}, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.Header.Get("Accept"), "application/openmetrics-text") {
+			further.ServeHTTP(w, r)
+			return
+		}
+		plain.ServeHTTP(w, r)
+	})
+}
+
+// sameNames keeps the names of all metrics in the form OpenMetrics, in which the name of every counter would end in
+// _total: dashboards rely on those names. Counters of other names are of unknown type there.
+type sameNames struct{ prometheus.Gatherer }
+
+// Gather implements prometheus.Gatherer.
+func (g sameNames) Gather() ([]*dto.MetricFamily, error) {
+	families, err := g.Gatherer.Gather()
+	for _, family := range families {
+		if family.GetType() != dto.MetricType_COUNTER || strings.HasSuffix(family.GetName(), "_total") {
+			continue
+		}
+		family.Type = dto.MetricType_UNTYPED.Enum()
+		for _, m := range family.Metric {
+			m.Untyped = &dto.Untyped{Value: m.Counter.Value}
+			m.Counter = nil
+		}
+	}
+	return families, err
 }
 
 func text(s string) http.Handler {

@@ -4,10 +4,11 @@ import (
 	"context"
 	"log/slog"
 
+	"lockstep/internal/telemetry"
 	"lockstep/rpc"
 )
 
-// requestHandler adds the id of the request to each line that is written with the context of one.
+// requestHandler adds the id of the request, and of its trace if that is recorded, to each line that is written with the context of one.
 // So the lock, the consensus client and the mirror client name it without knowing rpc.
 type requestHandler struct{ slog.Handler }
 
@@ -17,6 +18,10 @@ func (h requestHandler) Handle(ctx context.Context, line slog.Record) error {
 	if request, ok := rpc.FromContext(ctx); ok && request.ID != "" && !named(line) {
 		line = line.Clone()
 		line.AddAttrs(slog.String(requestIDKey, request.ID))
+	}
+	if id := telemetry.TraceID(ctx); id != "" {
+		line = line.Clone()
+		line.AddAttrs(slog.String("trace_id", id))
 	}
 	return h.Handler.Handle(ctx, line)
 }

@@ -17,6 +17,7 @@ import (
 	"lockstep/internal/budget"
 	"lockstep/internal/cache"
 	"lockstep/internal/limit"
+	"lockstep/internal/telemetry"
 	"lockstep/lock"
 	"lockstep/mirror"
 	"lockstep/precheck"
@@ -45,6 +46,9 @@ func New(cfg config.Config, version string, log *slog.Logger, further ...rpc.Met
 
 func (a *App) wire() (err error) {
 	cfg := a.cfg
+	if a.tracer, err = telemetry.New(cfg.Tracing, a.version, a.log); err != nil {
+		return err
+	}
 	a.memory = budget.NewMemory(cfg.Budget)
 	if err = a.openRedis(); err != nil {
 		return err
@@ -121,7 +125,7 @@ func (a *App) wire() (err error) {
 	a.keys = apikey.NewRing(cfg.RPC.Keys.APIKeys)
 	quotas := limit.NewQuotas(a.redis, cfg.Limit.RedisTimeout.Duration())
 	a.dispatcher, err = rpc.NewDispatcher(cfg.RPC, methods, rpc.Options{
-		Logger: a.log, Metrics: metrics, Limiter: limiter, Keys: a.keys, Quotas: quotas, Unknown: ethapi.UnknownMethod, Memory: a.memory, Heavy: budget.NewHeavyReads(cfg.Budget), Processors: processors,
+		Logger: a.log, Metrics: metrics, Limiter: limiter, Keys: a.keys, Quotas: quotas, Unknown: ethapi.UnknownMethod, Memory: a.memory, Heavy: budget.NewHeavyReads(cfg.Budget), Processors: processors, Tracer: a.tracer,
 	})
 	if err != nil {
 		return err
@@ -129,7 +133,7 @@ func (a *App) wire() (err error) {
 	a.warnOfIdle(cfg.RPC.Keys.APIKeys)
 	a.ws = rpc.NewWSServer(a.dispatcher)
 	a.http = rpc.NewHTTPServer(a.dispatcher, a.httpOptions(api))
-	return a.register(metrics.Collectors(), collectors, a.keys.Collectors(), quotas.Collectors(), a.budget.Collectors(), a.nonces.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.cache.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors(), a.pool.Collectors(), a.promises.Collectors(), a.trace.Collectors(), api.Collectors(), a.memory.Collectors(), a.costs.collectors(), a.ownCollectors())
+	return a.register(metrics.Collectors(), collectors, a.keys.Collectors(), quotas.Collectors(), a.budget.Collectors(), a.nonces.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.cache.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors(), a.pool.Collectors(), a.promises.Collectors(), a.trace.Collectors(), api.Collectors(), a.memory.Collectors(), a.costs.collectors(), a.tracer.Collectors(), a.ownCollectors())
 }
 
 // accepted tells subscribers of a transaction that a node has accepted.

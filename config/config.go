@@ -19,6 +19,7 @@ import (
 	"lockstep/internal/limit"
 	"lockstep/internal/pending"
 	"lockstep/internal/secret"
+	"lockstep/internal/telemetry"
 	"lockstep/lock"
 	"lockstep/mirror"
 	"lockstep/precheck"
@@ -42,6 +43,7 @@ type Config struct {
 	Consensus consensus.Config
 	Mirror    mirror.Config
 	Cache     cache.Config
+	Tracing   telemetry.Config
 	Log       Log
 
 	// Idle are the settings of established relays that were given and have no effect here.
@@ -224,7 +226,7 @@ func nameOf(field string) string {
 func (c Config) Validate() error {
 	errs := []error{
 		c.RPC.Validate(), c.API.Validate(), c.Precheck.Validate(), c.Submit.Validate(), c.Pool.Validate(), c.Trace.Validate(),
-		c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(), c.Cache.Validate(), c.Budget.Validate(),
+		c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(), c.Cache.Validate(), c.Budget.Validate(), c.Tracing.Validate(),
 	}
 	if _, known := c.Log.Least(); !known {
 		errs = append(errs, fmt.Errorf("LOG_LEVEL %q: want trace, debug, info, warn, error or fatal", c.Log.Level))

@@ -13,6 +13,7 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/telemetry"
 )
 
 // One attempt: the transaction is offered to one node, and what came of it is judged.
@@ -30,6 +31,20 @@ const (
 
 // offer gives the transaction to one node. A nil error comes with the node's answer.
 func (d *delivery) offer(ctx context.Context, n *node) (hedera.Status, hedera.Tinybar, error) {
+	ctx, span := telemetry.StartCall(ctx, "offer")
+	answer, cost, err := d.offerIn(ctx, n)
+	if span.Recorded() {
+		span.Text("lockstep.node", n.id.String())
+		if err == nil {
+			span.Text("lockstep.status", answer.String())
+		}
+	}
+	span.End(err)
+	return answer, cost, err
+}
+
+// offerIn is offer without its span.
+func (d *delivery) offerIn(ctx context.Context, n *node) (hedera.Status, hedera.Tinybar, error) {
 	waiting, cancel := context.WithTimeout(ctx, d.client.attemptTimeout)
 	defer cancel()
 	draft := draft{operation: d.op, id: d.id, maxFee: d.maxFee, signer: d.payer}

@@ -1,11 +1,13 @@
 package consensus
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/internal/hedera"
+	"lockstep/internal/telemetry"
 )
 
 // metrics are the client's own; Client.Collectors hands them out for registration.
@@ -54,8 +56,8 @@ const (
 	resultNotFound = "not_found"
 )
 
-func (m *metrics) submitted(result string, status hedera.Status, since time.Time) {
-	m.seconds.WithLabelValues(result).Observe(time.Since(since).Seconds())
+func (m *metrics) submitted(ctx context.Context, result string, status hedera.Status, since time.Time) {
+	telemetry.Observe(ctx, m.seconds.WithLabelValues(result), time.Since(since).Seconds())
 	if result != resultAccepted {
 		m.errors.WithLabelValues(status.String()).Inc()
 	}

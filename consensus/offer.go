@@ -78,7 +78,7 @@ func (c *Client) Offer(ctx context.Context, e Envelope) (*Pending, error) {
 	start := time.Now()
 	pending, err := c.offerOnce(ctx, e)
 	result, status := classify(err)
-	c.metrics.submitted(result, status, start)
+	c.metrics.submitted(ctx, result, status, start)
 	return pending, err
 }
 

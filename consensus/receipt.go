@@ -8,6 +8,7 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/telemetry"
 )
 
 const (
@@ -78,6 +79,20 @@ func (p *Pending) Since() time.Time { return p.since }
 // ErrReceiptNotFound if nodes can say that there is none, with ErrReceiptExpired if
 // none can any more. It may be called again.
 func (p *Pending) Receipt(ctx context.Context) (Receipt, error) {
+	ctx, span := telemetry.StartCall(ctx, "receipt")
+	receipt, err := p.awaitReceipt(ctx)
+	if span.Recorded() {
+		span.Text("lockstep.transaction_id", p.id.String())
+		if err == nil {
+			span.Text("lockstep.status", receipt.Status.String())
+		}
+	}
+	span.End(err)
+	return receipt, err
+}
+
+// awaitReceipt is Receipt without its span.
+func (p *Pending) awaitReceipt(ctx context.Context) (Receipt, error) {
 	deadline := p.id.ValidStart.Time().Add(ValidDuration + receiptGrace)
 	w := &watch{Pending: p, at: p.node}
 	pauses := p.client.pace.receipt
@@ -95,14 +110,14 @@ func (p *Pending) Receipt(ctx context.Context) (Receipt, error) {
 		}
 		switch {
 		case receipt != nil:
-			p.client.metrics.receipts.WithLabelValues(resultFound).Observe(time.Since(p.since).Seconds())
+			telemetry.Observe(ctx, p.client.metrics.receipts.WithLabelValues(resultFound), time.Since(p.since).Seconds())
 			return *receipt, nil
 		case ctx.Err() != nil:
 			return Receipt{}, w.giveUp(ended(ctx))
 		case time.Since(p.id.ValidStart.Time()) > ReceiptKept:
 			return Receipt{}, w.giveUp(ErrReceiptExpired)
 		case late && w.failures == 0:
-			p.client.metrics.receipts.WithLabelValues(resultNotFound).Observe(time.Since(p.since).Seconds())
+			telemetry.Observe(ctx, p.client.metrics.receipts.WithLabelValues(resultNotFound), time.Since(p.since).Seconds())
 			return Receipt{}, fmt.Errorf("transaction %s: %w", p.id, ErrReceiptNotFound)
 		}
 	}

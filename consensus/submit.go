@@ -11,6 +11,7 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/telemetry"
 )
 
 // Submission is an Ethereum transaction to hand to the network.
@@ -78,11 +79,17 @@ func (c *Client) transact(ctx context.Context, d *delivery) (*Pending, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout)
 	defer cancel()
+	ctx, span := telemetry.StartCall(ctx, "consensus submit")
 	d.client = c
 	d.renew()
 	pending, err := d.run(ctx)
 	result, status := classify(err)
-	c.metrics.submitted(result, status, start)
+	c.metrics.submitted(ctx, result, status, start)
+	if span.Recorded() {
+		span.Text("lockstep.transaction_id", d.id.String())
+		span.Text("lockstep.result", result)
+	}
+	span.End(err)
 	return pending, err
 }
 

@@ -183,7 +183,7 @@ func (l *lane) grant(t *Ticket, now time.Duration, g turn) {
 	t.state = holding
 	t.lease = Lease{ticket: t, turn: g, granted: now, parent: t.lease.parent}
 	l.chain.begin(g.fence)
-	l.svc.metrics.granted(g.by, now-t.entered)
+	l.svc.metrics.granted(g.by)
 	if g.open {
 		l.svc.metrics.failedOpen.Inc()
 	}
@@ -206,7 +206,8 @@ func (l *lane) end(t *Ticket, cause error) bool {
 	if lease.cancel != nil {
 		lease.cancel(cause) // before the next one starts
 	}
-	l.svc.metrics.ended(lease.turn.by, lease.held)
+	t.countWait(t.request())
+	l.svc.metrics.ended(t.request(), lease.turn.by, lease.held)
 	lost := !errors.Is(cause, ErrReleased)
 	if lost {
 		l.svc.metrics.lost.Inc()

@@ -18,6 +18,7 @@ type Lease struct {
 	// Guarded by lane.mu.
 
 	granted  time.Duration
+	waited   bool          // the wait for it is counted
 	held     time.Duration // set at the end
 	advanced bool
 	unsure   bool            // the chain became uncertain in this turn, and Redis is told so

@@ -1,9 +1,12 @@
 package lock
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/internal/telemetry"
 )
 
 // strategy says what decided the order of an acquisition.
@@ -128,14 +131,18 @@ func (m *metrics) watch(s *Service) {
 	gauge("lockstep_lanes", help, prometheus.Labels{"state": "idle"}, func() float64 { _, idle := s.reg.sizes(); return float64(idle) })
 }
 
+// waited counts a wait that ended with a turn.
+func (m *metrics) waited(ctx context.Context, s strategy, waited time.Duration) {
+	telemetry.Observe(ctx, m.wait[s], waited.Seconds())
+}
+
 // granted counts an acquisition. ended counts its end, exactly once.
-func (m *metrics) granted(s strategy, waited time.Duration) {
-	m.wait[s].Observe(waited.Seconds())
+func (m *metrics) granted(s strategy) {
 	m.success[s].Inc()
 	m.active[s].Inc()
 }
 
-func (m *metrics) ended(s strategy, held time.Duration) {
-	m.hold[s].Observe(held.Seconds())
+func (m *metrics) ended(ctx context.Context, s strategy, held time.Duration) {
+	telemetry.Observe(ctx, m.hold[s], held.Seconds())
 	m.active[s].Dec()
 }

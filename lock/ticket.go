@@ -91,11 +91,21 @@ func (t *Ticket) wait(ctx context.Context, limit <-chan time.Time) (*Lease, erro
 		return nil, t.err
 	}
 	length := l.length
+	t.countWait(ctx)
 	l.unlock()
 	if first {
 		l.svc.logAcquired(ctx, &t.lease, length)
 	}
 	return &t.lease, nil
+}
+
+// countWait counts the wait for the turn, once. That is when a request takes the turn, whose trace the metric then
+// names; or at the turn's end, if none took it. lane.mu must be held.
+func (t *Ticket) countWait(ctx context.Context) {
+	if !t.lease.waited {
+		t.lease.waited = true
+		t.lane.svc.metrics.waited(ctx, t.lease.turn.by, t.lease.granted-t.entered)
+	}
 }
 
 // Notify calls f, once and in a goroutine of its own, when the ticket stops waiting, so that a Wait does not

@@ -14,6 +14,7 @@ import (
 	"lockstep/internal/budget"
 	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
+	"lockstep/internal/telemetry"
 )
 
 // unknownMethod stands for every name that is not in the table, in labels and in limits: clients choose those
@@ -40,6 +41,8 @@ type Options struct {
 	Heavy *budget.Turns
 	// Processors gives turns to work that keeps a processor busy; nil: all runs at once.
 	Processors *budget.Turns
+	// Tracer begins the span of each request; nil: there are none.
+	Tracer *telemetry.Tracer
 }
 
 // Dispatcher runs calls against a method table. It is shared by the HTTP and the
@@ -58,6 +61,7 @@ type Dispatcher struct {
 	heavy   *budget.Turns
 	// processors are shared with simulations.
 	processors *budget.Turns
+	tracer     *telemetry.Tracer
 	proxies    proxies
 	admission  *admission
 	storeType  string // label of the limiter's counts
@@ -105,12 +109,16 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 		unknown: o.Unknown,
 		memory:  o.Memory,
 		heavy:   o.Heavy, processors: o.Processors,
+		tracer:    o.Tracer,
 		proxies:   c.proxies(),
 		admission: newAdmission(&c, o.Metrics),
 		storeType: "LruRateLimit",
 
 		httpInFlight: o.Metrics.inFlight.WithLabelValues(TransportHTTP.String()),
 		wsInFlight:   o.Metrics.inFlight.WithLabelValues(TransportWebSocket.String()),
+	}
+	if d.tracer == nil {
+		d.tracer = telemetry.Disabled()
 	}
 	if d.unknown == nil {
 		d.unknown = func(name string, _ Transport, _ bool) *eth.Error { return eth.ErrMethodNotFound(name) }

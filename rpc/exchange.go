@@ -455,6 +455,7 @@ func (ex *exchange) runners(calls int) int {
 // lets the answer in, c is only read.
 func (ex *exchange) runCall(ctx context.Context, g *gate, c *call) {
 	done := call{message: c.message, entry: c.entry}
+	ctx, span := ex.itemSpan(ctx, c)
 	done.own = ex.produce(ctx, nil, &done, func(ctx context.Context) (any, error) {
 		if c.second != nil {
 			return c.second.Run(ctx)
@@ -464,6 +465,7 @@ func (ex *exchange) runCall(ctx context.Context, g *gate, c *call) {
 		}
 		return c.entry.Handler(ctx, &c.params)
 	})
+	span.endItem(&done)
 	done.elapsed = time.Since(ex.started)
 	delivered := g.deliver(func() {
 		c.own, c.failed, c.failure, c.elapsed, c.sent = done.own, done.failed, done.failure, done.elapsed, done.sent

@@ -46,11 +46,15 @@ func (s *HTTPServer) begin(c *requestContext, h header, remote string, account *
 	if account == nil {
 		c.open(s.d)
 	}
+	if s.d.tracer.Enabled() {
+		c.beginSpan(s.d, h, remote)
+	}
 }
 
 // end ends a request that has begun.
 func (s *HTTPServer) end(c *requestContext) {
 	c.request.account.Close()
+	c.request.span.End(nil)
 	s.d.httpInFlight.Dec()
 }
 

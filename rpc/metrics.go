@@ -1,11 +1,14 @@
 package rpc
 
 import (
+	"context"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/internal/telemetry"
 )
 
 // Metrics are the numbers of the JSON-RPC servers, not registered anywhere. Labels are bounded: methods that do
@@ -116,14 +119,14 @@ type lazyObserver struct {
 	made atomic.Pointer[prometheus.Observer]
 }
 
-func (l *lazyObserver) observe(v *prometheus.HistogramVec, elapsed time.Duration, labels func() []string) {
+func (l *lazyObserver) observe(ctx context.Context, v *prometheus.HistogramVec, elapsed time.Duration, labels func() []string) {
 	p := l.made.Load()
 	if p == nil {
 		o := v.WithLabelValues(labels()...)
 		p = &o
 		l.made.Store(p)
 	}
-	(*p).Observe(milliseconds(elapsed))
+	telemetry.Observe(ctx, *p, milliseconds(elapsed))
 }
 
 // lazyCounter is lazyObserver for a counter.

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"lockstep/internal/telemetry"
 )
 
 // observeHTTP counts a finished HTTP request and writes its log line.
@@ -15,13 +17,14 @@ func (ex *exchange) observeHTTP(ctx context.Context, status int) {
 	label, e := ex.label()
 	switch {
 	case status == http.StatusOK && e != nil:
-		e.responses.observe(m.methodResponse, elapsed, func() []string { return []string{label, "200"} })
+		e.responses.observe(ctx, m.methodResponse, elapsed, func() []string { return []string{label, "200"} })
 	case status == http.StatusOK && ex.batch:
-		ex.d.batches.observe(m.methodResponse, elapsed, func() []string { return []string{label, "200"} })
+		ex.d.batches.observe(ctx, m.methodResponse, elapsed, func() []string { return []string{label, "200"} })
 	default:
-		m.methodResponse.WithLabelValues(label, strconv.Itoa(status)).Observe(milliseconds(elapsed))
+		telemetry.Observe(ctx, m.methodResponse.WithLabelValues(label, strconv.Itoa(status)), milliseconds(elapsed))
 	}
-	ex.observeItems()
+	ex.observeItems(ctx)
+	ex.describe(label)
 	ex.logLine(ctx, label, elapsed)
 }
 
@@ -36,7 +39,7 @@ func (ex *exchange) label() (string, *entry) {
 	return ex.calls[0].name(), ex.calls[0].entry
 }
 
-func (ex *exchange) observeItems() {
+func (ex *exchange) observeItems(ctx context.Context) {
 	if !ex.batch {
 		return
 	}
@@ -44,10 +47,10 @@ func (ex *exchange) observeItems() {
 	for i := range ex.calls {
 		c := &ex.calls[i]
 		if !c.failed && c.entry != nil {
-			c.entry.results.observe(m.methodResult, c.elapsed, func() []string { return []string{c.name(), "200", "true"} })
+			c.entry.results.observe(ctx, m.methodResult, c.elapsed, func() []string { return []string{c.name(), "200", "true"} })
 			continue
 		}
-		m.methodResult.WithLabelValues(c.name(), codeLabel(c.failure.code), "true").Observe(milliseconds(c.elapsed))
+		telemetry.Observe(ctx, m.methodResult.WithLabelValues(c.name(), codeLabel(c.failure.code), "true"), milliseconds(c.elapsed))
 	}
 }
 
@@ -94,10 +97,11 @@ func (ex *exchange) observeWS(ctx context.Context) {
 	elapsed := time.Since(ex.started)
 	label, e := ex.label()
 	if e != nil {
-		e.messages.observe(m.ws.messageDuration, elapsed, func() []string { return []string{label} })
+		e.messages.observe(ctx, m.ws.messageDuration, elapsed, func() []string { return []string{label} })
 	} else {
-		m.ws.messageDuration.WithLabelValues(label).Observe(milliseconds(elapsed))
+		telemetry.Observe(ctx, m.ws.messageDuration.WithLabelValues(label), milliseconds(elapsed))
 	}
-	ex.observeItems()
+	ex.observeItems(ctx)
+	ex.describe(label)
 	ex.logLine(ctx, label, elapsed)
 }

@@ -8,6 +8,7 @@ import (
 
 	"lockstep/internal/apikey"
 	"lockstep/internal/budget"
+	"lockstep/internal/telemetry"
 )
 
 // Transport is the way a call came in.
@@ -39,6 +40,7 @@ type Request struct {
 
 	account *budget.Account
 	holder  *apikey.Holder // of the API key; nil: none came with it
+	span    telemetry.Span
 }
 
 // Notifier is the connection of a WebSocket client, for methods that send to it

@@ -315,8 +315,11 @@ func (c *wsConn) awaitMessages() {
 // slot until it is answered.
 func (c *wsConn) handle(ctx context.Context, holder *apikey.Holder, body []byte) {
 	request, r := withRequest(ctx, Request{ID: newRequestID(), IP: c.ip, Transport: TransportWebSocket, Conn: c, account: c.arrival, holder: holder})
-	ctx = request
 	d := c.server.d
+	if d.tracer.Enabled() {
+		request.beginSpan(d, nil, "")
+	}
+	ctx = request
 	d.wsInFlight.Inc()
 	ex := d.begin(ctx, TransportWebSocket, r, body)
 	c.count(ex)
@@ -357,6 +360,7 @@ func (c *wsConn) finish(ctx context.Context, ex *exchange) {
 	}
 	ex.settle(sent)
 	ex.observeWS(ctx)
+	ex.request.span.End(nil)
 	ex.release()
 	c.server.d.wsInFlight.Dec()
 	<-c.slots

@@ -8,6 +8,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 	"lockstep/internal/limit"
+	"lockstep/internal/telemetry"
 )
 
 // cost is what a transaction may cost the payer.
@@ -24,6 +25,7 @@ type Asker struct {
 
 // whoAsks notes who asks, and whose budget a transaction counts against.
 func (s *Submitter) whoAsks(ctx context.Context, e *Entry) {
+	e.traceID = telemetry.TraceID(ctx)
 	if s.whose != nil {
 		e.asker = s.whose(ctx)
 	}

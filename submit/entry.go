@@ -38,6 +38,7 @@ type Entry struct {
 	fence      uint64 // of the sender's turn; 0: not ordered, or not reached
 	cost       cost
 	asker      Asker
+	traceID    string               // of its request; empty: not recorded
 	risk       *limit.NonceRisk     // that the network refuses it for its nonce
 	submission consensus.Submission // as it was offered last
 	standing   standing             // of its nonce, when it was sent

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/internal/telemetry"
 )
 
 type metrics struct {
@@ -62,7 +64,7 @@ func (s *Submitter) record(e *Entry, r Result) {
 	status := r.status("none")
 	took := time.Since(e.arrived)
 	s.metrics.outcomes.WithLabelValues(r.Outcome.String(), status).Inc()
-	s.metrics.seconds.WithLabelValues(r.Outcome.String()).Observe(took.Seconds())
+	telemetry.ObserveIn(e.traceID, s.metrics.seconds.WithLabelValues(r.Outcome.String()), took.Seconds())
 	attrs := []slog.Attr{
 		slog.String("outcome", r.Outcome.String()),
 		slog.String("hash", e.tx.Hash().Hex()),

@@ -266,7 +266,7 @@ func (e *Entry) attempt(ctx context.Context, err error, early chan<- Result) (Re
 	defer cancel()
 	var lease *lock.Lease
 	if err == nil {
-		lease, err = e.wait(ctx)
+		lease, err = e.waitTraced(ctx)
 	}
 	return e.proceed(ctx, lease, err, early)
 }

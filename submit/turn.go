@@ -6,6 +6,7 @@ import (
 
 	"lockstep/consensus"
 	"lockstep/internal/hedera"
+	"lockstep/internal/telemetry"
 	"lockstep/lock"
 )
 
@@ -46,6 +47,22 @@ func (e *Entry) wait(ctx context.Context) (*lock.Lease, error) {
 		return e.ticket.WaitWithin(ctx, e.mayWait())
 	}
 	return e.ticket.Wait(ctx) // its client has the hash, and waits for nothing
+}
+
+// waitTraced is wait with a span, which begins when the transaction took its place.
+func (e *Entry) waitTraced(ctx context.Context) (*lock.Lease, error) {
+	began := e.inLineSince
+	if e.fence != 0 { // it had a turn before
+		began = time.Now()
+	}
+	_, span := telemetry.StartAt(ctx, "lock wait", began)
+	lease, err := e.wait(ctx)
+	if err == nil {
+		span.Text("lockstep.strategy", lease.Strategy())
+		span.Number("lockstep.fence", int64(lease.Fence()))
+	}
+	span.End(err)
+	return lease, err
 }
 
 // mayWait is how much longer the transaction may wait for its turn. Its client waits for an answer, and the turn
@@ -127,11 +144,14 @@ func (t turn) atNode() bool { return t.end == accepted || t.end == unclear }
 func (s *Submitter) inTurn(lease *lock.Lease, e *Entry) turn {
 	e.become(holding)
 	ctx := lease.Context()
+	_, span := telemetry.Start(ctx, "precheck")
 	known, err := e.facts.get(ctx)
 	if err != nil {
+		span.End(err)
 		return unlessLost(lease, e, turn{result: notSent(factError(err))})
 	}
 	next, t := s.decide(lease, e, &known)
+	span.End(t.result.Err)
 	if t.end == goes {
 		t = s.handOver(lease, e, next, known)
 	}

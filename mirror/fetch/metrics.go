@@ -1,9 +1,12 @@
 package fetch
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/internal/telemetry"
 )
 
 type metrics struct {
@@ -35,9 +38,9 @@ func newMetrics() metrics {
 	}
 }
 
-func (m *metrics) observe(label string, status int, err error, took time.Duration) {
+func (m *metrics) observe(ctx context.Context, label string, status int, err error, took time.Duration) {
 	text := statusLabel(status, err)
-	m.response.WithLabelValues(label, text).Observe(float64(took.Microseconds()) / 1000)
+	telemetry.Observe(ctx, m.response.WithLabelValues(label, text), float64(took.Microseconds())/1000)
 	if err != nil && err != ErrNotFound { //nolint:errorlint // made in this package, never wrapped
 		m.errors.WithLabelValues(label, text).Inc()
 	}

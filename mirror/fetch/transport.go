@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"lockstep/internal/telemetry"
 )
 
 func httpClient(config *Config, transport http.RoundTripper) *http.Client {
@@ -92,8 +94,10 @@ func (f *Fetcher) attemptOnce(ctx context.Context, u *upstream, q Request, read 
 	defer free(place)
 	started := time.Now()
 	status := 0
+	ctx, span := telemetry.StartCall(ctx, q.Label)
 	defer func() {
-		f.metrics.observe(q.Label, status, err, time.Since(started))
+		f.metrics.observe(ctx, q.Label, status, err, time.Since(started))
+		endSpan(span, u, status, err)
 		f.settle(ctx, u, q, err)
 	}()
 
@@ -141,6 +145,21 @@ func (f *Fetcher) attemptOnce(ctx context.Context, u *upstream, q Request, read 
 	return value, nil
 }
 
+// endSpan ends the span of a request to a mirror node. That something does not exist is no failure.
+func endSpan(span telemetry.Span, u *upstream, status int, err error) {
+	if !span.Recorded() {
+		return
+	}
+	span.Text("server.address", u.name)
+	if status != 0 {
+		span.Number("http.response.status_code", int64(status))
+	}
+	if errors.Is(err, ErrNotFound) {
+		err = nil
+	}
+	span.End(err)
+}
+
 func (f *Fetcher) send(ctx context.Context, base string, q Request) (*http.Response, error) {
 	if q.Outside {
 		base = strings.TrimSuffix(base, APIPrefix) + "/"
@@ -184,6 +203,7 @@ func (f *Fetcher) setHeaders(ctx context.Context, h http.Header) {
 	if f.config.Modularized != "" {
 		h.Set("Is-Modularized", f.config.Modularized)
 	}
+	telemetry.Inject(ctx, h)
 	if f.origin == nil {
 		return
 	}

@@ -1,0 +1,314 @@
+package app_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"lockstep/devnet/mirrorrest"
+)
+
+// traces is a collector: it reads what OTLP/HTTP sends.
+type traces struct {
+	*httptest.Server
+	mu     sync.Mutex
+	spans  []*trace.Span // guarded by mu
+	token  string        // guarded by mu
+	about  string        // of the process; guarded by mu
+	broken bool          // guarded by mu
+}
+
+func newTraces(t *testing.T) *traces {
+	c := &traces{}
+	c.Server = httptest.NewServer(c)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *traces) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken || r.URL.Path != "/v1/traces" {
+		w.WriteHeader(http.StatusBadRequest) // a status after which nothing is repeated
+		return
+	}
+	body := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		unzipped, err := gzip.NewReader(r.Body)
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		body = unzipped
+	}
+	text, err := io.ReadAll(body)
+	var got collector.ExportTraceServiceRequest
+	if err != nil || proto.Unmarshal(text, &got) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	c.token = r.Header.Get("Authorization")
+	for _, resource := range got.GetResourceSpans() {
+		c.about = resource.GetResource().String()
+		for _, scope := range resource.GetScopeSpans() {
+			c.spans = append(c.spans, scope.GetSpans()...)
+		}
+	}
+}
+
+func (c *traces) breaks(broken bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken = broken
+}
+
+// of returns the spans of a trace, when there is one of that name that began it.
+func (c *traces) of(t *testing.T, root string, is func(*trace.Span) bool) (first *trace.Span, all []*trace.Span) {
+	t.Helper()
+	eventually(t, "the trace of "+root, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		i := slices.IndexFunc(c.spans, func(s *trace.Span) bool {
+			return s.GetName() == root && s.GetKind() == trace.Span_SPAN_KIND_SERVER && is(s)
+		})
+		if i < 0 {
+			return false
+		}
+		first, all = c.spans[i], nil
+		for _, s := range c.spans {
+			if bytes.Equal(s.GetTraceId(), first.GetTraceId()) {
+				all = append(all, s)
+			}
+		}
+		return true
+	})
+	return first, all
+}
+
+// tree writes the spans below one, each with its parent, in the order of their beginnings.
+func tree(of *trace.Span, all []*trace.Span) (lines []string) {
+	slices.SortStableFunc(all, func(a, b *trace.Span) int {
+		return int(int64(a.GetStartTimeUnixNano()) - int64(b.GetStartTimeUnixNano()))
+	})
+	for _, s := range all {
+		if bytes.Equal(s.GetParentSpanId(), of.GetSpanId()) {
+			lines = append(lines, of.GetName()+" > "+s.GetName())
+			lines = append(lines, tree(s, all)...)
+		}
+	}
+	return lines
+}
+
+func attribute(s *trace.Span, name string) string {
+	for _, a := range s.GetAttributes() {
+		if a.GetKey() == name {
+			return strings.TrimSpace(a.GetValue().GetStringValue() + fmt.Sprint(a.GetValue().GetIntValue()))
+		}
+	}
+	return ""
+}
+
+// post sends a body with a traceparent.
+func (r *relay) post(body, traceparent string) string {
+	r.Helper()
+	request, err := http.NewRequestWithContext(r.Context(), http.MethodPost, r.url, strings.NewReader(body))
+	if err != nil {
+		r.Fatal(err)
+	}
+	request.Header.Set("traceparent", traceparent)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return string(answer)
+}
+
+const (
+	callersTrace = "0af7651916cd43dd8448eb211c80319c"
+	callersSpan  = "b7ad6b7169203331"
+	traceparent  = "00-" + callersTrace + "-" + callersSpan + "-01"
+)
+
+func rawTransaction(r *relay, a *account, nonce uint64) string {
+	raw, err := a.sign(a.pay(nonce)).MarshalBinary()
+	if err != nil {
+		r.Fatal(err)
+	}
+	return `{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x` + hex.EncodeToString(raw) + `"]}`
+}
+
+// One trace leads from a trusted caller's request through the lock, the checks and the node to the mirror node, which
+// hears of it, too. Logs and histograms name it.
+func TestTraceOfATransaction(t *testing.T) {
+	w, c := newWorld(t), newTraces(t)
+	var heard sync.Map
+	w.spoilMirror(t, func(r *http.Request) mirrorrest.Fault {
+		heard.Store(r.Header.Get("Traceparent"), true)
+		return mirrorrest.Fault{}
+	})
+	r := w.relay(t, "ENABLE_NONCE_ORDERING=true", "PRETTY_LOGS_ENABLED=false",
+		"OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL, "OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20of-the-collector", "OTEL_RESOURCE_ATTRIBUTES=deployment.environment=here")
+	sender := w.account(t)
+	if got := r.post(rawTransaction(r, sender, 0), traceparent); !strings.Contains(got, `"result"`) {
+		t.Fatal(got)
+	}
+	root, all := c.of(t, "eth_sendRawTransaction", func(s *trace.Span) bool { return hex.EncodeToString(s.GetTraceId()) == callersTrace })
+	if got := hex.EncodeToString(root.GetParentSpanId()); got != callersSpan {
+		t.Errorf("the parent is %s, want the caller's %s", got, callersSpan)
+	}
+	if attribute(root, "rpc.system") == "" || attribute(root, "lockstep.request_id") == "" || !strings.HasPrefix(attribute(root, "client.address"), "127.0.0.1") {
+		t.Errorf("attributes: %v", root.GetAttributes())
+	}
+	lines := tree(root, all)
+	for _, want := range []string{
+		"eth_sendRawTransaction > lock wait", "eth_sendRawTransaction > precheck", "eth_sendRawTransaction > consensus submit",
+		"consensus submit > offer", "eth_sendRawTransaction > receipt",
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no %q in\n%s", want, strings.Join(lines, "\n"))
+		}
+	}
+	mirrored := slices.IndexFunc(all, func(s *trace.Span) bool { return attribute(s, "server.address") != "" })
+	if mirrored < 0 {
+		t.Fatalf("no request to the mirror node in\n%s", strings.Join(lines, "\n"))
+	}
+	id := "00-" + callersTrace + "-" + hex.EncodeToString(all[mirrored].GetSpanId()) + "-01"
+	if _, ok := heard.Load(id); !ok {
+		t.Errorf("the mirror node did not hear of %s", id)
+	}
+	for _, s := range all {
+		if s.GetEndTimeUnixNano() < s.GetStartTimeUnixNano() || s.GetStatus().GetCode() == trace.Status_STATUS_CODE_ERROR {
+			t.Errorf("span %v", s)
+		}
+	}
+	if len(r.log.with("trace_id="+callersTrace)) == 0 {
+		t.Error("no line of the log names the trace")
+	}
+	c.mu.Lock()
+	token, about := c.token, c.about
+	c.mu.Unlock()
+	if token != "Bearer of-the-collector" || !strings.Contains(about, "lockstep") || !strings.Contains(about, "deployment.environment") {
+		t.Errorf("token %q, resource %s", token, about)
+	}
+	if settings := r.call("admin_config").String(); strings.Contains(settings, "of-the-collector") || len(r.log.with("of-the-collector")) > 0 {
+		t.Error("the collector's token is shown")
+	}
+
+	page := r.openMetrics()
+	for _, name := range []string{"rpc_relay_method_response", "rpc_relay_lock_wait_time_seconds", "rpc_relay_lock_hold_duration_seconds", "rpc_relay_consensus_submit_seconds", "rpc_relay_consensus_receipt_seconds", "rpc_relay_mirror_response", "rpc_relay_tx_seconds"} {
+		if !slices.ContainsFunc(strings.Split(page, "\n"), func(line string) bool {
+			return strings.HasPrefix(line, name+"_bucket") && strings.Contains(line, `# {trace_id="`+callersTrace+`"}`)
+		}) {
+			t.Errorf("%s has no exemplar of the trace", name)
+		}
+	}
+	if !strings.Contains(page, "\nrpc_websocket_method_counter{") && !strings.Contains(page, "\nrpc_relay_eth_executions{") {
+		t.Errorf("counters have other names:\n%s", page)
+	}
+	eventually(t, "sent spans are counted", func() bool { return r.metric(`lockstep_trace_spans_total{result="sent"}`) != "0" })
+}
+
+// openMetrics reads the metrics in the form that has exemplars.
+func (r *relay) openMetrics() string {
+	r.Helper()
+	request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.url+"/metrics", nil)
+	if err != nil {
+		r.Fatal(err)
+	}
+	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return string(page)
+}
+
+// Each call of a batch has its span, one that fails says why; a message over WebSocket has a trace of its own.
+func TestTracesOfBatchesAndMessages(t *testing.T) {
+	w, c := newWorld(t), newTraces(t)
+	r := w.relay(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL)
+	sender := w.account(t)
+	r.post("["+rawTransaction(r, sender, 0)+`,{"jsonrpc":"2.0","id":2,"method":"eth_getBlockByNumber","params":["latest",false]},{"jsonrpc":"2.0","id":3,"method":"eth_getBalance","params":["0x00000000000000000000000000000000000003e9","0xffffffff"]}]`, "")
+	root, all := c.of(t, "batch_request", func(*trace.Span) bool { return true })
+	lines := tree(root, all)
+	for _, want := range []string{"batch_request > eth_sendRawTransaction", "batch_request > eth_getBlockByNumber", "eth_sendRawTransaction > consensus submit"} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no %q in\n%s", want, strings.Join(lines, "\n"))
+		}
+	}
+	failed := slices.IndexFunc(all, func(s *trace.Span) bool { return s.GetName() == "eth_getBalance" })
+	if failed < 0 || all[failed].GetStatus().GetCode() != trace.Status_STATUS_CODE_ERROR || attribute(all[failed], "rpc.jsonrpc.error_code") == "" {
+		t.Errorf("the call that failed: %v", all)
+	}
+	var price string
+	if err := dial(t, r).Call(&price, "eth_gasPrice"); err != nil {
+		t.Fatal(err)
+	}
+	root, _ = c.of(t, "eth_gasPrice", func(*trace.Span) bool { return true })
+	if got := attribute(root, "lockstep.transport"); !strings.HasPrefix(got, "ws") {
+		t.Errorf("transport %q", got)
+	}
+}
+
+// A stranger's traceparent decides nothing: neither which trace is gone on with, nor whether it is recorded.
+func TestATraceparentOfAStranger(t *testing.T) {
+	w, c := newWorld(t), newTraces(t)
+	r := w.relay(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL, "TRUSTED_PROXIES=10.0.0.0/8")
+	r.post(`{"jsonrpc":"2.0","id":1,"method":"eth_gasPrice","params":[]}`, "00-"+callersTrace+"-"+callersSpan+"-00")
+	root, _ := c.of(t, "eth_gasPrice", func(*trace.Span) bool { return true })
+	if got := hex.EncodeToString(root.GetTraceId()); got == callersTrace || len(root.GetParentSpanId()) > 0 {
+		t.Errorf("trace %s, parent %x", got, root.GetParentSpanId())
+	}
+	trusting := w.relay(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL)
+	trusting.post(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`, "00-"+callersTrace+"-"+callersSpan+"-00") // not to be recorded
+	trusting.post(`{"jsonrpc":"2.0","id":1,"method":"net_version","params":[]}`, traceparent)
+	c.of(t, "net_version", func(*trace.Span) bool { return true })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.ContainsFunc(c.spans, func(s *trace.Span) bool { return s.GetName() == "eth_chainId" }) {
+		t.Error("what the proxy said not to record was recorded")
+	}
+}
+
+// A collector that refuses everything costs the traces alone, and is told to the log once.
+func TestACollectorThatFails(t *testing.T) {
+	w, c := newWorld(t), newTraces(t)
+	c.breaks(true)
+	r := w.relay(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL)
+	sender := w.account(t)
+	for nonce := range uint64(3) {
+		if got := r.send(sender.sign(sender.pay(nonce))); got.Error != nil {
+			t.Fatal(got)
+		}
+		eventually(t, "spans are lost", func() bool { return r.metric(`lockstep_trace_spans_total{result="lost"}`) != "0" })
+	}
+	if got := r.log.with("upstream=collector"); len(got) != 1 || !strings.Contains(got[0], "level=WARN") {
+		t.Errorf("the log: %q", got)
+	}
+	c.breaks(false)
+	r.call("eth_gasPrice")
+	c.of(t, "eth_gasPrice", func(*trace.Span) bool { return true })
+	eventually(t, "the collector is back", func() bool { return len(r.log.with("an upstream is usable again")) == 1 })
+}
