@@ -32,8 +32,9 @@ const (
 func release(ctx context.Context, m *budget.Memory) error {
 	ticker := time.NewTicker(calm)
 	defer ticker.Stop()
+	_ = forgetProgram() // if it cannot be done, nothing is lost
 	last := readHeap()
-	r := releaser{least: last.resident}
+	r := releaser{least: last.resident, helped: true} // the parts that start beside this one leave something, too
 	for {
 		select {
 		case <-ctx.Done():
@@ -44,6 +45,7 @@ func release(ctx context.Context, m *budget.Memory) error {
 		if r.due(now, now.allocated-last.allocated, m.Peak()) {
 			before := now.resident
 			debug.FreeOSMemory()
+			_ = forgetProgram() // as above
 			now = readHeap()
 			r = releaser{least: now.resident, helped: before > now.resident+largeUse/4}
 		}

@@ -98,7 +98,7 @@ func TestWeight(t *testing.T) {
 	slices.Sort(own)
 	t.Logf("start %.0f ms (%.0f to %.0f), idle %.0f MiB (%.0f to %.0f), %.0f without the program's file, 10,000 transfers at %.0f/s, then %.0f MiB; %d processors",
 		took[starts/2], took[0], took[starts-1], weighs[starts/2], weighs[0], weighs[starts-1], own[starts/2], rate, megabytes(n.Memory()), runtime.NumCPU())
-	const heavy = 120 // MiB; twice what it is meant to be, so that only a mistake exceeds it
+	const heavy = 60e6 / (1 << 20) // MiB
 	if weighs[0] > heavy {
 		t.Errorf("an idle network has %.0f MiB", weighs[0])
 	}
