@@ -2,6 +2,9 @@ package outage
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -55,7 +58,7 @@ func (l *Log) Down(ctx context.Context, cause error) {
 		l.mu.Unlock()
 		return
 	}
-	attrs := append(l.attrs(), slog.Any("error", cause), slog.String("consequence", l.Consequence))
+	attrs := append(l.attrs(), slog.Any("error", named(cause)), slog.String("consequence", l.Consequence))
 	if l.untold > 0 {
 		attrs = append(attrs, slog.Int("further_losses", l.untold))
 	}
@@ -83,6 +86,14 @@ func (l *Log) Up(ctx context.Context) (ended bool) {
 		l.Logger.LogAttrs(ctx, slog.LevelInfo, Back, append(l.attrs(), slog.Duration("out_for", time.Since(since).Round(time.Millisecond)))...)
 	}
 	return true
+}
+
+// named says in words what io.EOF means: an operator who reads it alone learns nothing.
+func named(cause error) error {
+	if errors.Is(cause, io.EOF) {
+		return fmt.Errorf("the connection was closed by the other end: %w", cause)
+	}
+	return cause
 }
 
 func (l *Log) attrs() []slog.Attr {

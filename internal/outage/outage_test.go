@@ -3,6 +3,8 @@ package outage
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -61,4 +63,14 @@ func TestWithoutALogger(t *testing.T) {
 	var l Log
 	l.Down(t.Context(), errors.New("refused"))
 	l.Up(t.Context())
+}
+
+// A connection that ended is called that: io.EOF alone tells an operator nothing.
+func TestAnEndedConnectionIsNamed(t *testing.T) {
+	var text bytes.Buffer
+	l := Log{Logger: slog.New(slog.NewTextHandler(&text, nil)), Upstream: "redis", Name: "locks"}
+	l.Down(t.Context(), fmt.Errorf("heartbeat: %w", io.EOF))
+	if !strings.Contains(text.String(), `error="the connection was closed by the other end: heartbeat: EOF"`) {
+		t.Error(text.String())
+	}
 }
