@@ -7,6 +7,7 @@ type metrics struct {
 	stage           *prometheus.HistogramVec
 	queueDepth      *prometheus.GaugeVec
 	pending         *prometheus.GaugeVec
+	oldest          *prometheus.GaugeVec
 	balance         *prometheus.GaugeVec
 	gap             *prometheus.GaugeVec
 	drift           *prometheus.GaugeVec
@@ -36,6 +37,7 @@ func newMetrics() *metrics {
 			Name: "txm_queue_depth", Help: "Accepted intents that wait for a slot, as far as an owner looks ahead.",
 		}, []string{"chain"}),
 		pending:         gauge("txm_signer_pending", "Slots that are not consumed."),
+		oldest:          gauge("txm_signer_oldest_pending_seconds", "How long the oldest slot that is not consumed has had its nonce; 0 without any."),
 		balance:         gauge("txm_signer_balance_wei", "The signer's balance."),
 		gap:             gauge("txm_signer_nonce_gap", "Nonces that nothing is on its way for, below later ones that were sent."),
 		drift:           gauge("txm_signer_nonce_drift", "How far the chain's nonce was ahead of the ledger when it was last compared."),
@@ -55,7 +57,7 @@ func newMetrics() *metrics {
 func (m *Manager) Collectors() []prometheus.Collector {
 	x := m.metrics
 	return []prometheus.Collector{
-		x.intents, x.stage, x.queueDepth, x.pending, x.balance, x.gap, x.drift, x.enabled, x.owned,
+		x.intents, x.stage, x.queueDepth, x.pending, x.oldest, x.balance, x.gap, x.drift, x.enabled, x.owned,
 		x.sendErrors, x.idempotencyHits, x.terms, x.leaseWait, x.invalidNonce,
 	}
 }

@@ -222,6 +222,11 @@ func leaseName(lane *Lane) string { return "txm:" + lane.Chain + ":" + lane.Sign
 func (m *Manager) publish(lane *Lane) {
 	x := m.metrics
 	x.pending.WithLabelValues(lane.Chain, lane.Signer).Set(float64(lane.Pending))
+	age := time.Duration(0)
+	if lane.Oldest > 0 {
+		age = max(age, time.Since(time.UnixMicro(lane.Oldest)))
+	}
+	x.oldest.WithLabelValues(lane.Chain, lane.Signer).Set(age.Seconds())
 	x.gap.WithLabelValues(lane.Chain, lane.Signer).Set(float64(lane.Gaps))
 	flag := func(on bool) float64 {
 		if on {

@@ -94,13 +94,13 @@ var cases = map[string]struct{ fires, quiet []string }{
 	},
 	"TxmHeadStuck": {
 		fires: []string{
-			"load 1m\n txm_signer_pending{" + one + "} 3x60",
-			"load 1m\n txm_signer_pending{" + one + "} 3x60\n txm_intents_total{chain=\"1\",status=\"confirmed\"} 7x60",
-			"load 1m\n txm_signer_pending{" + one + "} 3x60\n txm_intents_total{chain=\"2\",status=\"confirmed\"} 0+1x60",
+			"load 1m\n txm_signer_oldest_pending_seconds{" + one + "} 0+60x60",
+			// Another signer of the chain goes on.
+			"load 1m\n txm_signer_oldest_pending_seconds{" + one + "} 0+60x60\n txm_signer_oldest_pending_seconds{chain=\"1\",signer=\"0x2\"} 1x60\n txm_intents_total{chain=\"1\",status=\"confirmed\"} 0+1x60",
 		},
 		quiet: []string{
-			"load 1m\n txm_signer_pending{" + one + "} 3x60\n txm_intents_total{chain=\"1\",status=\"confirmed\"} 0+1x60",
-			"load 1m\n txm_signer_pending{" + one + "} 0x60",
+			"load 1m\n txm_signer_oldest_pending_seconds{" + one + "} 300x60",
+			"load 1m\n txm_signer_oldest_pending_seconds{" + one + "} 0x60",
 		},
 	},
 	"TxmNonceGap": {

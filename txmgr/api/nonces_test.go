@@ -203,12 +203,20 @@ func TestStuckTransactionIsTold(t *testing.T) {
 	if stuck.Data.ID != poor.ID || stuck.Data.Nonce == nil || *stuck.Data.Nonce != 0 || !ok || needs.Int64() <= 1e6 || stuck.Data.Needs.MaxPriorityFeePerGas == "" {
 		t.Fatalf("told %+v", stuck)
 	}
+	age := func() string {
+		name := fmt.Sprintf(`txm_signer_oldest_pending_seconds{chain="1337",signer=%q} `, callerSigner.Hex())
+		_, value, _ := strings.Cut(w.get("/metrics").body, name)
+		value, _, _ = strings.Cut(value, "\n")
+		return value
+	}
+	w.until("the metric tells how long it has been stuck", func() bool { return age() != "" && age() != "0" })
 	better := raw(signedFor(0, 8, needs.Int64()))
 	better = w.get("/v1/transactions/" + better.ID + "?wait=confirmed&timeout=50s").transaction(t)
 	poor = w.get("/v1/transactions/" + poor.ID + "?wait=confirmed&timeout=50s").transaction(t)
 	if better.Status != txmgr.StatusConfirmed || poor.Status != txmgr.StatusReplaced {
 		t.Errorf("the replacement is %s, the first %s", better.Status, poor.Status)
 	}
+	w.until("the metric tells that nothing is stuck", func() bool { return age() == "0" })
 	for len(told) > 0 {
 		if body := <-told; strings.Contains(body, poor.ID) {
 			t.Errorf("the caller was told again: %s", body)
