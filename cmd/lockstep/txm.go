@@ -109,7 +109,7 @@ func serveTxm(ctx context.Context, std streams) error {
 	if err := manager.Listen(ctx); err != nil {
 		return closeAfter(manager, err)
 	}
-	log.Info("transaction manager is ready", "url", manager.URL(), "chains", manager.Manager.Chains(), "signers", len(manager.Signers.Addresses()), "version", version)
+	log.Info("transaction manager is ready", "url", manager.URL(), "chains", manager.Manager.Chains(), "signers", manager.Signs(), "version", version)
 	return manager.Run(ctx)
 }
 

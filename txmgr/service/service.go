@@ -156,6 +156,9 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 	return nil
 }
 
+// Signs is the number of keys that the manager signs with, those of accounts on NEAR among them.
+func (s *Service) Signs() int { return len(s.keys) }
+
 func open(ctx context.Context, cfg Chains, drivers map[string]Driver) ([]txmgr.Chain, error) {
 	specs, err := cfg.Parse()
 	if err != nil {
