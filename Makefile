@@ -87,7 +87,7 @@ generate: bin/protogen ## remake the generated files
 alerts: ## check the alert rules with Prometheus's own parser, and whether they fire
 	go test -C tools/alerts -count=1 .
 
-chart: ## render the Helm chart with Helm itself, and check it with kubeconform and the relay
+chart: ## render the Helm chart with Helm itself, check it with kubeconform and the relay, and load the compose file
 	go test -C tools/chart -count=1 .
 
 verify: bin/protogen ## fail when a generated file or go.mod is stale

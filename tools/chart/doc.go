@@ -1,6 +1,7 @@
 // Package chart checks the Helm chart in packaging/helm/lockstep: it is rendered as helm template does, with the values of
 // the chart, with those that hiero-json-rpc-relay's chart has, and with everything turned on. kubeconform holds the result
-// against the schemas of Kubernetes, which are made from its OpenAPI document, and the relay itself reads its settings.
+// against the schemas of Kubernetes, which are made from its OpenAPI document, and the relay itself reads its settings. The
+// loader of docker compose reads the compose file beside it.
 //
-// It is a module of its own, so that neither Helm nor Kubernetes is a dependency of Lockstep.
+// It is a module of its own, so that neither Helm nor Kubernetes nor compose is a dependency of Lockstep.
 package chart

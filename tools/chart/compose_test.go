@@ -1,0 +1,44 @@
+package chart
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+)
+
+// compose reads the compose file with the loader that docker compose has.
+func compose(t *testing.T, environment ...string) (*types.Project, error) {
+	t.Helper()
+	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "packaging/compose/compose.yml")},
+		cli.WithEnv(environment), cli.WithoutEnvironmentResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return options.LoadProject(t.Context())
+}
+
+// The compose file is one that docker compose takes, and it says what is missing when no version is named.
+func TestComposeFileLoads(t *testing.T) {
+	project, err := compose(t, "LOCKSTEP_VERSION=1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"relay-1", "relay-2"} {
+		relay, ok := project.Services[name]
+		if !ok {
+			t.Fatalf("no service %s in %v", name, project.ServiceNames())
+		}
+		if relay.Image != "lockstep:1.2.3" || !relay.ReadOnly || len(relay.CapDrop) != 1 {
+			t.Errorf("%s: image %q, read only %v, capabilities dropped %v", name, relay.Image, relay.ReadOnly, relay.CapDrop)
+		}
+		if url := relay.Environment["REDIS_URL"]; url == nil || *url != "redis://redis:6379" {
+			t.Errorf("%s: REDIS_URL is %v", name, url)
+		}
+	}
+	if _, err := compose(t); err == nil || !strings.Contains(err.Error(), "say which version") {
+		t.Errorf("without a version: %v", err)
+	}
+}
