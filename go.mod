@@ -4,6 +4,8 @@ go 1.26.8
 
 ignore (
 	./e2e/.node
+	./e2e/hardhat2/node_modules
+	./e2e/hardhat3/node_modules
 	./e2e/node_modules
 )
 
