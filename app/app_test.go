@@ -45,7 +45,7 @@ func build(t *testing.T, more ...string) *app.App {
 	cfg, err := config.Load(append([]string{
 		"CHAIN_ID=298", `HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:1",
 		"OPERATOR_ID_MAIN=0.0.1002", "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=" + operatorKey,
-		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "WEB_SOCKET_PORT=0", "RPC_WS_ENABLED=true", "ENABLE_NONCE_ORDERING=true",
+		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "WEB_SOCKET_PORT=0", "RPC_WS_ENABLED=true", "ENABLE_NONCE_ORDERING=true", "SHUTDOWN_DRAIN_DELAY_MS=0",
 	}, append(slices.Clone(patient), more...)...))
 	if err != nil {
 		t.Fatal(err)

@@ -257,6 +257,7 @@ func TestStatefulErrors(t *testing.T) {
 // What nodes and the network refuse is an error with the network's status, and nothing
 // that was not executed is answered with a hash.
 func TestNetworkErrors(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	w := newWorld(t)
 	r, impatient := w.relay(t, "SDK_MAX_ATTEMPTS=3"), w.relay(t, append([]string{"SDK_MAX_ATTEMPTS=3"}, impatient...)...)
 	timeIsUp := map[string]bool{"BUG busy for ever": true, "connections break": true, "no verdict in time": true}
@@ -374,6 +375,7 @@ func reverting(a *account, next uint64) string {
 
 // A mirror node in trouble is told with its status as data, and nothing is sent.
 func TestMirrorErrors(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	w := newWorld(t)
 	a := w.account(t)
 	for name, test := range map[string]struct {

@@ -191,6 +191,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 
 // A budget that has run out comes back with the next window.
 func TestBudgetComesBack(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	network := chain(t)
 	relay := relayOn(t, network, "HBAR_RATE_LIMIT_TINYBAR="+strconv.Itoa(refusalFee), "HBAR_RATE_LIMIT_DURATION=10000")
 	alice := &wallet{t: t, keyOf: network.Accounts()[1].PrivateKey[2:]}
