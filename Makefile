@@ -36,7 +36,7 @@ setup: ## install what the tests need, if absent
 
 test: setup ## unit, contract and end-to-end tests
 	go test -timeout $(TEST_LIMIT) $$(go list ./... | grep -v /e2e)
-	go test -timeout $(TEST_LIMIT) -p 1 ./e2e/...
+	go test -timeout $(TEST_LIMIT) -p 2 ./e2e/...
 
 unit: ## the quick tests only
 	go test -short ./...
@@ -45,7 +45,7 @@ race: setup ## all packages but benchmarks and end-to-end clients (both start th
 	go test -race -timeout $(TEST_LIMIT) $$(go list ./... | grep -vE '/(e2e|bench)')
 
 e2e: setup ## real clients against the real binary
-	go test -timeout $(TEST_LIMIT) -count=1 -p 1 ./e2e/...
+	go test -timeout $(TEST_LIMIT) -count=1 -p 2 ./e2e/...
 
 soak: setup ## half an hour of constant load and constant trouble (SOAK_TIME=30m)
 	LOCKSTEP_SOAK_TIME=$(SOAK_TIME) go test -count=1 -v -timeout 24h -run TestSoak ./e2e/fleet
