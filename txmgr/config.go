@@ -29,7 +29,7 @@ type Config struct {
 	SendTimeout envx.Millis `env:"TXM_SEND_TIMEOUT" envDefault:"4s"`
 	// How long an ownership lives without renewal.
 	Lease envx.Millis `env:"TXM_LEASE" envDefault:"10s"`
-	// Slots of one signer that may be unconsumed at once. 0: the chain's own setting.
+	// Slots of one signer that may be unconsumed at once. 0: the chain's own setting, which alone counts on a chain that refuses all but the next nonce (Hedera).
 	InFlight int `env:"TXM_IN_FLIGHT" envDefault:"0"`
 	// Highest price per gas, in wei, that anything may be sent with. 0: no cap.
 	MaxFeePerGas uint64 `env:"TXM_MAX_FEE_PER_GAS" envDefault:"0"`

@@ -39,12 +39,13 @@ func usable(lane *Lane, kills map[string]string) string {
 	}
 }
 
-// window returns how many slots of a lane may be unconsumed.
+// window returns how many slots of a lane may be unconsumed. Where all behind a lost transaction
+// are refused, and perhaps charged, the setting that is meant for every chain does not count.
 func window(lane *Lane, traits Traits, setting int) int {
 	switch {
 	case lane.Delegated:
 		return 1
-	case setting > 0:
+	case setting > 0 && traits.Order != OrderStrict:
 		return setting
 	default:
 		return max(traits.InFlight, 1)

@@ -83,3 +83,26 @@ func TestShardKeyWaits(t *testing.T) {
 		t.Errorf("%d of 4 signers have one: what has no shard key goes to any", len(dealt))
 	}
 }
+
+// TestWindow: the setting for all chains does not reach a chain that refuses what is behind a lost
+// transaction; there the chain's own one alone counts.
+func TestWindow(t *testing.T) {
+	for _, row := range []struct {
+		traits  Traits
+		setting int
+		lane    Lane
+		want    int
+	}{
+		{Traits{InFlight: 16}, 0, Lane{}, 16},
+		{Traits{InFlight: 16}, 64, Lane{}, 64},
+		{Traits{InFlight: 16}, 64, Lane{Delegated: true}, 1},
+		{Traits{Order: OrderRising, InFlight: 100}, 64, Lane{}, 64},
+		{Traits{Order: OrderStrict, InFlight: 1}, 64, Lane{}, 1},
+		{Traits{Order: OrderStrict, InFlight: 8}, 0, Lane{}, 8},
+		{Traits{Order: OrderStrict, InFlight: 8}, 0, Lane{Delegated: true}, 1},
+	} {
+		if got := window(&row.lane, row.traits, row.setting); got != row.want {
+			t.Errorf("with %+v and the setting %d the window is %d, want %d", row.traits, row.setting, got, row.want)
+		}
+	}
+}

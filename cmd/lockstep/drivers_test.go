@@ -90,6 +90,15 @@ func TestHederaOfItsOwn(t *testing.T) {
 			t.Errorf("no metric of the client of %s is registered; of this chain are %v", part, own)
 		}
 	}
+	if s, err := open("inFlight"); err != nil {
+		t.Error(err)
+	} else {
+		chain, _ := s.Manager.Chain("298")
+		if n := chain.Traits().InFlight; n != 1 {
+			t.Errorf("inFlight is %d by itself", n)
+		}
+		_ = s.Close()
+	}
 	for _, field := range []string{"operator", "key", "keyFormat"} {
 		if s, err := open(field); err == nil {
 			t.Errorf("without %q the settings were taken", field)

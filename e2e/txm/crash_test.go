@@ -46,6 +46,7 @@ func TestCrashMatrix(t *testing.T) {
 					t.Parallel()
 					h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
 					n := h.node(database)
+					n.InFlight = 8 // so that several are on their way when the owner dies
 					crash(t, n, point, h.audit)
 					if got := h.statuses(); len(got) != 1 || got["SUCCESS"] != len(h.records()) {
 						t.Errorf("the consensus log has %v", got)

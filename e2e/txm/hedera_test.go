@@ -276,6 +276,7 @@ func TestHederaLostAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := startHedera(t, devnet.Config{ConsensusLatency: 200 * time.Millisecond, Nodes: 2})
 			n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
+			n.InFlight = 8 // so that there is something behind the lost one
 			c := newCaller(t, n)
 			h.spoil(node.Fault{}, node.Fault{}, lost, node.Fault{}, lost)
 			n.start(t)
@@ -295,12 +296,11 @@ func TestHederaLostAnswers(t *testing.T) {
 
 // TestHederaRefusedAtConsensus has the network refuse a transaction that a node had accepted: it
 // is sent again at the same nonce under a new id, with the same bytes, and what was behind it
-// follows.
+// follows. By default nothing was on its way behind it, so that no nonce is wrong.
 func TestHederaRefusedAtConsensus(t *testing.T) {
 	t.Parallel()
 	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
 	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
-	n.InFlight = 1
 	c := newCaller(t, n)
 	h.spoil(node.Fault{}, node.Fault{Outcome: hapi.ResponseCodeEnum_CONSENSUS_GAS_EXHAUSTED})
 	n.start(t)
@@ -315,12 +315,12 @@ func TestHederaRefusedAtConsensus(t *testing.T) {
 
 // TestHederaVanished has a node accept a transaction that never reaches consensus, and say for as
 // long as it is asked that it has it. Only when consensus time is past its validity is it sent
-// again: with the same nonce, the same bytes, and a new id.
+// again: with the same nonce, the same bytes, and a new id. By default nothing was on its way behind
+// it, so that no nonce is wrong.
 func TestHederaVanished(t *testing.T) {
 	t.Parallel() // it waits for two minutes
 	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2, BlockTime: 500 * time.Millisecond})
 	n := h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()))
-	n.InFlight = 1
 	c := newCaller(t, n)
 	h.spoil(node.Fault{}, node.Fault{Vanish: true})
 	n.start(t)

@@ -21,13 +21,14 @@ import (
 )
 
 // defaultInFlight is how many transactions of a signer may be accepted and not yet shown by the
-// mirror node. If one of them is lost after its acceptance, those behind it are charged.
-const defaultInFlight = 8
+// mirror node. With more than one, all behind a transaction that is lost after its acceptance, or
+// refused at consensus, have a wrong nonce there, and the operator is charged for each.
+const defaultInFlight = 1
 
 // Config is one network's.
 type Config struct {
 	ID       uint64 // the chain id that transactions are signed for
-	InFlight int    // 0: 8
+	InFlight int    // 0: 1
 }
 
 // Chain is a txmgr.Chain of Hedera.

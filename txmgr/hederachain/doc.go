@@ -18,9 +18,10 @@
 // # Order
 //
 // Hedera has no pool: a nonce that is not the account's next one fails, and the operator pays.
-// A node keeps the order of what it accepted; two nodes do not. So the manager signs the next
-// transaction when a node has accepted the one before, and Send looks once more before the
-// bytes leave:
+// By default one transaction of a signer is on its way, and the next one is signed when the mirror
+// node shows that one. A setting allows more. Then the manager signs the next one when a node
+// has accepted the one before; all that are behind a lost one fail. A node keeps the order of what it
+// accepted; two nodes do not. So Send looks once more before the bytes leave:
 //
 //	the one before   what Send does
 //	was executed     offers; any node will do
