@@ -127,9 +127,16 @@ func (m *Manager) Reconcile(ctx context.Context, chain, signer, actor string, o 
 	if err != nil {
 		return nil, err
 	}
+	why, err := replaced(ctx, c, state)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
 	if state.Halted != "" || state.Identity != "" && state.Identity != identity {
+		why = "the chain was reset; reconcile with reset"
+	}
+	if why != "" {
 		if !o.Reset {
-			return nil, fmt.Errorf("%w: the chain was reset; reconcile with reset to forget what was on its way", ErrHalted)
+			return nil, fmt.Errorf("%w: %s to forget what was on its way", ErrHalted, why)
 		}
 		if err := m.store.ResetChain(ctx, chain, actor, identity); err != nil {
 			return nil, err

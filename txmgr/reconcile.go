@@ -31,6 +31,9 @@ func (w *worker) reconcile(ctx context.Context, line *Line) error {
 	if err != nil {
 		return fmt.Errorf("the account's nonce: %w", err)
 	}
+	if halted, err := w.checkFinal(ctx, line, nonces.Head); halted || err != nil {
+		return err
+	}
 	seen := Observation{ChainNonce: &nonces.Latest}
 	if line.Lane.Ours {
 		if seen.Balance, err = w.c.Balance(ctx, w.signer); err != nil {
@@ -82,6 +85,46 @@ func (w *worker) checkChain(ctx context.Context, line *Line) (halted bool, err e
 	default:
 		return false, nil
 	}
+}
+
+// checkFinal halts the lane when a block that was final is another one now, and else notes the
+// newest final block.
+func (w *worker) checkFinal(ctx context.Context, line *Line, head Head) (halted bool, err error) {
+	newest := line.Identity
+	if depth := w.c.Traits().Depth; head.Number > newest.FinalNumber+depth {
+		// It is asked for before the noted one: whatever replaces the chain between both questions shows in the second.
+		newest.FinalNumber = head.Number - depth
+		if newest.FinalHash, err = w.c.BlockHash(ctx, newest.FinalNumber); err != nil {
+			return false, fmt.Errorf("a final block's hash: %w", err)
+		}
+	}
+	why, err := replaced(ctx, w.c, line.Identity)
+	if err != nil {
+		return false, err
+	}
+	if why != "" {
+		return true, w.halt(ctx, line, why)
+	}
+	if newest.FinalHash == "" || newest == line.Identity {
+		return false, nil
+	}
+	return false, w.m.store.NoteChain(ctx, w.c.ID(), newest)
+}
+
+// replaced tells that the chain has another block in the place of one that was final, "" if not. An
+// endpoint that does not have the block is behind, or keeps no old ones: that proves nothing.
+func replaced(ctx context.Context, c Chain, state ChainState) (string, error) {
+	if state.FinalHash == "" {
+		return "", nil
+	}
+	hash, err := c.BlockHash(ctx, state.FinalNumber)
+	if err != nil {
+		return "", fmt.Errorf("a final block's hash: %w", err)
+	}
+	if hash == "" || hash == state.FinalHash {
+		return "", nil
+	}
+	return fmt.Sprintf("the chain was reset: its block %d was final as %s and is %s; reconcile with reset", state.FinalNumber, state.FinalHash, hash), nil
 }
 
 func (w *worker) halt(ctx context.Context, line *Line, why string) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/big"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,11 +35,12 @@ func TestContractFreeOfEthereum(t *testing.T) {
 // risen is a manager on a rising chain.
 type risen struct {
 	*testing.T
-	c *rising
-	m *txmgr.Manager
+	c     *rising
+	m     *txmgr.Manager
+	store txmgr.Store
 }
 
-func startRisen(t *testing.T) *risen {
+func startRisen(t *testing.T, change ...func(*txmgr.Config)) *risen {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	db, err := ledger.Open(t.Context(), "memory:")
@@ -50,9 +52,12 @@ func startRisen(t *testing.T) *risen {
 		t.Fatal(err)
 	}
 	key := risingKeyOf("alice.test")
-	r := &risen{T: t, c: newRising(key)}
+	r := &risen{T: t, c: newRising(key), store: store}
 	settings := txmgr.Defaults()
 	settings.Instance, settings.Poll, settings.ResendAfter = "one", envx.Millis(10*time.Millisecond), envx.Millis(time.Hour)
+	for _, c := range change {
+		c(&settings)
+	}
 	r.m, err = txmgr.New(txmgr.Options{
 		Config: settings, Store: store, Chains: []txmgr.Chain{r.c}, Keys: []txmgr.Key{key}, Log: log,
 		Leases: lease.NewKeeper(db, "txm", "one", lease.Options{}, log),
@@ -234,4 +239,82 @@ func (r *risen) counted(status txmgr.Status) float64 {
 		}
 	}
 	return 0
+}
+
+// lane is the one signer's.
+func (r *risen) lane() *txmgr.Lane {
+	r.Helper()
+	lanes, err := r.m.Signers(r.Context(), "rising")
+	if err != nil || len(lanes) != 1 {
+		r.Fatalf("%d signers, %v", len(lanes), err)
+	}
+	return lanes[0]
+}
+
+// noted waits until the ledger has the newest block, and returns its number.
+func (r *risen) noted() uint64 {
+	r.Helper()
+	head, err := r.c.Head(r.Context())
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.until("the newest final block is noted", func() bool {
+		state, err := r.store.Chain(r.Context(), "rising")
+		return err == nil && state.FinalNumber == head.Number && state.FinalHash == head.Hash
+	})
+	return head.Number
+}
+
+// TestFork gives a block that was final another hash, while the first block stays: the signer
+// halts. It goes on when the block is back and an operator has looked, or when the operator says that
+// the chain was reset. An endpoint that does not have the block proves nothing.
+func TestFork(t *testing.T) {
+	r := startRisen(t, func(c *txmgr.Config) { c.Reconcile = envx.Millis(10 * time.Millisecond) })
+	r.reaches(r.submit(), txmgr.StatusConfirmed, false)
+	for range 5 {
+		r.c.mine()
+	}
+	final := r.noted()
+
+	r.c.lags(3)
+	vain := r.c.askedInVain()
+	r.until("a lagging endpoint is asked for the block twice", func() bool { return r.c.askedInVain() >= vain+2 })
+	late := r.submit()
+	r.reaches(late, txmgr.StatusMined, false)
+	if why := r.lane().Halted; why != "" {
+		t.Fatalf("behind a lagging endpoint the signer is halted: %s", why)
+	}
+	r.c.lags(0)
+	r.reaches(late, txmgr.StatusConfirmed, false)
+	if now := r.noted(); now <= final {
+		t.Errorf("the final block is still %d", now)
+	}
+
+	halted := func(from uint64) string {
+		r.c.fork(from)
+		r.until("the signer is halted", func() bool { return r.lane().Halted != "" })
+		if why := r.lane().Halted; !strings.Contains(why, "reconcile with reset") {
+			t.Errorf("it says %q", why)
+		}
+		id := r.submit()
+		if _, err := r.m.Reconcile(t.Context(), "rising", "alice.test", "test", txmgr.ReconcileOptions{}); !errors.Is(err, txmgr.ErrHalted) {
+			t.Errorf("without the operator's word: %v", err)
+		}
+		if got, err := r.m.Get(t.Context(), "", id); err != nil || got.Status != txmgr.StatusAccepted {
+			t.Errorf("on another chain an intent is %+v, %v", got, err)
+		}
+		return id
+	}
+	id := halted(final)
+	r.c.fork(0)
+	if _, err := r.m.Reconcile(t.Context(), "rising", "alice.test", "test", txmgr.ReconcileOptions{}); err != nil {
+		t.Fatalf("when the block is back: %v", err)
+	}
+	r.reaches(id, txmgr.StatusConfirmed, false)
+	r.noted()
+	id = halted(final)
+	if _, err := r.m.Reconcile(t.Context(), "rising", "alice.test", "test", txmgr.ReconcileOptions{Reset: true}); err != nil {
+		t.Fatal(err)
+	}
+	r.reaches(id, txmgr.StatusConfirmed, false)
 }

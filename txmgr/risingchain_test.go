@@ -29,6 +29,9 @@ type rising struct {
 	blocks   uint64
 	lose     int // how many of the next transactions are taken and never executed
 	down     bool
+	behind   uint64 // blocks that the endpoint does not show yet
+	forked   uint64 // from this block on the chain has other blocks; 0: from none
+	vain     int    // questions for blocks that the endpoint does not show
 }
 
 type risingRecord struct {
@@ -88,8 +91,37 @@ func blockHash(n uint64) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// lags hides the newest blocks.
+func (c *rising) lags(blocks uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.behind = blocks
+}
+
+// askedInVain returns how often a block was asked for that is not shown.
+func (c *rising) askedInVain() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.vain
+}
+
+// fork puts other blocks in the place of those from a number on; with 0 the old ones are back.
+func (c *rising) fork(from uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forked = from
+}
+
+func (c *rising) hash(n uint64) string {
+	if c.forked != 0 && n >= c.forked {
+		return "other " + blockHash(n)
+	}
+	return blockHash(n)
+}
+
 func (c *rising) head() txmgr.Head {
-	return txmgr.Head{Number: c.blocks, Hash: blockHash(c.blocks), Time: int64(c.blocks) * 1_000_000}
+	n := c.blocks - c.behind
+	return txmgr.Head{Number: n, Hash: c.hash(n), Time: int64(n) * 1_000_000}
 }
 
 func (c *rising) ID() string { return "rising" }
@@ -131,10 +163,11 @@ func (c *rising) BlockHash(ctx context.Context, number uint64) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	if number > c.blocks {
+	if number > c.blocks-c.behind {
+		c.vain++
 		return "", nil
 	}
-	return blockHash(number), nil
+	return c.hash(number), nil
 }
 
 func (c *rising) Nonces(ctx context.Context, account string) (txmgr.Nonces, error) {
@@ -291,7 +324,7 @@ func (c *rising) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head,
 	for n, s := range list {
 		out[n] = txmgr.Lookup{Hash: s.Hash, Tag: s.Tag}
 		if r := c.find(s.Hash); r != nil {
-			out[n].Receipt = &txmgr.Receipt{Hash: r.hash, Block: r.block, BlockHash: blockHash(r.block), Success: true, GasUsed: 7, GasPrice: big.NewInt(1)}
+			out[n].Receipt = &txmgr.Receipt{Hash: r.hash, Block: r.block, BlockHash: c.hash(r.block), Success: true, GasUsed: 7, GasPrice: big.NewInt(1)}
 		}
 	}
 	return c.head(), out, nil
@@ -305,7 +338,7 @@ func (c *rising) Consumer(ctx context.Context, account string, nonce uint64) (*t
 	defer unlock()
 	for _, r := range c.executed { // in the order of their nonces
 		if r.tx.From == account && r.tx.Nonce >= nonce {
-			return &txmgr.Consumer{Hash: r.hash, Block: r.block, BlockHash: blockHash(r.block), Head: c.head()}, nil
+			return &txmgr.Consumer{Hash: r.hash, Block: r.block, BlockHash: c.hash(r.block), Head: c.head()}, nil
 		}
 	}
 	return nil, nil

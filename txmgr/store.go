@@ -106,7 +106,8 @@ type LaneStore interface {
 	Operate(ctx context.Context, chain, signer, actor string, o Operation) (*Lane, error)
 	// Chain returns what is known of a chain's identity; the zero value before NoteChain.
 	Chain(ctx context.Context, chain string) (ChainState, error)
-	// NoteChain stores the identity and the newest final block.
+	// NoteChain stores the identity and the newest final block. It takes no halt back, and no lower
+	// block; ResetChain does.
 	NoteChain(ctx context.Context, chain string, s ChainState) error
 }
 

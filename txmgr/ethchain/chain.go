@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"net/http"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -149,11 +150,19 @@ func (c *Chain) BlockHash(ctx context.Context, number uint64) (string, error) {
 	}
 	var block header
 	found, err := q.into(&block)
+	var answer *callError
+	if errors.As(err, &answer) && missing.MatchString(answer.Message) {
+		return "", nil
+	}
 	if err != nil || !found {
 		return "", err
 	}
 	return block.Hash.Hex(), nil
 }
+
+// missing matches what nodes say of a block that they do not have, or not any more. Most of them
+// answer with null instead.
+var missing = regexp.MustCompile(`(?i)pruned|(block|header) not found|unknown block`)
 
 // Nonces asks one endpoint. The head is asked first, so that the nonce is no older.
 func (c *Chain) Nonces(ctx context.Context, account string) (txmgr.Nonces, error) {

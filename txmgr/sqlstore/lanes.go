@@ -148,12 +148,16 @@ func (s *Store) Chain(ctx context.Context, chain string) (state txmgr.ChainState
 	return state, err
 }
 
-// NoteChain stores identity, halt and newest final block; the era is ResetChain's.
+// NoteChain stores identity, halt and newest final block; the era is ResetChain's. Owners of several
+// lanes note at once what each has read: a halt stays, and the final block only rises.
 func (s *Store) NoteChain(ctx context.Context, chain string, state txmgr.ChainState) error {
 	return s.db.Write(ctx, func(tx *ledger.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO chains (chain, identity, halted, final_number, final_hash) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (chain) DO UPDATE SET identity = excluded.identity, halted = excluded.halted,
-			final_number = excluded.final_number, final_hash = excluded.final_hash WHERE chains.era = $6`,
+			ON CONFLICT (chain) DO UPDATE SET identity = excluded.identity,
+			halted = CASE WHEN excluded.halted = '' THEN chains.halted ELSE excluded.halted END,
+			final_hash = CASE WHEN excluded.final_number > chains.final_number THEN excluded.final_hash ELSE chains.final_hash END,
+			final_number = CASE WHEN excluded.final_number > chains.final_number THEN excluded.final_number ELSE chains.final_number END
+			WHERE chains.era = $6`,
 			chain, state.Identity, state.Halted, int64(state.FinalNumber), state.FinalHash, state.Era)
 		return err
 	})
