@@ -210,7 +210,7 @@ func (m *Manager) simulate(ctx context.Context, intent *Intent) (Simulation, Cos
 		if err != nil {
 			return result, Cost{}, err
 		}
-		price = m.ceiling(market.Tips[intent.Speed].Max)
+		price = m.ceiling(intent.Chain, market.Tips[intent.Speed].Max)
 	}
 	total := new(big.Int).Mul(price, new(big.Int).SetUint64(result.Gas))
 	return result, Cost{Gas: result.Gas, Price: price, Total: total}, nil
@@ -218,16 +218,22 @@ func (m *Manager) simulate(ctx context.Context, intent *Intent) (Simulation, Cos
 
 // ceiling returns the price that an intent without a cap of its own can reach: twice the
 // market, or the chain's cap. Replacements go no higher.
-func (m *Manager) ceiling(market *big.Int) *big.Int {
+func (m *Manager) ceiling(chain string, market *big.Int) *big.Int {
 	price := new(big.Int).Lsh(market, 1)
-	if limit := m.feeCap(); limit != nil && price.Cmp(limit) > 0 {
+	if limit := m.feeCap(chain); limit != nil && price.Cmp(limit) > 0 {
 		return limit
 	}
 	return price
 }
 
-// feeCap returns the cap per gas of the settings, nil for none.
-func (m *Manager) feeCap() *big.Int {
+// feeCap returns the cap per gas of the settings, nil for none: the chain's own, else that of all.
+func (m *Manager) feeCap(chain string) *big.Int {
+	if own, set := m.feeCaps[chain]; set {
+		if own.Sign() == 0 {
+			return nil
+		}
+		return own
+	}
 	if m.c.MaxFeePerGas == 0 {
 		return nil
 	}

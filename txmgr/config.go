@@ -31,7 +31,7 @@ type Config struct {
 	Lease envx.Millis `env:"TXM_LEASE" envDefault:"10s"`
 	// Slots of one signer that may be unconsumed at once. 0: the chain's own setting, which alone counts on a chain that refuses all but the next nonce (Hedera).
 	InFlight int `env:"TXM_IN_FLIGHT" envDefault:"0"`
-	// Highest price per gas, in wei, that anything may be sent with. 0: no cap.
+	// Highest price per gas, in the chain's smallest unit, that anything may be sent with. 0: no cap. A chain's own maxFeePerGas in TXM_CHAINS takes precedence.
 	MaxFeePerGas uint64 `env:"TXM_MAX_FEE_PER_GAS" envDefault:"0"`
 	// Errors of sending in a row after which a signer gets nothing new for a while. 0: never.
 	ErrorStreak int `env:"TXM_ERROR_STREAK" envDefault:"20"`

@@ -257,7 +257,7 @@ func (w *worker) open(ctx context.Context, queue []*Queued, now int64) ([]*Queue
 	waiting := map[string]string{}
 	list := make([]*Queued, 0, len(queue))
 	for _, q := range queue {
-		switch _, affordable := firstFees(q.Intent, market, w.m.feeCap()); {
+		switch _, affordable := firstFees(q.Intent, market, w.m.feeCap(w.c.ID())); {
 		case q.ValidUntil != 0 && q.ValidUntil <= now:
 			err = w.end(ctx, q.Intent, StatusExpired, Failure{Class: "expired", Message: "validUntil passed before anything was signed"})
 		case q.Stop != "":

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/big"
 	"slices"
 	"sync"
 	"time"
@@ -34,6 +35,8 @@ type Options struct {
 	Guard  Guard               // nil: everything is allowed
 	Waker  Waker               // nil: other processes find what is accepted by polling
 	Log    *slog.Logger
+	// FeeCaps are prices per gas by chain that stand in for Config.MaxFeePerGas; 0: no cap.
+	FeeCaps map[string]*big.Int
 }
 
 // Manager accepts intents, owns signers and follows transactions. Its methods may be called
@@ -47,6 +50,7 @@ type Manager struct {
 	log     *slog.Logger
 	metrics *metrics
 	hurt    Faults
+	feeCaps map[string]*big.Int
 
 	wake    *wakers // of owners, by chain
 	news    *waker  // of readers of the stream
@@ -66,7 +70,7 @@ func New(o Options) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{
-		c: o.Config, store: o.Store, leases: o.Leases, guard: o.Guard, log: o.Log,
+		c: o.Config, store: o.Store, leases: o.Leases, guard: o.Guard, log: o.Log, feeCaps: o.FeeCaps,
 		chains: map[string]Chain{}, keys: map[string]Key{}, pools: map[string][]string{}, fees: map[string]*feeCache{},
 		wake: newWakers(), news: newWaker(), waker: o.Waker, others: newTeller(), metrics: newMetrics(),
 	}

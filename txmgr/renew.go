@@ -103,7 +103,7 @@ func (w *worker) again(ctx context.Context, slot *LineSlot, old *Attempt) (*Atte
 		if intent == nil {
 			return nil, nil
 		}
-		fees, affordable := firstFees(intent, market, w.m.feeCap())
+		fees, affordable := firstFees(intent, market, w.m.feeCap(w.c.ID()))
 		if !affordable || old.Purpose == PurposeRaw {
 			return nil, w.note(ctx, map[string]string{intent.ID: "fee_cap: the price is above what it offers, and it may not offer more"})
 		}

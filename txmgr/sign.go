@@ -116,9 +116,9 @@ func (w *worker) openingFees(o order, market Market) Fees {
 	if intent == nil {
 		intent = &Intent{Request: Request{Speed: SpeedFast}}
 	}
-	fees, ok := firstFees(intent, market, w.m.feeCap())
+	fees, ok := firstFees(intent, market, w.m.feeCap(w.c.ID()))
 	if !ok { // the market rose since it was assigned: it waits in the pool, visibly
-		fees = Fees{Max: lower(intent.MaxFee, w.m.feeCap())}
+		fees = Fees{Max: lower(intent.MaxFee, w.m.feeCap(w.c.ID()))}
 		if market.BaseFee != nil {
 			fees.Tip = lower(lower(market.Tips[intent.Speed].Tip, intent.MaxTip), fees.Max)
 		}

@@ -129,12 +129,12 @@ func (w *worker) priced(ctx context.Context, o order, head bool) (*order, error)
 	if err != nil {
 		return nil, err
 	}
-	speed, limit := SpeedFast, w.m.feeCap()
+	speed, limit := SpeedFast, w.m.feeCap(w.c.ID())
 	if o.intent != nil && o.purpose != PurposeCancel {
 		speed = o.intent.Speed
 		limit = lower(o.intent.MaxFee, limit)
 		if o.intent.MaxFee == nil {
-			limit = lower(limit, w.m.ceiling(market.Tips[speed].Max))
+			limit = lower(limit, w.m.ceiling(w.c.ID(), market.Tips[speed].Max))
 		}
 	} else if o.intent != nil && !head {
 		limit = lower(o.intent.MaxFee, limit) // at the head alone a cancel may cost more

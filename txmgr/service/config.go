@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -71,6 +72,20 @@ type Spec struct {
 	// InFlight and Depth stand in for the driver's own; nil: the driver's.
 	InFlight *int    `json:"inFlight"`
 	Depth    *uint64 `json:"depth"`
+	// MaxFeePerGas stands in for TXM_MAX_FEE_PER_GAS, as a number or as text; 0: no cap, "": TXM_MAX_FEE_PER_GAS.
+	MaxFeePerGas json.Number `json:"maxFeePerGas"`
+}
+
+// feeCap reads MaxFeePerGas; nil if it is not set.
+func (s Spec) feeCap() (*big.Int, error) {
+	if s.MaxFeePerGas == "" {
+		return nil, nil
+	}
+	price, ok := new(big.Int).SetString(s.MaxFeePerGas.String(), 10)
+	if !ok || price.Sign() < 0 || price.BitLen() > 256 {
+		return nil, fmt.Errorf("TXM_CHAINS: chain %q: maxFeePerGas: want a whole number of the chain's smallest unit", s.ID)
+	}
+	return price, nil
 }
 
 // Delegates are the bounds of signed delegate actions (NEP-366), whose gas and deposits the signer pays.
@@ -116,6 +131,9 @@ func (c Chains) Parse() ([]Spec, error) {
 		s.ID = id
 		if id == "" || s.Driver == "" && len(s.URL) == 0 || s.InFlight != nil && *s.InFlight < 1 {
 			return nil, fmt.Errorf("%w: chain %q", errChains, id)
+		}
+		if _, err := s.feeCap(); err != nil {
+			return nil, err
 		}
 		list = append(list, s)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"os"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -83,7 +84,7 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 	if err := s.db.Migrate(ctx, access.Schema); err != nil {
 		return err
 	}
-	chains, err := open(ctx, cfg.Chains, deps.Drivers)
+	chains, caps, err := open(ctx, cfg.Chains, deps.Drivers)
 	s.chains = chains
 	if err != nil {
 		return err
@@ -121,7 +122,7 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 		s.keys = append(s.keys, one)
 	}
 	s.Manager, err = txmgr.New(txmgr.Options{
-		Config: cfg.Manager, Store: store, Chains: chains, Keys: s.keys, Pools: pools, Guard: guard, Log: deps.Log, Waker: store.Waker(),
+		Config: cfg.Manager, Store: store, Chains: chains, Keys: s.keys, Pools: pools, Guard: guard, Log: deps.Log, Waker: store.Waker(), FeeCaps: caps,
 		Leases: lease.NewKeeper(s.db, "txm", cfg.Manager.Instance, lease.Options{TTL: cfg.Manager.Lease.Duration()}, deps.Log),
 	})
 	if err != nil {
@@ -159,24 +160,31 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 // Signs is the number of keys that the manager signs with, those of accounts on NEAR among them.
 func (s *Service) Signs() int { return len(s.keys) }
 
-func open(ctx context.Context, cfg Chains, drivers map[string]Driver) ([]txmgr.Chain, error) {
+// open opens the chains, and returns those that it has opened, also with an error; caps are their own
+// prices, by chain.
+func open(ctx context.Context, cfg Chains, drivers map[string]Driver) (chains []txmgr.Chain, caps map[string]*big.Int, err error) {
 	specs, err := cfg.Parse()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var chains []txmgr.Chain
+	caps = map[string]*big.Int{}
 	for _, spec := range specs {
 		driver, ok := drivers[spec.Driver]
 		if !ok {
-			return chains, fmt.Errorf("TXM_CHAINS: chain %s: there is no driver %q", spec.ID, spec.Driver)
+			return chains, nil, fmt.Errorf("TXM_CHAINS: chain %s: there is no driver %q", spec.ID, spec.Driver)
 		}
 		chain, err := driver(ctx, spec)
 		if err != nil {
-			return chains, fmt.Errorf("TXM_CHAINS: chain %s: %w", spec.ID, err)
+			return chains, nil, fmt.Errorf("TXM_CHAINS: chain %s: %w", spec.ID, err)
 		}
 		chains = append(chains, chain)
+		if price, err := spec.feeCap(); err != nil {
+			return chains, nil, err
+		} else if price != nil {
+			caps[chain.ID()] = price
+		}
 	}
-	return chains, nil
+	return chains, caps, nil
 }
 
 // key is a signer as the manager wants it.
