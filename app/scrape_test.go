@@ -111,7 +111,7 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 		`rpc_relay_txpool_operations_total{operation="add"}`:                     4,
 		`rpc_relay_txpool_operations_total{operation="remove"}`:                  4,
 		`rpc_websocket_active_connections`:                                       1,
-		`rpc_websocket_active_connections_per_ip{ip="127.0.0.1"}`:                1,
+		`rpc_websocket_active_connections_per_ip`:                                1,
 		`rpc_websocket_connections_established_total`:                            1,
 		`rpc_websocket_messages_received_total`:                                  1,
 		`rpc_websocket_method_counter{method="eth_chainId"}`:                     1,

@@ -12,7 +12,7 @@ import (
 )
 
 // Metrics are the numbers of the JSON-RPC servers, not registered anywhere. Labels are bounded: methods that do
-// not exist count as "unknown", and the series of a client's address end with its last WebSocket connection.
+// not exist count as "unknown". No label has a client's address: who may read metrics is not to learn who the clients are.
 type Metrics struct {
 	methodResponse *prometheus.HistogramVec // ms, by method and HTTP status
 	methodResult   *prometheus.HistogramVec // ms, by method and code, for batch items
@@ -40,7 +40,7 @@ type wsMetrics struct {
 	limitedByTTL    prometheus.Counter
 	limitedByIP     prometheus.Counter
 	slow            prometheus.Counter
-	perIP           *prometheus.GaugeVec
+	busiest         prometheus.Gauge
 }
 
 var millisecondBuckets = [...]float64{5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 20000, 30000, 40000, 50000, 60000}
@@ -83,9 +83,9 @@ func newWSMetrics(buckets []float64) wsMetrics {
 		limited:      counter("rpc_websocket_total_connection_limit_enforced", "WebSocket connections refused because there were too many."),
 		limitedByTTL: counter("rpc_websocket_total_connection_limit_by_ttl_enforced", "WebSocket connections closed because nothing went over them."),
 		limitedByIP:  counter("rpc_websocket_total_connection_limit_by_ip_enforced", "WebSocket connections refused because their address had too many."),
-		perIP: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "rpc_websocket_active_connections_per_ip", Help: "Open WebSocket connections of each client address that has one (of IPv6: of each /64).",
-		}, []string{"ip"}),
+		busiest: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "rpc_websocket_active_connections_per_ip", Help: "Open WebSocket connections of the client address (of IPv6: of the /64) that has the maximum.",
+		}),
 		slow: counter("rpc_websocket_slow_clients_total", "WebSocket connections closed because the client read too slowly."),
 	}
 }
@@ -109,7 +109,7 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.connections, m.refusedConnections,
 		m.ws.methods, m.ws.messages, m.ws.opened, m.ws.closed, m.ws.duration,
 		m.ws.messageDuration, m.ws.active, m.ws.limited, m.ws.limitedByTTL,
-		m.ws.limitedByIP, m.ws.slow, m.ws.perIP,
+		m.ws.limitedByIP, m.ws.slow, m.ws.busiest,
 	}
 }
 

@@ -28,7 +28,7 @@ type WSServer struct {
 
 	mu       sync.Mutex
 	conns    map[*wsConn]struct{} // guarded by mu
-	byIP     map[string]int       // open connections by client; guarded by mu
+	byIP     census               // open connections by client; guarded by mu
 	refusing int                  // connections that are being refused; guarded by mu
 	draining bool                 // guarded by mu
 	empty    chan struct{}        // closed when draining and conns is empty
@@ -50,7 +50,7 @@ func NewWSServer(d *Dispatcher) *WSServer {
 		scratches:  sync.Pool{New: func() any { b := make([]byte, 0, scratchSize); return &b }},
 		pingOpcode: opPing,
 		conns:      make(map[*wsConn]struct{}),
-		byIP:       make(map[string]int),
+		byIP:       newCensus(),
 		empty:      make(chan struct{}),
 	}
 	if d.config.Profile == ProfileHiero {
@@ -121,14 +121,13 @@ func (s *WSServer) enroll(c *wsConn) (e ending, ok bool) {
 		m.limited.Inc()
 		e = ending{code: closeTooMany, reason: reasonTooMany, notice: limitNotice(
 			closeTooMany, reasonTooMany, "max_connection", int64(s.config.ConnectionLimit))}
-	case s.byIP[c.client] >= s.config.ConnectionLimitPerIP:
+	case s.byIP.of[c.client] >= s.config.ConnectionLimitPerIP:
 		m.limitedByIP.Inc()
 		e = ending{code: closeTooManyPerIP, reason: reasonTooManyPerIP, notice: limitNotice(
 			closeTooManyPerIP, reasonTooManyPerIP, "max_connection", int64(s.config.ConnectionLimitPerIP))}
 	default:
 		s.conns[c] = struct{}{}
-		s.byIP[c.client]++
-		m.perIP.WithLabelValues(c.client).Inc()
+		m.busiest.Set(float64(s.byIP.add(c.client)))
 		m.opened.Inc()
 		m.active.Inc()
 		return ending{}, true
@@ -156,11 +155,7 @@ func (s *WSServer) dismiss(c *wsConn) {
 	delete(s.conns, c)
 	m.closed.Inc()
 	m.active.Dec()
-	m.perIP.WithLabelValues(c.client).Dec()
-	if s.byIP[c.client]--; s.byIP[c.client] == 0 {
-		delete(s.byIP, c.client)
-		m.perIP.DeleteLabelValues(c.client)
-	}
+	m.busiest.Set(float64(s.byIP.remove(c.client)))
 	if s.draining && len(s.conns) == 0 {
 		close(s.empty)
 	}

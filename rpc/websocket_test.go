@@ -205,28 +205,49 @@ func eventually(t *testing.T, cond func() bool) {
 func TestWebSocketMetricsNameNoAddress(t *testing.T) {
 	m := NewMetrics()
 	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{Metrics: m}))
-	for i := range 5 {
-		ws := dial(t, url, http.Header{"X-Forwarded-For": {fmt.Sprintf("10.0.0.%d", i)}})
-		send(t, ws, chainIDCall)
-		receive(t, ws)
-		ws.Close()
-	}
-	eventually(t, func() bool { return value(m.ws.closed) == 5 })
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m.Collectors()...)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, series := range f.Metric {
-			if text := series.String(); strings.Contains(text, "10.0.0.") || strings.Contains(text, "127.0.0.1") {
-				t.Errorf("%s: %s", f.GetName(), text)
+	clients := [...]string{"10.0.0.1", "10.0.0.2", "10.0.0.2", "2001:db8::7", "10.0.0.3"}
+	scrape := func(when string) {
+		t.Helper()
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, series := range f.Metric {
+				text := series.String()
+				for _, client := range append(clients[:], "127.0.0.1", "2001:db8:") {
+					if strings.Contains(text, client) {
+						t.Errorf("%s, %s: %s", when, f.GetName(), text)
+					}
+				}
 			}
 		}
 	}
-	if got := value(m.ws.methods.WithLabelValues("eth_chainId")); got != 5 {
-		t.Errorf("calls: got %v, want 5", got)
+	var open []*websocket.Conn
+	for _, client := range clients {
+		ws := dial(t, url, http.Header{"X-Forwarded-For": {client}})
+		send(t, ws, chainIDCall)
+		receive(t, ws)
+		open = append(open, ws)
+	}
+	scrape("while they are open")
+	if got := value(m.ws.busiest); got != 2 {
+		t.Errorf("the maximum of one address: got %v, want 2", got)
+	}
+	open[1].Close()
+	eventually(t, func() bool { return value(m.ws.busiest) == 1 })
+	for _, ws := range open {
+		ws.Close()
+	}
+	eventually(t, func() bool { return value(m.ws.closed) == float64(len(clients)) })
+	scrape("after they are closed")
+	if got := value(m.ws.busiest); got != 0 {
+		t.Errorf("the maximum of no address: got %v, want 0", got)
+	}
+	if got := value(m.ws.methods.WithLabelValues("eth_chainId")); got != float64(len(clients)) {
+		t.Errorf("calls: got %v, want %d", got, len(clients))
 	}
 }
 
