@@ -369,4 +369,20 @@ func TestCallsOverRedis(t *testing.T) {
 	if status := call(local, "eth_chainId", "192.0.2.1"); status != http.StatusOK {
 		t.Errorf("counted in the process: %d", status)
 	}
+
+	// Whoever has one address of IPv6 has all of its /64.
+	for _, relays := range [][]*app.App{{one, two}, {local, local}} {
+		for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusOK, http.StatusTooManyRequests, http.StatusTooManyRequests} {
+			from := fmt.Sprintf("2001:db8:0:1:%x::1", i)
+			if status := call(relays[i%2], "eth_chainId", from); status != want {
+				t.Errorf("call %d, from %s: %d, want %d", i, from, status, want)
+			}
+		}
+		if status := call(relays[0], "eth_chainId", "2001:db8:0:2::1"); status != http.StatusOK {
+			t.Errorf("another /64: %d", status)
+		}
+	}
+	if n, err := server.Client().Get(t.Context(), "ratelimit:2001:db8:0:1::/64:eth_chainId").Int(); err != nil || n < 4 {
+		t.Errorf("Redis counted %d calls of the /64, %v", n, err)
+	}
 }

@@ -140,7 +140,7 @@ type WebSocketConfig struct {
 
 // RateLimitConfig holds how often one address may call one method per window.
 type RateLimitConfig struct {
-	// Turns the limit off.
+	// Turns the limit off. It counts an IPv6 address together with the others of its /64.
 	Disabled bool `env:"RATE_LIMIT_DISABLED" envDefault:"true"`
 	// Length of the window. Milliseconds.
 	Window envx.Millis `env:"LIMIT_DURATION" envDefault:"60000"`

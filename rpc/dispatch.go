@@ -256,8 +256,9 @@ func (d *Dispatcher) admitCaller(ctx context.Context, ex *exchange, e *entry) (f
 	return fault{}, true
 }
 
+// allowed counts a call of a client. Whoever has one address of IPv6 has all of its /64, so these count together.
 func (d *Dispatcher) allowed(ctx context.Context, ex *exchange, method string) bool {
-	if d.limiter == nil || d.limiter.Allow(ctx, ex.request.IP, method) {
+	if d.limiter == nil || d.limiter.Allow(ctx, budget.ClientOf(ex.request.IP), method) {
 		return true
 	}
 	d.metrics.rateLimited.WithLabelValues(method, d.storeType).Inc()

@@ -295,6 +295,26 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
+// Whoever has one address of IPv6 has all of its /64, and so has no more calls than one address.
+func TestRateLimitCountsIPv6ByNetwork(t *testing.T) {
+	d := testDispatcher(t, testConfig(), Options{Limiter: NewWindowLimiter(time.Hour, func(string) int { return 2 })})
+	for _, call := range []struct {
+		from string
+		want int
+	}{
+		{"2001:db8:0:1::1", 200}, {"2001:db8:0:1:ffff::9", 200}, {"2001:db8:0:1::2", 429}, {"2001:db8:0:1:a:b:c:d", 429},
+		{"2001:db8:0:2::1", 200},
+		{"192.0.2.1", 200}, {"::ffff:192.0.2.1", 200}, {"192.0.2.1", 429}, {"192.0.2.2", 200},
+	} {
+		ctx, r := withRequest(t.Context(), Request{ID: "test", IP: call.from})
+		ex := d.begin(ctx, TransportHTTP, r, []byte(chainIDCall))
+		if got := ex.httpStatus(); got != call.want {
+			t.Errorf("%s: status %d, want %d", call.from, got, call.want)
+		}
+		ex.release()
+	}
+}
+
 func TestWindowLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := testConfig().RateLimit
