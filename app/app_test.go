@@ -24,6 +24,13 @@ const operatorKey = "105d050185ccb907fba04dd92d8de9e32c18305e097ab41dadda21489a2
 func start(t *testing.T, more ...string) *app.App {
 	t.Helper()
 	relay := build(t, more...)
+	serving(t, relay)
+	return relay
+}
+
+// serving runs a relay until the test ends.
+func serving(t *testing.T, relay *app.App) {
+	t.Helper()
 	http, ws := relay.Endpoints()
 	if err := relay.Listen(t.Context(), http, ws); err != nil {
 		t.Fatal(err)
@@ -37,7 +44,6 @@ func start(t *testing.T, more ...string) *app.App {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	return relay
 }
 
 func build(t *testing.T, more ...string) *app.App {

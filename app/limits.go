@@ -20,7 +20,7 @@ import (
 func (a *App) limiter() (rpc.Limiter, []prometheus.Collector) {
 	cfg, store := a.cfg.RPC.RateLimit, a.cfg.Limit.CallStore
 	a.callLimits.Store(&cfg)
-	limits := func(method string) int { return a.callLimits.Load().TierLimit(ethapi.Tier(method)) }
+	limits := func(method string) int { return a.callLimits.Load().MethodLimit(method, ethapi.Tier(method)) }
 	here := rpc.NewWindowLimiter(cfg.Window.Duration(), limits)
 	calls := limit.NewCalls(limit.CallsConfig{
 		Redis: a.redis, Window: cfg.Window.Duration(), Limit: limits, Timeout: a.cfg.Limit.RedisTimeout.Duration(), Instead: here,
@@ -39,6 +39,19 @@ func (a *App) limiter() (rpc.Limiter, []prometheus.Collector) {
 func (a *App) warnOfIdle(f apikey.File) {
 	for method, holder := range a.dispatcher.Idle(f) {
 		a.log.Warn("an API key allows a method that this relay does not have; is it misspelt?", "method", method, "key", holder)
+	}
+}
+
+// warnOfIdleLimits tells of limits that limit nothing.
+func (a *App) warnOfIdleLimits(limits rpc.MethodLimits) {
+	if len(limits) == 0 {
+		return
+	}
+	if a.cfg.RPC.RateLimit.Disabled {
+		a.log.Warn("METHOD_RATE_LIMITS has no effect while RATE_LIMIT_DISABLED is true")
+	}
+	for _, method := range a.dispatcher.IdleLimits(limits) {
+		a.log.Warn("METHOD_RATE_LIMITS names a method that this relay does not have; is it misspelt?", "method", method)
 	}
 }
 

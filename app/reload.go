@@ -56,6 +56,7 @@ func (a *App) Reload(ctx context.Context) (Reloaded, error) {
 	a.keys.Replace(next.RPC.Keys.APIKeys)
 	a.ws.EndRevoked()
 	a.warnOfIdle(next.RPC.Keys.APIKeys)
+	a.warnOfIdleLimits(limits.Methods)
 	r.apply(next)
 	a.log.InfoContext(ctx, "the settings were read again", "changed", done.Changed, "need_a_restart", done.Restart)
 	return done, nil

@@ -131,6 +131,7 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.warnOfIdle(cfg.RPC.Keys.APIKeys)
+	a.warnOfIdleLimits(cfg.RPC.RateLimit.Methods)
 	a.ws = rpc.NewWSServer(a.dispatcher)
 	a.http = rpc.NewHTTPServer(a.dispatcher, a.httpOptions(api))
 	return a.register(metrics.Collectors(), collectors, a.keys.Collectors(), quotas.Collectors(), a.budget.Collectors(), a.nonces.Collectors(), a.locks.Collectors(), a.mirror.Collectors(), a.cache.Collectors(), a.consensus.Collectors(), a.submitter.Collectors(), a.subscriptions.Collectors(), a.pool.Collectors(), a.promises.Collectors(), a.trace.Collectors(), api.Collectors(), a.memory.Collectors(), a.costs.collectors(), a.tracer.Collectors(), a.ownCollectors())

@@ -152,6 +152,8 @@ type RateLimitConfig struct {
 	Tier3 int `env:"TIER_3_RATE_LIMIT" envDefault:"1600" reload:"true"`
 	// Calls per window of all other methods.
 	Default int `env:"DEFAULT_RATE_LIMIT" envDefault:"200" reload:"true"`
+	// Calls per window of single methods, in place of their tier's: eth_getLogs=50,debug_*=5. A name goes before a pattern, and a longer pattern before a shorter one; each method that a pattern fits has the limit for itself. 0 refuses every call. Callers with an API key have the limits of their key.
+	Methods MethodLimits `env:"METHOD_RATE_LIMITS" reload:"true"`
 }
 
 const megabyte = 1 << 20

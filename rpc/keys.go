@@ -105,17 +105,7 @@ func (d *Dispatcher) within(ctx context.Context, h *apikey.Holder, what string, 
 // Idle returns the methods that keys name and that are not in the table, with a holder of each. The operator is told
 // of them: they may be misspelt.
 func (d *Dispatcher) Idle(f apikey.File) map[string]string {
-	idle := f.Patterns()
-	for pattern := range idle {
-		stem, many := strings.CutSuffix(pattern, "*")
-		for name := range d.methods {
-			if name == pattern || many && strings.HasPrefix(name, stem) {
-				delete(idle, pattern)
-				break
-			}
-		}
-	}
-	return idle
+	return withoutMethods(d, f.Patterns())
 }
 
 // refuseHandshake answers an upgrade request that brings no valid key.

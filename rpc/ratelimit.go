@@ -28,6 +28,15 @@ func (c *RateLimitConfig) TierLimit(tier int) int {
 	return c.Default
 }
 
+// MethodLimit returns how many calls of a method of the tier one address may make per window: the limit that the
+// method has for itself, or else that of its tier.
+func (c *RateLimitConfig) MethodLimit(method string, tier int) int {
+	if limit, ok := c.Methods.of(method); ok {
+		return limit
+	}
+	return c.TierLimit(tier)
+}
+
 // maxWindows bounds the memory of a WindowLimiter to some tens of megabytes.
 const maxWindows = 100_000
 

@@ -37,18 +37,24 @@ type Calls struct {
 	cfg      CallsConfig
 	count    *redis.Script
 	breaker  breaker
-	over     *lru.Cache[caller, time.Time] // until when
+	over     *lru.Cache[caller, excess]
 	failures *prometheus.CounterVec
 }
 
 type caller struct{ ip, method string }
+
+// excess is that a caller has reached a limit; it ends with the window, and with a higher limit.
+type excess struct {
+	until time.Time
+	limit int
+}
 
 // knownOver bounds the memory for addresses that are over their limit.
 const knownOver = 10_000
 
 // NewCalls makes a limiter. It does not connect.
 func NewCalls(cfg CallsConfig) *Calls {
-	over, err := lru.New[caller, time.Time](knownOver)
+	over, err := lru.New[caller, excess](knownOver)
 	if err != nil {
 		panic(err) // only a size below 1 fails
 	}
@@ -69,30 +75,30 @@ func (c *Calls) StoreType() string { return "RedisRateLimit" }
 // Allow counts a call and reports whether it is within the limit.
 func (c *Calls) Allow(ctx context.Context, ip, method string) bool {
 	now := time.Now()
-	who := caller{ip, method}
-	if until, ok := c.over.Get(who); ok && now.Before(until) {
+	who, limit := caller{ip, method}, c.cfg.Limit(method)
+	if known, ok := c.over.Get(who); ok && now.Before(known.until) && limit <= known.limit {
 		return false
 	}
 	if c.breaker.closed(now) {
-		count, left, err := c.ask(ctx, who)
+		count, left, err := c.ask(ctx, who, limit)
 		c.breaker.report(err == nil || redisx.IsShort(err), time.Now())
 		if err == nil {
 			if left > 0 {
-				c.over.Add(who, now.Add(left))
+				c.over.Add(who, excess{now.Add(left), limit})
 			}
-			return count <= int64(c.cfg.Limit(method))
+			return count <= int64(limit)
 		}
 	}
 	c.failures.WithLabelValues("Redis", method).Inc()
 	return c.cfg.Instead.Allow(ctx, ip, method)
 }
 
-func (c *Calls) ask(ctx context.Context, who caller) (count int64, left time.Duration, err error) {
+func (c *Calls) ask(ctx context.Context, who caller, limit int) (count int64, left time.Duration, err error) {
 	// A caller that goes away must not look like a Redis that does.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
 	defer cancel()
 	key := "ratelimit:" + who.ip + ":" + who.method
-	reply, err := c.count.Run(ctx, c.cfg.Redis, []string{key}, c.cfg.Window.Milliseconds(), c.cfg.Limit(who.method)).Int64Slice()
+	reply, err := c.count.Run(ctx, c.cfg.Redis, []string{key}, c.cfg.Window.Milliseconds(), limit).Int64Slice()
 	if err != nil {
 		return 0, 0, err
 	}

@@ -79,6 +79,24 @@ func TestCallsAreCountedTogether(t *testing.T) {
 	}
 }
 
+// A limit that is raised counts at once, also for a caller that was over the old one; so does a lower one.
+func TestCallsWithAnotherLimit(t *testing.T) {
+	server := redistest.Start(t)
+	limit := 1
+	c := NewCalls(CallsConfig{
+		Redis: connect(t, server.URL()), Window: time.Hour, Timeout: patience, Instead: &refusing{}, Limit: func(string) int { return limit },
+	})
+	for i, step := range []struct {
+		limit int
+		want  bool
+	}{{1, true}, {1, false}, {1, false}, {4, true}, {4, true}, {4, false}, {0, false}, {8, true}} {
+		limit = step.limit
+		if got := c.Allow(t.Context(), "192.0.2.1", "eth_call"); got != step.want {
+			t.Errorf("call %d, limit %d: %v", i, limit, got)
+		}
+	}
+}
+
 func TestCallWindows(t *testing.T) {
 	server := redistest.Start(t)
 	c, _, _ := newTestCalls(t, server.URL(), 500*time.Millisecond, patience)
