@@ -41,7 +41,7 @@ type Config struct {
 	MaxQueue int `env:"LOCK_MAX_QUEUE_PER_SENDER" envDefault:"1024"`
 	// Give up the place of a queued transaction whose client has disconnected.
 	CancelOnDisconnect bool `env:"LOCK_CANCEL_ON_DISCONNECT" envDefault:"false"`
-	// How long a transaction that is ahead of the sender's expected nonce waits for its predecessor. One that is next never waits for this, and none does with DISABLE_MN_PRECHECKS_ON_TX_SENDING, since nobody can tell what is next then. 0 = off: nobody waits. Among the transactions queued here the expected nonce goes first, else the order of arrival decides; a nonce that is ahead of them all is refused at once.
+	// How long a transaction that is ahead of the sender's expected nonce waits for its predecessor. One that is next never waits for this, and none does with DISABLE_MN_PRECHECKS_ON_TX_SENDING, since nobody can tell what is next then. 0 = off: nobody waits. Among the transactions queued here the expected nonce goes first, else the order of arrival decides; one that is ahead of them all is refused at once where the gap is certain, and sent otherwise. A lane that recovers keeps what is ahead all the same (NONCE_RECOVERY_MS).
 	GapHold envx.Millis `env:"NONCE_GAP_HOLD_MS" envDefault:"250"`
 	// How long, from its arrival, a transaction is kept while its sender's lane recovers: because one before it vanished, is unclear, or was held by a relay that died. It is sent when what it follows has been executed, else its client is told that it was not executed. 0 = off: it is told at once. No client waits for longer for its transaction's turn either, whatever the reason: 50 s with 0, and NONCE_GAP_HOLD_MS if that is more.
 	Recovery envx.Millis `env:"NONCE_RECOVERY_MS" envDefault:"50000"`

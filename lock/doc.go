@@ -54,7 +54,11 @@
 //	scripts.go, wire.go, lua                     the transport: one script a call, and its formats
 //	remote.go, heartbeat.go, beatcall.go, watch.go  whether Redis answers, and who lives
 //
-// lane.mu is touched by methods of lane, and of its tickets, leases and submissions, alone.
+// These alone lock lane.mu. What else touches what it guards runs under it, called by one of them:
+//
+//	lane Ticket Lease Submitted  their methods
+//	Service                      EnterFor Forget ForceRelease; eachBusy, which calls a function under it for each lane in use
+//	remote                       received watch watchSome force
 //
 // # A ticket's life
 //
@@ -77,10 +81,11 @@
 //
 // All tickets of a process stand in its own lanes, whoever decides. While Redis decides, one worker per lane
 // sends their places to Redis in ticket order, and a place is answered by a grant: in the reply of the script
-// that made it, or over Pub/Sub. While it does not, the lane's own order decides. So when Redis fails, nobody
-// waits for it for longer than two deadlines, and the order inside the process stays; when it returns, the turn
-// in progress is adopted and all places are sent again, in ticket order. Redis trouble never fails or blocks a
-// transaction; while it lasts, only the order between processes is lost.
+// that made it, or over Pub/Sub. While it does not, the lane's own order decides. So the order
+// inside the process stays when Redis fails; when it returns, the turn in progress is adopted and all places are sent
+// again, in ticket order. A lane of this process alone waits for a Redis that is silent for two deadlines at most:
+// that of its call and that of a heartbeat. A lane that others share waits for LOCK_REDIS_PATIENCE_MS more. Redis
+// trouble fails no transaction, and blocks none for longer; while it lasts, only the order between processes is lost.
 //
 // A call that fails pauses its own lane, and a heartbeat is sent at once, whose verdict holds for all. A late
 // heartbeat is waited for while Redis answers anything else, or if this process itself stood still; else Redis

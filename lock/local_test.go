@@ -150,3 +150,47 @@ func ready(t testing.TB, svc *lock.Service) {
 	t.Helper()
 	eventually(t, "Redis is used", func() bool { return svc.RedisUp() && svc.Pushed() })
 }
+
+// Without a window nobody waits for a predecessor. What is ahead is refused where the gap is certain, goes where only
+// the mirror node shows it, which lags, and is kept by a lane that recovers.
+func TestGapWithoutAWindow(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		before func(*lock.Lease) // what came of nonce 5, behind which 9 waits; nil: 9 came alone
+		want   lock.Step
+	}{
+		{"nothing but the mirror node's word", nil, lock.Go},
+		{"5 was accepted", func(l *lock.Lease) { advance(l, 5) }, lock.Refuse},
+		{"5 is unclear", func(l *lock.Lease) {
+			l.Next(5, true)
+			l.Report(lock.Report{Outcome: lock.Unclear, Submission: lock.Submission{Node: "0.0.3", TxID: "0.0.2@1.1", Open: true}})
+		}, lock.HoldBack},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			svc := newLocal(t, nil)
+			var first *lock.Ticket
+			if c.before != nil {
+				first = enter(t, svc, 5)
+			}
+			ahead := enter(t, svc, 9)
+			if c.before != nil {
+				lease, err := first.Wait(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.before(lease)
+				lease.Release()
+			}
+			lease, err := ahead.Wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lease.Release()
+			if n := lease.Next(5, true); n.Step != c.want {
+				t.Errorf("step %d, want %d: %+v", n.Step, c.want, n)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 // Package feed follows the blocks of a chain, for subscriptions and for all else that needs every block once and
-// in order. It is the only follower of blocks. It knows no mirror node: a Source gives blocks, and a Sink uses
-// them.
+// in order. A relay has one follower, for all its subscriptions. Watchers have their own
+// (package watch), since the blocks of their chains may be replaced, and these never are. The follower knows no mirror
+// node: a Source gives blocks, and a Sink uses them.
 //
 // # Use
 //
