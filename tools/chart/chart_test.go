@@ -14,9 +14,6 @@ import (
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/yannh/kubeconform/pkg/validator"
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/chartutil"
 	"sigs.k8s.io/yaml"
 )
 
@@ -46,49 +43,6 @@ func (o object) at(t *testing.T, path ...any) any {
 		}
 	}
 	return now
-}
-
-// rendered is what the chart makes of values: objects by kind, all of it as text, and the notes.
-type rendered struct {
-	objects map[string]object
-	text    string
-	notes   string
-}
-
-// render does what helm template does.
-func render(t *testing.T, values string) rendered {
-	t.Helper()
-	chart, err := loader.Load(filepath.Join(root, "packaging/helm/lockstep"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	given, err := chartutil.ReadValues([]byte(values))
-	if err != nil {
-		t.Fatal(err)
-	}
-	install := action.NewInstall(new(action.Configuration))
-	install.DryRun, install.ClientOnly, install.ReleaseName, install.Namespace = true, true, "mine", "relays"
-	install.KubeVersion = &chartutil.KubeVersion{Version: "v1.34.2", Major: "1", Minor: "34"}
-	release, err := install.Run(chart, given)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := rendered{objects: map[string]object{}, text: release.Manifest, notes: release.Info.Notes}
-	for text := range strings.SplitSeq(release.Manifest, "\n---\n") {
-		var o object
-		if err := yaml.Unmarshal([]byte(text), &o); err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
-		if o == nil {
-			continue
-		}
-		kind := fmt.Sprint(o["kind"])
-		if out.objects[kind] != nil {
-			t.Errorf("two objects of the kind %s", kind)
-		}
-		out.objects[kind] = o
-	}
-	return out
 }
 
 func (r rendered) settings(t *testing.T) map[string]string {

@@ -1,5 +1,5 @@
-// Package chart checks the Helm chart in packaging/helm/lockstep: it is rendered as helm template does, with the values of
-// the chart, with those that hiero-json-rpc-relay's chart has, and with everything turned on. kubeconform holds the result
+// Package chart checks the Helm chart in packaging/helm/lockstep: Helm's own engine renders it as helm
+// template does, with the values of the chart, with those that hiero-json-rpc-relay's chart has, and with everything turned on. kubeconform holds the result
 // against the schemas of Kubernetes, which are made from its OpenAPI document, and the relay itself reads its settings. The
 // loader of docker compose reads the compose file beside it.
 //
