@@ -106,6 +106,22 @@ func javascript(t *testing.T, n *network) {
 				script(t, client.script, input("batch"), &got)
 				checkBatch(t, got)
 			})
+			if client.name != "ethers" {
+				return
+			}
+			t.Run("a gas price and no chain id", func(t *testing.T) {
+				type report struct {
+					Type    int            `json:"type"`
+					ChainID string         `json:"chainId"`
+					Status  int            `json:"status"`
+					From    common.Address `json:"from"`
+				}
+				var got report
+				script(t, client.script, input("priceOnly"), &got)
+				if want := (report{Type: 1, ChainID: "0", Status: 1, From: sender.address()}); got != want {
+					t.Errorf("got %+v, want %+v", got, want)
+				}
+			})
 		})
 	}
 }

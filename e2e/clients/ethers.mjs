@@ -1,6 +1,6 @@
 // ethers v6, used as its manual shows.
 
-import { Contract, ContractFactory, JsonRpcProvider, Wallet, WebSocketProvider, parseEther, toQuantity, verifyAuthorization } from 'ethers';
+import { Contract, ContractFactory, JsonRpcProvider, Transaction, Wallet, WebSocketProvider, parseEther, toQuantity, verifyAuthorization } from 'ethers';
 import { filled, numbered, ofAccessList, ofHistory, ofLogs, ofReceipts, ofSimulation, run, subscribed, traces, until } from './task.mjs';
 
 function connect({ rpc, privateKey }) {
@@ -57,6 +57,18 @@ async function value(input) {
     spent: before[0] - after[0],
     cost: amount + receipt.gasUsed * receipt.gasPrice,
   };
+}
+
+// priceOnly signs with a gas price and neither a type nor a chain id: ethers makes a transaction of type 1 for chain 0.
+async function priceOnly(input) {
+  const { provider, wallet } = connect(input);
+  const raw = await wallet.signTransaction({
+    to: input.recipient, value: parseEther('1'), gasLimit: 1_000_000n,
+    gasPrice: (await provider.getFeeData()).gasPrice, nonce: await wallet.getNonce(),
+  });
+  const { type, chainId } = Transaction.from(raw);
+  const receipt = await (await provider.broadcastTransaction(raw)).wait();
+  return { type, chainId, status: receipt.status, from: receipt.from };
 }
 
 // batch makes several calls in one tick, which ethers sends as one JSON-RPC batch.
@@ -178,4 +190,4 @@ async function delegate(input) {
   };
 }
 
-await run({ token, value, batch, burst, objects, readings, pending, delegate });
+await run({ token, value, priceOnly, batch, burst, objects, readings, pending, delegate });
