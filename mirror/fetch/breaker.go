@@ -11,7 +11,8 @@ import (
 //	open       after so many failures in a row: none does, for a pause
 //	half-open  when the pause is over: one does. If it fails the next pause is longer.
 //
-// Any success closes it, also of a request that began before it opened.
+// Any success closes it, also of a request that began before it opened. A failure of a request that began before
+// the last success says nothing of the time since: after a hang, requests still run out of time when all is well.
 type breaker struct {
 	limit int           // failures that open it; 0: it never opens
 	pause time.Duration // the first one
@@ -19,6 +20,7 @@ type breaker struct {
 	mu       sync.Mutex
 	failures int       // guarded by mu; in a row
 	since    time.Time // guarded by mu; of the first of them
+	well     time.Time // guarded by mu; of the last success
 	until    time.Time // guarded by mu; no request before that while it is open
 	last     error     // guarded by mu; the newest failure
 	asked    time.Time // guarded by mu; the address wants no request before
@@ -69,20 +71,23 @@ func (b *breaker) length() time.Duration {
 	return jitter(b.pause << min(max(b.failures-b.limit, 0), longestPause))
 }
 
-func (b *breaker) succeeded() {
+func (b *breaker) succeeded(now time.Time) {
 	b.mu.Lock()
-	b.failures, b.last = 0, nil
+	b.failures, b.last, b.well = 0, nil, now
 	b.mu.Unlock()
 }
 
 // blink is how long failures in a row do not count as an outage yet while the breaker is closed.
 const blink = 2 * time.Second
 
-// failed notes a failure and tells whether the address is out: the breaker is open, or
-// nothing but failures came for longer than a blink.
-func (b *breaker) failed(now time.Time, err error) (out bool) {
+// failed notes the failure of a request that began then, and tells whether the address is out: the breaker is
+// open, or nothing but failures came for longer than a blink.
+func (b *breaker) failed(began, now time.Time, err error) (out bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if began.Before(b.well) {
+		return false
+	}
 	if b.failures == 0 {
 		b.since = now
 	}

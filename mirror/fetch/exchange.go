@@ -117,21 +117,21 @@ func (f *Fetcher) retryable(err error) bool {
 	return e.Status == StatusNoAnswer || e.cause != nil && e.Status == StatusTimeout || f.retryCodes[e.Status]
 }
 
-// settle tells the upstream's breaker how a request ended. A caller that gave up says nothing about it.
-func (f *Fetcher) settle(ctx context.Context, u *upstream, q Request, err error) {
-	d := u.address(q.Service)
+// settle tells the upstream's breaker how a request ended that began then. A caller that gave up says nothing about it.
+func (f *Fetcher) settle(ctx context.Context, u *upstream, q Request, began time.Time, err error) {
+	d, now := u.address(q.Service), time.Now()
 	var e *Error
 	switch isError := errors.As(err, &e); {
 	case err == nil || err == ErrNotFound: //nolint:errorlint // made in attempt, never wrapped
-		d.succeeded()
+		d.succeeded(now)
 		d.outage.Up(ctx)
 	case !isError || errors.Is(err, ErrTooLong) || aboutUs(err):
 	case e.retryAfter > 0:
-		d.throttled(time.Now().Add(e.retryAfter), e)
+		d.throttled(now.Add(e.retryAfter), e)
 	case !ill(q, e):
-		d.succeeded()
+		d.succeeded(now)
 		d.outage.Up(ctx)
-	case d.failed(time.Now(), e), f.config.BreakerFailures == 0:
+	case d.failed(began, now, e), f.config.BreakerFailures == 0:
 		d.outage.Down(ctx, e)
 	}
 }

@@ -3,6 +3,8 @@ package fetch
 import (
 	"context"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -166,21 +168,26 @@ func (f *Fetcher) Run(ctx context.Context) error {
 
 func (f *Fetcher) watch(ctx context.Context, u *upstream) {
 	interval := f.config.HealthInterval.Duration()
-	pause := interval
-	for Pause(ctx, pause) == nil {
-		pause = interval
-		if u.rest.resting(time.Now()) {
+	var probes sync.WaitGroup
+	defer probes.Wait()
+	var probing atomic.Bool
+	// It looks twice in an interval, so that with jitter and all the return of a mirror node is noticed within one.
+	for look := 1; Pause(ctx, interval/2) == nil; look++ {
+		now := time.Now()
+		if u.rest.resting(now) {
 			continue
 		}
-		if u.rest.healthy(time.Now()) {
-			if len(f.upstreams) == 1 {
-				continue
+		// While it is healthy, every second look is enough, and one probe at a time. If it is not, a probe that hangs
+		// must not keep the next one back: that may be the first one that is answered. Their time bounds their number.
+		if u.rest.healthy(now) && (len(f.upstreams) == 1 || look%2 != 0 || probing.Load()) {
+			continue
+		}
+		probing.Store(true)
+		probes.Go(func() {
+			defer probing.Store(false)
+			if err := f.probeFor(ctx, u, interval); err != nil {
+				f.log.DebugContext(ctx, "mirror node probe failed", "upstream", u.name, "error", err)
 			}
-		} else { // so that its return is noticed soon, also after a hang
-			pause = interval / 2
-		}
-		if err := f.probeFor(ctx, u, interval); err != nil {
-			f.log.DebugContext(ctx, "mirror node probe failed", "upstream", u.name, "error", err)
-		}
+		})
 	}
 }

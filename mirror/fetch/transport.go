@@ -98,7 +98,7 @@ func (f *Fetcher) attemptOnce(ctx context.Context, u *upstream, q Request, read 
 	defer func() {
 		f.metrics.observe(ctx, q.Label, status, err, time.Since(started))
 		endSpan(span, u, status, err)
-		f.settle(ctx, u, q, err)
+		f.settle(ctx, u, q, started, err)
 	}()
 
 	timed, cancel := context.WithTimeout(ctx, f.config.Timeout.Duration())

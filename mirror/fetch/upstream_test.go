@@ -49,10 +49,10 @@ func TestBreakerTries(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	failure := errors.New("down")
 	b := breaker{limit: 2, pause: time.Second}
-	if b.failed(now, failure) || b.enter(now) != nil || b.state(now) != stateClosed {
+	if b.failed(now, now, failure) || b.enter(now) != nil || b.state(now) != stateClosed {
 		t.Error("open after one failure")
 	}
-	if !b.failed(now, failure) || !errors.Is(b.enter(now), failure) || b.state(now) != stateOpen {
+	if !b.failed(now, now, failure) || !errors.Is(b.enter(now), failure) || b.state(now) != stateOpen {
 		t.Error("closed after two")
 	}
 	now = now.Add(1250 * time.Millisecond) // the pause with most jitter
@@ -63,13 +63,19 @@ func TestBreakerTries(t *testing.T) {
 		t.Error("want exactly one try")
 	}
 	for range 10 {
-		b.failed(now, failure)
+		b.failed(now, now, failure)
 	}
 	if !errors.Is(b.enter(now.Add(11*time.Second)), failure) || b.enter(now.Add(20*time.Second)) != nil {
 		t.Error("the pause does not grow to 16 times, and no further")
 	}
-	if b.succeeded(); b.enter(now) != nil || b.state(now) != stateClosed {
+	if b.succeeded(now); b.enter(now) != nil || b.state(now) != stateClosed {
 		t.Error("a success does not close it")
+	}
+	for range 3 {
+		b.failed(now.Add(-time.Millisecond), now.Add(time.Second), failure)
+	}
+	if b.state(now.Add(time.Second)) != stateClosed {
+		t.Error("requests that began before it was well open it")
 	}
 	refusal := errors.New("throttled")
 	b.throttled(now.Add(time.Second), refusal)
@@ -79,7 +85,7 @@ func TestBreakerTries(t *testing.T) {
 	}
 	off := breaker{}
 	for range 3 {
-		if off.failed(now, failure) || off.enter(now) != nil {
+		if off.failed(now, now, failure) || off.enter(now) != nil {
 			t.Error("a breaker that is off opens")
 		}
 	}
