@@ -2,6 +2,7 @@ package mirrorrest_test
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/devnet/ledger"
+	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 )
 
@@ -42,6 +44,25 @@ func TestContract(t *testing.T) {
 	made := s.list("contracts?contract.id="+s.internalMake.Result.Created[0].String(), "contracts")
 	if len(made) != 1 {
 		t.Errorf("the contract made by a contract: %s", text(made))
+	}
+}
+
+// A contract that was made through a file says which.
+func TestContractMadeThroughAFile(t *testing.T) {
+	s := newScene(t)
+	file := s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_FileCreate{
+		FileCreate: &hapi.FileCreateTransactionBody{Contents: []byte(hex.EncodeToString(initCode(counterCode())))},
+	}}, nil)
+	s.mustSucceed(file)
+	made := s.handle(&hapi.TransactionBody{Data: &hapi.TransactionBody_ContractCreateInstance{
+		ContractCreateInstance: &hapi.ContractCreateTransactionBody{
+			Gas: 1_000_000, AutoRenewPeriod: &hapi.Duration{Seconds: 7_776_000},
+			InitcodeSource: &hapi.ContractCreateTransactionBody_FileID{FileID: &hapi.FileID{FileNum: file.File.Num}},
+		},
+	}}, nil)
+	s.mustSucceed(made)
+	if got := s.get("contracts/"+made.ContractID.String(), http.StatusOK); text(got["file_id"]) != text(file.File.String()) {
+		t.Errorf("a contract that was made through file %s: file_id is %s", file.File, text(got["file_id"]))
 	}
 }
 
