@@ -77,6 +77,55 @@ func TestStallOfRedisRefusesNobody(t *testing.T) {
 	}
 }
 
+// Redis is away for much longer than the default window. The windows of a lane that two processes shared stand still
+// meanwhile: nobody goes, those that came meanwhile have all of their window afterwards, and nothing is refused.
+func TestWindowsStandStillWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := arrivalOrder()
+	cfg.GapHold = DefaultConfig().GapHold
+	cfg.RedisPatience, cfg.RedisTimeout = ms(hour), ms(3000)
+	one, two := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
+	first := mustWait(t, mustEnter(t, one, bob, 0))
+	other := mustEnter(t, two, bob, 1)
+	until(t, "the other's place is taken", func() bool { return server.Client().ZCard(t.Context(), keys(bob)[3]).Val() == 1 })
+	advance(first)
+	first.Release()
+	second := mustWait(t, other)
+	before := mustEnter(t, two, bob, 3) // nonce 2 is missing
+	advance(second)
+	server.Pause()
+	until(t, "redis is missed", func() bool { return !two.remote.up.Load() })
+	second.Release()
+	meanwhile := mustEnter(t, two, bob, 4)
+	windowEnd := func(k *Ticket) time.Duration {
+		k.lane.mu.Lock()
+		defer k.lane.mu.Unlock()
+		return k.until
+	}
+	began, end := two.now(), windowEnd(meanwhile)
+	until(t, "the windows are over by the clock", func() bool { return two.now() > end })
+	if holds(before) || holds(meanwhile) {
+		t.Error("somebody went without Redis")
+	}
+	away := two.now() - began
+	server.Resume()
+	until(t, "redis is back", func() bool { return two.remote.up.Load() })
+	if got := windowEnd(meanwhile); got < end+away {
+		t.Errorf("Redis was away for %v, but the window was only moved by %v", away, got-end)
+	}
+	lease := mustWait(t, before)
+	if n := lease.Next(2, true); n.Step != HoldBack || n.Nonce != 2 {
+		t.Errorf("nonce 3: %+v", n)
+	}
+	lease.Release()
+	lease = mustWait(t, meanwhile)
+	if n := lease.Next(2, true); n.Step != HoldBack || n.Nonce != 2 {
+		t.Errorf("nonce 4: %+v", n)
+	}
+	lease.Release()
+}
+
 // Patience ends: then the shared lane goes on alone, and recovers, since others may have gone on.
 func TestPatienceEnds(t *testing.T) {
 	t.Parallel()
