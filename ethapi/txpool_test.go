@@ -69,11 +69,12 @@ func TestPoolContent(t *testing.T) {
 		third   string // where the transaction after the gap is
 		block   any
 		from    string // with a checksum, or without
+		to      string // likewise
 		pending string
 		queued  string
 	}{
-		"ethereum": {third: "queued", block: nil, from: strings.ToLower(sender.Hex()), pending: "0x2", queued: "0x1"},
-		"hiero":    {change: []func(*settings){hiero}, third: "pending", block: common.Hash{}.Hex(), from: sender.Hex(), pending: "0x3", queued: "0x0"},
+		"ethereum": {third: "queued", block: nil, from: strings.ToLower(sender.Hex()), to: "0x05fba803be258049a27b820088bab1cad2058871", pending: "0x2", queued: "0x1"},
+		"hiero":    {change: []func(*settings){hiero}, third: "pending", block: common.Hash{}.Hex(), from: sender.Hex(), to: "0x05FbA803Be258049A27B820088bab1cAD2058871", pending: "0x3", queued: "0x0"},
 	} {
 		t.Run(profile, func(t *testing.T) {
 			r, txs := newPool(t, test.change...)
@@ -85,9 +86,13 @@ func TestPoolContent(t *testing.T) {
 					where = test.third
 				}
 				got := all[where][sender.Hex()][nonce]
+				to := any(test.to)
+				if i == 1 {
+					to = nil // it makes a contract
+				}
 				for field, want := range map[string]any{
 					"hash": txs[i].Hash().Hex(), "blockHash": test.block, "blockNumber": nil, "transactionIndex": nil,
-					"from": test.from, "type": fmt.Sprintf("0x%x", i),
+					"from": test.from, "to": to, "type": fmt.Sprintf("0x%x", i),
 				} {
 					if value, ok := got[field]; !ok || value != want {
 						t.Errorf("nonce %s: %s = %v, want %v", nonce, field, value, want)
