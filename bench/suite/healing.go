@@ -34,7 +34,7 @@ func healing(ctx context.Context, l *lab, t *table, runs int) error {
 		}
 	}
 	t.grid = healingColumns
-	t.note("executed: of what was sent, without what was refused for lack of room and what followed that. paid: refused by consensus, which the operator pays for.")
+	t.note("executed: of what was sent, without what was refused for lack of room and what followed that, and, where nothing is sent again, without what the killed relay did not answer. paid: refused by consensus, which the operator pays for.")
 	t.note("told false: a client heard that its transaction failed, and it was executed. broken: a client got a hash, and it was never executed.")
 	t.note("A run lasts until nothing is executed any more; seconds are to the last answer and the last execution, slowest is the longest wait for an answer.")
 	return nil
@@ -108,6 +108,7 @@ type hiccup struct {
 	one       bool          // it befalls one transaction
 	sticky    bool          // each sender keeps to a relay; else its transactions alternate
 	resend    resend        // what clients send again
+	unheard   bool          // what a relay did not answer was in its hands alone, and is not counted
 	lasts     time.Duration // the trouble
 	quiet     time.Duration // how long nothing must be executed for the run to be over; 0: quietTime
 	rules     string        // of spoiled calls, from the start; %v is lasts
@@ -127,9 +128,9 @@ const quietTime = 3 * time.Second
 
 // hiccups are all cases, in the order in which they are measured.
 func hiccups() []hiccup {
-	one := func(id, title, rule string, lasts time.Duration) hiccup {
+	one := func(id, title, rule string, lasts time.Duration, settings ...string) hiccup {
 		return hiccup{
-			id: id, title: title, fleet: 1, senders: 1, count: 100, one: true, tested: id != "hangs", lasts: lasts, quiet: lasts + quietTime,
+			id: id, title: title, fleet: 1, senders: 1, count: 100, one: true, tested: id != "hangs", lasts: lasts, quiet: lasts + quietTime, settings: settings,
 			rules: `[{"at":"submit","body":"ethereumTransaction","skip":10,"times":1,` + rule + `}]`,
 		}
 	}
@@ -143,11 +144,13 @@ func hiccups() []hiccup {
 	all := []hiccup{
 		{id: "calm", title: "no trouble", fleet: 2, senders: 8, count: 100},
 		one("vanished", "a node takes it, and consensus never sees it", `"vanish":true`, 0),
+		one("vanished-two-open", "the same with NONCE_ORDERING_MAX_OPEN=2", `"vanish":true`, 0, "NONCE_ORDERING_MAX_OPEN=2"),
 		one("hangs", "the node hangs on one for ever", `"delay":"1h"`, 0),
 		one("dropped", "the node drops one", `"dropBefore":true`, 0),
 		one("answer-lost", "the node takes one and drops the connection", `"dropAfter":true`, 0),
 		one("late", "one is executed 15 s late", `"delay":"%v"`, 15*second),
 		{tested: true, id: "killed", title: "kill -9 of one of two relays", fleet: 2, senders: 8, count: 250, resend: unanswered, trouble: killRelay},
+		{id: "killed-not-resent", title: "kill -9 of one of two relays, each sender at one; nothing is sent again", fleet: 2, senders: 8, count: 250, sticky: true, unheard: true, trouble: killRelay},
 		{tested: true, id: "stopped", title: "SIGSTOP of one of two relays, alternating", fleet: 2, senders: 8, count: 100, lasts: 40 * second, trouble: stopRelay},
 		{id: "stopped-sticky", title: "SIGSTOP of one of two relays, each sender at one", fleet: 2, senders: 8, count: 100, sticky: true, lasts: 40 * second, trouble: stopRelay},
 		{tested: true, id: "redis-3s", title: "Redis paused for 3 s", fleet: 2, senders: 8, count: 100, lasts: 3 * second, trouble: stopRedis},

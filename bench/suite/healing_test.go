@@ -50,6 +50,9 @@ func TestHiccupsCostNoTransactions(t *testing.T) {
 				t.Errorf("executed %.1f %%, twice %d, wrong order %d, told false %d, hashes broken %d; answers %v",
 					v.share(), v.twice, v.disorder, v.toldFalse, v.broken, v.answers)
 			}
+			if h.id == "vanished-two-open" && v.paid > 1 {
+				t.Errorf("with two without a verdict at most, a hole costs %d rejections", v.paid)
+			}
 		})
 	}
 }
@@ -73,6 +76,7 @@ func TestJudge(t *testing.T) {
 		"told to have failed": {[]decision{ran(0)}, []*sending{told(0, "no")}, verdict{sent: 1, executed: 1, toldFalse: 1}},
 		"nothing is known":    {[]decision{ran(0)}, []*sending{told(0, "its outcome is not known yet")}, verdict{sent: 1, executed: 1}},
 		"paid for":            {[]decision{{Status: "WRONG_NONCE"}}, []*sending{told(0, "no")}, verdict{sent: 1, paid: 1}},
+		"gone":                {[]decision{ran(0)}, []*sending{told(0, gotHash), {nonce: 1, hash: hash(1), answer: nothing, gone: true}}, verdict{sent: 2, executed: 1, refused: 1}},
 		"no room, and behind": {nil, []*sending{told(0, "full"), told(1, "too high")}, verdict{sent: 2, refused: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -81,7 +81,7 @@ func (d *decisions) executed() (n int) {
 // verdict is what a run showed.
 type verdict struct {
 	sent, executed int
-	refused        int // for lack of room, or behind such a one, and not executed
+	refused        int // for lack of room, or behind such a one, or gone with its relay; and not executed
 	twice          int
 	disorder       int // executed before one with a lower nonce
 	toldFalse      int
@@ -135,7 +135,7 @@ func (d *decisions) judge(sent []*sending) verdict {
 			}
 		case one.answer == gotHash:
 			v.broken++
-		case hole && one.nonce >= least:
+		case one.gone, hole && one.nonce >= least:
 			v.refused++
 		}
 		if one.answer != gotHash {

@@ -36,6 +36,7 @@ type sending struct {
 	again  bool   // it was sent more than once
 	waited time.Duration
 	refuse bool // there was no room for it
+	gone   bool // it was in the hands of a relay that is gone
 }
 
 const (
@@ -168,7 +169,7 @@ func (s *scene) client(ctx context.Context, one *sending) {
 			one.answer = gotHash
 			return
 		case !answered:
-			one.answer = nothing
+			one.answer, one.gone = nothing, s.unheard
 		default:
 			one.answer = plain(err.Error())
 		}
