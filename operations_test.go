@@ -66,7 +66,7 @@ func checkQuery(known map[string][]string, query string) (wrong []string) {
 	var named []string
 	for _, m := range queryName.FindAllStringSubmatch(queryRange.ReplaceAllString(queryLabels.ReplaceAllString(bare, " "), ""), -1) {
 		name := m[0]
-		if m[1] != "" || slices.Contains([]string{"and", "or", "unless", "by", "on", "bool", "e"}, name) {
+		if m[1] != "" || slices.Contains([]string{"and", "or", "unless", "offset", "by", "on", "bool", "e"}, name) {
 			continue
 		}
 		of, ok := metric(known, name)

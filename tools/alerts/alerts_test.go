@@ -2,8 +2,8 @@ package alerts
 
 import (
 	"log/slog"
+	"maps"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/storage"
 )
 
 // rules reads all files of alerts as Prometheus does.
@@ -40,14 +41,13 @@ func rules(t *testing.T) map[string]rulefmt.Rule {
 
 // fires evaluates a rule every minute over series that have a sample every minute, and reports
 // whether it fires at any time: its expression then has had one and the same result for as long as it says.
-func fires(t *testing.T, rule rulefmt.Rule, series string, last time.Duration) bool {
+func fires(t *testing.T, rule rulefmt.Rule, series storage.Queryable, last time.Duration) bool {
 	t.Helper()
-	store := promqltest.LoadedStorage(t, series)
 	engine := promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)
 	since := map[string]time.Duration{}
 	fired := false
 	for at := time.Duration(0); at <= last; at += time.Minute {
-		query, err := engine.NewInstantQuery(t.Context(), store, nil, rule.Expr, time.Unix(0, 0).UTC().Add(at))
+		query, err := engine.NewInstantQuery(t.Context(), series, nil, rule.Expr, time.Unix(0, 0).UTC().Add(at))
 		if err != nil {
 			t.Fatalf("%s: %v", rule.Alert, err)
 		}
@@ -71,11 +71,19 @@ func fires(t *testing.T, rule rulefmt.Rule, series string, last time.Duration) b
 	return fired
 }
 
-// one is a signer's labels.
-const one = `chain="1",signer="0xa",instance="m1"`
+// one is a signer's labels, relay those of a relay, and the mirrors those of two mirror nodes that it asks.
+const (
+	one       = `chain="1",signer="0xa",instance="m1"`
+	relay     = `job="lockstep-relay",instance="r1"`
+	mirrorOne = relay + `,upstream="one",service="rest"`
+	mirrorTwo = relay + `,upstream="two",service="rest"`
+)
 
-// cases are series, a sample a minute, under which an alert fires or stays quiet.
-var cases = map[string]struct{ fires, quiet []string }{
+// A try has series, a sample a minute, under which an alert fires, and such under which it stays quiet.
+type try struct{ fires, quiet []string }
+
+// cases are those of the alerts of the manager and of the watchers.
+var cases = map[string]try{
 	"TxmSignerLowBalance": {
 		fires: []string{"load 1m\n txm_signer_balance_wei{" + one + "} 5e16x60\n txm_signer_enabled{" + one + "} 1x60"},
 		quiet: []string{
@@ -146,35 +154,55 @@ var cases = map[string]struct{ fires, quiet []string }{
 		fires: []string{"load 1m\n event_deduplication_hits 0+2x60\n relayer_events_published 0+100x60"},
 		quiet: []string{"load 1m\n event_deduplication_hits 0+1x60\n relayer_events_published 0+200x60"},
 	},
+	"WatchSinkFails": {
+		fires: []string{"load 1m\n watch_sink_failures_total{instance=\"w1\",sink=\"kafka\"} 0+1x60\n watch_sink_seconds_count{instance=\"w1\",sink=\"kafka\"} 0+1x60"},
+		quiet: []string{
+			// Now and then.
+			"load 1m\n watch_sink_failures_total{instance=\"w1\",sink=\"kafka\"} 0 0 0 0 1+0x8 2+0x8 3+0x8 4+0x20\n watch_sink_seconds_count{instance=\"w1\",sink=\"kafka\"} 0+1x60",
+			// Another sink of the process has no trouble, and this one is asked nothing more.
+			"load 1m\n watch_sink_failures_total{instance=\"w1\",sink=\"kafka\"} 0+1x60\n watch_sink_seconds_count{instance=\"w1\",sink=\"kafka\"} 7x60\n watch_sink_seconds_count{instance=\"w1\",sink=\"redis\"} 0+1x60",
+		},
+	},
+	"WatchReorganised": {
+		fires: []string{"load 1m\n watch_reorgs_total{instance=\"w1\"} 0+1x60"},
+		quiet: []string{"load 1m\n watch_reorgs_total{instance=\"w1\"} 500x30 519x30", "load 1m\n watch_reorgs_total{instance=\"w1\"} 0+0.3x60"},
+	},
+	"WatchUndecoded": {
+		fires: []string{"load 1m\n watch_undecoded_total{instance=\"w1\"} 0x30 1x30"},
+		quiet: []string{"load 1m\n watch_undecoded_total{instance=\"w1\"} 3x60"},
+	},
 	"WatchDown": {fires: []string{"load 1m\n up{job=\"watch\"} 0x60"}, quiet: []string{"load 1m\n up{job=\"watch\"} 1x60"}},
 }
 
-// TestAlertsFire tries every alert of the manager in the cases that it is for, and in some that it
-// is not for; no alert at all fires where there is nothing.
+// TestAlertsFire tries every alert in the cases that it is for, and in some that it is not for; no alert at all fires where
+// there is nothing.
 func TestAlertsFire(t *testing.T) {
+	tries := maps.Clone(cases)
+	maps.Copy(tries, relayCases)
 	all := rules(t)
-	for name, c := range cases {
+	for name, c := range tries {
 		rule, ok := all[name]
 		if !ok {
 			t.Errorf("there is no alert %s", name)
 			continue
 		}
 		for _, series := range c.fires {
-			if !fires(t, rule, series, time.Hour) {
+			if !fires(t, rule, promqltest.LoadedStorage(t, series), time.Hour) {
 				t.Errorf("%s does not fire on\n%s", name, series)
 			}
 		}
 		for _, series := range c.quiet {
-			if fires(t, rule, series, time.Hour) {
+			if fires(t, rule, promqltest.LoadedStorage(t, series), time.Hour) {
 				t.Errorf("%s fires on\n%s", name, series)
 			}
 		}
 	}
+	nothing := promqltest.LoadedStorage(t, "load 1m\n nothing 0x60")
 	for name, rule := range all {
-		if _, tried := cases[name]; !tried && strings.HasPrefix(name, "Txm") {
-			t.Errorf("%s is not tried", name)
+		if c := tries[name]; len(c.fires) == 0 || len(c.quiet) == 0 {
+			t.Errorf("%s is tried in %d cases that it is for and %d that it is not for", name, len(c.fires), len(c.quiet))
 		}
-		if fires(t, rule, "load 1m\n nothing 0x60", 10*time.Minute) {
+		if fires(t, rule, nothing, 10*time.Minute) {
 			t.Errorf("%s fires where there is nothing", name)
 		}
 	}
