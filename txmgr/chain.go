@@ -34,6 +34,10 @@ type Traits struct {
 	InFlight int      // slots of one lane that may be unconsumed
 }
 
+// Patient reports whether bytes that may have left wait before they are offered again: only the next nonce is
+// executed, what is refused may be charged, and no record tells that the first offer came to nothing.
+func (t Traits) Patient() bool { return t.Order == OrderStrict && t.Validity == ValidAlways }
+
 // InLine reports whether a transaction may leave only behind those before it.
 func (t Traits) InLine() bool { return t.Order != OrderPool }
 

@@ -33,6 +33,10 @@ func (w *worker) resend(ctx context.Context, line *Line) error {
 
 func (w *worker) due(a *Attempt, now int64) bool {
 	every := w.m.c.ResendAfter.Duration()
+	left := a.State == AttemptUnknown || a.State == AttemptSigned && a.Term != w.lease.Term()
+	if left && w.c.Traits().Patient() {
+		return now-max(a.SentAt, a.SignedAt) >= every.Microseconds()
+	}
 	switch a.State {
 	case AttemptSigned:
 		return true
@@ -49,7 +53,7 @@ func (w *worker) due(a *Attempt, now int64) bool {
 // tend raises, cancels and replaces what is signed and not mined.
 func (w *worker) tend(ctx context.Context, line *Line) error {
 	if !w.c.Traits().Mempool {
-		return nil
+		return w.signHigher(ctx, line)
 	}
 	head := true
 	for _, slot := range line.Slots {
@@ -68,6 +72,38 @@ func (w *worker) tend(ctx context.Context, line *Line) error {
 		head = false
 	}
 	return nil
+}
+
+// signHigher signs the head of the line again when the price has risen above what it offers and an endpoint
+// refused it for that. It keeps its nonce, so that the chain executes one of both. Where attempts have a
+// time, renew does this.
+func (w *worker) signHigher(ctx context.Context, line *Line) error {
+	at := slices.IndexFunc(line.Slots, func(s *LineSlot) bool { return s.Consumed == "" && !s.Final })
+	if at < 0 || !w.c.Traits().Patient() {
+		return nil
+	}
+	slot := line.Slots[at]
+	a := newest(slot)
+	if a == nil || a.Purpose != PurposeIntent || a.Error == nil || a.Error.Class != string(ClassFeeTooLow) {
+		return nil
+	}
+	intent := intentOf(slot, a.Intent)
+	market, err := w.m.Fees(ctx, w.c.ID())
+	if err != nil || intent == nil {
+		return err
+	}
+	price := market.BaseFee
+	if price == nil {
+		price = market.Tips[intent.Speed].Max
+	}
+	if a.Fees.Max.Cmp(price) >= 0 {
+		return nil // it is offered again as it is
+	}
+	fees, affordable := firstFees(intent, market, w.m.feeCap(w.c.ID()))
+	if !affordable {
+		return w.note(ctx, map[string]string{intent.ID: "fee_cap: the price is above what it offers, and it may not offer more"})
+	}
+	return w.issue(ctx, []order{{slot: slot, intent: intent, purpose: a.Purpose, fees: fees}})
 }
 
 // wanted decides whether a slot needs another attempt now.

@@ -34,7 +34,7 @@ func ethereum(_ context.Context, spec service.Spec) (txmgr.Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := ethchain.Config{ID: id, URLs: spec.URL, Depth: spec.Depth}
+	cfg := ethchain.Config{ID: id, URLs: spec.URL, Depth: spec.Depth, NoPool: spec.Mempool != nil && !*spec.Mempool}
 	if spec.InFlight != nil {
 		cfg.InFlight = *spec.InFlight
 	}

@@ -12,6 +12,8 @@ import (
 
 	"lockstep/config"
 	"lockstep/devnet"
+	"lockstep/internal/secret"
+	"lockstep/txmgr"
 	"lockstep/txmgr/service"
 )
 
@@ -117,5 +119,34 @@ func TestHederaOfItsOwn(t *testing.T) {
 			t.Errorf("without %q the chain was reached", field)
 		}
 		_ = s.Close()
+	}
+}
+
+// TestTraitsOfEntries: what a chain's entry says becomes the traits that the manager goes by.
+func TestTraitsOfEntries(t *testing.T) {
+	for entry, want := range map[string]txmgr.Traits{
+		``:                                       {Mempool: true, Depth: 12, InFlight: 16},
+		`,"mempool":true,"depth":3,"inFlight":4`: {Mempool: true, Depth: 3, InFlight: 4},
+		`,"mempool":false`:                       {Order: txmgr.OrderStrict, InFlight: 1},
+		`,"mempool":false,"depth":2,"inFlight":5`: {Order: txmgr.OrderStrict, Depth: 2, InFlight: 5},
+		`,"driver":"ethereum","mempool":false`:    {Order: txmgr.OrderStrict, InFlight: 1},
+	} {
+		list, err := service.Chains{Chains: secret.String(`{"295":{"url":["http://127.0.0.1:1"]` + entry + `}}`)}.Parse()
+		if err != nil {
+			t.Fatalf("%s: %v", entry, err)
+		}
+		chain, err := drivers(config.Manager{}, slog.New(slog.DiscardHandler))[list[0].Driver](t.Context(), list[0])
+		if err != nil {
+			t.Fatalf("%s: %v", entry, err)
+		}
+		if got := chain.Traits(); got != want {
+			t.Errorf("%s: the traits are %+v, want %+v", entry, got, want)
+		}
+	}
+	for _, driver := range []string{"hedera", "near"} {
+		text := `{"295":{"driver":"` + driver + `","mempool":false}}`
+		if list, err := (service.Chains{Chains: secret.String(text)}).Parse(); err == nil {
+			t.Errorf("%s is taken: %v", text, list)
+		}
 	}
 }

@@ -47,7 +47,7 @@ func newCaller(t testing.TB, n txmNode) *caller {
 func (c *caller) request(word []byte) txmgr.Request {
 	to := counter
 	switch {
-	case c.n.Network != "":
+	case c.n.Network != "" || c.n.Driver == "relay":
 		to = hederaCounter
 	case c.n.Driver == "near":
 		to, word = nearIntent(word)

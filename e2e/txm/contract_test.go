@@ -43,32 +43,51 @@ func TestContract(t *testing.T) {
 			Garbage: garbage, Mine: func() { chain.mine(1) },
 		})
 	})
+	t.Run("ethchain without a pool", func(t *testing.T) {
+		h := startHedera(t, devnet.Config{ConsensusLatency: 50 * time.Millisecond, Nodes: 2, Signers: 2, BlockTime: 200 * time.Millisecond})
+		h.reverts()
+		chaintest.Run(t, h.harness(h.through(h.node(""), h.relay()), "http://127.0.0.1:1", garbage))
+	})
 	t.Run("hederachain", func(t *testing.T) {
 		h := startHedera(t, devnet.Config{ConsensusLatency: 50 * time.Millisecond, Nodes: 2, Signers: 2, BlockTime: 200 * time.Millisecond})
-		code := hexutil.MustDecode(revertingCode)
-		if err := h.Ledger().Edit(ledger.Edit{Address: common.HexToAddress(reverting), Code: &code}); err != nil {
-			t.Fatal(err)
-		}
-		log := slog.New(slog.DiscardHandler)
-		n := h.node("")
-		lost := n
-		n.Timeout = time.Minute // an offer has to be answered, however slow the machine is
-		alive, err := n.open(log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		until(t, "the mirror node shows the contract", func() bool {
-			tried, err := alive.Simulate(t.Context(), txmgr.Call{From: keyOf(n.Keys[0]).Account(), To: reverting, Value: new(big.Int), Data: []byte{1}})
-			return err == nil && !tried.Success
-		})
-		lost.URLs, lost.Network = []string{"http://127.0.0.1:1"}, `{"127.0.0.1:1":"0.0.3"}`
-		dead, err := lost.open(log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		chaintest.Run(t, chaintest.Harness{
-			Chain: alive, Dead: dead, Key: keyOf(n.Keys[0]), Stranger: keyOf(n.Keys[1]), To: keyOf(n.Keys[1]).Account(), Reverting: reverting,
-			Value: big.NewInt(5 * hedera.WeibarPerTinybar), Garbage: garbage, Mine: func() {},
-		})
+		h.reverts()
+		chaintest.Run(t, h.harness(h.node(""), "http://127.0.0.1:1", garbage))
 	})
+}
+
+// reverts puts a contract there that fails every call.
+func (h *hederanet) reverts() {
+	h.t.Helper()
+	code := hexutil.MustDecode(revertingCode)
+	if err := h.Ledger().Edit(ledger.Edit{Address: common.HexToAddress(reverting), Code: &code}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// harness opens a node's driver for the contract, and the same driver on nobody's address.
+func (h *hederanet) harness(n txmNode, nobody string, garbage []string) chaintest.Harness {
+	h.t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	lost := n
+	n.Timeout = time.Minute // an offer has to be answered, however slow the machine is
+	alive, err := n.open(log)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	until(h.t, "the mirror node shows the contract", func() bool {
+		tried, err := alive.Simulate(h.t.Context(), txmgr.Call{From: keyOf(n.Keys[0]).Account(), To: reverting, Value: new(big.Int), Data: []byte{1}})
+		return err == nil && !tried.Success
+	})
+	lost.URLs = []string{nobody}
+	if lost.Network != "" {
+		lost.Network = `{"127.0.0.1:1":"0.0.3"}`
+	}
+	dead, err := lost.open(log)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return chaintest.Harness{
+		Chain: alive, Dead: dead, Key: keyOf(n.Keys[0]), Stranger: keyOf(n.Keys[1]), To: keyOf(n.Keys[1]).Account(), Reverting: reverting,
+		Value: big.NewInt(5 * hedera.WeibarPerTinybar), Garbage: garbage, Mine: func() {},
+	}
 }

@@ -54,7 +54,7 @@ type txmNode struct {
 	Chain    uint64
 	URLs     []string // of endpoints, or of Hedera's mirror node
 	Network  string   // of Hedera, as HEDERA_NETWORK is written
-	Driver   string   // "near", or "" for what the rest says
+	Driver   string   // "near", "relay" of Hedera, or "" for what the rest says
 	Depth    uint64
 	InFlight int
 	Keys     []string
@@ -90,6 +90,9 @@ func (n txmNode) open(log *slog.Logger) (txmgr.Chain, error) {
 	}
 	if n.Driver == "near" {
 		return nearchain.New(nearchain.Config{ID: fmt.Sprint(n.Chain), URLs: n.URLs, InFlight: n.InFlight, Timeout: n.Timeout})
+	}
+	if n.Driver == "relay" {
+		return ethchain.New(ethchain.Config{ID: n.Chain, URLs: n.URLs, NoPool: true, InFlight: n.InFlight, Timeout: n.Timeout})
 	}
 	return ethchain.New(ethchain.Config{ID: n.Chain, URLs: n.URLs, Depth: &n.Depth, Timeout: n.Timeout})
 }

@@ -58,8 +58,12 @@ func reverted(answer *callError) txmgr.Simulation {
 }
 
 // Send offers transactions in order to one endpoint. The next endpoint gets those whose
-// answer was lost, or that the first did not take for reasons of its own.
+// answer was lost, or that the first did not take for reasons of its own. Without a pool they go
+// one by one.
 func (c *Chain) Send(ctx context.Context, list []txmgr.Signed) []error {
+	if !c.traits.Mempool {
+		return c.sendInLine(ctx, list)
+	}
 	out := make([]error, len(list))
 	open := make([]int, len(list))
 	for n := range list {

@@ -21,8 +21,9 @@ import (
 type Config struct {
 	ID       uint64
 	URLs     []string
-	Depth    *uint64       // blocks on top that make a block final; nil: 0 on development chains, else 12
-	InFlight int           // 0: 16, what geth promises to keep; on development chains 1,000
+	NoPool   bool          // the chain refuses all but the next nonce, as Hedera does behind its relays
+	Depth    *uint64       // blocks on top that make a block final; nil: 0 without a pool and on development chains, else 12
+	InFlight int           // 0: 16, what geth promises to keep; on development chains 1,000; without a pool 1
 	Timeout  time.Duration // of one question; 0: 5 s
 	GasAdded int           // per cent on top of an estimate; 0: 20
 }
@@ -50,6 +51,11 @@ func New(c Config) (*Chain, error) {
 	if development {
 		depth, inFlight = 0, 1000
 	}
+	traits := txmgr.Traits{Mempool: true}
+	if c.NoPool {
+		depth, inFlight = 0, 1
+		traits = txmgr.Traits{Order: txmgr.OrderStrict}
+	}
 	if c.Depth != nil {
 		depth = *c.Depth
 	}
@@ -62,9 +68,10 @@ func New(c Config) (*Chain, error) {
 	if c.GasAdded == 0 {
 		c.GasAdded = 20
 	}
+	traits.Depth, traits.InFlight = depth, inFlight
 	out := &Chain{
 		Form: ethtx.Form{ChainID: c.ID}, id: c.ID, name: strconv.FormatUint(c.ID, 10), timeout: c.Timeout, added: uint64(c.GasAdded),
-		traits: txmgr.Traits{Mempool: true, Depth: depth, InFlight: inFlight},
+		traits: traits,
 	}
 	for n, url := range c.URLs {
 		transport := http.DefaultTransport.(*http.Transport).Clone()

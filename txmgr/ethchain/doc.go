@@ -6,6 +6,15 @@
 // or a fee is an answer. Questions whose parts must fit together, as a head and the receipts
 // below it, go to one endpoint.
 //
+// # Chains without a pool
+//
+// A relay of Hedera speaks JSON-RPC too, but behind it is no pool: a nonce that is not the next one is
+// refused, and may be charged. With Config.NoPool one transaction of a signer is on its way, nothing is
+// bumped, cancelled or filled, and what proves a transaction's fate is that its nonce was used. Bytes
+// that may have left go to no second endpoint, and are offered again only when the nonce has not moved.
+// A failed receipt counts if the nonce was used in its block; the network keeps records of refused
+// transactions as well.
+//
 // # Words
 //
 //	endpoint  one URL, called by its number in texts, since a URL may hold a key

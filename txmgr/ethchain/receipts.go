@@ -27,7 +27,8 @@ func (c *Chain) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, 
 	for _, one := range list {
 		questions = append(questions, ask("eth_getTransactionReceipt", one.Hash))
 	}
-	if _, err := c.one(ctx, questions...); err != nil {
+	e, err := c.one(ctx, questions...)
+	if err != nil {
 		return txmgr.Head{}, nil, err
 	}
 	head, err := headOf(questions[0])
@@ -37,6 +38,12 @@ func (c *Chain) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, 
 	out := make([]txmgr.Lookup, len(list))
 	for n, one := range list {
 		out[n] = lookup(one.Hash, questions[n+1])
+		if r := out[n].Receipt; r == nil || r.Success || c.traits.Mempool {
+			continue
+		}
+		if spent, err := c.spent(ctx, e, one, out[n].Receipt.Block); err != nil || !spent {
+			out[n] = txmgr.Lookup{Hash: one.Hash, Err: err}
+		}
 	}
 	return head, out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -28,6 +29,17 @@ type endpoint struct {
 
 // transportError says that a question, or its answer, was lost.
 type transportError struct{ err error }
+
+// dialError says that there was no connection for a question to leave by.
+type dialError struct{ text string }
+
+func (e *dialError) Error() string { return e.text }
+
+// unsent reports whether a question has certainly not left.
+func unsent(err error) bool {
+	var dial *dialError
+	return errors.As(err, &dial)
+}
 
 func (e *transportError) Error() string { return e.err.Error() }
 func (e *transportError) Unwrap() error { return e.err }
@@ -122,7 +134,12 @@ func (e *endpoint) exchange(ctx context.Context, list []*question) error {
 	post.Header.Set("Content-Type", "application/json")
 	answer, err := e.client.Do(post)
 	if err != nil {
-		return errors.New(e.name + ": " + cause(err))
+		text := e.name + ": " + cause(err)
+		var failed *net.OpError
+		if errors.As(err, &failed) && failed.Op == "dial" {
+			return &dialError{text}
+		}
+		return errors.New(text)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))

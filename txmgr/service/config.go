@@ -38,7 +38,7 @@ type Ledger struct {
 
 // Chains says which chains there are and which signers serve together.
 type Chains struct {
-	// Chains by id, as JSON ({"31337":{"url":["http://127.0.0.1:8545"]},"295":{"driver":"hedera"}}) or, for one, 31337=http://127.0.0.1:8545; several URLs of a chain are tried in turn. The driver hedera goes to the nodes of HEDERA_NETWORK, reads from MIRROR_NODE_URL and pays as OPERATOR_ID_MAIN; the driver near signs with TXM_NEAR_KEYS (docs/TXM.md).
+	// Chains by id, as JSON ({"31337":{"url":["http://127.0.0.1:8545"]},"295":{"driver":"hedera"}}) or, for one, 31337=http://127.0.0.1:8545; several URLs of a chain are tried in turn. The driver hedera goes to the nodes of HEDERA_NETWORK, reads from MIRROR_NODE_URL and pays as OPERATOR_ID_MAIN; the driver near signs with TXM_NEAR_KEYS; "mempool":false is for a relay of Hedera (docs/TXM.md).
 	Chains secret.String `env:"TXM_CHAINS"`
 	// Pools of signers besides "default", which holds all: JSON such as {"fast":["0x…","0x…"]}.
 	Pools string `env:"TXM_POOLS"`
@@ -67,6 +67,9 @@ type Spec struct {
 	Operator  string          `json:"operator"`
 	Key       secret.String   `json:"key"`
 	KeyFormat string          `json:"keyFormat"`
+	// Mempool is false for a chain that refuses all but the next nonce, such as Hedera through somebody else's relay. For
+	// Ethereum JSON-RPC endpoints alone; nil: true.
+	Mempool *bool `json:"mempool"`
 	// Delegates says which signed delegate actions of others the driver near carries; nil: none.
 	Delegates *Delegates `json:"delegates"`
 	// InFlight and Depth stand in for the driver's own; nil: the driver's.
@@ -129,7 +132,8 @@ func (c Chains) Parse() ([]Spec, error) {
 	for _, id := range slices.Sorted(maps.Keys(byID)) {
 		s := byID[id]
 		s.ID = id
-		if id == "" || s.Driver == "" && len(s.URL) == 0 || s.InFlight != nil && *s.InFlight < 1 {
+		ethereum := s.Driver == "" || s.Driver == "ethereum"
+		if id == "" || s.Driver == "" && len(s.URL) == 0 || s.Mempool != nil && !ethereum || s.InFlight != nil && *s.InFlight < 1 {
 			return nil, fmt.Errorf("%w: chain %q", errChains, id)
 		}
 		if _, err := s.feeCap(); err != nil {

@@ -12,7 +12,7 @@ import (
 func FuzzChains(f *testing.F) {
 	for _, seed := range []string{
 		"31337=http://127.0.0.1:8545", "1=https://a,https://b;10=https://c", `{"298":{"driver":"hedera"}}`, `{"1":{"url":["https://user:hunter2@a"],"depth":3,"inFlight":0}}`,
-		`{"1":{"url":["https://hunter2"]},"1":{}}`, "1==", "=x", `{"1":{"url":["https://a"],"maxFeePerGas":"-1"}}`, `{"1":{"url":["https://a"],"maxFeePerGas":1e9}}`, `{"1":{"url":["https://a"],"maxFeePerGas":"30000000000"}}`, `{"":{}}`, `{"1":{"url":[]}} {`, `{"1":{"urls":["https://hunter2"]}}`, `["0x1"]`, `{"fast":["0x1"]}`,
+		`{"1":{"url":["https://hunter2"]},"1":{}}`, "1==", "=x", `{"295":{"url":["https://a"],"mempool":false}}`, `{"295":{"driver":"hedera","mempool":true}}`, `{"1":{"url":["https://a"],"maxFeePerGas":"-1"}}`, `{"1":{"url":["https://a"],"maxFeePerGas":1e9}}`, `{"1":{"url":["https://a"],"maxFeePerGas":"30000000000"}}`, `{"":{}}`, `{"1":{"url":[]}} {`, `{"1":{"urls":["https://hunter2"]}}`, `["0x1"]`, `{"fast":["0x1"]}`,
 	} {
 		f.Add(seed)
 	}

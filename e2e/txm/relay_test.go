@@ -1,0 +1,109 @@
+package txm_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"lockstep/app"
+	"lockstep/config"
+	"lockstep/devnet"
+	"lockstep/e2e/harness"
+	"lockstep/internal/hedera"
+	"lockstep/txmgr"
+)
+
+// relay starts a relay of the network in this process, which knows nothing of the manager, and returns its URL.
+func (h *hederanet) relay() string {
+	h.t.Helper()
+	nodes, err := json.Marshal(h.Nodes())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	cfg, err := config.Load(slices.Concat(harness.Patient(), []string{
+		"CHAIN_ID=298", "HEDERA_NETWORK=" + string(nodes), "MIRROR_NODE_URL=" + h.Mirror(),
+		"OPERATOR_ID_MAIN=" + devnet.OperatorID(), "OPERATOR_KEY_MAIN=" + devnet.OperatorKey(), "OPERATOR_KEY_FORMAT=HEX_ECDSA",
+		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "MIRROR_NODE_RETRY_DELAY=50", "SHUTDOWN_DRAIN_TIMEOUT_MS=100", "SHUTDOWN_DRAIN_DELAY_MS=0",
+	}))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	a, err := app.New(cfg, "test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	endpoint, ws := a.Endpoints()
+	if err := a.Listen(h.t.Context(), endpoint, ws); err != nil {
+		h.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	h.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			h.t.Errorf("the relay: %v", err)
+		}
+	})
+	return "http://" + a.HTTPAddr()
+}
+
+// through lets a node reach the network by relays alone.
+func (h *hederanet) through(n txmNode, urls ...string) txmNode {
+	n.Driver, n.Network, n.URLs, n.Resend = "relay", "", urls, 3*time.Second // longer than the mirror node is late
+	return n
+}
+
+// TestHederaThroughRelay sends through a relay that is somebody else's, by JSON-RPC alone, and loses the relay's
+// answers in every way, at two endpoints. It raises the network's price while a transaction is on its way. The network executes
+// each intent once, and no nonce is wrong.
+func TestHederaThroughRelay(t *testing.T) {
+	t.Parallel()
+	h := startHedera(t, devnet.Config{ConsensusLatency: 100 * time.Millisecond, Nodes: 2})
+	relay := h.relay()
+	proxy := startProxy(t, relay)
+	n := h.through(h.node(fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir())), proxy.url, relay)
+	n.Bump, n.Cancel = 100*time.Millisecond, 200*time.Millisecond // for which a chain without a pool has no use
+	c := newCaller(t, n)
+	n.start(t)
+	for _, how := range []string{swallow, reset, delay} {
+		proxy.spoil("eth_sendRawTransaction", how, 1)
+		c.many(4)
+		until(t, "an answer is lost", func() bool { return proxy.left() == 0 })
+		c.settled()
+	}
+	h.audit(c)
+	c.sameBytes()
+	if got := h.statuses(); got["SUCCESS"] != 12 || len(got) != 1 {
+		t.Errorf("the consensus log has %v", got)
+	}
+	if c.count("SELECT count(*) FROM attempts WHERE ambiguous") == 0 {
+		t.Error("no attempt was ever unknown: the proxy lost nothing that mattered")
+	}
+	if signed := c.count("SELECT count(*) FROM attempts"); signed != 12 {
+		t.Errorf("%d transactions were signed for 12 intents: something was bumped, cancelled or filled", signed)
+	}
+
+	const high = hedera.Tinybar(400)
+	h.meet(func() {
+		if err := h.Ledger().SetGasPrice(high); err != nil {
+			t.Error(err)
+		}
+	})
+	tx := c.reaches(c.must().ID, txmgr.StatusConfirmed)
+	first, last := tx.Attempts[0], tx.Attempts[len(tx.Attempts)-1]
+	if first.Hash == last.Hash || tx.Hash != last.Hash || first.Nonce != last.Nonce || last.Fees.Max.Cmp(high.Weibar()) < 0 {
+		t.Errorf("at the new price it was executed as %s; attempts %+v", tx.Hash, tx.Attempts)
+	}
+	c.many(2)
+	c.settled()
+	h.audit(c)
+	got := h.statuses()
+	if delete(got, "INSUFFICIENT_TX_FEE"); got["SUCCESS"] != 15 || len(got) != 1 {
+		t.Errorf("the consensus log has %v", got)
+	}
+}

@@ -1,0 +1,192 @@
+package ethchain
+
+import (
+	"encoding/json"
+	"errors"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/txmgr"
+)
+
+var errLost = errors.New("the answer is lost")
+
+// scripted is an endpoint that answers each question by a function: a result, an error with a text, or
+// errLost, for which it breaks the connection.
+func scripted(t *testing.T, say func(method string, params []any) (any, error)) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var raw json.RawMessage
+		if json.NewDecoder(r.Body).Decode(&raw) != nil {
+			panic(http.ErrAbortHandler)
+		}
+		var list []request
+		single := json.Unmarshal(raw, &list) != nil
+		if single {
+			list = make([]request, 1)
+			if json.Unmarshal(raw, &list[0]) != nil {
+				panic(http.ErrAbortHandler)
+			}
+		}
+		replies := make([]map[string]any, len(list))
+		for n, q := range list {
+			result, err := say(q.Method, q.Params)
+			replies[n] = map[string]any{"jsonrpc": "2.0", "id": q.ID}
+			switch {
+			case errors.Is(err, errLost):
+				panic(http.ErrAbortHandler)
+			case err != nil:
+				replies[n]["error"] = map[string]any{"code": -32000, "message": err.Error()}
+			default:
+				replies[n]["result"] = result
+			}
+		}
+		var answer any = replies
+		if single {
+			answer = replies[0]
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func inLine(t *testing.T, urls ...string) *Chain {
+	t.Helper()
+	c, err := New(Config{ID: 5, URLs: urls, NoPool: true, Timeout: 2 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// signedAt makes a transaction of a new account.
+func signedAt(t *testing.T, c *Chain, nonce uint64) txmgr.Signed {
+	t.Helper()
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := crypto.PubkeyToAddress(key.PublicKey).Hex()
+	call := txmgr.Call{From: from, To: from, Value: new(big.Int), Gas: 21000}
+	unsigned, err := c.Prepare(t.Context(), txmgr.Draft{Signer: from, Nonce: nonce, Call: call, Fees: txmgr.Fees{Max: big.NewInt(9), Tip: big.NewInt(1)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature, err := crypto.Sign(unsigned.Digest, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := c.Seal(unsigned, signature)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed
+}
+
+const (
+	sending  = "eth_sendRawTransaction"
+	counting = "eth_getTransactionCount"
+)
+
+// TestInLine: without a pool what may have left goes nowhere else, and nothing leaves behind what was
+// not taken.
+func TestInLine(t *testing.T) {
+	const taken = "0x00000000000000000000000000000000000000000000000000000000000000a1"
+	for name, row := range map[string]struct {
+		first  func(method string) (any, error) // nil: nobody listens
+		again  bool
+		want   []txmgr.Class // of two transactions, nonces 7 and 8
+		second int           // how many offers the second endpoint gets
+	}{
+		"taken":        {func(string) (any, error) { return taken, nil }, false, []txmgr.Class{"", ""}, 0},
+		"answer lost":  {func(string) (any, error) { return nil, errLost }, false, []txmgr.Class{txmgr.ClassTransport, txmgr.ClassNotSent}, 0},
+		"gap":          {func(string) (any, error) { return nil, errors.New("nonce too high") }, false, []txmgr.Class{txmgr.ClassGap, txmgr.ClassNotSent}, 0},
+		"nobody knows": {func(string) (any, error) { return nil, errors.New("something went wrong") }, false, []txmgr.Class{txmgr.ClassAmbiguous, txmgr.ClassNotSent}, 0},
+		"busy":         {func(string) (any, error) { return nil, errors.New("busy") }, false, []txmgr.Class{"", ""}, 2},
+		"nobody there": {nil, false, []txmgr.Class{"", ""}, 2},
+		"again, open":  {func(method string) (any, error) { return map[string]any{counting: "0x7", sending: taken}[method], nil }, true, []txmgr.Class{"", ""}, 0},
+		"again, used":  {func(method string) (any, error) { return map[string]any{counting: "0x9"}[method], nil }, true, []txmgr.Class{txmgr.ClassNonceUsed, txmgr.ClassNotSent}, 0},
+		"again, seen": {func(method string) (any, error) {
+			return map[string]any{counting: "0x9", "eth_getTransactionByHash": struct{}{}}[method], nil
+		}, true, []txmgr.Class{txmgr.ClassKnown, txmgr.ClassKnown}, 0},
+		"again, unsure": {func(string) (any, error) { return nil, errors.New("something went wrong") }, true, []txmgr.Class{txmgr.ClassNotSent, txmgr.ClassNotSent}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, offered := "http://127.0.0.1:1", 0
+			if row.first != nil {
+				first = scripted(t, func(method string, _ []any) (any, error) { return row.first(method) })
+			}
+			second := scripted(t, func(method string, _ []any) (any, error) {
+				if method == sending {
+					offered++
+				}
+				return taken, nil
+			})
+			c := inLine(t, first, second)
+			list := []txmgr.Signed{signedAt(t, c, 7), signedAt(t, c, 8)}
+			if row.again {
+				list[0].Again, list[1].Again = true, true
+			}
+			var got []txmgr.Class
+			for _, err := range c.Send(t.Context(), list) {
+				got = append(got, txmgr.ClassOf(err))
+			}
+			if !slices.Equal(got, row.want) || offered != row.second {
+				t.Errorf("the answers are %q, want %q; the second endpoint got %d offers, want %d", got, row.want, offered, row.second)
+			}
+		})
+	}
+}
+
+// TestRefusedIsNoReceipt: without a pool a failed receipt counts only if the nonce was used in its
+// block. A network may keep records of what it refused.
+func TestRefusedIsNoReceipt(t *testing.T) {
+	for name, row := range map[string]struct {
+		status  string
+		counts  map[string]string // by block
+		receipt bool
+		unknown bool
+	}{
+		"refused for its price":          {"0x0", map[string]string{"0x9": "0x7", "0xa": "0x7"}, false, false},
+		"refused, executed before":       {"0x0", map[string]string{"0x9": "0x8", "0xa": "0x8"}, false, false},
+		"reverted":                       {"0x0", map[string]string{"0x9": "0x7", "0xa": "0x8"}, true, false},
+		"reverted among others":          {"0x0", map[string]string{"0x9": "0x5", "0xa": "0xa"}, true, false},
+		"an old state is not to be had":  {"0x0", map[string]string{"0xa": "0x8"}, false, true},
+		"a success needs no second look": {"0x1", nil, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c *Chain
+			var tx txmgr.Signed
+			url := scripted(t, func(method string, params []any) (any, error) {
+				switch method {
+				case "eth_getBlockByNumber":
+					return map[string]any{"number": "0x10", "hash": block, "timestamp": "0x1"}, nil
+				case "eth_getTransactionReceipt":
+					return map[string]any{"transactionHash": tx.Hash, "blockNumber": "0xa", "blockHash": block, "status": row.status, "gasUsed": "0x1"}, nil
+				default:
+					count, found := row.counts[params[1].(string)]
+					if !found {
+						return nil, errors.New("missing trie node")
+					}
+					return count, nil
+				}
+			})
+			c = inLine(t, url)
+			tx = signedAt(t, c, 7)
+			_, list, err := c.Receipts(t.Context(), []txmgr.Signed{tx})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := list[0]; (got.Receipt != nil) != row.receipt || (got.Err != nil) != row.unknown {
+				t.Errorf("it is %+v, want a receipt: %t, unknown: %t", got, row.receipt, row.unknown)
+			}
+		})
+	}
+}
