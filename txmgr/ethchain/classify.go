@@ -34,8 +34,8 @@ var rules = []rule{
 	is(txmgr.ClassGap, `nonce too (high|far)|noncegap|nonce gap|nonce too distant|future nonce`),
 
 	is(txmgr.ClassFunds, `insufficient funds|insufficient balance|upfront cost exceeds|insufficientfunds|insufficient_payer_balance|not enough funds|balance too low|funds for (transfer|gas)`),
-	is(txmgr.ClassFeeTooLow, `underpriced|below (the )?(configured )?minimum|minimum needed|less than block base fee|feetoolow|fee too low|gas price too low|max fee per gas less|below current base|gas tip cap`),
-	is(txmgr.ClassPoolPolicy, `address already reserved|in-?flight transaction limit|account limit|txpool is full|pool is full|exceeds the configured cap|transaction limit|rate limit|too many|oversized data|size exceeds|exceeds block gas limit|gas limit reached|busy|throttled|temporarily|not allowed|blacklist|denied|unauthorized|method not found|unsupported`),
+	is(txmgr.ClassFeeTooLow, `underpriced|below (the )?(configured )?minimum|minimum needed|less than block base fee|feetoolow|fee too low|gas price too low|max fee per gas less|below current base|gas tip cap|insufficient_tx_fee`),
+	is(txmgr.ClassPoolPolicy, `address already reserved|in-?flight transaction limit|account limit|txpool is full|pool is full|exceeds the configured cap|transaction limit|rate limit|too many|oversized data|size exceeds|exceeds block gas limit|exceeds maximum per-transaction gas limit|gas limit reached|busy|throttled|temporarily|not allowed|blacklist|denied|unauthorized|method not found|unsupported`),
 }
 
 // classify names what a node said.

@@ -28,6 +28,21 @@ var recorded = []struct {
 	{"anvil", "nonce too low", txmgr.ClassNonceUsed},
 	{"nethermind", "OldNonce", txmgr.ClassNonceUsed},
 	{"arbitrum", "invalid transaction nonce", txmgr.ClassNonceUsed},
+	{"op-geth", "already known", txmgr.ClassKnown},
+	{"op-geth", "replacement transaction underpriced", txmgr.ClassSlotTaken},
+	{"op-geth", "nonce too low: next nonce 5, tx nonce 4", txmgr.ClassNonceUsed},
+	{"op-geth", "nonce too high: tx nonce 7, gapped nonce 5", txmgr.ClassGap},
+	{"op-geth", "transaction underpriced: tip needed 1, tip permitted 0", txmgr.ClassFeeTooLow},
+	{"op-geth", "max fee per gas less than block base fee: address 0x0000000000000000000000000000000000000001, maxFeePerGas: 1, baseFee: 252", txmgr.ClassFeeTooLow},
+	// The balance has to pay for the data on the first layer, too.
+	{"op-geth", "insufficient funds for gas * price + value: balance 21000, tx cost 21900, overshot 900", txmgr.ClassFunds},
+	{"op-geth", "transaction type not supported", txmgr.ClassFatal},
+	{"op-geth", "intrinsic gas too low: needed 21000, allowed 20000", txmgr.ClassFatal},
+	{"op-geth", "exceeds block gas limit", txmgr.ClassPoolPolicy},
+	{"op-geth", "exceeds maximum per-transaction gas limit", txmgr.ClassPoolPolicy},
+	{"op-geth", "in-flight transaction limit reached for delegated accounts", txmgr.ClassPoolPolicy},
+	{"op-geth", "oversized data: transaction size 131080, limit 131072", txmgr.ClassPoolPolicy},
+
 	{"relay", "Nonce too low. Provided nonce: 1, current nonce: 2", txmgr.ClassNonceUsed},
 	{"relay", "transaction failed: WRONG_NONCE", txmgr.ClassNonceUsed},
 
@@ -38,6 +53,7 @@ var recorded = []struct {
 	{"geth", "transaction gas price below minimum: gas tip cap 0, minimum needed 1", txmgr.ClassFeeTooLow},
 	{"geth", "transaction underpriced", txmgr.ClassFeeTooLow},
 	{"anvil", "max fee per gas less than block base fee", txmgr.ClassFeeTooLow},
+	{"relay", "Consensus node error: INSUFFICIENT_TX_FEE (9)", txmgr.ClassFeeTooLow},
 	{"besu", "Gas price below configured minimum gas price", txmgr.ClassFeeTooLow},
 	{"relay", "Gas price '10' is below configured minimum gas price '710000000000'", txmgr.ClassFeeTooLow},
 
