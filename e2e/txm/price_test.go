@@ -82,6 +82,34 @@ func TestPriceRises(t *testing.T) {
 	}
 }
 
+// TestNoBaseFee sends on a chain from before base fees: each transaction has one price. A stuck one is
+// signed again for an eighth more.
+func TestNoBaseFee(t *testing.T) {
+	t.Parallel()
+	c, chain := alone(t, func(n *txmNode) { n.Bump, n.Cancel = time.Second, time.Hour }, "--no-mining", "--hardfork", "berlin")
+	id := c.must().ID
+	until(t, "it is signed again", func() bool { return len(c.get(id).Attempts) > 1 })
+	chain.mine(1)
+	c.settled()
+	c.audit(chain.url)
+	list := c.get(id).Attempts
+	for n, a := range list {
+		var tx struct{ Type, GasPrice string }
+		if a.Hash == c.get(id).Hash {
+			chain.call("eth_getTransactionByHash", &tx, a.Hash)
+			if tx.Type != "0x0" || tx.GasPrice != "0x"+a.Fees.Max.Text(16) {
+				t.Errorf("the chain has it with type %s for %s", tx.Type, tx.GasPrice)
+			}
+		}
+		if a.Fees.Tip != nil || a.Nonce != list[0].Nonce {
+			t.Errorf("attempt %d has nonce %d, price %s and tip %s", n, a.Nonce, a.Fees.Max, a.Fees.Tip)
+		}
+		if n > 0 && new(big.Int).Mul(a.Fees.Max, big.NewInt(8)).Cmp(new(big.Int).Mul(list[n-1].Fees.Max, big.NewInt(9))) < 0 {
+			t.Errorf("a replacement pays %s after %s: less than an eighth more", a.Fees.Max, list[n-1].Fees.Max)
+		}
+	}
+}
+
 // TestHederaPriceRises raises the network's price while a transaction is on its way: the network
 // refuses it, and it is signed again with the same nonce for the new price. One whose caller forbids the
 // new price is not offered again before the price has fallen, and then as the same bytes.

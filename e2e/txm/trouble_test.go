@@ -172,6 +172,47 @@ func TestForeign(t *testing.T) {
 	c.audit(chain.url)
 }
 
+// TestForeignReorged lets somebody else's transaction take a nonce that we have signed for, and takes its
+// block away before it is final: the intent keeps its nonce and is executed once with it.
+func TestForeignReorged(t *testing.T) {
+	t.Parallel()
+	var line *proxy // between the manager and the chain
+	c, chain := alone(t, func(n *txmNode) {
+		line = startProxy(t, n.URLs[0])
+		n.Depth, n.Resend, n.URLs = 3, 5*time.Second, []string{line.url}
+	}, "--no-mining")
+	chain.mine(1)
+	id := c.must().ID
+	hash := c.reaches(id, txmgr.StatusBroadcast).Hash
+	line.fall(true) // what is offered again would take the place of what somebody else sends
+	chain.call("anvil_dropAllTransactions", nil)
+	from := keyOf(devKeys[0]).Account()
+	foreign := map[string]any{"from": from, "to": from, "value": "0x1", "nonce": "0x0", "gas": "0x5208", "gasPrice": "0x2540be400"}
+	chain.call("eth_sendTransaction", nil, foreign)
+	chain.mine(1)
+	line.fall(false)
+	until(t, "the foreign transaction is seen", func() bool { return strings.HasPrefix(c.get(id).Waiting, "foreign") })
+	line.fall(true)
+	chain.call("anvil_reorg", nil, 1, []any{})
+	chain.call("anvil_dropAllTransactions", nil) // what the block held may wait again
+	line.fall(false)
+	until(t, "the intent is mined", func() bool {
+		chain.mine(1)
+		return c.get(id).Status.Rank() >= txmgr.StatusMined.Rank()
+	})
+	chain.mine(3)
+	c.settled()
+	got := c.get(id)
+	if got.Status != txmgr.StatusConfirmed || got.Nonce != 0 || got.Hash != hash || len(got.Attempts) != 1 {
+		t.Errorf("it is %s with nonce %d as %s after %d attempts, want %s", got.Status, got.Nonce, got.Hash, len(got.Attempts), hash)
+	}
+	if n := c.count("SELECT count(*) FROM slots"); n != 1 {
+		t.Errorf("%d nonces were given away", n)
+	}
+	c.audit(chain.url)
+	c.sameBytes()
+}
+
 // TestReorg takes three blocks away: what was mined in them is sent again, as the same bytes.
 func TestReorg(t *testing.T) {
 	t.Parallel()
