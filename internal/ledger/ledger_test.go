@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -92,6 +93,38 @@ func count(t *testing.T, db *DB, query string) (n int) {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// TestPostgresSchemes opens one database by each scheme that programs write, those of SQLAlchemy's drivers among
+// them: all are the same ledger.
+func TestPostgresSchemes(t *testing.T) {
+	_, rest, _ := strings.Cut(pgtest.Start(t).Database(), ":")
+	separator := "?"
+	if strings.Contains(rest, "?") {
+		separator = "&"
+	}
+	db := opened(t, "postgres:"+rest)
+	if err := db.Migrate(t.Context(), Schema{Name: "things", Files: newer}); err != nil {
+		t.Fatal(err)
+	}
+	for n, url := range []string{
+		"postgres:" + rest, "postgresql:" + rest, "postgresql+psycopg:" + rest, "postgresql+asyncpg:" + rest, "postgresql+asyncpg:" + rest + separator + "ssl=disable",
+	} {
+		other := opened(t, url)
+		if err := other.Migrate(t.Context(), Schema{Name: "things", Files: newer}); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+		write(t, other, "INSERT INTO things (name) VALUES ('a')")
+		if got := count(t, db, "SELECT count(*) FROM things"); got != n+1 || other.Dialect() != Postgres {
+			t.Errorf("after %s there are %d rows, want %d", url, got, n+1)
+		}
+	}
+	for _, scheme := range []string{"mysql", "postgresql+pg8000", ""} {
+		if db, err := Open(t.Context(), scheme+":"+rest); err == nil {
+			t.Errorf("the scheme %q is taken", scheme)
+			_ = db.Close()
+		}
+	}
 }
 
 // TestOverlappingCommits lets the transaction that wrote first commit last. A reader who was

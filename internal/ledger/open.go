@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -80,6 +81,9 @@ func Open(ctx context.Context, databaseURL string) (*DB, error) {
 	return db, nil
 }
 
+// asyncpgSSL matches the name that asyncpg has for sslmode.
+var asyncpgSSL = regexp.MustCompile(`([?&])ssl=`)
+
 func connect(databaseURL string) (*DB, error) {
 	scheme, rest, _ := strings.Cut(databaseURL, ":")
 	switch scheme {
@@ -87,8 +91,10 @@ func connect(databaseURL string) (*DB, error) {
 		return openMemory()
 	case "sqlite":
 		return openSQLite(strings.TrimPrefix(rest, "//"))
-	case "postgres", "postgresql", "postgresql+asyncpg", "postgresql+psycopg":
+	case "postgres", "postgresql", "postgresql+psycopg":
 		return openPostgres("postgres:" + rest)
+	case "postgresql+asyncpg":
+		return openPostgres("postgres:" + asyncpgSSL.ReplaceAllString(rest, "${1}sslmode="))
 	default:
 		return nil, fmt.Errorf("DATABASE_URL: want sqlite:FILE, memory: or postgres://…, got scheme %q", scheme)
 	}
