@@ -174,6 +174,7 @@ func Run(t *testing.T, h Harness) {
 		"reservations at once":    testReservationsAtOnce,
 		"locks":                   testLock,
 		"views":                   testViews,
+		"a chain's final block":   testChain,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, h.room(t)) })
 	}

@@ -1,0 +1,35 @@
+package storetest
+
+import (
+	"testing"
+
+	"lockstep/txmgr"
+)
+
+// testChain notes a chain's final block as the owners of several lanes do, each from what it has read: the
+// block only rises, a halt stays, and a reset takes both away.
+func testChain(t *testing.T, r *room) {
+	is := func(want txmgr.ChainState) {
+		t.Helper()
+		got, err := r.Chain(t.Context(), chain)
+		r.no(err)
+		if got != want {
+			t.Fatalf("the chain is %+v, want %+v", got, want)
+		}
+	}
+	note := func(s txmgr.ChainState) { t.Helper(); r.no(r.NoteChain(t.Context(), chain, s)) }
+	is(txmgr.ChainState{})
+	note(txmgr.ChainState{Identity: "first"})
+	note(txmgr.ChainState{Identity: "first", FinalNumber: 5, FinalHash: "five"})
+	is(txmgr.ChainState{Identity: "first", FinalNumber: 5, FinalHash: "five"})
+	note(txmgr.ChainState{Identity: "first", FinalNumber: 4, FinalHash: "four"})
+	note(txmgr.ChainState{Identity: "first", FinalNumber: 5, FinalHash: "another five"})
+	is(txmgr.ChainState{Identity: "first", FinalNumber: 5, FinalHash: "five"})
+	note(txmgr.ChainState{Identity: "first", FinalNumber: 5, FinalHash: "five", Halted: "it was reset"})
+	note(txmgr.ChainState{Identity: "first", FinalNumber: 6, FinalHash: "six"})
+	is(txmgr.ChainState{Identity: "first", FinalNumber: 6, FinalHash: "six", Halted: "it was reset"})
+	r.no(r.ResetChain(t.Context(), chain, "test", "second"))
+	is(txmgr.ChainState{Identity: "second", Era: 1})
+	note(txmgr.ChainState{Identity: "first", FinalNumber: 7, FinalHash: "seven"}) // of an owner who does not know yet
+	is(txmgr.ChainState{Identity: "second", Era: 1})
+}
