@@ -7,10 +7,15 @@ type metrics struct {
 }
 
 func newMetrics() *metrics {
-	return &metrics{deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+	m := &metrics{deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "txm_webhook_deliveries_total",
 		Help: "Attempts to deliver a webhook: delivered, failed (tried again), refused (a private address; tried again), dead (given up).",
 	}, []string{"result"})}
+	// Each has a series from the start: Prometheus does not see that a counter grew if its series begins with 1.
+	for _, result := range []string{"delivered", "failed", "refused", "dead"} {
+		m.deliveries.WithLabelValues(result)
+	}
+	return m
 }
 
 // Collectors are the metrics of this package, for a registry.
