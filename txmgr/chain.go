@@ -207,6 +207,13 @@ type Screener interface {
 	Screen(ctx context.Context, call Call) (claims []string, err error)
 }
 
+// Pooled is a Chain whose endpoints tell what waits in their pools.
+type Pooled interface {
+	// Pool asks one endpoint, the one that Send would ask first. next is the account's nonce after all that waits in line;
+	// held tells of each given transaction whether the endpoint has it, waiting or executed.
+	Pool(ctx context.Context, account string, list []Signed) (next uint64, held []bool, err error)
+}
+
 // Restricted is a Chain with keys that may sign some calls alone.
 type Restricted interface {
 	// MaySign returns "" if a signer's key may sign a call, else why not. An error says that this is not known.

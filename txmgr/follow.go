@@ -194,7 +194,7 @@ func (w *worker) foreign(ctx context.Context, slot *LineSlot, head Head) (proof 
 	}
 	if head.Number < user.Block || user.Head.Number < user.Block+w.c.Traits().Depth {
 		for _, intent := range slot.Intents {
-			why := "foreign: " + user.Hash + " used its nonce in a block that is not final"
+			why := ForeignPrefix + user.Hash + " used its nonce in a block that is not final"
 			if intent.Waiting != why {
 				if err := w.note(ctx, map[string]string{intent.ID: why}); err != nil {
 					return nil, false, err

@@ -18,17 +18,20 @@ func (w *worker) resend(ctx context.Context, line *Line) error {
 	if line.Lane.Halted != "" {
 		return nil
 	}
-	var due []*Attempt
+	var due []*LineSlot
 	for _, slot := range line.Slots {
 		if slot.Consumed != "" || slot.Final || slot.Nonce < line.Lane.ChainNonce || len(slot.Attempts) == 0 {
 			continue
 		}
-		a := slot.Attempts[len(slot.Attempts)-1]
-		if w.due(a, line.Now) {
-			due = append(due, a)
+		if w.due(slot.Attempts[len(slot.Attempts)-1], line.Now) {
+			due = append(due, slot)
 		}
 	}
-	return w.send(ctx, due)
+	list, err := w.spare(ctx, due)
+	if err != nil {
+		return err
+	}
+	return w.send(ctx, list)
 }
 
 func (w *worker) due(a *Attempt, now int64) bool {
@@ -60,12 +63,8 @@ func (w *worker) tend(ctx context.Context, line *Line) error {
 		if slot.Consumed != "" || slot.Final {
 			continue
 		}
-		o, err := w.wanted(ctx, slot, line.Now, head)
-		if err != nil {
-			return err
-		}
-		if o != nil {
-			if err := w.issue(ctx, []order{*o}); err != nil {
+		if o := w.wanted(slot, line.Now, head); o != nil {
+			if err := w.raise(ctx, *o, head); err != nil {
 				return err
 			}
 		}
@@ -107,14 +106,14 @@ func (w *worker) signHigher(ctx context.Context, line *Line) error {
 }
 
 // wanted decides whether a slot needs another attempt now.
-func (w *worker) wanted(ctx context.Context, slot *LineSlot, now int64, head bool) (*order, error) {
+func (w *worker) wanted(slot *LineSlot, now int64, head bool) *order {
 	if len(slot.Attempts) == 0 || slot.Holder != HolderIntent && slot.Holder != HolderFill {
-		return nil, nil
+		return nil
 	}
 	newest := slot.Attempts[len(slot.Attempts)-1]
 	o := order{slot: slot, purpose: newest.Purpose, intent: intentOf(slot, newest.Intent)}
 	if newest.Purpose == PurposeRaw {
-		return nil, nil // its caller alone can; see tellStuck
+		return nil // its caller alone can; see tellStuck
 	}
 	first := intentOf(slot, slot.Slot.Intent)
 	next := replacement(slot)
@@ -124,15 +123,15 @@ func (w *worker) wanted(ctx context.Context, slot *LineSlot, now int64, head boo
 	switch {
 	case cancel && !hasPurpose(slot, PurposeCancel):
 		o.purpose, o.intent = PurposeCancel, first
-	case !cancel && next != nil && !hasAttempt(slot, next.ID):
+	case !cancel && next != nil && !hasAttempt(slot, next.ID) && w.kills[PoolScope(next.Chain, next.Pool)] == "":
 		o.purpose, o.intent = PurposeReplace, next
 	case underpriced(newest):
 		// It was refused for its fees: the market may take it higher.
 	case head && slot.SentAt != 0 && now-newest.SignedAt >= w.m.c.BumpAfter.Duration().Microseconds():
 	default:
-		return nil, nil
+		return nil
 	}
-	return w.priced(ctx, o, head)
+	return &o
 }
 
 func underpriced(a *Attempt) bool {
@@ -194,8 +193,11 @@ func (w *worker) priced(ctx context.Context, o order, head bool) (*order, error)
 	return &o, nil
 }
 
-// StuckPrefix begins Intent.Waiting when its caller alone can help.
-const StuckPrefix = "stuck: "
+// The beginnings of Intent.Waiting that other reasons leave alone.
+const (
+	StuckPrefix   = "stuck: "   // its caller alone can help
+	ForeignPrefix = "foreign: " // somebody else's transaction used its nonce, in a block that is not final
+)
 
 // tellStuck tells the caller of a transaction that we cannot raise what a replacement needs.
 func (w *worker) tellStuck(ctx context.Context, line *Line) error {

@@ -236,6 +236,31 @@ func (s *suite) above() {
 	}
 }
 
+// waits looks into the pool, where a chain has one that can be looked into.
+func (s *suite) waits() {
+	chain, ok := s.Chain.(txmgr.Pooled)
+	if !ok {
+		return
+	}
+	nonce := s.next()
+	tx, other := s.signed(nonce, s.Value, ""), s.signed(nonce, new(big.Int).Add(s.Value, s.Value), "")
+	look := func(when string, wantNext uint64, want ...bool) {
+		s.Helper()
+		next, held, err := chain.Pool(s.Context(), s.signer, []txmgr.Signed{tx, other})
+		s.no(err)
+		if next != wantNext || !slices.Equal(held, want) {
+			s.Errorf("%s: the next nonce is %d, not %d, and held is %v, not %v", when, next, wantNext, held, want)
+		}
+	}
+	look("before", nonce, false, false)
+	if got := s.offer(tx); got[0] != "" {
+		s.Fatalf("the next transaction: %s", got[0])
+	}
+	look("sent", nonce+1, true, false) // it waits, or is executed already
+	s.executed(tx)
+	look("executed", nonce+1, true, false)
+}
+
 func (s *suite) several() {
 	const n = 5
 	nonce := s.next()
@@ -308,6 +333,14 @@ func (s *suite) dead() {
 		},
 		"Consumer": func() error { _, err := s.Dead.Consumer(ctx, s.signer, 0); return err },
 		"Receipts": func() error { return asked(s.Dead.Receipts(ctx, []txmgr.Signed{tx})) },
+		"Pool": func() error {
+			chain, ok := s.Dead.(txmgr.Pooled)
+			if !ok {
+				return errors.New("it has no pool")
+			}
+			_, _, err := chain.Pool(ctx, s.signer, []txmgr.Signed{tx})
+			return err
+		},
 	} {
 		if question() == nil {
 			s.Errorf("%s has an answer of nobody", what)

@@ -54,6 +54,7 @@ func Run(t *testing.T, h Harness) {
 		{"one transaction", (*suite).one},
 		{"a used nonce", (*suite).used},
 		{"a nonce above the next one", (*suite).above},
+		{"what waits", (*suite).waits},
 		{"several at once", (*suite).several},
 		{"validity", (*suite).validity},
 		{"a dead endpoint", (*suite).dead},

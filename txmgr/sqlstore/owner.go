@@ -284,13 +284,14 @@ func follow(i *row, a *txmgr.Attempt, now int64) bool {
 		switch {
 		case a.State == txmgr.AttemptSent:
 			i.Status = txmgr.StatusBroadcast
-			if !strings.HasPrefix(i.Waiting, txmgr.StuckPrefix) { // only a replacement helps it, not the same bytes
+			if a.Error == nil && !strings.HasPrefix(i.Waiting, txmgr.StuckPrefix) { // only a replacement helps it, not the same bytes
 				i.Waiting = ""
 			}
 		case a.State == txmgr.AttemptUnknown && i.Status == txmgr.StatusSigned:
 			i.Status = txmgr.StatusUnknown
 		}
-		if a.Error != nil && a.State != txmgr.AttemptSent {
+		taken := a.Error != nil && a.Error.Class == string(txmgr.ClassSlotTaken)
+		if a.Error != nil && a.State != txmgr.AttemptSent || taken && !strings.HasPrefix(i.Waiting, txmgr.ForeignPrefix) {
 			i.Waiting = a.Error.Class + ": " + a.Error.Message
 		}
 	default:

@@ -1,0 +1,277 @@
+package txmgr_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/big"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/lease"
+	"lockstep/internal/ledger"
+	"lockstep/txmgr"
+	"lockstep/txmgr/sqlstore"
+)
+
+// fleet is a ledger and a pool with managers on them, each of which stands for a process.
+type fleet struct {
+	*testing.T
+	*pool
+	db       *ledger.DB
+	store    txmgr.Store
+	keys     []risingKey
+	settings txmgr.Config
+	change   func(*txmgr.Options) // of every manager
+}
+
+// member is one manager.
+type member struct {
+	*fleet
+	m    *txmgr.Manager
+	node *poolNode
+	stop func() // and wait for its end
+}
+
+const poll = 5 * time.Millisecond
+
+// newFleet is a fleet without a manager whose signers have these names. Nothing grows old in it,
+// unless a test says so.
+func newFleet(t *testing.T, names ...string) *fleet {
+	t.Helper()
+	db, err := ledger.Open(t.Context(), "memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	store, err := sqlstore.New(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{T: t, db: db, store: store, settings: txmgr.Defaults()}
+	for _, name := range names {
+		f.keys = append(f.keys, risingKeyOf(name))
+	}
+	f.pool = newPool(f.keys...)
+	f.settings.Poll, f.settings.Reconcile = envx.Millis(poll), envx.Millis(50*time.Millisecond)
+	hours := envx.Millis(100 * time.Hour)
+	f.settings.ResendAfter, f.settings.BumpAfter, f.settings.CancelAfter = hours, hours, hours
+	return f
+}
+
+// open makes a manager that does not run yet.
+func (f *fleet) open(name string) (*txmgr.Manager, *poolNode, error) {
+	log := slog.New(slog.DiscardHandler)
+	node := &poolNode{pool: f.pool}
+	o := txmgr.Options{Config: f.settings, Store: f.store, Chains: []txmgr.Chain{node}, Log: log, Leases: lease.NewKeeper(f.db, "txm", name, lease.Options{}, log)}
+	o.Config.Instance = name
+	for _, k := range f.keys {
+		o.Keys = append(o.Keys, k)
+	}
+	if f.change != nil {
+		f.change(&o)
+	}
+	m, err := txmgr.New(o)
+	return m, node, err
+}
+
+// start runs a manager until the test or stop ends it.
+func (f *fleet) start(name string) *member {
+	f.Helper()
+	m, node, err := f.open(name)
+	if err != nil {
+		f.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(f.Context()))
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	stopped := false
+	out := &member{fleet: f, m: m, node: node}
+	out.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			f.Error(err)
+		}
+	}
+	f.Cleanup(out.stop)
+	return out
+}
+
+// begin starts a manager and waits until it knows every signer's nonce.
+func (f *fleet) begin(name string) *member {
+	f.Helper()
+	m := f.start(name)
+	f.until("every signer's nonce is known", func() bool {
+		return !slices.ContainsFunc(f.lanes(), func(l *txmgr.Lane) bool { return !l.Known || l.Owner == "" }) && len(f.lanes()) == len(f.keys)
+	})
+	return m
+}
+
+// until waits for a condition.
+func (f *fleet) until(what string, holds func() bool) {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(f.Context(), 5*time.Minute)
+	defer cancel()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			f.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func (f *fleet) lanes() []*txmgr.Lane {
+	f.Helper()
+	lanes, err := f.store.Lanes(f.Context(), "pool")
+	if err != nil {
+		f.Fatal(err)
+	}
+	return lanes
+}
+
+func (f *fleet) lane(name string) *txmgr.Lane {
+	f.Helper()
+	lane, err := f.store.Lane(f.Context(), "pool", name)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return lane
+}
+
+func (f *fleet) get(id string) *txmgr.Transaction {
+	f.Helper()
+	t, err := f.store.Get(f.Context(), "", id)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return t
+}
+
+// exec changes the ledger behind the managers' backs, as time does.
+func (f *fleet) exec(statement string, args ...any) {
+	f.Helper()
+	err := f.db.Write(f.Context(), func(tx *ledger.Tx) error {
+		_, err := tx.Exec(f.Context(), statement, args...)
+		return err
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fleet) reaches(id string, want txmgr.Status) *txmgr.Transaction {
+	f.Helper()
+	f.until("intent "+id+" is "+string(want), func() bool { return f.get(id).Status == want })
+	return f.get(id)
+}
+
+// asksOn waits until a manager has asked its chain several times more.
+func (m *member) asksOn() {
+	m.Helper()
+	before := m.node.asked.Load()
+	m.until("the manager goes on asking its chain", func() bool { return m.node.asked.Load() >= before+10 })
+}
+
+// lockedKey signs when it is open.
+type lockedKey struct {
+	risingKey
+	open *atomic.Bool
+}
+
+func (k lockedKey) Sign(ctx context.Context, digest []byte) ([]byte, error) {
+	if !k.open.Load() {
+		return nil, errors.New("the key is locked")
+	}
+	return k.risingKey.Sign(ctx, digest)
+}
+
+// lockKeys makes managers that start afterwards sign nothing until it is told.
+func (f *fleet) lockKeys() (open *atomic.Bool) {
+	open = new(atomic.Bool)
+	before := f.change
+	f.change = func(o *txmgr.Options) {
+		if before != nil {
+			before(o)
+		}
+		for n, k := range f.keys {
+			o.Keys[n] = lockedKey{k, open}
+		}
+	}
+	return open
+}
+
+// mined lets blocks pass until an intent has a status.
+func (f *fleet) mined(id string, want txmgr.Status) *txmgr.Transaction {
+	f.Helper()
+	f.until("intent "+id+" is "+string(want), func() bool {
+		if f.get(id).Status == want {
+			return true
+		}
+		f.mine()
+		return false
+	})
+	return f.get(id)
+}
+
+// once checks that every one of some intents was executed once, and nothing else of ours twice.
+func (f *fleet) once(ids ...string) {
+	f.Helper()
+	ran := f.ran()
+	for _, id := range ids {
+		if n := ran[string(f.get(id).Data)]; n != 1 {
+			f.Errorf("intent %s was executed %d times", id, n)
+		}
+	}
+}
+
+// request is one whose data no other has.
+func request(change ...func(*txmgr.Request)) txmgr.Request {
+	r := txmgr.Request{Chain: "pool", To: "carol.test", Value: big.NewInt(1), Data: []byte(uuid.NewString())}
+	for _, one := range change {
+		one(&r)
+	}
+	return r
+}
+
+func (m *member) submit(change ...func(*txmgr.Request)) string {
+	m.Helper()
+	intent, err := m.m.Submit(m.Context(), request(change...))
+	if err != nil {
+		m.Fatal(err)
+	}
+	return intent.ID
+}
+
+// counted returns a metric's sum of values, or of samples for a histogram, and how many of those.
+func (m *member) counted(name string) (sum float64, n uint64) {
+	m.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(m.m.Collectors()...)
+	families, err := registry.Gather()
+	if err != nil {
+		m.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, one := range family.GetMetric() {
+			sum += one.GetHistogram().GetSampleSum() + one.GetGauge().GetValue() + one.GetCounter().GetValue()
+			n += one.GetHistogram().GetSampleCount()
+		}
+	}
+	return sum, n
+}
