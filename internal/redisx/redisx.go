@@ -36,6 +36,7 @@
 //	behind    of a write: nobody waits for it
 //	spare     memory of the server that only the locks may use
 //	quota     how many bytes of one kind clients may have the relays keep
+//	hint      a word to other processes that may be lost
 package redisx
 
 import (
