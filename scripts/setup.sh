@@ -4,6 +4,7 @@
 #   redis-server   from the distribution's packages (as root; otherwise it says what is missing)
 #   npm            likewise; and Node.js 22 from npm where the distribution's is older than 20
 #   PostgreSQL     likewise (its server programs; they need not run)
+#   pgbouncer      likewise (the ledger's tests put it before PostgreSQL; it need not run)
 #   chromium       likewise (the tests of the console's page look at it)
 #   nginx          likewise (make bench holds reads against it)
 #   gcc            likewise (make chaos sets the clock of Redis with what it builds)
@@ -85,6 +86,11 @@ postgres_ready() {
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || die "PostgreSQL is installed, but its initdb is not in /usr/lib/postgresql"
 }
 
+# pooler_ready makes sure of pgbouncer, which Debian keeps off the PATH of users.
+pooler_ready() {
+	[ -x /usr/sbin/pgbouncer ] || package pgbouncer pgbouncer
+}
+
 # nginx_ready makes sure of nginx, which Debian keeps off the PATH of users.
 nginx_ready() {
 	[ -x /usr/sbin/nginx ] || package nginx nginx-light
@@ -111,6 +117,7 @@ platform_ready
 node_ready
 package redis-server redis-server
 postgres_ready
+pooler_ready
 package chromium chromium
 nginx_ready
 compiler_ready

@@ -33,6 +33,8 @@ type Server struct {
 	as   *syscall.Credential
 	base int // databases made so far
 
+	pooler string // host:port of the pgbouncer; "": there is none
+
 	mu   sync.Mutex // guards all below
 	cmd  *exec.Cmd
 	done chan struct{}

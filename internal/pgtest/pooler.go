@@ -1,0 +1,102 @@
+package pgtest
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"lockstep/internal/redistest"
+)
+
+// poolSize is how many sessions of PostgreSQL the clients of a pooler share. It is small, so that one client's transactions
+// come to several sessions, and one session has transactions of several clients.
+const poolSize = 4
+
+// Pooled returns the URL of a database through a pgbouncer in transaction mode, which it starts before the server at the first call. It ends with the test.
+func (s *Server) Pooled(database string) string {
+	s.t.Helper()
+	at, err := url.Parse(database)
+	if err != nil {
+		s.t.Fatalf("pgtest: %v", err)
+	}
+	// Another process may take a port between its choice and its use.
+	for try := 0; s.pooler == ""; try++ {
+		port := redistest.FreePort(s.t)
+		err := s.pool(port, at.Path)
+		if err == nil {
+			s.pooler = fmt.Sprintf("127.0.0.1:%d", port)
+		} else if try == 4 {
+			s.t.Fatal(err)
+		}
+	}
+	at.Host = s.pooler
+	return at.String()
+}
+
+func pgbouncer() (string, error) {
+	if path, err := exec.LookPath("pgbouncer"); err == nil {
+		return path, nil
+	}
+	const path = "/usr/sbin/pgbouncer" // Debian keeps it off the PATH of users
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("pgtest: this test needs pgbouncer: %w", err)
+	}
+	return path, nil
+}
+
+// pool starts the pooler and waits until a database answers through it.
+func (s *Server) pool(port int, database string) error {
+	path, err := pgbouncer()
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(s.dir, fmt.Sprintf("pgbouncer%d.ini", port))
+	// Its clients say no password, as those of the server.
+	settings := fmt.Sprintf("[databases]\n* = host=127.0.0.1 port=%d user=lockstep\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\n"+
+		"unix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = %d\nmax_client_conn = 500\n", s.port, port, poolSize)
+	if err := os.WriteFile(file, []byte(settings), 0o644); err != nil { //nolint:gosec // the user of the programs reads it
+		return fmt.Errorf("pgtest: %w", err)
+	}
+	out := &bytes.Buffer{}
+	cmd := s.command("pgbouncer", file)
+	cmd.Path, cmd.Err = path, nil
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("pgtest: %w", err)
+	}
+	done := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(done)
+	}()
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-done
+	})
+	db, err := sql.Open("pgx", fmt.Sprintf("postgres://lockstep@127.0.0.1:%d%s?sslmode=disable&default_query_exec_mode=exec", port, database))
+	if err != nil {
+		return fmt.Errorf("pgtest: %w", err)
+	}
+	defer func() { _ = db.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		if err = db.PingContext(ctx); err == nil {
+			return nil
+		}
+		select {
+		case <-done:
+			return fmt.Errorf("pgtest: the pooler ended: %s", strings.TrimSpace(out.String()))
+		case <-ctx.Done():
+			return fmt.Errorf("pgtest: the pooler does not answer: %w", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
