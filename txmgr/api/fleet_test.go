@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
 	"lockstep/internal/pgtest"
+	"lockstep/internal/redistest"
 	"lockstep/internal/secret"
 	"lockstep/txmgr/api"
 	"lockstep/txmgr/service"
@@ -57,22 +59,74 @@ func (w *world) owner() string {
 	return ""
 }
 
-// What one process accepts wakes the owner in another one, long before it would look.
+// What one process accepts wakes the owner in another one, long before it would look: by PostgreSQL, and by Redis where a pooler
+// lets no word of PostgreSQL through.
 func TestOwnersElsewhereAreTold(t *testing.T) {
-	database := pgtest.Start(t).Database()
+	t.Run("NOTIFY", func(t *testing.T) {
+		testTold(t, pgtest.Start(t).Database(), func(*service.Config) {}, func() {})
+	})
+	t.Run("Redis", func(t *testing.T) {
+		server := redistest.Start(t)
+		byRedis := func(c *service.Config) { c.Waker.RedisURL = secret.URL(server.URL()) }
+		postgres := pgtest.Start(t)
+		testTold(t, postgres.Pooled(postgres.Database()), byRedis, func() {
+			if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+}
+
+// testTold lets one process accept before and after a disturbance, while another one owns the signer.
+func testTold(t *testing.T, database string, change func(*service.Config), disturb func()) {
 	// Whose turn it is to own the signer starts first, and keeps it, however slow the machine is: nobody looks for a lost one before the poll.
 	names := []string{"one", "two"}
 	if lease.Preferred("txm:1337:"+signer.Hex(), names) != names[0] {
 		slices.Reverse(names)
 	}
-	change := func(c *service.Config) {
+	settings := func(c *service.Config) {
 		c.Manager.Poll, c.Manager.Lease = envx.Millis(time.Hour), envx.Millis(20*time.Minute)
+		change(c)
 	}
-	owner := start(t, sharing(database, names[0], change))
+	owner := start(t, sharing(database, names[0], settings))
 	owner.until("the signer is owned", func() bool { return owner.owner() == names[0] })
-	other := owner.join(sharing(database, names[1], change))
-	id := other.post("/v1/transactions", pay(1)).transaction(t).ID
-	other.until("it has left", func() bool { return other.get("/v1/transactions/"+id).transaction(t).Hash != "" })
+	other := owner.join(sharing(database, names[1], settings))
+	for n := range 2 {
+		id := other.post("/v1/transactions", pay(n)).transaction(t).ID
+		other.until("it has left", func() bool { return other.get("/v1/transactions/"+id).transaction(t).Hash != "" })
+		disturb()
+	}
+}
+
+// Redis is a waker alone: with it away from the start, and with it killed and empty later, what one process accepts is executed by
+// the owner in the other, once, and both stay ready.
+func TestWithoutRedis(t *testing.T) {
+	server := redistest.Start(t)
+	server.Kill()
+	database := "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")
+	byRedis := func(c *service.Config) { c.Waker.RedisURL = secret.URL(server.URL()) }
+	one := start(t, sharing(database, "one", byRedis))
+	two := one.join(sharing(database, "two", byRedis))
+	n := 0
+	both := func(when string) {
+		for _, w := range []*world{one, two} {
+			n++
+			id := w.post("/v1/transactions", pay(n)).transaction(t).ID
+			w.until("it is executed "+when, func() bool { return w.get("/v1/transactions/"+id).transaction(t).Status == "confirmed" })
+			if a := w.get("/health/readiness"); a.status != http.StatusOK {
+				t.Errorf("%s: %d %s", when, a.status, a.body)
+			}
+		}
+	}
+	both("before Redis is there")
+	server.Restart()
+	one.until("Redis wakes it", func() bool { return strings.Contains(one.log.String(), "redis wakes the owners again") })
+	both("with Redis")
+	server.Kill()
+	both("after its crash")
+	if list := one.chain.executed(t, signer); len(list) != n {
+		t.Errorf("%d transactions are on the chain, want %d", len(list), n)
+	}
 }
 
 // 50 posts of one key over two processes are one transaction and 50 equal answers; so are

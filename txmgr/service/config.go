@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/redisx"
 	"lockstep/internal/secret"
 	"lockstep/txmgr"
 	"lockstep/txmgr/api"
@@ -20,6 +21,7 @@ import (
 // Config is every setting of a transaction manager.
 type Config struct {
 	Ledger   Ledger
+	Waker    Waker
 	Chains   Chains
 	Manager  txmgr.Config
 	Signers  signers.Config
@@ -34,6 +36,14 @@ type Ledger struct {
 	URL secret.URL `env:"DATABASE_URL" envDefault:"sqlite:lockstep.db"`
 	// File with that URL.
 	URLFile secret.String `env:"DATABASE_URL_FILE,file"`
+}
+
+// Waker says how processes tell each other of new work.
+type Waker struct {
+	// Redis over which the processes of a ledger wake each other, instead of PostgreSQL's NOTIFY; needed for that on SQLite and behind a transaction-mode pooler. Nothing is kept in it, and without it owners find new work by TXM_POLL.
+	RedisURL secret.URL `env:"TXM_REDIS_URL"`
+	// File with that URL.
+	RedisURLFile secret.String `env:"TXM_REDIS_URL_FILE,file"`
 }
 
 // Chains says which chains there are and which signers serve together.
@@ -161,7 +171,7 @@ func (c Config) Validate() error {
 	_, chains := c.Chains.Parse()
 	_, pools := c.Chains.pools()
 	_, _, treasury := c.Treasury.amounts()
-	return errors.Join(chains, pools, treasury, c.Manager.Validate(), c.Signers.Validate(), c.API.Validate(), c.Webhooks.Validate())
+	return errors.Join(chains, pools, treasury, c.Waker.validate(), c.Manager.Validate(), c.Signers.Validate(), c.API.Validate(), c.Webhooks.Validate())
 }
 
 func (l Ledger) url() string {
@@ -169,4 +179,33 @@ func (l Ledger) url() string {
 		return file
 	}
 	return l.URL.Reveal()
+}
+
+func (w Waker) url() string {
+	if file := strings.TrimSpace(w.RedisURLFile.Reveal()); file != "" {
+		return file
+	}
+	return w.RedisURL.Reveal()
+}
+
+// open returns the waker; nil: there is none. Changed is told when it begins and ceases to fail.
+func (w Waker) open(changed func(error)) (*redisx.Hints, error) {
+	if w.url() == "" {
+		return nil, nil
+	}
+	hints, err := redisx.NewHints(w.url(), channel, changed)
+	if err != nil {
+		return nil, fmt.Errorf("TXM_REDIS_URL: %w", err)
+	}
+	return hints, nil
+}
+
+func (w Waker) validate() error {
+	if w.url() == "" {
+		return nil
+	}
+	if _, err := redisx.Parse(w.url()); err != nil {
+		return fmt.Errorf("TXM_REDIS_URL: %w", err)
+	}
+	return nil
 }

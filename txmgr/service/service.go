@@ -18,6 +18,7 @@ import (
 	"lockstep/internal/access"
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
+	"lockstep/internal/redisx"
 	"lockstep/internal/secret"
 	"lockstep/txmgr"
 	"lockstep/txmgr/api"
@@ -29,6 +30,9 @@ import (
 
 // Topic is where the manager's events stand in the ledger's outbox.
 const Topic = "txm"
+
+// channel carries the hints of managers in Redis. Managers of other ledgers there may wake these, for nothing.
+const channel = "lockstep:txm"
 
 // Driver opens a chain of the settings.
 type Driver func(ctx context.Context, spec Spec) (txmgr.Chain, error)
@@ -58,7 +62,8 @@ type Service struct {
 	db       *ledger.DB
 	api      *api.Server
 	webhooks *webhooks.Service
-	treasury *treasury // nil: there is none
+	hints    *redisx.Hints // nil: without Redis
+	treasury *treasury     // nil: there is none
 }
 
 // New puts a manager together. It opens the ledger and asks every key for a signature; it
@@ -70,8 +75,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	s := &Service{db: db, registry: prometheus.NewRegistry()}
 	if err := s.wire(ctx, cfg, deps); err != nil {
-		s.closeChains()
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, s.closeParts())
 	}
 	return s, nil
 }
@@ -110,6 +114,10 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 	if err != nil {
 		return err
 	}
+	waker, err := s.waker(cfg.Waker, store, deps.Log)
+	if err != nil {
+		return err
+	}
 	guard := policy.New(s.db)
 	for _, signer := range list {
 		s.keys = append(s.keys, key{signer})
@@ -122,7 +130,7 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 		s.keys = append(s.keys, one)
 	}
 	s.Manager, err = txmgr.New(txmgr.Options{
-		Config: cfg.Manager, Store: store, Chains: chains, Keys: s.keys, Pools: pools, Guard: guard, Log: deps.Log, Waker: store.Waker(), FeeCaps: caps,
+		Config: cfg.Manager, Store: store, Chains: chains, Keys: s.keys, Pools: pools, Guard: guard, Log: deps.Log, Waker: waker, FeeCaps: caps,
 		Leases: lease.NewKeeper(s.db, "txm", cfg.Manager.Instance, lease.Options{TTL: cfg.Manager.Lease.Duration()}, deps.Log),
 	})
 	if err != nil {
@@ -155,6 +163,22 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 	}
 	s.api = api.New(cfg.API, surface)
 	return nil
+}
+
+// waker is Redis if the settings name one, else what the ledger has.
+func (s *Service) waker(cfg Waker, store *sqlstore.Store, log *slog.Logger) (txmgr.Waker, error) {
+	hints, err := cfg.open(func(err error) {
+		if err != nil {
+			log.Warn("redis wakes nobody: owners find what other processes accept by polling", "error", err)
+		} else {
+			log.Info("redis wakes the owners again")
+		}
+	})
+	if err != nil || hints == nil {
+		return store.Waker(), err
+	}
+	s.hints = hints
+	return hints, nil
 }
 
 // Signs is the number of keys that the manager signs with, those of accounts on NEAR among them.
@@ -219,8 +243,16 @@ func (s *Service) URL() string { return "http://" + s.api.Addr() }
 // Close closes a service that is not going to run.
 func (s *Service) Close() error {
 	s.api.Close()
+	return s.closeParts()
+}
+
+func (s *Service) closeParts() error {
 	s.closeChains()
-	return s.db.Close()
+	var err error
+	if s.hints != nil {
+		err = s.hints.Close()
+	}
+	return errors.Join(err, s.db.Close())
 }
 
 // closeChains closes the connections of drivers that keep some.
@@ -275,8 +307,7 @@ func (s *Service) Run(ctx context.Context) error {
 	err := s.api.Run(listening)
 	stop()
 	err = errors.Join(err, group.Wait())
-	s.closeChains()
-	return errors.Join(err, s.db.Close())
+	return errors.Join(err, s.closeParts())
 }
 
 // CreateKey makes an API key in the ledger of the settings, whether a manager runs or not.
