@@ -118,14 +118,21 @@ var client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxId
 
 // ask makes one call and returns its status, 0 without an answer.
 func ask(method, url, body, key string, into any) int {
+	header := http.Header{}
+	if key != "" {
+		header.Set("Idempotency-Key", key)
+	}
+	return askWith(header, method, url, body, into)
+}
+
+// askWith makes one call with headers.
+func askWith(header http.Header, method, url, body string, into any) int {
 	request, err := http.NewRequest(method, url, bytes.NewReader([]byte(body)))
 	if err != nil {
 		return 0
 	}
+	request.Header = header
 	request.Header.Set("Content-Type", "application/json")
-	if key != "" {
-		request.Header.Set("Idempotency-Key", key)
-	}
 	response, err := client.Do(request)
 	if err != nil {
 		return 0

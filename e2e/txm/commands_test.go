@@ -1,0 +1,93 @@
+package txm_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"lockstep/e2e/harness"
+)
+
+// TestCommands operates the signers of a running manager by `lockstep txm`: a signer whose nonces somebody else has used before the
+// ledger knew it halts, and goes on after them with `reconcile --adopt`; `drain` keeps what is accepted later until `resume`.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	chain := startAnvil(t, "--no-mining")
+	account := strings.ToLower(keyOf(devKeys[0]).Account())
+	chain.call("eth_sendTransaction", nil, map[string]any{"from": account, "to": account, "nonce": "0x0", "gas": "0x5208", "gasPrice": "0x2540be400"})
+	url := fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
+	dir := t.TempDir()
+	program := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(harness.Program(t), append([]string{"txm"}, args...)...)
+		cmd.Dir = dir
+		cmd.Env = append(harness.Environment(), "DATABASE_URL=sqlite:ledger.db", "TXM_CHAINS=31337="+chain.url, "RELAYER_PRIVATE_KEYS="+devKeys[0],
+			"INSTANCE_ID=one", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"))
+		return cmd
+	}
+	made, err := program("key", "--role", "admin", "--label", "ops").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := strings.TrimSpace(string(made))
+	run(t, program())
+	until(t, "the manager is ready", func() bool { return ask("GET", url+"/health/readiness", "", "", nil) == 200 })
+	// lockstep runs a command that asks the manager, and returns all that it wrote.
+	lockstep := func(args ...string) (string, error) {
+		cmd := program(append(args, "--url", url)...)
+		cmd.Env = append(cmd.Env, "TXM_API_KEY="+token)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	must := func(want string, args ...string) {
+		t.Helper()
+		if out, err := lockstep(args...); err != nil || !strings.Contains(out, want) || !strings.Contains(out, account) {
+			t.Fatalf("%v: %v, and %q is not in:\n%s", args, err, want, out)
+		}
+	}
+	if out, err := program("signers", "--url", url).CombinedOutput(); err == nil || bytes.Contains(out, []byte(account)) {
+		t.Errorf("without a key: %v\n%s", err, out)
+	}
+	until(t, "the signer is halted", func() bool {
+		out, err := lockstep("signers")
+		return err == nil && strings.Contains(out, "halted: ")
+	})
+	must("halted: ", "signers")
+	must("ready", "reconcile", "--adopt", "31337", account)
+	must("draining", "drain", "31337", account)
+
+	client := func(method, path, body string, into any) int {
+		return askWith(http.Header{"Authorization": {"Bearer " + token}}, method, url+path, body, into)
+	}
+	var accepted struct{ ID string }
+	if status := client("POST", "/v1/transactions", `{"chain":31337,"to":"`+counter+`","data":"0x01","gas":60000,"simulate":"off"}`, &accepted); status != 202 {
+		t.Fatalf("an intent while the signer is drained: %d", status)
+	}
+	var kept struct{ Status string }
+	for range 3 { // the owner looks at its queue now and then
+		must("draining", "signers")
+		if status := client("GET", "/v1/transactions/"+accepted.ID, "", &kept); status != 200 || kept.Status != "accepted" {
+			t.Errorf("while the signer is drained the intent is %q: %d", kept.Status, status)
+		}
+	}
+	must("ready", "resume", "31337", account)
+	until(t, "the intent is mined", func() bool {
+		chain.mine(1)
+		return client("GET", "/v1/transactions/"+accepted.ID, "", &kept) == 200 && kept.Status == "confirmed"
+	})
+
+	out, err := lockstep("signers", "--json")
+	var list []struct {
+		Address   string
+		NextNonce uint64
+	}
+	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list) != 1 || list[0].Address != account || list[0].NextNonce != 2 {
+		t.Errorf("signers --json: %v\n%s", err, out)
+	}
+	if out, err := lockstep("drain", "31337", "0xabc"); err == nil {
+		t.Errorf("a signer that is none was drained:\n%s", out)
+	}
+}
