@@ -79,16 +79,19 @@ func crash(t *testing.T, n txmNode, point string, audit func(*caller)) {
 
 // TestLostAnswers puts a proxy before the chain that forwards a transaction and then swallows
 // the answer, delays it past every time-out, or resets the connection. No intent gets a
-// second nonce, and each has its true fate.
+// second nonce, and each has its true fate. An answer that is late by a minute meets the time-outs that are the defaults.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{swallow, delay, reset} {
+	for _, how := range []string{swallow, delay, reset, late} {
 		t.Run(how, func(t *testing.T) {
 			chain := startAnvil(t)
 			proxy := startProxy(t, chain.url)
 			n := txmNode{
 				Ledger: fmt.Sprintf("sqlite:%s/ledger.db", t.TempDir()), Chain: 31337, URLs: []string{proxy.url}, Keys: devKeys[:1],
 				Instance: "node", Timeout: time.Second, Lease: 4 * time.Second,
+			}
+			if how == late {
+				n.Timeout, n.Lease = 0, 0
 			}
 			c := newCaller(t, n)
 			n.start(t)

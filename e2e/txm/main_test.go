@@ -60,6 +60,7 @@ type txmNode struct {
 	Keys     []string
 	Point    string // where to die by SIGKILL
 	After    int    // how many visits of the point are survived
+	Stop     bool   // stop there by SIGSTOP instead, once
 
 	Bump, Cancel, Resend, Lease, Reconcile, Timeout time.Duration
 	MaxFee                                          uint64
@@ -142,13 +143,26 @@ func runNode(text string) error {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if visits++; visits > n.After {
+		visits++
+		if n.Stop && visits == n.After+1 {
+			stopHere(point)
+		}
+		if !n.Stop && visits > n.After {
 			fmt.Fprintln(os.Stderr, "node: dies at", point)
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {} // until the signal is there
 		}
 	})
 	return errors.Join(m.Run(ctx), db.Close())
+}
+
+// stopHere stops this process until somebody lets it go on.
+func stopHere(point string) {
+	goesOn := make(chan os.Signal, 1)
+	signal.Notify(goesOn, syscall.SIGCONT)
+	fmt.Fprintln(os.Stderr, "node: stops at", point)
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	<-goesOn
 }
 
 // signerOf reads a key of any chain.

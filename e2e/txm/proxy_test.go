@@ -5,13 +5,16 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
 
@@ -29,6 +32,8 @@ const (
 	delay   = "delay"   // the answer does not come before the asker gives up
 	reset   = "reset"   // the connection is reset
 	null    = "null"    // the node is said to have nothing
+	late    = "late"    // the answer comes after a minute
+	held    = "held"    // the question reaches the node when release is called
 )
 
 // proxy stands before a chain's endpoint.
@@ -36,16 +41,19 @@ type proxy struct {
 	url, target string
 	end         chan struct{}
 
-	mu     sync.Mutex
-	method string
-	how    string
-	n      int
-	dead   bool
+	mu      sync.Mutex
+	method  string
+	how     string
+	n       int
+	dead    bool
+	raws    []string      // transactions that were handed over, as hex
+	free    chan struct{} // closed: what is held goes on
+	reached chan struct{} // closed: the node has answered what was held
 }
 
 func startProxy(t testing.TB, target string) *proxy {
 	t.Helper()
-	p := &proxy{target: target, end: make(chan struct{})}
+	p := &proxy{target: target, end: make(chan struct{}), free: make(chan struct{}), reached: make(chan struct{})}
 	server := httptest.NewServer(p)
 	p.url = server.URL
 	t.Cleanup(func() {
@@ -100,6 +108,14 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+	p.note(body)
+	how := p.take(body)
+	if how == held {
+		select {
+		case <-p.free:
+		case <-p.end:
+		}
+	}
 	answer, err := http.Post(p.target, "application/json", bytes.NewReader(body)) // also when the asker has gone
 	if err != nil {
 		http.Error(w, "the node does not answer", http.StatusBadGateway)
@@ -110,7 +126,9 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	switch p.take(body) {
+	switch how {
+	case held:
+		close(p.reached)
 	case swallow:
 		panic(http.ErrAbortHandler)
 	case delay:
@@ -119,6 +137,11 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 		}
 		panic(http.ErrAbortHandler)
+	case late:
+		select {
+		case <-p.end:
+		case <-time.After(time.Minute):
+		}
 	case reset:
 		connection, _, err := w.(http.Hijacker).Hijack()
 		if err == nil {
@@ -131,6 +154,39 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(text)
+}
+
+// release lets what is held, once, reach the node, and waits until it has.
+func (p *proxy) release() {
+	close(p.free)
+	<-p.reached
+}
+
+// note keeps the transactions of a call or of a batch of calls.
+func (p *proxy) note(body []byte) {
+	type call struct {
+		Method string
+		Params []any
+	}
+	var calls []call
+	if json.Unmarshal(body, &calls) != nil {
+		calls = make([]call, 1)
+		_ = json.Unmarshal(body, &calls[0]) // else it is no call
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range calls {
+		if c.Method == "eth_sendRawTransaction" && len(c.Params) == 1 {
+			p.raws = append(p.raws, fmt.Sprint(c.Params[0]))
+		}
+	}
+}
+
+// sent returns the transactions that were handed over so far.
+func (p *proxy) sent() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.raws)
 }
 
 // without puts null in the place of the results of a method.
