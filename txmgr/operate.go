@@ -127,12 +127,9 @@ func (m *Manager) Reconcile(ctx context.Context, chain, signer, actor string, o 
 	if err != nil {
 		return nil, err
 	}
-	why, err := replaced(ctx, c, state)
+	why, err := wasReset(ctx, c, state, identity)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	if state.Halted != "" || state.Identity != "" && state.Identity != identity {
-		why = "the chain was reset; reconcile with reset"
 	}
 	if why != "" {
 		if !o.Reset {
@@ -164,6 +161,14 @@ func (m *Manager) Reconcile(ctx context.Context, chain, signer, actor string, o 
 	lane, err = m.store.Reconcile(ctx, chain, name, actor, next)
 	m.wake.wake(chain)
 	return lane, err
+}
+
+// wasReset tells that a chain is not the one that the ledger remembers, "" if it is.
+func wasReset(ctx context.Context, c Chain, state ChainState, identity string) (string, error) {
+	if state.Halted != "" || state.Identity != "" && state.Identity != identity {
+		return "the chain was reset; reconcile with reset", nil
+	}
+	return replaced(ctx, c, state)
 }
 
 // ScopeAll is everything. The functions below name narrower scopes.
