@@ -86,6 +86,9 @@ func TestWrongNonceAttacks(t *testing.T) {
 		"more than it has": shots(size, func(i int) shot {
 			return shot{nonce: uint64(i), share: 20}
 		}),
+		"more than it has, through two": shots(size, func(i int) shot {
+			return shot{nonce: uint64(i), share: 20, relay: i}
+		}),
 	}
 	shuffled := shots(size, func(i int) shot { return shot{nonce: uint64(i), relay: i} })
 	rand.Shuffle(size, func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })

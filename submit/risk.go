@@ -153,7 +153,7 @@ func (s *Submitter) maxOpen(ctx context.Context, e *Entry, known known) int {
 	if left, charged := s.nonces.Left(ctx, e.tx.From()); charged && (most == 0 || left < most) {
 		most = max(left, 1)
 	}
-	if !s.cfg.SkipLookUps && !s.spendings.covered(e.tx, s.costOf(e.tx, known), known) {
+	if !s.cfg.SkipLookUps && !s.spendings.covered(e.tx, s.costOf(e.tx, known), known, s.pool.Proven(e.tx.From())) {
 		most = 1
 	}
 	return most
@@ -206,15 +206,33 @@ func (s *spending) remove(nonce uint64) {
 // spendingsKept bounds what is kept of one sender.
 const spendingsKept = 4096
 
+// elsewhere bounds the nonces before a transaction for which a cost is assumed: more are not open at other relays.
+const elsewhere = 1024
+
+// assume puts a cost to the nonces of which this process handed nothing over. Another relay has them, or had.
+func (s *spending) assume(from, to uint64, cost *big.Int) {
+	if to < from || to-from > elsewhere {
+		return
+	}
+	for nonce := from; nonce < to; nonce++ {
+		if s.costs[nonce] == nil {
+			s.costs[nonce] = cost
+			s.sum.Add(&s.sum, cost)
+		}
+	}
+}
+
 // covered tells whether the balance is enough for a transaction and for those before it that are not yet taken
-// from the balance.
-func (p *spendings) covered(tx *eth.Tx, cost *big.Int, known known) bool {
+// from the balance. Those from proven on that another relay handed over are taken to cost as much as this one:
+// relays do not tell each other, and who splits a burst over them is to cost the operator no more than else.
+func (p *spendings) covered(tx *eth.Tx, cost *big.Int, known known, proven uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.senders[tx.From()]
 	if s == nil {
 		return true // the precheck asks for more
 	}
+	s.assume(max(known.shown, proven), tx.Nonce(), cost)
 	balance := known.Balance.Weibar()
 	if new(big.Int).Add(&s.sum, cost).Cmp(balance) <= 0 {
 		return true
