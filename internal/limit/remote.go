@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/redisx"
 )
 
 //go:embed lua/books.lua
@@ -37,7 +39,7 @@ type remote struct {
 }
 
 func newRemote(client redis.UniversalClient, scope string, lapse time.Duration, maxBooks int, timeout time.Duration) *remote {
-	script := func(body string) *redis.Script { return redis.NewScript(booksLua + "\n" + body) }
+	script := func(body string) *redis.Script { return redis.NewScript(redisx.SpareLua + booksLua + "\n" + body) }
 	return &remote{
 		client: client, scope: scope, lapse: lapse, maxBooks: maxBooks, timeout: timeout,
 		reserving: script(reserveLua), settling: script(settleLua), entering: script(enterLua),

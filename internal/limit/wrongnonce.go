@@ -27,7 +27,7 @@ const wrongNonceWindow = time.Minute
 // next takes a place before it is sent, and gives it back unless it is refused: so there are
 // never more on their way than may still be refused. One that was next when it was sent, and was
 // refused all the same, is charged a place afterwards. The places of a fleet are in Redis; while
-// that is away each process has its own.
+// that is away, or short of memory, each process has its own.
 //
 //	wrongnonce:{<sender>}   sorted set: places by the time they were taken, ms; expires
 type WrongNonces struct {
@@ -54,7 +54,7 @@ const wrongNonceSenders = 16_384
 // NewWrongNonces makes the bound of a configuration; the client is nil without Redis.
 func NewWrongNonces(cfg Config, client redis.UniversalClient) *WrongNonces {
 	w := &WrongNonces{
-		budget: cfg.WrongNonces, take: redis.NewScript(wrongNonceLua),
+		budget: cfg.WrongNonces, take: redis.NewScript(redisx.SpareLua + wrongNonceLua),
 		senders: ofSenders[places](), charged: ofSenders[time.Time](), excused: ofSenders[time.Time](),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_wrong_nonce_budget_refusals_total", Help: "Transactions that were not sent because their sender had too many with a wrong nonce.",

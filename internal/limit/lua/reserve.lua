@@ -1,6 +1,9 @@
 -- ARGV[1] claim  ARGV[2] amount  ARGV[3] ms until it lapses  ARGV[4] when the keys expire, ms since the epoch
 -- ARGV[5] most books; then for each book: name, limit, and the book in common or ''
 --
+-- While there are as many books as may be, or Redis is short of memory, no book is begun: the one in common stands
+-- for it.
+--
 -- Returns 0, or the number of the first book without room, and then each book's name and sum.
 
 local time = redis.call('TIME')
@@ -9,11 +12,14 @@ for _, claim in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', int(now), 'L
   replace(claim, 0)
 end
 
-local amount, full = tonumber(ARGV[2]), redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[5])
+local amount, full = tonumber(ARGV[2]), nil -- looked at for a new book only
 local reply, record, refused = { 0 }, ARGV[2], 0
 for i = 6, #ARGV, 3 do
   local book, most, common = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
-  if full and common ~= '' and redis.call('HEXISTS', KEYS[1], book) == 0 then book = common end
+  if common ~= '' and redis.call('HEXISTS', KEYS[1], book) == 0 then
+    if full == nil then full = redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[5]) or short() end
+    if full then book = common end
+  end
   local sum = spent(book)
   if refused == 0 and (sum >= most or sum + amount > most) then refused = (i - 3) / 3 end
   reply[#reply + 1] = book
