@@ -302,9 +302,15 @@ func TestRateLimitCountsIPv6ByNetwork(t *testing.T) {
 		from string
 		want int
 	}{
-		{"2001:db8:0:1::1", 200}, {"2001:db8:0:1:ffff::9", 200}, {"2001:db8:0:1::2", 429}, {"2001:db8:0:1:a:b:c:d", 429},
+		{"2001:db8:0:1::1", 200},
+		{"2001:db8:0:1:ffff::9", 200},
+		{"2001:db8:0:1::2", 429},
+		{"2001:db8:0:1:a:b:c:d", 429},
 		{"2001:db8:0:2::1", 200},
-		{"192.0.2.1", 200}, {"::ffff:192.0.2.1", 200}, {"192.0.2.1", 429}, {"192.0.2.2", 200},
+		{"192.0.2.1", 200},
+		{"::ffff:192.0.2.1", 200},
+		{"192.0.2.1", 429},
+		{"192.0.2.2", 200},
 	} {
 		ctx, r := withRequest(t.Context(), Request{ID: "test", IP: call.from})
 		ex := d.begin(ctx, TransportHTTP, r, []byte(chainIDCall))

@@ -48,8 +48,8 @@ func TestRecoveryIsNoticedWithinASecond(t *testing.T) {
 		for _, urls := range []string{"http://one.example", "http://one.example,http://other.example"} {
 			t.Run(name+" at "+urls, func(t *testing.T) {
 				for _, outage := range []time.Duration{0, 30 * time.Second} {
-					for phase := range time.Duration(8) {
-						synctest.Test(t, func(t *testing.T) { recovery(t, urls, fail, outage+phase*173*time.Millisecond) })
+					for phase := range 8 {
+						synctest.Test(t, func(t *testing.T) { recovery(t, urls, fail, outage+time.Duration(173*phase)*time.Millisecond) })
 					}
 				}
 			})
