@@ -18,9 +18,13 @@ type attack struct {
 	name     string
 	settings []string // beside the relay's defaults
 	whole    bool     // it lasts until its clients have done all that they do
-	prepare  func(ctx context.Context, t *target) error
+	// stage makes what the relay is to be connected with, and returns the settings that say so, and how to end it.
+	stage   func(ctx context.Context, l *lab) (settings []string, end func(), err error)
+	prepare func(ctx context.Context, t *target) error
 	// run is what each client does until the context ends.
 	run func(ctx context.Context, c *client)
+	// check looks afterwards what came of it: what must not be is told to t.wrong.
+	check func(ctx context.Context, t *target) error
 }
 
 var (
@@ -39,7 +43,11 @@ func attacks() []attack {
 		{name: "logs", prepare: leaveLogs, run: repeat(batch(100, allLogs))},
 		{name: "unfinished-bodies", run: unfinishedBodies},
 		{name: "many-connections", run: manyConnections},
-		{name: "forged-addresses", whole: true, settings: []string{"TRUSTED_PROXIES=192.0.2.0/24", "WS_CONNECTION_LIMIT=1000", "WS_CONNECTION_LIMIT_PER_IP=5"}, run: forgedAddresses},
+		{name: "forged-addresses", whole: true, settings: []string{"TRUSTED_PROXIES=192.0.2.0/24", "WS_CONNECTION_LIMIT=1000", "WS_CONNECTION_LIMIT_PER_IP=5"}, run: forgedAddresses, check: fiveGotIn},
+		{name: "far-ahead-nonces", whole: true, prepare: signFarAhead, run: sendFarAhead, check: countPaid},
+		{name: "filters-fill-redis", settings: []string{"REDIS_ENABLED=true", "ENABLE_NONCE_ORDERING=true"}, stage: smallRedis, run: longFilters, check: locksGoOn},
+		{name: "long-mirror-answers", stage: longAnswers, run: searchAnew},
+		{name: "half-closed", whole: true, run: halfClosed},
 		{name: "escaped-keys", run: repeat(escapedKeys())},
 		{name: "long-numbers", run: repeat(longNumber())},
 		{name: "long-overrides", run: repeat(call("eth_simulateV1", overridesOfWords(12_000), `"latest"`))},
@@ -78,6 +86,9 @@ type client struct {
 	http   *http.Client
 }
 
+// honestNumber is the number of a client that is none of the attack's: what it is answered is not counted.
+const honestNumber = 200
+
 // address is where the client says it comes from.
 func (c *client) address() string { return fmt.Sprintf("198.51.100.%d", c.number+1) }
 
@@ -96,7 +107,7 @@ func (c *client) send(ctx context.Context, body string) ([]byte, error) {
 	defer func() { _ = response.Body.Close() }()
 	const most = 256 << 20
 	answer, err := io.ReadAll(io.LimitReader(response.Body, most))
-	if err == nil && c.number != 200 {
+	if err == nil && c.number != honestNumber {
 		c.count(response.StatusCode, answer)
 	}
 	return answer, err

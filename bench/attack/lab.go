@@ -26,10 +26,12 @@ import (
 type lab struct {
 	program string
 	dir     string
-	race    bool // the program reports its data races into files in dir
+	race    bool  // the program reports its data races into files in dir
+	enough  int64 // memory of a relay after an attack at which nobody waits for less
 	network *exec.Cmd
 	echo    *exec.Cmd
 	echoURL string
+	redis   string // of the attack's relay, if it has one
 	ready   struct {
 		Consensus, Mirror string
 		Accounts          []struct{ ID, Address, PrivateKey string }
@@ -119,7 +121,11 @@ type target struct {
 	answered atomic.Int64
 	refused  atomic.Int64
 	mu       sync.Mutex
-	note     string // guarded by mu
+	note     string    // guarded by mu
+	wrongs   []string  // guarded by mu; what must not be
+	clients  int       // of the attack
+	began    time.Time // the attack
+	signed   []string  // transactions that its clients send
 }
 
 // relay starts a relay with its defaults and what an attack needs.
@@ -183,6 +189,16 @@ func (t *target) count(status int, answer []byte) {
 	}
 }
 
+// wrong notes something that must not be; of many such things the first few are enough.
+func (t *target) wrong(format string, args ...any) {
+	const few = 5
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.wrongs) < few {
+		t.wrongs = append(t.wrongs, fmt.Sprintf(format, args...))
+	}
+}
+
 func (t *target) say(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,6 +211,31 @@ type result struct {
 	before, during    pair // the honest clients' p99
 	answered, refused int64
 	note              string
+	wrongs            []string // what must not be
+}
+
+// What an attack may cost.
+const (
+	mostMemory  = 512 << 20
+	mostLatency = 50 * time.Millisecond // of an honest client's slowest hundredth, times the machine's noise
+)
+
+// verdict is all that must not be. Times are not judged under the race detector, nor is memory.
+func (r *result) verdict(race bool) []string {
+	all := slices.Clone(r.wrongs)
+	if race {
+		return all
+	}
+	if r.peak > mostMemory {
+		all = append(all, fmt.Sprintf("the relay took %d MB of memory, and %d may be", r.peak>>20, mostMemory>>20))
+	}
+	switch may := time.Duration(float64(mostLatency) * r.noise()); {
+	case r.during.relay == refused:
+		all = append(all, "an honest client was refused")
+	case r.during.relay > may:
+		all = append(all, fmt.Sprintf("an honest client's slowest hundredth took %v, and %v may be on this machine", r.during.relay, may))
+	}
+	return all
 }
 
 // pair is what was measured at the same time of the relay and of the server that does nothing.
@@ -205,11 +246,21 @@ func (r *result) noise() float64 { return max(1, float64(r.during.echo)/float64(
 
 // attack does one attack.
 func (l *lab) attack(ctx context.Context, a attack, clients int, length, rest time.Duration) (result, error) {
-	t, err := l.relay(ctx, a.settings)
+	settings := a.settings
+	if a.stage != nil {
+		more, end, err := a.stage(ctx, l)
+		if err != nil {
+			return result{}, err
+		}
+		defer end()
+		settings = slices.Concat(settings, more)
+	}
+	t, err := l.relay(ctx, settings)
 	if err != nil {
 		return result{}, err
 	}
 	defer t.stop()
+	t.clients, t.began = clients, time.Now()
 	if a.prepare != nil {
 		if err := a.prepare(ctx, t); err != nil {
 			return result{}, err
@@ -246,8 +297,18 @@ func (l *lab) attack(ctx context.Context, a attack, clients int, length, rest ti
 	r.during = t.honest(under)
 	group.Wait()
 	r.peak = <-watched
-	pause(ctx, rest)
-	r.after, r.answered, r.refused, r.note = t.rss(), t.answered.Load(), t.refused.Load(), t.note
+	for end := time.Now().Add(rest); time.Now().Before(end) && t.rss() > l.enough && ctx.Err() == nil; {
+		pause(ctx, min(100*time.Millisecond, time.Until(end)))
+	}
+	r.after, r.answered, r.refused = t.rss(), t.answered.Load(), t.refused.Load()
+	if a.check != nil {
+		if err := a.check(ctx, t); err != nil {
+			return r, err
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.note, r.wrongs = t.note, t.wrongs
 	return r, errors.Join(ctx.Err(), l.races())
 }
 
@@ -276,7 +337,7 @@ func (t *target) honest(ctx context.Context) (p pair) {
 // ask asks for the chain id until the context ends and returns the p99; refused if there was an
 // answer without the text that is wanted.
 func (t *target) ask(ctx context.Context, url, want string) time.Duration {
-	c := client{target: t, url: url, number: 200, http: &http.Client{Transport: new(http.Transport)}}
+	c := client{target: t, url: url, number: honestNumber, http: &http.Client{Transport: new(http.Transport)}}
 	defer c.http.CloseIdleConnections()
 	var times []time.Duration
 	for {

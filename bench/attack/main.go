@@ -19,6 +19,13 @@
 //	refused      those that were answered with an error, or whose connection was not taken
 //	note         what else the attack is about
 //
+// # What may be
+//
+// Under no attack may the relay take more than 512 MB of memory, nor an honest client's slowest hundredth take
+// longer than 50 ms times the noise, nor may what the attack is about come to pass: forged addresses that get in,
+// rejections beyond the sender's budget, locks without Redis, requests without an answer. What was so all the same
+// is printed in a line of its own, and the exit status is 1.
+//
 // # Under the race detector
 //
 // With -race the program must be one that was built with -race. It ends at its first data race, and so does
@@ -78,6 +85,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "attack\tpeak MB\tafter MB\tp99 ms\tnoise\tp99/noise\tanswered\trefused\tnote")
+	var broken []error
 	for _, a := range list {
 		r, err := l.attack(ctx, a, *clients, *length, 10*time.Second)
 		if err != nil {
@@ -85,6 +93,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%.1f\t%.1f\t%.1f\t%d\t%d\t%s\n",
 			a.name, r.peak>>20, r.after>>20, r.during.relay.Seconds()*1e3, r.noise(), r.during.relay.Seconds()*1e3/r.noise(), r.answered, r.refused, r.note)
+		for _, text := range r.verdict(*race) {
+			broken = append(broken, fmt.Errorf("%s: %s", a.name, text))
+		}
 	}
-	return table.Flush()
+	return errors.Join(table.Flush(), errors.Join(broken...))
 }

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+)
+
+// The accounts of the network that attacks send from.
+const (
+	farAheadSender = 3
+	orderedSender  = 4
+)
+
+// wrongNonceBudget is how many rejections a sender may cost in a minute, by default.
+const wrongNonceBudget = 10
+
+// signFarAhead signs what the clients send: five hundred nonces of one sender that are far ahead.
+func signFarAhead(_ context.Context, t *target) error {
+	const count = 500
+	for i := range uint64(count) {
+		raw, err := t.sign(farAheadSender, 1000+3*i)
+		if err != nil {
+			return err
+		}
+		t.signed = append(t.signed, raw)
+	}
+	return nil
+}
+
+// sign signs a transfer of a tinybar.
+func (t *target) sign(account int, nonce uint64) (raw string, err error) {
+	key, err := crypto.HexToECDSA(strings.TrimPrefix(t.ready.Accounts[account].PrivateKey, "0x"))
+	if err != nil {
+		return "", err
+	}
+	to := common.HexToAddress("0x00000000000000000000000000000000000003ea")
+	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(chainID), &types.LegacyTx{
+		Nonce: nonce, GasPrice: price, Gas: 1_000_000, To: &to, Value: big.NewInt(10_000_000_000),
+	})
+	if err != nil {
+		return "", err
+	}
+	encoded, err := tx.MarshalBinary()
+	return fmt.Sprintf("0x%x", encoded), err
+}
+
+// sendFarAhead sends every fiftieth of them, or whatever a client's part is.
+func sendFarAhead(ctx context.Context, c *client) {
+	for i := c.number; i < len(c.signed) && ctx.Err() == nil; i += c.clients {
+		_, _ = c.send(ctx, call("eth_sendRawTransaction", fmt.Sprintf("%q", c.signed[i]))) // what came of it, the log tells
+	}
+}
+
+// countPaid counts in the network's log what the operator paid for.
+func countPaid(ctx context.Context, t *target) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.ready.Mirror+"/devnet/consensus", http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	var log struct {
+		Entries []struct {
+			Sender common.Address
+			Status string
+		}
+	}
+	if err := json.NewDecoder(response.Body).Decode(&log); err != nil {
+		return err
+	}
+	paid := 0
+	for _, e := range log.Entries {
+		if e.Status != "SUCCESS" && e.Sender == common.HexToAddress(t.ready.Accounts[farAheadSender].Address) {
+			paid++
+		}
+	}
+	t.say("the operator paid for %d of %d, and %d a minute may be", paid, len(t.signed), wrongNonceBudget)
+	if may := wrongNonceBudget * (1 + int(time.Since(t.began)/time.Minute)); paid > may {
+		t.wrong("the operator paid for %d rejections of one sender, and %d may be", paid, may)
+	}
+	return nil
+}
+
+// sendNext sends the first transaction of an account.
+func (t *target) sendNext(ctx context.Context, account int) error {
+	raw, err := t.sign(account, 0)
+	if err != nil {
+		return err
+	}
+	c := client{target: t, url: t.url, number: honestNumber, http: http.DefaultClient}
+	answer, err := c.send(ctx, call("eth_sendRawTransaction", fmt.Sprintf("%q", raw)))
+	if err == nil && !strings.Contains(string(answer), `"result"`) {
+		err = fmt.Errorf("send: %s", answer)
+	}
+	return err
+}
