@@ -123,6 +123,11 @@ func TestCrowd(t *testing.T) {
 	answers := b.waitFor(limit)
 	took, total := time.Since(begin), each*len(crowd)
 	n.check(answers, allowance{slow: limit})
+	for _, r := range relays { // however busy the machine was, all lived
+		if dead, lost := r.metric("rpc_relay_lock_zombie_cleanups_total"), r.metric("lockstep_lock_lost_total"); dead+lost > 0 {
+			t.Errorf("relay %s has taken a living one for dead %v times, and lost %v turns", r.name, dead, lost)
+		}
+	}
 	perTx, by := n.commands().since(before, total)
 	t.Logf("%d transactions in %v, %.1f Redis commands each:%s", total, took.Round(time.Millisecond), perTx, by)
 	if perTx > 16 {
