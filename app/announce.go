@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"lockstep/consensus"
 	"lockstep/internal/hedera"
 	"lockstep/internal/redisx"
 	"lockstep/internal/secret"
@@ -21,7 +22,7 @@ var announceTimeout = 5 * time.Second
 
 // Announce logs in one line what this relay is and what it found: version, chain, operator,
 // ordering, Redis, mirror node, and what is off. What contradicts the settings is an error
-// line of its own. It asks the mirror node and Redis, so it may take some seconds; the relay
+// line of its own. It asks the mirror node, a consensus node and Redis, so it may take some seconds; the relay
 // serves meanwhile.
 func (a *App) Announce(ctx context.Context) {
 	a.log.Info("what this relay is",
@@ -67,31 +68,89 @@ func (a *App) describeChain(ctx context.Context) string {
 	return own
 }
 
-// describeOperator checks that the operator exists, has the key and can pay.
+// describeOperator checks that the operator exists, for the mirror node and for a consensus node, has the key and
+// can pay.
 func (a *App) describeOperator(ctx context.Context) string {
 	id, ok := a.consensus.Operator()
 	if !ok {
 		return "none: read only"
 	}
-	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	node := make(chan operatorAtNode, 1)
+	go func() { node <- a.operatorAtNode(ctx, id) }()
+	mirrorCtx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
-	account, err := a.mirror.AccountByID(ctx, id)
+	account, err := a.mirror.AccountByID(mirrorCtx, id)
+	atNode := <-node
+	unknownToMirror, unknownToNode := errors.Is(err, mirror.ErrNotFound), errors.Is(atNode.err, consensus.ErrNoAccount)
 	switch {
-	case errors.Is(err, mirror.ErrNotFound):
+	case unknownToNode && err == nil, unknownToMirror && atNode.err == nil:
+		a.log.Error("the consensus nodes and the mirror node disagree whether OPERATOR_ID_MAIN exists: are HEDERA_NETWORK and MIRROR_NODE_URL those of one network?",
+			"operator", id.String(), "node", atNode.node.String(), "known_to_node", !unknownToNode)
+		if unknownToNode {
+			return fmt.Sprintf("%s (wrong: node %s knows no such account, the mirror node does)", id, atNode.node)
+		}
+		return fmt.Sprintf("%s (wrong: the mirror node knows no such account, node %s does)", id, atNode.node)
+	case unknownToMirror || unknownToNode:
 		a.log.Error("OPERATOR_ID_MAIN is no account of the network", "operator", id.String())
 		return id.String() + " (wrong: there is no such account)"
-	case err != nil:
-		return id.String() + " (not checked: " + cause(err, "") + ")"
+	}
+	if atNode.err != nil {
+		a.log.Warn("no consensus node told the operator's balance: nothing can be sent while none answers", "operator", id.String(), "error", atNode.err)
 	}
 	// An account with several keys, or with the key of a contract, cannot be told from here.
-	if public := a.consensus.OperatorPublicKey(); len(account.PublicKey) > 0 && !bytes.Equal(account.PublicKey, public) {
+	if public := a.consensus.OperatorPublicKey(); err == nil && len(account.PublicKey) > 0 && !bytes.Equal(account.PublicKey, public) {
 		a.log.Error("OPERATOR_KEY_MAIN is not the key of OPERATOR_ID_MAIN: the network will refuse what it signs", "operator", id.String())
 		return id.String() + " (wrong: the account has another key)"
 	}
-	if account.BalanceKnown && account.Balance == 0 {
+	balance, told := atNode.balance, atNode.err == nil
+	if !told {
+		balance, told = account.Balance, err == nil && account.BalanceKnown
+	}
+	if told && balance == 0 {
 		a.log.Error("the operator has no balance: it cannot pay for transactions", "operator", id.String())
 	}
-	return fmt.Sprintf("%s (%s)", id, inHbar(account.Balance))
+	return fmt.Sprintf("%s (%s)", id, operatorFindings(balance, told, err, atNode.err))
+}
+
+// operatorFindings tells the operator's balance, and what could not be checked.
+func operatorFindings(balance hedera.Tinybar, told bool, mirrorErr, nodeErr error) string {
+	var parts []string
+	if told {
+		parts = append(parts, inHbar(balance))
+	}
+	if mirrorErr != nil {
+		parts = append(parts, "key not checked: "+mirrorErr.Error())
+	}
+	if nodeErr != nil {
+		parts = append(parts, "not checked at a node: "+nodeErr.Error())
+	}
+	return strings.Join(parts, "; ")
+}
+
+// operatorAtNode is what a consensus node tells of the operator.
+type operatorAtNode struct {
+	node    hedera.ID
+	balance hedera.Tinybar
+	err     error // why there is no balance: consensus.ErrNoAccount, or that none of the nodes told it
+}
+
+// operatorAtNode asks consensus nodes for the operator's balance, one after the other until one tells, for a while.
+// That costs nothing.
+func (a *App) operatorAtNode(ctx context.Context, id hedera.ID) (found operatorAtNode) {
+	const maxAsked = 3
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	found.err = errors.New("there is no node")
+	for i, at := range a.consensus.NodesFor(id.LongZero()) {
+		if i == maxAsked || i > 0 && ctx.Err() != nil {
+			break
+		}
+		found.node = at
+		if found.balance, found.err = a.consensus.BalanceAt(ctx, id, at); found.err == nil || errors.Is(found.err, consensus.ErrNoAccount) {
+			break
+		}
+	}
+	return found
 }
 
 func (a *App) describeOrdering() string {

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,22 +17,45 @@ func TestAnnounce(t *testing.T) {
 		settings []string
 		line     []string // parts of the banner
 		problems []string // lines of their own
+		faults   string   // of nodes and mirror node, meanwhile
 	}{
 		"all is well": {
 			[]string{"ENABLE_NONCE_ORDERING=true", "NONCE_GAP_HOLD_MS=1500", "DEBUG_API_ENABLED=true", "RPC_WS_ENABLED=false"},
 			[]string{"version=test", "chain=0x12a ", "operator=\"0.0.2 (", " ℏ)", "ordering=\"on, window 1.5s\"", "redis=off", "(block 0)", "nodes by address: 1", "WebSocket", "txpool methods"},
-			nil,
+			nil, "",
 		},
-		"ordering off":       {nil, []string{"ordering=off", "debug methods"}, nil},
-		"another chain":      {[]string{"CHAIN_ID=296"}, []string{"0x128 (wrong: the network has 0x12a)"}, []string{"CHAIN_ID is not that of the network"}},
-		"another id":         {[]string{"OPERATOR_ID_MAIN=0.0.424242"}, []string{"there is no such account"}, []string{"OPERATOR_ID_MAIN is no account"}},
-		"another key":        {[]string{"OPERATOR_ID_MAIN=0.0.1002"}, []string{"the account has another key"}, []string{"OPERATOR_KEY_MAIN is not the key"}},
-		"an operator with 0": {[]string{"OPERATOR_ID_MAIN=0.0.50"}, []string{"0.0.50 (0 ℏ)"}, []string{"the operator has no balance"}},
-		"read only":          {[]string{"READ_ONLY=true", "OPERATOR_ID_MAIN=", "OPERATOR_KEY_MAIN="}, []string{"operator=\"none: read only\"", "sending"}, nil},
-		"a misspelt setting": {[]string{"ENABLE_NONCE_ORDERNG=true"}, []string{"ordering=off"}, []string{"name=ENABLE_NONCE_ORDERNG setting=ENABLE_NONCE_ORDERING"}},
-		"Redis that is away": {[]string{"REDIS_ENABLED=true", "REDIS_URL=redis://:secret@127.0.0.1:1"}, []string{"127.0.0.1:1 (does not answer)"}, []string{"Redis does not answer"}},
+		"ordering off":       {nil, []string{"ordering=off", "debug methods"}, nil, ""},
+		"another chain":      {[]string{"CHAIN_ID=296"}, []string{"0x128 (wrong: the network has 0x12a)"}, []string{"CHAIN_ID is not that of the network"}, ""},
+		"another id":         {[]string{"OPERATOR_ID_MAIN=0.0.424242"}, []string{"there is no such account"}, []string{"OPERATOR_ID_MAIN is no account"}, ""},
+		"another key":        {[]string{"OPERATOR_ID_MAIN=0.0.1002"}, []string{"the account has another key"}, []string{"OPERATOR_KEY_MAIN is not the key"}, ""},
+		"an operator with 0": {[]string{"OPERATOR_ID_MAIN=0.0.50"}, []string{"0.0.50 (0 ℏ)"}, []string{"the operator has no balance"}, ""},
+		"read only":          {[]string{"READ_ONLY=true", "OPERATOR_ID_MAIN=", "OPERATOR_KEY_MAIN="}, []string{"operator=\"none: read only\"", "sending"}, nil, ""},
+		"a misspelt setting": {[]string{"ENABLE_NONCE_ORDERNG=true"}, []string{"ordering=off"}, []string{"name=ENABLE_NONCE_ORDERNG setting=ENABLE_NONCE_ORDERING"}, ""},
+		"Redis that is away": {[]string{"REDIS_ENABLED=true", "REDIS_URL=redis://:secret@127.0.0.1:1"}, []string{"127.0.0.1:1 (does not answer)"}, []string{"Redis does not answer"}, ""},
+		"nodes that do not answer": {
+			nil, []string{"operator=\"0.0.2 (", " ℏ; not checked at a node: ", "chain=0x12a ", "(block 0)"},
+			[]string{"no consensus node told the operator's balance"}, `[{"at":"query","grpc":"UNAVAILABLE"}]`,
+		},
+		"a mirror node that does not know the operator": {
+			nil, []string{"the mirror node knows no such account, node 0.0.3 does"}, []string{"disagree whether OPERATOR_ID_MAIN exists"},
+			`[{"at":"mirror","path":"/accounts/0.0.2","httpStatus":404}]`,
+		},
+		"a node that does not know the operator": {
+			nil, []string{"node 0.0.3 knows no such account, the mirror node does"}, []string{"disagree whether OPERATOR_ID_MAIN exists"},
+			`[{"at":"query","status":"INVALID_ACCOUNT_ID"}]`,
+		},
+		"only a node knows": {
+			nil, []string{" ℏ; key not checked: "}, []string{"no mirror node answers"}, `[{"at":"mirror","httpStatus":503}]`,
+		},
+		"another id, and no mirror node": {
+			[]string{"OPERATOR_ID_MAIN=0.0.424242"}, []string{"there is no such account"}, []string{"OPERATOR_ID_MAIN is no account"},
+			`[{"at":"mirror","httpStatus":503}]`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if err := w.rules.Set([]byte(cmp.Or(test.faults, "[]"))); err != nil {
+				t.Fatal(err)
+			}
 			r := w.relay(t, test.settings...)
 			r.app.Announce(t.Context())
 			lines := r.log.with("what this relay is")

@@ -208,14 +208,57 @@ func (c *Client) askAccount(ctx context.Context, n *node, payer *Operator, addre
 		return nil, err
 	}
 	answer := response.GetCryptoGetInfo()
-	switch status := answer.GetHeader().GetNodeTransactionPrecheckCode(); status {
-	case hapi.ResponseCodeEnum_OK:
+	switch status := answer.GetHeader().GetNodeTransactionPrecheckCode(); {
+	case status == hapi.ResponseCodeEnum_OK:
 		return answer, nil
-	case hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID, hapi.ResponseCodeEnum_ACCOUNT_ID_DOES_NOT_EXIST, hapi.ResponseCodeEnum_ACCOUNT_DELETED:
+	case isNoAccount(status):
 		return nil, fmt.Errorf("%s at node %s: %w", address, n.id, ErrNoAccount)
 	default:
 		return nil, fmt.Errorf("node %s: account query: %s", n.id, status)
 	}
+}
+
+// BalanceAt asks one node for the balance of an account, once. It costs nothing and proves no key. The error is
+// ErrNoAccount if there is no account.
+func (c *Client) BalanceAt(ctx context.Context, account, at hedera.ID) (hedera.Tinybar, error) {
+	n := c.nodes.find(at)
+	if n == nil {
+		return 0, fmt.Errorf("node %s: %w", at, errNotListed)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.attemptTimeout)
+	defer cancel()
+	kind := hapi.ResponseType_ANSWER_ONLY
+	response, err := c.put(ctx, n, hapi.MethodCryptoGetBalance, &hapi.Query{Query: &hapi.Query_CryptogetAccountBalance{
+		CryptogetAccountBalance: &hapi.CryptoGetAccountBalanceQuery{
+			Header: &hapi.QueryHeader{ResponseType: &kind},
+			BalanceSource: &hapi.CryptoGetAccountBalanceQuery_AccountID{AccountID: &hapi.AccountID{
+				ShardNum: &account.Shard, RealmNum: &account.Realm, Account: &hapi.AccountID_AccountNum{AccountNum: account.Num},
+			}},
+		},
+	}})
+	if err != nil {
+		return 0, err
+	}
+	answer := response.GetCryptogetAccountBalance()
+	switch status := answer.GetHeader().GetNodeTransactionPrecheckCode(); {
+	case answer == nil:
+		return 0, fmt.Errorf("node %s: the answer is not a balance", n.id)
+	case status == hapi.ResponseCodeEnum_OK:
+		return hedera.Tinybar(answer.GetBalance()), nil
+	case isNoAccount(status):
+		return 0, fmt.Errorf("%s at node %s: %w", account, n.id, ErrNoAccount)
+	default:
+		return 0, fmt.Errorf("node %s: balance query: %s", n.id, status)
+	}
+}
+
+// isNoAccount reports whether a status says that there is no such account.
+func isNoAccount(status hapi.ResponseCodeEnum) bool {
+	switch status {
+	case hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID, hapi.ResponseCodeEnum_ACCOUNT_ID_DOES_NOT_EXIST, hapi.ResponseCodeEnum_ACCOUNT_DELETED:
+		return true
+	}
+	return false
 }
 
 // Fields of CryptoTransferTransactionBody and what is in it.

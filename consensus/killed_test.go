@@ -382,6 +382,21 @@ func TestAccountAt(t *testing.T) {
 	if _, err := client.AccountAt(t.Context(), sender, hedera.Entity(99)); err == nil {
 		t.Error("a node that is not there answers")
 	}
+	// The balance alone is told for nothing.
+	operator, _ := client.Operator()
+	paid, err := client.BalanceAt(t.Context(), operator, at)
+	if err != nil || paid <= 0 {
+		t.Fatalf("the operator's balance: %d, %v", paid, err)
+	}
+	if now, err := client.BalanceAt(t.Context(), operator, at); err != nil || now != paid {
+		t.Errorf("the operator's balance was %d, is %d, %v", paid, now, err)
+	}
+	if _, err := client.BalanceAt(t.Context(), hedera.Entity(424242), at); !errors.Is(err, consensus.ErrNoAccount) {
+		t.Errorf("the balance of an account that is not there: %v", err)
+	}
+	if _, err := client.BalanceAt(t.Context(), operator, hedera.Entity(99)); err == nil {
+		t.Error("a node that is not there tells a balance")
+	}
 }
 
 // A record is paid for and asked of one node; one that does not exist is unknown.
