@@ -21,6 +21,7 @@ import (
 	"lockstep/txmgr"
 	"lockstep/txmgr/api"
 	"lockstep/txmgr/ethchain"
+	"lockstep/txmgr/hederachain"
 	"lockstep/txmgr/service"
 	"lockstep/txmgr/signers"
 	"lockstep/watch"
@@ -42,6 +43,7 @@ func TestMetricsDocument(t *testing.T) {
 		`HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:1",
 		"OPERATOR_ID_MAIN=0.0.2", "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=" + strings.Repeat("01", 32),
 		"USE_ASYNC_TX_PROCESSING=true", "REDIS_ENABLED=true", "REDIS_URL=redis://127.0.0.1:1", // for the promises
+		"TX_STATUS_TRACING=true",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -51,11 +53,13 @@ func TestMetricsDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	manager, err := service.New(t.Context(), service.Config{
-		Ledger: service.Ledger{URL: "memory:"}, Chains: service.Chains{Chains: "1=http://127.0.0.1:1"}, Manager: txmgr.Defaults(),
+		Ledger: service.Ledger{URL: "memory:"}, Chains: service.Chains{Chains: `{"1":{"url":["http://127.0.0.1:1"]},"298":{"driver":"hedera"}}`}, Manager: txmgr.Defaults(),
 		Signers: signers.Config{Timeout: 1}, API: api.Config{Address: "127.0.0.1:0"},
 	}, service.Deps{
 		Drivers: map[string]service.Driver{"": func(context.Context, service.Spec) (txmgr.Chain, error) {
 			return ethchain.New(ethchain.Config{ID: 1, URLs: []string{"http://127.0.0.1:1"}})
+		}, "hedera": func(context.Context, service.Spec) (txmgr.Chain, error) {
+			return hederachain.New(hederachain.Config{ID: 298}, relay.consensus, relay.mirror)
 		}},
 		Log: slog.New(slog.DiscardHandler),
 	})
@@ -105,7 +109,7 @@ func metricsDocument(t *testing.T, relay, manager, watchers describer) string {
 	t.Helper()
 	return "# Metrics\n\nGenerated from the source; `make generate` renews it. `GET /metrics` on the RPC port answers them in Prometheus' text form, besides\n" +
 		"`rpc_relay_process_*` and `go_*` of the process itself.\n[relay-alerts.yml](relay-alerts.yml) has rules for them; [RUNBOOK.md](RUNBOOK.md) says what to do when one fires.\n\n" + metricsTable(t, relay) +
-		"\n## The transaction manager\n\n`GET /metrics` on `TXM_ADDRESS` answers these, besides `process_*` and `go_*`; [txm-alerts.yml](txm-alerts.yml) has rules for them.\n\n" +
+		"\n## The transaction manager\n\n`GET /metrics` on `TXM_ADDRESS` answers these, besides `process_*` and `go_*`; [txm-alerts.yml](txm-alerts.yml) has rules for them. Those that begin\nwith `rpc_relay_` are there for each chain with the driver hedera.\n\n" +
 		metricsTable(t, manager) +
 		"\n## The watchers\n\n`GET /metrics` on `WATCH_ADDRESS` answers these, besides `process_*` and `go_*`; [watch-alerts.yml](watch-alerts.yml) has rules for them.\n\n" +
 		metricsTable(t, watchers)
