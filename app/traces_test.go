@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -211,18 +213,58 @@ func TestTraceOfATransaction(t *testing.T) {
 		t.Error("the collector's token is shown")
 	}
 
-	page := r.openMetrics()
-	for _, name := range []string{"rpc_relay_method_response", "rpc_relay_lock_wait_time_seconds", "rpc_relay_lock_hold_duration_seconds", "rpc_relay_consensus_submit_seconds", "rpc_relay_consensus_receipt_seconds", "rpc_relay_mirror_response", "rpc_relay_tx_seconds"} {
-		if !slices.ContainsFunc(strings.Split(page, "\n"), func(line string) bool {
-			return strings.HasPrefix(line, name+"_bucket") && strings.Contains(line, `# {trace_id="`+callersTrace+`"}`)
-		}) {
-			t.Errorf("%s has no exemplar of the trace", name)
-		}
+	for _, name := range exemplars().ofATransaction {
+		eventually(t, name+" has an exemplar of the trace", func() bool { return r.hasExemplar(name, callersTrace) })
 	}
+	page := r.openMetrics()
 	if !strings.Contains(page, "\nrpc_websocket_method_counter{") && !strings.Contains(page, "\nrpc_relay_eth_executions{") {
 		t.Errorf("counters have other names:\n%s", page)
 	}
 	eventually(t, "sent spans are counted", func() bool { return r.metric(`lockstep_trace_spans_total{result="sent"}`) != "0" })
+}
+
+// histograms are those that have exemplars, by what brings them one.
+type histograms struct{ ofATransaction, ofABatch, ofAMessage []string }
+
+func exemplars() histograms {
+	return histograms{
+		ofATransaction: []string{
+			"rpc_relay_method_response", "rpc_relay_lock_wait_time_seconds", "rpc_relay_lock_hold_duration_seconds", "rpc_relay_consensus_submit_seconds",
+			"rpc_relay_consensus_receipt_seconds", "rpc_relay_mirror_response", "rpc_relay_tx_seconds",
+		},
+		ofABatch:   []string{"rpc_relay_method_result"},
+		ofAMessage: []string{"rpc_websocket_message_duration_miliseconds"},
+	}
+}
+
+// docs/TRACING.md names the histograms with exemplars, those that the tests here look at.
+func TestTracingNamesTheHistograms(t *testing.T) {
+	text, err := os.ReadFile("../docs/TRACING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(text), "the histograms of latency (")
+	list, _, _ = strings.Cut(list, ")")
+	named := regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(list, -1)
+	var got []string
+	for _, one := range named {
+		got = append(got, one[1])
+	}
+	all := exemplars()
+	want := slices.Concat(all.ofATransaction, all.ofABatch, all.ofAMessage)
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("named %q, looked at %q", got, want)
+	}
+}
+
+// hasExemplar tells whether a count of a histogram names a trace.
+func (r *relay) hasExemplar(name, trace string) bool {
+	r.Helper()
+	return slices.ContainsFunc(strings.Split(r.openMetrics(), "\n"), func(line string) bool {
+		return strings.HasPrefix(line, name+"_bucket") && strings.Contains(line, `# {trace_id="`+trace+`"}`)
+	})
 }
 
 // openMetrics reads the metrics in the form that has exemplars.
@@ -262,6 +304,9 @@ func TestTracesOfBatchesAndMessages(t *testing.T) {
 	if failed < 0 || all[failed].GetStatus().GetCode() != trace.Status_STATUS_CODE_ERROR || attribute(all[failed], "rpc.jsonrpc.error_code") == "" {
 		t.Errorf("the call that failed: %v", all)
 	}
+	for _, name := range exemplars().ofABatch {
+		eventually(t, name+" has an exemplar of the trace", func() bool { return r.hasExemplar(name, hex.EncodeToString(root.GetTraceId())) })
+	}
 	var price string
 	if err := dial(t, r).Call(&price, "eth_gasPrice"); err != nil {
 		t.Fatal(err)
@@ -269,6 +314,9 @@ func TestTracesOfBatchesAndMessages(t *testing.T) {
 	root, _ = c.of(t, "eth_gasPrice", func(*trace.Span) bool { return true })
 	if got := attribute(root, "lockstep.transport"); !strings.HasPrefix(got, "ws") {
 		t.Errorf("transport %q", got)
+	}
+	for _, name := range exemplars().ofAMessage {
+		eventually(t, name+" has an exemplar of the trace", func() bool { return r.hasExemplar(name, hex.EncodeToString(root.GetTraceId())) })
 	}
 }
 
