@@ -18,13 +18,13 @@ import (
 // errSilent means that Redis answers neither a heartbeat nor anything else.
 var errSilent = errors.New("no answer in time")
 
-// maxPatience bounds patience, but in tests. A heartbeat lasts for a maximum of twice this, and so does the end of a service.
-const maxPatience = 5 * time.Second
+// maxBeatLimit bounds beatLimit, but in tests. A heartbeat lasts for a maximum of twice this, and so does the end of a service.
+const maxBeatLimit = 5 * time.Second
 
-// patience is how long a late heartbeat is waited for: after it, another one still comes in time to keep this
+// beatLimit is how long a late heartbeat is waited for: after it, another one still comes in time to keep this
 // process alive. Time for which this process stands still does not count, up to the same length.
-func (r *remote) patience() time.Duration {
-	return max(min(r.ttl*3/4, r.maxPatience), r.svc.cfg.RedisTimeout.Duration())
+func (r *remote) beatLimit() time.Duration {
+	return max(min(r.ttl*3/4, r.maxBeatLimit), r.svc.cfg.RedisTimeout.Duration())
 }
 
 type beatReply struct {
@@ -58,7 +58,7 @@ func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([
 	}
 	answer := make(chan beatReply, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*r.patience())
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*r.beatLimit())
 		defer cancel()
 		values, err := r.scripts.heartbeat.Run(ctx, by, keys, args...).Slice()
 		answer <- beatReply{values, err}
@@ -76,16 +76,13 @@ func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([
 			return nil, ctx.Err()
 		case <-timer.C:
 		}
-		catchUp()
-		select {
-		case got := <-answer:
+		if got, here := catchUp(ctx, answer); here {
 			return got.values, got.err
-		default:
 		}
 		now := r.svc.now()
 		stoodStill := now-since > limit+limit/4
 		waited += min(now-since, limit)
-		if waited >= r.patience() || !stoodStill && !r.answeredSince(since) {
+		if waited >= r.beatLimit() || !stoodStill && !r.answeredSince(since) {
 			r.leave(answer)
 			return nil, errSilent
 		}
@@ -94,12 +91,26 @@ func (r *remote) sendBeatOnce(ctx context.Context, keys []string, args []any) ([
 	}
 }
 
-// catchUp returns when the goroutines that are ready now have run. A timer overtakes thousands of them, and one
-// of them may be about to read an answer.
-func catchUp() {
+// catchUp waits for an answer that has come already, until the goroutines that are ready now have run. A timer
+// overtakes thousands of them, and one of them may be about to read the answer.
+func catchUp(ctx context.Context, answer <-chan beatReply) (got beatReply, here bool) {
 	const poll = 20 * time.Millisecond // within which the network is looked at, however busy the process
-	<-time.After(poll)
+	timer := time.NewTimer(poll)
+	defer timer.Stop()
+	select {
+	case got = <-answer:
+		return got, true
+	case <-ctx.Done():
+		return got, false
+	case <-timer.C:
+	}
 	runtime.Gosched() // lets all goroutines that are ready run first
+	select {
+	case got = <-answer:
+		return got, true
+	default:
+		return got, false
+	}
 }
 
 // leave stops waiting for an answer. The connection is closed when nobody uses it any more.

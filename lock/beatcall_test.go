@@ -87,7 +87,7 @@ func TestLateHeartbeat(t *testing.T) {
 // without an answer is waited for, and for less than any is waited for.
 func testLateHeartbeat(t *testing.T, timeout time.Duration) bool {
 	t.Helper()
-	svc, wire := beatService(t, timeout, func(s *Service) { s.remote.maxPatience = 5 * timeout })
+	svc, wire := beatService(t, timeout, func(s *Service) { s.remote.maxBeatLimit = 5 * timeout })
 	r := svc.remote
 	epoch, passedBy := r.epoch.Load(), wire.holdBack(t)
 	longest, start := time.Duration(0), svc.now()
@@ -163,5 +163,36 @@ func TestCheckAfterAStandstill(t *testing.T) {
 				t.Errorf("checked: %v", err)
 			}
 		})
+	}
+}
+
+// Whoever waits for a heartbeat that tells whether a turn is lost does so no longer than the turn's context lives.
+func TestCheckInDoubtEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	cfg := arrivalOrder()
+	cfg.HeartbeatInterval = ms(hour)
+	wire := &beatWire{}
+	svc := startedWith(t, wire.client(redistest.Start(t).Addr()), cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	lease, err := mustEnter(t, svc, bob, 1).Wait(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release()
+	passedBy := wire.holdBack(t)
+	defer passedBy()
+	begun := svc.remote.begunBeats.Load()
+	svc.remote.ackedAt.Store(int64(svc.now() - svc.remote.ttl))
+	checked := make(chan error, 1)
+	go func() { checked <- lease.Check() }()
+	until(t, "a heartbeat is under way", func() bool { return svc.remote.begunBeats.Load() > begun })
+	cancel()
+	select {
+	case err := <-checked:
+		if !errors.Is(err, ErrLost) {
+			t.Errorf("checked: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it waits for a heartbeat although its context has ended")
 	}
 }

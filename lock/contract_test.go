@@ -109,6 +109,7 @@ func redisHarness(t *testing.T, url string) locktest.Harness {
 	t.Cleanup(func() { _ = client.Close() })
 	return locktest.Harness{
 		Processes: 2,
+		Check:     (*lock.Service).CheckLanes,
 		Start: func(t *testing.T, cfg lock.Config) (*lock.Service, func()) {
 			t.Helper()
 			return onRedis(t, url, cfg, lock.Deps{})
@@ -133,6 +134,7 @@ func TestContractLocal(t *testing.T) {
 	var current *lock.Service
 	locktest.Exercise(t, locktest.Harness{
 		Processes: 1,
+		Check:     (*lock.Service).CheckLanes,
 		Start: func(t *testing.T, cfg lock.Config) (*lock.Service, func()) {
 			t.Helper()
 			svc, err := lock.New(cfg, lock.Deps{})

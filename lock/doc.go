@@ -29,7 +29,8 @@
 // # Words
 //
 //	lane        the queue of one sender, and what is known of its nonces
-//	ticket      a place in it
+//	ticket      a transaction in it, from Enter to the end of its turn
+//	place       where a ticket stands in the queue in Redis
 //	lease       the turn: an exclusive right that ends by Release, at the hold limit, or when the lock is lost
 //	fence       the number of a turn; of two turns of one sender the later has the higher one
 //	instance    a process as Redis knows it; one that others may have taken for dead goes on as a new instance
@@ -42,7 +43,9 @@
 //	link        what a lane has to do with Redis
 //	relation    how it stands to Redis: one of seven names
 //	jobs        what is to be sent there for it
+//	patience    how long a lane that others share waits for a Redis that went away
 //	transport   the calls to Redis, without a lane's logic
+//	record      what the lock key in Redis says: the owner, and the state of the lane
 //	return      a session that is given back to Redis
 //
 // # Where
@@ -57,7 +60,7 @@
 // These alone lock lane.mu. What else touches what it guards runs under it, called by one of them:
 //
 //	lane Ticket Lease Submitted  their methods
-//	Service                      EnterFor Forget ForceRelease; eachBusy, which calls a function under it for each lane in use
+//	Service                      EnterFor Forget ForceRelease CheckLanes; eachBusy, which calls a function under it for each lane in use
 //	remote                       received watch watchSome force
 //
 // # A ticket's life

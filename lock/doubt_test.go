@@ -47,8 +47,8 @@ func TestIdleLaneInDoubt(t *testing.T) {
 	until(t, "the call has failed", func() bool { ln.mu.Lock(); defer ln.mu.Unlock(); return !ln.link.sending })
 	until(t, "a heartbeat was answered", func() bool { return !svc.remote.doubts.Load() })
 	next := mustWait(t, mustEnter(t, svc, bob, 6))
-	if next.Strategy() != "redis" {
-		t.Errorf("the turn came by the order %s", next.Strategy())
+	if next.Turn().Strategy != "redis" {
+		t.Errorf("the turn came by the order %s", next.Turn().Strategy)
 	}
 	next.Release()
 	until(t, "the lane is idle", func() bool { n, _ := svc.reg.sizes(); return n == 0 })

@@ -1,7 +1,5 @@
 package lock
 
-import "errors"
-
 // RedisUp tells whether Redis decides the order at the moment.
 func (s *Service) RedisUp() bool { return s.remote != nil && s.remote.up.Load() }
 
@@ -16,18 +14,3 @@ func (s *Service) Instance() string { return s.remote.instance() }
 
 // Sizes returns the numbers of lanes in use and idle.
 func (s *Service) Sizes() (busy, idle int) { return s.reg.sizes() }
-
-// CheckLanes returns what is wrong with the lanes of the service, in use and idle, or nil.
-func (s *Service) CheckLanes() error {
-	var wrong []error
-	s.eachBusy(func(l *lane) { wrong = append(wrong, l.check()) })
-	s.reg.mu.Lock()
-	idle := s.reg.idle.Values()
-	s.reg.mu.Unlock()
-	for _, l := range idle {
-		l.mu.Lock()
-		wrong = append(wrong, l.check())
-		l.unlock()
-	}
-	return errors.Join(wrong...)
-}

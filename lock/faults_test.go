@@ -237,7 +237,7 @@ func TestForeignKey(t *testing.T) {
 	settled(t, a)
 	c.FlushAll(t.Context()) // with the lock, which a script may have taken before it came upon the key
 	lease := wait(t, enter(t, a, 1))
-	if lease.Strategy() != "redis" {
+	if lease.Turn().Strategy != "redis" {
 		t.Error("Redis is not used again for the sender")
 	}
 	lease.Release()
@@ -261,7 +261,7 @@ func TestForeignValuesAreRepaired(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer lease.Release()
-		return lease.Strategy() == "redis"
+		return lease.Turn().Strategy == "redis"
 	}
 	const text = "somebody|else.1|5|6"
 	for name, write := range map[string]func() error{
@@ -300,7 +300,7 @@ func TestScriptFlush(t *testing.T) {
 			t.Fatal(err)
 		}
 		lease := wait(t, enter(t, a, uint64(i)))
-		if lease.Strategy() != "redis" {
+		if lease.Turn().Strategy != "redis" {
 			t.Error("fell back to the order of the process")
 		}
 		lease.Release()

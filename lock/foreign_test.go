@@ -79,7 +79,7 @@ func TestForeignQueueLeavesNoLock(t *testing.T) {
 			eventually(t, name+", "+when+": the sender is shared again", func() bool {
 				lease := wait(t, enter(t, b, 1))
 				defer lease.Release()
-				return lease.Strategy() == "redis"
+				return lease.Turn().Strategy == "redis"
 			})
 		}
 	}

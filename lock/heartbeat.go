@@ -26,6 +26,7 @@ func (r *remote) beatLoop(ctx context.Context) {
 		interval := r.svc.cfg.HeartbeatInterval.Duration()
 		if !r.needed() {
 			r.rest()
+			r.endBeat()
 			r.hangUp()
 			timer.Reset(interval)
 			continue
@@ -37,6 +38,7 @@ func (r *remote) beatLoop(ctx context.Context) {
 			}
 			r.svc.metrics.redisErrors.WithLabelValues(opHeartbeat).Inc()
 			r.down(epoch)
+			r.endBeat()
 			r.outage.Down(ctx, err)
 			// The first try comes at once, since most outages are short. The next ones come often enough for all
 			// processes to be back within one heartbeat.
@@ -44,6 +46,7 @@ func (r *remote) beatLoop(ctx context.Context) {
 			fails++
 			continue
 		}
+		r.endBeat()
 		fails = 0
 		if beats%12 == 0 {
 			r.advertise(ctx)

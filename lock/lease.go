@@ -53,18 +53,37 @@ func (l *Lease) Context() context.Context {
 // ErrClosed. Call it last before anything is sent.
 //
 // It returns at once, unless this process stood still for so long that others may have taken it for dead. Then
-// Check waits for the next heartbeat, which tells whether they did.
+// Check waits, while the lease's context lives, for the next heartbeat, which tells whether they did.
 func (l *Lease) Check() error {
 	if l.ticket == nil {
 		return nil
 	}
-	const pace = 5 * time.Millisecond
 	err := l.check()
-	for svc, since := l.ticket.lane.svc, time.Now(); errors.Is(err, errDoubt) && time.Since(since) < svc.remote.ttl; err = l.check() {
-		svc.remote.wake()
-		<-time.After(pace)
+	if errors.Is(err, errDoubt) {
+		return l.checkAgain()
 	}
 	return err
+}
+
+// checkAgain is Check while it is in doubt.
+func (l *Lease) checkAgain() error {
+	r, ctx := l.ticket.lane.svc.remote, l.Context()
+	limit := time.NewTimer(r.ttl)
+	defer limit.Stop()
+	for {
+		next := r.nextBeat() // before the check, so that no heartbeat is missed
+		if err := l.check(); !errors.Is(err, errDoubt) {
+			return err
+		}
+		r.wake()
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return l.check()
+		case <-limit.C:
+			return l.check()
+		}
+	}
 }
 
 // errDoubt: others may have what this process owned.
@@ -87,16 +106,20 @@ func (l *Lease) check() error {
 	return nil
 }
 
-// Fence returns the number of this turn. Turns of one sender have rising numbers, so
-// that of two the later is known; it belongs in every log line about the turn.
-func (l *Lease) Fence() uint64 { return l.turn.fence }
+// Turn says which turn it is.
+type Turn struct {
+	// Fence is its number. Turns of one sender have rising numbers, so that of two the later is known; it belongs in
+	// every log line about the turn.
+	Fence    uint64
+	Strategy string // what decided the order: "redis", "local", or "none" if nothing did
+}
 
-// Strategy returns what decided the order: "redis", "local", or "none" if nothing did.
-func (l *Lease) Strategy() string {
+// Turn says which turn it is.
+func (l *Lease) Turn() Turn {
 	if l.ticket == nil {
-		return "none"
+		return Turn{Strategy: "none"}
 	}
-	return l.turn.by.String()
+	return Turn{Fence: l.turn.fence, Strategy: l.turn.by.String()}
 }
 
 // Unordered returns the lease of a sender who is not ordered. Its context is ctx.

@@ -146,8 +146,8 @@ func (l *lane) driveShared(now time.Duration) {
 	}
 }
 
-// joinPatience bounds how long the first place of a sender is kept back.
-const joinPatience = 100 * time.Millisecond
+// joinDelay bounds how long the first place of a sender is kept back.
+const joinDelay = 100 * time.Millisecond
 
 // joinAt is the latest time at which the places of a sender of whom nothing is known are sent. Until the next
 // nonce is known nobody gets the turn within its window. So the places wait for what the mirror node shows, and
@@ -157,7 +157,7 @@ func (l *lane) joinAt() time.Duration {
 	if h == nil || h.until == 0 || h.place != placeNone || l.holder != nil || l.chain.known || l.chain.mode != flowing {
 		return 0
 	}
-	return h.entered + min((h.until-h.entered)/2, joinPatience)
+	return h.entered + min((h.until-h.entered)/2, joinDelay)
 }
 
 // waitsForNonce tells whether somebody here waits for a predecessor, or may have to.

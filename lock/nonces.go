@@ -207,7 +207,6 @@ const (
 	Accepted Outcome = iota // a node has the transaction
 	Unclear                 // a node may have it
 	Failed                  // none has it, and what waits behind it need not be tried
-	Unsent                  // none has it, which says nothing about others
 	Lost                    // nobody knows what the holder did
 	Settled                 // nothing has come of it yet, but Submission need not be awaited any more
 )

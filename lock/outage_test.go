@@ -39,7 +39,7 @@ func TestPublishingIsForbidden(t *testing.T) {
 	until(t, "b waits", func() bool { return c.ZCard(t.Context(), keys(bob)[3]).Val() == 1 })
 	first.Release()
 	lease := mustWait(t, next)
-	if lease.Strategy() != "redis" {
+	if lease.Turn().Strategy != "redis" {
 		t.Error("the turn came by the order of the process")
 	}
 	lease.Release()

@@ -32,8 +32,8 @@ func TestSharedLanesArePatient(t *testing.T) {
 	until(t, "redis is missed", func() bool { return !one.remote.up.Load() })
 	second.Release()
 	alone := mustWait(t, mustEnter(t, one, own, 1))
-	if alone.Strategy() != "local" {
-		t.Errorf("the lane of one process went on by %s", alone.Strategy())
+	if alone.Turn().Strategy != "local" {
+		t.Errorf("the lane of one process went on by %s", alone.Turn().Strategy)
 	}
 	alone.Release()
 	if holds(waits) {
@@ -41,8 +41,8 @@ func TestSharedLanesArePatient(t *testing.T) {
 	}
 	server.Resume()
 	lease := mustWait(t, waits)
-	if lease.Strategy() != "redis" {
-		t.Errorf("the shared lane went on by %s", lease.Strategy())
+	if lease.Turn().Strategy != "redis" {
+		t.Errorf("the shared lane went on by %s", lease.Turn().Strategy)
 	}
 	lease.Release()
 }
@@ -144,8 +144,8 @@ func TestPatienceEnds(t *testing.T) {
 	until(t, "redis is missed", func() bool { return !one.remote.up.Load() })
 	second.Release()
 	lease := mustWait(t, mustEnter(t, one, bob, 3))
-	if n := lease.Next(1, true); lease.Strategy() != "local" || !n.Recovering || n.Step != HoldBack {
-		t.Errorf("by %s: %+v", lease.Strategy(), n)
+	if n := lease.Next(1, true); lease.Turn().Strategy != "local" || !n.Recovering || n.Step != HoldBack {
+		t.Errorf("by %s: %+v", lease.Turn().Strategy, n)
 	}
 	lease.Release()
 }

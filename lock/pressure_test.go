@@ -83,7 +83,7 @@ func testBurst(t *testing.T, url string, timeout time.Duration) bool {
 		wg.Go(func() {
 			l := mustWait(t, k)
 			mu.Lock()
-			by[l.Strategy()]++
+			by[l.Turn().Strategy]++
 			mu.Unlock()
 			l.Release()
 		})

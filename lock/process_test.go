@@ -105,7 +105,7 @@ func child(url string, in io.Reader, out io.Writer) error {
 		}
 		strategy := "-"
 		if lease != nil {
-			strategy = lease.Strategy()
+			strategy = lease.Turn().Strategy
 		}
 		fmt.Fprintf(out, "%s %s %v\n", order, strategy, err)
 	}
@@ -197,7 +197,7 @@ func TestKilledHolder(t *testing.T) {
 	start := time.Now()
 	lease := wait(t, next)
 	t.Logf("the next one waited %v", time.Since(start))
-	if lease.Strategy() != "redis" {
+	if lease.Turn().Strategy != "redis" {
 		t.Error("not by Redis")
 	}
 	lease.Release()

@@ -133,11 +133,27 @@ func (l *lane) check() error {
 			unplaced = true
 		} else {
 			must(!unplaced, "who has no place yet comes last")
-			must(t.session != "", "a place has a session")
+			must(t.session != "" || f.want.has(jobVerify), "a place has a session, but for one that was refused and is sent again")
 		}
 	}
 	must(count == l.length, "the length is right")
 	must(l.holder != nil || l.head == nil || l.timer != nil || l.svc.remote != nil, "somebody will move the lane on")
 	must(f.releasing == nil || l.svc.remote != nil, "nothing is given back without Redis")
+	return errors.Join(wrong...)
+}
+
+// CheckLanes returns what is wrong with the lanes of this process, in use and idle, or nil. Tests and simulations
+// ask after each step.
+func (s *Service) CheckLanes() error {
+	var wrong []error
+	s.eachBusy(func(l *lane) { wrong = append(wrong, l.check()) })
+	s.reg.mu.Lock()
+	idle := s.reg.idle.Values()
+	s.reg.mu.Unlock()
+	for _, l := range idle {
+		l.mu.Lock()
+		wrong = append(wrong, l.check())
+		l.unlock()
+	}
 	return errors.Join(wrong...)
 }

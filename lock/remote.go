@@ -28,7 +28,7 @@ type remote struct {
 	settle    time.Duration
 	lifetime  time.Duration // of a queue that nobody touches
 
-	maxPatience time.Duration // with a heartbeat that is late
+	maxBeatLimit time.Duration // with a heartbeat that is late
 
 	up         atomic.Bool
 	epoch      atomic.Uint64 // number of changes of up and of the generation
@@ -65,6 +65,7 @@ type remote struct {
 	echoes  [64]time.Duration
 	echo    uint64
 	warned  map[string]string // settings of others that were warned of
+	beaten  chan struct{}     // closed when the next heartbeat has a result; nil: nobody waits for that
 }
 
 func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
@@ -80,12 +81,12 @@ func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
 		ttl: interval * time.Duration(cfg.HeartbeatMissed),
 		// After a loss of data every live holder notices it within one heartbeat, even if its last
 		// one has just succeeded.
-		settle:      interval + cfg.RedisTimeout.Duration(),
-		slots:       make(chan struct{}, connections(client)),
-		outage:      newOutage(svc.log),
-		maxPatience: maxPatience,
-		lifetime:    max(4*cfg.MembershipInterval.Duration(), 2*cfg.MaxHold.Duration()+time.Minute),
-		nudge:       make(chan struct{}, 1), look: make(chan struct{}, 1), hear: make(chan struct{}, 1), warned: map[string]string{}, missing: map[string]time.Duration{},
+		settle:       interval + cfg.RedisTimeout.Duration(),
+		slots:        make(chan struct{}, connections(client)),
+		outage:       newOutage(svc.log),
+		maxBeatLimit: maxBeatLimit,
+		lifetime:     max(4*cfg.MembershipInterval.Duration(), 2*cfg.MaxHold.Duration()+time.Minute),
+		nudge:        make(chan struct{}, 1), look: make(chan struct{}, 1), hear: make(chan struct{}, 1), warned: map[string]string{}, missing: map[string]time.Duration{},
 	}
 	r.name = r.nextName()
 	return r, nil
@@ -158,6 +159,26 @@ func connections(client redis.UniversalClient) int {
 }
 
 func (r *remote) wake() { signal(r.nudge) }
+
+// nextBeat returns a channel that is closed when a heartbeat has a result, good or bad, and it counts.
+func (r *remote) nextBeat() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.beaten == nil {
+		r.beaten = make(chan struct{})
+	}
+	return r.beaten
+}
+
+// endBeat wakes those who wait for a heartbeat.
+func (r *remote) endBeat() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.beaten != nil {
+		close(r.beaten)
+		r.beaten = nil
+	}
+}
 
 func signal(c chan struct{}) {
 	select {

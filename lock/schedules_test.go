@@ -100,7 +100,21 @@ func mustEnter(t *testing.T, s *Service, sender common.Address, nonce uint64) *T
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkLane(t, k)
 	return k
+}
+
+// checkLane demands that a ticket's lane is sound. It does not look at long queues, since each step of a test asks.
+func checkLane(t *testing.T, k *Ticket) {
+	t.Helper()
+	k.lane.mu.Lock()
+	defer k.lane.mu.Unlock()
+	if k.lane.length > 100 {
+		return
+	}
+	if err := k.lane.check(); err != nil {
+		t.Errorf("nonce %d: %v", k.nonce, err)
+	}
 }
 
 func mustWait(t *testing.T, k *Ticket) *Lease {
@@ -111,6 +125,7 @@ func mustWait(t *testing.T, k *Ticket) *Lease {
 	if err != nil {
 		t.Fatalf("nonce %d: %v", k.nonce, err)
 	}
+	checkLane(t, k)
 	return l
 }
 
@@ -228,7 +243,7 @@ func TestLostReplyIsAdopted(t *testing.T) {
 	server.Pause()
 	close(calls.lose)
 	lease := mustWait(t, mine) // by the order of the process
-	if lease.Strategy() != "local" {
+	if lease.Turn().Strategy != "local" {
 		t.Fatal("not failed open")
 	}
 	other := mustEnter(t, b, bob, 6) // behind it, in the server's buffers
@@ -451,7 +466,7 @@ func TestFormerNameIsNotAnother(t *testing.T) {
 		l.mu.Lock()
 		defer l.unlock()
 		now := svc.now()
-		l.applyView(view{owner: record{session: "s", instance: instance, fence: lease.Fence() + 1}, left: -1, wait: -1}, now, now)
+		l.applyView(view{owner: record{session: "s", instance: instance, fence: lease.Turn().Fence + 1}, left: -1, wait: -1}, now, now)
 		l.dispatch(now)
 	}
 	heard(svc.remote.process + ".0")

@@ -158,7 +158,7 @@ func (tr *traffic) begin(lease *lock.Lease, name string) int {
 		tr.inside = map[*lock.Lease]struct{}{}
 	}
 	tr.inside[lease] = struct{}{}
-	if lease.Strategy() != "redis" {
+	if lease.Turn().Strategy != "redis" {
 		tr.alone.Add(1)
 	}
 	tr.order = append(tr.order, name)

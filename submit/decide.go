@@ -92,10 +92,7 @@ func (s *Submitter) ask(lease *lock.Lease, e *Entry, known *known) lock.Next {
 			return next
 		}
 		if old {
-			if account, found, err := s.chain.Account(ctx, e.tx.From()); err == nil && found {
-				known.nonce, known.shown, known.Balance = max(known.nonce, account.Nonce), account.shown, account.Balance
-			}
-			known.at = time.Now()
+			s.look(ctx, e, known)
 		}
 	}
 	return lease.Next(known.nonce, looks)

@@ -14,13 +14,13 @@ import (
 )
 
 // What a sender can cost the operator by wrong nonces. A transaction that is not known to be next needs one of
-// its sender's places before it is sent. One that is next when it is sent can only be refused if a transaction
+// its sender's risks before it is sent. One that is next when it is sent can only be refused if a transaction
 // before it fails. So where one may fail, the number of a sender's transactions at nodes without a verdict is
 // bounded.
 
-// takeRisk takes one of the places that the sender has for transactions that the network may refuse for their
+// takeRisk takes one of the risks that the sender has, for transactions that the network may refuse for their
 // nonce, if this may be one: it is not the next one, or others have its nonce, too. Where nothing is looked up
-// the network judges the nonce. takeRisk waits for a place while all that comes before the transaction is on its
+// the network judges the nonce. takeRisk waits for a free one while all that comes before the transaction is on its
 // way. wait: it has waited for as long as a turn may take, and goes back into its line. The error is the
 // client's.
 func (s *Submitter) takeRisk(ctx context.Context, e *Entry, expected uint64) (wait bool, err error) {
@@ -28,15 +28,15 @@ func (s *Submitter) takeRisk(ctx context.Context, e *Entry, expected uint64) (wa
 	if s.cfg.SkipLookUps || s.nonces.Budget() == 0 || mine == expected && s.isAlone(e) {
 		return false, nil
 	}
-	// In a line it waits in its turn: those behind it must not get the free place first.
-	since, patience := time.Now(), s.awaitLimit()
+	// In a line it waits in its turn: those behind it must not get the free one first.
+	since, limit := time.Now(), s.awaitLimit()
 	if e.way == unordered {
-		since, patience = e.arrived, s.ordering.Recovery.Duration()
+		since, limit = e.arrived, s.ordering.Recovery.Duration()
 	}
 	var looked time.Time
 	for {
 		near := mine < expected+uint64(s.nonces.Budget())
-		if near && s.takePlace(ctx, e, mine == expected) {
+		if near && s.tryRisk(ctx, e, mine == expected) {
 			return false, nil
 		}
 		if mine < expected {
@@ -51,13 +51,13 @@ func (s *Submitter) takeRisk(ctx context.Context, e *Entry, expected uint64) (wa
 			}
 			looked = time.Now()
 			if mine >= expected && !s.pool.Follows(ctx, e.tx, expected) {
-				if !near && s.takePlace(ctx, e, false) { // nobody on the way needs the place
+				if !near && s.tryRisk(ctx, e, false) { // nobody on the way needs it
 					return false, nil
 				}
 				return false, tooRisky(mine, expected)
 			}
 		}
-		if time.Since(since) > patience || !pause(ctx, riskPace) {
+		if time.Since(since) > limit || !pause(ctx, riskPace) {
 			return e.way != unordered, tooRisky(mine, expected)
 		}
 		expected = max(expected, s.pool.Proven(e.tx.From()))
@@ -71,13 +71,13 @@ func (s *Submitter) takeRisk(ctx context.Context, e *Entry, expected uint64) (wa
 }
 
 // isAlone tells whether nothing else can have taken the nonce of a transaction that is next. In a line nothing
-// can. Without a line another relay may have the same nonce, so a sender with recent wrong nonces needs a place.
+// can. Without a line another relay may have the same nonce, so a sender with recent wrong nonces needs a risk.
 func (s *Submitter) isAlone(e *Entry) bool {
 	return e.way != unordered || s.pool.Alone(e.tx) && !s.nonces.Watched(e.tx.From())
 }
 
-// takePlace takes a place. Without a line the last places are kept for transactions that are next.
-func (s *Submitter) takePlace(ctx context.Context, e *Entry, isNext bool) (ok bool) {
+// tryRisk takes a risk, if one is free. Without a line the last ones are kept for transactions that are next.
+func (s *Submitter) tryRisk(ctx context.Context, e *Entry, isNext bool) (ok bool) {
 	spare := 0
 	if e.way == unordered && !isNext {
 		spare = s.nonces.Budget() / 4
@@ -86,7 +86,7 @@ func (s *Submitter) takePlace(ctx context.Context, e *Entry, isNext bool) (ok bo
 	return ok
 }
 
-// riskPace is how often a transaction that waits for a place without a line looks. The mirror node is asked less
+// riskPace is how often a transaction that waits for a risk without a line looks. The mirror node is asked less
 // often, and the more rarely the further off the nonce is, up to maxPaced nonces.
 const (
 	riskPace = 25 * time.Millisecond
@@ -100,8 +100,8 @@ func tooRisky(mine, expected uint64) error {
 	return eth.ErrWrongNonces()
 }
 
-// settleRisk applies the verdict: the place is given back, unless the network refused the transaction for its
-// nonce. A transaction that was refused without a place is charged one.
+// settleRisk applies the verdict: the risk is given back, unless the network refused the transaction for its
+// nonce. A transaction that was refused without a risk is charged one.
 func (e *Entry) settleRisk(r Result) {
 	switch refused := r.Status == hapi.ResponseCodeEnum_WRONG_NONCE && r.atConsensus; {
 	case !refused:

@@ -293,7 +293,7 @@ func (e *Entry) proceed(ctx context.Context, lease *lock.Lease, err error, early
 	}
 	defer lease.Release()
 	defer afterPanic(lease)
-	e.fence = lease.Fence()
+	e.fence = lease.Turn().Fence
 
 	t := s.inTurn(lease, e)
 	if t.end == again {
@@ -392,7 +392,7 @@ func (s *Submitter) finish(e *Entry, r Result) Result {
 	e.risk.GiveBack() // if it had no verdict
 	s.concluded(e, r)
 	s.keepOrRelease(e, r)
-	s.record(e, r)
+	s.tell(e, r)
 	return r
 }
 

@@ -58,8 +58,9 @@ func (e *Entry) waitTraced(ctx context.Context) (*lock.Lease, error) {
 	_, span := telemetry.StartAt(ctx, "lock wait", began)
 	lease, err := e.wait(ctx)
 	if err == nil {
-		span.Text("lockstep.strategy", lease.Strategy())
-		span.Number("lockstep.fence", int64(lease.Fence()))
+		turn := lease.Turn()
+		span.Text("lockstep.strategy", turn.Strategy)
+		span.Number("lockstep.fence", int64(turn.Fence))
 	}
 	span.End(err)
 	return lease, err

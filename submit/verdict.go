@@ -30,12 +30,7 @@ func (s *Submitter) follow(ctx context.Context, lease *lock.Lease, e *Entry, t t
 			return s.noReceipt(e, offered(former), err)
 		}
 		if err == nil && hedera.NonceSpent(receipt.Status) {
-			was := offered(former)
-			was.Status, was.atConsensus, was.Outcome = receipt.Status, true, Reverted
-			if hedera.Succeeded(receipt.Status) {
-				was.Outcome = Executed
-			}
-			return was
+			return concluded(former, receipt)
 		}
 	}
 	return r
@@ -50,20 +45,26 @@ func (e *Entry) safe(ctx context.Context, r Result) Result {
 	last := e.doubtful[len(e.doubtful)-1]
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()
-	was := e.stamp(offered(last))
 	receipt, err := last.Receipt(ctx)
 	if err != nil {
+		was := e.stamp(offered(last))
 		was.Err = eth.ErrUnknownOutcome(was.Hash, last.ID().String())
 		return was
-	}
-	was.Status, was.atConsensus, was.Outcome = receipt.Status, true, Reverted
-	if hedera.Succeeded(receipt.Status) {
-		was.Outcome = Executed
 	}
 	if !hedera.NonceSpent(receipt.Status) {
 		return r
 	}
-	return was
+	return e.stamp(concluded(last, receipt))
+}
+
+// concluded is the result of a transaction whose receipt says that its nonce is spent.
+func concluded(p Pending, receipt consensus.Receipt) Result {
+	r := offered(p)
+	r.Status, r.atConsensus, r.Outcome = receipt.Status, true, Reverted
+	if hedera.Succeeded(receipt.Status) {
+		r.Outcome = Executed
+	}
+	return r
 }
 
 // lastLook is how long a receipt is looked for before the client is told that the outcome is not known.
@@ -203,7 +204,7 @@ func (s *Submitter) rejection(ctx context.Context, lease *lock.Lease, e *Entry, 
 	if r.Status != hapi.ResponseCodeEnum_WRONG_NONCE {
 		return r
 	}
-	s.metrics.wrongNonce.WithLabelValues(lease.Strategy()).Inc()
+	s.metrics.wrongNonce.WithLabelValues(lease.Turn().Strategy).Inc()
 	nonce := e.tx.Nonce()
 	// A nonce that had certainly been reached is spent, though the mirror node may not show it yet.
 	spent := func(current uint64) Result {

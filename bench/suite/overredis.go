@@ -53,7 +53,7 @@ func join(ctx context.Context, server *redisServer, cfg lock.Config) (*member, e
 		if err != nil {
 			return &fatal{err}
 		}
-		if lease.Strategy() != "redis" {
+		if lease.Turn().Strategy != "redis" {
 			return errNotOnRedis
 		}
 		return nil
@@ -308,7 +308,7 @@ func handOver(ctx context.Context, server *redisServer, members []*member, round
 	handoffs, pings, err = handOffs(ctx, server, rounds, lineUp, func() (time.Time, error) {
 		lease.Release()
 		taken := <-got
-		if taken.err == nil && taken.lease.Strategy() != "redis" {
+		if taken.err == nil && taken.lease.Turn().Strategy != "redis" {
 			taken.err = errNotOnRedis
 		}
 		lease = taken.lease

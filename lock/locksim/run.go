@@ -34,6 +34,9 @@ func Run(t *testing.T, seed uint64) Report {
 		synctest.Test(t, func(t *testing.T) { unanswered = w.live(t.Context()) })
 	}()
 	wrong, undecided := judge(w.plan, w.sent, unanswered)
+	if w.unsound != nil {
+		wrong = append(wrong, w.unsound.Error())
+	}
 	return Report{Plan: w.plan, Wrong: wrong, Undecided: undecided, Sent: len(w.sent), Trace: w.trace()}
 }
 

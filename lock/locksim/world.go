@@ -35,6 +35,7 @@ type world struct {
 	byNonce  map[string]*Transaction
 	out      reach // of Redis for all
 	waits    int   // clients that have no answer yet
+	unsound  error // the first lane that was not sound after a step
 }
 
 // reach says what becomes of what a relay sends to Redis.
@@ -287,6 +288,7 @@ func (w *world) run(ctx context.Context, t *Transaction) {
 		w.finish(t, err)
 		return
 	}
+	w.inspect(r)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if t.Leaves > 0 {
@@ -303,8 +305,9 @@ func (w *world) run(ctx context.Context, t *Transaction) {
 		return
 	}
 	w.mu.Lock()
-	t.Granted, t.Fence, t.Strategy = w.moment(), lease.Fence(), lease.Strategy()
+	t.Granted, t.Fence, t.Strategy = w.moment(), lease.Turn().Fence, lease.Turn().Strategy
 	w.mu.Unlock()
+	w.inspect(r)
 	<-time.After(t.Thinks)
 	r.gate()
 	r.checks.Add(1)
@@ -320,7 +323,23 @@ func (w *world) run(ctx context.Context, t *Transaction) {
 	}
 	w.note(&t.Released)
 	lease.Release()
+	w.inspect(r)
 	w.finish(t, err)
+}
+
+// inspect looks whether the lanes of a relay are sound. While the relay stands still, the timer of a lane may have it
+// in hand.
+func (w *world) inspect(r *relay) {
+	if r.isStopped() {
+		return
+	}
+	if err := r.svc.CheckLanes(); err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.unsound == nil {
+			w.unsound = fmt.Errorf("%v: relay %d: %w", w.now(), r.number, err)
+		}
+	}
 }
 
 func (w *world) finish(t *Transaction, err error) {
@@ -375,6 +394,9 @@ func (w *world) happen(ctx context.Context, f *Fault) {
 		}
 	}
 	w.note(&f.Came)
+	for _, r := range w.relays {
+		w.inspect(r)
+	}
 }
 
 // patience is for how long after the last fault everybody must have an answer, and Redis be clean.

@@ -40,8 +40,8 @@ func testFreshHold(t *testing.T, b *bench) {
 		if d == nil {
 			return false
 		}
-		if c.Fence() <= a.Fence() || d.Fence() <= c.Fence() {
-			t.Errorf("the numbers of the turns are %d, %d, %d", a.Fence(), c.Fence(), d.Fence())
+		if c.Turn().Fence <= a.Turn().Fence || d.Turn().Fence <= c.Turn().Fence {
+			t.Errorf("the numbers of the turns are %d, %d, %d", a.Turn().Fence, c.Turn().Fence, d.Turn().Fence)
 		}
 		// The second holder had a time of its own, but for the age of the message that told it. A slow
 		// machine can only make it more.

@@ -1,6 +1,12 @@
 // Package locktest is the contract of package lock as a test: what every way of keeping
 // the order must do, whether it is one process, several on one Redis server, or several
 // on a Redis Cluster.
+//
+// # Words
+//
+//	harness    one way of keeping the order: how it is started and looked into
+//	bench      the services and the sender of one test
+//	leftovers  what is still in the store when nobody uses it
 package locktest
 
 import (
@@ -27,6 +33,8 @@ type Harness struct {
 	Start func(t *testing.T, cfg lock.Config) (svc *lock.Service, stop func())
 	// Queued returns how many places a sender's queue has, in all processes.
 	Queued func(t *testing.T, sender common.Address) int
+	// Check returns what is wrong inside a service, or nil. It is asked after each step.
+	Check func(svc *lock.Service) error
 	// Leftovers names what must not be left behind when nobody uses a lane any more.
 	Leftovers func(t *testing.T) []string
 }
@@ -168,7 +176,18 @@ func (b *bench) enter(i int, nonce uint64) *lock.Ticket {
 		}
 		return nil
 	})
+	b.check()
 	return ticket
+}
+
+// check demands that all services are sound.
+func (b *bench) check() {
+	b.t.Helper()
+	for _, svc := range b.svcs {
+		if err := b.h.Check(svc); err != nil {
+			b.t.Error(err)
+		}
+	}
 }
 
 func (b *bench) queued() int { return b.h.Queued(b.t, b.sender) }
@@ -193,6 +212,7 @@ func (b *bench) wait(ticket *lock.Ticket) *lock.Lease {
 	if err != nil {
 		b.t.Fatalf("nonce %d: %v", ticket.Nonce(), err)
 	}
+	b.check()
 	return lease
 }
 
@@ -264,10 +284,11 @@ func (b *bench) order(tickets []*lock.Ticket, during func(*lock.Lease, uint64)) 
 			mu.Lock()
 			defer mu.Unlock()
 			order = append(order, ticket.Nonce())
-			if lease.Fence() <= fence {
-				b.t.Errorf("nonce %d: fence %d after %d", ticket.Nonce(), lease.Fence(), fence)
+			if lease.Turn().Fence <= fence {
+				b.t.Errorf("nonce %d: fence %d after %d", ticket.Nonce(), lease.Turn().Fence, fence)
 			}
-			fence = lease.Fence()
+			fence = lease.Turn().Fence
+			b.check()
 			if during != nil {
 				during(lease, ticket.Nonce())
 			}
