@@ -33,7 +33,7 @@ func TestDeniedAccountRefreshesTheBook(t *testing.T) {
 	if err == nil && pending.Node() != b.id {
 		t.Errorf("taken by %s", pending.Node())
 	}
-	eventually(t, "the node of the new book", func() bool { return c.NodeFor([20]byte{}) == b.id })
+	eventually(t, "the node of the new book", func() bool { return c.nodeFor([20]byte{}) == b.id })
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -174,13 +174,6 @@ func (c *Client) OperatorAddress() (common.Address, bool) {
 	return main.Key.Address()
 }
 
-// NodeFor returns the node that a sender's transactions go to now. It stays the
-// same while the node is healthy, in this process and in every other one with the
-// same list of nodes.
-func (c *Client) NodeFor(sender common.Address) hedera.ID {
-	return c.nodes.best(sender, nil).id
-}
-
 // NodeStatus is how a node is doing.
 type NodeStatus struct {
 	ID        hedera.ID

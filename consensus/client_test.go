@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -26,6 +27,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/hedera"
 	"lockstep/internal/secret"
 )
 
@@ -147,9 +149,9 @@ func TestRunBringsNodesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.stop()
-	eventually(t, "the loss is noticed without a submission", func() bool { return c.NodeFor(sender) == b.id })
+	eventually(t, "the loss is noticed without a submission", func() bool { return c.nodeFor(sender) == b.id })
 	a.listen(a.endpoint)
-	eventually(t, "the node is back", func() bool { return c.NodeFor(sender) == a.id })
+	eventually(t, "the node is back", func() bool { return c.nodeFor(sender) == a.id })
 	if got := c.Nodes(); !got[0].Healthy || got[0].Failures != 0 || got[0].Err != nil || !got[0].RetryAt.IsZero() {
 		t.Errorf("the node that is back: %+v", got[0])
 	}
@@ -257,3 +259,6 @@ func BenchmarkSubmit(b *testing.B) {
 		}
 	})
 }
+
+// nodeFor returns the node that a sender's transactions go to now.
+func (c *Client) nodeFor(sender common.Address) hedera.ID { return c.nodes.best(sender, nil).id }

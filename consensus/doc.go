@@ -117,7 +117,7 @@
 // # Nodes and order
 //
 // A node keeps the order of what it accepted, two nodes do not. So one sender's
-// transactions go to one node: NodeFor picks it by rendezvous hashing over the
+// transactions go to one node: rendezvous hashing picks it among the
 // healthy nodes, and every relay with the same node list picks the same one. A
 // caller that must not lose order passes the node of the previous transaction in
 // Submission.Node with SameNodeOnly, and in Free waits for the previous receipt:

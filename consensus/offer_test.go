@@ -165,7 +165,7 @@ func TestNodesFor(t *testing.T) {
 		t.Errorf("NodesFor = %v", got)
 	}
 	keepOut(c.nodes.find(a.id), errNoConnection)
-	if got := c.NodesFor(sender); len(got) != 3 || got[2] != a.id || got[0] != c.NodeFor(sender) {
+	if got := c.NodesFor(sender); len(got) != 3 || got[2] != a.id || got[0] != c.nodeFor(sender) {
 		t.Errorf("with %s out: %v", a.id, got)
 	}
 }

@@ -43,7 +43,7 @@ func TestNodesThatComeAndGo(t *testing.T) {
 	if err := c.SetNodes([]NodeAddress{b.nodeAddress(), d.nodeAddress()}); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.NodeFor(sender); got == a.id {
+	if got := c.nodeFor(sender); got == a.id {
 		t.Error("a sender still goes to the node that left")
 	}
 	if c.nodes.find(b.id) != kept {

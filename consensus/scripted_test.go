@@ -386,7 +386,7 @@ func keepOut(n *node, err error) {
 // movedAway tells whether a sender's transactions go to another node than its own, or the time is over for which
 // they do.
 func movedAway(c *Client, sender common.Address, from hedera.ID) bool {
-	if c.NodeFor(sender) != from {
+	if c.nodeFor(sender) != from {
 		return true
 	}
 	n := c.nodes.find(from)
@@ -399,7 +399,7 @@ func senderOf(t *testing.T, c *Client, want hedera.ID) common.Address {
 	t.Helper()
 	for i := range 10_000 {
 		sender := common.Address{byte(i), byte(i >> 8), 7}
-		if c.NodeFor(sender) == want {
+		if c.nodeFor(sender) == want {
 			return sender
 		}
 	}

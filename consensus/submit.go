@@ -29,7 +29,7 @@ type Submission struct {
 	Payer *Operator
 	// Sender is who signed the Ethereum transaction. It decides the node.
 	Sender common.Address
-	// Node is the node to try first; the zero value means NodeFor(Sender).
+	// Node is the node to try first; the zero value means that of Sender.
 	Node hedera.ID
 	// SameNodeOnly forbids any other node than the first, until Free allows it. While that node
 	// says "not now" it is asked again; when it cannot be reached, *NodeUnavailableError says so.

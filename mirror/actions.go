@@ -25,12 +25,11 @@ type Action struct {
 	Result    []byte // output, revert data or the name of the failure, by Outcome
 }
 
-// Outcome is how a call ended, as the mirror node names it.
+// Outcome is how a call ended, as the mirror node names it: OUTPUT, or one of these.
 type Outcome string
 
-// The outcomes of calls.
+// The outcomes of calls that failed.
 const (
-	OutcomeOutput Outcome = "OUTPUT"
 	OutcomeRevert Outcome = "REVERT_REASON"
 	OutcomeError  Outcome = "ERROR"
 )

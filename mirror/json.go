@@ -70,14 +70,22 @@ func (r *reader) null() bool {
 	return true
 }
 
+// opens tells whether an object or an array begins here, and not a null, which has nothing in it.
+func (r *reader) opens(with byte, want string) bool {
+	if r.null() {
+		return false
+	}
+	if r.peek() != with {
+		r.fail(want)
+		return false
+	}
+	return true
+}
+
 // object calls field for every member of an object; field must read the value.
 // The key is valid until field returns. A null has no members.
 func (r *reader) object(field func(key []byte)) {
-	if r.null() {
-		return
-	}
-	if r.peek() != '{' {
-		r.fail("want an object")
+	if !r.opens('{', "want an object") {
 		return
 	}
 	i, more := jsonx.ScanOpening(r.b, r.i, '}')
@@ -95,11 +103,7 @@ func (r *reader) object(field func(key []byte)) {
 
 // array calls item for every element; item must read it. A null is empty.
 func (r *reader) array(item func()) {
-	if r.null() {
-		return
-	}
-	if r.peek() != '[' {
-		r.fail("want an array")
+	if !r.opens('[', "want an array") {
 		return
 	}
 	i, more := jsonx.ScanOpening(r.b, r.i, ']')
