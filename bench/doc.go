@@ -62,4 +62,13 @@
 // read up to 32 MB, error messages fall into at most 64 classes. Reports show scheme and
 // host of URLs only, and never a key. The keys of the senders are worth what the senders
 // hold: use a funder and a network made for tests.
+//
+// # Words
+//
+//	target   what is measured: one or several URLs of the same network
+//	funder   the account that pays for the senders of a run
+//	plan     all requests of a run, signed, in the order in which they leave
+//	spacing  the time between two transactions of one sender
+//	lag      how much later than planned a request left
+//	settle   how long the chain has to stand still before a run is counted
 package bench

@@ -22,4 +22,11 @@
 // transaction, receipts at once, a mirror node without delay. Config makes it more
 // like the real one: blocks by time, latency to consensus, several nodes whose
 // transactions overtake each other, a mirror node that lags.
+//
+// # Words
+//
+//	network               the whole of it: ledger, consensus nodes and mirror node
+//	fork                  a network that goes on from the state of another one
+//	development accounts  accounts with fixed keys, which everybody knows
+//	lag                   how much later than consensus the mirror node shows a block
 package devnet

@@ -49,4 +49,12 @@
 // most Config.Concurrency requests are under way, each with two answers of up to
 // Config.MaxAnswer bytes; nothing but the tally outlives a request. Headers and URLs,
 // which may hold credentials, are never printed.
+//
+// # Words
+//
+//	a, b     the two relays
+//	path     where in an answer a difference is
+//	shape    the JSON type of a value, without its content
+//	pin      to ask both relays for one block where clients say latest
+//	trouble  a request that could not be compared
 package diff

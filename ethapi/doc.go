@@ -72,7 +72,7 @@
 // Order is per process: a client that was disconnected, or that comes back to another
 // relay, looks up what it missed with eth_getLogs.
 //
-// # Glossary
+// # Words
 //
 //	tier         what a method costs, and so the limit of calls that it counts against
 //	rule         what a parameter may be

@@ -38,7 +38,7 @@
 // ContractResult and Logs ask again until the record is complete, and give up with
 // ErrImmature.
 //
-// # Glossary
+// # Words
 //
 //	endpoint          a path of the REST interface, and the call that reads it
 //	record            a contract result; immature while it lacks its block

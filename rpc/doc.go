@@ -137,7 +137,7 @@
 // same code (Dispatcher.serve), and a test compares their answers. ServeHTTP is the way through net/http alone,
 // and HTTP_PLAIN_ENABLED=false leaves all requests to it.
 //
-// # Glossary
+// # Words
 //
 //	message       one JSON text of a client: a call, or a batch of calls
 //	exchange      a message and its answers, from its first byte to its last

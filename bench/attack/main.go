@@ -33,6 +33,12 @@
 // times as much of both.
 //
 // A row is an entry of attacks in the file attacks.go: a name and what its clients do.
+//
+// # Words
+//
+//	attack         a row of the table: a name, and what its clients do
+//	honest client  the one that is measured beside an attack
+//	noise          what the machine alone makes of a time
 package main
 
 import (

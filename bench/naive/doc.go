@@ -15,4 +15,10 @@
 // A Relay answers eth_sendRawTransaction over HTTP in that way and nothing else, with the
 // same clients of mirror node and consensus nodes that the product has, so that the
 // difference between the two is the lock and what is done inside it.
+//
+// # Words
+//
+//	baseline      a design to compare with, which is not the product
+//	place         an entry in the list of one sender
+//	sign of life  the key that each waiter keeps alive
 package naive

@@ -32,4 +32,12 @@
 //
 // CPU times are user and system time of the relay's process, from /proc; without one they
 // are left out.
+//
+// # Words
+//
+//	row     one question with its figures, by a name that -rows takes
+//	figure  a median over runs, with the least and the greatest value
+//	target  what a figure should be
+//	lab     what rows share: the programs and how they are started
+//	scene   the trouble that a row of healing makes
 package main

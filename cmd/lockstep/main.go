@@ -18,6 +18,12 @@
 //
 // Every subcommand explains its flags with -h. Exit codes: 0 after a clean stop,
 // 1 when something failed, 2 for a wrong command line; diff has its own.
+//
+// # Words
+//
+//	subcommand            the first word of the command line
+//	driver                what makes a chain of the manager from its settings
+//	development accounts  the accounts that lockstep dev prints, with their private keys
 package main
 
 import (

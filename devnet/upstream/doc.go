@@ -19,7 +19,7 @@
 // answer has a maximum size, a request a maximum time with all its attempts, and there is a
 // maximum of requests at once. What a busy mirror node refuses is asked for again a few times.
 //
-// # Glossary
+// # Words
 //
 //   - upstream: the network that is forked, and its mirror node.
 //   - fact: something that the upstream had at the fork point. It never changes. The ledger keeps

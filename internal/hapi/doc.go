@@ -12,4 +12,10 @@
 //     canonical proto3 encoder would drop.
 //   - AccountAmount.amount is zig-zag coded (sint64), everything else signed is
 //     a plain varint.
+//
+// # Words
+//
+//	body      what of a transaction is signed, as bytes
+//	precheck  what a node says of a transaction before consensus, as a ResponseCodeEnum
+//	path      the gRPC name of a call
 package hapi

@@ -19,4 +19,11 @@
 // Decoders take bytes of strangers. They refuse what is longer than MaxTransaction, a count
 // that the bytes that follow cannot hold, an account id that cannot exist, and bytes left
 // over. Kinds of actions that are not here are refused, never skipped.
+//
+// # Words
+//
+//	access key       a key of an account, with a permission and a nonce of its own
+//	action           one step of a transaction
+//	delegate action  actions that somebody else carries
+//	Borsh            the encoding of NEAR
 package near

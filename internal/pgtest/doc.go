@@ -6,4 +6,9 @@
 // PostgreSQL refuses to run as root; there its programs run as the user postgres, or nobody.
 // The programs must be installed; a test that needs them fails without them, rather than pass
 // for nothing.
+//
+// # Words
+//
+//	server   one PostgreSQL process with its cluster
+//	cluster  the files of a server, as PostgreSQL calls them
 package pgtest

@@ -7,4 +7,10 @@
 //
 // The redis-server program (7.0 or newer) must be installed; a test that needs it fails
 // without it, rather than pass for nothing.
+//
+// # Words
+//
+//	server   one Redis process
+//	cluster  three servers that share the keys
+//	pause    to stop the process, so that it answers nothing and its connections live
 package redistest

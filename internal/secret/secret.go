@@ -1,5 +1,10 @@
 // Package secret keeps keys and tokens out of logs, error texts and dumps of the
 // configuration: a String shows itself only to Reveal.
+//
+// # Words
+//
+//	reveal  to give the text itself; everything else shows that there is one
+//	token   a random text that its owner shows, and of which only the hash is kept
 package secret
 
 import "log/slog"

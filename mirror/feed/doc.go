@@ -22,7 +22,7 @@
 //     for a number of attempts. Then it is given up: what was read of it is told.
 //   - A mistake in how a block is read ends neither the process nor the blocks after it.
 //
-// # Glossary
+// # Words
 //
 //	source      gives blocks by number; it may push, which means that it waits for a block
 //	sink        says from where on blocks are wanted, reads what is wanted of each, and is told of it

@@ -52,7 +52,7 @@
 // caller writes and reads by itself. An idle connection on which something has arrived is closed instead of used,
 // since those bytes cannot answer the next request. TLS, HTTP/2 and proxies are left to net/http.
 //
-// # Glossary
+// # Words
 //
 //	upstream     one of the mirror nodes of MIRROR_NODE_URL
 //	service      one of its two interfaces, REST and Web3; each has an address

@@ -4,4 +4,10 @@
 // loader of docker compose reads the compose file beside it.
 //
 // It is a module of its own, so that neither Helm nor Kubernetes nor compose is a dependency of Lockstep.
+//
+// # Words
+//
+//	values    the settings of a chart
+//	rendered  what the chart makes of values: objects of Kubernetes
+//	peer      the chart of hiero-json-rpc-relay
 package chart

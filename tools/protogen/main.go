@@ -4,6 +4,10 @@
 // the plugin:
 //
 //	protogen hapi.proto go tool protoc-gen-go
+//
+// # Words
+//
+//	plugin  the program that writes Go from a compiled .proto file
 package main
 
 import (

@@ -5,6 +5,12 @@
 //
 // The same commit gives the same files, whoever makes them, if Go, dpkg-deb and the certificates of
 // the machine are the same.
+//
+// # Words
+//
+//	platform   an operating system with a processor
+//	materials  what is built into the program: modules and their versions
+//	layout     an OCI image as files
 package main
 
 import (

@@ -26,4 +26,12 @@
 //
 // Offers do not wait for a block. A node says nothing against such an offer, so the driver
 // looks at the key's nonce first; an offer that is repeated waits for the node's answer.
+//
+// # Words
+//
+//	signer           an access key, which is a lane of the manager
+//	tag              the height of the block that a transaction names
+//	offer            to hand a transaction to a node without waiting for a block
+//	delegate action  actions that somebody else signed; delegates are the bounds for carrying them
+//	final            of a block: NEAR never takes it back
 package nearchain

@@ -1,5 +1,10 @@
 // Package watchtest is a chain for the watchers' tests: go-ethereum's own node over HTTP, whose blocks are made at will, with contracts
 // that log what they are told to.
+//
+// # Words
+//
+//	emitter  a contract that logs what it is told to
+//	line     a way to the chain that a test can cut
 package watchtest
 
 import (
