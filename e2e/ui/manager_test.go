@@ -110,6 +110,7 @@ func TestManager(t *testing.T) {
 	}
 	b.view("found/nobody-knows-this")
 	b.until("No intent has the id, the idempotency key or the hash nobody-knows-this.")
+	b.accessible("manager-found")
 
 	b.view("policies")
 	b.until("No switch is on", "maximum gas", "15,000,000", "Budgets", "Used on")

@@ -2,14 +2,19 @@ package ui_test
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/big"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -104,6 +109,45 @@ func (c *chain) send(tx map[string]any) string {
 		c.t.Fatal(err)
 	}
 	return hash
+}
+
+// deploy makes a contract and returns its address.
+func (c *chain) deploy(from, code string) string {
+	c.t.Helper()
+	receipt, err := c.call("eth_getTransactionReceipt", c.send(map[string]any{"from": from, "data": code, "gas": "0x493e0"}))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var made struct{ ContractAddress string }
+	if err := json.Unmarshal(receipt, &made); err != nil || made.ContractAddress == "" {
+		c.t.Fatalf("%v %s", err, receipt)
+	}
+	return made.ContractAddress
+}
+
+// createToken lets an account make a token with the system contract of the token service.
+func (c *chain) createToken(from, name, symbol string, supply int64, decimals int32) {
+	c.t.Helper()
+	words := func(numbers ...int64) (out string) {
+		for _, n := range numbers {
+			out += fmt.Sprintf("%064x", n)
+		}
+		return out
+	}
+	text := func(s string) string {
+		return words(int64(len(s))) + fmt.Sprintf("%-64s", hex.EncodeToString([]byte(s)))[:64]
+	}
+	treasury := strings.Repeat("0", 24) + strings.ToLower(strings.TrimPrefix(from, "0x"))
+	// createFungibleToken((name, symbol, treasury, memo, finite, maximum, frozen, keys, (second, payer, period)), supply, decimals);
+	// what has no fixed length stands behind the eleven words of the token.
+	const fixed = 11 * 32
+	token := words(fixed, fixed+64) + treasury + words(fixed+128, 0, 0, 0, fixed+160, 0) + treasury + words(8_000_000) +
+		text(name) + text(symbol) + words(0) + words(0)
+	data := "0x0fb65bf3" + words(3*32, supply, int64(decimals)) + strings.ReplaceAll(token, " ", "0")
+	receipt, err := c.call("eth_getTransactionReceipt", c.send(map[string]any{"from": from, "to": "0x0000000000000000000000000000000000000167", "data": data, "gas": "0x2dc6c0", "value": "0x2b5e3af16b1880000"}))
+	if err != nil || !strings.Contains(string(receipt), `"status":"0x1"`) {
+		c.t.Fatalf("%v %s", err, receipt)
+	}
 }
 
 // sign makes a transaction of the first account to the second.
@@ -225,6 +269,9 @@ func (b *browser) view(path string) {
 	b.do("the view "+path, chromedp.Navigate(b.base+"#/"+path), chromedp.WaitVisible(`main[data-view="`+name+`"] h1`, chromedp.ByQuery))
 }
 
+// darkShown tells whether a view shows what dark is like.
+func darkShown(name string) bool { return name == "transaction" || name == "manager-intent" }
+
 // accessible fails the test for each violation that the checker finds, in light and in dark.
 func (b *browser) accessible(name string) {
 	b.t.Helper()
@@ -242,7 +289,7 @@ func (b *browser) accessible(name string) {
 		for _, f := range found {
 			b.t.Errorf("%s, %s: %s", name, scheme, f)
 		}
-		if scheme == "light" || name == "transaction" || name == "manager-intent" { // these show what dark is like
+		if scheme == "light" || darkShown(name) {
 			b.picture(name + "-" + scheme)
 		}
 	}
@@ -263,28 +310,20 @@ func (b *browser) picture(name string) {
 
 // TestViews walks through the views of a developer, after things have happened.
 func TestViews(t *testing.T) {
-	c := start(t)
+	c := start(t, "HBAR_RATE_LIMIT_TINYBAR=25000000000")
 	alice, bob := c.Accounts[0].Address, c.Accounts[1].Address
 	c.send(map[string]any{"from": alice, "to": bob, "value": "0xde0b6b3a7640000"})
 	// A contract whose whole code is: memory[0] = selector; memory[4] = 0x20; memory[36] = 2; memory[68] = "no"; revert(0, 100).
 	body := "7f08c379a0" + strings.Repeat("00", 28) + "600052" + "6020600452" + "6002602452" + "7f6e6f" + strings.Repeat("00", 30) + "604452" + "60646000fd"
 	size := len(body) / 2
 	creation := fmt.Sprintf("0x60%02x600c60003960%02x6000f3%s", size, size, body)
-	made := c.send(map[string]any{"from": alice, "data": creation, "gas": "0x493e0"})
-	receipt, err := c.call("eth_getTransactionReceipt", made)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var contract struct{ ContractAddress string }
-	if err := json.Unmarshal(receipt, &contract); err != nil || contract.ContractAddress == "" {
-		t.Fatalf("%v %s", err, receipt)
-	}
+	contract := c.deploy(alice, creation)
 	// transfer(bob, 42), which the contract refuses.
 	call := "0xa9059cbb" + strings.Repeat("0", 24) + strings.ToLower(bob[2:]) + strings.Repeat("0", 62) + "2a"
-	refused := c.send(map[string]any{"from": alice, "to": contract.ContractAddress, "data": call, "gas": "0x30d40"})
+	refused := c.send(map[string]any{"from": alice, "to": contract, "data": call, "gas": "0x30d40"})
 
 	// A contract that calls the first one five times, whatever comes of it.
-	inner := strings.Repeat("6000600060006000600073"+strings.TrimPrefix(strings.ToLower(contract.ContractAddress), "0x")+"5af150", 5) + "00"
+	inner := strings.Repeat("6000600060006000600073"+strings.TrimPrefix(strings.ToLower(contract), "0x")+"5af150", 5) + "00"
 	outer := c.send(map[string]any{"from": alice, "data": "0x" + inner, "gas": "0x7a120"})
 
 	b := open(t, c.UI)
@@ -305,10 +344,17 @@ func TestViews(t *testing.T) {
 
 	b.view("block/1")
 	b.until("Block 1", "Gas used")
+	b.accessible("block")
 
 	b.view("accounts")
 	b.until("Faucet", strings.ToLower(alice))
 	b.accessible("accounts")
+	order := b.tab()
+	for _, control := range []string{"skip", "wanted", "field-faucet", "field-amount", "Give", "field-from", "field-to", "field-value", "field-data", "Send", "#/blocks"} {
+		if !slices.Contains(order, control) {
+			t.Errorf("the key Tab leads to %q, not to %s", order, control)
+		}
+	}
 	const stranger = "0xabcdef0123456789abcdef0123456789abcdef01"
 	b.do("the faucet", chromedp.SendKeys("#field-faucet", stranger, chromedp.ByQuery), chromedp.SendKeys("#field-amount", kb.Home+kb.Delete+kb.Delete+kb.Delete+"7"+kb.Enter, chromedp.ByQuery))
 	b.until("got 7 ℏ")
@@ -320,12 +366,23 @@ func TestViews(t *testing.T) {
 
 	b.view("tokens")
 	b.until("There are no tokens yet.")
+	c.createToken(alice, "Harbour Coin", "HBC", 123_456, 2)
+	b.view("blocks")
+	b.view("tokens")
+	b.until("Harbour Coin", "HBC", "fungible")
 	b.accessible("tokens")
+	b.do("the token", chromedp.Click(`//main//td/a`))
+	b.until("Harbour Coin (HBC)", "1,234.56", "FUNGIBLE_COMMON", "Holders", "0.0.")
+	b.accessible("token-holders")
 	b.view("methods")
 	b.until("eth_sendTransaction", "99 %, ms")
 	b.accessible("methods")
 	b.view("upstreams")
-	b.until("mirror", "0.0.3", "up", "Balance of the operator")
+	b.until("mirror", "0.0.3", "up", "Balance of the operator", " of 250 ℏ")
+	var left float64
+	if b.do("what is left of the budget", chromedp.Evaluate(`document.querySelector('meter').value`, &left)); left <= 0 || left > 1 {
+		t.Errorf("the meter of the budget shows %v", left)
+	}
 	b.accessible("upstreams")
 
 	b.view("abi")
@@ -334,8 +391,58 @@ func TestViews(t *testing.T) {
 	b.accessible("abi")
 	b.view("tx/" + refused)
 	b.until("transfer(whom ")
+	b.events(c, alice)
 	b.view("tx/0x" + strings.Repeat("12", 32))
 	b.until("Nothing is known of")
+}
+
+// events drops an ABI into the page, which then names an event that it did not know.
+func (b *browser) events(c *chain, from string) {
+	b.t.Helper()
+	logged := func(contract, signature string) string {
+		topic := crypto.Keccak256Hash([]byte(signature))
+		return c.send(map[string]any{"from": from, "to": contract, "gas": "0x30d40", "data": fmt.Sprintf("0x%x%x", topic[:], common.BytesToHash([]byte{0x77}))})
+	}
+	contract := c.deploy(from, emitterCode)
+	known, own := logged(contract, "Upgraded(address)"), logged(contract, "Moored(uint256)")
+	b.view("tx/" + known)
+	b.until("Events", "Upgraded(implementation 0x")
+	b.view("tx/" + own)
+	b.until("Events", crypto.Keccak256Hash([]byte("Moored(uint256)")).Hex())
+	b.view("abi")
+	artifact := `{"abi":[{"type":"event","name":"Moored","inputs":[{"name":"berth","type":"uint256","indexed":true}]}]}`
+	b.do("a file is dropped", chromedp.Evaluate(fmt.Sprintf(`(() => {
+		const dropped = new DataTransfer();
+		dropped.items.add(new File([%q], 'Harbour.json', { type: 'application/json' }));
+		document.getElementById('field-abi').dispatchEvent(new DragEvent('drop', { dataTransfer: dropped, bubbles: true, cancelable: true }));
+		return 0;
+	})()`, artifact), nil))
+	b.until("2 entries are kept", "The ABI is kept")
+	b.view("tx/" + own)
+	b.until("Events", "Moored(berth 119)")
+	b.accessible("transaction-events")
+}
+
+// tab walks through the page by the key Tab alone, and fails the test for each control that the keys do not reach. It
+// returns the names of the controls in their order.
+func (b *browser) tab() []string {
+	b.t.Helper()
+	const name = `const name = (n) => n.id || n.dataset.key || n.getAttribute('href') || n.getAttribute('aria-label') || n.innerText;`
+	var wanted, seen []string
+	b.do("the controls", chromedp.Evaluate(`(() => { `+name+` document.activeElement?.blur();
+		return [...document.querySelectorAll('a[href], button, input, select, textarea, [tabindex="0"]')].filter((n) => !n.disabled && n.checkVisibility()).map(name); })()`, &wanted))
+	b.do("the start of the page", chromedp.Evaluate(`document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex'); 0`, nil))
+	for range len(wanted) + 10 { // the browser may stop at what scrolls, too
+		var now string
+		b.do("the key Tab", chromedp.KeyEvent(kb.Tab), chromedp.Evaluate(`(() => { `+name+` return name(document.activeElement); })()`, &now))
+		seen = append(seen, now)
+	}
+	for _, control := range wanted {
+		if !slices.Contains(seen, control) {
+			b.t.Errorf("the key Tab does not lead to %q, but to %q", control, seen)
+		}
+	}
+	return seen
 }
 
 // TestLanes shows a sender whose transaction waits for a missing nonce, and finds it by keys alone.
@@ -343,15 +450,19 @@ func TestLanes(t *testing.T) {
 	c := start(t, "NONCE_GAP_HOLD_MS=240000")
 	alice := c.Accounts[0].Address
 	early, raw := make(chan error, 1), c.sign(1)
+	var hash string
 	go func() {
-		_, err := c.call("eth_sendRawTransaction", raw)
-		early <- err
+		answer, err := c.call("eth_sendRawTransaction", raw)
+		early <- errors.Join(err, json.Unmarshal(answer, &hash))
 	}()
 	b := open(t, c.UI)
 	b.view("lanes")
-	b.until("waits for 0", "nobody", "kept")
+	b.until("waits for 0", "nobody", "kept", "240000 ms")
 	b.accessible("lanes")
-	b.do("the order is switched off and on", chromedp.Evaluate(`window.confirm = () => true; 0`, nil), chromedp.Click(`//button[text()="Stop keeping the order"]`))
+	if order := b.tab(); !slices.Contains(order, "order") || !slices.Contains(order, "wanted") || !slices.Contains(order, "#/lanes") {
+		t.Errorf("the key Tab leads to %q", order)
+	}
+	b.do("the order is switched off by keys", chromedp.Evaluate(`window.confirm = () => true; document.querySelector('[data-key=order]').focus(); 0`, nil), chromedp.KeyEvent(kb.Enter))
 	b.until("not kept")
 	b.do("on again", chromedp.Click(`//button[text()="Keep the order"]`))
 	b.until("Stop keeping the order")
@@ -363,13 +474,20 @@ func TestLanes(t *testing.T) {
 		t.Error(err)
 	}
 	b.until("No transaction is on its way.")
+	b.view("tx/" + hash)
+	b.until("Timeline", "longest")
+	var longest string
+	b.do("the stage that took longest", chromedp.Evaluate(`[...document.querySelectorAll('tbody tr')].find((r) => r.innerText.includes('longest')).children[0].innerText`, &longest))
+	if longest != "submitted" { // it waited for its turn before that
+		t.Errorf("the longest stage ended with %q", longest)
+	}
 	b.do("a search by keys", input.DispatchKeyEvent(input.KeyRawDown).WithKey("/"), chromedp.KeyEvent(alice), chromedp.KeyEvent(kb.Enter))
 	b.until("Account", "Nonce", "2")
-	var focus string
-	b.do("where the focus is", chromedp.Evaluate(`document.activeElement.id`, &focus))
-	if focus != "main" {
-		t.Errorf("after a search the focus is at %q", focus)
-	}
+	harness.Until(t, harness.StartLimit, "the focus is at what was found", func() bool {
+		var focus string
+		b.do("where the focus is", chromedp.Evaluate(`document.activeElement.id`, &focus))
+		return focus == "main"
+	})
 }
 
 // TestToken asks for the console's token, and shows nothing before.
@@ -383,4 +501,97 @@ func TestToken(t *testing.T) {
 	b.until("That is not the token.")
 	b.do("the right token", chromedp.SendKeys("#field-token", "sesame"+kb.Enter, chromedp.ByQuery))
 	b.until("Newest blocks")
+}
+
+// TestServe looks at the page of a relay on a network, which is behind the address and the token of its operator, while
+// a transaction has the turn and waits for a network that stands still.
+func TestServe(t *testing.T) {
+	network := harness.Command{Name: "devnet", Args: []string{"devnet", "--json", "--mirror", "127.0.0.1:0", "--consensus", "127.0.0.1:0"}}.Start(t)
+	var ready struct {
+		Mirror, Consensus string
+		Accounts          []struct{ Address, PrivateKey string }
+	}
+	network.ReadReady(&ready)
+	settings := append(harness.Patient(), "CHAIN_ID=298", `HEDERA_NETWORK={"`+ready.Consensus+`":"0.0.3"}`, "MIRROR_NODE_URL="+ready.Mirror,
+		"OPERATOR_ID_MAIN=0.0.1002", "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=0x105d050185ccb907fba04dd92d8de9e32c18305e097ab41dadda21489a211524",
+		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "ENABLE_NONCE_ORDERING=true", "ADMIN_ADDRESS=127.0.0.1:0", "ADMIN_TOKEN=sesame", "PRETTY_LOGS_ENABLED=false")
+	address, _, admin := harness.Command{Name: "serve", Settings: settings, Args: []string{"serve"}}.Start(t).Addresses()
+	c := &chain{t: t, RPC: "http://" + address, UI: "http://" + admin + "/ui/", Accounts: ready.Accounts[2:]}
+
+	for path, want := range map[string]int{"": http.StatusOK, "about": http.StatusOK, "events": http.StatusUnauthorized, "../locks": http.StatusUnauthorized} {
+		answer, err := http.Get(c.UI + path) //nolint:noctx // of our own relay
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || answer.StatusCode != want || strings.Contains(string(text), "lanes\":") {
+			t.Errorf("without the token, %q: %d %s %v", path, answer.StatusCode, text, err)
+		}
+	}
+
+	b := open(t, c.UI)
+	b.do("the page", chromedp.Navigate(b.base))
+	b.until("ADMIN_TOKEN")
+	b.do("the token", chromedp.SendKeys("#field-token", "sesame"+kb.Enter, chromedp.ByQuery))
+	b.until("Lanes", "No transaction is on its way.")
+	var menu []string
+	b.do("the menu", chromedp.Evaluate(`[...document.querySelectorAll('#views a')].map((a) => a.innerText)`, &menu))
+	if want := []string{"Lanes", "Blocks", "Methods", "Upstreams", "ABI"}; !slices.Equal(menu, want) {
+		t.Errorf("the menu has %q, want %q", menu, want)
+	}
+
+	if _, err := c.call("eth_sendRawTransaction", c.sign(0)); err != nil {
+		t.Fatal(err)
+	}
+	network.Freeze()
+	done, raw := make(chan error, 1), c.sign(1)
+	go func() {
+		_, err := c.call("eth_sendRawTransaction", raw)
+		done <- err
+	}()
+	b.until("here, nonce 1", "End the turn")
+	b.accessible("lanes-holder")
+	network.Thaw()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	b.until("No transaction is on its way.")
+}
+
+// Each view that is checked has its picture in docs/ui, and no picture is left of one that is gone.
+func TestPictures(t *testing.T) {
+	if *update {
+		t.Skip("other tests make the pictures")
+	}
+	sources, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, source := range sources {
+		text, err := os.ReadFile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`\.accessible\("([\w-]+)"\)`).FindAllStringSubmatch(string(text), -1) {
+			want = append(want, m[1]+"-light.png")
+			if darkShown(m[1]) {
+				want = append(want, m[1]+"-dark.png")
+			}
+		}
+	}
+	pictures, err := filepath.Glob(filepath.Join("..", "..", "docs", "ui", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, picture := range pictures {
+		got = append(got, filepath.Base(picture))
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if len(want) < 20 || !slices.Equal(got, want) {
+		t.Errorf("docs/ui has %q, want %q (go test ./e2e/ui -update makes them)", got, want)
+	}
 }

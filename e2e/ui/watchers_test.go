@@ -114,6 +114,7 @@ watches:
 	b.view("watches")
 	b.do("a search", chromedp.SendKeys("#wanted", made.ContractAddress+kb.Enter, chromedp.ByQuery))
 	b.until("Events of a contract", "Approved", "0x00000000…000077")
+	b.accessible("watchers-contract")
 	b.do("a search for nothing", cleared, chromedp.SendKeys("#wanted", "seven"+kb.Enter, chromedp.ByQuery))
 	b.until("That is not the address of a contract.")
 }
