@@ -21,15 +21,18 @@ help: ## list the targets
 dev: build ## build and start a chain and a relay in one process
 	./bin/lockstep dev
 
+BINARY ?= bin/lockstep
 build: ## build bin/lockstep
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/lockstep ./cmd/lockstep
+	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BINARY) ./cmd/lockstep
 
-release: ## make what is published, in dist/: packages, archives, an image, checksums (VERSION=1.2.3)
-	go run -C tools ./release -version $(VERSION)
+PLATFORMS ?= linux/amd64,linux/arm64
+release: ## make what is published, in dist/: packages, archives, an image, checksums (VERSION=1.2.3), and check how that is made
+	go run -C tools ./release -version $(VERSION) -platforms $(PLATFORMS)
+	LOCKSTEP_RELEASE_PLATFORMS=$(PLATFORMS) go test -count=1 -run 'TestRelease$$/(archive|image|package|installed)' ./e2e/packaging
 
 PREFIX ?= /usr/local
 install: build ## put lockstep on the PATH, in PREFIX/bin (PREFIX=/usr/local)
-	install -D -m 0755 bin/lockstep $(DESTDIR)$(PREFIX)/bin/lockstep
+	install -D -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/lockstep
 
 setup: ## install what the tests need, if absent
 	./scripts/setup.sh

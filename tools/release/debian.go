@@ -24,16 +24,17 @@ Description: JSON-RPC relay for Hedera that keeps each sender's order
  Hedera, and a one-process Hedera to develop against.
 `
 
-// afterwards tells systemd of the unit. It starts nothing: a relay needs its settings first.
+// afterwards tells systemd of the unit. It starts nothing: a relay needs its settings first. The systemd of this machine is
+// not that of another root file system, into which dpkg --root installs.
 const afterwards = `#!/bin/sh
 set -e
-if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
+if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
 `
 
 // before stops the relay when the package goes.
 const before = `#!/bin/sh
 set -e
-if [ "$1" = remove ] && [ -d /run/systemd/system ]; then systemctl disable --now lockstep.service || true; fi
+if [ "$1" = remove ] && [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then systemctl disable --now lockstep.service || true; fi
 `
 
 // debian makes a package for Debian and its relatives.

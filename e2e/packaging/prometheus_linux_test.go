@@ -1,0 +1,39 @@
+package packaging
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Prometheus takes the settings of the compose file, and all files of rules.
+func TestPrometheusTakesItsFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs promtool")
+	}
+	docs, err := filepath.Abs("../../docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := filepath.Glob(filepath.Join(docs, "*-alerts.yml"))
+	if err != nil || len(rules) < 3 {
+		t.Fatalf("files of rules: %q, %v", rules, err)
+	}
+	output(t, "promtool", append([]string{"check", "rules"}, rules...)...)
+
+	// The container has the rules elsewhere; compose.yml says where.
+	const inside = "/etc/prometheus/relay-alerts.yml"
+	if !strings.Contains(string(read(t, "../../packaging/compose/compose.yml")), "../../docs/relay-alerts.yml:"+inside+":ro") {
+		t.Errorf("the compose file does not put the rules at %s", inside)
+	}
+	settings := string(read(t, "../../packaging/compose/prometheus.yml"))
+	outside := strings.ReplaceAll(settings, inside, filepath.Join(docs, "relay-alerts.yml"))
+	file := filepath.Join(t.TempDir(), "prometheus.yml")
+	if err := os.WriteFile(file, []byte(outside), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said := output(t, "promtool", "check", "config", file); !strings.Contains(said, "1 rule files found") {
+		t.Errorf("promtool says %s", said)
+	}
+}
