@@ -289,7 +289,7 @@ func (w *worker) share(ctx context.Context, queue []*Queued) ([]string, error) {
 	var fit []*candidate
 	for _, lane := range lanes {
 		// A lane without a living owner gets nothing: it would wait for the next owner.
-		if usable(lane, w.kills) != "" || lane.Owner == "" || w.streaky(lane) {
+		if w.m.c.usable(lane, w.kills) != "" || lane.Owner == "" {
 			continue
 		}
 		fit = append(fit, &candidate{Lane: lane, room: window(lane, w.c.Traits(), w.m.c.InFlight) - lane.Pending})
@@ -321,11 +321,4 @@ func (w *worker) restrict(ctx context.Context, lanes []*candidate, queue []*Queu
 		}
 	}
 	return nil
-}
-
-// streaky reports whether a lane has failed so often in a row that it rests. It is tried
-// again after the time of a reconciliation.
-func (w *worker) streaky(lane *Lane) bool {
-	limit := w.m.c.ErrorStreak
-	return limit > 0 && lane.Streak >= limit && lane.LastSeen > time.Now().Add(-w.m.c.Reconcile.Duration()).UnixMicro() && lane.Pending > 0
 }

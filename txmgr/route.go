@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"hash/fnv"
 	"slices"
+	"time"
 )
 
 // eligiblePool reports whether a lane may serve an intent at all.
@@ -17,8 +18,8 @@ func eligiblePool(lane *Lane, intent *Intent) bool {
 // call is what an intent's transaction does.
 func (i *Intent) call() Call { return Call{To: i.To, Value: i.Value, Data: i.Data} }
 
-// usable reports whether a lane may get new intents now, or why not.
-func usable(lane *Lane, kills map[string]string) string {
+// usable reports whether a lane may get new intents now ("" for yes), or why not.
+func (c Config) usable(lane *Lane, kills map[string]string) string {
 	switch {
 	case !lane.Ours:
 		return "its key is not here"
@@ -30,6 +31,11 @@ func usable(lane *Lane, kills map[string]string) string {
 		return "halted: " + lane.Halted
 	case !lane.Known:
 		return "its nonce is not known yet"
+	case lane.Unseen > c.staleAfter():
+		return "stale: its owner has not seen the chain for a while"
+	case c.ErrorStreak > 0 && lane.Streak >= c.ErrorStreak && lane.Pending > 0:
+		// What is pending is offered again, and the first success ends the streak.
+		return "errors in a row: " + lane.LastError
 	case lane.MinBalance != nil && lane.MinBalance.Sign() > 0 && (lane.Balance == nil || lane.Balance.Cmp(lane.MinBalance) < 0):
 		return "low balance"
 	case kills[ScopeAll] != "" || kills[ChainScope(lane.Chain)] != "" || kills[SignerScope(lane.Chain, lane.Signer)] != "":
@@ -38,6 +44,10 @@ func usable(lane *Lane, kills map[string]string) string {
 		return ""
 	}
 }
+
+// staleAfter is how long a lane is served for whose owner does not see its chain. An owner looks
+// once in every interval of reconciliation, but not more often than it wakes.
+func (c Config) staleAfter() time.Duration { return 3 * max(c.Reconcile, c.Poll).Duration() }
 
 // window returns how many slots of a lane may be unconsumed. Where all behind a lost transaction
 // are refused, and perhaps charged, the setting that is meant for every chain does not count.

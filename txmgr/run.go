@@ -236,7 +236,7 @@ func (m *Manager) publish(lane *Lane) {
 	}
 	x.owned.WithLabelValues(lane.Chain, lane.Signer).Set(flag(lane.Owner != ""))
 	if lane.Ours { // others are their callers' business
-		x.enabled.WithLabelValues(lane.Chain, lane.Signer).Set(flag(usable(lane, nil) == ""))
+		x.enabled.WithLabelValues(lane.Chain, lane.Signer).Set(flag(m.c.usable(lane, nil) == ""))
 	}
 	if lane.Balance != nil {
 		balance, _ := lane.Balance.Float64()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/big"
+	"time"
 
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
@@ -80,14 +81,15 @@ type Lane struct {
 	MinBalance    *big.Int
 	Streak        int
 	LastError     string
-	LastSeen      int64
+	LastSeen      int64 // when its owner last had the chain's nonce, or its word that it took something
 	Assigned      int64 // how many slots it ever got, for round-robin
 	LockUntil     int64
 
-	Pending int    // slots that are not consumed
-	Oldest  int64  // when the oldest of them was assigned; 0 without any
-	Gaps    int    // nonces below NextNonce that no bytes are on their way for, with later ones sent
-	Owner   string // of the lease, if it has not expired
+	Unseen  time.Duration // since LastSeen, by the database's clock; 0 if the lane was never seen
+	Pending int           // slots that are not consumed
+	Oldest  int64         // when the oldest of them was assigned; 0 without any
+	Gaps    int           // nonces below NextNonce that no bytes are on their way for, with later ones sent
+	Owner   string        // of the lease, if it has not expired
 	Term    int64
 }
 

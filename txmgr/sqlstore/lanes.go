@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
@@ -63,6 +64,9 @@ func lanesWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...an
 		var chainNonce, next int64
 		err := r.Scan(append(laneTargets(l, &pools, &chainNonce, &next), &l.Pending, &l.Oldest, &l.Gaps, &l.Owner, &l.Term)...)
 		l.Pools, l.ChainNonce, l.NextNonce = poolsOf(pools), uint64(chainNonce), uint64(next)
+		if l.LastSeen > 0 {
+			l.Unseen = time.Duration(max(now-l.LastSeen, 0)) * time.Microsecond
+		}
 		list = append(list, l)
 		return err
 	})
@@ -198,10 +202,13 @@ func (s *Store) Observe(ctx context.Context, f lease.Fence, chain, signer string
 		if o.Paused != nil {
 			l.Enabled, l.PausedReason = *o.Paused == "", *o.Paused
 		}
+		if o.ChainNonce != nil || o.Succeeded {
+			l.LastSeen = now
+		}
 		_, err = tx.Exec(ctx, `UPDATE signer_chains SET chain_nonce = $3, next_nonce = $4, known = $5, balance = $6, delegated = $7, error_streak = $8,
 			last_error = $9, halted = $10, enabled = $11, paused_reason = $12, last_seen = $13 WHERE chain = $1 AND signer = $2`,
 			chain, signer, int64(l.ChainNonce), int64(l.NextNonce), l.Known, decimal(l.Balance), l.Delegated, int64(l.Streak), l.LastError, l.Halted,
-			l.Enabled, l.PausedReason, now)
+			l.Enabled, l.PausedReason, l.LastSeen)
 		return err
 	})
 }

@@ -101,8 +101,8 @@ func (s *Store) Reconcile(ctx context.Context, chain, signer, actor string, next
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `UPDATE signer_chains SET halted = '', known = TRUE, error_streak = 0, next_nonce = CASE WHEN next_nonce < $3 THEN $3 ELSE next_nonce END
-			WHERE chain = $1 AND signer = $2`, chain, signer, int64(next)); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE signer_chains SET halted = '', known = TRUE, error_streak = 0, next_nonce = CASE WHEN next_nonce < $3 THEN $3 ELSE next_nonce END,
+			last_seen = $4 WHERE chain = $1 AND signer = $2`, chain, signer, int64(next), now); err != nil {
 			return err
 		}
 		body := map[string]any{"halted": lane.Halted, "from": lane.NextNonce, "to": next}

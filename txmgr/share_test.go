@@ -1,0 +1,248 @@
+package txmgr_test
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"testing"
+
+	"lockstep/internal/envx"
+	"lockstep/internal/lease"
+	"lockstep/txmgr"
+)
+
+// preferredBy returns the name of a signer that one of some managers owns while all of them live.
+func preferredBy(instance string, instances ...string) string {
+	for n := 0; ; n++ {
+		name := fmt.Sprintf("signer%d.test", n)
+		if lease.Preferred("txm:pool:"+name, instances) == instance {
+			return name
+		}
+	}
+}
+
+// TestStaleLaneIsPassedOver cuts one process off its chain. It keeps its leases, but what comes
+// then goes to the signer of the other process.
+func TestStaleLaneIsPassedOver(t *testing.T) {
+	cut, well := preferredBy("one", "one", "two"), preferredBy("two", "one", "two")
+	f := newFleet(t, cut, well)
+	one, two := f.start("one"), f.start("two")
+	f.until("each process owns its signer", func() bool {
+		return len(f.lanes()) == 2 && !slices.ContainsFunc(f.lanes(), func(l *txmgr.Lane) bool {
+			want := map[string]string{cut: "one/", well: "two/"}[l.Signer]
+			return !l.Known || len(l.Owner) < 4 || l.Owner[:4] != want
+		})
+	})
+	one.node.down.Store(true)
+	var ids []string
+	for range 6 { // dealt to both in turn
+		ids = append(ids, two.submit())
+	}
+	for _, id := range ids {
+		if got := f.mined(id, txmgr.StatusConfirmed); got.Signer != well {
+			t.Errorf("intent %s has signer %s", id, got.Signer)
+		}
+	}
+	if l := f.lane(cut); l.Owner == "" || l.Owner[:4] != "one/" {
+		t.Errorf("the process that is cut off has lost its lease: the owner is %q", l.Owner)
+	}
+	// What is pinned to a signer waits for it, and the signer serves again when it is back.
+	pinned := two.submit(func(r *txmgr.Request) { r.Pin = cut })
+	if got := f.get(pinned); got.Status != txmgr.StatusAccepted {
+		t.Errorf("what is pinned to the signer is %s", got.Status)
+	}
+	one.node.down.Store(false)
+	f.mined(pinned, txmgr.StatusConfirmed)
+	f.once(append(ids, pinned)...)
+}
+
+// TestPassedOverSigners has one of two signers that may not get anything new, for every reason
+// there is: the other one gets all, though it has more on its way.
+func TestPassedOverSigners(t *testing.T) {
+	const out, well = "alice.test", "bob.test"
+	pin := func(r *txmgr.Request) { r.Pin = out }
+	for name, row := range map[string]struct {
+		settings func(*txmgr.Config)
+		exclude  func(*member) error
+		again    func(*member) error
+	}{
+		"paused": {
+			exclude: func(m *member) error { _, err := m.m.Pause(m.Context(), "pool", out, "test", "a test"); return err },
+			again:   func(m *member) error { _, err := m.m.Resume(m.Context(), "pool", out, "test"); return err },
+		},
+		"draining": {
+			exclude: func(m *member) error { _, err := m.m.Drain(m.Context(), "pool", out, "test"); return err },
+			again:   func(m *member) error { _, err := m.m.Resume(m.Context(), "pool", out, "test"); return err },
+		},
+		"low balance": {
+			exclude: func(m *member) error {
+				_, err := m.m.SetMinBalance(m.Context(), "pool", out, "test", big.NewInt(poolMoney+1))
+				return err
+			},
+			again: func(m *member) error {
+				_, err := m.m.SetMinBalance(m.Context(), "pool", out, "test", big.NewInt(poolMoney))
+				return err
+			},
+		},
+		"errors in a row": {
+			settings: func(c *txmgr.Config) { c.ErrorStreak, c.ResendAfter = 3, envx.Millis(poll) },
+			exclude: func(m *member) error {
+				m.refusing(func(tx poolTx) *txmgr.SendError {
+					if tx.From == out {
+						return &txmgr.SendError{Class: txmgr.ClassPoolPolicy, Text: "not now"}
+					}
+					return nil
+				})
+				m.submit(pin)
+				m.until("the streak is long", func() bool { return m.lane(out).Streak >= 3 })
+				return nil
+			},
+			again: func(m *member) error { m.refusing(nil); return nil },
+		},
+		"delegated to code, with one on its way": {
+			exclude: func(m *member) error {
+				m.pool.mu.Lock()
+				m.delegated[out] = true
+				m.pool.mu.Unlock()
+				m.until("the delegation is seen", func() bool { return m.lane(out).Delegated })
+				m.reaches(m.submit(pin), txmgr.StatusBroadcast)
+				return nil
+			},
+			again: func(m *member) error { return nil }, // when the one is mined
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, out, well)
+			if row.settings != nil {
+				row.settings(&f.settings)
+			}
+			m := f.begin("one")
+			if err := row.exclude(m); err != nil {
+				t.Fatal(err)
+			}
+			for range 4 {
+				if got := m.reaches(m.submit(), txmgr.StatusBroadcast); got.Signer != well {
+					t.Errorf("intent %s has signer %s", got.ID, got.Signer)
+				}
+			}
+			pinned := m.submit(pin)
+			m.asksOn()
+			if got := m.get(pinned); got.Signer != "" {
+				t.Errorf("what is pinned to the signer is %s", got.Status)
+			}
+			if err := row.again(m); err != nil {
+				t.Fatal(err)
+			}
+			m.mined(pinned, txmgr.StatusConfirmed)
+		})
+	}
+}
+
+// TestDelegatedWindow: an account that is delegated to code has one transaction in flight, others as
+// many as the setting says, or the chain.
+func TestDelegatedWindow(t *testing.T) {
+	for name, row := range map[string]struct {
+		delegated     bool
+		setting, want int
+	}{
+		"the chain's":             {false, 0, 16},
+		"the setting":             {false, 3, 3},
+		"delegated":               {true, 0, 1},
+		"delegated, with setting": {true, 3, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, "alice.test")
+			f.settings.InFlight = row.setting
+			f.delegated["alice.test"] = row.delegated
+			m := f.begin("one")
+			var ids []string
+			for range 20 {
+				ids = append(ids, m.submit())
+			}
+			broadcast := func() (n int) {
+				list, _, err := f.store.Find(t.Context(), txmgr.Query{Status: txmgr.StatusBroadcast})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return len(list)
+			}
+			f.until("the window is full", func() bool { return broadcast() >= row.want })
+			m.asksOn()
+			if n := broadcast(); n != row.want {
+				t.Errorf("%d are in flight, not %d", n, row.want)
+			}
+			for _, id := range ids {
+				f.mined(id, txmgr.StatusConfirmed)
+			}
+			f.once(ids...)
+		})
+	}
+}
+
+// TestOrderByConfirmed: a successor goes to another signer when its predecessor is mined, or by the
+// setting only when that block is final.
+func TestOrderByConfirmed(t *testing.T) {
+	for name, confirmed := range map[string]bool{"mined": false, "confirmed": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, "alice.test", "bob.test")
+			f.settings.OrderByConfirmed, f.depth = confirmed, 3
+			m := f.begin("one")
+			order := func(r *txmgr.Request) { r.OrderKey = "trader" }
+			first := m.submit(order)
+			signer := m.reaches(first, txmgr.StatusBroadcast).Signer
+			m.mine()
+			m.reaches(first, txmgr.StatusMined)
+			if _, err := m.m.Drain(t.Context(), "pool", signer, "test"); err != nil {
+				t.Fatal(err)
+			}
+			second := m.submit(order)
+			if confirmed {
+				m.reaches(m.submit(), txmgr.StatusBroadcast) // it came later and was assigned with the second in sight
+				if got := m.get(second); got.Signer != "" || m.get(first).Final {
+					t.Errorf("before its predecessor is final, the successor is %s", got.Status)
+				}
+				m.mined(first, txmgr.StatusConfirmed)
+			}
+			if got := m.reaches(second, txmgr.StatusBroadcast); got.Signer == signer {
+				t.Errorf("the draining signer %s was used", signer)
+			}
+			if m.get(first).Final != confirmed {
+				t.Errorf("the predecessor is final: %v", !confirmed)
+			}
+			m.mined(second, txmgr.StatusConfirmed)
+			m.once(first, second)
+		})
+	}
+}
+
+// TestAllowedSigners: no key beside those of the list becomes a signer, from the start or later.
+func TestAllowedSigners(t *testing.T) {
+	for name, row := range map[string]struct {
+		allowed []string
+		first   bool // of alice, at the start
+		later   bool // of bob
+	}{
+		"no list":     {nil, true, true},
+		"both":        {[]string{"bob.test", "alice.test"}, true, true},
+		"the first":   {[]string{"alice.test"}, true, false},
+		"another one": {[]string{"bob.test"}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, "alice.test")
+			f.settings.AllowedSigners = row.allowed
+			m, _, err := f.open("one")
+			if (err == nil) != row.first {
+				t.Fatalf("a manager with the first key: %v", err)
+			}
+			if err != nil {
+				return
+			}
+			if err := m.AddSigner(t.Context(), risingKeyOf("bob.test")); (err == nil) != row.later {
+				t.Errorf("another key: %v", err)
+			}
+			if got := m.OwnsKey("bob.test"); got != row.later {
+				t.Errorf("the other key is one of ours: %v", got)
+			}
+		})
+	}
+}
