@@ -145,12 +145,12 @@ func (m *Manager) forget(ctx context.Context) error {
 
 // own keeps an owner running for every lane of a chain that this process should own.
 func (m *Manager) own(ctx context.Context, c Chain) error {
-	running := map[string]*worker{}
+	running, wanted := map[string]*worker{}, map[string]time.Time{}
 	var group sync.WaitGroup
 	defer group.Wait()
 	for {
 		woken := m.wake.of(c.ID()).next()
-		if err := m.share(ctx, c, running, &group); err != nil && ctx.Err() == nil {
+		if err := m.share(ctx, c, running, wanted, &group); err != nil && ctx.Err() == nil {
 			m.log.Warn("the lanes of a chain cannot be shared out", "chain", c.ID(), "error", err)
 		}
 		timer := time.NewTimer(max(m.c.Poll.Duration(), m.c.Lease.Duration()/20))
@@ -169,8 +169,8 @@ func (m *Manager) own(ctx context.Context, c Chain) error {
 }
 
 // share starts workers for lanes that this process is the preferred owner of, and asks
-// those of other lanes to hand over.
-func (m *Manager) share(ctx context.Context, c Chain, running map[string]*worker, group *sync.WaitGroup) error {
+// those of other lanes to hand over. wanted holds since when it wants lanes that it does not have.
+func (m *Manager) share(ctx context.Context, c Chain, running map[string]*worker, wanted map[string]time.Time, group *sync.WaitGroup) error {
 	lanes, err := m.store.Lanes(ctx, c.ID())
 	if err != nil {
 		return err
@@ -188,14 +188,19 @@ func (m *Manager) share(ctx context.Context, c Chain, running map[string]*worker
 			delete(running, lane.Signer)
 			w = nil
 		}
+		if w != nil || !mine {
+			delete(wanted, lane.Signer)
+		}
 		switch {
 		case w != nil && !mine:
 			w.handOver()
 		case w == nil && mine:
+			if wanted[lane.Signer].IsZero() {
+				wanted[lane.Signer] = time.Now()
+			}
 			if lane.Owner != "" && lane.Owner != m.leases.Owner() && !m.ownerDead(lane.Owner) {
 				continue
 			}
-			started := time.Now()
 			l, err := m.leases.Acquire(ctx, name)
 			if errors.Is(err, lease.ErrHeld) {
 				continue
@@ -204,7 +209,8 @@ func (m *Manager) share(ctx context.Context, c Chain, running map[string]*worker
 				return err
 			}
 			m.metrics.terms.Inc()
-			m.metrics.leaseWait.Observe(time.Since(started).Seconds())
+			m.metrics.leaseWait.Observe(time.Since(wanted[lane.Signer]).Seconds())
+			delete(wanted, lane.Signer)
 			running[lane.Signer] = m.start(ctx, c, lane.Signer, l, group)
 		}
 	}

@@ -1,10 +1,14 @@
 package txmgr_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"math/big"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"lockstep/internal/envx"
 	"lockstep/internal/lease"
@@ -244,5 +248,44 @@ func TestAllowedSigners(t *testing.T) {
 				t.Errorf("the other key is one of ours: %v", got)
 			}
 		})
+	}
+}
+
+// counting counts how often lanes were shared out.
+type counting struct {
+	txmgr.Store
+	lists *atomic.Int64
+}
+
+func (c counting) Lanes(ctx context.Context, chain string) ([]*txmgr.Lane, error) {
+	c.lists.Add(1)
+	return c.Store.Lanes(ctx, chain)
+}
+
+// TestLeaseWait: the metric of the wait for a lease counts from the first wish, not from the last try.
+func TestLeaseWait(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	if _, err := f.store.AddLane(t.Context(), txmgr.Lane{Chain: "pool", Signer: "alice.test", Ours: true}); err != nil {
+		t.Fatal(err)
+	}
+	other := lease.NewKeeper(f.db, "txm", "two", lease.Options{TTL: time.Hour}, slog.New(slog.DiscardHandler))
+	held, err := other.Acquire(t.Context(), "txm:pool:alice.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lists atomic.Int64
+	f.change = func(o *txmgr.Options) { o.Store = counting{f.store, &lists} }
+	m := f.start("one")
+	// The second list begins when the wish of the first is known.
+	f.until("the lane is wanted", func() bool { return lists.Load() >= 2 })
+	wanted := time.Now()
+	f.until("some time has passed", func() bool { return time.Since(wanted) > 300*time.Millisecond })
+	waited := time.Since(wanted)
+	if err := held.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.until("the lease is here", func() bool { _, n := m.counted("txm_lease_wait_seconds"); return n == 1 })
+	if sum, _ := m.counted("txm_lease_wait_seconds"); sum < waited.Seconds() {
+		t.Errorf("the wait was %v s and more, and %v s are counted", waited.Seconds(), sum)
 	}
 }
