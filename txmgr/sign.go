@@ -62,8 +62,9 @@ func (w *worker) signNew(ctx context.Context, line *Line) (bool, error) {
 			list = append(list, order{slot: slot, purpose: PurposeFill})
 		}
 	}
-	if len(list) == 0 {
-		return false, nil
+	list, err := w.alive(ctx, list)
+	if err != nil || len(list) == 0 {
+		return false, err
 	}
 	market, err := w.m.Fees(ctx, w.c.ID())
 	if err != nil {
@@ -73,6 +74,27 @@ func (w *worker) signNew(ctx context.Context, line *Line) (bool, error) {
 		list[n].fees = w.openingFees(list[n], market)
 	}
 	return true, w.issue(ctx, list)
+}
+
+// alive looks at the kill switches last thing before a signature, and returns the orders that none
+// of them covers. An intent whose pool is switched off gives its nonce to another one, or to a fill:
+// those behind it must not wait.
+func (w *worker) alive(ctx context.Context, list []order) ([]order, error) {
+	if len(list) == 0 || w.killed(ctx) {
+		return nil, nil
+	}
+	kept := list[:0]
+	for _, o := range list {
+		if o.intent == nil || w.kills[PoolScope(o.intent.Chain, o.intent.Pool)] == "" {
+			kept = append(kept, o)
+			continue
+		}
+		err := w.m.store.Release(ctx, w.lease.Fence(), o.intent.ID, "the kill switch of its pool is on")
+		if err != nil && !errors.Is(err, ErrStale) {
+			return nil, err
+		}
+	}
+	return kept, nil
 }
 
 // newest returns the newest attempt of a slot that is not consumed, nil if there is none that

@@ -199,7 +199,8 @@ type OwnerStore interface {
 	// FillSlot makes a free slot one to be filled; cause is the intent that is charged, or "".
 	FillSlot(ctx context.Context, f lease.Fence, slot Slot, cause string) error
 	// Commit stores signed attempts and returns those stored. An attempt is passed over if
-	// its slot is consumed, or if its intent has got a fate, since it was signed.
+	// its slot is consumed, or if its intent has got a fate, since it was signed, and if a kill
+	// switch covers its lane, or the pool of an intent that has no other attempt.
 	Commit(ctx context.Context, f lease.Fence, list []*Attempt) ([]*Attempt, error)
 	// Answered stores what endpoints said.
 	Answered(ctx context.Context, f lease.Fence, list []Answer) error
@@ -213,6 +214,9 @@ type OwnerStore interface {
 	// Requeue takes an intent out of its slot whose attempts are proven never to execute, and
 	// keeps the nonce free for the next. The intent is accepted again, or, with a reason, failed;
 	// one whose cancellation was asked for is cancelled.
+	// Release takes an intent that nothing was signed for out of its slot, which is free then.
+	// The intent is accepted again and says why. ErrStale if something was signed, or it has no slot.
+	Release(ctx context.Context, f lease.Fence, id, why string) error
 	Requeue(ctx context.Context, f lease.Fence, id string, failed *Failure) error
 	// Wait notes why intents do not move on; "" clears it.
 	Wait(ctx context.Context, f lease.Fence, why map[string]string) error

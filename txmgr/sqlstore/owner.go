@@ -84,9 +84,13 @@ func saveCounters(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) error {
 }
 
 func laneKilled(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) (bool, error) {
-	var scope string
-	return tx.One(ctx, "SELECT scope FROM kills WHERE scope IN ($1, $2, $3) LIMIT 1",
-		[]any{txmgr.ScopeAll, txmgr.ChainScope(lane.Chain), txmgr.SignerScope(lane.Chain, lane.Signer)}, &scope)
+	kills, err := killsOf(ctx, tx)
+	return killed(kills, lane), err
+}
+
+// killed reports whether a kill switch covers a whole lane.
+func killed(kills map[string]string, lane *txmgr.Lane) bool {
+	return kills[txmgr.ScopeAll] != "" || kills[txmgr.ChainScope(lane.Chain)] != "" || kills[txmgr.SignerScope(lane.Chain, lane.Signer)] != ""
 }
 
 // FillSlot makes a free slot one to be filled.
@@ -138,6 +142,10 @@ func (s *Store) Commit(ctx context.Context, f lease.Fence, list []*txmgr.Attempt
 					i.Status = txmgr.StatusSigned
 				}
 				i.Hash, i.Waiting = a.Hash, ""
+		kills, err := killsOf(ctx, tx)
+		if err != nil || killed(kills, lane) {
+			return err
+		}
 				changed = append(changed, i)
 			}
 		}
@@ -152,6 +160,9 @@ func (s *Store) Commit(ctx context.Context, f lease.Fence, list []*txmgr.Attempt
 		}
 		return saveIntents(ctx, tx, now, changed...)
 	})
+			if i != nil && i.Status == txmgr.StatusAssigned && kills[txmgr.PoolScope(i.Chain, i.Pool)] != "" {
+				continue
+			}
 	return stored, err
 }
 

@@ -268,6 +268,27 @@ func (s *Store) End(ctx context.Context, f lease.Fence, id string, status txmgr.
 	})
 }
 
+// Release gives back the slot of an intent that nothing was signed for.
+func (s *Store) Release(ctx context.Context, f lease.Fence, id, why string) error {
+	return s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
+		if err := f.Check(ctx, tx); err != nil {
+			return err
+		}
+		i, lane, err := lockedIntent(ctx, tx, "", id)
+		if err != nil {
+			return err
+		}
+		if i.Status != txmgr.StatusAssigned || lane == nil {
+			return txmgr.ErrStale
+		}
+		if err := freeSlot(ctx, tx, lane, i.Nonce, id); err != nil {
+			return err
+		}
+		requeue(i, clip(why))
+		return saveIntents(ctx, tx, now, i)
+	})
+}
+
 // end frees the slot of an intent and ends the intent. It locks the lane before the intent.
 func end(ctx context.Context, tx *ledger.Tx, now int64, id string, status txmgr.Status, why txmgr.Failure) error {
 	seen, err := intentsWhere(ctx, tx, "id = $1", id)
