@@ -18,7 +18,7 @@ func (w *worker) follow(ctx context.Context, line *Line) (bool, error) {
 		switch {
 		case slot.Consumed != "":
 			mined = append(mined, slot)
-		case slot.Signed || slot.Nonce < line.Lane.ChainNonce || slot.Holder == HolderReservation:
+		case slot.Signed || slot.Nonce < line.Lane.ChainNonce || slot.Holder == HolderReservation || slot.Holder == HolderForeign:
 			open = append(open, slot)
 		}
 	}

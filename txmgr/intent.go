@@ -195,7 +195,7 @@ const (
 	HolderIntent      Holder = "intent"
 	HolderFill        Holder = "fill"
 	HolderReservation Holder = "reservation"
-	HolderForeign     Holder = "foreign" // somebody else's transaction used the nonce
+	HolderForeign     Holder = "foreign" // somebody else's transaction used the nonce, or waits for it (adopted)
 	HolderFree        Holder = "free"    // nobody; the next intent or a fill takes it
 )
 

@@ -33,6 +33,7 @@ type worker struct {
 	followed   time.Time
 	succeeded  time.Time         // when a success was last observed; zero after a failure
 	kills      map[string]string // the kill switches of this round
+	missing    missing
 }
 
 // start runs a worker until the context ends, the lease is lost, or it hands over.

@@ -98,9 +98,12 @@ func (m *Manager) operate(ctx context.Context, chain, signer, actor string, o Op
 	return lane, err
 }
 
+// maxAdopted bounds what is believed of transactions of somebody else that wait.
+const maxAdopted = 10_000
+
 // ReconcileOptions say what an operator has looked at.
 type ReconcileOptions struct {
-	Adopt bool // transactions of somebody else wait at this nonce or above: go on after them
+	Adopt bool // transactions of somebody else wait at this nonce or above: go on after them, and fill what they leave
 	Reset bool // the chain was reset: forget its slots and fail what was on its way
 }
 
@@ -151,14 +154,17 @@ func (m *Manager) Reconcile(ctx context.Context, chain, signer, actor string, o 
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	next := max(nonces.Latest, lane.NextNonce)
+	adopted := next
 	if o.Adopt {
 		pending, err := c.HighestPending(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
-		next = max(next, pending)
+		if adopted = max(next, pending); adopted-next > maxAdopted {
+			return nil, fmt.Errorf("%w: an endpoint says that %d transactions wait; no more than %d can be adopted", ErrHalted, adopted-next, maxAdopted)
+		}
 	}
-	lane, err = m.store.Reconcile(ctx, chain, name, actor, next)
+	lane, err = m.store.Reconcile(ctx, chain, name, actor, next, adopted)
 	m.wake.wake(chain)
 	return lane, err
 }

@@ -3,6 +3,7 @@ package txmgr
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -52,6 +53,9 @@ func (w *worker) reconcile(ctx context.Context, line *Line) error {
 		return err
 	}
 	w.reconciled, w.suspicious = time.Now(), false
+	if err := w.abandon(ctx, line, nonces.Latest); err != nil {
+		return err
+	}
 	lane := line.Lane
 	lane.ChainNonce, lane.Balance = nonces.Latest, seen.Balance
 	if seen.NextNonce != nil {
@@ -193,5 +197,46 @@ func (w *worker) firstUse(ctx context.Context, nonces Nonces, seen *Observation)
 		return nil
 	}
 	seen.NextNonce = &nonces.Latest
+	return nil
+}
+
+// missing is an adopted transaction that no endpoint had when it was last looked for.
+type missing struct {
+	nonce uint64
+	since time.Time // zero: none is missing
+}
+
+// abandon frees the nonce of an adopted transaction that is gone, so that an intent or a fill takes
+// it: what is behind it would wait for ever. It must be the account's next nonce, since no endpoint
+// counts what waits behind a gap, and every endpoint must miss it in two looks that are an interval
+// apart, since a block or a node's pool may be on its way.
+func (w *worker) abandon(ctx context.Context, line *Line, next uint64) error {
+	at := slices.IndexFunc(line.Slots, func(s *LineSlot) bool {
+		return s.Nonce == next && s.Holder == HolderForeign && s.Consumed == "" && !s.Final
+	})
+	if at < 0 {
+		w.missing = missing{}
+		return nil
+	}
+	slot := line.Slots[at]
+	pending, err := w.c.HighestPending(ctx, w.signer)
+	switch {
+	case err != nil:
+		w.log.Warn("whether an adopted transaction still waits is not known", "nonce", slot.Nonce, "error", err)
+		return nil
+	case pending > next:
+		w.missing = missing{}
+		return nil
+	case w.missing.since.IsZero() || w.missing.nonce != next:
+		w.missing = missing{next, time.Now()}
+		return nil
+	case time.Since(w.missing.since) < w.m.c.Reconcile.Duration():
+		return nil
+	}
+	w.log.Warn("an adopted transaction of somebody else is gone; its nonce is free", "nonce", slot.Nonce)
+	if err := w.m.store.Abandon(ctx, w.lease.Fence(), slot.Slot); err != nil {
+		return err
+	}
+	slot.Holder, w.missing = HolderFree, missing{}
 	return nil
 }

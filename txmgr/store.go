@@ -198,6 +198,9 @@ type OwnerStore interface {
 	Assign(ctx context.Context, f lease.Fence, chain, signer string, intents []string) ([]Assignment, error)
 	// FillSlot makes a free slot one to be filled; cause is the intent that is charged, or "".
 	FillSlot(ctx context.Context, f lease.Fence, slot Slot, cause string) error
+	// Abandon frees a slot of HolderForeign whose transaction is gone. ErrStale if it is not one,
+	// or is consumed.
+	Abandon(ctx context.Context, f lease.Fence, slot Slot) error
 	// Commit stores signed attempts and returns those stored. An attempt is passed over if
 	// its slot is consumed, or if its intent has got a fate, since it was signed, and if a kill
 	// switch covers its lane, or the pool of an intent that has no other attempt.
@@ -211,12 +214,12 @@ type OwnerStore interface {
 	Unmine(ctx context.Context, f lease.Fence, list []Slot) error
 	// End gives an intent without a transaction in the chain a fate, and frees its slot.
 	End(ctx context.Context, f lease.Fence, id string, status Status, why Failure) error
-	// Requeue takes an intent out of its slot whose attempts are proven never to execute, and
-	// keeps the nonce free for the next. The intent is accepted again, or, with a reason, failed;
-	// one whose cancellation was asked for is cancelled.
 	// Release takes an intent that nothing was signed for out of its slot, which is free then.
 	// The intent is accepted again and says why. ErrStale if something was signed, or it has no slot.
 	Release(ctx context.Context, f lease.Fence, id, why string) error
+	// Requeue takes an intent out of its slot whose attempts are proven never to execute, and
+	// keeps the nonce free for the next. The intent is accepted again, or, with a reason, failed;
+	// one whose cancellation was asked for is cancelled.
 	Requeue(ctx context.Context, f lease.Fence, id string, failed *Failure) error
 	// Wait notes why intents do not move on; "" clears it.
 	Wait(ctx context.Context, f lease.Fence, why map[string]string) error
@@ -276,8 +279,9 @@ type OperatorStore interface {
 	// Settle makes a reset chain's lanes new: era + 1, open intents failed with the class
 	// "chain_reset", nonces to be read again.
 	ResetChain(ctx context.Context, chain, actor, identity string) error
-	// Reconcile clears a lane's halt and sets its next nonce.
-	Reconcile(ctx context.Context, chain, signer, actor string, next uint64) (*Lane, error)
+	// Reconcile clears a lane's halt and sets its next nonce to adopted. Somebody else's
+	// transactions wait at the nonces from next up to it: they get slots of HolderForeign.
+	Reconcile(ctx context.Context, chain, signer, actor string, next, adopted uint64) (*Lane, error)
 	// Spent returns what a scope holds and has settled on a day.
 	Spent(ctx context.Context, scope, day string) (held, settled *big.Int, err error)
 	// Audit writes a line that is never changed.

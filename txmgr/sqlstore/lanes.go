@@ -53,7 +53,7 @@ func lanesWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...an
 		(SELECT count(*) FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND NOT s.final AND s.consumed = ''
 			AND s.holder <> 'free'),
 		(SELECT coalesce(min(s.assigned_at), 0) FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND NOT s.final AND s.consumed = ''),
-		(SELECT count(*) FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND NOT s.final AND s.consumed = '' AND NOT s.signed
+		(SELECT count(*) FROM slots s WHERE s.chain = l.chain AND s.era = l.era AND s.signer = l.signer AND NOT s.final AND s.consumed = '' AND NOT s.signed AND s.holder <> 'foreign'
 			AND s.nonce < (SELECT coalesce(max(m.nonce), 0) FROM slots m WHERE m.chain = l.chain AND m.era = l.era AND m.signer = l.signer AND NOT m.final AND m.sent_at > 0)),
 		coalesce(o.owner, ''), coalesce(o.term, 0)
 		FROM signer_chains l LEFT JOIN leases o ON o.name = 'txm:' || l.chain || ':' || l.signer AND o.expires_at > $` + fmt.Sprint(len(args)) +

@@ -94,18 +94,25 @@ func (s *Store) ResetChain(ctx context.Context, chain, actor, identity string) e
 	})
 }
 
-// Reconcile ends a lane's halt and sets its next nonce.
-func (s *Store) Reconcile(ctx context.Context, chain, signer, actor string, next uint64) (*txmgr.Lane, error) {
+// Reconcile ends a lane's halt, sets its next nonce, and makes slots for what waits below it.
+func (s *Store) Reconcile(ctx context.Context, chain, signer, actor string, next, adopted uint64) (*txmgr.Lane, error) {
 	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
 		lane, err := laneRow(ctx, tx, chain, signer)
 		if err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `UPDATE signer_chains SET halted = '', known = TRUE, error_streak = 0, next_nonce = CASE WHEN next_nonce < $3 THEN $3 ELSE next_nonce END,
-			last_seen = $4 WHERE chain = $1 AND signer = $2`, chain, signer, int64(next), now); err != nil {
+			last_seen = $4 WHERE chain = $1 AND signer = $2`, chain, signer, int64(adopted), now); err != nil {
 			return err
 		}
-		body := map[string]any{"halted": lane.Halted, "from": lane.NextNonce, "to": next}
+		var slots []*txmgr.Slot
+		for nonce := max(next, lane.NextNonce); nonce < adopted; nonce++ {
+			slots = append(slots, &txmgr.Slot{Nonce: nonce, Holder: txmgr.HolderForeign, AssignedAt: now})
+		}
+		if err := saveSlots(ctx, tx, lane, slots...); err != nil {
+			return err
+		}
+		body := map[string]any{"halted": lane.Halted, "from": lane.NextNonce, "to": adopted, "adopted": len(slots)}
 		return audit(ctx, tx, now, actor, "signer.reconcile", chain+"/"+signer, asJSON(&body))
 	})
 	if err != nil {

@@ -109,6 +109,28 @@ func (s *Store) FillSlot(ctx context.Context, f lease.Fence, want txmgr.Slot, ca
 	})
 }
 
+// Abandon frees a nonce that somebody else's transaction waited for.
+func (s *Store) Abandon(ctx context.Context, f lease.Fence, want txmgr.Slot) error {
+	return s.owned(ctx, f, want.Chain, want.Signer, func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
+		found, err := slotsByNonce(ctx, tx, lane, []uint64{want.Nonce})
+		if err != nil {
+			return err
+		}
+		slot := found[want.Nonce]
+		if slot == nil || slot.Holder != txmgr.HolderForeign || slot.Consumed != "" || slot.Final {
+			return txmgr.ErrStale
+		}
+		slot.Holder = txmgr.HolderFree
+		if err := saveSlots(ctx, tx, lane, slot); err != nil {
+			return err
+		}
+		if err := audit(ctx, tx, now, f.Owner, "nonce.abandoned", want.Chain+"/"+want.Signer, fmt.Sprintf(`{"nonce":%d}`, want.Nonce)); err != nil {
+			return err
+		}
+		return trim(ctx, tx, lane)
+	})
+}
+
 // Commit stores signed attempts.
 func (s *Store) Commit(ctx context.Context, f lease.Fence, list []*txmgr.Attempt) ([]*txmgr.Attempt, error) {
 	if len(list) == 0 {
@@ -119,6 +141,10 @@ func (s *Store) Commit(ctx context.Context, f lease.Fence, list []*txmgr.Attempt
 		stored = nil
 		if lane.Halted != "" {
 			return fmt.Errorf("%w: %s", txmgr.ErrHalted, lane.Halted)
+		}
+		kills, err := killsOf(ctx, tx)
+		if err != nil || killed(kills, lane) {
+			return err
 		}
 		slots, err := slotsByNonce(ctx, tx, lane, nonces(list))
 		if err != nil {
@@ -134,6 +160,9 @@ func (s *Store) Commit(ctx context.Context, f lease.Fence, list []*txmgr.Attempt
 			if slot == nil || !fits(a, slot, i) {
 				continue
 			}
+			if i != nil && i.Status == txmgr.StatusAssigned && kills[txmgr.PoolScope(i.Chain, i.Pool)] != "" {
+				continue
+			}
 			a.State, a.SignedAt, a.Term = txmgr.AttemptSigned, now, f.Term
 			slot.Signed = true
 			stored = append(stored, a)
@@ -142,10 +171,6 @@ func (s *Store) Commit(ctx context.Context, f lease.Fence, list []*txmgr.Attempt
 					i.Status = txmgr.StatusSigned
 				}
 				i.Hash, i.Waiting = a.Hash, ""
-		kills, err := killsOf(ctx, tx)
-		if err != nil || killed(kills, lane) {
-			return err
-		}
 				changed = append(changed, i)
 			}
 		}
@@ -160,9 +185,6 @@ func (s *Store) Commit(ctx context.Context, f lease.Fence, list []*txmgr.Attempt
 		}
 		return saveIntents(ctx, tx, now, changed...)
 	})
-			if i != nil && i.Status == txmgr.StatusAssigned && kills[txmgr.PoolScope(i.Chain, i.Pool)] != "" {
-				continue
-			}
 	return stored, err
 }
 

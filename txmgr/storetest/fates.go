@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"sync"
 	"testing"
+	"time"
 
 	"lockstep/internal/ledger"
 	"lockstep/txmgr"
@@ -333,4 +334,153 @@ func testViews(t *testing.T, r *room) {
 			t.Errorf("%s: got %q, want %q", query, got, want)
 		}
 	}
+}
+
+// testRelease takes an intent that nothing was signed for out of its slot: the nonce is the next one's,
+// and what was signed meanwhile is not stored.
+func testRelease(t *testing.T, r *room) {
+	i, next := intent("", "x"), intent("", "y")
+	r.accept(i, next)
+	r.is(r.Release(t.Context(), r.fence, i.ID, "why"), txmgr.ErrStale)
+	r.assign(i)
+	r.no(r.Release(t.Context(), r.fence, i.ID, "why"))
+	if got := r.status(i.ID, txmgr.StatusAccepted); got.Signer != "" || got.Waiting != "why" {
+		t.Fatalf("released: %+v", got)
+	}
+	if stored := r.commit(attempt(i, 0, 1, txmgr.PurposeIntent)); len(stored) != 0 {
+		t.Fatal("an attempt of an intent that was released is stored")
+	}
+	done := r.assign(next, i)
+	if len(done) != 2 || done[0].Intent.ID != next.ID || done[0].Slot.Nonce != 0 || done[1].Slot.Nonce != 1 {
+		t.Fatalf("assigned afterwards: %+v", done)
+	}
+	r.commit(attempt(i, 1, 1, txmgr.PurposeIntent))
+	r.is(r.Release(t.Context(), r.fence, i.ID, "why"), txmgr.ErrStale)
+	r.status(i.ID, txmgr.StatusSigned)
+}
+
+// testKilled turns switches on between assignment and signature: what was signed is not stored, so it
+// is never sent. An intent whose first attempt is stored goes on when its pool is off.
+func testKilled(t *testing.T, r *room) {
+	i := intent("", "x")
+	r.accept(i)
+	r.assign(i)
+	turn := func(scope string, on bool) { t.Helper(); r.no(r.Kill(t.Context(), scope, "test", "a test", on)) }
+	pool := txmgr.PoolScope(chain, "default")
+	for _, scope := range []string{txmgr.ScopeAll, txmgr.ChainScope(chain), pool, txmgr.SignerScope(chain, signer)} {
+		turn(scope, true)
+		if stored := r.commit(attempt(i, 0, 1, txmgr.PurposeIntent)); len(stored) != 0 {
+			t.Errorf("%s is off, and an attempt is stored", scope)
+		}
+		turn(scope, false)
+	}
+	turn(txmgr.PoolScope(chain, "another"), true)
+	if stored := r.commit(attempt(i, 0, 1, txmgr.PurposeIntent)); len(stored) != 1 {
+		t.Fatal("an attempt is not stored, though all that is off is another pool")
+	}
+	turn(pool, true)
+	if stored := r.commit(attempt(i, 0, 2, txmgr.PurposeIntent)); len(stored) != 1 {
+		t.Error("what is sent already cannot be raised")
+	}
+}
+
+// testAdopted makes slots for somebody else's transactions: they are in the line until they are
+// executed, or abandoned.
+func testAdopted(t *testing.T, r *room) {
+	ctx := t.Context()
+	slot := func(nonce uint64) txmgr.Slot { return txmgr.Slot{Chain: chain, Signer: signer, Nonce: nonce} }
+	lane, err := r.Reconcile(ctx, chain, signer, "test", 2, 6)
+	r.no(err)
+	if lane.NextNonce != 6 || lane.Pending != 4 {
+		t.Fatalf("next nonce %d, pending %d; want 6 and 4", lane.NextNonce, lane.Pending)
+	}
+	ours, _ := r.sent()
+	if got := r.get(ours.ID); got.Nonce != 6 {
+		t.Fatalf("the first of ours has nonce %d", got.Nonce)
+	}
+	if lane := r.lane(); lane.Gaps != 0 {
+		t.Fatalf("%d of the adopted count as gaps", lane.Gaps)
+	}
+	line, err := r.Line(ctx, chain, signer)
+	r.no(err)
+	for n, s := range line.Slots[:4] {
+		if s.Nonce != uint64(2+n) || s.Holder != txmgr.HolderForeign || s.Consumed != "" || s.Final {
+			t.Fatalf("slot %d: %+v", n, s.Slot)
+		}
+	}
+	r.no(r.Prove(ctx, r.fence, []txmgr.Proof{{Slot: slot(2), Foreign: "0xf2", Block: 4, BlockHash: "b4", Final: true}}))
+	r.is(r.Abandon(ctx, r.fence, slot(2)), txmgr.ErrStale)
+	r.no(r.Abandon(ctx, r.fence, slot(4)))
+	r.is(r.Abandon(ctx, r.fence, slot(4)), txmgr.ErrStale)
+	r.is(r.Abandon(ctx, r.fence, slot(6)), txmgr.ErrStale)
+	i := intent("", "y")
+	r.accept(i)
+	if done := r.assign(i); len(done) != 1 || done[0].Slot.Nonce != 4 {
+		t.Fatalf("the abandoned nonce is not the next: %+v", done)
+	}
+	// What is adopted already stays when an operator reconciles again.
+	lane, err = r.Reconcile(ctx, chain, signer, "test", 7, 7)
+	r.no(err)
+	if lane.NextNonce != 7 || lane.Pending != 4 { // 3, 4, 5 and 6
+		t.Fatalf("reconciled again: next nonce %d, pending %d", lane.NextNonce, lane.Pending)
+	}
+}
+
+// testSeen: an error is no sight of the chain, its nonce and its word are.
+func testSeen(t *testing.T, r *room) {
+	const hour = 3_600_000_000
+	if lane := r.lane(); lane.LastSeen != 0 || lane.Unseen != 0 {
+		t.Fatalf("a lane that was never seen: %d, %v", lane.LastSeen, lane.Unseen)
+	}
+	text, nonce := "nobody answers", uint64(1)
+	for name, row := range map[string]struct {
+		seen txmgr.Observation
+		want bool
+	}{
+		"an error":  {txmgr.Observation{Failed: &text}, false},
+		"a halt":    {txmgr.Observation{Halted: &text}, false},
+		"a nonce":   {txmgr.Observation{ChainNonce: &nonce}, true},
+		"a success": {txmgr.Observation{Succeeded: true}, true},
+	} {
+		r.no(r.db.Write(t.Context(), func(tx *ledger.Tx) error {
+			now, err := tx.Now(t.Context())
+			if err == nil {
+				_, err = tx.Exec(t.Context(), "UPDATE signer_chains SET last_seen = $1", now-hour)
+			}
+			return err
+		}))
+		r.no(r.Observe(t.Context(), r.fence, chain, signer, row.seen))
+		if lane := r.lane(); (lane.Unseen < time.Hour) != row.want {
+			t.Errorf("%s: the lane was not seen for %v", name, lane.Unseen)
+		}
+	}
+}
+
+// testFillCharged fills the nonce of an intent that failed: its own budget pays.
+func testFillCharged(t *testing.T, r *room) {
+	i := intent("", "x")
+	i.Holds = []txmgr.Hold{{Scope: "tenant/t1", Day: "2026-01-31", Amount: big.NewInt(60)}}
+	r.accept(i)
+	r.assign(i)
+	above := intent("", "y")
+	r.accept(above)
+	r.assign(above)
+	a := attempt(i, 0, 1, txmgr.PurposeIntent)
+	r.commit(a)
+	r.answer(a, txmgr.ClassFatal)
+	r.no(r.End(t.Context(), r.fence, i.ID, txmgr.StatusFailed, txmgr.Failure{Class: "fatal", Message: "no"}))
+	r.no(r.FillSlot(t.Context(), r.fence, txmgr.Slot{Chain: chain, Signer: signer, Nonce: 0}, i.ID))
+	fill := attempt(i, 0, 2, txmgr.PurposeFill)
+	if len(r.commit(fill)) != 1 {
+		t.Fatal("the fill is not stored")
+	}
+	r.answer(fill, "")
+	r.mine(fill, 3, true, false)
+	r.mine(fill, 3, true, true)
+	held, settled, err := r.Spent(t.Context(), "tenant/t1", "2026-01-31")
+	r.no(err)
+	if held.Sign() != 0 || settled.Int64() != 210_000 {
+		t.Fatalf("held %s, settled %s; want 0 and 210000", held, settled)
+	}
+	r.status(i.ID, txmgr.StatusFailed)
 }

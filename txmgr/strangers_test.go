@@ -1,0 +1,242 @@
+package txmgr_test
+
+import (
+	"context"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/internal/envx"
+	"lockstep/txmgr"
+)
+
+// halted waits until a signer is halted with a reason, and checks that nothing is signed meanwhile.
+func (m *member) halted(account, reason string) (waiting string) {
+	m.Helper()
+	m.until("the signer is halted", func() bool {
+		return slices.ContainsFunc(m.lanes(), func(l *txmgr.Lane) bool { return l.Signer == account && l.Halted != "" })
+	})
+	if got := m.lane(account).Halted; !strings.Contains(got, reason) {
+		m.Errorf("it is halted because %s", got)
+	}
+	waiting = m.submit()
+	m.asksOn()
+	if got := m.get(waiting); got.Status != txmgr.StatusAccepted || len(got.Attempts) != 0 {
+		m.Errorf("while the signer is halted, the intent is %s", got.Status)
+	}
+	return waiting
+}
+
+func (m *member) reconcile(account string, o txmgr.ReconcileOptions) {
+	m.Helper()
+	if _, err := m.m.Reconcile(m.Context(), "pool", account, "test", o); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// TestAdopt begins with a ledger that knows nothing and a pool that holds somebody else's transactions:
+// the signer waits for an operator, and then goes on after them. One of them is dropped, so its nonce is
+// filled, and what is behind it goes on.
+func TestAdopt(t *testing.T) {
+	const account = "alice.test"
+	for name, row := range map[string]struct {
+		drop []uint64
+		ran  int // of the three
+	}{
+		"all are executed":             {nil, 3},
+		"the first is dropped":         {[]uint64{0}, 2},
+		"all are dropped":              {[]uint64{2, 1, 0}, 0},
+		"one in the middle is dropped": {[]uint64{1}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, account)
+			for nonce := range uint64(3) {
+				f.foreign(account, nonce, 10_000)
+			}
+			m := f.start("one")
+			id := m.halted(account, "reconcile with adopt")
+			m.reconcile(account, txmgr.ReconcileOptions{Adopt: true})
+			if got := m.reaches(id, txmgr.StatusBroadcast); got.Nonce != 3 {
+				t.Errorf("after three adopted transactions the intent has nonce %d", got.Nonce)
+			}
+			if got := m.lane(account); got.Pending != 4 || got.Gaps != 0 {
+				t.Errorf("%d are pending, %d of them are gaps", got.Pending, got.Gaps)
+			}
+			for _, nonce := range row.drop {
+				m.drop(account, nonce)
+			}
+			if got := m.mined(id, txmgr.StatusConfirmed); got.Nonce != 3 {
+				t.Errorf("the intent was executed with nonce %d", got.Nonce)
+			}
+			next := m.submit()
+			m.mined(next, txmgr.StatusConfirmed)
+			if n := m.ran()["foreign"]; n != row.ran {
+				t.Errorf("%d of somebody else's transactions were executed, not %d", n, row.ran)
+			}
+			m.once(id, next)
+			m.until("nothing is pending", func() bool { return m.lane(account).Pending == 0 })
+		})
+	}
+}
+
+// TestAdoptedStays has an adopted transaction wait for long: nothing takes its nonce.
+func TestAdoptedStays(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	f.settings.Reconcile, f.settings.ResendAfter = envx.Millis(poll), envx.Millis(poll)
+	foreign := f.foreign("alice.test", 0, 1).hash()
+	m := f.start("one")
+	id := m.halted("alice.test", "reconcile with adopt")
+	m.reconcile("alice.test", txmgr.ReconcileOptions{Adopt: true})
+	m.reaches(id, txmgr.StatusBroadcast)
+	f.age()
+	for range 5 {
+		m.asksOn()
+	}
+	if got := f.at("alice.test", 0); got != foreign {
+		t.Errorf("the pool has %s in the place of somebody else's transaction", got)
+	}
+	m.mined(id, txmgr.StatusConfirmed)
+}
+
+// TestUnknownTransactions: when transactions are found on the chain that the ledger does not know, at
+// the beginning or too many at once, signing is halted until an operator reconciles.
+func TestUnknownTransactions(t *testing.T) {
+	const account = "alice.test"
+	for name, row := range map[string]struct {
+		count   uint64
+		between bool // while no manager runs
+	}{
+		"one, while nobody looked": {1, true},
+		"many, while one looks":    {65, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, account)
+			m := f.begin("one")
+			first := m.submit()
+			m.mined(first, txmgr.StatusConfirmed)
+			if row.between {
+				m.stop()
+			}
+			for nonce := range row.count {
+				f.foreign(account, 1+nonce, 10_000)
+			}
+			f.mine()
+			if row.between {
+				m = f.start("one")
+			}
+			id := m.halted(account, "unknown transactions of ours on chain")
+			m.reconcile(account, txmgr.ReconcileOptions{})
+			if got := m.mined(id, txmgr.StatusConfirmed); got.Nonce != 1+row.count {
+				t.Errorf("the next nonce is %d", got.Nonce)
+			}
+			m.once(first, id)
+		})
+	}
+}
+
+// TestTimesSurviveRestart: how long a transaction has waited is counted from when it was signed and
+// sent, whichever process did that.
+func TestTimesSurviveRestart(t *testing.T) {
+	hours := func(n int) envx.Millis { return envx.Millis(time.Duration(n) * time.Hour) }
+	for name, row := range map[string]struct {
+		bump, cancel envx.Millis
+		purpose      txmgr.Purpose
+		end          txmgr.Status
+	}{
+		"bump":   {hours(1), hours(10), txmgr.PurposeIntent, txmgr.StatusConfirmed},
+		"cancel": {hours(1), hours(1), txmgr.PurposeCancel, txmgr.StatusCancelled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, "alice.test")
+			f.settings.BumpAfter, f.settings.CancelAfter = row.bump, row.cancel
+			m := f.begin("one")
+			id := m.submit()
+			m.reaches(id, txmgr.StatusBroadcast)
+			m.asksOn()
+			if n := len(m.get(id).Attempts); n != 1 {
+				t.Fatalf("a new transaction has %d attempts", n)
+			}
+			m.stop()
+			const twoHours = int64(2 * 3600 * 1_000_000)
+			f.exec("UPDATE attempts SET signed_at = signed_at - $1, sent_at = sent_at - $1", twoHours)
+			f.exec("UPDATE slots SET sent_at = sent_at - $1, assigned_at = assigned_at - $1", twoHours)
+			again := f.start("two")
+			again.until("it has a second attempt", func() bool { return len(again.get(id).Attempts) == 2 })
+			if got := again.get(id).Attempts[1].Purpose; got != row.purpose {
+				t.Errorf("the second attempt is for %s", got)
+			}
+			again.until("the pool has it", func() bool { return again.at("alice.test", 0) == again.get(id).Attempts[1].Hash })
+			again.mined(id, row.end)
+		})
+	}
+}
+
+// TestValidUntil passes when the transaction is signed and waits: it is cancelled.
+func TestValidUntil(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	m := f.begin("one")
+	id := m.submit(func(r *txmgr.Request) { r.ValidUntil = time.Now().Add(10 * time.Hour).UnixMicro(); r.KeepTrying = true })
+	m.reaches(id, txmgr.StatusBroadcast)
+	m.asksOn()
+	if n := len(m.get(id).Attempts); n != 1 {
+		t.Fatalf("while it is valid it has %d attempts", n)
+	}
+	f.exec("UPDATE intents SET valid_until = 1")
+	m.until("the pool has a cancel", func() bool {
+		got := m.get(id)
+		return len(got.Attempts) == 2 && got.Attempts[1].Purpose == txmgr.PurposeCancel && m.at("alice.test", 0) == got.Attempts[1].Hash
+	})
+	got := m.mined(id, txmgr.StatusCancelled)
+	if n := m.ran()[string(got.Data)]; n != 0 {
+		t.Errorf("what is not valid any more was executed %d times", n)
+	}
+}
+
+// perSubject holds a budget of each intent's own.
+type perSubject struct{}
+
+const day = "2026-01-31"
+
+func (perSubject) Allow(_ context.Context, i *txmgr.Intent, cost txmgr.Cost) ([]txmgr.Hold, error) {
+	return []txmgr.Hold{{Scope: i.Subject, Day: day, Amount: cost.Total}}, nil
+}
+
+// TestFillIsCharged has a transaction refused for good when the next one is in the pool already: its
+// nonce is filled, and its own budget pays for that.
+func TestFillIsCharged(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	f.change = func(o *txmgr.Options) { o.Guard = perSubject{} }
+	open := f.lockKeys()
+	m := f.begin("one")
+	subject := func(s string) func(*txmgr.Request) { return func(r *txmgr.Request) { r.Subject = s } }
+	bad, good := m.submit(subject("bad")), m.submit(subject("good"))
+	m.reaches(bad, txmgr.StatusAssigned)
+	m.reaches(good, txmgr.StatusAssigned)
+	data := string(m.get(bad).Data)
+	m.refusing(func(tx poolTx) *txmgr.SendError {
+		if string(tx.Data) == data {
+			return &txmgr.SendError{Class: txmgr.ClassFatal, Text: "never"}
+		}
+		return nil
+	})
+	open.Store(true)
+	m.reaches(bad, txmgr.StatusFailed)
+	if got := m.mined(good, txmgr.StatusConfirmed); got.Nonce != 1 {
+		t.Errorf("the good one has nonce %d", got.Nonce)
+	}
+	for _, scope := range []string{"bad", "good"} { // a fill, and a transaction
+		var held, settled *big.Int
+		m.until("the budget of "+scope+" is settled", func() (done bool) {
+			var err error
+			if held, settled, err = f.store.Spent(t.Context(), scope, day); err != nil {
+				t.Fatal(err)
+			}
+			return settled.Sign() > 0
+		})
+		if held.Sign() != 0 || settled.Int64() != poolGas*poolBaseFee {
+			t.Errorf("%s holds %s and has paid %s", scope, held, settled)
+		}
+	}
+}
