@@ -144,16 +144,21 @@ func TestDropped(t *testing.T) {
 // gives the intent another one, and once a nonce that we have not.
 func TestForeign(t *testing.T) {
 	t.Parallel()
-	// Nothing is offered again meanwhile: it would take the place of what somebody else sends.
-	c, chain := alone(t, func(n *txmNode) { n.Depth, n.Resend = 2, time.Hour }, "--no-mining")
+	// Ours is offered again and wants to be raised every second: neither pushes out what somebody else sends.
+	c, chain := alone(t, func(n *txmNode) { n.Depth, n.Bump, n.Cancel = 2, time.Second, time.Hour }, "--no-mining")
 	first := c.must()
 	c.reaches(first.ID, txmgr.StatusBroadcast)
 	chain.call("anvil_dropAllTransactions", nil)
 	from := keyOf(devKeys[0]).Account()
 	foreign := map[string]any{"from": from, "to": from, "value": "0x1", "nonce": "0x0", "gas": "0x5208", "gasPrice": "0x2540be400"}
-	chain.call("eth_sendTransaction", nil, foreign)
+	var foreignHash string
+	chain.call("eth_sendTransaction", &foreignHash, foreign)
+	until(t, "the intent waits for the foreign transaction", func() bool { return strings.HasPrefix(c.get(first.ID).Waiting, "slot_taken") })
 	chain.mine(1)
 	until(t, "the foreign transaction is seen", func() bool { return strings.HasPrefix(c.get(first.ID).Waiting, "foreign") })
+	if !strings.Contains(c.get(first.ID).Waiting, foreignHash) {
+		t.Fatalf("the nonce was used by another one than %s: %s", foreignHash, c.get(first.ID).Waiting)
+	}
 	if n := c.get(first.ID).Nonce; n != 0 {
 		t.Fatalf("the intent got nonce %d before the foreign transaction was final", n)
 	}
