@@ -48,14 +48,16 @@ func TestConnectionsAreBounded(t *testing.T) {
 		proxies           envx.Strings
 		total, perAddress int
 		want              int
+		limit             string // as the metric names it
 	}{
-		"in all":         {envx.Strings{"127.0.0.0/8"}, 3, 2, 3},
-		"of one address": {envx.Strings{"192.0.2.0/24"}, 3, 2, 2},
+		"in all":         {envx.Strings{"127.0.0.0/8"}, 3, 2, 3, "total"},
+		"of one address": {envx.Strings{"192.0.2.0/24"}, 3, 2, 2, "address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := testConfig()
 			c.TrustedProxies, c.HTTP.ConnectionLimit, c.HTTP.ConnectionLimitPerIP = tt.proxies, tt.total, tt.perAddress
-			d := testDispatcher(t, c, Options{})
+			m := NewMetrics()
+			d := testDispatcher(t, c, Options{Metrics: m})
 			url := serveHTTP(t, d, HTTPOptions{})
 			var open []net.Conn
 			for range tt.want {
@@ -77,6 +79,12 @@ func TestConnectionsAreBounded(t *testing.T) {
 			}
 			if _, refusal := connect(t, url); refusal == "" {
 				t.Error("a connection that was handed over does not count")
+			}
+			if got, all := value(m.refusedConnections.WithLabelValues(tt.limit)), value(m.refusedConnections); got != 2 || all != 2 {
+				t.Errorf("%v of %v refusals are counted for the limit, want 2", got, all)
+			}
+			if got := value(m.connections); got != float64(tt.want) {
+				t.Errorf("%v connections are open, want %d", got, tt.want)
 			}
 			_ = open[0].Close()
 			eventually(t, func() bool {

@@ -256,7 +256,8 @@ func TestWebSocketInactivity(t *testing.T) {
 		c := testConfig()
 		c.WebSocket.InactivityTTL = envx.Millis(50 * time.Millisecond)
 		c.WebSocket.PingInterval = envx.Millis(10 * time.Millisecond) // pings do not count
-		ws, _ := pipeWS(t, testDispatcher(t, c, Options{}))
+		m := NewMetrics()
+		ws, _ := pipeWS(t, testDispatcher(t, c, Options{Metrics: m}))
 		text := receive(t, ws)
 		if text != `{"result":null,"jsonrpc":"2.0","id":null}` {
 			t.Errorf("ping: got %s", text)
@@ -266,6 +267,9 @@ func TestWebSocketInactivity(t *testing.T) {
 		}
 		compareJSON(t, "notice", text, `{"jsonrpc":"2.0","error":{"code":4002,"message":"Connection timeout expired","data":{"message":"Connection timeout expired","max_inactivity_TTL":50}},"id":"1"}`)
 		wantClose(t, ws, 4002)
+		if got := value(m.ws.limitedByTTL); got != 1 {
+			t.Errorf("%v connections are counted", got)
+		}
 	})
 }
 
