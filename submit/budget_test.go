@@ -216,6 +216,7 @@ func TestBudgetOfAnAddress(t *testing.T) {
 type cabinet struct {
 	stored  atomic.Int64
 	failure error
+	remains error // why a file cannot be deleted
 	next    atomic.Int64
 }
 
@@ -238,7 +239,33 @@ func (f *folder) ID() hedera.ID                        { return hedera.Entity(50
 func (f *folder) Transactions() []hedera.TransactionID { return f.paid }
 func (f *folder) Remove(context.Context) error {
 	f.paid = append(f.paid, f.id())
-	return nil
+	return f.remains
+}
+
+// A file that cannot be deleted after its transaction is counted; the transaction is executed all the same.
+func TestAFileThatIsLeftIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSubmitter(t, newNetwork(), func(o *options) { o.files = &cabinet{remains: errors.New("the node is away")} })
+		if err := s.Submit(t.Context(), deployment(t, newKey(t), 6000)).Err; err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(s.Collectors()...)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := -1.0
+		for _, f := range families {
+			if f.GetName() == "rpc_relay_files_left_total" {
+				left = f.GetMetric()[0].GetCounter().GetValue()
+			}
+		}
+		if left != 1 {
+			t.Errorf("%v files are counted as left", left)
+		}
+	})
 }
 
 // Files with call data cost, too: what they are expected to cost is set aside before they

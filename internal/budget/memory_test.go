@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"lockstep/internal/envx"
 )
 
@@ -45,6 +47,12 @@ func TestEachLimitOfBytesHolds(t *testing.T) {
 	exceeded(t, m.Open("c").Take(freeBytes+1), ScopeProcess)
 	if err := m.Open("c").Take(freeBytes); err != nil {
 		t.Errorf("a small request was refused in a full process: %v", err)
+	}
+	for _, scope := range []Scope{ScopeRequest, ScopeClient, ScopeProcess} {
+		var counted dto.Metric
+		if err := m.metrics.refused.WithLabelValues(string(scope)).Write(&counted); err != nil || counted.GetCounter().GetValue() != 1 {
+			t.Errorf("refusals by the limit of %s: %v, %v", scope, &counted, err)
+		}
 	}
 	first.Close()
 	if err := m.Open("c").Take(8 * megabyte); err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"lockstep/internal/eth"
 	"lockstep/internal/pending"
 	"lockstep/internal/redistest"
@@ -139,6 +141,24 @@ func TestPromisesOfTheLivingAreTheirOwn(t *testing.T) {
 	}
 }
 
+// counted reads a counter of promises.
+func counted(t *testing.T, h *heir, name string) float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(h.Collectors()...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return 0
+}
+
 // What does not fit is kept by its relay alone, and nobody waits for it.
 func TestPromisesAreBounded(t *testing.T) {
 	t.Parallel()
@@ -153,5 +173,8 @@ func TestPromisesAreBounded(t *testing.T) {
 	}
 	if n := dial(t, url).HLen(t.Context(), keys[0]).Val(); n != 2 {
 		t.Errorf("Redis has %d promises, want 2", n)
+	}
+	if n := counted(t, h, "lockstep_promises_alone_total"); n != 1 {
+		t.Errorf("%v are counted as kept by their relay alone", n)
 	}
 }
