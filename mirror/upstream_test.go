@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
@@ -451,6 +454,26 @@ func TestAllThrottle(t *testing.T) {
 	})
 }
 
+// lags reads the metric of how far mirror nodes are behind.
+func lags(t *testing.T, client *Client) (all []float64) {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(client.Collectors()...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "rpc_relay_mirror_upstream_lag_blocks" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			all = append(all, m.GetGauge().GetValue())
+		}
+	}
+	return all
+}
+
 // A mirror node that lags is not used while another one is ahead of it.
 func TestLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -465,6 +488,9 @@ func TestLag(t *testing.T) {
 		until(t, "the second one is ahead", func() bool { return client.Upstreams()[1].Head == 3 })
 		if got := latest(t, client); got != 1 {
 			t.Errorf("block %d: two blocks behind is allowed", got)
+		}
+		if got := lags(t, client); !slices.Equal(got, []float64{2, 0}) && !slices.Equal(got, []float64{0, 2}) {
+			t.Errorf("the metric of the lag says %v", got)
 		}
 		chain.grow(1)
 		until(t, "the second one is too far ahead", func() bool { return client.Upstreams()[1].Head == 4 })
