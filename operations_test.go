@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -347,6 +348,141 @@ func TestComposeFileFitsTogether(t *testing.T) {
 		}
 		if decode(name, &provisioning); provisioning.Version != 1 {
 			t.Errorf("%s has the version %d", name, provisioning.Version)
+		}
+	}
+}
+
+// peerMetrics are the metrics of the TypeScript relay with their labels, as its /metrics shows them; those of its
+// process are left out.
+func peerMetrics() map[string][]string {
+	facts := map[string][]string{}
+	for _, row := range []struct{ names, labels string }{
+		{"rpc_relay_method_response rpc_relay_mirror_response rpc_relay_mirror_node_http_error_code_count", "method statusCode"},
+		{"rpc_relay_method_result", "method statusCode isPartOfBatch"},
+		{"rpc_relay_consensus_node_errors_total", "status_name"},
+		{"rpc_relay_consensusnode_response rpc_relay_consensusnode_gasfee", "mode type status"},
+		{"rpc_relay_eth_executions", "method"},
+		{"rpc_relay_client_service", "transactions errors"},
+		{"rpc_relay_wrong_nonce_errors_total", "strategy"},
+		{"rpc_relay_operator_balance", "mode type accountId"},
+		{"rpc_relay_cache rpc_relay_hbar_rate_remaining rpc_relay_hbar_rate_total_limit", ""},
+		{"rpc_cache_service_methods_counter", "callingMethod cacheType method"},
+		{"rpc_relay_hbar_rate_limit", "mode methodName"},
+		{"rpc_relay_ip_rate_limit", "methodName storeType"},
+		{"rpc_relay_rate_limit_store_failures", "storeType operation"},
+		{"unique_spending_plans_counter_basic unique_spending_plans_counter_extended unique_spending_plans_counter_privileged unique_spending_plans_counter_operator", ""},
+		{"average_spending_plan_amount_spent_gauge_basic average_spending_plan_amount_spent_gauge_extended", ""},
+		{"average_spending_plan_amount_spent_gauge_privileged average_spending_plan_amount_spent_gauge_operator", ""},
+		{"rpc_relay_lock_wait_time_seconds rpc_relay_lock_hold_duration_seconds rpc_relay_lock_waiting_txns", "strategy"},
+		{"rpc_relay_lock_timeout_releases_total rpc_relay_lock_active_count rpc_relay_lock_queue_rejoins_total", "strategy"},
+		{"rpc_relay_lock_acquisitions_total", "strategy status"},
+		{"rpc_relay_lock_zombie_cleanups_total rpc_relay_txpool_pending_count rpc_relay_txpool_active_addresses", ""},
+		{"rpc_relay_lock_redis_errors_total rpc_relay_txpool_operations_total", "operation"},
+		{"rpc_relay_txpool_storage_errors_total", "operation backend"},
+		{"rpc_relay_worker_task_duration_seconds rpc_relay_worker_tasks_completed_total", "function"},
+		{"rpc_relay_worker_task_failures_total", "function error_type"},
+		{"rpc_relay_worker_queue_wait_time_milliseconds rpc_relay_worker_pool_utilization rpc_relay_worker_active_threads rpc_relay_worker_queue_size", ""},
+		{"rpc_websocket_method_counter rpc_websocket_message_duration_miliseconds", "method"},
+		{"rpc_websocket_method_by_ip_counter", "ip method"},
+		{"rpc_websocket_messages_received_total rpc_websocket_connections_established_total rpc_websocket_connections_closed_total", ""},
+		{"rpc_websocket_connection_duration_seconds rpc_websocket_active_connections rpc_websocket_cpu_usage_percentage", ""},
+		{"rpc_websocket_active_connections_per_ip rpc_websocket_total_connection_limit_by_ip_enforced", "ip"},
+		{"rpc_websocket_total_connection_limit_enforced rpc_websocket_total_connection_limit_by_ttl_enforced", ""},
+		{"rpc_websocket_active_polls rpc_websocket_active_newheads_polls rpc_websocket_subscription_times", ""},
+		{"rpc_websocket_poll_received_results", "subId tag"},
+	} {
+		for _, name := range strings.Fields(row.names) {
+			facts[name] = strings.Fields(row.labels)
+		}
+	}
+	return facts
+}
+
+// docs/MIGRATION.md names each metric of the TypeScript relay that is missing here or has other labels, and no other.
+func TestMigrationTellsTheMetrics(t *testing.T) {
+	text, err := os.ReadFile("docs/MIGRATION.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Metrics\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	told := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(section, -1) {
+		for _, name := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row[1], -1) {
+			told[name[1]] = true
+		}
+	}
+	relay, _, _ := strings.Cut(read(t, "docs/METRICS.md"), "\n## ")
+	here := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]*) \\|").FindAllStringSubmatch(relay, -1) {
+		here[row[1]] = regexp.MustCompile(`\w+`).FindAllString(row[2], -1)
+	}
+	for name, labels := range peerMetrics() {
+		ours, ok := here[name]
+		slices.Sort(ours)
+		slices.Sort(labels)
+		if same := ok && slices.Equal(ours, labels); same == told[name] {
+			t.Errorf("%s has the labels %q there and %q here (known: %v); docs/MIGRATION.md tells of a difference: %v", name, labels, ours, ok, told[name])
+		}
+		delete(told, name)
+	}
+	for name := range told {
+		t.Errorf("docs/MIGRATION.md tells of %s, which is no metric of the TypeScript relay", name)
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The unit's reload gives the service what /etc/lockstep/lockstep.env holds then: the service reads a copy, which the
+// start and each reload make, and not the environment, which would be that of the start for ever.
+func TestTheUnitReloadsItsSettings(t *testing.T) {
+	unit := read(t, "packaging/lockstep.service")
+	setting := func(name string) (values []string) {
+		for _, m := range regexp.MustCompile("(?m)^"+name+"=(.*)$").FindAllStringSubmatch(unit, -1) {
+			values = append(values, m[1])
+		}
+		return values
+	}
+	if slices.ContainsFunc(setting("EnvironmentFile"), func(file string) bool { return strings.Contains(file, "lockstep.env") }) {
+		t.Error("the settings are in the environment, which no reload changes")
+	}
+	if !slices.Contains(setting("Environment"), "LOCKSTEP_ENV_FILE=/run/lockstep/lockstep.env") || !slices.Contains(setting("RuntimeDirectory"), "lockstep") {
+		t.Error("the service does not read the copy")
+	}
+	copies, reloads := setting("ExecStartPre"), setting("ExecReload")
+	if len(copies) != 1 || len(reloads) != 2 || reloads[0] != copies[0] || !strings.Contains(reloads[1], "-HUP") {
+		t.Fatalf("before the start %q, at a reload %q", copies, reloads)
+	}
+	command, ok := strings.CutPrefix(copies[0], "+/bin/sh -c '") // as root, who alone reads the file
+	if command, ok = strings.CutSuffix(command, "'"); !ok {
+		t.Fatalf("not a command of a shell: %s", copies[0])
+	}
+	dir := t.TempDir()
+	etc, run := filepath.Join(dir, "etc"), filepath.Join(dir, "run")
+	for _, d := range []string{etc, run} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command = strings.NewReplacer("/etc/lockstep", etc, "/run/lockstep", run).Replace(command)
+	for _, settings := range []string{"TIER_1_RATE_LIMIT=1\n", "TIER_1_RATE_LIMIT=2\n"} {
+		if err := os.WriteFile(filepath.Join(etc, "lockstep.env"), []byte(settings), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if said, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", command).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, said)
+		}
+		copied := filepath.Join(run, "lockstep.env")
+		info, err := os.Stat(copied)
+		if err != nil || info.Mode().Perm() != 0o600 || read(t, copied) != settings {
+			t.Errorf("the copy: %v, %v, %q", info, err, read(t, copied))
 		}
 	}
 }

@@ -111,6 +111,16 @@ func TestMisspeltForTheManager(t *testing.T) {
 	}
 }
 
+// So are the watchers.
+func TestMisspeltForTheWatchers(t *testing.T) {
+	for _, patience := range []string{"LOG_LEVEL=info", "PRETTY_LOGS_ENABLED=perhaps"} {
+		c, _ := LoadWatchers([]string{patience, "WATCH_FIEL=watch.yaml", "PATH=/bin"})
+		if want := []Misspelt{{Name: "WATCH_FIEL", Near: "WATCH_FILE"}}; !slices.Equal(c.Misspelt, want) {
+			t.Errorf("%s: %v, want %v", patience, c.Misspelt, want)
+		}
+	}
+}
+
 // A line of a template that has no value but a comment gives nothing.
 func TestEnvironTakesNoCommentForAValue(t *testing.T) {
 	dir := t.TempDir()
@@ -177,6 +187,30 @@ func TestEffectiveListsEverySettingOnce(t *testing.T) {
 		if seen[name] != want {
 			t.Errorf("%s = %q, want %q", name, seen[name], want)
 		}
+	}
+}
+
+// Another file than .env can be named. It must be there; the environment wins over it, too.
+func TestAnotherEnvFile(t *testing.T) {
+	dir := t.TempDir()
+	other := filepath.Join(dir, "lockstep.env")
+	for name, text := range map[string]string{".env": "A=env\nB=env\n", "lockstep.env": "A=other\nC=other\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{other, "lockstep.env"} { // in the working directory
+		all, used, err := Environ([]string{"C=environment", EnvFile + "=" + name}, dir)
+		slices.Sort(all)
+		if want := []string{"A=other", "C=environment", EnvFile + "=" + name}; err != nil || used != other || !slices.Equal(all, want) {
+			t.Errorf("%q from %q, %v; want %q", all, used, err, want)
+		}
+	}
+	if _, _, err := Environ([]string{EnvFile + "=missing.env"}, dir); err == nil || !strings.Contains(err.Error(), EnvFile) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if _, used, err := Environ([]string{EnvFile + "="}, dir); err != nil || used != filepath.Join(dir, ".env") {
+		t.Errorf("no name: %q, %v", used, err)
 	}
 }
 

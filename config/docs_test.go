@@ -81,10 +81,10 @@ func document(t *testing.T) string {
 	seen := map[string]bool{}
 	var b strings.Builder
 	b.WriteString("# Settings\n\nGenerated from the source; `make generate` renews it. Settings come from the environment and from the `.env` file in the\n" +
-		"working directory; the environment wins. A bare number in a duration is milliseconds; `1.5s` and `2m` work, too. Lists are\n" +
+		"working directory, or from the file that `LOCKSTEP_ENV_FILE` names in place of it; the environment wins. A bare number in a duration is milliseconds; `1.5s` and `2m` work, too. Lists are\n" +
 		"separated by commas or written as JSON arrays. `lockstep config` prints every setting with the value it has, secrets masked; `lockstep config check` says what is wrong with them.\n\n" +
 		"`lockstep serve` reads the settings again when it gets SIGHUP, or `POST /reload` on `ADMIN_ADDRESS`. Settings marked **Reload.** take effect at once; the log, and the answer of the call, name those that\n" +
-		"changed and need a new start. If something is wrong, nothing changes. The environment of a running process cannot change, and it wins: what is to be reloaded belongs in the `.env` file.\n")
+		"changed and need a new start. If something is wrong, nothing changes. The environment of a running process cannot change, and it wins: what is to be reloaded belongs in the file.\n")
 	section := ""
 	for _, s := range settings() {
 		if seen[s.name] {

@@ -14,12 +14,22 @@ import (
 // not the value.
 var emptyValue = regexp.MustCompile(`(?m)^([ \t]*(?:export[ \t]+)?[A-Za-z_][A-Za-z0-9_.]*[ \t]*=)[ \t]*#.*$`)
 
-// Environ returns the process environment, completed by the .env file in dir, if there is
-// one; those above it are somebody else's. What the environment sets, even to nothing, the file cannot change.
-// file is the path of the file that was used, or "".
+// EnvFile is the name in the environment of a file that is read in place of .env.
+const EnvFile = "LOCKSTEP_ENV_FILE"
+
+// Environ returns the process environment, completed by the file that EnvFile names, or else by the .env file in
+// dir, if there is one; those above it are somebody else's. What the environment sets, even to nothing, the file
+// cannot change. file is the path of the file that was used, or "".
 func Environ(environ []string, dir string) (all []string, file string, err error) {
 	file = filepath.Join(dir, ".env")
-	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+	if named := valuesOf(environ)[EnvFile]; named != "" {
+		if file = named; !filepath.IsAbs(file) {
+			file = filepath.Join(dir, file)
+		}
+		if _, err := os.Stat(file); err != nil {
+			return nil, file, fmt.Errorf("%s: %w", EnvFile, err)
+		}
+	} else if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
 		return environ, "", nil
 	}
 	raw, err := os.ReadFile(file)

@@ -6,11 +6,13 @@ import "lockstep/watch"
 type Watchers struct {
 	Watch watch.Settings
 	Log   Log
+	// Misspelt are names that were given, mean nothing, and are near a setting's.
+	Misspelt []Misspelt
 }
 
 // LoadWatchers reads the settings of `lockstep watch` from environ, a list of NAME=value. Its error joins all mistakes.
 func LoadWatchers(environ []string) (Watchers, error) {
-	var c Watchers
+	c := Watchers{Misspelt: misspeltIn(valuesOf(environ))}
 	err := parse(&c, environ)
 	return c, err
 }

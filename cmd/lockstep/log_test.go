@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,25 @@ func TestJSONLinesInTheFieldNamesOfTheOtherRelay(t *testing.T) {
 		}
 		if len(line) != 8 {
 			t.Errorf("%d fields: %v", len(line), line)
+		}
+	}
+}
+
+// Every level has its name, in lines for people and in JSON, also those that log/slog does not know.
+func TestNamesOfLevels(t *testing.T) {
+	for level, name := range map[slog.Level]string{
+		config.LevelTrace: "TRACE", slog.LevelDebug: "DEBUG", slog.LevelInfo: "INFO", slog.LevelWarn: "WARN", slog.LevelError: "ERROR", config.LevelFatal: "FATAL",
+	} {
+		for form, want := range map[bool]string{true: " level=" + name + " ", false: `"level":"` + name + `"`} {
+			var text bytes.Buffer
+			log, err := newLogger(&text, config.Log{Level: "trace", Fields: "lockstep", Pretty: form})
+			if err != nil {
+				t.Fatal(err)
+			}
+			log.Log(context.Background(), level, "said", slog.Group("of", "level", level)) // not every field of that name is the line's level
+			if line := text.String(); !strings.Contains(line, want) || level == config.LevelTrace && strings.Count(line, "TRACE") != 1 {
+				t.Errorf("pretty %v: %s has no %s", form, line, want)
+			}
 		}
 	}
 }

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+
+	"lockstep/config"
 )
 
 // lockstep runs one command line.
@@ -232,5 +235,31 @@ func TestConfigShowsTheManagersSettings(t *testing.T) {
 	}
 	if code != 0 || strings.Contains(out+errs, key) || !strings.Contains(errs, "TXM_SEND_TIMEOUT") || strings.Count(out, "\nDATABASE_URL=") != 1 {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// The watchers' process tells of names that may be misspelt, as the others do.
+func TestWatchTellsOfMisspeltNames(t *testing.T) {
+	_, _, errs := lockstep(t, []string{"WATCH_FIEL=watch.yaml", "DATABASE_URL=memory:"}, "watch")
+	if !strings.Contains(errs, "WATCH_FIEL") || !strings.Contains(errs, "WATCH_FILE") {
+		t.Errorf("stderr: %s", errs)
+	}
+}
+
+// The file that LOCKSTEP_ENV_FILE names is read each time, so that a reload takes what has changed there.
+func TestTheEnvFileIsReadAgain(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write := func(tier string) {
+		text := "HEDERA_NETWORK=testnet\nMIRROR_NODE_URL=http://127.0.0.1:1\nREAD_ONLY=true\nTIER_1_RATE_LIMIT=" + tier + "\n"
+		if err := os.WriteFile("service.env", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for tier, want := range map[string]int{"7": 7, "8": 8} {
+		write(tier)
+		cfg, err := loadConfig(streams{env: []string{config.EnvFile + "=service.env"}})
+		if err != nil || cfg.RPC.RateLimit.Tier1 != want {
+			t.Errorf("%d, %v; want %d", cfg.RPC.RateLimit.Tier1, err, want)
+		}
 	}
 }

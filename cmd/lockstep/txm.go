@@ -82,19 +82,29 @@ func loadManager(std streams) (config.Manager, *slog.Logger, error) {
 	}
 	cfg, err := config.LoadManager(environ)
 	if err != nil {
-		for _, m := range cfg.Misspelt {
-			err = errors.Join(err, fmt.Errorf("%s means nothing here; did you mean %s?", m.Name, m.Near))
-		}
-		return cfg, nil, fmt.Errorf("configuration:\n%w", err)
+		return cfg, nil, fmt.Errorf("configuration:\n%w", withMisspelt(err, cfg.Misspelt))
 	}
 	log, err := newLogger(std.err, cfg.Log)
 	if err != nil {
 		return cfg, nil, err
 	}
-	for _, m := range cfg.Misspelt {
+	warnOfMisspelt(log, cfg.Misspelt)
+	return cfg, log, nil
+}
+
+// withMisspelt adds to an error of the settings the names that may be misspelt.
+func withMisspelt(err error, all []config.Misspelt) error {
+	for _, m := range all {
+		err = errors.Join(err, fmt.Errorf("%s means nothing here; did you mean %s?", m.Name, m.Near))
+	}
+	return err
+}
+
+// warnOfMisspelt tells of names in the environment that may be misspelt.
+func warnOfMisspelt(log *slog.Logger, all []config.Misspelt) {
+	for _, m := range all {
 		log.Warn("a name in the environment means nothing here; is it a setting that is misspelt?", "name", m.Name, "setting", m.Near)
 	}
-	return cfg, log, nil
 }
 
 func serveTxm(ctx context.Context, std streams) error {

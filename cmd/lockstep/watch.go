@@ -162,13 +162,17 @@ func watchSettings(flags *flag.FlagSet, std streams, words []string) (watch.Sett
 	}
 	c, err := config.LoadWatchers(environ)
 	if err != nil {
-		return s, nil, fmt.Errorf("configuration:\n%w", err)
+		return s, nil, fmt.Errorf("configuration:\n%w", withMisspelt(err, c.Misspelt))
 	}
 	if len(words) == 1 {
 		c.Watch.File = words[0]
 	}
 	log, err := newLogger(std.err, c.Log)
-	return c.Watch, log, err
+	if err != nil {
+		return s, nil, err
+	}
+	warnOfMisspelt(log, c.Misspelt)
+	return c.Watch, log, nil
 }
 
 func runWatchCheck(ctx context.Context, args []string, std streams) error {
