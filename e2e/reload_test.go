@@ -50,14 +50,14 @@ func TestSettingsAreReadAgain(t *testing.T) {
 		t.Fatal("two calls are too many before anything has changed")
 	}
 	again := `"msg":"the settings were read again",`
-	write("TIER_1_RATE_LIMIT=1\nTIER_2_RATE_LIMIT=1\nTIER_3_RATE_LIMIT=1\nDEFAULT_RATE_LIMIT=1\nLOG_LEVEL=debug\nENABLE_TX_POOL=false\n")
+	write("TIER_1_RATE_LIMIT=1\nTIER_2_RATE_LIMIT=1\nTIER_3_RATE_LIMIT=1\nDEFAULT_RATE_LIMIT=1\nLOG_LEVEL=debug\nNONCE_ORDERING_PERCENT=50\nENABLE_TX_POOL=false\n")
 	n.process.Signal(syscall.SIGHUP)
 	// Its log gets here by itself, and not before its answers.
 	until(t, "the relay has read its settings", func() bool { return strings.HasSuffix(after(n.process.Log.String(), again), "}") })
 	if !limited() {
 		t.Error("the second of two calls is allowed after the limit became one")
 	}
-	if line := after(n.process.Log.String(), again); !strings.Contains(line, "LOG_LEVEL") || !strings.Contains(line, `"need_a_restart":["ENABLE_TX_POOL"]`) {
+	if line := after(n.process.Log.String(), again); !strings.Contains(line, "LOG_LEVEL") || !strings.Contains(line, "NONCE_ORDERING_PERCENT") || !strings.Contains(line, `"need_a_restart":["ENABLE_TX_POOL"]`) {
 		t.Errorf("the log says: %s", line)
 	}
 	until(t, "a line of level debug, which the level is now", func() bool { return n.process.Log.Has(`"level":"DEBUG"`) })
@@ -80,7 +80,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s (%v)", response.StatusCode, answer, err)
 	}
-	if want := `"changed":["TIER_1_RATE_LIMIT","TIER_2_RATE_LIMIT","TIER_3_RATE_LIMIT","DEFAULT_RATE_LIMIT"],"restart":[]`; !strings.Contains(string(answer), want) {
+	if want := `"changed":["TIER_1_RATE_LIMIT","TIER_2_RATE_LIMIT","TIER_3_RATE_LIMIT","DEFAULT_RATE_LIMIT","NONCE_ORDERING_PERCENT"],"restart":[]`; !strings.Contains(string(answer), want) {
 		t.Errorf("the admin server says %s", answer)
 	}
 	if limited() {
