@@ -61,4 +61,7 @@ func TestSlowReadsDoNotKeepSendsWaiting(t *testing.T) {
 	}
 	close(release)
 	reads.Wait()
+	if n := r.scrape()[`rpc_relay_mirror_waiting_requests_total{class="read"}`]; n == 0 {
+		t.Error("no read is counted as one that waited for a place")
+	}
 }

@@ -53,6 +53,10 @@ func TestBurstHeals(t *testing.T) {
 			}
 			got := r.paid(t)
 			t.Logf("%d rejections were paid for", got)
+			// What consensus refused was executed all the same: it went back to its line.
+			if back := sum(r.scrape(), "lockstep_tx_recovered_total{"); strings.Contains(test.rules, "WRONG_NONCE") && back == 0 {
+				t.Error("no transaction is counted as gone back to its line")
+			}
 			if got > test.paid {
 				t.Errorf("%d rejections were paid for, want at most %d", got, test.paid)
 			}
