@@ -390,9 +390,9 @@ proctype Client(byte t) {
 	od
 }
 
-#define UNPLACED(i) ((HOME(0) == i && state[0] == WAITING && place[0] == NONE) || (HOME(1) == i && state[1] == WAITING && place[1] == NONE) || \
+#define UNPLACED(i) ((HOME(0) == i && state[0] == WAITING && place[0] == NONE) || (T > 1 && HOME(1) == i && state[1 % T] == WAITING && place[1 % T] == NONE) || \
 	(T > 2 && HOME(2) == i && state[2 % T] == WAITING && place[2 % T] == NONE) || (T > 3 && HOME(3) == i && state[3 % T] == WAITING && place[3 % T] == NONE))
-#define HEAD(i) ((HOME(0) == i && state[0] == WAITING) || (HOME(1) == i && state[1] == WAITING) || \
+#define HEAD(i) ((HOME(0) == i && state[0] == WAITING) || (T > 1 && HOME(1) == i && state[1 % T] == WAITING) || \
 	(T > 2 && HOME(2) == i && state[2 % T] == WAITING) || (T > 3 && HOME(3) == i && state[3 % T] == WAITING))
 
 /* The worker: one call of the lane at a time. */
@@ -697,7 +697,9 @@ init {
 
 /* Everybody who waits at a living relay gets an answer. */
 #define ANSWERED(t) (state[t] == OVER || dead[HOME(t)])
-#if T == 2
+#if T == 1
+#define ALL_ANSWERED ANSWERED(0)
+#elif T == 2
 #define ALL_ANSWERED (ANSWERED(0) && ANSWERED(1))
 #elif T == 3
 #define ALL_ANSWERED (ANSWERED(0) && ANSWERED(1) && ANSWERED(2))
