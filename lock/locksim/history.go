@@ -89,7 +89,7 @@ func cutFirst(line string) (first rune, rest string, found bool) {
 // history has the porcupine judge the transactions: is there an order of what they did, each within its time, that a
 // FIFO lock could have shown?
 func (j *judgement) history(lived []*Transaction) {
-	const forever, enough = math.MaxInt64, 5 * time.Second // it usually takes milliseconds, and some histories take for ever
+	const forever, enough = math.MaxInt64, 2 * time.Second // it usually takes milliseconds, and some histories take for ever
 	var ops []porcupine.Operation
 	add := func(kind string, t *Transaction, order int, from Moment, to int64) {
 		ops = append(ops, porcupine.Operation{ClientId: int(t.Nonce), Input: event{kind, t, order}, Call: int64(from.Step), Return: to})
