@@ -215,6 +215,36 @@ func TestEveryPackageHasADocComment(t *testing.T) {
 	}
 }
 
+// Each package with code says in its manual what its own words mean. The tools are modules of their own.
+func TestEveryPackageHasAGlossary(t *testing.T) {
+	folders, err := filepath.Glob("tools/*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range folders {
+		folders[i] = filepath.Dir(folders[i])
+	}
+	for _, p := range packages(t) {
+		if slices.ContainsFunc(p.GoFiles, func(file string) bool { return file != "doc.go" }) || p.ImportPath == "lockstep" {
+			folders = append(folders, p.Dir)
+		}
+	}
+	slices.Sort(folders)
+	for _, dir := range slices.Compact(folders) {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		glossary := regexp.MustCompile(`(?m)^# Words\n\n\s*\S`)
+		if !slices.ContainsFunc(files, func(file string) bool {
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments)
+			return err == nil && glossary.MatchString(parsed.Doc.Text())
+		}) {
+			t.Errorf("%s: no package comment has a list of words, with the heading Words", dir)
+		}
+	}
+}
+
 // maxLines is where a file is likely to hold two ideas.
 const maxLines = 500
 
