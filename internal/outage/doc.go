@@ -9,4 +9,5 @@
 //
 //	upstream  a mirror node, a consensus node or a Redis server
 //	loss      the change of an upstream from usable to not usable
+//	rest      the time after a failure in which another upstream is asked first
 package outage

@@ -43,7 +43,7 @@ func TestBreaker(t *testing.T) {
 		}
 	}
 	// A rest is short: how long it lasts is none of this test's business.
-	if rests := c.endpoints[0].rests; !rests.IsZero() || first != 50 || second != 0 {
+	if rests := c.endpoints[0].Until(); !rests.IsZero() || first != 50 || second != 0 {
 		t.Fatalf("nonce errors moved the endpoint: asked %d and %d times, resting until %v", first, second, rests)
 	}
 	dead, err := New(Config{ID: 5, URLs: []string{"http://127.0.0.1:1", answering(t, "already known", &second)}, Timeout: 2 * time.Minute})
@@ -53,7 +53,7 @@ func TestBreaker(t *testing.T) {
 	if got := txmgr.ClassOf(dead.Send(t.Context(), []txmgr.Signed{{Hash: "0x1", Raw: []byte{1}}})[0]); got != txmgr.ClassKnown {
 		t.Fatalf("after an endpoint that does not answer: got %s", got)
 	}
-	if dead.endpoints[0].rests.IsZero() || second != 1 {
+	if dead.endpoints[0].Until().IsZero() || second != 1 {
 		t.Fatal("an endpoint that does not answer is asked first again")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync"
-	"time"
+
+	"lockstep/internal/outage"
 )
 
 // maxAnswer bounds what is read from an endpoint.
@@ -21,10 +21,7 @@ type endpoint struct {
 	name   string
 	url    string
 	client *http.Client
-
-	mu       sync.Mutex
-	failures int
-	rests    time.Time // until then it is asked last
+	outage.Rest
 }
 
 // transportError says that a question, or its answer, was lost.
@@ -95,7 +92,7 @@ func (q *question) into(target any) (bool, error) {
 func (e *endpoint) batch(ctx context.Context, list ...*question) error {
 	err := e.exchange(ctx, list)
 	if err == nil {
-		e.well()
+		e.Well()
 		return nil
 	}
 	for _, q := range list {
@@ -104,7 +101,7 @@ func (e *endpoint) batch(ctx context.Context, list ...*question) error {
 		}
 	}
 	if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		e.failed()
+		e.Failed()
 	}
 	return &transportError{err}
 }
@@ -195,45 +192,8 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// The rest after a failure.
-const (
-	firstRest = 250 * time.Millisecond
-	maxRest   = 30 * time.Second
-)
-
-func (e *endpoint) failed() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.failures++
-	e.rests = time.Now().Add(min(firstRest<<min(e.failures-1, 10), maxRest))
-}
-
-func (e *endpoint) well() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.failures, e.rests = 0, time.Time{}
-}
-
-func (e *endpoint) resting() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return time.Now().Before(e.rests)
-}
-
-// order returns the endpoints as they should be asked: in the configured order, those that
-// rest last.
-func (c *Chain) order() []*endpoint {
-	list := make([]*endpoint, 0, len(c.endpoints))
-	var tired []*endpoint
-	for _, e := range c.endpoints {
-		if e.resting() {
-			tired = append(tired, e)
-		} else {
-			list = append(list, e)
-		}
-	}
-	return append(list, tired...)
-}
+// order returns the endpoints as they should be asked.
+func (c *Chain) order() []*endpoint { return outage.Order(c.endpoints) }
 
 // one asks questions of one endpoint, going to the next when it does not answer.
 func (c *Chain) one(ctx context.Context, list ...*question) (*endpoint, error) {

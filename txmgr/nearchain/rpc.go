@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
-	"time"
+
+	"lockstep/internal/outage"
 )
 
 // maxAnswer bounds what is read from a node.
@@ -20,10 +20,7 @@ type endpoint struct {
 	name   string
 	url    string
 	client *http.Client
-
-	mu       sync.Mutex
-	failures int
-	rests    time.Time // until then it is asked last
+	outage.Rest
 }
 
 // callError is an answer that is an error, in nearcore's form.
@@ -84,7 +81,7 @@ func (e *endpoint) call(ctx context.Context, method string, params, into any) er
 		}
 		return reply.Error
 	}
-	e.well()
+	e.Well()
 	return json.Unmarshal(reply.Result, into)
 }
 
@@ -96,48 +93,15 @@ func root(err error) string {
 	return err.Error()
 }
 
-// The rest after a failure.
-const (
-	firstRest = 250 * time.Millisecond
-	maxRest   = 30 * time.Second
-)
-
 func (e *endpoint) failed(ctx context.Context, err error) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return err // the question was given up, which is no fault of the node's
+	if !errors.Is(ctx.Err(), context.Canceled) { // then the question was given up, which is no fault of the node's
+		e.Failed()
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.failures++
-	e.rests = time.Now().Add(min(firstRest<<min(e.failures-1, 10), maxRest))
 	return err
 }
 
-func (e *endpoint) well() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.failures, e.rests = 0, time.Time{}
-}
-
-func (e *endpoint) resting() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return time.Now().Before(e.rests)
-}
-
-// order returns the nodes in the configured order, those that rest last.
-func (c *Chain) order() []*endpoint {
-	list := make([]*endpoint, 0, len(c.endpoints))
-	var tired []*endpoint
-	for _, e := range c.endpoints {
-		if e.resting() {
-			tired = append(tired, e)
-		} else {
-			list = append(list, e)
-		}
-	}
-	return append(list, tired...)
-}
+// order returns the endpoints as they should be asked.
+func (c *Chain) order() []*endpoint { return outage.Order(c.endpoints) }
 
 // one asks nodes in turn until one answers, if only with an error of its own.
 func (c *Chain) one(ctx context.Context, ask func(context.Context, *endpoint) error) error {
