@@ -223,9 +223,18 @@ func (m *Manager) Ready(ctx context.Context) error {
 	if err := m.store.Ping(ctx); err != nil {
 		return fmt.Errorf("the ledger does not answer: %w", err)
 	}
-	errs := []error{errors.New("no chain answers")}
+	ctx, enough := context.WithCancel(ctx) // one that is silent must not hide one that answers
+	defer enough()
+	answers := make(chan error, len(m.chains))
 	for _, c := range m.chains {
-		_, err := c.Head(ctx)
+		go func() {
+			_, err := c.Head(ctx)
+			answers <- err
+		}()
+	}
+	errs := []error{errors.New("no chain answers")}
+	for range m.chains {
+		err := <-answers
 		if err == nil {
 			return nil
 		}

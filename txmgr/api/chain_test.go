@@ -6,12 +6,14 @@ import (
 	"math/big"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/eth/ethconfig"
 	"github.com/ethereum/go-ethereum/ethclient/simulated"
 	"github.com/ethereum/go-ethereum/node"
@@ -23,8 +25,11 @@ import (
 // block after each batch of sends.
 type simchain struct {
 	backend *simulated.Backend
-	mu      sync.Mutex // one block at a time
+	order   txmgr.Order // with another one than the pool's the manager is told of no pool
+	mu      sync.Mutex  // one block at a time
 	sent    map[string]int
+	pooled  atomic.Bool // what is sent waits for mine
+	away    atomic.Bool // the node does not answer
 }
 
 func newChain(t *testing.T, funded ...common.Address) *simchain {
@@ -43,7 +48,7 @@ func newChain(t *testing.T, funded ...common.Address) *simchain {
 func (c *simchain) ID() string { return "1337" }
 
 func (c *simchain) Traits() txmgr.Traits {
-	return txmgr.Traits{Mempool: true, InFlight: 64}
+	return txmgr.Traits{Mempool: c.order == txmgr.OrderPool, Order: c.order, InFlight: 64}
 }
 
 func (c *simchain) Identity(ctx context.Context) (string, error) { return c.BlockHash(ctx, 0) }
@@ -56,6 +61,9 @@ func (c *simchain) Account(text string) (string, error) {
 }
 
 func (c *simchain) Head(ctx context.Context) (txmgr.Head, error) {
+	if c.away.Load() {
+		return txmgr.Head{}, errors.New("the node does not answer")
+	}
 	h, err := c.backend.Client().HeaderByNumber(ctx, nil)
 	if err != nil {
 		return txmgr.Head{}, err
@@ -183,8 +191,17 @@ func (c *simchain) Send(ctx context.Context, list []txmgr.Signed) []error {
 			errs[i] = &txmgr.SendError{Class: class, Text: err.Error()}
 		}
 	}
-	c.backend.Commit()
+	if !c.pooled.Load() {
+		c.backend.Commit()
+	}
 	return errs
+}
+
+// mine makes a block of what is in the pool.
+func (c *simchain) mine() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.backend.Commit()
 }
 
 func (c *simchain) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, []txmgr.Lookup, error) {
@@ -261,4 +278,33 @@ func (c *simchain) executed(t *testing.T, account common.Address) []*types.Trans
 		}
 	}
 	return list
+}
+
+// give sends wei to an account from the caller's.
+func (c *simchain) give(t *testing.T, to common.Address, wei int64) {
+	t.Helper()
+	key, err := crypto.HexToECDSA(callerKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := types.MustSignNewTx(key, c.signer(), &types.DynamicFeeTx{
+		ChainID: big.NewInt(1337), GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(1e11), Gas: 21000, To: &to, Value: big.NewInt(wei),
+	})
+	if err := c.backend.Client().SendTransaction(t.Context(), tx); err != nil {
+		t.Fatal(err)
+	}
+	c.mine()
+}
+
+// silent is another chain, whose node takes every question for its newest block and answers none while that of the first answers.
+type silent struct{ *simchain }
+
+func (silent) ID() string { return "1338" }
+
+func (c silent) Head(ctx context.Context) (txmgr.Head, error) {
+	if c.away.Load() {
+		return c.simchain.Head(ctx)
+	}
+	<-ctx.Done()
+	return txmgr.Head{}, ctx.Err()
 }

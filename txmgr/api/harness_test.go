@@ -101,7 +101,10 @@ func (w *world) build(change func(*service.Config)) *service.Service {
 		change(&cfg)
 	}
 	s, err := service.New(t.Context(), cfg, service.Deps{
-		Drivers: map[string]service.Driver{"sim": func(context.Context, service.Spec) (txmgr.Chain, error) { return w.chain, nil }},
+		Drivers: map[string]service.Driver{
+			"sim":    func(context.Context, service.Spec) (txmgr.Chain, error) { return w.chain, nil },
+			"silent": func(context.Context, service.Spec) (txmgr.Chain, error) { return silent{w.chain}, nil },
+		},
 		Version: "test", Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

@@ -8,14 +8,18 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"lockstep/internal/envx"
+	"lockstep/internal/secret"
 	"lockstep/txmgr/api"
 	"lockstep/txmgr/client"
 	"lockstep/txmgr/service"
@@ -260,24 +264,35 @@ func TestKillSwitchAndPolicies(t *testing.T) {
 	w.post("/v1/transactions", pay(11)).transaction(t)
 }
 
-// A signer that has little is filled up from the treasury, once at a time.
+// A signer that has little is filled up from the treasury by itself, and one that has enough, but less than it may have, when an
+// operator says so; each once at a time.
 func TestTreasury(t *testing.T) {
-	w := start(t, func(c *service.Config) {
-		c.Signers.Keys = signerKey
-		c.Signers.Key = "8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba"
-		c.Treasury = service.Treasury{Signer: signer.Hex(), Below: "1000000", To: "5000000", Every: 3_600_000_000_000}
+	w := &world{t: t, chain: newChain(t, signer, callerSigner), log: &syncBuffer{}, client: http.DefaultClient, ledger: filepath.Join(t.TempDir(), "ledger.db")}
+	const poorKey, middlingKey = "8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba", "7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6"
+	poor, middling := addressOf(poorKey), addressOf(middlingKey)
+	w.chain.give(t, middling, 2_000_000)
+	w.run(func(c *service.Config) {
+		c.Signers.Keys = secret.String(signerKey + "," + middlingKey)
+		c.Signers.Key = poorKey
+		c.Treasury = service.Treasury{Signer: signer.Hex(), Below: "1000000", To: "5000000", Every: envx.Millis(time.Hour)}
 	})
-	poor := addressOf("8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba")
-	path := "/v1/signers/1337/" + poor.Hex() + "/top-up"
+	has := func(account common.Address) int64 {
+		balance, err := w.chain.Balance(t.Context(), account.Hex())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return balance.Int64()
+	}
+	w.until("the poor signer is filled up", func() bool { return has(poor) != 0 })
+	path := "/v1/signers/1337/" + middling.Hex() + "/top-up"
 	tx := w.post(path, "").transaction(t)
 	again := w.post(path, "").transaction(t)
 	if again.ID != "" && again.ID != tx.ID {
 		t.Errorf("filled up twice: %s and %s", tx.ID, again.ID)
 	}
 	w.get("/v1/transactions/" + tx.ID + "?wait=confirmed&timeout=50s").transaction(t)
-	balance, err := w.chain.Balance(t.Context(), poor.Hex())
-	if err != nil || balance.Int64() != 5_000_000 {
-		t.Errorf("balance %v, %v", balance, err)
+	if has(poor) != 5_000_000 || has(middling) != 5_000_000 || len(w.chain.executed(t, signer)) != 2 {
+		t.Errorf("balances %d and %d after %d transactions", has(poor), has(middling), len(w.chain.executed(t, signer)))
 	}
 	if a := w.post("/v1/signers/1337/"+receiver+"/top-up", ""); a.status != 422 {
 		t.Errorf("a stranger is filled up: %d %s", a.status, a.body)

@@ -13,8 +13,9 @@ import (
 	"lockstep/txmgr/policy"
 )
 
-// topUpPoll is how often balances are looked at. The manager reads them every half minute.
-const topUpPoll = 15 * time.Second
+// topUpPoll is how often balances are looked at. The manager reads them every half minute. Until it has read each of them once,
+// they are looked at every topUpSoon.
+const topUpPoll, topUpSoon = 15 * time.Second, time.Second
 
 // amounts reads the sums; nil for a treasury that is not set.
 func (t Treasury) amounts() (below, to *big.Int, err error) {
@@ -51,32 +52,41 @@ func newTreasury(cfg Treasury, manager *txmgr.Manager, log *slog.Logger) (*treas
 
 // run looks at all signers again and again.
 func (t *treasury) run(ctx context.Context) error {
-	ticker := time.NewTicker(topUpPoll)
-	defer ticker.Stop()
 	for {
-		t.round(ctx)
+		pause := topUpPoll
+		if !t.round(ctx) {
+			pause = topUpSoon
+		}
+		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return nil
-		case <-ticker.C:
+		case <-timer.C:
 		}
 	}
 }
 
-func (t *treasury) round(ctx context.Context) {
+// round reports whether the manager has read every balance.
+func (t *treasury) round(ctx context.Context) (all bool) {
 	lanes, err := t.manager.Signers(ctx, "")
 	if err != nil {
 		t.failed(ctx, "", err)
-		return
+		return true
 	}
+	all = true
 	for _, lane := range lanes {
-		if !lane.Ours || lane.Balance == nil || lane.Balance.Cmp(t.below) >= 0 {
-			continue
-		}
-		if _, err := t.fill(ctx, lane); err != nil {
-			t.failed(ctx, lane.Signer, err)
+		switch {
+		case !lane.Ours:
+		case lane.Balance == nil:
+			all = false
+		case lane.Balance.Cmp(t.below) < 0:
+			if _, err := t.fill(ctx, lane); err != nil {
+				t.failed(ctx, lane.Signer, err)
+			}
 		}
 	}
+	return all
 }
 
 func (t *treasury) failed(ctx context.Context, signer string, err error) {

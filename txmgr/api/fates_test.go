@@ -1,0 +1,175 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"lockstep/internal/pgtest"
+	"lockstep/txmgr"
+	"lockstep/txmgr/api"
+	"lockstep/txmgr/service"
+)
+
+// ended waits until a transaction has a fate for good.
+func (w *world) ended(id string) (tx api.Transaction) {
+	w.t.Helper()
+	w.until("transaction "+id+" has a fate", func() bool {
+		tx = w.get("/v1/transactions/" + id).transaction(w.t)
+		return tx.Final
+	})
+	return tx
+}
+
+// What was not signed is cancelled and replaced at once, and no trace of it is on the chain. In the place of what is in the
+// pool another transaction with its nonce is mined. What was mined stays.
+func TestCancelAndReplace(t *testing.T) {
+	w := start(t, nil)
+	path := "/v1/transactions/"
+	lane := "/v1/signers/1337/" + signer.Hex()
+	if a := w.post(lane+"/drain", ""); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	cancelled := w.post("/v1/transactions", pay(1)).transaction(t)
+	if tx := w.post(path+cancelled.ID+"/cancel", "").transaction(t); tx.Status != txmgr.StatusCancelled {
+		t.Errorf("a cancelled intent that was not signed is %s", tx.Status)
+	}
+	replaced := w.post("/v1/transactions", pay(2)).transaction(t)
+	first := w.post(path+replaced.ID+"/replace", pay(3)).transaction(t)
+	if first.Replaces != replaced.ID {
+		t.Errorf("the replacement says that it replaces %q", first.Replaces)
+	}
+	w.chain.pooled.Store(true)
+	if a := w.post(lane+"/resume", ""); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	sent := func(id string) {
+		t.Helper()
+		w.until("it is in the pool", func() bool { return w.get(path+id).transaction(t).Status == txmgr.StatusBroadcast })
+	}
+	sent(first.ID)
+	w.chain.mine()
+	for id, want := range map[string]txmgr.Status{cancelled.ID: txmgr.StatusCancelled, replaced.ID: txmgr.StatusReplaced} {
+		if tx := w.ended(id); tx.Status != want || len(tx.Attempts) != 0 {
+			t.Errorf("what was not signed is %s with %d attempts, want %s", tx.Status, len(tx.Attempts), want)
+		}
+	}
+
+	second := w.post("/v1/transactions", pay(4)).transaction(t)
+	sent(second.ID)
+	if tx := w.post(path+second.ID+"/cancel", "").transaction(t); !tx.Cancelling {
+		t.Errorf("a cancelled intent in the pool is %s", tx.Status)
+	}
+	w.until("the cancel is in the pool", func() bool {
+		list := w.get(path + second.ID).transaction(t).Attempts
+		return len(list) == 2 && list[1].Purpose == txmgr.PurposeCancel && list[1].State == txmgr.AttemptSent
+	})
+	w.chain.mine()
+	if tx := w.ended(second.ID); tx.Status != txmgr.StatusCancelled {
+		t.Errorf("what was cancelled in the pool is %s", tx.Status)
+	}
+
+	third := w.post("/v1/transactions", pay(5)).transaction(t)
+	sent(third.ID)
+	fourth := w.post(path+third.ID+"/replace", pay(6)).transaction(t)
+	sent(fourth.ID)
+	w.chain.mine()
+	for id, want := range map[string]txmgr.Status{first.ID: txmgr.StatusConfirmed, third.ID: txmgr.StatusReplaced, fourth.ID: txmgr.StatusConfirmed} {
+		if tx := w.ended(id); tx.Status != want {
+			t.Errorf("%s is %s, want %s", id, tx.Status, want)
+		}
+	}
+	for what, body := range map[string]string{"/cancel": "", "/replace": pay(7)} {
+		if a := w.post(path+fourth.ID+what, body); a.status != http.StatusConflict || a.code(t) != "TOO_LATE" {
+			t.Errorf("%s of what is mined: %d %s", what, a.status, a.body)
+		}
+	}
+	var values []int64
+	for _, tx := range w.chain.executed(t, signer) {
+		values = append(values, tx.Value().Int64())
+	}
+	if got := fmt.Sprint(values); got != "[3 0 6]" {
+		t.Errorf("the chain has executed %s, want the first, a cancel and the last", got)
+	}
+}
+
+// A manager is ready while its ledger and one of its chains answer, however silent another chain is.
+func TestReadiness(t *testing.T) {
+	database := pgtest.Start(t)
+	w := start(t, func(c *service.Config) {
+		sharing(database.Database(), "one", nil)(c)
+		c.Chains.Chains = `{"1337":{"driver":"sim"},"1338":{"driver":"silent"}}`
+	})
+	ready := func() int { return w.get("/health/readiness").status }
+	is := func(want int, when string) {
+		t.Helper()
+		if got := ready(); got != want {
+			t.Errorf("%s: %d, want %d", when, got, want)
+		}
+	}
+	for range 3 { // the chains are asked in any order
+		is(http.StatusOK, "all is well but one chain")
+	}
+	w.chain.away.Store(true)
+	is(http.StatusServiceUnavailable, "no chain answers")
+	w.chain.away.Store(false)
+	is(http.StatusOK, "the chain is back")
+	database.Kill()
+	is(http.StatusServiceUnavailable, "the ledger is away")
+	if got := w.get("/health/liveness").status; got != http.StatusOK {
+		t.Errorf("without its ledger the process counts as dead: %d", got)
+	}
+	database.Restart()
+	w.until("it is ready again", func() bool { return ready() == http.StatusOK })
+}
+
+// Where no pool keeps a transaction that is too early, the next nonce alone can be reserved, and what is signed can neither be cancelled nor replaced.
+func TestOneAtATime(t *testing.T) {
+	w := &world{t: t, chain: newChain(t, signer, callerSigner), log: &syncBuffer{}, client: http.DefaultClient, ledger: t.TempDir() + "/ledger.db"}
+	w.chain.order = txmgr.OrderStrict
+	w.run(nil)
+	body := fmt.Sprintf(`{"address":%q,"chain":1337}`, callerSigner.Hex())
+	type reservation struct {
+		ID    string
+		Nonce uint64
+	}
+	acquire := func(want uint64) (v reservation) {
+		t.Helper()
+		a := w.post("/v1/nonces", body)
+		if a.into(t, &v); a.status != http.StatusOK || v.Nonce != want {
+			t.Fatalf("%d %s, want nonce %d", a.status, a.body, want)
+		}
+		return v
+	}
+	refused := func() {
+		t.Helper()
+		if a := w.post("/v1/nonces", body); a.status != http.StatusLocked || a.code(t) != "LOCKED" {
+			t.Errorf("a second nonce: %d %s", a.status, a.body)
+		}
+	}
+	v := acquire(0)
+	refused()
+	if a := w.post("/v1/nonces/"+v.ID+"/recycle", ""); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	v = acquire(0)
+	w.chain.pooled.Store(true)
+	raw := w.post("/v1/transactions/raw", fmt.Sprintf(`{"chain":1337,"rawTx":%q,"reservation":%q}`, signed(0, 1), v.ID)).transaction(t)
+	refused()
+	w.until("it has left", func() bool { return w.get("/v1/transactions/"+raw.ID).transaction(t).Status == txmgr.StatusBroadcast })
+	w.chain.mine()
+	w.ended(raw.ID)
+	acquire(1)
+
+	own := w.post("/v1/transactions", pay(1)).transaction(t)
+	w.until("it has left", func() bool { return w.get("/v1/transactions/"+own.ID).transaction(t).Status == txmgr.StatusBroadcast })
+	for what, body := range map[string]string{"/cancel": "", "/replace": pay(7)} {
+		if a := w.post("/v1/transactions/"+own.ID+what, body); a.status != http.StatusConflict || a.code(t) != "NOT_POSSIBLE" {
+			t.Errorf("%s of what is signed: %d %s", what, a.status, a.body)
+		}
+	}
+	w.chain.mine()
+	if tx := w.ended(own.ID); tx.Status != txmgr.StatusConfirmed {
+		t.Errorf("it is %s", tx.Status)
+	}
+}
