@@ -1,9 +1,7 @@
 package app
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,7 +27,7 @@ func (a *App) openRedis() error {
 	if !cfg.Redis.Enabled {
 		return nil
 	}
-	redis.SetLogger(redisLog{a.log})
+	redisx.LogTo(a.log) // package lock reports what matters
 	lockURL, lockSetting := cfg.Redis.URL, "REDIS_URL"
 	if cfg.Redis.LockURL != "" {
 		lockURL, lockSetting = cfg.Redis.LockURL, "LOCK_REDIS_URL"
@@ -78,15 +76,4 @@ func (a *App) sharedFilters() ethapi.FilterStore {
 	return cache.NewFilters(a.filterRedis, cache.FilterBounds{
 		Count: api.MaxFilters, Bytes: api.MaxFilterBytes, TTL: api.FilterTTL.Duration(), Timeout: api.SharedFiltersTimeout.Duration(),
 	})
-}
-
-// redisLog keeps what the Redis library has to say among the debug lines: package lock
-// reports what matters.
-type redisLog struct{ log *slog.Logger }
-
-// Printf implements the library's logger.
-func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
-	if l.log.Enabled(ctx, slog.LevelDebug) {
-		l.log.LogAttrs(ctx, slog.LevelDebug, "redis client", slog.String("message", fmt.Sprintf(format, v...)))
-	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"lockstep/config"
 	"lockstep/internal/access"
+	"lockstep/internal/redisx"
 	"lockstep/internal/secret"
 	"lockstep/txmgr/client"
 	"lockstep/txmgr/service"
@@ -112,6 +113,7 @@ func serveTxm(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
+	redisx.LogTo(log) // the manager reports what matters
 	manager, err := service.New(ctx, cfg.TXM, service.Deps{Drivers: drivers(cfg, log), Version: version, Log: log})
 	if err != nil {
 		return err
