@@ -1,7 +1,9 @@
 package sqlstore_test
 
 import (
+	"errors"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"lockstep/internal/ledger"
@@ -35,7 +37,27 @@ func TestSQLite(t *testing.T) {
 	}})
 }
 
+// TestPostgres holds the store against its contract behind a pooler that gives each transaction another session, which asks for more than
+// a server by itself. Two processes begin at once on an empty database.
 func TestPostgres(t *testing.T) {
 	server := pgtest.Start(t)
-	storetest.Run(t, storetest.Harness{Open: func(t *testing.T) (txmgr.Store, *ledger.DB) { return open(t, server.Database()) }})
+	database := server.Pooled(server.Database())
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			db, err := ledger.Open(t.Context(), database)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, err = sqlstore.New(t.Context(), db)
+			if err := errors.Join(err, db.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	storetest.Run(t, storetest.Harness{Open: func(t *testing.T) (txmgr.Store, *ledger.DB) {
+		return open(t, server.Pooled(server.Database()))
+	}})
 }
