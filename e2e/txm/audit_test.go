@@ -115,17 +115,34 @@ func (c *caller) count(query string, args ...any) int {
 	return n
 }
 
-// audit holds the ledger against laws 1 to 7 and against the chain, which alone is believed.
-func (c *caller) audit(url string) {
-	c.t.Helper()
-	c.judge(c.executions(url))
-	c.auditNonces(url)
+// verdict counts what must never happen.
+type verdict struct{ twice, holes, wrong int }
+
+func (v verdict) String() string {
+	return fmt.Sprintf("executed twice %d, holes left %d, fates wrong %d", v.twice, v.holes, v.wrong)
 }
+
+// audit holds the ledger against laws 1 to 7 and against the chain, which alone is believed.
+func (c *caller) audit(url string) verdict {
+	c.t.Helper()
+	v := c.judge(c.executions(url))
+	c.auditNonces(url)
+	return v
+}
+
+const holes = `SELECT count(*) FROM slots s WHERE s.consumed = '' AND EXISTS
+	(SELECT 1 FROM slots m WHERE m.chain = s.chain AND m.era = s.era AND m.signer = s.signer AND m.nonce > s.nonce AND m.consumed <> '')`
 
 // judge holds the ledger against laws 1 to 7 and against how often each intent's word was
 // executed.
-func (c *caller) judge(runs map[string]int) {
+func (c *caller) judge(runs map[string]int) verdict {
 	c.t.Helper()
+	v := verdict{holes: c.count(holes)}
+	for _, n := range runs {
+		if n > 1 {
+			v.twice++
+		}
+	}
 	for id, word := range c.ids {
 		t := c.get(id)
 		want := 0
@@ -133,9 +150,11 @@ func (c *caller) judge(runs map[string]int) {
 			want = 1
 		}
 		if got := runs["0x"+hex.EncodeToString(word)]; got != want {
+			v.wrong++
 			c.t.Errorf("intent %s is %s and was executed %d times", id, t.Status, got)
 		}
 		if !t.Final {
+			v.wrong++
 			c.t.Errorf("intent %s has no fate: %s", id, t.Status)
 		}
 	}
@@ -145,8 +164,7 @@ func (c *caller) judge(runs map[string]int) {
 		"law 2: an intent has attempts at two nonces, and the first is not a foreign transaction's": `SELECT count(*) FROM attempts a
 			JOIN attempts b ON a.intent = b.intent AND a.nonce < b.nonce AND a.purpose NOT IN ('fill', 'cancel') AND b.purpose NOT IN ('fill', 'cancel')
 			JOIN slots s ON s.chain = a.chain AND s.era = a.era AND s.signer = a.signer AND s.nonce = a.nonce WHERE s.holder <> 'foreign'`,
-		"law 3: a slot below a consumed one is not consumed": `SELECT count(*) FROM slots s WHERE s.consumed = '' AND EXISTS
-			(SELECT 1 FROM slots m WHERE m.chain = s.chain AND m.era = s.era AND m.signer = s.signer AND m.nonce > s.nonce AND m.consumed <> '')`,
+		"law 3: a slot below a consumed one is not consumed": holes,
 		"law 4: an attempt has a term that never was": `SELECT count(*) FROM attempts a JOIN leases l ON l.name = 'txm:' || a.chain || ':' || a.signer
 			WHERE a.term > l.term`,
 		"law 5: a key has two intents": `SELECT count(*) FROM (SELECT tenant, idem_key FROM intents WHERE idem_key <> '' GROUP BY tenant, idem_key
@@ -161,6 +179,7 @@ func (c *caller) judge(runs map[string]int) {
 			c.t.Errorf("%s: %d rows", what, n)
 		}
 	}
+	return v
 }
 
 // sameBytes checks that each slot was signed for once: no bump was due.

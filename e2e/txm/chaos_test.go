@@ -13,26 +13,27 @@ import (
 
 	"lockstep/e2e/harness"
 	"lockstep/internal/pgtest"
+	"lockstep/internal/redistest"
 )
 
 // storm is how much trouble there is.
 type storm struct {
-	lasts, kill, flap, database time.Duration
-	lease                       time.Duration
-	rate                        int // transactions offered in a second
+	lasts, kill, flap, database, redis time.Duration
+	lease                              time.Duration
+	rate                               int // transactions offered in a second
 }
 
 // stormOf is a short one in every run, and as long as LOCKSTEP_CHAOS_TIME says in `make chaos-txm`.
 func stormOf(t testing.TB) storm {
 	text := os.Getenv("LOCKSTEP_CHAOS_TIME")
 	if text == "" {
-		return storm{lasts: 15 * time.Second, kill: 5 * time.Second, flap: 3 * time.Second, database: 8 * time.Second, lease: 3 * time.Second, rate: 20}
+		return storm{lasts: 15 * time.Second, kill: 5 * time.Second, flap: 3 * time.Second, database: 8 * time.Second, redis: 2 * time.Second, lease: 3 * time.Second, rate: 20}
 	}
 	lasts, err := time.ParseDuration(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return storm{lasts: lasts, kill: 20 * time.Second, flap: 7 * time.Second, database: 90 * time.Second, lease: 10 * time.Second, rate: 100}
+	return storm{lasts: lasts, kill: 20 * time.Second, flap: 7 * time.Second, database: 90 * time.Second, redis: 15 * time.Second, lease: 10 * time.Second, rate: 100}
 }
 
 // managers are `lockstep txm` processes on one database.
@@ -52,18 +53,22 @@ func (m *managers) start(name string) {
 	m.members[name] = run(m.t, cmd)
 }
 
-func startManagers(t testing.TB, s storm, database string, nodes ...*proxy) *managers {
+func startManagers(t testing.TB, s storm, database, redis string, nodes ...*proxy) *managers {
 	t.Helper()
 	spec := map[string]any{"31337": map[string]any{"url": []string{nodes[0].url, nodes[1].url}, "depth": 2}}
 	chains, err := json.Marshal(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &managers{t: t, names: []string{"a", "b", "c"}, members: map[string]*process{}, urls: map[string]string{}, settings: []string{
-		"DATABASE_URL=" + database, "TXM_CHAINS=" + string(chains), "RELAYER_PRIVATE_KEYS=" + strings.Join(devKeys, ","),
-		"TXM_IN_FLIGHT=64", "TXM_LEASE=" + s.lease.String(), "TXM_SEND_TIMEOUT=" + (s.lease / 3).String(), "TXM_RESEND_AFTER=2s", "TXM_RECONCILE=5s",
-		"TXM_BUMP_AFTER=20s", "PRETTY_LOGS_ENABLED=false",
-	}}
+	return newManagers(t, 3, "DATABASE_URL="+database, "TXM_REDIS_URL="+redis, "TXM_CHAINS="+string(chains), "RELAYER_PRIVATE_KEYS="+strings.Join(devKeys, ","),
+		"TXM_IN_FLIGHT=64", "TXM_LEASE="+s.lease.String(), "TXM_SEND_TIMEOUT="+(s.lease/3).String(), "TXM_RESEND_AFTER=2s", "TXM_RECONCILE=5s",
+		"TXM_BUMP_AFTER=20s", "PRETTY_LOGS_ENABLED=false")
+}
+
+// newManagers starts processes with the same settings, and waits until all of them are ready.
+func newManagers(t testing.TB, n int, settings ...string) *managers {
+	t.Helper()
+	m := &managers{t: t, names: []string{"a", "b", "c"}[:n], members: map[string]*process{}, urls: map[string]string{}, settings: settings}
 	for _, name := range m.names {
 		m.urls[name] = fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
 		m.start(name)
@@ -84,30 +89,37 @@ func (m *managers) ready() {
 }
 
 // TestChaos offers transactions to three processes for a while, in which owners are killed,
-// the database crashes and comes back, and the chain's endpoints fall, lose answers and say
-// nothing of receipts. Then the ledger and the chain are held against the laws.
+// the database crashes and comes back, Redis, which wakes the owners, is emptied or crashes, and the
+// chain's endpoints fall, lose answers and say nothing of receipts. Then the ledger and the chain are held against the laws.
 func TestChaos(t *testing.T) {
 	s := stormOf(t)
 	chain := startAnvil(t, "--block-time", "1")
 	server := pgtest.Start(t)
-	database := server.Database()
+	database, redis := server.Database(), redistest.Start(t)
 	nodes := []*proxy{startProxy(t, chain.url), startProxy(t, chain.url)}
-	m := startManagers(t, s, database, nodes...)
+	m := startManagers(t, s, database, redis.URL(), nodes...)
 	c := newCaller(t, txmNode{Ledger: database, Chain: 31337, URLs: []string{chain.url}})
 	until(t, "there is a policy", func() bool {
 		return ask("POST", m.urls["a"]+"/v1/policies", `{"rules":{"tenantDailyGas":"1000000000000000000000000"}}`, "", nil)/100 == 2
 	})
 	l := startLoad(m, s.rate)
-	kills := m.trouble(c, s, server, nodes, l)
+	kills := m.trouble(c, s, server, redis, nodes, l)
 	for _, n := range nodes {
 		n.fall(false)
 		n.spoil("", "", 0)
 	}
 	m.ready()
 	l.end()
+	if !redis.Running() {
+		redis.Restart()
+	}
+	until(t, "Redis wakes every process", func() bool {
+		listeners, err := redis.Client().PubSubNumSub(t.Context(), "lockstep:txm").Result()
+		return err == nil && listeners["lockstep:txm"] == int64(len(m.names))
+	})
 	c.ids = l.accepted
 	c.settledWithin(20 * time.Minute)
-	c.audit(chain.url)
+	v := c.audit(chain.url)
 	c.oneEachKey(l)
 	for name, p := range m.members {
 		if p.ended() {
@@ -115,6 +127,7 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	c.figures(l, kills)
+	t.Log(v)
 }
 
 // killed is an owner's death and the signers it had.
@@ -123,21 +136,23 @@ type killed struct {
 	signers []string
 }
 
-// trouble makes it, one at a time, until the storm is over, an owner was killed, and a call had to be repeated.
-func (m *managers) trouble(c *caller, s storm, server *pgtest.Server, nodes []*proxy, l *load) []killed {
+// trouble makes it, one at a time, until the storm is over, an owner was killed, Redis was emptied and killed, and a call had to be repeated.
+func (m *managers) trouble(c *caller, s storm, server *pgtest.Server, redis *redistest.Server, nodes []*proxy, l *load) []killed {
 	var list []killed
 	over, limit := time.After(s.lasts), time.After(s.lasts+patience)
 	lasts := true
-	kill, flap, database := time.NewTicker(s.kill), time.NewTicker(s.flap), time.NewTicker(s.database)
+	kill, flap, database, waker := time.NewTicker(s.kill), time.NewTicker(s.flap), time.NewTicker(s.database), time.NewTicker(s.redis)
+	emptied, crashed := 0, 0
 	defer kill.Stop()
 	defer flap.Stop()
 	defer database.Stop()
-	for lasts || len(list) == 0 || l.late.Load() == 0 {
+	defer waker.Stop()
+	for lasts || len(list) == 0 || crashed == 0 || l.late.Load() == 0 {
 		select {
 		case <-over:
 			lasts = false
 		case <-limit:
-			m.t.Fatalf("%d owners were killed and %d calls had to be repeated: no trouble", len(list), l.late.Load())
+			m.t.Fatalf("%d owners were killed, Redis crashed %d times, and %d calls had to be repeated: no trouble", len(list), crashed, l.late.Load())
 		case <-kill.C:
 			name, signers := c.anyOwner()
 			if name == "" {
@@ -151,6 +166,19 @@ func (m *managers) trouble(c *caller, s storm, server *pgtest.Server, nodes []*p
 			m.t.Log("the database crashes")
 			server.Kill()
 			server.Restart()
+		case <-waker.C:
+			switch {
+			case emptied > crashed && !redis.Running(): // it was away from one tick to the next
+				redis.Restart()
+				crashed++
+			case emptied > crashed:
+				redis.Kill()
+			default:
+				if err := redis.Client().FlushAll(m.t.Context()).Err(); err != nil {
+					m.t.Errorf("FLUSHALL: %v", err)
+				}
+				emptied++
+			}
 		case <-flap.C:
 			m.supervise()
 			for _, n := range nodes {
@@ -164,6 +192,7 @@ func (m *managers) trouble(c *caller, s storm, server *pgtest.Server, nodes []*p
 			}
 		}
 	}
+	m.t.Logf("Redis was emptied %d times and crashed %d times", emptied, crashed)
 	return list
 }
 

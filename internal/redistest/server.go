@@ -89,6 +89,13 @@ func (s *Server) end(sig syscall.Signal) {
 	s.cmd = nil
 }
 
+// Running tells whether the process runs, or would if it were not paused.
+func (s *Server) Running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd != nil
+}
+
 // Pause stops the process without ending it: connections stay, nothing answers.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 
