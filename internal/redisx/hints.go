@@ -76,7 +76,8 @@ func (h *Hints) listen(ctx context.Context, heard func(word string), hears func(
 	asked := false // whether the connection lives, and it has not answered yet
 	for {
 		got, err := sub.ReceiveTimeout(ctx, hintsCheck)
-		if silent := (net.Error)(nil); errors.As(err, &silent) && silent.Timeout() && !asked {
+		var silence net.Error
+		if errors.As(err, &silence) && silence.Timeout() && !asked {
 			if err := sub.Ping(ctx); err != nil {
 				return err
 			}
