@@ -211,7 +211,7 @@ func TestOperatorsDocumentsKnowTheSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, setting := range regexp.MustCompile("`([A-Z][A-Z0-9]*_[A-Z0-9_]+)[=`]").FindAllStringSubmatch(string(text), -1) {
-			if !strings.Contains(string(settings), "| `"+setting[1]+"` |") {
+			if !strings.Contains(string(settings), "`"+setting[1]+"`") { // in a row, or in what is said before the rows
 				t.Errorf("%s: there is no setting %s", name, setting[1])
 			}
 		}
