@@ -460,8 +460,9 @@ func TestTheUnitReloadsItsSettings(t *testing.T) {
 	if len(copies) != 1 || len(reloads) != 2 || reloads[0] != copies[0] || !strings.Contains(reloads[1], "-HUP") {
 		t.Fatalf("before the start %q, at a reload %q", copies, reloads)
 	}
-	command, ok := strings.CutPrefix(copies[0], "+/bin/sh -c '") // as root, who alone reads the file
-	if command, ok = strings.CutSuffix(command, "'"); !ok {
+	command, begins := strings.CutPrefix(copies[0], "+/bin/sh -c '") // as root, who alone reads the file
+	command, ends := strings.CutSuffix(command, "'")
+	if !begins || !ends {
 		t.Fatalf("not a command of a shell: %s", copies[0])
 	}
 	dir := t.TempDir()

@@ -33,22 +33,30 @@ func TestAnnounce(t *testing.T) {
 		"a misspelt setting": {[]string{"ENABLE_NONCE_ORDERNG=true"}, []string{"ordering=off"}, []string{"name=ENABLE_NONCE_ORDERNG setting=ENABLE_NONCE_ORDERING"}, ""},
 		"Redis that is away": {[]string{"REDIS_ENABLED=true", "REDIS_URL=redis://:secret@127.0.0.1:1"}, []string{"127.0.0.1:1 (does not answer)"}, []string{"Redis does not answer"}, ""},
 		"nodes that do not answer": {
-			nil, []string{"operator=\"0.0.2 (", " ℏ; not checked at a node: ", "chain=0x12a ", "(block 0)"},
-			[]string{"no consensus node told the operator's balance"}, `[{"at":"query","grpc":"UNAVAILABLE"}]`,
+			nil,
+			[]string{"operator=\"0.0.2 (", " ℏ; not checked at a node: ", "chain=0x12a ", "(block 0)"},
+			[]string{"no consensus node told the operator's balance"},
+			`[{"at":"query","grpc":"UNAVAILABLE"}]`,
 		},
 		"a mirror node that does not know the operator": {
-			nil, []string{"the mirror node knows no such account, node 0.0.3 does"}, []string{"disagree whether OPERATOR_ID_MAIN exists"},
+			nil,
+			[]string{"the mirror node knows no such account, node 0.0.3 does"},
+			[]string{"disagree whether OPERATOR_ID_MAIN exists"},
 			`[{"at":"mirror","path":"/accounts/0.0.2","httpStatus":404}]`,
 		},
 		"a node that does not know the operator": {
-			nil, []string{"node 0.0.3 knows no such account, the mirror node does"}, []string{"disagree whether OPERATOR_ID_MAIN exists"},
+			nil,
+			[]string{"node 0.0.3 knows no such account, the mirror node does"},
+			[]string{"disagree whether OPERATOR_ID_MAIN exists"},
 			`[{"at":"query","status":"INVALID_ACCOUNT_ID"}]`,
 		},
 		"only a node knows": {
 			nil, []string{" ℏ; key not checked: "}, []string{"no mirror node answers"}, `[{"at":"mirror","httpStatus":503}]`,
 		},
 		"another id, and no mirror node": {
-			[]string{"OPERATOR_ID_MAIN=0.0.424242"}, []string{"there is no such account"}, []string{"OPERATOR_ID_MAIN is no account"},
+			[]string{"OPERATOR_ID_MAIN=0.0.424242"},
+			[]string{"there is no such account"},
+			[]string{"OPERATOR_ID_MAIN is no account"},
 			`[{"at":"mirror","httpStatus":503}]`,
 		},
 	} {

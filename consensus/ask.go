@@ -257,8 +257,9 @@ func isNoAccount(status hapi.ResponseCodeEnum) bool {
 	switch status {
 	case hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID, hapi.ResponseCodeEnum_ACCOUNT_ID_DOES_NOT_EXIST, hapi.ResponseCodeEnum_ACCOUNT_DELETED:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // Fields of CryptoTransferTransactionBody and what is in it.
