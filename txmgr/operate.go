@@ -154,15 +154,16 @@ func (m *Manager) Reconcile(ctx context.Context, chain, signer, actor string, o 
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	next := max(nonces.Latest, lane.NextNonce)
-	adopted := next
-	if o.Adopt {
-		pending, err := c.HighestPending(ctx, name)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-		}
-		if adopted = max(next, pending); adopted-next > maxAdopted {
-			return nil, fmt.Errorf("%w: an endpoint says that %d transactions wait; no more than %d can be adopted", ErrHalted, adopted-next, maxAdopted)
-		}
+	pending, err := c.HighestPending(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	adopted := max(next, pending)
+	switch waiting := adopted - next; {
+	case waiting > 0 && !o.Adopt:
+		return nil, fmt.Errorf("%w: %d transactions that the ledger does not know wait at nonce %d and above; reconcile with adopt to go on after them", ErrHalted, waiting, next)
+	case waiting > maxAdopted:
+		return nil, fmt.Errorf("%w: an endpoint says that %d transactions wait; no more than %d can be adopted", ErrHalted, waiting, maxAdopted)
 	}
 	lane, err = m.store.Reconcile(ctx, chain, name, actor, next, adopted)
 	m.wake.wake(chain)

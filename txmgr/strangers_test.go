@@ -2,6 +2,8 @@ package txmgr_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -57,6 +59,9 @@ func TestAdopt(t *testing.T) {
 			}
 			m := f.start("one")
 			id := m.halted(account, "reconcile with adopt")
+			if _, err := m.m.Reconcile(t.Context(), "pool", account, "test", txmgr.ReconcileOptions{}); !errors.Is(err, txmgr.ErrHalted) || !strings.Contains(fmt.Sprint(err), "3 transactions") {
+				t.Errorf("without a word about what waits: %v", err)
+			}
 			m.reconcile(account, txmgr.ReconcileOptions{Adopt: true})
 			if got := m.reaches(id, txmgr.StatusBroadcast); got.Nonce != 3 {
 				t.Errorf("after three adopted transactions the intent has nonce %d", got.Nonce)
