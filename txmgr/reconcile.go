@@ -193,7 +193,7 @@ func (w *worker) firstUse(ctx context.Context, nonces Nonces, seen *Observation)
 	}
 	if pending > nonces.Latest {
 		why := fmt.Sprintf("somebody else sends from this account: nonces %d to %d wait already; reconcile with adopt", nonces.Latest, pending-1)
-		seen.Halted = &why
+		seen.Halted, seen.FirstUse = &why, true // an operator may adopt them meanwhile
 		return nil
 	}
 	seen.NextNonce = &nonces.Latest

@@ -131,6 +131,7 @@ type Observation struct {
 	Failed     *string // an error: counts up the streak
 	Succeeded  bool    // ends the streak
 	Halted     *string
+	FirstUse   bool    // Halted was found of a lane that was not known: it is void once an operator has made the lane known
 	Paused     *string // disables the lane by itself; "" enables it again
 }
 

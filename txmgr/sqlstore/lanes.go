@@ -180,6 +180,9 @@ func (s *Store) Observe(ctx context.Context, f lease.Fence, chain, signer string
 		if o.ChainNonce != nil {
 			l.ChainNonce = *o.ChainNonce
 		}
+		if o.Halted != nil && !(o.FirstUse && l.Known) {
+			l.Halted = *o.Halted
+		}
 		if o.NextNonce != nil && (!l.Known || *o.NextNonce > l.NextNonce) {
 			l.NextNonce, l.Known = *o.NextNonce, true
 		}
@@ -195,9 +198,6 @@ func (s *Store) Observe(ctx context.Context, f lease.Fence, chain, signer string
 		}
 		if o.Succeeded {
 			l.Streak = 0
-		}
-		if o.Halted != nil {
-			l.Halted = *o.Halted
 		}
 		if o.Paused != nil {
 			l.Enabled, l.PausedReason = *o.Paused == "", *o.Paused

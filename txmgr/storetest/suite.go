@@ -168,6 +168,7 @@ func Run(t *testing.T, h Harness) {
 		"released":                testRelease,
 		"killed meanwhile":        testKilled,
 		"adopted":                 testAdopted,
+		"halt of a first use":     testHaltOfFirstUse,
 		"seen":                    testSeen,
 		"fills are charged":       testFillCharged,
 		"one hash, two tags":      testTags,
