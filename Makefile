@@ -44,8 +44,8 @@ test: setup ## unit, contract and end-to-end tests
 unit: ## the quick tests only
 	go test -short ./...
 
-race: setup ## all packages but benchmarks and end-to-end clients (both start the binary), under the race detector
-	go test -race -timeout $(TEST_LIMIT) $$(go list ./... | grep -vE '/(e2e|bench)')
+race: setup ## all packages but benchmarks, end-to-end clients (both start the binary) and the simulation, under the race detector
+	go test -race -timeout $(TEST_LIMIT) $$(go list ./... | grep -vE '/(e2e|bench|lock/locksim)')
 
 e2e: setup ## real clients against the real binary
 	go test -timeout $(TEST_LIMIT) -count=1 -p 2 ./e2e/...
