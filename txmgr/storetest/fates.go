@@ -426,32 +426,6 @@ func testAdopted(t *testing.T, r *room) {
 	}
 }
 
-// testHaltOfFirstUse: what an owner found of a lane that nobody knew yet does not undo an operator's
-// word that came meanwhile; any other halt does.
-func testHaltOfFirstUse(t *testing.T, r *room) {
-	why := "somebody else sends"
-	found := func(first bool) string {
-		t.Helper()
-		r.no(r.Observe(t.Context(), r.fence, chain, signer, txmgr.Observation{Halted: &why, FirstUse: first}))
-		return r.lane().Halted
-	}
-	r.no(r.db.Write(t.Context(), func(tx *ledger.Tx) error {
-		_, err := tx.Exec(t.Context(), "UPDATE signer_chains SET known = FALSE")
-		return err
-	}))
-	if got := found(true); got != why {
-		t.Fatalf("a lane that is not known is halted because %q", got)
-	}
-	_, err := r.Reconcile(t.Context(), chain, signer, "test", 3, 3)
-	r.no(err)
-	if got := found(true); got != "" {
-		t.Errorf("after an operator's word the lane is halted because %q", got)
-	}
-	if got := found(false); got != why {
-		t.Errorf("a halt of a known lane is %q", got)
-	}
-}
-
 // testSeen: an error is no sight of the chain, its nonce and its word are.
 func testSeen(t *testing.T, r *room) {
 	const hour = 3_600_000_000
