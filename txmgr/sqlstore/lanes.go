@@ -180,7 +180,7 @@ func (s *Store) Observe(ctx context.Context, f lease.Fence, chain, signer string
 		if o.ChainNonce != nil {
 			l.ChainNonce = *o.ChainNonce
 		}
-		if o.Halted != nil && !(o.FirstUse && l.Known) {
+		if o.Halted != nil && (!o.FirstUse || !l.Known) {
 			l.Halted = *o.Halted
 		}
 		if o.NextNonce != nil && (!l.Known || *o.NextNonce > l.NextNonce) {
