@@ -167,7 +167,7 @@ func (w *worker) maySign(ctx context.Context, line *Line) bool {
 func (w *worker) killed(ctx context.Context) bool {
 	kills, err := w.m.store.Kills(ctx)
 	w.kills = kills
-	return err != nil || kills[ScopeAll] != "" || kills[ChainScope(w.c.ID())] != "" || kills[SignerScope(w.c.ID(), w.signer)] != ""
+	return err != nil || LaneKilled(kills, w.c.ID(), w.signer)
 }
 
 // assign gives this lane its part of the queue, and returns it.

@@ -190,6 +190,11 @@ func PoolScope(chain, pool string) string { return "pool/" + chain + "/" + pool 
 // SignerScope is one signer on a chain.
 func SignerScope(chain, signer string) string { return "signer/" + chain + "/" + signer }
 
+// LaneKilled reports whether one of the switches that are on, as Kills returns them, covers a whole lane.
+func LaneKilled(kills map[string]string, chain, signer string) bool {
+	return kills[ScopeAll] != "" || kills[ChainScope(chain)] != "" || kills[SignerScope(chain, signer)] != ""
+}
+
 // Kill turns the switch of a scope on or off. While it is on, nothing of the scope is
 // accepted, assigned or signed; what is signed is followed.
 func (m *Manager) Kill(ctx context.Context, scope, actor, reason string, on bool) error {

@@ -38,7 +38,7 @@ func (c Config) usable(lane *Lane, kills map[string]string) string {
 		return "errors in a row: " + lane.LastError
 	case lane.MinBalance != nil && lane.MinBalance.Sign() > 0 && (lane.Balance == nil || lane.Balance.Cmp(lane.MinBalance) < 0):
 		return "low balance"
-	case kills[ScopeAll] != "" || kills[ChainScope(lane.Chain)] != "" || kills[SignerScope(lane.Chain, lane.Signer)] != "":
+	case LaneKilled(kills, lane.Chain, lane.Signer):
 		return "the kill switch is on"
 	default:
 		return ""

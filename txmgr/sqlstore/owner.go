@@ -85,12 +85,7 @@ func saveCounters(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) error {
 
 func laneKilled(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane) (bool, error) {
 	kills, err := killsOf(ctx, tx)
-	return killed(kills, lane), err
-}
-
-// killed reports whether a kill switch covers a whole lane.
-func killed(kills map[string]string, lane *txmgr.Lane) bool {
-	return kills[txmgr.ScopeAll] != "" || kills[txmgr.ChainScope(lane.Chain)] != "" || kills[txmgr.SignerScope(lane.Chain, lane.Signer)] != ""
+	return txmgr.LaneKilled(kills, lane.Chain, lane.Signer), err
 }
 
 // FillSlot makes a free slot one to be filled.
@@ -143,7 +138,7 @@ func (s *Store) Commit(ctx context.Context, f lease.Fence, list []*txmgr.Attempt
 			return fmt.Errorf("%w: %s", txmgr.ErrHalted, lane.Halted)
 		}
 		kills, err := killsOf(ctx, tx)
-		if err != nil || killed(kills, lane) {
+		if err != nil || txmgr.LaneKilled(kills, lane.Chain, lane.Signer) {
 			return err
 		}
 		slots, err := slotsByNonce(ctx, tx, lane, nonces(list))
