@@ -33,9 +33,7 @@ func New(cfg config.Config, version string, log *slog.Logger, further ...rpc.Met
 	if len(cfg.Idle) > 0 {
 		log.Warn("settings of other relays that have no effect here; docs/CONFIG.md says why", "settings", strings.Join(cfg.Idle, " "))
 	}
-	for _, m := range cfg.Misspelt {
-		log.Warn("a name in the environment means nothing here; is it a setting that is misspelt?", "name", m.Name, "setting", m.Near)
-	}
+	config.WarnOfMisspelt(log, cfg.Misspelt)
 	a.reloading.now = cfg
 	a.upstreams.logs = a.outageLogs()
 	if err := a.wire(); err != nil {

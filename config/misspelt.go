@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -11,6 +13,18 @@ import (
 // setting.
 type Misspelt struct {
 	Name, Near string
+}
+
+// String asks whoever reads it.
+func (m Misspelt) String() string {
+	return fmt.Sprintf("%s means nothing here; did you mean %s?", m.Name, m.Near)
+}
+
+// WarnOfMisspelt tells a log of such names.
+func WarnOfMisspelt(log *slog.Logger, all []Misspelt) {
+	for _, m := range all {
+		log.Warn("a name in the environment means nothing here; is it a setting that is misspelt?", "name", m.Name, "setting", m.Near)
+	}
 }
 
 // misspeltIn returns those names, in order.

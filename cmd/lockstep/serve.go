@@ -131,7 +131,7 @@ func runConfig(_ context.Context, args []string, std streams) error {
 	}
 	cfg, wrong := loadConfig(std)
 	for _, m := range cfg.Misspelt {
-		fmt.Fprintf(std.err, "%s means nothing here; did you mean %s?\n", m.Name, m.Near)
+		fmt.Fprintln(std.err, m)
 	}
 	if check {
 		if wrong == nil {

@@ -89,23 +89,16 @@ func loadManager(std streams) (config.Manager, *slog.Logger, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	warnOfMisspelt(log, cfg.Misspelt)
+	config.WarnOfMisspelt(log, cfg.Misspelt)
 	return cfg, log, nil
 }
 
 // withMisspelt adds to an error of the settings the names that may be misspelt.
 func withMisspelt(err error, all []config.Misspelt) error {
 	for _, m := range all {
-		err = errors.Join(err, fmt.Errorf("%s means nothing here; did you mean %s?", m.Name, m.Near))
+		err = errors.Join(err, errors.New(m.String()))
 	}
 	return err
-}
-
-// warnOfMisspelt tells of names in the environment that may be misspelt.
-func warnOfMisspelt(log *slog.Logger, all []config.Misspelt) {
-	for _, m := range all {
-		log.Warn("a name in the environment means nothing here; is it a setting that is misspelt?", "name", m.Name, "setting", m.Near)
-	}
 }
 
 func serveTxm(ctx context.Context, std streams) error {

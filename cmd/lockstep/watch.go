@@ -171,7 +171,7 @@ func watchSettings(flags *flag.FlagSet, std streams, words []string) (watch.Sett
 	if err != nil {
 		return s, nil, err
 	}
-	warnOfMisspelt(log, c.Misspelt)
+	config.WarnOfMisspelt(log, c.Misspelt)
 	return c.Watch, log, nil
 }
 
