@@ -1,16 +1,11 @@
 package pgtest
 
 import (
-	"bytes"
-	"context"
-	"database/sql"
 	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"lockstep/internal/redistest"
 )
@@ -64,39 +59,15 @@ func (s *Server) pool(port int, database string) error {
 	if err := os.WriteFile(file, []byte(settings), 0o644); err != nil { //nolint:gosec // the user of the programs reads it
 		return fmt.Errorf("pgtest: %w", err)
 	}
-	out := &bytes.Buffer{}
 	cmd := s.command("pgbouncer", file)
 	cmd.Path, cmd.Err = path, nil
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("pgtest: %w", err)
+	done, out, err := begin(cmd)
+	if err != nil {
+		return err
 	}
-	done := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(done)
-	}()
 	s.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-done
 	})
-	db, err := sql.Open("pgx", fmt.Sprintf("postgres://lockstep@127.0.0.1:%d%s?sslmode=disable&default_query_exec_mode=exec", port, database))
-	if err != nil {
-		return fmt.Errorf("pgtest: %w", err)
-	}
-	defer func() { _ = db.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	for {
-		if err = db.PingContext(ctx); err == nil {
-			return nil
-		}
-		select {
-		case <-done:
-			return fmt.Errorf("pgtest: the pooler ended: %s", strings.TrimSpace(out.String()))
-		case <-ctx.Done():
-			return fmt.Errorf("pgtest: the pooler does not answer: %w", err)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return answers(fmt.Sprintf("postgres://lockstep@127.0.0.1:%d%s?sslmode=disable&default_query_exec_mode=exec", port, database), done, out)
 }

@@ -143,19 +143,36 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 func (s *Server) launch() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := &bytes.Buffer{}
 	cmd := s.command("postgres", "-D", s.data(), "-p", strconv.Itoa(s.port))
+	done, out, err := begin(cmd)
+	if err != nil {
+		return err
+	}
+	s.cmd, s.done, s.out = cmd, done, out
+	if err = answers(s.URL("postgres"), done, out); errors.Is(err, errEnded) {
+		s.cmd = nil
+	}
+	return err
+}
+
+// begin starts a program. done is closed when it has ended; then out has all that it wrote.
+func begin(cmd *exec.Cmd) (done chan struct{}, out *bytes.Buffer, err error) {
+	out = &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("pgtest: %w", err)
+		return nil, nil, fmt.Errorf("pgtest: %w", err)
 	}
-	done := make(chan struct{})
+	done = make(chan struct{})
 	go func() {
 		_ = cmd.Wait()
 		close(done)
 	}()
-	s.cmd, s.done, s.out = cmd, done, out
-	db, err := sql.Open("pgx", s.URL("postgres"))
+	return done, out, nil
+}
+
+// answers waits until a database answers. errEnded: the program that begin started has ended before.
+func answers(database string, done <-chan struct{}, out *bytes.Buffer) error {
+	db, err := sql.Open("pgx", database)
 	if err != nil {
 		return fmt.Errorf("pgtest: %w", err)
 	}
@@ -168,10 +185,9 @@ func (s *Server) launch() error {
 		}
 		select {
 		case <-done:
-			s.cmd = nil
 			return fmt.Errorf("%w: %s", errEnded, out)
 		case <-ctx.Done():
-			return fmt.Errorf("pgtest: the server does not answer: %w", err)
+			return fmt.Errorf("pgtest: the database does not answer: %w", err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -256,4 +272,4 @@ func (s *Server) Restart() {
 	}
 }
 
-var errEnded = errors.New("pgtest: the server ended")
+var errEnded = errors.New("pgtest: the program ended")
