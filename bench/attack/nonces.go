@@ -62,22 +62,17 @@ func sendFarAhead(ctx context.Context, c *client) {
 
 // countPaid counts in the network's log what the operator paid for.
 func countPaid(ctx context.Context, t *target) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.ready.Mirror+"/devnet/consensus", http.NoBody)
+	text, err := get(ctx, t.ready.Mirror+"/devnet/consensus")
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
 	var log struct {
 		Entries []struct {
 			Sender common.Address
 			Status string
 		}
 	}
-	if err := json.NewDecoder(response.Body).Decode(&log); err != nil {
+	if err := json.Unmarshal(text, &log); err != nil {
 		return err
 	}
 	paid := 0

@@ -119,17 +119,21 @@ func memoryOf(ctx context.Context, client redis.UniversalClient) (float64, error
 }
 
 func (t *target) metrics(ctx context.Context) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url+"/metrics", http.NoBody)
+	text, err := get(ctx, t.url+"/metrics")
+	return string(text), err
+}
+
+func get(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	return string(text), err
+	return io.ReadAll(response.Body)
 }
 
 // longAnswer is how long a spoiled mirror node's lists of logs are: longer than the relay reads.
