@@ -39,7 +39,7 @@ type member struct {
 	stop func() // and wait for its end
 }
 
-const poll = 5 * time.Millisecond
+const poll = 30 * time.Millisecond
 
 // newFleet is a fleet without a manager whose signers have these names. Nothing grows old in it,
 // unless a test says so.

@@ -160,7 +160,7 @@ func TestDelegatedWindow(t *testing.T) {
 			f.delegated["alice.test"] = row.delegated
 			m := f.begin("one")
 			var ids []string
-			for range 20 {
+			for range row.want + 4 {
 				ids = append(ids, m.submit())
 			}
 			broadcast := func() (n int) {
