@@ -424,6 +424,7 @@ func TestMirrorErrors(t *testing.T) {
 // Call data that goes into a file and does not get there is an error, and nothing of the
 // transaction itself is sent. (What becomes of the file is tested in e2e/nodes.)
 func TestFileErrors(t *testing.T) {
+	t.Parallel()
 	const notStored = "its call data could not be put into a file; the transaction was not submitted"
 	large := signed(func(d *types.DynamicFeeTx) { d.To, d.Value, d.Gas, d.Data = nil, nil, 5_000_000, make([]byte, 6_000) })
 	poor := func(detail string) row {

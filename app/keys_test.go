@@ -18,6 +18,7 @@ import (
 
 // A running relay takes another file of keys. A file with a mistake changes nothing.
 func TestKeysAreReadAgain(t *testing.T) {
+	t.Parallel()
 	first, firstLine, err := apikey.New("first")
 	if err != nil {
 		t.Fatal(err)

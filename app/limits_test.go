@@ -212,6 +212,7 @@ func TestBudgetComesBack(t *testing.T) {
 // What was set aside for transactions that came to nothing, or cost nothing, is free
 // again.
 func TestBudgetIsGivenBack(t *testing.T) {
+	t.Parallel()
 	network := chain(t)
 	// Room for one reservation at a time, and no more.
 	relay := relayOn(t, network, "HBAR_RATE_LIMIT_TINYBAR=100000", oneWindow)

@@ -16,6 +16,7 @@ import (
 // A method's own limit counts in place of its tier's, in memory and over Redis, and a running relay
 // takes another one. Whoever calls too often is told so as at the limits of tiers.
 func TestLimitsOfMethods(t *testing.T) {
+	t.Parallel()
 	for name, more := range map[string]func(t *testing.T) []string{
 		"in memory": func(*testing.T) []string { return nil },
 		"over Redis": func(t *testing.T) []string {

@@ -16,6 +16,7 @@ import (
 // nothing was submitted, and that it may be sent again. Only the first of the queue finds that out;
 // the others are told, and none of them hears that its nonce is wrong, since it is not.
 func TestQueueWithoutNodes(t *testing.T) {
+	t.Parallel()
 	const busy = "Transaction rejected: BUSY - the consensus nodes take no transactions at the moment; nothing was submitted, send it again"
 	for name, test := range map[string]struct {
 		network func(t *testing.T, nodes int) string // of nodes that cannot be reached; nil: nodes that are busy

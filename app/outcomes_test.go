@@ -42,6 +42,7 @@ var impatient = []string{"SDK_REQUEST_TIMEOUT=8000", "SDK_GRPC_DEADLINE=4000"}
 // with what happened. Trials whose names begin with BUG are those where established relays
 // answer with the hash of a transaction that was never executed.
 func TestOutcomes(t *testing.T) {
+	t.Parallel()
 	executed := func(rules string, offers int64, settings ...string) trial {
 		return trial{rules: rules, settings: settings, outcome: "executed", trace: "sent", spent: true, offers: offers}
 	}
@@ -116,7 +117,7 @@ func TestOutcomes(t *testing.T) {
 		"receipt: broken":          executed(`[{"at":"receipt","dropBefore":true,"times":3}]`, 1),
 		"receipt: an error":        executed(`[{"at":"receipt","grpc":"UNAVAILABLE","times":3}]`, 1),
 		"receipt: broken for ever": executed(`[{"at":"receipt","dropBefore":true}]`, 1), // the mirror node tells
-		"receipt: not yet, always": {rules: `[{"at":"receipt","status":"UNKNOWN"}]`, settings: impatient, code: -32010, message: unknown, outcome: "open", trace: "timedout", spent: true, offers: 1},
+		"receipt: not yet, always": {rules: `[{"at":"receipt","status":"UNKNOWN"},{"at":"mirror","path":"/contracts/results/","httpStatus":404}]`, settings: impatient, code: -32010, message: unknown, outcome: "open", trace: "timedout", spent: true, offers: 1},
 
 		// What is looked up beforehand.
 		"mirror: overloaded":        upstream(`[{"at":"mirror","httpStatus":429}]`),
@@ -278,6 +279,7 @@ func asText(t *testing.T, v any) string {
 // asked for the receipt, the relay waits for it, or says that the mirror node is in trouble,
 // and never that there is none.
 func TestReceiptThroughTrouble(t *testing.T) {
+	t.Parallel()
 	const upstream = -32020
 	for name, test := range map[string]struct {
 		fault string // of a request for the result

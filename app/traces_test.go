@@ -159,6 +159,7 @@ func rawTransaction(r *relay, a *account, nonce uint64) string {
 // One trace leads from a trusted caller's request through the lock, the checks and the node to the mirror node, which
 // hears of it, too. Logs and histograms name it.
 func TestTraceOfATransaction(t *testing.T) {
+	t.Parallel()
 	w, c := newWorld(t), newTraces(t)
 	var heard sync.Map
 	w.spoilMirror(t, func(r *http.Request) mirrorrest.Fault {
@@ -289,6 +290,7 @@ func (r *relay) openMetrics() string {
 
 // Each call of a batch has its span, one that fails says why; a message over WebSocket has a trace of its own.
 func TestTracesOfBatchesAndMessages(t *testing.T) {
+	t.Parallel()
 	w, c := newWorld(t), newTraces(t)
 	r := w.relay(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL)
 	sender := w.account(t)
@@ -322,6 +324,7 @@ func TestTracesOfBatchesAndMessages(t *testing.T) {
 
 // A stranger's traceparent decides nothing: neither which trace is gone on with, nor whether it is recorded.
 func TestATraceparentOfAStranger(t *testing.T) {
+	t.Parallel()
 	w, c := newWorld(t), newTraces(t)
 	r := w.relay(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL, "TRUSTED_PROXIES=10.0.0.0/8")
 	r.post(`{"jsonrpc":"2.0","id":1,"method":"eth_gasPrice","params":[]}`, "00-"+callersTrace+"-"+callersSpan+"-00")
@@ -342,6 +345,7 @@ func TestATraceparentOfAStranger(t *testing.T) {
 
 // A collector that refuses everything costs the traces alone, and is told to the log once.
 func TestACollectorThatFails(t *testing.T) {
+	t.Parallel()
 	w, c := newWorld(t), newTraces(t)
 	c.breaks(true)
 	r := w.relay(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL)

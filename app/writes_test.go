@@ -132,6 +132,7 @@ func TestPendingTransaction(t *testing.T) {
 // The record of a transaction tells every step, in the words of established relays, and
 // receipts of rejected ones say why there is none.
 func TestLifecycle(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	r := w.relay(t, "TX_STATUS_TRACING=true", "READ_YOUR_WRITES_WAIT_MS=200", "ENABLE_NONCE_ORDERING=true")
 	t.Run("executed", func(t *testing.T) {

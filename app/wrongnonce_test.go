@@ -66,6 +66,7 @@ func (v volley) fire(t *testing.T, sender devnet.Account, relays []*app.App) map
 // operator's cost, than WRONG_NONCE_BUDGET says; and an honest burst of 500 is executed whole. A lane recovers for
 // 5 s only, so that the attacks end soon.
 func TestWrongNonceAttacks(t *testing.T) {
+	t.Parallel()
 	const budget, size = 10, 60
 	attacks := map[string]volley{
 		"far ahead":   shots(size, func(i int) shot { return shot{nonce: uint64(1000 + 3*i), relay: i} }),
