@@ -2,6 +2,12 @@
 
 VERSION ?= $(shell git describe --tags --always 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
+# Everything is compiled as what is published is, so that checks, tests and packages share what one of them has compiled.
+# Only the race detector, which needs C, has a second set.
+export GOFLAGS := -trimpath $(shell go env GOFLAGS)
+export CGO_ENABLED := 0
+race soakconns build-race: export CGO_ENABLED := 1
+
 # Tools have a module of their own, so that what they need is not what the product needs.
 TOOL := go tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
@@ -13,7 +19,7 @@ SIM_TIME ?= 10m
 SIM_FIRST ?= 0
 comma := ,
 
-.PHONY: help dev build build-race release install setup test unit race e2e soak soak-state soakconns chaos chaos-watch chaos-txm lint fmt alerts chart generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
+.PHONY: help dev build build-race release install setup test unit race e2e soak soak-state soakconns chaos chaos-watch chaos-txm vet lint fmt alerts chart generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,7 +29,7 @@ dev: build ## build and start a chain and a relay in one process
 
 BINARY ?= bin/lockstep
 build: ## build bin/lockstep
-	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BINARY) ./cmd/lockstep
+	go build -ldflags '$(LDFLAGS)' -o $(BINARY) ./cmd/lockstep
 
 PLATFORMS ?= linux/amd64,linux/arm64
 release: ## make what is published, in dist/: packages, archives, an image, checksums (VERSION=1.2.3), and check how that is made
@@ -50,7 +56,7 @@ unit: ## the quick tests only
 	go test -short ./...
 
 race: setup ## unit and contract tests under the race detector, which needs a C compiler
-	go test $(if $(filter 1,$(shell go env CGO_ENABLED)),-race) -timeout $(TEST_LIMIT) $$(go list ./... | grep -vE '/e2e|$(UNRACED)')
+	go test -race -timeout $(TEST_LIMIT) $$(go list ./... | grep -vE '/e2e|$(UNRACED)')
 
 e2e: setup ## real clients against the real binary
 	go test -timeout $(TEST_LIMIT) -count=1 -p 2 ./e2e/...
@@ -72,6 +78,9 @@ chaos-watch: setup ## kill and stop event watchers for ten minutes (CHAOS_TIME=1
 
 chaos-txm: setup ## kill transaction managers, their database and their nodes for ten minutes (CHAOS_TIME=10m)
 	LOCKSTEP_CHAOS_TIME=$(CHAOS_TIME) go test -count=1 -v -timeout 24h -run TestChaos ./e2e/txm
+
+vet: ## the compiler's own checks
+	go vet ./...
 
 lint: ## static checks and the shape of the tree
 	$(TOOL) golangci-lint run ./...
@@ -128,7 +137,7 @@ attack: $(if $(RACE),build-race,build) ## do to a relay what a stranger may do, 
 	go run ./bench/attack $(if $(RACE),-race -lockstep bin/lockstep-race,-lockstep bin/lockstep) $(if $(ATTACKS),-attacks $(ATTACKS))
 
 build-race:
-	go build -race -trimpath -o bin/lockstep-race ./cmd/lockstep
+	go build -race -o bin/lockstep-race ./cmd/lockstep
 
 fuzz: ## run every fuzz target for FUZZTIME each
 	./scripts/fuzz.sh $(FUZZTIME)
