@@ -123,7 +123,9 @@ func (a *App) wire() (err error) {
 	a.keys = apikey.NewRing(cfg.RPC.Keys.APIKeys)
 	quotas := limit.NewQuotas(a.redis, cfg.Limit.RedisTimeout.Duration())
 	a.dispatcher, err = rpc.NewDispatcher(cfg.RPC, methods, rpc.Options{
-		Logger: a.log, Metrics: metrics, Limiter: limiter, Keys: a.keys, Quotas: quotas, Unknown: ethapi.UnknownMethod, Memory: a.memory, Heavy: budget.NewHeavyReads(cfg.Budget), Processors: processors, Tracer: a.tracer,
+		Logger: a.log, Metrics: metrics, Limiter: limiter, Keys: a.keys, Quotas: quotas, Unknown: ethapi.UnknownMethod,
+		NotInBatches: cfg.API.NotInBatches, Notification: ethapi.Notification,
+		Memory: a.memory, Heavy: budget.NewHeavyReads(cfg.Budget), Processors: processors, Tracer: a.tracer,
 	})
 	if err != nil {
 		return err

@@ -38,6 +38,8 @@ type Config struct {
 	ClientName string `env:"WEB3_CLIENT_NAME"`
 	// How long a request for a receipt or a transaction that this fleet sent waits until the mirror node shows it. 0 = not at all. Milliseconds.
 	ReadYourWrites envx.Millis `env:"READ_YOUR_WRITES_WAIT_MS" envDefault:"5000"`
+	// Methods that are refused inside batches, over HTTP and WebSocket. Profile hiero only: Ethereum nodes take every method there.
+	NotInBatches envx.Strings `env:"BATCH_REQUESTS_DISALLOWED_METHODS" envDefault:"debug_traceTransaction,debug_traceBlockByNumber,eth_newFilter,eth_uninstallFilter,eth_getFilterChanges,eth_getFilterLogs,eth_newBlockFilter,eth_newPendingTransactionFilter"`
 	// How many look-ups one request makes at the same time.
 	Concurrency int `env:"READ_CONCURRENCY" envDefault:"32"`
 

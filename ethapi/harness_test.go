@@ -131,7 +131,7 @@ func newRelay(t testing.TB, node *mirrorNode, change ...func(*settings)) *relay 
 	if err != nil {
 		t.Fatal(err)
 	}
-	dispatcher, err := rpc.NewDispatcher(s.RPC, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod})
+	dispatcher, err := rpc.NewDispatcher(s.RPC, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod, NotInBatches: s.API.NotInBatches})
 	if err != nil {
 		t.Fatal(err)
 	}

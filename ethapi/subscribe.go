@@ -13,6 +13,9 @@ import (
 	"lockstep/rpc"
 )
 
+// Notification is the method of the notifications that subscribers get.
+const Notification = "eth_subscription"
+
 // Subscriptions are eth_subscribe and eth_unsubscribe, with one follower of the chain for the whole process, and
 // the hub that knows who wants what. Run follows the chain.
 type Subscriptions struct {

@@ -121,7 +121,7 @@ func (s *stage) serve(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dispatcher, err := rpc.NewDispatcher(s.settings.RPC, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod})
+	dispatcher, err := rpc.NewDispatcher(s.settings.RPC, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod, Notification: Notification})
 	if err != nil {
 		t.Fatal(err)
 	}

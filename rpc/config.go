@@ -99,9 +99,6 @@ type BatchConfig struct {
 	// Maximum number of items of one batch that run at the same time, besides the two-phase ones,
 	// which all take their place in line at once.
 	Concurrency int `env:"BATCH_REQUESTS_CONCURRENCY" envDefault:"100"`
-	// Methods that are refused inside batches, over HTTP and WebSocket. Profile hiero
-	// only: Ethereum nodes take every method there.
-	Disallowed envx.Strings `env:"BATCH_REQUESTS_DISALLOWED_METHODS" envDefault:"debug_traceTransaction,debug_traceBlockByNumber,eth_newFilter,eth_uninstallFilter,eth_getFilterChanges,eth_getFilterLogs,eth_newBlockFilter,eth_newPendingTransactionFilter"`
 }
 
 // WebSocketConfig holds the settings of the WebSocket server.

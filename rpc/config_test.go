@@ -26,21 +26,17 @@ func TestConfigDefaults(t *testing.T) {
 		t.Errorf("the defaults are not valid: %v", err)
 	}
 	want := testConfig()
-	want.Batch.Disallowed = c.Batch.Disallowed // the tests have a shorter list
 	want.HTTP.DrainTimeout, want.WebSocket.WriteTimeout = envx.Millis(20*time.Second), envx.Millis(10*time.Second)
 	want.WebSocket.InactivityTTL, want.WebSocket.PingInterval = envx.Millis(5*time.Minute), envx.Millis(100*time.Second)
 	if diff := cmp.Diff(want, c, cmp.AllowUnexported(apikey.File{})); diff != "" {
 		t.Errorf("defaults differ from what the tests use: (-want +got)\n%s", diff)
-	}
-	if len(c.Batch.Disallowed) != 8 {
-		t.Errorf("disallowed in batches: got %v", c.Batch.Disallowed)
 	}
 }
 
 func TestConfigFromEnvironment(t *testing.T) {
 	c, err := load(map[string]string{
 		"RELAY_PROFILE": "ethereum", "RPC_HTTP_API": `["eth","net"]`, "SERVER_REQUEST_TIMEOUT_MS": "1500",
-		"WS_PING_INTERVAL": "0", "WS_INPUT_SIZE_LIMIT": "-1", "BATCH_REQUESTS_DISALLOWED_METHODS": "",
+		"WS_PING_INTERVAL": "0", "WS_INPUT_SIZE_LIMIT": "-1",
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -35,6 +35,10 @@ type Options struct {
 	// Unknown is the answer to a method that is not in the table, or not on this transport;
 	// served says whether the transport serves its namespace. nil: method not found.
 	Unknown func(name string, t Transport, served bool) *eth.Error
+	// NotInBatches are the methods that are refused inside batches. Profile hiero only.
+	NotInBatches []string
+	// Notification is the method of the notifications that subscribers get; needed where methods send any.
+	Notification string
 	// Memory bounds what requests hold; nil: no limit.
 	Memory *budget.Memory
 	// Heavy gives turns to calls that have a Weight; nil: all run at once.
@@ -64,6 +68,7 @@ type Dispatcher struct {
 	tracer     *telemetry.Tracer
 	proxies    proxies
 	admission  *admission
+	notice     string // what begins each notification
 	storeType  string // label of the limiter's counts
 
 	httpInFlight, wsInFlight prometheus.Gauge
@@ -112,6 +117,7 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 		tracer:    o.Tracer,
 		proxies:   c.proxies(),
 		admission: newAdmission(&c, o.Metrics),
+		notice:    noticeHead(o.Notification),
 		storeType: "LruRateLimit",
 
 		httpInFlight: o.Metrics.inFlight.WithLabelValues(TransportHTTP.String()),
@@ -132,7 +138,7 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 	}
 	var disallowed map[string]bool
 	if c.Profile == ProfileHiero {
-		disallowed = set(c.Batch.Disallowed)
+		disallowed = set(o.NotInBatches)
 	}
 	for name, m := range r.methods {
 		api := Namespace(name)

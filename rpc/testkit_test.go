@@ -40,10 +40,7 @@ func testConfig() Config {
 			APIs: apis, InputSizeLimit: 1, Plain: !netHTTPAlone, ConnectionLimit: 16384, ConnectionLimitPerIP: 1024, RequestTimeout: ms(60000), KeepAliveTimeout: ms(650000),
 			HeadersTimeout: ms(660000), DrainTimeout: envx.Millis(patience),
 		},
-		Batch: BatchConfig{
-			Enabled: true, MaxSize: 100, Concurrency: 100,
-			Disallowed: envx.Strings{"eth_newFilter", "debug_traceTransaction"},
-		},
+		Batch: BatchConfig{Enabled: true, MaxSize: 100, Concurrency: 100},
 		WebSocket: WebSocketConfig{
 			APIs: apis, BatchEnabled: true, BatchMaxSize: 20, ConnectionLimit: 10, ConnectionLimitPerIP: 10,
 			InputSizeLimit: 1, InactivityTTL: ms(3600000), PingInterval: ms(3600000), MaxInFlight: 128,
@@ -165,6 +162,9 @@ func testTier(c RateLimitConfig) func(string) int {
 	}
 }
 
+// testNotification is the method of the notifications that subscribers of the tests get.
+const testNotification = "test_subscription"
+
 func testDispatcher(t testing.TB, c Config, o Options, methods ...Method) *Dispatcher {
 	t.Helper()
 	if methods == nil {
@@ -176,6 +176,12 @@ func testDispatcher(t testing.TB, c Config, o Options, methods ...Method) *Dispa
 	}
 	if o.Unknown == nil {
 		o.Unknown = testUnknown
+	}
+	if o.NotInBatches == nil {
+		o.NotInBatches = []string{"eth_newFilter", "debug_traceTransaction"}
+	}
+	if o.Notification == "" {
+		o.Notification = testNotification
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

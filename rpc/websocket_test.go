@@ -360,7 +360,7 @@ func TestFrames(t *testing.T) {
 		done := make(chan error, 1)
 		out = newOutbox(func() {
 			go func() {
-				_, err := out.flush(&chunkWriter{conn: ws.NetConn(), timeout: patience, buf: make([]byte, 0, scratchSize)})
+				_, err := out.flush(&chunkWriter{conn: ws.NetConn(), timeout: patience, notice: noticeHead(testNotification), buf: make([]byte, 0, scratchSize)})
 				done <- err
 			}()
 		})
@@ -378,7 +378,7 @@ func TestFrames(t *testing.T) {
 		if got := receive(t, ws); got != payload {
 			t.Errorf("%d bytes: payload differs", n)
 		}
-		want := `{"jsonrpc":"2.0","method":"eth_subscription","params":{"result":` + payload + `,"subscription":"0xab"}}`
+		want := `{"jsonrpc":"2.0","method":"test_subscription","params":{"result":` + payload + `,"subscription":"0xab"}}`
 		if got := receive(t, ws); got != want {
 			t.Errorf("%d bytes: notification differs", n)
 		}

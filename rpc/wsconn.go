@@ -382,7 +382,7 @@ func (c *wsConn) count(ex *exchange) {
 // write sends what is in the outbox.
 func (c *wsConn) write() {
 	scratch := c.server.scratches.Get().(*[]byte)
-	w := chunkWriter{conn: c.net, timeout: c.server.config.WriteTimeout.Duration(), buf: (*scratch)[:0]}
+	w := chunkWriter{conn: c.net, timeout: c.server.config.WriteTimeout.Duration(), notice: c.server.d.notice, buf: (*scratch)[:0]}
 	last, err := c.out.flush(&w)
 	c.server.scratches.Put(scratch)
 	if err != nil {

@@ -209,7 +209,7 @@ func TestWebSocketNotify(t *testing.T) {
 		t.Fatal("a notification was not taken")
 	}
 	compareJSON(t, "notification", receive(t, ws),
-		`{"jsonrpc":"2.0","method":"eth_subscription","params":{"result":{"n":1},"subscription":"0x1"}}`)
+		`{"jsonrpc":"2.0","method":"test_subscription","params":{"result":{"n":1},"subscription":"0x1"}}`)
 	large := []byte(`"` + strings.Repeat("x", megabyte) + `"`)
 	for conn.Notify("0x1", large) {
 	}

@@ -51,9 +51,13 @@ func (f *frame) sent() {
 	}
 }
 
-// What surrounds the result in a notification, in three parts.
+// noticeHead is what goes before the result in a notification. The method is one of this program's own.
+func noticeHead(method string) string {
+	return `{"jsonrpc":"2.0","method":"` + method + `","params":{"result":`
+}
+
+// What goes behind the result, before the subscription's id and behind it.
 const (
-	noticeHead   = `{"jsonrpc":"2.0","method":"eth_subscription","params":{"result":`
 	noticeMiddle = `,"subscription":"`
 	noticeTail   = `"}}`
 )
@@ -61,12 +65,12 @@ const (
 // frameCost is about what a waiting frame costs besides its payload, in bytes.
 const frameCost = 128
 
-// length is the number of bytes inside the frame.
-func (f *frame) length() int {
+// length is the number of bytes inside the frame. If it is a notification, it begins with notice.
+func (f *frame) length(notice string) int {
 	if f.subscription == "" {
 		return f.content()
 	}
-	return len(noticeHead) + len(f.payload) + len(noticeMiddle) + len(f.subscription) + len(noticeTail)
+	return len(notice) + len(f.payload) + len(noticeMiddle) + len(f.subscription) + len(noticeTail)
 }
 
 func (f *frame) cost() int { return frameCost + f.content() }
@@ -80,10 +84,10 @@ func (f *frame) content() int {
 }
 
 // appendHead appends what goes before the payload.
-func (f *frame) appendHead(dst []byte) []byte {
+func (f *frame) appendHead(dst []byte, notice string) []byte {
 	const final = 0x80
 	dst = append(dst, final|f.opcode)
-	switch n := f.length(); {
+	switch n := f.length(notice); {
 	case n < 126:
 		dst = append(dst, byte(n))
 	case n < 1<<16:
@@ -94,7 +98,7 @@ func (f *frame) appendHead(dst []byte) []byte {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(n))
 	}
 	if f.subscription != "" {
-		dst = append(dst, noticeHead...)
+		dst = append(dst, notice...)
 	}
 	return dst
 }
@@ -272,16 +276,17 @@ func (o *outbox) flush(w *chunkWriter) (last bool, err error) {
 type chunkWriter struct {
 	conn    net.Conn
 	timeout time.Duration
+	notice  string // what begins each notification
 	buf     []byte // of scratchSize
 }
 
 func (w *chunkWriter) frame(f *frame) error {
-	if len(w.buf)+f.length()+frameCost > cap(w.buf) {
+	if len(w.buf)+f.length(w.notice)+frameCost > cap(w.buf) {
 		if err := w.flush(); err != nil {
 			return err
 		}
 	}
-	w.buf = f.appendHead(w.buf)
+	w.buf = f.appendHead(w.buf, w.notice)
 	if len(f.payload) > cap(w.buf)/2 {
 		if err := w.through(f.payload); err != nil {
 			return err
