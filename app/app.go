@@ -45,7 +45,7 @@ type App struct {
 	memory *budget.Memory
 	clients
 	costs         *costs
-	cache         *cache.Redis // works with cacheRedis only
+	cache         *cache.Redis
 	locks         *lock.Service
 	mirror        *mirror.Client
 	consensus     *consensus.Client
@@ -146,9 +146,7 @@ func (a *App) Run(ctx context.Context) error {
 	below.Go(func() error { return a.mirror.Run(backstage) })
 	below.Go(func() error { return a.budget.Run(backstage) })
 	below.Go(func() error { return a.costs.run(backstage) })
-	if a.cacheRedis != nil {
-		below.Go(func() error { return a.cache.Run(backstage) })
-	}
+	below.Go(func() error { return a.cache.Run(backstage) })
 	below.Go(func() error { return a.subscriptions.Run(backstage) })
 	below.Go(func() error { return a.pool.Run(backstage) })
 	below.Go(func() error { return a.promises.Run(backstage, a.takeOver) })

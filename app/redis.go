@@ -67,12 +67,20 @@ func (c *clients) close() (errs []error) {
 	return errs
 }
 
-// sharedFilters is the fleet's store of filters; nil if they are kept in this process.
-func (a *App) sharedFilters() ethapi.FilterStore {
-	if a.filterRedis == nil {
-		return nil
+// openCache makes the store of what cannot change, which may be off.
+func (a *App) openCache() {
+	a.cache = cache.Disabled()
+	if a.cacheRedis != nil {
+		a.cache = cache.New(a.cfg.Cache, a.cacheRedis, a.log)
 	}
+}
+
+// filters is the store of filters: the fleet's, or one in this process.
+func (a *App) filters() ethapi.FilterStore {
 	api := a.cfg.API
+	if a.filterRedis == nil {
+		return ethapi.LocalFilters(api)
+	}
 	return cache.NewFilters(a.filterRedis, cache.FilterBounds{
 		Count: api.MaxFilters, Bytes: api.MaxFilterBytes, TTL: api.FilterTTL.Duration(), Timeout: api.SharedFiltersTimeout.Duration(),
 	})

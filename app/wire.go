@@ -15,7 +15,6 @@ import (
 	"lockstep/ethapi"
 	"lockstep/internal/apikey"
 	"lockstep/internal/budget"
-	"lockstep/internal/cache"
 	"lockstep/internal/limit"
 	"lockstep/internal/telemetry"
 	"lockstep/lock"
@@ -51,15 +50,11 @@ func (a *App) wire() (err error) {
 	if err = a.openRedis(); err != nil {
 		return err
 	}
-	a.cache = cache.New(cfg.Cache, a.cacheRedis, a.log)
 	if a.locks, err = lock.New(cfg.Lock, lock.Deps{Redis: a.lockRedis, Log: a.log}); err != nil {
 		return err
 	}
-	options := mirror.Options{Log: a.log, Origin: origin, WentBack: a.wentBack}
-	if a.cacheRedis != nil {
-		options.Store = a.cache
-	}
-	if a.mirror, err = mirror.New(cfg.Mirror, options); err != nil {
+	a.openCache()
+	if a.mirror, err = mirror.New(cfg.Mirror, mirror.Options{Log: a.log, Origin: origin, WentBack: a.wentBack, Store: a.cache}); err != nil {
 		return err
 	}
 	if a.consensus, err = consensus.New(cfg.Consensus, a.log); err != nil {
@@ -104,7 +99,7 @@ func (a *App) wire() (err error) {
 	processors := budget.NewProcessors(cfg.Budget)
 	api, err := ethapi.New(cfg.API, ethapi.Deps{
 		ChainID: uint64(cfg.Server.ChainID), Version: a.version, Profile: cfg.RPC.Profile, Mirror: a.mirror,
-		Operator: a.operator(), MaxCallGas: cfg.Precheck.MaxGasLimit, Filters: a.sharedFilters(), Log: a.log,
+		Operator: a.operator(), MaxCallGas: cfg.Precheck.MaxGasLimit, Filters: a.filters(), Log: a.log,
 		Processors: processors, Pool: a.pool, PoolAPI: cfg.Pool.API, Trace: a.trace, NoAdmin: cfg.Server.DisableAdmin, Settings: a.settings,
 		HTTPAPIs: cfg.RPC.HTTP.APIs, WebSocketAPIs: cfg.RPC.WebSocket.APIs,
 	})

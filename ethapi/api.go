@@ -110,7 +110,7 @@ type Deps struct {
 	Operator *common.Address
 	// MaxCallGas caps the gas of eth_call; 0 is 15,000,000.
 	MaxCallGas uint64
-	Filters    FilterStore   // nil: filters are kept in this process
+	Filters    FilterStore   // nil: LocalFilters
 	Processors *budget.Turns // of simulations; nil: half of the processors
 	// HTTPAPIs and WebSocketAPIs are the namespaces served there, for rpc_modules.
 	HTTPAPIs, WebSocketAPIs []string
@@ -160,7 +160,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		deps.Trace = lifecycle.Disabled()
 	}
 	if deps.Filters == nil {
-		deps.Filters = newLocalFilters(cfg.MaxFilters, cfg.MaxFilterBytes, cfg.FilterTTL.Duration())
+		deps.Filters = LocalFilters(cfg)
 	}
 	document, err := OpenRPC(deps.Version, deps.Profile)
 	if err != nil {

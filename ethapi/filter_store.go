@@ -51,6 +51,11 @@ type localFilter struct {
 	expires time.Time // guarded by localFilters.mu
 }
 
+// LocalFilters makes a store of filters in this process.
+func LocalFilters(cfg Config) FilterStore {
+	return newLocalFilters(cfg.MaxFilters, cfg.MaxFilterBytes, cfg.FilterTTL.Duration())
+}
+
 func newLocalFilters(most, bytes int, ttl time.Duration) *localFilters {
 	return &localFilters{ttl: ttl, max: most, maxBytes: bytes, byID: make(map[string]*list.Element), order: list.New()}
 }

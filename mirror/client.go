@@ -24,7 +24,7 @@ type Client struct {
 	never   map[string]bool // results of transactions that never ran
 	flights fetch.Flights
 
-	store      Store                  // nil: none
+	store      Store
 	chainKey   atomic.Pointer[string] // see chain
 	unreadable prometheus.Counter
 
@@ -48,7 +48,7 @@ type Options struct {
 	Log *slog.Logger
 	// Origin tells on whose behalf a request is made; nil for nobody's.
 	Origin func(context.Context) Origin
-	// Store is shared with other relays; nil for none.
+	// Store is shared with other relays; nil is one that keeps nothing.
 	Store Store
 	// WentBack is called when a development network has gone back to an earlier state: all knowledge of later
 	// blocks is wrong, and the client has forgotten it. It must not read from the client. Nil: nothing is called.
@@ -76,6 +76,9 @@ func New(config Config, options Options) (*Client, error) {
 		lists:   newCache[uint64, []*ContractResult](config.CacheEntries, config.CacheBytes/4),
 		logs:    newCache[uint64, []*Log](config.CacheEntries, config.CacheBytes/4),
 		aliases: newCache[hedera.ID, common.Address](config.CacheEntries*10, config.CacheBytes/8),
+	}
+	if c.store == nil {
+		c.store = noStore{}
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)

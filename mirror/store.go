@@ -13,7 +13,16 @@ type Store interface {
 	// Put keeps a value, sooner or later or not at all. It does not wait, and the value
 	// must not be changed after it.
 	Put(key string, value []byte)
+	// Enabled tells whether it keeps anything. If not, nobody needs to encode records for it.
+	Enabled() bool
 }
+
+// noStore is a Store that keeps nothing.
+type noStore struct{}
+
+func (noStore) Get(context.Context, string) []byte { return nil }
+func (noStore) Put(string, []byte)                 {}
+func (noStore) Enabled() bool                      { return false }
 
 // Kinds of what is kept in the store.
 const (
@@ -27,7 +36,7 @@ const (
 
 // stored looks for a record in the store. A record that cannot be read counts as missing.
 func stored[T any](ctx context.Context, c *Client, kind, key string, fields func(*coder, *T)) *T {
-	if c.store == nil {
+	if !c.store.Enabled() {
 		return nil
 	}
 	chain := c.chain(ctx)
@@ -47,7 +56,7 @@ func stored[T any](ctx context.Context, c *Client, kind, key string, fields func
 
 // store puts a record into the store.
 func store[T any](c *Client, kind, key string, value *T, fields func(*coder, *T)) {
-	if c.store == nil {
+	if !c.store.Enabled() {
 		return
 	}
 	if chain := c.chainKey.Load(); chain != nil {
