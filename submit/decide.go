@@ -222,15 +222,3 @@ const (
 	backTurnLost = "turn_lost"      // nothing of it was sent
 	backNotTaken = "not_taken"      // its hash was promised, and no node takes it at the moment
 )
-
-// predecessor returns the transaction that the lane handed over last, and its node, if
-// its verdict is still open. An id that cannot be read is ignored: other programs may write to
-// the store that it comes from.
-func predecessor(next lock.Next) (id hedera.TransactionID, node hedera.ID, open bool) {
-	if !next.Predecessor.Open {
-		return id, node, false
-	}
-	id, badID := hedera.ParseTransactionID(next.Predecessor.TxID)
-	node, badNode := hedera.ParseID(next.Predecessor.Node)
-	return id, node, badID == nil && badNode == nil
-}

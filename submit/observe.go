@@ -6,7 +6,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/eth"
-	"lockstep/internal/hedera"
 	"lockstep/internal/lifecycle"
 )
 
@@ -43,25 +42,6 @@ func (s *Submitter) received(e *Entry) {
 		s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Queued})
 	}
 	s.pool.Add(e.tx)
-}
-
-// noteAttempts notes every attempt, for the trace.
-func (s *Submitter) noteAttempts(e *Entry) func(hedera.ID, hedera.TransactionID) {
-	attempt := 0
-	return func(node hedera.ID, id hedera.TransactionID) {
-		attempt++
-		s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Submitted, Node: node, Attempt: attempt, Transaction: id})
-	}
-}
-
-func (s *Submitter) acceptedBy(e *Entry, p Pending) {
-	s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Accepted, Node: p.Node(), Transaction: p.ID()})
-	s.pool.Accepted(e.tx)
-}
-
-// unclear notes that a client is told that the outcome is not known.
-func (s *Submitter) unclear(e *Entry, p Pending) {
-	s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Unknown, Node: p.Node(), Transaction: p.ID()})
 }
 
 // concluded spreads the final result.

@@ -71,6 +71,12 @@ func (r Result) status(none string) string {
 	return r.Status.String()
 }
 
+// stamp names the transaction in a result.
+func (e *Entry) stamp(r Result) Result {
+	r.Hash = e.tx.Hash()
+	return r
+}
+
 // notSent is the result of a transaction of which no byte left this process.
 func notSent(err error) Result { return Result{Outcome: NotSent, Err: err} }
 

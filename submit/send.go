@@ -8,18 +8,18 @@ import (
 	"lockstep/consensus"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
+	"lockstep/internal/lifecycle"
 	"lockstep/lock"
 )
 
 // handOver hands the transaction to the sender's node, and tells the lane what came of it.
 func (s *Submitter) handOver(lease *lock.Lease, e *Entry, next lock.Next, known known) turn {
 	ctx, nonce := lease.Context(), e.tx.Nonce()
-	raw, callData, err := e.body(ctx)
-	if err != nil {
+	submission := s.submission(lease, e, next, known)
+	var err error
+	if submission.Ethereum, submission.CallData, err = e.body(ctx); err != nil {
 		return unlessLost(lease, e, turn{end: failed, result: notSent(factError(err))})
 	}
-	submission := s.submission(lease, e, next, known)
-	submission.Ethereum, submission.CallData = raw, callData
 	if wait, err := s.takeRisk(ctx, e, next.Nonce); err != nil {
 		if wait && s.holdBack(lease, e, lock.Next{Step: lock.HoldBack}) {
 			return turn{end: again}
@@ -58,32 +58,6 @@ func (s *Submitter) handOver(lease *lock.Lease, e *Entry, next lock.Next, known 
 	return s.notTaken(lease, e, err)
 }
 
-// notTaken is the turn of a transaction that no node has.
-func (s *Submitter) notTaken(lease *lock.Lease, e *Entry, err error) turn {
-	r := s.submissionError(err)
-	t := turn{end: failed, cause: r.Err, result: r}
-	if predecessorOpen(err) {
-		t.end = hopeless
-	}
-	if r.Outcome == NotSent && (r.passing || errors.Is(err, lock.ErrLost)) {
-		return unlessLost(lease, e, t)
-	}
-	return t
-}
-
-// unlessLost returns the end of a turn in which nothing was sent. If the turn was lost, the transaction takes a
-// new place: this process may have stood still, so the failure says nothing of nodes or of the transaction.
-func unlessLost(lease *lock.Lease, e *Entry, t turn) turn {
-	if !errors.Is(lease.Check(), lock.ErrLost) {
-		return t
-	}
-	lease.Release() // first, so that the new place does not count as a second one
-	if e.goBack(backTurnLost) {
-		return turn{end: again}
-	}
-	return turn{result: t.result}
-}
-
 // submission is what the consensus client is to do, without the transaction's bytes. While the verdict on the
 // lane's previous transaction is open, only the node that has it is allowed: two nodes do not keep the order
 // between them. If that node is out, the previous verdict is awaited first, still in the turn, and then any node
@@ -109,6 +83,18 @@ func (s *Submitter) submission(lease *lock.Lease, e *Entry, next lock.Next, know
 	return submission
 }
 
+// predecessor returns the transaction that the lane handed over last, and its node, if
+// its verdict is still open. An id that cannot be read is ignored: other programs may write to
+// the store that it comes from.
+func predecessor(next lock.Next) (id hedera.TransactionID, node hedera.ID, open bool) {
+	if !next.Predecessor.Open {
+		return id, node, false
+	}
+	id, badID := hedera.ParseTransactionID(next.Predecessor.TxID)
+	node, badNode := hedera.ParseID(next.Predecessor.Node)
+	return id, node, badID == nil && badNode == nil
+}
+
 // maxFee is the maximum that the operator pays for one transaction: the network's price
 // for the largest gas limit. A price below a tinybar counts as one.
 func (s *Submitter) maxFee(gasPrice *big.Int) hedera.Tinybar {
@@ -119,8 +105,53 @@ func (s *Submitter) maxFee(gasPrice *big.Int) hedera.Tinybar {
 	return max(price, 1) * hedera.Tinybar(s.rules.MaxGasLimit)
 }
 
+// noteAttempts notes every attempt, for the trace.
+func (s *Submitter) noteAttempts(e *Entry) func(hedera.ID, hedera.TransactionID) {
+	attempt := 0
+	return func(node hedera.ID, id hedera.TransactionID) {
+		attempt++
+		s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Submitted, Node: node, Attempt: attempt, Transaction: id})
+	}
+}
+
 func handedOver(p Pending) lock.Submission {
 	return lock.Submission{Node: p.Node().String(), TxID: p.ID().String(), Open: true}
+}
+
+func (s *Submitter) acceptedBy(e *Entry, p Pending) {
+	s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Accepted, Node: p.Node(), Transaction: p.ID()})
+	s.pool.Accepted(e.tx)
+}
+
+// unclear notes that a client is told that the outcome is not known.
+func (s *Submitter) unclear(e *Entry, p Pending) {
+	s.trace.Record(e.tx.Hash(), lifecycle.Step{Name: lifecycle.Unknown, Node: p.Node(), Transaction: p.ID()})
+}
+
+// notTaken is the turn of a transaction that no node has.
+func (s *Submitter) notTaken(lease *lock.Lease, e *Entry, err error) turn {
+	r := s.submissionError(err)
+	t := turn{end: failed, cause: r.Err, result: r}
+	if predecessorOpen(err) {
+		t.end = hopeless
+	}
+	if r.Outcome == NotSent && (r.passing || errors.Is(err, lock.ErrLost)) {
+		return unlessLost(lease, e, t)
+	}
+	return t
+}
+
+// unlessLost returns the end of a turn in which nothing was sent. If the turn was lost, the transaction takes a
+// new place: this process may have stood still, so the failure says nothing of nodes or of the transaction.
+func unlessLost(lease *lock.Lease, e *Entry, t turn) turn {
+	if !errors.Is(lease.Check(), lock.ErrLost) {
+		return t
+	}
+	lease.Release() // first, so that the new place does not count as a second one
+	if e.goBack(backTurnLost) {
+		return turn{end: again}
+	}
+	return turn{result: t.result}
 }
 
 // sentAnyway returns the transaction that a failed submission may have left at a

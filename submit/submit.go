@@ -396,12 +396,6 @@ func (s *Submitter) finish(e *Entry, r Result) Result {
 	return r
 }
 
-// stamp names the transaction in a result.
-func (e *Entry) stamp(r Result) Result {
-	r.Hash = e.tx.Hash()
-	return r
-}
-
 // background runs what outlives its request. A panic ends the transaction and not
 // the process.
 func (s *Submitter) background(e *Entry, work func()) {
