@@ -26,6 +26,46 @@ func (l *lane) applyView(v view, sent, now time.Duration) {
 	l.take(v, now)
 }
 
+// applyGrant applies a message that this process has the turn. v.left is when it ends.
+func (l *lane) applyGrant(v view, now time.Duration) {
+	l.link.ownerChangedAt = now
+	l.take(v, now)
+	l.dispatch(now)
+}
+
+// applyLoss applies a message that a turn was taken by force.
+func (l *lane) applyLoss(o record, now time.Duration) {
+	l.link.ownerChangedAt = now
+	if t := l.holder; t != nil && t.lease.turn.session == o.session {
+		l.lose(t, "taken by force")
+	}
+}
+
+// applyLook applies the owner of a lane, which was read after sent.
+func (l *lane) applyLook(o record, me string, dead bool, sent time.Duration) {
+	now := l.svc.now()
+	if dead {
+		l.link.reclaim = o.instance // even if it was removed before: it has the turn again
+	}
+	t := l.holder
+	// While it is known until when the first in line waits, nobody need ask before that time.
+	planned := l.link.owner == "" && l.link.checkTurnAt != 0
+	l.link.owner, l.link.ownedBy = o.session, o.instance
+	switch {
+	case o.session == "":
+		if t != nil && t.lease.turn.session != "" && t.lease.granted < sent {
+			l.link.want |= jobAdopt // expired by accident, evicted or lost
+		} else if l.head != nil && !planned {
+			l.link.want |= jobLook
+		}
+	case o.instance == me:
+		l.take(view{owner: o, left: -1}, now)
+	default:
+		l.applyForeignOwner(o, sent)
+	}
+	l.dispatch(now)
+}
+
 // applyForeignOwner handles a lock that is free, or belongs to another process or to an earlier instance of this
 // one. In the last case the holder of the turn here adopts it.
 func (l *lane) applyForeignOwner(o record, sent time.Duration) {
@@ -159,6 +199,36 @@ func (l *lane) waitingFor(session string) *Ticket {
 		}
 	}
 	return nil
+}
+
+// verifyInTime sends the places of a lane again from time to time: when the lane has waited long for a turn, and
+// to renew the time to live of its queue.
+func (l *lane) verifyInTime(now time.Duration) {
+	f := &l.link
+	pace := l.svc.cfg.MembershipInterval.Duration()
+	if f.granted != 0 && now-f.granted < pace { // the places of this process are there
+		pace = max(pace, l.svc.remote.lifetime/4)
+	}
+	switch {
+	case l.head == nil || !l.svc.governs(l):
+		f.verified = 0
+	case f.verified == 0:
+		f.verified = now
+	case now-f.verified > pace && !f.want.has(jobVerify):
+		f.want |= jobVerify
+		l.dispatch(now)
+	}
+}
+
+// wantsLook tells whether the watch is to look at the lane: its owner has not changed for a while, and
+// tickets of this process wait in it, or this process should still have the turn.
+func (l *lane) wantsLook(now, quiet time.Duration) bool {
+	if now-l.link.ownerChangedAt < quiet {
+		return false
+	}
+	h := l.holder
+	held := h != nil && h.lease.turn.session != "" && now-h.lease.granted >= quiet
+	return held || l.head != nil && (h == nil || h.lease.turn.session == "")
 }
 
 // lose ends the holder's turn because Redis gave it to another.

@@ -3,6 +3,10 @@ package lock
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // relation is how a lane stands to Redis. The package comment has the table of its changes.
@@ -61,6 +65,119 @@ func (l *lane) followRemote() {
 	case !up && !l.link.relation.away():
 		l.link.relate(patient)
 	}
+}
+
+// sendFailed handles the error of a script of this lane, and returns whether it may be sent again later. It must
+// be called without l.mu.
+//
+// A call that failed says little: the process may have stood still while its deadline passed, or one shard of a
+// cluster be out. So the lane pauses until the next heartbeat, which is sent at once and speaks for all lanes. If
+// the heartbeat succeeds, the lane tries again. A lane that fails for the third time in a row is kept off Redis
+// for a while.
+func (l *lane) sendFailed(op string, epoch uint64, err error) (again bool) {
+	r := l.svc.remote
+	if errors.Is(err, errNotSent) {
+		return !l.svc.closed.Load()
+	}
+	r.svc.metrics.redisErrors.WithLabelValues(op).Inc()
+	kind := failing
+	if laneError(err) {
+		kind = foreign
+	}
+	l.mu.Lock()
+	defer l.unlock()
+	if l.followRemote(); l.link.relation.away() {
+		return !l.svc.closed.Load()
+	}
+	if kind == failing {
+		if epoch != r.epoch.Load() || l.link.relation != linked {
+			return !l.svc.closed.Load()
+		}
+		if l.link.failures++; l.link.failures < 3 {
+			l.link.relate(doubted)
+			l.link.pausedAt = r.begunBeats.Load()
+			l.pinForJobs()
+			r.doubts.Store(true)
+			r.wake()
+			return !l.svc.closed.Load()
+		}
+	}
+	now := l.svc.now()
+	l.link.relate(kind)
+	l.link.retryAt = now + time.Second
+	if kind == foreign {
+		if l.link.foreignSince == 0 {
+			l.link.foreignSince = now
+		}
+		l.link.badVerdict, l.link.verdictWaiters = 0, nil
+	}
+	l.note(func() { l.svc.logFailure("one sender's order is kept inside this process", op, err) })
+	if l.sharedAt != 0 && now-l.sharedAt < recently {
+		l.hole() // other processes may have gone on
+	}
+	l.failOpen(now)
+	if l.empty() {
+		l.link.rest()
+	}
+	return kind != foreign && !l.svc.closed.Load()
+}
+
+// laneError tells errors of one lane's keys from those of the server.
+func laneError(err error) bool {
+	if errors.Is(err, errReply) {
+		return true
+	}
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	text := reply.Error()
+	for _, word := range []string{"READONLY", "LOADING", "OOM", "MISCONF", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "NOREPLICAS", "BUSY"} {
+		if strings.Contains(text, word) {
+			return false
+		}
+	}
+	return strings.HasPrefix(text, "ERR") || strings.Contains(text, "WRONGTYPE")
+}
+
+// failOpen gives a lane to the order of this process.
+func (l *lane) failOpen(now time.Duration) {
+	for t := l.head; t != nil; t = t.next {
+		t.place = placeNone
+		l.recount(t, local)
+	}
+	l.link.want |= jobVerify | jobAdopt
+	l.link.pendingGrant, l.link.windowEndSeen = nil, nil
+	l.dispatch(now)
+}
+
+// resume gives a lane back to Redis.
+func (l *lane) resume(now time.Duration, renewed bool, previous string) {
+	down := time.Duration(l.svc.remote.downAt.Load())
+	for t := l.head; t != nil; t = t.next {
+		l.recount(t, redisStrategy)
+		if t.until != 0 && l.wasShared() {
+			t.until += now - max(down, t.entered) // its window did not run meanwhile
+		}
+	}
+	if l.wasShared() {
+		l.recoveredAt = now // transactions that others had under way may come late
+	}
+	l.link.relate(linked)
+	l.link.want |= jobVerify | jobAdopt
+	l.link.windowEndSeen, l.link.failures = nil, 0
+	if renewed {
+		l.link.returns, l.link.pendingGrant = nil, nil
+		l.link.reclaim = previous
+		l.link.fence = 0
+	}
+	l.dispatch(now)
+}
+
+func (l *lane) recount(t *Ticket, s strategy) {
+	l.svc.metrics.waiting[t.counted].Dec()
+	l.svc.metrics.waiting[s].Inc()
+	t.counted = s
 }
 
 // jobs is a set of what is to be sent to Redis for a lane.

@@ -81,11 +81,8 @@ func (r *remote) received(payload string) {
 		return
 	}
 	now := r.svc.now()
-	l.link.ownerChangedAt = now
 	if m.verb == "lost" {
-		if t := l.holder; t != nil && t.lease.turn.session == m.owner.session {
-			l.lose(t, "taken by force")
-		}
+		l.applyLoss(m.owner, now)
 		return
 	}
 	v := view{owner: m.owner, left: -1}
@@ -95,8 +92,7 @@ func (r *remote) received(payload string) {
 	if r.pushed.Load() && !r.clustered && now-floor < m.hold/4 {
 		v.left = floor + m.hold
 	}
-	l.take(v, now)
-	l.dispatch(now)
+	l.applyGrant(v, now)
 }
 
 // watchLoop looks at lanes in which nothing was heard for a while: their owner may have
@@ -168,36 +164,6 @@ func (r *remote) watch(ctx context.Context, quiet time.Duration) {
 		}
 		lanes = lanes[n:]
 	}
-}
-
-// verifyInTime sends the places of a lane again from time to time: when the lane has waited long for a turn, and
-// to renew the time to live of its queue.
-func (l *lane) verifyInTime(now time.Duration) {
-	f := &l.link
-	pace := l.svc.cfg.MembershipInterval.Duration()
-	if f.granted != 0 && now-f.granted < pace { // the places of this process are there
-		pace = max(pace, l.svc.remote.lifetime/4)
-	}
-	switch {
-	case l.head == nil || !l.svc.governs(l):
-		f.verified = 0
-	case f.verified == 0:
-		f.verified = now
-	case now-f.verified > pace && !f.want.has(jobVerify):
-		f.want |= jobVerify
-		l.dispatch(now)
-	}
-}
-
-// wantsLook tells whether the watch is to look at the lane: its owner has not changed for a while, and
-// tickets of this process wait in it, or this process should still have the turn.
-func (l *lane) wantsLook(now, quiet time.Duration) bool {
-	if now-l.link.ownerChangedAt < quiet {
-		return false
-	}
-	h := l.holder
-	held := h != nil && h.lease.turn.session != "" && now-h.lease.granted >= quiet
-	return held || l.head != nil && (h == nil || h.lease.turn.session == "")
 }
 
 func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]bool) {
@@ -335,31 +301,6 @@ func (r *remote) stillMissing(name string, missing bool, now time.Duration) bool
 		return false
 	}
 	return now-since >= r.svc.cfg.HeartbeatInterval.Duration()*3/4
-}
-
-// applyLook applies the owner of a lane, which was read after sent.
-func (l *lane) applyLook(o record, me string, dead bool, sent time.Duration) {
-	now := l.svc.now()
-	if dead {
-		l.link.reclaim = o.instance // even if it was removed before: it has the turn again
-	}
-	t := l.holder
-	// While it is known until when the first in line waits, nobody need ask before that time.
-	planned := l.link.owner == "" && l.link.checkTurnAt != 0
-	l.link.owner, l.link.ownedBy = o.session, o.instance
-	switch {
-	case o.session == "":
-		if t != nil && t.lease.turn.session != "" && t.lease.granted < sent {
-			l.link.want |= jobAdopt // expired by accident, evicted or lost
-		} else if l.head != nil && !planned {
-			l.link.want |= jobLook
-		}
-	case o.instance == me:
-		l.take(view{owner: o, left: -1}, now)
-	default:
-		l.applyForeignOwner(o, sent)
-	}
-	l.dispatch(now)
 }
 
 // parseAdvert reads "unix-milliseconds settings".
