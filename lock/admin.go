@@ -104,7 +104,7 @@ func (r *remote) force(ctx context.Context, l *lane) (bool, error) {
 		return fail(err)
 	}
 	text, _ := texts[0].(string)
-	owner, err := parseRecord(text)
+	owner, err := parseLockValue(text)
 	if err != nil {
 		return fail(err)
 	}

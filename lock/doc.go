@@ -44,8 +44,9 @@
 //	relation    how it stands to Redis: one of seven names
 //	jobs        what is to be sent there for it
 //	patience    how long a lane that others share waits for a Redis that went away
+//	message     what another process sends to this one over Pub/Sub
 //	transport   the calls to Redis, without a lane's logic
-//	record      what the lock key in Redis says: the owner, and the state of the lane
+//	lock value  what the lock key in Redis says: the owner, and the state of the lane
 //	return      a session that is given back to Redis
 //
 // # Where

@@ -34,7 +34,7 @@ func (l *lane) applyGrant(v view, now time.Duration) {
 }
 
 // applyLoss applies a message that a turn was taken by force.
-func (l *lane) applyLoss(o record, now time.Duration) {
+func (l *lane) applyLoss(o lockValue, now time.Duration) {
 	l.link.ownerChangedAt = now
 	if t := l.holder; t != nil && t.lease.turn.session == o.session {
 		l.lose(t, "taken by force")
@@ -42,7 +42,7 @@ func (l *lane) applyLoss(o record, now time.Duration) {
 }
 
 // applyLook applies the owner of a lane, which was read after sent.
-func (l *lane) applyLook(o record, me string, dead bool, sent time.Duration) {
+func (l *lane) applyLook(o lockValue, me string, dead bool, sent time.Duration) {
 	now := l.svc.now()
 	if dead {
 		l.link.reclaim = o.instance // even if it was removed before: it has the turn again
@@ -68,7 +68,7 @@ func (l *lane) applyLook(o record, me string, dead bool, sent time.Duration) {
 
 // applyForeignOwner handles a lock that is free, or belongs to another process or to an earlier instance of this
 // one. In the last case the holder of the turn here adopts it.
-func (l *lane) applyForeignOwner(o record, sent time.Duration) {
+func (l *lane) applyForeignOwner(o lockValue, sent time.Duration) {
 	if o.session != "" && !l.svc.remote.wasUs(o.instance) {
 		l.sharedAt = l.svc.now()
 	}
@@ -148,7 +148,7 @@ func (l *lane) take(v view, now time.Duration) {
 
 // inherit joins what Redis says of the sender's nonces with what the lane knows. It returns whether the state in
 // Redis was too old to rely on.
-func (l *lane) inherit(o record) (distrusted bool) {
+func (l *lane) inherit(o lockValue) (distrusted bool) {
 	chain := o.chain
 	if chain.known && chain.base < l.svc.remote.trustFrom() {
 		chain.recover()
@@ -174,7 +174,7 @@ func (l *lane) inherit(o record) (distrusted bool) {
 }
 
 // refuse gives back a turn that is over, or nearly, and lets its ticket wait for another.
-func (l *lane) refuse(t *Ticket, o record) {
+func (l *lane) refuse(t *Ticket, o lockValue) {
 	l.queueReturn(sessionReturn{session: o.session, instance: o.instance})
 	t.session = ""
 	l.link.want |= jobVerify

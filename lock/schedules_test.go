@@ -466,7 +466,7 @@ func TestFormerNameIsNotAnother(t *testing.T) {
 		l.mu.Lock()
 		defer l.unlock()
 		now := svc.now()
-		l.applyView(view{owner: record{session: "s", instance: instance, fence: lease.Turn().Fence + 1}, left: -1, wait: -1}, now, now)
+		l.applyView(view{owner: lockValue{session: "s", instance: instance, fence: lease.Turn().Fence + 1}, left: -1, wait: -1}, now, now)
 		l.dispatch(now)
 	}
 	heard(svc.remote.process + ".0")

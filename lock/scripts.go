@@ -52,7 +52,7 @@ var errReply = errors.New("unexpected reply of a lock script")
 
 // view is what a script says about a lane.
 type view struct {
-	owner    record        // without a session while the lock is free
+	owner    lockValue     // without a session while the lock is free
 	left     time.Duration // of the owner's hold if it is ours; negative = not known
 	wait     time.Duration // until the first in the queue may go; negative = does not apply
 	rejoined int
@@ -259,7 +259,7 @@ func parseView(reply []any, removed int) (view, error) {
 	}
 	v := view{removed: removed}
 	var err error
-	if v.owner, err = parseRecord(text); err != nil {
+	if v.owner, err = parseLockValue(text); err != nil {
 		return view{}, fmt.Errorf("%w: %w", errReply, err)
 	}
 	var n [3]int64

@@ -169,17 +169,17 @@ func (r *remote) watch(ctx context.Context, quiet time.Duration) {
 func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]bool) {
 	epoch, sent := r.epoch.Load(), r.svc.now()
 	texts, seen := r.owners(ctx, lanes)
-	records := make([]record, len(lanes))
+	found := make([]lockValue, len(lanes))
 	me := r.instance()
 	for i := range lanes {
 		var err error
-		if records[i], err = parseRecord(texts[i]); err != nil {
+		if found[i], err = parseLockValue(texts[i]); err != nil {
 			seen[i] = false
 		}
 		if !seen[i] {
 			continue
 		}
-		if other := records[i].instance; other != "" && other != me {
+		if other := found[i].instance; other != "" && other != me {
 			if _, known := dead[other]; !known {
 				dead[other] = false
 			}
@@ -197,7 +197,7 @@ func (r *remote) watchSome(ctx context.Context, lanes []*lane, dead map[string]b
 	for i, l := range lanes {
 		l.mu.Lock()
 		if seen[i] && epoch == r.epoch.Load() {
-			l.applyLook(records[i], me, dead[records[i].instance], sent)
+			l.applyLook(found[i], me, dead[found[i].instance], sent)
 		}
 		l.unlock()
 	}

@@ -15,8 +15,8 @@ import (
 
 const maxField = 256 // bytes of any one field that is accepted
 
-// record is the value of a lock key: the owner and the state of the lane.
-type record struct {
+// lockValue is the value of a lock key: the owner and the state of the lane.
+type lockValue struct {
 	session  string
 	instance string
 	nonce    uint64
@@ -24,25 +24,25 @@ type record struct {
 	chain    chain
 }
 
-// parseRecord reads "session|instance|nonce|fence|expected|base|sure|lastfence|node|txid".
-// The empty string is a free lock: a record without a session.
-func parseRecord(s string) (record, error) {
+// parseLockValue reads "session|instance|nonce|fence|expected|base|sure|lastfence|node|txid".
+// The empty string is a free lock: a value without a session.
+func parseLockValue(s string) (lockValue, error) {
 	if s == "" {
-		return record{}, nil
+		return lockValue{}, nil
 	}
 	f := strings.Split(s, "|")
 	if len(f) != 10 {
-		return record{}, fmt.Errorf("lock value has %d fields, want 10", len(f))
+		return lockValue{}, fmt.Errorf("lock value has %d fields, want 10", len(f))
 	}
 	for _, field := range f {
 		if len(field) > maxField {
-			return record{}, fmt.Errorf("lock value has a field of %d bytes", len(field))
+			return lockValue{}, fmt.Errorf("lock value has a field of %d bytes", len(field))
 		}
 	}
 	if f[0] == "" || f[1] == "" {
-		return record{}, fmt.Errorf("lock value names no owner")
+		return lockValue{}, fmt.Errorf("lock value names no owner")
 	}
-	r := record{session: f[0], instance: f[1]}
+	r := lockValue{session: f[0], instance: f[1]}
 	var err error
 	number := func(field string) uint64 {
 		if field == "" || err != nil {
@@ -60,7 +60,7 @@ func parseRecord(s string) (record, error) {
 	}
 	r.chain.lastFence = number(f[7])
 	if err != nil {
-		return record{}, fmt.Errorf("lock value: %w", err)
+		return lockValue{}, fmt.Errorf("lock value: %w", err)
 	}
 	if r.chain.lastFence != 0 {
 		r.chain.last = Submission{Node: f[8], TxID: f[9], Open: true}
@@ -99,7 +99,7 @@ type message struct {
 	echo  uint64 // echo only: its number
 	lane  common.Address
 	hold  time.Duration // grant only: the hold limit the owner was given
-	owner record
+	owner lockValue
 }
 
 // parseMessage reads "verb\nlock key\nhold ms\nrecord" or "echo\nnumber".
@@ -130,7 +130,7 @@ func parseMessage(s string) (message, error) {
 		return message{}, fmt.Errorf("hold limit: %w", err)
 	}
 	m.hold = time.Duration(ms) * time.Millisecond
-	if m.owner, err = parseRecord(f[2]); err != nil {
+	if m.owner, err = parseLockValue(f[2]); err != nil {
 		return message{}, err
 	}
 	if m.owner.session == "" {

@@ -10,25 +10,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func text(r record) string {
+func text(r lockValue) string {
 	expected, base, sure, last := r.chain.fields()
 	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	return strings.Join([]string{r.session, r.instance, number(r.nonce), number(r.fence), expected, base, sure, last}, "|")
 }
 
 func TestParseRecord(t *testing.T) {
-	full := record{session: "s", instance: "p.1", nonce: 7, fence: 99, chain: chain{
+	full := lockValue{session: "s", instance: "p.1", nonce: 7, fence: 99, chain: chain{
 		expected: 7, known: true, sure: true, base: 12, last: Submission{Node: "0.0.3", TxID: "0.0.2@1.5", Open: true}, lastFence: 98,
 	}}
 	for _, tc := range []struct {
 		text string
-		want record
+		want lockValue
 		bad  bool
 	}{
-		{text: "", want: record{}},
+		{text: "", want: lockValue{}},
 		{text: "s|p.1|7|99|7|12|1|98|0.0.3|0.0.2@1.5", want: full},
-		{text: "s|p.1|7|99||||||", want: record{session: "s", instance: "p.1", nonce: 7, fence: 99}},
-		{text: "s|p.1|7|99|||1|||", want: record{session: "s", instance: "p.1", nonce: 7, fence: 99}}, // sure of nothing
+		{text: "s|p.1|7|99||||||", want: lockValue{session: "s", instance: "p.1", nonce: 7, fence: 99}},
+		{text: "s|p.1|7|99|||1|||", want: lockValue{session: "s", instance: "p.1", nonce: 7, fence: 99}}, // sure of nothing
 		{text: "s|p.1|7", bad: true},
 		{text: "|p.1|7|99||||||", bad: true},
 		{text: "s||7|99||||||", bad: true},
@@ -37,11 +37,11 @@ func TestParseRecord(t *testing.T) {
 		{text: "s|p.1|7|18446744073709551616||||||", bad: true},
 		{text: strings.Repeat("s", 300) + "|p.1|7|99||||||", bad: true},
 	} {
-		got, err := parseRecord(tc.text)
+		got, err := parseLockValue(tc.text)
 		if (err != nil) != tc.bad {
 			t.Errorf("%q: %v", tc.text, err)
 		}
-		if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(record{}, chain{})); diff != "" {
+		if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(lockValue{}, chain{})); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", tc.text, diff)
 		}
 	}
@@ -73,11 +73,11 @@ func FuzzRecord(f *testing.F) {
 	f.Add("s|p.1|7|99|7|12|1|98|0.0.3|0.0.2@1.5")
 	f.Add("s|p.1|7|99||||||")
 	f.Fuzz(func(t *testing.T, s string) {
-		r, err := parseRecord(s)
+		r, err := parseLockValue(s)
 		if err != nil || r.session == "" {
 			return
 		}
-		again, err := parseRecord(text(r))
+		again, err := parseLockValue(text(r))
 		if err != nil {
 			t.Fatalf("%q: its own text %q is refused: %v", s, text(r), err)
 		}
@@ -88,7 +88,7 @@ func FuzzRecord(f *testing.F) {
 		if !r.chain.known {
 			r.chain.base, r.chain.sure = 0, false
 		}
-		if diff := cmp.Diff(r, again, cmp.AllowUnexported(record{}, chain{})); diff != "" {
+		if diff := cmp.Diff(r, again, cmp.AllowUnexported(lockValue{}, chain{})); diff != "" {
 			t.Fatalf("%q (-first +again):\n%s", s, diff)
 		}
 	})
