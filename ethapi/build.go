@@ -62,9 +62,7 @@ func (b *builder) transaction(r *mirror.ContractResult) *eth.Transaction {
 		t.AccessList = r.AccessList
 	}
 	if kind == types.SetCodeTxType {
-		for _, a := range r.Authorizations {
-			t.Authorizations = append(t.Authorizations, eth.Authorization(a))
-		}
+		t.Authorizations = append(t.Authorizations, r.Authorizations...)
 	}
 	return t
 }

@@ -232,9 +232,9 @@ func (a *API) rangeLogs(ctx context.Context, q logQuery, first, last uint64, hea
 	case to.From.Seconds-from.From.Seconds > maxLogsSeconds:
 		return nil, eth.ErrTimestampRange(hexutil.EncodeUint64(first), from.From.String(), hexutil.EncodeUint64(last), to.From.String())
 	}
-	window := mirror.Window{From: from.From, To: to.To}
+	period := mirror.Period{From: from.From, To: to.To}
 	return a.perAddress(ctx, q, func(ctx context.Context, part mirror.LogsQuery) ([]*mirror.Log, error) {
-		part.Window, part.FirstBlock = window, first
+		part.Period, part.FirstBlock = period, first
 		return a.mirror.Logs(ctx, part)
 	})
 }

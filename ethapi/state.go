@@ -115,7 +115,7 @@ func (a *API) nonceAt(ctx context.Context, address common.Address, block *mirror
 		return 0, nil
 	}
 	query := mirror.ResultsQuery{
-		From: &account.Address, Window: mirror.Window{To: block.To}, Order: mirror.Descending, Limit: 10,
+		From: &account.Address, Period: mirror.Period{To: block.To}, Order: mirror.Descending, Limit: 10,
 	}
 	for result, err := range a.mirror.ContractResults(ctx, query) {
 		switch {

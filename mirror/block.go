@@ -29,20 +29,20 @@ func (b *Block) HasLogs() bool {
 	return slices.ContainsFunc(b.Bloom, func(bits byte) bool { return bits != 0 })
 }
 
-// Window is a closed interval of consensus time.
-type Window struct {
+// Period is a closed interval of consensus time.
+type Period struct {
 	From, To hedera.Timestamp
 }
 
-// Window returns the time of the block, both ends included.
-func (b *Block) Window() Window { return Window{b.From, b.To} }
+// Period returns the time of the block, both ends included.
+func (b *Block) Period() Period { return Period{b.From, b.To} }
 
-func (w Window) add(q *query) {
-	if w.From != (hedera.Timestamp{}) {
-		q.add("timestamp", "gte:"+w.From.String())
+func (p Period) add(q *query) {
+	if p.From != (hedera.Timestamp{}) {
+		q.add("timestamp", "gte:"+p.From.String())
 	}
-	if w.To != (hedera.Timestamp{}) {
-		q.add("timestamp", "lte:"+w.To.String())
+	if p.To != (hedera.Timestamp{}) {
+		q.add("timestamp", "lte:"+p.To.String())
 	}
 }
 

@@ -170,7 +170,7 @@ func TestCut(t *testing.T) {
 		n      uint64
 		want   int
 	}{{1000, 3, 3}, {1000, 1, 1}, {1000, 0, 1}, {0, 5, 1}, {2, 5, 2}, {1e9, 1e6, 1000}, {10, 10, 10}} {
-		parts := cut(Window{at(0), at(test.length)}, test.n)
+		parts := cut(Period{at(0), at(test.length)}, test.n)
 		if len(parts) != test.want || parts[0].From != at(0) || parts[len(parts)-1].To != at(test.length) {
 			t.Errorf("%+v: %v", test, parts)
 		}

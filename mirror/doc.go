@@ -5,7 +5,7 @@
 //
 //	client, err := mirror.New(config, mirror.Options{Log: log})
 //	block, err := client.BlockByNumber(ctx, 17)
-//	for result, err := range client.ContractResults(ctx, mirror.ResultsQuery{Window: block.Window()}) { … }
+//	for result, err := range client.ContractResults(ctx, mirror.ResultsQuery{Period: block.Period()}) { … }
 //
 // Single things that do not exist are ErrNotFound. Lists that do not exist are
 // empty. Anything else that goes wrong is an *Error, as package fetch says.
@@ -43,7 +43,7 @@
 //	endpoint          a path of the REST interface, and the call that reads it
 //	record            a contract result; immature while it lacks its block
 //	sequential reads  blocks asked for one after the other, which are then read in pages
-//	window            a closed interval of consensus time
+//	period            a closed interval of consensus time
 //	slice             a part of a block's time, read at the same time as the others
 //	store             what keeps final records for several relays
 //	head              the newest block, shared for a short interval

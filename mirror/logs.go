@@ -82,17 +82,17 @@ func readInnerLog(r *reader) *Log {
 	return l
 }
 
-// LogsQuery selects logs. A topic search needs a window, no longer than seven days.
+// LogsQuery selects logs. A topic search needs a period, no longer than seven days.
 type LogsQuery struct {
 	Address *common.Address // nil: of all contracts
-	Window  Window
+	Period  Period
 	// Topics by position: a log matches if each position is empty or names the
 	// log's topic there.
 	Topics      [4][]common.Hash
 	Transaction common.Hash // zero: of all transactions; not together with Address
-	// SingleBlock says that the window is one block, which allows more pages.
+	// SingleBlock says that the period is one block, which allows more pages.
 	SingleBlock bool
-	// FirstBlock is the number of the first block in the window, or less. No log in the answer is older than that
+	// FirstBlock is the number of the first block in the period, or less. No log in the answer is older than that
 	// block's first log.
 	FirstBlock uint64
 }
@@ -102,7 +102,7 @@ func (c *Client) logsPath(q LogsQuery) string {
 	if q.Transaction != (common.Hash{}) {
 		b.add("transaction.hash", q.Transaction.Hex())
 	}
-	q.Window.add(&b)
+	q.Period.add(&b)
 	names := [4]string{"topic0", "topic1", "topic2", "topic3"}
 	for i, topics := range q.Topics {
 		for _, topic := range topics {
@@ -176,9 +176,9 @@ func (c *Client) BlockLogs(ctx context.Context, block *Block, q LogsQuery) ([]*L
 			return *logs, hold(ctx, weightOf(*logs))
 		}
 	}
-	logs, err := sliced(ctx, c, block, func(ctx context.Context, slice Window) ([]*Log, error) {
+	logs, err := sliced(ctx, c, block, func(ctx context.Context, slice Period) ([]*Log, error) {
 		q := q
-		q.Window, q.SingleBlock, q.FirstBlock = slice, true, block.Number
+		q.Period, q.SingleBlock, q.FirstBlock = slice, true, block.Number
 		return c.Logs(ctx, q)
 	})
 	if err != nil {

@@ -143,7 +143,7 @@ func TestLogs(t *testing.T) {
 	to := address(receiver)
 	q := LogsQuery{
 		Address: &to,
-		Window:  Window{hedera.Timestamp{Seconds: 1}, hedera.Timestamp{Seconds: 2}},
+		Period:  Period{hedera.Timestamp{Seconds: 1}, hedera.Timestamp{Seconds: 2}},
 		Topics:  [4][]common.Hash{{common.HexToHash("0x05"), {}}, nil, {common.HexToHash(txHash)}},
 	}
 	path := "contracts/" + receiver + "/results/logs?timestamp=gte:1.000000000&timestamp=lte:2.000000000&topic0=5&topic0=0&topic2=" + txHash[2:] + "&limit=100&order=desc"

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/internal/budget"
+	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 	"lockstep/mirror/fetch"
 )
@@ -55,13 +56,7 @@ type ContractResult struct {
 }
 
 // Authorization is an entry of an EIP-7702 authorization list.
-type Authorization struct {
-	ChainID *big.Int
-	Address common.Address
-	Nonce   uint64
-	YParity uint64
-	R, S    *big.Int
-}
+type Authorization = eth.Authorization
 
 // Complete tells whether the record knows its place in the chain.
 func (r *ContractResult) Complete() bool {
@@ -323,7 +318,7 @@ func decodeASCII(text string) string {
 type ResultsQuery struct {
 	Contract    *common.Address
 	From        *common.Address
-	Window      Window
+	Period      Period
 	BlockNumber *uint64
 	BlockHash   common.Hash
 	Index       *uint64 // needs BlockNumber or BlockHash
@@ -345,7 +340,7 @@ func (c *Client) resultsPath(q ResultsQuery) string {
 	if q.Index != nil {
 		b.add("transaction.index", decimal(*q.Index))
 	}
-	q.Window.add(&b)
+	q.Period.add(&b)
 	if q.Limit == 0 {
 		q.Limit = c.config.PageSize
 	}
@@ -400,8 +395,8 @@ func (c *Client) ResultAt(ctx context.Context, q ResultsQuery) (*ContractResult,
 // even an empty one.
 func (c *Client) BlockResults(ctx context.Context, block *Block) ([]*ContractResult, error) {
 	return c.wholeBlock(ctx, block.Number, block.GasUsed > 0, func(ctx context.Context) ([]*ContractResult, error) {
-		return sliced(ctx, c, block, func(ctx context.Context, slice Window) ([]*ContractResult, error) {
-			return c.resultsOfBlock(ctx, ResultsQuery{Window: slice})
+		return sliced(ctx, c, block, func(ctx context.Context, slice Period) ([]*ContractResult, error) {
+			return c.resultsOfBlock(ctx, ResultsQuery{Period: slice})
 		})
 	})
 }

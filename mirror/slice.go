@@ -10,8 +10,8 @@ import (
 
 // sliced reads what lies in a block's time. A large block is cut into parts of equal length that are read at the
 // same time, because the latencies of pages in sequence would add up.
-func sliced[T any](ctx context.Context, c *Client, block *Block, read func(context.Context, Window) ([]T, error)) ([]T, error) {
-	slices := cut(block.Window(), (block.Count+uint64(c.config.SliceSize)-1)/uint64(c.config.SliceSize))
+func sliced[T any](ctx context.Context, c *Client, block *Block, read func(context.Context, Period) ([]T, error)) ([]T, error) {
+	slices := cut(block.Period(), (block.Count+uint64(c.config.SliceSize)-1)/uint64(c.config.SliceSize))
 	if len(slices) == 1 {
 		return read(ctx, slices[0])
 	}
@@ -38,21 +38,21 @@ func sliced[T any](ctx context.Context, c *Client, block *Block, read func(conte
 	return all, nil
 }
 
-// cut divides a window into n parts that do not overlap and leave no gap; fewer if
+// cut divides a period into n parts that do not overlap and leave no gap; fewer if
 // it is shorter than n nanoseconds.
-func cut(w Window, n uint64) []Window {
+func cut(p Period, n uint64) []Period {
 	const maxParts = 1000
-	from, to := w.From.UnixNano(), w.To.UnixNano()
+	from, to := p.From.UnixNano(), p.To.UnixNano()
 	n = min(n, maxParts, uint64(max(to-from, 1)))
 	if n < 2 || to <= from {
-		return []Window{w}
+		return []Period{p}
 	}
 	step := (to - from) / int64(n)
-	parts := make([]Window, n)
+	parts := make([]Period, n)
 	for i := range parts {
 		parts[i].From = hedera.FromNanos(from + int64(i)*step)
 		parts[i].To = hedera.FromNanos(from + int64(i+1)*step - 1)
 	}
-	parts[n-1].To = w.To
+	parts[n-1].To = p.To
 	return parts
 }

@@ -120,7 +120,7 @@ func (m *mirrorNode) logs(ctx context.Context, w window, q Query) (answer, error
 			return answer{}, mirrored(err)
 		}
 	}
-	search := mirror.LogsQuery{Window: mirror.Window{From: first.From, To: last.To}, SingleBlock: w.from == w.to, FirstBlock: w.from}
+	search := mirror.LogsQuery{Period: mirror.Period{From: first.From, To: last.To}, SingleBlock: w.from == w.to, FirstBlock: w.from}
 	if last.To.Time().Sub(first.From.Time()) > longestSearch {
 		return answer{}, fmt.Errorf("%w: blocks %d to %d are more than seven days", errRefused, w.from, w.to)
 	}
