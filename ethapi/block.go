@@ -80,12 +80,8 @@ func (a *API) getBlockTransactionCount(ctx context.Context, p *rpc.Params) (any,
 	if block.Count == 0 || a.hiero() { // established relays count native transactions, too
 		return hexutil.Uint64(block.Count), nil
 	}
-	var results []*mirror.ContractResult
-	var logs []*mirror.Log
-	t, ctx := parallel(ctx, 2)
-	t.run(func() (err error) { results, err = a.mirror.BlockResults(ctx, block); return err })
-	t.run(func() (err error) { logs, err = a.mirror.BlockLogs(ctx, block, mirror.LogsQuery{}); return err })
-	if err := t.wait(); err != nil {
+	results, logs, err := a.listed(ctx, block)
+	if err != nil {
 		return nil, err
 	}
 	distinct := make(map[common.Hash]bool, len(results))
@@ -96,6 +92,15 @@ func (a *API) getBlockTransactionCount(ctx context.Context, p *rpc.Params) (any,
 		distinct[l.TxHash] = true
 	}
 	return hexutil.Uint64(len(distinct)), nil
+}
+
+// listed reads the two lists of a block: the results of its transactions, and its logs.
+func (a *API) listed(ctx context.Context, block *mirror.Block) (results []*mirror.ContractResult, logs []*mirror.Log, err error) {
+	t, ctx := parallel(ctx, 2)
+	t.run(func() (err error) { results, err = a.mirror.BlockResults(ctx, block); return err })
+	t.run(func() (err error) { logs, err = a.mirror.BlockLogs(ctx, block, mirror.LogsQuery{}); return err })
+	err = t.wait()
+	return results, logs, err
 }
 
 // contents is everything in a block, in order.

@@ -220,12 +220,8 @@ func (a *API) subjects(ctx context.Context, block *mirror.Block) ([]subject, err
 	if block.Count == 0 {
 		return nil, nil
 	}
-	var results []*mirror.ContractResult
-	var logs []*mirror.Log
-	t, ctx := parallel(ctx, 2)
-	t.run(func() (err error) { results, err = a.mirror.BlockResults(ctx, block); return err })
-	t.run(func() (err error) { logs, err = a.mirror.BlockLogs(ctx, block, mirror.LogsQuery{}); return err })
-	if err := t.wait(); err != nil {
+	results, logs, err := a.listed(ctx, block)
+	if err != nil {
 		return nil, err
 	}
 	var c contents

@@ -301,14 +301,10 @@ const (
 // persist repeats a look-up that began then, and failed because the mirror node does not answer.
 func persist(ctx context.Context, began time.Time, err error, look func() error) error {
 	for err != nil && upstream(err) && time.Since(began) < persistence {
-		timer := time.NewTimer(lookAgain)
-		select {
-		case <-timer.C:
-			err = look()
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause(ctx, lookAgain) {
 			return err
 		}
+		err = look()
 	}
 	return err
 }
