@@ -231,8 +231,8 @@ func (a *App) close() error {
 
 // closeTracer sends the last traces, if the collector takes them soon.
 func (a *App) closeTracer() error {
-	const patience = 3 * time.Second
-	ctx, cancel := context.WithTimeout(context.Background(), patience) //nolint:forbidigo // the process ends, and no request is left
+	const limit = 3 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // the process ends, and no request is left
 	defer cancel()
 	return a.tracer.Close(ctx)
 }

@@ -91,7 +91,7 @@ func (a *App) wire() (err error) {
 		Charged:  a.toldCharges(),
 		Asker:    a.asker,
 		Log:      a.log,
-		Patience: cfg.Consensus.Patience(),
+		WaitTime: cfg.Consensus.VerdictWait(),
 	})
 	if err != nil {
 		return err

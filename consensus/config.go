@@ -99,8 +99,8 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Patience returns how long a client waits for the verdict on a transaction that a node accepted.
-func (c *Config) Patience() time.Duration {
+// VerdictWait returns how long a client waits for the verdict on a transaction that a node accepted.
+func (c *Config) VerdictWait() time.Duration {
 	submission := c.RequestTimeout.Duration()
 	return max(submission, min(3*submission, 30*time.Second))
 }

@@ -40,7 +40,7 @@ func TestPatience(t *testing.T) {
 		time.Second: 3 * time.Second, 10 * time.Second: 30 * time.Second, 20 * time.Second: 30 * time.Second, time.Minute: time.Minute,
 	} {
 		cfg := Config{RequestTimeout: envx.Millis(submission)}
-		if got := cfg.Patience(); got != want {
+		if got := cfg.VerdictWait(); got != want {
 			t.Errorf("a submission may take %v: patience %v, want %v", submission, got, want)
 		}
 	}

@@ -63,10 +63,10 @@ func SendRawTransactionSync(a *API, sender Sender) rpc.Method {
 
 // awaitReceipt looks for a receipt until there is one or the time is up. The first looks are close together,
 // since most transactions are found soon.
-func (a *API) awaitReceipt(ctx context.Context, hash common.Hash, patience time.Duration) (any, error) {
+func (a *API) awaitReceipt(ctx context.Context, hash common.Hash, limit time.Duration) (any, error) {
 	const first, last = 100 * time.Millisecond, time.Second
 	begun := time.Now()
-	waiting, cancel := context.WithTimeout(ctx, patience)
+	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for pause := first; ; pause = min(pause*3/2, last) {
 		receipt, err := a.receiptOf(waiting, hash)

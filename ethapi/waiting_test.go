@@ -153,7 +153,7 @@ func waitingMemory(t *testing.T, window time.Duration) {
 		Rules: precheck.Rules{ChainID: 298, Config: precheck.Config{
 			CallDataSizeLimit: 131072, TransactionSizeLimit: 133120, MaxGasLimit: 15_000_000, GasPriceTolerance: 10_000_000_000, Jumbo: true,
 		}},
-		Locks: locks, Ordering: ordering, Nodes: noNodes{}, Chain: richChain{}, Log: log, Patience: time.Second,
+		Locks: locks, Ordering: ordering, Nodes: noNodes{}, Chain: richChain{}, Log: log, WaitTime: time.Second,
 		Pool: pending.Disabled(nil), Promises: pending.NoPromises(), Trace: lifecycle.Disabled(), Budget: unlimited, Nonces: limit.NewWrongNonces(limit.Config{}, nil),
 		ClientIP: func(context.Context) string { return "" },
 		Subsidy:  func(*common.Address) (consensus.Subsidy, bool) { return consensus.Subsidy{}, false },

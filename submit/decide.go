@@ -167,7 +167,7 @@ const (
 // awaitLimit is half of the time that the turn, and a submission, may last. The submission itself needs the other
 // half.
 func (s *Submitter) awaitLimit() time.Duration {
-	return min(s.ordering.MaxHold.Duration(), s.patience) / 2
+	return min(s.ordering.MaxHold.Duration(), s.waitTime) / 2
 }
 
 // holdBack passes the turn on, if the transaction may wait for another one.

@@ -259,7 +259,7 @@ type options struct {
 
 	clientIP func(context.Context) string
 
-	patience time.Duration
+	waitTime time.Duration
 }
 
 // newSubmitter makes a submitter. Tests that have no real network call it in a bubble of synctest, so that no limit
@@ -270,7 +270,7 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 		submit: submit.Config{Returns: submit.ReturnsConsensus, MaxInProgress: 4096},
 		lock:   lock.DefaultConfig(),
 	}
-	o.chain, o.patience = n, 30*time.Second
+	o.chain, o.waitTime = n, 30*time.Second
 	o.pool, o.promises, o.trace, o.budget = pending.Disabled(nil), pending.NoPromises(), lifecycle.Disabled(), unlimited(t)
 	o.clientIP = func(context.Context) string { return "" }
 	o.nonces = limit.NewWrongNonces(limit.Config{}, nil)
@@ -291,7 +291,7 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 			Jumbo: o.files == nil, FileChunkSize: 5120, FileMaxChunks: 20,
 		}},
 		Locks: locks, Ordering: o.lock, Nodes: n, Chain: o.chain, Pool: o.pool, Promises: o.promises, Trace: o.trace, Files: o.files, Budget: o.budget, Nonces: o.nonces,
-		ClientIP: o.clientIP, Subsidy: func(*common.Address) (consensus.Subsidy, bool) { return consensus.Subsidy{}, false }, Log: log, Patience: o.patience,
+		ClientIP: o.clientIP, Subsidy: func(*common.Address) (consensus.Subsidy, bool) { return consensus.Subsidy{}, false }, Log: log, WaitTime: o.waitTime,
 	})
 	if err != nil {
 		t.Fatal(err)

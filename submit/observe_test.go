@@ -126,13 +126,13 @@ func TestPoolAndTraceAreTold(t *testing.T) {
 	}
 }
 
-// Whoever lost patience is told that the outcome is unknown; the verdict that comes
+// Whoever waited in vain is told that the outcome is unknown; the verdict that comes
 // later is recorded all the same.
 func TestVerdictAfterPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, d := newNetwork(), newDiary()
 		n.hold = make(chan struct{})
-		s := newSubmitter(t, n, func(o *options) { o.pool, o.trace, o.patience = d, d, time.Millisecond })
+		s := newSubmitter(t, n, func(o *options) { o.pool, o.trace, o.waitTime = d, d, time.Millisecond })
 		err := s.Submit(t.Context(), transfer(t, newKey(t), 0)).Err
 		var client *eth.Error
 		if !errors.As(err, &client) || client.Code != eth.CodeRequestTimeout {

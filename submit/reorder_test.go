@@ -85,7 +85,7 @@ func testBurst(t *testing.T, order func(i, n int) uint64, change func(*options))
 	}
 	chain := &slowChain{network: net, open: make(chan struct{})}
 	s := newSubmitter(t, net, func(o *options) {
-		o.chain, o.patience = chain, 10*time.Second
+		o.chain, o.waitTime = chain, 10*time.Second
 		o.lock = lock.DefaultConfig()
 		change(o)
 	})

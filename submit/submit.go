@@ -44,7 +44,7 @@ type Submitter struct {
 	clientIP func(context.Context) string
 	charged  func(hash common.Hash, ids ...hedera.TransactionID)
 	whose    func(context.Context) Asker
-	patience time.Duration // how long a caller waits for a verdict
+	waitTime time.Duration // how long a caller waits for a verdict
 
 	spendings spendings
 }
@@ -72,7 +72,7 @@ type Deps struct {
 	// Asker tells for the log with which request a transaction came; nil: it does not matter.
 	Asker    func(context.Context) Asker
 	Log      *slog.Logger
-	Patience time.Duration // how long a caller waits for the verdict on an accepted transaction
+	WaitTime time.Duration // how long a caller waits for the verdict on an accepted transaction
 }
 
 // New returns a Submitter. It starts nothing; Drain ends what calls started.
@@ -87,7 +87,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 		cfg: cfg, rejects: rejects, rules: deps.Rules, locks: deps.Locks, ordering: deps.Ordering,
 		nodes: deps.Nodes, chain: known, files: deps.Files, subsidy: deps.Subsidy, gates: newGates(deps.Ordering.MaxQueue), log: deps.Log,
 		metrics: newMetrics(group.count), tasks: group,
-		learner: newLearner(known), memory: newMemory(cfg.StaleFacts.Duration()), pool: deps.Pool, promises: deps.Promises, trace: deps.Trace, budget: deps.Budget, nonces: deps.Nonces, clientIP: deps.ClientIP, patience: deps.Patience, charged: deps.Charged, whose: deps.Asker,
+		learner: newLearner(known), memory: newMemory(cfg.StaleFacts.Duration()), pool: deps.Pool, promises: deps.Promises, trace: deps.Trace, budget: deps.Budget, nonces: deps.Nonces, clientIP: deps.ClientIP, waitTime: deps.WaitTime, charged: deps.Charged, whose: deps.Asker,
 		spendings: spendings{senders: map[common.Address]*spending{}},
 	}, nil
 }
@@ -338,17 +338,17 @@ func (e *Entry) notReached(err error) Result {
 	}
 }
 
-// settle waits for the verdict. The caller's patience ends before the network's: it
+// settle waits for the verdict. The caller's wait may end before there is one: it
 // is then told that the outcome is unknown, and the verdict is awaited without it.
 func (s *Submitter) settle(ctx context.Context, lease *lock.Lease, e *Entry, t turn) (Result, bool) {
-	until := time.Now().Add(s.patience)
+	until := time.Now().Add(s.waitTime)
 	if at, ok := e.answerBy(); ok && at.Before(until) {
 		until = at
 	}
-	patient, cancel := context.WithDeadline(ctx, until)
+	waited, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	r := e.stamp(s.follow(patient, lease, e, t))
-	if r.Outcome != Unknown || patient.Err() == nil {
+	r := e.stamp(s.follow(waited, lease, e, t))
+	if r.Outcome != Unknown || waited.Err() == nil {
 		return s.conclude(ctx, e, t, r)
 	}
 	s.unclear(e, t.pending)

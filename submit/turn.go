@@ -95,7 +95,7 @@ func (e *Entry) answerBy() (at time.Time, ok bool) {
 	if e.answer.Load() != answerNone {
 		return time.Time{}, false
 	}
-	return e.inLineSince.Add(max(e.s.longestWait()+lastWord, e.s.patience)), true
+	return e.inLineSince.Add(max(e.s.longestWait()+lastWord, e.s.waitTime)), true
 }
 
 // bounded is ctx for one turn and the wait for it. When its client goes away, a queued transaction is given up

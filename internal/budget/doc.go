@@ -43,6 +43,6 @@
 //
 //	account  what one request holds
 //	client   an address; of IPv6 its /64, which one customer has
-//	turn     the right to run now
+//	turn     the right to run now; a sender's turn is one of package lock
 //	weight   how many places a piece of work takes
 package budget

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	patience = 3 // failures in a row after which Redis is left alone
-	pause    = 2 * time.Second
+	maxFailures = 3 // in a row; then Redis is left alone
+	pause       = 2 * time.Second
 )
 
 // breaker leaves Redis alone when it fails. Reading and writing have one each: a Redis
@@ -28,7 +28,7 @@ type breaker struct {
 func (b *breaker) enter() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.failures < patience {
+	if b.failures < maxFailures {
 		return true
 	}
 	now := time.Now()
@@ -54,7 +54,7 @@ func (b *breaker) settle(ctx context.Context, err error) {
 	}
 	b.mu.Unlock()
 	switch {
-	case err != nil && before+1 >= patience:
+	case err != nil && before+1 >= maxFailures:
 		b.outage.Down(ctx, err)
 	case err == nil:
 		b.outage.Up(ctx)

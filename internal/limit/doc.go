@@ -90,5 +90,8 @@
 //	book    the tinybars that have been counted against one limit of spending
 //	settle  to put what the network charged in the place of what was set aside
 //	lapse   of what was set aside: to end without having been settled
+//	budget  the tinybars that may be spent in a window; bytes are budgeted by package budget
+//	window  the time that a limit is for, after which it begins anew
+//	breaker what keeps calls from a Redis that does not answer
 //	plan    the limit of spending that the operator gives to some senders and addresses
 package limit

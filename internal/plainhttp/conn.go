@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// patience is how long the rest of a request may take that has begun. Slower ones are
+// restTime is how long the rest of a request may take that has begun. Slower ones are
 // for net/http, which has time-outs for them.
-const patience = time.Second
+const restTime = time.Second
 
 // States of a connection, for Close.
 const (
@@ -137,7 +137,7 @@ func (c *conn) receive() bool {
 		}
 		if !hurried {
 			hurried = true
-			c.readBy.exactly(time.Now().Add(c.l.patience))
+			c.readBy.exactly(time.Now().Add(c.l.restTime))
 		}
 		if !c.read() {
 			return false

@@ -51,7 +51,7 @@ type Listener struct {
 	listener net.Listener
 	dates    dates
 	memory   memory
-	patience time.Duration // patience, or another one in tests
+	restTime time.Duration // restTime, or another one in tests
 
 	others chan net.Conn // for Accept
 	failed chan error    // for Accept
@@ -74,7 +74,7 @@ func New(ctx context.Context, ln net.Listener, c Config) *Listener {
 		closed:   make(chan struct{}),
 		conns:    make(map[*conn]struct{}),
 		empty:    make(chan struct{}),
-		patience: patience,
+		restTime: restTime,
 	}
 }
 

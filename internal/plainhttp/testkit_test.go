@@ -135,9 +135,9 @@ func serveOn(t testing.TB, ln net.Listener, e *echo, change func(*http.Server)) 
 		change(server)
 	}
 	l := New(ctx, ln, Config{Server: server, Handler: e, BodyLimit: limitOfTests, Logger: slog.New(slog.DiscardHandler), Admit: e.admit})
-	l.patience = patienceOfTests
+	l.restTime = patienceOfTests
 	if e.impatient {
-		l.patience = 10 * time.Millisecond
+		l.restTime = 10 * time.Millisecond
 	}
 	ended := make(chan error, 1)
 	ran := make(chan struct{})

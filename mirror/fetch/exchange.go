@@ -17,7 +17,7 @@ func (f *Fetcher) Do(ctx context.Context, q Request, read Read) (any, error) {
 	f.retryBudget.deposit()
 	retries := max(q.Retries, f.config.Retries)
 	var asked tried
-	patience := time.Now().Add(f.config.Timeout.Duration())
+	end := time.Now().Add(f.config.Timeout.Duration())
 	for attempt := 1; ; {
 		i, err := f.choose(ctx, q.Service, asked)
 		chosen := err == nil
@@ -34,7 +34,7 @@ func (f *Fetcher) Do(ctx context.Context, q Request, read Read) (any, error) {
 			}
 			continue
 		}
-		if throttled(err) && f.waitForThrottle(ctx, q.Service, patience, chosen) {
+		if throttled(err) && f.waitForThrottle(ctx, q.Service, end, chosen) {
 			asked = 0
 			continue
 		}
@@ -66,12 +66,12 @@ const maxWaiting = 1024
 // waitForThrottle waits until a mirror node that throttled may be asked again, and tells whether the request is
 // to be made then. It is not if that would be too late, if too many wait, or, for a request that was made
 // already, if the budget forbids it.
-func (f *Fetcher) waitForThrottle(ctx context.Context, s Service, patience time.Time, made bool) bool {
+func (f *Fetcher) waitForThrottle(ctx context.Context, s Service, end time.Time, made bool) bool {
 	now := time.Now()
 	until, well := f.resumes(s)
 	pause := max(until.Sub(now), 0)
 	pause += rand.N(pause/4 + 1) // waiting requests must not come all at once
-	if !well || now.Add(pause).After(patience) {
+	if !well || now.Add(pause).After(end) {
 		return false
 	}
 	if made && !f.repeat("retry") {

@@ -110,7 +110,7 @@ func (f *Fetcher) catchUp(ctx context.Context, u *upstream) error {
 	}
 	_, err := f.catchingUp.Do(ctx, u.name, func(ctx context.Context) (any, error) {
 		const pause = 200 * time.Millisecond
-		for patience := time.Now().Add(f.config.CatchUp.Duration()); ; {
+		for end := time.Now().Add(f.config.CatchUp.Duration()); ; {
 			if err := f.probe(ctx, u); err != nil {
 				return nil, err
 			}
@@ -119,7 +119,7 @@ func (f *Fetcher) catchUp(ctx context.Context, u *upstream) error {
 				return nil, nil
 			case f.ChainReset(ctx, u.head.Load()):
 				return nil, nil
-			case time.Now().After(patience):
+			case time.Now().After(end):
 				return nil, errBehind()
 			}
 			if err := Pause(ctx, pause); err != nil {
