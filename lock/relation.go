@@ -3,10 +3,7 @@ package lock
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // relation is how a lane stands to Redis. The package comment has the table of its changes.
@@ -120,24 +117,6 @@ func (l *lane) sendFailed(op string, epoch uint64, err error) (again bool) {
 		l.link.rest()
 	}
 	return kind != foreign && !l.svc.closed.Load()
-}
-
-// laneError tells errors of one lane's keys from those of the server.
-func laneError(err error) bool {
-	if errors.Is(err, errReply) {
-		return true
-	}
-	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return false
-	}
-	text := reply.Error()
-	for _, word := range []string{"READONLY", "LOADING", "OOM", "MISCONF", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "NOREPLICAS", "BUSY"} {
-		if strings.Contains(text, word) {
-			return false
-		}
-	}
-	return strings.HasPrefix(text, "ERR") || strings.Contains(text, "WRONGTYPE")
 }
 
 // failOpen gives a lane to the order of this process.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -239,6 +240,24 @@ func (r *remote) enterSlot(ctx context.Context) (leave func(), err error) {
 
 func (r *remote) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, r.svc.cfg.RedisTimeout.Duration())
+}
+
+// laneError tells errors of one lane's keys from those of the server.
+func laneError(err error) bool {
+	if errors.Is(err, errReply) {
+		return true
+	}
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	text := reply.Error()
+	for _, word := range []string{"READONLY", "LOADING", "OOM", "MISCONF", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "NOREPLICAS", "BUSY"} {
+		if strings.Contains(text, word) {
+			return false
+		}
+	}
+	return strings.HasPrefix(text, "ERR") || strings.Contains(text, "WRONGTYPE")
 }
 
 func flag(b bool) string {
