@@ -127,7 +127,11 @@ func memoryOf(ctx context.Context, relays []*relay) (live float64, err error) {
 
 // inProgress waits until the relays have that many transactions in hand.
 func inProgress(ctx context.Context, relays []*relay, total int) error {
-	return poll(ctx, 15*time.Second, 20*time.Millisecond, func() error {
+	return inProgressWithin(ctx, 15*time.Second, relays, total)
+}
+
+func inProgressWithin(ctx context.Context, limit time.Duration, relays []*relay, total int) error {
+	return poll(ctx, limit, 20*time.Millisecond, func() error {
 		have := 0.0
 		for _, r := range relays {
 			m, err := r.metrics(ctx)

@@ -25,6 +25,7 @@ type load struct {
 	sticky      bool
 	webSocket   bool
 	connections int // of each URL; 0 = one for each transaction, at most 1,024
+	timeout     time.Duration // of a request; 0 = that of package bench
 	conduct     conduct
 	// during runs beside the load. Its error ends the run.
 	during func(ctx context.Context) error
@@ -63,7 +64,7 @@ func (l *lab) fire(ctx context.Context, n *network, r *redisServer, q load) (out
 	}
 	cfg := bench.Config{
 		Target:  bench.Target{StateURL: state.url, ConsensusLog: n.URL},
-		Senders: q.senders, Count: q.count, Spacing: q.spacing, Sticky: q.sticky, Connections: q.connections,
+		Senders: q.senders, Count: q.count, Spacing: q.spacing, Sticky: q.sticky, Connections: q.connections, Timeout: q.timeout,
 		Funder: funder, Seed: q.name, Settle: 10 * time.Second,
 	}
 	for _, relay := range q.relays {

@@ -41,6 +41,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 			return networkRole(ctx, args[1:], out)
 		case "archive":
 			return archiveRole(ctx, out)
+		case "listeners":
+			return listenersRole(ctx, args[1:], out)
 		case "echo":
 			return echoRole(ctx, out)
 		case "naive":
@@ -59,7 +61,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	settings := flags.String("set", "", "further `settings` of our relays, NAME=value separated by spaces")
 	flags.IntVar(&l.runs, "runs", 0, "runs of each row (default: each row's own number)")
 	flags.StringVar(&l.cases, "cases", "", "`cases` of the row healing, separated by commas (default: all)")
-	flags.BoolVar(&l.short, "short", false, "less to send and shorter trouble in the row healing")
+	flags.BoolVar(&l.short, "short", false, "less to send and shorter trouble in the row healing, fewer connections in listeners and queued")
 	flags.StringVar(&l.profiles, "profile", "", "`directory` to write CPU and allocation profiles of the relays to, of each load")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -94,6 +96,8 @@ func rows() []row {
 		{"fifty", "50 senders × 20, each 1 ms apart, one relay", 3, fifty},
 		{"slow-consensus", "1 sender × 100, 1 ms apart, 3 s to consensus", 3, slowConsensus},
 		{"thousand", "1,000 senders × 20 over two relays on one Redis", 1, thousand},
+		{"queued", "10,000 HTTP connections with a transaction each that waits for its turn", 1, queuedConnections},
+		{"listeners", "100,000 WebSocket connections with a subscription to newHeads each", 1, listening},
 		{"scaling", "what a transaction costs each part, and a simulation against two relays on one Redis", 5, scaling},
 		{"redis-killed", "Redis killed in the middle of a burst", 3, redisKilled},
 		{"holder-killed", "kill -9 of the relay that holds the lock", 3, holderKilled},
@@ -149,7 +153,7 @@ type lab struct {
 	profiles  string
 	profiling sync.WaitGroup // of profiles that are under way
 	cases     string         // of the row healing; "": all
-	short     bool           // the row healing with less of everything
+	short     bool           // the rows healing, listeners and queued with less of everything
 	scaling   string         // document of the row scaling
 	cpus      int            // that all processes share; 0: those of the machine
 	progress  io.Writer

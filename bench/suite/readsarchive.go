@@ -58,6 +58,7 @@ type archive struct {
 	payer     hedera.ID
 	sequence  int64 // of transaction ids
 	contracts []common.Address
+	ended     time.Time // when the last block of fill did
 }
 
 // archiveRole is the main function of the archive's process.
@@ -106,6 +107,7 @@ type filled struct {
 	First        int64           `json:"first"` // block number
 	Transactions [][]common.Hash `json:"transactions"`
 	Contract     common.Address  `json:"contract"`
+	Visible      int64           `json:"visible"` // Unix milliseconds at which the last one ended
 }
 
 // postBlocks makes ?count= blocks of ?size= transactions.
@@ -127,6 +129,7 @@ func (a *archive) postBlocks(w http.ResponseWriter, r *http.Request) {
 		}
 		made.Transactions = append(made.Transactions, hashes)
 	}
+	made.Visible = a.ended.UnixMilli()
 	_ = json.NewEncoder(w).Encode(made) // the suite went away
 }
 
@@ -168,6 +171,7 @@ func (a *archive) fill(size int) ([]common.Hash, error) {
 		}
 		hashes = append(hashes, hash)
 	}
+	a.ended = time.Now() // before anybody can see it
 	a.chain.Ledger().CloseBlock()
 	return hashes, nil
 }
