@@ -6,6 +6,7 @@ import (
 	"context"
 	"testing"
 
+	"lockstep/internal/redistest"
 	"lockstep/lock"
 )
 
@@ -45,5 +46,30 @@ func TestAllocationBudgets(t *testing.T) {
 		if got := testing.AllocsPerRun(1000, c.turn); got > c.budget {
 			t.Errorf("%s: %v allocations, the budget is %v", c.name, got, c.budget)
 		}
+	}
+}
+
+// What a turn may allocate over Redis: also the two scripts, their answers, and the grant that comes over Pub/Sub.
+func TestAllocationBudgetOverRedis(t *testing.T) {
+	server := redistest.Start(t)
+	svc, _ := onRedis(t, server.URL(), calm(), lock.Deps{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	const budget = 100
+	if got := testing.AllocsPerRun(300, func() {
+		ticket, err := svc.Enter(alice, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease, err := ticket.Wait(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease.Release()
+	}); got > budget {
+		t.Errorf("a turn over Redis: %v allocations, the budget is %d", got, budget)
+	}
+	if !svc.RedisUp() {
+		t.Error("the turns were not over Redis")
 	}
 }
