@@ -2,11 +2,13 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"lockstep/internal/budget"
@@ -149,6 +151,14 @@ type counted struct {
 func (c *counted) Close() error {
 	c.leave()
 	return c.Conn.Close()
+}
+
+// SyscallConn implements syscall.Conn if the connection does.
+func (c *counted) SyscallConn() (syscall.RawConn, error) {
+	if system, ok := c.Conn.(syscall.Conn); ok {
+		return system.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
 }
 
 // CloseWrite says that nothing more will come. Servers look for this method.

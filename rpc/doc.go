@@ -107,9 +107,10 @@
 // closed with 1008 and what waited for it is dropped; it should connect and subscribe again, and look up what it
 // missed. No other client notices. A client that reads nothing at all is cut off after the write time-out.
 //
-// An idle connection costs one goroutine and a buffer of 512 bytes, about 15 KB with
-// everything: frames are written by a goroutine that exists only while there are
-// some, and larger buffers belong to messages, not to connections.
+// An idle connection costs one goroutine and a buffer of 512 bytes, about 9 KB of heap and stacks with
+// everything: larger buffers belong to messages, not to connections. Frames are written by as many goroutines as
+// there are processors, which exist only while there are some (wswriters.go). A writer that has to wait for its client
+// goes on alone, and another takes its place.
 //
 // # WebSocket close codes
 //

@@ -360,7 +360,7 @@ func TestFrames(t *testing.T) {
 		done := make(chan error, 1)
 		out = newOutbox(func() {
 			go func() {
-				_, err := out.flush(&chunkWriter{conn: ws.NetConn(), timeout: patience, notice: noticeHead(testNotification), buf: make([]byte, 0, scratchSize)})
+				_, _, err := out.flush(&chunkWriter{conn: ws.NetConn(), timeout: patience, notice: noticeHead(testNotification), buf: make([]byte, 0, scratchSize)})
 				done <- err
 			}()
 		})

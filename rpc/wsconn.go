@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -54,13 +55,14 @@ type ending struct {
 }
 
 // wsConn is one client. One goroutine reads messages and answers those that do not have to
-// wait. A message that waits has a goroutine of its own; slots bounds how many there are. One more
-// goroutine writes, while there is something to write. So an idle connection costs one goroutine and
+// wait. A message that waits has a goroutine of its own; slots bounds how many there are. The server's
+// writers write, while there is something to write. So an idle connection costs one goroutine and
 // one small buffer.
 type wsConn struct {
 	server  *WSServer
 	ws      *websocket.Conn // read side; only for the reader
 	net     net.Conn
+	raw     syscall.RawConn // of net; nil: it has none
 	ip      string
 	client  string         // the client that the address belongs to
 	holder  *apikey.Holder // of the key that it was opened with; nil: none
@@ -101,8 +103,11 @@ func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, ip stri
 		ctx:     ctx,
 		cancel:  cancel,
 	}
+	if system, ok := c.net.(syscall.Conn); ok {
+		c.raw, _ = system.SyscallConn() // a connection that is over says so when it is written to
+	}
 	c.account.Begin(s.d.memory, ip)
-	c.out = newOutbox(func() { go c.write() })
+	c.out = newOutbox(func() { s.writers.add(c) })
 	c.touch()
 	// This side sends everything through the outbox, even the answers that the library would
 	// send by itself.
@@ -246,6 +251,7 @@ func (c *wsConn) read(ctx context.Context) error {
 			return errStopped
 		}
 		c.handle(ctx, holder, body)
+		c.body, c.arrival = nil, nil // they belong to the message, and the next one may be long in coming
 	}
 }
 
@@ -379,17 +385,19 @@ func (c *wsConn) count(ex *exchange) {
 	}
 }
 
-// write sends what is in the outbox.
-func (c *wsConn) write() {
-	scratch := c.server.scratches.Get().(*[]byte)
-	w := chunkWriter{conn: c.net, timeout: c.server.config.WriteTimeout.Duration(), notice: c.server.d.notice, buf: (*scratch)[:0]}
-	last, err := c.out.flush(&w)
-	c.server.scratches.Put(scratch)
+// write sends what is in the outbox. What comes meanwhile has to wait for its turn: others have something to send, too.
+func (c *wsConn) write(w *chunkWriter) {
+	w.conn, w.raw, w.buf = c.net, c.raw, w.buf[:0]
+	more, last, err := c.out.flush(w)
+	w.conn, w.raw = nil, nil
 	if err != nil {
 		c.failed(err)
 	}
-	if last || err != nil {
+	switch {
+	case last || err != nil:
 		close(c.written)
+	case more:
+		c.server.writers.add(c)
 	}
 }
 

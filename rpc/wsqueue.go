@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"lockstep/internal/budget"
@@ -23,8 +24,7 @@ const (
 	// writeChunk is how much one write sends. The write time-out holds for each chunk, so that a large
 	// answer may take longer on a slow line.
 	writeChunk = 64 << 10
-	// scratchSize is how many bytes of small frames go into one write. Only a connection that is being
-	// written to has such a buffer.
+	// scratchSize is how many bytes of small frames go into one write. Each writer has such a buffer.
 	scratchSize = 16 << 10
 )
 
@@ -119,8 +119,8 @@ func closeFrame(code int, reason string) frame {
 	return frame{opcode: opClose, payload: append(payload, reason[:min(len(reason), 123)]...)}
 }
 
-// outbox is the bounded queue of frames for one client. Any goroutine may put frames in. While there
-// are any, one goroutine, which start begins, calls flush to write them.
+// outbox is the bounded queue of frames for one client. Any goroutine may put frames in. When there
+// are any, start has one goroutine call flush to write them.
 type outbox struct {
 	start func()
 
@@ -129,7 +129,7 @@ type outbox struct {
 	waiting []frame   // guarded by mu
 	bytes   int       // cost of the frames that are not written yet; guarded by mu
 	closed  bool      // the outbox takes no more frames; guarded by mu
-	writing bool      // start was called, and flush has not come to the end of the queue; guarded by mu
+	writing bool      // start was called, and flush has not said that there is no more; guarded by mu
 }
 
 func newOutbox(start func()) *outbox {
@@ -220,17 +220,12 @@ func discard(frames []frame) {
 	}
 }
 
-// take removes what waits. last is true if nothing will come after it; more is
-// false if the writer is to end because there is nothing.
-func (o *outbox) take() (frames []frame, last, more bool) {
+// take removes what waits. last is true if nothing will come after it.
+func (o *outbox) take() (frames []frame, last bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.waiting) == 0 && !o.closed {
-		o.writing = false
-		return nil, false, false
-	}
 	frames, o.waiting = o.waiting, nil
-	return frames, o.closed, true
+	return frames, o.closed
 }
 
 // written makes room.
@@ -241,43 +236,52 @@ func (o *outbox) written(cost int) {
 	o.room.Broadcast()
 }
 
-// flush writes frames until none waits; last is true if no more will come.
-func (o *outbox) flush(w *chunkWriter) (last bool, err error) {
-	for {
-		frames, last, more := o.take()
-		if !more {
-			return false, nil
-		}
-		cost := 0
-		for i := range frames {
-			if err := w.frame(&frames[i]); err != nil {
-				discard(frames[i:])
-				return last, err
-			}
-			frames[i].sent()
-			if cost += frames[i].cost(); cost >= writeChunk {
-				o.written(cost)
-				cost = 0
-			}
-			frames[i] = frame{}
-		}
-		if err := w.flush(); err != nil {
-			return last, err
-		}
-		o.written(cost)
-		if last {
-			return true, nil
-		}
-	}
+// finish makes room, and tells whether there is more to write. Without it start is called for the next frame.
+func (o *outbox) finish(cost int) (more bool) {
+	o.mu.Lock()
+	o.bytes -= cost
+	more = len(o.waiting) > 0 || o.closed
+	o.writing = more
+	o.mu.Unlock()
+	o.room.Broadcast()
+	return more
 }
 
-// chunkWriter joins small frames into few writes and sends large payloads without a copy. Every write has its own
-// time-out.
+// flush writes the frames that wait. If more have come meanwhile, it is to be called again; last is true if no more will
+// come.
+func (o *outbox) flush(w *chunkWriter) (more, last bool, err error) {
+	frames, last := o.take()
+	cost := 0
+	for i := range frames {
+		if err := w.frame(&frames[i]); err != nil {
+			discard(frames[i:])
+			return false, last, err
+		}
+		frames[i].sent()
+		if cost += frames[i].cost(); cost >= writeChunk {
+			o.written(cost)
+			cost = 0
+		}
+		frames[i] = frame{}
+	}
+	if err := w.flush(); err != nil {
+		return false, last, err
+	}
+	more = o.finish(cost)
+	return more && !last, last, nil
+}
+
+// chunkWriter joins small frames into few writes and sends large payloads without a copy. A write that would wait has
+// a time-out of its own.
 type chunkWriter struct {
 	conn    net.Conn
+	raw     syscall.RawConn // of conn; nil: it has none, so every write may wait
 	timeout time.Duration
 	notice  string // what begins each notification
 	buf     []byte // of scratchSize
+	waits   func() // called before a write that may wait; nil: nobody wants to know
+
+	attempt attempt
 }
 
 func (w *chunkWriter) frame(f *frame) error {
@@ -328,9 +332,20 @@ func (w *chunkWriter) flush() error {
 }
 
 func (w *chunkWriter) write(p []byte) error {
+	if w.raw != nil {
+		n, err := w.attempt.write(w.raw, p)
+		if p = p[n:]; err != nil || len(p) == 0 {
+			return err
+		}
+	}
+	if w.waits != nil {
+		w.waits()
+	}
 	if err := w.conn.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
 		return err
 	}
-	_, err := w.conn.Write(p)
-	return err
+	if _, err := w.conn.Write(p); err != nil {
+		return err
+	}
+	return w.conn.SetWriteDeadline(time.Time{}) // attempts have none
 }

@@ -1,7 +1,9 @@
 package plainhttp
 
 import (
+	"errors"
 	"net"
+	"syscall"
 
 	"lockstep/internal/budget"
 )
@@ -33,6 +35,14 @@ func (r *replayed) Close() error {
 	r.account.Close()
 	r.leave()
 	return r.Conn.Close()
+}
+
+// SyscallConn implements syscall.Conn. What was read already does not come through it.
+func (r *replayed) SyscallConn() (syscall.RawConn, error) {
+	if system, ok := r.Conn.(syscall.Conn); ok {
+		return system.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
 }
 
 // CloseWrite says that nothing more will come; servers look for it.
