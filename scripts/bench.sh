@@ -4,6 +4,7 @@
 #
 #   scripts/bench.sh -rows burst,fifty -runs 5 -json figures.json
 #   scripts/bench.sh -rows reads-cheap,reads-cold,reads-tip,reads-large,reads-memory,reads-start
+#   scripts/bench.sh -rows listeners,queued   (some minutes; with -short some seconds, and far fewer connections)
 #   scripts/bench.sh -rows reads-cheap -profile profiles   (CPU and allocations of the relays, for each load)
 #   scripts/bench.sh -h
 #

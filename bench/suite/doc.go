@@ -33,6 +33,15 @@
 // CPU times are user and system time of the relay's process, from /proc; without one they
 // are left out.
 //
+// # Many connections
+//
+// A process may have no more open files than the system says, which are 20,000 where these rows were made. The row
+// listeners therefore has six relays and six processes of clients, each pair with 16,667 connections from addresses
+// below 127.16.0.0, a thousand from each. A process of clients (listeners.go) reads all its connections with one goroutine,
+// because it shares the processors with what it measures, and counts for each connection and each head how often it
+// came. The row runs on Linux only; everything together needs about 4 GB. The row queued has one relay, and the
+// clients of package bench. With -short both are over in seconds, and their counts are a test.
+//
 // # Words
 //
 //	row     one question with its figures, by a name that -rows takes
@@ -40,4 +49,6 @@
 //	target  what a figure should be
 //	lab     what rows share: the programs and how they are started
 //	scene   the trouble that a row of healing makes
+//	hearing   a measurement of clients that are told of blocks
+//	audience  a process of such clients
 package main

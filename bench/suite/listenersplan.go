@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"lockstep/bench"
@@ -74,11 +76,11 @@ func (l *lab) hear(ctx context.Context, h hearing) (*heard, error) {
 		}
 		relays = append(relays, r)
 	}
-	resident := residentOf(relays)
-	live, err := memoryOf(ctx, relays)
+	live, err := memoryOf(ctx, relays) // it takes memory the first time, so it comes first
 	if err != nil {
 		return nil, err
 	}
+	resident := residentOf(relays)
 	var audiences []*audience
 	defer func() {
 		for _, a := range audiences {
@@ -96,11 +98,13 @@ func (l *lab) hear(ctx context.Context, h hearing) (*heard, error) {
 		return nil, err
 	}
 	out := &heard{resident: residentOf(relays) - resident}
+	l.take(ctx, relays[0], "listeners")
 	before := cpuOf(relays)
 	if err := out.tell(ctx, h, chain, audiences); err != nil {
 		return nil, err
 	}
 	out.cpu = cpuOf(relays) - before
+	l.profiling.Wait() // the relay is ended next
 	out.afterward = residentOf(relays) - resident
 	after, err := memoryOf(ctx, relays)
 	if err != nil {
@@ -113,7 +117,7 @@ func (l *lab) hear(ctx context.Context, h hearing) (*heard, error) {
 
 func residentOf(relays []*relay) (total float64) {
 	for _, r := range relays {
-		total += r.rss()
+		total += r.anonymous()
 	}
 	return total
 }
@@ -219,6 +223,16 @@ func (o *heard) judge(tallies []tally) {
 	}
 }
 
+// loadAverage is how many threads wanted a processor in the last minute.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	average, _, found := strings.Cut(string(text), " ")
+	if err != nil || !found {
+		return "not known"
+	}
+	return average
+}
+
 // listening is the row: so many connections that each is told of every block.
 func listening(ctx context.Context, l *lab, t *table, runs int) error {
 	h := fullHearing()
@@ -238,6 +252,7 @@ func listening(ctx context.Context, l *lab, t *table, runs int) error {
 	t.want("resident memory per connection, when the heads are told", "KB", nil, "")
 	t.want("heap and stacks per connection", "KB", nil, "")
 	t.want("CPU of the relays per head delivered", "µs", nil, "")
+	before := loadAverage()
 	for range runs {
 		o, err := l.hear(ctx, h)
 		if err != nil {
@@ -261,6 +276,7 @@ func listening(ctx context.Context, l *lab, t *table, runs int) error {
 	t.note(fmt.Sprintf("%d relays with %d connections each, and as many clients' processes, which share the processors; %d blocks of %d transactions, one every %v.",
 		h.relays, h.each, h.heads, blockSize, h.pace))
 	t.note("Delivered: from the moment at which the mirror node has the block until the client has read the notification. The relay asks for new blocks every 500 ms (WS_POLLING_INTERVAL), which is part of it.")
-	t.note("Resident memory is that of the relays' processes with all connections and subscriptions, less what it was before. Heap and stacks are after a collection.")
+	t.note("What else ran on the machine: its load average was " + before + " before the row began. A delivery is a matter of processors, so the times mean something only of a machine that does nothing else.")
+	t.note("Resident memory is that of the relays' processes, without the pages of the program itself, with all connections and subscriptions, less what it was before. Heap and stacks are after a collection.")
 	return nil
 }

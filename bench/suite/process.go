@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"syscall"
 	"time"
@@ -121,6 +122,23 @@ func (p *process) rss() float64 {
 		return math.NaN()
 	}
 	return pages * float64(os.Getpagesize())
+}
+
+var anonymousLine = regexp.MustCompile(`(?m)^RssAnon:\s+(\d+) kB`)
+
+// anonymous returns the resident memory in bytes without that of files, such as the program itself, whose pages come and
+// go as the system has room; NaN if it cannot be had.
+func (p *process) anonymous() float64 {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/status")
+	m := anonymousLine.FindSubmatch(text)
+	if err != nil || m == nil {
+		return math.NaN()
+	}
+	n, err := strconv.ParseFloat(string(m[1]), 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return n * 1024
 }
 
 // fatal ends a poll.

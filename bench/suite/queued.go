@@ -48,7 +48,7 @@ func (q queue) wait(ctx context.Context, l *lab, b *bed, r *relay) (*queuedFor, 
 	if err != nil {
 		return nil, err
 	}
-	resident := r.rss()
+	resident := r.anonymous()
 	all := load{
 		name: "queued", relays: relays, senders: q.senders, count: q.count, connections: q.connections(), timeout: 10 * time.Minute,
 		conduct: conduct{Hold: true},
@@ -56,7 +56,7 @@ func (q queue) wait(ctx context.Context, l *lab, b *bed, r *relay) (*queuedFor, 
 	all.during = func(ctx context.Context) error {
 		err := inProgressWithin(ctx, 5*time.Minute, relays, q.connections())
 		if err == nil {
-			out.resident = r.rss() - resident
+			out.resident = r.anonymous() - resident
 			if out.live, err = r.memory(ctx); err == nil {
 				out.live -= live
 				l.profileHeap(ctx, relays, "queued")
@@ -96,7 +96,7 @@ func queuedConnections(ctx context.Context, l *lab, t *table, runs int) error {
 		t.ours("heap and stacks per connection", "KB", o.live/all/1024)
 	}
 	t.note(fmt.Sprintf("%d senders with %d transactions each, over as many connections; the node keeps the first of each sender until all wait.", q.senders, q.count))
-	t.note("Resident memory is that of the relay's process less what it was before anybody connected. Heap and stacks are after a collection.")
+	t.note("Resident memory is that of the relay's process, without the pages of the program itself, less what it was before anybody connected. Heap and stacks are after a collection.")
 	return nil
 }
 
