@@ -59,9 +59,9 @@ func memory() uint64 {
 }
 
 // TestWebSocketIdleMemory: a connection that has made calls and is idle costs at most
-// 20 KB, the client's end of the socket included.
+// 12 KB, the client's end of the socket included.
 func TestWebSocketIdleMemory(t *testing.T) {
-	const connections, most = 1000, 20_000
+	const connections, most = 1000, 12_000
 	c := testConfig()
 	c.WebSocket.ConnectionLimit, c.WebSocket.ConnectionLimitPerIP = connections, connections
 	met := NewMetrics()
