@@ -97,6 +97,10 @@
 // kept off Redis alone, and tries again each second. Calls wait for a free connection outside their deadlines, so
 // that a burst is not taken for an outage.
 //
+// Another server may take over at once, without the last writes, so that no call fails. What shows it is that the
+// connection of Pub/Sub breaks, or that a turn which ends here was not in Redis: then all places are sent again. A
+// turn that Redis shows as this process's own, and that has ended here, is given back.
+//
 // After an outage or a loss of data nobody takes a free lock for a moment (one heartbeat interval and one
 // deadline): its holder needs time to adopt it.
 //

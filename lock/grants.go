@@ -20,6 +20,7 @@ func (l *lane) applyView(v view, sent, now time.Duration) {
 		l.applyForeignOwner(v.owner, sent)
 		return
 	}
+	v.asked = sent
 	if v.left >= 0 {
 		v.left += sent // from here on a point in time: the server began to count after the call was sent
 	}
@@ -59,7 +60,7 @@ func (l *lane) applyLook(o lockValue, me string, dead bool, sent time.Duration) 
 			l.link.want |= jobLook
 		}
 	case o.instance == me:
-		l.take(view{owner: o, left: -1}, now)
+		l.take(view{owner: o, left: -1, asked: sent}, now)
 	default:
 		l.applyForeignOwner(o, sent)
 	}
@@ -103,11 +104,7 @@ func (l *lane) take(v view, now time.Duration) {
 	}
 	t := l.waitingFor(o.session)
 	if t == nil {
-		// Nobody here waits for this turn: its ticket may have left. It is given back, unless this
-		// process has had a later turn since.
-		if o.fence > l.link.fence && !slices.Contains(l.link.releasing, o.session) {
-			l.queueReturn(sessionReturn{session: o.session, instance: o.instance})
-		}
+		l.disclaim(v)
 		return
 	}
 	if v.left < 0 {
@@ -144,6 +141,22 @@ func (l *lane) take(v view, now time.Duration) {
 	l.svc.raiseFence(o.fence)
 	l.grant(t, now, turn{by: redisStrategy, fence: o.fence, deadline: v.left, session: o.session, instance: o.instance})
 	t.lease.unsure = distrusted
+}
+
+// disclaim gives back a turn for which nobody here waits: its ticket may have left, or Redis may have lost the end of
+// the turn. The news of a turn that ended meanwhile is old, and means nothing.
+func (l *lane) disclaim(v view) {
+	o, t := v.owner, l.holder
+	switch {
+	case slices.Contains(l.link.releasing, o.session):
+	case o.fence > l.link.fence:
+		l.queueReturn(sessionReturn{session: o.session, instance: o.instance})
+	case v.asked <= l.link.returned: // this process has had this turn, or a later one, which may have ended since
+	case t == nil:
+		l.queueReturn(sessionReturn{session: o.session, instance: o.instance})
+	case t.lease.turn.session != "" && t.lease.granted < v.asked:
+		l.link.want |= jobAdopt // what Redis takes for a turn of this process belongs to the one that it is in
+	}
 }
 
 // inherit joins what Redis says of the sender's nonces with what the lane knows. It returns whether the state in

@@ -57,6 +57,7 @@ type link struct {
 	removedLast    string          // the dead instance that was removed last
 	returns        []sessionReturn // sessions to take back
 	releasing      []string        // sessions being given back now
+	returned       time.Duration   // when the newest answer about one of them came
 	checkTurnAt    time.Duration   // when to look; 0 = not planned
 	windowEndSeen  *Ticket         // the head whose window's end has been handled
 	ownerChangedAt time.Duration   // when the owner was last seen to change

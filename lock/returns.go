@@ -11,7 +11,7 @@ import (
 
 // returnTurn ends the holder's ownership in Redis, without waiting for the network.
 func (l *lane) returnTurn(lease *Lease) {
-	d := sessionReturn{session: lease.turn.session, instance: lease.turn.instance}
+	d := sessionReturn{session: lease.turn.session, instance: lease.turn.instance, turn: true}
 	chain := l.chain
 	if lease.turn.open {
 		chain.sure = false // another process may have gone on meanwhile
@@ -68,11 +68,12 @@ func (l *lane) queueReturn(d sessionReturn) {
 func (l *lane) sendReturn(ctx context.Context, epoch uint64, d sessionReturn) {
 	r := l.svc.remote
 	sent := l.svc.now()
-	_, v, err := l.svc.calls.release(ctx, l.keys, d)
+	was, v, err := l.svc.calls.release(ctx, l.keys, d)
 	again := err != nil && l.sendFailed(opRelease, epoch, err)
 	l.mu.Lock()
 	defer l.unlock()
 	l.forgetReleasing(d.session)
+	l.link.returned = l.svc.now()
 	if err != nil {
 		if again && d.instance == r.instance() {
 			l.queueReturn(d) // it may have happened or not; asking again does no harm
@@ -85,6 +86,9 @@ func (l *lane) sendReturn(ctx context.Context, epoch uint64, d sessionReturn) {
 	}
 	now := l.svc.now()
 	l.link.failures = 0
+	if d.turn && !was && l.head != nil {
+		l.link.want |= jobVerify // Redis has lost the turn, and may have lost places with it
+	}
 	if epoch == r.epoch.Load() {
 		l.applyView(v, sent, now)
 	}

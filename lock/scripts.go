@@ -55,6 +55,7 @@ var errReply = errors.New("unexpected reply of a lock script")
 type view struct {
 	owner    lockValue     // without a session while the lock is free
 	left     time.Duration // of the owner's hold if it is ours; negative = not known
+	asked    time.Duration // when the call was sent that this answers; 0 = nobody asked
 	wait     time.Duration // until the first in the queue may go; negative = does not apply
 	rejoined int
 	removed  int
@@ -129,6 +130,7 @@ type sessionReturn struct {
 	session  string
 	instance string
 	chain    *chain // what the holder knew; nil = it says nothing
+	turn     bool   // it had the turn, by Redis
 }
 
 // release ends a turn, or gives up a place, and returns whose turn it is then.

@@ -13,10 +13,11 @@ import (
 // listenLoop receives grants over Pub/Sub.
 func (r *remote) listenLoop(ctx context.Context) {
 	const pause = 100 * time.Millisecond
+	heard := false  // there was a subscription
 	warned := false // the log has been told that Pub/Sub delivers nothing although Redis is well
 	for ctx.Err() == nil {
 		if r.up.Load() {
-			err := r.listen(ctx)
+			err := r.listen(ctx, &heard)
 			delivered := r.pushed.Swap(false)
 			signal(r.look) // from now on the watch has to ask
 			if !delivered && !warned && r.up.Load() && ctx.Err() == nil {
@@ -33,8 +34,8 @@ func (r *remote) listenLoop(ctx context.Context) {
 	}
 }
 
-// listen subscribes and receives until the subscription fails, and returns why.
-func (r *remote) listen(ctx context.Context) error {
+// listen subscribes and receives until the subscription fails, and returns why. heard: it is not the first one.
+func (r *remote) listen(ctx context.Context, heard *bool) error {
 	sub := r.client.Subscribe(ctx, grantsPrefix+r.process)
 	stop := context.AfterFunc(ctx, func() { _ = sub.Close() }) // nothing else interrupts a read
 	defer func() {
@@ -52,10 +53,25 @@ func (r *remote) listen(ctx context.Context) error {
 		switch m := got.(type) {
 		case *redis.Subscription:
 			r.wake() // an echo at once, so that grants count from now
+			if *heard {
+				r.verifyAll()
+			}
+			*heard = true
 		case *redis.Message:
 			r.received(m.Payload)
 		}
 	}
+}
+
+// verifyAll has all places sent again: a connection broke, so another server may be there now, without the last writes.
+// Nothing else need show that, if all calls found one or the other.
+func (r *remote) verifyAll() {
+	r.svc.eachBusy(func(l *lane) {
+		if l.head != nil && r.svc.governs(l) {
+			l.link.want |= jobVerify
+			l.dispatch(r.svc.now())
+		}
+	})
 }
 
 // received acts on one message. It drops a message that it cannot read: the watch asks for the lanes

@@ -97,6 +97,14 @@ func simulateFor(t *testing.T, limit time.Duration) {
 	t.Logf("%d seeds in %v", done, limit)
 }
 
+// TestFoundSeeds simulates what once broke something in the lock. 1003378: another server took over without a place and without
+// the end of a turn; nobody compared the places for ten seconds, and the turn lasted until its hold limit.
+func TestFoundSeeds(t *testing.T) {
+	for _, seed := range []uint64{1003378} {
+		report(t, seed, locksim.Run(t, seed))
+	}
+}
+
 // TestSeedsRepeat: the same seed shows the same, event by event, to the nanosecond.
 func TestSeedsRepeat(t *testing.T) {
 	for seed := range uint64(repeatedSeeds) {
