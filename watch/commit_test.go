@@ -1,8 +1,14 @@
 package watch
 
 import (
+	"errors"
+	"path/filepath"
 	"testing"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"lockstep/internal/ledger"
 )
 
 // TestTransactionsFollowTheTimeThatTheyTake: a quick database gets long ones, a slow one short ones.
@@ -20,5 +26,25 @@ func TestTransactionsFollowTheTimeThatTheyTake(t *testing.T) {
 	}
 	if n := pacedCommit(5000, 3, time.Second); n != 5000 {
 		t.Errorf("a short transaction made it %d", n)
+	}
+}
+
+// TestAReorganisationCountsOnce: what a unit could not take into account is tried again, and it is one reorganisation nevertheless.
+func TestAReorganisationCountsOnce(t *testing.T) {
+	db, err := ledger.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "watch.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if err := db.Migrate(t.Context(), Schema); err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{chain: Chain{ID: 1}, db: db, metrics: newMetrics(), units: map[string]*unit{headUnit(1): {name: headUnit(1), next: 5}}, owner: "a", reign: func() string { return "a" }}
+	if err := w.rollBack(t.Context(), chainState{fork: 1}); !errors.Is(err, errDeposed) {
+		t.Fatal(err) // nobody has a row for that unit
+	}
+	var counted dto.Metric
+	if err := w.metrics.reorgs.Write(&counted); err != nil || counted.GetCounter().GetValue() != 0 {
+		t.Errorf("%v reorganisations are counted, none was taken into account (%v)", counted.GetCounter().GetValue(), err)
 	}
 }

@@ -35,20 +35,20 @@ func newMetrics() *metrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	m := &metrics{
-		contracts:    gauge("relayer_escrows_monitored", "Contracts whose events this process reads."),
+		contracts:    gauge("relayer_escrows_monitored", "Contracts whose events this process reads, factories not included."),
 		blocks:       counter("relayer_blocks_processed", "Blocks that this process has read; a block counts once for each step that reads it."),
 		published:    counter("relayer_events_published", "Messages that a sink has acknowledged."),
 		leader:       gauge("relayer_is_leader", "1 if this process owns a factory, else 0."),
-		instances:    gauge("total_active_instances", "Living processes of the fleet."),
+		instances:    gauge("total_active_instances", "Processes of the fleet that are alive."),
 		registered:   gauge("total_escrows_registered", "Contracts that the fleet follows, factories not included."),
 		elections:    counter("leader_election_count", "How often this process became the owner of a factory."),
 		deduplicated: counter("event_deduplication_hits", "Events that were read again and stood in the ledger already."),
 		lag:          prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "watch_lag_blocks", Help: "Blocks between the chain's head and the unit of this process that is furthest behind."}, []string{"chain"}),
 		calls:        counter("watch_rpc_calls_total", "JSON-RPC calls sent to endpoints; each item of a batch counts."),
 		reorgs:       counter("watch_reorgs_total", "Reorganisations that units of this process took into account."),
-		sinks:        prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "watch_sink_seconds", Help: "Time until a sink acknowledged a batch, in seconds.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}, []string{"sink"}),
+		sinks:        prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "watch_sink_seconds", Help: "Time until a sink acknowledged a batch or refused it, in seconds.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}, []string{"sink"}),
 		failures:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "watch_sink_failures_total", Help: "Batches that a sink did not acknowledge; they are sent again."}, []string{"sink"}),
-		undecoded:    counter("watch_undecoded_total", "Logs that carry an event's selector but do not fit its signature."),
+		undecoded:    counter("watch_undecoded_total", "Logs that carry an event's selector but do not fit its signature; a log that is read again counts again."),
 	}
 	m.beatAge = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "relayer_last_heartbeat_age", Help: "Seconds since this process last told the fleet that it lives."}, func() float64 {
 		at := m.beat.Load()

@@ -353,6 +353,9 @@ func (w *worker) rollBack(ctx context.Context, state chainState) error {
 	if err != nil {
 		return fmt.Errorf("reorganisations: %w", err)
 	}
+	if err := w.undo(ctx, state, ancestor); err != nil {
+		return err // the next step tries again
+	}
 	w.metrics.reorgs.Inc()
-	return w.undo(ctx, state, ancestor)
+	return nil
 }

@@ -39,15 +39,18 @@ const (
 
 // book is a sink that remembers. While it is full it takes nothing.
 type book struct {
-	mu       sync.Mutex
-	messages []watch.Message
-	full     bool
+	mu             sync.Mutex
+	messages       []watch.Message
+	full           bool
+	asked, refused int // batches
 }
 
 func (b *book) Publish(_ context.Context, batch []watch.Message) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.asked++
 	if b.full {
+		b.refused++
 		return 0, errors.New("the book is full")
 	}
 	b.messages = append(b.messages, batch...)
@@ -71,6 +74,8 @@ type world struct {
 	book  *book
 	url   string
 	stop  func()
+
+	endpoints []secret.String // of the chain; the first process begins with the first of them
 }
 
 func signature(t *testing.T, text string) *decode.Signature {
@@ -94,15 +99,19 @@ func newWorld(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
-	return &world{t: t, chain: watchtest.New(t, 4), db: db, keys: access.New(db, "", ""), book: &book{}}
+	chain := watchtest.New(t, 4)
+	return &world{t: t, chain: chain, db: db, keys: access.New(db, "", ""), book: &book{}, endpoints: []secret.String{secret.String(chain.URL)}}
 }
 
 // run starts the process. Emitter 0 is the factory.
-func (w *world) run(events ...string) {
+func (w *world) run(events ...string) { w.url, w.stop = w.process("a", events...) }
+
+// process starts a process of the fleet, and returns where its listener is.
+func (w *world) process(name string, events ...string) (url string, stop func()) {
 	w.t.Helper()
 	t := w.t
 	plan := watch.Plan{
-		Chains: []watch.Chain{{ID: watchtest.ChainID, URLs: []secret.String{secret.String(w.chain.URL)}, Finality: 2, MaxSpan: 3}},
+		Chains: []watch.Chain{{ID: watchtest.ChainID, URLs: w.endpoints, Finality: 2, MaxSpan: 3}},
 		Watches: []watch.Watch{{
 			Name: "escrows", Chain: watchtest.ChainID, Sinks: []string{"book:secret-place"},
 			Factory: &watch.Factory{Address: watchtest.Emitter(0), Event: signature(t, "Deployed(address indexed escrow, uint256 amount)"), Child: "escrow"},
@@ -115,7 +124,7 @@ func (w *world) run(events ...string) {
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	// However slow the machine is, the process keeps its units: it reads each block once, and hands each message on once.
-	service, err := watch.New(watch.Config{Plan: plan, Instance: "a", Version: "test", Lease: lease.Options{TTL: 10 * time.Minute}}, watch.Deps{DB: w.db, Log: log, Sinks: func(string) (watch.Sink, error) { return w.book, nil }})
+	service, err := watch.New(watch.Config{Plan: plan, Instance: name, Version: "test", Lease: lease.Options{TTL: 10 * time.Minute}}, watch.Deps{DB: w.db, Log: log, Sinks: func(string) (watch.Sink, error) { return w.book, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,18 +134,18 @@ func (w *world) run(events ...string) {
 	if err := surface.Listen(t.Context(), "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	w.url = "http://" + surface.Addr()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 2)
 	go func() { done <- service.Run(ctx) }()
 	go func() { done <- surface.Run(ctx) }()
-	w.stop = sync.OnceFunc(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := errors.Join(<-done, <-done); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Cleanup(w.stop)
+	t.Cleanup(stop)
+	return "http://" + surface.Addr(), stop
 }
 
 type answer struct {

@@ -1,0 +1,257 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"lockstep/internal/secret"
+	"lockstep/watch/watchtest"
+)
+
+// scrape reads the metrics of a process as Prometheus does: the value of each series. Of histograms it keeps counts and sums.
+func (w *world) scrape(url string) map[string]float64 {
+	w.t.Helper()
+	answer, err := http.Get(url + "/metrics") //nolint:noctx // the process is stopped before the test ends
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	page, err := io.ReadAll(answer.Body)
+	_ = answer.Body.Close()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	series := map[string]float64{}
+	for line := range strings.SplitSeq(string(page), "\n") {
+		end := strings.LastIndexByte(line, ' ')
+		if strings.HasPrefix(line, "#") || end < 0 || strings.Contains(line, "_bucket{") {
+			continue
+		}
+		value, err := strconv.ParseFloat(line[end+1:], 64)
+		if err != nil {
+			w.t.Fatalf("%q: %v", line, err)
+		}
+		series[line[:end]] = value
+	}
+	return series
+}
+
+// gate is an endpoint that counts the JSON-RPC calls that it is sent. It hands them to a node, if it has one that it
+// answers for.
+type gate struct {
+	mu    sync.Mutex
+	calls float64
+	deaf  bool // it refuses to look for logs
+}
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	var batch []json.RawMessage
+	items := 1
+	if json.Unmarshal(body, &batch) == nil {
+		items = len(batch)
+	}
+	g.mu.Lock()
+	g.calls += float64(items)
+	refuses := next == nil || g.deaf && bytes.Contains(body, []byte("eth_getLogs"))
+	g.mu.Unlock()
+	if refuses {
+		http.Error(w, "this endpoint is dead", http.StatusBadGateway)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	next.ServeHTTP(w, r)
+}
+
+func (g *gate) start(t *testing.T, next http.Handler) secret.String {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.ServeHTTP(w, r, next) }))
+	t.Cleanup(server.Close)
+	return secret.String(server.URL)
+}
+
+func (g *gate) seen() float64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.calls
+}
+
+func (g *gate) setDeaf(deaf bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.deaf = deaf
+}
+
+func (b *book) setFull(full bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.full = full
+}
+
+// A scraper sees what happened, in every metric that docs/METRICS.md has of the watchers.
+func TestEveryMetricTellsWhatHappened(t *testing.T) {
+	w := newWorld(t)
+	node, err := url.Parse(w.chain.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead, alive := &gate{}, &gate{}
+	w.endpoints = []secret.String{dead.start(t, nil), alive.start(t, httputil.NewSingleHostReverseProxy(node))}
+	w.run(approved, released)
+	var got map[string]float64
+	is := func(series string, want float64) {
+		t.Helper()
+		w.until(fmt.Sprintf("%s is %v", series, want), func() (bool, string) {
+			got = w.scrape(w.url)
+			return got[series] == want, fmt.Sprint(got[series])
+		})
+	}
+	chain := fmt.Sprintf(`{chain="%d"}`, watchtest.ChainID)
+	lag := "watch_lag_blocks" + chain
+
+	// Two contracts are announced, and one of them tells something, while the sink takes nothing.
+	w.book.setFull(true)
+	w.deploy(1)
+	w.chain.Commit() // 1
+	w.deploy(2)
+	w.chain.Commit() // 2
+	w.approve(1)
+	w.chain.Emit(watchtest.Emitter(1), released, watchtest.Word(watchtest.Emitter(2))) // the amount is missing
+	w.chain.Commit()                                                                   // 3
+	w.until("the sink refuses", func() (bool, string) {
+		return w.scrape(w.url)[`watch_sink_failures_total{sink="book"}`] > 0, ""
+	})
+	w.book.setFull(false)
+	is("relayer_events_published", 3)
+
+	// Two blocks are replaced by three; the event in them is taken back.
+	w.release(2)
+	w.chain.Commit() // 4
+	is("relayer_events_published", 4)
+	is(lag, 0)
+	w.chain.Reorg(1, true)
+	is("relayer_events_published", 5)
+	is("watch_reorgs_total", 1)
+
+	// Nobody looks for logs while three blocks come.
+	is(lag, 0)
+	alive.setDeaf(true)
+	for range 3 {
+		w.chain.Commit()
+	}
+	is(lag, 3)
+	alive.setDeaf(false)
+	is(lag, 0)
+
+	// What stands in the ledger is read again: two contracts that were announced, and what one of them told. The log that is no event
+	// is found again, too.
+	is("watch_undecoded_total", 1)
+	w.noted()
+	if a := w.ask("POST", "/v1/watches/escrows/backfill?from=0"); a.status != http.StatusAccepted {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	is("event_deduplication_hits", 3)
+
+	is("relayer_escrows_monitored", 2)
+	is("total_escrows_registered", 2)
+	w.until("each call to an endpoint is counted", func() (bool, string) {
+		got = w.scrape(w.url)
+		want := dead.seen() + alive.seen()
+		return got["watch_rpc_calls_total"] == want, fmt.Sprint(got["watch_rpc_calls_total"], want)
+	})
+	if dead.seen() == 0 {
+		t.Error("the dead endpoint was not asked")
+	}
+	w.book.mu.Lock()
+	asked, refused, taken := float64(w.book.asked), float64(w.book.refused), float64(len(w.book.messages))
+	w.book.mu.Unlock()
+	const some = -1 // any number above zero
+	expected := map[string]float64{
+		"event_deduplication_hits":               3,
+		"leader_election_count":                  1,
+		"relayer_blocks_processed":               some,
+		"relayer_escrows_monitored":              2,
+		"relayer_events_published":               taken,
+		"relayer_is_leader":                      1,
+		"relayer_last_heartbeat_age":             some,
+		"total_active_instances":                 1,
+		"total_escrows_registered":               2,
+		lag:                                      0,
+		"watch_reorgs_total":                     1,
+		"watch_rpc_calls_total":                  some, // it was compared above
+		`watch_sink_failures_total{sink="book"}`: refused,
+		`watch_sink_seconds_count{sink="book"}`:  asked,
+		`watch_sink_seconds_sum{sink="book"}`:    some,
+		"watch_undecoded_total":                  2,
+	}
+	for series, want := range expected {
+		if value, ok := got[series]; !ok || value != want && (want != some || value <= 0) {
+			t.Errorf("%s is %v (%v), want %v", series, value, ok, want)
+		}
+	}
+	if head, err := w.chain.Client().BlockNumber(t.Context()); err != nil || got["relayer_blocks_processed"] < float64(head) {
+		t.Errorf("%v blocks were read, and the chain has %d: %v", got["relayer_blocks_processed"], head, err)
+	}
+	for _, series := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := expected[series]; !ok {
+			t.Errorf("nothing is expected of %s", series)
+		}
+	}
+	for metric, labels := range documented(t) {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(expected)), func(series string) bool {
+			name, rest, _ := strings.Cut(series, "{")
+			return (name == metric || name == metric+"_count") && (labels == "" || strings.HasPrefix(rest, labels+"="))
+		}) {
+			t.Errorf("nothing is expected of %s", metric)
+		}
+	}
+
+	// Another process comes, and goes. The two divide the contracts, and one of them owns the factory.
+	second, stop := w.process("b", approved, released)
+	w.until("the contracts are divided", func() (bool, string) {
+		a, b := w.scrape(w.url), w.scrape(second)
+		for series, want := range map[string]float64{"relayer_escrows_monitored": 2, "relayer_is_leader": 1, "total_active_instances": 4, "total_escrows_registered": 4} {
+			if a[series]+b[series] != want {
+				return false, fmt.Sprint(series, a[series], b[series])
+			}
+		}
+		return true, ""
+	})
+	stop()
+	is("total_active_instances", 1)
+	is("relayer_is_leader", 1)
+}
+
+// documented reads the metrics of the watchers and their labels in docs/METRICS.md.
+func documented(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/METRICS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(string(text), "\n## The watchers\n")
+	part, _, _ = strings.Cut(part, "\n## ")
+	found := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]*) \\|").FindAllStringSubmatch(part, -1) {
+		found[row[1]] = strings.TrimSpace(row[2])
+	}
+	if len(found) < 15 {
+		t.Fatalf("docs/METRICS.md has %d metrics of the watchers", len(found))
+	}
+	return found
+}
