@@ -68,9 +68,9 @@ type Server struct {
 	WebSocketPort int `env:"WEB_SOCKET_PORT" envDefault:"8546"`
 	// Port of /health/liveness, /health/readiness and /metrics of a process that serves WebSocket alone (RPC_HTTP_ENABLED=false); otherwise they are on the HTTP port and this one stays closed. 0 picks a free one.
 	StatusPort int `env:"WEB_SOCKET_HTTP_PORT" envDefault:"8547"`
-	// How long a process that is asked to stop says that it is not ready, and serves on, before it closes its ports. Longer than a load balancer takes to notice. A second signal ends it at once. Milliseconds.
+	// How long a process that is asked to stop says that it is not ready, and still serves, before it closes its ports. It must be longer than a load balancer needs to notice. A second signal ends the process at once. Milliseconds.
 	DrainDelay envx.Millis `env:"SHUTDOWN_DRAIN_DELAY_MS" envDefault:"3000"`
-	// What the relay is not ready without: mirror (no mirror node answers), nodes (no consensus node can be reached), redis. A relay that is stopping is never ready.
+	// Upstreams without which the relay is not ready: mirror (no mirror node answers), nodes (no consensus node can be reached), redis. A relay that is stopping is never ready.
 	ReadinessFails envx.Strings `env:"READINESS_FAILS_WITHOUT" envDefault:"mirror,nodes"`
 	// How long a stopping process waits for accepted transactions to get their verdict.
 	DrainTimeout envx.Millis `env:"SHUTDOWN_DRAIN_TIMEOUT_MS" envDefault:"30000"`
@@ -106,7 +106,7 @@ type Redis struct {
 
 // Log says what is logged and how.
 type Log struct {
-	// Least level that is logged: trace, debug, info, warn, error or fatal.
+	// Lowest level that is logged: trace, debug, info, warn, error or fatal.
 	Level string `env:"LOG_LEVEL" envDefault:"info" reload:"true"`
 	// Log lines for people instead of JSON.
 	Pretty bool `env:"PRETTY_LOGS_ENABLED" envDefault:"true"`
@@ -134,14 +134,16 @@ func (l Log) Least() (slog.Level, bool) {
 func Load(environ []string) (Config, error) {
 	values := valuesOf(environ)
 	c := Config{Idle: idleIn(values), Misspelt: misspeltIn(values)}
-	malformed := env.ParseWithOptions(&c, env.Options{Environment: values})
-	if malformed != nil { // once more without those, so that the rest can be checked
-		for _, name := range namesIn(malformed) {
+	wrong := env.ParseWithOptions(&c, env.Options{Environment: values})
+	if wrong != nil { // once more without those, so that the rest can be checked
+		var names []string
+		names, wrong = malformed[Config](values, wrong)
+		for _, name := range names {
 			delete(values, name)
 		}
 		c = Config{Idle: c.Idle, Misspelt: c.Misspelt}
 		if err := env.ParseWithOptions(&c, env.Options{Environment: values}); err != nil {
-			return c, readable(malformed)
+			return c, wrong
 		}
 	}
 	if c.Server.AdminToken == "" {
@@ -153,29 +155,7 @@ func Load(environ []string) (Config, error) {
 	if file := strings.TrimSpace(c.Redis.LockURLFile.Reveal()); file != "" {
 		c.Redis.LockURL = secret.String(file)
 	}
-	if malformed != nil {
-		malformed = readable(malformed)
-	}
-	return c, errors.Join(malformed, c.Validate())
-}
-
-// namesIn returns the settings whose values could not be read.
-func namesIn(err error) (names []string) {
-	var all env.AggregateError
-	if !errors.As(err, &all) {
-		return nil
-	}
-	for _, e := range all.Errors {
-		var parse env.ParseError
-		var file env.LoadFileContentError
-		switch {
-		case errors.As(e, &parse):
-			names = append(names, nameOf(parse.Name))
-		case errors.As(e, &file):
-			names = append(names, file.Key)
-		}
-	}
-	return names
+	return c, errors.Join(wrong, c.Validate())
 }
 
 func valuesOf(environ []string) map[string]string {
@@ -185,41 +165,6 @@ func valuesOf(environ []string) map[string]string {
 		values[name] = value
 	}
 	return values
-}
-
-// parse fills a struct of settings.
-func parse(target any, environ []string) error {
-	if err := env.ParseWithOptions(target, env.Options{Environment: valuesOf(environ)}); err != nil {
-		return readable(err)
-	}
-	return nil
-}
-
-// readable lists parse errors by setting, one a line.
-func readable(err error) error {
-	var all env.AggregateError
-	if !errors.As(err, &all) {
-		return err
-	}
-	errs := make([]error, 0, len(all.Errors))
-	for _, e := range all.Errors {
-		var parse env.ParseError
-		if errors.As(e, &parse) {
-			e = fmt.Errorf("%s: %w", nameOf(parse.Name), parse.Err)
-		}
-		errs = append(errs, e)
-	}
-	return errors.Join(errs...)
-}
-
-// nameOf finds the setting that a struct field is read from.
-func nameOf(field string) string {
-	for _, s := range settings() {
-		if s.field == field {
-			return s.name
-		}
-	}
-	return field
 }
 
 // Validate checks what can be checked without a network, all at once.
@@ -238,7 +183,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("RPC_HTTP_ENABLED and RPC_WS_ENABLED are both false: nothing to serve"))
 	}
 	if !c.Submit.ReadOnly && c.Consensus.OperatorID == "" {
-		errs = append(errs, errors.New("OPERATOR_ID_MAIN and OPERATOR_KEY_MAIN are needed to submit transactions, such as OPERATOR_ID_MAIN=0.0.1234; READ_ONLY=true does without"))
+		errs = append(errs, errors.New("OPERATOR_ID_MAIN and OPERATOR_KEY_MAIN are needed to submit transactions, such as OPERATOR_ID_MAIN=0.0.1234; a relay with READ_ONLY=true needs neither"))
 	}
 	if c.Redis.LockURL != "" && !c.Redis.Enabled {
 		errs = append(errs, errors.New("LOCK_REDIS_URL needs REDIS_ENABLED=true"))

@@ -78,6 +78,33 @@ func TestLoadReportsFormAndSenseTogether(t *testing.T) {
 	}
 }
 
+// Several settings have fields of one name. Each mistake has the name of its own setting, in words, and hides no other mistake.
+func TestMistakesHaveTheNamesOfTheirSettings(t *testing.T) {
+	has := func(err error, lines ...string) {
+		t.Helper()
+		if err == nil {
+			t.Fatal("nonsense was accepted")
+		}
+		for _, line := range lines {
+			if n := strings.Count("\n"+err.Error()+"\n", "\n"+line+"\n"); n != 1 {
+				t.Errorf("%q is said %d times in:\n%v", line, n, err)
+			}
+		}
+		if strings.Contains(err.Error(), "strconv") {
+			t.Errorf("not in plain words:\n%v", err)
+		}
+	}
+	const neither = " is neither a number of milliseconds nor a duration such as 1m30s"
+	_, err := Load([]string{"CACHE_TTL=y", "FILTER_TTL=x", "RPC_HTTP_ENABLED=perhaps", "BATCH_REQUESTS_MAX_SIZE=many", "WS_BATCH_REQUESTS_MAX_SIZE=9999999999999999999", "MIRROR_NODE_RETRY_BUDGET=much"})
+	has(err, `CACHE_TTL: "y"`+neither, `FILTER_TTL: "x"`+neither, `RPC_HTTP_ENABLED: "perhaps" is neither true nor false`,
+		`BATCH_REQUESTS_MAX_SIZE: "many" is not a whole number, such as 10`, `WS_BATCH_REQUESTS_MAX_SIZE: the number 9999999999999999999 is too large`,
+		`MIRROR_NODE_RETRY_BUDGET: "much" is not a number, such as 0.5`, "MIRROR_NODE_URL is mandatory")
+	_, err = LoadManager([]string{"TXM_RETENTION=later", "TXM_WEBHOOK_RETENTION=soon"})
+	has(err, `TXM_RETENTION: "later"`+neither, `TXM_WEBHOOK_RETENTION: "soon"`+neither)
+	_, err = LoadWatchers([]string{"WATCH_RETENTION=soon"})
+	has(err, `WATCH_RETENTION: "soon"`+neither)
+}
+
 // A name that nothing reads is told with the setting that it is near; what belongs to other
 // programs is not.
 func TestMisspelt(t *testing.T) {

@@ -17,13 +17,13 @@ type Misspelt struct {
 
 // String asks whoever reads it.
 func (m Misspelt) String() string {
-	return fmt.Sprintf("%s means nothing here; did you mean %s?", m.Name, m.Near)
+	return fmt.Sprintf("%s is no setting; did you mean %s?", m.Name, m.Near)
 }
 
 // WarnOfMisspelt tells a log of such names.
 func WarnOfMisspelt(log *slog.Logger, all []Misspelt) {
 	for _, m := range all {
-		log.Warn("a name in the environment means nothing here; is it a setting that is misspelt?", "name", m.Name, "setting", m.Near)
+		log.Warn("a name in the environment is no setting, but similar to one; is it misspelt?", "name", m.Name, "setting", m.Near)
 	}
 }
 

@@ -5,18 +5,30 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"time"
+
+	"lockstep/config"
 )
 
 const healthTimeout = 5 * time.Second
 
 func runHealth(ctx context.Context, args []string, std streams) error {
 	flags := newFlags("health", "Asks a running relay whether it is ready; exit code 0 if it is. For container health checks.", std)
-	url := flags.String("url", "http://127.0.0.1:7546", "the relay's RPC `URL`")
+	url := flags.String("url", "", "the relay's RPC `URL` (default: 127.0.0.1 with SERVER_PORT of the environment or of the .env file)")
 	if err := parse(flags, args); err != nil {
 		return err
+	}
+	if *url == "" {
+		own, err := ownURL(std)
+		if err != nil {
+			return err
+		}
+		*url = own
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
@@ -40,6 +52,27 @@ func runHealth(ctx context.Context, args []string, std streams) error {
 	}
 	_, err = fmt.Fprintln(std.out, "ready"+why)
 	return err
+}
+
+// ownURL is where a relay with the settings of this process answers probes. Mistakes in other settings do not matter.
+func ownURL(std streams) (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	environ, _, err := config.Environ(std.env, dir)
+	if err != nil {
+		return "", err
+	}
+	c, _ := config.Load(environ)
+	host, port := c.Server.Host, c.Server.Port
+	if !c.Server.HTTP {
+		port = c.Server.StatusPort
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, strconv.Itoa(port)), nil
 }
 
 // reasons are those of a relay's report, for people; "" if it gives none.

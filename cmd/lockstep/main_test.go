@@ -72,7 +72,7 @@ func TestConfigWhileSomethingIsWrong(t *testing.T) {
 		"OPERATOR_ID_MAIN=0.0.1002", "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=105d050185ccb907fba04dd92d8de9e32c18305e097ab41dadda21489a211524",
 	}
 	wrong := append([]string{"SERVER_PORT=http", "ENABLE_NONCE_ORDERNG=true"}, good[1:]...)
-	const near = "ENABLE_NONCE_ORDERNG means nothing here; did you mean ENABLE_NONCE_ORDERING?"
+	const near = "ENABLE_NONCE_ORDERNG is no setting; did you mean ENABLE_NONCE_ORDERING?"
 	for name, test := range map[string]struct {
 		env       []string
 		args      []string
@@ -121,6 +121,16 @@ func TestHealth(t *testing.T) {
 	defer server.Close()
 	if code, out, _ := lockstep(t, nil, "health", "--url", server.URL+"/"); code != 0 || out != "ready\n" {
 		t.Errorf("exit code %d, %q", code, out)
+	}
+	// Without a URL the port is that of the settings: a container's check needs no other one.
+	_, port, _ := strings.Cut(server.Listener.Addr().String(), ":")
+	for _, env := range [][]string{
+		{"SERVER_PORT=" + port, "WEB_SOCKET_HTTP_PORT=1"}, {"SERVER_HOST=127.0.0.1", "SERVER_PORT=" + port},
+		{"RPC_HTTP_ENABLED=false", "RPC_WS_ENABLED=true", "SERVER_PORT=1", "WEB_SOCKET_HTTP_PORT=" + port},
+	} {
+		if code, out, errs := lockstep(t, env, "health"); code != 0 || out != "ready\n" {
+			t.Errorf("%q: exit code %d, %q, %q", env, code, out, errs)
+		}
 	}
 	ready = false
 	if code, _, errs := lockstep(t, nil, "health", "--url", server.URL); code != 1 || !strings.Contains(errs, "503") {
