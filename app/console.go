@@ -104,7 +104,7 @@ func (a *App) shownUpstreams(ctx context.Context) []console.Upstream {
 	for _, n := range a.consensus.Nodes() {
 		var err error
 		if !n.Healthy {
-			err = errors.Join(n.Err, fmt.Errorf("%d failures in a row", n.Failures))
+			err = errors.Join(n.Err, fmt.Errorf("failures in a row: %d", n.Failures))
 		}
 		add(upstreamNodes, n.ID.String(), strings.Join(n.Endpoints, " "), err)
 	}

@@ -11,9 +11,10 @@ import (
 	"lockstep/console/page"
 )
 
-// The page is small, works offline, and runs no script but its own.
+// The page is small, works offline, runs no script but its own, and says 1 entry and 2 entries.
 func TestPage(t *testing.T) {
 	elsewhere := regexp.MustCompile(`(?i)(src|href|url\(|import|fetch\()\s*[=(]?\s*["']?(https?:)?//`)
+	counted := regexp.MustCompile(`\$\{[^}]*\} (entries|bytes|blocks|events|messages|contracts|shards|transactions|calls|failures|nonces|wait|are)\b`)
 	inline := regexp.MustCompile(`(?i)\son[a-z]+\s*=\s*["']|<script>|<style|\sstyle=|innerHTML|\beval\(`)
 	total := 0
 	files, err := os.ReadDir("files")
@@ -34,6 +35,9 @@ func TestPage(t *testing.T) {
 		total += len(text)
 		if found := elsewhere.Find(text); found != nil {
 			t.Errorf("%s asks elsewhere: %s", f.Name(), found)
+		}
+		if found := counted.Find(text); found != nil && !regexp.MustCompile(`\$\{shown\w+\}`).Match(found) {
+			t.Errorf("%s: %s is wrong for 1: plural counts", f.Name(), found)
 		}
 		if found := inline.Find(text); found != nil {
 			t.Errorf("%s: %s", f.Name(), found)

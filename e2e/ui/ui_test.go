@@ -387,7 +387,7 @@ func TestViews(t *testing.T) {
 
 	b.view("abi")
 	b.do("an ABI", chromedp.SetValue("#field-abi", `{"abi":[{"type":"function","name":"transfer","inputs":[{"name":"whom","type":"address"},{"name":"cents","type":"uint256"}]}]}`, chromedp.ByQuery), chromedp.Click(`//button[text()="Keep"]`))
-	b.until("1 entries are kept")
+	b.until("1 entry is kept")
 	b.accessible("abi")
 	b.view("tx/" + refused)
 	b.until("transfer(whom ")

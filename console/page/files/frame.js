@@ -49,6 +49,8 @@ export function h(tag, properties, ...children) {
 export const code = (text) => h('code', {}, String(text));
 export const number = (text) => h('td', { class: 'number' }, text);
 export const link = (view, of, text = of) => h('a', { href: `#/${view}/${encodeURIComponent(of)}`, class: 'mono', title: of }, text);
+// plural is a number with its noun: 1 byte, 2 bytes.
+export const plural = (n, one, several = `${one}s`) => `${Number(n).toLocaleString('en')} ${Number(n) === 1 ? one : several}`;
 export const short = (hex) => (hex && hex.length > 20 ? `${hex.slice(0, 10)}…${hex.slice(-6)}` : hex);
 
 export function table(caption, heads, rows, empty) {
@@ -94,7 +96,7 @@ export function failed(err) {
   else say(err.message, true);
 }
 
-// keepFocus draws anew, and gives the focus to what had it: to the thing with the same key, link or name. What is being drawn is
+// keepFocus draws again, and gives the focus to what had it: to the thing with the same key, link or name. What is being drawn is
 // not drawn twice, and an error is shown until drawing works again.
 const keyOf = (node) => node.dataset.key ?? node.getAttribute('href') ?? node.getAttribute('aria-label');
 export const keepFocus = (draw, place) => {

@@ -1,6 +1,6 @@
 // The relay's views: lanes, methods and upstreams for an operator, the chain for a developer.
 
-import { ask, bar, button, code, facts, failed, follow, form, h, json, keepFocus, link, number, optional, page, say, short, table } from './frame.js';
+import { ask, bar, button, code, facts, failed, follow, form, h, json, keepFocus, link, number, optional, page, plural, say, short, table } from './frame.js';
 
 // ---- asking ----
 
@@ -291,8 +291,8 @@ async function accountView(address) {
   return {
     title: 'Account', nodes: [h('p', { class: 'mono' }, address), facts([
       ['Balance', hbar(balance)], ['Nonce', int(latest) + (pending !== latest ? `, ${int(pending)} with what is on its way` : '')],
-      ['Code', bytes === '0x' ? 'none' : `${((bytes.length - 2) / 2).toLocaleString('en')} bytes`],
-      lane && ['Lane', h('a', { href: '#/lanes' }, `${lane.waiting} wait`)],
+      ['Code', bytes === '0x' ? 'none' : plural((bytes.length - 2) / 2, 'byte')],
+      lane && ['Lane', h('a', { href: '#/lanes' }, plural(lane.waiting, 'waits', 'wait'))],
     ])],
   };
 }
@@ -316,15 +316,17 @@ async function tokenView(id) {
   };
 }
 
+const keptABI = (list) => plural(list.length, 'entry is kept in this browser.', 'entries are kept in this browser.');
+
 async function abiView() {
-  const known = storedABI(), shown = h('p', {}, known.length ? `${known.length} entries are kept in this browser.` : 'None is kept. Signatures of tokens and of Hedera\u2019s system contracts are known without.');
+  const known = storedABI(), shown = h('p', {}, known.length ? keptABI(known) : 'None is kept. Signatures of tokens and of Hedera\u2019s system contracts are known without.');
   const take = async (text) => {
     const parsed = JSON.parse(text), list = Array.isArray(parsed) ? parsed : parsed.abi;
     if (!Array.isArray(list)) throw new Error('That is neither an ABI nor an artifact with one.');
     const all = [...new Map([...storedABI(), ...list].map((e) => [JSON.stringify(e), e])).values()];
     await json('decode', { method: 'POST', body: JSON.stringify({ abi: all }) });
     localStorage.setItem(abiKey, JSON.stringify(all));
-    shown.textContent = `${all.length} entries are kept in this browser.`;
+    shown.textContent = keptABI(all);
     say('The ABI is kept: calls, events and errors that it names are shown in words.');
   };
   const text = h('textarea', {

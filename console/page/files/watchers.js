@@ -1,6 +1,6 @@
 // The watchers' views: watches, sinks, the processes of the fleet, and what was handed on.
 
-import { code, facts, follow, h, json, keepFocus, link, number, optional, refresher, short, table } from './frame.js';
+import { code, facts, follow, h, json, keepFocus, link, number, optional, plural, refresher, short, table } from './frame.js';
 
 const api = '../v1/';
 
@@ -18,8 +18,7 @@ function age(micros) {
 const behind = 100;
 const lag = (w) => h('td', { class: w.lag > behind ? 'number warn' : 'number' }, int(w.lag));
 
-const shards = (n) => `${int(n)} ${n === 1 ? 'shard' : 'shards'}`;
-const owner = (o) => [o.instance || mark('warn', 'nobody'), ` (${[o.factory && 'factory', o.shards > 0 && shards(o.shards)].filter(Boolean).join(', ')})`];
+const owner = (o) => [o.instance || mark('warn', 'nobody'), ` (${[o.factory && 'factory', o.shards > 0 && plural(o.shards, 'shard')].filter(Boolean).join(', ')})`];
 const owners = (list) => (list.length ? list.map((o, i) => [i > 0 && ', ', owner(o)]) : mark('warn', 'nobody'));
 
 // rates counts the events of each watch that came by the stream, second by second, for as long as a rate looks back.
@@ -83,7 +82,7 @@ const watchView = (name) => view(`Watch ${name}`, async () => {
   ];
 });
 
-const counted = 10_000; // of a backlog, at most
+const counted = 10_000; // of a backlog: the maximum that is counted
 
 const sinksView = () => view('Sinks', async () => {
   const { sinks } = await json(`${api}sinks`);
