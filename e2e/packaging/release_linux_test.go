@@ -12,10 +12,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -129,6 +131,7 @@ func checkArchive(t *testing.T, out, machine, dir string) string {
 	output(t, "tar", "-xzf", filepath.Join(out, base+".tar.gz"), "-C", dir)
 	path := filepath.Join(dir, base, "lockstep")
 	read(t, dir, base, "LICENSE")
+	checkLinks(t, filepath.Join(dir, base))
 	program, err := elf.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -148,13 +151,40 @@ func checkArchive(t *testing.T, out, machine, dir string) string {
 	return path
 }
 
+// checkLinks looks for what the documents of a folder lead to.
+func checkLinks(t *testing.T, dir string) {
+	t.Helper()
+	links, documents := 0, 0
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".md") {
+			return err
+		}
+		documents++
+		for _, link := range relativeLink.FindAllSubmatch(read(t, path), -1) {
+			links++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), string(link[1]))); err != nil {
+				t.Errorf("%s leads to what is not in the package: %v", path, err)
+			}
+		}
+		return nil
+	})
+	if err != nil || documents < 10 || links < 50 {
+		t.Errorf("%d documents with %d links: %v", documents, links, err)
+	}
+}
+
+var relativeLink = regexp.MustCompile(`\]\(([\w./-]+)(?:#[^)]*)?\)`)
+
 // checkMaterials holds the list of what is built in against what a program says of itself.
 func checkMaterials(t *testing.T, list, program string) {
 	t.Helper()
 	var materials struct {
 		BOMFormat, SpecVersion string
 		Metadata               struct {
-			Component struct{ Name, Version string }
+			Component struct {
+				Name, Version string
+				Hashes        []struct{ Alg, Content string }
+			}
 		}
 		Components []struct{ Type, Name, Version, PURL string }
 	}
@@ -163,6 +193,10 @@ func checkMaterials(t *testing.T, list, program string) {
 	}
 	if self := materials.Metadata.Component; self.Name != "lockstep" || self.Version != version || materials.BOMFormat != "CycloneDX" || materials.SpecVersion == "" {
 		t.Errorf("the list is one of %+v, in the form %s %s", self, materials.BOMFormat, materials.SpecVersion)
+	}
+	sum := fmt.Sprintf("%x", sha256.Sum256(read(t, program)))
+	if hashes := materials.Metadata.Component.Hashes; len(hashes) != 1 || hashes[0].Alg != "SHA-256" || hashes[0].Content != sum {
+		t.Errorf("the list is of the program %+v, want %s", hashes, sum)
 	}
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -403,7 +437,7 @@ func checkInstalled(t *testing.T, deb string) {
 	dpkg("--install", deb)
 	for name, want := range map[string]string{
 		"usr/bin/lockstep": "-rwxr-xr-x 0:0", settings: "-rw------- 0:0", "lib/systemd/system/lockstep.service": "-rw-r--r-- 0:0",
-		"usr/share/doc/lockstep/copyright": "-rw-r--r-- 0:0", "usr/share/doc/lockstep/RUNBOOK.md": "-rw-r--r-- 0:0", "usr/share/doc/lockstep/relay-alerts.yml": "-rw-r--r-- 0:0",
+		"usr/share/doc/lockstep/copyright": "-rw-r--r-- 0:0", "usr/share/doc/lockstep/docs/RUNBOOK.md": "-rw-r--r-- 0:0", "usr/share/doc/lockstep/docs/relay-alerts.yml": "-rw-r--r-- 0:0", "usr/share/doc/lockstep/docs/relay-dashboard.json": "-rw-r--r-- 0:0",
 		"etc/lockstep": "drwxr-xr-x 0:0", "usr/bin": "drwxr-xr-x 0:0",
 	} {
 		if got := mode(name); got != want {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -48,9 +47,11 @@ func (r *release) debian(ctx context.Context, p program) error {
 	if err != nil {
 		return err
 	}
-	version := strings.ReplaceAll(r.version, "-", "~") // a hyphen means a revision of the packaging
+	documents, err := r.documents()
+	if err != nil {
+		return err
+	}
 	files := []file{
-		{name: "DEBIAN/control", mode: 0o644, content: fmt.Appendf(nil, control, version, p.machine, len(binary)>>10)},
 		{name: "DEBIAN/conffiles", mode: 0o644, content: []byte("/etc/lockstep/lockstep.env\n")},
 		{name: "DEBIAN/postinst", mode: 0o755, content: []byte(afterwards)},
 		{name: "DEBIAN/postrm", mode: 0o755, content: []byte(afterwards)},
@@ -65,11 +66,11 @@ func (r *release) debian(ctx context.Context, p program) error {
 		{"packaging/lockstep.env", "etc/lockstep/lockstep.env", 0o600}, // keys will be in it
 		{"LICENSE", "usr/share/doc/lockstep/copyright", 0o644},
 	}
-	for _, from := range slices.Concat(documents, []string{"docs/relay-alerts.yml", "docs/txm-alerts.yml", "docs/watch-alerts.yml"}) {
+	for _, from := range documents {
 		sources = append(sources, struct {
 			from, to string
 			mode     int64
-		}{from, "usr/share/doc/lockstep/" + filepath.Base(from), 0o644})
+		}{from, "usr/share/doc/lockstep/" + from, 0o644})
 	}
 	for _, s := range sources {
 		content, err := os.ReadFile(filepath.Join(r.root, s.from))
@@ -78,6 +79,12 @@ func (r *release) debian(ctx context.Context, p program) error {
 		}
 		files = append(files, file{name: s.to, mode: s.mode, content: content})
 	}
+	size := 0
+	for _, f := range files {
+		size += len(f.content)
+	}
+	version := strings.ReplaceAll(r.version, "-", "~") // a hyphen means a revision of the packaging
+	files = append(files, file{name: "DEBIAN/control", mode: 0o644, content: fmt.Appendf(nil, control, version, p.machine, size>>10)})
 	for _, f := range files {
 		if err := r.place(tree, f); err != nil {
 			return err

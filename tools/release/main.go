@@ -19,6 +19,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -138,18 +139,48 @@ func (r *release) name(system, machine string) string {
 	return "lockstep_" + r.version + "_" + system + "_" + machine
 }
 
-// documents come with every package.
-var documents = []string{"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "SECURITY.md", "docs/CONFIG.md", "docs/METRICS.md", "docs/MIGRATION.md", "docs/RUNBOOK.md"}
+// documents are what comes with every package: the documents with all that they lead to, alert rules, dashboards, examples, and
+// files for systemd, compose and Helm.
+func (r *release) documents() (list []string, err error) {
+	for _, top := range []string{"LICENSE", "NOTICE", "*.md", "docs", "examples", "packaging"} {
+		found, err := filepath.Glob(filepath.Join(r.root, top))
+		if err != nil || len(found) == 0 {
+			return nil, errors.Join(fmt.Errorf("there is no %s in %s", top, r.root), err)
+		}
+		for _, path := range found {
+			err := filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+				switch {
+				case err != nil:
+					return err
+				case entry.Name() == "node_modules":
+					return filepath.SkipDir
+				case entry.Type().IsRegular():
+					path, err = filepath.Rel(r.root, path)
+					list = append(list, filepath.ToSlash(path))
+				}
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return list, nil
+}
 
 // archive makes a .tar.gz with the program and its documents.
 func (r *release) archive(_ context.Context, p program) error {
 	name := r.name(p.system, p.machine)
+	documents, err := r.documents()
+	if err != nil {
+		return err
+	}
 	binary, err := os.ReadFile(p.path)
 	if err != nil {
 		return err
 	}
 	files := []file{{name: name + "/lockstep", mode: 0o755, content: binary}}
-	for _, from := range append(slices.Clone(documents), "packaging/lockstep.service", "packaging/lockstep.env") {
+	for _, from := range documents {
 		content, err := os.ReadFile(filepath.Join(r.root, from))
 		if err != nil {
 			return err

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -15,6 +17,12 @@ type component struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	URL     string `json:"purl"`
+	Hashes  []hash `json:"hashes,omitempty"`
+}
+
+type hash struct {
+	Algorithm string `json:"alg"`
+	Content   string `json:"content"`
 }
 
 // materials writes which modules the program is built from, in the form of CycloneDX. It asks the
@@ -24,13 +32,17 @@ func (r *release) materials(_ context.Context, p program) error {
 	if err != nil {
 		return err
 	}
-	self := component{"application", "lockstep", r.version, "pkg:golang/lockstep@" + r.version}
-	parts := []component{{"library", "stdlib", info.GoVersion, "pkg:golang/stdlib@" + info.GoVersion}}
+	binary, err := os.ReadFile(p.path)
+	if err != nil {
+		return err
+	}
+	self := component{"application", "lockstep", r.version, "pkg:golang/lockstep@" + r.version, []hash{{"SHA-256", fmt.Sprintf("%x", sha256.Sum256(binary))}}}
+	parts := []component{{"library", "stdlib", info.GoVersion, "pkg:golang/stdlib@" + info.GoVersion, nil}}
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		parts = append(parts, component{"library", m.Path, m.Version, "pkg:golang/" + m.Path + "@" + m.Version})
+		parts = append(parts, component{"library", m.Path, m.Version, "pkg:golang/" + m.Path + "@" + m.Version, nil})
 	}
 	text, err := json.MarshalIndent(map[string]any{
 		"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "components": parts,
