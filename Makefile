@@ -84,7 +84,7 @@ vet: ## the compiler's own checks
 
 lint: ## static checks and the shape of the tree
 	$(TOOL) golangci-lint run ./...
-	go test -run 'TestFloors|TestEveryRoomExists|TestThirdParty|TestEveryPackage|TestTreeShape' .
+	go test -run 'TestFloors|TestEveryRoomExists|TestThirdParty|TestEveryPackage|TestTreeShape|TestWords' .
 
 fmt: ## format the code
 	$(TOOL) golangci-lint fmt ./...

@@ -95,7 +95,7 @@ func (a *App) describeOperator(ctx context.Context) string {
 		return id.String() + " (wrong: there is no such account)"
 	}
 	if atNode.err != nil {
-		a.log.Warn("no consensus node told the operator's balance: nothing can be sent while none answers", "operator", id.String(), "error", atNode.err)
+		a.log.Warn("no consensus node has told the operator's balance: the relay can send nothing while none answers", "operator", id.String(), "error", atNode.err)
 	}
 	// An account with several keys, or with the key of a contract, cannot be told from here.
 	if public := a.consensus.OperatorPublicKey(); err == nil && len(account.PublicKey) > 0 && !bytes.Equal(account.PublicKey, public) {
@@ -187,7 +187,7 @@ func (a *App) describeMirror(ctx context.Context) string {
 	var all []string
 	for _, u := range a.mirror.Upstreams() {
 		if u.Head == 0 && (err != nil || head.Number > 0) {
-			all = append(all, u.Name+" (not heard of yet)")
+			all = append(all, u.Name+" (no answer yet)")
 		} else {
 			all = append(all, fmt.Sprintf("%s (block %d)", u.Name, u.Head))
 		}

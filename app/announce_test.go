@@ -35,7 +35,7 @@ func TestAnnounce(t *testing.T) {
 		"nodes that do not answer": {
 			nil,
 			[]string{"operator=\"0.0.2 (", " ℏ; not checked at a node: ", "chain=0x12a ", "(block 0)"},
-			[]string{"no consensus node told the operator's balance"},
+			[]string{"no consensus node has told the operator's balance"},
 			`[{"at":"query","grpc":"UNAVAILABLE"}]`,
 		},
 		"a mirror node that does not know the operator": {

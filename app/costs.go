@@ -63,7 +63,7 @@ func newCosts(charge func(context.Context, hedera.TransactionID) (hedera.Tinybar
 		gas: histogram("rpc_relay_consensusnode_gasfee", "Gas that a transaction used, by mode, type and network status.",
 			[]float64{21_000, 50_000, 100_000, 250_000, 500_000, 1e6, 2.5e6, 5e6, 1e7, 1.5e7}),
 		missed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lockstep_costs_missed_total", Help: "Transactions whose cost the metrics rpc_relay_consensusnode_* lack: the mirror node did not tell it in time, or too many waited.",
+			Name: "lockstep_costs_missed_total", Help: "Transactions whose cost is missing in the metrics rpc_relay_consensusnode_*: the mirror node did not tell it in time, or too many waited.",
 		}),
 	}
 }

@@ -27,9 +27,9 @@ func (a *App) ownCollectors() []prometheus.Collector {
 	clients.WithLabelValues("", "")
 	all := []prometheus.Collector{build, clients}
 	for name, heap := range map[string]struct{ help, sample string }{
-		"rpc_relay_nodejs_heap_size_used_bytes":  {"Bytes of objects on the heap of Go, under the name that established relays use.", "/memory/classes/heap/objects:bytes"},
-		"rpc_relay_nodejs_heap_size_total_bytes": {"Bytes that Go has from the system, under the name that established relays use.", "/memory/classes/total:bytes"},
-		"rpc_relay_nodejs_external_memory_bytes": {"Bytes of Go's stacks, under the name that established relays use for memory beside the heap.", "/memory/classes/heap/stacks:bytes"},
+		"rpc_relay_nodejs_heap_size_used_bytes":  {"Bytes of objects on the heap of Go, under the name that hiero-json-rpc-relay has.", "/memory/classes/heap/objects:bytes"},
+		"rpc_relay_nodejs_heap_size_total_bytes": {"Bytes that Go has from the system, under the name that hiero-json-rpc-relay has.", "/memory/classes/total:bytes"},
+		"rpc_relay_nodejs_external_memory_bytes": {"Bytes of Go's stacks, under the name that hiero-json-rpc-relay has for memory beside the heap.", "/memory/classes/heap/stacks:bytes"},
 	} {
 		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: heap.help}, func() float64 {
 			sample := []metrics.Sample{{Name: heap.sample}}
@@ -53,7 +53,7 @@ func (a *App) ownCollectors() []prometheus.Collector {
 	}
 	if id, ok := a.consensus.Operator(); ok {
 		all = append(all, &operatorBalance{id: id, ask: a.balanceOf, desc: prometheus.NewDesc(
-			"rpc_relay_operator_balance", "Tinybars of the operator, as the mirror node last told; mode and type are always empty.", []string{"mode", "type", "accountId"}, nil,
+			"rpc_relay_operator_balance", "Tinybars of the operator, as the mirror node showed them last; mode and type are always empty.", []string{"mode", "type", "accountId"}, nil,
 		)})
 	}
 	return all

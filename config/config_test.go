@@ -98,7 +98,8 @@ func TestMistakesHaveTheNamesOfTheirSettings(t *testing.T) {
 	_, err := Load([]string{"CACHE_TTL=y", "FILTER_TTL=x", "RPC_HTTP_ENABLED=perhaps", "BATCH_REQUESTS_MAX_SIZE=many", "WS_BATCH_REQUESTS_MAX_SIZE=9999999999999999999", "MIRROR_NODE_RETRY_BUDGET=much"})
 	has(err, `CACHE_TTL: "y"`+neither, `FILTER_TTL: "x"`+neither, `RPC_HTTP_ENABLED: "perhaps" is neither true nor false`,
 		`BATCH_REQUESTS_MAX_SIZE: "many" is not a whole number, such as 10`, `WS_BATCH_REQUESTS_MAX_SIZE: the number 9999999999999999999 is too large`,
-		`MIRROR_NODE_RETRY_BUDGET: "much" is not a number, such as 0.5`, "MIRROR_NODE_URL is mandatory")
+		`MIRROR_NODE_RETRY_BUDGET: "much" is not a number, such as 0.5`, "MIRROR_NODE_URL is not set; it says where the mirror node is, such as https://testnet.mirrornode.hedera.com",
+		`HEDERA_NETWORK: it is not set; want mainnet, testnet, previewnet, or the nodes as JSON, such as {"127.0.0.1:50211":"0.0.3"}`)
 	_, err = LoadManager([]string{"TXM_RETENTION=later", "TXM_WEBHOOK_RETENTION=soon"})
 	has(err, `TXM_RETENTION: "later"`+neither, `TXM_WEBHOOK_RETENTION: "soon"`+neither)
 	_, err = LoadWatchers([]string{"WATCH_RETENTION=soon"})

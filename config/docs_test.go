@@ -81,10 +81,10 @@ func document(t *testing.T) string {
 	seen := map[string]bool{}
 	var b strings.Builder
 	b.WriteString("# Settings\n\nGenerated from the source; `make generate` renews it. Settings come from the environment and from the `.env` file in the\n" +
-		"working directory, or from the file that `LOCKSTEP_ENV_FILE` names in place of it; the environment wins. A bare number in a duration is milliseconds; `1.5s` and `2m` work, too. Lists are\n" +
+		"working directory, or from the file that `LOCKSTEP_ENV_FILE` names instead; the environment takes precedence. A bare number in a duration is milliseconds; `1.5s` and `2m` work, too. Lists are\n" +
 		"separated by commas or written as JSON arrays. `lockstep config` prints every setting with the value it has, secrets masked; `lockstep config check` says what is wrong with them.\n\n" +
-		"`lockstep serve` reads the settings again when it gets SIGHUP, or `POST /reload` on `ADMIN_ADDRESS`. Settings marked **Reload.** take effect at once; the log, and the answer of the call, name those that\n" +
-		"changed and need a new start. If something is wrong, nothing changes. The environment of a running process cannot change, and it wins: what is to be reloaded belongs in the file.\n")
+		"`lockstep serve` reads the settings again when it gets SIGHUP, or `POST /reload` on `ADMIN_ADDRESS`. Settings marked **Reload.** take effect at once. The log, and the answer of the call, name the settings that\n" +
+		"have changed but need a new start. If a value is wrong, nothing changes. The environment of a running process cannot change, and it takes precedence: write a setting that you want to reload into the file.\n")
 	section := ""
 	for _, s := range settings() {
 		if seen[s.name] {
@@ -114,7 +114,7 @@ func document(t *testing.T) string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.name, strings.ReplaceAll(preset, ",", ", "), strings.ReplaceAll(text, "|", "\\|"))
 	}
-	b.WriteString("\n## Without effect\n\nSettings of established relays that are accepted and mean nothing here; the relay names those it finds when it starts.\n\n| Setting | Why |\n|---|---|\n")
+	b.WriteString("\n## Without effect\n\nThe relay accepts these settings of hiero-json-rpc-relay, and they have no effect. At its start the log names those that are set.\n\n| Setting | Why |\n|---|---|\n")
 	for _, s := range idle() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", s.name, s.why)
 	}
@@ -157,11 +157,13 @@ func fieldComments(t *testing.T, owner reflect.Type) map[string]string {
 	return found
 }
 
-// clean makes a comment one line and drops a leading "Name is" or "Name are".
+// clean makes a comment one line and drops a leading "Name is" or "Name are", and the name before a verb: "Name says". The name of a
+// field may also be the first word of what it means: "File with a key" stays.
 func clean(name, text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	for _, lead := range []string{name + " is ", name + " are ", name + " "} {
-		if rest, ok := strings.CutPrefix(text, lead); ok {
+		rest, ok := strings.CutPrefix(text, lead)
+		if verb, _, _ := strings.Cut(rest, " "); ok && (lead != name+" " || strings.HasSuffix(verb, "s")) {
 			return strings.ToUpper(rest[:1]) + rest[1:]
 		}
 	}

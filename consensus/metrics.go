@@ -27,7 +27,7 @@ func newMetrics() *metrics {
 		}, []string{"status_name"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rpc_relay_consensus_attempts_total",
-			Help: "Offers of a transaction to a node, by what came of it: accepted, refused, unsent, unclear.",
+			Help: "Offers of a transaction to a node, by result: accepted, refused, unsent, unclear.",
 		}, []string{"result"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "rpc_relay_consensus_submit_seconds",
@@ -41,7 +41,7 @@ func newMetrics() *metrics {
 		}, []string{"result"}),
 		healthy: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rpc_relay_consensus_node_healthy",
-			Help: "1 for a node that is chosen freely, 0 for one that is passed over.",
+			Help: "1 for a node that is chosen freely, 0 for one that is not used because it failed.",
 		}, []string{"node"}),
 	}
 }

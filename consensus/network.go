@@ -38,7 +38,7 @@ func ParseNetwork(text string) ([]NodeAddress, error) {
 	text = strings.ToLower(strings.TrimSpace(text))
 	switch {
 	case text == "":
-		return nil, errors.New("not set")
+		return nil, errors.New(`it is not set; want mainnet, testnet, previewnet, or the nodes as JSON, such as {"127.0.0.1:50211":"0.0.3"}`)
 	case strings.HasPrefix(text, "{"):
 		return parseNetworkMap(text)
 	}
@@ -46,7 +46,7 @@ func ParseNetwork(text string) ([]NodeAddress, error) {
 	case "mainnet", "testnet", "previewnet":
 		return builtinNetwork(text)
 	default:
-		return nil, fmt.Errorf("%q is neither mainnet, testnet, previewnet nor a JSON object", text)
+		return nil, fmt.Errorf("%q is neither mainnet, testnet, previewnet nor a JSON object, such as {\"127.0.0.1:50211\":\"0.0.3\"}", text)
 	}
 }
 

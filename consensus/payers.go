@@ -36,7 +36,7 @@ type PayerConfig struct {
 	// PaymasterWhitelist lists receivers; * stands for all, contract creation included.
 	PaymasterWhitelist envx.Strings `env:"PAYMASTER_WHITELIST"`
 
-	// MaxGasAllowance is the most that the main operator adds for the gas of one
+	// MaxGasAllowance is the maximum that the main operator adds for the gas of one
 	// transaction, in whole ℏ.
 	MaxGasAllowance int64 `env:"MAX_GAS_ALLOWANCE_HBAR" envDefault:"0"`
 

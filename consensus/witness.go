@@ -26,7 +26,7 @@ func (w *watch) consult(ctx context.Context, lastChance bool) *Receipt {
 	defer cancel()
 	receipt, err := w.client.witness(ctx, w.id)
 	if err != nil {
-		w.client.log.Debug("the mirror node was asked in vain for a transaction", "transaction_id", w.id.String(), "error", err)
+		w.client.log.Debug("the mirror node was asked for a transaction and gave none", "transaction_id", w.id.String(), "error", err)
 		return nil
 	}
 	return receipt

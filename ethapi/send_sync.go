@@ -23,7 +23,7 @@ type SyncConfig struct {
 // Validate returns what is wrong with the settings.
 func (c SyncConfig) Validate() error {
 	if c.Default <= 0 || c.Max < c.Default {
-		return errors.New("SEND_RAW_TRANSACTION_SYNC_TIMEOUT: must be positive and at most SEND_RAW_TRANSACTION_SYNC_MAX_TIMEOUT")
+		return errors.New("SEND_RAW_TRANSACTION_SYNC_TIMEOUT: must be positive and not longer than SEND_RAW_TRANSACTION_SYNC_MAX_TIMEOUT")
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ type Config struct {
 	HeartbeatInterval envx.Millis `env:"LOCK_HEARTBEAT_INTERVAL_MS" envDefault:"350"`
 	// Heartbeats a process may miss before others take over its locks and its places in the queues.
 	HeartbeatMissed int `env:"LOCK_HEARTBEAT_MISSED_COUNT" envDefault:"5"`
-	// Pace at which the places of waiting transactions are verified against the queue in Redis, one script per sender, if none of that sender had its turn meanwhile; lost ones are taken again in ticket order. Restarts and lost connections are verified at once, whatever this says.
+	// Pace at which the places of waiting transactions are verified against the queue in Redis, one script per sender, if none of that sender had its turn meanwhile; lost ones are taken again in ticket order. After a restart of Redis or a lost connection they are verified at once.
 	MembershipInterval envx.Millis `env:"LOCK_QUEUE_MEMBERSHIP_CHECK_INTERVAL_MS" envDefault:"10000"`
 	// Deadline of every Redis call of the lock. When it passes, ordering goes on inside the process until Redis answers again.
 	RedisTimeout envx.Millis `env:"LOCK_REDIS_TIMEOUT_MS" envDefault:"500"`
@@ -41,9 +41,9 @@ type Config struct {
 	MaxQueue int `env:"LOCK_MAX_QUEUE_PER_SENDER" envDefault:"1024"`
 	// Give up the place of a queued transaction whose client has disconnected.
 	CancelOnDisconnect bool `env:"LOCK_CANCEL_ON_DISCONNECT" envDefault:"false"`
-	// How long a transaction that is ahead of the sender's expected nonce waits for its predecessor. One that is next never waits for this, and none does with DISABLE_MN_PRECHECKS_ON_TX_SENDING, since nobody can tell what is next then. 0 = off: nobody waits. Among the transactions queued here the expected nonce goes first, else the order of arrival decides; one that is ahead of them all is refused at once where the gap is certain, and sent otherwise. A lane that recovers keeps what is ahead all the same (NONCE_RECOVERY_MS).
+	// How long a transaction that is ahead of the sender's expected nonce waits for its predecessor. One that is next never waits for this, and none does with DISABLE_MN_PRECHECKS_ON_TX_SENDING, because the relay then does not know which nonce is next. 0 = off: nobody waits. Among the transactions queued here the expected nonce goes first, else the order of arrival decides; one that is ahead of them all is refused at once where the gap is certain, and sent otherwise. A lane that recovers keeps what is ahead all the same (NONCE_RECOVERY_MS).
 	GapHold envx.Millis `env:"NONCE_GAP_HOLD_MS" envDefault:"250"`
-	// How long, from its arrival, a transaction is kept while its sender's lane recovers: because one before it vanished, is unclear, or was held by a relay that died. It is sent when what it follows has been executed, else its client is told that it was not executed. 0 = off: it is told at once. No client waits for longer for its transaction's turn either, whatever the reason: 50 s with 0, and NONCE_GAP_HOLD_MS if that is more.
+	// How long, from its arrival, a transaction is kept while its sender's lane recovers: because one before it vanished, is unclear, or was held by a relay that died. It is sent when the transactions before it have been executed; otherwise its client is told that it was not executed. 0 = off: it is told at once. No client waits for longer for its transaction's turn either, whatever the reason: 50 s with 0, and NONCE_GAP_HOLD_MS if that is more.
 	Recovery envx.Millis `env:"NONCE_RECOVERY_MS" envDefault:"50000"`
 	// How long a transaction whose hash its client has already got is kept for its predecessor.
 	Promise envx.Millis `env:"NONCE_PROMISE_MS" envDefault:"300000"`
@@ -55,7 +55,7 @@ type Config struct {
 	Percent float64 `env:"NONCE_ORDERING_PERCENT" envDefault:"100" reload:"true"`
 	// When the lock goes to the next: "accepted" (the consensus node said OK) or "consensus" (the receipt is known).
 	Release string `env:"NONCE_ORDERING_RELEASE" envDefault:"accepted"`
-	// Maximum number of transactions of one sender that this relay hands to consensus nodes before the network has a verdict on the first of them; the next one waits. It bounds what a hole costs: with 2 one rejection, with N at most N - 1, and a sender is as fast as N transactions for each time to consensus. 0 = no bound: as fast as the nodes accept.
+	// Maximum number of transactions of one sender that this relay hands to consensus nodes before the network has a verdict on the first of them; the next one waits. It bounds what a hole costs: with 2 one rejection, with N a maximum of N - 1, and a sender is as fast as N transactions for each time to consensus. 0 = no bound: as fast as the nodes accept.
 	MaxOpen int `env:"NONCE_ORDERING_MAX_OPEN" envDefault:"0"`
 }
 

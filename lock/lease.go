@@ -87,7 +87,7 @@ func (l *Lease) checkAgain() error {
 }
 
 // errDoubt: others may have what this process owned.
-var errDoubt = fmt.Errorf("%w: this process gave no sign of life for too long", ErrLost)
+var errDoubt = fmt.Errorf("%w: this process sent no heartbeat for too long", ErrLost)
 
 func (l *Lease) check() error {
 	ln := l.ticket.lane
@@ -98,7 +98,7 @@ func (l *Lease) check() error {
 	}
 	now, margin := ln.svc.now(), ln.svc.margin
 	if now+margin >= l.turn.deadline {
-		return fmt.Errorf("%w: held %v of at most %v", ErrLost, (now - l.granted).Round(time.Millisecond), ln.svc.cfg.MaxHold)
+		return fmt.Errorf("%w: held for %v, the maximum is %v", ErrLost, (now - l.granted).Round(time.Millisecond), ln.svc.cfg.MaxHold)
 	}
 	if l.turn.session != "" && !ln.svc.trusted(now+margin) {
 		return errDoubt

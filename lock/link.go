@@ -356,7 +356,7 @@ func (l *lane) repair(ctx context.Context, epoch uint64, instance string, overdu
 		return
 	}
 	if removed > 0 {
-		l.svc.log.WarnContext(ctx, "removed values from the keys of a lane that are nobody's", "sender", l.sender, "count", removed)
+		l.svc.log.WarnContext(ctx, "removed values that no relay has written from the keys of a lane", "sender", l.sender, "count", removed)
 	}
 }
 

@@ -69,7 +69,7 @@ func (s *Service) logFailure(consequence, op string, err error) {
 func newOutage(log *slog.Logger) outage.Log {
 	return outage.Log{
 		Logger: log, Upstream: "redis", Name: "locks", Level: slog.LevelError,
-		Consequence: "each relay keeps the order of what it gets itself, and no relay knows of the others",
+		Consequence: "each relay keeps the order of the transactions that it gets itself, and no relay knows the transactions of the others",
 	}
 }
 

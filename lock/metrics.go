@@ -67,7 +67,7 @@ func newMetrics() *metrics {
 		Name: "rpc_relay_lock_acquisitions_total", Help: "Locks acquired, or not acquired because Redis failed.",
 	}, []string{"strategy", "status"})
 	timeouts := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "rpc_relay_lock_timeout_releases_total", Help: "Locks taken from their holder at the hold limit.",
+		Name: "rpc_relay_lock_timeout_releases_total", Help: "Locks that were taken from their holder at the hold limit.",
 	}, byStrategy)
 	rejoins := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rpc_relay_lock_queue_rejoins_total", Help: "Places in a queue that were lost and taken again.",

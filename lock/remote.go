@@ -238,7 +238,7 @@ func (r *remote) goOn(begun uint64) {
 func (r *remote) disown() {
 	r.svc.eachBusy(func(l *lane) {
 		if t := l.holder; t != nil && t.lease.turn.session != "" {
-			l.lose(t, "this process gave no sign of life for too long")
+			l.lose(t, "this process sent no heartbeat for too long")
 		}
 	})
 }

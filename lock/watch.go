@@ -21,7 +21,7 @@ func (r *remote) listenLoop(ctx context.Context) {
 			delivered := r.pushed.Swap(false)
 			signal(r.look) // from now on the watch has to ask
 			if !delivered && !warned && r.up.Load() && ctx.Err() == nil {
-				r.svc.log.WarnContext(ctx, "redis delivers no messages: whoever waits looks for its turn", "pace", r.svc.cfg.PollInterval, "error", err)
+				r.svc.log.WarnContext(ctx, "redis delivers no messages: transactions that wait ask for their turn at intervals", "pace", r.svc.cfg.PollInterval, "error", err)
 				warned = true
 			}
 			warned = warned && !delivered

@@ -38,7 +38,7 @@ func (c *Client) Collectors() []prometheus.Collector {
 		calls := func(method string, value func() uint64) prometheus.Collector {
 			return prometheus.NewCounterFunc(prometheus.CounterOpts{
 				Name:        "rpc_cache_service_methods_counter",
-				Help:        "Calls of the caches, by what is kept there (callingMethod), where (cacheType: lru, redis) and what was done (method: get, set).",
+				Help:        "Calls of the caches, by the kind of the entries (callingMethod), where (cacheType: lru, redis) and what was done (method: get, set).",
 				ConstLabels: prometheus.Labels{"callingMethod": kind, "cacheType": "lru", "method": method},
 			}, func() float64 { return float64(value()) })
 		}

@@ -224,7 +224,7 @@ func (r *reader) maybeAddress() *common.Address {
 func (r *reader) word(dst, digits []byte) {
 	n := (len(digits) + 1) / 2
 	if n > len(dst) {
-		r.fail("want at most %d bytes", len(dst))
+		r.fail("want no more than %d bytes", len(dst))
 		return
 	}
 	r.decodeHex(dst[len(dst)-n:], digits)
@@ -258,7 +258,7 @@ func (r *reader) quantity() *big.Int {
 	}
 	var small [32]byte
 	if len(digits) > 2*len(small) {
-		r.fail("want at most 32 bytes")
+		r.fail("want no more than 32 bytes")
 		return nil
 	}
 	n := (len(digits) + 1) / 2

@@ -35,7 +35,7 @@ func (p *Profile) UnmarshalText(text []byte) error {
 
 // Config holds the settings of the JSON-RPC servers.
 type Config struct {
-	// Behaviour of the server: hiero (as established relays: prefixed messages, HTTP
+	// Behaviour of the server: hiero (as hiero-json-rpc-relay: prefixed messages, HTTP
 	// error statuses) or ethereum (as Ethereum nodes: bare messages, HTTP 200).
 	Profile Profile `env:"RELAY_PROFILE" envDefault:"hiero"`
 	// A call without an id gets the id "0" instead of an error.
@@ -43,8 +43,8 @@ type Config struct {
 	// HTTP status of a well-formed single call that failed, in place of 400; 200 suits
 	// clients that read the body only after a good status. Profile hiero only.
 	ValidCallStatus int `env:"ON_VALID_JSON_RPC_HTTP_RESPONSE_STATUS_CODE" envDefault:"400"`
-	// Believe what trusted proxies say of their client (X-Forwarded-For, Forwarded). With false nobody
-	// is believed: limits per address then hold for the socket's address.
+	// Believe what trusted proxies say of their client (X-Forwarded-For, Forwarded). With false
+	// the relay believes no proxy: limits per address then use the address of the socket.
 	TrustProxyHeaders bool `env:"TRUST_PROXY_HEADERS" envDefault:"true"`
 	// Networks (CIDR) or addresses of trusted proxies, by default those of loopback and of
 	// private networks. Anybody else could name any address and so escape limits per address.

@@ -116,7 +116,7 @@ func (m *Method) check() error {
 	case (m.Handler == nil) == (m.Enter == nil):
 		return fmt.Errorf("method %s needs either Handler or Enter", m.Name)
 	case m.Ready != nil && (m.Inline || m.Enter != nil):
-		return fmt.Errorf("method %s is ready without Ready or cannot be", m.Name)
+		return fmt.Errorf("method %s has Ready, and is inline or has two phases, for which Ready is never asked", m.Name)
 	case m.Inline && m.Enter != nil:
 		return fmt.Errorf("method %s has two phases and cannot be inline", m.Name)
 	case m.AnyParams && len(m.Params) > 0:

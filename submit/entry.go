@@ -110,7 +110,7 @@ func (e *Entry) check(from, to stage) error {
 // stray notes an entry that went where it must not, which is a bug of this package. Tests look for it.
 func (s *Submitter) stray(wrong error) {
 	if s.strayed.CompareAndSwap(nil, &wrong) {
-		s.log.Error("a transaction went astray", "error", wrong)
+		s.log.Error("a transaction has come into a state that the table does not allow", "error", wrong)
 	}
 }
 

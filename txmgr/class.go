@@ -63,7 +63,7 @@ var (
 	ErrUnknownChain  = errors.New("no such chain")
 	ErrUnknownSigner = errors.New("no such signer")
 	ErrInvalid       = errors.New("invalid request")
-	ErrTooLate       = errors.New("too late: it has a fate already")
+	ErrTooLate       = errors.New("too late: its outcome is final already")
 	ErrNotPossible   = errors.New("this chain has no such operation")
 	ErrKilled        = errors.New("the kill switch is on")
 	ErrBudget        = errors.New("the budget of the day does not allow it")

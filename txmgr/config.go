@@ -10,7 +10,7 @@ import (
 
 // Config holds the settings of the manager that are the same for every chain.
 type Config struct {
-	// Sign and assign at all. With false, what is signed is still followed to its fate.
+	// Assign and sign transactions. With false the manager still follows what is signed to its final outcome.
 	Enabled bool `env:"RELAYER_ENABLED" envDefault:"true"`
 	// The name of this process among those that share a ledger. Two living ones with one
 	// name are an error. Empty for the host's name.
@@ -33,7 +33,7 @@ type Config struct {
 	InFlight int `env:"TXM_IN_FLIGHT" envDefault:"0"`
 	// Highest price per gas, in the chain's smallest unit, that anything may be sent with. 0: no cap. A chain's own maxFeePerGas in TXM_CHAINS takes precedence.
 	MaxFeePerGas uint64 `env:"TXM_MAX_FEE_PER_GAS" envDefault:"0"`
-	// Errors of sending in a row after which a signer gets nothing new for a while. 0: never.
+	// Errors of sending in a row after which a signer gets nothing new for some time. 0: never.
 	ErrorStreak int `env:"TXM_ERROR_STREAK" envDefault:"20"`
 	// How long a reservation of a nonce lives.
 	Reservation envx.Millis `env:"TXM_RESERVATION" envDefault:"30s"`

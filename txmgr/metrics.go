@@ -37,19 +37,19 @@ func newMetrics() *metrics {
 			Name: "txm_queue_depth", Help: "Accepted intents that wait for a slot, as far as an owner looks ahead.",
 		}, []string{"chain"}),
 		pending:         gauge("txm_signer_pending", "Slots that are not consumed."),
-		oldest:          gauge("txm_signer_oldest_pending_seconds", "How long the oldest slot that is not consumed has had its nonce; 0 without any."),
+		oldest:          gauge("txm_signer_oldest_pending_seconds", "How long the oldest slot that is not consumed has had its nonce; 0 if there is no such slot."),
 		balance:         gauge("txm_signer_balance_wei", "The signer's balance."),
-		gap:             gauge("txm_signer_nonce_gap", "Nonces that nothing is on its way for, below later ones that were sent."),
+		gap:             gauge("txm_signer_nonce_gap", "Nonces without a transaction on its way, although later nonces were sent."),
 		drift:           gauge("txm_signer_nonce_drift", "How far the chain's nonce was ahead of the ledger when it was last compared."),
 		enabled:         gauge("txm_signer_enabled", "1 while the signer may get intents."),
 		owned:           gauge("txm_signer_owned", "1 while a living process owns the signer."),
-		sendErrors:      counter("txm_send_errors_total", "Answers to sent transactions other than taken.", "class"),
+		sendErrors:      counter("txm_send_errors_total", "Answers to sent transactions that do not say that the transaction was taken.", "class"),
 		idempotencyHits: prometheus.NewCounter(prometheus.CounterOpts{Name: "txm_idempotency_hits_total", Help: "Requests that were answered with an earlier one's intent."}),
-		terms:           prometheus.NewCounter(prometheus.CounterOpts{Name: "txm_lease_terms_total", Help: "Ownerships that this process has begun."}),
+		terms:           prometheus.NewCounter(prometheus.CounterOpts{Name: "txm_lease_terms_total", Help: "How often this process became the owner of a signer."}),
 		leaseWait: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "txm_lease_wait_seconds", Help: "Time from the wish to own a signer until the lease.", Buckets: []float64{.01, .1, 1, 5, 10, 15, 30},
+			Name: "txm_lease_wait_seconds", Help: "Time from a process's first attempt to own a signer until it has the lease.", Buckets: []float64{.01, .1, 1, 5, 10, 15, 30},
 		}),
-		invalidNonce: counter("txm_invalid_nonce_total", "Answers that the nonce was used or missing.", "chain"),
+		invalidNonce: counter("txm_invalid_nonce_total", "Answers that say that the nonce was used already, or that an earlier nonce is missing.", "chain"),
 	}
 }
 

@@ -45,7 +45,7 @@ func (m *Manager) AddAccount(ctx context.Context, chain, account, actor string, 
 	}
 	for _, pool := range pools {
 		if pool == "" || len(pool) > 64 || strings.ContainsFunc(pool, func(r rune) bool { return r <= ' ' || r == ',' || r > '~' }) {
-			return nil, invalid("pools", "a pool's name has at most 64 visible characters without a comma")
+			return nil, invalid("pools", "a pool's name has a maximum of 64 visible characters, and no comma")
 		}
 	}
 	if ours {

@@ -7,7 +7,7 @@ import (
 )
 
 // strangerWaits is what is said of a slot at whose nonce somebody else's transaction waits.
-const strangerWaits = "somebody else's transaction waits at this nonce"
+const strangerWaits = "another sender's transaction waits at this nonce"
 
 // strangers tells which of some slots somebody else's transaction waits for, as the endpoint sees it
 // that would be asked to take another one of ours. Nothing of ours is offered for such a slot but

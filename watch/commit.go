@@ -34,7 +34,7 @@ func (w *worker) match(ctx context.Context, contracts []*contract, logs []source
 			args, err := signature.Decode(l.Topics, l.Data)
 			if err != nil {
 				w.metrics.undecoded.Inc()
-				w.log.WarnContext(ctx, "a log looks like an event but is none", "event", signature.String(), "address", l.Address.Hex(), "transaction", l.TxHash.Hex(), "log", l.Index, "error", err)
+				w.log.WarnContext(ctx, "a log has the selector of an event but does not fit its signature", "event", signature.String(), "address", l.Address.Hex(), "transaction", l.TxHash.Hex(), "log", l.Index, "error", err)
 				continue
 			}
 			o := &occurrence{

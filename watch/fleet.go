@@ -76,7 +76,7 @@ func (f *fleet) run(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	if err := f.heartbeat(last, "dead"); err != nil {
-		f.s.log.WarnContext(last, "the fleet was not told of the end; it will notice", "error", err)
+		f.s.log.WarnContext(last, "the fleet was not told that this process ends; it will notice when the leases end", "error", err)
 	}
 	return ctx.Err()
 }

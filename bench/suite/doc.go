@@ -12,7 +12,7 @@
 // Every figure is a median over runs with the least and the greatest value. "ours" is the
 // lockstep program; "naive" the baseline in the same run, on the same network, with the
 // same load; "ours ÷ naive" is the ratio run by run, which what else happens on the machine
-// touches least. "established relay" is what a relay that is in use today showed earlier on
+// touches least. "TypeScript relay" is what hiero-json-rpc-relay showed earlier on
 // such a machine, as published numbers: they are not measured here.
 //
 // A target that is met or missed is said so and nothing more: the suite asserts nothing and

@@ -13,7 +13,7 @@ import (
 const documentHead = `# What it costs
 
 ` + "`make bench`" + ` writes this file. Each section is one row of the suite, with the day and the machine of its run: ` + "`make bench ROWS=reads-limit`" + ` repeats one. The load, the network, Redis and
-the relays share the machine's processors. A figure is the median of its runs, with the least and the greatest. "Established relay" is what a relay that is in use today showed earlier on such a machine. "Naive" is
+the relays share the machine's processors. A figure is the median of its runs, with the least and the greatest. "TypeScript relay" is what hiero-json-rpc-relay showed earlier on such a machine. "Naive" is
 the plainest program that could do the work, measured in the same run. No target fails a build: ` + "`bench/suite/doc.go`" + ` says how the table is to be read.
 `
 

@@ -25,9 +25,9 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, filepath.Join("..", "..")))
 }
 
-// TestHiccupsCostNoTransactions puts real relays through hiccups, with less of everything than the row
+// TestFailuresCostNoTransactions puts real relays through hiccups, with less of everything than the row
 // of the suite, and judges as it does.
-func TestHiccupsCostNoTransactions(t *testing.T) {
+func TestFailuresCostNoTransactions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}

@@ -102,7 +102,7 @@ func rows() []row {
 		{"redis-killed", "Redis killed in the middle of a burst", 3, redisKilled},
 		{"holder-killed", "kill -9 of the relay that holds the lock", 3, holderKilled},
 		{"no-nodes", "a sender's queue of 1, 10 and 100 while no consensus node takes anything, of one and of thirty", 1, noNodes},
-		{"healing", "what a hiccup costs a burst", 3, healing},
+		{"healing", "what a short failure costs a burst", 3, healing},
 		{"sends-beside-reads", "50 senders × 4 alone, and beside 600 slow reads of other clients", 3, sendsBesideReads},
 		{"reads-cheap", "reads that need no mirror node", 3, readsCheap},
 		{"reads-limit", "what requests cost against a bare echo and nginx", 3, readsLimit},
@@ -206,7 +206,7 @@ type report struct {
 
 func (l *lab) measure(ctx context.Context, list []row, out io.Writer, file, document string) error {
 	r := report{Started: time.Now().UTC(), Machine: fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()), Set: l.settings}
-	if _, err := fmt.Fprintf(out, "Order of transactions, reads and watchers, measured %s on %s.\n* established relay, measured earlier on such a machine; not measured here.\n",
+	if _, err := fmt.Fprintf(out, "Order of transactions, reads and watchers, measured %s on %s.\n* TypeScript relay, measured earlier on such a machine; not measured here.\n",
 		r.Started.Format(time.DateTime), r.Machine); err != nil {
 		return err
 	}

@@ -193,7 +193,7 @@ func handoffRedis(ctx context.Context, l *lab, t *table, runs int) error {
 		t.naive("hand-off p99", "µs", quantile(slow, .99)*1e6)
 		t.naive("p50 ÷ PING p50", "×", quantile(slow, .5)/quantile(pings, .5))
 	}
-	t.note("The least is what no lock of this design can be faster than: a script that takes a name off a list, makes it the owner and publishes it, until a goroutine that waits for the message goes on. It keeps no state, checks nothing and loses a message for good. A third of what the lock needs beyond it is its script, with seven commands on owner, state, queue and places; the rest is what the two members do. All are idle between two hand-offs and run from cold caches: without a pause a hand-off takes about half as long, and the script a third.")
+	t.note("The least is what no lock of this design can be faster than: a script that takes a name off a list, makes it the owner and publishes it, until a goroutine that waits for the message goes on. It keeps no state, checks nothing and a message that is lost stays lost. A third of what the lock needs beyond it is its script, with seven commands on owner, state, queue and places; the rest is what the two members do. All are idle between two hand-offs and run from cold caches: without a pause a hand-off takes about half as long, and the script a third.")
 	return nil
 }
 

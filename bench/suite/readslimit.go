@@ -24,7 +24,7 @@ const (
 func readsLimit(ctx context.Context, l *lab, t *table, runs int) error {
 	const (
 		chain, balance, block, send     = "eth_chainId", "eth_getBalance", "eth_getBlockByNumber, 20 transactions in full", "eth_sendRawTransaction, 50 senders × 20"
-		byEcho, byNginx, byPeer, micros = " ÷ echo", " ÷ nginx", " ÷ established relay", ", CPU of the relay"
+		byEcho, byNginx, byPeer, micros = " ÷ echo", " ÷ nginx", " ÷ TypeScript relay", ", CPU of the relay"
 	)
 	t.want(limitEcho, "µs/request", nil, "")
 	t.want(limitNginx, "µs/request", nil, "")
@@ -105,7 +105,7 @@ func readsLimit(ctx context.Context, l *lab, t *table, runs int) error {
 		}
 	}
 	t.note(fmt.Sprintf("%d connections; user and system time of the process. nginx is one process, keeps its connections to the mirror node, and hands on the answer that eth_getBalance needs.", readClients))
-	t.note("eth_getBalance asks the mirror node each time, and each full block is a new one. The established relay's figures were measured earlier; that of sending is one relay with its order in the process.")
+	t.note("eth_getBalance asks the mirror node each time, and each full block is a new one. The TypeScript relay's figures were measured earlier; that of sending is one relay with its order in the process.")
 	return nil
 }
 

@@ -64,13 +64,13 @@ func benchFlags(flags *flag.FlagSet, cfg *bench.Config) func(environ []string) e
 	flags.IntVar(&cfg.Batch, "batch", 1, "transactions of a sender in one JSON-RPC batch")
 	flags.BoolVar(&cfg.Sticky, "sticky", false, "keep each sender on one of the URLs")
 	flags.IntVar(&cfg.ShuffleWindow, "shuffle", 1, "send out of nonce order inside windows of this many")
-	flags.IntVar(&cfg.Connections, "connections", 0, "most open connections for each URL (0: a good default)")
+	flags.IntVar(&cfg.Connections, "connections", 0, "maximum number of open connections for each URL (0: chosen by the protocol)")
 	flags.BoolVar(&cfg.ConnPerRequest, "no-keep-alive", false, "a connection for each request")
 	flags.StringVar(&cfg.Seed, "seed", "lockstep", "seed of the sender keys and of the shuffling")
 	flags.BoolVar(&cfg.FreshSenders, "fresh-senders", false, "other senders in each run")
 	flags.IntVar(&cfg.Runs, "runs", 1, "number of runs; medians are reported with their spread")
 	flags.DurationVar(&cfg.Pause, "pause", 0, "time between runs")
-	flags.DurationVar(&cfg.Timeout, "timeout", 65*time.Second, "longest wait for an answer")
+	flags.DurationVar(&cfg.Timeout, "timeout", 65*time.Second, "maximum time to wait for an answer")
 	profiles := flags.String("profile", "", "`directory` to write a CPU and an allocation profile of each relay and run to")
 	consoles := flags.String("profile-from", "", "`URLs` of the relays' consoles (ADMIN_ADDRESS) for --profile; $ADMIN_TOKEN is their token")
 	flags.BoolVar(&cfg.JSON, "json", false, "write the report as JSON")
@@ -118,7 +118,7 @@ func benchProfiles(cfg *bench.Config, dir, consoles string, environ []string) er
 	case dir == "" && consoles == "":
 		return nil
 	case dir == "" || consoles == "":
-		return errors.New("--profile needs --profile-from, and the other way round")
+		return errors.New("--profile needs --profile-from, and --profile-from needs --profile")
 	}
 	p := &bench.Profiler{
 		Dir: dir, Consoles: strings.Split(consoles, ","), Token: variable(environ, "ADMIN_TOKEN"),

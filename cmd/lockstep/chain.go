@@ -46,15 +46,15 @@ func networkFlags(flags *flag.FlagSet) *chainFlags {
 	flags.StringVar(&c.Mirror, "mirror", devnet.DefaultMirror, "`host:port` of the mirror node's REST API; port 0 picks a free one")
 	flags.StringVar(&c.MirrorGRPC, "mirror-grpc", devTopics, "`host:port` of the mirror node's gRPC API, for subscriptions to topics; if the default is taken, a free port; empty for none")
 	flags.StringVar(&c.Consensus, "consensus", devnet.DefaultConsensus, "`host:port` of the first consensus node's gRPC API; further nodes take every tenth port")
-	flags.DurationVar(&c.BlockTime, "block-time", 0, "consensus time that a block covers, 2s on the real network; blocks come without transactions, too (0: a block for every transaction, and no others)")
+	flags.DurationVar(&c.BlockTime, "block-time", 0, "consensus time that a block covers, 2s on the real network; there are also blocks without transactions (0: a block for every transaction, and no others)")
 	flags.DurationVar(&c.ConsensusLatency, "consensus-latency", 0, "time from a node's acceptance to consensus")
-	flags.DurationVar(&c.Jitter, "jitter", 0, "what chance adds to it at each node (default: half of it when there are several nodes)")
+	flags.DurationVar(&c.Jitter, "jitter", 0, "maximum of a random time that is added to it at each node (default: half of it when there are several nodes)")
 	flags.DurationVar(&c.MirrorLag, "mirror-lag", 0, "how far the mirror node is behind consensus")
 	flags.IntVar(&c.Nodes, "nodes", 1, "number of consensus nodes; transactions given to different ones may change order")
-	flags.IntVar(&c.History, "history", 0, "number of closed blocks that are kept (0: a good default)")
+	flags.IntVar(&c.History, "history", 0, "number of closed blocks that are kept (0: the default)")
 	flags.StringVar(&c.State, "state", "", "`file` that the network is loaded from, if it exists, and saved to: at its end and every --state-interval")
-	flags.DurationVar(&c.StateInterval, "state-interval", devnet.DefaultStateInterval, "how often --state is saved while things happen; more seldom where a save takes long")
-	flags.StringVar(&c.Fork.URL, "fork-url", "", "`URL` of a mirror node, whose network this one goes on from: its accounts, contracts and tokens are\n"+
+	flags.DurationVar(&c.StateInterval, "state-interval", devnet.DefaultStateInterval, "how often --state is saved while transactions arrive; less often if a save takes long")
+	flags.StringVar(&c.Fork.URL, "fork-url", "", "`URL` of a mirror node; this network begins with the state of its network: accounts, contracts and tokens are\n"+
 		"read when they are needed, and changed here only (docs/DEVNET.md)")
 	flags.Func("fork-block", "`number` of the block after which the fork begins (default: the newest one)", func(text string) error {
 		number, err := strconv.ParseInt(text, 10, 64)
@@ -64,8 +64,8 @@ func networkFlags(flags *flag.FlagSet) *chainFlags {
 		c.Fork.Block = &number
 		return nil
 	})
-	flags.DurationVar(&c.Fork.Timeout, "fork-timeout", upstream.DefaultTimeout, "how long the mirror node of --fork-url has for an answer")
-	flags.BoolVar(&c.Deterministic, "deterministic", false, "make the same of the same: numbers, times and hashes follow from what is submitted alone; blocks are a second apart, from 2026 on")
+	flags.DurationVar(&c.Fork.Timeout, "fork-timeout", upstream.DefaultTimeout, "maximum time for an answer of the mirror node of --fork-url")
+	flags.BoolVar(&c.Deterministic, "deterministic", false, "the same input gives the same results: numbers, times and hashes depend only on what is submitted; blocks are a second apart and begin with 2026")
 	flags.BoolVar(&c.Fees, "fees", false, "charge what transactions cost on the network (HIP-1261) besides gas")
 	flags.BoolVar(&c.SetCode, "set-code", false, "execute transactions with authorizations (EIP-7702, type 4), which Hedera refuses so far;\n"+
 		"the relay lets them through with TX_TYPE_4_ENABLED=true")

@@ -22,9 +22,9 @@ func (d *developer) blockMethods() []rpc.Method {
 		named(d.nodeInfo, "anvil_nodeInfo", "hardhat_nodeInfo"),
 		named(absent("blocks have no base fee: the price of gas is the network's, and the same for everybody"),
 			"hardhat_setNextBlockBaseFeePerGas", "anvil_setNextBlockBaseFeePerGas", "hardhat_setMinGasPrice", "anvil_setMinGasPrice"),
-		named(absent("the coinbase is 0.0.98, always"), "hardhat_setCoinbase", "anvil_setCoinbase"),
+		named(absent("the coinbase is always 0.0.98"), "hardhat_setCoinbase", "anvil_setCoinbase"),
 		named(absent("a block has no limit of gas; a transaction has one, 15,000,000"), "evm_setBlockGasLimit", "anvil_setBlockGasLimit", "hardhat_setBlockGasLimit"),
-		named(absent("the chain id is the network's; it signs what is known by it"), "anvil_setChainId"),
+		named(absent("the chain id is the network's and cannot be changed: signatures contain it"), "anvil_setChainId"),
 	)
 }
 
@@ -54,7 +54,7 @@ func (d *developer) setApart(_ context.Context, p *rpc.Params) (any, error) {
 		return nil, err
 	}
 	if seconds > maxSeconds {
-		return nil, eth.ErrInvalidParam(0, "at most %d seconds", maxSeconds)
+		return nil, eth.ErrInvalidParam(0, "the maximum is %d seconds", maxSeconds)
 	}
 	d.ledger.SetApart(int64(seconds))
 	return nil, nil

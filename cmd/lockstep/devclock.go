@@ -42,7 +42,7 @@ func (d *developer) mineOne(ctx context.Context, p *rpc.Params) (any, error) {
 		given = at.Given()
 	}
 	if blocks > maxMined {
-		return nil, eth.ErrInvalidParam(0, "at most %d blocks", maxMined)
+		return nil, eth.ErrInvalidParam(0, "the maximum is %d blocks", maxMined)
 	}
 	if given {
 		seconds, ok := at.Uint64()
@@ -70,7 +70,7 @@ func (d *developer) mine(result any) rpc.Handler {
 			return nil, err
 		}
 		if blocks > maxMined || apart > maxSeconds/max(blocks, 1) {
-			return nil, eth.ErrInvalidParam(0, "at most %d blocks, and %d seconds between the first and the last", maxMined, maxSeconds)
+			return nil, eth.ErrInvalidParam(0, "the maximum is %d blocks, and %d seconds between the first and the last", maxMined, maxSeconds)
 		}
 		d.ledger.Mine(int(blocks), int64(apart))
 		d.changed(ctx)
@@ -85,7 +85,7 @@ func (d *developer) increaseTime(ctx context.Context, p *rpc.Params) (any, error
 		return nil, err
 	}
 	if seconds > maxSeconds {
-		return nil, eth.ErrInvalidParam(0, "at most %d seconds", maxSeconds)
+		return nil, eth.ErrInvalidParam(0, "the maximum is %d seconds", maxSeconds)
 	}
 	ahead := d.ledger.IncreaseTime(time.Duration(seconds) * time.Second)
 	d.changed(ctx)
@@ -150,7 +150,7 @@ func (d *developer) setInterval(unit time.Duration) rpc.Handler {
 			return nil, err
 		}
 		if n > uint64(24*time.Hour/unit) {
-			return nil, eth.ErrInvalidParam(0, "at most a day")
+			return nil, eth.ErrInvalidParam(0, "the maximum is a day")
 		}
 		d.ledger.SetInterval(time.Duration(n) * unit)
 		return true, nil

@@ -78,7 +78,7 @@ func (d *developer) faucet(ctx context.Context, p *rpc.Params) (any, error) {
 	}
 	const most = 1_000_000
 	if hbar > most {
-		return nil, eth.ErrInvalidParam(1, "at most %d hbar at once", most)
+		return nil, eth.ErrInvalidParam(1, "the maximum is %d hbar at once", most)
 	}
 	balance := hedera.Tinybar(hbar) * hedera.Hbar
 	if account, exists := d.ledger.Handled().AccountByAddress(a); exists {
@@ -95,7 +95,7 @@ func editBalance(p *rpc.Params, e *ledger.Edit) error {
 	}
 	balance, ok := hedera.TinybarOf(wei)
 	if !ok {
-		return eth.ErrInvalidParam(1, "more than there can be")
+		return eth.ErrInvalidParam(1, "more than all hbar that can exist")
 	}
 	e.Balance = &balance
 	return nil

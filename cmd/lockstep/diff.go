@@ -50,7 +50,7 @@ func runDiff(ctx context.Context, args []string, std streams) error {
 	generate := flags.Bool("generate", false, "write requests to standard output instead, from what relay a has")
 	var from diff.GenerateConfig
 	flags.IntVar(&from.Blocks, "blocks", 20, "with --generate: `number` of newest blocks")
-	flags.IntVar(&from.Transactions, "transactions", 20, "with --generate: most transactions of a block")
+	flags.IntVar(&from.Transactions, "transactions", 20, "with --generate: maximum number of transactions of a block")
 	headers := diffFlags(flags, &cfg)
 	if err := parse(flags, args); err != nil {
 		return err
@@ -106,8 +106,8 @@ func diffFlags(flags *flag.FlagSet, cfg *diff.Config) func(environ []string) err
 	flags.BoolVar(&cfg.Pin, "pin", false, `replace "latest" by the lower of the relays' heads`)
 	flags.BoolVar(&cfg.Writes, "writes", false, "send requests that change something, too")
 	flags.IntVar(&cfg.Concurrency, "concurrency", 4, "requests under way")
-	flags.Float64Var(&cfg.RPS, "rps", 0, "most requests per second to each relay (0: no limit)")
-	flags.DurationVar(&cfg.Timeout, "timeout", 0, "longest wait for an answer (default 30s)")
+	flags.Float64Var(&cfg.RPS, "rps", 0, "maximum number of requests per second to each relay (0: no limit)")
+	flags.DurationVar(&cfg.Timeout, "timeout", 0, "maximum time to wait for an answer (default 30s)")
 	flags.Int64Var(&cfg.MaxAnswer, "max-answer", 0, "`bytes` of the largest answer that is compared (default 64 MiB)")
 	flags.BoolVar(&cfg.JSON, "json", false, "report as JSON lines")
 	return func(environ []string) error {

@@ -95,7 +95,7 @@ func (r *Rules) Set(text []byte) error {
 		return errors.New("read rules: more than one array")
 	}
 	if len(list) > maxRules {
-		return fmt.Errorf("%d rules: at most %d", len(list), maxRules)
+		return fmt.Errorf("%d rules: the maximum is %d", len(list), maxRules)
 	}
 	for i := range list {
 		list[i].Fitted, list[i].Spoiled = 0, 0

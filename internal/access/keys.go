@@ -46,7 +46,7 @@ var (
 	ErrNotFound     = errors.New("no such key")
 	ErrRole         = errors.New("want the role read, send or admin")
 	ErrFirst        = errors.New("the first key must be an admin's without a tenant, or nobody could make another")
-	ErrTenant       = errors.New("a tenant's name has at most 64 letters, digits and the signs . : _ -")
+	ErrTenant       = errors.New("a tenant's name has a maximum of 64 letters, digits and the signs . : _ -")
 )
 
 // Key is an API key without its secret.

@@ -156,7 +156,7 @@ func TestMistakesOfAFileAreAllToldAndNoKeyIsShown(t *testing.T) {
 		"a key as name":    {token + " " + hash, "a name has"},
 		"a key at the end": {text + " " + token, "want calls="},
 		"short hash":       {"shop sha256:00", "sha256:"},
-		"five hashes":      {text + strings.Repeat(","+hash, 4), "at most 4"},
+		"five hashes":      {text + strings.Repeat(","+hash, 4), "the maximum is 4"},
 		"name twice":       {text + "\n" + more, `line 2: the name "shop"`},
 		"hash twice":       {text + "\nother " + hash, "line 2: a hash is there twice"},
 		"no number":        {text + " calls=many", "calls: want a number"},

@@ -125,7 +125,7 @@ func parse(text []byte) (lines []line, err error) {
 	}
 	errs = append(errs, in.Err())
 	if len(lines) > maxHolders {
-		errs = append(errs, fmt.Errorf("%d keys: want at most %d", len(lines), maxHolders))
+		errs = append(errs, fmt.Errorf("%d keys: the maximum is %d", len(lines), maxHolders))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func parseHashes(word string) (hashes []secret.Hash, err error) {
 		hashes = append(hashes, h)
 	}
 	if len(hashes) > maxHashes {
-		return nil, fmt.Errorf("%d hashes: want at most %d", len(hashes), maxHashes)
+		return nil, fmt.Errorf("%d hashes: the maximum is %d", len(hashes), maxHashes)
 	}
 	return hashes, nil
 }
@@ -220,7 +220,7 @@ func parseLimit(name, value string) (int, error) {
 func parseMethods(value string) ([]string, error) {
 	methods := strings.Split(value, ",")
 	if len(methods) > maxMethods {
-		return nil, fmt.Errorf("%d methods: want at most %d", len(methods), maxMethods)
+		return nil, fmt.Errorf("%d methods: the maximum is %d", len(methods), maxMethods)
 	}
 	for _, m := range methods {
 		stem := strings.TrimSuffix(m, "*")

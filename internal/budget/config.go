@@ -23,7 +23,7 @@ type Config struct {
 	Request int `env:"MEMORY_REQUEST_MB" envDefault:"0"`
 	// Processor time that one request may take for simulations, a batch being one request. Milliseconds.
 	RequestTime envx.Millis `env:"REQUEST_CPU_TIME_MS" envDefault:"10000"`
-	// How many simulations use the processor at the same time; others wait, those of clients that used least the shortest. 0 = half of the processors.
+	// How many simulations use the processor at the same time; others wait, and the client that has used the least processor time comes first. 0 = half of the processors.
 	Processors int `env:"SIMULATION_PROCESSORS" envDefault:"0"`
 	// How many heavy reads (logs, receipts of blocks, traces, histories of fees) run at the same time, by weight: a trace counts four. One client has half of them.
 	HeavyReads int `env:"HEAVY_READ_CONCURRENCY" envDefault:"64"`

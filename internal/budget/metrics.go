@@ -21,7 +21,7 @@ func newMetrics(m *Memory) *metrics {
 			return float64(len(m.clients))
 		}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rpc_relay_budget_refusals_total", Help: "What was refused because a request, a client or all of them took too much memory or processor time, by whose limit it was.",
+			Name: "rpc_relay_budget_refusals_total", Help: "Refusals because a request, a client or all of them together took too much memory or processor time, by the limit that was reached.",
 		}, []string{"scope"}),
 	}
 }

@@ -16,7 +16,7 @@ type Config struct {
 	MaxValue int `env:"CACHE_REDIS_MAX_VALUE_BYTES" envDefault:"262144"`
 	// Maximum bytes that the relays of a fleet keep in Redis together; half of them can be written in the time that a value lives. Nothing is kept while less than a quarter of the memory of Redis is left.
 	MaxBytes int64 `env:"CACHE_REDIS_MAX_BYTES" envDefault:"268435456"`
-	// Time that a look into Redis may take; what takes longer is not there.
+	// Maximum time for a look-up in Redis; a value that comes later counts as missing.
 	Timeout envx.Millis `env:"CACHE_REDIS_TIMEOUT" envDefault:"100"`
 }
 

@@ -83,7 +83,7 @@ func (r *Redis) Collectors() []prometheus.Collector {
 func calls(method string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{
 		Name:        "rpc_cache_service_methods_counter",
-		Help:        "Calls of the caches, by what is kept there (callingMethod), where (cacheType: lru, redis) and what was done (method: get, set).",
+		Help:        "Calls of the caches, by the kind of the entries (callingMethod), where (cacheType: lru, redis) and what was done (method: get, set).",
 		ConstLabels: prometheus.Labels{"callingMethod": "any", "cacheType": "redis", "method": method},
 	})
 }

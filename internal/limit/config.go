@@ -25,8 +25,8 @@ type Config struct {
 	Extended hedera.Tinybar `env:"HBAR_RATE_LIMIT_EXTENDED" envDefault:"100000000"`
 	// Maximum number of tinybars per window for each plan of tier PRIVILEGED.
 	Privileged hedera.Tinybar `env:"HBAR_RATE_LIMIT_PRIVILEGED" envDefault:"270000000"`
-	// Maximum number of tinybars per window for all senders without a plan that use one address (IPv6: one /64), since anybody can
-	// make up senders. 0 = only the total bounds them; choose that when all clients come through one proxy that does not
+	// Maximum number of tinybars per window for all senders without a plan that use one address (IPv6: one /64), because anybody
+	// can create senders. 0 = only the total bounds them; choose that when all clients come through one proxy that does not
 	// say who they are.
 	PerIP hedera.Tinybar `env:"HBAR_RATE_LIMIT_BASIC_PER_IP" envDefault:"3000000000"`
 	// Length of a window. Windows are counted from the Unix epoch, so that all instances have the same ones: one of a day begins at midnight UTC.

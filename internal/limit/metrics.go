@@ -20,7 +20,7 @@ func newMetrics(b *Budget) *metrics {
 			Name: "rpc_relay_hbar_rate_limit", Help: "Calls refused because a budget had no room for what they would cost.",
 		}, []string{"mode", "methodName"}),
 		redisFailures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lockstep_limit_redis_errors_total", Help: "Redis calls of the budget that failed; each process then counts for itself for a while.",
+			Name: "lockstep_limit_redis_errors_total", Help: "Redis calls of the budget that failed; each process then counts for itself for some time.",
 		}),
 		sums: &sumCollector{
 			budget:    b,

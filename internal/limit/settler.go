@@ -155,7 +155,7 @@ func (s *settler) work(ctx context.Context, j *job) {
 				return
 			}
 		}
-		s.log.Warn("what a transaction cost stayed unknown; the estimate counts as spent", "transaction", j.ids[0].String())
+		s.log.Warn("the cost of a transaction stayed unknown; the estimate counts as spent", "transaction", j.ids[0].String())
 	}
 	s.settle(ctx, j)
 }

@@ -72,7 +72,7 @@ func (a *amount) UnmarshalJSON(text []byte) error {
 	var digits string
 	var n uint256.Int
 	if json.Unmarshal(text, &digits) != nil || n.SetFromDecimal(digits) != nil || n.BitLen() > 128 {
-		return errors.New("want an amount of yoctoNEAR as decimal text of at most 128 bits")
+		return errors.New("want an amount of yoctoNEAR as decimal text with a maximum of 128 bits")
 	}
 	*a = amount(n)
 	return nil

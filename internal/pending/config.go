@@ -28,7 +28,7 @@ type Config struct {
 	RedisTimeout envx.Millis `env:"TXPOOL_REDIS_TIMEOUT_MS" envDefault:"250"`
 	// Maximum bytes of transactions that this relay keeps in Redis because clients got their hashes before a node had them (USE_ASYNC_TX_PROCESSING), so that another relay can go on with them. Those that do not fit are lost if this relay is killed. Their number is bounded by TXPOOL_MAX_ENTRIES, their lifetime by NONCE_PROMISE_MS.
 	PromisesMaxBytes int `env:"PROMISES_MAX_BYTES" envDefault:"67108864"`
-	// How long a relay may give no sign of life before another goes on with the transactions whose hashes its clients got.
+	// How long a relay may send no heartbeat before another one goes on with the transactions whose hashes its clients got.
 	PromisesDeadAfter envx.Millis `env:"PROMISES_DEAD_AFTER_MS" envDefault:"5000"`
 }
 

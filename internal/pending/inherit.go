@@ -41,7 +41,7 @@ func (p *Promises) inherit(ctx context.Context) []Promised {
 		return nil
 	}
 	found := p.adopt(words[1:])
-	p.log.LogAttrs(ctx, slog.LevelWarn, "another relay has died; this one goes on with what it has promised",
+	p.log.LogAttrs(ctx, slog.LevelWarn, "another relay has died; this one goes on with the transactions that it has promised",
 		slog.String("instance", words[0]), slog.Int("transactions", len(found)))
 	return found
 }
@@ -105,7 +105,7 @@ func newPromiseMetrics() *promiseMetrics {
 		alone:     counter("alone", "Hashes that clients got whose transactions this relay alone keeps, since there was no room."),
 		late:      counter("late", "Hashes that clients got before Redis had their transactions, since it did not answer."),
 		failed:    counter("errors", "Calls of Redis about promised transactions that failed."),
-		inherited: counter("taken_over", "Promised transactions of relays that died, with which this one went on."),
+		inherited: counter("taken_over", "Promised transactions of relays that died, which this relay took over."),
 	}
 	m.collectors = []prometheus.Collector{m.alone, m.late, m.failed, m.inherited}
 	return m

@@ -28,16 +28,16 @@ func newMetrics(p *Pool) *metrics {
 			Name: "lockstep_txpool_full_total", Help: "Transactions that were submitted without a place in the pool, which was full.",
 		}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rpc_relay_txpool_storage_errors_total", Help: "Things that the pool could not write to or read from Redis.",
+			Name: "rpc_relay_txpool_storage_errors_total", Help: "Calls of the pool to Redis that failed.",
 		}, []string{"operation", "backend"}),
 	}
 	m.collectors = []prometheus.Collector{
 		operations, m.full, m.errors,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "rpc_relay_txpool_pending_count", Help: "Transactions of this process that are on their way; a fleet's are the sum.",
+			Name: "rpc_relay_txpool_pending_count", Help: "Transactions of this process that are on their way; add the processes of a fleet.",
 		}, func() float64 { return float64(p.ownCount()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "rpc_relay_txpool_active_addresses", Help: "Senders with transactions of this process that are on their way; one that uses several relays counts at each.",
+			Name: "rpc_relay_txpool_active_addresses", Help: "Senders with transactions of this process that are on their way; a sender that uses several relays counts at each of them.",
 		}, func() float64 {
 			p.mu.Lock()
 			defer p.mu.Unlock()

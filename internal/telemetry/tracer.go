@@ -111,7 +111,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 func (t *Tracer) Collectors() []prometheus.Collector {
 	count := func(result string, n *atomic.Int64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "lockstep_trace_spans_total", Help: "Spans of traces, by what became of them: sent to the collector, or lost because it did not take them.",
+			Name: "lockstep_trace_spans_total", Help: "Spans of traces, by result: sent to the collector, or lost because it did not take them.",
 			ConstLabels: prometheus.Labels{"result": result},
 		}, func() float64 { return float64(n.Load()) })
 	}

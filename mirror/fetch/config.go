@@ -40,9 +40,9 @@ type Config struct {
 	// Longest such time. If it is not longer than MIRROR_NODE_HEDGE_DELAY, that delay always applies.
 	HedgeDelayMax envx.Millis `env:"MIRROR_NODE_HEDGE_DELAY_MAX" envDefault:"1000"`
 
-	// Failures in a row after which a mirror node is left alone for a while; 0 leaves none alone.
+	// Failures in a row after which the relay pauses its requests to a mirror node (MIRROR_NODE_BREAKER_PAUSE). 0 switches this off.
 	BreakerFailures int `env:"MIRROR_NODE_BREAKER_FAILURES" envDefault:"5"`
-	// How long a mirror node is left alone at first; each try that fails doubles it, up to sixteen times as long.
+	// Length of the first pause. Each try that fails doubles it, up to sixteen times this length.
 	BreakerPause envx.Millis `env:"MIRROR_NODE_BREAKER_PAUSE" envDefault:"1000"`
 	// How often each of several mirror nodes, or a single one that does not answer, is asked for its newest block.
 	HealthInterval envx.Millis `env:"MIRROR_NODE_HEALTH_INTERVAL" envDefault:"1000"`
@@ -67,7 +67,7 @@ type Config struct {
 	MaxRedirects int `env:"MIRROR_NODE_MAX_REDIRECTS" envDefault:"5"`
 	// Longest answer that is read, in bytes.
 	MaxBody int64 `env:"MIRROR_NODE_MAX_BODY_BYTES" envDefault:"33554432"`
-	// Maximum bytes of all answers that are being read, beyond 128 KiB of each. What does not fit in fails; it can be asked again.
+	// Maximum bytes of all answers that are being read, beyond 128 KiB of each. A request beyond it fails; the client can send it again.
 	MaxBodies int64 `env:"MIRROR_NODE_MAX_BYTES_IN_FLIGHT" envDefault:"67108864"`
 }
 

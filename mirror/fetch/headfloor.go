@@ -39,7 +39,7 @@ func (f *Fetcher) ChainReset(ctx context.Context, head uint64) bool {
 	if time.Since(time.Unix(0, f.floor.seenAt.Load())) < hold || head >= f.floor.number.Load() {
 		return false
 	}
-	f.Reset(ctx, head, "the newest block was not seen for long")
+	f.Reset(ctx, head, "no mirror node has shown the newest block for a long time")
 	return true
 }
 

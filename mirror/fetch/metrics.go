@@ -25,11 +25,11 @@ func newMetrics() metrics {
 		}, []string{"method", "statusCode"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rpc_relay_mirror_node_http_error_code_count",
-			Help: "Mirror node requests that failed, by path and status; absence is no failure.",
+			Help: "Mirror node requests that failed, by path and status; the answer that something does not exist is no failure.",
 		}, []string{"method", "statusCode"}),
 		repeated: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rpc_relay_mirror_repeated_requests_total",
-			Help: "Mirror node requests that were made again: after a failure of the same mirror node (retry) or of another one (failover), or for want of an answer (hedge); and those that the budget forbade (denied).",
+			Help: "Mirror node requests that were made again: after a failure of the same mirror node (retry) or of another one (failover), or because no answer came in time (hedge); and those that the budget forbade (denied).",
 		}, []string{"kind"}),
 		waited: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rpc_relay_mirror_waiting_requests_total",
@@ -60,7 +60,7 @@ var (
 	headDesc = prometheus.NewDesc("rpc_relay_mirror_upstream_head",
 		"The highest block that a mirror node is known to have.", []string{"upstream"}, nil)
 	lagDesc = prometheus.NewDesc("rpc_relay_mirror_upstream_lag_blocks",
-		"How many blocks a mirror node is behind the furthest one.", []string{"upstream"}, nil)
+		"How many blocks a mirror node is behind the mirror node with the newest block.", []string{"upstream"}, nil)
 )
 
 // Describe implements prometheus.Collector.

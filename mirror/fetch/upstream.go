@@ -72,7 +72,7 @@ func (c *Config) upstreams() ([]*upstream, error) {
 		return nil, fmt.Errorf("MIRROR_NODE_URL: %w", err)
 	}
 	if len(rests) == 0 {
-		return nil, errors.New("MIRROR_NODE_URL is mandatory")
+		return nil, errors.New("MIRROR_NODE_URL is not set; it says where the mirror node is, such as https://testnet.mirrornode.hedera.com")
 	}
 	web3s, err := baseURLs(c.Web3URL.Reveal())
 	if err != nil {

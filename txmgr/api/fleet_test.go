@@ -120,7 +120,7 @@ func TestWithoutRedis(t *testing.T) {
 	}
 	both("before Redis is there")
 	server.Restart()
-	one.until("Redis wakes it", func() bool { return strings.Contains(one.log.String(), "redis wakes the owners again") })
+	one.until("Redis wakes it", func() bool { return strings.Contains(one.log.String(), "redis delivers wake-ups again") })
 	both("with Redis")
 	server.Kill()
 	both("after its crash")

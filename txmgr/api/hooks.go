@@ -120,7 +120,7 @@ func (s *Server) hooks() {
 		h, err := s.Webhooks.Update(ctx, caller(ctx).Tenant, in.ID, webhooks.Change{URL: in.Body.URL, Events: in.Body.Events, Enabled: in.Body.Enabled})
 		return hookAnswer(h, "", err)
 	})
-	register(s, operation(access.RoleSend, http.MethodPost, "/v1/webhooks/{id}/rotate", "rotateWebhook", "Draw a new secret; the old one signs as well for a while", 404), func(ctx context.Context, in *struct {
+	register(s, operation(access.RoleSend, http.MethodPost, "/v1/webhooks/{id}/rotate", "rotateWebhook", "Make a new secret; for some time the old one signs as well", 404), func(ctx context.Context, in *struct {
 		IDPath
 		Body *struct {
 			Overlap string `json:"overlap,omitempty" doc:"How long the old secret signs as well; 24h if not given." examples:"24h"`

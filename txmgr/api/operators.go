@@ -136,7 +136,7 @@ func (s *Server) operators() {
 		return out, nil
 	})
 	add := operation(access.RoleAdmin, http.MethodPost, "/v1/signers", "addSigner", "Make an account a signer of a chain")
-	add.Description = "A key never travels: of an account whose key this process has, the chain and pools are added; of another one, its callers sign."
+	add.Description = "A request never contains a key. If this process has the account's key, the manager signs for it on the chain and in the pools. Otherwise callers sign themselves."
 	register(s, add, func(ctx context.Context, in *addSignerInput) (*signerOut, error) {
 		return signerAnswer(s.Manager.AddAccount(ctx, string(in.Body.Chain), in.Body.Address, caller(ctx).Name, in.Body.Pools...))
 	})
@@ -163,7 +163,7 @@ func (s *Server) operators() {
 		}
 		return signerAnswer(s.Manager.Pause(ctx, in.Chain, in.Address, caller(ctx).Name, reason))
 	})
-	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/reconcile", "reconcile", "End a signer's halt after having looked"), func(ctx context.Context, in *reconcileInput) (*signerOut, error) {
+	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/reconcile", "reconcile", "End a signer's halt after its cause was found"), func(ctx context.Context, in *reconcileInput) (*signerOut, error) {
 		var o txmgr.ReconcileOptions
 		if in.Body != nil {
 			o = txmgr.ReconcileOptions{Adopt: in.Body.Adopt, Reset: in.Body.Reset}
@@ -182,7 +182,7 @@ func (s *Server) operators() {
 	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/top-up", "topUp", "Fill a signer up from the treasury", 409), s.topUp)
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/pools", "pools", "The pools of signers"), s.pools)
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/fees", "fees", "What fees cost now"), s.fees)
-	kill := operation(access.RoleAdmin, http.MethodPost, "/v1/kill-switch", "kill", "Stop everything, a chain, a pool or a signer; what is signed is followed")
+	kill := operation(access.RoleAdmin, http.MethodPost, "/v1/kill-switch", "kill", "Stop everything, a chain, a pool or a signer; the manager still follows what is signed")
 	register(s, kill, func(ctx context.Context, in *killInput) (*killsOut, error) {
 		if err := s.Manager.Kill(ctx, in.Body.Scope, caller(ctx).Name, in.Body.Reason, in.Body.On); err != nil {
 			return nil, err

@@ -17,7 +17,7 @@ import (
 // length. It is written as decimal text.
 type Quantity struct{ Int *big.Int }
 
-var errQuantity = errors.New("want a number that is not negative and has at most 256 bits: decimal or 0x text, or an integer")
+var errQuantity = errors.New("want a number that is not negative and has a maximum of 256 bits: decimal or 0x text, or an integer")
 
 // maxDigits is the length of the largest 256-bit number in decimal.
 const maxDigits = 78
@@ -100,7 +100,7 @@ func (n *Number) UnmarshalJSON(raw []byte) error {
 		return err
 	}
 	if !q.Int.IsUint64() {
-		return errors.New("want at most 64 bits")
+		return errors.New("want no more than 64 bits")
 	}
 	*n = Number(q.Int.Uint64())
 	return nil
@@ -109,7 +109,7 @@ func (n *Number) UnmarshalJSON(raw []byte) error {
 // Schema describes what is read.
 func (Number) Schema(r huma.Registry) *huma.Schema {
 	s := Quantity{}.Schema(r)
-	s.Description, s.Examples = "A number of at most 64 bits.", []any{21000}
+	s.Description, s.Examples = "A number with a maximum of 64 bits.", []any{21000}
 	return s
 }
 

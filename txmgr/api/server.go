@@ -70,7 +70,7 @@ func New(cfg Config, deps Deps) *Server {
 	}}
 	mux := http.NewServeMux()
 	config := huma.DefaultConfig("Lockstep transaction manager", deps.Version)
-	config.Info.Description = "Sends transactions that the server signs, each exactly once, with a definite fate."
+	config.Info.Description = "Sends transactions that the server signs, each exactly once, with a definite outcome."
 	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"key":   {Type: "http", Scheme: "bearer", Description: "A key that POST /v1/api-keys made."},

@@ -55,7 +55,7 @@ func (s *Server) stream() {
 				return text, last, err
 			})
 			if err != nil {
-				s.log.ErrorContext(ctx.Context(), "the stream of events broke off", "err", err)
+				s.log.ErrorContext(ctx.Context(), "the stream of events ended with an error", "err", err)
 			}
 		}}, nil
 	})

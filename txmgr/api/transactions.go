@@ -16,8 +16,8 @@ const maxWait = time.Minute
 
 // Waiting are the query parameters of calls that can wait.
 type Waiting struct {
-	Wait    string `query:"wait" enum:"broadcast,mined,confirmed" doc:"Answer when the transaction has come so far, or has a fate."`
-	Timeout string `query:"timeout" doc:"How long to wait at most, such as 10s; a minute is the maximum." default:"10s"`
+	Wait    string `query:"wait" enum:"broadcast,mined,confirmed" doc:"Answer when the transaction has reached this status, or is final."`
+	Timeout string `query:"timeout" doc:"Maximum time to wait, such as 10s. It cannot be longer than a minute." default:"10s"`
 }
 
 // until returns the status to wait for, "" for none.
@@ -114,7 +114,7 @@ func (s *Server) transactions() {
 	batch := operation(access.RoleSend, http.MethodPost, "/v1/transactions/batch", "sendBatch", "Hand over several intents; all or none are accepted", 409, 410, 429)
 	batch.DefaultStatus, batch.MaxBodyBytes = http.StatusAccepted, 8<<20
 	register(s, batch, s.batch)
-	register(s, operation(access.RoleSend, http.MethodPost, "/v1/transactions/simulate", "simulate", "What would happen, and what it would cost at most"), s.simulate)
+	register(s, operation(access.RoleSend, http.MethodPost, "/v1/transactions/simulate", "simulate", "What would happen, and the maximum cost"), s.simulate)
 	raw := operation(access.RoleSend, http.MethodPost, "/v1/transactions/raw", "sendRaw", "Hand over a transaction that the caller signed", 409, 410, 429)
 	raw.DefaultStatus = http.StatusAccepted
 	register(s, raw, s.raw)

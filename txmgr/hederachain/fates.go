@@ -18,7 +18,7 @@ import (
 )
 
 // errNotAsked answers for nonces behind one whose fate is open: theirs is, too.
-var errNotAsked = errors.New("the fate of the transaction before it is open")
+var errNotAsked = errors.New("the outcome of the transaction before it is not known yet")
 
 // Receipts asks for the fate of each attempt, by its id and by its hash.
 func (c *Chain) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, []txmgr.Lookup, error) {

@@ -62,7 +62,7 @@ type Treasury struct {
 	Below string `env:"TXM_TOP_UP_BELOW" envDefault:"0"`
 	// Balance to which it is filled up.
 	To string `env:"TXM_TOP_UP_TO" envDefault:"0"`
-	// A signer is filled up once in this time at most, which bounds what a leak can cost.
+	// A signer is filled up a maximum of once in this time, which bounds what a leak can cost.
 	Every envx.Millis `env:"TXM_TOP_UP_EVERY" envDefault:"10m"`
 }
 

@@ -169,9 +169,9 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 func (s *Service) waker(cfg Waker, store *sqlstore.Store, log *slog.Logger) (txmgr.Waker, error) {
 	hints, err := cfg.open(func(err error) {
 		if err != nil {
-			log.Warn("redis wakes nobody: owners find what other processes accept by polling", "error", err)
+			log.Warn("redis delivers no wake-ups: owners find what other processes accept by polling", "error", err)
 		} else {
-			log.Info("redis wakes the owners again")
+			log.Info("redis delivers wake-ups again")
 		}
 	})
 	if err != nil || hints == nil {

@@ -109,7 +109,7 @@ func testRequeue(t *testing.T, r *room) {
 	r.answer(again, txmgr.ClassFatal)
 	r.no(r.Requeue(t.Context(), r.fence, i.ID, &txmgr.Failure{Class: "fatal", Message: "refused by the chain"}))
 	if got := r.status(i.ID, txmgr.StatusFailed); !got.Final || got.Error == nil || got.Error.Message != "refused by the chain" {
-		t.Fatalf("failed for good: %+v", got)
+		t.Fatalf("failed for ever: %+v", got)
 	}
 	next := intent("", "next")
 	r.accept(next)

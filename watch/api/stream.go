@@ -61,7 +61,7 @@ func (s *Server) stream() {
 				return text.String(), next, err
 			})
 			if err != nil {
-				s.Log.ErrorContext(ctx.Context(), "a stream of events broke off", "error", err)
+				s.Log.ErrorContext(ctx.Context(), "a stream of events ended with an error", "error", err)
 			}
 		}}, nil
 	})
