@@ -89,6 +89,7 @@ func (n *mirrorNode) requests() []string {
 type relay struct {
 	t        testing.TB
 	api      *API
+	handler  http.Handler
 	url      string
 	node     *mirrorNode
 	settings settings
@@ -99,6 +100,8 @@ type settings struct {
 	Mirror mirror.Config
 	RPC    rpc.Config
 	deps   Deps
+	// transport replaces the connections to the mirror node; nil: it does not.
+	transport http.RoundTripper
 }
 
 func newRelay(t testing.TB, node *mirrorNode, change ...func(*settings)) *relay {
@@ -118,7 +121,7 @@ func newRelay(t testing.TB, node *mirrorNode, change ...func(*settings)) *relay 
 	for _, c := range change {
 		c(&s)
 	}
-	client, err := mirror.New(s.Mirror, mirror.Options{})
+	client, err := mirror.New(s.Mirror, mirror.Options{Transport: s.transport})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,9 +138,10 @@ func newRelay(t testing.TB, node *mirrorNode, change ...func(*settings)) *relay 
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{}))
+	handler := rpc.NewHTTPServer(dispatcher, rpc.HTTPOptions{})
+	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	return &relay{t: t, api: api, url: server.URL, node: node, settings: s}
+	return &relay{t: t, api: api, handler: handler, url: server.URL, node: node, settings: s}
 }
 
 func hiero(s *settings) { s.RPC.Profile = rpc.ProfileHiero }

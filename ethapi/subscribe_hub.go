@@ -3,6 +3,7 @@ package ethapi
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,8 +78,22 @@ type stream struct {
 	active                prometheus.Gauge
 }
 
+// client is a connection's subscriptions. There are few, and there may be a hundred thousand clients.
 type client struct {
-	byID map[string]*subscription
+	subscriptions []*subscription
+}
+
+// find returns the subscription of an id, nil if there is none. No client, which is nil, has any.
+func (c *client) find(id string) *subscription {
+	if c == nil {
+		return nil
+	}
+	for _, sub := range c.subscriptions {
+		if sub.id == id {
+			return sub
+		}
+	}
+	return nil
 }
 
 type subscription struct {
@@ -111,7 +126,7 @@ func (h *hub) crowded(conn rpc.Notifier) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.clients[conn]
-	return !h.reuse && c != nil && len(c.byID) >= h.limit
+	return !h.reuse && c != nil && len(c.subscriptions) >= h.limit
 }
 
 // same finds a subscription that can be used again.
@@ -123,7 +138,7 @@ func (h *hub) same(c *client, w want) *subscription {
 	if s == nil {
 		return nil
 	}
-	for _, sub := range c.byID {
+	for _, sub := range c.subscriptions {
 		if sub.stream == s {
 			return sub
 		}
@@ -142,7 +157,7 @@ func (h *hub) add(conn rpc.Notifier, w want, baseline *uint64) (sub *subscriptio
 			sub.promised++
 			return sub, true, nil
 		}
-		if len(c.byID) >= h.limit {
+		if len(c.subscriptions) >= h.limit {
 			return nil, true, eth.ErrTooManySubscriptions()
 		}
 	}
@@ -153,13 +168,13 @@ func (h *hub) add(conn rpc.Notifier, w want, baseline *uint64) (sub *subscriptio
 		h.begin(*baseline)
 	}
 	if c == nil {
-		c = &client{byID: make(map[string]*subscription, 1)}
+		c = new(client)
 		h.clients[conn] = c
 		conn.OnClose(func() { h.forget(conn) })
 	}
 	sub = &subscription{id: newSubscriptionID(), conn: conn, stream: h.join(w), since: time.Now(), promised: 1}
 	sub.stream.subscribers[sub] = struct{}{}
-	c.byID[sub.id] = sub
+	c.subscriptions = append(c.subscriptions, sub)
 	if w.chain() {
 		h.position.readers++
 	}
@@ -231,7 +246,7 @@ func (h *hub) answer(sub *subscription, sent bool) {
 		return
 	}
 	sub.answered = true
-	if c := h.clients[sub.conn]; c == nil || c.byID[sub.id] != sub {
+	if h.clients[sub.conn].find(sub.id) != sub {
 		return // closed meanwhile
 	}
 	if sub.stream.event == eventSyncing {
@@ -270,11 +285,11 @@ func (h *hub) send(sub *subscription, event []byte) {
 func (h *hub) cancel(conn rpc.Notifier, id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c := h.clients[conn]
-	if c == nil || c.byID[id] == nil {
+	sub := h.clients[conn].find(id)
+	if sub == nil {
 		return false
 	}
-	h.remove(c.byID[id])
+	h.remove(sub)
 	return true
 }
 
@@ -286,7 +301,7 @@ func (h *hub) forget(conn rpc.Notifier) {
 	if c == nil {
 		return
 	}
-	for _, sub := range c.byID {
+	for _, sub := range slices.Backward(c.subscriptions) {
 		h.remove(sub)
 	}
 	delete(h.clients, conn)
@@ -295,10 +310,11 @@ func (h *hub) forget(conn rpc.Notifier) {
 // remove needs mu. The entry of the connection stays until it closes, so that its end is never watched twice.
 func (h *hub) remove(sub *subscription) {
 	c := h.clients[sub.conn]
-	if c == nil || c.byID[sub.id] != sub {
+	if c.find(sub.id) != sub {
 		return
 	}
-	delete(c.byID, sub.id)
+	at := slices.Index(c.subscriptions, sub)
+	c.subscriptions = slices.Delete(c.subscriptions, at, at+1)
 	s := sub.stream
 	if delete(s.subscribers, sub); len(s.subscribers) == 0 {
 		h.leave(s)
