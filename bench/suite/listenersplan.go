@@ -19,17 +19,18 @@ type hearing struct {
 	each   int           // connections of a relay
 	heads  int           // blocks that the listeners are told of
 	pace   time.Duration // from one block to the next
+	settle bool          // wait until the relays have given back what the handshakes took
 }
 
 // fullHearing is what the row measures. A process may have 20,000 open files on the machines that this was made for, and a
 // connection is one at both ends: so six relays and six audiences share them.
 func fullHearing() hearing {
-	return hearing{relays: 6, each: 16_667, heads: 30, pace: 2 * time.Second}
+	return hearing{relays: 6, each: 16_667, heads: 30, pace: 2 * time.Second, settle: true}
 }
 
 // shortened is a hearing of seconds.
 func (h hearing) shortened() hearing {
-	h.relays, h.each, h.heads, h.pace = 2, 150, 4, 0
+	h.relays, h.each, h.heads, h.pace, h.settle = 2, 150, 4, 0, false
 	return h
 }
 
@@ -97,6 +98,9 @@ func (l *lab) hear(ctx context.Context, h hearing) (*heard, error) {
 	if err := l.seated(ctx, audiences); err != nil {
 		return nil, err
 	}
+	if h.settle {
+		settle(ctx, relays)
+	}
 	out := &heard{resident: residentOf(relays) - resident}
 	l.take(ctx, relays[0], "listeners")
 	before := cpuOf(relays)
@@ -113,6 +117,22 @@ func (l *lab) hear(ctx context.Context, h hearing) (*heard, error) {
 	out.live = after - live
 	l.profileHeap(ctx, relays, "listeners")
 	return out, nil
+}
+
+// settle waits until the relays have given back what the handshakes took: until they hold no less for some seconds.
+func settle(ctx context.Context, relays []*relay) {
+	const steady, longest = 5, 60 // seconds
+	least, since := residentOf(relays), 0
+	for range longest {
+		if since == steady {
+			return
+		}
+		wait(ctx, time.Second)
+		since++
+		if now := residentOf(relays); now < 0.99*least {
+			least, since = now, 0
+		}
+	}
 }
 
 func residentOf(relays []*relay) (total float64) {
@@ -277,6 +297,6 @@ func listening(ctx context.Context, l *lab, t *table, runs int) error {
 		h.relays, h.each, h.heads, blockSize, h.pace))
 	t.note("Delivered: from the moment at which the mirror node has the block until the client has read the notification. The relay asks for new blocks every 500 ms (WS_POLLING_INTERVAL), which is part of it.")
 	t.note("What else ran on the machine: its load average was " + before + " before the row began. A delivery is a matter of processors, so the times mean something only of a machine that does nothing else.")
-	t.note("Resident memory is that of the relays' processes, without the pages of the program itself, with all connections and subscriptions, less what it was before. Heap and stacks are after a collection.")
+	t.note("Resident memory is that of the relays' processes, without the pages of the program itself, with all connections and subscriptions, once what the handshakes took is given back, less what it was before. Heap and stacks are after a collection.")
 	return nil
 }
