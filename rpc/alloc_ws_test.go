@@ -28,13 +28,13 @@ func connected(t *testing.T, s *WSServer) (c *wsConn, client net.Conn) {
 		t.Fatal(err)
 	}
 	c.account.Begin(s.d.memory, "127.0.0.1")
-	c.out = newOutbox(func() { s.writers.add(c) })
+	c.out = newOutbox(func() { go c.write() })
 	return c, client
 }
 
-// What telling one more subscriber of an event may allocate: its place in the queue of frames. All share the event.
+// What telling one more subscriber of an event may allocate: its place in the queue of frames, and a writer. All share the event.
 func TestAllocationBudgetOfNotifications(t *testing.T) {
-	const subscribers, each, beside = 50, 1, 25
+	const subscribers, each, beside = 50, 5, 25
 	s := NewWSServer(testDispatcher(t, testConfig(), Options{}))
 	conns, clients := make([]*wsConn, subscribers), make([]net.Conn, subscribers)
 	for i := range conns {
@@ -42,7 +42,7 @@ func TestAllocationBudgetOfNotifications(t *testing.T) {
 	}
 	event := bytes.Repeat([]byte("7"), 2<<10)
 	const id, head = "0x00000000000000000000000000000001", 4
-	answer := make([]byte, head+len(noticeHead)+len(event)+len(noticeMiddle)+len(id)+len(noticeTail))
+	answer := make([]byte, head+len(s.d.notice)+len(event)+len(noticeMiddle)+len(id)+len(noticeTail))
 	got := testing.AllocsPerRun(200, func() {
 		for _, c := range conns {
 			if !c.Notify(id, event) {

@@ -108,9 +108,8 @@
 // missed. No other client notices. A client that reads nothing at all is cut off after the write time-out.
 //
 // An idle connection costs one goroutine and a buffer of 512 bytes, about 9 KB of heap and stacks with
-// everything: larger buffers belong to messages, not to connections. Frames are written by as many goroutines as
-// there are processors, which exist only while there are some (wswriters.go). A writer that has to wait for its client
-// goes on alone, and another takes its place.
+// everything: frames are written by a goroutine that exists only while there are
+// some, and larger buffers belong to messages, not to connections.
 //
 // # WebSocket close codes
 //

@@ -24,7 +24,7 @@ type WSServer struct {
 	pingOpcode  byte
 	pingPayload []byte
 	bodies      sync.Pool // of *[]byte, for messages that are being read
-	writers     *writers
+	scratches   sync.Pool // of *[]byte, for frames that are being written
 
 	mu       sync.Mutex
 	conns    map[*wsConn]struct{} // guarded by mu
@@ -47,7 +47,7 @@ func NewWSServer(d *Dispatcher) *WSServer {
 			CheckOrigin:      d.config.WebSocket.allowsOrigin,
 		},
 		bodies:     sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }},
-		writers:    newWriters(d.config.WebSocket.WriteTimeout.Duration(), d.notice),
+		scratches:  sync.Pool{New: func() any { b := make([]byte, 0, scratchSize); return &b }},
 		pingOpcode: opPing,
 		conns:      make(map[*wsConn]struct{}),
 		byIP:       newCensus(),

@@ -55,8 +55,8 @@ type ending struct {
 }
 
 // wsConn is one client. One goroutine reads messages and answers those that do not have to
-// wait. A message that waits has a goroutine of its own; slots bounds how many there are. The server's
-// writers write, while there is something to write. So an idle connection costs one goroutine and
+// wait. A message that waits has a goroutine of its own; slots bounds how many there are. One more
+// goroutine writes, while there is something to write. So an idle connection costs one goroutine and
 // one small buffer.
 type wsConn struct {
 	server  *WSServer
@@ -107,7 +107,7 @@ func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, ip stri
 		c.raw, _ = system.SyscallConn() // a connection that is over says so when it is written to
 	}
 	c.account.Begin(s.d.memory, ip)
-	c.out = newOutbox(func() { s.writers.add(c) })
+	c.out = newOutbox(func() { go c.write() })
 	c.touch()
 	// This side sends everything through the outbox, even the answers that the library would
 	// send by itself.
@@ -385,19 +385,20 @@ func (c *wsConn) count(ex *exchange) {
 	}
 }
 
-// write sends what is in the outbox. What comes meanwhile has to wait for its turn: others have something to send, too.
-func (c *wsConn) write(w *chunkWriter) {
-	w.conn, w.raw, w.buf = c.net, c.raw, w.buf[:0]
-	more, last, err := c.out.flush(w)
-	w.conn, w.raw = nil, nil
+// write sends what is in the outbox.
+func (c *wsConn) write() {
+	scratch := c.server.scratches.Get().(*[]byte)
+	w := chunkWriter{conn: c.net, raw: c.raw, timeout: c.server.config.WriteTimeout.Duration(), notice: c.server.d.notice, buf: (*scratch)[:0]}
+	more, last, err := true, false, error(nil)
+	for more {
+		more, last, err = c.out.flush(&w)
+	}
+	c.server.scratches.Put(scratch)
 	if err != nil {
 		c.failed(err)
 	}
-	switch {
-	case last || err != nil:
+	if last || err != nil {
 		close(c.written)
-	case more:
-		c.server.writers.add(c)
 	}
 }
 

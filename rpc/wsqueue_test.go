@@ -1,0 +1,47 @@
+package rpc
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"lockstep/internal/budget"
+)
+
+// A flush writes what waited when it began, and tells of what has come meanwhile.
+func TestFlushTellsOfMore(t *testing.T) {
+	var o *outbox
+	started := 0
+	o = newOutbox(func() { started++ })
+	writes := 0
+	conn := &putting{put: func() {
+		writes++
+		o.put(frame{opcode: opText, payload: []byte("more"), account: new(budget.Account)})
+	}}
+	o.put(frame{opcode: opText, payload: []byte("first"), account: new(budget.Account)})
+	out := &chunkWriter{conn: conn, timeout: patience, buf: make([]byte, 0, scratchSize)}
+	for round := 1; round <= 3; round++ {
+		if more, last, err := o.flush(out); !more || last || err != nil || writes != round {
+			t.Fatalf("round %d: %d writes; more %v, last %v, %v", round, writes, more, last, err)
+		}
+	}
+	conn.put = func() {}
+	if more, _, err := o.flush(out); more || err != nil {
+		t.Fatalf("there is nothing more to write: %v, %v", more, err)
+	}
+	if o.put(frame{opcode: opText, payload: []byte("again"), account: new(budget.Account)}); started != 2 {
+		t.Errorf("a writer was asked for %d times, want 2: for the first frame and after all were written", started)
+	}
+}
+
+// putting is a connection that calls put at every write.
+type putting struct {
+	net.Conn
+	put func()
+}
+
+func (p *putting) SetWriteDeadline(time.Time) error { return nil }
+func (p *putting) Write(text []byte) (int, error) {
+	p.put()
+	return len(text), nil
+}
