@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +32,9 @@ type storm struct {
 	clients []*insistent
 	clock   *wallClock // of Redis; nil in the short form
 
+	// Bytes of writes that the old master had got when there was a new one, and has got since.
+	written, astray int
+
 	mu     sync.Mutex // guards what follows
 	fleet  []*relay
 	killed map[string]bool
@@ -43,11 +48,11 @@ func stormSettings() []string {
 }
 
 // newStorm starts the network, Redis and three relays.
-func newStorm(t *testing.T, kind string, short bool) *storm {
+func newStorm(t *testing.T, kind, program string, short bool) *storm {
 	t.Helper()
 	s := &storm{kind: kind, killed: map[string]bool{}}
 	if !short {
-		s.clock = newWallClock(t)
+		s.clock = clockOfRedis(t)
 	}
 	switch kind {
 	case overLines:
@@ -55,14 +60,17 @@ func newStorm(t *testing.T, kind string, short bool) *storm {
 		s.servers = []*redistest.Server{s.net.redis}
 	case overSentinel:
 		sentinel := redistest.StartSentinel(t)
-		s.net = newNetwork(t, append(stormSettings(), "REDIS_URL="+sentinel.URL())...)
+		s.net = newNetwork(t, stormSettings()...)
 		s.servers = []*redistest.Server{sentinel.Master}
 		s.net.sentinel = sentinel
+		s.net.group = &group{servers: []*redistest.Server{sentinel.Master, sentinel.Replica, sentinel.Watcher}, url: sentinel.URL()}
 	case overCluster:
 		cluster := redistest.StartCluster(t)
-		s.net = newNetwork(t, append(stormSettings(), "REDIS_URL="+cluster.URL())...)
+		s.net = newNetwork(t, stormSettings()...)
 		s.servers = cluster.Nodes
+		s.net.group = &group{servers: cluster.Nodes, url: cluster.URL()}
 	}
+	s.net.mirrors, s.net.program = 2, program
 	for range 3 {
 		s.fleet = append(s.fleet, s.launch())
 	}
@@ -125,10 +133,11 @@ type fault struct {
 	during     func(*storm)
 	only       string // what Redis must be; "": anything
 	brief      bool   // it belongs to the short form
-	last       bool   // Redis is another one afterwards: nothing follows
+	last       bool   // Redis is another one afterwards: the next fault is for another fleet
 	// ends says that hold-back windows end early, since Redis counts them by its clock: then consensus may refuse a nonce
 	// that is ahead. It is counted, and no defect.
 	ends bool
+	days bool // the relays need a clock of the day that can be set
 }
 
 // command is a fault that consists of commands to Redis.
@@ -136,12 +145,12 @@ func command(name string, begin, end []any) fault {
 	return fault{name: name, begin: func(s *storm) { s.each(begin...) }, end: func(s *storm) { s.each(end...) }}
 }
 
-// lineFault is a fault of the first relay's line to Redis.
+// lineFault is a fault of the first relay's lines to Redis.
 func lineFault(name string, begin func(*link)) fault {
 	return fault{
-		name: name, only: overLines,
-		begin: func(s *storm) { begin(s.relay(0).redis) },
-		end:   func(s *storm) { s.relay(0).redis.heal() },
+		name:  name,
+		begin: func(s *storm) { s.relay(0).stores.each(begin) },
+		end:   func(s *storm) { s.relay(0).stores.heal() },
 	}
 }
 
@@ -166,17 +175,97 @@ func redisFaults() []fault {
 		lineFault("line to Redis: silent", (*link).mute),
 		lineFault("line to Redis: slow, 40 ms", func(l *link) { l.spoil("latency", "downstream", `"latency":40,"jitter":30`) }),
 		lineFault("line to Redis: reset", func(l *link) { l.spoil("reset_peer", "downstream", `"timeout":20`) }),
-		{name: "line to Redis: cut", only: overLines, begin: func(s *storm) { s.relay(0).redis.cut() }, end: func(s *storm) { s.relay(0).redis.repair() }},
+		{name: "line to Redis: cut", begin: func(s *storm) { s.relay(0).stores.cut() }, end: func(s *storm) { s.relay(0).stores.repair() }},
+		{name: "line to one server of Redis: cut", only: overCluster, begin: func(s *storm) { s.relay(0).redis.cut() }, end: func(s *storm) { s.relay(0).redis.repair() }},
+		{name: "line to one server of Redis: silent", only: overCluster, begin: func(s *storm) { s.relay(0).redis.mute() }, end: func(s *storm) { s.relay(0).redis.heal() }},
 	}
 	setClock := func(ahead time.Duration) func(*storm) { return func(s *storm) { s.setClock(ahead) } }
 	all = append(all,
 		fault{name: "Redis: clock a minute ahead, then right again", ends: true, begin: setClock(time.Minute), end: setClock(0)},
 		fault{name: "Redis: clock a minute back, then right again", ends: true, begin: setClock(-time.Minute), end: setClock(0)},
 	)
-	return append(all, fault{name: "Redis: failover by Sentinel", only: overSentinel, brief: true, last: true, begin: func(s *storm) {
-		s.net.sentinel.Failover()
-		s.servers = []*redistest.Server{s.net.sentinel.Replica}
-	}})
+	return append(all,
+		fault{name: "Redis: failover by Sentinel", only: overSentinel, last: true, begin: (*storm).failover},
+		fault{name: "Redis: failover that loses writes", only: overSentinel, brief: true, last: true, begin: (*storm).leaveBehind, end: (*storm).failoverWithLoss},
+		fault{name: "Redis: two masters, a relay at the old one", only: overSentinel, last: true, begin: (*storm).divide, during: (*storm).divided, end: (*storm).unite},
+	)
+}
+
+func (s *storm) failover() {
+	s.net.sentinel.Failover()
+	s.servers = []*redistest.Server{s.net.sentinel.Replica}
+}
+
+// leaveBehind stops the replica and breaks its connection: the master answers writes that the replica never gets.
+func (s *storm) leaveBehind() {
+	s.net.sentinel.Replica.Pause()
+	s.each("CLIENT", "KILL", "TYPE", "replica")
+}
+
+// failoverWithLoss kills the master, of whose writes the replica has not got the last ones, and makes the replica the master.
+func (s *storm) failoverWithLoss() {
+	t, of := s.net.t, s.net.sentinel
+	t.Helper()
+	written := replicated(t, of.Master, "master_repl_offset")
+	of.Master.Kill()
+	of.Replica.Resume()
+	lost := written - replicated(t, of.Replica, "slave_repl_offset")
+	if t.Logf("%d bytes of writes are lost", lost); lost <= 0 {
+		t.Error("no write is lost")
+	}
+	s.failover()
+}
+
+// replicated reads how many bytes of writes a server has made or got.
+func replicated(t *testing.T, server *redistest.Server, field string) int {
+	t.Helper()
+	info, err := server.Client().Info(t.Context(), "replication").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(info, field+":")
+	text, _, _ := strings.Cut(rest, "\r\n")
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s of %s: %v", field, info, err)
+	}
+	return n
+}
+
+// divide leaves the first relay alone with the master, and makes the replica a master for all others.
+func (s *storm) divide() {
+	of := s.net.sentinel
+	s.relay(0).stores[1:].cut()
+	of.Promote()
+	s.servers = []*redistest.Server{of.Replica}
+	until(s.net.t, normal, "the replica is a master", func() bool { return writes(s.net.t, of.Replica) })
+	s.written = replicated(s.net.t, of.Master, "master_repl_offset")
+}
+
+// divided sees what is written to the old master, until Sentinel makes it a replica.
+func (s *storm) divided() {
+	t, of := s.net.t, s.net.sentinel
+	t.Helper()
+	if got := replicated(t, of.Master, "master_repl_offset"); writes(t, of.Master) {
+		s.astray = max(s.astray, got-s.written)
+	}
+}
+
+// unite ends divide, and demands that there were two masters, of which the old one was written to.
+func (s *storm) unite() {
+	t := s.net.t
+	t.Helper()
+	s.relay(0).stores[1:].repair()
+	if t.Logf("the old master has got %d bytes of writes since there was a new one", s.astray); s.astray <= 0 {
+		t.Error("there were not two masters")
+	}
+}
+
+// writes tells whether a server is a master.
+func writes(t *testing.T, server *redistest.Server) bool {
+	t.Helper()
+	info, err := server.Client().Info(t.Context(), "replication").Result()
+	return err == nil && strings.Contains(info, "role:master")
 }
 
 func relayFaults() []fault {
@@ -190,12 +279,53 @@ func relayFaults() []fault {
 		},
 		{name: "line to the nodes: cut", begin: nodes(func(ls links) { ls.each((*link).cut) }), end: nodes(func(ls links) { ls.each((*link).repair) })},
 		{name: "line to the nodes: silent", begin: nodes(links.mute), end: nodes(links.heal)},
-		{name: "line to the mirror node: cut", begin: func(s *storm) { s.relay(1).mirror.cut() }, end: func(s *storm) { s.relay(1).mirror.repair() }},
-		{name: "line to the mirror node: silent", begin: func(s *storm) { s.relay(1).mirror.mute() }, end: func(s *storm) { s.relay(1).mirror.heal() }},
+		{name: "line to the mirror node: cut", begin: func(s *storm) { s.relay(1).mirrors.cut() }, end: func(s *storm) { s.relay(1).mirrors.repair() }},
+		{name: "line to the mirror node: silent", begin: func(s *storm) { s.relay(1).mirrors.mute() }, end: func(s *storm) { s.relay(1).mirrors.heal() }},
+		{name: "one mirror node of two: cut", begin: mirrorOfEach((*link).cut), end: mirrorOfEach((*link).repair)},
+		{name: "one mirror node of two: silent", begin: mirrorOfEach((*link).mute), end: mirrorOfEach((*link).heal)},
+		{
+			name:  "one mirror node of two: slow, 2 s",
+			begin: mirrorOfEach(func(l *link) { l.spoil("latency", "downstream", `"latency":2000,"jitter":1000`) }), end: mirrorOfEach((*link).heal),
+		},
+		{name: "relay: clock a minute ahead, then right again", days: true, begin: setDay(time.Minute), end: setDay(0)},
+		{name: "relay: clock a minute back, then right again", days: true, begin: setDay(-time.Minute), end: setDay(0)},
+		{name: "relay: clock an hour ahead, then right again", days: true, begin: setDay(time.Hour), end: setDay(0)},
 		{
 			name:  "nodes and mirror node: some calls fail",
 			begin: func(s *storm) { s.net.spoil("PUT", hardships) }, end: func(s *storm) { s.net.spoil("DELETE", "") },
 		},
+	}
+}
+
+// mirrorOfEach does something to one of the mirror nodes of each relay, which is not the same for all.
+func mirrorOfEach(f func(*link)) func(*storm) {
+	return func(s *storm) {
+		for i := range s.fleet {
+			r := s.relay(i)
+			f(r.mirrors[i%len(r.mirrors)])
+		}
+	}
+}
+
+// setDay sets the clock of the day of the second relay, and demands that the relay goes by it.
+func setDay(ahead time.Duration) func(*storm) {
+	return func(s *storm) {
+		t, r := s.net.t, s.relay(1)
+		t.Helper()
+		r.clock.shift(t, ahead)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.http+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := r.client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		day, err := http.ParseTime(response.Header.Get("Date"))
+		if off := time.Until(day) - ahead; err != nil || off.Abs() > 20*time.Second {
+			t.Fatalf("the relay's clock is wrong by %v after it was set %v ahead: %v", off, ahead, err)
+		}
 	}
 }
 
@@ -411,12 +541,19 @@ func TestEveryFault(t *testing.T) {
 		short, until = false, time.Now().Add(lasts)
 	}
 	var book tollBook
+	kinds := []string{overLines, overSentinel, overCluster}
+	program := ""
+	if slices.ContainsFunc(kinds, func(kind string) bool {
+		return slices.ContainsFunc(faultsOf(kind, short), func(f fault) bool { return f.days })
+	}) {
+		program = dayProgram(t)
+	}
 	for round := 0; round == 0 || !short && time.Now().Before(until); round++ {
-		for _, kind := range []string{overLines, overSentinel, overCluster} {
+		for _, kind := range kinds {
 			if short && kind != overSentinel || round > 0 && time.Now().After(until) {
 				continue
 			}
-			t.Run(fmt.Sprintf("%d %s", round+1, kind), func(t *testing.T) { book.round(t, kind, short) })
+			t.Run(fmt.Sprintf("%d %s", round+1, kind), func(t *testing.T) { book.round(t, kind, program, short) })
 		}
 	}
 	t.Logf("\n%s", table(book.lines()))
@@ -427,26 +564,35 @@ func TestEveryFault(t *testing.T) {
 	}
 }
 
-// round has one fleet suffer each fault once.
-func (b *tollBook) round(t *testing.T, kind string, short bool) {
-	faults := append(relayFaults(), redisFaults()...)
-	faults = slices.DeleteFunc(faults, func(f fault) bool {
+// faultsOf returns the faults that are chosen for one kind of Redis.
+func faultsOf(kind string, short bool) []fault {
+	return slices.DeleteFunc(append(relayFaults(), redisFaults()...), func(f fault) bool {
 		return short && !f.brief || f.only != "" && f.only != kind || !strings.Contains(kind+": "+f.name, os.Getenv("LOCKSTEP_CHAOS_FAULT"))
 	})
-	if len(faults) == 0 {
-		return
-	}
+}
+
+// round suffers each fault once.
+func (b *tollBook) round(t *testing.T, kind, program string, short bool) {
+	faults := faultsOf(kind, short)
 	lasts := 4 * time.Second
 	if short {
 		lasts = 2 * time.Second
 	}
-	s := newStorm(t, kind, short)
-	for _, f := range faults {
-		if f.last && f.name != faults[len(faults)-1].name {
-			t.Fatalf("%s must be last", f.name)
+	for i := 0; i < len(faults); {
+		n := 1 + slices.IndexFunc(faults[i:], func(f fault) bool { return f.last })
+		if n == 0 {
+			n = len(faults) - i
 		}
+		t.Run("fleet", func(t *testing.T) { b.suffered(t, newStorm(t, kind, program, short), faults[i:i+n], lasts) })
+		i += n
+	}
+}
+
+// suffered has one fleet suffer faults, and notes what they cost.
+func (b *tollBook) suffered(t *testing.T, s *storm, faults []fault, lasts time.Duration) {
+	for _, f := range faults {
 		cost := s.suffer(f, lasts)
-		b.add(kind, f.name, cost)
+		b.add(s.kind, f.name, cost)
 		t.Logf("%s: %d sent, %d requests, %d executed, slowest %v", f.name, cost.sent, cost.requests, cost.executed, cost.slowest.Round(time.Millisecond))
 		if f.ends && cost.lost+cost.twice+cost.unanswered+cost.contradicted == 0 {
 			continue

@@ -46,7 +46,13 @@ const logLevel = "LOCKSTEP_LOG_LEVEL"
 // start runs the program.
 func start(t *testing.T, name string, env []string, args ...string) *harness.Process {
 	t.Helper()
-	c := harness.Command{Name: name, Settings: env, Args: args, Rough: true, Shown: 32 << 10}
+	return startOther(t, "", name, env, args...)
+}
+
+// startOther runs another build of the program, if one is named.
+func startOther(t *testing.T, program, name string, env []string, args ...string) *harness.Process {
+	t.Helper()
+	c := harness.Command{Name: name, Program: program, Settings: env, Args: args, Rough: true, Shown: 32 << 10}
 	if os.Getenv(logLevel) != "" {
 		c.Shown = 4 << 20 // whoever asks for a level wants to see it all
 	}

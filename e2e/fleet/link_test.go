@@ -1,11 +1,14 @@
 package fleet
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/Shopify/toxiproxy/v2"
+	"github.com/Shopify/toxiproxy/v2/stream"
+	"github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
@@ -22,21 +25,27 @@ type link struct {
 // newLink opens a line to addr, without trouble at first.
 func newLink(t *testing.T, addr string) *link {
 	t.Helper()
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	l := &link{t: t}
 	for try := 1; ; try++ {
 		// A port of which the test disposes until its end, so that it is free when the line is repaired.
-		l.proxy = toxiproxy.NewProxy(server, "link", fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)), addr)
-		err := l.proxy.Start()
+		l, err := newLinkAt(t, fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)), addr)
 		if err == nil {
-			break
+			return l
 		}
 		if try == 5 {
 			t.Fatal(err)
 		}
 	}
+}
+
+// newLinkAt opens a line to addr whose other end is at the address here.
+func newLinkAt(t *testing.T, here, addr string) (*link, error) {
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
+	l := &link{t: t, proxy: toxiproxy.NewProxy(server, "link", here, addr)}
+	if err := l.proxy.Start(); err != nil {
+		return nil, err
+	}
 	t.Cleanup(l.cut)
-	return l
+	return l, nil
 }
 
 func (l *link) addr() string { return l.proxy.Listen }
@@ -55,11 +64,16 @@ func (l *link) repair() {
 // spoil adds trouble of one kind in one direction, upstream (to the server) or downstream.
 func (l *link) spoil(kind, direction, attributes string) {
 	l.t.Helper()
-	text := fmt.Sprintf(`{"name":"trouble","type":%q,"stream":%q,"attributes":{%s}}`, kind, direction, attributes)
+	l.add("trouble", kind, direction, attributes)
+	l.bad = true
+}
+
+func (l *link) add(name, kind, direction, attributes string) {
+	l.t.Helper()
+	text := fmt.Sprintf(`{"name":%q,"type":%q,"stream":%q,"attributes":{%s}}`, name, kind, direction, attributes)
 	if _, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(text)); err != nil {
 		l.t.Fatal(err)
 	}
-	l.bad = true
 }
 
 // hold keeps what the relay sends until heal delivers it.
@@ -93,6 +107,68 @@ func (ls links) each(f func(*link)) {
 	}
 }
 
+func (ls links) cut()     { ls.each((*link).cut) }
+func (ls links) repair()  { ls.each((*link).repair) }
+func (ls links) swallow() { ls.each((*link).swallow) }
+
 func (ls links) hold() { ls.each((*link).hold) }
 func (ls links) mute() { ls.each((*link).mute) }
 func (ls links) heal() { ls.each((*link).heal) }
+
+// readdress has servers name themselves by another address, as a router does that has addresses of its own for them. What
+// they call serversHost is To here, which is as long, so that nothing else of an answer changes.
+type readdress struct{ To string }
+
+// serversHost is where all servers listen.
+const serversHost = "127.0.0.1"
+
+func (r *readdress) Pipe(stub *toxics.ToxicStub) {
+	var rest []byte // the end of what came, if it may be the begin of the address
+	for {
+		select {
+		case <-stub.Interrupt:
+			if len(rest) > 0 {
+				stub.Output <- &stream.StreamChunk{Data: rest}
+			}
+			return
+		case c := <-stub.Input:
+			if c == nil {
+				stub.Close()
+				return
+			}
+			var all []byte
+			if all, rest = r.replace(append(rest, c.Data...)); len(all) > 0 {
+				stub.Output <- &stream.StreamChunk{Data: all, Timestamp: c.Timestamp}
+			}
+		}
+	}
+}
+
+// replace returns what can go on, and what has to wait for more.
+func (r *readdress) replace(data []byte) (all, rest []byte) {
+	data = bytes.ReplaceAll(data, []byte(serversHost), []byte(r.To))
+	for n := min(len(data), len(serversHost)-1); n > 0; n-- {
+		if bytes.HasSuffix(data, []byte(serversHost[:n])) {
+			return data[:len(data)-n], bytes.Clone(data[len(data)-n:])
+		}
+	}
+	return data, nil
+}
+
+// An address is found however an answer is cut into pieces.
+func TestReaddress(t *testing.T) {
+	r := &readdress{To: "127.0.0.7"}
+	const answer = "*2\r\n$9\r\n127.0.0.1\r\n$5\r\n12127\r\n-MOVED 1 127.0.0.1:127\r\n"
+	want := strings.ReplaceAll(answer, serversHost, r.To)
+	for size := 1; size <= len(answer); size++ {
+		var got, rest []byte
+		for from := 0; from < len(answer); from += size {
+			var all []byte
+			all, rest = r.replace(append(rest, answer[from:min(from+size, len(answer))]...))
+			got = append(got, all...)
+		}
+		if string(got) != want || len(rest) > 0 {
+			t.Errorf("pieces of %d: %q and %q, want %q", size, got, rest, want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
@@ -15,7 +16,8 @@ import (
 
 func TestMain(m *testing.M) {
 	zerolog.SetGlobalLevel(zerolog.Disabled) // of the proxies
-	redis.SetLogger(silence{})               // servers that do not answer are what is tested here
+	toxics.Register("readdress", new(readdress))
+	redis.SetLogger(silence{}) // servers that do not answer are what is tested here
 	os.Exit(harness.Main(m, filepath.Join("..", "..")))
 }
 

@@ -27,6 +27,9 @@ type network struct {
 	store    redis.UniversalClient // to look into Redis
 	settings []string              // of every relay, after the ones all tests share
 	sentinel *redistest.Sentinel   // if the relays find Redis through one
+	group    *group                // of servers that Redis consists of; nil: it is redis alone
+	mirrors  int                   // how many mirror nodes each relay has; 0 = 1
+	program  string                // of the relays, if it is not the usual one
 
 	Mirror   string            `json:"mirror"`
 	Nodes    map[string]string `json:"nodes"` // address to account
@@ -35,6 +38,13 @@ type network struct {
 
 	taken  int // accounts given out as senders
 	relays []*relay
+}
+
+// group is several servers of Redis. Each relay has a line of its own to each.
+type group struct {
+	servers []*redistest.Server
+	url     string
+	relays  int // that have lines so far
 }
 
 // account is one funded account of the network.

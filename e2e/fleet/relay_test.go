@@ -26,7 +26,10 @@ type relay struct {
 	ws      string
 	admin   string
 
-	redis, mirror *link
+	redis, mirror *link      // the first of each
+	stores        links      // to all servers of Redis
+	mirrors       links      // to all mirror nodes
+	clock         *wallClock // of the day; nil if it cannot be set
 	nodes         links
 	nodeOf        map[string]*link // by the node's account
 }
@@ -62,9 +65,14 @@ func (n *network) launch(name string, settings ...string) *relay {
 	r := &relay{
 		net: n, name: name, nodeOf: map[string]*link{},
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}},
-		redis:  newLink(n.t, n.redis.Addr()),
-		mirror: newLink(n.t, strings.TrimPrefix(n.Mirror, "http://")),
 	}
+	url := n.linesToRedis(r)
+	var mirrors []string
+	for range max(n.mirrors, 1) {
+		l := newLink(n.t, strings.TrimPrefix(n.Mirror, "http://"))
+		r.mirrors, mirrors = append(r.mirrors, l), append(mirrors, "http://"+l.addr())
+	}
+	r.redis, r.mirror = r.stores[0], r.mirrors[0]
 	n.t.Cleanup(r.client.CloseIdleConnections)
 	nodes := map[string]string{}
 	for _, addr := range slices.Sorted(maps.Keys(n.Nodes)) {
@@ -78,21 +86,50 @@ func (n *network) launch(name string, settings ...string) *relay {
 		n.t.Fatal(err)
 	}
 	env := append(append(harness.Patient(), calm()...),
-		"CHAIN_ID=298", "HEDERA_NETWORK="+string(roster), "MIRROR_NODE_URL=http://"+r.mirror.addr(),
+		"CHAIN_ID=298", "HEDERA_NETWORK="+string(roster), "MIRROR_NODE_URL="+strings.Join(mirrors, ","),
 		"OPERATOR_ID_MAIN="+n.Accounts[0].ID, "OPERATOR_KEY_MAIN="+n.Accounts[0].PrivateKey, "OPERATOR_KEY_FORMAT=HEX_ECDSA",
 		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0", "ADMIN_ADDRESS=127.0.0.1:0",
 		"WS_CONNECTION_LIMIT=1000", "WS_CONNECTION_LIMIT_PER_IP=1000", "PRETTY_LOGS_ENABLED=false",
-		"REDIS_ENABLED=true", "REDIS_URL=redis://"+r.redis.addr(), "ENABLE_NONCE_ORDERING=true",
+		"REDIS_ENABLED=true", "REDIS_URL="+url, "ENABLE_NONCE_ORDERING=true",
 	)
 	env = append(append(env, n.settings...), settings...)
 	if level := os.Getenv(logLevel); level != "" {
 		env = append(env, "LOG_LEVEL="+level)
 	}
-	r.process = start(n.t, "relay "+name, env, "serve")
+	if n.program != "" {
+		r.clock = newWallClock(n.t)
+		env = append(env, dayShift+"="+r.clock.file)
+	}
+	r.process = startOther(n.t, n.program, "relay "+name, env, "serve")
 	http, ws, admin := r.process.Addresses()
 	r.http, r.ws, r.admin = "http://"+http, "ws://"+ws, "http://"+admin
 	n.relays = append(n.relays, r)
 	return r
+}
+
+// linesToRedis opens the relay's lines to all servers of Redis, and returns the URL by which it finds them.
+func (n *network) linesToRedis(r *relay) (url string) {
+	n.t.Helper()
+	if n.group == nil {
+		r.stores = links{newLink(n.t, n.redis.Addr())}
+		return "redis://" + r.stores[0].addr()
+	}
+	// A relay sees each server at the server's own port and at an address that only this relay has. By this address
+	// the servers name each other to it, or the relay would go around the lines.
+	n.group.relays++
+	host := fmt.Sprint("127.0.0.", 1+n.group.relays)
+	if len(host) != len(serversHost) {
+		n.t.Fatal("there are no more addresses for relays")
+	}
+	for _, server := range n.group.servers {
+		l, err := newLinkAt(n.t, fmt.Sprint(host, ":", server.Port()), server.Addr())
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		l.add("address", "readdress", "downstream", fmt.Sprintf(`"To":%q`, host))
+		r.stores = append(r.stores, l)
+	}
+	return strings.ReplaceAll(n.group.url, serversHost, host)
 }
 
 // sharesOrder waits until Redis decides the order.

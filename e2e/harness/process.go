@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ const (
 // Command is what to run.
 type Command struct {
 	Name     string // in the test's log
+	Program  string // another build of the program; empty = the one under test
 	Settings []string
 	Args     []string
 	// Rough ends it with the test as a crash does; else SIGTERM has to be enough.
@@ -52,8 +54,8 @@ type Process struct {
 func (c Command) Start(t *testing.T) *Process {
 	t.Helper()
 	p := &Process{t: t, Log: &Tail{Limit: logKept}, Ended: make(chan struct{}), Dir: t.TempDir()}
-	p.cmd = exec.Command(Program(t), c.Args...) //nolint:noctx // ended by signals
-	p.cmd.Dir = p.Dir                           // no .env file of the developer's
+	p.cmd = exec.Command(cmp.Or(c.Program, Program(t)), c.Args...) //nolint:noctx // ended by signals
+	p.cmd.Dir = p.Dir                                              // no .env file of the developer's
 	// Nobody here has to take notice of a relay that stops; a setting of the test's counts.
 	p.cmd.Env = append(append(Environment(), "SHUTDOWN_DRAIN_DELAY_MS=0"), c.Settings...)
 	p.cmd.Stderr = p.Log

@@ -136,6 +136,13 @@ func (s *Sentinel) Failover() {
 	t := s.Watcher.t
 	t.Helper()
 	s.Master.Kill()
+	s.Promote()
+}
+
+// Promote has the Sentinel make the replica master. A former master that lives becomes its replica some seconds later.
+func (s *Sentinel) Promote() {
+	t := s.Watcher.t
+	t.Helper()
 	client := s.Watcher.Client()
 	err := poll(patience, func() error {
 		err := client.Do(context.Background(), "SENTINEL", "FAILOVER", "lanes").Err()
