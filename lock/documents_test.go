@@ -65,3 +65,44 @@ func goText(t *testing.T, folder string) string {
 	}
 	return all.String()
 }
+
+// docs/PROOF.md has each row of scripts/proof.sh, with its bounds and its result, and says of each mutation what it breaks;
+// each mutation of the model has a row.
+func TestProofRowsAreDocumented(t *testing.T) {
+	t.Parallel()
+	script, document, model := textOf(t, "../scripts/proof.sh"), textOf(t, "../docs/PROOF.md"), textOf(t, "proof/lane.pml")
+	documented := 0
+	rows := regexp.MustCompile(`(?m)^row (\S+) (\S+) \S+ (.+)$`).FindAllStringSubmatch(script, -1)
+	for _, row := range rows {
+		name, want, flags := row[1], row[2], row[3]
+		result := want
+		if want != "holds" {
+			result = "broken: " + want
+			if strings.Count(document, "| `"+name+"` |") != 2 {
+				t.Errorf("docs/PROOF.md does not say which rule %s breaks", name)
+			}
+		}
+		if regexp.MustCompile("(?m)^\\| `" + name + "` \\| `" + flags + "` \\| [0-9,]+ \\| " + result + " \\|$").MatchString(document) {
+			documented++
+		} else {
+			t.Errorf("docs/PROOF.md lacks the row %s, %s, %s", name, flags, result)
+		}
+	}
+	if got := strings.Count(document, "| holds |\n") + strings.Count(document, "| broken: "); got != documented || len(rows) < 20 {
+		t.Errorf("docs/PROOF.md has %d rows, and scripts/proof.sh %d", got, len(rows))
+	}
+	for _, m := range regexp.MustCompile(`\bM_[A-Z_]+`).FindAllString(model, -1) {
+		if !regexp.MustCompile(`(?m)^row .*-D` + m + `$`).MatchString(script) {
+			t.Errorf("no row of scripts/proof.sh has the mutation %s", m)
+		}
+	}
+}
+
+func textOf(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

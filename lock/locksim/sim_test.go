@@ -67,7 +67,7 @@ func simulate(t *testing.T, from, count uint64) {
 // simulateFor has a process for each processor simulate one batch of seeds after the other: a simulation uses
 // one processor, or it would not repeat.
 func simulateFor(t *testing.T, limit time.Duration) {
-	const batch = 1000
+	const batch = 500
 	var mu sync.Mutex
 	next, done, end := *first, uint64(0), time.Now().Add(limit)
 	claim := func() (uint64, bool) {
@@ -81,7 +81,7 @@ func simulateFor(t *testing.T, limit time.Duration) {
 	for range runtime.NumCPU() {
 		workers.Go(func() {
 			for from, ok := claim(); ok; from, ok = claim() {
-				out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.timeout=10m", "-test.run", "^TestSimulation$", //nolint:gosec // this very test
+				out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.timeout=2h", "-test.run", "^TestSimulation$", //nolint:gosec // this very test
 					fmt.Sprint("-first=", from), fmt.Sprint("-seeds=", batch)).CombinedOutput()
 				if err != nil {
 					t.Errorf("%v\n%s", err, out)
