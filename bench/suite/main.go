@@ -205,7 +205,7 @@ type report struct {
 }
 
 func (l *lab) measure(ctx context.Context, list []row, out io.Writer, file, document string) error {
-	r := report{Started: time.Now().UTC(), Machine: fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()), Set: l.settings}
+	r := report{Started: time.Now().UTC(), Machine: machine(), Set: l.settings}
 	if _, err := fmt.Fprintf(out, "Order of transactions, reads and watchers, measured %s on %s.\n* TypeScript relay, measured earlier on such a machine; not measured here.\n",
 		r.Started.Format(time.DateTime), r.Machine); err != nil {
 		return err
@@ -239,6 +239,11 @@ func (l *lab) measure(ctx context.Context, list []row, out io.Writer, file, docu
 		errs = append(errs, r.document(document))
 	}
 	return errors.Join(errs...)
+}
+
+// machine says where this runs.
+func machine() string {
+	return fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 }
 
 // one measures one row.
