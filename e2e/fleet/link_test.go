@@ -123,7 +123,7 @@ type readdress struct{ To string }
 const serversHost = "127.0.0.1"
 
 func (r *readdress) Pipe(stub *toxics.ToxicStub) {
-	var rest []byte // the end of what came, if it may be the begin of the address
+	var rest []byte // the end of what came, if the address may begin there
 	for {
 		select {
 		case <-stub.Interrupt:
