@@ -97,7 +97,7 @@ func TestAnnounceWithoutAMirrorNode(t *testing.T) {
 	r := w.relay(t)
 	r.app.Announce(t.Context())
 	lines := r.log.with("what this relay is")
-	if len(lines) != 1 || !strings.Contains(lines[0], "not checked") || !strings.Contains(lines[0], "not heard of yet") {
+	if len(lines) != 1 || !strings.Contains(lines[0], "not checked") || !strings.Contains(lines[0], "no answer yet") {
 		t.Errorf("%s", lines)
 	}
 	if len(r.log.with("no mirror node answers")) != 1 {
