@@ -382,7 +382,7 @@ func checkPackage(t *testing.T, deb, machine, program string) {
 		}
 	}
 	for line := range strings.Lines(output(t, "dpkg-deb", "--contents", deb)) {
-		if !strings.Contains(line, " root/root ") || strings.HasSuffix(line, "lockstep.env\n") != strings.HasPrefix(line, "-rw------- ") {
+		if !strings.Contains(line, " root/root ") || strings.HasSuffix(line, " ./etc/lockstep/lockstep.env\n") != strings.HasPrefix(line, "-rw------- ") {
 			t.Errorf("owner or mode: %s", line)
 		}
 	}
