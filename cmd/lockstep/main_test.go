@@ -125,7 +125,8 @@ func TestHealth(t *testing.T) {
 	// Without a URL the port is that of the settings: a container's check needs no other one.
 	_, port, _ := strings.Cut(server.Listener.Addr().String(), ":")
 	for _, env := range [][]string{
-		{"SERVER_PORT=" + port, "WEB_SOCKET_HTTP_PORT=1"}, {"SERVER_HOST=127.0.0.1", "SERVER_PORT=" + port},
+		{"SERVER_PORT=" + port, "WEB_SOCKET_HTTP_PORT=1"},
+		{"SERVER_HOST=127.0.0.1", "SERVER_PORT=" + port},
 		{"RPC_HTTP_ENABLED=false", "RPC_WS_ENABLED=true", "SERVER_PORT=1", "WEB_SOCKET_HTTP_PORT=" + port},
 	} {
 		if code, out, errs := lockstep(t, env, "health"); code != 0 || out != "ready\n" {

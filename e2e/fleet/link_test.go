@@ -107,9 +107,8 @@ func (ls links) each(f func(*link)) {
 	}
 }
 
-func (ls links) cut()     { ls.each((*link).cut) }
-func (ls links) repair()  { ls.each((*link).repair) }
-func (ls links) swallow() { ls.each((*link).swallow) }
+func (ls links) cut()    { ls.each((*link).cut) }
+func (ls links) repair() { ls.each((*link).repair) }
 
 func (ls links) hold() { ls.each((*link).hold) }
 func (ls links) mute() { ls.each((*link).mute) }
