@@ -1,6 +1,8 @@
 package lock
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,4 +61,70 @@ func TestPlaceIsLostWithATurn(t *testing.T) {
 	c.Del(t.Context(), keys(bob)[0])
 	signal(svc.remote.look)
 	mustWait(t, other).Release()
+}
+
+// overtaken holds back one enter script before Redis, and the reply to the second end of a turn after that.
+type overtaken struct {
+	transport
+	armed    atomic.Bool
+	held     chan struct{} // closed when the enter script is being held back
+	released atomic.Int32  // ends of turns since then
+	arrive   chan struct{} // closed when the enter script may go on
+	answered chan struct{} // closed when its reply has come to the lane
+}
+
+func (o *overtaken) enter(ctx context.Context, keys []string, instance string, call enterCall) (view, error) {
+	if o.armed.CompareAndSwap(true, false) {
+		close(o.held)
+		<-o.arrive
+	}
+	return o.transport.enter(ctx, keys, instance, call)
+}
+
+func (o *overtaken) release(ctx context.Context, keys []string, d sessionReturn) (was bool, v view, err error) {
+	was, v, err = o.transport.release(ctx, keys, d)
+	select {
+	case <-o.held:
+		if o.released.Add(1) == 2 {
+			<-o.answered
+		}
+	default:
+	}
+	return was, v, err
+}
+
+// L37: a place is sent again, and reaches Redis when its turn has come and gone meanwhile. Redis begins the turn once
+// more, before this process has heard that it has ended. It is given back all the same.
+func TestTurnIsBegunOnceMore(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := arrivalOrder()
+	cfg.MembershipInterval, cfg.HeartbeatInterval = ms(hour), ms(hour) // nothing is looked at
+	svc, c := startedOn(t, server.URL(), cfg), server.Client()
+	calls := &overtaken{transport: svc.calls, held: make(chan struct{}), arrive: make(chan struct{}), answered: make(chan struct{})}
+	svc.calls = calls
+
+	first := mustWait(t, mustEnter(t, svc, bob, 5))
+	ln := first.ticket.lane
+	other := mustEnter(t, svc, bob, 6)
+	until(t, "the other has a place", func() bool { return c.ZCard(t.Context(), keys(bob)[3]).Val() == 1 })
+	until(t, "its join is answered", func() bool { ln.mu.Lock(); defer ln.mu.Unlock(); return !ln.link.sending })
+	calls.armed.Store(true)
+	ln.mu.Lock()
+	ln.link.want |= jobVerify
+	ln.dispatch(svc.now())
+	ln.mu.Unlock()
+	<-calls.held
+	first.Release()
+	mustWait(t, other).Release()
+	free := func() bool { return c.Exists(t.Context(), keys(bob)[0]).Val() == 0 }
+	until(t, "both turns have ended", func() bool { return calls.released.Load() == 2 && free() })
+	close(calls.arrive)
+	until(t, "the place has been sent again", func() bool { ln.mu.Lock(); defer ln.mu.Unlock(); return !ln.link.sending || len(ln.link.returns) > 0 })
+	close(calls.answered)
+	until(t, "the turn is given back", func() bool {
+		ln.mu.Lock()
+		defer ln.mu.Unlock()
+		return !ln.link.sending && len(ln.link.returns)+len(ln.link.releasing) == 0 && free()
+	})
 }

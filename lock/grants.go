@@ -148,9 +148,11 @@ func (l *lane) take(v view, now time.Duration) {
 func (l *lane) disclaim(v view) {
 	o, t := v.owner, l.holder
 	switch {
-	case slices.Contains(l.link.releasing, o.session):
 	case o.fence > l.link.fence:
-		l.queueReturn(sessionReturn{session: o.session, instance: o.instance})
+		// Even if its end is on the way: places that were sent again may have reached Redis behind that, and have begun
+		// the turn once more.
+		l.noteReturn(sessionReturn{session: o.session, instance: o.instance})
+	case slices.Contains(l.link.releasing, o.session):
 	case v.asked <= l.link.returned: // this process has had this turn, or a later one, which may have ended since
 	case t == nil:
 		l.queueReturn(sessionReturn{session: o.session, instance: o.instance})

@@ -48,11 +48,15 @@ func (l *lane) returnPlace(t *Ticket) {
 // long. Redis drops a session that is not given back when this process's heartbeat lapses. Until then a turn that is
 // not given back would keep the lock for its hold limit, so a lane with somebody else's values gives its turn back, too.
 func (l *lane) queueReturn(d sessionReturn) {
+	if d.session != "" && !slices.Contains(l.link.releasing, d.session) {
+		l.noteReturn(d)
+	}
+}
+
+// noteReturn is queueReturn for a session that may be on its way back already.
+func (l *lane) noteReturn(d sessionReturn) {
 	const maximum = 4096
 	f := &l.link
-	if d.session == "" || slices.Contains(f.releasing, d.session) {
-		return
-	}
 	if i := slices.IndexFunc(f.returns, func(o sessionReturn) bool { return o.session == d.session }); i >= 0 {
 		if d.chain != nil {
 			f.returns[i] = d // what its holder knew must not be lost
@@ -76,6 +80,7 @@ func (l *lane) sendReturn(ctx context.Context, epoch uint64, d sessionReturn) {
 	l.link.returned = l.svc.now()
 	if err != nil {
 		if again && d.instance == r.instance() {
+			d.turn = false   // that it is not there any more then says nothing
 			l.queueReturn(d) // it may have happened or not; asking again does no harm
 		}
 		l.dispatch(l.svc.now())
