@@ -44,12 +44,13 @@ setup: ## install what the tests need, if absent
 	./scripts/setup.sh
 
 # Most rooms are tested under the race detector and not a second time without it. Without it are tested: the rooms that
-# start the binary, the simulation, which shares no data, and the rooms whose tests count what the detector changes.
+# start the binary, the simulation, which shares no data, and the tests that count what the detector changes.
 UNRACED := /(bench|lock/locksim)
-COUNTED = $$(grep -rl --exclude-dir=node_modules --include='*_test.go' '^//go:build !race' . | xargs -n 1 dirname | sort -u)
+COUNTED = $$(grep -rl --exclude-dir=node_modules --include='*_test.go' '^//go:build !race' .)
 
 test: race ## all tests: unit, contract and end-to-end
-	go test -timeout $(TEST_LIMIT) $$(go list ./... | grep -E '$(UNRACED)') $(COUNTED)
+	go test -timeout $(TEST_LIMIT) $$(go list ./... | grep -E '$(UNRACED)')
+	go test -timeout $(TEST_LIMIT) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $(COUNTED) | paste -sd '|'))$$" $$(dirname $(COUNTED) | sort -u)
 	go test -timeout $(TEST_LIMIT) -p 2 ./e2e/...
 
 unit: ## the quick tests only

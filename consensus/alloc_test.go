@@ -8,8 +8,8 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// What making and signing one transaction may allocate. The race detector allocates
-// on its own.
+// What making and signing one transaction may allocate, with the signatures of the published binary, which are in Go. The
+// race detector allocates on its own.
 func TestAllocationBudgets(t *testing.T) {
 	raw := unhex(t, goldenRaw)
 	signer := &Operator{ID: hedera.Entity(1002), Key: mustKey(t, devECDSA, hedera.FormatHexECDSA)}
@@ -19,7 +19,7 @@ func TestAllocationBudgets(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if got > 10 {
-		t.Errorf("a signed transaction: %v allocations, the budget is 10", got)
+	if got > 40 {
+		t.Errorf("a signed transaction: %v allocations, the budget is 40", got)
 	}
 }
