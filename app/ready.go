@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"lockstep/consensus"
 	"lockstep/internal/outage"
 )
@@ -78,10 +80,7 @@ func (a *App) ready(ctx context.Context) readyReport {
 	u := &a.upstreams
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if time.Since(u.looked) > readyFresh {
-		a.look(ctx)
-		u.looked = time.Now()
-	}
+	a.lookAgain(ctx)
 	report := readyReport{Status: "OK", Reasons: []trouble{}}
 	for _, name := range []string{upstreamMirror, upstreamNodes, upstreamRedis} {
 		t, out := u.out[name]
@@ -99,18 +98,17 @@ func (a *App) ready(ctx context.Context) readyReport {
 	return report
 }
 
-// look asks every upstream at once. It is called with the lock held: who comes meanwhile
-// waits for the same answer.
-func (a *App) look(ctx context.Context) {
+// lookAgain asks every upstream at once, unless that was done just now. It is called with the
+// lock held: who comes meanwhile waits for the same answer.
+func (a *App) lookAgain(ctx context.Context) {
+	u := &a.upstreams
+	if time.Since(u.looked) <= readyFresh {
+		return
+	}
+	defer func() { u.looked = time.Now() }()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
 	defer cancel()
-	checks := map[string]func(context.Context) error{upstreamMirror: a.mirrorAnswers}
-	if !a.cfg.Submit.ReadOnly {
-		checks[upstreamNodes] = func(ctx context.Context) error { return reachable(ctx, a.consensus.Nodes()) }
-	}
-	if a.redis != nil {
-		checks[upstreamRedis] = func(ctx context.Context) error { return a.redis.Ping(ctx).Err() }
-	}
+	checks := a.upstreamChecks()
 	type finding struct {
 		name string
 		err  error
@@ -122,6 +120,43 @@ func (a *App) look(ctx context.Context) {
 	for range checks {
 		f := <-found
 		a.note(f.name, f.err)
+	}
+}
+
+// upstreamChecks are the upstreams that this relay has, by name, each with what is nil while it answers.
+func (a *App) upstreamChecks() map[string]func(context.Context) error {
+	checks := map[string]func(context.Context) error{upstreamMirror: a.mirrorAnswers}
+	if !a.cfg.Submit.ReadOnly {
+		checks[upstreamNodes] = func(ctx context.Context) error { return reachable(ctx, a.consensus.Nodes()) }
+	}
+	if a.redis != nil {
+		checks[upstreamRedis] = func(ctx context.Context) error { return a.redis.Ping(ctx).Err() }
+	}
+	return checks
+}
+
+// upstreamsUp tells a scraper what readiness found: a relay that nobody uses has no other sign
+// that its upstreams are out.
+type upstreamsUp struct{ app *App }
+
+var upstreamUp = prometheus.NewDesc("lockstep_upstream_up",
+	"1 for an upstream (mirror, nodes, redis) that answered when readiness or a scrape looked at it last, 0 for one that did not.", []string{"upstream"}, nil)
+
+// Describe implements prometheus.Collector.
+func (upstreamsUp) Describe(out chan<- *prometheus.Desc) { out <- upstreamUp }
+
+// Collect implements prometheus.Collector.
+func (c upstreamsUp) Collect(out chan<- prometheus.Metric) {
+	u := &c.app.upstreams
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	c.app.lookAgain(context.Background()) //nolint:forbidigo // a scrape has none
+	for name := range c.app.upstreamChecks() {
+		up := 1.0
+		if _, isOut := u.out[name]; isOut {
+			up = 0
+		}
+		out <- prometheus.MustNewConstMetric(upstreamUp, prometheus.GaugeValue, up, name)
 	}
 }
 

@@ -122,7 +122,18 @@ func TestReadinessBySetting(t *testing.T) {
 		"no Redis, and it matters": {append([]string{"READINESS_FAILS_WITHOUT=redis"}, redis...), "DOWN", []string{"redis"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := w.relay(t, test.settings...).becomes(test.status, test.out...)
+			r := w.relay(t, test.settings...)
+			// A scrape looks by itself: nobody asks for readiness before.
+			eventually(t, "a scraper sees which upstreams are out", func() bool {
+				var out []string
+				for name, up := range r.scrape() {
+					if rest, found := strings.CutPrefix(name, `lockstep_upstream_up{upstream="`); found && up == 0 {
+						out = append(out, strings.TrimSuffix(rest, `"}`))
+					}
+				}
+				return slices.Equal(out, test.out)
+			})
+			got := r.becomes(test.status, test.out...)
 			if want := map[bool]int{true: http.StatusServiceUnavailable, false: http.StatusOK}[test.status == "DOWN"]; got.http != want {
 				t.Errorf("HTTP status %d, want %d", got.http, want)
 			}

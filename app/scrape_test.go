@@ -79,6 +79,9 @@ func happened() map[string]float64 {
 		`lockstep_ordering_window_seconds`:                                       2,
 		`lockstep_lanes{state="idle"}`:                                           1,
 		`lockstep_lock_redis_up`:                                                 1,
+		`lockstep_upstream_up{upstream="mirror"}`:                                1,
+		`lockstep_upstream_up{upstream="nodes"}`:                                 1,
+		`lockstep_upstream_up{upstream="redis"}`:                                 1,
 		`rpc_relay_client_service{errors="",transactions=""}`:                    0,
 	}
 }

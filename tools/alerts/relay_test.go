@@ -108,8 +108,15 @@ var relayCases = map[string]try{
 		},
 	},
 	"RelayNodesOut": {
-		fires: []string{nodes("1x10 0x50", "1x10 0x50", "0x60")},
-		quiet: []string{nodes("0x60", "0x60", "1x60"), nodes("1x10 0 1x48", "0x60", "0x60")},
+		fires: []string{
+			nodes("1x10 0x50", "1x10 0x50", "0x60"),
+			nodes("1x60", "1x60", "1x60") + "\n lockstep_upstream_up{" + relay + `,upstream="nodes"} 1x10 0x50`,
+		},
+		quiet: []string{
+			nodes("0x60", "0x60", "1x60"), nodes("1x10 0 1x48", "0x60", "0x60"),
+			nodes("1x60", "1x60", "1x60") + "\n lockstep_upstream_up{" + relay + `,upstream="nodes"} 1x10 0 1x48` +
+				"\n lockstep_upstream_up{" + relay + `,upstream="mirror"} 0x60`,
+		},
 	},
 	"RelayNodesDegraded": {
 		fires: []string{nodes("0x60", "0x60", "1x60")},
