@@ -73,8 +73,6 @@ func (m *Manager) draft(r Request) (*Intent, error) {
 		return nil, invalid("metadata", fmt.Sprintf("longer than %d bytes", maxMetadata))
 	case len(r.Metadata) > 0 && !json.Valid(r.Metadata):
 		return nil, invalid("metadata", "not JSON")
-	case r.ValidUntil != 0 && r.ValidUntil <= time.Now().UnixMicro():
-		return nil, invalid("validUntil", "has passed")
 	case r.Simulate == "off" && r.Gas == 0:
 		return nil, invalid("gas", "needed when simulate is off")
 	case r.To == "" && len(r.Data) == 0:
@@ -175,8 +173,12 @@ func (m *Manager) admit(ctx context.Context, intent *Intent) error {
 	return nil
 }
 
-// simulate tries an intent from the account that may send it, or from any that could.
+// simulate tries an intent from the account that may send it, or from any that could. What has passed is refused here and
+// not with what is no intent at all: a caller who repeats a call late gets the stored answer.
 func (m *Manager) simulate(ctx context.Context, intent *Intent) (Simulation, Cost, error) {
+	if intent.ValidUntil != 0 && intent.ValidUntil <= time.Now().UnixMicro() {
+		return Simulation{}, Cost{}, invalid("validUntil", "has passed")
+	}
 	c := m.chains[intent.Chain]
 	if screener, ok := c.(Screener); ok {
 		claims, err := screener.Screen(ctx, Call{To: intent.To, Value: intent.Value, Data: intent.Data})

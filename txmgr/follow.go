@@ -101,7 +101,7 @@ func (w *worker) settleOpen(ctx context.Context, line *Line, used []*LineSlot, n
 		}
 		changed = true
 		w.m.at(ctx, PointRecorded, w.c.ID(), w.signer)
-		w.counted(part, proofs)
+		w.observe(proofs)
 		w.m.news.wake()
 		w.m.wake.wake(w.c.ID())
 	}
@@ -269,7 +269,7 @@ func (w *worker) settleMined(ctx context.Context, mined []*LineSlot, head Head) 
 		}
 		if len(undone)+len(proofs) > 0 {
 			changed = true
-			w.counted(part, proofs)
+			w.observe(proofs)
 			w.m.news.wake()
 			w.m.wake.wake(w.c.ID())
 		}
@@ -277,35 +277,18 @@ func (w *worker) settleMined(ctx context.Context, mined []*LineSlot, head Head) 
 	return changed, nil
 }
 
-// counted counts what proofs have ended, in the slots that they are about.
-func (w *worker) counted(slots []*LineSlot, proofs []Proof) {
-	bySlot := map[uint64]*LineSlot{}
-	for _, slot := range slots {
-		bySlot[slot.Nonce] = slot
-	}
+// observe measures how long the attempts that proofs are about took to be mined.
+func (w *worker) observe(proofs []Proof) {
 	for _, p := range proofs {
-		if p.Attempt == nil {
-			continue
+		if p.Attempt != nil {
+			w.m.stage("mined", p.Attempt)
 		}
-		w.m.stage("mined", p.Attempt)
-		intent := intentOf(bySlot[p.Slot.Nonce], p.Attempt.Intent)
-		if !p.Final || intent == nil || p.Attempt.Purpose == PurposeFill {
-			continue
-		}
-		status := StatusConfirmed
-		switch {
-		case p.Attempt.Purpose == PurposeCancel:
-			status = StatusCancelled
-		case !p.Receipt.Success:
-			status = StatusReverted
-		}
-		w.m.ended(intent, status)
 	}
 }
 
 // ended counts an intent that has got its fate.
-func (m *Manager) ended(intent *Intent, status Status) {
-	m.metrics.intents.WithLabelValues(intent.Chain, string(intent.Origin), string(status)).Inc()
+func (m *Manager) ended(intent *Intent) {
+	m.metrics.intents.WithLabelValues(intent.Chain, string(intent.Origin), string(intent.Status)).Inc()
 }
 
 // stage observes how long after its signature an attempt reached a stage.

@@ -217,11 +217,7 @@ func (w *worker) assign(ctx context.Context, line *Line) ([]Assignment, error) {
 
 // end gives an intent its fate without a transaction in the chain.
 func (w *worker) end(ctx context.Context, intent *Intent, status Status, why Failure) error {
-	err := w.m.store.End(ctx, w.lease.Fence(), intent.ID, status, why)
-	if err == nil {
-		w.m.ended(intent, status)
-	}
-	return err
+	return w.m.store.End(ctx, w.lease.Fence(), intent.ID, status, why)
 }
 
 // mustWait reports whether the next nonce of a chain whose transactions leave in line is not to be

@@ -74,6 +74,7 @@ func New(o Options) (*Manager, error) {
 		chains: map[string]Chain{}, keys: map[string]Key{}, pools: map[string][]string{}, fees: map[string]*feeCache{},
 		wake: newWakers(), news: newWaker(), waker: o.Waker, others: newTeller(), metrics: newMetrics(),
 	}
+	m.store.OnEnded(m.ended)
 	for _, c := range o.Chains {
 		if m.chains[c.ID()] != nil {
 			return nil, fmt.Errorf("chain %s is there twice", c.ID())
@@ -202,14 +203,12 @@ func (m *Manager) earlier(ctx context.Context, list []*Intent) ([]*Intent, error
 		if intent.IdempotencyKey == "" {
 			return nil, nil
 		}
-		old, err := m.store.ByKey(ctx, intent.Tenant, intent.IdempotencyKey)
+		old, err := m.store.ByKey(ctx, intent.Tenant, intent.IdempotencyKey, intent.BodyHash)
 		switch {
 		case isNotFound(err):
 			return nil, nil
 		case err != nil:
 			return nil, err
-		case old.BodyHash != intent.BodyHash:
-			return nil, ErrIdempotency
 		}
 		stored = append(stored, old)
 	}
@@ -223,15 +222,20 @@ func (m *Manager) accept(ctx context.Context, list []*Intent) ([]*Intent, error)
 		return nil, err
 	}
 	for i, intent := range stored {
-		if intent.ID != list[i].ID {
-			m.metrics.idempotencyHits.Inc()
-			continue
-		}
-		m.metrics.intents.WithLabelValues(intent.Chain, string(intent.Origin), string(StatusAccepted)).Inc()
-		m.rouse(intent.Chain)
+		m.accepted(list[i], intent)
 	}
-	m.news.wake()
 	return stored, nil
+}
+
+// accepted counts an intent and wakes its chain, or counts that an earlier one has its key.
+func (m *Manager) accepted(given, stored *Intent) {
+	if stored.ID != given.ID {
+		m.metrics.idempotencyHits.Inc()
+		return
+	}
+	m.metrics.intents.WithLabelValues(stored.Chain, string(stored.Origin), string(StatusAccepted)).Inc()
+	m.rouse(stored.Chain)
+	m.news.wake()
 }
 
 // Simulate tells what would happen and what it would cost at most.
@@ -250,7 +254,7 @@ func (m *Manager) Get(ctx context.Context, tenant, id string) (*Transaction, err
 
 // ByKey returns the intent of an idempotency key.
 func (m *Manager) ByKey(ctx context.Context, tenant, key string) (*Intent, error) {
-	return m.store.ByKey(ctx, tenant, key)
+	return m.store.ByKey(ctx, tenant, key, "")
 }
 
 // Find returns a page of intents, newest first, and the next page's cursor.
@@ -318,12 +322,11 @@ func (m *Manager) Replace(ctx context.Context, tenant, id string, r Request) (*I
 	if c := m.chains[old.Chain]; !c.Traits().Mempool && old.Status.Rank() >= StatusSigned.Rank() {
 		return nil, ErrNotPossible
 	}
-	intent, err = m.store.AcceptReplacement(ctx, tenant, id, intent)
+	stored, err := m.store.AcceptReplacement(ctx, tenant, id, intent)
 	if err == nil {
-		m.rouse(intent.Chain)
-		m.news.wake()
+		m.accepted(intent, stored)
 	}
-	return intent, err
+	return stored, err
 }
 
 // Stream returns events after a cursor, oldest first, waiting for the first one. It returns

@@ -28,7 +28,7 @@ func newMetrics() *metrics {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"chain", "signer"})
 	}
 	return &metrics{
-		intents: counter("txm_intents_total", "Intents that reached a status.", "chain", "origin", "status"),
+		intents: counter("txm_intents_total", "Intents that this process accepted, or gave their final status.", "chain", "origin", "status"),
 		stage: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "txm_stage_seconds", Help: "Time from the signature until a stage: broadcast, mined.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},

@@ -53,16 +53,7 @@ func neverLeft(slot *LineSlot) bool {
 // void takes an intent out of its slot, whose attempts are void for good. With a reason it has
 // failed.
 func (w *worker) void(ctx context.Context, slot *LineSlot, why *Failure) error {
-	err := w.m.store.Requeue(ctx, w.lease.Fence(), slot.Slot.Intent, why)
-	intent := intentOf(slot, slot.Slot.Intent)
-	switch {
-	case err != nil || intent == nil:
-	case why != nil:
-		w.m.ended(intent, StatusFailed)
-	case intent.Cancel:
-		w.m.ended(intent, StatusCancelled)
-	}
-	return err
+	return w.m.store.Requeue(ctx, w.lease.Fence(), slot.Slot.Intent, why)
 }
 
 // renewPause grows with the number of attempts: what a chain refuses again and again costs

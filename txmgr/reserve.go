@@ -195,9 +195,7 @@ func (m *Manager) Raw(ctx context.Context, r RawRequest) (*Intent, error) {
 	}
 	stored, err := m.store.AcceptRaw(ctx, intent, attempt, r.Reservation)
 	if err == nil {
-		m.metrics.intents.WithLabelValues(intent.Chain, string(intent.Origin), string(StatusAccepted)).Inc()
-		m.rouse(r.Chain)
-		m.news.wake()
+		m.accepted(intent, stored)
 	}
 	return stored, err
 }

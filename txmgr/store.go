@@ -39,8 +39,9 @@ type AcceptStore interface {
 	// one it uses, or "". *NonceConflict, ErrDuplicate (with the earlier intent),
 	// ErrNoReservation, and Accept's.
 	AcceptRaw(ctx context.Context, intent *Intent, attempt Attempt, reservation string) (*Intent, error)
-	// ByKey returns the intent of an idempotency key, ErrNotFound, or ErrForgotten.
-	ByKey(ctx context.Context, tenant, key string) (*Intent, error)
+	// ByKey returns the intent of an idempotency key, ErrNotFound, or ErrForgotten. With the hash of a body it is
+	// ErrIdempotency if the key was used for another body, forgotten or not.
+	ByKey(ctx context.Context, tenant, key, body string) (*Intent, error)
 	// Get returns an intent with attempts and timeline, or ErrNotFound. Tenant "" sees all.
 	Get(ctx context.Context, tenant, id string) (*Transaction, error)
 	// Find returns intents, newest first, and the cursor of the next page ("" at the end).
@@ -290,6 +291,9 @@ type OperatorStore interface {
 	// Forget deletes what became final before a time, at most limit intents, and leaves the
 	// tombstones of their keys. It returns how many.
 	Forget(ctx context.Context, before int64, limit int) (int, error)
+	// OnEnded sets what gets each intent that this process has given its fate, once that is durable, and only then.
+	// It is set before the store is used.
+	OnEnded(f func(*Intent))
 	// Events and Sequence are the stream.
 	Events(ctx context.Context, after int64, limit int) ([]ledger.Event, error)
 	Sequence(ctx context.Context) (int64, error)

@@ -59,6 +59,8 @@ type DB struct {
 
 	listener *pgx.ConnConfig // for LISTEN; nil on SQLite
 
+	emitted func([]Event) // see OnEmitted
+
 	sequenced atomic.Int64 // newest cursor that Sequence has told of; SQLite only
 
 	mu     sync.Mutex

@@ -13,7 +13,12 @@ type Event struct {
 	Kind    string
 	Body    string // JSON
 	At      int64  // microseconds since 1970, by the database's clock
+	Of      any    // what it is about, for OnEmitted; it is not stored
 }
+
+// OnEmitted sets what gets the events of this DB's own transactions, each once it is certainly durable. An event
+// whose commit has an unknown outcome is not among them. It is set before the first transaction.
+func (db *DB) OnEmitted(f func([]Event)) { db.emitted = f }
 
 // sequenceBatch bounds one transaction of the sequencer.
 const sequenceBatch = 2000
@@ -22,6 +27,7 @@ const sequenceBatch = 2000
 // one subject keep their order if the transactions that write them exclude each other, as
 // those do that have locked the subject's row before. SQLite's only writer gives the cursors, too.
 func (t *Tx) Emit(ctx context.Context, events ...Event) error {
+	t.emitted = append(t.emitted, events...)
 	var cursor, one int64 // zero: there is none yet
 	if t.dialect == SQLite && len(events) > 0 {
 		n := int64(len(events))

@@ -35,6 +35,8 @@ type Tx struct {
 	dialect Dialect
 	began   int64 // the clock at the beginning, until Now has given it out; 0: it was not asked
 
+	emitted []Event // by this transaction
+
 	long map[string]*sql.Stmt // of SQLite: long statements that this transaction has run, by their text
 }
 
@@ -91,6 +93,9 @@ func (db *DB) once(ctx context.Context, pool *sql.DB, options *sql.TxOptions, fn
 			return fmt.Errorf("commit: %w", err)
 		}
 		return &UncertainError{err}
+	}
+	if db.emitted != nil && len(tx.emitted) > 0 {
+		db.emitted(tx.emitted)
 	}
 	return nil
 }

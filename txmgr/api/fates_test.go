@@ -91,6 +91,11 @@ func TestCancelAndReplace(t *testing.T) {
 	if got := fmt.Sprint(values); got != "[3 0 6]" {
 		t.Errorf("the chain has executed %s, want the first, a cancel and the last", got)
 	}
+	for status, want := range map[txmgr.Status]float64{txmgr.StatusAccepted: 6, txmgr.StatusCancelled: 2, txmgr.StatusReplaced: 2, txmgr.StatusConfirmed: 2} {
+		w.until(fmt.Sprintf("%v are counted as %s", want, status), func() bool {
+			return w.scrape()[fmt.Sprintf(`txm_intents_total{chain="1337",origin="api",status=%q}`, status)] == want
+		})
+	}
 }
 
 // A manager is ready while its ledger and one of its chains answer, however silent another chain is.

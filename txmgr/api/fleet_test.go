@@ -180,6 +180,9 @@ func TestOneKeyOverProcesses(t *testing.T) {
 		if a := w.post("/v1/transactions", pay(7), "Idempotency-Key", "order-17"); a.status != http.StatusGone {
 			t.Errorf("past the retention: %d %s", a.status, a.body)
 		}
+		if a := w.post("/v1/transactions", pay(8), "Idempotency-Key", "order-17"); a.status != http.StatusUnprocessableEntity {
+			t.Errorf("past the retention, with another body: %d %s", a.status, a.body)
+		}
 	}
 	if list := one.chain.executed(t, signer); len(list) != 1 {
 		t.Errorf("%d transactions are on the chain", len(list))

@@ -45,15 +45,21 @@ func TestFailedPredecessorsAndTime(t *testing.T) {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	var a answer
+	var body, key string
 	w.until("it is accepted within its time", func() bool {
 		until := time.Now().Add(5 * time.Second).UTC().Format(time.RFC3339Nano)
-		a = w.post("/v1/transactions", fmt.Sprintf(`{"chain":1337,"to":%q,"validUntil":%q}`, receiver, until))
+		body, key = fmt.Sprintf(`{"chain":1337,"to":%q,"validUntil":%q}`, receiver, until), "until "+until
+		a = w.post("/v1/transactions", body, "Idempotency-Key", key)
 		return a.status != http.StatusUnprocessableEntity
 	})
 	late := a.transaction(t)
 	late = w.get("/v1/transactions/" + late.ID + "?wait=confirmed&timeout=50s").transaction(t)
 	if late.Status != txmgr.StatusExpired || len(late.Attempts) != 0 {
 		t.Errorf("past its time it is %s with %d attempts", late.Status, len(late.Attempts))
+	}
+	// A caller whose answer was lost, and who repeats the call past the time, hears what became of it.
+	if again := w.post("/v1/transactions", body, "Idempotency-Key", key); again.status/100 != 2 || again.transaction(t).ID != late.ID {
+		t.Errorf("the repeated call past its time: %d %s", again.status, again.body)
 	}
 	if list := w.chain.executed(t, signer); len(list) != 3 {
 		t.Errorf("%d transactions are on the chain", len(list))

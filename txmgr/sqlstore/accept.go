@@ -231,11 +231,11 @@ func byKey(ctx context.Context, tx *ledger.Tx, tenant, key, body string) (*row, 
 	return list[0], nil
 }
 
-// ByKey returns the intent of an idempotency key.
-func (s *Store) ByKey(ctx context.Context, tenant, key string) (*txmgr.Intent, error) {
+// ByKey returns the intent of an idempotency key; a body hash of "" matches all.
+func (s *Store) ByKey(ctx context.Context, tenant, key, body string) (*txmgr.Intent, error) {
 	var found *row
 	err := s.db.Read(ctx, func(tx *ledger.Tx) (err error) {
-		found, err = byKey(ctx, tx, tenant, key, "")
+		found, err = byKey(ctx, tx, tenant, key, body)
 		return err
 	})
 	if err != nil {

@@ -214,7 +214,7 @@ func emit(ctx context.Context, tx *ledger.Tx, now int64, list ...*txmgr.Intent) 
 	events := make([]ledger.Event, len(list))
 	for n, i := range list {
 		body := noticeOf(i)
-		events[n] = ledger.Event{Topic: topic, Subject: i.ID, Kind: "tx." + string(i.Status), Body: asJSON(&body), At: now}
+		events[n] = ledger.Event{Topic: topic, Subject: i.ID, Kind: "tx." + string(i.Status), Body: asJSON(&body), At: now, Of: i}
 	}
 	return tx.Emit(ctx, events...)
 }

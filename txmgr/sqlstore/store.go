@@ -84,6 +84,17 @@ func (s *Store) AcceptIdentity(ctx context.Context, actor string) error {
 	return s.db.AcceptIdentity(ctx)
 }
 
+// OnEnded sets what gets the intents that this process has ended.
+func (s *Store) OnEnded(f func(*txmgr.Intent)) {
+	s.db.OnEmitted(func(events []ledger.Event) {
+		for _, e := range events {
+			if i, ok := e.Of.(*txmgr.Intent); ok && i.Final {
+				f(i)
+			}
+		}
+	})
+}
+
 // Events returns the stream's events after a cursor.
 func (s *Store) Events(ctx context.Context, after int64, limit int) ([]ledger.Event, error) {
 	return s.db.Events(ctx, topic, after, limit)

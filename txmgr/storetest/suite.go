@@ -196,12 +196,12 @@ func testIdempotency(t *testing.T, r *room) {
 	}
 	_, err = r.Accept(t.Context(), []*txmgr.Intent{other})
 	r.is(err, txmgr.ErrIdempotency)
-	found, err := r.ByKey(t.Context(), tenant, "k")
+	found, err := r.ByKey(t.Context(), tenant, "k", "")
 	r.no(err)
 	if found.ID != first.ID {
 		t.Fatalf("the key belongs to %s, want %s", found.ID, first.ID)
 	}
-	_, err = r.ByKey(t.Context(), "t2", "k")
+	_, err = r.ByKey(t.Context(), "t2", "k", "")
 	r.is(err, txmgr.ErrNotFound)
 	stranger := intent("k", "body")
 	stranger.Tenant = "t2"
@@ -228,7 +228,7 @@ func testClaims(t *testing.T, r *room) {
 	for _, second := range []*txmgr.Intent{carrying("two", "b", "delegate:x"), carrying("", "c", "delegate:y"), stranger} {
 		_, err = r.Accept(t.Context(), []*txmgr.Intent{intent("with-"+second.ID, "d"), second})
 		r.is(err, txmgr.ErrReplayed)
-		_, err = r.ByKey(t.Context(), tenant, "with-"+second.ID)
+		_, err = r.ByKey(t.Context(), tenant, "with-"+second.ID, "")
 		r.is(err, txmgr.ErrNotFound) // all or none
 	}
 	_, err = r.Accept(t.Context(), []*txmgr.Intent{carrying("three", "e", "delegate:z"), carrying("four", "f", "delegate:z")})
@@ -341,7 +341,7 @@ func testBatch(t *testing.T, r *room) {
 	if len(list) != 1 {
 		t.Fatalf("a batch that failed left intents: %d are stored, want 1", len(list))
 	}
-	_, err = r.ByKey(t.Context(), tenant, "a")
+	_, err = r.ByKey(t.Context(), tenant, "a", "")
 	r.is(err, txmgr.ErrNotFound)
 }
 
