@@ -3,9 +3,11 @@ package ethchain
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/txmgr"
 )
@@ -160,17 +162,30 @@ func (c *Chain) inBlock(ctx context.Context, e *endpoint, account string, nonce,
 			Hash  common.Hash    `json:"hash"`
 			From  common.Address `json:"from"`
 			Nonce hexutil.Uint64 `json:"nonce"`
+
+			Authorizations []types.SetCodeAuthorization `json:"authorizationList"`
 		} `json:"transactions"`
 	}
 	if found, err := q.into(&block); err != nil || !found {
 		return nil, err
 	}
 	for _, tx := range block.Transactions {
-		if tx.From == common.HexToAddress(account) && uint64(tx.Nonce) == nonce {
+		if tx.From == common.HexToAddress(account) && uint64(tx.Nonce) == nonce ||
+			slices.ContainsFunc(tx.Authorizations, func(a types.SetCodeAuthorization) bool { return authorizes(a, account, nonce) }) {
 			return &txmgr.Consumer{Hash: tx.Hash.Hex(), Block: number, BlockHash: block.Hash.Hex(), Head: head}, nil
 		}
 	}
-	return nil, nil // a delegation can use a nonce without a transaction of its own
+	return nil, nil // the account's own code can use a nonce by creating a contract: no transaction has it
+}
+
+// authorizes reports whether an account has signed an authorization (EIP-7702) with a nonce. It uses the nonce up, whoever
+// sends the transaction that carries it.
+func authorizes(a types.SetCodeAuthorization, account string, nonce uint64) bool {
+	if a.Nonce != nonce {
+		return false
+	}
+	authority, err := a.Authority()
+	return err == nil && authority == common.HexToAddress(account)
 }
 
 // Expired is false: what was signed for Ethereum is valid for ever.

@@ -149,7 +149,7 @@ func (s *Store) Forget(ctx context.Context, before int64, limit int) (int, error
 		deleted = len(ids)
 		in := ledger.List(1, len(ids))
 		for _, statement := range []string{
-			"UPDATE idempotency SET forgotten = TRUE WHERE intent IN " + in,
+			"UPDATE idempotency SET forgotten = TRUE, outcome = (SELECT status FROM intents WHERE id = idempotency.intent) WHERE intent IN " + in,
 			"DELETE FROM slots WHERE final AND intent IN " + in,
 			"DELETE FROM attempts WHERE intent IN " + in,
 			"DELETE FROM outbox WHERE seq > 0 AND subject IN " + in,

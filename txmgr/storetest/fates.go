@@ -334,6 +334,26 @@ func testViews(t *testing.T, r *room) {
 			t.Errorf("%s: got %q, want %q", query, got, want)
 		}
 	}
+	const keys = "SELECT status || ' ' || outcome FROM txidem"
+	keyed := func(want string) {
+		t.Helper()
+		if got := read(keys); got != want {
+			t.Errorf("txidem: got %q, want %q", got, want)
+		}
+	}
+	i := intent("a key", "x")
+	r.accept(i)
+	keyed("inflight accepted")
+	r.assign(i)
+	a := attempt(i, 1, 1, txmgr.PurposeIntent)
+	r.commit(a)
+	r.answer(a, "")
+	r.mine(a, 9, false, false)
+	keyed("failed mined")
+	r.mine(a, 9, false, true)
+	keyed("failed reverted")
+	r.must(r.Forget(t.Context(), 1<<62, 10))
+	keyed("failed reverted") // what is forgotten, too
 }
 
 // testRelease takes an intent that nothing was signed for out of its slot: the nonce is the next one's,
