@@ -74,6 +74,7 @@ func (w *worker) run(ctx context.Context) {
 			return
 		case err != nil && ctx.Err() == nil:
 			w.log.Warn("a round of the owner failed", "error", err)
+			w.suspicious = w.suspicious || isRestored(err) // the next round halts
 		case again:
 			continue
 		}

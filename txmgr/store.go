@@ -205,7 +205,8 @@ type OwnerStore interface {
 	Abandon(ctx context.Context, f lease.Fence, slot Slot) error
 	// Commit stores signed attempts and returns those stored. An attempt is passed over if
 	// its slot is consumed, or if its intent has got a fate, since it was signed, and if a kill
-	// switch covers its lane, or the pool of an intent that has no other attempt.
+	// switch covers its lane, or the pool of an intent that has no other attempt. *ledger.RestoredError
+	// on a server that has another history than the noted one.
 	Commit(ctx context.Context, f lease.Fence, list []*Attempt) ([]*Attempt, error)
 	// Answered stores what endpoints said.
 	Answered(ctx context.Context, f lease.Fence, list []Answer) error

@@ -68,6 +68,21 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// CheckIdentity fails with *RestoredError in a transaction on a PostgreSQL server that has another history than the one
+// that was noted: it was promoted, or recovered, since the process looked last. On SQLite nothing can change beneath
+// a file that is open.
+func (t *Tx) CheckIdentity(ctx context.Context) error {
+	if t.dialect != Postgres {
+		return nil
+	}
+	var noted, now string
+	found, err := t.One(ctx, "SELECT value, "+timeline+" FROM marks WHERE name = 'timeline'", nil, &noted, &now)
+	if err == nil && found && noted != now {
+		err = &RestoredError{Was: noted, Is: now}
+	}
+	return err
+}
+
 // AcceptIdentity notes the database as it is now, after an operator has looked.
 func (db *DB) AcceptIdentity(ctx context.Context) error {
 	if db.dialect == Postgres {
@@ -147,11 +162,13 @@ func (db *DB) markBeside() (int64, error) {
 	return value, nil
 }
 
+// timeline is PostgreSQL's name of a server's history.
+const timeline = "(SELECT system_identifier FROM pg_control_system())::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+
 func (db *DB) timeline(ctx context.Context) (string, error) {
 	var text string
 	err := db.Read(ctx, func(tx *Tx) error {
-		_, err := tx.One(ctx, `SELECT (SELECT system_identifier FROM pg_control_system())::text
-			|| '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`, nil, &text)
+		_, err := tx.One(ctx, "SELECT "+timeline, nil, &text)
 		return err
 	})
 	if err != nil {

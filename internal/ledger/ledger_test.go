@@ -273,18 +273,31 @@ func TestRestoredFile(t *testing.T) {
 	}
 }
 
-// TestTimeline notes a PostgreSQL server and refuses another history.
+// TestTimeline notes a PostgreSQL server and refuses another history: that of a standby which has become the primary.
 func TestTimeline(t *testing.T) {
-	db := opened(t, pgtest.Start(t).Database())
-	if err := db.CheckIdentity(t.Context()); err != nil {
+	server := pgtest.Start(t)
+	db := opened(t, server.Database())
+	sees := func(db *DB) error {
+		return db.Write(t.Context(), func(tx *Tx) error { return tx.CheckIdentity(t.Context()) })
+	}
+	if err := errors.Join(db.CheckIdentity(t.Context()), sees(db)); err != nil {
 		t.Fatal(err)
 	}
-	write(t, db, "UPDATE marks SET value = '1/00000001' WHERE name = 'timeline'")
+	server.Promote()
 	var restored *RestoredError
+	var err error
+	for end := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) { // the connections were cut
+		if err = sees(db); errors.As(err, &restored) || time.Now().After(end) {
+			break
+		}
+	}
+	if !errors.As(err, &restored) {
+		t.Fatalf("a transaction on another timeline: %v", err)
+	}
 	if err := db.CheckIdentity(t.Context()); !errors.As(err, &restored) {
 		t.Fatalf("another timeline was taken: %v", err)
 	}
-	if err := errors.Join(db.AcceptIdentity(t.Context()), db.CheckIdentity(t.Context())); err != nil {
+	if err := errors.Join(db.AcceptIdentity(t.Context()), db.CheckIdentity(t.Context()), sees(db)); err != nil {
 		t.Fatal(err)
 	}
 }

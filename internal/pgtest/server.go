@@ -257,6 +257,33 @@ func (s *Server) end(sig syscall.Signal) {
 	s.cmd = nil
 }
 
+// Promote stops the server and starts it as a standby, which then becomes the primary: a new timeline begins.
+func (s *Server) Promote() {
+	s.t.Helper()
+	s.Stop()
+	signal := filepath.Join(s.data(), "standby.signal")
+	if err := os.WriteFile(signal, nil, 0o600); err != nil {
+		s.t.Fatalf("pgtest: %v", err)
+	}
+	if s.as != nil {
+		if err := os.Chown(signal, int(s.as.Uid), int(s.as.Gid)); err != nil {
+			s.t.Fatalf("pgtest: %v", err)
+		}
+	}
+	s.Restart()
+	db, err := sql.Open("pgx", s.URL("postgres"))
+	if err != nil {
+		s.t.Fatalf("pgtest: %v", err)
+	}
+	defer func() { _ = db.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var done bool
+	if err := db.QueryRowContext(ctx, "SELECT pg_promote(true, $1)", int(patience.Seconds())).Scan(&done); err != nil || !done {
+		s.t.Fatalf("pgtest: promote: %v, %v", done, err)
+	}
+}
+
 // Restart runs a server that has ended again. The processes of one that was killed end a
 // moment after it, and before that a new one does not start.
 func (s *Server) Restart() {

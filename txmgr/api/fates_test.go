@@ -3,8 +3,11 @@ package api_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
+	"lockstep/internal/envx"
 	"lockstep/internal/pgtest"
 	"lockstep/txmgr"
 	"lockstep/txmgr/api"
@@ -95,6 +98,24 @@ func TestCancelAndReplace(t *testing.T) {
 		w.until(fmt.Sprintf("%v are counted as %s", want, status), func() bool {
 			return w.scrape()[fmt.Sprintf(`txm_intents_total{chain="1337",origin="api",status=%q}`, status)] == want
 		})
+	}
+}
+
+// A manager whose PostgreSQL server fails over signs nothing more, however rarely it looks at the chain: the new server may lack
+// what the old one had committed.
+func TestPromotedLedger(t *testing.T) {
+	database := pgtest.Start(t)
+	w := start(t, sharing(database.Database(), "one", func(c *service.Config) { c.Manager.Reconcile = envx.Millis(time.Hour) }))
+	w.ended(w.post("/v1/transactions", pay(1)).transaction(t).ID)
+	database.Promote()
+	w.until("an intent is accepted", func() bool { return w.post("/v1/transactions", pay(2), "Idempotency-Key", "two").status/100 == 2 })
+	w.until("the signer is halted", func() bool {
+		var list struct{ Signers []api.Signer }
+		w.get("/v1/signers").into(t, &list)
+		return len(list.Signers) > 0 && strings.Contains(list.Signers[0].Halted, "restored")
+	})
+	if list := w.chain.executed(t, signer); len(list) != 1 {
+		t.Errorf("%d transactions are on the chain", len(list))
 	}
 }
 

@@ -137,6 +137,9 @@ func (s *Store) Commit(ctx context.Context, f lease.Fence, list []*txmgr.Attempt
 		if lane.Halted != "" {
 			return fmt.Errorf("%w: %s", txmgr.ErrHalted, lane.Halted)
 		}
+		if err := tx.CheckIdentity(ctx); err != nil {
+			return err // what was committed before may be missing here
+		}
 		kills, err := killsOf(ctx, tx)
 		if err != nil || txmgr.LaneKilled(kills, lane.Chain, lane.Signer) {
 			return err
