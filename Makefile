@@ -51,7 +51,7 @@ COUNTED = $$(grep -rl --exclude-dir=node_modules --include='*_test.go' '^//go:bu
 test: race ## all tests: unit, contract and end-to-end
 	go test -timeout $(TEST_LIMIT) $$(go list ./... | grep -E '$(UNRACED)')
 	go test -timeout $(TEST_LIMIT) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $(COUNTED) | paste -sd '|'))$$" $$(dirname $(COUNTED) | sort -u)
-	go test -timeout $(TEST_LIMIT) -p 2 ./e2e/...
+	go test -timeout $(TEST_LIMIT) -p 3 ./e2e/...
 
 unit: ## the quick tests only
 	go test -short ./...
@@ -60,7 +60,7 @@ race: setup ## unit and contract tests under the race detector, which needs a C 
 	go test -race -timeout $(TEST_LIMIT) $$(go list ./... | grep -vE '/e2e|$(UNRACED)')
 
 e2e: setup ## real clients against the real binary
-	go test -timeout $(TEST_LIMIT) -count=1 -p 2 ./e2e/...
+	go test -timeout $(TEST_LIMIT) -count=1 -p 3 ./e2e/...
 
 soak: setup ## half an hour of constant load and constant trouble (SOAK_TIME=30m)
 	LOCKSTEP_SOAK_TIME=$(SOAK_TIME) go test -count=1 -v -timeout 24h -run TestSoak ./e2e/fleet
