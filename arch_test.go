@@ -33,6 +33,10 @@ func packages(t *testing.T) []pkg {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Imports,GoFiles,TestGoFiles,XTestGoFiles", "./...").Output()
 	if err != nil {
+		var failed *exec.ExitError
+		if errors.As(err, &failed) { // as for a cycle of imports
+			t.Fatalf("go list: %v: %s", err, failed.Stderr)
+		}
 		t.Fatalf("go list: %v", err)
 	}
 	var list []pkg

@@ -2,7 +2,7 @@
 // constructor call, in order of dependency, on one screen. app.go is its life:
 // listen, run, and stop in the order in which nothing is lost:
 //
-//  1. say that it is not ready, serve on for a while, and end connections with each answer
+//  1. report not ready, serve on for SHUTDOWN_DRAIN_DELAY_MS, and close each connection after its next answer
 //  2. stop accepting, finish what clients wait for
 //  3. wait for the verdict on every transaction that a node accepted
 //  4. hand the senders' locks over, close connections
@@ -16,6 +16,6 @@
 //	ready      able to take a transaction now: the listeners are open, and what it needs answers
 //	drain      finish what was begun, and begin nothing
 //	backstage  what runs until the last transaction has its verdict, after the listeners are closed
-//	witness    the mirror node, asked what became of a transaction of which no consensus node tells
+//	witness    the mirror node, when it is asked for the outcome of a transaction that no consensus node can tell
 //	managed    of an account: the transaction manager gives out its nonces, so that raw transactions are refused
 package app

@@ -64,7 +64,8 @@
 //	node answers                     what happens
 //	OK                               accepted
 //	BUSY, PLATFORM_NOT_ACTIVE,       next node, same id; back-off once every node has been
-//	PLATFORM_TRANSACTION_NOT_CREATED asked; then again, until SDK_REQUEST_TIMEOUT
+//	PLATFORM_TRANSACTION_NOT_CREATED asked; then again, until SDK_REQUEST_TIMEOUT; so with
+//	                                 CREATING_SYSTEM_ENTITIES and WAITING_FOR_LEDGER_ID
 //	INVALID_NODE_ACCOUNT             the node is not who we think: unhealthy, next node;
 //	                                 the address book is fetched again
 //	TRANSACTION_EXPIRED,             new id, if no node can have the old one
@@ -86,9 +87,8 @@
 //	no answer                        asked again; another node and the witness are asked,
 //	                                 too: if they know it, accepted
 //
-// "Never heard of it" proves nothing after a time-out, since the node may be at it still,
-// nor ten seconds after the bytes left, since a node may have died with what it had, and
-// be back. Without proof nothing is sent any more: *SentError, and Receipt follows the
+// "Never heard of it" is no proof if the attempt timed out, since the node may still work on it. It is no proof
+// later than ten seconds after the bytes left, since the node may have started again without it. Without proof nothing is sent any more: *SentError, and Receipt follows the
 // transaction until the network has a verdict or it is no longer valid.
 //
 // A connection that was refused took no bytes: the next node is tried at once. A connection that

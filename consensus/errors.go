@@ -52,7 +52,12 @@ func (e *StatusError) Error() string {
 // not about the transaction. A *StatusError of Submit with such a status means that the nodes said so
 // for as long as a submission may take.
 func NotNow(status hedera.Status) bool {
-	return hedera.RetryAtPrecheck(status) || notANode(status) && status != hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT
+	switch status {
+	case hapi.ResponseCodeEnum_BUSY, hapi.ResponseCodeEnum_PLATFORM_TRANSACTION_NOT_CREATED:
+		return true
+	default:
+		return notANode(status) && status != hapi.ResponseCodeEnum_INVALID_NODE_ACCOUNT
+	}
 }
 
 // NotSentError means that the message was handed to no connection: no node can

@@ -1,4 +1,4 @@
-// Package console is the operator's listener: who holds which lane, the switch of the order,
+// Package console is the operator's listener (ADMIN_ADDRESS): who holds which lane, the switch of the order,
 // the settings, profiles, and a page that shows all of it in a browser (/ui). In
 // `lockstep dev` the same page is a developer's view of the chain.
 //
@@ -19,14 +19,14 @@
 // # Who gets in
 //
 // Without a token only requests for a loopback address get in, so that no name server can
-// point somebody else's page here. With one, every request needs it as a bearer token, but for the
-// files of the page and for /ui/about, which hold no secret. A request that a page of another origin made is
-// refused in every case. The page keeps its token in the storage of its tab.
+// point somebody else's page here. With one (ADMIN_TOKEN), every request needs it as a bearer token, but for the
+// files of the page and for /ui/about, which hold no secret. What a page of another origin asks for is
+// refused, but for those files. The page keeps its token in the storage of its tab.
 //
 // # Bounds
 //
 // MaxStreams pages can listen at the same time; State is made once a second for all of them,
-// and not at all while nobody listens. A request's body has 1 MB at most. A stream whose client does not
+// and not at all while nobody listens. A request's body has a maximum of 1 MB. A stream whose client does not
 // read ends as access.Stream says.
 //
 // # Words

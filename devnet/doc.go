@@ -14,7 +14,7 @@
 //
 // The parts, each with a manual of its own, are devnet/ledger (state and history),
 // devnet/node (consensus), devnet/mirrorrest and devnet/mirrorgrpc (the mirror node's APIs), devnet/upstream (the network
-// that this one is a fork of) and devnet/faults. The network speaks
+// that this one is a fork of), devnet/faults, and devnet/near (a development network of NEAR). The network speaks
 // only its wire formats: it shares no code with the clients it is there to test
 // beyond the vocabulary of addresses, ids and messages.
 //

@@ -20,9 +20,11 @@
 //
 // # Running
 //
-//	make e2e                                      # everything
-//	go test ./e2e -run 'TestToken/viem' -v        # one client
-//	LOCKSTEP_BINARY=/tmp/lockstep go test ./e2e   # a binary built elsewhere, with -race for instance
+//	make setup                                                # once: the client programs
+//	make e2e                                                  # everything
+//	go test -count=1 ./e2e -run 'TestJavaScript/^viem$' -v    # one client
+//	go test -count=1 ./e2e/txm -run 'TestBump$' -v            # one test of another room
+//	LOCKSTEP_BINARY=/tmp/lockstep go test ./e2e               # a binary built elsewhere, with -race for instance
 //
 // With -short the package does nothing, because it needs Node.js and a build.
 //

@@ -11,7 +11,8 @@
 //	debug.go     traces of transactions: trace_*.go; raw.go their encodings
 //	logs.go      event queries; filter.go the stateful ones, filter_store.go where they are kept
 //	local.go     what runs in this process: call_local.go, trace_local.go, accesslist.go, simulate.go
-//	subscribe.go live subscriptions over WebSocket; watch.go how new blocks get there
+//	subscribe.go live subscriptions over WebSocket; subscribe_blocks.go how new blocks get there
+//	tier.go      what each method costs
 //	openrpc.go   what tells clients of the methods: openrpc.json describes them all
 //	constant.go  what is the same for every caller, and what cannot be had
 //	errors.go    the one place that turns failures below into errors for clients
@@ -78,7 +79,7 @@
 //	rule         what a parameter may be
 //	head         the newest block, as the mirror node shows it
 //	contents     the transactions and the events of a block
-//	flat block   a raw block as established relays write it: header, transactions and lists in one list
+//	flat block   a raw block as the TypeScript relay writes it: header, transactions and lists in one list
 //	synthetic    of a transaction: made from events alone, since no Ethereum transaction was there
 //	override     the state, or the block, that a simulation is told to assume
 //	cursor       up to where a filter has been told

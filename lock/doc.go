@@ -58,11 +58,14 @@
 //	scripts.go, wire.go, lua                     the transport: one script a call, and its formats
 //	remote.go, heartbeat.go, beatcall.go, watch.go  whether Redis answers, and who lives
 //
-// These alone lock lane.mu. What else touches what it guards runs under it, called by one of them:
+// Only these lock lane.mu. All other code that uses guarded fields is called by one of them, with mu locked:
 //
 //	lane Ticket Lease Submitted  their methods
 //	Service                      EnterFor Forget ForceRelease CheckLanes; eachBusy, which calls a function under it for each lane in use
 //	remote                       received watch watchSome force
+//
+// While mu is locked nothing goes to the network or to the log (note keeps a line until the end), and no caller's code runs but in a
+// goroutine of its own; lane.unlock ends it, not mu.Unlock. registry.mu may be locked inside of it, never the other way round.
 //
 // # A ticket's life
 //
@@ -122,7 +125,7 @@
 // # Death
 //
 // A process with waiting tickets looks at the owner of each lane whose owner has not changed for a heartbeat
-// interval. If the owner's heartbeat is missing in two looks an interval apart, it removes that instance's lock
+// interval. If the owner's heartbeat is missing in two looks, about an interval apart, it removes that instance's lock
 // and places, by a script that does nothing if the owner has changed by then. In return, a process relies on what
 // it owns only while its own last confirmed heartbeat guarantees, by its monotonic clock, that nobody can take it
 // for dead. A process that stood still for longer finds its leases lost and goes on as a new instance, whose
@@ -135,8 +138,8 @@
 //
 // The lane tracks the sender's next nonce from what its holders report, what the mirror node shows (Observe) and
 // later verdicts (Conclude). It passes with the turn, through Redis too, and is kept for Memory after the lane
-// has emptied. While Redis is away another process may have gone on. So what this one concludes alone orders the
-// tickets that wait here, and refuses nothing.
+// has emptied. While Redis is away another process may have gone on. So this process uses what it concludes alone
+// only to order the tickets that wait here; it refuses none because of it.
 //
 // A turn goes to a ticket whose nonce is expected or lower, wherever it stands, in other processes too. A ticket that
 // is ahead waits for its predecessor until its window ends, without holding the turn. With a window and no known
@@ -162,7 +165,7 @@
 //	next                        Go                                   Await an open predecessor, then Go
 //	ahead, predecessor is here  GiveWay                              GiveWay
 //	ahead, kept                 HoldBack                             HoldBack
-//	ahead, chain is sure        Refuse, if it followed others here   HoldBack; Refuse if it came alone after an answered hole
+//	ahead, chain is sure        Refuse, if it followed others here   HoldBack; Refuse if nobody was in the lane when it came, and the client of the missing one has been told
 //	ahead, nothing is sure      Go: the network judges               HoldBack
 //
 // # How a lane stands to Redis

@@ -78,11 +78,11 @@
 // Bodies are bounded before and after decompression, batches by item count, nesting by depth; an oversized batch
 // is never executed in part. A WebSocket connection has a bounded number of messages in progress, beyond which it
 // is not read, and a bounded queue of answers. The memory of a request is counted (internal/budget), from the
-// room for its body to the last bytes of its answer. What a call reads counts until its answer is written. An
-// answer of known length counts before it is written. The calls of a batch count, too. A message of one call over
+// room for its body to the last bytes of its answer. What a call reads counts until its answer is encoded. An
+// answer of known length counts before it is encoded, and the answers of a batch count until the last one is sent. A message of one call over
 // WebSocket that waits has a goroutine that is not counted: WS_CONNECTION_LIMIT times WS_MAX_IN_FLIGHT bound
-// these. Where memory is short fewer calls of a batch run at the same time; a request that would hold too much is
-// answered -32005. A body that is longer than any transaction waits for its turn to be parsed, so that many long
+// these. Where memory is short fewer calls of a batch run at the same time; a call that would go over a limit is
+// answered -32005, and the other calls of its batch go on. A body that is longer than any transaction waits for its turn to be parsed, so that many long
 // ones do not delay short ones. Later messages on its connection wait behind it, so that the order of a client's
 // transactions stays. Connections are bounded in all and per client (admission.go). Heavy methods (Method.Weight)
 // wait for their turn. The clients that used least get theirs first. Labels and rate-limit keys never hold method

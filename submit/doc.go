@@ -58,7 +58,8 @@
 //	NotSent   nothing left this process; the sender may send it again
 //	Rejected  the network refused it before executing it; the nonce is not spent
 //	Unknown   it left, and no verdict came; it may still be executed
-//	Reverted  executed and failed; the nonce is spent
+//	Reverted  it reached consensus and failed; the nonce is spent, but for a few statuses that do not say whether it
+//	          ran (hedera.NonceSpent), of which the lane is told nothing
 //	Executed  executed
 //
 // Result.Err is what a client is told: nil, so that the client gets the hash, for Reverted and Executed, and for

@@ -54,7 +54,7 @@ type Result struct {
 	Err error
 
 	atConsensus bool   // the transaction reached consensus, so it costs the payer
-	back        string // it was certainly not executed, for this reason: it may go back to its line
+	back        string // it may go back to its line, for this reason: it was certainly not executed; of backVanished one node says so
 	passing     bool   // no node has it, for a reason that passes
 	nonceSpent  bool   // the transaction was not sent because its nonce is spent, perhaps by itself
 }

@@ -6,17 +6,27 @@
 // Callers hand over an intent. Every step is a row of the ledger before it is an act:
 //
 //	accept   intent, idempotency key and budget hold, in one transaction
-//	assign   the owner of a signer gives the intent a slot: the next nonce
+//	assign   the owner of a signer gives the intent a slot: the lowest free nonce, else the next
 //	sign     outside of any transaction; a key may be far away
 //	commit   every signed attempt is stored before a byte of it leaves
 //	send     in nonce order; an answer that was lost leaves the attempt unknown
 //	receipts every hash that was ever signed for a slot is asked for
 //	settle   when the block is deep enough: budget, successors, final
 //
-// One process owns a signer (internal/lease). It first recovers, which means that it runs
-// the same loop on what the ledger holds: a slot without attempts is signed, an attempt
-// that may not have left is sent again with the same bytes. The loop keeps no state of its own
-// between rounds, so that a restart, a takeover and an ordinary round are one path.
+// One process owns a signer (internal/lease), for a term. It needs no recovery of its own after it has taken the lease: the
+// ordinary loop signs slots that have no attempt, and sends again, with the same bytes, what may not have left. The
+// loop keeps nothing between rounds that the ledger needs, so that a restart, a takeover and an ordinary round are one path.
+//
+// Before bytes leave, their attempt is in the ledger, written under the owner's term, and the lease is trusted for longer than
+// a send may take (offer). A process that stood still wakes with an old term and without trust: it stores and sends nothing
+// more, and another one has gone on with the same bytes. A kill switch stops signing, not the resending of what is signed.
+//
+//	manager.go, admit.go  what callers ask for; reserve.go their nonces
+//	run.go                which signers this process owns; lane.go one signer's round: what may be signed, and what gets a slot
+//	sign.go               sign, commit, send; renew.go where what was signed expires
+//	follow.go             receipts and proofs; tend.go what is stuck: replace, cancel, fill
+//	reconcile.go          the chain's nonce and identity against the ledger's; route.go which signer an intent gets
+//	store.go, chain.go    what the manager needs of a ledger (sqlstore) and of a chain (ethchain, hederachain, nearchain)
 //
 //	intent:   accepted → assigned → signed → broadcast ⇄ unknown → mined → confirmed | reverted
 //	              │          │                     └ reorg: mined → broadcast, same bytes
@@ -26,10 +36,10 @@
 // # Rules
 //
 // An intent gets a second nonce only if no attempt of it was ever signed, or a foreign
-// transaction is proven to own its slot for good, or the chain's driver proves that no
+// transaction is proven to own its slot finally, or the chain's driver proves that no
 // attempt can ever execute. An unknown answer stays unknown until proof. Whoever cannot be
-// sure of the ledger does not sign: a lost lease, a restored database, a chain that was
-// reset all halt signing.
+// sure of the ledger does not sign. A restored database and a chain that was reset halt a signer until an operator
+// reconciles; a lost lease ends this process's part in it.
 //
 // # Words
 //
@@ -37,7 +47,7 @@
 // (chain, signer) with its nonces, the unit of ownership; a caller's own address is a lane
 // without a key. Pool: a named set of signers. Intent: what a caller wants, once. Slot: one
 // nonce of one lane. Attempt: one signed transaction for a slot. Reservation: a slot that a
-// caller holds who signs for itself. Owner: the process that may assign and send, with a
-// term. Fate: what became of an intent. Head of the line: a lane's lowest slot that is not
+// caller holds who signs for itself. Owner: the process that may assign and send. Term: the
+// number of an ownership; a write under an old one changes nothing. Fence: a lease's name, owner and term, which each write of an owner carries. Fate: what became of an intent. Head of the line: a lane's lowest slot that is not
 // consumed. Fill: a transaction to oneself that consumes a slot nobody else will.
 package txmgr

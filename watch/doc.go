@@ -10,7 +10,8 @@
 // A watch is what to follow: a factory, addresses, events. A contract is an address that a watch follows, given or announced by a factory's
 // event. A shard is one of 1,024 parts of a chain's contracts. A unit is what one process owns at a time: the head of a chain, a
 // factory, or a shard. A lease says which process owns a unit, by a row with a term (package lease). A cursor is the next block
-// of a unit and the hash of the block before it. A contract is merged when it goes with its unit's cursor; before, it has a position of its own. An event is
+// of a unit and the hash of the block before it. A newly found contract
+// has a position of its own; when that reaches its unit's cursor the contract is merged, and moves with the cursor from then on. An event is
 // announced when its message stands in the outbox. A message is one event, or its removal, for the sinks. The outbox is a table of the
 // ledger; messages of one unit keep their order there. The fork number of a chain counts its reorganisations. A backfill is blocks that are read
 // again for the contracts of a watch. An action is the transaction that an event triggers.
@@ -45,14 +46,14 @@
 // The head's owner keeps the blocks that can still be replaced. When a new block stands on another parent, it looks for the common
 // ancestor and writes a row with it. Each unit compares the chain's fork number with its own before each step: if it is behind, it goes back to the
 // lowest ancestor that it has missed, marks its events above it that are not on the chain any more, and tells the sinks that they are
-// removed, newest first. A factory's event that is removed takes its contract's row with it. A fork below what was final ends
+// removed, newest first; an event that was not announced yet is only marked. A factory's event that is removed takes its contract's row with it. A fork below what was final ends
 // the process with ErrDeepFork.
 //
 // # Delivery
 //
 // Each message has a number (seq) per watch and contract, and an id that is the same when it comes again. A process hands on at most 32 messages to
 // a sink before it notes how far it is, and only while it can trust its lease for longer than a send may take; so a kill repeats
-// no more than those. A sink that refuses a contract's message holds up that unit, and nothing else.
+// no more than those. So delivery is at least once: a consumer recognises a message by its id. A sink that refuses a contract's message holds up that unit, and nothing else.
 //
 // # Backfills
 //

@@ -8,8 +8,8 @@
 // frame.js is what all views stand on. relay.js, manager.js and watchers.js are the parts, each of
 // which asks the API that its process has for programs, too. app.js asks /ui/about and shows the views.
 //
-// Whoever reaches a listener gets the files: they hold no secret. The listener says who may have the rest. For listeners
-// with access keys, Keyed answers both.
+// The files hold no secret, so no token is asked for them. The listener says who may have the rest, and whether without any token only
+// a loopback address gets anything. For listeners with access keys, Keyed answers both.
 //
 // # Words
 //

@@ -1,4 +1,5 @@
-// Package budget bounds what requests take of this process: bytes and processor time.
+// Package budget bounds what requests take of this process: bytes and processor time. What clients cost the operator, tinybars and
+// calls, is bounded by package limit.
 //
 // # Bytes
 //
@@ -14,8 +15,8 @@
 // Three limits hold: one for a request, one for all requests of a client, one for the
 // process. Whoever would go over one of them is told so by an *Exceeded and holds nothing
 // more. Nobody waits for bytes: two requests that wait for each other's would wait for ever.
-// Unless its limit is set, a client may hold no more than is left for all others: one has half
-// of all there is, and however many take what they can, something is left for the next.
+// Unless its limit is set (MEMORY_CLIENT_MB), a client may hold as much as is free for all others: the first one half, the next one
+// half of the rest, and so on. So something is always free.
 //
 // A Part is what one call of a request holds. It counts for the request, too, and goes back
 // when the call's answer is written.
@@ -41,6 +42,7 @@
 //
 // # Words
 //
+//	budget   the bytes that all requests may hold together
 //	account  what one request holds
 //	client   an address; of IPv6 its /64, which one customer has
 //	turn     the right to run now; a sender's turn is one of package lock

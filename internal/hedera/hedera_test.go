@@ -128,11 +128,6 @@ func TestStatusGroups(t *testing.T) {
 			t.Errorf("NonceSpent(%s) = %v", name, !want)
 		}
 	}
-	busy, _ := ParseStatus("BUSY")
-	wrongNonce, _ := ParseStatus("WRONG_NONCE")
-	if !RetryAtPrecheck(busy) || RetryAtPrecheck(wrongNonce) {
-		t.Error("RetryAtPrecheck")
-	}
 	if _, ok := ParseStatus("NO_SUCH_STATUS"); ok {
 		t.Error("an unknown name was found")
 	}

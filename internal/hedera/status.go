@@ -45,20 +45,6 @@ func NonceSpent(s Status) bool {
 	}
 }
 
-// RetryAtPrecheck tells whether a node's precheck answer is about the node and
-// not about the transaction: the same bytes may be given again, there or elsewhere.
-func RetryAtPrecheck(s Status) bool {
-	switch s {
-	case hapi.ResponseCodeEnum_BUSY,
-		hapi.ResponseCodeEnum_UNKNOWN,
-		hapi.ResponseCodeEnum_PLATFORM_NOT_ACTIVE,
-		hapi.ResponseCodeEnum_PLATFORM_TRANSACTION_NOT_CREATED:
-		return true
-	default:
-		return false
-	}
-}
-
 // NeverExecuted lists the names of the receipt statuses that mean an Ethereum
 // transaction reached consensus and was refused before its sender's nonce was
 // spent. It is the default of HEDERA_SPECIFIC_REVERT_STATUSES.

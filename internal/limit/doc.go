@@ -1,5 +1,6 @@
-// Package limit bounds what clients may cost the operator: money (Budget) and calls
-// (Calls). Both count in Redis for a whole fleet, or in each process.
+// Package limit bounds what clients may cost the operator: money (Budget), calls (Calls), transactions with a wrong nonce
+// (WrongNonces), and what the owner of an API key may use (Quotas). All count in Redis for a whole fleet, or in each
+// process. What requests take of this process, bytes and processor time, is bounded by package budget.
 //
 // # Money
 //
@@ -76,8 +77,8 @@
 // Nobody waits for it longer than LIMIT_REDIS_TIMEOUT_MS, and while it is known to be away
 // nobody waits at all. Each process then goes on from the sums it saw last: it can spend
 // what was left for the fleet, not more. What it spends is entered in Redis when that is
-// back. A claim that was in Redis meanwhile lapses there, and until then it may count
-// twice, never less than once. A Redis that has lost its data has lost the window's sums.
+// back. A claim that was made before Redis went away stays there until it lapses. Until then it may be counted
+// twice, in Redis and by the process, but it is always counted. A Redis that has lost its data has lost the window's sums.
 //
 // # Calls
 //
@@ -91,7 +92,8 @@
 //	settle  to put what the network charged in the place of what was set aside
 //	lapse   of what was set aside: to end without having been settled
 //	budget  the tinybars that may be spent in a window; bytes are budgeted by package budget
-//	window  the time that a limit is for, after which it begins anew
+//	window  the time that a limit is for, after which it begins again
+//	claim   what a reservation has set aside, as it stands in Redis
 //	breaker what keeps calls from a Redis that does not answer
 //	plan    the limit of spending that the operator gives to some senders and addresses
 package limit

@@ -1,5 +1,5 @@
-// Package feed follows the blocks of a chain, for subscriptions and for all else that needs every block once and
-// in order. A relay has one follower, for all its subscriptions. Watchers have their own
+// Package feed follows the blocks of a chain, each once and
+// in order. A relay has one follower, for all its subscriptions (ethapi/subscribe_blocks.go). Watchers have their own
 // (package watch), since the blocks of their chains may be replaced, and these never are. The follower knows no mirror
 // node: a Source gives blocks, and a Sink uses them.
 //

@@ -314,48 +314,6 @@ func testLock(t *testing.T, r *room) {
 	r.must(r.LockLane(ctx, chain, signer, tenant, "next", 3_600_000_000, false)) // the old lock has expired
 }
 
-func testViews(t *testing.T, r *room) {
-	r.sent()
-	read := func(query string) string {
-		t.Helper()
-		var text string
-		r.no(r.db.Read(t.Context(), func(tx *ledger.Tx) error {
-			_, err := tx.One(t.Context(), query, nil, &text)
-			return err
-		}))
-		return text
-	}
-	for query, want := range map[string]string{
-		"SELECT status FROM relayer_txs":                                                "broadcasted",
-		"SELECT address || ' ' || next_nonce || ' ' || pending_count FROM relayer_keys": signer + " 1 1",
-		"SELECT count(*) || '' FROM txidem":                                             "0",
-	} {
-		if got := read(query); got != want {
-			t.Errorf("%s: got %q, want %q", query, got, want)
-		}
-	}
-	const keys = "SELECT status || ' ' || outcome FROM txidem"
-	keyed := func(want string) {
-		t.Helper()
-		if got := read(keys); got != want {
-			t.Errorf("txidem: got %q, want %q", got, want)
-		}
-	}
-	i := intent("a key", "x")
-	r.accept(i)
-	keyed("inflight accepted")
-	r.assign(i)
-	a := attempt(i, 1, 1, txmgr.PurposeIntent)
-	r.commit(a)
-	r.answer(a, "")
-	r.mine(a, 9, false, false)
-	keyed("failed mined")
-	r.mine(a, 9, false, true)
-	keyed("failed reverted")
-	r.must(r.Forget(t.Context(), 1<<62, 10))
-	keyed("failed reverted") // what is forgotten, too
-}
-
 // testRelease takes an intent that nothing was signed for out of its slot: the nonce is the next one's,
 // and what was signed meanwhile is not stored.
 func testRelease(t *testing.T, r *room) {

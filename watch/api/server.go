@@ -53,7 +53,7 @@ func New(deps Deps) *Server {
 	}
 	mux := http.NewServeMux()
 	config := huma.DefaultConfig("Lockstep watchers", deps.Version)
-	config.Info.Description = "Follows contracts and hands every event on: once, in order per contract."
+	config.Info.Description = "Follows contracts and hands every event on: at least once, in order per contract."
 	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer", Description: "A key that `lockstep watch key` or the transaction manager made."}}
 	s.api = humago.New(mux, config)
