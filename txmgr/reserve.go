@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Acquire reserves the next nonce of an account for a caller who signs for itself.
+// Acquire reserves the next nonce of an account for a caller who signs for itself. ErrLocked while another has it alone.
 func (m *Manager) Acquire(ctx context.Context, tenant, chain, account string) (*Reservation, error) {
 	c, err := m.Chain(chain)
 	if err != nil {
@@ -57,13 +57,14 @@ func (m *Manager) RecycleNonce(ctx context.Context, tenant, chain, account strin
 	return done, err
 }
 
-// Lock lets one caller alone have an account, with its next nonce reserved. ErrLocked.
+// Lock lets one caller alone have an account, with its next nonce reserved: until Unlock, or until its time has passed,
+// no reservation, intent or unreserved transaction gets a nonce of the account. ErrLocked, ErrTooMany.
 func (m *Manager) Lock(ctx context.Context, tenant, chain, account, request string) (*Reservation, error) {
 	c, name, err := m.callerLane(ctx, chain, account)
 	if err != nil {
 		return nil, err
 	}
-	return m.store.LockLane(ctx, chain, name, tenant, request, m.c.Reservation.Duration().Microseconds(), c.Traits().InLine())
+	return m.store.LockLane(ctx, chain, name, tenant, request, m.c.Reservation.Duration().Microseconds(), m.c.MaxReservations, c.Traits().InLine())
 }
 
 // Unlock ends a lock if lockID is its holder's.

@@ -31,6 +31,8 @@ func (c Config) usable(lane *Lane, kills map[string]string) string {
 		return "halted: " + lane.Halted
 	case !lane.Known:
 		return "its nonce is not known yet"
+	case lane.Locked:
+		return "a caller has it alone"
 	case lane.Unseen > c.staleAfter():
 		return "stale: its owner has not seen the chain for a while"
 	case c.ErrorStreak > 0 && lane.Streak >= c.ErrorStreak && lane.Pending > 0:

@@ -37,7 +37,7 @@ type AcceptStore interface {
 	Accept(ctx context.Context, list []*Intent) ([]*Intent, error)
 	// AcceptRaw stores an intent with its signed attempt in a slot. reservation is the held
 	// one it uses, or "". *NonceConflict, ErrDuplicate (with the earlier intent),
-	// ErrNoReservation, and Accept's.
+	// ErrNoReservation, ErrLocked, and Accept's.
 	AcceptRaw(ctx context.Context, intent *Intent, attempt Attempt, reservation string) (*Intent, error)
 	// ByKey returns the intent of an idempotency key, ErrNotFound, or ErrForgotten. With the hash of a body it is
 	// ErrIdempotency if the key was used for another body, forgotten or not.
@@ -86,6 +86,7 @@ type Lane struct {
 	Assigned      int64 // how many slots it ever got, for round-robin
 	LockUntil     int64
 
+	Locked  bool          // a caller has it alone: LockUntil has not passed, by the database's clock
 	Unseen  time.Duration // since LastSeen, by the database's clock; 0 if the lane was never seen
 	Pending int           // slots that are not consumed
 	Oldest  int64         // when the oldest of them was assigned; 0 without any
@@ -196,7 +197,7 @@ type OwnerStore interface {
 	Line(ctx context.Context, chain, signer string) (*Line, error)
 	// Assign gives intents slots, in this order: free slots first, lowest first, then new
 	// ones. Intents that are not accepted any more are passed over. It assigns nothing if
-	// the lane is disabled, halted or killed (nil, nil).
+	// the lane is disabled, halted, killed or locked (nil, nil).
 	Assign(ctx context.Context, f lease.Fence, chain, signer string, intents []string) ([]Assignment, error)
 	// FillSlot makes a free slot one to be filled; cause is the intent that is charged, or "".
 	FillSlot(ctx context.Context, f lease.Fence, slot Slot, cause string) error
@@ -257,7 +258,7 @@ type Reservation struct {
 type ReservationStore interface {
 	// Reserve takes the lowest free nonce of a known lane, else the next. limit bounds what
 	// the tenant may hold (ErrTooMany), next only that nothing is in flight (chains without
-	// gaps; ErrLocked). ErrUnknownSigner if the lane is not there, ErrHalted, and
+	// gaps; ErrLocked). ErrLocked while somebody has the lane alone. ErrUnknownSigner if the lane is not there, ErrHalted, and
 	// ErrNonceUnknown before its owner has read its nonce.
 	Reserve(ctx context.Context, chain, signer, tenant string, ttl int64, limit int, only bool) (*Reservation, error)
 	// Renew moves the expiry. ErrNoReservation.
@@ -268,8 +269,11 @@ type ReservationStore interface {
 	// Expire ends reservations whose time has passed and returns them. Their slots become
 	// free; on a lane of ours they are filled by its owner.
 	Expire(ctx context.Context) ([]Reservation, error)
-	// LockLane lets one caller have a lane and its next nonce. ErrLocked.
-	LockLane(ctx context.Context, chain, signer, tenant, request string, ttl int64, only bool) (*Reservation, error)
+	// LockLane lets one caller have a lane alone, with its next nonce. Until it is unlocked, or its time has passed,
+	// nobody gets another nonce of the lane: Reserve, LockLane and AcceptRaw without a reservation fail with ErrLocked,
+	// and Assign gives none. What has its nonce goes on. The nonce is a reservation whose id is the lock's, and
+	// counts for limit. Reserve's errors.
+	LockLane(ctx context.Context, chain, signer, tenant, request string, ttl int64, limit int, only bool) (*Reservation, error)
 	// UnlockLane ends it if lockID is the holder's. False otherwise.
 	UnlockLane(ctx context.Context, chain, signer, tenant, lockID string) (bool, error)
 }

@@ -90,7 +90,9 @@ func viewHealth(h *txmgr.NonceHealth) Health {
 const reserveWait = 30 * time.Second
 
 func (s *Server) nonces() {
-	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces", "reserve", "Reserve the next nonce of an account", 423, 429), func(ctx context.Context, in *accountInput) (*reserved, error) {
+	reserve := operation(access.RoleSend, http.MethodPost, "/v1/nonces", "reserve", "Reserve the next nonce of an account", 423, 429)
+	reserve.Description += " While somebody has the account alone, the answer is 423."
+	register(s, reserve, func(ctx context.Context, in *accountInput) (*reserved, error) {
 		ctx, cancel := context.WithTimeout(ctx, reserveWait)
 		defer cancel()
 		r, err := s.Manager.Acquire(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address)
@@ -118,7 +120,10 @@ func (s *Server) nonces() {
 		out.Body.Recycled = done
 		return out, nil
 	})
-	register(s, operation(access.RoleSend, http.MethodPost, "/v1/nonces/lock", "lock", "Have an account alone, with its next nonce", 423), func(ctx context.Context, in *lockInput) (*reserved, error) {
+	lock := operation(access.RoleSend, http.MethodPost, "/v1/nonces/lock", "lock", "Have an account alone, with its next nonce", 423, 429)
+	lock.Description += " Until the lock is ended, or its time has passed (`expiresAt`), nobody gets another nonce of the account: a reservation, a second lock and a transaction" +
+		" without a reservation get 423, and intents wait. What has its nonce already goes on. The nonce of the lock is a reservation, which counts for the tenant's maximum; its id is the lock's."
+	register(s, lock, func(ctx context.Context, in *lockInput) (*reserved, error) {
 		ctx, cancel := context.WithTimeout(ctx, reserveWait)
 		defer cancel()
 		r, err := s.Manager.Lock(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address, in.Body.RequestID)

@@ -115,7 +115,7 @@ func (s *Server) transactions() {
 	batch.DefaultStatus, batch.MaxBodyBytes = http.StatusAccepted, 8<<20
 	register(s, batch, s.batch)
 	register(s, operation(access.RoleSend, http.MethodPost, "/v1/transactions/simulate", "simulate", "What would happen, and the maximum cost"), s.simulate)
-	raw := operation(access.RoleSend, http.MethodPost, "/v1/transactions/raw", "sendRaw", "Hand over a transaction that the caller signed", 409, 410, 429)
+	raw := operation(access.RoleSend, http.MethodPost, "/v1/transactions/raw", "sendRaw", "Hand over a transaction that the caller signed", 409, 410, 423, 429)
 	raw.DefaultStatus = http.StatusAccepted
 	register(s, raw, s.raw)
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/transactions/{id}", "transaction", "What became of an intent", 404), func(ctx context.Context, in *byID) (*one, error) {

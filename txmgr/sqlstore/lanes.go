@@ -64,6 +64,7 @@ func lanesWhere(ctx context.Context, tx *ledger.Tx, condition string, args ...an
 		var chainNonce, next int64
 		err := r.Scan(append(laneTargets(l, &pools, &chainNonce, &next), &l.Pending, &l.Oldest, &l.Gaps, &l.Owner, &l.Term)...)
 		l.Pools, l.ChainNonce, l.NextNonce = poolsOf(pools), uint64(chainNonce), uint64(next)
+		l.Locked = locked(l, now)
 		if l.LastSeen > 0 {
 			l.Unseen = time.Duration(max(now-l.LastSeen, 0)) * time.Microsecond
 		}

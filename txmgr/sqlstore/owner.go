@@ -30,7 +30,7 @@ func (s *Store) Assign(ctx context.Context, f lease.Fence, chain, signer string,
 	var done []txmgr.Assignment
 	err := s.owned(ctx, f, chain, signer, func(tx *ledger.Tx, now int64, lane *txmgr.Lane) error {
 		done = nil
-		if !lane.Enabled || lane.Draining || lane.Halted != "" || !lane.Known {
+		if !lane.Enabled || lane.Draining || lane.Halted != "" || !lane.Known || locked(lane, now) {
 			return nil
 		}
 		if killed, err := laneKilled(ctx, tx, lane); err != nil || killed {

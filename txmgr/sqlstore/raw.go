@@ -76,6 +76,9 @@ func rawSlot(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, in
 		if attempt.Nonce != lane.NextNonce {
 			return nil, 0, conflict
 		}
+		if locked(lane, now) {
+			return nil, 0, txmgr.ErrLocked
+		}
 		lane.NextNonce++
 		slot = &txmgr.Slot{Nonce: attempt.Nonce, Holder: txmgr.HolderIntent, Intent: intent.ID}
 		return slot, 1, saveCounters(ctx, tx, lane)
@@ -105,6 +108,9 @@ func rawSlot(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, in
 		}
 		if late > 0 {
 			return nil, 0, conflict
+		}
+		if locked(lane, now) {
+			return nil, 0, txmgr.ErrLocked
 		}
 	case txmgr.HolderIntent:
 		return rawReplacement(ctx, tx, lane, slot, intent, conflict)

@@ -50,6 +50,9 @@ func (s *Store) Reserve(ctx context.Context, chain, signer, tenant string, ttl i
 			if err != nil {
 				return err
 			}
+			if locked(lane, now) {
+				return txmgr.ErrLocked
+			}
 			return reserve(ctx, tx, now, lane, all...)
 		})
 	})
@@ -58,6 +61,10 @@ func (s *Store) Reserve(ctx context.Context, chain, signer, tenant string, ttl i
 	}
 	return want.taken, want.err
 }
+
+// locked reports whether a caller has a lane alone. Nobody but the holder knows the lock's id, and the calls for nonces do
+// not take it, so the holder's own calls are refused, too: it has the nonce that came with the lock.
+func locked(lane *txmgr.Lane, now int64) bool { return lane.LockUntil > now }
 
 // reserve gives each call its nonce or its error. An error that it returns is all of theirs.
 func reserve(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, all ...*wanted) error {
@@ -263,18 +270,18 @@ func (s *Store) Expire(ctx context.Context) ([]txmgr.Reservation, error) {
 	return ended, err
 }
 
-// LockLane lets one caller have a lane and its next nonce.
-func (s *Store) LockLane(ctx context.Context, chain, signer, tenant, request string, ttl int64, only bool) (*txmgr.Reservation, error) {
+// LockLane lets one caller have a lane alone, with its next nonce.
+func (s *Store) LockLane(ctx context.Context, chain, signer, tenant, request string, ttl int64, limit int, only bool) (*txmgr.Reservation, error) {
 	var taken *txmgr.Reservation
 	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
 		lane, err := laneRow(ctx, tx, chain, signer)
 		if err != nil {
 			return err
 		}
-		if lane.LockUntil > now {
+		if locked(lane, now) {
 			return txmgr.ErrLocked
 		}
-		want := &wanted{tenant: tenant, ttl: ttl, only: only}
+		want := &wanted{tenant: tenant, ttl: ttl, limit: limit, only: only}
 		if err := reserve(ctx, tx, now, lane, want); err != nil {
 			return err
 		}

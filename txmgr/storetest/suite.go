@@ -179,6 +179,8 @@ func Run(t *testing.T, h Harness) {
 		"reservations":            testReservations,
 		"reservations at once":    testReservationsAtOnce,
 		"locks":                   testLock,
+		"locked out":              testLockedOut,
+		"locks are capped":        testLockCap,
 		"views":                   testViews,
 		"a chain's final block":   testChain,
 	} {
