@@ -7,7 +7,10 @@ import (
 	"io"
 	"math/big"
 	"net/http"
+	"reflect"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"lockstep/internal/access"
 	"lockstep/txmgr"
@@ -21,19 +24,27 @@ const maxOlderBody = 1 << 20
 type olderAccount struct {
 	Address   string  `json:"address"`
 	NetworkID ChainID `json:"networkId"`
-	RequestID string  `json:"requestId"`
-	LockID    string  `json:"lockId"`
-	Nonce     *Number `json:"nonce"`
+	RequestID string  `json:"requestId,omitempty" doc:"Of lock."`
+	LockID    string  `json:"lockId,omitempty" doc:"Of unlock, which needs it."`
+	Nonce     *Number `json:"nonce,omitempty" doc:"Of recycle, which needs it."`
 }
 
 type olderSend struct {
-	From      string    `json:"from"`
-	To        string    `json:"to"`
-	Value     *Quantity `json:"value"`
-	Data      Bytes     `json:"data"`
-	GasLimit  Number    `json:"gasLimit"`
+	From      string    `json:"from,omitempty"`
+	To        string    `json:"to,omitempty"`
+	Value     *Quantity `json:"value,omitempty"`
+	Data      Bytes     `json:"data,omitempty"`
+	GasLimit  Number    `json:"gasLimit,omitempty"`
 	NetworkID ChainID   `json:"networkId"`
-	RawTx     Bytes     `json:"rawTx"`
+}
+
+type olderRaw struct {
+	NetworkID ChainID `json:"networkId"`
+	RawTx     Bytes   `json:"rawTx"`
+}
+
+type olderNetwork struct {
+	NetworkID ChainID `json:"networkId"`
 }
 
 type olderNonce struct {
@@ -91,16 +102,18 @@ type olderError struct {
 }
 
 func (s *Server) older(mux *http.ServeMux) {
-	account := func(path string, handle func(context.Context, olderAccount) (any, error)) {
-		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { answerOlder(s, w, r, access.RoleSend, handle) })
+	olderCall(s, mux, "/evm/address/nonce", "olderNonce", "Reserve the next nonce of an account", olderNonce{}, s.olderNonce)
+	olderCall(s, mux, "/evm/address/nonce/recycle", "olderRecycle", "Give a nonce back that was not used", olderRecycled{}, s.olderRecycle)
+	olderCall(s, mux, "/evm/address/nonce/lock", "olderLock", "Have an account alone, with its next nonce", olderLock{}, s.olderLock)
+	olderCall(s, mux, "/evm/address/nonce/unlock", "olderUnlock", "End a lock", olderUnlocked{}, s.olderUnlock)
+	olderCall(s, mux, "/evm/getCurrentFee", "olderFee", "What a transaction costs now", olderFee{}, s.olderFee)
+	raw := olderCall(s, mux, "/evm/transaction/sendRaw", "olderSendRaw", "Hand over a transaction that the caller signed", olderHash{}, s.olderRaw)
+	raw.Responses["409"] = &huma.Response{Description: "The nonce is not the one that can be used", Content: s.olderContent(olderConflict{})}
+	olderCall(s, mux, "/evm/transaction/send", "olderSend", "Hand over an intent", olderSent{}, s.olderSend)
+	op := s.describeOlder(access.RoleRead, http.MethodGet, "/evm/nonce/health", "olderHealth", "What an account's nonces look like", olderHealth{})
+	for _, name := range []string{"networkId", "address"} {
+		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "query", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
 	}
-	account("/evm/address/nonce", s.olderNonce)
-	account("/evm/address/nonce/recycle", s.olderRecycle)
-	account("/evm/address/nonce/lock", s.olderLock)
-	account("/evm/address/nonce/unlock", s.olderUnlock)
-	account("/evm/getCurrentFee", s.olderFee)
-	mux.HandleFunc("POST /evm/transaction/sendRaw", func(w http.ResponseWriter, r *http.Request) { answerOlder(s, w, r, access.RoleSend, s.olderRaw) })
-	mux.HandleFunc("POST /evm/transaction/send", func(w http.ResponseWriter, r *http.Request) { answerOlder(s, w, r, access.RoleSend, s.olderSend) })
 	mux.HandleFunc("GET /evm/nonce/health", func(w http.ResponseWriter, r *http.Request) {
 		if err := access.Allowed(r.Context(), access.RoleRead); err != nil {
 			s.failOlder(w, r, err)
@@ -118,6 +131,35 @@ func (s *Server) older(mux *http.ServeMux) {
 			Address: v.Address, TrackedNonce: v.TrackedNonce, ChainNonce: v.ChainNonce, PendingCount: v.PendingCount, OldestPendingAge: v.OldestPendingAge, GapCount: v.GapCount,
 		})
 	})
+}
+
+// olderCall adds a call with a body to the mux, and to the document.
+func olderCall[In any](s *Server, mux *http.ServeMux, path, id, summary string, out any, handle func(context.Context, In) (any, error)) *huma.Operation {
+	var in In
+	op := s.describeOlder(access.RoleSend, http.MethodPost, path, id, summary, out)
+	op.RequestBody = &huma.RequestBody{Required: true, Content: s.olderContent(in)}
+	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { answerOlder(s, w, r, access.RoleSend, handle) })
+	return op
+}
+
+// describeOlder adds a call to the document. The library serves none of them: their errors have a form of their own.
+func (s *Server) describeOlder(role access.Role, method, path, id, summary string, out any) *huma.Operation {
+	op := operation(role, method, path, id, summary)
+	op.Tags = []string{"older"}
+	op.Responses = map[string]*huma.Response{
+		"200":     {Description: "OK", Content: s.olderContent(out)},
+		"default": {Description: "Error", Content: s.olderContent(olderError{})},
+	}
+	s.api.OpenAPI().AddOperation(&op)
+	return &op
+}
+
+func (s *Server) olderContent(of any) map[string]*huma.MediaType {
+	schema := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(of), true, "")
+	if member := s.api.OpenAPI().Components.Schemas.SchemaFromRef(schema.Ref); member != nil {
+		member.AdditionalProperties = true // members that nobody knows are passed over, and answers may get more
+	}
+	return map[string]*huma.MediaType{"application/json": {Schema: schema}}
 }
 
 // answerOlder reads a body, asks, and writes the answer.
@@ -204,7 +246,7 @@ func (s *Server) olderUnlock(ctx context.Context, in olderAccount) (any, error) 
 	return olderUnlocked{done}, err
 }
 
-func (s *Server) olderFee(ctx context.Context, in olderAccount) (any, error) {
+func (s *Server) olderFee(ctx context.Context, in olderNetwork) (any, error) {
 	market, err := s.Manager.Fees(ctx, string(in.NetworkID))
 	if err != nil {
 		return nil, err
@@ -223,7 +265,7 @@ func (s *Server) olderFee(ctx context.Context, in olderAccount) (any, error) {
 	return olderFee{GasPrice: text(new(big.Int).Add(market.BaseFee, fees.Tip)), MaxFeePerGas: text(fees.Max), MaxPriorityFeePerGas: text(fees.Tip)}, nil
 }
 
-func (s *Server) olderRaw(ctx context.Context, in olderSend) (any, error) {
+func (s *Server) olderRaw(ctx context.Context, in olderRaw) (any, error) {
 	intent, err := s.Manager.Raw(ctx, txmgr.RawRequest{Tenant: caller(ctx).Tenant, Chain: string(in.NetworkID), Origin: "raw", Raw: in.RawTx})
 	if errors.Is(err, txmgr.ErrDuplicate) && intent != nil {
 		err = nil // the same bytes again: the same answer

@@ -121,6 +121,9 @@ func TestRoles(t *testing.T) {
 			path = rest + "/{id}"
 		}
 		known[strings.ToLower(op.method)+" "+path] = true
+		if _, described := paths.Paths[path][strings.ToLower(op.method)]; !described && path != "/metrics" {
+			t.Errorf("%s %s is not in the document", op.method, path)
+		}
 	}
 	for path, methods := range paths.Paths {
 		for method := range methods {
