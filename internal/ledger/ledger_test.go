@@ -451,3 +451,41 @@ func TestNotify(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCommittedMeansDurable asks open connections what the databases do at a commit. A PostgreSQL server whose sessions would not wait for the
+// disk is told to wait in each transaction that writes.
+func TestCommittedMeansDurable(t *testing.T) {
+	both(t, func(t *testing.T, url string) {
+		settings := map[string]string{"PRAGMA synchronous": "2", "PRAGMA journal_mode": "wal"}
+		if strings.HasPrefix(url, "postgres") {
+			settings = map[string]string{"SHOW synchronous_commit": "on"}
+			separator := "?"
+			if strings.Contains(url, "?") {
+				separator = "&"
+			}
+			url += separator + "synchronous_commit=off"
+		}
+		db := opened(t, url)
+		if db.Dialect() == Postgres {
+			var before string
+			if err := db.read.QueryRowContext(t.Context(), "SHOW synchronous_commit").Scan(&before); err != nil || before != "off" {
+				t.Fatalf("the session has synchronous_commit %q, %v", before, err)
+			}
+		}
+		for question, want := range settings {
+			err := db.Write(t.Context(), func(tx *Tx) error {
+				var got string
+				if _, err := tx.One(t.Context(), question, nil, &got); err != nil {
+					return err
+				}
+				if got != want {
+					t.Errorf("%s: %q, want %q", question, got, want)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
