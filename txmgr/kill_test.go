@@ -2,6 +2,7 @@ package txmgr_test
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"lockstep/txmgr"
@@ -78,4 +79,70 @@ func TestKillSwitchOfSigner(t *testing.T) {
 	}
 	m.mined(assigned, txmgr.StatusConfirmed)
 	m.once(sent, assigned, other)
+}
+
+// signedAndAssigned has one intent that is sent and one with a nonce and no signature; then the keys are open again.
+func signedAndAssigned(f *fleet) (m *member, sent, assigned string, open *atomic.Bool) {
+	f.Helper()
+	open = f.lockKeys()
+	open.Store(true)
+	m = f.begin("one")
+	sent = m.submit()
+	m.reaches(sent, txmgr.StatusBroadcast)
+	open.Store(false)
+	assigned = m.submit()
+	m.reaches(assigned, txmgr.StatusAssigned)
+	return m, sent, assigned, open
+}
+
+// TestKillSwitchOfAll turns everything off: nothing is accepted or signed, what is sent is followed to its end, and all goes on
+// afterwards.
+func TestKillSwitchOfAll(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	m, sent, assigned, open := signedAndAssigned(f)
+	off := func(on bool) {
+		t.Helper()
+		if err := m.m.Kill(t.Context(), txmgr.ScopeAll, "test", "a test", on); err != nil {
+			t.Fatal(err)
+		}
+	}
+	off(true)
+	open.Store(true)
+	if _, err := m.m.Submit(t.Context(), request()); !errors.Is(err, txmgr.ErrKilled) {
+		t.Errorf("an intent: %v", err)
+	}
+	if _, err := m.m.Acquire(t.Context(), "", "pool", "alice.test"); !errors.Is(err, txmgr.ErrKilled) {
+		t.Errorf("a reservation: %v", err)
+	}
+	m.mined(sent, txmgr.StatusConfirmed)
+	m.asksOn()
+	if got := m.get(assigned); len(got.Attempts) != 0 {
+		t.Errorf("while all is off, something was signed: the intent is %s", got.Status)
+	}
+	off(false)
+	m.mined(assigned, txmgr.StatusConfirmed)
+	m.once(sent, assigned)
+}
+
+// TestDisabled: with RELAYER_ENABLED=false a manager refuses intents and signs nothing; what is signed it follows to its end.
+func TestDisabled(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	m, sent, assigned, open := signedAndAssigned(f)
+	m.stop()
+	open.Store(true)
+	f.settings.Enabled = false
+	m = f.begin("one")
+	if _, err := m.m.Submit(t.Context(), request()); !errors.Is(err, txmgr.ErrKilled) {
+		t.Errorf("an intent: %v", err)
+	}
+	m.mined(sent, txmgr.StatusConfirmed)
+	m.asksOn()
+	if got := m.get(assigned); len(got.Attempts) != 0 {
+		t.Errorf("a manager that is not enabled has signed: the intent is %s", got.Status)
+	}
+	m.stop()
+	f.settings.Enabled = true
+	m = f.begin("one")
+	m.mined(assigned, txmgr.StatusConfirmed)
+	m.once(sent, assigned)
 }

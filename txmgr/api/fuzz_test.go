@@ -49,6 +49,7 @@ func FuzzOlder(f *testing.F) {
 		if in, err := decodeOlder[olderSend](strings.NewReader(string(raw))); err == nil && in.Value != nil && in.Value.Int != nil && (in.Value.Int.Sign() < 0 || in.Value.Int.BitLen() > 256) {
 			t.Fatalf("a value of %s", in.Value.Int)
 		}
+		_, _ = decodeOlder[olderRaw](strings.NewReader(string(raw)))
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -94,6 +95,30 @@ func TestTransactionsAreFound(t *testing.T) {
 	}
 	if a := w.get("/v1/transactions/none"); a.status != 404 || a.code(t) != "NOT_FOUND" || a.header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("what is not there: %d %s %s", a.status, a.header.Get("Content-Type"), a.body)
+	}
+}
+
+func TestTransactionsAreFoundByStatus(t *testing.T) {
+	w := start(t, nil)
+	mined := w.post("/v1/transactions?wait=confirmed&timeout=50s", pay(1)).transaction(t)
+	if a := w.post("/v1/signers/1337/"+signer.Hex()+"/pause", ""); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	waiting, ended := w.post("/v1/transactions", pay(2)).transaction(t), w.post("/v1/transactions", pay(3)).transaction(t)
+	w.post("/v1/transactions/"+ended.ID+"/cancel", "").transaction(t)
+	for status, want := range map[string]string{"confirmed": mined.ID, "accepted": waiting.ID, "cancelled": ended.ID, "failed": ""} {
+		var list struct{ Transactions []api.Transaction }
+		w.get("/v1/transactions?status="+status).into(t, &list)
+		var ids []string
+		for _, tx := range list.Transactions {
+			ids = append(ids, tx.ID)
+		}
+		if got := strings.Join(ids, " "); got != want {
+			t.Errorf("%s found %q, want %q", status, got, want)
+		}
+	}
+	if a := w.get("/v1/transactions?status=lost"); a.status != http.StatusUnprocessableEntity {
+		t.Errorf("a status that there is not: %d %s", a.status, a.body)
 	}
 }
 
