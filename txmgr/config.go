@@ -41,7 +41,7 @@ type Config struct {
 	MaxReservations int `env:"TXM_MAX_RESERVATIONS" envDefault:"1000"`
 	// Maximum of bytes of a transaction's data.
 	MaxData int `env:"TXM_MAX_DATA" envDefault:"131072"`
-	// How long final transactions are kept. Their idempotency keys are kept for ever.
+	// How long final transactions are kept, and what is over besides: nonces that others used, reservations, budgets of days. Idempotency keys are kept for ever.
 	Retention envx.Millis `env:"TXM_RETENTION" envDefault:"720h"`
 	// Successors of an orderKey may go to another signer when the predecessor is mined
 	// (false) or only when its block is final (true).

@@ -134,10 +134,15 @@ func (m *Manager) forget(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for range 20 { // bounded work a turn
-		n, err := m.store.Forget(ctx, now-m.c.Retention.Duration().Microseconds(), 500)
-		if err != nil || n == 0 {
-			return err
+	for _, some := range []func(context.Context, int64, int) (int, error){m.store.Forget, m.store.Tidy} {
+		for range 20 { // bounded work a turn
+			n, err := some(ctx, now-m.c.Retention.Duration().Microseconds(), 500)
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				break
+			}
 		}
 	}
 	return nil

@@ -294,8 +294,13 @@ type OperatorStore interface {
 	// Audit writes a line that is never changed.
 	Audit(ctx context.Context, actor, action, subject, body string) error
 	// Forget deletes what became final before a time, at most limit intents, and leaves the
-	// tombstones of their keys. It returns how many.
+	// tombstones of their keys. It leaves an intent alone that has an attempt in a slot which is
+	// not final. It returns how many.
 	Forget(ctx context.Context, before int64, limit int) (int, error)
+	// Tidy deletes what is over, is older than a time and belongs to no intent, at most limit rows of each: slots that
+	// somebody else's transactions used or that were filled, reservations, nonce.gap events, and
+	// budgets of days for which nothing is held. A reservation stays while its nonce may be given again. It returns how many.
+	Tidy(ctx context.Context, before int64, limit int) (int, error)
 	// OnEnded sets what gets each intent that this process has given its fate, once that is durable, and only then.
 	// It is set before the store is used.
 	OnEnded(f func(*Intent))

@@ -76,6 +76,9 @@ func (s *Store) ResetChain(ctx context.Context, chain, actor, identity string) e
 		if _, err := tx.Exec(ctx, "UPDATE reservations SET status = 'expired' WHERE chain = $1 AND status = 'held'", chain); err != nil {
 			return err
 		}
+		if _, err := tx.Exec(ctx, "UPDATE slots SET final = TRUE WHERE chain = $1 AND era < $2 AND NOT final", chain, state.Era); err != nil {
+			return err
+		}
 		open, err := intentsWhere(ctx, tx, "chain = $1 AND NOT final AND status <> 'accepted' ORDER BY seq"+tx.ForUpdate(), chain)
 		if err != nil {
 			return err
@@ -129,38 +132,4 @@ func (s *Store) Spent(ctx context.Context, scope, day string) (held, settled *bi
 		return err
 	})
 	return held, settled, err
-}
-
-// Forget deletes what became final before a time.
-func (s *Store) Forget(ctx context.Context, before int64, limit int) (int, error) {
-	var deleted int
-	err := s.db.Write(ctx, func(tx *ledger.Tx) error {
-		deleted = 0
-		var ids []any
-		err := tx.Query(ctx, "SELECT id FROM intents WHERE final AND updated_at < $1 ORDER BY seq LIMIT $2"+tx.SkipLocked(), []any{before, min(limit, 500)}, func(r ledger.Row) error {
-			var id string
-			err := r.Scan(&id)
-			ids = append(ids, id)
-			return err
-		})
-		if err != nil || len(ids) == 0 {
-			return err
-		}
-		deleted = len(ids)
-		in := ledger.List(1, len(ids))
-		for _, statement := range []string{
-			"UPDATE idempotency SET forgotten = TRUE, outcome = (SELECT status FROM intents WHERE id = idempotency.intent) WHERE intent IN " + in,
-			"DELETE FROM slots WHERE final AND intent IN " + in,
-			"DELETE FROM attempts WHERE intent IN " + in,
-			"DELETE FROM outbox WHERE seq > 0 AND subject IN " + in,
-			"DELETE FROM claims WHERE intent IN " + in,
-			"DELETE FROM intents WHERE id IN " + in,
-		} {
-			if _, err := tx.Exec(ctx, statement, ids...); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return deleted, err
 }

@@ -182,6 +182,12 @@ func Run(t *testing.T, h Harness) {
 		"locked out":              testLockedOut,
 		"locks are capped":        testLockCap,
 		"views":                   testViews,
+		"forget":                  testForget,
+		"forget what is filled":   testForgetFilled,
+		"forget after a reset":    testForgetReset,
+		"tidy slots":              testTidySlots,
+		"tidy reservations":       testTidyReservations,
+		"tidy the rest":           testTidyRest,
 		"a chain's final block":   testChain,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, h.room(t)) })

@@ -1,0 +1,299 @@
+package storetest
+
+import (
+	"errors"
+	"math/big"
+	"slices"
+	"testing"
+
+	"lockstep/internal/ledger"
+	"lockstep/txmgr"
+)
+
+const hour = 3_600_000_000
+
+// now is the database's clock.
+func (r *room) now() int64 {
+	r.t.Helper()
+	at, err := r.Now(r.t.Context())
+	r.no(err)
+	return at
+}
+
+// count asks how many rows there are. The query is the program's.
+func (r *room) count(query string, args ...any) (n int) {
+	r.t.Helper()
+	r.no(r.db.Read(r.t.Context(), func(tx *ledger.Tx) error {
+		_, err := tx.One(r.t.Context(), query, args, &n)
+		return err
+	}))
+	return n
+}
+
+func (r *room) forgets(before int64, want int) {
+	r.t.Helper()
+	n, err := r.Forget(r.t.Context(), before, 100)
+	r.no(err)
+	if n != want {
+		r.t.Fatalf("%d intents are forgotten, want %d", n, want)
+	}
+}
+
+// testForget: what is final and old enough goes, and leaves its key; all else stays whole.
+func testForget(t *testing.T, r *room) {
+	ctx := t.Context()
+	before := r.now()
+	done, sent, waiting := intent("k", "x"), intent("", "y"), intent("", "z")
+	for _, i := range []*txmgr.Intent{done, sent} {
+		r.accept(i)
+		nonce := r.assign(i)[0].Slot.Nonce
+		r.commit(attempt(i, nonce, 1, txmgr.PurposeIntent))
+		r.answer(attempt(i, nonce, 1, txmgr.PurposeIntent), "")
+	}
+	r.accept(waiting)
+	r.mine(attempt(done, 0, 1, txmgr.PurposeIntent), 3, true, true)
+	r.forgets(before, 0) // not old enough
+	later := r.now() + hour
+	r.forgets(later, 1)
+	r.forgets(later, 0)
+	_, err := r.Get(ctx, "", done.ID)
+	r.is(err, txmgr.ErrNotFound)
+	_, err = r.ByKey(ctx, tenant, "k", "")
+	r.is(err, txmgr.ErrForgotten)
+	_, err = r.Accept(ctx, []*txmgr.Intent{intent("k", "x")})
+	r.is(err, txmgr.ErrForgotten)
+	for what, n := range map[string]int{
+		"slots":    r.count("SELECT count(*) FROM slots WHERE nonce = 0"),
+		"attempts": r.count("SELECT count(*) FROM attempts WHERE intent = $1", done.ID),
+	} {
+		if n != 0 {
+			t.Errorf("%d %s of a forgotten intent are left", n, what)
+		}
+	}
+	if got := r.status(sent.ID, txmgr.StatusBroadcast); len(got.Attempts) != 1 || len(got.Timeline) == 0 {
+		t.Errorf("of an intent without a fate %d attempts and %d events are left", len(got.Attempts), len(got.Timeline))
+	}
+	r.status(waiting.ID, txmgr.StatusAccepted)
+	if lane := r.lane(); lane.NextNonce != 2 || lane.Pending != 1 {
+		t.Errorf("next nonce %d, pending %d; want 2 and 1", lane.NextNonce, lane.Pending)
+	}
+}
+
+// testForgetFilled: an intent that ended stays while the fill of its nonce is on its way, whose bytes are in its name.
+func testForgetFilled(t *testing.T, r *room) {
+	i, above := intent("", "x"), intent("", "y")
+	r.accept(i, above)
+	r.assign(i, above)
+	refused := attempt(i, 0, 1, txmgr.PurposeIntent)
+	r.commit(refused)
+	r.answer(refused, txmgr.ClassFatal)
+	r.no(r.End(t.Context(), r.fence, i.ID, txmgr.StatusFailed, txmgr.Failure{Class: "fatal", Message: "no"}))
+	later := r.now() + hour
+	r.forgets(later, 0)
+	r.no(r.FillSlot(t.Context(), r.fence, txmgr.Slot{Chain: chain, Signer: signer, Nonce: 0}, i.ID))
+	fill := attempt(i, 0, 2, txmgr.PurposeFill)
+	r.commit(fill)
+	r.answer(fill, "")
+	r.forgets(later, 0)
+	line, err := r.Line(t.Context(), chain, signer)
+	r.no(err)
+	if got := len(line.Slots[0].Attempts); got != 2 {
+		t.Fatalf("%d attempts of the filled slot are left", got)
+	}
+	r.mine(fill, 3, true, true)
+	r.forgets(later, 1)
+}
+
+// testForgetReset: what was on its way when the chain was reset is over, and is forgotten.
+func testForgetReset(t *testing.T, r *room) {
+	i, _ := r.sent()
+	r.no(r.ResetChain(t.Context(), chain, "test", "another"))
+	r.status(i.ID, txmgr.StatusFailed)
+	r.forgets(r.now()+hour, 1)
+	if n := r.count("SELECT count(*) FROM slots"); n != 0 {
+		t.Errorf("%d slots of the chain before it was reset are left", n)
+	}
+}
+
+func (r *room) tidies(before int64, want int) {
+	r.t.Helper()
+	n, err := r.Tidy(r.t.Context(), before, 100)
+	r.no(err)
+	if n != want {
+		r.t.Fatalf("%d rows are tidied away, want %d", n, want)
+	}
+}
+
+// testTidySlots: a nonce that somebody else used goes when it is final, and is never given again; one that still waits stays.
+// So does a fill in nobody's name.
+func testTidySlots(t *testing.T, r *room) {
+	ctx := t.Context()
+	before := r.now()
+	r.no(r.Foreign(ctx, r.fence, chain, signer, []txmgr.Consumer{{Hash: "0xf0", Block: 4, BlockHash: "b4"}}, 0))
+	r.must(r.Reconcile(ctx, chain, signer, "test", 1, 2)) // nonce 1 waits
+	first, above := intent("", "x"), intent("", "y")
+	r.accept(first, above)
+	r.assign(first, above) // nonces 2 and 3
+	r.must(r.RequestCancel(ctx, tenant, first.ID))
+	r.no(r.FillSlot(ctx, r.fence, txmgr.Slot{Chain: chain, Signer: signer, Nonce: 2}, ""))
+	fill := attempt(first, 2, 1, txmgr.PurposeFill)
+	fill.Intent = ""
+	r.commit(fill)
+	later := r.now() + hour
+	r.tidies(before, 0)
+	r.tidies(later, 1)
+	r.mine(fill, 5, true, true)
+	r.tidies(later, 1)
+	if n := r.count("SELECT count(*) FROM slots"); n != 2 {
+		t.Errorf("%d slots are left, want those of nonces 1 and 3", n)
+	}
+	if n := r.count("SELECT count(*) FROM attempts"); n != 0 {
+		t.Errorf("%d attempts are left", n)
+	}
+	r.must(r.RequestCancel(ctx, tenant, above.ID)) // the end of the line moves back, but not over what is used
+	if lane := r.lane(); lane.NextNonce != 3 || lane.Pending != 1 {
+		t.Errorf("next nonce %d, pending %d; want 3 and 1", lane.NextNonce, lane.Pending)
+	}
+	var conflict *txmgr.NonceConflict
+	for _, nonce := range []uint64{0, 2} {
+		late := intent("", "raw")
+		late.Kind, late.Signer, late.Nonce = txmgr.KindRaw, signer, nonce
+		if _, err := r.AcceptRaw(ctx, late, *attempt(late, nonce, 1, txmgr.PurposeRaw), ""); !errors.As(err, &conflict) {
+			t.Errorf("a transaction with the used nonce %d: %v", nonce, err)
+		}
+	}
+}
+
+// exec changes the ledger as time does.
+func (r *room) exec(statement string, args ...any) {
+	r.t.Helper()
+	r.no(r.db.Write(r.t.Context(), func(tx *ledger.Tx) error {
+		_, err := tx.Exec(r.t.Context(), statement, args...)
+		return err
+	}))
+}
+
+// testTidyReservations: a reservation that ended goes when its nonce can never be given again. Before that it refuses late calls.
+func testTidyReservations(t *testing.T, r *room) {
+	ctx := t.Context()
+	reserve := func(ttl int64) *txmgr.Reservation {
+		t.Helper()
+		v, err := r.Reserve(ctx, chain, signer, tenant, ttl, 9, false)
+		r.no(err)
+		return v
+	}
+	raw := func(nonce uint64, reservation string) *txmgr.Attempt {
+		t.Helper()
+		i := intent("", "raw")
+		i.Kind, i.Signer, i.Nonce = txmgr.KindRaw, signer, nonce
+		a := attempt(i, nonce, 1, txmgr.PurposeRaw)
+		i.Hash = a.Hash
+		r.must(r.AcceptRaw(ctx, i, *a, reservation))
+		return a
+	}
+	left := func(want ...string) {
+		t.Helper()
+		var got []string
+		r.no(r.db.Read(ctx, func(tx *ledger.Tx) error {
+			got = nil
+			return tx.Query(ctx, "SELECT id FROM reservations", nil, func(row ledger.Row) error {
+				var id string
+				err := row.Scan(&id)
+				got = append(got, id)
+				return err
+			})
+		}))
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Fatalf("the reservations %v are left, want %v", got, want)
+		}
+	}
+	used, lost, above, held := reserve(hour), reserve(-1), reserve(hour), reserve(hour) // nonces 0 to 3
+	a, top := raw(0, used.ID), raw(2, above.ID)
+	r.must(r.Expire(ctx))
+	later := r.now() + 2*hour
+	r.tidies(later, 0)
+	r.mine(a, 3, true, true)
+	r.tidies(r.now(), 0) // not old enough
+	r.tidies(later, 1)
+	left(lost.ID, above.ID, held.ID)
+	// The free nonce is given again: a late call without an id is refused, since it was issued twice.
+	again := reserve(hour)
+	if again.Nonce != lost.Nonce {
+		t.Fatalf("the nonce %d was not given again: %d", lost.Nonce, again.Nonce)
+	}
+	r.tidies(later, 0)
+	if done, err := r.Recycle(ctx, tenant, "", chain, signer, lost.Nonce); err != nil || done {
+		t.Fatalf("a nonce that was issued twice was recycled without an id: %v, %v", done, err)
+	}
+	b := raw(again.Nonce, again.ID)
+	r.mine(b, 4, true, true)
+	r.mine(top, 4, true, true)
+	r.tidies(later, 3)
+	left(held.ID)
+	// What was taken back from the end of the line is given again.
+	if done, err := r.Recycle(ctx, tenant, held.ID, "", "", 0); err != nil || !done {
+		t.Fatalf("recycled: %v, %v", done, err)
+	}
+	r.tidies(later, 0)
+	left(held.ID)
+}
+
+// testTidyRest: budgets of days that are over and events of gaps go; what is held, younger, or an intent's stays, and so do the
+// lines of the audit log.
+func testTidyRest(t *testing.T, r *room) {
+	ctx := t.Context()
+	const stranger = "0x00000000000000000000000000000000000000bb"
+	r.must(r.AddLane(ctx, txmgr.Lane{Chain: chain, Signer: stranger}))
+	l, err := r.keep.Acquire(ctx, "txm:"+chain+":"+stranger)
+	r.no(err)
+	zero := uint64(0)
+	r.no(r.Observe(ctx, l.Fence(), chain, stranger, txmgr.Observation{NextNonce: &zero}))
+	r.must(r.Reserve(ctx, chain, stranger, tenant, -1, 9, false))
+	r.must(r.Reserve(ctx, chain, stranger, tenant, hour, 9, false))
+	r.must(r.Expire(ctx))
+	budget := func(day string) *txmgr.Intent {
+		i := intent("", day)
+		i.Holds = []txmgr.Hold{{Scope: "tenant/t1", Day: day, Amount: big.NewInt(60)}}
+		return i
+	}
+	over, open := budget("2001-01-30"), budget("2001-01-31")
+	future := budget("9999-12-31")
+	r.accept(over, open, future)
+	r.must(r.RequestCancel(ctx, tenant, over.ID))
+	r.must(r.RequestCancel(ctx, tenant, future.ID))
+	for waits := true; waits; { // for their cursors
+		r.must(r.Sequence(ctx))
+		waits = r.count("SELECT count(*) FROM outbox WHERE seq = 0") > 0
+	}
+	r.no(r.Audit(ctx, "me", "test", "subject", ""))
+	events := func(gaps, others int) {
+		t.Helper()
+		list, err := r.Events(ctx, 0, 100)
+		r.no(err)
+		got := 0
+		for _, e := range list {
+			if e.Kind == "nonce.gap" {
+				got++
+			}
+		}
+		if got != gaps || len(list)-got != others {
+			t.Errorf("%d events of gaps and %d others are left, want %d and %d", got, len(list)-got, gaps, others)
+		}
+	}
+	events(1, 5)
+	lines := r.count("SELECT count(*) FROM audit_log")
+	r.tidies(r.now()-hour, 1) // the budget of 2001
+	if days := r.count("SELECT count(*) FROM spend"); days != 2 {
+		t.Errorf("the budgets of %d days are left, want those of two", days)
+	}
+	events(1, 5)
+	r.tidies(r.now()+hour/2, 1)
+	events(0, 5)
+	if n := r.count("SELECT count(*) FROM audit_log"); n != lines {
+		t.Errorf("%d of %d lines of the audit log are left", n, lines)
+	}
+	r.must(r.RequestCancel(ctx, tenant, open.ID)) // its budget is there
+	r.tidies(r.now()-hour, 1)
+}
