@@ -39,9 +39,27 @@ func (c Config) usable(lane *Lane, kills map[string]string) string {
 		// What is pending is offered again, and the first success ends the streak.
 		return "errors in a row: " + lane.LastError
 	case lane.MinBalance != nil && lane.MinBalance.Sign() > 0 && (lane.Balance == nil || lane.Balance.Cmp(lane.MinBalance) < 0):
-		return "low balance"
+		return "low balance: it holds less than " + lane.MinBalance.String()
 	case LaneKilled(kills, lane.Chain, lane.Signer):
 		return "the kill switch is on"
+	default:
+		return ""
+	}
+}
+
+// PassedOver says why a signer gets no new intents, as far as this process knows: "" if it gets some, and of an account
+// whose callers sign. kills are the switches that are on, as Kills returns them.
+func (m *Manager) PassedOver(lane *Lane, kills map[string]string) string {
+	why := m.c.usable(lane, kills)
+	switch {
+	case !lane.Ours:
+		return ""
+	case why != "":
+		return why
+	case !m.c.Enabled:
+		return "RELAYER_ENABLED is false at the process that was asked"
+	case lane.Owner == "":
+		return "no process owns it at the moment"
 	default:
 		return ""
 	}

@@ -2,6 +2,8 @@ package txmgr
 
 import (
 	"fmt"
+	"math/big"
+	"strings"
 	"testing"
 )
 
@@ -103,6 +105,42 @@ func TestWindow(t *testing.T) {
 	} {
 		if got := window(&row.lane, row.traits, row.setting); got != row.want {
 			t.Errorf("with %+v and the setting %d the window is %d, want %d", row.traits, row.setting, got, row.want)
+		}
+	}
+}
+
+// TestPassedOver: a signer that gets no intents says why, whatever the reason is.
+func TestPassedOver(t *testing.T) {
+	config := Defaults()
+	disabled := config
+	disabled.Enabled = false
+	for want, row := range map[string]struct {
+		config Config
+		change func(*Lane)
+		kills  map[string]string
+	}{
+		"":                                  {config, func(*Lane) {}, nil},
+		"paused: tired":                     {config, func(l *Lane) { l.Enabled, l.PausedReason = false, "tired" }, nil},
+		"draining":                          {config, func(l *Lane) { l.Draining = true }, nil},
+		"halted: restored":                  {config, func(l *Lane) { l.Halted = "restored" }, nil},
+		"its nonce is not known":            {config, func(l *Lane) { l.Known = false }, nil},
+		"a caller has it alone":             {config, func(l *Lane) { l.Locked = true }, nil},
+		"stale":                             {config, func(l *Lane) { l.Unseen = config.staleAfter() + 1 }, nil},
+		"errors in a row: no":               {config, func(l *Lane) { l.Streak, l.Pending, l.LastError = config.ErrorStreak, 1, "no" }, nil},
+		"low balance: it holds less than 8": {config, func(l *Lane) { l.Balance, l.MinBalance = big.NewInt(7), big.NewInt(8) }, nil},
+		"the kill switch is on":             {config, func(*Lane) {}, map[string]string{ScopeAll: "x"}},
+		"RELAYER_ENABLED is false":          {disabled, func(*Lane) {}, nil},
+		"no process owns it":                {config, func(l *Lane) { l.Owner = "" }, nil},
+	} {
+		lane := &Lane{Chain: "1", Signer: "signer", Ours: true, Enabled: true, Known: true, Owner: "one"}
+		row.change(lane)
+		m := &Manager{c: row.config}
+		if got := m.PassedOver(lane, row.kills); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("a signer that is passed over because %q says %q", want, got)
+		}
+		lane.Ours = false
+		if got := m.PassedOver(lane, row.kills); got != "" {
+			t.Errorf("an account whose callers sign says %q", got)
 		}
 	}
 }

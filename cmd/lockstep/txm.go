@@ -218,6 +218,8 @@ func printSigners(out io.Writer, list []client.Signer) error {
 			state = "paused: " + s.PausedReason
 		case s.Draining:
 			state = "draining"
+		case s.PassedOver != "":
+			state = "passed over: " + s.PassedOver
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", s.Chain, s.Address, state, s.NextNonce, s.ChainNonce, s.Pending, s.Gaps, orDash(s.Balance), orDash(s.Owner))
 	}

@@ -19,6 +19,7 @@ type Signer struct {
 	PausedReason string    `json:"pausedReason,omitempty"`
 	Draining     bool      `json:"draining"`
 	Halted       string    `json:"halted,omitempty" doc:"Why nothing is signed until an operator reconciles."`
+	PassedOver   string    `json:"passedOver,omitempty" doc:"Why it gets no new intents, in words; none if it gets some."`
 	ChainNonce   uint64    `json:"chainNonce"`
 	NextNonce    uint64    `json:"nextNonce"`
 	Pending      int       `json:"pending"`
@@ -33,11 +34,12 @@ type Signer struct {
 	Term         int64     `json:"term,omitempty"`
 }
 
-func viewSigner(l *txmgr.Lane) Signer {
+func (s *Server) viewSigner(l *txmgr.Lane, kills map[string]string) Signer {
 	return Signer{
 		Chain: l.Chain, Address: l.Signer, Ours: l.Ours, Pools: l.Pools, Enabled: l.Enabled, PausedReason: l.PausedReason, Draining: l.Draining, Halted: l.Halted,
 		ChainNonce: l.ChainNonce, NextNonce: l.NextNonce, Pending: l.Pending, OldestAt: moment(l.Oldest), Gaps: l.Gaps, Balance: quantity(l.Balance), MinBalance: quantity(l.MinBalance),
 		ErrorStreak: l.Streak, LastError: l.LastError, LastSeen: moment(l.LastSeen), Owner: l.Owner, Term: l.Term,
+		PassedOver: s.Manager.PassedOver(l, kills),
 	}
 }
 
@@ -128,17 +130,21 @@ func (s *Server) operators() {
 		if err != nil {
 			return nil, err
 		}
+		kills, err := s.Manager.Kills(ctx)
+		if err != nil {
+			return nil, err
+		}
 		out := &signersOut{}
 		out.Body.Signers = make([]Signer, 0, len(lanes))
 		for _, l := range lanes {
-			out.Body.Signers = append(out.Body.Signers, viewSigner(l))
+			out.Body.Signers = append(out.Body.Signers, s.viewSigner(l, kills))
 		}
 		return out, nil
 	})
 	add := operation(access.RoleAdmin, http.MethodPost, "/v1/signers", "addSigner", "Make an account a signer of a chain")
 	add.Description = "A request never contains a key. If this process has the account's key, the manager signs for it on the chain and in the pools. Otherwise callers sign themselves."
 	register(s, add, func(ctx context.Context, in *addSignerInput) (*signerOut, error) {
-		return signerAnswer(s.Manager.AddAccount(ctx, string(in.Body.Chain), in.Body.Address, caller(ctx).Name, in.Body.Pools...))
+		return s.changed(ctx)(s.Manager.AddAccount(ctx, string(in.Body.Chain), in.Body.Address, caller(ctx).Name, in.Body.Pools...))
 	})
 	type change = func(context.Context, SignerPath, string) (*txmgr.Lane, error)
 	for _, verb := range []struct {
@@ -153,7 +159,7 @@ func (s *Server) operators() {
 		}},
 	} {
 		register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/"+verb.name, verb.name, verb.summary), func(ctx context.Context, in *SignerPath) (*signerOut, error) {
-			return signerAnswer(verb.do(ctx, *in, caller(ctx).Name))
+			return s.changed(ctx)(verb.do(ctx, *in, caller(ctx).Name))
 		})
 	}
 	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/pause", "pause", "Give a signer nothing new"), func(ctx context.Context, in *pauseInput) (*signerOut, error) {
@@ -161,14 +167,14 @@ func (s *Server) operators() {
 		if in.Body != nil && in.Body.Reason != "" {
 			reason = in.Body.Reason
 		}
-		return signerAnswer(s.Manager.Pause(ctx, in.Chain, in.Address, caller(ctx).Name, reason))
+		return s.changed(ctx)(s.Manager.Pause(ctx, in.Chain, in.Address, caller(ctx).Name, reason))
 	})
 	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/reconcile", "reconcile", "End a signer's halt after its cause was found"), func(ctx context.Context, in *reconcileInput) (*signerOut, error) {
 		var o txmgr.ReconcileOptions
 		if in.Body != nil {
 			o = txmgr.ReconcileOptions{Adopt: in.Body.Adopt, Reset: in.Body.Reset}
 		}
-		return signerAnswer(s.Manager.Reconcile(ctx, in.Chain, in.Address, caller(ctx).Name, o))
+		return s.changed(ctx)(s.Manager.Reconcile(ctx, in.Chain, in.Address, caller(ctx).Name, o))
 	})
 	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/min-balance", "setMinBalance", "Set the balance below which a signer gets nothing new"), func(ctx context.Context, in *struct {
 		SignerPath
@@ -177,7 +183,7 @@ func (s *Server) operators() {
 		}
 	},
 	) (*signerOut, error) {
-		return signerAnswer(s.Manager.SetMinBalance(ctx, in.Chain, in.Address, caller(ctx).Name, in.Body.MinBalance.Int))
+		return s.changed(ctx)(s.Manager.SetMinBalance(ctx, in.Chain, in.Address, caller(ctx).Name, in.Body.MinBalance.Int))
 	})
 	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/top-up", "topUp", "Fill a signer up from the treasury", 409), s.topUp)
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/pools", "pools", "The pools of signers"), s.pools)
@@ -192,11 +198,18 @@ func (s *Server) operators() {
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/kill-switch", "kills", "The switches that are on"), func(ctx context.Context, _ *struct{}) (*killsOut, error) { return s.switches(ctx) })
 }
 
-func signerAnswer(l *txmgr.Lane, err error) (*signerOut, error) {
-	if err != nil {
-		return nil, err
+// changed makes the answer to a change: the signer as it is afterwards.
+func (s *Server) changed(ctx context.Context) func(*txmgr.Lane, error) (*signerOut, error) {
+	return func(l *txmgr.Lane, err error) (*signerOut, error) {
+		if err != nil {
+			return nil, err
+		}
+		kills, err := s.Manager.Kills(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return &signerOut{Body: s.viewSigner(l, kills)}, nil
 	}
-	return &signerOut{Body: viewSigner(l)}, nil
 }
 
 func (s *Server) switches(ctx context.Context) (*killsOut, error) {

@@ -46,3 +46,23 @@ func TestSignersAreAdded(t *testing.T) {
 		t.Error("an account without a key here counts as a disabled signer")
 	}
 }
+
+// A signer with too little money says so.
+func TestSignerWithoutMoneyIsPassedOver(t *testing.T) {
+	w := start(t, nil)
+	passedOver := func() string {
+		var list struct{ Signers []api.Signer }
+		w.get("/v1/signers").into(t, &list)
+		return list.Signers[0].PassedOver
+	}
+	w.until("the signer gets intents", func() bool { return passedOver() == "" })
+	const much = "1000000000000000000000000000000"
+	a := w.post("/v1/signers/1337/"+signer.Hex()+"/min-balance", `{"minBalance":"`+much+`"}`)
+	var s api.Signer
+	if a.into(t, &s); a.status != http.StatusOK || s.PassedOver != "low balance: it holds less than "+much {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if got := passedOver(); got != s.PassedOver {
+		t.Errorf("the list says %q", got)
+	}
+}

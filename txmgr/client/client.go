@@ -129,6 +129,7 @@ type Signer struct {
 	PausedReason string   `json:"pausedReason"`
 	Draining     bool     `json:"draining"`
 	Halted       string   `json:"halted"`
+	PassedOver   string   `json:"passedOver"`
 	ChainNonce   uint64   `json:"chainNonce"`
 	NextNonce    uint64   `json:"nextNonce"`
 	Pending      int      `json:"pending"`

@@ -43,6 +43,7 @@ function stateOf(s) {
   if (s.halted) return mark('bad', `halted: ${s.halted}`);
   if (!s.enabled) return mark('warn', `paused: ${s.pausedReason ?? ''}`);
   if (s.draining) return mark('warn', 'draining');
+  if (s.passedOver) return mark('warn', `passed over: ${s.passedOver}`);
   return mark('good', 'ready');
 }
 
