@@ -150,10 +150,22 @@ func bodyHash(r Request) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// stillValid refuses what is over already. It is no part of draft: who asks again under a key
+// gets the stored answer however late it is.
+func stillValid(i *Intent) error {
+	if i.ValidUntil != 0 && i.ValidUntil <= time.Now().UnixMicro() {
+		return invalid("validUntil", "has passed")
+	}
+	return nil
+}
+
 // admit simulates an intent and asks the guard. It sets the gas.
 func (m *Manager) admit(ctx context.Context, intent *Intent) error {
 	if !m.c.Enabled {
 		return fmt.Errorf("%w: RELAYER_ENABLED is false", ErrKilled)
+	}
+	if err := stillValid(intent); err != nil {
+		return err
 	}
 	simulation, cost, err := m.simulate(ctx, intent)
 	if err != nil {

@@ -216,6 +216,14 @@ func (m *Manager) earlier(ctx context.Context, list []*Intent) ([]*Intent, error
 	return stored, nil
 }
 
+// first returns the only intent of a list, nil without one.
+func first(list []*Intent) *Intent {
+	if len(list) == 0 {
+		return nil
+	}
+	return list[0]
+}
+
 func (m *Manager) accept(ctx context.Context, list []*Intent) ([]*Intent, error) {
 	stored, err := m.store.Accept(ctx, list)
 	if err != nil {
@@ -242,6 +250,9 @@ func (m *Manager) accepted(given, stored *Intent) {
 func (m *Manager) Simulate(ctx context.Context, r Request) (Simulation, Cost, error) {
 	intent, err := m.draft(r)
 	if err != nil {
+		return Simulation{}, Cost{}, err
+	}
+	if err := stillValid(intent); err != nil {
 		return Simulation{}, Cost{}, err
 	}
 	return m.simulate(ctx, intent)
@@ -307,7 +318,8 @@ func (m *Manager) Replace(ctx context.Context, tenant, id string, r Request) (*I
 	if err != nil {
 		return nil, err
 	}
-	if c := m.chains[old.Chain]; c == nil || !c.Traits().Mempool && old.Status.Rank() >= StatusSigned.Rank() {
+	c := m.chains[old.Chain]
+	if c == nil {
 		return nil, ErrNotPossible
 	}
 	r.Tenant, r.Chain, r.Pool, r.OrderKey = old.Tenant, old.Chain, old.Pool, old.OrderKey
@@ -316,11 +328,16 @@ func (m *Manager) Replace(ctx context.Context, tenant, id string, r Request) (*I
 		return nil, err
 	}
 	intent.Kind, intent.Replaces = KindReplace, id
+	// The same body in the place of another intent is another request.
+	intent.BodyHash = bodyHash(Request{Body: []byte("replace:" + id + ":" + intent.BodyHash)})
+	if earlier, err := m.earlier(ctx, []*Intent{intent}); err != nil || earlier != nil {
+		return first(earlier), err
+	}
+	if !c.Traits().Mempool && old.Status.Rank() >= StatusSigned.Rank() {
+		return nil, ErrNotPossible
+	}
 	if err := m.admit(ctx, intent); err != nil {
 		return nil, err
-	}
-	if c := m.chains[old.Chain]; !c.Traits().Mempool && old.Status.Rank() >= StatusSigned.Rank() {
-		return nil, ErrNotPossible
 	}
 	stored, err := m.store.AcceptReplacement(ctx, tenant, id, intent)
 	if err == nil {

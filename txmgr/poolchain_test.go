@@ -60,10 +60,17 @@ func newPool(keys ...risingKey) *pool {
 		delegated: map[string]bool{},
 	}
 	for _, k := range keys {
-		p.keys[k.name], p.money[k.name] = k.key.Public().(ed25519.PublicKey), poolMoney
-		p.waiting[k.name] = map[uint64]poolTx{}
+		p.add(k)
 	}
 	return p
+}
+
+// add makes an account.
+func (p *pool) add(k risingKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keys[k.name], p.money[k.name] = k.key.Public().(ed25519.PublicKey), poolMoney
+	p.waiting[k.name] = map[uint64]poolTx{}
 }
 
 // mine makes a block of all that can be executed.

@@ -184,6 +184,9 @@ func (m *Manager) Raw(ctx context.Context, r RawRequest) (*Intent, error) {
 		return nil, err
 	}
 	intent.Kind, intent.Signer, intent.Nonce, intent.Hash = KindRaw, tx.Signer, tx.Nonce, tx.Hash
+	if earlier, err := m.earlier(ctx, []*Intent{intent}); err != nil || earlier != nil {
+		return first(earlier), err
+	}
 	if err := m.admit(ctx, intent); err != nil {
 		return nil, err
 	}

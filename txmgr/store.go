@@ -291,7 +291,7 @@ type OperatorStore interface {
 	Reconcile(ctx context.Context, chain, signer, actor string, next, adopted uint64) (*Lane, error)
 	// Spent returns what a scope holds and has settled on a day.
 	Spent(ctx context.Context, scope, day string) (held, settled *big.Int, err error)
-	// Audit writes a line that is never changed; Tidy alone deletes it.
+	// Audit writes a line that is never changed.
 	Audit(ctx context.Context, actor, action, subject, body string) error
 	// Forget deletes what became final before a time, at most limit intents, and leaves the
 	// tombstones of their keys. It leaves an intent alone that has an attempt in a slot which is

@@ -91,8 +91,8 @@ func TestHederaRaw(t *testing.T) {
 			return err == nil
 		})
 		again, err := c.m.Raw(t.Context(), txmgr.RawRequest{Tenant: "t", Chain: "298", Raw: tx.Raw, IdempotencyKey: fmt.Sprint("raw-", nonce)})
-		if err == nil && again.ID != intent.ID {
-			t.Errorf("handed over twice it is %s and %s", intent.ID, again.ID)
+		if err != nil || again.ID != intent.ID {
+			t.Errorf("handed over twice it is %s and %+v, %v", intent.ID, again, err)
 		}
 		hashes[intent.ID] = tx.Hash
 	}

@@ -19,6 +19,12 @@ func (s *Store) AcceptRaw(ctx context.Context, intent *txmgr.Intent, attempt txm
 		if err := checkKills(ctx, tx, intent); err != nil {
 			return err
 		}
+		// The key first: what it answers with is stored, whatever became of the bytes.
+		old, err := claimKey(ctx, tx, now, intent)
+		if err != nil || old != nil {
+			result = old
+			return err
+		}
 		var earlier string
 		found, err := tx.One(ctx, "SELECT intent FROM attempts WHERE chain = $1 AND era = $2 AND hash = $3 LIMIT 1", []any{lane.Chain, lane.Era, attempt.Hash}, &earlier)
 		if err != nil {
@@ -30,11 +36,6 @@ func (s *Store) AcceptRaw(ctx context.Context, intent *txmgr.Intent, attempt txm
 				result = list[0].Intent
 			}
 			return cause(err, txmgr.ErrDuplicate)
-		}
-		old, err := claimKey(ctx, tx, now, intent)
-		if err != nil || old != nil {
-			result = old
-			return err
 		}
 		slot, version, err := rawSlot(ctx, tx, now, lane, intent, attempt, reservation)
 		if err != nil {

@@ -188,6 +188,7 @@ func Run(t *testing.T, h Harness) {
 		"tidy slots":              testTidySlots,
 		"tidy reservations":       testTidyReservations,
 		"tidy the rest":           testTidyRest,
+		"raw under keys":          testRawKey,
 		"a chain's final block":   testChain,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, h.room(t)) })
