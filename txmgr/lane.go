@@ -221,6 +221,11 @@ func (w *worker) end(ctx context.Context, intent *Intent, status Status, why Fai
 	return w.m.store.End(ctx, w.lease.Fence(), intent.ID, status, why)
 }
 
+// tooLate ends an intent whose time passed before anything was signed for it.
+func (w *worker) tooLate(ctx context.Context, intent *Intent) error {
+	return w.end(ctx, intent, StatusExpired, Failure{Class: "expired", Message: "validUntil passed before anything was signed"})
+}
+
 // mustWait reports whether the next nonce of a chain whose transactions leave in line is not to be
 // given away yet: an endpoint has not taken all transactions before it.
 func (w *worker) mustWait(line *Line) bool {
@@ -256,8 +261,8 @@ func (w *worker) open(ctx context.Context, queue []*Queued, now int64) ([]*Queue
 	list := make([]*Queued, 0, len(queue))
 	for _, q := range queue {
 		switch _, affordable := firstFees(q.Intent, market, w.m.feeCap(w.c.ID())); {
-		case q.ValidUntil != 0 && q.ValidUntil <= now:
-			err = w.end(ctx, q.Intent, StatusExpired, Failure{Class: "expired", Message: "validUntil passed before anything was signed"})
+		case over(q.Intent, now):
+			err = w.tooLate(ctx, q.Intent)
 		case q.Stop != "":
 			err = w.end(ctx, q.Intent, StatusCancelled, Failure{Class: "predecessor", Message: "its predecessor failed: " + q.Stop})
 		case !affordable:

@@ -50,9 +50,8 @@ func (w *worker) signNew(ctx context.Context, line *Line) (bool, error) {
 			if intent.ID != slot.Slot.Intent || intent.Status != StatusAssigned {
 				continue
 			}
-			if intent.ValidUntil != 0 && intent.ValidUntil <= line.Now {
-				err := w.end(ctx, intent, StatusExpired, Failure{Class: "expired", Message: "validUntil passed before anything was signed"})
-				if err != nil {
+			if over(intent, line.Now) {
+				if err := w.tooLate(ctx, intent); err != nil {
 					return false, err
 				}
 				continue

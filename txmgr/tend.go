@@ -2,6 +2,7 @@ package txmgr
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,6 +64,9 @@ func (w *worker) tend(ctx context.Context, line *Line) error {
 		if slot.Consumed != "" || slot.Final {
 			continue
 		}
+		if err := w.expire(ctx, slot, line.Now); err != nil {
+			return err
+		}
 		if o := w.wanted(slot, line.Now, head); o != nil {
 			if err := w.raise(ctx, *o, head); err != nil {
 				return err
@@ -115,15 +119,11 @@ func (w *worker) wanted(slot *LineSlot, now int64, head bool) *order {
 	if newest.Purpose == PurposeRaw {
 		return nil // its caller alone can; see tellStuck
 	}
-	first := intentOf(slot, slot.Slot.Intent)
-	next := replacement(slot)
-	old := now - slot.SentAt
-	cancel := first != nil && (first.Cancel || first.ValidUntil != 0 && first.ValidUntil <= now ||
-		head && !first.KeepTrying && slot.SentAt != 0 && old >= w.m.c.CancelAfter.Duration().Microseconds())
+	next, cancel := replacement(slot), w.cancels(slot, now, head)
 	switch {
-	case cancel && !hasPurpose(slot, PurposeCancel):
-		o.purpose, o.intent = PurposeCancel, first
-	case !cancel && next != nil && !hasAttempt(slot, next.ID) && w.kills[PoolScope(next.Chain, next.Pool)] == "":
+	case cancel != nil && !hasPurpose(slot, PurposeCancel):
+		o.purpose, o.intent = PurposeCancel, cancel
+	case cancel == nil && next != nil && !hasAttempt(slot, next.ID) && w.kills[PoolScope(next.Chain, next.Pool)] == "":
 		o.purpose, o.intent = PurposeReplace, next
 	case underpriced(newest):
 		// It was refused for its fees: the market may take it higher.
@@ -132,6 +132,42 @@ func (w *worker) wanted(slot *LineSlot, now int64, head bool) *order {
 		return nil
 	}
 	return &o
+}
+
+// cancels returns the intent for which a slot is to be cancelled, nil if there is none: the first that may
+// be mined though its caller does not want it any more, or its time is over; or the holder, when the slot
+// has waited for long and all of its intents allow that. A cancel ends all of them.
+func (w *worker) cancels(slot *LineSlot, now int64, head bool) *Intent {
+	tries := false
+	for _, i := range slot.Intents {
+		if hasAttempt(slot, i.ID) && (i.Cancel || over(i, now)) {
+			return i
+		}
+		tries = tries || i.KeepTrying
+	}
+	if head && !tries && slot.SentAt != 0 && now-slot.SentAt >= w.m.c.CancelAfter.Duration().Microseconds() {
+		return intentOf(slot, slot.Slot.Intent)
+	}
+	return nil
+}
+
+// over reports whether the time of an intent has passed.
+func over(i *Intent, now int64) bool { return i.ValidUntil != 0 && i.ValidUntil <= now }
+
+// expire ends replacements of a slot whose time passed before anything was signed for them.
+func (w *worker) expire(ctx context.Context, slot *LineSlot, now int64) error {
+	var ended []*Intent
+	for _, i := range slot.Intents {
+		if i.ID == slot.Slot.Intent || i.Kind != KindReplace || i.Status != StatusAssigned || !over(i, now) {
+			continue
+		}
+		if err := w.tooLate(ctx, i); err != nil && !errors.Is(err, ErrStale) {
+			return err
+		}
+		ended = append(ended, i)
+	}
+	slot.Intents = slices.DeleteFunc(slot.Intents, func(i *Intent) bool { return slices.Contains(ended, i) })
+	return nil
 }
 
 func underpriced(a *Attempt) bool {

@@ -194,9 +194,7 @@ func fits(a *txmgr.Attempt, slot *txmgr.Slot, i *row) bool {
 	switch a.Purpose {
 	case txmgr.PurposeFill:
 		return slot.Holder == txmgr.HolderFill
-	case txmgr.PurposeCancel:
-		return slot.Holder == txmgr.HolderIntent && slot.Intent == a.Intent
-	case txmgr.PurposeReplace:
+	case txmgr.PurposeReplace, txmgr.PurposeCancel: // of the holder, or of what is to replace it
 		return slot.Holder == txmgr.HolderIntent && i != nil && !i.Status.Ended() && i.Signer == slot.Signer && i.Nonce == slot.Nonce
 	default:
 		return slot.Holder == txmgr.HolderIntent && slot.Intent == a.Intent && i != nil && !i.Status.Ended()
