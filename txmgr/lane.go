@@ -28,6 +28,7 @@ type worker struct {
 
 	// ---
 	offered    map[string]bool // hashes that may have left and whose answer is not stored
+	since      int64           // the first time of the database that this term has seen
 	reconciled time.Time       // when the chain was last compared; zero: not in this term
 	suspicious bool            // a nonce error was seen since
 	followed   time.Time
@@ -103,6 +104,9 @@ func (w *worker) round(ctx context.Context) (again bool, err error) {
 	line, err := w.m.store.Line(ctx, w.c.ID(), w.signer)
 	if err != nil {
 		return false, err
+	}
+	if w.since == 0 {
+		w.since = line.Now
 	}
 	if err := w.reconcile(ctx, line); err != nil {
 		return false, err

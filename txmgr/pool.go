@@ -50,11 +50,8 @@ func (w *worker) strangers(ctx context.Context, slots []*LineSlot) (map[uint64]b
 // refusedTaken reports whether another transaction stood in the way of a slot's newest attempt
 // when it was last offered.
 func refusedTaken(slot *LineSlot) bool {
-	if len(slot.Attempts) == 0 {
-		return false
-	}
-	a := slot.Attempts[len(slot.Attempts)-1]
-	return a.Error != nil && a.Error.Class == string(ClassSlotTaken)
+	a := current(slot)
+	return a != nil && a.Error != nil && a.Error.Class == string(ClassSlotTaken)
 }
 
 // spare takes those out of some slots that are due whose attempts the pool had once and has lost to
@@ -75,7 +72,7 @@ func (w *worker) spare(ctx context.Context, due []*LineSlot) ([]*Attempt, error)
 	var list []*Attempt
 	var answers []Answer
 	for _, slot := range due {
-		a := slot.Attempts[len(slot.Attempts)-1]
+		a := current(slot)
 		if lost[slot.Nonce] {
 			answers = append(answers, Answer{Attempt: a, Class: ClassSlotTaken, Text: strangerWaits})
 		} else {

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"lockstep/internal/envx"
 	"lockstep/txmgr"
 )
 
@@ -152,4 +155,149 @@ func noError(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// refusingData has every node refuse transactions with some data.
+func (f *fleet) refusingData(class txmgr.Class, data ...string) {
+	f.refusing(func(tx poolTx) *txmgr.SendError {
+		if slices.Contains(data, string(tx.Data)) {
+			return &txmgr.SendError{Class: class, Endpoint: "node", Text: "no"}
+		}
+		return nil
+	})
+}
+
+// TestFatalRaw: what a caller signed and no chain can ever execute has failed, and its nonce is the next
+// one's, however often that happens.
+func TestFatalRaw(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	f.settings.ResendAfter = envx.Millis(poll)
+	k := f.outsider("bob.test")
+	m := f.begin("one")
+	f.refusingData(txmgr.ClassFatal, "bad", "worse")
+	for _, data := range []string{"bad", "worse"} {
+		id := m.raw(txmgr.RawRequest{Raw: f.rawOf(k, 0, data, 5000)}).ID
+		if got := m.reaches(id, txmgr.StatusFailed); !got.Final || got.Error == nil || got.Error.Class != string(txmgr.ClassFatal) {
+			t.Errorf("%s: it failed with %+v", data, got.Error)
+		}
+	}
+	good := m.raw(txmgr.RawRequest{Raw: f.rawOf(k, 0, "good", 5000)}).ID
+	m.mined(good, txmgr.StatusConfirmed)
+	// Ours fail in the same way.
+	var ours []string
+	f.refusing(func(tx poolTx) *txmgr.SendError {
+		if tx.Value == 13 {
+			return &txmgr.SendError{Class: txmgr.ClassFatal, Endpoint: "node", Text: "no"}
+		}
+		return nil
+	})
+	for range 2 {
+		ours = append(ours, m.submit(func(r *txmgr.Request) { r.Value = big.NewInt(13) }))
+		m.reaches(ours[len(ours)-1], txmgr.StatusFailed)
+	}
+	if got := m.mined(m.submit(), txmgr.StatusConfirmed); got.Nonce != 0 {
+		t.Errorf("after two that failed the next one has nonce %d", got.Nonce)
+	}
+}
+
+// TestFatalAfterDoubt refuses for good what may have left before: its outcome stays unknown, until the
+// chain tells.
+func TestFatalAfterDoubt(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	f.settings.ResendAfter = envx.Millis(poll)
+	k := f.outsider("bob.test")
+	m := f.begin("one")
+	f.refusingData(txmgr.ClassTransport, "x")
+	id := m.raw(txmgr.RawRequest{Raw: f.rawOf(k, 0, "x", 5000)}).ID
+	m.reaches(id, txmgr.StatusUnknown)
+	f.refusingData(txmgr.ClassFatal, "x")
+	m.until("it was refused for good", func() bool {
+		a := m.get(id).Attempts[0]
+		return a.Error != nil && a.Error.Class == string(txmgr.ClassFatal)
+	})
+	m.asksOn()
+	if got := m.get(id); got.Status != txmgr.StatusUnknown {
+		t.Errorf("it is %s", got.Status)
+	}
+	f.refusing(nil)
+	m.mined(id, txmgr.StatusConfirmed)
+}
+
+// TestFatalReplacement: a replacement that no chain can execute has failed, and what it should have
+// replaced is offered again, raised if we can, and executed.
+func TestFatalReplacement(t *testing.T) {
+	for name, row := range map[string]struct {
+		account string
+		begin   func(m *member) (first, second string)
+	}{
+		"of a caller": {"bob.test", func(m *member) (first, second string) {
+			k := m.outsider("bob.test")
+			first = m.raw(txmgr.RawRequest{Raw: m.rawOf(k, 0, "good", 5000)}).ID
+			m.reaches(first, txmgr.StatusBroadcast)
+			return first, m.raw(txmgr.RawRequest{Raw: m.rawOf(k, 0, "bad", 50_000)}).ID
+		}},
+		"of ours": {"alice.test", func(m *member) (first, second string) {
+			first = m.submit(keepTrying)
+			m.reaches(first, txmgr.StatusBroadcast)
+			intent, err := m.m.Replace(m.Context(), "", first, request(func(r *txmgr.Request) { r.Data = []byte("bad") }))
+			noError(m.T, err)
+			return first, intent.ID
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, "alice.test")
+			f.settings.ResendAfter = envx.Millis(poll)
+			m := f.begin("one")
+			f.refusingData(txmgr.ClassFatal, "bad")
+			first, second := row.begin(m)
+			if got := m.reaches(second, txmgr.StatusFailed); !got.Final {
+				t.Error("its failure is not final")
+			}
+			m.drop(row.account, 0)
+			m.until("the first one is in the pool again", func() bool { return m.at(row.account, 0) == m.get(first).Attempts[0].Hash })
+			f.age()
+			if row.account == "alice.test" {
+				m.until("it is raised", func() bool { return len(m.get(first).Attempts) == 2 })
+			}
+			if got := m.mined(first, txmgr.StatusConfirmed); got.Nonce != 0 {
+				t.Errorf("it was executed with nonce %d", got.Nonce)
+			}
+			m.once(first)
+		})
+	}
+}
+
+// TestStuckUnsent: a caller whose transaction every node refuses for its fees is told once what it needs.
+func TestStuckUnsent(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	f.settings.ResendAfter = envx.Millis(poll)
+	k := f.outsider("bob.test")
+	m := f.begin("one")
+	told := func() (n int) {
+		list, err := f.store.Events(t.Context(), 0, 1000)
+		noError(t, err)
+		for _, e := range list {
+			if e.Kind == "tx.stuck" && strings.Contains(string(e.Body), `"maxFeePerGas":"2100"`) {
+				n++
+			}
+		}
+		return n
+	}
+	f.refusingData(txmgr.ClassFeeTooLow, "poor")
+	id := m.raw(txmgr.RawRequest{Raw: f.rawOf(k, 0, "poor", 10)}).ID
+	m.until("it was offered", func() bool { return m.get(id).Attempts[0].Offers > 0 })
+	m.asksOn()
+	if n := told(); n != 0 {
+		t.Fatalf("its caller was told %d times at once", n)
+	}
+	f.exec("UPDATE attempts SET signed_at = 1")
+	m.until("its caller is told", func() bool { return told() > 0 })
+	before := m.get(id).Attempts[0].Offers
+	m.until("it was offered again", func() bool { return m.get(id).Attempts[0].Offers > before+2 })
+	if n := told(); n != 1 {
+		t.Errorf("its caller was told %d times", n)
+	}
+	better := m.raw(txmgr.RawRequest{Raw: f.rawOf(k, 0, "better", 2100)}).ID
+	m.mined(better, txmgr.StatusConfirmed)
+	m.reaches(id, txmgr.StatusReplaced)
 }

@@ -96,11 +96,24 @@ func (w *worker) alive(ctx context.Context, list []order) ([]order, error) {
 	return kept, nil
 }
 
+// current returns the newest attempt of a slot that counts, nil without one: what was refused for good,
+// and whose intent has failed for that, does not stand in the way of what is older.
+func current(slot *LineSlot) *Attempt {
+	for n := len(slot.Attempts) - 1; n >= 0; n-- {
+		a := slot.Attempts[n]
+		dead := a.State == AttemptRefused && a.Error != nil && a.Error.Class == string(ClassFatal)
+		if !dead || a.Purpose == PurposeFill || intentOf(slot, a.Intent) != nil {
+			return a
+		}
+	}
+	return nil
+}
+
 // newest returns the newest attempt of a slot that is not consumed, nil if there is none that
 // may still be executed.
 func newest(slot *LineSlot) *Attempt {
-	if n := len(slot.Attempts); n > 0 && slot.Attempts[n-1].State != AttemptReplaced {
-		return slot.Attempts[n-1]
+	if a := current(slot); a != nil && a.State != AttemptReplaced {
+		return a
 	}
 	return nil
 }
@@ -269,8 +282,7 @@ func (w *worker) offer(ctx context.Context, list []*Attempt) ([]Answer, error) {
 	answers := make([]Answer, len(list))
 	signed := make([]Signed, len(list))
 	for n, a := range list {
-		// Bytes that another term stored may have left then.
-		answers[n] = Answer{Attempt: a, Ambiguous: w.offered[a.Hash] || a.State == AttemptSigned && a.Term != w.lease.Term()}
+		answers[n] = Answer{Attempt: a, Ambiguous: w.offered[a.Hash] || w.mayHaveLeft(a)}
 		signed[n] = Signed{Hash: a.Hash, Raw: a.Raw, Tag: a.Tag, Again: a.Offers > 0 || a.Ambiguous || answers[n].Ambiguous}
 		w.offered[a.Hash] = true
 	}
@@ -286,6 +298,13 @@ func (w *worker) offer(ctx context.Context, list []*Attempt) ([]Answer, error) {
 		}
 	}
 	return answers, nil
+}
+
+// mayHaveLeft reports whether another term may have offered bytes whose answer is not stored. What a caller
+// signed has no term; nobody has offered it before this one if it was accepted since.
+func (w *worker) mayHaveLeft(a *Attempt) bool {
+	fresh := a.Purpose == PurposeRaw && a.Term == 0 && a.SignedAt > w.since
+	return a.State == AttemptSigned && a.Term != w.lease.Term() && !fresh
 }
 
 // record begins to store answers. The function that it returns waits for the end of that, and
@@ -325,15 +344,8 @@ func (w *worker) weigh(ctx context.Context, answers []Answer) error {
 			w.suspicious = true
 			w.m.metrics.invalidNonce.WithLabelValues(w.c.ID()).Inc()
 		case ClassFatal:
-			if a.State == AttemptRefused && a.Version == 1 && a.Purpose == PurposeIntent {
-				t, err := w.m.store.Get(ctx, "", a.Intent)
-				if err != nil {
-					return err
-				}
-				err = w.end(ctx, &t.Intent, StatusFailed, Failure{Class: string(ClassFatal), Message: answer.Text})
-				if err != nil && !errors.Is(err, ErrStale) {
-					return err
-				}
+			if err := w.fail(ctx, a, answer.Text); err != nil && !errors.Is(err, ErrStale) {
+				return err
 			}
 		case ClassFunds, ClassTransport, ClassAmbiguous, ClassPoolPolicy, ClassFeeTooLow, ClassSlotTaken, ClassNotSent:
 			failed = &answer.Text
@@ -349,4 +361,23 @@ func (w *worker) weigh(ctx context.Context, answers []Answer) error {
 		w.succeeded = time.Now()
 	}
 	return w.m.store.Observe(ctx, w.lease.Fence(), w.c.ID(), w.signer, lane)
+}
+
+// fail ends the intent of an attempt that was refused for good, if no endpoint ever may have had any of
+// its attempts.
+func (w *worker) fail(ctx context.Context, a *Attempt, why string) error {
+	if a.State != AttemptRefused || a.Purpose == PurposeFill || a.Purpose == PurposeCancel {
+		return nil
+	}
+	t, err := w.m.store.Get(ctx, "", a.Intent)
+	if err != nil {
+		return err
+	}
+	for _, one := range t.Attempts {
+		// What is replaced was for a nonce that it is proven not to have used.
+		if one.State != AttemptRefused && one.State != AttemptReplaced {
+			return nil
+		}
+	}
+	return w.end(ctx, &t.Intent, StatusFailed, Failure{Class: string(ClassFatal), Message: why})
 }

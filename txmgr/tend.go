@@ -21,10 +21,10 @@ func (w *worker) resend(ctx context.Context, line *Line) error {
 	}
 	var due []*LineSlot
 	for _, slot := range line.Slots {
-		if slot.Consumed != "" || slot.Final || slot.Nonce < line.Lane.ChainNonce || len(slot.Attempts) == 0 {
+		if slot.Consumed != "" || slot.Final || slot.Nonce < line.Lane.ChainNonce {
 			continue
 		}
-		if w.due(slot.Attempts[len(slot.Attempts)-1], line.Now) {
+		if a := current(slot); a != nil && w.due(a, line.Now) {
 			due = append(due, slot)
 		}
 	}
@@ -37,7 +37,7 @@ func (w *worker) resend(ctx context.Context, line *Line) error {
 
 func (w *worker) due(a *Attempt, now int64) bool {
 	every := w.m.c.ResendAfter.Duration()
-	left := a.State == AttemptUnknown || a.State == AttemptSigned && a.Term != w.lease.Term()
+	left := a.State == AttemptUnknown || w.mayHaveLeft(a)
 	if left && w.c.Traits().Patient() {
 		return now-max(a.SentAt, a.SignedAt) >= every.Microseconds()
 	}
@@ -111,10 +111,10 @@ func (w *worker) signHigher(ctx context.Context, line *Line) error {
 
 // wanted decides whether a slot needs another attempt now.
 func (w *worker) wanted(slot *LineSlot, now int64, head bool) *order {
-	if len(slot.Attempts) == 0 || slot.Holder != HolderIntent && slot.Holder != HolderFill {
+	newest := current(slot)
+	if newest == nil || slot.Holder != HolderIntent && slot.Holder != HolderFill {
 		return nil
 	}
-	newest := slot.Attempts[len(slot.Attempts)-1]
 	o := order{slot: slot, purpose: newest.Purpose, intent: intentOf(slot, newest.Intent)}
 	if newest.Purpose == PurposeRaw {
 		return nil // its caller alone can; see tellStuck
@@ -238,13 +238,17 @@ const (
 // tellStuck tells the caller of a transaction that we cannot raise what a replacement needs.
 func (w *worker) tellStuck(ctx context.Context, line *Line) error {
 	at := slices.IndexFunc(line.Slots, func(s *LineSlot) bool { return s.Consumed == "" && !s.Final })
-	if at < 0 || len(line.Slots[at].Attempts) == 0 || !w.c.Traits().Mempool {
+	if at < 0 || !w.c.Traits().Mempool {
 		return nil
 	}
 	slot := line.Slots[at]
-	a := slot.Attempts[len(slot.Attempts)-1]
+	a := current(slot)
+	if a == nil {
+		return nil
+	}
+	// What every endpoint refuses for its fees was never sent: its age is that of its acceptance.
 	intent := intentOf(slot, a.Intent)
-	if a.Purpose != PurposeRaw || intent == nil || slot.SentAt == 0 || line.Now-a.SignedAt < w.m.c.BumpAfter.Duration().Microseconds() ||
+	if a.Purpose != PurposeRaw || intent == nil || line.Now-a.SignedAt < w.m.c.BumpAfter.Duration().Microseconds() ||
 		strings.HasPrefix(intent.Waiting, StuckPrefix) {
 		return nil
 	}

@@ -320,7 +320,8 @@ func follow(i *row, a *txmgr.Attempt, now int64) bool {
 			i.Status = txmgr.StatusUnknown
 		}
 		taken := a.Error != nil && a.Error.Class == string(txmgr.ClassSlotTaken)
-		if a.Error != nil && a.State != txmgr.AttemptSent || taken && !strings.HasPrefix(i.Waiting, txmgr.ForeignPrefix) {
+		failed := a.Error != nil && a.State != txmgr.AttemptSent && !strings.HasPrefix(i.Waiting, txmgr.StuckPrefix) // its caller is told once
+		if failed || taken && !strings.HasPrefix(i.Waiting, txmgr.ForeignPrefix) {
 			i.Waiting = a.Error.Class + ": " + a.Error.Message
 		}
 	default:

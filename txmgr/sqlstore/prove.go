@@ -327,8 +327,9 @@ func end(ctx context.Context, tx *ledger.Tx, now int64, id string, status txmgr.
 	return saveIntents(ctx, tx, now, i)
 }
 
-// freeSlot takes a slot from an intent if it is the slot's holder, and moves the end of the
-// line back over free slots that nothing was ever signed for.
+// freeSlot takes a slot from an intent if it is the slot's holder. Another intent that wants the slot
+// gets it. Without one it is free, and the end of the line moves back over free slots that nothing was
+// ever signed for.
 func freeSlot(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, nonce uint64, id string) error {
 	found, err := slotsByNonce(ctx, tx, lane, []uint64{nonce})
 	if err != nil {
@@ -337,6 +338,15 @@ func freeSlot(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, nonce uint64
 	slot := found[nonce]
 	if slot == nil || slot.Intent != id || slot.Consumed != "" {
 		return nil
+	}
+	heirs, err := intentsWhere(ctx, tx, "chain = $1 AND era = $2 AND signer = $3 AND nonce = $4 AND NOT final AND status <> $5 AND id <> $6 ORDER BY seq LIMIT 1",
+		lane.Chain, lane.Era, lane.Signer, int64(nonce), string(txmgr.StatusAccepted), id)
+	if err != nil {
+		return err
+	}
+	if len(heirs) > 0 {
+		slot.Intent = heirs[0].ID
+		return saveSlots(ctx, tx, lane, slot)
 	}
 	slot.Holder, slot.Intent, slot.Reservation = txmgr.HolderFree, "", ""
 	if err := saveSlots(ctx, tx, lane, slot); err != nil {

@@ -57,3 +57,36 @@ func testRawKey(t *testing.T, r *room) {
 		t.Errorf("%d intents are stored, not 2: %s", len(list), fmt.Sprint(list))
 	}
 }
+
+// testHeir ends the holder of a slot while another intent wants the slot: the nonce is that one's then, and
+// nobody else's.
+func testHeir(t *testing.T, r *room) {
+	first, a := signed(tenant, "", 0)
+	r.must(r.AcceptRaw(t.Context(), first, a, ""))
+	second, b := signed(tenant, "", 0)
+	r.must(r.AcceptRaw(t.Context(), second, b, ""))
+	ours, _ := r.sent()
+	third := intent("", "y")
+	third.Kind, third.Replaces = txmgr.KindReplace, ours.ID
+	r.must(r.AcceptReplacement(t.Context(), tenant, ours.ID, third))
+	for n, id := range []string{first.ID, ours.ID} {
+		r.no(r.End(t.Context(), r.fence, id, txmgr.StatusFailed, txmgr.Failure{Class: "fatal", Message: "no"}))
+		line, err := r.Line(t.Context(), chain, signer)
+		r.no(err)
+		heir := []string{second.ID, third.ID}[n]
+		if s := line.Slots[n]; s.Holder != txmgr.HolderIntent || s.Slot.Intent != heir || len(s.Intents) != 1 || s.Intents[0].ID != heir {
+			t.Errorf("nonce %d is held by %s, for %s of %d intents", n, s.Holder, s.Slot.Intent, len(s.Intents))
+		}
+	}
+	next := intent("", "z")
+	r.accept(next)
+	if done := r.assign(next); len(done) != 1 || done[0].Slot.Nonce != 2 {
+		t.Errorf("the next intent got %+v", done)
+	}
+	r.no(r.End(t.Context(), r.fence, second.ID, txmgr.StatusFailed, txmgr.Failure{Class: "fatal", Message: "no"}))
+	last := intent("", "z")
+	r.accept(last)
+	if done := r.assign(last); len(done) != 1 || done[0].Slot.Nonce != 0 {
+		t.Errorf("when nobody wants its nonce, the next intent got %+v", done)
+	}
+}
