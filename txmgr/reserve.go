@@ -156,8 +156,8 @@ type RawRequest struct {
 	Tenant, Chain, IdempotencyKey string
 	Origin                        Origin
 	Raw                           []byte
-	Reservation                   string // the id of the reservation it uses, "" for none
-	Subject, Actor, RequestID     string
+	RawSlot
+	Subject, Actor, RequestID string
 }
 
 // Raw accepts a transaction that the caller signed. It is sent and followed like ours; the
@@ -197,7 +197,7 @@ func (m *Manager) Raw(ctx context.Context, r RawRequest) (*Intent, error) {
 		Chain: r.Chain, Signer: tx.Signer, Nonce: tx.Nonce, Hash: tx.Hash, Intent: intent.ID, Purpose: PurposeRaw,
 		Raw: tx.Raw, Tag: tx.Tag, Fees: tx.Fees, Gas: tx.Gas, State: AttemptSigned,
 	}
-	stored, err := m.store.AcceptRaw(ctx, intent, attempt, r.Reservation)
+	stored, err := m.store.AcceptRaw(ctx, intent, attempt, r.RawSlot)
 	if err == nil {
 		m.accepted(intent, stored)
 	}

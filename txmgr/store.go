@@ -35,10 +35,9 @@ type AcceptStore interface {
 	// one: the given one, or the earlier one of the same key and body (its Seq is lower and
 	// its ID another). ErrIdempotency, ErrForgotten, ErrBudget, ErrKilled.
 	Accept(ctx context.Context, list []*Intent) ([]*Intent, error)
-	// AcceptRaw stores an intent with its signed attempt in a slot. reservation is the held
-	// one it uses, or "". *NonceConflict, ErrDuplicate (with the earlier intent),
-	// ErrNoReservation, ErrLocked, and Accept's.
-	AcceptRaw(ctx context.Context, intent *Intent, attempt Attempt, reservation string) (*Intent, error)
+	// AcceptRaw stores an intent with its signed attempt in the slot of its nonce. *NonceConflict,
+	// ErrDuplicate (with the earlier intent), ErrNoReservation, ErrLocked, and Accept's.
+	AcceptRaw(ctx context.Context, intent *Intent, attempt Attempt, slot RawSlot) (*Intent, error)
 	// ByKey returns the intent of an idempotency key, ErrNotFound, or ErrForgotten. With the hash of a body it is
 	// ErrIdempotency if the key was used for another body, forgotten or not.
 	ByKey(ctx context.Context, tenant, key, body string) (*Intent, error)
@@ -53,6 +52,14 @@ type AcceptStore interface {
 	// AcceptReplacement stores an intent that takes the place of another: at once if nothing
 	// was signed, otherwise as another payload for its slot. ErrTooLate, ErrNotPossible.
 	AcceptReplacement(ctx context.Context, tenant, old string, intent *Intent) (*Intent, error)
+}
+
+// RawSlot says what the caller of AcceptRaw knows of the slot.
+type RawSlot struct {
+	Reservation string // the id of the held one that it uses, "" for none
+	// NoIDs: this caller's calls have no place for an id. It is believed that its bytes are those of the
+	// reservation which has the nonce now. From others a nonce that they had several times needs the id.
+	NoIDs bool
 }
 
 // Query selects intents; empty fields select all.

@@ -266,7 +266,7 @@ func (s *Server) olderFee(ctx context.Context, in olderNetwork) (any, error) {
 }
 
 func (s *Server) olderRaw(ctx context.Context, in olderRaw) (any, error) {
-	intent, err := s.Manager.Raw(ctx, txmgr.RawRequest{Tenant: caller(ctx).Tenant, Chain: string(in.NetworkID), Origin: "raw", Raw: in.RawTx})
+	intent, err := s.Manager.Raw(ctx, txmgr.RawRequest{Tenant: caller(ctx).Tenant, Chain: string(in.NetworkID), Origin: "raw", Raw: in.RawTx, RawSlot: txmgr.RawSlot{NoIDs: true}})
 	if errors.Is(err, txmgr.ErrDuplicate) && intent != nil {
 		err = nil // the same bytes again: the same answer
 	}

@@ -78,7 +78,7 @@ type rawInput struct {
 	Body struct {
 		Chain       ChainID `json:"chain"`
 		RawTx       Bytes   `json:"rawTx" doc:"The signed transaction."`
-		Reservation string  `json:"reservation,omitempty" maxLength:"64" doc:"The id that POST /v1/nonces gave."`
+		Reservation string  `json:"reservation,omitempty" maxLength:"64" doc:"The id that POST /v1/nonces gave. Needed if the caller had this nonce several times."`
 		Subject     string  `json:"subject,omitempty" maxLength:"256"`
 		Actor       string  `json:"actor,omitempty" maxLength:"256"`
 		RequestID   string  `json:"requestId,omitempty" maxLength:"256"`
@@ -244,7 +244,7 @@ func (s *Server) raw(ctx context.Context, in *rawInput) (*one, error) {
 	}
 	intent, err := s.Manager.Raw(ctx, txmgr.RawRequest{
 		Tenant: caller(ctx).Tenant, Chain: string(in.Body.Chain), IdempotencyKey: in.Key, Origin: "raw", Raw: in.Body.RawTx,
-		Reservation: in.Body.Reservation, Subject: in.Body.Subject, Actor: in.Body.Actor, RequestID: in.Body.RequestID,
+		RawSlot: txmgr.RawSlot{Reservation: in.Body.Reservation}, Subject: in.Body.Subject, Actor: in.Body.Actor, RequestID: in.Body.RequestID,
 	})
 	if err != nil {
 		return nil, s.duplicate(ctx, intent, err)

@@ -2,13 +2,14 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
 
 	"lockstep/internal/ledger"
 	"lockstep/txmgr"
 )
 
 // AcceptRaw stores a transaction that its caller signed, in its slot.
-func (s *Store) AcceptRaw(ctx context.Context, intent *txmgr.Intent, attempt txmgr.Attempt, reservation string) (*txmgr.Intent, error) {
+func (s *Store) AcceptRaw(ctx context.Context, intent *txmgr.Intent, attempt txmgr.Attempt, at txmgr.RawSlot) (*txmgr.Intent, error) {
 	result := intent
 	err := s.clocked(ctx, func(tx *ledger.Tx, now int64) error {
 		result = intent
@@ -37,7 +38,7 @@ func (s *Store) AcceptRaw(ctx context.Context, intent *txmgr.Intent, attempt txm
 			}
 			return cause(err, txmgr.ErrDuplicate)
 		}
-		slot, version, err := rawSlot(ctx, tx, now, lane, intent, attempt, reservation)
+		slot, version, err := rawSlot(ctx, tx, now, lane, intent, attempt, at)
 		if err != nil {
 			return err
 		}
@@ -63,18 +64,23 @@ func (s *Store) AcceptRaw(ctx context.Context, intent *txmgr.Intent, attempt txm
 
 // rawSlot finds the slot of a transaction that its caller signed, and the attempt's version in
 // it: the reserved one, the tenant's own transaction to be replaced, or the next.
-func rawSlot(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, intent *txmgr.Intent, attempt txmgr.Attempt, reservation string) (*txmgr.Slot, int, error) {
+func rawSlot(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, intent *txmgr.Intent, attempt txmgr.Attempt, at txmgr.RawSlot) (*txmgr.Slot, int, error) {
 	conflict := &txmgr.NonceConflict{Current: lane.NextNonce, Attempted: attempt.Nonce, Retry: true}
 	slots, err := slotsByNonce(ctx, tx, lane, []uint64{attempt.Nonce})
 	if err != nil {
 		return nil, 0, err
 	}
 	slot := slots[attempt.Nonce]
-	if reservation != "" && (slot == nil || slot.Reservation != reservation) {
+	if at.Reservation != "" && (slot == nil || slot.Reservation != at.Reservation) {
 		return nil, 0, txmgr.ErrNoReservation
 	}
+	issued, expired, err := issuedTo(ctx, tx, lane, attempt.Nonce, intent.Tenant)
+	if err != nil {
+		return nil, 0, err
+	}
 	if slot == nil {
-		if attempt.Nonce != lane.NextNonce {
+		// The bytes of a reservation that has expired: the nonce may be reissued at any time.
+		if attempt.Nonce != lane.NextNonce || expired > 0 {
 			return nil, 0, conflict
 		}
 		if locked(lane, now) {
@@ -87,6 +93,9 @@ func rawSlot(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, in
 	if slot.Consumed != "" || slot.Final {
 		return nil, 0, conflict
 	}
+	if slot.Reservation != "" && at.Reservation == "" && issued > 1 && !at.NoIDs {
+		return nil, 0, fmt.Errorf("%w: nonce %d was given out several times, so name the reservation", txmgr.ErrNoReservation, attempt.Nonce)
+	}
 	switch slot.Holder {
 	case txmgr.HolderReservation:
 		n, err := tx.Exec(ctx, `UPDATE reservations SET status = 'used', hash = $4 WHERE id = $1 AND tenant = $2 AND status = 'held' AND expires_at > $3`,
@@ -94,20 +103,14 @@ func rawSlot(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, in
 		if err != nil {
 			return nil, 0, err
 		}
-		if n == 0 && reservation != "" {
+		if n == 0 && at.Reservation != "" {
 			return nil, 0, txmgr.ErrNoReservation
 		}
 		if n == 0 {
 			return nil, 0, conflict
 		}
 	case txmgr.HolderFree:
-		var late int
-		// The bytes of a reservation that has expired: the nonce may be reissued at any time.
-		if _, err := tx.One(ctx, "SELECT count(*) FROM reservations WHERE chain = $1 AND era = $2 AND signer = $3 AND nonce = $4 AND tenant = $5 AND status = 'expired'",
-			[]any{lane.Chain, lane.Era, lane.Signer, int64(attempt.Nonce), intent.Tenant}, &late); err != nil {
-			return nil, 0, err
-		}
-		if late > 0 {
+		if expired > 0 {
 			return nil, 0, conflict
 		}
 		if locked(lane, now) {
@@ -121,6 +124,14 @@ func rawSlot(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, in
 	version, err := nextVersion(ctx, tx, lane, slot.Nonce)
 	slot.Holder, slot.Intent = txmgr.HolderIntent, intent.ID
 	return slot, version, err
+}
+
+// issuedTo counts how often a tenant had a nonce reserved, and how many of those reservations have expired.
+func issuedTo(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, nonce uint64, tenant string) (issued, expired int, err error) {
+	_, err = tx.One(ctx, `SELECT count(*), coalesce(sum(CASE WHEN status = 'expired' THEN 1 ELSE 0 END), 0) FROM reservations
+		WHERE chain = $1 AND era = $2 AND signer = $3 AND nonce = $4 AND tenant = $5`,
+		[]any{lane.Chain, lane.Era, lane.Signer, int64(nonce), tenant}, &issued, &expired)
+	return issued, expired, err
 }
 
 // rawReplacement lets a caller raise the fees of its own transaction.

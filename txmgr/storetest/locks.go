@@ -42,7 +42,7 @@ func testLockedOut(t *testing.T, r *room) {
 		i.Kind, i.Signer, i.Nonce = txmgr.KindRaw, signer, nonce
 		a := attempt(i, nonce, 1, txmgr.PurposeRaw)
 		i.Hash = a.Hash
-		_, err := r.AcceptRaw(ctx, i, *a, reservation)
+		_, err := r.AcceptRaw(ctx, i, *a, txmgr.RawSlot{Reservation: reservation})
 		return err
 	}
 	if !r.lane().Locked {

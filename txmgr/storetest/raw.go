@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"testing"
@@ -29,12 +30,12 @@ func testRawKey(t *testing.T, r *room) {
 		copied := *i
 		copied.ID, copied.IdempotencyKey, copied.BodyHash = uuid.NewString(), key, body
 		a.Intent = copied.ID
-		return r.AcceptRaw(t.Context(), &copied, a, "")
+		return r.AcceptRaw(t.Context(), &copied, a, txmgr.RawSlot{})
 	}
 	first, a := signed(tenant, "first", 0)
-	r.must(r.AcceptRaw(t.Context(), first, a, ""))
+	r.must(r.AcceptRaw(t.Context(), first, a, txmgr.RawSlot{}))
 	second, b := signed(tenant, "second", 1)
-	r.must(r.AcceptRaw(t.Context(), second, b, ""))
+	r.must(r.AcceptRaw(t.Context(), second, b, txmgr.RawSlot{}))
 	got, err := again(first, a, "first", first.BodyHash)
 	r.no(err)
 	if got.ID != first.ID {
@@ -62,9 +63,9 @@ func testRawKey(t *testing.T, r *room) {
 // nobody else's.
 func testHeir(t *testing.T, r *room) {
 	first, a := signed(tenant, "", 0)
-	r.must(r.AcceptRaw(t.Context(), first, a, ""))
+	r.must(r.AcceptRaw(t.Context(), first, a, txmgr.RawSlot{}))
 	second, b := signed(tenant, "", 0)
-	r.must(r.AcceptRaw(t.Context(), second, b, ""))
+	r.must(r.AcceptRaw(t.Context(), second, b, txmgr.RawSlot{}))
 	ours, _ := r.sent()
 	third := intent("", "y")
 	third.Kind, third.Replaces = txmgr.KindReplace, ours.ID
@@ -89,4 +90,68 @@ func testHeir(t *testing.T, r *room) {
 	if done := r.assign(last); len(done) != 1 || done[0].Slot.Nonce != 0 {
 		t.Errorf("when nobody wants its nonce, the next intent got %+v", done)
 	}
+}
+
+// testLateRaw hands over bytes of reservations that are over. Without an id nobody can tell them from those
+// of the reservation that has the nonce now, so its caller names that one.
+func testLateRaw(t *testing.T, r *room) {
+	ctx := t.Context()
+	const long = 3_600_000_000
+	reserve := func(ttl int64, want uint64) *txmgr.Reservation {
+		t.Helper()
+		v, err := r.Reserve(ctx, chain, signer, tenant, ttl, 0, false)
+		r.no(err)
+		if v.Nonce != want {
+			t.Fatalf("reserved nonce %d, want %d", v.Nonce, want)
+		}
+		return v
+	}
+	expire := func() { t.Helper(); r.must(r.Expire(ctx)) }
+	raw := func(nonce uint64, slot txmgr.RawSlot) error {
+		i, a := signed(tenant, "", nonce)
+		_, err := r.AcceptRaw(ctx, i, a, slot)
+		return err
+	}
+	conflict := func(what string, err error) {
+		t.Helper()
+		if c := (*txmgr.NonceConflict)(nil); !errors.As(err, &c) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	none, older := txmgr.RawSlot{}, txmgr.RawSlot{NoIDs: true}
+
+	// The end of the line has moved back: the nonce is the next one again.
+	lost := reserve(-1, 0)
+	expire()
+	if lane := r.lane(); lane.NextNonce != 0 {
+		t.Fatalf("the next nonce is %d", lane.NextNonce)
+	}
+	conflict("late at the end of the line", raw(0, none))
+	conflict("late at the end of the line, without ids", raw(0, older))
+	r.is(raw(0, txmgr.RawSlot{Reservation: lost.ID}), txmgr.ErrNoReservation)
+
+	// It was given out again.
+	v, above := reserve(long, 0), reserve(-1, 1)
+	r.is(raw(0, none), txmgr.ErrNoReservation)
+	r.is(raw(0, txmgr.RawSlot{Reservation: lost.ID}), txmgr.ErrNoReservation)
+	r.no(raw(0, txmgr.RawSlot{Reservation: v.ID}))
+	r.is(raw(0, none), txmgr.ErrNoReservation) // it would replace the other one's
+	r.no(raw(0, txmgr.RawSlot{Reservation: v.ID}))
+
+	// It is free, below one that is in use.
+	r.no(raw(reserve(long, 2).Nonce, none)) // issued once: it needs no id
+	expire()
+	conflict("late at a free nonce", raw(above.Nonce, none))
+	conflict("late at a free nonce, without ids", raw(above.Nonce, older))
+
+	// A caller who cannot name it is believed.
+	reserve(long, 1)
+	r.no(raw(1, older))
+	r.no(raw(1, older))
+
+	// What was given back, and never given out again, needs no id.
+	back := reserve(long, 3)
+	r.must(r.Recycle(ctx, tenant, back.ID, "", "", 0))
+	r.no(raw(3, none))
+	r.no(raw(3, none))
 }

@@ -158,7 +158,7 @@ func testTidySlots(t *testing.T, r *room) {
 	for _, nonce := range []uint64{0, 2} {
 		late := intent("", "raw")
 		late.Kind, late.Signer, late.Nonce = txmgr.KindRaw, signer, nonce
-		if _, err := r.AcceptRaw(ctx, late, *attempt(late, nonce, 1, txmgr.PurposeRaw), ""); !errors.As(err, &conflict) {
+		if _, err := r.AcceptRaw(ctx, late, *attempt(late, nonce, 1, txmgr.PurposeRaw), txmgr.RawSlot{}); !errors.As(err, &conflict) {
 			t.Errorf("a transaction with the used nonce %d: %v", nonce, err)
 		}
 	}
@@ -188,7 +188,7 @@ func testTidyReservations(t *testing.T, r *room) {
 		i.Kind, i.Signer, i.Nonce = txmgr.KindRaw, signer, nonce
 		a := attempt(i, nonce, 1, txmgr.PurposeRaw)
 		i.Hash = a.Hash
-		r.must(r.AcceptRaw(ctx, i, *a, reservation))
+		r.must(r.AcceptRaw(ctx, i, *a, txmgr.RawSlot{Reservation: reservation}))
 		return a
 	}
 	left := func(want ...string) {

@@ -189,6 +189,7 @@ func Run(t *testing.T, h Harness) {
 		"tidy reservations":       testTidyReservations,
 		"tidy the rest":           testTidyRest,
 		"raw under keys":          testRawKey,
+		"late raw":                testLateRaw,
 		"an heir of a slot":       testHeir,
 		"a chain's final block":   testChain,
 	} {
