@@ -78,8 +78,12 @@ func (f Form) Seal(u txmgr.Unsigned, signature []byte) (txmgr.Signed, error) {
 	return txmgr.Signed{Hash: signed.Hash().Hex(), Raw: raw}, nil
 }
 
-// Decode reads a transaction that a caller signed.
+// Decode reads a transaction that a caller signed. It takes none with blobs: their fee is one that
+// txmgr.Fees does not have, so budgets and the fees of a replacement would be wrong.
 func (f Form) Decode(raw []byte) (txmgr.Decoded, error) {
+	if len(raw) > 0 && raw[0] == types.BlobTxType {
+		return txmgr.Decoded{}, errors.New("a transaction with blobs (type 3): the manager takes none")
+	}
 	tx, err := eth.DecodeTx(raw)
 	if err != nil {
 		return txmgr.Decoded{}, err

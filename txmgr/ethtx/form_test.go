@@ -1,0 +1,48 @@
+package ethtx_test
+
+import (
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/crypto/kzg4844"
+	"github.com/holiman/uint256"
+
+	"lockstep/txmgr/ethtx"
+)
+
+// TestBlobsAreRefused: a blob has a fee of its own, which budgets and the fees of a replacement would leave
+// out. So nothing with blobs is taken, in neither of its two forms.
+func TestBlobsAreRefused(t *testing.T) {
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := ethtx.Form{ChainID: 1337}
+	sign := func(tx types.TxData) []byte {
+		raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(1337)), tx).MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	one := uint256.NewInt(1)
+	blob := types.BlobTx{
+		ChainID: uint256.NewInt(1337), GasTipCap: one, GasFeeCap: one, Gas: 21000, Value: one, BlobFeeCap: one, BlobHashes: []common.Hash{{1}},
+	}
+	bare := blob
+	blob.Sidecar = types.NewBlobTxSidecar(types.BlobSidecarVersion0, []kzg4844.Blob{{}}, []kzg4844.Commitment{{}}, []kzg4844.Proof{{}})
+	for name, raw := range map[string][]byte{"without its blobs": sign(&bare), "with its blobs": sign(&blob)} {
+		if _, err := form.Decode(raw); err == nil || !strings.Contains(err.Error(), "blob") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	to := common.Address{7}
+	got, err := form.Decode(sign(&types.DynamicFeeTx{ChainID: big.NewInt(1337), GasTipCap: big.NewInt(2), GasFeeCap: big.NewInt(3), Gas: 21000, To: &to, Value: big.NewInt(1)}))
+	if err != nil || got.Fees.Max.Int64() != 3 || got.Fees.Tip.Int64() != 2 || got.Gas != 21000 {
+		t.Errorf("of type 2: %+v, %v", got, err)
+	}
+}
