@@ -81,9 +81,9 @@ var (
 
 // NonceConflict says that a caller's nonce is not the one that can be used.
 type NonceConflict struct {
-	Current   uint64 // the next nonce that can be used
+	Current   uint64 // the nonce that a reservation would get now
 	Attempted uint64
-	Retry     bool // signing again with Current can help
+	Retry     bool // another reservation and signature can help; not while another tenant holds the nonce
 }
 
 func (e *NonceConflict) Error() string { return "NONCE_CONFLICT" }

@@ -65,7 +65,6 @@ func (s *Store) AcceptRaw(ctx context.Context, intent *txmgr.Intent, attempt txm
 // rawSlot finds the slot of a transaction that its caller signed, and the attempt's version in
 // it: the reserved one, the tenant's own transaction to be replaced, or the next.
 func rawSlot(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, intent *txmgr.Intent, attempt txmgr.Attempt, at txmgr.RawSlot) (*txmgr.Slot, int, error) {
-	conflict := &txmgr.NonceConflict{Current: lane.NextNonce, Attempted: attempt.Nonce, Retry: true}
 	slots, err := slotsByNonce(ctx, tx, lane, []uint64{attempt.Nonce})
 	if err != nil {
 		return nil, 0, err
@@ -81,7 +80,7 @@ func rawSlot(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, in
 	if slot == nil {
 		// The bytes of a reservation that has expired: the nonce may be reissued at any time.
 		if attempt.Nonce != lane.NextNonce || expired > 0 {
-			return nil, 0, conflict
+			return nil, 0, conflict(ctx, tx, lane, attempt.Nonce, true)
 		}
 		if locked(lane, now) {
 			return nil, 0, txmgr.ErrLocked
@@ -91,39 +90,61 @@ func rawSlot(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, in
 		return slot, 1, saveCounters(ctx, tx, lane)
 	}
 	if slot.Consumed != "" || slot.Final {
-		return nil, 0, conflict
+		return nil, 0, conflict(ctx, tx, lane, attempt.Nonce, true)
 	}
 	if slot.Reservation != "" && at.Reservation == "" && issued > 1 && !at.NoIDs {
 		return nil, 0, fmt.Errorf("%w: nonce %d was given out several times, so name the reservation", txmgr.ErrNoReservation, attempt.Nonce)
 	}
 	switch slot.Holder {
 	case txmgr.HolderReservation:
-		n, err := tx.Exec(ctx, `UPDATE reservations SET status = 'used', hash = $4 WHERE id = $1 AND tenant = $2 AND status = 'held' AND expires_at > $3`,
-			slot.Reservation, intent.Tenant, now, attempt.Hash)
-		if err != nil {
+		if err := useReservation(ctx, tx, now, lane, slot, intent.Tenant, attempt, at); err != nil {
 			return nil, 0, err
-		}
-		if n == 0 && at.Reservation != "" {
-			return nil, 0, txmgr.ErrNoReservation
-		}
-		if n == 0 {
-			return nil, 0, conflict
 		}
 	case txmgr.HolderFree:
 		if expired > 0 {
-			return nil, 0, conflict
+			return nil, 0, conflict(ctx, tx, lane, attempt.Nonce, true)
 		}
 		if locked(lane, now) {
 			return nil, 0, txmgr.ErrLocked
 		}
 	case txmgr.HolderIntent:
-		return rawReplacement(ctx, tx, lane, slot, intent, conflict)
+		return rawReplacement(ctx, tx, lane, slot, intent)
 	default:
-		return nil, 0, conflict
+		return nil, 0, conflict(ctx, tx, lane, attempt.Nonce, true)
 	}
 	version, err := nextVersion(ctx, tx, lane, slot.Nonce)
 	slot.Holder, slot.Intent = txmgr.HolderIntent, intent.ID
 	return slot, version, err
+}
+
+// conflict is the error of a nonce that cannot be used. It names the nonce that a reservation would get now.
+func conflict(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, attempted uint64, retry bool) error {
+	free, err := slotsWhere(ctx, tx, lane, "NOT final AND holder = 'free' AND consumed = ''", " LIMIT 1")
+	if err != nil {
+		return err
+	}
+	current := lane.NextNonce
+	if len(free) > 0 {
+		current = free[0].Nonce
+	}
+	return &txmgr.NonceConflict{Current: current, Attempted: attempted, Retry: retry}
+}
+
+// useReservation ends the reservation that holds a slot, for the transaction that it was made for.
+func useReservation(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, slot *txmgr.Slot, tenant string, attempt txmgr.Attempt, at txmgr.RawSlot) error {
+	n, err := tx.Exec(ctx, `UPDATE reservations SET status = 'used', hash = $4 WHERE id = $1 AND tenant = $2 AND status = 'held' AND expires_at > $3`,
+		slot.Reservation, tenant, now, attempt.Hash)
+	switch {
+	case err != nil || n > 0:
+		return err
+	case at.Reservation != "":
+		return txmgr.ErrNoReservation
+	}
+	holders, err := reservationsWhere(ctx, tx, "id = $1", slot.Reservation)
+	if err != nil {
+		return err
+	}
+	return conflict(ctx, tx, lane, slot.Nonce, len(holders) > 0 && holders[0].Tenant == tenant)
 }
 
 // issuedTo counts how often a tenant had a nonce reserved, and how many of those reservations have expired.
@@ -135,14 +156,14 @@ func issuedTo(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, nonce uint64
 }
 
 // rawReplacement lets a caller raise the fees of its own transaction.
-func rawReplacement(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, slot *txmgr.Slot, intent *txmgr.Intent, conflict error) (*txmgr.Slot, int, error) {
+func rawReplacement(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, slot *txmgr.Slot, intent *txmgr.Intent) (*txmgr.Slot, int, error) {
 	holders, err := intentsByID(ctx, tx, []string{slot.Intent})
 	if err != nil {
 		return nil, 0, err
 	}
 	holder := holders[slot.Intent]
 	if holder == nil || holder.Kind != txmgr.KindRaw || holder.Tenant != intent.Tenant {
-		return nil, 0, conflict
+		return nil, 0, conflict(ctx, tx, lane, slot.Nonce, holder != nil && holder.Tenant == intent.Tenant)
 	}
 	intent.Replaces = holder.ID
 	version, err := nextVersion(ctx, tx, lane, slot.Nonce)

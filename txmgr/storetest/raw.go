@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"lockstep/internal/ledger"
 	"lockstep/txmgr"
 )
 
@@ -154,4 +155,69 @@ func testLateRaw(t *testing.T, r *room) {
 	r.must(r.Recycle(ctx, tenant, back.ID, "", "", 0))
 	r.no(raw(3, none))
 	r.no(raw(3, none))
+}
+
+// testNonceConflict: a conflict names the nonce that a reservation would get now, and says whether another
+// try can help.
+func testNonceConflict(t *testing.T, r *room) {
+	ctx := t.Context()
+	const long = 3_600_000_000
+	reserve := func(who string) *txmgr.Reservation {
+		t.Helper()
+		v, err := r.Reserve(ctx, chain, signer, who, long, 0, false)
+		r.no(err)
+		return v
+	}
+	raw := func(who string, nonce uint64, want *txmgr.NonceConflict) *txmgr.Attempt {
+		t.Helper()
+		i, a := signed(who, "", nonce)
+		_, err := r.AcceptRaw(ctx, i, a, txmgr.RawSlot{})
+		var got *txmgr.NonceConflict
+		switch {
+		case want == nil:
+			r.no(err)
+		case !errors.As(err, &got):
+			t.Errorf("nonce %d of %s: %v", nonce, who, err)
+		case *got != *want:
+			t.Errorf("nonce %d of %s: current %d, attempted %d, retry %v; want %d, %d, %v", nonce, who,
+				got.Current, got.Attempted, got.Retry, want.Current, want.Attempted, want.Retry)
+		}
+		a.Version = 1
+		return &a
+	}
+	conflict := func(current, attempted uint64, retry bool) *txmgr.NonceConflict {
+		return &txmgr.NonceConflict{Current: current, Attempted: attempted, Retry: retry}
+	}
+	for n := range uint64(5) { // 0 and 3 are used, 1, 2 and 4 are reserved
+		if v := reserve([]string{tenant, tenant, tenant, "t2", "t2"}[n]); v.Nonce != n {
+			t.Fatalf("reserved nonce %d, want %d", v.Nonce, n)
+		}
+	}
+	mined := raw(tenant, 0, nil)
+	raw("t2", 3, nil)
+	r.mine(mined, 5, true, false)
+	raw(tenant, 0, conflict(5, 0, true)) // used
+	raw(tenant, 9, conflict(5, 9, true)) // too high
+	raw("t2", 1, conflict(5, 1, false))  // another tenant has reserved it
+	raw(tenant, 3, conflict(5, 3, false))
+	r.must(r.Recycle(ctx, tenant, "", chain, signer, 2))
+	raw(tenant, 0, conflict(2, 0, true)) // the lowest free one comes first
+	raw(tenant, 9, conflict(2, 9, true))
+	if v := reserve(tenant); v.Nonce != 2 {
+		t.Errorf("a new reservation is of nonce %d", v.Nonce)
+	}
+	r.no(r.db.Write(ctx, func(tx *ledger.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE reservations SET expires_at = 1 WHERE nonce = 1")
+		return err
+	}))
+	raw(tenant, 1, conflict(5, 1, true)) // its own, whose time is over
+	r.must(r.Expire(ctx))
+	raw(tenant, 1, conflict(1, 1, true)) // free, and to be reserved again
+	ours := intent("", "x")
+	r.accept(ours)
+	if done := r.assign(ours); len(done) != 1 || done[0].Slot.Nonce != 1 {
+		t.Fatalf("assigned: %+v", done)
+	}
+	raw(tenant, 1, conflict(5, 1, true)) // one that we sign
+	raw("t2", 1, conflict(5, 1, false))
 }

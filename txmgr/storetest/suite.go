@@ -190,6 +190,7 @@ func Run(t *testing.T, h Harness) {
 		"tidy the rest":           testTidyRest,
 		"raw under keys":          testRawKey,
 		"late raw":                testLateRaw,
+		"nonce conflicts":         testNonceConflict,
 		"an heir of a slot":       testHeir,
 		"a chain's final block":   testChain,
 	} {
