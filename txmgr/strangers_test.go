@@ -141,6 +141,34 @@ func TestUnknownTransactions(t *testing.T) {
 	}
 }
 
+// TestForeignBeyondTheReceipts has somebody else's transaction use our nonce in a block that the endpoint
+// which is asked for receipts has not seen: its "none" proves nothing of what that block has, so nothing is
+// signed again until it has.
+func TestForeignBeyondTheReceipts(t *testing.T) {
+	const account = "alice.test"
+	f := newFleet(t, account)
+	m := f.begin("one")
+	id := m.submit(keepTrying)
+	m.reaches(id, txmgr.StatusBroadcast)
+	m.node.late.Store(2)
+	f.foreign(account, 0, 1_000_000)
+	f.mine()
+	for range 2 {
+		before := m.node.shown.Load()
+		m.until("receipts were asked for", func() bool { return m.node.shown.Load() > before+3 || m.get(id).Status != txmgr.StatusBroadcast })
+		got := m.get(id)
+		if got.Status != txmgr.StatusBroadcast || got.Nonce != 0 || len(got.Attempts) != 1 || !strings.HasPrefix(got.Waiting, txmgr.ForeignPrefix) {
+			t.Fatalf("it is %s with nonce %d and %d attempts, and waits: %s", got.Status, got.Nonce, len(got.Attempts), got.Waiting)
+		}
+		f.mine() // now the endpoint has what is one block before the consuming one
+	}
+	m.node.late.Store(0)
+	if got := m.mined(id, txmgr.StatusConfirmed); got.Nonce != 1 {
+		t.Errorf("it was executed with nonce %d", got.Nonce)
+	}
+	m.once(id)
+}
+
 // TestTimesSurviveRestart: how long a transaction has waited is counted from when it was signed and
 // sent, whichever process did that.
 func TestTimesSurviveRestart(t *testing.T) {
