@@ -277,7 +277,7 @@ func TestStuckUnsent(t *testing.T) {
 		list, err := f.store.Events(t.Context(), 0, 1000)
 		noError(t, err)
 		for _, e := range list {
-			if e.Kind == "tx.stuck" && strings.Contains(string(e.Body), `"maxFeePerGas":"2100"`) {
+			if e.Kind == "tx.stuck" && strings.Contains(e.Body, `"maxFeePerGas":"2100"`) {
 				n++
 			}
 		}
