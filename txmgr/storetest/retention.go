@@ -164,15 +164,6 @@ func testTidySlots(t *testing.T, r *room) {
 	}
 }
 
-// exec changes the ledger as time does.
-func (r *room) exec(statement string, args ...any) {
-	r.t.Helper()
-	r.no(r.db.Write(r.t.Context(), func(tx *ledger.Tx) error {
-		_, err := tx.Exec(r.t.Context(), statement, args...)
-		return err
-	}))
-}
-
 // testTidyReservations: a reservation that ended goes when its nonce can never be given again. Before that it refuses late calls.
 func testTidyReservations(t *testing.T, r *room) {
 	ctx := t.Context()
