@@ -13,6 +13,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/config"
 	"lockstep/console"
 	"lockstep/console/page"
 	"lockstep/internal/lifecycle"
@@ -29,7 +30,7 @@ func (a *App) listenAdmin(ctx context.Context) (net.Listener, error) {
 		}
 	}
 	if tcp, ok := listener.Addr().(*net.TCPAddr); s.AdminToken == "" && (!ok || !tcp.IP.IsLoopback()) {
-		return nil, errors.Join(errors.New("ADMIN_ADDRESS is not on loopback: that needs ADMIN_TOKEN"), listener.Close())
+		return nil, errors.Join(config.ErrNoAdminToken, listener.Close())
 	}
 	return listener, nil
 }

@@ -172,6 +172,7 @@ func (c Config) Validate() error {
 	errs := []error{
 		c.RPC.Validate(), c.API.Validate(), c.Precheck.Validate(), c.Submit.Validate(), c.Pool.Validate(), c.Trace.Validate(),
 		c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(), c.Cache.Validate(), c.Budget.Validate(), c.Tracing.Validate(),
+		c.Redis.check(), c.Server.checkAdmin(),
 	}
 	if _, known := c.Log.Least(); !known {
 		errs = append(errs, fmt.Errorf("LOG_LEVEL %q: want trace, debug, info, warn, error or fatal", c.Log.Level))
@@ -184,9 +185,6 @@ func (c Config) Validate() error {
 	}
 	if !c.Submit.ReadOnly && c.Consensus.OperatorID == "" {
 		errs = append(errs, errors.New("OPERATOR_ID_MAIN and OPERATOR_KEY_MAIN are needed to submit transactions, such as OPERATOR_ID_MAIN=0.0.1234; a relay with READ_ONLY=true needs neither"))
-	}
-	if c.Redis.LockURL != "" && !c.Redis.Enabled {
-		errs = append(errs, errors.New("LOCK_REDIS_URL needs REDIS_ENABLED=true"))
 	}
 	if c.Limit.CallStore == limit.StoreRedis && !c.Redis.Enabled {
 		errs = append(errs, errors.New("IP_RATE_LIMIT_STORE=REDIS needs REDIS_ENABLED=true"))

@@ -13,6 +13,8 @@ type Watchers struct {
 // LoadWatchers reads the settings of `lockstep watch` from environ, a list of NAME=value. Its error joins all mistakes.
 func LoadWatchers(environ []string) (Watchers, error) {
 	c := Watchers{Misspelt: misspeltIn(valuesOf(environ))}
-	err := parse(&c, environ)
-	return c, err
+	if err := parse(&c, environ); err != nil {
+		return c, err
+	}
+	return c, c.Watch.Validate()
 }

@@ -43,6 +43,7 @@ func (c Config) Validate() error {
 	case c.MaxInProgress < 1:
 		return fmt.Errorf("MAX_TRANSACTIONS_IN_PROGRESS %d: want at least 1", c.MaxInProgress)
 	default:
-		return nil
+		_, err := statusSet(c.RejectedStatuses)
+		return err
 	}
 }

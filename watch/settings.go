@@ -3,13 +3,16 @@ package watch
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/ledger"
 	"lockstep/internal/secret"
+	"lockstep/internal/webhook"
 	"lockstep/watch/decode"
 )
 
@@ -67,6 +70,19 @@ func (s *Settings) ManagerToken() secret.String {
 		return s.ManagerKey
 	}
 	return secret.String(strings.TrimSpace(s.ManagerKeyFile.Reveal()))
+}
+
+// Validate checks what can be checked without a network, all at once. What to follow is checked by Plan.
+func (s *Settings) Validate() error {
+	_, networks := webhook.NewGuard(s.WebhookAllow)
+	if networks != nil {
+		networks = fmt.Errorf("WATCH_WEBHOOK_ALLOW: %w", networks)
+	}
+	var address error
+	if _, _, err := net.SplitHostPort(s.Address); err != nil && s.Address != "off" {
+		address = fmt.Errorf("WATCH_ADDRESS: want host:port, or off, is %q", s.Address)
+	}
+	return errors.Join(ledger.CheckURL(s.Database.Reveal()), networks, address)
 }
 
 // Plan reads what to follow: from the file, or from the settings.

@@ -86,19 +86,58 @@ func Open(ctx context.Context, databaseURL string) (*DB, error) {
 // asyncpgSSL matches the name that asyncpg has for sslmode.
 var asyncpgSSL = regexp.MustCompile(`([?&])ssl=`)
 
-func connect(databaseURL string) (*DB, error) {
+// CheckURL says what is wrong with a URL that Open would refuse for itself. It opens nothing.
+func CheckURL(databaseURL string) error {
+	_, err := parse(databaseURL)
+	return err
+}
+
+// target is what a URL names.
+type target struct {
+	memory   bool
+	file     string          // of SQLite
+	postgres *pgx.ConnConfig // nil for the others
+}
+
+func parse(databaseURL string) (target, error) {
 	scheme, rest, _ := strings.Cut(databaseURL, ":")
 	switch scheme {
 	case "memory":
-		return openMemory()
+		return target{memory: true}, nil
 	case "sqlite":
-		return openSQLite(strings.TrimPrefix(rest, "//"))
+		file := strings.TrimPrefix(rest, "//")
+		if file == "" {
+			return target{}, errors.New("DATABASE_URL: sqlite: needs the name of a file")
+		}
+		return target{file: file}, nil
 	case "postgres", "postgresql", "postgresql+psycopg":
-		return openPostgres("postgres:" + rest)
+		return parsePostgres("postgres:" + rest)
 	case "postgresql+asyncpg":
-		return openPostgres("postgres:" + asyncpgSSL.ReplaceAllString(rest, "${1}sslmode="))
+		return parsePostgres("postgres:" + asyncpgSSL.ReplaceAllString(rest, "${1}sslmode="))
 	default:
-		return nil, fmt.Errorf("DATABASE_URL: want sqlite:FILE, memory: or postgres://…, got scheme %q", scheme)
+		return target{}, fmt.Errorf("DATABASE_URL: want sqlite:FILE, memory: or postgres://…, got scheme %q", scheme)
+	}
+}
+
+func parsePostgres(databaseURL string) (target, error) {
+	config, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		return target{}, errors.New("DATABASE_URL: not a PostgreSQL URL") // pgx's text may show the password
+	}
+	return target{postgres: config}, nil
+}
+
+func connect(databaseURL string) (*DB, error) {
+	t, err := parse(databaseURL)
+	switch {
+	case err != nil:
+		return nil, err
+	case t.memory:
+		return openMemory()
+	case t.postgres != nil:
+		return openPostgres(t.postgres), nil
+	default:
+		return openSQLite(t.file)
 	}
 }
 
@@ -120,9 +159,6 @@ func openMemory() (*DB, error) {
 }
 
 func openSQLite(path string) (*DB, error) {
-	if path == "" {
-		return nil, errors.New("DATABASE_URL: sqlite: needs the name of a file")
-	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
@@ -144,11 +180,7 @@ func openSQLite(path string) (*DB, error) {
 	return &DB{dialect: SQLite, write: write, read: read, path: path}, nil
 }
 
-func openPostgres(databaseURL string) (*DB, error) {
-	config, err := pgx.ParseConfig(databaseURL)
-	if err != nil {
-		return nil, errors.New("DATABASE_URL: not a PostgreSQL URL") // pgx's text may show the password
-	}
+func openPostgres(config *pgx.ConnConfig) *DB {
 	// A pooler in transaction mode gives each transaction another session.
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	if config.ConnectTimeout == 0 {
@@ -158,7 +190,7 @@ func openPostgres(databaseURL string) (*DB, error) {
 	pool.SetMaxOpenConns(maxConnections)
 	pool.SetMaxIdleConns(maxConnections)
 	pool.SetConnMaxIdleTime(time.Minute)
-	return &DB{dialect: Postgres, write: pool, read: pool, listener: config}, nil
+	return &DB{dialect: Postgres, write: pool, read: pool, listener: config}
 }
 
 // checkDurability refuses a server that may lose what it has committed.

@@ -74,5 +74,8 @@ func (c Config) Validate() error {
 	if d := c.RedisTimeout.Duration(); d < time.Millisecond || d > time.Minute {
 		errs = append(errs, fmt.Errorf("LIMIT_REDIS_TIMEOUT_MS is %v: want a millisecond to a minute", d))
 	}
+	if _, err := loadPlans(c.Plans); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"lockstep/internal/envx"
+	"lockstep/internal/ledger"
 	"lockstep/internal/redisx"
 	"lockstep/internal/secret"
 	"lockstep/txmgr"
@@ -171,7 +172,7 @@ func (c Config) Validate() error {
 	_, chains := c.Chains.Parse()
 	_, pools := c.Chains.pools()
 	_, _, treasury := c.Treasury.amounts()
-	return errors.Join(chains, pools, treasury, c.Waker.validate(), c.Manager.Validate(), c.Signers.Validate(), c.API.Validate(), c.Webhooks.Validate())
+	return errors.Join(chains, pools, treasury, ledger.CheckURL(c.Ledger.url()), c.Waker.validate(), c.Manager.Validate(), c.Signers.Validate(), c.API.Validate(), c.Webhooks.Validate())
 }
 
 func (l Ledger) url() string {

@@ -53,12 +53,20 @@ type Config struct {
 	Numbered map[string]secret.String
 }
 
-// Validate checks what can be checked without reading a key.
+// Validate checks what can be checked without a network: it reads the keys that stand in the settings, and no keystore,
+// which takes long. An error names the setting and never the key.
 func (c Config) Validate() error {
+	var errs []error
 	if c.Timeout <= 0 {
-		return errors.New("TXM_SIGN_TIMEOUT_MS: want more than 0")
+		errs = append(errs, errors.New("TXM_SIGN_TIMEOUT_MS: want more than 0"))
 	}
-	return nil
+	if _, err := c.plain(); err != nil {
+		errs = append(errs, err)
+	}
+	if _, err := OpenNEAR(c); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // Open reads every key and proves that it can sign. An error names the setting and
@@ -89,6 +97,19 @@ func Open(ctx context.Context, c Config) (*Set, error) {
 
 // local reads the keys that this process holds itself.
 func (c Config) local() ([]Signer, error) {
+	list, err := c.plain()
+	if err != nil {
+		return nil, err
+	}
+	files, err := keystoreSigners(c.Keystore, c.keystorePassword())
+	if err != nil {
+		return nil, fmt.Errorf("TXM_KEYSTORE: %w", err)
+	}
+	return append(list, files...), nil
+}
+
+// plain reads those that are not encrypted.
+func (c Config) plain() ([]Signer, error) {
 	var list []Signer
 	for _, several := range []struct {
 		name     string
@@ -123,12 +144,7 @@ func (c Config) local() ([]Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	list = append(list, more...)
-	files, err := keystoreSigners(c.Keystore, c.keystorePassword())
-	if err != nil {
-		return nil, fmt.Errorf("TXM_KEYSTORE: %w", err)
-	}
-	return append(list, files...), nil
+	return append(list, more...), nil
 }
 
 func (c Config) keystorePassword() secret.String {
