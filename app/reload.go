@@ -37,12 +37,14 @@ func (a *App) inEffect() config.Config {
 }
 
 // Reload reads the settings again and applies those that may change while the relay runs:
-// docs/CONFIG.md marks them. If anything is wrong with the settings, nothing changes. It logs what has changed.
+// docs/CONFIG.md marks them. If anything is wrong with the settings, nothing changes. It logs what has changed, and warns
+// of names that may be misspelt, as New does.
 func (a *App) Reload(ctx context.Context) (Reloaded, error) {
 	r := &a.reloading
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next, err := r.load()
+	config.WarnOfMisspelt(a.log, next.Misspelt) // also beside a mistake, which they may explain
 	if err != nil {
 		return Reloaded{}, err
 	}

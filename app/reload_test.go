@@ -1,0 +1,49 @@
+package app_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"lockstep/app"
+	"lockstep/config"
+)
+
+// Reading the settings again tells of a misspelt name, as the start does, also while another setting is wrong.
+func TestReloadTellsOfMisspeltNames(t *testing.T) {
+	t.Parallel()
+	var more []string
+	load := func() (config.Config, error) {
+		return config.Load(append(append([]string{
+			"CHAIN_ID=298", `HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:1",
+			"OPERATOR_ID_MAIN=0.0.1002", "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=" + operatorKey,
+		}, patient...), more...))
+	}
+	cfg, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	relay, err := app.New(cfg, "test", slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	relay.Reloads(load, func(config.Config) {})
+	for _, step := range []struct {
+		more         []string
+		warns, fails bool
+	}{
+		{nil, false, false},
+		{[]string{"TIER_1_RATE_LIMTI=5"}, true, false},
+		{[]string{"TIER_1_RATE_LIMTI=5", "LOG_LEVEL=loud"}, true, true},
+	} {
+		log.Reset()
+		more = step.more
+		_, err := relay.Reload(t.Context())
+		warned := strings.Contains(log.String(), "is it misspelt?") && strings.Contains(log.String(), "name=TIER_1_RATE_LIMTI setting=TIER_1_RATE_LIMIT")
+		if (err != nil) != step.fails || warned != step.warns {
+			t.Errorf("%q: %v, warned: %t\n%s", step.more, err, warned, log.String())
+		}
+	}
+}
