@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -56,11 +55,7 @@ func runHealth(ctx context.Context, args []string, std streams) error {
 
 // ownURL is where a relay with the settings of this process answers probes. Mistakes in other settings do not matter.
 func ownURL(std streams) (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	environ, _, err := config.Environ(std.env, dir)
+	environ, _, err := completed(std)
 	if err != nil {
 		return "", err
 	}

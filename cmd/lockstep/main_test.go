@@ -72,6 +72,7 @@ func TestConfigWhileSomethingIsWrong(t *testing.T) {
 		"OPERATOR_ID_MAIN=0.0.1002", "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=105d050185ccb907fba04dd92d8de9e32c18305e097ab41dadda21489a211524",
 	}
 	wrong := append([]string{"SERVER_PORT=http", "ENABLE_NONCE_ORDERNG=true"}, good[1:]...)
+	watchers := []string{"RPC_URL=http://127.0.0.1:1", "FACTORY_ADDRESS=0x67D8d32E9Bf1a9968a5ff53B87d777Aa8EBBEe69"}
 	const near = "ENABLE_NONCE_ORDERNG is no setting; did you mean ENABLE_NONCE_ORDERING?"
 	for name, test := range map[string]struct {
 		env       []string
@@ -82,6 +83,17 @@ func TestConfigWhileSomethingIsWrong(t *testing.T) {
 		"config":           {wrong, []string{"config"}, 0, []string{"CHAIN_ID=0x12a\n", "OPERATOR_ID_MAIN=0.0.1002\n"}, []string{"SERVER_PORT: ", "HEDERA_NETWORK", near}},
 		"check":            {wrong, []string{"config", "check"}, 1, nil, []string{"SERVER_PORT: ", "HEDERA_NETWORK", near}},
 		"check of a good":  {good, []string{"config", "check"}, 0, []string{"the settings are good"}, nil},
+		"misspelt alone":   {append([]string{"ENABLE_NONCE_ORDERNG=true"}, good...), []string{"config", "check"}, 1, nil, []string{near}},
+		"what serve says":  {append([]string{"REDIS_ENABLED=true", "REDIS_URL=http://127.0.0.1:1", "ADMIN_ADDRESS=0.0.0.0:1"}, good...), []string{"config", "check"}, 1, nil, []string{"REDIS_URL: ", "ADMIN_TOKEN"}},
+		"a word too many":  {good, []string{"config", "check", "relay"}, 2, nil, []string{`unexpected argument "relay"`}},
+		"manager":          {[]string{"TXM_CHAINS=31337=http://127.0.0.1:1"}, []string{"config", "check", "txm"}, 0, []string{"the settings are good"}, nil},
+		"no such driver":   {[]string{`TXM_CHAINS={"1":{"driver":"solana","url":["http://127.0.0.1:1"]}}`}, []string{"config", "check", "txm"}, 1, nil, []string{`TXM_CHAINS: chain 1: there is no driver "solana"`}},
+		"no operator":      {[]string{`TXM_CHAINS={"298":{"driver":"hedera"}}`}, []string{"config", "check", "txm"}, 1, nil, []string{"OPERATOR_ID_MAIN"}},
+		"manager misspelt": {[]string{"TXM_CHAINS=31337=http://127.0.0.1:1", "TXM_REDIS_ULR=x"}, []string{"config", "check", "txm"}, 1, nil, []string{"did you mean TXM_REDIS_URL?"}},
+		"watchers":         {watchers, []string{"config", "check", "watch"}, 0, []string{"the settings are good"}, nil},
+		"no secret":        {append([]string{"WATCH_SINKS=webhook:https://example.com/"}, watchers...), []string{"config", "check", "watch"}, 1, nil, []string{"WATCH_WEBHOOK_SECRET"}},
+		"no endpoint":      {[]string{"RPC_URL=ftp://127.0.0.1:1", watchers[1]}, []string{"config", "check", "watch"}, 1, nil, []string{"chain 298: ", "http://host"}},
+		"no factory":       {watchers[:1], []string{"config", "check", "watch"}, 1, nil, []string{"FACTORY_ADDRESS"}},
 		"another argument": {good, []string{"config", "chek"}, 2, nil, []string{`unexpected argument "chek"`}},
 	} {
 		t.Run(name, func(t *testing.T) {

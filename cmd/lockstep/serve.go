@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -97,14 +96,19 @@ func statusAddr(relay *app.App) string {
 	return relay.HTTPAddr()
 }
 
+// completed is the environment of this process with what the file of settings adds to it, and that file's path, "" for none.
+func completed(std streams) (environ []string, file string, err error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, "", err
+	}
+	return config.Environ(std.env, dir)
+}
+
 // loadConfig reads the settings of this process. With an error the settings are those that
 // could be read.
 func loadConfig(std streams) (config.Config, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return config.Config{}, err
-	}
-	environ, _, err := config.Environ(std.env, dir)
+	environ, _, err := completed(std)
 	if err != nil {
 		return config.Config{}, err
 	}
@@ -113,52 +117,4 @@ func loadConfig(std streams) (config.Config, error) {
 		return cfg, fmt.Errorf("configuration:\n%w", err)
 	}
 	return cfg, nil
-}
-
-const configAbout = `Prints every setting with the value it has here, also while something is wrong or
-missing, which it then says: those of the relay, then those of "lockstep txm" alone.
-Secrets are masked.
-
-  lockstep config check     prints nothing but what is wrong; its exit code is 0 if nothing is, 1 otherwise`
-
-func runConfig(_ context.Context, args []string, std streams) error {
-	check := len(args) > 0 && args[0] == "check"
-	if check {
-		args = args[1:]
-	}
-	if err := parse(newFlags("config", configAbout, std), args); err != nil {
-		return err
-	}
-	cfg, wrong := loadConfig(std)
-	for _, m := range cfg.Misspelt {
-		fmt.Fprintln(std.err, m)
-	}
-	if check {
-		if wrong == nil {
-			fmt.Fprintln(std.out, "the settings are good")
-		}
-		return wrong
-	}
-	if wrong != nil {
-		fmt.Fprintf(std.err, "%v\n", wrong)
-	}
-	manager, _, wrong := loadManager(std)
-	if wrong != nil && manager.TXM.Chains.Chains != "" { // else nobody wants one here
-		fmt.Fprintf(std.err, "lockstep txm: %v\n", wrong)
-	}
-	return printConfig(std.out, append(cfg.Effective(), manager.Effective()...))
-}
-
-func printConfig(w io.Writer, settings []config.Setting) error {
-	seen := map[string]bool{}
-	for _, s := range settings {
-		if seen[s.Name] { // both read it
-			continue
-		}
-		seen[s.Name] = true
-		if _, err := fmt.Fprintf(w, "%s=%s\n", s.Name, s.Value); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -73,11 +73,7 @@ func runTxm(ctx context.Context, args []string, std streams) error {
 
 // loadManager reads the settings of the transaction manager, and its logger.
 func loadManager(std streams) (config.Manager, *slog.Logger, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return config.Manager{}, nil, err
-	}
-	environ, _, err := config.Environ(std.env, dir)
+	environ, _, err := completed(std)
 	if err != nil {
 		return config.Manager{}, nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"lockstep/watch"
 	"lockstep/watch/api"
 	"lockstep/watch/sinks"
+	"lockstep/watch/source"
 )
 
 const watchAbout = `Follows contracts on a chain and hands every event on: once, in order per contract, however many processes share the
@@ -152,11 +153,7 @@ func watchSettings(flags *flag.FlagSet, std streams, words []string) (watch.Sett
 		fmt.Fprintf(flags.Output(), "%s: unexpected argument %q\n", flags.Name(), words[1])
 		return s, nil, errUsage
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return s, nil, err
-	}
-	environ, _, err := config.Environ(std.env, dir)
+	environ, _, err := completed(std)
 	if err != nil {
 		return s, nil, err
 	}
@@ -173,6 +170,43 @@ func watchSettings(flags *flag.FlagSet, std streams, words []string) (watch.Sett
 	}
 	config.WarnOfMisspelt(log, c.Misspelt)
 	return c.Watch, log, nil
+}
+
+// checkWatch says what `lockstep watch` would refuse for its settings alone. The sources and sinks that it makes connect to nobody.
+func checkWatch(std streams, settings watch.Settings) error {
+	plan, err := settings.Plan()
+	if err != nil {
+		return err
+	}
+	guard, err := webhook.NewGuard(settings.WebhookAllow)
+	if err != nil {
+		return fmt.Errorf("WATCH_WEBHOOK_ALLOW: %w", err)
+	}
+	deps := sinks.Deps{Stdout: std.out, WebhookSecrets: settings.WebhookSecrets, Guard: guard, Plan: plan, ManagerKey: settings.ManagerToken(), Log: slog.New(slog.DiscardHandler)}
+	var errs []error
+	for _, c := range plan.Chains {
+		urls := make([]string, len(c.URLs))
+		for i, u := range c.URLs {
+			urls[i] = u.Reveal()
+		}
+		pool, err := source.New(source.Config{ChainID: c.ID, URLs: urls, MaxSpan: c.MaxSpan}, source.Deps{Log: deps.Log})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("chain %d: %w", c.ID, err))
+			continue
+		}
+		pool.Close()
+	}
+	for _, w := range plan.Watches {
+		for _, spec := range w.Sinks {
+			sink, err := sinks.New(spec, deps)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("watch %s: %w", w.Name, err))
+				continue
+			}
+			sink.Close()
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func runWatchCheck(ctx context.Context, args []string, std streams) error {

@@ -80,6 +80,16 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
+// Check says what New would refuse for the settings alone: it opens the chains, which connects to nobody, and no ledger.
+func Check(ctx context.Context, cfg Config, drivers map[string]Driver) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	chains, _, err := open(ctx, cfg.Chains, drivers)
+	(&Service{chains: chains}).closeChains()
+	return err
+}
+
 func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 	store, err := sqlstore.New(ctx, s.db)
 	if err != nil {

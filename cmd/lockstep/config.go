@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"lockstep/config"
+	"lockstep/txmgr/service"
+)
+
+const configAbout = `Prints every setting with the value it has here, also while something is wrong or
+missing, which it then says: those of the relay, then those of "lockstep txm" alone.
+Secrets are masked.
+
+  lockstep config check         checks the settings of the relay, and opens no connection
+  lockstep config check txm     the same for those of "lockstep txm"
+  lockstep config check watch   the same for those of "lockstep watch"
+
+The exit code of a check is 0 if nothing is wrong, and it says so. It is 1 if there is a mistake, or
+a name that is no setting and is similar to one; all of them are named. A process starts in
+spite of such a name, with a warning in its log.`
+
+func runConfig(ctx context.Context, args []string, std streams) error {
+	if len(args) > 0 && args[0] == "check" {
+		return checkConfig(ctx, args[1:], std)
+	}
+	if err := parse(newFlags("config", configAbout, std), args); err != nil {
+		return err
+	}
+	cfg, wrong := loadConfig(std)
+	for _, m := range cfg.Misspelt {
+		fmt.Fprintln(std.err, m)
+	}
+	if wrong != nil {
+		fmt.Fprintf(std.err, "%v\n", wrong)
+	}
+	environ, _, err := completed(std)
+	if err != nil {
+		return err
+	}
+	manager, wrong := config.LoadManager(environ)
+	if wrong != nil && manager.TXM.Chains.Chains != "" { // else nobody wants one here
+		fmt.Fprintf(std.err, "lockstep txm: %v\n", wrong)
+	}
+	return printConfig(std.out, append(cfg.Effective(), manager.Effective()...))
+}
+
+// checkConfig is for scripts that let nothing start whose settings are wrong.
+func checkConfig(ctx context.Context, args []string, std streams) error {
+	flags := newFlags("config check", configAbout, std)
+	words, err := parseAnywhere(flags, args)
+	if err != nil {
+		return err
+	}
+	environ, _, err := completed(std)
+	if err != nil {
+		return err
+	}
+	var misspelt []config.Misspelt
+	switch strings.Join(words, " ") {
+	case "", "serve":
+		var cfg config.Config
+		cfg, err = config.Load(environ)
+		misspelt = cfg.Misspelt
+	case "txm":
+		var cfg config.Manager
+		if cfg, err = config.LoadManager(environ); err == nil {
+			err = service.Check(ctx, cfg.TXM, drivers(cfg, slog.New(slog.DiscardHandler)))
+		}
+		misspelt = cfg.Misspelt
+	case "watch":
+		var cfg config.Watchers
+		if cfg, err = config.LoadWatchers(environ); err == nil {
+			err = checkWatch(std, cfg.Watch)
+		}
+		misspelt = cfg.Misspelt
+	default:
+		fmt.Fprintf(std.err, "%s: unexpected argument %q\n", flags.Name(), words[len(words)-1])
+		return errUsage
+	}
+	for _, m := range misspelt {
+		fmt.Fprintln(std.err, m)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("configuration:\n%w", err)
+	case len(misspelt) > 0:
+		return fmt.Errorf("names that may be misspelt: %d", len(misspelt))
+	}
+	_, err = fmt.Fprintln(std.out, "the settings are good")
+	return err
+}
+
+func printConfig(w io.Writer, settings []config.Setting) error {
+	seen := map[string]bool{}
+	for _, s := range settings {
+		if seen[s.Name] { // both read it
+			continue
+		}
+		seen[s.Name] = true
+		if _, err := fmt.Fprintf(w, "%s=%s\n", s.Name, s.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
