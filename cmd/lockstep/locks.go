@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/internal/secret"
 	"lockstep/lock"
 )
 
@@ -27,39 +25,22 @@ many wait, which nonce is next and which node the last transaction went to.
   lockstep locks release ADDRESS      end the holder's turn; the next in line goes
   lockstep locks on | off             switch ordering at run time
 
-The relay must run with ADMIN_ADDRESS; its token, if any, is taken from ADMIN_TOKEN
-or ADMIN_TOKEN_FILE. Where relays share an order, each shows who waits in it, and a holder
+` + adminAbout + `
+Where relays share an order, each shows who waits in it, and a holder
 in another one by the name that the log of that one gives its instance; any can release.`
-
-const adminTimeout = 10 * time.Second
-
-// admin talks to the admin server of a running relay.
-type admin struct {
-	url   string
-	token secret.String
-}
-
-func newAdmin(url string, token secret.String) admin {
-	a := admin{url: strings.TrimRight(url, "/"), token: token}
-	if !strings.Contains(a.url, "://") {
-		a.url = "http://" + a.url // as ADMIN_ADDRESS is written
-	}
-	return a
-}
 
 func runLocks(ctx context.Context, args []string, std streams) error {
 	flags := newFlags("locks", locksAbout, std)
-	url := flags.String("admin", "http://127.0.0.1:7547", "the relay's admin `URL`")
+	url := adminFlag(flags)
 	asJSON := flags.Bool("json", false, "print the answer as JSON")
 	words, err := parseAnywhere(flags, args)
 	if err != nil {
 		return err
 	}
-	token, err := adminToken(std.env)
+	a, err := newAdmin(*url, std)
 	if err != nil {
 		return err
 	}
-	a := newAdmin(*url, token)
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	switch {
@@ -95,19 +76,6 @@ func parseAnywhere(flags *flag.FlagSet, args []string) (words []string, err erro
 	}
 }
 
-func adminToken(environ []string) (secret.String, error) {
-	for _, pair := range environ {
-		if value, ok := strings.CutPrefix(pair, "ADMIN_TOKEN="); ok && value != "" {
-			return secret.String(value), nil
-		}
-		if path, ok := strings.CutPrefix(pair, "ADMIN_TOKEN_FILE="); ok && path != "" {
-			content, err := os.ReadFile(path)
-			return secret.String(strings.TrimSpace(string(content))), err
-		}
-	}
-	return "", nil
-}
-
 // call makes one request and returns the body of a good answer.
 func (a admin) call(ctx context.Context, method, path, body string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, a.url+path, strings.NewReader(body))
@@ -119,7 +87,7 @@ func (a admin) call(ctx context.Context, method, path, body string) ([]byte, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("%w (does the relay run with ADMIN_ADDRESS?)", err)
+		return nil, a.unreachable(err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	content, err := io.ReadAll(io.LimitReader(response.Body, 64<<20))

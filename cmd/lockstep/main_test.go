@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -188,6 +189,60 @@ func TestLocks(t *testing.T) {
 	}
 	if len(asked) != len(want) {
 		t.Errorf("%d requests, want %d", len(asked), len(want))
+	}
+}
+
+// Without --admin the console is where the settings say, and an error tells which address was asked and why. The token of a
+// file of settings does not go to another address.
+func TestWhereTheConsoleIs(t *testing.T) {
+	var tokens []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tokens = append(tokens, r.Header.Get("Authorization"))
+		_, _ = w.Write([]byte(`{"lanes":[]}`))
+	}))
+	defer server.Close()
+	here := server.Listener.Addr().String()
+	_, port, _ := strings.Cut(here, ":")
+	settings := filepath.Join(t.TempDir(), "service.env")
+	if err := os.WriteFile(settings, []byte("ADMIN_ADDRESS="+here+"\nADMIN_TOKEN=sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inFile := config.EnvFile + "=" + settings
+	for name, test := range map[string]struct {
+		env, more []string
+		token     string   // that the console is shown
+		errs      []string // nil: it is reached
+	}{
+		"environment":         {[]string{"ADMIN_ADDRESS=" + here, "ADMIN_TOKEN=open"}, nil, "Bearer open", nil},
+		"all addresses":       {[]string{"ADMIN_ADDRESS=:" + port}, nil, "", nil},
+		"0.0.0.0":             {[]string{"ADMIN_ADDRESS=0.0.0.0:" + port}, nil, "", nil},
+		"file":                {[]string{inFile}, nil, "Bearer sesame", nil},
+		"flag":                {[]string{inFile, "ADMIN_ADDRESS=127.0.0.1:1"}, []string{"--admin", here}, "", nil},
+		"nobody at the flag":  {nil, []string{"--admin", "127.0.0.1:1"}, "", []string{"http://127.0.0.1:1 is what --admin says"}},
+		"nobody in settings":  {[]string{inFile, "ADMIN_ADDRESS=127.0.0.1:1"}, nil, "", []string{"http://127.0.0.1:1 is ADMIN_ADDRESS in the environment"}},
+		"a port yet to be":    {[]string{"ADMIN_ADDRESS=127.0.0.1:0"}, nil, "", []string{"ADMIN_ADDRESS in the environment", "--admin"}},
+		"no file of settings": {[]string{config.EnvFile + "=missing.env"}, nil, "", []string{config.EnvFile}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, command := range [][]string{{"locks"}, {"top", "--once"}} {
+				if command[0] == "top" && test.errs == nil {
+					continue // the same address; it wants a stream
+				}
+				tokens = nil
+				code, _, errs := lockstep(t, test.env, append(command, test.more...)...)
+				if (code != 0) != (test.errs != nil) {
+					t.Errorf("%q: exit code %d, %s", command, code, errs)
+				}
+				for _, part := range test.errs {
+					if !strings.Contains(errs, part) {
+						t.Errorf("%q: no %q in %s", command, part, errs)
+					}
+				}
+				if test.errs == nil && (len(tokens) != 1 || tokens[0] != test.token) {
+					t.Errorf("%q: tokens %q, want %q", command, tokens, test.token)
+				}
+			}
+		})
 	}
 }
 

@@ -25,12 +25,12 @@ and the rate and latency of each method.
   lockstep top           q ends it, s sorts the lanes another way, p holds the picture
   lockstep top --once    one picture, for scripts
 
-The relay must run with ADMIN_ADDRESS; its token, if any, is taken from ADMIN_TOKEN
-or ADMIN_TOKEN_FILE. Where standard output is no terminal, one picture follows the other.`
+` + adminAbout + `
+Where standard output is no terminal, one picture follows the other.`
 
 func runTop(ctx context.Context, args []string, std streams) error {
 	flags := newFlags("top", topAbout, std)
-	url := flags.String("admin", "http://127.0.0.1:7547", "the relay's admin `URL`")
+	url := adminFlag(flags)
 	once := flags.Bool("once", false, "print one picture and end")
 	words, err := parseAnywhere(flags, args)
 	if err != nil {
@@ -40,11 +40,10 @@ func runTop(ctx context.Context, args []string, std streams) error {
 		flags.Usage()
 		return errUsage
 	}
-	token, err := adminToken(std.env)
+	a, err := newAdmin(*url, std)
 	if err != nil {
 		return err
 	}
-	a := newAdmin(*url, token)
 	if *once {
 		ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 		defer cancel()
@@ -153,7 +152,7 @@ func (a admin) follow(ctx context.Context, states chan<- console.State) error {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return fmt.Errorf("%w (does the relay run with ADMIN_ADDRESS?)", err)
+		return a.unreachable(err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
