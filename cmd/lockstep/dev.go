@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -321,11 +324,14 @@ func (r ready) page() string {
 	var b strings.Builder
 	b.WriteString("\nLockstep development network, chain id 298 (0x12a)\n\n")
 	for _, line := range [][2]string{
-		{"JSON-RPC", r.RPC}, {"WebSocket", r.WS}, {"page", r.UI}, {"mirror node", r.Mirror}, {"its gRPC", r.Topics}, {"consensus node", r.Consensus}, {"faults", r.Control}, {"transactions", r.TX},
+		{"JSON-RPC", r.RPC}, {"WebSocket", r.WS}, {"page", r.UI}, {"mirror node", r.Mirror}, {"its gRPC", r.Topics}, {"faults", r.Control}, {"transactions", r.TX},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(&b, "  %-15s %s\n", line[0], line[1])
 		}
+	}
+	for _, address := range slices.SortedFunc(maps.Keys(r.Nodes), r.byAccount) {
+		fmt.Fprintf(&b, "  %-15s %s  %s\n", "consensus node", address, r.Nodes[address])
 	}
 	if r.Fork != nil {
 		fmt.Fprintf(&b, "  %-15s %s, block %d\n", "fork of", r.Fork.URL, r.Fork.Block)
@@ -347,6 +353,32 @@ func (r ready) page() string {
 			fmt.Fprintf(&b, "  %-14s %s\n", a.ID, a.SecretKey)
 		}
 	}
+	if r.RPC == "" { // else a relay is there
+		b.WriteString(r.settings())
+	}
 	fmt.Fprintf(&b, "\nready at %s; stop with Ctrl-C\n", time.Now().Format(time.TimeOnly))
+	return b.String()
+}
+
+// byAccount orders the addresses of nodes as their accounts are numbered.
+func (r ready) byAccount(a, b string) int {
+	return cmp.Or(cmp.Compare(len(r.Nodes[a]), len(r.Nodes[b])), strings.Compare(r.Nodes[a], r.Nodes[b]))
+}
+
+// settings are those of a relay on this network, as lines of a .env file.
+func (r ready) settings() string {
+	nodes, _ := json.Marshal(r.Nodes) // texts always can be
+	var b strings.Builder
+	b.WriteString("\nSettings of a relay on this network, as lines of its .env file:\n\n")
+	for _, line := range []string{
+		"CHAIN_ID=" + strconv.FormatUint(r.ChainID, 10),
+		"HEDERA_NETWORK=" + string(nodes),
+		"MIRROR_NODE_URL=" + r.Mirror,
+		"OPERATOR_ID_MAIN=" + devnet.OperatorID(),
+		"OPERATOR_KEY_FORMAT=HEX_ECDSA",
+		"OPERATOR_KEY_MAIN=" + devnet.OperatorKey(),
+	} {
+		b.WriteString(line + "\n")
+	}
 	return b.String()
 }
