@@ -110,7 +110,7 @@ type Log struct {
 	Level string `env:"LOG_LEVEL" envDefault:"info" reload:"true"`
 	// Log lines for people instead of JSON.
 	Pretty bool `env:"PRETTY_LOGS_ENABLED" envDefault:"true"`
-	// Names and forms of the fields of JSON lines: lockstep (level as a word, time as text, request_id) or hiero (as the TypeScript relay has them: level as a number, time in milliseconds, requestId, pid, hostname, name). JSON lines need PRETTY_LOGS_ENABLED=false.
+	// Names and forms of the fields of JSON lines: lockstep (level as a word, time and durations as text, request_id) or hiero (as the TypeScript relay has them: level as a number, time and durations in milliseconds, requestId, pid, hostname, name). JSON lines need PRETTY_LOGS_ENABLED=false.
 	Fields string `env:"LOG_JSON_FIELDS" envDefault:"lockstep"`
 }
 

@@ -82,7 +82,7 @@ func document(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("# Settings\n\nGenerated from the source; `make generate` renews it. Settings come from the environment and from the `.env` file in the\n" +
 		"working directory, or from the file that `LOCKSTEP_ENV_FILE` names instead; the environment takes precedence. A bare number in a duration is milliseconds; `1.5s` and `2m` work, too. Lists are\n" +
-		"separated by commas or written as JSON arrays. `lockstep config` prints every setting with the value it has, secrets masked; `lockstep config check` says what is wrong with them.\n\n" +
+		"separated by commas or written as JSON arrays. `lockstep config` prints every setting with the value it has, secrets masked; `lockstep config check` says what is wrong with them, and which names may be misspelt.\n\n" +
 		"`lockstep serve` reads the settings again when it gets SIGHUP, or `POST /reload` on `ADMIN_ADDRESS`. Settings marked **Reload.** take effect at once. The log, and the answer of the call, name the settings that\n" +
 		"have changed but need a new start. If a value is wrong, nothing changes. The environment of a running process cannot change, and it takes precedence: write a setting that you want to reload into the file.\n")
 	section := ""

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"lockstep/config"
 )
@@ -32,8 +33,18 @@ func newLoggerAt(w io.Writer, cfg config.Log, level slog.Leveler) (*slog.Logger,
 		}
 		return slog.New(slog.NewJSONHandler(w, options)).With("pid", os.Getpid(), "hostname", host, "name", "lockstep"), nil
 	default:
+		options.ReplaceAttr = lockstepFields
 		return slog.New(slog.NewJSONHandler(w, options)), nil
 	}
+}
+
+// lockstepFields gives durations the form that they have in lines for people, such as 14.2ms: the handler of JSON would
+// write nanoseconds without a unit.
+func lockstepFields(groups []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.String(a.Key, a.Value.Duration().String())
+	}
+	return levelNames(groups, a)
 }
 
 // levelNames gives the levels beyond those of slog their own names.
@@ -51,8 +62,11 @@ func levelNames(groups []string, a slog.Attr) slog.Attr {
 }
 
 // hieroFields gives the fields the names and forms of the TypeScript relay's JSON lines: a level
-// is a number, and the time is in milliseconds since the epoch.
+// is a number, the time is in milliseconds since the epoch, and durations are in milliseconds, too.
 func hieroFields(groups []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.Float64(a.Key, float64(a.Value.Duration())/float64(time.Millisecond))
+	}
 	if len(groups) > 0 {
 		return a
 	}

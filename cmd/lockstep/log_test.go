@@ -66,3 +66,23 @@ func TestNamesOfLevels(t *testing.T) {
 		}
 	}
 }
+
+// A duration has a unit: in the text, or by the format, whose numbers are milliseconds.
+func TestDurationsInJSONLines(t *testing.T) {
+	for fields, want := range map[string]any{"lockstep": "14.185095ms", "hiero": 14.185095} {
+		var text bytes.Buffer
+		log, err := newLogger(&text, config.Log{Level: "info", Fields: fields})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const took = 14_185_095 * time.Nanosecond
+		log.Info("said", "took", took, slog.Group("of", "took", took))
+		var line struct {
+			Took any
+			Of   struct{ Took any }
+		}
+		if err := json.Unmarshal(text.Bytes(), &line); err != nil || line.Took != want || line.Of.Took != want {
+			t.Errorf("%s: %v, %s; want %v", fields, err, text.Bytes(), want)
+		}
+	}
+}
