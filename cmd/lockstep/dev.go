@@ -116,6 +116,9 @@ func devRelay(ctx context.Context, chain *chain, std streams, ui net.Listener, h
 	if err != nil {
 		return nil, nil, err
 	}
+	if ui != nil {
+		environ = append(environ, "ADMIN_ADDRESS=") // --ui says where
+	}
 	cfg, err := config.Load(environ)
 	if err != nil {
 		return nil, nil, fmt.Errorf("configuration:\n%w", err)

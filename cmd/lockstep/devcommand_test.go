@@ -44,6 +44,16 @@ func TestDevCommand(t *testing.T) {
 	}
 }
 
+// The page of a network for development is where --ui says: an ADMIN_ADDRESS, which is for relays that serve others, does
+// not matter.
+func TestDevIgnoresTheConsoleOfOthers(t *testing.T) {
+	args := append(append([]string{"dev", "--ui", "127.0.0.1:0"}, freePorts()...), "--", "sh", "-c", "echo on $CHAIN_ID")
+	code, out, errs := lockstep(t, append(os.Environ(), "ADMIN_ADDRESS=0.0.0.0:7547"), args...)
+	if code != 0 || out != "on 298\n" {
+		t.Errorf("exit code %d\nstdout: %s\nstderr: %s", code, out, errs)
+	}
+}
+
 // TestDevCommandFindsTheNetwork has a command, this test's own binary, ask the relay.
 func TestDevCommandFindsTheNetwork(t *testing.T) {
 	if got := ask(t, nil, `["eth_chainId"]`); got != "\"0x12a\"\n" {
