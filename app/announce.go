@@ -81,6 +81,7 @@ func (a *App) describeOperator(ctx context.Context) string {
 	defer cancel()
 	account, err := a.mirror.AccountByID(mirrorCtx, id)
 	atNode := <-node
+	a.noteOperator(account, err, atNode.err)
 	unknownToMirror, unknownToNode := errors.Is(err, mirror.ErrNotFound), errors.Is(atNode.err, consensus.ErrNoAccount)
 	switch {
 	case unknownToNode && err == nil, unknownToMirror && atNode.err == nil:
@@ -97,8 +98,7 @@ func (a *App) describeOperator(ctx context.Context) string {
 	if atNode.err != nil {
 		a.log.Warn("no consensus node has told the operator's balance: the relay can send nothing while none answers", "operator", id.String(), "error", atNode.err)
 	}
-	// An account with several keys, or with the key of a contract, cannot be told from here.
-	if public := a.consensus.OperatorPublicKey(); err == nil && len(account.PublicKey) > 0 && !bytes.Equal(account.PublicKey, public) {
+	if err == nil && len(account.PublicKey) > 0 && !a.hasKeyOf(account) {
 		a.log.Error("OPERATOR_KEY_MAIN is not the key of OPERATOR_ID_MAIN: the network will refuse what it signs", "operator", id.String())
 		return id.String() + " (wrong: the account has another key)"
 	}
@@ -110,6 +110,26 @@ func (a *App) describeOperator(ctx context.Context) string {
 		a.log.Error("the operator has no balance: it cannot pay for transactions", "operator", id.String())
 	}
 	return fmt.Sprintf("%s (%s)", id, operatorFindings(balance, told, err, atNode.err))
+}
+
+// noteOperator sets the metric of the operator to what the mirror node and a node told. An account with several keys, or
+// with the key of a contract, cannot be told from here.
+func (a *App) noteOperator(account *mirror.Account, mirrorErr, nodeErr error) {
+	ok := a.operatorFits.WithLabelValues
+	switch {
+	case errors.Is(mirrorErr, mirror.ErrNotFound), errors.Is(nodeErr, consensus.ErrNoAccount):
+		ok().Set(0)
+	case mirrorErr != nil || len(account.PublicKey) == 0:
+	case a.hasKeyOf(account):
+		ok().Set(1)
+	default:
+		ok().Set(0)
+	}
+}
+
+// hasKeyOf tells whether the operator's key is that of an account with a single key.
+func (a *App) hasKeyOf(account *mirror.Account) bool {
+	return bytes.Equal(account.PublicKey, a.consensus.OperatorPublicKey())
 }
 
 // operatorFindings tells the operator's balance, and what could not be checked.

@@ -3,6 +3,7 @@ package app_test
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,10 @@ import (
 // The banner tells in one line what the relay is, and what it found is true.
 func TestAnnounce(t *testing.T) {
 	w := newWorld(t)
+	unfit := []string{
+		"another id", "another key", "a mirror node that does not know the operator", "a node that does not know the operator", "another id, and no mirror node",
+	}
+	untold := []string{"read only", "only a node knows"}
 	for name, test := range map[string]struct {
 		settings []string
 		line     []string // parts of the banner
@@ -83,6 +88,10 @@ func TestAnnounce(t *testing.T) {
 			if errors := r.log.with("level=ERROR"); len(test.problems) == 0 && len(errors) > 0 {
 				t.Errorf("%s", errors)
 			}
+			fits, told := r.scrape()["lockstep_operator_ok"]
+			if want := !slices.Contains(untold, name); told != want || told && (fits == 1) == slices.Contains(unfit, name) {
+				t.Errorf("lockstep_operator_ok: %v (%v)", fits, told)
+			}
 			if told := r.log.with("secret"); len(told) > 0 || len(r.log.with(ledger.OperatorKey)) > 0 {
 				t.Errorf("a secret in the log: %s", told)
 			}
@@ -102,5 +111,18 @@ func TestAnnounceWithoutAMirrorNode(t *testing.T) {
 	}
 	if len(r.log.with("no mirror node answers")) != 1 {
 		t.Error("nothing is said of the mirror node")
+	}
+}
+
+// What a relay signs with the key of another account is refused with a status that the alerts look for.
+func TestTransactionsWithAWrongOperatorKey(t *testing.T) {
+	w := newWorld(t)
+	r := w.relay(t, "OPERATOR_ID_MAIN=0.0.1002")
+	sender := w.account(t)
+	if got := r.send(sender.sign(sender.pay(0))); got.Error == nil || !strings.Contains(got.Error.Message, "INVALID_SIGNATURE") {
+		t.Errorf("%+v", got)
+	}
+	if n := r.scrape()[`rpc_relay_tx_outcomes_total{outcome="rejected",status="INVALID_SIGNATURE"}`]; n != 1 {
+		t.Errorf("%v rejected", n)
 	}
 }

@@ -25,7 +25,11 @@ func (a *App) ownCollectors() []prometheus.Collector {
 		Name: "rpc_relay_client_service", Help: "Clients of consensus nodes that were replaced as a whole: always 0, since connections are renewed one by one.",
 	}, []string{"transactions", "errors"})
 	clients.WithLabelValues("", "")
-	all := []prometheus.Collector{build, clients, upstreamsUp{a}}
+	a.operatorFits = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lockstep_operator_ok",
+		Help: "1 if OPERATOR_ID_MAIN existed and OPERATOR_KEY_MAIN was its key when the relay started, 0 if not. No series: the relay could not find out, or it takes no transactions.",
+	}, nil)
+	all := []prometheus.Collector{build, clients, upstreamsUp{a}, a.operatorFits}
 	for name, heap := range map[string]struct{ help, sample string }{
 		"rpc_relay_nodejs_heap_size_used_bytes":  {"Bytes of objects on the heap of Go, under the name that hiero-json-rpc-relay has.", "/memory/classes/heap/objects:bytes"},
 		"rpc_relay_nodejs_heap_size_total_bytes": {"Bytes that Go has from the system, under the name that hiero-json-rpc-relay has.", "/memory/classes/total:bytes"},

@@ -135,6 +135,27 @@ var relayCases = map[string]try{
 		fires: []string{"load 1m\n lockstep_lock_fail_open_total{" + relay + "} 0x30 1x30"},
 		quiet: []string{"load 1m\n lockstep_lock_fail_open_total{" + relay + "} 40x60"},
 	},
+	"RelayOperatorWrong": {
+		fires: []string{"load 1m\n lockstep_operator_ok{" + relay + "} 0x60"},
+		quiet: []string{"load 1m\n lockstep_operator_ok{" + relay + "} 1x60"},
+	},
+	"RelayOperatorRefused": {
+		fires: []string{
+			outcomes("0x60") + "\n rpc_relay_tx_outcomes_total{" + relay + `,outcome="rejected",status="INVALID_SIGNATURE"} 0+1x60`,
+			// Every transaction was refused from the start: there was no series before.
+			"load 1m\n rpc_relay_tx_outcomes_total{" + relay + `,outcome="rejected",status="INVALID_SIGNATURE"} _x10 1+2x50`,
+			outcomes("0x60") + "\n rpc_relay_tx_outcomes_total{" + relay + `,outcome="rejected",status="PAYER_ACCOUNT_NOT_FOUND"} 0+1x60`,
+		},
+		quiet: []string{
+			// What a single client can cause, however often.
+			outcomes("0x60") + "\n rpc_relay_tx_outcomes_total{" + relay + `,outcome="rejected",status="WRONG_NONCE"} 0+100x60` +
+				"\n rpc_relay_tx_outcomes_total{" + relay + `,outcome="rejected",status="INSUFFICIENT_PAYER_BALANCE"} 0+100x60` +
+				"\n rpc_relay_tx_outcomes_total{" + relay + `,outcome="not_sent",status="none"} 0+100x60`,
+			// Once, and never again.
+			outcomes("0+10x60") + "\n rpc_relay_tx_outcomes_total{" + relay + `,outcome="rejected",status="INVALID_SIGNATURE"} 0x30 2x30`,
+			outcomes("0+100x60"),
+		},
+	},
 	"RelayOperatorBalanceLow": {
 		fires: []string{"load 1m\n rpc_relay_operator_balance{" + relay + `,accountId="0.0.2"} 9e9x60`},
 		quiet: []string{"load 1m\n rpc_relay_operator_balance{" + relay + `,accountId="0.0.2"} 1e10x60`, "load 1m\n rpc_relay_operator_balance{" + relay + `,accountId="0.0.2"} 2e10x9 9e9x3 2e10x46`},
