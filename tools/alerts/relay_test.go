@@ -123,12 +123,20 @@ var relayCases = map[string]try{
 		quiet: []string{nodes("0x60", "1x60", "1x60"), nodes("0x60", "1x9 0x8 1x42", "1x60")},
 	},
 	"RelayRedisOut": {
-		fires: []string{"load 1m\n lockstep_lock_redis_up{" + relay + "} 1x10 0x50"},
+		fires: []string{
+			redis("1x10 0x50", "1x10 0x50", "1x60"),
+			redis("0x60", "0x60", "1x60"), // it never reached its Redis
+			redis("0x60", "0x60", "0x60"), // nor needs it for an order
+			redis("1x60", "0x60", "1x60"), // it never reached the Redis of the locks
+		},
 		quiet: []string{
-			"load 1m\n lockstep_lock_redis_up{" + relay + "} 0x60", // a relay that has none
-			// Another relay has one.
-			"load 1m\n lockstep_lock_redis_up{" + relay + "} 0x60\n lockstep_lock_redis_up{job=\"lockstep-relay\",instance=\"r2\"} 1x60",
-			"load 1m\n lockstep_lock_redis_up{" + relay + "} 1x10 0 1x48",
+			redis("1x60", "1x60", "1x60"),
+			redis("1x60", "0x60", "0x60"), // ordering is off
+			"load 1m\n lockstep_lock_redis_up{" + relay + "} 0x60\n lockstep_ordering_enabled{" + relay + "} 1x60" + // a relay that has none
+				"\n lockstep_upstream_up{" + relay + `,upstream="mirror"} 0x60` +
+				// Another relay has one.
+				"\n lockstep_upstream_up{job=\"lockstep-relay\",instance=\"r2\",upstream=\"redis\"} 1x60",
+			redis("1x10 0 1x48", "1x10 0 1x48", "1x60"),
 		},
 	},
 	"RelayOrderNotShared": {
@@ -200,6 +208,12 @@ func waits(second, ten, all string) string {
 // outcomes are transactions that were executed.
 func outcomes(samples string) string {
 	return "load 1m\n rpc_relay_tx_outcomes_total{" + relay + `,outcome="executed",status="SUCCESS"} ` + samples
+}
+
+// redis is a relay that has one: whether it answers, whether the order is shared there, and whether ordering is on.
+func redis(answers, shared, ordering string) string {
+	return "load 1m\n lockstep_upstream_up{" + relay + `,upstream="redis"} ` + answers +
+		"\n lockstep_lock_redis_up{" + relay + "} " + shared + "\n lockstep_ordering_enabled{" + relay + "} " + ordering
 }
 
 // nodes are three consensus nodes of a relay.
