@@ -38,6 +38,12 @@ func TestComposeFileLoads(t *testing.T) {
 			t.Errorf("%s: REDIS_URL is %v", name, url)
 		}
 	}
+	// The relays leave the last quarter of maxmemory to the locks: without a maximum they cannot know it.
+	for _, flags := range []string{"--maxmemory 512mb", "--maxmemory-policy noeviction", "--appendonly yes"} {
+		if command := strings.Join(project.Services["redis"].Command, " "); !strings.Contains(command, flags) {
+			t.Errorf("redis is started without %s: %s", flags, command)
+		}
+	}
 	if _, err := compose(t); err == nil || !strings.Contains(err.Error(), "say which version") {
 		t.Errorf("without a version: %v", err)
 	}
