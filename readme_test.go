@@ -7,6 +7,14 @@ import (
 	"testing"
 )
 
+// README installs the cast that the tests have.
+func TestReadmeNamesTheCastOfTheTests(t *testing.T) {
+	pinned := regexp.MustCompile(`"(@foundry-rs/cast-linux-amd64)": "([^"]+)"`).FindStringSubmatch(read(t, "e2e/package.json"))
+	if pinned == nil || !strings.Contains(read(t, "README.md"), " "+pinned[1]+"@"+pinned[2]+" ") {
+		t.Errorf("README does not install %q", pinned)
+	}
+}
+
 // The examples of README can be run one after the other: what one uses was installed before, and
 // what one exports does not change the next.
 func TestReadmeExamplesFollowEachOther(t *testing.T) {

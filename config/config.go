@@ -94,7 +94,7 @@ type Server struct {
 type Redis struct {
 	// Use Redis: per-sender locks then hold across all relays on it, so do the limits on spending and on calls, and what cannot change is read once for all.
 	Enabled bool `env:"REDIS_ENABLED" envDefault:"false"`
-	// Redis server: redis:// or rediss:// for one, redis+sentinel://host,host/master, redis+cluster://host,host.
+	// Redis server: redis://[user:password@]host[:port][/db] for one, redis+sentinel://host,host/master, redis+cluster://host,host; with rediss for redis the same over TLS (rediss://, rediss+sentinel://, rediss+cluster://); unix:///path/of/socket for one on this machine.
 	URL secret.String `env:"REDIS_URL" envDefault:"redis://127.0.0.1:6379"`
 	// File with the Redis URL.
 	URLFile secret.String `env:"REDIS_URL_FILE,file"`
