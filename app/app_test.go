@@ -223,8 +223,16 @@ func TestAdminRefusesForeignHosts(t *testing.T) {
 
 // Without a token the admin server listens on loopback only.
 func TestAdminNeedsATokenOffLoopback(t *testing.T) {
-	relay := build(t, "ADMIN_ADDRESS=0.0.0.0:0")
-	err := relay.Listen(t.Context(), app.Endpoint{}, app.Endpoint{})
+	cfg, err := config.Load([]string{`HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:1", "READ_ONLY=true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Server.AdminAddress = "0.0.0.0:0" // Load refuses it
+	relay, err := app.New(cfg, "test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = relay.Listen(t.Context(), app.Endpoint{}, app.Endpoint{})
 	if err == nil || !strings.Contains(err.Error(), "ADMIN_TOKEN") {
 		t.Errorf("Listen = %v", err)
 	}
@@ -256,11 +264,12 @@ func TestStartsWithoutRedis(t *testing.T) {
 func TestBrokenRedisURL(t *testing.T) {
 	cfg, err := config.Load([]string{
 		`HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`, "MIRROR_NODE_URL=http://127.0.0.1:1", "READ_ONLY=true",
-		"REDIS_ENABLED=true", "REDIS_URL=http://:hunter2@nowhere",
+		"REDIS_ENABLED=true",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.Redis.URL = "http://:hunter2@nowhere" // Load refuses it
 	_, err = app.New(cfg, "test", slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "REDIS_URL") || strings.Contains(err.Error(), "hunter2") || errors.Is(err, context.Canceled) {
 		t.Errorf("New = %v", err)
