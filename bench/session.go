@@ -32,15 +32,16 @@ type session struct {
 
 // openSession connects to a target and reads what does not change between runs.
 func openSession(ctx context.Context, cfg Config, number int, report *TargetReport, p *progress) (s *session, err error) {
-	s = &session{cfg: cfg, number: number, report: report, p: p}
-	if s.state, err = newClient(ctx, cfg.StateURL); err != nil {
+	state, err := newClient(ctx, cfg.StateURL)
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			s.state.close()
+			state.close()
 		}
 	}()
+	s = &session{cfg: cfg, number: number, report: report, p: p, state: state}
 	if s.fees, err = readFees(ctx, cfg, s.state); err != nil {
 		return nil, err
 	}

@@ -55,22 +55,27 @@ func newAdmin(named string, std streams) (admin, error) {
 
 // consoleOf is the address of the console in these settings, and where it stands. own is the environment without the file.
 func consoleOf(environ, own []string, file string) (address, origin string, err error) {
-	text := variable(environ, "ADMIN_ADDRESS")
+	return addressOf("ADMIN_ADDRESS", "--admin", devUI, environ, own, file)
+}
+
+// addressOf is where a process with these settings listens by the named one, and where that stands; without it the usual address.
+func addressOf(setting, flag, usual string, environ, own []string, file string) (address, origin string, err error) {
+	text := variable(environ, setting)
 	if text == "" {
-		return devUI, "is the default, since there is no --admin and no ADMIN_ADDRESS", nil
+		return usual, "is the default, since there is no " + flag + " and no " + setting, nil
 	}
 	where := "the environment"
-	if variable(own, "ADMIN_ADDRESS") == "" {
+	if variable(own, setting) == "" {
 		where = file
 	}
 	host, port, err := net.SplitHostPort(text)
 	if err != nil || port == "" || port == "0" {
-		return "", "", fmt.Errorf("ADMIN_ADDRESS in %s is %q, which does not tell the port: say with --admin where the console is", where, text)
+		return "", "", fmt.Errorf("%s in %s is %q, which does not tell the port: say with %s where it listens", setting, where, text, flag)
 	}
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return net.JoinHostPort(host, port), "is ADMIN_ADDRESS in " + where, nil
+	return net.JoinHostPort(host, port), "is " + setting + " in " + where, nil
 }
 
 // unreachable says of a console that cannot be asked where it was looked for, and why there.

@@ -33,8 +33,8 @@ and from the .env file in the working directory (docs/CONFIG.md); TXM_CHAINS and
                                             transactions, --reset after a reset of the chain
   lockstep txm key                          make an API key in the ledger; --role, --tenant, --label
 
-Those that ask a running manager take its URL from --url and a key from TXM_API_KEY or
-TXM_API_KEY_FILE.`
+Those that ask a running manager find it by --url, else by TXM_ADDRESS of the settings. They take a key
+from TXM_API_KEY or TXM_API_KEY_FILE.`
 
 // txmFlags are the flags of all forms of the command.
 type txmFlags struct {
@@ -45,7 +45,7 @@ type txmFlags struct {
 func runTxm(ctx context.Context, args []string, std streams) error {
 	flags := newFlags("txm", txmAbout, std)
 	var f txmFlags
-	flags.StringVar(&f.url, "url", "http://127.0.0.1:7550", "`URL` of the running manager")
+	flags.StringVar(&f.url, "url", "", "`URL` of the running manager (default: TXM_ADDRESS of the settings, or else http://"+usualManager+")")
 	flags.BoolVar(&f.asJSON, "json", false, "print the answer as JSON")
 	flags.BoolVar(&f.adopt, "adopt", false, "reconcile: go on after somebody else's waiting transactions")
 	flags.BoolVar(&f.reset, "reset", false, "reconcile: the chain was reset; forget what was on its way")
@@ -110,6 +110,9 @@ func serveTxm(ctx context.Context, std streams) error {
 	if err := manager.Listen(ctx); err != nil {
 		return closeAfter(manager, err)
 	}
+	if manager.Signs() == 0 {
+		log.Warn("the manager has no signer's key: it only follows what callers sign, and no intent gets a nonce")
+	}
 	log.Info("transaction manager is ready", "url", manager.URL(), "chains", manager.Manager.Chains(), "signers", manager.Signs(), "version", version)
 	return manager.Run(ctx)
 }
@@ -135,13 +138,25 @@ func makeKey(ctx context.Context, f txmFlags, std streams) error {
 	return err
 }
 
-// manager is the client of a running manager.
-func (f txmFlags) manager(environ []string) (*client.Client, error) {
-	key, err := secretOf(environ, "TXM_API_KEY")
+// usualManager is where a manager listens without a setting.
+const usualManager = "127.0.0.1:7550"
+
+// manager is the client of a running manager: the one that the flag names, else the one that has the settings of this process.
+func (f txmFlags) manager(std streams) (*client.Client, error) {
+	url := f.url
+	if url == "" {
+		environ, file, err := completed(std)
+		if err != nil {
+			return nil, err
+		}
+		if url, _, err = addressOf("TXM_ADDRESS", "--url", usualManager, environ, std.env, file); err != nil {
+			return nil, err
+		}
+	}
+	key, err := secretOf(std.env, "TXM_API_KEY")
 	if err != nil {
 		return nil, err
 	}
-	url := f.url
 	if !strings.Contains(url, "://") {
 		url = "http://" + url // as TXM_ADDRESS is written
 	}
@@ -163,7 +178,7 @@ func secretOf(environ []string, name string) (secret.String, error) {
 }
 
 func listSigners(ctx context.Context, f txmFlags, std streams) error {
-	c, err := f.manager(std.env)
+	c, err := f.manager(std)
 	if err != nil {
 		return err
 	}
@@ -180,7 +195,7 @@ func listSigners(ctx context.Context, f txmFlags, std streams) error {
 }
 
 func operateSigner(ctx context.Context, f txmFlags, words []string, std streams) error {
-	c, err := f.manager(std.env)
+	c, err := f.manager(std)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -24,6 +27,24 @@ func TestSignersSayWhyTheyArePassedOver(t *testing.T) {
 		_, row, _ := strings.Cut(out.String(), "\n")
 		if !strings.HasPrefix(row, "1      0xaa     "+want+"  ") {
 			t.Errorf("want %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// The commands for a running manager find it where the settings say that it listens.
+func TestWhereTheManagerIs(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"signers":[{"chain":"77","address":"0xab"}]}`)
+	}))
+	defer server.Close()
+	address := strings.TrimPrefix(server.URL, "http://")
+	for name, env := range map[string][]string{"by the setting": {"TXM_ADDRESS=" + address}, "by the flag": {"TXM_ADDRESS=127.0.0.1:1"}} {
+		args := []string{"txm", "signers"}
+		if name == "by the flag" {
+			args = append(args, "--url", server.URL)
+		}
+		if code, out, errs := lockstep(t, env, args...); code != 0 || !strings.Contains(out, "0xab") {
+			t.Errorf("%s: %d %q %q", name, code, out, errs)
 		}
 	}
 }

@@ -116,7 +116,7 @@ var cases = map[string]try{
 		quiet: []string{"load 1m\n txm_signer_nonce_gap{" + one + "} 0x60", "load 1m\n txm_signer_nonce_gap{" + one + "} 0 1 0x60"},
 	},
 	"TxmNonceDrift": {
-		fires: []string{"load 1m\n txm_signer_nonce_drift{" + one + "} 2x60"},
+		fires: []string{"load 1m\n txm_signer_nonce_drift{" + one + "} 2x60", "load 1m\n txm_signer_nonce_drift{" + one + "} 0x10 1 0x49"},
 		quiet: []string{"load 1m\n txm_signer_nonce_drift{" + one + "} 0x60"},
 	},
 	"TxmFailureRate": {
