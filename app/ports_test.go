@@ -30,6 +30,10 @@ func TestWebSocketOnlyProcessAnswersProbesAndPrometheus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		eventually(t, "the connection counts", func() bool { // which is after the client has the answer to its upgrade
+			_, body := ask(t, http.MethodGet, base+"/metrics", "")
+			return strings.Contains(body, "rpc_websocket_active_connections 1")
+		})
 		if status, body := ask(t, http.MethodGet, base+path, ""); status != want.status || !strings.Contains(body, want.text) {
 			t.Errorf("%s: %d %.200s, want %d %s", path, status, body, want.status, want.text)
 		}
