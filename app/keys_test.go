@@ -1,9 +1,7 @@
 package app_test
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/app"
 	"lockstep/config"
 	"lockstep/internal/apikey"
 )
@@ -41,16 +38,7 @@ func TestKeysAreReadAgain(t *testing.T) {
 			"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "API_KEYS_FILE=" + name, "API_KEYS_REQUIRED=true",
 		}, patient...))
 	}
-	cfg, err := load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var log bytes.Buffer
-	relay, err := app.New(cfg, "test", slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	relay.Reloads(load, func(config.Config) {})
+	relay, log := reloadable(t, load)
 	rpcAddr, wsAddr := relay.Endpoints()
 	if err := relay.Listen(t.Context(), rpcAddr, wsAddr); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,22 @@ import (
 	"lockstep/config"
 )
 
+// reloadable makes a relay that reads its settings again with load, and returns its log.
+func reloadable(t *testing.T, load func() (config.Config, error)) (*app.App, *bytes.Buffer) {
+	t.Helper()
+	cfg, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := new(bytes.Buffer)
+	relay, err := app.New(cfg, "test", slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	relay.Reloads(load, func(config.Config) {})
+	return relay, log
+}
+
 // Reading the settings again tells of a misspelt name, as the start does, also while another setting is wrong.
 func TestReloadTellsOfMisspeltNames(t *testing.T) {
 	t.Parallel()
@@ -20,16 +36,7 @@ func TestReloadTellsOfMisspeltNames(t *testing.T) {
 			"OPERATOR_ID_MAIN=0.0.1002", "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN=" + operatorKey,
 		}, patient...), more...))
 	}
-	cfg, err := load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var log bytes.Buffer
-	relay, err := app.New(cfg, "test", slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	relay.Reloads(load, func(config.Config) {})
+	relay, log := reloadable(t, load)
 	for _, step := range []struct {
 		more         []string
 		warns, fails bool

@@ -153,7 +153,7 @@ func bodyHash(r Request) string {
 // stillValid refuses what is over already. It is no part of draft: who asks again under a key
 // gets the stored answer however late it is.
 func stillValid(i *Intent) error {
-	if i.ValidUntil != 0 && i.ValidUntil <= time.Now().UnixMicro() {
+	if over(i, time.Now().UnixMicro()) {
 		return invalid("validUntil", "has passed")
 	}
 	return nil
@@ -185,12 +185,8 @@ func (m *Manager) admit(ctx context.Context, intent *Intent) error {
 	return nil
 }
 
-// simulate tries an intent from the account that may send it, or from any that could. What has passed is refused here and
-// not with what is no intent at all: a caller who repeats a call late gets the stored answer.
+// simulate tries an intent from the account that may send it, or from any that could.
 func (m *Manager) simulate(ctx context.Context, intent *Intent) (Simulation, Cost, error) {
-	if intent.ValidUntil != 0 && intent.ValidUntil <= time.Now().UnixMicro() {
-		return Simulation{}, Cost{}, invalid("validUntil", "has passed")
-	}
 	c := m.chains[intent.Chain]
 	if screener, ok := c.(Screener); ok {
 		claims, err := screener.Screen(ctx, Call{To: intent.To, Value: intent.Value, Data: intent.Data})

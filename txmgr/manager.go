@@ -229,20 +229,20 @@ func (m *Manager) accept(ctx context.Context, list []*Intent) ([]*Intent, error)
 	if err != nil {
 		return nil, err
 	}
-	for i, intent := range stored {
-		m.accepted(list[i], intent)
-	}
+	m.accepted(list, stored)
 	return stored, nil
 }
 
-// accepted counts an intent and wakes its chain, or counts that an earlier one has its key.
-func (m *Manager) accepted(given, stored *Intent) {
-	if stored.ID != given.ID {
-		m.metrics.idempotencyHits.Inc()
-		return
+// accepted counts intents and wakes their chains, and counts those of which an earlier one has the key.
+func (m *Manager) accepted(given, stored []*Intent) {
+	for n, intent := range stored {
+		if intent.ID != given[n].ID {
+			m.metrics.idempotencyHits.Inc()
+			continue
+		}
+		m.metrics.intents.WithLabelValues(intent.Chain, string(intent.Origin), string(StatusAccepted)).Inc()
+		m.rouse(intent.Chain)
 	}
-	m.metrics.intents.WithLabelValues(stored.Chain, string(stored.Origin), string(StatusAccepted)).Inc()
-	m.rouse(stored.Chain)
 	m.news.wake()
 }
 
@@ -341,7 +341,7 @@ func (m *Manager) Replace(ctx context.Context, tenant, id string, r Request) (*I
 	}
 	stored, err := m.store.AcceptReplacement(ctx, tenant, id, intent)
 	if err == nil {
-		m.accepted(intent, stored)
+		m.accepted([]*Intent{intent}, []*Intent{stored})
 	}
 	return stored, err
 }

@@ -199,7 +199,7 @@ func (m *Manager) Raw(ctx context.Context, r RawRequest) (*Intent, error) {
 	}
 	stored, err := m.store.AcceptRaw(ctx, intent, attempt, r.RawSlot)
 	if err == nil {
-		m.accepted(intent, stored)
+		m.accepted([]*Intent{intent}, []*Intent{stored})
 	}
 	return stored, err
 }

@@ -16,11 +16,7 @@ import (
 func Check(ctx context.Context, plan *Plan, block uint64, log *slog.Logger) ([]Event, error) {
 	var list []Event
 	for _, chain := range plan.Chains {
-		urls := make([]string, len(chain.URLs))
-		for i, u := range chain.URLs {
-			urls[i] = u.Reveal()
-		}
-		pool, err := source.New(source.Config{ChainID: chain.ID, URLs: urls, MaxSpan: chain.MaxSpan}, source.Deps{Log: log})
+		pool, err := chain.Source(source.Deps{Log: log})
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"lockstep/internal/secret"
 	"lockstep/watch/decode"
+	"lockstep/watch/source"
 )
 
 // Plan is everything that is followed: what watch.yaml says, or the older environment.
@@ -27,6 +28,15 @@ type Chain struct {
 	Finality uint64
 	// MaxSpan is the maximum of blocks that one query for logs covers.
 	MaxSpan uint64
+}
+
+// Source opens the pool of the chain's endpoints, which connects to nobody yet.
+func (c Chain) Source(deps source.Deps) (*source.Pool, error) {
+	urls := make([]string, len(c.URLs))
+	for i, u := range c.URLs {
+		urls[i] = u.Reveal()
+	}
+	return source.New(source.Config{ChainID: c.ID, URLs: urls, MaxSpan: c.MaxSpan}, deps)
 }
 
 // Watch says what to follow on a chain and where its events go.

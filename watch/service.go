@@ -85,11 +85,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.keeper = lease.NewKeeper(deps.DB, "watch", cfg.Instance, cfg.Lease, deps.Log)
 	var errs []error
 	for _, chain := range cfg.Plan.Chains {
-		urls := make([]string, len(chain.URLs))
-		for i, u := range chain.URLs {
-			urls[i] = u.Reveal()
-		}
-		pool, err := source.New(source.Config{ChainID: chain.ID, URLs: urls, MaxSpan: chain.MaxSpan}, source.Deps{Log: deps.Log, Calls: func(n int) { s.metrics.calls.Add(float64(n)) }})
+		pool, err := chain.Source(source.Deps{Log: deps.Log, Calls: func(n int) { s.metrics.calls.Add(float64(n)) }})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("chain %d: %w", chain.ID, err))
 			continue

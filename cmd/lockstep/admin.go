@@ -44,13 +44,18 @@ func newAdmin(named string, std streams) (admin, error) {
 			return a, err
 		}
 	}
-	a.url = strings.TrimRight(a.url, "/")
-	if !strings.Contains(a.url, "://") {
-		a.url = "http://" + a.url // as ADMIN_ADDRESS is written
-	}
+	a.url = asURL(strings.TrimRight(a.url, "/"))
 	var err error
 	a.token, err = secretOf(environ, "ADMIN_TOKEN")
 	return a, err
+}
+
+// asURL is the URL of what listens at an address, which may be one already.
+func asURL(address string) string {
+	if strings.Contains(address, "://") {
+		return address
+	}
+	return "http://" + address
 }
 
 // consoleOf is the address of the console in these settings, and where it stands. own is the environment without the file.

@@ -44,7 +44,7 @@ func runDev(ctx context.Context, args []string, std streams) error {
 	asJSON := flags.Bool("json", false, "print one line of JSON when ready, instead of a page for people")
 	ui := flags.String("ui", devUI, "`host:port` of the page that shows the chain and the order in a browser; if the default is taken, a free port; empty for no page")
 	tx := flags.Bool("tx", false, "run a transaction manager, too: signers of its own, ledger in memory (docs/TXM.md)")
-	txAddress := flags.String("tx-address", "127.0.0.1:7550", "`host:port` of the transaction manager; port 0 picks a free one")
+	txAddress := flags.String("tx-address", usualManager, "`host:port` of the transaction manager; port 0 picks a free one")
 	nearToo := flags.Bool("near", false, "run a model of a NEAR chain, too: accounts, access keys, a node's JSON-RPC (docs/DEVNET.md)")
 	nearAddress := flags.String("near-address", "127.0.0.1:3030", "`host:port` of the NEAR node; port 0 picks a free one")
 	quiet := flags.Bool("quiet", false, "do not show transactions; with --json or a command they are not shown either")

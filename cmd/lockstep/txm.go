@@ -157,10 +157,7 @@ func (f txmFlags) manager(std streams) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !strings.Contains(url, "://") {
-		url = "http://" + url // as TXM_ADDRESS is written
-	}
-	return client.New(url, key), nil
+	return client.New(asURL(url), key), nil
 }
 
 // secretOf reads NAME, or the file that NAME_FILE names.

@@ -57,9 +57,9 @@ func runWatch(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return fmt.Errorf("configuration:\n%w", err)
 	}
-	guard, err := webhook.NewGuard(settings.WebhookAllow)
+	toSinks, err := sinkDeps(std, settings, plan, log)
 	if err != nil {
-		return fmt.Errorf("WATCH_WEBHOOK_ALLOW: %w", err)
+		return err
 	}
 	db, err := ledger.Open(ctx, settings.Database.Reveal())
 	if err != nil {
@@ -74,11 +74,7 @@ func runWatch(ctx context.Context, args []string, std streams) error {
 	service, err := watch.New(watch.Config{
 		Plan: *plan, Instance: instance, Partition: settings.Partition, Partitions: settings.Partitions,
 		Patience: settings.Patience.Duration(), Retention: settings.Retention.Duration(), Version: version,
-	}, watch.Deps{DB: db, Log: log, Sinks: func(spec string) (watch.Sink, error) {
-		return sinks.New(spec, sinks.Deps{
-			Stdout: std.out, WebhookSecrets: settings.WebhookSecrets, Guard: guard, Agent: "lockstep/" + version, Plan: plan, ManagerKey: settings.ManagerToken(), Log: log,
-		})
-	}})
+	}, watch.Deps{DB: db, Log: log, Sinks: func(spec string) (watch.Sink, error) { return sinks.New(spec, toSinks) }})
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
@@ -172,24 +168,30 @@ func watchSettings(flags *flag.FlagSet, std streams, words []string) (watch.Sett
 	return c.Watch, log, nil
 }
 
+// sinkDeps are what sinks are made of.
+func sinkDeps(std streams, settings watch.Settings, plan *watch.Plan, log *slog.Logger) (sinks.Deps, error) {
+	guard, err := webhook.NewGuard(settings.WebhookAllow)
+	if err != nil {
+		return sinks.Deps{}, fmt.Errorf("WATCH_WEBHOOK_ALLOW: %w", err)
+	}
+	return sinks.Deps{
+		Stdout: std.out, WebhookSecrets: settings.WebhookSecrets, Guard: guard, Agent: "lockstep/" + version, Plan: plan, ManagerKey: settings.ManagerToken(), Log: log,
+	}, nil
+}
+
 // checkWatch says what `lockstep watch` would refuse for its settings alone. The sources and sinks that it makes connect to nobody.
 func checkWatch(std streams, settings watch.Settings) error {
 	plan, err := settings.Plan()
 	if err != nil {
 		return err
 	}
-	guard, err := webhook.NewGuard(settings.WebhookAllow)
+	deps, err := sinkDeps(std, settings, plan, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return fmt.Errorf("WATCH_WEBHOOK_ALLOW: %w", err)
+		return err
 	}
-	deps := sinks.Deps{Stdout: std.out, WebhookSecrets: settings.WebhookSecrets, Guard: guard, Plan: plan, ManagerKey: settings.ManagerToken(), Log: slog.New(slog.DiscardHandler)}
 	var errs []error
 	for _, c := range plan.Chains {
-		urls := make([]string, len(c.URLs))
-		for i, u := range c.URLs {
-			urls[i] = u.Reveal()
-		}
-		pool, err := source.New(source.Config{ChainID: c.ID, URLs: urls, MaxSpan: c.MaxSpan}, source.Deps{Log: deps.Log})
+		pool, err := c.Source(source.Deps{Log: deps.Log})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("chain %d: %w", c.ID, err))
 			continue

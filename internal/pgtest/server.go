@@ -208,6 +208,13 @@ func (s *Server) Database() string {
 	s.base++
 	name := fmt.Sprintf("test%d", s.base)
 	s.mu.Unlock()
+	s.exec("CREATE DATABASE " + name)
+	return s.URL(name)
+}
+
+// exec runs a statement in the database that is always there.
+func (s *Server) exec(statement string) {
+	s.t.Helper()
 	db, err := sql.Open("pgx", s.URL("postgres"))
 	if err != nil {
 		s.t.Fatalf("pgtest: %v", err)
@@ -215,10 +222,9 @@ func (s *Server) Database() string {
 	defer func() { _ = db.Close() }()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if _, err := db.ExecContext(ctx, "CREATE DATABASE "+name); err != nil {
-		s.t.Fatalf("pgtest: %v", err)
+	if _, err := db.ExecContext(ctx, statement); err != nil {
+		s.t.Fatalf("pgtest: %s: %v", statement, err)
 	}
-	return s.URL(name)
 }
 
 // Dump returns all of a database as pg_dump writes it.
@@ -271,17 +277,8 @@ func (s *Server) Promote() {
 		}
 	}
 	s.Restart()
-	db, err := sql.Open("pgx", s.URL("postgres"))
-	if err != nil {
-		s.t.Fatalf("pgtest: %v", err)
-	}
-	defer func() { _ = db.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	var done bool
-	if err := db.QueryRowContext(ctx, "SELECT pg_promote(true, $1)", int(patience.Seconds())).Scan(&done); err != nil || !done {
-		s.t.Fatalf("pgtest: promote: %v, %v", done, err)
-	}
+	// An error if it is not promoted in time.
+	s.exec(fmt.Sprintf("SELECT 1 / pg_promote(true, %d)::int", int(patience.Seconds())))
 }
 
 // Restart runs a server that has ended again. The processes of one that was killed end a

@@ -40,7 +40,7 @@ func (s *Store) Assign(ctx context.Context, f lease.Fence, chain, signer string,
 		if err != nil {
 			return err
 		}
-		free, err := slotsWhere(ctx, tx, lane, "NOT final AND holder = 'free' AND consumed = ''", fmt.Sprintf(" LIMIT %d", len(ids))+tx.ForUpdate())
+		free, err := freeSlots(ctx, tx, lane, len(ids), tx.ForUpdate())
 		if err != nil {
 			return err
 		}

@@ -119,7 +119,7 @@ func rawSlot(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, in
 
 // conflict is the error of a nonce that cannot be used. It names the nonce that a reservation would get now.
 func conflict(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, attempted uint64, retry bool) error {
-	free, err := slotsWhere(ctx, tx, lane, "NOT final AND holder = 'free' AND consumed = ''", " LIMIT 1")
+	free, err := freeSlots(ctx, tx, lane, 1, "")
 	if err != nil {
 		return err
 	}

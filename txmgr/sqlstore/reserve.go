@@ -81,7 +81,7 @@ func reserve(ctx context.Context, tx *ledger.Tx, now int64, lane *txmgr.Lane, al
 	if err != nil || len(allowed) == 0 {
 		return err
 	}
-	free, err := slotsWhere(ctx, tx, lane, "NOT final AND holder = 'free' AND consumed = ''", fmt.Sprintf(" LIMIT %d", len(allowed))+tx.ForUpdate())
+	free, err := freeSlots(ctx, tx, lane, len(allowed), tx.ForUpdate())
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,11 @@ func slotsWhere(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, condition,
 	return list, err
 }
 
+// freeSlots reads the lowest slots of a lane that nobody has, a maximum of limit.
+func freeSlots(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, limit int, lock string) ([]*txmgr.Slot, error) {
+	return slotsWhere(ctx, tx, lane, "NOT final AND holder = 'free' AND consumed = ''", fmt.Sprintf(" LIMIT %d", limit)+lock)
+}
+
 // slotsByNonce locks slots.
 func slotsByNonce(ctx context.Context, tx *ledger.Tx, lane *txmgr.Lane, nonces []uint64) (map[uint64]*txmgr.Slot, error) {
 	found := map[uint64]*txmgr.Slot{}
