@@ -98,8 +98,48 @@ func (c *caller) settled() { c.t.Helper(); c.settledWithin(patience) }
 
 func (c *caller) settledWithin(limit time.Duration) {
 	c.t.Helper()
+	settled := false
+	defer func() {
+		if !settled { // the wait has ended the test
+			c.t.Logf("left open:\n%s", c.open())
+		}
+	}()
 	within(c.t, limit, "every intent has a fate", func() bool { return c.count("SELECT count(*) FROM intents WHERE NOT final") == 0 })
 	within(c.t, limit, "every slot is settled", func() bool { return c.count("SELECT count(*) FROM slots WHERE NOT final AND holder <> 'free'") == 0 })
+	settled = true
+}
+
+// open says what has no fate yet, and what may keep it from having one, a line each.
+func (c *caller) open() string {
+	c.t.Helper()
+	var lines []string
+	for _, query := range []string{
+		`SELECT 'chain ' || chain || ' halted: ' || halted FROM chains`,
+		`SELECT 'lease ' || name || ' ' || owner || ' ' || term FROM leases`,
+		`SELECT 'signer ' || signer || ' next ' || next_nonce || ' chain ' || chain_nonce || ' halted: ' || halted || ' paused: ' || paused_reason || ' ' || last_error
+			FROM signer_chains ORDER BY signer`,
+		`SELECT 'intent ' || id || ' ' || status || ' ' || waiting || ' ' || signer || ' ' || nonce || ' ' || hash || ' ' || error
+			FROM intents WHERE NOT final ORDER BY seq LIMIT 20`,
+		`SELECT 'slot ' || signer || ' ' || nonce || ' ' || holder || ' ' || intent || ' ' || consumed || ' ' || block
+			FROM slots WHERE NOT final ORDER BY signer, nonce LIMIT 20`,
+		`SELECT 'attempt ' || a.signer || ' ' || a.nonce || ' ' || a.version || ' ' || a.purpose || ' ' || a.state || ' ' || a.hash || ' ' || a.offers || ' ' || a.error
+			FROM attempts a JOIN slots s ON s.chain = a.chain AND s.era = a.era AND s.signer = a.signer AND s.nonce = a.nonce
+			WHERE NOT s.final ORDER BY a.signer, a.nonce, a.version LIMIT 40`,
+	} {
+		ctx := context.WithoutCancel(c.t.Context())
+		err := c.db.Read(ctx, func(tx *ledger.Tx) error {
+			return tx.Query(ctx, query, nil, func(row ledger.Row) error {
+				var line string
+				err := row.Scan(&line)
+				lines = append(lines, line)
+				return err
+			})
+		})
+		if err != nil {
+			lines = append(lines, err.Error())
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (c *caller) count(query string, args ...any) int {

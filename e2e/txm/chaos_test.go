@@ -118,7 +118,7 @@ func TestChaos(t *testing.T) {
 		return err == nil && listeners["lockstep:txm"] == int64(len(m.names))
 	})
 	c.ids = l.accepted
-	c.settledWithin(20 * time.Minute)
+	c.settledWithin(patience + s.lasts)
 	v := c.audit(chain.url)
 	c.oneEachKey(l)
 	for name, p := range m.members {

@@ -11,6 +11,9 @@
 // and Open refuses a server that runs without fsync. A commit whose answer was lost is an
 // UncertainError: it may have been committed or not, and the caller reads before it goes on.
 //
+// Every answer has a limit. A transaction whose statement or commit PostgreSQL does not answer within half a minute fails with
+// ErrNoAnswer, so that nobody waits for a server that died without a word.
+//
 // One clock. Every expiry is judged by Tx.Now, which is the database server's clock.
 //
 // No session state. Nothing depends on which connection a statement runs on: there are no

@@ -19,6 +19,8 @@ func (db *DB) Notify(ctx context.Context, channel, word string) error {
 	if db.listener == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, db.limit)
+	defer cancel()
 	_, err := db.write.ExecContext(ctx, "SELECT pg_notify($1, $2)", channel, word)
 	return err
 }
@@ -43,7 +45,9 @@ func (db *DB) Listen(ctx context.Context, channel string, heard func(word string
 }
 
 func (db *DB) listen(ctx context.Context, channel string, heard func(word string)) {
-	c, err := pgx.ConnectConfig(ctx, db.listener.Copy())
+	begin, cancel := context.WithTimeout(ctx, db.limit)
+	defer cancel()
+	c, err := pgx.ConnectConfig(begin, db.listener.Copy())
 	if err != nil {
 		return
 	}
@@ -52,7 +56,7 @@ func (db *DB) listen(ctx context.Context, channel string, heard func(word string
 		defer cancel()
 		_ = c.Close(last) // it is of no use any more
 	}()
-	if _, err := c.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+	if _, err := c.Exec(begin, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
 		return
 	}
 	heard("")
@@ -64,8 +68,14 @@ func (db *DB) listen(ctx context.Context, channel string, heard func(word string
 		switch {
 		case err == nil:
 			heard(word.Payload)
-		case !silent || c.Ping(ctx) != nil:
+		case !silent || db.pingListener(ctx, c) != nil:
 			return
 		}
 	}
+}
+
+func (db *DB) pingListener(ctx context.Context, c *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, db.limit)
+	defer cancel()
+	return c.Ping(ctx)
 }

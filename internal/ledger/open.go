@@ -53,9 +53,10 @@ const maxConnections = 16
 // DB is an open ledger. It is safe for use by several goroutines.
 type DB struct {
 	dialect Dialect
-	write   *sql.DB // SQLite: one connection, whose transactions begin IMMEDIATE
-	read    *sql.DB // SQLite: several connections; otherwise the same as write
-	path    string  // SQLite's file; empty in memory
+	write   *sql.DB       // SQLite: one connection, whose transactions begin IMMEDIATE
+	read    *sql.DB       // SQLite: several connections; otherwise the same as write
+	path    string        // SQLite's file; empty in memory
+	limit   time.Duration // of one answer; 0 on SQLite, where busyTimeout bounds the wait for other processes
 
 	listener *pgx.ConnConfig // for LISTEN; nil on SQLite
 
@@ -190,7 +191,7 @@ func openPostgres(config *pgx.ConnConfig) *DB {
 	pool.SetMaxOpenConns(maxConnections)
 	pool.SetMaxIdleConns(maxConnections)
 	pool.SetConnMaxIdleTime(time.Minute)
-	return &DB{dialect: Postgres, write: pool, read: pool, listener: config}
+	return &DB{dialect: Postgres, write: pool, read: pool, limit: answerLimit, listener: config}
 }
 
 // checkDurability refuses a server that may lose what it has committed.

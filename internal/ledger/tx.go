@@ -26,6 +26,13 @@ func (e *UncertainError) Error() string { return "the commit's answer was lost: 
 // Unwrap returns what the driver said.
 func (e *UncertainError) Unwrap() error { return e.Err }
 
+// ErrNoAnswer says that PostgreSQL did not answer in time. What had not been committed yet never will be.
+var ErrNoAnswer = errors.New("the database did not answer in time")
+
+// answerLimit bounds how long PostgreSQL may take for one answer. A server that has died, or a network that is cut, may leave a
+// connection silent for a quarter of an hour.
+const answerLimit = 30 * time.Second
+
 // maxRetries bounds how often a transaction that lost a conflict is run again.
 const maxRetries = 8
 
@@ -33,7 +40,8 @@ const maxRetries = 8
 type Tx struct {
 	tx      *sql.Tx
 	dialect Dialect
-	began   int64 // the clock at the beginning, until Now has given it out; 0: it was not asked
+	limit   time.Duration // of one answer; 0: none
+	began   int64         // the clock at the beginning, until Now has given it out; 0: it was not asked
 
 	emitted []Event // by this transaction
 
@@ -70,17 +78,26 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 }
 
 func (db *DB) once(ctx context.Context, pool *sql.DB, options *sql.TxOptions, fn func(*Tx) error) error {
+	// The driver ends a transaction by the context of its beginning.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	answered := db.watchdog(cancel)
 	raw, err := pool.BeginTx(ctx, options)
 	if err != nil {
-		return fmt.Errorf("begin: %w", err)
+		return fmt.Errorf("begin: %w", silence(ctx, err))
 	}
-	defer func() { _ = raw.Rollback() }() // does nothing after a commit
-	tx := &Tx{tx: raw, dialect: db.dialect}
+	answered()
+	defer func() {
+		answered := db.watchdog(cancel)
+		_ = raw.Rollback() // does nothing after a commit
+		answered()
+	}()
+	tx := &Tx{tx: raw, dialect: db.dialect, limit: db.limit}
 	if db.dialect == Postgres && options == nil {
 		// A process that is stopped inside a transaction must not keep others from taking over.
 		var durable, idle string
-		err := raw.QueryRowContext(ctx, "SELECT set_config('synchronous_commit', 'on', true), set_config('idle_in_transaction_session_timeout', '5000', true), "+clock).
-			Scan(&durable, &idle, &tx.began)
+		_, err := tx.One(ctx, "SELECT set_config('synchronous_commit', 'on', true), set_config('idle_in_transaction_session_timeout', '5000', true), "+clock,
+			nil, &durable, &idle, &tx.began)
 		if err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}
@@ -88,11 +105,14 @@ func (db *DB) once(ctx context.Context, pool *sql.DB, options *sql.TxOptions, fn
 	if err := fn(tx); err != nil {
 		return err
 	}
-	if err := raw.Commit(); err != nil {
+	answered = db.watchdog(cancel)
+	err = raw.Commit()
+	answered()
+	if err != nil {
 		if conflict(err) || ctx.Err() != nil && errors.Is(err, sql.ErrTxDone) {
 			return fmt.Errorf("commit: %w", err)
 		}
-		return &UncertainError{err}
+		return &UncertainError{silence(ctx, err)}
 	}
 	if db.emitted != nil && len(tx.emitted) > 0 {
 		db.emitted(tx.emitted)
@@ -123,7 +143,7 @@ func IsDown(err error) bool {
 	}
 	var connect *pgconn.ConnectError
 	var network *net.OpError
-	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.Is(err, ErrNoAnswer) || errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // downPause is how often a database that is down is tried.
@@ -160,6 +180,31 @@ func storable(args []any) error {
 	return nil
 }
 
+// watchdog cancels a transaction whose next answer does not come in time. The function that it returns ends it.
+func (db *DB) watchdog(cancel context.CancelCauseFunc) (answered func()) {
+	if db.limit == 0 {
+		return func() {}
+	}
+	timer := time.AfterFunc(db.limit, func() { cancel(ErrNoAnswer) })
+	return func() { timer.Stop() }
+}
+
+// bounded is the context of one statement.
+func (t *Tx) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if t.limit == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, t.limit, ErrNoAnswer)
+}
+
+// silence names the cause of an error if it was the database's silence.
+func silence(ctx context.Context, err error) error {
+	if err == nil || !errors.Is(context.Cause(ctx), ErrNoAnswer) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNoAnswer, err)
+}
+
 // Exec runs a statement and returns how many rows it changed.
 func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	if err := storable(args); err != nil {
@@ -168,9 +213,11 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 	if t.dialect == SQLite && len(args) >= manyArguments {
 		return t.execLong(ctx, query, args)
 	}
+	ctx, cancel := t.bounded(ctx)
+	defer cancel()
 	result, err := t.tx.ExecContext(ctx, query, args...)
 	if err != nil {
-		return 0, err
+		return 0, silence(ctx, err)
 	}
 	return result.RowsAffected()
 }
@@ -201,17 +248,19 @@ func (t *Tx) Query(ctx context.Context, query string, args []any, scan func(Row)
 	if err := storable(args); err != nil {
 		return err
 	}
+	ctx, cancel := t.bounded(ctx)
+	defer cancel()
 	rows, err := t.tx.QueryContext(ctx, t.text(query, len(args)), args...)
 	if err != nil {
-		return err
+		return silence(ctx, err)
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		if err := scan(rows); err != nil {
-			return err
+			return silence(ctx, err)
 		}
 	}
-	return rows.Err()
+	return silence(ctx, rows.Err())
 }
 
 // Row is what one row is read from.
@@ -222,11 +271,13 @@ func (t *Tx) One(ctx context.Context, query string, args []any, targets ...any) 
 	if err := storable(args); err != nil {
 		return false, err
 	}
+	ctx, cancel := t.bounded(ctx)
+	defer cancel()
 	err := t.tx.QueryRowContext(ctx, t.text(query, len(args)), args...).Scan(targets...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
-	return err == nil, err
+	return err == nil, silence(ctx, err)
 }
 
 // Now returns the database's clock: microseconds since 1970. It does not stand still
@@ -240,7 +291,7 @@ func (t *Tx) Now(ctx context.Context) (int64, error) {
 		return now, nil
 	}
 	var now int64
-	err := t.tx.QueryRowContext(ctx, "SELECT "+clock).Scan(&now)
+	_, err := t.One(ctx, "SELECT "+clock, nil, &now)
 	return now, err
 }
 
