@@ -17,6 +17,9 @@
 // clock is CLOCK_BOOTTIME, which goes on while a machine is suspended; Go's monotonic clock
 // does not.
 //
+// What nobody works on is given back. A lease that could not be released, or was acquired by a commit whose answer was lost, is
+// this owner's in the ledger and nobody's here: the next renewal ends it instead of renewing it.
+//
 // A lease cannot stop bytes that are already on their way. A holder therefore asks Trusted
 // for as much time as its send may take, last thing before it sends.
 //

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -42,8 +45,9 @@ type Keeper struct {
 	o        Options
 	log      *slog.Logger
 
-	mu   sync.Mutex
-	held map[string]*Lease
+	mu    sync.Mutex
+	held  map[string]*Lease
+	loose map[string]int64 // terms by name: this owner's in the ledger, perhaps, though nobody here has them
 }
 
 // NewKeeper returns the keeper of a node. The owner id is the instance's name and a random
@@ -60,7 +64,7 @@ func NewKeeper(db *ledger.DB, kind, instance string, o Options, log *slog.Logger
 	}
 	return &Keeper{
 		db: db, kind: kind, instance: instance, owner: instance + "/" + uuid.NewString()[:8],
-		o: o, log: log, held: map[string]*Lease{},
+		o: o, log: log, held: map[string]*Lease{}, loose: map[string]int64{},
 	}
 }
 
@@ -153,6 +157,7 @@ func (k *Keeper) Acquire(ctx context.Context, name string) (*Lease, error) {
 		return err
 	})
 	if err != nil {
+		k.unsure(err, map[string]int64{name: term})
 		return nil, err
 	}
 	l := &Lease{keeper: k, name: name, term: term, trusted: before + k.o.TTL - k.o.Margin, lost: make(chan struct{})}
@@ -165,14 +170,11 @@ func (k *Keeper) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return l, nil
 }
 
-// renew renews every lease of this owner in one statement. Those that it no longer has are
-// lost at once.
+// renew gives back what nobody here has, and renews every other lease of this owner in one statement. Those
+// that it no longer has are lost at once.
 func (k *Keeper) renew(ctx context.Context) error {
 	k.mu.Lock()
-	asked := make(map[string]*Lease, len(k.held))
-	for name, l := range k.held {
-		asked[name] = l
-	}
+	asked, loose := maps.Clone(k.held), maps.Clone(k.loose)
 	k.mu.Unlock()
 	before := now()
 	var terms map[string]int64
@@ -180,6 +182,9 @@ func (k *Keeper) renew(ctx context.Context) error {
 		terms = map[string]int64{}
 		clock, err := tx.Now(ctx)
 		if err != nil {
+			return err
+		}
+		if err := k.free(ctx, tx, loose); err != nil {
 			return err
 		}
 		return tx.Query(ctx, "UPDATE leases SET expires_at = $1 WHERE owner = $2 RETURNING name, term",
@@ -195,6 +200,7 @@ func (k *Keeper) renew(ctx context.Context) error {
 		return err
 	}
 	k.mu.Lock()
+	maps.DeleteFunc(k.loose, func(name string, term int64) bool { return loose[name] == term })
 	for name, l := range asked {
 		if term, ok := terms[name]; ok && term == l.term {
 			l.extend(before + k.o.TTL - k.o.Margin)
@@ -209,12 +215,51 @@ func (k *Keeper) renew(ctx context.Context) error {
 	return k.db.Mark(ctx)
 }
 
+// giveBack ends this owner's terms in the ledger. What it cannot give back, the next renewal does: it renews all that
+// the ledger has of this owner, and would keep from everybody what nobody works on.
+func (k *Keeper) giveBack(ctx context.Context, terms map[string]int64) error {
+	err := k.db.Write(ctx, func(tx *ledger.Tx) error { return k.free(ctx, tx, terms) })
+	if err != nil {
+		k.mu.Lock()
+		maps.Copy(k.loose, terms)
+		k.mu.Unlock()
+	}
+	return err
+}
+
+// unsure notes terms that this owner may have got, if the answer to the commit was lost.
+func (k *Keeper) unsure(err error, terms map[string]int64) {
+	var uncertain *ledger.UncertainError
+	if !errors.As(err, &uncertain) {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.Copy(k.loose, terms)
+}
+
+// free writes that terms are over. It passes over those that are others' by now.
+func (k *Keeper) free(ctx context.Context, tx *ledger.Tx, terms map[string]int64) error {
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(terms)), 200) {
+		args := make([]any, 0, 2*len(part)+1)
+		for _, name := range part {
+			args = append(args, name, terms[name])
+		}
+		_, err := tx.Exec(ctx, "UPDATE leases SET owner = '', expires_at = 0 FROM (VALUES "+ledger.Rows(len(part), 2)+
+			") AS v WHERE leases.name = v.column1 AND leases.term = CAST(v.column2 AS BIGINT) AND leases.owner = $"+strconv.Itoa(len(args)+1), append(args, k.owner)...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (k *Keeper) releaseAll(ctx context.Context) error {
 	k.mu.Lock()
 	for _, l := range k.held {
 		l.end()
 	}
-	k.held = map[string]*Lease{}
+	k.held, k.loose = map[string]*Lease{}, map[string]int64{}
 	k.mu.Unlock()
 	return k.db.Write(ctx, func(tx *ledger.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE leases SET owner = '', expires_at = 0 WHERE owner = $1", k.owner)

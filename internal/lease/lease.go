@@ -59,7 +59,7 @@ func (l *Lease) end() {
 // Fence returns the proof of ownership that writes carry.
 func (l *Lease) Fence() Fence { return Fence{Name: l.name, Owner: l.keeper.owner, Term: l.term} }
 
-// Release gives the lease back. Releasing a lost lease does nothing.
+// Release gives the lease back. Releasing a lost lease does nothing. After an error the keeper tries again.
 func (l *Lease) Release(ctx context.Context) error {
 	l.end()
 	k := l.keeper
@@ -68,10 +68,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		delete(k.held, l.name)
 	}
 	k.mu.Unlock()
-	return k.db.Write(ctx, func(tx *ledger.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE leases SET owner = '', expires_at = 0 WHERE name = $1 AND owner = $2 AND term = $3", l.name, k.owner, l.term)
-		return err
-	})
+	return k.giveBack(ctx, map[string]int64{l.name: l.term})
 }
 
 // Fence is an owner's term as a value.

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"slices"
-	"strconv"
 
 	"lockstep/internal/ledger"
 )
@@ -33,6 +32,7 @@ func (k *Keeper) AcquireAll(ctx context.Context, names []string, then func(conte
 		return then(ctx, tx, taken)
 	})
 	if err != nil {
+		k.unsure(err, terms)
 		return nil, err
 	}
 	list := make([]*Lease, 0, len(terms))
@@ -108,31 +108,21 @@ func (k *Keeper) acquirePart(ctx context.Context, tx *ledger.Tx, clock int64, na
 		})
 }
 
-// ReleaseAll gives leases back in one transaction. Those that were lost meanwhile are passed over.
+// ReleaseAll gives leases back in one transaction. Those that were lost meanwhile are passed over. After an error the
+// keeper tries again.
 func (k *Keeper) ReleaseAll(ctx context.Context, leases []*Lease) error {
 	if len(leases) == 0 {
 		return nil
 	}
+	terms := make(map[string]int64, len(leases))
 	k.mu.Lock()
 	for _, l := range leases {
 		l.end()
+		terms[l.name] = l.term
 		if k.held[l.name] == l {
 			delete(k.held, l.name)
 		}
 	}
 	k.mu.Unlock()
-	return k.db.Write(ctx, func(tx *ledger.Tx) error {
-		for part := range slices.Chunk(leases, 200) {
-			args := make([]any, 0, 2*len(part)+1)
-			for _, l := range part {
-				args = append(args, l.name, l.term)
-			}
-			_, err := tx.Exec(ctx, "UPDATE leases SET owner = '', expires_at = 0 FROM (VALUES "+ledger.Rows(len(part), 2)+
-				") AS v WHERE leases.name = v.column1 AND leases.term = CAST(v.column2 AS BIGINT) AND leases.owner = $"+strconv.Itoa(len(args)+1), append(args, k.owner)...)
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return k.giveBack(ctx, terms)
 }
