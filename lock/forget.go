@@ -6,7 +6,7 @@ package lock
 func (s *Service) Forget() {
 	for _, l := range s.reg.pinAll() {
 		l.mu.Lock()
-		l.chain, l.accepted, l.recoveredAt, l.holeTold = chain{}, 0, 0, false
+		l.chain, l.afterAccepted, l.recoveredAt, l.holeTold = chain{}, 0, 0, false
 		l.dispatch(s.now())
 		l.unlock()
 		s.reg.unpin(l)

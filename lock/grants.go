@@ -149,8 +149,8 @@ func (l *lane) disclaim(v view) {
 	o, t := v.owner, l.holder
 	switch {
 	case o.fence > l.link.fence:
-		// Even if its end is on the way: places that were sent again may have reached Redis behind that, and have begun
-		// the turn once more.
+		// Also when its release is under way: places that were sent again may reach Redis after the release, and begin the
+		// turn once more.
 		l.noteReturn(sessionReturn{session: o.session, instance: o.instance})
 	case slices.Contains(l.link.releasing, o.session):
 	case v.asked <= l.link.returned: // this process has had this turn, or a later one, which may have ended since

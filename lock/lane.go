@@ -19,17 +19,17 @@ type lane struct {
 
 	mu sync.Mutex // guards all below
 
-	head, tail  *Ticket // who waits, oldest first
-	length      int
-	holder      *Ticket // whose turn it is; not among those who wait
-	chain       chain
-	accepted    uint64        // highest nonce that follows an accepted transaction
-	failure     failure       // why the transactions that are missing were not sent
-	open        []*Submitted  // submissions of this process without a verdict, oldest first
-	recoveredAt time.Duration // when the lane last began to recover, or had recovered; 0 = never
-	holeTold    bool          // this process sent the missing transaction, and has told its client
-	idleSince   time.Duration // when the last ticket went; meaningful while there is none
-	sharedAt    time.Duration // when another process was last seen to have the turn; 0 = never
+	head, tail    *Ticket // who waits, oldest first
+	length        int
+	holder        *Ticket // whose turn it is; not among those who wait
+	chain         chain
+	afterAccepted uint64        // one above the highest nonce that a node accepted; 0: none
+	failure       failure       // why the transactions that are missing were not sent
+	open          []*Submitted  // submissions of this process without a verdict, oldest first
+	recoveredAt   time.Duration // when the lane last began to recover, or had recovered; 0 = never
+	holeTold      bool          // this process sent the missing transaction, and has told its client
+	idleSince     time.Duration // when the last ticket went; meaningful while there is none
+	sharedAt      time.Duration // when another process was last seen to have the turn; 0 = never
 
 	// One timer serves every wait of the lane. It is armed lazily: a deadline that
 	// is further away than the armed one is looked at when that one fires.

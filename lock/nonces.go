@@ -98,7 +98,7 @@ func (l *Lease) next(shown uint64, known bool) Next {
 	switch {
 	case own && k.sure && k.expected >= shown:
 		n.Nonce, n.Confidence = k.expected, Chained
-	case t.blocked && ln.accepted <= t.blockedBy && t.blockedBy >= shown:
+	case t.blocked && ln.afterAccepted <= t.blockedBy && t.blockedBy >= shown:
 		n.Nonce, n.Confidence = t.blockedBy, Chained
 	case own:
 		n.Nonce, n.Confidence = max(k.expected, shown), Shown
@@ -123,7 +123,7 @@ func (l *Lease) step(n *Next, likely uint64) Step {
 	switch {
 	case ln.before(t, likely) != nil && (told || l.turn.open):
 		return GiveWay
-	case n.Confidence == Chained && t.blocked && ln.accepted <= t.blockedBy:
+	case n.Confidence == Chained && t.blocked && ln.afterAccepted <= t.blockedBy:
 		return Refuse
 	case told && t.kept && ln.svc.now() < t.until:
 		return HoldBack
@@ -281,7 +281,7 @@ func (l *Lease) accepted(sub Submission) {
 		return
 	}
 	ln.chain.advance(t.nonce+1, l.turn.fence, sub)
-	ln.accepted = max(ln.accepted, t.nonce+1)
+	ln.afterAccepted = max(ln.afterAccepted, t.nonce+1)
 	if ln.chain.mode == recovering && !ln.awaited() {
 		ln.chain.mode, ln.recoveredAt = flowing, ln.svc.now()
 	}

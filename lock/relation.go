@@ -15,7 +15,7 @@ const (
 	doubted                   // a call failed: nothing is sent until a heartbeat tells whether Redis failed
 	failing                   // Redis answers, but this lane's calls fail: this process decides, for a while
 	foreign                   // somebody else's values are in the lane's keys: this process decides, for a while
-	patient                   // Redis is away, or this lane has not looked yet, and nobody has had the turn without it
+	patient                   // Redis is away, or not asked yet; no transaction here has had a turn without it
 	alone                     // Redis is away, and the lane has gone on
 	relations                 // how many there are
 )

@@ -4,6 +4,7 @@
 //	submit.go, entry.go              what callers see, and the whole way: Enter, Begin, Finish, run
 //	gate.go, files.go                call data that travels in a file
 //	facts.go, learn.go               what is looked up, and what is known while the mirror node fails
+//	risk.go, budget.go               what a sender may cost the operator: it may keep the turn waiting
 //	turn.go, decide.go, send.go      the turn: may it go now, and its way to a node
 //	verdict.go                       what became of it
 //	promise.go                       asynchronous mode, and what other relays have left

@@ -18,11 +18,10 @@ import (
 // before it fails. So where one may fail, the number of a sender's transactions at nodes without a verdict is
 // bounded.
 
-// takeRisk takes one of the risks that the sender has, for transactions that the network may refuse for their
-// nonce, if this may be one: it is not the next one, or others have its nonce, too. Where nothing is looked up
-// the network judges the nonce. takeRisk waits for a free one while all that comes before the transaction is on its
-// way. wait: it has waited for as long as a turn may take, and goes back into its line. The error is the
-// client's.
+// takeRisk takes one of the sender's risks if the network may refuse this transaction for its nonce: it is not the
+// next one, or others have its nonce, too. Where nothing is looked up the network judges the nonce. takeRisk waits
+// for a free risk while all earlier transactions are on their way. wait means that it waited for as long as a turn
+// may take: the transaction goes back into its line. The error is the client's.
 func (s *Submitter) takeRisk(ctx context.Context, e *Entry, expected uint64) (wait bool, err error) {
 	mine := e.tx.Nonce()
 	if s.cfg.SkipLookUps || s.nonces.Budget() == 0 || mine == expected && s.isAlone(e) {
@@ -223,8 +222,9 @@ func (s *spending) assume(from, to uint64, cost *big.Int) {
 }
 
 // covered tells whether the balance is enough for a transaction and for those before it that are not yet taken
-// from the balance. Those from proven on that another relay handed over are taken to cost as much as this one:
-// relays do not tell each other, and who splits a burst over them is to cost the operator no more than else.
+// from the balance. Relays do not tell each other what transactions cost. So each nonce from proven on that another
+// relay handed over is taken to cost as much as this one; else a sender could split a burst over relays, and cost the
+// operator more.
 func (p *spendings) covered(tx *eth.Tx, cost *big.Int, known known, proven uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

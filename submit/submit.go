@@ -208,7 +208,7 @@ func (e *Entry) count() error {
 	if closing {
 		return eth.ErrShuttingDown()
 	}
-	return eth.ErrQueueFull(e.s.tasks.count())
+	return eth.ErrTooManyInProgress(e.s.tasks.count())
 }
 
 // afterPanic is for a defer: it ends the transaction, and the server answers and logs the panic.

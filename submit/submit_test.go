@@ -219,6 +219,24 @@ func TestPatienceEnds(t *testing.T) {
 	})
 }
 
+// TestTooManyInProgress: the bound is the process's, and its error does not blame the sender.
+func TestTooManyInProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.hold = make(chan struct{})
+		s := newSubmitter(t, n, func(o *options) { o.submit.Async, o.submit.MaxInProgress = true, 1 })
+		if result := s.Submit(t.Context(), transfer(t, newKey(t), 0)); result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		result := s.Submit(t.Context(), transfer(t, newKey(t), 0))
+		if want := eth.ErrTooManyInProgress(1); result.Outcome != submit.NotSent || result.Err == nil || result.Err.Error() != want.Error() {
+			t.Errorf("a second sender: %+v", result)
+		}
+		close(n.hold)
+		s.Drain(t.Context())
+	})
+}
+
 // A panic below ends one transaction; the next one is served.
 func TestPanicEndsOneTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

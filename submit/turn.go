@@ -24,7 +24,7 @@ type Nodes interface {
 	OfferAgain(ctx context.Context, s consensus.Submission, p Pending) (taken bool)
 }
 
-// Pending is a transaction that a node accepted.
+// Pending is a transaction that a node has, or may have, and whose verdict is awaited.
 type Pending interface {
 	ID() hedera.TransactionID
 	Node() hedera.ID
@@ -156,8 +156,8 @@ func (s *Submitter) inTurn(lease *lock.Lease, e *Entry) turn {
 	if t.end == goes {
 		t = s.handOver(lease, e, next, known)
 	}
-	// That no node takes anything is true for those behind it, too, even if it was not known to be next: they would hear the same,
-	// each after a wait of its own.
+	// If no node takes anything, those behind it fail, too, even if it was not known to be next. They end now; each would
+	// wait by itself otherwise.
 	nobody := t.cause != nil && t.result.passing
 	if t.end == failed && (e.tx.Nonce() == next.Nonce || nobody) {
 		t.end = hopeless

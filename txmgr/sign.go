@@ -96,8 +96,8 @@ func (w *worker) alive(ctx context.Context, list []order) ([]order, error) {
 	return kept, nil
 }
 
-// current returns the newest attempt of a slot that counts, nil without one: what was refused for good,
-// and whose intent has failed for that, does not stand in the way of what is older.
+// current returns the newest attempt of a slot that counts, or nil. An attempt that was refused for good does not count
+// once its intent has failed.
 func current(slot *LineSlot) *Attempt {
 	for n := len(slot.Attempts) - 1; n >= 0; n-- {
 		a := slot.Attempts[n]

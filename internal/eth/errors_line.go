@@ -16,6 +16,15 @@ func ErrTurnTooLate(nonce uint64) *Error {
 	return newError(CodeServerError, "The turn of nonce %d did not come in time, behind others of this sender. Nothing was submitted; send it again.", nonce)
 }
 
+// ErrTooManyInProgress says: this process has as many transactions in progress, of all senders, as it may.
+func ErrTooManyInProgress(inProgress int) *Error {
+	return &Error{
+		Code:    CodeServerError,
+		Message: fmt.Sprintf("This relay has too many transactions in progress: %d. Nothing was submitted; try again later.", inProgress),
+		Data:    map[string]any{"inProgress": inProgress},
+	}
+}
+
 // ErrQueueFull says: the sender has as many transactions waiting here as it may.
 func ErrQueueFull(waiting int) *Error {
 	return &Error{

@@ -75,8 +75,7 @@ func classify(node hedera.ID, err error, again bool) *txmgr.SendError {
 	return answer
 }
 
-// never are the receipts of what reached consensus and was not executed, by no word of any
-// node's copy: the id is spent.
+// never are the receipt statuses of transactions that reached consensus and were not executed. Their id is used up.
 var never = func() map[hedera.Status]bool {
 	set := map[hedera.Status]bool{
 		hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE:   true,
