@@ -177,10 +177,10 @@ func (a *App) describeOrdering() string {
 	if !a.cfg.Lock.Enabled {
 		return "off"
 	}
-	if a.cfg.Lock.GapHold == 0 {
+	if a.cfg.Lock.Window == 0 {
 		return "on"
 	}
-	return "on, window " + a.cfg.Lock.GapHold.Duration().String()
+	return "on, window " + a.cfg.Lock.Window.Duration().String()
 }
 
 func (a *App) describeRedis(ctx context.Context) string {

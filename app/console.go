@@ -66,7 +66,7 @@ func serveBeside(ctx context.Context, what string, listener net.Listener, handle
 func (a *App) consoleDeps() console.Deps {
 	deps := console.Deps{
 		Token: a.cfg.Server.AdminToken, Version: a.version, ChainID: uint64(a.cfg.Server.ChainID),
-		Mirror: a.develops, Locks: a.locks, Window: a.cfg.Lock.GapHold.Duration(), Budget: int64(a.cfg.Limit.Total),
+		Mirror: a.develops, Locks: a.locks, Window: a.cfg.Lock.Window.Duration(), Budget: int64(a.cfg.Limit.Total),
 		Upstreams: a.shownUpstreams, Metrics: a.registry, Calls: a.http, Log: a.log, Beside: a.beside,
 	}
 	if a.reloading.load != nil {

@@ -32,7 +32,7 @@ func TestLoadDefaultsAndValues(t *testing.T) {
 	if c.Server.ChainID.Hex() != "0x12a" || c.Server.Port != 7546 || c.RPC.WebSocket.ConnectionLimit != 10 {
 		t.Errorf("defaults: %+v", c.Server)
 	}
-	if !c.Lock.Enabled || c.Lock.MaxHold.Duration() != 1500*time.Millisecond || c.Lock.GapHold.Duration() != 2*time.Second {
+	if !c.Lock.Enabled || c.Lock.MaxHold.Duration() != 1500*time.Millisecond || c.Lock.Window.Duration() != 2*time.Second {
 		t.Errorf("lock settings: %+v", c.Lock)
 	}
 	if c.Lock.HeartbeatMissed != 5 || c.Precheck.MaxGasLimit != 15_000_000 {

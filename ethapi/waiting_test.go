@@ -140,7 +140,7 @@ func waitingMemory(t *testing.T, window time.Duration) {
 	const waiting, most = 5000, 3 << 10 // measured: 1.8 KB; a goroutine would be more than the rest
 	log := slog.New(slog.DiscardHandler)
 	ordering := lock.DefaultConfig()
-	ordering.MaxQueue, ordering.MaxHold, ordering.GapHold = 0, envx.Millis(time.Hour), envx.Millis(window)
+	ordering.MaxQueue, ordering.MaxHold, ordering.Window = 0, envx.Millis(time.Hour), envx.Millis(window)
 	locks, err := lock.New(ordering, lock.Deps{Log: log})
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ type Config struct {
 	// Give up the place of a queued transaction whose client has disconnected.
 	CancelOnDisconnect bool `env:"LOCK_CANCEL_ON_DISCONNECT" envDefault:"false"`
 	// How long a transaction that is ahead of the sender's expected nonce waits for its predecessor. One that is next never waits for this, and none does with DISABLE_MN_PRECHECKS_ON_TX_SENDING, because the relay then does not know which nonce is next. 0 = off: nobody waits. Among the transactions queued here the expected nonce goes first, else the order of arrival decides; one that is ahead of them all is refused at once where the gap is certain, and sent otherwise. A lane that recovers keeps what is ahead all the same (NONCE_RECOVERY_MS).
-	GapHold envx.Millis `env:"NONCE_GAP_HOLD_MS" envDefault:"250"`
+	Window envx.Millis `env:"NONCE_GAP_HOLD_MS" envDefault:"250"`
 	// How long, from its arrival, a transaction is kept while its sender's lane recovers: because one before it vanished, is unclear, or was held by a relay that died. It is sent when the transactions before it have been executed; otherwise its client is told that it was not executed. 0 = off: it is told at once. No client waits for longer for its transaction's turn either, whatever the reason: 50 s with 0, and NONCE_GAP_HOLD_MS if that is more.
 	Recovery envx.Millis `env:"NONCE_RECOVERY_MS" envDefault:"50000"`
 	// How long a transaction whose hash its client has already got is kept for its predecessor.
@@ -65,7 +65,7 @@ func DefaultConfig() Config {
 	return Config{
 		Enabled: true, MaxHold: ms(30_000), LocalEntries: 1000, PollInterval: ms(50), HeartbeatInterval: ms(350),
 		HeartbeatMissed: 5, MembershipInterval: ms(10_000), RedisTimeout: ms(500), RedisPatience: ms(3000), MaxQueue: 1024, Memory: ms(10_000),
-		GapHold: ms(250), Recovery: ms(50_000), Promise: ms(300_000), Percent: 100, Release: ReleaseAccepted,
+		Window: ms(250), Recovery: ms(50_000), Promise: ms(300_000), Percent: 100, Release: ReleaseAccepted,
 	}
 }
 
@@ -84,7 +84,7 @@ func (c Config) Check() error {
 		{"LOCK_QUEUE_MEMBERSHIP_CHECK_INTERVAL_MS", c.MembershipInterval, 10 * time.Millisecond},
 		{"LOCK_REDIS_TIMEOUT_MS", c.RedisTimeout, time.Millisecond},
 		{"LOCK_LANE_MEMORY_MS", c.Memory, time.Millisecond},
-		{"NONCE_GAP_HOLD_MS", c.GapHold, 0},
+		{"NONCE_GAP_HOLD_MS", c.Window, 0},
 		{"LOCK_REDIS_PATIENCE_MS", c.RedisPatience, 0},
 		{"NONCE_RECOVERY_MS", c.Recovery, 0},
 		{"NONCE_PROMISE_MS", c.Promise, 0},
@@ -129,5 +129,5 @@ func (c Config) Check() error {
 func (s *Service) ordering() string {
 	c, r := s.cfg, s.rollout.Load()
 	return fmt.Sprintf("enabled=%t percent=%g senders=%s gap=%v release=%s hold=%v",
-		s.enabled.Load(), r.percent, strings.ToLower(r.senders.String()), c.GapHold, c.Release, c.MaxHold)
+		s.enabled.Load(), r.percent, strings.ToLower(r.senders.String()), c.Window, c.Release, c.MaxHold)
 }

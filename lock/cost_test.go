@@ -112,7 +112,7 @@ func TestUncontendedIsTwoRoundTrips(t *testing.T) {
 func TestFirstOfASenderIsTwoRoundTrips(t *testing.T) {
 	server := redistest.Start(t)
 	cfg := calm()
-	cfg.GapHold = envx.Millis(time.Hour)
+	cfg.Window = envx.Millis(time.Hour)
 	svc, _ := onRedis(t, server.URL(), cfg, lock.Deps{})
 	c := server.Client()
 	first := func(sender common.Address) (inTime bool) {
@@ -158,7 +158,7 @@ func TestCommandsDoNotGrowWithTheQueue(t *testing.T) {
 	c := server.Client()
 	for _, gap := range []time.Duration{0, time.Hour} {
 		cfg := calm()
-		cfg.GapHold = envx.Millis(gap)
+		cfg.Window = envx.Millis(gap)
 		one, stopOne := onRedis(t, server.URL(), cfg, lock.Deps{})
 		two, stopTwo := onRedis(t, server.URL(), cfg, lock.Deps{})
 		for _, n := range []int{1, 10, 100, 1000} {
@@ -246,7 +246,7 @@ func TestCommandsOfThoseThatComeTooEarly(t *testing.T) {
 	server := redistest.Start(t)
 	c := server.Client()
 	cfg := calm()
-	cfg.GapHold = envx.Millis(time.Hour)
+	cfg.Window = envx.Millis(time.Hour)
 	one, _ := onRedis(t, server.URL(), cfg, lock.Deps{})
 	two, _ := onRedis(t, server.URL(), cfg, lock.Deps{})
 	pair := func(nonce uint64) {

@@ -12,8 +12,8 @@
 //	defer lease.Release()
 //	next := lease.Next(shown, true)           // asks once: what is next, how sure that is, what to do
 //	switch next.Step {
-//	case lock.GiveWay, lock.HoldBack:
-//		ticket = lease.HoldBack(left)         // not now: Wait again
+//	case lock.GiveWay, lock.PutBack:
+//		ticket = lease.PutBack(left)         // not now: Wait again
 //	case lock.Await:
 //		…                                     // first the verdict on next.Predecessor
 //	}
@@ -157,16 +157,16 @@
 //
 // In a flowing lane a transaction goes when a node has accepted the one before. In a recovering lane only what
 // verdicts or the mirror node show to be next goes, after the verdict on the one before (Await); what is ahead is
-// held back (HoldBack), and goes when its predecessor has been executed. The mode passes with the turn, through Redis
+// put back in line (PutBack), and goes when its predecessor has been executed. The mode passes with the turn, through Redis
 // too.
 //
 //	holder's nonce is           flowing                              recovering
 //	too low                     Go: the precheck refuses it          Go
 //	next                        Go                                   Await an open predecessor, then Go
 //	ahead, predecessor is here  GiveWay                              GiveWay
-//	ahead, kept                 HoldBack                             HoldBack
-//	ahead, chain is sure        Refuse, if it followed others here   HoldBack; Refuse if nobody was in the lane when it came, and the client of the missing one has been told
-//	ahead, nothing is sure      Go: the network judges               HoldBack
+//	ahead, kept                 PutBack                             PutBack
+//	ahead, chain is sure        Refuse, if it followed others here   PutBack; Refuse if nobody was in the lane when it came, and the client of the missing one has been told
+//	ahead, nothing is sure      Go: the network judges               PutBack
 //
 // # How a lane stands to Redis
 //

@@ -340,7 +340,7 @@ func TestOtherSettingsAreWarnedOf(t *testing.T) {
 	server := redistest.Start(t)
 	process(t, server.Addr(), swift(), nil)
 	other := swift()
-	other.GapHold = envx.Millis(time.Second)
+	other.Window = envx.Millis(time.Second)
 	var out lines
 	process(t, server.Addr(), other, slog.New(slog.NewTextHandler(&out, nil)))
 	eventually(t, "a warning", func() bool {

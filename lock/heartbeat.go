@@ -86,7 +86,7 @@ func (r *remote) noteStall(sent time.Duration) {
 
 // stall is the time after which a Redis without an answer stands still: so long that windows end meanwhile.
 func (r *remote) stall() time.Duration {
-	return max(r.svc.cfg.GapHold.Duration()/2, 50*time.Millisecond)
+	return max(r.svc.cfg.Window.Duration()/2, 50*time.Millisecond)
 }
 
 // stalledSince tells whether Redis has stood still after that time, or seems to do so now.

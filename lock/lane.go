@@ -94,8 +94,8 @@ func (l *lane) unlink(t *Ticket) {
 // empty tells whether nobody waits or holds.
 func (l *lane) empty() bool { return l.holder == nil && l.head == nil }
 
-// settleIdle notes the moment at which the lane became empty.
-func (l *lane) settleIdle(now time.Duration) {
+// noteIdle notes the moment at which the lane became empty.
+func (l *lane) noteIdle(now time.Duration) {
 	if l.empty() {
 		l.idleSince = now
 		l.link.rest()
@@ -222,7 +222,7 @@ func (l *lane) end(t *Ticket, cause error) bool {
 	case t.session != "":
 		l.returnPlace(t) // it may have a place in Redis since before the turn
 	}
-	l.settleIdle(now)
+	l.noteIdle(now)
 	l.dispatch(now)
 	return true
 }
@@ -242,7 +242,7 @@ func (l *lane) drop(t *Ticket, cause error) bool {
 		l.noteLeft(t)
 	}
 	now := l.svc.now()
-	l.settleIdle(now)
+	l.noteIdle(now)
 	l.dispatch(now) // the ticket behind may be first now, with its window over
 	return true
 }

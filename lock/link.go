@@ -163,7 +163,7 @@ func (l *lane) joinAt() time.Duration {
 
 // waitsForNonce tells whether somebody here waits for a predecessor, or may have to.
 func (l *lane) waitsForNonce() bool {
-	return l.svc.cfg.GapHold > 0 || l.head != nil && l.head.until != 0
+	return l.svc.cfg.Window > 0 || l.head != nil && l.head.until != 0
 }
 
 // sendJobs is the worker: it sends until there is nothing left to send.

@@ -19,7 +19,7 @@ var alice = common.HexToAddress("0xA11CE00000000000000000000000000000000001")
 // by itself with them: no turn, no sign of life, no memory and no call.
 func arrivalOrder() lock.Config {
 	cfg := lock.DefaultConfig()
-	cfg.GapHold = 0
+	cfg.Window = 0
 	cfg.MaxHold, cfg.Memory = envx.Millis(time.Hour), envx.Millis(time.Hour)
 	cfg.HeartbeatMissed, cfg.RedisTimeout = 1000, envx.Millis(time.Minute)
 	return cfg
@@ -165,7 +165,7 @@ func TestGapWithoutAWindow(t *testing.T) {
 		{"5 is unclear", func(l *lock.Lease) {
 			l.Next(5, true)
 			l.Report(lock.Report{Outcome: lock.Unclear, Submission: lock.Submission{Node: "0.0.3", TxID: "0.0.2@1.1", Open: true}})
-		}, lock.HoldBack},
+		}, lock.PutBack},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -112,10 +112,10 @@ func (l *lane) noteGivenBack(d sessionReturn, v view) {
 	})
 }
 
-func (l *lane) noteHeldBack(t *Ticket) {
+func (l *lane) notePutBack(t *Ticket) {
 	expected, ctx := l.chain.expected, t.request()
 	l.note(func() {
-		l.svc.log.Log(ctx, levelTrace, "held back", "sender", l.sender, "nonce", t.nonce, "expected", expected)
+		l.svc.log.Log(ctx, levelTrace, "put back in line", "sender", l.sender, "nonce", t.nonce, "expected", expected)
 	})
 }
 

@@ -124,7 +124,7 @@ func (m *metrics) watch(s *Service) {
 		return 0
 	})
 	gauge("lockstep_ordering_window_seconds", "How long a transaction is held back for its predecessors (NONCE_GAP_HOLD_MS).", nil, func() float64 {
-		return s.cfg.GapHold.Duration().Seconds()
+		return s.cfg.Window.Duration().Seconds()
 	})
 	const help = "Lanes of this process: busy ones have transactions, idle ones remember the nonce that their sender uses next."
 	gauge("lockstep_lanes", help, prometheus.Labels{"state": "busy"}, func() float64 { busy, _ := s.reg.sizes(); return float64(busy) })

@@ -27,10 +27,10 @@ const (
 	Go Step = iota
 	// Await: first wait for the verdict on Next.Predecessor, then ask again.
 	Await
-	// GiveWay: do not send it now, but call HoldBack. The ticket with the next nonce waits here.
+	// GiveWay: do not send it now, but call PutBack. The ticket with the next nonce waits here.
 	GiveWay
-	// HoldBack: do not send it now, but call HoldBack. A lower nonce is missing, and may come.
-	HoldBack
+	// PutBack: do not send it now, but call PutBack. A lower nonce is missing, and may come.
+	PutBack
 	// Refuse: its nonce is too high and cannot become right any more, unless Next.Cause says another reason.
 	Refuse
 )
@@ -126,11 +126,11 @@ func (l *Lease) step(n *Next, likely uint64) Step {
 	case n.Confidence == Chained && t.blocked && ln.afterAccepted <= t.blockedBy:
 		return Refuse
 	case told && t.kept && ln.svc.now() < t.until:
-		return HoldBack
+		return PutBack
 	case told && n.Recovering && !t.follows && ln.holeTold && !ln.awaited():
 		return Refuse // it came alone, after the one that is missing was answered
 	case told && t.follows && (n.Recovering || ln.recoveredLately()), told && n.Recovering:
-		return HoldBack
+		return PutBack
 	case n.Confidence == Chained && t.follows:
 		// After a pause the sender may have sent what is missing some other way.
 		return Refuse
@@ -294,10 +294,10 @@ func (l *lane) hole() {
 	l.svc.metrics.holes.Inc()
 }
 
-// HoldBack ends the turn, unused, and gives its transaction a new place, in which it waits for its
+// PutBack ends the turn, unused, and gives its transaction a new place, in which it waits for its
 // predecessor without holding the turn: for up to hold, or, where Next said GiveWay, for the rest of its
 // window. It returns nil if the turn was over.
-func (l *Lease) HoldBack(hold time.Duration) *Ticket {
+func (l *Lease) PutBack(window time.Duration) *Ticket {
 	if l.ticket == nil {
 		return nil
 	}
@@ -311,9 +311,9 @@ func (l *Lease) HoldBack(hold time.Duration) *Ticket {
 		ln.svc.reg.unpin(ln)
 		return nil
 	}
-	stay := Stay{Hold: hold, Kept: true, Promised: t.promised, Admitted: true}
+	stay := Stay{Window: window, Kept: true, Promised: t.promised, Admitted: true}
 	if l.gives {
-		stay.Hold, stay.Kept = max(t.until-ln.svc.now(), 0), t.kept
+		stay.Window, stay.Kept = max(t.until-ln.svc.now(), 0), t.kept
 	}
 	again := ln.admit(t.nonce, stay)
 	again.blocked, again.blockedBy = t.blocked, t.blockedBy
@@ -321,7 +321,7 @@ func (l *Lease) HoldBack(hold time.Duration) *Ticket {
 		again.letPass(ln.chain.expected)
 	}
 	if ln.svc.tracing() {
-		ln.noteHeldBack(t)
+		ln.notePutBack(t)
 	}
 	ln.end(t, ErrReleased)
 	ln.unlock()
@@ -427,10 +427,10 @@ func (t *Ticket) Remind(nonce uint64) {
 	}
 }
 
-// HeldBack tells whether the ticket is the first of its lane in this process and, as far as this process knows,
+// FirstInLine tells whether the ticket is the first of its lane in this process and, as far as this process knows,
 // nobody has the turn, here or elsewhere: it waits for a predecessor, or for knowledge of the next nonce after a
 // turn was lost. A caller that can look the nonce up should do so, and call Observe.
-func (t *Ticket) HeldBack() bool {
+func (t *Ticket) FirstInLine() bool {
 	l := t.lane
 	l.mu.Lock()
 	defer l.unlock()

@@ -23,7 +23,7 @@ var bob = common.HexToAddress("0x00000000000000000000000000000000000000aa")
 // by itself with them: no turn, no sign of life, no memory and no call.
 func arrivalOrder() Config {
 	cfg := DefaultConfig()
-	cfg.GapHold = 0
+	cfg.Window = 0
 	cfg.MaxHold, cfg.Memory = ms(hour), ms(hour)
 	cfg.HeartbeatMissed, cfg.RedisTimeout = 1000, ms(60_000)
 	return cfg
@@ -163,7 +163,7 @@ func slowly(t *testing.T, limit time.Duration, try func(t *testing.T, limit time
 func testDroppedLane(t *testing.T, server *redistest.Server, window time.Duration) bool {
 	t.Helper()
 	cfg := arrivalOrder()
-	cfg.GapHold, cfg.LocalEntries = envx.Millis(window), 1
+	cfg.Window, cfg.LocalEntries = envx.Millis(window), 1
 	svc := startedOn(t, server.URL(), cfg)
 
 	// 6 comes before 5: the script says "wait", so a checkTurn is planned.
@@ -439,7 +439,7 @@ func TestVerdictKeepsTheMemory(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	cfg := arrivalOrder()
-	cfg.GapHold = ms(60_000)
+	cfg.Window = ms(60_000)
 	svc, look := startedOn(t, server.URL(), cfg), server.Client()
 	first := mustEnter(t, svc, bob, 5)
 	first.Observe(5)

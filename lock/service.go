@@ -139,14 +139,14 @@ func (s *Service) Collectors() []prometheus.Collector { return s.metrics.collect
 // A full queue keeps what can be executed first: a lower nonce takes the place of the highest
 // that waits, whose Wait returns a *QueueFullError.
 func (s *Service) Enter(sender common.Address, nonce uint64) (*Ticket, error) {
-	return s.EnterFor(sender, nonce, Stay{Hold: s.cfg.GapHold.Duration()})
+	return s.EnterFor(sender, nonce, Stay{Window: s.cfg.Window.Duration()})
 }
 
 // Stay says how a ticket waits.
 type Stay struct {
-	// Hold is how long it waits for its predecessor, without holding the turn, if it is ahead.
-	Hold time.Duration
-	// Kept says that a gap is no reason to refuse the transaction within Hold: its hash was promised, or it
+	// Window is how long it waits for its predecessor, without holding the turn, if it is ahead.
+	Window time.Duration
+	// Kept says that a gap is no reason to refuse the transaction within Window: its hash was promised, or it
 	// was sent and came back unexecuted. It never gives way in a full queue.
 	Kept bool
 	// Promised says that nobody waits for its answer: it stays in the queue if no node takes what it follows.
@@ -195,8 +195,8 @@ func (l *lane) highest() (highest *Ticket) {
 func (l *lane) admit(nonce uint64, stay Stay) *Ticket {
 	now := l.svc.now()
 	t := &Ticket{lane: l, nonce: nonce, entered: now, follows: !l.empty() || stay.Admitted, kept: stay.Kept, promised: stay.Promised}
-	if stay.Hold > 0 {
-		t.until = now + stay.Hold
+	if stay.Window > 0 {
+		t.until = now + stay.Window
 	}
 	if l.svc.governs(l) {
 		t.counted = redisStrategy

@@ -224,7 +224,7 @@ func TestFailedLookUpLeavesTheQueue(t *testing.T) {
 func TestHeldBackTransactionKeepsLearning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, key := newNetwork(), newKey(t)
-		s := newSubmitter(t, n, func(o *options) { o.lock.GapHold = envx.Millis(time.Hour) })
+		s := newSubmitter(t, n, func(o *options) { o.lock.Window = envx.Millis(time.Hour) })
 		result := make(chan error, 1)
 		begun := time.Now()
 		go func() {
@@ -249,7 +249,7 @@ func TestHeldBackTransactionKeepsLearning(t *testing.T) {
 func TestHeldBackTransactionsLearnTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		s := newSubmitter(t, n, func(o *options) { o.lock.GapHold = envx.Millis(time.Hour) })
+		s := newSubmitter(t, n, func(o *options) { o.lock.Window = envx.Millis(time.Hour) })
 		for range 2 {
 			keys := []*ecdsa.PrivateKey{newKey(t), newKey(t), newKey(t)}
 			results := make(chan error, len(keys))

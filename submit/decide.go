@@ -19,7 +19,7 @@ func (s *Submitter) decide(lease *lock.Lease, e *Entry, known *known) (lock.Next
 	if err == nil && next.Step == lock.Go && !next.Recovering {
 		switch waited, ok := s.waitForRoom(lease, e, known); {
 		case !ok:
-			next.Step = lock.HoldBack
+			next.Step = lock.PutBack
 		case waited:
 			next, err = s.next(lease, e, known)
 		}
@@ -28,8 +28,8 @@ func (s *Submitter) decide(lease *lock.Lease, e *Entry, known *known) (lock.Next
 	if err != nil {
 		return next, unlessLost(lease, e, turn{end: failed, result: notSent(factError(err))})
 	}
-	if next.Step == lock.HoldBack || next.Step == lock.GiveWay || next.Step == lock.Await {
-		if s.holdBack(lease, e, next) {
+	if next.Step == lock.PutBack || next.Step == lock.GiveWay || next.Step == lock.Await {
+		if s.putBack(lease, e, next) {
 			return next, turn{end: again}
 		}
 		if mine >= next.Nonce && s.ordering.Recovery > 0 {
@@ -59,7 +59,7 @@ func (s *Submitter) check(e *Entry, known known, expected uint64, gapIsWrong boo
 func (s *Submitter) next(lease *lock.Lease, e *Entry, known *known) (lock.Next, error) {
 	for {
 		next := s.ask(lease, e, known)
-		waits := next.Recovering && (next.Step == lock.HoldBack || next.Step == lock.GiveWay)
+		waits := next.Recovering && (next.Step == lock.PutBack || next.Step == lock.GiveWay)
 		if known.stale == nil || waits || s.goesOnStale(e, known, next) {
 			return next, nil
 		}
@@ -170,12 +170,12 @@ func (s *Submitter) awaitLimit() time.Duration {
 	return min(s.ordering.MaxHold.Duration(), s.waitTime) / 2
 }
 
-// holdBack passes the turn on, if the transaction may wait for another one.
-func (s *Submitter) holdBack(lease *lock.Lease, e *Entry, next lock.Next) bool {
+// putBack passes the turn on, if the transaction may wait for another one.
+func (s *Submitter) putBack(lease *lock.Lease, e *Entry, next lock.Next) bool {
 	if next.Step != lock.GiveWay && !e.keeps() {
 		return false
 	}
-	ticket := lease.HoldBack(e.remaining())
+	ticket := lease.PutBack(e.remaining())
 	if ticket == nil {
 		return false
 	}
@@ -206,7 +206,7 @@ func (e *Entry) goBack(reason string) bool {
 
 // rejoin takes a new place in the line. It returns false if the line is closed.
 func (e *Entry) rejoin(reason string) bool {
-	ticket, err := e.s.locks.EnterFor(e.tx.From(), e.tx.Nonce(), lock.Stay{Hold: e.remaining(), Kept: true, Promised: e.promised(), Admitted: true})
+	ticket, err := e.s.locks.EnterFor(e.tx.From(), e.tx.Nonce(), lock.Stay{Window: e.remaining(), Kept: true, Promised: e.promised(), Admitted: true})
 	if err != nil {
 		return false
 	}

@@ -137,8 +137,8 @@ func (e *Entry) promised() bool {
 	return answer == answerHash || answer == answerPromise
 }
 
-// tell notes what the client is told, and returns whether it has been told nothing before.
-func (e *Entry) tell(answer uint32) bool { return e.answer.CompareAndSwap(answerNone, answer) }
+// noteAnswer notes what the client is told, and returns whether it has been told nothing before.
+func (e *Entry) noteAnswer(answer uint32) bool { return e.answer.CompareAndSwap(answerNone, answer) }
 
 // standing is what is known of a nonce when its transaction is sent.
 type standing uint8

@@ -130,9 +130,9 @@ func (e *Entry) draw() (err error) {
 	s, stay := e.s, lock.Stay{Admitted: e.takenOver}
 	switch {
 	case s.cfg.Async: // its hash will be promised
-		stay.Hold, stay.Kept, stay.Promised = s.ordering.Promise.Duration(), true, true
+		stay.Window, stay.Kept, stay.Promised = s.ordering.Promise.Duration(), true, true
 	case !s.cfg.SkipLookUps: // else nobody could tell what comes before it
-		stay.Hold = s.ordering.GapHold.Duration()
+		stay.Window = s.ordering.Window.Duration()
 	}
 	e.ticket, err = s.locks.EnterFor(e.tx.From(), e.tx.Nonce(), stay)
 	return err

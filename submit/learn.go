@@ -77,7 +77,7 @@ func (l *learner) round() {
 		if looks == looksPerRound {
 			break
 		}
-		if !w.looking && w.ticket.HeldBack() {
+		if !w.looking && w.ticket.FirstInLine() {
 			looks++
 			w.looking = true
 			go l.look(w)
@@ -104,5 +104,5 @@ func (l *learner) look(w *watched) {
 
 // learns tells whether the learner is to look after the transaction while it waits.
 func (e *Entry) learns() bool {
-	return !e.s.cfg.SkipLookUps && (e.s.ordering.GapHold > 0 || e.returned || e.s.cfg.Async)
+	return !e.s.cfg.SkipLookUps && (e.s.ordering.Window > 0 || e.returned || e.s.cfg.Async)
 }

@@ -58,9 +58,9 @@ func (s *Submitter) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.executions, m.stale, m.outcomes, m.seconds, m.wrongNonce, m.recovered, m.inProgress, m.filesLeft}
 }
 
-// tell counts and logs the final result of a transaction: one line each, and
+// logResult counts and logs the final result of a transaction: one line each, and
 // never its bytes.
-func (s *Submitter) tell(e *Entry, r Result) {
+func (s *Submitter) logResult(e *Entry, r Result) {
 	status := r.status("none")
 	took := time.Since(e.arrived)
 	s.metrics.outcomes.WithLabelValues(r.Outcome.String(), status).Inc()

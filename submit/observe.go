@@ -44,8 +44,8 @@ func (s *Submitter) received(e *Entry) {
 	s.pool.Add(e.tx)
 }
 
-// concluded spreads the final result.
-func (s *Submitter) concluded(e *Entry, r Result) {
+// publish spreads the final result.
+func (s *Submitter) publish(e *Entry, r Result) {
 	step := lifecycle.Step{Name: r.step(), Node: r.Node, Transaction: r.TransactionID, Spent: r.nonceSpent, Status: r.status("")}
 	if r.Err != nil {
 		step.Error = r.Err.Error()

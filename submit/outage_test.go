@@ -38,10 +38,10 @@ func TestFollowersHearWhyTheHeadWasNotSent(t *testing.T) {
 			"told at acceptance": func(n *network, o *options) { n.delay = 20 * time.Second; o.submit.Returns = submit.ReturnsAccepted },
 			"mirror node behind": func(n *network, o *options) { o.chain = lagging{n, 0} },
 			"without look-ups":   func(_ *network, o *options) { o.submit.SkipLookUps = true },
-			"without a window":   func(_ *network, o *options) { o.lock.GapHold = 0 },
-			"with a long window": func(_ *network, o *options) { o.lock.GapHold = envx.Millis(5 * time.Second) },
+			"without a window":   func(_ *network, o *options) { o.lock.Window = 0 },
+			"with a long window": func(_ *network, o *options) { o.lock.Window = envx.Millis(5 * time.Second) },
 			"without recovery":   func(_ *network, o *options) { o.lock.Recovery = 0 },
-			"neither of both":    func(_ *network, o *options) { o.lock.Recovery, o.lock.GapHold = 0, 0 },
+			"neither of both":    func(_ *network, o *options) { o.lock.Recovery, o.lock.Window = 0, 0 },
 		} {
 			t.Run(cause+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

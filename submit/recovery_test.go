@@ -227,7 +227,7 @@ func TestPromisedHashesAreExecuted(t *testing.T) {
 		t.Run(fmt.Sprint(window), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n, key := newNetwork(), newKey(t)
-				s := newSubmitter(t, n, func(o *options) { o.submit.Async, o.lock.GapHold = true, envx.Millis(window) })
+				s := newSubmitter(t, n, func(o *options) { o.submit.Async, o.lock.Window = true, envx.Millis(window) })
 				const count = 20
 				for i := range uint64(count) {
 					if err := s.Submit(t.Context(), transfer(t, key, count-1-i)).Err; err != nil {

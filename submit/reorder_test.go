@@ -65,7 +65,7 @@ func TestBurstIsPutInOrderWithoutRedis(t *testing.T) {
 						_ = nobody.Close()
 						time.Sleep(time.Minute) //nolint:forbidigo // fake time: its goroutines end
 					})
-					testBurst(t, order, func(o *options) { o.redis, o.lock.GapHold = nobody, envx.Millis(window) })
+					testBurst(t, order, func(o *options) { o.redis, o.lock.Window = nobody, envx.Millis(window) })
 				})
 			})
 		}
@@ -118,7 +118,7 @@ func TestNotify(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const count = 20
 				n := newNetwork()
-				s := newSubmitter(t, n, func(o *options) { o.lock.GapHold = envx.Millis(window) })
+				s := newSubmitter(t, n, func(o *options) { o.lock.Window = envx.Millis(window) })
 				key := newKey(t)
 				results := make(chan error, count)
 				for nonce := range uint64(count) {

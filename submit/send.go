@@ -21,7 +21,7 @@ func (s *Submitter) handOver(lease *lock.Lease, e *Entry, next lock.Next, known 
 		return unlessLost(lease, e, turn{end: failed, result: notSent(factError(err))})
 	}
 	if wait, err := s.takeRisk(ctx, e, next.Nonce); err != nil {
-		if wait && s.holdBack(lease, e, lock.Next{Step: lock.HoldBack}) {
+		if wait && s.putBack(lease, e, lock.Next{Step: lock.PutBack}) {
 			return turn{end: again}
 		}
 		s.nonces.Refused()

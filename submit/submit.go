@@ -310,7 +310,7 @@ func (e *Entry) proceed(ctx context.Context, lease *lock.Lease, err error, early
 		lease.Release()
 	}
 	e.become(following)
-	if early != nil && e.tell(answered(t)) {
+	if early != nil && e.noteAnswer(answered(t)) {
 		early <- t.result
 	}
 	return s.settle(context.WithoutCancel(ctx), lease, e, t)
@@ -352,7 +352,7 @@ func (s *Submitter) settle(ctx context.Context, lease *lock.Lease, e *Entry, t t
 		return s.conclude(ctx, e, t, r)
 	}
 	s.unclear(e, t.pending)
-	e.tell(answerDoubt)
+	e.noteAnswer(answerDoubt)
 	s.background(e, func() {
 		if _, over := s.conclude(ctx, e, t, e.stamp(s.follow(ctx, lease, e, t))); !over {
 			e.run(ctx, nil)
@@ -390,9 +390,9 @@ func (s *Submitter) finish(e *Entry, r Result) Result {
 	e.cost.settle(r)
 	e.tellCharged(r)
 	e.risk.GiveBack() // if it had no verdict
-	s.concluded(e, r)
+	s.publish(e, r)
 	s.keepOrRelease(e, r)
-	s.tell(e, r)
+	s.logResult(e, r)
 	return r
 }
 

@@ -266,7 +266,7 @@ func TestFailedLookUpDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		n.unknown = true
-		s := newSubmitter(t, n, func(o *options) { o.lock.GapHold = envx.Millis(time.Hour) })
+		s := newSubmitter(t, n, func(o *options) { o.lock.Window = envx.Millis(time.Hour) })
 		begun := time.Now()
 		err := s.Submit(t.Context(), transfer(t, newKey(t), 3)).Err
 		var told *eth.Error

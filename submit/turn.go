@@ -83,7 +83,7 @@ func (s *Submitter) longestWait() time.Duration {
 	if longest == 0 {
 		longest = unless
 	}
-	return max(longest, s.ordering.GapHold.Duration())
+	return max(longest, s.ordering.Window.Duration())
 }
 
 // lastWord is how long after the longest wait a client is answered at the latest, whatever the turn does.

@@ -30,7 +30,7 @@ func (s *Submitter) follow(ctx context.Context, lease *lock.Lease, e *Entry, t t
 			return s.noReceipt(e, offered(former), err)
 		}
 		if err == nil && hedera.NonceSpent(receipt.Status) {
-			return concluded(former, receipt)
+			return resultOf(former, receipt)
 		}
 	}
 	return r
@@ -54,11 +54,11 @@ func (e *Entry) safe(ctx context.Context, r Result) Result {
 	if !hedera.NonceSpent(receipt.Status) {
 		return r
 	}
-	return e.stamp(concluded(last, receipt))
+	return e.stamp(resultOf(last, receipt))
 }
 
-// concluded is the result of a transaction whose receipt says that its nonce is spent.
-func concluded(p Pending, receipt consensus.Receipt) Result {
+// resultOf is the result of a transaction whose receipt says that its nonce is spent.
+func resultOf(p Pending, receipt consensus.Receipt) Result {
 	r := offered(p)
 	r.Status, r.atConsensus, r.Outcome = receipt.Status, true, Reverted
 	if hedera.Succeeded(receipt.Status) {

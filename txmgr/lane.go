@@ -197,7 +197,7 @@ func (w *worker) assign(ctx context.Context, line *Line) ([]Assignment, error) {
 			return nil, err
 		}
 		waiting = why
-		if mine, err = w.share(ctx, open); err != nil {
+		if mine, err = w.deal(ctx, open); err != nil {
 			return nil, err
 		}
 		if len(mine) > 0 || len(queue) < page {
@@ -287,8 +287,8 @@ func (w *worker) open(ctx context.Context, queue []*Queued, now int64) ([]*Queue
 	return list, waiting, nil
 }
 
-// share deals the queue to all usable lanes of the chain and returns this lane's part.
-func (w *worker) share(ctx context.Context, queue []*Queued) ([]string, error) {
+// deal deals the queue to all usable lanes of the chain and returns this lane's part.
+func (w *worker) deal(ctx context.Context, queue []*Queued) ([]string, error) {
 	lanes, err := w.m.store.Lanes(ctx, w.c.ID())
 	if err != nil {
 		return nil, err

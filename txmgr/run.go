@@ -155,7 +155,7 @@ func (m *Manager) own(ctx context.Context, c Chain) error {
 	defer group.Wait()
 	for {
 		woken := m.wake.of(c.ID()).next()
-		if err := m.share(ctx, c, running, wanted, &group); err != nil && ctx.Err() == nil {
+		if err := m.shareLanes(ctx, c, running, wanted, &group); err != nil && ctx.Err() == nil {
 			m.log.Warn("the lanes of a chain cannot be shared out", "chain", c.ID(), "error", err)
 		}
 		timer := time.NewTimer(max(m.c.Poll.Duration(), m.c.Lease.Duration()/20))
@@ -173,9 +173,9 @@ func (m *Manager) own(ctx context.Context, c Chain) error {
 	}
 }
 
-// share starts workers for lanes that this process is the preferred owner of, and asks
+// shareLanes starts workers for lanes that this process is the preferred owner of, and asks
 // those of other lanes to hand over. wanted holds since when it wants lanes that it does not have.
-func (m *Manager) share(ctx context.Context, c Chain, running map[string]*worker, wanted map[string]time.Time, group *sync.WaitGroup) error {
+func (m *Manager) shareLanes(ctx context.Context, c Chain, running map[string]*worker, wanted map[string]time.Time, group *sync.WaitGroup) error {
 	lanes, err := m.store.Lanes(ctx, c.ID())
 	if err != nil {
 		return err

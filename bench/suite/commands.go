@@ -63,7 +63,7 @@ func newSender() (a common.Address) {
 func countRow(ctx context.Context, server *redisServer, t *table, waiters []int, gap string) error {
 	cfg := quiet()
 	if gap != "" {
-		cfg.GapHold = envx.Millis(time.Minute)
+		cfg.Window = envx.Millis(time.Minute)
 	}
 	for _, n := range waiters {
 		all, client, err := countOne(ctx, server, cfg, newSender(), n)

@@ -22,7 +22,7 @@ func quiet() lock.Config {
 	cfg := lock.DefaultConfig()
 	cfg.HeartbeatInterval = envx.Millis(time.Hour)
 	cfg.MaxQueue = 0
-	cfg.GapHold = 0 // these rows ask about the lock alone, which nobody tells what nonce is next
+	cfg.Window = 0 // these rows ask about the lock alone, which nobody tells what nonce is next
 	return cfg
 }
 

@@ -146,7 +146,7 @@ func handoffRedis(ctx context.Context, l *lab, t *table, runs int) error {
 	}
 	defer server.close()
 	cfg := lock.DefaultConfig()
-	cfg.GapHold = 0 // as above
+	cfg.Window = 0 // as above
 	one, err := join(ctx, server, cfg)
 	if err != nil {
 		return err

@@ -118,7 +118,7 @@ func (p Plan) litters() bool {
 
 func (p Plan) config() lock.Config {
 	c := lock.DefaultConfig()
-	c.GapHold = 0 // the order of arrival decides
+	c.Window = 0 // the order of arrival decides
 	c.MaxHold = envx.Millis(p.MaxHold)
 	return c
 }

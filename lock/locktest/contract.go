@@ -195,7 +195,7 @@ func testQueueFull(t *testing.T, b *bench) {
 
 // L18: transactions that the network reordered still go in nonce order.
 func testGapHold(t *testing.T, b *bench) {
-	b.start(func(c *lock.Config) { c.GapHold = ms(hour) })
+	b.start(func(c *lock.Config) { c.Window = ms(hour) })
 	first := b.enter(0, 5)
 	first.Observe(5)
 	lease := b.wait(first)
@@ -210,7 +210,7 @@ func testGapHold(t *testing.T, b *bench) {
 
 // L18 on a lane that knows nothing: the head waits for the knowledge.
 func testGapHoldOnFreshLane(t *testing.T, b *bench) {
-	b.start(func(c *lock.Config) { c.GapHold = ms(hour) })
+	b.start(func(c *lock.Config) { c.Window = ms(hour) })
 	var tickets []*lock.Ticket
 	for i, nonce := range []uint64{7, 5, 6} {
 		tickets = append(tickets, b.enter(i, nonce))
@@ -227,7 +227,7 @@ func testGapHoldOnFreshLane(t *testing.T, b *bench) {
 // L18: nobody waits for a predecessor that does not come for longer than the window.
 func testGapHoldWindowEnds(t *testing.T, b *bench) {
 	const window = 300
-	b.start(func(c *lock.Config) { c.GapHold = ms(window) })
+	b.start(func(c *lock.Config) { c.Window = ms(window) })
 	start := time.Now()
 	ticket := b.enter(0, 9)
 	ticket.Observe(5)
@@ -243,7 +243,7 @@ func testGapHoldWindowEnds(t *testing.T, b *bench) {
 
 // L2, L4: when windows end together, those who came in one go still go in the order in which they came.
 func testGapHoldWindowsEndInOrder(t *testing.T, b *bench) {
-	b.start(func(c *lock.Config) { c.GapHold = ms(300) })
+	b.start(func(c *lock.Config) { c.Window = ms(300) })
 	var tickets []*lock.Ticket
 	nonces := []uint64{9, 7, 8, 6, 11, 10}
 	for _, nonce := range nonces {
@@ -258,7 +258,7 @@ func testGapHoldWindowsEndInOrder(t *testing.T, b *bench) {
 
 // What is not ahead does not wait.
 func testGapHoldIsForThoseAhead(t *testing.T, b *bench) {
-	b.start(func(c *lock.Config) { c.GapHold = ms(hour) })
+	b.start(func(c *lock.Config) { c.Window = ms(hour) })
 	for i, nonce := range []uint64{3, 5, 4} {
 		ticket := b.enter(i, nonce)
 		ticket.Observe(5)

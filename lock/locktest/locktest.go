@@ -54,7 +54,7 @@ func Exercise(t *testing.T, h Harness) {
 		"CancelWhileQueued":        testCancelWhileQueued,
 		"LeaveAtAnyTime":           testLeaveAtAnyTime,
 		"QueueFull":                testQueueFull,
-		"GapHold":                  testGapHold,
+		"Window":                   testGapHold,
 		"GapHoldOnFreshLane":       testGapHoldOnFreshLane,
 		"GapHoldWindowEnds":        testGapHoldWindowEnds,
 		"GapHoldWindowsEndInOrder": testGapHoldWindowsEndInOrder,
@@ -136,7 +136,7 @@ func (b *bench) start(change func(*lock.Config)) {
 	b.t.Helper()
 	cfg := lock.DefaultConfig()
 	cfg.HeartbeatInterval = ms(200)
-	cfg.GapHold = 0 // the order of arrival
+	cfg.Window = 0 // the order of arrival
 	// However slow the machine is, nothing ends by itself: death and the loss of Redis have tests of their own.
 	cfg.HeartbeatMissed, cfg.RedisTimeout = 1000, ms(60_000)
 	cfg.MaxHold, cfg.Memory = ms(hour), ms(hour)

@@ -24,8 +24,8 @@ func testNextGoesFirst(t *testing.T, b *bench) {
 		t.Fatal("the one that is expected waits, and is not let pass")
 	}
 	turn := early.Context()
-	again := early.HoldBack(0)
-	if again == nil || turn.Err() == nil || early.Check() == nil || early.HoldBack(0) != nil {
+	again := early.PutBack(0)
+	if again == nil || turn.Err() == nil || early.Check() == nil || early.PutBack(0) != nil {
 		t.Error("the turn that was given away still counts")
 	}
 	b.eventually("five places are taken", func() error {
@@ -47,7 +47,7 @@ func testNextGoesFirstOnce(t *testing.T, b *bench) {
 	if lease.Next(5, true).Step != lock.GiveWay {
 		t.Fatal("the one that is expected waits, and is not let pass")
 	}
-	tickets = append(tickets, lease.HoldBack(0), b.enter(0, 5))
+	tickets = append(tickets, lease.PutBack(0), b.enter(0, 5))
 	b.wantOrder(b.order(tickets, nil), []uint64{5, 5, 7, 5})
 }
 
@@ -71,5 +71,5 @@ func testNextGoesFirstInReverse(t *testing.T, b *bench) {
 	if lease.Next(0, true).Step != lock.GiveWay {
 		t.Fatal("the one that is expected waits, and is not let pass")
 	}
-	b.wantOrder(b.order(append(tickets, lease.HoldBack(0)), advance), count(0, n+1))
+	b.wantOrder(b.order(append(tickets, lease.PutBack(0)), advance), count(0, n+1))
 }
