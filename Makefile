@@ -101,6 +101,7 @@ generate: bin/protogen ## remake the generated files
 	go test ./app -run TestMetricsDocument -update >/dev/null
 	go test ./ethapi -run TestMethodsDocument -update >/dev/null
 	go test . -run TestNotice -update >/dev/null
+	cp docs/relay-alerts.yml packaging/helm/lockstep/files/
 
 alerts: ## check the alert rules with Prometheus's own parser, and whether they fire
 	go test -C tools/alerts -count=1 .
@@ -113,6 +114,7 @@ verify: bin/protogen ## fail when a generated file or go.mod is stale
 	@rm -rf bin/.verify && mkdir bin/.verify && cp internal/hapi/hapi.proto bin/.verify/
 	cd bin/.verify && ../protogen hapi.proto $(PROTOC_GEN_GO)
 	diff -u internal/hapi/hapi.pb.go bin/.verify/hapi.pb.go
+	diff -u docs/relay-alerts.yml packaging/helm/lockstep/files/relay-alerts.yml
 	go test -run 'TestDocs|TestMetricsDocument|TestMethodsDocument|TestNotice' . ./config ./app ./ethapi
 
 bench: setup ## measure, print the figures with their spread and write docs/PERFORMANCE.md (ROWS=reads-cheap,burst for some)

@@ -150,6 +150,13 @@ func alertRules(t *testing.T) map[string]alertRule {
 	return rules
 }
 
+// The Helm chart has the alert rules of docs: a chart reads no file outside of its folder.
+func TestChartHasTheAlerts(t *testing.T) {
+	if read(t, "packaging/helm/lockstep/files/relay-alerts.yml") != read(t, "docs/relay-alerts.yml") {
+		t.Error("packaging/helm/lockstep/files/relay-alerts.yml is not docs/relay-alerts.yml: run make generate")
+	}
+}
+
 // Every alert asks for metrics and labels that docs/METRICS.md has, and says how bad it is.
 func TestAlertsKnowTheMetrics(t *testing.T) {
 	known := metricNames(t)

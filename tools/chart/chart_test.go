@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const root = "../.."
+const (
+	root     = "../.."
+	chartDir = root + "/packaging/helm/lockstep"
+)
 
 // object is a rendered object.
 type object map[string]any
@@ -67,6 +71,11 @@ config: {RPC_WS_ENABLED: true, WEB_SOCKET_PORT: 8546, REDIS_ENABLED: true, REDIS
   MIRROR_NODE_URL: "https://testnet.mirrornode.hedera.com", HBAR_RATE_LIMIT_TINYBAR: 25000000000, BATCH_REQUESTS_ENABLED: true, CORS_ALLOWED_ORIGINS: ["*"]}
 ingress: {enabled: true, className: nginx, annotations: {a: b}, tls: [{secretName: tls, hosts: [lockstep.example]}]}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
+prometheusRule: {enabled: true, labels: {release: prometheus}}
+secretFiles: {secretName: files, settings: {OPERATOR_KEY_MAIN_FILE: operator-key, REDIS_URL_FILE: redis-url}}
+extraEnv: [{name: OTEL_SERVICE_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+extraVolumes: [{name: keys, configMap: {name: "{{ .Release.Name }}-keys"}}]
+extraVolumeMounts: [{name: keys, mountPath: /keys, readOnly: true}]
 autoscaling: {enabled: true, minReplicas: 2, targetMemoryUtilizationPercentage: 70, loadBalancerRPS: {enabled: true, metricSelector: {a: b}},
   extraMetrics: [{type: External, external: {metric: {name: m}, target: {type: AverageValue, averageValue: "0.8"}}}]}
 service: {type: LoadBalancer, annotations: {a: b}}
@@ -105,7 +114,7 @@ ingress: {enabled: true, hosts: [{host: relay.example, paths: [{path: /, pathTyp
 
 func TestChartIsValid(t *testing.T) {
 	location := schemas(t)
-	check, err := validator.New([]string{location}, validator.Opts{Strict: true, SkipKinds: map[string]struct{}{"ServiceMonitor": {}}, KubernetesVersion: "1.34.2"})
+	check, err := validator.New([]string{location}, validator.Opts{Strict: true, SkipKinds: map[string]struct{}{"ServiceMonitor": {}, "PrometheusRule": {}}, KubernetesVersion: "1.34.2"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,24 +139,128 @@ func TestChartIsValid(t *testing.T) {
 	})
 }
 
-func TestServiceMonitor(t *testing.T) {
-	r := render(t, everything)
-	text, err := yaml.Marshal(r.objects["ServiceMonitor"])
+// custom reads an object of a kind that the operator of Prometheus defines.
+func custom[T any](t *testing.T, r rendered, kind string) (out T) {
+	t.Helper()
+	text, err := yaml.Marshal(r.objects[kind])
 	if err != nil {
 		t.Fatal(err)
 	}
-	var monitor monitoring.ServiceMonitor
-	if err := yaml.UnmarshalStrict(text, &monitor); err != nil {
+	if err := yaml.UnmarshalStrict(text, &out); err != nil {
 		t.Fatal(err)
 	}
+	return out
+}
+
+func TestServiceMonitor(t *testing.T) {
+	monitor := custom[monitoring.ServiceMonitor](t, render(t, everything), "ServiceMonitor")
 	if monitor.Spec.Endpoints[0].Path != "/metrics" || monitor.Labels["release"] != "prometheus" {
 		t.Errorf("%+v", monitor)
 	}
 }
 
+// The job of the metrics is one that the alert rules find.
+func TestJob(t *testing.T) {
+	for values, want := range map[string]string{
+		"serviceMonitor: {enabled: true}":                                "mine-lockstep-relay",
+		"{fullnameOverride: our-relay, serviceMonitor: {enabled: true}}": "our-relay",
+		"serviceMonitor: {enabled: true, job: relay-one}":                "relay-one",
+	} {
+		rules := custom[monitoring.ServiceMonitor](t, render(t, values), "ServiceMonitor").Spec.Endpoints[0].RelabelConfigs
+		if len(rules) != 1 || rules[0].TargetLabel != "job" || rules[0].Replacement == nil || *rules[0].Replacement != want {
+			t.Errorf("%s: %+v, want the job %s", values, rules, want)
+		}
+	}
+	if _, _, err := template(chartDir, "serviceMonitor: {enabled: true, job: lockstep}", nil); err == nil || !strings.Contains(err.Error(), `must contain "relay"`) {
+		t.Errorf("a job that no alert finds: %v", err)
+	}
+}
+
+// The alert rules in the cluster are those of docs.
+func TestPrometheusRule(t *testing.T) {
+	rule := custom[monitoring.PrometheusRule](t, render(t, everything), "PrometheusRule")
+	text, err := os.ReadFile(filepath.Join(root, "docs/relay-alerts.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want monitoring.PrometheusRuleSpec
+	if err := yaml.UnmarshalStrict(text, &want); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(rule.Spec, want) || len(want.Groups) == 0 || rule.Labels["release"] != "prometheus" {
+		t.Errorf("%+v, want %+v", rule, want)
+	}
+	if there := render(t, "").objects["PrometheusRule"]; there != nil {
+		t.Errorf("nobody has asked for %v", there)
+	}
+}
+
+// Secrets come as files, too, and pods have more variables and volumes.
+func TestSecretFilesAndVolumes(t *testing.T) {
+	r := render(t, everything)
+	pod := object(r.objects["Deployment"].at(t, "spec", "template", "spec").(map[string]any))
+	for want, got := range map[string]any{
+		"/run/secrets/lockstep/operator-key": pod.at(t, "containers", 0, "env", 0, "value"),
+		"REDIS_URL_FILE":                     pod.at(t, "containers", 0, "env", 1, "name"),
+		"OTEL_SERVICE_NAME":                  pod.at(t, "containers", 0, "env", 2, "name"),
+		"/run/secrets/lockstep":              pod.at(t, "containers", 0, "volumeMounts", 1, "mountPath"),
+		"/keys":                              pod.at(t, "containers", 0, "volumeMounts", 2, "mountPath"),
+		"files":                              pod.at(t, "volumes", 1, "secret", "secretName"),
+		"288":                                pod.at(t, "volumes", 1, "secret", "defaultMode"), // 0440
+		"mine-keys":                          pod.at(t, "volumes", 2, "configMap", "name"),
+	} {
+		if fmt.Sprint(got) != want {
+			t.Errorf("got %v, want %s", got, want)
+		}
+	}
+	for values, want := range map[string]string{
+		"secretFiles: {settings: {OPERATOR_KEY_MAIN_FILE: key}}":               "needs secretFiles.secretName",
+		"secretFiles: {secretName: files, settings: {OPERATOR_KEY_MAIN: key}}": "does not end in _FILE",
+	} {
+		if _, _, err := template(chartDir, values, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", values, err)
+		}
+	}
+}
+
+// Other settings and other secrets are other pods.
+func TestChecksums(t *testing.T) {
+	const values = "{existingSecret: one, secretFiles: {secretName: two, settings: {A_FILE: a}}, extraEnvFrom: [{secretRef: {name: '{{ .Release.Name }}-three'}}, {configMapRef: {name: four}}]}"
+	sums := func(secrets secrets, values string) [2]any {
+		text, _, err := template(chartDir, values, secrets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		annotations := objects(t, text)["Deployment"].at(t, "spec", "template", "metadata", "annotations").(map[string]any)
+		return [2]any{annotations["checksum/config"], annotations["checksum/secret"]}
+	}
+	before := sums(secrets{"one": "a", "two": "a", "mine-three": "a", "other": "a"}, values)
+	for name, now := range map[string]secrets{
+		"one": {"one": "b", "two": "a", "mine-three": "a"}, "two": {"one": "a", "two": "b", "mine-three": "a"}, "three": {"one": "a", "two": "a", "mine-three": "b"}, "none yet": {},
+	} {
+		if after := sums(now, values); after[1] == before[1] || after[0] != before[0] {
+			t.Errorf("%s changes: %v, before %v", name, after, before)
+		}
+	}
+	if after := sums(secrets{"one": "a", "two": "a", "mine-three": "a", "other": "b"}, values); after != before {
+		t.Errorf("another Secret changes: %v, before %v", after, before)
+	}
+	if sums(nil, "")[0] == sums(nil, "config: {LOG_LEVEL: debug}")[0] {
+		t.Error("a setting changes no checksum")
+	}
+}
+
+func TestNotesTellTheKeyFormat(t *testing.T) {
+	for values, want := range map[string]bool{"": true, "config: {OPERATOR_KEY_FORMAT: HEX_ECDSA}": false, "config: {READ_ONLY: true}": false} {
+		if notes := render(t, values).notes; strings.Contains(notes, "OPERATOR_KEY_FORMAT is empty") != want {
+			t.Errorf("%s: %s", values, notes)
+		}
+	}
+}
+
 func TestEverythingIsThere(t *testing.T) {
 	r := render(t, everything)
-	want := []string{"ConfigMap", "Deployment", "HorizontalPodAutoscaler", "Ingress", "PodDisruptionBudget", "Service", "ServiceAccount", "ServiceMonitor"}
+	want := []string{"ConfigMap", "Deployment", "HorizontalPodAutoscaler", "Ingress", "PodDisruptionBudget", "PrometheusRule", "Service", "ServiceAccount", "ServiceMonitor"}
 	if got := slices.Sorted(maps.Keys(r.objects)); !slices.Equal(got, want) {
 		t.Errorf("kinds %q", got)
 	}

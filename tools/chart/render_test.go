@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path"
@@ -9,10 +10,16 @@ import (
 	"strings"
 	"testing"
 
+	helm "helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/releaseutil"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 )
 
@@ -26,11 +33,17 @@ type rendered struct {
 // render renders the chart of this project, which has one object of each kind.
 func render(t *testing.T, values string) rendered {
 	t.Helper()
-	text, notes, err := template(filepath.Join(root, "packaging/helm/lockstep"), values)
+	text, notes, err := template(chartDir, values, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := rendered{objects: map[string]object{}, text: text, notes: notes}
+	return rendered{objects: objects(t, text), text: text, notes: notes}
+}
+
+// objects reads rendered objects by their kinds.
+func objects(t *testing.T, text string) map[string]object {
+	t.Helper()
+	out := map[string]object{}
 	for text := range strings.SplitSeq(text, "\n---\n") {
 		var o object
 		if err := yaml.Unmarshal([]byte(text), &o); err != nil {
@@ -40,17 +53,17 @@ func render(t *testing.T, values string) rendered {
 			continue
 		}
 		kind := fmt.Sprint(o["kind"])
-		if out.objects[kind] != nil {
+		if out[kind] != nil {
 			t.Errorf("two objects of the kind %s", kind)
 		}
-		out.objects[kind] = o
+		out[kind] = o
 	}
 	return out
 }
 
 // template does what helm template --include-crds does, with the parts that Helm's own action has. That action itself would
-// bring what talks to a cluster, which is twice as much to compile.
-func template(dir, values string) (text, notes string, err error) {
+// bring what talks to a cluster, which is twice as much to compile. With Secrets it renders as an installation does that finds them.
+func template(dir, values string, in secrets) (text, notes string, err error) {
 	chart, err := loader.Load(dir)
 	if err != nil {
 		return "", "", err
@@ -72,7 +85,13 @@ func template(dir, values string) (text, notes string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	files, err := engine.Render(chart, all)
+	draw := engine.Render
+	if in != nil {
+		draw = func(chart *helm.Chart, all chartutil.Values) (map[string]string, error) {
+			return engine.RenderWithClientProvider(chart, all, in)
+		}
+	}
+	files, err := draw(chart, all)
 	if err != nil {
 		return "", "", err
 	}
@@ -97,6 +116,28 @@ func template(dir, values string) (text, notes string, err error) {
 	return out.String(), notes, nil
 }
 
+// secrets is a cluster that has nothing but Secrets, each with one value.
+type secrets map[string]string
+
+func (s secrets) GetClientFor(string, string) (dynamic.NamespaceableResourceInterface, bool, error) {
+	return secretClient{in: s}, true, nil
+}
+
+type secretClient struct {
+	dynamic.NamespaceableResourceInterface
+	in secrets
+}
+
+func (c secretClient) Namespace(string) dynamic.ResourceInterface { return c }
+
+func (c secretClient) Get(_ context.Context, name string, _ meta.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
+	value, ok := c.in[name]
+	if !ok {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"KEY": value}}}, nil
+}
+
 // What this chart does not have, another time: a schema of the values, a hook, a definition of a kind, a version of Kubernetes that is too new.
 func TestTemplate(t *testing.T) {
 	dir := t.TempDir()
@@ -118,7 +159,7 @@ func TestTemplate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text, notes, err := template(dir, "replicas: 2")
+	text, notes, err := template(dir, "replicas: 2", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +174,7 @@ func TestTemplate(t *testing.T) {
 		t.Errorf("notes %q, kinds %q of\n%s", notes, kinds, text)
 	}
 	for values, want := range map[string]string{"replicas: two": "values don't meet the specifications of the schema", "": "say what", "replicas: [": "error converting YAML"} {
-		if _, _, err := template(dir, values); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := template(dir, values, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("values %q: %v, want %q", values, err, want)
 		}
 	}
@@ -141,7 +182,7 @@ func TestTemplate(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "Chart.yaml"), []byte(chart), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := template(dir, "replicas: 2"); err == nil || !strings.Contains(err.Error(), "needs Kubernetes >=1.99.0") {
+	if _, _, err := template(dir, "replicas: 2", nil); err == nil || !strings.Contains(err.Error(), "needs Kubernetes >=1.99.0") {
 		t.Errorf("too old a Kubernetes: %v", err)
 	}
 }

@@ -39,6 +39,25 @@ labels:
 {{- end }}
 {{- end }}
 
+{{/* The label job of the metrics, by which alert rules and dashboards find relays. */}}
+{{- define "lockstep.job" -}}
+{{- $name := include "lockstep.fullname" . }}
+{{- $job := default (contains "relay" $name | ternary $name (printf "%s-relay" $name)) .Values.serviceMonitor.job }}
+{{- if not (contains "relay" $job) }}{{ fail (printf "serviceMonitor.job is %q: it must contain \"relay\"" $job) }}{{ end }}
+{{- $job }}
+{{- end }}
+
+{{/* What the Secrets contain that the pods use. Helm reads them from the cluster, and has nothing of them without one (helm template). */}}
+{{- define "lockstep.secrets" -}}
+{{- $names := list .Values.existingSecret .Values.secretFiles.secretName }}
+{{- range fromYamlArray (tpl (toYaml .Values.extraEnvFrom) .) }}
+{{- with .secretRef }}{{ $names = append $names .name }}{{ end }}
+{{- end }}
+{{- range compact $names }}
+{{ . }}: {{ (lookup "v1" "Secret" (include "lockstep.namespace" $) .).data | toJson }}
+{{- end }}
+{{- end }}
+
 {{- define "lockstep.webSocket" -}}
 {{- if eq (toString .Values.config.RPC_WS_ENABLED) "true" }}yes{{ end }}
 {{- end }}
