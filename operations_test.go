@@ -291,10 +291,12 @@ func TestComposeFileFitsTogether(t *testing.T) {
 	var compose struct {
 		Services map[string]struct {
 			Image       string            `yaml:"image"`
+			Profiles    []string          `yaml:"profiles"`
 			Environment map[string]string `yaml:"environment"`
 			Volumes     []string          `yaml:"volumes"`
 			Ports       []string          `yaml:"ports"`
 			DependsOn   []string          `yaml:"depends_on"`
+			Configs     []struct{ Source, Target string }
 		} `yaml:"services"`
 		Volumes map[string]any `yaml:"volumes"`
 	}
@@ -305,7 +307,7 @@ func TestComposeFileFitsTogether(t *testing.T) {
 	}
 	for name, service := range compose.Services {
 		for setting := range service.Environment {
-			if !strings.Contains(string(settings), "| `"+setting+"` |") {
+			if strings.HasPrefix(service.Image, "lockstep:") && !strings.Contains(string(settings), "| `"+setting+"` |") {
 				t.Errorf("%s: there is no setting %s", name, setting)
 			}
 		}
@@ -327,9 +329,18 @@ func TestComposeFileFitsTogether(t *testing.T) {
 	var prometheus struct {
 		Rules  []string `yaml:"rule_files"`
 		Scrape []struct {
+			Job    string `yaml:"job_name"`
 			Static []struct {
 				Targets []string `yaml:"targets"`
 			} `yaml:"static_configs"`
+			Names []struct {
+				Names []string
+				Port  string
+			} `yaml:"dns_sd_configs"`
+			Password struct {
+				User string `yaml:"username"`
+				File string `yaml:"password_file"`
+			} `yaml:"basic_auth"`
 		} `yaml:"scrape_configs"`
 	}
 	decode("prometheus.yml", &prometheus)
@@ -348,6 +359,26 @@ func TestComposeFileFitsTogether(t *testing.T) {
 	}
 	if len(targets) < 2 {
 		t.Errorf("a fleet of %q", targets)
+	}
+	if hold := compose.Services["relay-1"].Environment["NONCE_GAP_HOLD_MS"]; hold == "" {
+		t.Error("relays of a fleet wait for a predecessor as one relay does")
+	}
+	// The manager is there if somebody asks for it, and Prometheus asks it with its password.
+	manager, asked := compose.Services["txm"], prometheus.Scrape[1]
+	if !slices.Equal(manager.Profiles, []string{"txm"}) || !slices.Equal(compose.Services["postgres"].Profiles, []string{"txm"}) {
+		t.Error("the manager or its database runs without the profile txm")
+	}
+	if !strings.Contains(asked.Job, "txm") || len(asked.Names) != 1 || !slices.Equal(asked.Names[0].Names, []string{"txm"}) ||
+		manager.Environment["TXM_ADDRESS"] != "0.0.0.0:"+asked.Names[0].Port || asked.Password.User != manager.Environment["TXM_BASIC_USER"] {
+		t.Errorf("Prometheus asks %+v, and the manager is %+v", asked, manager)
+	}
+	if own := compose.Services["prometheus"].Configs; len(own) != 1 || own[0].Target != asked.Password.File {
+		t.Errorf("the manager's password is in %+v, and Prometheus reads %s", own, asked.Password.File)
+	}
+	for _, rules := range []string{"relay", "txm"} {
+		if !slices.Contains(prometheus.Rules, "/etc/prometheus/"+rules+"-alerts.yml") {
+			t.Errorf("Prometheus does not read the alerts of %s", rules)
+		}
 	}
 	for _, name := range []string{"grafana/datasources.yml", "grafana/dashboards.yml"} {
 		var provisioning struct {

@@ -23,17 +23,19 @@ func TestPrometheusTakesItsFiles(t *testing.T) {
 	output(t, "promtool", append([]string{"check", "rules"}, rules...)...)
 
 	// The container has the rules elsewhere; compose.yml says where.
-	const inside = "/etc/prometheus/relay-alerts.yml"
-	if !strings.Contains(string(read(t, "../../packaging/compose/compose.yml")), "../../docs/relay-alerts.yml:"+inside+":ro") {
-		t.Errorf("the compose file does not put the rules at %s", inside)
+	outside := string(read(t, "../../packaging/compose/prometheus.yml"))
+	for _, name := range []string{"relay-alerts.yml", "txm-alerts.yml"} {
+		inside := "/etc/prometheus/" + name
+		if !strings.Contains(string(read(t, "../../packaging/compose/compose.yml")), "../../docs/"+name+":"+inside+":ro") {
+			t.Errorf("the compose file does not put the rules at %s", inside)
+		}
+		outside = strings.ReplaceAll(outside, inside, filepath.Join(docs, name))
 	}
-	settings := string(read(t, "../../packaging/compose/prometheus.yml"))
-	outside := strings.ReplaceAll(settings, inside, filepath.Join(docs, "relay-alerts.yml"))
 	file := filepath.Join(t.TempDir(), "prometheus.yml")
 	if err := os.WriteFile(file, []byte(outside), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if said := output(t, "promtool", "check", "config", file); !strings.Contains(said, "1 rule files found") {
+	if said := output(t, "promtool", "check", "config", file); !strings.Contains(said, "2 rule files found") {
 		t.Errorf("promtool says %s", said)
 	}
 }

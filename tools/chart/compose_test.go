@@ -2,6 +2,7 @@ package chart
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,11 +10,11 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// compose reads the compose file with the loader that docker compose has.
+// compose reads the compose file with the loader that docker compose has. COMPOSE_PROFILES in the environment names profiles.
 func compose(t *testing.T, environment ...string) (*types.Project, error) {
 	t.Helper()
 	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "packaging/compose/compose.yml")},
-		cli.WithEnv(environment), cli.WithoutEnvironmentResolution)
+		cli.WithEnv(environment), cli.WithDefaultProfiles(), cli.WithoutEnvironmentResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +39,9 @@ func TestComposeFileLoads(t *testing.T) {
 			t.Errorf("%s: REDIS_URL is %v", name, url)
 		}
 	}
+	if _, there := project.Services["txm"]; there {
+		t.Error("the manager runs though nobody asked for it")
+	}
 	// The relays leave the last quarter of maxmemory to the locks: without a maximum they cannot know it.
 	for _, flags := range []string{"--maxmemory 512mb", "--maxmemory-policy noeviction", "--appendonly yes"} {
 		if command := strings.Join(project.Services["redis"].Command, " "); !strings.Contains(command, flags) {
@@ -46,5 +50,23 @@ func TestComposeFileLoads(t *testing.T) {
 	}
 	if _, err := compose(t); err == nil || !strings.Contains(err.Error(), "say which version") {
 		t.Errorf("without a version: %v", err)
+	}
+}
+
+// With the profile txm there are a manager and its database too, and Prometheus has the manager's password.
+func TestComposeHasAManager(t *testing.T) {
+	project, err := compose(t, "LOCKSTEP_VERSION=1.2.3", "COMPOSE_PROFILES=txm", "TXM_BASIC_PASSWORD=chosen")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manager, ok := project.Services["txm"]
+	if !ok || !slices.Equal(manager.Command, []string{"txm"}) || manager.Image != "lockstep:1.2.3" || !manager.ReadOnly {
+		t.Fatalf("services %v, the manager %+v", project.ServiceNames(), manager)
+	}
+	if _, ok := project.Services["postgres"]; !ok {
+		t.Errorf("no database in %v", project.ServiceNames())
+	}
+	if password := manager.Environment["TXM_BASIC_PASSWORD"]; password == nil || *password != "chosen" || project.Configs["txm-password"].Content != "chosen" {
+		t.Errorf("the manager's password is %v, that of Prometheus %q", password, project.Configs["txm-password"].Content)
 	}
 }
