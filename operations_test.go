@@ -175,7 +175,7 @@ func TestAlertsThatMustBeThere(t *testing.T) {
 	rules := alertRules(t)
 	for name, part := range map[string]string{
 		"WatchNoLeader": "2m", "WatchHeartbeatOld": "> 300", "WatchLag": "> 100", "WatchDuplicates": "0.01",
-		"TxmSignerLowBalance": "", "TxmQueueHigh": "", "TxmHeadStuck": "", "TxmNonceGap": "", "TxmFailureRate": "", "TxmNoOwner": "",
+		"TxmSignerLowBalance": "", "TxmQueueHigh": "", "TxmHeadStuck": "", "TxmNonceGap": "", "TxmFailureRate": "", "TxmNoOwner": "", "TxmOperatorWrong": "", "TxmOperatorBalanceLow": "1e10",
 		"RelayLaneStuck": "", "RelayMirrorOut": "", "RelayNodesOut": "", "RelayRedisOut": "", "RelayOperatorBalanceLow": "", "RelayBudgetSpent": "",
 	} {
 		if rule, ok := rules[name]; !ok || !strings.Contains(rule.Expr+" for "+rule.For, part) {
@@ -376,6 +376,10 @@ func TestComposeFileFitsTogether(t *testing.T) {
 		t.Errorf("the manager's password is in %+v, and Prometheus reads %s", own, asked.Password.File)
 	}
 	for _, rules := range []string{"relay", "txm"} {
+		board := rules + "-dashboard.json"
+		if !slices.Contains(compose.Services["grafana"].Volumes, "../../docs/"+board+":/var/lib/grafana/dashboards/"+board+":ro") {
+			t.Errorf("Grafana does not have %s", board)
+		}
 		if !slices.Contains(prometheus.Rules, "/etc/prometheus/"+rules+"-alerts.yml") {
 			t.Errorf("Prometheus does not read the alerts of %s", rules)
 		}

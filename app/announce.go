@@ -1,17 +1,15 @@
 package app
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/big"
 	"strconv"
 	"strings"
 	"time"
 
-	"lockstep/consensus"
 	"lockstep/internal/hedera"
+	"lockstep/internal/operator"
 	"lockstep/internal/redisx"
 	"lockstep/internal/secret"
 	"lockstep/mirror"
@@ -71,106 +69,61 @@ func (a *App) describeChain(ctx context.Context) string {
 // describeOperator checks that the operator exists, for the mirror node and for a consensus node, has the key and
 // can pay.
 func (a *App) describeOperator(ctx context.Context) string {
-	id, ok := a.consensus.Operator()
+	f, ok := operator.Look(ctx, a.consensus, a.mirror, announceTimeout)
 	if !ok {
 		return "none: read only"
 	}
-	node := make(chan operatorAtNode, 1)
-	go func() { node <- a.operatorAtNode(ctx, id) }()
-	mirrorCtx, cancel := context.WithTimeout(ctx, announceTimeout)
-	defer cancel()
-	account, err := a.mirror.AccountByID(mirrorCtx, id)
-	atNode := <-node
-	a.noteOperator(account, err, atNode.err)
-	unknownToMirror, unknownToNode := errors.Is(err, mirror.ErrNotFound), errors.Is(atNode.err, consensus.ErrNoAccount)
+	a.noteOperator(f)
+	id := f.ID.String()
 	switch {
-	case unknownToNode && err == nil, unknownToMirror && atNode.err == nil:
+	case f.UnknownToNode() && f.MirrorErr == nil, f.UnknownToMirror() && f.NodeErr == nil:
 		a.log.Error("the consensus nodes and the mirror node disagree whether OPERATOR_ID_MAIN exists: are HEDERA_NETWORK and MIRROR_NODE_URL those of one network?",
-			"operator", id.String(), "node", atNode.node.String(), "known_to_node", !unknownToNode)
-		if unknownToNode {
-			return fmt.Sprintf("%s (wrong: node %s knows no such account, the mirror node does)", id, atNode.node)
+			"operator", id, "node", f.Node.String(), "known_to_node", !f.UnknownToNode())
+		if f.UnknownToNode() {
+			return fmt.Sprintf("%s (wrong: node %s knows no such account, the mirror node does)", id, f.Node)
 		}
-		return fmt.Sprintf("%s (wrong: the mirror node knows no such account, node %s does)", id, atNode.node)
-	case unknownToMirror || unknownToNode:
-		a.log.Error("OPERATOR_ID_MAIN is no account of the network", "operator", id.String())
-		return id.String() + " (wrong: there is no such account)"
+		return fmt.Sprintf("%s (wrong: the mirror node knows no such account, node %s does)", id, f.Node)
+	case f.UnknownToMirror() || f.UnknownToNode():
+		a.log.Error("OPERATOR_ID_MAIN is no account of the network", "operator", id)
+		return id + " (wrong: there is no such account)"
 	}
-	if atNode.err != nil {
-		a.log.Warn("no consensus node has told the operator's balance: the relay can send nothing while none answers", "operator", id.String(), "error", atNode.err)
+	if f.NodeErr != nil {
+		a.log.Warn("no consensus node has told the operator's balance: the relay can send nothing while none answers", "operator", id, "error", f.NodeErr)
 	}
-	if err == nil && len(account.PublicKey) > 0 && !a.hasKeyOf(account) {
-		a.log.Error("OPERATOR_KEY_MAIN is not the key of OPERATOR_ID_MAIN: the network will refuse what it signs", "operator", id.String())
-		return id.String() + " (wrong: the account has another key)"
+	if f.Key == operator.KeyWrong {
+		a.log.Error("OPERATOR_KEY_MAIN is not the key of OPERATOR_ID_MAIN: the network will refuse what it signs", "operator", id)
+		return id + " (wrong: the account has another key)"
 	}
-	balance, told := atNode.balance, atNode.err == nil
-	if !told {
-		balance, told = account.Balance, err == nil && account.BalanceKnown
+	if f.BalanceKnown && f.Balance == 0 {
+		a.log.Error("the operator has no balance: it cannot pay for transactions", "operator", id)
 	}
-	if told && balance == 0 {
-		a.log.Error("the operator has no balance: it cannot pay for transactions", "operator", id.String())
-	}
-	return fmt.Sprintf("%s (%s)", id, operatorFindings(balance, told, err, atNode.err))
+	return fmt.Sprintf("%s (%s)", id, operatorFindings(f))
 }
 
-// noteOperator sets the metric of the operator to what the mirror node and a node told. An account with several keys, or
-// with the key of a contract, cannot be told from here.
-func (a *App) noteOperator(account *mirror.Account, mirrorErr, nodeErr error) {
-	ok := a.operatorFits.WithLabelValues
+// noteOperator sets the metric of the operator to what was found. Nothing is said of what is not known.
+func (a *App) noteOperator(f operator.Finding) {
+	fits, known := f.Fits()
 	switch {
-	case errors.Is(mirrorErr, mirror.ErrNotFound), errors.Is(nodeErr, consensus.ErrNoAccount):
-		ok().Set(0)
-	case mirrorErr != nil || len(account.PublicKey) == 0:
-	case a.hasKeyOf(account):
-		ok().Set(1)
-	default:
-		ok().Set(0)
+	case fits:
+		a.operatorFits.WithLabelValues().Set(1)
+	case known:
+		a.operatorFits.WithLabelValues().Set(0)
 	}
-}
-
-// hasKeyOf tells whether the operator's key is that of an account with a single key.
-func (a *App) hasKeyOf(account *mirror.Account) bool {
-	return bytes.Equal(account.PublicKey, a.consensus.OperatorPublicKey())
 }
 
 // operatorFindings tells the operator's balance, and what could not be checked.
-func operatorFindings(balance hedera.Tinybar, told bool, mirrorErr, nodeErr error) string {
+func operatorFindings(f operator.Finding) string {
 	var parts []string
-	if told {
-		parts = append(parts, inHbar(balance))
+	if f.BalanceKnown {
+		parts = append(parts, inHbar(f.Balance))
 	}
-	if mirrorErr != nil {
-		parts = append(parts, "key not checked: "+mirrorErr.Error())
+	if f.MirrorErr != nil {
+		parts = append(parts, "key not checked: "+f.MirrorErr.Error())
 	}
-	if nodeErr != nil {
-		parts = append(parts, "not checked at a node: "+nodeErr.Error())
+	if f.NodeErr != nil {
+		parts = append(parts, "not checked at a node: "+f.NodeErr.Error())
 	}
 	return strings.Join(parts, "; ")
-}
-
-// operatorAtNode is what a consensus node tells of the operator.
-type operatorAtNode struct {
-	node    hedera.ID
-	balance hedera.Tinybar
-	err     error // why there is no balance: consensus.ErrNoAccount, or that none of the nodes told it
-}
-
-// operatorAtNode asks consensus nodes for the operator's balance, one after the other until one tells, for a while.
-// That costs nothing.
-func (a *App) operatorAtNode(ctx context.Context, id hedera.ID) (found operatorAtNode) {
-	const maxAsked = 3
-	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
-	defer cancel()
-	found.err = errors.New("there is no node")
-	for i, at := range a.consensus.NodesFor(id.LongZero()) {
-		if i == maxAsked || i > 0 && ctx.Err() != nil {
-			break
-		}
-		found.node = at
-		if found.balance, found.err = a.consensus.BalanceAt(ctx, id, at); found.err == nil || errors.Is(found.err, consensus.ErrNoAccount) {
-			break
-		}
-	}
-	return found
 }
 
 func (a *App) describeOrdering() string {

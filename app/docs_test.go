@@ -59,7 +59,7 @@ func TestMetricsDocument(t *testing.T) {
 		Drivers: map[string]service.Driver{"": func(context.Context, service.Spec) (txmgr.Chain, error) {
 			return ethchain.New(ethchain.Config{ID: 1, URLs: []string{"http://127.0.0.1:1"}})
 		}, "hedera": func(context.Context, service.Spec) (txmgr.Chain, error) {
-			return hederachain.New(hederachain.Config{ID: 298}, relay.consensus, relay.mirror)
+			return hederachain.New(hederachain.Config{ID: 298, Log: slog.New(slog.DiscardHandler)}, relay.consensus, relay.mirror)
 		}},
 		Log: slog.New(slog.DiscardHandler),
 	})

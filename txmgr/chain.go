@@ -193,6 +193,12 @@ type Chain interface {
 	Renew(ctx context.Context, attempt Signed, behind string) (Signed, error)
 }
 
+// Troubled is a Chain that knows by itself why nothing can be sent on it.
+type Troubled interface {
+	// Trouble says why the network refuses whatever is sent, in words without secrets; "" if nothing is known to be wrong.
+	Trouble() string
+}
+
 // Composer is a Chain whose transactions are lists of actions, which callers may hand over as JSON instead of To, Value
 // and Data.
 type Composer interface {

@@ -224,27 +224,57 @@ func (m *Manager) Kill(ctx context.Context, scope, actor, reason string, on bool
 // Kills returns the switches that are on, each with its reason.
 func (m *Manager) Kills(ctx context.Context) (map[string]string, error) { return m.store.Kills(ctx) }
 
-// Ready tells whether the ledger and at least one chain answer.
-func (m *Manager) Ready(ctx context.Context) error {
+// Reason is something that is wrong. Its words have no secrets.
+type Reason struct {
+	Upstream string `json:"upstream"` // "ledger", or "chain" and its name
+	Cause    string `json:"cause"`
+}
+
+// Ready returns nil if the ledger and at least one chain can be used: it answers, and nothing is known to be wrong
+// with it. Reasons tell what is wrong, also while another chain can be used; of chains that do not answer they tell only if there is an error.
+func (m *Manager) Ready(ctx context.Context) (reasons []Reason, err error) {
 	if err := m.store.Ping(ctx); err != nil {
-		return fmt.Errorf("the ledger does not answer: %w", err)
+		return []Reason{{"ledger", "it does not answer"}}, fmt.Errorf("the ledger does not answer: %w", err)
+	}
+	for _, id := range m.Chains() {
+		if cause := m.trouble(id); cause != "" {
+			reasons = append(reasons, Reason{"chain " + id, cause})
+		}
 	}
 	ctx, enough := context.WithCancel(ctx) // one that is silent must not hide one that answers
 	defer enough()
-	answers := make(chan error, len(m.chains))
-	for _, c := range m.chains {
+	type answer struct {
+		chain string
+		err   error
+	}
+	answers := make(chan answer, len(m.chains))
+	for id, c := range m.chains {
 		go func() {
 			_, err := c.Head(ctx)
-			answers <- err
+			answers <- answer{id, err}
 		}()
 	}
-	errs := []error{errors.New("no chain answers")}
+	errs := []error{errors.New("no chain can be used")}
+	var silent []Reason
 	for range m.chains {
-		err := <-answers
-		if err == nil {
-			return nil
+		a := <-answers
+		switch cause := m.trouble(a.chain); {
+		case a.err != nil:
+			silent = append(silent, Reason{"chain " + a.chain, "it does not answer"})
+			errs = append(errs, a.err)
+		case cause != "":
+			errs = append(errs, fmt.Errorf("chain %s: %s", a.chain, cause))
+		default:
+			return reasons, nil
 		}
-		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return append(reasons, silent...), errors.Join(errs...)
+}
+
+// trouble says why nothing can be sent on a chain, as far as it knows that itself.
+func (m *Manager) trouble(id string) string {
+	if chain, ok := m.chains[id].(Troubled); ok {
+		return chain.Trouble()
+	}
+	return ""
 }

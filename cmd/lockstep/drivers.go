@@ -107,7 +107,7 @@ func openHedera(cfg config.Manager, spec service.Spec, log *slog.Logger) (txmgr.
 		return nil, err
 	}
 	client.Follow(app.AddressBook(mirrorNode))
-	chain := hederachain.Config{ID: id}
+	chain := hederachain.Config{ID: id, Log: log}
 	if spec.InFlight != nil {
 		chain.InFlight = *spec.InFlight
 	}

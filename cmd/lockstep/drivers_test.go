@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -33,6 +36,7 @@ func TestHederaOfItsOwn(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("a wrong operator", func(t *testing.T) { testWrongOperator(t, network) })
 	whole := map[string]any{
 		"driver": "hedera", "inFlight": 3, "url": []string{network.Mirror()}, "network": network.Nodes(),
 		"operator": devnet.OperatorID(), "key": devnet.OperatorKey(), "keyFormat": "HEX_ECDSA",
@@ -119,6 +123,67 @@ func TestHederaOfItsOwn(t *testing.T) {
 			t.Errorf("without %q the chain was reached", field)
 		}
 		_ = s.Close()
+	}
+}
+
+// testWrongOperator: a manager whose operator's key is that of another account says so to a probe, which needs no key, and as a metric.
+func testWrongOperator(t *testing.T, network *devnet.Network) {
+	nodes, err := json.Marshal(network.Nodes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.LoadManager([]string{
+		`TXM_CHAINS={"298":{"driver":"hedera"}}`, "DATABASE_URL=memory:", "TXM_ADDRESS=127.0.0.1:0", "INSTANCE_ID=t",
+		"HEDERA_NETWORK=" + string(nodes), "MIRROR_NODE_URL=" + network.Mirror(),
+		"RELAYER_PRIVATE_KEYS=" + strings.TrimPrefix(network.Signers()[0].PrivateKey, "0x"),
+		"OPERATOR_ID_MAIN=0.0.1003", "OPERATOR_KEY_MAIN=" + devnet.OperatorKey(), "OPERATOR_KEY_FORMAT=HEX_ECDSA",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	s, err := service.New(t.Context(), cfg.TXM, service.Deps{Drivers: drivers(cfg, log), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	const cause = "chain 298: the operator's key is not the key of its account 0.0.1003"
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for deadline := time.After(2 * time.Minute); ; {
+		code, out, errs := lockstep(t, nil, "health", "--url", s.URL())
+		if code == 1 && strings.Contains(errs, cause) {
+			break
+		}
+		select {
+		case <-look.C:
+		case <-deadline:
+			t.Fatalf("a probe is told %q %q", out, errs)
+		}
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	if body := string(content); err != nil || !strings.Contains(body, `txm_operator_ok{chain="298"} 0`) || !strings.Contains(body, `txm_operator_balance_tinybars{accountId="0.0.1003",chain="298"}`) {
+		t.Errorf("%v: %s", err, body)
 	}
 }
 

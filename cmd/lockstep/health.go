@@ -70,7 +70,7 @@ func ownURL(std streams) (string, error) {
 	return "http://" + net.JoinHostPort(host, strconv.Itoa(port)), nil
 }
 
-// reasons are those of a relay's report, for people; "" if it gives none.
+// reasons are those of a relay's or a manager's report, for people; "" if it gives none.
 func reasons(report []byte) string {
 	var r struct {
 		Reasons []struct {
@@ -83,7 +83,11 @@ func reasons(report []byte) string {
 	}
 	var b strings.Builder
 	for _, one := range r.Reasons {
-		fmt.Fprintf(&b, "\n  %s since %s: %s", one.Upstream, one.Since.Format(time.RFC3339), one.Cause)
+		since := "" // a manager does not tell
+		if !one.Since.IsZero() {
+			since = " since " + one.Since.Format(time.RFC3339)
+		}
+		fmt.Fprintf(&b, "\n  %s%s: %s", one.Upstream, since, one.Cause)
 	}
 	return b.String()
 }

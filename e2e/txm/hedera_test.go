@@ -142,7 +142,7 @@ func (n txmNode) hedera(log *slog.Logger) (txmgr.Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hederachain.New(hederachain.Config{ID: n.Chain, InFlight: n.InFlight}, client, reader)
+	return hederachain.New(hederachain.Config{ID: n.Chain, InFlight: n.InFlight, Log: log}, client, reader)
 }
 
 // records are the Ethereum transactions of the consensus log.

@@ -138,6 +138,17 @@ var cases = map[string]try{
 		fires: []string{"load 1m\n txm_webhook_deliveries_total{result=\"dead\"} 0x30 1x30"},
 		quiet: []string{"load 1m\n txm_webhook_deliveries_total{result=\"dead\"} 4x60\n txm_webhook_deliveries_total{result=\"delivered\"} 0+1x60"},
 	},
+	"TxmOperatorWrong": {
+		fires: []string{"load 1m\n txm_operator_ok{chain=\"295\",instance=\"m1\"} 0x60"},
+		quiet: []string{"load 1m\n txm_operator_ok{chain=\"295\",instance=\"m1\"} 1x60"},
+	},
+	"TxmOperatorBalanceLow": {
+		fires: []string{"load 1m\n txm_operator_balance_tinybars{chain=\"295\",accountId=\"0.0.2\"} 9e9x60"},
+		quiet: []string{
+			"load 1m\n txm_operator_balance_tinybars{chain=\"295\",accountId=\"0.0.2\"} 2e10x60",
+			"load 1m\n txm_operator_balance_tinybars{chain=\"295\",accountId=\"0.0.2\"} 9e9x3 2e10x57",
+		},
+	},
 	"TxmDown": {
 		fires: []string{"load 1m\n up{job=\"lockstep-txm\",instance=\"m1\"} 1x10 0x50"},
 		quiet: []string{"load 1m\n up{job=\"lockstep-txm\",instance=\"m1\"} 1x60\n up{job=\"other\",instance=\"m1\"} 0x60"},

@@ -8,7 +8,7 @@
 //	POST /internal/execute           one call for short-lived runtimes: the stored result, or the running one's
 //	POST /evm/…                      the older spelling, with bodies as its callers know them
 //	GET  /ui/                        the page, for operators; see console/page
-//	GET  /health/readiness           200 when the ledger and at least one chain answer
+//	GET  /health/readiness           200 when the ledger and at least one chain can be used
 //
 // Errors are application/problem+json (RFC 9457) with a member "code" that programs
 // branch on. The older spelling answers its own bodies instead. Nothing here signs a message

@@ -138,10 +138,16 @@ func TestReadiness(t *testing.T) {
 	}
 	w.chain.away.Store(true)
 	is(http.StatusServiceUnavailable, "no chain answers")
+	if got := w.get("/health/readiness").body; !strings.Contains(got, `{"upstream":"chain 1337","cause":"it does not answer"}`) {
+		t.Errorf("no chain answers, and a probe is told %s", got)
+	}
 	w.chain.away.Store(false)
 	is(http.StatusOK, "the chain is back")
 	database.Kill()
 	is(http.StatusServiceUnavailable, "the ledger is away")
+	if got := w.get("/health/readiness").body; got != `{"status":"not ready","reasons":[{"upstream":"ledger","cause":"it does not answer"}]}` {
+		t.Errorf("the ledger is away, and a probe is told %s", got)
+	}
 	if got := w.get("/health/liveness").status; got != http.StatusOK {
 		t.Errorf("without its ledger the process counts as dead: %d", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockstep/internal/access"
+	"lockstep/txmgr"
 )
 
 const readyWait = 5 * time.Second
@@ -19,6 +20,12 @@ func (p *Problem) write(w http.ResponseWriter) {
 	_, _ = w.Write(text) // who is gone needs no answer
 }
 
+// readiness is what a probe is told. Who asks needs no key, so reasons have no secrets.
+type readiness struct {
+	Status  string         `json:"status"`
+	Reasons []txmgr.Reason `json:"reasons,omitempty"`
+}
+
 func (s *Server) health(mux *http.ServeMux) {
 	mux.HandleFunc("GET /health/liveness", func(w http.ResponseWriter, _ *http.Request) {
 		writeOlder(w, http.StatusOK, map[string]string{"status": "alive"})
@@ -26,12 +33,13 @@ func (s *Server) health(mux *http.ServeMux) {
 	mux.HandleFunc("GET /health/readiness", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyWait)
 		defer cancel()
-		if err := s.Manager.Ready(ctx); err != nil {
+		reasons, err := s.Manager.Ready(ctx)
+		if err != nil {
 			s.log.WarnContext(ctx, "not ready", "err", err)
-			writeOlder(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready"})
+			writeOlder(w, http.StatusServiceUnavailable, readiness{"not ready", reasons})
 			return
 		}
-		writeOlder(w, http.StatusOK, map[string]string{"status": "ready"})
+		writeOlder(w, http.StatusOK, readiness{"ready", reasons})
 	})
 	if s.Metrics != nil {
 		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {

@@ -138,6 +138,9 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 		list := strings.Fields(strings.ReplaceAll(row[2], ",", " "))
 		slices.Sort(list)
 		labels[row[1]] = strings.Join(list, " ")
+		if strings.HasPrefix(row[1], "txm_operator_") {
+			continue // only chains of Hedera have an operator; cmd/lockstep tries these
+		}
 		if !slices.ContainsFunc(slices.Sorted(maps.Keys(expected)), func(series string) bool {
 			return strings.HasPrefix(series, row[1]+"{") || series == row[1] || strings.HasPrefix(series, row[1]+"_count")
 		}) {

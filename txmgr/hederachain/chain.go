@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/big"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 
 	"lockstep/consensus"
 	"lockstep/internal/hedera"
+	"lockstep/internal/operator"
 	"lockstep/mirror"
 	"lockstep/txmgr"
 	"lockstep/txmgr/ethtx"
@@ -29,6 +31,8 @@ const defaultInFlight = 1
 type Config struct {
 	ID       uint64 // the chain id that transactions are signed for
 	InFlight int    // 0: 1
+	// Log is told whether the operator exists and has the key.
+	Log *slog.Logger
 }
 
 // Chain is a txmgr.Chain of Hedera.
@@ -38,9 +42,13 @@ type Chain struct {
 	traits txmgr.Traits
 	nodes  *consensus.Client
 	mirror *mirror.Client
+	payer  *operatorWatch
 }
 
-var _ txmgr.Chain = (*Chain)(nil)
+var (
+	_ txmgr.Chain    = (*Chain)(nil)
+	_ txmgr.Troubled = (*Chain)(nil)
+)
 
 // New returns the driver on two clients of its own, which Run runs and Close closes. It asks
 // nothing yet.
@@ -51,24 +59,33 @@ func New(c Config, nodes *consensus.Client, reader *mirror.Client) (*Chain, erro
 	if c.InFlight == 0 {
 		c.InFlight = defaultInFlight
 	}
+	name := strconv.FormatUint(c.ID, 10)
+	look := func(ctx context.Context) (operator.Finding, bool) {
+		return operator.Look(ctx, nodes, reader, operatorTimeout)
+	}
 	return &Chain{
-		Form: ethtx.Form{ChainID: c.ID}, name: strconv.FormatUint(c.ID, 10), nodes: nodes, mirror: reader,
+		Form: ethtx.Form{ChainID: c.ID}, name: name, nodes: nodes, mirror: reader,
+		payer:  &operatorWatch{look: look, chain: name, log: c.Log},
 		traits: txmgr.Traits{Order: txmgr.OrderStrict, Validity: txmgr.ValidTag, InFlight: c.InFlight},
 	}, nil
 }
 
-// Run keeps connections warm and the address book fresh until ctx ends.
+// Run keeps connections warm and the address book fresh, and looks at the operator, until ctx ends.
 func (c *Chain) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.nodes.Run(ctx) })
 	group.Go(func() error { return c.mirror.Run(ctx) })
+	group.Go(func() error { return c.payer.run(ctx) })
 	return group.Wait()
 }
 
-// Collectors returns the metrics of both clients.
+// Collectors returns the metrics of both clients and of the operator.
 func (c *Chain) Collectors() []prometheus.Collector {
-	return slices.Concat(c.nodes.Collectors(), c.mirror.Collectors())
+	return append(slices.Concat(c.nodes.Collectors(), c.mirror.Collectors()), c.payer)
 }
+
+// Trouble says what is wrong with the operator.
+func (c *Chain) Trouble() string { return c.payer.Trouble() }
 
 // Close closes the connections.
 func (c *Chain) Close() { _ = c.nodes.Close() }

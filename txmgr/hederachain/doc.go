@@ -48,5 +48,6 @@
 //
 // Id: a Hedera transaction id, payer and valid start. Validity: 120 s from the valid start.
 // Node: a consensus node. Operator: the account that pays for wrapping a transaction; the gas
-// is paid by the signer.
+// is paid by the signer. Run checks once a minute whether its account exists and has the
+// configured key.
 package hederachain
