@@ -146,3 +146,34 @@ func TestDisabled(t *testing.T) {
 	m.mined(assigned, txmgr.StatusConfirmed)
 	m.once(sent, assigned)
 }
+
+// TestWaitingSaysWhy: an intent whose only signers are halted or off says so, also while none of their owners may sign, and no
+// longer when one of them works.
+func TestWaitingSaysWhy(t *testing.T) {
+	f := newFleet(t, "alice.test", "bob.test")
+	m := f.begin("one")
+	says := func(id, want string) {
+		t.Helper()
+		m.until(id+" says "+want, func() bool { return m.get(id).Waiting == want })
+	}
+	f.exec("UPDATE signer_chains SET halted = 'a test' WHERE signer = 'alice.test'")
+	if _, err := m.m.Pause(t.Context(), "pool", "bob.test", "test", "rest"); err != nil {
+		t.Fatal(err)
+	}
+	free, pinned := m.submit(), m.submit(func(r *txmgr.Request) { r.Pin = "alice.test" })
+	says(free, "halted: a test; paused: rest")
+	says(pinned, "halted: a test")
+	f.exec("UPDATE signer_chains SET halted = 'another' WHERE signer = 'bob.test'")
+	says(free, "halted: a test; halted: another")
+	m.until("the intent is not written again, since nothing changes", func() bool {
+		before := m.get(free).Updated
+		m.asksOn()
+		return m.get(free).Updated == before
+	})
+	says(free, "halted: a test; halted: another")
+	f.exec("UPDATE signer_chains SET halted = ''")
+	if got := m.mined(pinned, txmgr.StatusConfirmed); got.Waiting != "" {
+		t.Errorf("it is executed, and waits: %s", got.Waiting)
+	}
+	m.mined(free, txmgr.StatusConfirmed)
+}

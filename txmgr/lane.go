@@ -127,7 +127,7 @@ func (w *worker) round(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	if !w.maySign(ctx, line) {
-		return changed, nil
+		return changed, w.tellIdle(ctx, line)
 	}
 	if err := w.tend(ctx, line); err != nil {
 		return false, err
@@ -175,38 +175,43 @@ func (w *worker) killed(ctx context.Context) bool {
 	return err != nil || LaneKilled(kills, w.c.ID(), w.signer)
 }
 
+// An owner looks this far into the queue.
+const queuePage, queuePages = 500, 10
+
 // assign gives this lane its part of the queue, and returns it.
 func (w *worker) assign(ctx context.Context, line *Line) ([]Assignment, error) {
 	if w.mustWait(line) {
 		return nil, nil
 	}
-	const page, pages = 500, 10
 	var after int64
 	var mine []string
-	var waiting map[string]string
-	for range pages {
-		queue, err := w.m.store.Queue(ctx, w.c.ID(), after, page, w.m.c.OrderByConfirmed)
+	for range queuePages {
+		queue, err := w.m.store.Queue(ctx, w.c.ID(), after, queuePage, w.m.c.OrderByConfirmed)
 		if after == 0 && err == nil {
 			w.m.metrics.queueDepth.WithLabelValues(w.c.ID()).Set(float64(len(queue)))
 		}
 		if err != nil || len(queue) == 0 {
-			return nil, errors.Join(err, w.note(ctx, waiting))
+			return nil, err
 		}
-		open, why, err := w.open(ctx, queue, line.Now)
+		open, waiting, err := w.open(ctx, queue, line.Now)
 		if err != nil {
 			return nil, err
 		}
-		waiting = why
-		if mine, err = w.deal(ctx, open); err != nil {
+		lanes, err := w.m.store.Lanes(ctx, w.c.ID())
+		if err != nil {
 			return nil, err
 		}
-		if len(mine) > 0 || len(queue) < page {
+		explain(waiting, open, lanes, w.kills)
+		if err := w.note(ctx, waiting); err != nil {
+			return nil, err
+		}
+		if mine, err = w.deal(ctx, open, lanes); err != nil {
+			return nil, err
+		}
+		if len(mine) > 0 || len(queue) < queuePage {
 			break
 		}
 		after = queue[len(queue)-1].Seq
-	}
-	if err := w.note(ctx, waiting); err != nil {
-		return nil, err
 	}
 	if len(mine) == 0 {
 		return nil, nil
@@ -288,11 +293,7 @@ func (w *worker) open(ctx context.Context, queue []*Queued, now int64) ([]*Queue
 }
 
 // deal deals the queue to all usable lanes of the chain and returns this lane's part.
-func (w *worker) deal(ctx context.Context, queue []*Queued) ([]string, error) {
-	lanes, err := w.m.store.Lanes(ctx, w.c.ID())
-	if err != nil {
-		return nil, err
-	}
+func (w *worker) deal(ctx context.Context, queue []*Queued, lanes []*Lane) ([]string, error) {
 	var fit []*candidate
 	for _, lane := range lanes {
 		// A lane without a living owner gets nothing: it would wait for the next owner.

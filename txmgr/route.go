@@ -38,13 +38,18 @@ func (c Config) usable(lane *Lane, kills map[string]string) string {
 	case c.ErrorStreak > 0 && lane.Streak >= c.ErrorStreak && lane.Pending > 0:
 		// What is pending is offered again, and the first success ends the streak.
 		return "errors in a row: " + lane.LastError
-	case lane.MinBalance != nil && lane.MinBalance.Sign() > 0 && (lane.Balance == nil || lane.Balance.Cmp(lane.MinBalance) < 0):
+	case lane.lowBalance():
 		return "low balance: it holds less than " + lane.MinBalance.String()
 	case LaneKilled(kills, lane.Chain, lane.Signer):
 		return "the kill switch is on"
 	default:
 		return ""
 	}
+}
+
+// lowBalance reports whether a lane has too little money to be given intents.
+func (l *Lane) lowBalance() bool {
+	return l.MinBalance != nil && l.MinBalance.Sign() > 0 && (l.Balance == nil || l.Balance.Cmp(l.MinBalance) < 0)
 }
 
 // PassedOver says why a signer gets no new intents, as far as this process knows: "" if it gets some, and of an account

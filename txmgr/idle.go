@@ -1,0 +1,121 @@
+package txmgr
+
+import (
+	"context"
+	"slices"
+	"strings"
+)
+
+// idlePrefixes begin the words of Intent.Waiting that say why no signer takes an intent.
+var idlePrefixes = []string{"halted: ", "paused: ", "draining: ", "killed: ", "locked: ", "low_balance: "}
+
+// maxIdle bounds these words, so that the ledger stores them as they are.
+const maxIdle = 300
+
+// lasting says why a lane gets no new intents until somebody changes that: an operator, a caller, or who sends it money. "" means that it
+// gets some, or that its trouble may end by itself: that comes and goes, and would change all waiting intents each time.
+func lasting(lane *Lane, kills map[string]string) string {
+	switch {
+	case lane.Halted != "":
+		return "halted: " + lane.Halted
+	case LaneKilled(kills, lane.Chain, lane.Signer):
+		return "killed: the kill switch is on"
+	case !lane.Enabled:
+		return "paused: " + lane.PausedReason
+	case lane.Draining:
+		return "draining: its signer gets no new intents"
+	case lane.Locked:
+		return "locked: a caller has its signer alone"
+	case lane.lowBalance():
+		return "low_balance: its signer holds less than " + lane.MinBalance.String()
+	default:
+		return ""
+	}
+}
+
+// idle says why no lane takes an intent, if none does for a lasting reason; else it is "".
+func idle(q *Queued, lanes []*Lane, kills map[string]string) string {
+	if kills[PoolScope(q.Chain, q.Pool)] != "" {
+		return "killed: the kill switch of its pool is on"
+	}
+	var reasons []string
+	for _, lane := range lanes {
+		if !lane.Ours || !eligiblePool(lane, q.Intent) {
+			continue
+		}
+		why := lasting(lane, kills)
+		if why == "" {
+			return ""
+		}
+		if !slices.Contains(reasons, why) {
+			reasons = append(reasons, why)
+		}
+	}
+	slices.Sort(reasons)
+	text := strings.Join(reasons, "; ")
+	if len(text) > maxIdle {
+		text = text[:maxIdle]
+	}
+	return strings.ToValidUTF8(text, "")
+}
+
+// explain adds to waiting what is new about why no lane takes the intents of a queue: a reason, or that there is none any more.
+// An intent whose words are right already is not added, so that nothing is written in a round that changes nothing.
+func explain(waiting map[string]string, queue []*Queued, lanes []*Lane, kills map[string]string) {
+	for _, q := range queue {
+		if _, told := waiting[q.ID]; told || q.Behind == blocked {
+			continue
+		}
+		why := idle(q, lanes, kills)
+		own := slices.ContainsFunc(idlePrefixes, func(prefix string) bool { return strings.HasPrefix(q.Waiting, prefix) })
+		if why != q.Waiting && (why != "" || own) {
+			waiting[q.ID] = why
+		}
+	}
+}
+
+// tellIdle does for a lane that may sign nothing what assign does otherwise: it notes why intents wait. Where another lane of the
+// chain works, the owner of that one does it; among lanes that do not, one does it for all.
+func (w *worker) tellIdle(ctx context.Context, line *Line) error {
+	if !line.Lane.Ours || !w.lease.Trusted(w.m.c.SendTimeout.Duration()) {
+		return nil
+	}
+	kills, err := w.m.store.Kills(ctx)
+	if err != nil {
+		return err
+	}
+	lanes, err := w.m.store.Lanes(ctx, w.c.ID())
+	if err != nil {
+		return err
+	}
+	first := ""
+	for _, lane := range lanes {
+		switch {
+		case !lane.Ours || lane.Owner == "":
+		case lane.Halted == "" && !LaneKilled(kills, lane.Chain, lane.Signer):
+			return nil // its owner comes to assign
+		case first == "" || lane.Signer < first:
+			first = lane.Signer
+		}
+	}
+	if first != w.signer {
+		return nil
+	}
+	var after int64
+	for range queuePages {
+		queue, err := w.m.store.Queue(ctx, w.c.ID(), after, queuePage, w.m.c.OrderByConfirmed)
+		if err != nil || len(queue) == 0 {
+			return err
+		}
+		waiting := map[string]string{}
+		explain(waiting, queue, lanes, kills)
+		if err := w.note(ctx, waiting); err != nil {
+			return err
+		}
+		if len(queue) < queuePage {
+			return nil
+		}
+		after = queue[len(queue)-1].Seq
+	}
+	return nil
+}
