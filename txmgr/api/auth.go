@@ -4,10 +4,12 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"lockstep/internal/access"
+	"lockstep/txmgr"
 )
 
 // caller returns who makes the request. The guard has put it there.
@@ -54,9 +56,13 @@ func (s *Server) authorise(ctx huma.Context, next func(huma.Context)) {
 
 // operation describes one call: who may make it, how large its body may be, what can go wrong.
 func operation(role access.Role, method, path, id, summary string, errs ...int) huma.Operation {
+	errs = append(errs, http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusServiceUnavailable)
+	if method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch { // of the body: not JSON, too slow, too long, of another type
+		errs = append(errs, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	}
 	return huma.Operation{
 		OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{tagOf(path)},
-		Errors:       append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusServiceUnavailable}, errs...),
+		Errors:       errs,
 		Metadata:     map[string]any{needs: role},
 		MaxBodyBytes: 1 << 20,
 		Security:     []map[string][]string{{"key": {}}, {"basic": {}}},
@@ -72,7 +78,8 @@ func tagOf(path string) string {
 	return parts[0]
 }
 
-// register adds an operation whose errors are turned into problems.
+// register adds an operation whose errors are turned into problems. What can wait and is accepted at first answers 200 when it has
+// waited long enough.
 func register[In, Out any](s *Server, op huma.Operation, handle func(context.Context, *In) (*Out, error)) {
 	huma.Register(s.api, op, func(ctx context.Context, in *In) (*Out, error) {
 		out, err := handle(ctx, in)
@@ -81,4 +88,18 @@ func register[In, Out any](s *Server, op huma.Operation, handle func(context.Con
 		}
 		return out, nil
 	})
+	if _, waits := any(new(In)).(interface {
+		until() (txmgr.Status, time.Duration, error)
+	}); waits && op.DefaultStatus == http.StatusAccepted {
+		s.twoAnswers(op.Path, "With `wait`: the transaction has come as far as that, or is final.", "Accepted. With `wait`: it did not come as far as that in time.")
+	}
+}
+
+// twoAnswers documents the status 200 beside 202, which a call answers in the same form.
+func (s *Server) twoAnswers(path, ok, accepted string) {
+	responses := s.api.OpenAPI().Paths[path].Post.Responses
+	done := *responses["202"]
+	done.Description = ok
+	responses["200"] = &done
+	responses["202"].Description = accepted
 }

@@ -8,11 +8,14 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
@@ -206,7 +209,62 @@ func (w *world) ask(method, path, body string, headers ...string) answer {
 	if err != nil {
 		w.t.Error(err)
 	}
+	if !documented(method, path, response.StatusCode) {
+		w.t.Errorf("%s %s answers %d, which /openapi.json does not tell: %s", method, path, response.StatusCode, content)
+	}
 	return answer{response.StatusCode, response.Header, string(content)}
+}
+
+// described is what /openapi.json has.
+var described = sync.OnceValue(func() map[string]*huma.PathItem { return api.Document().Paths })
+
+// documented reports whether the document has a status of an operation. What is no operation of the document may answer anything.
+func documented(method, path string, status int) bool {
+	path, _, _ = strings.Cut(path, "?")
+	var found *huma.PathItem
+	for template, item := range described() {
+		switch match, _ := filepath.Match(regexp.MustCompile(`\{\w+\}`).ReplaceAllString(template, "*"), path); {
+		case template == path:
+			found = item
+		case match && found == nil && described()[path] == nil:
+			found = item
+		}
+	}
+	if found == nil {
+		return true
+	}
+	op := map[string]*huma.Operation{
+		http.MethodGet: found.Get, http.MethodPost: found.Post, http.MethodPut: found.Put, http.MethodPatch: found.Patch, http.MethodDelete: found.Delete,
+	}[method]
+	return op == nil || op.Responses[strconv.Itoa(status)] != nil || status >= http.StatusBadRequest && op.Responses["default"] != nil
+}
+
+// The document tells of both answers of what can wait, and the check of answers finds what is missing in it.
+func TestDocumentedStatuses(t *testing.T) {
+	for _, c := range []struct {
+		method, path string
+		status       int
+		want         bool
+	}{
+		{"POST", "/v1/transactions?wait=mined", 200, true},
+		{"POST", "/v1/transactions", 202, true},
+		{"POST", "/v1/transactions/raw", 200, true},
+		{"POST", "/v1/transactions/batch", 200, false},
+		{"POST", "/v1/transactions/batch", 202, true},
+		{"POST", "/v1/transactions/1/cancel", 404, true},
+		{"POST", "/v1/transactions/1/cancel", 418, false},
+		{"POST", "/v1/transactions", 413, true},
+		{"GET", "/v1/transactions/1?wait=mined", 202, false},
+		{"GET", "/v1/transactions/1", 404, true},
+		{"GET", "/no/such/path", 404, true},
+		{"POST", "/v1/signers/1/0xa/top-up", 202, true},
+		{"POST", "/evm/getCurrentFee", 422, true},
+		{"POST", "/evm/getCurrentFee", 202, false},
+	} {
+		if got := documented(c.method, c.path, c.status); got != c.want {
+			t.Errorf("%s %s, %d: documented %v", c.method, c.path, c.status, got)
+		}
+	}
 }
 
 func (w *world) post(path, body string, headers ...string) answer {

@@ -185,7 +185,10 @@ func (s *Server) operators() {
 	) (*signerOut, error) {
 		return s.changed(ctx)(s.Manager.SetMinBalance(ctx, in.Chain, in.Address, caller(ctx).Name, in.Body.MinBalance.Int))
 	})
-	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/top-up", "topUp", "Fill a signer up from the treasury", 409), s.topUp)
+	topUp := operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/top-up", "topUp", "Fill a signer up from the treasury", 409)
+	topUp.DefaultStatus = http.StatusAccepted
+	register(s, topUp, s.topUp)
+	s.twoAnswers(topUp.Path, "The signer has enough: nothing is sent, and the members of the transaction are empty.", "The intent that fills the signer up.")
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/pools", "pools", "The pools of signers"), s.pools)
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/fees", "fees", "What fees cost now"), s.fees)
 	kill := operation(access.RoleAdmin, http.MethodPost, "/v1/kill-switch", "kill", "Stop everything, a chain, a pool or a signer; the manager still follows what is signed")

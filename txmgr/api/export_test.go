@@ -1,0 +1,6 @@
+package api
+
+import "github.com/danielgtaylor/huma/v2"
+
+// Document is what /openapi.json is made from.
+func Document() *huma.OpenAPI { return New(Config{}, Deps{}).api.OpenAPI() }
