@@ -69,7 +69,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	if cfg.Patience <= 0 {
-		cfg.Patience = defaultPatience
+		cfg.Patience = DefaultPatience
 	}
 	if cfg.Retention <= 0 {
 		cfg.Retention = defaultRetention
@@ -113,7 +113,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, errors.Join(errs...)
 }
 
-const defaultPatience = 5 * time.Minute
+// DefaultPatience is Config.Patience where that is 0.
+const DefaultPatience = 5 * time.Minute
 
 // Run follows until the context ends, or something happens that only a person can mend. Then it gives its units back.
 func (s *Service) Run(ctx context.Context) error {

@@ -104,6 +104,9 @@ func serveTxm(ctx context.Context, std streams) error {
 	}
 	redisx.LogTo(log) // the manager reports what matters
 	manager, err := service.New(ctx, cfg.TXM, service.Deps{Drivers: drivers(cfg, log), Version: version, Log: log})
+	if ctx.Err() != nil && err != nil {
+		return nil // told to stop before it began
+	}
 	if err != nil {
 		return err
 	}

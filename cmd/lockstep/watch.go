@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,7 +62,12 @@ func runWatch(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	db, err := ledger.Open(ctx, settings.Database.Reveal())
+	opening, cancel := context.WithTimeout(ctx, cmp.Or(settings.Patience.Duration(), watch.DefaultPatience))
+	defer cancel()
+	db, err := ledger.OpenWhenUp(opening, settings.Database.Reveal(), log)
+	if ctx.Err() != nil && err != nil {
+		return nil // told to stop before it began
+	}
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -399,6 +400,64 @@ func TestDown(t *testing.T) {
 	}
 	if err := WhileDown(t.Context(), func(context.Context) error { return wrong }); err != wrong { //nolint:errorlint // the very same
 		t.Errorf("another error: %v", err)
+	}
+}
+
+// lines hands on each line of a log.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) { l <- string(p); return len(p), nil }
+
+// TestOpenWhenUp begins while the server is down, says why it waits, and opens the ledger when the server is back. It does
+// not wait for what no time mends.
+func TestOpenWhenUp(t *testing.T) {
+	server := pgtest.Start(t)
+	url := server.Database()
+	server.Kill()
+	said := make(lines, 10)
+	log := slog.New(slog.NewTextHandler(said, nil))
+	type opened struct {
+		db  *DB
+		err error
+	}
+	open := func(ctx context.Context, url string) <-chan opened {
+		done := make(chan opened, 1)
+		go func() {
+			db, err := OpenWhenUp(ctx, url, log)
+			done <- opened{db, err}
+		}()
+		return done
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := open(ctx, url)
+	if line := <-said; !strings.Contains(line, "does not answer") || !strings.Contains(line, "error=") {
+		t.Errorf("it says %s", line)
+	}
+	cancel()
+	if got := <-ended; !errors.Is(got.err, context.Canceled) {
+		t.Errorf("after the end it returns %v", got.err)
+	}
+	ended = open(t.Context(), url)
+	<-said
+	server.Restart()
+	got := <-ended
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	defer func() { _ = got.db.Close() }()
+	if line := <-said; !strings.Contains(line, "the database answers") {
+		t.Errorf("it says %s", line)
+	}
+	if err := got.db.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, wrong := range []string{"mysql://127.0.0.1/x", url + "x"} { // no kind of ours, no such database
+		if got := <-open(t.Context(), wrong); got.err == nil || IsDown(got.err) {
+			t.Errorf("%s: %v", wrong, got.err)
+		}
+	}
+	if len(said) != 0 {
+		t.Errorf("it also says %s", <-said)
 	}
 }
 

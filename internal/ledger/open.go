@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -82,6 +83,29 @@ func Open(ctx context.Context, databaseURL string) (*DB, error) {
 		return nil, errors.Join(fmt.Errorf("the ledger of DATABASE_URL: %w", err), db.Close())
 	}
 	return db, nil
+}
+
+// downEvery is how often OpenWhenUp says that it still waits.
+const downEvery = time.Minute
+
+// OpenWhenUp is Open, and waits while the database is down. It says so in the log, at once and then now and then, with the
+// reason. A database that answers and refuses is an error, as with Open.
+func OpenWhenUp(ctx context.Context, databaseURL string, log *slog.Logger) (db *DB, err error) {
+	var began, said time.Time
+	err = WhileDown(ctx, func(ctx context.Context) error {
+		if db, err = Open(ctx, databaseURL); err == nil || !IsDown(err) || time.Since(said) < downEvery {
+			return err
+		}
+		if said = time.Now(); began.IsZero() {
+			began = said
+		}
+		log.WarnContext(ctx, "the database does not answer: the process waits for it, and has no open port meanwhile", "waited", time.Since(began).Round(time.Second), "error", err)
+		return err
+	})
+	if err == nil && !began.IsZero() {
+		log.InfoContext(ctx, "the database answers", "waited", time.Since(began).Round(time.Second))
+	}
+	return db, err
 }
 
 // asyncpgSSL matches the name that asyncpg has for sslmode.

@@ -66,10 +66,10 @@ type Service struct {
 	treasury *treasury     // nil: there is none
 }
 
-// New puts a manager together. It opens the ledger and asks every key for a signature; it
-// opens no port and starts nothing.
+// New puts a manager together. It opens the ledger, for which it waits while the database is down, and asks every key for a
+// signature; it opens no port and starts nothing.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
-	db, err := ledger.Open(ctx, cfg.Ledger.url())
+	db, err := ledger.OpenWhenUp(ctx, cfg.Ledger.url(), deps.Log)
 	if err != nil {
 		return nil, err
 	}
