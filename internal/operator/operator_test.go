@@ -15,10 +15,10 @@ import (
 )
 
 var (
-	own   = hedera.ID{Num: 1002}
-	away  = errors.New("away at https://user:secret@mirror.example")
-	nodeA = hedera.ID{Num: 3}
-	nodeB = hedera.ID{Num: 4}
+	own     = hedera.ID{Num: 1002}
+	errAway = errors.New("away at https://user:secret@mirror.example")
+	nodeA   = hedera.ID{Num: 3}
+	nodeB   = hedera.ID{Num: 4}
 )
 
 // network is nodes and a mirror node that answer what a test says.
@@ -63,14 +63,14 @@ func TestLook(t *testing.T) {
 		"another key":                   {network{balance: 9, account: keyed("other")}, false, true, "key is not the key of its account 0.0.1002", 9, true},
 		"several keys":                  {network{balance: 9, account: keyed("")}, false, false, "", 9, true},
 		"no such account":               {network{nodes: both(consensus.ErrNoAccount), mirror: mirror.ErrNotFound}, false, true, "0.0.1002 is no account of the network", 0, false},
-		"no such account, mirror away":  {network{nodes: both(consensus.ErrNoAccount), mirror: away}, false, true, "is no account of the network", 0, false},
-		"no such account, nodes away":   {network{nodes: both(away), mirror: mirror.ErrNotFound}, false, true, "is no account of the network", 0, false},
+		"no such account, mirror away":  {network{nodes: both(consensus.ErrNoAccount), mirror: errAway}, false, true, "is no account of the network", 0, false},
+		"no such account, nodes away":   {network{nodes: both(errAway), mirror: mirror.ErrNotFound}, false, true, "is no account of the network", 0, false},
 		"only the mirror node knows it": {network{nodes: both(consensus.ErrNoAccount), account: keyed("key")}, false, true, "two networks", 7, true},
 		"only a node knows it":          {network{balance: 9, mirror: mirror.ErrNotFound}, false, true, "two networks", 9, true},
-		"one node is away":              {network{nodes: map[hedera.ID]error{nodeA: away}, balance: 9, account: keyed("key")}, true, true, "", 9, true},
-		"the nodes are away":            {network{nodes: both(away), account: keyed("key")}, true, true, "", 7, true},
-		"the mirror node is away":       {network{balance: 9, mirror: away}, false, false, "", 9, true},
-		"all are away":                  {network{nodes: both(away), mirror: away}, false, false, "", 0, false},
+		"one node is away":              {network{nodes: map[hedera.ID]error{nodeA: errAway}, balance: 9, account: keyed("key")}, true, true, "", 9, true},
+		"the nodes are away":            {network{nodes: both(errAway), account: keyed("key")}, true, true, "", 7, true},
+		"the mirror node is away":       {network{balance: 9, mirror: errAway}, false, false, "", 9, true},
+		"all are away":                  {network{nodes: both(errAway), mirror: errAway}, false, false, "", 0, false},
 		"no money":                      {network{account: keyed("key")}, true, true, "0.0.1002 has no balance", 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestLook(t *testing.T) {
 
 // A node that knows no such account has told: the next one is not asked.
 func TestLookAsksNoFurther(t *testing.T) {
-	n := &network{nodes: map[hedera.ID]error{nodeA: consensus.ErrNoAccount}, mirror: away}
+	n := &network{nodes: map[hedera.ID]error{nodeA: consensus.ErrNoAccount}, mirror: errAway}
 	if f, _ := Look(t.Context(), n, n, time.Minute); len(n.answered) != 1 || f.Node != nodeA {
 		t.Errorf("asked %v", n.answered)
 	}
