@@ -52,7 +52,10 @@ func idle(q *Queued, lanes []*Lane, kills map[string]string) string {
 		}
 	}
 	slices.Sort(reasons)
-	text := strings.Join(reasons, "; ")
+	return short(strings.Join(reasons, "; "))
+}
+
+func short(text string) string {
 	if len(text) > maxIdle {
 		text = text[:maxIdle]
 	}
@@ -74,8 +77,9 @@ func explain(waiting map[string]string, queue []*Queued, lanes []*Lane, kills ma
 	}
 }
 
-// tellIdle does for a lane that may sign nothing what assign does otherwise: it notes why intents wait. Where another lane of the
-// chain works, the owner of that one does it; among lanes that do not, one does it for all.
+// tellIdle does for a lane that may sign nothing what assign does otherwise: it notes why intents wait, its own ones that are not signed, and
+// those of the queue. Where another lane of the chain works, the owner of that one notes those of the queue; among lanes that do
+// not, one does it for all.
 func (w *worker) tellIdle(ctx context.Context, line *Line) error {
 	if !line.Lane.Ours || !w.lease.Trusted(w.m.c.SendTimeout.Duration()) {
 		return nil
@@ -86,6 +90,19 @@ func (w *worker) tellIdle(ctx context.Context, line *Line) error {
 	}
 	lanes, err := w.m.store.Lanes(ctx, w.c.ID())
 	if err != nil {
+		return err
+	}
+	own := map[string]string{}
+	if why := short(lasting(line.Lane, kills)); why != "" {
+		for _, slot := range line.Slots {
+			for _, i := range slot.Intents {
+				if i.Status == StatusAssigned && i.Waiting != why { // its signature takes the words back
+					own[i.ID] = why
+				}
+			}
+		}
+	}
+	if err := w.note(ctx, own); err != nil {
 		return err
 	}
 	first := ""

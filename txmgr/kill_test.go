@@ -119,8 +119,11 @@ func TestKillSwitchOfAll(t *testing.T) {
 	if got := m.get(assigned); len(got.Attempts) != 0 {
 		t.Errorf("while all is off, something was signed: the intent is %s", got.Status)
 	}
+	m.until("it says why", func() bool { return m.get(assigned).Waiting == "killed: the kill switch is on" })
 	off(false)
-	m.mined(assigned, txmgr.StatusConfirmed)
+	if got := m.mined(assigned, txmgr.StatusConfirmed); got.Waiting != "" {
+		t.Errorf("it is executed, and waits: %s", got.Waiting)
+	}
 	m.once(sent, assigned)
 }
 
