@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -44,26 +43,17 @@ func networkName(setting string, nodes int) string {
 	return fmt.Sprintf("%s, nodes: %d", setting, nodes)
 }
 
-// chainIDCode is init code that returns the chain id. What follows the return is there for
-// mirror nodes that look for a copy and a return in what they take for init code.
-func chainIDCode() []byte {
-	return []byte{0x46, 0x60, 0x00, 0x52, 0x60, 0x20, 0x60, 0x00, 0xf3, 0x39, 0xf3}
-}
-
 // describeChain compares the chain id with the one that the network's EVM shows.
 func (a *App) describeChain(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
-	defer cancel()
 	own := a.cfg.Server.ChainID.Hex()
-	output, err := a.mirror.Call(ctx, mirror.CallRequest{Data: chainIDCode(), Block: "latest"})
-	if err != nil || len(output) != 32 {
-		return own + " (not checked: " + cause(err, "the mirror node ran no code") + ")"
+	switch network, fits, err := a.compareChain(ctx); {
+	case err != nil:
+		return own + " (not checked: " + err.Error() + ")"
+	case !fits:
+		return fmt.Sprintf("%s (wrong: the network has 0x%x)", own, network)
+	default:
+		return own
 	}
-	if has := new(big.Int).SetBytes(output); !has.IsUint64() || has.Uint64() != uint64(a.cfg.Server.ChainID) {
-		a.log.Error("CHAIN_ID is not that of the network", "setting", own, "network", fmt.Sprintf("0x%x", has))
-		return fmt.Sprintf("%s (wrong: the network has 0x%x)", own, has)
-	}
-	return own
 }
 
 // describeOperator checks that the operator exists, for the mirror node and for a consensus node, has the key and
@@ -206,12 +196,4 @@ func (a *App) switchedOff() (off []string) {
 		}
 	}
 	return off
-}
-
-// cause is an error's text, or another where there is none.
-func cause(err error, otherwise string) string {
-	if err == nil {
-		return otherwise
-	}
-	return err.Error()
 }

@@ -17,7 +17,7 @@ func TestAnnounce(t *testing.T) {
 	unfit := []string{
 		"another id", "another key", "a mirror node that does not know the operator", "a node that does not know the operator", "another id, and no mirror node",
 	}
-	untold := []string{"read only", "only a node knows"}
+	untold, mirrorless := []string{"read only", "only a node knows"}, []string{"only a node knows", "another id, and no mirror node"}
 	for name, test := range map[string]struct {
 		settings []string
 		line     []string // parts of the banner
@@ -91,6 +91,10 @@ func TestAnnounce(t *testing.T) {
 			fits, told := r.scrape()["lockstep_operator_ok"]
 			if want := !slices.Contains(untold, name); told != want || told && (fits == 1) == slices.Contains(unfit, name) {
 				t.Errorf("lockstep_operator_ok: %v (%v)", fits, told)
+			}
+			fits, told = r.scrape()["lockstep_chain_id_ok"]
+			if want := !slices.Contains(mirrorless, name); told != want || told && (fits == 1) == (name == "another chain") {
+				t.Errorf("lockstep_chain_id_ok: %v (%v)", fits, told)
 			}
 			if told := r.log.with("secret"); len(told) > 0 || len(r.log.with(ledger.OperatorKey)) > 0 {
 				t.Errorf("a secret in the log: %s", told)

@@ -70,7 +70,9 @@ type App struct {
 	stopping  atomic.Pointer[time.Time] // when Run was asked to end; nil before
 	upstreams upstreams
 
-	operatorFits *prometheus.GaugeVec // without labels; it has no value before one is known
+	chainID chainComparison
+
+	operatorFits, chainFits *prometheus.GaugeVec // without labels; they have no value before one is known
 }
 
 // Endpoint is an address to listen on and the setting or flag that chose it, which

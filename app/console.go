@@ -112,5 +112,8 @@ func (a *App) shownUpstreams(ctx context.Context) []console.Upstream {
 	if a.redis != nil {
 		add(upstreamRedis, upstreamRedis, "", nil)
 	}
+	if _, wrong := out[upstreamChain]; wrong {
+		add(upstreamChain, "CHAIN_ID", "", nil)
+	}
 	return all
 }

@@ -6,4 +6,5 @@ import "time"
 func init() {
 	announceTimeout, readyTimeout, versionTimeout = time.Minute, time.Minute, time.Minute
 	balanceTimeout, costTimeout = time.Minute, time.Minute
+	chainAgain = 20 * time.Millisecond // a test that wants a second look does not wait for it
 }

@@ -29,7 +29,11 @@ func (a *App) ownCollectors() []prometheus.Collector {
 		Name: "lockstep_operator_ok",
 		Help: "1 if OPERATOR_ID_MAIN existed and OPERATOR_KEY_MAIN was its key when the relay started, 0 if not. No series: the relay could not find out, or it takes no transactions.",
 	}, nil)
-	all := []prometheus.Collector{build, clients, upstreamsUp{a}, a.operatorFits}
+	a.chainFits = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "lockstep_chain_id_ok",
+		Help: "1 if CHAIN_ID is the chain id of the network, as the mirror node's EVM shows it, 0 if not. No series: the mirror node has not told it yet.",
+	}, nil)
+	all := []prometheus.Collector{build, clients, upstreamsUp{a}, a.operatorFits, a.chainFits}
 	for name, heap := range map[string]struct{ help, sample string }{
 		"rpc_relay_nodejs_heap_size_used_bytes":  {"Bytes of objects on the heap of Go, under the name that hiero-json-rpc-relay has.", "/memory/classes/heap/objects:bytes"},
 		"rpc_relay_nodejs_heap_size_total_bytes": {"Bytes that Go has from the system, under the name that hiero-json-rpc-relay has.", "/memory/classes/total:bytes"},

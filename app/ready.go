@@ -18,11 +18,12 @@ import (
 	"lockstep/internal/outage"
 )
 
-// Upstreams by the names that READINESS_FAILS_WITHOUT has for them.
+// What readiness looks at, by the names that READINESS_FAILS_WITHOUT has for it.
 const (
 	upstreamMirror = "mirror"
 	upstreamNodes  = "nodes"
 	upstreamRedis  = "redis"
+	upstreamChain  = "chain" // no upstream: whether CHAIN_ID is that of the network
 )
 
 // readyTimeout is for a look at one upstream. Tests prolong it.
@@ -33,7 +34,7 @@ const (
 	readyNodes = 4           // nodes that are tried at a time
 )
 
-// trouble is an upstream that does not answer.
+// trouble is an upstream that does not answer, or what else is wrong.
 type trouble struct {
 	Upstream string    `json:"upstream"`
 	Since    time.Time `json:"since"`
@@ -83,19 +84,30 @@ func (a *App) ready(ctx context.Context) readyReport {
 	a.lookAgain(ctx)
 	report := readyReport{Status: "OK", Reasons: []trouble{}}
 	for _, name := range []string{upstreamMirror, upstreamNodes, upstreamRedis} {
-		t, out := u.out[name]
-		if !out {
-			continue
-		}
-		report.Reasons = append(report.Reasons, t)
-		switch {
-		case t.Fatal:
-			report.Status = "DOWN"
-		case report.Status == "OK":
-			report.Status = "DEGRADED"
+		if t, out := u.out[name]; out {
+			report.add(t)
 		}
 	}
+	if t, wrong := a.chainTrouble(); wrong {
+		report.add(t)
+	}
 	return report
+}
+
+// add notes a reason and what it makes of the whole.
+func (r *readyReport) add(t trouble) {
+	r.Reasons = append(r.Reasons, t)
+	switch {
+	case t.Fatal:
+		r.Status = "DOWN"
+	case r.Status == "OK":
+		r.Status = "DEGRADED"
+	}
+}
+
+// failsWithout tells whether the relay is not ready while something is out, or wrong.
+func (a *App) failsWithout(name string) bool {
+	return slices.Contains(a.cfg.Server.ReadinessFails, name)
 }
 
 // lookAgain asks every upstream at once, unless that was done just now. It is called with the
@@ -166,7 +178,7 @@ func (a *App) note(name string, err error) {
 	t, wasOut := u.out[name]
 	switch {
 	case err != nil && !wasOut:
-		t = trouble{Upstream: name, Since: time.Now().UTC(), Fatal: slices.Contains(a.cfg.Server.ReadinessFails, name)}
+		t = trouble{Upstream: name, Since: time.Now().UTC(), Fatal: a.failsWithout(name)}
 	case err == nil:
 		delete(u.out, name)
 	}

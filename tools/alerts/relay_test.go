@@ -143,6 +143,10 @@ var relayCases = map[string]try{
 		fires: []string{"load 1m\n lockstep_lock_fail_open_total{" + relay + "} 0x30 1x30"},
 		quiet: []string{"load 1m\n lockstep_lock_fail_open_total{" + relay + "} 40x60"},
 	},
+	"RelayChainWrong": {
+		fires: []string{"load 1m\n lockstep_chain_id_ok{" + relay + "} 0x60"},
+		quiet: []string{"load 1m\n lockstep_chain_id_ok{" + relay + "} 1x60"},
+	},
 	"RelayOperatorWrong": {
 		fires: []string{"load 1m\n lockstep_operator_ok{" + relay + "} 0x60"},
 		quiet: []string{"load 1m\n lockstep_operator_ok{" + relay + "} 1x60"},

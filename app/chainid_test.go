@@ -1,0 +1,70 @@
+package app_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// A mirror node that tells the chain id only after the start, and first that of another network, is believed each time:
+// readiness, the metric and the log say what is. The setting decides whether the relay is ready meanwhile.
+func TestAWrongChainIDIsShown(t *testing.T) {
+	w := newWorld(t)
+	target, err := url.Parse(w.net.Mirror())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chain atomic.Int64 // what code that asks for the chain id is told; 0: an error; -1: what is true
+	through := httputil.NewSingleHostReverseProxy(target)
+	mirror := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		switch has := chain.Load(); {
+		case has < 0 || r.URL.Path != "/api/v1/contracts/call":
+			through.ServeHTTP(rw, r)
+		case has == 0:
+			rw.WriteHeader(http.StatusNotImplemented)
+		default:
+			_, _ = fmt.Fprintf(rw, `{"result":"0x%064x"}`, has)
+		}
+	}))
+	defer mirror.Close()
+	for setting, expect := range map[string]struct {
+		status string
+		http   int
+	}{"mirror": {"DEGRADED", http.StatusOK}, "mirror,chain": {"DOWN", http.StatusServiceUnavailable}} {
+		chain.Store(0)
+		r := w.relay(t, "MIRROR_NODE_URL="+mirror.URL, "READINESS_FAILS_WITHOUT="+setting)
+		r.app.Announce(t.Context())
+		if _, told := r.scrape()["lockstep_chain_id_ok"]; told {
+			t.Error("a metric of what nobody has told")
+		}
+		r.becomes("OK")
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			r.app.WatchChain(t.Context())
+		}()
+		chain.Store(0x127)
+		got := r.becomes(expect.status, "chain")
+		why := got.Reasons[0]
+		if got.http != expect.http || why.Fatal != (expect.http != http.StatusOK) || why.Since.IsZero() || !strings.Contains(why.Cause, "CHAIN_ID is 0x12a and the network has 0x127") {
+			t.Errorf("%+v", got)
+		}
+		if n := r.scrape()["lockstep_chain_id_ok"]; n != 0 {
+			t.Errorf("lockstep_chain_id_ok: %v", n)
+		}
+		chain.Store(-1)
+		<-ended
+		r.becomes("OK")
+		if n := r.scrape()["lockstep_chain_id_ok"]; n != 1 {
+			t.Errorf("lockstep_chain_id_ok: %v", n)
+		}
+		if wrong, right := r.log.with("CHAIN_ID is not that"), r.log.with("CHAIN_ID is that of the network now"); len(wrong) != 1 || len(right) != 1 {
+			t.Errorf("%q, then %q", wrong, right)
+		}
+	}
+}
