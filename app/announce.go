@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"lockstep/internal/hedera"
 	"lockstep/internal/operator"
 	"lockstep/internal/redisx"
@@ -130,11 +132,28 @@ func (a *App) describeRedis(ctx context.Context) string {
 	if a.redis == nil {
 		return "off"
 	}
+	separate := a.cfg.Redis.LockURL != ""
+	holds := "locks and limits hold"
+	if separate {
+		holds = "limits hold"
+	}
+	text := a.pinged(ctx, a.redis, a.cfg.Redis.URL, "Redis does not answer: "+holds+" in this relay alone until it does")
+	switch {
+	case separate && a.locks.On():
+		text += "; of the locks: " + a.pinged(ctx, a.lockRedis, a.cfg.Redis.LockURL, "the Redis of the locks (LOCK_REDIS_URL) does not answer: the order holds in this relay alone until it does")
+	case separate:
+		text += "; of the locks: " + redisHost(a.cfg.Redis.LockURL) + " (not used: ordering is off)"
+	}
+	return text
+}
+
+// pinged names the server of a Redis and says whether it answers; the warning is logged if it does not.
+func (a *App) pinged(ctx context.Context, client redis.UniversalClient, url secret.String, warning string) string {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
-	host := redisHost(a.cfg.Redis.URL)
-	if err := a.redis.Ping(ctx).Err(); err != nil {
-		a.log.Warn("Redis does not answer: locks and limits hold in this relay alone until it does", "redis", host, "error", err)
+	host := redisHost(url)
+	if err := client.Ping(ctx).Err(); err != nil {
+		a.log.Warn(warning, "redis", host, "error", err)
 		return host + " (does not answer)"
 	}
 	return host

@@ -112,6 +112,9 @@ func (a *App) shownUpstreams(ctx context.Context) []console.Upstream {
 	if a.redis != nil {
 		add(upstreamRedis, upstreamRedis, "", nil)
 	}
+	if a.usesLockRedis() {
+		add(upstreamLockRedis, upstreamLockRedis, "", nil)
+	}
 	if _, wrong := out[upstreamChain]; wrong {
 		add(upstreamChain, "CHAIN_ID", "", nil)
 	}

@@ -20,10 +20,11 @@ import (
 
 // What readiness looks at, by the names that READINESS_FAILS_WITHOUT has for it.
 const (
-	upstreamMirror = "mirror"
-	upstreamNodes  = "nodes"
-	upstreamRedis  = "redis"
-	upstreamChain  = "chain" // no upstream: whether CHAIN_ID is that of the network
+	upstreamMirror    = "mirror"
+	upstreamNodes     = "nodes"
+	upstreamRedis     = "redis"
+	upstreamLockRedis = "lock_redis" // that of LOCK_REDIS_URL
+	upstreamChain     = "chain"      // no upstream: whether CHAIN_ID is that of the network
 )
 
 // readyTimeout is for a look at one upstream. Tests prolong it.
@@ -83,7 +84,7 @@ func (a *App) ready(ctx context.Context) readyReport {
 	defer u.mu.Unlock()
 	a.lookAgain(ctx)
 	report := readyReport{Status: "OK", Reasons: []trouble{}}
-	for _, name := range []string{upstreamMirror, upstreamNodes, upstreamRedis} {
+	for _, name := range []string{upstreamMirror, upstreamNodes, upstreamRedis, upstreamLockRedis} {
 		if t, out := u.out[name]; out {
 			report.add(t)
 		}
@@ -125,6 +126,11 @@ func (a *App) lookAgain(ctx context.Context) {
 		name string
 		err  error
 	}
+	for name := range u.out { // ordering was switched off: its Redis is of no account now
+		if _, looked := checks[name]; !looked {
+			delete(u.out, name)
+		}
+	}
 	found := make(chan finding, len(checks))
 	for name, check := range checks {
 		go func() { found <- finding{name, check(ctx)} }()
@@ -144,7 +150,15 @@ func (a *App) upstreamChecks() map[string]func(context.Context) error {
 	if a.redis != nil {
 		checks[upstreamRedis] = func(ctx context.Context) error { return a.redis.Ping(ctx).Err() }
 	}
+	if a.usesLockRedis() {
+		checks[upstreamLockRedis] = func(ctx context.Context) error { return a.lockRedis.Ping(ctx).Err() }
+	}
 	return checks
+}
+
+// usesLockRedis tells whether the locks have a Redis of their own and use it: without ordering nobody does.
+func (a *App) usesLockRedis() bool {
+	return a.redis != nil && a.cfg.Redis.LockURL != "" && a.locks.On()
 }
 
 // upstreamsUp tells a scraper what readiness found: a relay that nobody uses has no other sign
@@ -152,7 +166,7 @@ func (a *App) upstreamChecks() map[string]func(context.Context) error {
 type upstreamsUp struct{ app *App }
 
 var upstreamUp = prometheus.NewDesc("lockstep_upstream_up",
-	"1 for an upstream (mirror, nodes, redis) that answered when readiness or a scrape looked at it last, 0 for one that did not.", []string{"upstream"}, nil)
+	"1 for an upstream (mirror, nodes, redis, lock_redis) that answered when readiness or a scrape looked at it last, 0 for one that did not. lock_redis is the Redis of LOCK_REDIS_URL, while ordering is on.", []string{"upstream"}, nil)
 
 // Describe implements prometheus.Collector.
 func (upstreamsUp) Describe(out chan<- *prometheus.Desc) { out <- upstreamUp }
@@ -198,7 +212,7 @@ func (a *App) note(name string, err error) {
 }
 
 // outageLogs are for what nobody else notices: that no node at all takes a connection, and the
-// loss of a Redis that is not that of the locks, which looks after itself. Each mirror node and
+// loss of a Redis that is not that of the locks: package lock tells of theirs. Each mirror node and
 // each consensus node tells of itself (packages mirror/fetch and consensus).
 func (a *App) outageLogs() map[string]*outage.Log {
 	logs := map[string]*outage.Log{upstreamNodes: {

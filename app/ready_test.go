@@ -15,6 +15,7 @@ import (
 
 	"lockstep/devnet/mirrorrest"
 	"lockstep/internal/outage"
+	"lockstep/internal/redistest"
 )
 
 // report is what readiness says when there is something to say.
@@ -110,16 +111,20 @@ func TestReadinessBySetting(t *testing.T) {
 	w := newWorld(t)
 	nobody := `HEDERA_NETWORK={"127.0.0.1:1":"0.0.3"}`
 	redis := []string{"REDIS_ENABLED=true", "REDIS_URL=redis://127.0.0.1:1"}
+	locks := []string{"REDIS_ENABLED=true", "REDIS_URL=" + redistest.Start(t).URL(), "LOCK_REDIS_URL=redis://127.0.0.1:1", "ENABLE_NONCE_ORDERING=true"}
 	for name, test := range map[string]struct {
 		settings []string
 		status   string
 		out      []string
 	}{
-		"no node":                  {[]string{nobody}, "DOWN", []string{"nodes"}},
-		"no node, and no matter":   {[]string{nobody, "READINESS_FAILS_WITHOUT=mirror"}, "DEGRADED", []string{"nodes"}},
-		"no node, and none needed": {[]string{nobody, "READ_ONLY=true"}, "OK", nil},
-		"no Redis":                 {redis, "DEGRADED", []string{"redis"}},
-		"no Redis, and it matters": {append([]string{"READINESS_FAILS_WITHOUT=redis"}, redis...), "DOWN", []string{"redis"}},
+		"no node":                                {[]string{nobody}, "DOWN", []string{"nodes"}},
+		"no node, and no matter":                 {[]string{nobody, "READINESS_FAILS_WITHOUT=mirror"}, "DEGRADED", []string{"nodes"}},
+		"no node, and none needed":               {[]string{nobody, "READ_ONLY=true"}, "OK", nil},
+		"no Redis":                               {redis, "DEGRADED", []string{"redis"}},
+		"no Redis of the locks":                  {locks, "DEGRADED", []string{"lock_redis"}},
+		"no Redis of the locks, and it matters":  {append([]string{"READINESS_FAILS_WITHOUT=lock_redis"}, locks...), "DOWN", []string{"lock_redis"}},
+		"no Redis of the locks, and none needed": {append(slices.Clone(locks), "ENABLE_NONCE_ORDERING=false"), "OK", nil},
+		"no Redis, and it matters":               {append([]string{"READINESS_FAILS_WITHOUT=redis"}, redis...), "DOWN", []string{"redis"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := w.relay(t, test.settings...)
@@ -138,6 +143,37 @@ func TestReadinessBySetting(t *testing.T) {
 				t.Errorf("HTTP status %d, want %d", got.http, want)
 			}
 		})
+	}
+}
+
+// The Redis of the locks is shown by its own name wherever upstreams are shown, and no more when ordering is switched off.
+func TestTheRedisOfTheLocksIsShown(t *testing.T) {
+	w, rest, locks := newWorld(t), redistest.Start(t), redistest.Start(t)
+	r := w.relay(t, "REDIS_ENABLED=true", "REDIS_URL="+rest.URL(), "LOCK_REDIS_URL="+locks.URL(), "ENABLE_NONCE_ORDERING=true", "ADMIN_ADDRESS=127.0.0.1:0")
+	const series = `lockstep_upstream_up{upstream="lock_redis"}`
+	r.becomes("OK")
+	if up := r.scrape()[series]; up != 1 {
+		t.Errorf("%s is %v", series, up)
+	}
+	r.app.Announce(t.Context())
+	if lines := r.log.with("redis=\"single " + rest.Addr() + "; of the locks: single " + locks.Addr() + "\""); len(lines) != 1 {
+		t.Errorf("%s", r.log.with("what this relay is"))
+	}
+	locks.Kill()
+	r.becomes("DEGRADED", "lock_redis")
+	if up, ofRest := r.scrape()[series], r.scrape()[`lockstep_upstream_up{upstream="redis"}`]; up != 0 || ofRest != 1 {
+		t.Errorf("%s is %v, and %v for the other", series, up, ofRest)
+	}
+	eventually(t, "the log has the loss", func() bool {
+		return len(slices.DeleteFunc(r.log.with(outage.Lost), func(line string) bool { return !strings.Contains(line, "upstream=redis name=locks") })) == 1
+	})
+	console := "http://" + r.app.AdminAddr()
+	if code, text := ask(t, http.MethodPut, console+"/ordering", `{"enabled":false}`); code != http.StatusOK {
+		t.Fatalf("%d %s", code, text)
+	}
+	r.becomes("OK")
+	if up, there := r.scrape()[series]; there {
+		t.Errorf("%s is %v", series, up)
 	}
 }
 

@@ -71,7 +71,7 @@ type Server struct {
 	StatusPort int `env:"WEB_SOCKET_HTTP_PORT" envDefault:"8547"`
 	// How long a process that is asked to stop says that it is not ready, and still serves, before it closes its ports. It must be longer than a load balancer needs to notice. A second signal ends the process at once. Milliseconds.
 	DrainDelay envx.Millis `env:"SHUTDOWN_DRAIN_DELAY_MS" envDefault:"3000"`
-	// Without which of these the relay is not ready: mirror (no mirror node answers), nodes (no consensus node can be reached), redis, chain (CHAIN_ID is not that of the network). One that is not listed only makes readiness say DEGRADED, with the reason. A relay that is stopping is never ready.
+	// Without which of these the relay is not ready: mirror (no mirror node answers), nodes (no consensus node can be reached), redis, lock_redis (the Redis of LOCK_REDIS_URL, while ordering is on), chain (CHAIN_ID is not that of the network). One that is not listed only makes readiness say DEGRADED, with the reason. A relay that is stopping is never ready.
 	ReadinessFails envx.Strings `env:"READINESS_FAILS_WITHOUT" envDefault:"mirror,nodes"`
 	// How long a stopping process waits for accepted transactions to get their verdict.
 	DrainTimeout envx.Millis `env:"SHUTDOWN_DRAIN_TIMEOUT_MS" envDefault:"30000"`
@@ -199,8 +199,8 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("SHUTDOWN_DRAIN_DELAY_MS: want 0 to 600000, is %d", c.Server.DrainDelay.Duration().Milliseconds()))
 	}
 	for _, name := range c.Server.ReadinessFails {
-		if !slices.Contains([]string{"mirror", "nodes", "redis", "chain"}, name) {
-			errs = append(errs, fmt.Errorf("READINESS_FAILS_WITHOUT: %q is none of mirror, nodes, redis and chain", name))
+		if !slices.Contains([]string{"mirror", "nodes", "redis", "lock_redis", "chain"}, name) {
+			errs = append(errs, fmt.Errorf("READINESS_FAILS_WITHOUT: %q is none of mirror, nodes, redis, lock_redis and chain", name))
 		}
 	}
 	for name, port := range map[string]int{"SERVER_PORT": c.Server.Port, "WEB_SOCKET_PORT": c.Server.WebSocketPort, "WEB_SOCKET_HTTP_PORT": c.Server.StatusPort} {

@@ -27,7 +27,7 @@ type State struct {
 
 // Upstream is one thing that the relay depends on.
 type Upstream struct {
-	Kind  string     `json:"kind"` // mirror, node, redis
+	Kind  string     `json:"kind"` // mirror, nodes, redis, lock_redis, chain
 	Name  string     `json:"name"`
 	Up    bool       `json:"up"`
 	Since *time.Time `json:"since,omitempty"` // of a failure, if known

@@ -127,7 +127,9 @@ var relayCases = map[string]try{
 			redis("1x10 0x50", "1x10 0x50", "1x60"),
 			redis("0x60", "0x60", "1x60"), // it never reached its Redis
 			redis("0x60", "0x60", "0x60"), // nor needs it for an order
-			redis("1x60", "0x60", "1x60"), // it never reached the Redis of the locks
+			redis("1x60", "0x60", "1x60"), // the locks cannot use it
+			// It never reached the Redis of the locks.
+			redis("1x60", "1x60", "1x60") + "\n lockstep_upstream_up{" + relay + `,upstream="lock_redis"} 0x60`,
 		},
 		quiet: []string{
 			redis("1x60", "1x60", "1x60"),
