@@ -13,6 +13,7 @@ import (
 	"lockstep/internal/operator"
 	"lockstep/internal/redisx"
 	"lockstep/internal/secret"
+	"lockstep/lock"
 	"lockstep/mirror"
 )
 
@@ -122,10 +123,14 @@ func (a *App) describeOrdering() string {
 	if !a.cfg.Lock.Enabled {
 		return "off"
 	}
-	if a.cfg.Lock.Window == 0 {
-		return "on"
+	text := "on"
+	if ordered := a.locks.Ordered(); ordered != lock.AllSenders {
+		text += " for " + ordered
 	}
-	return "on, window " + a.cfg.Lock.Window.Duration().String()
+	if a.cfg.Lock.Window > 0 {
+		text += ", window " + a.cfg.Lock.Window.Duration().String()
+	}
+	return text
 }
 
 func (a *App) describeRedis(ctx context.Context) string {

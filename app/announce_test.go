@@ -29,7 +29,14 @@ func TestAnnounce(t *testing.T) {
 			[]string{"version=test", "chain=0x12a ", "operator=\"0.0.2 (", " ℏ)", "ordering=\"on, window 1.5s\"", "redis=off", "(block 0)", "nodes by address: 1", "WebSocket", "txpool methods"},
 			nil, "",
 		},
-		"ordering off":       {nil, []string{"ordering=off", "debug methods"}, nil, ""},
+		"ordering off": {nil, []string{"ordering=off", "debug methods"}, nil, ""},
+		"ordering for nobody": {
+			[]string{"ENABLE_NONCE_ORDERING=true", "NONCE_ORDERING_PERCENT=0"}, []string{"ordering=\"on for 0 % of senders, window 250ms\""}, nil, "",
+		},
+		"ordering for one": {
+			[]string{"ENABLE_NONCE_ORDERING=true", "NONCE_GAP_HOLD_MS=0", "NONCE_ORDERING_SENDERS=0x05FbA803Be258049A27B820088bab1cAD2058871"},
+			[]string{"ordering=\"on for 1 listed sender\""}, nil, "",
+		},
 		"another chain":      {[]string{"CHAIN_ID=296"}, []string{"0x128 (wrong: the network has 0x12a)"}, []string{"CHAIN_ID is not that of the network"}, ""},
 		"another id":         {[]string{"OPERATOR_ID_MAIN=0.0.424242"}, []string{"there is no such account"}, []string{"OPERATOR_ID_MAIN is no account"}, ""},
 		"another key":        {[]string{"OPERATOR_ID_MAIN=0.0.1002"}, []string{"the account has another key"}, []string{"OPERATOR_KEY_MAIN is not the key"}, ""},

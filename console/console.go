@@ -23,6 +23,7 @@ type Locks interface {
 	Lanes() []lock.LaneInfo
 	ForceRelease(context.Context, common.Address) (bool, error)
 	On() bool
+	Ordered() string
 	SetEnabled(bool)
 }
 

@@ -37,6 +37,7 @@ func (s *switchable) Lanes() []lock.LaneInfo {
 func (s *switchable) ForceRelease(context.Context, common.Address) (bool, error) { return false, nil }
 
 func (s *switchable) On() bool           { return s.on.Load() }
+func (s *switchable) Ordered() string    { return "10 % of senders" }
 func (s *switchable) SetEnabled(on bool) { s.on.Store(on) }
 
 func deps(t *testing.T, token string) console.Deps {

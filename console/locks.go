@@ -36,13 +36,14 @@ func (c *Console) releaseLock(w http.ResponseWriter, r *http.Request) {
 	respond(w, map[string]any{"released": released})
 }
 
-// ordering is the run-time switch.
+// ordering is the run-time switch, and which senders are ordered while it is on.
 type ordering struct {
-	Enabled bool `json:"enabled"`
+	Enabled bool   `json:"enabled"`
+	Ordered string `json:"ordered"`
 }
 
 func (c *Console) showOrdering(w http.ResponseWriter, _ *http.Request) {
-	respond(w, ordering{Enabled: c.deps.Locks.On()})
+	respond(w, ordering{Enabled: c.deps.Locks.On(), Ordered: c.deps.Locks.Ordered()})
 }
 
 func (c *Console) switchOrdering(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +57,7 @@ func (c *Console) switchOrdering(w http.ResponseWriter, r *http.Request) {
 	}
 	c.deps.Locks.SetEnabled(*body.Enabled)
 	c.deps.Log.Warn("nonce ordering switched by hand", "enabled", *body.Enabled)
-	respond(w, ordering{Enabled: *body.Enabled})
+	respond(w, ordering{Enabled: *body.Enabled, Ordered: c.deps.Locks.Ordered()})
 }
 
 // reload reads the settings again for whoever may reach the console.

@@ -18,7 +18,8 @@ type State struct {
 	Dev       bool            `json:"dev"`     // the network is one for development, and /ui/mirror/ is served
 	Records   bool            `json:"records"` // lifecycle records are kept
 	Ordering  bool            `json:"ordering"`
-	Window    int64           `json:"window"` // ms
+	Ordered   string          `json:"ordered"` // which senders, while Ordering is on: "10 % of senders"
+	Window    int64           `json:"window"`  // ms
 	Lanes     []lock.LaneInfo `json:"lanes"`
 	Upstreams []Upstream      `json:"upstreams"`
 	Methods   []Method        `json:"methods"`
@@ -57,7 +58,7 @@ func (c *Console) state(ctx context.Context) State {
 	d := c.deps
 	s := State{
 		Version: d.Version, ChainID: d.ChainID, Dev: d.Mirror != nil, Records: d.Record != nil,
-		Ordering: d.Locks.On(), Window: d.Window.Milliseconds(), Lanes: c.lanes(), Upstreams: d.Upstreams(ctx), Methods: []Method{},
+		Ordering: d.Locks.On(), Ordered: d.Locks.Ordered(), Window: d.Window.Milliseconds(), Lanes: c.lanes(), Upstreams: d.Upstreams(ctx), Methods: []Method{},
 	}
 	families, _ := d.Metrics.Gather() // what was gathered beside an error is good
 	byName := map[string]*Method{}

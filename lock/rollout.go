@@ -1,8 +1,10 @@
 package lock
 
 import (
+	"fmt"
 	"hash/fnv"
 	"maps"
+	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -21,6 +23,9 @@ type rollout struct {
 
 const rolloutSlots = 1 << 20
 
+// AllSenders is what Ordered says while ordering is limited to no senders.
+const AllSenders = "all senders"
+
 func newRollout(cfg Config) *rollout {
 	r := &rollout{limit: uint32(cfg.Percent / 100 * rolloutSlots), percent: cfg.Percent, senders: cfg.Senders}
 	if len(cfg.Senders) == 0 {
@@ -38,6 +43,26 @@ func newRollout(cfg Config) *rollout {
 
 func (r *rollout) equal(other *rollout) bool {
 	return r.limit == other.limit && maps.Equal(r.listed, other.listed)
+}
+
+// String says in words which senders are ordered.
+func (r *rollout) String() string {
+	share := strconv.FormatFloat(r.percent, 'g', -1, 64) + " %"
+	if r.limit == 0 {
+		share = "0 %" // also of a share too small for a single slot
+	}
+	switch listed := len(r.listed); {
+	case r.limit == rolloutSlots:
+		return AllSenders
+	case listed == 0:
+		return share + " of senders"
+	case r.limit == 0 && listed == 1:
+		return "1 listed sender"
+	case r.limit == 0:
+		return fmt.Sprintf("%d listed senders", listed)
+	default:
+		return fmt.Sprintf("%d listed and %s of the others", listed, share)
+	}
 }
 
 func (r *rollout) includes(sender common.Address) bool {

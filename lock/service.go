@@ -102,6 +102,9 @@ func (s *Service) Enabled(sender common.Address) bool {
 // On tells whether ordering is switched on, for those senders it is limited to.
 func (s *Service) On() bool { return s.enabled.Load() }
 
+// Ordered says in words which senders are ordered while ordering is on, such as "10 % of senders".
+func (s *Service) Ordered() string { return s.rollout.Load().String() }
+
 // SetEnabled switches ordering at run time. Turns and queues that exist are finished in order.
 func (s *Service) SetEnabled(on bool) {
 	if s.enabled.Swap(on) == on {
@@ -124,7 +127,9 @@ func (s *Service) SetRollout(cfg Config) {
 	}
 	s.changed.Store(true)
 	s.rollout.Store(next)
-	s.log.Warn("the senders that are ordered were changed", "percent", cfg.Percent, "listed", len(cfg.Senders))
+	if s.enabled.Load() { // else nobody is ordered, before and after
+		s.log.Warn("the senders that are ordered were changed", "ordered", next.String())
+	}
 }
 
 // Config returns the settings the service was made with.

@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -406,6 +407,43 @@ func TestLogsWithTheContextOfTheRequest(t *testing.T) {
 			return strings.Contains(line, what) && strings.Contains(line, "request="+who)
 		}) {
 			t.Errorf("no line %q of request %s in %s", what, who, out.String())
+		}
+	}
+}
+
+// What is logged of a change of those who are ordered says who they are, and nothing where nobody is, before or after.
+func TestChangesOfTheRolloutAreTold(t *testing.T) {
+	var out bytes.Buffer
+	cfg := lock.DefaultConfig()
+	svc, err := lock.New(cfg, lock.Deps{Log: slog.New(slog.NewTextHandler(&out, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		on      bool
+		percent float64
+		senders envx.Strings
+		ordered string
+		told    bool
+	}{
+		{true, 100, nil, "all senders", false},
+		{true, 0, nil, "0 % of senders", true},
+		{true, 0, nil, "0 % of senders", false},
+		{true, 12.5, nil, "12.5 % of senders", true},
+		{true, 12.5, envx.Strings{alice.Hex()}, "1 listed and 12.5 % of the others", true},
+		{true, 100, envx.Strings{alice.Hex()}, "1 listed sender", true},
+		{false, 0, envx.Strings{alice.Hex(), stranger(1).Hex()}, "2 listed senders", false},
+		{false, 100, nil, "all senders", false},
+	} {
+		svc.SetEnabled(step.on)
+		out.Reset()
+		cfg.Percent, cfg.Senders = step.percent, step.senders
+		svc.SetRollout(cfg)
+		if got := svc.Ordered(); got != step.ordered {
+			t.Errorf("%+v: %s", step, got)
+		}
+		if told := strings.Contains(out.String(), "the senders that are ordered were changed") && strings.Contains(out.String(), "ordered=\""+step.ordered+"\""); told != step.told || !told && out.Len() > 0 {
+			t.Errorf("%+v: %s", step, out.String())
 		}
 	}
 }

@@ -59,6 +59,12 @@ func TestPictureOfARelay(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+	for ordered, want := range map[string]string{"all senders": "ordering on, window", "0 % of senders": "ordering on for 0 % of senders, window"} {
+		s.now.Ordered = ordered
+		if line := s.lines(140, 40)[0]; !strings.Contains(line, want) {
+			t.Errorf("%s: %s", ordered, line)
+		}
+	}
 	first := func() string {
 		for i, line := range s.lines(140, 40) {
 			if strings.HasPrefix(line, "SENDER") {

@@ -113,7 +113,11 @@ func (s *board) head() []string {
 	n := s.now
 	ordering := "ordering off"
 	if n.Ordering {
-		ordering = fmt.Sprintf("ordering on, window %d ms", n.Window)
+		ordering = "ordering on"
+		if n.Ordered != "" && n.Ordered != lock.AllSenders { // older relays do not tell it
+			ordering += " for " + n.Ordered
+		}
+		ordering += fmt.Sprintf(", window %d ms", n.Window)
 	}
 	first := fmt.Sprintf("lockstep %s   chain %d   %s", n.Version, n.ChainID, ordering)
 	if n.Costs.Balance != nil {
