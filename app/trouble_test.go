@@ -439,6 +439,7 @@ func toldElsewhere() map[string][2]string {
 		"rpc_relay_hbar_rate_limit":                            {"limits_test.go", "rpc_relay_hbar_rate_limit"},
 		"lockstep_costs_missed_total":                          {"costs_test.go", "c.missed"},
 		"lockstep_operator_ok":                                 {"announce_test.go", "lockstep_operator_ok"},
+		"lockstep_ordering_settings_differ":                    {"../lock/faults_test.go", "lockstep_ordering_settings_differ"},
 		"lockstep_chain_id_ok":                                 {"announce_test.go", "lockstep_chain_id_ok"},
 		"lockstep_promises_alone_total":                        {"../internal/pending/promises_test.go", "lockstep_promises_alone_total"},
 		"lockstep_promises_taken_over_total":                   {"../e2e/fleet/promise_test.go", "lockstep_promises_taken_over_total"},

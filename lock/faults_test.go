@@ -334,18 +334,42 @@ func TestPubSubDown(t *testing.T) {
 	sharedAgain(t, server, a, b)
 }
 
-// L24: processes that order by other settings are named.
+// L24: processes that order by other settings are named, and counted for as long as they do.
 func TestOtherSettingsAreWarnedOf(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	process(t, server.Addr(), swift(), nil)
 	other := swift()
-	other.Window = envx.Millis(time.Second)
+	other.Window, other.Percent = envx.Millis(time.Second), 50
 	var out lines
-	process(t, server.Addr(), other, slog.New(slog.NewTextHandler(&out, nil)))
+	svc, _ := process(t, server.Addr(), other, slog.New(slog.NewTextHandler(&out, nil)))
 	eventually(t, "a warning", func() bool {
 		return strings.Contains(out.String(), "other settings") && strings.Contains(out.String(), "gap=0s")
 	})
+	differ := func() float64 { return series(t, svc)["lockstep_ordering_settings_differ"] }
+	eventually(t, "the other one is counted", func() bool { return differ() == 1 })
+	svc.SetEnabled(false)
+	eventually(t, "nobody is counted while ordering is off", func() bool { return differ() == 0 })
+}
+
+// Processes whose settings are the same again say so, and are not counted any more.
+func TestSettingsThatAreTheSameAgain(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	all := swift()
+	// Settings are told with each twelfth heartbeat.
+	all.HeartbeatInterval, all.HeartbeatMissed = envx.Millis(30*time.Millisecond), 20
+	half := all
+	half.Percent = 50
+	var out lines
+	one, _ := process(t, server.Addr(), all, slog.New(slog.NewTextHandler(&out, nil)))
+	two, _ := process(t, server.Addr(), half, nil)
+	eventually(t, "one counts the other", func() bool { return series(t, one)["lockstep_ordering_settings_differ"] == 1 })
+	two.SetRollout(all)
+	eventually(t, "one counts nobody", func() bool { return series(t, one)["lockstep_ordering_settings_differ"] == 0 })
+	eventually(t, "a line of its end", func() bool { return strings.Contains(out.String(), "have the same settings for it again") })
+	two.SetRollout(half)
+	eventually(t, "a second warning", func() bool { return strings.Count(out.String(), "by other settings") == 2 })
 }
 
 // Whoever is kept out of Redis from the start is told so.

@@ -69,6 +69,7 @@ func (r *remote) needed() bool {
 func (r *remote) rest() {
 	r.transit.Lock()
 	defer r.transit.Unlock()
+	r.noteDifferent(nobody(), 0)
 	if r.up.Swap(false) {
 		r.epoch.Add(1)
 		r.svc.metrics.redisUp.Set(0)
@@ -210,8 +211,8 @@ func (r *remote) echoed(n uint64) {
 	r.pushed.Store(true)
 }
 
-// advertise publishes this process's settings and warns of processes with different settings: the order does not
-// hold between them.
+// advertise publishes this process's settings, and warns of processes with different settings and counts them: the
+// order does not hold between them.
 func (r *remote) advertise(ctx context.Context) {
 	const freshness = time.Minute
 	ctx, cancel := r.deadline(ctx)
@@ -229,19 +230,43 @@ func (r *remote) advertise(ctx context.Context) {
 		return // if the trouble lasts, the next heartbeat shows it
 	}
 	var stale []string
+	differ := 0
 	for process, text := range all.Val() {
 		at, theirs, ok := parseAdvert(text)
 		if !ok || now-at > freshness.Milliseconds() {
 			stale = append(stale, process)
 			continue
 		}
-		if process != r.process && theirs != mine && r.newWarning(process, theirs) {
+		if process == r.process || theirs == mine {
+			continue
+		}
+		differ++
+		if r.newWarning(process, theirs) {
 			r.svc.log.WarnContext(ctx, "another process orders transactions by other settings: the order does not hold between the two",
 				"process", process, "theirs", theirs, "ours", mine)
 		}
 	}
+	r.noteDifferent(ctx, differ)
 	if len(stale) > 0 {
 		_ = r.client.HDel(ctx, instancesKey, stale...).Err() // another process removes them later
+	}
+}
+
+// noteDifferent shows how many processes have different settings, and logs when it is none any more.
+func (r *remote) noteDifferent(ctx context.Context, n int) {
+	if !r.svc.enabled.Load() {
+		n = 0 // this process orders nothing
+	}
+	r.mu.Lock()
+	ended := n == 0 && r.differ > 0 && r.svc.enabled.Load()
+	r.differ = n
+	r.svc.metrics.differ.Set(float64(n))
+	if ended {
+		clear(r.warned) // what differs again is told again
+	}
+	r.mu.Unlock()
+	if ended {
+		r.svc.log.InfoContext(ctx, "all processes that order transactions on this Redis have the same settings for it again")
 	}
 }
 

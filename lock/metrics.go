@@ -41,7 +41,7 @@ type metrics struct {
 	timeouts, rejoins [strategies]prometheus.Counter
 	zombies           prometheus.Counter
 	redisErrors       *prometheus.CounterVec
-	redisUp           prometheus.Gauge
+	redisUp, differ   prometheus.Gauge
 	lost, failedOpen  prometheus.Counter
 	holes, evicted    prometheus.Counter
 
@@ -89,6 +89,10 @@ func newMetrics() *metrics {
 			Name: "lockstep_lock_fail_open_total", Help: "Transactions ordered inside the process because Redis did not answer.",
 		}),
 	}
+	m.differ = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "lockstep_ordering_settings_differ",
+		Help: "Other processes on the same Redis that order transactions by different settings (which senders, window, release, hold limit): the order does not hold between them and this one. 0 while ordering is off.",
+	})
 	m.holes = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "lockstep_lane_holes_total", Help: "Times that a sender's lane began to recover, because a transaction was missing.",
 	})
@@ -107,7 +111,7 @@ func newMetrics() *metrics {
 	}
 	m.collectors = []prometheus.Collector{
 		wait, hold, waiting, active, acquisitions, timeouts, rejoins,
-		m.zombies, m.redisErrors, m.redisUp, m.lost, m.failedOpen, m.holes, m.evicted,
+		m.zombies, m.redisErrors, m.redisUp, m.differ, m.lost, m.failedOpen, m.holes, m.evicted,
 	}
 	return m
 }

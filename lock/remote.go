@@ -64,6 +64,7 @@ type remote struct {
 	echoes  [64]time.Duration
 	echo    uint64
 	warned  map[string]string // settings of others that were warned of
+	differ  int               // processes with different settings, when that was looked at last
 	beaten  chan struct{}     // closed when the next heartbeat has a result; nil: nobody waits for that
 }
 

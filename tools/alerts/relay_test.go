@@ -65,6 +65,10 @@ var relayCases = map[string]try{
 		fires: []string{"load 1m\n lockstep_lane_evicted_total{" + relay + "} 0x30 1x30"},
 		quiet: []string{"load 1m\n lockstep_lane_evicted_total{" + relay + "} 9x60"},
 	},
+	"RelaySettingsDiffer": {
+		fires: []string{"load 1m\n lockstep_ordering_settings_differ{" + relay + "} 0x10 1x50", "load 1m\n lockstep_ordering_settings_differ{" + relay + "} 2x10 1x50"},
+		quiet: []string{"load 1m\n lockstep_ordering_settings_differ{" + relay + "} 0x10 1x8 0x42"},
+	},
 	"RelayLockLost": {
 		fires: []string{"load 1m\n lockstep_lock_lost_total{" + relay + "} 0x30 1x30"},
 		quiet: []string{"load 1m\n lockstep_lock_lost_total{" + relay + "} 9x60"},
