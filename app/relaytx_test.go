@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +54,21 @@ func TestRelayMethods(t *testing.T) {
 	w := newWorld(t)
 	through := w.relay(t)
 	relay := w.relay(t, "RPC_HTTP_API=eth,net,web3,relay", "TXM_URL="+runManager(t, w.account(t), through.url))
+	for i, want := range [][]string{{"relay_cancel", "relay_getStatus", "relay_sendTransaction"}, nil} {
+		var document struct{ Methods []struct{ Name string } }
+		if got := []func(string, ...any) answer{relay.call, through.call}[i]("rpc.discover"); json.Unmarshal(got.Result, &document) != nil || len(document.Methods) == 0 {
+			t.Fatalf("%+v", got)
+		}
+		var described []string
+		for _, m := range document.Methods {
+			if strings.HasPrefix(m.Name, "relay_") {
+				described = append(described, m.Name)
+			}
+		}
+		if !slices.Equal(described, want) {
+			t.Errorf("rpc.discover has %q, want %q", described, want)
+		}
+	}
 	intent := map[string]any{"chainId": 298, "to": "0x05FbA803Be258049A27B820088bab1cAD2058871", "value": "10000000000", "idempotencyKey": "k"}
 	var sent, again, status struct{ ID, Status string }
 	if got := relay.call("relay_sendTransaction", intent); got.Error != nil || json.Unmarshal(got.Result, &sent) != nil || sent.ID == "" {

@@ -100,7 +100,7 @@ func (a *App) wire() (err error) {
 	api, err := ethapi.New(cfg.API, ethapi.Deps{
 		ChainID: uint64(cfg.Server.ChainID), Version: a.version, Profile: cfg.RPC.Profile, Mirror: a.mirror,
 		Operator: a.operator(), MaxCallGas: cfg.Precheck.MaxGasLimit, Filters: a.filters(), Log: a.log,
-		Processors: processors, Pool: a.pool, PoolAPI: cfg.Pool.API, Trace: a.trace, NoAdmin: cfg.Server.DisableAdmin, Settings: a.settings,
+		Processors: processors, Pool: a.pool, PoolAPI: cfg.Pool.API, Trace: a.trace, NoAdmin: cfg.Server.DisableAdmin, Manager: cfg.Server.ManagerURL != "", Settings: a.settings,
 		HTTPAPIs: cfg.RPC.HTTP.APIs, WebSocketAPIs: cfg.RPC.WebSocket.APIs,
 	})
 	if err != nil {

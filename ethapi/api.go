@@ -104,6 +104,7 @@ type Deps struct {
 	PoolAPI bool       // offer the txpool methods, if the Pool is on
 	Trace   Lifecycles // nil: lifecycle.Disabled
 	NoAdmin bool       // offer no admin methods
+	Manager bool       // relay_*, which are served beside these, are there: for the document and rpc_modules
 	// Settings is what admin_config shows, without secrets; nil: nothing.
 	Settings func(context.Context) any
 	// Operator is the sender of simulated calls that send value without naming a sender; nil: none.
@@ -162,7 +163,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if deps.Filters == nil {
 		deps.Filters = LocalFilters(cfg)
 	}
-	document, err := OpenRPC(deps.Version, deps.Profile)
+	document, err := OpenRPC(deps.Version, deps.Profile, deps.Manager)
 	if err != nil {
 		return nil, fmt.Errorf("ethapi: OpenRPC document: %w", err)
 	}

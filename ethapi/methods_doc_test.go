@@ -17,7 +17,7 @@ const (
 // The table of docs/METHODS.md lists every method that the document describes, which
 // is every one that there is.
 func TestMethodsDocument(t *testing.T) {
-	d, _ := readDocument(t, newRelay(t, newMirrorNode(t)))
+	d, _ := readDocument(t, newRelay(t, newMirrorNode(t), managed))
 	want := methodsStart
 	for _, m := range d.Methods {
 		var params []string

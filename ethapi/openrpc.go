@@ -15,21 +15,41 @@ import (
 //go:embed openrpc.json
 var openRPC string
 
+//go:embed openrpc_manager.json
+var openRPCManager []byte
+
 // OpenRPC returns the OpenRPC document that describes the methods in a profile, for a version of this relay. It
-// describes all of them, even those that the settings switch off.
-func OpenRPC(version string, profile rpc.Profile) (json.RawMessage, error) {
+// describes all of them, even those that the settings switch off. Those that a transaction manager answers (relay_*) are
+// there if there is one.
+func OpenRPC(version string, profile rpc.Profile, manager bool) (json.RawMessage, error) {
 	block, party := "false", "Address"
 	if profile == rpc.ProfileHiero { // it requires the block, and has checksums in the pool
 		block, party = "true", "AnyAddress"
 	}
+	var of struct{ Methods, Errors, Schemas json.RawMessage }
+	if err := json.Unmarshal(openRPCManager, &of); err != nil {
+		return nil, err
+	}
+	if !manager {
+		of.Methods, of.Errors, of.Schemas = nil, nil, nil
+	}
 	text := strings.NewReplacer(
 		`"@version@"`, string(quoted(version)), `"@block@"`, block, "@party@", party,
+		`"@managerMethods@",`, members(of.Methods), `"@managerErrors@": {},`, members(of.Errors), `"@managerSchemas@": {},`, members(of.Schemas),
 	).Replace(openRPC)
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, []byte(text)); err != nil {
 		return nil, err
 	}
 	return compact.Bytes(), nil
+}
+
+// members is what is in a list or an object, to be followed by others; "" for nil.
+func members(list json.RawMessage) string {
+	if list == nil {
+		return ""
+	}
+	return string(list[1:len(list)-1]) + ","
 }
 
 // ServeOpenRPC serves the document over HTTP, as rpc.discover returns it.
@@ -73,6 +93,10 @@ func (a *API) modules(ctx context.Context, _ *rpc.Params) (any, error) {
 			}
 		case "txpool":
 			if a.offersPool() {
+				modules[name] = version
+			}
+		case "relay":
+			if a.deps.Manager {
 				modules[name] = version
 			}
 		case "admin":

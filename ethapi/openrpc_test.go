@@ -94,11 +94,14 @@ func matchesTable(t *testing.T, r *relay) {
 	}
 }
 
+// managed says that a transaction manager answers relay_*.
+func managed(s *settings) { s.deps.Manager = true }
+
 var reference = regexp.MustCompile(`"\$ref":"#/components/(schemas|errors)/([A-Za-z]+)"`)
 
 // Every reference leads somewhere, and nothing is there for no one.
 func TestOpenRPCReferences(t *testing.T) {
-	d, raw := readDocument(t, newRelay(t, newMirrorNode(t)))
+	d, raw := readDocument(t, newRelay(t, newMirrorNode(t), managed))
 	used := make(map[string]bool)
 	for _, m := range reference.FindAllStringSubmatch(raw, -1) {
 		used[m[1]+"/"+m[2]] = true
@@ -119,7 +122,7 @@ func TestOpenRPCReferences(t *testing.T) {
 }
 
 func TestServeOpenRPC(t *testing.T) {
-	r := newRelay(t, newMirrorNode(t))
+	r := newRelay(t, newMirrorNode(t), managed)
 	_, want := readDocument(t, r)
 	server := httptest.NewServer(http.HandlerFunc(r.api.ServeOpenRPC))
 	defer server.Close()
@@ -152,6 +155,8 @@ func TestModules(t *testing.T) {
 	for want, r := range map[string]*relay{
 		`{"eth":"1.0","net":"1.0","rpc":"1.0"}`:      newRelay(t, node, apis("eth", "net", "debug", "txpool")),
 		`{"admin":"1.0","rpc":"1.0","txpool":"1.0"}`: pooled,
+		`{"relay":"1.0","rpc":"1.0"}`:                newRelay(t, node, apis("relay"), managed),
+		`{"net":"1.0","rpc":"1.0"}`:                  newRelay(t, node, apis("net", "relay")),
 		`{"debug":"1.0","rpc":"1.0"}`:                newRelay(t, node, apis("debug", "trace"), debugging),
 		`{"rpc":"1.0","web3":"1.0"}`:                 newRelay(t, node, apis("web3"), hiero),
 	} {
