@@ -133,6 +133,14 @@ func measures() []measure {
 			return float64(count(r.Chain))
 		}
 	}
+	refused := func(count func(*Chain) int) func(RunReport) float64 {
+		return func(r RunReport) float64 {
+			if r.Chain == nil || !r.Chain.tells(count(r.Chain)) {
+				return math.NaN()
+			}
+			return float64(count(r.Chain))
+		}
+	}
 	return []measure{
 		{"offered rate", "tx/s", "", func(r RunReport) float64 { return r.OfferedTPS }},
 		{"answered rate", "tx/s", "higher", func(r RunReport) float64 { return r.AnsweredTPS }},
@@ -148,9 +156,9 @@ func measures() []measure {
 		{"unanswered", "tx", "", func(r RunReport) float64 { return float64(r.Unanswered) }},
 		{"executed", "tx", "higher", chain(func(c *Chain) int { return c.Executed })},
 		{"executed, unconfirmed", "tx", "", chain(func(c *Chain) int { return c.ExecutedUnconfirmed })},
-		{"out of order", "tx", "", chain(func(c *Chain) int { return c.OutOfOrder })},
+		{"out of order", "tx", "", refused(func(c *Chain) int { return c.OutOfOrder })},
 		{"wrong nonce", "tx", "", chain(func(c *Chain) int { return c.WrongNonce })},
-		{"wrong nonce at consensus", "", "", chain(func(c *Chain) int { return c.WrongNonceAtConsensus })},
+		{"wrong nonce at consensus", "", "", refused(func(c *Chain) int { return c.WrongNonceAtConsensus })},
 		{"lost", "tx", "", chain(func(c *Chain) int { return c.Lost })},
 		{"duplicated", "", "", chain(func(c *Chain) int { return c.Duplicated })},
 	}

@@ -214,6 +214,53 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// What only a log of consensus tells in full is not shown as 0 without one.
+func TestUnknownIsNotZero(t *testing.T) {
+	for name, c := range map[string]struct {
+		chain Chain
+		text  []string // rows, with one space for the gap
+		json  []string
+	}{
+		"from receipts": {
+			Chain{OrderFrom: fromReceipts}, []string{"out of order, tx – – –", "wrong nonce at consensus – – –", "lost, tx 0 0 0"},
+			[]string{`"out_of_order": null`, `"wrong_nonce_at_consensus": null`, `"lost": 0`},
+		},
+		"from receipts of refused ones": {
+			Chain{OrderFrom: fromReceipts, OutOfOrder: 2, WrongNonceAtConsensus: 3}, []string{"out of order, tx 2 2 2", "wrong nonce at consensus 3 3 3"},
+			[]string{`"out_of_order": 2`, `"wrong_nonce_at_consensus": 3`},
+		},
+		"from a log": {
+			Chain{OrderFrom: fromLog}, []string{"out of order, tx 0 0 0", "wrong nonce at consensus 0 0 0"},
+			[]string{`"out_of_order": 0`, `"wrong_nonce_at_consensus": 0`},
+		},
+	} {
+		run := runWith(1, time.Millisecond, false)
+		run.Chain = &c.chain
+		partial := run
+		partial.Partial = true
+		runs := []RunReport{run, partial}
+		r := Report{Targets: []TargetReport{{Name: "relay", Runs: runs, Summary: summarise(runs)}}}
+		for asJSON, wants := range map[bool][]string{false: c.text, true: c.json} {
+			var out strings.Builder
+			if err := r.Write(&out, asJSON); err != nil {
+				t.Fatal(err)
+			}
+			text := out.String()
+			if !asJSON {
+				text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' }), " ")
+			}
+			for _, want := range wants {
+				if !strings.Contains(text, want) {
+					t.Errorf("%s: no %q in:\n%s", name, want, out.String())
+				}
+			}
+			if dash := strings.Contains(text, "PARTIAL: 0 executed, – out of order"); !asJSON && dash != (name == "from receipts") {
+				t.Errorf("%s: the partial run:\n%s", name, text)
+			}
+		}
+	}
+}
+
 func TestTextOfReport(t *testing.T) {
 	run := runWith(18.4, 38*time.Millisecond, false)
 	run.Planned, run.Sent, run.Accepted, run.Refused = 100, 100, 99, 1

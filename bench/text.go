@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -53,8 +55,16 @@ func (t TargetReport) text(out *strings.Builder) {
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(t.Summary) > 0 {
 		row(tw, "  over %d runs\tmedian\tmin\tmax\n", len(completed(t.Runs)))
-		for _, f := range t.Summary {
-			row(tw, "  %s\t%s\t%s\t%s\n", label(f.Name, f.Unit), number(f.Median), number(f.Min), number(f.Max))
+		chainKnown := slices.ContainsFunc(completed(t.Runs), func(r RunReport) bool { return r.Chain != nil })
+		for _, m := range measures() {
+			i := slices.IndexFunc(t.Summary, func(f Figure) bool { return f.Name == m.name })
+			switch {
+			case i >= 0:
+				f := t.Summary[i]
+				row(tw, "  %s\t%s\t%s\t%s\n", label(f.Name, f.Unit), number(f.Median), number(f.Min), number(f.Max))
+			case chainKnown: // the chain could be asked, and does not tell this
+				row(tw, "  %s\t–\t–\t–\n", label(m.name, m.unit))
+			}
 		}
 	}
 	_ = tw.Flush()
@@ -87,8 +97,12 @@ func (r RunReport) text(out *strings.Builder, number int) {
 		fmt.Fprintf(out, "  run %d PARTIAL: %d of %d sent, %d accepted, %d refused, %d unanswered\n",
 			number, r.Sent, r.Planned, r.Accepted, r.Refused, r.Unanswered)
 		if c := r.Chain; c != nil {
-			fmt.Fprintf(out, "  run %d PARTIAL: %d executed, %d out of order, %d wrong nonce, %d lost, %d duplicated\n",
-				number, c.Executed, c.OutOfOrder, c.WrongNonce, c.Lost, c.Duplicated)
+			outOfOrder := "–"
+			if c.tells(c.OutOfOrder) {
+				outOfOrder = strconv.Itoa(c.OutOfOrder)
+			}
+			fmt.Fprintf(out, "  run %d PARTIAL: %d executed, %s out of order, %d wrong nonce, %d lost, %d duplicated\n",
+				number, c.Executed, outOfOrder, c.WrongNonce, c.Lost, c.Duplicated)
 		}
 	}
 	for _, e := range r.Errors {

@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -23,13 +24,15 @@ type Chain struct {
 	// NonceAdvance is by how much the nonces of all senders grew. It differs from
 	// Executed if the target lies about one of them, or shows it late.
 	NonceAdvance int `json:"nonce_advance"`
-	// OutOfOrder transactions reached the chain after a higher nonce of their sender.
+	// OutOfOrder transactions reached the chain after a higher nonce of their sender. What is executed is always in the
+	// order of nonces, so without a consensus log only receipts of refused transactions show any: 0 is then not known,
+	// and null in JSON.
 	OutOfOrder int `json:"out_of_order"`
 	// WrongNonce transactions were refused because of their nonce, by the target or by
 	// consensus.
 	WrongNonce int `json:"wrong_nonce"`
 	// WrongNonceAtConsensus is how often consensus refused one for its nonce; each has
-	// cost a fee.
+	// cost a fee. Without a consensus log 0 is not known, as above.
 	WrongNonceAtConsensus int `json:"wrong_nonce_at_consensus"`
 	// Lost transactions were answered with their hash and not executed.
 	Lost int `json:"lost"`
@@ -42,6 +45,31 @@ type Chain struct {
 	Settled float64 `json:"settled_s"`
 	// Notes say what could not be found out.
 	Notes []string `json:"notes,omitempty"`
+}
+
+const (
+	fromLog      = "consensus log"
+	fromReceipts = "receipts"
+)
+
+// tells says whether a count of what consensus refused is known: receipts show only some, if any.
+func (c *Chain) tells(count int) bool { return count > 0 || c.OrderFrom != fromReceipts }
+
+// MarshalJSON writes null for what is not known.
+func (c Chain) MarshalJSON() ([]byte, error) {
+	type plain Chain
+	out := struct {
+		plain
+		OutOfOrder            *int `json:"out_of_order"`
+		WrongNonceAtConsensus *int `json:"wrong_nonce_at_consensus"`
+	}{plain: plain(c)}
+	if c.tells(c.OutOfOrder) {
+		out.OutOfOrder = &c.OutOfOrder
+	}
+	if c.tells(c.WrongNonceAtConsensus) {
+		out.WrongNonceAtConsensus = &c.WrongNonceAtConsensus
+	}
+	return json.Marshal(out)
 }
 
 // verifier finds out what became of the transactions of one run.
@@ -195,10 +223,10 @@ func (v *verifier) executed(i int) bool {
 // order puts the transactions into the order of the chain.
 func (v *verifier) order(ctx context.Context, chain *Chain) ([]sighting, error) {
 	if v.log != nil {
-		chain.OrderFrom = "consensus log"
+		chain.OrderFrom = fromLog
 		return v.orderFromLog(ctx, chain)
 	}
-	chain.OrderFrom = "receipts"
+	chain.OrderFrom = fromReceipts
 	return v.orderFromBlocks(ctx, chain)
 }
 
