@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/pprof"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -59,25 +61,39 @@ const maxBody = 1 << 20
 func New(deps Deps) *Console {
 	c := &Console{deps: deps, mux: http.NewServeMux()}
 	c.streams = newStreams(c.state)
-	c.mux.HandleFunc("GET /locks", c.listLocks)
-	c.mux.HandleFunc("POST /locks/{sender}/release", c.releaseLock)
-	c.mux.HandleFunc("GET /ordering", c.showOrdering)
-	c.mux.HandleFunc("PUT /ordering", c.switchOrdering)
-	c.mux.HandleFunc("POST /reload", c.reload)
-	c.mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	c.mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	c.mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	c.mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	c.mux.HandleFunc("GET "+page.AboutPath, c.about)
-	c.mux.Handle("GET /ui/events", c.streams)
-	c.mux.Handle("POST /ui/rpc", c.rpc())
-	c.mux.HandleFunc("GET /ui/records/{hash}", c.record)
-	c.mux.HandleFunc("POST /ui/decode", c.decode)
-	if deps.Mirror != nil {
-		c.mux.Handle("GET /ui/mirror/", mirrorOf(deps.Mirror))
+	for pattern, handler := range c.routes() {
+		c.mux.Handle(pattern, handler)
 	}
 	return c
 }
+
+// routes are the requests that the console answers, besides those for the files of its page, as patterns of
+// http.ServeMux.
+func (c *Console) routes() map[string]http.Handler {
+	routes := map[string]http.Handler{
+		"GET /locks":                   http.HandlerFunc(c.listLocks),
+		"POST /locks/{sender}/release": http.HandlerFunc(c.releaseLock),
+		"GET /ordering":                http.HandlerFunc(c.showOrdering),
+		"PUT /ordering":                http.HandlerFunc(c.switchOrdering),
+		"POST /reload":                 http.HandlerFunc(c.reload),
+		"GET /debug/pprof/":            http.HandlerFunc(pprof.Index),
+		"GET /debug/pprof/profile":     http.HandlerFunc(pprof.Profile),
+		"GET /debug/pprof/symbol":      http.HandlerFunc(pprof.Symbol),
+		"GET /debug/pprof/trace":       http.HandlerFunc(pprof.Trace),
+		"GET " + page.AboutPath:        http.HandlerFunc(c.about),
+		"GET /ui/events":               c.streams,
+		"POST /ui/rpc":                 c.rpc(),
+		"GET /ui/records/{hash}":       http.HandlerFunc(c.record),
+		"POST /ui/decode":              http.HandlerFunc(c.decode),
+	}
+	if c.deps.Mirror != nil {
+		routes["GET /ui/mirror/"] = mirrorOf(c.deps.Mirror)
+	}
+	return routes
+}
+
+// Requests lists what the console answers, such as "GET /locks", besides the files of its page.
+func (c *Console) Requests() []string { return slices.Sorted(maps.Keys(c.routes())) }
 
 // ServeHTTP implements http.Handler.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
