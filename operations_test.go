@@ -206,6 +206,29 @@ func TestRunbookHasEveryAlert(t *testing.T) {
 	}
 }
 
+// What the runbook says to write with systemctl edit is a part of a unit: systemd ignores a line without a section. The
+// variable is one that the unit uses.
+func TestRunbookEditsTheUnit(t *testing.T) {
+	text, err := os.ReadFile("docs/RUNBOOK.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit, err := os.ReadFile("packaging/lockstep.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipes := strings.Split(string(text), "systemctl edit lockstep`")[1:]
+	if len(recipes) == 0 {
+		t.Fatal("no recipe")
+	}
+	for _, recipe := range recipes {
+		m := regexp.MustCompile("(?s)^[^`]*`systemctl restart lockstep`:\\s+```ini\\s+\\[Service\\]\\s+Environment=(\\w+)=\\w+\\s+```").FindStringSubmatch(recipe)
+		if m == nil || !strings.Contains(string(unit), "$"+m[1]) {
+			t.Errorf("not a part of a unit: %.200s", recipe)
+		}
+	}
+}
+
 // Documents for operators name settings that exist.
 func TestOperatorsDocumentsKnowTheSettings(t *testing.T) {
 	settings, err := os.ReadFile("docs/CONFIG.md")
