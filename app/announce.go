@@ -137,31 +137,36 @@ func (a *App) describeRedis(ctx context.Context) string {
 	if a.redis == nil {
 		return "off"
 	}
+	text, err := pinged(ctx, a.redis, a.cfg.Redis.URL)
 	separate := a.cfg.Redis.LockURL != ""
-	holds := "locks and limits hold"
-	if separate {
-		holds = "limits hold"
-	}
-	text := a.pinged(ctx, a.redis, a.cfg.Redis.URL, "Redis does not answer: "+holds+" in this relay alone until it does")
 	switch {
-	case separate && a.locks.On():
-		text += "; of the locks: " + a.pinged(ctx, a.lockRedis, a.cfg.Redis.LockURL, "the Redis of the locks (LOCK_REDIS_URL) does not answer: the order holds in this relay alone until it does")
-	case separate:
-		text += "; of the locks: " + redisHost(a.cfg.Redis.LockURL) + " (not used: ordering is off)"
+	case err != nil && separate:
+		a.log.Warn("Redis does not answer: limits hold in this relay alone until it does", "redis", redisHost(a.cfg.Redis.URL), "error", err)
+	case err != nil:
+		a.log.Warn("Redis does not answer: locks and limits hold in this relay alone until it does", "redis", redisHost(a.cfg.Redis.URL), "error", err)
 	}
-	return text
+	if !separate {
+		return text
+	}
+	host := redisHost(a.cfg.Redis.LockURL)
+	if !a.locks.On() {
+		return text + "; of the locks: " + host + " (not used: ordering is off)"
+	}
+	ofLocks, err := pinged(ctx, a.lockRedis, a.cfg.Redis.LockURL)
+	if err != nil {
+		a.log.Warn("the Redis of the locks (LOCK_REDIS_URL) does not answer: the order holds in this relay alone until it does", "redis", host, "error", err)
+	}
+	return text + "; of the locks: " + ofLocks
 }
 
-// pinged names the server of a Redis and says whether it answers; the warning is logged if it does not.
-func (a *App) pinged(ctx context.Context, client redis.UniversalClient, url secret.String, warning string) string {
+// pinged names the server of a Redis, and says whether it answers.
+func pinged(ctx context.Context, client redis.UniversalClient, url secret.String) (text string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
-	host := redisHost(url)
-	if err := client.Ping(ctx).Err(); err != nil {
-		a.log.Warn(warning, "redis", host, "error", err)
-		return host + " (does not answer)"
+	if err = client.Ping(ctx).Err(); err != nil {
+		return redisHost(url) + " (does not answer)", err
 	}
-	return host
+	return redisHost(url), nil
 }
 
 func (a *App) describeMirror(ctx context.Context) string {

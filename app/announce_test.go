@@ -9,6 +9,7 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
+	"lockstep/internal/redistest"
 )
 
 // The banner tells in one line what the relay is, and what it found is true.
@@ -18,6 +19,7 @@ func TestAnnounce(t *testing.T) {
 		"another id", "another key", "a mirror node that does not know the operator", "a node that does not know the operator", "another id, and no mirror node",
 	}
 	untold, mirrorless := []string{"read only", "only a node knows"}, []string{"only a node knows", "another id, and no mirror node"}
+	redis := []string{"REDIS_ENABLED=true", "REDIS_URL=" + redistest.Start(t).URL()}
 	for name, test := range map[string]struct {
 		settings []string
 		line     []string // parts of the banner
@@ -35,7 +37,8 @@ func TestAnnounce(t *testing.T) {
 		},
 		"ordering for one": {
 			[]string{"ENABLE_NONCE_ORDERING=true", "NONCE_GAP_HOLD_MS=0", "NONCE_ORDERING_SENDERS=0x05FbA803Be258049A27B820088bab1cAD2058871"},
-			[]string{"ordering=\"on for 1 listed sender\""}, nil, "",
+			[]string{"ordering=\"on for 1 listed sender\""},
+			nil, "",
 		},
 		"another chain":      {[]string{"CHAIN_ID=296"}, []string{"0x128 (wrong: the network has 0x12a)"}, []string{"CHAIN_ID is not that of the network"}, ""},
 		"another id":         {[]string{"OPERATOR_ID_MAIN=0.0.424242"}, []string{"there is no such account"}, []string{"OPERATOR_ID_MAIN is no account"}, ""},
@@ -44,6 +47,15 @@ func TestAnnounce(t *testing.T) {
 		"read only":          {[]string{"READ_ONLY=true", "OPERATOR_ID_MAIN=", "OPERATOR_KEY_MAIN="}, []string{"operator=\"none: read only\"", "sending"}, nil, ""},
 		"a misspelt setting": {[]string{"ENABLE_NONCE_ORDERNG=true"}, []string{"ordering=off"}, []string{"name=ENABLE_NONCE_ORDERNG setting=ENABLE_NONCE_ORDERING"}, ""},
 		"Redis that is away": {[]string{"REDIS_ENABLED=true", "REDIS_URL=redis://:secret@127.0.0.1:1"}, []string{"127.0.0.1:1 (does not answer)"}, []string{"Redis does not answer"}, ""},
+		"a Redis of the locks that is away": {
+			append([]string{"LOCK_REDIS_URL=redis://:secret@127.0.0.1:1", "ENABLE_NONCE_ORDERING=true"}, redis...),
+			[]string{"; of the locks: single 127.0.0.1:1 (does not answer)"},
+			[]string{"the Redis of the locks (LOCK_REDIS_URL) does not answer"},
+			"",
+		},
+		"a Redis of the locks that is not used": {
+			append([]string{"LOCK_REDIS_URL=redis://:secret@127.0.0.1:1"}, redis...), []string{"; of the locks: single 127.0.0.1:1 (not used: ordering is off)"}, nil, "",
+		},
 		"nodes that do not answer": {
 			nil,
 			[]string{"operator=\"0.0.2 (", " ℏ; not checked at a node: ", "chain=0x12a ", "(block 0)"},

@@ -222,15 +222,18 @@ func TestUnknownIsNotZero(t *testing.T) {
 		json  []string
 	}{
 		"from receipts": {
-			Chain{OrderFrom: fromReceipts}, []string{"out of order, tx – – –", "wrong nonce at consensus – – –", "lost, tx 0 0 0"},
+			Chain{OrderFrom: fromReceipts},
+			[]string{"out of order, tx – – –", "wrong nonce at consensus – – –", "lost, tx 0 0 0"},
 			[]string{`"out_of_order": null`, `"wrong_nonce_at_consensus": null`, `"lost": 0`},
 		},
 		"from receipts of refused ones": {
-			Chain{OrderFrom: fromReceipts, OutOfOrder: 2, WrongNonceAtConsensus: 3}, []string{"out of order, tx 2 2 2", "wrong nonce at consensus 3 3 3"},
+			Chain{OrderFrom: fromReceipts, OutOfOrder: 2, WrongNonceAtConsensus: 3},
+			[]string{"out of order, tx 2 2 2", "wrong nonce at consensus 3 3 3"},
 			[]string{`"out_of_order": 2`, `"wrong_nonce_at_consensus": 3`},
 		},
 		"from a log": {
-			Chain{OrderFrom: fromLog}, []string{"out of order, tx 0 0 0", "wrong nonce at consensus 0 0 0"},
+			Chain{OrderFrom: fromLog},
+			[]string{"out of order, tx 0 0 0", "wrong nonce at consensus 0 0 0"},
 			[]string{`"out_of_order": 0`, `"wrong_nonce_at_consensus": 0`},
 		},
 	} {
