@@ -92,7 +92,7 @@ function lanesView() {
       }, `end ${l.sender}`) : '',
     ]);
     place.replaceChildren(
-      facts([['Order', state.ordering ? h('span', { class: state.ordered === '0 % of senders' ? 'bad' : 'good' }, `kept for ${state.ordered}`) : h('span', { class: 'bad' }, 'not kept')], ['Window for a missing nonce', `${state.window} ms`]]),
+      facts([['Order', state.ordering ? h('span', { class: state.ordered === '0 % of senders' ? 'bad' : 'good' }, state.ordered === 'all senders' ? 'kept' : `kept for ${state.ordered}`) : h('span', { class: 'bad' }, 'not kept')], ['Window for a missing nonce', `${state.window} ms`]]),
       h('p', {}, button(state.ordering ? 'Stop keeping the order' : 'Keep the order', async () => {
         if (state.ordering && !confirm('Without the order, a burst of one sender fails in part. Stop keeping it?')) return;
         await ask('../ordering', { method: 'PUT', body: JSON.stringify({ enabled: !state.ordering }) });
