@@ -259,6 +259,7 @@ func TestMetrics(t *testing.T) {
 			"lockstep_lock_lost_total":                                        1,
 			"lockstep_lanes state=busy":                                       1,
 			"lockstep_lanes state=idle":                                       0,
+			"lockstep_ordering_settings_differ":                               0,
 			"lockstep_ordering_enabled":                                       1,
 			"lockstep_ordering_window_seconds":                                0,
 		}
