@@ -14,7 +14,6 @@ import (
 	"lockstep/internal/redisx"
 	"lockstep/internal/secret"
 	"lockstep/lock"
-	"lockstep/mirror"
 )
 
 // announceTimeout bounds each look at an upstream when the relay starts. Tests prolong it.
