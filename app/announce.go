@@ -63,9 +63,15 @@ func (a *App) describeChain(ctx context.Context) string {
 func (a *App) describeOperator(ctx context.Context) string {
 	f, ok := operator.Look(ctx, a.consensus, a.mirror, announceTimeout)
 	if !ok {
+		a.operatorRight.Store(true)
 		return "none: read only"
 	}
 	a.noteOperator(f)
+	return a.tellOfOperator(f)
+}
+
+// tellOfOperator logs what is wrong with the operator, and describes it.
+func (a *App) tellOfOperator(f operator.Finding) string {
 	id := f.ID.String()
 	switch {
 	case f.UnknownToNode() && f.MirrorErr == nil, f.UnknownToMirror() && f.NodeErr == nil:
@@ -92,9 +98,27 @@ func (a *App) describeOperator(ctx context.Context) string {
 	return fmt.Sprintf("%s (%s)", id, operatorFindings(f))
 }
 
+// operatorAgain looks at the operator once more. What has become wrong, or right, is logged.
+func (a *App) operatorAgain(ctx context.Context) {
+	f, ok := operator.Look(ctx, a.consensus, a.mirror, announceTimeout)
+	if !ok {
+		return
+	}
+	wasWrong := a.operatorWrong
+	a.noteOperator(f)
+	switch fits, known := f.Fits(); {
+	case known && !fits && !wasWrong:
+		_ = a.tellOfOperator(f) // the banner is written already
+	case fits:
+		a.log.Info("the operator exists and has the key of the settings", "operator", f.ID.String())
+	}
+}
+
 // noteOperator sets the metric of the operator to what was found. Nothing is said of what is not known.
 func (a *App) noteOperator(f operator.Finding) {
 	fits, known := f.Fits()
+	a.operatorRight.Store(fits)
+	a.operatorWrong = known && !fits || !known && a.operatorWrong
 	switch {
 	case fits:
 		a.operatorFits.WithLabelValues().Set(1)

@@ -11,8 +11,8 @@ import (
 	"lockstep/mirror"
 )
 
-// chainAgain is how long the relay waits before it compares the chain id again, until it is right. Tests shorten it.
-var chainAgain = time.Minute
+// checkAgain is how long the relay waits before it compares CHAIN_ID and the operator with the network again. Tests shorten it.
+var checkAgain = time.Minute
 
 // chainComparison is what comparing CHAIN_ID with the network has shown.
 type chainComparison struct {
@@ -71,18 +71,23 @@ func (a *App) compareChain(ctx context.Context) (network *big.Int, fits bool, er
 	return network, fits, nil
 }
 
-// WatchChain compares CHAIN_ID with the network now and then, until the two are the same or ctx ends: a mirror node
-// that told nothing to Announce may do so later, and one of another network may be replaced.
-func (a *App) WatchChain(ctx context.Context) {
-	ticker := time.NewTicker(chainAgain)
+// CheckAgain compares CHAIN_ID and the operator with the network now and then, after Announce, until both are right or ctx
+// ends: a mirror node that told nothing to Announce may do so later, and one of another network may be replaced.
+func (a *App) CheckAgain(ctx context.Context) {
+	ticker := time.NewTicker(checkAgain)
 	defer ticker.Stop()
-	for !a.chainIsRight() {
+	for !a.chainIsRight() || !a.operatorRight.Load() {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
-		_, _, _ = a.compareChain(ctx) // without an answer it is asked again
+		if !a.chainIsRight() {
+			_, _, _ = a.compareChain(ctx) // without an answer it is asked again
+		}
+		if !a.operatorRight.Load() {
+			a.operatorAgain(ctx)
+		}
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A mirror node that tells the chain id only after the start, and first that of another network, is believed each time:
+// A mirror node that tells the chain id and the operator's key only after the start, and first the chain id of another network, is believed each time:
 // readiness, the metric and the log say what is. The setting decides whether the relay is ready meanwhile.
 func TestAWrongChainIDIsShown(t *testing.T) {
 	w := newWorld(t)
@@ -23,10 +23,10 @@ func TestAWrongChainIDIsShown(t *testing.T) {
 	through := httputil.NewSingleHostReverseProxy(target)
 	mirror := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch has := chain.Load(); {
+		case has == 0 && (r.URL.Path == "/api/v1/contracts/call" || strings.HasPrefix(r.URL.Path, "/api/v1/accounts/")):
+			rw.WriteHeader(http.StatusNotImplemented)
 		case has < 0 || r.URL.Path != "/api/v1/contracts/call":
 			through.ServeHTTP(rw, r)
-		case has == 0:
-			rw.WriteHeader(http.StatusNotImplemented)
 		default:
 			_, _ = fmt.Fprintf(rw, `{"result":"0x%064x"}`, has)
 		}
@@ -39,14 +39,16 @@ func TestAWrongChainIDIsShown(t *testing.T) {
 		chain.Store(0)
 		r := w.relay(t, "MIRROR_NODE_URL="+mirror.URL, "READINESS_FAILS_WITHOUT="+setting)
 		r.app.Announce(t.Context())
-		if _, told := r.scrape()["lockstep_chain_id_ok"]; told {
-			t.Error("a metric of what nobody has told")
+		for _, name := range []string{"lockstep_chain_id_ok", "lockstep_operator_ok"} {
+			if _, told := r.scrape()[name]; told {
+				t.Errorf("%s tells what nobody has told", name)
+			}
 		}
 		r.becomes("OK")
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			r.app.WatchChain(t.Context())
+			r.app.CheckAgain(t.Context())
 		}()
 		chain.Store(0x127)
 		got := r.becomes(expect.status, "chain")
@@ -60,8 +62,10 @@ func TestAWrongChainIDIsShown(t *testing.T) {
 		chain.Store(-1)
 		<-ended
 		r.becomes("OK")
-		if n := r.scrape()["lockstep_chain_id_ok"]; n != 1 {
-			t.Errorf("lockstep_chain_id_ok: %v", n)
+		for _, name := range []string{"lockstep_chain_id_ok", "lockstep_operator_ok"} {
+			if n, told := r.scrape()[name]; n != 1 || !told {
+				t.Errorf("%s: %v", name, n)
+			}
 		}
 		if wrong, right := r.log.with("CHAIN_ID is not that"), r.log.with("CHAIN_ID is that of the network now"); len(wrong) != 1 || len(right) != 1 {
 			t.Errorf("%q, then %q", wrong, right)

@@ -12,7 +12,7 @@ import (
 func init() {
 	announceTimeout, readyTimeout, versionTimeout = time.Minute, time.Minute, time.Minute
 	balanceTimeout, costTimeout = time.Minute, time.Minute
-	chainAgain = 20 * time.Millisecond // a test that wants a second look does not wait for it
+	checkAgain = 20 * time.Millisecond // a test that wants a second look does not wait for it
 }
 
 // Answered lists what the relay answers besides JSON-RPC: the paths of the RPC port, and the requests of the console.

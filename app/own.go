@@ -27,7 +27,7 @@ func (a *App) ownCollectors() []prometheus.Collector {
 	clients.WithLabelValues("", "")
 	a.operatorFits = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lockstep_operator_ok",
-		Help: "1 if OPERATOR_ID_MAIN existed and OPERATOR_KEY_MAIN was its key when the relay started, 0 if not. No series: the relay could not find out, or it takes no transactions.",
+		Help: "1 if OPERATOR_ID_MAIN existed and OPERATOR_KEY_MAIN was its key when the relay looked last, 0 if not. It looks at its start, and once a minute until they are right. No series: nobody has told yet, or the relay takes no transactions.",
 	}, nil)
 	a.chainFits = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lockstep_chain_id_ok",

@@ -48,7 +48,7 @@ func runServe(ctx context.Context, args []string, std streams) error {
 	go func() {
 		defer close(announced)
 		relay.Announce(ctx)
-		relay.WatchChain(ctx)
+		relay.CheckAgain(ctx)
 	}()
 	err = relay.Run(ctx)
 	<-announced
