@@ -2,8 +2,10 @@ package txmgr
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
+	"time"
 )
 
 // idlePrefixes begin the words of Intent.Waiting that say why no signer takes an intent.
@@ -77,13 +79,17 @@ func explain(waiting map[string]string, queue []*Queued, lanes []*Lane, kills ma
 	}
 }
 
-// tellIdle does for a lane that may sign nothing what assign does otherwise: it notes why intents wait, its own ones that are not signed, and
-// those of the queue. Where another lane of the chain works, the owner of that one notes those of the queue; among lanes that do
-// not, one does it for all.
+// idleEvery is how often a lane that may sign nothing looks at the intents that wait: there may be thousands.
+const idleEvery = time.Second
+
+// tellIdle does for a lane that may sign nothing what assign does otherwise: it ends intents that may not be executed any more, and
+// notes why the others wait, its own ones that are not signed, and those of the queue. Where another lane of the chain works, the
+// owner of that one sees to the queue; among lanes that do not, one does it for all.
 func (w *worker) tellIdle(ctx context.Context, line *Line) error {
-	if !line.Lane.Ours || !w.lease.Trusted(w.m.c.SendTimeout.Duration()) {
+	if !line.Lane.Ours || !w.lease.Trusted(w.m.c.SendTimeout.Duration()) || time.Since(w.toldIdle) < idleEvery {
 		return nil
 	}
+	w.toldIdle = time.Now()
 	kills, err := w.m.store.Kills(ctx)
 	if err != nil {
 		return err
@@ -92,17 +98,7 @@ func (w *worker) tellIdle(ctx context.Context, line *Line) error {
 	if err != nil {
 		return err
 	}
-	own := map[string]string{}
-	if why := short(lasting(line.Lane, kills)); why != "" {
-		for _, slot := range line.Slots {
-			for _, i := range slot.Intents {
-				if i.Status == StatusAssigned && i.Waiting != why { // its signature takes the words back
-					own[i.ID] = why
-				}
-			}
-		}
-	}
-	if err := w.note(ctx, own); err != nil {
+	if err := w.tellOwn(ctx, line, short(lasting(line.Lane, kills))); err != nil {
 		return err
 	}
 	first := ""
@@ -124,8 +120,18 @@ func (w *worker) tellIdle(ctx context.Context, line *Line) error {
 		if err != nil || len(queue) == 0 {
 			return err
 		}
+		var left []*Queued
+		for _, q := range queue {
+			ended, err := w.endQueued(ctx, q, line.Now)
+			if err != nil {
+				return err
+			}
+			if !ended {
+				left = append(left, q)
+			}
+		}
 		waiting := map[string]string{}
-		explain(waiting, queue, lanes, kills)
+		explain(waiting, left, lanes, kills)
 		if err := w.note(ctx, waiting); err != nil {
 			return err
 		}
@@ -135,4 +141,23 @@ func (w *worker) tellIdle(ctx context.Context, line *Line) error {
 		after = queue[len(queue)-1].Seq
 	}
 	return nil
+}
+
+// tellOwn is tellIdle for the intents that have a nonce of the lane and no signature.
+func (w *worker) tellOwn(ctx context.Context, line *Line, why string) error {
+	waiting := map[string]string{}
+	for _, slot := range line.Slots {
+		for _, i := range slot.Intents {
+			switch {
+			case i.Status != StatusAssigned:
+			case over(i, line.Now):
+				if err := w.tooLate(ctx, i); err != nil && !errors.Is(err, ErrStale) {
+					return err
+				}
+			case why != "" && i.Waiting != why: // its signature takes the words back
+				waiting[i.ID] = why
+			}
+		}
+	}
+	return w.note(ctx, waiting)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"lockstep/txmgr"
 )
@@ -125,6 +126,24 @@ func TestKillSwitchOfAll(t *testing.T) {
 		t.Errorf("it is executed, and waits: %s", got.Waiting)
 	}
 	m.once(sent, assigned)
+}
+
+// TestTimePassesWhileSignersAreOff: what may not be executed any more ends, also while the only signer may sign nothing: an intent of the
+// queue, one that has a nonce, and one whose predecessor has failed.
+func TestTimePassesWhileSignersAreOff(t *testing.T) {
+	f := newFleet(t, "alice.test")
+	_ = f.lockKeys()
+	m := f.begin("one")
+	soon := func(r *txmgr.Request) { r.ValidUntil = time.Now().Add(5 * time.Second).UnixMicro() }
+	assigned := m.submit(soon)
+	if err := m.m.Kill(t.Context(), txmgr.SignerScope("pool", "alice.test"), "test", "a test", true); err != nil {
+		t.Fatal(err)
+	}
+	queued := m.submit(soon, func(r *txmgr.Request) { r.OrderKey = "a" })
+	follower := m.submit(func(r *txmgr.Request) { r.OrderKey, r.OnFailure = "a", txmgr.OnFailureStop })
+	m.reaches(assigned, txmgr.StatusExpired)
+	m.reaches(queued, txmgr.StatusExpired)
+	m.reaches(follower, txmgr.StatusCancelled)
 }
 
 // TestDisabled: with RELAYER_ENABLED=false a manager refuses intents and signs nothing; what is signed it follows to its end.

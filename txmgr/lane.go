@@ -35,6 +35,7 @@ type worker struct {
 	succeeded  time.Time         // when a success was last observed; zero after a failure
 	kills      map[string]string // the kill switches of this round
 	missing    missing
+	toldIdle   time.Time // when tellIdle last looked
 }
 
 // start runs a worker until the context ends, the lease is lost, or it hands over.
@@ -269,11 +270,12 @@ func (w *worker) open(ctx context.Context, queue []*Queued, now int64) ([]*Queue
 	waiting := map[string]string{}
 	list := make([]*Queued, 0, len(queue))
 	for _, q := range queue {
+		ended, err := w.endQueued(ctx, q, now)
+		if err != nil {
+			return nil, nil, err
+		}
 		switch _, affordable := firstFees(q.Intent, market, w.m.feeCap(w.c.ID())); {
-		case over(q.Intent, now):
-			err = w.tooLate(ctx, q.Intent)
-		case q.Stop != "":
-			err = w.end(ctx, q.Intent, StatusCancelled, Failure{Class: "predecessor", Message: "its predecessor failed: " + q.Stop})
+		case ended:
 		case !affordable:
 			if why := "fee_cap: the market is above what it may pay"; q.Waiting != why {
 				waiting[q.ID] = why
@@ -285,11 +287,24 @@ func (w *worker) open(ctx context.Context, queue []*Queued, now int64) ([]*Queue
 		default:
 			list = append(list, q)
 		}
-		if err != nil && !errors.Is(err, ErrStale) {
-			return nil, nil, err
-		}
 	}
 	return list, waiting, nil
+}
+
+// endQueued ends an intent of the queue that may not be executed any more, and reports whether it is such a one.
+func (w *worker) endQueued(ctx context.Context, q *Queued, now int64) (ended bool, err error) {
+	switch {
+	case over(q.Intent, now):
+		err = w.tooLate(ctx, q.Intent)
+	case q.Stop != "":
+		err = w.end(ctx, q.Intent, StatusCancelled, Failure{Class: "predecessor", Message: "its predecessor failed: " + q.Stop})
+	default:
+		return false, nil
+	}
+	if errors.Is(err, ErrStale) {
+		err = nil
+	}
+	return true, err
 }
 
 // deal deals the queue to all usable lanes of the chain and returns this lane's part.
