@@ -61,7 +61,7 @@ type DB struct {
 
 	listener *pgx.ConnConfig // for LISTEN; nil on SQLite
 
-	emitted func([]Event) // see OnEmitted
+	emitted atomic.Pointer[func([]Event)] // see OnEmitted
 
 	sequenced atomic.Int64 // newest cursor that Sequence has told of; SQLite only
 

@@ -18,7 +18,7 @@ type Event struct {
 
 // OnEmitted sets what gets the events of this DB's own transactions, each once it is certainly durable. An event
 // whose commit has an unknown outcome is not among them. It is set before the first transaction.
-func (db *DB) OnEmitted(f func([]Event)) { db.emitted = f }
+func (db *DB) OnEmitted(f func([]Event)) { db.emitted.Store(&f) }
 
 // sequenceBatch bounds one transaction of the sequencer.
 const sequenceBatch = 2000

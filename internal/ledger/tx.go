@@ -114,8 +114,8 @@ func (db *DB) once(ctx context.Context, pool *sql.DB, options *sql.TxOptions, fn
 		}
 		return &UncertainError{silence(ctx, err)}
 	}
-	if db.emitted != nil && len(tx.emitted) > 0 {
-		db.emitted(tx.emitted)
+	if f := db.emitted.Load(); f != nil && len(tx.emitted) > 0 {
+		(*f)(tx.emitted)
 	}
 	return nil
 }
