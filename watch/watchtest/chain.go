@@ -177,11 +177,20 @@ func (c *Chain) Commit() common.Hash {
 	return Commit(c.t, c.Backend, crypto.PubkeyToAddress(c.key.PublicKey), c.nonce)
 }
 
+// forgotten is after how long without progress a node is helped: its pool may leave what arrives while a block is made among what has to wait
+// for an earlier nonce, and look at it again when there is another block.
+const forgotten = 15 * time.Second
+
 // Commit makes a block of all that a sender has sent, up to a nonce: the node takes transactions up for its next block in its own time.
 func Commit(t testing.TB, node *simulated.Backend, sender common.Address, nonce uint64) common.Hash {
 	t.Helper()
+	asked := time.Now()
 	Until(t, "the node has taken up all that was sent", func() (bool, error) {
 		next, err := node.Client().PendingNonceAt(context.Background(), sender)
+		if next < nonce && time.Since(asked) > forgotten {
+			asked = time.Now()
+			node.Commit()
+		}
 		return next >= nonce, err
 	})
 	hash := node.Commit()
