@@ -45,9 +45,9 @@ type Keeper struct {
 	o        Options
 	log      *slog.Logger
 
-	mu    sync.Mutex
-	held  map[string]*Lease
-	loose map[string]int64 // terms by name: this owner's in the ledger, perhaps, though nobody here has them
+	mu     sync.Mutex
+	held   map[string]*Lease
+	taking map[string]int // how many calls are acquiring a name
 }
 
 // NewKeeper returns the keeper of a node. The owner id is the instance's name and a random
@@ -64,7 +64,7 @@ func NewKeeper(db *ledger.DB, kind, instance string, o Options, log *slog.Logger
 	}
 	return &Keeper{
 		db: db, kind: kind, instance: instance, owner: instance + "/" + uuid.NewString()[:8],
-		o: o, log: log, held: map[string]*Lease{}, loose: map[string]int64{},
+		o: o, log: log, held: map[string]*Lease{}, taking: map[string]int{},
 	}
 }
 
@@ -130,6 +130,7 @@ func (k *Keeper) Acquire(ctx context.Context, name string) (*Lease, error) {
 	if mine != nil && mine.Trusted(0) {
 		return mine, nil
 	}
+	defer k.take(name)()
 	before := now()
 	var term int64
 	err := k.db.Write(ctx, func(tx *ledger.Tx) error {
@@ -157,7 +158,6 @@ func (k *Keeper) Acquire(ctx context.Context, name string) (*Lease, error) {
 		return err
 	})
 	if err != nil {
-		k.unsure(err, map[string]int64{name: term})
 		return nil, err
 	}
 	l := &Lease{keeper: k, name: name, term: term, trusted: before + k.o.TTL - k.o.Margin, lost: make(chan struct{})}
@@ -170,11 +170,26 @@ func (k *Keeper) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return l, nil
 }
 
-// renew gives back what nobody here has, and renews every other lease of this owner in one statement. Those
-// that it no longer has are lost at once.
+// take notes that names are being acquired, until the function that it returns is called.
+func (k *Keeper) take(names ...string) (taken func()) {
+	count := func(by int) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		for _, name := range names {
+			if k.taking[name] += by; k.taking[name] == 0 {
+				delete(k.taking, name)
+			}
+		}
+	}
+	count(1)
+	return func() { count(-1) }
+}
+
+// renew renews every lease of this owner in one statement. Those that it no longer has are lost at once, and those that nobody
+// here has are given back: a release that failed, or an acquisition whose answer was lost, has left them.
 func (k *Keeper) renew(ctx context.Context) error {
 	k.mu.Lock()
-	asked, loose := maps.Clone(k.held), maps.Clone(k.loose)
+	asked := maps.Clone(k.held)
 	k.mu.Unlock()
 	before := now()
 	var terms map[string]int64
@@ -184,10 +199,7 @@ func (k *Keeper) renew(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := k.free(ctx, tx, loose); err != nil {
-			return err
-		}
-		return tx.Query(ctx, "UPDATE leases SET expires_at = $1 WHERE owner = $2 RETURNING name, term",
+		err = tx.Query(ctx, "UPDATE leases SET expires_at = $1 WHERE owner = $2 RETURNING name, term",
 			[]any{clock + k.o.TTL.Microseconds(), k.owner}, func(r ledger.Row) error {
 				var name string
 				var term int64
@@ -195,12 +207,15 @@ func (k *Keeper) renew(ctx context.Context) error {
 				terms[name] = term
 				return err
 			})
+		if err != nil {
+			return err
+		}
+		return k.free(ctx, tx, k.loose(terms))
 	})
 	if err != nil {
 		return err
 	}
 	k.mu.Lock()
-	maps.DeleteFunc(k.loose, func(name string, term int64) bool { return loose[name] == term })
 	for name, l := range asked {
 		if term, ok := terms[name]; ok && term == l.term {
 			l.extend(before + k.o.TTL - k.o.Margin)
@@ -215,27 +230,17 @@ func (k *Keeper) renew(ctx context.Context) error {
 	return k.db.Mark(ctx)
 }
 
-// giveBack ends this owner's terms in the ledger. What it cannot give back, the next renewal does: it renews all that
-// the ledger has of this owner, and would keep from everybody what nobody works on.
-func (k *Keeper) giveBack(ctx context.Context, terms map[string]int64) error {
-	err := k.db.Write(ctx, func(tx *ledger.Tx) error { return k.free(ctx, tx, terms) })
-	if err != nil {
-		k.mu.Lock()
-		maps.Copy(k.loose, terms)
-		k.mu.Unlock()
-	}
-	return err
-}
-
-// unsure notes terms that this owner may have got, if the answer to the commit was lost.
-func (k *Keeper) unsure(err error, terms map[string]int64) {
-	var uncertain *ledger.UncertainError
-	if !errors.As(err, &uncertain) {
-		return
-	}
+// loose returns those of this owner's terms that nobody here has, nor is about to have. Their rows are locked, so that who begins to
+// acquire one waits.
+func (k *Keeper) loose(terms map[string]int64) map[string]int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	maps.Copy(k.loose, terms)
+	left := maps.Clone(terms)
+	maps.DeleteFunc(left, func(name string, term int64) bool {
+		l := k.held[name]
+		return k.taking[name] > 0 || l != nil && l.term == term
+	})
+	return left
 }
 
 // free writes that terms are over. It passes over those that are others' by now.
@@ -259,7 +264,7 @@ func (k *Keeper) releaseAll(ctx context.Context) error {
 	for _, l := range k.held {
 		l.end()
 	}
-	k.held, k.loose = map[string]*Lease{}, map[string]int64{}
+	k.held = map[string]*Lease{}
 	k.mu.Unlock()
 	return k.db.Write(ctx, func(tx *ledger.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE leases SET owner = '', expires_at = 0 WHERE owner = $1", k.owner)

@@ -59,7 +59,7 @@ func (l *Lease) end() {
 // Fence returns the proof of ownership that writes carry.
 func (l *Lease) Fence() Fence { return Fence{Name: l.name, Owner: l.keeper.owner, Term: l.term} }
 
-// Release gives the lease back. Releasing a lost lease does nothing. After an error the keeper tries again.
+// Release gives the lease back. Releasing a lost lease does nothing. After an error the next renewal does it.
 func (l *Lease) Release(ctx context.Context) error {
 	l.end()
 	k := l.keeper
@@ -68,7 +68,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		delete(k.held, l.name)
 	}
 	k.mu.Unlock()
-	return k.giveBack(ctx, map[string]int64{l.name: l.term})
+	return k.db.Write(ctx, func(tx *ledger.Tx) error { return k.free(ctx, tx, map[string]int64{l.name: l.term}) })
 }
 
 // Fence is an owner's term as a value.

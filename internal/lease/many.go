@@ -11,6 +11,7 @@ import (
 // transaction. then is called in it with the names that were taken, so that what they protect can be marked as this owner's at
 // the same moment; it may be called again if the transaction is. The leases that others hold are passed over.
 func (k *Keeper) AcquireAll(ctx context.Context, names []string, then func(context.Context, *ledger.Tx, []string) error) ([]*Lease, error) {
+	defer k.take(names...)()
 	before := now()
 	var terms map[string]int64
 	err := k.db.Write(ctx, func(tx *ledger.Tx) error {
@@ -32,7 +33,6 @@ func (k *Keeper) AcquireAll(ctx context.Context, names []string, then func(conte
 		return then(ctx, tx, taken)
 	})
 	if err != nil {
-		k.unsure(err, terms)
 		return nil, err
 	}
 	list := make([]*Lease, 0, len(terms))
@@ -109,7 +109,7 @@ func (k *Keeper) acquirePart(ctx context.Context, tx *ledger.Tx, clock int64, na
 }
 
 // ReleaseAll gives leases back in one transaction. Those that were lost meanwhile are passed over. After an error the
-// keeper tries again.
+// next renewal does it.
 func (k *Keeper) ReleaseAll(ctx context.Context, leases []*Lease) error {
 	if len(leases) == 0 {
 		return nil
@@ -124,5 +124,5 @@ func (k *Keeper) ReleaseAll(ctx context.Context, leases []*Lease) error {
 		}
 	}
 	k.mu.Unlock()
-	return k.giveBack(ctx, terms)
+	return k.db.Write(ctx, func(tx *ledger.Tx) error { return k.free(ctx, tx, terms) })
 }
