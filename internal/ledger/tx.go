@@ -81,17 +81,15 @@ func (db *DB) once(ctx context.Context, pool *sql.DB, options *sql.TxOptions, fn
 	// The driver ends a transaction by the context of its beginning.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	answered := db.watchdog(cancel)
-	raw, err := pool.BeginTx(ctx, options)
+	var raw *sql.Tx
+	err := db.answers(cancel, func() (err error) {
+		raw, err = pool.BeginTx(ctx, options)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("begin: %w", silence(ctx, err))
 	}
-	answered()
-	defer func() {
-		answered := db.watchdog(cancel)
-		_ = raw.Rollback() // does nothing after a commit
-		answered()
-	}()
+	defer func() { _ = db.answers(cancel, raw.Rollback) }() // does nothing after a commit
 	tx := &Tx{tx: raw, dialect: db.dialect, limit: db.limit}
 	if db.dialect == Postgres && options == nil {
 		// A process that is stopped inside a transaction must not keep others from taking over.
@@ -105,10 +103,7 @@ func (db *DB) once(ctx context.Context, pool *sql.DB, options *sql.TxOptions, fn
 	if err := fn(tx); err != nil {
 		return err
 	}
-	answered = db.watchdog(cancel)
-	err = raw.Commit()
-	answered()
-	if err != nil {
+	if err := db.answers(cancel, raw.Commit); err != nil {
 		if conflict(err) || ctx.Err() != nil && errors.Is(err, sql.ErrTxDone) {
 			return fmt.Errorf("commit: %w", err)
 		}
@@ -180,13 +175,12 @@ func storable(args []any) error {
 	return nil
 }
 
-// watchdog cancels a transaction whose next answer does not come in time. The function that it returns ends it.
-func (db *DB) watchdog(cancel context.CancelCauseFunc) (answered func()) {
-	if db.limit == 0 {
-		return func() {}
+// answers asks the database for one answer, and cancels the transaction if it does not come in time.
+func (db *DB) answers(cancel context.CancelCauseFunc, ask func() error) error {
+	if db.limit > 0 {
+		defer time.AfterFunc(db.limit, func() { cancel(ErrNoAnswer) }).Stop()
 	}
-	timer := time.AfterFunc(db.limit, func() { cancel(ErrNoAnswer) })
-	return func() { timer.Stop() }
+	return ask()
 }
 
 // bounded is the context of one statement.
