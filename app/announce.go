@@ -63,7 +63,7 @@ func (a *App) describeChain(ctx context.Context) string {
 func (a *App) describeOperator(ctx context.Context) string {
 	f, ok := operator.Look(ctx, a.consensus, a.mirror, announceTimeout)
 	if !ok {
-		a.operatorRight.Store(true)
+		a.operatorFound = operatorRight
 		return "none: read only"
 	}
 	a.noteOperator(f)
@@ -104,25 +104,33 @@ func (a *App) operatorAgain(ctx context.Context) {
 	if !ok {
 		return
 	}
-	wasWrong := a.operatorWrong
-	a.noteOperator(f)
-	switch fits, known := f.Fits(); {
-	case known && !fits && !wasWrong:
+	before := a.operatorFound
+	switch a.noteOperator(f); {
+	case a.operatorFound == before:
+	case a.operatorFound == operatorWrong:
 		_ = a.tellOfOperator(f) // the banner is written already
-	case fits:
+	default:
 		a.log.Info("the operator exists and has the key of the settings", "operator", f.ID.String())
 	}
 }
 
-// noteOperator sets the metric of the operator to what was found. Nothing is said of what is not known.
+// operatorState is what is known of the operator.
+type operatorState int
+
+const (
+	_             operatorState = iota // nothing
+	operatorRight                      // it exists and has the key, or there is none
+	operatorWrong
+)
+
+// noteOperator keeps what was found, also as the metric. A finding that tells nothing changes nothing.
 func (a *App) noteOperator(f operator.Finding) {
-	fits, known := f.Fits()
-	a.operatorRight.Store(fits)
-	a.operatorWrong = known && !fits || !known && a.operatorWrong
-	switch {
+	switch fits, known := f.Fits(); {
 	case fits:
+		a.operatorFound = operatorRight
 		a.operatorFits.WithLabelValues().Set(1)
 	case known:
+		a.operatorFound = operatorWrong
 		a.operatorFits.WithLabelValues().Set(0)
 	}
 }

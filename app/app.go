@@ -72,8 +72,7 @@ type App struct {
 
 	chainID chainComparison
 
-	operatorRight atomic.Bool // there is no operator, or it is known to exist and to have the key
-	operatorWrong bool        // it is known not to; Announce and then CheckAgain alone use it
+	operatorFound operatorState // Announce and then CheckAgain alone use it
 
 	operatorFits, chainFits *prometheus.GaugeVec // without labels; they have no value before one is known
 }

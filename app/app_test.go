@@ -35,6 +35,12 @@ func serving(t *testing.T, relay *app.App) {
 	if err := relay.Listen(t.Context(), http, ws); err != nil {
 		t.Fatal(err)
 	}
+	running(t, relay)
+}
+
+// running runs a relay that listens already, until the test ends.
+func running(t *testing.T, relay *app.App) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- relay.Run(ctx) }()

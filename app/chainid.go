@@ -76,7 +76,7 @@ func (a *App) compareChain(ctx context.Context) (network *big.Int, fits bool, er
 func (a *App) CheckAgain(ctx context.Context) {
 	ticker := time.NewTicker(checkAgain)
 	defer ticker.Stop()
-	for !a.chainIsRight() || !a.operatorRight.Load() {
+	for !a.chainIsRight() || a.operatorFound != operatorRight {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -85,7 +85,7 @@ func (a *App) CheckAgain(ctx context.Context) {
 		if !a.chainIsRight() {
 			_, _, _ = a.compareChain(ctx) // without an answer it is asked again
 		}
-		if !a.operatorRight.Load() {
+		if a.operatorFound != operatorRight {
 			a.operatorAgain(ctx)
 		}
 	}

@@ -46,15 +46,7 @@ func forOperators(t *testing.T, further ...string) *app.App {
 	if err := relay.Listen(t.Context(), app.Endpoint{Address: "127.0.0.1:0"}, app.Endpoint{}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- relay.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	running(t, relay)
 	return relay
 }
 
