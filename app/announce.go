@@ -105,13 +105,15 @@ func (a *App) operatorAgain(ctx context.Context) {
 		return
 	}
 	before := a.operatorFound
-	switch a.noteOperator(f); {
-	case a.operatorFound == before:
-	case a.operatorFound == operatorWrong:
-		_ = a.tellOfOperator(f) // the banner is written already
-	default:
-		a.log.Info("the operator exists and has the key of the settings", "operator", f.ID.String())
+	a.noteOperator(f)
+	if a.operatorFound == before {
+		return
 	}
+	if a.operatorFound == operatorWrong {
+		_ = a.tellOfOperator(f) // the banner is written already
+		return
+	}
+	a.log.Info("the operator exists and has the key of the settings", "operator", f.ID.String())
 }
 
 // operatorState is what is known of the operator.
