@@ -56,6 +56,9 @@ func (q queue) wait(ctx context.Context, l *lab, b *bed, r *relay) (*queuedFor, 
 	all.during = func(ctx context.Context) error {
 		err := inProgressWithin(ctx, 5*time.Minute, relays, q.connections())
 		if err == nil {
+			err = atRest(ctx, time.Minute, relays) // all have come; what is looked up for them takes longer
+		}
+		if err == nil {
 			out.resident = r.anonymous() - resident
 			if out.live, err = r.memory(ctx); err == nil {
 				out.live -= live
@@ -66,6 +69,25 @@ func (q queue) wait(ctx context.Context, l *lab, b *bed, r *relay) (*queuedFor, 
 	}
 	out.outcome, err = l.fire(ctx, b.net, nil, all)
 	return out, err
+}
+
+// atRest waits until the relays use next to no processor time: all that is left of what was under way waits for something.
+func atRest(ctx context.Context, limit time.Duration, relays []*relay) error {
+	const (
+		look  = 500 * time.Millisecond
+		least = 0.05 // of a processor
+	)
+	before := cpuOf(relays)
+	wait(ctx, look)
+	return poll(ctx, limit, look, func() error {
+		now := cpuOf(relays)
+		used := (now - before) / look.Seconds()
+		before = now
+		if used > least {
+			return fmt.Errorf("the relays still use %.2f processors", used)
+		}
+		return nil
+	})
 }
 
 // queuedConnections is the row: so many connections that each have a transaction whose turn has not come.
