@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -54,7 +55,22 @@ func (d *admission) enter(conn net.Conn) (leave func(), ok bool) {
 		d.clients[client]++
 	}
 	d.metrics.connections.Inc()
-	return sync.OnceFunc(func() { d.left(client) }), true
+	v := &visit{admission: d, client: client}
+	return v.leave, true
+}
+
+// visit is a connection that was let in. It is small, because there may be a hundred thousand.
+type visit struct {
+	*admission
+	client string
+	over   atomic.Bool
+}
+
+// leave may be called more than once.
+func (v *visit) leave() {
+	if !v.over.Swap(true) {
+		v.left(v.client)
+	}
 }
 
 // client returns the client of a connection; empty for a proxy.

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"lockstep/internal/eth"
 )
@@ -13,22 +14,46 @@ type waiter interface {
 	slow()
 	// forget says that the body will not be read again.
 	forget()
+	// leave tells whether serve may return before the answer. expire is then called some seconds after the deadline
+	// at the latest, or when the client has gone, or all are to go. done follows the answer.
+	leave(deadline time.Time, expire func()) bool
+	done()
 	// answer sends the pieces of the answer one after the other. The client should ask again after
 	// retry seconds; 0 means that this is not known.
 	answer(status, retry int, answer [][]byte)
 }
 
-// serve runs the calls of an HTTP request and answers them. The context must carry r. The result tells whether
-// the caller may use the body's memory again. If not, a call still reads it, or the waiter was told to forget it.
-func (d *Dispatcher) serve(ctx context.Context, r *Request, body []byte, w waiter) (reuse bool) {
+// served is what is left to do for a request when serve returns.
+type served int
+
+const (
+	servedReuse  served = iota // the caller may use the body's memory again
+	servedKeep                 // a call still reads the body, or the waiter was told to forget it
+	servedParked               // nothing: the request is answered later, and the waiter was told to forget its body
+)
+
+// serve runs the calls of an HTTP request and answers them. The context must carry r.
+func (d *Dispatcher) serve(ctx context.Context, r *Request, body []byte, w waiter) served {
 	ex := d.begin(ctx, TransportHTTP, r, body)
 	if ex.pending > 0 {
-		w.slow()
-		if s := ex.suspend(); s != nil {
-			ex = s.resumeOrdered()
+		s := ex.suspend()
+		if s != nil {
 			w.forget()
+			if s.park(ctx, w) {
+				return servedParked
+			}
+			ex = s.resumeOrdered()
 		}
+		w.slow()
 	}
+	if ex.respond(ctx, w) {
+		return servedReuse
+	}
+	return servedKeep
+}
+
+// respond runs what has to wait, answers, and gives the exchange back. The result is that of release.
+func (ex *exchange) respond(ctx context.Context, w waiter) (bodyToo bool) {
 	answer := ex.finish(ctx)
 	status, retry := ex.httpStatus(), 0
 	if status != http.StatusOK {

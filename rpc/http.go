@@ -151,13 +151,19 @@ func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
 		req.forget()
 		return
 	}
-	if s.d.serve(req, &req.request, req.body, req) {
+	if s.d.serve(req, &req.request, req.body, req) == servedReuse {
 		req.forget()
 	}
 }
 
 // slow implements waiter; net/http watches the client by itself.
 func (req *netRequest) slow() {}
+
+// leave implements waiter: net/http ends a request when its handler returns.
+func (req *netRequest) leave(time.Time, func()) bool { return false }
+
+// done implements waiter.
+func (req *netRequest) done() {}
 
 // forget implements waiter: it keeps the body's memory for the next request, unless it is
 // unusually large.

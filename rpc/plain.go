@@ -3,6 +3,7 @@ package rpc
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"lockstep/internal/budget"
 	"lockstep/internal/plainhttp"
@@ -14,6 +15,7 @@ type plainServer struct{ *HTTPServer }
 // plainRequest is all that such a request needs on the heap, in one allocation.
 type plainRequest struct {
 	requestContext
+	s plainServer
 	r *plainhttp.Request
 }
 
@@ -29,19 +31,39 @@ func (s plainServer) Account(r *plainhttp.Request) *budget.Account {
 }
 
 // ServePlain answers a plain request.
-func (s plainServer) ServePlain(r *plainhttp.Request) {
-	req := &plainRequest{r: r, requestContext: requestContext{Context: r.Context()}}
+func (s plainServer) ServePlain(r *plainhttp.Request) (later bool) {
+	req := &plainRequest{s: s, r: r, requestContext: requestContext{Context: r.Context()}}
 	s.begin(&req.requestContext, r, r.RemoteAddr(), r.Account())
-	defer s.end(&req.requestContext)
+	defer func() {
+		if !later {
+			s.end(&req.requestContext)
+		}
+	}()
 	var f fault
 	var ok bool
 	if req.request.holder, f, ok = s.d.identify(r); !ok {
 		s.d.refuse(&req.request, f, req)
-		return
+		return false
 	}
-	if !s.d.serve(req, &req.request, r.Body(), req) {
+	switch s.d.serve(req, &req.request, r.Body(), req) {
+	case servedKeep:
 		r.Keep()
+	case servedParked:
+		return true
+	case servedReuse:
 	}
+	return false
+}
+
+func (req *plainRequest) leave(deadline time.Time, expire func()) bool {
+	req.r.Later(deadline, expire)
+	return true
+}
+
+// done ends a request that was answered later.
+func (req *plainRequest) done() {
+	req.s.end(&req.requestContext)
+	req.r.Done()
 }
 
 func (req *plainRequest) slow()   { req.r.Slow() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -205,4 +206,51 @@ func TestPatientCall(t *testing.T) {
 	p.no.Store(true)
 	send(t, ws, queuedCall)
 	compareJSON(t, "the call that does not tell", receive(t, ws), done)
+}
+
+// TestParkedRequest: a request over HTTP whose call waits for its turn needs no goroutine. It is answered once: when
+// the call has run, or when its time is up, or not at all if its client has gone. A call whose turn comes after that
+// runs all the same, and hears that nobody got its answer.
+func TestParkedRequest(t *testing.T) {
+	sent := make(chan bool, 1)
+	p := &patient{queued: *newQueued(func() (any, error) { return &Answer{Result: "done", Sent: func(ok bool) { sent <- ok }}, nil }), told: make(chan func(), 1)}
+	c := testConfig()
+	met := NewMetrics()
+	url := serveHTTP(t, testDispatcher(t, c, Options{Metrics: met}, p.method()), HTTPOptions{})
+	c.HTTP.RequestTimeout = envx.Millis(300 * time.Millisecond)
+	hasty := serveHTTP(t, testDispatcher(t, c, Options{}, p.method()), HTTPOptions{})
+	const done = `{"result":"done","jsonrpc":"2.0","id":1}`
+
+	t.Run("turn in time", func(t *testing.T) {
+		go func() { (<-p.told)() }()
+		_, answer := post(t, url, queuedCall)
+		compareJSON(t, "answer", answer, done)
+		if <-p.begun; !<-sent {
+			t.Error("the answer was said not to be sent")
+		}
+	})
+	t.Run("turn too late", func(t *testing.T) {
+		compareJSON(t, "answer", postUntilAnswered(t, hasty, queuedCall), timedOut)
+		(<-p.told)()
+		if <-sent {
+			t.Error("an answer that came too late was said to be sent")
+		}
+		<-p.begun
+	})
+	t.Run("client gone", func(t *testing.T) {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(queuedCall), queuedCall); err != nil {
+			t.Fatal(err)
+		}
+		turn := <-p.told
+		conn.Close()
+		eventually(t, func() bool { return value(met.inFlight) == 0 })
+		turn()
+		if <-sent {
+			t.Error("an answer that nobody could get was said to be sent")
+		}
+	})
 }

@@ -143,7 +143,7 @@ func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {
 			return err
 		}))
 	}
-	group.Go(safely(func() error {
+	sender := safely(func() error {
 		sender, found, err := s.account(ctx, tx.From(), &old)
 		switch {
 		case err != nil:
@@ -154,7 +154,10 @@ func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {
 		}
 		k.nonce, k.shown, k.Balance, k.at = sender.Nonce, sender.shown, sender.Balance, time.Now()
 		return err
-	}))
+	})
+	if err := sender(); err != nil { // in this goroutine: thousands may look up at the same time
+		group.Go(func() error { return err }) // the group keeps the first error
+	}
 	err := group.Wait()
 	if k.stale = old.cause; k.stale != nil {
 		k.at = old.since

@@ -13,7 +13,7 @@ type queue struct {
 	senders, count int
 }
 
-func fullQueue() queue { return queue{senders: 1000, count: 10} }
+func fullQueue() queue { return queue{senders: 50, count: 200} }
 
 // shortened is a queue of seconds.
 func (queue) shortened() queue { return queue{senders: 20, count: 10} }
@@ -59,6 +59,7 @@ func (q queue) wait(ctx context.Context, l *lab, b *bed, r *relay) (*queuedFor, 
 			err = atRest(ctx, time.Minute, relays) // all have come; what is looked up for them takes longer
 		}
 		if err == nil {
+			settle(ctx, relays)
 			out.resident = r.anonymous() - resident
 			if out.live, err = r.memory(ctx); err == nil {
 				out.live -= live
@@ -75,7 +76,7 @@ func (q queue) wait(ctx context.Context, l *lab, b *bed, r *relay) (*queuedFor, 
 func atRest(ctx context.Context, limit time.Duration, relays []*relay) error {
 	const (
 		look  = 500 * time.Millisecond
-		least = 0.05 // of a processor
+		least = 0.2 // of a processor
 	)
 	before := cpuOf(relays)
 	wait(ctx, look)

@@ -20,7 +20,8 @@ const (
 	ended // or handed over
 )
 
-// conn is one client. One goroutine reads its requests and has them answered.
+// conn is one client. One goroutine reads its requests and has them answered. While a request is answered later
+// there is none, and another one goes on afterwards.
 type conn struct {
 	l      *Listener
 	tcp    *net.TCPConn
@@ -30,8 +31,13 @@ type conn struct {
 	state  atomic.Int32
 	leave  func() // once nobody here has it any more
 	watch  watch
+	// partings counts, of a request that is answered later, the goroutine that left it and its Done. The second of
+	// them goes on with the connection.
+	partings atomic.Int32
+	deadline time.Time // of such a request, see Request.Later
+	expire   func()    // likewise
 
-	// Owned by the goroutine.
+	// Owned by the goroutine, and by whoever answers a request later.
 	in      buffer
 	request Request
 	now     time.Time // about now
@@ -51,10 +57,36 @@ func newConn(l *Listener, tcp *net.TCPConn) *conn {
 	return c
 }
 
-// run serves the connection to its end, or until it is net/http's.
-func (c *conn) run() {
-	defer c.l.dismiss(c)
-	defer c.cancel()
+// step is how serving a connection has stopped.
+type step int
+
+const (
+	over  step = iota // the connection ends
+	other             // what came is for net/http
+	later             // the request will be answered later
+)
+
+// run serves the connection to its end, until it is net/http's, or until a request is to be answered later.
+func (c *conn) run() { c.goOn(c.serve) }
+
+// resume is run after a request that was answered later.
+func (c *conn) resume() {
+	c.goOn(func() step {
+		if !c.endRequest() {
+			return over
+		}
+		return c.serve()
+	})
+}
+
+func (c *conn) goOn(serve func() step) {
+	last := over
+	defer func() {
+		if last != later {
+			c.cancel()
+			c.l.dismiss(c)
+		}
+	}()
 	defer func() {
 		if p := recover(); p != nil {
 			c.l.Logger.Error("http connection panicked", "client", c.remote, "panic", p, "stack", string(debug.Stack()))
@@ -62,7 +94,10 @@ func (c *conn) run() {
 			c.leave()
 		}
 	}()
-	if c.serve() && c.state.CompareAndSwap(idle, ended) { // from here on it is not for Close
+	switch last = serve(); {
+	case last == later: // from here on it may be somebody else's
+		return
+	case last == other && c.state.CompareAndSwap(idle, ended): // from here on it is not for Close
 		c.l.hand(c.replay())
 		return
 	}
@@ -72,26 +107,49 @@ func (c *conn) run() {
 	c.abort()
 }
 
-// serve answers plain requests. The result tells that something else came.
-func (c *conn) serve() (other bool) {
+// serve answers plain requests.
+func (c *conn) serve() step {
 	for {
 		if !c.await() {
-			return false
+			return over
 		}
 		if !c.receive() {
-			return true
+			return other
 		}
 		if !c.state.CompareAndSwap(idle, busy) {
-			return false
+			return over
 		}
-		c.answer()
-		c.state.Store(idle)
-		// Whoever says that nothing more will come, or has gone, may have sent requests
-		// before: they are served, as net/http does, with a context that has ended.
-		if c.failed || c.last || c.l.draining.Load() {
-			return false
+		c.served = true
+		if c.l.Handler.ServePlain(&c.request) {
+			c.l.lookout.add(c)
+			if !c.meet() {
+				return later
+			}
+		}
+		if !c.endRequest() {
+			return over
 		}
 	}
+}
+
+// meet tells whether the other one of the two partings of a request was there before.
+func (c *conn) meet() bool {
+	const both = 2
+	return c.partings.Add(1) == both
+}
+
+// endRequest comes after the answer. The result tells whether the connection goes on.
+func (c *conn) endRequest() bool {
+	if c.partings.Swap(0) > 0 {
+		c.l.lookout.remove(c)
+	}
+	c.expire = nil
+	c.request.finish()
+	c.stopWatch()
+	c.state.Store(idle)
+	// Whoever says that nothing more will come, or has gone, may have sent requests
+	// before: they are served, as net/http does, with a context that has ended.
+	return !(c.failed || c.last || c.l.draining.Load())
 }
 
 // await waits for the first bytes of a request. After the first request net/http wants
@@ -150,14 +208,6 @@ func (c *conn) read() bool {
 	n, _ := c.tcp.Read(c.in.room(c.request.size + c.request.length))
 	c.in.bytes = c.in.bytes[:len(c.in.bytes)+n]
 	return n > 0
-}
-
-// answer has the request answered.
-func (c *conn) answer() {
-	c.served = true
-	c.l.Handler.ServePlain(&c.request)
-	c.request.finish()
-	c.stopWatch()
 }
 
 // replay makes the connection one that begins with what was read of it already.

@@ -1,11 +1,13 @@
 package plainhttp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,6 +27,14 @@ func waiting() (e *echo, begun chan context.Context, release chan struct{}) {
 		case <-ctx.Done():
 		}
 	}}, begun, release
+}
+
+// ways runs a test with slow requests that are answered before ServePlain returns, and with such that are
+// answered later.
+func ways(t *testing.T, test func(t *testing.T, later bool)) {
+	for name, later := range map[string]bool{"in ServePlain": false, "later": true} {
+		t.Run(name, func(t *testing.T) { test(t, later) })
+	}
 }
 
 // TestIdle: a connection without a request ends with its time-out, the first one and
@@ -100,8 +110,11 @@ func (l *Listener) connections() int {
 }
 
 // TestClientGoes: the context of a slow request ends with its client, and not before.
-func TestClientGoes(t *testing.T) {
+func TestClientGoes(t *testing.T) { ways(t, testClientGoes) }
+
+func testClientGoes(t *testing.T, later bool) {
 	e, begun, _ := waiting()
+	e.later = later
 	s := serve(t, e, nil)
 	c := dial(t, s.address())
 	c.send(request("/a", "x"))
@@ -118,8 +131,11 @@ func TestClientGoes(t *testing.T) {
 
 // TestPipelinedWhileSlow: what comes while a request waits is answered afterwards, in
 // order, whether the watch has read some of it or it was there before.
-func TestPipelinedWhileSlow(t *testing.T) {
+func TestPipelinedWhileSlow(t *testing.T) { ways(t, testPipelinedWhileSlow) }
+
+func testPipelinedWhileSlow(t *testing.T, later bool) {
 	e, begun, release := waiting()
+	e.later = later
 	s := serve(t, e, nil)
 	long := strings.Repeat("x", 3*bufferSize)
 	for _, before := range []bool{true, false} {
@@ -150,9 +166,12 @@ func TestPipelinedWhileSlow(t *testing.T) {
 
 // TestIdleTimeoutSparesSlow: a request may wait for longer than a connection may idle, and
 // its client is watched all the time.
-func TestIdleTimeoutSparesSlow(t *testing.T) {
+func TestIdleTimeoutSparesSlow(t *testing.T) { ways(t, testIdleTimeoutSparesSlow) }
+
+func testIdleTimeoutSparesSlow(t *testing.T, later bool) {
 	t.Parallel()
 	e, begun, _ := waiting()
+	e.later = later
 	const timeout = 2 * time.Second
 	s := serve(t, e, func(s *http.Server) { s.IdleTimeout, s.ReadTimeout = timeout, timeout })
 	var c *client
@@ -244,8 +263,11 @@ func TestPanic(t *testing.T) {
 
 // TestClose: idle connections end at once, with and without half a request, busy ones
 // with their answer, which says so, and Wait waits for it.
-func TestClose(t *testing.T) {
+func TestClose(t *testing.T) { ways(t, testClose) }
+
+func testClose(t *testing.T, later bool) {
 	e, begun, release := waiting()
+	e.later = later
 	ln := listen(t)
 	s := serveOn(t, ln, e, nil)
 	fresh, used, half, busy := dial(t, s.address()), dial(t, s.address()), dial(t, s.address()), dial(t, s.address())
@@ -282,8 +304,11 @@ func TestClose(t *testing.T) {
 }
 
 // TestAbort: requests in progress lose their connection and their context.
-func TestAbort(t *testing.T) {
+func TestAbort(t *testing.T) { ways(t, testAbort) }
+
+func testAbort(t *testing.T, later bool) {
 	e, begun, _ := waiting()
+	e.later = later
 	s := serve(t, e, nil)
 	c := dial(t, s.address())
 	c.send(request("/slow", "x"))
@@ -298,9 +323,11 @@ func TestAbort(t *testing.T) {
 }
 
 // TestThousand: many connections at the same time, each with requests of all kinds.
-func TestThousand(t *testing.T) {
+func TestThousand(t *testing.T) { ways(t, testThousand) }
+
+func testThousand(t *testing.T, later bool) {
 	const count = 1000
-	e := &echo{slow: func(context.Context) { <-time.After(unwatched) }}
+	e := &echo{slow: func(context.Context) { <-time.After(unwatched) }, later: later}
 	s := serve(t, e, nil)
 	var all sync.WaitGroup
 	for i := range count {
@@ -329,6 +356,79 @@ func TestThousand(t *testing.T) {
 		t.Errorf("%d requests were taken, want %d", got, 3*count)
 	}
 	eventually(t, "half of them have gone", func() bool { return s.connections() == count/2 })
+}
+
+// TestLaterNeedsNoGoroutine: while requests are to be answered later, their connections have no goroutine. A deadline
+// and the end of all requests' context are told.
+func TestLaterNeedsNoGoroutine(t *testing.T) {
+	const count = 200
+	requests := make(chan *Request, count)
+	expired := make(chan struct{}, count)
+	deadline := time.Now().Add(patienceOfTests)
+	e := &echo{serveLater: func(r *Request) {
+		r.Forget()
+		r.Later(deadline, func() { expired <- struct{}{} })
+		requests <- r
+	}}
+	s := serve(t, e, nil)
+	var clients []*client
+	for range count {
+		c := dial(t, s.address())
+		c.send(request("/a", "x"))
+		clients = append(clients, c)
+	}
+	var waiting []*Request
+	for range count {
+		waiting = append(waiting, <-requests)
+	}
+	eventually(t, "next to no goroutine serves", func() bool { return serving() < count/10 })
+
+	for _, r := range waiting[:count/2] {
+		r.Respond(http.StatusOK, [][]byte{[]byte("x")})
+		r.Done()
+	}
+	eventually(t, "half of them are served again", func() bool { return serving() >= count/2 })
+	s.stop()
+	for range count / 2 {
+		<-expired
+	}
+	for _, r := range waiting[count/2:] {
+		r.Respond(http.StatusOK, [][]byte{[]byte("x")})
+		r.Done()
+	}
+	for _, c := range clients {
+		c.receive()
+	}
+	if len(expired) > 0 {
+		t.Error("a request expired after its end")
+	}
+}
+
+// serving counts the goroutines of connections.
+func serving() int {
+	stacks := make([]byte, 4<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	return bytes.Count(stacks, []byte("plainhttp.(*conn).goOn("))
+}
+
+// TestLaterDeadline: a request that is not answered by its deadline is told so once, and can still be answered.
+func TestLaterDeadline(t *testing.T) {
+	expired := make(chan *Request, 2)
+	e := &echo{serveLater: func(r *Request) { r.Later(time.Now(), func() { expired <- r }) }}
+	c := dial(t, serve(t, e, nil).address())
+	c.send(request("/a", "x"))
+	r := <-expired
+	r.Respond(http.StatusOK, [][]byte{[]byte("late")})
+	r.Done()
+	if _, body, _ := c.receive(); body != "late" {
+		t.Errorf("got %q", body)
+	}
+	e.serveLater = nil
+	c.send(request("/a", "x"))
+	c.expect("/a", "x")
+	if len(expired) > 0 {
+		t.Error("the request expired twice")
+	}
 }
 
 // piped is a connection that is not of TCP.

@@ -35,9 +35,10 @@
 //
 // # What a connection holds
 //
-// An idle one: a goroutine and a buffer of 2 KB. One whose request waits and has let go
-// of its body (Request.Wait): no buffer. Connections that are not of TCP go to net/http
-// at once.
+// An idle one: a goroutine and a buffer of 2 KB. One whose request has let go of its body
+// (Request.Forget): no buffer. One whose request is answered later (Handler.ServePlain): no
+// goroutine either; one of the Listener looks for all of them whether the client is still there.
+// Connections that are not of TCP go to net/http at once.
 //
 // # Words
 //

@@ -21,8 +21,9 @@ type Handler interface {
 	// for which there is no memory is net/http's.
 	Account(r *Request) *budget.Account
 	// ServePlain answers a request by calling Respond, once. The request is only valid
-	// during the call.
-	ServePlain(r *Request)
+	// during the call. If it returns later, it has called Later, and the request goes on: whoever answers it calls
+	// Done, in any goroutine and perhaps before ServePlain has returned. Meanwhile the connection has no goroutine.
+	ServePlain(r *Request) (later bool)
 }
 
 // Config is what a Listener works with; all of it is required but Leaving.
@@ -51,6 +52,7 @@ type Listener struct {
 	listener net.Listener
 	dates    dates
 	memory   memory
+	lookout  lookout
 	restTime time.Duration // restTime, or another one in tests
 
 	others chan net.Conn // for Accept
@@ -65,7 +67,7 @@ type Listener struct {
 
 // New makes a listener in front of ln. The contexts of requests come from ctx.
 func New(ctx context.Context, ln net.Listener, c Config) *Listener {
-	return &Listener{
+	l := &Listener{
 		Config:   c,
 		ctx:      ctx,
 		listener: ln,
@@ -76,6 +78,8 @@ func New(ctx context.Context, ln net.Listener, c Config) *Listener {
 		empty:    make(chan struct{}),
 		restTime: restTime,
 	}
+	l.lookout.l = l
+	return l
 }
 
 // Run accepts connections until the listener is closed.

@@ -2,6 +2,7 @@ package plainhttp
 
 import (
 	"context"
+	"time"
 
 	"lockstep/internal/budget"
 )
@@ -73,6 +74,21 @@ func (r *Request) Body() []byte {
 // Slow says that the answer may take a while: if the client goes meanwhile, the context
 // ends.
 func (r *Request) Slow() { r.c.startWatch() }
+
+// Later says that the request may be answered after ServePlain has returned. expire is called once, in a goroutine
+// of its own, if there is no answer by the deadline, or if the client goes or the context of all requests ends before.
+// Either is noticed within some seconds.
+func (r *Request) Later(deadline time.Time, expire func()) {
+	r.c.deadline, r.c.expire = deadline, expire
+}
+
+// Done ends a request that ServePlain left to be answered later. It comes once, after Respond or instead of it, and
+// nobody uses the request any more.
+func (r *Request) Done() {
+	if r.c.meet() {
+		go r.c.resume()
+	}
+}
 
 // Keep says that the body will be read even after the request.
 func (r *Request) Keep() { r.kept = true }

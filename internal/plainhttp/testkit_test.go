@@ -29,7 +29,9 @@ type echo struct {
 	plain, other atomic.Int64 // requests of each kind
 	open         atomic.Int64 // connections
 	slow         func(ctx context.Context)
+	later        bool             // requests for /slow are answered later
 	serve        func(r *Request) // in place of ServePlain
+	serveLater   func(r *Request) // in place of ServePlain; it calls Later
 	memory       *budget.Memory   // nil: no limit
 	impatient    bool             // who does not send a request at once is net/http's
 }
@@ -46,28 +48,47 @@ func (e *echo) admit(net.Conn) (leave func(), ok bool) {
 
 func (e *echo) Account(*Request) *budget.Account { return e.memory.Open("client") }
 
-func (e *echo) ServePlain(r *Request) {
+func (e *echo) ServePlain(r *Request) (later bool) {
 	e.plain.Add(1)
 	if e.serve != nil {
 		e.serve(r)
-		return
+		return false
+	}
+	if e.serveLater != nil {
+		e.serveLater(r)
+		return true
 	}
 	path := string(r.path.of(r.c.in.bytes))
 	id, ok := r.First(echoFields)
 	answer := echoAnswer("POST", path, id, ok, r.Body())
-	if path == "/wait" {
-		r.Slow()
+	respond := func() { r.Respond(echoStatus(path), [][]byte{answer}, "Content-Type: text/plain\r\n") }
+	wait := func(context.Context) {}
+	switch path {
+	case "/wait":
+		wait = linger
 		if len(answer)%2 == 0 {
 			r.Forget()
+			later = true
 		}
-		linger(r.Context())
-	}
-	if path == "/slow" {
-		r.Slow()
+	case "/slow":
 		r.Forget()
-		e.slow(r.Context())
+		wait, later = e.slow, e.later
 	}
-	r.Respond(echoStatus(path), [][]byte{answer}, "Content-Type: text/plain\r\n")
+	if !later {
+		r.Slow()
+		wait(r.Context())
+		respond()
+		return false
+	}
+	ctx, gone := context.WithCancel(context.Background())
+	r.Later(time.Now().Add(patienceOfTests), gone)
+	go func() {
+		defer gone()
+		wait(ctx)
+		respond()
+		r.Done()
+	}()
+	return true
 }
 
 func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
