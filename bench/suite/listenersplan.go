@@ -25,7 +25,7 @@ type hearing struct {
 // fullHearing is what the row measures. A process may have 20,000 open files on the machines that this was made for, and a
 // connection is one at both ends: so six relays and six audiences share them.
 func fullHearing() hearing {
-	return hearing{relays: 6, each: 16_667, heads: 30, pace: 2 * time.Second, settle: true}
+	return hearing{relays: 6, each: 16_667, heads: 12, pace: 6 * time.Second, settle: true}
 }
 
 // shortened is a hearing of seconds.
@@ -57,66 +57,129 @@ func (h hearing) settings() []string {
 	}
 }
 
-// hear runs a hearing.
-func (l *lab) hear(ctx context.Context, h hearing) (*heard, error) {
+// hall is who tells the listeners: relays and the chain that they follow, or speakers.
+type hall struct {
+	relays []*relay
+	first  int64                                                         // number of the first head
+	head   func(ctx context.Context, number int64) (at int64, err error) // at: Unix milliseconds from which a delivery counts
+	close  func()
+}
+
+// relayHall starts relays in front of a library.
+func (l *lab) relayHall(ctx context.Context, h hearing) (*hall, error) {
 	chain, err := l.library(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
-	defer chain.kill()
-	var relays []*relay
-	defer func() {
-		for _, r := range relays {
-			r.kill()
+	s := &hall{first: chain.blocks.First + int64(len(chain.blocks.Transactions))}
+	s.close = func() { s.kill(); chain.kill() }
+	s.head = func(ctx context.Context, number int64) (int64, error) {
+		made, err := chain.add(ctx, 1, blockSize)
+		if err == nil && made.First != number {
+			err = fmt.Errorf("block %d came where %d was to come", made.First, number)
 		}
-	}()
-	for range h.relays {
-		r, err := l.relay(ctx, chain.network, nil, h.settings()...)
-		if err != nil {
-			return nil, err
-		}
-		relays = append(relays, r)
+		return made.Visible, err
 	}
-	live, err := memoryOf(ctx, relays) // it takes memory the first time, so it comes first
+	return s, s.start(h, func() (*relay, error) { return l.relay(ctx, chain.network, nil, h.settings()...) })
+}
+
+// speakerHall starts speakers.
+func (l *lab) speakerHall(ctx context.Context, h hearing) (*hall, error) {
+	s := &hall{first: 1}
+	s.close = s.kill
+	s.head = func(ctx context.Context, number int64) (int64, error) {
+		began, err := sayAll(ctx, s.relays, number)
+		return began.UnixMilli(), err
+	}
+	return s, s.start(h, func() (*relay, error) { return l.speaker(ctx) })
+}
+
+func (s *hall) start(h hearing, one func() (*relay, error)) error {
+	for range h.relays {
+		r, err := one()
+		if err != nil {
+			s.close()
+			return err
+		}
+		s.relays = append(s.relays, r)
+	}
+	return nil
+}
+
+func (s *hall) kill() {
+	for _, r := range s.relays {
+		r.kill()
+	}
+}
+
+// hear runs a hearing with relays.
+func (l *lab) hear(ctx context.Context, h hearing) (*heard, error) {
+	s, err := l.relayHall(ctx, h)
 	if err != nil {
 		return nil, err
 	}
-	resident := residentOf(relays)
-	var audiences []*audience
-	defer func() {
-		for _, a := range audiences {
-			a.kill()
-		}
-	}()
-	for i, r := range relays {
-		a, err := l.audience(ctx, r, i, h.each)
-		if err != nil {
-			return nil, err
-		}
-		audiences = append(audiences, a)
+	defer s.close()
+	live, err := memoryOf(ctx, s.relays) // it takes memory the first time, so it comes first
+	if err != nil {
+		return nil, err
 	}
-	if err := l.seated(ctx, audiences); err != nil {
+	resident := residentOf(s.relays)
+	audiences, err := l.assemble(ctx, h, s)
+	defer dismiss(audiences)
+	if err != nil {
 		return nil, err
 	}
 	if h.settle {
-		settle(ctx, relays)
+		settle(ctx, s.relays)
 	}
-	out := &heard{resident: residentOf(relays) - resident}
-	l.take(ctx, relays[0], "listeners")
-	before := cpuOf(relays)
-	if err := out.tell(ctx, h, chain, audiences); err != nil {
+	out := &heard{resident: residentOf(s.relays) - resident}
+	l.take(ctx, s.relays[0], "listeners")
+	if err := out.tell(ctx, h, s, audiences); err != nil {
 		return nil, err
 	}
-	out.cpu = cpuOf(relays) - before
 	l.profiling.Wait() // the relay is ended next
-	out.afterward = residentOf(relays) - resident
-	after, err := memoryOf(ctx, relays)
+	out.afterward = residentOf(s.relays) - resident
+	after, err := memoryOf(ctx, s.relays)
 	if err != nil {
 		return nil, err
 	}
 	out.live = after - live
-	l.profileHeap(ctx, relays, "listeners")
+	l.profileHeap(ctx, s.relays, "listeners")
 	return out, nil
+}
+
+// hearSpeakers runs a hearing with speakers.
+func (l *lab) hearSpeakers(ctx context.Context, h hearing) (*heard, error) {
+	s, err := l.speakerHall(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	audiences, err := l.assemble(ctx, h, s)
+	defer dismiss(audiences)
+	if err != nil {
+		return nil, err
+	}
+	out := new(heard)
+	return out, out.tell(ctx, h, s, audiences)
+}
+
+// assemble starts an audience for each relay, and waits until all connections have their subscriptions.
+func (l *lab) assemble(ctx context.Context, h hearing, s *hall) (audiences []*audience, err error) {
+	for i, r := range s.relays {
+		a, err := l.audience(ctx, r, i, h.each)
+		if err != nil {
+			return audiences, err
+		}
+		audiences = append(audiences, a)
+	}
+	return audiences, l.seated(ctx, audiences)
+}
+
+func dismiss(audiences []*audience) {
+	for _, a := range audiences {
+		a.kill()
+	}
 }
 
 // settle waits until the relays have given back what the handshakes took: until they hold no less for some seconds.
@@ -156,24 +219,22 @@ func (l *lab) seated(ctx context.Context, audiences []*audience) error {
 }
 
 // tell makes the blocks and waits until everybody has been told of them, or will not be.
-func (o *heard) tell(ctx context.Context, h hearing, chain *library, audiences []*audience) error {
-	first := chain.blocks.First + int64(len(chain.blocks.Transactions))
+func (o *heard) tell(ctx context.Context, h hearing, s *hall, audiences []*audience) error {
 	for _, a := range audiences {
-		if err := a.expect(ctx, first, h.heads); err != nil {
+		if err := a.expect(ctx, s.first, h.heads); err != nil {
 			return err
 		}
 	}
+	before := cpuOf(s.relays)
+	defer func() { o.cpu = cpuOf(s.relays) - before }()
 	start := time.Now()
 	for i := range h.heads {
 		wait(ctx, time.Until(start.Add(time.Duration(i)*h.pace)))
-		made, err := chain.add(ctx, 1, blockSize)
+		at, err := s.head(ctx, s.first+int64(i))
 		if err != nil {
 			return err
 		}
-		if made.First != first+int64(i) {
-			return fmt.Errorf("block %d came where %d was to come", made.First, first+int64(i))
-		}
-		o.made = append(o.made, made.Visible)
+		o.made = append(o.made, at)
 	}
 	wait(ctx, h.pace)
 	err := poll(ctx, startLimit, 100*time.Millisecond, func() error {
@@ -278,25 +339,42 @@ func listening(ctx context.Context, l *lab, t *table, runs int) error {
 		if err != nil {
 			return err
 		}
-		millis := func(d time.Duration) float64 { return float64(d.Milliseconds()) }
+		floor, err := l.hearSpeakers(ctx, h)
+		if err != nil {
+			return err
+		}
 		t.ours("connections with a subscription", "", all)
-		t.ours("missing", "", float64(o.Missing))
-		t.ours("twice, or not to come", "", float64(o.Twice+o.Other))
-		t.ours("out of order", "", float64(o.Disordered))
-		t.ours("connections that broke", "", float64(o.Closed))
-		t.ours("delivered p50", "ms", millis(o.delivery.Quantile(.5)))
-		t.ours("delivered p99", "ms", millis(o.delivery.Quantile(.99)))
-		t.ours("delivered at the latest", "ms", millis(o.delivery.Max()))
-		t.ours("from the relay's first listener, p99", "ms", millis(o.fanOut.Quantile(.99)))
+		o.counts(t.ours)
+		floor.counts(t.naive)
+		o.times(h, t.ours)
+		floor.times(h, t.naive)
 		t.ours("resident memory per connection", "KB", o.resident/all/1024)
 		t.ours("resident memory per connection, when the heads are told", "KB", o.afterward/all/1024)
 		t.ours("heap and stacks per connection", "KB", o.live/all/1024)
-		t.ours("CPU of the relays per head delivered", "µs", o.cpu/all/float64(h.heads)*1e6)
 	}
 	t.note(fmt.Sprintf("%d relays with %d connections each, and as many clients' processes, which share the processors; %d blocks of %d transactions, one every %v.",
 		h.relays, h.each, h.heads, blockSize, h.pace))
+	t.note("Naive is the plainest program that writes heads of this length to so many connections: it checks nothing, follows no chain, and begins to write when the head is there. It shows what the machine and the clients' processes need.")
 	t.note("Delivered: from the moment at which the mirror node has the block until the client has read the notification. The relay asks for new blocks every 500 ms (WS_POLLING_INTERVAL), which is part of it.")
 	t.note("What else ran on the machine: its load average was " + before + " before the row began. A delivery is a matter of processors, so the times mean something only of a machine that does nothing else.")
 	t.note("Resident memory is that of the relays' processes, without the pages of the program itself, with all connections and subscriptions, once what the handshakes took is given back, less what it was before. Heap and stacks are after a collection.")
 	return nil
+}
+
+// counts adds what became of the heads to a table.
+func (o *heard) counts(add func(name, unit string, value float64)) {
+	add("missing", "", float64(o.Missing))
+	add("twice, or not to come", "", float64(o.Twice+o.Other))
+	add("out of order", "", float64(o.Disordered))
+	add("connections that broke", "", float64(o.Closed))
+}
+
+// times adds how long the heads took, and what they cost.
+func (o *heard) times(h hearing, add func(name, unit string, value float64)) {
+	millis := func(d time.Duration) float64 { return float64(d.Milliseconds()) }
+	add("delivered p50", "ms", millis(o.delivery.Quantile(.5)))
+	add("delivered p99", "ms", millis(o.delivery.Quantile(.99)))
+	add("delivered at the latest", "ms", millis(o.delivery.Max()))
+	add("from the relay's first listener, p99", "ms", millis(o.fanOut.Quantile(.99)))
+	add("CPU of the relays per head delivered", "µs", o.cpu/float64(h.connections()*h.heads)*1e6)
 }

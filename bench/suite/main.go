@@ -47,6 +47,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 			return echoRole(ctx, out)
 		case "naive":
 			return naiveRole(ctx, out)
+		case "speaker":
+			return speakerRole(ctx, out)
 		}
 	}
 	debug.SetGCPercent(frugal)
