@@ -63,6 +63,38 @@ func (l *lane) unlock() {
 // note keeps a log line until mu is unlocked.
 func (l *lane) note(write func()) { l.notes = append(l.notes, write) }
 
+// admit makes a waiting ticket; the lane is pinned for it.
+func (l *lane) admit(nonce uint64, stay Stay) *Ticket {
+	now := l.svc.now()
+	t := &Ticket{lane: l, nonce: nonce, entered: now, follows: !l.empty() || stay.Admitted, kept: stay.Kept, promised: stay.Promised}
+	if stay.Window > 0 {
+		t.until = now + stay.Window
+	}
+	if l.svc.governs(l) {
+		t.counted = redisStrategy
+	}
+	l.push(t)
+	if l.svc.tracing() {
+		l.noteDrawn(t)
+	}
+	if l.inVain(t) {
+		l.turnAway(t)
+	}
+	l.dispatch(now)
+	return t
+}
+
+// highest returns the waiting ticket that gives way first: the one with the highest nonce that is not kept.
+// Of several with this nonce it is the youngest. It returns nil if all are kept.
+func (l *lane) highest() (highest *Ticket) {
+	for t := l.tail; t != nil; t = t.prev {
+		if !t.kept && (highest == nil || t.nonce > highest.nonce) {
+			highest = t
+		}
+	}
+	return highest
+}
+
 func (l *lane) push(t *Ticket) {
 	t.prev = l.tail
 	if l.tail == nil {

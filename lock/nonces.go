@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -435,4 +436,58 @@ func (t *Ticket) FirstInLine() bool {
 	l.mu.Lock()
 	defer l.unlock()
 	return l.head == t && l.holder == nil && (l.link.owner == "" || !l.svc.governs(l))
+}
+
+// Conclude tells the lane the verdict on a submission. After one that was not executed it returns when Redis
+// knows, too, so that a client that is told of it can send the nonce again through any process. It waits for that
+// until LOCK_REDIS_TIMEOUT_MS have passed.
+func (s *Submitted) Conclude(ctx context.Context, v Verdict) {
+	if s.svc == nil {
+		return
+	}
+	passedOn := s.conclude(v)
+	if passedOn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.svc.cfg.RedisTimeout.Duration())
+	defer cancel()
+	select {
+	case <-passedOn:
+	case <-ctx.Done(): // Redis is told all the same
+	}
+}
+
+// conclude returns a channel that is closed when Redis knows, or nil if it need not.
+func (s *Submitted) conclude(v Verdict) (passedOn <-chan struct{}) {
+	svc, l := s.svc, s.lane
+	if !svc.reg.repin(l) {
+		// The lane has been forgotten here, or there is another by now; in Redis it may still be.
+		l = svc.reg.pin(svc, l.sender)
+	}
+	defer svc.reg.unpin(l)
+	s.lane.mu.Lock()
+	s.settle(v)
+	s.lane.unlock()
+	l.mu.Lock()
+	defer l.unlock()
+	if v.Executed {
+		l.chain.prove(s.nonce + 1)
+		l.learn(s.nonce+1, false)
+		return nil
+	}
+	if l.chain.invalidate(s.fence) {
+		l.recoveredAt, l.holeTold = svc.now(), true
+		svc.metrics.holes.Inc()
+	}
+	// While Redis is away only lanes in use keep the verdict for it. What Redis knows of an idle lane will have
+	// expired, and an outage must not fill our memory.
+	if svc.remote != nil && (svc.remote.up.Load() || !l.empty()) {
+		l.link.badVerdict = max(l.link.badVerdict, s.fence)
+		if svc.governs(l) {
+			waiter := make(chan struct{})
+			l.link.verdictWaiters, passedOn = append(l.link.verdictWaiters, waiter), waiter
+		}
+	}
+	l.dispatch(svc.now())
+	return passedOn
 }

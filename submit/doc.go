@@ -1,12 +1,13 @@
 // Package submit is the path of a raw transaction: decode, place in line,
 // prechecks, hand-over to a consensus node, release, verdict.
 //
-//	submit.go, entry.go              what callers see, and the whole way: Enter, Begin, Finish, run
+//	submit.go, entry.go              what callers see: Enter, Begin, Finish
 //	gate.go, files.go                call data that travels in a file
 //	facts.go, learn.go               what is looked up, and what is known while the mirror node fails
+//	turn.go                          the way from the line to the verdict: run
+//	wait.go, decide.go, send.go      its parts: the wait for the turn, may it go now, its way to a node
 //	risk.go, budget.go               what a sender may cost the operator: it may keep the turn waiting
-//	turn.go, decide.go, send.go      the turn: may it go now, and its way to a node
-//	verdict.go                       what became of it
+//	verdict.go                       what became of it, and its end
 //	promise.go                       asynchronous mode, and what other relays have left
 //	errors.go, result.go             what is told
 //

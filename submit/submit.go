@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"runtime/debug"
 	"sync/atomic"
@@ -73,6 +72,29 @@ type Deps struct {
 	Asker    func(context.Context) Asker
 	Log      *slog.Logger
 	WaitTime time.Duration // how long a caller waits for the verdict on an accepted transaction
+}
+
+// Nodes is the consensus side: a thin wrapper of *consensus.Client.
+type Nodes interface {
+	// Submit hands a transaction to a node and returns at that node's acceptance. Its
+	// errors are those of package consensus. A Pending that comes with one may be at its node.
+	Submit(ctx context.Context, s consensus.Submission) (Pending, error)
+	// Await waits until the network has a verdict on a transaction, good or bad.
+	Await(ctx context.Context, id hedera.TransactionID, node hedera.ID) error
+	// Knows asks a node once whether it has heard of a transaction. An error says nothing about it.
+	Knows(ctx context.Context, id hedera.TransactionID, node hedera.ID) (known bool, err error)
+	// OfferAgain offers a transaction that its node may have to that node under the same id, if the node says
+	// that it does not know it. It tells whether the node has it now.
+	OfferAgain(ctx context.Context, s consensus.Submission, p Pending) (taken bool)
+}
+
+// Pending is a transaction that a node has, or may have, and whose verdict is awaited.
+type Pending interface {
+	ID() hedera.TransactionID
+	Node() hedera.ID
+	Receipt(ctx context.Context) (consensus.Receipt, error)
+	// Ask asks its node once for the receipt. An error says nothing about the transaction.
+	Ask(ctx context.Context) (found bool, err error)
 }
 
 // New returns a Submitter. It starts nothing; Drain ends what calls started.
@@ -246,154 +268,6 @@ func (e *Entry) finishAsync(ctx context.Context) Result {
 	e.s.background(e, func() { e.run(ctx, nil) })
 	kept(ctx) // meanwhile the transaction goes on
 	return e.stamp(Result{Outcome: Unknown})
-}
-
-// run is the path from the queue to the verdict. early, if there is one, gets what is
-// known at a node's acceptance. In a lane that recovers, the path may lead back to the queue.
-func (e *Entry) run(ctx context.Context, early chan<- Result) Result {
-	err := e.waitAtGate(ctx)
-	for {
-		if r, over := e.attempt(ctx, err, early); over {
-			return r
-		}
-		err = nil
-	}
-}
-
-// attempt is one wait for the turn, unless err says that there is none, and the turn.
-func (e *Entry) attempt(ctx context.Context, err error, early chan<- Result) (Result, bool) {
-	ctx, cancel := e.bounded(ctx)
-	defer cancel()
-	var lease *lock.Lease
-	if err == nil {
-		lease, err = e.waitTraced(ctx)
-	}
-	return e.proceed(ctx, lease, err, early)
-}
-
-// proceed is what comes after the wait: the turn, or err. It is not over if the transaction waits
-// for another turn.
-func (e *Entry) proceed(ctx context.Context, lease *lock.Lease, err error, early chan<- Result) (r Result, over bool) {
-	s := e.s
-	if cause := e.facts.failure(); cause != nil {
-		if lease != nil {
-			lease.Release()
-		}
-		return s.finish(e, notSent(factError(cause))), true
-	}
-	if err != nil {
-		if errors.Is(err, lock.ErrLost) && e.goBack(backTurnLost) { // the turn ran out before this goroutine ran
-			return Result{}, false
-		}
-		r := e.notReached(err)
-		if e.retries(ctx, r) {
-			return Result{}, false
-		}
-		return s.finish(e, e.safe(ctx, r)), true
-	}
-	defer lease.Release()
-	defer afterPanic(lease)
-	e.fence = lease.Turn().Fence
-
-	t := s.inTurn(lease, e)
-	if t.end == again {
-		return Result{}, false
-	}
-	if !t.atNode() {
-		lease.Release()
-		if e.retries(ctx, t.result) {
-			return Result{}, false
-		}
-		return s.finish(e, e.safe(ctx, t.result)), true
-	}
-	if s.ordering.Release == lock.ReleaseAccepted {
-		lease.Release()
-	}
-	e.become(following)
-	if early != nil && e.noteAnswer(answered(t)) {
-		early <- t.result
-	}
-	return s.settle(context.WithoutCancel(ctx), lease, e, t)
-}
-
-func answered(t turn) uint32 {
-	if t.end == unclear {
-		return answerDoubt
-	}
-	return answerHash
-}
-
-// notReached is the result of a transaction whose turn did not come.
-func (e *Entry) notReached(err error) Result {
-	var cause *eth.Error
-	switch {
-	case errors.Is(err, lock.ErrLeft) && errors.As(err, &cause): // what it follows was not sent
-		return Result{Outcome: NotSent, Err: cause, passing: true}
-	case !errors.Is(err, lock.ErrInVain):
-		return notSent(lockError(err))
-	case e.returned:
-		return Result{Outcome: NotSent, Err: eth.ErrPredecessorMissing(e.tx.Nonce()), passing: true}
-	default:
-		return Result{Outcome: NotSent, Err: eth.ErrTurnTooLate(e.tx.Nonce()), passing: true}
-	}
-}
-
-// settle waits for the verdict. The caller's wait may end before there is one: it
-// is then told that the outcome is unknown, and the verdict is awaited without it.
-func (s *Submitter) settle(ctx context.Context, lease *lock.Lease, e *Entry, t turn) (Result, bool) {
-	until := time.Now().Add(s.waitTime)
-	if at, ok := e.answerBy(); ok && at.Before(until) {
-		until = at
-	}
-	waited, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
-	r := e.stamp(s.follow(waited, lease, e, t))
-	if r.Outcome != Unknown || waited.Err() == nil {
-		return s.conclude(ctx, e, t, r)
-	}
-	s.unclear(e, t.pending)
-	e.noteAnswer(answerDoubt)
-	s.background(e, func() {
-		if _, over := s.conclude(ctx, e, t, e.stamp(s.follow(ctx, lease, e, t))); !over {
-			e.run(ctx, nil)
-		}
-	})
-	return r, true
-}
-
-// conclude tells all who need it the verdict on a transaction that a node may have had. It is not over if the
-// transaction was certainly not executed and goes back to its line.
-func (s *Submitter) conclude(ctx context.Context, e *Entry, t turn, r Result) (Result, bool) {
-	s.spendings.settle(e.tx, r.provesNonce())
-	e.settleRisk(r)
-	t.sent.Conclude(ctx, lock.Verdict{Reached: r.atConsensus, Executed: r.provesNonce()})
-	s.chain.Changed(e.tx.From())
-	if r.back != "" && e.goBack(r.back) {
-		e.cost.settle(r)
-		e.tellCharged(r)
-		return Result{}, false
-	}
-	if r.back == backVanished {
-		r = e.safe(ctx, r)
-	}
-	return s.finish(e, r), true
-}
-
-// finish gives everything back and records the final result, on every path.
-func (s *Submitter) finish(e *Entry, r Result) Result {
-	r = e.stamp(r)
-	if !e.become(over) {
-		return r
-	}
-	defer e.discard()
-	e.leave()
-	e.cost.settle(r)
-	e.tellCharged(r)
-	e.risk.GiveBack() // if it had no verdict
-	s.publish(e, r)
-	s.keepOrRelease(e, r)
-	s.logResult(e, r)
-	return r
 }
 
 // background runs what outlives its request. A panic ends the transaction and not

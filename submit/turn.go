@@ -2,113 +2,101 @@ package submit
 
 import (
 	"context"
-	"time"
+	"errors"
 
-	"lockstep/consensus"
-	"lockstep/internal/hedera"
+	"lockstep/internal/eth"
 	"lockstep/internal/telemetry"
 	"lockstep/lock"
 )
 
-// Nodes is the consensus side: a thin wrapper of *consensus.Client.
-type Nodes interface {
-	// Submit hands a transaction to a node and returns at that node's acceptance. Its
-	// errors are those of package consensus. A Pending that comes with one may be at its node.
-	Submit(ctx context.Context, s consensus.Submission) (Pending, error)
-	// Await waits until the network has a verdict on a transaction, good or bad.
-	Await(ctx context.Context, id hedera.TransactionID, node hedera.ID) error
-	// Knows asks a node once whether it has heard of a transaction. An error says nothing about it.
-	Knows(ctx context.Context, id hedera.TransactionID, node hedera.ID) (known bool, err error)
-	// OfferAgain offers a transaction that its node may have to that node under the same id, if the node says
-	// that it does not know it. It tells whether the node has it now.
-	OfferAgain(ctx context.Context, s consensus.Submission, p Pending) (taken bool)
+// run is the path from the queue to the verdict. early, if there is one, gets what is
+// known at a node's acceptance. In a lane that recovers, the path may lead back to the queue.
+func (e *Entry) run(ctx context.Context, early chan<- Result) Result {
+	err := e.waitAtGate(ctx)
+	for {
+		if r, over := e.attempt(ctx, err, early); over {
+			return r
+		}
+		err = nil
+	}
 }
 
-// Pending is a transaction that a node has, or may have, and whose verdict is awaited.
-type Pending interface {
-	ID() hedera.TransactionID
-	Node() hedera.ID
-	Receipt(ctx context.Context) (consensus.Receipt, error)
-	// Ask asks its node once for the receipt. An error says nothing about the transaction.
-	Ask(ctx context.Context) (found bool, err error)
-}
-
-// wait waits for the sender's turn.
-func (e *Entry) wait(ctx context.Context) (*lock.Lease, error) {
-	e.become(waiting)
-	if e.way == unordered {
-		return lock.Unordered(ctx), nil
-	}
-	if e.learns() {
-		e.s.learner.add(context.WithoutCancel(ctx), e)
-		defer e.s.learner.remove(e)
-	}
-	if e.returned || !e.promised() {
-		return e.ticket.WaitWithin(ctx, e.mayWait())
-	}
-	return e.ticket.Wait(ctx) // its client has the hash, and waits for nothing
-}
-
-// waitTraced is wait with a span, which begins when the transaction took its place.
-func (e *Entry) waitTraced(ctx context.Context) (*lock.Lease, error) {
-	began := e.inLineSince
-	if e.fence != 0 { // it had a turn before
-		began = time.Now()
-	}
-	_, span := telemetry.StartAt(ctx, "lock wait", began)
-	lease, err := e.wait(ctx)
+// attempt is one wait for the turn, unless err says that there is none, and the turn.
+func (e *Entry) attempt(ctx context.Context, err error, early chan<- Result) (Result, bool) {
+	ctx, cancel := e.bounded(ctx)
+	defer cancel()
+	var lease *lock.Lease
 	if err == nil {
-		turn := lease.Turn()
-		span.Text("lockstep.strategy", turn.Strategy)
-		span.Number("lockstep.fence", int64(turn.Fence))
+		lease, err = e.waitTraced(ctx)
 	}
-	span.End(err)
-	return lease, err
+	return e.proceed(ctx, lease, err, early)
 }
 
-// mayWait is how much longer the transaction may wait for its turn. Its client waits for an answer, and the turn
-// may never come, or come after thousands of others.
-func (e *Entry) mayWait() time.Duration {
-	left := e.remaining()
-	if !e.returned {
-		left = time.Until(e.inLineSince.Add(e.s.longestWait()))
+// proceed is what comes after the wait: the turn, or err. It is not over if the transaction waits
+// for another turn.
+func (e *Entry) proceed(ctx context.Context, lease *lock.Lease, err error, early chan<- Result) (r Result, over bool) {
+	s := e.s
+	if cause := e.facts.failure(); cause != nil {
+		if lease != nil {
+			lease.Release()
+		}
+		return s.finish(e, notSent(factError(cause))), true
 	}
-	return max(left, 0) + time.Second
+	if err != nil {
+		if errors.Is(err, lock.ErrLost) && e.goBack(backTurnLost) { // the turn ran out before this goroutine ran
+			return Result{}, false
+		}
+		r := e.notReached(err)
+		if e.retries(ctx, r) {
+			return Result{}, false
+		}
+		return s.finish(e, e.safe(ctx, r)), true
+	}
+	defer lease.Release()
+	defer afterPanic(lease)
+	e.fence = lease.Turn().Fence
+
+	t := s.inTurn(lease, e)
+	if t.end == again {
+		return Result{}, false
+	}
+	if !t.atNode() {
+		lease.Release()
+		if e.retries(ctx, t.result) {
+			return Result{}, false
+		}
+		return s.finish(e, e.safe(ctx, t.result)), true
+	}
+	if s.ordering.Release == lock.ReleaseAccepted {
+		lease.Release()
+	}
+	e.become(following)
+	if early != nil && e.noteAnswer(answered(t)) {
+		early <- t.result
+	}
+	return s.settle(context.WithoutCancel(ctx), lease, e, t)
 }
 
-// longestWait is how long a client waits for its transaction's turn, without the second that mayWait adds.
-func (s *Submitter) longestWait() time.Duration {
-	const unless = 50 * time.Second // the settings say nothing of it
-	longest := s.ordering.Recovery.Duration()
-	if longest == 0 {
-		longest = unless
+func answered(t turn) uint32 {
+	if t.end == unclear {
+		return answerDoubt
 	}
-	return max(longest, s.ordering.Window.Duration())
+	return answerHash
 }
 
-// lastWord is how long after the longest wait a client is answered at the latest, whatever the turn does.
-const lastWord = 9 * time.Second
-
-// answerBy is when the client must have its answer, if it has got none yet. From then on the client waits for
-// nothing of the turn, and what a node may have is followed without it.
-func (e *Entry) answerBy() (at time.Time, ok bool) {
-	if e.answer.Load() != answerNone {
-		return time.Time{}, false
+// notReached is the result of a transaction whose turn did not come.
+func (e *Entry) notReached(err error) Result {
+	var cause *eth.Error
+	switch {
+	case errors.Is(err, lock.ErrLeft) && errors.As(err, &cause): // what it follows was not sent
+		return Result{Outcome: NotSent, Err: cause, passing: true}
+	case !errors.Is(err, lock.ErrInVain):
+		return notSent(lockError(err))
+	case e.returned:
+		return Result{Outcome: NotSent, Err: eth.ErrPredecessorMissing(e.tx.Nonce()), passing: true}
+	default:
+		return Result{Outcome: NotSent, Err: eth.ErrTurnTooLate(e.tx.Nonce()), passing: true}
 	}
-	return e.inLineSince.Add(max(e.s.longestWait()+lastWord, e.s.waitTime)), true
-}
-
-// bounded is ctx for one turn and the wait for it. When its client goes away, a queued transaction is given up
-// only if the operator wants that.
-func (e *Entry) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if e.way == unordered || !e.s.ordering.CancelOnDisconnect || e.promised() {
-		ctx = context.WithoutCancel(ctx)
-	}
-	at, ok := e.answerBy()
-	if !ok {
-		return ctx, func() {}
-	}
-	return context.WithDeadline(ctx, at)
 }
 
 // turn is what came of one turn.

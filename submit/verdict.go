@@ -13,6 +13,29 @@ import (
 	"lockstep/lock"
 )
 
+// settle waits for the verdict. The caller's wait may end before there is one: it
+// is then told that the outcome is unknown, and the verdict is awaited without it.
+func (s *Submitter) settle(ctx context.Context, lease *lock.Lease, e *Entry, t turn) (Result, bool) {
+	until := time.Now().Add(s.waitTime)
+	if at, ok := e.answerBy(); ok && at.Before(until) {
+		until = at
+	}
+	waited, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	r := e.stamp(s.follow(waited, lease, e, t))
+	if r.Outcome != Unknown || waited.Err() == nil {
+		return s.conclude(ctx, e, t, r)
+	}
+	s.unclear(e, t.pending)
+	e.noteAnswer(answerDoubt)
+	s.background(e, func() {
+		if _, over := s.conclude(ctx, e, t, e.stamp(s.follow(ctx, lease, e, t))); !over {
+			e.run(ctx, nil)
+		}
+	})
+	return r, true
+}
+
 // follow waits for the verdict of the network on a transaction that a node has, or may have.
 func (s *Submitter) follow(ctx context.Context, lease *lock.Lease, e *Entry, t turn) Result {
 	r := s.verdict(ctx, lease, e, t)
@@ -254,4 +277,39 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// conclude tells all who need it the verdict on a transaction that a node may have had. It is not over if the
+// transaction was certainly not executed and goes back to its line.
+func (s *Submitter) conclude(ctx context.Context, e *Entry, t turn, r Result) (Result, bool) {
+	s.spendings.settle(e.tx, r.provesNonce())
+	e.settleRisk(r)
+	t.sent.Conclude(ctx, lock.Verdict{Reached: r.atConsensus, Executed: r.provesNonce()})
+	s.chain.Changed(e.tx.From())
+	if r.back != "" && e.goBack(r.back) {
+		e.cost.settle(r)
+		e.tellCharged(r)
+		return Result{}, false
+	}
+	if r.back == backVanished {
+		r = e.safe(ctx, r)
+	}
+	return s.finish(e, r), true
+}
+
+// finish gives everything back and records the final result, on every path.
+func (s *Submitter) finish(e *Entry, r Result) Result {
+	r = e.stamp(r)
+	if !e.become(over) {
+		return r
+	}
+	defer e.discard()
+	e.leave()
+	e.cost.settle(r)
+	e.tellCharged(r)
+	e.risk.GiveBack() // if it had no verdict
+	s.publish(e, r)
+	s.keepOrRelease(e, r)
+	s.logResult(e, r)
+	return r
 }
