@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,7 +9,7 @@ import (
 )
 
 // Every head is delivered to each of some hundred connections, once and in order, as the row counts it for a hundred
-// thousand.
+// thousand; by the relays, and by what they are compared with.
 func TestListeners(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
@@ -19,10 +20,19 @@ func TestListeners(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := fullHearing().shortened()
-	o, err := l.hear(t.Context(), h)
-	if err != nil {
-		t.Fatal(err)
+	for name, hear := range map[string]func(context.Context, hearing) (*heard, error){"relays": l.hear, "speakers": l.hearSpeakers} {
+		t.Run(name, func(t *testing.T) {
+			o, err := hear(t.Context(), h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkHeard(t, h, o)
+		})
 	}
+}
+
+func checkHeard(t *testing.T, h hearing, o *heard) {
+	t.Helper()
 	if delivered := h.connections() * h.heads; o.Missing+o.Twice+o.Disordered+o.Other+o.Closed > 0 || o.delivery.Count() != uint64(delivered) {
 		t.Errorf("of %d notifications %d came; missing %d, twice %d, out of order %d, not to come %d, connections broke %d",
 			delivered, o.delivery.Count(), o.Missing, o.Twice, o.Disordered, o.Other, o.Closed)

@@ -149,7 +149,7 @@ func (c *conn) endRequest() bool {
 	c.state.Store(idle)
 	// Whoever says that nothing more will come, or has gone, may have sent requests
 	// before: they are served, as net/http does, with a context that has ended.
-	return !(c.failed || c.last || c.l.draining.Load())
+	return !c.failed && !c.last && !c.l.draining.Load()
 }
 
 // await waits for the first bytes of a request. After the first request net/http wants
