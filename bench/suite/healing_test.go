@@ -15,7 +15,7 @@ import (
 
 // TestMain lets the binary of the tests be what the suite starts: the network, above all.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"network", "archive", "listeners", "echo", "naive"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"network", "archive", "listeners", "echo", "naive", "speaker"}, os.Args[1]) {
 		main()
 		return
 	}
