@@ -46,7 +46,7 @@ var spoken = map[string]bool{
 	"too many arguments, want at most %d": true, "exceed max topics: at most %d": true, "exceed max addresses: %d of at most %d": true,
 }
 
-// Documents, messages, help texts and the page have no word of the list above.
+// Documents, manuals of packages, messages, help texts and the page have no word of the list above.
 func TestWords(t *testing.T) {
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*.yml", "console/page/files/*", "examples/*/*.md", "packaging/helm/lockstep/values.yaml", "packaging/helm/lockstep/templates/NOTES.txt", "packaging/lockstep.env"} {
 		files, err := filepath.Glob(pattern)
@@ -65,6 +65,9 @@ func TestWords(t *testing.T) {
 		for _, name := range p.GoFiles {
 			if !strings.HasSuffix(name, ".pb.go") {
 				checkMessages(t, p.name()+"/"+name, filepath.Join(p.Dir, name))
+			}
+			if name == "doc.go" {
+				checkManual(t, p.name()+"/"+name, filepath.Join(p.Dir, name))
 			}
 		}
 	}
@@ -89,6 +92,19 @@ func checkMessages(t *testing.T, name, path string) {
 		}
 		return true
 	})
+}
+
+// checkManual looks at a package's documentation, which is a manual for people.
+func checkManual(t *testing.T, name, path string) {
+	t.Helper()
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, path, nil, parser.ParseComments|parser.PackageClauseOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, comment := range parsed.Comments {
+		checkWords(t, name, files.Position(comment.Pos()).Line, comment.Text())
+	}
 }
 
 func checkWords(t *testing.T, file string, line int, text string) {

@@ -58,8 +58,8 @@
 //
 // # Bounds
 //
-// A run may need 512 MB at most for its transactions; Validate refuses more. Answers are
-// read up to 32 MB, error messages fall into at most 64 classes. Reports show scheme and
+// A run may need a maximum of 512 MB for its transactions; Validate refuses more. Answers are
+// read up to 32 MB, error messages fall into a maximum of 64 classes. Reports show scheme and
 // host of URLs only, and never a key. The keys of the senders are worth what the senders
 // hold: use a funder and a network made for tests.
 //

@@ -54,7 +54,7 @@
 // # Retries
 //
 // A transaction id is given out once per submission and kept over all attempts. The
-// network executes one id at most once, but that is the last defence: a second copy
+// network executes one id no more than once, but that is the last defence: a second copy
 // would be paid for, and would reach consensus out of its sender's order. So what a node
 // may have goes to no other until that node says that it has not got it. A new id is
 // drawn only after a refusal that proves that no node has the old one

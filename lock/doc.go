@@ -90,7 +90,7 @@
 // sends their places to Redis in ticket order, and a place is answered by a grant: in the reply of the script
 // that made it, or over Pub/Sub. While it does not, the lane's own order decides. So the order
 // inside the process stays when Redis fails; when it returns, the turn in progress is adopted and all places are sent
-// again, in ticket order. A lane of this process alone waits for a Redis that is silent for two deadlines at most:
+// again, in ticket order. A lane of this process alone waits for a Redis that is silent for a maximum of two deadlines:
 // that of its call and that of a heartbeat. A lane that others share waits for LOCK_REDIS_PATIENCE_MS more. Redis
 // trouble fails no transaction, and blocks none for longer; while it lasts, only the order between processes is lost.
 //

@@ -21,7 +21,7 @@
 // # Sharing
 //
 // Identical reads that are under way at the same time are one request, made by the first caller; if that caller
-// gives up, another one makes it anew. The newest block and the fees are shared for a short interval as well.
+// gives up, another one makes it again. The newest block and the fees are shared for a short interval as well.
 // What can never change is kept in a cache bounded by entries and bytes: a block and a complete contract result
 // are final on Hedera. Errors and absence are never kept, nor is a list that the mirror node does not know. A
 // Store behind the cache shares the same records with other relays.

@@ -71,7 +71,7 @@
 //
 // # Profiles
 //
-// ProfileHiero answers as established relays do, down to message texts, HTTP statuses and close codes.
+// ProfileHiero answers as hiero-json-rpc-relay does, down to message texts, HTTP statuses and close codes.
 // ProfileEthereum answers as Ethereum nodes do, with the texts of go-ethereum where it has them, because
 // libraries depend on them. Codes are the same. Some methods are refused inside batches in ProfileHiero alone.
 // Both keep the id of a call in every answer, refuse ids that are not scalars with -32600, and refuse params that

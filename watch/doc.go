@@ -51,7 +51,7 @@
 //
 // # Delivery
 //
-// Each message has a number (seq) per watch and contract, and an id that is the same when it comes again. A process hands on at most 32 messages to
+// Each message has a number (seq) per watch and contract, and an id that is the same when it comes again. A process hands on a maximum of 32 messages to
 // a sink before it notes how far it is, and only while it can trust its lease for longer than a send may take; so a kill repeats
 // no more than those. So delivery is at least once: a consumer recognises a message by its id. A sink that refuses a contract's message holds up that unit, and nothing else.
 //

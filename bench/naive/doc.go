@@ -1,7 +1,7 @@
 // Package naive is a baseline to measure against, and nothing else: the obvious design of
 // a relay that keeps each sender's transactions in order. No part of the product uses it.
 //
-// The design is the one that established relays have published:
+// The design is the one that hiero-json-rpc-relay has published:
 //
 //   - a lock for each sender: SET NX with a time to live for ownership, a list for the queue,
 //     or inside one process a first-in-first-out mutex;
@@ -20,5 +20,5 @@
 //
 //	baseline      a design to compare with, which is not the product
 //	place         an entry in the list of one sender
-//	sign of life  the key that each waiter keeps alive
+//	heartbeat     the key that each waiter keeps alive
 package naive

@@ -75,14 +75,14 @@
 // [Ledger.Snapshot] names the newest block, and [Ledger.Revert] takes back what every block
 // after it touched: versions of entities, slots and rows, records and their indexes. Numbers
 // of blocks and entities are then used again, and the clock goes on from the snapshot. [Ledger.Reset]
-// begins anew. Either is a new [Generation].
+// begins again. Either is a new [Generation].
 //
 // # Saving
 //
 // [Ledger.Save] writes everything while transactions go on: state has history, so that it
 // reads what there was at its beginning, some of it at a time. Blocks come last: versions that
 // are pruned meanwhile belong to blocks that are gone by then. [Ledger.Load] makes indexes and the
-// lists of what blocks touched anew.
+// lists of what blocks touched again.
 //
 // # Airdrops
 //

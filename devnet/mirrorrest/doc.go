@@ -39,7 +39,7 @@
 // Filters carry their comparison in front, as in timestamp=gte:1700000000.5; the
 // same parameter may come up to 100 times. An unknown parameter or a value that
 // does not parse is a 400 that names each of them. Lists hold 25 rows unless limit
-// says otherwise, 100 at most; links.next is the path of the page behind, or null.
+// says otherwise, a maximum of 100; links.next is the path of the page behind, or null.
 // A page that is not full is the last one.
 //
 // Timestamps are seconds.nanoseconds with all nine decimals. Integers are JSON

@@ -17,7 +17,7 @@
 //
 // # Where records are
 //
-// In this process, at most TX_STATUS_TRACING_MAX_ENTRIES of them and
+// In this process, a maximum of TX_STATUS_TRACING_MAX_ENTRIES of them and
 // TX_STATUS_TRACING_MAX_BYTES, and with Redis, within a bound of bytes for the fleet, also
 // there, shared by a fleet, each under
 //

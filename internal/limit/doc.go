@@ -58,8 +58,8 @@
 //
 // # Stores
 //
-// A claim that is not settled in a quarter of an hour lapses: its process has died. At most
-// 100,000 books are kept per window; senders and addresses for whom there is no room share
+// A claim that is not settled in a quarter of an hour lapses: its process has died. A maximum of
+// 100,000 books is kept per window; senders and addresses for whom there is no room share
 // one book of theirs, with the limit of one. Books without spending are dropped.
 //
 // In Redis, {scope} being the chain id:

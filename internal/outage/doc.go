@@ -2,7 +2,7 @@
 //
 // Whoever uses an upstream reports every failure (Down) and every success (Up). The log gets
 // one line for the loss, with its cause and what it means for clients, and one for the end,
-// with how long it lasted. An upstream that comes and goes gets at most one line of loss in
+// with how long it lasted. An upstream that comes and goes gets a maximum of one line of loss in
 // an Interval; the next line says how many losses had none.
 //
 // # Words

@@ -47,17 +47,17 @@
 // In asynchronous mode a client gets the hash before any node has the transaction. Promises keeps the bytes
 // where another relay finds them when this one dies:
 //
-//	promise:{fleet}:alive     sorted set: the processes that have promises; score = their last sign of life
+//	promise:{fleet}:alive     sorted set: the processes that have promises; score = their last heartbeat
 //	promise:{fleet}:of:<id>   hash: of one process, transaction hash to the end of the promise and the bytes
 //
-// The answer to the client waits until Redis has the bytes, TXPOOL_REDIS_TIMEOUT_MS at most; the transaction does not
-// wait. A promise ends with the verdict on its transaction. A process that gives no sign of life for
+// The answer to the client waits until Redis has the bytes, for a maximum of TXPOOL_REDIS_TIMEOUT_MS; the transaction does not
+// wait. A promise ends with the verdict on its transaction. A process that sends no heartbeat for
 // PROMISES_DEAD_AFTER_MS is dead: one script moves its promises to a single other process, which goes on with them in the
 // order of their nonces. A process that stops in order leaves what it could not send, and says so.
 // One that stood still and was taken for dead goes on, too: the bytes are the same, so the network executes them once.
 //
 // What does not fit into PROMISES_MAX_BYTES and TXPOOL_MAX_ENTRIES, and what comes while Redis does not answer or is short
-// of memory, is kept by its own process alone; metrics count it. What Redis did not take is told again with the next sign of life.
+// of memory, is kept by its own process alone; metrics count it. What Redis did not take is told again with the next heartbeat.
 //
 // # What waits
 //

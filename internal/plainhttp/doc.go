@@ -13,11 +13,11 @@
 // POST, HTTP/1.1, a target of a path in plain characters that the Handler takes; lines
 // that end in CR LF; names of tokens and values of printable ASCII; one Host, one
 // Content-Length of digits within the limit; a Connection of keep-alive or none; none of
-// Transfer-Encoding, Content-Encoding, Expect, Upgrade and Trailer; a head of at most
+// Transfer-Encoding, Content-Encoding, Expect, Upgrade and Trailer; a head of a maximum of
 // 2 KB; and all of it there within a second.
 //
 // Nothing else is judged here. At the first request that is not plain, or not known to
-// be, the connection goes to the http.Server that serves the Listener, for good, with
+// be, the connection goes to the http.Server that serves the Listener, until its end, with
 // everything that was read and not answered before what is still to come. So net/http is
 // the one judge of what is wrong, slow or unusual, and there is no request that it would
 // read in another way: what is taken here is a subset of what it takes, and a test and a
@@ -35,7 +35,7 @@
 //
 // # What a connection holds
 //
-// An idle one: a goroutine and a buffer of 2 KB. One whose request has let go of its body
+// An idle one: a goroutine and a buffer of 2 KB. One whose request has released its body
 // (Request.Forget): no buffer. One whose request is answered later (Handler.ServePlain): no
 // goroutine either; one of the Listener looks for all of them whether the client is still there.
 // Connections that are not of TCP go to net/http at once.
@@ -43,5 +43,5 @@
 // # Words
 //
 //	plain request  one of the form that is read here
-//	hand-over      the move of a connection to net/http, for good
+//	hand-over      the move of a connection to net/http, until its end
 package plainhttp

@@ -21,7 +21,7 @@
 //
 // # Bounds
 //
-// At most queueSize spans wait to be sent; those beyond are dropped. A span has at most
+// A maximum of queueSize spans wait to be sent; those beyond are dropped. A span has a maximum of
 // maxAttributes attributes of maxText bytes each. No call waits for the collector.
 //
 // # Words

@@ -60,7 +60,7 @@
 //	probe        a request for the newest block that no caller waits for
 //	hedge        the same request made a second time because the first one is slow
 //	head floor   the highest block that any answer told of; no later answer comes from an upstream without it
-//	chain reset  the head floor's block is gone for good, or another one: a test network started anew
+//	chain reset  the head floor's block is gone for ever, or another one: a test network started again
 //	place        what a request has while it is under way
 //	class        what a request is for: a read of a client, or a send
 //	flight       one read that several callers wait for

@@ -6,7 +6,7 @@
 // for all. Every policy that fits must allow a request; fields that are not set allow
 // everything. Without policies nothing is limited.
 //
-// Budgets are exact: the guard names what an intent can cost at most and the limit, and the
+// Budgets are exact: the guard names the maximum that an intent can cost, and the limit, and the
 // ledger holds it in the transaction that accepts the intent, or refuses that. When the
 // receipt is final, what was not spent is given back. A day is one of UTC, that of acceptance.
 //

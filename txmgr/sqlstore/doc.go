@@ -2,7 +2,7 @@
 // memory, and PostgreSQL, with the same text.
 //
 // Each method of txmgr.Store is one transaction. It locks rows in one order, so that
-// transactions wait for each other and do not block each other for good: the lease's row
+// transactions wait for each other and do not block each other for ever: the lease's row
 // (shared), the lane's row, slots, attempts, intents, budgets. It reads rows under these locks,
 // changes them in Go and writes them back in one statement a table.
 //
