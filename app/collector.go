@@ -76,20 +76,21 @@ func (r *releaser) due(now heap, allocated uint64, held int64) bool {
 	return (r.helped || now.resident > r.least+largeUse) && allocated < busyRate && held < largeUse/4
 }
 
-// collect sets the limits of the garbage collector until ctx ends: the memory of the process is kept below limit, or
-// below most if it needs more than limit. It leaves alone what the operator has set with GOMEMLIMIT and GOGC.
-func collect(ctx context.Context, limit, most int64) error {
-	adaptLimit, adaptPercent := os.Getenv("GOMEMLIMIT") == "", os.Getenv("GOGC") == ""
-	if adaptLimit {
+// collect sets the limits of the garbage collector until ctx ends. It leaves alone what the operator
+// has set with GOMEMLIMIT and GOGC.
+func collect(ctx context.Context, limit int64) error {
+	if os.Getenv("GOMEMLIMIT") == "" {
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
 	}
-	if adaptPercent {
-		defer debug.SetGCPercent(debug.SetGCPercent(usualGOGC))
+	if os.Getenv("GOGC") != "" {
+		<-ctx.Done()
+		return nil
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(usualGOGC))
 	const interval = 500 * time.Millisecond
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	last, set, least := readHeap(), usualGOGC, limit
+	last, set := readHeap(), usualGOGC
 	for {
 		select {
 		case <-ctx.Done():
@@ -97,12 +98,8 @@ func collect(ctx context.Context, limit, most int64) error {
 		case <-ticker.C:
 		}
 		now := readHeap()
-		if wanted := memoryLimit(least, most, now.kept); adaptLimit && wanted != limit {
-			debug.SetMemoryLimit(wanted)
-			limit = wanted
-		}
 		percent := gcPercent(now.live, float64(now.allocated-last.allocated)/interval.Seconds())
-		if adaptPercent && (percent < set*9/10 || percent > set*11/10) { // each change stops the world for a moment
+		if percent < set*9/10 || percent > set*11/10 { // each change stops the world for a moment
 			debug.SetGCPercent(percent)
 			set = percent
 		}
@@ -120,19 +117,9 @@ func gcPercent(live uint64, rate float64) int {
 	return max(usualGOGC, int(busyHeap*100/live)-100)
 }
 
-// memoryLimit returns the limit for a process that keeps some bytes. Near its limit the collector runs all the time and
-// takes half of the processors. That helps against garbage, but not if the memory is needed: there may be many
-// connections. So a quarter more than what is kept has room, up to most.
-func memoryLimit(least, most int64, kept uint64) int64 {
-	const step = 16 << 20 // so that it changes seldom
-	wanted := (int64(kept)*5/4 + step - 1) / step * step
-	return max(least, min(wanted, most))
-}
-
 // heap is the state of the heap.
 type heap struct {
 	live      uint64 // bytes that the last collection left
-	kept      uint64 // bytes that no collection gives back: live, stacks, and what the runtime needs itself
 	allocated uint64 // bytes since the start
 	resident  uint64 // bytes that the runtime has from the system
 
@@ -146,15 +133,8 @@ func readHeap() heap {
 		{Name: "/memory/classes/total:bytes"},
 		{Name: "/memory/classes/heap/released:bytes"},
 		{Name: "/sched/goroutines:goroutines"},
-		{Name: "/memory/classes/heap/objects:bytes"},
-		{Name: "/memory/classes/heap/unused:bytes"},
-		{Name: "/memory/classes/heap/free:bytes"},
 	}
 	metrics.Read(samples)
 	value := func(i int) uint64 { return samples[i].Value.Uint64() }
-	resident := value(2) - value(3)
-	return heap{
-		live: value(0), allocated: value(1), resident: resident, goroutines: value(4),
-		kept: value(0) + resident - value(5) - value(6) - value(7),
-	}
+	return heap{live: value(0), allocated: value(1), resident: value(2) - value(3), goroutines: value(4)}
 }

@@ -54,10 +54,6 @@
 // connection's WS_MAX_IN_FLIGHT places and no buffer; it keeps a goroutine only if its Finish is not Patient. If
 // the connection ends first, the call goes on without it.
 //
-// A two-phase call that is alone in an HTTP request, with a Finish that is Patient, waits without a goroutine, too
-// (park.go): the request is answered by whoever runs the call, or when its time is up. That needs a connection that
-// package plainhttp serves, since net/http ends a request when its handler returns.
-//
 // Results are json.RawMessage, an Appender, or whatever encoding/json takes.
 // Parameters have been checked against the method's rules before a handler sees
 // them; Value reads them without a decoder.

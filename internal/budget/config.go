@@ -69,9 +69,6 @@ func (c Config) limit() int64 {
 // what a collector that gets too little of the processor lets grow meanwhile.
 func (c Config) Collect() int64 { return int64(c.Limit) * megabyte / 2 }
 
-// CollectAtMost is Collect for a process that keeps more than that, for many connections.
-func (c Config) CollectAtMost() int64 { return int64(c.Limit) * megabyte * 7 / 8 }
-
 func (c Config) requests() int64 { return either(c.Requests, c.limit()/4) }
 func (c Config) client() int64   { return min(either(c.Client, c.requests()/2), c.requests()) }
 func (c Config) request() int64  { return min(either(c.Request, c.requests()/2), c.client()) }
