@@ -33,18 +33,11 @@ func (p *parked) deadline() time.Time {
 // claim tells whether the request is the caller's to answer.
 func (p *parked) claim() bool { return !p.claimed.Swap(true) }
 
-// resume returns an exchange in place of the one that was suspended. Its call is not to be run any more.
-func (p *parked) resume() *exchange {
-	ex := p.d.exchanges.Get().(*exchange)
-	p.restore(ex, extend(ex.calls), ordered)
-	return ex
-}
-
 // run runs the call, whose turn has come, and answers the request, unless somebody has.
 func (p *parked) run() {
 	ctx, cancel := context.WithDeadline(p.ctx, p.deadline())
 	defer cancel()
-	ex := p.resume()
+	ex := p.resume(ordered)
 	c := &ex.calls[0]
 	c.own = ex.produce(ctx, nil, c, c.second.Run)
 	c.elapsed = time.Since(ex.started)
@@ -63,7 +56,7 @@ func (p *parked) run() {
 func (p *parked) expire() {
 	time.AfterFunc(answerGrace, func() {
 		if p.claim() {
-			p.answer(p.resume())
+			p.answer(p.resume(ordered))
 		}
 	})
 }

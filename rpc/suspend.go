@@ -46,10 +46,11 @@ func await(ctx context.Context, second Finish, f func()) {
 	go f()
 }
 
-// resumeDetached returns an exchange in place of the one that was suspended, ready for finish.
-func (s *suspended) resumeDetached() *exchange {
+// resume returns an exchange in place of the one that was suspended, whose call has the mode. It is one of those that
+// are used again.
+func (s *suspended) resume(m mode) *exchange {
 	ex := s.d.exchanges.Get().(*exchange)
-	s.restore(ex, extend(ex.calls), detached)
+	s.restore(ex, extend(ex.calls), m)
 	return ex
 }
 
