@@ -64,15 +64,6 @@ func TestQueuedConnections(t *testing.T) {
 	}
 }
 
-// frameOf is a frame as the relay sends it.
-func frameOf(text string) []byte {
-	if n := len(text); n < 126 {
-		return append([]byte{0x81, byte(n)}, text...)
-	} else {
-		return append([]byte{0x81, 126, byte(n >> 8), byte(n)}, text...)
-	}
-}
-
 // The listeners count whatever is not as it must be, however the network cuts the messages.
 func TestListenersCount(t *testing.T) {
 	head := func(number string) string {
@@ -95,10 +86,10 @@ func TestListenersCount(t *testing.T) {
 			c := ls.add()
 			var in []byte
 			in = append(in, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"...)
-			in = append(in, frameOf(`{"result":"0x1","jsonrpc":"2.0","id":1}`)...)
+			in = append(in, textFrame(`{"result":"0x1","jsonrpc":"2.0","id":1}`)...)
 			ls.expect(7, 3)
 			for _, text := range test.heads {
-				in = append(in, frameOf(text)...)
+				in = append(in, textFrame(text)...)
 			}
 			asked := 0
 			for len(in) > 0 {
@@ -128,7 +119,7 @@ func TestListenersCount(t *testing.T) {
 func TestListenersRefused(t *testing.T) {
 	for name, in := range map[string]string{
 		"no upgrade":      "HTTP/1.1 503 Service Unavailable\r\n\r\n",
-		"no subscription": "HTTP/1.1 101 Switching Protocols\r\n\r\n" + string(frameOf(`{"error":{"code":-32601},"jsonrpc":"2.0","id":1}`)),
+		"no subscription": "HTTP/1.1 101 Switching Protocols\r\n\r\n" + string(textFrame(`{"error":{"code":-32601},"jsonrpc":"2.0","id":1}`)),
 		"closed":          "HTTP/1.1 101 Switching Protocols\r\n\r\n\x88\x02\x10\x01",
 	} {
 		ls := new(listeners)

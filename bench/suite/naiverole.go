@@ -24,6 +24,7 @@ import (
 type naiveReady struct {
 	Naive bool   `json:"naive"`
 	URL   string `json:"url"`
+	WS    string `json:"ws,omitempty"` // of a speaker
 }
 
 // naiveRole is the main function of the baseline's process. It takes the settings of a

@@ -103,7 +103,7 @@ func (p *process) asBaseline(ctx context.Context) (*relay, error) {
 		if json.Unmarshal(line, &ready) != nil || !ready.Naive {
 			return false
 		}
-		made.url = ready.URL
+		made.url, made.ws = ready.URL, ready.WS
 		return true
 	})
 	if err != nil {

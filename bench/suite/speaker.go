@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -82,18 +83,11 @@ func (s *speaker) say(number int64) error {
 				failed = fmt.Errorf("%d of %d bytes were written: %w", n, len(frame), err)
 			}
 		})
-		if err != nil || failed != nil {
-			return fmt.Errorf("a connection: %w, %w", err, failed)
+		if err := errors.Join(err, failed); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// speakerReady is the line that says where a speaker is.
-type speakerReady struct {
-	Speaker bool   `json:"speaker"`
-	URL     string `json:"url"`
-	WS      string `json:"ws"`
 }
 
 // speakerRole is the main function of a speaker's process.
@@ -108,7 +102,7 @@ func speakerRole(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ready := speakerReady{Speaker: true, URL: "http://" + control.Addr().String(), WS: "ws://" + ws.Addr().String()}
+	ready := naiveReady{Naive: true, URL: "http://" + control.Addr().String(), WS: "ws://" + ws.Addr().String()}
 	if err := json.NewEncoder(out).Encode(ready); err != nil {
 		return err
 	}
@@ -153,20 +147,7 @@ func (l *lab) speaker(ctx context.Context) (*relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := &relay{process: p, naive: true}
-	err = p.ready(ctx, func(line []byte) bool {
-		var ready speakerReady
-		if json.Unmarshal(line, &ready) != nil || !ready.Speaker {
-			return false
-		}
-		made.url, made.ws = ready.URL, ready.WS
-		return true
-	})
-	if err != nil {
-		p.kill()
-		return nil, err
-	}
-	return made, nil
+	return p.asBaseline(ctx)
 }
 
 // sayAll has all speakers say a head, and returns when that began.
