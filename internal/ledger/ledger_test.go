@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"log/slog"
 	"os"
@@ -459,6 +460,34 @@ func TestOpenWhenUp(t *testing.T) {
 	if len(said) != 0 {
 		t.Errorf("it also says %s", <-said)
 	}
+}
+
+// TestGivenUpBeforeTheCommit ends the caller's context while its transaction is open: the error is the caller's own end, of known outcome.
+func TestGivenUpBeforeTheCommit(t *testing.T) {
+	both(t, func(t *testing.T, url string) {
+		db := opened(t, url)
+		write(t, db, "CREATE TABLE things (name TEXT NOT NULL)")
+		ctx, cancel := context.WithCancel(t.Context())
+		err := db.Write(ctx, func(tx *Tx) error {
+			if _, err := tx.Exec(t.Context(), "INSERT INTO things (name) VALUES ('a')"); err != nil {
+				return err
+			}
+			cancel()
+			for {
+				if _, err := tx.tx.ExecContext(t.Context(), "SELECT 1"); errors.Is(err, sql.ErrTxDone) {
+					return nil // the driver has rolled it back
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+		var uncertain *UncertainError
+		if !errors.Is(err, context.Canceled) || errors.As(err, &uncertain) {
+			t.Errorf("got %v, want the end of the context and nothing uncertain", err)
+		}
+		if got := count(t, db, "SELECT count(*) FROM things"); got != 0 {
+			t.Errorf("%d things, want none", got)
+		}
+	})
 }
 
 // TestNotify hears words, and after a break of the connection that some may be lost.

@@ -104,8 +104,11 @@ func (db *DB) once(ctx context.Context, pool *sql.DB, options *sql.TxOptions, fn
 		return err
 	}
 	if err := db.answers(cancel, raw.Commit); err != nil {
-		if conflict(err) || ctx.Err() != nil && errors.Is(err, sql.ErrTxDone) {
+		if conflict(err) {
 			return fmt.Errorf("commit: %w", err)
+		}
+		if ctx.Err() != nil && errors.Is(err, sql.ErrTxDone) { // rolled back before the commit began
+			return fmt.Errorf("commit: %w", context.Cause(ctx))
 		}
 		return &UncertainError{silence(ctx, err)}
 	}

@@ -105,8 +105,9 @@ func (s *service) aws(t *testing.T) (endpoint string) {
 	t.Setenv("AWS_REGION", "eu-west-1")
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKTEST")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "only for tests")
-	t.Setenv("AWS_CONFIG_FILE", "/nonexistent")
-	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+	missing := filepath.Join(t.TempDir(), "missing")
+	t.Setenv("AWS_CONFIG_FILE", missing)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", missing)
 	t.Setenv("AWS_MAX_ATTEMPTS", "1")
 	return server.URL
 }

@@ -113,7 +113,7 @@ func checkSignature(t *testing.T, set *signers.Set, address common.Address) {
 func TestWrongKeysAreRefusedWithoutShowingThem(t *testing.T) {
 	broken := keyA[:63] + "g"
 	parsed, _ := crypto.HexToECDSA(keyA)
-	folder := t.TempDir()
+	folder, missing := t.TempDir(), filepath.Join(t.TempDir(), "missing")
 	if _, err := keystore.NewKeyStore(folder, keystore.LightScryptN, keystore.LightScryptP).ImportECDSA(parsed, "right"); err != nil {
 		t.Fatal(err)
 	}
@@ -131,11 +131,11 @@ func TestWrongKeysAreRefusedWithoutShowingThem(t *testing.T) {
 		"json without array": {config: signers.Config{KeysJSON: keyA}, want: "RELAYER_PRIVATE_KEYS_JSON: want a JSON array"},
 		"twice":              {config: signers.Config{Key: keyA, Keys: keyA}, want: "given twice"},
 		"numbered":           {env: []string{"RELAYER_PRIVATE_KEY_7=" + broken}, want: "RELAYER_PRIVATE_KEY_7"},
-		"file missing":       {env: []string{"RELAYER_PRIVATE_KEY_7_FILE=/nonexistent"}, want: "RELAYER_PRIVATE_KEY_7_FILE"},
+		"file missing":       {env: []string{"RELAYER_PRIVATE_KEY_7_FILE=" + missing}, want: "RELAYER_PRIVATE_KEY_7_FILE"},
 		"wrong password":     {config: signers.Config{Keystore: folder, KeystorePassword: "wrong"}, want: "TXM_KEYSTORE_PASSWORD"},
 		"no key file":        {config: signers.Config{Keystore: write(t, "key.json", keyA)}, want: "version 3"},
 		"empty folder":       {config: signers.Config{Keystore: t.TempDir()}, want: "no key file"},
-		"folder missing":     {config: signers.Config{Keystore: "/nonexistent"}, want: "TXM_KEYSTORE"},
+		"folder missing":     {config: signers.Config{Keystore: missing}, want: "TXM_KEYSTORE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.config.Timeout = envx.Millis(time.Minute)
