@@ -77,14 +77,16 @@ func TestEstimateGas(t *testing.T) {
 	drop.expect([3]string{"eth_estimateGas", `[{` + to + `,"gas":"0xffffffff"}]`, `"0x5209"`})
 }
 
-func TestCallErrors(t *testing.T) {
-	message := func(parts ...string) string {
-		var all []string
-		for i := 0; i+2 < len(parts); i += 3 {
-			all = append(all, fmt.Sprintf(`{"message":%q,"detail":%q,"data":%q}`, parts[i], parts[i+1], parts[i+2]))
-		}
-		return `{"_status":{"messages":[` + strings.Join(all, ",") + `]}}`
+// message is a mirror node's error: message, detail and data of each of its parts.
+func message(parts ...string) string {
+	var all []string
+	for i := 0; i+2 < len(parts); i += 3 {
+		all = append(all, fmt.Sprintf(`{"message":%q,"detail":%q,"data":%q}`, parts[i], parts[i+1], parts[i+2]))
 	}
+	return `{"_status":{"messages":[` + strings.Join(all, ",") + `]}}`
+}
+
+func TestCallErrors(t *testing.T) {
 	const reverted = "CONTRACT_REVERT_EXECUTED"
 	both := func(text string) [2]string { return [2]string{text, text} }
 	tests := map[string]struct {

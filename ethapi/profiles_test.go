@@ -1,0 +1,393 @@
+package ethapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/rlp"
+	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
+
+	"lockstep/internal/pending"
+	"lockstep/rpc"
+)
+
+// difference is a row of "Where the profiles differ" in docs/METHODS.md: what a client asks, and what it hears in each profile.
+type difference struct {
+	ask             func(*deviant) string
+	hiero, ethereum string
+}
+
+// requestID is what profile hiero puts before each error.
+var requestID = regexp.MustCompile(`\[Request ID: [^\]]*\] `)
+
+// hears is the answer to one call, without the request id of an error.
+func (d *deviant) hears(method, params string) string {
+	return requestID.ReplaceAllString(d.call(method, params).String(), "")
+}
+
+// member is one member of a result; "" if it is not there.
+func (d *deviant) member(method, params, name string) string {
+	d.t.Helper()
+	return fields(d.t, d.call(method, params), name)[0]
+}
+
+// posts sends a body and returns status and answer.
+func (d *deviant) posts(body string) (int, string) {
+	d.t.Helper()
+	answer, err := http.Post(d.url, "application/json", strings.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return answer.StatusCode, requestID.ReplaceAllString(string(text), "")
+}
+
+// codes are the codes of the errors in an answer.
+func codes(answer string) string {
+	return strings.Join(regexp.MustCompile(`-[0-9]{5}`).FindAllString(answer, -1), " ")
+}
+
+// subscribes makes calls on one connection and returns the last answer.
+func (d *deviant) subscribes(method string, calls ...string) string {
+	d.t.Helper()
+	l := idle(d.t, newFakeChain(1), func(_ *Config, deps *Deps) { deps.Profile = d.settings.RPC.Profile })
+	handler := l.Subscriptions.subscribe
+	if method == "eth_unsubscribe" {
+		handler = l.unsubscribe
+	}
+	conn, said := newFakeConn(), ""
+	ids := map[any]string{}
+	for _, params := range calls {
+		switch result, err := l.try(conn, handler, params); answer := result.(type) {
+		case nil:
+			said = codes(fmt.Sprint(errorCode(err)))
+		case *rpc.Answer:
+			answer.Sent(true)
+			if said = ids[answer.Result]; said == "" {
+				said = "a new id"
+				ids[answer.Result] = "the same id"
+			}
+		default:
+			said = fmt.Sprint(answer)
+		}
+	}
+	return said
+}
+
+// errorCode is what the client hears of an error.
+func errorCode(err error) int {
+	if e, ok := err.(interface{ ErrorCode() int }); ok {
+		return e.ErrorCode()
+	}
+	return 0
+}
+
+// connects opens a WebSocket connection to a relay of the profile.
+func (d *deviant) connects() *websocket.Conn {
+	d.t.Helper()
+	config := d.settings.RPC
+	config.WebSocket.PingInterval = 20
+	registry, err := rpc.NewRegistry(d.api.Methods()...)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	dispatcher, err := rpc.NewDispatcher(config, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- rpc.NewWSServer(dispatcher).Run(d.t.Context(), ln) }()
+	d.t.Cleanup(func() {
+		if err := <-done; err != nil {
+			d.t.Error(err)
+		}
+	})
+	conn, _, err := websocket.DefaultDialer.DialContext(d.t.Context(), "ws://"+ln.Addr().String(), nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// rawItems is how many items a list of RLP has, and its first ones.
+func (d *deviant) rawItems(method string) []rlp.RawValue {
+	d.t.Helper()
+	var list []rlp.RawValue
+	if err := rlp.DecodeBytes((&network{relay: d.relay}).bytes(method, `["0x11"]`), &list); err != nil {
+		d.t.Fatal(err)
+	}
+	return list
+}
+
+// pooledFrom is the sender of one of the transactions on their way, as the pool writes it.
+func (d *deviant) pooledFrom() string {
+	sender, _ := senderKey()
+	var of map[string]map[string]struct{ From string }
+	unmarshal(d.t, d.call("txpool_contentFrom", `["`+sender.Hex()+`"]`), &of)
+	return of["pending"]["3"].From
+}
+
+// onTheWay is a transaction that is in the pool only.
+func onTheWay(nonce uint64) types.TxData {
+	return &types.LegacyTx{Nonce: nonce, Gas: 21000, GasPrice: big.NewInt(71e10), To: &contract}
+}
+
+func differences() map[string]difference {
+	const sent = `{"estimate":false,"block":"latest",` + to + `}`
+	sender, _ := senderKey()
+	zero, empty := `"`+(common.Hash{}).Hex()+`"`, `"`+types.EmptyRootHash.Hex()+`"`
+	first := func(d *deviant) string { return d.block[0].Hash().Hex() }
+	fails := func(detail, data string) func(*deviant) string {
+		return func(d *deviant) string {
+			d.node.fail(sent, http.StatusBadRequest, message("CONTRACT_REVERT_EXECUTED", detail, data))
+			return d.hears("eth_call", `[{`+to+`},"latest"]`)
+		}
+	}
+	logs := func(filter string) func(*deviant) string {
+		return func(d *deviant) string {
+			answer := d.call("eth_getLogs", filter)
+			if answer.Error != nil {
+				return requestID.ReplaceAllString(answer.String(), "")
+			}
+			return fmt.Sprintf("%d logs", len(indexes(d.t, answer)))
+		}
+	}
+	ofBlock := func(number, name string) func(*deviant) string {
+		return func(d *deviant) string { return d.member("eth_getBlockByNumber", `["`+number+`",false]`, name) }
+	}
+	return map[string]difference{
+		"Texts of errors": {func(d *deviant) string {
+			id, rest, ok := strings.Cut(d.call("eth_feeHistory", `["0x1","0x12",[]]`).Error.Message, "] ")
+			if !ok {
+				return id
+			}
+			return fmt.Sprint(strings.HasPrefix(id, "[Request ID: "), " ", rest)
+		}, "true Request beyond head block: requested 18, head 17", "request beyond head block: requested 18, head 17"},
+		"Text of a revert": {fails("not 0xabc", errorHi), `3 execution reverted: not 0xabc "` + errorHi + `"`, `3 execution reverted: hi "` + errorHi + `"`},
+		"Message of a revert by one of Solidity's panics":          {fails("", panic11), `3 execution reverted: CONTRACT_REVERT_EXECUTED "` + panic11 + `"`, `3 execution reverted: arithmetic underflow or overflow "` + panic11 + `"`},
+		"Data of a revert for which the mirror node gives no data": {fails("", ""), `3 execution reverted: CONTRACT_REVERT_EXECUTED ""`, `3 execution reverted "0x"`},
+		"HTTP status of a failed call": {func(d *deviant) string {
+			return strconv.Itoa(d.call("eth_getBalance", `["`+senderText()+`","`+common.MaxHash.Hex()+`"]`).status)
+		}, "400", "200"},
+		"HTTP status of a body that is too large": {func(d *deviant) string {
+			status, _ := d.posts(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":["` + strings.Repeat("x", d.settings.RPC.HTTP.InputSizeLimit<<20) + `"]}`)
+			return strconv.Itoa(status)
+		}, "400", "413"},
+		"A body of JSON that is neither a call nor a batch": {func(d *deviant) string {
+			_, answer := d.posts("7")
+			return codes(answer)
+		}, "-32700", "-32600"},
+		"A call without an id": {func(d *deviant) string {
+			_, answer := d.posts(`{"jsonrpc":"2.0","method":"eth_chainId","params":[]}`)
+			return codes(answer)
+		}, "-32600", ""},
+		"The methods of `BATCH_REQUESTS_DISALLOWED_METHODS` in a batch": {func(d *deviant) string {
+			_, answer := d.posts(`[{"jsonrpc":"2.0","id":1,"method":"eth_newBlockFilter","params":[]}]`)
+			return codes(answer)
+		}, "-32007", ""},
+		"A batch of too many calls": {func(d *deviant) string {
+			calls := make([]string, d.settings.RPC.Batch.MaxSize+1)
+			for i := range calls {
+				calls[i] = `{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`
+			}
+			_, answer := d.posts("[" + strings.Join(calls, ",") + "]")
+			var errors []json.RawMessage
+			if json.Unmarshal([]byte(answer), &errors) != nil {
+				return answer
+			}
+			return strconv.Itoa(len(errors))
+		}, "101", "1"},
+		"The block in `eth_getBalance`, `eth_getCode`, `eth_getTransactionCount`, `eth_getStorageAt` and `eth_call`": {
+			func(d *deviant) string { return d.hears("eth_getBalance", `["`+senderText()+`"]`) },
+			"-32602 Missing value for required parameter 1", `"0x112210f4768db400"`,
+		},
+		"null for an optional parameter": {func(d *deviant) string {
+			d.node.set(`{"estimate":true,"block":"latest",`+to+`}`, `{"result":"0x5208"}`)
+			return d.hears("eth_estimateGas", `[{`+to+`},null]`)
+		}, "-32602 Invalid parameter 1: The value passed is not valid: null.", `"0x5208"`},
+		"null for a member of a filter": {
+			logs(`[{"address":null}]`),
+			"-32602 Invalid parameter 'address' for FilterObject: Expected 0x prefixed string representing the address (20 bytes) or an array of addresses, value: null", "2 logs",
+		},
+		"null as the last of a filter's topics": {func(d *deviant) string {
+			d.node.set("contracts/results/logs?timestamp=gte:1767225600.000000001&timestamp=lte:1767225601.999999999&topic0="+transferID[2:]+"&limit=100&order=desc",
+				logList(logJSON(synthetic, tokenLog, "0x", 0, 0, 17, transferID), logJSON(synthetic, tokenLog, "0x", 0, 1, 17, transferID, transferID)))
+			return logs(`[{"fromBlock":"0x11","topics":["` + transferID + `",null]}]`)(d)
+		}, "2 logs", "1 logs"},
+		"Block overrides of `eth_call` and `eth_estimateGas`": {
+			func(d *deviant) string { return d.hears("eth_call", `[{`+to+`},"latest",{},{"number":"0x1234"}]`) },
+			"-32602 Invalid params", `"0x"`,
+		},
+		"`eth_estimateGas` with more gas than a call may have": {func(d *deviant) string {
+			const asked = `{"estimate":true,"block":"latest",` + to + `,"gas":%d}`
+			d.node.fail(fmt.Sprintf(asked, callGas+1), http.StatusBadRequest, message("gas field must be less than or equal to 1000", "", ""))
+			d.node.set(fmt.Sprintf(asked, callGas), `{"result":"0x5208"}`)
+			return d.hears("eth_estimateGas", fmt.Sprintf(`[{%s,"gas":"0x%x"}]`, to, callGas+1))
+		}, "-32000 Error occurred during transaction simulation: gas field must be less than or equal to 1000", `"0x5208"`},
+		"Percentiles of `eth_feeHistory`": {func(d *deviant) string {
+			if d.call("eth_feeHistory", `["0x1","latest",[50,25]]`).Error != nil {
+				return "refused"
+			}
+			return "answered"
+		}, "answered", "refused"},
+
+		"Name in `web3_clientVersion`": {func(d *deviant) string { return d.hears("web3_clientVersion", `[]`) }, `"relay/1.2.3"`, `"lockstep/1.2.3"`},
+
+		"Logs by the hash of an unknown block":                                     {logs(`[{"blockHash":"` + common.MaxHash.Hex() + `"}]`), "0 logs", "-39012 header not found"},
+		"Logs up to a block that is more than `MAX_BLOCK_RANGE` beyond the newest": {logs(`[{"fromBlock":"0x11","toBlock":"0x64"}]`), "0 logs", "2 logs"},
+		"`eth_getBlockTransactionCountByNumber` and `…ByHash`":                     {func(d *deviant) string { return d.hears("eth_getBlockTransactionCountByHash", `["`+blockHash+`"]`) }, `"0x9"`, `"0x7"`},
+		"`transactionsRoot` of a block with transactions": {func(d *deviant) string {
+			if ofBlock("0x11", "transactionsRoot")(d) == `"`+blockHash+`"` {
+				return "the block's hash"
+			}
+			return "another"
+		}, "the block's hash", "another"},
+		"`receiptsRoot` of a block without transactions": {ofBlock("0xf", "receiptsRoot"), zero, empty},
+		"`withdrawalsRoot`": {ofBlock("0x11", "withdrawalsRoot"), zero, empty},
+		"`gasPrice` of a transaction of type 2 or 4": {
+			func(d *deviant) string {
+				return d.member("eth_getTransactionByHash", `["`+d.block[4].Hash().Hex()+`"]`, "gasPrice")
+			},
+			`"0x0"`, `"0xa54f4c3c00"`,
+		},
+		"`value` of a native call with a negative amount, which the network refused": {func(d *deviant) string {
+			d.node.set("contracts/results/"+oddHash+"?hbar=false", text(odd(d.block[0], member{"type": nil, "v": nil, "r": nil, "s": nil, "nonce": nil, "amount": -100, "status": "0x0", "result": "CONTRACT_NEGATIVE_VALUE"})))
+			return d.member("eth_getTransactionByHash", `["`+oddHash+`"]`, "value")
+		}, `"0xffffffffffffff9c"`, `"0x0"`},
+		"Trace of a transaction that the network refused before it ran": {func(d *deviant) string {
+			d.node.set("contracts/results/"+oddHash+"?hbar=false", text(odd(d.block[2], member{"status": "0x0", "result": "WRONG_NONCE", "gas_used": 0})))
+			trace := fields(d.t, d.call("debug_traceTransaction", `["`+oddHash+`",{"tracer":"callTracer"}]`), "gas", "input", "error")
+			return strings.Join(trace, " ")
+		}, `"0x61a80" "0x" "WRONG_NONCE"`, `"0xc350" "0x01" "WRONG_NONCE"`},
+		"`contractAddress` of a receipt that created nothing": {
+			func(d *deviant) string {
+				return d.member("eth_getTransactionReceipt", `["`+first(d)+`"]`, "contractAddress")
+			},
+			`"` + strings.ToLower(contract.Hex()) + `"`, "null",
+		},
+		"`eth_getTransactionByHash` before there is a block": {func(d *deviant) string {
+			answer := d.call("eth_getTransactionByHash", `["`+pooled(d.t, onTheWay(3)).Hash().Hex()+`"]`)
+			if answer.String() == "null" {
+				return "null"
+			}
+			return strings.Join(fields(d.t, answer, "nonce", "blockHash"), " ")
+		}, "null", `"0x3" null`},
+		"`debug_getRawBlock`":                                    {func(d *deviant) string { return fmt.Sprint(len(d.rawItems("debug_getRawBlock")), " items") }, "20 items", "4 items"},
+		"Beneficiary of a raw header":                            {func(d *deviant) string { return fmt.Sprintf("%x", []byte(d.rawItems("debug_getRawHeader")[2])) }, "940000000000000000000000000000000000000321", "94" + strings.Repeat("00", 20)},
+		"Addresses in `txpool_content` and `txpool_contentFrom`": {(*deviant).pooledFrom, sender.Hex(), strings.ToLower(sender.Hex())},
+		"Block of a transaction in the pool": {func(d *deviant) string {
+			var of map[string]map[string]map[string]any
+			unmarshal(d.t, d.call("txpool_contentFrom", `["`+sender.Hex()+`"]`), &of)
+			return fmt.Sprint(of["pending"]["3"]["blockHash"])
+		}, common.Hash{}.Hex(), "<nil>"},
+		"Transactions in the pool behind a gap": {func(d *deviant) string { return d.hears("txpool_status", `[]`) }, `{"pending":"0x2","queued":"0x0"}`, `{"pending":"0x1","queued":"0x1"}`},
+		"Traces": {func(d *deviant) string {
+			return d.member("debug_traceTransaction", `["`+first(d)+`",{"tracer":"callTracer"}]`, "calls")
+		}, "[]", ""},
+
+		"A subscription to logs without a filter": {func(d *deviant) string { return d.subscribes("eth_subscribe", `["logs"]`) }, "-32603", "a new id"},
+		"A subscription to logs of several addresses": {func(d *deviant) string {
+			return d.subscribes("eth_subscribe", `["logs",{"address":["`+contract.Hex()+`","`+otherContract.Hex()+`"]}]`)
+		}, "-32602", "a new id"},
+		"A subscription to logs of an address that has no contract": {func(d *deviant) string {
+			return d.subscribes("eth_subscribe", `["logs",{"address":"`+otherContract.Hex()+`"}]`)
+		}, "-32602", "a new id"},
+		"A second subscription of a connection to the same events": {func(d *deviant) string { return d.subscribes("eth_subscribe", `["newHeads"]`, `["newHeads"]`) }, "the same id", "a new id"},
+		"A subscription without a name":                            {func(d *deviant) string { return d.subscribes("eth_subscribe", `[]`) }, "-32601", "-32602"},
+		"`eth_unsubscribe` with an id that there is not":           {func(d *deviant) string { return d.subscribes("eth_unsubscribe", `["0x1"]`) }, "false", "-32000"},
+		"A message that is not JSON": {func(d *deviant) string {
+			conn := d.connects()
+			if err := conn.WriteMessage(websocket.TextMessage, []byte("{")); err != nil {
+				d.t.Fatal(err)
+			}
+			for {
+				_, answer, err := conn.ReadMessage()
+				if err != nil {
+					d.t.Fatal(err)
+				}
+				if found := codes(string(answer)); found != "" {
+					return found
+				}
+			}
+		}, "-32600", "-32700"},
+		"Keep-alive of a connection": {func(d *deviant) string {
+			conn, heard := d.connects(), make(chan string, 1)
+			conn.SetPingHandler(func(string) error {
+				heard <- "a ping"
+				return io.EOF // ends the reading below
+			})
+			if _, message, err := conn.ReadMessage(); err == nil {
+				return string(message)
+			}
+			return <-heard
+		}, `{"result":null,"jsonrpc":"2.0","id":null}`, "a ping"},
+	}
+}
+
+// callGas is the maximum gas of a call in these tests.
+const callGas = 1_000_000
+
+// TestWhereTheProfilesDiffer asks in both profiles what each row of docs/METHODS.md is about. The document has these rows and no
+// others, and the two answers of a row are never the same.
+func TestWhereTheProfilesDiffer(t *testing.T) {
+	rows := differences()
+	content, err := os.ReadFile(methodsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(content), "## Where the profiles differ\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	documented, tested := map[string]bool{}, map[string]bool{}
+	for line := range strings.Lines(section) {
+		if cells := strings.Split(strings.Trim(line, "|\n"), " | "); len(cells) == 3 && strings.TrimSpace(cells[0]) != "" {
+			documented[strings.TrimSpace(cells[0])] = true
+		}
+	}
+	for row := range rows {
+		tested[row] = true
+	}
+	if diff := cmp.Diff(tested, documented); diff != "" {
+		t.Errorf("%s has other rows than this test (-test +document)\n%s", methodsFile, diff)
+	}
+	for name, row := range rows {
+		if row.hiero == row.ethereum {
+			t.Errorf("%s: no difference", name)
+		}
+		for profile, want := range map[rpc.Profile]string{rpc.ProfileHiero: row.hiero, rpc.ProfileEthereum: row.ethereum} {
+			t.Run(name+"/"+string(profile), func(t *testing.T) {
+				pool := pending.New(pending.Config{MaxEntries: 10, MaxBytes: 1 << 20, ExecutedTTL: 1e11}, pending.Deps{})
+				for _, nonce := range []uint64{3, 5} {
+					pool.Add(pooled(t, onTheWay(nonce)))
+				}
+				r, block := populated(t, debugging, func(s *settings) {
+					s.RPC.Profile, s.deps.MaxCallGas, s.deps.Pool, s.deps.PoolAPI = profile, callGas, pool, true
+				})
+				if got := row.ask(&deviant{relay: r, block: block, t: t}); got != want {
+					t.Errorf("got %s, want %s", got, want)
+				}
+			})
+		}
+	}
+}
