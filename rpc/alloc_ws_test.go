@@ -10,29 +10,6 @@ import (
 	"testing"
 )
 
-// connected is a connection over loopback, and its client's end.
-func connected(t *testing.T, s *WSServer) (c *wsConn, client net.Conn) {
-	ln := listen(t)
-	defer ln.Close()
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	conn, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	c = &wsConn{server: s, net: conn}
-	if c.raw, err = conn.(*net.TCPConn).SyscallConn(); err != nil {
-		t.Fatal(err)
-	}
-	c.account.Begin(s.d.memory, "127.0.0.1")
-	c.out = newOutbox(func() { go c.write() })
-	return c, client
-}
-
 // What telling one more subscriber of an event may allocate: its place in the queue of frames, and a writer. All share the event.
 func TestAllocationBudgetOfNotifications(t *testing.T) {
 	const subscribers, each, beside = 50, 5, 25

@@ -108,8 +108,9 @@
 // missed. No other client notices. A client that reads nothing at all is cut off after the write time-out.
 //
 // An idle connection costs one goroutine and a buffer of 512 bytes, about 9 KB of heap and stacks with
-// everything: frames are written by a goroutine that exists only while there are
-// some, and larger buffers belong to messages, not to connections.
+// everything: frames are written by a few goroutines of the server (wswriters.go), and larger buffers belong to
+// messages and writers, not to connections. A client that has no room for more keeps the writer that it stopped until
+// it reads or is cut off, and another writer takes the other connections.
 //
 // # WebSocket close codes
 //

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -24,7 +25,7 @@ type WSServer struct {
 	pingOpcode  byte
 	pingPayload []byte
 	bodies      sync.Pool // of *[]byte, for messages that are being read
-	scratches   sync.Pool // of *[]byte, for frames that are being written
+	writers     *writers
 
 	mu       sync.Mutex
 	conns    map[*wsConn]struct{} // guarded by mu
@@ -47,7 +48,7 @@ func NewWSServer(d *Dispatcher) *WSServer {
 			CheckOrigin:      d.config.WebSocket.allowsOrigin,
 		},
 		bodies:     sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }},
-		scratches:  sync.Pool{New: func() any { b := make([]byte, 0, scratchSize); return &b }},
+		writers:    newWriters(runtime.GOMAXPROCS(0), d.config.WebSocket.WriteTimeout.Duration(), d.notice),
 		pingOpcode: opPing,
 		conns:      make(map[*wsConn]struct{}),
 		byIP:       newCensus(),

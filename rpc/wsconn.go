@@ -55,9 +55,8 @@ type ending struct {
 }
 
 // wsConn is one client. One goroutine reads messages and answers those that do not have to
-// wait. A message that waits has a goroutine of its own; slots bounds how many there are. One more
-// goroutine writes, while there is something to write. So an idle connection costs one goroutine and
-// one small buffer.
+// wait. A message that waits has a goroutine of its own; slots bounds how many there are. The server's writers
+// send what there is to send. So an idle connection costs one goroutine and one small buffer.
 type wsConn struct {
 	server  *WSServer
 	ws      *websocket.Conn // read side; only for the reader
@@ -107,7 +106,7 @@ func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, ip stri
 		c.raw, _ = system.SyscallConn() // a connection that is over says so when it is written to
 	}
 	c.account.Begin(s.d.memory, ip)
-	c.out = newOutbox(func() { go c.write() })
+	c.out = newOutbox(func() { s.writers.add(c) })
 	c.touch()
 	// This side sends everything through the outbox, even the answers that the library would
 	// send by itself.
@@ -385,20 +384,17 @@ func (c *wsConn) count(ex *exchange) {
 	}
 }
 
-// write sends what is in the outbox.
-func (c *wsConn) write() {
-	scratch := c.server.scratches.Get().(*[]byte)
-	w := chunkWriter{conn: c.net, raw: c.raw, timeout: c.server.config.WriteTimeout.Duration(), notice: c.server.d.notice, buf: (*scratch)[:0]}
-	more, last, err := true, false, error(nil)
-	for more {
-		more, last, err = c.out.flush(&w)
-	}
-	c.server.scratches.Put(scratch)
+// write sends what is in the outbox. If more has come meanwhile, the connection gets in line again.
+func (c *wsConn) write(w *chunkWriter) {
+	more, last, err := c.out.flush(w)
 	if err != nil {
 		c.failed(err)
 	}
-	if last || err != nil {
+	switch {
+	case last || err != nil:
 		close(c.written)
+	case more:
+		c.server.writers.add(c)
 	}
 }
 

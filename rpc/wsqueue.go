@@ -24,8 +24,7 @@ const (
 	// writeChunk is how much one write sends. The write time-out holds for each chunk, so that a large
 	// answer may take longer on a slow line.
 	writeChunk = 64 << 10
-	// scratchSize is how many bytes of small frames go into one write. Only a connection that is being
-	// written to has such a buffer.
+	// scratchSize is how many bytes of small frames go into one write. Only a writer has such a buffer.
 	scratchSize = 16 << 10
 )
 
@@ -121,7 +120,7 @@ func closeFrame(code int, reason string) frame {
 }
 
 // outbox is the bounded queue of frames for one client. Any goroutine may put frames in. When there
-// are any, start has one goroutine call flush to write them.
+// are any, start has a writer call flush.
 type outbox struct {
 	start func()
 
@@ -280,6 +279,7 @@ type chunkWriter struct {
 	timeout time.Duration
 	notice  string // what begins each notification
 	buf     []byte // of scratchSize
+	waits   func() // is called before a write that may wait; nil: nobody wants to know
 
 	attempt attempt
 }
@@ -337,6 +337,9 @@ func (w *chunkWriter) write(p []byte) error {
 		if p = p[n:]; err != nil || len(p) == 0 {
 			return err
 		}
+	}
+	if w.waits != nil {
+		w.waits()
 	}
 	if err := w.conn.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
 		return err

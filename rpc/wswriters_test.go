@@ -1,0 +1,129 @@
+package rpc
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// connected is a connection over loopback, and its client's end.
+func connected(t *testing.T, s *WSServer) (c *wsConn, client net.Conn) {
+	ln := listen(t)
+	defer ln.Close()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	conn, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	c = &wsConn{server: s, net: conn}
+	if c.raw, err = conn.(*net.TCPConn).SyscallConn(); err != nil {
+		t.Fatal(err)
+	}
+	c.account.Begin(s.d.memory, "127.0.0.1")
+	c.out = newOutbox(func() { s.writers.add(c) })
+	return c, client
+}
+
+// heard is how long the notification is that the tests below send.
+func (c *wsConn) heard(id string, event []byte) int {
+	const head = 4
+	return head + len(c.server.d.notice) + len(event) + len(noticeMiddle) + len(id) + len(noticeTail)
+}
+
+// TestWritersGoRoundSlowClients has more clients that read nothing than there are writers. All others get their notifications, and the
+// slow ones get theirs when they read.
+func TestWritersGoRoundSlowClients(t *testing.T) {
+	const slow, quick, events = 5, 20, 3
+	const id = "0x00000000000000000000000000000001"
+	s := NewWSServer(testDispatcher(t, testConfig(), Options{}))
+	s.writers = newWriters(2, patience, s.d.notice)
+	large, small := bytes.Repeat([]byte("7"), 8<<20), bytes.Repeat([]byte("8"), 2<<10)
+	conns, stuck := make([]*wsConn, slow), make([]net.Conn, slow)
+	length := 0
+	for i := range stuck {
+		conns[i], stuck[i] = connected(t, s)
+		if !conns[i].Notify(id, large) {
+			t.Fatal("a notification was not taken")
+		}
+		length = len(s.d.notice) + len(large) + len(noticeMiddle) + len(id) + len(noticeTail) + 10 // a long frame's head
+	}
+	for range quick {
+		c, client := connected(t, s)
+		for range events {
+			if !c.Notify(id, small) {
+				t.Fatal("a notification was not taken")
+			}
+		}
+		_ = client.SetReadDeadline(time.Now().Add(patience))
+		if _, err := io.ReadFull(client, make([]byte, events*c.heard(id, small))); err != nil {
+			t.Fatalf("a client that reads got nothing: %v", err)
+		}
+	}
+	for i, client := range stuck {
+		conns[i].out.mu.Lock()
+		writing := conns[i].out.writing
+		conns[i].out.mu.Unlock()
+		if !writing {
+			t.Fatal("the kernel took everything: this test shows nothing")
+		}
+		_ = client.SetReadDeadline(time.Now().Add(patience))
+		got := make([]byte, length)
+		if _, err := io.ReadFull(client, got); err != nil || !bytes.HasSuffix(got, []byte(id+noticeTail)) {
+			t.Fatalf("a slow client: %v, %.50q", err, got)
+		}
+	}
+	s.writers.mu.Lock()
+	defer s.writers.mu.Unlock()
+	if s.writers.taking < 0 || s.writers.taking > s.writers.maximum {
+		t.Errorf("%d writers, the maximum is %d", s.writers.taking, s.writers.maximum)
+	}
+}
+
+// TestWritersAreFew: an event for many connections starts no more writers than there may be, and they end.
+func TestWritersAreFew(t *testing.T) {
+	const connections, maximum = 200, 3
+	const id = "0x00000000000000000000000000000001"
+	s := NewWSServer(testDispatcher(t, testConfig(), Options{}))
+	s.writers = newWriters(maximum, patience, s.d.notice)
+	event := bytes.Repeat([]byte("8"), 2<<10)
+	conns, clients := make([]*wsConn, connections), make([]net.Conn, connections)
+	for i := range conns {
+		conns[i], clients[i] = connected(t, s)
+	}
+	most := 0
+	for i, c := range conns {
+		if !c.Notify(id, event) {
+			t.Fatal("a notification was not taken")
+		}
+		s.writers.mu.Lock()
+		most = max(most, s.writers.taking)
+		s.writers.mu.Unlock()
+		_ = clients[i].SetReadDeadline(time.Now().Add(patience))
+	}
+	for i, client := range clients {
+		if _, err := io.ReadFull(client, make([]byte, conns[i].heard(id, event))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if most > maximum || most == 0 {
+		t.Errorf("%d writers at a time, want 1 to %d", most, maximum)
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		s.writers.mu.Lock()
+		taking, waiting := s.writers.taking, len(s.writers.waiting)
+		s.writers.mu.Unlock()
+		if taking == 0 && waiting == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d writers and %d connections are left", taking, waiting)
+		}
+	}
+}
