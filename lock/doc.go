@@ -52,7 +52,8 @@
 // # Where
 //
 //	service.go, ticket.go, lease.go              what callers see
-//	nonces.go, chain.go, failure.go              the one place of the nonce policy
+//	nonces.go, chain.go                          the nonce policy: what is next, and what a holder is to do
+//	report.go, submitted.go, failure.go          its other half: what came of a turn, and what a verdict means
 //	lane.go, next.go                             the queue, and the order inside this process
 //	relation.go, link.go, grants.go, returns.go  what the lane and Redis tell each other
 //	scripts.go, wire.go, lua                     the transport: one script a call, and its formats

@@ -164,12 +164,6 @@ const (
 	minDenials = 3
 )
 
-// awaitLimit is half of the time that the turn, and a submission, may last. The submission itself needs the other
-// half.
-func (s *Submitter) awaitLimit() time.Duration {
-	return min(s.ordering.MaxHold.Duration(), s.waitTime) / 2
-}
-
 // putBack passes the turn on, if the transaction may wait for another one.
 func (s *Submitter) putBack(lease *lock.Lease, e *Entry, next lock.Next) bool {
 	if next.Step != lock.GiveWay && !e.keeps() {

@@ -6,7 +6,8 @@
 //	facts.go, learn.go               what is looked up, and what is known while the mirror node fails
 //	turn.go                          the way from the line to the verdict: run
 //	wait.go, decide.go, send.go      its parts: the wait for the turn, may it go now, its way to a node
-//	risk.go, budget.go               what a sender may cost the operator: it may keep the turn waiting
+//	risk.go, room.go, budget.go      what a sender may cost the operator: it may keep the turn waiting
+//	spendings.go                     whether a sender can pay for all that is on the way
 //	verdict.go                       what became of it, and its end
 //	promise.go                       asynchronous mode, and what other relays have left
 //	errors.go, result.go             what is told

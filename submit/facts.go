@@ -345,6 +345,17 @@ func (s *Submitter) refresh(ctx context.Context, e *Entry, known *known) error {
 	})
 }
 
+// look refreshes what the mirror node shows of the sender, if it answers.
+func (s *Submitter) look(ctx context.Context, e *Entry, known *known) {
+	if s.cfg.SkipLookUps {
+		return
+	}
+	if account, found, err := s.chain.Account(ctx, e.tx.From()); err == nil && found {
+		known.nonce, known.shown, known.Balance = max(known.nonce, account.Nonce), account.shown, account.Balance
+	}
+	known.at = time.Now()
+}
+
 // factError translates a failed look-up or precheck for the client. What already
 // is a client's error stays as it is.
 func factError(err error) error {

@@ -2,21 +2,15 @@ package submit
 
 import (
 	"context"
-	"math/big"
-	"sync"
 	"time"
-
-	"github.com/ethereum/go-ethereum/common"
 
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
-	"lockstep/lock"
 )
 
 // What a sender can cost the operator by wrong nonces. A transaction that is not known to be next needs one of
 // its sender's risks before it is sent. One that is next when it is sent can only be refused if a transaction
-// before it fails. So where one may fail, the number of a sender's transactions at nodes without a verdict is
-// bounded.
+// before it fails: see room.go.
 
 // takeRisk takes one of the sender's risks if the network may refuse this transaction for its nonce: it is not the
 // next one, or others have its nonce, too. Where nothing is looked up the network judges the nonce. takeRisk waits
@@ -112,168 +106,4 @@ func (e *Entry) settleRisk(r Result) {
 		e.s.nonces.Excuse(e.tx.From())
 	}
 	e.risk = nil
-}
-
-// waitForRoom waits while the lane has so many transactions at nodes without a verdict that e would be one too
-// many. It returns false if there is no room in time. waited: something may have changed.
-func (s *Submitter) waitForRoom(lease *lock.Lease, e *Entry, known *known) (waited, ok bool) {
-	if e.way == unordered {
-		return false, true
-	}
-	ctx, cancel := context.WithTimeout(lease.Context(), s.awaitLimit())
-	defer cancel()
-	for {
-		most := s.maxOpen(ctx, e, *known)
-		if most == 0 {
-			return waited, true
-		}
-		decided := lease.Room(most)
-		if decided != nil && !waited && time.Since(known.at) >= freshness { // the balance may be enough by now
-			s.look(ctx, e, known)
-			waited = true
-			continue
-		}
-		if decided == nil {
-			return waited, true
-		}
-		select {
-		case <-decided:
-			waited = true
-		case <-ctx.Done():
-			return true, false
-		}
-		s.look(ctx, e, known)
-	}
-}
-
-// maxOpen is how many transactions of the sender may be without a verdict, e included; 0: any number.
-func (s *Submitter) maxOpen(ctx context.Context, e *Entry, known known) int {
-	most := s.ordering.MaxOpen
-	if left, charged := s.nonces.Left(ctx, e.tx.From()); charged && (most == 0 || left < most) {
-		most = max(left, 1)
-	}
-	if !s.cfg.SkipLookUps && !s.spendings.covered(e.tx, s.costOf(e.tx, known), known, s.pool.Proven(e.tx.From())) {
-		most = 1
-	}
-	return most
-}
-
-// look refreshes what the mirror node shows of the sender, if it answers.
-func (s *Submitter) look(ctx context.Context, e *Entry, known *known) {
-	if s.cfg.SkipLookUps {
-		return
-	}
-	if account, found, err := s.chain.Account(ctx, e.tx.From()); err == nil && found {
-		known.nonce, known.shown, known.Balance = max(known.nonce, account.Nonce), account.shown, account.Balance
-	}
-	known.at = time.Now()
-}
-
-// costOf is the balance that the sender needs for a transaction to be executed.
-func (s *Submitter) costOf(tx *eth.Tx, known known) *big.Int {
-	if subsidy, ok := s.subsidy(tx.To()); ok && subsidy.Allowance > 0 {
-		return tx.Value()
-	}
-	price := tx.GasPrice()
-	if known.GasPrice != nil && known.GasPrice.Cmp(price) < 0 {
-		price = known.GasPrice
-	}
-	cost := new(big.Int).Mul(price, new(big.Int).SetUint64(tx.Gas()))
-	return cost.Add(cost, tx.Value())
-}
-
-// spendings are the costs that senders may bear for the transactions that this process handed over, while any of
-// them has no verdict. If a sender cannot pay for all of a burst, the network refuses all from some point on.
-type spendings struct {
-	mu      sync.Mutex
-	senders map[common.Address]*spending // guarded by mu
-}
-
-type spending struct {
-	open  int
-	costs map[uint64]*big.Int // by nonce
-	sum   big.Int             // of costs
-}
-
-func (s *spending) remove(nonce uint64) {
-	if cost := s.costs[nonce]; cost != nil {
-		s.sum.Sub(&s.sum, cost)
-		delete(s.costs, nonce)
-	}
-}
-
-// spendingsKept bounds what is kept of one sender.
-const spendingsKept = 4096
-
-// elsewhere bounds the nonces before a transaction for which a cost is assumed: more are not open at other relays.
-const elsewhere = 1024
-
-// assume puts a cost to the nonces of which this process handed nothing over. Another relay has them, or had.
-func (s *spending) assume(from, to uint64, cost *big.Int) {
-	if to < from || to-from > elsewhere {
-		return
-	}
-	for nonce := from; nonce < to; nonce++ {
-		if s.costs[nonce] == nil {
-			s.costs[nonce] = cost
-			s.sum.Add(&s.sum, cost)
-		}
-	}
-}
-
-// covered tells whether the balance is enough for a transaction and for those before it that are not yet taken
-// from the balance. Relays do not tell each other what transactions cost. So each nonce from proven on that another
-// relay handed over is taken to cost as much as this one; else a sender could split a burst over relays, and cost the
-// operator more.
-func (p *spendings) covered(tx *eth.Tx, cost *big.Int, known known, proven uint64) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := p.senders[tx.From()]
-	if s == nil {
-		return true // the precheck asks for more
-	}
-	s.assume(max(known.shown, proven), tx.Nonce(), cost)
-	balance := known.Balance.Weibar()
-	if new(big.Int).Add(&s.sum, cost).Cmp(balance) <= 0 {
-		return true
-	}
-	sum := new(big.Int).Set(cost)
-	for nonce, cost := range s.costs {
-		if nonce >= known.shown && nonce < tx.Nonce() {
-			sum.Add(sum, cost)
-		}
-	}
-	return sum.Cmp(balance) <= 0
-}
-
-// add notes the cost of a transaction that a node has.
-func (p *spendings) add(tx *eth.Tx, cost *big.Int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := p.senders[tx.From()]
-	if s == nil {
-		s = &spending{costs: map[uint64]*big.Int{}}
-		p.senders[tx.From()] = s
-	}
-	s.open++
-	s.remove(tx.Nonce())
-	s.costs[tx.Nonce()] = cost
-	s.sum.Add(&s.sum, cost)
-	s.remove(tx.Nonce() - spendingsKept) // wraps around to none where the nonce is lower
-}
-
-// settle notes that a transaction has its verdict.
-func (p *spendings) settle(tx *eth.Tx, executed bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := p.senders[tx.From()]
-	if s == nil {
-		return
-	}
-	if !executed {
-		s.remove(tx.Nonce())
-	}
-	if s.open--; s.open == 0 {
-		delete(p.senders, tx.From())
-	}
 }

@@ -85,3 +85,9 @@ func (e *Entry) answerBy() (at time.Time, ok bool) {
 	}
 	return e.inLineSince.Add(max(e.s.longestWait()+lastWord, e.s.waitTime)), true
 }
+
+// awaitLimit is half of the time that the turn, and a submission, may last. The submission itself needs the other
+// half.
+func (s *Submitter) awaitLimit() time.Duration {
+	return min(s.ordering.MaxHold.Duration(), s.waitTime) / 2
+}

@@ -1,0 +1,166 @@
+package lock
+
+import (
+	"context"
+	"slices"
+)
+
+// The transactions of a lane that a node has, or may have, until their verdict.
+
+// Submitted is a transaction of a lane whose verdict is open. Conclude it once.
+type Submitted struct {
+	svc   *Service // nil: of a sender who is not ordered
+	lane  *lane
+	fence uint64
+	nonce uint64
+	sub   Submission
+
+	overtaken chan struct{} // closed under lane.mu
+	decided   chan struct{} // closed under lane.mu, at the verdict
+	passed    bool          // overtaken is closed; guarded by lane.mu
+	settled   bool          // decided is closed; guarded by lane.mu
+}
+
+// opened notes a submission. lane.mu must be held.
+func (l *lane) opened(s *Submitted) *Submitted {
+	l.open = append(l.open, s)
+	return s
+}
+
+// Overtaken is closed when a later transaction of the sender, at the same node, has reached consensus first. A
+// node keeps the order of what it accepted, so this one was lost there.
+func (s *Submitted) Overtaken() <-chan struct{} { return s.overtaken }
+
+// Verdict is what became of a submission.
+type Verdict struct {
+	Reached  bool // it has reached consensus, whatever came of it
+	Executed bool // its nonce is spent
+}
+
+// settle takes the submission from the lane's open ones. lane.mu must be held.
+func (s *Submitted) settle(v Verdict) {
+	l := s.lane
+	if !s.settled {
+		s.settled = true
+		close(s.decided)
+	}
+	l.open = slices.DeleteFunc(l.open, func(o *Submitted) bool { return o == s })
+	if l.chain.lastFence == s.fence {
+		l.chain.last.Open = false
+	}
+	if !v.Reached {
+		return
+	}
+	for _, o := range l.open {
+		if o.fence < s.fence && o.sub.Node == s.sub.Node && !o.passed {
+			o.passed = true
+			close(o.overtaken)
+		}
+	}
+}
+
+// undecided returns the submission of this process with that nonce whose verdict is awaited, or nil.
+func (l *lane) undecided(nonce uint64) *Submitted {
+	for _, o := range l.open {
+		if o.nonce == nonce && o.sub.Open {
+			return o
+		}
+	}
+	return nil
+}
+
+// awaited tells whether any submission of this process has no verdict, and may still get one soon.
+func (l *lane) awaited() bool {
+	return slices.ContainsFunc(l.open, func(o *Submitted) bool { return o.sub.Open })
+}
+
+// Room returns nil if fewer submissions of this process than limit await their verdict, else a channel that is
+// closed when the first of them has its own: ask again then. limit is at least 1.
+func (l *Lease) Room(limit int) <-chan struct{} {
+	if l.ticket == nil {
+		return nil
+	}
+	ln := l.ticket.lane
+	ln.mu.Lock()
+	defer ln.unlock()
+	var first *Submitted
+	for _, o := range ln.open {
+		if !o.sub.Open {
+			continue
+		}
+		if first == nil {
+			first = o
+		}
+		limit--
+	}
+	if limit > 0 {
+		return nil
+	}
+	return first.decided
+}
+
+// settled notes that nobody needs to wait for the verdict on a submission.
+func (l *lane) settled(id string) {
+	if l.chain.last.TxID == id {
+		l.chain.last.Open = false
+	}
+	for _, o := range l.open {
+		if o.sub.TxID == id {
+			o.sub.Open = false
+		}
+	}
+}
+
+// Conclude tells the lane the verdict on a submission. After one that was not executed it returns when Redis
+// knows, too, so that a client that is told of it can send the nonce again through any process. It waits for that
+// until LOCK_REDIS_TIMEOUT_MS have passed.
+func (s *Submitted) Conclude(ctx context.Context, v Verdict) {
+	if s.svc == nil {
+		return
+	}
+	passedOn := s.conclude(v)
+	if passedOn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.svc.cfg.RedisTimeout.Duration())
+	defer cancel()
+	select {
+	case <-passedOn:
+	case <-ctx.Done(): // Redis is told all the same
+	}
+}
+
+// conclude returns a channel that is closed when Redis knows, or nil if it need not.
+func (s *Submitted) conclude(v Verdict) (passedOn <-chan struct{}) {
+	svc, l := s.svc, s.lane
+	if !svc.reg.repin(l) {
+		// The lane has been forgotten here, or there is another by now; in Redis it may still be.
+		l = svc.reg.pin(svc, l.sender)
+	}
+	defer svc.reg.unpin(l)
+	s.lane.mu.Lock()
+	s.settle(v)
+	s.lane.unlock()
+	l.mu.Lock()
+	defer l.unlock()
+	if v.Executed {
+		l.chain.prove(s.nonce + 1)
+		l.learn(s.nonce+1, false)
+		return nil
+	}
+	if l.chain.invalidate(s.fence) {
+		l.recoveredAt, l.holeTold = svc.now(), true
+		svc.metrics.holes.Inc()
+	}
+	// While Redis is away only lanes in use keep the verdict for it. What Redis knows of an idle lane will have
+	// expired, and an outage must not fill our memory.
+	if svc.remote != nil && (svc.remote.up.Load() || !l.empty()) {
+		l.link.badVerdict = max(l.link.badVerdict, s.fence)
+		if svc.governs(l) {
+			waiter := make(chan struct{})
+			l.link.verdictWaiters, passedOn = append(l.link.verdictWaiters, waiter), waiter
+		}
+	}
+	l.dispatch(svc.now())
+	return passedOn
+}
