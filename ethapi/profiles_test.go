@@ -123,10 +123,11 @@ func (d *deviant) connects() *websocket.Conn {
 			d.t.Error(err)
 		}
 	})
-	conn, _, err := websocket.DefaultDialer.DialContext(d.t.Context(), "ws://"+ln.Addr().String(), nil)
+	conn, answer, err := websocket.DefaultDialer.DialContext(d.t.Context(), "ws://"+ln.Addr().String(), nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	_ = answer.Body.Close()
 	d.t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

@@ -115,15 +115,9 @@ func TestWritersAreFew(t *testing.T) {
 	if most > maximum || most == 0 {
 		t.Errorf("%d writers at a time, want 1 to %d", most, maximum)
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	eventually(t, func() bool {
 		s.writers.mu.Lock()
-		taking, waiting := s.writers.taking, len(s.writers.waiting)
-		s.writers.mu.Unlock()
-		if taking == 0 && waiting == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d writers and %d connections are left", taking, waiting)
-		}
-	}
+		defer s.writers.mu.Unlock()
+		return s.writers.taking == 0 && len(s.writers.waiting) == 0
+	})
 }

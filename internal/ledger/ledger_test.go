@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -477,7 +478,7 @@ func TestGivenUpBeforeTheCommit(t *testing.T) {
 				if _, err := tx.tx.ExecContext(t.Context(), "SELECT 1"); errors.Is(err, sql.ErrTxDone) {
 					return nil // the driver has rolled it back
 				}
-				time.Sleep(time.Millisecond)
+				runtime.Gosched()
 			}
 		})
 		var uncertain *UncertainError
