@@ -135,7 +135,7 @@ func BenchmarkRedisUncontended(b *testing.B) {
 	server := redistest.Start(b)
 	svc, _ := onRedis(b, server.URL(), calm(), lock.Deps{})
 	wait(b, enter(b, svc, 0)).Release()
-	settled(b, svc)
+	drained(b, svc)
 	c := server.Client()
 	resetStats(b, c)
 	n := 0
@@ -143,7 +143,7 @@ func BenchmarkRedisUncontended(b *testing.B) {
 		wait(b, enter(b, svc, 1)).Release()
 		n++
 	}
-	settled(b, svc)
+	drained(b, svc)
 	all, scripts := commands(b, c)
 	p := newPinger(server)
 	for range 2000 {

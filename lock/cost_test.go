@@ -70,8 +70,8 @@ func drain(t testing.TB, tickets []*lock.Ticket, each func(*lock.Lease, uint64))
 	}
 }
 
-// settled waits until the server has seen the last release.
-func settled(t testing.TB, svcs ...*lock.Service) {
+// drained waits until the server has seen the last release.
+func drained(t testing.TB, svcs ...*lock.Service) {
 	t.Helper()
 	eventually(t, "all lanes are idle", func() bool {
 		for _, svc := range svcs {
@@ -87,7 +87,7 @@ func TestUncontendedIsTwoRoundTrips(t *testing.T) {
 	server := redistest.Start(t)
 	svc, _ := onRedis(t, server.URL(), calm(), lock.Deps{})
 	wait(t, enter(t, svc, 0)).Release() // loads the scripts
-	settled(t, svc)
+	drained(t, svc)
 	c := server.Client()
 	resetStats(t, c)
 	const n = 50
@@ -95,7 +95,7 @@ func TestUncontendedIsTwoRoundTrips(t *testing.T) {
 		lease := wait(t, enter(t, svc, uint64(i)))
 		advance(lease, uint64(i))
 		lease.Release()
-		settled(t, svc)
+		drained(t, svc)
 	}
 	all, scripts := commands(t, c)
 	if scripts != 2*n {
@@ -127,7 +127,7 @@ func TestFirstOfASenderIsTwoRoundTrips(t *testing.T) {
 		lease := wait(t, ticket)
 		advance(lease, 7)
 		lease.Release()
-		settled(t, svc)
+		drained(t, svc)
 		// A starved process may miss the moment: then the place goes first, and what is known follows.
 		return took < 50*time.Millisecond
 	}
@@ -167,7 +167,7 @@ func TestCommandsDoNotGrowWithTheQueue(t *testing.T) {
 					ticket := enter(t, svc, 0)
 					ticket.Observe(1)
 					wait(t, ticket).Release()
-					settled(t, svc)
+					drained(t, svc)
 				}
 				first := enter(t, one, 0)
 				first.Observe(1)
@@ -186,7 +186,7 @@ func TestCommandsDoNotGrowWithTheQueue(t *testing.T) {
 				drain(t, tickets, func(l *lock.Lease, nonce uint64) {
 					advance(l, nonce)
 				})
-				settled(t, one, two)
+				drained(t, one, two)
 				all, scripts := commands(t, c)
 				// The first release is counted besides those of the n that waited.
 				turns := float64(n)
@@ -257,7 +257,7 @@ func TestCommandsOfThoseThatComeTooEarly(t *testing.T) {
 		drain(t, []*lock.Ticket{late, early}, func(l *lock.Lease, nonce uint64) {
 			advance(l, nonce)
 		})
-		settled(t, one, two)
+		drained(t, one, two)
 	}
 	pair(1) // loads the scripts
 	resetStats(t, c)

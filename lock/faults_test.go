@@ -234,7 +234,7 @@ func TestForeignKey(t *testing.T) {
 	if !a.RedisUp() {
 		t.Error("one sender's key switched Redis off for all")
 	}
-	settled(t, a)
+	drained(t, a)
 	c.FlushAll(t.Context()) // with the lock, which a script may have taken before it came upon the key
 	lease := wait(t, enter(t, a, 1))
 	if lease.Turn().Strategy != "redis" {
@@ -269,7 +269,7 @@ func TestForeignValuesAreRepaired(t *testing.T) {
 		"a list":     func() error { return c.RPush(t.Context(), key, "x").Err() },
 		"no owner's": func() error { return c.Set(t.Context(), key, text, time.Hour).Err() },
 	} {
-		settled(t, a)
+		drained(t, a)
 		if err := errors.Join(c.Del(t.Context(), key).Err(), write()); err != nil {
 			t.Fatal(name, err)
 		}
@@ -484,7 +484,7 @@ func TestLostReply(t *testing.T) {
 		ready(t, a)
 		ready(t, b)
 	}
-	settled(t, a, b)
+	drained(t, a, b)
 	cleared(t, c, a, b)
 }
 

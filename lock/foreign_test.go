@@ -66,8 +66,8 @@ func TestForeignQueueLeavesNoLock(t *testing.T) {
 				wait(t, elsewhere).Release()
 			},
 		} {
-			settled(t, a)
-			settled(t, b)
+			drained(t, a)
+			drained(t, b)
 			meet()
 			for nonce := range uint64(3) {
 				wait(t, enter(t, a, nonce)).Release()

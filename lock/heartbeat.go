@@ -124,7 +124,7 @@ func (r *remote) beat(ctx context.Context) error {
 		if !r.up.Load() {
 			// Redis may have lost the last writes, although it still has the heartbeat.
 			r.distrust(micros)
-			r.unsettle(sent)
+			r.pauseTaking(sent)
 			r.recovered(false, "")
 		}
 		r.goOn(begun)
@@ -154,18 +154,18 @@ func (r *remote) renew(ctx context.Context, late time.Duration) error {
 	}
 	if alive {
 		r.distrust(micros)
-		r.unsettle(sent)
+		r.pauseTaking(sent)
 	}
 	r.ackedAt.Store(int64(sent))
 	r.recovered(true, previous)
 	return nil
 }
 
-// unsettle keeps free locks from being taken for a while.
-func (r *remote) unsettle(now time.Duration) {
+// pauseTaking keeps free locks from being taken for a while.
+func (r *remote) pauseTaking(now time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.settled = now + r.settle
+	r.takes = now + r.takePause
 }
 
 func (r *remote) distrust(micros uint64) {
@@ -174,7 +174,7 @@ func (r *remote) distrust(micros uint64) {
 	r.trust = micros
 }
 
-// heartbeat runs the script. It returns since when this sign of life has not lapsed, and
+// heartbeat runs the script. It returns since when this process's heartbeat has not lapsed, and
 // what time it is, in µs by the server's clock.
 func (r *remote) heartbeat(ctx context.Context, name string, sent time.Duration) (born, now uint64, err error) {
 	r.mu.Lock()
@@ -283,7 +283,7 @@ func (r *remote) newWarning(process, theirs string) bool {
 	return true
 }
 
-// farewell removes this process's sign of life, so that others need not wait until it lapses.
+// farewell removes this process's heartbeat, so that others need not wait until it lapses.
 func (r *remote) farewell(ctx context.Context) {
 	r.mu.Lock()
 	begun := r.born != 0

@@ -224,16 +224,16 @@ func (l *lane) enterCall(r *remote) (enterCall, string) {
 	f := &l.link
 	now := l.svc.now()
 	instance := r.instance()
-	settle := r.settleUntil()
+	takes := r.takesFrom()
 	if f.want.has(jobVerify) {
 		for t := l.head; t != nil; t = t.next {
 			t.place = placeNone
 		}
 		f.again, f.verified = true, now
 	}
-	call := enterCall{again: f.again, take: now >= settle}
-	if !call.take && (f.checkTurnAt == 0 || f.checkTurnAt > settle) {
-		f.checkTurnAt = settle
+	call := enterCall{again: f.again, take: now >= takes}
+	if !call.take && (f.checkTurnAt == 0 || f.checkTurnAt > takes) {
+		f.checkTurnAt = takes
 	}
 	if f.want.has(jobShare) && (l.waitsForNonce() || f.again) {
 		call.raiseTo = strconv.FormatUint(f.nonceToShare, 10)
@@ -341,7 +341,7 @@ func (l *lane) entered(epoch uint64, call enterCall, v view, sent time.Duration,
 			// The queue in Redis is empty although our tickets wait: the server has lost our places, and perhaps
 			// whose turn it is.
 			l.link.want |= jobVerify
-			l.svc.remote.unsettle(now)
+			l.svc.remote.pauseTaking(now)
 			l.svc.remote.wake()
 		}
 	}
@@ -381,7 +381,7 @@ func (l *lane) reclaim(ctx context.Context, epoch uint64, dead string) {
 	defer l.unlock()
 	now := l.svc.now()
 	if !r.mayTake() {
-		l.link.checkTurnAt = r.settleUntil()
+		l.link.checkTurnAt = r.takesFrom()
 	}
 	l.applyView(v, sent, now)
 	l.dispatch(now)

@@ -16,7 +16,7 @@ import (
 var alice = common.HexToAddress("0xA11CE00000000000000000000000000000000001")
 
 // arrivalOrder are settings with which nobody waits for a predecessor. However slow the machine is, nothing ends
-// by itself with them: no turn, no sign of life, no memory and no call.
+// by itself with them: no turn, no heartbeat, no memory and no call.
 func arrivalOrder() lock.Config {
 	cfg := lock.DefaultConfig()
 	cfg.Window = 0

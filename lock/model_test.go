@@ -184,7 +184,7 @@ func TestRedisModel(t *testing.T) {
 		until := func(what string, ok func() bool) {
 			end := time.Now().Add(patience)
 			for !ok() {
-				for p := range gone { // its sign of life has lapsed
+				for p := range gone { // its heartbeat has lapsed
 					c.Del(context.Background(), "lock:heartbeat:"+svcs[p].Instance())
 				}
 				if time.Now().After(end) {

@@ -150,7 +150,7 @@ func TestPatienceEnds(t *testing.T) {
 	lease.Release()
 }
 
-// A process that is late itself declares nobody dead: whoever shows no sign of life may be as late.
+// A process that is late itself declares nobody dead: whoever shows no heartbeat may be as late.
 func TestStarvedReaderDeclaresNobodyDead(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

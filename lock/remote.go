@@ -24,7 +24,7 @@ type remote struct {
 	process   string // constant; the channel is named after it
 	clustered bool   // messages of several servers have no common order
 	ttl       time.Duration
-	settle    time.Duration
+	takePause time.Duration
 	lifetime  time.Duration // of a queue that nobody touches
 
 	maxBeatLimit time.Duration // with a heartbeat that is late
@@ -56,16 +56,16 @@ type remote struct {
 
 	missing map[string]time.Duration // used by the watch alone: when a heartbeat was first missing
 
-	mu      sync.Mutex // guards all below
-	name    string     // instance: process and generation
-	born    uint64     // since when its sign of life has not lapsed, in µs by the server's clock; 0 = never sent
-	settled time.Duration
-	trust   uint64 // what was learnt before the turn with this fence may be out of date
-	echoes  [64]time.Duration
-	echo    uint64
-	warned  map[string]string // settings of others that were warned of
-	differ  int               // processes with different settings, when that was looked at last
-	beaten  chan struct{}     // closed when the next heartbeat has a result; nil: nobody waits for that
+	mu     sync.Mutex    // guards all below
+	name   string        // instance: process and generation
+	born   uint64        // since when its heartbeat has not lapsed, in µs by the server's clock; 0 = never sent
+	takes  time.Duration // from when on a free lock may be taken
+	trust  uint64        // what was learnt before the turn with this fence may be out of date
+	echoes [64]time.Duration
+	echo   uint64
+	warned map[string]string // settings of others that were warned of
+	differ int               // processes with different settings, when that was looked at last
+	beaten chan struct{}     // closed when the next heartbeat has a result; nil: nobody waits for that
 }
 
 func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
@@ -81,7 +81,7 @@ func newRemote(svc *Service, client redis.UniversalClient) (*remote, error) {
 		ttl: interval * time.Duration(cfg.HeartbeatMissed),
 		// After a loss of data every live holder notices it within one heartbeat, even if its last
 		// one has just succeeded.
-		settle:       interval + cfg.RedisTimeout.Duration(),
+		takePause:    interval + cfg.RedisTimeout.Duration(),
 		slots:        make(chan struct{}, connections(client)),
 		outage:       newOutage(svc.log),
 		maxBeatLimit: maxBeatLimit,
@@ -119,15 +119,15 @@ func (r *remote) wasUs(instance string) bool {
 	return process == r.process
 }
 
-func (r *remote) settleUntil() time.Duration {
+func (r *remote) takesFrom() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.settled
+	return r.takes
 }
 
 // mayTake tells whether a free lock may be taken. After Redis has lost data, or may have,
 // its owner has to have time to adopt it first.
-func (r *remote) mayTake() bool { return r.svc.now() >= r.settleUntil() }
+func (r *remote) mayTake() bool { return r.svc.now() >= r.takesFrom() }
 
 func (r *remote) trustFrom() uint64 {
 	r.mu.Lock()

@@ -9,17 +9,17 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	Accepted Outcome = iota // a node has the transaction
-	Unclear                 // a node may have it
-	Failed                  // none has it, and what waits behind it need not be tried
-	Lost                    // nobody knows what the holder did
-	Settled                 // nothing has come of it yet, but Submission need not be awaited any more
+	Accepted   Outcome = iota // a node has the transaction
+	Unclear                   // a node may have it
+	Failed                    // none has it, and what waits behind it need not be tried
+	Lost                      // nobody knows what the holder did
+	NotAwaited                // nothing has come of it yet, but Submission need not be awaited any more
 )
 
 // Report is what came of a turn.
 type Report struct {
 	Outcome    Outcome
-	Submission Submission // with Accepted, Unclear and Settled
+	Submission Submission // with Accepted, Unclear and NotAwaited
 	Proven     uint64     // with Failed: the next nonce as the fleet has proved it, or 0
 	Cause      error      // with Failed: what those behind it are told; nil: that their nonce is too high
 }
@@ -61,8 +61,8 @@ func (l *Lease) Report(r Report) *Submitted {
 			ln.block(t.nonce, r.Cause)
 		}
 		return nil
-	case Settled:
-		ln.settled(r.Submission.TxID)
+	case NotAwaited:
+		ln.notAwaited(r.Submission.TxID)
 		return nil
 	default:
 		return nil

@@ -20,7 +20,7 @@ import (
 var bob = common.HexToAddress("0x00000000000000000000000000000000000000aa")
 
 // arrivalOrder are settings with which nobody waits for a predecessor. However slow the machine is, nothing ends
-// by itself with them: no turn, no sign of life, no memory and no call.
+// by itself with them: no turn, no heartbeat, no memory and no call.
 func arrivalOrder() Config {
 	cfg := DefaultConfig()
 	cfg.Window = 0
@@ -313,7 +313,7 @@ func TestHolderOutlivesLossOfData(t *testing.T) {
 	slow, fast := arrivalOrder(), arrivalOrder()
 	slow.HeartbeatInterval, fast.HeartbeatInterval = ms(400), ms(100)
 	// b leaves a the time to notice, on however busy a machine. Nobody has to leave b any.
-	a := startedOn(t, server.URL(), slow, func(s *Service) { s.remote.settle = 500 * time.Millisecond })
+	a := startedOn(t, server.URL(), slow, func(s *Service) { s.remote.takePause = 500 * time.Millisecond })
 	b := startedOn(t, server.URL(), fast)
 	bad := 0
 	for round := range 3 {
@@ -393,7 +393,7 @@ func TestEvictedHeartbeat(t *testing.T) {
 	lease.Release()
 }
 
-// A sign of life lapsed and was renewed by a heartbeat whose answer was lost: the next one shows it,
+// A heartbeat lapsed and was renewed by another one whose answer was lost: the next one shows it,
 // since others may have taken what is owned meanwhile.
 func TestLapseShowsAfterALostAnswer(t *testing.T) {
 	t.Parallel()

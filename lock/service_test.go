@@ -298,7 +298,7 @@ func TestMetricsAcrossAnOutage(t *testing.T) {
 	cable.mend()
 	eventually(t, "redis", func() bool { return waiting("redis") == 3 && waiting("local") == 0 || waiting("redis") == 4 })
 	drain(t, tickets[1:], nil)
-	settled(t, svc)
+	drained(t, svc)
 	got := series(t, svc)
 	for _, name := range []string{
 		"rpc_relay_lock_waiting_txns strategy=local", "rpc_relay_lock_waiting_txns strategy=redis",

@@ -99,8 +99,8 @@ func (l *Lease) Room(limit int) <-chan struct{} {
 	return first.decided
 }
 
-// settled notes that nobody needs to wait for the verdict on a submission.
-func (l *lane) settled(id string) {
+// notAwaited notes that nobody needs to wait for the verdict on a submission.
+func (l *lane) notAwaited(id string) {
 	if l.chain.last.TxID == id {
 		l.chain.last.Open = false
 	}

@@ -209,12 +209,12 @@ func sharedAgain(t *testing.T, server *redistest.Server, a, b *lock.Service) {
 	for end := time.Now().Add(2 * patience); ; {
 		ready(t, a)
 		ready(t, b)
-		settled(t, a, b)
+		drained(t, a, b)
 		tr := &traffic{}
 		tr.send(t, a, "a", 20, time.Millisecond)
 		tr.send(t, b, "b", 20, time.Millisecond)
 		tr.done(t, 10*time.Second)
-		settled(t, a, b)
+		drained(t, a, b)
 		if tr.alone.Load() == 0 {
 			if n := tr.overlaps.Load(); n > 0 {
 				t.Errorf("%d overlaps after the recovery", n)

@@ -103,7 +103,7 @@ func (s *Submitter) ask(lease *lock.Lease, e *Entry, known *known) lock.Next {
 func (s *Submitter) await(lease *lock.Lease, next lock.Next) bool {
 	id, node, open := predecessor(next)
 	if !open {
-		lease.Report(lock.Report{Outcome: lock.Settled, Submission: next.Predecessor})
+		lease.Report(lock.Report{Outcome: lock.NotAwaited, Submission: next.Predecessor})
 		return true
 	}
 	ctx, cancel := context.WithTimeout(lease.Context(), s.awaitLimit())
@@ -129,7 +129,7 @@ func (s *Submitter) await(lease *lock.Lease, next lock.Next) bool {
 		over = <-answers
 	}
 	if over {
-		lease.Report(lock.Report{Outcome: lock.Settled, Submission: next.Predecessor})
+		lease.Report(lock.Report{Outcome: lock.NotAwaited, Submission: next.Predecessor})
 	}
 	return over
 }

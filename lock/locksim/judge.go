@@ -81,7 +81,7 @@ func (j *judgement) strict(t *Transaction, heal time.Duration) bool {
 	return !slices.ContainsFunc(j.plan.givenUp(heal), func(i interval) bool { return t.Entered.At < i.to && end > i.from })
 }
 
-// brief is for how long a process may stand still without being taken for dead: its sign of life lasts for five
+// brief is for how long a process may stand still without being taken for dead: its heartbeat lasts for five
 // heartbeats, of which the last may be one old, and both may be late.
 const brief = 900 * time.Millisecond
 

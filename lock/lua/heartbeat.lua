@@ -1,4 +1,4 @@
--- The sign of life of one instance, with an echo over its own channel that shows whether
+-- The heartbeat of one instance, with an echo over its own channel that shows whether
 -- Pub/Sub works and how old its messages can be.
 --
 -- KEYS[1] lock:heartbeat:instance    string, when it began and the settings of the instance, separated by a space

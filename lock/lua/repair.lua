@@ -1,6 +1,6 @@
 -- Remove what is in the keys of a lane and is no lane's, once nobody can own it. Every value of ours has an end
 -- of life, and that of a lock is its hold limit: so one without it is nobody's, and so is one that outlives the limit
--- and names no instance that shows a sign of life.
+-- and names no instance that has a heartbeat.
 --
 -- ARGV[5]  1 = it has been there for longer than anybody may hold a lock
 --
@@ -14,7 +14,7 @@ for i, key in ipairs(KEYS) do
     local member, its, turn = string.match(value, OWNER)
     ours = member and tonumber(its) and tonumber(turn)
     local instance = string.match(value, '^[^|]*|([^|]+)|')
-    -- Where the sign of life is in another slot of a cluster there is no telling.
+    -- Where the heartbeat is in another slot of a cluster there is no telling.
     local sign = instance and redis.pcall('EXISTS', 'lock:heartbeat:' .. instance)
     lives = sign and sign ~= 0
   end
