@@ -106,6 +106,18 @@ func (l *Lease) check() error {
 	return nil
 }
 
+// ended returns why a turn is over, or nil if it is not.
+func (t *Ticket) ended() error {
+	switch t.state {
+	case holding:
+		return nil
+	case waiting:
+		return ErrReleased // it never held
+	default:
+		return t.err
+	}
+}
+
 // Turn says which turn it is.
 type Turn struct {
 	// Fence is its number. Turns of one sender have rising numbers, so that of two the later is known; it belongs in

@@ -143,18 +143,6 @@ func (t *Ticket) wake() {
 	}
 }
 
-// ended returns why a turn is over, or nil if it is not.
-func (t *Ticket) ended() error {
-	switch t.state {
-	case holding:
-		return nil
-	case waiting:
-		return ErrReleased // it never held
-	default:
-		return t.err
-	}
-}
-
 // Leave gives up the place, or ends the turn if it has come. It is idempotent, never
 // blocks on the network, and is safe in a defer.
 func (t *Ticket) Leave() {

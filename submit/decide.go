@@ -13,15 +13,15 @@ import (
 
 // decide asks the lane whether the holder of the turn is to send now, and runs the prechecks. If it is to send,
 // the turn that decide returns ends with goes; otherwise the turn says what becomes of the transaction.
-func (s *Submitter) decide(lease *lock.Lease, e *Entry, known *known) (lock.Next, turn) {
+func (s *Submitter) decide(ctx context.Context, lease *lock.Lease, e *Entry, known *known) (lock.Next, turn) {
 	mine := e.tx.Nonce()
-	next, err := s.next(lease, e, known)
+	next, err := s.next(ctx, lease, e, known)
 	if err == nil && next.Step == lock.Go && !next.Recovering {
-		switch waited, ok := s.waitForRoom(lease, e, known); {
+		switch waited, ok := s.waitForRoom(ctx, lease, e, known); {
 		case !ok:
 			next.Step = lock.PutBack
 		case waited:
-			next, err = s.next(lease, e, known)
+			next, err = s.next(ctx, lease, e, known)
 		}
 	}
 	e.facts.value = *known
@@ -56,14 +56,14 @@ func (s *Submitter) check(e *Entry, known known, expected uint64, gapIsWrong boo
 
 // next asks the lane, with fresh facts, unless the lane is sure that the transaction is next, or must wait in a
 // lane that recovers. The error says why there are no facts.
-func (s *Submitter) next(lease *lock.Lease, e *Entry, known *known) (lock.Next, error) {
+func (s *Submitter) next(ctx context.Context, lease *lock.Lease, e *Entry, known *known) (lock.Next, error) {
 	for {
-		next := s.ask(lease, e, known)
+		next := s.ask(ctx, lease, e, known)
 		waits := next.Recovering && (next.Step == lock.PutBack || next.Step == lock.GiveWay)
 		if known.stale == nil || waits || s.goesOnStale(e, known, next) {
 			return next, nil
 		}
-		if err := s.refresh(lease.Context(), e, known); err != nil {
+		if err := s.refresh(ctx, e, known); err != nil {
 			return next, err
 		}
 	}
@@ -71,8 +71,8 @@ func (s *Submitter) next(lease *lock.Lease, e *Entry, known *known) (lock.Next, 
 
 // ask asks the lane what is next, with what the mirror node shows. It looks again before an old look would hold
 // the transaction back, or take it for a gap.
-func (s *Submitter) ask(lease *lock.Lease, e *Entry, known *known) lock.Next {
-	ctx, mine, looks := lease.Context(), e.tx.Nonce(), !s.cfg.SkipLookUps
+func (s *Submitter) ask(ctx context.Context, lease *lock.Lease, e *Entry, known *known) lock.Next {
+	mine, looks := e.tx.Nonce(), !s.cfg.SkipLookUps
 	for range 3 {
 		next := lease.Next(known.nonce, looks)
 		if next.Recovering && looks {
@@ -84,7 +84,7 @@ func (s *Submitter) ask(lease *lock.Lease, e *Entry, known *known) lock.Next {
 		old := looks && time.Since(known.at) >= freshness
 		switch {
 		case next.Step == lock.Await:
-			if !s.await(lease, next) {
+			if !s.await(ctx, lease, next) {
 				return next
 			}
 		case old && mine > next.Nonce && next.Step != lock.Refuse && next.Step != lock.GiveWay:
@@ -100,13 +100,13 @@ func (s *Submitter) ask(lease *lock.Lease, e *Entry, known *known) lock.Next {
 
 // await waits for the verdict on the transaction before this one, or until its node denies that it has that
 // transaction. It tells whether the holder may go on.
-func (s *Submitter) await(lease *lock.Lease, next lock.Next) bool {
+func (s *Submitter) await(ctx context.Context, lease *lock.Lease, next lock.Next) bool {
 	id, node, open := predecessor(next)
 	if !open {
 		lease.Report(lock.Report{Outcome: lock.NotAwaited, Submission: next.Predecessor})
 		return true
 	}
-	ctx, cancel := context.WithTimeout(lease.Context(), s.awaitLimit())
+	ctx, cancel := context.WithTimeout(ctx, s.awaitLimit())
 	answers := make(chan bool, 2)
 	var helpers sync.WaitGroup
 	defer helpers.Wait()

@@ -12,11 +12,11 @@ import (
 
 // waitForRoom waits while the lane has so many transactions at nodes without a verdict that e would be one too
 // many. It returns false if there is no room in time. waited: something may have changed.
-func (s *Submitter) waitForRoom(lease *lock.Lease, e *Entry, known *known) (waited, ok bool) {
+func (s *Submitter) waitForRoom(ctx context.Context, lease *lock.Lease, e *Entry, known *known) (waited, ok bool) {
 	if e.way == unordered {
 		return false, true
 	}
-	ctx, cancel := context.WithTimeout(lease.Context(), s.awaitLimit())
+	ctx, cancel := context.WithTimeout(ctx, s.awaitLimit())
 	defer cancel()
 	for {
 		most := s.maxOpen(ctx, e, *known)

@@ -13,8 +13,8 @@ import (
 )
 
 // handOver hands the transaction to the sender's node, and tells the lane what came of it.
-func (s *Submitter) handOver(lease *lock.Lease, e *Entry, next lock.Next, known known) turn {
-	ctx, nonce := lease.Context(), e.tx.Nonce()
+func (s *Submitter) handOver(ctx context.Context, lease *lock.Lease, e *Entry, next lock.Next, known known) turn {
+	nonce := e.tx.Nonce()
 	submission := s.submission(lease, e, next, known)
 	var err error
 	if submission.Ethereum, submission.CallData, err = e.body(ctx); err != nil {

@@ -139,10 +139,10 @@ func (s *Submitter) inTurn(lease *lock.Lease, e *Entry) turn {
 		span.End(err)
 		return unlessLost(lease, e, turn{result: notSent(factError(err))})
 	}
-	next, t := s.decide(lease, e, &known)
+	next, t := s.decide(ctx, lease, e, &known)
 	span.End(t.result.Err)
 	if t.end == goes {
-		t = s.handOver(lease, e, next, known)
+		t = s.handOver(ctx, lease, e, next, known)
 	}
 	// If no node takes anything, those behind it fail, too, even if it was not known to be next. They end now; each would
 	// wait by itself otherwise.
