@@ -73,7 +73,7 @@ func unreachable(silent bool) func(t *testing.T, nodes int) string {
 		t.Helper()
 		accounts := map[string]string{}
 		for i := range nodes {
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			listener, err := net.Listen("tcp", "127.77.0.1:0") // an address where no other test takes a port that is free again
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -190,6 +190,17 @@ func (b *bench) check() {
 	}
 }
 
+// places waits until so many places are taken, without that of the holder.
+func (b *bench) places(want int) {
+	b.t.Helper()
+	b.eventually("places are taken", func() error {
+		if n := b.queued(); n != want {
+			return fmt.Errorf("%d places, want %d", n, want)
+		}
+		return nil
+	})
+}
+
 func (b *bench) queued() int { return b.h.Queued(b.t, b.sender) }
 
 // holder returns the sender's lane in the service that has the turn.
