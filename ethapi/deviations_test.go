@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -553,16 +552,8 @@ func notThere(d *deviant) {
 
 func envelopes(d *deviant) {
 	post := func(body string) string {
-		answer, err := http.Post(d.url, "application/json", strings.NewReader(body))
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		return string(text)
+		_, answer := d.posts(body)
+		return answer
 	}
 	for body, want := range map[string][]string{
 		`{"jsonrpc":"2.0","id":0,"method":"eth_getBalance","params":null}`:      {`"code":-32602`, `"id":0`},

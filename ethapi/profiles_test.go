@@ -2,6 +2,7 @@ package ethapi
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
 
+	"lockstep/internal/eth"
 	"lockstep/internal/pending"
 	"lockstep/rpc"
 )
@@ -56,12 +58,12 @@ func (d *deviant) posts(body string) (int, string) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return answer.StatusCode, requestID.ReplaceAllString(string(text), "")
+	return answer.StatusCode, string(text)
 }
 
-// codes are the codes of the errors in an answer.
+// codes are the codes of the errors in an answer. A request id may look like one.
 func codes(answer string) string {
-	return strings.Join(regexp.MustCompile(`-[0-9]{5}`).FindAllString(answer, -1), " ")
+	return strings.Join(regexp.MustCompile(`-[0-9]{5}`).FindAllString(requestID.ReplaceAllString(answer, ""), -1), " ")
 }
 
 // subscribes makes calls on one connection and returns the last answer.
@@ -77,7 +79,11 @@ func (d *deviant) subscribes(method string, calls ...string) string {
 	for _, params := range calls {
 		switch result, err := l.try(conn, handler, params); answer := result.(type) {
 		case nil:
-			said = codes(fmt.Sprint(errorCode(err)))
+			var e *eth.Error
+			if !errors.As(err, &e) {
+				d.t.Fatal(err)
+			}
+			said = strconv.Itoa(e.Code)
 		case *rpc.Answer:
 			answer.Sent(true)
 			if said = ids[answer.Result]; said == "" {
@@ -89,14 +95,6 @@ func (d *deviant) subscribes(method string, calls ...string) string {
 		}
 	}
 	return said
-}
-
-// errorCode is what the client hears of an error.
-func errorCode(err error) int {
-	if e, ok := err.(interface{ ErrorCode() int }); ok {
-		return e.ErrorCode()
-	}
-	return 0
 }
 
 // connects opens a WebSocket connection to a relay of the profile.
@@ -132,7 +130,7 @@ func (d *deviant) connects() *websocket.Conn {
 	return conn
 }
 
-// rawItems is how many items a list of RLP has, and its first ones.
+// rawItems are the items of a list of RLP.
 func (d *deviant) rawItems(method string) []rlp.RawValue {
 	d.t.Helper()
 	var list []rlp.RawValue
@@ -142,12 +140,14 @@ func (d *deviant) rawItems(method string) []rlp.RawValue {
 	return list
 }
 
-// pooledFrom is the sender of one of the transactions on their way, as the pool writes it.
-func (d *deviant) pooledFrom() string {
-	sender, _ := senderKey()
-	var of map[string]map[string]struct{ From string }
-	unmarshal(d.t, d.call("txpool_contentFrom", `["`+sender.Hex()+`"]`), &of)
-	return of["pending"]["3"].From
+// inPool is a member of one of the transactions on their way, as the pool writes it.
+func inPool(name string) func(*deviant) string {
+	return func(d *deviant) string {
+		sender, _ := senderKey()
+		var of map[string]map[string]map[string]any
+		unmarshal(d.t, d.call("txpool_contentFrom", `["`+sender.Hex()+`"]`), &of)
+		return fmt.Sprint(of["pending"]["3"][name])
+	}
 }
 
 // onTheWay is a transaction that is in the pool only.
@@ -214,11 +214,11 @@ func differences() map[string]difference {
 				calls[i] = `{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}`
 			}
 			_, answer := d.posts("[" + strings.Join(calls, ",") + "]")
-			var errors []json.RawMessage
-			if json.Unmarshal([]byte(answer), &errors) != nil {
+			var refusals []json.RawMessage
+			if json.Unmarshal([]byte(answer), &refusals) != nil {
 				return answer
 			}
-			return strconv.Itoa(len(errors))
+			return strconv.Itoa(len(refusals))
 		}, "101", "1"},
 		"The block in `eth_getBalance`, `eth_getCode`, `eth_getTransactionCount`, `eth_getStorageAt` and `eth_call`": {
 			func(d *deviant) string { return d.hears("eth_getBalance", `["`+senderText()+`"]`) },
@@ -297,13 +297,9 @@ func differences() map[string]difference {
 		}, "null", `"0x3" null`},
 		"`debug_getRawBlock`":                                    {func(d *deviant) string { return fmt.Sprint(len(d.rawItems("debug_getRawBlock")), " items") }, "20 items", "4 items"},
 		"Beneficiary of a raw header":                            {func(d *deviant) string { return fmt.Sprintf("%x", []byte(d.rawItems("debug_getRawHeader")[2])) }, "940000000000000000000000000000000000000321", "94" + strings.Repeat("00", 20)},
-		"Addresses in `txpool_content` and `txpool_contentFrom`": {(*deviant).pooledFrom, sender.Hex(), strings.ToLower(sender.Hex())},
-		"Block of a transaction in the pool": {func(d *deviant) string {
-			var of map[string]map[string]map[string]any
-			unmarshal(d.t, d.call("txpool_contentFrom", `["`+sender.Hex()+`"]`), &of)
-			return fmt.Sprint(of["pending"]["3"]["blockHash"])
-		}, common.Hash{}.Hex(), "<nil>"},
-		"Transactions in the pool behind a gap": {func(d *deviant) string { return d.hears("txpool_status", `[]`) }, `{"pending":"0x2","queued":"0x0"}`, `{"pending":"0x1","queued":"0x1"}`},
+		"Addresses in `txpool_content` and `txpool_contentFrom`": {inPool("from"), sender.Hex(), strings.ToLower(sender.Hex())},
+		"Block of a transaction in the pool":                     {inPool("blockHash"), common.Hash{}.Hex(), "<nil>"},
+		"Transactions in the pool behind a gap":                  {func(d *deviant) string { return d.hears("txpool_status", `[]`) }, `{"pending":"0x2","queued":"0x0"}`, `{"pending":"0x1","queued":"0x1"}`},
 		"Traces": {func(d *deviant) string {
 			return d.member("debug_traceTransaction", `["`+first(d)+`",{"tracer":"callTracer"}]`, "calls")
 		}, "[]", ""},

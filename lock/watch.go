@@ -146,7 +146,7 @@ func (r *remote) watchLoop(ctx context.Context) {
 	}
 }
 
-// late tells whether this process is so late with its own work that it must not judge the heartbeat
+// late tells whether this process is so late with its own work that it must not judge the heartbeats
 // of others: they may be as late.
 func (r *remote) late(due time.Duration) bool {
 	return r.svc.now()-due > r.svc.cfg.HeartbeatInterval.Duration()

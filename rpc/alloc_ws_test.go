@@ -19,8 +19,8 @@ func TestAllocationBudgetOfNotifications(t *testing.T) {
 		conns[i], clients[i] = connected(t, s)
 	}
 	event := bytes.Repeat([]byte("7"), 2<<10)
-	const id, head = "0x00000000000000000000000000000001", 4
-	answer := make([]byte, head+len(s.d.notice)+len(event)+len(noticeMiddle)+len(id)+len(noticeTail))
+	const id = "0x00000000000000000000000000000001"
+	answer := make([]byte, conns[0].heard(id, event))
 	got := testing.AllocsPerRun(200, func() {
 		for _, c := range conns {
 			if !c.Notify(id, event) {

@@ -16,7 +16,6 @@ type writers struct {
 
 	mu      sync.Mutex
 	waiting []*wsConn // each is there once; guarded by mu
-	first   int       // in waiting; guarded by mu
 	taking  int       // goroutines that take connections; guarded by mu
 }
 
@@ -37,7 +36,7 @@ func (ws *writers) add(c *wsConn) {
 
 // begin starts a goroutine if one more may run; it needs mu.
 func (ws *writers) begin() {
-	if ws.taking < ws.maximum && ws.first < len(ws.waiting) {
+	if ws.taking < ws.maximum && len(ws.waiting) > 0 {
 		ws.taking++
 		go ws.run()
 	}
@@ -47,14 +46,13 @@ func (ws *writers) begin() {
 func (ws *writers) take() *wsConn {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if ws.first == len(ws.waiting) {
-		ws.waiting, ws.first = ws.waiting[:0], 0
+	if len(ws.waiting) == 0 {
 		ws.taking--
 		return nil
 	}
-	c := ws.waiting[ws.first]
-	ws.waiting[ws.first] = nil
-	ws.first++
+	c := ws.waiting[0]
+	ws.waiting[0] = nil
+	ws.waiting = ws.waiting[1:] // append leaves behind what is before it, also while the line is never empty
 	return c
 }
 

@@ -31,9 +31,12 @@ func connected(t *testing.T, s *WSServer) (c *wsConn, client net.Conn) {
 	return c, client
 }
 
-// heard is how long the notification is that the tests below send.
+// heard is how many bytes a client reads of a notification.
 func (c *wsConn) heard(id string, event []byte) int {
-	const head = 4
+	head := 4
+	if len(event) > 1<<16 {
+		head = 10
+	}
 	return head + len(c.server.d.notice) + len(event) + len(noticeMiddle) + len(id) + len(noticeTail)
 }
 
@@ -46,13 +49,11 @@ func TestWritersGoRoundSlowClients(t *testing.T) {
 	s.writers = newWriters(2, patience, s.d.notice)
 	large, small := bytes.Repeat([]byte("7"), 8<<20), bytes.Repeat([]byte("8"), 2<<10)
 	conns, stuck := make([]*wsConn, slow), make([]net.Conn, slow)
-	length := 0
 	for i := range stuck {
 		conns[i], stuck[i] = connected(t, s)
 		if !conns[i].Notify(id, large) {
 			t.Fatal("a notification was not taken")
 		}
-		length = len(s.d.notice) + len(large) + len(noticeMiddle) + len(id) + len(noticeTail) + 10 // a long frame's head
 	}
 	for range quick {
 		c, client := connected(t, s)
@@ -74,7 +75,7 @@ func TestWritersGoRoundSlowClients(t *testing.T) {
 			t.Fatal("the kernel took everything: this test shows nothing")
 		}
 		_ = client.SetReadDeadline(time.Now().Add(patience))
-		got := make([]byte, length)
+		got := make([]byte, conns[i].heard(id, large))
 		if _, err := io.ReadFull(client, got); err != nil || !bytes.HasSuffix(got, []byte(id+noticeTail)) {
 			t.Fatalf("a slow client: %v, %.50q", err, got)
 		}
@@ -120,4 +121,19 @@ func TestWritersAreFew(t *testing.T) {
 		defer s.writers.mu.Unlock()
 		return s.writers.taking == 0 && len(s.writers.waiting) == 0
 	})
+}
+
+// TestLineOfWritersIsBounded: the line of connections is as long as there are connections in it, also if it is never empty.
+func TestLineOfWritersIsBounded(t *testing.T) {
+	ws, c := newWriters(0, patience, ""), new(wsConn)
+	ws.add(c)
+	for range 100_000 {
+		ws.add(c)
+		if ws.take() != c {
+			t.Fatal("the line is empty")
+		}
+	}
+	if room := cap(ws.waiting); room > 16 {
+		t.Errorf("room for %d in a line of 1", room)
+	}
 }
