@@ -53,7 +53,10 @@ func (s *Service) round(ctx context.Context, workers *errgroup.Group) (more bool
 		return false
 	}
 	hooks, err := s.List(ctx, "")
-	s.report(ctx, "read the webhooks", err)
+	if err != nil {
+		s.report(ctx, "read the webhooks", err)
+		return false
+	}
 	for _, h := range hooks {
 		if !h.Enabled {
 			continue
@@ -68,7 +71,10 @@ func (s *Service) round(ctx context.Context, workers *errgroup.Group) (more bool
 		return false
 	}
 	list, now, err := s.claim(ctx, s.cfg.Workers)
-	s.report(ctx, "claim deliveries", err)
+	if err != nil {
+		s.report(ctx, "claim deliveries", err)
+		return false
+	}
 	for _, d := range list {
 		workers.Go(func() error {
 			s.attempt(ctx, d, now)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"golang.org/x/sync/errgroup"
 
 	"lockstep/internal/envx"
 	"lockstep/internal/ledger"
@@ -312,6 +313,37 @@ func waitFor(t *testing.T, s *Service, hook string, fits func(*Delivery) bool) *
 		case <-limit:
 			t.Fatalf("no delivery fits; the last list has %d", len(list))
 		}
+	}
+}
+
+// A webhook that cannot be read ends a round, not the process, and nothing goes out of a claim that was not committed.
+func TestTheLedgerFails(t *testing.T) {
+	db := open(t, "memory:")
+	s := service(t, db)
+	r := newReceiver(t)
+	for range 2 {
+		hook, _, err := s.Create(t.Context(), "", r.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		happen(t, db, "", "a tx.a")
+		if _, err := s.expand(t.Context(), hook.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(t, db, "UPDATE webhooks SET old_until = 'never' WHERE created_at = (SELECT max(created_at) FROM webhooks)") // no number
+	if _, _, err := s.claim(t.Context(), 8); err == nil {
+		t.Fatal("the webhook can be read")
+	}
+	workers := new(errgroup.Group)
+	if s.round(t.Context(), workers) {
+		t.Error("a round that failed is repeated at once")
+	}
+	_ = workers.Wait() // they return nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.got) != 0 {
+		t.Errorf("%d deliveries were sent", len(r.got))
 	}
 }
 
