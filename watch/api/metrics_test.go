@@ -169,11 +169,14 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 
 	is("relayer_escrows_monitored", 2)
 	is("total_escrows_registered", 2)
-	w.until("each call to an endpoint is counted", func() (bool, string) {
-		got = w.scrape(w.url)
-		want := dead.seen() + alive.seen()
-		return got["watch_rpc_calls_total"] == want, fmt.Sprint(got["watch_rpc_calls_total"], want)
-	})
+	// What is read ahead and then not needed is given up, perhaps before the endpoint has it.
+	const givenUp = 20
+	before := dead.seen() + alive.seen()
+	got = w.scrape(w.url)
+	calls, after := got["watch_rpc_calls_total"], dead.seen()+alive.seen()
+	if before < 5*givenUp || calls < before || calls > after+givenUp {
+		t.Errorf("%v calls are counted; the endpoints had %v before and %v after that", calls, before, after)
+	}
 	if dead.seen() == 0 {
 		t.Error("the dead endpoint was not asked")
 	}
