@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,15 +15,23 @@ import (
 )
 
 // costs finds out what transactions cost, for the metrics. Nobody waits for it. What does not
-// fit in its queue, or is not known in time, is counted as missed.
+// fit in its queue, or is not known in time, is counted as missed. In a burst many transactions are
+// looked for with one request.
 type costs struct {
-	charge  func(context.Context, hedera.TransactionID) (hedera.Tinybar, *mirror.Transaction, error)
-	gasUsed func(context.Context, hedera.TransactionID) (uint64, error)
+	source costSource
 
 	queue  chan charged
 	cost   *prometheus.HistogramVec
 	gas    *prometheus.HistogramVec
 	missed prometheus.Counter
+}
+
+// costSource knows what transactions cost. Those that it does not know yet are not in its answers.
+type costSource interface {
+	// charges tells what transactions of one payer took from it.
+	charges(ctx context.Context, ids []hedera.TransactionID) (map[hedera.TransactionID]charge, error)
+	// gasUsed tells what gas Ethereum transactions used.
+	gasUsed(ctx context.Context, charges map[hedera.TransactionID]charge) map[hedera.TransactionID]uint64
 }
 
 // charged is a transaction whose cost is to be found out.
@@ -33,9 +43,13 @@ type charged struct {
 
 const (
 	maxCharged  = 16_384
+	maxTogether = 100         // transactions that are looked for together
 	costLookers = 4           // that ask at the same time
 	costDelay   = time.Second // the mirror node shows a transaction some seconds after consensus
 	costLooks   = 5           // each wait is twice the one before
+	// looksTogether is how many looks for a transaction may be together with others. A list of a payer that
+	// does much else may end before it: the last looks are for it alone.
+	looksTogether = 3
 )
 
 // costTimeout is for one look. Tests prolong it.
@@ -48,7 +62,7 @@ const (
 	typeEthereum    = "EthereumTransaction"
 )
 
-func newCosts(charge func(context.Context, hedera.TransactionID) (hedera.Tinybar, *mirror.Transaction, error), gasUsed func(context.Context, hedera.TransactionID) (uint64, error)) *costs {
+func newCosts(source costSource) *costs {
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
 		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{"mode", "type", "status"})
 		// A series that is there before anything happened makes rates right from the first transaction on.
@@ -57,7 +71,7 @@ func newCosts(charge func(context.Context, hedera.TransactionID) (hedera.Tinybar
 		return h
 	}
 	return &costs{
-		charge: charge, gasUsed: gasUsed, queue: make(chan charged, maxCharged),
+		source: source, queue: make(chan charged, maxCharged),
 		cost: histogram("rpc_relay_consensusnode_response", "Tinybars that the operator was charged for a transaction, by mode (TRANSACTION; QUERY stays 0, since no query is paid for), type and network status.",
 			[]float64{1e5, 1e6, 2.5e6, 5e6, 1e7, 2.5e7, 5e7, 1e8, 2.5e8, 5e8, 1e9, 1e10}),
 		gas: histogram("rpc_relay_consensusnode_gasfee", "Gas that a transaction used, by mode, type and network status.",
@@ -101,13 +115,8 @@ func (c *costs) run(ctx context.Context) error {
 	var lookers sync.WaitGroup
 	for range costLookers {
 		lookers.Go(func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case one := <-c.queue:
-					c.look(ctx, one)
-				}
+			for ctx.Err() == nil {
+				c.look(ctx, c.gather(ctx))
 			}
 		})
 	}
@@ -115,35 +124,92 @@ func (c *costs) run(ctx context.Context) error {
 	return nil
 }
 
-// look waits until a transaction is due and asks for its cost.
-func (c *costs) look(ctx context.Context, one charged) {
-	timer := time.NewTimer(time.Until(one.due))
+// gather waits until there is a transaction that is due, and takes with it those that may be looked for together
+// with it. If ctx ends, there are none.
+func (c *costs) gather(ctx context.Context) []charged {
+	var first charged
+	select {
+	case <-ctx.Done():
+		return nil
+	case first = <-c.queue:
+	}
+	if !wait(ctx, first.due) {
+		return nil
+	}
+	batch := []charged{first}
+	for len(batch) < maxTogether {
+		select {
+		case one := <-c.queue:
+			if !first.together(one) {
+				c.enqueue(one)
+				return batch
+			}
+			batch = append(batch, one)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// together tells whether two transactions may be looked for with one request.
+func (one charged) together(other charged) bool {
+	return one.id.Payer == other.id.Payer && one.looks == other.looks && one.looks < looksTogether
+}
+
+// wait returns false if ctx ended before a moment.
+func wait(ctx context.Context, until time.Time) bool {
+	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return
+		return false
 	case <-timer.C:
+		return true
+	}
+}
+
+// look waits until all of some transactions are due and asks for their costs.
+func (c *costs) look(ctx context.Context, batch []charged) {
+	ids := make([]hedera.TransactionID, 0, len(batch))
+	for _, one := range batch {
+		if !wait(ctx, one.due) {
+			return
+		}
+		ids = append(ids, one.id)
+	}
+	if len(ids) == 0 {
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, costTimeout)
 	defer cancel()
-	cost, own, err := c.charge(ctx, one.id)
-	if err != nil || own == nil {
-		if one.looks++; one.looks == costLooks {
-			c.missed.Inc()
-			return
+	known, err := c.source.charges(ctx, ids)
+	if err != nil {
+		known = nil
+	}
+	for _, one := range batch {
+		if _, ok := known[one.id]; !ok {
+			c.later(one)
 		}
-		one.due = time.Now().Add(costDelay << one.looks)
-		c.enqueue(one)
+	}
+	gas := c.source.gasUsed(ctx, known)
+	for id, one := range known {
+		kind := typeOf(one.own.Name)
+		c.cost.WithLabelValues(modeTransaction, kind, one.own.Result).Observe(float64(one.fee))
+		if used, ok := gas[id]; ok {
+			c.gas.WithLabelValues(modeTransaction, kind, one.own.Result).Observe(float64(used))
+		}
+	}
+}
+
+// later queues a transaction again that the mirror node does not show yet.
+func (c *costs) later(one charged) {
+	if one.looks++; one.looks == costLooks {
+		c.missed.Inc()
 		return
 	}
-	kind := typeOf(own.Name)
-	c.cost.WithLabelValues(modeTransaction, kind, own.Result).Observe(float64(cost))
-	if kind != typeEthereum {
-		return
-	}
-	if gas, err := c.gasUsed(ctx, one.id); err == nil {
-		c.gas.WithLabelValues(modeTransaction, kind, own.Result).Observe(float64(gas))
-	}
+	one.due = time.Now().Add(costDelay << one.looks)
+	c.enqueue(one)
 }
 
 // typeOf is what established relays call a type of transaction.
@@ -161,12 +227,76 @@ func typeOf(name string) string {
 	return "other"
 }
 
-// gasUsed asks what gas a transaction used. The answer is for this metric alone: it is kept nowhere, so that
-// a transaction costs Redis nothing for it.
-func (a *App) gasUsed(ctx context.Context, id hedera.TransactionID) (uint64, error) {
-	result, err := a.mirror.ContractResultByID(ctx, id)
-	if err != nil {
-		return 0, err
+// mirrorCosts asks the mirror node. Its answers are for the metrics alone: they are kept nowhere, so that a
+// transaction costs Redis nothing for them.
+type mirrorCosts struct{ a *App }
+
+// tooMany is how many records of a list are looked at for some transactions. What comes behind them is asked for by id.
+func tooMany(transactions int) int { return 100 + 10*transactions }
+
+func (m mirrorCosts) charges(ctx context.Context, ids []hedera.TransactionID) (map[hedera.TransactionID]charge, error) {
+	known := make(map[hedera.TransactionID]charge, len(ids))
+	if len(ids) == 1 {
+		c, err := m.a.charge(ctx, ids[0])
+		if c.own != nil {
+			known[ids[0]] = c
+		}
+		return known, err
 	}
-	return result.GasUsed, nil
+	byName, begin := make(map[string]hedera.TransactionID, len(ids)), ids[0].ValidStart
+	for _, id := range ids {
+		byName[id.Mirror()] = id
+		if id.ValidStart.Compare(begin) < 0 {
+			begin = id.ValidStart
+		}
+	}
+	records := 0
+	for r, err := range m.a.mirror.TransactionsOf(ctx, ids[0].Payer, begin) {
+		if err != nil {
+			return nil, err
+		}
+		id, ours := byName[r.ID]
+		if records++; records > tooMany(len(ids)) || !ours && len(known) == len(ids) {
+			break
+		}
+		if ours {
+			c := known[id]
+			c.add(id, r)
+			known[id] = c
+		}
+	}
+	// Without its own record a transaction is not known.
+	maps.DeleteFunc(known, func(_ hedera.TransactionID, c charge) bool { return c.own == nil })
+	return known, nil
+}
+
+func (m mirrorCosts) gasUsed(ctx context.Context, charges map[hedera.TransactionID]charge) map[hedera.TransactionID]uint64 {
+	byTime, used := make(map[hedera.Timestamp]hedera.TransactionID, len(charges)), make(map[hedera.TransactionID]uint64, len(charges))
+	for id, c := range charges {
+		if typeOf(c.own.Name) == typeEthereum {
+			byTime[c.own.Timestamp] = id
+		}
+	}
+	if len(byTime) > 1 {
+		times := slices.SortedFunc(maps.Keys(byTime), hedera.Timestamp.Compare)
+		records := 0
+		for r, err := range m.a.mirror.ContractResults(ctx, mirror.ResultsQuery{Period: mirror.Period{From: times[0], To: times[len(times)-1]}}) {
+			if err != nil {
+				return used
+			}
+			if records++; records > tooMany(len(charges)) {
+				break
+			}
+			if id, ok := byTime[r.Timestamp]; ok {
+				used[id] = r.GasUsed
+				delete(byTime, r.Timestamp)
+			}
+		}
+	}
+	for _, id := range byTime {
+		if r, err := m.a.mirror.ContractResultByID(ctx, id); err == nil {
+			used[id] = r.GasUsed
+		}
+	}
+	return used
 }

@@ -3,37 +3,48 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	dto "github.com/prometheus/client_model/go"
 
 	"lockstep/internal/hedera"
 	"lockstep/mirror"
 )
 
+// costsFunc is a source of costs that uses no gas.
+type costsFunc func(ids []hedera.TransactionID) (map[hedera.TransactionID]charge, error)
+
+func (f costsFunc) charges(_ context.Context, ids []hedera.TransactionID) (map[hedera.TransactionID]charge, error) {
+	return f(ids)
+}
+
+func (costsFunc) gasUsed(context.Context, map[hedera.TransactionID]charge) map[hedera.TransactionID]uint64 {
+	return nil
+}
+
 // A cost that the mirror node does not tell in time is counted as missed, once; one that it tells late is not.
 func TestCostsThatAreMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never, late := hedera.TransactionID{Payer: hedera.Entity(1)}, hedera.TransactionID{Payer: hedera.Entity(2)}
 		asked := map[hedera.TransactionID]int{}
-		c := newCosts(func(_ context.Context, id hedera.TransactionID) (hedera.Tinybar, *mirror.Transaction, error) {
+		c := newCosts(costsFunc(func(ids []hedera.TransactionID) (map[hedera.TransactionID]charge, error) {
+			id := ids[0]
 			switch asked[id]++; {
 			case id == late && asked[id] == costLooks:
-				return 7, &mirror.Transaction{Name: "FILEDELETE", Result: "SUCCESS"}, nil
+				return map[hedera.TransactionID]charge{id: {fee: 7, own: &mirror.Transaction{Name: "FILEDELETE", Result: "SUCCESS"}}}, nil
 			case asked[id]%2 == 0:
-				return 0, nil, nil
+				return nil, nil
 			}
-			return 0, nil, errors.New("away")
-		}, nil)
+			return nil, errors.New("away")
+		}))
 		for _, id := range []hedera.TransactionID{never, late} {
-			one := charged{id: id}
-			for range costLooks {
-				c.look(t.Context(), one)
-				if len(c.queue) > 0 {
-					one = <-c.queue
-				}
+			c.enqueue(charged{id: id})
+			for len(c.queue) > 0 {
+				c.look(t.Context(), c.gather(t.Context()))
 			}
 		}
 		var missed dto.Metric
@@ -48,6 +59,50 @@ func TestCostsThatAreMissed(t *testing.T) {
 		}
 		if err := c.missed.Write(&missed); err != nil || missed.GetCounter().GetValue() != 4 {
 			t.Errorf("missed, with those that did not fit: %v, %v", &missed, err)
+		}
+	})
+}
+
+// Transactions of one payer are looked for together. When the list of what the payer did ends before one, its last
+// looks are for it alone.
+func TestCostsOfTransactionsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hidden := hedera.TransactionID{Payer: hedera.Entity(1), ValidStart: hedera.Timestamp{Seconds: 5}}
+		var sizes []int
+		told := map[hedera.TransactionID]int{}
+		c := newCosts(costsFunc(func(ids []hedera.TransactionID) (map[hedera.TransactionID]charge, error) {
+			sizes = append(sizes, len(ids))
+			known := map[hedera.TransactionID]charge{}
+			for _, id := range ids {
+				if id.Payer != ids[0].Payer {
+					t.Errorf("%v and %v are looked for together", id, ids[0])
+				}
+				if id.ValidStart != hidden.ValidStart || len(ids) == 1 {
+					known[id] = charge{own: &mirror.Transaction{Name: "FILEDELETE", Result: "SUCCESS"}}
+					told[id]++
+				}
+			}
+			return known, nil
+		}))
+		const each = 150 // more than one request takes
+		for payer := range int64(2) {
+			for second := range int64(each) {
+				c.add(common.Hash{}, hedera.TransactionID{Payer: hedera.Entity(1 + payer), ValidStart: hedera.Timestamp{Seconds: second}})
+			}
+		}
+		for len(c.queue) > 0 {
+			c.look(t.Context(), c.gather(t.Context()))
+		}
+		if len(told) != 2*each {
+			t.Errorf("%d of %d transactions are known", len(told), 2*each)
+		}
+		for id, times := range told {
+			if times != 1 {
+				t.Errorf("%v is told %d times", id, times)
+			}
+		}
+		if len(sizes) > 12 || slices.Max(sizes) != maxTogether {
+			t.Errorf("requests for %v transactions", sizes)
 		}
 	})
 }

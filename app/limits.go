@@ -71,26 +71,38 @@ func (a *App) asker(ctx context.Context) submit.Asker {
 // account that paid for it. Gas that an Ethereum sender paid is not part of it, and what
 // the payer moved as a sender itself is no fee.
 func (a *App) fee(ctx context.Context, id hedera.TransactionID) (fee hedera.Tinybar, known bool, err error) {
-	fee, own, err := a.charge(ctx, id)
-	return fee, own != nil, err
+	c, err := a.charge(ctx, id)
+	return c.fee, c.own != nil, err
 }
 
-// charge is fee, with the record of what was submitted; nil if that is not known yet.
-func (a *App) charge(ctx context.Context, id hedera.TransactionID) (fee hedera.Tinybar, own *mirror.Transaction, err error) {
+// charge is what a transaction took from its payer.
+type charge struct {
+	fee hedera.Tinybar
+	own *mirror.Transaction // the record of what was submitted; nil: not known yet
+}
+
+// add counts one of the records that a transaction led to.
+func (c *charge) add(id hedera.TransactionID, r *mirror.Transaction) {
+	if r.Scheduled {
+		return // has a payer of its own
+	}
+	c.fee += min(max(-r.Transferred(id.Payer), 0), r.Fee)
+	if r.Nonce == 0 && c.own == nil {
+		c.own = r
+	}
+}
+
+// charge is fee, with the record.
+func (a *App) charge(ctx context.Context, id hedera.TransactionID) (charge, error) {
 	records, err := a.mirror.Transactions(ctx, id)
 	if errors.Is(err, mirror.ErrNotFound) {
-		return 0, nil, nil
+		return charge{}, nil
 	}
+	var c charge
 	for _, r := range records {
-		if r.Scheduled {
-			continue // has a payer of its own
-		}
-		fee += min(max(-r.Transferred(id.Payer), 0), r.Fee)
-		if r.Nonce == 0 && own == nil {
-			own = r
-		}
+		c.add(id, r)
 	}
-	return fee, own, err
+	return c, err
 }
 
 // rate asks the mirror node what ℏ are worth, unless nothing is to be looked up for a

@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/devnet"
+	"lockstep/devnet/mirrorrest"
 	"lockstep/devnet/node"
 	"lockstep/internal/hapi"
 	"lockstep/internal/redistest"
@@ -165,7 +167,7 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 			t.Errorf("%s… is nothing", prefix)
 		}
 	}
-	var spent, gas float64
+	var spent float64
 	for name, value := range got {
 		if strings.HasPrefix(name, "rpc_relay_consensusnode_response_sum") {
 			spent += value
@@ -174,16 +176,54 @@ func TestEveryMetricTellsWhatHappened(t *testing.T) {
 	if want := float64(before - operatorBalance(t, w.net)); spent != want {
 		t.Errorf("transactions cost %v tinybars; the operator has %v less", spent, want)
 	}
-	for nonce := range uint64(3) {
+	if told, want := got[`rpc_relay_consensusnode_gasfee_sum{mode="TRANSACTION",status="SUCCESS",type="EthereumTransaction"}`], r.gasUsed(sender, 3); told != want || want == 0 {
+		t.Errorf("gas %v, by the receipts %v", told, want)
+	}
+}
+
+// The costs of a burst need few requests, and are those of its transactions.
+func TestCostsOfABurst(t *testing.T) {
+	w := newWorld(t)
+	var requests atomic.Int64
+	w.spoilMirror(t, func(r *http.Request) mirrorrest.Fault {
+		if strings.Contains(r.URL.Path, "/transactions") || strings.Contains(r.URL.Path, "/contracts/results") {
+			requests.Add(1)
+		}
+		return mirrorrest.Fault{}
+	})
+	r := w.relay(t, "OPERATOR_ID_MAIN="+devnet.OperatorID(), "OPERATOR_KEY_FORMAT=HEX_ECDSA", "OPERATOR_KEY_MAIN="+devnet.OperatorKey(), "USE_ASYNC_TX_PROCESSING=true", "ENABLE_NONCE_ORDERING=true", aBurst)
+	sender, before := w.account(t), operatorBalance(t, w.net)
+	const transactions = 40
+	for nonce := range uint64(transactions) {
+		if got := r.send(sender.sign(sender.pay(nonce))); got.Error != nil {
+			t.Fatal(got)
+		}
+	}
+	const series = `{mode="TRANSACTION",status="SUCCESS",type="EthereumTransaction"}`
+	eventually(t, "the costs are known", func() bool { return r.scrape()["rpc_relay_consensusnode_gasfee_count"+series] == transactions })
+	n, got := requests.Load(), r.scrape()
+	if n > transactions {
+		t.Errorf("%d requests for the costs of %d transactions", n, transactions)
+	}
+	if spent, want := got["rpc_relay_consensusnode_response_sum"+series], float64(before-operatorBalance(t, w.net)); spent != want {
+		t.Errorf("transactions cost %v tinybars; the operator has %v less", spent, want)
+	}
+	if told, want := got["rpc_relay_consensusnode_gasfee_sum"+series], r.gasUsed(sender, transactions); told != want || want == 0 {
+		t.Errorf("gas %v, by the receipts %v", told, want)
+	}
+}
+
+// gasUsed is what the first transactions of a sender used, by their receipts.
+func (r *relay) gasUsed(sender *account, transactions uint64) (sum float64) {
+	r.Helper()
+	for nonce := range transactions {
 		var receipt struct{ GasUsed hexutil.Uint64 }
 		if err := json.Unmarshal(r.call("eth_getTransactionReceipt", sender.sign(sender.pay(nonce)).Hash()).Result, &receipt); err != nil {
-			t.Fatal(err)
+			r.Fatal(err)
 		}
-		gas += float64(receipt.GasUsed)
+		sum += float64(receipt.GasUsed)
 	}
-	if told := got[`rpc_relay_consensusnode_gasfee_sum{mode="TRANSACTION",status="SUCCESS",type="EthereumTransaction"}`]; told != gas || gas == 0 {
-		t.Errorf("gas %v, by the receipts %v", told, gas)
-	}
+	return sum
 }
 
 // cutLabels returns what follows a metric's name.

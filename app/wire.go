@@ -62,7 +62,7 @@ func (a *App) wire() (err error) {
 	}
 	a.consensus.Follow(AddressBook(a.mirror))
 	a.consensus.Consult(witness(a.mirror))
-	a.costs = newCosts(a.charge, a.gasUsed)
+	a.costs = newCosts(mirrorCosts{a})
 	nodes := nodes{a.consensus}
 	if err = a.openPool(); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"iter"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -318,4 +319,13 @@ func (c *Client) Transactions(ctx context.Context, id hedera.TransactionID) ([]*
 		return nil, err
 	}
 	return page.items, nil
+}
+
+// TransactionsOf lists the transactions that changed an account's balance from a moment on, in consensus order.
+func (c *Client) TransactionsOf(ctx context.Context, id hedera.ID, from hedera.Timestamp) iter.Seq2[*Transaction, error] {
+	var q query
+	q.add("account.id", id.String())
+	q.add("timestamp", "gte:"+from.String())
+	q.page(c, Ascending)
+	return c.transactionList("transactions"+q.String()).items(ctx, c)
 }
