@@ -160,7 +160,7 @@ func (w *worker) drift(ctx context.Context, line *Line, nonces Nonces, seen *Obs
 	w.log.Warn("the chain's nonce is ahead of the ledger", "chain", nonces.Latest, "ledger", lane.NextNonce)
 	if beginning || ahead > maxForeign {
 		why := fmt.Sprintf("unknown transactions of ours on chain: its nonce is %d and the ledger's %d; reconcile", nonces.Latest, lane.NextNonce)
-		seen.Halted = &why
+		seen.Halted, seen.Ahead = &why, &nonces.Latest // an operator may reconcile meanwhile
 		return nil
 	}
 	// The ledger is the one that it was a moment ago, so somebody else has the key.

@@ -141,6 +141,7 @@ type Observation struct {
 	Succeeded  bool    // ends the streak
 	Halted     *string
 	FirstUse   bool    // Halted was found of a lane that was not known: it is void once an operator has made the lane known
+	Ahead      *uint64 // Halted was found since the chain's nonce is this and the lane's is lower: it is void once an operator has raised that
 	Paused     *string // disables the lane by itself; "" enables it again
 }
 

@@ -181,7 +181,8 @@ func (s *Store) Observe(ctx context.Context, f lease.Fence, chain, signer string
 		if o.ChainNonce != nil {
 			l.ChainNonce = *o.ChainNonce
 		}
-		if o.Halted != nil && (!o.FirstUse || !l.Known) {
+		void := o.FirstUse && l.Known || o.Ahead != nil && l.NextNonce >= *o.Ahead
+		if o.Halted != nil && !void {
 			l.Halted = *o.Halted
 		}
 		if o.NextNonce != nil && (!l.Known || *o.NextNonce > l.NextNonce) {

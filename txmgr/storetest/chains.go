@@ -60,3 +60,26 @@ func testHaltOfFirstUse(t *testing.T, r *room) {
 		t.Errorf("a halt of a known lane is %q", got)
 	}
 }
+
+// testHaltOfALaneBehind: what an owner found of a lane whose nonce is behind the chain's does not undo an operator's
+// word that came meanwhile.
+func testHaltOfALaneBehind(t *testing.T, r *room) {
+	why, ahead := "unknown transactions", uint64(5)
+	found := func() string {
+		t.Helper()
+		r.no(r.Observe(t.Context(), r.fence, chain, signer, txmgr.Observation{Halted: &why, Ahead: &ahead}))
+		return r.lane().Halted
+	}
+	if got := found(); got != why {
+		t.Fatalf("a lane that is behind is halted because %q", got)
+	}
+	_, err := r.Reconcile(t.Context(), chain, signer, "test", ahead, ahead)
+	r.no(err)
+	if got := found(); got != "" {
+		t.Errorf("after an operator's word the lane is halted because %q", got)
+	}
+	ahead++ // another transaction that nobody knows
+	if got := found(); got != why {
+		t.Errorf("a lane that is behind again is halted because %q", got)
+	}
+}

@@ -169,6 +169,7 @@ func Run(t *testing.T, h Harness) {
 		"killed meanwhile":        testKilled,
 		"adopted":                 testAdopted,
 		"halt of a first use":     testHaltOfFirstUse,
+		"halt of a lane behind":   testHaltOfALaneBehind,
 		"seen":                    testSeen,
 		"fills are charged":       testFillCharged,
 		"one hash, two tags":      testTags,
