@@ -160,12 +160,7 @@ func sumTransfers(a *Account, after hedera.Timestamp) (sum hedera.Tinybar, done 
 // transferred adds up the transfers of an account after one moment, up to and
 // including another.
 func (c *Client) transferred(ctx context.Context, id hedera.ID, after, until hedera.Timestamp) (sum hedera.Tinybar, err error) {
-	var q query
-	q.add("account.id", id.String())
-	q.add("timestamp", "gt:"+after.String())
-	q.add("timestamp", "lte:"+until.String())
-	q.page(c, Ascending)
-	for t, err := range c.transactionList("transactions"+q.String()).items(ctx, c) {
+	for t, err := range c.transactionsAt(ctx, id, "gt:"+after.String(), "lte:"+until.String()) {
 		if err != nil {
 			return 0, err
 		}
@@ -323,9 +318,16 @@ func (c *Client) Transactions(ctx context.Context, id hedera.TransactionID) ([]*
 
 // TransactionsOf lists the transactions that changed an account's balance from a moment on, in consensus order.
 func (c *Client) TransactionsOf(ctx context.Context, id hedera.ID, from hedera.Timestamp) iter.Seq2[*Transaction, error] {
+	return c.transactionsAt(ctx, id, "gte:"+from.String())
+}
+
+// transactionsAt lists the transactions of an account within some bounds of time, in consensus order.
+func (c *Client) transactionsAt(ctx context.Context, id hedera.ID, bounds ...string) iter.Seq2[*Transaction, error] {
 	var q query
 	q.add("account.id", id.String())
-	q.add("timestamp", "gte:"+from.String())
+	for _, bound := range bounds {
+		q.add("timestamp", bound)
+	}
 	q.page(c, Ascending)
 	return c.transactionList("transactions"+q.String()).items(ctx, c)
 }
