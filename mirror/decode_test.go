@@ -323,3 +323,10 @@ func TestPagesErrorText(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// decode reads one JSON text.
+func decode(body []byte, read func(*reader)) error {
+	r := reader{b: body}
+	read(&r)
+	return r.end()
+}

@@ -157,10 +157,3 @@ func (r *reader) end() error {
 
 // note remembers that the text names a block.
 func (r *reader) note(block uint64) { r.newest = max(r.newest, block) }
-
-// decode reads one JSON text.
-func decode(body []byte, read func(*reader)) error {
-	r := reader{b: body}
-	read(&r)
-	return r.end()
-}

@@ -429,16 +429,6 @@ func TestNewRegistry(t *testing.T) {
 			}
 		})
 	}
-	r, err := NewRegistry(Method{Name: "b", Handler: ok}, Method{Name: "a", Handler: ok})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m, found := r.Method("a"); !found || m.Name != "a" {
-		t.Errorf("Method: got %v, %v", m.Name, found)
-	}
-	if _, found := r.Method("c"); found {
-		t.Error("Method found what is not there")
-	}
 }
 
 func TestFromContext(t *testing.T) {

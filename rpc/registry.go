@@ -137,15 +137,6 @@ func (m *Method) check() error {
 	return nil
 }
 
-// Method returns the row of that name.
-func (r *Registry) Method(name string) (Method, bool) {
-	m, ok := r.methods[name]
-	if !ok {
-		return Method{}, false
-	}
-	return *m, true
-}
-
 // namespaceRPC is the namespace of methods that list the others. Every transport that serves anything serves
 // them.
 const namespaceRPC = "rpc"

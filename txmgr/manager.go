@@ -263,11 +263,6 @@ func (m *Manager) Get(ctx context.Context, tenant, id string) (*Transaction, err
 	return m.store.Get(ctx, tenant, id)
 }
 
-// ByKey returns the intent of an idempotency key.
-func (m *Manager) ByKey(ctx context.Context, tenant, key string) (*Intent, error) {
-	return m.store.ByKey(ctx, tenant, key, "")
-}
-
 // Find returns a page of intents, newest first, and the next page's cursor.
 func (m *Manager) Find(ctx context.Context, q Query) ([]*Intent, string, error) {
 	return m.store.Find(ctx, q)

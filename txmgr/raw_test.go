@@ -120,7 +120,7 @@ func TestKeyFirst(t *testing.T) {
 			t.Errorf("the same bytes under the key %q: %+v, %v", key, got, err)
 		}
 	}
-	if _, err := m.m.ByKey(t.Context(), "", "third"); !errors.Is(err, txmgr.ErrNotFound) {
+	if _, err := f.store.ByKey(t.Context(), "", "third", ""); !errors.Is(err, txmgr.ErrNotFound) {
 		t.Errorf("the key of a refused call is used: %v", err)
 	}
 }

@@ -97,9 +97,6 @@ func New(cfg Config, deps Deps) *Server {
 	return s
 }
 
-// Handler serves the surface.
-func (s *Server) Handler() http.Handler { return s.handler }
-
 // ErrLoopback means that the address is not on loopback and nobody would need a key.
 var ErrLoopback = errors.New("without a key the transaction manager listens on loopback only; make one with `lockstep txm key`, or set TXM_BASIC_USER and TXM_BASIC_PASSWORD")
 

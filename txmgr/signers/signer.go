@@ -2,7 +2,6 @@ package signers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -23,9 +22,6 @@ type Signer interface {
 	// against the address before it is returned. It is safe for concurrent use.
 	Sign(ctx context.Context, digest common.Hash) ([]byte, error)
 }
-
-// ErrUnknown means that no signer has the address.
-var ErrUnknown = errors.New("no key for this address")
 
 // Set is the signers of a process, by address. It does not change.
 type Set struct {
@@ -49,22 +45,10 @@ func NewSet(list ...Signer) (*Set, error) {
 // Addresses lists the signers' addresses in the order in which they were configured.
 func (s *Set) Addresses() []common.Address { return slices.Clone(s.order) }
 
-// Len is the number of signers.
-func (s *Set) Len() int { return len(s.order) }
-
 // Get returns the signer of an address.
 func (s *Set) Get(address common.Address) (Signer, bool) {
 	signer, ok := s.byAddress[address]
 	return signer, ok
-}
-
-// Sign signs a digest with the key of an address.
-func (s *Set) Sign(ctx context.Context, address common.Address, digest common.Hash) ([]byte, error) {
-	signer, ok := s.byAddress[address]
-	if !ok {
-		return nil, fmt.Errorf("%s: %w", address, ErrUnknown)
-	}
-	return signer.Sign(ctx, digest)
 }
 
 // prove asks a signer for a signature and checks it: a key that somebody else holds

@@ -70,9 +70,6 @@ func New(deps Deps) *Server {
 	return s
 }
 
-// Handler serves the surface.
-func (s *Server) Handler() http.Handler { return s.handler }
-
 // guard finds out who calls before anything else happens. Probes need nobody, and nor do the files of the page.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -152,9 +149,6 @@ func (s *Server) Listen(ctx context.Context, address string) error {
 
 // Addr is where it listens.
 func (s *Server) Addr() string { return s.listener.Addr() }
-
-// Close closes the port of a server that is not going to run.
-func (s *Server) Close() { s.listener.Close() }
 
 // Run serves until the context ends, and then lets requests end that are on their way.
 func (s *Server) Run(ctx context.Context) error {
