@@ -25,6 +25,7 @@ import (
 	"lockstep/internal/lifecycle"
 	"lockstep/internal/limit"
 	"lockstep/internal/pending"
+	"lockstep/internal/sleep"
 	"lockstep/internal/telemetry"
 	"lockstep/lock"
 	"lockstep/mirror"
@@ -200,12 +201,7 @@ func (a *App) leave(ctx context.Context) {
 	a.http.Leave()
 	delay := a.cfg.Server.DrainDelay.Duration()
 	a.log.Info("the relay is asked to stop: it is not ready any more, and its ports close after a delay", "delay", delay)
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	sleep.For(ctx, delay)
 }
 
 // drain waits for the verdict on what was accepted.

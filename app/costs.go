@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/internal/hedera"
+	"lockstep/internal/sleep"
 	"lockstep/mirror"
 )
 
@@ -133,7 +134,7 @@ func (c *costs) gather(ctx context.Context) []charged {
 		return nil
 	case first = <-c.queue:
 	}
-	if !wait(ctx, first.due) {
+	if !sleep.For(ctx, time.Until(first.due)) {
 		return nil
 	}
 	batch := []charged{first}
@@ -157,23 +158,11 @@ func (one charged) together(other charged) bool {
 	return one.id.Payer == other.id.Payer && one.looks == other.looks && one.looks < looksTogether
 }
 
-// wait returns false if ctx ended before a moment.
-func wait(ctx context.Context, until time.Time) bool {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
 // look waits until all of some transactions are due and asks for their costs.
 func (c *costs) look(ctx context.Context, batch []charged) {
 	ids := make([]hedera.TransactionID, 0, len(batch))
 	for _, one := range batch {
-		if !wait(ctx, one.due) {
+		if !sleep.For(ctx, time.Until(one.due)) {
 			return
 		}
 		ids = append(ids, one.id)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 // Run measures the target, or two of them in turns, and writes the report to out. It
@@ -68,7 +70,7 @@ func measureAll(ctx context.Context, cfg Config, report *Report) error {
 		for turn := range sessions {
 			s := sessions[(turn+n)%len(sessions)]
 			if n+turn > 0 {
-				sleep(ctx, cfg.Pause)
+				sleep.For(ctx, cfg.Pause)
 			}
 			if ctx.Err() != nil {
 				return ctx.Err()

@@ -13,6 +13,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/internal/sleep"
 )
 
 const (
@@ -61,7 +63,7 @@ func (c *client) read(ctx context.Context, result any, method string, params ...
 		if err == nil || attempt >= allowed || !worthRetry(err) || ctx.Err() != nil {
 			return err
 		}
-		sleep(ctx, pause)
+		sleep.For(ctx, pause)
 		pause = min(2*pause, longestReadPause)
 	}
 }

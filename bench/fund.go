@@ -11,6 +11,8 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
+
+	"lockstep/internal/sleep"
 )
 
 const (
@@ -63,7 +65,7 @@ func fund(ctx context.Context, c Config, state *client, senders []*sender, f fee
 			}
 			return fmt.Errorf("fund %s: %w", poor[0].addr, sendErr)
 		}
-		sleep(ctx, min(time.Second, c.FundTimeout/10))
+		sleep.For(ctx, min(time.Second, c.FundTimeout/10))
 	}
 	return nil
 }
@@ -124,7 +126,7 @@ func awaitReceipt(ctx context.Context, state *client, hash common.Hash) error {
 		case r != nil:
 			return nil
 		}
-		sleep(ctx, pause)
+		sleep.For(ctx, pause)
 	}
 }
 
@@ -137,7 +139,7 @@ func awaitBalances(ctx context.Context, state *client, funded []*sender, atLeast
 			if err != nil || have.Cmp(atLeast) >= 0 {
 				return err
 			}
-			sleep(ctx, pause)
+			sleep.For(ctx, pause)
 		}
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"lockstep/internal/sleep"
 )
 
 const (
@@ -127,7 +129,7 @@ func awaitAnswers(ctx context.Context, open *sync.WaitGroup, links []link) {
 // sleepUntil waits for an instant precisely, or for the end of ctx less so.
 func sleepUntil(ctx context.Context, at time.Time) {
 	const imprecision = 2 * time.Millisecond
-	sleep(ctx, time.Until(at)-imprecision)
+	sleep.For(ctx, time.Until(at)-imprecision)
 	for ctx.Err() == nil {
 		rest := time.Until(at)
 		if rest <= 0 {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/sleep"
 )
 
 // maxScannedBlocks bounds the search for transactions that the chain has twice.
@@ -147,7 +149,7 @@ func (v *verifier) settle(ctx context.Context) error {
 		if !open || time.Since(changed) >= v.quiet {
 			return nil
 		}
-		sleep(ctx, min(pause, v.quiet))
+		sleep.For(ctx, min(pause, v.quiet))
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 // httpLink is an HTTP/1.1 client that writes requests in the order given. A general
@@ -278,7 +280,7 @@ func (l *httpLink) replace() *httpConn {
 		failed := &httpConn{err: err, taken: make(chan struct{})}
 		l.idle <- failed
 		l.waitTaken(failed)
-		sleep(l.ctx, pause)
+		sleep.For(l.ctx, pause)
 	}
 	return nil
 }
@@ -307,17 +309,4 @@ func (l *httpLink) waitTaken(c *httpConn) {
 func (l *httpLink) close() {
 	l.cancel()
 	l.readers.Wait()
-}
-
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

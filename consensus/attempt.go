@@ -13,6 +13,7 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/sleep"
 	"lockstep/internal/telemetry"
 )
 
@@ -227,7 +228,7 @@ func (d *delivery) resolve(ctx context.Context, n *node, failure error) (taken *
 	}
 	w := &watch{Pending: d.accept(n), consulted: time.Now()}
 	pauses := d.client.pace.receipt
-	for i := 0; sleep(ctx, pauses[min(i, len(pauses)-1)]) == nil; i++ {
+	for i := 0; sleep.For(ctx, pauses[min(i, len(pauses)-1)]); i++ {
 		answer := d.client.stateAt(ctx, n, d.id)
 		recent := time.Since(d.left) < d.client.pace.restart
 		switch {

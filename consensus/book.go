@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 // AddressBook fetches the network's present list of nodes from somewhere outside.
@@ -41,7 +43,7 @@ func (c *Client) followBook(ctx context.Context) {
 		if err := c.Refresh(ctx, c.book); err != nil && ctx.Err() == nil {
 			c.log.Warn("the list of consensus nodes stays as it is", "error", err)
 		}
-		if sleep(ctx, c.pace.bookRest) != nil {
+		if !sleep.For(ctx, c.pace.bookRest) {
 			return
 		}
 		select {

@@ -11,6 +11,7 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/sleep"
 )
 
 // What the operator pays for one transaction about a file at most: what the network's
@@ -142,8 +143,8 @@ func (c *Client) perform(ctx context.Context, sender common.Address, payer *Oper
 		case !throttled(receipt.Status) || try == throttledTries:
 			return receipt, &ReceiptError{Status: receipt.Status, TransactionID: receipt.TransactionID}
 		}
-		if err := sleep(ctx, c.pace.retryMin<<min(try-1, 3)); err != nil {
-			return Receipt{}, err
+		if !sleep.For(ctx, c.pace.retryMin<<min(try-1, 3)) {
+			return Receipt{}, ended(ctx)
 		}
 	}
 }

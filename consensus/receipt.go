@@ -8,6 +8,7 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/sleep"
 	"lockstep/internal/telemetry"
 )
 
@@ -97,8 +98,8 @@ func (p *Pending) awaitReceipt(ctx context.Context) (Receipt, error) {
 	w := &watch{Pending: p, at: p.node}
 	pauses := p.client.pace.receipt
 	for i := 0; ; i++ {
-		if err := sleep(ctx, pauses[min(i, len(pauses)-1)]); err != nil {
-			return Receipt{}, w.giveUp(err)
+		if !sleep.For(ctx, pauses[min(i, len(pauses)-1)]) {
+			return Receipt{}, w.giveUp(ended(ctx))
 		}
 		late := time.Now().After(deadline)
 		receipt := w.ask(ctx)

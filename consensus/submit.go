@@ -11,6 +11,7 @@ import (
 
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/sleep"
 	"lockstep/internal/telemetry"
 )
 
@@ -328,19 +329,7 @@ func (d *delivery) routeSame(ctx context.Context) (*node, error) {
 func (d *delivery) pause(ctx context.Context) error {
 	wait := min(d.client.pace.retryMax, d.client.pace.retryMin<<min(d.round, 16))
 	d.round++
-	return sleep(ctx, wait-rand.N(wait/4+1))
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-	}
-	if ctx.Err() != nil {
+	if !sleep.For(ctx, wait-rand.N(wait/4+1)) {
 		return ended(ctx)
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"lockstep/internal/sleep"
 )
 
 // maxTrouble is how many requests in a row may go without an answer before Run gives up.
@@ -153,11 +155,7 @@ func (p *pacer) wait(ctx context.Context) error {
 	}
 	now := time.Now()
 	if now.Before(p.next) {
-		timer := time.NewTimer(p.next.Sub(now))
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
+		if !sleep.For(ctx, p.next.Sub(now)) {
 			return ctx.Err()
 		}
 	}

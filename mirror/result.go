@@ -285,8 +285,8 @@ func (c *Client) untilMature(ctx context.Context, look func(context.Context) (bo
 		if attempt >= c.config.ImmatureAttempts {
 			return ErrImmature
 		}
-		if err := fetch.Pause(ctx, pause); err != nil {
-			return err
+		if !fetch.Pause(ctx, pause) {
+			return ctx.Err()
 		}
 		pause = min(2*pause, longest)
 	}

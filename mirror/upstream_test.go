@@ -245,7 +245,7 @@ func until(t *testing.T, what string, condition func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not in time", what)
 		}
-		_ = fetch.Pause(t.Context(), time.Millisecond)
+		fetch.Pause(t.Context(), time.Millisecond)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
+	"lockstep/internal/sleep"
 	"lockstep/lock"
 	"lockstep/precheck"
 )
@@ -140,7 +141,7 @@ func (s *Submitter) await(ctx context.Context, lease *lock.Lease, next lock.Next
 // holder's transaction. It is not enough for a later nonce.
 func (s *Submitter) absent(ctx context.Context, id hedera.TransactionID, node hedera.ID) bool {
 	for denials := 0; denials < minDenials; {
-		if !pause(ctx, askPace) {
+		if !sleep.For(ctx, askPace) {
 			return false
 		}
 		known, err := s.nodes.Knows(ctx, id, node)

@@ -14,6 +14,7 @@ import (
 
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
+	"lockstep/internal/sleep"
 	"lockstep/lock"
 	"lockstep/precheck"
 )
@@ -304,7 +305,7 @@ const (
 // persist repeats a look-up that began then, and failed because the mirror node does not answer.
 func persist(ctx context.Context, began time.Time, err error, look func() error) error {
 	for err != nil && upstream(err) && time.Since(began) < persistence {
-		if !pause(ctx, lookAgain) {
+		if !sleep.For(ctx, lookAgain) {
 			return err
 		}
 		err = look()

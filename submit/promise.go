@@ -6,6 +6,7 @@ import (
 
 	"lockstep/internal/eth"
 	"lockstep/internal/lifecycle"
+	"lockstep/internal/sleep"
 )
 
 // Promises keeps the transactions whose hashes clients get before a node has them, where another
@@ -44,7 +45,7 @@ func (e *Entry) retries(ctx context.Context, r Result) bool {
 	if !r.passing || !e.promised() || e.way == unordered || e.remaining() <= retryPace || s.tasks.closing() {
 		return false
 	}
-	return pause(context.WithoutCancel(ctx), retryPace) && e.rejoin(backNotTaken)
+	return sleep.For(context.WithoutCancel(ctx), retryPace) && e.rejoin(backNotTaken)
 }
 
 // TakeOver goes on with a transaction whose hash a relay that is gone has promised, and which is kept
@@ -96,7 +97,7 @@ func (s *Submitter) knownInTime(ctx context.Context, e *Entry) *facts {
 	}
 	for {
 		f.value, f.err = s.gather(ctx, e.tx)
-		if f.err == nil || e.remaining() <= 0 || s.tasks.closing() || !pause(ctx, retryPace) {
+		if f.err == nil || e.remaining() <= 0 || s.tasks.closing() || !sleep.For(ctx, retryPace) {
 			return f
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
+	"lockstep/internal/sleep"
 )
 
 // What a sender can cost the operator by wrong nonces. A transaction that is not known to be next needs one of
@@ -50,7 +51,7 @@ func (s *Submitter) takeRisk(ctx context.Context, e *Entry, expected uint64) (wa
 				return false, tooRisky(mine, expected)
 			}
 		}
-		if time.Since(since) > limit || !pause(ctx, riskPace) {
+		if time.Since(since) > limit || !sleep.For(ctx, riskPace) {
 			return e.way != unordered, tooRisky(mine, expected)
 		}
 		expected = max(expected, s.pool.Proven(e.tx.From()))

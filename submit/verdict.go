@@ -10,6 +10,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/sleep"
 	"lockstep/lock"
 )
 
@@ -158,7 +159,7 @@ func (s *Submitter) vanished(ctx context.Context, t turn) bool {
 	case <-ctx.Done():
 		return false
 	}
-	for pause(ctx, askPace) {
+	for sleep.For(ctx, askPace) {
 		if found, err := t.pending.Ask(ctx); err == nil {
 			return !found
 		}
@@ -175,7 +176,7 @@ const askPace = 250 * time.Millisecond
 func (s *Submitter) offerAgain(ctx context.Context, e *Entry, p Pending) {
 	submission := e.submission
 	submission.BeforeSend = nil // the transaction has had its turn
-	for pause(ctx, askPace) && time.Since(p.ID().ValidStart.Time()) < offerLimit && e.answer.Load() != answerDoubt {
+	for sleep.For(ctx, askPace) && time.Since(p.ID().ValidStart.Time()) < offerLimit && e.answer.Load() != answerDoubt {
 		if s.nodes.OfferAgain(ctx, submission, p) {
 			return
 		}
@@ -265,18 +266,6 @@ func (s *Submitter) rejection(ctx context.Context, lease *lock.Lease, e *Entry, 
 func wrongNonce(err *eth.Error) *eth.Error {
 	err.Data = map[string]any{"hederaStatus": hapi.ResponseCodeEnum_WRONG_NONCE.String()}
 	return err
-}
-
-// pause waits, and tells whether ctx goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // conclude tells all who need it the verdict on a transaction that a node may have had. It is not over if the

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 // Acquire reserves the next nonce of an account for a caller who signs for itself. ErrLocked while another has it alone.
@@ -144,7 +146,7 @@ func (m *Manager) knownLane(ctx context.Context, chain, name string) error {
 		if lane.Halted != "" {
 			return fmt.Errorf("%w: %s", ErrHalted, lane.Halted)
 		}
-		if !sleep(ctx, m.c.Poll.Duration()) {
+		if !sleep.For(ctx, m.c.Poll.Duration()) {
 			return ErrNonceUnknown
 		}
 	}

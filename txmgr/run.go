@@ -12,6 +12,7 @@ import (
 
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
+	"lockstep/internal/sleep"
 )
 
 // sequenceEvery is how often the stream's sequencer looks for events of other processes.
@@ -92,23 +93,12 @@ func (m *Manager) register(ctx context.Context, name string) error {
 // every calls a task again and again. Its errors are logged; they are the ledger's, and the
 // next turn may have more luck.
 func (m *Manager) every(ctx context.Context, pause time.Duration, task func(context.Context) error) error {
-	for sleep(ctx, pause) {
+	for sleep.For(ctx, pause) {
 		if err := task(ctx); err != nil && ctx.Err() == nil {
 			m.log.Warn("the manager's housekeeping failed", "error", err)
 		}
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func (m *Manager) sequence(ctx context.Context) error {
@@ -167,7 +157,7 @@ func (m *Manager) own(ctx context.Context, c Chain) error {
 			return nil
 		}
 		timer.Stop()
-		if !sleep(ctx, 10*time.Millisecond) { // many wakes are one look
+		if !sleep.For(ctx, 10*time.Millisecond) { // many wakes are one look
 			return nil
 		}
 	}

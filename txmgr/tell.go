@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 // Waker carries hints between processes: something was accepted on a chain. A hint may be
@@ -63,7 +65,7 @@ func (m *Manager) tell(ctx context.Context) error {
 			// A hint that is lost costs a poll's time; whoever is down finds out elsewhere.
 			_ = m.waker.Tell(ctx, chain+" "+m.leases.Owner())
 		}
-		if !sleep(ctx, tellPause) {
+		if !sleep.For(ctx, tellPause) {
 			return nil
 		}
 	}

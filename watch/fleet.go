@@ -12,6 +12,7 @@ import (
 
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
+	"lockstep/internal/sleep"
 )
 
 // fleet decides which units this process owns, and takes and gives back their leases.
@@ -71,7 +72,7 @@ func (f *fleet) run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			f.s.log.WarnContext(ctx, "the division of the work cannot be read", "error", err)
 		}
-		pauseFor(ctx, rebalance)
+		sleep.For(ctx, rebalance)
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()

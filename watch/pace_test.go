@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 // TestPace counts the questions for a chain whose blocks come every two seconds, and how late each block is seen.
@@ -15,7 +17,7 @@ func TestPace(t *testing.T) {
 		var seen, asked int
 		var latest time.Duration
 		for seen < 60 {
-			pauseFor(t.Context(), p.wait())
+			sleep.For(t.Context(), p.wait())
 			asked++
 			block := int(time.Since(start) / interval)
 			if block == seen {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/sleep"
 )
 
 const (
@@ -22,7 +23,7 @@ const defaultRetention = 7 * 24 * time.Hour
 // pruneOutbox forgets old messages of our units now and then.
 func (s *Service) pruneOutbox(ctx context.Context) error {
 	for ctx.Err() == nil {
-		pauseFor(ctx, pruneEvery)
+		sleep.For(ctx, pruneEvery)
 		for range pruneSteps {
 			n, err := s.prune(ctx)
 			if err != nil && ctx.Err() == nil {

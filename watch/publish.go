@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/sleep"
 )
 
 // Message is what a sink is handed.
@@ -91,7 +92,7 @@ func (p *publisher) run(ctx context.Context) error {
 		busy, err := p.round(ctx)
 		if err != nil && ctx.Err() == nil {
 			p.log.WarnContext(ctx, "messages are not handed on; they will be later", "sink", p.label, "error", err)
-			pauseFor(ctx, failurePause)
+			sleep.For(ctx, failurePause)
 		}
 		if busy {
 			continue

@@ -12,6 +12,7 @@ import (
 
 	"lockstep/internal/lease"
 	"lockstep/internal/ledger"
+	"lockstep/internal/sleep"
 	"lockstep/watch/source"
 )
 
@@ -225,7 +226,7 @@ func (s *Service) followHead(ctx context.Context, chain Chain) error {
 	for ctx.Err() == nil {
 		l := s.fleet.lease(headUnit(chain.ID))
 		if l == nil || !l.Trusted(0) {
-			pauseFor(ctx, idlePoll)
+			sleep.For(ctx, idlePoll)
 			continue
 		}
 		f := &headFollower{chain: chain, source: s.sources[chain.ID], db: s.db, owner: fmt.Sprintf("%s/%d", l.Owner(), l.Term()), log: s.log}
@@ -294,15 +295,6 @@ func (s *Service) followTerm(ctx context.Context, f *headFollower, l *lease.Leas
 // announcedLooks is how often a block that was announced is looked for in a hurry.
 const announcedLooks = 25
 
-func pauseFor(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
-
 // databaseHealth remembers since when the database has not answered.
 type databaseHealth struct{ since time.Time }
 
@@ -327,7 +319,7 @@ func (s *Service) watchDatabase(ctx context.Context) error {
 		case time.Since(s.health.since) > s.cfg.Patience:
 			return fmt.Errorf("%w for %v: %w", ErrDatabase, time.Since(s.health.since).Round(time.Second), err)
 		}
-		pauseFor(ctx, time.Second)
+		sleep.For(ctx, time.Second)
 	}
 	return ctx.Err()
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 // attack is a row of the table.
@@ -118,7 +120,7 @@ func repeat(body string) func(ctx context.Context, c *client) {
 	return func(ctx context.Context, c *client) {
 		for ctx.Err() == nil {
 			if _, err := c.send(ctx, body); err != nil {
-				pause(ctx, 10*time.Millisecond)
+				sleep.For(ctx, 10*time.Millisecond)
 			}
 		}
 	}
@@ -189,7 +191,7 @@ func heavyNextToLight(ctx context.Context, c *client) {
 				slowest = max(slowest, time.Since(start))
 			}
 			c.say("a light client's slowest simulation: %d ms", slowest.Milliseconds())
-			pause(ctx, 20*time.Millisecond)
+			sleep.For(ctx, 20*time.Millisecond)
 		}
 	}
 }
@@ -199,7 +201,7 @@ func (c *client) dial(ctx context.Context) (net.Conn, bool) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(c.url, "http://"))
 	if err != nil {
 		c.refused.Add(1)
-		pause(ctx, 10*time.Millisecond)
+		sleep.For(ctx, 10*time.Millisecond)
 		return nil, false
 	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })

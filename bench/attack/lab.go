@@ -20,6 +20,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 // lab is the network and the place for logs.
@@ -290,7 +292,7 @@ func (l *lab) attack(ctx context.Context, a attack, clients int, length, rest ti
 	if a.whole {
 		go func() {
 			group.Wait()
-			pause(under, time.Until(ends))
+			sleep.For(under, time.Until(ends))
 			end()
 		}()
 	}
@@ -298,7 +300,7 @@ func (l *lab) attack(ctx context.Context, a attack, clients int, length, rest ti
 	group.Wait()
 	r.peak = <-watched
 	for end := time.Now().Add(rest); time.Now().Before(end) && t.rss() > l.enough && ctx.Err() == nil; {
-		pause(ctx, min(100*time.Millisecond, time.Until(end)))
+		sleep.For(ctx, min(100*time.Millisecond, time.Until(end)))
 	}
 	r.after, r.answered, r.refused = t.rss(), t.answered.Load(), t.refused.Load()
 	if a.check != nil {
@@ -316,7 +318,7 @@ func (l *lab) attack(ctx context.Context, a attack, clients int, length, rest ti
 func (t *target) watch(ctx context.Context) (peak int64) {
 	for ctx.Err() == nil {
 		peak = max(peak, t.rss())
-		pause(ctx, 10*time.Millisecond)
+		sleep.For(ctx, 10*time.Millisecond)
 	}
 	return max(peak, t.rss())
 }
@@ -348,7 +350,7 @@ func (t *target) ask(ctx context.Context, url, want string) time.Duration {
 		} else {
 			times = append(times, refused)
 		}
-		pause(ctx, 2*time.Millisecond)
+		sleep.For(ctx, 2*time.Millisecond)
 		if ctx.Err() != nil {
 			break
 		}
@@ -358,13 +360,4 @@ func (t *target) ask(ctx context.Context, url, want string) time.Duration {
 		return refused
 	}
 	return times[len(times)*99/100]
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

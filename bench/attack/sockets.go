@@ -11,6 +11,8 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/gorilla/websocket"
+
+	"lockstep/internal/sleep"
 )
 
 // socket opens a WebSocket from an address of the client's choice.
@@ -118,7 +120,7 @@ func leaveLogs(ctx context.Context, t *target) error {
 			t.say("%d logs of %d KB", seen, len(answer)>>10)
 			return nil
 		}
-		pause(ctx, 100*time.Millisecond)
+		sleep.For(ctx, 100*time.Millisecond)
 	}
 	return fmt.Errorf("of %d logs %d show", logs, seen)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/redisx"
+	"lockstep/internal/sleep"
 )
 
 // What the relay is connected with for some attacks.
@@ -54,7 +55,7 @@ func smallRedis(ctx context.Context, l *lab) (settings []string, end func(), err
 		if err = client.Ping(ctx).Err(); err == nil {
 			return []string{"REDIS_URL=" + l.redis}, end, nil
 		}
-		pause(ctx, 100*time.Millisecond)
+		sleep.For(ctx, 100*time.Millisecond)
 	}
 	end()
 	return nil, nil, err
@@ -172,7 +173,7 @@ func searchAnew(ctx context.Context, c *client) {
 	for n := 0; ctx.Err() == nil; n++ {
 		search := call("eth_getLogs", fmt.Sprintf(`{"fromBlock":"0x1","toBlock":"latest","address":"0x%020x%020x"}`, c.number+1, n))
 		if _, err := c.send(ctx, search); err != nil {
-			pause(ctx, 10*time.Millisecond)
+			sleep.For(ctx, 10*time.Millisecond)
 		}
 	}
 }
@@ -195,7 +196,7 @@ func longFilters(ctx context.Context, c *client) {
 			lists[topic] = "[" + list.String()[1:] + "]"
 		}
 		if _, err := c.send(ctx, call("eth_newFilter", `{"address":[`+places+`],"topics":[`+strings.Join(lists[:], ",")+`]}`)); err != nil {
-			pause(ctx, 10*time.Millisecond)
+			sleep.For(ctx, 10*time.Millisecond)
 		}
 	}
 }

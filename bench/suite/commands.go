@@ -11,6 +11,7 @@ import (
 
 	"lockstep/bench/naive"
 	"lockstep/internal/envx"
+	"lockstep/internal/sleep"
 	"lockstep/lock"
 )
 
@@ -144,7 +145,7 @@ type count struct {
 }
 
 func (c *count) begin(ctx context.Context) error {
-	wait(ctx, 50*time.Millisecond) // for what the members still have to say
+	sleep.For(ctx, 50*time.Millisecond) // for what the members still have to say
 	c.before = trips(c.members)
 	return c.server.reset(ctx)
 }

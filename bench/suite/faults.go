@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/bench"
+	"lockstep/internal/sleep"
 )
 
 // redisKilled kills Redis when 40 of 100 transactions have arrived at the node, and starts
@@ -183,9 +184,9 @@ func (b *bed) killHolder(ctx context.Context, t *table, relays []*relay, state *
 			_, err := call(ctx, relays[1].url, "eth_sendRawTransaction", tx)
 			answers <- err
 		}()
-		wait(ctx, 20*time.Millisecond) // so that they arrive in this order
+		sleep.For(ctx, 20*time.Millisecond) // so that they arrive in this order
 	}
-	wait(ctx, 300*time.Millisecond)
+	sleep.For(ctx, 300*time.Millisecond)
 	killed := time.Now()
 	relays[0].kill()
 	next, err := b.atNode(ctx, 2)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/sleep"
 )
 
 // decision is one transaction as consensus saw it.
@@ -62,7 +64,7 @@ func (d *decisions) settle(ctx context.Context, all int, quiet time.Duration) (l
 		if idle >= quiet || idle >= time.Second/2 && d.executed() >= all {
 			return last, nil
 		}
-		wait(ctx, 20*time.Millisecond)
+		sleep.For(ctx, 20*time.Millisecond)
 	}
 	return last, ctx.Err()
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/sleep"
 )
 
 // scene is one run of a hiccup.
@@ -113,7 +115,7 @@ func (s *scene) play(ctx context.Context) (v verdict, err error) {
 			one := s.sent[sender*s.count+nonce]
 			clients.Go(func() { s.client(ctx, one) })
 		}
-		wait(ctx, time.Millisecond)
+		sleep.For(ctx, time.Millisecond)
 	}
 	clients.Wait()
 	if err := <-troubled; err != nil {
@@ -178,7 +180,7 @@ func (s *scene) client(ctx context.Context, one *sending) {
 		if !again || time.Now().After(end) || ctx.Err() != nil {
 			return
 		}
-		wait(ctx, resendPause)
+		sleep.For(ctx, resendPause)
 	}
 }
 
@@ -239,7 +241,7 @@ func (s *scene) pause(ctx context.Context, p *process) error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	wait(ctx, s.lasts)
+	sleep.For(ctx, s.lasts)
 	return p.cmd.Process.Signal(syscall.SIGCONT)
 }
 
@@ -248,7 +250,7 @@ func spoilMirror(rules string) func(ctx context.Context, s *scene) error {
 		if err := s.net.spoil(ctx, rules); err != nil {
 			return err
 		}
-		wait(ctx, s.lasts)
+		sleep.For(ctx, s.lasts)
 		return s.net.spoil(ctx, "[]")
 	}
 }

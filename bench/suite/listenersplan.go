@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lockstep/bench"
+	"lockstep/internal/sleep"
 )
 
 // hearing is one measurement of listeners: clients over WebSocket that subscribe to newHeads.
@@ -190,7 +191,7 @@ func settle(ctx context.Context, relays []*relay) {
 		if since == steady {
 			return
 		}
-		wait(ctx, time.Second)
+		sleep.For(ctx, time.Second)
 		since++
 		if now := residentOf(relays); now < 0.99*least {
 			least, since = now, 0
@@ -229,14 +230,14 @@ func (o *heard) tell(ctx context.Context, h hearing, s *hall, audiences []*audie
 	defer func() { o.cpu = cpuOf(s.relays) - before }()
 	start := time.Now()
 	for i := range h.heads {
-		wait(ctx, time.Until(start.Add(time.Duration(i)*h.pace)))
+		sleep.For(ctx, time.Until(start.Add(time.Duration(i)*h.pace)))
 		at, err := s.head(ctx, s.first+int64(i))
 		if err != nil {
 			return err
 		}
 		o.made = append(o.made, at)
 	}
-	wait(ctx, h.pace)
+	sleep.For(ctx, h.pace)
 	err := poll(ctx, startLimit, 100*time.Millisecond, func() error {
 		tallies, err := talliesOf(ctx, audiences, "")
 		if err != nil {

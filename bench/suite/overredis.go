@@ -15,6 +15,7 @@ import (
 
 	"lockstep/bench/naive"
 	"lockstep/internal/redisx"
+	"lockstep/internal/sleep"
 	"lockstep/lock"
 )
 
@@ -63,7 +64,7 @@ func join(ctx context.Context, server *redisServer, cfg lock.Config) (*member, e
 		return nil, err
 	}
 	// The scripts are loaded now, and the subscription needs a moment.
-	wait(ctx, 200*time.Millisecond)
+	sleep.For(ctx, 200*time.Millisecond)
 	return m, nil
 }
 
@@ -346,7 +347,7 @@ func naiveHandOver(ctx context.Context, server *redisServer, rounds int) (handof
 			return err
 		}
 		// A poll is as likely at any time after the release.
-		wait(ctx, rand.N(naive.PollInterval))
+		sleep.For(ctx, rand.N(naive.PollInterval))
 		return nil
 	}
 	handoffs, pings, err = handOffs(ctx, server, rounds, lineUp, func() (time.Time, error) {
@@ -393,7 +394,7 @@ func uncontendedRedis(ctx context.Context, server *redisServer, t *table) error 
 		lease.Release()
 		end := time.Now().Add(time.Second)
 		for m.sent.trips.Load() < first+2*(i+1) && time.Now().Before(end) {
-			wait(ctx, 20*time.Microsecond)
+			sleep.For(ctx, 20*time.Microsecond)
 		}
 		over += time.Since(start)
 	}

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 // startLimit is for a process to be ready; the machine may be busy.
@@ -160,17 +162,7 @@ func poll(ctx context.Context, limit, pace time.Duration, f func() error) error 
 		case time.Now().After(end):
 			return fmt.Errorf("not within %v: %w", limit, err)
 		}
-		wait(ctx, pace)
-	}
-}
-
-// wait lets time pass.
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+		sleep.For(ctx, pace)
 	}
 }
 

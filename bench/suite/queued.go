@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 // queue is one measurement of clients that wait over HTTP, each with a connection of its own, for the turn of their
@@ -79,7 +81,7 @@ func atRest(ctx context.Context, limit time.Duration, relays []*relay) error {
 		least = 0.2 // of a processor
 	)
 	before := cpuOf(relays)
-	wait(ctx, look)
+	sleep.For(ctx, look)
 	return poll(ctx, limit, look, func() error {
 		now := cpuOf(relays)
 		used := (now - before) / look.Seconds()

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 // readClients is how many connections ask, where a row does not say otherwise.
@@ -188,7 +190,7 @@ func readsTip(ctx context.Context, l *lab, t *table, runs int) error {
 // goOn makes a block every 2 s.
 func (a *library) goOn(ctx context.Context) error {
 	for {
-		wait(ctx, 2*time.Second)
+		sleep.For(ctx, 2*time.Second)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 const mebi = 1 << 20
@@ -27,7 +29,7 @@ func readsMemory(ctx context.Context, l *lab, t *table, runs int) error {
 		if err != nil {
 			return err
 		}
-		wait(ctx, 5*time.Second)
+		sleep.For(ctx, 5*time.Second)
 		t.add(false, "resident, 5 s after the start", "MiB", relay.rss()/mebi)
 		_, err = l.read(ctx, reading{
 			relay: relay, archive: a, name: "memory", connections: crowd, requests: 3 * archiveBlocks,

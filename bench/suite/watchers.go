@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/sleep"
 	"lockstep/watch"
 )
 
@@ -184,7 +185,7 @@ func watchCallsOnce(ctx context.Context, l *lab, t *table) error {
 			logs = append(logs, paid(1+(n*997+i*499)%followed, n))
 		}
 		chain.block(logs...)
-		wait(ctx, time.Second)
+		sleep.For(ctx, time.Second)
 	}
 	if err := w.caughtUp(ctx, "a", time.Minute); err != nil {
 		return err
@@ -331,7 +332,7 @@ func watchLatencyOnce(ctx context.Context, l *lab, t *table, how string) error {
 		if last = made.number; n >= warm {
 			visible[made.number] = made.visible
 		}
-		wait(ctx, time.Second)
+		sleep.For(ctx, time.Second)
 	}
 	if err := b.until(ctx, chain.logs, time.Minute); err != nil {
 		return err

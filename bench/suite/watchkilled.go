@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/sleep"
 )
 
 // watchKilled kills the factory's owner again and again while three processes follow, and counts what became of the events.
@@ -55,7 +56,7 @@ func watchKilled(ctx context.Context, l *lab, t *table, runs int) error {
 				logs = append(logs, paid(1+(n*13+i*47)%500, n))
 			}
 			chain.block(logs...)
-			wait(making, 200*time.Millisecond)
+			sleep.For(making, 200*time.Millisecond)
 		}
 	}()
 	for range runs {

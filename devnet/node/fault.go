@@ -10,6 +10,7 @@ import (
 	"lockstep/devnet/ledger"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/internal/sleep"
 )
 
 // Call is a call at a node that a fault may spoil. One of the pointers is set; for
@@ -41,14 +42,8 @@ func (n *Node) spoil(ctx context.Context, sub *ledger.Submission, query *hapi.Qu
 	if fault.GoAway {
 		n.front.goAway()
 	}
-	if fault.Delay > 0 {
-		timer := time.NewTimer(fault.Delay)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-			return fault, status.FromContextError(ctx.Err()).Err()
-		case <-timer.C:
-		}
+	if fault.Delay > 0 && !sleep.For(ctx, fault.Delay) {
+		return fault, status.FromContextError(ctx.Err()).Err()
 	}
 	if fault.DropBefore {
 		return fault, status.Error(codes.Unavailable, "the connection was lost")

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 // Defaults and bounds of requests.
@@ -114,12 +116,10 @@ func (m *Mirror) ask(ctx context.Context, method, path string, body []byte) (a a
 		case attempt == attempts:
 			return answer{}, m.failed(path, refused(a))
 		}
-		select {
-		case <-time.After(rest):
-			rest *= 2
-		case <-ctx.Done():
+		if !sleep.For(ctx, rest) {
 			return answer{}, m.failed(path, refused(a))
 		}
+		rest *= 2
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"lockstep/internal/ledger"
+	"lockstep/internal/sleep"
 )
 
 // The lease's times.
@@ -90,7 +91,7 @@ func (k *Keeper) Register(ctx context.Context) error {
 		if last {
 			return fmt.Errorf("another living process has the INSTANCE_ID %q: %w", k.instance, err)
 		}
-		if !pause(ctx, k.o.Renew/6) {
+		if !sleep.For(ctx, k.o.Renew/6) {
 			return ctx.Err()
 		}
 	}
@@ -98,7 +99,7 @@ func (k *Keeper) Register(ctx context.Context) error {
 
 // Run renews all leases until the context ends, then releases them.
 func (k *Keeper) Run(ctx context.Context) error {
-	for pause(ctx, k.o.Renew) {
+	for sleep.For(ctx, k.o.Renew) {
 		renewed, cancel := context.WithTimeout(ctx, k.o.Renew)
 		if err := k.renew(renewed); err != nil && ctx.Err() == nil {
 			k.log.Warn("leases were not renewed", "error", err)
@@ -108,17 +109,6 @@ func (k *Keeper) Run(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.o.Renew)
 	defer cancel()
 	return k.releaseAll(last)
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // Acquire takes a free or expired lease, or one whose owner is certainly dead.

@@ -10,6 +10,7 @@ import (
 
 	"lockstep/internal/ledger"
 	"lockstep/internal/pgtest"
+	"lockstep/internal/sleep"
 )
 
 func keepers(t *testing.T, url string, ttl time.Duration, names ...string) []*Keeper {
@@ -153,7 +154,7 @@ func TestSlowAnswer(t *testing.T) {
 	registered := make(chan error, 1)
 	go func() { registered <- k[1].Register(t.Context()) }()
 	for waiting := 0; len(registered) == 0 && (waiting == 0 || now() <= patience); {
-		if !pause(t.Context(), 10*time.Millisecond) {
+		if !sleep.For(t.Context(), 10*time.Millisecond) {
 			t.Fatal("the question does not come")
 		}
 		err := k[0].db.Read(t.Context(), func(tx *ledger.Tx) error {

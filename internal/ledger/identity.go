@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 // RestoredError says that the database is not the one, or not as new as the one, that this
@@ -48,25 +50,14 @@ func (db *DB) CheckIdentity(ctx context.Context) error {
 		case time.Now().After(end):
 			return restored // a file that was copied without what is beside it
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil { // the first Mark is between its two writes
-			return err
+		if !sleep.For(ctx, 20*time.Millisecond) { // the first Mark is between its two writes
+			return ctx.Err()
 		}
 	}
 }
 
 // markSettles is how long the first Mark may take from its write inside to that beside.
 const markSettles = 2 * time.Second
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // CheckIdentity fails with *RestoredError in a transaction on a PostgreSQL server that has another history than the one
 // that was noted: it was promoted, or recovered, since the process looked last. On SQLite nothing can change beneath

@@ -15,6 +15,8 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"lockstep/internal/sleep"
 )
 
 // Schema is the migrations of one room: files NUMBER_NAME.sql, applied in the order of
@@ -156,11 +158,7 @@ func (db *DB) lockFile(ctx context.Context, suffix string) (release func(), err 
 		if taken {
 			return func() { _ = file.Close() }, nil
 		}
-		pause := time.NewTimer(20 * time.Millisecond)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		if !sleep.For(ctx, 20*time.Millisecond) {
 			return nil, errors.Join(ctx.Err(), file.Close())
 		}
 	}

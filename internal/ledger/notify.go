@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"lockstep/internal/sleep"
 )
 
 const (
@@ -35,12 +37,7 @@ func (db *DB) Listen(ctx context.Context, channel string, heard func(word string
 	}
 	for ctx.Err() == nil {
 		db.listen(ctx, channel, heard)
-		pause := time.NewTimer(listenAgain)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-		}
+		sleep.For(ctx, listenAgain)
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
+
+	"lockstep/internal/sleep"
 )
 
 // UncertainError says that the answer to a commit was lost: the transaction may have been
@@ -58,11 +60,7 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 		if err == nil || try == maxRetries || !conflict(err) {
 			return err
 		}
-		pause := time.NewTimer(time.Duration(rand.Int64N(int64(10*time.Millisecond) << min(try, 5))))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		if !sleep.For(ctx, rand.N(10*time.Millisecond<<min(try, 5))) {
 			return errors.Join(ctx.Err(), err)
 		}
 	}
@@ -155,11 +153,7 @@ func WhileDown(ctx context.Context, f func(context.Context) error) error {
 		if err == nil || !IsDown(err) {
 			return err
 		}
-		pause := time.NewTimer(downPause)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		if !sleep.For(ctx, downPause) {
 			return errors.Join(ctx.Err(), err)
 		}
 	}

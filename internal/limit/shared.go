@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockstep/internal/outage"
+	"lockstep/internal/sleep"
 )
 
 // shared is the ledger of a fleet: in Redis, and while that does not answer, in this
@@ -124,12 +125,8 @@ func (s *shared) run(ctx context.Context) {
 		case <-s.news:
 		}
 		for !s.flush(ctx) {
-			timer := time.NewTimer(pause + rand.N(pause))
-			select {
-			case <-ctx.Done():
-				timer.Stop()
+			if !sleep.For(ctx, pause+rand.N(pause)) {
 				return
-			case <-timer.C:
 			}
 			pause = min(2*pause, longestPause)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"lockstep/internal/eth"
 	"lockstep/internal/redisx"
+	"lockstep/internal/sleep"
 )
 
 //go:embed lua/promises.lua
@@ -177,10 +178,7 @@ func (p *Promises) Run(ctx context.Context, takeOver func(Promised) bool) error 
 			return nil
 		case <-p.wake:
 			p.tell(ctx, false)
-			select { // what comes meanwhile shares the next round trip
-			case <-ctx.Done():
-			case <-time.After(promisePace):
-			}
+			sleep.For(ctx, promisePace) // what comes meanwhile shares the next round trip
 			continue
 		case <-signs.C:
 		}

@@ -10,6 +10,7 @@ import (
 
 	"lockstep/internal/eth"
 	"lockstep/internal/redisx"
+	"lockstep/internal/sleep"
 )
 
 // teller writes the news to Redis. One goroutine uses it.
@@ -64,10 +65,7 @@ func (t *teller) run(ctx context.Context, renew func() []*eth.Tx) {
 		case <-due.C:
 		}
 		due.Reset(t.tell(writing, time.Now()))
-		select { // what comes meanwhile shares the next round trip
-		case <-ctx.Done():
-		case <-time.After(pace):
-		}
+		sleep.For(ctx, pace) // what comes meanwhile shares the next round trip
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"lockstep/internal/sleep"
 )
 
 const (
@@ -56,12 +58,7 @@ func (h *Hints) Listen(ctx context.Context, heard func(word string)) {
 			h.changed(err)
 			deaf = true
 		}
-		pause := time.NewTimer(hintsAgain)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-		}
+		sleep.For(ctx, hintsAgain)
 	}
 }
 

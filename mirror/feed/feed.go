@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"lockstep/internal/sleep"
 )
 
 // Source gives blocks.
@@ -116,17 +118,8 @@ func (f *Follower[B, E]) follow(ctx context.Context) {
 			f.failures = 0
 		}
 		if pause > 0 {
-			rest(ctx, pause)
+			sleep.For(ctx, pause)
 		}
-	}
-}
-
-func rest(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"strconv"
 	"time"
+
+	"lockstep/internal/sleep"
 )
 
 // Do sends a request to the best mirror node. If that does not answer, another one is asked at once; when none is
@@ -46,7 +48,7 @@ func (f *Fetcher) Do(ctx context.Context, q Request, read Read) (any, error) {
 			delay = max(delay, time.Until(resumes))
 		}
 		f.log.DebugContext(ctx, "repeating a mirror node request", "path", q.Label, "attempt", attempt, "error", err)
-		if delay > f.config.Timeout.Duration() || wait(ctx, delay) != nil {
+		if delay > f.config.Timeout.Duration() || !sleep.For(ctx, delay) {
 			return nil, err
 		}
 		asked = 0
@@ -78,7 +80,7 @@ func (f *Fetcher) waitForThrottle(ctx context.Context, s Service, end time.Time,
 		return false
 	}
 	defer f.waiting.Add(-1)
-	return f.waiting.Add(1) <= maxWaiting && wait(ctx, pause) == nil
+	return f.waiting.Add(1) <= maxWaiting && sleep.For(ctx, pause)
 }
 
 // repeat takes a further request from the budget.
@@ -223,16 +225,5 @@ func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2+1)
 }
 
-// Pause waits for about d, up to a quarter more or less, or until the context ends.
-func Pause(ctx context.Context, d time.Duration) error { return wait(ctx, jitter(d)) }
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+// Pause waits for about d, up to a quarter more or less, or until the context ends: then it returns false.
+func Pause(ctx context.Context, d time.Duration) bool { return sleep.For(ctx, jitter(d)) }

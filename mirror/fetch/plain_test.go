@@ -347,7 +347,7 @@ func arrived(t *testing.T, transport *plainTransport) {
 	for _, host := range transport.hosts {
 		for _, conn := range host.idle {
 			for end := time.Now().Add(patience); quiet(conn.Conn); {
-				if time.Now().After(end) || Pause(t.Context(), time.Millisecond) != nil {
+				if time.Now().After(end) || !Pause(t.Context(), time.Millisecond) {
 					t.Fatal("nothing has arrived")
 				}
 			}

@@ -122,8 +122,8 @@ func (f *Fetcher) catchUp(ctx context.Context, u *upstream) error {
 			case time.Now().After(end):
 				return nil, errBehind()
 			}
-			if err := Pause(ctx, pause); err != nil {
-				return nil, err
+			if !Pause(ctx, pause) {
+				return nil, ctx.Err()
 			}
 		}
 	})
@@ -172,7 +172,7 @@ func (f *Fetcher) watch(ctx context.Context, u *upstream) {
 	defer probes.Wait()
 	var probing atomic.Bool
 	// It looks twice in an interval, so that with jitter and all the return of a mirror node is noticed within one.
-	for look := 1; Pause(ctx, interval/2) == nil; look++ {
+	for look := 1; Pause(ctx, interval/2); look++ {
 		now := time.Now()
 		if u.rest.resting(now) {
 			continue

@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"lockstep/internal/secret"
+	"lockstep/internal/sleep"
 )
 
 // maxAnswer bounds what is read of an answer.
@@ -175,11 +176,7 @@ func (c *Client) Send(ctx context.Context, intent Intent, o Options) (*Transacti
 		if o.Key == "" || try == tries || !lost(err) {
 			return nil, err
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !sleep.For(ctx, pause) {
 			return nil, errors.Join(ctx.Err(), err)
 		}
 		pause *= 2
@@ -322,11 +319,7 @@ func (c *Client) Stream(ctx context.Context, after int64, handle func(Event) err
 		if failures++; after != before {
 			failures = 0
 		}
-		timer := time.NewTimer(min(time.Duration(failures)*200*time.Millisecond, 5*time.Second))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !sleep.For(ctx, min(time.Duration(failures)*200*time.Millisecond, 5*time.Second)) {
 			return ctx.Err()
 		}
 	}

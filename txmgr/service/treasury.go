@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"lockstep/internal/sleep"
 	"lockstep/txmgr"
 	"lockstep/txmgr/policy"
 )
@@ -57,12 +58,8 @@ func (t *treasury) run(ctx context.Context) error {
 		if !t.round(ctx) {
 			pause = topUpSoon
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !sleep.For(ctx, pause) {
 			return nil
-		case <-timer.C:
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/rpc"
+
+	"lockstep/internal/sleep"
 )
 
 // errSilent means that a subscription ended without a reason.
@@ -40,12 +42,7 @@ func (p *Pool) announce(ctx context.Context, e *endpoint, j *jsonRPC, wake func(
 			pause = firstRest
 		}
 		p.log.WarnContext(ctx, "new blocks are not announced by this endpoint; it is asked for them", "chain", p.cfg.ChainID, "error", e.named(err))
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
+		sleep.For(ctx, pause)
 		pause = min(2*pause, longestRest)
 	}
 }
