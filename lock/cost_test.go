@@ -204,6 +204,37 @@ func TestCommandsDoNotGrowWithTheQueue(t *testing.T) {
 	}
 }
 
+// L14 again: when all windows have ended while somebody had the turn, nobody looks, neither beside the release of a turn
+// nor while the other process has it.
+func TestCommandsAfterTheWindows(t *testing.T) {
+	server := redistest.Start(t)
+	c := server.Client()
+	cfg := calm()
+	cfg.Window = envx.Millis(time.Millisecond)
+	one, _ := onRedis(t, server.URL(), cfg, lock.Deps{})
+	two, _ := onRedis(t, server.URL(), cfg, lock.Deps{})
+	before := enter(t, one, 0) // loads the scripts
+	before.Observe(0)
+	wait(t, before).Release()
+	drained(t, one)
+	holder := wait(t, enter(t, one, 0))
+	advance(holder, 0)
+	const n = 50
+	var tickets []*lock.Ticket
+	for i := range n {
+		tickets = append(tickets, enter(t, []*lock.Service{two, one}[i%2], uint64(i+1)))
+		eventually(t, "the place is taken", func() bool { return c.ZCard(t.Context(), queueKey(alice)).Val() == int64(i+1) })
+	}
+	<-time.After(100 * time.Millisecond) // the windows end, by the clock of Redis too
+	resetStats(t, c)
+	holder.Release()
+	drain(t, tickets, func(l *lock.Lease, nonce uint64) { advance(l, nonce) })
+	drained(t, one, two)
+	if _, scripts := commands(t, c); scripts != n+1 {
+		t.Errorf("%d scripts for the release of %d turns", scripts, n+1)
+	}
+}
+
 // Off means off: not a command.
 func TestOffCostsNothing(t *testing.T) {
 	server := redistest.Start(t)

@@ -16,6 +16,9 @@ func (l *lane) applyView(v view, sent, now time.Duration) {
 	if v.wait >= 0 {
 		l.planTurnCheck(v.wait, now)
 	}
+	if v.owner.session != "" {
+		l.link.ownedAt = max(l.link.ownedAt, sent)
+	}
 	if v.owner.instance != l.svc.remote.instance() {
 		l.applyForeignOwner(v.owner, sent)
 		return

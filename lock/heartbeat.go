@@ -196,6 +196,7 @@ func (r *remote) heartbeat(ctx context.Context, name string, sent time.Duration)
 			return 0, 0, errReply
 		}
 	}
+	r.clockError.Store(int64(r.svc.now() - sent))
 	r.clock.Store(int64(time.Duration(micros[1])*time.Microsecond - sent))
 	return uint64(micros[0]), uint64(micros[1]), nil
 }

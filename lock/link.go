@@ -63,6 +63,7 @@ type link struct {
 	ownerChangedAt time.Duration   // when the owner was last seen to change
 	owner          string          // session of the owner at that time
 	ownedBy        string          // … and its instance
+	ownedAt        time.Duration   // when the newest call was sent whose answer named an owner
 	verified       time.Duration   // when its places were last sent again, or first sent
 	fence          uint64          // newest turn that Redis gave this process
 	granted        time.Duration   // when it did
@@ -126,7 +127,7 @@ func (l *lane) driveShared(now time.Duration) {
 			l.arm(l.link.checkTurnAt, now)
 		}
 	}
-	if h := l.head; h != nil && h.until != 0 && l.holder == nil && l.link.windowEndSeen != h {
+	if h := l.head; h != nil && h.until != 0 && l.holder == nil && !l.passedOn(h) {
 		if now >= h.until {
 			l.link.windowEndSeen = h
 			l.link.want |= jobLook
@@ -145,6 +146,14 @@ func (l *lane) driveShared(now time.Duration) {
 		l.link.sending = false
 		l.svc.reg.unpin(l)
 	}
+}
+
+// passedOn tells whether the lane need not look when the window of its head ends. It has looked; or a turn ends
+// after the window, and its release gives the lock to whoever may have it then.
+func (l *lane) passedOn(h *Ticket) bool {
+	f := &l.link
+	ends := h.until + time.Duration(l.svc.remote.clockError.Load()) // by the clock of Redis
+	return f.windowEndSeen == h || f.ownedAt > ends || len(f.releasing) > 0
 }
 
 // joinDelay bounds how long the first place of a sender is kept back.

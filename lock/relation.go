@@ -126,7 +126,7 @@ func (l *lane) failOpen(now time.Duration) {
 		l.recount(t, local)
 	}
 	l.link.want |= jobVerify | jobAdopt
-	l.link.pendingGrant, l.link.windowEndSeen = nil, nil
+	l.link.pendingGrant, l.link.windowEndSeen, l.link.ownedAt = nil, nil, 0
 	l.dispatch(now)
 }
 
@@ -144,7 +144,7 @@ func (l *lane) resume(now time.Duration, renewed bool, previous string) {
 	}
 	l.link.relate(linked)
 	l.link.want |= jobVerify | jobAdopt
-	l.link.windowEndSeen, l.link.failures = nil, 0
+	l.link.windowEndSeen, l.link.ownedAt, l.link.failures = nil, 0, 0
 	if renewed {
 		l.link.returns, l.link.pendingGrant = nil, nil
 		l.link.reclaim = previous
