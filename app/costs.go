@@ -44,10 +44,10 @@ type charged struct {
 
 const (
 	maxCharged  = 16_384
-	maxTogether = 100         // transactions that are looked for together
-	costLookers = 4           // that ask at the same time
-	costDelay   = time.Second // the mirror node shows a transaction some seconds after consensus
-	costLooks   = 5           // each wait is twice the one before
+	maxTogether = 1000            // transactions that are looked for together: what a busy relay sends in a second
+	costLookers = 4               // that ask at the same time
+	costDelay   = 3 * time.Second // the mirror node shows a transaction some seconds after consensus
+	costLooks   = 5               // each wait is twice the one before
 	// looksTogether is how many looks for a transaction may be together with others. A list of a payer that
 	// does much else may end before it: the last looks are for it alone.
 	looksTogether = 3

@@ -84,7 +84,7 @@ func TestCostsOfTransactionsTogether(t *testing.T) {
 			}
 			return known, nil
 		}))
-		const each = 150 // more than one request takes
+		const each = 1500 // more than one request takes
 		for payer := range int64(2) {
 			for second := range int64(each) {
 				c.add(common.Hash{}, hedera.TransactionID{Payer: hedera.Entity(1 + payer), ValidStart: hedera.Timestamp{Seconds: second}})

@@ -81,7 +81,7 @@ type Server struct {
 	ManagerURL string `env:"TXM_URL"`
 	// Accounts that a transaction manager sends from: their raw transactions are refused here with a hint, since they would take its nonces.
 	ManagedSigners envx.Strings `env:"TXM_MANAGED_SIGNERS"`
-	// Ask the mirror node what each transaction cost, for the metrics rpc_relay_consensusnode_response and rpc_relay_consensusnode_gasfee: two further requests for each transaction that reached consensus, in a burst for up to 100 of them together.
+	// Ask the mirror node what each transaction cost, for the metrics rpc_relay_consensusnode_response and rpc_relay_consensusnode_gasfee: two further requests for each transaction that reached consensus, or in a burst two for about 100 of them.
 	CostMetrics bool `env:"COST_METRICS_ENABLED" envDefault:"true"`
 	// Address (host:port) of the console: lanes, switches, profiles, and the page /ui/ that shows them. Empty for none. Keep it on loopback.
 	AdminAddress string `env:"ADMIN_ADDRESS"`
