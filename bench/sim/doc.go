@@ -11,7 +11,7 @@
 //	Redis   half of Redis's work: the place is in the sender's queue
 //	        the mirror node answers meanwhile
 //	relay   a quarter of the work, when the turn has come and the facts are there
-//	node    a delay
+//	node    a delay: from the request to the answer, the way there and back included
 //	relay   an eighth, the node has accepted it
 //	Redis   the other half: the turn goes to the next nonce of the sender, if it is in the queue;
 //	        each other shard hears of that, since a Cluster passes on what is published

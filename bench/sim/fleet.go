@@ -16,7 +16,7 @@ type Costs struct {
 
 	Hop     time.Duration    // from a relay to Redis, or back
 	Mirror  [2]time.Duration // the look-ups that run while a transaction waits; drawn evenly between two
-	Node    [2]time.Duration // a submission at the consensus node; drawn evenly between two
+	Node    [2]time.Duration // a submission, as the relay sees it; drawn evenly between two
 	Verdict time.Duration    // from there to the verdict, outside the turn
 }
 
