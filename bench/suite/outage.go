@@ -85,10 +85,11 @@ func (l *lab) outage(ctx context.Context, t *table, kind string, nodes int, caus
 	if err != nil {
 		return sum, err
 	}
-	r, err := b.relay(ctx, nil, settings...)
+	r, err := l.listeningRelay(ctx, b.net, nil, settings...) // no node takes anything: it is not ready
 	if err != nil {
 		return sum, err
 	}
+	b.relays = append(b.relays, r)
 	raw := make([][]string, len(queues))
 	for i, queued := range queues {
 		if raw[i], _, err = b.signed(ctx, r, b.net.Accounts[firstSender+i].PrivateKey, queued); err != nil {

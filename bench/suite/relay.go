@@ -50,8 +50,26 @@ func relaySettings(n *network, r *redisServer) ([]string, error) {
 	return env, nil
 }
 
-// relay starts the lockstep program in front of a network; r is nil for local order.
+// relay starts the lockstep program in front of a network; r is nil for local order. It returns when the relay
+// can serve.
 func (l *lab) relay(ctx context.Context, n *network, r *redisServer, env ...string) (*relay, error) {
+	made, err := l.listeningRelay(ctx, n, r, env...)
+	if err != nil {
+		return nil, err
+	}
+	err = made.serving(ctx)
+	if err == nil && r != nil {
+		err = made.onRedis(ctx, startLimit)
+	}
+	if err != nil {
+		made.kill()
+		return nil, err
+	}
+	return made, nil
+}
+
+// listeningRelay is relay for one that cannot serve, since what it needs is away. It returns when the ports are open.
+func (l *lab) listeningRelay(ctx context.Context, n *network, r *redisServer, env ...string) (*relay, error) {
 	settings, err := relaySettings(n, r)
 	if err != nil {
 		return nil, err
@@ -69,12 +87,6 @@ func (l *lab) relay(ctx context.Context, n *network, r *redisServer, env ...stri
 		made.url, made.ws, made.admin = "http://"+record.HTTP, "ws://"+record.WS, "http://"+record.Admin
 		return true
 	})
-	if err == nil {
-		err = made.serving(ctx)
-	}
-	if err == nil && r != nil {
-		err = made.onRedis(ctx, startLimit)
-	}
 	if err != nil {
 		p.kill()
 		return nil, err
