@@ -9,6 +9,7 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/eth"
+	"lockstep/internal/sleep"
 	"lockstep/rpc"
 )
 
@@ -78,10 +79,7 @@ func (a *API) awaitReceipt(ctx context.Context, hash common.Hash, limit time.Dur
 		case err != nil && final(err):
 			return nil, err
 		}
-		select {
-		case <-time.After(pause):
-		case <-waiting.Done():
-		}
+		sleep.For(waiting, pause)
 	}
 }
 

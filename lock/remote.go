@@ -34,7 +34,7 @@ type remote struct {
 	downAt     atomic.Int64  // when Redis last went away; 0 = never
 	ackedAt    atomic.Int64  // when the last confirmed heartbeat was sent
 	pushed     atomic.Bool   // Pub/Sub delivers
-	clock      atomic.Int64  // by how much the clock of Redis is ahead of svc.now; too high by clockError at most
+	clock      atomic.Int64  // by how much the clock of Redis is ahead of svc.now; too high by a maximum of clockError
 	clockError atomic.Int64  // the round trip after which clock was known
 	floor      atomic.Int64  // whatever arrives over Pub/Sub from now on was published after this
 	begunBeats atomic.Uint64 // heartbeats that have begun
