@@ -24,6 +24,13 @@ type constants struct {
 	rates                          [2][]float64 // of the crowd over one relay, with GOMAXPROCS 1 and 2
 	node, hop, bus                 []float64    // seconds
 	resident                       []float64    // bytes of a relay's process after the load
+	echo                           []float64    // seconds of processor time of a bare net/http handler, per request
+}
+
+// echoes is what a transaction costs a relay, in requests of the bare handler: it tells the relay's own cost from the pace of a
+// machine, which differs from hour to hour.
+func (c *constants) echoes() float64 {
+	return spreadOf(c.relay).Median / spreadOf(c.echo).Median
 }
 
 // costs are what the simulation takes: the medians.
@@ -159,6 +166,12 @@ func scaling(ctx context.Context, l *lab, t *table, runs int) error {
 		}
 		relays = append(relays, r)
 	}
+	echo, err := l.echo(ctx)
+	if err != nil {
+		return err
+	}
+	defer echo.kill()
+	plain := reading{relay: echo, name: "scaling, echo", duration: readTime, connections: readClients, body: func(int) string { return ask("eth_chainId") }}
 	single, one, two := relays[:1], relays[1:2], relays[1:]
 	crowd := func(name string, relays []*relay) load {
 		return load{name: name, relays: relays, senders: crowdSenders, count: crowdCount, spacing: apart, conduct: usual(), connections: 1000}
@@ -194,12 +207,17 @@ func scaling(ctx context.Context, l *lab, t *table, runs int) error {
 		if err != nil {
 			return err
 		}
+		answered, err := l.read(ctx, plain)
+		if err != nil {
+			return err
+		}
 		if warm {
 			continue
 		}
 		c.single, c.relay, c.redis, c.beside = append(c.single, small.relays), append(c.relay, cost.relays), append(c.redis, cost.redis), append(c.beside, cost.beside)
 		c.rates[0], c.rates[1] = append(c.rates[0], slow.rate()), append(c.rates[1], fast.rate())
 		c.bus = append(c.bus, bus)
+		c.echo = append(c.echo, answered.cpu/answered.requests)
 		c.commands = append(c.commands, line.perTransaction(line.commands))
 		c.node = append(c.node, line.submit)
 		for range 100 {
@@ -236,6 +254,7 @@ func (c *constants) compare(l *lab, t *table, lanes, crowds []float64) error {
 	}{
 		{"CPU of the relay, GOMAXPROCS=2", "µs/tx", c.relay, 1e6},
 		{"CPU of the relay, GOMAXPROCS=1", "µs/tx", c.single, 1e6},
+		{"CPU of a bare net/http echo", "µs/request", c.echo, 1e6},
 		{"crowd, one relay, GOMAXPROCS=1, measured", "tx/s", c.rates[0], 1},
 		{"crowd, one relay, GOMAXPROCS=2, measured", "tx/s", c.rates[1], 1},
 		{"CPU of Redis", "µs/tx", c.redis, 1e6},
@@ -250,6 +269,7 @@ func (c *constants) compare(l *lab, t *table, lanes, crowds []float64) error {
 			t.ours(f.name, f.unit, v*f.factor)
 		}
 	}
+	t.ours("CPU of the relay, GOMAXPROCS=2, in echoes", "/tx", c.echoes())
 	var differences []float64
 	for _, f := range []struct {
 		name     string
@@ -295,7 +315,7 @@ func (c *constants) extrapolate(t *table) (string, error) {
 		}
 		fmt.Fprintf(&out, "| %s, %s | %s | %s | %s |\n", f.name, f.unit, show(f.ours), target, met)
 	}
-	out.WriteString("\n### For 1,000 transactions a second\n\n| | of an operator's machines |\n|---|---|\n")
+	out.WriteString("\n### For 1,000 transactions a second\n\n| | of machines like this one, at this hour |\n|---|---|\n")
 	fmt.Fprintf(&out, "| processors of relays, all busy | %s |\n", number(1000*costs.Relay.Seconds()))
 	fmt.Fprintf(&out, "| processors of relays, 60 %% busy | %s |\n", number(1000*costs.Relay.Seconds()/.6))
 	fmt.Fprintf(&out, "| share of one Redis | %s %% |\n", number(100*1000*costs.Redis.Seconds()))
