@@ -3,8 +3,10 @@ package app
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -22,6 +24,7 @@ type costs struct {
 	source costSource
 
 	queue  chan charged
+	lag    atomic.Int64 // the shortest time from a valid start to consensus in the newest batch, nanoseconds
 	cost   *prometheus.HistogramVec
 	gas    *prometheus.HistogramVec
 	missed prometheus.Counter
@@ -29,8 +32,9 @@ type costs struct {
 
 // costSource knows what transactions cost. Those that it does not know yet are not in its answers.
 type costSource interface {
-	// charges tells what transactions of one payer took from it.
-	charges(ctx context.Context, ids []hedera.TransactionID) (map[hedera.TransactionID]charge, error)
+	// charges tells what transactions of one payer took from it. If there are several, those that reached consensus
+	// before from may be missing.
+	charges(ctx context.Context, ids []hedera.TransactionID, from hedera.Timestamp) (map[hedera.TransactionID]charge, error)
 	// gasUsed tells what gas Ethereum transactions used.
 	gasUsed(ctx context.Context, charges map[hedera.TransactionID]charge) map[hedera.TransactionID]uint64
 }
@@ -51,6 +55,9 @@ const (
 	// looksTogether is how many looks for a transaction may be together with others. A list of a payer that
 	// does much else may end before it: the last looks are for it alone.
 	looksTogether = 3
+	// lagVaries is by how much sooner than those of the batch before transactions may reach consensus and still be
+	// found at the first look.
+	lagVaries = time.Second
 )
 
 // costTimeout is for one look. Tests prolong it.
@@ -172,7 +179,7 @@ func (c *costs) look(ctx context.Context, batch []charged) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, costTimeout)
 	defer cancel()
-	known, err := c.source.charges(ctx, ids)
+	known, err := c.source.charges(ctx, ids, c.from(ids, batch[0].looks))
 	if err != nil {
 		known = nil
 	}
@@ -181,6 +188,7 @@ func (c *costs) look(ctx context.Context, batch []charged) {
 			c.later(one)
 		}
 	}
+	c.learn(known)
 	gas := c.source.gasUsed(ctx, known)
 	for id, one := range known {
 		kind := typeOf(one.own.Name)
@@ -188,6 +196,32 @@ func (c *costs) look(ctx context.Context, batch []charged) {
 		if used, ok := gas[id]; ok {
 			c.gas.WithLabelValues(modeTransaction, kind, one.own.Result).Observe(float64(used))
 		}
+	}
+}
+
+// from returns from when on transactions are looked for. Valid starts lie some seconds before consensus, and in those a
+// busy operator has thousands of other transactions, which the first look leaves out.
+func (c *costs) from(ids []hedera.TransactionID, looks int) hedera.Timestamp {
+	from := ids[0].ValidStart
+	for _, id := range ids {
+		if id.ValidStart.Compare(from) < 0 {
+			from = id.ValidStart
+		}
+	}
+	if lag := c.lag.Load() - int64(lagVaries); looks == 0 && lag > 0 {
+		from = hedera.FromNanos(from.UnixNano() + lag)
+	}
+	return from
+}
+
+// learn notes how long after their valid starts transactions reached consensus.
+func (c *costs) learn(known map[hedera.TransactionID]charge) {
+	lag := int64(math.MaxInt64)
+	for id, one := range known {
+		lag = min(lag, one.own.Timestamp.UnixNano()-id.ValidStart.UnixNano())
+	}
+	if len(known) > 0 {
+		c.lag.Store(lag)
 	}
 }
 
@@ -223,7 +257,7 @@ type mirrorCosts struct{ a *App }
 // tooMany is how many records of a list are looked at for some transactions. What comes behind them is asked for by id.
 func tooMany(transactions int) int { return 100 + 10*transactions }
 
-func (m mirrorCosts) charges(ctx context.Context, ids []hedera.TransactionID) (map[hedera.TransactionID]charge, error) {
+func (m mirrorCosts) charges(ctx context.Context, ids []hedera.TransactionID, from hedera.Timestamp) (map[hedera.TransactionID]charge, error) {
 	known := make(map[hedera.TransactionID]charge, len(ids))
 	if len(ids) == 1 {
 		c, err := m.a.charge(ctx, ids[0])
@@ -232,15 +266,12 @@ func (m mirrorCosts) charges(ctx context.Context, ids []hedera.TransactionID) (m
 		}
 		return known, err
 	}
-	byName, begin := make(map[string]hedera.TransactionID, len(ids)), ids[0].ValidStart
+	byName := make(map[string]hedera.TransactionID, len(ids))
 	for _, id := range ids {
 		byName[id.Mirror()] = id
-		if id.ValidStart.Compare(begin) < 0 {
-			begin = id.ValidStart
-		}
 	}
 	records := 0
-	for r, err := range m.a.mirror.TransactionsOf(ctx, ids[0].Payer, begin) {
+	for r, err := range m.a.mirror.TransactionsOf(ctx, ids[0].Payer, from) {
 		if err != nil {
 			return nil, err
 		}

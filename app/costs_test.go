@@ -16,10 +16,10 @@ import (
 )
 
 // costsFunc is a source of costs that uses no gas.
-type costsFunc func(ids []hedera.TransactionID) (map[hedera.TransactionID]charge, error)
+type costsFunc func(ids []hedera.TransactionID, from hedera.Timestamp) (map[hedera.TransactionID]charge, error)
 
-func (f costsFunc) charges(_ context.Context, ids []hedera.TransactionID) (map[hedera.TransactionID]charge, error) {
-	return f(ids)
+func (f costsFunc) charges(_ context.Context, ids []hedera.TransactionID, from hedera.Timestamp) (map[hedera.TransactionID]charge, error) {
+	return f(ids, from)
 }
 
 func (costsFunc) gasUsed(context.Context, map[hedera.TransactionID]charge) map[hedera.TransactionID]uint64 {
@@ -31,7 +31,7 @@ func TestCostsThatAreMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never, late := hedera.TransactionID{Payer: hedera.Entity(1)}, hedera.TransactionID{Payer: hedera.Entity(2)}
 		asked := map[hedera.TransactionID]int{}
-		c := newCosts(costsFunc(func(ids []hedera.TransactionID) (map[hedera.TransactionID]charge, error) {
+		c := newCosts(costsFunc(func(ids []hedera.TransactionID, _ hedera.Timestamp) (map[hedera.TransactionID]charge, error) {
 			id := ids[0]
 			switch asked[id]++; {
 			case id == late && asked[id] == costLooks:
@@ -70,7 +70,7 @@ func TestCostsOfTransactionsTogether(t *testing.T) {
 		hidden := hedera.TransactionID{Payer: hedera.Entity(1), ValidStart: hedera.Timestamp{Seconds: 5}}
 		var sizes []int
 		told := map[hedera.TransactionID]int{}
-		c := newCosts(costsFunc(func(ids []hedera.TransactionID) (map[hedera.TransactionID]charge, error) {
+		c := newCosts(costsFunc(func(ids []hedera.TransactionID, _ hedera.Timestamp) (map[hedera.TransactionID]charge, error) {
 			sizes = append(sizes, len(ids))
 			known := map[hedera.TransactionID]charge{}
 			for _, id := range ids {
@@ -103,6 +103,43 @@ func TestCostsOfTransactionsTogether(t *testing.T) {
 		}
 		if len(sizes) > 12 || slices.Max(sizes) != maxTogether {
 			t.Errorf("requests for %v transactions", sizes)
+		}
+	})
+}
+
+// The records between valid start and consensus, which are other transactions', are not read. A transaction that reached
+// consensus sooner than those before it is found at the second look.
+func TestCostsAreSoughtFromConsensusOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const usual, sooner = 6, 2 // seconds from valid start to consensus
+		var starts []int64         // in the order of looks
+		lag := map[int64]int64{}   // by valid start
+		c := newCosts(costsFunc(func(ids []hedera.TransactionID, from hedera.Timestamp) (map[hedera.TransactionID]charge, error) {
+			starts = append(starts, from.Seconds)
+			known := map[hedera.TransactionID]charge{}
+			for _, id := range ids {
+				at := hedera.Timestamp{Seconds: id.ValidStart.Seconds + lag[id.ValidStart.Seconds]}
+				if at.Compare(from) >= 0 {
+					known[id] = charge{own: &mirror.Transaction{Name: "FILEDELETE", Result: "SUCCESS", Timestamp: at}}
+				}
+			}
+			return known, nil
+		}))
+		look := func(start, seconds int64) {
+			for i := range int64(2) {
+				lag[start+i] = seconds
+				c.add(common.Hash{}, hedera.TransactionID{Payer: hedera.Entity(1), ValidStart: hedera.Timestamp{Seconds: start + i}})
+			}
+			for len(c.queue) > 0 {
+				c.look(t.Context(), c.gather(t.Context()))
+			}
+		}
+		look(100, usual)
+		look(200, usual)
+		look(300, sooner)
+		look(400, sooner)
+		if want := []int64{100, 200 + usual - 1, 300 + usual - 1, 300, 400 + sooner - 1}; !slices.Equal(starts, want) {
+			t.Errorf("looked for transactions from %v on, want %v", starts, want)
 		}
 	})
 }
