@@ -202,12 +202,7 @@ func (c *costs) look(ctx context.Context, batch []charged) {
 // from returns from when on transactions are looked for. Valid starts lie some seconds before consensus, and in those a
 // busy operator has thousands of other transactions, which the first look leaves out.
 func (c *costs) from(ids []hedera.TransactionID, looks int) hedera.Timestamp {
-	from := ids[0].ValidStart
-	for _, id := range ids {
-		if id.ValidStart.Compare(from) < 0 {
-			from = id.ValidStart
-		}
-	}
+	from := slices.MinFunc(ids, func(a, b hedera.TransactionID) int { return a.ValidStart.Compare(b.ValidStart) }).ValidStart
 	if lag := c.lag.Load() - int64(lagVaries); looks == 0 && lag > 0 {
 		from = hedera.FromNanos(from.UnixNano() + lag)
 	}
