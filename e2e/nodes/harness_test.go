@@ -71,11 +71,11 @@ func startRelay(t *testing.T, n *devnet.Network, settings ...string) *relay {
 	t.Helper()
 	log := &output{to: t.Output()}
 	t.Cleanup(log.end) // after it has stopped
-	return startLogging(t, n, log, settings...)
+	return startLogging(t, n, log, slog.LevelInfo, settings...)
 }
 
 // startLogging is startRelay with a log that the test reads.
-func startLogging(t *testing.T, n *devnet.Network, lines io.Writer, settings ...string) *relay {
+func startLogging(t *testing.T, n *devnet.Network, lines io.Writer, level slog.Level, settings ...string) *relay {
 	t.Helper()
 	nodes, err := json.Marshal(n.Nodes())
 	if err != nil {
@@ -90,7 +90,7 @@ func startLogging(t *testing.T, n *devnet.Network, lines io.Writer, settings ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	log := slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: level}))
 	a, err := app.New(cfg, "test", log)
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,13 +32,14 @@ func TestNodeKilled(t *testing.T) {
 			var doors atomic.Pointer[map[hedera.ID]*door]
 			var calls atomic.Int64
 			var victim atomic.Pointer[ledger.Submission]
-			log := &offerLog{seen: map[hedera.TransactionID][]hedera.ID{}}
+			log, lines := &offerLog{seen: map[hedera.TransactionID][]offer{}}, new(journal)
 			n := startNetwork(t, devnet.Config{Nodes: 3, ConsensusLatency: 30 * time.Millisecond, Fault: func(c node.Call) node.Fault {
 				if c.Submission == nil {
 					return node.Fault{}
 				}
-				log.add(c.Submission)
-				if calls.Add(1) != fatal {
+				last := calls.Add(1) == fatal
+				log.add(c.Submission, last)
+				if !last {
 					return node.Fault{}
 				}
 				victim.Store(c.Submission)
@@ -47,7 +50,7 @@ func TestNodeKilled(t *testing.T) {
 			doors.Store(&opened)
 			// Of what was inside the door nobody will ever know: the client's time runs out, which is three times as long. A node
 			// that is busy for some seconds is reached within it.
-			r := startRelay(t, n, "HEDERA_NETWORK="+networkOf(t, opened), "SDK_REQUEST_TIMEOUT=10000", "SDK_GRPC_DEADLINE=10s",
+			r := startLogging(t, n, lines, slog.LevelDebug, "HEDERA_NETWORK="+networkOf(t, opened), "SDK_REQUEST_TIMEOUT=10000", "SDK_GRPC_DEADLINE=10s",
 				"NONCE_RECOVERY_MS=50000", "LOCK_MAX_HOLD_MS=30000", "SHUTDOWN_DRAIN_TIMEOUT_MS=100")
 			answers := make([][]rpc.BatchElem, wallets)
 			var clients sync.WaitGroup
@@ -65,9 +68,9 @@ func TestNodeKilled(t *testing.T) {
 			}
 			clients.Wait()
 
-			for id, nodes := range log.seen {
-				if len(nodes) != 1 {
-					t.Errorf("%s was offered to %v", id, nodes)
+			for id, offers := range log.seen {
+				if len(offers) != 1 {
+					t.Errorf("%s was offered to %v; the relay says:\n%s", id, offers, lines.about(id.String(), "level=WARN"))
 				}
 			}
 			executed := executedOnce(t, n)
@@ -90,16 +93,26 @@ func TestNodeKilled(t *testing.T) {
 	}
 }
 
-// offerLog is who was offered what.
+// offerLog is who was offered what, and when.
 type offerLog struct {
 	mu   sync.Mutex
-	seen map[hedera.TransactionID][]hedera.ID
+	seen map[hedera.TransactionID][]offer
 }
 
-func (l *offerLog) add(sub *ledger.Submission) {
+type offer struct {
+	node   hedera.ID
+	at     time.Time
+	victim bool
+}
+
+func (o offer) String() string {
+	return fmt.Sprintf("%s at %s (victim: %v)", o.node, o.at.Format(time.StampMicro), o.victim)
+}
+
+func (l *offerLog) add(sub *ledger.Submission, victim bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seen[sub.ID] = append(l.seen[sub.ID], sub.Node)
+	l.seen[sub.ID] = append(l.seen[sub.ID], offer{sub.Node, time.Now(), victim})
 }
 
 // networkOf writes the doors' addresses as the relay's settings want them.

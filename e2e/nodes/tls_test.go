@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -85,6 +86,19 @@ func (j *journal) says(words string) bool {
 	return strings.Contains(j.text.String(), words)
 }
 
+// about returns the lines that have one of the words.
+func (j *journal) about(words ...string) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var found strings.Builder
+	for line := range strings.Lines(j.text.String()) {
+		if slices.ContainsFunc(words, func(word string) bool { return strings.Contains(line, word) }) {
+			found.WriteString(line)
+		}
+	}
+	return found.String()
+}
+
 // A relay that knows its network by name learns from the mirror node which nodes there are
 // and what certificates they have, and goes by that: a node that shows another certificate
 // gets nothing, and the log says why.
@@ -119,7 +133,7 @@ func TestPinsFromTheAddressBook(t *testing.T) {
 			if len(wrong) == 2 {
 				settings = append(settings, "SDK_REQUEST_TIMEOUT=5s")
 			}
-			r := startLogging(t, n, &log, settings...)
+			r := startLogging(t, n, &log, slog.LevelInfo, settings...)
 			eventually(t, "the address book is read", func() bool { return log.says("the list of consensus nodes has changed") })
 			senders := 6 // some of which would go to either node
 			if len(wrong) == 2 {
