@@ -70,10 +70,13 @@ func (r *releaser) due(now heap, allocated uint64, held int64) bool {
 	if r.held > largeUse && held < r.held/4 {
 		return true // the rest of the load does not matter
 	}
+	if allocated >= busyRate {
+		return false // a busy relay would ask for the same pages again at once
+	}
 	if r.maximum > crowd && now.goroutines < r.maximum/2 {
 		return true
 	}
-	return (r.helped || now.resident > r.least+largeUse) && allocated < busyRate && held < largeUse/4
+	return (r.helped || now.resident > r.least+largeUse) && held < largeUse/4
 }
 
 // collect sets the limits of the garbage collector until ctx ends. It leaves alone what the operator
