@@ -2,7 +2,9 @@ package nodes
 
 import (
 	"bufio"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -26,7 +28,9 @@ func TestMain(m *testing.M) {
 
 // serveDoor passes connections on to the address behind it until it is killed.
 func serveDoor(behind string) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	// An address of its own: once it is killed, nobody else may listen where it did, such as another test's network,
+	// which would answer for the node and not know what the node has taken.
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(254), rand.N(256), 1+rand.N(254)))
 	if err != nil {
 		os.Exit(1)
 	}
