@@ -15,7 +15,7 @@ type SubscriptionConfig struct {
 	Limit int `env:"WS_SUBSCRIPTION_LIMIT" envDefault:"10"`
 	// Offer subscriptions to new blocks.
 	NewHeads bool `env:"WS_NEW_HEADS_ENABLED" envDefault:"true"`
-	// How often the mirror node is asked for new blocks while anybody wants to know; all subscriptions together cost one such question. Milliseconds.
+	// How often the mirror node is asked for new blocks, at least, while anybody wants to know; all subscriptions together cost one such question. While a block is due it is asked up to eight times as often. Milliseconds.
 	PollingInterval envx.Millis `env:"WS_POLLING_INTERVAL" envDefault:"500"`
 	// Subscribing on one connection again to the same events gives the same id again, and takes no further slot. Profile hiero only: Ethereum nodes give a new id each time.
 	SameForSameEvent bool `env:"WS_SAME_SUB_FOR_SAME_EVENT" envDefault:"true"`

@@ -356,7 +356,7 @@ func listening(ctx context.Context, l *lab, t *table, runs int) error {
 	t.note(fmt.Sprintf("%d relays with %d connections each, and as many clients' processes, which share the processors; %d blocks of %d transactions, one every %v.",
 		h.relays, h.each, h.heads, blockSize, h.pace))
 	t.note("Naive is the plainest program that writes heads of this length to so many connections: it checks nothing, follows no chain, and begins to write when the head is there. It shows what the machine and the clients' processes need.")
-	t.note("Delivered: from the moment at which the mirror node has the block until the client has read the notification. The relay asks for new blocks every 500 ms (WS_POLLING_INTERVAL), which is part of it.")
+	t.note("Delivered: from the moment at which the mirror node has the block until the client has read the notification. The relay asks for new blocks every 500 ms (WS_POLLING_INTERVAL), and more often while one is due, which is part of it.")
 	t.note("What else ran on the machine: its load average was " + before + " before the row began. A delivery is a matter of processors, so the times mean something only of a machine that does nothing else.")
 	t.note("Resident memory is that of the relays' processes, without the pages of the program itself, with all connections and subscriptions, once what the handshakes took is given back, less what it was before. Heap and stacks are after a collection.")
 	return nil

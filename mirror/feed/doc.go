@@ -15,6 +15,8 @@
 //
 //   - Blocks are told in order, each once, from the sink's position, which moves only when a block
 //     was told. What fails is tried again; after an outage everything that was missed comes in order.
+//   - Two looks for blocks are never further apart than the interval. Where blocks come at an even pace the follower looks
+//     more often while one is due, and finds it within an eighth of the interval.
 //   - Several blocks of a backlog are read at the same time, and told one after the other.
 //   - Who came while the source was waiting for a block gets that block: what the sink wants is
 //     asked after the blocks are known.
@@ -26,6 +28,8 @@
 //
 //	source      gives blocks by number; it may push, which means that it waits for a block
 //	sink        says from where on blocks are wanted, reads what is wanted of each, and is told of it
+//	look        one question for new blocks
+//	due         said of a block that comes about now, if the chain keeps its pace
 //	position    the next block to tell of, and the epoch in which that was said
 //	epoch       the time from one beginning of a position to the next; what was read in an
 //	            earlier one is told to nobody

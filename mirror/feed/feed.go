@@ -49,7 +49,7 @@ var ErrIncomplete = errors.New("a block is listed, and not yet what is in it")
 
 // Config is how blocks are followed.
 type Config struct {
-	Interval time.Duration // between two looks for new blocks
+	Interval time.Duration // between two looks for new blocks, at most; while one is due they are closer
 	Log      *slog.Logger
 	Failed   func() // is called for each attempt that failed; may be nil
 	Skipped  func() // is called for each block that was given up and could not be read; may be nil
@@ -70,6 +70,7 @@ type Follower[B, E any] struct {
 	cfg      Config
 	source   Source[B]
 	sink     Sink[B, E]
+	rhythm   rhythm
 	failures int    // in a row
 	stuck    uint64 // block that could not be read
 	attempts int    // at reading it
@@ -82,7 +83,7 @@ func New[B, E any](cfg Config, source Source[B], sink Sink[B, E]) *Follower[B, E
 			*hook = func() {}
 		}
 	}
-	return &Follower[B, E]{cfg: cfg, source: source, sink: sink}
+	return &Follower[B, E]{cfg: cfg, source: source, sink: sink, rhythm: rhythm{interval: cfg.Interval}}
 }
 
 // Run follows the chain whenever it is woken, as long as the sink wants blocks, until the
@@ -94,6 +95,7 @@ func (f *Follower[B, E]) Run(ctx context.Context, wake <-chan struct{}) error {
 			return nil
 		case <-wake:
 			f.failures, f.attempts = 0, 0
+			f.rhythm.lose()
 			f.follow(ctx)
 		}
 	}
@@ -104,14 +106,17 @@ func (f *Follower[B, E]) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		told, active, err := f.advance(ctx)
-		pause := f.cfg.Interval - time.Since(began)
+		var pause time.Duration
 		switch {
 		case !active || ctx.Err() != nil:
 			return
 		case err != nil:
+			f.rhythm.lose()
 			pause = f.failed(ctx, err)
 		case told > 0 && (f.source.Pushes() || told >= readAhead):
-			pause = 0
+		default:
+			f.rhythm.saw(began, told)
+			pause = time.Until(f.rhythm.next(began))
 		}
 		if err == nil && f.failures > 0 {
 			f.cfg.Log.InfoContext(ctx, "new blocks are read again", "failures", f.failures)

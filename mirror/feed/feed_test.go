@@ -158,3 +158,26 @@ func TestBlocksGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// A block of a chain with an even pace is told of within an eighth of the interval, and while nobody needs blocks none is
+// looked for, however even their pace.
+func TestDueBlocksAreToldSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const step, rest = time.Second / 8, 5 * time.Second
+		n := &numbers{next: 1}
+		follow(t, n) <- struct{}{}
+		for block := uint64(1); block <= 40; block++ {
+			n.change(func() { n.newest = block })
+			<-time.After(step + time.Millisecond)
+			if block > 20 {
+				n.upTo(t, block)
+			}
+			<-time.After(rest)
+		}
+		n.change(func() { n.idle = true })
+		<-time.After(time.Minute)
+		n.change(func() { n.newest = 41 })
+		<-time.After(time.Minute)
+		n.upTo(t, 40)
+	})
+}
