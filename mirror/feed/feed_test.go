@@ -159,8 +159,8 @@ func TestBlocksGivenUp(t *testing.T) {
 	}
 }
 
-// A block of a chain with an even pace is told of within an eighth of the interval, and while nobody needs blocks none is
-// looked for, however even their pace.
+// A block of a chain with an even pace is told of within an eighth of the interval. While nobody needs blocks none is
+// told of, however even their pace.
 func TestDueBlocksAreToldSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const step, rest = time.Second / 8, 5 * time.Second
