@@ -25,6 +25,9 @@ func (s *Submitter) decide(ctx context.Context, lease *lock.Lease, e *Entry, kno
 			next, err = s.next(ctx, lease, e, known)
 		}
 	}
+	if e.ahead != nil && next.Step == lock.Go && mine > next.Nonce {
+		next.Step = lock.PutBack // the network has said what would come of it
+	}
 	e.facts.value = *known
 	if err != nil {
 		return next, unlessLost(lease, e, turn{end: failed, result: notSent(factError(err))})
@@ -32,6 +35,9 @@ func (s *Submitter) decide(ctx context.Context, lease *lock.Lease, e *Entry, kno
 	if next.Step == lock.PutBack || next.Step == lock.GiveWay || next.Step == lock.Await {
 		if s.putBack(lease, e, next) {
 			return next, turn{end: again}
+		}
+		if e.ahead != nil {
+			return next, turn{result: e.ahead.then}
 		}
 		if mine >= next.Nonce && s.ordering.Recovery > 0 {
 			return next, turn{result: notSent(eth.ErrPredecessorMissing(mine))}
@@ -170,7 +176,7 @@ func (s *Submitter) putBack(lease *lock.Lease, e *Entry, next lock.Next) bool {
 	if next.Step != lock.GiveWay && !e.keeps() {
 		return false
 	}
-	ticket := lease.PutBack(e.remaining())
+	ticket := lease.PutBack(e.patience())
 	if ticket == nil {
 		return false
 	}
@@ -181,7 +187,7 @@ func (s *Submitter) putBack(lease *lock.Lease, e *Entry, next lock.Next) bool {
 
 // keeps tells whether the transaction may wait for its predecessor in a recovering lane.
 func (e *Entry) keeps() bool {
-	return e.way != unordered && e.remaining() > 0 && e.returns < maxReturns && e.answer.Load() != answerDoubt
+	return e.way != unordered && e.patience() > 0 && e.returns < maxReturns && e.answer.Load() != answerDoubt
 }
 
 // maxReturns bounds how often a transaction goes back to its line after it was sent. This bounds the cost of what
@@ -201,7 +207,7 @@ func (e *Entry) goBack(reason string) bool {
 
 // rejoin takes a new place in the line. It returns false if the line is closed.
 func (e *Entry) rejoin(reason string) bool {
-	ticket, err := e.s.locks.EnterFor(e.tx.From(), e.tx.Nonce(), lock.Stay{Window: e.remaining(), Kept: true, Promised: e.promised(), Admitted: true})
+	ticket, err := e.s.locks.EnterFor(e.tx.From(), e.tx.Nonce(), lock.Stay{Window: e.patience(), Kept: true, Promised: e.promised(), Admitted: true})
 	if err != nil {
 		return false
 	}
@@ -213,6 +219,7 @@ func (e *Entry) rejoin(reason string) bool {
 // Why a transaction goes back to its line.
 const (
 	backTooHigh  = "nonce_too_high" // the network refused it: the one before it was not executed
+	backAhead    = "ahead"          // the same, and no lane had led to it: those that it follows may be late
 	backVanished = "vanished"       // its node took it, and consensus never saw it
 	backTurnLost = "turn_lost"      // nothing of it was sent
 	backNotTaken = "not_taken"      // its hash was promised, and no node takes it at the moment

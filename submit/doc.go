@@ -45,7 +45,7 @@
 //
 //	stage      what it is doing                                           goes to
 //	entered    it has its place, or waits for it at its gate              begun; left: its caller gives it up
-//	begun      its look-ups are under way                                 waiting; over: a precheck refuses it; left: too many are in progress
+//	begun      its look-ups are under way                                 waiting; over: a precheck refuses it, its look-ups fail, or it gets no place; left: too many are in progress
 //	waiting    it waits for its turn                                      holding; waiting: it takes a new place; over: the turn does not come
 //	holding    it has the turn                                            following; waiting: what it follows is missing; over: no node has it
 //	following  a node has it, or may have it; its verdict is awaited      over: the verdict; waiting: it was certainly not executed

@@ -42,6 +42,7 @@ type Entry struct {
 	risk       *limit.NonceRisk     // that the network refuses it for its nonce
 	submission consensus.Submission // as it was offered last
 	standing   standing             // of its nonce, when it was sent
+	ahead      *ahead               // the network refused it so, and it waits once more; nil: it did not
 	doubtful   []Pending            // its former submissions that vanished, as far as their nodes know
 }
 
@@ -148,6 +149,21 @@ const (
 	inLine             // the lane led to it
 	reached            // the sender's nonce had certainly reached it
 )
+
+// ahead is a transaction that was sent before the ones that it follows had come, and that the network refused.
+type ahead struct {
+	until time.Time // when it waits no longer
+	then  Result    // what it ends with then
+}
+
+// patience is how much longer the transaction may wait for its predecessor.
+func (e *Entry) patience() time.Duration {
+	left := e.remaining()
+	if e.ahead != nil {
+		left = min(left, time.Until(e.ahead.until))
+	}
+	return left
+}
 
 // remaining is how much longer the transaction may be kept for its predecessor.
 func (e *Entry) remaining() time.Duration {

@@ -102,12 +102,12 @@ func (e *Entry) body(ctx context.Context) (raw []byte, callData *hedera.ID, err 
 func (e *Entry) discard() {
 	u := e.upload
 	if u == nil {
-		e.s.tasks.end()
+		e.s.tasks.end(len(e.tx.Raw()))
 		return
 	}
 	u.cancel()
 	go func() {
-		defer e.s.tasks.end()
+		defer e.s.tasks.end(len(e.tx.Raw()))
 		<-u.done
 		if u.file == nil {
 			u.cost.reservation.Settle() // unless it has ended

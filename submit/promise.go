@@ -52,7 +52,7 @@ func (e *Entry) retries(ctx context.Context, r Result) bool {
 // until then. It never blocks. It returns false if this process takes nothing more; else the promise
 // is released when the transaction has its verdict.
 func (s *Submitter) TakeOver(tx *eth.Tx, until time.Time) bool {
-	if ok, _ := s.tasks.begin(); !ok {
+	if ok, _ := s.tasks.begin(len(tx.Raw())); !ok {
 		return false
 	}
 	e := &Entry{s: s, tx: tx, arrived: until.Add(-s.ordering.Promise.Duration()), takenOver: true}

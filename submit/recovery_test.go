@@ -205,20 +205,66 @@ func TestHangingNodeIsOfferedAgain(t *testing.T) {
 	})
 }
 
-// A gap that is the sender's own, and no hole of the lane, is answered at once as ever.
+// A gap that is the sender's own, and no hole of the lane, is answered soon: after the verdict it waits for four windows more. It is
+// paid for once.
 func TestOwnGapIsNotKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		s := newSubmitter(t, n, nil)
-		begun := time.Now()
-		var told *eth.Error
-		if err := s.Submit(t.Context(), transfer(t, newKey(t), 7)).Err; !errors.As(err, &told) || !strings.Contains(told.Message, "Nonce too high") {
-			t.Errorf("told %v", err)
-		}
-		if waited := time.Since(begun); waited > time.Second {
-			t.Errorf("it waited %v", waited)
-		}
-	})
+	for window, longest := range map[time.Duration]time.Duration{0: 10 * time.Millisecond, 250 * time.Millisecond: 1300 * time.Millisecond} {
+		t.Run(fmt.Sprint(window), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNetwork()
+				s := newSubmitter(t, n, func(o *options) { o.lock.Window = envx.Millis(window) })
+				begun := time.Now()
+				r := s.Submit(t.Context(), transfer(t, newKey(t), 7))
+				var told *eth.Error
+				if r.Outcome != submit.Rejected || !errors.As(r.Err, &told) || !strings.Contains(told.Message, "Nonce too high") {
+					t.Errorf("%v, told %v", r.Outcome, r.Err)
+				}
+				if waited := time.Since(begun); waited > longest {
+					t.Errorf("it waited %v", waited)
+				}
+				if got := paid(t, s); got != 1 {
+					t.Errorf("%d paid rejections", got)
+				}
+			})
+		})
+	}
+}
+
+// What a transaction follows comes after its window, and after the network has refused it. Both are executed, at the price of one
+// rejection.
+func TestWhatComesAMomentTooLateIsStillFollowed(t *testing.T) {
+	for name, others := range map[string]uint64{"alone": 0, "in front of others": 20} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, key := newNetwork(), newKey(t)
+				s := newSubmitter(t, n, nil)
+				results := make(chan error, 2+others)
+				send := func(nonce uint64) {
+					entry, err := s.Enter(transfer(t, key, nonce))
+					if err != nil {
+						t.Fatal(err)
+					}
+					go func() { results <- entry.Finish(t.Context()).Err }()
+				}
+				for nonce := uint64(1); nonce < 2+others; nonce++ {
+					send(nonce)
+				}
+				time.Sleep(600 * time.Millisecond) //nolint:forbidigo // fake time: the window was 250 ms
+				if got := paid(t, s); got != 1 {
+					t.Fatalf("%d paid rejections before it comes: this test shows nothing", got)
+				}
+				send(0)
+				for range 2 + others {
+					if err := <-results; err != nil {
+						t.Error(err)
+					}
+				}
+				if got := paid(t, s); got != 1 {
+					t.Errorf("%d paid rejections", got)
+				}
+			})
+		})
+	}
 }
 
 // Async: a hash is a promise. What arrives in any order is executed, and a gap is waited for.

@@ -39,7 +39,7 @@ func (s *Submitter) handOver(ctx context.Context, lease *lock.Lease, e *Entry, n
 		return s.notTaken(lease, e, err)
 	}
 	s.metrics.executions.Inc()
-	e.submission = submission
+	e.submission, e.ahead = submission, nil
 	pending, err := s.nodes.Submit(ctx, submission)
 	if err == nil {
 		s.spendings.add(e.tx, s.costOf(e.tx, known))

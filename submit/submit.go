@@ -221,7 +221,7 @@ func (e *Entry) count() error {
 	if !e.become(begun) {
 		return eth.ErrRequestTimeout() // it has left
 	}
-	ok, closing := e.s.tasks.begin()
+	ok, closing := e.s.tasks.begin(len(e.tx.Raw()))
 	if ok {
 		return nil
 	}
