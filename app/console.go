@@ -54,7 +54,7 @@ func (a *App) serveAdmin(ctx context.Context, listener net.Listener) error {
 // serveBeside serves a small server beside those of JSON-RPC until ctx ends, and with it what
 // is being answered.
 func serveBeside(ctx context.Context, what string, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stopped()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

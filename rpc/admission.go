@@ -2,14 +2,12 @@ package rpc
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/netip"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"lockstep/internal/budget"
@@ -146,7 +144,7 @@ func (l admitted) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if leave, ok := l.admission.enter(conn); ok {
-			return &counted{Conn: conn, leave: leave}, nil
+			return &counted{socket: socket{conn}, leave: leave}, nil
 		}
 	}
 }
@@ -159,28 +157,12 @@ func (l admitted) Abort() {}
 
 // counted is a connection that admission counts.
 type counted struct {
-	net.Conn
+	socket
 	leave func()
 }
 
 // Close closes the connection.
 func (c *counted) Close() error {
 	c.leave()
-	return c.Conn.Close()
-}
-
-// SyscallConn implements syscall.Conn if the connection does.
-func (c *counted) SyscallConn() (syscall.RawConn, error) {
-	if system, ok := c.Conn.(syscall.Conn); ok {
-		return system.SyscallConn()
-	}
-	return nil, errors.ErrUnsupported
-}
-
-// CloseWrite says that nothing more will come. Servers look for this method.
-func (c *counted) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
+	return c.socket.Close()
 }

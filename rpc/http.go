@@ -256,7 +256,8 @@ func (s *HTTPServer) Run(ctx context.Context, ln net.Listener) error {
 	}
 	front := s.front(calls, server, ln)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(front) }()
+	heads := headsOf(server, front, s.d.memory)
+	go func() { served <- server.Serve(heads) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve http: %w", err)

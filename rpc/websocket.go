@@ -174,13 +174,15 @@ func (s *WSServer) Run(ctx context.Context, ln net.Listener) error {
 	server := &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: min(s.d.config.HTTP.HeadersTimeout.Duration(), s.d.config.HTTP.RequestTimeout.Duration()),
+		ReadTimeout:       s.d.config.HTTP.RequestTimeout.Duration() + readSlack, // of what is no upgrade
 		IdleTimeout:       s.d.config.HTTP.KeepAliveTimeout.Duration(),
 		MaxHeaderBytes:    32 << 10,
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		ErrorLog:          slog.NewLogLogger(s.d.log.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(admitted{ln, s.d.admission}) }()
+	heads := headsOf(server, admitted{ln, s.d.admission}, s.d.memory)
+	go func() { served <- server.Serve(heads) }()
 	select {
 	case err := <-served:
 		return errors.Join(fmt.Errorf("serve websocket: %w", err), s.drain())

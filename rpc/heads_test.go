@@ -1,0 +1,105 @@
+package rpc
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/internal/budget"
+)
+
+// manyFields is a head of many short fields, without its end.
+func manyFields(fields int) string {
+	var b strings.Builder
+	b.WriteString("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n")
+	for i := range fields {
+		fmt.Fprintf(&b, "%x:\n", i+1<<12)
+	}
+	return b.String()
+}
+
+// TestHeadsAreCounted: heads of thousands of fields, finished or not, hold no more than a client may, on the ports of both transports. What they
+// held is given back, and others are served meanwhile.
+func TestHeadsAreCounted(t *testing.T) {
+	servers := map[string]func(*testing.T, *Dispatcher) string{
+		"http": func(t *testing.T, d *Dispatcher) string {
+			return strings.TrimPrefix(serveHTTP(t, d, HTTPOptions{}), "http://")
+		},
+		"websocket": func(t *testing.T, d *Dispatcher) string {
+			url, _ := serveWS(t, d)
+			return strings.TrimPrefix(url, "ws://")
+		},
+	}
+	for transport, serve := range servers {
+		for state, end := range map[string]string{"unfinished": "", "without its body": "\r\n"} {
+			t.Run(transport+", "+state, func(t *testing.T) {
+				memory := littleMemory()
+				d := withLongAnswers(t, memory)
+				address := serve(t, d)
+				const heads, fields = 40, 4500 // of about 0.8 MB each; a client may hold 16 MB
+				var conns []net.Conn
+				refused := make(chan bool, heads)
+				for range heads {
+					conn, err := net.Dial("tcp", address)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer conn.Close()
+					conns = append(conns, conn)
+					go func() {
+						_, _ = io.WriteString(conn, manyFields(fields)+end)
+						_, _ = io.Copy(io.Discard, conn)
+						refused <- true
+					}()
+				}
+				for range heads / 4 {
+					select {
+					case <-refused:
+					case <-time.After(patience):
+						t.Fatalf("nobody is refused; %d bytes are held", memory.Used())
+					}
+				}
+				if used := memory.Used(); used > 16*megabyte {
+					t.Errorf("%d bytes are held", used)
+				}
+				for _, conn := range conns {
+					_ = conn.Close()
+				}
+				eventually(t, func() bool { return memory.Used() == 0 })
+			})
+		}
+	}
+}
+
+// TestUsualHeadsCostNothing: one connection with many requests through net/http, the bodies of which have many lines.
+func TestUsualHeadsCostNothing(t *testing.T) {
+	memory := budget.NewMemory(budget.Config{Limit: 512, Requests: 8, Client: 8, Request: 8, RequestTime: 1e9, HeavyReads: 16})
+	url := serveHTTP(t, withLongAnswers(t, memory), HTTPOptions{})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	body := strings.Repeat("\n", 50_000) + call1("eth_chainId")
+	for range 50 {
+		if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Encoding: identity\r\n%sContent-Length: %d\r\n\r\n%s", strings.Repeat("A: b\r\n", 60), len(body), body); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%d %s, %v", answer.StatusCode, text, err)
+		}
+	}
+	eventually(t, func() bool { return memory.Used() == 0 })
+}
