@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"lockstep/internal/budget"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 	"lockstep/internal/jsonx"
@@ -19,7 +20,7 @@ func (a *API) call(ctx context.Context, p *rpc.Params) (any, error) {
 	if overridesBlock(p) {
 		return a.simulateCall(ctx, p, p.At(overridesParam), p.At(blockOverridesParam), (*simulation).call)
 	}
-	q, err := a.callRequest(p)
+	q, err := a.callRequest(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func (a *API) estimateGas(ctx context.Context, p *rpc.Params) (any, error) {
 	if overridesBlock(p) {
 		return a.simulateCall(ctx, p, p.At(overridesParam), p.At(blockOverridesParam), (*simulation).estimate)
 	}
-	q, err := a.callRequest(p)
+	q, err := a.callRequest(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (a *API) estimate(ctx context.Context, q mirror.CallRequest) (*big.Int, err
 }
 
 // callRequest reads the transaction object, the block and the state overrides.
-func (a *API) callRequest(p *rpc.Params) (q mirror.CallRequest, err error) {
+func (a *API) callRequest(ctx context.Context, p *rpc.Params) (q mirror.CallRequest, err error) {
 	ref, err := blockRef(p.At(1))
 	if err != nil {
 		return q, err
@@ -104,7 +105,11 @@ func (a *API) callRequest(p *rpc.Params) (q mirror.CallRequest, err error) {
 	}
 	q.AccessList = rawField(tx.Field("accessList"))
 	q.Authorizations = rawField(tx.Field("authorizationList"))
-	q.StateOverrides, err = stateOverrides(p.At(overridesParam))
+	account, overrides := budget.FromContext(ctx), p.At(overridesParam)
+	if err := account.Take(copiesOfData * (2*len(q.Data) + len(q.AccessList) + len(q.Authorizations))); err != nil {
+		return q, err
+	}
+	err = a.inTurn(ctx, overrides, func() (err error) { q.StateOverrides, err = stateOverrides(account, overrides); return err })
 	return q, err
 }
 

@@ -33,7 +33,7 @@ func FuzzParameters(f *testing.F) {
 			}
 		}
 		if transactionRule().Matches(v) {
-			q, err := new(API).callRequest(p)
+			q, err := new(API).callRequest(t.Context(), p)
 			if err == nil && q.Value < 0 {
 				t.Errorf("%s sends %d", v, q.Value)
 			}

@@ -82,7 +82,10 @@ func (a *API) simulateCall(ctx context.Context, p *rpc.Params, accounts, block j
 		return nil, err
 	}
 	var overrides []accountOverride
-	if err := a.inTurn(ctx, accounts, func() (err error) { overrides, err = readOverrides(overridesParam, accounts); return err }); err != nil {
+	if err := a.inTurn(ctx, accounts, func() (err error) {
+		overrides, err = readOverrides(budget.FromContext(ctx), overridesParam, accounts)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	return a.simulate(ctx, ref, func(s *simulation) (any, error) {

@@ -6,6 +6,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"lockstep/internal/budget"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 	"lockstep/internal/jsonx"
@@ -33,34 +34,41 @@ const overridesParam = 2
 // allTinybars is the whole supply: fifty billion hbar.
 const allTinybars hedera.Tinybar = 50_000_000_000 * 100_000_000
 
+// Memory that what a request assumes takes, in bytes. A word of twelve bytes in the request is 154 in the mirror node's form,
+// which is there several times while it is sent; in a simulation it is in the state's maps.
+const (
+	overrideBytes = 1280 // of a word
+	copiesOfData  = 4    // of call data, code and lists
+)
+
 // stateOverrides translates overrides by address. None, or an empty object, is nil.
-func stateOverrides(v jsonx.Value) (json.RawMessage, error) {
-	all, err := readOverrides(overridesParam, v)
+func stateOverrides(account *budget.Account, v jsonx.Value) (json.RawMessage, error) {
+	all, err := readOverrides(account, overridesParam, v)
 	if all == nil || err != nil {
 		return nil, err
 	}
 	return json.Marshal(all)
 }
 
-// readOverrides reads overrides by address out of a parameter.
-func readOverrides(parameter int, v jsonx.Value) (all []accountOverride, err error) {
-	for address, account := range v.Fields() {
+// readOverrides reads overrides by address out of a parameter. The account holds the memory that they take from then on.
+func readOverrides(account *budget.Account, parameter int, v jsonx.Value) (all []accountOverride, err error) {
+	for address, members := range v.Fields() {
 		name := jsonx.Value(quoted(address))
 		if err := AddressRule().Verify(parameter, name); err != nil {
 			return nil, err
 		}
-		if account.Null() {
+		if members.Null() {
 			continue
 		}
-		if !account.IsObject() {
+		if !members.IsObject() {
 			return nil, eth.ErrInvalidParam(parameter, "override of %s: Expected an object", address)
 		}
 		o := accountOverride{Address: addressOf(name)}
-		for member, value := range account.Fields() {
+		for member, value := range members.Fields() {
 			if value.Null() {
 				continue
 			}
-			if err := o.set(parameter, member, value); err != nil {
+			if err := o.set(account, parameter, member, value); err != nil {
 				return nil, err
 			}
 		}
@@ -74,7 +82,7 @@ func readOverrides(parameter int, v jsonx.Value) (all []accountOverride, err err
 
 // set reads one member of an override. Members that Ethereum does not have are ignored. A member of Ethereum's
 // that the mirror node does not support is refused.
-func (o *accountOverride) set(parameter int, member string, v jsonx.Value) error {
+func (o *accountOverride) set(account *budget.Account, parameter int, member string, v jsonx.Value) error {
 	wrong := func(what string) error {
 		return eth.ErrInvalidParam(parameter, "override of %s: %s: %s", lowerAddress(o.Address), member, what)
 	}
@@ -100,10 +108,16 @@ func (o *accountOverride) set(parameter int, member string, v jsonx.Value) error
 		if !HexBytesRule().Matches(v) {
 			return wrong(HexBytesRule().Phrase)
 		}
+		if err := account.Take(copiesOfData * len(v)); err != nil {
+			return err
+		}
 		code := hexutil.Bytes(v.Bytes())
 		o.Code = &code
 	case "state", "stateDiff":
-		slots, ok := slotOverrides(v)
+		slots, ok, err := slotOverrides(account, v)
+		if err != nil {
+			return err
+		}
 		if !ok {
 			return wrong("Expected an object of 32-byte words by 32-byte keys")
 		}
@@ -118,19 +132,22 @@ func (o *accountOverride) set(parameter int, member string, v jsonx.Value) error
 	return nil
 }
 
-func slotOverrides(v jsonx.Value) (slots []slotOverride, ok bool) {
+func slotOverrides(account *budget.Account, v jsonx.Value) (slots []slotOverride, ok bool, err error) {
 	if !v.IsObject() {
-		return nil, false
+		return nil, false, nil
 	}
 	slots = []slotOverride{}
 	for key, value := range v.Fields() {
 		name := jsonx.Value(quoted(key))
 		if !wordRule().Matches(name) || !wordRule().Matches(value) {
-			return nil, false
+			return nil, false, nil
+		}
+		if err := account.Take(overrideBytes); err != nil {
+			return nil, false, err
 		}
 		slots = append(slots, slotOverride{wordOf(name), wordOf(value)})
 	}
-	return slots, true
+	return slots, true, nil
 }
 
 // wordOf returns a number with any count of digits as 32 bytes.

@@ -1,10 +1,12 @@
 package ethapi
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"lockstep/internal/budget"
 	"lockstep/internal/jsonx"
 )
 
@@ -40,7 +42,7 @@ func TestStateOverrides(t *testing.T) {
 		{`{"0x1":{}}`, "Invalid parameter 2: Expected 0x prefixed string representing the address (20 bytes), value: 0x1"},
 	}
 	for _, test := range tests {
-		got, err := stateOverrides(jsonx.Value(test.overrides))
+		got, err := stateOverrides(nil, jsonx.Value(test.overrides))
 		text := string(got)
 		if err != nil {
 			text = err.Error()
@@ -68,5 +70,32 @@ func TestStateOverridesOnDevnet(t *testing.T) {
 		c := call(overrides)
 		c[2] = want
 		n.expect(c)
+	}
+}
+
+// TestManyOverridesHoldNoMoreThanARequestMay: a megabyte of short words is thirteen in the mirror node's form, several times.
+func TestManyOverridesHoldNoMoreThanARequestMay(t *testing.T) {
+	memory := budget.NewMemory(budget.Config{Limit: 512, Requests: 24, Client: 16, Request: 8, HeavyReads: 16})
+	words := func(n int) jsonx.Value {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprintf(`"0x%x":"0x1"`, i)
+		}
+		return jsonx.Value(`{"0x00000000000000000000000000000000000003ea":{"stateDiff":{` + strings.Join(list, ",") + `}}}`)
+	}
+	for count, fits := range map[int]bool{1000: true, 80_000: false} {
+		account := memory.Open("192.0.2.1")
+		_, err := readOverrides(account, 0, words(count))
+		var exceeded *budget.Exceeded
+		if fits && err != nil || !fits && !errors.As(err, &exceeded) {
+			t.Errorf("%d words: %v", count, err)
+		}
+		if held := account.Held(); held < int64(min(count, 6000))*overrideBytes || held > 8<<20 {
+			t.Errorf("%d words: %d bytes are held", count, held)
+		}
+		account.Close()
+	}
+	if used := memory.Used(); used != 0 {
+		t.Errorf("%d bytes are held at the end", used)
 	}
 }
