@@ -116,8 +116,13 @@ func (b *body) read(answer *http.Response, longest int64) error {
 
 // aboutUs tells whether a request failed for a reason that is not the mirror node's fault.
 func aboutUs(err error) bool {
+	return errors.Is(err, errCrowded) || errors.Is(err, errNoPlace) || ofRequest(err)
+}
+
+// ofRequest tells whether a read failed because of what its own request, or that request's client, may hold.
+func ofRequest(err error) bool {
 	var exceeded *budget.Exceeded
-	return errors.Is(err, errCrowded) || errors.Is(err, errNoPlace) || errors.As(err, &exceeded) || errors.Is(err, budget.ErrClosed)
+	return errors.As(err, &exceeded) || errors.Is(err, budget.ErrClosed)
 }
 
 // newBody returns a body with a buffer that was used before, where possible.

@@ -24,12 +24,12 @@ type flight struct {
 	done    chan struct{} // closed when what follows is set
 	value   any
 	err     error
-	givenUp bool // the caller that read gave up: others have to read themselves
+	givenUp bool // the caller that read gave up, or may not: others have to read themselves
 }
 
 // Do returns what read returns, for all callers of the same key at once. The first
 // caller reads, in its own goroutine and under its own context; the others wait for it.
-// If it gives up before there is an answer, one of them reads in its place. Each caller
+// If it gives up before there is an answer, or has no memory left for one, one of them reads in its place. Each caller
 // stops waiting when its own context ends.
 //
 // Callers of another class (ForSend) have a read of their own.
@@ -88,7 +88,7 @@ func (f *Flights) lead(ctx context.Context, key string, call *flight, read func(
 		close(call.done)
 	}()
 	call.value, call.err = read(ctx)
-	call.givenUp = call.err != nil && ctx.Err() != nil
+	call.givenUp = call.err != nil && (ctx.Err() != nil || ofRequest(call.err))
 }
 
 // forget is called with mu held.

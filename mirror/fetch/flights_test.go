@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"lockstep/internal/budget"
 )
 
 // reads counts what is read and lets it end when it is told to.
@@ -78,6 +80,34 @@ func TestReaderGivesUp(t *testing.T) {
 			if got := <-out; got.value != int64(2) || got.err != nil {
 				t.Errorf("%v, %v; want what was read anew", got.value, got.err)
 			}
+		}
+	})
+}
+
+// What the one that reads may not hold is no answer for the others: they read anew.
+func TestReaderMayHoldNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f Flights
+		r := reads{release: make(chan struct{})}
+		full := make(chan struct{})
+		first := make(chan error, 1)
+		go func() {
+			_, err := f.Do(t.Context(), "key", func(context.Context) (any, error) {
+				<-full
+				return nil, &Error{Status: StatusNoAnswer, cause: &budget.Exceeded{Scope: budget.ScopeClient, Limit: 1}}
+			})
+			first <- err
+		}()
+		synctest.Wait()
+		second := depart(t.Context(), &f, &r)
+		close(full)
+		var exceeded *budget.Exceeded
+		if err := <-first; !errors.As(err, &exceeded) {
+			t.Errorf("the one that may hold no more: %v", err)
+		}
+		close(r.release)
+		if got := <-second; got.value != int64(1) || got.err != nil {
+			t.Errorf("%v, %v; want what was read anew", got.value, got.err)
 		}
 	})
 }
