@@ -53,6 +53,9 @@ func attacks() []attack {
 		{name: "escaped-keys", run: repeat(escapedKeys())},
 		{name: "long-numbers", run: repeat(longNumber())},
 		{name: "long-overrides", run: repeat(call("eth_simulateV1", overridesOfWords(12_000), `"latest"`))},
+		{name: "short-words", run: repeat(call("eth_simulateV1", `{"blockStateCalls":[{"stateOverrides":`+shortWords(65_000)+`}]}`, `"latest"`))},
+		{name: "short-words-of-calls", run: repeat(call("eth_call", `{"to":"0x00000000000000000000000000000000000003ea"}`, `"latest"`, shortWords(65_000)))},
+		{name: "heads-of-fields", run: headsOfFields},
 		{name: "websocket-flood", settings: []string{"WS_CONNECTION_LIMIT=1000"}, prepare: leaveLogs, run: websocketFlood},
 		{name: "mixed", settings: []string{"DEBUG_API_ENABLED=true", "WS_CONNECTION_LIMIT=1000"}, prepare: leaveLogs, run: mixed()},
 	}
@@ -166,6 +169,33 @@ func overridesOfWords(n int) string {
 	}
 	b.Truncate(b.Len() - 1)
 	return b.String() + `}}}}]}`
+}
+
+// shortWords are overrides of an account that are long because they are many, not because of their text.
+func shortWords(n int) string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{%q:{"stateDiff":{`, victim)
+	for i := range n {
+		fmt.Fprintf(&b, `"0x%x":"0x1",`, i)
+	}
+	b.Truncate(b.Len() - 1)
+	return b.String() + `}}}`
+}
+
+// headsOfFields are heads of requests that net/http reads, each with thousands of fields. Their bodies never come.
+func headsOfFields(ctx context.Context, c *client) {
+	var head bytes.Buffer
+	head.WriteString("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n")
+	for i := 0x1000; head.Len() < 31<<10; i++ {
+		fmt.Fprintf(&head, "%x:\n", i)
+	}
+	head.WriteString("\r\n")
+	for range 400 {
+		if conn, ok := c.dial(ctx); ok {
+			_, _ = conn.Write(head.Bytes())
+		}
+	}
+	<-ctx.Done()
 }
 
 // escapedKeys is a call object of which every key is written with escapes.
