@@ -3,9 +3,10 @@
 // an *eth.Error.
 //
 //	methods.go   the table: name, parameter rules, handler
+//	send.go      raw transactions; send_sync.go waits for the receipt. app adds them to the table
 //	state.go     balances, nonces, code and storage at a block
 //	block.go     blocks and what is counted in them
-//	tx.go        transactions; receipt.go their receipts; build.go how both are made
+//	tx.go        transactions; receipt.go their receipts; build.go how both are made; aliases.go who a sender is
 //	call.go      simulation: eth_call and eth_estimateGas
 //	fee.go       gas prices
 //	debug.go     traces of transactions: trace_*.go; raw.go their encodings

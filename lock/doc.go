@@ -59,7 +59,8 @@
 //	scripts.go, wire.go, lua                     the transport: one script a call, and its formats
 //	remote.go, heartbeat.go, beatcall.go, watch.go  whether Redis answers, and who lives
 //
-// Only these lock lane.mu. All other code that uses guarded fields is called by one of them, with mu locked:
+// Only these lock lane.mu. All other code that uses guarded fields is called by one of them, with mu locked; without it only unpin, for the
+// timer of a lane that nobody has, and logAcquired and logReleased, for what does not change any more:
 //
 //	lane Ticket Lease Submitted  their methods
 //	Service                      EnterFor Forget ForceRelease CheckLanes; eachBusy, which calls a function under it for each lane in use
@@ -92,8 +93,9 @@
 // that made it, or over Pub/Sub. While it does not, the lane's own order decides. So the order
 // inside the process stays when Redis fails; when it returns, the turn in progress is adopted and all places are sent
 // again, in ticket order. A lane of this process alone waits for a Redis that is silent for a maximum of two deadlines:
-// that of its call and that of a heartbeat. A lane that others share waits for LOCK_REDIS_PATIENCE_MS more. Redis
-// trouble fails no transaction, and blocks none for longer; while it lasts, only the order between processes is lost.
+// that of its call and that of a heartbeat. A lane that others share waits for LOCK_REDIS_PATIENCE_MS more. This package
+// refuses nothing because of Redis trouble, and nothing waits for longer. But while it lasts there is no order between processes, and the
+// network can refuse a transaction whose predecessor is at another relay (docs/ORDERING.md).
 //
 // A call that fails pauses its own lane, and a heartbeat is sent at once, whose verdict holds for all. A late
 // heartbeat is waited for while Redis answers anything else, or if this process itself stood still; else Redis

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Sentinels. All but ErrQueueFull can be the cause of a lease's context.
+// Sentinels. ErrLost, ErrReleased and ErrClosed can be the cause of a lease's context.
 var (
 	// ErrLost means the turn is over although the holder did not end it: the hold limit passed, or the lock went
 	// to another. The holder must not send anything more.

@@ -13,7 +13,7 @@ import (
 // The lease of a sender who is not ordered, see Unordered, restricts nothing.
 type Lease struct {
 	ticket *Ticket // nil: not ordered
-	turn   turn
+	turn   turn    // its session and instance are guarded by lane.mu; the rest does not change
 
 	// Guarded by lane.mu.
 

@@ -100,7 +100,7 @@ func (l *lane) hole() {
 }
 
 // PutBack ends the turn, unused, and gives its transaction a new place, in which it waits for its
-// predecessor without holding the turn: for up to hold, or, where Next said GiveWay, for the rest of its
+// predecessor without holding the turn: for up to window, or, where Next said GiveWay, for the rest of its
 // window. It returns nil if the turn was over.
 func (l *Lease) PutBack(window time.Duration) *Ticket {
 	if l.ticket == nil {

@@ -48,9 +48,9 @@ func (t *Ticket) Nonce() uint64 { return t.nonce }
 
 // Wait blocks until it is this ticket's turn. When ctx ends first, the place is given
 // up and the error is ctx's cause, with ErrLeft. Redis trouble is no error: the turn
-// then comes by the order of this process. The other errors are ErrLeft after Leave,
-// ErrClosed once the service has stopped, and ErrLost if the turn came and ran out
-// before anybody waited for it.
+// then comes by the order of this process. The other errors are ErrLeft after Leave, or
+// if a lower nonce failed in which it would have ended, QueueFullError if it gave way in a full queue, ErrClosed once
+// the service has stopped, and ErrLost if the turn came and ran out before anybody waited for it.
 //
 // The lease's context is derived from ctx.
 func (t *Ticket) Wait(ctx context.Context) (*Lease, error) { return t.wait(ctx, nil) }

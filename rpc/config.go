@@ -80,7 +80,8 @@ type HTTPConfig struct {
 	// calls that take longer answer "Request timeout". Milliseconds. WebSocket
 	// messages have the same time.
 	RequestTimeout envx.Millis `env:"SERVER_REQUEST_TIMEOUT_MS" envDefault:"60000"`
-	// How long an idle connection is kept. Milliseconds.
+	// How long a connection is kept between two requests, on the port of WebSocket, too. Before the first request
+	// it has SERVER_HEADERS_TIMEOUT_MS. Milliseconds.
 	KeepAliveTimeout envx.Millis `env:"SERVER_KEEPALIVE_TIMEOUT_MS" envDefault:"650000"`
 	// Time for the headers of a request to arrive; never more than the request
 	// time-out. Milliseconds.

@@ -148,6 +148,8 @@
 //	mode          how a call runs
 //	first phase   Enter, which takes the place in line; the second phase is its Finish
 //	fault         the error of a call as the client sees it
+//	suspended     of a request whose only call waits for its turn: its rest alone is kept, without body and exchange (suspend.go)
+//	parked        suspended on a plain HTTP connection: no goroutine waits for it, either (park.go)
 //	slot          the right of a WebSocket connection to have one more message in progress
 //	outbox        the frames that wait for one client
 //	notification  what a connection is sent without having asked at that moment; also a call without an id

@@ -124,7 +124,7 @@ func parseItems(calls []call, b []byte, i, limit int) (out []call, end, count in
 }
 
 // An answer is written around its result so that nothing is encoded twice:
-// appendHead, then the result or the error object, then appendTail.
+// appendResultHead and the result, or appendErrorHead and the error object, then appendTail.
 
 func appendResultHead(dst []byte) []byte { return append(dst, `{"result":`...) }
 
@@ -155,7 +155,7 @@ func appendErrorObject(dst []byte, code int, message string, data any) []byte {
 	return append(dst, '}')
 }
 
-// appendData is appendJSON for values whose methods may panic.
+// appendData is jsonx.Append for values whose methods may panic.
 func appendData(dst []byte, data any) (out []byte, ok bool) {
 	defer func() {
 		if recover() != nil {

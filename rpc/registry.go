@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Handler runs one call and returns its result or an error. appendJSON writes the result: json.RawMessage and
+// Handler runs one call and returns its result or an error. jsonx.Append writes the result: json.RawMessage and
 // Appender write themselves, encoding/json writes all else. An error with an ErrorCode() method is shown to the
 // client, any other becomes -32603.
 //

@@ -1,0 +1,20 @@
+package submit
+
+import "testing"
+
+// TestTransactionsInProgressAreBoundedInBytes, whoever sent them and whether or not that client still waits.
+func TestTransactionsInProgressAreBoundedInBytes(t *testing.T) {
+	const long = 128 << 10
+	group := newTasks(1 << 20)
+	taken := 0
+	for ok := true; ok; taken++ {
+		ok, _ = group.begin(long)
+	}
+	if taken--; taken != bytesInProgress/long {
+		t.Errorf("%d transactions of %d bytes are in progress", taken, long)
+	}
+	group.end(long)
+	if ok, closing := group.begin(long); !ok || closing {
+		t.Error("there is no room for one more after the end of one")
+	}
+}
