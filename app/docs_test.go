@@ -109,7 +109,7 @@ func metricsDocument(t *testing.T, relay, manager, watchers describer) string {
 	t.Helper()
 	return "# Metrics\n\nGenerated from the source; `make generate` renews it. `GET /metrics` on the RPC port answers them in Prometheus' text form, besides\n" +
 		"`rpc_relay_process_*` and `go_*` of the process itself.\n[relay-alerts.yml](relay-alerts.yml) has rules for them; [RUNBOOK.md](RUNBOOK.md) says what to do when one fires.\n\n" + metricsTable(t, relay) +
-		"\n## The transaction manager\n\n`GET /metrics` on `TXM_ADDRESS` answers these, besides `process_*` and `go_*`; [txm-alerts.yml](txm-alerts.yml) has rules for them. Those that begin\nwith `rpc_relay_` are there for each chain with the driver hedera.\n\n" +
+		"\n## The transaction manager\n\n`GET /metrics` on `TXM_ADDRESS` answers these, besides `process_*` and `go_*`; [txm-alerts.yml](txm-alerts.yml) has rules for them. Those that begin\nwith `rpc_relay_` or `rpc_cache_` are there for each chain with the driver hedera.\n\n" +
 		metricsTable(t, manager) +
 		"\n## The watchers\n\n`GET /metrics` on `WATCH_ADDRESS` answers these, besides `process_*` and `go_*`; [watch-alerts.yml](watch-alerts.yml) has rules for them.\n\n" +
 		metricsTable(t, watchers)

@@ -70,12 +70,17 @@ func TestLoadManagerRefusesWhatTheManagerRefuses(t *testing.T) {
 }
 
 func TestLoadWatchersRefusesWhatTheWatchersRefuse(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "url")
+	if err := os.WriteFile(file, []byte("mysql://127.0.0.1/watch\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, test := range map[string]struct {
 		more []string
 		want string
 	}{
 		"good":             {[]string{"DATABASE_URL=sqlite:watch.db", "WATCH_WEBHOOK_ALLOW=10.0.0.0/8", "WATCH_ADDRESS=off"}, ""},
 		"another database": {[]string{"DATABASE_URL=mysql://127.0.0.1/watch"}, `DATABASE_URL: want sqlite:FILE, memory: or postgres://…, got scheme "mysql"`},
+		"one of a file":    {[]string{"DATABASE_URL=sqlite:watch.db", "DATABASE_URL_FILE=" + file}, `got scheme "mysql"`},
 		"webhooks":         {[]string{"WATCH_WEBHOOK_ALLOW=inside"}, "WATCH_WEBHOOK_ALLOW: "},
 		"its listener":     {[]string{"WATCH_ADDRESS=127.0.0.1"}, "WATCH_ADDRESS: want host:port, or off"},
 	} {

@@ -41,7 +41,7 @@ func newMetrics() *metrics {
 		}, []string{"result"}),
 		healthy: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rpc_relay_consensus_node_healthy",
-			Help: "1 for a node that is chosen freely, 0 for one that is not used because it failed. Only a transaction shows that: without transactions it stays 1, and lockstep_upstream_up tells whether any node takes a connection.",
+			Help: "1 for a node that is chosen freely, 0 for one that is not used because it failed. Only a transaction shows that: without transactions it stays 1, and in a relay lockstep_upstream_up tells whether any node takes a connection.",
 		}, []string{"node"}),
 	}
 }

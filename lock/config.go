@@ -33,7 +33,7 @@ type Config struct {
 	HeartbeatMissed int `env:"LOCK_HEARTBEAT_MISSED_COUNT" envDefault:"5"`
 	// Pace at which the places of waiting transactions are verified against the queue in Redis, one script per sender, if none of that sender had its turn meanwhile; lost ones are taken again in ticket order. After a restart of Redis or a lost connection they are verified at once.
 	MembershipInterval envx.Millis `env:"LOCK_QUEUE_MEMBERSHIP_CHECK_INTERVAL_MS" envDefault:"10000"`
-	// Deadline of every Redis call of the lock. When it passes, ordering goes on inside the process until Redis answers again.
+	// Deadline of every Redis call of the lock. When it passes, a heartbeat with the same deadline decides whether ordering goes on inside the process until Redis answers again.
 	RedisTimeout envx.Millis `env:"LOCK_REDIS_TIMEOUT_MS" envDefault:"500"`
 	// How long a sender whose transactions came through several relays in the last minute waits for a Redis that went away, before this relay goes on alone. Senders that only this relay serves do not wait.
 	RedisPatience envx.Millis `env:"LOCK_REDIS_PATIENCE_MS" envDefault:"3000"`

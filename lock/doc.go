@@ -119,7 +119,8 @@
 //	lock:waiting:{0xaddress}  sorted set: the places that are still taken, by nonce
 //	lock:memory:{0xaddress}   the state of the lane while nobody owns it
 //
-// and each instance has lock:heartbeat:<instance>, which expires after HeartbeatMissed intervals. Joining or
+// and each instance has lock:heartbeat:<instance>, which expires after HeartbeatMissed intervals, and a field of the hash
+// lock:instances with its settings, by which processes warn of each other's. Joining or
 // acquiring is one script; releasing is one, which also makes the next place the owner and tells
 // its process. Neither looks at more than the first place (plus, once, each place that was left),
 // so the work does not grow with the queue. Every script may be repeated without harm, so that a lost

@@ -142,11 +142,11 @@ type RateLimitConfig struct {
 	Disabled bool `env:"RATE_LIMIT_DISABLED" envDefault:"true"`
 	// Length of the window. Milliseconds.
 	Window envx.Millis `env:"LIMIT_DURATION" envDefault:"60000"`
-	// Calls per window of the most expensive methods: simulations, submissions, traces.
+	// Calls per window of the most expensive methods: simulations, submissions, traces; and of some constants, as in the TypeScript relay.
 	Tier1 int `env:"TIER_1_RATE_LIMIT" envDefault:"100" reload:"true"`
 	// Calls per window of the other eth methods.
 	Tier2 int `env:"TIER_2_RATE_LIMIT" envDefault:"800" reload:"true"`
-	// Calls per window of net and web3 methods.
+	// Calls per window of net and web3 methods, and of admin_config.
 	Tier3 int `env:"TIER_3_RATE_LIMIT" envDefault:"1600" reload:"true"`
 	// Calls per window of all other methods.
 	Default int `env:"DEFAULT_RATE_LIMIT" envDefault:"200" reload:"true"`

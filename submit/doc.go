@@ -68,7 +68,7 @@
 // Result.Err is what a client is told: nil, so that the client gets the hash, for Reverted and Executed, and for
 // what a node accepted when the caller did not ask to wait, which is Unknown. Everything else is an *eth.Error. A
 // time-out is Unknown, never Rejected. Nothing is sent under a second transaction id unless the first one failed:
-// consensus refused it, or it vanished from a node that keeps the order. In the latter case its receipt is looked
+// a node refused its valid start, consensus refused it, or it vanished from a node that keeps the order. In the latter case its receipt is looked
 // for again before a client is told that it failed. Nothing goes to a second node while a first one may have it.
 //
 // What consensus refuses temporarily, such as with THROTTLED_AT_CONSENSUS, is Rejected and told to the client.

@@ -48,6 +48,8 @@ type Settings struct {
 	Partitions int `env:"TOTAL_PARTITIONS" envDefault:"0"`
 	// Database with cursors and events: sqlite:FILE for one process, postgres:// for several.
 	Database secret.String `env:"DATABASE_URL" envDefault:"sqlite:lockstep.db"`
+	// File with that URL.
+	DatabaseFile secret.String `env:"DATABASE_URL_FILE,file"`
 	// How long the database may be away before the process ends with an error.
 	Patience envx.Millis `env:"WATCH_DB_PATIENCE" envDefault:"5m"`
 	// How long messages are kept for readers of the stream once all sinks have taken them.
@@ -72,6 +74,14 @@ func (s *Settings) ManagerToken() secret.String {
 	return secret.String(strings.TrimSpace(s.ManagerKeyFile.Reveal()))
 }
 
+// DatabaseURL is the URL of the database. A file with it goes before the URL itself.
+func (s *Settings) DatabaseURL() string {
+	if file := strings.TrimSpace(s.DatabaseFile.Reveal()); file != "" {
+		return file
+	}
+	return s.Database.Reveal()
+}
+
 // Validate checks what can be checked without a network, all at once. What to follow is checked by Plan.
 func (s *Settings) Validate() error {
 	_, networks := webhook.NewGuard(s.WebhookAllow)
@@ -82,7 +92,7 @@ func (s *Settings) Validate() error {
 	if _, _, err := net.SplitHostPort(s.Address); err != nil && s.Address != "off" {
 		address = fmt.Errorf("WATCH_ADDRESS: want host:port, or off, is %q", s.Address)
 	}
-	return errors.Join(ledger.CheckURL(s.Database.Reveal()), networks, address)
+	return errors.Join(ledger.CheckURL(s.DatabaseURL()), networks, address)
 }
 
 // Plan reads what to follow: from the file, or from the settings.

@@ -64,7 +64,7 @@ func runWatch(ctx context.Context, args []string, std streams) error {
 	}
 	opening, cancel := context.WithTimeout(ctx, cmp.Or(settings.Patience.Duration(), watch.DefaultPatience))
 	defer cancel()
-	db, err := ledger.OpenWhenUp(opening, settings.Database.Reveal(), log)
+	db, err := ledger.OpenWhenUp(opening, settings.DatabaseURL(), log)
 	if ctx.Err() != nil && err != nil {
 		return nil // told to stop before it began
 	}
@@ -132,7 +132,7 @@ func makeWatchKey(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	db, err := ledger.Open(ctx, settings.Database.Reveal())
+	db, err := ledger.Open(ctx, settings.DatabaseURL())
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@
 //
 //   - Blocks are told in order, each once, from the sink's position, which moves only when a block
 //     was told. What fails is tried again; after an outage everything that was missed comes in order.
-//   - Two looks for blocks are never further apart than the interval. Where blocks come at an even pace, three
+//   - Two looks for blocks are never further apart than the interval, unless the source fails: then the pause grows to five seconds. Where blocks come at an even pace, three
 //     intervals apart or more, the follower looks more often while one is due, and finds it within an eighth of the interval.
 //   - Several blocks of a backlog are read at the same time, and told one after the other.
 //   - Who came while the source was waiting for a block gets that block: what the sink wants is

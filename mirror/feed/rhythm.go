@@ -2,7 +2,7 @@ package feed
 
 import "time"
 
-// rhythm tells when to look for the next block. Looks are never further apart than the interval. Most chains close
+// rhythm tells when to look for the next block of a source that answers. Looks are never further apart than the interval. Most chains close
 // blocks at an even pace, so a block is due some time after the one before it; around that moment looks are close
 // together, and a block is found soon after it came. A chain without an even pace is looked at once in an interval.
 type rhythm struct {

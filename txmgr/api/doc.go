@@ -1,7 +1,7 @@
 // Package api is the transaction manager's face: REST on a listener of its own, with an
 // OpenAPI 3.1 document that is made from this code (GET /openapi.json, /openapi.yaml).
 //
-//	POST /v1/transactions            an intent; Idempotency-Key, ?wait=broadcast|mined&timeout=10s
+//	POST /v1/transactions            an intent; Idempotency-Key, ?wait=broadcast|mined|confirmed&timeout=10s
 //	GET  /v1/transactions/{id}       what became of it
 //	GET  /v1/transactions/stream     everything that happens, as server-sent events
 //	POST /v1/nonces                  a nonce for callers who sign themselves
@@ -10,8 +10,8 @@
 //	GET  /ui/                        the page, for operators; see console/page
 //	GET  /health/readiness           200 when the ledger and at least one chain can be used
 //
-// Errors are application/problem+json (RFC 9457) with a member "code" that programs
-// branch on. The older spelling answers its own bodies instead. Nothing here signs a message
+// Errors are application/problem+json (RFC 9457). Those of the manager itself have a member "code" that programs
+// branch on; those of a request's form have none. The older spelling answers its own bodies instead. Nothing here signs a message
 // or a digest.
 //
 // # Who may call
