@@ -150,12 +150,8 @@ func Load(environ []string) (Config, error) {
 	if c.Server.AdminToken == "" {
 		c.Server.AdminToken = secret.String(strings.TrimSpace(c.Server.AdminTokenFile.Reveal()))
 	}
-	if file := strings.TrimSpace(c.Redis.URLFile.Reveal()); file != "" {
-		c.Redis.URL = secret.String(file)
-	}
-	if file := strings.TrimSpace(c.Redis.LockURLFile.Reveal()); file != "" {
-		c.Redis.LockURL = secret.String(file)
-	}
+	c.Redis.URL = secret.String(secret.OfFile(c.Redis.URLFile, c.Redis.URL.Reveal()))
+	c.Redis.LockURL = secret.String(secret.OfFile(c.Redis.LockURLFile, c.Redis.LockURL.Reveal()))
 	return c, errors.Join(wrong, c.Validate())
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"lockstep/internal/budget"
 	"lockstep/internal/eth"
+	"lockstep/internal/plainhttp"
 )
 
 // admission lets connections in, up to a total limit and a limit for each client. A trusted proxy stands for many
@@ -144,7 +145,7 @@ func (l admitted) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if leave, ok := l.admission.enter(conn); ok {
-			return &counted{socket: socket{conn}, leave: leave}, nil
+			return &counted{Socket: plainhttp.Socket{Conn: conn}, leave: leave}, nil
 		}
 	}
 }
@@ -157,12 +158,12 @@ func (l admitted) Abort() {}
 
 // counted is a connection that admission counts.
 type counted struct {
-	socket
+	plainhttp.Socket
 	leave func()
 }
 
 // Close closes the connection.
 func (c *counted) Close() error {
 	c.leave()
-	return c.socket.Close()
+	return c.Socket.Close()
 }

@@ -5,9 +5,9 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
-	"syscall"
 
 	"lockstep/internal/budget"
+	"lockstep/internal/plainhttp"
 )
 
 const (
@@ -41,12 +41,12 @@ func (l headed) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &headConn{socket: socket{conn}, memory: l.memory}, nil
+	return &headConn{Socket: plainhttp.Socket{Conn: conn}, memory: l.memory}, nil
 }
 
-// headConn is a connection of a headed listener. But for inHead its fields belong to the goroutine that serves it.
+// headConn is a connection of a headed listener. But for past its fields belong to the goroutine that serves it.
 type headConn struct {
-	socket
+	plainhttp.Socket
 	memory  *budget.Memory
 	account *budget.Account // of the head at hand; nil: it is short
 	cost    int             // of the head at hand, in bytes of memory
@@ -56,7 +56,7 @@ type headConn struct {
 
 // Read reads, and fails if the head at hand takes more memory than there is for its client.
 func (c *headConn) Read(p []byte) (int, error) {
-	n, err := c.socket.Read(p)
+	n, err := c.Socket.Read(p)
 	if c.past.Load() {
 		return n, err
 	}
@@ -88,11 +88,7 @@ func (c *headConn) count(text []byte) bool {
 	}
 	if c.account == nil {
 		before = 0
-		host, _, err := net.SplitHostPort(c.RemoteAddr().String())
-		if err != nil {
-			host = c.RemoteAddr().String()
-		}
-		c.account = c.memory.Open(host)
+		c.account = c.memory.Open(socketIP(c.RemoteAddr().String()))
 	}
 	return c.account.Take(c.cost-before) == nil
 }
@@ -109,23 +105,4 @@ func (c *headConn) changed(state http.ConnState) {
 	}
 	c.account.Close()
 	c.account, c.cost, c.blank = nil, 0, false
-}
-
-// socket is a connection that is wrapped, with the two methods of TCP that are looked for.
-type socket struct{ net.Conn }
-
-// SyscallConn implements syscall.Conn.
-func (s socket) SyscallConn() (syscall.RawConn, error) {
-	if system, ok := s.Conn.(syscall.Conn); ok {
-		return system.SyscallConn()
-	}
-	return nil, errors.ErrUnsupported
-}
-
-// CloseWrite says that nothing more will come.
-func (s socket) CloseWrite() error {
-	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
 }

@@ -24,7 +24,7 @@ func manyFields(fields int) string {
 }
 
 // TestHeadsAreCounted: heads of thousands of fields, finished or not, hold no more than a client may, on the ports of both transports. What they
-// held is given back, and others are served meanwhile.
+// held is given back, and usual requests are served meanwhile.
 func TestHeadsAreCounted(t *testing.T) {
 	servers := map[string]func(*testing.T, *Dispatcher) string{
 		"http": func(t *testing.T, d *Dispatcher) string {
@@ -66,6 +66,11 @@ func TestHeadsAreCounted(t *testing.T) {
 				}
 				if used := memory.Used(); used > 16*megabyte {
 					t.Errorf("%d bytes are held", used)
+				}
+				if transport == "http" {
+					if status, text := post(t, "http://"+address, call1("eth_chainId")); status != http.StatusOK {
+						t.Errorf("another request: %d %s", status, text)
+					}
 				}
 				for _, conn := range conns {
 					_ = conn.Close()

@@ -75,12 +75,7 @@ func (s *Settings) ManagerToken() secret.String {
 }
 
 // DatabaseURL is the URL of the database. A file with it goes before the URL itself.
-func (s *Settings) DatabaseURL() string {
-	if file := strings.TrimSpace(s.DatabaseFile.Reveal()); file != "" {
-		return file
-	}
-	return s.Database.Reveal()
-}
+func (s *Settings) DatabaseURL() string { return secret.OfFile(s.DatabaseFile, s.Database.Reveal()) }
 
 // Validate checks what can be checked without a network, all at once. What to follow is checked by Plan.
 func (s *Settings) Validate() error {

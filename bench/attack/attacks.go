@@ -52,9 +52,9 @@ func attacks() []attack {
 		{name: "half-closed", whole: true, run: halfClosed},
 		{name: "escaped-keys", run: repeat(escapedKeys())},
 		{name: "long-numbers", run: repeat(longNumber())},
-		{name: "long-overrides", run: repeat(call("eth_simulateV1", overridesOfWords(12_000), `"latest"`))},
-		{name: "short-words", run: repeat(call("eth_simulateV1", `{"blockStateCalls":[{"stateOverrides":`+shortWords(65_000)+`}]}`, `"latest"`))},
-		{name: "short-words-of-calls", run: repeat(call("eth_call", `{"to":"0x00000000000000000000000000000000000003ea"}`, `"latest"`, shortWords(65_000)))},
+		{name: "long-overrides", run: repeat(simulateWith(words(12_000, longWord)))},
+		{name: "short-words", run: repeat(simulateWith(words(65_000, shortWord)))},
+		{name: "short-words-of-calls", run: repeat(call("eth_call", `{"to":"0x00000000000000000000000000000000000003ea"}`, `"latest"`, words(65_000, shortWord)))},
 		{name: "heads-of-fields", run: headsOfFields},
 		{name: "websocket-flood", settings: []string{"WS_CONNECTION_LIMIT=1000"}, prepare: leaveLogs, run: websocketFlood},
 		{name: "mixed", settings: []string{"DEBUG_API_ENABLED=true", "WS_CONNECTION_LIMIT=1000"}, prepare: leaveLogs, run: mixed()},
@@ -160,26 +160,22 @@ func longNumber() string {
 	return call("eth_call", `{"to":"0x00000000000000000000000000000000000003ea","gasPrice":"0x`+strings.Repeat("f", 1_000_000)+`"}`, `"latest"`)
 }
 
-// overridesOfWords is a simulation with so many words of storage, written with escapes.
-func overridesOfWords(n int) string {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"blockStateCalls":[{"stateOverrides":{%q:{"state":{`, victim)
-	for i := range n {
-		fmt.Fprintf(&b, `"\u0030x%064x":"0x%01x",`, i, i%16)
+// words are overrides of so many words of an account's storage, each as word writes it.
+func words(n int, word func(i int) string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = word(i)
 	}
-	b.Truncate(b.Len() - 1)
-	return b.String() + `}}}}]}`
+	return fmt.Sprintf(`{%q:{"state":{%s}}}`, victim, strings.Join(list, ","))
 }
 
-// shortWords are overrides of an account that are long because they are many, not because of their text.
-func shortWords(n int) string {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, `{%q:{"stateDiff":{`, victim)
-	for i := range n {
-		fmt.Fprintf(&b, `"0x%x":"0x1",`, i)
-	}
-	b.Truncate(b.Len() - 1)
-	return b.String() + `}}}`
+// longWord is written with escapes; shortWord is long because there are many, not because of its text.
+func longWord(i int) string  { return fmt.Sprintf(`"\u0030x%064x":"0x%01x"`, i, i%16) }
+func shortWord(i int) string { return fmt.Sprintf(`"0x%x":"0x1"`, i) }
+
+// simulateWith is a simulation without calls.
+func simulateWith(overrides string) string {
+	return call("eth_simulateV1", `{"blockStateCalls":[{"stateOverrides":`+overrides+`}]}`, `"latest"`)
 }
 
 // headsOfFields are heads of requests that net/http reads, each with thousands of fields. Their bodies never come.

@@ -17,7 +17,7 @@ func mixed() func(ctx context.Context, c *client) {
 		repeat(batch(100, allLogs)),
 		repeat(escapedKeys()),
 		repeat(longNumber()),
-		repeat(call("eth_simulateV1", overridesOfWords(12_000), `"latest"`)),
+		repeat(simulateWith(words(12_000, longWord))),
 		unfinishedBodies,
 		websocketFlood,
 	}

@@ -214,7 +214,7 @@ func (c *conn) read() bool {
 func (c *conn) replay() net.Conn {
 	c.readBy.exactly(time.Time{})
 	c.writeBy.exactly(time.Time{})
-	return &replayed{Conn: c.tcp, head: c.in.bytes, account: c.request.account, leave: c.leave}
+	return &replayed{Socket: Socket{c.tcp}, head: c.in.bytes, account: c.request.account, leave: c.leave}
 }
 
 func (c *conn) closeIdle() {

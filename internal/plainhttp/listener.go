@@ -101,7 +101,7 @@ func (l *Listener) Run() {
 		}
 		tcp, ok := accepted.(*net.TCPConn)
 		if !ok {
-			go l.hand(&replayed{Conn: accepted, leave: leave})
+			go l.hand(&replayed{Socket: Socket{accepted}, leave: leave})
 			continue
 		}
 		if c, ok := l.enroll(tcp, leave); ok {

@@ -11,7 +11,7 @@ import (
 // replayed is a connection of TCP of which a part was read already. It has none of the
 // methods of net.TCPConn that would pass by that part.
 type replayed struct {
-	net.Conn
+	Socket
 	head    []byte
 	account *budget.Account // that holds the head
 	leave   func()          // may be called more than once
@@ -37,17 +37,20 @@ func (r *replayed) Close() error {
 	return r.Conn.Close()
 }
 
-// SyscallConn implements syscall.Conn. What was read already does not come through it.
-func (r *replayed) SyscallConn() (syscall.RawConn, error) {
-	if system, ok := r.Conn.(syscall.Conn); ok {
+// Socket is a connection that is wrapped, with the two methods of TCP that servers look for.
+type Socket struct{ net.Conn }
+
+// SyscallConn implements syscall.Conn if the connection does. What the wrapper has read already does not come through it.
+func (s Socket) SyscallConn() (syscall.RawConn, error) {
+	if system, ok := s.Conn.(syscall.Conn); ok {
 		return system.SyscallConn()
 	}
 	return nil, errors.ErrUnsupported
 }
 
-// CloseWrite says that nothing more will come; servers look for it.
-func (r *replayed) CloseWrite() error {
-	if half, ok := r.Conn.(interface{ CloseWrite() error }); ok {
+// CloseWrite says that nothing more will come.
+func (s Socket) CloseWrite() error {
+	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return nil

@@ -7,7 +7,11 @@
 //	token   a random text that its owner shows, and of which only the hash is kept
 package secret
 
-import "log/slog"
+import (
+	"cmp"
+	"log/slog"
+	"strings"
+)
 
 const mask = "**********"
 
@@ -40,3 +44,8 @@ func (s *String) UnmarshalText(text []byte) error {
 
 // LogValue returns the mask for log/slog.
 func (s String) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// OfFile returns what a file holds, without the space around it, or, if that is nothing, what is given otherwise.
+func OfFile(file String, otherwise string) string {
+	return cmp.Or(strings.TrimSpace(file.Reveal()), otherwise)
+}

@@ -175,19 +175,9 @@ func (c Config) Validate() error {
 	return errors.Join(chains, pools, treasury, ledger.CheckURL(c.Ledger.url()), c.Waker.validate(), c.Manager.Validate(), c.Signers.Validate(), c.API.Validate(), c.Webhooks.Validate())
 }
 
-func (l Ledger) url() string {
-	if file := strings.TrimSpace(l.URLFile.Reveal()); file != "" {
-		return file
-	}
-	return l.URL.Reveal()
-}
+func (l Ledger) url() string { return secret.OfFile(l.URLFile, l.URL.Reveal()) }
 
-func (w Waker) url() string {
-	if file := strings.TrimSpace(w.RedisURLFile.Reveal()); file != "" {
-		return file
-	}
-	return w.RedisURL.Reveal()
-}
+func (w Waker) url() string { return secret.OfFile(w.RedisURLFile, w.RedisURL.Reveal()) }
 
 // open returns the waker; nil: there is none. Changed is told when it begins and ceases to fail.
 func (w Waker) open(changed func(error)) (*redisx.Hints, error) {
