@@ -170,7 +170,8 @@
 //	ahead, predecessor is here  GiveWay                              GiveWay
 //	ahead, kept                 PutBack                             PutBack
 //	ahead, chain is sure        Refuse, if it followed others here   PutBack; Refuse if nobody was in the lane when it came, and the client of the missing one has been told
-//	ahead, nothing is sure      Go: the network judges               PutBack
+//	ahead, nothing is sure      Go: the network judges; PutBack      PutBack
+//	                            while it judges another that is ahead
 //
 // # How a lane stands to Redis
 //

@@ -128,6 +128,8 @@ func (l *Lease) step(n *Next, likely uint64) Step {
 	case n.Confidence == Chained && t.follows:
 		// After a pause the sender may have sent what is missing some other way.
 		return Refuse
+	case told && ln.svc.cfg.Recovery > 0 && ln.judged(likely):
+		return PutBack
 	default:
 		return Go
 	}

@@ -74,6 +74,12 @@ func (l *lane) awaited() bool {
 	return slices.ContainsFunc(l.open, func(o *Submitted) bool { return o.sub.Open })
 }
 
+// judged tells whether a submission of this process with that nonce or a higher one awaits its verdict. If that nonce is the next one,
+// the submission went ahead, and what goes ahead behind it is refused, too, unless the network takes it.
+func (l *lane) judged(nonce uint64) bool {
+	return slices.ContainsFunc(l.open, func(o *Submitted) bool { return o.sub.Open && o.nonce >= nonce })
+}
+
 // Room returns nil if fewer submissions of this process than limit await their verdict, else a channel that is
 // closed when the first of them has its own: ask again then. limit is at least 1.
 func (l *Lease) Room(limit int) <-chan struct{} {

@@ -237,6 +237,7 @@ func TestWhatComesAMomentTooLateIsStillFollowed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n, key := newNetwork(), newKey(t)
+				n.delay = 100 * time.Millisecond
 				s := newSubmitter(t, n, nil)
 				results := make(chan error, 2+others)
 				send := func(nonce uint64) {
