@@ -66,6 +66,7 @@ type Turn struct {
 	began   time.Time
 	on      bool
 	timed   bool // the time counts against the request's
+	waited  bool // others had all places
 }
 
 // Enter waits for a turn. The client is the account's. Time counts against what a request
@@ -89,9 +90,14 @@ func (u *Turn) Resume(ctx context.Context) error {
 	}
 	select {
 	case <-w.ready:
-	case <-ctx.Done():
-		u.turns.abandon(w)
-		return ctx.Err()
+	default:
+		u.waited = true
+		select {
+		case <-w.ready:
+		case <-ctx.Done():
+			u.turns.abandon(w)
+			return ctx.Err()
+		}
 	}
 	u.line, u.began, u.on = w.line, time.Now(), true
 	return nil
@@ -111,6 +117,9 @@ func (u *Turn) Pause() error {
 	}
 	return u.account.spend(ran)
 }
+
+// Waited tells whether the turn did not come at once.
+func (u *Turn) Waited() bool { return u != nil && u.waited }
 
 // Leave ends the turn.
 func (u *Turn) Leave() { _ = u.Pause() }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/url"
+
+	"lockstep/internal/budget"
 )
 
 // errNoPlace says that as many requests as are allowed are under way at a mirror node, and that none of them ended in
@@ -14,50 +16,72 @@ var errNoPlace = errors.New("too many requests to the mirror node at once")
 // waiting for a place does not look like a mirror node that does not answer.
 //
 // A tenth of the places is for sends alone: slow reads, such as simulations of long calls, may take all others for as
-// long as they like, and a transaction is checked all the same.
+// long as they like, and a transaction is checked all the same. Among the reads each client has its fair share: one
+// client alone leaves a quarter of the places to others, and of those that wait goes first who has had least.
 type places struct {
-	open chan struct{} // has a token for each request in a place for everybody
-	kept chan struct{} // the same, of the places for sends
+	reads *budget.Turns // the order in which reads come to a place for everybody
+	open  chan struct{} // has a token for each request in a place for everybody
+	kept  chan struct{} // the same, of the places for sends
 }
 
-// keptShare is the part of the places that is for sends: one in so many.
-const keptShare = 10
+// place is that of one request, until free.
+type place struct {
+	token chan struct{} // where its token is to be taken out again
+	turn  *budget.Turn  // nil: of a send
+}
+
+// keptShare is the part of the places that is for sends, and othersShare the part of the rest that one client leaves
+// to other clients: one in so many.
+const (
+	keptShare   = 10
+	othersShare = 4
+)
 
 // newPlaces makes places for so many requests. At least one is for everybody.
 func newPlaces(number int) *places {
 	kept := min((number+keptShare-1)/keptShare, number-1)
-	return &places{open: make(chan struct{}, number-kept), kept: make(chan struct{}, kept)}
+	open := number - kept
+	return &places{
+		reads: budget.NewTurns(open, open-open/othersShare),
+		open:  make(chan struct{}, open), kept: make(chan struct{}, kept),
+	}
 }
 
-// take waits for a place until the context ends. It returns where the token is to be taken out again. Who waits
-// first has the next place.
-func (p *places) take(ctx context.Context, c class) (place chan struct{}, waited bool, err error) {
-	select {
-	case p.open <- struct{}{}:
-		return p.open, false, nil
-	default:
-	}
+// take waits for a place until the context ends. Of the sends who waits first has the next place.
+func (p *places) take(ctx context.Context, c class) (got place, waited bool, err error) {
 	kept := p.kept
 	if c != classSend {
 		kept = nil
+		if got.turn, err = p.reads.Enter(ctx, budget.FromContext(ctx), 1, false); err != nil {
+			return place{}, true, err
+		}
+		waited = got.turn.Waited()
 	}
-	select {
-	case kept <- struct{}{}:
-		return kept, false, nil
-	default:
+	for _, token := range []chan struct{}{p.open, kept} {
+		select {
+		case token <- struct{}{}:
+			got.token = token
+			return got, waited, nil
+		default:
+		}
 	}
 	select {
 	case p.open <- struct{}{}:
-		return p.open, true, nil
+		got.token = p.open
 	case kept <- struct{}{}:
-		return kept, true, nil
+		got.token = kept
 	case <-ctx.Done():
-		return nil, true, ctx.Err()
+		got.turn.Leave()
+		return place{}, true, ctx.Err()
 	}
+	return got, true, nil
 }
 
 // free gives a place back.
-func free(place chan struct{}) { <-place }
+func (p place) free() {
+	<-p.token
+	p.turn.Leave()
+}
 
 // class is what a request to a mirror node is for.
 type class int
@@ -84,24 +108,24 @@ func classOf(ctx context.Context) class {
 
 // place waits for a place at a mirror node, as long as a request may take. A probe is like a send: whether a mirror
 // node answers must be known when it is most asked.
-func (f *Fetcher) place(ctx context.Context, d *address, q Request) (chan struct{}, error) {
+func (f *Fetcher) place(ctx context.Context, d *address, q Request) (place, error) {
 	c := classOf(ctx)
 	if q.probe {
 		c = classSend
 	}
 	timed, cancel := context.WithTimeoutCause(ctx, f.config.Timeout.Duration(), errNoPlace)
 	defer cancel()
-	place, waited, err := d.places.take(timed, c)
+	got, waited, err := d.places.take(timed, c)
 	if waited {
 		f.metrics.waited.WithLabelValues(c.String()).Inc()
 	}
 	switch {
 	case err == nil:
-		return place, nil
+		return got, nil
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return place{}, ctx.Err()
 	default:
-		return nil, f.unanswered(ctx, errNoPlace)
+		return place{}, f.unanswered(ctx, errNoPlace)
 	}
 }
 

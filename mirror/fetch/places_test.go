@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockstep/internal/budget"
 	"lockstep/internal/secret"
 )
 
@@ -77,16 +78,26 @@ func TestRequestsAtOnceAreBounded(t *testing.T) {
 	})
 }
 
+// asClient is the context of a request of the client with that address.
+func asClient(t *testing.T, ip string) context.Context {
+	return context.WithValue(t.Context(), budget.Key{}, budget.NewMemory(budget.Config{}).Open(ip))
+}
+
 // Reads take all places but those of sends; when these end, the reads that waited go on.
 func TestReadsLeaveSendsTheirPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, _ := crowded(t, 20)
+		f, c := crowded(t, 20)
 		slow, cancel := context.WithCancel(t.Context())
+		other, cancelOther := context.WithCancel(asClient(t, "192.0.2.1"))
+		defer cancelOther()
 		var all sync.WaitGroup
-		for range 18 {
+		for range 9 {
 			all.Go(func() { _, _ = f.Do(slow, Request{Label: "slow", Path: "slow"}, ignored) })
+			all.Go(func() { _, _ = f.Do(other, Request{Label: "slow", Path: "slow"}, ignored) })
 		}
-		synctest.Wait()
+		if synctest.Wait(); c.now != 18 {
+			t.Fatalf("the reads have %d places", c.now)
+		}
 		var waiting sync.WaitGroup
 		for range 30 {
 			waiting.Go(func() {
@@ -106,6 +117,7 @@ func TestReadsLeaveSendsTheirPlaces(t *testing.T) {
 			}
 		}
 		cancel()
+		cancelOther()
 		all.Wait()
 		waiting.Wait()
 		if d := f.upstreams[0].rest; d.state(time.Now()) != stateClosed || len(d.places.open)+len(d.places.kept) != 0 {
@@ -133,9 +145,37 @@ func TestAReadWithoutAPlaceFails(t *testing.T) {
 		if state := f.upstreams[0].rest.state(time.Now()); state != stateClosed {
 			t.Errorf("the mirror node is blamed: breaker %v", state)
 		}
-		free(hold)
+		hold.free()
 		if _, err := f.Do(t.Context(), Request{Label: "blocks", Path: "blocks"}, ignored); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A client whose reads take long does not keep others waiting: it has three places of four, and of those that wait its
+// reads go after theirs.
+func TestAClientLeavesPlacesToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := crowded(t, 20)
+		var all sync.WaitGroup
+		greedy, cancel := context.WithCancel(asClient(t, "192.0.2.1"))
+		for range 100 {
+			all.Go(func() { _, _ = f.Do(greedy, Request{Label: "slow", Path: "slow"}, ignored) })
+		}
+		synctest.Wait()
+		if c.now != 14 {
+			t.Errorf("one client has %d places of 18", c.now)
+		}
+		for range 5 {
+			began := time.Now()
+			if _, err := f.Do(asClient(t, "192.0.2.2"), Request{Label: "blocks", Path: "blocks"}, ignored); err != nil || time.Since(began) != 0 {
+				t.Errorf("another client: %v after %v", err, time.Since(began))
+			}
+		}
+		cancel()
+		all.Wait()
+		if _, err := f.Do(asClient(t, "192.0.2.1"), Request{Label: "blocks", Path: "blocks"}, ignored); err != nil {
+			t.Errorf("the client itself, later: %v", err)
 		}
 	})
 }

@@ -91,7 +91,7 @@ func (f *Fetcher) attemptOnce(ctx context.Context, u *upstream, q Request, read 
 	if err != nil {
 		return nil, err
 	}
-	defer free(place)
+	defer place.free()
 	started := time.Now()
 	status := 0
 	ctx, span := telemetry.StartCall(ctx, q.Label)
