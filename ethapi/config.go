@@ -26,7 +26,7 @@ type Config struct {
 	Filters bool `env:"FILTER_API_ENABLED" envDefault:"true"`
 	// How long a filter lives after it was last used. Milliseconds.
 	FilterTTL envx.Millis `env:"FILTER_TTL" envDefault:"300000"`
-	// Maximum number of filters; the one that was not used for longest makes room.
+	// Maximum number of filters. When there are more, the client that has most loses the one that it has not used for longest.
 	MaxFilters int `env:"FILTER_MAX_COUNT" envDefault:"10000"`
 	// Maximum bytes of all filters; the longest makes room. No new one is taken while less than a quarter of the memory of Redis is left.
 	MaxFilterBytes int `env:"FILTER_MAX_BYTES" envDefault:"33554432"`

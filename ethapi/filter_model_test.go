@@ -1,6 +1,7 @@
 package ethapi
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,18 +20,34 @@ type filterModel struct {
 	bytes   int
 	order   []string // the longest unused first
 	texts   map[string]string
+	clients map[string]string
 	cursors map[string]uint64
 }
 
-func (m *filterModel) add(id, text string, next uint64) {
+func (m *filterModel) add(client, id, text string, next uint64) {
 	if len(m.order) == m.most {
-		m.delete(m.order[0])
+		m.delete(m.oldest())
 	}
 	for m.sum()+len(text) > m.bytes {
 		m.delete(slices.MaxFunc(m.order, func(a, b string) int { return len(m.texts[a]) - len(m.texts[b]) }))
 	}
 	m.order = append(m.order, id)
-	m.texts[id], m.cursors[id] = text, next
+	m.clients[id], m.texts[id], m.cursors[id] = client, text, next
+}
+
+// oldest is the first of the client that has most; of two that have as many the one with the greater name.
+func (m *filterModel) oldest() string {
+	number := func(id string) (n int) {
+		for _, other := range m.order {
+			if m.clients[other] == m.clients[id] {
+				n++
+			}
+		}
+		return n
+	}
+	return slices.MaxFunc(m.order, func(a, b string) int {
+		return cmp.Or(cmp.Compare(number(a), number(b)), strings.Compare(m.clients[a], m.clients[b]))
+	})
 }
 
 func (m *filterModel) sum() (bytes int) {
@@ -89,7 +106,7 @@ func TestFilterStoresFollowTheModel(t *testing.T) {
 		if err := client.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
-		m := &filterModel{most: most, bytes: bytes, texts: map[string]string{}, cursors: map[string]uint64{}}
+		m := &filterModel{most: most, bytes: bytes, texts: map[string]string{}, clients: map[string]string{}, cursors: map[string]uint64{}}
 		stores := []FilterStore{newLocalFilters(most, bytes, time.Hour), inRedis}
 		added := 0
 		someID := func(t *rapid.T) string { // perhaps one that is gone, or was never there
@@ -108,9 +125,10 @@ func TestFilterStoresFollowTheModel(t *testing.T) {
 				id, next := fmt.Sprintf("0x%x", added), cursor.Draw(t, "cursor")
 				// No two are of the same length, so that it is clear which one is the longest.
 				text := strings.Repeat("x", 1000*rapid.IntRange(0, 5).Draw(t, "length")+added)
-				m.add(id, text, next)
+				client := rapid.SampledFrom([]string{"", "192.0.2.1", "2001:db8::"}).Draw(t, "client")
+				m.add(client, id, text, next)
 				for _, s := range stores {
-					same(t, s, "add", nil, nil, s.Add(t.Context(), id, []byte(text), next))
+					same(t, s, "add", nil, nil, s.Add(t.Context(), client, id, []byte(text), next))
 				}
 			},
 			"use": func(t *rapid.T) {

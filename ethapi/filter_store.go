@@ -13,15 +13,16 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"lockstep/internal/budget"
 	"lockstep/internal/eth"
 )
 
 // FilterStore keeps the filters of clients: in this process, or for a fleet. A filter that was not used for its
-// time to live ends. When there are too many, the least recently used one goes; when they have too many bytes,
-// the longest goes, so that many large ones do not remove small ones. It is safe for concurrent use.
+// time to live ends. When there are too many, the client that has most loses the one that it has not used for
+// longest; when they have too many bytes, the longest goes. So a flood removes its own. It is safe for concurrent use.
 type FilterStore interface {
-	// Add keeps a filter with a cursor under an id that is new.
-	Add(ctx context.Context, id string, filter []byte, next uint64) error
+	// Add keeps a client's filter with a cursor under an id that is new.
+	Add(ctx context.Context, client, id string, filter []byte, next uint64) error
 	// Use returns a filter and its cursor and renews its time to live; ok is false if there is none.
 	Use(ctx context.Context, id string) (filter []byte, next uint64, ok bool, err error)
 	// Advance moves a cursor. It returns false if the cursor was not at from, because another poll was faster.
@@ -39,12 +40,14 @@ type localFilters struct {
 	mu    sync.Mutex
 	byID  map[string]*list.Element // guarded by mu
 	order *list.List               // guarded by mu; of *localFilter, the longest unused first
+	count map[string]int           // guarded by mu; of filters, by client
 	bytes int                      // guarded by mu; of all texts
 }
 
 var errFilterTooLong = errors.New("a filter is longer than all may be together")
 
 type localFilter struct {
+	client  string
 	id      string
 	text    []byte
 	next    uint64    // guarded by localFilters.mu
@@ -57,11 +60,11 @@ func LocalFilters(cfg Config) FilterStore {
 }
 
 func newLocalFilters(most, bytes int, ttl time.Duration) *localFilters {
-	return &localFilters{ttl: ttl, max: most, maxBytes: bytes, byID: make(map[string]*list.Element), order: list.New()}
+	return &localFilters{ttl: ttl, max: most, maxBytes: bytes, byID: make(map[string]*list.Element), order: list.New(), count: make(map[string]int)}
 }
 
 // Add implements FilterStore.
-func (s *localFilters) Add(_ context.Context, id string, filter []byte, next uint64) error {
+func (s *localFilters) Add(_ context.Context, client, id string, filter []byte, next uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(filter) > s.maxBytes {
@@ -69,13 +72,14 @@ func (s *localFilters) Add(_ context.Context, id string, filter []byte, next uin
 	}
 	s.expire()
 	for len(s.byID) >= s.max {
-		s.remove(s.order.Front())
+		s.remove(s.oldest())
 	}
 	for s.bytes+len(filter) > s.maxBytes {
 		s.remove(s.longest())
 	}
 	s.bytes += len(filter)
-	s.byID[id] = s.order.PushBack(&localFilter{id: id, text: filter, next: next, expires: time.Now().Add(s.ttl)})
+	s.count[client]++
+	s.byID[id] = s.order.PushBack(&localFilter{client: client, id: id, text: filter, next: next, expires: time.Now().Add(s.ttl)})
 	return nil
 }
 
@@ -126,6 +130,22 @@ func (s *localFilters) expire() {
 	}
 }
 
+// oldest is the filter that was not used for longest, of the client that has most. It is called with mu held, and
+// with a filter there.
+func (s *localFilters) oldest() *list.Element {
+	greediest := ""
+	for client, count := range s.count {
+		if most := s.count[greediest]; count > most || count == most && client > greediest {
+			greediest = client
+		}
+	}
+	e := s.order.Front()
+	for e.Value.(*localFilter).client != greediest {
+		e = e.Next()
+	}
+	return e
+}
+
 // longest is called with mu held, and with a filter there.
 func (s *localFilters) longest() *list.Element {
 	longest := s.order.Front()
@@ -142,6 +162,9 @@ func (s *localFilters) remove(e *list.Element) {
 	f := e.Value.(*localFilter)
 	delete(s.byID, f.id)
 	s.bytes -= len(f.text)
+	if s.count[f.client]--; s.count[f.client] == 0 {
+		delete(s.count, f.client)
+	}
 	s.order.Remove(e)
 }
 
@@ -175,7 +198,7 @@ func (a *API) addFilter(ctx context.Context, f *filter) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.filters.Add(ctx, f.id, text, f.next); err != nil {
+	if err := a.filters.Add(ctx, budget.FromContext(ctx).Client(), f.id, text, f.next); err != nil {
 		return nil, a.filtersError(ctx, err)
 	}
 	return f.id, nil

@@ -79,7 +79,7 @@ func storeContract(t *testing.T, open func(most int, ttl time.Duration) FilterSt
 	}
 	add := func(s FilterStore, id, text string, next uint64) {
 		t.Helper()
-		if err := s.Add(ctx, id, []byte(text), next); err != nil {
+		if err := s.Add(ctx, "192.0.2.1", id, []byte(text), next); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -163,7 +163,7 @@ func TestFilterLifetime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ctx := newLocalFilters(10, someBytes, time.Minute), t.Context()
 		for _, id := range []string{"used", "idle"} {
-			_ = s.Add(ctx, id, nil, 0)
+			_ = s.Add(ctx, "", id, nil, 0)
 		}
 		<-time.After(40 * time.Second)
 		if _, _, ok, _ := s.Use(ctx, "used"); !ok {

@@ -30,13 +30,16 @@ var filterDelete string
 
 // Filters keeps the filters of clients in Redis, for all relays of a fleet. A filter is
 // a hash of its description, its cursor and who moved that last; an index by the time
-// they expire bounds their number, and the sum of their lengths their bytes. All are in
-// one slot of a cluster.
+// they expire bounds their number, and the sum of their lengths their bytes. Whose they
+// are decides which one makes room. All are in one slot of a cluster.
 //
-//	{lockstep:filters}          sorted set: id by the time it expires, ms
-//	{lockstep:filters}:<id>     hash: filter, next, by; expires
-//	{lockstep:filters}:lengths  sorted set: id by the length of the filter in bytes
-//	{lockstep:filters}:bytes    the sum of the lengths
+//	{lockstep:filters}              sorted set: id by the time it expires, ms
+//	{lockstep:filters}:<id>         hash: filter, next, by; expires
+//	{lockstep:filters}:lengths      sorted set: id by the length of the filter in bytes
+//	{lockstep:filters}:bytes        the sum of the lengths
+//	{lockstep:filters}:clients      hash: client by id
+//	{lockstep:filters}:counts       sorted set: client by the number of its filters
+//	{lockstep:filters}:of:<client>  sorted set: id by the time it expires, ms; of one client
 //
 // Unlike the values of this package, filters cannot be had from elsewhere: what fails is
 // an error. A Redis that is short of memory takes no new one.
@@ -49,7 +52,7 @@ type Filters struct {
 
 // FilterBounds are what the filters of a fleet may cost.
 type FilterBounds struct {
-	Count   int           // when there are more, the one that was not used for longest goes
+	Count   int           // when there are more, the one goes that its client has not used for longest, of the client that has most
 	Bytes   int           // when they are longer together, the longest goes
 	TTL     time.Duration // how long one lives after it was last used
 	Timeout time.Duration // of a look into Redis
@@ -71,14 +74,14 @@ const filterIndex = "{lockstep:filters}"
 func filterKey(id string) string { return filterIndex + ":" + id }
 
 func filterKeys(id string) []string {
-	return []string{filterIndex, filterKey(id), filterIndex + ":lengths", filterIndex + ":bytes"}
+	return []string{filterIndex, filterKey(id), filterIndex + ":lengths", filterIndex + ":bytes", filterIndex + ":clients", filterIndex + ":counts"}
 }
 
-// Add keeps a filter, with a cursor.
-func (f *Filters) Add(ctx context.Context, id string, filter []byte, next uint64) error {
+// Add keeps a filter of a client, with a cursor.
+func (f *Filters) Add(ctx context.Context, client, id string, filter []byte, next uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, f.bounds.Timeout)
 	defer cancel()
-	err := f.add.Run(ctx, f.client, filterKeys(id), id, f.bounds.TTL.Milliseconds(), f.bounds.Count, filter, strconv.FormatUint(next, 10), f.bounds.Bytes).Err()
+	err := f.add.Run(ctx, f.client, filterKeys(id), id, f.bounds.TTL.Milliseconds(), f.bounds.Count, filter, strconv.FormatUint(next, 10), f.bounds.Bytes, client).Err()
 	if errors.Is(err, redis.Nil) { // the script returns nothing
 		return nil
 	}

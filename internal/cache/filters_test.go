@@ -12,7 +12,7 @@ import (
 func TestAdvanceAgain(t *testing.T) {
 	client := redistest.Start(t).Client()
 	f := NewFilters(client, FilterBounds{Count: 10, Bytes: 1000, TTL: time.Hour, Timeout: 2 * time.Minute})
-	if err := f.Add(t.Context(), "0x1", []byte("f"), 5); err != nil {
+	if err := f.Add(t.Context(), "192.0.2.1", "0x1", []byte("f"), 5); err != nil {
 		t.Fatal(err)
 	}
 	for i, attempt := range []struct {

@@ -35,7 +35,7 @@ func TestClientsCannotFillRedis(t *testing.T) {
 		filters := cache.NewFilters(client, cache.FilterBounds{Count: 10_000, Bytes: 1 << 30, TTL: time.Hour, Timeout: eventually})
 		refused := 0
 		for i := range 2000 {
-			err := filters.Add(t.Context(), fmt.Sprintf("0x%x", i), bytes.Repeat([]byte{'f'}, 74_000), 1)
+			err := filters.Add(t.Context(), "192.0.2.1", fmt.Sprintf("0x%x", i), bytes.Repeat([]byte{'f'}, 74_000), 1)
 			switch {
 			case redisx.IsShort(err):
 				refused++
@@ -78,7 +78,7 @@ func TestFilterBytes(t *testing.T) {
 	server := redistest.Start(t)
 	bounds := cache.FilterBounds{Count: 10_000, Bytes: 100_000, TTL: time.Hour, Timeout: eventually}
 	one, other := cache.NewFilters(server.Client(), bounds), cache.NewFilters(server.Client(), bounds)
-	if err := one.Add(t.Context(), "0xa", []byte("small"), 1); err != nil {
+	if err := one.Add(t.Context(), "192.0.2.1", "0xa", []byte("small"), 1); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 200 {
@@ -86,11 +86,11 @@ func TestFilterBytes(t *testing.T) {
 		if i%2 == 1 {
 			store = other
 		}
-		if err := store.Add(t.Context(), fmt.Sprintf("0xb%x", i), bytes.Repeat([]byte{'f'}, 9000+i), 1); err != nil {
+		if err := store.Add(t.Context(), "192.0.2.1", fmt.Sprintf("0xb%x", i), bytes.Repeat([]byte{'f'}, 9000+i), 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := one.Add(t.Context(), "0xc", make([]byte, 100_001), 1); err == nil {
+	if err := one.Add(t.Context(), "192.0.2.1", "0xc", make([]byte, 100_001), 1); err == nil {
 		t.Error("a filter that is longer than all may be is kept")
 	}
 	count, bytes := server.Client().ZCard(t.Context(), "{lockstep:filters}").Val(), 0

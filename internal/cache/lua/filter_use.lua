@@ -4,7 +4,5 @@
 
 local found = redis.call('HMGET', KEYS[2], 'filter', 'next')
 if not found[1] then return false end
-redis.call('PEXPIRE', KEYS[2], ARGV[2])
-redis.call('ZADD', KEYS[1], now() + ARGV[2], ARGV[1])
-live_on()
+live_on(ARGV[1], redis.call('HGET', KEYS[5], ARGV[1]))
 return found
