@@ -57,7 +57,7 @@ type Config struct {
 	KeepAlive bool `env:"MIRROR_NODE_HTTP_KEEP_ALIVE" envDefault:"true"`
 	// Interval of TCP keep-alive probes.
 	KeepAliveInterval envx.Millis `env:"MIRROR_NODE_HTTP_KEEP_ALIVE_MSECS" envDefault:"1000"`
-	// Maximum number of requests to one host at the same time. Over HTTP/1.1 each has a connection. A tenth is kept for the submission of transactions, however many reads wait. The reads of one client have at most three quarters of the rest.
+	// Maximum number of requests to one host at the same time. Over HTTP/1.1 each has a connection. A tenth is kept for the submission of transactions, however many reads wait. Of the rest, the reads of one client leave a quarter to other clients.
 	MaxSockets int `env:"MIRROR_NODE_HTTP_MAX_SOCKETS" envDefault:"300"`
 	// Maximum number of idle connections overall.
 	MaxTotalSockets int `env:"MIRROR_NODE_HTTP_MAX_TOTAL_SOCKETS" envDefault:"300"`
