@@ -20,15 +20,28 @@ var (
 
 type callerKey struct{}
 
-// With notes in a context who makes a request.
-func With(ctx context.Context, who Caller) context.Context {
-	return context.WithValue(ctx, callerKey{}, who)
+// known is what a context knows of who makes its request.
+type known struct {
+	Caller
+	again func() error // asks once more
+}
+
+// With returns the context of a request with who makes it, as Who said.
+func (k *Keys) With(r *http.Request, who Caller) context.Context {
+	again := func() error { _, err := k.Who(r); return err }
+	return context.WithValue(r.Context(), callerKey{}, known{who, again})
 }
 
 // Of returns who makes a request, a caller without a role if nobody has noted it.
 func Of(ctx context.Context) Caller {
-	who, _ := ctx.Value(callerKey{}).(Caller)
-	return who
+	who, _ := ctx.Value(callerKey{}).(known)
+	return who.Caller
+}
+
+// revoked tells whether the caller of a request is one no more. While nothing can be known the caller stays.
+func revoked(ctx context.Context) bool {
+	who, ok := ctx.Value(callerKey{}).(known)
+	return ok && errors.Is(who.again(), ErrUnauthorized)
 }
 
 // Allowed returns ErrForbidden unless the caller of a context has a role. A role that nobody named is nobody's.

@@ -36,7 +36,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			p.write(w)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(access.With(r.Context(), who)))
+		next.ServeHTTP(w, r.WithContext(s.Keys.With(r, who)))
 	})
 }
 

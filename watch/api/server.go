@@ -95,7 +95,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-		next.ServeHTTP(w, r.WithContext(access.With(r.Context(), who)))
+		next.ServeHTTP(w, r.WithContext(s.Keys.With(r, who)))
 	})
 }
 
