@@ -10,12 +10,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 
 	"lockstep/consensus"
 	"lockstep/internal/outage"
+	"lockstep/mirror"
 )
 
 // What readiness looks at, by the names that READINESS_FAILS_WITHOUT has for it.
@@ -204,11 +207,38 @@ func (a *App) note(name string, err error) {
 	if err == nil {
 		return
 	}
-	t.Cause = err.Error()
+	t.Cause = publicCause(err)
 	if u.out == nil {
 		u.out = make(map[string]trouble)
 	}
 	u.out[name] = t
+}
+
+// publicCause says why an upstream does not answer, without the address of anything: anybody may read it. The log has
+// the whole error.
+func publicCause(err error) string {
+	var (
+		answer *mirror.Error
+		name   *net.DNSError
+		number syscall.Errno
+		late   interface{ Timeout() bool }
+		reply  redis.Error
+	)
+	switch {
+	case errors.As(err, &answer):
+		return answer.Error() // it names no host
+	case errors.As(err, &name) && name.IsNotFound:
+		return "the name of its host is not known"
+	case errors.As(err, &number):
+		return number.Error()
+	case errors.As(err, &late) && late.Timeout():
+		return "no answer in time"
+	case errors.As(err, &reply): // such as LOADING or NOAUTH; what follows may have an address
+		code, _, _ := strings.Cut(reply.Error(), " ")
+		return "Redis answers " + code
+	default:
+		return "it does not answer; the log of the relay has the cause"
+	}
 }
 
 // outageLogs are for what nobody else notices: that no node at all takes a connection, and the

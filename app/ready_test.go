@@ -142,6 +142,11 @@ func TestReadinessBySetting(t *testing.T) {
 			if want := map[bool]int{true: http.StatusServiceUnavailable, false: http.StatusOK}[test.status == "DOWN"]; got.http != want {
 				t.Errorf("HTTP status %d, want %d", got.http, want)
 			}
+			for _, why := range got.Reasons { // anybody may read it
+				if why.Cause != "connection refused" {
+					t.Errorf("%s: the cause is %q", why.Upstream, why.Cause)
+				}
+			}
 		})
 	}
 }
