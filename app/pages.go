@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"lockstep/ethapi"
+	"lockstep/internal/budget"
 	"lockstep/rpc"
 )
 
@@ -69,12 +71,12 @@ func (a *App) statusPages() map[string]http.Handler {
 }
 
 func (a *App) metricsPage() http.Handler {
-	plain := promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	plain := a.atOwnPace(promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 	if !a.tracer.Enabled() {
 		return plain
 	}
 	// Only these forms have exemplars.
-	further := promhttp.HandlerFor(sameNames{a.registry}, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true})
+	further := a.atOwnPace(promhttp.HandlerFor(sameNames{a.registry}, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.Header.Get("Accept"), "application/openmetrics-text") {
 			further.ServeHTTP(w, r)
@@ -82,6 +84,50 @@ func (a *App) metricsPage() http.Handler {
 		}
 		plain.ServeHTTP(w, r)
 	})
+}
+
+// maxScrapes is how many pages of metrics are made at a time.
+const maxScrapes = 4
+
+// atOwnPace makes a page as a whole before its reader gets any of it. So readers that take their time keep no others
+// from the page. What they have not read yet counts against their memory.
+func (a *App) atOwnPace(page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, _ := net.SplitHostPort(r.RemoteAddr) // empty: nobody's
+		whole := &wholePage{ResponseWriter: w, account: a.memory.Open(host), status: http.StatusOK}
+		defer whole.account.Close()
+		page.ServeHTTP(whole, r)
+		if whole.refused != nil {
+			w.Header().Del("Content-Encoding")
+			http.Error(w, whole.refused.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(whole.status)
+		_, _ = w.Write(whole.text.Bytes()) // a client that went away needs no answer
+	})
+}
+
+// wholePage collects a page.
+type wholePage struct {
+	http.ResponseWriter
+	account *budget.Account
+	status  int
+	text    bytes.Buffer
+	refused error // the reader may have no more memory
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (p *wholePage) WriteHeader(status int) { p.status = status }
+
+// Write implements http.ResponseWriter.
+func (p *wholePage) Write(text []byte) (int, error) {
+	if p.refused == nil {
+		p.refused = p.account.Take(len(text))
+	}
+	if p.refused != nil {
+		return 0, p.refused
+	}
+	return p.text.Write(text)
 }
 
 // sameNames keeps the names of all metrics in the form OpenMetrics, in which the name of every counter would end in
