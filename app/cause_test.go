@@ -22,7 +22,9 @@ var _ redis.Error = redisReply("")
 // Anybody may read why an upstream is out, and learns no address of it.
 func TestPublicCausesNameNoAddress(t *testing.T) {
 	address := &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 6379}
-	dial := func(err error) error { return fmt.Errorf("redis: %w", &net.OpError{Op: "dial", Net: "tcp", Addr: address, Err: err}) }
+	dial := func(err error) error {
+		return fmt.Errorf("redis: %w", &net.OpError{Op: "dial", Net: "tcp", Addr: address, Err: err})
+	}
 	for want, err := range map[string]error{
 		"connection refused":                dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)),
 		"no route to host":                  dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)),
