@@ -37,6 +37,7 @@ type Next struct {
 	Predecessor Submission      // the one handed over last, or the one to await; Open if its verdict is not known
 	Cause       error           // with Refuse: why what it follows was not sent; nil: its nonce is too high
 	Recovering  bool            // the lane recovers
+	Judged      bool            // with PutBack: the network judges another one that is ahead; ask again soon
 	Proven      uint64          // the highest nonce that verdicts of the network proved to be next, as this process knows; 0: none
 	Decided     <-chan struct{} // with Await, if this process handed the predecessor over: closed at its verdict
 }
@@ -129,6 +130,7 @@ func (l *Lease) step(n *Next, likely uint64) Step {
 		// After a pause the sender may have sent what is missing some other way.
 		return Refuse
 	case told && ln.svc.cfg.Recovery > 0 && ln.judged(likely):
+		n.Judged = true
 		return PutBack
 	default:
 		return Go

@@ -176,7 +176,11 @@ func (s *Submitter) putBack(lease *lock.Lease, e *Entry, next lock.Next) bool {
 	if next.Step != lock.GiveWay && !e.keeps() {
 		return false
 	}
-	ticket := lease.PutBack(e.patience())
+	wait := e.patience()
+	if next.Judged {
+		wait = min(wait, judgedPace)
+	}
+	ticket := lease.PutBack(wait)
 	if ticket == nil {
 		return false
 	}
@@ -184,6 +188,9 @@ func (s *Submitter) putBack(lease *lock.Lease, e *Entry, next lock.Next) bool {
 	e.returned = e.returned || next.Step != lock.GiveWay
 	return true
 }
+
+// judgedPace is how often a transaction looks whether the network still judges another one that went ahead.
+const judgedPace = time.Second
 
 // keeps tells whether the transaction may wait for its predecessor in a recovering lane.
 func (e *Entry) keeps() bool {

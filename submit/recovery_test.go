@@ -268,6 +268,41 @@ func TestWhatComesAMomentTooLateIsStillFollowed(t *testing.T) {
 	}
 }
 
+// What is ahead waits while the network judges another one that went ahead, and no longer: what it follows may have gone another way,
+// and the mirror node may not show it for a while.
+func TestWhatIsAheadGoesAfterAnothersVerdict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		n.delay = time.Second
+		n.nonces[senderOf(key)] = 1 // nonce 0 went another way
+		mirror := &slowMirror{network: n, until: time.Now().Add(20 * time.Second)}
+		s := newSubmitter(t, n, func(o *options) { o.chain = mirror })
+		n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
+			if nonce == 3 {
+				n.nonces[senderOf(key)]++ // and so did nonce 2
+			}
+			return true, nil
+		}
+		begun := time.Now()
+		results := make(chan error, 2)
+		for _, nonce := range []uint64{1, 3} {
+			entry, err := s.Enter(transfer(t, key, nonce))
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { results <- entry.Finish(t.Context()).Err }()
+		}
+		for range 2 {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(begun); took > 4*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 // Async: a hash is a promise. What arrives in any order is executed, and a gap is waited for.
 func TestPromisedHashesAreExecuted(t *testing.T) {
 	for _, window := range []time.Duration{0, 250 * time.Millisecond} {

@@ -151,11 +151,33 @@ func (t *Turns) join(client string, weight int) (*waiter, error) {
 	case l.running == 0 && len(l.queue) == 0:
 		l.used = max(l.used, t.used) // having been idle is no merit
 	}
+	if t.waiting == 0 && t.hasRoom(weight) && l.hasRoom(weight, t.perClient) {
+		t.begin(l, weight)
+		return &waiter{weight: weight, ready: atOnce, line: l}, nil
+	}
 	w := &waiter{weight: weight, ready: make(chan struct{}), line: l}
 	l.queue = append(l.queue, w)
 	t.waiting++
 	t.next()
 	return w, nil
+}
+
+// atOnce is ready for work that need not wait.
+var atOnce = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// hasRoom tells whether work of that weight may run; it needs mu.
+func (t *Turns) hasRoom(weight int) bool { return t.running == 0 || t.running+weight <= t.places }
+
+// hasRoom tells whether the client may have that work, too; it needs Turns.mu.
+func (l *line) hasRoom(weight, perClient int) bool {
+	return l.running == 0 || l.running+weight <= perClient
+}
+
+// begin counts work that runs from now on; it needs mu.
+func (t *Turns) begin(l *line, weight int) {
+	t.running += weight
+	l.running += weight
+	t.used = max(t.used, l.used)
 }
 
 // next lets work begin while there are places; it needs mu.
@@ -166,15 +188,13 @@ func (t *Turns) next() {
 			return
 		}
 		w := l.queue[0]
-		if t.running > 0 && t.running+w.weight > t.places {
+		if !t.hasRoom(w.weight) {
 			return
 		}
 		l.queue[0] = nil
 		l.queue = l.queue[1:]
 		t.waiting--
-		t.running += w.weight
-		l.running += w.weight
-		t.used = max(t.used, l.used)
+		t.begin(l, w.weight)
 		close(w.ready)
 	}
 }
@@ -183,7 +203,7 @@ func (t *Turns) next() {
 // needs mu.
 func (t *Turns) least() (found *line) {
 	for _, l := range t.lines {
-		if len(l.queue) == 0 || l.running > 0 && l.running+l.queue[0].weight > t.perClient {
+		if len(l.queue) == 0 || !l.hasRoom(l.queue[0].weight, t.perClient) {
 			continue
 		}
 		if found == nil || l.cost() < found.cost() {
