@@ -13,10 +13,10 @@ const (
 	streamWrite = 30 * time.Second // a reader that takes nothing for so long is gone
 )
 
-// Stream writes server-sent events to one reader until the reader or ctx ends, or the reader's key is revoked: it looks
-// before each page. page waits for the events behind a
-// cursor, at the longest until its context ends; it returns their text, which may be empty, and the cursor of
-// the last. The error is page's; the reader comes back with the last id that it has received.
+// Stream writes server-sent events to one reader until the reader or ctx ends, or the reader's key is revoked: nothing
+// of a page is written after that. page waits for the events behind a cursor, at the longest until its context ends; it
+// returns their text, which may be empty, and the cursor of the last. The error is page's; the reader comes back with
+// the last id that it has received.
 func Stream(ctx context.Context, w http.ResponseWriter, after int64, page func(ctx context.Context, after int64) (events string, last int64, err error)) error {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
