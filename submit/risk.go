@@ -65,9 +65,10 @@ func (s *Submitter) takeRisk(ctx context.Context, e *Entry, expected uint64) (wa
 }
 
 // isAlone tells whether nothing else can have taken the nonce of a transaction that is next. In a line nothing
-// can. Without a line another relay may have the same nonce, so a sender with recent wrong nonces needs a risk.
+// can. Without a line another relay may have the same nonce. So nothing is alone in a fleet, and in one relay what a
+// sender with recent wrong nonces sends is not.
 func (s *Submitter) isAlone(e *Entry) bool {
-	return e.way != unordered || s.pool.Alone(e.tx) && !s.nonces.Watched(e.tx.From())
+	return e.way != unordered || !s.nonces.Shared() && s.pool.Alone(e.tx) && !s.nonces.Watched(e.tx.From())
 }
 
 // tryRisk takes a risk, if one is free. Without a line the last ones are kept for transactions that are next.

@@ -109,6 +109,9 @@ func (w *WrongNonces) Budget() int {
 	return w.budget
 }
 
+// Shared tells whether the places are those of a fleet.
+func (w *WrongNonces) Shared() bool { return w.Budget() != 0 && w.redis != nil }
+
 // Charge takes a place for a transaction that was refused without having one, even if there is none
 // left. It does not wait.
 func (w *WrongNonces) Charge(sender common.Address) {
