@@ -16,8 +16,7 @@ import (
 )
 
 // admission lets connections in, up to a total limit and a limit for each client. A trusted proxy stands for many
-// clients, so its connections count in the total only. At the total limit one that waits for a request makes room: a
-// few clients could keep all others out otherwise, with connections on which nothing happens.
+// clients, so its connections count in the total only.
 type admission struct {
 	limit, perClient int
 	proxies          proxies
@@ -28,7 +27,6 @@ type admission struct {
 	open     int            // guarded by mu
 	clients  map[string]int // open connections by client; guarded by mu
 	refusing int            // connections that are being refused; guarded by mu
-	sheds    []func() bool  // each closes a connection that waits for a request, if there is one; guarded by mu
 }
 
 func newAdmission(c *Config, m *Metrics) *admission {
@@ -41,7 +39,6 @@ func newAdmission(c *Config, m *Metrics) *admission {
 // enter counts a connection until leave is called. It closes one that is not let in.
 func (d *admission) enter(conn net.Conn) (leave func(), ok bool) {
 	client := d.client(conn)
-	d.makeRoom(client)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -59,33 +56,6 @@ func (d *admission) enter(conn net.Conn) (leave func(), ok bool) {
 	d.metrics.connections.Inc()
 	v := &visit{admission: d, client: client}
 	return v.leave, true
-}
-
-// makeRoom closes a connection that waits for a request, if without that there is no room for one more of a client.
-func (d *admission) makeRoom(client string) {
-	for _, shed := range d.ifFull(client) {
-		if shed() {
-			d.metrics.shedConnections.Inc()
-			return
-		}
-	}
-}
-
-// ifFull returns what can make room for one more connection of a client, if that is needed.
-func (d *admission) ifFull(client string) []func() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.open < d.limit || client != "" && d.clients[client] >= d.perClient {
-		return nil
-	}
-	return d.sheds
-}
-
-// shedsBy says how to close a connection that waits for a request.
-func (d *admission) shedsBy(shed func() bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sheds = append(d.sheds, shed)
 }
 
 // visit is a connection that was let in. It is small, because there may be a hundred thousand.

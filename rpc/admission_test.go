@@ -2,11 +2,9 @@ package rpc
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -44,63 +42,6 @@ func connect(t *testing.T, url string) (conn net.Conn, refusal string) {
 	return nil, string(body)
 }
 
-// work sends a request that takes until the test lets it end. If it is not plain it goes to net/http.
-func work(t *testing.T, conn net.Conn, handedOver bool, q *queued) {
-	t.Helper()
-	request := fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(queuedCall), queuedCall)
-	if handedOver {
-		request = fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(queuedCall), queuedCall)
-	}
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
-	<-q.begun
-}
-
-// TestIdleConnectionsMakeRoom: when there is no room, connections without a request are closed. One with a request
-// goes on.
-func TestIdleConnectionsMakeRoom(t *testing.T) {
-	for name, plain := range map[string]bool{"plain": true, "net/http": false} {
-		t.Run(name, func(t *testing.T) {
-			c := testConfig()
-			c.HTTP.ConnectionLimit, c.HTTP.Plain = 3, plain
-			m, q := NewMetrics(), newQueued(func() (any, error) { return "done", nil })
-			url := serveHTTP(t, testDispatcher(t, c, Options{Metrics: m}, append(testMethods(), q.method())...), HTTPOptions{})
-			var conns []net.Conn
-			for i := range 5 { // two more than there is room for
-				var conn net.Conn
-				eventually(t, func() bool { // a server may still be about to end a request that has been answered
-					conn, _ = connect(t, url)
-					return conn != nil
-				})
-				if conns = append(conns, conn); i == 0 {
-					work(t, conn, false, q)
-				}
-			}
-			closed := 0
-			for i := range conns {
-				if i == 0 {
-					close(q.release)
-				} else if _, err := io.WriteString(conns[i], "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: "+strconv.Itoa(len(chainIDCall))+"\r\n\r\n"+chainIDCall); err != nil {
-					closed++
-					continue
-				}
-				response, err := http.ReadResponse(bufio.NewReader(conns[i]), nil)
-				if err == nil {
-					_ = response.Body.Close()
-					continue
-				}
-				if closed++; i == 0 || i == 4 {
-					t.Errorf("connection %d is closed", i)
-				}
-			}
-			if got := value(m.shedConnections); closed != 2 || got != 2 {
-				t.Errorf("%d connections are closed, and %v made room; want 2", closed, got)
-			}
-		})
-	}
-}
-
 // TestConnectionsAreBounded: in all, and of one address unless it is a trusted proxy's.
 func TestConnectionsAreBounded(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -115,24 +56,32 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := testConfig()
 			c.TrustedProxies, c.HTTP.ConnectionLimit, c.HTTP.ConnectionLimitPerIP = tt.proxies, tt.total, tt.perAddress
-			m, q := NewMetrics(), newQueued(func() (any, error) { return "done", nil })
-			d := testDispatcher(t, c, Options{Metrics: m}, append(testMethods(), q.method())...)
+			m := NewMetrics()
+			d := testDispatcher(t, c, Options{Metrics: m})
 			url := serveHTTP(t, d, HTTPOptions{})
-			defer close(q.release)
 			var open []net.Conn
-			for i := range tt.want {
+			for range tt.want {
 				conn, refusal := connect(t, url)
 				if refusal != "" {
 					t.Fatal(refusal)
 				}
 				open = append(open, conn)
-				work(t, conn, i == 0, q)
 			}
 			if _, refusal := connect(t, url); !strings.Contains(refusal, `{"error":{"code":-32005,"message":"Too many connections: the limit is `) {
 				t.Errorf("one too many was told %q", refusal)
 			}
-			if got, all := value(m.refusedConnections.WithLabelValues(tt.limit)), value(m.refusedConnections); got != 1 || all != 1 {
-				t.Errorf("%v of %v refusals are counted for the limit, want 1", got, all)
+			// One that net/http has counts as well.
+			if _, err := io.WriteString(open[0], "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := http.ReadResponse(bufio.NewReader(open[0]), nil); err != nil { //nolint:bodyclose // the connection is closed as a whole
+				t.Fatal(err)
+			}
+			if _, refusal := connect(t, url); refusal == "" {
+				t.Error("a connection that was handed over does not count")
+			}
+			if got, all := value(m.refusedConnections.WithLabelValues(tt.limit)), value(m.refusedConnections); got != 2 || all != 2 {
+				t.Errorf("%v of %v refusals are counted for the limit, want 2", got, all)
 			}
 			if got := value(m.connections); got != float64(tt.want) {
 				t.Errorf("%v connections are open, want %d", got, tt.want)
@@ -155,15 +104,11 @@ func TestConnectionsAreBounded(t *testing.T) {
 func TestManyRefusalsAreShort(t *testing.T) {
 	c := testConfig()
 	c.HTTP.ConnectionLimit = 1
-	q := newQueued(func() (any, error) { return "done", nil })
-	defer close(q.release)
-	d := testDispatcher(t, c, Options{}, append(testMethods(), q.method())...)
+	d := testDispatcher(t, c, Options{})
 	url := serveHTTP(t, d, HTTPOptions{})
-	busy, refusal := connect(t, url)
-	if refusal != "" {
+	if _, refusal := connect(t, url); refusal != "" {
 		t.Fatal(refusal)
 	}
-	work(t, busy, false, q)
 	for range 200 {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 		if err != nil {

@@ -71,8 +71,8 @@ type HTTPConfig struct {
 	// Serve plain requests (a POST with a short head) by a loop of the relay's own, for less
 	// processor time; false leaves every request to Go's net/http.
 	Plain bool `env:"HTTP_PLAIN_ENABLED" envDefault:"true"`
-	// Maximum number of connections in all, on the ports of HTTP and WebSocket. For a further one the connection
-	// is closed that has been without a request for longest. If all have one, it is answered with status 503 and closed.
+	// Maximum number of connections in all, on the ports of HTTP and WebSocket. Further ones are answered
+	// with status 503 and closed.
 	ConnectionLimit int `env:"HTTP_CONNECTION_LIMIT" envDefault:"16384"`
 	// Maximum number of connections from one address (of IPv6: from one /64). Trusted proxies are not counted.
 	ConnectionLimitPerIP int `env:"HTTP_CONNECTION_LIMIT_PER_IP" envDefault:"1024"`

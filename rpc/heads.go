@@ -4,9 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"lockstep/internal/budget"
 	"lockstep/internal/plainhttp"
@@ -25,63 +23,16 @@ const (
 type headed struct {
 	net.Listener
 	memory *budget.Memory
-	idle   *idleConns
-}
-
-// idleConns are the connections that wait for a request, since when.
-type idleConns struct {
-	mu    sync.Mutex
-	since map[*headConn]time.Time // guarded by mu
-}
-
-func (i *idleConns) add(c *headConn) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.since[c] = time.Now()
-}
-
-func (i *idleConns) remove(c *headConn) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	delete(i.since, c)
-}
-
-// longest takes the one out that has been idle for longest, of some that are looked at; nil: there is none.
-func (i *idleConns) longest() (found *headConn) {
-	const looks = 256
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	looked := 0
-	for c, since := range i.since {
-		if found == nil || since.Before(i.since[found]) {
-			found = c
-		}
-		if looked++; looked == looks {
-			break
-		}
-	}
-	delete(i.since, found)
-	return found
 }
 
 // headsOf makes a listener of a server headed.
-func headsOf(server *http.Server, ln net.Listener, memory *budget.Memory) headed {
+func headsOf(server *http.Server, ln net.Listener, memory *budget.Memory) net.Listener {
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
 		if c, ok := conn.(*headConn); ok {
 			c.changed(state)
 		}
 	}
-	return headed{ln, memory, &idleConns{since: make(map[*headConn]time.Time)}}
-}
-
-// shed closes the connection that has been idle for longest. It tells whether there was one.
-func (l headed) shed() bool {
-	c := l.idle.longest()
-	if c == nil {
-		return false
-	}
-	_ = c.Close() // the server notices
-	return true
+	return headed{ln, memory}
 }
 
 // Accept returns the next connection.
@@ -90,14 +41,13 @@ func (l headed) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &headConn{Socket: plainhttp.Socket{Conn: conn}, memory: l.memory, idle: l.idle}, nil
+	return &headConn{Socket: plainhttp.Socket{Conn: conn}, memory: l.memory}, nil
 }
 
 // headConn is a connection of a headed listener. But for past its fields belong to the goroutine that serves it.
 type headConn struct {
 	plainhttp.Socket
 	memory  *budget.Memory
-	idle    *idleConns
 	account *budget.Account // of the head at hand; nil: it is short
 	cost    int             // of the head at hand, in bytes of memory
 	blank   bool            // nothing but a line's end has come since the last one
@@ -146,17 +96,12 @@ func (c *headConn) count(text []byte) bool {
 // changed is told what the server does with the connection. A head is in memory until its request is over.
 func (c *headConn) changed(state http.ConnState) {
 	switch state {
-	case http.StateNew:
-		return
-	case http.StateActive:
-		c.idle.remove(c)
+	case http.StateNew, http.StateActive:
 		return
 	case http.StateIdle:
 		c.past.Store(false)
-		c.idle.add(c)
 	case http.StateHijacked, http.StateClosed:
 		c.past.Store(true)
-		c.idle.remove(c)
 	}
 	c.account.Close()
 	c.account, c.cost, c.blank = nil, 0, false

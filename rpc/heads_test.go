@@ -108,16 +108,3 @@ func TestUsualHeadsCostNothing(t *testing.T) {
 	}
 	eventually(t, func() bool { return memory.Used() == 0 })
 }
-
-func TestTheLongestIdleIsFound(t *testing.T) {
-	i := &idleConns{since: make(map[*headConn]time.Time)}
-	var conns []*headConn
-	for n := range 3 {
-		conns = append(conns, new(headConn))
-		i.since[conns[n]] = time.Unix(int64(10-n), 0)
-	}
-	i.remove(conns[1])
-	if i.longest() != conns[2] || i.longest() != conns[0] || i.longest() != nil {
-		t.Error("not in the order of their time")
-	}
-}

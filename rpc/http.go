@@ -257,7 +257,6 @@ func (s *HTTPServer) Run(ctx context.Context, ln net.Listener) error {
 	front := s.front(calls, server, ln)
 	served := make(chan error, 1)
 	heads := headsOf(server, front, s.d.memory)
-	s.d.admission.shedsBy(heads.shed)
 	go func() { served <- server.Serve(heads) }()
 	select {
 	case err := <-served:
@@ -283,7 +282,6 @@ func (s *HTTPServer) front(calls context.Context, server *http.Server, ln net.Li
 	plain := plainhttp.New(calls, ln, plainhttp.Config{
 		Server: server, Handler: plainServer{s}, BodyLimit: s.limit, Logger: s.d.log, Admit: s.d.admission.enter, Leaving: s.leaving.Load,
 	})
-	s.d.admission.shedsBy(plain.Shed)
 	go plain.Run()
 	return plain
 }

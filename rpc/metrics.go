@@ -23,7 +23,6 @@ type Metrics struct {
 	errors         *prometheus.CounterVec
 
 	connections        prometheus.Gauge
-	shedConnections    prometheus.Counter
 	refusedConnections *prometheus.CounterVec
 
 	ws wsMetrics
@@ -61,9 +60,6 @@ func NewMetrics() *Metrics {
 		}, []string{"transport"}),
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "rpc_relay_connections", Help: "Open connections of the ports of HTTP and WebSocket.",
-		}),
-		shedConnections: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "rpc_relay_connections_shed_total", Help: "Connections without a request that were closed to make room for others.",
 		}),
 		refusedConnections: counters("rpc_relay_connections_refused_total", "Connections that were refused, by the limit that was reached: in all (total), or of one address.", "limit"),
 		ws:                 newWSMetrics(buckets),
@@ -110,7 +106,7 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.methodResponse, m.methodResult, m.rateLimited, m.panics, m.abandoned, m.inFlight, m.errors,
-		m.connections, m.shedConnections, m.refusedConnections,
+		m.connections, m.refusedConnections,
 		m.ws.methods, m.ws.messages, m.ws.opened, m.ws.closed, m.ws.duration,
 		m.ws.messageDuration, m.ws.active, m.ws.limited, m.ws.limitedByTTL,
 		m.ws.limitedByIP, m.ws.slow, m.ws.busiest,

@@ -182,7 +182,6 @@ func (s *WSServer) Run(ctx context.Context, ln net.Listener) error {
 	}
 	served := make(chan error, 1)
 	heads := headsOf(server, admitted{ln, s.d.admission}, s.d.memory)
-	s.d.admission.shedsBy(heads.shed)
 	go func() { served <- server.Serve(heads) }()
 	select {
 	case err := <-served:

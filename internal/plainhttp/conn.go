@@ -29,8 +29,7 @@ type conn struct {
 	ctx    context.Context // that of its requests
 	cancel context.CancelFunc
 	state  atomic.Int32
-	rests  atomic.Int64 // since when it waits for a request, in Unix nanoseconds; 0: it does not
-	leave  func()       // once nobody here has it any more
+	leave  func() // once nobody here has it any more
 	watch  watch
 	// partings counts, of a request that is answered later, the goroutine that left it and its Done. The second of
 	// them goes on with the connection.
@@ -55,7 +54,6 @@ func newConn(l *Listener, tcp *net.TCPConn) *conn {
 	c.in.memory = &l.memory
 	c.request.c = c
 	c.readBy.set, c.writeBy.set = tcp.SetReadDeadline, tcp.SetWriteDeadline
-	c.rests.Store(c.now.UnixNano())
 	return c
 }
 
@@ -115,7 +113,6 @@ func (c *conn) serve() step {
 		if !c.await() {
 			return over
 		}
-		c.rests.Store(0)
 		if !c.receive() {
 			return other
 		}
@@ -149,7 +146,6 @@ func (c *conn) endRequest() bool {
 	c.expire = nil
 	c.request.finish()
 	c.stopWatch()
-	c.rests.Store(c.now.UnixNano())
 	c.state.Store(idle)
 	// Whoever says that nothing more will come, or has gone, may have sent requests
 	// before: they are served, as net/http does, with a context that has ended.
@@ -221,13 +217,10 @@ func (c *conn) replay() net.Conn {
 	return &replayed{Socket: Socket{c.tcp}, head: c.in.bytes, account: c.request.account, leave: c.leave}
 }
 
-// closeIdle closes the connection if it has no request. It tells whether it did.
-func (c *conn) closeIdle() bool {
-	if !c.state.CompareAndSwap(idle, ended) {
-		return false
+func (c *conn) closeIdle() {
+	if c.state.CompareAndSwap(idle, ended) {
+		c.abort()
 	}
-	c.abort()
-	return true
 }
 
 // abort closes the connection. Its goroutine notices. The error, if any, is that of a

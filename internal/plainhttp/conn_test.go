@@ -304,45 +304,6 @@ func testClose(t *testing.T, later bool) {
 }
 
 // TestAbort: requests in progress lose their connection and their context.
-// TestShed: of the connections without a request the one goes first that has been so for longest. Those with one stay.
-func TestShed(t *testing.T) {
-	e, begun, release := waiting()
-	s := serve(t, e, nil)
-	busy := dial(t, s.address())
-	busy.send(request("/slow", "x"))
-	<-begun
-	var order []*client
-	for i := range 3 {
-		order = append(order, dial(t, s.address()))
-		order[i].send(request("/a", "x"))
-		order[i].expect("/a", "x")
-		eventually(t, "its request is over", func() bool { return s.resting() == i+1 })
-	}
-	for _, c := range order {
-		if !s.Shed() {
-			t.Fatal("nobody went")
-		}
-		c.ended()
-	}
-	if s.Shed() {
-		t.Error("one with a request went")
-	}
-	close(release)
-	busy.receive()
-}
-
-// resting is how many connections have no request.
-func (s *served) resting() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.conns {
-		if c.rests.Load() != 0 && c.state.Load() == idle {
-			n++
-		}
-	}
-	return n
-}
-
 func TestAbort(t *testing.T) { ways(t, testAbort) }
 
 func testAbort(t *testing.T, later bool) {

@@ -38,7 +38,7 @@ type Config struct {
 	// Logger is told of panics.
 	Logger *slog.Logger
 	// Admit decides whether a connection is served, and closes it otherwise. leave is called
-	// when the connection is closed, perhaps more than once.
+	// when the connection is closed.
 	Admit func(net.Conn) (leave func(), ok bool)
 	// Leaving tells that an answer is to end its connection; nil: none is.
 	Leaving func() bool
@@ -150,29 +150,6 @@ func (l *Listener) Close() error {
 		close(l.empty)
 	}
 	return l.listener.Close()
-}
-
-// Shed closes the connection that has been without a request for longest, of some that are looked at. It tells whether
-// there was one. Admit may call it, to make room.
-func (l *Listener) Shed() bool {
-	const looks = 256
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var found *conn
-	looked, since := 0, int64(0)
-	for c := range l.conns {
-		if rests := c.rests.Load(); rests != 0 && c.state.Load() == idle && (found == nil || rests < since) {
-			found, since = c, rests
-		}
-		if looked++; looked == looks {
-			break
-		}
-	}
-	if found == nil || !found.closeIdle() {
-		return false
-	}
-	found.leave()
-	return true
 }
 
 // Wait waits for the end of all connections after Close; the error is that of the context.
