@@ -74,10 +74,10 @@ func (l *lane) awaited() bool {
 	return slices.ContainsFunc(l.open, func(o *Submitted) bool { return o.sub.Open })
 }
 
-// judged tells whether a submission of this process with that nonce or a higher one awaits its verdict. If that nonce is the next one,
-// the submission went ahead, and what goes ahead behind it is refused, too, unless the network takes it.
-func (l *lane) judged(nonce uint64) bool {
-	return slices.ContainsFunc(l.open, func(o *Submitted) bool { return o.sub.Open && o.nonce >= nonce })
+// judged tells whether a submission of this process that went ahead of the next nonce awaits its verdict. If the network
+// refuses it, it refuses what goes ahead behind it, too.
+func (l *lane) judged(next uint64) bool {
+	return slices.ContainsFunc(l.open, func(o *Submitted) bool { return o.sub.Open && o.nonce >= next })
 }
 
 // Room returns nil if fewer submissions of this process than limit await their verdict, else a channel that is

@@ -92,12 +92,12 @@ func (u *Turn) Resume(ctx context.Context) error {
 	case <-w.ready:
 	default:
 		u.waited = true
-		select {
-		case <-w.ready:
-		case <-ctx.Done():
-			u.turns.abandon(w)
-			return ctx.Err()
-		}
+	}
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+		u.turns.abandon(w)
+		return ctx.Err()
 	}
 	u.line, u.began, u.on = w.line, time.Now(), true
 	return nil
