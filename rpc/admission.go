@@ -15,8 +15,9 @@ import (
 	"lockstep/internal/plainhttp"
 )
 
-// admission lets connections in, up to a total limit and a limit for each client. A trusted proxy stands for many
-// clients, so its connections count in the total only.
+// admission lets connections in, up to a total limit and a limit for each client. A client may not have more than are
+// left free either, so that a few of them cannot keep all others out, and nobody's connection has to be closed for
+// another's. A trusted proxy stands for many clients, so its connections count in the total only.
 type admission struct {
 	limit, perClient int
 	proxies          proxies
@@ -41,12 +42,14 @@ func (d *admission) enter(conn net.Conn) (leave func(), ok bool) {
 	client := d.client(conn)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	free := d.limit - d.open
+	share := min(d.perClient, free)
 	switch {
-	case d.open >= d.limit:
+	case free <= 0:
 		d.refuse(conn, "total", d.limit)
 		return nil, false
-	case client != "" && d.clients[client] >= d.perClient:
-		d.refuse(conn, "address", d.perClient)
+	case client != "" && d.clients[client] >= share:
+		d.refuse(conn, "address", share)
 		return nil, false
 	}
 	d.open++

@@ -2,11 +2,14 @@ package rpc
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep/internal/envx"
 )
@@ -50,8 +53,10 @@ func TestConnectionsAreBounded(t *testing.T) {
 		want              int
 		limit             string // as the metric names it
 	}{
-		"in all":         {envx.Strings{"127.0.0.0/8"}, 3, 2, 3, "total"},
-		"of one address": {envx.Strings{"192.0.2.0/24"}, 3, 2, 2, "address"},
+		"in all":             {envx.Strings{"127.0.0.0/8"}, 3, 2, 3, "total"},
+		"of one address":     {envx.Strings{"192.0.2.0/24"}, 10, 2, 2, "address"},
+		"no more than free":  {envx.Strings{"192.0.2.0/24"}, 10, 100, 5, "address"},
+		"a place for anyone": {envx.Strings{"192.0.2.0/24"}, 1, 100, 1, "total"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := testConfig()
@@ -96,6 +101,48 @@ func TestConnectionsAreBounded(t *testing.T) {
 				t.Errorf("there is room again, and one was told %q", refusal)
 			}
 		})
+	}
+}
+
+// remote is a connection from an address.
+type remote struct {
+	net.Conn
+	addr net.Addr
+}
+
+func (r remote) RemoteAddr() net.Addr { return r.addr }
+
+func (r remote) Close() error { return nil }
+
+func (r remote) SetDeadline(time.Time) error { return net.ErrClosed } // it is not told why it is refused
+
+// TestFewClientsLeaveRoom: clients that take whatever they get leave room for others, however many addresses they
+// have, up to hundreds. The addresses of one /64 are one client.
+func TestFewClientsLeaveRoom(t *testing.T) {
+	const room = 10 // what an honest client needs
+	for _, clients := range []int{1, 16, 17, 100, 500} {
+		c := testConfig()
+		d := newAdmission(&c, NewMetrics())
+		enter := func(client, i int) bool {
+			address := fmt.Sprintf("[2001:db8:%x:%x::%x]:4000", client>>16, client&0xffff, i+1)
+			_, ok := d.enter(remote{addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))})
+			return ok
+		}
+		for i, more := 0, true; more; i++ {
+			more = false
+			for client := range clients {
+				more = enter(client, i) || more
+			}
+		}
+		if want := min(clients*c.HTTP.ConnectionLimitPerIP, c.HTTP.ConnectionLimit); d.open > want {
+			t.Errorf("%d clients have %d connections", clients, d.open)
+		}
+		for i := range room {
+			if !enter(clients, i) {
+				t.Errorf("%d clients have %d connections, and another one gets %d", clients, d.open, i)
+				break
+			}
+		}
 	}
 }
 

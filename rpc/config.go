@@ -74,7 +74,8 @@ type HTTPConfig struct {
 	// Maximum number of connections in all, on the ports of HTTP and WebSocket. Further ones are answered
 	// with status 503 and closed.
 	ConnectionLimit int `env:"HTTP_CONNECTION_LIMIT" envDefault:"16384"`
-	// Maximum number of connections from one address (of IPv6: from one /64). Trusted proxies are not counted.
+	// Maximum number of connections from one address (of IPv6: from one /64). An address may also not have more than
+	// are left free of HTTP_CONNECTION_LIMIT, so that a few addresses leave room for others. Trusted proxies are not counted.
 	ConnectionLimitPerIP int `env:"HTTP_CONNECTION_LIMIT_PER_IP" envDefault:"1024"`
 	// Time for one request: for its body to arrive, and again for its calls to finish;
 	// calls that take longer answer "Request timeout". Milliseconds. WebSocket
