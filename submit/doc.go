@@ -36,7 +36,7 @@
 //	unclear    a node may have it, but gives no answer
 //	vanished   a node accepted it, and consensus never saw it
 //	promised   the client has got the hash before the verdict
-//	risk       a transaction that the network may refuse for its nonce; a sender may take a number of them
+//	risk       a transaction that the network may refuse for its nonce or for want of funds; a sender may take a number of them
 //	return     a transaction that was certainly not executed goes back to its line
 //
 // # An entry's life

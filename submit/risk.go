@@ -9,9 +9,9 @@ import (
 	"lockstep/internal/sleep"
 )
 
-// What a sender can cost the operator by wrong nonces. A transaction that is not known to be next needs one of
-// its sender's risks before it is sent. One that is next when it is sent can only be refused if a transaction
-// before it fails: see room.go.
+// What a sender can cost the operator by transactions that the network refuses. A transaction that is not known to be
+// next needs one of its sender's risks before it is sent. One that is next when it is sent can only be refused if a
+// transaction before it fails, or takes what it was to cost: see room.go.
 
 // takeRisk takes one of the sender's risks if the network may refuse this transaction for its nonce: it is not the
 // next one, or others have its nonce, too. Where nothing is looked up the network judges the nonce. takeRisk waits
@@ -95,11 +95,11 @@ func tooRisky(mine, expected uint64) error {
 	return eth.ErrWrongNonces()
 }
 
-// settleRisk applies the verdict: the risk is given back, unless the network refused the transaction for its
-// nonce. A transaction that was refused without a risk is charged one.
+// settleRisk applies the verdict: the risk is given back, unless the operator paid for a refusal that its sender
+// caused. A transaction that was refused without a risk is charged one.
 func (e *Entry) settleRisk(r Result) {
-	switch refused := r.Status == hapi.ResponseCodeEnum_WRONG_NONCE && r.atConsensus; {
-	case !refused:
+	switch {
+	case !r.refusedForSender():
 		e.risk.GiveBack()
 	case e.risk == nil:
 		e.s.nonces.Charge(e.tx.From())
@@ -108,4 +108,20 @@ func (e *Entry) settleRisk(r Result) {
 		e.s.nonces.Excuse(e.tx.From())
 	}
 	e.risk = nil
+}
+
+// refusedForSender tells whether consensus refused the transaction for a reason that its sender has in hand: the nonce,
+// or what the sender has. The network says the latter as well when the operator has nothing left. Then nothing of
+// anybody is executed, so it does no harm that senders are charged for it.
+func (r Result) refusedForSender() bool {
+	if !r.atConsensus {
+		return false
+	}
+	switch r.Status {
+	case hapi.ResponseCodeEnum_WRONG_NONCE, hapi.ResponseCodeEnum_INVALID_ACCOUNT_ID,
+		hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE:
+		return true
+	default:
+		return false
+	}
 }

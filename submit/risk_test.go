@@ -2,6 +2,8 @@ package submit_test
 
 import (
 	"context"
+	"math/big"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 
 	"lockstep/consensus"
 	"lockstep/internal/envx"
+	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 	"lockstep/internal/limit"
 	"lockstep/submit"
@@ -159,6 +162,41 @@ func TestBurstBeyondTheBalanceIsNotSent(t *testing.T) {
 		}
 		if executed != 3 {
 			t.Errorf("%d are executed, want 3", executed)
+		}
+	})
+}
+
+// The mirror node shows more than a sender has left. Without ordering the network refuses no more of what the sender
+// cannot pay than there are places, and the first one, which had the nonce for itself.
+func TestRefusalsForWantOfFundsTakePlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const budget, count = 10, 60
+		n, key := newNetwork(), newKey(t)
+		n.verdict = func(uint64) (hedera.Status, error) { return hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE, nil }
+		s := newSubmitter(t, n, func(o *options) {
+			unordered(o)
+			pooled(o)
+			o.nonces = limit.NewWrongNonces(limit.Config{WrongNonces: budget}, nil)
+		})
+		n.delay = 100 * time.Millisecond
+		var all sync.WaitGroup
+		for value := range int64(count) {
+			raw, err := types.MustSignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
+				ChainID: chainID, Gas: 21000, GasFeeCap: price, To: &receiver, Value: big.NewInt(value * 1e10),
+			}).MarshalBinary()
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() {
+				time.Sleep(time.Duration(value/budget) * 2 * n.delay) //nolint:forbidigo // fake time: each wave finds the places free again
+				if r := s.Submit(t.Context(), raw); r.Err == nil {
+					t.Error("executed")
+				}
+			})
+		}
+		all.Wait()
+		if got := len(n.order()); got > budget+1 {
+			t.Errorf("the network refused %d, want %d as a maximum", got, budget+1)
 		}
 	})
 }

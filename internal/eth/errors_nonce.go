@@ -1,7 +1,7 @@
 package eth
 
-// ErrWrongNonces says: so many of the sender's transactions were refused for their nonce, or
-// may be, that only its next one is taken.
+// ErrWrongNonces says: the network refused so many of the sender's transactions, or may refuse
+// them, that only its next one is taken.
 func ErrWrongNonces() *Error {
-	return newError(CodeServerError, "Too many transactions of this sender have a wrong nonce. Send the one with the next nonce, or wait a minute.")
+	return newError(CodeServerError, "The network refused too many transactions of this sender, or may refuse them. Send the one with the next nonce, or wait a minute.")
 }

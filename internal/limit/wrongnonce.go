@@ -22,8 +22,8 @@ var wrongNonceLua string
 // wrongNonceWindow is the time that WRONG_NONCE_BUDGET is for.
 const wrongNonceWindow = time.Minute
 
-// WrongNonces bounds how many transactions of one sender the network can refuse for their
-// nonce in a minute, since the operator pays for each. A transaction that is not known to be
+// WrongNonces bounds how many transactions of one sender the network can refuse in a minute for their
+// nonce, or because the sender cannot pay, since the operator pays for each. A transaction that is not known to be
 // next takes a place before it is sent, and gives it back unless it is refused: so there are
 // never more on their way than may still be refused. One that was next when it was sent, and was
 // refused all the same, is charged a place afterwards. The places of a fleet are in Redis; while
@@ -57,7 +57,7 @@ func NewWrongNonces(cfg Config, client redis.UniversalClient) *WrongNonces {
 		budget: cfg.WrongNonces, take: redis.NewScript(redisx.SpareLua + wrongNonceLua),
 		senders: ofSenders[places](), charged: ofSenders[time.Time](), excused: ofSenders[time.Time](),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "lockstep_wrong_nonce_budget_refusals_total", Help: "Transactions that were not sent because their sender had too many with a wrong nonce.",
+			Name: "lockstep_wrong_nonce_budget_refusals_total", Help: "Transactions that were not sent because the network had refused too many of their sender's for their nonce or for want of funds.",
 		}),
 	}
 	if client != nil {
