@@ -48,10 +48,11 @@ setup: ## install what the tests need, if absent
 UNRACED := /(bench|lock/locksim)
 COUNTED = $$(grep -rl --exclude-dir=node_modules --include='*_test.go' '^//go:build !race' .)
 
-test: race ## all tests: unit, contract and end-to-end
+test: race ## all tests: unit, contract and end-to-end, and six rows of the proof
 	go test -timeout $(TEST_LIMIT) $$(go list ./... | grep -E '$(UNRACED)')
 	go test -timeout $(TEST_LIMIT) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $(COUNTED) | paste -sd '|'))$$" $$(dirname $(COUNTED) | sort -u)
 	go test -timeout $(TEST_LIMIT) -p 3 ./e2e/...
+	./scripts/proof.sh quick
 
 unit: ## the quick tests only
 	go test -short ./...
@@ -130,7 +131,7 @@ bench-dev: setup ## measure the development network: start, memory, transfers th
 bench-txm: setup ## measure the transaction manager alone
 	go test -count=1 -run '^$$' -bench BenchmarkManager -benchtime 3x -timeout 1h ./e2e/txm
 
-proof: ## check the model of the lock over Redis, and break it (ROWS=calm,kill for some)
+proof: ## check the model of the lock over Redis, and break it (ROWS=calm,kill for some, ROWS=quick for those that take seconds)
 	./scripts/proof.sh $(subst $(comma), ,$(ROWS))
 
 sim: ## simulate relays, their Redis and its network, seed after seed (SIM_TIME=10m, SIM_FIRST=0)

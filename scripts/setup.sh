@@ -9,6 +9,7 @@
 #   nginx          likewise (make bench holds reads against it)
 #   gcc            likewise (make chaos sets the clock of Redis with what it builds)
 #   prometheus     likewise (it reads the metrics of a fleet in a test; it need not run)
+#   spin           likewise (it checks the model of the lock)
 #   e2e/hardhat2, hardhat3   the packages of Hardhat and OpenZeppelin's contracts, as the package-lock.json there pins them
 #   e2e/node_modules   anvil, cast, forge, ethers, viem, web3.js, the Hedera SDK, near-api-js, workerd, axe-core and solc-js, as e2e/package-lock.json pins them
 #
@@ -122,6 +123,7 @@ package chromium chromium
 nginx_ready
 compiler_ready
 package prometheus prometheus
+package spin spin
 packages_ready "$e2e"
 packages_ready "$e2e/hardhat2"
 packages_ready "$e2e/hardhat3"

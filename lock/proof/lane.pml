@@ -18,7 +18,7 @@
  */
 
 #ifndef T
-#define T 3 /* tickets; ticket t is drawn at relay t % 2 */
+#define T 3 /* tickets; ticket t is drawn at relay t % 2, or with TOGETHER at relay 0 */
 #endif
 #ifndef STALLS
 #define STALLS 0
@@ -55,7 +55,13 @@
 #define H 2            /* life of a heartbeat, in ticks */
 #define NB 100         /* nobody */
 
+#ifdef TOGETHER
+#define HOME(t)   0    /* all tickets are drawn at relay 0 */
+#define BEFORE    1
+#else
 #define HOME(t)   ((t) % R)
+#define BEFORE    R    /* the ticket that was drawn before t at its relay is t - BEFORE */
+#endif
 #define SESSION(m) ((m) / G)
 #define GEN(m)    ((m) % G)
 #define PROC(m)   HOME(SESSION(m))
@@ -188,7 +194,13 @@ inline scriptEnter(i) {
 		if
 		:: HOME(k_) == i && place[k_] == JOINING && !(again && (own == session[k_] * G + name || taken[session[k_] * G + name])) ->
 			assert(qn < QN);
+#ifdef M_NEWEST_FIRST
+			for (b_ : 1 .. QN - 1) { q[QN - b_] = q[QN - b_ - 1] }
+			b_ = 0;
+			q[0] = session[k_] * G + name; qn++;
+#else
 			q[qn] = session[k_] * G + name; qn++;
+#endif
 			taken[session[k_] * G + name] = true;
 			if :: joined[session[k_]] == 0 -> joins++; joined[session[k_]] = joins :: else fi
 		:: else
@@ -287,7 +299,11 @@ inline takeTurn(i, m, f, known) {
 		}
 		k_ = 0;
 		if
+#ifdef M_GIVE_BACK
+		:: t_ == NB
+#else
 		:: t_ == NB -> if :: f > newest[i] -> giveBack(m) :: else fi
+#endif
 		:: t_ != NB && !known -> check[i] = true
 		:: t_ != NB && known && trust[i] == 0 -> check[i] = true /* it stood still: no news counts before the next heartbeat */
 		:: else ->
@@ -357,13 +373,20 @@ inline resume(i) {
 proctype Client(byte t) {
 	byte k_;
 	byte i = HOME(t);
-	atomic { LIVES(i) && (t < R || state[t - R] != ABSENT) -> state[t] = WAITING; session[t] = t }
+	atomic { LIVES(i) && (t < BEFORE || state[t - BEFORE] != ABSENT) -> state[t] = WAITING; session[t] = t }
 	do
 	:: atomic { LIVES(i) && state[t] == WAITING && leaves > 0 ->
 		leaves--;
 		state[t] = OVER;
 		joined[session[t]] = 0;
-		if :: place[t] == QUEUED -> giveBack(MEMBER(i, session[t])); place[t] = NONE :: else fi }
+		if
+		:: place[t] == QUEUED ->
+#ifndef M_GIVE_BACK
+			giveBack(MEMBER(i, session[t]));
+#endif
+			place[t] = NONE
+		:: else
+		fi }
 	:: atomic { LIVES(i) && state[t] == HOLDING && !expired[i] &&
 #ifdef M_HEARTBEAT
 		true ->
@@ -397,7 +420,7 @@ proctype Client(byte t) {
 
 /* The worker: one call of the lane at a time. */
 proctype Worker(byte i) {
-	byte k_, m_, t_, first, back, name, at, when, withTurn = NB, withFence, held = NB, before = NB, seen, seenFence;
+	byte b_, k_, m_, t_, first, back, name, at, when, withTurn = NB, withFence, held = NB, before = NB, seen, seenFence;
 	bool again, take, strict, given, refused, left, failed;
 	mtype swap = NONE;
 	do
@@ -567,7 +590,9 @@ proctype Looker(byte i) {
 #endif
 			if
 			:: at == epoch[i] && mode[i] == REDIS ->
+#ifndef M_RECLAIM
 				if :: gone -> reclaim[i] = INSTANCE(seen) :: else fi;
+#endif
 				if :: seen == NB && (holder[i] == NB || turn[i] == NB) && HEAD(i) -> check[i] = true :: else fi;
 				applyView(i, seen, seenFence, false, before, when)
 			:: else
@@ -615,7 +640,11 @@ proctype Local(byte i) {
 	:: atomic { LIVES(i) && mode[i] == PATIENT -> mode[i] = ALONE }
 	:: atomic { LIVES(i) && mode[i] == ALONE && holder[i] == NB && HEAD(i) ->
 		for (k_ : 0 .. T - 1) {
+#ifdef M_YOUNGEST_FIRST
+			if :: HOME(T - 1 - k_) == i && state[T - 1 - k_] == WAITING && holder[i] == NB -> newest[i]++; grantTo(i, T - 1 - k_, NB, newest[i]) :: else fi
+#else
 			if :: HOME(k_) == i && state[k_] == WAITING && holder[i] == NB -> newest[i]++; grantTo(i, k_, NB, newest[i]) :: else fi
+#endif
 		}
 		k_ = 0 }
 	od
@@ -679,7 +708,10 @@ proctype Faults() {
 		for (k_ : 0 .. T - 1) { joined[k_] = 0 }
 		k_ = 0;
 		s_own = NB; s_fence = 0; s_qn = 0;
-		sentFence = 0; era++;
+#ifdef M_CLOCK
+		clock_ = fence;
+#endif
+		era++; /* sentFence stays: turns that Redis gives after the failover have higher fences than all before */
 		doubt[0] = true; doubt[1] = true }
 #endif
 	od
@@ -706,7 +738,10 @@ init {
 #else
 #define ALL_ANSWERED (ANSWERED(0) && ANSWERED(1) && ANSWERED(2) && ANSWERED(3))
 #endif
-#define NOTHING_LEFT (ALL_ANSWERED && (own == NB || dead[PROC(own)]))
+/* Redis has no owner and no place of a living relay. */
+#define PLACES(s) (taken[(s) * G] || taken[(s) * G + 1] || taken[(s) * G + 2])
+#define NOTHING_LEFT (ALL_ANSWERED && (own == NB || dead[PROC(own)]) && \
+	(dead[HOME(0)] || !(PLACES(0) || PLACES(2))) && (dead[HOME(1)] || !(PLACES(1) || PLACES(3))))
 
 ltl answered { <> ALL_ANSWERED }
 ltl clean { <> [] NOTHING_LEFT }
