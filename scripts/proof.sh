@@ -109,7 +109,7 @@ row() {
 	)
 	states=$(awk '/states, stored/ {printf "%d", $1; exit}' "$dir/out")
 	got=$(verdict "$dir/out" "$claim")
-	printf '| %-17s | %-34s | %12s | %s |\n' "$name" "$*" "${states:-?}" "$got"
+	printf '| %-17s | %-44s | %12s | %s |\n' "$name" "$*" "${states:-?}" "$got"
 	[ "$got" = "$want" ] || { failed=1; printf 'proof: %s: wanted %s\n' "$name" "$want" >&2; tail -5 "$dir/out" >&2; }
 	differs=$(documented "$name" "$*" "${states:-?}" "$got")
 	[ -z "$differs" ] || { failed=1; printf 'proof: %s: %s\n' "$name" "$differs" >&2; }
@@ -132,8 +132,8 @@ row answered-kill holds answered -DT=2 -DKILLS=1
 row answered-leave holds answered -DT=2 -DLEAVES=1
 row answered-expiry holds answered -DT=2 -DEXPIRIES=1
 row answered-stall holds answered -DT=2 -DTOGETHER -DSTALLS=1
-row answered-outage holds answered -DT=1 -DCUTS=1
-row answered-failover holds answered -DT=1 -DFAILOVERS=2
+row answered-outage holds answered -DT=2 -DTOGETHER -DDISCLAIM -DCUTS=1
+row answered-failover holds answered -DT=2 -DTOGETHER -DDISCLAIM -DFAILOVERS=2
 row clean holds clean -DT=2
 row clean-leave holds clean -DT=2 -DLEAVES=1
 row no-heartbeat exclusion - -DT=2 -DSTALLS=1 -DM_HEARTBEAT

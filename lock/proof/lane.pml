@@ -14,6 +14,7 @@
  *
  * A run bounds the faults: STALLS, KILLS, LOSSES (replies and messages), LEAVES, EXPIRIES (hold limits),
  * CUTS (outages, each of one relay), WIPES (Redis restarts empty), FAILOVERS (writes are lost).
+ * DISCLAIM adds lock.disclaim for turns whose fence is not new, which makes the model larger.
  * A mutation breaks one rule, to show that the properties can fail: see scripts/proof.sh.
  */
 
@@ -103,6 +104,7 @@ byte pending[R] = NB;  /* a grant that came while the process had not ended the 
 byte pendingFence[R];
 bool adopt[R], verify[R], check[R], paused[R];
 bool adopting[R];
+byte asked[R];         /* 1 = the worker's call is on its way, 2 = and a release has come back since it was sent */
 byte releasing[R] = NB;
 bool returns[M];       /* places to give back */
 byte owed[R];          /* how many */
@@ -285,7 +287,7 @@ inline grantTo(i, t, m, f) {
 }
 
 /* A turn of this process, by the place m. known = until when is known, too. */
-inline takeTurn(i, m, f, known) {
+inline takeTurn(i, m, f, known, fresh, before) {
 	if
 	:: holder[i] != NB && turn[i] != NB && SESSION(turn[i]) == SESSION(m) -> turn[i] = m
 	:: holder[i] != NB && turn[i] == NB && session[holder[i]] == SESSION(m) -> /* adopted */
@@ -302,7 +304,16 @@ inline takeTurn(i, m, f, known) {
 #ifdef M_GIVE_BACK
 		:: t_ == NB
 #else
-		:: t_ == NB -> if :: f > newest[i] -> giveBack(m) :: else fi
+		:: t_ == NB ->
+			if
+			:: f > newest[i] -> giveBack(m)
+#ifdef DISCLAIM
+			/* no old news: what Redis takes for a turn of this process has ended, or belongs to the one that it is in */
+			:: f <= newest[i] && fresh && releasing[i] != m && holder[i] == NB -> giveBack(m)
+			:: f <= newest[i] && fresh && releasing[i] != m && holder[i] != NB && turn[i] != NB && holder[i] == before -> adopt[i] = true
+#endif
+			:: else
+			fi
 #endif
 		:: t_ != NB && !known -> check[i] = true
 		:: t_ != NB && known && trust[i] == 0 -> check[i] = true /* it stood still: no news counts before the next heartbeat */
@@ -326,9 +337,9 @@ inline takeTurn(i, m, f, known) {
 }
 
 /* What a look or a reply says of the owner: before = who held the turn when it was asked. */
-inline applyView(i, m, f, known, before, when) {
+inline applyView(i, m, f, known, before, when, fresh) {
 	if
-	:: MINE(i, m) -> takeTurn(i, m, f, known)
+	:: MINE(i, m) -> takeTurn(i, m, f, known, fresh, before)
 	:: else ->
 		if
 		:: holder[i] != NB && turn[i] != NB ->
@@ -427,7 +438,7 @@ proctype Worker(byte i) {
 	:: atomic { LIVES(i) && mode[i] == REDIS && pending[i] != NB && holder[i] == NB ->
 		m_ = pending[i]; back = pendingFence[i];
 		pending[i] = NB; pendingFence[i] = 0;
-		takeTurn(i, m_, back, true);
+		takeTurn(i, m_, back, true, false, NB);
 		m_ = 0; back = 0 }
 
 	:: atomic { LIVES(i) && mode[i] == REDIS && !paused[i] && !(adopt[i] && holder[i] != NB) && reclaim[i] != NB ->
@@ -447,6 +458,9 @@ proctype Worker(byte i) {
 	:: atomic { LIVES(i) && mode[i] == REDIS && !paused[i] && (adopt[i] && holder[i] != NB ||
 		reclaim[i] == NB && (UNPLACED(i) || verify[i] && HEAD(i) || check[i])) ->
 				name = gen[i]; at = epoch[i]; when = era;
+#ifdef DISCLAIM
+				asked[i] = 1;
+#endif
 				if
 				:: verify[i] ->
 					for (k_ : 0 .. T - 1) { if :: HOME(k_) == i && state[k_] == WAITING -> place[k_] = NONE :: else fi }
@@ -499,7 +513,7 @@ proctype Worker(byte i) {
 			:: !failed && at == epoch[i] ->
 				again = false;
 				if :: refused && holder[i] != NB && holder[i] == withTurn && turn[i] != NB -> lose(i) :: else fi;
-				applyView(i, seen, seenFence, left, before, when);
+				applyView(i, seen, seenFence, left, before, when, asked[i] == 1);
 				if
 				:: take && seen == NB && holder[i] == NB && HEAD(i) && !UNPLACED(i) -> verify[i] = true; settle[i] = 2 /* Redis has lost our places */
 				:: else
@@ -507,6 +521,7 @@ proctype Worker(byte i) {
 				if :: !take -> check[i] = true :: else fi
 			:: else
 			fi;
+			asked[i] = 0;
 			withTurn = NB; withFence = 0; held = NB; before = NB; seen = 0; seenFence = 0;
 			take = false; strict = false; given = false; refused = false; left = false; failed = false; name = 0; at = 0; when = 0
 		}
@@ -528,11 +543,12 @@ proctype Releaser(byte i) {
 		atomic { LIVES(i) ->
 			m_ = releasing[i];
 			releasing[i] = NB;
+			if :: asked[i] == 1 -> asked[i] = 2 :: else fi;
 			if
 			:: failed ->
 				if :: GEN(m_) == gen[i] -> giveBack(m_) :: else fi;
 				if :: at == epoch[i] -> paused[i] = true :: else fi
-			:: !failed && at == epoch[i] -> m_ = 0; applyView(i, seen, seenFence, false, before, when)
+			:: !failed && at == epoch[i] -> m_ = 0; applyView(i, seen, seenFence, false, before, when, false)
 			:: else
 			fi;
 			m_ = 0; at = 0; when = 0; before = NB; seen = 0; seenFence = 0; failed = false
@@ -553,7 +569,7 @@ proctype Listener(byte i) {
 			if
 			:: mode[i] != REDIS || GEN(m) != gen[i]
 			:: mode[i] == REDIS && GEN(m) == gen[i] && force -> if :: holder[i] != NB && turn[i] == m -> lose(i) :: else fi
-			:: else -> takeTurn(i, m, f, false) /* until when is asked */
+			:: else -> takeTurn(i, m, f, false, false, NB) /* until when is asked */
 			fi
 		fi;
 		m = 0; f = 0; force = 0 }
@@ -594,7 +610,7 @@ proctype Looker(byte i) {
 				if :: gone -> reclaim[i] = INSTANCE(seen) :: else fi;
 #endif
 				if :: seen == NB && (holder[i] == NB || turn[i] == NB) && HEAD(i) -> check[i] = true :: else fi;
-				applyView(i, seen, seenFence, false, before, when)
+				applyView(i, seen, seenFence, false, before, when, true)
 			:: else
 			fi;
 			seen = 0; seenFence = 0; at = 0; when = 0; before = NB; gone = false }
