@@ -139,7 +139,8 @@ func newOutbox(start func()) *outbox {
 }
 
 // put queues a frame. It waits for room if there is none. It returns false if the connection is over. The wait
-// ends because the writer either makes room or fails by its time-out.
+// has no context. What bounds it is WS_WRITE_TIMEOUT_MS, for each writeChunk of the frames before this one: the writer makes room
+// or fails within that time, and both wake the wait. So does the end of the connection.
 func (o *outbox) put(f frame) bool {
 	o.mu.Lock()
 	for o.bytes >= queueLimit && !o.closed {

@@ -204,7 +204,9 @@ const maxReturns = 4
 // goBack gives a transaction that was sent, or lost its turn just before, a new place in its line. It returns
 // false if the line is closed, or if its look-ups failed.
 func (e *Entry) goBack(reason string) bool {
-	<-e.facts.done // the first look-ups, which have time limits, use the old place
+	// The first look-ups use the old place. The wait for them has no context: a lost turn has ended the one that there is. Each
+	// call to the mirror node has a time limit, and persistence bounds the repetitions.
+	<-e.facts.done
 	if e.facts.err != nil || !e.keeps() || !e.rejoin(reason) {
 		return false
 	}

@@ -108,7 +108,7 @@ func (e *Entry) discard() {
 	u.cancel()
 	go func() {
 		defer e.s.tasks.end(len(e.tx.Raw()))
-		<-u.done
+		<-u.done // cancel ends it between two pieces; the receipt of a piece has a time limit
 		if u.file == nil {
 			u.cost.reservation.Settle() // unless it has ended
 			return

@@ -241,7 +241,8 @@ func (e *Entry) afterPanic() {
 	}
 }
 
-// finishAccepted answers as soon as a node has accepted the transaction, or none will.
+// finishAccepted answers as soon as a node has accepted the transaction, or none will. Its wait does not end with ctx, because a
+// client that goes away does not stop its transaction. What bounds it is run: each of its waits has a limit of its own.
 func (e *Entry) finishAccepted(ctx context.Context) Result {
 	answer := make(chan Result, 2) // first the node's answer, then the network's
 	e.s.background(e, func() {

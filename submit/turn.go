@@ -9,12 +9,12 @@ import (
 	"lockstep/lock"
 )
 
-// run is the path from the queue to the verdict. early, if there is one, gets what is
+// run is the path from the queue to the verdict. acceptance, if there is one, gets what is
 // known at a node's acceptance. In a lane that recovers, the path may lead back to the queue.
-func (e *Entry) run(ctx context.Context, early chan<- Result) Result {
+func (e *Entry) run(ctx context.Context, acceptance chan<- Result) Result {
 	err := e.waitAtGate(ctx)
 	for {
-		if r, over := e.attempt(ctx, err, early); over {
+		if r, over := e.attempt(ctx, err, acceptance); over {
 			return r
 		}
 		err = nil
@@ -22,19 +22,19 @@ func (e *Entry) run(ctx context.Context, early chan<- Result) Result {
 }
 
 // attempt is one wait for the turn, unless err says that there is none, and the turn.
-func (e *Entry) attempt(ctx context.Context, err error, early chan<- Result) (Result, bool) {
+func (e *Entry) attempt(ctx context.Context, err error, acceptance chan<- Result) (Result, bool) {
 	ctx, cancel := e.bounded(ctx)
 	defer cancel()
 	var lease *lock.Lease
 	if err == nil {
 		lease, err = e.waitTraced(ctx)
 	}
-	return e.proceed(ctx, lease, err, early)
+	return e.proceed(ctx, lease, err, acceptance)
 }
 
 // proceed is what comes after the wait: the turn, or err. It is not over if the transaction waits
 // for another turn.
-func (e *Entry) proceed(ctx context.Context, lease *lock.Lease, err error, early chan<- Result) (r Result, over bool) {
+func (e *Entry) proceed(ctx context.Context, lease *lock.Lease, err error, acceptance chan<- Result) (r Result, over bool) {
 	s := e.s
 	if cause := e.facts.failure(); cause != nil {
 		if lease != nil {
@@ -71,8 +71,8 @@ func (e *Entry) proceed(ctx context.Context, lease *lock.Lease, err error, early
 		lease.Release()
 	}
 	e.become(following)
-	if early != nil && e.noteAnswer(answered(t)) {
-		early <- t.result
+	if acceptance != nil && e.noteAnswer(answered(t)) {
+		acceptance <- t.result
 	}
 	return s.settle(context.WithoutCancel(ctx), lease, e, t)
 }
