@@ -8,13 +8,16 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep/devnet"
 )
 
 // A whole queue hears why no node took it: that none can be reached, or that all are busy, that
 // nothing was submitted, and that it may be sent again. Only the first of the queue finds that out;
-// the others are told, and none of them hears that its nonce is wrong, since it is not.
+// the others are told, and none of them hears that its nonce is wrong, since it is not. So the whole queue takes as long as one
+// submission may (SDK_REQUEST_TIMEOUT); twice that is its limit here, and ten in a queue that waited one after the other would need
+// more.
 func TestQueueWithoutNodes(t *testing.T) {
 	t.Parallel()
 	const busy = "Transaction rejected: BUSY - the consensus nodes take no transactions at the moment; nothing was submitted, send it again"
@@ -32,17 +35,23 @@ func TestQueueWithoutNodes(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %d nodes, %d queued", name, nodes, queued), func(t *testing.T) {
 					t.Parallel()
 					w := newWorld(t, func(c *devnet.Config) { c.Nodes = nodes })
-					settings := []string{"ENABLE_NONCE_ORDERING=true", "SDK_REQUEST_TIMEOUT=1000"}
-					if test.network == nil { // time enough to hear that they are busy
-						settings[1] = "SDK_REQUEST_TIMEOUT=8000"
+					limit := 4 * time.Second // so long that a machine with much to do adds less
+					if test.network == nil {
+						limit = 8 * time.Second // time enough to hear that they are busy
 					}
+					settings := []string{"ENABLE_NONCE_ORDERING=true", fmt.Sprintf("SDK_REQUEST_TIMEOUT=%d", limit.Milliseconds())}
 					if test.network != nil {
 						settings = append(settings, "HEDERA_NETWORK="+test.network(t, nodes))
 					} else if err := w.rules.Set([]byte(`[{"at":"submit","status":"BUSY"}]`)); err != nil {
 						t.Fatal(err)
 					}
 					r, a := w.relay(t, settings...), w.account(t)
-					for i, got := range r.sendTogether(a, queued) {
+					began := time.Now()
+					answers := r.sendTogether(a, queued)
+					if took := time.Since(began); took > 2*limit {
+						t.Errorf("the whole queue was answered after %s; one submission may last %s", took, limit)
+					}
+					for i, got := range answers {
 						if got.Error == nil || got.Error.Code != test.code || !strings.HasSuffix(got.Error.Message, test.message) {
 							t.Errorf("nonce %d: %s", i, got)
 						}
