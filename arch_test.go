@@ -203,6 +203,29 @@ func TestThirdPartyImports(t *testing.T) {
 	}
 }
 
+// without lists packages and what they never import, each with a reason.
+var without = []struct{ pkg, module, reason string }{
+	{"rpc", "encoding/json", "what clients send is read with jsonx, and what they get is written with it"},
+	{"rpc", "github.com/ethereum/go-ethereum", "rpc knows JSON-RPC, and nothing of Ethereum"},
+	{"internal/plainhttp", "encoding/json", "it reads HTTP alone"},
+}
+
+func TestThirdPartyImportsThatAPackageNeverHas(t *testing.T) {
+	list := packages(t)
+	for _, rule := range without {
+		at := slices.IndexFunc(list, func(p pkg) bool { return p.name() == rule.pkg })
+		if at < 0 {
+			t.Errorf("there is no package %s", rule.pkg)
+			continue
+		}
+		for _, imported := range list[at].Imports {
+			if imported == rule.module || strings.HasPrefix(imported, rule.module+"/") {
+				t.Errorf("%s imports %s: %s", rule.pkg, imported, rule.reason)
+			}
+		}
+	}
+}
+
 func TestEveryPackageHasADocComment(t *testing.T) {
 	for _, p := range packages(t) {
 		documented := len(p.GoFiles) == 0 // a folder of tests only

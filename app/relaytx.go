@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"lockstep/internal/eth"
+	"lockstep/internal/jsonx"
 	"lockstep/internal/secret"
 	"lockstep/rpc"
 	"lockstep/txmgr/client"
@@ -33,7 +34,7 @@ func (a *App) managerMethods() []rpc.Method {
 	method := func(name string, ask func(context.Context, *client.Client, relayCall) (any, error)) rpc.Method {
 		return rpc.Method{Name: name, AnyParams: true, Handler: func(ctx context.Context, p *rpc.Params) (any, error) {
 			var call relayCall
-			if p.Len() != 1 || !p.At(0).IsObject() || json.Unmarshal(p.At(0), &call) != nil {
+			if p.Len() != 1 || !p.At(0).IsObject() || p.At(0).Decode(&call) != nil {
 				return nil, eth.ErrInvalidParam(0, "want an object")
 			}
 			request, _ := rpc.FromContext(ctx)
@@ -44,7 +45,7 @@ func (a *App) managerMethods() []rpc.Method {
 	return []rpc.Method{
 		method("relay_sendTransaction", func(ctx context.Context, c *client.Client, call relayCall) (any, error) {
 			if call.Chain == "" {
-				call.Chain = relayChain(call.ChainID)
+				call.Chain = relayChain(jsonx.Value(call.ChainID))
 			}
 			return c.Send(ctx, call.Intent, client.Options{Key: call.IdempotencyKey})
 		}),
@@ -60,12 +61,15 @@ func (a *App) managerMethods() []rpc.Method {
 }
 
 // relayChain reads a chain's id that may be text or a number.
-func relayChain(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
+func relayChain(id jsonx.Value) string {
+	switch {
+	case id.IsString():
+		return id.Text()
+	case id.Given():
+		return string(id)
+	default:
+		return ""
 	}
-	return string(raw)
 }
 
 // managerError is what a client of the relay is told of the manager's answer.

@@ -331,3 +331,9 @@ func TestTraceTooLarge(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (r *frameReceiver) UnmarshalJSON(text []byte) error {
+	r.null = string(text) == "null"
+	return json.Unmarshal(text, &r.Address)
+}

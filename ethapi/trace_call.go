@@ -44,12 +44,6 @@ func (r frameReceiver) IsZero() bool { return r.Address == nil && !r.null }
 // MarshalJSON writes the address, or null.
 func (r frameReceiver) MarshalJSON() ([]byte, error) { return json.Marshal(r.Address) }
 
-// UnmarshalJSON reads what MarshalJSON writes.
-func (r *frameReceiver) UnmarshalJSON(text []byte) error {
-	r.null = string(text) == "null"
-	return json.Unmarshal(text, &r.Address)
-}
-
 // traceCalls shows a transaction as a tree of calls.
 func (a *API) traceCalls(ctx context.Context, s subject, o traceOptions) (any, error) {
 	if s.result == nil {
