@@ -15,6 +15,7 @@ import (
 	"lockstep/internal/hedera"
 	"lockstep/internal/sleep"
 	"lockstep/mirror"
+	"lockstep/submit"
 )
 
 // costs finds out what transactions cost, for the metrics. Nobody waits for it. What does not
@@ -94,11 +95,10 @@ func (c *costs) collectors() []prometheus.Collector {
 	return []prometheus.Collector{c.cost, c.gas, c.missed}
 }
 
-// toldCharges returns what is told of transactions that were charged for; nil if their costs
-// are not wanted.
+// toldCharges returns what is told of transactions that were charged for: nobody if their costs are not wanted.
 func (a *App) toldCharges() func(common.Hash, ...hedera.TransactionID) {
 	if !a.cfg.Server.CostMetrics {
-		return nil
+		return submit.TellNobody
 	}
 	return a.costs.add
 }

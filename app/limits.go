@@ -15,7 +15,7 @@ import (
 	"lockstep/submit"
 )
 
-// limiter returns what limits the calls of each address, nil for nothing, and its
+// limiter returns what limits the calls of each address, and its
 // metrics. Both transports share it.
 func (a *App) limiter() (rpc.Limiter, []prometheus.Collector) {
 	cfg, store := a.cfg.RPC.RateLimit, a.cfg.Limit.CallStore
@@ -27,7 +27,7 @@ func (a *App) limiter() (rpc.Limiter, []prometheus.Collector) {
 	})
 	switch {
 	case cfg.Disabled:
-		return nil, calls.Collectors()
+		return rpc.Unlimited(), calls.Collectors()
 	case a.redis == nil || store == limit.StoreLocal:
 		return here, calls.Collectors()
 	default:

@@ -29,7 +29,7 @@ const answerGrace = time.Second
 type Options struct {
 	Logger  *slog.Logger // required
 	Metrics *Metrics     // required
-	Limiter Limiter      // nil: no limit
+	Limiter Limiter      // nil: Unlimited
 	Keys    *apikey.Ring // nil: keys mean nothing
 	Quotas  Quotas       // nil: keys have no limit
 	// Unknown is the answer to a method that is not in the table, or not on this transport;
@@ -122,6 +122,9 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 
 		httpInFlight: o.Metrics.inFlight.WithLabelValues(TransportHTTP.String()),
 		wsInFlight:   o.Metrics.inFlight.WithLabelValues(TransportWebSocket.String()),
+	}
+	if d.limiter == nil {
+		d.limiter = Unlimited()
 	}
 	if d.tracer == nil {
 		d.tracer = telemetry.Disabled()
@@ -264,7 +267,7 @@ func (d *Dispatcher) admitCaller(ctx context.Context, ex *exchange, e *entry) (f
 
 // allowed counts a call of a client. Whoever has one address of IPv6 has all of its /64, so these count together.
 func (d *Dispatcher) allowed(ctx context.Context, ex *exchange, method string) bool {
-	if d.limiter == nil || d.limiter.Allow(ctx, budget.ClientOf(ex.request.IP), method) {
+	if d.limiter.Allow(ctx, budget.ClientOf(ex.request.IP), method) {
 		return true
 	}
 	d.metrics.rateLimited.WithLabelValues(method, d.storeType).Inc()

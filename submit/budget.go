@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/ethereum/go-ethereum/common"
+
 	"lockstep/consensus"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
@@ -26,9 +28,7 @@ type Asker struct {
 // whoAsks notes who asks, and whose budget a transaction counts against.
 func (s *Submitter) whoAsks(ctx context.Context, e *Entry) {
 	e.traceID = telemetry.TraceID(ctx)
-	if s.whose != nil {
-		e.asker = s.whose(ctx)
-	}
+	e.asker = s.whose(ctx)
 	if s.budget.On() {
 		e.cost.ip = s.clientIP(ctx)
 	}
@@ -102,9 +102,12 @@ func (c *cost) settle(r Result) {
 	}
 }
 
+// TellNobody is a Deps.Charged for those who do not want to know.
+func TellNobody(common.Hash, ...hedera.TransactionID) {}
+
 // tellCharged reports the transactions that reached consensus.
 func (e *Entry) tellCharged(r Result) {
-	if e.s.charged != nil && r.atConsensus && !r.TransactionID.IsZero() {
+	if r.atConsensus && !r.TransactionID.IsZero() {
 		e.s.charged(e.tx.Hash(), r.TransactionID)
 	}
 }

@@ -115,9 +115,7 @@ func (e *Entry) discard() {
 		}
 		defer func() {
 			u.cost.reservation.Settle(u.file.Transactions()...)
-			if e.s.charged != nil {
-				e.s.charged(e.tx.Hash(), u.file.Transactions()...)
-			}
+			e.s.charged(e.tx.Hash(), u.file.Transactions()...)
 		}()
 		err := safely(func() error { return u.file.Remove(context.Background()) })() //nolint:forbidigo // the request may be long over
 		if err != nil {

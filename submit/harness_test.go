@@ -292,6 +292,7 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 		}},
 		Locks: locks, Ordering: o.lock, Nodes: n, Chain: o.chain, Pool: o.pool, Promises: o.promises, Trace: o.trace, Files: o.files, Budget: o.budget, Nonces: o.nonces,
 		ClientIP: o.clientIP, Subsidy: func(*common.Address) (consensus.Subsidy, bool) { return consensus.Subsidy{}, false }, Log: log, WaitTime: o.waitTime,
+		Charged: submit.TellNobody, Asker: func(context.Context) submit.Asker { return submit.Asker{} },
 	})
 	if err != nil {
 		t.Fatal(err)

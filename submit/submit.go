@@ -66,9 +66,9 @@ type Deps struct {
 	// creation.
 	Subsidy func(to *common.Address) (consensus.Subsidy, bool)
 	// Charged is told of transactions that the operator was charged for, and the hash of the
-	// Ethereum transaction that they are for; it must not block. nil: nobody is.
+	// Ethereum transaction that they are for; it must not block. TellNobody: nobody is.
 	Charged func(hash common.Hash, ids ...hedera.TransactionID)
-	// Asker tells for the log with which request a transaction came; nil: it does not matter.
+	// Asker tells for the log with which request a transaction came.
 	Asker    func(context.Context) Asker
 	Log      *slog.Logger
 	WaitTime time.Duration // how long a caller waits for the verdict on an accepted transaction
