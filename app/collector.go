@@ -56,7 +56,7 @@ func release(ctx context.Context, m *budget.Memory) error {
 // releaser decides when memory is to be given back.
 type releaser struct {
 	least uint64 // bytes that the process needed least, since it gave memory back
-	held  int64  // bytes that requests held at most since then
+	held  int64  // the maximum of bytes that requests held since then
 	// maximum is the largest number of goroutines since then. Those that have ended leave memory that nobody asks for until the next
 	// collection, and with little to do that is minutes away.
 	maximum uint64
@@ -64,7 +64,7 @@ type releaser struct {
 	helped bool
 }
 
-// due is told how things are, and what was allocated and held at most since the last time.
+// due is told how things are, what was allocated, and the maximum that was held, since the last time.
 func (r *releaser) due(now heap, allocated uint64, held int64) bool {
 	r.least, r.held, r.maximum = min(r.least, now.resident), max(r.held, held), max(r.maximum, now.goroutines)
 	if r.held > largeUse && held < r.held/4 {

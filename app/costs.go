@@ -64,7 +64,7 @@ const (
 // costTimeout is for one look. Tests prolong it.
 var costTimeout = 10 * time.Second
 
-// The values of the labels, as established relays have them.
+// The values of the labels, as the TypeScript relay has them.
 const (
 	modeTransaction = "TRANSACTION"
 	modeQuery       = "QUERY"
@@ -230,7 +230,7 @@ func (c *costs) later(one charged) {
 	c.enqueue(one)
 }
 
-// typeOf is what established relays call a type of transaction.
+// typeOf is what the TypeScript relay calls a type of transaction.
 func typeOf(name string) string {
 	switch name {
 	case "ETHEREUMTRANSACTION":

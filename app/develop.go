@@ -26,7 +26,7 @@ func (a *App) wentBack(block uint64) {
 }
 
 // Changed says that the chain was changed by something that the relay did not see: every read
-// from now on asks anew. That the network has gone back is known when it returns.
+// from now on asks again. That the network has gone back is known when it returns.
 func (a *App) Changed(ctx context.Context) error {
 	a.mirror.Invalidate()
 	_, err := a.mirror.Head(ctx)

@@ -11,7 +11,7 @@ import (
 	"lockstep/devnet"
 )
 
-// A hiccup of the network costs a burst time, and no transactions: everything is executed, none
+// A short failure of the network costs a burst time, and no transactions: everything is executed, none
 // twice, and what the network refused, and was paid for, is bounded.
 func TestBurstHeals(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 )
 
 // ownCollectors are the metrics of the relay as a whole: its build, its operator, and what
-// dashboards of established relays ask of the process.
+// dashboards of the TypeScript relay ask of the process.
 func (a *App) ownCollectors() []prometheus.Collector {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "lockstep_build_info", Help: "1, with the version of the program and of Go.",

@@ -63,7 +63,7 @@ type upstreams struct {
 // readiness says whether requests are welcome. It is DOWN from the moment when the process
 // is asked to stop, so that a load balancer sends no more, and while an upstream is out that
 // READINESS_FAILS_WITHOUT names; it is DEGRADED while another one is. With nothing to say it
-// is OK in one word, as established relays have it.
+// is OK in one word, as the TypeScript relay has it.
 func (a *App) readiness(w http.ResponseWriter, r *http.Request) {
 	report := a.ready(r.Context())
 	if len(report.Reasons) == 0 && !strings.Contains(r.Header.Get("Accept"), "json") {

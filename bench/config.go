@@ -72,8 +72,8 @@ type Config struct {
 	ShuffleWindow int
 
 	// Connections bounds the open connections per URL. Default over HTTP: one for
-	// each request of the run, at most 1,024. Default over WebSocket: one for each
-	// sender, at most 8; a sender stays on its connection.
+	// each request of the run; the maximum is 1,024. Default over WebSocket: one for each
+	// sender, with a maximum of 8; a sender stays on its connection.
 	Connections int
 	// ConnPerRequest closes an HTTP connection after one request, as a client
 	// without keep-alive does. Default: connections are reused.

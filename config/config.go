@@ -47,7 +47,7 @@ type Config struct {
 	Tracing   telemetry.Config
 	Log       Log
 
-	// Idle are the settings of established relays that were given and have no effect here.
+	// Idle are the settings of the TypeScript relay that were given and have no effect here.
 	Idle []string
 	// Misspelt are names that were given, mean nothing, and are near a setting's.
 	Misspelt []Misspelt

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// idleSetting is a setting of established relays that has no effect here, and why.
+// idleSetting is a setting of the TypeScript relay that has no effect here, and why.
 type idleSetting struct {
 	name, why string
 }
 
-// idle lists those settings, by reason. With the settings that are read they are all that an
-// established relay knows.
+// idle lists those settings, by reason. With the settings that are read they are all that the
+// TypeScript relay knows.
 func idle() []idleSetting {
 	var list []idleSetting
 	for _, group := range []struct{ why, names string }{

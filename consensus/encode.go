@@ -66,7 +66,7 @@ type draft struct {
 	operation
 	id     hedera.TransactionID
 	maxFee hedera.Tinybar
-	memo   string // at most 100 bytes
+	memo   string // the maximum is 100 bytes
 	signer *Operator
 }
 

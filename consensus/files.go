@@ -14,7 +14,7 @@ import (
 	"lockstep/internal/sleep"
 )
 
-// What the operator pays for one transaction about a file at most: what the network's
+// The maximum that the operator pays for one transaction about a file: what the network's
 // official clients offer.
 const (
 	maxFileFee   = 5 * hedera.Hbar

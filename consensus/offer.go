@@ -72,7 +72,7 @@ func (c *Client) NodesFor(sender common.Address) []hedera.ID {
 //	*NotSentError    no byte left, or the server is no node
 //
 // After any of them the id may be offered again, also to another node, and the network executes
-// it at most once. Only when consensus time is past ID.ValidStart plus ValidDuration, and no record
+// it once, or never. Only when consensus time is past ID.ValidStart plus ValidDuration, and no record
 // exists, can nothing that was offered under the id be executed any more.
 func (c *Client) Offer(ctx context.Context, e Envelope) (*Pending, error) {
 	start := time.Now()

@@ -55,7 +55,7 @@ type PayerConfig struct {
 // Subsidy is who pays for a transaction's gas in its sender's stead.
 type Subsidy struct {
 	Payer     *Operator      // who pays; nil if there is no main operator
-	Allowance hedera.Tinybar // how much at most
+	Allowance hedera.Tinybar // the maximum
 }
 
 // paymasters knows the subsidised receivers. It does not change.

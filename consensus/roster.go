@@ -95,7 +95,7 @@ func (r *roster) sweep(now time.Time) error {
 	return closeAll(gone)
 }
 
-// close closes every node, for good.
+// close closes every node for ever.
 func (r *roster) close() error {
 	r.mu.Lock()
 	r.closed = true

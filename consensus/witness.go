@@ -16,7 +16,7 @@ type Witness func(ctx context.Context, id hedera.TransactionID) (*Receipt, error
 // the client is used.
 func (c *Client) Consult(w Witness) { c.witness = w }
 
-// consult asks the witness, at most once in a while unless it is the last chance.
+// consult asks the witness, not more often than once in a while unless it is the last chance.
 func (w *watch) consult(ctx context.Context, lastChance bool) *Receipt {
 	if w.client.witness == nil || !lastChance && time.Since(w.consulted) < w.client.pace.witness {
 		return nil

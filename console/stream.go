@@ -30,7 +30,7 @@ type streams struct {
 
 func newStreams(state func(context.Context) State) *streams { return &streams{state: state} }
 
-// newest returns the state, at most streamEvery old.
+// newest returns the state, which is not older than streamEvery.
 func (s *streams) newest(ctx context.Context) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

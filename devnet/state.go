@@ -113,7 +113,7 @@ func (s *stateFile) last() error {
 	return s.save(s.ledger.Save)
 }
 
-// save writes the file anew. Whatever happens meanwhile, the file is whole: the old one or the
+// save writes the whole file. Whatever happens meanwhile, the file is whole: the old one or the
 // new one.
 func (s *stateFile) save(write func(io.Writer) (ledger.Mark, error)) error {
 	mark, err := s.replace(write)

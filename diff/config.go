@@ -25,7 +25,7 @@ type Config struct {
 	Writes bool     // send requests that change something, too
 
 	Concurrency int           // requests under way; 4
-	RPS         float64       // most requests per second to each relay; 0: no limit
+	RPS         float64       // maximum of requests per second to each relay; 0: no limit
 	Timeout     time.Duration // for one answer; 30 s
 	MaxAnswer   int64         // bytes of one answer; 64 MiB
 	MaxShown    int           // differences shown for one request; 20

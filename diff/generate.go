@@ -14,7 +14,7 @@ import (
 type GenerateConfig struct {
 	From         Endpoint
 	Blocks       int // the newest blocks of the chain; 20
-	Transactions int // most transactions of each block; 20
+	Transactions int // maximum of transactions of each block; 20
 }
 
 const maxGenerated = 100_000 // blocks

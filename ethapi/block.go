@@ -77,7 +77,7 @@ func (a *API) getBlockTransactionCount(ctx context.Context, p *rpc.Params) (any,
 	if block == nil || err != nil {
 		return nil, err
 	}
-	if block.Count == 0 || a.hiero() { // established relays count native transactions, too
+	if block.Count == 0 || a.hiero() { // the TypeScript relay counts native transactions, too
 		return hexutil.Uint64(block.Count), nil
 	}
 	results, logs, err := a.listed(ctx, block)
@@ -217,7 +217,7 @@ func (c *contents) block(full bool) *eth.Block {
 	return b
 }
 
-// hieroRoots sets the roots of established relays: the block's hash as the root of transactions, and zeros for no
+// hieroRoots sets the roots of the TypeScript relay: the block's hash as the root of transactions, and zeros for no
 // transactions.
 func (c *contents) hieroRoots(b *eth.Block) {
 	b.WithdrawalsRoot = common.Hash{}

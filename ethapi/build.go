@@ -24,7 +24,7 @@ const syntheticGas = 400_000
 type builder struct {
 	chainID *big.Int
 	price   *big.Int // weibar: the network's gas price at the block
-	// hiero shows some members as established relays do, further from Ethereum; docs/METHODS.md lists each.
+	// hiero shows some members as the TypeScript relay does, further from Ethereum; docs/METHODS.md lists each.
 	hiero bool
 }
 
@@ -54,7 +54,7 @@ func (b *builder) transaction(r *mirror.ContractResult) *eth.Transaction {
 		t.V = legacyV(r)
 	case types.DynamicFeeTxType, types.SetCodeTxType:
 		t.MaxFee, t.MaxTip = r.MaxFee, r.MaxTip
-		if !b.hiero { // the record names no price, which established relays show as 0
+		if !b.hiero { // the record names no price, which the TypeScript relay shows as 0
 			t.GasPrice = b.paid(r)
 		}
 	}
@@ -98,7 +98,7 @@ func legacyV(r *mirror.ContractResult) *big.Int {
 var lower64 = new(big.Int).SetUint64(math.MaxUint64)
 
 // amount shows a negative amount, which a native call that the network refused may have, as nothing: that is
-// what moved. Established relays show the lower 64 bits in two's complement.
+// what moved. The TypeScript relay shows the lower 64 bits in two's complement.
 func (b *builder) amount(n *big.Int) *big.Int {
 	switch {
 	case n == nil || n.Sign() >= 0:

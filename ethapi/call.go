@@ -33,7 +33,7 @@ func (a *API) call(ctx context.Context, p *rpc.Params) (any, error) {
 }
 
 // estimateGas is eth_estimateGas. Clients that know the limits of Ethereum's blocks offer more gas than a call
-// may have. Ethereum's nodes then use their own limit; with established relays the mirror node refuses the call.
+// may have. Ethereum's nodes then use their own limit; with the TypeScript relay the mirror node refuses the call.
 func (a *API) estimateGas(ctx context.Context, p *rpc.Params) (any, error) {
 	if overridesBlock(p) {
 		return a.simulateCall(ctx, p, p.At(overridesParam), p.At(blockOverridesParam), (*simulation).estimate)

@@ -65,7 +65,7 @@ func (a *API) constants() []rpc.Method {
 func (a *API) clientVersion() string {
 	name, version := a.cfg.ClientName, a.deps.Version
 	if a.hiero() && !numbered.MatchString(version) {
-		version = "0.0.0-" + version // established relays always have three numbers
+		version = "0.0.0-" + version // the TypeScript relay always has three numbers
 	}
 	if name == "" {
 		name = "relay"

@@ -94,7 +94,7 @@ func (a *API) reverted(e *mirror.Error) *eth.Error {
 	return eth.ErrReverted(strings.Join(parts, ", "), a.revertData(e))
 }
 
-// revertData is the data of a revert. If the mirror node gives none, established relays have an empty text.
+// revertData is the data of a revert. If the mirror node gives none, the TypeScript relay has an empty text.
 func (a *API) revertData(e *mirror.Error) string {
 	if e.Data == "" && a.hiero() {
 		return ""

@@ -98,7 +98,7 @@ func (a *API) feeHistory(ctx context.Context, p *rpc.Params) (any, error) {
 	return h, nil
 }
 
-// rising checks that percentiles rise, as Ethereum requires. Established relays accept any order.
+// rising checks that percentiles rise, as Ethereum requires. The TypeScript relay accepts any order.
 func (a *API) rising(percentiles jsonx.Value) error {
 	if a.hiero() {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"lockstep/rpc"
 )
 
-// Most requests ask for the newest block's number, the price of gas, or the newest block itself. While the mirror
+// Nearly all requests ask for the newest block's number, the price of gas, or the newest block itself. While the mirror
 // client may still share its last answer, these are answered where the request is read.
 
 func ready(m rpc.Method, known func(p *rpc.Params) (any, bool)) rpc.Method {

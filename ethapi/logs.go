@@ -37,7 +37,7 @@ type topicQuery struct {
 }
 
 // fits tells whether a log has a topic at each position that the client wrote. Ethereum's nodes require that even
-// where any topic matches. For established relays such a position also matches a missing topic.
+// where any topic matches. For the TypeScript relay such a position also matches a missing topic.
 func (q *topicQuery) fits(l *eth.Log) bool { return len(l.Topics) >= q.named }
 
 // readLogQuery reads a filter object that its rule has accepted. null counts as
@@ -169,7 +169,7 @@ func (a *API) logs(ctx context.Context, q logQuery) (eth.Logs, error) {
 	case err != nil:
 		return nil, err
 	case a.hiero() && last > head.Number+a.cfg.MaxBlockRange:
-		return eth.Logs{}, nil // established relays find no end block
+		return eth.Logs{}, nil // the TypeScript relay finds no end block
 	case first > head.Number:
 		return eth.Logs{}, nil // before the range is judged: a client that asks for what comes next leaves its end open
 	case first > last:

@@ -21,14 +21,14 @@ func (a *API) Methods() []rpc.Method {
 		atBlock     = rpc.Optional(anyBlock)
 		callBlock   = rpc.Optional(blockParamsRule())
 	)
-	if a.hiero() { // established relays require the block, and do not accept null
+	if a.hiero() { // the TypeScript relay requires the block, and does not accept null
 		atBlock, callBlock = rpc.Required(anyBlock), rpc.Required(blockParamsRule())
 		logFilter = rpc.Required(filterRule(false))
 	}
 	row := func(name string, handler rpc.Handler, params ...rpc.Param) rpc.Method {
 		return rpc.Method{Name: name, Params: params, AnyParams: len(params) == 0, Handler: translated(handler)}
 	}
-	// Established relays refuse a fourth parameter.
+	// The TypeScript relay refuses a fourth parameter.
 	call := []rpc.Param{transaction, callBlock, rpc.Optional(stateOverrideRule())}
 	estimate := []rpc.Param{transaction, rpc.Optional(blockNumberRule().Also(blockParamsRule())), rpc.Optional(stateOverrideRule())}
 	if !a.hiero() {

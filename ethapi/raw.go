@@ -53,7 +53,7 @@ func (a *API) getRawBlock(ctx context.Context, p *rpc.Params) (any, error) {
 	return encodedBytes(types.NewBlockWithHeader(a.header(c.block(false))).WithBody(body))
 }
 
-// flatBlock is a raw block as established relays write it: the header's fields, the
+// flatBlock is a raw block as the TypeScript relay writes it: the header's fields, the
 // encoded transactions, no uncles and no withdrawals, all in one list.
 func (a *API) flatBlock(c *contents) (any, error) {
 	head, err := rlp.EncodeToBytes(a.header(c.block(false)))

@@ -23,7 +23,7 @@ type recent struct {
 	mirror  Mirror
 	log     *slog.Logger
 	pool    Pool
-	bound   time.Duration // longest wait; 0: none
+	bound   time.Duration // maximum wait; 0: none
 	metrics *recentMetrics
 
 	mu       sync.Mutex

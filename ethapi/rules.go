@@ -161,7 +161,7 @@ func blockParamsRule() rpc.Rule {
 	}
 }
 
-// anyBlockRule is the rule of a parameter that names a block in any way. Established relays accept no objects
+// anyBlockRule is the rule of a parameter that names a block in any way. The TypeScript relay accepts no objects
 // there, and their messages say so.
 func anyBlockRule() rpc.Rule {
 	return rpc.AnyOf(blockNumberRule(), blockHashRule()).Also(blockParamsRule())

@@ -11,7 +11,7 @@ import (
 
 // NewBlocks gives new blocks.
 type NewBlocks interface {
-	// Head asks for the newest block anew.
+	// Head asks for the newest block again.
 	Head(ctx context.Context) (*mirror.Block, error)
 	// NextBlocks returns blocks from a number on, in ascending order; none if there are
 	// none yet.

@@ -1,6 +1,6 @@
 package ethapi
 
-// Tier returns the tier of a method's rate limit, as established relays have it; 0 is the default
+// Tier returns the tier of a method's rate limit, as the TypeScript relay has it; 0 is the default
 // tier. Simulations are in the first one, as docs/CONFIG.md says of it.
 func Tier(method string) int {
 	switch method {

@@ -56,7 +56,7 @@ func (a *API) traceCalls(ctx context.Context, s subject, o traceOptions) (any, e
 	f := a.frames()
 	root := f.root(s.result, actions)
 	if a.hiero() && len(actions) == 0 && s.result.Status == 0 && s.result.GasUsed == 0 {
-		root.Gas, root.Input, root.Value = syntheticGas, hexutil.Bytes{}, new(hexutil.Big) // as established relays show what did not run
+		root.Gas, root.Input, root.Value = syntheticGas, hexutil.Bytes{}, new(hexutil.Big) // as the TypeScript relay shows what did not run
 	}
 	if len(actions) > 0 {
 		f.tree(root, actions[1:])

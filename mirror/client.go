@@ -100,7 +100,7 @@ func New(config Config, options Options) (*Client, error) {
 	return c, nil
 }
 
-// Invalidate makes every read that starts from now on ask anew for what can change. Call it when a write has
+// Invalidate makes every read that starts from now on ask again for what can change. Call it when a write has
 // certainly taken effect.
 func (c *Client) Invalidate() {
 	c.flights.Invalidate()

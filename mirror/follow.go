@@ -28,7 +28,7 @@ func (c *Client) Pushes() bool { return c.config.Push && !c.noPush.Load() }
 
 // NextBlocks returns closed blocks from number first on, oldest first and as many as one page holds. The first
 // one may have a higher number if the mirror node misses some. None means that there are none yet. Every call
-// asks anew; a mirror node that can push gets some seconds to wait for a block.
+// asks again; a mirror node that can push gets some seconds to wait for a block.
 func (c *Client) NextBlocks(ctx context.Context, first uint64) ([]*Block, error) {
 	found, err := c.nextPage(ctx, first)
 	if errors.Is(err, ErrNotFound) && c.Pushes() {

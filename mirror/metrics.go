@@ -23,7 +23,7 @@ func (c *Client) caches() map[string]kept {
 }
 
 // Collectors returns the client's metrics, for registration. Two have the names and labels that
-// established relays give them.
+// the TypeScript relay gives them.
 func (c *Client) Collectors() []prometheus.Collector {
 	all := append(c.fetch.Collectors(), c.unreadable, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "rpc_relay_cache", Help: "Entries of all caches in this process.",

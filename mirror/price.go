@@ -16,7 +16,7 @@ const hour = 3600 // seconds
 
 // GasPriceAt returns the network's gas price at a moment in the past. The price follows the exchange rate, which
 // changes once an hour or less often. So between two moments within an hour that have the same price, no request
-// is needed. A walk through a chain therefore asks for the end of an hour first, and seldom again.
+// is needed. A walk through a chain therefore asks for the end of an hour first, and rarely again.
 func (c *Client) GasPriceAt(ctx context.Context, at hedera.Timestamp) (hedera.Tinybar, error) {
 	at = hedera.Timestamp{Seconds: at.Seconds - at.Seconds%priceSeconds}
 	// Usually the first caller's answer for the hour also serves those who wait for it.

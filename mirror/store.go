@@ -10,7 +10,7 @@ import (
 type Store interface {
 	// Get returns what was put under a key, or nil. What it returns is the caller's.
 	Get(ctx context.Context, key string) []byte
-	// Put keeps a value, sooner or later or not at all. It does not wait, and the value
+	// Put keeps a value, some time later or not at all. It does not wait, and the value
 	// must not be changed after it.
 	Put(key string, value []byte)
 	// Enabled tells whether it keeps anything. If not, nobody needs to encode records for it.

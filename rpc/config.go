@@ -13,7 +13,7 @@ import (
 type Profile string
 
 const (
-	// ProfileHiero answers as established relays of the network do, so that they can be replaced without touching
+	// ProfileHiero answers as the TypeScript relay does, so that it can be replaced without touching
 	// a client: messages begin with "[Request ID: …] ", a failed single call has an HTTP error status, a call
 	// without id is an error.
 	ProfileHiero Profile = "hiero"

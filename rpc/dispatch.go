@@ -204,7 +204,7 @@ func (d *Dispatcher) admit(ctx context.Context, ex *exchange, c *call) (f fault,
 	}
 	raw := c.message.params
 	if ex.face.transport == TransportWebSocket && raw.Null() {
-		raw = nil // established relays ignore the difference here
+		raw = nil // the TypeScript relay ignores the difference here
 	}
 	c.params.set(raw)
 	if err := c.params.validate(e.Method, d.config.Profile == ProfileEthereum); err != nil {

@@ -252,7 +252,7 @@ func (ex *exchange) refuseItems(f fault, n int) {
 	}
 }
 
-// repeats is how many errors an oversized batch gets: one per item, as clients of established relays may expect,
+// repeats is how many errors an oversized batch gets: one per item, as clients of the TypeScript relay may expect,
 // up to a bound.
 func (ex *exchange) repeats(count int) int {
 	const most = 1000

@@ -83,7 +83,7 @@ func Required(r Rule) Param { return Param{Rule: r, Required: true} }
 // Optional makes a parameter that may be left out.
 func Optional(r Rule) Param { return Param{Rule: r} }
 
-// Nullable makes a parameter that may be left out or null. It is for methods that no established relay has: their
+// Nullable makes a parameter that may be left out or null. It is for methods that the TypeScript relay does not have: their
 // callers send null for a parameter that they leave out.
 func Nullable(r Rule) Param { return Param{Rule: r, Nullable: true} }
 

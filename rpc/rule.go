@@ -83,7 +83,7 @@ func (r Rule) Also(other Rule) Rule {
 	return both
 }
 
-// looseText renders a value as established relays do in the message of a union:
+// looseText renders a value as the TypeScript relay does in the message of a union:
 // objects without their content, arrays as their elements with commas.
 func looseText(v jsonx.Value) string {
 	if !v.IsArray() {

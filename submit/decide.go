@@ -189,7 +189,7 @@ func (s *Submitter) putBack(lease *lock.Lease, e *Entry, next lock.Next) bool {
 	return true
 }
 
-// judgedPace is how often a transaction looks whether the network still judges another one that went ahead.
+// judgedPace is how often a transaction checks whether the network still judges another one that went ahead.
 const judgedPace = time.Second
 
 // keeps tells whether the transaction may wait for its predecessor in a recovering lane.

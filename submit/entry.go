@@ -81,7 +81,7 @@ func (e *Entry) become(to stage) bool {
 			return false
 		}
 		if wrong := e.check(from, to); wrong != nil {
-			e.s.stray(wrong)
+			e.s.noteWrongStage(wrong)
 			return false
 		}
 		if e.stage.CompareAndSwap(uint32(from), uint32(to)) {
@@ -108,9 +108,9 @@ func (e *Entry) check(from, to stage) error {
 	return errors.Join(wrong...)
 }
 
-// stray notes an entry that went where it must not, which is a bug of this package. Tests look for it.
-func (s *Submitter) stray(wrong error) {
-	if s.strayed.CompareAndSwap(nil, &wrong) {
+// noteWrongStage notes an entry that went where it must not, which is a bug of this package. Tests look for it.
+func (s *Submitter) noteWrongStage(wrong error) {
+	if s.wrongStage.CompareAndSwap(nil, &wrong) {
 		s.log.Error("a transaction has come into a state that the table does not allow", "error", wrong)
 	}
 }

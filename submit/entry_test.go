@@ -46,7 +46,7 @@ func TestEntryLifeIsAsDocumented(t *testing.T) {
 }
 
 // An entry that is at its end stays there; one that goes where it must not does not, and is noted.
-func TestEntryGoesAstray(t *testing.T) {
+func TestEntryInAWrongStage(t *testing.T) {
 	t.Parallel()
 	s := &Submitter{log: slog.New(slog.DiscardHandler)}
 	ended := &Entry{s: s}
@@ -60,7 +60,7 @@ func TestEntryGoesAstray(t *testing.T) {
 		"at no gate":             {s: s, facts: &facts{}, way: gated},
 		"without facts":          {s: s},
 	} {
-		s.strayed.Store(nil)
+		s.wrongStage.Store(nil)
 		e.stage.Store(uint32(begun))
 		to := waiting
 		if name == "sent before its turn" {

@@ -24,8 +24,8 @@ func lockError(err error) error {
 	}
 }
 
-// predecessorOpen tells whether a transaction waited in vain for the verdict on the one before it, whose node is
-// out. Those queued behind it would wait in vain, too.
+// predecessorOpen tells whether a transaction waited without success for the verdict on the one before it, whose node is
+// out. Those queued behind it would wait without success, too.
 func predecessorOpen(err error) bool {
 	var unavailable *consensus.NodeUnavailableError
 	return errors.As(err, &unavailable)

@@ -179,7 +179,7 @@ func safely(f func() error) func() error {
 }
 
 // memory is what look-ups found last, for the time when the mirror node does not answer. It is good for what
-// changes seldom, or what the network judges anyway. The next nonce is never lower than the remembered one.
+// rarely changes, or what the network judges anyway. The next nonce is never lower than the remembered one.
 type memory struct {
 	maxAge time.Duration // 0: nothing is remembered
 

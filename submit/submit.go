@@ -19,31 +19,31 @@ import (
 
 // Submitter takes raw transactions from clients to the network.
 type Submitter struct {
-	cfg      Config
-	rejects  map[hedera.Status]bool // receipt statuses that mean "refused before execution"
-	rules    precheck.Rules
-	locks    *lock.Service
-	ordering lock.Config
-	nodes    Nodes
-	chain    Chain
-	files    Files
-	subsidy  func(to *common.Address) (consensus.Subsidy, bool)
-	gates    *gates
-	strayed  atomic.Pointer[error] // the first entry with a change of stage that the table forbids
-	log      *slog.Logger
-	metrics  *metrics
-	tasks    *tasks
-	learner  *learner
-	memory   *memory
-	pool     Pool
-	promises Promises
-	trace    Trace
-	budget   *limit.Budget
-	nonces   *limit.WrongNonces
-	clientIP func(context.Context) string
-	charged  func(hash common.Hash, ids ...hedera.TransactionID)
-	whose    func(context.Context) Asker
-	waitTime time.Duration // how long a caller waits for a verdict
+	cfg        Config
+	rejects    map[hedera.Status]bool // receipt statuses that mean "refused before execution"
+	rules      precheck.Rules
+	locks      *lock.Service
+	ordering   lock.Config
+	nodes      Nodes
+	chain      Chain
+	files      Files
+	subsidy    func(to *common.Address) (consensus.Subsidy, bool)
+	gates      *gates
+	wrongStage atomic.Pointer[error] // the first entry with a change of stage that the table forbids
+	log        *slog.Logger
+	metrics    *metrics
+	tasks      *tasks
+	learner    *learner
+	memory     *memory
+	pool       Pool
+	promises   Promises
+	trace      Trace
+	budget     *limit.Budget
+	nonces     *limit.WrongNonces
+	clientIP   func(context.Context) string
+	charged    func(hash common.Hash, ids ...hedera.TransactionID)
+	whose      func(context.Context) Asker
+	waitTime   time.Duration // how long a caller waits for a verdict
 
 	spendings spendings
 }

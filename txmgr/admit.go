@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Cost is what an intent can cost at most, in the chain's smallest unit.
+// Cost is the maximum that an intent can cost, in the chain's smallest unit.
 type Cost struct {
 	Gas   uint64
 	Price *big.Int // per gas: the intent's cap

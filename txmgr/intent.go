@@ -208,7 +208,7 @@ const (
 	AttemptSent     AttemptState = "sent"     // an endpoint has it
 	AttemptUnknown  AttemptState = "unknown"  // it may have left
 	AttemptRefused  AttemptState = "refused"  // an endpoint named a reason
-	AttemptReplaced AttemptState = "replaced" // another attempt of the slot was mined for good
+	AttemptReplaced AttemptState = "replaced" // another attempt of the slot was mined, and stays
 	AttemptMined    AttemptState = "mined"
 )
 

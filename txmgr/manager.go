@@ -19,7 +19,7 @@ import (
 // Guard decides whether a request may be accepted: policies, rate limits, budgets. It runs
 // after the simulation and before anything is stored.
 type Guard interface {
-	// Allow returns the budgets to hold for an intent whose cost is at most the given sum, or
+	// Allow returns the budgets to hold for an intent whose maximum cost is the given sum, or
 	// an error that is an ErrPolicy or ErrBudget.
 	Allow(ctx context.Context, intent *Intent, cost Cost) ([]Hold, error)
 }
@@ -246,7 +246,7 @@ func (m *Manager) accepted(given, stored []*Intent) {
 	m.news.wake()
 }
 
-// Simulate tells what would happen and what it would cost at most.
+// Simulate tells what would happen and what the maximum of its cost would be.
 func (m *Manager) Simulate(ctx context.Context, r Request) (Simulation, Cost, error) {
 	intent, err := m.draft(r)
 	if err != nil {

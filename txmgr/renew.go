@@ -50,7 +50,7 @@ func neverLeft(slot *LineSlot) bool {
 	return true
 }
 
-// void takes an intent out of its slot, whose attempts are void for good. With a reason it has
+// void takes an intent out of its slot, whose attempts are void for ever. With a reason it has
 // failed.
 func (w *worker) void(ctx context.Context, slot *LineSlot, why *Failure) error {
 	return w.m.store.Requeue(ctx, w.lease.Fence(), slot.Slot.Intent, why)

@@ -96,7 +96,7 @@ func (w *worker) alive(ctx context.Context, list []order) ([]order, error) {
 	return kept, nil
 }
 
-// current returns the newest attempt of a slot that counts, or nil. An attempt that was refused for good does not count
+// current returns the newest attempt of a slot that counts, or nil. An attempt that was refused for ever does not count
 // once its intent has failed.
 func current(slot *LineSlot) *Attempt {
 	for n := len(slot.Attempts) - 1; n >= 0; n-- {
@@ -363,7 +363,7 @@ func (w *worker) weigh(ctx context.Context, answers []Answer) error {
 	return w.m.store.Observe(ctx, w.lease.Fence(), w.c.ID(), w.signer, lane)
 }
 
-// fail ends the intent of an attempt that was refused for good, if no endpoint ever may have had any of
+// fail ends the intent of an attempt that was refused for ever, if no endpoint ever may have had any of
 // its attempts.
 func (w *worker) fail(ctx context.Context, a *Attempt, why string) error {
 	if a.State != AttemptRefused || a.Purpose == PurposeFill || a.Purpose == PurposeCancel {

@@ -197,7 +197,7 @@ type Proof struct {
 
 // OwnerStore is what the owner of a lane does.
 type OwnerStore interface {
-	// Queue returns accepted intents of a chain in order, at most limit of them, beginning
+	// Queue returns accepted intents of a chain in order, with a maximum of limit, beginning
 	// after the number of another, each with what its predecessor of the same orderKey allows
 	// it. confirmed: a predecessor frees its successors when it is final, not when it is mined.
 	Queue(ctx context.Context, chain string, after int64, limit int, confirmed bool) ([]*Queued, error)
@@ -301,11 +301,11 @@ type OperatorStore interface {
 	Spent(ctx context.Context, scope, day string) (held, settled *big.Int, err error)
 	// Audit writes a line that is never changed.
 	Audit(ctx context.Context, actor, action, subject, body string) error
-	// Forget deletes what became final before a time, at most limit intents, and leaves the
+	// Forget deletes what became final before a time, with a maximum of limit intents, and leaves the
 	// tombstones of their keys. It leaves an intent alone that has an attempt in a slot which is
 	// not final. It returns how many.
 	Forget(ctx context.Context, before int64, limit int) (int, error)
-	// Tidy deletes what is over, is older than a time and belongs to no intent, at most limit rows of each: slots that
+	// Tidy deletes what is over, is older than a time and belongs to no intent, with a maximum of limit rows of each: slots that
 	// somebody else's transactions used or that were filled, reservations, nonce.gap events, and
 	// budgets of days for which nothing is held. A reservation stays while its nonce may be given again. It returns how many.
 	Tidy(ctx context.Context, before int64, limit int) (int, error)

@@ -7,7 +7,7 @@ import (
 	"lockstep/watch/source"
 )
 
-// ahead is a long range that is read while the one before it is written. It is at most one range, and nobody but the
+// ahead is a long range that is read while the one before it is written. It is one range, not more, and nobody but the
 // next step sees it: a step whose plan differs reads for itself.
 type ahead struct {
 	span   span

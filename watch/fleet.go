@@ -158,7 +158,7 @@ func (f *fleet) balance(ctx context.Context) error {
 
 // take acquires leases and makes their cursors this process's in the same transaction: from then on no other process can write for
 // them, whatever it believes. All our cursors get a new name then. So a worker that remembers what was before, perhaps of a
-// unit that another process had meanwhile, has to read everything anew before it can write.
+// unit that another process had meanwhile, has to read everything again before it can write.
 func (f *fleet) take(ctx context.Context, units []string) ([]*lease.Lease, error) {
 	f.mu.Lock()
 	before := f.reign

@@ -217,7 +217,7 @@ func (f *headFollower) store(ctx context.Context, fresh []source.Block, ancestor
 	return nil
 }
 
-// pace chooses when to look for the next block: seldom right after one, often when one is due.
+// pace chooses when to look for the next block: rarely right after one, often when one is due.
 type pace struct {
 	last     time.Time     // when the newest block was seen
 	interval time.Duration // between blocks, smoothed

@@ -61,7 +61,7 @@ func (t *troubles) list(atLeast time.Duration) []string {
 	return list
 }
 
-// Condition looks whether this process does its work.
+// Condition checks whether this process does its work.
 func (s *Service) Condition(ctx context.Context) Condition {
 	c := Condition{Reasons: s.blind.list(longTrouble), Degraded: s.deaf.list(0)}
 	ctx, cancel := context.WithTimeout(ctx, pingWait)

@@ -53,7 +53,7 @@ const (
 	fetchers = 4
 )
 
-// load reads the units and their contracts anew.
+// load reads the units and their contracts again.
 func (w *worker) load(ctx context.Context) error {
 	w.dropAhead()
 	w.owner = w.reign()
@@ -278,7 +278,7 @@ func (w *worker) stamp(ctx context.Context, logs []source.Log) error {
 	return nil
 }
 
-// run steps for as long as the context lives and nothing ends it for good.
+// run steps for as long as the context lives and nothing ends it for ever.
 func (w *worker) run(ctx context.Context, wake, reload <-chan struct{}) error {
 	defer w.dropAhead()
 	stale := true // what is remembered is not what the ledger says

@@ -150,7 +150,7 @@ func (r *Redis) try(ctx context.Context, lock, queue, session string) (bool, err
 	return true, errors.Join(r.client.LRem(ctx, queue, 1, session).Err(), r.client.Del(ctx, signKey(session)).Err())
 }
 
-// throwOut removes the first in the queue if it gave no sign of life.
+// throwOut removes the first in the queue if it sent no heartbeat.
 func (r *Redis) throwOut(ctx context.Context, queue, head string) error {
 	alive, err := r.client.Exists(ctx, signKey(head)).Result()
 	if err != nil || alive > 0 {

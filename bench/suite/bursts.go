@@ -8,7 +8,7 @@ import (
 )
 
 // apart is the time between two transactions of one sender, the same as in the figures
-// of the established relay.
+// of the TypeScript relay.
 const apart = time.Millisecond
 
 // bed is what a row stands on. close ends it all.
@@ -216,7 +216,7 @@ func fifty(ctx context.Context, l *lab, t *table, runs int) error {
 		label string
 		relay *relay
 		redis *redisServer
-		rate  string // of the established relay, and what failed there
+		rate  string // of the TypeScript relay, and what failed there
 		wrong string
 		ws    bool
 	}{

@@ -56,7 +56,7 @@ func never(limit float64, text string) *bound {
 	return &bound{text: "≤ " + text, met: func(v []float64) bool { return slices.Max(v) <= limit }}
 }
 
-// want declares a figure with its target and what the established relay showed, either
+// want declares a figure with its target and what the TypeScript relay showed, either
 // of which may be missing. Figures are printed in the order in which they are declared.
 func (t *table) want(name, unit string, b *bound, peer string) {
 	f := t.figure(name, unit)

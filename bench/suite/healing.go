@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// healing puts fleets through one hiccup each while clients send, and judges by the network's own
+// healing puts fleets through one short failure each while clients send, and judges by the network's own
 // log and by every client's answer. Each run has a network, a Redis and relays of its own.
 func healing(ctx context.Context, l *lab, t *table, runs int) error {
-	var chosen []hiccup
-	for _, h := range hiccups() {
+	var chosen []shortFailure
+	for _, h := range shortFailures() {
 		if l.cases == "" || strings.Contains(","+l.cases+",", ","+h.id+",") {
 			chosen = append(chosen, h)
 		}
 	}
 	if len(chosen) == 0 {
-		return fmt.Errorf("there is no case of %q; there are %s", l.cases, strings.Join(hiccupNames(), ", "))
+		return fmt.Errorf("there is no case of %q; there are %s", l.cases, strings.Join(shortFailureNames(), ", "))
 	}
 	for _, h := range chosen {
 		if l.short {
@@ -40,7 +40,7 @@ func healing(ctx context.Context, l *lab, t *table, runs int) error {
 	return nil
 }
 
-// The columns of the row of hiccups.
+// The columns of the row of short failures.
 const (
 	colSent     = "sent"
 	colExecuted = "executed, %"
@@ -55,8 +55,8 @@ const (
 
 var healingColumns = []string{colSent, colExecuted, colTwice, colOrder, colFalse, colBroken, colPaid, colSeconds, colSlowest}
 
-// targets declares what a hiccup may cost. A hole may cost each relay one rejection.
-func (h hiccup) targets(t *table) {
+// targets declares what a short failure may cost. A hole may cost each relay one rejection.
+func (h shortFailure) targets(t *table) {
 	for _, column := range healingColumns {
 		var b *bound
 		switch column {
@@ -73,8 +73,8 @@ func (h hiccup) targets(t *table) {
 	}
 }
 
-// holes is how many holes a hiccup makes at least: one in the line of each sender that it befalls.
-func (h hiccup) holes() int {
+// holes is how many holes a short failure makes at least: one in the line of each sender that it befalls.
+func (h shortFailure) holes() int {
 	if h.one {
 		return 1
 	}
@@ -84,7 +84,7 @@ func (h hiccup) holes() int {
 func cell(id, column string) string { return id + ": " + column }
 
 // enter adds what a run showed.
-func (v verdict) enter(t *table, h hiccup) {
+func (v verdict) enter(t *table, h shortFailure) {
 	for name, value := range map[string]float64{
 		colSent: float64(v.sent), colExecuted: v.share(), colTwice: float64(v.twice), colOrder: float64(v.disorder),
 		colFalse: float64(v.toldFalse), colBroken: float64(v.broken), colPaid: float64(v.paid),
@@ -97,8 +97,8 @@ func (v verdict) enter(t *table, h hiccup) {
 	}
 }
 
-// hiccup is one case.
-type hiccup struct {
+// shortFailure is one case.
+type shortFailure struct {
 	id, title string
 	fleet     int // relays; more than one share a Redis
 	settings  []string
@@ -126,22 +126,22 @@ const (
 
 const quietTime = 3 * time.Second
 
-// hiccups are all cases, in the order in which they are measured.
-func hiccups() []hiccup {
-	one := func(id, title, rule string, lasts time.Duration, settings ...string) hiccup {
-		return hiccup{
+// shortFailures are all cases, in the order in which they are measured.
+func shortFailures() []shortFailure {
+	one := func(id, title, rule string, lasts time.Duration, settings ...string) shortFailure {
+		return shortFailure{
 			id: id, title: title, fleet: 1, senders: 1, count: 100, one: true, tested: id != "hangs", lasts: lasts, quiet: lasts + quietTime, settings: settings,
 			rules: `[{"at":"submit","body":"ethereumTransaction","skip":10,"times":1,` + rule + `}]`,
 		}
 	}
-	mirror := func(id, rule string) hiccup {
-		return hiccup{
+	mirror := func(id, rule string) shortFailure {
+		return shortFailure{
 			id: id, title: "the mirror node fails for 5 s", fleet: 1, tested: id == "mirror-503", senders: 8, count: 50, lasts: 5 * time.Second,
 			trouble: spoilMirror(`[{"at":"mirror",` + rule + `}]`),
 		}
 	}
 	const second = time.Second
-	all := []hiccup{
+	all := []shortFailure{
 		{id: "calm", title: "no trouble", fleet: 2, senders: 8, count: 100},
 		one("vanished", "a node takes it, and consensus never sees it", `"vanish":true`, 0),
 		one("vanished-two-open", "the same with NONCE_ORDERING_MAX_OPEN=2", `"vanish":true`, 0, "NONCE_ORDERING_MAX_OPEN=2"),
@@ -169,9 +169,9 @@ func hiccups() []hiccup {
 
 const async = "USE_ASYNC_TX_PROCESSING=true"
 
-func hiccupNames() []string {
+func shortFailureNames() []string {
 	var names []string
-	for _, h := range hiccups() {
+	for _, h := range shortFailures() {
 		names = append(names, h.id)
 	}
 	return names
@@ -179,7 +179,7 @@ func hiccupNames() []string {
 
 // shortened is the case with less to send, less trouble, and less patience in the relays, for a machine that
 // may be slow: a run is over early when all is executed, and what clients send at once may arrive in any order.
-func (h hiccup) shortened() hiccup {
+func (h shortFailure) shortened() shortFailure {
 	h.count = max(h.count/5, 20)
 	if h.lasts > 0 {
 		h.lasts = max(h.lasts/10, time.Second)

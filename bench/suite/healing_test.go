@@ -25,13 +25,13 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, filepath.Join("..", "..")))
 }
 
-// TestFailuresCostNoTransactions puts real relays through hiccups, with less of everything than the row
+// TestFailuresCostNoTransactions puts real relays through short failures, with less of everything than the row
 // of the suite, and judges as it does.
 func TestFailuresCostNoTransactions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
-	for _, h := range hiccups() {
+	for _, h := range shortFailures() {
 		if !h.tested {
 			continue
 		}

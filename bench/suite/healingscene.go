@@ -16,10 +16,10 @@ import (
 	"lockstep/internal/sleep"
 )
 
-// scene is one run of a hiccup.
+// scene is one run of a short failure.
 type scene struct {
 	*bed
-	hiccup
+	shortFailure
 
 	http *http.Client
 	log  decisions
@@ -46,14 +46,14 @@ const (
 	nothing = "no answer"
 )
 
-// suffer runs a hiccup once.
-func (l *lab) suffer(ctx context.Context, h hiccup) (v verdict, err error) {
+// suffer runs a short failure once.
+func (l *lab) suffer(ctx context.Context, h shortFailure) (v verdict, err error) {
 	b, err := l.bed(ctx, h.fleet > 1, "-consensus-latency", "100ms")
 	if err != nil {
 		return v, err
 	}
 	defer b.close()
-	s := &scene{bed: b, hiccup: h, http: &http.Client{
+	s := &scene{bed: b, shortFailure: h, http: &http.Client{
 		Timeout:   clientPatience,
 		Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxConnsPerHost: 0},
 	}, log: decisions{net: b.net}}

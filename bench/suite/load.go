@@ -24,7 +24,7 @@ type load struct {
 	spacing     time.Duration
 	sticky      bool
 	webSocket   bool
-	connections int           // of each URL; 0 = one for each transaction, at most 1,024
+	connections int           // of each URL; 0 = one for each transaction, with a maximum of 1,024
 	timeout     time.Duration // of a request; 0 = that of package bench
 	conduct     conduct
 	// during runs beside the load. Its error ends the run.

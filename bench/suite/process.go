@@ -146,7 +146,7 @@ func (p *process) anonymous() float64 {
 // fatal ends a poll.
 type fatal struct{ error }
 
-// poll repeats f until it succeeds, fails for good, or time is up.
+// poll repeats f until it succeeds, fails in a way that stays, or time is up.
 func poll(ctx context.Context, limit, pace time.Duration, f func() error) error {
 	end := time.Now().Add(limit)
 	for {

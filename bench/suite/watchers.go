@@ -129,7 +129,7 @@ func (p *process) alive() bool {
 	}
 }
 
-// family makes the factory announce children 1 to n, at most 500 in a block.
+// family makes the factory announce children 1 to n, with a maximum of 500 in a block.
 func (c *eventChain) family(n int) {
 	for from := 1; from <= n; from += 500 {
 		var logs []eventLog

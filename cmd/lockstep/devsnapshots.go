@@ -72,7 +72,7 @@ func (d *developer) goBack(id uint64) bool {
 	return d.ledger.Revert(to)
 }
 
-// reset is hardhat_reset: the chain begins anew.
+// reset is hardhat_reset: the chain begins again.
 func (d *developer) reset(result any) rpc.Handler {
 	return func(ctx context.Context, p *rpc.Params) (any, error) {
 		for name := range p.At(0).Fields() {
@@ -83,13 +83,13 @@ func (d *developer) reset(result any) rpc.Handler {
 		if err := d.ledger.Reset(); err != nil {
 			return nil, err
 		}
-		d.anew(ctx)
+		d.forget(ctx)
 		return result, nil
 	}
 }
 
-// anew forgets what was said of the chain before.
-func (d *developer) anew(ctx context.Context) {
+// forget drops what was said of the chain before.
+func (d *developer) forget(ctx context.Context) {
 	d.mu.Lock()
 	d.snapshots = nil
 	clear(d.impersonated)
@@ -123,6 +123,6 @@ func (d *developer) loadState(ctx context.Context, p *rpc.Params) (any, error) {
 	if err := d.ledger.Load(bytes.NewReader(state), maxLoaded); err != nil {
 		return nil, eth.ErrInvalidParam(0, "the state cannot be loaded: %s", err)
 	}
-	d.anew(ctx)
+	d.forget(ctx)
 	return true, nil
 }

@@ -160,7 +160,7 @@ func (d *abiDecoder) from(data []byte, at int) []byte {
 	return data[at:]
 }
 
-// size reads a length or an offset, at most most.
+// size reads a length or an offset; most is its maximum.
 func (d *abiDecoder) size(data []byte, at, most int) int {
 	var w common.Hash
 	if d.bad || at+32 > len(data) {

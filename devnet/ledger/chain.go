@@ -15,9 +15,9 @@ import (
 type chain struct {
 	blocks []*Block // closed, oldest first, numbers without gaps
 	open   *Block   // nil between blocks
-	limit  int      // closed blocks kept at most
+	limit  int      // maximum of closed blocks that are kept
 
-	weightLimit int64 // bytes kept at most, roughly
+	weightLimit int64 // maximum of bytes that are kept, roughly
 	weight      int64 // bytes of the closed blocks
 
 	// Records of the open block are in these too; views filter by time.

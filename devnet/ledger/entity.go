@@ -9,7 +9,7 @@ import (
 	"lockstep/internal/hedera"
 )
 
-// meta is the part of an entity that seldom changes. It is immutable: a change
+// meta is the part of an entity that rarely changes. It is immutable: a change
 // makes a copy, so that old versions of the entity keep the old one.
 type meta struct {
 	address             common.Address

@@ -133,7 +133,7 @@ func withCallData(tx *types.Transaction, data []byte) ([]byte, bool) {
 type ethereumCall struct {
 	*handling
 	tx        *eth.Tx
-	allowance hedera.Tinybar // what the relayer adds for gas at most
+	allowance hedera.Tinybar // the maximum that the relayer adds for gas
 	sender    *ovAccount     // nil until it is known to exist
 	value     hedera.Tinybar
 }
@@ -284,7 +284,7 @@ func (e *ethereumCall) fees() (gasFees, hedera.Status) {
 	return f, okay
 }
 
-// offeredPrice is what the sender pays for a unit of gas at most.
+// offeredPrice is the maximum that the sender pays for a unit of gas.
 func (e *ethereumCall) offeredPrice() hedera.Tinybar {
 	offered, ok := hedera.TinybarOf(e.tx.GasPrice())
 	if !ok {

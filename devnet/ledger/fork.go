@@ -221,7 +221,7 @@ func (f *fork) entity(a *Account) *entity {
 	return &entity{num: a.ID.Num, upstream: true, versions: []version{{at: f.at, balance: a.Balance, nonce: a.Nonce, meta: describedBy(a)}}}
 }
 
-// describedBy is the part of an account that seldom changes.
+// describedBy is the part of an account that rarely changes.
 func describedBy(a *Account) *meta {
 	return &meta{
 		address: a.Address, alias: a.Alias, key: a.Key, memo: a.Memo, created: a.Created, expires: a.Expires,

@@ -127,7 +127,7 @@ func (x *execution) faceOf(a common.Address) *serviceFunctions {
 // without a contract swallow all gas.
 func (x *execution) systemTarget(to common.Address, valued bool) vm.PrecompiledContract {
 	if valued {
-		if len(x.frames) > 0 { // the network halts the caller, too; here it goes on, in vain
+		if len(x.frames) > 0 { // the network halts the caller, too; here it goes on, without success
 			x.doom = hapi.ResponseCodeEnum_INVALID_CONTRACT_ID
 		}
 		return &halting{x: x, reason: hapi.ResponseCodeEnum_INVALID_CONTRACT_ID}

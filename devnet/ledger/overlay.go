@@ -263,7 +263,7 @@ func (o *overlay) create(a *ovAccount, hollow bool) {
 	o.created = append(o.created, a)
 }
 
-// setMeta replaces what seldom changes.
+// setMeta replaces what rarely changes.
 func (o *overlay) setMeta(a *ovAccount, m *meta) {
 	o.journal = append(o.journal, change{kind: changeMeta, account: a, meta: a.meta})
 	a.meta = m

@@ -1,6 +1,6 @@
 package ledger
 
-// Reset begins anew: the ledger has its genesis accounts and its first block alone, and the clock is the
+// Reset begins again: the ledger has its genesis accounts and its first block alone, and the clock is the
 // machine's. Consensus nodes stay in the address book.
 func (l *Ledger) Reset() error {
 	l.handling.Lock()

@@ -15,7 +15,7 @@ import (
 var ErrSenderNotFound = errors.New("sender account not found")
 
 const (
-	estimateRounds    = 20 // bisection steps at most
+	estimateRounds    = 20 // the maximum of bisection steps
 	estimatePrecision = 10 // stop when a step moves less than a tenth of the gas used
 )
 
@@ -67,7 +67,7 @@ func (v *View) simulate(ctx context.Context, req CallRequest, env blockEnv) (Cal
 	}, nil
 }
 
-// Estimate finds a gas limit that is enough, at most a tenth above what is needed
+// Estimate finds a gas limit that is enough, and not more than a tenth above what is needed
 // give or take: one run with all gas, then a bisection. A result that is not
 // SUCCESS says why no limit is enough; the gas is then meaningless.
 func (v *View) Estimate(ctx context.Context, req CallRequest) (uint64, CallResult, error) {

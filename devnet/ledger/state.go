@@ -157,7 +157,7 @@ func (l *Ledger) beginSaves() {
 	l.atClose = nil
 }
 
-// Dump is Save into memory, of at most so many bytes.
+// Dump is Save into memory, with a maximum of so many bytes.
 func (l *Ledger) Dump(limit int) ([]byte, error) {
 	var buf bytes.Buffer
 	_, err := l.Save(&limited{&buf, limit})

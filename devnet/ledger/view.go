@@ -333,7 +333,7 @@ func (v *View) File(id hedera.ID) (File, bool) {
 }
 
 // ConsensusLog returns the Ethereum transactions that consensus saw, from the
-// sequence number on, oldest first, at most limit of them. It is not delayed by
+// sequence number on, oldest first, with a maximum of limit. It is not delayed by
 // blocks or by the time of the view. Entries that were dropped are left out.
 func (v *View) ConsensusLog(since int64, limit int) []ConsensusEntry {
 	v.l.mu.RLock()

@@ -90,7 +90,7 @@ type spoiledWriter struct {
 	pause func()
 }
 
-// Write implements io.Writer. A body that breaks off was announced whole.
+// Write implements io.Writer. A body that ends too soon was announced whole.
 func (w *spoiledWriter) Write(body []byte) (int, error) {
 	if !w.fault.Cut && w.fault.Pause == 0 {
 		return w.ResponseWriter.Write(body)

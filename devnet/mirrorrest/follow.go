@@ -9,7 +9,7 @@ import (
 const (
 	// longestWait bounds how long a request waits for a block.
 	longestWait = 30 * time.Second
-	// lagStep is how often a mirror node that lags looks whether it may show a block
+	// lagStep is how often a mirror node that lags checks whether it may show a block
 	// that exists already.
 	lagStep = 5 * time.Millisecond
 )

@@ -291,7 +291,7 @@ type tokenBalanceJSON struct {
 	Balance int64  `json:"balance"`
 }
 
-// tokenBalances lists what an account has of every token, at most maxLimit.
+// tokenBalances lists what an account has of every token, with a maximum of maxLimit.
 func tokenBalances(v *ledger.View, account hedera.ID) []tokenBalanceJSON {
 	list := []tokenBalanceJSON{}
 	for rel := range v.Relations(account, false) {

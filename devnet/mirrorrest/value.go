@@ -65,7 +65,7 @@ func ptr[T any](v T) *T { return &v }
 
 // The forms in which it reads them.
 
-// parseNanos reads seconds[.fraction], at most ten digits and nine, as
+// parseNanos reads seconds[.fraction], with a maximum of ten digits and nine, as
 // nanoseconds. What lies beyond the range of int64 becomes its end: such a
 // timestamp bounds nothing.
 func parseNanos(text string) (int64, bool) {

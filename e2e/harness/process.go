@@ -219,7 +219,7 @@ func (p *Process) memory(field string) int {
 	return 0
 }
 
-// Until waits for a condition, for at most limit. It looks less often the longer that takes, so
+// Until waits for a condition, for a maximum of limit. It looks less often the longer that takes, so
 // that a busy machine is not made busier, and once more when the time is over: this process may
 // have stood still.
 func Until(t *testing.T, limit time.Duration, what string, holds func() bool) {

@@ -31,7 +31,7 @@ func (w *Tail) String() string {
 	return string(w.text)
 }
 
-// Last gives the last n bytes, at most.
+// Last gives a maximum of n bytes, the last ones.
 func (w *Tail) Last(n int) string {
 	text := w.String()
 	return text[max(0, len(text)-n):]

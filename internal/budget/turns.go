@@ -45,7 +45,7 @@ type waiter struct {
 	line   *line
 }
 
-// NewTurns lets work run in so many places, of which one client has at most perClient.
+// NewTurns lets work run in so many places, of which perClient is the maximum for one client.
 func NewTurns(places, perClient int) *Turns {
 	return &Turns{places: places, perClient: perClient, lines: make(map[string]*line)}
 }

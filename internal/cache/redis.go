@@ -78,7 +78,7 @@ func (r *Redis) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{r.count, r.gets, r.puts}
 }
 
-// calls counts under the name that established relays give it; package mirror counts the calls
+// calls counts under the name that the TypeScript relay gives it; package mirror counts the calls
 // of the caches in the process under the same name.
 func calls(method string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{

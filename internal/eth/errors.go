@@ -13,7 +13,7 @@ import (
 // for some, data. This file is the only place that makes them.
 type Error struct {
 	Code    int
-	Message string // as established relays of the network word it
+	Message string // as the TypeScript relay words it
 	// Ethereum is what Ethereum's nodes say in such a case, where that is known and
 	// another text; it is for clients that were made for those.
 	Ethereum string

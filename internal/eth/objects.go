@@ -29,7 +29,7 @@ type Transaction struct {
 	Input    []byte
 	Gas      uint64
 
-	GasPrice *big.Int // weibar: what a unit of gas cost, or is offered at most
+	GasPrice *big.Int // weibar: what a unit of gas cost, or the maximum that is offered
 	MaxFee   *big.Int // weibar; types 2 and 4
 	MaxTip   *big.Int // weibar; types 2 and 4
 

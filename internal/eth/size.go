@@ -2,7 +2,7 @@ package eth
 
 import "github.com/ethereum/go-ethereum/core/types"
 
-// The JSON of an object is never longer than what JSONSize says, and seldom much shorter:
+// The JSON of an object is never longer than what JSONSize says, and rarely much shorter:
 // numbers are taken to be as long as they can be.
 const (
 	logSize         = 600 // without data and topics

@@ -141,7 +141,7 @@ func (x *execution) systemTarget(to common.Address, number int64, valued bool) v
 		x.s.fail(&SystemContractError{to})
 		return halting{x, "NOT_SUPPORTED"}
 	case valued:
-		if len(x.frames) > 0 { // the network halts the caller, too; here it goes on, in vain
+		if len(x.frames) > 0 { // the network halts the caller, too; here it goes on, without success
 			x.doom = &HaltError{"INVALID_CONTRACT_ID"}
 		}
 		return halting{x, "INVALID_CONTRACT_ID"}

@@ -57,7 +57,7 @@ type State struct {
 }
 
 // NewState returns the state that a reader tells of. It lives as long as the context,
-// which is that of one request, and makes at most so many look-ups.
+// which is that of one request, and makes a maximum of maxReads look-ups.
 func NewState(ctx context.Context, reader Reader, maxReads int) *State {
 	s := &State{
 		ctx: ctx, reader: reader, reads: maxReads, most: maxReads, stop: func() {},

@@ -53,7 +53,7 @@ type Tx struct {
 // Write runs fn in a transaction that is durable when Write returns nil. On SQLite it is
 // the only write transaction of the file. fn is run again when the database ended the
 // transaction in favour of another, so it must have no effect outside of the transaction
-// but values that it sets anew.
+// but values that it sets again.
 func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	for try := 0; ; try++ {
 		err := db.once(ctx, db.write, nil, fn)

@@ -184,7 +184,7 @@ func (s *Service) millis() int64 { return max(0, s.cfg.TTL.Duration().Millisecon
 func key(hash common.Hash) string { return "txtrace:hash:" + hash.Hex() }
 
 // store writes a record unless what is there is more certain; state.after has the same
-// rule for one process. What established relays wrote has no rank.
+// rule for one process. What the TypeScript relay wrote has no rank.
 const store = redisx.SpareLua + `
 if short() then return short_of_memory end
 local known = redis.call('GET', KEYS[1])

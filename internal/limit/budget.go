@@ -19,7 +19,7 @@ import (
 )
 
 // lapse is how long a claim lives that nobody settles. A living process settles in far
-// less: a submission, its receipt and the search for its fee take some minutes at most.
+// less: a submission, its receipt and the search for its fee take some minutes, not more.
 const lapse = 15 * time.Minute
 
 // Budget decides what may be spent. Its methods are safe for concurrent use.
@@ -107,7 +107,7 @@ func (b *Budget) Run(ctx context.Context) error {
 type Spending struct {
 	Sender common.Address
 	IP     string         // of the client; empty when nobody's
-	Amount hedera.Tinybar // expected at most
+	Amount hedera.Tinybar // the maximum that is expected
 	Method string         // JSON-RPC method, for metrics
 }
 

@@ -17,7 +17,7 @@ const envelopeGas = 1_200
 // usualGasPrice stands for a gas price that is not known: 71 tinybars and some.
 const usualGasPrice hedera.Tinybar = 100
 
-// EthereumCost is what an Ethereum transaction is expected to cost its payer at most:
+// EthereumCost is the maximum that an Ethereum transaction is expected to cost its payer:
 // the network's charge for the envelope, which is refunded for what succeeds, and the
 // gas that the payer gives, if it gives any. A gas price of 0 is one that is not known.
 //

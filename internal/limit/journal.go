@@ -24,7 +24,7 @@ type message struct {
 	amounts map[string]int64
 }
 
-// messageBooks is how many books one message is about at most.
+// messageBooks is the maximum of books that one message is about.
 const messageBooks = 500
 
 // add notes an amount for each of some books and reports whether there is news.

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics belongs to one Budget. The names are those of established relays. Sums are as
+// metrics belongs to one Budget. The names are those of the TypeScript relay. Sums are as
 // this process knows them: over Redis, as it last saw them.
 type metrics struct {
 	refused       *prometheus.CounterVec

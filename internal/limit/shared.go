@@ -107,7 +107,7 @@ func (s *shared) nudge() {
 	}
 }
 
-// Pauses between looks whether Redis is back.
+// Pauses between checks whether Redis is back.
 const (
 	shortestPause = 250 * time.Millisecond
 	longestPause  = 5 * time.Second

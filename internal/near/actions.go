@@ -30,7 +30,7 @@ const (
 	kindUseGlobalContract
 )
 
-// The kinds of actions. Amounts are yoctoNEAR, of at most 128 bits.
+// The kinds of actions. Amounts are yoctoNEAR, of up to 128 bits.
 type (
 	// CreateAccount creates the receiver.
 	CreateAccount struct{}

@@ -35,7 +35,7 @@ type Config struct {
 // renewal is how often Redis is told that a transaction is still on its way.
 func (c Config) renewal() time.Duration { return c.EntryTTL.Duration() / 3 }
 
-// life is how long something is kept in Redis at most, unless it is renewed.
+// life is the maximum time for which something is kept in Redis, unless it is renewed.
 func (c Config) life() time.Duration { return max(c.EntryTTL.Duration(), c.ExecutedTTL.Duration()) }
 
 // Validate returns everything that is wrong with the settings.

@@ -19,7 +19,7 @@ import (
 const inheritedAtOnce = 256
 
 // inherit takes promises of a dead process over, each sender's in the order of their nonces. Nobody is
-// taken for dead by a process that stood still itself: the signs of life of others may have come late for the
+// taken for dead by a process that stood still itself: the heartbeats of others may have come late for the
 // same reason.
 func (p *Promises) inherit(ctx context.Context) []Promised {
 	last := p.looked

@@ -3,7 +3,7 @@ package pending
 import "github.com/prometheus/client_golang/prometheus"
 
 // metrics belongs to one Pool. The names without "lockstep" are relied upon by
-// dashboards of established relays.
+// dashboards of the TypeScript relay.
 type metrics struct {
 	added, removed, full prometheus.Counter
 	errors               *prometheus.CounterVec

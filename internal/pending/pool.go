@@ -229,7 +229,7 @@ func (p *Pool) Find(ctx context.Context, hash common.Hash) (Transaction, bool) {
 const maxListed = 10_000
 
 // Pending returns the transactions on their way, of one sender or, without one, of all,
-// by sender and nonce. It lists at most 10,000.
+// by sender and nonce. It lists a maximum of 10,000.
 func (p *Pool) Pending(ctx context.Context, of *common.Address) []Transaction {
 	found := p.own(of)
 	if p.remote != nil && len(found) < maxListed {

@@ -159,7 +159,7 @@ func (p *Promises) stir() {
 	}
 }
 
-// promiseSigns is how many signs of life a process may miss before it is taken for dead.
+// promiseSigns is how many heartbeats a process may miss before it is taken for dead.
 const promiseSigns = 5
 
 // Run tells Redis what was promised, and hands what dead processes have promised to takeOver, until ctx
@@ -192,7 +192,7 @@ func (p *Promises) Run(ctx context.Context, takeOver func(Promised) bool) error 
 	}
 }
 
-// tell writes what came and went, and gives a sign of life if there is something to live for.
+// tell writes what came and went, and sends a heartbeat if there is something to live for.
 func (p *Promises) tell(ctx context.Context, sign bool) {
 	for {
 		come, gone, words := p.batch()
@@ -237,7 +237,7 @@ func (p *Promises) batch() (come []*promise, gone []common.Hash, words []any) {
 	return come, gone, words
 }
 
-// told notes what became of a round trip. What Redis did not take is told again with the next sign of life.
+// told notes what became of a round trip. What Redis did not take is told again with the next heartbeat.
 func (p *Promises) told(come []*promise, gone []common.Hash, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

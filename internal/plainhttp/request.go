@@ -122,7 +122,7 @@ func (r *Request) parse(in []byte) verdict {
 	return plain
 }
 
-// finish lets go of the request. An answer that was not given leaves the client waiting
+// finish releases the request. An answer that was not given leaves the client waiting
 // for nothing, so its connection ends.
 func (r *Request) finish() {
 	c := r.c

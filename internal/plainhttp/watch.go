@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// unwatched is how long an answer takes before somebody looks whether the client is
+// unwatched is how long an answer takes before somebody checks whether the client is
 // still there. Looking costs a goroutine and more time than most answers take.
 const unwatched = 5 * time.Millisecond
 

@@ -98,7 +98,7 @@ func (b *Behind) take() []Write {
 	n := min(len(b.queue), batch)
 	writes := b.queue[:n:n]
 	if b.queue = b.queue[n:]; len(b.queue) == 0 {
-		b.queue = nil // lets go of the array
+		b.queue = nil // releases the array
 	}
 	return writes
 }

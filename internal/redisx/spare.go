@@ -62,7 +62,7 @@ const (
 	tellBytes = 256 << 10   // how many bytes a relay keeps to itself
 )
 
-// NewQuota makes a quota of so many bytes in keys that live so long at most; 0: for ever.
+// NewQuota makes a quota of so many bytes in keys with this maximum life; 0: for ever.
 func NewQuota(name string, bytes int64, life time.Duration) *Quota {
 	q := &Quota{key: "lockstep:bytes:" + name + ":", most: bytes, life: max(life, 0)}
 	if q.life > 0 {

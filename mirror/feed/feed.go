@@ -49,7 +49,7 @@ var ErrIncomplete = errors.New("a block is listed, and not yet what is in it")
 
 // Config is how blocks are followed.
 type Config struct {
-	Interval time.Duration // between two looks for new blocks, at most; while one is due they are closer
+	Interval time.Duration // maximum between two looks for new blocks; while one is due they are closer
 	Log      *slog.Logger
 	Failed   func() // is called for each attempt that failed; may be nil
 	Skipped  func() // is called for each block that was given up and could not be read; may be nil

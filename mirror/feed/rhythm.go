@@ -9,7 +9,7 @@ type rhythm struct {
 	interval time.Duration // between two looks when no block is due
 
 	empty  time.Time     // of the latest look that found nothing
-	came   time.Time     // when the latest block came, as far as known: at most one look too early or too late
+	came   time.Time     // when the latest block came, as far as known: up to one look too early or too late
 	period time.Duration // from one block to the next, on average
 	even   int           // blocks in a row that came when they were due
 }

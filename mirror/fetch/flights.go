@@ -98,7 +98,7 @@ func (f *Flights) forget(key string, call *flight) {
 	}
 }
 
-// Invalidate makes later callers read anew instead of joining reads under way.
+// Invalidate makes later callers read again instead of joining reads under way.
 func (f *Flights) Invalidate() {
 	f.mu.Lock()
 	f.epoch++

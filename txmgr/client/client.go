@@ -298,7 +298,7 @@ type Event struct {
 }
 
 // Stream calls handle for every event after a cursor, in order, until ctx ends or handle
-// returns an error. It comes back by itself when the connection breaks off. A cursor below
+// returns an error. It comes back by itself when the connection ends. A cursor below
 // 0 begins with what happens from now on.
 func (c *Client) Stream(ctx context.Context, after int64, handle func(Event) error) error {
 	stream := &http.Client{} // without a time-out

@@ -57,7 +57,7 @@ func reverted(answer *callError) txmgr.Simulation {
 	return out
 }
 
-// Send offers transactions in order to one endpoint. The next endpoint gets those whose
+// Send offers transactions, in their order, to one endpoint. The next endpoint gets those whose
 // answer was lost, or that the first did not take for reasons of its own. Without a pool they go
 // one by one.
 func (c *Chain) Send(ctx context.Context, list []txmgr.Signed) []error {

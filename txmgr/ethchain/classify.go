@@ -18,7 +18,7 @@ func is(class txmgr.Class, pattern string) rule {
 	return rule{class, regexp.MustCompile(`(?i)` + pattern)}
 }
 
-// rules are tried in order: what is refused for good comes first, then known, then nonces,
+// rules are tried in order: what is refused for ever comes first, then known, then nonces,
 // then what may pass. A text that none matches is ambiguous.
 var rules = []rule{
 	is(txmgr.ClassFatal, `intrinsic gas too (low|high)|intrinsic gas exceeds gas limit|intrinsicgas|gas limit is below (the )?intrinsic`),

@@ -224,7 +224,7 @@ func (c *Chain) Expired(ctx context.Context, attempt txmgr.Signed) (bool, error)
 	return err == nil && k.Height > height+c.config.Validity && k.Nonce < tx.Nonce, err
 }
 
-// Renew is an error: an attempt that has expired is signed anew, at another nonce.
+// Renew is an error: an attempt that has expired is signed again, at another nonce.
 func (c *Chain) Renew(context.Context, txmgr.Signed, string) (txmgr.Signed, error) {
 	return txmgr.Signed{}, txmgr.ErrNotPossible
 }

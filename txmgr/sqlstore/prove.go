@@ -183,7 +183,7 @@ func failure(receipt *txmgr.Receipt) string {
 	return text + ": " + receipt.Reason
 }
 
-// foreign records that somebody else's transaction used the slot for good.
+// foreign records that somebody else's transaction used the slot for ever.
 func (c *slotCase) foreign(ctx context.Context, tx *ledger.Tx, p txmgr.Proof) error {
 	if !p.Final {
 		return nil
