@@ -73,7 +73,7 @@ func networkFlags(flags *flag.FlagSet) *chainFlags {
 	flags.StringVar(&c.faults, "faults", "", "JSON `file` of rules that spoil calls to consensus nodes and mirror node, such as\n"+
 		`[{"at":"submit","times":3,"status":"BUSY"},{"at":"mirror","path":"/blocks","delay":"2s"}]`+"\n"+
 		"at: submit, receipt, query or mirror; only with node, body, path, skip, times, chance;\n"+
-		"a consensus node can delay, goAway, dropBefore, grpc, status, vanish, outcome, dropAfter;\n"+
+		"a consensus node can delay, goAway, dropBefore, grpc, status, vanish, lose, outcome, dropAfter;\n"+
 		"the mirror node can delay, pause, hang, drop, httpStatus, retryAfter, garbage, cut")
 	flags.StringVar(&c.control, "control", "", "loopback `host:port` where the rules can be read, replaced and removed while the network\n"+
 		"runs: GET, PUT and DELETE of /faults; port 0 picks a free one (default: none)")

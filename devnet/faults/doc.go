@@ -26,6 +26,7 @@
 //	grpc        answer with this error of gRPC, such as "INTERNAL", nothing taken
 //	status      answer with this status, nothing taken
 //	vanish      answer OK, and consensus never sees the transaction
+//	lose        answer OK, and forget the transaction, as a node does that is killed before it passes it on
 //	outcome     answer OK, and consensus refuses the transaction with this status
 //	dropAfter   take the transaction, then break the connection
 //

@@ -69,7 +69,7 @@ func TestWhatRulesDo(t *testing.T) {
 		{"at":"submit","times":1,"status":"BUSY","delay":"1.5s"},
 		{"at":"submit","times":1,"grpc":"PERMISSION_DENIED"},
 		{"at":"submit","times":1,"outcome":"THROTTLED_AT_CONSENSUS","goAway":true},
-		{"at":"submit","vanish":true,"dropAfter":true},
+		{"at":"submit","vanish":true,"lose":true,"dropAfter":true},
 		{"at":"mirror","path":"/blocks","httpStatus":429,"retryAfter":"2s"},
 		{"at":"mirror","cut":true}
 	]`)); err != nil {
@@ -79,8 +79,8 @@ func TestWhatRulesDo(t *testing.T) {
 		{Status: hapi.ResponseCodeEnum_BUSY, Delay: 1500 * time.Millisecond},
 		{Code: codes.PermissionDenied},
 		{Outcome: hapi.ResponseCodeEnum_THROTTLED_AT_CONSENSUS, GoAway: true},
-		{Vanish: true, DropAfter: true},
-		{Vanish: true, DropAfter: true},
+		{Vanish: true, Lose: true, DropAfter: true},
+		{Vanish: true, Lose: true, DropAfter: true},
 	} {
 		if got := rules.Node(ethereum); got != want {
 			t.Errorf("call %d: %+v, want %+v", i, got, want)

@@ -37,6 +37,7 @@ type Rule struct {
 	GRPC       string   `json:"grpc,omitempty"`
 	Status     string   `json:"status,omitempty"`
 	Vanish     bool     `json:"vanish,omitempty"`
+	Lose       bool     `json:"lose,omitempty"`
 	Outcome    string   `json:"outcome,omitempty"`
 	DropAfter  bool     `json:"dropAfter,omitempty"`
 
@@ -187,7 +188,7 @@ func (r *Rules) Node(call node.Call) node.Fault {
 		return node.Fault{}
 	}
 	fault := node.Fault{
-		Delay: time.Duration(rule.Delay), GoAway: rule.GoAway, DropBefore: rule.DropBefore, Vanish: rule.Vanish, DropAfter: rule.DropAfter,
+		Delay: time.Duration(rule.Delay), GoAway: rule.GoAway, DropBefore: rule.DropBefore, Vanish: rule.Vanish, Lose: rule.Lose, DropAfter: rule.DropAfter,
 	}
 	fault.Code, _ = rule.code() // checked by Set, as all below; 0 for none
 	fault.Status, _ = hedera.ParseStatus(rule.Status)

@@ -29,6 +29,7 @@ type Fault struct {
 	Status     hedera.Status // answered instead of the node's own precheck; the transaction is not taken, the query not answered
 	Vanish     bool          // answered OK, and consensus never sees it
 	Outcome    hedera.Status // answered OK, and consensus refuses it with this
+	Lose       bool          // answered OK by a node that is killed before it passes it on: no node knows it afterwards
 	DropAfter  bool          // taken, and then the connection breaks
 	GoAway     bool          // before anything happens, the node sends its clients away; this call is finished
 }

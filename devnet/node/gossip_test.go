@@ -135,6 +135,7 @@ func TestFaults(t *testing.T) {
 		{"lost before", Fault{DropBefore: true}, 0, true, false},
 		{"lost after", Fault{DropAfter: true}, 0, true, true},
 		{"vanished", Fault{Vanish: true}, hapi.ResponseCodeEnum_OK, false, false},
+		{"forgotten", Fault{Lose: true}, hapi.ResponseCodeEnum_OK, false, false},
 		{"slow", Fault{Delay: time.Minute}, hapi.ResponseCodeEnum_OK, false, true},
 	}
 	for _, tt := range tests {
@@ -157,9 +158,13 @@ func TestFaults(t *testing.T) {
 				if took := time.Since(began); took != tt.fault.Delay {
 					t.Errorf("took %s", took)
 				}
-				got := receipt(t, n, b.TransactionID).GetReceipt().GetStatus()
-				if (got == hapi.ResponseCodeEnum_SUCCESS) != tt.handled {
+				answer := receipt(t, n, b.TransactionID)
+				if got := answer.GetReceipt().GetStatus(); (got == hapi.ResponseCodeEnum_SUCCESS) != tt.handled {
 					t.Errorf("receipt %s", got)
+				}
+				known := answer.GetHeader().GetNodeTransactionPrecheckCode() != hapi.ResponseCodeEnum_RECEIPT_NOT_FOUND
+				if known != (tt.handled || tt.fault.Vanish) {
+					t.Errorf("the node knows the transaction: %t", known)
 				}
 			})
 		})

@@ -72,6 +72,7 @@ func (n *Node) Submit(ctx context.Context, tx *hapi.Transaction) (*hapi.Transact
 	}
 	sub.Refusal = fault.Outcome
 	switch {
+	case fault.Lose:
 	case !n.seen.add(sub.ID, expiry(sub)):
 		response.NodeTransactionPrecheckCode = hapi.ResponseCodeEnum_DUPLICATE_TRANSACTION
 	case fault.Vanish:
