@@ -1,5 +1,5 @@
-// Package redistest runs real Redis servers for tests: one server, a cluster of three, or
-// a Sentinel with a master and a replica. Each listens on a free port of the loopback
+// Package redistest runs real Redis servers for tests: one server, a cluster of three, with replicas
+// or without, or a Sentinel with a master and a replica. Each listens on a free port of the loopback
 // interface, keeps its files in a temporary directory and ends with the test.
 //
 // Servers can be killed, stopped, paused and started again on the same port, which is

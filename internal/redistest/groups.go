@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,17 +13,93 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Cluster is a Redis Cluster of masters without replicas.
+// Cluster is a Redis Cluster of three masters.
 type Cluster struct {
-	Nodes []*Server
+	Nodes    []*Server // the masters
+	Replicas []*Server // the replica of each; none, if the cluster was started without them
 }
+
+// masters is how many servers of a cluster share the slots.
+const masters = 3
 
 // StartCluster runs three masters that share the slots. They take each other for dead after a
 // long time only, since on a busy machine each of them may stand still for seconds; the arguments
 // are added to their command lines and may say otherwise.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
-	const nodes, slots = 3, 16384
+	return startCluster(t, masters, args)
+}
+
+// StartReplicatedCluster is StartCluster with a replica for each master. A replica takes over when it is told to.
+func StartReplicatedCluster(t testing.TB, args ...string) *Cluster {
+	t.Helper()
+	// Servers tell each other who is whose replica within half of the time after which they take each other for dead.
+	c := startCluster(t, 2*masters, append([]string{"--cluster-node-timeout", "10000", "--cluster-replica-no-failover", "yes"}, args...))
+	c.Nodes, c.Replicas = c.Nodes[:masters], c.Nodes[masters:]
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for i, r := range c.Replicas {
+		id, err := c.Nodes[i].Client().ClusterMyID(ctx).Result()
+		if err != nil {
+			t.Fatalf("redistest: %v", err)
+		}
+		client := r.Client()
+		if err := client.ClusterReplicate(ctx, id).Err(); err != nil {
+			t.Fatalf("redistest: %v", err)
+		}
+		if err := poll(patience, func() error { return says(ctx, client, "master_link_status:up") }); err != nil {
+			t.Fatalf("redistest: %s did not become a replica: %v", r.Addr(), err)
+		}
+	}
+	for _, n := range slices.Concat(c.Nodes, c.Replicas) { // all have to know of all replicas
+		client := n.Client()
+		if err := poll(patience, func() error { return knowsReplicas(ctx, client, len(c.Replicas)) }); err != nil {
+			t.Fatalf("redistest: the cluster did not form: %v", err)
+		}
+	}
+	return c
+}
+
+// says returns nil if the server says that about its part in replication.
+func says(ctx context.Context, client *redis.Client, want string) error {
+	info, err := client.Info(ctx, "replication").Result()
+	if err == nil && !strings.Contains(info, want) {
+		err = fmt.Errorf("want %s in %s", want, strings.ReplaceAll(info, "\r\n", " "))
+	}
+	return err
+}
+
+func knowsReplicas(ctx context.Context, client *redis.Client, count int) error {
+	nodes, err := client.ClusterNodes(ctx).Result()
+	if err != nil {
+		return err
+	}
+	if strings.Count(nodes, "slave") != count {
+		return fmt.Errorf("want %d replicas in %s", count, nodes)
+	}
+	return nil
+}
+
+// Failover kills the first master, and has its replica take over by the votes of the other masters.
+func (c *Cluster) Failover() {
+	replica := c.Replicas[0]
+	t := replica.t
+	t.Helper()
+	c.Nodes[0].Kill()
+	client := replica.Client()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := client.Do(ctx, "CLUSTER", "FAILOVER", "FORCE").Err(); err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	if err := poll(patience, func() error { return says(ctx, client, "role:master") }); err != nil {
+		t.Fatalf("redistest: the replica does not take over: %v", err)
+	}
+}
+
+func startCluster(t testing.TB, nodes int, args []string) *Cluster {
+	t.Helper()
+	const slots = 16384
 	c := &Cluster{}
 	for range nodes {
 		all := append([]string{"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "60000"}, args...)
@@ -33,7 +110,10 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	clients := make([]*redis.Client, nodes)
 	for i, n := range c.Nodes {
 		clients[i] = n.Client()
-		if err := clients[i].ClusterAddSlotsRange(ctx, i*slots/nodes, (i+1)*slots/nodes-1).Err(); err != nil {
+		if i >= masters {
+			continue
+		}
+		if err := clients[i].ClusterAddSlotsRange(ctx, i*slots/masters, (i+1)*slots/masters-1).Err(); err != nil {
 			t.Fatalf("redistest: %v", err)
 		}
 	}
