@@ -30,7 +30,9 @@ type storm struct {
 	kind    string              // what Redis is
 	servers []*redistest.Server // of Redis, that relays write to
 	clients []*insistent
-	clock   *wallClock // of Redis; nil in the short form
+	clock   *wallClock         // of Redis; nil in the short form
+	cluster *redistest.Cluster // if Redis is one with replicas
+	node    links              // from all relays to the consensus node that is in trouble
 
 	// Bytes of writes that the old master had got when there was a new one, and has got since.
 	written, astray int
@@ -39,6 +41,8 @@ type storm struct {
 	fleet  []*relay
 	killed map[string]bool
 	made   int // relays so far
+	// apart are the relays of whose transactions the others cannot know in the present fault.
+	apart map[string]bool
 }
 
 // stormSettings have relays notice trouble early, and give up what hangs long before their clients do.
@@ -50,7 +54,7 @@ func stormSettings() []string {
 // newStorm starts the network, Redis and three relays.
 func newStorm(t *testing.T, kind, program string, short bool) *storm {
 	t.Helper()
-	s := &storm{kind: kind, killed: map[string]bool{}}
+	s := &storm{kind: kind, killed: map[string]bool{}, apart: map[string]bool{}}
 	if !short {
 		s.clock = clockOfRedis(t)
 	}
@@ -69,6 +73,15 @@ func newStorm(t *testing.T, kind, program string, short bool) *storm {
 		s.net = newNetwork(t, stormSettings()...)
 		s.servers = cluster.Nodes
 		s.net.group = &group{servers: cluster.Nodes, url: cluster.URL()}
+	case overReplicas:
+		s.cluster = redistest.StartReplicatedCluster(t)
+		s.net = newNetwork(t, stormSettings()...)
+		s.servers = s.cluster.Nodes
+		s.net.group = &group{servers: slices.Concat(s.cluster.Nodes, s.cluster.Replicas), url: s.cluster.URL()}
+	case withDefaults:
+		s.net = newNetwork(t)
+		s.net.defaults = true
+		s.servers = []*redistest.Server{s.net.redis}
 	}
 	s.net.mirrors, s.net.program = 2, program
 	for range 3 {
@@ -88,7 +101,12 @@ const (
 	overLines    = "one server, a line for each relay"
 	overSentinel = "master, replica, Sentinel"
 	overCluster  = "cluster of three"
+	overReplicas = "cluster of three, a replica for each"
+	withDefaults = "one server, relays with default settings"
 )
+
+// defaultWindow is NONCE_GAP_HOLD_MS by default.
+const defaultWindow = 250 * time.Millisecond
 
 func (s *storm) launch() *relay {
 	s.made++
@@ -105,8 +123,17 @@ func (s *storm) relay(i int) *relay {
 func (s *storm) kill(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.killed[s.fleet[i].name] = true
+	s.killed[s.fleet[i].name], s.apart[s.fleet[i].name] = true, true
 	s.fleet[i].process.Kill()
+}
+
+// part notes that the other relays cannot know what these ones have.
+func (s *storm) part(relays ...*relay) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range relays {
+		s.apart[r.name] = true
+	}
 }
 
 func (s *storm) replace(i int) {
@@ -131,7 +158,8 @@ type fault struct {
 	name       string
 	begin, end func(*storm)
 	during     func(*storm)
-	only       string // what Redis must be; "": anything
+	only       string // what the kind of the storm must be; "": any but those for which faults are chosen
+	defaults   bool   // it is suffered with the default settings, too
 	brief      bool   // it belongs to the short form
 	last       bool   // Redis is another one afterwards: the next fault is for another fleet
 	// ends says that hold-back windows end early, since Redis counts them by its clock: then consensus may refuse a nonce
@@ -145,6 +173,65 @@ func command(name string, begin, end []any) fault {
 	return fault{name: name, begin: func(s *storm) { s.each(begin...) }, end: func(s *storm) { s.each(end...) }}
 }
 
+// nodeFault is a fault of one consensus node, that most clients' transactions go to, for all relays.
+func nodeFault(name string, begin, end func(links)) fault {
+	return fault{
+		name: "one node of four: " + name, defaults: true,
+		begin: func(s *storm) { s.chooseNode(); begin(s.node) },
+		end:   func(s *storm) { end(s.node) },
+	}
+}
+
+// chooseNode chooses the consensus node to which the last transactions of most clients went, and returns its account.
+func (s *storm) chooseNode() (account string) {
+	t := s.net.t
+	t.Helper()
+	last, clients := map[string]string{}, map[string]int{}
+	for _, d := range s.net.decisions() {
+		last[d.Sender.Hex()] = d.Node
+	}
+	for _, c := range s.clients {
+		if node := last[c.sender.address.Hex()]; node != "" {
+			clients[node]++
+		}
+	}
+	for node, n := range clients {
+		if n > clients[account] || n == clients[account] && node < account {
+			account = node
+		}
+	}
+	if account == "" {
+		t.Fatal("no client has used a node so far")
+	}
+	t.Logf("%d of %d clients use node %s", clients[account], len(s.clients), account)
+	s.node = nil
+	for i := range s.fleet {
+		s.node = append(s.node, s.relay(i).nodeOf[account])
+	}
+	return account
+}
+
+// killNode ends a consensus node as a crash does: what it has accepted last, and has passed on to no other node yet, nobody
+// knows afterwards. Then all connections to it break.
+func (s *storm) killNode() {
+	t := s.net.t
+	t.Helper()
+	number, err := strconv.Atoi(strings.TrimPrefix(s.chooseNode(), "0.0."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := number - 3 // the first node is 0.0.3
+	// Until it ends it would not deny what it has accepted.
+	s.net.spoil(http.MethodPut, fmt.Sprintf(`[{"at":"submit","node":%d,"lose":true},{"at":"receipt","node":%d,"delay":"1h"}]`, node, node))
+	until(t, normal, "the node has something to lose", func() bool {
+		var rules []struct{ Spoiled int }
+		getJSON(t, s.net.Control, &rules)
+		return rules[0].Spoiled > 0
+	})
+	s.node.cut()
+	s.net.spoil(http.MethodDelete, "")
+}
+
 // lineFault is a fault of the first relay's lines to Redis.
 func lineFault(name string, begin func(*link)) fault {
 	return fault{
@@ -156,12 +243,18 @@ func lineFault(name string, begin func(*link)) fault {
 
 func redisFaults() []fault {
 	server := func(f func(*redistest.Server)) func(*storm) {
-		return func(s *storm) { f(s.servers[len(s.servers)-1]) }
+		return func(s *storm) {
+			s.part(s.relay(0), s.relay(1), s.relay(2))
+			f(s.servers[len(s.servers)-1])
+		}
 	}
 	all := []fault{
-		{name: "Redis: kill -9, back without data", begin: server((*redistest.Server).Kill), end: server((*redistest.Server).Restart)},
+		{name: "Redis: kill -9, back without data", defaults: true, begin: server((*redistest.Server).Kill), end: server((*redistest.Server).Restart)},
 		{name: "Redis: SIGSTOP", begin: server((*redistest.Server).Pause), end: server((*redistest.Server).Resume)},
-		{name: "Redis: FLUSHALL again and again", brief: true, during: func(s *storm) { s.each("FLUSHALL") }},
+		{name: "Redis: FLUSHALL again and again", brief: true, defaults: true, during: func(s *storm) {
+			s.part(s.relay(0), s.relay(1), s.relay(2))
+			s.each("FLUSHALL")
+		}},
 		{name: "Redis: SCRIPT FLUSH again and again", during: func(s *storm) { s.each("SCRIPT", "FLUSH") }},
 		{name: "Redis: connections killed", during: func(s *storm) {
 			s.each("CLIENT", "KILL", "TYPE", "normal")
@@ -175,7 +268,7 @@ func redisFaults() []fault {
 		lineFault("line to Redis: silent", (*link).mute),
 		lineFault("line to Redis: slow, 40 ms", func(l *link) { l.spoil("latency", "downstream", `"latency":40,"jitter":30`) }),
 		lineFault("line to Redis: reset", func(l *link) { l.spoil("reset_peer", "downstream", `"timeout":20`) }),
-		{name: "line to Redis: cut", begin: func(s *storm) { s.relay(0).stores.cut() }, end: func(s *storm) { s.relay(0).stores.repair() }},
+		{name: "line to Redis: cut", defaults: true, begin: func(s *storm) { s.part(s.relay(0)); s.relay(0).stores.cut() }, end: func(s *storm) { s.relay(0).stores.repair() }},
 		{name: "line to one server of Redis: cut", only: overCluster, begin: func(s *storm) { s.relay(0).redis.cut() }, end: func(s *storm) { s.relay(0).redis.repair() }},
 		{name: "line to one server of Redis: silent", only: overCluster, begin: func(s *storm) { s.relay(0).redis.mute() }, end: func(s *storm) { s.relay(0).redis.heal() }},
 	}
@@ -185,6 +278,7 @@ func redisFaults() []fault {
 		fault{name: "Redis: clock a minute back, then right again", ends: true, begin: setClock(-time.Minute), end: setClock(0)},
 	)
 	return append(all,
+		fault{name: "Redis: a master killed, its replica takes over", only: overReplicas, last: true, begin: (*storm).takeOver},
 		fault{name: "Redis: failover by Sentinel", only: overSentinel, last: true, begin: (*storm).failover},
 		fault{name: "Redis: failover that loses writes", only: overSentinel, brief: true, last: true, begin: (*storm).leaveBehind, end: (*storm).failoverWithLoss},
 		fault{name: "Redis: two masters, a relay at the old one", only: overSentinel, last: true, begin: (*storm).divide, during: (*storm).divided, end: (*storm).unite},
@@ -194,6 +288,12 @@ func redisFaults() []fault {
 func (s *storm) failover() {
 	s.net.sentinel.Failover()
 	s.servers = []*redistest.Server{s.net.sentinel.Replica}
+}
+
+// takeOver is failover in a cluster.
+func (s *storm) takeOver() {
+	s.cluster.Failover()
+	s.servers = append([]*redistest.Server{s.cluster.Replicas[0]}, s.cluster.Nodes[1:]...)
 }
 
 // leaveBehind stops the replica and breaks its connection: the master answers writes that the replica never gets.
@@ -271,14 +371,17 @@ func writes(t *testing.T, server *redistest.Server) bool {
 func relayFaults() []fault {
 	nodes := func(f func(links)) func(*storm) { return func(s *storm) { f(s.relay(1).nodes) } }
 	return []fault{
-		{name: "nothing", brief: true},
-		{name: "relay: kill -9", brief: true, begin: func(s *storm) { s.kill(2) }, end: func(s *storm) { s.replace(2) }},
+		{name: "nothing", brief: true, defaults: true},
+		{name: "relay: kill -9", brief: true, defaults: true, begin: func(s *storm) { s.kill(2) }, end: func(s *storm) { s.replace(2) }},
 		{
-			name: "relay: SIGSTOP", brief: true,
-			begin: func(s *storm) { s.relay(1).process.Freeze() }, end: func(s *storm) { s.relay(1).process.Thaw() },
+			name: "relay: SIGSTOP", brief: true, defaults: true,
+			begin: func(s *storm) { s.part(s.relay(1)); s.relay(1).process.Freeze() }, end: func(s *storm) { s.relay(1).process.Thaw() },
 		},
-		{name: "line to the nodes: cut", begin: nodes(func(ls links) { ls.each((*link).cut) }), end: nodes(func(ls links) { ls.each((*link).repair) })},
+		{name: "line to the nodes: cut", defaults: true, begin: nodes(func(ls links) { ls.each((*link).cut) }), end: nodes(func(ls links) { ls.each((*link).repair) })},
 		{name: "line to the nodes: silent", begin: nodes(links.mute), end: nodes(links.heal)},
+		nodeFault("cut", links.cut, links.repair),
+		nodeFault("silent", links.mute, links.heal),
+		{name: "one node of four: killed", defaults: true, begin: (*storm).killNode, end: func(s *storm) { s.node.repair() }},
 		{name: "line to the mirror node: cut", begin: func(s *storm) { s.relay(1).mirrors.cut() }, end: func(s *storm) { s.relay(1).mirrors.repair() }},
 		{name: "line to the mirror node: silent", begin: func(s *storm) { s.relay(1).mirrors.mute() }, end: func(s *storm) { s.relay(1).mirrors.heal() }},
 		{name: "one mirror node of two: cut", begin: mirrorOfEach((*link).cut), end: mirrorOfEach((*link).repair)},
@@ -404,6 +507,7 @@ type toll struct {
 	sent, requests, executed                        int
 	lost, twice, disorder, unanswered, contradicted int
 	paid, refused, open                             int
+	ahead                                           int // of disorder: the window of the transaction had ended, and its predecessor had not come
 	slowest                                         time.Duration
 	problems                                        []string
 }
@@ -420,7 +524,7 @@ func (c *toll) blame(count *int, format string, args ...any) {
 // judge compares what clients were told with the log of consensus. Clients send again what has no answer: what
 // consensus then refuses, because it was executed, is paid for and no error. The log is that since the transactions
 // were sent; next is each sender's nonce then.
-func judge(log []decision, answers []answer, killed map[string]bool, next map[string]uint64) toll {
+func judge(log []decision, answers []answer, killed map[string]bool, next map[string]uint64, came func(decision, uint64) bool) toll {
 	c := toll{requests: len(answers)}
 	done, seen := map[string]int{}, map[string]bool{}
 	for _, d := range log {
@@ -439,6 +543,9 @@ func judge(log []decision, answers []answer, killed map[string]bool, next map[st
 			}
 		case d.Status == wrongNonce && d.Nonce < expected:
 			c.paid++
+		case d.Status == wrongNonce && came != nil && !came(d, expected):
+			c.ahead++
+			c.disorder++
 		default:
 			c.blame(&c.disorder, "nonce %d was next: %v", expected, d)
 		}
@@ -491,7 +598,7 @@ func (s *storm) suffer(f fault, lasts time.Duration) toll {
 	t := s.net.t
 	t.Helper()
 	s.mu.Lock()
-	s.killed = map[string]bool{}
+	s.killed, s.apart = map[string]bool{}, map[string]bool{}
 	s.mu.Unlock()
 	from, next := len(s.net.decisions()), map[string]uint64{}
 	for _, c := range s.clients {
@@ -523,7 +630,47 @@ func (s *storm) suffer(f fault, lasts time.Duration) toll {
 	for i := range s.fleet {
 		s.relay(i).sharesOrder()
 	}
-	return judge(s.net.decisions()[from:], book.all(), s.killed, next)
+	log, answers := s.net.decisions()[from:], book.all()
+	var came func(decision, uint64) bool
+	if s.kind == withDefaults {
+		came = func(d decision, next uint64) bool { return s.came(log, answers, d, next) }
+	}
+	return judge(log, answers, s.killed, next, came)
+}
+
+// came tells whether a transaction that consensus refused for its nonce need not have gone ahead of the next one: the
+// relay that sent it had, or could know from Redis that another one had, the next one by the end of the window, and
+// no verdict on that one was on its way.
+func (s *storm) came(log []decision, answers []answer, d decision, next uint64) bool {
+	at := d.at(s.net.t)
+	has := func(got answer, before time.Duration) bool {
+		return got.sent.Before(at.Add(-before)) && got.sent.Add(got.took).After(at)
+	}
+	const (
+		toConsensus = 200 * time.Millisecond // the maximum
+		slowMachine = time.Second            // a request may be read so late
+	)
+	if slices.ContainsFunc(log, func(o decision) bool {
+		before := at.Sub(o.at(s.net.t))
+		return o.Sender == d.Sender && o.Nonce == next && o.Status == wrongNonce && before >= 0 && before < toConsensus
+	}) {
+		return false // the next one itself had gone ahead of another one
+	}
+	for _, mine := range answers {
+		if mine.tx.hash != d.Hash || !has(mine, 0) {
+			continue
+		}
+		if mine.took < defaultWindow {
+			return true // it did not wait for its window
+		}
+		for _, other := range answers {
+			knows := other.relay == mine.relay || !s.apart[other.relay] && !s.apart[mine.relay]
+			if other.tx.sender == d.Sender && other.tx.nonce == next && knows && has(other, slowMachine+toConsensus+defaultWindow) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // TestEveryFault puts a fleet of three relays through one fault after the other while clients send bursts over all of
@@ -541,7 +688,7 @@ func TestEveryFault(t *testing.T) {
 		short, until = false, time.Now().Add(lasts)
 	}
 	var book tollBook
-	kinds := []string{overLines, overSentinel, overCluster}
+	kinds := []string{overLines, overSentinel, overCluster, overReplicas, withDefaults}
 	program := ""
 	if slices.ContainsFunc(kinds, func(kind string) bool {
 		return slices.ContainsFunc(faultsOf(kind, short), func(f fault) bool { return f.days })
@@ -550,7 +697,7 @@ func TestEveryFault(t *testing.T) {
 	}
 	for round := 0; round == 0 || !short && time.Now().Before(until); round++ {
 		for _, kind := range kinds {
-			if short && kind != overSentinel || round > 0 && time.Now().After(until) {
+			if short && kind != overSentinel || len(faultsOf(kind, short)) == 0 || round > 0 && time.Now().After(until) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%d %s", round+1, kind), func(t *testing.T) { book.round(t, kind, program, short) })
@@ -567,7 +714,8 @@ func TestEveryFault(t *testing.T) {
 // faultsOf returns the faults that are chosen for one kind of Redis.
 func faultsOf(kind string, short bool) []fault {
 	return slices.DeleteFunc(append(relayFaults(), redisFaults()...), func(f fault) bool {
-		return short && !f.brief || f.only != "" && f.only != kind || !strings.Contains(kind+": "+f.name, os.Getenv("LOCKSTEP_CHAOS_FAULT"))
+		chosen := f.only == kind || f.only == "" && kind != overReplicas && (kind != withDefaults || f.defaults)
+		return short && !f.brief || !chosen || !strings.Contains(kind+": "+f.name, os.Getenv("LOCKSTEP_CHAOS_FAULT"))
 	})
 }
 
@@ -597,6 +745,10 @@ func (b *tollBook) suffered(t *testing.T, s *storm, faults []fault, lasts time.D
 		if f.ends && cost.lost+cost.twice+cost.unanswered+cost.contradicted == 0 {
 			continue
 		}
+		if cost.ahead > 0 {
+			t.Logf("%s: %d were sent after their window, and their predecessors had not come", f.name, cost.ahead)
+		}
+		cost.disorder -= cost.ahead
 		if !cost.faultless() {
 			t.Errorf("%s: %d problems:\n%s", f.name, len(cost.problems), strings.Join(cost.problems[:min(len(cost.problems), 10)], "\n"))
 		}

@@ -23,6 +23,7 @@ type answer struct {
 	refusal *refusal
 	// lost says that no answer came: the connection broke.
 	lost error
+	sent time.Time
 	took time.Duration
 }
 
@@ -109,7 +110,7 @@ func readReplies(body []byte) ([]reply, error) {
 }
 
 func newAnswer(tx *transaction, r *relay, got reply, sent time.Time) answer {
-	a := answer{tx: tx, relay: r.name, refusal: got.Error, took: time.Since(sent)}
+	a := answer{tx: tx, relay: r.name, refusal: got.Error, sent: sent, took: time.Since(sent)}
 	if got.Error == nil {
 		a.lost = json.Unmarshal(got.Result, &a.hash)
 	}
@@ -125,9 +126,9 @@ func (r *relay) post(ctx context.Context, txs ...*transaction) []answer {
 		at := slices.IndexFunc(replies, func(got reply) bool { return got.ID != nil && *got.ID == i })
 		switch {
 		case err != nil:
-			answers[i] = answer{tx: tx, relay: r.name, lost: err, took: time.Since(sent)}
+			answers[i] = answer{tx: tx, relay: r.name, lost: err, sent: sent, took: time.Since(sent)}
 		case at < 0:
-			answers[i] = answer{tx: tx, relay: r.name, lost: fmt.Errorf("no reply with its id among %d", len(replies)), took: time.Since(sent)}
+			answers[i] = answer{tx: tx, relay: r.name, lost: fmt.Errorf("no reply with its id among %d", len(replies)), sent: sent, took: time.Since(sent)}
 		default:
 			answers[i] = newAnswer(tx, r, replies[at], sent)
 		}

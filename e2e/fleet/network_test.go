@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/redis/go-redis/v9"
@@ -30,6 +31,7 @@ type network struct {
 	group    *group                // of servers that Redis consists of; nil: it is redis alone
 	mirrors  int                   // how many mirror nodes each relay has; 0 = 1
 	program  string                // of the relays, if it is not the usual one
+	defaults bool                  // relays have the default settings for all that takes time
 
 	Mirror   string            `json:"mirror"`
 	Nodes    map[string]string `json:"nodes"` // address to account
@@ -94,10 +96,23 @@ type decision struct {
 	Hash   common.Hash    `json:"hash"`
 	Node   string         `json:"node"`
 	Status string         `json:"status"`
+	Time   string         `json:"time"` // seconds and nanoseconds, separated by a point
+}
+
+// at is when consensus saw it.
+func (d decision) at(t *testing.T) time.Time {
+	t.Helper()
+	whole, rest, _ := strings.Cut(d.Time, ".")
+	seconds, err := strconv.ParseInt(whole, 10, 64)
+	nanos, bad := strconv.ParseInt(rest, 10, 64)
+	if err != nil || bad != nil || len(rest) != 9 {
+		t.Fatalf("the time of %v is %q", d, d.Time)
+	}
+	return time.Unix(seconds, nanos)
 }
 
 func (d decision) String() string {
-	return fmt.Sprintf("%s nonce %d %s at %s: %s", d.Sender.Hex()[:8], d.Nonce, d.Hash.Hex()[:10], d.Node, d.Status)
+	return fmt.Sprintf("%s nonce %d %s at %s, %s: %s", d.Sender.Hex()[:8], d.Nonce, d.Hash.Hex()[:10], d.Node, d.Time, d.Status)
 }
 
 // Statuses in the log.

@@ -85,7 +85,11 @@ func (n *network) launch(name string, settings ...string) *relay {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	env := append(append(harness.Patient(), calm()...),
+	var env []string
+	if !n.defaults {
+		env = append(harness.Patient(), calm()...)
+	}
+	env = append(env,
 		"CHAIN_ID=298", "HEDERA_NETWORK="+string(roster), "MIRROR_NODE_URL="+strings.Join(mirrors, ","),
 		"OPERATOR_ID_MAIN="+n.Accounts[0].ID, "OPERATOR_KEY_MAIN="+n.Accounts[0].PrivateKey, "OPERATOR_KEY_FORMAT=HEX_ECDSA",
 		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0", "ADMIN_ADDRESS=127.0.0.1:0",

@@ -41,6 +41,7 @@ func (b *tollBook) add(kind, fault string, c toll) {
 		{&p.lost, c.lost},
 		{&p.twice, c.twice},
 		{&p.disorder, c.disorder},
+		{&p.ahead, c.ahead},
 		{&p.unanswered, c.unanswered},
 		{&p.contradicted, c.contradicted},
 		{&p.paid, c.paid},
@@ -212,7 +213,7 @@ func TestJudge(t *testing.T) {
 		"too low at first":       {[]decision{ran(0)}, []answer{no(0, tooLow)}, toll{sent: 1, requests: 1, executed: 1, contradicted: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := judge(tc.log, tc.answers, map[string]bool{"killed": true}, map[string]uint64{alice.Hex(): 0})
+			got := judge(tc.log, tc.answers, map[string]bool{"killed": true}, map[string]uint64{alice.Hex(): 0}, nil)
 			if bad := tc.want.faultless(); bad != got.faultless() {
 				t.Errorf("faultless: %t", got.faultless())
 			}
@@ -221,5 +222,43 @@ func TestJudge(t *testing.T) {
 				t.Errorf("got  %+v\nwant %+v", got, tc.want)
 			}
 		})
+	}
+}
+
+// With a short window, only what could not know of the next one may go ahead of it.
+func TestWhatMayGoAhead(t *testing.T) {
+	n := &network{t: t}
+	at := func(ms int) time.Time { return time.Unix(1_000_000, 0).Add(time.Duration(ms) * time.Millisecond) }
+	tx := func(nonce byte) *transaction { return &transaction{nonce: uint64(nonce), hash: common.Hash{nonce}} }
+	held := func(nonce byte, relay string, from, to int) answer {
+		return answer{tx: tx(nonce), relay: relay, sent: at(from), took: at(to).Sub(at(from))}
+	}
+	refused := func(nonce byte, ms int) decision {
+		when := at(ms)
+		return decision{Nonce: uint64(nonce), Hash: tx(nonce).hash, Status: wrongNonce, Time: fmt.Sprintf("%d.%09d", when.Unix(), when.Nanosecond())}
+	}
+	ahead := held(6, "A", 0, 1900)
+	for name, tc := range map[string]struct {
+		answers []answer
+		earlier []decision
+		apart   string
+		came    bool
+	}{
+		"it is nowhere":               {[]answer{ahead}, nil, "", false},
+		"it came here in time":        {[]answer{ahead, held(5, "A", 100, 2000)}, nil, "", true},
+		"it came elsewhere in time":   {[]answer{ahead, held(5, "B", 100, 2000)}, nil, "", true},
+		"it came where nobody sees":   {[]answer{ahead, held(5, "B", 100, 2000)}, nil, "B", false},
+		"nobody is seen from here":    {[]answer{ahead, held(5, "B", 100, 2000)}, nil, "A", false},
+		"it came too late":            {[]answer{ahead, held(5, "A", 500, 2000)}, nil, "", false},
+		"it came and was turned away": {[]answer{ahead, held(5, "A", 0, 500)}, nil, "", false},
+		"it had gone ahead itself":    {[]answer{ahead, held(5, "A", 100, 2000)}, []decision{refused(5, 1750)}, "", false},
+		"its verdict was known":       {[]answer{ahead, held(5, "A", 100, 2000)}, []decision{refused(5, 1500)}, "", true},
+		"no window was waited for":    {[]answer{held(6, "A", 1700, 1900)}, nil, "", true},
+	} {
+		s := &storm{net: n, apart: map[string]bool{tc.apart: true}}
+		d := refused(6, 1800)
+		if got := s.came(append(tc.earlier, d), tc.answers, d, 5); got != tc.came {
+			t.Errorf("%s: had come: %t", name, got)
+		}
 	}
 }
