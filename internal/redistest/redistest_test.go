@@ -101,21 +101,3 @@ func TestFailover(t *testing.T) {
 
 func TestCluster(t *testing.T)  { roundTrip(t, redistest.StartCluster(t).URL()) }
 func TestSentinel(t *testing.T) { roundTrip(t, redistest.StartSentinel(t).URL()) }
-
-// When a master of a cluster is gone, its replica takes writes for its slots.
-func TestClusterFailover(t *testing.T) {
-	cluster := redistest.StartReplicatedCluster(t)
-	roundTrip(t, cluster.URL())
-	cluster.Failover()
-	c, err := redisx.Open(cluster.URL(), redisx.Options{Timeout: 2 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	// The key is in a slot of the master that is gone.
-	for end := time.Now().Add(2 * time.Minute); c.Set(t.Context(), "b", "v", 0).Err() != nil; {
-		if time.Now().After(end) {
-			t.Fatal("there is no new master")
-		}
-	}
-}
