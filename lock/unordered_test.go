@@ -1,0 +1,60 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"lockstep/lock"
+)
+
+// The lease of a sender who is not ordered restricts nothing, and nothing ends it but its context.
+func TestUnordered(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	lease := lock.Unordered(ctx)
+	if lease.Context() != ctx {
+		t.Error("its context is not the one that it was made with")
+	}
+	if got, want := lease.Turn(), (lock.Turn{Strategy: "none"}); got != want {
+		t.Errorf("turn %+v, want %+v", got, want)
+	}
+	for _, c := range []struct {
+		shown uint64
+		known bool
+		want  lock.Next
+	}{
+		{0, false, lock.Next{}},
+		{7, false, lock.Next{Nonce: 7}},
+		{7, true, lock.Next{Nonce: 7, Confidence: lock.Shown}},
+	} {
+		if diff := cmp.Diff(c.want, lease.Next(c.shown, c.known), cmpopts.EquateComparable()); diff != "" {
+			t.Errorf("Next(%d, %t):\n%s", c.shown, c.known, diff)
+		}
+	}
+	if lease.Room(1) != nil {
+		t.Error("it has to wait for room")
+	}
+	if lease.PutBack(patience) != nil {
+		t.Error("it has been put back into a line in which it never was")
+	}
+	for _, outcome := range []lock.Outcome{lock.Accepted, lock.Unclear, lock.Failed, lock.Lost, lock.NotAwaited} {
+		sent := lease.Report(lock.Report{Outcome: outcome, Submission: lock.Submission{Node: "0.0.3", TxID: "0.0.2@1.1", Open: true}})
+		if sent == nil {
+			t.Fatalf("no handle for the verdict after outcome %d", outcome)
+		}
+		if sent.Overtaken() != nil {
+			t.Errorf("outcome %d: there is something that can overtake it", outcome)
+		}
+		sent.Conclude(ctx, lock.Verdict{Reached: true})
+	}
+	lease.Release()
+	lease.Release()
+	cancel()
+	// Neither the end of the turn nor that of the context takes away the right to send.
+	if err := lease.Check(); err != nil {
+		t.Errorf("checked: %v", err)
+	}
+}
