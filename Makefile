@@ -16,6 +16,7 @@ TEST_LIMIT ?= 30m
 SOAK_TIME ?= 30m
 CHAOS_TIME ?= 10m
 SIM_TIME ?= 10m
+# The first seed is a number, or `commit`: then the hash of the commit gives it, so that each commit simulates other seeds.
 SIM_FIRST ?= 0
 comma := ,
 
@@ -134,8 +135,8 @@ bench-txm: setup ## measure the transaction manager alone
 proof: ## check the model of the lock over Redis, and break it (ROWS=calm,kill for some, ROWS=quick for those that take seconds)
 	./scripts/proof.sh $(subst $(comma), ,$(ROWS))
 
-sim: ## simulate relays, their Redis and its network, seed after seed (SIM_TIME=10m, SIM_FIRST=0)
-	go test -count=1 -v -timeout 0 -run 'TestSimulation$$' ./lock/locksim -simtime $(SIM_TIME) -first $(SIM_FIRST)
+sim: ## simulate relays, their Redis and its network, seed after seed (SIM_TIME=10m, SIM_FIRST=0, or SIM_FIRST=commit for seeds of its own)
+	go test -count=1 -v -timeout 0 -run 'TestSimulation$$' ./lock/locksim -simtime $(SIM_TIME) -first $(if $(filter commit,$(SIM_FIRST)),$(shell printf '%d' 0x$$(git rev-parse --short=8 HEAD | cut -c1-8)),$(SIM_FIRST))
 
 attack: $(if $(RACE),build-race,build) ## do to a relay what a stranger may do, and print what it cost (ATTACKS=simulate-bomb,logs for some, RACE=1 under the race detector)
 	go run ./bench/attack $(if $(RACE),-race -lockstep bin/lockstep-race,-lockstep bin/lockstep) $(if $(ATTACKS),-attacks $(ATTACKS))

@@ -19,7 +19,8 @@ const (
 )
 
 // givenUp returns when the order between relays need not hold: docs/ORDERING.md.
-func (p Plan) givenUp(heal time.Duration) (all []interval) {
+func (j *judgement) givenUp(heal time.Duration) (all []interval) {
+	p := j.plan
 	for _, f := range p.Faults {
 		switch f.Kind {
 		case CutOff, Outage, Memory, Failover:
@@ -40,7 +41,7 @@ func (p Plan) givenUp(heal time.Duration) (all []interval) {
 	}
 	// The timer of a heartbeat runs out in a process that stands still, as it does not in reality, so that it may take
 	// Redis for away when it goes on: what it did alone then is not held against it.
-	for _, t := range p.Transactions {
+	for _, t := range slices.Concat(p.Transactions, j.turns) {
 		for _, f := range p.Faults {
 			if t.Strategy == "local" && f.Kind == Stop && f.Relay == t.Relay && f.Came.before(t.Granted) {
 				all = append(all, interval{f.Came.At, t.Granted.At + heal})
@@ -51,21 +52,31 @@ func (p Plan) givenUp(heal time.Duration) (all []interval) {
 }
 
 // judge returns what the history breaks.
-func judge(p Plan, sent []*Transaction, unanswered error) (wrong []string, undecided bool) {
-	if unanswered != nil {
-		wrong = append(wrong, "answered: "+unanswered.Error())
-	}
+func judge(p Plan, sent []*Transaction, turns []*Turn, unanswered error) *judgement {
 	j := &judgement{plan: p}
-	for sender := range 2 {
-		j.sender(sender, sent)
+	for _, t := range turns {
+		j.turns = append(j.turns, &t.Transaction)
 	}
-	return append(wrong, j.wrong...), j.undecided
+	if unanswered != nil {
+		j.fail("answered: %v", unanswered)
+	}
+	for sender := range 2 {
+		if p.Window > 0 {
+			j.windowed(sender, turns)
+		} else {
+			j.sender(sender, sent)
+		}
+	}
+	return j
 }
 
 type judgement struct {
 	plan      Plan
 	wrong     []string
-	undecided bool // the porcupine took too long
+	undecided bool           // the porcupine took too long
+	turns     []*Transaction // with a window: as they were in each turn
+
+	honestBursts int // with a window: how many the judge found
 }
 
 func (j *judgement) fail(format string, args ...any) {
@@ -78,7 +89,7 @@ func (j *judgement) strict(t *Transaction, heal time.Duration) bool {
 	if !t.Over.ever() {
 		end = math.MaxInt64
 	}
-	return !slices.ContainsFunc(j.plan.givenUp(heal), func(i interval) bool { return t.Entered.At < i.to && end > i.from })
+	return !slices.ContainsFunc(j.givenUp(heal), func(i interval) bool { return t.Entered.At < i.to && end > i.from })
 }
 
 // brief is for how long a process may stand still without being taken for dead: its heartbeat lasts for five

@@ -17,6 +17,9 @@ type Plan struct {
 	Scene        string
 	Relays       int
 	MaxHold      time.Duration
+	Window       time.Duration // how long a transaction that is ahead waits; 0: the order of arrival decides
+	Consensus    time.Duration // with a window: from a transaction's bytes to its verdict
+	MirrorLag    time.Duration // with a window: how old is what the mirror node shows
 	Network      Network
 	Transactions []*Transaction
 	Faults       []*Fault
@@ -60,12 +63,15 @@ type Transaction struct {
 	At     time.Duration
 	Relay  int
 	Sender int
-	Nonce  uint64        // its number: no two of a simulation have the same
+	Nonce  uint64        // no two of a simulation have the same: without a window its number, with one see drawWindow
 	Leaves time.Duration // after that its client gives up, unless it has the turn; 0 = never
 	Thinks time.Duration // from the turn to the check
 	Holds  time.Duration // from the check to the release
+	Looks  time.Duration // with a window: how long the mirror node takes to answer
 
 	Entered, Joined, Left, Granted, Sent, Released, Over Moment
+	Looked                                               Moment // with a window: when the mirror node had answered first
+	Refused                                              int    // likewise: how often the network refused it for its nonce
 	Fence                                                uint64
 	Strategy                                             string
 	Err                                                  error
@@ -118,8 +124,11 @@ func (p Plan) litters() bool {
 
 func (p Plan) config() lock.Config {
 	c := lock.DefaultConfig()
-	c.Window = 0 // the order of arrival decides
+	c.Window = envx.Millis(p.Window)
 	c.MaxHold = envx.Millis(p.MaxHold)
+	if p.Window > 0 {
+		c.Recovery = envx.Millis(recovery)
+	}
 	return c
 }
 
@@ -130,6 +139,12 @@ const (
 	traffic = time.Second     // when it begins: all relays have met Redis by then
 	span    = 6 * time.Second // in which everything begins
 )
+
+// recovery is NONCE_RECOVERY_MS with a window: shorter than the default, so that a simulation ends sooner.
+const recovery = 20 * time.Second
+
+// windows are drawn by the number of the seed alone, so that what a seed without one shows stays what it was.
+var windows = []time.Duration{0, 250 * time.Millisecond, 0, 2 * time.Second, 0}
 
 // NewPlan draws the plan of a seed.
 func NewPlan(seed uint64) Plan {
@@ -161,7 +176,32 @@ func NewPlan(seed uint64) Plan {
 	}
 	p.drawFaults(random, between)
 	slices.SortStableFunc(p.Faults, func(a, b *Fault) int { return cmp.Compare(a.At, b.At) })
+	if p.Window = windows[seed/uint64(len(Scenes))%uint64(len(windows))]; p.Window > 0 {
+		p.drawWindow(p.random("window", 0))
+	}
 	return p
+}
+
+// firstNonce is the nonce of a sender's first transaction. The senders have different nonces, so that a nonce names a
+// transaction.
+func firstNonce(sender int) uint64 { return 1 + 1000*uint64(sender) }
+
+// drawWindow gives each sender consecutive nonces, and lets them come out of order. In some plans one never comes.
+func (p *Plan) drawWindow(random *rand.Rand) {
+	p.Consensus = []time.Duration{60 * time.Millisecond, 700 * time.Millisecond, 3 * time.Second}[random.IntN(3)]
+	p.MirrorLag = []time.Duration{0, 500 * time.Millisecond, 3 * time.Second}[random.IntN(3)]
+	late := int64([]time.Duration{p.Window / 10, p.Window / 2, 2 * p.Window}[random.IntN(3)])
+	next := []uint64{firstNonce(0), firstNonce(1)}
+	for _, t := range p.Transactions {
+		t.Nonce = next[t.Sender]
+		next[t.Sender]++
+		t.At += time.Duration(random.Int64N(late))
+		t.Looks = time.Duration(1 + random.Int64N(int64(60*time.Millisecond)))
+	}
+	if random.IntN(4) == 0 {
+		n := random.IntN(len(p.Transactions))
+		p.Transactions = slices.Delete(p.Transactions, n, n+1)
+	}
 }
 
 func (p *Plan) drawFaults(random *rand.Rand, between func(low, high time.Duration) time.Duration) {
@@ -224,5 +264,5 @@ func (p *Plan) drawFaults(random *rand.Rand, between func(low, high time.Duratio
 
 // String tells what the seed has drawn.
 func (p Plan) String() string {
-	return fmt.Sprintf("%s, %d relays, %d transactions, %d faults, network %+v", p.Scene, p.Relays, len(p.Transactions), len(p.Faults), p.Network)
+	return fmt.Sprintf("%s, window %v, consensus %v, mirror node %v behind, %d relays, %d transactions, %d faults, network %+v", p.Scene, p.Window, p.Consensus, p.MirrorLag, p.Relays, len(p.Transactions), len(p.Faults), p.Network)
 }

@@ -2,4 +2,4 @@
 
 package locksim_test
 
-const usualSeeds, repeatedSeeds = 1800, 120
+const usualSeeds, repeatedSeeds = 3000, 120

@@ -19,6 +19,7 @@ type Report struct {
 	Plan      Plan
 	Wrong     []string // what the history breaks; empty = nothing
 	Sent      int
+	Honest    int    // with a window: of how many senders everything had to go in the order of nonces
 	Undecided bool   // the porcupine had not come to an end in time
 	Trace     string // all that happened, in order
 }
@@ -26,6 +27,10 @@ type Report struct {
 // Run simulates the plan of a seed.
 func Run(t *testing.T, seed uint64) Report {
 	w := &world{plan: NewPlan(seed), counts: map[string]int{}, sinceBad: map[string]int{}, byNonce: map[string]*Transaction{}}
+	w.places, w.latest, w.given = map[string]Moment{}, map[uint64]Moment{}, map[uint64]Moment{}
+	for sender := range w.chains {
+		w.chains[sender] = ledger{next: firstNonce(sender), verdicts: map[uint64]chan struct{}{}}
+	}
 	var unanswered error
 	func() {
 		// Nothing but the simulation itself decides which of its goroutines runs next.
@@ -33,11 +38,11 @@ func Run(t *testing.T, seed uint64) Report {
 		defer debug.SetGCPercent(debug.SetGCPercent(-1))
 		synctest.Test(t, func(t *testing.T) { unanswered = w.live(t.Context()) })
 	}()
-	wrong, undecided := judge(w.plan, w.sent, unanswered)
+	j := judge(w.plan, w.sent, w.turns, unanswered)
 	if w.unsound != nil {
-		wrong = append(wrong, w.unsound.Error())
+		j.fail("%v", w.unsound)
 	}
-	return Report{Plan: w.plan, Wrong: wrong, Undecided: undecided, Sent: len(w.sent), Trace: w.trace()}
+	return Report{Plan: w.plan, Wrong: j.wrong, Undecided: j.undecided, Sent: len(w.sent), Honest: j.honestBursts, Trace: w.trace()}
 }
 
 // trace tells what happened, in order.
@@ -60,13 +65,22 @@ func (w *world) trace() string {
 		add(t.Entered, t.Sender, "%d enters: sender %d, relay %d", t.Nonce, t.Sender, t.Relay)
 		add(t.Joined, t.Sender, "%d has its place", t.Nonce)
 		add(t.Left, t.Sender, "%d gives up", t.Nonce)
-		add(t.Granted, t.Sender, "%d has the turn by %s", t.Nonce, t.Strategy)
-		add(t.Sent, t.Sender, "%d is sent", t.Nonce)
-		add(t.Released, t.Sender, "%d releases", t.Nonce)
+		if w.plan.Window == 0 {
+			add(t.Granted, t.Sender, "%d has the turn by %s", t.Nonce, t.Strategy)
+			add(t.Sent, t.Sender, "%d is sent", t.Nonce)
+			add(t.Released, t.Sender, "%d releases", t.Nonce)
+		}
 		if errors.Is(t.Err, lock.ErrClosed) {
 			t.Over.Step += int(t.Nonce) * 1_000_000 // who died together died in any order
 		}
 		add(t.Over, t.Sender, "%d is over: %v", t.Nonce, t.Err)
+	}
+	for _, t := range w.turns {
+		add(t.place, t.Sender, "%d has the place of its turn %d", t.Nonce, t.Fence)
+		add(t.given, t.Sender, "Redis gives the turn %d to %d", t.Fence, t.Nonce)
+		add(t.Granted, t.Sender, "%d has the turn %d by %s", t.Nonce, t.Fence, t.Strategy)
+		add(t.Sent, t.Sender, "%d is sent", t.Nonce)
+		add(t.Released, t.Sender, "%d releases after step %d", t.Nonce, t.step)
 	}
 	// In one instant the senders are visited in any order, and have nothing to do with each other.
 	slices.SortFunc(all, func(a, b entry) int {

@@ -33,6 +33,7 @@ func (s *server) execute(words []string) (any, error) {
 	reply, err := s.lua.execute(words)
 	if err == nil {
 		s.noteJoins(words)
+		s.noteTurn(words)
 	}
 	return reply, err
 }
@@ -50,6 +51,22 @@ func (s *server) noteJoins(words []string) {
 		if _, known := s.joins[name]; !known {
 			s.joins[name] = len(s.joins) + 1
 			s.w.joined(words[i+1])
+		}
+		if s.w.plan.Window > 0 {
+			s.w.placed(words[i], words[i+1])
+		}
+	}
+}
+
+// noteTurn notes when a turn of Redis began: its fence is new then.
+func (s *server) noteTurn(words []string) {
+	if s.w.plan.Window == 0 || !strings.HasPrefix(words[0], "eval") || words[2] != "4" {
+		return
+	}
+	// The value of the lock key begins with session|instance|nonce|fence: lua/lane.lua.
+	if v := s.store.data[words[3]]; v != nil {
+		if fields := strings.SplitN(v.text, "|", 5); len(fields) == 5 {
+			s.w.gave(fields[3])
 		}
 	}
 }

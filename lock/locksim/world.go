@@ -36,6 +36,14 @@ type world struct {
 	out      reach // of Redis for all
 	waits    int   // clients that have no answer yet
 	unsound  error // the first lane that was not sound after a step
+
+	// With a window only:
+
+	turns  []*Turn           // in the order in which they came
+	places map[string]Moment // when a place was taken, by its session
+	latest map[uint64]Moment // when a nonce's newest place was taken
+	given  map[uint64]Moment // when Redis gave a turn, by its fence
+	chains [2]ledger         // what the network has of each sender
 }
 
 // reach says what becomes of what a relay sends to Redis.
@@ -268,6 +276,8 @@ func (w *world) note(m *Moment) {
 	*m = w.moment()
 }
 
+func address(sender int) common.Address { return common.BytesToAddress([]byte{0xaa, byte(sender)}) }
+
 // run is a transaction's whole life at its relay.
 func (w *world) run(ctx context.Context, t *Transaction) {
 	<-time.After(t.At)
@@ -278,17 +288,20 @@ func (w *world) run(ctx context.Context, t *Transaction) {
 	if r.isDead() {
 		return
 	}
-	sender := common.BytesToAddress([]byte{0xaa, byte(t.Sender)})
 	w.mu.Lock()
 	w.waits++
 	t.Entered = w.moment()
 	w.mu.Unlock()
-	ticket, err := r.svc.Enter(sender, t.Nonce)
+	ticket, err := r.svc.Enter(address(t.Sender), t.Nonce)
 	if err != nil {
 		w.finish(t, err)
 		return
 	}
 	w.inspect(r)
+	if w.plan.Window > 0 {
+		w.follow(ctx, r, t, ticket)
+		return
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if t.Leaves > 0 {
