@@ -95,6 +95,7 @@ func (w *world) began(t *Transaction, lease *lock.Lease) *Turn {
 	t.Granted, t.Fence, t.Strategy = w.moment(), lease.Turn().Fence, lease.Turn().Strategy
 	t.Sent, t.Released = Moment{}, Moment{} // of the turn before
 	turn := &Turn{Transaction: *t, of: t, place: w.latest[t.Nonce], given: w.given[t.Fence]}
+	delete(w.latest, t.Nonce) // a turn without Redis has no place: not that of the turn before (seed 9549)
 	w.turns = append(w.turns, turn)
 	return turn
 }
