@@ -97,12 +97,33 @@ func (o *overtaken) release(ctx context.Context, keys []string, d sessionReturn)
 // more, before this process has heard that it has ended. It is given back all the same.
 func TestTurnIsBegunOnceMore(t *testing.T) {
 	t.Parallel()
+	testPlaceComesLate(t, arrivalOrder(), false)
+}
+
+// L39: the same with a window, in which Redis begins no turn. Nobody waits any more, and the place does not stay.
+func TestPlaceComesAfterItsTurn(t *testing.T) {
+	t.Parallel()
+	for name, answered := range map[string]bool{"the end is answered": true, "the end is not answered yet": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := DefaultConfig()
+			cfg.Window = ms(50)
+			testPlaceComesLate(t, cfg, answered)
+		})
+	}
+}
+
+// testPlaceComesLate sends a place again, and holds it back until its turn is over. answered: this process has heard
+// of the turn's end by then.
+func testPlaceComesLate(t *testing.T, cfg Config, answered bool) {
 	server := redistest.Start(t)
-	cfg := arrivalOrder()
 	cfg.MembershipInterval, cfg.HeartbeatInterval = ms(hour), ms(hour) // nothing is looked at
 	svc, c := startedOn(t, server.URL(), cfg), server.Client()
 	calls := &overtaken{transport: svc.calls, held: make(chan struct{}), arrive: make(chan struct{}), answered: make(chan struct{})}
 	svc.calls = calls
+	if answered {
+		close(calls.answered)
+	}
 
 	first := mustWait(t, mustEnter(t, svc, bob, 5))
 	ln := first.ticket.lane
@@ -115,16 +136,23 @@ func TestTurnIsBegunOnceMore(t *testing.T) {
 	ln.dispatch(svc.now())
 	ln.mu.Unlock()
 	<-calls.held
+	until(t, "the other's window is over, by the clock of Redis, too", func() bool { return svc.now() > other.until+100*time.Millisecond })
 	first.Release()
 	mustWait(t, other).Release()
 	free := func() bool { return c.Exists(t.Context(), keys(bob)[0]).Val() == 0 }
-	until(t, "both turns have ended", func() bool { return calls.released.Load() == 2 && free() })
-	close(calls.arrive)
-	until(t, "the place has been sent again", func() bool { ln.mu.Lock(); defer ln.mu.Unlock(); return !ln.link.sending || len(ln.link.returns) > 0 })
-	close(calls.answered)
-	until(t, "the turn is given back", func() bool {
+	until(t, "both turns have ended", func() bool {
 		ln.mu.Lock()
 		defer ln.mu.Unlock()
-		return !ln.link.sending && len(ln.link.returns)+len(ln.link.releasing) == 0 && free()
+		return calls.released.Load() == 2 && free() && (!answered || len(ln.link.releasing) == 0)
+	})
+	close(calls.arrive)
+	until(t, "the place has been sent again", func() bool { ln.mu.Lock(); defer ln.mu.Unlock(); return !ln.link.sending || len(ln.link.returns) > 0 })
+	if !answered {
+		close(calls.answered)
+	}
+	until(t, "it is given back", func() bool {
+		ln.mu.Lock()
+		defer ln.mu.Unlock()
+		return !ln.link.sending && len(ln.link.returns)+len(ln.link.releasing) == 0 && free() && c.ZCard(t.Context(), keys(bob)[3]).Val() == 0
 	})
 }

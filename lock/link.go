@@ -57,6 +57,7 @@ type link struct {
 	removedLast    string          // the dead instance that was removed last
 	returns        []sessionReturn // sessions to take back
 	releasing      []string        // sessions being given back now
+	placedLate     []string        // of those, the ones whose place a late enter may have added after their turn
 	returned       time.Duration   // when the newest answer about one of them came
 	checkTurnAt    time.Duration   // when to look; 0 = not planned
 	windowEndSeen  *Ticket         // the head whose window's end has been handled
@@ -331,6 +332,8 @@ func (l *lane) entered(epoch uint64, call enterCall, v view, sent time.Duration,
 			// The ticket left. If Redis gave it a turn before this reply came, the end of that turn gives the
 			// place back, with what the holder knew: giving it back here first would lose that.
 			l.queueReturn(sessionReturn{session: t.session, instance: l.svc.remote.instance()})
+		case t.state == over && call.again && (v.rejoined > 0 || err != nil):
+			l.returnLatePlace(t.session)
 		}
 	}
 	if err != nil && call.adopt != nil {

@@ -44,6 +44,17 @@ func (l *lane) returnPlace(t *Ticket) {
 	l.queueReturn(sessionReturn{session: t.session, instance: l.svc.remote.instance()})
 }
 
+// returnLatePlace gives up the place of a ticket whose turn is over. Places that were sent again may reach Redis after
+// the end of that turn, and nobody would take them out. While the turn's release is on its way, the place waits for its
+// answer: given back before, the turn would end without what its holder knew.
+func (l *lane) returnLatePlace(session string) {
+	if slices.Contains(l.link.releasing, session) {
+		l.link.placedLate = append(l.link.placedLate, session)
+		return
+	}
+	l.queueReturn(sessionReturn{session: session, instance: l.svc.remote.instance()})
+}
+
 // queueReturn notes a session to give back. Their number is bounded, because Redis may be away for
 // long. Redis drops a session that is not given back when this process's heartbeat lapses. Until then a turn that is
 // not given back would keep the lock for its hold limit, so a lane with somebody else's values gives its turn back, too.
@@ -122,6 +133,12 @@ func (l *lane) planTurnCheck(wait, now time.Duration) {
 	}
 }
 
+// forgetReleasing notes that a session is not being given back any more.
 func (l *lane) forgetReleasing(session string) {
-	l.link.releasing = slices.DeleteFunc(l.link.releasing, func(s string) bool { return s == session })
+	is := func(s string) bool { return s == session }
+	l.link.releasing = slices.DeleteFunc(l.link.releasing, is)
+	if slices.ContainsFunc(l.link.placedLate, is) {
+		l.link.placedLate = slices.DeleteFunc(l.link.placedLate, is)
+		l.returnLatePlace(session)
+	}
 }
