@@ -14,10 +14,10 @@ func (p *Pending) Ask(ctx context.Context) (found bool, err error) {
 	return receipt != nil, err
 }
 
-// OfferAgain offers a transaction, of which a node may have taken the first offer or not, to that
-// node under the same id, if the node says now that it never heard of it. It tells whether the node
-// has it. A node takes no id twice: should the first offer be still on its way there, one of the
-// two is refused as a duplicate.
+// OfferAgain offers a transaction that a node may have, or has lost, to that node under the same id, if the node says
+// now that it never heard of it, and no other node knows it. It does not while the node has lost s.After as well. It
+// tells whether the node has the transaction. A node takes no id twice: should the first offer be still on its way there,
+// one of the two is refused as a duplicate.
 func (c *Client) OfferAgain(ctx context.Context, s Submission, p *Pending) bool {
 	switch c.stateAt(ctx, p.node, p.id) {
 	case idKnown:
@@ -25,6 +25,12 @@ func (c *Client) OfferAgain(ctx context.Context, s Submission, p *Pending) bool 
 	case idUnclear:
 		return false
 	case idUnknown:
+	}
+	if other := c.nodes.best(p.id.Payer.LongZero(), []*node{p.node}); other != nil && c.stateAt(ctx, other, p.id) == idKnown {
+		return true
+	}
+	if !s.After.IsZero() && s.Node == p.node.id && c.lostAt(ctx, p.node, s.After) {
+		return false
 	}
 	_, err := c.Offer(ctx, Envelope{
 		Ethereum: s.Ethereum, CallData: s.CallData, ID: p.id, Node: p.node.id, MaxFee: s.MaxFee, MaxGasAllowance: s.MaxGasAllowance,

@@ -57,6 +57,9 @@ func (d *delivery) offerIn(ctx context.Context, n *node) (hedera.Status, hedera.
 	if err != nil {
 		return 0, 0, &unsentError{err}
 	}
+	if err := d.awaitPredecessor(waiting, n); err != nil {
+		return 0, 0, &unsentError{err}
+	}
 	// Once the message has left, the caller's end changes nothing but what is known of
 	// it: the answer is awaited for the attempt's own time.
 	calling, hangUp := context.WithTimeout(context.WithoutCancel(ctx), d.client.attemptTimeout)
@@ -81,6 +84,31 @@ func (d *delivery) offerIn(ctx context.Context, n *node) (hedera.Status, hedera.
 		return 0, 0, fmt.Errorf("node %s: %w", n.id, err)
 	}
 	return response.GetNodeTransactionPrecheckCode(), hedera.Tinybar(response.GetCost()), nil
+}
+
+// awaitPredecessor waits while the node has lost the transaction before this one, which it had accepted. Whoever handed
+// that over offers it there again. If nobody does in time, this one goes all the same: its refusal proves the loss.
+func (d *delivery) awaitPredecessor(ctx context.Context, n *node) error {
+	if d.after.IsZero() || n.id != d.first || n.connectedAt.Load() < d.client.ids.drawnAt(d.after) {
+		return nil // it has been connected since before that one came
+	}
+	since, pauses := time.Now(), d.client.pace.receipt
+	for i := 1; time.Since(since) < d.client.pace.lost && d.client.lostAt(ctx, n, d.after); i++ {
+		if !sleep.For(ctx, pauses[min(i, len(pauses)-1)]) {
+			return ended(ctx)
+		}
+	}
+	return nil
+}
+
+// lostAt tells whether a node has never heard of a transaction that it accepted, and no other node has, as far as one
+// of them can say.
+func (c *Client) lostAt(ctx context.Context, n *node, id hedera.TransactionID) bool {
+	if c.stateAt(ctx, n, id) != idUnknown {
+		return false
+	}
+	other := c.nodes.best(id.Payer.LongZero(), []*node{n})
+	return other == nil || c.stateAt(ctx, other, id) != idKnown
 }
 
 // localError is a reason to stop that lies with the caller or this process, so

@@ -54,6 +54,7 @@ type pace struct {
 	bookRest           time.Duration   // pause after the address book was fetched
 	witness            time.Duration   // least time between two questions to the witness about one transaction
 	restart            time.Duration   // what a node that died needs at least to be back and active
+	lost               time.Duration   // how long a transaction waits for one before it that its node has lost
 }
 
 var defaultPace = pace{
@@ -70,6 +71,7 @@ var defaultPace = pace{
 	bookRest: bookRest,
 	witness:  2 * time.Second,
 	restart:  10 * time.Second,
+	lost:     5 * time.Second,
 }
 
 // New builds a client. It connects to nothing and starts nothing.

@@ -96,6 +96,10 @@
 // names the cause: *StatusError with BUSY or the like (see NotNow) if a node was there, *NotSentError
 // if none could be reached.
 //
+// A node that was killed may come back without what it had accepted last. Then it says so to whoever waits for the
+// receipt (Pending.Denied), who offers the transaction there again (Client.OfferAgain). What follows it at that node
+// (Submission.After) waits for that.
+//
 // Once an attempt was unclear, only an acceptance ends the submission with a
 // certain result; every other end is a *SentError.
 //

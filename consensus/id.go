@@ -97,3 +97,10 @@ func (s *idSource) collided() {
 }
 
 func (s *idSource) respread() { s.digit = (s.digit + s.hop) % idStride }
+
+// drawnAt returns when an id was drawn, in nanoseconds since the Unix epoch by the clock of this process.
+func (s *idSource) drawnAt(id hedera.TransactionID) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return id.ValidStart.Time().Add(startLead).UnixNano() - s.skew
+}

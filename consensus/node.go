@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,6 +63,8 @@ type node struct {
 	retryAt atomic.Int64
 	// usedAt is when the node was last called, in the same unit.
 	usedAt atomic.Int64
+	// connectedAt is when the newest connection for transactions was established, in the same unit; 0: never.
+	connectedAt atomic.Int64
 
 	// lost: unhealthy for lack of a connection. probed, shared by all nodes: Run looks
 	// after them, so a lost node comes back when there is a connection, not when its
@@ -98,7 +101,7 @@ func (n *node) connection(what purpose) (*grpc.ClientConn, error) {
 		return nil, ErrClosed
 	}
 	if n.conns[what] == nil {
-		conn, err := n.dial()
+		conn, err := n.dial(what)
 		if err != nil {
 			return nil, fmt.Errorf("node %s: %w", n.id, err)
 		}
@@ -107,7 +110,11 @@ func (n *node) connection(what purpose) (*grpc.ClientConn, error) {
 	return n.conns[what], nil
 }
 
-func (n *node) dial() (*grpc.ClientConn, error) {
+func (n *node) dial(what purpose) (*grpc.ClientConn, error) {
+	creds := n.creds
+	if what == forTransactions {
+		creds = noted{n.creds, &n.connectedAt}
+	}
 	addresses := make([]resolver.Address, len(n.address))
 	for i, a := range n.address {
 		addresses[i] = resolver.Address{Addr: a}
@@ -116,7 +123,7 @@ func (n *node) dial() (*grpc.ClientConn, error) {
 	names.InitialState(resolver.State{Addresses: addresses})
 	return grpc.NewClient("hapi:///"+n.id.String(),
 		grpc.WithResolvers(names),
-		grpc.WithTransportCredentials(n.creds),
+		grpc.WithTransportCredentials(creds),
 		grpc.WithAuthority(n.address[0]),
 		grpc.WithUserAgent("lockstep"),
 		grpc.WithDisableServiceConfig(),
@@ -129,6 +136,26 @@ func (n *node) dial() (*grpc.ClientConn, error) {
 			Time: keepaliveAfter, Timeout: keepaliveTimeout, PermitWithoutStream: true,
 		}),
 	)
+}
+
+// noted notes when connections are established.
+type noted struct {
+	credentials.TransportCredentials
+	at *atomic.Int64 // nanoseconds since the Unix epoch
+}
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (c noted) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	if err == nil {
+		c.at.Store(time.Now().UnixNano())
+	}
+	return conn, info, err
+}
+
+// Clone implements credentials.TransportCredentials.
+func (c noted) Clone() credentials.TransportCredentials {
+	return noted{c.TransportCredentials.Clone(), c.at}
 }
 
 // opened returns the connections, each nil until it is first used.

@@ -221,6 +221,8 @@ func TestOfferAgain(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		knows  receiptScript
+		other  receiptScript // of the other node; nil: it knows nothing
+		after  bool          // it follows another one
 		submit func(offer) (hapi.ResponseCodeEnum, error)
 		taken  bool
 		offers int
@@ -228,6 +230,10 @@ func TestOfferAgain(t *testing.T) {
 		{name: "the node has it", knows: knows(statusOK, statusUnknown), taken: true},
 		{name: "the node does not answer", knows: cutQueries},
 		{name: "the node never heard of it", knows: knows(statusNotFound, 0), taken: true, offers: 1},
+		{name: "another node has it", knows: knows(statusNotFound, 0), other: knows(statusOK, statusUnknown), taken: true},
+		{name: "the node lost what it follows, too", after: true, knows: knows(statusNotFound, 0)},
+		{name: "what it follows is at another node", after: true, knows: knows(statusNotFound, 0), other: knowsOf(predecessor), taken: true, offers: 1},
+		{name: "the node has what it follows", after: true, knows: knowsOf(predecessor), taken: true, offers: 1},
 		{name: "the first offer came meanwhile", knows: knows(statusNotFound, 0), submit: answers(statusDuplicate), taken: true, offers: 1},
 		{name: "the node is busy", knows: knows(statusNotFound, 0), submit: answers(statusBusy), offers: 1},
 		{name: "unclear again", knows: knows(statusNotFound, 0), submit: func(offer) (hapi.ResponseCodeEnum, error) { return 0, errCut }, offers: 1},
@@ -235,13 +241,17 @@ func TestOfferAgain(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			a, b := startNode(t, 3), startNode(t, 4)
-			a.receipt, a.submit = test.knows, test.submit
+			a.receipt, a.submit, b.receipt = test.knows, test.submit, test.other
 			c := quick(t, a, b)
 			main := c.operators.main()
 			other := &Operator{ID: hedera.Entity(1003), Key: main.Key}
 			c.operators = &operators{all: []*Operator{main, other}, inTurn: true}
 			id := hedera.TransactionID{Payer: other.ID, ValidStart: hedera.FromNanos(time.Now().Add(-time.Second).UnixNano())}
-			if got := c.OfferAgain(t.Context(), Submission{Ethereum: unhex(t, goldenRaw), MaxFee: 100}, c.Pending(id, a.id)); got != test.taken {
+			s := Submission{Ethereum: unhex(t, goldenRaw), MaxFee: 100}
+			if test.after {
+				s.Node, s.After = a.id, predecessor
+			}
+			if got := c.OfferAgain(t.Context(), s, c.Pending(id, a.id)); got != test.taken {
 				t.Errorf("taken: %v, want %v", got, test.taken)
 			}
 			offers := a.received()
@@ -252,5 +262,18 @@ func TestOfferAgain(t *testing.T) {
 				t.Errorf("offered under %s, want %s", offers[0].id, id)
 			}
 		})
+	}
+}
+
+// predecessor is the id of a transaction that others follow.
+var predecessor = hedera.TransactionID{Payer: hedera.Entity(1002), ValidStart: hedera.FromNanos(1_700_000_000_000_000_000)}
+
+// knowsOf answers queries about one transaction only.
+func knowsOf(id hedera.TransactionID) receiptScript {
+	return func(_ int, asked hedera.TransactionID) (hapi.ResponseCodeEnum, hapi.ResponseCodeEnum, error) {
+		if asked == id {
+			return statusOK, statusUnknown, nil
+		}
+		return statusNotFound, 0, nil
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"lockstep/internal/hapi"
@@ -48,6 +49,8 @@ type Pending struct {
 	id     hedera.TransactionID
 	node   *node
 	since  time.Time
+	once   sync.Once // closes denied
+	denied chan struct{}
 }
 
 // Pending returns a handle to a transaction that was submitted earlier, also by
@@ -58,8 +61,16 @@ func (c *Client) Pending(id hedera.TransactionID, node hedera.ID) *Pending {
 	if n == nil {
 		n = c.nodes.best(id.Payer.LongZero(), nil)
 	}
-	return &Pending{client: c, id: id, node: n, since: time.Now()}
+	return newPending(c, id, n)
 }
+
+func newPending(c *Client, id hedera.TransactionID, n *node) *Pending {
+	return &Pending{client: c, id: id, node: n, since: time.Now(), denied: make(chan struct{})}
+}
+
+// Denied is closed when the node of the transaction says, while Receipt waits, that it never heard of it: it was killed
+// with what it had accepted last.
+func (p *Pending) Denied() <-chan struct{} { return p.denied }
 
 // ID returns the transaction id.
 func (p *Pending) ID() hedera.TransactionID { return p.id }
@@ -130,6 +141,8 @@ type watch struct {
 	at       *node // who is asked
 	failures int   // in a row
 	last     error
+	away     bool // its own node is out, so another one is asked until it is back
+	denials  int  // of its own node, in a row
 
 	consulted time.Time // when the witness was asked
 }
@@ -138,17 +151,37 @@ type watch struct {
 func (w *watch) ask(ctx context.Context) *Receipt {
 	ctx, cancel := context.WithTimeout(ctx, w.client.pace.query)
 	defer cancel()
-	receipt, _, err := w.client.query(ctx, w.at, w.id)
+	if w.away && w.node.healthy(time.Now()) {
+		w.at, w.away = w.node, false
+	}
+	receipt, answer, err := w.client.query(ctx, w.at, w.id)
 	if w.last = err; err == nil {
 		w.failures = 0
+		w.noteDenial(answer)
 		return receipt
 	}
 	if w.failures++; w.failures >= maxQueryFailures || !w.at.healthy(time.Now()) {
 		if next := w.client.nodes.best(w.id.Payer.LongZero(), []*node{w.at}); next != nil {
+			w.away = w.away || w.at == w.node && !w.at.healthy(time.Now())
 			w.at = next
 		}
 	}
 	return nil
+}
+
+// noteDenial notes what the transaction's own node says. One denial may come from a node behind the same address that
+// is not the one that took it.
+func (w *watch) noteDenial(answer idState) {
+	const enough = 2
+	switch {
+	case w.at != w.node:
+	case answer != idUnknown:
+		w.denials = 0
+	default:
+		if w.denials++; w.denials == enough {
+			w.once.Do(func() { close(w.denied) })
+		}
+	}
 }
 
 // askOthers asks further nodes once, until enough of them know nothing.

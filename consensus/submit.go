@@ -32,6 +32,10 @@ type Submission struct {
 	Sender common.Address
 	// Node is the node to try first; the zero value means that of Sender.
 	Node hedera.ID
+	// After is the sender's transaction before this one, which Node accepted and whose verdict is open; zero: none. A node
+	// that was killed may have lost it. Then this one waits, for a maximum of five seconds, until it has been offered there
+	// again: without it the network would refuse this one, and the operator would pay.
+	After hedera.TransactionID
 	// SameNodeOnly forbids any other node than the first, until Free allows it. While that node
 	// says "not now" it is asked again; when it cannot be reached, *NodeUnavailableError says so.
 	SameNodeOnly bool
@@ -62,6 +66,7 @@ func (c *Client) Submit(ctx context.Context, s Submission) (*Pending, error) {
 		payer:      s.Payer,
 		sender:     s.Sender,
 		first:      s.Node,
+		after:      s.After,
 		sameNode:   s.SameNodeOnly,
 		free:       s.Free,
 		beforeSend: s.BeforeSend,
@@ -126,6 +131,7 @@ type delivery struct {
 	payer      *Operator
 	sender     common.Address
 	first      hedera.ID
+	after      hedera.TransactionID
 	sameNode   bool
 	free       func(context.Context) error
 	beforeSend func() error
@@ -251,7 +257,7 @@ func joinEnd(ctx context.Context, last error) error {
 
 // accept ends the delivery at a node that has the transaction.
 func (d *delivery) accept(n *node) *Pending {
-	return &Pending{client: d.client, id: d.id, node: n, since: time.Now()}
+	return newPending(d.client, d.id, n)
 }
 
 // fail ends the delivery without an acceptance. What it may claim depends on

@@ -197,6 +197,7 @@ type submission struct {
 	id      hedera.TransactionID
 	nonce   uint64
 	status  hedera.Status
+	denied  <-chan struct{}
 }
 
 func (p *submission) ID() hedera.TransactionID { return p.id }
@@ -212,6 +213,9 @@ func (p *submission) Ask(context.Context) (bool, error) {
 	}
 	return p.status != 0, nil
 }
+
+// Denied implements submit.Pending.
+func (p *submission) Denied() <-chan struct{} { return p.denied }
 
 func (p *submission) Receipt(ctx context.Context) (consensus.Receipt, error) {
 	if p.status == 0 { // consensus never saw it

@@ -73,7 +73,7 @@ func (s *Submitter) submission(lease *lock.Lease, e *Entry, next lock.Next, know
 		submission.Payer, submission.MaxGasAllowance = subsidy.Payer, subsidy.Allowance
 	}
 	if id, node, open := predecessor(next); open {
-		submission.Node, submission.SameNodeOnly = node, true
+		submission.Node, submission.SameNodeOnly, submission.After = node, true, id
 		submission.Free = func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, s.awaitLimit())
 			defer cancel()

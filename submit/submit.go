@@ -95,6 +95,8 @@ type Pending interface {
 	Receipt(ctx context.Context) (consensus.Receipt, error)
 	// Ask asks its node once for the receipt. An error says nothing about the transaction.
 	Ask(ctx context.Context) (found bool, err error)
+	// Denied is closed when its node says, while Receipt waits, that it never heard of it.
+	Denied() <-chan struct{}
 }
 
 // New returns a Submitter. It starts nothing; Drain ends what calls started.

@@ -125,8 +125,8 @@ func (s *Submitter) verdict(ctx context.Context, lease *lock.Lease, e *Entry, t 
 // the node has no receipt of this one.
 var errOvertaken = errors.New("overtaken")
 
-// receipt waits for the receipt. Meanwhile it offers the transaction again if its node never got it, and looks
-// for the proof that it vanished.
+// receipt waits for the receipt. Meanwhile it offers the transaction again if its node never got it or has lost it, and
+// looks for the proof that it vanished.
 func (s *Submitter) receipt(ctx context.Context, e *Entry, t turn) (consensus.Receipt, error) {
 	if e.way == unordered || s.ordering.Recovery == 0 {
 		return t.pending.Receipt(ctx)
@@ -136,7 +136,7 @@ func (s *Submitter) receipt(ctx context.Context, e *Entry, t turn) (consensus.Re
 	defer helpers.Wait()
 	defer cancel(nil)
 	helpers.Go(func() {
-		if s.vanished(ctx, t) {
+		if s.vanished(ctx, e, t) {
 			cancel(errOvertaken)
 		}
 	})
@@ -152,10 +152,19 @@ func (s *Submitter) receipt(ctx context.Context, e *Entry, t turn) (consensus.Re
 
 // vanished waits for the proof that a transaction is not at its node any more, and will not reach
 // consensus: a later one has, through the same node, which keeps the order. A query that fails
-// proves nothing.
-func (s *Submitter) vanished(ctx context.Context, t turn) bool {
+// proves nothing. A node that says before that it never heard of what it accepted was killed, and gets it again.
+func (s *Submitter) vanished(ctx context.Context, e *Entry, t turn) bool {
 	select {
 	case <-t.sent.Overtaken():
+	case <-t.pending.Denied():
+		if t.end != unclear { // else it is offered already
+			s.offerAgain(ctx, e, t.pending)
+		}
+		select {
+		case <-t.sent.Overtaken():
+		case <-ctx.Done():
+			return false
+		}
 	case <-ctx.Done():
 		return false
 	}
@@ -170,7 +179,7 @@ func (s *Submitter) vanished(ctx context.Context, t turn) bool {
 // askPace is the pace of questions about a transaction that may be lost.
 const askPace = 250 * time.Millisecond
 
-// offerAgain offers a transaction under the same id to the node that may have it, once that node says that it
+// offerAgain offers a transaction under the same id to the node that may have it, or had it, once that node says that it
 // does not know it. A node takes no id twice, so if the first offer is still on its way there, one of the two is
 // refused.
 func (s *Submitter) offerAgain(ctx context.Context, e *Entry, p Pending) {
