@@ -130,7 +130,7 @@ func TestSeedsRepeat(t *testing.T) {
 }
 
 // foundWithin is within how many seeds docs/PROOF.md says that each mutation is found.
-const foundWithin = 200
+const foundWithin = 1000
 
 // The simulation can fail: each of these breaks one rule of the lock. The last two can only be found with a window.
 var mutations = []struct{ name, file, rule, broken string }{
