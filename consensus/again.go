@@ -26,7 +26,7 @@ func (c *Client) OfferAgain(ctx context.Context, s Submission, p *Pending) bool 
 		return false
 	case idUnknown:
 	}
-	if other := c.nodes.best(p.id.Payer.LongZero(), []*node{p.node}); other != nil && c.stateAt(ctx, other, p.id) == idKnown {
+	if c.knownElsewhere(ctx, p.node, p.id) {
 		return true
 	}
 	if !s.After.IsZero() && s.Node == p.node.id && c.lostAt(ctx, p.node, s.After) {

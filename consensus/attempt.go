@@ -104,11 +104,13 @@ func (d *delivery) awaitPredecessor(ctx context.Context, n *node) error {
 // lostAt tells whether a node has never heard of a transaction that it accepted, and no other node has, as far as one
 // of them can say.
 func (c *Client) lostAt(ctx context.Context, n *node, id hedera.TransactionID) bool {
-	if c.stateAt(ctx, n, id) != idUnknown {
-		return false
-	}
+	return c.stateAt(ctx, n, id) == idUnknown && !c.knownElsewhere(ctx, n, id)
+}
+
+// knownElsewhere asks another node, if there is one, whether it has a transaction.
+func (c *Client) knownElsewhere(ctx context.Context, n *node, id hedera.TransactionID) bool {
 	other := c.nodes.best(id.Payer.LongZero(), []*node{n})
-	return other == nil || c.stateAt(ctx, other, id) != idKnown
+	return other != nil && c.stateAt(ctx, other, id) == idKnown
 }
 
 // localError is a reason to stop that lies with the caller or this process, so

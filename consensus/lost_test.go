@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -95,13 +96,8 @@ func TestWhatFollowsALostTransaction(t *testing.T) {
 			if again {
 				want = []hedera.TransactionID{first.ID(), first.ID(), p.ID()}
 			}
-			if len(order) != len(want) {
-				t.Fatalf("offered %v, want %v", order, want)
-			}
-			for i := range want {
-				if order[i] != want[i] {
-					t.Fatalf("offered %v, want %v", order, want)
-				}
+			if !slices.Equal(order, want) {
+				t.Errorf("offered %v, want %v", order, want)
 			}
 		})
 	}

@@ -61,6 +61,8 @@ type network struct {
 	late func(nonce uint64) *lateReceipt
 	// asked answers whether there is a receipt.
 	asked func(nonce uint64) (bool, error)
+	// denied is closed if the node says that it never heard of what it accepted; nil: it does not.
+	denied chan struct{}
 	// again is asked whether a node took a transaction that was offered once more.
 	again func(s consensus.Submission, p submit.Pending) bool
 	// knows answers whether a node has heard of a transaction; nil: it gives no answer.
@@ -197,7 +199,6 @@ type submission struct {
 	id      hedera.TransactionID
 	nonce   uint64
 	status  hedera.Status
-	denied  <-chan struct{}
 }
 
 func (p *submission) ID() hedera.TransactionID { return p.id }
@@ -215,7 +216,7 @@ func (p *submission) Ask(context.Context) (bool, error) {
 }
 
 // Denied implements submit.Pending.
-func (p *submission) Denied() <-chan struct{} { return p.denied }
+func (p *submission) Denied() <-chan struct{} { return p.network.denied }
 
 func (p *submission) Receipt(ctx context.Context) (consensus.Receipt, error) {
 	if p.status == 0 { // consensus never saw it

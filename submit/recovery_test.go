@@ -205,6 +205,30 @@ func TestHangingNodeIsOfferedAgain(t *testing.T) {
 	})
 }
 
+// A node that was killed has forgotten the transaction that it accepted last, and nothing follows that one. It gets it
+// again, as the same bytes.
+func TestForgottenTransactionIsOfferedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, raw := newNetwork(), transfer(t, newKey(t), 0)
+		lost := &lateReceipt{done: make(chan struct{})}
+		n.denied = make(chan struct{})
+		n.late = func(uint64) *lateReceipt { return lost }
+		n.again = func(s consensus.Submission, p submit.Pending) bool {
+			if p.ID() != lost.id || string(s.Ethereum) != string(raw) {
+				t.Errorf("offered again as %v", p.ID())
+			}
+			if n.execute(s.Sender, 0) == hapi.ResponseCodeEnum_SUCCESS {
+				close(lost.done)
+			}
+			return true
+		}
+		time.AfterFunc(time.Second, func() { close(n.denied) })
+		if r := newSubmitter(t, n, nil).Submit(t.Context(), raw); r.Outcome != submit.Executed {
+			t.Errorf("%v: %v", r.Outcome, r.Err)
+		}
+	})
+}
+
 // A gap that is the sender's own, and no hole of the lane, is answered soon: after the verdict it waits for four windows more. It is
 // paid for once.
 func TestOwnGapIsNotKept(t *testing.T) {

@@ -154,19 +154,20 @@ func (s *Submitter) receipt(ctx context.Context, e *Entry, t turn) (consensus.Re
 // consensus: a later one has, through the same node, which keeps the order. A query that fails
 // proves nothing. A node that says before that it never heard of what it accepted was killed, and gets it again.
 func (s *Submitter) vanished(ctx context.Context, e *Entry, t turn) bool {
-	select {
-	case <-t.sent.Overtaken():
-	case <-t.pending.Denied():
-		if t.end != unclear { // else it is offered already
-			s.offerAgain(ctx, e, t.pending)
-		}
+	denied := t.pending.Denied()
+	if t.end == unclear {
+		denied = nil // it is offered already
+	}
+	for overtaken := false; !overtaken; {
 		select {
 		case <-t.sent.Overtaken():
+			overtaken = true
+		case <-denied:
+			denied = nil
+			s.offerAgain(ctx, e, t.pending)
 		case <-ctx.Done():
 			return false
 		}
-	case <-ctx.Done():
-		return false
 	}
 	for sleep.For(ctx, askPace) {
 		if found, err := t.pending.Ask(ctx); err == nil {
