@@ -6,7 +6,7 @@ import "time"
 
 // block tells the waiting tickets with a higher nonce than a failed transaction that it will not come. Tickets
 // that enter later are not told, since the failed nonce may have been sent again before them. But if the lane
-// refuses them, they hear the cause, too. Those that were held back for it wait in vain, if there is a cause.
+// refuses them, they hear the cause, too. Those that were held back for it wait without success, if there is a cause.
 func (l *lane) block(failed uint64, cause error) {
 	l.failure = failure{first: failed, last: failed, cause: cause, at: l.svc.now()}
 	var inVain []*Ticket

@@ -32,7 +32,7 @@ const (
 	opHeartbeat = "heartbeat"
 )
 
-// metrics belongs to one Service. Dashboards of established relays rely on names, labels and buckets, so these
+// metrics belongs to one Service. Dashboards of the TypeScript relay rely on names, labels and buckets, so these
 // never change.
 type metrics struct {
 	wait, hold        [strategies]prometheus.Observer

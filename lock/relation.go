@@ -165,7 +165,7 @@ type jobs uint16
 const (
 	jobVerify  jobs = 1 << iota // all places are to be sent again
 	jobAdopt                    // the holder's turn may be missing there
-	jobLook                     // see whether anybody can go
+	jobLook                     // check whether anybody can go
 	jobShare                    // an observed nonce is news
 	jobJoin                     // places are to be taken
 	jobReclaim                  // a dead instance is to be removed

@@ -10,7 +10,7 @@
 //
 // # Reading the table
 //
-//	peak, after  megabytes of resident memory, at most and ten seconds after the attack
+//	peak, after  megabytes of resident memory, the maximum and ten seconds after the attack
 //	p99          the honest client's slowest hundredth in milliseconds
 //	noise        how many times slower than before a server was that does nothing (echo.go), in a
 //	             process of its own and at the same time: what the machine alone made of it

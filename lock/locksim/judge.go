@@ -11,7 +11,7 @@ import (
 type interval struct{ from, to time.Duration }
 
 // After a fault of Redis, or of the way to it, has ended: how long two may still have the turn, which is until their next
-// look at Redis, a heartbeat later at most, and what a look takes; and how long places may be out of order, since all
+// look at Redis, a heartbeat later as a maximum, and what a look takes; and how long places may be out of order, since all
 // relays have to be back, and what Redis lost is joined again.
 const (
 	healTurns  = 500 * time.Millisecond

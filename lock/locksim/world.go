@@ -340,7 +340,7 @@ func (w *world) run(ctx context.Context, t *Transaction) {
 	w.finish(t, err)
 }
 
-// inspect looks whether the lanes of a relay are sound. While the relay stands still, the timer of a lane may have it
+// inspect checks whether the lanes of a relay are sound. While the relay stands still, the timer of a lane may have it
 // in hand.
 func (w *world) inspect(r *relay) {
 	if r.isStopped() {
