@@ -41,7 +41,7 @@ type Config struct {
 	MaxQueue int `env:"LOCK_MAX_QUEUE_PER_SENDER" envDefault:"1024"`
 	// Give up the place of a queued transaction whose client has disconnected.
 	CancelOnDisconnect bool `env:"LOCK_CANCEL_ON_DISCONNECT" envDefault:"false"`
-	// How long a transaction that is ahead of the sender's expected nonce waits for its predecessor. One that is next never waits for this, and none does with DISABLE_MN_PRECHECKS_ON_TX_SENDING, because the relay then does not know which nonce is next. 0 = off: nobody waits. Among the transactions queued here the expected nonce goes first, else the order of arrival decides; one that is ahead of them all is refused at once where the gap is certain, and sent otherwise. A lane that recovers keeps what is ahead all the same (NONCE_RECOVERY_MS).
+	// How long a transaction that is ahead of the sender's expected nonce waits for its predecessor. Where the gap is certain it waits for four times as long once more before it is refused: its predecessor may be late. One that is next never waits for this, and none does with DISABLE_MN_PRECHECKS_ON_TX_SENDING, because the relay then does not know which nonce is next. 0 = off: nobody waits. Among the transactions queued here the expected nonce goes first, else the order of arrival decides; one that is ahead of them all is refused at once where the gap is certain, and sent otherwise. A lane that recovers keeps what is ahead all the same (NONCE_RECOVERY_MS).
 	Window envx.Millis `env:"NONCE_GAP_HOLD_MS" envDefault:"250"`
 	// How long, from its arrival, a transaction is kept while its sender's lane recovers: because one before it vanished, is unclear, or was held by a relay that died. It is sent when the transactions before it have been executed; otherwise its client is told that it was not executed. 0 = off: it is told at once. No client waits for longer for its transaction's turn either, whatever the reason: 50 s with 0, and NONCE_GAP_HOLD_MS if that is more.
 	Recovery envx.Millis `env:"NONCE_RECOVERY_MS" envDefault:"50000"`
@@ -67,6 +67,13 @@ func DefaultConfig() Config {
 		HeartbeatMissed: 5, MembershipInterval: ms(10_000), RedisTimeout: ms(500), RedisPatience: ms(3000), MaxQueue: 1024, Memory: ms(10_000),
 		Window: ms(250), Recovery: ms(50_000), Promise: ms(300_000), Percent: 100, Release: ReleaseAccepted,
 	}
+}
+
+// Late is how much longer than Window a transaction waits for a predecessor that is missing and may have come a moment too
+// late: on a busy machine, or at another relay.
+func (c Config) Late() time.Duration {
+	const windows = 4
+	return windows * c.Window.Duration()
 }
 
 // Check reports every setting that cannot work, joined into one error.

@@ -168,8 +168,8 @@
 //	too low                     Go: the precheck refuses it          Go
 //	next                        Go                                   Await an open predecessor, then Go
 //	ahead, predecessor is here  GiveWay                              GiveWay
-//	ahead, kept                 PutBack                             PutBack
-//	ahead, chain is sure        Refuse, if it followed others here   PutBack; Refuse if nobody was in the lane when it came, and the client of the missing one has been told
+//	ahead, kept                 PutBack for the rest of its window  PutBack
+//	ahead, chain is sure        PutBack for Config.Late, then Refuse; if others were here before it or had turns since   PutBack; Refuse if nobody was in the lane when it came, and the client of the missing one has been told
 //	ahead, nothing is sure      Go: the network judges; PutBack      PutBack
 //	                            while it judges another that is ahead
 //

@@ -30,6 +30,7 @@ type lane struct {
 	holeTold      bool          // this process sent the missing transaction, and has told its client
 	idleSince     time.Duration // when the last ticket went; meaningful while there is none
 	sharedAt      time.Duration // when another process was last seen to have the turn; 0 = never
+	advancedAt    time.Duration // when a node last accepted what was next; 0 = never
 
 	// One timer serves every wait of the lane. It is armed lazily: a deadline that
 	// is further away than the armed one is looked at when that one fires.

@@ -1,5 +1,7 @@
 package lock
 
+import "time"
+
 // Which nonce is next, how sure that is, and what the holder of a turn is to do.
 
 // Confidence says how sure the next nonce is.
@@ -37,7 +39,7 @@ type Next struct {
 	Predecessor Submission      // the one handed over last, or the one to await; Open if its verdict is not known
 	Cause       error           // with Refuse: why what it follows was not sent; nil: its nonce is too high
 	Recovering  bool            // the lane recovers
-	Judged      bool            // with PutBack: the network judges another one that is ahead; ask again soon
+	Within      time.Duration   // with PutBack: how long it is to wait as a maximum; 0: as long as its client does
 	Proven      uint64          // the highest nonce that verdicts of the network proved to be next, as this process knows; 0: none
 	Decided     <-chan struct{} // with Await, if this process handed the predecessor over: closed at its verdict
 }
@@ -121,21 +123,35 @@ func (l *Lease) step(n *Next, likely uint64) Step {
 	case n.Confidence == Chained && t.blocked && ln.afterAccepted <= t.blockedBy:
 		return Refuse
 	case told && t.kept && ln.svc.now() < t.until:
+		n.Within = t.until - ln.svc.now()
 		return PutBack
 	case told && n.Recovering && !t.follows && ln.holeTold && !ln.awaited():
 		return Refuse // it came alone, after the one that is missing was answered
-	case told && t.follows && (n.Recovering || ln.recoveredLately()), told && n.Recovering:
+	case told && t.followed() && (n.Recovering || ln.recoveredLately()), told && n.Recovering:
 		return PutBack
-	case n.Confidence == Chained && t.follows:
+	case n.Confidence == Chained && t.followed() && (t.kept || ln.svc.cfg.Late() == 0):
 		// After a pause the sender may have sent what is missing some other way.
 		return Refuse
+	case n.Confidence == Chained && t.followed():
+		n.Within = ln.svc.cfg.Late()
+		return PutBack
 	case told && ln.svc.cfg.Recovery > 0 && ln.judged(likely):
-		n.Judged = true
+		n.Within = judgedPace
 		return PutBack
 	default:
 		return Go
 	}
 }
+
+// followed tells whether the sender's transactions before this one came this way: others were in the lane when it entered, or had
+// turns since.
+func (t *Ticket) followed() bool {
+	turn := max(t.lane.advancedAt, t.lane.sharedAt)
+	return t.follows || turn != 0 && turn >= t.entered
+}
+
+// judgedPace is how often a transaction that is ahead checks whether the network still judges another one that went ahead.
+const judgedPace = time.Second
 
 // recoveredLately tells whether the lane recovered a short time ago. Transactions that go back to their
 // line may then still be on their way, here or in another process. The same holds after Redis stood

@@ -86,6 +86,7 @@ func (l *Lease) accepted(sub Submission) {
 		return
 	}
 	ln.chain.advance(t.nonce+1, l.turn.fence, sub)
+	ln.advancedAt = max(ln.svc.now(), 1)
 	ln.afterAccepted = max(ln.afterAccepted, t.nonce+1)
 	if ln.chain.mode == recovering && !ln.awaited() {
 		ln.chain.mode, ln.recoveredAt = flowing, ln.svc.now()

@@ -423,6 +423,7 @@ func TestIdleLaneRefusesNoGap(t *testing.T) {
 		n.mu.Lock()
 		n.nonces[crypto.PubkeyToAddress(key.PublicKey)]++ // nonce 1 goes another way
 		n.mu.Unlock()
+		time.Sleep(time.Second) //nolint:forbidigo // fake time
 		if err := s.Submit(t.Context(), transfer(t, key, 2)).Err; err != nil {
 			t.Errorf("nonce 2 is right and was refused: %v", err)
 		}

@@ -177,8 +177,8 @@ func (s *Submitter) putBack(lease *lock.Lease, e *Entry, next lock.Next) bool {
 		return false
 	}
 	wait := e.patience()
-	if next.Judged {
-		wait = min(wait, judgedPace)
+	if next.Within > 0 {
+		wait = min(wait, next.Within)
 	}
 	ticket := lease.PutBack(wait)
 	if ticket == nil {
@@ -188,9 +188,6 @@ func (s *Submitter) putBack(lease *lock.Lease, e *Entry, next lock.Next) bool {
 	e.returned = e.returned || next.Step != lock.GiveWay
 	return true
 }
-
-// judgedPace is how often a transaction checks whether the network still judges another one that went ahead.
-const judgedPace = time.Second
 
 // keeps tells whether the transaction may wait for its predecessor in a recovering lane.
 func (e *Entry) keeps() bool {

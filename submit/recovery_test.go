@@ -292,6 +292,79 @@ func TestWhatComesAMomentTooLateIsStillFollowed(t *testing.T) {
 	}
 }
 
+// The same where this relay's own transactions lead up to the missing one, so that nothing of what follows is sent before it comes: a
+// load balancer gave it to another relay, or its connection was read late.
+func TestWhatComesAMomentTooLateFollowsASureChain(t *testing.T) {
+	for name, order := range orders {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const late, count = 2, 20
+				n, key := newNetwork(), newKey(t)
+				n.delay = 100 * time.Millisecond
+				s := newSubmitter(t, n, nil)
+				results := make(chan error, count)
+				send := func(nonce uint64) {
+					entry, err := s.Enter(transfer(t, key, nonce))
+					if err != nil {
+						t.Fatal(err)
+					}
+					go func() { results <- entry.Finish(t.Context()).Err }()
+				}
+				for i := range count {
+					if nonce := order(i, count); nonce != late {
+						send(nonce)
+					}
+				}
+				time.Sleep(time.Second) //nolint:forbidigo // fake time: the window was 250 ms
+				if got := len(n.order()); got != late {
+					t.Fatalf("%d are at the node before it comes", got)
+				}
+				send(late)
+				for range count {
+					if err := <-results; err != nil {
+						t.Error(err)
+					}
+				}
+				if got := paid(t, s); got != 0 {
+					t.Errorf("%d paid rejections", got)
+				}
+			})
+		})
+	}
+}
+
+// A gap in a sure chain is answered after the window and four more, and nothing is sent.
+func TestGapInASureChainIsAnswered(t *testing.T) {
+	for window, wait := range map[time.Duration]time.Duration{0: 0, 250 * time.Millisecond: 1250 * time.Millisecond} {
+		t.Run(fmt.Sprint(window), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, key := newNetwork(), newKey(t)
+				s := newSubmitter(t, n, func(o *options) { o.lock.Window = envx.Millis(window) })
+				var entries []*submit.Entry
+				for _, nonce := range []uint64{0, 2} {
+					entry, err := s.Enter(transfer(t, key, nonce))
+					if err != nil {
+						t.Fatal(err)
+					}
+					entries = append(entries, entry)
+				}
+				begun := time.Now()
+				go entries[0].Finish(t.Context())
+				var told *eth.Error
+				if err := entries[1].Finish(t.Context()).Err; !errors.As(err, &told) || !strings.Contains(told.Message, "Nonce too high. Provided nonce: 2, current nonce: 1") {
+					t.Errorf("told %v", err)
+				}
+				if waited := time.Since(begun); waited < wait || waited > wait+50*time.Millisecond {
+					t.Errorf("it waited %v", waited)
+				}
+				if got := n.order(); len(got) != 1 {
+					t.Errorf("arrived at the node: %v", got)
+				}
+			})
+		})
+	}
+}
+
 // What is ahead waits while the network judges another one that went ahead, and no longer: what it follows may have gone another way,
 // and the mirror node may not show it for a while.
 func TestWhatIsAheadGoesAfterAnothersVerdict(t *testing.T) {

@@ -273,16 +273,12 @@ func (s *Submitter) rejection(ctx context.Context, lease *lock.Lease, e *Entry, 
 	case e.standing == inLine:
 		r.back = backTooHigh
 	case e.standing == uncertain && shown && s.ordering.Window > 0:
-		e.ahead = &ahead{until: time.Now().Add(windowsAhead * s.ordering.Window.Duration()), then: r}
+		e.ahead = &ahead{until: time.Now().Add(s.ordering.Late()), then: r}
 		e.ahead.then.atConsensus = false // it is charged for now, and not then
 		r.back = backAhead
 	}
 	return r
 }
-
-// windowsAhead is for how many hold-back windows a transaction waits once more that was ahead when its first one ended. On a busy
-// machine, or at another relay, what it follows may have come a moment too late.
-const windowsAhead = 4
 
 // wrongNonce gives an error about a nonce the network's status as data.
 func wrongNonce(err *eth.Error) *eth.Error {

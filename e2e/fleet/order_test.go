@@ -55,6 +55,29 @@ func TestAlternatingRelays(t *testing.T) {
 	n.checkTidy()
 }
 
+// TestLatePredecessor: one transaction comes to its relay after the window of those that follow it, which are at another relay; that
+// relay's own transactions lead up to it (L40). It costs time and no transaction.
+func TestLatePredecessor(t *testing.T) {
+	t.Parallel()
+	const late, window = 5, 2 * time.Second // the whole wait is five windows
+	n := newNetwork(t, "NONCE_GAP_HOLD_MS=2000")
+	relays := n.startRelays(2)
+	b := newBurst(n)
+	txs := n.newSender().pay(20)
+	for i, tx := range txs {
+		if i != late {
+			b.post(relays[0], tx)
+		}
+	}
+	<-time.After(window + time.Second)
+	if got := len(n.decisions()); got != late {
+		t.Fatalf("%d transactions are executed before the late one comes", got)
+	}
+	b.post(relays[1], txs[late])
+	n.check(b.wait(), allowance{})
+	n.checkTidy()
+}
+
 // TestArrivalOrder proves the order of arrival over two relays without a window:
 // each transaction is sent when the one before stands in the queue. None may jump
 // between its place and its turn (L2), or lose its place before its relay gave the

@@ -218,8 +218,8 @@ func (c *client) turn(ctx context.Context, lease *lock.Lease, looked <-chan stru
 		return errTooHigh
 	case step == lock.GiveWay, step == lock.PutBack, step == lock.Await, c.ahead != 0 && c.Nonce > next.Nonce:
 		wait := c.left()
-		if next.Judged {
-			wait = min(wait, time.Second)
+		if next.Within > 0 {
+			wait = min(wait, next.Within)
 		}
 		if step != lock.GiveWay && wait <= 0 {
 			return errInVain
@@ -273,8 +273,7 @@ func (c *client) turn(ctx context.Context, lease *lock.Lease, looked <-chan stru
 	c.Refused++
 	w.mu.Unlock()
 	if next.Confidence != lock.Chained || next.Nonce != c.Nonce { // no lane had led to it
-		const windowsAhead = 4
-		c.ahead = w.now() + windowsAhead*w.plan.Window
+		c.ahead = w.now() + w.plan.config().Late()
 	}
 	if c.tries >= 4 || !c.rejoin() {
 		return errTooHigh
