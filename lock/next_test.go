@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -151,4 +152,38 @@ func TestAcceptanceDoesNotMendAHole(t *testing.T) {
 	if n := again.Next(5, true); n.Nonce != 5 || n.Confidence != Shown || !n.Recovering {
 		t.Errorf("next %+v", n)
 	}
+}
+
+// The clock of Redis jumps ahead by more than a window, so that Redis takes the window for over. The relay does not: it measures by
+// its own clock, puts the transaction back, and looks at once what the clock of Redis shows now.
+func TestClockOfRedisJumps(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := DefaultConfig()
+	cfg.Window, cfg.HeartbeatInterval, cfg.MaxHold = ms(hour), ms(hour), ms(hour)
+	svc := startedOn(t, server.URL(), cfg)
+	right := svc.remote.clock.Load()
+	first := mustEnter(t, svc, bob, 4)
+	first.Observe(4)
+	lease := mustWait(t, first)
+	advance(lease)
+	svc.remote.clock.Add(-2 * int64(time.Hour)) // the window ends by the clock that was
+	ahead := mustEnter(t, svc, bob, 6)
+	until(t, "its place is taken", func() bool { return server.Client().ZCard(t.Context(), keys(bob)[3]).Val() == 1 })
+	lease.Release()
+
+	lease = mustWait(t, ahead)
+	if next := lease.Next(5, true); next.Step != PutBack || next.Within < 50*time.Minute || next.Within > time.Hour {
+		t.Fatalf("%+v", next)
+	}
+	until(t, "the clock is known", func() bool { return svc.remote.clock.Load()-right > -int64(time.Minute) })
+	again := lease.PutBack(time.Hour)
+	until(t, "it has a new place", func() bool { again.lane.mu.Lock(); defer again.lane.mu.Unlock(); return again.place == placeQueued })
+	if holds(again) {
+		t.Error("it has the turn again before its window is over")
+	}
+	next := mustWait(t, mustEnter(t, svc, bob, 5))
+	advance(next)
+	next.Release()
+	mustWait(t, again).Release()
 }

@@ -122,9 +122,8 @@ func (l *Lease) step(n *Next, likely uint64) Step {
 		return GiveWay
 	case n.Confidence == Chained && t.blocked && ln.afterAccepted <= t.blockedBy:
 		return Refuse
-	case told && t.kept && ln.svc.now() < t.until:
-		n.Within = t.until - ln.svc.now()
-		return PutBack
+	case told && ln.svc.now() < t.until:
+		return ln.tooEarly(t, n)
 	case told && n.Recovering && !t.follows && ln.holeTold && !ln.awaited():
 		return Refuse // it came alone, after the one that is missing was answered
 	case told && t.followed() && (n.Recovering || ln.recoveredLately()), told && n.Recovering:
@@ -141,6 +140,16 @@ func (l *Lease) step(n *Next, likely uint64) Step {
 	default:
 		return Go
 	}
+}
+
+// tooEarly puts a ticket back that has got the turn although it is ahead and its window is not over. Redis measures windows by its
+// clock, which may have jumped; a heartbeat shows what it is now.
+func (l *lane) tooEarly(t *Ticket, n *Next) Step {
+	n.Within = t.until - l.svc.now()
+	if l.svc.remote != nil && t.lease.turn.by == redisStrategy {
+		l.svc.remote.wake()
+	}
+	return PutBack
 }
 
 // followed tells whether the sender's transactions before this one came this way: others were in the lane when it entered, or had

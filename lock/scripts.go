@@ -117,12 +117,12 @@ func (r *remote) enter(ctx context.Context, keys []string, instance string, c en
 	return v, err
 }
 
-// windowEnd is when a window ends, in ms by the clock of Redis, or 0 without a window.
+// windowEnd is when a window ends, in ms by the clock of Redis, or 0 without a window. It is rounded up, so that no window ends early.
 func (r *remote) windowEnd(until time.Duration) int64 {
 	if until == 0 {
 		return 0
 	}
-	return max((time.Duration(r.clock.Load()) + until).Milliseconds(), 1)
+	return max((time.Duration(r.clock.Load()) + until + time.Millisecond - 1).Milliseconds(), 1)
 }
 
 // sessionReturn is a session to take back: a turn that ended or a place that was left.

@@ -36,7 +36,7 @@ func (j *judgement) givenUp(heal time.Duration) (all []interval) {
 				to = math.MaxInt64 / 2 // until another says that it is over
 			}
 			all = append(all, interval{f.Came.At, to})
-		case Crash, Stop, Resume, HangUp, Join: // Redis decides all the same
+		case Crash, Stop, Resume, HangUp, Join, Jump: // Redis decides all the same
 		}
 	}
 	// The timer of a heartbeat runs out in a process that stands still, as it does not in reality, so that it may take

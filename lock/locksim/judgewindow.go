@@ -88,18 +88,9 @@ func (j *judgement) fences(sent []*Turn) {
 	}
 }
 
-// skewed is by how much the clocks of servers differ that take over: windows end by the clock of Redis.
-func (p Plan) skewed() (all time.Duration) {
-	for _, f := range p.Faults {
-		all += f.Skew.Abs()
-	}
-	return all
-}
-
 // ahead judges a turn that sent a nonce above the next one.
 func (j *judgement) ahead(t *Turn, next uint64, all []*Transaction, turns []*Turn) {
-	// Windows travel in whole milliseconds.
-	if waited := t.Sent.At - t.Entered.At; waited < j.plan.Window-j.plan.skewed()-time.Millisecond {
+	if waited := t.Sent.At - t.Entered.At; waited < j.plan.Window {
 		j.fail("window: %d was sent ahead of %d after %v", t.Nonce, next, waited)
 	}
 	if !j.remembered(all, t.Released) || j.anyFaulted(all, t.Sent) {

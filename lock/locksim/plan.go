@@ -91,6 +91,7 @@ const (
 	Failover FaultKind = "failover" // another server takes over, without the last changes
 	Memory   FaultKind = "memory"   // there is none left, or there is again
 	Join     FaultKind = "join"     // one more relay
+	Jump     FaultKind = "jump"     // the clock of Redis jumps ahead, by less than what makes heartbeats lapse
 )
 
 // Fault is one, and when it comes.
@@ -175,10 +176,10 @@ func NewPlan(seed uint64) Plan {
 		p.Transactions = append(p.Transactions, t)
 	}
 	p.drawFaults(random, between)
-	slices.SortStableFunc(p.Faults, func(a, b *Fault) int { return cmp.Compare(a.At, b.At) })
 	if p.Window = windows[seed/uint64(len(Scenes))%uint64(len(windows))]; p.Window > 0 {
 		p.drawWindow(p.random("window", 0))
 	}
+	slices.SortStableFunc(p.Faults, func(a, b *Fault) int { return cmp.Compare(a.At, b.At) })
 	return p
 }
 
@@ -201,6 +202,10 @@ func (p *Plan) drawWindow(random *rand.Rand) {
 	if random.IntN(4) == 0 {
 		n := random.IntN(len(p.Transactions))
 		p.Transactions = slices.Delete(p.Transactions, n, n+1)
+	}
+	if random.IntN(3) == 0 {
+		jump := time.Duration(random.Int64N(int64(time.Second)))
+		p.Faults = append(p.Faults, &Fault{At: traffic + time.Duration(random.Int64N(int64(span))), Kind: Jump, Skew: jump})
 	}
 }
 

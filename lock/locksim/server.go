@@ -94,6 +94,13 @@ func (s *server) lose(n int, skew time.Duration) {
 	s.cut(nil)
 }
 
+// jump sets the clock ahead.
+func (s *server) jump(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.skew += by
+}
+
 func (s *server) setFull(full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

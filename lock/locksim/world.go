@@ -399,6 +399,8 @@ func (w *world) happen(ctx context.Context, f *Fault) {
 		}
 	case Failover:
 		w.server.lose(f.Lost, f.Skew)
+	case Jump:
+		w.server.jump(f.Skew)
 	case Memory:
 		w.server.setFull(f.Full)
 	case Join:
