@@ -10,8 +10,10 @@
 //	lease, err := ticket.Wait(ctx)
 //	if err != nil { … }
 //	defer lease.Release()
-//	next := lease.Next(shown, true)           // asks once: what is next, how sure that is, what to do
+//	next := lease.Next(known)                 // what is next, how sure that is, how the holder's nonce stands to it, what to do
 //	switch next.Step {
+//	case lock.Look:
+//		…                                     // first look again; then ask with what is known now
 //	case lock.GiveWay, lock.PutBack:
 //		ticket = lease.PutBack(left)         // not now: Wait again
 //	case lock.Await:

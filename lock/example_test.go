@@ -21,14 +21,15 @@ func Example() {
 	defer second.Leave()
 
 	lease, _ := first.Wait(context.Background())
-	next := lease.Next(0, true)                       // the mirror node shows 0
+	mirror := lock.Known{Shown: 0, Looked: true, Fresh: true}
+	next := lease.Next(mirror)
 	if next.Step == lock.Go && lease.Check() == nil { // the check is last, before the bytes leave
 		lease.Report(lock.Report{Outcome: lock.Accepted, Submission: lock.Submission{Node: "0.0.3"}})
 	}
 	lease.Release()
 
 	lease, _ = second.Wait(context.Background())
-	next = lease.Next(0, true)
+	next = lease.Next(mirror)
 	fmt.Println(next.Nonce, next.Confidence == lock.Chained)
 	// Output: 1 true
 }

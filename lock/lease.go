@@ -13,6 +13,7 @@ import (
 // The lease of a sender who is not ordered, see Unordered, restricts nothing.
 type Lease struct {
 	ticket *Ticket // nil: not ordered
+	nonce  uint64  // without a ticket: the transaction's
 	turn   turn    // its session and instance are guarded by lane.mu; the rest does not change
 
 	// Guarded by lane.mu.
@@ -134,8 +135,8 @@ func (l *Lease) Turn() Turn {
 	return Turn{Fence: l.turn.fence, Strategy: l.turn.by.String()}
 }
 
-// Unordered returns the lease of a sender who is not ordered. Its context is ctx.
-func Unordered(ctx context.Context) *Lease { return &Lease{parent: ctx} }
+// Unordered returns the lease for a transaction of a sender who is not ordered. Its context is ctx.
+func Unordered(ctx context.Context, nonce uint64) *Lease { return &Lease{parent: ctx, nonce: nonce} }
 
 // Release ends the turn and gives it to the next. It is idempotent, does nothing if the
 // turn was lost, never blocks on the network, and is safe in a defer while panicking.

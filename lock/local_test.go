@@ -34,8 +34,13 @@ func mortal() lock.Config {
 }
 
 // advance reports that a node has the holder's transaction, which was next.
+// shows is a fresh look at the mirror node, which shows that nonce.
+func shows(nonce uint64) lock.Known {
+	return lock.Known{Shown: nonce, Looked: true, Fresh: true, Fleet: true}
+}
+
 func advance(lease *lock.Lease, nonce uint64) {
-	lease.Next(nonce, true)
+	lease.Next(shows(nonce))
 	lease.Report(lock.Report{Submission: lock.Submission{Node: "0.0.3", TxID: "0.0.2@1.1", Open: true}})
 }
 
@@ -163,7 +168,7 @@ func TestGapWithoutAWindow(t *testing.T) {
 		{"nothing but the mirror node's word", nil, lock.Go},
 		{"5 was accepted", func(l *lock.Lease) { advance(l, 5) }, lock.Refuse},
 		{"5 is unclear", func(l *lock.Lease) {
-			l.Next(5, true)
+			l.Next(shows(5))
 			l.Report(lock.Report{Outcome: lock.Unclear, Submission: lock.Submission{Node: "0.0.3", TxID: "0.0.2@1.1", Open: true}})
 		}, lock.PutBack},
 	} {
@@ -188,7 +193,7 @@ func TestGapWithoutAWindow(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer lease.Release()
-			if n := lease.Next(5, true); n.Step != c.want {
+			if n := lease.Next(shows(5)); n.Step != c.want {
 				t.Errorf("step %d, want %d: %+v", n.Step, c.want, n)
 			}
 		})

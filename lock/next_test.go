@@ -120,7 +120,7 @@ func TestProofsOutliveABadVerdict(t *testing.T) {
 			sent.Conclude(t.Context(), Verdict{Reached: true})
 			lease = mustWait(t, mustEnter(t, svc, bob, 5))
 			defer lease.Release()
-			if n := lease.Next(0, false); n.Nonce != 5 || n.Confidence != Shown || !n.Recovering {
+			if n := lease.Next(Known{}); n.Nonce != 5 || n.Confidence != Shown || !n.Recovering {
 				t.Errorf("next %+v", n)
 			}
 		})
@@ -137,11 +137,11 @@ func TestAcceptanceDoesNotMendAHole(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := mustWait(t, mustEnter(t, svc, bob, 5))
-	first.Next(5, true)
+	first.Next(shows(5))
 	missing := first.Report(Report{Submission: Submission{Node: "0.0.3", TxID: "0.0.2@1.0", Open: true}})
 	first.Release()
 	second := mustWait(t, mustEnter(t, svc, bob, 6))
-	if n := second.Next(5, true); n.Step != Go || n.Nonce != 6 {
+	if n := second.Next(shows(5)); n.Step != Go || n.Nonce != 6 {
 		t.Fatalf("next %+v", n)
 	}
 	missing.Conclude(t.Context(), Verdict{Reached: true})
@@ -149,7 +149,7 @@ func TestAcceptanceDoesNotMendAHole(t *testing.T) {
 	second.Release()
 	again := mustWait(t, mustEnter(t, svc, bob, 5))
 	defer again.Release()
-	if n := again.Next(5, true); n.Nonce != 5 || n.Confidence != Shown || !n.Recovering {
+	if n := again.Next(shows(5)); n.Nonce != 5 || n.Confidence != Shown || !n.Recovering {
 		t.Errorf("next %+v", n)
 	}
 }
@@ -173,7 +173,7 @@ func TestClockOfRedisJumps(t *testing.T) {
 	lease.Release()
 
 	lease = mustWait(t, ahead)
-	if next := lease.Next(5, true); next.Step != PutBack || next.Within < 50*time.Minute || next.Within > time.Hour {
+	if next := lease.Next(shows(5)); next.Step != PutBack || next.Within < 50*time.Minute || next.Within > time.Hour {
 		t.Fatalf("%+v", next)
 	}
 	until(t, "the clock is known", func() bool { return svc.remote.clock.Load()-right > -int64(time.Minute) })

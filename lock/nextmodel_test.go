@@ -111,7 +111,7 @@ func checkNext(t *testing.T, svc *Service) {
 				if m.known {
 					shown = m.expected
 				}
-				lease.Next(shown, true)
+				lease.Next(shows(shown))
 				if m.observe(shown); m.holder.nonce == m.expected {
 					m.expected++
 				}
@@ -140,7 +140,7 @@ func checkNext(t *testing.T, svc *Service) {
 				}
 				i := m.before(m.holder)
 				lease := mustWait(t, m.holder.ticket)
-				if got := lease.Next(m.expected, true).Step == GiveWay; got != (i >= 0) {
+				if got := lease.Next(shows(m.expected)).Step == GiveWay; got != (i >= 0) {
 					rt.Fatalf("to be held back: %v; model: %s", got, m)
 				}
 				if i >= 0 {
@@ -157,7 +157,7 @@ func checkNext(t *testing.T, svc *Service) {
 					return
 				}
 				lease := mustWait(t, m.holder.ticket)
-				if n := lease.Next(0, false); n.Confidence != Unknown != m.known || m.known && n.Nonce != m.expected {
+				if n := lease.Next(Known{}); n.Confidence != Unknown != m.known || m.known && n.Nonce != m.expected {
 					rt.Fatalf("next %+v; model: %s", n, m)
 				}
 				for _, e := range m.line {

@@ -21,6 +21,8 @@ type Step uint8
 const (
 	// Go: nothing speaks against sending the transaction, unless its nonce is too low.
 	Go Step = iota
+	// Look: what is known is too old to hold the transaction back, or to take it for ahead. Look again, then ask again.
+	Look
 	// Await: first wait for the verdict on Next.Predecessor, then ask again.
 	Await
 	// GiveWay: do not send it now, but call PutBack. The ticket with the next nonce waits here.
@@ -31,49 +33,84 @@ const (
 	Refuse
 )
 
+// Known is what a holder knows of the sender's next nonce from outside the lane.
+type Known struct {
+	Shown  uint64 // what the mirror node shows
+	Looked bool   // it was asked; false: Shown means nothing
+	Fresh  bool   // it was asked a moment ago
+	Proven uint64 // what receipts have proved, which stays true; 0: nothing
+	Fleet  bool   // Proven has what other processes know, too
+}
+
+// next is the higher of what is shown and what is proven.
+func (k Known) next() uint64 {
+	if !k.Looked {
+		return 0
+	}
+	return max(k.Shown, k.Proven)
+}
+
+// Standing is how sure it is that the network takes the holder's nonce.
+type Standing uint8
+
+// The standings.
+const (
+	Uncertain Standing = iota // it may be too high
+	InLine                    // it is next: the lane led to it
+	Reached                   // the sender's nonce has certainly come to it; if the network refuses it, it is spent
+)
+
 // Next is what a lane knows about the sender's next transaction.
 type Next struct {
 	Nonce       uint64
 	Confidence  Confidence
 	Step        Step
+	Gap         int64           // the holder's nonce less Nonce: above 0 it is ahead, below 0 it is too low
+	Standing    Standing        // of the holder's nonce
+	Sure        bool            // the holder is next: the lane's own transactions or, while it recovers, verdicts lead to its nonce
 	Predecessor Submission      // the one handed over last, or the one to await; Open if its verdict is not known
 	Cause       error           // with Refuse: why what it follows was not sent; nil: its nonce is too high
 	Recovering  bool            // the lane recovers
 	Within      time.Duration   // with PutBack: how long it is to wait as a maximum; 0: as long as its client does
-	Proven      uint64          // the highest nonce that verdicts of the network proved to be next, as this process knows; 0: none
 	Decided     <-chan struct{} // with Await, if this process handed the predecessor over: closed at its verdict
 }
 
-// Next tells the holder of the turn what the sender's next nonce is, and what to do. shown is
-// what the mirror node shows, if known.
+// Next tells the holder of the turn what the sender's next nonce is, and what to do.
 //
 // The lane knows its own transactions; the mirror node knows those of others, late. The larger nonce is right.
-func (l *Lease) Next(shown uint64, known bool) Next {
+func (l *Lease) Next(known Known) Next {
 	if l.ticket == nil {
-		n := Next{Nonce: shown}
-		if known {
+		n := Next{Nonce: known.next()}
+		if known.Looked {
 			n.Confidence = Shown
 		}
+		n.stand(l.nonce, known)
 		return n
 	}
 	t, ln := l.ticket, l.ticket.lane
 	ln.mu.Lock()
 	defer ln.unlock()
 	if t.state != holding {
-		return Next{Nonce: shown}
+		return Next{Nonce: known.next()}
 	}
-	if known {
-		ln.observe(shown, false)
+	if known.Looked {
+		ln.observe(known.next(), false)
 	}
-	n := l.next(shown, known)
+	n := l.next(known.next(), known.Looked)
 	// While Redis is away another process may have gone on. So this process uses what it concludes
 	// alone to order those who wait here, and refuses nothing because of it.
 	likely := n.Nonce
 	if n.Confidence != Chained && ln.chain.known {
 		likely = max(likely, ln.chain.expected)
 	}
-	l.isNext = t.nonce == likely && (known || n.Confidence == Chained || l.turn.open && ln.chain.known)
+	l.isNext = t.nonce == likely && (known.Looked || n.Confidence == Chained || l.turn.open && ln.chain.known)
+	known.Proven = max(known.Proven, ln.chain.proven)
+	n.stand(t.nonce, known)
+	n.Standing = max(n.Standing, l.inLine(&n))
 	n.Step = l.step(&n, likely)
+	if known.Looked && n.outdated(known) {
+		n.Step = Look
+	}
 	if n.Step == Refuse {
 		n.Cause = ln.failure.explain(t, n.Nonce)
 	}
@@ -81,10 +118,36 @@ func (l *Lease) Next(shown uint64, known bool) Next {
 	return n
 }
 
+// stand tells how a holder's nonce stands to the next one.
+func (n *Next) stand(mine uint64, known Known) {
+	n.Gap = int64(mine - n.Nonce)
+	n.Sure = n.Gap == 0 && n.Confidence == Chained || n.Recovering && known.Proven == mine
+	if known.Looked && known.Shown >= mine || known.Proven >= mine {
+		n.Standing = Reached
+	}
+}
+
+// inLine is the standing that the lane gives to a holder that is next.
+func (l *Lease) inLine(n *Next) Standing {
+	if n.Gap == 0 && (n.Confidence == Chained || l.ticket.kept) {
+		return InLine
+	}
+	return Uncertain
+}
+
+// outdated tells whether the holder is to look again before it does what the lane says. A lane that recovers goes by what all
+// processes know to be proven.
+func (n *Next) outdated(known Known) bool {
+	if n.Recovering && !known.Fleet {
+		return true
+	}
+	return n.Gap > 0 && !known.Fresh && n.Step != Refuse && n.Step != GiveWay
+}
+
 func (l *Lease) next(shown uint64, known bool) Next {
 	ln, t := l.ticket.lane, l.ticket
 	k := &ln.chain
-	n := Next{Nonce: shown, Recovering: k.mode == recovering, Proven: k.proven}
+	n := Next{Nonce: shown, Recovering: k.mode == recovering}
 	if known {
 		n.Confidence = Shown
 	}

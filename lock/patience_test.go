@@ -68,7 +68,7 @@ func TestStallOfRedisRefusesNobody(t *testing.T) {
 	server.Resume()
 	second.Release()
 	lease := mustWait(t, ahead)
-	if n := lease.Next(2, true); n.Step != PutBack || n.Nonce != 2 {
+	if n := lease.Next(shows(2)); n.Step != PutBack || n.Nonce != 2 {
 		t.Errorf("%+v", n)
 	}
 	lease.Release()
@@ -115,12 +115,12 @@ func TestWindowsStandStillWhileRedisIsAway(t *testing.T) {
 		t.Errorf("Redis was away for %v, but the window was only moved by %v", away, got-end)
 	}
 	lease := mustWait(t, before)
-	if n := lease.Next(2, true); n.Step != PutBack || n.Nonce != 2 {
+	if n := lease.Next(shows(2)); n.Step != PutBack || n.Nonce != 2 {
 		t.Errorf("nonce 3: %+v", n)
 	}
 	lease.Release()
 	lease = mustWait(t, meanwhile)
-	if n := lease.Next(2, true); n.Step != PutBack || n.Nonce != 2 {
+	if n := lease.Next(shows(2)); n.Step != PutBack || n.Nonce != 2 {
 		t.Errorf("nonce 4: %+v", n)
 	}
 	lease.Release()
@@ -144,7 +144,7 @@ func TestPatienceEnds(t *testing.T) {
 	until(t, "redis is missed", func() bool { return !one.remote.up.Load() })
 	second.Release()
 	lease := mustWait(t, mustEnter(t, one, bob, 3))
-	if n := lease.Next(1, true); lease.Turn().Strategy != "local" || !n.Recovering || n.Step != PutBack {
+	if n := lease.Next(shows(1)); lease.Turn().Strategy != "local" || !n.Recovering || n.Step != PutBack {
 		t.Errorf("by %s: %+v", lease.Turn().Strategy, n)
 	}
 	lease.Release()

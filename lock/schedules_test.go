@@ -37,13 +37,16 @@ const patience = 2 * time.Minute
 
 // advance reports that a node has the holder's transaction, which was next.
 func advance(lease *Lease) *Submitted {
-	lease.Next(lease.ticket.nonce, true)
+	lease.Next(shows(lease.ticket.nonce))
 	return lease.Report(Report{Submission: Submission{Node: "0.0.3", TxID: "0.0.2@1.1", Open: true}})
 }
 
+// shows is a fresh look at the mirror node, which shows that nonce.
+func shows(nonce uint64) Known { return Known{Shown: nonce, Looked: true, Fresh: true, Fleet: true} }
+
 // expected is what the lane itself knows of the next nonce.
 func expected(lease *Lease) (nonce uint64, known bool) {
-	n := lease.Next(0, false)
+	n := lease.Next(Known{})
 	return n.Nonce, n.Confidence != Unknown
 }
 

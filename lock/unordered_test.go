@@ -14,7 +14,7 @@ import (
 func TestUnordered(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	lease := lock.Unordered(ctx)
+	lease := lock.Unordered(ctx, 7)
 	if lease.Context() != ctx {
 		t.Error("its context is not the one that it was made with")
 	}
@@ -22,16 +22,18 @@ func TestUnordered(t *testing.T) {
 		t.Errorf("turn %+v, want %+v", got, want)
 	}
 	for _, c := range []struct {
-		shown uint64
-		known bool
+		known lock.Known
 		want  lock.Next
 	}{
-		{0, false, lock.Next{}},
-		{7, false, lock.Next{Nonce: 7}},
-		{7, true, lock.Next{Nonce: 7, Confidence: lock.Shown}},
+		{lock.Known{}, lock.Next{Gap: 7}},
+		{lock.Known{Shown: 7}, lock.Next{Gap: 7}},
+		{lock.Known{Proven: 8}, lock.Next{Gap: 7, Standing: lock.Reached}},
+		{shows(5), lock.Next{Nonce: 5, Confidence: lock.Shown, Gap: 2}},
+		{shows(7), lock.Next{Nonce: 7, Confidence: lock.Shown, Standing: lock.Reached}},
+		{lock.Known{Shown: 5, Looked: true, Proven: 8}, lock.Next{Nonce: 8, Confidence: lock.Shown, Gap: -1, Standing: lock.Reached}},
 	} {
-		if diff := cmp.Diff(c.want, lease.Next(c.shown, c.known), cmpopts.EquateComparable()); diff != "" {
-			t.Errorf("Next(%d, %t):\n%s", c.shown, c.known, diff)
+		if diff := cmp.Diff(c.want, lease.Next(c.known), cmpopts.EquateComparable()); diff != "" {
+			t.Errorf("Next(%+v):\n%s", c.known, diff)
 		}
 	}
 	if lease.Room(1) != nil {

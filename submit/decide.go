@@ -25,7 +25,7 @@ func (s *Submitter) decide(ctx context.Context, lease *lock.Lease, e *Entry, kno
 			next, err = s.next(ctx, lease, e, known)
 		}
 	}
-	if e.ahead != nil && next.Step == lock.Go && mine > next.Nonce {
+	if e.ahead != nil && next.Step == lock.Go && next.Gap > 0 {
 		next.Step = lock.PutBack // the network has said what would come of it
 	}
 	e.facts.value = *known
@@ -39,7 +39,7 @@ func (s *Submitter) decide(ctx context.Context, lease *lock.Lease, e *Entry, kno
 		if e.ahead != nil {
 			return next, turn{result: e.ahead.then}
 		}
-		if mine >= next.Nonce && s.ordering.Recovery > 0 {
+		if next.Gap >= 0 && s.ordering.Recovery > 0 {
 			return next, turn{result: notSent(eth.ErrPredecessorMissing(mine))}
 		}
 	}
@@ -76,33 +76,33 @@ func (s *Submitter) next(ctx context.Context, lease *lock.Lease, e *Entry, known
 	}
 }
 
-// ask asks the lane what is next, with what the mirror node shows. It looks again before an old look would hold
-// the transaction back, or take it for a gap.
+// ask asks the lane what is next, with what the mirror node shows and receipts prove, until the lane needs to know no more.
 func (s *Submitter) ask(ctx context.Context, lease *lock.Lease, e *Entry, known *known) lock.Next {
-	mine, looks := e.tx.Nonce(), !s.cfg.SkipLookUps
-	for range 3 {
-		next := lease.Next(known.nonce, looks)
-		if next.Recovering && looks {
-			if proven := s.pool.Latest(ctx, e.tx.From(), known.nonce); proven > known.nonce {
-				known.nonce = proven
-				next = lease.Next(known.nonce, true)
-			}
-		}
-		old := looks && time.Since(known.at) >= freshness
+	fleet := false // what other relays know is proven was asked for
+	for asked := 1; ; asked++ {
+		old, last := time.Since(known.at) >= freshness, asked > 3
+		next := lease.Next(lock.Known{
+			Shown: known.nonce, Looked: !s.cfg.SkipLookUps, Fresh: !old || last,
+			Proven: max(known.proven, s.pool.Proven(e.tx.From())), Fleet: fleet || last,
+		})
 		switch {
+		case last:
+			return next
+		case next.Step == lock.Look && next.Recovering && !fleet:
+			known.proven, fleet = s.pool.Latest(ctx, e.tx.From(), known.nonce), true
+			continue
 		case next.Step == lock.Await:
 			if !s.await(ctx, lease, next) {
 				return next
 			}
-		case old && mine > next.Nonce && next.Step != lock.Refuse && next.Step != lock.GiveWay:
-		default:
+			fleet = false
+		case next.Step != lock.Look:
 			return next
 		}
 		if old {
 			s.look(ctx, e, known)
 		}
 	}
-	return lease.Next(known.nonce, looks)
 }
 
 // await waits for the verdict on the transaction before this one, or until its node denies that it has that

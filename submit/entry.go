@@ -41,7 +41,7 @@ type Entry struct {
 	traceID    string               // of its request; empty: not recorded
 	risk       *limit.NonceRisk     // that the network refuses it for its nonce
 	submission consensus.Submission // as it was offered last
-	standing   standing             // of its nonce, when it was sent
+	standing   lock.Standing        // of its nonce, when it was sent
 	ahead      *ahead               // the network refused it so, and it waits once more; nil: it did not
 	doubtful   []Pending            // its former submissions that vanished, as far as their nodes know
 }
@@ -140,15 +140,6 @@ func (e *Entry) promised() bool {
 
 // noteAnswer notes what the client is told, and returns whether it has been told nothing before.
 func (e *Entry) noteAnswer(answer uint32) bool { return e.answer.CompareAndSwap(answerNone, answer) }
-
-// standing is what is known of a nonce when its transaction is sent.
-type standing uint8
-
-const (
-	uncertain standing = iota
-	inLine             // the lane led to it
-	reached            // the sender's nonce had certainly reached it
-)
 
 // ahead is a transaction that was sent before the ones that it follows had come, and that the network refused.
 type ahead struct {

@@ -68,10 +68,11 @@ type facts struct {
 // known is the outcome of the look-ups.
 type known struct {
 	precheck.Facts
-	nonce uint64    // the sender's next one, as far as the mirror node knows
-	shown uint64    // … as it goes with the balance
-	at    time.Time // when that was; with stale: since when the oldest of it is known
-	stale error     // why some of it was only remembered; nil: all was looked up
+	nonce  uint64    // the sender's next one, as far as the mirror node knows
+	proven uint64    // … as receipts have proved it to the fleet, if that was asked for
+	shown  uint64    // … as it goes with the balance
+	at     time.Time // when that was; with stale: since when the oldest of it is known
+	stale  error     // why some of it was only remembered; nil: all was looked up
 }
 
 // get waits for the look-ups.
@@ -319,12 +320,9 @@ func upstream(err error) bool {
 }
 
 // goesOnStale tells whether a transaction goes on although something about it could not be looked up. It does if
-// the lane is sure that it is next, or verdicts proved it, since the network judges the rest.
+// it is surely next, since the network judges the rest.
 func (s *Submitter) goesOnStale(e *Entry, known *known, next lock.Next) bool {
-	mine := e.tx.Nonce()
-	chained := next.Confidence == lock.Chained && next.Nonce == mine
-	proven := next.Recovering && max(next.Proven, s.pool.Proven(e.tx.From())) == mine
-	if !chained && !proven {
+	if !next.Sure {
 		return false
 	}
 	s.metrics.stale.Inc()

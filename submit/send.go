@@ -14,7 +14,6 @@ import (
 
 // handOver hands the transaction to the sender's node, and tells the lane what came of it.
 func (s *Submitter) handOver(ctx context.Context, lease *lock.Lease, e *Entry, next lock.Next, known known) turn {
-	nonce := e.tx.Nonce()
 	submission := s.submission(lease, e, next, known)
 	var err error
 	if submission.Ethereum, submission.CallData, err = e.body(ctx); err != nil {
@@ -27,14 +26,7 @@ func (s *Submitter) handOver(ctx context.Context, lease *lock.Lease, e *Entry, n
 		s.nonces.Refused()
 		return turn{result: e.failedCheck(err, next.Nonce)}
 	}
-	switch {
-	case !s.cfg.SkipLookUps && known.nonce >= nonce, max(next.Proven, s.pool.Proven(e.tx.From())) >= nonce:
-		e.standing = reached
-	case nonce == next.Nonce && (next.Confidence == lock.Chained || e.returned):
-		e.standing = inLine
-	default:
-		e.standing = uncertain
-	}
+	e.standing = next.Standing
 	if err = s.reserve(ctx, e, known, submission); err != nil {
 		return s.notTaken(lease, e, err)
 	}

@@ -147,7 +147,7 @@ func (s *Submitter) inTurn(lease *lock.Lease, e *Entry) turn {
 	// If no node takes anything, those behind it fail, too, even if it was not known to be next. They end now; each would
 	// wait by itself otherwise.
 	nobody := t.cause != nil && t.result.passing
-	if t.end == failed && (e.tx.Nonce() == next.Nonce || nobody) {
+	if t.end == failed && (next.Gap == 0 || nobody) {
 		t.end = hopeless
 	}
 	if t.end == hopeless && e.way != unordered {

@@ -256,12 +256,12 @@ func (s *Submitter) rejection(ctx context.Context, lease *lock.Lease, e *Entry, 
 	}
 	switch {
 	case !shown: // what the lane knew decides
-		if e.standing == reached {
+		if e.standing == lock.Reached {
 			return spent(0)
 		}
 	case nonce < account.Nonce:
 		r.Err = wrongNonce(eth.ErrNonceTooLow(nonce, account.Nonce))
-	case nonce > account.Nonce && e.standing == reached:
+	case nonce > account.Nonce && e.standing == lock.Reached:
 		return spent(account.Nonce)
 	case nonce > account.Nonce:
 		r.Err = wrongNonce(eth.ErrNonceTooHigh(nonce, account.Nonce))
@@ -270,9 +270,9 @@ func (s *Submitter) rejection(ctx context.Context, lease *lock.Lease, e *Entry, 
 		return r
 	}
 	switch {
-	case e.standing == inLine:
+	case e.standing == lock.InLine:
 		r.back = backTooHigh
-	case e.standing == uncertain && shown && s.ordering.Window > 0:
+	case e.standing == lock.Uncertain && shown && s.ordering.Window > 0:
 		e.ahead = &ahead{until: time.Now().Add(s.ordering.Late()), then: r}
 		e.ahead.then.atConsensus = false // it is charged for now, and not then
 		r.back = backAhead

@@ -42,7 +42,7 @@ func (e *Entry) waitTraced(ctx context.Context) (*lock.Lease, error) {
 func (e *Entry) wait(ctx context.Context) (*lock.Lease, error) {
 	e.become(waiting)
 	if e.way == unordered {
-		return lock.Unordered(ctx), nil
+		return lock.Unordered(ctx, e.tx.Nonce()), nil
 	}
 	if e.learns() {
 		e.s.learner.add(context.WithoutCancel(ctx), e)

@@ -215,6 +215,6 @@ func countNaive(ctx context.Context, server *redisServer, t *table, n int) error
 
 // accept reports that a node has the holder's transaction, which was next.
 func accept(lease *lock.Lease, nonce uint64, sub lock.Submission) {
-	lease.Next(nonce, true)
+	lease.Next(lock.Known{Shown: nonce, Looked: true, Fresh: true, Fleet: true})
 	lease.Report(lock.Report{Outcome: lock.Accepted, Submission: sub})
 }

@@ -285,7 +285,7 @@ func (c *client) turn(ctx context.Context, lease *lock.Lease, looked <-chan stru
 // ask asks the lane what to do, with a new look before the transaction is held back, and waits for a verdict if told to.
 func (c *client) ask(lease *lock.Lease) (next lock.Next) {
 	for range 3 {
-		next = lease.Next(c.w.shown(c.Sender), true)
+		next = lease.Next(lock.Known{Shown: c.w.shown(c.Sender), Looked: true, Fresh: true, Fleet: true})
 		if next.Step != lock.Await {
 			return next
 		}

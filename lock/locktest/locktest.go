@@ -324,24 +324,29 @@ func (b *bench) wantOrder(got, want []uint64) {
 	}
 }
 
+// shows is a fresh look at the mirror node, which shows that nonce.
+func shows(nonce uint64) lock.Known {
+	return lock.Known{Shown: nonce, Looked: true, Fresh: true, Fleet: true}
+}
+
 // advance reports that a node has the holder's transaction, which was next.
 func advance(lease *lock.Lease, nonce uint64) { _ = accept(lease, nonce) }
 
 func accept(lease *lock.Lease, nonce uint64) *lock.Submitted {
-	lease.Next(nonce, true)
+	lease.Next(shows(nonce))
 	return lease.Report(lock.Report{Submission: lock.Submission{Node: "0.0.3", TxID: fmt.Sprintf("0.0.2@1.%d", nonce), Open: true}})
 }
 
 // expected is what the lane itself knows of the next nonce.
 func expected(lease *lock.Lease) (nonce uint64, known bool) {
-	n := lease.Next(0, false)
+	n := lease.Next(lock.Known{})
 	return n.Nonce, n.Confidence != lock.Unknown
 }
 
-func certain(lease *lock.Lease) bool { return lease.Next(0, false).Confidence == lock.Chained }
+func certain(lease *lock.Lease) bool { return lease.Next(lock.Known{}).Confidence == lock.Chained }
 
 func last(lease *lock.Lease) (lock.Submission, bool) {
-	n := lease.Next(0, false)
+	n := lease.Next(lock.Known{})
 	return n.Predecessor, n.Predecessor != lock.Submission{}
 }
 

@@ -12,14 +12,14 @@ func testNextGoesFirst(t *testing.T, b *bench) {
 	b.start(nil)
 	first := b.enter(0, 9)
 	early := b.wait(first)
-	if early.Next(5, true).Step != lock.Go {
+	if early.Next(shows(5)).Step != lock.Go {
 		t.Fatal("held back although nobody waits")
 	}
 	var tickets []*lock.Ticket
 	for _, nonce := range []uint64{8, 6, 10, 5, 7} {
 		tickets = append(tickets, b.enter(0, nonce))
 	}
-	if early.Next(4, true).Step != lock.GiveWay {
+	if early.Next(shows(4)).Step != lock.GiveWay {
 		t.Fatal("the one that is expected waits, and is not let pass")
 	}
 	turn := early.Context()
@@ -38,7 +38,7 @@ func testNextGoesFirstOnce(t *testing.T, b *bench) {
 	first := b.enter(0, 7)
 	tickets := []*lock.Ticket{b.enter(0, 5), b.enter(0, 5)}
 	lease := b.wait(first)
-	if lease.Next(5, true).Step != lock.GiveWay {
+	if lease.Next(shows(5)).Step != lock.GiveWay {
 		t.Fatal("the one that is expected waits, and is not let pass")
 	}
 	tickets = append(tickets, lease.PutBack(0))
@@ -64,7 +64,7 @@ func testNextGoesFirstInReverse(t *testing.T, b *bench) {
 		tickets = append(tickets, ticket)
 	}
 	lease := b.wait(top)
-	if lease.Next(0, true).Step != lock.GiveWay {
+	if lease.Next(shows(0)).Step != lock.GiveWay {
 		t.Fatal("the one that is expected waits, and is not let pass")
 	}
 	b.wantOrder(b.order(append(tickets, lease.PutBack(0)), advance), count(0, n+1))
