@@ -49,7 +49,7 @@
 //	message     what another process sends to this one over Pub/Sub
 //	transport   the calls to Redis, without a lane's logic
 //	lock value  what the lock key in Redis says: the owner, and the state of the lane
-//	return      a session that is given back to Redis
+//	handback    a session that is given back to Redis
 //
 // # Where
 //
@@ -57,7 +57,7 @@
 //	nonces.go, chain.go                          the nonce policy: what is next, and what a holder is to do
 //	report.go, submitted.go, failure.go          its other half: what came of a turn, and what a verdict means
 //	lane.go, next.go                             the queue, and the order inside this process
-//	relation.go, link.go, grants.go, returns.go  what the lane and Redis tell each other
+//	relation.go, link.go, grants.go, handbacks.go  what the lane and Redis tell each other
 //	scripts.go, wire.go, lua                     the transport: one script a call, and its formats
 //	remote.go, heartbeat.go, beatcall.go, watch.go  whether Redis answers, and who lives
 //

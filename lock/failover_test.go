@@ -81,7 +81,7 @@ func (o *overtaken) enter(ctx context.Context, keys []string, instance string, c
 	return o.transport.enter(ctx, keys, instance, call)
 }
 
-func (o *overtaken) release(ctx context.Context, keys []string, d sessionReturn) (was bool, v view, err error) {
+func (o *overtaken) release(ctx context.Context, keys []string, d handback) (was bool, v view, err error) {
 	was, v, err = o.transport.release(ctx, keys, d)
 	select {
 	case <-o.held:
@@ -146,13 +146,13 @@ func testPlaceComesLate(t *testing.T, cfg Config, answered bool) {
 		return calls.released.Load() == 2 && free() && (!answered || len(ln.link.releasing) == 0)
 	})
 	close(calls.arrive)
-	until(t, "the place has been sent again", func() bool { ln.mu.Lock(); defer ln.mu.Unlock(); return !ln.link.sending || len(ln.link.returns) > 0 })
+	until(t, "the place has been sent again", func() bool { ln.mu.Lock(); defer ln.mu.Unlock(); return !ln.link.sending || len(ln.link.handbacks) > 0 })
 	if !answered {
 		close(calls.answered)
 	}
 	until(t, "it is given back", func() bool {
 		ln.mu.Lock()
 		defer ln.mu.Unlock()
-		return !ln.link.sending && len(ln.link.returns)+len(ln.link.releasing) == 0 && free() && c.ZCard(t.Context(), keys(bob)[3]).Val() == 0
+		return !ln.link.sending && len(ln.link.handbacks)+len(ln.link.releasing) == 0 && free() && c.ZCard(t.Context(), keys(bob)[3]).Val() == 0
 	})
 }

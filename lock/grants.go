@@ -154,11 +154,11 @@ func (l *lane) disclaim(v view) {
 	case o.fence > l.link.fence:
 		// Also when its release is under way: places that were sent again may reach Redis after the release, and begin the
 		// turn once more.
-		l.noteReturn(sessionReturn{session: o.session, instance: o.instance})
+		l.noteHandback(handback{session: o.session, instance: o.instance})
 	case slices.Contains(l.link.releasing, o.session):
-	case v.asked <= l.link.returned: // this process has had this turn, or a later one, which may have ended since
+	case v.asked <= l.link.handedBack: // this process has had this turn, or a later one, which may have ended since
 	case t == nil:
-		l.queueReturn(sessionReturn{session: o.session, instance: o.instance})
+		l.queueHandback(handback{session: o.session, instance: o.instance})
 	case t.lease.turn.session != "" && t.lease.granted < v.asked:
 		l.link.want |= jobAdopt // what Redis takes for a turn of this process belongs to the one that it is in
 	}
@@ -193,7 +193,7 @@ func (l *lane) inherit(o lockValue) (distrusted bool) {
 
 // refuse gives back a turn that is over, or nearly, and lets its ticket wait for another.
 func (l *lane) refuse(t *Ticket, o lockValue) {
-	l.queueReturn(sessionReturn{session: o.session, instance: o.instance})
+	l.queueHandback(handback{session: o.session, instance: o.instance})
 	t.session = ""
 	l.link.want |= jobVerify
 }

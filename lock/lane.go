@@ -251,9 +251,9 @@ func (l *lane) end(t *Ticket, cause error) bool {
 	}
 	switch {
 	case lease.turn.session != "":
-		l.returnTurn(lease)
+		l.handBackTurn(lease)
 	case t.session != "":
-		l.returnPlace(t) // it may have a place in Redis since before the turn
+		l.handBackPlace(t) // it may have a place in Redis since before the turn
 	}
 	l.noteIdle(now)
 	l.dispatch(now)
@@ -270,7 +270,7 @@ func (l *lane) drop(t *Ticket, cause error) bool {
 	t.state = over
 	t.err = cause
 	t.wake()
-	l.returnPlace(t)
+	l.handBackPlace(t)
 	if l.svc.tracing() {
 		l.noteLeft(t)
 	}

@@ -25,7 +25,7 @@ type transport interface {
 	// enter takes places, or the lock; see enterCall.
 	enter(ctx context.Context, keys []string, instance string, c enterCall) (view, error)
 	// release ends a turn or gives up a place. was: the session owned the lock.
-	release(ctx context.Context, keys []string, d sessionReturn) (was bool, v view, err error)
+	release(ctx context.Context, keys []string, d handback) (was bool, v view, err error)
 	// reclaim removes a dead instance, or one session by force; either may be empty.
 	reclaim(ctx context.Context, keys []string, instance, dead, session string) (view, error)
 	// repair removes somebody else's values from a lane's keys. overdue: they are older than a turn may last.
@@ -55,10 +55,10 @@ type link struct {
 	verdictWaiters []chan struct{} // closed when Redis knows of it
 	reclaim        string          // instance known to be dead; empty = none
 	removedLast    string          // the dead instance that was removed last
-	returns        []sessionReturn // sessions to take back
+	handbacks      []handback      // sessions to take back
 	releasing      []string        // sessions being given back now
 	placedLate     []string        // of those, the ones whose place a late enter may have added after their turn
-	returned       time.Duration   // when the newest answer about one of them came
+	handedBack     time.Duration   // when the newest answer about one of them came
 	checkTurnAt    time.Duration   // when to look; 0 = not planned
 	windowEndSeen  *Ticket         // the head whose window's end has been handled
 	ownerChangedAt time.Duration   // when the owner was last seen to change
@@ -104,7 +104,7 @@ func (l *lane) tryAgain(now time.Duration) {
 // pinForJobs keeps a lane that nobody uses any more while it still has something to send to Redis. So it is found
 // when Redis returns, or when a heartbeat has ended its doubt.
 func (l *lane) pinForJobs() {
-	owing := len(l.link.returns) > 0 || l.link.badVerdict != 0 || l.link.relation == doubted
+	owing := len(l.link.handbacks) > 0 || l.link.badVerdict != 0 || l.link.relation == doubted
 	switch {
 	case owing && !l.link.pinned:
 		l.link.pinned = l.svc.reg.repin(l)
@@ -207,11 +207,11 @@ func (l *lane) nextJob(r *remote) func(context.Context) {
 		dead := f.reclaim
 		f.reclaim = ""
 		return func(ctx context.Context) { l.reclaim(ctx, epoch, dead) }
-	case due.has(jobReturn):
-		d := f.returns[0]
-		f.returns = f.returns[1:]
+	case due.has(jobHandback):
+		d := f.handbacks[0]
+		f.handbacks = f.handbacks[1:]
 		f.releasing = append(f.releasing, d.session)
-		return func(ctx context.Context) { l.sendReturn(ctx, epoch, d) }
+		return func(ctx context.Context) { l.sendHandback(ctx, epoch, d) }
 	case due.has(jobForget):
 		fence, told := f.badVerdict, f.verdictWaiters
 		f.badVerdict, f.verdictWaiters = 0, nil
@@ -259,7 +259,7 @@ func (l *lane) enterCall(r *remote) (enterCall, string) {
 			session: l.sessionOf(t), nonce: t.nonce, fence: t.lease.turn.fence, left: t.lease.turn.deadline - now,
 			strict: t.lease.turn.session != "",
 		}
-		f.returns = slices.DeleteFunc(f.returns, func(d sessionReturn) bool { return d.session == t.session })
+		f.handbacks = slices.DeleteFunc(f.handbacks, func(d handback) bool { return d.session == t.session })
 	}
 	f.want &^= jobVerify | jobLook | jobAdopt
 	f.joining = l.unplaced()
@@ -331,9 +331,9 @@ func (l *lane) entered(epoch uint64, call enterCall, v view, sent time.Duration,
 		case t.state == over && t.lease.turn.session == "":
 			// The ticket left. If Redis gave it a turn before this reply came, the end of that turn gives the
 			// place back, with what the holder knew: giving it back here first would lose that.
-			l.queueReturn(sessionReturn{session: t.session, instance: l.svc.remote.instance()})
+			l.queueHandback(handback{session: t.session, instance: l.svc.remote.instance()})
 		case t.state == over && call.again && (v.rejoined > 0 || err != nil):
-			l.returnLatePlace(t.session)
+			l.handBackLatePlace(t.session)
 		}
 	}
 	if err != nil && call.adopt != nil {

@@ -105,7 +105,7 @@ func (l *lane) notePlaced(batch []*Ticket, v view) {
 	})
 }
 
-func (l *lane) noteGivenBack(d sessionReturn, v view) {
+func (l *lane) noteGivenBack(d handback, v view) {
 	l.note(func() {
 		l.svc.log.Log(nobody(), levelTrace, "place or turn given back to redis", "sender", l.sender, "session", d.session,
 			"owner", v.owner.session, "process", v.owner.instance, "fence", v.owner.fence)

@@ -146,7 +146,7 @@ func (l *lane) resume(now time.Duration, renewed bool, previous string) {
 	l.link.want |= jobVerify | jobAdopt
 	l.link.windowEndSeen, l.link.ownedAt, l.link.failures = nil, 0, 0
 	if renewed {
-		l.link.returns, l.link.pendingGrant = nil, nil
+		l.link.handbacks, l.link.pendingGrant = nil, nil
 		l.link.reclaim = previous
 		l.link.fence = 0
 	}
@@ -163,15 +163,15 @@ func (l *lane) recount(t *Ticket, s strategy) {
 type jobs uint16
 
 const (
-	jobVerify  jobs = 1 << iota // all places are to be sent again
-	jobAdopt                    // the holder's turn may be missing there
-	jobLook                     // check whether anybody can go
-	jobShare                    // an observed nonce is news
-	jobJoin                     // places are to be taken
-	jobReclaim                  // a dead instance is to be removed
-	jobReturn                   // sessions are to be given back
-	jobRepair                   // somebody else's values may be removed
-	jobForget                   // a verdict made the expected nonce void
+	jobVerify   jobs = 1 << iota // all places are to be sent again
+	jobAdopt                     // the holder's turn may be missing there
+	jobLook                      // check whether anybody can go
+	jobShare                     // an observed nonce is news
+	jobJoin                      // places are to be taken
+	jobReclaim                   // a dead instance is to be removed
+	jobHandback                  // sessions are to be given back
+	jobRepair                    // somebody else's values may be removed
+	jobForget                    // a verdict made the expected nonce void
 )
 
 func (j jobs) has(one jobs) bool { return j&one != 0 }
@@ -200,8 +200,8 @@ func (l *lane) jobs() (due jobs) {
 	if f.reclaim != "" {
 		due |= jobReclaim
 	}
-	if len(f.returns) > 0 {
-		due |= jobReturn
+	if len(f.handbacks) > 0 {
+		due |= jobHandback
 	}
 	if f.badVerdict != 0 && len(f.releasing) == 0 { // it must not overtake the release of the turn it is about
 		due |= jobForget

@@ -256,7 +256,7 @@ func TestLostReplyIsAdopted(t *testing.T) {
 	until(t, "a is done with its news", func() bool {
 		mine.lane.mu.Lock()
 		defer mine.lane.mu.Unlock()
-		return !mine.lane.link.sending && !mine.lane.link.want.has(jobAdopt) && len(mine.lane.link.returns) == 0
+		return !mine.lane.link.sending && !mine.lane.link.want.has(jobAdopt) && len(mine.lane.link.handbacks) == 0
 	})
 	for range 100 {
 		if holds(other) && holds(mine) {
@@ -288,7 +288,7 @@ func TestLeaveWhileJoining(t *testing.T) {
 	brief.Leave()
 	server.Resume()
 	until(t, "b is done with its news", locked(func() bool {
-		return !l.link.sending && len(l.link.joining)+len(l.link.returns)+len(l.link.releasing) == 0
+		return !l.link.sending && len(l.link.joining)+len(l.link.handbacks)+len(l.link.releasing) == 0
 	}))
 	if n := c.ZCard(t.Context(), keys(bob)[3]).Val(); n != 1 {
 		t.Errorf("%d places are taken, want that of the one who waits", n)

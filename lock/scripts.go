@@ -125,8 +125,8 @@ func (r *remote) windowEnd(until time.Duration) int64 {
 	return max((time.Duration(r.clock.Load()) + until + time.Millisecond - 1).Milliseconds(), 1)
 }
 
-// sessionReturn is a session to take back: a turn that ended or a place that was left.
-type sessionReturn struct {
+// handback is a session to take back: a turn that ended or a place that was left.
+type handback struct {
 	session  string
 	instance string
 	chain    *chain // what the holder knew; nil = it says nothing
@@ -134,7 +134,7 @@ type sessionReturn struct {
 }
 
 // release ends a turn, or gives up a place, and returns whose turn it is then.
-func (r *remote) release(ctx context.Context, keys []string, d sessionReturn) (was bool, v view, err error) {
+func (r *remote) release(ctx context.Context, keys []string, d handback) (was bool, v view, err error) {
 	args := append(r.args(d.instance, 11), d.session, flag(d.chain != nil), flag(r.mayTake()))
 	if d.chain != nil {
 		expected, base, sure, last := d.chain.fields()

@@ -48,7 +48,7 @@
 //	figure  a median over runs, with the least and the greatest value
 //	target  what a figure should be
 //	lab     what rows share: the programs and how they are started
-//	scene   the trouble that a row of healing makes
+//	trial   the trouble that a row of healing makes
 //	hearing   a measurement of clients that are told of blocks
 //	audience  a process of such clients
 package main

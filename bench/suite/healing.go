@@ -112,7 +112,7 @@ type shortFailure struct {
 	lasts     time.Duration // the trouble
 	quiet     time.Duration // how long nothing must be executed for the run to be over; 0: quietTime
 	rules     string        // of spoiled calls, from the start; %v is lasts
-	trouble   func(ctx context.Context, s *scene) error
+	trouble   func(ctx context.Context, s *trial) error
 }
 
 // resend is what clients send again, to the next relay.

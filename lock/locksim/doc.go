@@ -7,7 +7,7 @@
 //	scene    the kind of a plan: which faults it may have
 //	world    one simulation while it runs
 //	relay    a process: a real lock.Service with a simulated way to Redis
-//	gate     where the goroutines of a stopped process stand still
+//	stand    what the goroutines of a stopped process do
 //	fate     what becomes of one call: its delays, whether it is lost, or executed twice
 //	lapse    a time in which a relay may be taken for dead
 //	history  what the transactions of one sender did, as operations of a FIFO lock

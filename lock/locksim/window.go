@@ -113,7 +113,7 @@ type client struct {
 // pause lets time pass in which the relay may be stopped.
 func (c *client) pause(d time.Duration) {
 	<-time.After(d)
-	c.r.gate()
+	c.r.stand()
 }
 
 // left is how much longer it may be kept for its predecessor.
@@ -132,7 +132,7 @@ func (w *world) follow(ctx context.Context, r *relay, t *Transaction, ticket *lo
 	defer cancel()
 	if t.Leaves > 0 {
 		quit := time.AfterFunc(t.Leaves, func() {
-			r.gate()
+			r.stand()
 			w.note(&t.Left)
 			cancel()
 		})
@@ -174,7 +174,7 @@ func (c *client) wait(ctx context.Context) (*lock.Lease, error) {
 				return
 			case <-time.After(pace):
 			}
-			c.r.gate()
+			c.r.stand()
 			if c.r.isDead() {
 				return
 			}
@@ -187,7 +187,7 @@ func (c *client) wait(ctx context.Context) (*lock.Lease, error) {
 	// This is WaitWithin, whose own timer would take the lane in hand while the process stands still.
 	ctx, cancel := context.WithCancelCause(ctx) // the lease's context is derived from it
 	limit := time.AfterFunc(max(c.Entered.At+recovery-c.w.now(), 0)+time.Second, func() {
-		c.r.gate()
+		c.r.stand()
 		cancel(lock.ErrInVain)
 	})
 	defer limit.Stop()
@@ -259,12 +259,12 @@ func (c *client) turn(ctx context.Context, lease *lock.Lease, looked <-chan stru
 	release()
 	w.inspect(r)
 	executed := <-judged
-	r.gate()
+	r.stand()
 	if r.isDead() {
 		return lock.ErrClosed
 	}
 	sent.Conclude(ctx, lock.Verdict{Reached: true, Executed: executed})
-	r.gate()
+	r.stand()
 	w.inspect(r)
 	if executed {
 		return nil
@@ -301,10 +301,10 @@ func (c *client) ask(lease *lock.Lease) (next lock.Next) {
 		case <-decided:
 			limit.Stop()
 		case <-limit.C:
-			c.r.gate()
+			c.r.stand()
 			return next
 		}
-		c.r.gate()
+		c.r.stand()
 		lease.Report(lock.Report{Outcome: lock.NotAwaited, Submission: next.Predecessor})
 	}
 	return next

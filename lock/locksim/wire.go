@@ -61,21 +61,21 @@ func (r *relay) travel(ctx context.Context, cmds []redis.Cmder) error {
 	for i, c := range cmds {
 		words[i] = texts(c.Args())
 	}
-	r.gate()
+	r.stand()
 	answer := make(chan packet, 1)
 	r.send(words, answer)
 	var got packet
 	select {
 	case got = <-answer:
 	case <-ctx.Done():
-		r.gate() // a process that stood still may find the answer as well
+		r.stand() // a process that stood still may find the answer as well
 		select {
 		case got = <-answer:
 		default:
 			return ctx.Err()
 		}
 	}
-	r.gate()
+	r.stand()
 	if got.err != nil {
 		return got.err
 	}
@@ -317,7 +317,7 @@ func (s *subscription) deliver() {
 					return
 				}
 			}
-			s.relay.gate()
+			s.relay.stand()
 			if _, err := s.conn.Write([]byte(l.text)); err != nil {
 				return
 			}

@@ -72,8 +72,8 @@ type relay struct {
 	timers  []chan struct{} // likewise: those that have a lane in hand
 }
 
-// gate holds up a goroutine of a process that is stopped: its network and its clients pass it.
-func (r *relay) gate() { r.hold(&r.waiting, nil) }
+// stand holds up a goroutine of a process that is stopped: its network and its clients pass it.
+func (r *relay) stand() { r.hold(&r.waiting, nil) }
 
 // hold returns early when its caller is not wanted any more.
 func (r *relay) hold(list *[]chan struct{}, unwanted <-chan struct{}) {
@@ -284,7 +284,7 @@ func (w *world) run(ctx context.Context, t *Transaction) {
 	w.mu.Lock()
 	r := w.relays[t.Relay]
 	w.mu.Unlock()
-	r.gate()
+	r.stand()
 	if r.isDead() {
 		return
 	}
@@ -306,7 +306,7 @@ func (w *world) run(ctx context.Context, t *Transaction) {
 	defer cancel()
 	if t.Leaves > 0 {
 		quit := time.AfterFunc(t.Leaves, func() {
-			r.gate()
+			r.stand()
 			w.note(&t.Left)
 			cancel()
 		})
@@ -322,7 +322,7 @@ func (w *world) run(ctx context.Context, t *Transaction) {
 	w.mu.Unlock()
 	w.inspect(r)
 	<-time.After(t.Thinks)
-	r.gate()
+	r.stand()
 	r.checks.Add(1)
 	err = lease.Check()
 	r.checks.Add(-1)
@@ -332,7 +332,7 @@ func (w *world) run(ctx context.Context, t *Transaction) {
 		w.sent = append(w.sent, t)
 		w.mu.Unlock()
 		<-time.After(t.Holds)
-		r.gate()
+		r.stand()
 	}
 	w.note(&t.Released)
 	lease.Release()

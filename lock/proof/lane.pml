@@ -4,7 +4,7 @@
  * Two relays share one Redis. Each client draws a ticket at its relay, waits for the turn, sends, and
  * releases. The scripts of lock/lua are atomic steps. Between a call and its reply everything else may
  * happen. Heartbeats, looks at the owner, reclaiming, adoption, generations of an instance, outages and
- * the order inside a process follow lock/link.go, grants.go, returns.go, heartbeat.go and watch.go.
+ * the order inside a process follow lock/link.go, grants.go, handbacks.go, heartbeat.go and watch.go.
  *
  * Time. One tick is one heartbeat interval. A process that is neither stopped nor cut off beats once in
  * each tick. Everything else takes any time. A hold limit passes when the model chooses.

@@ -116,7 +116,7 @@ func (b *body) read(answer *http.Response, longest int64) error {
 
 // aboutUs tells whether a request failed for a reason that is not the mirror node's fault.
 func aboutUs(err error) bool {
-	return errors.Is(err, errCrowded) || errors.Is(err, errNoPlace) || ofRequest(err)
+	return errors.Is(err, errCrowded) || errors.Is(err, errNoSlot) || ofRequest(err)
 }
 
 // ofRequest tells whether a read failed because of what its own request, or that request's client, may hold.

@@ -45,7 +45,7 @@
 // # Connections
 //
 // MaxSockets bounds the requests that are under way at one host; others wait, as long as one request may take. A
-// tenth of these places is for the submission of transactions (ForSend) and for probes, so that slow reads cannot
+// tenth of these slots is for the submission of transactions (ForSend) and for probes, so that slow reads cannot
 // keep them waiting.
 //
 // Mirror nodes on plain HTTP, such as those of the same cluster, are asked over connections of our own, where a
@@ -61,7 +61,7 @@
 //	hedge        the same request made a second time because the first one is slow
 //	head floor   the highest block that any answer told of; no later answer comes from an upstream without it
 //	chain reset  the head floor's block is gone for ever, or another one: a test network started again
-//	place        what a request has while it is under way
+//	slot        what a request has while it is under way
 //	class        what a request is for: a read of a client, or a send
 //	flight       one read that several callers wait for
 package fetch

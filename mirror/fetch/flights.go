@@ -37,7 +37,7 @@ type flight struct {
 // The value is shared: nobody may change it.
 func (f *Flights) Do(ctx context.Context, key string, read func(context.Context) (any, error)) (any, error) {
 	if c := classOf(ctx); c != classRead {
-		key = c.String() + " " + key // a read may be waiting for a place
+		key = c.String() + " " + key // a read may be waiting for a slot
 	}
 	for {
 		if err := ctx.Err(); err != nil {

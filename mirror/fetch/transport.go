@@ -87,11 +87,11 @@ func (f *Fetcher) attempt(ctx context.Context, u *upstream, q Request, read Read
 }
 
 func (f *Fetcher) attemptOnce(ctx context.Context, u *upstream, q Request, read Read) (value any, err error) {
-	place, err := f.place(ctx, u.address(q.Service), q)
+	slot, err := f.slot(ctx, u.address(q.Service), q)
 	if err != nil {
 		return nil, err
 	}
-	defer place.free()
+	defer slot.free()
 	started := time.Now()
 	status := 0
 	ctx, span := telemetry.StartCall(ctx, q.Label)
@@ -229,7 +229,7 @@ func (f *Fetcher) unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if aboutUs(err) && !errors.Is(err, errCrowded) && !errors.Is(err, errNoPlace) {
+	if aboutUs(err) && !errors.Is(err, errCrowded) && !errors.Is(err, errNoSlot) {
 		return err // the budget's own error says what the request may hold
 	}
 	e := &Error{Status: StatusNoAnswer, Message: "no answer", cause: err}
@@ -241,7 +241,7 @@ func (f *Fetcher) unanswered(ctx context.Context, err error) error {
 		e.Message = fmt.Sprintf("timeout of %dms exceeded", f.config.Timeout.Duration().Milliseconds())
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Message = "connection refused"
-	case errors.Is(err, errCrowded), errors.Is(err, errNoPlace):
+	case errors.Is(err, errCrowded), errors.Is(err, errNoSlot):
 		e.Status, e.Message = http.StatusServiceUnavailable, err.Error()
 	case errors.Is(err, ErrTooLong):
 		e.Status, e.Message = StatusUnreadable, ErrTooLong.Error()

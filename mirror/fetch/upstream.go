@@ -24,7 +24,7 @@ type upstream struct {
 type address struct {
 	base string // …/api/v1/, as the next
 	breaker
-	places *places // of the host, which both interfaces may share
+	slots *slots // of the host, which both interfaces may share
 	outage *outage.Log
 }
 
@@ -81,11 +81,11 @@ func (c *Config) upstreams() ([]*upstream, error) {
 	if n := len(web3s); n > 1 && n != len(rests) {
 		return nil, fmt.Errorf("MIRROR_NODE_URL_WEB3: want one URL, or one for each of the %d of MIRROR_NODE_URL", len(rests))
 	}
-	addresses, hosts := make(map[string]*address), placesByHost{c.MaxSockets, make(map[string]*places)}
+	addresses, hosts := make(map[string]*address), slotsByHost{c.MaxSockets, make(map[string]*slots)}
 	open := func(u *url.URL) *address {
 		base := u.String() + APIPrefix
 		if addresses[base] == nil {
-			addresses[base] = &address{base: base, breaker: breaker{limit: c.BreakerFailures, pause: c.BreakerPause.Duration()}, places: hosts.at(u)}
+			addresses[base] = &address{base: base, breaker: breaker{limit: c.BreakerFailures, pause: c.BreakerPause.Duration()}, slots: hosts.at(u)}
 		}
 		return addresses[base]
 	}

@@ -9,9 +9,9 @@ import (
 
 // Giving back what a process has in Redis and does not need any more.
 
-// returnTurn ends the holder's ownership in Redis, without waiting for the network.
-func (l *lane) returnTurn(lease *Lease) {
-	d := sessionReturn{session: lease.turn.session, instance: lease.turn.instance, turn: true}
+// handBackTurn ends the holder's ownership in Redis, without waiting for the network.
+func (l *lane) handBackTurn(lease *Lease) {
+	d := handback{session: lease.turn.session, instance: lease.turn.instance, turn: true}
 	chain := l.chain
 	if lease.turn.open {
 		chain.sure = false // another process may have gone on meanwhile
@@ -20,14 +20,14 @@ func (l *lane) returnTurn(lease *Lease) {
 		d.chain = &chain
 	}
 	if !l.svc.governs(l) || l.link.relation == doubted || l.link.adopting || !l.svc.reg.repin(l) {
-		l.queueReturn(d)
+		l.queueHandback(d)
 		return
 	}
 	l.link.want &^= jobShare // it travels with the release
 	epoch := l.svc.remote.epoch.Load()
 	l.link.releasing = append(l.link.releasing, d.session)
 	spawned := l.svc.spawn(func(ctx context.Context) {
-		l.sendReturn(ctx, epoch, d)
+		l.sendHandback(ctx, epoch, d)
 		l.svc.reg.unpin(l)
 	})
 	if !spawned {
@@ -36,51 +36,51 @@ func (l *lane) returnTurn(lease *Lease) {
 	}
 }
 
-// returnPlace gives up whatever a ticket that left may have in Redis.
-func (l *lane) returnPlace(t *Ticket) {
+// handBackPlace gives up whatever a ticket that left may have in Redis.
+func (l *lane) handBackPlace(t *Ticket) {
 	if t.session == "" || t.place == placeJoining {
 		return // never sent, or the worker gives it back when the reply comes
 	}
-	l.queueReturn(sessionReturn{session: t.session, instance: l.svc.remote.instance()})
+	l.queueHandback(handback{session: t.session, instance: l.svc.remote.instance()})
 }
 
-// returnLatePlace gives up the place of a ticket whose turn is over. Places that were sent again may reach Redis after
+// handBackLatePlace gives up the place of a ticket whose turn is over. Places that were sent again may reach Redis after
 // the end of that turn, and nobody would take them out. While the turn's release is on its way, the place waits for its
 // answer: given back before, the turn would end without what its holder knew.
-func (l *lane) returnLatePlace(session string) {
+func (l *lane) handBackLatePlace(session string) {
 	if slices.Contains(l.link.releasing, session) {
 		l.link.placedLate = append(l.link.placedLate, session)
 		return
 	}
-	l.queueReturn(sessionReturn{session: session, instance: l.svc.remote.instance()})
+	l.queueHandback(handback{session: session, instance: l.svc.remote.instance()})
 }
 
-// queueReturn notes a session to give back. Their number is bounded, because Redis may be away for
+// queueHandback notes a session to give back. Their number is bounded, because Redis may be away for
 // long. Redis drops a session that is not given back when this process's heartbeat lapses. Until then a turn that is
 // not given back would keep the lock for its hold limit, so a lane with somebody else's values gives its turn back, too.
-func (l *lane) queueReturn(d sessionReturn) {
+func (l *lane) queueHandback(d handback) {
 	if d.session != "" && !slices.Contains(l.link.releasing, d.session) {
-		l.noteReturn(d)
+		l.noteHandback(d)
 	}
 }
 
-// noteReturn is queueReturn for a session that may be on its way back already.
-func (l *lane) noteReturn(d sessionReturn) {
+// noteHandback is queueHandback for a session that may be on its way back already.
+func (l *lane) noteHandback(d handback) {
 	const maximum = 4096
 	f := &l.link
-	if i := slices.IndexFunc(f.returns, func(o sessionReturn) bool { return o.session == d.session }); i >= 0 {
+	if i := slices.IndexFunc(f.handbacks, func(o handback) bool { return o.session == d.session }); i >= 0 {
 		if d.chain != nil {
-			f.returns[i] = d // what its holder knew must not be lost
+			f.handbacks[i] = d // what its holder knew must not be lost
 		}
 		return
 	}
-	if len(f.returns) < maximum {
-		f.returns = append(f.returns, d)
+	if len(f.handbacks) < maximum {
+		f.handbacks = append(f.handbacks, d)
 	}
 }
 
-// sendReturn gives one session back.
-func (l *lane) sendReturn(ctx context.Context, epoch uint64, d sessionReturn) {
+// sendHandback gives one session back.
+func (l *lane) sendHandback(ctx context.Context, epoch uint64, d handback) {
 	r := l.svc.remote
 	sent := l.svc.now()
 	was, v, err := l.svc.calls.release(ctx, l.keys, d)
@@ -88,11 +88,11 @@ func (l *lane) sendReturn(ctx context.Context, epoch uint64, d sessionReturn) {
 	l.mu.Lock()
 	defer l.unlock()
 	l.forgetReleasing(d.session)
-	l.link.returned = l.svc.now()
+	l.link.handedBack = l.svc.now()
 	if err != nil {
 		if again && d.instance == r.instance() {
-			d.turn = false   // that it is not there any more then says nothing
-			l.queueReturn(d) // it may have happened or not; asking again does no harm
+			d.turn = false     // that it is not there any more then says nothing
+			l.queueHandback(d) // it may have happened or not; asking again does no harm
 		}
 		l.dispatch(l.svc.now())
 		return
@@ -139,6 +139,6 @@ func (l *lane) forgetReleasing(session string) {
 	l.link.releasing = slices.DeleteFunc(l.link.releasing, is)
 	if slices.ContainsFunc(l.link.placedLate, is) {
 		l.link.placedLate = slices.DeleteFunc(l.link.placedLate, is)
-		l.returnLatePlace(session)
+		l.handBackLatePlace(session)
 	}
 }

@@ -83,8 +83,8 @@ func asClient(t *testing.T, ip string) context.Context {
 	return context.WithValue(t.Context(), budget.Key{}, budget.NewMemory(budget.Config{}).Open(ip))
 }
 
-// Reads take all places but those of sends; when these end, the reads that waited go on.
-func TestReadsLeaveSendsTheirPlaces(t *testing.T) {
+// Reads take all slots but those of sends; when these end, the reads that waited go on.
+func TestReadsLeaveSendsTheirSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := crowded(t, 20)
 		slow, cancel := context.WithCancel(t.Context())
@@ -96,7 +96,7 @@ func TestReadsLeaveSendsTheirPlaces(t *testing.T) {
 			all.Go(func() { _, _ = f.Do(other, Request{Label: "slow", Path: "slow"}, ignored) })
 		}
 		if synctest.Wait(); c.now != 18 {
-			t.Fatalf("the reads have %d places", c.now)
+			t.Fatalf("the reads have %d slots", c.now)
 		}
 		var waiting sync.WaitGroup
 		for range 30 {
@@ -120,23 +120,23 @@ func TestReadsLeaveSendsTheirPlaces(t *testing.T) {
 		cancelOther()
 		all.Wait()
 		waiting.Wait()
-		if d := f.upstreams[0].rest; d.state(time.Now()) != stateClosed || len(d.places.open)+len(d.places.kept) != 0 {
-			t.Errorf("breaker %v, %d and %d places taken", d.state(time.Now()), len(d.places.open), len(d.places.kept))
+		if d := f.upstreams[0].rest; d.state(time.Now()) != stateClosed || len(d.slots.open)+len(d.slots.kept) != 0 {
+			t.Errorf("breaker %v, %d and %d slots taken", d.state(time.Now()), len(d.slots.open), len(d.slots.kept))
 		}
 	})
 }
 
-func TestAReadWithoutAPlaceFails(t *testing.T) {
+func TestAReadWithoutASlotFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := crowded(t, 2)
-		hold, err := f.place(t.Context(), f.upstreams[0].rest, Request{})
+		hold, err := f.slot(t.Context(), f.upstreams[0].rest, Request{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
 		_, err = f.Do(t.Context(), Request{Label: "blocks", Path: "blocks"}, ignored)
 		var e *Error
-		if !errors.As(err, &e) || e.Status != http.StatusServiceUnavailable || e.Message != errNoPlace.Error() {
+		if !errors.As(err, &e) || e.Status != http.StatusServiceUnavailable || e.Message != errNoSlot.Error() {
 			t.Errorf("%v", err)
 		}
 		if waited := time.Since(began); waited != f.config.Timeout.Duration() {
@@ -152,9 +152,9 @@ func TestAReadWithoutAPlaceFails(t *testing.T) {
 	})
 }
 
-// A client whose reads take long does not keep others waiting: it has three places of four, and of those that wait its
+// A client whose reads take long does not keep others waiting: it has three slots of four, and of those that wait its
 // reads go after theirs.
-func TestAClientLeavesPlacesToOthers(t *testing.T) {
+func TestAClientLeavesSlotsToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := crowded(t, 20)
 		var all sync.WaitGroup
@@ -164,7 +164,7 @@ func TestAClientLeavesPlacesToOthers(t *testing.T) {
 		}
 		synctest.Wait()
 		if c.now != 14 {
-			t.Errorf("one client has %d places of 18", c.now)
+			t.Errorf("one client has %d slots of 18", c.now)
 		}
 		for range 5 {
 			began := time.Now()
@@ -180,15 +180,15 @@ func TestAClientLeavesPlacesToOthers(t *testing.T) {
 	})
 }
 
-func TestThereIsAPlaceForEverybody(t *testing.T) {
+func TestThereIsASlotForEverybody(t *testing.T) {
 	for number, kept := range map[int]int{1: 0, 2: 1, 10: 1, 11: 2, 300: 30} {
-		if p := newPlaces(number); cap(p.kept) != kept || cap(p.open) != number-kept {
-			t.Errorf("%d places: %d for everybody, %d for sends", number, cap(p.open), cap(p.kept))
+		if p := newSlots(number); cap(p.kept) != kept || cap(p.open) != number-kept {
+			t.Errorf("%d slots: %d for everybody, %d for sends", number, cap(p.open), cap(p.kept))
 		}
 	}
 }
 
-// A send does not wait for the same read of a client, which may be waiting for a place.
+// A send does not wait for the same read of a client, which may be waiting for a slot.
 func TestSendsDoNotJoinReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f Flights

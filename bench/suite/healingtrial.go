@@ -16,8 +16,8 @@ import (
 	"lockstep/internal/sleep"
 )
 
-// scene is one run of a short failure.
-type scene struct {
+// trial is one run of a short failure.
+type trial struct {
 	*bed
 	shortFailure
 
@@ -53,7 +53,7 @@ func (l *lab) suffer(ctx context.Context, h shortFailure) (v verdict, err error)
 		return v, err
 	}
 	defer b.close()
-	s := &scene{bed: b, shortFailure: h, http: &http.Client{
+	s := &trial{bed: b, shortFailure: h, http: &http.Client{
 		Timeout:   clientPatience,
 		Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxConnsPerHost: 0},
 	}, log: decisions{net: b.net}}
@@ -82,7 +82,7 @@ func (l *lab) suffer(ctx context.Context, h shortFailure) (v verdict, err error)
 }
 
 // prepare signs everything, so that signing takes no time from the relays.
-func (s *scene) prepare(ctx context.Context) error {
+func (s *trial) prepare(ctx context.Context) error {
 	for i := range s.senders {
 		if firstSender+i >= len(s.net.Accounts) {
 			return errors.New("there are not enough accounts for so many senders")
@@ -105,7 +105,7 @@ func (s *scene) prepare(ctx context.Context) error {
 }
 
 // play sends everything, makes trouble meanwhile, and judges.
-func (s *scene) play(ctx context.Context) (v verdict, err error) {
+func (s *trial) play(ctx context.Context) (v verdict, err error) {
 	began := time.Now()
 	var clients sync.WaitGroup
 	troubled := make(chan error, 1)
@@ -132,7 +132,7 @@ func (s *scene) play(ctx context.Context) (v verdict, err error) {
 }
 
 // makeTrouble waits until a fifth was executed. Then it begins.
-func (s *scene) makeTrouble(ctx context.Context) error {
+func (s *trial) makeTrouble(ctx context.Context) error {
 	if s.trouble == nil {
 		return nil
 	}
@@ -159,7 +159,7 @@ const (
 )
 
 // client sends one transaction, again if the case says so, until it has an answer.
-func (s *scene) client(ctx context.Context, one *sending) {
+func (s *trial) client(ctx context.Context, one *sending) {
 	end := time.Now().Add(clientPatience)
 	for attempt := 0; ; attempt++ {
 		began := time.Now()
@@ -185,7 +185,7 @@ func (s *scene) client(ctx context.Context, one *sending) {
 }
 
 // post makes one request. answered is false if the relay said nothing.
-func (s *scene) post(ctx context.Context, r *relay, raw string) (answered bool, err error) {
+func (s *trial) post(ctx context.Context, r *relay, raw string) (answered bool, err error) {
 	body := `{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["` + raw + `"]}`
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url, strings.NewReader(body))
 	if err != nil {
@@ -227,17 +227,17 @@ func plain(text string) string {
 
 // The kinds of trouble.
 
-func killRelay(_ context.Context, s *scene) error {
+func killRelay(_ context.Context, s *trial) error {
 	s.relays[0].kill()
 	return nil
 }
 
-func stopRelay(ctx context.Context, s *scene) error { return s.pause(ctx, s.relays[0].process) }
+func stopRelay(ctx context.Context, s *trial) error { return s.pause(ctx, s.relays[0].process) }
 
-func stopRedis(ctx context.Context, s *scene) error { return s.pause(ctx, s.redis.process) }
+func stopRedis(ctx context.Context, s *trial) error { return s.pause(ctx, s.redis.process) }
 
 // pause stops a process for as long as the trouble lasts.
-func (s *scene) pause(ctx context.Context, p *process) error {
+func (s *trial) pause(ctx context.Context, p *process) error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
@@ -245,8 +245,8 @@ func (s *scene) pause(ctx context.Context, p *process) error {
 	return p.cmd.Process.Signal(syscall.SIGCONT)
 }
 
-func spoilMirror(rules string) func(ctx context.Context, s *scene) error {
-	return func(ctx context.Context, s *scene) error {
+func spoilMirror(rules string) func(ctx context.Context, s *trial) error {
+	return func(ctx context.Context, s *trial) error {
 		if err := s.net.spoil(ctx, rules); err != nil {
 			return err
 		}
