@@ -162,7 +162,7 @@ type fault struct {
 	defaults   bool   // it is suffered with the default settings, too
 	brief      bool   // it belongs to the short form
 	last       bool   // Redis is another one afterwards: the next fault is for another fleet
-	days bool // the relays need a clock of the day that can be set
+	days       bool   // the relays need a clock of the day that can be set
 }
 
 // command is a fault that consists of commands to Redis.

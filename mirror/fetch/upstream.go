@@ -24,7 +24,7 @@ type upstream struct {
 type address struct {
 	base string // …/api/v1/, as the next
 	breaker
-	slots *slots // of the host, which both interfaces may share
+	slots  *slots // of the host, which both interfaces may share
 	outage *outage.Log
 }
 
