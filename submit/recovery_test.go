@@ -333,6 +333,36 @@ func TestWhatComesAMomentTooLateFollowsASureChain(t *testing.T) {
 	}
 }
 
+// A process that stood still for longer than its client waits for the verdict looks for it before it tells the client that the outcome is not
+// known. What is not known stays so, and the lane would wait for it.
+func TestVerdictAfterAStandstill(t *testing.T) {
+	for name, still := range map[string]struct {
+		lasts time.Duration
+		want  submit.Outcome
+	}{
+		"it is looked for again":         {40 * time.Second, submit.Executed},
+		"late, but no more than usually": {30*time.Second + 500*time.Millisecond, submit.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNetwork()
+				asked := 0
+				n.verdict = func(uint64) (hedera.Status, error) {
+					if asked++; asked != 2 { // the first is at the node
+						return hapi.ResponseCodeEnum_SUCCESS, nil
+					}
+					time.Sleep(still.lasts) //nolint:forbidigo // fake time, in which the deadline of the call passes unseen
+					return 0, context.DeadlineExceeded
+				}
+				r := newSubmitter(t, n, nil).Submit(t.Context(), transfer(t, newKey(t), 0))
+				if r.Outcome != still.want {
+					t.Errorf("%v: %v", r.Outcome, r.Err)
+				}
+			})
+		})
+	}
+}
+
 // A gap in a sure chain is answered after the window and four more, and nothing is sent.
 func TestGapInASureChainIsAnswered(t *testing.T) {
 	for window, wait := range map[time.Duration]time.Duration{0: 0, 250 * time.Millisecond: 1250 * time.Millisecond} {

@@ -17,14 +17,12 @@ import (
 // settle waits for the verdict. The caller's wait may end before there is one: it
 // is then told that the outcome is unknown, and the verdict is awaited without it.
 func (s *Submitter) settle(ctx context.Context, lease *lock.Lease, e *Entry, t turn) (Result, bool) {
-	until := time.Now().Add(s.waitTime)
-	if at, ok := e.answerBy(); ok && at.Before(until) {
-		until = at
+	r, until, waits := s.followForCaller(ctx, lease, e, t)
+	if waits && time.Since(until) > standstill {
+		// This process stood still, so nobody has looked.
+		r, _, waits = s.followForCaller(ctx, lease, e, t)
 	}
-	waited, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
-	r := e.stamp(s.follow(waited, lease, e, t))
-	if r.Outcome != Unknown || waited.Err() == nil {
+	if !waits {
 		return s.conclude(ctx, e, t, r)
 	}
 	s.unclear(e, t.pending)
@@ -35,6 +33,21 @@ func (s *Submitter) settle(ctx context.Context, lease *lock.Lease, e *Entry, t t
 		}
 	})
 	return r, true
+}
+
+// standstill is how late a wait ends in a process that stood still meanwhile.
+const standstill = time.Second
+
+// followForCaller is follow until the caller waits no longer. waits: there is no verdict yet, and no other reason to end.
+func (s *Submitter) followForCaller(ctx context.Context, lease *lock.Lease, e *Entry, t turn) (r Result, until time.Time, waits bool) {
+	until = time.Now().Add(s.waitTime)
+	if at, ok := e.answerBy(); ok && at.Before(until) {
+		until = at
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	r = e.stamp(s.follow(ctx, lease, e, t))
+	return r, until, r.Outcome == Unknown && ctx.Err() != nil
 }
 
 // follow waits for the verdict of the network on a transaction that a node has, or may have.
