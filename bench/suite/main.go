@@ -151,7 +151,8 @@ type lab struct {
 	dir       string // of logs
 	keep      bool
 	runs      int
-	settings  []string // of our relays
+	settings  []string  // of our relays
+	yardstick yardstick // what reads are compared with
 	profiles  string
 	profiling sync.WaitGroup // of profiles that are under way
 	cases     string         // of the row healing; "": all

@@ -28,6 +28,11 @@ func (l *lab) sample(ctx context.Context, t *table, label string, q reading) err
 	}
 	naive := q.relay.naive
 	t.add(naive, label+", CPU of the relay", "µs/request", r.micro())
+	if !naive {
+		if err := l.compare(ctx, t, label, r.micro()); err != nil {
+			return err
+		}
+	}
 	if q.archive != nil {
 		t.add(naive, label+", calls of the mirror node", "/request", r.mirror/r.requests)
 	}

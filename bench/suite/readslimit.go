@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -106,6 +107,60 @@ func readsLimit(ctx context.Context, l *lab, t *table, runs int) error {
 	}
 	t.note(fmt.Sprintf("%d connections; user and system time of the process. nginx is one process, keeps its connections to the mirror node, and hands on the answer that eth_getBalance needs.", readClients))
 	t.note("eth_getBalance asks the mirror node each time, and each full block is a new one. The TypeScript relay's figures were measured earlier; that of sending is one relay with its order in the process.")
+	return nil
+}
+
+// yardstick is what any server must spend on a request, in microseconds of processor time.
+type yardstick struct {
+	echo, nginx float64
+	at          time.Time
+}
+
+// yardstickLasts is for how long a yardstick holds: machines become slower and faster.
+const yardstickLasts = time.Minute
+
+// compare enters what a read costs as multiples of what any server must spend, and of the TypeScript relay's figure if there is one.
+func (l *lab) compare(ctx context.Context, t *table, label string, micros float64) error {
+	if time.Since(l.yardstick.at) > yardstickLasts {
+		if err := l.measureYardstick(ctx); err != nil {
+			return err
+		}
+	}
+	t.ours(label+", CPU ÷ echo", "×", micros/l.yardstick.echo)
+	t.ours(label+", CPU ÷ nginx", "×", micros/l.yardstick.nginx)
+	peer := t.figure(label+", CPU of the relay", "").peer
+	if figure, err := strconv.ParseFloat(strings.ReplaceAll(peer, ",", ""), 64); err == nil {
+		t.ours(label+", CPU ÷ TypeScript relay", "×", micros/figure)
+	}
+	return nil
+}
+
+func (l *lab) measureYardstick(ctx context.Context) error {
+	a, err := l.library(ctx, 1)
+	if err != nil {
+		return err
+	}
+	defer a.kill()
+	echo, err := l.echo(ctx)
+	if err != nil {
+		return err
+	}
+	defer echo.kill()
+	nginx, err := l.nginx(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer nginx.kill()
+	one := func(int) string { return ask("eth_chainId") }
+	e, err := l.read(ctx, reading{name: "yardstick-echo", relay: echo, duration: readTime, connections: readClients, body: one})
+	if err != nil {
+		return err
+	}
+	n, err := l.read(ctx, reading{name: "yardstick-nginx", relay: nginx, duration: readTime, connections: readClients, body: one, cold: true, holds: `"account"`})
+	if err != nil {
+		return err
+	}
+	l.yardstick = yardstick{echo: e.micro(), nginx: n.micro(), at: time.Now()}
 	return nil
 }
 
