@@ -40,7 +40,7 @@
 //	predecessor the transaction with the nonce before
 //	hole        a transaction that is missing in the chain
 //	window      how long a ticket that is ahead waits for its predecessor, without holding the turn
-//	kept        of a ticket: it is not refused for a gap within its window
+//	kept        of a ticket: it has been held back for longer than its first window, or was promised
 //	failure     why no node took a transaction of the lane; those that follow it hear that
 //	link        what a lane has to do with Redis
 //	relation    how it stands to Redis: one of seven names
@@ -170,8 +170,9 @@
 //	too low                     Go: the precheck refuses it          Go
 //	next                        Go                                   Await an open predecessor, then Go
 //	ahead, predecessor is here  GiveWay                              GiveWay
-//	ahead, kept                 PutBack for the rest of its window  PutBack
-//	ahead, chain is sure        PutBack for Config.Late, then Refuse; if others were here before it or had turns since   PutBack; Refuse if nobody was in the lane when it came, and the client of the missing one has been told
+//	ahead, in its window        PutBack for the rest of it           PutBack for the rest of it
+//	ahead, after others here    PutBack for Config.Late, once        PutBack
+//	ahead, chain is sure        Refuse, if it came after others      PutBack; Refuse if nobody was in the lane when it came, and the client of the missing one has been told
 //	ahead, nothing is sure      Go: the network judges; PutBack      PutBack
 //	                            while it judges another that is ahead
 //

@@ -191,12 +191,12 @@ func (l *Lease) step(n *Next, likely uint64) Step {
 		return Refuse // it came alone, after the one that is missing was answered
 	case told && t.followed() && (n.Recovering || ln.recoveredLately()), told && n.Recovering:
 		return PutBack
-	case n.Confidence == Chained && t.followed() && (t.kept || ln.svc.cfg.Late() == 0):
-		// After a pause the sender may have sent what is missing some other way.
-		return Refuse
-	case n.Confidence == Chained && t.followed():
+	case told && t.followed() && !t.kept && ln.svc.cfg.Late() > 0:
 		n.Within = ln.svc.cfg.Late()
 		return PutBack
+	case n.Confidence == Chained && t.followed():
+		// After a pause the sender may have sent what is missing some other way.
+		return Refuse
 	case told && ln.svc.cfg.Recovery > 0 && ln.judged(likely):
 		n.Within = judgedPace
 		return PutBack
