@@ -107,7 +107,7 @@ func (l *Lease) Next(known Known) Next {
 	known.Proven = max(known.Proven, ln.chain.proven)
 	n.stand(t.nonce, known)
 	n.Standing = max(n.Standing, l.inLine(&n))
-	n.Step = l.step(&n, likely)
+	n.Step = l.step(&n, likely, known.Looked)
 	if known.Looked && n.outdated(known) {
 		n.Step = Look
 	}
@@ -166,7 +166,7 @@ func (l *Lease) next(shown uint64, known bool) Next {
 	return n
 }
 
-func (l *Lease) step(n *Next, likely uint64) Step {
+func (l *Lease) step(n *Next, likely uint64, looked bool) Step {
 	ln, t := l.ticket.lane, l.ticket
 	if t.nonce <= likely {
 		if n.Recovering && t.nonce == n.Nonce {
@@ -191,7 +191,7 @@ func (l *Lease) step(n *Next, likely uint64) Step {
 		return Refuse // it came alone, after the one that is missing was answered
 	case told && t.followed() && (n.Recovering || ln.recoveredLately()), told && n.Recovering:
 		return PutBack
-	case told && t.followed() && !t.kept && ln.svc.cfg.Late() > 0:
+	case told && looked && t.followed() && !t.kept && ln.svc.cfg.Late() > 0:
 		n.Within = ln.svc.cfg.Late()
 		return PutBack
 	case n.Confidence == Chained && t.followed():

@@ -363,7 +363,28 @@ func TestVerdictAfterAStandstill(t *testing.T) {
 	}
 }
 
-// A gap in a sure chain is answered after the window and four more, and nothing is sent.
+// Where nothing is looked up the relay cannot tell what is missing, so nothing waits for it.
+func TestNothingIsMissedWithoutLookUps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		s := newSubmitter(t, n, func(o *options) { o.submit.SkipLookUps = true })
+		begun := time.Now()
+		var all sync.WaitGroup
+		for _, nonce := range []uint64{0, 2} {
+			entry, err := s.Enter(transfer(t, key, nonce))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() { entry.Finish(t.Context()) })
+		}
+		all.Wait()
+		if waited := time.Since(begun); waited > 0 {
+			t.Errorf("they waited %v", waited)
+		}
+	})
+}
+
+// A gap in a sure chain is answered after the window and four more, and nothing is sent. Without a window it is answered at once.
 func TestGapInASureChainIsAnswered(t *testing.T) {
 	for window, wait := range map[time.Duration]time.Duration{0: 0, 250 * time.Millisecond: 1250 * time.Millisecond} {
 		t.Run(fmt.Sprint(window), func(t *testing.T) {
