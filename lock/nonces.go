@@ -84,7 +84,7 @@ func (l *Lease) Next(known Known) Next {
 		if known.Looked {
 			n.Confidence = Shown
 		}
-		n.stand(l.nonce, known)
+		n.stand(l.nonce, false, known)
 		return n
 	}
 	t, ln := l.ticket, l.ticket.lane
@@ -105,8 +105,7 @@ func (l *Lease) Next(known Known) Next {
 	}
 	l.isNext = t.nonce == likely && (known.Looked || n.Confidence == Chained || l.turn.open && ln.chain.known)
 	known.Proven = max(known.Proven, ln.chain.proven)
-	n.stand(t.nonce, known)
-	n.Standing = max(n.Standing, l.inLine(&n))
+	n.stand(t.nonce, t.kept, known)
 	n.Step = l.step(&n, likely, known.Looked)
 	if known.Looked && n.outdated(known) {
 		n.Step = Look
@@ -118,21 +117,16 @@ func (l *Lease) Next(known Known) Next {
 	return n
 }
 
-// stand tells how a holder's nonce stands to the next one.
-func (n *Next) stand(mine uint64, known Known) {
+// stand tells how a holder's nonce stands to the next one. kept: see Ticket.
+func (n *Next) stand(mine uint64, kept bool, known Known) {
 	n.Gap = int64(mine - n.Nonce)
 	n.Sure = n.Gap == 0 && n.Confidence == Chained || n.Recovering && known.Proven == mine
-	if known.Looked && known.Shown >= mine || known.Proven >= mine {
+	switch {
+	case known.Looked && known.Shown >= mine, known.Proven >= mine:
 		n.Standing = Reached
+	case n.Gap == 0 && (n.Confidence == Chained || kept):
+		n.Standing = InLine
 	}
-}
-
-// inLine is the standing that the lane gives to a holder that is next.
-func (l *Lease) inLine(n *Next) Standing {
-	if n.Gap == 0 && (n.Confidence == Chained || l.ticket.kept) {
-		return InLine
-	}
-	return Uncertain
 }
 
 // outdated tells whether the holder is to look again before it does what the lane says. A lane that recovers goes by what all
@@ -209,7 +203,7 @@ func (l *Lease) step(n *Next, likely uint64, looked bool) Step {
 // clock, which may have jumped; a heartbeat shows what it is now.
 func (l *lane) tooEarly(t *Ticket, n *Next) Step {
 	n.Within = t.until - l.svc.now()
-	if l.svc.remote != nil && t.lease.turn.by == redisStrategy {
+	if t.lease.turn.by == redisStrategy {
 		l.svc.remote.wake()
 	}
 	return PutBack

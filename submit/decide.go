@@ -79,8 +79,8 @@ func (s *Submitter) next(ctx context.Context, lease *lock.Lease, e *Entry, known
 // ask asks the lane what is next, with what the mirror node shows and receipts prove, until the lane needs to know no more.
 func (s *Submitter) ask(ctx context.Context, lease *lock.Lease, e *Entry, known *known) lock.Next {
 	fleet := false // what other relays know is proven was asked for
-	for asked := 1; ; asked++ {
-		old, last := time.Since(known.at) >= freshness, asked > 3
+	for rounds := 0; ; rounds++ {
+		old, last := time.Since(known.at) >= freshness, rounds == 3
 		next := lease.Next(lock.Known{
 			Shown: known.nonce, Looked: !s.cfg.SkipLookUps, Fresh: !old || last,
 			Proven: max(known.proven, s.pool.Proven(e.tx.From())), Fleet: fleet || last,
@@ -89,7 +89,8 @@ func (s *Submitter) ask(ctx context.Context, lease *lock.Lease, e *Entry, known 
 		case last:
 			return next
 		case next.Step == lock.Look && next.Recovering && !fleet:
-			known.proven, fleet = s.pool.Latest(ctx, e.tx.From(), known.nonce), true
+			known.proven, fleet = s.pool.Latest(ctx, e.tx.From(), 0), true
+			rounds-- // nothing was awaited or looked up
 			continue
 		case next.Step == lock.Await:
 			if !s.await(ctx, lease, next) {

@@ -9,6 +9,8 @@ import (
 
 	"lockstep/internal/envx"
 	"lockstep/internal/eth"
+	"lockstep/internal/hapi"
+	"lockstep/internal/hedera"
 	"lockstep/submit"
 )
 
@@ -58,6 +60,26 @@ func TestMirrorOutageRefusesOnlyWhatNeedsTheMirror(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What was remembered of the mirror node proves nothing in a lane that recovers.
+func TestARememberedNonceIsNoProof(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		n.nonces[senderOf(key)] = 5
+		status := hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE // the operator's fault, so that the lane recovers
+		n.verdict = func(uint64) (hedera.Status, error) { return status, nil }
+		s := newSubmitter(t, n, func(o *options) { o.submit.StaleFacts = envx.Millis(time.Minute) })
+		if result := s.Submit(t.Context(), transfer(t, key, 5)); result.Outcome != submit.Rejected {
+			t.Fatalf("%v: %v", result.Outcome, result.Err)
+		}
+		n.mu.Lock()
+		n.mirrorErr, status = eth.ErrUpstream(503, "away"), hapi.ResponseCodeEnum_SUCCESS
+		n.mu.Unlock()
+		if result := s.Submit(t.Context(), transfer(t, key, 5)); result.Outcome != submit.NotSent {
+			t.Errorf("%v: %v", result.Outcome, result.Err)
+		}
+	})
 }
 
 // A look-up that fails is repeated for a while: nobody is refused right after an outage, neither
