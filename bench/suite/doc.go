@@ -48,7 +48,7 @@
 //	figure  a median over runs, with the least and the greatest value
 //	target  what a figure should be
 //	lab     what rows share: the programs and how they are started
-//	trial   the trouble that a row of healing makes
+//	trial   one run of a short failure, in the row healing
 //	hearing   a measurement of clients that are told of blocks
 //	audience  a process of such clients
 package main

@@ -45,31 +45,23 @@ func readsLimit(ctx context.Context, l *lab, t *table, runs int) error {
 		t.want(row.label+byPeer, "×", nil, "1")
 	}
 	peer := map[string]float64{chain: 175, balance: 785, block: 13_581, send: 13_900}
-	a, err := l.library(ctx, archiveBlocks)
+	plain, err := l.plainServers(ctx, archiveBlocks)
 	if err != nil {
 		return err
 	}
-	defer a.kill()
-	echo, err := l.echo(ctx)
-	if err != nil {
-		return err
-	}
-	defer echo.kill()
-	nginx, err := l.nginx(ctx, a)
-	if err != nil {
-		return err
-	}
-	defer nginx.kill()
+	defer plain.kill()
+	a := plain.archive
 	for range runs {
-		cost := map[string]float64{}
-		one := func(int) string { return ask("eth_chainId") }
+		stick, err := l.yardstickOf(ctx, plain)
+		if err != nil {
+			return err
+		}
+		cost := map[string]float64{limitEcho: stick.echo, limitNginx: stick.nginx}
 		loads := []struct {
 			label string
 			q     reading
 		}{
-			{limitEcho, reading{relay: echo, duration: readTime, body: one}},
-			{limitNginx, reading{relay: nginx, duration: readTime, body: one, cold: true, holds: `"account"`}},
-			{chain, reading{duration: readTime, body: one}},
+			{chain, reading{duration: readTime, body: askChainID}},
 			{balance, reading{requests: 20_000, body: func(i int) string {
 				return ask("eth_getBalance", a.Accounts[i%len(a.Accounts)].Address, "latest")
 			}}},
@@ -78,16 +70,11 @@ func readsLimit(ctx context.Context, l *lab, t *table, runs int) error {
 		for _, load := range loads {
 			q := load.q
 			q.name, q.connections = strings.ReplaceAll(load.label, " ", "-"), readClients
-			fresh := q.relay == nil
-			if fresh {
-				if q.relay, err = l.relay(ctx, a.network, nil); err != nil {
-					return err
-				}
+			if q.relay, err = l.relay(ctx, a.network, nil); err != nil {
+				return err
 			}
 			r, err := l.read(ctx, q)
-			if fresh {
-				q.relay.kill()
-			}
+			q.relay.kill()
 			if err != nil {
 				return err
 			}
@@ -136,32 +123,72 @@ func (l *lab) compare(ctx context.Context, t *table, label string, micros float6
 }
 
 func (l *lab) measureYardstick(ctx context.Context) error {
-	a, err := l.library(ctx, 1)
+	plain, err := l.plainServers(ctx, 1)
 	if err != nil {
 		return err
 	}
-	defer a.kill()
-	echo, err := l.echo(ctx)
-	if err != nil {
-		return err
+	defer plain.kill()
+	l.yardstick, err = l.yardstickOf(ctx, plain)
+	return err
+}
+
+// plainServers are the servers that a relay is compared with, and an archive that nginx stands in front of.
+type plainServers struct {
+	archive     *library
+	echo, nginx *relay
+}
+
+// plainServers starts them.
+func (l *lab) plainServers(ctx context.Context, blocks int) (p plainServers, err error) {
+	defer func() {
+		if err != nil {
+			p.kill()
+		}
+	}()
+	if p.archive, err = l.library(ctx, blocks); err != nil {
+		return p, err
 	}
-	defer echo.kill()
-	nginx, err := l.nginx(ctx, a)
-	if err != nil {
-		return err
+	if p.echo, err = l.echo(ctx); err != nil {
+		return p, err
 	}
-	defer nginx.kill()
-	one := func(int) string { return ask("eth_chainId") }
-	e, err := l.read(ctx, reading{name: "yardstick-echo", relay: echo, duration: readTime, connections: readClients, body: one})
-	if err != nil {
-		return err
+	p.nginx, err = l.nginx(ctx, p.archive)
+	return p, err
+}
+
+// kill ends those that have started.
+func (p plainServers) kill() {
+	if p.archive != nil {
+		p.archive.kill()
 	}
-	n, err := l.read(ctx, reading{name: "yardstick-nginx", relay: nginx, duration: readTime, connections: readClients, body: one, cold: true, holds: `"account"`})
-	if err != nil {
-		return err
+	for _, r := range []*relay{p.echo, p.nginx} {
+		if r != nil {
+			r.kill()
+		}
 	}
-	l.yardstick = yardstick{echo: e.micro(), nginx: n.micro(), at: time.Now()}
-	return nil
+}
+
+func askChainID(int) string { return ask("eth_chainId") }
+
+// yardstickOf measures what an echo of JSON costs, and what nginx does that hands on the same answer of the mirror node.
+func (l *lab) yardstickOf(ctx context.Context, p plainServers) (y yardstick, err error) {
+	for _, one := range []struct {
+		label string
+		micro *float64
+		q     reading
+	}{
+		{limitEcho, &y.echo, reading{relay: p.echo}},
+		{limitNginx, &y.nginx, reading{relay: p.nginx, cold: true, holds: `"account"`}},
+	} {
+		q := one.q
+		q.name, q.connections, q.duration, q.body = strings.ReplaceAll(one.label, " ", "-"), readClients, readTime, askChainID
+		r, err := l.read(ctx, q)
+		if err != nil {
+			return y, err
+		}
+		*one.micro = r.micro()
+	}
+	y.at = time.Now()
+	return y, nil
 }
 
 // sendCost is the processor time that a relay spends on a transaction of many senders, in microseconds.
