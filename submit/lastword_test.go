@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,6 +166,29 @@ func TestNobodyWaits60SecondsWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// A look-up ends with the wait it was for: a mirror node that hangs keeps nothing of those who have their answer.
+func TestALookUpEndsWithItsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		chain := &hangingChain{network: n, after: 1}
+		s := newSubmitter(t, n, func(o *options) { o.chain = chain })
+		entry, err := s.Enter(transfer(t, key, 2)) // a gap: it is looked for
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := notified(t.Context(), entry)
+		time.Sleep(600 * time.Millisecond) //nolint:forbidigo // fake time: two rounds of look-ups
+		if chain.hang.Load() == 0 {
+			t.Error("nobody looks for the transaction before it")
+		}
+		<-answer
+		synctest.Wait()
+		if left := chain.hang.Load(); left != 0 {
+			t.Errorf("%d look-ups go on after the answer", left)
+		}
+	})
+}
+
 // finishes waits for the turn in a goroutine.
 func finishes(ctx context.Context, e *submit.Entry) <-chan submit.Result {
 	answer := make(chan submit.Result, 1)
@@ -199,6 +223,7 @@ type hangingChain struct {
 	*network
 	mu    sync.Mutex
 	after int
+	hang  atomic.Int32 // look-ups that hang now
 }
 
 func (c *hangingChain) Account(ctx context.Context, a common.Address) (submit.Account, bool, error) {
@@ -209,6 +234,8 @@ func (c *hangingChain) Account(ctx context.Context, a common.Address) (submit.Ac
 	if !hangs {
 		return c.network.Account(ctx, a)
 	}
+	c.hang.Add(1)
+	defer c.hang.Add(-1)
 	select {
 	case <-time.After(20 * time.Second):
 	case <-ctx.Done():

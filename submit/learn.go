@@ -27,6 +27,7 @@ type learner struct {
 // watched is an entry that waits.
 type watched struct {
 	ctx     context.Context // of its look-ups
+	cancel  context.CancelFunc
 	sender  common.Address
 	ticket  *lock.Ticket
 	looking bool // a look-up is under way; guarded by learner.mu
@@ -42,7 +43,9 @@ func (l *learner) add(ctx context.Context, e *Entry) {
 	if w := l.waiting[e]; w != nil && w.ticket == e.ticket {
 		return // Notify has added it
 	}
-	l.waiting[e] = &watched{ctx: ctx, sender: e.tx.From(), ticket: e.ticket}
+	l.drop(e)
+	ctx, cancel := context.WithCancel(ctx)
+	l.waiting[e] = &watched{ctx: ctx, cancel: cancel, sender: e.tx.From(), ticket: e.ticket}
 	switch {
 	case len(l.waiting) > 1: // it runs
 	case l.timer == nil:
@@ -55,9 +58,17 @@ func (l *learner) add(ctx context.Context, e *Entry) {
 func (l *learner) remove(e *Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.waiting, e)
+	l.drop(e)
 	if len(l.waiting) == 0 {
 		l.timer.Stop()
+	}
+}
+
+// drop also ends the look-up under way: nobody waits for it any more, and a mirror node that hangs would keep it.
+func (l *learner) drop(e *Entry) {
+	if w := l.waiting[e]; w != nil {
+		w.cancel()
+		delete(l.waiting, e)
 	}
 }
 
