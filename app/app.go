@@ -20,8 +20,8 @@ import (
 	"lockstep/console/page"
 	"lockstep/ethapi"
 	"lockstep/internal/apikey"
-	"lockstep/internal/budget"
 	"lockstep/internal/cache"
+	"lockstep/internal/capacity"
 	"lockstep/internal/lifecycle"
 	"lockstep/internal/limit"
 	"lockstep/internal/pending"
@@ -43,7 +43,7 @@ type App struct {
 	develops *url.URL     // the mirror node of a network for development; nil on others
 	beside   []page.Link  // where the console's page leads
 
-	memory *budget.Memory
+	memory *capacity.Memory
 	clients
 	costs         *costs
 	cache         *cache.Redis

@@ -7,7 +7,7 @@ import (
 	"runtime/metrics"
 	"time"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 )
 
 // A relay keeps little memory and allocates much. By default the garbage collector lets the heap
@@ -29,7 +29,7 @@ const (
 )
 
 // release gives memory back after large requests and many connections, until ctx ends.
-func release(ctx context.Context, m *budget.Memory) error {
+func release(ctx context.Context, m *capacity.Memory) error {
 	ticker := time.NewTicker(calm)
 	defer ticker.Stop()
 	_ = forgetProgram() // if it cannot be done, nothing is lost

@@ -18,7 +18,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"lockstep/ethapi"
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/rpc"
 )
 
@@ -94,8 +94,8 @@ const maxScrapes = 4
 func (a *App) atOwnPace(page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr) // empty: nobody's
-		whole := &wholePage{ResponseWriter: w, account: a.memory.Open(host), status: http.StatusOK}
-		defer whole.account.Close()
+		whole := &wholePage{ResponseWriter: w, holding: a.memory.Open(host), status: http.StatusOK}
+		defer whole.holding.Close()
 		page.ServeHTTP(whole, r)
 		if whole.refused != nil {
 			w.Header().Del("Content-Encoding")
@@ -110,7 +110,7 @@ func (a *App) atOwnPace(page http.Handler) http.Handler {
 // wholePage collects a page.
 type wholePage struct {
 	http.ResponseWriter
-	account *budget.Account
+	holding *capacity.Holding
 	status  int
 	text    bytes.Buffer
 	refused error // the reader may have no more memory
@@ -122,7 +122,7 @@ func (p *wholePage) WriteHeader(status int) { p.status = status }
 // Write implements http.ResponseWriter.
 func (p *wholePage) Write(text []byte) (int, error) {
 	if p.refused == nil {
-		p.refused = p.account.Take(len(text))
+		p.refused = p.holding.Take(len(text))
 	}
 	if p.refused != nil {
 		return 0, p.refused

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/telemetry"
 )
 
@@ -28,7 +28,7 @@ func (s slowReader) Write(text []byte) (int, error) {
 
 // Readers that take their time keep nobody from the metrics, and have no more pages in memory than they may.
 func TestSlowReadersOfMetrics(t *testing.T) {
-	a := &App{registry: prometheus.NewRegistry(), tracer: new(telemetry.Tracer), memory: budget.NewMemory(budget.Config{Limit: 4, Requests: 1, Client: 1, Request: 1})}
+	a := &App{registry: prometheus.NewRegistry(), tracer: new(telemetry.Tracer), memory: capacity.NewMemory(capacity.Config{Limit: 4, Requests: 1, Client: 1, Request: 1})}
 	a.registry.MustRegister(collectors.NewGoCollector())
 	page := a.metricsPage()
 	get := func(w http.ResponseWriter, from string) {

@@ -444,7 +444,7 @@ func toldElsewhere() map[string][2]string {
 		"lockstep_promises_alone_total":                        {"../internal/pending/promises_test.go", "lockstep_promises_alone_total"},
 		"lockstep_promises_taken_over_total":                   {"../e2e/fleet/promise_test.go", "lockstep_promises_taken_over_total"},
 		"lockstep_read_your_writes_waiting":                    {"trouble_test.go", "lockstep_read_your_writes_waiting"},
-		"rpc_relay_budget_refusals_total":                      {"../internal/budget/memory_test.go", "m.metrics.refused"},
+		"rpc_relay_budget_refusals_total":                      {"../internal/capacity/memory_test.go", "m.metrics.refused"},
 		"rpc_relay_connections_refused_total":                  {"../rpc/admission_test.go", "m.refusedConnections"},
 		"rpc_relay_files_left_total":                           {"../submit/budget_test.go", "rpc_relay_files_left_total"},
 		"rpc_relay_method_abandoned_total":                     {"../rpc/dispatch_test.go", "m.abandoned"},

@@ -65,10 +65,10 @@
 //
 // # Words
 //
-//	target   what is measured: one or several URLs of the same network
-//	funder   the account that pays for the senders of a run
-//	plan     all requests of a run, signed, in the order in which they leave
-//	spacing  the time between two transactions of one sender
-//	lag      how much later than planned a request left
-//	settle   how long the chain has to stand still before a run is counted
+//	measured target  what is measured: one or several URLs of the same network
+//	funder           the account that pays for the senders of a run
+//	plan             all requests of a run, signed, in the order in which they leave
+//	spacing          the time between two transactions of one sender
+//	schedule lag     how much later than planned a request left
+//	settle time      how long the chain has to stand still before a run is counted
 package bench

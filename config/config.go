@@ -13,8 +13,8 @@ import (
 
 	"lockstep/consensus"
 	"lockstep/ethapi"
-	"lockstep/internal/budget"
 	"lockstep/internal/cache"
+	"lockstep/internal/capacity"
 	"lockstep/internal/envx"
 	"lockstep/internal/lifecycle"
 	"lockstep/internal/limit"
@@ -39,7 +39,7 @@ type Config struct {
 	Trace     lifecycle.Config
 	Lock      lock.Config
 	Limit     limit.Config
-	Budget    budget.Config
+	Budget    capacity.Config
 	Redis     Redis
 	Consensus consensus.Config
 	Mirror    mirror.Config

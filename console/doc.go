@@ -31,8 +31,8 @@
 //
 // # Words
 //
-//	lane      a sender's line of transactions, as package lock has it
+//	lane      see package lock
 //	state     what the page shows of the relay at one moment
 //	stream    the connection over which a page hears of new states
-//	upstream  a mirror node, a consensus node or Redis
+//	upstream  see package internal/outage
 package console

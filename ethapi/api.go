@@ -11,7 +11,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 	"lockstep/internal/lifecycle"
@@ -111,8 +111,8 @@ type Deps struct {
 	Operator *common.Address
 	// MaxCallGas caps the gas of eth_call; 0 is 15,000,000.
 	MaxCallGas uint64
-	Filters    FilterStore   // nil: LocalFilters
-	Processors *budget.Turns // of simulations; nil: half of the processors
+	Filters    FilterStore       // nil: LocalFilters
+	Processors *capacity.Permits // of simulations; nil: half of the processors
 	// HTTPAPIs and WebSocketAPIs are the namespaces served there, for rpc_modules.
 	HTTPAPIs, WebSocketAPIs []string
 	Log                     *slog.Logger
@@ -128,8 +128,8 @@ type API struct {
 	awaited *recent
 	replays chan struct{} // one for each replayed transaction in memory
 
-	simulations *budget.Turns // one place for each simulation that has begun
-	processors  *budget.Turns // one place for each that is not reading the state
+	simulations *capacity.Permits // one place for each simulation that has begun
+	processors  *capacity.Permits // one place for each that is not reading the state
 
 	document json.RawMessage // OpenRPC
 }
@@ -152,7 +152,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		deps.Profile = rpc.ProfileHiero
 	}
 	if deps.Processors == nil {
-		deps.Processors = budget.NewProcessors(budget.Config{})
+		deps.Processors = capacity.NewProcessors(capacity.Config{})
 	}
 	if deps.Pool == nil {
 		deps.Pool = pending.Disabled(nil)
@@ -172,7 +172,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		filters:     deps.Filters,
 		awaited:     newRecent(deps, cfg.ReadYourWrites.Duration()),
 		replays:     make(chan struct{}, cfg.Debug.Replays),
-		simulations: budget.NewTurns(cfg.Simulation.Concurrency, max(1, cfg.Simulation.Concurrency/4)), processors: deps.Processors,
+		simulations: capacity.NewPermits(cfg.Simulation.Concurrency, max(1, cfg.Simulation.Concurrency/4)), processors: deps.Processors,
 		document: document,
 	}, nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 	"lockstep/internal/jsonx"
@@ -105,11 +105,11 @@ func (a *API) callRequest(ctx context.Context, p *rpc.Params) (q mirror.CallRequ
 	}
 	q.AccessList = rawField(tx.Field("accessList"))
 	q.Authorizations = rawField(tx.Field("authorizationList"))
-	account, overrides := budget.FromContext(ctx), p.At(overridesParam)
-	if err := account.Take(copiesOfData * (2*len(q.Data) + len(q.AccessList) + len(q.Authorizations))); err != nil {
+	holding, overrides := capacity.FromContext(ctx), p.At(overridesParam)
+	if err := holding.Take(copiesOfData * (2*len(q.Data) + len(q.AccessList) + len(q.Authorizations))); err != nil {
 		return q, err
 	}
-	err = a.inTurn(ctx, overrides, func() (err error) { q.StateOverrides, err = stateOverrides(account, overrides); return err })
+	err = a.withPermit(ctx, overrides, func() (err error) { q.StateOverrides, err = stateOverrides(holding, overrides); return err })
 	return q, err
 }
 

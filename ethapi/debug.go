@@ -8,7 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 	"lockstep/internal/jsonx"
@@ -167,7 +167,7 @@ func (a *API) traceBlock(ctx context.Context, p *rpc.Params) (any, error) {
 		return nil, eth.ErrBlockTooLarge(len(subjects))
 	}
 	traces := make(blockTraces, len(subjects))
-	room := &traceRoom{most: a.cfg.Debug.MaxBytes, account: budget.FromContext(ctx)}
+	room := &traceRoom{most: a.cfg.Debug.MaxBytes, holding: capacity.FromContext(ctx)}
 	err = each(ctx, a.cfg.Concurrency, subjects, func(ctx context.Context, i int, s subject) error {
 		result, err := a.trace(ctx, s, options)
 		if err != nil {

@@ -76,15 +76,15 @@
 //
 // # Words
 //
-//	tier         what a method costs, and so the limit of calls that it counts against
-//	rule         what a parameter may be
-//	head         the newest block, as the mirror node shows it
-//	contents     the transactions and the events of a block
-//	flat block   a raw block as the TypeScript relay writes it: header, transactions and lists in one list
-//	synthetic    of a transaction: made from events alone, since no Ethereum transaction was there
-//	override     the state, or the block, that a simulation is told to assume
-//	cursor       up to where a filter has been told
-//	hub          what tells all subscriptions of new blocks
-//	index        which subscriptions want a log, by one of its values
-//	devnet       a development network, which has methods of its own and may go back in time
+//	tier            what a method costs, and so the limit of calls that it counts against
+//	parameter rule  what a parameter may be
+//	head            see package mirror
+//	contents        the transactions and the events of a block
+//	flat block      a raw block as the TypeScript relay writes it: header, transactions and lists in one list
+//	synthetic       of a transaction: made from events alone, since no Ethereum transaction was there
+//	override        the state, or the block, that a simulation is told to assume
+//	log cursor      up to where a filter has been told
+//	hub             what tells all subscriptions of new blocks
+//	index           which subscriptions want a log, by one of its values
+//	devnet          a development network, which has methods of its own and may go back in time
 package ethapi

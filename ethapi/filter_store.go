@@ -13,7 +13,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 )
 
@@ -198,7 +198,7 @@ func (a *API) addFilter(ctx context.Context, f *filter) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.filters.Add(ctx, budget.FromContext(ctx).Client(), f.id, text, f.next); err != nil {
+	if err := a.filters.Add(ctx, capacity.FromContext(ctx).Client(), f.id, text, f.next); err != nil {
 		return nil, a.filtersError(ctx, err)
 	}
 	return f.id, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/evm"
 	"lockstep/internal/hedera"
@@ -35,13 +35,13 @@ type simulation struct {
 // simulate runs f on the state at a block. The present state is read while f runs, so a new block may already
 // show in it.
 func (a *API) simulate(ctx context.Context, ref eth.BlockRef, f func(*simulation) (any, error)) (any, error) {
-	account := budget.FromContext(ctx)
-	place, err := a.simulations.Enter(ctx, account, 1, false)
+	holding := capacity.FromContext(ctx)
+	place, err := a.simulations.Enter(ctx, holding, 1, false)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, a.cfg.Simulation.Timeout.Duration(), errSimulationTime)
-	s := &simulation{api: a, ctx: ctx, made: make(map[uint64]common.Hash), pace: &pace{ctx: ctx, account: account}}
+	s := &simulation{api: a, ctx: ctx, made: make(map[uint64]common.Hash), pace: &pace{ctx: ctx, holding: holding}}
 	leave := func() {
 		s.pace.leave()
 		cancel()
@@ -64,7 +64,7 @@ func (s *simulation) result(ref eth.BlockRef, f func(*simulation) (any, error)) 
 	if err := s.begin(ref); err != nil {
 		return nil, err
 	}
-	if s.pace.turn, err = s.api.processors.Enter(s.ctx, s.pace.account, 1, true); err != nil {
+	if s.pace.permit, err = s.api.processors.Enter(s.ctx, s.pace.holding, 1, true); err != nil {
 		return nil, err
 	}
 	return f(s)
@@ -82,8 +82,8 @@ func (a *API) simulateCall(ctx context.Context, p *rpc.Params, accounts, block j
 		return nil, err
 	}
 	var overrides []accountOverride
-	if err := a.inTurn(ctx, accounts, func() (err error) {
-		overrides, err = readOverrides(budget.FromContext(ctx), overridesParam, accounts)
+	if err := a.withPermit(ctx, accounts, func() (err error) {
+		overrides, err = readOverrides(capacity.FromContext(ctx), overridesParam, accounts)
 		return err
 	}); err != nil {
 		return nil, err
@@ -104,18 +104,18 @@ func (a *API) simulateCall(ctx context.Context, p *rpc.Params, accounts, block j
 	})
 }
 
-// inTurn reads a parameter; a long one keeps a processor busy for a while, and so waits for its
-// turn.
-func (a *API) inTurn(ctx context.Context, parameter jsonx.Value, read func() error) error {
+// withPermit reads a parameter; a long one keeps a processor busy for a while, and so waits for a
+// permit.
+func (a *API) withPermit(ctx context.Context, parameter jsonx.Value, read func() error) error {
 	const long = 32 << 10
 	if len(parameter) < long {
 		return read()
 	}
-	turn, err := a.processors.Enter(ctx, budget.FromContext(ctx), 1, true)
+	permit, err := a.processors.Enter(ctx, capacity.FromContext(ctx), 1, true)
 	if err != nil {
 		return err
 	}
-	defer turn.Leave()
+	defer permit.Leave()
 	return read()
 }
 

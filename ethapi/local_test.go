@@ -14,7 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/envx"
 	"lockstep/internal/jsonx"
 )
@@ -183,24 +183,24 @@ func (n *network) call1(method, call, block string) response {
 
 // TestALongParameterIsReadInTurn, and a short one at once.
 func TestALongParameterIsReadInTurn(t *testing.T) {
-	a := &API{processors: budget.NewTurns(1, 1)}
-	turn, err := a.processors.Enter(t.Context(), nil, 1, false)
+	a := &API{processors: capacity.NewPermits(1, 1)}
+	permit, err := a.processors.Enter(t.Context(), nil, 1, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	short, long := jsonx.Value("{}"), jsonx.Value(strings.Repeat(" ", 40<<10))
 	read := 0
 	count := func() error { read++; return nil }
-	if err := a.inTurn(t.Context(), short, count); err != nil || read != 1 {
+	if err := a.withPermit(t.Context(), short, count); err != nil || read != 1 {
 		t.Errorf("a short parameter: read %d times, %v", read, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := a.inTurn(ended, long, count); !errors.Is(err, context.Canceled) || read != 1 {
+	if err := a.withPermit(ended, long, count); !errors.Is(err, context.Canceled) || read != 1 {
 		t.Errorf("a long parameter while others have the processors: read %d times, %v", read, err)
 	}
-	turn.Leave()
-	if err := a.inTurn(t.Context(), long, count); err != nil || read != 2 {
-		t.Errorf("a long parameter in its turn: read %d times, %v", read, err)
+	permit.Leave()
+	if err := a.withPermit(t.Context(), long, count); err != nil || read != 2 {
+		t.Errorf("a long parameter with its permit: read %d times, %v", read, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
 	"lockstep/mirror"
@@ -265,7 +265,7 @@ func (a *API) perAddress(ctx context.Context, q logQuery, read func(context.Cont
 	if err != nil {
 		return nil, err
 	}
-	if err := holdLogs(budget.FromContext(ctx), found); err != nil {
+	if err := holdLogs(capacity.FromContext(ctx), found); err != nil {
 		return nil, err
 	}
 	logs := slices.DeleteFunc(buildLogs(slices.Concat(found...)), func(l *eth.Log) bool { return !q.topics.fits(l) })
@@ -276,13 +276,13 @@ func (a *API) perAddress(ctx context.Context, q logQuery, read func(context.Cont
 }
 
 // holdLogs counts the lists of an answer's logs. The logs themselves are counted where they are read.
-func holdLogs(account *budget.Account, found [][]*mirror.Log) error {
+func holdLogs(holding *capacity.Holding, found [][]*mirror.Log) error {
 	const perLog = 64
 	bytes := 0
 	for _, part := range found {
 		bytes += perLog * len(part)
 	}
-	return account.Take(bytes)
+	return holding.Take(bytes)
 }
 
 // byPlace compares logs by their place in the chain.

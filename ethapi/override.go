@@ -6,7 +6,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 	"lockstep/internal/jsonx"
@@ -42,16 +42,16 @@ const (
 )
 
 // stateOverrides translates overrides by address. None, or an empty object, is nil.
-func stateOverrides(account *budget.Account, v jsonx.Value) (json.RawMessage, error) {
-	all, err := readOverrides(account, overridesParam, v)
+func stateOverrides(holding *capacity.Holding, v jsonx.Value) (json.RawMessage, error) {
+	all, err := readOverrides(holding, overridesParam, v)
 	if all == nil || err != nil {
 		return nil, err
 	}
 	return json.Marshal(all)
 }
 
-// readOverrides reads overrides by address out of a parameter. The account holds the memory that they take from then on.
-func readOverrides(account *budget.Account, parameter int, v jsonx.Value) (all []accountOverride, err error) {
+// readOverrides reads overrides by address out of a parameter. The holding has the memory that they take from then on.
+func readOverrides(holding *capacity.Holding, parameter int, v jsonx.Value) (all []accountOverride, err error) {
 	for address, members := range v.Fields() {
 		name := jsonx.Value(quoted(address))
 		if err := AddressRule().Verify(parameter, name); err != nil {
@@ -68,7 +68,7 @@ func readOverrides(account *budget.Account, parameter int, v jsonx.Value) (all [
 			if value.Null() {
 				continue
 			}
-			if err := o.set(account, parameter, member, value); err != nil {
+			if err := o.set(holding, parameter, member, value); err != nil {
 				return nil, err
 			}
 		}
@@ -82,7 +82,7 @@ func readOverrides(account *budget.Account, parameter int, v jsonx.Value) (all [
 
 // set reads one member of an override. Members that Ethereum does not have are ignored. A member of Ethereum's
 // that the mirror node does not support is refused.
-func (o *accountOverride) set(account *budget.Account, parameter int, member string, v jsonx.Value) error {
+func (o *accountOverride) set(holding *capacity.Holding, parameter int, member string, v jsonx.Value) error {
 	wrong := func(what string) error {
 		return eth.ErrInvalidParam(parameter, "override of %s: %s: %s", lowerAddress(o.Address), member, what)
 	}
@@ -108,13 +108,13 @@ func (o *accountOverride) set(account *budget.Account, parameter int, member str
 		if !HexBytesRule().Matches(v) {
 			return wrong(HexBytesRule().Phrase)
 		}
-		if err := account.Take(copiesOfData * len(v)); err != nil {
+		if err := holding.Take(copiesOfData * len(v)); err != nil {
 			return err
 		}
 		code := hexutil.Bytes(v.Bytes())
 		o.Code = &code
 	case "state", "stateDiff":
-		slots, ok, err := slotOverrides(account, v)
+		slots, ok, err := slotOverrides(holding, v)
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (o *accountOverride) set(account *budget.Account, parameter int, member str
 	return nil
 }
 
-func slotOverrides(account *budget.Account, v jsonx.Value) (slots []slotOverride, ok bool, err error) {
+func slotOverrides(holding *capacity.Holding, v jsonx.Value) (slots []slotOverride, ok bool, err error) {
 	if !v.IsObject() {
 		return nil, false, nil
 	}
@@ -142,7 +142,7 @@ func slotOverrides(account *budget.Account, v jsonx.Value) (slots []slotOverride
 		if !wordRule().Matches(name) || !wordRule().Matches(value) {
 			return nil, false, nil
 		}
-		if err := account.Take(overrideBytes); err != nil {
+		if err := holding.Take(overrideBytes); err != nil {
 			return nil, false, err
 		}
 		slots = append(slots, slotOverride{wordOf(name), wordOf(value)})

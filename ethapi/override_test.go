@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/jsonx"
 )
 
@@ -75,7 +75,7 @@ func TestStateOverridesOnDevnet(t *testing.T) {
 
 // TestManyOverridesHoldNoMoreThanARequestMay: a megabyte of short words is thirteen in the mirror node's form, several times.
 func TestManyOverridesHoldNoMoreThanARequestMay(t *testing.T) {
-	memory := budget.NewMemory(budget.Config{Limit: 512, Requests: 24, Client: 16, Request: 8, HeavyReads: 16})
+	memory := capacity.NewMemory(capacity.Config{Limit: 512, Requests: 24, Client: 16, Request: 8, HeavyReads: 16})
 	words := func(n int) jsonx.Value {
 		list := make([]string, n)
 		for i := range list {
@@ -84,16 +84,16 @@ func TestManyOverridesHoldNoMoreThanARequestMay(t *testing.T) {
 		return jsonx.Value(`{"0x00000000000000000000000000000000000003ea":{"stateDiff":{` + strings.Join(list, ",") + `}}}`)
 	}
 	for count, fits := range map[int]bool{1000: true, 80_000: false} {
-		account := memory.Open("192.0.2.1")
-		_, err := readOverrides(account, 0, words(count))
-		var exceeded *budget.Exceeded
+		holding := memory.Open("192.0.2.1")
+		_, err := readOverrides(holding, 0, words(count))
+		var exceeded *capacity.Exceeded
 		if fits && err != nil || !fits && !errors.As(err, &exceeded) {
 			t.Errorf("%d words: %v", count, err)
 		}
-		if held := account.Held(); held < int64(min(count, 6000))*overrideBytes || held > 8<<20 {
+		if held := holding.Held(); held < int64(min(count, 6000))*overrideBytes || held > 8<<20 {
 			t.Errorf("%d words: %d bytes are held", count, held)
 		}
-		account.Close()
+		holding.Close()
 	}
 	if used := memory.Used(); used != 0 {
 		t.Errorf("%d bytes are held at the end", used)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 )
 
 // pace makes a simulation share the processor and the memory with others. It leaves the processor while it reads
@@ -12,8 +12,8 @@ import (
 // have taken.
 type pace struct {
 	ctx     context.Context
-	turn    *budget.Turn
-	account *budget.Account
+	permit  *capacity.Permit
+	holding *capacity.Holding
 
 	gas    []uint64 // of the open frames, outermost first
 	sums   []int    // what the frames before each may hold
@@ -31,17 +31,17 @@ func (p *pace) frame(depth int, gas uint64) error {
 	}
 	p.gas, p.sums = append(p.gas, gas), append(p.sums, before)
 	if more := before + evmMemory(gas) - p.frames; more > 0 {
-		if err := p.account.Take(more); err != nil {
+		if err := p.holding.Take(more); err != nil {
 			return err
 		}
 		p.frames += more
 	}
-	return p.turn.Yield(p.ctx)
+	return p.permit.Yield(p.ctx)
 }
 
 // hold counts what outlives a call.
 func (p *pace) hold(bytes int) error {
-	if err := p.account.Take(bytes); err != nil {
+	if err := p.holding.Take(bytes); err != nil {
 		return err
 	}
 	p.held += bytes
@@ -50,16 +50,16 @@ func (p *pace) hold(bytes int) error {
 
 // finish ends the run; the result is written after it.
 func (p *pace) finish() {
-	p.account.Give(p.frames)
+	p.holding.Give(p.frames)
 	p.frames, p.gas, p.sums = 0, nil, nil
 }
 
 // leave ends the simulation.
 func (p *pace) leave() {
 	p.finish()
-	p.account.Give(p.held)
+	p.holding.Give(p.held)
 	p.held = 0
-	p.turn.Leave()
+	p.permit.Leave()
 }
 
 // evmMemory is the maximum number of bytes of a frame that has used that much gas: n words cost 3n + n²/512. It
@@ -71,11 +71,11 @@ func evmMemory(gas uint64) int {
 
 // away runs f while others have the processor.
 func away[T any](p *pace, f func() (T, error)) (result T, err error) {
-	if err := p.turn.Pause(); err != nil {
+	if err := p.permit.Pause(); err != nil {
 		return result, err
 	}
 	result, err = f()
-	if back := p.turn.Resume(p.ctx); back != nil {
+	if back := p.permit.Resume(p.ctx); back != nil {
 		return result, back
 	}
 	return result, err

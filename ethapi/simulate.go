@@ -8,7 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/evm"
 	"lockstep/internal/hedera"
@@ -49,14 +49,14 @@ func (a *API) simulateV1(ctx context.Context, p *rpc.Params) (any, error) {
 		return nil, err
 	}
 	var plan *plan
-	if err := a.inTurn(ctx, p.At(0), func() (err error) { plan, err = readPlan(budget.FromContext(ctx), p.At(0)); return err }); err != nil {
+	if err := a.withPermit(ctx, p.At(0), func() (err error) { plan, err = readPlan(capacity.FromContext(ctx), p.At(0)); return err }); err != nil {
 		return nil, err
 	}
 	plan.chain, plan.gas, plan.bytes = a.chainID(), a.cfg.Simulation.Gas, a.cfg.Simulation.Bytes
 	return a.simulate(ctx, ref, func(s *simulation) (any, error) { return s.blocks(plan) })
 }
 
-func readPlan(account *budget.Account, v jsonx.Value) (*plan, error) {
+func readPlan(holding *capacity.Holding, v jsonx.Value) (*plan, error) {
 	plan := &plan{
 		transfers: v.Field("traceTransfers").Bool(), strict: v.Field("validation").Bool(), full: v.Field("returnFullTransactions").Bool(),
 	}
@@ -64,7 +64,7 @@ func readPlan(account *budget.Account, v jsonx.Value) (*plan, error) {
 	for block := range v.Field("blockStateCalls").Elements() {
 		b := plannedBlock{overrides: block.Field("blockOverrides")}
 		var err error
-		if b.accounts, err = readOverrides(account, 0, block.Field("stateOverrides")); err != nil {
+		if b.accounts, err = readOverrides(holding, 0, block.Field("stateOverrides")); err != nil {
 			return nil, err
 		}
 		for call := range block.Field("calls").Elements() {

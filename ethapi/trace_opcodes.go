@@ -12,7 +12,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/mirror"
 )
@@ -196,7 +196,7 @@ func appendQuantity(dst []byte, w common.Hash) []byte {
 // traceRoom is how many bytes of traces an answer may still hold.
 type traceRoom struct {
 	most    int64
-	account *budget.Account
+	holding *capacity.Holding
 	mu      sync.Mutex
 	used    int64 // guarded by mu
 }
@@ -210,7 +210,7 @@ func (b *traceRoom) encode(result any) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	if err := b.account.Take(len(text)); err != nil {
+	if err := b.holding.Take(len(text)); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()

@@ -30,26 +30,26 @@
 //
 // # Words
 //
-//	lane        the queue of one sender, and what is known of its nonces
-//	ticket      a transaction in it, from Enter to the end of its turn
-//	place       where a ticket stands in the queue in Redis
-//	lease       the turn: an exclusive right that ends by Release, at the hold limit, or when the lock is lost
-//	fence       the number of a turn; of two turns of one sender the later has the higher one
-//	instance    a process as Redis knows it; one that others may have taken for dead goes on as a new instance
-//	chain       what a lane knows of its sender's nonces: expected, and whether its own work leads there
-//	predecessor the transaction with the nonce before
-//	hole        a transaction that is missing in the chain
-//	window      how long a ticket that is ahead waits for its predecessor, without holding the turn
-//	kept        of a ticket: it has been held back for longer than its first window, or was promised
-//	failure     why no node took a transaction of the lane; those that follow it hear that
-//	link        what a lane has to do with Redis
-//	relation    how it stands to Redis: one of seven names
-//	jobs        what is to be sent there for it
-//	patience    how long a lane that others share waits for a Redis that went away
-//	message     what another process sends to this one over Pub/Sub
-//	transport   the calls to Redis, without a lane's logic
-//	lock value  what the lock key in Redis says: the owner, and the state of the lane
-//	handback    a session that is given back to Redis
+//	lane              the queue of one sender, and what is known of its nonces
+//	ticket            a transaction in it, from Enter to the end of its turn
+//	place             where a ticket stands in the queue in Redis
+//	lease             the turn: an exclusive right that ends by Release, at the hold limit, or when the lock is lost
+//	fence             the number of a turn; of two turns of one sender the later has the higher one
+//	instance          a process as Redis knows it; one that others may have taken for dead goes on as a new instance
+//	nonce chain       what a lane knows of its sender's nonces: expected, and whether its own work leads there
+//	predecessor       the transaction with the nonce before
+//	hole              a transaction that is missing in the chain
+//	hold-back window  how long a ticket that is ahead waits for its predecessor, without holding the turn
+//	kept              of a ticket: it has been held back for longer than its first window, or was promised
+//	failure           why no node took a transaction of the lane; those that follow it hear that
+//	link              what a lane has to do with Redis
+//	relation          how it stands to Redis: one of seven names
+//	jobs              what is to be sent there for it
+//	patience          how long a lane that others share waits for a Redis that went away
+//	Pub/Sub message   what another process sends to this one
+//	transport         the calls to Redis, without a lane's logic
+//	lock value        what the lock key in Redis says: the owner, and the state of the lane
+//	handback          a session that is given back to Redis
 //
 // # Where
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/hedera"
 	"lockstep/mirror/fetch"
 )
@@ -167,7 +167,7 @@ func hold(ctx context.Context, bytes int64) error {
 	if bytes < small {
 		return nil
 	}
-	return budget.FromContext(ctx).Take(int(bytes))
+	return capacity.FromContext(ctx).Take(int(bytes))
 }
 
 // ask makes a request and decodes the answer. Every attempt has its own value, since two may be under way at

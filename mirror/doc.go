@@ -40,11 +40,11 @@
 //
 // # Words
 //
-//	endpoint          a path of the REST interface, and the call that reads it
-//	record            a contract result; immature while it lacks its block
+//	REST endpoint     a path of the REST interface, and the call that reads it
+//	result record     a contract result; immature while it lacks its block
 //	sequential reads  blocks asked for one after the other, which are then read in pages
 //	period            a closed interval of consensus time
 //	slice             a part of a block's time, read at the same time as the others
-//	store             what keeps final records for several relays
+//	record store      what keeps final records for several relays
 //	head              the newest block, shared for a short interval
 package mirror

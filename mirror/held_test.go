@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/hedera"
 )
 
@@ -24,10 +24,10 @@ func TestWhatWasReadIsHeld(t *testing.T) {
 	}
 	n := newNode(t)
 	client := connect(t, n.URL, func(c *Config) { c.ImmatureAttempts, c.CacheBytes = 3, 64<<20 })
-	memory := budget.NewMemory(budget.Config{Limit: 512, Requests: 8, Client: 8, Request: 8})
-	request := func() (context.Context, *budget.Account) {
-		account := memory.Open("192.0.2.1")
-		return context.WithValue(t.Context(), budget.Key{}, account), account
+	memory := capacity.NewMemory(capacity.Config{Limit: 512, Requests: 8, Client: 8, Request: 8})
+	request := func() (context.Context, *capacity.Holding) {
+		holding := memory.Open("192.0.2.1")
+		return context.WithValue(t.Context(), capacity.Key{}, holding), holding
 	}
 	block := &Block{Number: 17, From: hedera.Timestamp{Seconds: 1}, To: hedera.Timestamp{Seconds: 2}}
 	path := "contracts/results/logs?timestamp=gte:1.000000000&timestamp=lte:2.000000000&limit=100&order=desc"
@@ -41,14 +41,14 @@ func TestWhatWasReadIsHeld(t *testing.T) {
 		{"from memory", "", logs * bytes, nil},
 	} {
 		n.set(path, c.body)
-		ctx, account := request()
+		ctx, holding := request()
 		got, err := client.BlockLogs(ctx, block, LogsQuery{})
 		if !errors.Is(err, c.err) || err == nil && len(got) != logs {
 			t.Fatalf("%s: %d logs, %v; asked %q", c.name, len(got), err, n.requests())
 		}
-		if held := account.Held(); held < c.held || held > c.held+c.held/4 {
+		if held := holding.Held(); held < c.held || held > c.held+c.held/4 {
 			t.Errorf("%s: %d bytes are held, want %d and a little more", c.name, held, c.held)
 		}
-		account.Close()
+		holding.Close()
 	}
 }

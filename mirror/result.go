@@ -11,7 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/hedera"
 	"lockstep/mirror/fetch"
@@ -276,7 +276,7 @@ func (c *Client) untilMature(ctx context.Context, look func(context.Context) (bo
 	longest := c.config.RetryDelay.Duration()
 	pause := min(firstPause, longest)
 	for attempt := 1; ; attempt++ {
-		looking, held := budget.Part(ctx)
+		looking, held := capacity.Part(ctx)
 		enough, err := look(looking)
 		if enough || err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/plainhttp"
 )
@@ -81,7 +81,7 @@ func (d *admission) client(conn net.Conn) string {
 	if err != nil || d.proxies.have(remote.Addr()) {
 		return ""
 	}
-	return budget.ClientOfAddr(remote.Addr())
+	return capacity.ClientOfAddr(remote.Addr())
 }
 
 func (d *admission) left(client string) {

@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"strings"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 )
 
 var (
@@ -21,19 +21,19 @@ var (
 
 // readBody reads a request's body, decompressed, into buf's room. Neither the body as sent nor the decompressed
 // body may be longer than limit bytes. Memory grows with what has arrived, not with what was announced.
-func readBody(r *http.Request, buf []byte, limit int, account *budget.Account) ([]byte, error) {
+func readBody(r *http.Request, buf []byte, limit int, holding *capacity.Holding) ([]byte, error) {
 	if r.ContentLength > int64(limit) {
 		return buf[:0], errBodyTooLarge
 	}
 	encoding := r.Header.Get("Content-Encoding")
 	if encoding == "" || strings.EqualFold(encoding, "identity") {
-		return readAll(r.Body, buf, limit, account)
+		return readAll(r.Body, buf, limit, holding)
 	}
 	src, err := decompress(encoding, io.LimitReader(r.Body, int64(limit)))
 	if err != nil {
 		return buf[:0], err
 	}
-	return readAll(src, buf, limit, account)
+	return readAll(src, buf, limit, holding)
 }
 
 func decompress(encoding string, src io.Reader) (io.Reader, error) {
@@ -61,14 +61,14 @@ func decompress(encoding string, src io.Reader) (io.Reader, error) {
 }
 
 // readAll reads src to its end, or fails once it is longer than limit bytes, or than the
-// account allows.
-func readAll(src io.Reader, buf []byte, limit int, account *budget.Account) ([]byte, error) {
+// holding allows.
+func readAll(src io.Reader, buf []byte, limit int, holding *capacity.Holding) ([]byte, error) {
 	buf = buf[:0]
 	counted := 0
 	hold := func(bytes int) error {
 		more := bytes - counted
 		counted = max(counted, bytes)
-		return account.Take(more)
+		return holding.Take(more)
 	}
 	for {
 		if len(buf) == cap(buf) {

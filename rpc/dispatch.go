@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/internal/apikey"
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/jsonx"
 	"lockstep/internal/telemetry"
@@ -40,11 +40,11 @@ type Options struct {
 	// Notification is the method of the notifications that subscribers get; needed where methods send any.
 	Notification string
 	// Memory bounds what requests hold; nil: no limit.
-	Memory *budget.Memory
-	// Heavy gives turns to calls that have a Weight; nil: all run at once.
-	Heavy *budget.Turns
-	// Processors gives turns to work that keeps a processor busy; nil: all runs at once.
-	Processors *budget.Turns
+	Memory *capacity.Memory
+	// Heavy gives permits to calls that have a Weight; nil: all run at once.
+	Heavy *capacity.Permits
+	// Processors gives permits to work that keeps a processor busy; nil: all runs at once.
+	Processors *capacity.Permits
 	// Tracer begins the span of each request; nil: there are none.
 	Tracer *telemetry.Tracer
 }
@@ -53,7 +53,7 @@ type Options struct {
 // WebSocket server and safe for concurrent use.
 type Dispatcher struct {
 	config  Config
-	methods map[string]*entry
+	methods map[string]*route
 	faces   [2]face // by Transport
 	log     *slog.Logger
 	metrics *Metrics
@@ -61,10 +61,10 @@ type Dispatcher struct {
 	keys    *apikey.Ring
 	quotas  Quotas
 	unknown func(name string, t Transport, served bool) *eth.Error
-	memory  *budget.Memory
-	heavy   *budget.Turns
+	memory  *capacity.Memory
+	heavy   *capacity.Permits
 	// processors are shared with simulations.
-	processors *budget.Turns
+	processors *capacity.Permits
 	tracer     *telemetry.Tracer
 	proxies    proxies
 	admission  *admission
@@ -77,8 +77,8 @@ type Dispatcher struct {
 	exchanges sync.Pool    // of *exchange
 }
 
-// entry is a row of the method table with its settings.
-type entry struct {
+// route is a row of the method table with its settings.
+type route struct {
 	*Method
 	served    [2]bool // by Transport
 	batchable bool
@@ -105,7 +105,7 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		config:  c,
-		methods: make(map[string]*entry, len(r.methods)),
+		methods: make(map[string]*route, len(r.methods)),
 		log:     o.Logger,
 		metrics: o.Metrics,
 		limiter: o.Limiter,
@@ -145,7 +145,7 @@ func NewDispatcher(c Config, r *Registry, o Options) (*Dispatcher, error) {
 	}
 	for name, m := range r.methods {
 		api := Namespace(name)
-		d.methods[name] = &entry{
+		d.methods[name] = &route{
 			Method: m,
 			served: [2]bool{
 				d.faces[TransportHTTP].apis[api] && !m.WebSocketOnly,
@@ -173,16 +173,16 @@ func set(items []string) map[string]bool {
 	return m
 }
 
-// longText is the length in bytes from which parsing a body needs a turn, like other work that keeps a processor
-// busy. It is longer than any transaction, so that turns do not change the order of transactions.
+// longText is the length in bytes from which parsing a body needs a permit, like other work that keeps a processor
+// busy. It is longer than any transaction, so that permits do not change the order of transactions.
 const longText = 300_000
 
-// awaitTurn waits for the turn to parse a long body. Other bodies need none, and get nil.
-func (d *Dispatcher) awaitTurn(ctx context.Context, r *Request, body []byte) (*budget.Turn, error) {
+// awaitPermit waits for the permit to parse a long body. Other bodies need none, and get nil.
+func (d *Dispatcher) awaitPermit(ctx context.Context, r *Request, body []byte) (*capacity.Permit, error) {
 	if len(body) < longText || d.processors == nil {
 		return nil, nil
 	}
-	return d.processors.Enter(ctx, r.account, 1, false)
+	return d.processors.Enter(ctx, r.holding, 1, false)
 }
 
 // admit checks a call before any handler sees it: the envelope, the rules of batches, the namespace, the rate
@@ -192,7 +192,7 @@ func (d *Dispatcher) admit(ctx context.Context, ex *exchange, c *call) (f fault,
 		return known(eth.ErrInvalidRequest()), false
 	}
 	e := d.methods[string(c.method)]
-	c.entry = e
+	c.route = e
 	switch {
 	case e != nil && ex.batch && !e.batchable:
 		return notInBatch(e.Name), false
@@ -236,7 +236,7 @@ func (d *Dispatcher) admitEnvelope(c *call) bool {
 // Misspelt calls count against the limit like all others.
 func (d *Dispatcher) unserved(ctx context.Context, ex *exchange, c *call) fault {
 	name := string(c.method)
-	c.entry = nil
+	c.route = nil
 	if !ex.face.apis[Namespace(name)] {
 		return known(d.unknown(name, ex.face.transport, false))
 	}
@@ -255,7 +255,7 @@ func (d *Dispatcher) unserved(ctx context.Context, ex *exchange, c *call) fault 
 
 // admitCaller checks whether the caller may call a method now. A caller with a key has the limits of the key, any other
 // those of its address.
-func (d *Dispatcher) admitCaller(ctx context.Context, ex *exchange, e *entry) (f fault, ok bool) {
+func (d *Dispatcher) admitCaller(ctx context.Context, ex *exchange, e *route) (f fault, ok bool) {
 	if h := ex.request.holder; h != nil {
 		return d.admitHolder(ctx, h, e.Name, e.Weight)
 	}
@@ -267,7 +267,7 @@ func (d *Dispatcher) admitCaller(ctx context.Context, ex *exchange, e *entry) (f
 
 // allowed counts a call of a client. Whoever has one address of IPv6 has all of its /64, so these count together.
 func (d *Dispatcher) allowed(ctx context.Context, ex *exchange, method string) bool {
-	if d.limiter.Allow(ctx, budget.ClientOf(ex.request.IP), method) {
+	if d.limiter.Allow(ctx, capacity.ClientOf(ex.request.IP), method) {
 		return true
 	}
 	d.metrics.rateLimited.WithLabelValues(method, d.storeType).Inc()
@@ -305,7 +305,7 @@ func (r *Request) encode(dst []byte, result any) (out []byte, err error) {
 	const small = 512 // not worth counting
 	room, known := jsonx.Size(result)
 	if known && room >= small {
-		if err := r.account.Take(room); err != nil {
+		if err := r.holding.Take(room); err != nil {
 			return dst, err
 		}
 		dst = slices.Grow(dst, room+answerAround)
@@ -315,9 +315,9 @@ func (r *Request) encode(dst []byte, result any) (out []byte, err error) {
 	out, err = jsonx.Append(appendResultHead(dst), result)
 	switch more := len(out) - len(dst) - room; {
 	case err != nil:
-		r.account.Give(room)
+		r.holding.Give(room)
 	case more >= small:
-		err = r.account.Take(more)
+		err = r.holding.Take(more)
 	}
 	return out, err
 }

@@ -22,7 +22,7 @@ import (
 func exchangeOnce(ctx context.Context, d *Dispatcher, body string) string {
 	request, r := withRequest(ctx, Request{ID: "test", IP: "192.0.2.1"})
 	request.open(d)
-	defer r.account.Close()
+	defer r.holding.Close()
 	ex := d.begin(request, TransportHTTP, r, []byte(body))
 	answer := string(bytes.Join(ex.finish(request), nil))
 	ex.observeHTTP(request, ex.httpStatus())

@@ -44,7 +44,7 @@
 //	detached  two-phase, alone in a WebSocket      a goroutine, when the      none            no
 //	          message                              turn comes
 //
-// A call of direct, pooled or ordered mode with a Weight also waits for a turn of the heavy reads.
+// A call of direct, pooled or ordered mode with a Weight also waits for a permit of the heavy reads.
 //
 // Parameters, and the views of them that Value hands out, are valid until the handler
 // returns.
@@ -77,15 +77,15 @@
 //
 // Bodies are bounded before and after decompression, batches by item count, nesting by depth; an oversized batch
 // is never executed in part. A WebSocket connection has a bounded number of messages in progress, beyond which it
-// is not read, and a bounded queue of answers. The memory of a request is counted (internal/budget), from the
+// is not read, and a bounded queue of answers. The memory of a request is counted (internal/capacity), from the
 // room for its body to the last bytes of its answer. What a call reads counts until its answer is encoded. An
 // answer of known length counts before it is encoded, and the answers of a batch count until the last one is sent. A message of one call over
 // WebSocket that waits has a goroutine that is not counted: WS_CONNECTION_LIMIT times WS_MAX_IN_FLIGHT bound
 // these. Where memory is short fewer calls of a batch run at the same time; a call that would go over a limit is
-// answered -32005, and the other calls of its batch go on. A body that is longer than any transaction waits for its turn to be parsed, so that many long
+// answered -32005, and the other calls of its batch go on. A body that is longer than any transaction waits for a permit to be parsed, so that many long
 // ones do not delay short ones. Later messages on its connection wait behind it, so that the order of a client's
 // transactions stays. Connections are bounded in all and per client (admission.go). Heavy methods (Method.Weight)
-// wait for their turn. The clients that used least get theirs first. Labels and rate-limit keys never hold method
+// wait for a permit. The clients that used least get theirs first. Labels and rate-limit keys never hold method
 // names that are not in the table.
 //
 // # API keys
@@ -142,17 +142,18 @@
 //
 //	message       one JSON text of a client: a call, or a batch of calls
 //	exchange      a message and its answers, from its first byte to its last
-//	entry         a method in the table, with its rules and counters
+//	route         a method in the table, with its rules and counters
 //	front         what reads requests of a transport: plainhttp, net/http or a WebSocket connection
 //	face          how one transport treats requests: its methods and its batches
 //	mode          how a call runs
 //	first phase   Enter, which takes the place in line; the second phase is its Finish
 //	fault         the error of a call as the client sees it
-//	suspended     of a request whose only call waits for its turn: its rest alone is kept, without body and exchange (suspend.go)
+//	suspended     of a request whose only call waits for its turn: its rest alone is kept, without body and exchange
+//	              (suspend.go)
 //	parked        suspended on a plain HTTP connection: no goroutine waits for it, either (park.go)
-//	slot          the right of a WebSocket connection to have one more message in progress
-//	outbox        the frames that wait for one client
+//	message slot  the right of a WebSocket connection to have one more message in progress
+//	send queue    the frames that wait for one client
 //	notification  what a connection is sent without having asked at that moment; also a call without an id
 //	admission     the limits of connections
-//	account       what a request holds of this process's memory (internal/budget)
+//	holding       see package internal/capacity; what a request holds of this process's memory
 package rpc

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 )
 
@@ -33,7 +33,7 @@ func (p Profile) translate(err error) (f fault, unexpected bool) {
 	if e, ok := err.(*eth.Error); ok { //nolint:errorlint // the usual case, without a search
 		return known(e), false
 	}
-	if exceeded := (*budget.Exceeded)(nil); errors.As(err, &exceeded) {
+	if exceeded := (*capacity.Exceeded)(nil); errors.As(err, &exceeded) {
 		return overBudget(exceeded), false
 	}
 	if errors.As(err, &c) {
@@ -58,19 +58,19 @@ func known(e *eth.Error) fault {
 }
 
 // overBudget tells which limit a request would go over. A limit that others use up is free again soon.
-func overBudget(e *budget.Exceeded) (f fault) {
+func overBudget(e *capacity.Exceeded) (f fault) {
 	switch e.Scope {
-	case budget.ScopeRequest:
+	case capacity.ScopeRequest:
 		return known(eth.ErrRequestMemory(e.Limit))
-	case budget.ScopeTime:
+	case capacity.ScopeTime:
 		return known(eth.ErrRequestTime(e.Limit))
-	case budget.ScopeClient:
+	case capacity.ScopeClient:
 		f = known(eth.ErrClientMemory(e.Limit))
 		f.status = http.StatusTooManyRequests
-	case budget.ScopeProcess:
+	case capacity.ScopeProcess:
 		f = known(eth.ErrProcessMemory())
 		f.status = http.StatusServiceUnavailable
-	case budget.ScopeQueue:
+	case capacity.ScopeQueue:
 		f = known(eth.ErrCallsWaiting())
 		f.status = http.StatusServiceUnavailable
 	}

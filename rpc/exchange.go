@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/jsonx"
 )
 
@@ -16,7 +16,7 @@ var errNoFinish = errors.New("the first phase returned no second one")
 // call is one call of a request, from its envelope to its answer.
 type call struct {
 	message
-	entry        *entry // nil if there is no such method
+	route        *route // nil if there is no such method
 	params       Params
 	notification bool       // gets no answer
 	mode         mode       // inline until the call waits for finish
@@ -34,10 +34,10 @@ type call struct {
 
 // name is the method's name for labels and logs.
 func (c *call) name() string {
-	if c.entry == nil {
+	if c.route == nil {
 		return unknownMethod
 	}
-	return c.entry.Name
+	return c.route.Name
 }
 
 // exchange is one HTTP request or WebSocket message on its way to its answer. It has two phases. begin reads the
@@ -64,13 +64,13 @@ type exchange struct {
 func (d *Dispatcher) begin(ctx context.Context, t Transport, r *Request, body []byte) *exchange {
 	ex := d.exchanges.Get().(*exchange)
 	ex.d, ex.face, ex.request, ex.started = d, &d.faces[t], r, time.Now()
-	turn, err := d.awaitTurn(ctx, r, body)
+	permit, err := d.awaitPermit(ctx, r, body)
 	if err != nil {
 		f, _ := d.config.Profile.translate(err)
 		ex.refuse(f)
 		return ex
 	}
-	defer turn.Leave()
+	defer permit.Leave()
 	calls, count, s := parse(ex.calls[:0], body, ex.face.batchMax)
 	ex.calls = calls
 	switch s {
@@ -96,7 +96,7 @@ func (ex *exchange) beginBatch(ctx context.Context, count int) {
 	case count > ex.face.batchMax:
 		ex.refuseItems(batchTooLarge(count, ex.face.batchMax), ex.repeats(count))
 	default:
-		if err := ex.request.account.Take(callBytes * count); err != nil {
+		if err := ex.request.holding.Take(callBytes * count); err != nil {
 			f, _ := ex.d.config.Profile.translate(err)
 			ex.refuse(f)
 			return
@@ -121,7 +121,7 @@ func (ex *exchange) start(ctx context.Context, c *call) {
 		ex.answerFault(c, f)
 		return
 	}
-	switch m := ex.modeOf(c.entry.Method); m {
+	switch m := ex.modeOf(c.route.Method); m {
 	case inline:
 		ex.answerInline(ctx, c)
 	case ordered, detached:
@@ -129,7 +129,7 @@ func (ex *exchange) start(ctx context.Context, c *call) {
 			ex.wait(c, m)
 		}
 	case direct, pooled:
-		if c.entry.Ready == nil || !ex.answerReady(c) {
+		if c.route.Ready == nil || !ex.answerReady(c) {
 			ex.wait(c, m)
 		}
 	}
@@ -142,7 +142,7 @@ func (ex *exchange) wait(c *call, m mode) {
 }
 
 func (ex *exchange) answerInline(ctx context.Context, c *call) {
-	ex.answer(c, func() (any, error) { return c.entry.Handler(ctx, &c.params) })
+	ex.answer(c, func() (any, error) { return c.route.Handler(ctx, &c.params) })
 }
 
 // answerReady answers a call if its result is known already.
@@ -162,7 +162,7 @@ func (d *Dispatcher) ready(r *Request, c *call) (result any, ok bool) {
 			result, ok = nil, false
 		}
 	}()
-	return c.entry.Ready(&c.params)
+	return c.route.Ready(&c.params)
 }
 
 // answer runs a call that does not wait and writes its answer.
@@ -199,7 +199,7 @@ func (d *Dispatcher) enter(ctx context.Context, r *Request, c *call) (finish Fin
 			finish, f, failed = nil, d.panicked(r, c, p), true
 		}
 	}()
-	finish, err := c.entry.Enter(ctx, &c.params)
+	finish, err := c.route.Enter(ctx, &c.params)
 	switch {
 	case err != nil:
 		return nil, d.fault(r, c, err), true
@@ -352,24 +352,24 @@ func (ex *exchange) runDirect(parent context.Context) {
 	c := &ex.calls[0]
 	c.mode = inline
 	c.start = ex.separate()
-	ex.out = ex.produce(ctx, ex.out, c, func(ctx context.Context) (any, error) { return c.entry.Handler(ctx, &c.params) })
+	ex.out = ex.produce(ctx, ex.out, c, func(ctx context.Context) (any, error) { return c.route.Handler(ctx, &c.params) })
 	ex.answered(c, c.start)
 }
 
-// produce runs a call that has to wait and appends its answer to dst. A heavy one waits for its turn, which lasts
+// produce runs a call that has to wait and appends its answer to dst. A heavy one waits for a permit, which lasts
 // until its answer is written. The call also gives back the memory that it holds while it runs.
 func (ex *exchange) produce(ctx context.Context, dst []byte, c *call, run func(context.Context) (any, error)) []byte {
-	heavy := c.entry.Weight > 0 && ex.d.heavy != nil
+	heavy := c.route.Weight > 0 && ex.d.heavy != nil
 	if !heavy && !ex.batch {
 		return ex.d.produce(dst, ex.request, c, func() (any, error) { return run(ctx) })
 	}
-	ctx, part := budget.Part(ctx)
+	ctx, part := capacity.Part(ctx)
 	defer part.Close()
 	if !heavy {
 		return ex.d.produce(dst, ex.request, c, func() (any, error) { return run(ctx) })
 	}
-	turn, err := ex.d.heavy.Enter(ctx, ex.request.account, c.entry.Weight, false)
-	defer turn.Leave()
+	permit, err := ex.d.heavy.Enter(ctx, ex.request.holding, c.route.Weight, false)
+	defer permit.Leave()
 	return ex.d.produce(dst, ex.request, c, func() (any, error) {
 		if err != nil {
 			return nil, err
@@ -384,7 +384,7 @@ func (ex *exchange) produce(ctx context.Context, dst []byte, c *call, run func(c
 
 // holdText counts the text of a result whose length is not known before it is written. The text is written twice,
 // and may be twice as long as what the call has read, since data is written in hex.
-func holdText(part *budget.Account, result any) error {
+func holdText(part *capacity.Holding, result any) error {
 	_, known := jsonx.Size(result)
 	if _, more := result.(*Answer); known || more { // an Answer counts by itself
 		return nil
@@ -401,7 +401,7 @@ func (ex *exchange) runPending(parent context.Context) {
 	running := ex.launch(ctx, g)
 	select {
 	case <-g.done:
-		ex.request.account.Give((running - 1) * runBytes)
+		ex.request.holding.Give((running - 1) * runBytes)
 	case <-ctx.Done():
 		g.waitGrace()
 	}
@@ -444,7 +444,7 @@ func (ex *exchange) launch(ctx context.Context, g *gate) (running int) {
 func (ex *exchange) runners(calls int) int {
 	limit := min(calls, ex.d.config.Batch.Concurrency)
 	for n := 1; n < limit; n++ {
-		if !ex.request.account.TryTake(runBytes) {
+		if !ex.request.holding.TryTake(runBytes) {
 			return n
 		}
 	}
@@ -454,16 +454,16 @@ func (ex *exchange) runners(calls int) int {
 // runCall runs one call that has to wait and delivers its answer. Until the gate
 // lets the answer in, c is only read.
 func (ex *exchange) runCall(ctx context.Context, g *gate, c *call) {
-	done := call{message: c.message, entry: c.entry}
+	done := call{message: c.message, route: c.route}
 	ctx, span := ex.itemSpan(ctx, c)
 	done.own = ex.produce(ctx, nil, &done, func(ctx context.Context) (any, error) {
 		if c.second != nil {
 			return c.second.Run(ctx)
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, err // the turn came too late
+			return nil, err // the permit came too late
 		}
-		return c.entry.Handler(ctx, &c.params)
+		return c.route.Handler(ctx, &c.params)
 	})
 	span.endItem(&done)
 	done.elapsed = time.Since(ex.started)

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/plainhttp"
 )
 
@@ -22,11 +22,11 @@ const (
 // lasts.
 type headed struct {
 	net.Listener
-	memory *budget.Memory
+	memory *capacity.Memory
 }
 
 // headsOf makes a listener of a server headed.
-func headsOf(server *http.Server, ln net.Listener, memory *budget.Memory) net.Listener {
+func headsOf(server *http.Server, ln net.Listener, memory *capacity.Memory) net.Listener {
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
 		if c, ok := conn.(*headConn); ok {
 			c.changed(state)
@@ -47,11 +47,11 @@ func (l headed) Accept() (net.Conn, error) {
 // headConn is a connection of a headed listener. But for past its fields belong to the goroutine that serves it.
 type headConn struct {
 	plainhttp.Socket
-	memory  *budget.Memory
-	account *budget.Account // of the head at hand; nil: it is short
-	cost    int             // of the head at hand, in bytes of memory
-	blank   bool            // nothing but a line's end has come since the last one
-	past    atomic.Bool     // what comes is no head
+	memory  *capacity.Memory
+	holding *capacity.Holding // of the head at hand; nil: it is short
+	cost    int               // of the head at hand, in bytes of memory
+	blank   bool              // nothing but a line's end has come since the last one
+	past    atomic.Bool       // what comes is no head
 }
 
 // Read reads, and fails if the head at hand takes more memory than there is for its client.
@@ -86,11 +86,11 @@ func (c *headConn) count(text []byte) bool {
 	if c.cost <= shortHead {
 		return true
 	}
-	if c.account == nil {
+	if c.holding == nil {
 		before = 0
-		c.account = c.memory.Open(socketIP(c.RemoteAddr().String()))
+		c.holding = c.memory.Open(socketIP(c.RemoteAddr().String()))
 	}
-	return c.account.Take(c.cost-before) == nil
+	return c.holding.Take(c.cost-before) == nil
 }
 
 // changed is told what the server does with the connection. A head is in memory until its request is over.
@@ -103,6 +103,6 @@ func (c *headConn) changed(state http.ConnState) {
 	case http.StateHijacked, http.StateClosed:
 		c.past.Store(true)
 	}
-	c.account.Close()
-	c.account, c.cost, c.blank = nil, 0, false
+	c.holding.Close()
+	c.holding, c.cost, c.blank = nil, 0, false
 }

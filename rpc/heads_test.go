@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 )
 
 // manyFields is a head of many short fields, without its end.
@@ -83,7 +83,7 @@ func TestHeadsAreCounted(t *testing.T) {
 
 // TestUsualHeadsCostNothing: one connection with many requests through net/http, the bodies of which have many lines.
 func TestUsualHeadsCostNothing(t *testing.T) {
-	memory := budget.NewMemory(budget.Config{Limit: 512, Requests: 8, Client: 8, Request: 8, RequestTime: 1e9, HeavyReads: 16})
+	memory := capacity.NewMemory(capacity.Config{Limit: 512, Requests: 8, Client: 8, Request: 8, RequestTime: 1e9, HeavyReads: 16})
 	url := serveHTTP(t, withLongAnswers(t, memory), HTTPOptions{})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
 	"lockstep/internal/plainhttp"
 )
@@ -145,7 +145,7 @@ func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
 	}
 	req.buf = s.bodies.Get().(*[]byte)
 	var err error
-	req.body, err = readBody(r, *req.buf, s.limit, req.request.account)
+	req.body, err = readBody(r, *req.buf, s.limit, req.request.holding)
 	if err != nil {
 		s.refuseBody(req, err)
 		req.forget()
@@ -208,7 +208,7 @@ func (s *HTTPServer) write(w http.ResponseWriter, answer []byte) {
 // refuseBody answers a body that could not be read.
 func (s *HTTPServer) refuseBody(req *netRequest, err error) {
 	status, f := http.StatusBadRequest, known(eth.ErrParse())
-	switch exceeded := (*budget.Exceeded)(nil); {
+	switch exceeded := (*capacity.Exceeded)(nil); {
 	case errors.As(err, &exceeded):
 		f = overBudget(exceeded)
 		status = s.d.config.Profile.httpStatus(f, s.d.config.ValidCallStatus)

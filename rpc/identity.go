@@ -3,7 +3,7 @@ package rpc
 import (
 	"net/http"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 )
 
 // header is the header fields of a request.
@@ -33,17 +33,17 @@ func (h netHeader) Last(name string) (string, bool) {
 	return "", false
 }
 
-// begin gives a request of any front its identity and its account, and counts it. remote is the socket's address.
-// The account is nil unless it was opened already, for a long body. Call end after the answer.
-func (s *HTTPServer) begin(c *requestContext, h header, remote string, account *budget.Account) {
+// begin gives a request of any front its identity and its holding, and counts it. remote is the socket's address.
+// The holding is nil unless it was opened already, for a long body. Call end after the answer.
+func (s *HTTPServer) begin(c *requestContext, h header, remote string, holding *capacity.Holding) {
 	s.d.httpInFlight.Inc()
 	c.request = Request{
 		ID:        requestID(h),
 		IP:        clientIP(h, remote, s.d.proxies),
 		Transport: TransportHTTP,
-		account:   account,
+		holding:   holding,
 	}
-	if account == nil {
+	if holding == nil {
 		c.open(s.d)
 	}
 	if s.d.tracer.Enabled() {
@@ -53,7 +53,7 @@ func (s *HTTPServer) begin(c *requestContext, h header, remote string, account *
 
 // end ends a request that has begun.
 func (s *HTTPServer) end(c *requestContext) {
-	c.request.account.Close()
+	c.request.holding.Close()
 	c.request.span.End(nil)
 	s.d.httpInFlight.Dec()
 }

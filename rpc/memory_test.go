@@ -15,18 +15,18 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/envx"
 	"lockstep/internal/eth"
 )
 
 // littleMemory is for requests of 8 MB, clients of 16 MB and all of 24 MB.
-func littleMemory() *budget.Memory {
-	return budget.NewMemory(budget.Config{Limit: 512, Requests: 24, Client: 16, Request: 8, RequestTime: envx.Millis(1e9), HeavyReads: 16})
+func littleMemory() *capacity.Memory {
+	return capacity.NewMemory(capacity.Config{Limit: 512, Requests: 24, Client: 16, Request: 8, RequestTime: envx.Millis(1e9), HeavyReads: 16})
 }
 
 // withLongAnswers is a server one of whose methods answers with a megabyte.
-func withLongAnswers(t *testing.T, memory *budget.Memory) *Dispatcher {
+func withLongAnswers(t *testing.T, memory *capacity.Memory) *Dispatcher {
 	t.Helper()
 	long := strings.Repeat("a", megabyte)
 	r, err := NewRegistry(append(testMethods(), Method{Name: "eth_long", AnyParams: true, Handler: func(context.Context, *Params) (any, error) { return long, nil }})...)
@@ -34,7 +34,7 @@ func withLongAnswers(t *testing.T, memory *budget.Memory) *Dispatcher {
 		t.Fatal(err)
 	}
 	d := testDispatcher(t, testConfig(), Options{Memory: memory})
-	longer, err := NewDispatcher(d.config, r, Options{Logger: d.log, Metrics: NewMetrics(), Memory: memory, Heavy: budget.NewTurns(8, 4)})
+	longer, err := NewDispatcher(d.config, r, Options{Logger: d.log, Metrics: NewMetrics(), Memory: memory, Heavy: capacity.NewPermits(8, 4)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,15 +128,15 @@ func TestUnfinishedBodiesHoldNoMoreThanAClientMay(t *testing.T) {
 // TestWhatWaitsForSlowReadersIsCounted: notifications and answers alike.
 func TestWhatWaitsForSlowReadersIsCounted(t *testing.T) {
 	memory := littleMemory()
-	out := newOutbox(func() {})
-	var account budget.Account
-	account.Begin(memory, "9.9.9.9")
-	notice := frame{opcode: opText, subscription: "0x1", payload: make([]byte, megabyte), account: &account}
+	out := newSendQueue(func() {})
+	var holding capacity.Holding
+	holding.Begin(memory, "9.9.9.9")
+	notice := frame{opcode: opText, subscription: "0x1", payload: make([]byte, megabyte), holding: &holding}
 	answer := memory.Open("9.9.9.9")
 	if err := answer.Take(megabyte); err != nil {
 		t.Fatal(err)
 	}
-	out.put(frame{opcode: opText, payload: make([]byte, megabyte), account: answer})
+	out.put(frame{opcode: opText, payload: make([]byte, megabyte), holding: answer})
 	taken := 0
 	for range 100 {
 		ok, full := out.tryPut(notice, 64*megabyte)
@@ -202,12 +202,12 @@ func TestACallGivesBackWhatItRead(t *testing.T) {
 			c := testConfig()
 			c.Batch.Concurrency = 1
 			r, err := NewRegistry(Method{Name: "eth_reads", AnyParams: true, Weight: weight, Handler: func(ctx context.Context, _ *Params) (any, error) {
-				return true, budget.FromContext(ctx).Take(megabyte)
+				return true, capacity.FromContext(ctx).Take(megabyte)
 			}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			d, err := NewDispatcher(c, r, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Memory: memory, Heavy: budget.NewTurns(8, 4)})
+			d, err := NewDispatcher(c, r, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Memory: memory, Heavy: capacity.NewPermits(8, 4)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,7 +231,7 @@ func TestManyBatchesAtOnceAreCounted(t *testing.T) {
 	for range 1000 {
 		ctx, r := withRequest(t.Context(), Request{ID: "test", IP: "192.0.2.1"})
 		ctx.open(d)
-		defer r.account.Close()
+		defer r.holding.Close()
 		if ex := d.begin(ctx, TransportHTTP, r, body); ex.failed {
 			refused++
 			if ex.httpStatus() != http.StatusTooManyRequests {
@@ -250,12 +250,12 @@ func TestALongTextWaitsForItsTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	processors := budget.NewTurns(1, 1)
+	processors := capacity.NewPermits(1, 1)
 	d, err := NewDispatcher(testConfig(), r, Options{Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Processors: processors})
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn, err := processors.Enter(t.Context(), littleMemory().Open("8.8.8.8"), 1, false)
+	permit, err := processors.Enter(t.Context(), littleMemory().Open("8.8.8.8"), 1, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,33 +275,33 @@ func TestALongTextWaitsForItsTurn(t *testing.T) {
 	if text := <-answer; !strings.Contains(text, "error") {
 		t.Errorf("a long text whose client has gone: %s", text)
 	}
-	turn.Leave()
+	permit.Leave()
 	if text := exchangeOnce(t.Context(), d, long); !strings.Contains(text, "result") {
-		t.Errorf("a long text in its turn: %s", text)
+		t.Errorf("a long text with its permit: %s", text)
 	}
 }
 
 // TestTheRoomOfABodyIsCountedBeforeItIsMade: however much of it has arrived.
 func TestTheRoomOfABodyIsCountedBeforeItIsMade(t *testing.T) {
 	memory := littleMemory()
-	account := memory.Open("192.0.2.1")
-	body, err := readAll(strings.NewReader(strings.Repeat(" ", megabyte+1)), make([]byte, 0, 4<<10), 4*megabyte, account)
+	holding := memory.Open("192.0.2.1")
+	body, err := readAll(strings.NewReader(strings.Repeat(" ", megabyte+1)), make([]byte, 0, 4<<10), 4*megabyte, holding)
 	if err != nil || len(body) != megabyte+1 {
 		t.Fatalf("%d bytes, %v", len(body), err)
 	}
-	if held := account.Held(); held != int64(cap(body)) || held < 2*megabyte {
+	if held := holding.Held(); held != int64(cap(body)) || held < 2*megabyte {
 		t.Errorf("a body in a room of %d bytes holds %d", cap(body), held)
 	}
-	account.Close()
+	holding.Close()
 	for _, limit := range []int{1000, math.MaxInt} {
-		account := memory.Open("192.0.2.1")
-		_, err := readAll(strings.NewReader(strings.Repeat(" ", 9*megabyte)), nil, limit, account)
-		if exceeded := (*budget.Exceeded)(nil); limit == 1000 && !errors.Is(err, errBodyTooLarge) || limit > 1000 && !errors.As(err, &exceeded) {
+		holding := memory.Open("192.0.2.1")
+		_, err := readAll(strings.NewReader(strings.Repeat(" ", 9*megabyte)), nil, limit, holding)
+		if exceeded := (*capacity.Exceeded)(nil); limit == 1000 && !errors.Is(err, errBodyTooLarge) || limit > 1000 && !errors.As(err, &exceeded) {
 			t.Errorf("a body of 9 MB where %d bytes may be: %v", limit, err)
 		}
-		if held := account.Held(); held > 8*megabyte {
+		if held := holding.Held(); held > 8*megabyte {
 			t.Errorf("%d bytes are held", held)
 		}
-		account.Close()
+		holding.Close()
 	}
 }

@@ -29,14 +29,14 @@ func (ex *exchange) observeHTTP(ctx context.Context, status int) {
 }
 
 // label names what the request asked for: a method, a batch, or unknown.
-func (ex *exchange) label() (string, *entry) {
+func (ex *exchange) label() (string, *route) {
 	switch {
 	case ex.batch:
 		return "batch_request", nil
 	case ex.failed || len(ex.calls) != 1 || !ex.calls[0].hasMethod:
 		return "undefined", nil
 	}
-	return ex.calls[0].name(), ex.calls[0].entry
+	return ex.calls[0].name(), ex.calls[0].route
 }
 
 func (ex *exchange) observeItems(ctx context.Context) {
@@ -46,8 +46,8 @@ func (ex *exchange) observeItems(ctx context.Context) {
 	m := ex.d.metrics
 	for i := range ex.calls {
 		c := &ex.calls[i]
-		if !c.failed && c.entry != nil {
-			c.entry.results.observe(ctx, m.methodResult, c.elapsed, func() []string { return []string{c.name(), "200", "true"} })
+		if !c.failed && c.route != nil {
+			c.route.results.observe(ctx, m.methodResult, c.elapsed, func() []string { return []string{c.name(), "200", "true"} })
 			continue
 		}
 		telemetry.Observe(ctx, m.methodResult.WithLabelValues(c.name(), codeLabel(c.failure.code), "true"), milliseconds(c.elapsed))

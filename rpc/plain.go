@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/plainhttp"
 )
 
@@ -25,15 +25,15 @@ func (s plainServer) Takes(path []byte) bool {
 	return !other
 }
 
-// Account opens the account of a request whose body is long.
-func (s plainServer) Account(r *plainhttp.Request) *budget.Account {
+// Holding opens the holding of a request whose body is long.
+func (s plainServer) Holding(r *plainhttp.Request) *capacity.Holding {
 	return s.d.memory.Open(clientIP(r, r.RemoteAddr(), s.d.proxies))
 }
 
 // ServePlain answers a plain request.
 func (s plainServer) ServePlain(r *plainhttp.Request) (later bool) {
 	req := &plainRequest{s: s, r: r, requestContext: requestContext{Context: r.Context()}}
-	s.begin(&req.requestContext, r, r.RemoteAddr(), r.Account())
+	s.begin(&req.requestContext, r, r.RemoteAddr(), r.Holding())
 	defer func() {
 		if !later {
 			s.end(&req.requestContext)

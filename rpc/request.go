@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 
 	"lockstep/internal/apikey"
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/telemetry"
 )
 
@@ -38,7 +38,7 @@ type Request struct {
 	// Conn is the WebSocket connection, nil over HTTP.
 	Conn Notifier
 
-	account *budget.Account
+	holding *capacity.Holding
 	holder  *apikey.Holder // of the API key; nil: none came with it
 	span    telemetry.Span
 }
@@ -76,13 +76,13 @@ type Answer struct {
 type requestContext struct {
 	context.Context
 	request Request
-	account budget.Account // of the request, unless another one was opened for it before
+	holding capacity.Holding // of the request, unless another one was opened for it before
 }
 
-// open gives the request an account.
+// open gives the request a holding.
 func (c *requestContext) open(d *Dispatcher) {
-	c.account.Begin(d.memory, c.request.IP)
-	c.request.account = &c.account
+	c.holding.Begin(d.memory, c.request.IP)
+	c.request.holding = &c.holding
 }
 
 type requestKey struct{}
@@ -91,8 +91,8 @@ func (c *requestContext) Value(key any) any {
 	switch key {
 	case requestKey{}:
 		return &c.request
-	case budget.Key{}:
-		return c.request.account
+	case capacity.Key{}:
+		return c.request.holding
 	}
 	return c.Context.Value(key)
 }

@@ -14,7 +14,7 @@ type suspended struct {
 	d            *Dispatcher
 	face         *face
 	request      *Request
-	entry        *entry
+	route        *route
 	second       Finish
 	id           jsonx.Value
 	started      time.Time
@@ -30,7 +30,7 @@ func (ex *exchange) suspend() *suspended {
 	c := &ex.calls[0]
 	s := &suspended{
 		d: ex.d, face: ex.face, request: ex.request, started: ex.started,
-		entry: c.entry, second: c.second, id: bytes.Clone(c.id), notification: c.notification,
+		route: c.route, second: c.second, id: bytes.Clone(c.id), notification: c.notification,
 	}
 	ex.pending = 0
 	ex.release()
@@ -71,7 +71,7 @@ func (s *suspended) restore(ex *exchange, calls []call, m mode) {
 	ex.d, ex.face, ex.request, ex.started, ex.calls = s.d, s.face, s.request, s.started, calls
 	c := &calls[0]
 	c.message = message{object: true, version: true, hasMethod: true, id: s.id}
-	c.entry, c.second, c.notification, c.mode = s.entry, s.second, s.notification, m
+	c.route, c.second, c.notification, c.mode = s.route, s.second, s.notification, m
 }
 
 // runDetached runs the second phase of the one call in this goroutine. The call has no time-out, so

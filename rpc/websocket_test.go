@@ -356,9 +356,9 @@ func TestFrames(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		var out *outbox
+		var out *sendQueue
 		done := make(chan error, 1)
-		out = newOutbox(func() {
+		out = newSendQueue(func() {
 			go func() {
 				_, _, err := out.flush(&chunkWriter{conn: ws.NetConn(), timeout: patience, notice: noticeHead(testNotification), buf: make([]byte, 0, scratchSize)})
 				done <- err

@@ -16,7 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"lockstep/internal/apikey"
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/jsonx"
 )
 
@@ -66,7 +66,7 @@ type wsConn struct {
 	client  string         // the client that the address belongs to
 	holder  *apikey.Holder // of the key that it was opened with; nil: none
 	started time.Time
-	out     *outbox
+	out     *sendQueue
 	ctx     context.Context    // of the connection's calls
 	cancel  context.CancelFunc // ends ctx
 	slots   chan struct{}
@@ -79,10 +79,10 @@ type wsConn struct {
 	stop       chan struct{} // closed when ending is set
 
 	// Owned by the reader.
-	body    *[]byte         // of the message at hand, from the server's pool
-	arrival *budget.Account // of the message at hand
+	body    *[]byte           // of the message at hand, from the server's pool
+	arrival *capacity.Holding // of the message at hand
 
-	account budget.Account // of the notifications that wait
+	holding capacity.Holding // of the notifications that wait
 }
 
 // newWSConn makes a connection whose calls do not end with the upgrade request that
@@ -94,7 +94,7 @@ func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, ip stri
 		ws:      ws,
 		net:     ws.NetConn(),
 		ip:      ip,
-		client:  budget.ClientOf(ip),
+		client:  capacity.ClientOf(ip),
 		started: time.Now(),
 		slots:   make(chan struct{}, s.config.MaxInFlight),
 		written: make(chan struct{}),
@@ -105,10 +105,10 @@ func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, ip stri
 	if system, ok := c.net.(syscall.Conn); ok {
 		c.raw, _ = system.SyscallConn() // a connection that is over says so when it is written to
 	}
-	c.account.Begin(s.d.memory, ip)
-	c.out = newOutbox(func() { s.writers.add(c) })
+	c.holding.Begin(s.d.memory, ip)
+	c.out = newSendQueue(func() { s.writers.add(c) })
 	c.touch()
-	// This side sends everything through the outbox, even the answers that the library would
+	// This side sends everything through the send queue, even the answers that the library would
 	// send by itself.
 	ws.SetPingHandler(func(data string) error {
 		c.out.put(frame{opcode: opPong, payload: []byte(data)})
@@ -126,7 +126,7 @@ func (c *wsConn) OnClose(f func()) { context.AfterFunc(c.ctx, f) }
 
 // Notify implements Notifier.
 func (c *wsConn) Notify(subscription string, result []byte) bool {
-	ok, full := c.out.tryPut(frame{opcode: opText, subscription: subscription, payload: result, account: &c.account}, c.server.config.NotifyLimit*megabyte)
+	ok, full := c.out.tryPut(frame{opcode: opText, subscription: subscription, payload: result, holding: &c.holding}, c.server.config.NotifyLimit*megabyte)
 	if full {
 		c.TooSlow()
 	}
@@ -266,13 +266,13 @@ func (c *wsConn) receive() ([]byte, error) {
 		return nil, err
 	}
 	c.body = c.server.bodies.Get().(*[]byte)
-	c.arrival = new(budget.Account)
+	c.arrival = new(capacity.Holding)
 	c.arrival.Begin(c.server.d.memory, c.ip)
 	body, err := readAll(src, *c.body, c.server.messageLimit(), c.arrival)
 	if err != nil {
 		c.arrival.Close()
 	}
-	switch exceeded := (*budget.Exceeded)(nil); {
+	switch exceeded := (*capacity.Exceeded)(nil); {
 	case errors.As(err, &exceeded):
 		c.end(ending{code: websocket.CloseTryAgainLater, reason: reasonBusy})
 		return nil, err
@@ -319,7 +319,7 @@ func (c *wsConn) awaitMessages() {
 // handle begins a message and, if nothing in it has to wait, finishes it. The message holds a
 // slot until it is answered.
 func (c *wsConn) handle(ctx context.Context, holder *apikey.Holder, body []byte) {
-	request, r := withRequest(ctx, Request{ID: newRequestID(), IP: c.ip, Transport: TransportWebSocket, Conn: c, account: c.arrival, holder: holder})
+	request, r := withRequest(ctx, Request{ID: newRequestID(), IP: c.ip, Transport: TransportWebSocket, Conn: c, holding: c.arrival, holder: holder})
 	d := c.server.d
 	if d.tracer.Enabled() {
 		request.beginSpan(d, nil, "")
@@ -356,9 +356,9 @@ func (c *wsConn) finish(ctx context.Context, ex *exchange) {
 	sent := false
 	if ex.finish(ctx) != nil {
 		parts := ex.steal()
-		sent = c.out.put(frame{opcode: opText, payload: parts[0], more: parts[1:], account: ex.request.account})
+		sent = c.out.put(frame{opcode: opText, payload: parts[0], more: parts[1:], holding: ex.request.holding})
 	} else {
-		ex.request.account.Close()
+		ex.request.holding.Close()
 	}
 	if sent {
 		c.touch()
@@ -376,15 +376,15 @@ func (c *wsConn) count(ex *exchange) {
 	m := &c.server.d.metrics.ws
 	for i := range ex.calls {
 		call := &ex.calls[i]
-		if call.entry == nil {
+		if call.route == nil {
 			m.methods.WithLabelValues(unknownMethod).Inc()
 			continue
 		}
-		call.entry.calls.inc(m.methods, call.entry.Name)
+		call.route.calls.inc(m.methods, call.route.Name)
 	}
 }
 
-// write sends what is in the outbox. If more has come meanwhile, the connection gets in line again.
+// write sends what is in the send queue. If more has come meanwhile, the connection gets in line again.
 func (c *wsConn) write(w *chunkWriter) {
 	more, last, err := c.out.flush(w)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/websocket"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/envx"
 )
 
@@ -38,9 +38,9 @@ func TestWebSocketOrder(t *testing.T) {
 func TestWebSocketOrderBehindALongText(t *testing.T) {
 	const n = 20
 	o := newOrderMethod()
-	processors := budget.NewTurns(1, 1)
+	processors := capacity.NewPermits(1, 1)
 	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{Processors: processors}, append(testMethods(), o.method())...))
-	turn, err := processors.Enter(t.Context(), littleMemory().Open("8.8.8.8"), 1, false)
+	permit, err := processors.Enter(t.Context(), littleMemory().Open("8.8.8.8"), 1, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestWebSocketOrderBehindALongText(t *testing.T) {
 		send(t, other, call1("eth_chainId"))
 		receive(t, other)
 	}
-	turn.Leave()
+	permit.Leave()
 	for range n {
 		receive(t, ws)
 	}

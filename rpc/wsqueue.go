@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 )
 
 // WebSocket opcodes (RFC 6455, 5.2).
@@ -37,17 +37,17 @@ type frame struct {
 	subscription string
 	payload      []byte
 	more         [][]byte // these follow the payload
-	// account counts the bytes of the frame: the account of the request that it answers, or, for a
+	// holding counts the bytes of the frame: the holding of the request that it answers, or, for a
 	// notification, that of the connection.
-	account *budget.Account
+	holding *capacity.Holding
 }
 
 // sent gives back what the frame held.
 func (f *frame) sent() {
 	if f.subscription != "" {
-		f.account.Give(f.cost())
+		f.holding.Give(f.cost())
 	} else {
-		f.account.Close()
+		f.holding.Close()
 	}
 }
 
@@ -119,21 +119,21 @@ func closeFrame(code int, reason string) frame {
 	return frame{opcode: opClose, payload: append(payload, reason[:min(len(reason), 123)]...)}
 }
 
-// outbox is the bounded queue of frames for one client. Any goroutine may put frames in. When there
+// sendQueue is the bounded queue of frames for one client. Any goroutine may put frames in. When there
 // are any, start has a writer call flush.
-type outbox struct {
+type sendQueue struct {
 	start func()
 
 	mu      sync.Mutex
-	room    sync.Cond // on mu: bytes shrank, or the outbox closed
+	room    sync.Cond // on mu: bytes shrank, or the send queue closed
 	waiting []frame   // guarded by mu
 	bytes   int       // cost of the frames that are not written yet; guarded by mu
-	closed  bool      // the outbox takes no more frames; guarded by mu
+	closed  bool      // the send queue takes no more frames; guarded by mu
 	writing bool      // start was called, and flush has not said that there is no more; guarded by mu
 }
 
-func newOutbox(start func()) *outbox {
-	o := &outbox{start: start}
+func newSendQueue(start func()) *sendQueue {
+	o := &sendQueue{start: start}
 	o.room.L = &o.mu
 	return o
 }
@@ -141,7 +141,7 @@ func newOutbox(start func()) *outbox {
 // put queues a frame. It waits for room if there is none. It returns false if the connection is over. The wait
 // has no context. What bounds it is WS_WRITE_TIMEOUT_MS, for each writeChunk of the frames before this one: the writer makes room
 // or fails within that time, and both wake the wait. So does the end of the connection.
-func (o *outbox) put(f frame) bool {
+func (o *sendQueue) put(f frame) bool {
 	o.mu.Lock()
 	for o.bytes >= queueLimit && !o.closed {
 		o.room.Wait()
@@ -155,10 +155,10 @@ func (o *outbox) put(f frame) bool {
 }
 
 // tryPut is put for senders that must not wait; full means that more than limit
-// bytes wait already, or more than the account of the frame allows.
-func (o *outbox) tryPut(f frame, limit int) (ok, full bool) {
+// bytes wait already, or more than the holding of the frame allows.
+func (o *sendQueue) tryPut(f frame, limit int) (ok, full bool) {
 	o.mu.Lock()
-	if !o.closed && (o.bytes >= limit || f.account.Take(f.cost()) != nil) {
+	if !o.closed && (o.bytes >= limit || f.holding.Take(f.cost()) != nil) {
 		o.mu.Unlock()
 		return false, true
 	}
@@ -171,9 +171,9 @@ func (o *outbox) tryPut(f frame, limit int) (ok, full bool) {
 }
 
 // add needs mu. If start is true the caller calls o.start without it.
-func (o *outbox) add(f frame) (ok, start bool) {
+func (o *sendQueue) add(f frame) (ok, start bool) {
 	if o.closed {
-		f.account.Close() // the account of an answer, or of a connection that is over
+		f.holding.Close() // the holding of an answer, or of a connection that is over
 		return false, false
 	}
 	o.waiting = append(o.waiting, f)
@@ -183,9 +183,9 @@ func (o *outbox) add(f frame) (ok, start bool) {
 	return true, start
 }
 
-// seal queues the last frames, if the outbox is still open, and makes sure that a writer comes to the end. drop
+// seal queues the last frames, if the send queue is still open, and makes sure that a writer comes to the end. drop
 // discards what waits before them.
-func (o *outbox) seal(last []frame, drop bool) {
+func (o *sendQueue) seal(last []frame, drop bool) {
 	o.mu.Lock()
 	if !o.closed {
 		if drop {
@@ -205,7 +205,7 @@ func (o *outbox) seal(last []frame, drop bool) {
 }
 
 // fail discards everything: the network is gone.
-func (o *outbox) fail() {
+func (o *sendQueue) fail() {
 	o.mu.Lock()
 	o.closed = true
 	discard(o.waiting)
@@ -222,7 +222,7 @@ func discard(frames []frame) {
 }
 
 // take removes what waits. last is true if nothing will come after it.
-func (o *outbox) take() (frames []frame, last bool) {
+func (o *sendQueue) take() (frames []frame, last bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	frames, o.waiting = o.waiting, nil
@@ -230,7 +230,7 @@ func (o *outbox) take() (frames []frame, last bool) {
 }
 
 // written makes room.
-func (o *outbox) written(cost int) {
+func (o *sendQueue) written(cost int) {
 	o.mu.Lock()
 	o.bytes -= cost
 	o.mu.Unlock()
@@ -238,7 +238,7 @@ func (o *outbox) written(cost int) {
 }
 
 // finish makes room, and tells whether there is more to write. Without it start is called for the next frame.
-func (o *outbox) finish(cost int) (more bool) {
+func (o *sendQueue) finish(cost int) (more bool) {
 	o.mu.Lock()
 	o.bytes -= cost
 	more = len(o.waiting) > 0 || o.closed
@@ -250,7 +250,7 @@ func (o *outbox) finish(cost int) (more bool) {
 
 // flush writes the frames that wait. If more have come meanwhile, it is to be called again; last is true if no more will
 // come.
-func (o *outbox) flush(w *chunkWriter) (more, last bool, err error) {
+func (o *sendQueue) flush(w *chunkWriter) (more, last bool, err error) {
 	frames, last := o.take()
 	cost := 0
 	for i := range frames {

@@ -5,20 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 )
 
 // A flush writes what waited when it began, and tells of what has come meanwhile.
 func TestFlushTellsOfMore(t *testing.T) {
-	var o *outbox
+	var o *sendQueue
 	started := 0
-	o = newOutbox(func() { started++ })
+	o = newSendQueue(func() { started++ })
 	writes := 0
 	conn := &putting{put: func() {
 		writes++
-		o.put(frame{opcode: opText, payload: []byte("more"), account: new(budget.Account)})
+		o.put(frame{opcode: opText, payload: []byte("more"), holding: new(capacity.Holding)})
 	}}
-	o.put(frame{opcode: opText, payload: []byte("first"), account: new(budget.Account)})
+	o.put(frame{opcode: opText, payload: []byte("first"), holding: new(capacity.Holding)})
 	out := &chunkWriter{conn: conn, timeout: patience, buf: make([]byte, 0, scratchSize)}
 	for round := 1; round <= 3; round++ {
 		if more, last, err := o.flush(out); !more || last || err != nil || writes != round {
@@ -29,7 +29,7 @@ func TestFlushTellsOfMore(t *testing.T) {
 	if more, _, err := o.flush(out); more || err != nil {
 		t.Fatalf("there is nothing more to write: %v, %v", more, err)
 	}
-	if o.put(frame{opcode: opText, payload: []byte("again"), account: new(budget.Account)}); started != 2 {
+	if o.put(frame{opcode: opText, payload: []byte("again"), holding: new(capacity.Holding)}); started != 2 {
 		t.Errorf("a writer was asked for %d times, want 2: for the first frame and after all were written", started)
 	}
 }

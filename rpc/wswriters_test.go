@@ -26,8 +26,8 @@ func connected(t *testing.T, s *WSServer) (c *wsConn, client net.Conn) {
 	if c.raw, err = conn.(*net.TCPConn).SyscallConn(); err != nil {
 		t.Fatal(err)
 	}
-	c.account.Begin(s.d.memory, "127.0.0.1")
-	c.out = newOutbox(func() { s.writers.add(c) })
+	c.holding.Begin(s.d.memory, "127.0.0.1")
+	c.out = newSendQueue(func() { s.writers.add(c) })
 	return c, client
 }
 

@@ -25,19 +25,20 @@
 //
 // # Words
 //
-//	entry      a transaction on its way, from its arrival to its Result
-//	gate       where an entry waits for its ticket, while call data before it is put into a file
-//	last word  the latest moment for a client's answer, whatever its transaction waits for
-//	line       the sender's queue in package lock: its lane
-//	facts      what the prechecks need: the sender's nonce and balance, the gas price, the receiver
-//	turn       between the grant of the lease and its release
-//	acceptance a consensus node's OK; it says nothing about the nonce
-//	verdict    what consensus made of it: a receipt, or the certainty that there will be none
-//	unclear    a node may have it, but gives no answer
-//	vanished   a node accepted it, and consensus never saw it
-//	promised   the client has got the hash before the verdict
-//	risk       a transaction that the network may refuse for its nonce or for want of funds; a sender may take a number of them
-//	return     a transaction that was certainly not executed goes back to its line
+//	entry          a transaction on its way, from its arrival to its Result
+//	gate           where an entry waits for its ticket, while call data before it is put into a file
+//	last word      the latest moment for a client's answer, whatever its transaction waits for
+//	sender's line  its lane in package lock
+//	facts          what the prechecks need: the sender's nonce and balance, the gas price, the receiver
+//	turn           between the grant of the lease and its release
+//	acceptance     a consensus node's OK; it says nothing about the nonce
+//	verdict        see package consensus
+//	unclear        see package consensus
+//	vanished       a node accepted it, and consensus never saw it
+//	promised       the client has got the hash before the verdict
+//	risk           a transaction that the network may refuse for its nonce or for want of funds; a sender may take a
+//	               number of them
+//	return         a transaction that was certainly not executed goes back to its line
 //
 // # An entry's life
 //

@@ -7,14 +7,20 @@
 //
 // # Words
 //
-// A watch is what to follow: a factory, addresses, events. A contract is an address that a watch follows, given or announced by a factory's
-// event. A shard is one of 1,024 parts of a chain's contracts. A unit is what one process owns at a time: the head of a chain, a
-// factory, or a shard. A lease says which process owns a unit, by a row with a term (package lease). A cursor is the next block
-// of a unit and the hash of the block before it. A newly found contract
-// has a position of its own; when that reaches its unit's cursor the contract is merged, and moves with the cursor from then on. An event is
-// announced when its message stands in the outbox. A message is one event, or its removal, for the sinks. The outbox is a table of the
-// ledger; messages of one unit keep their order there. The fork number of a chain counts its reorganisations. A backfill is blocks that are read
-// again for the contracts of a watch. An action is the transaction that an event triggers.
+//	watch              what to follow: a factory, addresses, events
+//	followed contract  an address that a watch follows, given or announced by a factory's event
+//	shard              one of 1,024 parts of a chain's contracts
+//	unit               what one process owns at a time: the head of a chain, a factory, or a shard; a lease says
+//	                   which process does (see package internal/lease)
+//	cursor             the next block of a unit and the hash of the block before it
+//	merged             of a newly found contract, which has a position of its own until that reaches its unit's
+//	                   cursor: it moves with the cursor from then on
+//	announced          of an event: its message stands in the outbox
+//	event message      one event, or its removal, for the sinks
+//	outbox             see package internal/ledger; messages of one unit keep their order there
+//	fork number        how often a chain was reorganised
+//	backfill           blocks that are read again for the contracts of a watch
+//	triggered action   the transaction that an event triggers
 //
 // # How a block becomes messages
 //

@@ -18,7 +18,7 @@
 //
 // # Words
 //
-//	baseline      a design to compare with, which is not the product
-//	place         an entry in the list of one sender
-//	heartbeat     the key that each waiter keeps alive
+//	baseline   a design to compare with, which is not the product
+//	place      see package lock; here it is an entry in a list
+//	heartbeat  the key that each waiter keeps alive
 package naive

@@ -22,10 +22,9 @@
 //
 // # Words
 //
-//   - station: what works, with a number of processors and one line in front of them, first
-//     come first served;
-//   - fleet: relays, and the shards of Redis, among which senders are shared by a hash;
-//   - shard: one Redis server; it works on one command at a time;
-//   - together: all stations share one machine's processors, as in the suite, with the load and
-//     the network beside them.
+//	station      what works, with a number of processors and one line in front of them, first come first served
+//	fleet        relays, and the servers of Redis, among which senders are shared by a hash
+//	Redis shard  one Redis server; it works on one command at a time
+//	together     all stations share one machine's processors, as in the suite, with the load and the network beside
+//	             them
 package sim

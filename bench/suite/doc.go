@@ -44,11 +44,11 @@
 //
 // # Words
 //
-//	row     one question with its figures, by a name that -rows takes
-//	figure  a median over runs, with the least and the greatest value
-//	target  what a figure should be
-//	lab     what rows share: the programs and how they are started
-//	trial   one run of a short failure, in the row healing
-//	hearing   a measurement of clients that are told of blocks
-//	audience  a process of such clients
+//	benchmark row  one question with its figures, by a name that -rows takes
+//	figure         a median over runs, with the least and the greatest value
+//	target value   what a figure should be
+//	lab            what rows share: the programs and how they are started
+//	trial          one run of a short failure, in the row healing
+//	hearing        a measurement of clients that are told of blocks
+//	audience       a process of such clients
 package main

@@ -22,8 +22,8 @@
 // # Words
 //
 //	subcommand            the first word of the command line
-//	driver                what makes a chain of the manager from its settings
-//	development accounts  the accounts that lockstep dev prints, with their private keys
+//	driver                see package txmgr/service
+//	development accounts  see package devnet
 package main
 
 import (

@@ -13,6 +13,6 @@
 //
 // # Words
 //
-//	part  what one kind of process shows: relay, manager or watchers
-//	view  one thing to look at, under #/name in the address
+//	part       what one kind of process shows: relay, manager or watchers
+//	page view  one thing to look at, under #/name in the address
 package page

@@ -42,7 +42,7 @@
 //
 // # Words
 //
-//	call  a submission, a query, or a request to the mirror node
-//	rule  which calls are spoiled, and how
-//	fits  of a rule and a call: everything that the rule names is so
+//	call        a submission, a query, or a request to the mirror node
+//	fault rule  which calls are spoiled, and how
+//	matches     of a rule and a call: everything that the rule names is so
 package faults

@@ -128,15 +128,16 @@
 //
 // # Words
 //
-//	record      what consensus made of one transaction: its status, its effects, its children
-//	child       a record that another one caused: an account that came into being, a contract, a system contract's transaction
-//	entity      an account, contract, token, topic, file or schedule, named by one number
-//	version     what an entity, a slot or a row was from one consensus time on
-//	row         what exists beside entities, such as an allowance; it has a table and a key
-//	world       all versions of everything
-//	overlay     changes above the world that are committed or dropped as a whole
-//	view        the ledger at one consensus time, for readers
-//	open block  the one that may still get transactions; views do not show it
-//	generation  one history of the ledger; going back begins the next one
-//	hollow      of an account that was made for an address alone: it has no key before it first signs
+//	transaction record  what consensus made of one transaction: its status, its effects, its children
+//	child               a record that another one caused: an account that came into being, a contract, a system
+//	                    contract's transaction
+//	entity              see package internal/hedera
+//	version             what an entity, a slot or a row was from one consensus time on
+//	state row           what exists beside entities, such as an allowance; it has a table and a key
+//	world               all versions of everything
+//	overlay             changes above the world that are committed or dropped as a whole
+//	ledger view         the ledger at one consensus time, for readers
+//	open block          the one that may still get transactions; views do not show it
+//	generation          one history of the ledger; going back begins the next one
+//	hollow              of an account that was made for an address alone: it has no key before it first signs
 package ledger

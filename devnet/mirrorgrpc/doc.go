@@ -16,5 +16,5 @@
 // # Words
 //
 //	subscription  one client's stream of the messages of one topic
-//	generation    one history of the ledger; see package ledger
+//	generation    see package devnet/ledger
 package mirrorgrpc

@@ -74,8 +74,8 @@
 // # Words
 //
 //	page             the rows of one answer of a list
-//	filter           a parameter that says which rows a list has
+//	list filter      a parameter that says which rows a list has
 //	contract result  what became of a transaction that the EVM executed
-//	action           one call of a call tree
+//	contract action  one call of a call tree
 //	origin           of a fork: the mirror node of the network that was forked
 package mirrorrest

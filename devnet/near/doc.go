@@ -20,9 +20,9 @@
 //
 // # Words
 //
-//	access key  a public key that may sign for an account, with a nonce and a permission of its own
-//	receipt     what a transaction becomes; it is executed at its receiver's account
-//	delegate    a list of actions that its account signed and another account pays for
-//	final       of a block: nothing takes it back
-//	level       how far a transaction must have come before a request for it is answered
+//	NEAR access key  see package internal/near
+//	NEAR receipt     what a transaction becomes; it is executed at its receiver's account
+//	delegate         a list of actions that its account signed and another account pays for
+//	final            of a block: nothing takes it back
+//	level            how far a transaction must have come before a request for it is answered
 package near

@@ -42,9 +42,9 @@
 //
 // # Words
 //
-//	node         one gRPC server with an account of its own
-//	precheck     what a node looks at before it accepts; the first check that fails gives the answer's status
-//	accepted     answered with OK: the transaction is on its way to consensus
-//	receipt      the status at consensus
-//	cost answer  the price of a query, in place of its answer
+//	development node  one gRPC server with an account of its own
+//	node precheck     see package internal/hapi; the first check that fails gives the answer's status
+//	accepted          see package consensus
+//	Hedera receipt    the status at consensus
+//	cost answer       the price of a query, in place of its answer
 package node

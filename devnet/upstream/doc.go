@@ -21,7 +21,7 @@
 //
 // # Words
 //
-//   - upstream: the network that is forked, and its mirror node.
-//   - fact: something that the upstream had at the fork point. It never changes. The ledger keeps
-//     facts while there is room.
+//	forked network  the network that is forked, and its mirror node
+//	fact            something that the forked network had at the fork point. It never changes. The ledger keeps
+//	                facts while there is room
 package upstream

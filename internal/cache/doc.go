@@ -27,7 +27,7 @@
 // # Words
 //
 //	kept value  bytes that never change, so that every copy is as good as another
-//	breaker     what keeps calls from a Redis that does not answer
+//	breaker     see package mirror/fetch; here it keeps calls from Redis
 //	filter      what a client asked to be told of (eth_newFilter), which Redis alone has
 //	poll        a request for what is new to a filter; it moves the filter on
 package cache

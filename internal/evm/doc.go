@@ -31,8 +31,8 @@
 //
 // # Words
 //
-//	message          a call or a creation of a contract, as the EVM gets it
+//	EVM message      a call or a creation of a contract, as the EVM gets it
 //	reads            what a message looks up of accounts, code and storage; their number is bounded
-//	override         what a client has put in the place of a part of the chain's state
+//	override         see package ethapi
 //	system contract  an address whose code only the network has
 package evm

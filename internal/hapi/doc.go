@@ -15,7 +15,7 @@
 //
 // # Words
 //
-//	body      what of a transaction is signed, as bytes
-//	precheck  what a node says of a transaction before consensus, as a ResponseCodeEnum
-//	path      the gRPC name of a call
+//	body           what of a transaction is signed, as bytes
+//	node precheck  what a node says of a transaction before consensus, as a ResponseCodeEnum
+//	method path    the gRPC name of a call
 package hapi

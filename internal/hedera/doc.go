@@ -13,7 +13,7 @@
 //
 //	entity       an account, contract, token, file or schedule; its id is shard.realm.number
 //	payer        the account that is charged for a transaction; its id begins with it
-//	operator     the payer that the relay is given a key of
+//	operator     see package internal/operator
 //	valid start  the moment in a transaction id; the network takes it for 120 s from then on
 //	status       a response code of the network, as in hapi
 //	long-zero    of an address: made of the entity number, behind 12 zero bytes

@@ -27,7 +27,7 @@
 //
 //	owner            a process, as INSTANCE_ID and a random boot id
 //	term             which reign of which owner
-//	fence            the check of the term inside a transaction
-//	node             a process that says it lives, as a lease "node:KIND:INSTANCE_ID"
-//	preferred owner  the living node that rendezvous hashing picks for a name
+//	ownership fence  a term as a value, which is checked inside the transaction that it guards
+//	living process   a process that says it lives, as a lease "node:KIND:INSTANCE_ID"
+//	preferred owner  the living process that rendezvous hashing picks for a name
 package lease

@@ -1,6 +1,6 @@
 // Package limit bounds what clients may cost the operator: money (Budget), calls (Calls), transactions with a wrong nonce
 // (WrongNonces), and what the owner of an API key may use (Quotas). All count in Redis for a whole fleet, or in each
-// process. What requests take of this process, bytes and processor time, is bounded by package budget.
+// process. What requests take of this process, bytes and processor time, is bounded by package capacity.
 //
 // # Money
 //
@@ -88,12 +88,12 @@
 //
 // # Words
 //
-//	book    the tinybars that have been counted against one limit of spending
-//	settle  to put what the network charged in the place of what was set aside
-//	lapse   of what was set aside: to end without having been settled
-//	budget  the tinybars that may be spent in a window; bytes are budgeted by package budget
-//	window  the time that a limit is for, after which it begins again
-//	claim   what a reservation has set aside, as it stands in Redis
-//	breaker what keeps calls from a Redis that does not answer
-//	plan    the limit of spending that the operator gives to some senders and addresses
+//	book           the tinybars that have been counted against one limit of spending
+//	settle         to put what the network charged in the place of what was set aside
+//	lapse          of what was set aside: to end without having been settled
+//	budget         the tinybars that may be spent in a window
+//	window         the time that a limit is for, after which it begins again
+//	claim          what a reservation has set aside, as it stands in Redis
+//	breaker        see package mirror/fetch; here it keeps calls from Redis
+//	spending plan  the limit of spending that the operator gives to some senders and addresses
 package limit

@@ -22,8 +22,8 @@
 //
 // # Words
 //
-//	access key       a key of an account, with a permission and a nonce of its own
-//	action           one step of a transaction
+//	NEAR access key  a key of an account, with a permission and a nonce of its own
+//	NEAR action      one step of a transaction
 //	delegate action  actions that somebody else carries
 //	Borsh            the encoding of NEAR
 package near

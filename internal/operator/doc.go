@@ -6,7 +6,8 @@
 //
 // # Words
 //
-//	operator  the account that pays for what this process sends, and its key: OPERATOR_ID_MAIN and OPERATOR_KEY_MAIN
-//	finding   what one look has found
-//	fits      the account exists and the key is its key
+//	operator          the account that pays for what this process sends, and its key: OPERATOR_ID_MAIN and
+//	                  OPERATOR_KEY_MAIN
+//	finding           what one look has found
+//	fits its account  the account exists and the key is its key
 package operator

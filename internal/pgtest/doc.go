@@ -9,6 +9,5 @@
 //
 // # Words
 //
-//	server   one PostgreSQL process with its cluster
-//	cluster  the files of a server, as PostgreSQL calls them
+//	database cluster  the files of a server, as PostgreSQL calls them
 package pgtest

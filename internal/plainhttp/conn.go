@@ -102,7 +102,7 @@ func (c *conn) goOn(serve func() step) {
 		return
 	}
 	defer c.leave()
-	c.request.account.Close()
+	c.request.holding.Close()
 	c.in.release()
 	c.abort()
 }
@@ -214,7 +214,7 @@ func (c *conn) read() bool {
 func (c *conn) replay() net.Conn {
 	c.readBy.exactly(time.Time{})
 	c.writeBy.exactly(time.Time{})
-	return &replayed{Socket: Socket{c.tcp}, head: c.in.bytes, account: c.request.account, leave: c.leave}
+	return &replayed{Socket: Socket{c.tcp}, head: c.in.bytes, holding: c.request.holding, leave: c.leave}
 }
 
 func (c *conn) closeIdle() {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 )
 
 // waiting is an echo whose slow requests wait until the test or their context ends.
@@ -516,9 +516,9 @@ func TestHijack(t *testing.T) {
 func TestTheRoomOfABodyIsCounted(t *testing.T) {
 	const length, arrived, steps = 60_000, 33_000, 16 << 10
 	room := make(chan int, 1)
-	memory := budget.NewMemory(budget.Config{Limit: 512, Requests: 8, Client: 8, Request: 8})
+	memory := capacity.NewMemory(capacity.Config{Limit: 512, Requests: 8, Client: 8, Request: 8})
 	e := &echo{memory: memory, serve: func(r *Request) {
-		defer r.Account().Close()
+		defer r.Holding().Close()
 		room <- cap(r.c.in.bytes) - r.size
 		r.Respond(200, nil)
 	}}

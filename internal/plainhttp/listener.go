@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 )
 
 // Handler answers plain requests.
@@ -17,9 +17,9 @@ type Handler interface {
 	// Takes tells whether requests for a path may be plain. The path is only valid
 	// during the call.
 	Takes(path []byte) bool
-	// Account opens the account of a request whose body is long, before it arrives. A body
+	// Holding opens the holding of a request whose body is long, before it arrives. A body
 	// for which there is no memory is net/http's.
-	Account(r *Request) *budget.Account
+	Holding(r *Request) *capacity.Holding
 	// ServePlain answers a request by calling Respond, once. The request is only valid
 	// during the call. If it returns later, it has called Later, and the request goes on: whoever answers it calls
 	// Done, in any goroutine and perhaps before ServePlain has returned. Meanwhile the connection has no goroutine.

@@ -5,7 +5,7 @@ import (
 	"net"
 	"syscall"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 )
 
 // replayed is a connection of TCP of which a part was read already. It has none of the
@@ -13,8 +13,8 @@ import (
 type replayed struct {
 	Socket
 	head    []byte
-	account *budget.Account // that holds the head
-	leave   func()          // may be called more than once
+	holding *capacity.Holding // that holds the head
+	leave   func()            // may be called more than once
 }
 
 // Read reads what was read already, then what is still to come.
@@ -25,14 +25,14 @@ func (r *replayed) Read(p []byte) (int, error) {
 	n := copy(p, r.head)
 	if r.head = r.head[n:]; len(r.head) == 0 {
 		r.head = nil // it is memory of a connection that may last
-		r.account.Close()
+		r.holding.Close()
 	}
 	return n, nil
 }
 
 // Close closes the connection.
 func (r *replayed) Close() error {
-	r.account.Close()
+	r.holding.Close()
 	r.leave()
 	return r.Conn.Close()
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 )
 
 // Request is a plain request that waits for its answer.
@@ -14,30 +14,30 @@ type Request struct {
 	answered bool
 	forgot   bool
 	kept     bool
-	account  *budget.Account // nil: none was opened
-	counted  int             // bytes of the body that it holds
+	holding  *capacity.Holding // nil: none was opened
+	counted  int               // bytes of the body that it holds
 }
 
-// Account is the account that holds the body, nil if that is short. Who answers the request
+// Holding is the holding that holds the body, nil if that is short. Who answers the request
 // closes it.
-func (r *Request) Account() *budget.Account { return r.account }
+func (r *Request) Holding() *capacity.Holding { return r.holding }
 
-// count has the request's account hold the room for what has arrived of a long body, and that
+// count has the request's holding hold the room for what has arrived of a long body, and that
 // for what is read next. The result is false if it cannot.
 func (r *Request) count(in []byte) bool {
 	const long = 8 << 10
 	if r.length <= long {
 		return true
 	}
-	if r.account == nil {
-		r.account = r.c.l.Handler.Account(r)
+	if r.holding == nil {
+		r.holding = r.c.l.Handler.Holding(r)
 	}
 	room := cap(in)
 	if len(in) == room {
 		room = grown(room, r.size+r.length)
 	}
 	more := min(room-r.size, r.length) - r.counted
-	if r.account.Take(more) != nil {
+	if r.holding.Take(more) != nil {
 		return false
 	}
 	r.counted += more
@@ -135,5 +135,5 @@ func (r *Request) finish() {
 		c.in.discard(r.size + r.length)
 	}
 	r.answered, r.forgot, r.kept = false, false, false
-	r.account, r.counted = nil, 0
+	r.holding, r.counted = nil, 0
 }

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 )
 
 // patienceOfTests is how long anything may take that does happen.
@@ -32,7 +32,7 @@ type echo struct {
 	later        bool             // requests for /slow are answered later
 	serve        func(r *Request) // in place of ServePlain
 	serveLater   func(r *Request) // in place of ServePlain; it calls Later
-	memory       *budget.Memory   // nil: no limit
+	memory       *capacity.Memory // nil: no limit
 	impatient    bool             // who does not send a request at once is net/http's
 }
 
@@ -46,7 +46,7 @@ func (e *echo) admit(net.Conn) (leave func(), ok bool) {
 	return sync.OnceFunc(func() { e.open.Add(-1) }), true
 }
 
-func (e *echo) Account(*Request) *budget.Account { return e.memory.Open("client") }
+func (e *echo) Holding(*Request) *capacity.Holding { return e.memory.Open("client") }
 
 func (e *echo) ServePlain(r *Request) (later bool) {
 	e.plain.Add(1)

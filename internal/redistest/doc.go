@@ -10,7 +10,6 @@
 //
 // # Words
 //
-//	server   one Redis process
-//	cluster  three servers that share the keys
-//	pause    to stop the process, so that it answers nothing and its connections live
+//	Redis Cluster  three servers that share the keys
+//	stopped        of a server: the process is stopped, so that it answers nothing and its connections live
 package redistest

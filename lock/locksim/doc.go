@@ -3,18 +3,18 @@
 //
 // # Words
 //
-//	plan     what a seed has drawn: relays, transactions, faults, the network
-//	scene    the kind of a plan: which faults it may have
-//	world    one simulation while it runs
-//	relay    a process: a real lock.Service with a simulated way to Redis
-//	stand    what the goroutines of a stopped process do
-//	fate     what becomes of one call: its delays, whether it is lost, or executed twice
-//	lapse    a time in which a relay may be taken for dead
-//	history  what the transactions of one sender did, as operations of a FIFO lock
+//	scenario         what a seed has drawn: relays, transactions, faults, the network
+//	scene            the kind of a scenario: which faults it may have
+//	simulated world  one simulation while it runs
+//	relay            a process: a real lock.Service with a simulated way to Redis
+//	stand            what the goroutines of a stopped process do
+//	fate of a call   what becomes of one call: its delays, whether it is lost, or executed twice
+//	absence          a time in which a relay may be taken for dead
+//	history          what the transactions of one sender did, as operations of a FIFO lock
 //
 // # Where
 //
-//	plan.go                what a seed draws
+//	scenario.go                what a seed draws
 //	world.go               relays, clients, faults, and the order of the whole
 //	wire.go                the network: a hook of the Redis client in place of connections, and one connection for Pub/Sub
 //	server.go, script.go, store.go, sortedset.go  Redis: the lock's own Lua scripts, by an interpreter, on the commands they use

@@ -126,7 +126,7 @@ func (j *judgement) history(lived []*Transaction) {
 		default:
 			add("quit", t, 0, t.Entered, forever) // it died in line
 		}
-		for _, l := range j.plan.lapses(t.Relay) {
+		for _, l := range j.scenario.absences(t.Relay) {
 			if waited := t.Granted.orEver(t.Over).orEver(ever); l.from.before(waited) && (l.to == ever || t.Entered.At < l.to.At+learns) {
 				if add("out", t, 0, l.from, forever); l.to != ever {
 					add("again", t, 0, l.to, forever)

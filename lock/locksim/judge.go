@@ -20,7 +20,7 @@ const (
 
 // givenUp returns when the order between relays need not hold: docs/ORDERING.md.
 func (j *judgement) givenUp(heal time.Duration) (all []interval) {
-	p := j.plan
+	p := j.scenario
 	for _, f := range p.Faults {
 		switch f.Kind {
 		case CutOff, Outage, Memory, Failover:
@@ -52,8 +52,8 @@ func (j *judgement) givenUp(heal time.Duration) (all []interval) {
 }
 
 // judge returns what the history breaks.
-func judge(p Plan, sent []*Transaction, turns []*Turn, unanswered error) *judgement {
-	j := &judgement{plan: p}
+func judge(p Scenario, sent []*Transaction, turns []*Turn, unanswered error) *judgement {
+	j := &judgement{scenario: p}
 	for _, t := range turns {
 		j.turns = append(j.turns, &t.Transaction)
 	}
@@ -71,7 +71,7 @@ func judge(p Plan, sent []*Transaction, turns []*Turn, unanswered error) *judgem
 }
 
 type judgement struct {
-	plan      Plan
+	scenario  Scenario
 	wrong     []string
 	undecided bool           // the porcupine took too long
 	turns     []*Transaction // with a window: as they were in each turn
@@ -102,17 +102,17 @@ const learns = time.Second
 // ever is later than everything.
 var ever = Moment{math.MaxInt64, math.MaxInt}
 
-// lapse is a time in which a relay may be taken for dead.
-type lapse struct{ from, to Moment }
+// absence is a time in which a relay may be taken for dead.
+type absence struct{ from, to Moment }
 
-// lapses returns those of a relay.
-func (p Plan) lapses(relay int) (all []lapse) {
+// absences returns those of a relay.
+func (p Scenario) absences(relay int) (all []absence) {
 	for _, f := range p.Faults {
 		switch n := len(all); {
 		case f.Relay != relay || !f.Came.ever():
 		case f.Kind == Stop, f.Kind == Crash:
 			if n == 0 || all[n-1].to != ever {
-				all = append(all, lapse{f.Came, ever})
+				all = append(all, absence{f.Came, ever})
 			}
 		case f.Kind == Resume && n > 0 && all[n-1].to == ever:
 			if all[n-1].to = f.Came; f.Came.At-all[n-1].from.At < brief {
@@ -125,14 +125,14 @@ func (p Plan) lapses(relay int) (all []lapse) {
 
 // faulted tells whether a relay may have been taken for dead between two moments.
 func (j *judgement) faulted(relay int, from, to Moment) bool {
-	return slices.ContainsFunc(j.plan.lapses(relay), func(l lapse) bool {
+	return slices.ContainsFunc(j.scenario.absences(relay), func(l absence) bool {
 		return l.from.before(to) && (l.to == ever || from.At < l.to.At+learns)
 	})
 }
 
 func (j *judgement) sender(sender int, sent []*Transaction) {
 	var all, lived []*Transaction
-	for _, t := range j.plan.Transactions {
+	for _, t := range j.scenario.Transactions {
 		if t.Sender != sender || !t.Entered.ever() {
 			continue
 		}
@@ -144,7 +144,7 @@ func (j *judgement) sender(sender int, sent []*Transaction) {
 	j.inProcess(all, sent)
 	j.exclusion(slices.DeleteFunc(slices.Clone(sent), func(t *Transaction) bool { return !j.strict(t, healTurns) }))
 	j.places(lived, sent)
-	if (j.plan.Scene == "calm" || j.plan.Scene == "death") && len(j.wrong) == 0 {
+	if (j.scenario.Scene == "calm" || j.scenario.Scene == "death") && len(j.wrong) == 0 {
 		j.decided(lived)
 	}
 	if len(j.wrong) == 0 {
@@ -177,7 +177,7 @@ func (j *judgement) exclusion(sent []*Transaction) {
 				j.fail("fence: %d was sent with %d after %d with %d", later.Nonce, later.Fence, t.Nonce, t.Fence)
 			}
 			end := t.Released.orEver(ever)
-			if later.Sent.before(end) && !j.faulted(t.Relay, t.Granted, later.Sent) && later.Sent.At-t.Granted.At < j.plan.MaxHold {
+			if later.Sent.before(end) && !j.faulted(t.Relay, t.Granted, later.Sent) && later.Sent.At-t.Granted.At < j.scenario.MaxHold {
 				j.fail("exclusion: %d was sent while %d had the turn", later.Nonce, t.Nonce)
 			}
 			if later.Granted.before(t.Sent) {

@@ -15,11 +15,11 @@ import (
 //   - A sender whose nonces come in any order that the window covers, and to whom nothing else happens, has each of them
 //     sent once, in their order, and none refused.
 
-// windowed judges one sender of a plan with a window.
+// windowed judges one sender of a scenario with a window.
 func (j *judgement) windowed(sender int, turns []*Turn) {
 	turns = slices.DeleteFunc(slices.Clone(turns), func(t *Turn) bool { return t.Sender != sender })
 	var all []*Transaction
-	for _, t := range j.plan.Transactions {
+	for _, t := range j.scenario.Transactions {
 		if t.Sender == sender && t.Entered.ever() {
 			all = append(all, t)
 		}
@@ -90,7 +90,7 @@ func (j *judgement) fences(sent []*Turn) {
 
 // ahead judges a turn that sent a nonce above the next one.
 func (j *judgement) ahead(t *Turn, next uint64, all []*Transaction, turns []*Turn) {
-	if waited := t.Sent.At - t.Entered.At; waited < j.plan.Window {
+	if waited := t.Sent.At - t.Entered.At; waited < j.scenario.Window {
 		j.fail("window: %d was sent ahead of %d after %v", t.Nonce, next, waited)
 	}
 	if !j.remembered(all, t.Released) || j.anyFaulted(all, t.Sent) {
@@ -124,11 +124,11 @@ func (j *judgement) lastPlace(x *Transaction, turns []*Turn, other *Turn) Moment
 
 // promptness: in a lane that flows the one that is next waits for nobody's window.
 func (j *judgement) promptness(sender int, turns, sent []*Turn) {
-	if j.plan.Scene != "calm" && j.plan.Scene != "death" {
+	if j.scenario.Scene != "calm" && j.scenario.Scene != "death" {
 		return
 	}
 	limit := 5 * time.Second
-	if j.plan.Scene == "calm" && j.plan.Network.Loss == 0 {
+	if j.scenario.Scene == "calm" && j.scenario.Network.Loss == 0 {
 		limit = time.Second // which is less than the longer of the windows
 	}
 	for _, t := range turns {
@@ -180,12 +180,12 @@ func (j *judgement) honest(sender int, all []*Transaction, sent []*Turn) {
 		}
 	}
 	// The news of a nonce, and the release that names the next one, need a call that may be repeated.
-	slack := 2*(j.plan.Network.Usual+j.plan.Network.Long) + 5*time.Millisecond
-	if j.plan.Network.Spike == 0 {
-		slack = 2*j.plan.Network.Usual + 5*time.Millisecond
+	slack := 2*(j.scenario.Network.Usual+j.scenario.Network.Long) + 5*time.Millisecond
+	if j.scenario.Network.Spike == 0 {
+		slack = 2*j.scenario.Network.Usual + 5*time.Millisecond
 	}
 	for i, t := range all {
-		over := t.Entered.At + j.plan.Window - slack
+		over := t.Entered.At + j.scenario.Window - slack
 		if known.At > over {
 			return
 		}

@@ -16,7 +16,7 @@ import (
 
 // Report is what one simulation showed.
 type Report struct {
-	Plan      Plan
+	Scenario  Scenario
 	Wrong     []string // what the history breaks; empty = nothing
 	Sent      int
 	Honest    int    // with a window: of how many senders everything had to go in the order of nonces
@@ -24,9 +24,9 @@ type Report struct {
 	Trace     string // all that happened, in order
 }
 
-// Run simulates the plan of a seed.
+// Run simulates the scenario of a seed.
 func Run(t *testing.T, seed uint64) Report {
-	w := &world{plan: NewPlan(seed), counts: map[string]int{}, sinceBad: map[string]int{}, byNonce: map[string]*Transaction{}}
+	w := &world{scenario: NewScenario(seed), counts: map[string]int{}, sinceBad: map[string]int{}, byNonce: map[string]*Transaction{}}
 	w.places, w.latest, w.given = map[string]Moment{}, map[uint64]Moment{}, map[uint64]Moment{}
 	for sender := range w.chains {
 		w.chains[sender] = ledger{next: firstNonce(sender), verdicts: map[uint64]chan struct{}{}}
@@ -38,11 +38,11 @@ func Run(t *testing.T, seed uint64) Report {
 		defer debug.SetGCPercent(debug.SetGCPercent(-1))
 		synctest.Test(t, func(t *testing.T) { unanswered = w.live(t.Context()) })
 	}()
-	j := judge(w.plan, w.sent, w.turns, unanswered)
+	j := judge(w.scenario, w.sent, w.turns, unanswered)
 	if w.unsound != nil {
 		j.fail("%v", w.unsound)
 	}
-	return Report{Plan: w.plan, Wrong: j.wrong, Undecided: j.undecided, Sent: len(w.sent), Honest: j.honestBursts, Trace: w.trace()}
+	return Report{Scenario: w.scenario, Wrong: j.wrong, Undecided: j.undecided, Sent: len(w.sent), Honest: j.honestBursts, Trace: w.trace()}
 }
 
 // trace tells what happened, in order.
@@ -58,14 +58,14 @@ func (w *world) trace() string {
 			all = append(all, entry{m, sender, fmt.Sprintf(format, args...)})
 		}
 	}
-	for _, f := range w.plan.Faults {
+	for _, f := range w.scenario.Faults {
 		add(f.Came, -1, "%s relay %d reach %d lost %d full %t", f.Kind, f.Relay, f.Reach, f.Lost, f.Full)
 	}
-	for _, t := range w.plan.Transactions {
+	for _, t := range w.scenario.Transactions {
 		add(t.Entered, t.Sender, "%d enters: sender %d, relay %d", t.Nonce, t.Sender, t.Relay)
 		add(t.Joined, t.Sender, "%d has its place", t.Nonce)
 		add(t.Left, t.Sender, "%d gives up", t.Nonce)
-		if w.plan.Window == 0 {
+		if w.scenario.Window == 0 {
 			add(t.Granted, t.Sender, "%d has the turn by %s", t.Nonce, t.Strategy)
 			add(t.Sent, t.Sender, "%d is sent", t.Nonce)
 			add(t.Released, t.Sender, "%d releases", t.Nonce)

@@ -52,7 +52,7 @@ func (s *server) noteJoins(words []string) {
 			s.joins[name] = len(s.joins) + 1
 			s.w.joined(words[i+1])
 		}
-		if s.w.plan.Window > 0 {
+		if s.w.scenario.Window > 0 {
 			s.w.placed(words[i], words[i+1])
 		}
 	}
@@ -60,7 +60,7 @@ func (s *server) noteJoins(words []string) {
 
 // noteTurn notes when a turn of Redis began: its fence is new then.
 func (s *server) noteTurn(words []string) {
-	if s.w.plan.Window == 0 || !strings.HasPrefix(words[0], "eval") || words[2] != "4" {
+	if s.w.scenario.Window == 0 || !strings.HasPrefix(words[0], "eval") || words[2] != "4" {
 		return
 	}
 	// The value of the lock key begins with session|instance|nonce|fence: lua/lane.lua.

@@ -28,7 +28,7 @@ func TestSimulation(t *testing.T) {
 	switch {
 	case *oneSeed >= 0:
 		r := locksim.Run(t, uint64(*oneSeed))
-		t.Logf("seed %d: %s\n%s", *oneSeed, r.Plan, r.Trace)
+		t.Logf("seed %d: %s\n%s", *oneSeed, r.Scenario, r.Trace)
 		report(t, uint64(*oneSeed), r)
 	case *simTime > 0:
 		simulateFor(t, *simTime)
@@ -50,7 +50,7 @@ func report(t *testing.T, seed uint64, r locksim.Report) {
 func simulate(t *testing.T, from, count uint64) {
 	start, sent, undecided, honest, windowed := time.Now(), 0, 0, 0, 0
 	for seed := from; seed < from+count; seed++ {
-		if *windows && locksim.NewPlan(seed).Window == 0 {
+		if *windows && locksim.NewScenario(seed).Window == 0 {
 			continue
 		}
 		r := locksim.Run(t, seed)
@@ -58,7 +58,7 @@ func simulate(t *testing.T, from, count uint64) {
 		if r.Undecided {
 			undecided++
 		}
-		if r.Plan.Window > 0 {
+		if r.Scenario.Window > 0 {
 			windowed++
 		}
 		if report(t, seed, r); len(r.Wrong) > 0 {
@@ -124,7 +124,7 @@ func TestSeedsRepeat(t *testing.T) {
 			for n < min(len(x), len(y)) && x[n] == y[n] {
 				n++
 			}
-			t.Errorf("seed %d, %s, differs in step %d:\n%s\nand\n%s", seed, a.Plan, n, strings.Join(x[max(0, n-4):min(n+5, len(x))], "\n"), strings.Join(y[max(0, n-4):min(n+5, len(y))], "\n"))
+			t.Errorf("seed %d, %s, differs in step %d:\n%s\nand\n%s", seed, a.Scenario, n, strings.Join(x[max(0, n-4):min(n+5, len(x))], "\n"), strings.Join(y[max(0, n-4):min(n+5, len(y))], "\n"))
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (w *world) shown(sender int) uint64 {
 	defer w.mu.Unlock()
 	next := firstNonce(sender)
 	for _, s := range w.chains[sender].past {
-		if s.at+w.plan.MirrorLag <= w.now() {
+		if s.at+w.scenario.MirrorLag <= w.now() {
 			next = s.next
 		}
 	}
@@ -247,7 +247,7 @@ func (c *client) turn(ctx context.Context, lease *lock.Lease, looked <-chan stru
 	w.mu.Unlock()
 	judged := make(chan bool, 1)
 	w.clients.Go(func() {
-		<-time.After(w.plan.Consensus)
+		<-time.After(w.scenario.Consensus)
 		judged <- w.judged(c.Sender, c.Nonce)
 		close(verdict)
 	})
@@ -273,7 +273,7 @@ func (c *client) turn(ctx context.Context, lease *lock.Lease, looked <-chan stru
 	c.Refused++
 	w.mu.Unlock()
 	if next.Confidence != lock.Chained || next.Nonce != c.Nonce { // no lane had led to it
-		c.ahead = w.now() + w.plan.config().Late()
+		c.ahead = w.now() + w.scenario.config().Late()
 	}
 	if c.tries >= 4 || !c.rejoin() {
 		return errTooHigh
@@ -296,7 +296,7 @@ func (c *client) ask(lease *lock.Lease) (next lock.Next) {
 			decided = c.w.chains[c.Sender].verdicts[fence]
 			c.w.mu.Unlock()
 		}
-		limit := time.NewTimer(c.w.plan.MaxHold / 2)
+		limit := time.NewTimer(c.w.scenario.MaxHold / 2)
 		select {
 		case <-decided:
 			limit.Stop()

@@ -19,10 +19,10 @@ import (
 
 // world is one simulation: relays, their Redis, what is between them, and what happened.
 type world struct {
-	plan   Plan
-	server *server
-	start  time.Time
-	relays []*relay
+	scenario Scenario
+	server   *server
+	start    time.Time
+	relays   []*relay
 
 	background sync.WaitGroup // what a relay's connections consist of
 	clients    sync.WaitGroup
@@ -182,7 +182,7 @@ func (r *relay) reach() reach {
 func (w *world) startRelay(ctx context.Context) error {
 	r := &relay{w: w, number: len(w.relays), ended: make(chan struct{})}
 	client := r.client()
-	svc, err := lock.New(w.plan.config(), lock.Deps{Redis: client, Clock: r.now})
+	svc, err := lock.New(w.scenario.config(), lock.Deps{Redis: client, Clock: r.now})
 	if err != nil {
 		return err
 	}
@@ -228,8 +228,8 @@ func (w *world) fate(r *relay, words []string) fate {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts[name]++
-	random := w.plan.random(name, w.counts[name])
-	net := w.plan.Network
+	random := w.scenario.random(name, w.counts[name])
+	net := w.scenario.Network
 	f := fate{there: net.delay(random), back: net.delay(random)}
 	if lane == "" {
 		return f
@@ -245,7 +245,7 @@ func (w *world) fate(r *relay, words []string) fate {
 }
 
 // random is the source of chance for the n-th event of a name.
-func (p Plan) random(name string, n int) *rand.Rand {
+func (p Scenario) random(name string, n int) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, name, " ", n)
 	return rand.New(rand.NewPCG(p.Seed, h.Sum64())) //nolint:gosec // it has to repeat
@@ -298,7 +298,7 @@ func (w *world) run(ctx context.Context, t *Transaction) {
 		return
 	}
 	w.inspect(r)
-	if w.plan.Window > 0 {
+	if w.scenario.Window > 0 {
 		w.follow(ctx, r, t, ticket)
 		return
 	}
@@ -370,7 +370,7 @@ func (w *world) waitsAny() bool {
 
 // happen makes one fault come true.
 func (w *world) happen(ctx context.Context, f *Fault) {
-	random := w.plan.random("fault", int(f.At))
+	random := w.scenario.random("fault", int(f.At))
 	switch r := w.relays[min(f.Relay, len(w.relays)-1)]; f.Kind {
 	case Crash:
 		r.kill()
@@ -421,19 +421,19 @@ const patience = 60 * time.Second
 func (w *world) live(ctx context.Context) error {
 	w.start = time.Now()
 	w.server = newServer(w)
-	for _, t := range w.plan.Transactions {
+	for _, t := range w.scenario.Transactions {
 		w.byNonce[fmt.Sprint(t.Nonce)] = t
 	}
 	defer w.server.lua.close()
-	for range w.plan.Relays {
+	for range w.scenario.Relays {
 		if err := w.startRelay(ctx); err != nil {
 			return err
 		}
 	}
-	for _, t := range w.plan.Transactions {
+	for _, t := range w.scenario.Transactions {
 		w.clients.Go(func() { w.run(ctx, t) })
 	}
-	for _, f := range w.plan.Faults {
+	for _, f := range w.scenario.Faults {
 		<-time.After(f.At - w.now())
 		synctest.Wait()
 		// Nobody stands still within a check: it would hold what others need to stand still.
@@ -443,19 +443,19 @@ func (w *world) live(ctx context.Context) error {
 		}
 		w.happen(ctx, f)
 	}
-	end := max(w.plan.End(), w.now()) + patience
+	end := max(w.scenario.End(), w.now()) + patience
 	var left []string
 	for w.now() < end {
 		<-time.After(250 * time.Millisecond)
 		synctest.Wait()
-		if left = w.server.left(); !w.waitsAny() && (len(left) == 0 || w.plan.litters()) && w.now() > w.plan.End() {
+		if left = w.server.left(); !w.waitsAny() && (len(left) == 0 || w.scenario.litters()) && w.now() > w.scenario.End() {
 			break
 		}
 	}
 	var err error
 	if w.waitsAny() {
 		err = fmt.Errorf("%d transactions have no answer %v after the last fault", w.waits, patience)
-	} else if len(left) > 0 && !w.plan.litters() {
+	} else if len(left) > 0 && !w.scenario.litters() {
 		err = fmt.Errorf("nobody waits, and Redis still has %v", left)
 	}
 	for _, r := range w.relays {

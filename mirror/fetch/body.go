@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 )
 
 // errCrowded says that too many long answers are being read at once. The cause is in this process, not in the
@@ -36,8 +36,8 @@ type body struct {
 	buffer   *bytes.Buffer
 	outgrown *bytes.Buffer // the largest buffer of ordinary size that was too short; nil: none
 	all      *answerBytes
-	request  *budget.Account // nil: nobody's
-	taken    int             // bytes that count
+	request  *capacity.Holding // nil: nobody's
+	taken    int               // bytes that count
 }
 
 // grow makes room for some more bytes, if the process and the request may hold them.
@@ -121,11 +121,11 @@ func aboutUs(err error) bool {
 
 // ofRequest tells whether a read failed because of what its own request, or that request's client, may hold.
 func ofRequest(err error) bool {
-	var exceeded *budget.Exceeded
-	return errors.As(err, &exceeded) || errors.Is(err, budget.ErrClosed)
+	var exceeded *capacity.Exceeded
+	return errors.As(err, &exceeded) || errors.Is(err, capacity.ErrClosed)
 }
 
 // newBody returns a body with a buffer that was used before, where possible.
 func (f *Fetcher) newBody(ctx context.Context) *body {
-	return &body{buffer: f.spare(), all: &f.answers, request: budget.FromContext(ctx)}
+	return &body{buffer: f.spare(), all: &f.answers, request: capacity.FromContext(ctx)}
 }

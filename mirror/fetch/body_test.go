@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/envx"
 	"lockstep/internal/secret"
 )
@@ -30,7 +30,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-func newBodyOf(most int64, request *budget.Account) *body {
+func newBodyOf(most int64, request *capacity.Holding) *body {
 	f := &Fetcher{answers: answerBytes{most: most}}
 	b := f.newBody(context.Background())
 	b.request = request
@@ -41,7 +41,7 @@ func newBodyOf(most int64, request *budget.Account) *body {
 // back. What is too much for itself, for the process or for its request fails.
 func TestBodies(t *testing.T) {
 	const most, perRequest = 4 << 20, 4 << 20
-	memory := budget.NewMemory(budget.Config{Limit: 512, Requests: 300, Client: 200, Request: perRequest >> 20})
+	memory := capacity.NewMemory(capacity.Config{Limit: 512, Requests: 300, Client: 200, Request: perRequest >> 20})
 	for _, told := range []bool{true, false} {
 		for length, want := range map[int]error{
 			0: nil, 1: nil, pieceOfAnswer - 1: nil, pieceOfAnswer: nil, pieceOfAnswer + 1: nil, shortAnswer: nil,
@@ -62,14 +62,14 @@ func TestBodies(t *testing.T) {
 		if err := b.read(bodyOf(10_000_000, told), 1<<30); !errors.Is(err, errCrowded) { //nolint:bodyclose // no connection is behind it
 			t.Errorf("more than the process may hold: %v", err)
 		}
-		account := memory.Open("192.0.2.1")
-		b = newBodyOf(1<<30, account)
-		var exceeded *budget.Exceeded
-		if err := b.read(bodyOf(3*perRequest, told), 1<<30); !errors.As(err, &exceeded) || exceeded.Scope != budget.ScopeRequest { //nolint:bodyclose // no connection is behind it
+		holding := memory.Open("192.0.2.1")
+		b = newBodyOf(1<<30, holding)
+		var exceeded *capacity.Exceeded
+		if err := b.read(bodyOf(3*perRequest, told), 1<<30); !errors.As(err, &exceeded) || exceeded.Scope != capacity.ScopeRequest { //nolint:bodyclose // no connection is behind it
 			t.Errorf("more than the request may hold: %v", err)
 		}
-		if b.free(); account.Held() != 0 || b.all.held.Load() != 0 {
-			t.Errorf("%d bytes of the request are still held", account.Held())
+		if b.free(); holding.Held() != 0 || b.all.held.Load() != 0 {
+			t.Errorf("%d bytes of the request are still held", holding.Held())
 		}
 	}
 }

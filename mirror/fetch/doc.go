@@ -39,7 +39,7 @@
 // # Bounds
 //
 // An answer is read into memory whole before it is decoded. MaxBody bounds each, MaxBodies all that are being
-// read, and the account of a request (package budget) what that request may hold. An answer that does not fit
+// read, and the holding of a request (package capacity) what that request may hold. An answer that does not fit
 // fails, and this does not count against the mirror node.
 //
 // # Connections
@@ -54,14 +54,14 @@
 //
 // # Words
 //
-//	upstream     one of the mirror nodes of MIRROR_NODE_URL
-//	service      one of its two interfaces, REST and Web3; each has an address
-//	breaker      what keeps requests from an address that does not answer
-//	probe        a request for the newest block that no caller waits for
-//	hedge        the same request made a second time because the first one is slow
-//	head floor   the highest block that any answer told of; no later answer comes from an upstream without it
-//	chain reset  the head floor's block is gone for ever, or another one: a test network started again
-//	slot        what a request has while it is under way
-//	class        what a request is for: a read of a client, or a send
-//	flight       one read that several callers wait for
+//	upstream       see package internal/outage; here one of the mirror nodes of MIRROR_NODE_URL
+//	interface      what an upstream offers, REST or Web3; each has an address
+//	breaker        what keeps requests from an address that does not answer
+//	probe          a request for the newest block that no caller waits for
+//	hedge          the same request made a second time because the first one is slow
+//	head floor     the highest block that any answer told of; no later answer comes from an upstream without it
+//	chain reset    the head floor's block is gone for ever, or another one: a test network started again
+//	upstream slot  what a request has while it is under way
+//	class          what a request is for: a read of a client, or a send
+//	flight         one read that several callers wait for
 package fetch

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 )
 
 // reads counts what is read and lets it end when it is told to.
@@ -94,14 +94,14 @@ func TestReaderMayHoldNoMore(t *testing.T) {
 		go func() {
 			_, err := f.Do(t.Context(), "key", func(context.Context) (any, error) {
 				<-full
-				return nil, &Error{Status: StatusNoAnswer, cause: &budget.Exceeded{Scope: budget.ScopeClient, Limit: 1}}
+				return nil, &Error{Status: StatusNoAnswer, cause: &capacity.Exceeded{Scope: capacity.ScopeClient, Limit: 1}}
 			})
 			first <- err
 		}()
 		synctest.Wait()
 		second := depart(t.Context(), &f, &r)
 		close(full)
-		var exceeded *budget.Exceeded
+		var exceeded *capacity.Exceeded
 		if err := <-first; !errors.As(err, &exceeded) {
 			t.Errorf("the one that may hold no more: %v", err)
 		}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/url"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 )
 
 // errNoSlot says that as many requests as are allowed are under way at a mirror node, and that none of them ended in
@@ -19,15 +19,15 @@ var errNoSlot = errors.New("too many requests to the mirror node at once")
 // long as they like, and a transaction is checked all the same. Among the reads each client has its fair share: one
 // client alone leaves a quarter of the slots to others, and of those that wait goes first who has had least.
 type slots struct {
-	reads *budget.Turns // the order in which reads come to a slot for everybody
-	open  chan struct{} // has a token for each request in a slot for everybody
-	kept  chan struct{} // the same, of the slots for sends
+	reads *capacity.Permits // the order in which reads come to a slot for everybody
+	open  chan struct{}     // has a token for each request in a slot for everybody
+	kept  chan struct{}     // the same, of the slots for sends
 }
 
 // slot is that of one request, until free.
 type slot struct {
-	token chan struct{} // where its token is to be taken out again
-	turn  *budget.Turn  // nil: of a send
+	token  chan struct{}    // where its token is to be taken out again
+	permit *capacity.Permit // nil: of a send
 }
 
 // keptShare is the part of the slots that is for sends, and othersShare the part of the rest that one client leaves
@@ -42,7 +42,7 @@ func newSlots(number int) *slots {
 	kept := min((number+keptShare-1)/keptShare, number-1)
 	open := number - kept
 	return &slots{
-		reads: budget.NewTurns(open, open-open/othersShare),
+		reads: capacity.NewPermits(open, open-open/othersShare),
 		open:  make(chan struct{}, open), kept: make(chan struct{}, kept),
 	}
 }
@@ -52,10 +52,10 @@ func (p *slots) take(ctx context.Context, c class) (got slot, waited bool, err e
 	kept := p.kept
 	if c != classSend {
 		kept = nil
-		if got.turn, err = p.reads.Enter(ctx, budget.FromContext(ctx), 1, false); err != nil {
+		if got.permit, err = p.reads.Enter(ctx, capacity.FromContext(ctx), 1, false); err != nil {
 			return slot{}, true, err
 		}
-		waited = got.turn.Waited()
+		waited = got.permit.Waited()
 	}
 	for _, token := range []chan struct{}{p.open, kept} {
 		select {
@@ -71,7 +71,7 @@ func (p *slots) take(ctx context.Context, c class) (got slot, waited bool, err e
 	case kept <- struct{}{}:
 		got.token = kept
 	case <-ctx.Done():
-		got.turn.Leave()
+		got.permit.Leave()
 		return slot{}, true, ctx.Err()
 	}
 	return got, true, nil
@@ -80,7 +80,7 @@ func (p *slots) take(ctx context.Context, c class) (got slot, waited bool, err e
 // free gives a slot back.
 func (p slot) free() {
 	<-p.token
-	p.turn.Leave()
+	p.permit.Leave()
 }
 
 // class is what a request to a mirror node is for.

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockstep/internal/budget"
+	"lockstep/internal/capacity"
 	"lockstep/internal/secret"
 )
 
@@ -80,7 +80,7 @@ func TestRequestsAtOnceAreBounded(t *testing.T) {
 
 // asClient is the context of a request of the client with that address.
 func asClient(t *testing.T, ip string) context.Context {
-	return context.WithValue(t.Context(), budget.Key{}, budget.NewMemory(budget.Config{}).Open(ip))
+	return context.WithValue(t.Context(), capacity.Key{}, capacity.NewMemory(capacity.Config{}).Open(ip))
 }
 
 // Reads take all slots but those of sends; when these end, the reads that waited go on.

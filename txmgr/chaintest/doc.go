@@ -3,6 +3,6 @@
 //
 // # Words
 //
-//	driver  what speaks to one kind of chain: a txmgr.Chain
+//	driver  see package txmgr/service
 //	trait   a way in which chains may differ
 package chaintest

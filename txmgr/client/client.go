@@ -12,10 +12,10 @@
 //
 // # Words
 //
-//	intent   what is to be sent once
-//	key      the idempotency key: the same key and intent are one transaction
-//	problem  an answer that is an error, with a code
-//	event    one row of the stream of a transaction's states
+//	intent           see package txmgr
+//	idempotency key  what makes sending again safe: the same key and intent are one transaction
+//	problem          see package txmgr/api
+//	event            one row of the stream of a transaction's states
 package client
 
 import (

@@ -17,6 +17,6 @@
 //
 // # Words
 //
-//	endpoint  one URL, called by its number in texts, since a URL may hold a key
-//	rest      the time in which an endpoint is asked only if no other is left
+//	RPC endpoint  see package watch/source; in texts it has a number, since a URL may hold a key
+//	rest          see package internal/outage; it is asked only if no other is left
 package ethchain

@@ -46,8 +46,8 @@
 //
 // # Words
 //
-// Id: a Hedera transaction id, payer and valid start. Validity: 120 s from the valid start.
-// Node: a consensus node. Operator: the account that pays for wrapping a transaction; the gas
-// is paid by the signer. Run checks once a minute whether its account exists and has the
-// configured key.
+//	id        a Hedera transaction id: payer and valid start
+//	validity  120 s from the valid start
+//	operator  see package internal/operator; it pays for wrapping a transaction, the signer pays for the gas. Run
+//	          checks once a minute whether its account exists and has the configured key
 package hederachain

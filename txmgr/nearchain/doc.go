@@ -29,9 +29,9 @@
 //
 // # Words
 //
-//	signer           an access key, which is a lane of the manager
-//	tag              the height of the block that a transaction names
-//	offer            to hand a transaction to a node without waiting for a block
-//	delegate action  actions that somebody else signed; delegates are the bounds for carrying them
-//	final            of a block: NEAR never takes it back
+//	signer           see package txmgr; here an access key
+//	height tag       the height of the block that a transaction names
+//	offer            see package consensus; here no answer tells of a block
+//	delegate action  see package internal/near; delegates are the bounds for carrying them
+//	final            see package devnet/near
 package nearchain

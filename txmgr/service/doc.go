@@ -9,6 +9,6 @@
 //
 //	service   a whole manager in this process
 //	spec      one chain of the configuration: its kind, where its endpoints are, its settings
-//	driver    what makes a txmgr.Chain of a spec
+//	driver    what speaks to one kind of chain: it makes a txmgr.Chain of a spec
 //	treasury  the account that keeps the balances of signers up
 package service

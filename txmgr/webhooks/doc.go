@@ -28,7 +28,8 @@
 //
 // # Words
 //
-// Webhook: a URL of a tenant and the kinds of events that it wants. Delivery: one event for
-// one webhook. Subject: what orders deliveries: the caller's own word for it, or else the
-// intent's id. Dead letter: a delivery that was given up.
+//	webhook           a URL of a tenant and the kinds of events that it wants
+//	webhook delivery  one event for one webhook
+//	subject           what orders deliveries: the caller's own word for it, or else the intent's id
+//	dead letter       a delivery that was given up
 package webhooks

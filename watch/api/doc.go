@@ -24,7 +24,8 @@
 //
 // # Words
 //
-// cursor: the place of a message among all messages; who reads on behind the last one that it has seen misses nothing.
+//	cursor of a stream  the place of a message among all messages; who reads on behind the last one that it has seen
+//	                    misses nothing
 //
 // # Bounds
 //

@@ -17,6 +17,7 @@
 //
 // # Words
 //
-// signature: an event's name and its arguments' types. topic: one of the up to four 32-byte words of a log; the
-// first is the hash of the signature. selector: that hash.
+//	signature  an event's name and its arguments' types
+//	topic      one of the up to four 32-byte words of a log; the first is the hash of the signature
+//	selector   that hash
 package decode

@@ -18,7 +18,8 @@
 //
 // # Words
 //
-// message: one event, or its removal. taken: confirmed by the other side.
+//	event message  see package watch
+//	taken          of a message: confirmed by the other side
 package sinks
 
 import (

@@ -21,7 +21,7 @@
 //
 // # A mirror node
 //
-// Its URL begins with mirror+. It is read without a relay, and the logs are the same. The window's last block is asked for first, because a
+// Its URL begins with mirror+. It is read without a relay, and the logs are the same. The extent's last block is asked for first, because a
 // mirror node publishes a block together with its logs. A block is final when it is listed. Which chain it
 // serves can be read of contract results alone, so it is known when there is one. It looks for topics in seven days at a
 // time; a range of blocks that is longer counts as refused.
@@ -36,10 +36,10 @@
 //
 // # Words
 //
-//	endpoint  one URL; it rests for a while after it failed, and the next one is asked. Which one is asked first changes only
-//	          when it fails or falls behind
-//	reader    how an endpoint is asked, whatever it speaks
-//	head      the newest block of an endpoint
-//	window    the blocks of a query: one by its hash, or a range
-//	span      how many blocks one query may cover
+//	RPC endpoint         one URL; it rests for a while after it failed, and the next one is asked. Which one is
+//	                     asked first changes only when it fails or falls behind
+//	reader               how an endpoint is asked, whatever it speaks
+//	head of an endpoint  its newest block
+//	extent               the blocks of a query: one by its hash, or a range
+//	block span           how many blocks one query may cover
 package source

@@ -25,8 +25,8 @@ type reader interface {
 	// block reads the block of a tag: latest, finalized, or a number such as 0x1f.
 	block(ctx context.Context, tag string) (Block, error)
 	blockByHash(ctx context.Context, hash common.Hash) (Block, error)
-	// logs reads the logs of a window and proves that the endpoint has the window's last block.
-	logs(ctx context.Context, w window, q Query) (answer, error)
+	// logs reads the logs of an extent and proves that the endpoint has the extent's last block.
+	logs(ctx context.Context, w extent, q Query) (answer, error)
 	close()
 }
 

@@ -223,8 +223,8 @@ type rawLog struct {
 	Removed     bool            `json:"removed"`
 }
 
-// logs asks for the logs of a window, together with the header of its last block.
-func (j *jsonRPC) logs(ctx context.Context, w window, q Query) (answer, error) {
+// logs asks for the logs of an extent, together with the header of its last block.
+func (j *jsonRPC) logs(ctx context.Context, w extent, q Query) (answer, error) {
 	maximum := maxLists
 	if w.hash != nil {
 		maximum = maxListsOfBlock
@@ -291,7 +291,7 @@ func addressLists(set map[common.Address]struct{}, most int) [][]common.Address 
 	return slices.Collect(slices.Chunk(all, addressesPerCall))
 }
 
-func (w window) filter(addresses []common.Address, events []common.Hash) map[string]any {
+func (w extent) filter(addresses []common.Address, events []common.Hash) map[string]any {
 	f := map[string]any{"topics": [][]common.Hash{events}}
 	if addresses != nil {
 		f["address"] = addresses

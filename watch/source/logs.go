@@ -21,7 +21,7 @@ func (p *Pool) LogsOfBlock(ctx context.Context, b Block, q Query) ([]Log, error)
 	if len(q.Addresses) == 0 {
 		return nil, nil
 	}
-	at := window{hash: &b.Hash, from: b.Number, to: b.Number}
+	at := extent{hash: &b.Hash, from: b.Number, to: b.Number}
 	return p.confirmed(ctx, q, func(ctx context.Context, e *endpoint) (answer, error) {
 		a, err := e.logs(ctx, at, q)
 		if errors.Is(err, errRefused) { // most nodes call a block that they do not have an error
@@ -93,8 +93,8 @@ func (p *Pool) confirmed(ctx context.Context, q Query, do func(context.Context, 
 	}
 }
 
-// window is the blocks of a query: one by its hash, or a range.
-type window struct {
+// extent is the blocks of a query: one by its hash, or a range.
+type extent struct {
 	hash     *common.Hash
 	from, to uint64
 }
@@ -132,7 +132,7 @@ func (p *Pool) shrinking(ctx context.Context, e *endpoint, from, to uint64, q Qu
 		span := e.span
 		e.mu.Unlock()
 		end := min(to, from+span-1)
-		a, err := e.logs(ctx, window{from: from, to: end}, q)
+		a, err := e.logs(ctx, extent{from: from, to: end}, q)
 		switch {
 		case err == nil:
 			if end-from+1 == span {
@@ -158,7 +158,7 @@ func limits(err error) bool {
 }
 
 // add takes a log that was asked for, passes over one of another contract or event, and refuses one of another block.
-func (a *answer) add(w window, q Query, l Log) error {
+func (a *answer) add(w extent, q Query, l Log) error {
 	if l.BlockNumber < w.from || l.BlockNumber > w.to || w.hash != nil && l.BlockHash != *w.hash {
 		return errors.New("a log of another block than was asked for")
 	}

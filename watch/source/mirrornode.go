@@ -100,8 +100,8 @@ func told(b *mirror.Block, err error) (Block, error) {
 	return Block{Number: b.Number, Hash: b.Hash, Parent: b.ParentHash, Time: uint64(b.From.Seconds)}, nil
 }
 
-// logs asks for the window's last block first: a mirror node publishes a block together with its logs.
-func (m *mirrorNode) logs(ctx context.Context, w window, q Query) (answer, error) {
+// logs asks for the extent's last block first: a mirror node publishes a block together with its logs.
+func (m *mirrorNode) logs(ctx context.Context, w extent, q Query) (answer, error) {
 	m.calls(1)
 	var last *mirror.Block
 	var err error

@@ -3,8 +3,8 @@
 //
 // # Words
 //
-//	emitter  a contract that logs what it is told to
-//	line     a way to the chain that a test can cut
+//	emitter   a contract that logs what it is told to
+//	cut line  a way to the chain that a test can cut
 package watchtest
 
 import (

@@ -11,8 +11,8 @@ import (
 	"lockstep/lock"
 )
 
-// Plan is everything that a seed decides.
-type Plan struct {
+// Scenario is everything that a seed decides.
+type Scenario struct {
 	Seed         uint64
 	Scene        string
 	Relays       int
@@ -107,7 +107,7 @@ type Fault struct {
 }
 
 // End is when the last transaction arrives, and the last fault.
-func (p Plan) End() (end time.Duration) {
+func (p Scenario) End() (end time.Duration) {
 	for _, t := range p.Transactions {
 		end = max(end, t.At)
 	}
@@ -119,11 +119,11 @@ func (p Plan) End() (end time.Duration) {
 
 // litters tells whether places may stay in Redis until somebody waits, or for their lifetime: those of
 // the dead, and those that a failover brought back.
-func (p Plan) litters() bool {
+func (p Scenario) litters() bool {
 	return slices.ContainsFunc(p.Faults, func(f *Fault) bool { return f.Kind == Crash || f.Kind == Failover })
 }
 
-func (p Plan) config() lock.Config {
+func (p Scenario) config() lock.Config {
 	c := lock.DefaultConfig()
 	c.Window = envx.Millis(p.Window)
 	c.MaxHold = envx.Millis(p.MaxHold)
@@ -133,7 +133,7 @@ func (p Plan) config() lock.Config {
 	return c
 }
 
-// Scenes are the kinds of plans. In the first three Redis decides all the time, so that nothing is given up.
+// Scenes are the kinds of scenarios. In the first three Redis decides all the time, so that nothing is given up.
 var Scenes = []string{"calm", "death", "stop", "outage", "failover", "all"}
 
 const (
@@ -147,10 +147,10 @@ const recovery = 20 * time.Second
 // windows are drawn by the number of the seed alone, so that what a seed without one shows stays what it was.
 var windows = []time.Duration{0, 250 * time.Millisecond, 0, 2 * time.Second, 0}
 
-// NewPlan draws the plan of a seed.
-func NewPlan(seed uint64) Plan {
-	p := Plan{Seed: seed, Scene: Scenes[seed%uint64(len(Scenes))], MaxHold: 8 * time.Second}
-	random := p.random("plan", 0)
+// NewScenario draws the scenario of a seed.
+func NewScenario(seed uint64) Scenario {
+	p := Scenario{Seed: seed, Scene: Scenes[seed%uint64(len(Scenes))], MaxHold: 8 * time.Second}
+	random := p.random("scenario", 0)
 	between := func(low, high time.Duration) time.Duration {
 		return low + time.Duration(random.Int64N(int64(high-low)))
 	}
@@ -187,8 +187,8 @@ func NewPlan(seed uint64) Plan {
 // transaction.
 func firstNonce(sender int) uint64 { return 1 + 1000*uint64(sender) }
 
-// drawWindow gives each sender consecutive nonces, and lets them come out of order. In some plans one never comes.
-func (p *Plan) drawWindow(random *rand.Rand) {
+// drawWindow gives each sender consecutive nonces, and lets them come out of order. In some scenarios one never comes.
+func (p *Scenario) drawWindow(random *rand.Rand) {
 	p.Consensus = []time.Duration{60 * time.Millisecond, 700 * time.Millisecond, 3 * time.Second}[random.IntN(3)]
 	p.MirrorLag = []time.Duration{0, 500 * time.Millisecond, 3 * time.Second}[random.IntN(3)]
 	late := int64([]time.Duration{p.Window / 10, p.Window / 2, 2 * p.Window}[random.IntN(3)])
@@ -209,7 +209,7 @@ func (p *Plan) drawWindow(random *rand.Rand) {
 	}
 }
 
-func (p *Plan) drawFaults(random *rand.Rand, between func(low, high time.Duration) time.Duration) {
+func (p *Scenario) drawFaults(random *rand.Rand, between func(low, high time.Duration) time.Duration) {
 	add := func(f Fault) { p.Faults = append(p.Faults, &f) }
 	when := func() time.Duration { return between(traffic, traffic+span) }
 	for range random.IntN(3) {
@@ -268,6 +268,6 @@ func (p *Plan) drawFaults(random *rand.Rand, between func(low, high time.Duratio
 }
 
 // String tells what the seed has drawn.
-func (p Plan) String() string {
+func (p Scenario) String() string {
 	return fmt.Sprintf("%s, window %v, consensus %v, mirror node %v behind, %d relays, %d transactions, %d faults, network %+v", p.Scene, p.Window, p.Consensus, p.MirrorLag, p.Relays, len(p.Transactions), len(p.Faults), p.Network)
 }

@@ -1,4 +1,4 @@
-package budget
+package capacity
 
 import "github.com/prometheus/client_golang/prometheus"
 

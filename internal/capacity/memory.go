@@ -1,4 +1,4 @@
-package budget
+package capacity
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ const (
 	ScopeClient  Scope = "client"  // bytes of one client
 	ScopeProcess Scope = "process" // bytes of all
 	ScopeTime    Scope = "time"    // processor time of one request
-	ScopeQueue   Scope = "queue"   // work that waits for its turn
+	ScopeQueue   Scope = "queue"   // work that waits for its permit
 )
 
 // Exceeded says that a request may not take more.

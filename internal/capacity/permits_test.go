@@ -1,4 +1,4 @@
-package budget
+package capacity
 
 import (
 	"context"
@@ -12,41 +12,41 @@ import (
 	"time"
 )
 
-// enter is Enter for a client, in tests that give it a turn.
-func enter(t *testing.T, turns *Turns, client string, weight int) *Turn {
+// enter is Enter for a client, in tests that give it a permit.
+func enter(t *testing.T, permits *Permits, client string, weight int) *Permit {
 	t.Helper()
-	u, err := turns.Enter(t.Context(), NewMemory(small()).Open(client), weight, false)
+	u, err := permits.Enter(t.Context(), NewMemory(small()).Open(client), weight, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return u
 }
 
-// TestASmallCallDoesNotWaitBehindAnothersHundred is the point of the turns.
+// TestASmallCallDoesNotWaitBehindAnothersHundred is the point of the permits.
 func TestASmallCallDoesNotWaitBehindAnothersHundred(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewTurns(1, 1)
+		permits := NewPermits(1, 1)
 		var heavy sync.WaitGroup
 		defer heavy.Wait()
 		for range 100 {
 			heavy.Go(func() {
-				defer enter(t, turns, "heavy", 1).Leave()
+				defer enter(t, permits, "heavy", 1).Leave()
 				time.Sleep(time.Second) //nolint:forbidigo // fake time
 			})
 		}
 		synctest.Wait()
 		start := time.Now()
-		enter(t, turns, "light", 1).Leave()
+		enter(t, permits, "light", 1).Leave()
 		if waited := time.Since(start); waited > time.Second {
 			t.Errorf("the light client waited %v, which is more than one piece of the other's work", waited)
 		}
 	})
 }
 
-// TestTurnsGoToWhoUsedLeast has clients whose work takes different times share equally.
-func TestTurnsGoToWhoUsedLeast(t *testing.T) {
+// TestPermitsGoToWhoUsedLeast has clients whose work takes different times share equally.
+func TestPermitsGoToWhoUsedLeast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewTurns(2, 2)
+		permits := NewPermits(2, 2)
 		used := make(map[string]time.Duration)
 		ctx, cancel := context.WithCancel(t.Context())
 		var work sync.WaitGroup
@@ -54,14 +54,14 @@ func TestTurnsGoToWhoUsedLeast(t *testing.T) {
 			for range 10 {
 				work.Go(func() {
 					for {
-						u, err := turns.Enter(ctx, NewMemory(small()).Open(client), 1, false)
+						u, err := permits.Enter(ctx, NewMemory(small()).Open(client), 1, false)
 						if err != nil {
 							return
 						}
 						time.Sleep(takes) //nolint:forbidigo // fake time
-						turns.mu.Lock()
+						permits.mu.Lock()
 						used[client] += takes
-						turns.mu.Unlock()
+						permits.mu.Unlock()
 						u.Leave()
 					}
 				})
@@ -70,8 +70,8 @@ func TestTurnsGoToWhoUsedLeast(t *testing.T) {
 		time.Sleep(10 * time.Minute) //nolint:forbidigo // fake time
 		cancel()
 		work.Wait()
-		turns.mu.Lock()
-		defer turns.mu.Unlock()
+		permits.mu.Lock()
+		defer permits.mu.Unlock()
 		for client, ran := range used {
 			if ran < 350*time.Second || ran > 450*time.Second {
 				t.Errorf("%s ran %v of twenty minutes", client, ran)
@@ -82,18 +82,18 @@ func TestTurnsGoToWhoUsedLeast(t *testing.T) {
 
 func TestOneClientDoesNotHaveAllPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewTurns(8, 4)
+		permits := NewPermits(8, 4)
 		var heavy sync.WaitGroup
 		defer heavy.Wait()
 		for range 20 {
 			heavy.Go(func() {
-				defer enter(t, turns, "heavy", 2).Leave()
+				defer enter(t, permits, "heavy", 2).Leave()
 				time.Sleep(time.Hour) //nolint:forbidigo // fake time
 			})
 		}
 		synctest.Wait()
 		start := time.Now()
-		u := enter(t, turns, "light", MostWeight)
+		u := enter(t, permits, "light", MostWeight)
 		if time.Since(start) != 0 || u.weight != 4 {
 			t.Errorf("waited %v with weight %d", time.Since(start), u.weight)
 		}
@@ -103,11 +103,11 @@ func TestOneClientDoesNotHaveAllPlaces(t *testing.T) {
 
 func TestWorkThatYieldsLetsOthersRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewTurns(1, 1)
-		u := enter(t, turns, "long", 1)
+		permits := NewPermits(1, 1)
+		u := enter(t, permits, "long", 1)
 		var order []string
 		go func() {
-			defer enter(t, turns, "short", 1).Leave()
+			defer enter(t, permits, "short", 1).Leave()
 			order = append(order, "short")
 		}()
 		synctest.Wait()
@@ -128,9 +128,9 @@ func TestWorkThatYieldsLetsOthersRun(t *testing.T) {
 
 func TestARequestHasSoMuchTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns, account := NewTurns(1, 1), NewMemory(small()).Open("a")
+		permits, holding := NewPermits(1, 1), NewMemory(small()).Open("a")
 		for i := range 4 {
-			u, err := turns.Enter(t.Context(), account, 1, true)
+			u, err := permits.Enter(t.Context(), holding, 1, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,13 +148,13 @@ func TestARequestHasSoMuchTime(t *testing.T) {
 
 func TestTheQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewTurns(1, 1)
-		defer enter(t, turns, "a", 1).Leave()
+		permits := NewPermits(1, 1)
+		defer enter(t, permits, "a", 1).Leave()
 		ctx, cancel := context.WithCancel(t.Context())
 		refused := make(chan error, maxWaiting)
 		for range maxWaiting/2 + 1 {
 			go func() {
-				_, err := turns.Enter(ctx, NewMemory(small()).Open("b"), 1, false)
+				_, err := permits.Enter(ctx, NewMemory(small()).Open("b"), 1, false)
 				refused <- err
 			}()
 		}
@@ -170,27 +170,27 @@ func TestTheQueueIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if turns.waiting != 0 || len(turns.lines) != 1 {
-			t.Errorf("%d wait in %d lines after all have gone", turns.waiting, len(turns.lines))
+		if permits.waiting != 0 || len(permits.lines) != 1 {
+			t.Errorf("%d wait in %d lines after all have gone", permits.waiting, len(permits.lines))
 		}
 	})
 }
 
-// TestTurnsAddUp has random work come, wait, give up and go, and counts places at each step.
-func TestTurnsAddUp(t *testing.T) {
+// TestPermitsAddUp has random work come, wait, give up and go, and counts places at each step.
+func TestPermitsAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewTurns(8, 6)
+		permits := NewPermits(8, 6)
 		for i := range 200 {
 			go func() {
 				random := rand.New(rand.NewPCG(7, uint64(i)))
 				for range 20 {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(50))*time.Millisecond)
-					u, err := turns.Enter(ctx, NewMemory(small()).Open(fmt.Sprint(i%7)), 1+random.IntN(6), false)
-					turns.mu.Lock()
-					if turns.running > turns.places || turns.running < 0 || turns.waiting < 0 {
-						t.Errorf("%d run in %d places, %d wait", turns.running, turns.places, turns.waiting)
+					u, err := permits.Enter(ctx, NewMemory(small()).Open(fmt.Sprint(i%7)), 1+random.IntN(6), false)
+					permits.mu.Lock()
+					if permits.running > permits.places || permits.running < 0 || permits.waiting < 0 {
+						t.Errorf("%d run in %d places, %d wait", permits.running, permits.places, permits.waiting)
 					}
-					turns.mu.Unlock()
+					permits.mu.Unlock()
 					if err == nil {
 						time.Sleep(time.Duration(random.IntN(10)) * time.Millisecond) //nolint:forbidigo // fake time
 						u.Leave()
@@ -201,18 +201,18 @@ func TestTurnsAddUp(t *testing.T) {
 			}()
 		}
 		time.Sleep(time.Hour) //nolint:forbidigo // fake time
-		turns.mu.Lock()
-		defer turns.mu.Unlock()
-		if turns.running != 0 || turns.waiting != 0 {
-			t.Errorf("%d run and %d wait at the end", turns.running, turns.waiting)
+		permits.mu.Lock()
+		defer permits.mu.Unlock()
+		if permits.running != 0 || permits.waiting != 0 {
+			t.Errorf("%d run and %d wait at the end", permits.running, permits.waiting)
 		}
 	})
 }
 
-func TestNobodysTurn(t *testing.T) {
-	var u *Turn
+func TestNobodysPermit(t *testing.T) {
+	var u *Permit
 	if u.Yield(t.Context()) != nil || u.Pause() != nil || u.Resume(t.Context()) != nil {
-		t.Error("a turn that nobody waits for failed")
+		t.Error("a permit that nobody waits for failed")
 	}
 	u.Leave()
 }

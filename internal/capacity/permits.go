@@ -1,4 +1,4 @@
-package budget
+package capacity
 
 import (
 	"context"
@@ -18,8 +18,8 @@ const (
 	maxLines = 4096
 )
 
-// Turns decides whose work runs next. It is safe for concurrent use.
-type Turns struct {
+// Permits decides whose work runs next. It is safe for concurrent use.
+type Permits struct {
 	places    int // for all work, by weight
 	perClient int
 
@@ -30,7 +30,7 @@ type Turns struct {
 	lines   map[string]*line // guarded by mu
 }
 
-// line is the work of one client. Turns.mu guards it.
+// line is the work of one client. Permits.mu guards it.
 type line struct {
 	client  string
 	running int // places
@@ -45,22 +45,22 @@ type waiter struct {
 	line   *line
 }
 
-// NewTurns lets work run in so many places, of which perClient is the maximum for one client.
-func NewTurns(places, perClient int) *Turns {
-	return &Turns{places: places, perClient: perClient, lines: make(map[string]*line)}
+// NewPermits lets work run in so many places, of which perClient is the maximum for one client.
+func NewPermits(places, perClient int) *Permits {
+	return &Permits{places: places, perClient: perClient, lines: make(map[string]*line)}
 }
 
-// NewProcessors makes the turns of what keeps a processor busy.
-func NewProcessors(c Config) *Turns { return NewTurns(c.processors(), c.processors()) }
+// NewProcessors makes the permits of what keeps a processor busy.
+func NewProcessors(c Config) *Permits { return NewPermits(c.processors(), c.processors()) }
 
-// NewHeavyReads makes the turns of heavy reads.
-func NewHeavyReads(c Config) *Turns { return NewTurns(c.HeavyReads, c.HeavyReads/2) }
+// NewHeavyReads makes the permits of heavy reads.
+func NewHeavyReads(c Config) *Permits { return NewPermits(c.HeavyReads, c.HeavyReads/2) }
 
-// Turn is the right of one piece of work to run. It is not safe for concurrent use. A nil
-// Turn is one that nobody had to wait for.
-type Turn struct {
-	turns   *Turns
-	account *Account
+// Permit is the right of one piece of work to run. It is not safe for concurrent use. A nil
+// Permit is one that nobody had to wait for.
+type Permit struct {
+	permits *Permits
+	holding *Holding
 	weight  int
 	line    *line
 	began   time.Time
@@ -69,22 +69,22 @@ type Turn struct {
 	waited  bool // others had all places
 }
 
-// Enter waits for a turn. The client is the account's. Time counts against what a request
+// Enter waits for a permit. The client is the holding's. Time counts against what a request
 // may have if timed is true. The error is that of the context, or an *Exceeded.
-func (t *Turns) Enter(ctx context.Context, a *Account, weight int, timed bool) (*Turn, error) {
-	u := &Turn{turns: t, account: a, weight: min(weight, MostWeight, t.perClient), timed: timed}
+func (t *Permits) Enter(ctx context.Context, a *Holding, weight int, timed bool) (*Permit, error) {
+	u := &Permit{permits: t, holding: a, weight: min(weight, MostWeight, t.perClient), timed: timed}
 	return u, u.Resume(ctx)
 }
 
-// Resume waits for the turn again after Pause.
-func (u *Turn) Resume(ctx context.Context) error {
+// Resume waits for the permit again after Pause.
+func (u *Permit) Resume(ctx context.Context) error {
 	if u == nil || u.on {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	w, err := u.turns.join(u.account.Client(), u.weight)
+	w, err := u.permits.join(u.holding.Client(), u.weight)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (u *Turn) Resume(ctx context.Context) error {
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
-		u.turns.abandon(w)
+		u.permits.abandon(w)
 		return ctx.Err()
 	}
 	u.line, u.began, u.on = w.line, time.Now(), true
@@ -105,27 +105,27 @@ func (u *Turn) Resume(ctx context.Context) error {
 
 // Pause lets others run while this piece of work waits for something else. The error is an
 // *Exceeded if the request has had all of its time.
-func (u *Turn) Pause() error {
+func (u *Permit) Pause() error {
 	if u == nil || !u.on {
 		return nil
 	}
 	u.on = false
 	ran := time.Since(u.began)
-	u.turns.leave(u.line, u.weight, ran)
+	u.permits.leave(u.line, u.weight, ran)
 	if !u.timed {
 		return nil
 	}
-	return u.account.spend(ran)
+	return u.holding.spend(ran)
 }
 
-// Waited tells whether the turn did not come at once.
-func (u *Turn) Waited() bool { return u != nil && u.waited }
+// Waited tells whether the permit did not come at once.
+func (u *Permit) Waited() bool { return u != nil && u.waited }
 
-// Leave ends the turn.
-func (u *Turn) Leave() { _ = u.Pause() }
+// Leave ends the permit.
+func (u *Permit) Leave() { _ = u.Pause() }
 
 // Yield lets others run if this piece of work has run for a while.
-func (u *Turn) Yield(ctx context.Context) error {
+func (u *Permit) Yield(ctx context.Context) error {
 	if u == nil || !u.on || time.Since(u.began) < slice {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (u *Turn) Yield(ctx context.Context) error {
 }
 
 // join puts work into its client's line.
-func (t *Turns) join(client string, weight int) (*waiter, error) {
+func (t *Permits) join(client string, weight int) (*waiter, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.lines[client]
@@ -166,22 +166,22 @@ func (t *Turns) join(client string, weight int) (*waiter, error) {
 var atOnce = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // hasRoom tells whether work of that weight may run; it needs mu.
-func (t *Turns) hasRoom(weight int) bool { return t.running == 0 || t.running+weight <= t.places }
+func (t *Permits) hasRoom(weight int) bool { return t.running == 0 || t.running+weight <= t.places }
 
-// hasRoom tells whether the client may have that work, too; it needs Turns.mu.
+// hasRoom tells whether the client may have that work, too; it needs Permits.mu.
 func (l *line) hasRoom(weight, perClient int) bool {
 	return l.running == 0 || l.running+weight <= perClient
 }
 
 // begin counts work that runs from now on; it needs mu.
-func (t *Turns) begin(l *line, weight int) {
+func (t *Permits) begin(l *line, weight int) {
 	t.running += weight
 	l.running += weight
 	t.used = max(t.used, l.used)
 }
 
 // next lets work begin while there are places; it needs mu.
-func (t *Turns) next() {
+func (t *Permits) next() {
 	for t.waiting > 0 {
 		l := t.least()
 		if l == nil {
@@ -201,7 +201,7 @@ func (t *Turns) next() {
 
 // least finds the client that has used least of those whose work waits and may run. It
 // needs mu.
-func (t *Turns) least() (found *line) {
+func (t *Permits) least() (found *line) {
 	for _, l := range t.lines {
 		if len(l.queue) == 0 || !l.hasRoom(l.queue[0].weight, t.perClient) {
 			continue
@@ -217,7 +217,7 @@ func (t *Turns) least() (found *line) {
 func (l *line) cost() time.Duration { return l.used + time.Duration(l.running)*time.Millisecond }
 
 // leave ends work that ran.
-func (t *Turns) leave(l *line, weight int, ran time.Duration) {
+func (t *Permits) leave(l *line, weight int, ran time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.running -= weight
@@ -229,8 +229,8 @@ func (t *Turns) leave(l *line, weight int, ran time.Duration) {
 	t.forget(l)
 }
 
-// abandon ends a wait. The turn may have come in the meantime.
-func (t *Turns) abandon(w *waiter) {
+// abandon ends a wait. The permit may have come in the meantime.
+func (t *Permits) abandon(w *waiter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := w.line
@@ -250,7 +250,7 @@ func (t *Turns) abandon(w *waiter) {
 }
 
 // forget drops clients without work of whom nothing needs to be known; it needs mu.
-func (t *Turns) forget(l *line) {
+func (t *Permits) forget(l *line) {
 	if l.running == 0 && len(l.queue) == 0 && l.used <= t.used {
 		delete(t.lines, l.client)
 	}

@@ -1,16 +1,16 @@
-// Package budget bounds what requests take of this process: bytes and processor time. What clients cost the operator, tinybars and
+// Package capacity bounds what requests take of this process: bytes and processor time. What clients cost the operator, tinybars and
 // calls, is bounded by package limit.
 //
 // # Bytes
 //
-// Memory is the process's budget. Each request has an Account with it, and takes from it
+// Memory is what the process has. Each request has a Holding with it, and takes from it
 // before it holds something large: the room for the body, what the mirror node answers, as text
 // and as values, what a simulation returns, the room for the answer.
 //
-//	account := memory.Open(ip)
-//	defer account.Close()             // everything goes back
-//	if err := account.Take(len(text)); err != nil { … }
-//	account.Give(len(text))           // or a part of it, earlier
+//	holding := memory.Open(ip)
+//	defer holding.Close()             // everything goes back
+//	if err := holding.Take(len(text)); err != nil { … }
+//	holding.Give(len(text))           // or a part of it, earlier
 //
 // Three limits hold: one for a request, one for all requests of a client, one for the
 // process. Whoever would go over one of them is told so by an *Exceeded and holds nothing
@@ -22,29 +22,29 @@
 // when the call's answer is written.
 //
 // The first bytes of a request are free (freeBytes), so that the usual request touches
-// nothing that it shares with others. Contexts carry the account (FromContext), and a nil
-// Account takes everything, for work that belongs to no client.
+// nothing that it shares with others. Contexts carry the holding (FromContext), and a nil
+// Holding takes everything, for work that belongs to no client.
 //
 // What is taken is an estimate of what is held. So the budget is a quarter of the process's limit
 // (Config), and the collector keeps the process at half of that limit (Collect): garbage fits
 // beside what is held, and what is not heap, or comes while the collector gets too little of the
 // processor, fits into the other half.
 //
-// # Turns
+// # Permits
 //
-// Turns lets a number of pieces of work run at the same time and the others wait. The next
+// Permits lets a number of pieces of work run at the same time and the others wait. The next
 // one is the client's that has used least, so that a client with one small call does not
 // wait behind another's thousand large ones. What a client has used is remembered until the
 // others have used as much.
 //
-// A Turn can be left for a while (Pause), as for a look into the network, and can be
+// A Permit can be left for a while (Pause), as for a look into the network, and can be
 // offered to others (Yield) by work that may take long.
 //
 // # Words
 //
-//	budget   the bytes that all requests may hold together
-//	account  what one request holds
+//	memory   the bytes that all requests may hold together
+//	holding  what one request holds
 //	client   an address; of IPv6 its /64, which one customer has
-//	turn     the right to run now; a sender's turn is one of package lock
+//	permit   the right to run now
 //	weight   how many places a piece of work takes
-package budget
+package capacity

@@ -1,4 +1,4 @@
-package budget
+package capacity
 
 import (
 	"context"
@@ -12,20 +12,20 @@ import (
 const (
 	// freeBytes is what a request may hold that counts nowhere.
 	freeBytes = 8 << 10
-	// stepBytes is in what pieces an account takes from the process.
+	// stepBytes is in what pieces a holding takes from the process.
 	stepBytes = 16 << 10
 )
 
 // ErrClosed says that a request has been answered already.
 var ErrClosed = errors.New("the request has been answered already")
 
-// Account is what one request holds. A nil Account, and the zero one, have no limit. It is
+// Holding is what one request holds. A nil Holding, and the zero one, have no limit. It is
 // safe for concurrent use.
-type Account struct {
+type Holding struct {
 	memory *Memory
 	client string // "": not asked for yet
 	ip     string
-	whole  *Account // that this one is a part of; nil: none
+	whole  *Holding // that this one is a part of; nil: none
 
 	mu     sync.Mutex
 	held   int64 // guarded by mu
@@ -34,15 +34,15 @@ type Account struct {
 	ran    time.Duration
 }
 
-// Open makes an account of the client at an address.
-func (m *Memory) Open(ip string) *Account { return &Account{memory: m, ip: ip} }
+// Open makes a holding of the client at an address.
+func (m *Memory) Open(ip string) *Holding { return &Holding{memory: m, ip: ip} }
 
-// Begin is Open for an account that is part of something else. The memory may be nil: the
-// account has no limit then.
-func (a *Account) Begin(m *Memory, ip string) { a.memory, a.ip = m, ip }
+// Begin is Open for a holding that is part of something else. The memory may be nil: the
+// holding has no limit then.
+func (a *Holding) Begin(m *Memory, ip string) { a.memory, a.ip = m, ip }
 
-// Client returns whose account it is, as ClientOf names it; empty for nobody's.
-func (a *Account) Client() string {
+// Client returns whose holding it is, as ClientOf names it; empty for nobody's.
+func (a *Holding) Client() string {
 	if a == nil || a.memory == nil {
 		return ""
 	}
@@ -55,7 +55,7 @@ func (a *Account) Client() string {
 }
 
 // owner needs mu. Most requests never ask.
-func (a *Account) owner() string {
+func (a *Holding) owner() string {
 	if a.client == "" {
 		a.client = ClientOf(a.ip)
 	}
@@ -64,7 +64,7 @@ func (a *Account) owner() string {
 
 // Take adds bytes that the request holds from now on. The error is an *Exceeded or
 // ErrClosed, and then nothing is added.
-func (a *Account) Take(bytes int) error {
+func (a *Holding) Take(bytes int) error {
 	err := a.take(bytes)
 	if e, ok := err.(*Exceeded); ok { //nolint:errorlint // take does not wrap
 		a.memory.metrics.refused.WithLabelValues(string(e.Scope)).Inc()
@@ -73,9 +73,9 @@ func (a *Account) Take(bytes int) error {
 }
 
 // TryTake is Take for what can be done without: that it fails is not counted as a refusal.
-func (a *Account) TryTake(bytes int) bool { return a.take(bytes) == nil }
+func (a *Holding) TryTake(bytes int) bool { return a.take(bytes) == nil }
 
-func (a *Account) take(bytes int) error {
+func (a *Holding) take(bytes int) error {
 	if a == nil || a.memory == nil || bytes <= 0 {
 		return nil
 	}
@@ -114,7 +114,7 @@ func counted(held int64) int64 {
 }
 
 // Give takes back bytes that the request does not hold any more.
-func (a *Account) Give(bytes int) {
+func (a *Holding) Give(bytes int) {
 	if a == nil || a.memory == nil || bytes <= 0 {
 		return
 	}
@@ -129,7 +129,7 @@ func (a *Account) Give(bytes int) {
 }
 
 // settle gives back what is not held any more; before is what was held. It needs mu.
-func (a *Account) settle(before int64) {
+func (a *Holding) settle(before int64) {
 	if a.whole != nil {
 		a.whole.Give(int(before - a.held))
 		return
@@ -142,7 +142,7 @@ func (a *Account) settle(before int64) {
 }
 
 // Close gives everything back. Work that goes on nevertheless gets nothing more.
-func (a *Account) Close() {
+func (a *Holding) Close() {
 	if a == nil || a.memory == nil {
 		return
 	}
@@ -155,7 +155,7 @@ func (a *Account) Close() {
 }
 
 // Held returns how many bytes the request holds.
-func (a *Account) Held() int64 {
+func (a *Holding) Held() int64 {
 	if a == nil {
 		return 0
 	}
@@ -166,7 +166,7 @@ func (a *Account) Held() int64 {
 
 // spend adds time for which the request has had the processor. The error is an *Exceeded:
 // it has had as much as a request may have.
-func (a *Account) spend(ran time.Duration) error {
+func (a *Holding) spend(ran time.Duration) error {
 	if a == nil || a.memory == nil {
 		return nil
 	}
@@ -182,35 +182,35 @@ func (a *Account) spend(ran time.Duration) error {
 	return nil
 }
 
-// Key is the key under which contexts have an account.
+// Key is the key under which contexts have a holding.
 type Key struct{}
 
-// FromContext returns the account of the request that a context belongs to; nil, which has
+// FromContext returns the holding of the request that a context belongs to; nil, which has
 // no limit, for none.
-func FromContext(ctx context.Context) *Account {
-	a, _ := ctx.Value(Key{}).(*Account)
+func FromContext(ctx context.Context) *Holding {
+	a, _ := ctx.Value(Key{}).(*Holding)
 	return a
 }
 
-// Part returns a context with a part of the account of the one given, and that part: what it
-// holds the whole account holds, too, and closing it gives that back.
-func Part(ctx context.Context) (context.Context, *Account) {
+// Part returns a context with a part of the holding of the one given, and that part: what it
+// holds the whole holding holds, too, and closing it gives that back.
+func Part(ctx context.Context) (context.Context, *Holding) {
 	p := &part{Context: ctx}
 	if whole := FromContext(ctx); whole != nil {
-		p.account.memory, p.account.whole = whole.memory, whole
+		p.holding.memory, p.holding.whole = whole.memory, whole
 	}
-	return p, &p.account
+	return p, &p.holding
 }
 
-// part is a context with an account, in one piece.
+// part is a context with a holding, in one piece.
 type part struct {
 	context.Context
-	account Account
+	holding Holding
 }
 
 func (p *part) Value(key any) any {
 	if key == (Key{}) {
-		return &p.account
+		return &p.holding
 	}
 	return p.Context.Value(key)
 }

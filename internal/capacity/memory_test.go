@@ -1,4 +1,4 @@
-package budget
+package capacity
 
 import (
 	"context"
@@ -87,12 +87,12 @@ func TestBytesGoBackInPartsAndAtTheEnd(t *testing.T) {
 		t.Errorf("%d clients are remembered that hold nothing", len(m.clients))
 	}
 	if err := a.Take(1); !errors.Is(err, ErrClosed) {
-		t.Errorf("a closed account took more: %v", err)
+		t.Errorf("a closed holding took more: %v", err)
 	}
-	var part Account
+	var part Holding
 	part.Begin(m, "2001:db8::1")
 	if err := part.Take(megabyte); err != nil || part.Client() != "2001:db8::/64" {
-		t.Errorf("an account of %s: %v", part.Client(), err)
+		t.Errorf("a holding of %s: %v", part.Client(), err)
 	}
 	part.Close()
 	for _, want := range []int64{megabyte, 0} {
@@ -102,8 +102,8 @@ func TestBytesGoBackInPartsAndAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestNobodysAccountHasNoLimit(t *testing.T) {
-	for name, a := range map[string]*Account{"nil": nil, "zero": {}, "none in the context": FromContext(t.Context())} {
+func TestNobodysHoldingHasNoLimit(t *testing.T) {
+	for name, a := range map[string]*Holding{"nil": nil, "zero": {}, "none in the context": FromContext(t.Context())} {
 		if err := a.Take(1 << 40); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -112,12 +112,12 @@ func TestNobodysAccountHasNoLimit(t *testing.T) {
 	}
 	a := NewMemory(small()).Open("a")
 	if FromContext(context.WithValue(t.Context(), Key{}, a)) != a {
-		t.Error("the account is not found in its context")
+		t.Error("the holding is not found in its context")
 	}
 }
 
-// TestAccountsAddUpUnderContention lets many requests take and give at the same time.
-func TestAccountsAddUpUnderContention(t *testing.T) {
+// TestHoldingsAddUpUnderContention lets many requests take and give at the same time.
+func TestHoldingsAddUpUnderContention(t *testing.T) {
 	m := NewMemory(small())
 	var group sync.WaitGroup
 	for i := range 16 {
@@ -208,7 +208,7 @@ func TestAPartIsHeldByTheWhole(t *testing.T) {
 	if FromContext(ctx) != part || part.Client() != "a" {
 		t.Fatalf("the part is %s's", part.Client())
 	}
-	for _, a := range []*Account{whole, part} {
+	for _, a := range []*Holding{whole, part} {
 		if err := a.Take(3 * megabyte); err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +231,7 @@ func TestAPartIsHeldByTheWhole(t *testing.T) {
 		t.Errorf("after the whole's end %d bytes are used; the part: %v", m.Used(), err)
 	}
 	if _, free := Part(t.Context()); free.Take(1<<40) != nil {
-		t.Error("a part of nobody's account has a limit")
+		t.Error("a part of nobody's holding has a limit")
 	}
 }
 
@@ -241,7 +241,7 @@ func TestGreedyClientsLeaveRoomForOthers(t *testing.T) {
 	config := small()
 	config.Client, config.Request = 0, 32
 	m := NewMemory(config)
-	var clients []*Account
+	var clients []*Holding
 	left := m.limit
 	for i := range 5 {
 		a := m.Open(string(rune('a' + i)))
