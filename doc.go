@@ -5,6 +5,6 @@
 // # Words
 //
 //	room   a package, or a package with those below it
-//	floor  the number of the rooms that a room may import
-//	tower  the rooms of the devnet, which stand aside
+//	floor  a level of rooms; a room imports rooms of lower floors and, where the table says so, of its own
+//	tower  the rooms of the devnet: they stand on no floor
 package lockstep

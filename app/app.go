@@ -158,7 +158,7 @@ func (a *App) Run(ctx context.Context) error {
 	below.Go(func() error { return a.pool.Run(backstage) })
 	below.Go(func() error { return a.promises.Run(backstage, a.takeOver) })
 	below.Go(func() error { return a.trace.Run(backstage) })
-	below.Go(func() error { return collect(backstage, a.cfg.Budget.Collect()) })
+	below.Go(func() error { return collect(backstage, a.cfg.Capacity.Collect()) })
 	below.Go(func() error { return release(backstage, a.memory) })
 
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))

@@ -46,7 +46,7 @@ func (a *App) wire() (err error) {
 	if a.tracer, err = telemetry.New(cfg.Tracing, a.version, a.log); err != nil {
 		return err
 	}
-	a.memory = capacity.NewMemory(cfg.Budget)
+	a.memory = capacity.NewMemory(cfg.Capacity)
 	if err = a.openRedis(); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (a *App) wire() (err error) {
 	if err != nil {
 		return err
 	}
-	processors := capacity.NewProcessors(cfg.Budget)
+	processors := capacity.NewProcessors(cfg.Capacity)
 	api, err := ethapi.New(cfg.API, ethapi.Deps{
 		ChainID: uint64(cfg.Server.ChainID), Version: a.version, Profile: cfg.RPC.Profile, Mirror: a.mirror,
 		Operator: a.operator(), MaxCallGas: cfg.Precheck.MaxGasLimit, Filters: a.filters(), Log: a.log,
@@ -120,7 +120,7 @@ func (a *App) wire() (err error) {
 	a.dispatcher, err = rpc.NewDispatcher(cfg.RPC, methods, rpc.Options{
 		Logger: a.log, Metrics: metrics, Limiter: limiter, Keys: a.keys, Quotas: quotas, Unknown: ethapi.UnknownMethod,
 		NotInBatches: cfg.API.NotInBatches, Notification: ethapi.Notification,
-		Memory: a.memory, Heavy: capacity.NewHeavyReads(cfg.Budget), Processors: processors, Tracer: a.tracer,
+		Memory: a.memory, Heavy: capacity.NewHeavyReads(cfg.Capacity), Processors: processors, Tracer: a.tracer,
 	})
 	if err != nil {
 		return err

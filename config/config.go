@@ -39,7 +39,7 @@ type Config struct {
 	Trace     lifecycle.Config
 	Lock      lock.Config
 	Limit     limit.Config
-	Budget    capacity.Config
+	Capacity  capacity.Config
 	Redis     Redis
 	Consensus consensus.Config
 	Mirror    mirror.Config
@@ -168,7 +168,7 @@ func valuesOf(environ []string) map[string]string {
 func (c Config) Validate() error {
 	errs := []error{
 		c.RPC.Validate(), c.API.Validate(), c.Precheck.Validate(), c.Submit.Validate(), c.Pool.Validate(), c.Trace.Validate(),
-		c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(), c.Cache.Validate(), c.Budget.Validate(), c.Tracing.Validate(),
+		c.Lock.Check(), c.Limit.Validate(), c.Consensus.Validate(), c.Mirror.Check(), c.Cache.Validate(), c.Capacity.Validate(), c.Tracing.Validate(),
 		c.Redis.check(), c.Server.checkAdmin(),
 	}
 	if _, known := c.Log.Least(); !known {

@@ -26,13 +26,13 @@
 //	submission  an Ethereum transaction, wrapped and handed to the network once
 //	delivery    a submission on its way to a node, over all attempts
 //	attempt     one offer of the transaction to one node, and its answer
-//	offer       the bytes leave for a node; the node's precheck answers
+//	offer       the sending of the bytes to one node, whose precheck answers
 //	unclear     bytes left and no answer says whether the node has them
-//	accepted    the node answered OK: it has the transaction, consensus does not yet
+//	accepted    a node answered OK: it has the transaction, and consensus has not seen it yet
 //	pending     accepted or unclear, without a verdict from consensus
 //	verdict     the receipt, or the certainty that there will be none
 //	payer       see package internal/hedera; an operator is a configured one
-//	healthy     a node that answered last time, or was not tried yet
+//	healthy     of a node: it answered last time, or was not tried yet
 //
 // # How certain an error is
 //

@@ -83,7 +83,7 @@
 //	flat block      a raw block as the TypeScript relay writes it: header, transactions and lists in one list
 //	synthetic       of a transaction: made from events alone, since no Ethereum transaction was there
 //	override        the state, or the block, that a simulation is told to assume
-//	log cursor      up to where a filter has been told
+//	log cursor      the block up to which a filter has been told
 //	hub             what tells all subscriptions of new blocks
 //	index           which subscriptions want a log, by one of its values
 //	devnet          a development network, which has methods of its own and may go back in time

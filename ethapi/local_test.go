@@ -181,8 +181,8 @@ func (n *network) call1(method, call, block string) response {
 	return n.call(method, fmt.Sprintf(`[%s,"%s"]`, call, block))
 }
 
-// TestALongParameterIsReadInTurn, and a short one at once.
-func TestALongParameterIsReadInTurn(t *testing.T) {
+// TestALongParameterWaitsForAPermit, and a short one at once.
+func TestALongParameterWaitsForAPermit(t *testing.T) {
 	a := &API{processors: capacity.NewPermits(1, 1)}
 	permit, err := a.processors.Enter(t.Context(), nil, 1, false)
 	if err != nil {

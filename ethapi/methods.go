@@ -75,7 +75,7 @@ func (a *API) Methods() []rpc.Method {
 	return slices.Concat(methods, a.debugMethods(), a.poolMethods(), a.adminMethods(), a.constants(), a.discovery())
 }
 
-// Weights of calls that read much, for the turns of heavy reads.
+// Weights of calls that read much, for the permits of heavy reads.
 const (
 	weightLists = 1 // of logs, receipts, blocks
 	weightTrace = 4

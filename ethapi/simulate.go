@@ -23,9 +23,9 @@ const (
 	simulatedBlockTime = 2 // seconds between blocks, as on the network
 )
 
-// plan is a request of eth_simulateV1.
-type plan struct {
-	blocks    []plannedBlock
+// simulateRequest is a request of eth_simulateV1.
+type simulateRequest struct {
+	blocks    []requestedBlock
 	transfers bool // a log for each transfer of value
 	strict    bool // calls must be valid transactions
 	full      bool // whole transactions in the blocks
@@ -34,8 +34,8 @@ type plan struct {
 	bytes     int    // of their answers, left
 }
 
-// plannedBlock is a block of the request.
-type plannedBlock struct {
+// requestedBlock is a block of the request.
+type requestedBlock struct {
 	overrides jsonx.Value
 	accounts  []accountOverride
 	calls     []txArgs
@@ -48,21 +48,21 @@ func (a *API) simulateV1(ctx context.Context, p *rpc.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var plan *plan
-	if err := a.withPermit(ctx, p.At(0), func() (err error) { plan, err = readPlan(capacity.FromContext(ctx), p.At(0)); return err }); err != nil {
+	var request *simulateRequest
+	if err := a.withPermit(ctx, p.At(0), func() (err error) { request, err = readSimulateRequest(capacity.FromContext(ctx), p.At(0)); return err }); err != nil {
 		return nil, err
 	}
-	plan.chain, plan.gas, plan.bytes = a.chainID(), a.cfg.Simulation.Gas, a.cfg.Simulation.Bytes
-	return a.simulate(ctx, ref, func(s *simulation) (any, error) { return s.blocks(plan) })
+	request.chain, request.gas, request.bytes = a.chainID(), a.cfg.Simulation.Gas, a.cfg.Simulation.Bytes
+	return a.simulate(ctx, ref, func(s *simulation) (any, error) { return s.blocks(request) })
 }
 
-func readPlan(holding *capacity.Holding, v jsonx.Value) (*plan, error) {
-	plan := &plan{
+func readSimulateRequest(holding *capacity.Holding, v jsonx.Value) (*simulateRequest, error) {
+	request := &simulateRequest{
 		transfers: v.Field("traceTransfers").Bool(), strict: v.Field("validation").Bool(), full: v.Field("returnFullTransactions").Bool(),
 	}
 	calls := 0
 	for block := range v.Field("blockStateCalls").Elements() {
-		b := plannedBlock{overrides: block.Field("blockOverrides")}
+		b := requestedBlock{overrides: block.Field("blockOverrides")}
 		var err error
 		if b.accounts, err = readOverrides(holding, 0, block.Field("stateOverrides")); err != nil {
 			return nil, err
@@ -77,31 +77,31 @@ func readPlan(holding *capacity.Holding, v jsonx.Value) (*plan, error) {
 			}
 			b.calls = append(b.calls, args)
 		}
-		if plan.blocks = append(plan.blocks, b); len(plan.blocks) > maxSimulatedBlocks {
+		if request.blocks = append(request.blocks, b); len(request.blocks) > maxSimulatedBlocks {
 			return nil, eth.ErrSimLimit("too many blocks")
 		}
 	}
-	if len(plan.blocks) == 0 {
+	if len(request.blocks) == 0 {
 		return nil, eth.ErrInvalidParam(0, "empty input")
 	}
-	return plan, nil
+	return request, nil
 }
 
-// blocks runs the plan. Between two blocks whose numbers are further apart there are
+// blocks runs the request. Between two blocks whose numbers are further apart there are
 // empty ones.
-func (s *simulation) blocks(plan *plan) (any, error) {
+func (s *simulation) blocks(request *simulateRequest) (any, error) {
 	made := simulatedBlocks{}
 	parent := s.head.Hash
 	number, time := s.head.Number, uint64(s.head.From.Seconds)
-	for _, planned := range plan.blocks {
+	for _, requested := range request.blocks {
 		env := evm.Block{}
-		if planned.overrides.Field("difficulty").Given() { // the block would have to show it
+		if requested.overrides.Field("difficulty").Given() { // the block would have to show it
 			return nil, eth.ErrInvalidArguments("block override %q is not supported", "difficulty")
 		}
-		if err := blockOverrides(&env, planned.overrides); err != nil {
+		if err := blockOverrides(&env, requested.overrides); err != nil {
 			return nil, err
 		}
-		if !planned.overrides.Field("number").Given() {
+		if !requested.overrides.Field("number").Given() {
 			env.Number = number + 1
 		}
 		switch {
@@ -112,20 +112,20 @@ func (s *simulation) blocks(plan *plan) (any, error) {
 		}
 		for number+1 < env.Number {
 			number, time = number+1, time+simulatedBlockTime
-			b, err := s.run(plan, plannedBlock{}, evm.Block{Number: number, Time: time}, parent)
+			b, err := s.run(request, requestedBlock{}, evm.Block{Number: number, Time: time}, parent)
 			if err != nil {
 				return nil, err
 			}
 			made, parent = append(made, b), b.block.Hash
 		}
-		if !planned.overrides.Field("time").Given() {
+		if !requested.overrides.Field("time").Given() {
 			env.Time = time + simulatedBlockTime
 		}
 		if env.Time <= time {
 			return nil, eth.ErrSimBlockTime(env.Time, time)
 		}
 		number, time = env.Number, env.Time
-		b, err := s.run(plan, planned, env, parent)
+		b, err := s.run(request, requested, env, parent)
 		if err != nil {
 			return nil, err
 		}
@@ -135,16 +135,16 @@ func (s *simulation) blocks(plan *plan) (any, error) {
 }
 
 // run runs the calls of one block.
-func (s *simulation) run(plan *plan, planned plannedBlock, env evm.Block, parent common.Hash) (*simulatedBlock, error) {
-	if err := s.override(planned.accounts); err != nil {
+func (s *simulation) run(request *simulateRequest, requested requestedBlock, env evm.Block, parent common.Hash) (*simulatedBlock, error) {
+	if err := s.override(requested.accounts); err != nil {
 		return nil, err
 	}
 	if env.Random == (common.Hash{}) {
 		env.Random = parent
 	}
-	b := newSimulatedBlock(s, plan, env, parent)
-	for i := range planned.calls {
-		if err := s.runCall(plan, b, &planned.calls[i]); err != nil {
+	b := newSimulatedBlock(s, request, env, parent)
+	for i := range requested.calls {
+		if err := s.runCall(request, b, &requested.calls[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -154,7 +154,7 @@ func (s *simulation) run(plan *plan, planned plannedBlock, env evm.Block, parent
 }
 
 // runCall runs one call and puts it into the block.
-func (s *simulation) runCall(plan *plan, b *simulatedBlock, call *txArgs) error {
+func (s *simulation) runCall(request *simulateRequest, b *simulatedBlock, call *txArgs) error {
 	left := b.block.GasLimit - b.block.GasUsed
 	if call.gas == nil {
 		most := min(left, s.api.deps.MaxCallGas)
@@ -168,21 +168,21 @@ func (s *simulation) runCall(plan *plan, b *simulatedBlock, call *txArgs) error 
 		return err
 	}
 	// In package evm 0 means no limit; here it is a limit of 0.
-	message.Gas = min(*call.gas, s.api.deps.MaxCallGas, plan.gas)
+	message.Gas = min(*call.gas, s.api.deps.MaxCallGas, request.gas)
 	nonce := s.state.Nonce(message.From)
 	if call.nonce == nil {
 		call.nonce = &nonce
 	}
-	if plan.strict {
+	if request.strict {
 		if err := s.valid(b, call, &message, nonce); err != nil {
 			return err
 		}
 	}
-	tracer := &evm.LogTracer{Transfers: plan.transfers}
+	tracer := &evm.LogTracer{Transfers: request.transfers}
 	result, err := s.state.Run(s.api.deps.ChainID, b.env, message, tracer.Hooks())
 	var short *evm.GasError
 	switch {
-	case errors.As(err, &short) && short.Have == plan.gas:
+	case errors.As(err, &short) && short.Have == request.gas:
 		return eth.ErrSimLimit("the calls need more than the %d gas that one request may use", s.api.cfg.Simulation.Gas)
 	case errors.As(err, &short):
 		return eth.ErrSimIntrinsicGas(short.Have, short.Want)
@@ -191,8 +191,8 @@ func (s *simulation) runCall(plan *plan, b *simulatedBlock, call *txArgs) error 
 	case err != nil:
 		return err
 	}
-	plan.gas -= min(result.GasUsed, plan.gas)
-	if plan.bytes -= len(result.Output) + logBytes(tracer.Logs()); plan.bytes < 0 {
+	request.gas -= min(result.GasUsed, request.gas)
+	if request.bytes -= len(result.Output) + logBytes(tracer.Logs()); request.bytes < 0 {
 		return eth.ErrSimLimit("the calls return and log more than %d bytes", s.api.cfg.Simulation.Bytes)
 	}
 	if err := s.pace.hold(callBytes + 2*len(call.data) + len(result.Output) + logBytes(tracer.Logs())); err != nil {

@@ -44,9 +44,9 @@ type simulationError struct {
 	Data    string `json:"data,omitempty"`
 }
 
-func newSimulatedBlock(s *simulation, plan *plan, env evm.Block, parent common.Hash) *simulatedBlock {
-	b := &simulatedBlock{env: env, chain: plan.chain, calls: []*simulatedCall{}, block: &eth.Block{
-		Number: env.Number, ParentHash: parent, Time: env.Time, GasLimit: gasLimit(s.head.HAPI), BaseFee: s.baseFeeOf(&env, plan.strict), Full: plan.full, WithdrawalsRoot: types.EmptyWithdrawalsHash,
+func newSimulatedBlock(s *simulation, request *simulateRequest, env evm.Block, parent common.Hash) *simulatedBlock {
+	b := &simulatedBlock{env: env, chain: request.chain, calls: []*simulatedCall{}, block: &eth.Block{
+		Number: env.Number, ParentHash: parent, Time: env.Time, GasLimit: gasLimit(s.head.HAPI), BaseFee: s.baseFeeOf(&env, request.strict), Full: request.full, WithdrawalsRoot: types.EmptyWithdrawalsHash,
 	}}
 	if env.GasLimit != 0 {
 		b.block.GasLimit = env.GasLimit

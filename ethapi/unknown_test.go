@@ -43,7 +43,7 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-// What reads much waits for its turn, and traces take more of it than lists.
+// What reads much waits for a permit, and traces take more places than lists.
 func TestWeights(t *testing.T) {
 	want := map[string]int{
 		"eth_getLogs": weightLists, "eth_getFilterLogs": weightLists, "eth_getFilterChanges": weightLists, "eth_getBlockReceipts": weightLists, "eth_feeHistory": weightLists,

@@ -32,24 +32,28 @@
 //
 //	lane              the queue of one sender, and what is known of its nonces
 //	ticket            a transaction in it, from Enter to the end of its turn
-//	place             where a ticket stands in the queue in Redis
-//	lease             the turn: an exclusive right that ends by Release, at the hold limit, or when the lock is lost
+//	place             where a ticket stands in its sender's line; in Redis, too, once it was sent there
+//	lease             the holder's handle of a turn; it ends by Release, at the hold limit, or when the lock is lost
 //	fence             the number of a turn; of two turns of one sender the later has the higher one
 //	instance          a process as Redis knows it; one that others may have taken for dead goes on as a new instance
-//	nonce chain       what a lane knows of its sender's nonces: expected, and whether its own work leads there
+//	nonce chain       the next nonce that a lane expects, and whether its own transactions lead to it
 //	predecessor       the transaction with the nonce before
 //	hole              a transaction that is missing in the chain
-//	hold-back window  how long a ticket that is ahead waits for its predecessor, without holding the turn
-//	kept              of a ticket: it has been held back for longer than its first window, or was promised
+//	hold-back window  how long a ticket that is ahead waits for its predecessor, without holding the turn; in this
+//	                  package a window is always this one
+//	kept              of a ticket: a gap is no reason to refuse it, because it was put back, was sent and came back,
+//	                  or was promised
 //	failure           why no node took a transaction of the lane; those that follow it hear that
-//	link              what a lane has to do with Redis
-//	relation          how it stands to Redis: one of seven names
-//	jobs              what is to be sent there for it
+//	link              the part of a lane that speaks with Redis
+//	relation          how a lane stands to Redis: one of seven states
+//	jobs              what a lane still has to send to Redis
 //	patience          how long a lane that others share waits for a Redis that went away
 //	Pub/Sub message   what another process sends to this one
 //	transport         the calls to Redis, without a lane's logic
 //	lock value        what the lock key in Redis says: the owner, and the state of the lane
-//	handback          a session that is given back to Redis
+//	handback          a turn or a place that is given back to Redis
+//	turn              the right of one ticket to go now, and the time in which it has it; its ticket is the holder
+//	session           the name of a ticket in Redis
 //
 // # Where
 //
@@ -74,7 +78,7 @@
 // # A ticket's life
 //
 //	       Enter                  turn comes                Release
-//	───────────────▶  waiting  ───────────────▶  holding  ───────────▶  over
+//	───────────────▶  waiting  ───────────────▶  granted  ───────────▶  over
 //	                     │                          │                    ▲
 //	                     │ Leave, ctx ends,         │ hold limit, lock   │
 //	                     │ its limit passes,        │ taken by another,  │
@@ -82,7 +86,7 @@
 //	                     └──────────────────────────┴────────────────────┘
 //
 // A caller limits the waiting with WaitWithin or Notify, whose limit depends on a timer alone; Wait has no limit.
-// MaxHold limits the holding, counted from each ticket's own turn. At that limit the turn is taken, the lease's
+// MaxHold limits how long a ticket has the turn, counted from each ticket's own turn. At that limit the turn is taken, the lease's
 // context ends with ErrLost, and the next goes.
 //
 // # Who decides

@@ -213,7 +213,7 @@ type turn struct {
 func (l *lane) grant(t *Ticket, now time.Duration, g turn) {
 	l.unlink(t)
 	l.holder = t
-	t.state = holding
+	t.state = granted
 	t.lease = Lease{ticket: t, turn: g, granted: now, parent: t.lease.parent}
 	l.chain.begin(g.fence)
 	l.svc.metrics.granted(g.by)
@@ -227,7 +227,7 @@ func (l *lane) grant(t *Ticket, now time.Duration, g turn) {
 // end takes the turn from its holder, for the reason given, and moves the lane on. The
 // caller unpins the lane once for the ticket if it returns true.
 func (l *lane) end(t *Ticket, cause error) bool {
-	if t.state != holding {
+	if t.state != granted {
 		return false
 	}
 	now := l.svc.now()

@@ -110,7 +110,7 @@ func (l *Lease) check() error {
 // ended returns why a turn is over, or nil if it is not.
 func (t *Ticket) ended() error {
 	switch t.state {
-	case holding:
+	case granted:
 		return nil
 	case waiting:
 		return ErrReleased // it never held

@@ -326,7 +326,7 @@ func (l *lane) entered(epoch uint64, call enterCall, v view, sent time.Duration,
 		case t.state == waiting && t.place == placeJoining:
 			t.place = placeNone
 			l.link.want |= jobVerify | jobAdopt
-		case t.state == holding && t.lease.turn.session == "":
+		case t.state == granted && t.lease.turn.session == "":
 			l.link.want |= jobAdopt // it began its turn without Redis, which may have given it the lock
 		case t.state == over && t.lease.turn.session == "":
 			// The ticket left. If Redis gave it a turn before this reply came, the end of that turn gives the

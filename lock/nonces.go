@@ -90,7 +90,7 @@ func (l *Lease) Next(known Known) Next {
 	t, ln := l.ticket, l.ticket.lane
 	ln.mu.Lock()
 	defer ln.unlock()
-	if t.state != holding {
+	if t.state != granted {
 		return Next{Nonce: known.next()}
 	}
 	if known.Looked {

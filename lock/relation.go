@@ -220,7 +220,7 @@ func (l *lane) check() error {
 	}
 	must((l.svc.remote == nil) == (f.relation == unlinked), "a lane is linked where there is a Redis")
 	must((f.retryAt != 0) == (f.relation == failing || f.relation == foreign), "who is kept off Redis tries again, and nobody else")
-	must(l.holder == nil || l.holder.state == holding, "the holder holds")
+	must(l.holder == nil || l.holder.state == granted, "the holder holds")
 	count, unplaced := 0, false
 	for t := l.head; t != nil; t = t.next {
 		count++

@@ -38,7 +38,7 @@ func (l *Lease) Report(r Report) *Submitted {
 	ln, t := l.ticket.lane, l.ticket
 	ln.mu.Lock()
 	defer ln.unlock()
-	held := t.state == holding
+	held := t.state == granted
 	switch r.Outcome {
 	case Accepted:
 		if held {
@@ -112,7 +112,7 @@ func (l *Lease) PutBack(window time.Duration) *Ticket {
 		return nil
 	}
 	ln.mu.Lock()
-	if t.state != holding || ln.svc.closed.Load() {
+	if t.state != granted || ln.svc.closed.Load() {
 		ln.unlock()
 		ln.svc.reg.unpin(ln)
 		return nil

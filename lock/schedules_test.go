@@ -135,7 +135,7 @@ func mustWait(t *testing.T, k *Ticket) *Lease {
 func holds(k *Ticket) bool {
 	k.lane.mu.Lock()
 	defer k.lane.mu.Unlock()
-	return k.state == holding
+	return k.state == granted
 }
 
 // L12: the timer of an idle lane that the cache has dropped runs a checkTurn: it unpins the
@@ -175,7 +175,7 @@ func testDroppedLane(t *testing.T, server *redistest.Server, window time.Duratio
 	until(t, "a checkTurn is planned, or the window is over", func() bool {
 		early.lane.mu.Lock()
 		defer early.lane.mu.Unlock()
-		return early.lane.link.checkTurnAt != 0 || early.state == holding
+		return early.lane.link.checkTurnAt != 0 || early.state == granted
 	})
 	next5 := mustEnter(t, svc, bob, 5)
 	until(t, "somebody has the turn", func() bool { return holds(next5) || holds(early) })

@@ -9,7 +9,7 @@ type ticketState uint8
 
 const (
 	waiting ticketState = iota
-	holding
+	granted
 	over // released, lost, left or closed
 )
 

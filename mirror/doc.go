@@ -23,7 +23,7 @@
 // Identical reads that are under way at the same time are one request, made by the first caller; if that caller
 // gives up, another one makes it again. The newest block and the fees are shared for a short interval as well.
 // What can never change is kept in a cache bounded by entries and bytes: a block and a complete contract result
-// are final on Hedera. Errors and absence are never kept, nor is a list that the mirror node does not know. A
+// are final on Hedera. Neither errors nor ErrNotFound are kept, nor is a list that the mirror node does not know. A
 // Store behind the cache shares the same records with other relays.
 //
 // Invalidate lets reads see a write: every call that starts after it gets answers that were asked for after it. A

@@ -153,10 +153,10 @@ func (l admitted) Accept() (net.Conn, error) {
 	}
 }
 
-// Wait implements front: net/http has all connections.
+// Wait implements source: net/http has all connections.
 func (l admitted) Wait(context.Context) error { return nil }
 
-// Abort implements front.
+// Abort implements source.
 func (l admitted) Abort() {}
 
 // counted is a connection that admission counts.

@@ -199,7 +199,7 @@ func (d *Dispatcher) admit(ctx context.Context, ex *exchange, c *call) (f fault,
 	case e == nil || !e.served[ex.face.transport]:
 		return d.unserved(ctx, ex, c), false
 	}
-	if f, ok := d.admitCaller(ctx, ex, e); !ok {
+	if f, ok := d.limitCaller(ctx, ex, e); !ok {
 		return f, false
 	}
 	raw := c.message.params
@@ -253,9 +253,9 @@ func (d *Dispatcher) unserved(ctx context.Context, ex *exchange, c *call) fault 
 	return known(d.unknown(name, ex.face.transport, true))
 }
 
-// admitCaller checks whether the caller may call a method now. A caller with a key has the limits of the key, any other
+// limitCaller checks whether the caller may call a method now. A caller with a key has the limits of the key, any other
 // those of its address.
-func (d *Dispatcher) admitCaller(ctx context.Context, ex *exchange, e *route) (f fault, ok bool) {
+func (d *Dispatcher) limitCaller(ctx context.Context, ex *exchange, e *route) (f fault, ok bool) {
 	if h := ex.request.holder; h != nil {
 		return d.admitHolder(ctx, h, e.Name, e.Weight)
 	}

@@ -275,7 +275,7 @@ func TestRateLimit(t *testing.T) {
 		fmt.Sprintf(limited, "eth_chainId", "eth_chainId"),
 		`{"result":false,"jsonrpc":"2.0","id":"eth_syncing"}`,
 		fmt.Sprintf(missing, "eth_a", "eth_a"), fmt.Sprintf(missing, "eth_b", "eth_b"),
-		fmt.Sprintf(limited, "eth_c", "eth_c"), // misspelt names share one budget
+		fmt.Sprintf(limited, "eth_c", "eth_c"), // misspelt names share one limit
 		fmt.Sprintf(missing, "nowhere_x", "nowhere_x"),
 		`{"error":{"code":-32007,"message":"[Request ID: test] Method eth_newFilter is not permitted as part of batch requests"},"jsonrpc":"2.0","id":"eth_newFilter"}`,
 		`{"error":{"code":-32600,"message":"[Request ID: test] Invalid Request"},"jsonrpc":"2.0","id":null}`,

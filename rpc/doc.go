@@ -103,7 +103,7 @@
 // sure that none overtakes the answer with the subscription's id, the handler
 // returns an *Answer, whose Sent is called when the answer is queued.
 //
-// What waits for one client is bounded (WS_NOTIFICATION_BUFFER_LIMIT). A client that falls further behind is
+// What waits for one connection is bounded (WS_NOTIFICATION_BUFFER_LIMIT). A client that falls further behind is
 // closed with 1008 and what waited for it is dropped; it should connect and subscribe again, and look up what it
 // missed. No other client notices. A client that reads nothing at all is cut off after the write time-out.
 //
@@ -148,12 +148,14 @@
 //	mode          how a call runs
 //	first phase   Enter, which takes the place in line; the second phase is its Finish
 //	fault         the error of a call as the client sees it
-//	suspended     of a request whose only call waits for its turn: its rest alone is kept, without body and exchange
-//	              (suspend.go)
+//	suspended     of a request whose only call waits for its turn: body and exchange are given back, and only the
+//	              rest is kept (suspend.go)
 //	parked        suspended on a plain HTTP connection: no goroutine waits for it, either (park.go)
 //	message slot  the right of a WebSocket connection to have one more message in progress
-//	send queue    the frames that wait for one client
+//	send queue    the frames that wait for one WebSocket connection
 //	notification  what a connection is sent without having asked at that moment; also a call without an id
 //	admission     the limits of connections
 //	holding       see package internal/capacity; what a request holds of this process's memory
+//	permit        see package internal/capacity
+//	heavy         of a method: it has a Weight, so its calls wait for a permit
 package rpc

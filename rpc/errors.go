@@ -34,7 +34,7 @@ func (p Profile) translate(err error) (f fault, unexpected bool) {
 		return known(e), false
 	}
 	if exceeded := (*capacity.Exceeded)(nil); errors.As(err, &exceeded) {
-		return overBudget(exceeded), false
+		return overCapacity(exceeded), false
 	}
 	if errors.As(err, &c) {
 		f = fault{code: c.ErrorCode(), message: c.Error()}
@@ -57,8 +57,8 @@ func known(e *eth.Error) fault {
 	return fault{code: e.Code, message: e.Message, ethereum: e.Ethereum, data: e.Data}
 }
 
-// overBudget tells which limit a request would go over. A limit that others use up is free again soon.
-func overBudget(e *capacity.Exceeded) (f fault) {
+// overCapacity tells which limit a request would go over. A limit that others use up is free again soon.
+func overCapacity(e *capacity.Exceeded) (f fault) {
 	switch e.Scope {
 	case capacity.ScopeRequest:
 		return known(eth.ErrRequestMemory(e.Limit))

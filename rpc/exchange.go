@@ -107,7 +107,7 @@ func (ex *exchange) beginBatch(ctx context.Context, count int) {
 	}
 }
 
-// What a batch holds besides its text and its answers, for the memory budget: for each call,
+// What a batch holds besides its text and its answers, as its holding counts it: for each call,
 // and for each of its calls that run at the same time.
 const (
 	callBytes = 512

@@ -210,7 +210,7 @@ func (s *HTTPServer) refuseBody(req *netRequest, err error) {
 	status, f := http.StatusBadRequest, known(eth.ErrParse())
 	switch exceeded := (*capacity.Exceeded)(nil); {
 	case errors.As(err, &exceeded):
-		f = overBudget(exceeded)
+		f = overCapacity(exceeded)
 		status = s.d.config.Profile.httpStatus(f, s.d.config.ValidCallStatus)
 		req.w.Header()[retryHeader] = []string{"1"}
 		req.w.Header().Set("Connection", "close") // or net/http would wait for the rest first
@@ -254,20 +254,20 @@ func (s *HTTPServer) Run(ctx context.Context, ln net.Listener) error {
 		BaseContext:       func(net.Listener) context.Context { return calls },
 		ErrorLog:          slog.NewLogLogger(s.d.log.Handler(), slog.LevelDebug),
 	}
-	front := s.front(calls, server, ln)
+	from := s.sourceOf(calls, server, ln)
 	served := make(chan error, 1)
-	heads := headsOf(server, front, s.d.memory)
+	heads := headsOf(server, from, s.d.memory)
 	go func() { served <- server.Serve(heads) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve http: %w", err)
 	case <-ctx.Done():
 	}
-	return s.drain(calls, cancelCalls, server, front)
+	return s.drain(calls, cancelCalls, server, from)
 }
 
-// front is a listener that net/http gets its connections from.
-type front interface {
+// source is a listener that net/http gets its connections from.
+type source interface {
 	net.Listener
 	// Wait waits for the end of the connections that net/http did not get, after Close.
 	Wait(ctx context.Context) error
@@ -275,7 +275,7 @@ type front interface {
 	Abort()
 }
 
-func (s *HTTPServer) front(calls context.Context, server *http.Server, ln net.Listener) front {
+func (s *HTTPServer) sourceOf(calls context.Context, server *http.Server, ln net.Listener) source {
 	if !s.d.config.HTTP.Plain {
 		return admitted{ln, s.d.admission}
 	}
@@ -287,7 +287,7 @@ func (s *HTTPServer) front(calls context.Context, server *http.Server, ln net.Li
 }
 
 // drain stops the server as Run says. calls is the context of all requests.
-func (s *HTTPServer) drain(calls context.Context, cancelCalls func(), server *http.Server, front front) error {
+func (s *HTTPServer) drain(calls context.Context, cancelCalls func(), server *http.Server, from source) error {
 	base := context.WithoutCancel(calls)
 	shutdown := func(limit time.Duration) error {
 		patient, cancel := context.WithTimeout(base, limit)
@@ -295,7 +295,7 @@ func (s *HTTPServer) drain(calls context.Context, cancelCalls func(), server *ht
 		if err := server.Shutdown(patient); err != nil {
 			return err
 		}
-		return front.Wait(patient)
+		return from.Wait(patient)
 	}
 	err := shutdown(s.d.config.HTTP.DrainTimeout.Duration())
 	if err == nil {
@@ -303,7 +303,7 @@ func (s *HTTPServer) drain(calls context.Context, cancelCalls func(), server *ht
 	}
 	cancelCalls()
 	if shutdown(s.closeSlack) != nil {
-		front.Abort()
+		from.Abort()
 		_ = server.Close()
 	}
 	return fmt.Errorf("drain http: %w", err)

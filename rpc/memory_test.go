@@ -244,8 +244,8 @@ func TestManyBatchesAtOnceAreCounted(t *testing.T) {
 	}
 }
 
-// TestALongTextWaitsForItsTurn, and a short one does not.
-func TestALongTextWaitsForItsTurn(t *testing.T) {
+// TestALongTextWaitsForAPermit, and a short one does not.
+func TestALongTextWaitsForAPermit(t *testing.T) {
 	r, err := NewRegistry(testMethods()...)
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// Limiter decides whether an address may call a method now. Of IPv6 it is asked for a whole /64, as budget.ClientOf
+// Limiter decides whether an address may call a method now. Of IPv6 it is asked for a whole /64, as capacity.ClientOf
 // writes it. It must answer quickly, and allow the call rather than fail.
 type Limiter interface {
 	Allow(ctx context.Context, ip, method string) bool

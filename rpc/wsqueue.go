@@ -119,7 +119,7 @@ func closeFrame(code int, reason string) frame {
 	return frame{opcode: opClose, payload: append(payload, reason[:min(len(reason), 123)]...)}
 }
 
-// sendQueue is the bounded queue of frames for one client. Any goroutine may put frames in. When there
+// sendQueue is the bounded queue of frames for one connection. Any goroutine may put frames in. When there
 // are any, start has a writer call flush.
 type sendQueue struct {
 	start func()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// writers send what waits in the outboxes of connections. An event goes to all connections at the same moment, and a goroutine for
+// writers send what waits in the send queues of connections. An event goes to all connections at the same moment, and a goroutine for
 // each would cost more than its bytes. So a few goroutines take the connections in their order. A goroutine whose client has no
 // room for more stays with that client, and another one takes its place.
 type writers struct {

@@ -1,5 +1,5 @@
 // Package submit is the path of a raw transaction: decode, place in line,
-// prechecks, hand-over to a consensus node, release, verdict.
+// prechecks, sending to a consensus node, release, verdict.
 //
 //	submit.go, entry.go              what callers see: Enter, Begin, Finish
 //	gate.go, files.go                call data that travels in a file
@@ -28,17 +28,18 @@
 //	entry          a transaction on its way, from its arrival to its Result
 //	gate           where an entry waits for its ticket, while call data before it is put into a file
 //	last word      the latest moment for a client's answer, whatever its transaction waits for
-//	sender's line  its lane in package lock
+//	sender's line  the sender's lane in package lock
 //	facts          what the prechecks need: the sender's nonce and balance, the gas price, the receiver
-//	turn           between the grant of the lease and its release
+//	turn           see package lock
 //	acceptance     a consensus node's OK; it says nothing about the nonce
 //	verdict        see package consensus
 //	unclear        see package consensus
 //	vanished       a node accepted it, and consensus never saw it
-//	promised       the client has got the hash before the verdict
+//	promised       the client has got the hash, before or after a node took the transaction, and was told of no
+//	               doubt
 //	risk           a transaction that the network may refuse for its nonce or for want of funds; a sender may take a
 //	               number of them
-//	return         a transaction that was certainly not executed goes back to its line
+//	return         the way back to its line of a transaction that was certainly not executed
 //
 // # An entry's life
 //
@@ -47,8 +48,8 @@
 //	stage      what it is doing                                           goes to
 //	entered    it has its place, or waits for it at its gate              begun; left: its caller gives it up
 //	begun      its look-ups are under way                                 waiting; over: a precheck refuses it, its look-ups fail, or it gets no place; left: too many are in progress
-//	waiting    it waits for its turn                                      holding; waiting: it takes a new place; over: the turn does not come
-//	holding    it has the turn                                            following; waiting: what it follows is missing; over: no node has it
+//	waiting    it waits for its turn                                      granted; waiting: it takes a new place; over: the turn does not come
+//	granted    it has the turn                                            following; waiting: what it follows is missing; over: no node has it
 //	following  a node has it, or may have it; its verdict is awaited      over: the verdict; waiting: it was certainly not executed
 //	over       it has its Result                                          -
 //	left       its place was given up before anything began               -

@@ -53,7 +53,7 @@ const (
 	entered   stage = iota // it has its place, or waits for it at its gate
 	begun                  // its look-ups are under way
 	waiting                // it waits for its turn
-	holding                // it has the turn
+	granted                // it has the turn
 	following              // a node has it, or may have it
 	over                   // it has its Result
 	left                   // its place was given up before anything began
@@ -64,13 +64,13 @@ const (
 var changes = [stages][]stage{
 	entered:   {begun, left},
 	begun:     {waiting, over, left},
-	waiting:   {holding, waiting, over},
-	holding:   {waiting, following, over},
+	waiting:   {granted, waiting, over},
+	granted:   {waiting, following, over},
 	following: {waiting, over},
 }
 
 func (s stage) String() string {
-	return [stages]string{"entered", "begun", "waiting", "holding", "following", "over", "left"}[s]
+	return [stages]string{"entered", "begun", "waiting", "granted", "following", "over", "left"}[s]
 }
 
 // become changes the stage. It returns false, and changes nothing, if the table forbids that.

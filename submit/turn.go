@@ -131,7 +131,7 @@ func (t turn) atNode() bool { return t.end == accepted || t.end == unclear }
 // tried. A nonce that the fleet knows to be spent, though the mirror node may not show it yet, blocks nobody
 // behind it.
 func (s *Submitter) inTurn(lease *lock.Lease, e *Entry) turn {
-	e.become(holding)
+	e.become(granted)
 	ctx := lease.Context()
 	_, span := telemetry.Start(ctx, "precheck")
 	known, err := e.facts.get(ctx)

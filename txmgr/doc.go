@@ -43,21 +43,21 @@
 //
 // # Words
 //
-//	chain             a driver and its traits
-//	signer            an account and key that we can sign with
-//	manager's lane    one (chain, signer) with its nonces, the unit of ownership; a caller's own address is one
-//	                  without a key
-//	pool              a named set of signers
-//	intent            what a caller wants, once
-//	nonce slot        one nonce of one lane
-//	signed attempt    one signed transaction for a slot
-//	reservation       a slot that a caller holds who signs for itself
-//	owner             the process that may assign and send; see package internal/lease
-//	term              the number of an ownership; a write under an old one changes nothing; see package
-//	                  internal/lease
-//	ownership fence   a lease's name, owner and term, which each write of an owner carries; see package
-//	                  internal/lease
-//	fate              what became of an intent
-//	head of the line  a lane's lowest slot that is not consumed
-//	fill              a transaction to oneself that consumes a slot nobody else will
+//	chain              a driver and its traits
+//	signer             an account and key that we can sign with
+//	manager's lane     one (chain, signer) with its nonces, the unit of ownership; a caller's own address is one
+//	                   without a key
+//	signer pool        a named set of signers
+//	intent             what a caller wants, once
+//	nonce slot         one nonce of one lane
+//	signed attempt     one signed transaction for a slot
+//	nonce reservation  a slot that a caller holds who signs for itself
+//	owner              the process that may assign and send; see package internal/lease
+//	term               the number of an ownership; a write under an old one changes nothing; see package
+//	                   internal/lease
+//	ownership fence    a lease's name, owner and term, which each write of an owner carries; see package
+//	                   internal/lease
+//	fate               what became of an intent
+//	head of the line   a lane's lowest slot that is not consumed
+//	fill               a transaction to oneself that consumes a slot nobody else will
 package txmgr

@@ -44,5 +44,4 @@
 //
 //	call        a submission, a query, or a request to the mirror node
 //	fault rule  which calls are spoiled, and how
-//	matches     of a rule and a call: everything that the rule names is so
 package faults

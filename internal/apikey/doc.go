@@ -22,6 +22,6 @@
 //
 //	token             see package internal/secret; here "lrk_" and 32 random bytes
 //	API key           a token that the file has the hash of
-//	holder            whose a key is: a name, limits, methods
+//	key holder        whose a key is: a name, limits, methods
 //	weight of a call  what a call counts: 1, or more for a heavy method
 package apikey

@@ -31,7 +31,7 @@ type Config struct {
 
 const megabyte = 1 << 20
 
-// smallest is the least budget, in megabytes, with which the methods still work.
+// smallest is the smallest memory, in megabytes, with which the methods still work.
 const smallest = 8
 
 // Validate returns everything that is wrong with the settings.

@@ -3,7 +3,7 @@
 //
 // # Bytes
 //
-// Memory is what the process has. Each request has a Holding with it, and takes from it
+// Memory is what all requests may hold together. Each request has a Holding with it, and takes from it
 // before it holds something large: the room for the body, what the mirror node answers, as text
 // and as values, what a simulation returns, the room for the answer.
 //
@@ -25,7 +25,7 @@
 // nothing that it shares with others. Contexts carry the holding (FromContext), and a nil
 // Holding takes everything, for work that belongs to no client.
 //
-// What is taken is an estimate of what is held. So the budget is a quarter of the process's limit
+// What is taken is an estimate of what is held. So memory is a quarter of the process's limit
 // (Config), and the collector keeps the process at half of that limit (Collect): garbage fits
 // beside what is held, and what is not heap, or comes while the collector gets too little of the
 // processor, fits into the other half.
@@ -43,8 +43,8 @@
 // # Words
 //
 //	memory   the bytes that all requests may hold together
-//	holding  what one request holds
-//	client   an address; of IPv6 its /64, which one customer has
-//	permit   the right to run now
-//	weight   how many places a piece of work takes
+//	holding  the bytes that one request has taken from memory; a part of it belongs to one call
+//	client   whoever calls from one address; of IPv6 from one /64
+//	permit   the right of one piece of work to run now
+//	weight   how many of the places of Permits a piece of work takes
 package capacity

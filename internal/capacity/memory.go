@@ -49,7 +49,7 @@ type Memory struct {
 	clients map[string]int64 // bytes of those who hold any; guarded by mu
 }
 
-// NewMemory makes a budget of the settings' size.
+// NewMemory makes the memory that the settings allow.
 func NewMemory(c Config) *Memory {
 	m := &Memory{
 		limit: c.requests(), perClient: c.client(), perRequest: c.request(), perRequestTime: c.RequestTime.Duration(),

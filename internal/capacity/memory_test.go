@@ -14,7 +14,7 @@ import (
 	"lockstep/internal/envx"
 )
 
-// small is a budget of 32 MB, half of it for a client and a quarter for a request.
+// small is a memory of 32 MB, half of it for a client and a quarter for a request.
 func small() Config {
 	return Config{Limit: 512, Requests: 32, Client: 16, Request: 8, RequestTime: envx.Millis(time.Second), HeavyReads: 16}
 }

@@ -11,7 +11,7 @@ type metrics struct {
 func newMetrics(m *Memory) *metrics {
 	return &metrics{
 		used: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "rpc_relay_request_memory_bytes", Help: "Bytes that requests hold, by their own account.",
+			Name: "rpc_relay_request_memory_bytes", Help: "Bytes that all requests hold.",
 		}, func() float64 { return float64(m.Used()) }),
 		clients: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rpc_relay_request_memory_clients", Help: "Clients whose requests hold more than a few kilobytes.",

@@ -12,7 +12,7 @@
 // # Words
 //
 //	entity       an account, contract, token, file or schedule; its id is shard.realm.number
-//	payer        the account that is charged for a transaction; its id begins with it
+//	payer        the account that is charged for a transaction; the transaction's id begins with it
 //	operator     see package internal/operator
 //	valid start  the moment in a transaction id; the network takes it for 120 s from then on
 //	status       a response code of the network, as in hapi

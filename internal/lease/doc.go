@@ -26,7 +26,7 @@
 // # Words
 //
 //	owner            a process, as INSTANCE_ID and a random boot id
-//	term             which reign of which owner
+//	term             the number of an ownership: it grows by one when the owner changes
 //	ownership fence  a term as a value, which is checked inside the transaction that it guards
 //	living process   a process that says it lives, as a lease "node:KIND:INSTANCE_ID"
 //	preferred owner  the living process that rendezvous hashing picks for a name

@@ -91,7 +91,7 @@
 //	book           the tinybars that have been counted against one limit of spending
 //	settle         to put what the network charged in the place of what was set aside
 //	lapse          of what was set aside: to end without having been settled
-//	budget         the tinybars that may be spent in a window
+//	budget         what may be used in a window: tinybars, or, of wrong nonces, a number of transactions
 //	window         the time that a limit is for, after which it begins again
 //	claim          what a reservation has set aside, as it stands in Redis
 //	breaker        see package mirror/fetch; here it keeps calls from Redis

@@ -7,7 +7,7 @@
 // # Words
 //
 //	operator          the account that pays for what this process sends, and its key: OPERATOR_ID_MAIN and
-//	                  OPERATOR_KEY_MAIN
+//	                  OPERATOR_KEY_MAIN; operators are also the people who run the process
 //	finding           what one look has found
 //	fits its account  the account exists and the key is its key
 package operator

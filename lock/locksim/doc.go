@@ -7,7 +7,7 @@
 //	scene            the kind of a scenario: which faults it may have
 //	simulated world  one simulation while it runs
 //	relay            a process: a real lock.Service with a simulated way to Redis
-//	stand            what the goroutines of a stopped process do
+//	stand            to wait, as the goroutines of a stopped process do
 //	fate of a call   what becomes of one call: its delays, whether it is lost, or executed twice
 //	absence          a time in which a relay may be taken for dead
 //	history          what the transactions of one sender did, as operations of a FIFO lock

@@ -91,7 +91,7 @@ const (
 	Failover FaultKind = "failover" // another server takes over, without the last changes
 	Memory   FaultKind = "memory"   // there is none left, or there is again
 	Join     FaultKind = "join"     // one more relay
-	Jump     FaultKind = "jump"     // the clock of Redis jumps ahead, by less than what makes heartbeats lapse
+	Jump     FaultKind = "jump"     // the clock of Redis jumps ahead, by less than what makes heartbeats expire
 )
 
 // Fault is one, and when it comes.

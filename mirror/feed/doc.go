@@ -26,13 +26,13 @@
 //
 // # Words
 //
-//	source      gives blocks by number; it may push, which means that it waits for a block
-//	sink        says from where on blocks are wanted, reads what is wanted of each, and is told of it
-//	look        one question for new blocks
-//	due         said of a block that comes about now, if the chain keeps its pace
-//	position    the next block to tell of, and the epoch in which that was said
-//	epoch       the time from one beginning of a position to the next; what was read in an
-//	            earlier one is told to nobody
-//	backlog     blocks that exist and were not told of yet
-//	give up     tell of a block without what could not be read
+//	source    gives blocks by number; it may push, which means that it waits for a block
+//	sink      says from where on blocks are wanted, reads what is wanted of each, and is told of it
+//	look      one question for new blocks
+//	due       of a block: expected about now, if the chain keeps its pace
+//	position  the next block to tell of, and the epoch in which that was said
+//	epoch     the time in which a position goes on without a new beginning; what was read in an earlier one is not
+//	          told
+//	backlog   blocks that exist and were not told of yet
+//	give up   tell of a block without what could not be read
 package feed

@@ -57,11 +57,13 @@
 //	upstream       see package internal/outage; here one of the mirror nodes of MIRROR_NODE_URL
 //	interface      what an upstream offers, REST or Web3; each has an address
 //	breaker        what keeps requests from an address that does not answer
-//	probe          a request for the newest block that no caller waits for
+//	probe          a request for the newest block, for which no caller waits
 //	hedge          the same request made a second time because the first one is slow
 //	head floor     the highest block that any answer told of; no later answer comes from an upstream without it
-//	chain reset    the head floor's block is gone for ever, or another one: a test network started again
-//	upstream slot  what a request has while it is under way
-//	class          what a request is for: a read of a client, or a send
+//	chain reset    the head floor's block is gone for ever, or another block has its number, as when a test network
+//	               starts again
+//	upstream slot  the right of a request to be under way at a host
+//	class          what a request is for: a read of a client; or a send, as which probes count
 //	flight         one read that several callers wait for
+//	retry budget   how many repetitions there may be for so many requests
 package fetch

@@ -230,7 +230,7 @@ func (f *Fetcher) unanswered(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	if aboutUs(err) && !errors.Is(err, errCrowded) && !errors.Is(err, errNoSlot) {
-		return err // the budget's own error says what the request may hold
+		return err // the holding's own error says what the request may hold
 	}
 	e := &Error{Status: StatusNoAnswer, Message: "no answer", cause: err}
 	var timeout net.Error

@@ -18,5 +18,5 @@
 // # Words
 //
 //	RPC endpoint  see package watch/source; in texts it has a number, since a URL may hold a key
-//	rest          see package internal/outage; it is asked only if no other is left
+//	rest          see package internal/outage; an endpoint at rest is asked only if no other is left
 package ethchain

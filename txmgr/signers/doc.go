@@ -23,7 +23,7 @@
 //
 // # Words
 //
-//	signer      what signs for one address; see package txmgr
+//	signer      see package txmgr; here it signs for one address
 //	key source  where its key is: env, keystore, aws, google, vault
 //	digest      the 32-byte hash that is signed; this package never sees a transaction
 //	low s       the smaller of s and n-s; the other one is malleable and refused by chains
