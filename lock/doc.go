@@ -14,7 +14,7 @@
 //	switch next.Step {
 //	case lock.Look:
 //		…                                     // first look again; then ask with what is known now
-//	case lock.GiveWay, lock.PutBack:
+//	case lock.GiveWay, lock.Early, lock.PutBack:
 //		ticket = lease.PutBack(left)         // not now: Wait again
 //	case lock.Await:
 //		…                                     // first the verdict on next.Predecessor
@@ -174,7 +174,7 @@
 //	too low                     Go: the precheck refuses it          Go
 //	next                        Go                                   Await an open predecessor, then Go
 //	ahead, predecessor is here  GiveWay                              GiveWay
-//	ahead, in its window        PutBack for the rest of it           PutBack for the rest of it
+//	ahead, in its window        Early                                Early
 //	ahead, after others here    PutBack for Config.Late, once        PutBack
 //	ahead, chain is sure        Refuse, if it came after others      PutBack; Refuse if nobody was in the lane when it came, and the client of the missing one has been told
 //	ahead, nothing is sure      Go: the network judges; PutBack      PutBack

@@ -13,9 +13,9 @@ func (l *lane) block(failed uint64, cause error) {
 	for t := l.head; t != nil; t = t.next {
 		switch {
 		case t.nonce <= failed:
-		case t.kept && !t.promised && cause != nil:
+		case (t.kept || t.late) && !t.promised && cause != nil:
 			inVain = append(inVain, t)
-		case !t.kept && (!t.blocked || failed < t.blockedBy):
+		case !t.kept && !t.late && (!t.blocked || failed < t.blockedBy):
 			t.blocked, t.blockedBy = true, failed
 		}
 	}
@@ -36,7 +36,7 @@ func (l *lane) turnAway(t *Ticket) {
 // short time ago, and that has not come again.
 func (l *lane) inVain(t *Ticket) bool {
 	f := &l.failure
-	if !t.kept || t.promised || f.cause == nil || f.over != 0 || t.nonce <= f.first || l.svc.now()-f.at > failedLately {
+	if !t.kept && !t.late || t.promised || f.cause == nil || f.over != 0 || t.nonce <= f.first || l.svc.now()-f.at > failedLately {
 		return false
 	}
 	for other := l.head; other != nil; other = other.next {

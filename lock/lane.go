@@ -67,7 +67,7 @@ func (l *lane) note(write func()) { l.notes = append(l.notes, write) }
 // admit makes a waiting ticket; the lane is pinned for it.
 func (l *lane) admit(nonce uint64, stay Stay) *Ticket {
 	now := l.svc.now()
-	t := &Ticket{lane: l, nonce: nonce, entered: now, follows: !l.empty() || stay.Admitted, kept: stay.Kept, promised: stay.Promised}
+	t := &Ticket{lane: l, nonce: nonce, entered: now, follows: !l.empty() || stay.Admitted, kept: stay.Kept, late: stay.late, promised: stay.Promised}
 	if stay.Window > 0 {
 		t.until = now + stay.Window
 	}

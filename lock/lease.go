@@ -24,7 +24,7 @@ type Lease struct {
 	advanced bool
 	unsure   bool            // the chain became uncertain in this turn, and Redis is told so
 	isNext   bool            // the transaction was known to be next, when last asked
-	gives    bool            // it was told to give way, when last asked
+	back     waitFor         // what it is to wait for if it is put back, as it was told when it last asked
 	parent   context.Context // of the first Wait, from its beginning on
 	ctx      context.Context
 	cancel   context.CancelCauseFunc

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"testing"
@@ -173,11 +174,14 @@ func TestClockOfRedisJumps(t *testing.T) {
 	lease.Release()
 
 	lease = mustWait(t, ahead)
-	if next := lease.Next(shows(5)); next.Step != PutBack || next.Within < 50*time.Minute || next.Within > time.Hour {
+	if next := lease.Next(shows(5)); next.Step != Early {
 		t.Fatalf("%+v", next)
 	}
 	until(t, "the clock is known", func() bool { return svc.remote.clock.Load()-right > -int64(time.Minute) })
-	again := lease.PutBack(time.Hour)
+	again := lease.PutBack(0)
+	if left := again.until - svc.now(); left < 50*time.Minute || left > time.Hour || again.kept || again.follows != ahead.follows {
+		t.Errorf("it waits for %v, kept: %v, follows: %v", left, again.kept, again.follows)
+	}
 	until(t, "it has a new place", func() bool { again.lane.mu.Lock(); defer again.lane.mu.Unlock(); return again.place == placeQueued })
 	if holds(again) {
 		t.Error("it has the turn again before its window is over")
@@ -186,4 +190,123 @@ func TestClockOfRedisJumps(t *testing.T) {
 	advance(next)
 	next.Release()
 	mustWait(t, again).Release()
+}
+
+// What waits for a predecessor that comes late gives way in a full queue, above all to that predecessor. It waits once: after that it is
+// refused.
+func TestWhatComesLateFindsRoom(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	cfg.Window, cfg.MaxQueue, cfg.MaxHold = ms(20), 1, ms(hour)
+	svc, err := New(cfg, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// turn returns the turn of a transaction that follows nonce 0 and is ahead.
+	turn := func(nonce uint64) *Lease {
+		first := mustEnter(t, svc, bob, 0)
+		first.Observe(0)
+		lease := mustWait(t, first)
+		ahead := mustEnter(t, svc, bob, nonce)
+		advance(lease)
+		lease.Release()
+		return mustWait(t, ahead)
+	}
+	lease := turn(2)
+	next := lease.Next(shows(0))
+	if next.Step != PutBack || next.Within != cfg.Late() {
+		t.Fatalf("%+v", next)
+	}
+	again := lease.PutBack(hour * time.Millisecond)
+	predecessor, err := svc.Enter(bob, 1)
+	if err != nil {
+		t.Fatalf("no room for the predecessor: %v", err)
+	}
+	full := (*QueueFullError)(nil)
+	if _, err := again.Wait(t.Context()); !errors.As(err, &full) {
+		t.Errorf("what is ahead of it: %v", err)
+	}
+	lease = mustWait(t, predecessor)
+	advance(lease)
+	lease.Release()
+
+	second := mustEnter(t, svc, bob, 4)
+	lease = mustWait(t, second)
+	lease.Next(shows(0))
+	again = lease.PutBack(cfg.Late())
+	lease = mustWait(t, again)
+	if next := lease.Next(shows(0)); next.Step != Refuse {
+		t.Errorf("after its second wait: %+v", next)
+	}
+	lease.Release()
+}
+
+// A holder whose turn was lost still hears how its nonce stands.
+func TestLostTurnHasAGap(t *testing.T) {
+	t.Parallel()
+	svc, err := New(arrivalOrder(), Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := mustWait(t, mustEnter(t, svc, bob, 7))
+	if was, err := svc.ForceRelease(t.Context(), bob); !was || err != nil {
+		t.Fatal(was, err)
+	}
+	if next := lease.Next(shows(5)); next.Gap != 2 || next.Standing != Uncertain {
+		t.Errorf("%+v", next)
+	}
+	if next := lease.Next(shows(8)); next.Gap != -1 || next.Standing != Reached {
+		t.Errorf("%+v", next)
+	}
+}
+
+// A hole makes the lane recover in all processes, even if a lower nonce is proven than the transactions in flight would lead to.
+func TestARecoveryReachesOtherProcesses(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := arrivalOrder()
+	cfg.HeartbeatInterval = ms(hour)
+	one, two := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
+	lease := mustWait(t, mustEnter(t, one, bob, 4))
+	proven := advance(lease)
+	lease.Release()
+	for nonce := range uint64(2) { // 5 and 6, whose verdicts are not there yet
+		lease = mustWait(t, mustEnter(t, one, bob, 5+nonce))
+		advance(lease)
+		lease.Release()
+	}
+	proven.Conclude(t.Context(), Verdict{Reached: true, Executed: true})
+	lease = mustWait(t, mustEnter(t, one, bob, 7))
+	lease.Next(shows(5))
+	lease.Report(Report{Outcome: Unclear, Submission: Submission{Node: "0.0.3", TxID: "0.0.2@1.9", Open: true}})
+	lease.Release()
+
+	lease = mustWait(t, mustEnter(t, two, bob, 8))
+	defer lease.Release()
+	if next := lease.Next(shows(5)); !next.Recovering || next.Nonce != 5 {
+		t.Errorf("the other process: %+v", next)
+	}
+}
+
+// Without NONCE_RECOVERY_MS nothing is put back to wait for what may come late: the network judges a gap that is not certain.
+func TestWithoutRecoveryNothingWaitsForWhatComesLate(t *testing.T) {
+	t.Parallel()
+	for recovery, want := range map[int]Step{0: Go, hour: PutBack} {
+		cfg := DefaultConfig()
+		cfg.Window, cfg.Recovery, cfg.MaxHold = ms(20), ms(recovery), ms(hour)
+		svc, err := New(cfg, Deps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := mustEnter(t, svc, bob, 1)
+		first.Observe(0)
+		lease := mustWait(t, first)
+		second := mustEnter(t, svc, bob, 2)
+		lease.Release()
+		lease = mustWait(t, second)
+		if next := lease.Next(shows(0)); next.Step != want {
+			t.Errorf("recovery %d: %+v", recovery, next)
+		}
+		lease.Release()
+	}
 }

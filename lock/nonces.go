@@ -27,10 +27,28 @@ const (
 	Await
 	// GiveWay: do not send it now, but call PutBack. The ticket with the next nonce waits here.
 	GiveWay
+	// Early: do not send it now, but call PutBack. Its turn came before the end of its window.
+	Early
 	// PutBack: do not send it now, but call PutBack. A lower nonce is missing, and may come.
 	PutBack
 	// Refuse: its nonce is too high and cannot become right any more, unless Next.Cause says another reason.
 	Refuse
+)
+
+// Waits tells whether the holder is to call PutBack and wait for another turn.
+func (s Step) Waits() bool { return s == PutBack || s.Stays() }
+
+// Stays tells whether it waits for no longer than its window, so that it need not be kept.
+func (s Step) Stays() bool { return s == GiveWay || s == Early }
+
+// waitFor is what a transaction waits for in a new place.
+type waitFor uint8
+
+const (
+	forPredecessor waitFor = iota // what it follows, for as long as its holder says
+	forNext                       // the ticket with the next nonce, which is here
+	forWindow                     // the end of its window
+	forLate                       // what may come late, once
 )
 
 // Known is what a holder knows of the sender's next nonce from outside the lane.
@@ -90,8 +108,10 @@ func (l *Lease) Next(known Known) Next {
 	t, ln := l.ticket, l.ticket.lane
 	ln.mu.Lock()
 	defer ln.unlock()
-	if t.state != granted {
-		return Next{Nonce: known.next()}
+	if t.state != granted { // the turn is lost, which the holder finds out by Check
+		n := Next{Nonce: known.next()}
+		n.stand(t.nonce, t.kept, known)
+		return n
 	}
 	if known.Looked {
 		ln.observe(known.next(), false)
@@ -113,7 +133,6 @@ func (l *Lease) Next(known Known) Next {
 	if n.Step == Refuse {
 		n.Cause = ln.failure.explain(t, n.Nonce)
 	}
-	l.gives = n.Step == GiveWay
 	return n
 }
 
@@ -135,7 +154,7 @@ func (n *Next) outdated(known Known) bool {
 	if n.Recovering && !known.Fleet {
 		return true
 	}
-	return n.Gap > 0 && !known.Fresh && n.Step != Refuse && n.Step != GiveWay
+	return n.Gap > 0 && !known.Fresh && n.Step != Refuse && !n.Step.Stays()
 }
 
 func (l *Lease) next(shown uint64, known bool) Next {
@@ -162,6 +181,7 @@ func (l *Lease) next(shown uint64, known bool) Next {
 
 func (l *Lease) step(n *Next, likely uint64, looked bool) Step {
 	ln, t := l.ticket.lane, l.ticket
+	l.back = forPredecessor
 	if t.nonce <= likely {
 		if n.Recovering && t.nonce == n.Nonce {
 			if o := ln.undecided(t.nonce); o != nil {
@@ -176,17 +196,18 @@ func (l *Lease) step(n *Next, likely uint64, looked bool) Step {
 	told := n.Confidence != Unknown
 	switch {
 	case ln.before(t, likely) != nil && (told || l.turn.open):
+		l.back = forNext
 		return GiveWay
 	case n.Confidence == Chained && t.blocked && ln.afterAccepted <= t.blockedBy:
 		return Refuse
 	case told && ln.svc.now() < t.until:
-		return ln.tooEarly(t, n)
+		return l.tooEarly()
 	case told && n.Recovering && !t.follows && ln.holeTold && !ln.awaited():
 		return Refuse // it came alone, after the one that is missing was answered
 	case told && t.followed() && (n.Recovering || ln.recoveredLately()), told && n.Recovering:
 		return PutBack
-	case told && looked && t.followed() && !t.kept && ln.svc.cfg.Late() > 0:
-		n.Within = ln.svc.cfg.Late()
+	case told && looked && t.followed() && !t.kept && !t.late && ln.svc.cfg.Late() > 0 && ln.svc.cfg.Recovery > 0:
+		l.back, n.Within = forLate, ln.svc.cfg.Late()
 		return PutBack
 	case n.Confidence == Chained && t.followed():
 		// After a pause the sender may have sent what is missing some other way.
@@ -201,12 +222,12 @@ func (l *Lease) step(n *Next, likely uint64, looked bool) Step {
 
 // tooEarly puts a ticket back that has got the turn although it is ahead and its window is not over. Redis measures windows by its
 // clock, which may have jumped; a heartbeat shows what it is now.
-func (l *lane) tooEarly(t *Ticket, n *Next) Step {
-	n.Within = t.until - l.svc.now()
-	if t.lease.turn.by == redisStrategy {
-		l.svc.remote.wake()
+func (l *Lease) tooEarly() Step {
+	if l.turn.by == redisStrategy {
+		l.ticket.lane.svc.remote.wake()
 	}
-	return PutBack
+	l.back = forWindow
+	return Early
 }
 
 // followed tells whether the sender's transactions before this one came this way: others were in the lane when it entered, or had

@@ -101,7 +101,7 @@ func (l *lane) hole() {
 }
 
 // PutBack ends the turn, unused, and gives its transaction a new place, in which it waits for its
-// predecessor without holding the turn: for up to window, or, where Next said GiveWay, for the rest of its
+// predecessor without holding the turn: for up to window, or, where Next said GiveWay or Early, for the rest of its
 // window. It returns nil if the turn was over.
 func (l *Lease) PutBack(window time.Duration) *Ticket {
 	if l.ticket == nil {
@@ -117,14 +117,18 @@ func (l *Lease) PutBack(window time.Duration) *Ticket {
 		ln.svc.reg.unpin(ln)
 		return nil
 	}
-	stay := Stay{Window: window, Kept: true, Promised: t.promised, Admitted: true}
-	if l.gives {
-		stay.Window, stay.Kept = max(t.until-ln.svc.now(), 0), t.kept
+	stay := Stay{Window: window, Kept: t.kept || l.back == forPredecessor, Promised: t.promised, Admitted: true, late: t.late || l.back == forLate}
+	if l.back == forNext || l.back == forWindow {
+		stay.Window = max(t.until-ln.svc.now(), 0)
 	}
 	again := ln.admit(t.nonce, stay)
 	again.blocked, again.blockedBy = t.blocked, t.blockedBy
-	if again.passedBy = t.passedBy; l.gives {
+	again.passedBy = t.passedBy
+	if l.back == forNext {
 		again.letPass(ln.chain.expected)
+	}
+	if l.back == forWindow {
+		again.follows = t.follows // nothing has happened but the passing of time
 	}
 	if ln.svc.tracing() {
 		ln.notePutBack(t)

@@ -158,6 +158,7 @@ type Stay struct {
 	Promised bool
 	// Admitted says that it was in the queue before: the queue is not too full for it.
 	Admitted bool
+	late     bool // see Ticket
 }
 
 // EnterFor is Enter for a caller that says how the ticket waits.

@@ -37,6 +37,7 @@ type Ticket struct {
 	follows    bool          // others were in the lane when it entered, or it let one go first
 	passedBy   uint64        // 1 + the nonce it last let go first; 0 = none
 	kept       bool          // it has been held back, or was promised: a gap is no reason to refuse it
+	late       bool          // it has waited for what comes late
 	promised   bool          // see Stay
 
 	blocked   bool // a lower nonce before it failed

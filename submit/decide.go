@@ -32,15 +32,15 @@ func (s *Submitter) decide(ctx context.Context, lease *lock.Lease, e *Entry, kno
 	if err != nil {
 		return next, unlessLost(lease, e, turn{end: failed, result: notSent(factError(err))})
 	}
-	if next.Step == lock.PutBack || next.Step == lock.GiveWay || next.Step == lock.Await {
+	if next.Step.Waits() || next.Step == lock.Await {
 		if s.putBack(lease, e, next) {
 			return next, turn{end: again}
 		}
 		if e.ahead != nil {
-			return next, turn{result: e.ahead.then}
+			return next, unlessLost(lease, e, turn{result: e.ahead.then})
 		}
 		if next.Gap >= 0 && s.ordering.Recovery > 0 {
-			return next, turn{result: notSent(eth.ErrPredecessorMissing(mine))}
+			return next, unlessLost(lease, e, turn{result: notSent(eth.ErrPredecessorMissing(mine))})
 		}
 	}
 	if next.Cause != nil {
@@ -66,7 +66,7 @@ func (s *Submitter) check(e *Entry, known known, expected uint64, gapIsWrong boo
 func (s *Submitter) next(ctx context.Context, lease *lock.Lease, e *Entry, known *known) (lock.Next, error) {
 	for {
 		next := s.ask(ctx, lease, e, known)
-		waits := next.Recovering && (next.Step == lock.PutBack || next.Step == lock.GiveWay)
+		waits := next.Recovering && next.Step.Waits()
 		if known.stale == nil || waits || s.goesOnStale(e, known, next) {
 			return next, nil
 		}
@@ -174,7 +174,7 @@ const (
 
 // putBack passes the turn on, if the transaction may wait for another one.
 func (s *Submitter) putBack(lease *lock.Lease, e *Entry, next lock.Next) bool {
-	if next.Step != lock.GiveWay && !e.keeps() {
+	if !next.Step.Stays() && !e.keeps() {
 		return false
 	}
 	wait := e.patience()
@@ -186,7 +186,7 @@ func (s *Submitter) putBack(lease *lock.Lease, e *Entry, next lock.Next) bool {
 		return false
 	}
 	e.ticket = ticket
-	e.returned = e.returned || next.Step != lock.GiveWay
+	e.returned = e.returned || !next.Step.Stays()
 	return true
 }
 

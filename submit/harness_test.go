@@ -265,6 +265,7 @@ type options struct {
 	clientIP func(context.Context) string
 
 	waitTime time.Duration
+	locked   func(*lock.Service) // nil: nobody wants it
 }
 
 // newSubmitter makes a submitter. Tests that have no real network call it in a bubble of synctest, so that no limit
@@ -286,6 +287,9 @@ func newSubmitter(t *testing.T, n *network, change func(*options)) *submit.Submi
 	locks, err := lock.New(o.lock, lock.Deps{Redis: o.redis, Log: log})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if o.locked != nil {
+		o.locked(locks)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)

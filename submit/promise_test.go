@@ -137,3 +137,32 @@ func waitUntil(t *testing.T, holds func() bool) {
 		<-ticker.C
 	}
 }
+
+// What is tried again takes its reservation again: three transactions cost three fees, however often nodes refused them.
+func TestRetriesReserveOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		refused := 0
+		n.before = func(uint64, consensus.Submission) (bool, error) {
+			if refused++; refused <= 6 {
+				return false, &consensus.NotSentError{Err: errors.New("nobody is there")}
+			}
+			return true, nil
+		}
+		budget, _ := newBudget(t, wholeBudget)
+		s := newSubmitter(t, n, func(o *options) { o.submit.Async, o.budget = true, budget })
+		key := newKey(t)
+		for nonce := range uint64(3) {
+			if r := s.Submit(t.Context(), transfer(t, key, nonce)); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		waitUntil(t, func() bool { return nextOf(n) == 3 })
+		s.Drain(t.Context())
+		time.Sleep(time.Minute) //nolint:forbidigo // fake time: the budget has settled
+		if got := spent(t, budget); got != 3*fee {
+			t.Errorf("%v is spent, want %v", got, 3*fee)
+		}
+	})
+}

@@ -21,6 +21,7 @@ import (
 	"lockstep/internal/eth"
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
+	"lockstep/lock"
 	"lockstep/submit"
 )
 
@@ -640,4 +641,55 @@ func (f *lateFleet) Latest(context.Context, common.Address, uint64) uint64 {
 	}
 	f.once.Do(f.executed)
 	return 2
+}
+
+// A turn that is lost while its holder waits for the verdict on those before it says nothing of them: the holder takes another turn.
+func TestATurnLostWhileItWaitsLeadsToAnother(t *testing.T) {
+	for _, async := range []bool{false, true} {
+		t.Run(fmt.Sprintf("async %v", async), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, told := newNetwork(), &promises{}
+				n.delay = 4 * time.Second
+				var locks *lock.Service
+				s := newSubmitter(t, n, func(o *options) {
+					o.submit.Async, o.promises = async, told
+					o.lock.MaxOpen = 1
+					o.locked = func(l *lock.Service) { locks = l }
+				})
+				key := newKey(t)
+				results := make(chan error, 4)
+				for nonce := range uint64(4) {
+					entry, err := s.Enter(transfer(t, key, nonce))
+					if err != nil {
+						t.Fatal(err)
+					}
+					go func() { results <- entry.Finish(t.Context()).Err }()
+				}
+				lost := 0
+				for range 40 {
+					time.Sleep(500 * time.Millisecond) //nolint:forbidigo // fake time
+					if lost == 3 {
+						break
+					}
+					if was, err := locks.ForceRelease(t.Context(), senderOf(key)); err != nil {
+						t.Fatal(err)
+					} else if was {
+						lost++
+					}
+				}
+				if lost == 0 {
+					t.Error("no turn was lost")
+				}
+				for range 4 {
+					if err := <-results; err != nil {
+						t.Error(err)
+					}
+				}
+				s.Drain(t.Context())
+				if next := nextOf(n); next != 4 {
+					t.Errorf("%d of 4 were executed", next)
+				}
+			})
+		})
+	}
 }

@@ -123,6 +123,8 @@ func (s *Submitter) unclear(e *Entry, p Pending) {
 // notTaken is the turn of a transaction that no node has.
 func (s *Submitter) notTaken(lease *lock.Lease, e *Entry, err error) turn {
 	r := s.submissionError(err)
+	e.cost.settle(r) // if it is tried again, both are taken again
+	e.settleRisk(r)
 	t := turn{end: failed, cause: r.Err, result: r}
 	if predecessorOpen(err) {
 		t.end = hopeless

@@ -216,12 +216,12 @@ func (c *client) turn(ctx context.Context, lease *lock.Lease, looked <-chan stru
 		return errTooLow
 	case step == lock.Refuse:
 		return errTooHigh
-	case step == lock.GiveWay, step == lock.PutBack, step == lock.Await, c.ahead != 0 && c.Nonce > next.Nonce:
+	case step.Waits(), step == lock.Await, c.ahead != 0 && c.Nonce > next.Nonce:
 		wait := c.left()
 		if next.Within > 0 {
 			wait = min(wait, next.Within)
 		}
-		if step != lock.GiveWay && wait <= 0 {
+		if !step.Stays() && wait <= 0 {
 			return errInVain
 		}
 		if c.ticket = lease.PutBack(wait); c.ticket == nil {

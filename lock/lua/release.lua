@@ -16,12 +16,16 @@ if was then
   local found = sure == 'R' -- since its turn began
   if ARGV[6] == '1' then
     local mine = tonumber(ARGV[8])
+    local more = mine and mine < (tonumber(expected) or 0)
+    local raised = base == '' or tonumber(base) >= tonumber(fence) -- since the turn began, by another process
     -- What began before a verdict was bad does not count, nor does what another process has
-    -- seen more of meanwhile.
+    -- seen more of meanwhile. A holder that recovers knows less than was known before its turn, and is right.
     if expected == '' and base ~= '' and (tonumber(ARGV[9]) or 0) < (tonumber(base) or 0) then
       expected, base = '', ''
-    elseif not (mine and mine < (tonumber(expected) or 0)) then
+    elseif not more or ARGV[10] == 'r' and not raised then
       expected, base, sure = ARGV[8], ARGV[9], ARGV[10]
+    elseif ARGV[10] == 'r' then
+      sure = 'r'
     end
     last = ARGV[11]
   end
