@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -167,10 +168,13 @@ func TestClockOfRedisJumps(t *testing.T) {
 	first := mustEnter(t, svc, bob, 4)
 	first.Observe(4)
 	lease := mustWait(t, first)
-	advance(lease)
 	svc.remote.clock.Add(-2 * int64(time.Hour)) // the window ends by the clock that was
 	ahead := mustEnter(t, svc, bob, 6)
 	until(t, "its place is taken", func() bool { return server.Client().ZCard(t.Context(), keys(bob)[3]).Val() == 1 })
+	advance(lease)
+	ahead.lane.mu.Lock()
+	ahead.follows = false // as if it had come alone: the one before it was accepted meanwhile
+	ahead.lane.mu.Unlock()
 	lease.Release()
 
 	lease = mustWait(t, ahead)
@@ -179,7 +183,7 @@ func TestClockOfRedisJumps(t *testing.T) {
 	}
 	until(t, "the clock is known", func() bool { return svc.remote.clock.Load()-right > -int64(time.Minute) })
 	again := lease.PutBack(0)
-	if left := again.until - svc.now(); left < 50*time.Minute || left > time.Hour || again.kept || again.follows != ahead.follows {
+	if left := again.until - svc.now(); left < 50*time.Minute || left > time.Hour || again.kept || !again.follows {
 		t.Errorf("it waits for %v, kept: %v, follows: %v", left, again.kept, again.follows)
 	}
 	until(t, "it has a new place", func() bool { again.lane.mu.Lock(); defer again.lane.mu.Unlock(); return again.place == placeQueued })
@@ -265,7 +269,7 @@ func TestARecoveryReachesOtherProcesses(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	cfg := arrivalOrder()
-	cfg.HeartbeatInterval = ms(hour)
+	cfg.HeartbeatInterval, cfg.Window = ms(hour), ms(20)
 	one, two := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
 	lease := mustWait(t, mustEnter(t, one, bob, 4))
 	proven := advance(lease)
@@ -278,14 +282,46 @@ func TestARecoveryReachesOtherProcesses(t *testing.T) {
 	proven.Conclude(t.Context(), Verdict{Reached: true, Executed: true})
 	lease = mustWait(t, mustEnter(t, one, bob, 7))
 	lease.Next(shows(5))
-	lease.Report(Report{Outcome: Unclear, Submission: Submission{Node: "0.0.3", TxID: "0.0.2@1.9", Open: true}})
+	unclear := lease.Report(Report{Outcome: Unclear, Submission: Submission{Node: "0.0.3", TxID: "0.0.2@1.9", Open: true}})
 	lease.Release()
 
 	lease = mustWait(t, mustEnter(t, two, bob, 8))
-	defer lease.Release()
 	if next := lease.Next(shows(5)); !next.Recovering || next.Nonce != 5 {
 		t.Errorf("the other process: %+v", next)
 	}
+	lease.Release()
+
+	waiting, err := two.EnterFor(bob, 8, Stay{Window: time.Hour, Kept: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "its place is taken", func() bool { return server.Client().ZCard(t.Context(), keys(bob)[3]).Val() == 1 })
+	unclear.Conclude(t.Context(), Verdict{Reached: true, Executed: true}) // at a process that has nothing of the sender any more
+	mustWait(t, waiting).Release()
+}
+
+// What another process has seen since the turn began outlives the holder's hole.
+func TestAHoleKeepsWhatOthersSawMeanwhile(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cfg := DefaultConfig()
+	cfg.HeartbeatInterval, cfg.Window, cfg.MaxHold, cfg.RedisTimeout = ms(hour), ms(hour), ms(hour), ms(60_000)
+	one, two := startedOn(t, server.URL(), cfg), startedOn(t, server.URL(), cfg)
+	first := mustEnter(t, one, bob, 4)
+	first.Observe(4)
+	lease := mustWait(t, first)
+	other := mustEnter(t, two, bob, 9)
+	other.Observe(9)
+	until(t, "Redis knows", func() bool {
+		return strings.Contains(server.Client().Get(t.Context(), keys(bob)[0]).Val(), "|9|")
+	})
+	lease.Report(Report{Outcome: Unclear, Submission: Submission{Node: "0.0.3", TxID: "0.0.2@1.9", Open: true}})
+	lease.Release()
+	lease = mustWait(t, other) // its window is not over
+	if next := lease.Next(Known{}); !next.Recovering || next.Nonce != 9 {
+		t.Errorf("%+v", next)
+	}
+	lease.Release()
 }
 
 // Without NONCE_RECOVERY_MS nothing is put back to wait for what may come late: the network judges a gap that is not certain.

@@ -190,8 +190,8 @@ func (l *lane) jobs() (due jobs) {
 		due |= f.want & jobAdopt
 	}
 	// Nobody waits for a nonce without a hold-back window, or while somebody has the turn: the holder knows more
-	// at its end. So the nonce goes with what is sent anyway.
-	if l.head != nil && f.owner == "" && l.waitsForNonce() {
+	// at its end. So the nonce goes with what is sent anyway. In a lane that recovers somebody may wait at another relay.
+	if (l.head != nil || l.chain.mode == recovering) && f.owner == "" && l.waitsForNonce() {
 		due |= f.want & jobShare
 	}
 	if l.tail != nil && l.tail.place == placeNone && l.svc.now() >= l.joinAt() {

@@ -128,7 +128,7 @@ func (l *Lease) PutBack(window time.Duration) *Ticket {
 		again.letPass(ln.chain.expected)
 	}
 	if l.back == forWindow {
-		again.follows = t.follows // nothing has happened but the passing of time
+		again.follows = t.followed() // nothing has happened but the passing of time
 	}
 	if ln.svc.tracing() {
 		ln.notePutBack(t)

@@ -102,6 +102,13 @@ func (c *cost) settle(r Result) {
 	}
 }
 
+// giveBack ends what was set aside for a turn in which nothing was sent. The next turn sets its own aside.
+func (e *Entry) giveBack() {
+	e.cost.reservation.Release()
+	e.risk.GiveBack()
+	e.risk = nil
+}
+
 // TellNobody is a Deps.Charged for those who do not want to know.
 func TellNobody(common.Hash, ...hedera.TransactionID) {}
 

@@ -45,7 +45,11 @@ func (e *Entry) retries(ctx context.Context, r Result) bool {
 	if !r.passing || !e.promised() || e.way == unordered || e.remaining() <= retryPace || s.tasks.closing() {
 		return false
 	}
-	return sleep.For(context.WithoutCancel(ctx), retryPace) && e.rejoin(backNotTaken)
+	if !sleep.For(context.WithoutCancel(ctx), retryPace) || !e.rejoin(backNotTaken) {
+		return false
+	}
+	e.giveBack()
+	return true
 }
 
 // TakeOver goes on with a transaction whose hash a relay that is gone has promised, and which is kept

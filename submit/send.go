@@ -24,7 +24,7 @@ func (s *Submitter) handOver(ctx context.Context, lease *lock.Lease, e *Entry, n
 			return turn{end: again}
 		}
 		s.nonces.Refused()
-		return turn{result: e.failedCheck(err, next.Nonce)}
+		return unlessLost(lease, e, turn{result: e.failedCheck(err, next.Nonce)})
 	}
 	e.standing = next.Standing
 	if err = s.reserve(ctx, e, known, submission); err != nil {
@@ -123,8 +123,6 @@ func (s *Submitter) unclear(e *Entry, p Pending) {
 // notTaken is the turn of a transaction that no node has.
 func (s *Submitter) notTaken(lease *lock.Lease, e *Entry, err error) turn {
 	r := s.submissionError(err)
-	e.cost.settle(r) // if it is tried again, both are taken again
-	e.settleRisk(r)
 	t := turn{end: failed, cause: r.Err, result: r}
 	if predecessorOpen(err) {
 		t.end = hopeless
@@ -143,6 +141,7 @@ func unlessLost(lease *lock.Lease, e *Entry, t turn) turn {
 	}
 	lease.Release() // first, so that the new place does not count as a second one
 	if e.goBack(backTurnLost) {
+		e.giveBack()
 		return turn{end: again}
 	}
 	return turn{result: t.result}

@@ -231,9 +231,21 @@ func (b *browser) decodings() (n int) {
 
 func (b *browser) do(what string, actions ...chromedp.Action) {
 	b.t.Helper()
-	if err := chromedp.Run(b.ctx, actions...); err != nil {
-		b.t.Fatalf("%s: %v\n%s", what, err, b.text())
+	for _, action := range actions {
+		err := chromedp.Run(b.ctx, action)
+		for tries := 0; redrawn(err) && tries < 10; tries++ {
+			err = chromedp.Run(b.ctx, action)
+		}
+		if err != nil {
+			b.t.Fatalf("%s: %v\n%s", what, err, b.text())
+		}
 	}
+}
+
+// redrawn tells whether the page has replaced the element between the moment at which it was found and its use. Then nothing was
+// clicked or typed.
+func redrawn(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "Could not find node with given id")
 }
 
 // text is what the page shows now.

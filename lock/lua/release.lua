@@ -16,6 +16,7 @@ if was then
   local found = sure == 'R' -- since its turn began
   if ARGV[6] == '1' then
     local mine = tonumber(ARGV[8])
+    if not mine and ARGV[10] == 'r' then mine = 0 end -- nothing is proven
     local more = mine and mine < (tonumber(expected) or 0)
     local raised = base == '' or tonumber(base) >= tonumber(fence) -- since the turn began, by another process
     -- What began before a verdict was bad does not count, nor does what another process has
