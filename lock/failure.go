@@ -13,9 +13,9 @@ func (l *lane) block(failed uint64, cause error) {
 	for t := l.head; t != nil; t = t.next {
 		switch {
 		case t.nonce <= failed:
-		case (t.kept || t.late) && !t.promised && cause != nil:
+		case t.heldBack() && !t.promised && cause != nil:
 			inVain = append(inVain, t)
-		case !t.kept && !t.late && (!t.blocked || failed < t.blockedBy):
+		case !t.heldBack() && (!t.blocked || failed < t.blockedBy):
 			t.blocked, t.blockedBy = true, failed
 		}
 	}
@@ -32,11 +32,14 @@ func (l *lane) turnAway(t *Ticket) {
 	}
 }
 
+// heldBack tells whether the ticket waits for what is missing.
+func (t *Ticket) heldBack() bool { return t.kept || t.late }
+
 // inVain tells whether a ticket that comes back to the queue would wait for a transaction that no node took a
 // short time ago, and that has not come again.
 func (l *lane) inVain(t *Ticket) bool {
 	f := &l.failure
-	if !t.kept && !t.late || t.promised || f.cause == nil || f.over != 0 || t.nonce <= f.first || l.svc.now()-f.at > failedLately {
+	if !t.heldBack() || t.promised || f.cause == nil || f.over != 0 || t.nonce <= f.first || l.svc.now()-f.at > failedLately {
 		return false
 	}
 	for other := l.head; other != nil; other = other.next {
