@@ -73,9 +73,25 @@ func (w want) key() string {
 
 type stream struct {
 	want
-	subscribers           map[*subscription]struct{}
+	subscribers           []*subscription // in the order in which they came, but for those that took a place that was left
 	events, notifications prometheus.Counter
 	active                prometheus.Gauge
+}
+
+// enter adds a subscriber. They are told in the order in which they came: so their memory, here and in the kernel, is met in the order in which
+// it was taken, and the processor sees it coming.
+func (s *stream) enter(sub *subscription) {
+	sub.place = len(s.subscribers)
+	s.subscribers = append(s.subscribers, sub)
+}
+
+// exit takes a subscriber away. The last one gets its place.
+func (s *stream) exit(sub *subscription) {
+	end := len(s.subscribers) - 1
+	last := s.subscribers[end]
+	s.subscribers[sub.place], last.place = last, sub.place
+	s.subscribers[end] = nil
+	s.subscribers = s.subscribers[:end]
 }
 
 // client is a connection's subscriptions. There are few, and there may be a hundred thousand clients.
@@ -100,6 +116,7 @@ type subscription struct {
 	id     string
 	conn   rpc.Notifier
 	stream *stream
+	place  int // among the subscribers of the stream
 	since  time.Time
 
 	// Events must not overtake the answer that tells the client the id.
@@ -173,7 +190,7 @@ func (h *hub) add(conn rpc.Notifier, w want, baseline *uint64) (sub *subscriptio
 		conn.OnClose(func() { h.forget(conn) })
 	}
 	sub = &subscription{id: newSubscriptionID(), conn: conn, stream: h.join(w), since: time.Now(), promised: 1}
-	sub.stream.subscribers[sub] = struct{}{}
+	sub.stream.enter(sub)
 	c.subscriptions = append(c.subscriptions, sub)
 	if w.chain() {
 		h.position.readers++
@@ -199,7 +216,7 @@ func (h *hub) join(w want) *stream {
 		return s
 	}
 	s = &stream{
-		want: w, subscribers: make(map[*subscription]struct{}, 1),
+		want:          w,
 		events:        h.metrics.events.WithLabelValues(w.event),
 		notifications: h.metrics.notifications.WithLabelValues(w.event),
 		active:        h.metrics.subscriptions.WithLabelValues(w.event),
@@ -261,7 +278,7 @@ func (h *hub) answer(sub *subscription, sent bool) {
 // publish gives an event to everybody on a stream; it needs mu. The bytes are shared.
 func (h *hub) publish(s *stream, event []byte) {
 	s.events.Inc()
-	for sub := range s.subscribers {
+	for _, sub := range s.subscribers {
 		if sub.answered {
 			h.send(sub, event)
 			continue
@@ -316,7 +333,7 @@ func (h *hub) remove(sub *subscription) {
 	at := slices.Index(c.subscriptions, sub)
 	c.subscriptions = slices.Delete(c.subscriptions, at, at+1)
 	s := sub.stream
-	if delete(s.subscribers, sub); len(s.subscribers) == 0 {
+	if s.exit(sub); len(s.subscribers) == 0 {
 		h.leave(s)
 	}
 	sub.early = nil

@@ -237,9 +237,14 @@ func (o *sendQueue) written(cost int) {
 	o.room.Broadcast()
 }
 
-// finish makes room, and tells whether there is more to write. Without it start is called for the next frame.
-func (o *sendQueue) finish(cost int) (more bool) {
+// finish makes room, and tells whether there is more to write. Without it start is called for the next frame. It keeps the memory of
+// few frames for those to come: an event for all connections would be garbage of each.
+func (o *sendQueue) finish(frames []frame, cost int) (more bool) {
+	const few = 1
 	o.mu.Lock()
+	if o.waiting == nil && cap(frames) <= few {
+		o.waiting = frames[:0]
+	}
 	o.bytes -= cost
 	more = len(o.waiting) > 0 || o.closed
 	o.writing = more
@@ -268,7 +273,7 @@ func (o *sendQueue) flush(w *chunkWriter) (more, last bool, err error) {
 	if err := w.flush(); err != nil {
 		return false, last, err
 	}
-	more = o.finish(cost)
+	more = o.finish(frames, cost)
 	return more && !last, last, nil
 }
 

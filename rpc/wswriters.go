@@ -15,9 +15,13 @@ type writers struct {
 	scratch sync.Pool // of *[]byte, of scratchSize
 
 	mu      sync.Mutex
-	waiting []*wsConn // each is there once; guarded by mu
+	waiting []*wsConn // from next on; each is there once; guarded by mu
+	next    int       // in waiting: those before it are taken; guarded by mu
 	taking  int       // goroutines that take connections; guarded by mu
 }
+
+// batchSize is how many connections a goroutine takes at a time where many wait, so that it needs the lock less often.
+const batchSize = 16
 
 func newWriters(maximum int, timeout time.Duration, notice string) *writers {
 	return &writers{
@@ -30,56 +34,74 @@ func newWriters(maximum int, timeout time.Duration, notice string) *writers {
 func (ws *writers) add(c *wsConn) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	ws.waiting = append(ws.waiting, c)
+	ws.line(c)
 	ws.begin()
+}
+
+// line puts connections behind the others; it needs mu. It uses the room of those that are taken before it asks for more.
+func (ws *writers) line(conns ...*wsConn) {
+	if len(ws.waiting)+len(conns) > cap(ws.waiting) && ws.next >= len(ws.waiting)/2 {
+		left := copy(ws.waiting, ws.waiting[ws.next:])
+		clear(ws.waiting[left:])
+		ws.waiting, ws.next = ws.waiting[:left], 0
+	}
+	ws.waiting = append(ws.waiting, conns...)
 }
 
 // begin starts a goroutine if one more may run; it needs mu.
 func (ws *writers) begin() {
-	if ws.taking < ws.maximum && len(ws.waiting) > 0 {
+	if ws.taking < ws.maximum && ws.next < len(ws.waiting) {
 		ws.taking++
 		go ws.run()
 	}
 }
 
-// take returns the next connection; nil: there is none, and the goroutine ends.
-func (ws *writers) take() *wsConn {
+// take moves the next connections into batch, no more than its share of those that wait; none: the goroutine ends.
+func (ws *writers) take(batch []*wsConn) (taken []*wsConn) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if len(ws.waiting) == 0 {
+	waiting := ws.waiting[ws.next:]
+	if len(waiting) == 0 {
+		ws.waiting, ws.next = ws.waiting[:0], 0
 		ws.taking--
 		return nil
 	}
-	c := ws.waiting[0]
-	ws.waiting[0] = nil
-	ws.waiting = ws.waiting[1:] // append leaves behind what is before it, also while the line is never empty
-	return c
+	n := copy(batch[:min(len(batch), 1+len(waiting)/max(ws.maximum, 1))], waiting)
+	clear(waiting[:n])
+	ws.next += n
+	return batch[:n]
 }
 
-// leave gives the place of a goroutine that has to wait to another one.
-func (ws *writers) leave() {
+// leave gives the place of a goroutine that has to wait to another one, and the connections that it took and did not come to.
+func (ws *writers) leave(rest []*wsConn) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.taking--
+	ws.line(rest...)
 	ws.begin()
 }
 
 func (ws *writers) run() {
 	scratch := ws.scratch.Get().(*[]byte)
 	defer ws.scratch.Put(scratch)
+	var room [batchSize]*wsConn
+	var batch []*wsConn // without the one at hand
 	left := false
 	w := chunkWriter{timeout: ws.timeout, notice: ws.notice, buf: (*scratch)[:0]}
 	w.waits = func() {
 		if !left {
 			left = true
-			ws.leave()
+			ws.leave(batch)
 		}
 	}
 	for !left {
-		c := ws.take()
-		if c == nil {
-			return
+		if len(batch) == 0 {
+			if batch = ws.take(room[:]); batch == nil {
+				return
+			}
 		}
+		c := batch[0]
+		batch = batch[1:]
 		w.conn, w.raw, w.buf = c.net, c.raw, w.buf[:0]
 		c.write(&w)
 	}

@@ -87,6 +87,38 @@ func TestWritersGoRoundSlowClients(t *testing.T) {
 	}
 }
 
+// TestSlowClientDelaysNobodyInItsBatch: a writer that stays with its client gives back the others that it took with it.
+func TestSlowClientDelaysNobodyInItsBatch(t *testing.T) {
+	const id = "0x00000000000000000000000000000001"
+	s := NewWSServer(testDispatcher(t, testConfig(), Options{}))
+	s.writers = newWriters(1, patience, s.d.notice)
+	s.writers.taking = 1 // nobody writes before all wait
+	large := bytes.Repeat([]byte("7"), 8<<20)
+	stuck, slow := connected(t, s)
+	if !stuck.Notify(id, large) {
+		t.Fatal("a notification was not taken")
+	}
+	small := bytes.Repeat([]byte("8"), 2<<10)
+	conns, clients := make([]*wsConn, batchSize-1), make([]net.Conn, batchSize-1)
+	for i := range conns {
+		conns[i], clients[i] = connected(t, s)
+		if !conns[i].Notify(id, small) {
+			t.Fatal("a notification was not taken")
+		}
+	}
+	s.writers.leave(nil)
+	for i, client := range clients {
+		_ = client.SetReadDeadline(time.Now().Add(patience))
+		if _, err := io.ReadFull(client, make([]byte, conns[i].heard(id, small))); err != nil {
+			t.Fatalf("client %d waits for the slow one: %v", i, err)
+		}
+	}
+	_ = slow.SetReadDeadline(time.Now().Add(patience))
+	if _, err := io.ReadFull(slow, make([]byte, stuck.heard(id, large))); err != nil {
+		t.Fatalf("the slow client: %v", err)
+	}
+}
+
 // TestWritersAreFew: an event for many connections starts no more writers than there may be, and they end.
 func TestWritersAreFew(t *testing.T) {
 	const connections, maximum = 200, 3
@@ -119,7 +151,7 @@ func TestWritersAreFew(t *testing.T) {
 	eventually(t, func() bool {
 		s.writers.mu.Lock()
 		defer s.writers.mu.Unlock()
-		return s.writers.taking == 0 && len(s.writers.waiting) == 0
+		return s.writers.taking == 0 && len(s.writers.waiting) == s.writers.next
 	})
 }
 
@@ -129,7 +161,7 @@ func TestLineOfWritersIsBounded(t *testing.T) {
 	ws.add(c)
 	for range 100_000 {
 		ws.add(c)
-		if ws.take() != c {
+		if got := ws.take(make([]*wsConn, 1)); len(got) != 1 || got[0] != c {
 			t.Fatal("the line is empty")
 		}
 	}
