@@ -95,7 +95,7 @@ func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.holder = holder
 	if e, ok := s.enroll(c); !ok {
 		defer s.refused()
-		defer c.cancel()
+		defer c.over()
 		refuse(c, e)
 		return
 	}
@@ -203,7 +203,7 @@ func (s *WSServer) drain() error {
 		return nil
 	}
 	for _, c := range conns {
-		c.cancel()
+		c.over()
 	}
 	if !s.waitEmpty(closeSlack + lingerTime) {
 		for _, c := range conns {
