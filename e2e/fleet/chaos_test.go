@@ -226,7 +226,13 @@ func (s *storm) killNode() {
 		return rules[0].Spoiled > 0
 	})
 	s.node.cut()
+}
+
+// reviveNode ends killNode. The rules end with it: what was on its way when the line was cut may come to the node afterwards, and a
+// dead node takes nothing.
+func (s *storm) reviveNode() {
 	s.net.spoil(http.MethodDelete, "")
+	s.node.repair()
 }
 
 // lineFault is a fault of the first relay's lines to Redis.
@@ -378,7 +384,7 @@ func relayFaults() []fault {
 		{name: "line to the nodes: silent", begin: nodes(links.mute), end: nodes(links.heal)},
 		nodeFault("cut", links.cut, links.repair),
 		nodeFault("silent", links.mute, links.heal),
-		{name: "one node of four: killed", defaults: true, begin: (*storm).killNode, end: func(s *storm) { s.node.repair() }},
+		{name: "one node of four: killed", defaults: true, begin: (*storm).killNode, end: (*storm).reviveNode},
 		{name: "line to the mirror node: cut", begin: func(s *storm) { s.relay(1).mirrors.cut() }, end: func(s *storm) { s.relay(1).mirrors.repair() }},
 		{name: "line to the mirror node: silent", begin: func(s *storm) { s.relay(1).mirrors.mute() }, end: func(s *storm) { s.relay(1).mirrors.heal() }},
 		{name: "one mirror node of two: cut", begin: mirrorOfEach((*link).cut), end: mirrorOfEach((*link).repair)},
