@@ -66,7 +66,9 @@ func (ws *writers) take(batch []*wsConn) (taken []*wsConn) {
 		ws.taking--
 		return nil
 	}
-	n := copy(batch[:min(len(batch), 1+len(waiting)/max(ws.maximum, 1))], waiting)
+	goroutines := max(ws.maximum, 1)
+	share := (len(waiting) + goroutines - 1) / goroutines
+	n := copy(batch[:min(len(batch), share)], waiting)
 	clear(waiting[:n])
 	ws.next += n
 	return batch[:n]
