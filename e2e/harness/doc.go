@@ -7,8 +7,9 @@
 //
 // # Words
 //
-//	program  lockstep, built once for a test package
-//	process  one start of it, which ends with its test
-//	tail     the end of a log, which a test that fails shows
-//	patient  of settings: nothing ends by itself, however slow the machine is
+//	overlooked  of a transaction on anvil: it waits for a predecessor that is mined already
+//	patient     of settings: nothing ends by itself, however slow the machine is
+//	process     one start of it, which ends with its test
+//	program     lockstep, built once for a test package
+//	tail        the end of a log, which a test that fails shows
 package harness

@@ -21,6 +21,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"lockstep/e2e/harness"
 	"lockstep/internal/pgtest"
 )
 
@@ -162,43 +163,8 @@ func startAnvilAt(t testing.TB, port func() int, args ...string) *anvil {
 	})
 	a.url = fmt.Sprintf("http://127.0.0.1:%d", a.port)
 	a.ready()
-	go a.forgetOverlooked()
+	go harness.ForgetOverlooked(t.Context(), a.url)
 	return a
-}
-
-// forgetOverlooked makes the chain forget transactions that it keeps and would never mine, so that it takes them when they are sent again.
-// anvil reads the nonce of a sender and then puts the transaction into its pool. Where a block is mined in between, it waits there for a
-// predecessor that is mined already, and the same bytes are "already imported". A chain may forget; it may not do this.
-func (a *anvil) forgetOverlooked() {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	last := map[string]string{} // sender → the nonce that was overlooked at the last look
-	for {
-		select {
-		case <-a.t.Context().Done():
-			return
-		case <-tick.C:
-		}
-		var pool struct{ Queued map[string]map[string]any }
-		if a.try("txpool_content", &pool) != nil {
-			continue // it may be dead for a while
-		}
-		now := map[string]string{}
-		for sender, queued := range pool.Queued {
-			var next string
-			if a.try("eth_getTransactionCount", &next, sender, "latest") != nil {
-				continue
-			}
-			nonce := fmt.Sprint(number(next))
-			if _, overlooked := queued[nonce]; overlooked {
-				now[sender] = nonce
-			}
-			if now[sender] != "" && now[sender] == last[sender] {
-				_ = a.try("anvil_removePoolTransactions", nil, sender)
-			}
-		}
-		last = now
-	}
 }
 
 func (a *anvil) ready() {

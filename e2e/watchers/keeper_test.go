@@ -66,6 +66,7 @@ func startAnvil(t *testing.T, args ...string) *anvil {
 		t.Fatal(err)
 	}
 	harness.Until(t, patience, "anvil answers", func() bool { _, err := a.ChainID(t.Context()); return err == nil })
+	go harness.ForgetOverlooked(t.Context(), a.url)
 	return a
 }
 
