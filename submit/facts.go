@@ -134,18 +134,16 @@ func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {
 	var k known
 	var old staleness
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(safely(func() (err error) {
+	price := func() (err error) {
 		k.GasPrice, err = s.gasPrice(ctx, &old)
 		return err
-	}))
-	if tx.To() != nil {
-		group.Go(safely(func() error {
-			receiver, _, err := s.account(ctx, *tx.To(), &old)
-			k.ReceiverMustSign = receiver.SignatureRequired
-			return err
-		}))
 	}
-	sender := safely(func() error {
+	receiver := func() error {
+		receiver, _, err := s.account(ctx, *tx.To(), &old)
+		k.ReceiverMustSign = receiver.SignatureRequired
+		return err
+	}
+	sender := func() error {
 		sender, found, err := s.account(ctx, tx.From(), &old)
 		switch {
 		case err != nil:
@@ -156,8 +154,12 @@ func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {
 		}
 		k.nonce, k.shown, k.Balance, k.at = sender.Nonce, sender.shown, sender.Balance, time.Now()
 		return err
-	})
-	if err := sender(); err != nil { // in this goroutine: thousands may look up at the same time
+	}
+	s.beside(group, safely(price))
+	if tx.To() != nil {
+		s.beside(group, safely(receiver))
+	}
+	if err := safely(sender)(); err != nil {
 		group.Go(func() error { return err }) // the group keeps the first error
 	}
 	err := group.Wait()
@@ -165,6 +167,25 @@ func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {
 		k.at = old.since
 	}
 	return k, err
+}
+
+// maxBeside bounds the look-ups that have a goroutine of their own. Where thousands look up at the same time, as many more
+// goroutines would make nothing faster, and a goroutine's memory is never given back.
+const maxBeside = 256
+
+// beside runs a look-up in a goroutine of its own, or here if there are many.
+func (s *Submitter) beside(group *errgroup.Group, look func() error) {
+	select {
+	case s.lookers <- struct{}{}:
+		group.Go(func() error {
+			defer func() { <-s.lookers }()
+			return look()
+		})
+	default:
+		if err := look(); err != nil {
+			group.Go(func() error { return err })
+		}
+	}
 }
 
 // safely turns a panic into an error: in a goroutine of its own a panic would end the process.

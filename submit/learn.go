@@ -26,11 +26,10 @@ type learner struct {
 
 // watched is an entry that waits.
 type watched struct {
-	ctx     context.Context // of its look-ups
-	cancel  context.CancelFunc
-	sender  common.Address
-	ticket  *lock.Ticket
-	looking bool // a look-up is under way; guarded by learner.mu
+	ctx    context.Context // of its wait
+	sender common.Address
+	ticket *lock.Ticket
+	cancel context.CancelFunc // of the look-up under way; nil: there is none; guarded by learner.mu
 }
 
 func newLearner(chain Chain) *learner {
@@ -44,8 +43,7 @@ func (l *learner) add(ctx context.Context, e *Entry) {
 		return // Notify has added it
 	}
 	l.drop(e)
-	ctx, cancel := context.WithCancel(ctx)
-	l.waiting[e] = &watched{ctx: ctx, cancel: cancel, sender: e.tx.From(), ticket: e.ticket}
+	l.waiting[e] = &watched{ctx: ctx, sender: e.tx.From(), ticket: e.ticket}
 	switch {
 	case len(l.waiting) > 1: // it runs
 	case l.timer == nil:
@@ -67,7 +65,9 @@ func (l *learner) remove(e *Entry) {
 // drop also ends the look-up under way: nobody waits for it any more, and a mirror node that hangs would keep it.
 func (l *learner) drop(e *Entry) {
 	if w := l.waiting[e]; w != nil {
-		w.cancel()
+		if w.cancel != nil {
+			w.cancel()
+		}
 		delete(l.waiting, e)
 	}
 }
@@ -88,24 +88,26 @@ func (l *learner) round() {
 		if looks == looksPerRound {
 			break
 		}
-		if !w.looking && w.ticket.FirstInLine() {
+		if w.cancel == nil && w.ticket.FirstInLine() {
 			looks++
-			w.looking = true
-			go l.look(w)
+			var ctx context.Context
+			ctx, w.cancel = context.WithCancel(w.ctx)
+			go l.look(ctx, w)
 		}
 	}
 	l.timer.Reset(freshness)
 }
 
-func (l *learner) look(w *watched) {
+func (l *learner) look(ctx context.Context, w *watched) {
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		w.looking = false
+		w.cancel()
+		w.cancel = nil
 	}()
 	// A look-up that fails, even by a panic, is tried again in the next round.
 	_ = safely(func() error {
-		account, found, err := l.chain.Account(w.ctx, w.sender)
+		account, found, err := l.chain.Account(ctx, w.sender)
 		if err == nil && found {
 			w.ticket.Remind(account.Nonce)
 		}

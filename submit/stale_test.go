@@ -1,6 +1,7 @@
 package submit_test
 
 import (
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,6 +115,37 @@ func TestLookUpsArePersistent(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Thousands of transactions that look up at the same time have one goroutine each, and few more.
+func TestManyLookUpsHaveFewGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count, few = 1000, 300
+		n, key := newNetwork(), newKey(t)
+		n.mirror = make(chan struct{})
+		s := newSubmitter(t, n, nil)
+		before := runtime.NumGoroutine()
+		entries := make([]*submit.Entry, count)
+		for i := range entries {
+			var err error
+			if entries[i], err = s.Enter(transfer(t, key, uint64(i))); err != nil {
+				t.Fatal(err)
+			}
+			if err := entries[i].Begin(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if more := runtime.NumGoroutine() - before; more < count || more > count+few {
+			t.Errorf("%d transactions look up with %d goroutines", count, more)
+		}
+		close(n.mirror)
+		for i, entry := range entries {
+			if r := entry.Finish(t.Context()); r.Outcome != submit.Executed {
+				t.Fatalf("nonce %d: %v, %v", i, r.Outcome, r.Err)
+			}
+		}
+	})
 }
 
 // A lane that recovers knows from verdicts what is next: that is as good without the mirror node.

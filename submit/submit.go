@@ -35,6 +35,7 @@ type Submitter struct {
 	tasks      *tasks
 	learner    *learner
 	memory     *memory
+	lookers    chan struct{} // a slot for each look-up that has a goroutine of its own
 	pool       Pool
 	promises   Promises
 	trace      Trace
@@ -111,7 +112,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 		cfg: cfg, rejects: rejects, rules: deps.Rules, locks: deps.Locks, ordering: deps.Ordering,
 		nodes: deps.Nodes, chain: known, files: deps.Files, subsidy: deps.Subsidy, gates: newGates(deps.Ordering.MaxQueue), log: deps.Log,
 		metrics: newMetrics(group.count), tasks: group,
-		learner: newLearner(known), memory: newMemory(cfg.StaleFacts.Duration()), pool: deps.Pool, promises: deps.Promises, trace: deps.Trace, budget: deps.Budget, nonces: deps.Nonces, clientIP: deps.ClientIP, waitTime: deps.WaitTime, charged: deps.Charged, whose: deps.Asker,
+		learner: newLearner(known), memory: newMemory(cfg.StaleFacts.Duration()), lookers: make(chan struct{}, maxBeside), pool: deps.Pool, promises: deps.Promises, trace: deps.Trace, budget: deps.Budget, nonces: deps.Nonces, clientIP: deps.ClientIP, waitTime: deps.WaitTime, charged: deps.Charged, whose: deps.Asker,
 		spendings: spendings{senders: map[common.Address]*spending{}},
 	}, nil
 }
