@@ -28,15 +28,21 @@ import (
 // paid counts the transactions that reached consensus with a nonce that was not next.
 func paid(t *testing.T, s *submit.Submitter) int {
 	t.Helper()
+	return counted(t, "rpc_relay_wrong_nonce_errors_total", s.Collectors())
+}
+
+// counted is the sum of a counter's values.
+func counted(t *testing.T, name string, collectors []prometheus.Collector) int {
+	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(s.Collectors()...)
+	registry.MustRegister(collectors...)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	total := 0.0
 	for _, f := range families {
-		if f.GetName() == "rpc_relay_wrong_nonce_errors_total" {
+		if f.GetName() == name {
 			for _, m := range f.GetMetric() {
 				total += m.GetCounter().GetValue()
 			}
@@ -164,6 +170,36 @@ func TestVanishedIsNotToldAsFailed(t *testing.T) {
 		}
 		if unknown != 1 {
 			t.Errorf("%d were told that the outcome is not known, want 1", unknown)
+		}
+	})
+}
+
+// What vanished goes back to its line, and then no node takes it. Only one node says that it vanished, so nobody says that it was not
+// executed.
+func TestVanishedWhichNoNodeTakesAgainIsNotToldAsFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.vanish = once(1)
+		n.before = func(nonce uint64, _ consensus.Submission) (bool, error) {
+			if nonce == 1 {
+				return false, &consensus.NotSentError{Err: errors.New("no connection")}
+			}
+			return true, nil
+		}
+		s := newSubmitter(t, n, nil)
+		results := finishAll(t, s, n, 3)
+		var unknown, missing int
+		for range 3 {
+			switch err := <-results; {
+			case err == nil:
+			case strings.Contains(err.Error(), "not known yet"):
+				unknown++
+			default:
+				missing++
+			}
+		}
+		if unknown != 1 || missing != 1 {
+			t.Errorf("%d were told that the outcome is not known, and %d that nothing was sent; want one of each", unknown, missing)
 		}
 	})
 }

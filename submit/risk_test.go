@@ -3,6 +3,7 @@ package submit_test
 import (
 	"context"
 	"math/big"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"lockstep/internal/hapi"
 	"lockstep/internal/hedera"
 	"lockstep/internal/limit"
+	"lockstep/lock"
 	"lockstep/submit"
 )
 
@@ -75,7 +77,7 @@ func TestVanishedTransactionIsNotChargedToItsSender(t *testing.T) {
 		}
 		for sender := range n.nonces {
 			if left, charged := nonces.Left(t.Context(), sender); charged {
-				t.Errorf("%d places are left", left)
+				t.Errorf("%d risks are left", left)
 			}
 		}
 	})
@@ -167,8 +169,8 @@ func TestBurstBeyondTheBalanceIsNotSent(t *testing.T) {
 }
 
 // The mirror node shows more than a sender has left. Without ordering the network refuses no more of what the sender
-// cannot pay than there are places, and the first one, which had the nonce for itself.
-func TestRefusalsForWantOfFundsTakePlaces(t *testing.T) {
+// cannot pay than there are risks, and the first one, which had the nonce for itself.
+func TestRefusalsForWantOfFundsTakeRisks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const budget, count = 10, 60
 		n, key := newNetwork(), newKey(t)
@@ -188,7 +190,7 @@ func TestRefusalsForWantOfFundsTakePlaces(t *testing.T) {
 				t.Fatal(err)
 			}
 			all.Go(func() {
-				time.Sleep(time.Duration(value/budget) * 2 * n.delay) //nolint:forbidigo // fake time: each wave finds the places free again
+				time.Sleep(time.Duration(value/budget) * 2 * n.delay) //nolint:forbidigo // fake time: each wave finds the risks free again
 				if r := s.Submit(t.Context(), raw); r.Err == nil {
 					t.Error("executed")
 				}
@@ -201,9 +203,9 @@ func TestRefusalsForWantOfFundsTakePlaces(t *testing.T) {
 	})
 }
 
-// A transaction for which its sender has no place waits for one while all before it are on their way, for
+// A transaction for which its sender has no risk waits for one while all before it are on their way, for
 // NONCE_RECOVERY_MS and no longer; nothing of it is sent. One with a gap before it does not wait.
-func TestPlaceIsAwaitedForTheTimeOfRecoveryOnly(t *testing.T) {
+func TestRiskIsAwaitedForTheTimeOfRecoveryOnly(t *testing.T) {
 	const budget = 2
 	for _, recovery := range []time.Duration{5 * time.Second, 50 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -232,11 +234,11 @@ func TestPlaceIsAwaitedForTheTimeOfRecoveryOnly(t *testing.T) {
 				synctest.Wait()
 				return refused
 			}
-			for _, nonce := range []uint64{0, 1, 500} { // the next one, and two that have a place
+			for _, nonce := range []uint64{0, 1, 500} { // the next one, and two that have a risk
 				send(nonce)
 			}
 			if waited := <-send(2); waited < recovery || waited > recovery+time.Second {
-				t.Errorf("waited %v for a place, want %v", waited, recovery)
+				t.Errorf("waited %v for a risk, want %v", waited, recovery)
 			}
 			if waited := <-send(600); waited > time.Second {
 				t.Errorf("waited %v with a gap before it", waited)
@@ -247,4 +249,48 @@ func TestPlaceIsAwaitedForTheTimeOfRecoveryOnly(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A turn that is lost while its holder waits for a risk is no refusal: the transaction goes back to its line, and is sent after the one
+// that it follows.
+func TestTurnLostWhileARiskIsAwaitedIsNoRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, key := newNetwork(), newKey(t)
+		nonces := limit.NewWrongNonces(limit.Config{WrongNonces: 1}, nil)
+		nonces.Charge(senderOf(key))
+		var locks *lock.Service
+		s := newSubmitter(t, n, func(o *options) {
+			o.nonces, o.pool = nonces, newDiary() // whose answer is always that those before it are on their way
+			o.locked = func(l *lock.Service) { locks = l }
+		})
+		results := make(chan submit.Result, 2)
+		send := func(nonce uint64) {
+			entry, err := s.Enter(transfer(t, key, nonce))
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { results <- entry.Finish(t.Context()) }()
+		}
+		send(1)
+		time.Sleep(time.Second) //nolint:forbidigo // fake time: its window is over
+		send(0)
+		synctest.Wait()
+		if len(n.order()) != 0 {
+			t.Fatal("nobody waits for a risk: this test shows nothing")
+		}
+		if taken, err := locks.ForceRelease(t.Context(), senderOf(key)); err != nil || !taken {
+			t.Fatal(taken, err)
+		}
+		for range 2 {
+			if r := <-results; r.Outcome != submit.Executed {
+				t.Errorf("%v: %v", r.Outcome, r.Err)
+			}
+		}
+		if order := n.order(); !slices.Equal(order, []uint64{0, 1}) {
+			t.Errorf("sent: %v", order)
+		}
+		if refused := counted(t, "lockstep_wrong_nonce_budget_refusals_total", nonces.Collectors()); refused != 0 {
+			t.Errorf("%d were counted as refused", refused)
+		}
+	})
 }

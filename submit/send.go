@@ -23,8 +23,11 @@ func (s *Submitter) handOver(ctx context.Context, lease *lock.Lease, e *Entry, n
 		if wait && s.putBack(lease, e, lock.Next{Step: lock.PutBack}) {
 			return turn{end: again}
 		}
-		s.nonces.Refused()
-		return unlessLost(lease, e, turn{result: e.failedCheck(err, next.Nonce)})
+		t := unlessLost(lease, e, turn{result: e.failedCheck(err, next.Nonce)})
+		if t.end != again {
+			s.nonces.Refused()
+		}
+		return t
 	}
 	e.standing = next.Standing
 	if err = s.reserve(ctx, e, known, submission); err != nil {

@@ -35,15 +35,15 @@ func shortOfMemory(t *testing.T, server *redistest.Server) {
 	}
 }
 
-// While Redis is short of memory no sender gets places there that had none. That is no free pass: each relay counts
-// the sender for itself. Who has places there goes on with them.
+// While Redis is short of memory no sender gets risks there that had none. That is no free pass: each relay counts
+// the sender for itself. Who has risks there goes on with them.
 func TestWrongNoncesWhileRedisIsShortOfMemory(t *testing.T) {
 	const budget = 3
 	server := redistest.Start(t)
 	relays := []*WrongNonces{wrongNonces(budget, server.Client()), wrongNonces(budget, server.Client())}
 	known, unknown := common.Address{1}, common.Address{2}
 	if _, ok := relays[0].Take(t.Context(), known, 0); !ok {
-		t.Fatal("no place")
+		t.Fatal("no risk")
 	}
 	shortOfMemory(t, server)
 	given := map[common.Address][2]int{}
@@ -60,7 +60,7 @@ func TestWrongNoncesWhileRedisIsShortOfMemory(t *testing.T) {
 	}
 	want := map[common.Address][2]int{known: {budget - 1, 0}, unknown: {budget, budget}}
 	if diff := cmp.Diff(want, given); diff != "" {
-		t.Errorf("places by sender and relay (-want +got):\n%s", diff)
+		t.Errorf("risks by sender and relay (-want +got):\n%s", diff)
 	}
 	if n := server.Client().Exists(t.Context(), wrongNonceKey(unknown)).Val(); n != 0 {
 		t.Error("a new sender takes memory")

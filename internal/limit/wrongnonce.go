@@ -24,12 +24,12 @@ const wrongNonceWindow = time.Minute
 
 // WrongNonces bounds how many transactions of one sender the network can refuse in a minute for their
 // nonce, or because the sender cannot pay, since the operator pays for each. A transaction that is not known to be
-// next takes a place before it is sent, and gives it back unless it is refused: so there are
+// next takes a risk before it is sent, and gives it back unless it is refused: so there are
 // never more on their way than may still be refused. One that was next when it was sent, and was
-// refused all the same, is charged a place afterwards. The places of a fleet are in Redis; while
+// refused all the same, is charged a risk afterwards. The risks of a fleet are in Redis; while
 // that is away, or short of memory, each process has its own.
 //
-//	wrongnonce:{<sender>}   sorted set: places by the time they were taken, ms; expires
+//	wrongnonce:{<sender>}   sorted set: risks by the time they were taken, ms; expires
 type WrongNonces struct {
 	budget  int
 	redis   *redisx.Asker // nil: this process is alone
@@ -37,25 +37,25 @@ type WrongNonces struct {
 	refused prometheus.Counter
 
 	mu      sync.Mutex
-	senders *simplelru.LRU[common.Address, places]    // guarded by mu
+	senders *simplelru.LRU[common.Address, risks]     // guarded by mu
 	charged *simplelru.LRU[common.Address, time.Time] // until when a charge of this process counts; guarded by mu
 	excused *simplelru.LRU[common.Address, time.Time] // until when nothing is charged; guarded by mu
 }
 
-// places are those of one sender that this process keeps: by name, when they were taken.
-type places map[string]time.Time
+// risks are those of one sender that this process keeps: by name, when they were taken.
+type risks map[string]time.Time
 
 // excuse is for how long nothing is charged after Excuse: what was at its node by then has its verdict.
 const excuse = 10 * time.Second
 
-// wrongNonceSenders bounds the memory for senders. Who is forgotten has all places again.
+// wrongNonceSenders bounds the memory for senders. Who is forgotten has all risks again.
 const wrongNonceSenders = 16_384
 
 // NewWrongNonces makes the bound of a configuration; the client is nil without Redis.
 func NewWrongNonces(cfg Config, client redis.UniversalClient) *WrongNonces {
 	w := &WrongNonces{
 		budget: cfg.WrongNonces, take: redis.NewScript(redisx.SpareLua + wrongNonceLua),
-		senders: ofSenders[places](), charged: ofSenders[time.Time](), excused: ofSenders[time.Time](),
+		senders: ofSenders[risks](), charged: ofSenders[time.Time](), excused: ofSenders[time.Time](),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_wrong_nonce_budget_refusals_total", Help: "Transactions that were not sent because the network had refused too many of their sender's for their nonce or for want of funds.",
 		}),
@@ -77,7 +77,7 @@ func ofSenders[V any]() *simplelru.LRU[common.Address, V] {
 // Collectors returns the metrics for registration.
 func (w *WrongNonces) Collectors() []prometheus.Collector { return []prometheus.Collector{w.refused} }
 
-// NonceRisk is a place of a transaction that may be refused. A nil one is none.
+// NonceRisk is a risk of a transaction that may be refused. A nil one is none.
 type NonceRisk struct {
 	of     *WrongNonces
 	sender common.Address
@@ -85,8 +85,8 @@ type NonceRisk struct {
 	once   sync.Once
 }
 
-// Take takes a place for a transaction that is not known to be next. It is false if the sender
-// has none left, or no more than spare. The place is nil if there is no bound.
+// Take takes a risk for a transaction that is not known to be next. It is false if the sender
+// has none left, or no more than spare. The risk is nil if there is no bound.
 func (w *WrongNonces) Take(ctx context.Context, sender common.Address, spare int) (risk *NonceRisk, ok bool) {
 	if w == nil || w.budget == 0 {
 		return nil, true
@@ -98,10 +98,10 @@ func (w *WrongNonces) Take(ctx context.Context, sender common.Address, spare int
 	return risk, true
 }
 
-// Refused counts a transaction that is not sent for want of a place.
+// Refused counts a transaction that is not sent for want of a risk.
 func (w *WrongNonces) Refused() { w.refused.Inc() }
 
-// Budget is how many places a sender has; 0: there is no bound.
+// Budget is how many risks a sender has; 0: there is no bound.
 func (w *WrongNonces) Budget() int {
 	if w == nil {
 		return 0
@@ -109,10 +109,10 @@ func (w *WrongNonces) Budget() int {
 	return w.budget
 }
 
-// Shared tells whether the places are those of a fleet.
+// Shared tells whether the risks are those of a fleet.
 func (w *WrongNonces) Shared() bool { return w.Budget() != 0 && w.redis != nil }
 
-// Charge takes a place for a transaction that was refused without having one, even if there is none
+// Charge takes a risk for a transaction that was refused without having one, even if there is none
 // left. It does not wait.
 func (w *WrongNonces) Charge(sender common.Address) {
 	if w.Budget() == 0 {
@@ -139,7 +139,7 @@ func (w *WrongNonces) Charge(sender common.Address) {
 	}()
 }
 
-// Watched tells whether a sender has had places or charges in this process in the last minute.
+// Watched tells whether a sender has had risks or charges in this process in the last minute.
 func (w *WrongNonces) Watched(sender common.Address) bool {
 	if w.Budget() == 0 {
 		return false
@@ -150,7 +150,7 @@ func (w *WrongNonces) Watched(sender common.Address) bool {
 	return w.senders.Contains(sender) && len(w.of(sender, now)) > 0
 }
 
-// Left returns how many places a sender has left whom this process charged in the last minute. It is
+// Left returns how many risks a sender has left whom this process charged in the last minute. It is
 // false, without a question, for any other.
 func (w *WrongNonces) Left(ctx context.Context, sender common.Address) (left int, charged bool) {
 	if w.Budget() == 0 {
@@ -200,11 +200,11 @@ func (w *WrongNonces) Excuse(sender common.Address) {
 	}
 }
 
-// of returns the places of a sender that count still. mu must be held.
-func (w *WrongNonces) of(sender common.Address, now time.Time) places {
+// of returns the risks of a sender that count still. mu must be held.
+func (w *WrongNonces) of(sender common.Address, now time.Time) risks {
 	p, ok := w.senders.Get(sender)
 	if !ok {
-		p = places{}
+		p = risks{}
 		w.senders.Add(sender, p)
 	}
 	for name, taken := range p {
@@ -215,7 +215,7 @@ func (w *WrongNonces) of(sender common.Address, now time.Time) places {
 	return p
 }
 
-// GiveBack frees the place: the network did not refuse the transaction. It does not wait.
+// GiveBack frees the risk: the network did not refuse the transaction. It does not wait.
 func (r *NonceRisk) GiveBack() {
 	if r == nil {
 		return
@@ -242,7 +242,7 @@ func wrongNonceKey(sender common.Address) string {
 	return "wrongnonce:{" + strings.ToLower(sender.Hex()) + "}"
 }
 
-// enter takes a place if there is one.
+// enter takes a risk if there is one.
 func (w *WrongNonces) enter(ctx context.Context, r *NonceRisk, most int) bool {
 	if w.redis == nil {
 		return w.enterHere(r, most)

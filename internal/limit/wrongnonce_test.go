@@ -19,7 +19,7 @@ func wrongNonces(budget int, client redis.UniversalClient) *WrongNonces {
 }
 
 // However many come at once, and through however many relays, no more than the budget have a
-// place; what is given back can be taken again, and other senders have their own.
+// risk; what is given back can be taken again, and other senders have their own.
 func TestWrongNonces(t *testing.T) {
 	const budget = 10
 	server := redistest.Start(t)
@@ -46,10 +46,10 @@ func TestWrongNonces(t *testing.T) {
 			}
 			wg.Wait()
 			if given.Load() != budget {
-				t.Errorf("%d places are given, want %d", given.Load(), budget)
+				t.Errorf("%d risks are given, want %d", given.Load(), budget)
 			}
 			if _, ok := relays[0].Take(t.Context(), common.Address{2}, 0); !ok {
-				t.Error("another sender has no place")
+				t.Error("another sender has no risk")
 			}
 			for _, risk := range risks {
 				risk.GiveBack()
@@ -66,16 +66,16 @@ func TestWrongNonces(t *testing.T) {
 	}
 }
 
-// A place that was not given back is free again after a minute.
+// A risk that was not given back is free again after a minute.
 func TestWrongNoncesAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := wrongNonces(1, nil)
 		for range 3 {
 			if _, ok := w.Take(t.Context(), common.Address{}, 0); !ok {
-				t.Error("a minute is over, and there is no place")
+				t.Error("a minute is over, and there is no risk")
 			}
 			if _, ok := w.Take(t.Context(), common.Address{}, 0); ok {
-				t.Error("two places of one")
+				t.Error("two risks of one")
 			}
 			time.Sleep(time.Minute) //nolint:forbidigo // fake time
 		}
@@ -101,6 +101,6 @@ func TestWrongNoncesWithoutBound(t *testing.T) {
 		}
 	}
 	if given != 3 {
-		t.Errorf("without Redis %d places are given, want 3", given)
+		t.Errorf("without Redis %d risks are given, want 3", given)
 	}
 }
