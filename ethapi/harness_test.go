@@ -18,6 +18,7 @@ import (
 	"github.com/caarlos0/env/v11"
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/capacity"
 	"lockstep/internal/envx"
 	"lockstep/internal/secret"
 	"lockstep/mirror"
@@ -102,6 +103,8 @@ type settings struct {
 	deps   Deps
 	// transport replaces the connections to the mirror node; nil: it does not.
 	transport http.RoundTripper
+	// Memory is what requests and notifications may hold; nil: as much as they want.
+	Memory *capacity.Memory `env:"-"`
 }
 
 func newRelay(t testing.TB, node *mirrorNode, change ...func(*settings)) *relay {

@@ -267,32 +267,33 @@ func (h *hub) answer(sub *subscription, sent bool) {
 		return // closed meanwhile
 	}
 	if sub.stream.event == eventSyncing {
-		h.send(sub, []byte("false")) // Ethereum nodes, too, tell at once that they have caught up
+		h.send(sub, rpc.NewEvent([]byte("false"), 1)) // Ethereum nodes, too, tell at once that they have caught up
 	}
-	for _, event := range sub.early {
-		h.send(sub, event)
+	for _, result := range sub.early {
+		h.send(sub, rpc.NewEvent(result, 1))
 	}
 	sub.early = nil
 }
 
 // publish gives an event to everybody on a stream; it needs mu. The bytes are shared.
-func (h *hub) publish(s *stream, event []byte) {
+func (h *hub) publish(s *stream, result []byte) {
 	s.events.Inc()
+	event := rpc.NewEvent(result, len(s.subscribers))
 	for _, sub := range s.subscribers {
 		if sub.answered {
 			h.send(sub, event)
 			continue
 		}
-		if sub.earlySum += len(event); sub.earlySum > earlyLimit {
+		if sub.earlySum += len(result); sub.earlySum > earlyLimit {
 			sub.conn.TooSlow() // it does not even read its answers
 			continue
 		}
-		sub.early = append(sub.early, event)
+		sub.early = append(sub.early, result)
 	}
 }
 
 // send needs mu.
-func (h *hub) send(sub *subscription, event []byte) {
+func (h *hub) send(sub *subscription, event *rpc.Event) {
 	if sub.conn.Notify(sub.id, event) {
 		sub.stream.notifications.Inc()
 	}

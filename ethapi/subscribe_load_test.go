@@ -29,6 +29,7 @@ import (
 
 	"lockstep/devnet/ledger"
 	"lockstep/devnet/mirrorrest"
+	"lockstep/internal/capacity"
 	"lockstep/internal/envx"
 	"lockstep/rpc"
 )
@@ -121,7 +122,7 @@ func (s *stage) serve(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dispatcher, err := rpc.NewDispatcher(s.settings.RPC, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod, Notification: Notification})
+	dispatcher, err := rpc.NewDispatcher(s.settings.RPC, registry, rpc.Options{Logger: slog.New(slog.DiscardHandler), Metrics: rpc.NewMetrics(), Unknown: UnknownMethod, Notification: Notification, Memory: s.settings.Memory})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -435,6 +436,27 @@ func TestSubscribeMirrorRestart(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// TestBlocksAfterAnOutageEndNobody: what many subscribers are told in a row, after the mirror node was away, is memory once. It is more
+// than these could hold if each had it for itself.
+func TestBlocksAfterAnOutageEndNobody(t *testing.T) {
+	const connections, blocks = 1000, 28
+	raiseFiles(t, 2*connections+200)
+	s := newStage(t, connections, func(c *settings) {
+		c.Memory = capacity.NewMemory(capacity.Config{Limit: 512, Requests: 4, Client: 4, Request: 4, RequestTime: envx.Millis(time.Hour), HeavyReads: 16})
+	})
+	c := s.crowd(connections, func(int) string { return `{}` })
+	first := s.nonce
+	c.read(first, first+blocks-1)
+	s.mirror.kill()
+	for range blocks {
+		s.block()
+	}
+	s.mirror.start()
+	if err := c.group.Wait(); err != nil {
+		t.Fatal(err)
 	}
 }
 

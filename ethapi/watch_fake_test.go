@@ -147,13 +147,13 @@ type fakeConn struct {
 
 func newFakeConn() *fakeConn { return &fakeConn{got: map[string][]string{}} }
 
-func (c *fakeConn) Notify(subscription string, result []byte) bool {
+func (c *fakeConn) Notify(subscription string, e *rpc.Event) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.slow || c.over {
 		return false
 	}
-	c.got[subscription] = append(c.got[subscription], string(result))
+	c.got[subscription] = append(c.got[subscription], string(e.Result()))
 	return true
 }
 

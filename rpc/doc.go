@@ -37,21 +37,22 @@
 //	inline    Inline; Ready knew the result;       where the request is read  none            no
 //	          the call was refused
 //	direct    plain, alone in an HTTP request      where the request is read  the request's   yes
-//	pooled    plain, in a batch or over WebSocket  one of a bounded number    the request's;  yes
-//	                                               of goroutines              then answered for
-//	ordered   two-phase, in a batch or over HTTP   a goroutine, when the      the request's;  in batches
-//	                                               turn comes                 then answered for
+//	pooled    plain, in a batch or over WebSocket  one of a bounded number    the request's   yes
+//	                                               of goroutines
+//	ordered   two-phase, in a batch or over HTTP   a goroutine, when the      the request's   in batches
+//	                                               turn comes
 //	detached  two-phase, alone in a WebSocket      a goroutine, when the      none            no
 //	          message                              turn comes
 //
-// A call of direct, pooled or ordered mode with a Weight also waits for a permit of the heavy reads.
+// At the time-out a direct call has to return by itself. A pooled or ordered one is answered at once by the server,
+// whether it has returned or not. A call of one of these three modes with a Weight also waits for a permit of the heavy reads.
 //
 // Parameters, and the views of them that Value hands out, are valid until the handler
 // returns.
 //
 // A two-phase call that is alone in a WebSocket message has no time-out: it is answered when its Finish returns,
 // since a call that is still in line must not be reported as given up. While it waits it keeps its id, one of the
-// connection's WS_MAX_IN_FLIGHT places and no buffer; it keeps a goroutine only if its Finish is not Patient. If
+// connection's WS_MAX_IN_FLIGHT message slots and no buffer; it keeps a goroutine only if its Finish is not Patient. If
 // the connection ends first, the call goes on without it.
 //
 // Results are json.RawMessage, an Appender, or whatever encoding/json takes.
@@ -105,24 +106,27 @@
 //
 // What waits for one connection is bounded (WS_NOTIFICATION_BUFFER_LIMIT). A client that falls further behind is
 // closed with 1008 and what waited for it is dropped; it should connect and subscribe again, and look up what it
-// missed. No other client notices. A client that reads nothing at all is cut off after the write time-out.
+// missed. No other client notices. A client that reads nothing at all is cut off after the write time-out. How the
+// memory of an Event counts is told in wsevent.go.
 //
 // An idle connection costs one goroutine and a buffer of 512 bytes, about 9 KB of heap and stacks with
 // everything: frames are written by a few goroutines of the server (wswriters.go), and larger buffers belong to
-// messages and writers, not to connections. A client that has no room for more keeps the writer that it stopped until
-// it reads or is cut off, and another writer takes the other connections.
+// messages and writers, not to connections. A client that takes no more bytes stops the writer that serves it, until
+// the client reads or is cut off. Another writer takes the other connections meanwhile.
 //
 // # WebSocket close codes
 //
 //	1001  the server stops; the answers that were ready in time were sent before
+//	1002  a frame was not what RFC 6455 allows
 //	1007  a text message was not UTF-8
 //	1008  the client reads its notifications too slowly, or its API key is not valid any more
 //	1009  a message was over the size limit
+//	1013  no memory for a message of this size now
 //	4001  too many connections from one address
 //	4002  nothing went over the connection for too long
 //	4003  too many connections
 //
-// Codes of 4001 and up are preceded by a text frame that says the same as a JSON-RPC error. Answers without room
+// The server writes them after the frames that were queued before, but for 1008. Codes of 4001 and up are preceded by a text frame that says the same as a JSON-RPC error. Answers without room
 // make their connection wait, up to the write time-out. A client that reads nothing for so long is cut off
 // without a close code, since there is no room for one either.
 //
@@ -153,6 +157,8 @@
 //	parked        suspended on a plain HTTP connection: no goroutine waits for it, either (park.go)
 //	message slot  the right of a WebSocket connection to have one more message in progress
 //	send queue    the frames that wait for one WebSocket connection
+//	event         what all who subscribed to the same are notified of, in the same bytes
+//	keeper        of an event: a client that does not read, and keeps a writer waiting with it
 //	notification  what a connection is sent without having asked at that moment; also a call without an id
 //	admission     the limits of connections
 //	holding       see package internal/capacity; what a request holds of this process's memory

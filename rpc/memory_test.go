@@ -128,10 +128,10 @@ func TestUnfinishedBodiesHoldNoMoreThanAClientMay(t *testing.T) {
 // TestWhatWaitsForSlowReadersIsCounted: notifications and answers alike.
 func TestWhatWaitsForSlowReadersIsCounted(t *testing.T) {
 	memory := littleMemory()
-	out := newSendQueue(func() {})
+	out := newSendQueue(new(owning))
 	var holding capacity.Holding
 	holding.Begin(memory, "9.9.9.9")
-	notice := frame{opcode: opText, subscription: "0x1", payload: make([]byte, megabyte), holding: &holding}
+	notice := notification(NewEvent(make([]byte, megabyte), 1), &holding)
 	answer := memory.Open("9.9.9.9")
 	if err := answer.Take(megabyte); err != nil {
 		t.Fatal(err)

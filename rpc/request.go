@@ -46,10 +46,9 @@ type Request struct {
 // Notifier is the connection of a WebSocket client, for methods that send to it
 // after their answer. Its methods never block.
 type Notifier interface {
-	// Notify queues a notification of a subscription. The result is JSON; it is shared, not copied, and must not
-	// be changed any more. false means that the connection is closed already, or now because the client reads too
-	// slowly.
-	Notify(subscription string, result []byte) bool
+	// Notify queues a notification of a subscription. false means that the connection is closed already, or now
+	// because the client reads too slowly.
+	Notify(subscription string, e *Event) bool
 	// TooSlow closes the connection as Notify does when there is no room.
 	TooSlow()
 	// OnClose calls f, in a goroutine of its own, when the connection has ended, perhaps at once.

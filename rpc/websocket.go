@@ -86,12 +86,13 @@ func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ip := clientIP(netHeader(r.Header), r.RemoteAddr, s.d.proxies)
-	ws, err := s.upgrader.Upgrade(w, r, nil)
+	library := &hijacker{ResponseWriter: w}
+	ws, err := s.upgrader.Upgrade(library, r, nil)
 	if err != nil {
 		s.d.log.DebugContext(r.Context(), "websocket handshake failed", "error", err)
 		return
 	}
-	c := newWSConn(r.Context(), s, ws, ip)
+	c := newWSConn(r.Context(), s, ws, library.conn, ip)
 	c.holder = holder
 	if e, ok := s.enroll(c); !ok {
 		defer s.refused()

@@ -356,16 +356,9 @@ func TestFrames(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		var out *sendQueue
-		done := make(chan error, 1)
-		out = newSendQueue(func() {
-			go func() {
-				_, _, err := out.flush(&chunkWriter{conn: ws.NetConn(), timeout: patience, notice: noticeHead(testNotification), buf: make([]byte, 0, scratchSize)})
-				done <- err
-			}()
-		})
-		out.seal(frames, false)
-		if err := <-done; err != nil {
+		out := newSendQueue(new(owning))
+		out.seal(frames)
+		if _, _, err := out.flush(&chunkWriter{conn: ws.NetConn(), timeout: patience, notice: noticeHead(testNotification), buf: make([]byte, 0, scratchSize)}); err != nil {
 			t.Error(err)
 		}
 		ws.ReadMessage()

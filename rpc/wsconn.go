@@ -8,6 +8,7 @@ import (
 	"net"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -61,6 +62,7 @@ type ending struct {
 type wsConn struct {
 	server  *WSServer
 	ws      *websocket.Conn // read side; only for the reader
+	library *muted          // what ws has of net
 	net     net.Conn
 	raw     syscall.RawConn // of net; nil: it has none
 	ip      string
@@ -92,12 +94,13 @@ type wsConn struct {
 
 // newWSConn makes a connection whose calls do not end with the upgrade request that
 // it came from.
-func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, ip string) *wsConn {
+func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, library *muted, ip string) *wsConn {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(upgrade))
 	c := &wsConn{
 		server:  s,
 		ws:      ws,
-		net:     ws.NetConn(),
+		library: library,
+		net:     library.Conn,
 		ip:      ip,
 		client:  capacity.ClientOf(ip),
 		started: time.Now(),
@@ -111,12 +114,13 @@ func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, ip stri
 		c.raw, _ = system.SyscallConn() // a connection that is over says so when it is written to
 	}
 	c.holding.Begin(s.d.memory, ip)
-	c.out = newSendQueue(func() { s.writers.add(c) })
+	c.out = newSendQueue(c)
 	c.touch()
 	// This side sends everything through the send queue, even the answers that the library would
-	// send by itself.
+	// send by itself. A pong waits for no room: a client that reads nothing misses none.
+	library.mute()
 	ws.SetPingHandler(func(data string) error {
-		c.out.put(frame{opcode: opPong, payload: []byte(data)})
+		c.out.tryPut(frame{opcode: opPong, payload: []byte(data)}, queueLimit)
 		return nil
 	})
 	ws.SetCloseHandler(func(int, string) error { return nil })
@@ -132,6 +136,9 @@ func (c *wsConn) end(e ending) bool {
 		return false
 	}
 	close(c.stop)
+	if e.drop {
+		c.out.drop()
+	}
 	// This fails only if the connection is closed already.
 	_ = c.net.SetReadDeadline(time.Unix(1, 0))
 	return true
@@ -156,21 +163,36 @@ func (c *wsConn) serve() {
 	err := c.read(c.ctx)
 	e := c.ending.Load()
 	if e == nil {
-		e = clientEnding(err)
+		e = c.clientEnding(err)
 	}
 	if !e.drain {
 		c.over()
 	}
 	c.awaitMessages()
-	c.out.seal(e.frames(), e.drop)
-	<-c.written
+	if e.drop {
+		c.out.drop()
+	}
+	c.out.seal(e.frames())
+	c.awaitWritten(e.drop)
 	c.linger(err)
 	c.server.d.log.DebugContext(c.ctx, "websocket closed", "ip", c.ip, "code", e.code)
 }
 
+// awaitWritten waits until the last frames are written. If those before them were dropped, a client that takes the frame at hand
+// in small pieces does not make it wait for longer than one write may take.
+func (c *wsConn) awaitWritten(drop bool) {
+	if drop {
+		defer time.AfterFunc(c.server.config.WriteTimeout.Duration(), func() { _ = c.net.Close() }).Stop()
+	}
+	<-c.written
+}
+
+// start implements queueOwner.
+func (c *wsConn) start() { c.server.writers.add(c) }
+
 // clientEnding returns what to do when reading failed and this side did not end the connection:
-// repeat the client's close code. If the client sent none, there is nothing to send.
-func clientEnding(err error) *ending {
+// repeat the client's close code, or say that the client broke the protocol. If it did neither, there is nothing to send.
+func (c *wsConn) clientEnding(err error) *ending {
 	var closed *websocket.CloseError
 	if errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure {
 		code := closed.Code
@@ -178,6 +200,9 @@ func clientEnding(err error) *ending {
 			code = websocket.CloseNormalClosure
 		}
 		return &ending{code: code}
+	}
+	if c.library.spoke {
+		return &ending{code: websocket.CloseProtocolError, reason: strings.TrimPrefix(err.Error(), "websocket: ")}
 	}
 	return &ending{drop: true}
 }
@@ -410,7 +435,7 @@ func (c *wsConn) tick() {
 // failed closes a connection to which nothing can be sent any more.
 func (c *wsConn) failed(err error) {
 	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() {
+	if errors.Is(err, errTooMuch) || errors.As(err, &timeout) && timeout.Timeout() {
 		c.TooSlow() // unless it is known already
 	}
 	c.out.fail()

@@ -28,8 +28,8 @@ func (c *wsConn) over() {
 }
 
 // Notify implements Notifier.
-func (c *wsConn) Notify(subscription string, result []byte) bool {
-	ok, full := c.out.tryPut(frame{opcode: opText, subscription: subscription, payload: result, holding: &c.holding}, c.server.config.NotifyLimit*megabyte)
+func (c *wsConn) Notify(subscription string, e *Event) bool {
+	ok, full := c.out.tryPut(frame{opcode: opText, subscription: subscription, payload: e.result, event: e, holding: &c.holding}, c.server.config.NotifyLimit*megabyte)
 	if full {
 		c.TooSlow()
 	}

@@ -2,10 +2,7 @@ package rpc
 
 import (
 	"encoding/binary"
-	"net"
 	"sync"
-	"syscall"
-	"time"
 
 	"lockstep/internal/capacity"
 )
@@ -40,16 +37,25 @@ type frame struct {
 	// holding counts the bytes of the frame: the holding of the request that it answers, or, for a
 	// notification, that of the connection.
 	holding *capacity.Holding
+	event   *Event  // whose result the payload is; nil: the frame is no notification
+	keeper  *keeper // of event; nil: the client has kept no writer waiting since
 }
 
 // sent gives back what the frame held.
 func (f *frame) sent() {
-	if f.subscription != "" {
-		f.holding.Give(f.cost())
-	} else {
+	if f.event == nil {
 		f.holding.Close()
+		return
+	}
+	f.holding.Give(f.held())
+	if f.keeper != nil {
+		f.event.release(f.keeper)
+		f.keeper = nil
 	}
 }
+
+// held is what of a notification counts for the connection, in bytes.
+func (f *frame) held() int { return frameCost + f.event.share }
 
 // noticeHead is what goes before the result in a notification. The method is one of this program's own.
 func noticeHead(method string) string {
@@ -120,98 +126,148 @@ func closeFrame(code int, reason string) frame {
 }
 
 // sendQueue is the bounded queue of frames for one connection. Any goroutine may put frames in. When there
-// are any, start has a writer call flush.
+// are any, the owner has a writer call flush.
 type sendQueue struct {
-	start func()
+	owner queueOwner
 
 	mu      sync.Mutex
-	room    sync.Cond // on mu: bytes shrank, or the send queue closed
+	room    sync.Cond // on mu: bytes shrank, or the send queue takes no more
 	waiting []frame   // guarded by mu
 	bytes   int       // cost of the frames that are not written yet; guarded by mu
-	closed  bool      // the send queue takes no more frames; guarded by mu
+	stage   stage     // guarded by mu
 	writing bool      // start was called, and flush has not said that there is no more; guarded by mu
+	stuck   bool      // the client keeps its writer waiting; guarded by mu
 }
 
-func newSendQueue(start func()) *sendQueue {
-	o := &sendQueue{start: start}
+// queueOwner is the connection that a send queue belongs to.
+type queueOwner interface {
+	start()   // has a writer call flush
+	TooSlow() // ends the connection
+}
+
+// stage is how near its end a send queue is.
+type stage uint8
+
+const (
+	open    stage = iota // it takes frames
+	dropped              // it takes none but the last ones, and those that it had are discarded
+	sealed               // it has the last ones
+)
+
+func newSendQueue(owner queueOwner) *sendQueue {
+	o := &sendQueue{owner: owner}
 	o.room.L = &o.mu
 	return o
 }
 
 // put queues a frame. It waits for room if there is none. It returns false if the connection is over. The wait
 // has no context. What bounds it is WS_WRITE_TIMEOUT_MS, for each writeChunk of the frames before this one: the writer makes room
-// or fails within that time, and both wake the wait. So does the end of the connection.
+// or fails within that time, and both wake the wait. So do drop and seal.
 func (o *sendQueue) put(f frame) bool {
 	o.mu.Lock()
-	for o.bytes >= queueLimit && !o.closed {
+	for o.bytes >= queueLimit && o.stage == open {
 		o.room.Wait()
 	}
-	ok, start := o.add(f)
-	o.mu.Unlock()
-	if start {
-		o.start()
-	}
-	return ok
+	return o.add(f)
 }
 
 // tryPut is put for senders that must not wait; full means that more than limit
-// bytes wait already, or more than the holding of the frame allows.
+// bytes wait already, or more than the connection may hold.
 func (o *sendQueue) tryPut(f frame, limit int) (ok, full bool) {
 	o.mu.Lock()
-	if !o.closed && (o.bytes >= limit || f.holding.Take(f.cost()) != nil) {
+	if o.stage == open && (o.bytes >= limit || !o.hold(&f)) {
 		o.mu.Unlock()
 		return false, true
 	}
-	ok, start := o.add(f)
-	o.mu.Unlock()
-	if start {
-		o.start()
-	}
-	return ok, false
+	return o.add(f), false
 }
 
-// add needs mu. If start is true the caller calls o.start without it.
-func (o *sendQueue) add(f frame) (ok, start bool) {
-	if o.closed {
-		f.holding.Close() // the holding of an answer, or of a connection that is over
-		return false, false
+// hold counts what a notification holds; it needs mu. It returns false if that is too much.
+func (o *sendQueue) hold(f *frame) bool {
+	if f.event == nil {
+		return true
+	}
+	if f.holding.Take(f.held()) != nil {
+		return false
+	}
+	if o.stuck && !o.keep(f) {
+		f.holding.Give(f.held())
+		return false
+	}
+	return true
+}
+
+// keep counts a notification whole: its client keeps the writer waiting. It needs mu. It returns false if that is too much.
+func (o *sendQueue) keep(f *frame) bool {
+	if f.event == nil || f.keeper != nil {
+		return true
+	}
+	k := &keeper{holding: f.holding, owner: o.owner}
+	if f.event.keep(k) != nil {
+		return false
+	}
+	f.keeper = k
+	return true
+}
+
+// add needs mu, and unlocks it.
+func (o *sendQueue) add(f frame) bool {
+	if o.stage != open {
+		o.mu.Unlock()
+		if f.event == nil {
+			f.holding.Close()
+		}
+		return false
 	}
 	o.waiting = append(o.waiting, f)
 	o.bytes += f.cost()
-	start = !o.writing
-	o.writing = true
-	return true, start
+	o.unlockAndStart()
+	return true
 }
 
-// seal queues the last frames, if the send queue is still open, and makes sure that a writer comes to the end. drop
-// discards what waits before them.
-func (o *sendQueue) seal(last []frame, drop bool) {
-	o.mu.Lock()
-	if !o.closed {
-		if drop {
-			discard(o.waiting)
-			o.waiting = nil
-		}
-		o.waiting = append(o.waiting, last...)
-		o.closed = true
-	}
+// unlockAndStart needs mu, and unlocks it. It has a writer come if none does yet.
+func (o *sendQueue) unlockAndStart() {
 	start := !o.writing
 	o.writing = true
 	o.mu.Unlock()
-	o.room.Broadcast()
 	if start {
-		o.start()
+		o.owner.start()
 	}
+}
+
+// drop discards what waits. What a writer has taken already it discards, too, but for the frame at hand.
+func (o *sendQueue) drop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.stage == open {
+		o.empty(dropped)
+	}
+}
+
+// empty discards what waits, and takes no more; it needs mu.
+func (o *sendQueue) empty(next stage) {
+	o.stage = next
+	discard(o.waiting)
+	o.waiting = nil
+	o.room.Broadcast()
+}
+
+// seal queues the last frames, if the send queue is not sealed yet, and makes sure that a writer comes to the end.
+func (o *sendQueue) seal(last []frame) {
+	o.mu.Lock()
+	if o.stage != sealed {
+		o.waiting = append(o.waiting, last...)
+		o.stage = sealed
+		o.room.Broadcast()
+	}
+	o.unlockAndStart()
 }
 
 // fail discards everything: the network is gone.
 func (o *sendQueue) fail() {
 	o.mu.Lock()
-	o.closed = true
-	discard(o.waiting)
-	o.waiting = nil
-	o.mu.Unlock()
-	o.room.Broadcast()
+	defer o.mu.Unlock()
+	o.empty(sealed)
 }
 
 // discard gives back what unsent frames hold.
@@ -226,7 +282,7 @@ func (o *sendQueue) take() (frames []frame, last bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	frames, o.waiting = o.waiting, nil
-	return frames, o.closed
+	return frames, o.stage == sealed
 }
 
 // written makes room.
@@ -246,11 +302,18 @@ func (o *sendQueue) finish(frames []frame, cost int) (more bool) {
 		o.waiting = frames[:0]
 	}
 	o.bytes -= cost
-	more = len(o.waiting) > 0 || o.closed
+	more = len(o.waiting) > 0 || o.stage == sealed
 	o.writing = more
 	o.mu.Unlock()
 	o.room.Broadcast()
 	return more
+}
+
+// drops tells whether what a writer has taken is not wanted any more.
+func (o *sendQueue) drops() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stage == dropped
 }
 
 // flush writes the frames that wait. If more have come meanwhile, it is to be called again; last is true if no more will
@@ -259,6 +322,11 @@ func (o *sendQueue) flush(w *chunkWriter) (more, last bool, err error) {
 	frames, last := o.take()
 	cost := 0
 	for i := range frames {
+		if i > 0 && o.drops() {
+			discard(frames[i:])
+			break
+		}
+		w.queue, w.frames = o, frames[i:]
 		if err := w.frame(&frames[i]); err != nil {
 			discard(frames[i:])
 			return false, last, err
@@ -270,6 +338,7 @@ func (o *sendQueue) flush(w *chunkWriter) (more, last bool, err error) {
 		}
 		frames[i] = frame{}
 	}
+	w.frames = nil
 	if err := w.flush(); err != nil {
 		return false, last, err
 	}
@@ -277,81 +346,25 @@ func (o *sendQueue) flush(w *chunkWriter) (more, last bool, err error) {
 	return more && !last, last, nil
 }
 
-// chunkWriter joins small frames into few writes and sends large payloads without a copy. A write that would wait has
-// a time-out of its own.
-type chunkWriter struct {
-	conn    net.Conn
-	raw     syscall.RawConn // of conn; nil: it has none, so every write may wait
-	timeout time.Duration
-	notice  string // what begins each notification
-	buf     []byte // of scratchSize
-	waits   func() // is called before a write that may wait; nil: nobody wants to know
-
-	attempt attempt
+// wait is called when the client keeps its writer waiting with these frames, and before the writer waits. It returns false if the
+// client would hold too much.
+func (o *sendQueue) wait(frames []frame) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stuck = true
+	for _, kept := range [][]frame{frames, o.waiting} {
+		for i := range kept {
+			if !o.keep(&kept[i]) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
-func (w *chunkWriter) frame(f *frame) error {
-	if len(w.buf)+f.length(w.notice)+frameCost > cap(w.buf) {
-		if err := w.flush(); err != nil {
-			return err
-		}
-	}
-	w.buf = f.appendHead(w.buf, w.notice)
-	if len(f.payload) > cap(w.buf)/2 {
-		if err := w.through(f.payload); err != nil {
-			return err
-		}
-	} else {
-		w.buf = append(w.buf, f.payload...)
-	}
-	for _, part := range f.more {
-		if err := w.through(part); err != nil {
-			return err
-		}
-	}
-	w.buf = f.appendTail(w.buf)
-	return nil
-}
-
-// through sends the buffered bytes and then the payload.
-func (w *chunkWriter) through(payload []byte) error {
-	if err := w.flush(); err != nil {
-		return err
-	}
-	for len(payload) > 0 {
-		n := min(len(payload), writeChunk)
-		if err := w.write(payload[:n]); err != nil {
-			return err
-		}
-		payload = payload[n:]
-	}
-	return nil
-}
-
-func (w *chunkWriter) flush() error {
-	if len(w.buf) == 0 {
-		return nil
-	}
-	err := w.write(w.buf)
-	w.buf = w.buf[:0]
-	return err
-}
-
-func (w *chunkWriter) write(p []byte) error {
-	if w.raw != nil {
-		n, err := w.attempt.write(w.raw, p)
-		if p = p[n:]; err != nil || len(p) == 0 {
-			return err
-		}
-	}
-	if w.waits != nil {
-		w.waits()
-	}
-	if err := w.conn.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
-		return err
-	}
-	if _, err := w.conn.Write(p); err != nil {
-		return err
-	}
-	return w.conn.SetWriteDeadline(time.Time{}) // attempts have none
+// goOn is called when the writer has waited.
+func (o *sendQueue) goOn() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stuck = false
 }

@@ -30,7 +30,7 @@ func newWriters(maximum int, timeout time.Duration, notice string) *writers {
 	}
 }
 
-// add has a connection written to. It is not added again before its send queue says so (sendQueue.start).
+// add has a connection written to. It is not added again before its send queue says so (wsConn.start).
 func (ws *writers) add(c *wsConn) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -84,12 +84,12 @@ func (ws *writers) leave(rest []*wsConn) {
 }
 
 func (ws *writers) run() {
-	scratch := ws.scratch.Get().(*[]byte)
-	defer ws.scratch.Put(scratch)
 	var room [batchSize]*wsConn
 	var batch []*wsConn // without the one at hand
 	left := false
-	w := chunkWriter{timeout: ws.timeout, notice: ws.notice, buf: (*scratch)[:0]}
+	w := chunkWriter{timeout: ws.timeout, notice: ws.notice, pool: &ws.scratch}
+	w.borrow()
+	defer w.giveBack()
 	w.waits = func() {
 		if !left {
 			left = true

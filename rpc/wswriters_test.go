@@ -27,7 +27,7 @@ func connected(t *testing.T, s *WSServer) (c *wsConn, client net.Conn) {
 		t.Fatal(err)
 	}
 	c.holding.Begin(s.d.memory, "127.0.0.1")
-	c.out = newSendQueue(func() { s.writers.add(c) })
+	c.out = newSendQueue(c)
 	return c, client
 }
 
@@ -51,14 +51,14 @@ func TestWritersGoRoundSlowClients(t *testing.T) {
 	conns, stuck := make([]*wsConn, slow), make([]net.Conn, slow)
 	for i := range stuck {
 		conns[i], stuck[i] = connected(t, s)
-		if !conns[i].Notify(id, large) {
+		if !conns[i].Notify(id, NewEvent(large, 1)) {
 			t.Fatal("a notification was not taken")
 		}
 	}
 	for range quick {
 		c, client := connected(t, s)
 		for range events {
-			if !c.Notify(id, small) {
+			if !c.Notify(id, NewEvent(small, 1)) {
 				t.Fatal("a notification was not taken")
 			}
 		}
@@ -95,14 +95,14 @@ func TestSlowClientDelaysNobodyInItsBatch(t *testing.T) {
 	s.writers.taking = 1 // nobody writes before all wait
 	large := bytes.Repeat([]byte("7"), 8<<20)
 	stuck, slow := connected(t, s)
-	if !stuck.Notify(id, large) {
+	if !stuck.Notify(id, NewEvent(large, 1)) {
 		t.Fatal("a notification was not taken")
 	}
 	small := bytes.Repeat([]byte("8"), 2<<10)
 	conns, clients := make([]*wsConn, batchSize-1), make([]net.Conn, batchSize-1)
 	for i := range conns {
 		conns[i], clients[i] = connected(t, s)
-		if !conns[i].Notify(id, small) {
+		if !conns[i].Notify(id, NewEvent(small, 1)) {
 			t.Fatal("a notification was not taken")
 		}
 	}
@@ -132,7 +132,7 @@ func TestWritersAreFew(t *testing.T) {
 	}
 	most := 0
 	for i, c := range conns {
-		if !c.Notify(id, event) {
+		if !c.Notify(id, NewEvent(event, connections)) {
 			t.Fatal("a notification was not taken")
 		}
 		s.writers.mu.Lock()

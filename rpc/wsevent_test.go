@@ -1,0 +1,327 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"lockstep/internal/capacity"
+	"lockstep/internal/envx"
+)
+
+// queueOf is the send queue of a connection that no writer comes to, and what it holds.
+func queueOf(memory *capacity.Memory, ip string) (*sendQueue, *owning, *capacity.Holding) {
+	owner := new(owning)
+	return newSendQueue(owner), owner, memory.Open(ip)
+}
+
+func notification(e *Event, h *capacity.Holding) frame {
+	return frame{opcode: opText, subscription: "0x1", payload: e.result, event: e, holding: h}
+}
+
+// TestAnEventOfManyCountsOnce: the bytes that many connections share are as much memory as those of one. So a large event, or several
+// in a row, ends no client before the writers come to it.
+func TestAnEventOfManyCountsOnce(t *testing.T) {
+	const clients, events, size = 5000, 3, 100 << 10
+	memory := littleMemory()
+	queues := make([]*sendQueue, clients)
+	holdings := make([]*capacity.Holding, clients)
+	for i := range queues {
+		queues[i], _, holdings[i] = queueOf(memory, fmt.Sprintf("10.0.%d.%d", i/250, i%250))
+	}
+	for range events {
+		e := NewEvent(make([]byte, size), clients)
+		for i, o := range queues {
+			if ok, full := o.tryPut(notification(e, holdings[i]), 16*megabyte); !ok || full {
+				t.Fatalf("client %d has no room for an event of %d bytes that all get", i, size)
+			}
+		}
+	}
+	for i, o := range queues {
+		o.fail()
+		if held := holdings[i].Held(); held != 0 {
+			t.Fatalf("client %d holds %d bytes of nothing", i, held)
+		}
+	}
+}
+
+// TestAnEventThatAFewKeepCountsForOneOfThem: as long as any client keeps its writer waiting, the bytes of an event count, once.
+func TestAnEventThatAFewKeepCountsForOneOfThem(t *testing.T) {
+	const clients, stuck, size = 1000, 3, 2 * megabyte
+	memory := littleMemory()
+	e := NewEvent(make([]byte, size), clients)
+	queues := make([]*sendQueue, stuck)
+	frames := make([][]frame, stuck)
+	holdings := make([]*capacity.Holding, stuck)
+	for i := range queues {
+		queues[i], _, holdings[i] = queueOf(memory, fmt.Sprintf("10.0.0.%d", i))
+		if ok, _ := queues[i].tryPut(notification(e, holdings[i]), 16*megabyte); !ok {
+			t.Fatal("a notification was not taken")
+		}
+		frames[i], _ = queues[i].take()
+	}
+	if used := memory.Used(); used != 0 {
+		t.Errorf("%d bytes count before anybody keeps its writer waiting", used)
+	}
+	for i, o := range queues {
+		if !o.wait(frames[i]) {
+			t.Fatalf("client %d may not keep an event of %d bytes", i, size)
+		}
+	}
+	for i := range frames {
+		if used := memory.Used(); used < size || used >= 2*size {
+			t.Errorf("%d clients keep it: %d bytes count, want those of one event", stuck-i, used)
+		}
+		discard(frames[i])
+	}
+	if used := memory.Used(); used != 0 {
+		t.Errorf("%d bytes count after all have got it", used)
+	}
+}
+
+// TestClientsThatKeepTooMuchAreEnded: a client that reads nothing may keep no more than others may hold, of events that it shares with
+// others, too: each connection has another event here, which only connections of this client keep.
+func TestClientsThatKeepTooMuchAreEnded(t *testing.T) {
+	const size = megabyte
+	memory := littleMemory() // a client may hold 16 MB
+	refused := 0
+	for range 100 {
+		o, _, h := queueOf(memory, "10.0.0.1")
+		if ok, _ := o.tryPut(notification(NewEvent(make([]byte, size), 1000), h), 16*megabyte); !ok {
+			t.Fatal("a notification was not taken")
+		}
+		frames, _ := o.take()
+		if !o.wait(frames) {
+			refused++
+			discard(frames)
+			continue
+		}
+		if ok, full := o.tryPut(notification(NewEvent(make([]byte, size), 1000), h), 16*megabyte); !ok && full {
+			refused++
+		}
+	}
+	if used := memory.Used(); used > 16*megabyte || refused < 80 {
+		t.Errorf("one client keeps %d bytes; %d of 100 connections were refused", used, refused)
+	}
+}
+
+// TestTheNextKeeperIsEndedIfItHoldsTooMuch: when the client leaves for whom an event counts, it counts for another one, or that is ended.
+func TestTheNextKeeperIsEndedIfItHoldsTooMuch(t *testing.T) {
+	memory := littleMemory()
+	e := NewEvent(make([]byte, 4*megabyte), 1000)
+	var frames [2][]frame
+	var owners [2]*owning
+	for i := range frames {
+		var o *sendQueue
+		var h *capacity.Holding
+		o, owners[i], h = queueOf(memory, fmt.Sprintf("10.0.0.%d", i))
+		o.tryPut(notification(e, h), 16*megabyte)
+		frames[i], _ = o.take()
+		if !o.wait(frames[i]) {
+			t.Fatal("an event may not be kept")
+		}
+	}
+	for other := range 2 { // the second client holds all that it may
+		h := memory.Open("10.0.0.1")
+		if err := h.Take(8*megabyte - 64<<10); err != nil {
+			t.Fatal(other, err)
+		}
+	}
+	discard(frames[0])
+	eventually(t, func() bool { return owners[1].slow.Load() == 1 })
+	discard(frames[1])
+	if used := memory.Used(); used > 16*megabyte {
+		t.Errorf("%d bytes count", used)
+	}
+}
+
+// TestDroppedFramesAreNotWritten: what a writer has taken is not written either once the connection ends without it.
+func TestDroppedFramesAreNotWritten(t *testing.T) {
+	owner := new(owning)
+	o := newSendQueue(owner)
+	var written bytes.Buffer
+	conn := &putting{put: func() { o.drop() }, to: &written}
+	w := &chunkWriter{conn: conn, timeout: patience, buf: make([]byte, 0, scratchSize)}
+	large := bytes.Repeat([]byte("7"), scratchSize)
+	holdings := make([]*capacity.Holding, 3)
+	for i := range holdings {
+		holdings[i] = littleMemory().Open("10.0.0.1")
+		o.put(frame{opcode: opText, payload: large, holding: holdings[i]})
+	}
+	if more, last, err := o.flush(w); more || last || err != nil {
+		t.Fatalf("more %v, last %v, %v", more, last, err)
+	}
+	if n := bytes.Count(written.Bytes(), large); n != 1 {
+		t.Errorf("%d frames were written, want the one at hand", n)
+	}
+	for i, h := range holdings {
+		if h.Take(1) == nil {
+			t.Errorf("the holding of frame %d is open", i)
+		}
+	}
+	if o.put(frame{opcode: opText, payload: large}) {
+		t.Error("a frame was taken after the drop")
+	}
+	conn.put = func() {}
+	o.seal([]frame{closeFrame(websocket.ClosePolicyViolation, reasonSlow)})
+	if _, last, err := o.flush(w); !last || err != nil || !bytes.HasSuffix(written.Bytes(), []byte(reasonSlow)) {
+		t.Errorf("the close frame: last %v, %v", last, err)
+	}
+}
+
+// TestDropWakesWhoWaitsForRoom: the reader of a connection may be one of those.
+func TestDropWakesWhoWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newSendQueue(new(owning))
+		o.put(frame{opcode: opText, payload: make([]byte, queueLimit)})
+		var all sync.WaitGroup
+		all.Go(func() {
+			if o.put(frame{opcode: opText}) {
+				t.Error("a frame was taken after the drop")
+			}
+		})
+		synctest.Wait()
+		o.drop()
+		all.Wait()
+	})
+}
+
+// TestAWaitingWriterKeepsNoBuffer: many clients may keep a writer each waiting.
+func TestAWaitingWriterKeepsNoBuffer(t *testing.T) {
+	made := 0
+	pool := sync.Pool{New: func() any { made++; b := make([]byte, 0, scratchSize); return &b }}
+	var written bytes.Buffer
+	w := &chunkWriter{timeout: patience, pool: &pool}
+	waited := 0
+	w.conn = &putting{to: &written, put: func() {
+		if waited++; w.buf != nil || w.scratch != nil {
+			t.Error("it keeps its buffer while it waits")
+		}
+	}}
+	w.borrow()
+	o := newSendQueue(new(owning))
+	small, large := bytes.Repeat([]byte("1"), 1000), bytes.Repeat([]byte("2"), scratchSize)
+	for _, payload := range [][]byte{small, large, small} {
+		o.put(frame{opcode: opText, payload: payload})
+	}
+	if _, _, err := o.flush(w); err != nil || waited < 3 || made == 0 {
+		t.Fatalf("%d writes, %d buffers, %v", waited, made, err)
+	}
+	want := bytes.Join([][]byte{{0x81, 126, 3, 232}, small, {0x81, 126, 64, 0}, large, {0x81, 126, 3, 232}, small}, nil)
+	if !bytes.Equal(written.Bytes(), want) {
+		t.Errorf("%d bytes were written, want %d", written.Len(), len(want))
+	}
+}
+
+// TestSlowClientIsEndedSoon: a client that takes what it is sent in small pieces, each just in time, is gone a moment after it was
+// ended, however much a writer had taken for it.
+func TestSlowClientIsEndedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conns := make(chan Notifier, 1)
+		c, met := testConfig(), NewMetrics()
+		c.WebSocket.WriteTimeout = envx.Millis(time.Second)
+		ws, _ := pipeWS(t, testDispatcher(t, c, Options{Metrics: met}, subscribing(conns)))
+		send(t, ws, `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`)
+		receive(t, ws)
+		conn := <-conns
+		var reader sync.WaitGroup
+		defer reader.Wait()
+		reader.Go(func() {
+			for piece := make([]byte, writeChunk); ; {
+				time.Sleep(900 * time.Millisecond) //nolint:forbidigo // fake time
+				if _, err := io.ReadFull(ws.NetConn(), piece); err != nil {
+					return
+				}
+			}
+		})
+		for conn.Notify("0x1", NewEvent(make([]byte, megabyte), 1)) {
+			time.Sleep(2 * time.Second) //nolint:forbidigo // fake time: the writer takes it
+		}
+		ended := time.Now()
+		eventually(t, func() bool { return value(met.ws.closed) == 1 })
+		if took := time.Since(ended); took > 4*time.Second {
+			t.Errorf("it was gone after %v", took)
+		}
+	})
+}
+
+// subscribing is a method that hands its connections out.
+func subscribing(conns chan<- Notifier) Method {
+	return Method{Name: "eth_subscribe", Inline: true, AnyParams: true, WebSocketOnly: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
+		r, _ := FromContext(ctx)
+		conns <- r.Conn
+		return "0x1", nil
+	}}
+}
+
+// TestBrokenProtocolIsAnsweredInOrder: a client that breaks the protocol while it is sent something large gets that whole, and then the
+// close frame.
+func TestBrokenProtocolIsAnsweredInOrder(t *testing.T) {
+	conns := make(chan Notifier, 1)
+	met := NewMetrics()
+	url, _ := serveWS(t, testDispatcher(t, testConfig(), Options{Metrics: met}, subscribing(conns)))
+	client := rawDial(t, url)
+	client.Write(maskedFrame(`{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`))
+	conn := <-conns
+	large := bytes.Repeat([]byte("7"), 15<<20) // more than the kernel takes
+	if !conn.Notify("0x1", NewEvent(large, 1)) {
+		t.Fatal("a notification was not taken")
+	}
+	client.Write([]byte{0x80 | opText, 1, 'x'}) // it has no mask
+	<-conn.Done()
+	var seen []string
+	for {
+		opcode, payload, err := readFrame(client)
+		if err != nil {
+			break
+		}
+		switch {
+		case opcode == opClose:
+			seen = append(seen, fmt.Sprint("close ", binary.BigEndian.Uint16(payload)))
+		case bytes.Contains(payload, large):
+			seen = append(seen, "event")
+		case bytes.Contains(payload, []byte(`"result":"0x1"`)):
+			seen = append(seen, "answer")
+		default:
+			seen = append(seen, fmt.Sprintf("%x of %d bytes", opcode, len(payload)))
+		}
+	}
+	if got := strings.Join(seen, ", "); got != "answer, event, close 1002" {
+		t.Errorf("the client got: %s", got)
+	}
+	if slow := value(met.ws.slow); slow != 0 {
+		t.Errorf("%v slow clients", slow)
+	}
+}
+
+// readFrame reads a frame without a mask.
+func readFrame(r io.Reader) (opcode byte, payload []byte, err error) {
+	var head [8]byte
+	if _, err := io.ReadFull(r, head[:2]); err != nil {
+		return 0, nil, err
+	}
+	opcode, length := head[0]&0x0f, uint64(head[1])
+	switch length {
+	case 126:
+		_, err = io.ReadFull(r, head[:2])
+		length = uint64(binary.BigEndian.Uint16(head[:2]))
+	case 127:
+		_, err = io.ReadFull(r, head[:])
+		length = binary.BigEndian.Uint64(head[:])
+	}
+	if err != nil || length > 64<<20 {
+		return 0, nil, fmt.Errorf("a frame of %d bytes: %w", length, err)
+	}
+	payload = make([]byte, length)
+	_, err = io.ReadFull(r, payload)
+	return opcode, payload, err
+}
