@@ -65,12 +65,14 @@
 //	scripts.go, wire.go, lua                     the transport: one script a call, and its formats
 //	remote.go, heartbeat.go, beatcall.go, watch.go  whether Redis answers, and who lives
 //
-// Only these lock lane.mu. All other code that uses guarded fields is called by one of them, with mu locked; without it only unpin, for the
-// timer of a lane that nobody has, and logAcquired and logReleased, for what does not change any more:
+// Only the code in this list locks lane.mu:
 //
 //	lane Ticket Lease Submitted  their methods
 //	Service                      EnterFor Forget ForceRelease CheckLanes; eachBusy, which calls a function under it for each lane in use
 //	remote                       received watch watchSome force
+//
+// All other code that uses guarded fields is called by one of them, with mu locked. There are three exceptions: unpin uses the timer of a
+// lane that nobody has, and logAcquired and logReleased read what does not change any more.
 //
 // While mu is locked nothing goes to the network or to the log (note keeps a line until the end), and no caller's code runs but in a
 // goroutine of its own; lane.unlock ends it, not mu.Unlock. registry.mu may be locked inside of it, never the other way round.
@@ -98,10 +100,10 @@
 // sends their places to Redis in ticket order, and a place is answered by a grant: in the reply of the script
 // that made it, or over Pub/Sub. While it does not, the lane's own order decides. So the order
 // inside the process stays when Redis fails; when it returns, the turn in progress is adopted and all places are sent
-// again, in ticket order. A lane of this process alone waits for a Redis that is silent for a maximum of two deadlines:
-// that of its call and that of a heartbeat. A lane that others share waits for LOCK_REDIS_PATIENCE_MS more. This package
-// refuses nothing because of Redis trouble, and nothing waits for longer. But while it lasts there is no order between processes, and the
-// network can refuse a transaction whose predecessor is at another relay (docs/ORDERING.md).
+// again, in ticket order. While Redis is silent, a lane of this process alone waits for a maximum of two
+// deadlines: that of its call and that of a heartbeat. A lane that others share waits for LOCK_REDIS_PATIENCE_MS more. No
+// lane waits for longer, and none refuses a ticket because of Redis. But while Redis is away there is no order between
+// processes, and the network can refuse a transaction whose predecessor is at another relay (docs/ORDERING.md).
 //
 // A call that fails pauses its own lane, and a heartbeat is sent at once, whose verdict holds for all. A late
 // heartbeat is waited for while Redis answers anything else, or if this process itself stood still; else Redis
@@ -109,12 +111,12 @@
 // kept off Redis alone, and tries again each second. Calls wait for a free connection outside their deadlines, so
 // that a burst is not taken for an outage.
 //
-// Another server may take over at once, without the last writes, so that no call fails. What shows it is that the
-// connection of Pub/Sub breaks, or that a turn which ends here was not in Redis: then all places are sent again. A
+// Another server may take over so fast that no call fails, and it may lack the last writes. Two signs show this: the
+// connection of Pub/Sub breaks, or a turn which ends here was not in Redis. Then all places are sent again. A
 // turn that Redis shows as this process's own, and that has ended here, is given back.
 //
-// After an outage or a loss of data nobody takes a free lock for a moment (one heartbeat interval and one
-// deadline): its holder needs time to adopt it.
+// After an outage or a loss of data a lock that is free in Redis may have a holder, which needs time to adopt it. So for
+// one heartbeat interval and one deadline nobody takes a free lock.
 //
 // # In Redis
 //
@@ -128,8 +130,8 @@
 // and each instance has lock:heartbeat:<instance>, which expires after HeartbeatMissed intervals, and a field of the hash
 // lock:instances with its settings, by which processes warn of each other's. Joining or
 // acquiring is one script; releasing is one, which also makes the next place the owner and tells
-// its process. Neither looks at more than the first place (plus, once, each place that was left),
-// so the work does not grow with the queue. Every script may be repeated without harm, so that a lost
+// its process. Each looks at the first place and at the one with the lowest nonce, and removes, once, each place that
+// was given up; so the work does not grow with the queue. Every script may be repeated without harm, so that a lost
 // reply can be asked for again. The scripts and their formats are in the lua directory.
 //
 // # Death
@@ -176,7 +178,8 @@
 //	ahead, predecessor is here  GiveWay                              GiveWay
 //	ahead, in its window        Early                                Early
 //	ahead, after others here    PutBack for Config.Late, once        PutBack
-//	ahead, chain is sure        Refuse, if it came after others      PutBack; Refuse if nobody was in the lane when it came, and the client of the missing one has been told
+//	ahead, chain is sure        Refuse, if it came after others      PutBack; but Refuse if nobody was in the lane when it came and
+//	                                                                 the client of the missing one has been told already
 //	ahead, nothing is sure      Go: the network judges; PutBack      PutBack
 //	                            while it judges another that is ahead
 //
@@ -196,12 +199,12 @@
 // all of ours have, or they outlive the hold limit and name no living instance.
 //
 // A lane is shared if another process had turns in it in the last minute. One that goes on alone then recovers.
-// While a lane is patient nobody gets a turn in it, and windows do not run.
+// While a shared lane is patient nobody gets a turn in it, and windows do not run.
 //
 // # What it does not guarantee
 //
-// The order between processes is lost while Redis is away, and across a failover that loses writes the holder's
-// lock may exist twice until the next look, which comes within one heartbeat interval. A process that is stopped
+// The order between processes is lost while Redis is away. After a failover that loses writes two processes may hold
+// one lock, until the next look, which comes within one heartbeat interval. A process that is stopped
 // between Check and the write of its bytes may still send them after its turn; the fence in the logs
 // shows it, and the network's nonce check is the last defence. Processes with different settings do not share an
 // order; they warn of each other. Equal nonces that wait together take their turn in order of arrival

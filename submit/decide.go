@@ -195,8 +195,8 @@ func (e *Entry) keeps() bool {
 	return e.way != unordered && e.patience() > 0 && e.returns < maxReturns && e.answer.Load() != answerDoubt
 }
 
-// maxReturns bounds how often a transaction goes back to its line after it was sent. This bounds the cost of what
-// the network refuses.
+// maxReturns bounds how often a transaction goes back to its line after it was sent, or after it lost its turn. This
+// bounds the cost of what the network refuses.
 const maxReturns = 4
 
 // goBack gives a transaction that was sent, or lost its turn just before, a new place in its line. It returns

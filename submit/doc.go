@@ -37,8 +37,8 @@
 //	vanished       a node accepted it, and consensus never saw it
 //	promised       the client has got the hash, before or after a node took the transaction, and was told of no
 //	               doubt
-//	risk           a transaction that the network may refuse for its nonce or for want of funds; a sender may take a
-//	               number of them
+//	risk           the right of a sender to send one transaction that the network may refuse for its nonce or for want
+//	               of funds; a sender has a number of them
 //	return         the way back to its line of a transaction that was certainly not executed
 //
 // # An entry's life
@@ -54,7 +54,7 @@
 //	over       it has its Result                                          -
 //	left       its place was given up before anything began               -
 //
-// A promise that another relay has left enters at begun. A panic ends an entry at any stage.
+// What another relay had promised and could not end enters at begun. A panic ends an entry at any stage.
 //
 // # What is certain
 //
@@ -63,15 +63,18 @@
 //	NotSent   nothing left this process; the sender may send it again
 //	Rejected  the network refused it before executing it; the nonce is not spent
 //	Unknown   it left, and no verdict came; it may still be executed
-//	Reverted  it reached consensus and failed; the nonce is spent, but for a few statuses that do not say whether it
-//	          ran (hedera.NonceSpent), of which the lane is told nothing
+//	Reverted  it reached consensus and failed; the nonce is spent. A few statuses do not say whether it ran
+//	          (hedera.NonceSpent); then the lane is not told that it was executed
 //	Executed  executed
 //
-// Result.Err is what a client is told: nil, so that the client gets the hash, for Reverted and Executed, and for
-// what a node accepted when the caller did not ask to wait, which is Unknown. Everything else is an *eth.Error. A
-// time-out is Unknown, never Rejected. Nothing is sent under a second transaction id unless the first one failed:
-// a node refused its valid start, consensus refused it, or it vanished from a node that keeps the order. In the latter case its receipt is looked
-// for again before a client is told that it failed. Nothing goes to a second node while a first one may have it.
+// Result.Err is what a client is told. It is nil for Reverted and Executed: the client gets the hash. It is also nil
+// for a transaction that a node accepted if its client did not want to wait; such a Result is Unknown. In all other
+// cases it is an *eth.Error. A time-out is Unknown, never Rejected. Nothing goes to a second node while a first one
+// may have it.
+//
+// A second transaction id is used only when the first one has failed, and nothing that follows can be executed before
+// it: a node refused its valid start; consensus refused its nonce, which is too high; or it vanished from a
+// node that keeps the order. In the last case its receipt is looked for again before a client is told that it failed.
 //
 // What consensus refuses temporarily, such as with THROTTLED_AT_CONSENSUS, is Rejected and told to the client.
 // The relay does not send it again under a new id: the sender's later transactions may be at the node already,
@@ -91,8 +94,8 @@
 // Look-ups at the mirror node begin before the turn, and run while the transaction waits. If the mirror node does not
 // answer, remembered accounts and prices take their place, if they are not older than STALE_FACTS_MAX_AGE_MS. On such
 // facts only a transaction that is surely next is sent; the facts of others are looked up again in their turn. If
-// nothing was known, the look-up is repeated for two seconds; then the transaction is not sent, and its client hears
-// why.
+// nothing was known, the look-up is repeated for two seconds. If none succeeds, the transaction is not sent, and its
+// client hears why.
 //
 // # Recovery
 //
@@ -102,6 +105,7 @@
 //
 // # Promises
 //
-// In asynchronous mode the hash that a client got is a promise: the transaction is tried again, for NONCE_PROMISE_MS, while no
-// node takes it for a reason that passes, and another relay goes on with it when this one dies (TakeOver). promise.go has both.
+// In asynchronous mode the hash that a client got is a promise. While no node takes the transaction, for a reason that
+// passes, it is tried again, for NONCE_PROMISE_MS. When this relay dies, another one goes on with it (TakeOver).
+// promise.go has both.
 package submit

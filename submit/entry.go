@@ -30,7 +30,7 @@ type Entry struct {
 	ticket    *lock.Ticket // its place in line: from the beginning, or once its gate has let it pass
 	takenOver bool         // from another relay, which had let it into the line
 	returned  bool         // it waits in its line once more
-	returns   int          // how often it came back after it was sent
+	returns   int          // how often it came back: after it was sent, or because it lost its turn
 
 	facts  *facts // from begun on
 	upload *upload

@@ -10,7 +10,7 @@ import (
 )
 
 // Error is an error that a client may see: a JSON-RPC code, a message and,
-// for some, data. This file is the only place that makes them.
+// for some, data. Only the files errors*.go of this package make them.
 type Error struct {
 	Code    int
 	Message string // as the TypeScript relay words it

@@ -25,6 +25,7 @@
 //
 // # Words
 //
+//	lease row        the row of the ledger that says who owns a thing; here it is a lease for short, which package lock has, too
 //	owner            a process, as INSTANCE_ID and a random boot id
 //	term             the number of an ownership: it grows by one when the owner changes
 //	ownership fence  a term as a value, which is checked inside the transaction that it guards

@@ -21,12 +21,12 @@
 //     pause that grows with each try. This holds for a single mirror node, too: requests fail at
 //     once, with what was wrong with it last. Run probes it twice in every interval, so that it
 //     is used again within a second of its recovery.
-//   - One that says Retry-After, or 429 without it, is not asked for so long; a minute is the maximum. If
-//     that is true of all that are well, requests wait for the first of them, as long as one
-//     request may take, and up to a thousand of them; others fail at once.
+//   - One that says Retry-After is not asked for that time, a minute as a maximum; after a 429 without
+//     it, not for half a second. If all that are well have said so, up to a thousand requests wait until the first
+//     may be asked, each as long as one request may take; other requests fail at once.
 //   - A request that a mirror node failed goes to the next one at once.
 //   - With HedgeDelay, a request that takes longer than most of its kind is made again; the first
-//     answer counts. How long that is follows the recent answers.
+//     answer counts. What is longer than most is measured on the recent answers.
 //   - Repetitions, changes of the mirror node and hedges have a budget in proportion to all
 //     requests, so that an outage is not made worse.
 //
@@ -63,7 +63,7 @@
 //	chain reset    the head floor's block is gone for ever, or another block has its number, as when a test network
 //	               starts again
 //	upstream slot  the right of a request to be under way at a host
-//	class          what a request is for: a read of a client; or a send, as which probes count
+//	class          what a request is for: a read of a client, or a send; a probe counts as a send
 //	flight         one read that several callers wait for
 //	retry budget   how many repetitions there may be for so many requests
 package fetch
