@@ -206,57 +206,31 @@ type memory struct {
 	maxAge time.Duration // 0: nothing is remembered
 
 	mu       sync.Mutex
-	accounts *simplelru.LRU[common.Address, remembered] // guarded by mu
-	price    *big.Int                                   // guarded by mu; nil: not known
-	priced   time.Time                                  // guarded by mu; when the price was
+	accounts *simplelru.LRU[common.Address, remembered[found]] // guarded by mu
+	price    remembered[*big.Int]                              // guarded by mu
 }
 
-// remembered is an account, or that there is none, and when that was so.
-type remembered struct {
+// remembered is what a look-up found, and when that was so; without a time it is nothing.
+type remembered[T any] struct {
+	value T
+	at    time.Time
+}
+
+// found is an account, or that there is none.
+type found struct {
 	account Account
-	found   bool
-	at      time.Time
+	exists  bool
 }
 
 // rememberedAccounts bounds the memory for accounts.
 const rememberedAccounts = 16_384
 
 func newMemory(maxAge time.Duration) *memory {
-	accounts, err := simplelru.NewLRU[common.Address, remembered](rememberedAccounts, nil)
+	accounts, err := simplelru.NewLRU[common.Address, remembered[found]](rememberedAccounts, nil)
 	if err != nil {
 		panic(err) // only a size below 1 fails
 	}
 	return &memory{maxAge: maxAge, accounts: accounts}
-}
-
-func (m *memory) keepAccount(address common.Address, account Account, found bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.accounts.Add(address, remembered{account, found, time.Now()})
-}
-
-func (m *memory) keepPrice(price *big.Int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.price, m.priced = new(big.Int).Set(price), time.Now()
-}
-
-// account returns what was known of an account, if that is not too old.
-func (m *memory) account(address common.Address) (r remembered, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, ok = m.accounts.Get(address)
-	return r, ok && time.Since(r.at) < m.maxAge
-}
-
-// gasPrice returns a copy of the price that was known, if that is not too old.
-func (m *memory) gasPrice() (price *big.Int, at time.Time, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.price == nil || time.Since(m.priced) >= m.maxAge {
-		return nil, time.Time{}, false
-	}
-	return new(big.Int).Set(m.price), m.priced, true
 }
 
 // staleness is why something could not be looked up, and how old what is known of it is.
@@ -274,45 +248,53 @@ func (o *staleness) note(cause error, at time.Time) {
 	}
 }
 
-// account looks an account up. While the mirror node fails it returns the remembered account; if there is none,
-// it repeats the look-up.
-func (s *Submitter) account(ctx context.Context, address common.Address, old *staleness) (account Account, found bool, err error) {
-	look := func() (err error) {
-		account, found, err = s.chain.Account(ctx, address)
+// recall looks something up. While the mirror node fails it returns what was remembered, if that is not too old;
+// else it repeats the look-up. last and keep have the memory's mu.
+func recall[T any](ctx context.Context, m *memory, old *staleness, look func() (T, error), last func() remembered[T], keep func(remembered[T])) (value T, err error) {
+	began := time.Now()
+	again := func() error {
+		value, err = look()
 		return err
 	}
-	began := time.Now()
-	if err = look(); err != nil {
-		if r, ok := s.memory.account(address); ok {
+	if again() != nil {
+		m.mu.Lock()
+		r := last()
+		m.mu.Unlock()
+		if time.Since(r.at) < m.maxAge {
 			old.note(err, r.at)
-			return r.account, r.found, nil
+			return r.value, nil
 		}
-		err = persist(ctx, began, err, look)
+		err = persist(ctx, began, err, again)
 	}
 	if err == nil {
-		s.memory.keepAccount(address, account, found)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		keep(remembered[T]{value, time.Now()})
 	}
-	return account, found, err
+	return value, err
 }
 
-// gasPrice is account for the price of gas.
-func (s *Submitter) gasPrice(ctx context.Context, old *staleness) (price *big.Int, err error) {
-	look := func() (err error) {
-		price, err = s.chain.GasPrice(ctx)
-		return err
-	}
-	began := time.Now()
-	if err = look(); err != nil {
-		if price, at, ok := s.memory.gasPrice(); ok {
-			old.note(err, at)
-			return price, nil
-		}
-		err = persist(ctx, began, err, look)
-	}
-	if err == nil {
-		s.memory.keepPrice(price)
-	}
-	return price, err
+func (s *Submitter) account(ctx context.Context, address common.Address, old *staleness) (account Account, exists bool, err error) {
+	accounts := s.memory.accounts
+	f, err := recall(ctx, s.memory, old,
+		func() (f found, err error) {
+			f.account, f.exists, err = s.chain.Account(ctx, address)
+			return f, err
+		},
+		func() remembered[found] {
+			r, _ := accounts.Get(address)
+			return r
+		},
+		func(r remembered[found]) { accounts.Add(address, r) })
+	return f.account, f.exists, err
+}
+
+// gasPrice returns the price of gas, which must not be changed.
+func (s *Submitter) gasPrice(ctx context.Context, old *staleness) (*big.Int, error) {
+	return recall(ctx, s.memory, old,
+		func() (*big.Int, error) { return s.chain.GasPrice(ctx) },
+		func() remembered[*big.Int] { return s.memory.price },
+		func(r remembered[*big.Int]) { s.memory.price = r })
 }
 
 const (
