@@ -89,7 +89,7 @@ func TestAllocationBudgetOfSubscribers(t *testing.T) {
 	}
 	heads, event := h.streams[want{event: eventHeads}.key()], []byte(`{"number":"0x1"}`)
 	const runs, budget = 100, 1
-	if got := testing.AllocsPerRun(runs, func() { h.publish(heads, event) }); got > budget {
+	if got := testing.AllocsPerRun(runs, func() { h.publish(event, heads) }); got > budget {
 		t.Errorf("an event for %d subscribers: %v allocations, the budget is %d", subscribers, got, budget)
 	}
 	for i := range conn {

@@ -144,17 +144,18 @@ func (h *hub) tell(epoch uint64, e *blockEvents) bool {
 // tellHead needs mu.
 func (h *hub) tellHead(full bool, head []byte) {
 	if s := h.streams[want{event: eventHeads, full: full}.key()]; s != nil && head != nil {
-		h.publish(s, head)
+		h.publish(head, s)
 	}
 }
 
-// tellLog needs mu. The log is encoded when the first stream wants it.
+// tellLog needs mu. The log is encoded if any stream wants it.
 func (h *hub) tellLog(l *eth.Log) {
-	var text []byte
-	h.logs.find(l, func(s *stream) {
-		if text == nil {
-			text, _ = l.AppendJSON(nil) // never fails
-		}
-		h.publish(s, text)
-	})
+	wanted := h.matching[:0]
+	h.logs.find(l, func(s *stream) { wanted = append(wanted, s) })
+	if len(wanted) > 0 {
+		text, _ := l.AppendJSON(nil) // never fails
+		h.publish(text, wanted...)
+	}
+	clear(wanted)
+	h.matching = wanted
 }

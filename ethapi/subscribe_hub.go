@@ -37,6 +37,7 @@ type hub struct {
 	mu       sync.Mutex
 	streams  map[string]*stream       // guarded by mu; by key
 	logs     logIndex                 // guarded by mu; the streams of logs
+	matching []*stream                // guarded by mu; empty: memory for the streams of a log
 	clients  map[rpc.Notifier]*client // guarded by mu
 	position position                 // guarded by mu
 }
@@ -121,9 +122,9 @@ type subscription struct {
 
 	// Events must not overtake the answer that tells the client the id.
 	answered bool
-	promised int      // answers under way that name it
-	early    [][]byte // events from before; shared bytes
-	earlySum int      // bytes in early
+	promised int          // answers under way that name it
+	early    []*rpc.Event // from before
+	earlySum int          // bytes in early
 }
 
 // earlyLimit bounds what waits for one subscription's answer, in bytes.
@@ -269,26 +270,37 @@ func (h *hub) answer(sub *subscription, sent bool) {
 	if sub.stream.event == eventSyncing {
 		h.send(sub, rpc.NewEvent([]byte("false"), 1)) // Ethereum nodes, too, tell at once that they have caught up
 	}
-	for _, result := range sub.early {
-		h.send(sub, rpc.NewEvent(result, 1))
+	for _, event := range sub.early {
+		h.send(sub, event)
 	}
 	sub.early = nil
 }
 
-// publish gives an event to everybody on a stream; it needs mu. The bytes are shared.
-func (h *hub) publish(s *stream, result []byte) {
-	s.events.Inc()
-	event := rpc.NewEvent(result, len(s.subscribers))
+// publish gives an event to everybody on some streams, who share its bytes; it needs mu.
+func (h *hub) publish(result []byte, streams ...*stream) {
+	sharers := 0
+	for _, s := range streams {
+		sharers += len(s.subscribers)
+	}
+	event := rpc.NewEvent(result, sharers)
+	for _, s := range streams {
+		s.events.Inc()
+		h.tellAll(s, event)
+	}
+}
+
+// tellAll gives an event to everybody on one stream; it needs mu.
+func (h *hub) tellAll(s *stream, event *rpc.Event) {
 	for _, sub := range s.subscribers {
 		if sub.answered {
 			h.send(sub, event)
 			continue
 		}
-		if sub.earlySum += len(result); sub.earlySum > earlyLimit {
+		if sub.earlySum += len(event.Result()); sub.earlySum > earlyLimit {
 			sub.conn.TooSlow() // it does not even read its answers
 			continue
 		}
-		sub.early = append(sub.early, result)
+		sub.early = append(sub.early, event)
 	}
 }
 

@@ -71,11 +71,11 @@ func (h *hub) pending(raw []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s := h.streams[want{event: eventPending}.key()]; s != nil {
-		h.publish(s, []byte(`"`+crypto.Keccak256Hash(raw).Hex()+`"`))
+		h.publish([]byte(`"`+crypto.Keccak256Hash(raw).Hex()+`"`), s)
 	}
 	if s := h.streams[want{event: eventPending, full: true}.key()]; s != nil {
 		if whole := pendingJSON(raw); whole != nil {
-			h.publish(s, whole)
+			h.publish(whole, s)
 		}
 	}
 }

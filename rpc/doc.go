@@ -126,7 +126,7 @@
 //	4002  nothing went over the connection for too long
 //	4003  too many connections
 //
-// The server writes them after the frames that were queued before, but for 1008. Codes of 4001 and up are preceded by a text frame that says the same as a JSON-RPC error. Answers without room
+// The server writes them after the frames that were queued before, but for 1002 and 1008. Codes of 4001 and up are preceded by a text frame that says the same as a JSON-RPC error. Answers without room
 // make their connection wait, up to the write time-out. A client that reads nothing for so long is cut off
 // without a close code, since there is no room for one either.
 //
@@ -157,8 +157,8 @@
 //	parked        suspended on a plain HTTP connection: no goroutine waits for it, either (park.go)
 //	message slot  the right of a WebSocket connection to have one more message in progress
 //	send queue    the frames that wait for one WebSocket connection
-//	event         what all who subscribed to the same are notified of, in the same bytes
-//	keeper        of an event: a client that does not read, and keeps a writer waiting with it
+//	shared event  what all who subscribed to the same are notified of, in the same bytes: an Event
+//	keeper        of a shared event: a client that does not read, and keeps a writer waiting with it
 //	notification  what a connection is sent without having asked at that moment; also a call without an id
 //	admission     the limits of connections
 //	holding       see package internal/capacity; what a request holds of this process's memory

@@ -128,7 +128,7 @@ func TestUnfinishedBodiesHoldNoMoreThanAClientMay(t *testing.T) {
 // TestWhatWaitsForSlowReadersIsCounted: notifications and answers alike.
 func TestWhatWaitsForSlowReadersIsCounted(t *testing.T) {
 	memory := littleMemory()
-	out := newSendQueue(new(owning))
+	out := newSendQueue(func() {})
 	var holding capacity.Holding
 	holding.Begin(memory, "9.9.9.9")
 	notice := notification(NewEvent(make([]byte, megabyte), 1), &holding)

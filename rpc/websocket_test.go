@@ -356,7 +356,7 @@ func TestFrames(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		out := newSendQueue(new(owning))
+		out := newSendQueue(func() {})
 		out.seal(frames)
 		if _, _, err := out.flush(&chunkWriter{conn: ws.NetConn(), timeout: patience, notice: noticeHead(testNotification), buf: make([]byte, 0, scratchSize)}); err != nil {
 			t.Error(err)

@@ -116,7 +116,6 @@ func (w *chunkWriter) wait(p []byte, buffered bool) error {
 		if !w.queue.wait(w.frames) {
 			return errTooMuch
 		}
-		defer w.queue.goOn()
 	}
 	if w.pool != nil {
 		if buffered {

@@ -114,13 +114,13 @@ func newWSConn(upgrade context.Context, s *WSServer, ws *websocket.Conn, library
 		c.raw, _ = system.SyscallConn() // a connection that is over says so when it is written to
 	}
 	c.holding.Begin(s.d.memory, ip)
-	c.out = newSendQueue(c)
+	c.out = newSendQueue(func() { s.writers.add(c) })
 	c.touch()
 	// This side sends everything through the send queue, even the answers that the library would
-	// send by itself. A pong waits for no room: a client that reads nothing misses none.
+	// send by itself.
 	library.mute()
 	ws.SetPingHandler(func(data string) error {
-		c.out.tryPut(frame{opcode: opPong, payload: []byte(data)}, queueLimit)
+		c.out.put(frame{opcode: opPong, payload: []byte(data)})
 		return nil
 	})
 	ws.SetCloseHandler(func(int, string) error { return nil })
@@ -178,17 +178,17 @@ func (c *wsConn) serve() {
 	c.server.d.log.DebugContext(c.ctx, "websocket closed", "ip", c.ip, "code", e.code)
 }
 
-// awaitWritten waits until the last frames are written. If those before them were dropped, a client that takes the frame at hand
-// in small pieces does not make it wait for longer than one write may take.
+// awaitWritten waits until the last frames are written. A client that takes what there is to write in small pieces, each just in
+// time, does not make that last for hours.
 func (c *wsConn) awaitWritten(drop bool) {
-	if drop {
-		defer time.AfterFunc(c.server.config.WriteTimeout.Duration(), func() { _ = c.net.Close() }).Stop()
+	const longer = 6 // where all that waited is written, and not the frame at hand alone
+	limit := c.server.config.WriteTimeout.Duration()
+	if !drop {
+		limit *= longer
 	}
+	defer time.AfterFunc(limit, func() { _ = c.net.Close() }).Stop()
 	<-c.written
 }
-
-// start implements queueOwner.
-func (c *wsConn) start() { c.server.writers.add(c) }
 
 // clientEnding returns what to do when reading failed and this side did not end the connection:
 // repeat the client's close code, or say that the client broke the protocol. If it did neither, there is nothing to send.
@@ -202,7 +202,7 @@ func (c *wsConn) clientEnding(err error) *ending {
 		return &ending{code: code}
 	}
 	if c.library.spoke {
-		return &ending{code: websocket.CloseProtocolError, reason: strings.TrimPrefix(err.Error(), "websocket: ")}
+		return &ending{code: websocket.CloseProtocolError, reason: strings.TrimPrefix(err.Error(), "websocket: "), drop: true}
 	}
 	return &ending{drop: true}
 }

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"lockstep/internal/capacity"
 )
@@ -31,7 +32,7 @@ func (e *Event) Result() []byte { return e.result }
 type keeper struct {
 	place   int               // among the keepers; guarded by the event's mu
 	holding *capacity.Holding // of the connection
-	owner   queueOwner
+	over    *atomic.Bool      // of its send queue
 }
 
 // keep adds a keeper. The error says that its client holds too much already.
@@ -49,8 +50,8 @@ func (e *Event) keep(k *keeper) error {
 	return nil
 }
 
-// release takes a keeper away. The last one gets its place. One that is the first then, and whose client holds too much
-// already, is ended.
+// release takes a keeper away. The last one gets its place. If that is the first one then, and its client holds too much already,
+// its connection ends when it keeps its writer waiting the next time.
 func (e *Event) release(k *keeper) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -66,6 +67,6 @@ func (e *Event) release(k *keeper) {
 		k.holding.Give(len(e.result))
 	}
 	if e.counted = end > 0 && last.holding.Take(len(e.result)) == nil; end > 0 && !e.counted {
-		go last.owner.TooSlow() // not here: the caller may have the lock of a send queue
+		last.over.Store(true)
 	}
 }

@@ -3,6 +3,7 @@ package rpc
 import (
 	"encoding/binary"
 	"sync"
+	"sync/atomic"
 
 	"lockstep/internal/capacity"
 )
@@ -126,36 +127,33 @@ func closeFrame(code int, reason string) frame {
 }
 
 // sendQueue is the bounded queue of frames for one connection. Any goroutine may put frames in. When there
-// are any, the owner has a writer call flush.
+// are any, start has a writer call flush.
 type sendQueue struct {
-	owner queueOwner
+	start func()
 
 	mu      sync.Mutex
-	room    sync.Cond // on mu: bytes shrank, or the send queue takes no more
-	waiting []frame   // guarded by mu
-	bytes   int       // cost of the frames that are not written yet; guarded by mu
-	stage   stage     // guarded by mu
-	writing bool      // start was called, and flush has not said that there is no more; guarded by mu
-	stuck   bool      // the client keeps its writer waiting; guarded by mu
+	room    sync.Cond  // on mu: bytes shrank, or the send queue takes no more
+	waiting []frame    // guarded by mu
+	bytes   int        // cost of the frames that are not written yet; guarded by mu
+	stage   queueStage // guarded by mu
+	dropped bool       // what came before the last frames is not wanted; guarded by mu
+	writing bool       // start was called, and flush has not said that there is no more; guarded by mu
+	stuck   bool       // the client has kept the writer waiting that is at the frames; guarded by mu
+
+	over atomic.Bool // more bytes of events would count for the client than it may hold
 }
 
-// queueOwner is the connection that a send queue belongs to.
-type queueOwner interface {
-	start()   // has a writer call flush
-	TooSlow() // ends the connection
-}
-
-// stage is how near its end a send queue is.
-type stage uint8
+// queueStage is how near its end a send queue is.
+type queueStage uint8
 
 const (
-	open    stage = iota // it takes frames
-	dropped              // it takes none but the last ones, and those that it had are discarded
-	sealed               // it has the last ones
+	taking    queueStage = iota // it takes frames
+	finishing                   // it takes the last ones only
+	sealed                      // it has them
 )
 
-func newSendQueue(owner queueOwner) *sendQueue {
-	o := &sendQueue{owner: owner}
+func newSendQueue(start func()) *sendQueue {
+	o := &sendQueue{start: start}
 	o.room.L = &o.mu
 	return o
 }
@@ -165,7 +163,7 @@ func newSendQueue(owner queueOwner) *sendQueue {
 // or fails within that time, and both wake the wait. So do drop and seal.
 func (o *sendQueue) put(f frame) bool {
 	o.mu.Lock()
-	for o.bytes >= queueLimit && o.stage == open {
+	for o.bytes >= queueLimit && o.stage == taking {
 		o.room.Wait()
 	}
 	return o.add(f)
@@ -175,7 +173,7 @@ func (o *sendQueue) put(f frame) bool {
 // bytes wait already, or more than the connection may hold.
 func (o *sendQueue) tryPut(f frame, limit int) (ok, full bool) {
 	o.mu.Lock()
-	if o.stage == open && (o.bytes >= limit || !o.hold(&f)) {
+	if o.stage == taking && (o.bytes >= limit || !o.hold(&f)) {
 		o.mu.Unlock()
 		return false, true
 	}
@@ -202,7 +200,7 @@ func (o *sendQueue) keep(f *frame) bool {
 	if f.event == nil || f.keeper != nil {
 		return true
 	}
-	k := &keeper{holding: f.holding, owner: o.owner}
+	k := &keeper{holding: f.holding, over: &o.over}
 	if f.event.keep(k) != nil {
 		return false
 	}
@@ -212,7 +210,7 @@ func (o *sendQueue) keep(f *frame) bool {
 
 // add needs mu, and unlocks it.
 func (o *sendQueue) add(f frame) bool {
-	if o.stage != open {
+	if o.stage != taking {
 		o.mu.Unlock()
 		if f.event == nil {
 			f.holding.Close()
@@ -231,43 +229,45 @@ func (o *sendQueue) unlockAndStart() {
 	o.writing = true
 	o.mu.Unlock()
 	if start {
-		o.owner.start()
+		o.start()
 	}
 }
 
-// drop discards what waits. What a writer has taken already it discards, too, but for the frame at hand.
+// drop says that what waits is not wanted any more, and what a writer has taken neither, but for the frame that it is at. seal
+// discards it: this one may be called with locks that many want.
 func (o *sendQueue) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.stage == open {
-		o.empty(dropped)
-	}
-}
-
-// empty discards what waits, and takes no more; it needs mu.
-func (o *sendQueue) empty(next stage) {
-	o.stage = next
-	discard(o.waiting)
-	o.waiting = nil
+	o.dropped = true
+	o.stage = max(o.stage, finishing)
 	o.room.Broadcast()
 }
 
-// seal queues the last frames, if the send queue is not sealed yet, and makes sure that a writer comes to the end.
+// seal queues the last frames, if there are none yet, and makes sure that a writer comes to the end.
 func (o *sendQueue) seal(last []frame) {
 	o.mu.Lock()
+	var unwanted []frame
 	if o.stage != sealed {
+		if o.dropped {
+			unwanted, o.waiting = o.waiting, nil
+		}
 		o.waiting = append(o.waiting, last...)
 		o.stage = sealed
 		o.room.Broadcast()
 	}
 	o.unlockAndStart()
+	discard(unwanted)
 }
 
 // fail discards everything: the network is gone.
 func (o *sendQueue) fail() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.empty(sealed)
+	o.stage, o.dropped = sealed, true
+	unwanted := o.waiting
+	o.waiting = nil
+	o.room.Broadcast()
+	o.mu.Unlock()
+	discard(unwanted)
 }
 
 // discard gives back what unsent frames hold.
@@ -281,6 +281,9 @@ func discard(frames []frame) {
 func (o *sendQueue) take() (frames []frame, last bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.dropped && o.stage != sealed {
+		return nil, false
+	}
 	frames, o.waiting = o.waiting, nil
 	return frames, o.stage == sealed
 }
@@ -302,18 +305,19 @@ func (o *sendQueue) finish(frames []frame, cost int) (more bool) {
 		o.waiting = frames[:0]
 	}
 	o.bytes -= cost
-	more = len(o.waiting) > 0 || o.stage == sealed
+	o.stuck = false
+	more = o.stage == sealed || len(o.waiting) > 0 && !o.dropped
 	o.writing = more
 	o.mu.Unlock()
 	o.room.Broadcast()
 	return more
 }
 
-// drops tells whether what a writer has taken is not wanted any more.
-func (o *sendQueue) drops() bool {
+// unwanted tells whether what a writer has taken is not wanted any more.
+func (o *sendQueue) unwanted() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.stage == dropped
+	return o.dropped
 }
 
 // flush writes the frames that wait. If more have come meanwhile, it is to be called again; last is true if no more will
@@ -322,7 +326,7 @@ func (o *sendQueue) flush(w *chunkWriter) (more, last bool, err error) {
 	frames, last := o.take()
 	cost := 0
 	for i := range frames {
-		if i > 0 && o.drops() {
+		if i > 0 && !last && o.unwanted() {
 			discard(frames[i:])
 			break
 		}
@@ -349,8 +353,14 @@ func (o *sendQueue) flush(w *chunkWriter) (more, last bool, err error) {
 // wait is called when the client keeps its writer waiting with these frames, and before the writer waits. It returns false if the
 // client would hold too much.
 func (o *sendQueue) wait(frames []frame) bool {
+	if o.over.Load() {
+		return false
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.stuck {
+		return true // they are kept already
+	}
 	o.stuck = true
 	for _, kept := range [][]frame{frames, o.waiting} {
 		for i := range kept {
@@ -360,11 +370,4 @@ func (o *sendQueue) wait(frames []frame) bool {
 		}
 	}
 	return true
-}
-
-// goOn is called when the writer has waited.
-func (o *sendQueue) goOn() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.stuck = false
 }

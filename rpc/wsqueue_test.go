@@ -3,7 +3,6 @@ package rpc
 import (
 	"bytes"
 	"net"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,8 +11,9 @@ import (
 
 // A flush writes what waited when it began, and tells of what has come meanwhile.
 func TestFlushTellsOfMore(t *testing.T) {
-	owner := new(owning)
-	o := newSendQueue(owner)
+	var o *sendQueue
+	started := 0
+	o = newSendQueue(func() { started++ })
 	writes := 0
 	conn := &putting{put: func() {
 		writes++
@@ -30,19 +30,10 @@ func TestFlushTellsOfMore(t *testing.T) {
 	if more, _, err := o.flush(out); more || err != nil {
 		t.Fatalf("there is nothing more to write: %v, %v", more, err)
 	}
-	if o.put(frame{opcode: opText, payload: []byte("again"), holding: new(capacity.Holding)}); owner.started != 2 {
-		t.Errorf("a writer was asked for %d times, want 2: for the first frame and after all were written", owner.started)
+	if o.put(frame{opcode: opText, payload: []byte("again"), holding: new(capacity.Holding)}); started != 2 {
+		t.Errorf("a writer was asked for %d times, want 2: for the first frame and after all were written", started)
 	}
 }
-
-// owning counts what a send queue asks of its connection.
-type owning struct {
-	started int
-	slow    atomic.Int32
-}
-
-func (o *owning) start()   { o.started++ }
-func (o *owning) TooSlow() { o.slow.Add(1) }
 
 // putting is a connection that calls put at every write.
 type putting struct {

@@ -30,7 +30,7 @@ func newWriters(maximum int, timeout time.Duration, notice string) *writers {
 	}
 }
 
-// add has a connection written to. It is not added again before its send queue says so (wsConn.start).
+// add has a connection written to. It is not added again before its send queue says so (sendQueue.start).
 func (ws *writers) add(c *wsConn) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -27,7 +27,7 @@ func connected(t *testing.T, s *WSServer) (c *wsConn, client net.Conn) {
 		t.Fatal(err)
 	}
 	c.holding.Begin(s.d.memory, "127.0.0.1")
-	c.out = newSendQueue(c)
+	c.out = newSendQueue(func() { s.writers.add(c) })
 	return c, client
 }
 

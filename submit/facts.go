@@ -173,7 +173,7 @@ func (s *Submitter) gather(ctx context.Context, tx *eth.Tx) (known, error) {
 // goroutines would make nothing faster, and a goroutine's memory is never given back.
 const maxBeside = 256
 
-// beside runs a look-up in a goroutine of its own, or here if there are many.
+// beside runs a look-up in a goroutine of its own, or here if there are many: a transaction's look-ups then come one after another.
 func (s *Submitter) beside(group *errgroup.Group, look func() error) {
 	select {
 	case s.lookers <- struct{}{}:
