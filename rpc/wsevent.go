@@ -39,19 +39,40 @@ type keeper struct {
 func (e *Event) keep(k *keeper) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.keepers) == 0 {
-		if err := k.holding.Take(len(e.result)); err != nil {
-			return err
-		}
-		e.counted = true
-	}
 	k.place = len(e.keepers)
 	e.keepers = append(e.keepers, k)
+	err := e.count(k)
+	if err != nil {
+		e.keepers[k.place] = nil
+		e.keepers = e.keepers[:k.place]
+	}
+	return err
+}
+
+// recount is keep for one that is a keeper already.
+func (e *Event) recount(k *keeper) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.count(k)
+}
+
+// count has the bytes count for a keeper, if they count for nobody; it needs mu.
+func (e *Event) count(k *keeper) error {
+	if e.counted {
+		return nil
+	}
+	if err := k.holding.Take(len(e.result)); err != nil {
+		return err
+	}
+	first := e.keepers[0]
+	e.keepers[0], e.keepers[k.place] = k, first
+	first.place, k.place = k.place, 0
+	e.counted = true
 	return nil
 }
 
 // release takes a keeper away. The last one gets its place. If that is the first one then, and its client holds too much already,
-// its connection ends when it keeps its writer waiting the next time.
+// its send queue looks again when it keeps its writer waiting the next time.
 func (e *Event) release(k *keeper) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -60,13 +81,12 @@ func (e *Event) release(k *keeper) {
 	e.keepers[k.place], last.place = last, k.place
 	e.keepers[end] = nil
 	e.keepers = e.keepers[:end]
-	if k.place > 0 {
+	if k.place > 0 || !e.counted {
 		return
 	}
-	if e.counted {
-		k.holding.Give(len(e.result))
-	}
-	if e.counted = end > 0 && last.holding.Take(len(e.result)) == nil; end > 0 && !e.counted {
+	k.holding.Give(len(e.result))
+	e.counted = false
+	if end > 0 && e.count(last) != nil {
 		last.over.Store(true)
 	}
 }

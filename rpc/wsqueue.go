@@ -140,7 +140,7 @@ type sendQueue struct {
 	writing bool       // start was called, and flush has not said that there is no more; guarded by mu
 	stuck   bool       // the client has kept the writer waiting that is at the frames; guarded by mu
 
-	over atomic.Bool // more bytes of events would count for the client than it may hold
+	over atomic.Bool // the client keeps an event that counts for nobody, because it held too much
 }
 
 // queueStage is how near its end a send queue is.
@@ -197,8 +197,11 @@ func (o *sendQueue) hold(f *frame) bool {
 
 // keep counts a notification whole: its client keeps the writer waiting. It needs mu. It returns false if that is too much.
 func (o *sendQueue) keep(f *frame) bool {
-	if f.event == nil || f.keeper != nil {
+	if f.event == nil {
 		return true
+	}
+	if f.keeper != nil {
+		return f.event.recount(f.keeper) == nil
 	}
 	k := &keeper{holding: f.holding, over: &o.over}
 	if f.event.keep(k) != nil {
@@ -353,12 +356,9 @@ func (o *sendQueue) flush(w *chunkWriter) (more, last bool, err error) {
 // wait is called when the client keeps its writer waiting with these frames, and before the writer waits. It returns false if the
 // client would hold too much.
 func (o *sendQueue) wait(frames []frame) bool {
-	if o.over.Load() {
-		return false
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.stuck {
+	if over := o.over.Swap(false); o.stuck && !over {
 		return true // they are kept already
 	}
 	o.stuck = true
