@@ -81,11 +81,13 @@ func (e *Event) release(k *keeper) {
 	e.keepers[k.place], last.place = last, k.place
 	e.keepers[end] = nil
 	e.keepers = e.keepers[:end]
-	if k.place > 0 || !e.counted {
+	if k.place > 0 {
 		return
 	}
-	k.holding.Give(len(e.result))
-	e.counted = false
+	if e.counted {
+		k.holding.Give(len(e.result))
+		e.counted = false
+	}
 	if end > 0 && e.count(last) != nil {
 		last.over.Store(true)
 	}

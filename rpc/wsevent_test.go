@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -296,18 +297,22 @@ func TestBrokenProtocolIsAnsweredInOrder(t *testing.T) {
 	client := rawDial(t, url)
 	client.Write(maskedFrame(`{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`))
 	conn := <-conns
-	if opcode, payload, err := readFrame(client); err != nil || opcode != opText {
+	in := bufio.NewReader(client)
+	if opcode, payload, err := readFrame(in); err != nil || opcode != opText {
 		t.Fatalf("the answer: %x %s %v", opcode, payload, err)
 	}
 	large := bytes.Repeat([]byte("7"), 15<<20) // more than the kernel takes
 	if !conn.Notify("0x1", NewEvent(large, 1)) {
 		t.Fatal("a notification was not taken")
 	}
+	if _, err := in.Peek(1); err != nil { // a writer is at it
+		t.Fatal(err)
+	}
 	client.Write([]byte{0x80 | opText, 1, 'x'}) // it has no mask
 	<-conn.Done()
 	var seen []string
 	for {
-		opcode, payload, err := readFrame(client)
+		opcode, payload, err := readFrame(in)
 		if err != nil {
 			break
 		}
@@ -349,4 +354,52 @@ func readFrame(r io.Reader) (opcode byte, payload []byte, err error) {
 	payload = make([]byte, length)
 	_, err = io.ReadFull(r, payload)
 	return opcode, payload, err
+}
+
+// TestAnEventCountsForTheNextWhoMayKeepIt: two clients keep an event when the one leaves for whom it counts; the first of them has no
+// room for it, and the other one has.
+func TestAnEventCountsForTheNextWhoMayKeepIt(t *testing.T) {
+	const size = 4 * megabyte
+	memory := littleMemory()
+	e := NewEvent(make([]byte, size), 1000)
+	var frames [3][]frame
+	for i := range frames {
+		o, h := queueOf(memory, fmt.Sprintf("10.0.0.%d", i))
+		o.tryPut(notification(e, h), 16*megabyte)
+		if frames[i], _ = o.take(); !o.wait(frames[i]) {
+			t.Fatal("an event may not be kept")
+		}
+	}
+	for range 2 {
+		if err := memory.Open("10.0.0.2").Take(7 * megabyte); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const others = 2 * 7 * megabyte
+	discard(frames[0]) // the last one takes its place
+	discard(frames[2])
+	if used := memory.Used() - others; used < size {
+		t.Errorf("%d bytes count for a client that keeps %d", used, size)
+	}
+	discard(frames[1])
+	if used := memory.Used() - others; used != 0 {
+		t.Errorf("%d bytes count when nobody keeps it", used)
+	}
+}
+
+// TestAnAnswerWaitsForWhatWasBeforeIt: notifications that come later do not keep it waiting.
+func TestAnAnswerWaitsForWhatWasBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newSendQueue(func() {})
+		first := frame{opcode: opText, payload: make([]byte, queueLimit)}
+		o.put(first)
+		var answered sync.WaitGroup
+		answered.Go(func() { o.put(frame{opcode: opText}) })
+		synctest.Wait()
+		if ok, _ := o.tryPut(frame{opcode: opText, payload: make([]byte, 2*queueLimit)}, 4*queueLimit); !ok {
+			t.Fatal("a frame was not taken")
+		}
+		o.written(first.cost())
+		answered.Wait()
+	})
 }

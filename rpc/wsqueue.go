@@ -132,9 +132,10 @@ type sendQueue struct {
 	start func()
 
 	mu      sync.Mutex
-	room    sync.Cond  // on mu: bytes shrank, or the send queue takes no more
+	room    sync.Cond  // on mu: done grew, or the send queue takes no more
 	waiting []frame    // guarded by mu
-	bytes   int        // cost of the frames that are not written yet; guarded by mu
+	queued  int        // cost of all frames so far, but for the last ones; guarded by mu
+	done    int        // of these, of those that are written; guarded by mu
 	stage   queueStage // guarded by mu
 	dropped bool       // what came before the last frames is not wanted; guarded by mu
 	writing bool       // start was called, and flush has not said that there is no more; guarded by mu
@@ -158,12 +159,13 @@ func newSendQueue(start func()) *sendQueue {
 	return o
 }
 
-// put queues a frame. It waits for room if there is none. It returns false if the connection is over. The wait
+// put queues a frame. If too much was queued before it, it waits until little enough of that is left; frames of tryPut that come
+// meanwhile do not make it longer. It returns false if the connection is over. The wait
 // has no context. What bounds it is WS_WRITE_TIMEOUT_MS, for each writeChunk of the frames before this one: the writer makes room
 // or fails within that time, and both wake the wait. So do drop and seal.
 func (o *sendQueue) put(f frame) bool {
 	o.mu.Lock()
-	for o.bytes >= queueLimit && o.stage == taking {
+	for enough := o.queued - queueLimit; o.done <= enough && o.stage == taking; {
 		o.room.Wait()
 	}
 	return o.add(f)
@@ -173,7 +175,7 @@ func (o *sendQueue) put(f frame) bool {
 // bytes wait already, or more than the connection may hold.
 func (o *sendQueue) tryPut(f frame, limit int) (ok, full bool) {
 	o.mu.Lock()
-	if o.stage == taking && (o.bytes >= limit || !o.hold(&f)) {
+	if o.stage == taking && (o.queued-o.done >= limit || !o.hold(&f)) {
 		o.mu.Unlock()
 		return false, true
 	}
@@ -221,7 +223,7 @@ func (o *sendQueue) add(f frame) bool {
 		return false
 	}
 	o.waiting = append(o.waiting, f)
-	o.bytes += f.cost()
+	o.queued += f.cost()
 	o.unlockAndStart()
 	return true
 }
@@ -273,10 +275,11 @@ func (o *sendQueue) fail() {
 	discard(unwanted)
 }
 
-// discard gives back what unsent frames hold.
+// discard gives back what unsent frames hold, and their memory.
 func discard(frames []frame) {
 	for i := range frames {
 		frames[i].sent()
+		frames[i] = frame{}
 	}
 }
 
@@ -294,7 +297,7 @@ func (o *sendQueue) take() (frames []frame, last bool) {
 // written makes room.
 func (o *sendQueue) written(cost int) {
 	o.mu.Lock()
-	o.bytes -= cost
+	o.done += cost
 	o.mu.Unlock()
 	o.room.Broadcast()
 }
@@ -307,7 +310,7 @@ func (o *sendQueue) finish(frames []frame, cost int) (more bool) {
 	if o.waiting == nil && cap(frames) <= few {
 		o.waiting = frames[:0]
 	}
-	o.bytes -= cost
+	o.done += cost
 	o.stuck = false
 	more = o.stage == sealed || len(o.waiting) > 0 && !o.dropped
 	o.writing = more
