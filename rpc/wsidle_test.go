@@ -188,11 +188,7 @@ func TestWebSocketStalledClientDelaysNobody(t *testing.T) {
 	c := testConfig()
 	c.WebSocket.NotifyLimit = 1
 	conns := make(chan Notifier, 2)
-	m := Method{Name: "eth_subscribe", Inline: true, AnyParams: true, WebSocketOnly: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
-		r, _ := FromContext(ctx)
-		conns <- r.Conn
-		return "0x1", nil
-	}}
+	m := subscribing(conns)
 	met := NewMetrics()
 	url, _ := serveWS(t, testDispatcher(t, c, Options{Metrics: met}, m))
 	stalled := rawDial(t, url)
@@ -230,11 +226,7 @@ func TestWebSocketStalledClientDelaysNobody(t *testing.T) {
 func TestWebSocketSlowClientCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conns := make(chan Notifier, 1)
-		m := Method{Name: "eth_subscribe", Inline: true, AnyParams: true, WebSocketOnly: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
-			r, _ := FromContext(ctx)
-			conns <- r.Conn
-			return "0x1", nil
-		}}
+		m := subscribing(conns)
 		c, met := testConfig(), NewMetrics()
 		c.WebSocket.WriteTimeout = envx.Millis(time.Second)
 		ws, _ := pipeWS(t, testDispatcher(t, c, Options{Metrics: met}, m))

@@ -189,11 +189,7 @@ func TestWebSocketSlowClient(t *testing.T) {
 // does not keep up is closed with 1008 and nobody waits for it.
 func TestWebSocketNotify(t *testing.T) {
 	conns := make(chan Notifier, 1)
-	m := Method{Name: "eth_subscribe", Inline: true, AnyParams: true, WebSocketOnly: true, Handler: func(ctx context.Context, _ *Params) (any, error) {
-		r, _ := FromContext(ctx)
-		conns <- r.Conn
-		return "0x1", nil
-	}}
+	m := subscribing(conns)
 	d := testDispatcher(t, testConfig(), Options{}, m)
 	_, answer := post(t, serveHTTP(t, d, HTTPOptions{}), `{"jsonrpc":"2.0","id":1,"method":"eth_subscribe"}`)
 	compareJSON(t, "over HTTP", answer, `{"error":{"code":-32601,"message":"[Request ID: test] Method eth_subscribe not found"},"jsonrpc":"2.0","id":1}`)

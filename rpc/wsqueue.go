@@ -132,26 +132,20 @@ type sendQueue struct {
 	start func()
 
 	mu      sync.Mutex
-	room    sync.Cond  // on mu: done grew, or the send queue takes no more
-	waiting []frame    // guarded by mu
-	queued  int        // cost of all frames so far, but for the last ones; guarded by mu
-	done    int        // of these, of those that are written; guarded by mu
-	stage   queueStage // guarded by mu
-	dropped bool       // what came before the last frames is not wanted; guarded by mu
-	writing bool       // start was called, and flush has not said that there is no more; guarded by mu
-	stuck   bool       // the client has kept the writer waiting that is at the frames; guarded by mu
+	room    sync.Cond // on mu: done grew, or the send queue takes no more
+	waiting []frame   // guarded by mu
+	queued  int       // cost of all frames so far, but for the last ones; guarded by mu
+	done    int       // of these, of those that are written; guarded by mu
+	sealed  bool      // it has the last frames; guarded by mu
+	dropped bool      // what came before the last frames is not wanted; guarded by mu
+	writing bool      // start was called, and flush has not said that there is no more; guarded by mu
+	stuck   bool      // the client has kept the writer waiting that is at the frames; guarded by mu
 
 	over atomic.Bool // the client keeps an event that counts for nobody, because it held too much
 }
 
-// queueStage is how near its end a send queue is.
-type queueStage uint8
-
-const (
-	taking    queueStage = iota // it takes frames
-	finishing                   // it takes the last ones only
-	sealed                      // it has them
-)
+// open tells whether it takes more than the last frames; it needs mu.
+func (o *sendQueue) open() bool { return !o.sealed && !o.dropped }
 
 func newSendQueue(start func()) *sendQueue {
 	o := &sendQueue{start: start}
@@ -165,7 +159,7 @@ func newSendQueue(start func()) *sendQueue {
 // or fails within that time, and both wake the wait. So do drop and seal.
 func (o *sendQueue) put(f frame) bool {
 	o.mu.Lock()
-	for enough := o.queued - queueLimit; o.done <= enough && o.stage == taking; {
+	for enough := o.queued - queueLimit; o.done <= enough && o.open(); {
 		o.room.Wait()
 	}
 	return o.add(f)
@@ -175,7 +169,7 @@ func (o *sendQueue) put(f frame) bool {
 // bytes wait already, or more than the connection may hold.
 func (o *sendQueue) tryPut(f frame, limit int) (ok, full bool) {
 	o.mu.Lock()
-	if o.stage == taking && (o.queued-o.done >= limit || !o.hold(&f)) {
+	if o.open() && (o.queued-o.done >= limit || !o.hold(&f)) {
 		o.mu.Unlock()
 		return false, true
 	}
@@ -215,7 +209,7 @@ func (o *sendQueue) keep(f *frame) bool {
 
 // add needs mu, and unlocks it.
 func (o *sendQueue) add(f frame) bool {
-	if o.stage != taking {
+	if !o.open() {
 		o.mu.Unlock()
 		if f.event == nil {
 			f.holding.Close()
@@ -244,7 +238,6 @@ func (o *sendQueue) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.dropped = true
-	o.stage = max(o.stage, finishing)
 	o.room.Broadcast()
 }
 
@@ -252,12 +245,12 @@ func (o *sendQueue) drop() {
 func (o *sendQueue) seal(last []frame) {
 	o.mu.Lock()
 	var unwanted []frame
-	if o.stage != sealed {
+	if !o.sealed {
 		if o.dropped {
 			unwanted, o.waiting = o.waiting, nil
 		}
 		o.waiting = append(o.waiting, last...)
-		o.stage = sealed
+		o.sealed = true
 		o.room.Broadcast()
 	}
 	o.unlockAndStart()
@@ -267,7 +260,7 @@ func (o *sendQueue) seal(last []frame) {
 // fail discards everything: the network is gone.
 func (o *sendQueue) fail() {
 	o.mu.Lock()
-	o.stage, o.dropped = sealed, true
+	o.sealed, o.dropped = true, true
 	unwanted := o.waiting
 	o.waiting = nil
 	o.room.Broadcast()
@@ -287,11 +280,11 @@ func discard(frames []frame) {
 func (o *sendQueue) take() (frames []frame, last bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.dropped && o.stage != sealed {
+	if o.dropped && !o.sealed {
 		return nil, false
 	}
 	frames, o.waiting = o.waiting, nil
-	return frames, o.stage == sealed
+	return frames, o.sealed
 }
 
 // written makes room.
@@ -312,7 +305,7 @@ func (o *sendQueue) finish(frames []frame, cost int) (more bool) {
 	}
 	o.done += cost
 	o.stuck = false
-	more = o.stage == sealed || len(o.waiting) > 0 && !o.dropped
+	more = o.sealed || len(o.waiting) > 0 && !o.dropped
 	o.writing = more
 	o.mu.Unlock()
 	o.room.Broadcast()
