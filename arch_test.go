@@ -242,99 +242,6 @@ func TestEveryPackageHasADocComment(t *testing.T) {
 	}
 }
 
-// Each package with code says in its manual what its own words mean. The tools are modules of their own.
-func TestEveryPackageHasAGlossary(t *testing.T) {
-	folders, err := filepath.Glob("tools/*/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range folders {
-		folders[i] = filepath.Dir(folders[i])
-	}
-	for _, p := range packages(t) {
-		if slices.ContainsFunc(p.GoFiles, func(file string) bool { return file != "doc.go" }) || p.ImportPath == "lockstep" {
-			folders = append(folders, p.Dir)
-		}
-	}
-	slices.Sort(folders)
-	for _, dir := range slices.Compact(folders) {
-		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.ContainsFunc(files, func(file string) bool { return len(glossary(file)) > 0 }) {
-			t.Errorf("%s: no package comment has a list of words, with the heading Words", dir)
-		}
-	}
-}
-
-// A word has one meaning in the whole tree: one glossary says which, and each other one that has the word refers to
-// that one's package.
-func TestOneWordOneMeaning(t *testing.T) {
-	reference := regexp.MustCompile(`(?:^|; |, )(?:see|as in) package ([\w/]+)(?:$|[;.,])`)
-	type meaning struct{ room, text string }
-	meanings := make(map[string][]meaning)
-	for _, p := range packages(t) {
-		for _, file := range p.GoFiles {
-			for word, text := range glossary(filepath.Join(p.Dir, file)) {
-				if text == "" {
-					t.Errorf("%s: %q has no meaning: two spaces are between a word and what it means", p.name(), word)
-				}
-				meanings[word] = append(meanings[word], meaning{p.name(), text})
-			}
-		}
-	}
-	for word, all := range meanings {
-		var definitions []string
-		for _, m := range all {
-			if reference.FindString(m.text) == "" {
-				definitions = append(definitions, m.room)
-			}
-		}
-		slices.Sort(definitions)
-		if len(definitions) != 1 {
-			t.Errorf("%q is defined in %d packages, want one, and see package … in the others: %q", word, len(definitions), definitions)
-			continue
-		}
-		for _, m := range all {
-			if to := reference.FindStringSubmatch(m.text); to != nil && to[1] != definitions[0] {
-				t.Errorf("%s: %q refers to package %s, but package %s defines it", m.room, word, to[1], definitions[0])
-			}
-		}
-	}
-}
-
-// glossary returns what the list of words in a file's package comment says of each word.
-func glossary(file string) map[string]string {
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments)
-	if err != nil {
-		return nil
-	}
-	_, list, _ := strings.Cut(parsed.Doc.Text(), "# Words\n")
-	list, _, _ = strings.Cut(list, "\n# ")
-	words, last := make(map[string]string), []string(nil)
-	line := regexp.MustCompile(`^\t(\s*)(\S+(?: \S+)*)(?:\s{2,}(.*))?$`)
-	for text := range strings.Lines(list) {
-		m := line.FindStringSubmatch(strings.TrimRight(text, "\n"))
-		switch {
-		case m == nil:
-		case m[1] != "": // more of what the last one means
-			for _, word := range last {
-				words[word] += " " + m[2]
-			}
-		default:
-			last = strings.Split(m[2], ", ")
-			for _, word := range last {
-				words[word] = m[3]
-			}
-		}
-	}
-	return words
-}
-
-// maxLines is where a file is likely to hold two ideas.
-const maxLines = 500
-
 func TestTreeShape(t *testing.T) {
 	unwanted := regexp.MustCompile(`^(util|utils|common|types|pkg|services|helpers)$`)
 	for _, p := range packages(t) {
@@ -343,15 +250,6 @@ func TestTreeShape(t *testing.T) {
 		}
 		if strings.Count(strings.TrimPrefix(p.name(), "internal/"), "/") > 1 {
 			t.Errorf("%s is deeper than two folders", p.ImportPath)
-		}
-		for _, file := range p.GoFiles {
-			text, err := os.ReadFile(filepath.Join(p.Dir, file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if lines := bytes.Count(text, []byte("\n")); lines > maxLines && !strings.HasSuffix(file, ".pb.go") {
-				t.Errorf("%s/%s has %d lines; over %d it is two files", p.name(), file, lines, maxLines)
-			}
 		}
 	}
 }
