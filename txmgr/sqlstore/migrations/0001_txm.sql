@@ -92,13 +92,25 @@ CREATE TABLE intents (
 	updated_at   BIGINT NOT NULL,
 	first_sent   BIGINT NOT NULL DEFAULT 0
 );
-CREATE INDEX intents_queue ON intents (chain, seq) WHERE status = 'accepted';
+-- An intent that waits has no signer and no fate. Its status is in no index, so that a new
+-- version of the row which changes nothing else stays in its page and leaves the indexes alone.
+CREATE INDEX intents_queue ON intents (chain, seq) WHERE signer = '' AND NOT final;
 CREATE INDEX intents_open ON intents (chain, signer, nonce) WHERE NOT final;
 CREATE INDEX intents_order ON intents (chain, tenant, order_key, seq) WHERE order_key <> '';
 CREATE INDEX intents_tenant ON intents (tenant, seq);
 CREATE INDEX intents_key ON intents (tenant, idem_key) WHERE idem_key <> '';
 CREATE INDEX intents_slot ON intents (chain, signer, nonce);
 CREATE INDEX intents_replaces ON intents (replaces) WHERE replaces <> '';
+
+-- What an intent carries and may be executed once, such as a signed action of somebody else. It
+-- goes with the intent.
+CREATE TABLE claims (
+	chain  TEXT NOT NULL,
+	name   TEXT NOT NULL,
+	intent TEXT NOT NULL,
+	PRIMARY KEY (chain, name)
+);
+CREATE INDEX claims_intent ON claims (intent);
 
 CREATE TABLE slots (
 	chain       TEXT NOT NULL,
@@ -118,18 +130,22 @@ CREATE TABLE slots (
 	PRIMARY KEY (chain, era, signer, nonce)
 );
 CREATE INDEX slots_open ON slots (chain, era, signer, nonce) WHERE NOT final;
+CREATE INDEX slots_nobodys ON slots (assigned_at) WHERE final AND intent = ''; -- for the retention
 
+-- The keys begin with what tells rows apart. A database that has not counted its rows yet takes
+-- any index whose first columns are given; one that begins with the chain is then read through
+-- for every row.
 CREATE TABLE attempts (
+	hash        TEXT NOT NULL,
+	tag         TEXT NOT NULL DEFAULT '',
 	chain       TEXT NOT NULL,
 	era         BIGINT NOT NULL,
-	hash        TEXT NOT NULL,
 	signer      TEXT NOT NULL,
 	nonce       BIGINT NOT NULL,
 	version     BIGINT NOT NULL,
 	intent      TEXT NOT NULL DEFAULT '',
 	purpose     TEXT NOT NULL,
 	raw         TEXT NOT NULL,
-	tag         TEXT NOT NULL DEFAULT '',
 	max_fee     TEXT NOT NULL,
 	tip         TEXT NOT NULL DEFAULT '',
 	gas         BIGINT NOT NULL,
@@ -141,11 +157,10 @@ CREATE TABLE attempts (
 	error_class TEXT NOT NULL DEFAULT '',
 	error       TEXT NOT NULL DEFAULT '',
 	term        BIGINT NOT NULL,
-	PRIMARY KEY (chain, era, hash, tag),
-	UNIQUE (chain, era, signer, nonce, version)
+	PRIMARY KEY (hash, tag, chain, era),
+	UNIQUE (signer, nonce, version, chain, era)
 );
 CREATE INDEX attempts_intent ON attempts (intent);
-CREATE INDEX attempts_hash ON attempts (hash);
 
 CREATE TABLE reservations (
 	id          TEXT PRIMARY KEY,
@@ -162,6 +177,7 @@ CREATE TABLE reservations (
 CREATE INDEX reservations_slot ON reservations (chain, era, signer, nonce);
 CREATE INDEX reservations_held ON reservations (chain, signer, expires_at) WHERE status = 'held';
 CREATE INDEX reservations_tenant ON reservations (tenant) WHERE status = 'held';
+CREATE INDEX reservations_over ON reservations (expires_at) WHERE status <> 'held'; -- for the retention
 
 CREATE TABLE idempotency (
 	tenant     TEXT NOT NULL,
@@ -169,6 +185,7 @@ CREATE TABLE idempotency (
 	intent     TEXT NOT NULL,
 	body_hash  TEXT NOT NULL,
 	forgotten  BOOLEAN NOT NULL DEFAULT FALSE,
+	outcome    TEXT NOT NULL DEFAULT '', -- of an intent that the retention has deleted
 	created_at BIGINT NOT NULL,
 	PRIMARY KEY (tenant, idem_key)
 );
@@ -180,6 +197,8 @@ CREATE TABLE spend (
 	settled TEXT NOT NULL,
 	PRIMARY KEY (scope, day)
 );
+CREATE INDEX spend_day ON spend (day);
+CREATE INDEX outbox_gaps ON outbox (at) WHERE kind = 'nonce.gap'; -- for the retention
 
 CREATE TABLE kills (
 	scope  TEXT PRIMARY KEY,
@@ -204,6 +223,7 @@ CREATE TABLE webhooks (
 	events     TEXT NOT NULL DEFAULT '',
 	secret     TEXT NOT NULL,
 	old_secret TEXT NOT NULL DEFAULT '',
+	old_until  BIGINT NOT NULL DEFAULT 0,
 	enabled    BOOLEAN NOT NULL DEFAULT TRUE,
 	cursor_at  BIGINT NOT NULL DEFAULT 0,
 	created_at BIGINT NOT NULL
@@ -213,12 +233,16 @@ CREATE TABLE deliveries (
 	id         TEXT PRIMARY KEY,
 	webhook    TEXT NOT NULL,
 	cursor_at  BIGINT NOT NULL,
+	kind       TEXT NOT NULL DEFAULT '',
 	subject    TEXT NOT NULL,
 	seq        BIGINT NOT NULL,
 	body       TEXT NOT NULL,
 	status     TEXT NOT NULL,
 	attempts   BIGINT NOT NULL DEFAULT 0,
 	next_at    BIGINT NOT NULL DEFAULT 0,
+	give_up    BIGINT NOT NULL DEFAULT 0,
+	released   BOOLEAN NOT NULL DEFAULT FALSE,
+	answer     BIGINT NOT NULL DEFAULT 0,
 	last_error TEXT NOT NULL DEFAULT '',
 	created_at BIGINT NOT NULL,
 	done_at    BIGINT NOT NULL DEFAULT 0,
@@ -226,6 +250,15 @@ CREATE TABLE deliveries (
 );
 CREATE INDEX deliveries_due ON deliveries (next_at) WHERE status = 'pending';
 CREATE INDEX deliveries_subject ON deliveries (webhook, subject, seq);
+CREATE INDEX deliveries_line ON deliveries (webhook, subject, seq) WHERE status = 'pending';
+
+CREATE TABLE webhook_sequences (
+	webhook TEXT NOT NULL,
+	subject TEXT NOT NULL,
+	seq     BIGINT NOT NULL,
+	at      BIGINT NOT NULL,
+	PRIMARY KEY (webhook, subject)
+);
 
 CREATE TABLE audit_log (
 	id      SERIAL_KEY,
@@ -236,11 +269,16 @@ CREATE TABLE audit_log (
 	body    TEXT NOT NULL DEFAULT ''
 );
 
+-- Room in the pages for new versions of the rows that change most.
+POSTGRES ALTER TABLE intents SET (fillfactor = 60);
+POSTGRES ALTER TABLE attempts SET (fillfactor = 70);
+POSTGRES ALTER TABLE slots SET (fillfactor = 50);
+
 CREATE VIEW relayer_keys AS
 SELECT c.chain || ':' || c.signer AS id, c.chain AS chain_id, c.signer AS address, c.enabled AS enabled,
 	c.next_nonce AS next_nonce,
 	(SELECT count(*) FROM slots s WHERE s.chain = c.chain AND s.era = c.era AND s.signer = c.signer
-		AND s.consumed = '' AND NOT s.final) AS pending_count,
+		AND s.consumed = '' AND NOT s.final AND s.holder <> 'free') AS pending_count,
 	c.last_error AS last_error, c.last_seen AS last_seen_at, c.min_balance AS min_balance_wei
 FROM signer_chains c WHERE c.ours;
 
@@ -260,9 +298,10 @@ FROM intents i;
 CREATE VIEW txidem AS
 SELECT k.tenant AS tenant, k.idem_key AS key,
 	CASE
-		WHEN k.forgotten OR i.status IN ('confirmed', 'mined') THEN 'done'
-		WHEN i.status IN ('reverted', 'failed', 'cancelled', 'expired', 'replaced') THEN 'failed'
+		WHEN i.status = 'mined' AND i.receipt LIKE '%"success":false%' THEN 'failed'
+		WHEN coalesce(i.status, k.outcome) IN ('confirmed', 'mined') THEN 'done'
+		WHEN coalesce(i.status, k.outcome) IN ('reverted', 'failed', 'cancelled', 'expired', 'replaced') THEN 'failed'
 		ELSE 'inflight'
 	END AS status,
-	coalesce(i.hash, '') AS hash, coalesce(i.status, '') AS outcome, coalesce(i.updated_at, k.created_at) AS updated_at
+	coalesce(i.hash, '') AS hash, coalesce(i.status, k.outcome) AS outcome, coalesce(i.updated_at, k.created_at) AS updated_at
 FROM idempotency k LEFT JOIN intents i ON i.id = k.intent;
