@@ -24,6 +24,15 @@ const (
 	StatusReplaced  Status = "replaced"  // another payload took its place
 )
 
+// EventKinds are the kinds of events that the stream and webhooks have: a step of an intent, that a transaction which its caller signed
+// needs help, and that a reservation left a hole.
+func EventKinds() []string {
+	return []string{
+		"tx.accepted", "tx.assigned", "tx.signed", "tx.broadcast", "tx.unknown", "tx.mined", "tx.confirmed", "tx.reverted", "tx.failed", "tx.cancelled", "tx.expired",
+		"tx.replaced", "tx.stuck", "nonce.gap",
+	}
+}
+
 // Ended reports whether the status is a fate.
 func (s Status) Ended() bool {
 	switch s {

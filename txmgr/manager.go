@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/big"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,6 +100,25 @@ func New(o Options) (*Manager, error) {
 	return m, nil
 }
 
+// Account spells an account as a chain does, or without one as the first chain that takes it. ErrUnknownChain, ErrInvalid.
+func (m *Manager) Account(chain, text string) (string, error) {
+	var name string
+	var err error
+	if chain == "" {
+		name, err = m.anyAccount(text)
+	} else {
+		c, unknown := m.Chain(chain)
+		if unknown != nil {
+			return "", unknown
+		}
+		name, err = c.Account(text)
+	}
+	if err != nil {
+		return "", invalid("account", err.Error())
+	}
+	return name, nil
+}
+
 // anyAccount spells an account as the first chain that takes it does.
 func (m *Manager) anyAccount(text string) (string, error) {
 	err := fmt.Errorf("no chain knows the account %q", text)
@@ -159,15 +179,16 @@ func (m *Manager) Chain(id string) (Chain, error) {
 // that it was not accepted, unless it is a *ledger.UncertainError; with an idempotency key
 // the caller asks again.
 func (m *Manager) Submit(ctx context.Context, r Request) (*Intent, error) {
-	list, err := m.SubmitBatch(ctx, []Request{r})
+	list, err := m.SubmitBatch(ctx, "", []Request{r})
 	if err != nil {
 		return nil, err
 	}
 	return list[0], nil
 }
 
-// SubmitBatch accepts all intents or none.
-func (m *Manager) SubmitBatch(ctx context.Context, requests []Request) ([]*Intent, error) {
+// SubmitBatch accepts all intents or none. A key is that of the batch as a whole: the same key with one intent more, one less or
+// another order is ErrIdempotency. Requests that have keys of their own come without one.
+func (m *Manager) SubmitBatch(ctx context.Context, key string, requests []Request) ([]*Intent, error) {
 	list := make([]*Intent, len(requests))
 	for i, r := range requests {
 		intent, err := m.draft(r)
@@ -175,6 +196,11 @@ func (m *Manager) SubmitBatch(ctx context.Context, requests []Request) ([]*Inten
 			return nil, atIndex(len(requests), i, err)
 		}
 		list[i] = intent
+	}
+	if key != "" {
+		if err := bind(key, list); err != nil {
+			return nil, err
+		}
 	}
 	earlier, err := m.earlier(ctx, list)
 	if err != nil || earlier != nil {
@@ -186,6 +212,26 @@ func (m *Manager) SubmitBatch(ctx context.Context, requests []Request) ([]*Inten
 		}
 	}
 	return m.accept(ctx, list)
+}
+
+// bind puts a batch under a key: each intent has its own from that, and a hash that is made of all.
+func bind(key string, list []*Intent) error {
+	if len(key) > maxName {
+		return invalid("idempotencyKey", fmt.Sprintf("longer than %d bytes", maxName))
+	}
+	all := make([]string, len(list))
+	for i, intent := range list {
+		if intent.IdempotencyKey != "" {
+			return atIndex(len(list), i, invalid("idempotencyKey", "the batch has a key, so its transactions have none of their own"))
+		}
+		all[i] = intent.BodyHash
+	}
+	whole := strings.Join(all, " ")
+	for i, intent := range list {
+		intent.IdempotencyKey = fmt.Sprintf("%s/%d", key, i)
+		intent.BodyHash = bodyHash(Request{Body: fmt.Appendf(nil, "batch:%d:%s", i, whole)})
+	}
+	return nil
 }
 
 func atIndex(n, i int, err error) error {

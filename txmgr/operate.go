@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 )
 
@@ -198,27 +199,54 @@ func LaneKilled(kills map[string]string, chain, signer string) bool {
 // Kill turns the switch of a scope on or off. While it is on, nothing of the scope is
 // accepted, assigned or signed; what is signed is followed.
 func (m *Manager) Kill(ctx context.Context, scope, actor, reason string, on bool) error {
-	switch part := strings.Split(scope, "/"); {
-	case scope == ScopeAll:
-	case part[0] == "chain" && len(part) == 2, part[0] == "pool" && len(part) == 3:
-	case part[0] == "signer" && len(part) == 3:
-		c, err := m.Chain(part[1])
-		if err != nil {
-			return err
-		}
-		name, err := c.Account(part[2])
-		if err != nil {
-			return invalid("scope", err.Error())
-		}
-		scope = SignerScope(part[1], name)
-	default:
-		return invalid("scope", "want all, chain/ID, pool/ID/NAME or signer/ID/ACCOUNT")
+	scope, err := m.scope(ctx, scope, on)
+	if err != nil {
+		return err
 	}
 	if err := m.store.Kill(ctx, scope, actor, reason, on); err != nil {
 		return err
 	}
 	m.wake.wakeAll()
 	return nil
+}
+
+// scope spells the name of a scope. A switch of something that does not exist would stop nothing, so it is not turned on; off it may go,
+// since what it named may have left the settings.
+func (m *Manager) scope(ctx context.Context, scope string, on bool) (string, error) {
+	part := strings.Split(scope, "/")
+	switch {
+	case scope == ScopeAll:
+		return scope, nil
+	case part[0] == "chain" && len(part) == 2, (part[0] == "pool" || part[0] == "signer") && len(part) == 3:
+	default:
+		return "", invalid("scope", "want all, chain/ID, pool/ID/NAME or signer/ID/ACCOUNT")
+	}
+	c, err := m.Chain(part[1])
+	if err == nil && part[0] == "signer" {
+		if part[2], err = c.Account(part[2]); err != nil {
+			err = invalid("scope", err.Error())
+		}
+	}
+	scope = strings.Join(part, "/")
+	if !on || err != nil || part[0] == "chain" {
+		if !on && errors.Is(err, ErrUnknownChain) {
+			err = nil
+		}
+		return scope, err
+	}
+	lanes, err := m.store.Lanes(ctx, part[1])
+	if err != nil {
+		return "", err
+	}
+	for _, lane := range lanes {
+		if part[0] == "signer" && lane.Signer == part[2] || part[0] == "pool" && slices.Contains(lane.Pools, part[2]) {
+			return scope, nil
+		}
+	}
+	if part[0] == "signer" {
+		return "", fmt.Errorf("%w: %s on chain %s", ErrUnknownSigner, part[2], part[1])
+	}
+	return "", invalid("scope", "chain "+part[1]+" has no pool "+part[2])
 }
 
 // Kills returns the switches that are on, each with its reason.

@@ -2,9 +2,12 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"lockstep/internal/access"
+	"lockstep/txmgr"
 	"lockstep/txmgr/policy"
 )
 
@@ -172,9 +175,32 @@ func (s *Server) putPolicy(ctx context.Context, id string, body Policy) (*policy
 	if err := s.operator(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.exist(body.Rules); err != nil {
+		return nil, err
+	}
 	p, err := s.Policies.Put(ctx, policy.Policy{ID: id, Tenant: body.Tenant, Enabled: !body.Disabled, Rules: body.Rules})
 	if err != nil {
 		return nil, err
 	}
 	return &policyOut{Body: viewPolicy(p)}, nil
+}
+
+// exist refuses rules that name a chain or an account that there is not: such a rule protects nobody, or stops everybody. Tenants are
+// not looked for, since a policy is best made before its tenant has a key.
+func (s *Server) exist(rules policy.Rules) error {
+	for i, chain := range rules.Chains {
+		rules.Chains[i] = chainName(chain)
+		if _, err := s.Manager.Chain(rules.Chains[i]); err != nil {
+			return err
+		}
+	}
+	for i, receiver := range rules.Receivers {
+		if strings.EqualFold(receiver, policy.Create) {
+			continue
+		}
+		if _, err := s.Manager.Account("", receiver); err != nil {
+			return &txmgr.InvalidError{Field: fmt.Sprintf("rules.receivers[%d]", i), Problem: err.Error()}
+		}
+	}
+	return nil
 }

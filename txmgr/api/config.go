@@ -19,12 +19,12 @@ type Config struct {
 	BasicPassword secret.String `env:"TXM_BASIC_PASSWORD"`
 	// File with that password.
 	BasicPasswordFile secret.String `env:"TXM_BASIC_PASSWORD_FILE,file"`
-	// Maximum of streams of events that are open at once.
-	Streams int `env:"TXM_STREAMS" envDefault:"200"`
+	// Maximum of streams of events that are open at once. Tenants share them: one alone gets half.
+	Streams int `env:"TXM_STREAMS" envDefault:"400"`
 	// Maximum of transactions in one batch.
 	Batch int `env:"TXM_BATCH" envDefault:"100"`
-	// Maximum of requests that wait for a transaction at once.
-	Waits int `env:"TXM_WAITS" envDefault:"2000"`
+	// Maximum of requests that wait for a transaction or a nonce at once. Tenants share them: one alone gets half.
+	Waits int `env:"TXM_WAITS" envDefault:"4000"`
 	// How long a stopping process waits for requests that are on their way.
 	Drain envx.Millis `env:"TXM_SHUTDOWN_DRAIN_TIMEOUT_MS" envDefault:"10000"`
 }

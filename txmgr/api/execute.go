@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"lockstep/internal/access"
 	"lockstep/txmgr"
@@ -93,18 +92,15 @@ func (s *Server) execute() {
 		if err != nil {
 			return nil, err
 		}
-		return s.record(ctx, intent, until, limit)
+		return &struct{ Body Record }{recordUntil(s.watch(ctx, intent, until, limit), until)}, nil
 	})
 }
 
-func (s *Server) record(ctx context.Context, intent *txmgr.Intent, until txmgr.Status, limit time.Duration) (*struct{ Body Record }, error) {
-	full, err := s.await(ctx, intent.ID, until, limit)
-	if err != nil {
-		return nil, err
-	}
-	r := recordOf(&full.Intent)
-	if until == txmgr.StatusConfirmed && !full.Status.Ended() {
+// recordUntil is the record for a caller to whom a transaction is done only when it has come as far as that.
+func recordUntil(t *txmgr.Transaction, until txmgr.Status) Record {
+	r := recordOf(&t.Intent)
+	if until == txmgr.StatusConfirmed && !t.Status.Ended() {
 		r.Status, r.Outcome = recordInflight, nil
 	}
-	return &struct{ Body Record }{r}, nil
+	return r
 }

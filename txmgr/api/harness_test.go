@@ -93,7 +93,7 @@ func (w *world) build(change func(*service.Config)) *service.Service {
 	cfg := service.Config{
 		Ledger: service.Ledger{URL: secret.URL("sqlite:" + w.ledger)}, Chains: service.Chains{Chains: `{"1337":{"driver":"sim"}}`}, Manager: txmgr.Defaults(),
 		Signers: signers.Config{Keys: signerKey, Timeout: envx.Millis(time.Minute)},
-		API:     api.Config{Address: "127.0.0.1:0", Streams: 10, Batch: 10, Waits: 1000, Drain: envx.Millis(5 * time.Second)},
+		API:     api.Config{Address: "127.0.0.1:0", Streams: 20, Batch: 10, Waits: 4000, Drain: envx.Millis(5 * time.Second)},
 		Webhooks: webhooks.Config{
 			Networks: envx.Strings{"127.0.0.1"}, Timeout: envx.Millis(5 * time.Minute), RetryFor: envx.Millis(time.Hour), Workers: 4, Limit: 5, Retention: envx.Millis(time.Hour),
 		},

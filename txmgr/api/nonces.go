@@ -89,12 +89,25 @@ func viewHealth(h *txmgr.NonceHealth) Health {
 // its turn when many reserve at once.
 const reserveWait = 30 * time.Second
 
+// turn gives a call that may have to wait for an account's owner a place and its time.
+func (s *Server) turn(ctx context.Context) (context.Context, func(), error) {
+	giveBack := s.waits.Take(caller(ctx).Tenant)
+	if giveBack == nil {
+		return nil, nil, errBusy
+	}
+	ctx, cancel := context.WithTimeout(ctx, reserveWait)
+	return ctx, func() { cancel(); giveBack() }, nil
+}
+
 func (s *Server) nonces() {
 	reserve := operation(access.RoleSend, http.MethodPost, "/v1/nonces", "reserve", "Reserve the next nonce of an account", 423, 429)
 	reserve.Description += " While somebody has the account alone, the answer is 423."
 	register(s, reserve, func(ctx context.Context, in *accountInput) (*reserved, error) {
-		ctx, cancel := context.WithTimeout(ctx, reserveWait)
-		defer cancel()
+		ctx, end, err := s.turn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
 		r, err := s.Manager.Acquire(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address)
 		if err != nil {
 			return nil, err
@@ -124,8 +137,11 @@ func (s *Server) nonces() {
 	lock.Description += " Until the lock is ended, or its time has passed (`expiresAt`), nobody gets another nonce of the account: a reservation, a second lock and a transaction" +
 		" without a reservation get 423, and intents wait. What has its nonce already goes on. The nonce of the lock is a reservation, which counts for the tenant's maximum; its id is the lock's."
 	register(s, lock, func(ctx context.Context, in *lockInput) (*reserved, error) {
-		ctx, cancel := context.WithTimeout(ctx, reserveWait)
-		defer cancel()
+		ctx, end, err := s.turn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
 		r, err := s.Manager.Lock(ctx, caller(ctx).Tenant, string(in.Body.Chain), in.Body.Address, in.Body.RequestID)
 		if err != nil {
 			return nil, err
@@ -141,14 +157,17 @@ func (s *Server) nonces() {
 		out.Body.Unlocked = done
 		return out, nil
 	})
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/nonces/health", "nonceHealth", "What an account's nonces look like"), func(ctx context.Context, in *struct {
+	register(s, operation(access.RoleRead, http.MethodGet, "/v1/nonces/health", "nonceHealth", "What an account's nonces look like", 429), func(ctx context.Context, in *struct {
 		Chain   string `query:"chain" required:"true" maxLength:"64"`
 		Address string `query:"address" required:"true" maxLength:"80"`
 	},
 	) (*struct{ Body Health }, error) {
-		ctx, cancel := context.WithTimeout(ctx, reserveWait)
-		defer cancel()
-		h, err := s.Manager.Health(ctx, in.Chain, in.Address)
+		ctx, end, err := s.turn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		h, err := s.Manager.Health(ctx, chainName(in.Chain), in.Address)
 		if err != nil {
 			return nil, err
 		}

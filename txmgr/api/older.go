@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"math/big"
 	"net/http"
 	"reflect"
@@ -36,6 +37,15 @@ type olderSend struct {
 	Data      Bytes     `json:"data,omitempty"`
 	GasLimit  Number    `json:"gasLimit,omitempty"`
 	NetworkID ChainID   `json:"networkId"`
+
+	IdempotencyKey string `json:"idempotencyKey,omitempty" maxLength:"256" doc:"Like the header Idempotency-Key, which wins."`
+}
+
+// header takes an idempotency key over that the call has in its header.
+func (o *olderSend) header(h http.Header) {
+	if key := h.Get("Idempotency-Key"); key != "" {
+		o.IdempotencyKey = key
+	}
 }
 
 type olderRaw struct {
@@ -119,9 +129,13 @@ func (s *Server) older(mux *http.ServeMux) {
 			s.failOlder(w, r, err)
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), reserveWait)
-		defer cancel()
-		h, err := s.Manager.Health(ctx, r.URL.Query().Get("networkId"), r.URL.Query().Get("address"))
+		ctx, end, err := s.turn(r.Context())
+		if err != nil {
+			s.failOlder(w, r, err)
+			return
+		}
+		defer end()
+		h, err := s.Manager.Health(ctx, chainName(r.URL.Query().Get("networkId")), r.URL.Query().Get("address"))
 		if err != nil {
 			s.failOlder(w, r, err)
 			return
@@ -173,6 +187,9 @@ func answerOlder[In any](s *Server, w http.ResponseWriter, r *http.Request, role
 		s.failOlder(w, r, err)
 		return
 	}
+	if takes, ok := any(&in).(interface{ header(h http.Header) }); ok {
+		takes.header(r.Header)
+	}
 	out, err := handle(r.Context(), in)
 	if err != nil {
 		s.failOlder(w, r, err)
@@ -206,6 +223,7 @@ func writeOlder(w http.ResponseWriter, status int, body any) {
 
 func (s *Server) failOlder(w http.ResponseWriter, r *http.Request, err error) {
 	p := s.problem(r.Context(), err)
+	maps.Copy(w.Header(), p.GetHeaders())
 	if p.CurrentNonce != nil {
 		writeOlder(w, p.Status, olderConflict{p.Code, *p.CurrentNonce, *p.AttemptedNonce, *p.ShouldRetry})
 		return
@@ -214,8 +232,11 @@ func (s *Server) failOlder(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (s *Server) olderNonce(ctx context.Context, in olderAccount) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, reserveWait)
-	defer cancel()
+	ctx, end, err := s.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	r, err := s.Manager.Acquire(ctx, caller(ctx).Tenant, string(in.NetworkID), in.Address)
 	if err != nil {
 		return nil, err
@@ -232,8 +253,11 @@ func (s *Server) olderRecycle(ctx context.Context, in olderAccount) (any, error)
 }
 
 func (s *Server) olderLock(ctx context.Context, in olderAccount) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, reserveWait)
-	defer cancel()
+	ctx, end, err := s.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	r, err := s.Manager.Lock(ctx, caller(ctx).Tenant, string(in.NetworkID), in.Address, in.RequestID)
 	if err != nil {
 		return nil, err
@@ -281,15 +305,12 @@ const olderSendWait = 20 * time.Second
 
 func (s *Server) olderSend(ctx context.Context, in olderSend) (any, error) {
 	intent, err := s.Manager.Submit(ctx, txmgr.Request{
-		Tenant: caller(ctx).Tenant, Chain: string(in.NetworkID), Origin: "older", To: in.To, Value: in.Value.value(), Data: in.Data, Gas: uint64(in.GasLimit), Pin: in.From,
+		Tenant: caller(ctx).Tenant, Chain: string(in.NetworkID), Origin: "older", IdempotencyKey: in.IdempotencyKey, To: in.To, Value: in.Value.value(), Data: in.Data, Gas: uint64(in.GasLimit), Pin: in.From,
 	})
 	if err != nil {
 		return nil, err
 	}
-	full, err := s.await(ctx, intent.ID, txmgr.StatusBroadcast, olderSendWait)
-	if err != nil {
-		return nil, err
-	}
+	full := s.watch(ctx, intent, txmgr.StatusBroadcast, olderSendWait)
 	out := olderSent{ID: full.ID}
 	if full.Hash != "" {
 		out.TxHash = &full.Hash

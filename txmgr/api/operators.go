@@ -51,6 +51,8 @@ type SignerPath struct {
 	Address string `path:"address" maxLength:"80"`
 }
 
+func (p SignerPath) chain() string { return chainName(p.Chain) }
+
 type addSignerInput struct {
 	Body struct {
 		Chain   ChainID  `json:"chain"`
@@ -122,11 +124,8 @@ type killsOut struct {
 }
 
 func (s *Server) operators() {
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/signers", "signers", "The signers and how they are"), func(ctx context.Context, in *struct {
-		Chain string `query:"chain" maxLength:"64"`
-	},
-	) (*signersOut, error) {
-		lanes, err := s.Manager.Signers(ctx, in.Chain)
+	register(s, operation(access.RoleRead, http.MethodGet, "/v1/signers", "signers", "The signers and how they are"), func(ctx context.Context, in *ChainQuery) (*signersOut, error) {
+		lanes, err := s.Manager.Signers(ctx, in.chain())
 		if err != nil {
 			return nil, err
 		}
@@ -144,6 +143,9 @@ func (s *Server) operators() {
 	add := operation(access.RoleAdmin, http.MethodPost, "/v1/signers", "addSigner", "Make an account a signer of a chain")
 	add.Description = "A request never contains a key. If this process has the account's key, the manager signs for it on the chain and in the pools. Otherwise callers sign themselves."
 	register(s, add, func(ctx context.Context, in *addSignerInput) (*signerOut, error) {
+		if err := s.operator(ctx); err != nil {
+			return nil, err
+		}
 		return s.changed(ctx)(s.Manager.AddAccount(ctx, string(in.Body.Chain), in.Body.Address, caller(ctx).Name, in.Body.Pools...))
 	})
 	type change = func(context.Context, SignerPath, string) (*txmgr.Lane, error)
@@ -152,29 +154,38 @@ func (s *Server) operators() {
 		do            change
 	}{
 		{"resume", "Enable a signer again, and end a drain", func(ctx context.Context, p SignerPath, who string) (*txmgr.Lane, error) {
-			return s.Manager.Resume(ctx, p.Chain, p.Address, who)
+			return s.Manager.Resume(ctx, p.chain(), p.Address, who)
 		}},
 		{"drain", "Assign nothing more to a signer and let it finish", func(ctx context.Context, p SignerPath, who string) (*txmgr.Lane, error) {
-			return s.Manager.Drain(ctx, p.Chain, p.Address, who)
+			return s.Manager.Drain(ctx, p.chain(), p.Address, who)
 		}},
 	} {
 		register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/"+verb.name, verb.name, verb.summary), func(ctx context.Context, in *SignerPath) (*signerOut, error) {
+			if err := s.operator(ctx); err != nil {
+				return nil, err
+			}
 			return s.changed(ctx)(verb.do(ctx, *in, caller(ctx).Name))
 		})
 	}
 	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/pause", "pause", "Give a signer nothing new"), func(ctx context.Context, in *pauseInput) (*signerOut, error) {
+		if err := s.operator(ctx); err != nil {
+			return nil, err
+		}
 		reason := "by an operator"
 		if in.Body != nil && in.Body.Reason != "" {
 			reason = in.Body.Reason
 		}
-		return s.changed(ctx)(s.Manager.Pause(ctx, in.Chain, in.Address, caller(ctx).Name, reason))
+		return s.changed(ctx)(s.Manager.Pause(ctx, in.chain(), in.Address, caller(ctx).Name, reason))
 	})
 	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/reconcile", "reconcile", "End a signer's halt after its cause was found"), func(ctx context.Context, in *reconcileInput) (*signerOut, error) {
+		if err := s.operator(ctx); err != nil {
+			return nil, err
+		}
 		var o txmgr.ReconcileOptions
 		if in.Body != nil {
 			o = txmgr.ReconcileOptions{Adopt: in.Body.Adopt, Reset: in.Body.Reset}
 		}
-		return s.changed(ctx)(s.Manager.Reconcile(ctx, in.Chain, in.Address, caller(ctx).Name, o))
+		return s.changed(ctx)(s.Manager.Reconcile(ctx, in.chain(), in.Address, caller(ctx).Name, o))
 	})
 	register(s, operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/min-balance", "setMinBalance", "Set the balance below which a signer gets nothing new"), func(ctx context.Context, in *struct {
 		SignerPath
@@ -183,7 +194,10 @@ func (s *Server) operators() {
 		}
 	},
 	) (*signerOut, error) {
-		return s.changed(ctx)(s.Manager.SetMinBalance(ctx, in.Chain, in.Address, caller(ctx).Name, in.Body.MinBalance.Int))
+		if err := s.operator(ctx); err != nil {
+			return nil, err
+		}
+		return s.changed(ctx)(s.Manager.SetMinBalance(ctx, in.chain(), in.Address, caller(ctx).Name, in.Body.MinBalance.Int))
 	})
 	topUp := operation(access.RoleAdmin, http.MethodPost, "/v1/signers/{chain}/{address}/top-up", "topUp", "Fill a signer up from the treasury", 409)
 	topUp.DefaultStatus = http.StatusAccepted
@@ -193,6 +207,9 @@ func (s *Server) operators() {
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/fees", "fees", "What fees cost now"), s.fees)
 	kill := operation(access.RoleAdmin, http.MethodPost, "/v1/kill-switch", "kill", "Stop everything, a chain, a pool or a signer; the manager still follows what is signed")
 	register(s, kill, func(ctx context.Context, in *killInput) (*killsOut, error) {
+		if err := s.operator(ctx); err != nil {
+			return nil, err
+		}
 		if err := s.Manager.Kill(ctx, in.Body.Scope, caller(ctx).Name, in.Body.Reason, in.Body.On); err != nil {
 			return nil, err
 		}
@@ -223,10 +240,13 @@ func (s *Server) switches(ctx context.Context) (*killsOut, error) {
 }
 
 func (s *Server) topUp(ctx context.Context, in *SignerPath) (*one, error) {
+	if err := s.operator(ctx); err != nil {
+		return nil, err
+	}
 	if s.TopUp == nil {
 		return nil, txmgr.ErrNotPossible
 	}
-	intent, err := s.TopUp(ctx, in.Chain, in.Address)
+	intent, err := s.TopUp(ctx, in.chain(), in.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -260,12 +280,12 @@ func (s *Server) fees(ctx context.Context, in *struct {
 	Chain string `query:"chain" required:"true" maxLength:"64"`
 },
 ) (*feesOut, error) {
-	market, err := s.Manager.Fees(ctx, in.Chain)
+	market, err := s.Manager.Fees(ctx, chainName(in.Chain))
 	if err != nil {
 		return nil, err
 	}
 	out := &feesOut{}
-	out.Body.Chain, out.Body.BaseFee, out.Body.At, out.Body.Speeds = in.Chain, quantity(market.BaseFee), moment(market.At), map[string]feeView{}
+	out.Body.Chain, out.Body.BaseFee, out.Body.At, out.Body.Speeds = chainName(in.Chain), quantity(market.BaseFee), moment(market.At), map[string]feeView{}
 	for speed, f := range market.Tips {
 		out.Body.Speeds[speed] = feeView{MaxFeePerGas: quantity(f.Max), MaxPriorityFeePerGas: quantity(f.Tip)}
 	}

@@ -3,7 +3,10 @@ package api
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -64,11 +67,13 @@ var known = []struct {
 	{webhooks.ErrNotFound, 404, "NOT_FOUND"},
 	{webhooks.ErrTooMany, 422, "TOO_MANY_WEBHOOKS"},
 	{webhooks.ErrURL, 422, "INVALID"},
-	{errBusy, 503, "BUSY"},
+	{webhooks.ErrEvents, 422, "INVALID"},
+	{errBusy, 429, "BUSY"},
 	{access.ErrForbidden, 403, "FORBIDDEN"},
 }
 
-var errBusy = errors.New("too many requests wait already")
+// errBusy refuses what asks only. What hands something over is never refused for it.
+var errBusy = errors.New("too many requests of this tenant wait, or read streams, already")
 
 // problem turns an error into what the caller gets. What is nobody's fault outside is
 // logged and told without details.
@@ -107,8 +112,51 @@ func (s *Server) problem(ctx context.Context, err error) *Problem {
 	if errors.As(err, &revert) {
 		p.Output = revert.Output
 	}
-	p.Title = http.StatusText(p.Status)
+	p.Title, p.Detail = http.StatusText(p.Status), short(p.Detail)
 	return p
+}
+
+// maxDetail bounds what a caller reads of somebody else's words: a node may say a megabyte.
+const maxDetail = 2 << 10
+
+func short(text string) string {
+	if len(text) > maxDetail {
+		text = strings.ToValidUTF8(text[:maxDetail], "") + "…"
+	}
+	return text
+}
+
+// formProblem gives an error of a request's form, or of a role, the code that programs branch on, and one sentence that says what was wrong.
+func formProblem(_ huma.Context, _ string, v any) (any, error) {
+	model, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	p := &Problem{ErrorModel: *model, Code: "INVALID"}
+	if p.Status == http.StatusForbidden {
+		p.Code = "FORBIDDEN"
+	}
+	var told []*huma.ErrorDetail
+	for _, e := range p.Errors {
+		if n, fraction := e.Value.(float64); fraction && n != math.Trunc(n) || isFraction(e.Value) {
+			e.Message = "want a whole number of the chain's smallest unit, such as wei: there is no part of it"
+		}
+		// Each form that was tried complains of its own; what they are about is said once.
+		if !slices.ContainsFunc(told, func(t *huma.ErrorDetail) bool { return t.Location == e.Location }) {
+			told = append(told, e)
+		}
+	}
+	if p.Errors = told; len(told) > 0 && told[0].Location != "" {
+		p.Detail = short(told[0].Location + ": " + told[0].Message)
+	}
+	return p, nil
+}
+
+// isFraction reports whether a value is the text of a decimal fraction, as people write amounts in whole coins.
+func isFraction(value any) bool {
+	text, _ := value.(string)
+	whole, part, ok := strings.Cut(text, ".")
+	return ok && whole+part != "" && strings.Trim(whole+part, "0123456789") == ""
 }
 
 func (s *Server) classify(ctx context.Context, err error, p *Problem) {
@@ -126,6 +174,14 @@ func (p *Problem) Error() string { return p.Detail }
 
 // GetStatus returns the HTTP status.
 func (p *Problem) GetStatus() int { return p.Status }
+
+// GetHeaders says when it is worth to ask again, where that is known.
+func (p *Problem) GetHeaders() http.Header {
+	if p.Status != http.StatusTooManyRequests {
+		return nil
+	}
+	return http.Header{"Retry-After": {"1"}}
+}
 
 // ContentType names the form of the body.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }

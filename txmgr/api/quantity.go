@@ -123,15 +123,38 @@ func (c *ChainID) UnmarshalJSON(raw []byte) error {
 	if err != nil || text == "" || len(text) > 64 || text == "null" || raw[0] != '"' && strings.TrimLeft(text, "0123456789") != "" {
 		return errors.New("want the id of a chain")
 	}
-	if strings.HasPrefix(text, "0x") {
-		n, err := parseQuantity(text)
-		if err != nil {
-			return errors.New("want the id of a chain")
-		}
-		text = n.String()
+	name := chainName(text)
+	if name == text && strings.HasPrefix(strings.ToLower(text), "0x") {
+		return errors.New("want the id of a chain")
 	}
-	*c = ChainID(text)
+	*c = ChainID(name)
 	return nil
+}
+
+// chainName spells the name of a chain of a path or a query as ChainID does that of a body.
+func chainName(text string) string {
+	if strings.HasPrefix(text, "0x") || strings.HasPrefix(text, "0X") {
+		if n, err := parseQuantity("0x" + text[2:]); err == nil {
+			return n.String()
+		}
+	}
+	return text
+}
+
+// ChainQuery names a chain in a query.
+type ChainQuery struct {
+	Chain string `query:"chain" maxLength:"64" doc:"A chain: its number in decimal or as 0x text, or its name."`
+}
+
+func (q ChainQuery) chain() string { return chainName(q.Chain) }
+
+// hashName spells the hash of a transaction as the ledger does. Hashes that are not in hexadecimal tell cases apart.
+func hashName(text string) string {
+	digits, _ := strings.CutPrefix(strings.ToLower(text), "0x")
+	if raw, err := hex.DecodeString(digits); err == nil && (len(raw) == 32 || len(raw) == 48) {
+		return "0x" + digits
+	}
+	return text
 }
 
 // Schema describes what is read.

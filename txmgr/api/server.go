@@ -45,9 +45,9 @@ type Server struct {
 	api     huma.API
 	handler http.Handler
 	page    page.Keyed
-	streams chan struct{} // a place for each open stream
-	waits   chan struct{} // and for each request that waits
-	closing chan struct{} // closed when the process stops, so that streams end
+	streams *access.Places // of open streams
+	waits   *access.Places // of requests that wait
+	closing chan struct{}  // closed when the process stops, so that streams end
 
 	listener *access.Listener
 }
@@ -63,7 +63,7 @@ func (c Config) Password() secret.String {
 // New makes the surface.
 func New(cfg Config, deps Deps) *Server {
 	s := &Server{
-		Deps: deps, cfg: cfg, log: deps.Log, streams: make(chan struct{}, cfg.Streams), waits: make(chan struct{}, cfg.Waits), closing: make(chan struct{}),
+		Deps: deps, cfg: cfg, log: deps.Log, streams: access.NewPlaces(cfg.Streams), waits: access.NewPlaces(cfg.Waits), closing: make(chan struct{}),
 	}
 	s.page = page.Keyed{Keys: deps.Keys, About: page.About{
 		Parts: []string{page.PartManager}, Needs: "an access key of the transaction manager, which `lockstep txm key` makes", Beside: deps.Beside, Version: deps.Version,
@@ -72,6 +72,7 @@ func New(cfg Config, deps Deps) *Server {
 	config := huma.DefaultConfig("Lockstep transaction manager", deps.Version)
 	config.Info.Description = "Sends transactions that the server signs, each exactly once, with a definite outcome."
 	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
+	config.Transformers = append(config.Transformers, formProblem)
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"key":   {Type: "http", Scheme: "bearer", Description: "A key that POST /v1/api-keys made."},
 		"basic": {Type: "http", Scheme: "basic", Description: "Internal callers."},

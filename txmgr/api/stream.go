@@ -24,7 +24,7 @@ type streamInput struct {
 
 // stream serves the events of the ledger as they become visible.
 func (s *Server) stream() {
-	op := operation(access.RoleRead, http.MethodGet, "/v1/transactions/stream", "stream", "Everything that happens, as server-sent events")
+	op := operation(access.RoleRead, http.MethodGet, "/v1/transactions/stream", "stream", "Everything that happens, as server-sent events", 429)
 	op.Responses = map[string]*huma.Response{"200": {
 		Description: "Events: id is the cursor, event the kind, data JSON with the members subject, at and body.",
 		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}},
@@ -34,13 +34,12 @@ func (s *Server) stream() {
 		if err != nil {
 			return nil, s.problem(ctx, err)
 		}
-		select {
-		case s.streams <- struct{}{}:
-		default:
+		giveBack := s.streams.Take(caller(ctx).Tenant)
+		if giveBack == nil {
 			return nil, s.problem(ctx, errBusy)
 		}
 		return &huma.StreamResponse{Body: func(ctx huma.Context) {
-			defer func() { <-s.streams }()
+			defer giveBack()
 			_, w := humago.Unwrap(ctx)
 			who := caller(ctx.Context())
 			err := access.Stream(s.stopping(ctx.Context()), w, after, func(ctx context.Context, after int64) (text string, last int64, err error) {

@@ -50,7 +50,7 @@ type sendInput struct {
 }
 
 type batchInput struct {
-	KeyHeader
+	Key  string       `header:"Idempotency-Key" maxLength:"256" doc:"Of the batch as a whole. Without it the transactions may have keys of their own."`
 	Body []IntentBody `minItems:"1"`
 }
 
@@ -86,9 +86,9 @@ type rawInput struct {
 }
 
 type findInput struct {
-	Hash   string `query:"hash" maxLength:"80"`
-	Key    string `query:"idempotencyKey" maxLength:"256"`
-	Chain  string `query:"chain" maxLength:"64"`
+	Hash string `query:"hash" maxLength:"80"`
+	Key  string `query:"idempotencyKey" maxLength:"256"`
+	ChainQuery
 	Signer string `query:"signer" maxLength:"80"`
 	Nonce  string `query:"nonce" maxLength:"20"`
 	Status string `query:"status" enum:"accepted,assigned,signed,broadcast,unknown,mined,confirmed,reverted,failed,cancelled,expired,replaced"`
@@ -118,9 +118,7 @@ func (s *Server) transactions() {
 	raw := operation(access.RoleSend, http.MethodPost, "/v1/transactions/raw", "sendRaw", "Hand over a transaction that the caller signed", 409, 410, 423, 429)
 	raw.DefaultStatus = http.StatusAccepted
 	register(s, raw, s.raw)
-	register(s, operation(access.RoleRead, http.MethodGet, "/v1/transactions/{id}", "transaction", "What became of an intent", 404), func(ctx context.Context, in *byID) (*one, error) {
-		return s.see(ctx, in.ID, in.Waiting, http.StatusOK)
-	})
+	register(s, operation(access.RoleRead, http.MethodGet, "/v1/transactions/{id}", "transaction", "What became of an intent", 404, 429), s.see)
 	register(s, operation(access.RoleRead, http.MethodGet, "/v1/transactions", "find", "Find intents, newest first"), s.find)
 	cancel := operation(access.RoleSend, http.MethodPost, "/v1/transactions/{id}/cancel", "cancel", "Cancel an intent", 404, 409)
 	cancel.DefaultStatus = http.StatusAccepted
@@ -144,51 +142,67 @@ func (s *Server) send(ctx context.Context, in *sendInput) (*one, error) {
 // follow answers with an intent that was just accepted, at once or when it has come as far
 // as the caller wants.
 func (s *Server) follow(ctx context.Context, intent *txmgr.Intent, w Waiting) (*one, error) {
-	if w.Wait == "" {
-		return &one{Status: http.StatusAccepted, Body: viewIntent(intent)}, nil
-	}
-	out, err := s.see(ctx, intent.ID, w, http.StatusAccepted)
-	if err == nil {
-		// One key, one answer: what grows with time is for those who ask for it.
-		out.Body.Attempts, out.Body.Timeline = nil, nil
-	}
-	return out, err
-}
-
-// see waits, if asked to, and shows a transaction. The status is early until it has come as
-// far as was asked for.
-func (s *Server) see(ctx context.Context, id string, w Waiting, early int) (*one, error) {
+	out := &one{Status: http.StatusAccepted, Body: viewIntent(intent)}
 	until, limit, err := w.until()
-	if err != nil {
-		return nil, err
+	if err != nil || until == "" { // it was checked before the acceptance
+		return out, nil //nolint:nilerr // accepted is accepted
 	}
-	full, err := s.await(ctx, id, until, limit)
-	if err != nil {
-		return nil, err
-	}
-	out := &one{Status: early, Body: viewTransaction(full)}
-	if until != "" && (full.Status.Ended() || full.Status.Rank() >= until.Rank()) {
+	full := s.watch(ctx, intent, until, limit)
+	// One key, one answer: what grows with time is for those who ask for it.
+	out.Body = viewTransaction(full)
+	out.Body.Attempts, out.Body.Timeline = nil, nil
+	if reached(full, until) {
 		out.Status = http.StatusOK
 	}
 	return out, nil
 }
 
+// watch waits for an intent that was accepted. Whatever hinders the waiting, a crowd or a ledger that has stopped, the answer is what is
+// known of the intent: to a caller an error would mean that nothing was accepted, and sending again would pay twice.
+func (s *Server) watch(ctx context.Context, intent *txmgr.Intent, until txmgr.Status, limit time.Duration) *txmgr.Transaction {
+	full, err := s.await(ctx, intent.ID, until, limit)
+	if err != nil {
+		s.log.DebugContext(ctx, "a call does not wait for what it handed over", "id", intent.ID, "err", err)
+		return &txmgr.Transaction{Intent: *intent}
+	}
+	return full
+}
+
+func reached(t *txmgr.Transaction, until txmgr.Status) bool {
+	return t.Status.Ended() || t.Status.Rank() >= until.Rank()
+}
+
+// await waits for a transaction, with a place of its tenant's. ErrBusy if there is none.
 func (s *Server) await(ctx context.Context, id string, until txmgr.Status, limit time.Duration) (*txmgr.Transaction, error) {
 	tenant := caller(ctx).Tenant
-	if until == "" {
-		return s.Manager.Get(ctx, tenant, id)
-	}
-	select {
-	case s.waits <- struct{}{}:
-		defer func() { <-s.waits }()
-	default:
+	giveBack := s.waits.Take(tenant)
+	if giveBack == nil {
 		return nil, errBusy
 	}
+	defer giveBack()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	stop := context.AfterFunc(s.stopping(ctx), cancel)
 	defer stop()
 	return s.Manager.Wait(ctx, tenant, id, until)
+}
+
+// see shows a transaction, when it has come as far as was asked for.
+func (s *Server) see(ctx context.Context, in *byID) (*one, error) {
+	until, limit, err := in.until()
+	if err != nil {
+		return nil, err
+	}
+	var full *txmgr.Transaction
+	if until == "" {
+		full, err = s.Manager.Get(ctx, caller(ctx).Tenant, in.ID)
+	} else {
+		full, err = s.await(ctx, in.ID, until, limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &one{Status: http.StatusOK, Body: viewTransaction(full)}, nil
 }
 
 // stopping is a context that ends when the process stops, or the given one does.
@@ -209,14 +223,10 @@ func (s *Server) batch(ctx context.Context, in *batchInput) (*list, error) {
 		return nil, &txmgr.InvalidError{Field: "", Problem: fmt.Sprintf("more than %d transactions", s.cfg.Batch)}
 	}
 	requests := make([]txmgr.Request, 0, len(in.Body))
-	for i, body := range in.Body {
-		key := body.IdempotencyKey
-		if key == "" && in.Key != "" {
-			key = fmt.Sprintf("%s/%d", in.Key, i)
-		}
-		requests = append(requests, body.request(caller(ctx).Tenant, key))
+	for _, body := range in.Body {
+		requests = append(requests, body.request(caller(ctx).Tenant, ""))
 	}
-	intents, err := s.Manager.SubmitBatch(ctx, requests)
+	intents, err := s.Manager.SubmitBatch(ctx, in.Key, requests)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +276,7 @@ func (s *Server) duplicate(ctx context.Context, earlier *txmgr.Intent, err error
 
 func (s *Server) find(ctx context.Context, in *findInput) (*list, error) {
 	q := txmgr.Query{
-		Tenant: caller(ctx).Tenant, Chain: in.Chain, Hash: in.Hash, Key: in.Key, Signer: in.Signer, Status: txmgr.Status(in.Status), Cursor: in.Cursor, Limit: in.Limit,
+		Tenant: caller(ctx).Tenant, Chain: in.chain(), Hash: hashName(in.Hash), Key: in.Key, Signer: in.Signer, Status: txmgr.Status(in.Status), Cursor: in.Cursor, Limit: in.Limit,
 	}
 	if in.Nonce != "" {
 		n, err := parseQuantity(in.Nonce)
@@ -276,13 +286,10 @@ func (s *Server) find(ctx context.Context, in *findInput) (*list, error) {
 		nonce := n.Uint64()
 		q.Nonce = &nonce
 	}
-	if q.Signer != "" && q.Chain != "" {
-		c, err := s.Manager.Chain(q.Chain)
-		if err != nil {
+	if q.Signer != "" {
+		var err error
+		if q.Signer, err = s.Manager.Account(q.Chain, q.Signer); err != nil {
 			return nil, err
-		}
-		if q.Signer, err = c.Account(q.Signer); err != nil {
-			return nil, &txmgr.InvalidError{Field: "signer", Problem: err.Error()}
 		}
 	}
 	intents, cursor, err := s.Manager.Find(ctx, q)

@@ -18,12 +18,17 @@ import (
 // nobody. Drivers embed it.
 type Form struct{ ChainID uint64 }
 
-// Account returns the address in lower case.
+// Account returns the address in lower case. Letters of both cases are a checksum (EIP-55), which has to be right: who has one digit
+// wrong would send to somebody else.
 func (f Form) Account(text string) (string, error) {
 	if !common.IsHexAddress(text) || !strings.HasPrefix(text, "0x") && !strings.HasPrefix(text, "0X") {
 		return "", errors.New("not an address of 20 bytes in hex")
 	}
-	return strings.ToLower(common.HexToAddress(text).Hex()), nil
+	digits, lower := text[2:], strings.ToLower(text[2:])
+	if digits != lower && digits != strings.ToUpper(digits) && digits != common.HexToAddress(text).Hex()[2:] {
+		return "", errors.New("the checksum of the address is wrong (EIP-55): a digit or the case of a letter is not right; in lower case it is taken as it is")
+	}
+	return "0x" + lower, nil
 }
 
 // Prepare makes the transaction that is signed.

@@ -46,3 +46,17 @@ func TestBlobsAreRefused(t *testing.T) {
 		t.Errorf("of type 2: %+v, %v", got, err)
 	}
 }
+
+// An address in letters of both cases has a checksum, and a wrong one is refused: the digit or the letter that is wrong would be somebody else.
+func TestChecksumsOfAddresses(t *testing.T) {
+	const right = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" // EIP-55's first example
+	for text, ok := range map[string]bool{
+		right: true, strings.ToLower(right): true, "0x" + strings.ToUpper(right[2:]): true, "0X" + right[2:]: true,
+		"0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed": false, "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAee": false, right[2:]: false, "": false,
+	} {
+		name, err := ethtx.Form{ChainID: 1337}.Account(text)
+		if (err == nil) != ok || ok && name != strings.ToLower(right) {
+			t.Errorf("%q: %q, %v", text, name, err)
+		}
+	}
+}

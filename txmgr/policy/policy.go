@@ -22,6 +22,9 @@ import (
 // OriginTopUp is the origin of transactions that fill up signers.
 const OriginTopUp txmgr.Origin = "top-up"
 
+// Create stands among receivers or selectors for deployments.
+const Create = "create"
+
 // Errors of callers.
 var (
 	ErrNotFound = errors.New("no such policy")
@@ -40,7 +43,7 @@ func (e *RateError) Is(target error) bool { return target == txmgr.ErrPolicy }
 type Rules struct {
 	Chains          []string `json:"chains,omitempty"`          // none: all
 	Receivers       []string `json:"receivers,omitempty"`       // the only receivers; none: all. "create" allows deployments
-	Selectors       []string `json:"selectors,omitempty"`       // the only functions, as 0x and 8 digits; "0x" allows calls without data
+	Selectors       []string `json:"selectors,omitempty"`       // the only functions, as 0x and 8 digits; "0x" allows calls without data, "create" deployments
 	MaxValue        string   `json:"maxValue,omitempty"`        // of one transaction
 	MaxGasPrice     string   `json:"maxGasPrice,omitempty"`     // per gas: the highest that the transaction can reach
 	MaxGas          uint64   `json:"maxGas,omitempty"`          // of one transaction
@@ -120,14 +123,15 @@ func (p Policy) fits(intent *txmgr.Intent) bool {
 
 func (r Rules) check(intent *txmgr.Intent, cost txmgr.Cost) error {
 	receiver := strings.ToLower(intent.To)
-	if receiver == "" {
-		receiver = "create"
-	}
-	if len(r.Receivers) > 0 && !slices.Contains(r.Receivers, receiver) {
+	switch {
+	case intent.To == "":
+		// A deployment has neither, and its constructor may do anything.
+		if len(r.Receivers)+len(r.Selectors) > 0 && !slices.Contains(r.Receivers, Create) && !slices.Contains(r.Selectors, Create) {
+			return errors.New("deployments are not allowed; a policy with receivers or selectors allows them by the word create")
+		}
+	case len(r.Receivers) > 0 && !slices.Contains(r.Receivers, receiver):
 		return fmt.Errorf("the receiver %s is not allowed", receiver)
-	}
-	// A deployment has no function.
-	if len(r.Selectors) > 0 && intent.To != "" {
+	case len(r.Selectors) > 0:
 		selector := "0x"
 		if len(intent.Data) > 0 {
 			selector += hex.EncodeToString(intent.Data[:min(4, len(intent.Data))])
@@ -291,9 +295,13 @@ func (r *Rules) normalise() error {
 	}
 	for i, selector := range r.Selectors {
 		selector = strings.ToLower(selector)
+		if selector == Create {
+			r.Selectors[i] = selector
+			continue
+		}
 		raw, err := hex.DecodeString(strings.TrimPrefix(selector, "0x"))
 		if err != nil || !strings.HasPrefix(selector, "0x") || len(raw) != 4 && len(raw) != 0 {
-			return fmt.Errorf("selectors[%d]: want 0x and 8 digits, or 0x for calls without data", i)
+			return fmt.Errorf("selectors[%d]: want 0x and 8 digits, 0x for calls without data, or create for deployments", i)
 		}
 		r.Selectors[i] = selector
 	}

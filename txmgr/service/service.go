@@ -149,7 +149,7 @@ func (s *Service) wire(ctx context.Context, cfg Config, deps Deps) error {
 	if deps.Faults != nil {
 		s.Manager.SetFaults(deps.Faults)
 	}
-	if s.webhooks, err = webhooks.New(cfg.Webhooks, s.db, webhooks.Options{Topic: Topic, Agent: "lockstep/" + deps.Version}, deps.Log); err != nil {
+	if s.webhooks, err = webhooks.New(cfg.Webhooks, s.db, webhooks.Options{Topic: Topic, Kinds: txmgr.EventKinds(), Agent: "lockstep/" + deps.Version}, deps.Log); err != nil {
 		return err
 	}
 	if s.treasury, err = newTreasury(cfg.Treasury, s.Manager, deps.Log); err != nil {

@@ -195,13 +195,28 @@ type notice struct {
 	Subject   string          `json:"subject,omitempty"`
 	Actor     string          `json:"actor,omitempty"`
 	Method    string          `json:"method,omitempty"`
+	Key       string          `json:"idempotencyKey,omitempty"`
 	RequestID string          `json:"requestId,omitempty"`
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
 	Waiting   string          `json:"waiting,omitempty"`
 	Block     uint64          `json:"blockNumber,omitempty"`
 	Success   *bool           `json:"success,omitempty"`
+	Receipt   *receipt        `json:"receipt,omitempty"`
 	Error     *txmgr.Failure  `json:"error,omitempty"`
 	Needs     *needs          `json:"needs,omitempty"` // of tx.stuck
+}
+
+// receipt is a receipt as callers get it, without what the chain said word for word: events are kept and sent many times.
+type receipt struct {
+	Hash      string `json:"transactionHash"`
+	Block     uint64 `json:"blockNumber"`
+	BlockHash string `json:"blockHash"`
+	Success   bool   `json:"success"`
+	GasUsed   uint64 `json:"gasUsed"`
+	GasPrice  string `json:"effectiveGasPrice,omitempty"`
+	Contract  string `json:"contractAddress,omitempty"`
+	Final     bool   `json:"final"`
+	Reason    string `json:"reason,omitempty"`
 }
 
 // needs is what a replacement must pay at least.
@@ -222,13 +237,17 @@ func emit(ctx context.Context, tx *ledger.Tx, now int64, list ...*txmgr.Intent) 
 func noticeOf(i *txmgr.Intent) notice {
 	body := notice{
 		ID: i.ID, Tenant: i.Tenant, Chain: i.Chain, Status: i.Status, Final: i.Final, Signer: i.Signer, Hash: i.Hash, Subject: i.Subject,
-		Actor: i.Actor, Method: i.Method, RequestID: i.RequestID, Metadata: i.Metadata, Waiting: i.Waiting, Error: i.Error,
+		Actor: i.Actor, Method: i.Method, Key: i.IdempotencyKey, RequestID: i.RequestID, Metadata: i.Metadata, Waiting: i.Waiting, Error: i.Error,
 	}
 	if i.Signer != "" {
 		body.Nonce = &i.Nonce
 	}
-	if i.Receipt != nil {
-		body.Block, body.Success = i.Receipt.Block, &i.Receipt.Success
+	if r := i.Receipt; r != nil {
+		body.Block, body.Success = r.Block, &r.Success
+		body.Receipt = &receipt{Hash: r.Hash, Block: r.Block, BlockHash: r.BlockHash, Success: r.Success, GasUsed: r.GasUsed, Contract: r.Contract, Final: r.Final, Reason: r.Reason}
+		if r.GasPrice != nil {
+			body.Receipt.GasPrice = r.GasPrice.String()
+		}
 	}
 	return body
 }

@@ -22,6 +22,7 @@ var (
 	ErrNotFound = errors.New("no such webhook or delivery")
 	ErrTooMany  = errors.New("the tenant has as many webhooks as it may")
 	ErrURL      = errors.New("this URL cannot be a webhook")
+	ErrEvents   = errors.New("no such events")
 )
 
 // Hook is a webhook.
@@ -40,8 +41,9 @@ type Hook struct {
 
 // Options say where the events come from, and how the requests name themselves.
 type Options struct {
-	Topic string // of the events in the outbox
-	Agent string // User-Agent of the requests
+	Topic string   // of the events in the outbox
+	Kinds []string // of events that there are
+	Agent string   // User-Agent of the requests
 }
 
 // Service keeps webhooks and sends their deliveries.
@@ -143,12 +145,15 @@ func (s *Service) check(url string, events []string) error {
 	if err := s.guard.Check(url); err != nil {
 		return fmt.Errorf("%w: %w", ErrURL, err)
 	}
-	if len(url) > 2048 || len(events) > 50 {
-		return fmt.Errorf("%w: it is too long, or wants too many kinds of events", ErrURL)
+	if len(url) > 2048 {
+		return fmt.Errorf("%w: it is too long", ErrURL)
+	}
+	if len(events) > 50 {
+		return fmt.Errorf("%w: more than 50", ErrEvents)
 	}
 	for _, kind := range events {
-		if kind == "" || len(kind) > 64 || strings.ContainsFunc(kind, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz_.*", r) }) {
-			return fmt.Errorf("%w: %q is not a kind of events", ErrURL, kind)
+		if one := (&Hook{Events: []string{kind}}); kind == "" || !slices.ContainsFunc(s.options.Kinds, one.wants) {
+			return fmt.Errorf("%w: %q; want some of %s, or a beginning and *, such as tx.*", ErrEvents, kind, strings.Join(s.options.Kinds, ", "))
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	maxStreams = 100
+	maxStreams = 200
 	drain      = 5 * time.Second
 	askLimit   = 20 * time.Second // one request that is no stream
 )
@@ -38,14 +38,14 @@ type Server struct {
 	api      huma.API
 	handler  http.Handler
 	page     page.Keyed
-	streams  chan struct{} // a place for each open stream
-	closing  chan struct{} // closed when the process stops, so that streams end
+	streams  *access.Places // of open streams, by key
+	closing  chan struct{}  // closed when the process stops, so that streams end
 	listener *access.Listener
 }
 
 // New makes the surface.
 func New(deps Deps) *Server {
-	s := &Server{Deps: deps, streams: make(chan struct{}, maxStreams), closing: make(chan struct{})}
+	s := &Server{Deps: deps, streams: access.NewPlaces(maxStreams), closing: make(chan struct{})}
 	s.page = page.Keyed{
 		Keys:  deps.Keys,
 		Knows: func(who access.Caller) bool { return who.Tenant == "" },

@@ -42,13 +42,12 @@ func (s *Server) stream() {
 		if err != nil {
 			return nil, s.problem(ctx, err)
 		}
-		select {
-		case s.streams <- struct{}{}:
-		default:
+		giveBack := s.streams.Take(access.Of(ctx).Name)
+		if giveBack == nil {
 			return nil, s.problem(ctx, errBusy)
 		}
 		return &huma.StreamResponse{Body: func(ctx huma.Context) {
-			defer func() { <-s.streams }()
+			defer giveBack()
 			_, w := humago.Unwrap(ctx)
 			open, cancel := s.stopping(ctx.Context())
 			defer cancel()
