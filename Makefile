@@ -87,7 +87,7 @@ vet: ## the compiler's own checks
 
 lint: ## static checks and the shape of the tree
 	$(TOOL) golangci-lint run ./...
-	go test -run 'TestFloors|TestEveryRoomExists|TestThirdParty|TestEveryPackage|TestTreeShape' .
+	go test ./internal/treetest
 
 fmt: ## format the code
 	$(TOOL) golangci-lint fmt ./...
@@ -102,10 +102,9 @@ generate: bin/protogen ## remake the generated files
 	go test ./config -run TestDocs -update >/dev/null
 	go test ./app -run TestMetricsDocument -update >/dev/null
 	go test ./ethapi -run TestMethodsDocument -update >/dev/null
-	go test . -run TestNotice -update >/dev/null
 	cp docs/relay-alerts.yml packaging/helm/lockstep/files/
 
-alerts: ## check the alert rules with Prometheus's own parser, and whether they fire
+alerts: ## check alert rules and dashboards with Prometheus's own parser, and whether alerts fire
 	go test -C tools/alerts -count=1 .
 
 chart: ## render the Helm chart with Helm itself, check it with kubeconform and the relay, and load the compose file
@@ -117,7 +116,7 @@ verify: bin/protogen ## fail when a generated file or go.mod is stale
 	cd bin/.verify && ../protogen hapi.proto $(PROTOC_GEN_GO)
 	diff -u internal/hapi/hapi.pb.go bin/.verify/hapi.pb.go
 	diff -u docs/relay-alerts.yml packaging/helm/lockstep/files/relay-alerts.yml
-	go test -run 'TestDocs|TestMetricsDocument|TestMethodsDocument|TestNotice' . ./config ./app ./ethapi
+	go test -run 'TestDocs|TestMetricsDocument|TestMethodsDocument' ./config ./app ./ethapi
 
 bench: setup ## measure, print the figures with their spread and write docs/PERFORMANCE.md (ROWS=reads-cheap,burst for some)
 	./scripts/bench.sh -doc docs/PERFORMANCE.md $(if $(ROWS),-rows $(ROWS))

@@ -131,6 +131,16 @@ func checkArchive(t *testing.T, out, machine, dir string) string {
 	output(t, "tar", "-xzf", filepath.Join(out, base+".tar.gz"), "-C", dir)
 	path := filepath.Join(dir, base, "lockstep")
 	read(t, dir, base, "LICENSE")
+	licences := string(read(t, dir, base, "THIRD-PARTY-LICENSES"))
+	if info, err := buildinfo.ReadFile(path); err != nil {
+		t.Error(err)
+	} else {
+		for _, m := range info.Deps {
+			if !strings.Contains(licences, "\n"+m.Path+" "+m.Version+"\n    ") {
+				t.Errorf("THIRD-PARTY-LICENSES does not tell the licence of %s %s", m.Path, m.Version)
+			}
+		}
+	}
 	checkLinks(t, filepath.Join(dir, base))
 	program, err := elf.Open(path)
 	if err != nil {

@@ -32,6 +32,9 @@ func rules(t *testing.T) map[string]rulefmt.Rule {
 		}
 		for _, group := range groups.Groups {
 			for _, rule := range group.Rules {
+				if _, twice := found[rule.Alert]; twice {
+					t.Errorf("%s: there are two alerts %s", file, rule.Alert)
+				}
 				found[rule.Alert] = rule
 			}
 		}

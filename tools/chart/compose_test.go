@@ -1,6 +1,8 @@
 package chart
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -8,6 +10,7 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
+	"sigs.k8s.io/yaml"
 )
 
 // compose reads the compose file with the loader that docker compose has. COMPOSE_PROFILES in the environment names profiles.
@@ -68,5 +71,71 @@ func TestComposeHasAManager(t *testing.T) {
 	}
 	if password := manager.Environment["TXM_BASIC_PASSWORD"]; password == nil || *password != "chosen" || project.Configs["txm-password"].Content != "chosen" {
 		t.Errorf("the manager's password is %v, that of Prometheus %q", password, project.Configs["txm-password"].Content)
+	}
+}
+
+// What the compose file mounts is there, its programs get settings that exist, and Prometheus asks the relays and the manager
+// where they listen, and reads the rules that it is given.
+func TestComposeFitsTogether(t *testing.T) {
+	project, err := compose(t, "LOCKSTEP_VERSION=1.2.3", "COMPOSE_PROFILES=txm", "TXM_BASIC_PASSWORD=chosen")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := os.ReadFile(filepath.Join(root, "docs/CONFIG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounted := map[string]bool{}
+	for _, service := range project.Services {
+		for name := range service.Environment {
+			if strings.HasPrefix(service.Image, "lockstep:") && !strings.Contains(string(settings), "| `"+name+"` |") {
+				t.Errorf("%s: there is no setting %s", service.Name, name)
+			}
+		}
+		for _, volume := range service.Volumes {
+			mounted[service.Name+" "+volume.Target] = true
+			if info, err := os.Stat(volume.Source); volume.Type == types.VolumeTypeBind && (err != nil || info.IsDir()) {
+				t.Errorf("%s mounts %s: %v", service.Name, volume.Source, err)
+			}
+		}
+	}
+	var prometheus struct {
+		Rules  []string `json:"rule_files"`
+		Scrape []struct {
+			Static []struct{ Targets []string } `json:"static_configs"`
+			Names  []struct {
+				Names []string
+				Port  int
+			} `json:"dns_sd_configs"`
+			Password struct {
+				User string `json:"username"`
+				File string `json:"password_file"`
+			} `json:"basic_auth"`
+		} `json:"scrape_configs"`
+	}
+	text, err := os.ReadFile(filepath.Join(root, "packaging/compose/prometheus.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &prometheus); err != nil {
+		t.Fatal(err)
+	}
+	for _, rules := range prometheus.Rules {
+		if !mounted["prometheus "+rules] {
+			t.Errorf("Prometheus reads %s, which is not mounted", rules)
+		}
+	}
+	targets := prometheus.Scrape[0].Static[0].Targets
+	for _, target := range targets {
+		host, port, _ := strings.Cut(target, ":")
+		if listens := project.Services[host].Environment["SERVER_PORT"]; listens == nil || *listens != port {
+			t.Errorf("Prometheus asks %s, which does not listen there", target)
+		}
+	}
+	manager, asked := project.Services["txm"].Environment, prometheus.Scrape[1]
+	if len(targets) != 2 || len(prometheus.Rules) != 2 || !slices.Equal(asked.Names[0].Names, []string{"txm"}) ||
+		*manager["TXM_ADDRESS"] != fmt.Sprint("0.0.0.0:", asked.Names[0].Port) || *manager["TXM_BASIC_USER"] != asked.Password.User ||
+		project.Services["prometheus"].Configs[0].Target != asked.Password.File {
+		t.Errorf("Prometheus asks %+v, and the manager is %+v", prometheus, manager)
 	}
 }

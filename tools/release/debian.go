@@ -57,6 +57,7 @@ func (r *release) debian(ctx context.Context, p program) error {
 		{name: "DEBIAN/postrm", mode: 0o755, content: []byte(afterwards)},
 		{name: "DEBIAN/prerm", mode: 0o755, content: []byte(before)},
 		{name: "usr/bin/lockstep", mode: 0o755, content: binary},
+		{name: "usr/share/doc/lockstep/THIRD-PARTY-LICENSES", mode: 0o644, content: p.licences},
 	}
 	sources := []struct {
 		from, to string

@@ -98,6 +98,7 @@ func (r *release) platformImage(l *layout, p program, trusted []byte) (descripto
 	packed, err := r.pack([]file{
 		{name: "usr/bin/lockstep", mode: 0o755, content: binary},
 		{name: "usr/share/doc/lockstep/NOTICE", mode: 0o644, content: notice},
+		{name: "usr/share/doc/lockstep/THIRD-PARTY-LICENSES", mode: 0o644, content: p.licences},
 		{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, content: trusted},
 		{name: "etc/passwd", mode: 0o644, content: []byte(passwd)},
 		{name: "etc/group", mode: 0o644, content: []byte("root:x:0:\nlockstep:x:65532:\n")},

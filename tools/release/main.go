@@ -1,6 +1,6 @@
 // Command release makes what is published of a version: for each platform the static program, an
-// archive and a Debian package, one OCI image for all platforms, a list of what is built in, and
-// SHA256SUMS over all of it. It needs dpkg-deb for the packages and no daemon. Run it in the
+// archive and a Debian package, one OCI image for all platforms, a list of what is built in, the
+// licences of that, and SHA256SUMS over all of it. It needs dpkg-deb for the packages and no daemon. Run it in the
 // folder tools; `make release` does.
 //
 // The same commit gives the same files, whoever makes them, if Go, dpkg-deb and the certificates of
@@ -44,6 +44,7 @@ type release struct {
 type program struct {
 	system, machine string // as Go names them
 	path            string
+	licences        []byte // of what it is built with
 }
 
 // file is one entry of an archive or of a layer.
@@ -132,7 +133,12 @@ func (r *release) build(ctx context.Context, platform string) (program, error) {
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+r.version, "-o", path, "./cmd/lockstep")
 	command.Dir, command.Stderr = r.root, os.Stderr
 	command.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+machine, "CGO_ENABLED=0")
-	return program{system, machine, path}, command.Run()
+	if err := command.Run(); err != nil {
+		return program{}, err
+	}
+	p := program{system: system, machine: machine, path: path}
+	p.licences, err = r.licences(ctx, p)
+	return p, err
 }
 
 func (r *release) name(system, machine string) string {
@@ -179,7 +185,7 @@ func (r *release) archive(_ context.Context, p program) error {
 	if err != nil {
 		return err
 	}
-	files := []file{{name: name + "/lockstep", mode: 0o755, content: binary}}
+	files := []file{{name: name + "/lockstep", mode: 0o755, content: binary}, {name: name + "/THIRD-PARTY-LICENSES", mode: 0o644, content: p.licences}}
 	for _, from := range documents {
 		content, err := os.ReadFile(filepath.Join(r.root, from))
 		if err != nil {

@@ -1,37 +1,36 @@
-package lockstep_test
+package treetest
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"go/parser"
-	"go/token"
 	"io"
 	"os"
 	"os/exec"
-	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
+// root is the folder of the project.
+const root = "../.."
+
 // pkg is what `go list -json` tells of a package of ours.
 type pkg struct {
-	ImportPath   string
-	Dir          string
-	Imports      []string
-	GoFiles      []string
-	TestGoFiles  []string
-	XTestGoFiles []string
+	ImportPath string
+	Dir        string
+	Imports    []string
+	GoFiles    []string
 }
 
 func (p pkg) name() string { return strings.TrimPrefix(p.ImportPath, "lockstep/") }
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Imports,GoFiles,TestGoFiles,XTestGoFiles", "./...").Output()
+	command := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Imports,GoFiles", "./...")
+	command.Dir = root
+	out, err := command.Output()
 	if err != nil {
 		var failed *exec.ExitError
 		if errors.As(err, &failed) { // as for a cycle of imports
@@ -65,7 +64,7 @@ var floorRow = regexp.MustCompile(`^\| (\d|tower) \| ([^|]+) \| ([^|]+) \|`)
 // rooms reads the floor table, so that the document and the code cannot disagree.
 func rooms(t *testing.T) []room {
 	t.Helper()
-	text, err := os.ReadFile("ARCHITECTURE.md")
+	text, err := os.ReadFile(root + "/ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,9 +106,6 @@ func find(table []room, name string) (room, bool) {
 func TestFloors(t *testing.T) {
 	table := rooms(t)
 	for _, p := range packages(t) {
-		if p.ImportPath == "lockstep" {
-			continue
-		}
 		from, ok := find(table, p.name())
 		if !ok {
 			t.Errorf("%s has no floor in ARCHITECTURE.md", p.name())
@@ -199,57 +195,6 @@ func TestThirdPartyImports(t *testing.T) {
 					t.Errorf("%s imports %s: %s", p.name(), imported, rule.reason)
 				}
 			}
-		}
-	}
-}
-
-// without lists packages and what they never import, each with a reason.
-var without = []struct{ pkg, module, reason string }{
-	{"rpc", "encoding/json", "what clients send is read with jsonx, and what they get is written with it"},
-	{"rpc", "github.com/ethereum/go-ethereum", "rpc knows JSON-RPC, and nothing of Ethereum"},
-	{"internal/plainhttp", "encoding/json", "it reads HTTP alone"},
-}
-
-func TestThirdPartyImportsThatAPackageNeverHas(t *testing.T) {
-	list := packages(t)
-	for _, rule := range without {
-		at := slices.IndexFunc(list, func(p pkg) bool { return p.name() == rule.pkg })
-		if at < 0 {
-			t.Errorf("there is no package %s", rule.pkg)
-			continue
-		}
-		for _, imported := range list[at].Imports {
-			if imported == rule.module || strings.HasPrefix(imported, rule.module+"/") {
-				t.Errorf("%s imports %s: %s", rule.pkg, imported, rule.reason)
-			}
-		}
-	}
-}
-
-func TestEveryPackageHasADocComment(t *testing.T) {
-	for _, p := range packages(t) {
-		documented := len(p.GoFiles) == 0 // a folder of tests only
-		for _, file := range p.GoFiles {
-			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.PackageClauseOnly|parser.ParseComments)
-			if err != nil {
-				t.Fatal(err)
-			}
-			documented = documented || len(parsed.Doc.Text()) > 60
-		}
-		if !documented {
-			t.Errorf("%s has no package comment", p.ImportPath)
-		}
-	}
-}
-
-func TestTreeShape(t *testing.T) {
-	unwanted := regexp.MustCompile(`^(util|utils|common|types|pkg|services|helpers)$`)
-	for _, p := range packages(t) {
-		if unwanted.MatchString(path.Base(p.ImportPath)) {
-			t.Errorf("%s: the name says nothing", p.ImportPath)
-		}
-		if strings.Count(strings.TrimPrefix(p.name(), "internal/"), "/") > 1 {
-			t.Errorf("%s is deeper than two folders", p.ImportPath)
 		}
 	}
 }
