@@ -6,7 +6,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # Only the race detector, which needs C, has a second set.
 export GOFLAGS := -trimpath $(shell go env GOFLAGS)
 export CGO_ENABLED := 0
-race soakconns build-race: export CGO_ENABLED := 1
+race build-race: export CGO_ENABLED := 1
 
 # Tools have a module of their own, so that what they need is not what the product needs.
 TOOL := go tool -modfile=tools/go.mod
@@ -20,7 +20,7 @@ SIM_TIME ?= 10m
 SIM_FIRST ?= 0
 comma := ,
 
-.PHONY: help dev build build-race release install setup test unit race e2e soak soak-state soakconns chaos chaos-watch chaos-txm vet lint fmt alerts chart generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
+.PHONY: help dev build build-race release install setup test unit race e2e soak soak-state chaos chaos-watch chaos-txm vet lint fmt alerts chart generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,9 +69,6 @@ soak: setup ## half an hour of constant load and constant trouble (SOAK_TIME=30m
 
 soak-state: setup ## half an hour of transfers on a network that is kept in a file, and killed (SOAK_TIME=30m)
 	LOCKSTEP_SOAK_TIME=$(SOAK_TIME) go test -count=1 -v -timeout 24h -run TestSoakOfAState ./e2e/devnet
-
-soakconns: ## half an hour of connections reset, half closed and talked into, under the race detector (SOAK_TIME=30m)
-	LOCKSTEP_SOAK_TIME=$(SOAK_TIME) go test -race -count=1 -v -timeout 24h -run TestConnectionSoak ./mirror/... ./internal/plainhttp/...
 
 chaos: setup ## kill, stop and cut off relays, Redis and nodes for ten minutes, and write the table of docs/RELIABILITY.md (CHAOS_TIME=1h, FAULT=FLUSHALL for some)
 	LOCKSTEP_CHAOS_TIME=$(CHAOS_TIME) LOCKSTEP_CHAOS_FAULT='$(FAULT)' LOCKSTEP_CHAOS_DOC='$(CURDIR)/docs/RELIABILITY.md' go test -count=1 -v -timeout 24h -run 'TestEveryFault$$' ./e2e/fleet

@@ -94,24 +94,6 @@ func ask(t *testing.T, method, url, body string, headers ...string) (int, string
 	return response.StatusCode, string(content)
 }
 
-// A relay that leaves every request to net/http (HTTP_PLAIN_ENABLED=false) keeps the order of a batch, and serves its pages.
-func TestNetHTTPAlone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	r, a := w.relay(t, "HTTP_PLAIN_ENABLED=false", "ENABLE_NONCE_ORDERING=true", aBurst), w.account(t)
-	for i, got := range r.sendTogether(a, 10) {
-		if got.Error != nil {
-			t.Errorf("nonce %d: %s", i, got)
-		}
-	}
-	if status, body := ask(t, http.MethodPost, r.url, `{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`); status != http.StatusOK || !strings.Contains(body, `"0x12a"`) {
-		t.Errorf("eth_chainId: %d %s", status, body)
-	}
-	if status, _ := ask(t, http.MethodGet, r.url+"/health/liveness", ""); status != http.StatusOK {
-		t.Errorf("liveness: %d", status)
-	}
-}
-
 func TestPagesWithoutANetwork(t *testing.T) {
 	base := "http://" + start(t, "ADMIN_TOKEN=sesame").HTTPAddr()
 	tests := map[string]struct{ want, never string }{

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"context"
 	"io"
 	"net"
 	"net/netip"
@@ -12,7 +11,6 @@ import (
 
 	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
-	"lockstep/internal/plainhttp"
 )
 
 // admission lets connections in, up to a total limit and a limit for each client. A client may not have more than are
@@ -132,41 +130,4 @@ func (d *admission) say(conn net.Conn, maximum int) {
 		const longest = 64 << 10
 		_, _ = io.CopyN(io.Discard, conn, longest)
 	}
-}
-
-// admitted is a listener whose connections pass admission.
-type admitted struct {
-	net.Listener
-	admission *admission
-}
-
-// Accept returns the next connection that is let in.
-func (l admitted) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if leave, ok := l.admission.enter(conn); ok {
-			return &counted{Socket: plainhttp.Socket{Conn: conn}, leave: leave}, nil
-		}
-	}
-}
-
-// Wait implements source: net/http has all connections.
-func (l admitted) Wait(context.Context) error { return nil }
-
-// Abort implements source.
-func (l admitted) Abort() {}
-
-// counted is a connection that admission counts.
-type counted struct {
-	plainhttp.Socket
-	leave func()
-}
-
-// Close closes the connection.
-func (c *counted) Close() error {
-	c.leave()
-	return c.Socket.Close()
 }

@@ -1,67 +1,35 @@
 package rpc
 
 import (
-	"context"
 	"net/http"
-	"time"
 
 	"lockstep/internal/eth"
 )
 
-// waiter is an HTTP client that waits for an answer.
-type waiter interface {
-	// slow says that the answer may take a while.
-	slow()
-	// forget says that the body will not be read again.
-	forget()
-	// leave tells whether serve may return before the answer. expire is then called some seconds after the deadline
-	// at the latest, or when the client has gone, or all are to go. done follows the answer.
-	leave(deadline time.Time, expire func()) bool
-	done()
-	// answer sends the pieces of the answer one after the other. The client should ask again after
-	// retry seconds; 0 means that this is not known.
-	answer(status, retry int, answer [][]byte)
-}
-
-// served is what is left to do for a request when serve returns.
-type served int
-
-const (
-	servedReuse  served = iota // the caller may use the body's memory again
-	servedKeep                 // a call still reads the body, or the waiter was told to forget it
-	servedParked               // nothing: the request is answered later, and the waiter was told to forget its body
-)
-
-// serve runs the calls of an HTTP request and answers them. The context must carry r.
-func (d *Dispatcher) serve(ctx context.Context, r *Request, body []byte, w waiter) served {
-	ex := d.begin(ctx, TransportHTTP, r, body)
+// serve runs the calls of a request and answers them.
+func (req *httpRequest) serve() {
+	ex := req.s.d.begin(req, TransportHTTP, &req.request, req.body)
 	if ex.pending > 0 {
-		s := ex.suspend()
-		if s != nil {
-			w.forget()
-			if s.park(ctx, w) {
-				return servedParked
-			}
+		if s := ex.suspend(); s != nil {
+			req.forget()
 			ex = s.resumeOrdered()
 		}
-		w.slow()
 	}
-	if ex.respond(ctx, w) {
-		return servedReuse
+	if ex.respond(req) {
+		req.forget()
 	}
-	return servedKeep
 }
 
 // respond runs what has to wait, answers, and gives the exchange back. The result is that of release.
-func (ex *exchange) respond(ctx context.Context, w waiter) (bodyToo bool) {
-	answer := ex.finish(ctx)
+func (ex *exchange) respond(req *httpRequest) (bodyToo bool) {
+	answer := ex.finish(req)
 	status, retry := ex.httpStatus(), 0
 	if status != http.StatusOK {
 		retry = ex.retryAfter(status)
 	}
-	w.answer(status, retry, answer)
+	req.answer(status, retry, answer)
 	ex.settle(true)
-	ex.observeHTTP(ctx, status)
+	ex.observeHTTP(req, status)
 	return ex.release()
 }
 

@@ -3,6 +3,7 @@ package rpc
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"strings"
 )
@@ -49,13 +50,13 @@ func (p proxies) have(address netip.Addr) bool {
 // clientIP returns the client's address as text. It is the socket's address, unless that is a trusted proxy,
 // which names its client in X-Forwarded-For or Forwarded (RFC 7239). Each proxy adds an element on the right, and
 // a client can send any list. So the client is the first one from the right that is not a trusted proxy.
-func clientIP(h header, remote string, trusted proxies) string {
+func clientIP(h http.Header, remote string, trusted proxies) string {
 	if len(trusted) == 0 {
 		return socketIP(remote)
 	}
 	list, name := "", ""
 	for _, name = range [...]string{"X-Forwarded-For", "Forwarded"} {
-		if text, ok := h.Last(name); ok {
+		if text, ok := last(h, name); ok {
 			list = text
 			break
 		}

@@ -68,9 +68,6 @@ type HTTPConfig struct {
 	APIs envx.Strings `env:"RPC_HTTP_API" envDefault:"eth,debug,net,web3,txpool,trace,admin"`
 	// Largest request body in megabytes (1048576 bytes), after decompression.
 	InputSizeLimit int `env:"INPUT_SIZE_LIMIT" envDefault:"1"`
-	// Serve plain requests (a POST with a short head) by a loop of the relay's own, for less
-	// processor time; false leaves every request to Go's net/http.
-	Plain bool `env:"HTTP_PLAIN_ENABLED" envDefault:"true"`
 	// Maximum number of connections in all, on the ports of HTTP and WebSocket. Further ones are answered
 	// with status 503 and closed.
 	ConnectionLimit int `env:"HTTP_CONNECTION_LIMIT" envDefault:"16384"`

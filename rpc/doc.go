@@ -136,25 +136,17 @@
 // ends, then stop accepting, let work in progress finish for the drain time-out,
 // and return.
 //
-// The usual requests, a POST with a short head and a body of known length, do not pass through net/http:
-// internal/plainhttp reads and answers them for less than half of the cost of net/http. At any other request,
-// such as a malformed or slow one or an upgrade, the connection goes to net/http and stays there. Both use the
-// same code (Dispatcher.serve), and a test compares their answers. ServeHTTP is the way through net/http alone,
-// and HTTP_PLAIN_ENABLED=false leaves all requests to it.
-//
 // # Words
 //
 //	message       one JSON text of a client: a call, or a batch of calls
 //	exchange      a message and its answers, from its first byte to its last
 //	route         a method in the table, with its rules and counters
-//	front         what reads requests of a transport: plainhttp, net/http or a WebSocket connection
 //	face          how one transport treats requests: its methods and its batches
 //	mode          how a call runs
 //	first phase   Enter, which takes the place in line; the second phase is its Finish
 //	fault         the error of a call as the client sees it
 //	suspended     of a request whose only call waits for its turn: body and exchange are given back, and only the
 //	              rest is kept (suspend.go)
-//	parked        suspended on a plain HTTP connection: no goroutine waits for it, either (park.go)
 //	message slot  the right of a WebSocket connection to have one more message in progress
 //	send queue    the frames that wait for one WebSocket connection
 //	shared event  what all who subscribed to the same are notified of, in the same bytes: an Event

@@ -5,9 +5,9 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 
 	"lockstep/internal/capacity"
-	"lockstep/internal/plainhttp"
 )
 
 const (
@@ -17,36 +17,41 @@ const (
 	fieldCost = 160
 )
 
-// headed is a listener of net/http that counts the heads of requests against the memory of their clients. net/http bounds a head
-// in bytes of text, but a text of 32 KB can have eight thousand fields, which take more than a megabyte for as long as the request
-// lasts.
-type headed struct {
+// guarded is a listener of net/http whose connections pass admission, and that counts the heads of requests against the memory of
+// their clients. net/http bounds a head in bytes of text, but a text of 32 KB can have eight thousand fields, which take more than
+// a megabyte for as long as the request lasts.
+type guarded struct {
 	net.Listener
-	memory *capacity.Memory
+	d *Dispatcher
 }
 
-// headsOf makes a listener of a server headed.
-func headsOf(server *http.Server, ln net.Listener, memory *capacity.Memory) net.Listener {
+// guard puts the listener of a server behind the limits of connections and of their heads.
+func (d *Dispatcher) guard(server *http.Server, ln net.Listener) net.Listener {
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
-		if c, ok := conn.(*headConn); ok {
+		if c, ok := conn.(*guardedConn); ok {
 			c.changed(state)
 		}
 	}
-	return headed{ln, memory}
+	return guarded{ln, d}
 }
 
-// Accept returns the next connection.
-func (l headed) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+// Accept returns the next connection that is let in.
+func (l guarded) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if leave, ok := l.d.admission.enter(conn); ok {
+			return &guardedConn{Conn: conn, leave: leave, memory: l.d.memory}, nil
+		}
 	}
-	return &headConn{Socket: plainhttp.Socket{Conn: conn}, memory: l.memory}, nil
 }
 
-// headConn is a connection of a headed listener. But for past its fields belong to the goroutine that serves it.
-type headConn struct {
-	plainhttp.Socket
+// guardedConn is a connection of a guarded listener. Its fields but for past belong to the goroutine that serves it.
+type guardedConn struct {
+	net.Conn
+	leave   func() // of admission
 	memory  *capacity.Memory
 	holding *capacity.Holding // of the head at hand; nil: it is short
 	cost    int               // of the head at hand, in bytes of memory
@@ -54,9 +59,32 @@ type headConn struct {
 	past    atomic.Bool       // what comes is no head
 }
 
+// Close closes the connection.
+func (c *guardedConn) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
+
+// SyscallConn implements syscall.Conn, for the writers of WebSocket.
+func (c *guardedConn) SyscallConn() (syscall.RawConn, error) {
+	if raw, ok := c.Conn.(syscall.Conn); ok {
+		return raw.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
+
+// CloseWrite closes the side of the server. net/http does so before it closes a connection whose request it has not read, since
+// the client would lose the answer otherwise.
+func (c *guardedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
 // Read reads, and fails if the head at hand takes more memory than there is for its client.
-func (c *headConn) Read(p []byte) (int, error) {
-	n, err := c.Socket.Read(p)
+func (c *guardedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
 	if c.past.Load() {
 		return n, err
 	}
@@ -69,7 +97,7 @@ func (c *headConn) Read(p []byte) (int, error) {
 var errLongHead = errors.New("the head of a request takes more memory than there is for its client")
 
 // count counts some of a head. The result tells whether there is memory for it.
-func (c *headConn) count(text []byte) bool {
+func (c *guardedConn) count(text []byte) bool {
 	before := c.cost
 	for i := 0; i < len(text) && !c.past.Load(); i++ {
 		c.cost++
@@ -94,7 +122,7 @@ func (c *headConn) count(text []byte) bool {
 }
 
 // changed is told what the server does with the connection. A head is in memory until its request is over.
-func (c *headConn) changed(state http.ConnState) {
+func (c *guardedConn) changed(state http.ConnState) {
 	switch state {
 	case http.StateNew, http.StateActive:
 		return

@@ -15,7 +15,6 @@ import (
 
 	"lockstep/internal/capacity"
 	"lockstep/internal/eth"
-	"lockstep/internal/plainhttp"
 )
 
 // HTTPOptions are what a HTTPServer serves besides JSON-RPC.
@@ -118,8 +117,8 @@ func (s *HTTPServer) preflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// netRequest is all that a request of net/http needs on the heap, in one allocation.
-type netRequest struct {
+// httpRequest is all that a request needs on the heap, in one allocation.
+type httpRequest struct {
 	requestContext
 	s      *HTTPServer
 	w      http.ResponseWriter
@@ -129,8 +128,8 @@ type netRequest struct {
 }
 
 func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
-	req := &netRequest{s: s, w: w, requestContext: requestContext{Context: r.Context()}}
-	s.begin(&req.requestContext, netHeader(r.Header), r.RemoteAddr, nil)
+	req := &httpRequest{s: s, w: w, requestContext: requestContext{Context: r.Context()}}
+	s.begin(&req.requestContext, r.Header, r.RemoteAddr)
 	defer s.end(&req.requestContext)
 	req.header[0] = req.request.ID
 	h := w.Header()
@@ -139,8 +138,8 @@ func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
 
 	var f fault
 	var ok bool
-	if req.request.holder, f, ok = s.d.identify(netHeader(r.Header)); !ok {
-		s.d.refuse(&req.request, f, req)
+	if req.request.holder, f, ok = s.d.identify(r.Header); !ok {
+		req.refuse(f)
 		return
 	}
 	req.buf = s.bodies.Get().(*[]byte)
@@ -151,23 +150,11 @@ func (s *HTTPServer) serveCalls(w http.ResponseWriter, r *http.Request) {
 		req.forget()
 		return
 	}
-	if s.d.serve(req, &req.request, req.body, req) == servedReuse {
-		req.forget()
-	}
+	req.serve()
 }
 
-// slow implements waiter; net/http watches the client by itself.
-func (req *netRequest) slow() {}
-
-// leave implements waiter: net/http ends a request when its handler returns.
-func (req *netRequest) leave(time.Time, func()) bool { return false }
-
-// done implements waiter.
-func (req *netRequest) done() {}
-
-// forget implements waiter: it keeps the body's memory for the next request, unless it is
-// unusually large.
-func (req *netRequest) forget() {
+// forget keeps the body's memory for the next request, unless it is unusually large. The body will not be read again.
+func (req *httpRequest) forget() {
 	const largest = 64 << 10
 	poison(req.body)
 	if cap(req.body) <= largest {
@@ -177,8 +164,9 @@ func (req *netRequest) forget() {
 	req.buf, req.body = nil, nil
 }
 
-// answer implements waiter.
-func (req *netRequest) answer(status, retry int, answer [][]byte) {
+// answer sends the pieces of the answer one after the other. The client should ask again after retry seconds; 0 means
+// that this is not known.
+func (req *httpRequest) answer(status, retry int, answer [][]byte) {
 	length := 0
 	for _, part := range answer {
 		length += len(part)
@@ -206,7 +194,7 @@ func (s *HTTPServer) write(w http.ResponseWriter, answer []byte) {
 }
 
 // refuseBody answers a body that could not be read.
-func (s *HTTPServer) refuseBody(req *netRequest, err error) {
+func (s *HTTPServer) refuseBody(req *httpRequest, err error) {
 	status, f := http.StatusBadRequest, known(eth.ErrParse())
 	switch exceeded := (*capacity.Exceeded)(nil); {
 	case errors.As(err, &exceeded):
@@ -254,48 +242,22 @@ func (s *HTTPServer) Run(ctx context.Context, ln net.Listener) error {
 		BaseContext:       func(net.Listener) context.Context { return calls },
 		ErrorLog:          slog.NewLogLogger(s.d.log.Handler(), slog.LevelDebug),
 	}
-	from := s.sourceOf(calls, server, ln)
 	served := make(chan error, 1)
-	heads := headsOf(server, from, s.d.memory)
-	go func() { served <- server.Serve(heads) }()
+	go func() { served <- server.Serve(s.d.guard(server, ln)) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve http: %w", err)
 	case <-ctx.Done():
 	}
-	return s.drain(calls, cancelCalls, server, from)
-}
-
-// source is a listener that net/http gets its connections from.
-type source interface {
-	net.Listener
-	// Wait waits for the end of the connections that net/http did not get, after Close.
-	Wait(ctx context.Context) error
-	// Abort closes them.
-	Abort()
-}
-
-func (s *HTTPServer) sourceOf(calls context.Context, server *http.Server, ln net.Listener) source {
-	if !s.d.config.HTTP.Plain {
-		return admitted{ln, s.d.admission}
-	}
-	plain := plainhttp.New(calls, ln, plainhttp.Config{
-		Server: server, Handler: plainServer{s}, BodyLimit: s.limit, Logger: s.d.log, Admit: s.d.admission.enter, Leaving: s.leaving.Load,
-	})
-	go plain.Run()
-	return plain
+	return s.drain(calls, cancelCalls, server)
 }
 
 // drain stops the server as Run says. calls is the context of all requests.
-func (s *HTTPServer) drain(calls context.Context, cancelCalls func(), server *http.Server, from source) error {
-	base := context.WithoutCancel(calls)
+func (s *HTTPServer) drain(calls context.Context, cancelCalls func(), server *http.Server) error {
 	shutdown := func(limit time.Duration) error {
-		patient, cancel := context.WithTimeout(base, limit)
+		patient, cancel := context.WithTimeout(context.WithoutCancel(calls), limit)
 		defer cancel()
-		if err := server.Shutdown(patient); err != nil {
-			return err
-		}
-		return from.Wait(patient)
+		return server.Shutdown(patient)
 	}
 	err := shutdown(s.d.config.HTTP.DrainTimeout.Duration())
 	if err == nil {
@@ -303,7 +265,6 @@ func (s *HTTPServer) drain(calls context.Context, cancelCalls func(), server *ht
 	}
 	cancelCalls()
 	if shutdown(s.closeSlack) != nil {
-		from.Abort()
 		_ = server.Close()
 	}
 	return fmt.Errorf("drain http: %w", err)

@@ -330,7 +330,7 @@ func TestClientIP(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := clientIP(netHeader(tt.header), tt.remote, trusted); got != tt.want {
+			if got := clientIP(tt.header, tt.remote, trusted); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

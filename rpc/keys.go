@@ -34,11 +34,11 @@ const keyWindow = time.Minute
 const authenticateHeader = "Www-Authenticate"
 
 // tokenIn returns the API key that a request brings. Of two, X-API-Key counts: the other may be for a proxy.
-func tokenIn(h header) (token string, given bool) {
-	if token, ok := h.First("X-Api-Key"); ok {
+func tokenIn(h http.Header) (token string, given bool) {
+	if token, ok := first(h, "X-Api-Key"); ok {
 		return strings.TrimSpace(token), true
 	}
-	if text, ok := h.First("Authorization"); ok {
+	if text, ok := first(h, "Authorization"); ok {
 		if scheme, token, _ := strings.Cut(text, " "); strings.EqualFold(scheme, "Bearer") {
 			return strings.TrimSpace(token), true
 		}
@@ -47,7 +47,7 @@ func tokenIn(h header) (token string, given bool) {
 }
 
 // identify finds whose key a request brings: nobody's where none is needed. If it returns a fault, the request is refused.
-func (d *Dispatcher) identify(h header) (holder *apikey.Holder, f fault, ok bool) {
+func (d *Dispatcher) identify(h http.Header) (holder *apikey.Holder, f fault, ok bool) {
 	if !d.keys.On() {
 		return nil, fault{}, true
 	}
@@ -70,9 +70,10 @@ func (d *Dispatcher) identify(h header) (holder *apikey.Holder, f fault, ok bool
 }
 
 // refuse answers a request of which nothing is run.
-func (d *Dispatcher) refuse(r *Request, f fault, w waiter) {
+func (req *httpRequest) refuse(f fault) {
 	var c call
-	w.answer(f.status, 0, [][]byte{d.appendFault(nil, r, &c, f)})
+	d := req.s.d
+	req.answer(f.status, 0, [][]byte{d.appendFault(nil, &req.request, &c, f)})
 	d.metrics.methodResponse.WithLabelValues("undefined", strconv.Itoa(f.status)).Observe(0)
 }
 
@@ -110,7 +111,7 @@ func (d *Dispatcher) Idle(f apikey.File) map[string]string {
 
 // refuseHandshake answers an upgrade request that brings no valid key.
 func (s *WSServer) refuseHandshake(w http.ResponseWriter, r *http.Request, f fault) {
-	request := Request{ID: requestID(netHeader(r.Header)), Transport: TransportWebSocket}
+	request := Request{ID: requestID(r.Header), Transport: TransportWebSocket}
 	var c call
 	answer := s.d.appendFault(nil, &request, &c, f)
 	w.Header().Set("Content-Type", jsonType)

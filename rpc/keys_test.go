@@ -92,75 +92,62 @@ func ask(method string) string {
 	return `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":[]}`
 }
 
-// Both fronts, the plain one and net/http, treat keys alike.
-func bothFronts(t *testing.T, test func(t *testing.T, c Config)) {
-	for name, plain := range map[string]bool{"plain": true, "net/http": false} {
-		t.Run(name, func(t *testing.T) {
-			c := testConfig()
-			c.HTTP.Plain = plain
-			test(t, c)
-		})
+func TestKeysAreKnownByEitherHeader(t *testing.T) {
+	c := testConfig()
+	f, tokens := keyFile(t, map[string]string{"shop": ""})
+	c.Keys = KeysConfig{APIKeys: f, KeyRequired: true}
+	log := &lockedText{}
+	d := testDispatcher(t, c, Options{Keys: apikey.NewRing(f), Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	url := serveHTTP(t, d, HTTPOptions{})
+	const unknown = "lrk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	for name, test := range map[string]struct {
+		header http.Header
+		status int
+		answer string
+	}{
+		"bearer":         {bearer(tokens["shop"]), 200, `"result":"0x12a"`},
+		"lower case":     {http.Header{"Authorization": {"bearer " + tokens["shop"]}}, 200, `"result":"0x12a"`},
+		"X-API-Key":      {http.Header{"X-Api-Key": {tokens["shop"]}}, 200, `"result":"0x12a"`},
+		"both":           {http.Header{"X-Api-Key": {tokens["shop"]}, "Authorization": {"Bearer of-a-proxy"}}, 200, `"result":"0x12a"`},
+		"unknown":        {bearer(unknown), 401, `{"error":{"code":-32609,"message":"[Request ID: test] Unknown API key"},"jsonrpc":"2.0","id":null}`},
+		"no key at all":  {bearer("sesame"), 401, "Unknown API key"},
+		"empty":          {http.Header{"X-Api-Key": {""}}, 401, "Unknown API key"},
+		"none":           {nil, 401, "An API key is needed"},
+		"another scheme": {http.Header{"Authorization": {"Basic eDp5"}}, 401, "An API key is needed"},
+	} {
+		status, answer := postWith(t, url, strings.NewReader(ask("eth_chainId")), test.header)
+		if status != test.status || !strings.Contains(answer, test.answer) {
+			t.Errorf("%s: %d %s", name, status, answer)
+		}
+	}
+	res, err := http.Post(url, jsonType, strings.NewReader(ask("eth_chainId")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if got := res.Header.Get("WWW-Authenticate"); got != "Bearer" || res.Header.Get("Content-Type") != jsonType {
+		t.Errorf("asked to authenticate by %q, as %q", got, res.Header.Get("Content-Type"))
+	}
+	for _, token := range []string{tokens["shop"], unknown} {
+		if strings.Contains(log.String(), token[len("lrk_"):]) {
+			t.Error("a key is in the log")
+		}
 	}
 }
 
-func TestKeysAreKnownByEitherHeader(t *testing.T) {
-	bothFronts(t, func(t *testing.T, c Config) {
-		f, tokens := keyFile(t, map[string]string{"shop": ""})
-		c.Keys = KeysConfig{APIKeys: f, KeyRequired: true}
-		log := &lockedText{}
-		d := testDispatcher(t, c, Options{Keys: apikey.NewRing(f), Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-		url := serveHTTP(t, d, HTTPOptions{})
-		const unknown = "lrk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-		for name, test := range map[string]struct {
-			header http.Header
-			status int
-			answer string
-		}{
-			"bearer":         {bearer(tokens["shop"]), 200, `"result":"0x12a"`},
-			"lower case":     {http.Header{"Authorization": {"bearer " + tokens["shop"]}}, 200, `"result":"0x12a"`},
-			"X-API-Key":      {http.Header{"X-Api-Key": {tokens["shop"]}}, 200, `"result":"0x12a"`},
-			"both":           {http.Header{"X-Api-Key": {tokens["shop"]}, "Authorization": {"Bearer of-a-proxy"}}, 200, `"result":"0x12a"`},
-			"unknown":        {bearer(unknown), 401, `{"error":{"code":-32609,"message":"[Request ID: test] Unknown API key"},"jsonrpc":"2.0","id":null}`},
-			"no key at all":  {bearer("sesame"), 401, "Unknown API key"},
-			"empty":          {http.Header{"X-Api-Key": {""}}, 401, "Unknown API key"},
-			"none":           {nil, 401, "An API key is needed"},
-			"another scheme": {http.Header{"Authorization": {"Basic eDp5"}}, 401, "An API key is needed"},
-		} {
-			status, answer := postWith(t, url, strings.NewReader(ask("eth_chainId")), test.header)
-			if status != test.status || !strings.Contains(answer, test.answer) {
-				t.Errorf("%s: %d %s", name, status, answer)
-			}
-		}
-		res, err := http.Post(url, jsonType, strings.NewReader(ask("eth_chainId")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
-		if got := res.Header.Get("WWW-Authenticate"); got != "Bearer" || res.Header.Get("Content-Type") != jsonType {
-			t.Errorf("asked to authenticate by %q, as %q", got, res.Header.Get("Content-Type"))
-		}
-		for _, token := range []string{tokens["shop"], unknown} {
-			if strings.Contains(log.String(), token[len("lrk_"):]) {
-				t.Error("a key is in the log")
-			}
-		}
-	})
-}
-
 func TestKeysAreOptional(t *testing.T) {
-	bothFronts(t, func(t *testing.T, c Config) {
-		f, _ := keyFile(t, map[string]string{"shop": ""})
-		c.Keys.APIKeys = f
-		url := serveHTTP(t, testDispatcher(t, c, Options{Keys: apikey.NewRing(f)}), HTTPOptions{})
-		if status, answer := post(t, url, ask("eth_chainId")); status != 200 {
-			t.Errorf("without a key: %d %s", status, answer)
-		}
-		if status, answer := postWith(t, url, strings.NewReader(ask("eth_chainId")), bearer("lrk_x")); status != 401 {
-			t.Errorf("with an unknown one: %d %s", status, answer)
-		}
-	})
+	c := testConfig()
+	f, _ := keyFile(t, map[string]string{"shop": ""})
+	c.Keys.APIKeys = f
+	url := serveHTTP(t, testDispatcher(t, c, Options{Keys: apikey.NewRing(f)}), HTTPOptions{})
+	if status, answer := post(t, url, ask("eth_chainId")); status != 200 {
+		t.Errorf("without a key: %d %s", status, answer)
+	}
+	if status, answer := postWith(t, url, strings.NewReader(ask("eth_chainId")), bearer("lrk_x")); status != 401 {
+		t.Errorf("with an unknown one: %d %s", status, answer)
+	}
 	// Where there is no file, nobody looks at what is for others.
-	url := serveHTTP(t, testDispatcher(t, testConfig(), Options{Keys: apikey.NewRing(apikey.File{})}), HTTPOptions{})
+	url = serveHTTP(t, testDispatcher(t, testConfig(), Options{Keys: apikey.NewRing(apikey.File{})}), HTTPOptions{})
 	if status, answer := postWith(t, url, strings.NewReader(ask("eth_chainId")), bearer("of-a-proxy")); status != 200 {
 		t.Errorf("without a file: %d %s", status, answer)
 	}
@@ -186,55 +173,54 @@ func TestAKeyHasItsMethods(t *testing.T) {
 
 // The limits of a key are the key's, wherever it comes from; those of the address do not count.
 func TestAKeyHasItsLimits(t *testing.T) {
-	bothFronts(t, func(t *testing.T, c Config) {
-		f, tokens := keyFile(t, map[string]string{"few": "calls=3", "light": "weight=9", "other": ""})
-		c.Keys.APIKeys = f
-		methods := append(testMethods(), Method{Name: "eth_heavy", AnyParams: true, Weight: 4, Handler: returns(true)})
-		d := testDispatcher(t, c, Options{Keys: apikey.NewRing(f), Quotas: &tally{used: map[string]int{}}, Limiter: NewWindowLimiter(keyWindow, func(string) int { return 1 })}, methods...)
-		url := serveHTTP(t, d, HTTPOptions{})
-		call := func(key, method, from string) int {
-			header := http.Header{"X-Forwarded-For": {from}}
-			if key != "" {
-				header.Set("Authorization", "Bearer "+tokens[key])
-			}
-			status, _ := postWith(t, url, strings.NewReader(ask(method)), header)
-			return status
+	c := testConfig()
+	f, tokens := keyFile(t, map[string]string{"few": "calls=3", "light": "weight=9", "other": ""})
+	c.Keys.APIKeys = f
+	methods := append(testMethods(), Method{Name: "eth_heavy", AnyParams: true, Weight: 4, Handler: returns(true)})
+	d := testDispatcher(t, c, Options{Keys: apikey.NewRing(f), Quotas: &tally{used: map[string]int{}}, Limiter: NewWindowLimiter(keyWindow, func(string) int { return 1 })}, methods...)
+	url := serveHTTP(t, d, HTTPOptions{})
+	call := func(key, method, from string) int {
+		header := http.Header{"X-Forwarded-For": {from}}
+		if key != "" {
+			header.Set("Authorization", "Bearer "+tokens[key])
 		}
-		for i, test := range []struct {
-			key, method, from string
-			want              int
-		}{
-			{"", "eth_chainId", "192.0.2.1", 200},
-			{"", "eth_chainId", "192.0.2.1", 429}, // the address's limit
-			{"few", "eth_chainId", "192.0.2.1", 200},
-			{"few", "eth_chainId", "192.0.2.1", 200},
-			{"few", "eth_nonsense", "192.0.2.2", 400}, // counts, too
-			{"few", "eth_accounts", "192.0.2.3", 429},
-			{"other", "eth_accounts", "192.0.2.3", 200},
-			{"light", "eth_heavy", "192.0.2.1", 200},
-			{"light", "eth_heavy", "192.0.2.1", 200},
-			{"light", "eth_heavy", "192.0.2.1", 429}, // 4 of 1
-			{"light", "eth_chainId", "192.0.2.1", 200},
-			{"light", "eth_chainId", "192.0.2.1", 429},
-		} {
-			if got := call(test.key, test.method, test.from); got != test.want {
-				t.Errorf("call %d: %+v: %d", i, test, got)
-			}
+		status, _ := postWith(t, url, strings.NewReader(ask(method)), header)
+		return status
+	}
+	for i, test := range []struct {
+		key, method, from string
+		want              int
+	}{
+		{"", "eth_chainId", "192.0.2.1", 200},
+		{"", "eth_chainId", "192.0.2.1", 429}, // the address's limit
+		{"few", "eth_chainId", "192.0.2.1", 200},
+		{"few", "eth_chainId", "192.0.2.1", 200},
+		{"few", "eth_nonsense", "192.0.2.2", 400}, // counts, too
+		{"few", "eth_accounts", "192.0.2.3", 429},
+		{"other", "eth_accounts", "192.0.2.3", 200},
+		{"light", "eth_heavy", "192.0.2.1", 200},
+		{"light", "eth_heavy", "192.0.2.1", 200},
+		{"light", "eth_heavy", "192.0.2.1", 429}, // 4 of 1
+		{"light", "eth_chainId", "192.0.2.1", 200},
+		{"light", "eth_chainId", "192.0.2.1", 429},
+	} {
+		if got := call(test.key, test.method, test.from); got != test.want {
+			t.Errorf("call %d: %+v: %d", i, test, got)
 		}
-		req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(ask("eth_chainId")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header = bearer(tokens["few"])
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
-		if res.StatusCode != 429 || res.Header.Get("Retry-After") != "60" {
-			t.Errorf("%d, again after %q", res.StatusCode, res.Header.Get("Retry-After"))
-		}
-	})
+	}
+	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(ask("eth_chainId")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = bearer(tokens["few"])
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != 429 || res.Header.Get("Retry-After") != "60" {
+		t.Errorf("%d, again after %q", res.StatusCode, res.Header.Get("Retry-After"))
+	}
 }
 
 func TestWebSocketHandshakesHaveKeys(t *testing.T) {

@@ -75,7 +75,7 @@ type Answer struct {
 type requestContext struct {
 	context.Context
 	request Request
-	holding capacity.Holding // of the request, unless another one was opened for it before
+	holding capacity.Holding // of the request
 }
 
 // open gives the request a holding.

@@ -46,11 +46,11 @@ func await(ctx context.Context, second Finish, f func()) {
 	go f()
 }
 
-// resume returns an exchange in place of the one that was suspended, whose call has the mode. It is one of those that
-// are used again.
-func (s *suspended) resume(m mode) *exchange {
+// resume returns an exchange in place of the one that was suspended, for a call over WebSocket whose turn has come. It is
+// one of those that are used again.
+func (s *suspended) resume() *exchange {
 	ex := s.d.exchanges.Get().(*exchange)
-	s.restore(ex, extend(ex.calls), m)
+	s.restore(ex, extend(ex.calls), detached)
 	return ex
 }
 

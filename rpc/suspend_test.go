@@ -208,10 +208,9 @@ func TestPatientCall(t *testing.T) {
 	compareJSON(t, "the call that does not tell", receive(t, ws), done)
 }
 
-// TestParkedRequest: a request over HTTP whose call waits for its turn needs no goroutine. It is answered once: when
-// the call has run, or when its time is up, or not at all if its client has gone. A call whose turn comes after that
+// TestSuspendedRequest: a request over HTTP whose call waits for its turn is answered once: when the call has run, or when its time is up, or not at all if its client has gone. A call whose turn comes after that
 // runs all the same, and hears that nobody got its answer.
-func TestParkedRequest(t *testing.T) {
+func TestSuspendedRequest(t *testing.T) {
 	sent := make(chan bool, 1)
 	p := &patient{queued: *newQueued(func() (any, error) { return &Answer{Result: "done", Sent: func(ok bool) { sent <- ok }}, nil }), told: make(chan func(), 1)}
 	c := testConfig()

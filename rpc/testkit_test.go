@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,9 +23,6 @@ import (
 	"lockstep/internal/jsonx"
 )
 
-// netHTTPAlone runs all tests without the loop for plain requests.
-var netHTTPAlone = os.Getenv("LOCKSTEP_TEST_NET_HTTP") != ""
-
 // testConfig is the configuration that the defaults of the tags give, with more patience.
 func testConfig() Config {
 	apis := envx.Strings{"eth", "debug", "net", "web3", "txpool", "trace", "admin"}
@@ -37,7 +33,7 @@ func testConfig() Config {
 			"127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10",
 		},
 		HTTP: HTTPConfig{
-			APIs: apis, InputSizeLimit: 1, Plain: !netHTTPAlone, ConnectionLimit: 16384, ConnectionLimitPerIP: 1024, RequestTimeout: ms(60000), KeepAliveTimeout: ms(650000),
+			APIs: apis, InputSizeLimit: 1, ConnectionLimit: 16384, ConnectionLimitPerIP: 1024, RequestTimeout: ms(60000), KeepAliveTimeout: ms(650000),
 			HeadersTimeout: ms(660000), DrainTimeout: envx.Millis(patience),
 		},
 		Batch: BatchConfig{Enabled: true, MaxSize: 100, Concurrency: 100},

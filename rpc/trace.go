@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"net/http"
 	"net/netip"
 
 	"lockstep/internal/telemetry"
@@ -10,11 +11,11 @@ import (
 // beginSpan begins the span of a request, which goes on the trace of a trusted proxy if that names one. A stranger's
 // traceparent is not taken, since it would decide what is recorded. h is nil for a WebSocket message, which has no
 // header of its own.
-func (c *requestContext) beginSpan(d *Dispatcher, h header, remote string) {
+func (c *requestContext) beginSpan(d *Dispatcher, h http.Header, remote string) {
 	parent, state := "", ""
 	if client, err := netip.ParseAddrPort(remote); h != nil && err == nil && d.proxies.have(client.Addr()) {
-		parent, _ = h.First("Traceparent")
-		state, _ = h.First("Tracestate")
+		parent, _ = first(h, "Traceparent")
+		state, _ = first(h, "Tracestate")
 	}
 	c.Context, c.request.span = d.tracer.Begin(c.Context, c.request.Transport.String(), parent, state)
 	if !c.request.span.Recorded() {

@@ -80,12 +80,12 @@ func (s *WSServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Service Unavailable", http.StatusServiceUnavailable)
 		return
 	}
-	holder, f, ok := s.d.identify(netHeader(r.Header))
+	holder, f, ok := s.d.identify(r.Header)
 	if !ok {
 		s.refuseHandshake(w, r, f)
 		return
 	}
-	ip := clientIP(netHeader(r.Header), r.RemoteAddr, s.d.proxies)
+	ip := clientIP(r.Header, r.RemoteAddr, s.d.proxies)
 	library := &hijacker{ResponseWriter: w}
 	ws, err := s.upgrader.Upgrade(library, r, nil)
 	if err != nil {
@@ -182,8 +182,7 @@ func (s *WSServer) Run(ctx context.Context, ln net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(s.d.log.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)
-	heads := headsOf(server, admitted{ln, s.d.admission}, s.d.memory)
-	go func() { served <- server.Serve(heads) }()
+	go func() { served <- server.Serve(s.d.guard(server, ln)) }()
 	select {
 	case err := <-served:
 		return errors.Join(fmt.Errorf("serve websocket: %w", err), s.drain())

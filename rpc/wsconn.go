@@ -340,7 +340,7 @@ func (c *wsConn) handle(ctx context.Context, holder *apikey.Holder, body []byte)
 	}
 	if s := ex.suspend(); s != nil {
 		c.recycle(body)
-		await(ctx, s.second, func() { c.finish(ctx, s.resume(detached)) })
+		await(ctx, s.second, func() { c.finish(ctx, s.resume()) })
 		return
 	}
 	// From now on handlers read from the body, so it is not recycled.

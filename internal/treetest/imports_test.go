@@ -174,7 +174,6 @@ var thirdParty = []struct{ module, allowed, reason string }{
 	{"github.com/pressly/goose/v3", `^internal/ledger$`, "the ledger applies every migration"},
 	{"lockstep/mirror/fetch", `^mirror$`, "mirror is the only door to a mirror node"},
 	{"lockstep/mirror/feed", `^(ethapi|app)$`, "feed follows blocks that are never replaced, for faces; what is below them knows no follower, and watchers have their own"},
-	{"lockstep/internal/plainhttp", `^rpc$`, "plainhttp is a front of rpc's own"},
 	{"lockstep/internal/evm", `^ethapi$`, "only simulations run in this process"},
 	{"lockstep/lock", `^(submit|app|config|console|cmd/lockstep|lock/.*|bench/.*)$`, "submit is the one user of the lock, which fails open, and the console shows it; what must fail closed stands on internal/lease"},
 	{"lockstep/console", `^(app|console|txmgr/(api|service)|watch/api|cmd/lockstep)$`, "the page is what listeners show; nothing else knows it"},

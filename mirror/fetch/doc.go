@@ -48,10 +48,6 @@
 // tenth of these slots is for the submission of transactions (ForSend) and for probes, so that slow reads cannot
 // keep them waiting.
 //
-// Mirror nodes on plain HTTP, such as those of the same cluster, are asked over connections of our own, where a
-// caller writes and reads by itself. An idle connection on which something has arrived is closed instead of used,
-// since those bytes cannot answer the next request. TLS, HTTP/2 and proxies are left to net/http.
-//
 // # Words
 //
 //	upstream       see package internal/outage; here one of the mirror nodes of MIRROR_NODE_URL

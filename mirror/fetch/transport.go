@@ -17,24 +17,24 @@ import (
 	"lockstep/internal/telemetry"
 )
 
+// longestHeader bounds an answer's status line and headers, in bytes.
+const longestHeader = 256 << 10
+
 func httpClient(config *Config, transport http.RoundTripper) *http.Client {
 	if transport == nil {
 		dialer := &net.Dialer{Timeout: config.Timeout.Duration(), KeepAlive: config.KeepAliveInterval.Duration()}
-		transport = &plainTransport{
-			others: &http.Transport{
-				Proxy:                 http.ProxyFromEnvironment,
-				DialContext:           dialer.DialContext,
-				ForceAttemptHTTP2:     true,
-				DisableKeepAlives:     !config.KeepAlive,
-				MaxConnsPerHost:       config.MaxSockets,
-				MaxIdleConnsPerHost:   config.MaxSockets,
-				MaxIdleConns:          config.MaxTotalSockets,
-				IdleConnTimeout:       config.SocketTimeout.Duration(),
-				TLSHandshakeTimeout:   config.Timeout.Duration(),
-				ResponseHeaderTimeout: config.Timeout.Duration(),
-			},
-			proxy: http.ProxyFromEnvironment, dial: dialer.DialContext, keepAlive: config.KeepAlive,
-			idleTime: config.SocketTimeout.Duration(), maxIdle: config.MaxTotalSockets,
+		transport = &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            dialer.DialContext,
+			ForceAttemptHTTP2:      true,
+			DisableKeepAlives:      !config.KeepAlive,
+			MaxConnsPerHost:        config.MaxSockets,
+			MaxIdleConnsPerHost:    config.MaxSockets,
+			MaxIdleConns:           config.MaxTotalSockets,
+			IdleConnTimeout:        config.SocketTimeout.Duration(),
+			TLSHandshakeTimeout:    config.Timeout.Duration(),
+			ResponseHeaderTimeout:  config.Timeout.Duration(),
+			MaxResponseHeaderBytes: longestHeader,
 		}
 	}
 	return &http.Client{
@@ -175,9 +175,13 @@ func (f *Fetcher) send(ctx context.Context, base string, q Request) (*http.Respo
 	if q.Body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	if q.Zipped {
-		r.Header.Set(acceptEncoding, "gzip")
+	if r.URL.Scheme == "http" && !q.Zipped {
+		r.Header.Set("Accept-Encoding", "identity") // in a cluster the time to pack and unpack costs more than the bytes
 	}
+	// All requests may be made twice: then net/http makes one again over another connection, if the idle one that it took has
+	// ended. Without a value this is not sent.
+	r.Header["Idempotency-Key"] = nil
+	r.Header.Set("User-Agent", "lockstep")
 	f.setHeaders(ctx, r.Header)
 	answer, err := f.http.Transport.RoundTrip(r)
 	if err != nil || answer.StatusCode/100 != 3 {

@@ -1,5 +1,0 @@
-//go:build !race
-
-package plainhttp
-
-func poison([]byte) {}
