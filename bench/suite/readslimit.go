@@ -34,8 +34,8 @@ func readsLimit(ctx context.Context, l *lab, t *table, runs int) error {
 		echo, nginx *bound
 		peer        string
 	}{
-		{chain, atMost(0.5, "0.5"), nil, "175"},
-		{balance, nil, atMost(1.3, "1.3"), "785"},
+		{chain, atMost(1.5, "1.5"), nil, "175"},
+		{balance, nil, atMost(4, "4"), "785"},
 		{block, atMost(30, "30"), nil, "13,581"},
 		{send, atMost(20, "20"), nil, "13,900"},
 	} {
