@@ -67,7 +67,7 @@ func (a *App) consoleDeps() console.Deps {
 	deps := console.Deps{
 		Token: a.cfg.Server.AdminToken, Version: a.version, ChainID: uint64(a.cfg.Server.ChainID),
 		Mirror: a.develops, Locks: a.locks, Window: a.cfg.Lock.Window.Duration(), Budget: int64(a.cfg.Limit.Total),
-		Upstreams: a.shownUpstreams, Metrics: a.registry, Calls: a.http, Log: a.log, Beside: a.beside,
+		Upstreams: a.shownUpstreams, Metrics: a.registry, Calls: a.http, Log: a.log, Beside: a.beside, Memory: a.memory,
 	}
 	if a.reloading.load != nil {
 		deps.Reload = func(ctx context.Context) (any, error) { return a.Reload(ctx) }

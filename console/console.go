@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/console/page"
+	"lockstep/internal/capacity"
 	"lockstep/internal/lifecycle"
 	"lockstep/internal/secret"
 	"lockstep/lock"
@@ -43,6 +44,7 @@ type Deps struct {
 	Record    func(context.Context, common.Hash) (lifecycle.Record, bool) // nil: no records are kept
 	Calls     http.Handler                                                // JSON-RPC
 	Mirror    *url.URL                                                    // of a network for development; nil on others
+	Memory    *capacity.Memory                                            // of all requests; nil: without a limit
 	Beside    []page.Link                                                 // pages of processes that belong to this one
 	Log       *slog.Logger
 }

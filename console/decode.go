@@ -1,18 +1,18 @@
 package console
 
 import (
-	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 
-	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"lockstep/internal/capacity"
 	"lockstep/watch/decode"
 )
 
@@ -64,6 +64,8 @@ type callWords struct {
 type phrase struct {
 	Name string `json:"name"`
 	Args []arg  `json:"args"`
+	// Hex has the bytes of texts that are not UTF-8, by their paths.
+	Hex map[string]string `json:"hex,omitempty"`
 }
 
 type arg struct {
@@ -78,14 +80,43 @@ const (
 	maxDecodedThings = 1000
 )
 
+// What a question costs at most, in bytes for each byte: of its text, of an ABI, and of what is decoded.
+const (
+	textCost   = 3
+	abiCost    = 24
+	decodeCost = 24
+)
+
 func (c *Console) decode(w http.ResponseWriter, r *http.Request) {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	var holding capacity.Holding
+	holding.Begin(c.deps.Memory, host)
+	defer holding.Close()
+	take := func(bytes int) bool {
+		err := holding.Take(bytes)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+		return err == nil
+	}
+	text := int64(maxBody)
+	if r.ContentLength >= 0 {
+		text = min(r.ContentLength, text)
+	}
+	if !take(textCost * int(text)) {
+		return
+	}
 	var q question
 	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 		http.Error(w, "not a question: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	if bytes, things := q.size(); bytes > maxDecoded || things > maxDecodedThings {
+	bytes, things := q.size()
+	if bytes > maxDecoded || things > maxDecodedThings {
 		http.Error(w, fmt.Sprintf("that is too much to decode: the maximum is %d bytes, and %d logs and calls together", maxDecoded, maxDecodedThings), http.StatusRequestEntityTooLarge)
+		return
+	}
+	if !take(abiCost*len(q.ABI) + decodeCost*bytes) {
 		return
 	}
 	d, err := newDictionary(q.ABI)
@@ -118,9 +149,14 @@ func newSignatures() signatures {
 
 const selectorSize = 4
 
+// maxAlike is how many signatures with one selector are tried: an ABI may repeat one, with other marks, a thousand times.
+const maxAlike = 4
+
 func add(to map[string][]*decode.Signature, s *decode.Signature, bytes int) {
 	key := string(s.Selector[:bytes])
-	to[key] = append(to[key], s)
+	if len(to[key]) < maxAlike {
+		to[key] = append(to[key], s)
+	}
 }
 
 func newDictionary(text json.RawMessage) (dictionary, error) {
@@ -128,28 +164,20 @@ func newDictionary(text json.RawMessage) (dictionary, error) {
 	if len(text) == 0 || string(text) == "null" {
 		return d, nil
 	}
-	parsed, err := abi.JSON(bytes.NewReader(text))
+	all, err := decode.ReadABI(text)
 	if err != nil {
 		return d, err
 	}
-	for _, m := range parsed.Methods {
-		take(d.given.functions, m.RawName, m.Inputs, selectorSize)
+	for _, s := range all.Functions {
+		add(d.given.functions, s, selectorSize)
 	}
-	for _, e := range parsed.Errors {
-		take(d.given.failures, e.Name, e.Inputs, selectorSize)
+	for _, s := range all.Errors {
+		add(d.given.failures, s, selectorSize)
 	}
-	for _, e := range parsed.Events {
-		take(d.given.events, e.RawName, e.Inputs, common.HashLength)
+	for _, s := range all.Events {
+		add(d.given.events, s, common.HashLength)
 	}
 	return d, nil
-}
-
-// take adds an entry of an ABI. One that has no readable form, such as one with thirty arguments, is left out: the
-// rest is good.
-func take(to map[string][]*decode.Signature, name string, inputs abi.Arguments, bytes int) {
-	if s, err := decode.FromABI(abi.NewEvent(name, name, false, inputs)); err == nil {
-		add(to, s, bytes)
-	}
 }
 
 //go:embed signatures.txt
@@ -204,20 +232,22 @@ func (d dictionary) event(topics []common.Hash, data []byte) *phrase {
 	return first(string(topics[0][:]), topics[1:], data, d.given.events, d.known.events)
 }
 
-// first is the phrase by the first signature that the data fit.
-func first(key string, indexed []common.Hash, data []byte, tables ...map[string][]*decode.Signature) *phrase {
+// first is the phrase by the signature that the data fit to the last bit, or else by the first one that they fit.
+func first(key string, indexed []common.Hash, data []byte, tables ...map[string][]*decode.Signature) (p *phrase) {
 	for _, table := range tables {
 		for _, s := range table[key] {
 			values, err := s.Decode(append([]common.Hash{s.Selector}, indexed...), data)
-			if err != nil {
+			if err != nil || p != nil && !values.Exact {
 				continue
 			}
-			p := &phrase{Name: s.Name, Args: []arg{}}
+			p = &phrase{Name: s.Name, Args: []arg{}, Hex: values.Hex}
 			for _, name := range s.Args() {
-				p.Args = append(p.Args, arg{name, s.TypeOf(name), values[name]})
+				p.Args = append(p.Args, arg{name, s.TypeOf(name), values.Args[name]})
 			}
-			return p
+			if values.Exact {
+				return p
+			}
 		}
 	}
-	return nil
+	return p
 }

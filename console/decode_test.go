@@ -4,11 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/capacity"
+	"lockstep/watch/decode"
 )
 
 const (
@@ -125,5 +129,40 @@ func TestDecodeCalls(t *testing.T) {
 		`{"call":null,"fail":{"name":"Panic","args":[{"name":"code","type":"uint256","value":"17"}]}},{"call":null,"fail":null}]}`
 	if diff := cmp.Diff(want, strings.TrimSpace(body)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A question that would decode to far more than it has bytes costs a few times its size, and counts in the memory of all requests.
+func TestDecodeBomb(t *testing.T) {
+	const n = 1000
+	data := word("20") + word("3e8")
+	for range n {
+		data += word("7d00")
+	}
+	data += word("3e8") + strings.Repeat("11", 32<<10)
+	lists := `[{"type":"function","name":"f","inputs":[{"name":"a","type":"uint256` + strings.Repeat("[]", 30_000) + `"}]},{"type":"function","name":"g","inputs":[{"name":"a","type":"bytes[]"}]}]`
+	parsed, err := decode.Parse("g(bytes[])")
+	if err != nil {
+		t.Fatal(err)
+	}
+	question := fmt.Sprintf(`{"abi":%s,"call":"%#x%s"}`, lists, parsed.Selector[:4], data)
+	d := deps(t, "")
+	base := serve(t, d)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	status, body, _ := ask(t, http.MethodPost, base+"/ui/decode", question)
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; status != http.StatusOK || taken > uint64(100*len(question)) {
+		t.Errorf("%d: %d bytes took %d: %.200s", status, len(question), taken, body)
+	}
+	d.Memory = capacity.NewMemory(capacity.Config{Limit: 64, Requests: 8, Client: 8, Request: 8})
+	if status, body, _ := ask(t, http.MethodPost, serve(t, d)+"/ui/decode", `{"call":"0x`+strings.Repeat("00", 250<<10)+`"}`); status != http.StatusOK {
+		t.Errorf("within the memory: %d %s", status, body)
+	}
+	if status, body, _ := ask(t, http.MethodPost, serve(t, d)+"/ui/decode", `{"abi":[`+strings.Repeat(" ", 500<<10)+`]}`); status != http.StatusServiceUnavailable {
+		t.Errorf("beyond the memory: %d %s", status, body)
+	}
+	if used := d.Memory.Used(); used != 0 {
+		t.Errorf("%d bytes are held afterwards", used)
 	}
 }

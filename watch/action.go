@@ -16,13 +16,14 @@ const managerKind = "manager"
 
 // Action is the transaction that an event triggers, through a sink that is a transaction manager.
 type Action struct {
-	On   string // the event
+	On   string // the event, or the signature of one overload
 	To   string // an address, or the event's argument that is one; "" for the contract of the event
 	Call string // the function, like release(uint256)
 	Args []string
 	Pool string // of the manager's signers; "" for its default
 
-	call *decode.Call
+	call      *decode.Call
+	signature string
 }
 
 // Intent is what an action wants to happen.
@@ -32,10 +33,16 @@ type Intent struct {
 
 // check makes an action ready, and tells what is wrong with it.
 func (a *Action) check(w *Watch) error {
-	event := w.event(a.On)
-	if event == nil {
+	events := w.eventsOf(a.On)
+	switch len(events) {
+	case 0:
 		return fmt.Errorf("an action is on %s: there is no such event", a.On)
+	case 1:
+	default:
+		return fmt.Errorf("an action is on %s, and there are several: want the signature of one, like %s", a.On, events[0])
 	}
+	event := events[0]
+	a.signature = event.String()
 	if a.To != "" && !common.IsHexAddress(a.To) && event.TypeOf(a.To) != "address" {
 		return fmt.Errorf("the action on %s goes to %q, which is neither an address nor an argument of that type", a.On, a.To)
 	}
@@ -56,10 +63,10 @@ func (w *Watch) validateActions() []error {
 		if err := a.check(w); err != nil {
 			errs = append(errs, err)
 		}
-		if seen[a.On] {
+		if a.signature != "" && seen[a.signature] {
 			errs = append(errs, fmt.Errorf("there are two actions on %s: one event triggers one", a.On))
 		}
-		seen[a.On] = true
+		seen[a.signature] = true
 	}
 	manager := false
 	for _, sink := range w.Sinks {
@@ -78,7 +85,7 @@ func (w *Watch) validateActions() []error {
 
 // ActionOn returns what an event triggers, nil for nothing. Removals trigger nothing, nor do backfills that were not asked to.
 func (p *Plan) ActionOn(e *Event) (*Intent, error) {
-	if e.Removed || e.Backfill != nil && !e.Backfill.Act {
+	if e.Removed || e.Undecoded || e.Backfill != nil && !e.Backfill.Act {
 		return nil, nil //nolint:nilnil // nothing is to be done
 	}
 	for i := range p.Watches {
@@ -87,7 +94,7 @@ func (p *Plan) ActionOn(e *Event) (*Intent, error) {
 			continue
 		}
 		for j := range w.Actions {
-			if a := &w.Actions[j]; a.On == e.Event {
+			if a := &w.Actions[j]; a.signature == e.Signature {
 				return a.intent(e)
 			}
 		}
@@ -105,11 +112,13 @@ func (a *Action) intent(e *Event) (*Intent, error) {
 	case to == "":
 		to = e.Address
 	case !common.IsHexAddress(to):
-		var args map[string]any
+		var args map[string]json.RawMessage
 		if err := json.Unmarshal(e.Args, &args); err != nil {
 			return nil, fmt.Errorf("the action on %s: %w", a.On, err)
 		}
-		to = fmt.Sprint(args[to])
+		if err := json.Unmarshal(args[a.To], &to); err != nil {
+			return nil, fmt.Errorf("the action on %s: its argument %s: %w", a.On, a.To, err)
+		}
 	}
 	return &Intent{To: to, Data: fmt.Sprintf("0x%x", data), Method: a.call.String(), Pool: a.Pool}, nil
 }

@@ -23,32 +23,59 @@ func (w *worker) match(ctx context.Context, contracts []*contract, logs []source
 	for _, c := range contracts {
 		byAddress[c.address] = append(byAddress[c.address], c)
 	}
+	type place struct {
+		block common.Hash
+		index uint64
+	}
+	seen := make(map[place]struct{}, len(logs)) // an endpoint may say a log twice
 	var list []*occurrence
 	for i := range logs {
 		l := &logs[i]
+		if _, twice := seen[place{l.BlockHash, l.Index}]; twice {
+			continue
+		}
+		seen[place{l.BlockHash, l.Index}] = struct{}{}
 		for _, c := range byAddress[l.Address] {
 			signature := c.wants(l.Topics[0])
 			if signature == nil {
 				continue
 			}
-			args, err := signature.Decode(l.Topics, l.Data)
-			if err != nil {
-				w.metrics.undecoded.Inc()
-				w.log.WarnContext(ctx, "a log has the selector of an event but does not fit its signature", "event", signature.String(), "address", l.Address.Hex(), "transaction", l.TxHash.Hex(), "log", l.Index, "error", err)
-				continue
-			}
-			o := &occurrence{
-				contract: c, event: signature.Name, args: encode(args), blockNumber: l.BlockNumber, blockHash: l.BlockHash.Hex(),
-				txHash: l.TxHash.Hex(), logIndex: l.Index, time: l.Time,
-			}
-			if c.factory && signature == c.watch.Factory.Event {
-				child := c.watch.child(o.id(w.chain.ID), l.BlockNumber, args)
-				o.child = &child
-			}
+			o := w.occurrence(ctx, c, signature, l)
 			list = append(list, o)
 		}
 	}
 	return list
+}
+
+// occurrence reads a log. One that cannot be read is an event all the same: it has happened, and its bytes are handed on.
+func (w *worker) occurrence(ctx context.Context, c *contract, signature *decode.Signature, l *source.Log) *occurrence {
+	o := &occurrence{
+		contract: c, event: signature.Name, signature: signature.String(), args: "{}", blockNumber: l.BlockNumber, blockHash: l.BlockHash.Hex(),
+		txHash: l.TxHash.Hex(), logIndex: l.Index, time: l.Time,
+	}
+	values, err := signature.Decode(l.Topics, l.Data)
+	if err != nil {
+		w.metrics.undecoded.Inc()
+		w.log.WarnContext(ctx, "a log has the selector of an event but cannot be read by its signature; it is handed on as it is", "event", o.signature, "address", l.Address.Hex(), "transaction", l.TxHash.Hex(), "log", l.Index, "bytes", len(l.Data), "error", err)
+		extra := rawOf(l.Topics, l.Data)
+		extra.Undecoded = true
+		o.extra = encode(extra)
+		return o
+	}
+	o.args = encode(values.Args)
+	if c.watch.Raw || len(values.Hex) > 0 {
+		var extra Extra
+		if c.watch.Raw {
+			extra = rawOf(l.Topics, l.Data)
+		}
+		extra.Hex = values.Hex
+		o.extra = encode(extra)
+	}
+	if c.factory && signature == c.watch.Factory.Event {
+		child := c.watch.child(o.id(w.chain.ID), l.BlockNumber, values.Args)
+		o.child = &child
+	}
+	return o
 }
 
 // children are the contracts that events announce.
@@ -77,12 +104,8 @@ func (c *contract) wants(selector common.Hash) *decode.Signature {
 // child is the contract that a factory's event announces.
 func (w *Watch) child(by string, block uint64, args map[string]any) newContract {
 	address, _ := args[w.Factory.Child].(string) // an address, as the plan was checked for
-	n := newContract{watch: w, address: common.HexToAddress(address), kind: kindChild, block: block, by: by, fields: map[string]string{}}
-	for _, f := range w.Fields {
-		if f.Event == w.Factory.Event.Name {
-			n.fields[f.Name] = fmt.Sprint(args[f.Arg])
-		}
-	}
+	n := newContract{watch: w, address: common.HexToAddress(address), kind: kindChild, block: block, by: by, fields: map[string]*string{}}
+	w.takeFields(n.fields, w.Factory.Event.String(), args)
 	return n
 }
 
@@ -275,10 +298,10 @@ func (w *worker) insertEvents(ctx context.Context, tx *ledger.Tx, all []*occurre
 		}
 		rows[i] = []any{
 			o.contract.watch.Name, int64(w.chain.ID), o.blockHash, int64(o.logIndex), int64(o.blockNumber), int64(o.time), o.txHash,
-			o.contract.text, o.event, o.args, o.contract.unit, int64(0), int64(1), int64(announced), now, w.node,
+			o.contract.text, o.event, o.signature, o.args, o.extra, o.contract.unit, int64(0), int64(1), int64(announced), now, w.node,
 		}
 	}
-	columns := "chain_events (watch, chain, block_hash, log_index, block_number, time, tx_hash, address, event, args, unit, removed, incarnation, announced, processed_at, processed_by) VALUES %s"
+	columns := "chain_events (watch, chain, block_hash, log_index, block_number, time, tx_hash, address, event, signature, args, extra, unit, removed, incarnation, announced, processed_at, processed_by) VALUES %s"
 	known, err := w.knowEvents(ctx, tx, all)
 	if err != nil {
 		return nil, err
@@ -287,7 +310,7 @@ func (w *worker) insertEvents(ctx context.Context, tx *ledger.Tx, all []*occurre
 		for _, o := range all {
 			o.incarnation = 1
 		}
-		return all, inserted(ctx, tx, tx.InsertInto()+columns, 16, rows, nil)
+		return all, inserted(ctx, tx, tx.InsertInto()+columns, 18, rows, nil)
 	}
 	type key struct {
 		watch, hash string
@@ -296,7 +319,7 @@ func (w *worker) insertEvents(ctx context.Context, tx *ledger.Tx, all []*occurre
 	incarnations := make(map[key]int64, len(all))
 	err = inserted(ctx, tx, "INSERT INTO "+columns+` ON CONFLICT (watch, chain, block_hash, log_index) DO UPDATE SET removed = 0, announced = excluded.announced, incarnation = chain_events.incarnation + 1, unit = excluded.unit,
 			processed_at = excluded.processed_at, processed_by = excluded.processed_by
-		WHERE chain_events.removed = 1 RETURNING watch, block_hash, log_index, incarnation`, 16, rows, func(r ledger.Row) error {
+		WHERE chain_events.removed = 1 RETURNING watch, block_hash, log_index, incarnation`, 18, rows, func(r ledger.Row) error {
 		var k key
 		var incarnation int64
 		err := r.Scan(&k.watch, &k.hash, &k.index, &incarnation)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -52,6 +53,7 @@ type Watch struct {
 	Status    Status
 	Sinks     []string // as in WATCH_SINKS
 	Actions   []Action // for a sink that is a transaction manager
+	Raw       bool     // hand on topics and data, too
 }
 
 // Factory says which event announces a contract that is to be followed, too.
@@ -61,7 +63,7 @@ type Factory struct {
 	Child   string // the event's argument that is the contract
 }
 
-// Field copies an argument of an event to the row of the contract it is about.
+// Field copies an argument of an event to the row of the contract it is about. The event is a name, or the signature of one overload.
 type Field struct {
 	Name       string
 	Event, Arg string
@@ -205,14 +207,14 @@ func (w *Watch) validate() []error {
 		seen[e.Selector] = e.String()
 	}
 	for _, f := range w.Fields {
-		if e := w.event(f.Event); e == nil {
+		if list := w.eventsOf(f.Event); len(list) == 0 {
 			bad("field %s: there is no event %s", f.Name, f.Event)
-		} else if e.TypeOf(f.Arg) == "" {
+		} else if !slices.ContainsFunc(list, func(s *decode.Signature) bool { return s.TypeOf(f.Arg) != "" }) {
 			bad("field %s: event %s has no argument %s", f.Name, f.Event, f.Arg)
 		}
 	}
 	for event := range w.Status.On {
-		if w.event(event) == nil {
+		if len(w.eventsOf(event)) == 0 {
 			bad("a status is set by event %s, which is not followed", event)
 		}
 	}
@@ -222,17 +224,17 @@ func (w *Watch) validate() []error {
 	return errs
 }
 
-// event finds a followed event, the factory's included, by its name.
-func (w *Watch) event(name string) *decode.Signature {
-	if w.Factory != nil && w.Factory.Event.Name == name {
-		return w.Factory.Event
+// eventsOf finds the followed events, the factory's included, that a name or a signature means.
+func (w *Watch) eventsOf(event string) (list []*decode.Signature) {
+	if w.Factory != nil && means(event, w.Factory.Event.String()) {
+		list = append(list, w.Factory.Event)
 	}
 	for _, e := range w.Events {
-		if e.Name == name {
-			return e
+		if means(event, e.String()) && (len(list) == 0 || list[0].Selector != e.Selector) {
+			list = append(list, e)
 		}
 	}
-	return nil
+	return list
 }
 
 // selectors are the first topics of all logs that a watch wants of a factory or a contract.

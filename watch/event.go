@@ -3,6 +3,11 @@ package watch
 import (
 	"encoding/json"
 	"fmt"
+	"sync"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
 
 	"lockstep/internal/ledger"
 )
@@ -13,6 +18,8 @@ type Event struct {
 	Chain       uint64          `json:"chain"`
 	Watch       string          `json:"watch"`
 	Event       string          `json:"event"`
+	Signature   string          `json:"signature"` // of the event, like Released(address,uint256)
+	Topic0      string          `json:"topic0"`    // its hash
 	Address     string          `json:"address"`
 	BlockNumber uint64          `json:"blockNumber"`
 	BlockHash   string          `json:"blockHash"`
@@ -30,13 +37,27 @@ type Event struct {
 	Seq int64 `json:"seq"`
 	// Backfill names the backfill that has handed this on, if it was one.
 	Backfill *Mark `json:"backfill,omitempty"`
+	Extra
+}
+
+// Extra is what the messages of few events have.
+type Extra struct {
+	// Undecoded says that the log has the event's first topic and cannot be read by its signature: there are no arguments.
+	Undecoded bool `json:"undecoded,omitempty"`
+	// Topics and Data are those of the log, where it is undecoded or the watch asks for them.
+	Topics []string `json:"topics,omitempty"`
+	Data   string   `json:"data,omitempty"`
+	// Hex has the bytes of texts that are not UTF-8, by their paths in the arguments, like "orders[2].note".
+	Hex map[string]string `json:"hex,omitempty"`
 }
 
 // occurrence is an event as the ledger has it.
 type occurrence struct {
 	contract    *contract
 	event       string
+	signature   string
 	args        string // JSON
+	extra       string // JSON, or empty
 	blockNumber uint64
 	blockHash   string
 	txHash      string
@@ -51,18 +72,44 @@ func (o *occurrence) id(chain uint64) string {
 	return fmt.Sprintf("%s:%d:%s:%d", o.contract.watch.Name, chain, o.blockHash, o.logIndex)
 }
 
+// rawOf is what a message has of a log itself.
+func rawOf(topics []common.Hash, data []byte) Extra {
+	e := Extra{Data: hexutil.Encode(data)}
+	for _, t := range topics {
+		e.Topics = append(e.Topics, t.Hex())
+	}
+	return e
+}
+
 // message makes the row of the outbox that tells of an event, or of its removal.
 func (o *occurrence) message(chain uint64, seq int64, removed bool, now int64) ledger.Event {
 	e := Event{
-		ID: o.id(chain), Chain: chain, Watch: o.contract.watch.Name, Event: o.event, Address: o.contract.text,
+		ID: o.id(chain), Chain: chain, Watch: o.contract.watch.Name, Event: o.event, Signature: o.signature, Topic0: topicOf(o.signature), Address: o.contract.text,
 		BlockNumber: o.blockNumber, BlockHash: o.blockHash, Transaction: o.txHash, LogIndex: o.logIndex, Timestamp: o.time,
 		Args: json.RawMessage(o.args), Removed: removed, EventID: fmt.Sprintf("%s:%d", o.txHash, o.logIndex), Seq: seq, Backfill: o.mark,
+	}
+	if o.extra != "" {
+		if err := json.Unmarshal([]byte(o.extra), &e.Extra); err != nil {
+			panic(fmt.Sprintf("what this package has written is no JSON: %v", err))
+		}
 	}
 	e.Delivery = fmt.Sprintf("%s:%d", e.ID, o.incarnation)
 	if removed {
 		e.Delivery += ":removed"
 	}
 	return ledger.Event{Topic: topic, Subject: o.contract.unit, Kind: o.contract.watch.Name, Body: encode(e), At: now}
+}
+
+// topics are the hashes of the signatures that were asked for. There are as many as plans have had events.
+var topics sync.Map
+
+func topicOf(signature string) string {
+	if known, ok := topics.Load(signature); ok {
+		return known.(string)
+	}
+	topic := crypto.Keccak256Hash([]byte(signature)).Hex()
+	topics.Store(signature, topic)
+	return topic
 }
 
 // encode writes JSON of values that always have some.

@@ -128,10 +128,10 @@ func (w *worker) storeSeqs(ctx context.Context, tx *ledger.Tx, seqs map[contract
 // queryEvents reads events. Those of other contracts than the given ones have no contract.
 func queryEvents(ctx context.Context, tx *ledger.Tx, contracts map[contractKey]*contract, where string, args []any) ([]*occurrence, error) {
 	var list []*occurrence
-	err := tx.Query(ctx, "SELECT watch, address, event, args, block_number, block_hash, tx_hash, log_index, time, incarnation FROM chain_events WHERE "+where, args, func(r ledger.Row) error {
+	err := tx.Query(ctx, "SELECT watch, address, event, signature, args, extra, block_number, block_hash, tx_hash, log_index, time, incarnation FROM chain_events WHERE "+where, args, func(r ledger.Row) error {
 		var o occurrence
 		var watch, address string
-		if err := r.Scan(&watch, &address, &o.event, &o.args, &o.blockNumber, &o.blockHash, &o.txHash, &o.logIndex, &o.time, &o.incarnation); err != nil {
+		if err := r.Scan(&watch, &address, &o.event, &o.signature, &o.args, &o.extra, &o.blockNumber, &o.blockHash, &o.txHash, &o.logIndex, &o.time, &o.incarnation); err != nil {
 			return err
 		}
 		o.contract = contracts[contractKey{watch, common.HexToAddress(address)}]

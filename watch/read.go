@@ -42,16 +42,16 @@ type Owner struct {
 
 // Followed is a contract that a watch follows.
 type Followed struct {
-	Watch      string            `json:"watch"`
-	Chain      uint64            `json:"chain"`
-	Address    string            `json:"address"`
-	Kind       string            `json:"kind" enum:"factory,given,child"`
-	Status     string            `json:"status"`
-	Fields     map[string]string `json:"fields"`
-	Discovered uint64            `json:"discoveredBlock"`
-	Block      uint64            `json:"lastMonitoredBlock"`
-	Unit       string            `json:"unit"`
-	Messages   int64             `json:"messages" doc:"seq of its last message."`
+	Watch      string             `json:"watch"`
+	Chain      uint64             `json:"chain"`
+	Address    string             `json:"address"`
+	Kind       string             `json:"kind" enum:"factory,given,child"`
+	Status     string             `json:"status"`
+	Fields     map[string]*string `json:"fields"`
+	Discovered uint64             `json:"discoveredBlock"`
+	Block      uint64             `json:"lastMonitoredBlock"`
+	Unit       string             `json:"unit"`
+	Messages   int64              `json:"messages" doc:"seq of its last message."`
 }
 
 // Node is a process of the fleet.

@@ -139,7 +139,7 @@ type newContract struct {
 	kind    string
 	block   uint64
 	by      string // id of the factory's event
-	fields  map[string]string
+	fields  map[string]*string
 }
 
 func (n newContract) unit() string {
@@ -159,7 +159,7 @@ func insertContracts(ctx context.Context, tx *ledger.Tx, list []newContract, now
 	for _, n := range list {
 		fields := n.fields
 		if fields == nil {
-			fields = map[string]string{}
+			fields = map[string]*string{}
 		}
 		rows = append(rows, []any{
 			n.watch.Name, int64(n.watch.Chain), addressText(n.address), n.unit(), n.kind, now, int64(n.block), n.by, int64(n.block), n.watch.Status.Initial, encode(fields),
@@ -196,9 +196,10 @@ func insertContracts(ctx context.Context, tx *ledger.Tx, list []newContract, now
 
 func addressText(a common.Address) string { return a.Hex() }
 
-func nullable(text string) any {
-	if text == "" {
+// nullable is a business field as a column of text. PostgreSQL has no text with a zero byte.
+func nullable(text *string) any {
+	if text == nil {
 		return nil
 	}
-	return text
+	return strings.ReplaceAll(*text, "\x00", "\ufffd")
 }

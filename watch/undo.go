@@ -140,7 +140,7 @@ func bit(b bool) int {
 func (w *worker) applyFields(ctx context.Context, tx *ledger.Tx, fresh []*occurrence, now int64) error {
 	touched := map[contractKey]*contract{}
 	for _, o := range fresh {
-		if o.contract.watch.tells(o.event) && !o.contract.factory {
+		if o.contract.watch.tells(o.signature) && !o.contract.factory {
 			touched[o.contract.key()] = o.contract
 		}
 	}
@@ -153,11 +153,42 @@ func (w *worker) applyFields(ctx context.Context, tx *ledger.Tx, fresh []*occurr
 }
 
 // tells reports whether an event says anything about the row of its contract.
-func (w *Watch) tells(event string) bool {
-	if _, status := w.Status.On[event]; status {
-		return true
+func (w *Watch) tells(signature string) bool {
+	for event := range w.Status.On {
+		if means(event, signature) {
+			return true
+		}
 	}
-	return slices.ContainsFunc(w.Fields, func(f Field) bool { return f.Event == event })
+	return slices.ContainsFunc(w.Fields, func(f Field) bool { return means(f.Event, signature) })
+}
+
+// means tells whether what a plan calls an event, a name or one overload's signature, is the event of a signature.
+func means(event, signature string) bool {
+	name, _, _ := strings.Cut(signature, "(")
+	return event == name || event == signature
+}
+
+// takeFields takes the business fields that an event tells. One that the event does not have is null, as of an overload.
+func (w *Watch) takeFields(fields map[string]*string, signature string, args map[string]any) {
+	for _, f := range w.Fields {
+		if means(f.Event, signature) {
+			fields[f.Name] = fieldText(args[f.Arg])
+		}
+	}
+}
+
+// fieldText is a value as a business field: numbers with all their digits, lists and tuples as JSON.
+func fieldText(v any) *string {
+	var text string
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case string:
+		text = v
+	default:
+		text = encode(v)
+	}
+	return &text
 }
 
 // recompute derives the status and the fields of a contract from the events that stand: those of its own, and the factory's
@@ -168,36 +199,36 @@ func (w *worker) recompute(ctx context.Context, tx *ledger.Tx, c *contract, now 
 	}
 	var own []string
 	for _, e := range c.watch.Events {
-		if c.watch.tells(e.Name) {
+		if c.watch.tells(e.String()) {
 			own = append(own, e.Name)
 		}
 	}
-	status, fields := c.watch.Status.Initial, map[string]string{}
+	status, fields := c.watch.Status.Initial, map[string]*string{}
 	var by string
 	if _, err := tx.One(ctx, "SELECT discovered_by FROM contracts WHERE watch = $1 AND chain = $2 AND address = $3", []any{c.watch.Name, int64(w.chain.ID), c.text}, &by); err != nil {
 		return err
 	}
-	apply := func(event, text string) error {
+	apply := func(signature, text string) error {
 		var args map[string]any
-		if err := json.Unmarshal([]byte(text), &args); err != nil {
+		decoder := json.NewDecoder(strings.NewReader(text))
+		decoder.UseNumber() // their digits are the value
+		if err := decoder.Decode(&args); err != nil {
 			return err
 		}
-		for _, f := range c.watch.Fields {
-			if f.Event == event {
-				fields[f.Name] = fmt.Sprint(args[f.Arg])
+		c.watch.takeFields(fields, signature, args)
+		for event, s := range c.watch.Status.On {
+			if means(event, signature) {
+				status = s
 			}
-		}
-		if s, set := c.watch.Status.On[event]; set {
-			status = s
 		}
 		return nil
 	}
 	if parts := strings.Split(by, ":"); len(parts) == 4 {
-		var text string
-		found, err := tx.One(ctx, "SELECT args FROM chain_events WHERE watch = $1 AND chain = $2 AND block_hash = $3 AND log_index = CAST($4 AS BIGINT)",
-			[]any{c.watch.Name, int64(w.chain.ID), parts[2], parts[3]}, &text)
+		var signature, text string
+		found, err := tx.One(ctx, "SELECT signature, args FROM chain_events WHERE watch = $1 AND chain = $2 AND block_hash = $3 AND log_index = CAST($4 AS BIGINT)",
+			[]any{c.watch.Name, int64(w.chain.ID), parts[2], parts[3]}, &signature, &text)
 		if err == nil && found {
-			err = apply(c.watch.Factory.Event.Name, text)
+			err = apply(signature, text)
 		}
 		if err != nil {
 			return fmt.Errorf("fields: %w", err)
@@ -208,13 +239,13 @@ func (w *worker) recompute(ctx context.Context, tx *ledger.Tx, c *contract, now 
 		for _, name := range own {
 			args = append(args, name)
 		}
-		err := tx.Query(ctx, "SELECT event, args FROM chain_events WHERE watch = $1 AND chain = $2 AND address = $3 AND removed = 0 AND event IN "+ledger.List(4, len(own))+
+		err := tx.Query(ctx, "SELECT signature, args FROM chain_events WHERE watch = $1 AND chain = $2 AND address = $3 AND removed = 0 AND event IN "+ledger.List(4, len(own))+
 			" ORDER BY block_number, log_index", args, func(r ledger.Row) error {
-			var event, text string
-			if err := r.Scan(&event, &text); err != nil {
+			var signature, text string
+			if err := r.Scan(&signature, &text); err != nil {
 				return err
 			}
-			return apply(event, text)
+			return apply(signature, text)
 		})
 		if err != nil {
 			return fmt.Errorf("fields: %w", err)

@@ -1,9 +1,7 @@
 package watch
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"go.yaml.in/yaml/v3"
 
@@ -169,6 +166,13 @@ func (r *reader) text(n *yaml.Node, what string) string {
 	return n.Value
 }
 
+// decode reads a value that has another type than text.
+func (r *reader) decode(n *yaml.Node, what string, into any) {
+	if err := n.Decode(into); err != nil {
+		r.fail(n, "%s cannot be %q", what, n.Value)
+	}
+}
+
 func (r *reader) number(n *yaml.Node, what string) uint64 {
 	v, err := strconv.ParseUint(n.Value, 0, 64)
 	if err != nil {
@@ -266,6 +270,7 @@ func (r *reader) watch(n *yaml.Node) Watch {
 		},
 		"fields": func(n *yaml.Node) { w.Fields = r.businessFields(n) },
 		"status": func(n *yaml.Node) { r.status(n, &w.Status) },
+		"raw":    func(n *yaml.Node) { r.decode(n, "raw", &w.Raw) },
 	})
 	return w
 }
@@ -283,7 +288,7 @@ func (r *reader) factory(n *yaml.Node) *Factory {
 func (r *reader) action(n *yaml.Node) Action {
 	var a Action
 	r.fields(n, "an action", map[string]func(*yaml.Node){
-		"on":   func(n *yaml.Node) { a.On = r.text(n, "on") },
+		"on":   func(n *yaml.Node) { a.On = canonical(r.text(n, "on")) },
 		"to":   func(n *yaml.Node) { a.To = r.text(n, "to") },
 		"call": func(n *yaml.Node) { a.Call = r.text(n, "call") },
 		"args": func(n *yaml.Node) {
@@ -294,6 +299,23 @@ func (r *reader) action(n *yaml.Node) Action {
 	return a
 }
 
+// canonical is an event's name as it is, and the signature of one overload as the rest of the program writes it.
+func canonical(event string) string {
+	if s, err := decode.Parse(event); err == nil {
+		return s.String()
+	}
+	return event
+}
+
+// cutLast cuts at the last dot: there may be more in a signature's place, but none in an argument's name.
+func cutLast(text string) (before, after string, found bool) {
+	at := strings.LastIndexByte(text, '.')
+	if at < 0 {
+		return text, "", false
+	}
+	return text[:at], text[at+1:], true
+}
+
 // businessFields reads "name: Event.argument".
 func (r *reader) businessFields(n *yaml.Node) []Field {
 	if n.Kind != yaml.MappingNode {
@@ -302,7 +324,8 @@ func (r *reader) businessFields(n *yaml.Node) []Field {
 	}
 	var fields []Field
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		event, arg, ok := strings.Cut(n.Content[i+1].Value, ".")
+		event, arg, ok := cutLast(n.Content[i+1].Value)
+		event = canonical(event)
 		if !ok || !namePattern.MatchString(n.Content[i].Value) {
 			r.fail(n.Content[i+1], "a field is written as name: Event.argument")
 			continue
@@ -322,7 +345,7 @@ func (r *reader) status(n *yaml.Node, s *Status) {
 		if key := n.Content[i].Value; key == "initial" {
 			s.Initial = n.Content[i+1].Value
 		} else {
-			s.On[key] = n.Content[i+1].Value
+			s.On[canonical(key)] = n.Content[i+1].Value
 		}
 	}
 }
@@ -349,33 +372,21 @@ func (r *reader) abi(n *yaml.Node) []*decode.Signature {
 	return signatures
 }
 
-// fromABI takes events from an ABI, or from a compiler's artefact that has one in its field "abi".
+// fromABI takes events from an ABI, or from a compiler's artefact. Those that are not named may be anonymous: they are left out.
 func fromABI(text []byte, only []string) ([]*decode.Signature, error) {
-	var artefact struct {
-		ABI json.RawMessage `json:"abi"`
-	}
-	if json.Unmarshal(text, &artefact) == nil && artefact.ABI != nil {
-		text = artefact.ABI
-	}
-	parsed, err := abi.JSON(bytes.NewReader(text))
+	all, err := decode.ReadABI(text)
 	if err != nil {
-		return nil, fmt.Errorf("it is not an ABI: %w", err)
+		return nil, err
 	}
-	var list []*decode.Signature
-	for _, e := range parsed.Events {
-		if len(only) > 0 && !slices.Contains(only, e.RawName) {
+	list := slices.DeleteFunc(all.Events, func(s *decode.Signature) bool { return len(only) > 0 && !slices.Contains(only, s.Name) })
+	for _, name := range only {
+		if slices.ContainsFunc(list, func(s *decode.Signature) bool { return s.Name == name }) {
 			continue
 		}
-		s, err := decode.FromABI(e)
-		if err != nil {
-			return nil, err
+		if err := all.Unread[name]; err != nil {
+			return nil, fmt.Errorf("event %s: %w", name, err)
 		}
-		list = append(list, s)
-	}
-	for _, name := range only {
-		if !slices.ContainsFunc(list, func(s *decode.Signature) bool { return s.Name == name }) {
-			return nil, fmt.Errorf("it has no event %s", name)
-		}
+		return nil, fmt.Errorf("it has no event %s", name)
 	}
 	slices.SortFunc(list, func(a, b *decode.Signature) int { return strings.Compare(a.String(), b.String()) })
 	return list, nil

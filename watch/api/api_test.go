@@ -266,7 +266,7 @@ func TestListsAndPages(t *testing.T) {
 	for cursor := ""; ; {
 		p := w.get("/v1/contracts?watch=escrows&limit=1&cursor=" + cursor)
 		for _, c := range p.Contracts {
-			contracts = append(contracts, c.Address+" "+c.Kind+" "+c.Fields["amount"])
+			contracts = append(contracts, c.Address+" "+c.Kind+" "+amount(c))
 		}
 		if cursor = p.Cursor; cursor == "" || len(contracts) > 10 {
 			break
@@ -698,4 +698,12 @@ func stranded(t *testing.T) *watch.Service {
 		t.Fatal(err)
 	}
 	return service
+}
+
+// amount is a contract's field, "" for none.
+func amount(c watch.Followed) string {
+	if text := c.Fields["amount"]; text != nil {
+		return *text
+	}
+	return ""
 }

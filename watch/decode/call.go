@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/common/math"
@@ -30,7 +29,7 @@ func NewCall(function string, from []string, event *Signature) (*Call, error) {
 		return nil, fmt.Errorf("%s has %d arguments, not %d", f, len(f.args), len(from))
 	}
 	for i, a := range f.args {
-		if !slices.Contains([]byte{abi.AddressTy, abi.UintTy, abi.IntTy, abi.BoolTy, abi.FixedBytesTy}, a.Type.T) {
+		if !slices.Contains([]kind{kindAddress, kindUint, kindInt, kindBool, kindFixedBytes}, a.Type.kind) {
 			return nil, fmt.Errorf("%s: type %s cannot be passed on", f, a.Type)
 		}
 		if typ := event.TypeOf(from[i]); typ != a.Type.String() {
@@ -65,15 +64,15 @@ func (c *Call) Data(args json.RawMessage) ([]byte, error) {
 var errValue = errors.New("the value does not fit its type")
 
 // word encodes a value of a static type, as plain has made it.
-func word(t abi.Type, value any) ([]byte, error) {
+func word(t *Type, value any) ([]byte, error) {
 	text := fmt.Sprint(value)
-	switch t.T {
-	case abi.AddressTy:
+	switch t.kind {
+	case kindAddress:
 		if !common.IsHexAddress(text) {
 			return nil, errValue
 		}
 		return common.LeftPadBytes(common.HexToAddress(text).Bytes(), 32), nil
-	case abi.BoolTy:
+	case kindBool:
 		flag, ok := value.(bool)
 		if !ok {
 			return nil, errValue
@@ -82,9 +81,9 @@ func word(t abi.Type, value any) ([]byte, error) {
 			return common.LeftPadBytes([]byte{1}, 32), nil
 		}
 		return make([]byte, 32), nil
-	case abi.FixedBytesTy:
+	case kindFixedBytes:
 		raw, err := hexutil.Decode(text)
-		if err != nil || len(raw) != t.Size {
+		if err != nil || len(raw) != t.size {
 			return nil, errValue
 		}
 		return common.RightPadBytes(raw, 32), nil

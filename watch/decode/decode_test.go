@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/big"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -102,6 +103,11 @@ func TestDecode(t *testing.T) {
 		"the data tells what is indexed":   {"E(string note, address who)", []common.Hash{word(alice)}, pack(t, "string", "hello"), `{"note":"hello","who":"0x67D8d32E9Bf1a9968a5ff53B87d777Aa8EBBEe69"}`},
 		"marks that the log does not keep": {"E(address indexed a, uint8 b)", nil, pack(t, "address uint8", alice, uint8(9)), `{"a":"0x67D8d32E9Bf1a9968a5ff53B87d777Aa8EBBEe69","b":9}`},
 		"numbers and strings":              {"E(uint48 a, uint64 b, int32 c, bool d, bytes4 e, bytes f)", nil, pack(t, "uint48 uint64 int32 bool bytes4 bytes", big.NewInt(1<<40), uint64(1)<<60, int32(-5), true, [4]byte{1, 2, 3, 4}, []byte{0xff}), `{"a":1099511627776,"b":"1152921504606846976","c":-5,"d":true,"e":"0x01020304","f":"0xff"}`},
+		"a topic that cannot be a number":  {"E(uint256,address)", []common.Hash{word(alice)}, pack(t, "uint256", big.NewInt(7)), `{"arg0":"7","arg1":"0x67D8d32E9Bf1a9968a5ff53B87d777Aa8EBBEe69"}`},
+		"bytes behind the data":            {"E(address indexed to, uint8 n)", []common.Hash{word(alice)}, append(pack(t, "uint8", uint8(7)), 1, 2), `{"n":7,"to":"0x67D8d32E9Bf1a9968a5ff53B87d777Aa8EBBEe69"}`},
+		"dirty words":                      {"E(address a, uint8 b, int8 c, bool d, bytes2 e)", nil, bytes.Repeat([]byte{0xfe}, 160), `{"a":"0xfefeFEFeFEFEFEFEFeFefefefefeFEfEfefefEfe","b":254,"c":-2,"d":true,"e":"0xfefe"}`},
+		"tails in another order":           {"E(bytes a, bytes b)", nil, join(64+64, 64, 1, shifted(0xb1), 1, shifted(0xa1)), `{"a":"0xa1","b":"0xb1"}`},
+		"an end without padding":           {"E(string s)", nil, append(join(32, 2), "ok"...), `{"s":"ok"}`},
 		"lists":                            {"E(uint16[] a, address[1] b)", nil, pack(t, "uint16[] address[1]", []uint16{1, 2}, [1]common.Address{alice}), `{"a":[1,2],"b":["0x67D8d32E9Bf1a9968a5ff53B87d777Aa8EBBEe69"]}`},
 		"a dynamic type as a hash":         {"E(string indexed s)", []common.Hash{{31: 1}}, nil, `{"s":"0x0000000000000000000000000000000000000000000000000000000000000001"}`},
 	} {
@@ -111,7 +117,7 @@ func TestDecode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := json.Marshal(args)
+			got, err := json.Marshal(args.Args)
 			if err != nil || string(got) != c.want {
 				t.Errorf("got %s, %v, want %s", got, err, c.want)
 			}
@@ -157,10 +163,124 @@ func FuzzDecode(f *testing.F) {
 		for i := range min(max(topics, 0), 3) {
 			list = append(list, common.Hash{31: byte(i)})
 		}
-		if args, err := s.Decode(list, data); err == nil {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		args, err := s.Decode(list, data)
+		runtime.ReadMemStats(&after)
+		ways := 1
+		if topics > 0 && topics < len(s.Args()) {
+			ways = 1140
+		}
+		if taken, most := after.TotalAlloc-before.TotalAlloc, uint64(ways*(64*len(data)+64<<10)); taken > most {
+			t.Fatalf("%d bytes of %s took %d bytes, the maximum is %d", len(data), s, taken, most)
+		}
+		if err == nil {
 			if _, err := json.Marshal(args); err != nil {
 				t.Fatal(err)
 			}
 		}
 	})
+}
+
+// join makes words. A number may take the first bytes of one: it is shifted there.
+func join(words ...any) (data []byte) {
+	for _, w := range words {
+		n, ok := w.(*big.Int)
+		if !ok {
+			n = big.NewInt(int64(w.(int)))
+		}
+		data = append(data, common.BigToHash(n).Bytes()...)
+	}
+	return data
+}
+
+func shifted(b int64) *big.Int { return new(big.Int).Lsh(big.NewInt(b), 248) }
+
+// TestDecodeBomb reads logs that say far more than they have bytes.
+func TestDecodeBomb(t *testing.T) {
+	const n = 3800
+	one := make([]byte, 920_000)
+	copy(one, join(32, n))
+	for i := range n { // all offsets lead to one element, which has nearly all of the rest
+		copy(one[64+32*i:], join(32*n))
+	}
+	copy(one[64+32*n:], join(len(one)-64-32*n-32))
+	nested := join(32, n)
+	for range n {
+		nested = append(nested, join(32*n)...)
+	}
+	nested = append(nested, join(n)...)
+	for range n {
+		nested = append(nested, join(32*n)...)
+	}
+	nested = append(nested, join(1, 7)...)
+	for text, data := range map[string][]byte{"E(bytes[] a)": one, "E(uint256[][][] a)": nested, "E(string[] a, bool b)": one} {
+		s := parse(t, text)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := s.Decode([]common.Hash{s.Selector}, data)
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, decode.ErrMismatch) {
+			t.Errorf("%s: %v", text, err)
+		}
+		if taken := after.TotalAlloc - before.TotalAlloc; taken > uint64(16*len(data)) {
+			t.Errorf("%s: %d bytes took %d", text, len(data), taken)
+		}
+	}
+}
+
+// TestIndexedIsNotGuessed reads logs that fit a signature without marks in several ways.
+func TestIndexedIsNotGuessed(t *testing.T) {
+	for name, c := range map[string]struct {
+		signature string
+		topic     common.Hash
+		data      []byte
+	}{
+		"two numbers":                  {"E(uint256,uint256)", common.Hash{31: 1}, join(2)},
+		"an address of Hedera's form":  {"E(address,uint256)", common.Hash{30: 4, 31: 0xd2}, join(2)},
+		"two addresses":                {"E(address,address)", word(alice), join(new(big.Int).SetBytes(alice[:]))},
+		"an amount of a whole address": {"E(address,uint256)", word(alice), join(new(big.Int).Lsh(big.NewInt(1), 158))},
+	} {
+		s := parse(t, c.signature)
+		if v, err := s.Decode([]common.Hash{s.Selector, c.topic}, c.data); !errors.Is(err, decode.ErrAmbiguous) {
+			t.Errorf("%s: %v, %v", name, v.Args, err)
+		}
+	}
+}
+
+// TestBytesThatAreNoText keeps them beside what can be shown.
+func TestBytesThatAreNoText(t *testing.T) {
+	s := parse(t, "E((string note)[] list)")
+	data := join(32, 1, 32, 32, 3)
+	v, err := s.Decode([]common.Hash{s.Selector}, append(data, "a\x00\xff"...))
+	if err != nil || encode(t, v.Args) != "{\"list\":[{\"note\":\"a\\u0000\ufffd\"}]}" || encode(t, v.Hex) != `{"list[0].note":"0x6100ff"}` {
+		t.Errorf("%s %s %v", encode(t, v.Args), encode(t, v.Hex), err)
+	}
+}
+
+func encode(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestReadABI leaves out what has no signature, and refuses types without an end before anything is made of them.
+func TestReadABI(t *testing.T) {
+	deep := strings.Repeat(`{"name":"a","type":"tuple","components":[`, 3000) + strings.Repeat(`]}`, 3000)
+	all, err := decode.ReadABI([]byte(`{"abi":[{"type":"constructor"},{"type":"event","name":"Secret","anonymous":true,"inputs":[]},
+		{"type":"event","name":"Made","inputs":[{"name":"","type":"tuple[2]","components":[{"name":"n","type":"uint"},{"name":"m","type":"string"}]},{"name":"b","type":"bool","indexed":true}]},
+		{"type":"function","name":"lists","inputs":[{"name":"a","type":"uint8` + strings.Repeat("[1]", 20_000) + `"}]},
+		{"type":"function","name":"wide","inputs":[{"name":"a","type":"uint8[100000000][100000000]"}]},
+		{"type":"error","name":"Deep","inputs":[` + deep + `]}]}`))
+	if err != nil || len(all.Events) != 1 || all.Events[0].String() != "Made((uint256,string)[2],bool)" || len(all.Functions) != 0 {
+		t.Fatal(all, err)
+	}
+	for _, name := range []string{"Secret", "lists", "wide", "Deep"} {
+		if all.Unread[name] == nil {
+			t.Error(name)
+		}
+	}
 }

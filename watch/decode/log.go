@@ -1,47 +1,113 @@
 package decode
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"math/big"
-	"reflect"
+	"slices"
 
-	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
 )
 
-// ErrMismatch means that a log is not an event of the signature although its first topic is.
-var ErrMismatch = errors.New("the log does not fit the event's signature")
+var (
+	// ErrMismatch means that a log is not an event of the signature although its first topic is.
+	ErrMismatch = errors.New("the log does not fit the event's signature")
+	// ErrAmbiguous means that the signature does not say which arguments are indexed, and that the log can be read in several ways.
+	ErrAmbiguous = errors.New("the log can be read in several ways: write indexed beside the arguments of the event that are")
+)
 
-// Decode reads a log's arguments by name. Topics include the selector. The values are those of the package
-// comment: string, bool, JSON-safe integer, list, or map.
-func (s *Signature) Decode(topics []common.Hash, data []byte) (map[string]any, error) {
+// Values are what a log says.
+type Values struct {
+	// Args are the arguments by name, as the package comment shows them: string, bool, JSON-safe integer, list, or map.
+	Args map[string]any
+	// Hex has the bytes of texts that are not UTF-8, by their paths, like "orders[2].note". In Args such a text has U+FFFD for what is none.
+	Hex map[string]string
+
+	// Exact says that the usual encoder gives these data. Others decode, too, as long as they are unmistakable: with bytes behind the values,
+	// tails in another order, padding that is not zero or missing.
+	Exact bool
+}
+
+// Decode reads a log. Topics include the selector. What it reads and returns is bounded by a few times the size of the data.
+func (s *Signature) Decode(topics []common.Hash, data []byte) (Values, error) {
 	if len(topics) == 0 || topics[0] != s.Selector {
-		return nil, fmt.Errorf("%w: its first topic is another event's", ErrMismatch)
+		return Values{}, fmt.Errorf("%w: its first topic is another event's", ErrMismatch)
 	}
 	indexed := topics[1:]
 	if len(indexed) > len(s.args) || len(indexed) > maxIndexed {
-		return nil, fmt.Errorf("%w: %d topics for %d arguments", ErrMismatch, len(indexed), len(s.args))
+		return Values{}, fmt.Errorf("%w: %d topics for %d arguments", ErrMismatch, len(indexed), len(s.args))
 	}
 	if len(indexed) == s.marked {
-		if args, err := s.decodeMarked(s.marks(), indexed, data); err == nil {
-			return args, nil
+		return s.read(s.marks(), indexed, data)
+	}
+	return s.placed(indexed, data)
+}
+
+// maxTries bounds the bytes that are read to find out which arguments are indexed.
+const maxTries = 8 << 20
+
+// placed reads a log that has more or fewer topics than the signature marks. If there is one way to say which arguments those
+// are, it is that. If there are several, one of them must fit the log to the last bit, and the others must not.
+func (s *Signature) placed(indexed []common.Hash, data []byte) (Values, error) {
+	var ways [][]bool
+	choose(len(s.args), len(indexed), func(marks []bool) { ways = append(ways, slices.Clone(marks)) })
+	if len(ways) == 1 {
+		return s.read(ways[0], indexed, data)
+	}
+	if len(ways)*len(data) > maxTries {
+		return Values{}, fmt.Errorf("%w: %s", ErrAmbiguous, s)
+	}
+	var found Values // by the last way that fits, and from then on by the one that evidence speaks for
+	fits, said := 0, map[evidence]int{}
+	for _, marks := range ways {
+		v, err := s.read(marks, indexed, data)
+		if err != nil || !v.Exact {
+			continue
+		}
+		fits++
+		e := s.evidence(v)
+		if said[speaksFor] == 0 {
+			found = v
+		}
+		said[e]++
+	}
+	switch {
+	case fits == 0:
+		return Values{}, fmt.Errorf("%w: %d indexed arguments and %d bytes of data", ErrMismatch, len(indexed), len(data))
+	case fits > 1 && (said[speaksFor] != 1 || said[silent] > 0):
+		return Values{}, fmt.Errorf("%w: %s", ErrAmbiguous, s)
+	default:
+		return found, nil
+	}
+}
+
+// evidence is what the addresses of a log say of the way in which it was read.
+type evidence int
+
+const (
+	silent evidence = iota
+	speaksFor
+	speaksAgainst
+)
+
+// evidence looks at the addresses. Those of contracts and people are hashes: numbers of less than 2⁹⁶ are none, and what fills
+// 20 bytes to the last four is no amount. Everything between, and the zero address, says nothing.
+func (s *Signature) evidence(v Values) evidence {
+	says := silent
+	for _, a := range s.args {
+		text, is := v.Args[a.Name].(string)
+		if !is || a.Type.kind != kindAddress {
+			continue
+		}
+		address := common.HexToAddress(text)
+		switch {
+		case address == common.Address{}:
+		case zero(address[:8]):
+			return speaksAgainst
+		case !zero(address[:4]):
+			says = speaksFor
 		}
 	}
-	var found map[string]any
-	choose(len(s.args), len(indexed), func(marks []bool) bool {
-		args, err := s.decodeMarked(marks, indexed, data)
-		if err == nil {
-			found = args
-		}
-		return err != nil
-	})
-	if found == nil {
-		return nil, fmt.Errorf("%w: %d indexed arguments and %d bytes of data", ErrMismatch, len(indexed), len(data))
-	}
-	return found, nil
+	return says
 }
 
 func (s *Signature) marks() []bool {
@@ -52,149 +118,21 @@ func (s *Signature) marks() []bool {
 	return marks
 }
 
-// choose calls yield with each choice of k of n, those that come first before others, until it
-// returns false. n is small: an event of more than 17 arguments does not compile.
-func choose(n, k int, yield func([]bool) bool) {
+// choose calls yield with each choice of k of n, those that come first before others.
+// n is small: an event of more than 17 arguments does not compile.
+func choose(n, k int, yield func([]bool)) {
 	marks := make([]bool, n)
-	var place func(from, left int) bool
-	place = func(from, left int) bool {
+	var place func(from, left int)
+	place = func(from, left int) {
 		if left == 0 {
-			return yield(marks)
+			yield(marks)
+			return
 		}
 		for i := from; i <= n-left; i++ {
 			marks[i] = true
-			again := place(i+1, left-1)
+			place(i+1, left-1)
 			marks[i] = false
-			if !again {
-				return false
-			}
 		}
-		return true
 	}
 	place(0, k)
-}
-
-// decodeMarked reads a log of which it is known what is indexed. It is strict: data must be exactly what
-// encoding the arguments again gives, so that a wrong choice is noticed.
-func (s *Signature) decodeMarked(marks []bool, topics []common.Hash, data []byte) (map[string]any, error) {
-	var inData abi.Arguments
-	for i, a := range s.args {
-		if !marks[i] {
-			a.Indexed = false
-			inData = append(inData, a)
-		}
-	}
-	values, err := unpack(inData, data)
-	if err != nil {
-		return nil, err
-	}
-	args := make(map[string]any, len(s.args))
-	for i, a := range s.args {
-		if marks[i] {
-			args[a.Name], err = topicValue(a.Type, topics[0])
-			topics = topics[1:]
-		} else {
-			args[a.Name], err = plain(a.Type, reflect.ValueOf(values[0]))
-			values = values[1:]
-		}
-		if err != nil {
-			return nil, fmt.Errorf("argument %s: %w", a.Name, err)
-		}
-	}
-	return args, nil
-}
-
-func unpack(args abi.Arguments, data []byte) ([]any, error) {
-	if len(args) == 0 {
-		if len(data) != 0 {
-			return nil, ErrMismatch
-		}
-		return nil, nil
-	}
-	values, err := args.UnpackValues(data)
-	if err != nil {
-		return nil, err
-	}
-	again, err := args.PackValues(values)
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(again, data) {
-		return nil, ErrMismatch
-	}
-	return values, nil
-}
-
-// topicValue reads an indexed argument. Of dynamic types a log has only the hash.
-func topicValue(t abi.Type, topic common.Hash) (any, error) {
-	switch t.T {
-	case abi.StringTy, abi.BytesTy, abi.SliceTy, abi.ArrayTy, abi.TupleTy:
-		return topic.Hex(), nil
-	default:
-		values, err := unpack(abi.Arguments{{Type: t}}, topic[:])
-		if err != nil {
-			return nil, err
-		}
-		return plain(t, reflect.ValueOf(values[0]))
-	}
-}
-
-// narrow is the widest integer that is shown as a JSON number, in bits.
-const narrow = 48
-
-// plain turns a value of go-ethereum's decoder into what JSON shows.
-func plain(t abi.Type, v reflect.Value) (any, error) {
-	switch t.T {
-	case abi.BoolTy:
-		return v.Bool(), nil
-	case abi.StringTy:
-		return v.String(), nil
-	case abi.AddressTy:
-		return v.Interface().(common.Address).Hex(), nil
-	case abi.IntTy, abi.UintTy:
-		return integer(t, v), nil
-	case abi.BytesTy:
-		return hexutil.Encode(v.Bytes()), nil
-	case abi.FixedBytesTy, abi.FunctionTy:
-		raw := make([]byte, v.Len())
-		reflect.Copy(reflect.ValueOf(raw), v)
-		return hexutil.Encode(raw), nil
-	case abi.SliceTy, abi.ArrayTy:
-		list := make([]any, v.Len())
-		for i := range list {
-			var err error
-			if list[i], err = plain(*t.Elem, v.Index(i)); err != nil {
-				return nil, err
-			}
-		}
-		return list, nil
-	case abi.TupleTy:
-		members := make(map[string]any, len(t.TupleElems))
-		for i, elem := range t.TupleElems {
-			value, err := plain(*elem, v.Field(i))
-			if err != nil {
-				return nil, err
-			}
-			members[t.TupleRawNames[i]] = value
-		}
-		return members, nil
-	default:
-		return nil, fmt.Errorf("type %s is not known", t.String())
-	}
-}
-
-func integer(t abi.Type, v reflect.Value) any {
-	var n *big.Int
-	switch {
-	case v.CanInt():
-		n = big.NewInt(v.Int())
-	case v.CanUint():
-		n = new(big.Int).SetUint64(v.Uint())
-	default:
-		n = v.Interface().(*big.Int)
-	}
-	if t.Size <= narrow {
-		return n.Int64()
-	}
-	return n.String()
 }

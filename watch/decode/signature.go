@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 
-	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 )
@@ -16,18 +14,11 @@ import (
 // first one is the signature's hash.
 const maxIndexed = 3
 
-// maxArgs bounds how many ways there are to tell which arguments are indexed. Solidity's compiler
-// has room for fewer.
-const maxArgs = 20
-
-// maxDepth bounds how deep tuples may nest, so that a signature cannot exhaust the stack.
-const maxDepth = 8
-
 // Signature is an event as its contract declares it.
 type Signature struct {
 	Name     string
 	Selector common.Hash // keccak256 of the canonical form
-	args     abi.Arguments
+	args     []Arg
 	marked   int // arguments that are marked as indexed
 }
 
@@ -59,16 +50,6 @@ func (s *Signature) TypeOf(name string) string {
 	return ""
 }
 
-// FromABI takes an event from a parsed ABI.
-func FromABI(e abi.Event) (*Signature, error) {
-	if e.Anonymous {
-		return nil, fmt.Errorf("event %s is anonymous: its logs do not say which event they are", e.Name)
-	}
-	args := make(abi.Arguments, len(e.Inputs))
-	copy(args, e.Inputs)
-	return build(e.RawName, args)
-}
-
 // Parse reads one signature. The word "event" before it and a semicolon after it are allowed.
 func Parse(text string) (*Signature, error) {
 	text = strings.TrimSuffix(strings.TrimSpace(text), ";")
@@ -85,15 +66,7 @@ func Parse(text string) (*Signature, error) {
 	if err != nil {
 		return nil, fmt.Errorf("event signature %q: %w", text, err)
 	}
-	args := make(abi.Arguments, len(params))
-	for i, param := range params {
-		t, err := abi.NewType(param.Type, "", param.Components)
-		if err != nil {
-			return nil, fmt.Errorf("event signature %q: argument %d: %w", text, i, err)
-		}
-		args[i] = abi.Argument{Name: param.Name, Type: t, Indexed: param.Indexed}
-	}
-	return build(name, args)
+	return build(name, params)
 }
 
 // ParseList reads several signatures, separated by commas or semicolons outside parentheses.
@@ -128,61 +101,36 @@ func ParseList(text string) ([]*Signature, error) {
 	return list, errors.Join(errs...)
 }
 
-func build(name string, args abi.Arguments) (*Signature, error) {
-	if len(args) > maxArgs {
-		return nil, fmt.Errorf("event %s has %d arguments, the maximum is %d", name, len(args), maxArgs)
+func build(called string, args []Arg) (*Signature, error) {
+	if len(called) > maxName {
+		return nil, fmt.Errorf("%.20s… is no name: it has more than %d letters", called, maxName)
 	}
-	s := &Signature{Name: name, args: args}
-	seen := map[string]bool{}
-	for i := range args {
-		if args[i].Name == "" {
-			args[i].Name = "arg" + strconv.Itoa(i)
-		}
-		if err := sized(args[i].Type); err != nil {
-			return nil, fmt.Errorf("event %s: argument %s: %w", name, args[i].Name, err)
-		}
-		if seen[args[i].Name] {
-			return nil, fmt.Errorf("event %s: two arguments are called %s", name, args[i].Name)
-		}
-		seen[args[i].Name] = true
-		if args[i].Indexed {
+	if len(args) > maxArgs {
+		return nil, fmt.Errorf("%s has %d arguments, the maximum is %d", called, len(args), maxArgs)
+	}
+	s := &Signature{Name: called, args: args}
+	if err := name(args); err != nil {
+		return nil, fmt.Errorf("%s: %w", called, err)
+	}
+	for _, a := range args {
+		if a.Indexed {
 			s.marked++
 		}
 	}
 	if s.marked > maxIndexed {
-		return nil, fmt.Errorf("event %s: %d arguments are indexed, a log has room for %d", name, s.marked, maxIndexed)
+		return nil, fmt.Errorf("event %s: %d arguments are indexed, a log has room for %d", called, s.marked, maxIndexed)
 	}
-	s.Selector = crypto.Keccak256Hash([]byte(s.String()))
+	text := s.String()
+	if len(text) > maxText {
+		return nil, fmt.Errorf("%s has more than %d letters", called, maxText)
+	}
+	s.Selector = crypto.Keccak256Hash([]byte(text))
 	return s, nil
-}
-
-// sized refuses widths that Solidity does not have, which the library lets pass.
-func sized(t abi.Type) error {
-	switch t.T {
-	case abi.IntTy, abi.UintTy:
-		if t.Size < 8 || t.Size > 256 || t.Size%8 != 0 {
-			return fmt.Errorf("%s is not an integer type", t.String())
-		}
-	case abi.FixedBytesTy:
-		if t.Size < 1 || t.Size > 32 {
-			return fmt.Errorf("%s is not a type of bytes", t.String())
-		}
-	case abi.SliceTy, abi.ArrayTy:
-		return sized(*t.Elem)
-	case abi.TupleTy:
-		for _, elem := range t.TupleElems {
-			if err := sized(*elem); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 var (
 	identifier = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 	arraySizes = regexp.MustCompile(`^(\[[0-9]*\])*`)
-	aliases    = regexp.MustCompile(`^(uint|int)(\[|$)`)
 )
 
 // parser reads the arguments of a signature from left to right.
@@ -213,14 +161,14 @@ func (p *parser) take(c byte) bool {
 }
 
 // tuple reads "(type name, …)".
-func (p *parser) tuple(depth int) ([]abi.ArgumentMarshaling, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("tuples nest deeper than %d", maxDepth)
+func (p *parser) tuple(depth int) ([]Arg, error) {
+	if depth > maxNesting {
+		return nil, fmt.Errorf("tuples nest deeper than %d", maxNesting)
 	}
 	if !p.take('(') {
 		return nil, errors.New("the arguments need parentheses")
 	}
-	var list []abi.ArgumentMarshaling
+	var list []Arg
 	if p.take(')') {
 		return list, nil
 	}
@@ -240,33 +188,28 @@ func (p *parser) tuple(depth int) ([]abi.ArgumentMarshaling, error) {
 	}
 }
 
-func (p *parser) argument(depth int) (abi.ArgumentMarshaling, error) {
-	var a abi.ArgumentMarshaling
+func (p *parser) argument(depth int) (a Arg, err error) {
 	p.space()
-	written := p.rest
+	written, text := p.rest, ""
+	var members []Arg
 	if !strings.HasPrefix(p.rest, "(") {
-		a.Type = p.word()
+		text = p.word()
 	}
-	if a.Type == "tuple" || a.Type == "" {
+	if text == "tuple" || text == "" {
 		p.space()
 		if !strings.HasPrefix(p.rest, "(") {
-			return a, fmt.Errorf("an argument has no type at %q", written)
+			return a, fmt.Errorf("an argument has no type at %.60q", written)
 		}
-		members, err := p.tuple(depth + 1)
-		if err != nil {
+		if members, err = p.tuple(depth + 1); err != nil {
 			return a, err
-		}
-		for i := range members {
-			if members[i].Name == "" {
-				members[i].Name = "arg" + strconv.Itoa(i)
-			}
 		}
 		sizes := arraySizes.FindString(p.rest)
 		p.rest = p.rest[len(sizes):]
-		a.Type, a.Components = "tuple"+sizes, members
+		text = "tuple" + sizes
 	}
-	a.Type = aliases.ReplaceAllString(a.Type, "${1}256${2}")
-	a.InternalType = a.Type
+	if a.Type, err = typeOf(text, members); err != nil {
+		return a, err
+	}
 	for {
 		word := p.word()
 		switch {

@@ -81,7 +81,9 @@ CREATE TABLE chain_events (
 	tx_hash      TEXT NOT NULL,
 	address      TEXT NOT NULL,
 	event        TEXT NOT NULL,
+	signature    TEXT NOT NULL,
 	args         TEXT NOT NULL,
+	extra        TEXT NOT NULL, -- what else its messages have, as JSON: raw topics and data, undecoded, bytes of texts; empty for nothing
 	unit         TEXT NOT NULL,
 	removed      INTEGER NOT NULL,
 	incarnation  BIGINT NOT NULL,

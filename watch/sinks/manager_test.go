@@ -59,8 +59,9 @@ func TestManagerSink(t *testing.T) {
 	}
 	defer sink.Close()
 	const contract, who = "0x05FbA803Be258049A27B820088bab1cAD2058871", "0x00000000000000000000000000000000000000Ee"
+	signatures := map[string]string{"Asked": "Asked(address,uint256)", "Told": "Told(uint256)", "Quiet": "Quiet()"}
 	event := func(name, args string) watch.Message {
-		return watch.Message{Event: watch.Event{ID: "w:5:0xab:1", Chain: 5, Watch: "w", Event: name, Address: contract, Args: json.RawMessage(args)}}
+		return watch.Message{Event: watch.Event{ID: "w:5:0xab:1", Chain: 5, Watch: "w", Event: name, Signature: signatures[name], Address: contract, Args: json.RawMessage(args)}}
 	}
 	asked := event("Asked", `{"who":"`+who+`","amount":"16"}`)
 	removed, old, wanted := event("Told", `{"amount":"1"}`), event("Told", `{"amount":"1"}`), event("Told", `{"amount":"1"}`)
