@@ -53,6 +53,25 @@ func (c chain) GasPrice(ctx context.Context) (*big.Int, error) {
 	return price.Weibar(), nil
 }
 
+// Record implements submit.Chain.
+func (c chain) Record(ctx context.Context, id hedera.TransactionID) (submit.Record, error) {
+	result, err := c.mirror.ContractResultByID(mirror.ForSend(ctx), id)
+	switch {
+	case errors.Is(err, mirror.ErrNotFound):
+		return submit.RecordOpen, nil
+	case err != nil:
+		return submit.RecordOpen, err
+	case result.Ran():
+		return submit.RecordRan, nil
+	case result.Complete():
+		return submit.RecordInBlock, nil
+	case result.NotRun():
+		return submit.RecordRefused, nil
+	default:
+		return submit.RecordOpen, nil
+	}
+}
+
 // Changed implements submit.Chain.
 func (c chain) Changed(common.Address) { c.mirror.Invalidate() }
 

@@ -2,11 +2,13 @@ package app_test
 
 import (
 	"encoding/json"
+	"math/big"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"lockstep/devnet"
@@ -64,9 +66,15 @@ func TestOutcomes(t *testing.T) {
 	early := func(t trial) trial { t.early = true; return t }
 	overTLS := func(t trial) trial { t.tls = true; return t }
 	const poor, nothingTaken = "INSUFFICIENT_PAYER_BALANCE", "the consensus node did not accept the transaction"
+	const notExecuted = "the network refused it at consensus; it was not executed"
 	for name, trial := range map[string]trial{
 		"no fault": executed(`[]`, 1),
 		"reverted": {rules: `[]`, tx: reverting, outcome: "reverted", trace: "sent", spent: true, offers: 1},
+
+		// Its status has the name of a refusal, and it was run.
+		"BUG destroyed for nobody": {rules: `[]`, tx: destroyedForNobody, outcome: "reverted", trace: "sent", spent: true, offers: 1},
+		// It was not run, and is in a block.
+		"nobody pays for it": {rules: `[]`, tx: free, settings: []string{"PAYMASTER_ENABLED=true", `PAYMASTER_WHITELIST=["*"]`, "MAX_GAS_ALLOWANCE_HBAR=0"}, outcome: "reverted", trace: "sent", offers: 1},
 
 		// The node's answer.
 		"submit: busy for a while":           executed(`[{"at":"submit","status":"BUSY","times":2}]`, 3),
@@ -104,9 +112,9 @@ func TestOutcomes(t *testing.T) {
 		"consensus: wrong nonce":     refused(`[{"at":"submit","outcome":"WRONG_NONCE"}]`, -32003, "Transaction rejected: WRONG_NONCE", "WRONG_NONCE", 1),
 		"BUG consensus: throttled":   refused(`[{"at":"submit","outcome":"THROTTLED_AT_CONSENSUS"}]`, -32003, "Transaction rejected: THROTTLED_AT_CONSENSUS", "THROTTLED_AT_CONSENSUS", 1),
 		"consensus: too much gas":    refused(`[{"at":"submit","outcome":"MAX_GAS_LIMIT_EXCEEDED"}]`, -32003, "Transaction rejected: MAX_GAS_LIMIT_EXCEEDED", "MAX_GAS_LIMIT_EXCEEDED", 1),
-		"consensus: a duplicate":     refused(`[{"at":"submit","outcome":"DUPLICATE_TRANSACTION"}]`, -32000, "Consensus node error: DUPLICATE_TRANSACTION (11): "+nothingTaken, "DUPLICATE_TRANSACTION", 1),
-		"consensus: came too late":   refused(`[{"at":"submit","outcome":"TRANSACTION_EXPIRED"}]`, -32000, "Consensus node error: TRANSACTION_EXPIRED (4): "+nothingTaken, "TRANSACTION_EXPIRED", 1),
-		"BUG consensus: poor":        refused(`[{"at":"submit","outcome":"INSUFFICIENT_PAYER_BALANCE"}]`, -32000, "Consensus node error: INSUFFICIENT_PAYER_BALANCE (10): "+nothingTaken, poor, 1),
+		"consensus: a duplicate":     refused(`[{"at":"submit","outcome":"DUPLICATE_TRANSACTION"}]`, -32000, "Consensus node error: DUPLICATE_TRANSACTION (11): "+notExecuted, "DUPLICATE_TRANSACTION", 1),
+		"consensus: came too late":   refused(`[{"at":"submit","outcome":"TRANSACTION_EXPIRED"}]`, -32000, "Consensus node error: TRANSACTION_EXPIRED (4): "+notExecuted, "TRANSACTION_EXPIRED", 1),
+		"BUG consensus: poor":        refused(`[{"at":"submit","outcome":"INSUFFICIENT_PAYER_BALANCE"}]`, -32000, "Consensus node error: INSUFFICIENT_PAYER_BALANCE (10): "+notExecuted, poor, 1),
 		"consensus: refused, later":  early(trial{rules: `[{"at":"submit","outcome":"MAX_GAS_LIMIT_EXCEEDED"}]`, settings: []string{"SEND_RAW_TRANSACTION_RETURNS=accepted"}, outcome: "rejected", trace: "rejected", offers: 1}),
 		"consensus: executed, later": early(executed(`[]`, 1, "SEND_RAW_TRANSACTION_RETURNS=accepted")),
 		"consensus: in background":   early(executed(`[{"at":"submit","status":"BUSY","times":1}]`, 2, "USE_ASYNC_TX_PROCESSING=true")),
@@ -195,6 +203,20 @@ func (want trial) run(t *testing.T) {
 	})
 	want.goOn(t, r, a)
 	r.until("the next transaction is executed", func() bool { return w.nonce(t, a) == executed+1 })
+}
+
+// destroyedForNobody creates a contract that destroys itself in favour of an account that does not exist.
+func destroyedForNobody(a *account, next uint64) string {
+	data := a.pay(next)
+	data.To, data.Value, data.Data = nil, nil, common.FromHex("73abcdef0000000000000000000000000000000001ff")
+	return a.raw(data)
+}
+
+// free offers nothing for its gas.
+func free(a *account, next uint64) string {
+	data := a.pay(next)
+	data.GasFeeCap, data.GasTipCap = new(big.Int), nil
+	return a.raw(data)
 }
 
 const outcomeLine = "level=INFO msg=transaction "

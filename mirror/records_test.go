@@ -29,6 +29,8 @@ func answers(t *testing.T, bodies ...string) (*node, *atomic.Int32) {
 var (
 	immature = resultJSON(`"transaction_index":0`, `"transaction_index":null`)
 	refused  = resultJSON(`"transaction_index":0`, `"transaction_index":null`, `"block_number":17`, `"block_number":null`, `"SUCCESS"`, `"WRONG_NONCE"`)
+	// It used gas, and its block is not known yet.
+	ranAsRefused = resultJSON(`"transaction_index":0`, `"transaction_index":null`, `"block_number":17`, `"block_number":null`, `"SUCCESS"`, `"INVALID_SOLIDITY_ADDRESS"`)
 	// The name of the status may stand in the error message alone, in hex.
 	refusedInHex = resultJSON(`"transaction_index":0`, `"transaction_index":null`, `"error_message":null`, `"error_message":"0x57524f4e475f4e4f4e4345"`)
 )
@@ -46,6 +48,7 @@ func TestContractResult(t *testing.T) {
 		"stays immature":  {[]string{immature}, 12, ErrImmature, false, false},
 		"refused":         {[]string{refused}, 3, nil, false, true},
 		"refused, in hex": {[]string{refusedInHex}, 3, nil, false, true},
+		"run, by its gas": {[]string{ranAsRefused}, 12, ErrImmature, false, false},
 	}
 	for name, test := range tests {
 		n, asked := answers(t, test.bodies...)

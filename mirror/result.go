@@ -60,7 +60,18 @@ type Authorization = eth.Authorization
 
 // Complete tells whether the record knows its place in the chain.
 func (r *ContractResult) Complete() bool {
-	return r.Index != nil && r.BlockNumber != nil && r.BlockHash != (common.Hash{})
+	return r.Index != nil && r.blockKnown()
+}
+
+// Ran tells whether the record proves that the EVM ran the transaction, whatever its result is called: what
+// ran used gas. Then the sender's nonce is spent.
+func (r *ContractResult) Ran() bool { return r.Index != nil && r.GasUsed > 0 }
+
+// NotRun tells whether the record proves that the transaction was refused before it ran, and is in no block.
+func (r *ContractResult) NotRun() bool { return r.GasUsed == 0 && r.Index == nil && r.blockKnown() }
+
+func (r *ContractResult) blockKnown() bool {
+	return r.BlockNumber != nil && r.BlockHash != (common.Hash{})
 }
 
 // CreatedContract tells whether the transaction itself was a successful creation.
@@ -293,12 +304,14 @@ func (c *Client) untilMature(ctx context.Context, look func(context.Context) (bo
 }
 
 // Refused tells whether the record is of a transaction that the network refused
-// before it ran: it is in no block and never will be.
+// before it ran: it is in no block and never will be. What used gas may have run,
+// if the name of its result can mean that, too.
 func (c *Client) Refused(r *ContractResult) bool {
-	if r.Complete() {
-		return false
+	refused := func(name string) bool {
+		status, _ := hedera.ParseStatus(name)
+		return c.never[name] && (r.GasUsed == 0 || !hedera.AlsoFromRun(status))
 	}
-	return c.never[r.Result] || c.never[decodeASCII(r.ErrorMessage)]
+	return !r.Complete() && (refused(r.Result) || refused(decodeASCII(r.ErrorMessage)))
 }
 
 // decodeASCII reads text that may be written in hex.

@@ -63,8 +63,8 @@
 //	NotSent   nothing left this process; the sender may send it again
 //	Rejected  the network refused it before executing it; the nonce is not spent
 //	Unknown   it left, and no verdict came; it may still be executed
-//	Reverted  it reached consensus and failed; the nonce is spent. A few statuses do not say whether it ran
-//	          (hedera.NonceSpent); then the lane is not told that it was executed
+//	Reverted  it reached consensus and failed; the nonce is spent, unless it is in a block without having been run.
+//	          Many statuses do not say which of the two: then the mirror node's record does (judge)
 //	Executed  executed
 //
 // Result.Err is what a client is told. It is nil for Reverted and Executed: the client gets the hash. It is also nil

@@ -27,6 +27,8 @@ type Chain interface {
 	// GasPrice returns the network's gas price in weibar, the operator's buffer
 	// included. The result is not shared.
 	GasPrice(ctx context.Context) (*big.Int, error)
+	// Record tells how much the mirror node's record of a transaction says of what became of it. An error says nothing.
+	Record(ctx context.Context, id hedera.TransactionID) (Record, error)
 	// Changed says that a transaction of sender reached consensus, so that what was
 	// remembered from before is stale.
 	Changed(sender common.Address)
@@ -57,6 +59,17 @@ type Account struct {
 
 	shown uint64 // the nonce that goes with the balance
 }
+
+// Record is what the record of a transaction that reached consensus says, whatever its status is called.
+type Record uint8
+
+// What records say.
+const (
+	RecordOpen    Record = iota // nothing: there is none yet, or it is not complete
+	RecordRan                   // the EVM ran it: its sender's nonce is spent
+	RecordInBlock               // it is in a block, and was not run: nobody paid for it, or could
+	RecordRefused               // it was not run, and is in no block
+)
 
 // facts are look-ups under way: they run while the transaction is queued.
 type facts struct {

@@ -55,6 +55,8 @@ type network struct {
 	hang func(ctx context.Context, n uint64) error
 	// verdict replaces the status of a receipt.
 	verdict func(nonce uint64) (hedera.Status, error)
+	// record is what the mirror node's record says of a transaction; nil: of none that it ran.
+	record func(id hedera.TransactionID) (submit.Record, error)
 	// vanish tells which transactions are accepted and never reach consensus.
 	vanish func(nonce uint64) bool
 	// late replaces transactions that are executed late.
@@ -184,6 +186,14 @@ func (n *network) Account(_ context.Context, a common.Address) (submit.Account, 
 
 // GasPrice implements submit.Chain.
 func (n *network) GasPrice(context.Context) (*big.Int, error) { return new(big.Int).Set(price), nil }
+
+// Record implements submit.Chain.
+func (n *network) Record(_ context.Context, id hedera.TransactionID) (submit.Record, error) {
+	if n.record == nil {
+		return submit.RecordRefused, nil
+	}
+	return n.record(id)
+}
 
 // Changed implements submit.Chain.
 func (n *network) Changed(common.Address) {}

@@ -51,8 +51,7 @@ func (s *Submitter) publish(e *Entry, r Result) {
 		step.Error = r.Err.Error()
 	}
 	s.trace.Record(e.tx.Hash(), step)
-	spent := r.provesNonce()
-	s.pool.Done(e.tx, spent, !spent && (r.Outcome == Unknown || r.Outcome == Reverted))
+	s.pool.Done(e.tx, r.ran, !r.ran && (r.Outcome == Unknown || r.Outcome == Reverted))
 }
 
 // step names the result in a trace.

@@ -54,14 +54,11 @@ type Result struct {
 	Err error
 
 	atConsensus bool   // the transaction reached consensus, so it costs the payer
+	ran         bool   // … and was run there, so that the sender's next nonce is past it
 	back        string // it may go back to its line, for this reason: it was certainly not executed; of backVanished one node says so
 	passing     bool   // no node has it, for a reason that passes
 	nonceSpent  bool   // the transaction was not sent because its nonce is spent, perhaps by itself
 }
-
-// provesNonce tells whether the network proved that the sender's next nonce is past the
-// transaction.
-func (r Result) provesNonce() bool { return r.atConsensus && hedera.NonceSpent(r.Status) }
 
 // status names the network's word, or returns none if there is none.
 func (r Result) status(none string) string {

@@ -114,7 +114,7 @@ func (e *Entry) settleRisk(r Result) {
 // or what the sender has. The network says the latter as well when the operator has nothing left. Then nothing of
 // anybody is executed, so it does no harm that senders are charged for it.
 func (r Result) refusedForSender() bool {
-	if !r.atConsensus {
+	if !r.atConsensus || r.ran {
 		return false
 	}
 	switch r.Status {

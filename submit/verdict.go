@@ -53,7 +53,7 @@ func (s *Submitter) followForCaller(ctx context.Context, lease *lock.Lease, e *E
 // follow waits for the verdict of the network on a transaction that a node has, or may have.
 func (s *Submitter) follow(ctx context.Context, lease *lock.Lease, e *Entry, t turn) Result {
 	r := s.verdict(ctx, lease, e, t)
-	if r.provesNonce() || r.Outcome == Unknown {
+	if r.ran || r.Outcome == Unknown {
 		return r
 	}
 	// Look again before anybody is told that it failed: a submission that vanished from its node may have been
@@ -66,8 +66,11 @@ func (s *Submitter) follow(ctx context.Context, lease *lock.Lease, e *Entry, t t
 		if err != nil && !errors.Is(err, consensus.ErrReceiptNotFound) {
 			return s.noReceipt(e, offered(former), err)
 		}
-		if err == nil && hedera.NonceSpent(receipt.Status) {
-			return resultOf(former, receipt)
+		if err != nil {
+			continue
+		}
+		if was := s.judge(ctx, e, former, receipt); was.ran || was.Outcome == Unknown {
+			return was
 		}
 	}
 	return r
@@ -88,18 +91,8 @@ func (e *Entry) safe(ctx context.Context, r Result) Result {
 		was.Err = eth.ErrUnknownOutcome(was.Hash, last.ID().String())
 		return was
 	}
-	if !hedera.NonceSpent(receipt.Status) {
-		return r
-	}
-	return e.stamp(resultOf(last, receipt))
-}
-
-// resultOf is the result of a transaction whose receipt says that its nonce is spent.
-func resultOf(p Pending, receipt consensus.Receipt) Result {
-	r := offered(p)
-	r.Status, r.atConsensus, r.Outcome = receipt.Status, true, Reverted
-	if hedera.Succeeded(receipt.Status) {
-		r.Outcome = Executed
+	if was := e.s.judge(ctx, e, last, receipt); was.ran || was.Outcome == Unknown {
+		return e.stamp(was)
 	}
 	return r
 }
@@ -120,18 +113,71 @@ func (s *Submitter) verdict(ctx context.Context, lease *lock.Lease, e *Entry, t 
 	if err != nil {
 		return s.noReceipt(e, r, err)
 	}
-	r.Status, r.atConsensus = receipt.Status, true
-	switch {
-	case hedera.Succeeded(receipt.Status):
-		r.Outcome = Executed
-	case aboutPayer(receipt.Status):
-		r.Outcome, r.Err = Rejected, s.refusal(receipt.Status)
-	case s.rejects[receipt.Status]:
-		r = s.rejection(ctx, lease, e, r)
-	default:
-		r.Outcome = Reverted
+	if r = s.judge(ctx, e, t.pending, receipt); r.Outcome == Rejected && r.Status == hapi.ResponseCodeEnum_WRONG_NONCE {
+		return s.wrongNonce(ctx, lease, e, r)
 	}
 	return r
+}
+
+// judge tells what a receipt means. Some statuses have one meaning. Most failures can come from before the run and from
+// within: a contract that destroys itself in favour of nobody has run, and ends as INVALID_SOLIDITY_ADDRESS. What these
+// mean the record decides, and the name only if no record comes.
+func (s *Submitter) judge(ctx context.Context, e *Entry, p Pending, receipt consensus.Receipt) Result {
+	r := offered(p)
+	r.Status, r.atConsensus = receipt.Status, true
+	payer := aboutPayer(r.Status)
+	switch {
+	case hedera.Succeeded(r.Status):
+		r.Outcome, r.ran = Executed, true
+		return r
+	case e.provesRun(r.Status):
+		r.Outcome, r.ran = Reverted, true
+		return r
+	case r.Status == hapi.ResponseCodeEnum_WRONG_NONCE && s.rejects[r.Status]:
+		r.Outcome, r.Err = Rejected, eth.ErrRejected(r.Status.String(), "")
+		return r
+	}
+	record := s.record(ctx, r.TransactionID)
+	switch {
+	case record == RecordRan:
+		r.Outcome, r.ran = Reverted, true
+	case record == RecordInBlock, !payer && !s.rejects[r.Status]:
+		r.Outcome = Reverted
+	case record == RecordOpen && (hedera.AlsoFromRun(r.Status) || ctx.Err() != nil):
+		r.Err = eth.ErrUnknownOutcome(e.tx.Hash(), r.TransactionID.String())
+	case payer && !s.rejects[r.Status]:
+		r.Outcome, r.Err = Rejected, eth.ErrConsensusNode(r.Status.String(), int(r.Status), "the network refused it at consensus; it was not executed")
+	default:
+		r.Outcome, r.Err = Rejected, eth.ErrRejected(r.Status.String(), "")
+	}
+	return r
+}
+
+// provesRun tells whether a status proves that the transaction was run. With too little gas to begin with no node takes
+// it, unless its call data is in a file: nodes do not read that before consensus.
+func (e *Entry) provesRun(status hedera.Status) bool {
+	return hedera.NonceSpent(status) && (status != hapi.ResponseCodeEnum_INSUFFICIENT_GAS || e.upload == nil)
+}
+
+// recordLimit is how long the mirror node may lag behind a receipt until the status has to say what became of the
+// transaction.
+const recordLimit = 10 * time.Second
+
+// record waits until the mirror node's record tells what became of a transaction that reached consensus.
+func (s *Submitter) record(ctx context.Context, id hedera.TransactionID) Record {
+	if s.cfg.SkipLookUps {
+		return RecordOpen
+	}
+	ctx, cancel := context.WithTimeout(ctx, recordLimit)
+	defer cancel()
+	for {
+		if record, err := s.chain.Record(ctx, id); err == nil && record != RecordOpen {
+			return record
+		}
+		if !sleep.For(ctx, askPace) {
+			return RecordOpen
+		}
+	}
 }
 
 // errOvertaken: a later transaction of the sender has reached consensus through the same node, and
@@ -243,19 +289,15 @@ func aboutPayer(status hedera.Status) bool {
 	}
 }
 
-// rejection is the result of a receipt status that means "refused before execution". For a wrong nonce the client
-// gets the error text that it knows, if the sender's nonce can be looked up. A nonce that was too high, although
-// it seemed to be next, goes back to its line: one before it is missing.
-func (s *Submitter) rejection(ctx context.Context, lease *lock.Lease, e *Entry, r Result) Result {
-	r.Outcome, r.Err = Rejected, eth.ErrRejected(r.Status.String(), "")
-	if r.Status != hapi.ResponseCodeEnum_WRONG_NONCE {
-		return r
-	}
+// wrongNonce completes the result of a transaction that the network refused for its nonce. The client gets the error
+// text that it knows, if the sender's nonce can be looked up. A nonce that was too high, although it seemed to be
+// next, goes back to its line: one before it is missing.
+func (s *Submitter) wrongNonce(ctx context.Context, lease *lock.Lease, e *Entry, r Result) Result {
 	s.metrics.wrongNonce.WithLabelValues(lease.Turn().Strategy).Inc()
 	nonce := e.tx.Nonce()
 	// A nonce that had certainly been reached is spent, though the mirror node may not show it yet.
 	spent := func(current uint64) Result {
-		r.nonceSpent, r.Err = true, wrongNonce(eth.ErrNonceTooLow(nonce, max(current, nonce+1)))
+		r.nonceSpent, r.Err = true, nonceError(eth.ErrNonceTooLow(nonce, max(current, nonce+1)))
 		return r
 	}
 	var account Account
@@ -273,11 +315,11 @@ func (s *Submitter) rejection(ctx context.Context, lease *lock.Lease, e *Entry, 
 			return spent(0)
 		}
 	case nonce < account.Nonce:
-		r.Err = wrongNonce(eth.ErrNonceTooLow(nonce, account.Nonce))
+		r.Err = nonceError(eth.ErrNonceTooLow(nonce, account.Nonce))
 	case nonce > account.Nonce && e.standing == lock.Reached:
 		return spent(account.Nonce)
 	case nonce > account.Nonce:
-		r.Err = wrongNonce(eth.ErrNonceTooHigh(nonce, account.Nonce))
+		r.Err = nonceError(eth.ErrNonceTooHigh(nonce, account.Nonce))
 	}
 	if nonce < account.Nonce { // an equal nonce was wrong when it arrived and would be right now
 		return r
@@ -293,8 +335,8 @@ func (s *Submitter) rejection(ctx context.Context, lease *lock.Lease, e *Entry, 
 	return r
 }
 
-// wrongNonce gives an error about a nonce the network's status as data.
-func wrongNonce(err *eth.Error) *eth.Error {
+// nonceError gives an error about a nonce the network's status as data.
+func nonceError(err *eth.Error) *eth.Error {
 	err.Data = map[string]any{"hederaStatus": hapi.ResponseCodeEnum_WRONG_NONCE.String()}
 	return err
 }
@@ -302,9 +344,9 @@ func wrongNonce(err *eth.Error) *eth.Error {
 // conclude tells all who need it the verdict on a transaction that a node may have had. It is not over if the
 // transaction was certainly not executed and goes back to its line.
 func (s *Submitter) conclude(ctx context.Context, e *Entry, t turn, r Result) (Result, bool) {
-	s.spendings.settle(e.tx, r.provesNonce())
+	s.spendings.settle(e.tx, r.ran)
 	e.settleRisk(r)
-	t.sent.Conclude(ctx, lock.Verdict{Reached: r.atConsensus, Executed: r.provesNonce()})
+	t.sent.Conclude(ctx, lock.Verdict{Reached: r.atConsensus, Executed: r.ran})
 	s.chain.Changed(e.tx.From())
 	if r.back != "" && e.goBack(r.back) {
 		e.cost.settle(r)

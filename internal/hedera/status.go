@@ -26,8 +26,8 @@ func Succeeded(s Status) bool {
 }
 
 // NonceSpent tells whether a receipt status proves that an Ethereum transaction was run, so
-// that its sender's nonce is past it. Of some others, such as INVALID_CONTRACT_ID, the status
-// does not say whether they come from before the run or from within.
+// that its sender's nonce is past it. Of others, such as INVALID_CONTRACT_ID, the status
+// does not say whether they come from before the run or from within: see AlsoFromRun.
 func NonceSpent(s Status) bool {
 	switch s {
 	case hapi.ResponseCodeEnum_CONTRACT_REVERT_EXECUTED,
@@ -45,9 +45,31 @@ func NonceSpent(s Status) bool {
 	}
 }
 
+// AlsoFromRun tells whether an Ethereum transaction may end with a receipt status before the
+// EVM runs it, and also because of what the EVM met: a frame that halts, or that reverts with
+// the name of the status as its data. The transaction's record knows which: what ran used gas.
+// The network's node maps them in HederaEvmTransactionResult.
+func AlsoFromRun(s Status) bool {
+	switch s {
+	case hapi.ResponseCodeEnum_INVALID_SOLIDITY_ADDRESS,
+		hapi.ResponseCodeEnum_INVALID_ALIAS_KEY,
+		hapi.ResponseCodeEnum_INVALID_SIGNATURE,
+		hapi.ResponseCodeEnum_INVALID_CONTRACT_ID,
+		hapi.ResponseCodeEnum_INVALID_FEE_SUBMITTED,
+		hapi.ResponseCodeEnum_INSUFFICIENT_GAS,
+		hapi.ResponseCodeEnum_INSUFFICIENT_TX_FEE,
+		hapi.ResponseCodeEnum_INSUFFICIENT_PAYER_BALANCE,
+		hapi.ResponseCodeEnum_THROTTLED_AT_CONSENSUS: // the limit of operations was met in the run
+		return true
+	default:
+		return false
+	}
+}
+
 // NeverExecuted lists the names of the receipt statuses that mean an Ethereum
 // transaction reached consensus and was refused before its sender's nonce was
-// spent. It is the default of HEDERA_SPECIFIC_REVERT_STATUSES.
+// spent, unless its record says otherwise. It is the default of
+// HEDERA_SPECIFIC_REVERT_STATUSES.
 func NeverExecuted() []string {
 	return []string{
 		"WRONG_NONCE",
