@@ -28,6 +28,11 @@ func TestCallInAnotherBlock(t *testing.T) {
 		{"48", `{"baseFeePerGas":"0x55"}`, "0x55"},
 		{"4a", `{"blobBaseFee":"0x44"}`, "0x44"},
 		{"43", `{"number":"0x8","time":null}`, "0x8"},
+		{"42", `{"time":"0x0"}`, "0x0"},
+		{"45", `{"gasLimit":"0x0"}`, "0x0"},
+		{"44", `{"prevRandao":"0x0"}`, "0x0"},
+		{"48", `{"baseFeePerGas":"0x0"}`, "0x0"},
+		{"4a", `{"blobBaseFee":"0x0"}`, "0x0"},
 	} {
 		want := fmt.Sprintf(`"%s"`, common.HexToHash(test.want))
 		s.expect([3]string{"eth_call", `[{"to":"` + mocked + `"},"latest",` + running(test.opcode+"60005260206000f3") + `,` + test.overrides + `]`, want})

@@ -135,7 +135,7 @@ func (a *API) traceTransaction(ctx context.Context, p *rpc.Params) (any, error) 
 	case err != nil:
 		return nil, err
 	case missing:
-		logs, err := a.mirror.Logs(ctx, mirror.LogsQuery{Transaction: s.hash})
+		logs, err := a.mirror.Logs(ctx, mirror.LogsQuery{Transaction: &s.hash})
 		if err != nil {
 			return nil, err
 		}

@@ -181,6 +181,24 @@ func initCode(runtime string) []byte {
 	return append([]byte{0x60, byte(len(code)), 0x60, 0x0c, 0x60, 0x00, 0x39, 0x60, byte(len(code)), 0x60, 0x00, 0xf3}, code...)
 }
 
+// The hash zero is the hash of nothing, as any other that nobody has seen.
+func TestNothingHasTheHashZero(t *testing.T) {
+	n := newNetwork(t, 0)
+	contract := n.receipt(n.dynamic(0, nil, 0, 500_000, initCode(counter))).ContractAddress
+	n.dynamic(1, &contract, 0, 200_000, nil) // has a log
+	zero := common.Hash{}.Hex()
+	for method, params := range map[string]string{
+		"eth_getTransactionByHash": `["%s"]`, "eth_getTransactionReceipt": `["%s"]`, "debug_getRawTransaction": `["%s"]`, "debug_traceTransaction": `["%s"]`,
+		"eth_getBlockByHash": `["%s",false]`, "eth_getTransactionByBlockHashAndIndex": `["%s","0x0"]`, "eth_getBlockReceipts": `["%s"]`,
+		"eth_getBlockTransactionCountByHash": `["%s"]`, "eth_getLogs": `[{"blockHash":"%s"}]`, "debug_traceBlockByHash": `["%s"]`,
+	} {
+		nothing, want := n.call(method, fmt.Sprintf(params, zero)).String(), n.call(method, fmt.Sprintf(params, "0x00"+zero[4:65]+"1")).String()
+		if nothing != strings.ReplaceAll(want, "0x00"+zero[4:65]+"1", zero) {
+			t.Errorf("%s of zero: %s; of one: %s", method, nothing, want)
+		}
+	}
+}
+
 // Every figure that is read must agree with every other.
 func TestOnDevnet(t *testing.T) {
 	n := newNetwork(t, 0)

@@ -366,7 +366,8 @@ func blockOverrides(b *evm.Block, v jsonx.Value) error {
 			}
 		case "gasLimit":
 			if ok = short; ok {
-				b.GasLimit = n.Uint64()
+				limit := n.Uint64()
+				b.GasLimit = &limit
 			}
 		case "feeRecipient":
 			if ok = AddressRule().Matches(value); ok {

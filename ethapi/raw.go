@@ -103,7 +103,7 @@ func (a *API) getRawTransaction(ctx context.Context, p *rpc.Params) (any, error)
 	var tx *eth.Transaction
 	switch {
 	case missing:
-		logs, err := a.mirror.Logs(ctx, mirror.LogsQuery{Transaction: hash})
+		logs, err := a.mirror.Logs(ctx, mirror.LogsQuery{Transaction: &hash})
 		if err != nil {
 			return nil, err
 		}

@@ -76,7 +76,7 @@ func (a *API) gasUntil(ctx context.Context, result *mirror.ContractResult) (sum 
 // syntheticReceiptOf builds the receipt of a transaction of which only logs are
 // known, or nothing.
 func (a *API) syntheticReceiptOf(ctx context.Context, hash common.Hash) (any, error) {
-	logs, err := a.mirror.Logs(ctx, mirror.LogsQuery{Transaction: hash})
+	logs, err := a.mirror.Logs(ctx, mirror.LogsQuery{Transaction: &hash})
 	if err != nil || len(logs) == 0 {
 		return nil, err
 	}

@@ -139,7 +139,7 @@ func (s *simulation) run(request *simulateRequest, requested requestedBlock, env
 	if err := s.override(requested.accounts); err != nil {
 		return nil, err
 	}
-	if env.Random == (common.Hash{}) {
+	if !requested.overrides.Field("prevRandao").Given() {
 		env.Random = parent
 	}
 	b := newSimulatedBlock(s, request, env, parent)

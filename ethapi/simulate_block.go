@@ -48,8 +48,8 @@ func newSimulatedBlock(s *simulation, request *simulateRequest, env evm.Block, p
 	b := &simulatedBlock{env: env, chain: request.chain, calls: []*simulatedCall{}, block: &eth.Block{
 		Number: env.Number, ParentHash: parent, Time: env.Time, GasLimit: gasLimit(s.head.HAPI), BaseFee: s.baseFeeOf(&env, request.strict), Full: request.full, WithdrawalsRoot: types.EmptyWithdrawalsHash,
 	}}
-	if env.GasLimit != 0 {
-		b.block.GasLimit = env.GasLimit
+	if env.GasLimit != nil {
+		b.block.GasLimit = *env.GasLimit
 	}
 	return b
 }

@@ -25,7 +25,7 @@ func (a *API) getTransactionByHash(ctx context.Context, p *rpc.Params) (any, err
 	if missing, err := notFound(err); err != nil {
 		return nil, err
 	} else if missing {
-		if found, err := a.syntheticByHash(ctx, mirror.LogsQuery{Transaction: hash}); found != nil || err != nil {
+		if found, err := a.syntheticByHash(ctx, mirror.LogsQuery{Transaction: &hash}); found != nil || err != nil {
 			return found, err
 		}
 		return a.pendingByHash(ctx, hash), nil
@@ -86,7 +86,7 @@ func (a *API) getTransactionByBlock(ctx context.Context, p *rpc.Params) (any, er
 	}
 	query := mirror.ResultsQuery{Index: &position}
 	if hash, ok := ref.Hash(); ok {
-		query.BlockHash = hash
+		query.BlockHash = &hash
 	} else if number, ok := ref.Number(); ok {
 		query.BlockNumber = &number
 	} else {

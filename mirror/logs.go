@@ -89,7 +89,7 @@ type LogsQuery struct {
 	// Topics by position: a log matches if each position is empty or names the
 	// log's topic there.
 	Topics      [4][]common.Hash
-	Transaction common.Hash // zero: of all transactions; not together with Address
+	Transaction *common.Hash // nil: of all transactions; not together with Address
 	// SingleBlock says that the period is one block, which allows more pages.
 	SingleBlock bool
 	// FirstBlock is the number of the first block in the period, or less. No log in the answer is older than that
@@ -99,7 +99,7 @@ type LogsQuery struct {
 
 func (c *Client) logsPath(q LogsQuery) string {
 	var b query
-	if q.Transaction != (common.Hash{}) {
+	if q.Transaction != nil {
 		b.add("transaction.hash", q.Transaction.Hex())
 	}
 	q.Period.add(&b)

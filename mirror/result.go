@@ -327,13 +327,13 @@ func decodeASCII(text string) string {
 	return string(raw)
 }
 
-// ResultsQuery selects contract results. Zero fields do not select.
+// ResultsQuery selects contract results. Fields that are nil, and a zero Period, do not select.
 type ResultsQuery struct {
 	Contract    *common.Address
 	From        *common.Address
 	Period      Period
 	BlockNumber *uint64
-	BlockHash   common.Hash
+	BlockHash   *common.Hash
 	Index       *uint64 // needs BlockNumber or BlockHash
 	Order       Order   // Ascending if empty
 	Limit       int     // per page; the configured size if 0
@@ -347,7 +347,7 @@ func (c *Client) resultsPath(q ResultsQuery) string {
 	if q.BlockNumber != nil {
 		b.add("block.number", decimal(*q.BlockNumber))
 	}
-	if q.BlockHash != (common.Hash{}) {
+	if q.BlockHash != nil {
 		b.add("block.hash", q.BlockHash.Hex())
 	}
 	if q.Index != nil {

@@ -40,8 +40,9 @@ type Mark struct {
 	Act bool   `json:"act"`
 }
 
-// StartBackfill leaves the work to the owners of the units. To 0 means the newest block.
-func (s *Service) StartBackfill(ctx context.Context, b Backfill) (Backfill, error) {
+// StartBackfill leaves the work to the owners of the units. It goes up to block to, or if
+// that is nil to the newest.
+func (s *Service) StartBackfill(ctx context.Context, b Backfill, to *uint64) (Backfill, error) {
 	at := slices.IndexFunc(s.cfg.Plan.Watches, func(w Watch) bool { return w.Name == b.Watch })
 	if at < 0 {
 		return b, ErrNotFound
@@ -53,8 +54,8 @@ func (s *Service) StartBackfill(ctx context.Context, b Backfill) (Backfill, erro
 		if _, err := tx.One(ctx, "SELECT head FROM watch_chains WHERE chain = $1", []any{int64(w.Chain)}, &head); err != nil {
 			return err
 		}
-		if b.To == 0 {
-			b.To = head
+		if b.To = head; to != nil {
+			b.To = *to
 		}
 		if b.From < w.Start || b.To < b.From || b.To > head {
 			return fmt.Errorf("%w: want some of %d to %d, the first block of the watch and the newest", ErrRange, w.Start, head)

@@ -212,7 +212,8 @@ func TestTwoOwnersTheOlderWritesNothing(t *testing.T) {
 	older.claim(t)
 	older.look(t)
 	older.step(t)
-	if _, err := older.StartBackfill(t.Context(), Backfill{Watch: "escrows", From: 0, To: 1, Repeat: true}); err != nil {
+	one := uint64(1)
+	if _, err := older.StartBackfill(t.Context(), Backfill{Watch: "escrows", Repeat: true}, &one); err != nil {
 		t.Fatal(err)
 	}
 	fill, err := older.worker.nextFill(t.Context())

@@ -23,7 +23,7 @@ type Block struct {
 	Random common.Hash
 	// What the network always says, unless a simulation wants something else.
 	Coinbase    *common.Address // nil: 0.0.98
-	GasLimit    uint64          // 0: the message's own
+	GasLimit    *uint64         // nil: the message's own
 	BaseFee     *big.Int        // nil: 0
 	BlobBaseFee *big.Int        // nil: 1
 }
@@ -198,8 +198,8 @@ func (x *execution) blockContext() vm.BlockContext {
 	if b.Coinbase != nil {
 		c.Coinbase = *b.Coinbase
 	}
-	if b.GasLimit != 0 {
-		c.GasLimit = b.GasLimit
+	if b.GasLimit != nil {
+		c.GasLimit = *b.GasLimit
 	}
 	if b.BaseFee != nil {
 		c.BaseFee = b.BaseFee

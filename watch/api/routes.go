@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"lockstep/internal/access"
 	"lockstep/watch"
@@ -58,11 +61,35 @@ type sinksOut struct {
 }
 
 type backfillIn struct {
-	ID     string `path:"id" maxLength:"64"`
-	From   uint64 `query:"from" required:"true" doc:"First block."`
-	To     uint64 `query:"to" doc:"Last block; none for the newest."`
-	Repeat bool   `query:"repeat" doc:"Hand on again what the sinks have been told before. Otherwise only what is new."`
-	Act    bool   `query:"act" doc:"Let the manager's sink act on what is handed on. Otherwise it does not."`
+	ID     string     `path:"id" maxLength:"64"`
+	From   uint64     `query:"from" required:"true" doc:"First block."`
+	To     maybeBlock `query:"to" doc:"Last block; none for the newest."`
+	Repeat bool       `query:"repeat" doc:"Hand on again what the sinks have been told before. Otherwise only what is new."`
+	Act    bool       `query:"act" doc:"Let the manager's sink act on what is handed on. Otherwise it does not."`
+}
+
+// maybeBlock is the number of a block, which may be left out: 0 is a block, too.
+type maybeBlock struct {
+	N     uint64
+	given bool
+}
+
+func (b *maybeBlock) number() *uint64 {
+	if !b.given {
+		return nil
+	}
+	return &b.N
+}
+
+// Receiver is what huma reads into.
+func (b *maybeBlock) Receiver() reflect.Value { return reflect.ValueOf(b).Elem().Field(0) }
+
+// OnParamSet notes whether there was one.
+func (b *maybeBlock) OnParamSet(given bool, _ any) { b.given = given }
+
+// Schema describes what is read.
+func (maybeBlock) Schema(r huma.Registry) *huma.Schema {
+	return huma.SchemaFromType(r, reflect.TypeFor[uint64]())
 }
 
 type backfillOut struct{ Body watch.Backfill }
@@ -125,7 +152,7 @@ func (s *Server) routes() {
 	start := operation(access.RoleAdmin, http.MethodPost, "/v1/watches/{id}/backfill", "backfill", "Read blocks again, and hand on what was missed", http.StatusNotFound)
 	start.DefaultStatus = http.StatusAccepted
 	register(s, start, func(ctx context.Context, in *backfillIn) (*backfillOut, error) {
-		b, err := s.Watchers.StartBackfill(ctx, watch.Backfill{Watch: in.ID, From: in.From, To: in.To, Repeat: in.Repeat, Act: in.Act})
+		b, err := s.Watchers.StartBackfill(ctx, watch.Backfill{Watch: in.ID, From: in.From, Repeat: in.Repeat, Act: in.Act}, in.To.number())
 		if err == nil {
 			s.Log.InfoContext(ctx, "a backfill begins", "watch", in.ID, "from", b.From, "to", b.To, "by", access.Of(ctx).Name)
 		}
