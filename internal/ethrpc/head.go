@@ -1,0 +1,145 @@
+package ethrpc
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+)
+
+const (
+	// lagAfter is how long an endpoint may be without a block that another one has shown.
+	lagAfter = 3 * time.Second
+	// compareEvery is how often the heads of all endpoints are compared.
+	compareEvery = 10 * time.Second
+	// headsFor is how long what an endpoint showed is held against the others: chains may be reset.
+	headsFor = time.Minute
+)
+
+// head is what an endpoint has shown of its newest block.
+type head struct {
+	shown
+	mark, old shown // old was shown lagAfter ago or earlier, mark may become it
+}
+
+// shown is a block's number and when it was shown first.
+type shown struct {
+	number uint64
+	at     time.Time
+}
+
+// show notes a head.
+func (h *head) show(number uint64, now time.Time) {
+	if number < h.number { // a chain that went back
+		*h = head{}
+	}
+	if !h.at.IsZero() && number == h.number {
+		return
+	}
+	h.shown = shown{number, now}
+	if now.Sub(h.mark.at) >= lagAfter {
+		h.old, h.mark = h.mark, h.shown
+	}
+}
+
+// owed returns the block that every other endpoint should have by now.
+func (h *head) owed(now time.Time) uint64 {
+	if now.Sub(h.at) > headsFor {
+		return 0
+	}
+	for _, s := range []shown{h.shown, h.mark, h.old} {
+		if now.Sub(s.at) >= lagAfter {
+			return s.number
+		}
+	}
+	return 0
+}
+
+// headOf reads the number of the newest block from a call that asked for it.
+func headOf(c *Call) (number uint64, asked, said bool) {
+	switch {
+	case c.Method == "eth_blockNumber":
+		var text hexutil.Uint64
+		said = c.err == nil && json.Unmarshal(c.result, &text) == nil
+		return uint64(text), true, said
+	case c.Method == "eth_getBlockByNumber" && len(c.Args) > 0 && c.Args[0] == "latest":
+		var block struct {
+			Number *hexutil.Uint64 `json:"number"`
+		}
+		if c.err != nil || json.Unmarshal(c.result, &block) != nil || block.Number == nil {
+			return 0, true, false
+		}
+		return uint64(*block.Number), true, true
+	default:
+		return 0, false, false
+	}
+}
+
+// learnHead notes what answers show of the endpoint's head.
+func (e *Endpoint) learnHead(calls []*Call) {
+	for _, c := range calls {
+		if number, _, said := headOf(c); said {
+			e.mu.Lock()
+			e.head.show(number, time.Now())
+			e.mu.Unlock()
+		}
+	}
+}
+
+// Head returns the newest block that the endpoint has shown, and when it showed it first; a zero time if it has shown none.
+func (e *Endpoint) Head() (number uint64, at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.head.number, e.head.at
+}
+
+// Highest returns the highest head of all endpoints, and when it was shown first.
+func (c *Client) Highest() (number uint64, at time.Time) {
+	for _, e := range c.endpoints {
+		if n, shown := e.Head(); !shown.IsZero() && (at.IsZero() || n > number) {
+			number, at = n, shown
+		}
+	}
+	return number, at
+}
+
+// behind reports whether an endpoint lacks a block that another one that works showed a while ago.
+func (c *Client) behind(e *Endpoint) bool {
+	if len(c.endpoints) == 1 {
+		return false
+	}
+	now := time.Now()
+	mine, at := e.Head()
+	if at.IsZero() {
+		return false
+	}
+	for _, other := range c.endpoints {
+		if other == e {
+			continue
+		}
+		other.mu.Lock()
+		owed := other.head.owed(now)
+		if other.last != nil {
+			owed = 0
+		}
+		other.mu.Unlock()
+		if owed > mine {
+			return true
+		}
+	}
+	return false
+}
+
+// sameChain refuses an endpoint that has named another chain.
+func (e *Endpoint) sameChain(q *Call) *Error {
+	var id hexutil.Uint64
+	switch err := json.Unmarshal(q.result, &id); {
+	case err != nil || empty(q.result):
+		return &Error{Class: Broken, Endpoint: e.name, Text: "it does not say which chain it serves"}
+	case uint64(id) != e.cfg.ChainID:
+		return &Error{Class: WrongChain, Endpoint: e.name, Text: fmt.Sprintf("it serves chain %d, not chain %d", uint64(id), e.cfg.ChainID)}
+	default:
+		return nil
+	}
+}
