@@ -236,7 +236,8 @@ func (m *Manager) ceiling(chain string, market *big.Int) *big.Int {
 	return price
 }
 
-// feeCap returns the cap per gas of the settings, nil for none: the chain's own, else that of all.
+// feeCap returns the cap per gas of the settings: the chain's own, else that of all, else what the market of the last hour sets. A chain whose
+// own is 0 has none: nil.
 func (m *Manager) feeCap(chain string) *big.Int {
 	if own, set := m.feeCaps[chain]; set {
 		if own.Sign() == 0 {
@@ -245,7 +246,7 @@ func (m *Manager) feeCap(chain string) *big.Int {
 		return own
 	}
 	if m.c.MaxFeePerGas == 0 {
-		return nil
+		return m.fees[chain].limit()
 	}
 	return new(big.Int).SetUint64(m.c.MaxFeePerGas)
 }
@@ -348,8 +349,15 @@ func (f *feeCache) ask(ctx context.Context, c Chain, old Market) (Market, error)
 	return Market{}, fmt.Errorf("%w: fees: %w", ErrUnavailable, err)
 }
 
+// limit is the cap that the market itself has named.
+func (f *feeCache) limit() *big.Int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.market.Cap
+}
+
 func (k Market) withMargin() Market {
-	raised := Market{BaseFee: k.BaseFee, At: k.At, Tips: map[string]Fees{}}
+	raised := Market{BaseFee: k.BaseFee, Cap: k.Cap, At: k.At, Tips: map[string]Fees{}}
 	for speed, fees := range k.Tips {
 		raised.Tips[speed] = Fees{Max: eighthMore(fees.Max), Tip: eighthMore(fees.Tip)}
 	}

@@ -76,6 +76,7 @@ type Simulation struct {
 type Market struct {
 	BaseFee *big.Int        // nil on a chain without one
 	Tips    map[string]Fees // by speed
+	Cap     *big.Int        // what nothing should cost more than, by the last hour; nil: not known
 	At      int64           // when it was measured
 }
 
@@ -156,7 +157,7 @@ type Chain interface {
 	// Nonces asks one endpoint; Latest is never lower than an answer at its own Head allows.
 	Nonces(ctx context.Context, account string) (Nonces, error)
 	// HighestPending asks every endpoint and returns the highest pending nonce; an error if
-	// any of them does not answer.
+	// any of them does not answer, unless it has been silent for half a minute.
 	HighestPending(ctx context.Context, account string) (uint64, error)
 	// Balance returns the account's money.
 	Balance(ctx context.Context, account string) (*big.Int, error)

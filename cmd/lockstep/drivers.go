@@ -25,16 +25,17 @@ import (
 // drivers are the chains' drivers by the name that TXM_CHAINS gives them.
 func drivers(cfg config.Manager, log *slog.Logger) map[string]service.Driver {
 	hedera := func(_ context.Context, spec service.Spec) (txmgr.Chain, error) { return openHedera(cfg, spec, log) }
+	ethereum := func(_ context.Context, spec service.Spec) (txmgr.Chain, error) { return openEthereum(spec, log) }
 	return map[string]service.Driver{"": ethereum, "ethereum": ethereum, "hedera": hedera, "near": openNEAR}
 }
 
-// ethereum speaks to JSON-RPC endpoints.
-func ethereum(_ context.Context, spec service.Spec) (txmgr.Chain, error) {
+// openEthereum speaks to JSON-RPC endpoints.
+func openEthereum(spec service.Spec, log *slog.Logger) (txmgr.Chain, error) {
 	id, err := chainNumber(spec)
 	if err != nil {
 		return nil, err
 	}
-	cfg := ethchain.Config{ID: id, URLs: spec.URL, Depth: spec.Depth, NoPool: spec.Mempool != nil && !*spec.Mempool}
+	cfg := ethchain.Config{ID: id, URLs: spec.URL, Depth: spec.Depth, NoPool: spec.Mempool != nil && !*spec.Mempool, Log: log}
 	if spec.InFlight != nil {
 		cfg.InFlight = *spec.InFlight
 	}

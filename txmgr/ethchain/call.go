@@ -2,15 +2,17 @@ package ethchain
 
 import (
 	"context"
-	"errors"
+	"strings"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"lockstep/internal/ethrpc"
 	"lockstep/txmgr"
 )
 
-// Simulate estimates a call's gas, which tries it too.
+// Simulate estimates a call's gas, which tries it too. It would fail only if the EVM says so: at one endpoint, and at a second one if there
+// is one, since the first may not have seen what the call stands on. Anything else that is said is an error.
 func (c *Chain) Simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation, error) {
 	message := map[string]any{"from": call.From, "value": (*hexutil.Big)(call.Value), "data": hexutil.Bytes(call.Data)}
 	if call.To != "" {
@@ -23,33 +25,52 @@ func (c *Chain) Simulate(ctx context.Context, call txmgr.Call) (txmgr.Simulation
 	if state == "" {
 		state = "latest"
 	}
-	q := ask("eth_estimateGas", message, state)
-	if _, err := c.one(ctx, q); err != nil {
-		return txmgr.Simulation{}, err
-	}
 	var gas hexutil.Uint64
-	_, err := q.into(&gas)
-	var answer *callError
-	if errors.As(err, &answer) {
-		return reverted(answer), nil
-	}
+	q := ethrpc.Ask(&gas, "eth_estimateGas", message, state)
+	e, err := c.client.Do(ctx, q)
 	if err != nil {
 		return txmgr.Simulation{}, err
 	}
+	if ethrpc.ClassOf(q.Err()) == ethrpc.Reverted {
+		out := reverted(q.Err())
+		if !c.elsewhere(ctx, e, q) {
+			return out, nil
+		}
+	}
+	switch found, err := q.Answer(); {
+	case ethrpc.ClassOf(err) == ethrpc.Fatal:
+		return txmgr.Simulation{}, &txmgr.InvalidError{Field: "transaction", Problem: q.Err().Text}
+	case err != nil:
+		return txmgr.Simulation{}, judged(q.Err())
+	case !found || gas == 0:
+		return txmgr.Simulation{}, &txmgr.SendError{Class: txmgr.ClassAmbiguous, Endpoint: e.Name(), Text: "an estimate of no gas"}
+	}
 	limit := uint64(gas)
 	if call.To == "" || len(call.Data) > 0 || limit != 21000 {
-		limit += limit * c.added / 100
+		limit += limit/100*c.added + limit%100*c.added/100
 	}
 	return txmgr.Simulation{Success: true, Gas: limit}, nil
 }
 
-func reverted(answer *callError) txmgr.Simulation {
-	out := txmgr.Simulation{Reason: answer.Message}
-	var text string
-	if q := (&question{result: answer.Data}); len(answer.Data) > 0 {
-		if found, err := q.into(&text); err == nil && found {
-			out.Output, _ = hexutil.Decode(text)
+// elsewhere asks a question of another endpoint, and reports whether that one has an answer to it.
+func (c *Chain) elsewhere(ctx context.Context, not *ethrpc.Endpoint, q *ethrpc.Call) bool {
+	for _, e := range c.client.Order() {
+		if e == not {
+			continue
 		}
+		if e.Do(ctx, q) != nil {
+			continue
+		}
+		found, err := q.Answer()
+		return err == nil && found
+	}
+	return false
+}
+
+func reverted(answer *ethrpc.Error) txmgr.Simulation {
+	out := txmgr.Simulation{Reason: answer.Text}
+	if _, hex, found := strings.Cut(answer.Data, "0x"); found {
+		out.Output, _ = hexutil.Decode("0x" + hex) // without, its words must do
 	}
 	if reason, err := abi.UnpackRevert(out.Output); err == nil {
 		out.Reason = reason
@@ -68,32 +89,42 @@ func (c *Chain) Send(ctx context.Context, list []txmgr.Signed) []error {
 	open := make([]int, len(list))
 	for n := range list {
 		open[n] = n
-		out[n] = &txmgr.SendError{Class: txmgr.ClassNotSent, Text: "no endpoint was asked"}
+		out[n] = c.unasked()
 	}
-	for _, e := range c.order() {
+	for _, e := range c.client.Order() {
 		if len(open) == 0 || ctx.Err() != nil {
 			break
 		}
-		questions := make([]*question, len(open))
+		questions := make([]*ethrpc.Call, len(open))
 		for n, at := range open {
-			questions[n] = ask("eth_sendRawTransaction", hexutil.Bytes(list[at].Raw))
+			questions[n] = ethrpc.Ask(nil, "eth_sendRawTransaction", hexutil.Bytes(list[at].Raw))
 		}
-		_ = e.batch(ctx, questions...) // each question has its part of the error
+		_ = e.Do(ctx, questions...) // each question has its part of the error
 		var left []int
 		for n, at := range open {
-			answer := classify(e.name, questions[n].err)
+			answer := judged(questions[n].Err())
 			if answer == nil {
 				out[at] = nil
 				continue
 			}
 			out[at] = worse(out[at], answer)
-			if answer.Class == txmgr.ClassTransport || answer.Class == txmgr.ClassPoolPolicy {
+			switch answer.Class {
+			case txmgr.ClassTransport, txmgr.ClassPoolPolicy, txmgr.ClassNotSent:
 				left = append(left, at)
 			}
 		}
 		open = left
 	}
 	return out
+}
+
+// unasked is the answer for a transaction that no endpoint was asked to take.
+func (c *Chain) unasked() *txmgr.SendError {
+	text := "no endpoint was asked"
+	if why := c.client.Trouble(); why != "" {
+		text += ": " + why
+	}
+	return &txmgr.SendError{Class: txmgr.ClassNotSent, Text: text}
 }
 
 // worse keeps the less certain of two answers: bytes that one endpoint may have taken are
@@ -108,4 +139,30 @@ func worse(old error, answer *txmgr.SendError) error {
 	default:
 		return answer
 	}
+}
+
+// classes are what the manager makes of what an endpoint said of a transaction. Those that are not here have the
+// same name.
+var classes = map[ethrpc.Class]txmgr.Class{
+	ethrpc.Limited: txmgr.ClassPoolPolicy, ethrpc.Denied: txmgr.ClassPoolPolicy, ethrpc.WrongChain: txmgr.ClassPoolPolicy,
+	ethrpc.Unsupported: txmgr.ClassPoolPolicy, ethrpc.TooMuch: txmgr.ClassPoolPolicy,
+	ethrpc.Broken: txmgr.ClassTransport, ethrpc.Missing: txmgr.ClassTransport, ethrpc.Lost: txmgr.ClassTransport,
+	ethrpc.Unsent:   txmgr.ClassNotSent,
+	ethrpc.Reverted: txmgr.ClassAmbiguous, ethrpc.Malformed: txmgr.ClassAmbiguous,
+}
+
+// judged says what an endpoint's answer means for a transaction; nil if it has taken it.
+func judged(answer *ethrpc.Error) *txmgr.SendError {
+	if answer == nil {
+		return nil
+	}
+	class, other := classes[answer.Class]
+	if !other {
+		class = txmgr.Class(answer.Class)
+	}
+	text := answer.Text
+	if answer.Class.AboutEndpoint() || text == "" {
+		text = answer.Error()
+	}
+	return &txmgr.SendError{Class: class, Endpoint: answer.Endpoint, Text: text}
 }

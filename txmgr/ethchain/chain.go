@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/big"
-	"net/http"
-	"regexp"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"lockstep/internal/ethrpc"
 	"lockstep/txmgr"
 	"lockstep/txmgr/ethtx"
 )
@@ -26,17 +27,22 @@ type Config struct {
 	InFlight int           // 0: 16, what geth promises to keep; on development chains 1,000; without a pool 1
 	Timeout  time.Duration // of one question; 0: 5 s
 	GasAdded int           // per cent on top of an estimate; 0: 20
+	Log      *slog.Logger  // of endpoints that are lost and back; may be nil
 }
 
 // Chain is a txmgr.Chain of Ethereum JSON-RPC endpoints.
 type Chain struct {
 	ethtx.Form
-	id        uint64
-	name      string
-	traits    txmgr.Traits
-	timeout   time.Duration
-	added     uint64
-	endpoints []*endpoint
+	id       uint64
+	name     string
+	traits   txmgr.Traits
+	added    uint64
+	client   *ethrpc.Client
+	patience time.Duration // for silent endpoints
+
+	mu      sync.Mutex           // guards what follows
+	waiting map[string]time.Time // when a transaction without a receipt was looked for at the other endpoints, or first seen
+	market  history
 }
 
 var _ txmgr.Chain = (*Chain)(nil)
@@ -69,18 +75,14 @@ func New(c Config) (*Chain, error) {
 		c.GasAdded = 20
 	}
 	traits.Depth, traits.InFlight = depth, inFlight
-	out := &Chain{
-		Form: ethtx.Form{ChainID: c.ID}, id: c.ID, name: strconv.FormatUint(c.ID, 10), timeout: c.Timeout, added: uint64(c.GasAdded),
-		traits: traits,
+	client, err := ethrpc.New(ethrpc.Config{ChainID: c.ID, URLs: c.URLs, Timeout: c.Timeout, Log: c.Log})
+	if err != nil {
+		return nil, err
 	}
-	for n, url := range c.URLs {
-		transport := http.DefaultTransport.(*http.Transport).Clone()
-		transport.MaxIdleConnsPerHost, transport.Proxy = 32, nil
-		out.endpoints = append(out.endpoints, &endpoint{
-			name: fmt.Sprintf("endpoint %d of chain %d", n+1, c.ID), url: url, client: &http.Client{Transport: transport},
-		})
-	}
-	return out, nil
+	return &Chain{
+		Form: ethtx.Form{ChainID: c.ID}, id: c.ID, name: strconv.FormatUint(c.ID, 10), added: uint64(c.GasAdded), traits: traits, client: client, patience: patience,
+		waiting: map[string]time.Time{},
+	}, nil
 }
 
 // ID returns the chain's number in decimal.
@@ -89,28 +91,23 @@ func (c *Chain) ID() string { return c.name }
 // Traits returns what the owner may rely on.
 func (c *Chain) Traits() txmgr.Traits { return c.traits }
 
-// Close closes idle connections.
-func (c *Chain) Close() {
-	for _, e := range c.endpoints {
-		e.client.CloseIdleConnections()
-	}
-}
+// Close ends connections.
+func (c *Chain) Close() { c.client.Close() }
 
-// Identity returns the chain's id and the hash of its first block, by one endpoint.
+// Trouble says why no endpoint answers.
+func (c *Chain) Trouble() string { return c.client.Trouble() }
+
+// Identity returns the chain's id and the hash of its first block, by one endpoint. One that serves another chain is not asked.
 func (c *Chain) Identity(ctx context.Context) (string, error) {
-	id, first := ask("eth_chainId"), ask("eth_getBlockByNumber", "0x0", false)
-	if _, err := c.one(ctx, id, first); err != nil {
-		return "", err
-	}
-	var number hexutil.Uint64
 	var block header
-	if _, err := id.into(&number); err != nil {
+	first := ethrpc.Ask(&block, "eth_getBlockByNumber", "0x0", false)
+	if _, err := c.client.Do(ctx, ethrpc.Ask(nil, "eth_chainId"), first); err != nil {
 		return "", err
 	}
-	if uint64(number) != c.id {
-		return "", fmt.Errorf("the endpoint serves chain %d, not %d", number, c.id)
+	found, err := first.Answer()
+	if ethrpc.ClassOf(err) == ethrpc.Missing {
+		found, err = false, nil
 	}
-	found, err := first.into(&block)
 	if err != nil {
 		return "", err
 	}
@@ -133,16 +130,16 @@ func (h header) head() txmgr.Head {
 
 // Head returns the newest block.
 func (c *Chain) Head(ctx context.Context) (txmgr.Head, error) {
-	q := ask("eth_getBlockByNumber", "latest", false)
-	if _, err := c.one(ctx, q); err != nil {
+	var block header
+	q := ethrpc.Ask(&block, "eth_getBlockByNumber", "latest", false)
+	if _, err := c.client.Do(ctx, q); err != nil {
 		return txmgr.Head{}, err
 	}
-	return headOf(q)
+	return headOf(q, block)
 }
 
-func headOf(q *question) (txmgr.Head, error) {
-	var block header
-	found, err := q.into(&block)
+func headOf(q *ethrpc.Call, block header) (txmgr.Head, error) {
+	found, err := q.Answer()
 	if err == nil && !found {
 		err = errors.New("the endpoint has no newest block")
 	}
@@ -151,14 +148,13 @@ func headOf(q *question) (txmgr.Head, error) {
 
 // BlockHash returns the hash of the block at a height.
 func (c *Chain) BlockHash(ctx context.Context, number uint64) (string, error) {
-	q := ask("eth_getBlockByNumber", hexutil.Uint64(number), false)
-	if _, err := c.one(ctx, q); err != nil {
+	var block header
+	q := ethrpc.Ask(&block, "eth_getBlockByNumber", hexutil.Uint64(number), false)
+	if _, err := c.client.Do(ctx, q); err != nil {
 		return "", err
 	}
-	var block header
-	found, err := q.into(&block)
-	var answer *callError
-	if errors.As(err, &answer) && missing.MatchString(answer.Message) {
+	found, err := q.Answer()
+	if ethrpc.ClassOf(err) == ethrpc.Missing {
 		return "", nil
 	}
 	if err != nil || !found {
@@ -167,57 +163,69 @@ func (c *Chain) BlockHash(ctx context.Context, number uint64) (string, error) {
 	return block.Hash.Hex(), nil
 }
 
-// missing matches what nodes say of a block that they do not have, or not any more. Most of them
-// answer with null instead.
-var missing = regexp.MustCompile(`(?i)pruned|(block|header) not found|unknown block`)
-
 // Nonces asks one endpoint. The head is asked first, so that the nonce is no older.
 func (c *Chain) Nonces(ctx context.Context, account string) (txmgr.Nonces, error) {
-	head := ask("eth_getBlockByNumber", "latest", false)
-	latest := ask("eth_getTransactionCount", account, "latest")
-	if _, err := c.one(ctx, head, latest); err != nil {
+	var block header
+	var next hexutil.Uint64
+	head := ethrpc.Ask(&block, "eth_getBlockByNumber", "latest", false)
+	latest := ethrpc.Ask(&next, "eth_getTransactionCount", account, "latest")
+	if _, err := c.client.Do(ctx, head, latest); err != nil {
 		return txmgr.Nonces{}, err
 	}
-	at, err := headOf(head)
+	at, err := headOf(head, block)
 	if err != nil {
 		return txmgr.Nonces{}, err
 	}
-	var next hexutil.Uint64
-	found, err := latest.into(&next)
+	found, err := latest.Answer()
 	if err == nil && !found {
 		err = errors.New("the endpoint names no nonce")
 	}
 	return txmgr.Nonces{Latest: uint64(next), Head: at}, err
 }
 
-// HighestPending asks every endpoint.
+// patience is how long a new signer waits for an endpoint that does not answer: it may know of transactions that others do not.
+const patience = 30 * time.Second
+
+// HighestPending asks every endpoint. One that has not answered for half a minute is passed over: it delays a signer's first start, but not for
+// ever.
 func (c *Chain) HighestPending(ctx context.Context, account string) (uint64, error) {
 	var highest uint64
-	for _, e := range c.endpoints {
-		q := ask("eth_getTransactionCount", account, "pending")
-		part, cancel := context.WithTimeout(ctx, c.timeout)
-		err := e.batch(part, q)
-		cancel()
-		if err != nil {
-			return 0, err
-		}
+	var silent error
+	answers := 0
+	for _, e := range c.client.All() {
 		var nonce hexutil.Uint64
-		if _, err := q.into(&nonce); err != nil {
-			return 0, err
+		q := ethrpc.Ask(&nonce, "eth_getTransactionCount", account, "pending")
+		if err := e.Do(ctx, q); err != nil {
+			since, _ := e.Down()
+			if left := c.patience - time.Since(since); since.IsZero() || left > 0 {
+				return 0, fmt.Errorf("%w; it is waited for, for %v more", err, max(left, 0).Round(time.Second))
+			}
+			silent = err
+			continue
 		}
+		switch found, err := q.Answer(); {
+		case err != nil && ethrpc.ClassOf(err) != ethrpc.Unsupported && ethrpc.ClassOf(err) != ethrpc.Malformed: // it does not count its pool
+			return 0, err
+		case err == nil && !found:
+			return 0, fmt.Errorf("%s names no nonce", e.Name())
+		}
+		answers++
 		highest = max(highest, uint64(nonce))
+	}
+	if answers == 0 {
+		return 0, silent
 	}
 	return highest, nil
 }
 
 // Balance returns the account's wei.
 func (c *Chain) Balance(ctx context.Context, account string) (*big.Int, error) {
-	q := ask("eth_getBalance", account, "latest")
-	if _, err := c.one(ctx, q); err != nil {
+	var wei hexutil.Big
+	q := ethrpc.Ask(&wei, "eth_getBalance", account, "latest")
+	if _, err := c.client.Do(ctx, q); err != nil {
 		return nil, err
 	}
-	var wei hexutil.Big
-	found, err := q.into(&wei)
+	found, err := q.Answer()
 	if err == nil && !found {
 		err = errors.New("the endpoint names no balance")
 	}
@@ -226,68 +234,11 @@ func (c *Chain) Balance(ctx context.Context, account string) (*big.Int, error) {
 
 // Delegated reports whether the account's code is a delegation (EIP-7702).
 func (c *Chain) Delegated(ctx context.Context, account string) (bool, error) {
-	q := ask("eth_getCode", account, "latest")
-	if _, err := c.one(ctx, q); err != nil {
+	var code hexutil.Bytes
+	q := ethrpc.Ask(&code, "eth_getCode", account, "latest")
+	if _, err := c.client.Do(ctx, q); err != nil {
 		return false, err
 	}
-	var code hexutil.Bytes
-	_, err := q.into(&code)
+	_, err := q.Answer()
 	return len(code) == 23 && code[0] == 0xef && code[1] == 1 && code[2] == 0, err
-}
-
-// feeBlocks is how many blocks the fees are measured over.
-const feeBlocks = 5
-
-// Market returns fees from the last blocks: twice the next base fee, and tips at three
-// percentiles.
-func (c *Chain) Market(ctx context.Context) (txmgr.Market, error) {
-	history := ask("eth_feeHistory", hexutil.Uint64(feeBlocks), "latest", []int{10, 50, 90})
-	price := ask("eth_gasPrice")
-	tip := ask("eth_maxPriorityFeePerGas")
-	if _, err := c.one(ctx, history, price, tip); err != nil {
-		return txmgr.Market{}, err
-	}
-	var blocks struct {
-		BaseFees []*hexutil.Big   `json:"baseFeePerGas"`
-		Rewards  [][]*hexutil.Big `json:"reward"`
-	}
-	_, historyErr := history.into(&blocks)
-	market := txmgr.Market{Tips: map[string]txmgr.Fees{}, At: time.Now().UnixMicro()}
-	if n := len(blocks.BaseFees); historyErr == nil && n > 0 && blocks.BaseFees[n-1] != nil && blocks.BaseFees[n-1].ToInt().Sign() > 0 {
-		var least hexutil.Big
-		_, _ = tip.into(&least) // not every endpoint names one
-		market.BaseFee = blocks.BaseFees[n-1].ToInt()
-		for column, speed := range []string{txmgr.SpeedSlow, txmgr.SpeedStandard, txmgr.SpeedFast} {
-			t := mean(blocks.Rewards, column)
-			if t.Sign() == 0 {
-				t = new(big.Int).Set(least.ToInt())
-			}
-			most := new(big.Int).Lsh(market.BaseFee, 1)
-			market.Tips[speed] = txmgr.Fees{Max: most.Add(most, t), Tip: t}
-		}
-		return market, nil
-	}
-	var wei hexutil.Big
-	if found, err := price.into(&wei); err != nil || !found {
-		return txmgr.Market{}, errors.Join(errors.New("the endpoint names no price"), err)
-	}
-	for speed, percent := range map[string]int64{txmgr.SpeedSlow: 100, txmgr.SpeedStandard: 110, txmgr.SpeedFast: 130} {
-		p := new(big.Int).Mul(wei.ToInt(), big.NewInt(percent))
-		market.Tips[speed] = txmgr.Fees{Max: p.Div(p, big.NewInt(100))}
-	}
-	return market, nil
-}
-
-func mean(rewards [][]*hexutil.Big, column int) *big.Int {
-	sum, n := new(big.Int), int64(0)
-	for _, block := range rewards {
-		if column < len(block) && block[column] != nil && block[column].ToInt().Sign() > 0 {
-			sum.Add(sum, block[column].ToInt())
-			n++
-		}
-	}
-	if n == 0 {
-		return sum
-	}
-	return sum.Div(sum, big.NewInt(n))
 }

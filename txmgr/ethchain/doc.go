@@ -1,10 +1,16 @@
 // Package ethchain is the transaction manager's driver for any Ethereum JSON-RPC endpoint, or
 // for several of one chain with failover.
 //
-// An endpoint that does not answer rests for a moment that doubles with each failure, and
-// the next one is asked. Only failures of transport count; what a node says about a nonce
-// or a fee is an answer. Questions whose parts must fit together, as a head and the receipts
-// below it, go to one endpoint.
+// What an endpoint says of itself (a limit, a key, trouble behind it) has the next one asked; what it says about a nonce or a fee is an answer.
+// Package internal/ethrpc draws that line. Questions whose parts must fit together, as a head and the receipts below it, go to
+// one endpoint. A revert counts when a second endpoint does not contradict it, and a transaction that stays without a receipt at one endpoint is
+// looked for at the others.
+//
+// # Fees
+//
+// One absurd answer must not set what the manager pays. The base fee is the median of what fee history, newest header and gas price
+// say, and that is the median over all endpoints and the last answers. Tips are the median of blocks that have transactions, and no more than
+// three times what the node itself suggests. The market names a cap: twenty times what the last hour cost.
 //
 // # Chains without a pool
 //
@@ -14,9 +20,4 @@
 // that may have left go to no second endpoint, and are offered again only when the nonce has not moved.
 // A failed receipt counts if the nonce was used in its block; the network keeps records of refused
 // transactions as well.
-//
-// # Words
-//
-//	RPC endpoint  see package watch/source; in texts it has a number, since a URL may hold a key
-//	rest          see package internal/outage; an endpoint at rest is asked only if no other is left
 package ethchain

@@ -2,9 +2,6 @@ package ethchain
 
 import (
 	"encoding/json"
-	"io"
-	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -12,42 +9,14 @@ import (
 	"lockstep/txmgr"
 )
 
-// saying is an endpoint that gives every question of a batch the same result.
-type saying struct{ result []byte }
-
-func (s saying) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	one := func(id int) string {
-		text, err := json.Marshal(id)
-		if err != nil {
-			panic(err) // a number can be written
-		}
-		return `{"jsonrpc":"2.0","id":` + string(text) + `,"result":` + string(s.result) + `}`
-	}
-	var list []request
-	text := ""
-	if json.Unmarshal(body, &list) == nil {
-		parts := make([]string, len(list))
-		for n := range list {
-			parts[n] = one(list[n].ID)
-		}
-		text = "[" + strings.Join(parts, ",") + "]"
-	} else {
-		text = one(0)
-	}
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
-}
-
+// chainSaying is a chain whose endpoint gives every question the same result.
 func chainSaying(t *testing.T, result string) *Chain {
 	t.Helper()
-	c, err := New(Config{ID: 5, URLs: []string{"http://127.0.0.1:1"}})
+	c, err := New(Config{ID: 5, URLs: []string{scripted(t, func(string, []any) (any, error) { return json.RawMessage(result), nil })}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.endpoints[0].client = &http.Client{Transport: saying{[]byte(result)}}
+	t.Cleanup(c.Close)
 	return c
 }
 

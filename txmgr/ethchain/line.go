@@ -2,9 +2,11 @@ package ethchain
 
 import (
 	"context"
+	"errors"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"lockstep/internal/ethrpc"
 	"lockstep/txmgr"
 )
 
@@ -34,20 +36,18 @@ func (c *Chain) sendNext(ctx context.Context, s txmgr.Signed) error {
 			return answer
 		}
 	}
-	out := &txmgr.SendError{Class: txmgr.ClassNotSent, Text: "no endpoint was asked"}
-	for _, e := range c.order() {
+	out := c.unasked()
+	for _, e := range c.client.Order() {
 		if ctx.Err() != nil {
 			return out
 		}
-		q := ask("eth_sendRawTransaction", hexutil.Bytes(s.Raw))
-		err := e.batch(ctx, q)
-		answer := classify(e.name, q.err)
+		q := ethrpc.Ask(nil, "eth_sendRawTransaction", hexutil.Bytes(s.Raw))
+		_ = e.Do(ctx, q) // the question has the error
+		answer := judged(q.Err())
 		switch {
 		case answer == nil:
 			return nil
-		case err != nil && unsent(err):
-			answer.Class = txmgr.ClassNotSent
-		case answer.Class != txmgr.ClassPoolPolicy:
+		case answer.Class != txmgr.ClassPoolPolicy && answer.Class != txmgr.ClassNotSent:
 			return answer
 		}
 		out = answer
@@ -62,44 +62,42 @@ func (c *Chain) seen(ctx context.Context, s txmgr.Signed) error {
 	if err != nil {
 		return &txmgr.SendError{Class: txmgr.ClassNotSent, Text: err.Error()}
 	}
-	known, next := ask("eth_getTransactionByHash", s.Hash), ask("eth_getTransactionCount", tx.Signer, "latest")
-	e, err := c.one(ctx, known, next)
+	var transaction struct{}
+	var nonce hexutil.Uint64
+	known, next := ethrpc.Ask(&transaction, "eth_getTransactionByHash", s.Hash), ethrpc.Ask(&nonce, "eth_getTransactionCount", tx.Signer, "latest")
+	e, err := c.client.Do(ctx, known, next)
 	if err != nil {
 		return &txmgr.SendError{Class: txmgr.ClassNotSent, Text: "whether it was executed is not known: " + err.Error()}
 	}
-	var nonce hexutil.Uint64
-	if found, err := next.into(&nonce); err != nil || !found {
-		return &txmgr.SendError{Class: txmgr.ClassNotSent, Endpoint: e.name, Text: "the account's nonce is not known"}
+	if found, err := next.Answer(); err != nil || !found {
+		return &txmgr.SendError{Class: txmgr.ClassNotSent, Endpoint: e.Name(), Text: "the account's nonce is not known"}
 	}
 	if uint64(nonce) <= tx.Nonce {
 		return nil
 	}
-	var transaction struct{}
-	if found, err := known.into(&transaction); err == nil && found {
-		return &txmgr.SendError{Class: txmgr.ClassKnown, Endpoint: e.name, Text: "it has the transaction"}
+	if found, err := known.Answer(); err == nil && found {
+		return &txmgr.SendError{Class: txmgr.ClassKnown, Endpoint: e.Name(), Text: "it has the transaction"}
 	}
-	return &txmgr.SendError{Class: txmgr.ClassNonceUsed, Endpoint: e.name, Text: "its nonce is used, perhaps by itself"}
+	return &txmgr.SendError{Class: txmgr.ClassNonceUsed, Endpoint: e.Name(), Text: "its nonce is used, perhaps by itself"}
 }
 
 // spent reports whether an account's nonce was used in a block. The record of a transaction that the
 // network refused, for its price or for its nonce, is a receipt too, but it uses no nonce.
-func (c *Chain) spent(ctx context.Context, e *endpoint, s txmgr.Signed, block uint64) (bool, error) {
+func (c *Chain) spent(ctx context.Context, e *ethrpc.Endpoint, s txmgr.Signed, block uint64) (bool, error) {
 	tx, err := c.Decode(s.Raw)
 	if err != nil {
 		return false, err
 	}
-	before, after := ask("eth_getTransactionCount", tx.Signer, hexutil.Uint64(max(block, 1)-1)), ask("eth_getTransactionCount", tx.Signer, hexutil.Uint64(block))
-	part, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	if err := e.batch(part, before, after); err != nil {
-		return false, err
-	}
 	var was, is hexutil.Uint64
-	if _, err := before.into(&was); err != nil {
+	before := ethrpc.Ask(&was, "eth_getTransactionCount", tx.Signer, hexutil.Uint64(max(block, 1)-1))
+	after := ethrpc.Ask(&is, "eth_getTransactionCount", tx.Signer, hexutil.Uint64(block))
+	if err := e.Do(ctx, before, after); err != nil {
 		return false, err
 	}
-	if _, err := after.into(&is); err != nil {
-		return false, err
+	for _, q := range []*ethrpc.Call{before, after} {
+		if found, err := q.Answer(); err != nil || !found {
+			return false, errors.Join(errors.New("the account's nonce in a block is not known"), err)
+		}
 	}
 	return uint64(was) <= tx.Nonce && tx.Nonce < uint64(is), nil
 }

@@ -26,6 +26,11 @@ func scripted(t *testing.T, say func(method string, params []any) (any, error)) 
 		if json.NewDecoder(r.Body).Decode(&raw) != nil {
 			panic(http.ErrAbortHandler)
 		}
+		type request struct {
+			ID     int    `json:"id"`
+			Method string `json:"method"`
+			Params []any  `json:"params"`
+		}
 		var list []request
 		single := json.Unmarshal(raw, &list) != nil
 		if single {
@@ -36,7 +41,10 @@ func scripted(t *testing.T, say func(method string, params []any) (any, error)) 
 		}
 		replies := make([]map[string]any, len(list))
 		for n, q := range list {
-			result, err := say(q.Method, q.Params)
+			result, err := any("0x5"), error(nil)
+			if q.Method != "eth_chainId" {
+				result, err = say(q.Method, q.Params)
+			}
 			replies[n] = map[string]any{"jsonrpc": "2.0", "id": q.ID}
 			switch {
 			case errors.Is(err, errLost):

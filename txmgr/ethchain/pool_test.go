@@ -32,17 +32,19 @@ func TestPool(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, err := io.ReadAll(r.Body)
-				if err != nil {
+				var raw json.RawMessage
+				if err := json.NewDecoder(r.Body).Decode(&raw); err != nil {
 					return
 				}
-				var questions []struct {
+				type question struct {
 					ID     int
 					Method string
 					Params []any
 				}
-				if err := json.Unmarshal(body, &questions); err != nil {
-					t.Error(err)
+				var questions []question
+				if json.Unmarshal(raw, &questions) != nil {
+					_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":"0x5"}`) // which chain it serves
+					return
 				}
 				replies := make([]string, len(questions))
 				for n, q := range questions {

@@ -4,42 +4,87 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"lockstep/internal/ethrpc"
 	"lockstep/txmgr"
 )
 
 type receipt struct {
 	Hash      common.Hash     `json:"transactionHash"`
 	Block     *hexutil.Uint64 `json:"blockNumber"`
-	BlockHash common.Hash     `json:"blockHash"`
+	BlockHash *common.Hash    `json:"blockHash"`
 	Status    *hexutil.Uint64 `json:"status"`
 	GasUsed   hexutil.Uint64  `json:"gasUsed"`
 	GasPrice  *hexutil.Big    `json:"effectiveGasPrice"`
 	Contract  *common.Address `json:"contractAddress"`
 }
 
-// Receipts asks one endpoint for its head and then for receipts.
+// Receipts asks one endpoint for its head and then for receipts. If the lowest transaction without one has had none for a while, the other
+// endpoints are asked too: one that has it answers for all.
 func (c *Chain) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, []txmgr.Lookup, error) {
-	questions := make([]*question, 0, len(list)+1)
-	questions = append(questions, ask("eth_getBlockByNumber", "latest", false))
-	for _, one := range list {
-		questions = append(questions, ask("eth_getTransactionReceipt", one.Hash))
-	}
-	e, err := c.one(ctx, questions...)
+	q := newInquiry(list)
+	e, err := c.client.Do(ctx, q.calls...)
 	if err != nil {
 		return txmgr.Head{}, nil, err
 	}
-	head, err := headOf(questions[0])
-	if err != nil {
-		return txmgr.Head{}, nil, err
+	head, out, err := c.found(ctx, e, q)
+	if err != nil || !c.overdue(q.lowestMissing(out)) {
+		return head, out, err
 	}
-	out := make([]txmgr.Lookup, len(list))
+	for _, other := range c.client.Order() {
+		second := newInquiry(list)
+		if other == e || other.Do(ctx, second.calls...) != nil {
+			continue
+		}
+		at, found, err := c.found(ctx, other, second)
+		if err == nil && second.lowestMissing(found) != q.lowestMissing(out) {
+			return at, found, nil
+		}
+	}
+	return head, out, nil
+}
+
+// inquiry is one endpoint's questions about transactions.
+type inquiry struct {
+	list     []txmgr.Signed
+	head     header
+	receipts []receipt
+	calls    []*ethrpc.Call // the head's first
+}
+
+func newInquiry(list []txmgr.Signed) *inquiry {
+	q := &inquiry{list: list, receipts: make([]receipt, len(list)), calls: make([]*ethrpc.Call, 0, len(list)+1)}
+	q.calls = append(q.calls, ethrpc.Ask(&q.head, "eth_getBlockByNumber", "latest", false))
 	for n, one := range list {
-		out[n] = lookup(one.Hash, questions[n+1])
+		q.calls = append(q.calls, ethrpc.Ask(&q.receipts[n], "eth_getTransactionReceipt", one.Hash))
+	}
+	return q
+}
+
+// lowestMissing is the first transaction that was answered with "none", "" if there is none.
+func (q *inquiry) lowestMissing(list []txmgr.Lookup) string {
+	for _, one := range list {
+		if one.Receipt == nil && one.Err == nil {
+			return one.Hash
+		}
+	}
+	return ""
+}
+
+// found reads an endpoint's answers.
+func (c *Chain) found(ctx context.Context, e *ethrpc.Endpoint, q *inquiry) (txmgr.Head, []txmgr.Lookup, error) {
+	head, err := headOf(q.calls[0], q.head)
+	if err != nil {
+		return txmgr.Head{}, nil, err
+	}
+	out := make([]txmgr.Lookup, len(q.list))
+	for n, one := range q.list {
+		out[n] = lookup(one.Hash, q.calls[n+1], &q.receipts[n])
 		if r := out[n].Receipt; r == nil || r.Success || c.traits.Mempool {
 			continue
 		}
@@ -50,21 +95,45 @@ func (c *Chain) Receipts(ctx context.Context, list []txmgr.Signed) (txmgr.Head, 
 	return head, out, nil
 }
 
+// A transaction is looked for at other endpoints when it has had no receipt for this long, and then as often.
+const lookElsewhere = 2 * time.Second
+
+// maxWaiting bounds how many transactions without a receipt are remembered.
+const maxWaiting = 4096
+
+// overdue reports whether a transaction has been without a receipt for long, and notes that it is.
+func (c *Chain) overdue(hash string) bool {
+	if hash == "" || len(c.client.All()) == 1 {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	since, known := c.waiting[hash]
+	if known && now.Sub(since) < lookElsewhere {
+		return false
+	}
+	if len(c.waiting) >= maxWaiting {
+		clear(c.waiting)
+	}
+	c.waiting[hash] = now
+	return known
+}
+
 // check refuses what proves nothing: another transaction's receipt, which a balancer or a cache
 // may mix up, and one that leaves out its block or its status.
 func (r *receipt) check(hash string) error {
 	switch {
 	case r.Hash != common.HexToHash(hash):
-		return &transportError{errors.New("eth_getTransactionReceipt: the receipt is another transaction's")}
-	case r.Block == nil || r.BlockHash == common.Hash{} || r.Status == nil || *r.Status > 1:
-		return &transportError{errors.New("eth_getTransactionReceipt: the receipt is not whole")}
+		return errors.New("eth_getTransactionReceipt: the receipt is another transaction's")
+	case r.Block == nil || r.BlockHash == nil || *r.BlockHash == common.Hash{} || r.Status == nil || *r.Status > 1:
+		return errors.New("eth_getTransactionReceipt: the receipt is not whole")
 	}
 	return nil
 }
 
-func lookup(hash string, q *question) txmgr.Lookup {
-	var r receipt
-	found, err := q.into(&r)
+func lookup(hash string, q *ethrpc.Call, r *receipt) txmgr.Lookup {
+	found, err := q.Answer()
 	if err == nil && found {
 		err = r.check(hash)
 	}
@@ -73,7 +142,7 @@ func lookup(hash string, q *question) txmgr.Lookup {
 	}
 	out := &txmgr.Receipt{
 		Hash: hash, Block: uint64(*r.Block), BlockHash: r.BlockHash.Hex(), Success: *r.Status == 1, GasUsed: uint64(r.GasUsed),
-		Raw: q.result,
+		Raw: q.Raw(),
 	}
 	if r.GasPrice != nil {
 		out.GasPrice = r.GasPrice.ToInt()
@@ -88,24 +157,26 @@ func lookup(hash string, q *question) txmgr.Lookup {
 // nonce at each height and reads the block in which it grew. Every question goes to one
 // endpoint.
 func (c *Chain) Consumer(ctx context.Context, account string, nonce uint64) (*txmgr.Consumer, error) {
-	first := ask("eth_getBlockByNumber", "latest", false)
-	e, err := c.one(ctx, first)
+	var newest header
+	first := ethrpc.Ask(&newest, "eth_getBlockByNumber", "latest", false)
+	e, err := c.client.Do(ctx, first)
 	if err != nil {
 		return nil, err
 	}
-	head, err := headOf(first)
+	head, err := headOf(first, newest)
 	if err != nil {
 		return nil, err
 	}
 	used := func(block uint64) (bool, error) {
-		q := ask("eth_getTransactionCount", account, hexutil.Uint64(block))
-		part, cancel := context.WithTimeout(ctx, c.timeout)
-		defer cancel()
-		if err := e.batch(part, q); err != nil {
+		var count hexutil.Uint64
+		q := ethrpc.Ask(&count, "eth_getTransactionCount", account, hexutil.Uint64(block))
+		if err := e.Do(ctx, q); err != nil {
 			return false, err
 		}
-		var count hexutil.Uint64
-		_, err := q.into(&count)
+		found, err := q.Answer()
+		if err == nil && !found {
+			err = errors.New("the endpoint names no nonce in a block")
+		}
 		return uint64(count) > nonce, err
 	}
 	if past, err := used(head.Number); err != nil || !past {
@@ -149,13 +220,7 @@ func bracket(head uint64, used func(uint64) (bool, error)) (low, high uint64, er
 	return 0, 0, nil
 }
 
-func (c *Chain) inBlock(ctx context.Context, e *endpoint, account string, nonce, number uint64, head txmgr.Head) (*txmgr.Consumer, error) {
-	q := ask("eth_getBlockByNumber", hexutil.Uint64(number), true)
-	part, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	if err := e.batch(part, q); err != nil {
-		return nil, err
-	}
+func (c *Chain) inBlock(ctx context.Context, e *ethrpc.Endpoint, account string, nonce, number uint64, head txmgr.Head) (*txmgr.Consumer, error) {
 	var block struct {
 		header
 		Transactions []struct {
@@ -166,7 +231,11 @@ func (c *Chain) inBlock(ctx context.Context, e *endpoint, account string, nonce,
 			Authorizations []types.SetCodeAuthorization `json:"authorizationList"`
 		} `json:"transactions"`
 	}
-	if found, err := q.into(&block); err != nil || !found {
+	q := ethrpc.Ask(&block, "eth_getBlockByNumber", hexutil.Uint64(number), true)
+	if err := e.Do(ctx, q); err != nil {
+		return nil, err
+	}
+	if found, err := q.Answer(); err != nil || !found {
 		return nil, err
 	}
 	for _, tx := range block.Transactions {

@@ -1,0 +1,107 @@
+package ethchain
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/txmgr"
+)
+
+func two(t *testing.T, first, second func(method string, params []any) (any, error)) *Chain {
+	t.Helper()
+	c, err := New(Config{ID: 5, URLs: []string{scripted(t, first), scripted(t, second)}, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// TestOnlyProvenReverts: what an endpoint says of itself is no revert, nor is what a second endpoint contradicts.
+func TestOnlyProvenReverts(t *testing.T) {
+	gas := func(string, []any) (any, error) { return "0x5208", nil }
+	say := func(text string) func(string, []any) (any, error) {
+		return func(string, []any) (any, error) { return nil, errors.New(text) }
+	}
+	for name, row := range map[string]struct {
+		first, second func(string, []any) (any, error)
+		success       bool
+		fails         bool // an error: it is not known
+		invalid       bool
+	}{
+		"both say so":              {first: say("execution reverted: no"), second: say("execution reverted: no")},
+		"the second knows more":    {first: say("execution reverted: no"), second: gas, success: true},
+		"nobody else can be asked": {first: say("execution reverted: no"), second: say("daily request count exceeded, request rate limited")},
+		"a quota":                  {first: say("daily request count exceeded, request rate limited"), second: gas, success: true},
+		"quotas":                   {first: say("daily request count exceeded"), second: say("Your app has exceeded its compute units per second capacity"), fails: true},
+		"no state":                 {first: say("missing trie node 12 (path )"), second: say("header not found"), fails: true},
+		"time":                     {first: say("execution aborted (timeout = 5s)"), second: say("execution aborted (timeout = 5s)"), fails: true},
+		"funds":                    {first: say("insufficient funds for transfer"), second: gas, fails: true},
+		"nobody knows":             {first: say("blorp"), second: say("blorp"), fails: true},
+		"never valid":              {first: say("intrinsic gas too low: have 5, want 21000"), second: gas, fails: true, invalid: true},
+		"no gas":                   {first: func(string, []any) (any, error) { return "0x0", nil }, second: gas, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := two(t, row.first, row.second).Simulate(t.Context(), txmgr.Call{From: "0x0", To: "0x1"})
+			if (err != nil) != row.fails || got.Success != row.success || errors.Is(err, txmgr.ErrInvalid) != row.invalid {
+				t.Errorf("it is %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestReceiptElsewhere: a transaction that stays without a receipt at one endpoint is looked for at the other, whose head then goes with it.
+func TestReceiptElsewhere(t *testing.T) {
+	answers := func(head string, receipt any) func(string, []any) (any, error) {
+		return func(method string, _ []any) (any, error) {
+			switch method {
+			case "eth_getBlockByNumber":
+				return map[string]any{"number": head, "hash": block, "timestamp": "0x1"}, nil
+			case "eth_blockNumber":
+				return head, nil
+			default:
+				return receipt, nil
+			}
+		}
+	}
+	c := two(t, answers("0x10", nil), answers("0x11", map[string]any{"transactionHash": asked, "blockNumber": "0xf", "blockHash": block, "status": "0x1"}))
+	list := []txmgr.Signed{{Hash: asked}}
+	head, found, err := c.Receipts(t.Context(), list)
+	if err != nil || head.Number != 0x10 || found[0].Receipt != nil {
+		t.Fatalf("at first: %+v, %+v, %v", head, found, err)
+	}
+	c.waiting[asked] = time.Now().Add(-lookElsewhere)
+	head, found, err = c.Receipts(t.Context(), list)
+	if err != nil || head.Number != 0x11 || found[0].Receipt == nil {
+		t.Errorf("later: %+v, %+v, %v", head, found, err)
+	}
+}
+
+// TestSilentAtTheFirstStart: an endpoint that does not answer delays a new signer for half a minute, which is said, and not for ever.
+func TestSilentAtTheFirstStart(t *testing.T) {
+	live := scripted(t, func(string, []any) (any, error) { return "0x7", nil })
+	c, err := New(Config{ID: 5, URLs: []string{live, "http://127.0.0.1:1"}, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.HighestPending(t.Context(), "0x0"); err == nil || !strings.Contains(err.Error(), "it is waited for") {
+		t.Errorf("at first: %v", err)
+	}
+	c.patience = 0
+	if nonce, err := c.HighestPending(t.Context(), "0x0"); err != nil || nonce != 7 {
+		t.Errorf("later: %d, %v", nonce, err)
+	}
+	all, err := New(Config{ID: 5, URLs: []string{"http://127.0.0.1:1"}, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Close()
+	all.patience = 0
+	_, _ = all.HighestPending(t.Context(), "0x0")
+	if _, err := all.HighestPending(t.Context(), "0x0"); err == nil {
+		t.Error("nobody answers, and that is an answer")
+	}
+}
