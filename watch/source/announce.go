@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ethereum/go-ethereum/rpc"
-
 	"lockstep/internal/sleep"
 )
 
@@ -19,7 +17,7 @@ var errSilent = errors.New("the subscription ended")
 func (p *Pool) Announce(ctx context.Context, wake func()) {
 	var all sync.WaitGroup
 	for _, e := range p.endpoints {
-		if j, ok := e.reader.(*jsonRPC); ok && j.dial != nil {
+		if j, ok := e.reader.(jsonRPC); ok && j.Streams() {
 			all.Go(func() { p.announce(ctx, e, j, wake) })
 		}
 	}
@@ -30,7 +28,7 @@ func (p *Pool) Announce(ctx context.Context, wake func()) {
 func (p *Pool) Announced() bool { return p.announcers.Load() > 0 }
 
 // announce keeps one WebSocket endpoint's subscription. Pauses between attempts grow while they fail.
-func (p *Pool) announce(ctx context.Context, e *endpoint, j *jsonRPC, wake func()) {
+func (p *Pool) announce(ctx context.Context, e *endpoint, j jsonRPC, wake func()) {
 	pause := firstRest
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -48,20 +46,11 @@ func (p *Pool) announce(ctx context.Context, e *endpoint, j *jsonRPC, wake func(
 }
 
 // subscribed holds one subscription until it ends.
-func (p *Pool) subscribed(ctx context.Context, e *endpoint, j *jsonRPC, wake func()) error {
+func (p *Pool) subscribed(ctx context.Context, e *endpoint, j jsonRPC, wake func()) error {
 	heads := make(chan struct {
 		Number string `json:"number"`
 	}, 16)
-	var sub *rpc.ClientSubscription
-	err := p.checked(ctx, e, func(ctx context.Context, _ *endpoint) error {
-		client, err := j.connected(ctx)
-		if err != nil {
-			return err
-		}
-		p.calls(1)
-		sub, err = client.EthSubscribe(ctx, heads, "newHeads")
-		return err
-	})
+	sub, err := j.Subscribe(ctx, heads, "newHeads")
 	if err != nil {
 		return err
 	}

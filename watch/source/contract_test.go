@@ -19,6 +19,7 @@ import (
 	"lockstep/devnet"
 	"lockstep/devnet/ledger"
 	"lockstep/watch/source"
+	"lockstep/watch/watchtest"
 )
 
 // served is a chain behind one endpoint, whatever that speaks.
@@ -297,9 +298,10 @@ func inTrouble(t *testing.T, c served) {
 		}
 	}
 	broken.status.Store(0)
-	if logs, last, err := alone.LogsOfRange(t.Context(), first, first, following(emitter)); err != nil || len(logs) != 1 || last.Number != first {
-		t.Errorf("when it is well again: %d logs to %d, %v", len(logs), last.Number, err)
-	}
+	watchtest.Until(t, "the logs, when it is well and has rested", func() (bool, error) {
+		logs, last, err := alone.LogsOfRange(t.Context(), first, first, following(emitter))
+		return err == nil && len(logs) == 1 && last.Number == first, err
+	})
 }
 
 func fewCalls(t *testing.T, c served) {

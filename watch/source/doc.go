@@ -12,7 +12,8 @@
 // indexed them. So each query travels in one batch with a question for the last block's header, and counts only
 // if that endpoint has the header. Near the head the block is asked for by its hash, so that a reorganisation
 // between two calls cannot mix two chains, and the header's bloom filter is held against an empty list. Where the filter says that there
-// may be logs, and for each empty range, another endpoint has to say the same, if there is one.
+// may be logs, and for each empty range, another endpoint has to say the same, if there is one. If there is none, all logs of the block are
+// read: together they make up the filter, or the answer counts as none.
 //
 // # Who tells of new blocks
 //
@@ -28,8 +29,8 @@
 //
 // # Limits of endpoints
 //
-// Endpoints limit the range of blocks, the size of an answer, or the time, and each says so in words of its own.
-// So no words are read: when a query over several blocks is refused, half the range is asked. What an endpoint accepts is
+// Package internal/ethrpc tells a limit from trouble: an endpoint in trouble rests, and its range stays as it is. Which limit an endpoint
+// means is not read from its words, which each has of its own: when a query over several blocks is refused, half the range is asked. What an endpoint accepts is
 // remembered, and grows again with each success. Lists of addresses are cut into pieces; beyond
 // a few pieces the query names only the events and the addresses are compared here, so that the number of calls
 // does not grow with the number of contracts.

@@ -10,16 +10,16 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-)
 
-// errTooLong means that an answer had more bytes than allowed.
-var errTooLong = errors.New("the answer is too long")
+	"lockstep/internal/ethrpc"
+	"lockstep/internal/outage"
+)
 
 // reader is what an endpoint can be asked, whatever it speaks. A block that it does not have is ErrNotFound; a query that it
 // refuses, perhaps because it covers too much, is errRefused.
 type reader interface {
-	// chainID tells which chain is served. A mirror node cannot say it as long as it has nothing of a contract.
-	chainID(ctx context.Context) (id uint64, said bool, err error)
+	// check refuses an endpoint of another chain.
+	check(ctx context.Context) error
 	// number is that of the newest block.
 	number(ctx context.Context) (uint64, error)
 	// block reads the block of a tag: latest, finalized, or a number such as 0x1f.
@@ -36,11 +36,14 @@ type endpoint struct {
 	name string // host, for people: the rest of the URL may hold a key
 
 	mu        sync.Mutex
-	chainSeen bool          // it serves the chain that it should
-	span      uint64        // blocks that one query may cover
-	tooLong   uint64        // span that was refused, raised a little by each answer near it; 0: none was
-	rest      time.Duration // of the last rest; 0 after a success
-	restUntil time.Time
+	span      uint64    // blocks that one query may cover
+	tooLong   uint64    // span that was refused, raised a little by each answer near it; 0: none was
+	bloomless bool      // it was told that its blocks have no filter
+	head      uint64    // the newest block that it has shown
+	headAt    time.Time // when it showed it first
+
+	// The rest after an answer that proves nothing. A client of JSON-RPC has a rest of its own besides.
+	outage.Rest
 }
 
 // mirrorScheme begins the URL of a mirror node's REST interface.
@@ -72,20 +75,21 @@ func newEndpoint(raw string, cfg Config, calls func(int)) (*endpoint, error) {
 	}
 	e := &endpoint{name: u.Host, span: min(cfg.MaxSpan, firstSpan)}
 	if strings.HasPrefix(u.Scheme, mirrorScheme) {
-		e.reader, err = newMirrorNode(strings.TrimPrefix(raw, mirrorScheme), cfg, calls)
-	} else {
-		e.reader, err = newJSONRPC(u, cfg, calls)
+		if e.reader, err = newMirrorNode(strings.TrimPrefix(raw, mirrorScheme), cfg, calls); err != nil {
+			return nil, fmt.Errorf("endpoint %s: %w", u.Host, err)
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("endpoint %s: %w", u.Host, err)
-	}
-	return e, nil
+	return e, nil // the reader of JSON-RPC comes from a client of all such URLs
 }
 
 var errScheme = errors.New("an endpoint's URL is not of the form http://host, https://host, ws://host, wss://host, or mirror+https://host for a Hedera mirror node")
 
 // named says of an error which endpoint it is about, without the URL, which may hold a key.
 func (e *endpoint) named(err error) error {
+	var answer *ethrpc.Error
+	if errors.As(err, &answer) && answer.Endpoint != "" {
+		return err // it names it
+	}
 	var withURL *url.Error
 	if errors.As(err, &withURL) {
 		err = withURL.Err
@@ -93,45 +97,30 @@ func (e *endpoint) named(err error) error {
 	return fmt.Errorf("%s: %w", e.name, err)
 }
 
-func (e *endpoint) rests() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return time.Now().Before(e.restUntil)
+// rests tells whether an endpoint is to be asked last, and whether it wants not to be asked at all.
+func (e *endpoint) rests() (resting, closed bool) {
+	if j, ok := e.reader.(jsonRPC); ok {
+		resting, closed = j.Rests()
+	}
+	return resting || e.Resting(), closed
 }
 
-// failed has the endpoint rest, longer with each failure in a row.
-func (e *endpoint) failed() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.rest = min(max(2*e.rest, firstRest), longestRest)
-	e.restUntil = time.Now().Add(e.rest)
+// failed has the endpoint rest, longer with each failure in a row, unless its client has seen to that.
+func (e *endpoint) failed(err error) {
+	if class := ethrpc.ClassOf(err); !class.AboutEndpoint() {
+		e.Failed()
+	}
 }
 
-func (e *endpoint) succeeded() {
+func (e *endpoint) succeeded() { e.Well() }
+
+// showed notes the newest block that an endpoint has shown.
+func (e *endpoint) showed(number uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.rest, e.restUntil = 0, time.Time{}
-}
-
-// checkChain asks an endpoint once which chain it serves.
-func (p *Pool) checkChain(ctx context.Context, e *endpoint) error {
-	e.mu.Lock()
-	seen := e.chainSeen
-	e.mu.Unlock()
-	if seen {
-		return nil
+	if e.headAt.IsZero() || e.head != number {
+		e.head, e.headAt = number, time.Now()
 	}
-	id, said, err := e.chainID(ctx)
-	if err != nil || !said { // what has said nothing yet has no logs, either
-		return err
-	}
-	if id != p.cfg.ChainID {
-		return fmt.Errorf("it serves chain %d, not chain %d", id, p.cfg.ChainID)
-	}
-	e.mu.Lock()
-	e.chainSeen = true
-	e.mu.Unlock()
-	return nil
 }
 
 // grow has the next query cover more, after one that covered all that it may. What was refused is approached again slowly: each

@@ -6,149 +6,61 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
-	"net/url"
 	"slices"
-	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/rpc"
+
+	"lockstep/internal/ethrpc"
 )
 
 // jsonRPC reads from an endpoint that speaks Ethereum JSON-RPC.
-type jsonRPC struct {
-	calls func(n int)                                // counts items sent
-	dial  func(context.Context) (*rpc.Client, error) // of a WebSocket, nil for HTTP
+type jsonRPC struct{ *ethrpc.Endpoint }
 
-	mu        sync.Mutex
-	client    *rpc.Client // nil before a WebSocket's first call
-	unbatched bool        // it takes no batches
-}
+func (j jsonRPC) close() {} // its client is closed as a whole
 
-func newJSONRPC(u *url.URL, cfg Config, calls func(int)) (*jsonRPC, error) {
-	j := &jsonRPC{calls: calls}
-	if u.Scheme == "ws" || u.Scheme == "wss" {
-		j.dial = func(ctx context.Context) (*rpc.Client, error) {
-			return rpc.DialOptions(ctx, u.String(), rpc.WithWebsocketMessageSizeLimit(cfg.MaxResponse))
-		}
-		return j, nil
+// check does nothing: the client asks which chain it serves.
+func (j jsonRPC) check(context.Context) error { return nil }
+
+// one asks one question. What it says of the call, or of a block that it lacks, is an error too.
+func (j jsonRPC) one(ctx context.Context, into any, method string, args ...any) (found bool, err error) {
+	q := ethrpc.Ask(into, method, args...)
+	if err := j.Do(ctx, q); err != nil {
+		return false, err
 	}
-	var err error
-	j.client, err = rpc.DialOptions(context.Background(), u.String(), rpc.WithHTTPClient(&http.Client{ //nolint:forbidigo // HTTP clients connect at the first call: nothing waits here
-		Timeout:   cfg.Timeout,
-		Transport: limited{http.DefaultTransport.(*http.Transport).Clone(), cfg.MaxResponse},
-		// The URL names the host, no answer does.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}))
-	return j, err
-}
-
-// connected returns the client. A WebSocket is opened at the first call; when it breaks, the client opens another at the next one.
-func (j *jsonRPC) connected(ctx context.Context) (*rpc.Client, error) {
-	j.mu.Lock()
-	client := j.client
-	j.mu.Unlock()
-	if client != nil {
-		return client, nil
+	found, err = q.Answer()
+	if ethrpc.ClassOf(err) == ethrpc.Missing {
+		return false, nil
 	}
-	fresh, err := j.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.client != nil { // another call was faster
-		fresh.Close()
-		return j.client, nil
-	}
-	j.client = fresh
-	return fresh, nil
+	return found, err
 }
 
-func (j *jsonRPC) call(ctx context.Context, into any, method string, args ...any) error {
-	client, err := j.connected(ctx)
-	if err != nil {
-		return err
-	}
-	return client.CallContext(ctx, into, method, args...)
-}
-
-func (j *jsonRPC) callBatch(ctx context.Context, calls []rpc.BatchElem) error {
-	client, err := j.connected(ctx)
-	if err != nil {
-		return err
-	}
-	return client.BatchCallContext(ctx, calls)
-}
-
-func (j *jsonRPC) close() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.client != nil {
-		j.client.Close()
-	}
-}
-
-// limited is a transport whose answers have a maximum of bytes.
-type limited struct {
-	next http.RoundTripper
-	max  int64
-}
-
-// RoundTrip implements http.RoundTripper.
-func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := l.next.RoundTrip(r)
-	if err == nil {
-		resp.Body = &limitedBody{ReadCloser: resp.Body, left: l.max}
-	}
-	return resp, err
-}
-
-type limitedBody struct {
-	io.ReadCloser
-	left int64
-}
-
-// Read implements io.Reader.
-func (b *limitedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errTooLong
-	}
-	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	return n, err
-}
-
-func (j *jsonRPC) chainID(ctx context.Context) (id uint64, said bool, err error) {
+func (j jsonRPC) number(ctx context.Context) (uint64, error) {
 	var number hexutil.Uint64
-	j.calls(1)
-	err = j.call(ctx, &number, "eth_chainId")
-	return uint64(number), err == nil, err
-}
-
-func (j *jsonRPC) number(ctx context.Context) (uint64, error) {
-	var number hexutil.Uint64
-	j.calls(1)
-	err := j.call(ctx, &number, "eth_blockNumber")
+	found, err := j.one(ctx, &number, "eth_blockNumber")
+	if err == nil && !found {
+		err = ErrNotFound
+	}
 	return uint64(number), err
 }
 
-func (j *jsonRPC) block(ctx context.Context, tag string) (Block, error) {
+func (j jsonRPC) block(ctx context.Context, tag string) (Block, error) {
 	return j.header(ctx, "eth_getBlockByNumber", tag)
 }
 
-func (j *jsonRPC) blockByHash(ctx context.Context, hash common.Hash) (Block, error) {
+func (j jsonRPC) blockByHash(ctx context.Context, hash common.Hash) (Block, error) {
 	return j.header(ctx, "eth_getBlockByHash", hash)
 }
 
-func (j *jsonRPC) header(ctx context.Context, method string, which any) (Block, error) {
-	var h *header
-	j.calls(1)
-	if err := j.call(ctx, &h, method, which, false); err != nil {
+func (j jsonRPC) header(ctx context.Context, method string, which any) (Block, error) {
+	var h header
+	_, err := j.one(ctx, &h, method, which, false)
+	switch class := ethrpc.ClassOf(err); {
+	case which == "finalized" && (class == ethrpc.Malformed || class == ethrpc.Unsupported):
+		return Block{}, ErrNotFound // the chain has no such thing
+	case err != nil:
 		return Block{}, err
 	}
 	if !h.there() {
@@ -163,9 +75,25 @@ type header struct {
 	Hash       *common.Hash    `json:"hash"`
 	ParentHash common.Hash     `json:"parentHash"`
 	Timestamp  hexutil.Uint64  `json:"timestamp"`
-	Bloom      types.Bloom     `json:"logsBloom"`
+	Bloom      bloom           `json:"logsBloom"`
 
 	Transactions []json.RawMessage `json:"transactions"`
+}
+
+// bloom is a block's filter of addresses and topics. Some chains leave it out, or send "0x": then it is zero, and proves nothing.
+type bloom types.Bloom
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *bloom) UnmarshalJSON(text []byte) error {
+	var raw hexutil.Bytes
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return err
+	}
+	*b = bloom{}
+	if len(raw) == len(b) {
+		copy(b[:], raw)
+	}
+	return nil
 }
 
 // there tells whether the endpoint has the block: a pending one has no number or hash.
@@ -173,41 +101,6 @@ func (h *header) there() bool { return h != nil && h.Number != nil && h.Hash != 
 
 func (h *header) block() Block {
 	return Block{Number: uint64(*h.Number), Hash: *h.Hash, Parent: h.ParentHash, Time: uint64(h.Timestamp)}
-}
-
-// batch sends calls together, so that one server answers them all, or one after the other where that is not possible.
-func (j *jsonRPC) batch(ctx context.Context, calls []rpc.BatchElem) error {
-	j.mu.Lock()
-	unbatched := j.unbatched
-	j.mu.Unlock()
-	j.calls(len(calls))
-	if !unbatched {
-		err := j.callBatch(ctx, calls)
-		if err == nil || !refusesBatches(err) {
-			return err
-		}
-		j.mu.Lock()
-		j.unbatched = true
-		j.mu.Unlock()
-		j.calls(len(calls))
-	}
-	for i := range calls {
-		c := &calls[i]
-		c.Error = j.call(ctx, c.Result, c.Method, c.Args...)
-		var answered rpc.Error
-		if c.Error != nil && !errors.As(c.Error, &answered) {
-			return c.Error
-		}
-	}
-	return nil
-}
-
-// refusesBatches tells whether an endpoint answered a batch as a whole, not its calls. A text that is no JSON is
-// the answer of a proxy in trouble, not of a server that knows no batches.
-func refusesBatches(err error) bool {
-	var answered rpc.Error
-	var wrong *json.UnmarshalTypeError
-	return errors.As(err, &answered) || errors.As(err, &wrong)
 }
 
 // rawLog is a log on the wire.
@@ -224,29 +117,34 @@ type rawLog struct {
 }
 
 // logs asks for the logs of an extent, together with the header of its last block.
-func (j *jsonRPC) logs(ctx context.Context, w extent, q Query) (answer, error) {
+func (j jsonRPC) logs(ctx context.Context, w extent, q Query) (answer, error) {
 	maximum := maxLists
 	if w.hash != nil {
 		maximum = maxListsOfBlock
 	}
 	lists := addressLists(q.Addresses, maximum)
 	pages := make([][]rawLog, len(lists))
-	var last *header
-	calls := make([]rpc.BatchElem, 0, len(lists)+1)
+	var last header
+	calls := make([]*ethrpc.Call, 0, len(lists)+1)
 	for i, list := range lists {
-		calls = append(calls, rpc.BatchElem{Method: "eth_getLogs", Args: []any{w.filter(list, q.Events)}, Result: &pages[i]})
+		calls = append(calls, ethrpc.Ask(&pages[i], "eth_getLogs", w.filter(list, q.Events)))
 	}
 	if w.hash != nil {
-		calls = append(calls, rpc.BatchElem{Method: "eth_getBlockByHash", Args: []any{*w.hash, false}, Result: &last})
+		calls = append(calls, ethrpc.Ask(&last, "eth_getBlockByHash", *w.hash, false))
 	} else {
-		calls = append(calls, rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{hexutil.Uint64(w.to), false}, Result: &last})
+		calls = append(calls, ethrpc.Ask(&last, "eth_getBlockByNumber", hexutil.Uint64(w.to), false))
 	}
-	if err := j.batch(ctx, calls); err != nil {
+	if err := j.Do(ctx, calls...); err != nil {
 		return answer{}, err
 	}
 	for _, c := range calls {
-		if c.Error != nil {
-			return answer{}, fmt.Errorf("%w: %s: %w", errRefused, c.Method, c.Error)
+		switch found, err := c.Answer(); {
+		case ethrpc.ClassOf(err) == ethrpc.Missing:
+			return answer{}, ErrNotFound
+		case err != nil:
+			return answer{}, fmt.Errorf("%w: %s: %w", errRefused, c.Method, err)
+		case !found && c.Method == "eth_getLogs":
+			return answer{}, errNull
 		}
 	}
 	if !last.there() {
@@ -254,24 +152,53 @@ func (j *jsonRPC) logs(ctx context.Context, w extent, q Query) (answer, error) {
 	}
 	a := answer{last: last.block()}
 	if w.hash != nil {
-		a.blank = len(last.Transactions) == 0
-		a.bloom = last.Bloom
+		a.one, a.blank = true, len(last.Transactions) == 0
+		a.bloom = types.Bloom(last.Bloom)
 	}
 	for _, page := range pages {
-		for i := range page {
-			r := &page[i]
-			if r.Removed {
-				continue
-			}
-			if r.BlockNumber == nil || r.BlockHash == nil {
-				return answer{}, errors.New("a log without a block")
-			}
-			if err := a.add(w, q, r.log()); err != nil {
-				return answer{}, err
-			}
+		if err := a.take(w, q, page); err != nil {
+			return answer{}, err
 		}
 	}
 	return a, nil
+}
+
+// errNull means that an endpoint had no list of logs, not even an empty one.
+var errNull = errors.New("null for a list of logs")
+
+// take adds what is wanted of a list of logs.
+func (a *answer) take(w extent, q Query, page []rawLog) error {
+	for i := range page {
+		r := &page[i]
+		if r.Removed {
+			continue
+		}
+		if r.BlockNumber == nil || r.BlockHash == nil {
+			return errors.New("a log without a block")
+		}
+		if err := a.add(w, q, r.log()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// whole asks for all logs of a block, of whatever contract, and keeps what is wanted. They are complete if they make up the block's
+// bloom filter.
+func (j jsonRPC) whole(ctx context.Context, w extent, q Query, b types.Bloom) (a answer, complete bool, err error) {
+	var page []rawLog
+	if _, err := j.one(ctx, &page, "eth_getLogs", map[string]any{"blockHash": *w.hash}); err != nil {
+		return answer{}, false, err
+	}
+	var sum types.Bloom
+	for i := range page {
+		sum.Add(page[i].Address[:])
+		for _, topic := range page[i].Topics {
+			sum.Add(topic[:])
+		}
+	}
+	err = a.take(w, q, page)
+	return a, sum == b, err
 }
 
 // log is what is kept of a log that has a block.

@@ -9,7 +9,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/rpc"
+
+	"lockstep/internal/ethrpc"
 )
 
 // errRefused means that an endpoint answered a query with an error of its own: often a limit, in whatever words.
@@ -70,7 +71,7 @@ func (p *Pool) confirmed(ctx context.Context, q Query, do func(context.Context, 
 			missing++
 			continue
 		case err != nil:
-			e.failed()
+			e.failed(err)
 			failures = append(failures, e.named(err))
 			continue
 		}
@@ -81,15 +82,54 @@ func (p *Pool) confirmed(ctx context.Context, q Query, do func(context.Context, 
 		if len(a.logs) > 0 || !a.doubtful(q) {
 			return a.logs, nil
 		}
+		if a.by = e; a.bloom == (types.Bloom{}) && a.one {
+			p.tellBloomless(ctx, e)
+		}
 		best = &a
 	}
 	switch {
+	case best != nil && best.bloom != (types.Bloom{}):
+		return p.explained(ctx, q, *best)
 	case best != nil:
-		return nil, nil // its head is past the blocks, and nobody else can be asked now
+		return nil, nil // its head is past the blocks, there is no filter, and nobody else can be asked now
 	case missing == len(p.endpoints):
 		return nil, ErrNotFound
 	default:
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(failures...))
+	}
+}
+
+// errDoubt means that a block's filter says that there may be logs, and nothing explains why none was named.
+var errDoubt = errors.New("the block's bloom filter names what is followed, the answer is empty, and the block's logs do not make up the filter")
+
+// explained settles an empty answer of a block whose filter names what is asked for: all logs of the block together make up the filter, and none of
+// them is meant, or they are not all, and the doubt stays.
+func (p *Pool) explained(ctx context.Context, q Query, a answer) ([]Log, error) {
+	j, ok := a.by.reader.(jsonRPC)
+	if !ok {
+		return nil, nil // a mirror node's block is published together with its logs
+	}
+	at := extent{hash: &a.last.Hash, from: a.last.Number, to: a.last.Number}
+	all, complete, err := j.whole(ctx, at, q, a.bloom)
+	all.sort()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, a.by.named(err))
+	case complete || len(all.logs) > 0:
+		return all.logs, nil
+	default:
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, a.by.named(errDoubt))
+	}
+}
+
+// tellBloomless says once of an endpoint that its blocks have no filter.
+func (p *Pool) tellBloomless(ctx context.Context, e *endpoint) {
+	e.mu.Lock()
+	told := e.bloomless
+	e.bloomless = true
+	e.mu.Unlock()
+	if !told {
+		p.log.InfoContext(ctx, "blocks of this endpoint may have no bloom filter; where it names no logs, another endpoint is asked, if there is one", "chain", p.cfg.ChainID, "endpoint", e.name)
 	}
 }
 
@@ -104,6 +144,8 @@ type answer struct {
 	logs  []Log
 	last  Block
 	blank bool        // the last block is the only one, and has no transactions
+	by    *endpoint   // who said it, if it is kept
+	one   bool        // it is of one block
 	bloom types.Bloom // of the only block; zero where it proves nothing
 }
 
@@ -142,7 +184,7 @@ func (p *Pool) shrinking(ctx context.Context, e *endpoint, from, to uint64, q Qu
 		case ctx.Err() == nil && end > from && limits(err):
 			e.shrink(end - from + 1)
 		default:
-			if errors.Is(err, context.DeadlineExceeded) { // the next attempt asks for less
+			if ethrpc.TimedOut(err) || errors.Is(err, context.DeadlineExceeded) { // the next attempt asks for less
 				e.shrink(end - from + 1)
 			}
 			return answer{}, err
@@ -150,12 +192,8 @@ func (p *Pool) shrinking(ctx context.Context, e *endpoint, from, to uint64, q Qu
 	}
 }
 
-// limits tells whether a shorter range may succeed.
-func limits(err error) bool {
-	var status rpc.HTTPError
-	return errors.Is(err, errRefused) || errors.Is(err, errTooLong) ||
-		(errors.As(err, &status) && status.StatusCode != 401 && status.StatusCode != 403 && status.StatusCode != 429)
-}
+// limits tells whether a shorter range may succeed: the endpoint refused this one, and is not in trouble itself.
+func limits(err error) bool { return errors.Is(err, errRefused) }
 
 // add takes a log that was asked for, passes over one of another contract or event, and refuses one of another block.
 func (a *answer) add(w extent, q Query, l Log) error {
@@ -168,9 +206,10 @@ func (a *answer) add(w extent, q Query, l Log) error {
 	return nil
 }
 
-// sort puts the logs into their order on the chain.
+// sort puts the logs into their order on the chain. A log that was named twice is one.
 func (a *answer) sort() {
 	slices.SortFunc(a.logs, func(x, y Log) int {
 		return cmp.Or(cmp.Compare(x.BlockNumber, y.BlockNumber), cmp.Compare(x.Index, y.Index))
 	})
+	a.logs = slices.CompactFunc(a.logs, func(x, y Log) bool { return x.BlockHash == y.BlockHash && x.Index == y.Index })
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -19,6 +20,8 @@ import (
 type mirrorNode struct {
 	client *mirror.Client
 	calls  func(n int)
+	chain  uint64
+	ours   atomic.Bool // it serves that chain
 }
 
 const (
@@ -49,10 +52,25 @@ func newMirrorNode(url string, cfg Config, calls func(int)) (*mirrorNode, error)
 	if err != nil {
 		return nil, err
 	}
-	return &mirrorNode{client: client, calls: calls}, nil
+	return &mirrorNode{client: client, calls: calls, chain: cfg.ChainID}, nil
 }
 
 func (m *mirrorNode) close() {}
+
+func (m *mirrorNode) check(ctx context.Context) error {
+	if m.ours.Load() {
+		return nil
+	}
+	id, said, err := m.chainID(ctx)
+	if err != nil || !said { // what has said nothing yet has no logs, either
+		return err
+	}
+	if id != m.chain {
+		return fmt.Errorf("it serves chain %d, not chain %d", id, m.chain)
+	}
+	m.ours.Store(true)
+	return nil
+}
 
 // chainID reads the chain of a recent contract result: a mirror node says nowhere else which network it is of.
 func (m *mirrorNode) chainID(ctx context.Context) (id uint64, said bool, err error) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+
+	"lockstep/internal/ethrpc"
 )
 
 var (
@@ -70,8 +72,10 @@ const (
 	lagTolerance = 2
 	// compareEvery is after how many questions for the head the other endpoints are asked for theirs.
 	compareEvery = 16
-	// firstRest and longestRest bound how long an endpoint is left alone after a failure.
+	// firstRest and longestRest bound the pause between two subscriptions.
 	firstRest, longestRest = 250 * time.Millisecond, 10 * time.Second
+	// compareWait bounds one such question.
+	compareWait = 2 * time.Second
 )
 
 // Pool is a chain behind several endpoints. It is safe for concurrent use.
@@ -79,7 +83,8 @@ type Pool struct {
 	cfg       Config
 	log       *slog.Logger
 	endpoints []*endpoint
-	calls     func(n int) // counts items sent
+	calls     func(n int)    // counts items sent
+	client    *ethrpc.Client // of those that speak JSON-RPC; nil: none does
 
 	announcers atomic.Int64 // subscriptions that live
 
@@ -113,12 +118,30 @@ func New(cfg Config, deps Deps) (*Pool, error) {
 	if p.calls == nil {
 		p.calls = func(int) {}
 	}
+	var urls []string
 	for _, url := range cfg.URLs {
 		e, err := newEndpoint(url, cfg, p.calls)
 		if err != nil {
 			return nil, err
 		}
 		p.endpoints = append(p.endpoints, e)
+		if e.reader == nil {
+			urls = append(urls, url)
+		}
+	}
+	if len(urls) == 0 {
+		return p, nil
+	}
+	var err error
+	p.client, err = ethrpc.New(ethrpc.Config{ChainID: cfg.ChainID, URLs: urls, Timeout: cfg.Timeout, MaxResponse: cfg.MaxResponse, Log: p.log, Calls: p.calls})
+	if err != nil {
+		return nil, err
+	}
+	asked := p.client.All()
+	for _, e := range p.endpoints {
+		if e.reader == nil {
+			e.reader, asked = jsonRPC{asked[0]}, asked[1:]
+		}
 	}
 	return p, nil
 }
@@ -128,23 +151,30 @@ func (p *Pool) Close() {
 	for _, e := range p.endpoints {
 		e.close()
 	}
+	if p.client != nil {
+		p.client.Close()
+	}
 }
 
-// inOrder returns the endpoints as they are to be asked: the first one, the others, and last those that rest.
+// inOrder returns the endpoints as they are to be asked: the first one, the others, and last those that rest. Those that want to be left alone are
+// asked if there is no other, and answer without being asked.
 func (p *Pool) inOrder() []*endpoint {
 	p.mu.Lock()
 	first := p.first
 	p.mu.Unlock()
-	var ready, resting []*endpoint
+	var ready, resting, closed []*endpoint
 	for i := range p.endpoints {
 		e := p.endpoints[(first+i)%len(p.endpoints)]
-		if e.rests() {
+		switch tired, left := e.rests(); {
+		case left:
+			closed = append(closed, e)
+		case tired:
 			resting = append(resting, e)
-		} else {
+		default:
 			ready = append(ready, e)
 		}
 	}
-	return append(ready, resting...)
+	return append(append(ready, resting...), closed...)
 }
 
 // prefer makes an endpoint the first one.
@@ -174,7 +204,7 @@ func (p *Pool) ask(ctx context.Context, do func(context.Context, *endpoint) erro
 		case errors.Is(err, ErrNotFound):
 			missing++
 		default:
-			e.failed()
+			e.failed(err)
 			failures = append(failures, e.named(err))
 		}
 	}
@@ -188,7 +218,7 @@ func (p *Pool) ask(ctx context.Context, do func(context.Context, *endpoint) erro
 func (p *Pool) checked(ctx context.Context, e *endpoint, do func(context.Context, *endpoint) error) error {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
-	if err := p.checkChain(ctx, e); err != nil {
+	if err := e.check(ctx); err != nil {
 		return err
 	}
 	return do(ctx, e)
@@ -203,28 +233,59 @@ func (p *Pool) Head(ctx context.Context) (Block, error) {
 	if compare {
 		p.preferNewest(ctx)
 	}
-	return p.header(ctx, "latest")
+	var b Block
+	err := p.ask(ctx, func(ctx context.Context, e *endpoint) (err error) {
+		if b, err = e.block(ctx, "latest"); err == nil {
+			e.showed(b.Number)
+		}
+		return err
+	})
+	return b, err
+}
+
+// Highest returns the highest head that any endpoint has shown, and when it was shown first; a zero time if none was. The one in use may be
+// behind it, or all may stand still.
+func (p *Pool) Highest() (number uint64, at time.Time) {
+	for _, e := range p.endpoints {
+		e.mu.Lock()
+		if !e.headAt.IsZero() && (at.IsZero() || e.head > number) {
+			number, at = e.head, e.headAt
+		}
+		e.mu.Unlock()
+	}
+	return number, at
 }
 
 // preferNewest makes an endpoint the first one whose head is clearly past that of the present first one.
 func (p *Pool) preferNewest(ctx context.Context) {
-	var best *endpoint
-	var newest, present uint64
-	for i, e := range p.inOrder() {
-		var number uint64
-		err := p.checked(ctx, e, func(ctx context.Context, e *endpoint) (err error) {
-			number, err = e.number(ctx)
-			return err
-		})
-		if err != nil {
-			e.failed()
+	list := p.inOrder()
+	numbers := make([]uint64, len(list))
+	var all sync.WaitGroup
+	for i, e := range list {
+		if resting, _ := e.rests(); resting && i > 0 {
 			continue
 		}
-		if i == 0 {
-			present = number
-		}
-		if number > newest {
-			best, newest = e, number
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, compareWait)
+			defer cancel()
+			err := p.checked(ctx, e, func(ctx context.Context, e *endpoint) (err error) {
+				numbers[i], err = e.number(ctx)
+				return err
+			})
+			if err != nil {
+				e.failed(err)
+				return
+			}
+			e.showed(numbers[i])
+		})
+	}
+	all.Wait()
+	var best *endpoint
+	present := numbers[0]
+	newest := present
+	for i, e := range list {
+		if numbers[i] > newest {
+			best, newest = e, numbers[i]
 		}
 	}
 	if best != nil && newest > present+lagTolerance {

@@ -61,18 +61,32 @@ func newChain(t *testing.T) *chain {
 func (c *chain) emit(to common.Address, events ...common.Hash) {
 	c.t.Helper()
 	for _, e := range events {
-		signed, err := types.SignNewTx(c.key, types.LatestSignerForChainID(params.AllDevChainProtocolChanges.ChainID), &types.DynamicFeeTx{
-			ChainID: params.AllDevChainProtocolChanges.ChainID, Nonce: c.nonce, To: &to, Gas: 100_000, GasFeeCap: big.NewInt(1e11), GasTipCap: big.NewInt(1e9), Data: e[:],
-		})
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		if err := c.Client().SendTransaction(c.t.Context(), signed); err != nil {
-			c.t.Fatal(err)
-		}
-		c.nonce++
+		c.send(to, e)
 	}
 	watchtest.Commit(c.t, c.Backend, crypto.PubkeyToAddress(c.key.PublicKey), c.nonce)
+}
+
+// emitAll puts a log of each given contract into one new block.
+func (c *chain) emitAll(events map[common.Address]common.Hash) {
+	c.t.Helper()
+	for to, e := range events {
+		c.send(to, e)
+	}
+	watchtest.Commit(c.t, c.Backend, crypto.PubkeyToAddress(c.key.PublicKey), c.nonce)
+}
+
+func (c *chain) send(to common.Address, e common.Hash) {
+	c.t.Helper()
+	signed, err := types.SignNewTx(c.key, types.LatestSignerForChainID(params.AllDevChainProtocolChanges.ChainID), &types.DynamicFeeTx{
+		ChainID: params.AllDevChainProtocolChanges.ChainID, Nonce: c.nonce, To: &to, Gas: 100_000, GasFeeCap: big.NewInt(1e11), GasTipCap: big.NewInt(1e9), Data: e[:],
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := c.Client().SendTransaction(c.t.Context(), signed); err != nil {
+		c.t.Fatal(err)
+	}
+	c.nonce++
 }
 
 func pool(t *testing.T, c source.Config, deps source.Deps) *source.Pool {
@@ -126,6 +140,8 @@ func TestOneOfThreeEndpoints(t *testing.T) {
 		"sends garbage":              {garbage: true},
 		"sends without end":          {endless: true},
 		"knows no batches":           {unbatched: true},
+		"names logs twice":           {double: true},
+		"has no filters":             {bloomless: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,6 +190,30 @@ func TestOneOfThreeEndpoints(t *testing.T) {
 				t.Errorf("block: %d logs of 1", len(logs))
 			}
 		})
+	}
+}
+
+// TestDoubtAlone: where a block's filter names what is followed, one endpoint's empty list is believed only if all logs of the block make
+// up the filter.
+func TestDoubtAlone(t *testing.T) {
+	c := newChain(t)
+	c.emit(emitter, ping)
+	liar := pool(t, source.Config{URLs: []string{spoiler{empty: true}.proxy(t, c.url)}}, source.Deps{})
+	b, err := liar.Block(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if logs, err := liar.LogsOfBlock(t.Context(), b, following(emitter)); !errors.Is(err, source.ErrUnavailable) {
+		t.Errorf("%d logs, %v", len(logs), err)
+	}
+	mixed := newChain(t) // its filter names the contract and the event, of two logs, neither of which is meant
+	mixed.emitAll(map[common.Address]common.Hash{emitter: {1}, emitter2: ping})
+	honest := pool(t, source.Config{URLs: []string{mixed.url}}, source.Deps{})
+	if b, err = honest.Block(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if logs, err := honest.LogsOfBlock(t.Context(), b, following(emitter)); err != nil || len(logs) != 0 {
+		t.Errorf("a filter that names both by chance: %d logs, %v", len(logs), err)
 	}
 }
 

@@ -25,6 +25,8 @@ type spoiler struct {
 	garbage   bool
 	endless   bool
 	unbatched bool
+	double    bool // names every log twice
+	bloomless bool // its blocks have an empty filter
 }
 
 type call struct {
@@ -105,6 +107,21 @@ func (s spoiler) answer(t *testing.T, node string, c call) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32005,"message":%q}}`, c.ID, s.refuse)
 	}
 	answer := forward(t, node, c)
+	switch {
+	case s.double && c.Method == "eth_getLogs":
+		var logs struct{ Result []json.RawMessage }
+		json.Unmarshal([]byte(answer), &logs)
+		text, _ := json.Marshal(append(append([]json.RawMessage{}, logs.Result...), logs.Result...))
+		return result(string(text))
+	case s.bloomless && strings.HasPrefix(c.Method, "eth_getBlock"):
+		var block struct{ Result map[string]json.RawMessage }
+		json.Unmarshal([]byte(answer), &block)
+		if block.Result != nil {
+			block.Result["logsBloom"] = json.RawMessage(`"0x"`)
+		}
+		text, _ := json.Marshal(block.Result)
+		return result(string(text))
+	}
 	if s.lag == 0 {
 		return answer
 	}
