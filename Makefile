@@ -20,7 +20,7 @@ SIM_TIME ?= 10m
 SIM_FIRST ?= 0
 comma := ,
 
-.PHONY: help dev build build-race release install setup setup-all test test-all unit race e2e soak soak-state chaos chaos-watch chaos-txm vet lint fmt alerts chart generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
+.PHONY: help dev build build-race release image install setup setup-all test test-all unit race e2e soak soak-state chaos chaos-watch chaos-txm vet lint fmt alerts chart generate verify bench bench-dev bench-txm bench-scaling proof sim attack fuzz cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ PLATFORMS ?= linux/amd64,linux/arm64
 release: ## make what is published, in dist/: packages, archives, an image, checksums (VERSION=1.2.3), and check how that is made
 	go run -C tools ./release -version $(VERSION) -platforms $(PLATFORMS)
 	LOCKSTEP_RELEASE_PLATFORMS=$(PLATFORMS) go test -count=1 -run 'TestRelease$$/(archive|image|package|installed)' ./e2e/packaging
+
+image: ## build the container image lockstep, with docker
+	docker build --build-arg VERSION=$(VERSION) -t lockstep .
 
 PREFIX ?= /usr/local
 install: build ## put lockstep on the PATH, in PREFIX/bin (PREFIX=/usr/local)

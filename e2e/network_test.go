@@ -26,6 +26,7 @@ type network struct {
 	WS        string    `json:"ws"`
 	Mirror    string    `json:"mirror"`
 	Topics    string    `json:"mirrorGrpc"`
+	TX        string    `json:"tx"`
 	Consensus string    `json:"consensus"`
 	ChainID   int       `json:"chainId"`
 	Accounts  []account `json:"accounts"`

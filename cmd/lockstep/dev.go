@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +49,7 @@ func runDev(ctx context.Context, args []string, std streams) error {
 	txAddress := flags.String("tx-address", usualManager, "`host:port` of the transaction manager; port 0 picks a free one")
 	nearToo := flags.Bool("near", false, "run a model of a NEAR chain, too: accounts, access keys, a node's JSON-RPC (docs/DEVNET.md)")
 	nearAddress := flags.String("near-address", "127.0.0.1:3030", "`host:port` of the NEAR node; port 0 picks a free one")
+	accounts := accountsFlag(flags)
 	quiet := flags.Bool("quiet", false, "do not show transactions; with --json or a command they are not shown either")
 	args, command := splitCommand(args)
 	if err := parse(flags, args); err != nil {
@@ -104,7 +107,7 @@ func runDev(ctx context.Context, args []string, std streams) error {
 	if command != nil {
 		return runCommand(ctx, serve, ready, command, std)
 	}
-	if err := ready.print(std.out, *asJSON); err != nil {
+	if err := ready.print(std, *asJSON, *accounts); err != nil {
 		return err
 	}
 	return serve(ctx)
@@ -259,6 +262,8 @@ func runDevnet(ctx context.Context, args []string, std streams) error {
 REST. "lockstep serve", or any other relay, can be pointed at it.`, std)
 	network := networkFlags(flags)
 	asJSON := flags.Bool("json", false, "print one line of JSON when ready, instead of a page for people")
+	accounts := accountsFlag(flags)
+	env := flags.String("env", "", "`file` to write the settings of a relay on this network to, such as .env; one that exists is left alone")
 	if err := parse(flags, args); err != nil {
 		return err
 	}
@@ -266,7 +271,14 @@ REST. "lockstep serve", or any other relay, can be pointed at it.`, std)
 	if err != nil {
 		return err
 	}
-	if err := newReady(chain).print(std.out, *asJSON); err != nil {
+	ready := newReady(chain)
+	if *env != "" {
+		if err := ready.writeSettings(*env); err != nil {
+			chain.Close()
+			return err
+		}
+	}
+	if err := ready.print(std, *asJSON, *accounts); err != nil {
 		return err
 	}
 	return chain.Run(ctx)
@@ -314,53 +326,107 @@ func newReady(chain *chain) ready {
 	}
 }
 
-func (r ready) print(w io.Writer, asJSON bool) error {
+// print writes it for programs, or for people at a terminal.
+func (r ready) print(std streams, asJSON, allAccounts bool) error {
 	if asJSON {
-		return json.NewEncoder(w).Encode(r)
+		return json.NewEncoder(std.out).Encode(r)
 	}
-	_, err := io.WriteString(w, r.page())
+	_, err := io.WriteString(std.out, r.page(terminalOf(std.out), allAccounts))
 	return err
 }
 
-// page shows the URLs and accounts to people.
-func (r ready) page() string {
+// accountsFlag declares --accounts, and returns whether all are to be shown.
+func accountsFlag(flags *flag.FlagSet) *bool {
+	all := new(bool)
+	flags.Func("accounts", "how many funded `accounts` are shown: some or all (default some)", func(text string) error {
+		if text != "some" && text != "all" {
+			return errors.New("want some or all")
+		}
+		*all = text == "all"
+		return nil
+	})
+	return all
+}
+
+// shownAccounts is how many funded accounts the page has unless --accounts all asks for the rest.
+const shownAccounts = 10
+
+// page shows people what they copy from here: URLs, accounts, and what a wallet asks for. Unless all accounts are
+// wanted, it fits a terminal of 25 lines and 80 columns.
+func (r ready) page(t terminal, all bool) string {
 	var b strings.Builder
-	b.WriteString("\nLockstep development network, chain id 298 (0x12a)\n\n")
-	for _, line := range [][2]string{
-		{"JSON-RPC", r.RPC}, {"WebSocket", r.WS}, {"page", r.UI}, {"mirror node", r.Mirror}, {"its gRPC", r.Topics}, {"faults", r.Control}, {"transactions", r.TX},
+	line := func(name, value string) { fmt.Fprintf(&b, "  %-15s %s\n", name, t.paint(cyan, value)) }
+	b.WriteString(t.paint(bold, "Lockstep development network, chain id 298 (0x12a)") + "\n\n")
+	for _, url := range [][2]string{
+		{"JSON-RPC", r.RPC}, {"WebSocket", r.WS}, {"page", r.UI}, {"transactions", r.TX}, {"mirror node", r.Mirror}, {"faults", r.Control},
 	} {
-		if line[1] != "" {
-			fmt.Fprintf(&b, "  %-15s %s\n", line[0], line[1])
+		if url[1] != "" {
+			line(url[0], url[1])
 		}
 	}
 	for _, address := range slices.SortedFunc(maps.Keys(r.Nodes), r.byAccount) {
-		fmt.Fprintf(&b, "  %-15s %s  %s\n", "consensus node", address, r.Nodes[address])
+		line("consensus node", address+"  "+r.Nodes[address])
+	}
+	if r.Topics != "" && (all || r.RPC == "") {
+		line("mirror's gRPC", r.Topics)
 	}
 	if r.Fork != nil {
-		fmt.Fprintf(&b, "  %-15s %s, block %d\n", "fork of", r.Fork.URL, r.Fork.Block)
+		line("fork of", fmt.Sprintf("%s, block %d", r.Fork.URL, r.Fork.Block))
 	}
-	b.WriteString("\nFunded accounts; their keys are public, never use them elsewhere.\n\n")
-	for _, a := range r.Accounts {
-		fmt.Fprintf(&b, "  %-10s %s  %s  %9d ℏ", a.ID, a.Address, a.PrivateKey, a.Balance)
-		if a.KeyType == "ED25519" {
-			b.WriteString("  Ed25519")
-		}
-		b.WriteByte('\n')
-	}
-	for _, a := range r.Signers {
-		fmt.Fprintf(&b, "  %-10s %s  the transaction manager sends from it\n", a.ID, a.Address)
-	}
+	r.writeAccounts(&b, t, all)
 	if r.NEAR != nil {
 		fmt.Fprintf(&b, "\nA model of a NEAR chain, %s\n\n", r.NEAR.RPC)
 		for _, a := range r.NEAR.Accounts {
 			fmt.Fprintf(&b, "  %-14s %s\n", a.ID, a.SecretKey)
 		}
 	}
-	if r.RPC == "" { // else a relay is there
-		b.WriteString(r.settings())
+	if r.RPC == "" { // the chain alone
+		b.WriteString("\nSettings of a relay on this network (--env .env writes them into a file):\n\n" + r.settings() + "\n")
+	} else {
+		fmt.Fprintf(&b, "\nMetaMask: RPC URL %s, chain ID %d, symbol HBAR\n", r.RPC, r.ChainID)
 	}
-	fmt.Fprintf(&b, "\nready at %s; stop with Ctrl-C\n", time.Now().Format(time.TimeOnly))
+	fmt.Fprintf(&b, "Ready at %s. Ctrl-C stops it.\n", time.Now().Format(time.TimeOnly))
 	return b.String()
+}
+
+// writeAccounts lists funded accounts. A key and its address are together wider than 80 columns. In a terminal that is
+// too narrow for both, the address is cut: the key is what cannot be had from the other.
+func (r ready) writeAccounts(b *strings.Builder, t terminal, all bool) {
+	accounts := r.Accounts
+	title := fmt.Sprintf("%d funded accounts. Their keys are public: use them for nothing else.", len(accounts))
+	if !all && len(accounts) > shownAccounts {
+		accounts = accounts[:shownAccounts]
+		title = fmt.Sprintf("%d of %d funded accounts (--accounts all). Their keys are public knowledge.", len(accounts), len(r.Accounts))
+	}
+	b.WriteString("\n" + title + "\n")
+	const bothWide = 42 + 1 + 66 + 1 + 11
+	row := func(address, key, balance string) string {
+		return fmt.Sprintf("%-42s %-66s %11s", address, key, balance)
+	}
+	narrow := t.columns > 0 && t.columns < bothWide
+	if narrow {
+		row = func(address, key, balance string) string {
+			if len(address) == 42 {
+				address = address[:5] + "…" + address[39:]
+			}
+			return fmt.Sprintf("%-9s %-66s %3s", address, key, balance)
+		}
+	}
+	b.WriteString(t.paint(dim, row("address", "key", "ℏ")) + "\n")
+	for _, a := range accounts {
+		balance := strconv.FormatInt(a.Balance, 10)
+		if narrow {
+			balance = strings.Replace(strings.Replace(balance, "000000", "M", 1), "000", "k", 1)
+		}
+		text := row(a.Address, a.PrivateKey, balance)
+		if a.KeyType == "ED25519" {
+			text += " Ed25519"
+		}
+		b.WriteString(text + "\n")
+	}
+	for _, a := range r.Signers {
+		fmt.Fprintf(b, "%s the transaction manager sends from it\n", a.Address)
+	}
 }
 
 // byAccount orders the addresses of nodes as their accounts are numbered.
@@ -372,7 +438,6 @@ func (r ready) byAccount(a, b string) int {
 func (r ready) settings() string {
 	nodes, _ := json.Marshal(r.Nodes) // texts always can be
 	var b strings.Builder
-	b.WriteString("\nSettings of a relay on this network, as lines of its .env file:\n\n")
 	for _, line := range []string{
 		"CHAIN_ID=" + strconv.FormatUint(r.ChainID, 10),
 		"HEDERA_NETWORK=" + string(nodes),
@@ -384,4 +449,17 @@ func (r ready) settings() string {
 		b.WriteString(line + "\n")
 	}
 	return b.String()
+}
+
+// writeSettings makes a .env file. It never replaces one: somebody's keys may be in it.
+func (r ready) writeSettings(name string) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("--env: %s exists already, and is not replaced", name)
+	}
+	if err != nil {
+		return fmt.Errorf("--env: %w", err)
+	}
+	_, err = file.WriteString(r.settings())
+	return errors.Join(err, file.Close())
 }

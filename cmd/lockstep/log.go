@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/lmittmann/tint"
+
 	"lockstep/config"
 )
 
@@ -23,6 +25,10 @@ func newLogger(w io.Writer, cfg config.Log) (*slog.Logger, error) {
 func newLoggerAt(w io.Writer, cfg config.Log, level slog.Leveler) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: levelNames}
 	switch {
+	case cfg.Pretty && terminalOf(w).columns > 0:
+		return slog.New(tint.NewHandler(w, &tint.Options{
+			Level: level, ReplaceAttr: terminalFields, TimeFormat: time.TimeOnly, NoColor: !terminalOf(w).colour,
+		})), nil
 	case cfg.Pretty:
 		return slog.New(slog.NewTextHandler(w, options)), nil
 	case cfg.Fields == "hiero":
@@ -36,6 +42,14 @@ func newLoggerAt(w io.Writer, cfg config.Log, level slog.Leveler) (*slog.Logger,
 		options.ReplaceAttr = lockstepFields
 		return slog.New(slog.NewJSONHandler(w, options)), nil
 	}
+}
+
+// terminalFields gives the message a column, so that the fields of lines under each other begin under each other.
+func terminalFields(groups []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.MessageKey && len(groups) == 0 {
+		return slog.String(a.Key, fmt.Sprintf("%-44s", a.Value))
+	}
+	return levelNames(groups, a)
 }
 
 // lockstepFields gives durations the form that they have in lines for people, such as 14.2ms: the handler of JSON would
