@@ -19,6 +19,7 @@ import (
 	"lockstep/consensus"
 	"lockstep/console/page"
 	"lockstep/ethapi"
+	"lockstep/internal/access"
 	"lockstep/internal/apikey"
 	"lockstep/internal/cache"
 	"lockstep/internal/capacity"
@@ -63,6 +64,7 @@ type App struct {
 	http          *rpc.HTTPServer
 	ws            *rpc.WSServer
 
+	door                                                    access.Door  // of the console
 	httpListener, wsListener, adminListener, statusListener net.Listener // nil: not served
 
 	callLimits atomic.Pointer[rpc.RateLimitConfig] // those of now

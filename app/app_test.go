@@ -218,7 +218,7 @@ func TestAdmin(t *testing.T) {
 
 // A page whose host name resolves to loopback is not let in.
 func TestAdminRefusesForeignHosts(t *testing.T) {
-	base := "http://" + start(t, "ADMIN_ADDRESS=127.0.0.1:0").AdminAddr()
+	base := "http://" + start(t, "ADMIN_ADDRESS=127.0.0.1:0", "ADMIN_LOOPBACK_TOKEN=false").AdminAddr()
 	if status, body := ask(t, http.MethodGet, base+"/locks", ""); status != http.StatusOK {
 		t.Errorf("by address: %d %s", status, body)
 	}

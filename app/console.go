@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"lockstep/config"
 	"lockstep/console"
 	"lockstep/console/page"
+	"lockstep/internal/access"
 	"lockstep/internal/lifecycle"
 )
 
@@ -31,6 +33,11 @@ func (a *App) listenAdmin(ctx context.Context) (net.Listener, error) {
 	}
 	if tcp, ok := listener.Addr().(*net.TCPAddr); s.AdminToken == "" && (!ok || !tcp.IP.IsLoopback()) {
 		return nil, errors.Join(config.ErrNoAdminToken, listener.Close())
+	}
+	a.door = access.NewDoor(s.AdminToken)
+	if a.door.Open() && s.AdminLoopbackToken && a.develops == nil {
+		a.door = access.Locked()
+		a.door.Tell(os.Stderr, "the console", "http://"+address(listener)+page.Prefix)
 	}
 	return listener, nil
 }
@@ -65,7 +72,7 @@ func serveBeside(ctx context.Context, what string, listener net.Listener, handle
 
 func (a *App) consoleDeps() console.Deps {
 	deps := console.Deps{
-		Token: a.cfg.Server.AdminToken, Version: a.version, ChainID: uint64(a.cfg.Server.ChainID),
+		Door: a.door, Version: a.version, ChainID: uint64(a.cfg.Server.ChainID),
 		Mirror: a.develops, Locks: a.locks, Window: a.cfg.Lock.Window.Duration(), Budget: int64(a.cfg.Limit.Total),
 		Upstreams: a.shownUpstreams, Metrics: a.registry, Calls: a.http, Log: a.log, Beside: a.beside, Memory: a.memory,
 	}

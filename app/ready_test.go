@@ -154,7 +154,7 @@ func TestReadinessBySetting(t *testing.T) {
 // The Redis of the locks is shown by its own name wherever upstreams are shown, and no more when ordering is switched off.
 func TestTheRedisOfTheLocksIsShown(t *testing.T) {
 	w, rest, locks := newWorld(t), redistest.Start(t), redistest.Start(t)
-	r := w.relay(t, "REDIS_ENABLED=true", "REDIS_URL="+rest.URL(), "LOCK_REDIS_URL="+locks.URL(), "ENABLE_NONCE_ORDERING=true", "ADMIN_ADDRESS=127.0.0.1:0")
+	r := w.relay(t, "REDIS_ENABLED=true", "REDIS_URL="+rest.URL(), "LOCK_REDIS_URL="+locks.URL(), "ENABLE_NONCE_ORDERING=true", "ADMIN_ADDRESS=127.0.0.1:0", "ADMIN_LOOPBACK_TOKEN=false")
 	const series = `lockstep_upstream_up{upstream="lock_redis"}`
 	r.becomes("OK")
 	if up := r.scrape()[series]; up != 1 {

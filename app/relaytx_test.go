@@ -21,7 +21,7 @@ import (
 func runManager(t *testing.T, from *account, relay string) string {
 	t.Helper()
 	cfg, err := config.LoadManager([]string{
-		"TXM_CHAINS=298=" + relay, "DATABASE_URL=memory:", "RELAYER_PRIVATE_KEYS=" + hex.EncodeToString(crypto.FromECDSA(from.key)), "TXM_ADDRESS=127.0.0.1:0", "INSTANCE_ID=test",
+		"TXM_CHAINS=298=" + relay, "DATABASE_URL=memory:", "RELAYER_PRIVATE_KEYS=" + hex.EncodeToString(crypto.FromECDSA(from.key)), "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS=127.0.0.1:0", "INSTANCE_ID=test",
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -89,6 +89,8 @@ type Server struct {
 	AdminToken secret.String `env:"ADMIN_TOKEN"`
 	// File with the console's bearer token.
 	AdminTokenFile secret.String `env:"ADMIN_TOKEN_FILE,file"`
+	// Without ADMIN_TOKEN, draw a token at each start and print it with the console's address. With false whoever reaches the console gets in, and so does a stranger behind a proxy in front of it.
+	AdminLoopbackToken bool `env:"ADMIN_LOOPBACK_TOKEN" envDefault:"true"`
 }
 
 // Redis says where the shared state of a fleet of relays is.

@@ -15,9 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lockstep/console/page"
+	"lockstep/internal/access"
 	"lockstep/internal/capacity"
 	"lockstep/internal/lifecycle"
-	"lockstep/internal/secret"
 	"lockstep/lock"
 )
 
@@ -32,7 +32,7 @@ type Locks interface {
 
 // Deps are what the console shows, and works on.
 type Deps struct {
-	Token     secret.String // "": who reaches loopback gets in
+	Door      access.Door // who gets in
 	Version   string
 	ChainID   uint64
 	Locks     Locks

@@ -51,7 +51,7 @@ func deps(t *testing.T, token string) console.Deps {
 	duration.WithLabelValues("batch_request", "200").Observe(7)
 	failed.WithLabelValues("eth_chainId", "-32602", "http").Inc()
 	return console.Deps{
-		Token: secret.String(token), Version: "1.2.3", ChainID: 298, Locks: &switchable{}, Window: 250 * time.Millisecond,
+		Door: access.NewDoor(secret.String(token)), Version: "1.2.3", ChainID: 298, Locks: &switchable{}, Window: 250 * time.Millisecond,
 		Upstreams: func(context.Context) []console.Upstream {
 			return []console.Upstream{{Kind: "mirror", Name: "mirror.example", Up: true}}
 		},

@@ -18,7 +18,7 @@
 //
 // # Who gets in
 //
-// Without a token only requests for a loopback address get in, so that no name server can
+// Where the token is switched off by name, only requests for a loopback address get in, so that no name server can
 // point somebody else's page here. With one (ADMIN_TOKEN), every request needs it as a bearer token, but for the
 // files of the page and for /ui/about, which hold no secret. What a page of another origin asks for is
 // refused, but for those files. The page keeps its token in the storage of its tab.

@@ -209,7 +209,7 @@ func TestEdgeWorkersOnNEAR(t *testing.T) {
 		t.Fatal(err)
 	}
 	manager := start(t, []string{
-		"TXM_ADDRESS=127.0.0.1:0", "PRETTY_LOGS_ENABLED=false", "DATABASE_URL=memory:", "TXM_NEAR_KEYS=" + string(relayer), "TXM_RESEND_AFTER=2s",
+		"TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS=127.0.0.1:0", "PRETTY_LOGS_ENABLED=false", "DATABASE_URL=memory:", "TXM_NEAR_KEYS=" + string(relayer), "TXM_RESEND_AFTER=2s",
 		fmt.Sprintf(`TXM_CHAINS={"near":{"driver":"near","url":[%q]}}`, chain.NEAR.RPC),
 	}, "txm").URL("transaction manager is ready")
 	w := &edgeWorld{T: t, manager: manager, ports: runWorkers(t, strings.TrimPrefix(manager, "http://"), "near")}

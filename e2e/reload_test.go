@@ -17,7 +17,7 @@ import (
 func TestSettingsAreReadAgain(t *testing.T) {
 	t.Parallel()
 	devnet := startDevnet(t)
-	n := startServe(t, devnet, devnet.Accounts[0], "RATE_LIMIT_DISABLED=false", "TRUSTED_PROXIES=127.0.0.0/8", "ADMIN_ADDRESS=127.0.0.1:0", "LIMIT_DURATION=86400000")
+	n := startServe(t, devnet, devnet.Accounts[0], "RATE_LIMIT_DISABLED=false", "TRUSTED_PROXIES=127.0.0.0/8", "ADMIN_ADDRESS=127.0.0.1:0", "ADMIN_LOOPBACK_TOKEN=false", "LIMIT_DURATION=86400000")
 	write := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(n.process.Dir, ".env"), []byte(text), 0o600); err != nil {

@@ -56,6 +56,8 @@ type Settings struct {
 	Retention envx.Millis `env:"WATCH_RETENTION" envDefault:"168h"`
 	// Address of the watchers' own listener: metrics, health and the REST API; off for none. Processes on one host need different ones.
 	Address string `env:"WATCH_ADDRESS" envDefault:"127.0.0.1:7551"`
+	// While there is no key, draw a token at each start and print it with the page's address. With false whoever reaches the address is an administrator, and so is a stranger behind a proxy in front of it.
+	LoopbackToken bool `env:"WATCH_LOOPBACK_TOKEN" envDefault:"true"`
 	// Secrets that sign webhooks (whsec_…): one, or two while the secret is rotated.
 	WebhookSecrets []secret.String `env:"WATCH_WEBHOOK_SECRET"`
 	// API key for the transaction manager that sinks of the form manager:URL name; it needs the role send.

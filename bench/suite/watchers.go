@@ -71,7 +71,7 @@ func (w *watchers) start(ctx context.Context, name string) error {
 		return err
 	}
 	p, err := w.l.start("watch-"+name, append([]string{
-		"DATABASE_URL=" + w.database, "WATCH_FILE=" + w.file, "INSTANCE_ID=" + name, "WATCH_ADDRESS=127.0.0.1:" + port, "PRETTY_LOGS_ENABLED=false",
+		"DATABASE_URL=" + w.database, "WATCH_FILE=" + w.file, "INSTANCE_ID=" + name, "WATCH_LOOPBACK_TOKEN=false", "WATCH_ADDRESS=127.0.0.1:" + port, "PRETTY_LOGS_ENABLED=false",
 	}, w.l.settings...), w.l.program, "watch")
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ func startDevManager(ctx context.Context, chain *chain, std streams, address, ui
 	}
 	cfg, err := config.LoadManager(append(environ,
 		`TXM_CHAINS={"298":{"driver":"hedera"}}`, "DATABASE_URL=memory:", "DATABASE_URL_FILE=", "TXM_REDIS_URL=", "TXM_REDIS_URL_FILE=",
-		"RELAYER_PRIVATE_KEYS="+strings.Join(keys, ","), "TXM_ADDRESS="+address, "INSTANCE_ID=dev",
+		"RELAYER_PRIVATE_KEYS="+strings.Join(keys, ","), "TXM_ADDRESS="+address, "TXM_LOOPBACK_TOKEN=false", "INSTANCE_ID=dev",
 	))
 	if err != nil {
 		return nil, fmt.Errorf("configuration:\n%w", err)

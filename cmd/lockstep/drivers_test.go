@@ -133,7 +133,7 @@ func testWrongOperator(t *testing.T, network *devnet.Network) {
 		t.Fatal(err)
 	}
 	cfg, err := config.LoadManager([]string{
-		`TXM_CHAINS={"298":{"driver":"hedera"}}`, "DATABASE_URL=memory:", "TXM_ADDRESS=127.0.0.1:0", "INSTANCE_ID=t",
+		`TXM_CHAINS={"298":{"driver":"hedera"}}`, "DATABASE_URL=memory:", "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS=127.0.0.1:0", "INSTANCE_ID=t",
 		"HEDERA_NETWORK=" + string(nodes), "MIRROR_NODE_URL=" + network.Mirror(),
 		"RELAYER_PRIVATE_KEYS=" + strings.TrimPrefix(network.Signers()[0].PrivateKey, "0x"),
 		"OPERATOR_ID_MAIN=0.0.1003", "OPERATOR_KEY_MAIN=" + devnet.OperatorKey(), "OPERATOR_KEY_FORMAT=HEX_ECDSA",

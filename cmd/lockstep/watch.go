@@ -85,12 +85,12 @@ func runWatch(ctx context.Context, args []string, std streams) error {
 		return errors.Join(err, db.Close())
 	}
 	log.Info("watching", "instance", instance, "watches", len(plan.Watches), "chains", len(plan.Chains), "version", version)
-	return errors.Join(serveWatch(ctx, settings.Address, service, db, log), db.Close())
+	return errors.Join(serveWatch(ctx, settings, service, db, log), db.Close())
 }
 
 // serveWatch runs a process of watchers and its listener. Each of them ends the other.
-func serveWatch(ctx context.Context, address string, service *watch.Service, db *ledger.DB, log *slog.Logger) error {
-	if address == "off" {
+func serveWatch(ctx context.Context, settings watch.Settings, service *watch.Service, db *ledger.DB, log *slog.Logger) error {
+	if settings.Address == "off" {
 		return service.Run(ctx)
 	}
 	for _, schema := range []ledger.Schema{watch.Schema, access.Schema} {
@@ -104,7 +104,7 @@ func serveWatch(ctx context.Context, address string, service *watch.Service, db 
 	surface := api.New(api.Deps{
 		Watchers: service, Keys: access.New(db, "", ""), Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), Version: version, Log: log,
 	})
-	if err := surface.Listen(ctx, address); err != nil {
+	if err := surface.Listen(ctx, settings.Address, settings.LoopbackToken); err != nil {
 		return err
 	}
 	log.Info("the watchers' listener is open", "url", "http://"+surface.Addr())

@@ -92,7 +92,7 @@ func (n *network) launch(name string, settings ...string) *relay {
 	env = append(env,
 		"CHAIN_ID=298", "HEDERA_NETWORK="+string(roster), "MIRROR_NODE_URL="+strings.Join(mirrors, ","),
 		"OPERATOR_ID_MAIN="+n.Accounts[0].ID, "OPERATOR_KEY_MAIN="+n.Accounts[0].PrivateKey, "OPERATOR_KEY_FORMAT=HEX_ECDSA",
-		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0", "ADMIN_ADDRESS=127.0.0.1:0",
+		"SERVER_HOST=127.0.0.1", "SERVER_PORT=0", "RPC_WS_ENABLED=true", "WEB_SOCKET_PORT=0", "ADMIN_ADDRESS=127.0.0.1:0", "ADMIN_LOOPBACK_TOKEN=false",
 		"WS_CONNECTION_LIMIT=1000", "WS_CONNECTION_LIMIT_PER_IP=1000", "PRETTY_LOGS_ENABLED=false",
 		"REDIS_ENABLED=true", "REDIS_URL="+url, "ENABLE_NONCE_ORDERING=true",
 	)

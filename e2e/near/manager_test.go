@@ -65,7 +65,7 @@ func (n *network) signing(t *testing.T, name, database, more string, keys ...str
 		t.Fatal(err)
 	}
 	p := harness.Command{Name: name, Args: []string{"txm"}, Rough: true, Shown: 8000, Settings: []string{
-		"INSTANCE_ID=" + name, "TXM_ADDRESS=127.0.0.1:0", "DATABASE_URL=" + database, "PRETTY_LOGS_ENABLED=false",
+		"INSTANCE_ID=" + name, "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS=127.0.0.1:0", "DATABASE_URL=" + database, "PRETTY_LOGS_ENABLED=false",
 		fmt.Sprintf(`TXM_CHAINS={"near":{"driver":"near","url":[%q],"delegates":{"receivers":["bob.test","counter.test","failing.test"],"maxDeposit":"5","maxGas":50000000000000}%s}}`, n.url, more), "TXM_NEAR_KEYS=" + string(secrets),
 		"TXM_RESEND_AFTER=2s",
 		"TXM_LEASE=10m", "TXM_SEND_TIMEOUT=2m", // nobody dies here, however long a process stands still

@@ -51,7 +51,7 @@ func startMember(b *testing.B, database string, chain *anvil, keys []string, nam
 	cmd := exec.Command(harness.Program(b), "txm")
 	cmd.Dir = b.TempDir()
 	cmd.Env = append(harness.Environment(), "DATABASE_URL="+database, "TXM_CHAINS=31337="+chain.url, "RELAYER_PRIVATE_KEYS="+strings.Join(keys, ","), "TXM_IN_FLIGHT=20000",
-		"TXM_ADDRESS="+strings.TrimPrefix(url, "http://"), "INSTANCE_ID="+name, "LOG_LEVEL=error")
+		"TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"), "INSTANCE_ID="+name, "LOG_LEVEL=error")
 	p := run(b, cmd)
 	until(b, "the manager is ready", func() bool { return ask("GET", url+"/health/readiness", "", "", nil) == 200 })
 	return url, p

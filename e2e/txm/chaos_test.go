@@ -49,7 +49,7 @@ func (m *managers) start(name string) {
 	m.t.Helper()
 	cmd := exec.Command(harness.Program(m.t), "txm")
 	cmd.Dir = m.t.TempDir() // no .env file of the developer's
-	cmd.Env = append(append(harness.Environment(), m.settings...), "INSTANCE_ID="+name, "TXM_ADDRESS="+strings.TrimPrefix(m.urls[name], "http://"))
+	cmd.Env = append(append(harness.Environment(), m.settings...), "INSTANCE_ID="+name, "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS="+strings.TrimPrefix(m.urls[name], "http://"))
 	m.members[name] = run(m.t, cmd)
 }
 

@@ -25,7 +25,7 @@ func TestCommands(t *testing.T) {
 		cmd := exec.Command(harness.Program(t), append([]string{"txm"}, args...)...)
 		cmd.Dir = dir
 		cmd.Env = append(harness.Environment(), "DATABASE_URL=sqlite:ledger.db", "TXM_CHAINS=31337="+chain.url, "RELAYER_PRIVATE_KEYS="+devKeys[0],
-			"INSTANCE_ID=one", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"))
+			"INSTANCE_ID=one", "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"))
 		return cmd
 	}
 	made, err := program("key", "--role", "admin", "--label", "ops").Output()

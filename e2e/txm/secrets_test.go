@@ -45,7 +45,7 @@ func TestNoSecretInPostgres(t *testing.T) {
 		cmd := exec.Command(harness.Program(t), append([]string{"txm"}, args...)...)
 		cmd.Dir = t.TempDir()
 		cmd.Env = append(harness.Environment(), "DATABASE_URL="+guarded, "TXM_CHAINS=31337="+chain.url, "RELAYER_PRIVATE_KEYS="+devKeys[0],
-			"INSTANCE_ID=one", "LOG_LEVEL=debug", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"), "TXM_API_KEY=",
+			"INSTANCE_ID=one", "LOG_LEVEL=debug", "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"), "TXM_API_KEY=",
 			"TXM_BASIC_USER=caller", "TXM_BASIC_PASSWORD="+basic)
 		return cmd
 	}
@@ -185,7 +185,7 @@ func TestNoSecretInFiles(t *testing.T) {
 	cmd := exec.Command(harness.Program(t), "txm")
 	cmd.Dir = dir
 	cmd.Env = append(harness.Environment(), "DATABASE_URL=sqlite:"+filepath.Join(dir, "ledger.db"), "TXM_CHAINS=31337="+chain.url, "RELAYER_PRIVATE_KEYS="+devKeys[0],
-		"INSTANCE_ID=one", "LOG_LEVEL=debug", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"))
+		"INSTANCE_ID=one", "LOG_LEVEL=debug", "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS="+strings.TrimPrefix(url, "http://"))
 	running := run(t, cmd)
 	until(t, "the manager is ready", func() bool { return ask("GET", url+"/health/readiness", "", "", nil) == 200 })
 	secrets := formsOf(t, "the signer's key", devKeys[0])

@@ -65,7 +65,7 @@ watches:
 		t.Fatal(err)
 	}
 	settings := []string{
-		"DATABASE_URL=sqlite:" + filepath.Join(t.TempDir(), "watch.db"), "WATCH_ADDRESS=127.0.0.1:0", "INSTANCE_ID=west", "PRETTY_LOGS_ENABLED=false",
+		"DATABASE_URL=sqlite:" + filepath.Join(t.TempDir(), "watch.db"), "WATCH_LOOPBACK_TOKEN=false", "WATCH_ADDRESS=127.0.0.1:0", "INSTANCE_ID=west", "PRETTY_LOGS_ENABLED=false",
 		"WATCH_WEBHOOK_ALLOW=127.0.0.1", "WATCH_WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=",
 	}
 	url := harness.Command{Name: "watch", Settings: settings, Args: []string{"watch", file}}.Start(t).URL("the watchers' listener is open")

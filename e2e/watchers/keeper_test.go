@@ -220,10 +220,10 @@ func TestKeeperReleasesEscrowsOnce(t *testing.T) {
 	}
 	commands := map[string]harness.Command{
 		"watch": {Name: "watch", Rough: true, Shown: 3000, Args: []string{"watch", file}, Settings: []string{
-			"INSTANCE_ID=keeper", "WATCH_ADDRESS=127.0.0.1:" + listener, "DATABASE_URL=sqlite:" + filepath.Join(dir, "watch.db"), "PRETTY_LOGS_ENABLED=false",
+			"INSTANCE_ID=keeper", "WATCH_LOOPBACK_TOKEN=false", "WATCH_ADDRESS=127.0.0.1:" + listener, "DATABASE_URL=sqlite:" + filepath.Join(dir, "watch.db"), "PRETTY_LOGS_ENABLED=false",
 		}},
 		"txm": {Name: "txm", Rough: true, Shown: 3000, Args: []string{"txm"}, Settings: []string{
-			"INSTANCE_ID=manager", "TXM_ADDRESS=127.0.0.1:" + port, "DATABASE_URL=sqlite:" + filepath.Join(dir, "txm.db"), "PRETTY_LOGS_ENABLED=false",
+			"INSTANCE_ID=manager", "TXM_LOOPBACK_TOKEN=false", "TXM_ADDRESS=127.0.0.1:" + port, "DATABASE_URL=sqlite:" + filepath.Join(dir, "txm.db"), "PRETTY_LOGS_ENABLED=false",
 			fmt.Sprintf("TXM_CHAINS=%d=%s", anvilID, chain.url), "RELAYER_PRIVATE_KEYS=" + keeperKey,
 		}},
 	}

@@ -34,7 +34,7 @@ func TestOlderEnvironment(t *testing.T) {
 	port := strconv.Itoa(freePort(t))
 	process := harness.Command{Name: "watch", Shown: 3000, Args: []string{"watch"}, Settings: []string{
 		fmt.Sprintf("CHAIN_ID=%d", anvilID), "RPC_URL=" + chain.url, "FACTORY_ADDRESS=" + factory.Hex(), "START_BLOCK=1", "INSTANCE_ID=older", "DATABASE_URL=" + database,
-		"WATCH_SINKS=redis://" + redis.Addr() + "/events", "WATCH_ADDRESS=127.0.0.1:" + port, "PRETTY_LOGS_ENABLED=false",
+		"WATCH_SINKS=redis://" + redis.Addr() + "/events", "WATCH_LOOPBACK_TOKEN=false", "WATCH_ADDRESS=127.0.0.1:" + port, "PRETTY_LOGS_ENABLED=false",
 	}}.Start(t)
 	deploy, err := contracts["EscrowFactory"].abi.Pack("deploy", common.Address{0xee}, chain.payer())
 	if err != nil {

@@ -9,19 +9,11 @@
 //	send   hands over transactions as well
 //	admin  signers, policies, keys, webhooks of all, the kill switch; backfills
 //
-// A key without a tenant sees all tenants. While there is no key and no password, everyone
-// who reaches the listener is an administrator; the listener is then on loopback only, and Who refuses what a
-// browser sends for a page of another origin.
+// A key without a tenant sees all tenants. While there is no key and no password, the listener is on loopback only, and
+// whoever gets through its Door is an administrator.
 //
 // Check remembers answers for a few seconds, so that a request costs no query. A key that
 // was revoked through another process is therefore refused after that time at the latest.
 //
 // Listener and Stream are what both listeners have in common: one port with its limits, and one way to write events.
-//
-// # Words
-//
-//	access key  what a caller proves itself by: a text that is shown once and kept as its hash
-//	role        how much an access key allows: read, send or admin
-//	tenant      whose transactions an access key sees; none: those of all
-//	caller      who asks: a role and a tenant
 package access

@@ -42,7 +42,7 @@ type Caller struct {
 
 // Errors of callers.
 var (
-	ErrUnauthorized = errors.New("a key is needed: Authorization: Bearer lsk_…")
+	ErrUnauthorized = errors.New("a key is needed: Authorization: Bearer lsk_…, or before there is one the token that was printed at the start")
 	ErrNotFound     = errors.New("no such key")
 	ErrRole         = errors.New("want the role read, send or admin")
 	ErrFirst        = errors.New("the first key must be an admin's without a tenant, or nobody could make another")
@@ -69,6 +69,8 @@ const (
 
 // Keys checks and keeps API keys. It is safe for concurrent use.
 type Keys struct {
+	Door Door // while there is no key; the zero value is open to this machine. It is set before the first request.
+
 	db       *ledger.DB
 	user     string
 	password [sha256.Size]byte

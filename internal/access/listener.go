@@ -7,15 +7,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 )
 
 // Listener is the port of a surface that callers with keys use.
 type Listener struct{ port net.Listener }
 
-// Listen opens the port at the address that a setting names. While nobody needs a key it opens on loopback alone, and
-// returns refused for any other address.
-func (k *Keys) Listen(ctx context.Context, setting, address string, refused error) (*Listener, error) {
+// Listen opens the port at the address that a setting names. While nobody has a key it opens on loopback alone, and
+// returns refused for any other address; lock then draws a token for the door and prints it.
+func (k *Keys) Listen(ctx context.Context, setting, address string, lock bool, refused error) (*Listener, error) {
 	open, err := k.Open(ctx)
 	if err != nil {
 		return nil, err
@@ -26,6 +27,10 @@ func (k *Keys) Listen(ctx context.Context, setting, address string, refused erro
 	port, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	if open && lock {
+		k.Door = Locked()
+		k.Door.Tell(os.Stderr, setting, "http://"+port.Addr().String()+"/ui/")
 	}
 	return &Listener{port}, nil
 }

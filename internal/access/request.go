@@ -3,10 +3,7 @@ package access
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"strings"
 )
 
@@ -55,86 +52,44 @@ func Allowed(ctx context.Context, want Role) error {
 // Who returns who makes a request.
 func (k *Keys) Who(r *http.Request) (Caller, error) {
 	header := r.Header.Get("Authorization")
+	if k.Door.fits(r) {
+		return k.first(r)
+	}
 	if token, ok := strings.CutPrefix(header, "Bearer "); ok {
 		return k.Bearer(r.Context(), strings.TrimSpace(token))
 	}
 	if user, password, ok := r.BasicAuth(); ok {
 		return k.Basic(user, password)
 	}
+	if header != "" {
+		return Caller{}, ErrUnauthorized
+	}
+	return k.first(r)
+}
+
+// first returns the caller of a request while there is no key.
+func (k *Keys) first(r *http.Request) (Caller, error) {
 	open, err := k.Open(r.Context())
 	switch {
 	case err != nil:
 		return Caller{}, err
-	case !open || header != "":
+	case !open:
 		return Caller{}, ErrUnauthorized
-	case !Loopback(r.RemoteAddr):
-		return Caller{}, ErrUnauthorized
-	case forwarded(r.Header), !Loopback(r.Host), Foreign(r):
-		return Caller{}, errors.Join(ErrForbidden, errCrossSite)
-	default:
-		return Caller{Name: "loopback", Role: RoleAdmin}, nil
 	}
+	if err := k.Door.Admits(r); err != nil {
+		return Caller{}, err
+	}
+	return Caller{Name: "loopback", Role: RoleAdmin}, nil
 }
 
-// Public returns an error unless a request may have what holds no secret, such as the files of a page. Without keys it
-// has to come from this machine, and by a name of this machine.
+// Public returns an error unless a request may have what holds no secret, such as the files of a page.
 func (k *Keys) Public(r *http.Request) error {
 	open, err := k.Open(r.Context())
-	if err != nil {
-		return err
+	if err == nil && open {
+		err = k.Door.Shows(r)
 	}
-	if open && (!Loopback(r.RemoteAddr) || !Loopback(r.Host) || forwarded(r.Header)) {
-		return errors.Join(ErrForbidden, errCrossSite)
+	if errors.Is(err, ErrUnauthorized) {
+		err = errors.Join(ErrForbidden, errCrossSite)
 	}
-	return nil
-}
-
-// forwarded reports whether a proxy on this machine passes on what came from elsewhere.
-func forwarded(header http.Header) bool {
-	if header.Get("Forwarded") != "" {
-		return true
-	}
-	for _, line := range header.Values("X-Forwarded-For") {
-		for address := range strings.SplitSeq(line, ",") {
-			if !Loopback(strings.TrimSpace(address)) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// Foreign reports whether a page of another origin made a request. Programs that are no browser send neither header. A
-// page of the listener's own, whose origin has the host and the port that the request is for, is none.
-func Foreign(r *http.Request) bool {
-	if CrossSite(r.Header) {
-		return true
-	}
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return false
-	}
-	from, err := url.Parse(origin)
-	return err != nil || !strings.EqualFold(from.Host, r.Host)
-}
-
-// CrossSite reports whether a browser says that a page of another origin made the request.
-func CrossSite(header http.Header) bool {
-	value := header.Get("Sec-Fetch-Site")
-	return value != "" && value != "none" && value != "same-origin"
-}
-
-// Loopback reports whether a host, with or without a port, is this machine alone.
-func Loopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if host == "localhost" {
-		return true
-	}
-	if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
-		host = host[1 : len(host)-1]
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.Unmap().IsLoopback()
+	return err
 }

@@ -13,6 +13,8 @@ import (
 type Config struct {
 	// Address (host:port) on which the transaction manager listens. Without a key or a password it must be on loopback.
 	Address string `env:"TXM_ADDRESS" envDefault:"127.0.0.1:7550"`
+	// While there is no key and no password, draw a token at each start and print it with the page's address. With false whoever reaches the address is an administrator, and so is a stranger behind a proxy in front of it.
+	LoopbackToken bool `env:"TXM_LOOPBACK_TOKEN" envDefault:"true"`
 	// User name of internal callers, who use Basic instead of a key.
 	BasicUser string `env:"TXM_BASIC_USER"`
 	// Password of internal callers.

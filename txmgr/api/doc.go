@@ -18,8 +18,7 @@
 //
 // A key (Authorization: Bearer lsk_…) has a role and a tenant; see internal/access. Internal
 // callers may use Basic. While there is neither key nor password, the listener is on
-// loopback, everyone there is an administrator, and requests that a browser makes for
-// another site are refused: they carry its Origin, or a Host that is not loopback. No answer
+// loopback, and whoever has the token that it printed at its start is an administrator (access.Door). No answer
 // allows other origins. The page asks from the listener's own origin. Its files hold no secret and need no key.
 //
 // # Bounds

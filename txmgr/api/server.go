@@ -104,7 +104,7 @@ var ErrLoopback = errors.New("without a key the transaction manager listens on l
 // Listen opens the port.
 func (s *Server) Listen(ctx context.Context) error {
 	var err error
-	s.listener, err = s.Keys.Listen(ctx, "TXM_ADDRESS", s.cfg.Address, ErrLoopback)
+	s.listener, err = s.Keys.Listen(ctx, "TXM_ADDRESS", s.cfg.Address, s.cfg.LoopbackToken, ErrLoopback)
 	return err
 }
 

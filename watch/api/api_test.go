@@ -131,7 +131,7 @@ func (w *world) process(name string, events ...string) (url string, stop func())
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(service.Collectors()...)
 	surface := api.New(api.Deps{Watchers: service, Keys: w.keys, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), Version: "test", Log: log})
-	if err := surface.Listen(t.Context(), "127.0.0.1:0"); err != nil {
+	if err := surface.Listen(t.Context(), "127.0.0.1:0", false); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -652,7 +652,7 @@ func TestWithoutKeys(t *testing.T) {
 			t.Errorf("%s: %d", header[0], a.status)
 		}
 	}
-	if err := api.New(api.Deps{Keys: w.keys}).Listen(t.Context(), "0.0.0.0:0"); !errors.Is(err, api.ErrLoopback) {
+	if err := api.New(api.Deps{Keys: w.keys}).Listen(t.Context(), "0.0.0.0:0", false); !errors.Is(err, api.ErrLoopback) {
 		t.Errorf("on all addresses: %v", err)
 	}
 }
@@ -667,7 +667,7 @@ func TestNotReadyWithReasons(t *testing.T) {
 	})
 	w.stop()
 	surface := api.New(api.Deps{Watchers: stranded(t), Keys: w.keys, Log: slog.New(slog.DiscardHandler)})
-	if err := surface.Listen(t.Context(), "127.0.0.1:0"); err != nil {
+	if err := surface.Listen(t.Context(), "127.0.0.1:0", false); err != nil {
 		t.Fatal(err)
 	}
 	w.url = "http://" + surface.Addr()

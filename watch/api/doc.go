@@ -20,7 +20,7 @@
 //
 // A key (Authorization: Bearer lsk_…) of the same table as the transaction manager's, with the same roles (package access):
 // read for reading, admin for backfills. Watchers know no tenants, so a key that has one is refused. While there is no key, the
-// listener is on loopback, and everyone there is an administrator. The files of the page hold no secret and need no key.
+// listener is on loopback, and whoever has the token that it printed at its start is an administrator. The files of the page hold no secret and need no key.
 //
 // # Words
 //

@@ -141,9 +141,10 @@ func register[In, Out any](s *Server, op huma.Operation, handle func(context.Con
 var ErrLoopback = errors.New("without a key the watchers listen on loopback only; make one with `lockstep watch key`")
 
 // Listen opens the port.
-func (s *Server) Listen(ctx context.Context, address string) error {
+// While nobody has a key, lock draws a token and prints it.
+func (s *Server) Listen(ctx context.Context, address string, lock bool) error {
 	var err error
-	s.listener, err = s.Keys.Listen(ctx, "WATCH_ADDRESS", address, ErrLoopback)
+	s.listener, err = s.Keys.Listen(ctx, "WATCH_ADDRESS", address, lock, ErrLoopback)
 	return err
 }
 

@@ -66,7 +66,7 @@ document.addEventListener('keydown', (event) => {
   document.getElementById('wanted').focus();
 });
 document.getElementById('skip').addEventListener('click', (event) => { event.preventDefault(); document.getElementById('main').focus(); });
-window.addEventListener('hashchange', async () => { say(''); await route(); document.getElementById('main').focus({ preventScroll: true }); });
+window.addEventListener('hashchange', async () => { if (location.hash.startsWith('#token=')) { location.reload(); return; } say(''); await route(); document.getElementById('main').focus({ preventScroll: true }); });
 
 for (;;) {
   try { await start(); break; } catch (err) {

@@ -6,6 +6,16 @@
 const tokenKey = 'lockstep.token';
 let token = sessionStorage.getItem(tokenKey) ?? '';
 
+// The link that a process prints at its start has its token behind the #, which no browser sends. It leaves the address bar at once.
+function takeToken() {
+  const given = /^#token=([\w-]+)$/.exec(location.hash);
+  if (!given) return;
+  token = given[1];
+  sessionStorage.setItem(tokenKey, token);
+  history.replaceState(null, '', location.pathname);
+}
+takeToken();
+
 class Unauthorized extends Error { name = 'Unauthorized'; }
 
 // reason is what an answer that is no success says, as text or as a problem of RFC 9457.
