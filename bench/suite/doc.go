@@ -1,7 +1,7 @@
 // Command suite measures what the ordering of transactions costs and is worth and what reads
 // cost, and prints the figures as one table:
 //
-//	go run ./bench/suite -lockstep bin/lockstep [-rows handoff-local,burst] [-runs 5] [-json FILE]
+//	go run ./bench/suite -lockstep bin/lockstep [-rows reads-limit,burst] [-runs 5] [-json FILE]
 //
 // It starts everything by itself on free ports of loopback: a development network with set
 // delays, relays (the lockstep program), Redis (redis-server), and the naive baseline of

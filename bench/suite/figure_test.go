@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -108,7 +109,7 @@ func TestChoose(t *testing.T) {
 // had one at all.
 func TestArrivals(t *testing.T) {
 	const ms = 1e6
-	a, b := alice, bob
+	a, b := common.Address{1}, common.Address{2}
 	o := outcome{arrivals: []arrival{
 		{Sender: a, Nonce: 1, At: 12 * ms, Done: 20 * ms},
 		{Sender: a, Nonce: 0, At: 0, Done: 10 * ms},

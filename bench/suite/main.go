@@ -89,10 +89,6 @@ type row struct {
 
 func rows() []row {
 	return []row{
-		{"handoff-local", "from release to the next holder, inside one process", 5, handoffLocal},
-		{"handoff-redis", "from release to the next holder, in another process's lock over Redis", 3, handoffRedis},
-		{"commands", "Redis commands per ordered transaction", 1, commandsPerTransaction},
-		{"uncontended", "acquire and release with nobody else there", 5, uncontended},
 		{"burst", "1 sender × 100, 1 ms apart, one relay", 3, burst},
 		{"two-relays", "1 sender × 100, consecutive nonces alternating between two relays on one Redis, 1 ms apart", 20, twoRelays},
 		{"fifty", "50 senders × 20, each 1 ms apart, one relay", 3, fifty},
@@ -103,7 +99,6 @@ func rows() []row {
 		{"scaling", "what a transaction costs each part, and a simulation against two relays on one Redis", 5, scaling},
 		{"redis-killed", "Redis killed in the middle of a burst", 3, redisKilled},
 		{"holder-killed", "kill -9 of the relay that holds the lock", 3, holderKilled},
-		{"no-nodes", "a sender's queue of 1, 10 and 100 while no consensus node takes anything, of one and of thirty", 1, noNodes},
 		{"healing", "what a short failure costs a burst", 3, healing},
 		{"sends-beside-reads", "50 senders × 4 alone, and beside 600 slow reads of other clients", 3, sendsBesideReads},
 		{"reads-cheap", "reads that need no mirror node", 3, readsCheap},
@@ -112,10 +107,6 @@ func rows() []row {
 		{"reads-tip", "reads of the newest, asked for by many", 3, readsTip},
 		{"reads-memory", "memory of the relay's process", 3, readsMemory},
 		{"reads-start", "start of the relay to its first answer", 7, readsStart},
-		{"watch-calls", "calls per block of three watchers that follow 10,000 contracts", 1, watchCalls},
-		{"watch-catchup", "events that a watcher reads of a long past", 3, watchCatchUp},
-		{"watch-latency", "from a block that can be seen to its events at the sink, 200 a second", 3, watchLatency},
-		{"watch-killed", "kill -9 of the factory's owner, one of three watchers", 6, watchKilled},
 		{"reads-large", "a block of 10,000 transactions in full", 3, readsLarge},
 	}
 }

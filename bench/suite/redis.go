@@ -125,3 +125,10 @@ func (s *redisServer) stats(ctx context.Context) (map[string]commandStat, error)
 }
 
 func (s *redisServer) reset(ctx context.Context) error { return s.admin.ConfigResetStat(ctx).Err() }
+
+// ping returns the seconds of one round trip.
+func (s *redisServer) ping(ctx context.Context) (float64, error) {
+	start := time.Now()
+	err := s.admin.Ping(ctx).Err()
+	return time.Since(start).Seconds(), err
+}
