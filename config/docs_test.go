@@ -21,6 +21,12 @@ var update = flag.Bool("update", false, "rewrite docs/CONFIG.md")
 
 const docsFile = "../docs/CONFIG.md"
 
+// firstSettings are those that a relay is set up with.
+var firstSettings = []string{
+	"CHAIN_ID", "HEDERA_NETWORK", "MIRROR_NODE_URL", "OPERATOR_ID_MAIN", "OPERATOR_KEY_MAIN", "OPERATOR_KEY_FORMAT", "SERVER_PORT", "RPC_WS_ENABLED",
+	"ENABLE_NONCE_ORDERING", "NONCE_GAP_HOLD_MS", "REDIS_ENABLED", "REDIS_URL",
+}
+
 // TestDocs makes docs/CONFIG.md from the tags and comments of the settings and
 // compares it with the file.
 func TestDocs(t *testing.T) {
@@ -86,6 +92,7 @@ func document(t *testing.T) string {
 		"`lockstep serve` reads the settings again when it gets SIGHUP, or `POST /reload` on `ADMIN_ADDRESS`. Settings marked **Reload.** take effect at once. The log, and the answer of the call, name the settings that\n" +
 		"have changed but need a new start. If a value is wrong, nothing changes. The environment of a running process cannot change, and it takes precedence: write a setting that you want to reload into the file.\n")
 	section := ""
+	rows, all := map[string]string{}, &strings.Builder{}
 	for _, s := range settings() {
 		if seen[s.name] {
 			continue
@@ -93,7 +100,7 @@ func document(t *testing.T) string {
 		seen[s.name] = true
 		if s.section != section {
 			section = s.section
-			fmt.Fprintf(&b, "\n## %s\n\n| Setting | Default | Meaning |\n|---|---|---|\n", section)
+			fmt.Fprintf(all, "\n## %s\n\n| Setting | Default | Meaning |\n|---|---|---|\n", section)
 		}
 		if comments[s.owner] == nil {
 			comments[s.owner] = fieldComments(t, s.owner)
@@ -112,8 +119,17 @@ func document(t *testing.T) string {
 		if s.reload {
 			text += " **Reload.**"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.name, strings.ReplaceAll(preset, ",", ", "), strings.ReplaceAll(text, "|", "\\|"))
+		rows[s.name] = fmt.Sprintf("| `%s` | %s | %s |\n", s.name, strings.ReplaceAll(preset, ",", ", "), strings.ReplaceAll(text, "|", "\\|"))
+		all.WriteString(rows[s.name])
 	}
+	b.WriteString("\n## The twelve that matter\n\nThe rest is for special cases: their defaults suit a relay that serves the public and a fleet behind a load balancer.\n\n| Setting | Default | Meaning |\n|---|---|---|\n")
+	for _, name := range firstSettings {
+		if rows[name] == "" {
+			t.Errorf("there is no setting %s", name)
+		}
+		b.WriteString(rows[name])
+	}
+	b.WriteString(all.String())
 	b.WriteString("\n## Without effect\n\nThe relay accepts these settings of hiero-json-rpc-relay, and they have no effect. At its start the log names those that are set.\n\n| Setting | Why |\n|---|---|\n")
 	for _, s := range idle() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", s.name, s.why)
