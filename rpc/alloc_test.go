@@ -4,6 +4,10 @@ package rpc
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -31,4 +35,45 @@ func TestAllocationBudgets(t *testing.T) {
 			t.Errorf("%s: %v allocations, the budget is %v", c.name, got, c.budget)
 		}
 	}
+}
+
+// TestWaitingRequestMemory: an HTTP connection whose call waits for its turn costs a maximum of 28 KB of heap and stacks, all that
+// net/http needs for it and the client's end of the socket included.
+func TestWaitingRequestMemory(t *testing.T) {
+	const n, most = 500, 28 << 10
+	p := &patient{queued: *newQueued(func() (any, error) { return true, nil }), told: make(chan func(), n)}
+	met := NewMetrics()
+	address := strings.TrimPrefix(serveHTTP(t, testDispatcher(t, testConfig(), Options{Metrics: met}, p.method()), HTTPOptions{}), "http://")
+	used := func() uint64 {
+		var m runtime.MemStats
+		for range 4 { // a collection halves the stacks that are too large, and frees what the one before has put aside
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse
+	}
+	var conns []net.Conn
+	before := used()
+	for range n {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(queuedCall), queuedCall); err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+	}
+	eventually(t, func() bool { return value(met.inFlight) == n })
+	if each := int(used()-before) / n; each > most {
+		t.Errorf("%d bytes for each of %d connections, want %d at most", each, n, most)
+	} else {
+		t.Logf("%d bytes for each", each)
+	}
+	for range n {
+		(<-p.told)()
+		<-p.begun
+	}
+	runtime.KeepAlive(conns)
 }
